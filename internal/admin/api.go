@@ -81,6 +81,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 	}
 	if s.o.Audit != nil {
 		routes["/audit"] = methods{"GET": s.listAudit}
+		routes["/audit/export"] = methods{"POST": s.exportAudit}
+		routes["/audit/verify"] = methods{"GET": s.verifyAudit}
 	}
 	var description []byte
 	routes["/openapi.json"] = methods{"GET": func(w http.ResponseWriter, _ *http.Request) {

@@ -2,7 +2,7 @@ package admin
 
 import (
 	"context"
-	"net"
+	"io"
 	"net/http"
 	"strings"
 
@@ -13,6 +13,8 @@ import (
 type Audit interface {
 	Record(ctx context.Context, e audit.Entry)
 	Entries(before string, n int) []audit.Entry
+	Verify(ctx context.Context, anchor audit.Link) (audit.Report, error)
+	Export(ctx context.Context, w io.Writer, by audit.Entry) error
 }
 
 // isReadOnly reports whether a request changes no configuration: previews and explanations, messages in a
@@ -24,7 +26,8 @@ func isReadOnly(r *http.Request) bool {
 		return true
 	}
 	return strings.HasPrefix(path, "/chat") || strings.HasSuffix(path, "/messages") ||
-		strings.HasSuffix(path, "/preview") || strings.HasSuffix(path, "/explain")
+		strings.HasSuffix(path, "/preview") || strings.HasSuffix(path, "/explain") ||
+		path == "/api/v1/audit/export" // records itself
 }
 
 // serveAudited serves a request, and records it when it changed something.
@@ -39,19 +42,46 @@ func (s *Server) serveAudited(w http.ResponseWriter, r *http.Request, next http.
 	if seen.status >= http.StatusBadRequest {
 		return
 	}
-	e := audit.Entry{
-		Who:    "session",
-		Action: r.Method + " " + r.URL.EscapedPath(),
-		Target: strings.TrimPrefix(w.Header().Get("Location"), "/api/v1"),
-	}
+	e := s.requestEntry(r)
+	e.Action = r.Method + " " + r.URL.EscapedPath()
+	e.Target = strings.TrimPrefix(w.Header().Get("Location"), "/api/v1")
+	// The change has happened, so it is recorded even when the client is gone.
+	s.o.Audit.Record(context.WithoutCancel(r.Context()), e)
+}
+
+// requestEntry returns an entry that says who makes a request, and from where.
+func (s *Server) requestEntry(r *http.Request) audit.Entry {
+	e := audit.Entry{Who: "session", From: s.guard.clientAddress(r)}
 	if _, ok := bearer(r); ok {
 		e.Who = "admin token"
 	}
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		e.From = host
+	return e
+}
+
+// exportAudit writes all entries as JSON lines, oldest first. The export is the last of them.
+func (s *Server) exportAudit(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/jsonl")
+	w.Header().Set("Cache-Control", "no-store")
+	if err := s.o.Audit.Export(r.Context(), w, s.requestEntry(r)); err != nil {
+		s.o.Log.Error("audit not exported", "error", err)
+		// The answer has begun: only its abrupt end can say that it is not whole.
+		panic(http.ErrAbortHandler)
 	}
-	// The change has happened, so it is recorded even when the client is gone.
-	s.o.Audit.Record(context.WithoutCancel(r.Context()), e)
+}
+
+// verifyAudit checks the chain of the stored entries, which has to hold ?head.
+func (s *Server) verifyAudit(w http.ResponseWriter, r *http.Request) {
+	anchor, err := audit.ParseLink(r.URL.Query().Get("head"))
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), "leave head out to check the chain alone")
+		return
+	}
+	report, err := s.o.Audit.Verify(r.Context(), anchor)
+	if err != nil {
+		s.writeFailure(w, r, "the audit", err)
+		return
+	}
+	writeJSON(w, http.StatusOK, report)
 }
 
 // statusRecorder remembers the status of an answer.

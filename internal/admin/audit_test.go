@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,10 @@ func (c *changes) Record(_ context.Context, e audit.Entry) {
 	e.ID = string(rune('a' + len(c.list)))
 	c.list = slices.Insert(c.list, 0, e)
 }
+
+func (*changes) Verify(context.Context, audit.Link) (audit.Report, error) { return audit.Report{}, nil }
+
+func (*changes) Export(context.Context, io.Writer, audit.Entry) error { return nil }
 
 func (c *changes) Entries(before string, n int) []audit.Entry {
 	list := slices.DeleteFunc(slices.Clone(c.list), func(e audit.Entry) bool { return before != "" && e.ID >= before })

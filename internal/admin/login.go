@@ -2,12 +2,15 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"html/template"
 	"net/http"
 	"strings"
+
+	"ravenbot/internal/audit"
 )
 
 //go:embed templates/login.css
@@ -55,6 +58,13 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.sessions.start(w, s.guard.isSecure(r))
+	if s.o.Audit != nil {
+		s.o.Audit.Record(context.WithoutCancel(r.Context()), audit.Entry{
+			Who:    "operator",
+			From:   s.guard.clientAddress(r),
+			Action: "login",
+		})
+	}
 	// The redirect also takes the used link out of the address bar.
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }

@@ -91,6 +91,8 @@ var operations = map[string]operation{
 	"POST /digests/{name}/preview":           {summary: "What it would post now, and why; posts nothing"},
 	"POST /digests/{name}/run":               {summary: "Run it now"},
 	"GET /audit":                             {summary: "What was changed, by whom, newest first; ?limit, ?next", answer: listAnswer},
+	"POST /audit/export":                     {summary: "All of them as JSON lines, oldest first; the export is the last one"},
+	"GET /audit/verify":                      {summary: "Check the chain of hashes; ?head=SEQ:HASH has to be in it"},
 	"GET /openapi.json":                      {summary: "This description"},
 }
 

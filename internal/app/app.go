@@ -75,6 +75,7 @@ type App struct {
 	digests   *digest.Service
 	spending  *budget.Spending
 	audit     *audit.Log
+	changes   audit.ChangeStore // the store, for what people change in the chat
 	admin     *admin.Server
 
 	listener  net.Listener

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,6 +108,7 @@ func (a *App) schedule(p *parts) {
 			task{name: "schedule", run: run(p.loop.Run)},
 			task{name: "feeds", run: run(a.pollFeeds)},
 			task{name: "backups", run: run(a.backups.Run)},
+			task{name: "audit", run: run(a.audit.Run)},
 			task{name: "announce", run: a.announce})
 	}
 }
@@ -145,14 +145,15 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 		return err
 	}
 	a.setup.Store(first)
-	p.settings = settings.New(a.store, func() []string { return a.roster.ModelNames() }, func() settings.MemberRules {
+	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
+		return err
+	}
+	a.changes = audit.ChangeStore{Store: a.store, Log: a.audit}
+	p.settings = settings.New(a.changes, func() []string { return a.roster.ModelNames() }, func() settings.MemberRules {
 		rules := a.conf().Settings
 		return settings.MemberRules{Locked: rules.Locked, Models: rules.Models}
 	})
 	if err := p.settings.Load(ctx); err != nil {
-		return err
-	}
-	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
 		return err
 	}
 	a.spending, err = budget.LoadSpending(ctx, a.store, rates{a.conf}, a.o.Log, a.o.Now)
@@ -213,7 +214,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 
 // buildCalls makes what every tool call goes through.
 func (a *App) buildCalls(ctx context.Context, p *parts) error {
-	p.approvals = approval.New(approval.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now, Post: a.interject, Decided: a.auditDecision})
+	p.approvals = approval.New(approval.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now, Post: a.interject, Decided: a.audit.RecordDecision})
 	if err := p.approvals.Load(ctx); err != nil {
 		return err
 	}
@@ -238,6 +239,7 @@ func (a *App) buildCalls(ctx context.Context, p *parts) error {
 		Approvals: p.approvals,
 		Log:       a.o.Log,
 		Now:       a.o.Now,
+		Called:    a.audit.RecordCall,
 	})
 	return nil
 }
@@ -266,15 +268,6 @@ func (a *App) interject(ctx context.Context, to chat.Address, d chat.Draft, repl
 	return a.delivery.Interject(ctx, to, d, replaces)
 }
 
-// auditDecision keeps who let a call be made, or refused it.
-func (a *App) auditDecision(ctx context.Context, d store.Approval) {
-	e := audit.Entry{Who: cmp.Or(d.By, "nobody, in time"), Action: "approval " + string(d.Decision), Target: d.Tool}
-	if !d.Conversation.IsZero() {
-		e.From = d.Conversation.String()
-	}
-	a.audit.Record(ctx, e)
-}
-
 // callbackBase returns where browsers find the bot when they come back from a sign-in.
 func callbackBase(c *config.Config) string {
 	if url := c.HTTP.PublicURL.Reveal(); url != "" {
@@ -289,7 +282,7 @@ func callbackBase(c *config.Config) string {
 
 func (a *App) buildRoster(ctx context.Context, p *parts) error {
 	a.roster = roster.New(roster.Options{
-		Store:        a.store,
+		Store:        a.changes,
 		Knowledge:    p.knowledge,
 		Settings:     p.settings,
 		Servers:      a.mcp,
@@ -410,7 +403,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 	p.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now}
 	a.digests = digest.New(digest.Options{
 		Feeds:     p.feeds,
-		Store:     a.store,
+		Store:     a.changes,
 		Delivery:  a.delivery,
 		Platforms: a.platforms,
 		Pages:     webtool.Reader{Client: p.pages},

@@ -90,7 +90,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	a.mcp = host
 	p.signIn.Attach(host)
 	a.registry = tool.NewRegistry(pack, resourceTools{host}, host)
-	a.catalog = mcp.NewCatalog(host, a.store, func(name string, entry json.RawMessage) (mcp.Config, error) {
+	a.catalog = mcp.NewCatalog(host, a.changes, func(name string, entry json.RawMessage) (mcp.Config, error) {
 		var e config.MCPServer
 		_, err := a.conf().ParseEntry(entry, &e)
 		return mcp.FromEntry(name, e), err
@@ -161,7 +161,7 @@ func (a *App) configuredPacks(c *config.Config) ([]tool.Tool, error) {
 
 // notes returns the pack of what people want remembered.
 func (a *App) notes() *memory.Pack {
-	return memory.New(memory.Options{Store: a.store, Now: a.o.Now, Log: a.o.Log, Manages: chat.Message.AuthorManages})
+	return memory.New(memory.Options{Store: a.changes, Now: a.o.Now, Log: a.o.Log, Manages: chat.Message.AuthorManages})
 }
 
 // digestTools returns the tools that subscribe to feeds and propose digests.

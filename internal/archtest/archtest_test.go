@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 	"internal/approval":        behaviour(),
 	"internal/watchdog":        {},
 	"internal/budget":          behaviour(),
-	"internal/audit":           {},
+	"internal/audit":           vocabulary(),
 	"internal/elicit":          behaviour(),
 	"internal/hook":            vocabulary(),
 	"internal/settings":        behaviour(),

@@ -1,8 +1,11 @@
-// Package audit records what was changed on the bot, when and by whom: over the HTTP API and the pages, by decisions
-// about tool calls, and by a new configuration.
+// Package audit records what was changed on the bot, when and by whom: over the HTTP API and the pages, by logins,
+// by people in the chat, by tool calls that may change something, by decisions about them, and by a new
+// configuration.
 //
 // It promises that an entry is on disk when Record returns, that no entry holds a secret or the text of a message,
-// and that the newest MaxEntries entries are kept. What tools did is recorded elsewhere, with their calls.
+// that each entry names the hash of the one before, so that a change of an old one is found by Verify, and that the
+// newest MaxEntries entries are kept. The hash of the newest entry is logged once a day: with it, kept elsewhere,
+// even a chain that was made again as a whole is found.
 package audit
 
 import (
@@ -18,9 +21,15 @@ import (
 )
 
 // MaxEntries is how many entries are kept.
-const MaxEntries = 2000
+const MaxEntries = 10_000
 
-// Entry is one change. Its JSON form is the HTTP API's.
+// headInterval is how often the hash of the newest entry is logged.
+const headInterval = 24 * time.Hour
+
+// ActionExport is the action of the entry that ends an export.
+const ActionExport = "audit export"
+
+// Entry is one change. Its JSON form is the HTTP API's and that of exports.
 type Entry struct {
 	ID     string    `json:"id"`
 	Time   time.Time `json:"time"`
@@ -28,7 +37,19 @@ type Entry struct {
 	From   string    `json:"from"`   // a network address, or a conversation
 	Action string    `json:"action"` // such as "POST /api/v1/agents", "approval approved", "configuration"
 	Target string    `json:"target"` // what was changed, where the action does not say so
+	Seq    uint64    `json:"seq"`    // counts up by one
+	Prev   string    `json:"prev"`   // Hash of the entry before; empty in the first
+	// Hash is the SHA-256, in hex, of the entry's JSON without it. Entries of before the chain have none.
+	Hash string `json:"hash,omitempty"`
 }
+
+// Link is the place of an entry in the chain.
+type Link struct {
+	Seq  uint64 `json:"seq"`
+	Hash string `json:"hash"`
+}
+
+func (e Entry) link() Link { return Link{e.Seq, e.Hash} }
 
 // Store keeps entries by name.
 type Store interface {
@@ -37,8 +58,12 @@ type Store interface {
 	DeleteItem(ctx context.Context, kind, name string) error
 }
 
-// itemKind is the kind of the stored items.
-const itemKind = "audit"
+// Kinds of the stored items. The base is the newest entry that is no longer kept: the chain goes on from there.
+const (
+	itemKind = "audit"
+	baseKind = "audit base"
+	baseName = "base"
+)
 
 // Log is the list of changes. It is safe for concurrent use.
 type Log struct {
@@ -48,16 +73,44 @@ type Log struct {
 
 	mu   sync.Mutex
 	list []Entry // oldest first
-	last uint64  // the highest number used
+	base Link
+	head Link // the newest entry, or the base
 }
 
 // Load reads the stored entries. It returns an error when one of them cannot be read.
 func Load(ctx context.Context, store Store, now func() time.Time, log *slog.Logger) (*Log, error) {
-	items, err := store.Items(ctx, itemKind)
+	list, base, err := read(ctx, store)
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{store: store, now: now, log: log}
+	l := &Log{store: store, now: now, log: log, list: list, base: base, head: base}
+	if len(list) > 0 {
+		l.head = list[len(list)-1].link()
+	}
+	// Entries of before the chain have no hash: it begins behind them.
+	if l.head.Hash == "" && l.head != l.base {
+		if err := l.saveBase(ctx, l.head); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// read returns the stored entries, oldest first, and the base.
+func read(ctx context.Context, store Store) ([]Entry, Link, error) {
+	var base Link
+	bases, err := store.Items(ctx, baseKind)
+	if err == nil && bases[baseName] != nil {
+		err = json.Unmarshal(bases[baseName], &base)
+	}
+	if err != nil {
+		return nil, base, fmt.Errorf("read where the audit begins: %w", err)
+	}
+	items, err := store.Items(ctx, itemKind)
+	if err != nil {
+		return nil, base, err
+	}
+	var list []Entry
 	for _, name := range slices.Sorted(maps.Keys(items)) {
 		var e Entry
 		n, err := strconv.ParseUint(name, 10, 64)
@@ -65,20 +118,37 @@ func Load(ctx context.Context, store Store, now func() time.Time, log *slog.Logg
 			err = json.Unmarshal(items[name], &e)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read audit entry %s: %w", name, err)
+			return nil, base, fmt.Errorf("read audit entry %s: %w", name, err)
 		}
-		l.list, l.last = append(l.list, e), n
+		if e.Hash == "" {
+			e.Seq = n
+		}
+		list = append(list, e)
 	}
-	return l, nil
+	return list, base, nil
 }
 
-// Record stores an entry and sets its ID and Time. It logs an error when the entry cannot be stored.
+func (l *Log) saveBase(ctx context.Context, base Link) error {
+	raw, err := json.Marshal(base)
+	if err == nil {
+		err = l.store.SaveItem(ctx, baseKind, baseName, raw, true)
+	}
+	if err != nil {
+		return fmt.Errorf("store where the audit begins: %w", err)
+	}
+	l.base = base
+	return nil
+}
+
+// Record stores an entry and sets its ID, Time and place in the chain. It logs an error when the entry cannot be
+// stored.
 func (l *Log) Record(ctx context.Context, e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last++
+	e.Seq, e.Prev = l.head.Seq+1, l.head.Hash
 	// Twelve digits with leading zeros, so that IDs sort as text.
-	e.ID, e.Time = fmt.Sprintf("%012d", l.last), l.now().UTC()
+	e.ID, e.Time = fmt.Sprintf("%012d", e.Seq), l.now().UTC()
+	e.Hash = e.computeHash()
 	raw, err := json.Marshal(e)
 	if err == nil {
 		err = l.store.SaveItem(ctx, itemKind, e.ID, raw, true)
@@ -87,11 +157,24 @@ func (l *Log) Record(ctx context.Context, e Entry) {
 		l.log.Error("audit entry not stored", "action", e.Action, "target", e.Target, "who", e.Who, "error", err)
 		return
 	}
-	l.list = append(l.list, e)
-	// An old entry that could not be deleted stays in the list, so that the next Record tries again.
+	l.list, l.head = append(l.list, e), e.link()
+	l.dropOld(ctx)
+}
+
+// dropOld deletes the entries above MaxEntries; l.mu is held. An entry that could not be deleted stays in the list,
+// so that the next Record tries again.
+func (l *Log) dropOld(ctx context.Context) {
 	for len(l.list) > MaxEntries {
-		if err := l.store.DeleteItem(ctx, itemKind, l.list[0].ID); err != nil {
-			l.log.Warn("old audit entry not deleted", "entry", l.list[0].ID, "error", err)
+		oldest := l.list[0]
+		// The base goes first: a crash between the two leaves an entry too many, and no gap.
+		if oldest.Seq > l.base.Seq {
+			if err := l.saveBase(ctx, oldest.link()); err != nil {
+				l.log.Warn("old audit entry not deleted", "entry", oldest.ID, "error", err)
+				return
+			}
+		}
+		if err := l.store.DeleteItem(ctx, itemKind, oldest.ID); err != nil {
+			l.log.Warn("old audit entry not deleted", "entry", oldest.ID, "error", err)
 			return
 		}
 		l.list = l.list[1:]
@@ -110,4 +193,21 @@ func (l *Log) Entries(before string, n int) []Entry {
 		}
 	}
 	return list
+}
+
+// Run logs the newest entry's number and hash, now and once a day, until ctx ends.
+func (l *Log) Run(ctx context.Context) {
+	tick := time.NewTicker(headInterval)
+	defer tick.Stop()
+	for {
+		l.mu.Lock()
+		head := l.head
+		l.mu.Unlock()
+		l.log.Info("newest audit entry", "seq", head.Seq, "hash", head.Hash)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }

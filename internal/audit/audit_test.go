@@ -1,75 +1,235 @@
 package audit_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"ravenbot/internal/audit"
 )
 
-// shelf keeps items.
-type shelf map[string]json.RawMessage
+// memoryStore keeps items by kind and name.
+type memoryStore struct {
+	kinds map[string]map[string]json.RawMessage
+	full  bool
+}
 
-func (s shelf) SaveItem(_ context.Context, _, name string, item json.RawMessage, _ bool) error {
-	if s["full"] != nil {
+func newStore() *memoryStore { return &memoryStore{kinds: map[string]map[string]json.RawMessage{}} }
+
+func (s *memoryStore) SaveItem(_ context.Context, kind, name string, item json.RawMessage, _ bool) error {
+	if s.full {
 		return errors.New("the disk is full")
 	}
-	s[name] = item
-	return nil
-}
-func (s shelf) Items(context.Context, string) (map[string]json.RawMessage, error) { return s, nil }
-func (s shelf) DeleteItem(_ context.Context, _, name string) error {
-	delete(s, name)
+	if s.kinds[kind] == nil {
+		s.kinds[kind] = map[string]json.RawMessage{}
+	}
+	s.kinds[kind][name] = item
 	return nil
 }
 
-func load(t *testing.T, s shelf) *audit.Log {
+func (s *memoryStore) Items(_ context.Context, kind string) (map[string]json.RawMessage, error) {
+	return maps.Clone(s.kinds[kind]), nil
+}
+
+func (s *memoryStore) DeleteItem(_ context.Context, kind, name string) error {
+	delete(s.kinds[kind], name)
+	return nil
+}
+
+func load(t *testing.T, s *memoryStore) *audit.Log {
 	t.Helper()
-	b, err := audit.Load(t.Context(), s, func() time.Time { return time.Unix(1_700_000_000, 0) }, slog.New(slog.DiscardHandler))
+	now := func() time.Time { return time.Unix(1_700_000_000, 0) }
+	l, err := audit.Load(t.Context(), s, now, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return l
 }
 
-func TestTheNewestChangesAreKept(t *testing.T) {
-	s := shelf{}
-	b := load(t, s)
-	for i := range audit.MaxEntries + 5 {
-		b.Record(t.Context(), audit.Entry{Who: "admin", Action: "change", Target: strconv.Itoa(i)})
+func record(t *testing.T, l *audit.Log, n int) {
+	t.Helper()
+	for i := range n {
+		l.Record(t.Context(), audit.Entry{Who: "admin <a&b>", Action: "change", Target: strconv.Itoa(i)})
 	}
-	if len(s) != audit.MaxEntries {
-		t.Errorf("%d entries are kept", len(s))
+}
+
+func verify(t *testing.T, l *audit.Log, anchor audit.Link) audit.Report {
+	t.Helper()
+	report, err := l.Verify(t.Context(), anchor)
+	if err != nil {
+		t.Fatal(err)
 	}
-	b = load(t, s) // as after a restart
-	b.Record(t.Context(), audit.Entry{Action: "later"})
-	page := b.Entries("", 2)
+	return report
+}
+
+func TestRecord_KeepsTheNewestAndTheirChain(t *testing.T) {
+	s := newStore()
+	l := load(t, s)
+	record(t, l, audit.MaxEntries+5)
+	if n := len(s.kinds["audit"]); n != audit.MaxEntries {
+		t.Errorf("%d entries are kept", n)
+	}
+	l = load(t, s) // as after a restart
+	l.Record(t.Context(), audit.Entry{Action: "later"})
+	page := l.Entries("", 2)
 	if len(page) != 2 || page[0].Action != "later" || page[1].Target != strconv.Itoa(audit.MaxEntries+4) || page[0].Time.IsZero() {
 		t.Fatalf("the newest are %+v", page)
 	}
-	if next := b.Entries(page[1].ID, 1); len(next) != 1 || next[0].Target != strconv.Itoa(audit.MaxEntries+3) {
+	if next := l.Entries(page[1].ID, 1); len(next) != 1 || next[0].Target != strconv.Itoa(audit.MaxEntries+3) {
 		t.Errorf("behind them is %+v", next)
 	}
-	if all := b.Entries("", audit.MaxEntries*2); len(all) != audit.MaxEntries || all[len(all)-1].Target != "6" {
-		t.Errorf("%d are listed, the last %+v", len(all), all[len(all)-1])
+	if report := verify(t, l, audit.Link{}); report.Problem != "" || report.Entries != audit.MaxEntries || report.First != 7 {
+		t.Errorf("verified: %+v", report)
 	}
 }
 
-func TestWhatIsNotKeptIsNotListed(t *testing.T) {
-	b := load(t, shelf{})
-	full := shelf{}
-	b2 := load(t, full)
-	full["full"] = json.RawMessage("1")
-	b2.Record(t.Context(), audit.Entry{Action: "lost"})
-	if len(b.Entries("", 9))+len(b2.Entries("", 9)) != 0 {
-		t.Error("an entry is listed that is not kept")
+func TestRecord_WhatIsNotStoredIsNotListed(t *testing.T) {
+	s := newStore()
+	l := load(t, s)
+	s.full = true
+	l.Record(t.Context(), audit.Entry{Action: "lost"})
+	s.full = false
+	record(t, l, 2)
+	if list := l.Entries("", 9); len(list) != 2 {
+		t.Errorf("listed: %+v", list)
 	}
-	if _, err := audit.Load(t.Context(), shelf{"x": json.RawMessage("{}")}, time.Now, slog.Default()); err == nil {
+	if report := verify(t, l, audit.Link{}); report.Problem != "" || report.Entries != 2 {
+		t.Errorf("verified: %+v", report)
+	}
+}
+
+func TestLoad_NameThatIsNoNumber_IsAnError(t *testing.T) {
+	s := newStore()
+	_ = s.SaveItem(t.Context(), "audit", "x", json.RawMessage("{}"), true)
+	if _, err := audit.Load(t.Context(), s, time.Now, slog.Default()); err == nil {
 		t.Error("a name that is no number was taken")
+	}
+}
+
+// Entries of a release before the chain have no hash; it begins behind them.
+func TestLoad_EntriesWithoutHash_StayListed(t *testing.T) {
+	s := newStore()
+	_ = s.SaveItem(t.Context(), "audit", "000000000009", json.RawMessage(`{"id":"000000000009","action":"old"}`), true)
+	record(t, load(t, s), 3)
+	l := load(t, s)
+	if list := l.Entries("", 9); len(list) != 4 || list[3].Action != "old" || list[2].Seq != 10 {
+		t.Errorf("listed: %+v", list)
+	}
+	if report := verify(t, l, audit.Link{}); report.Problem != "" || report.Entries != 3 {
+		t.Errorf("verified: %+v", report)
+	}
+}
+
+// edit changes a stored entry, and makes its hash again where rehash is set.
+func edit(t *testing.T, s *memoryStore, id string, rehash bool) {
+	t.Helper()
+	var e audit.Entry
+	if err := json.Unmarshal(s.kinds["audit"][id], &e); err != nil {
+		t.Fatal(err)
+	}
+	e.Target = "something else"
+	if rehash {
+		e.Hash = audit.Hash(e)
+	}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.kinds["audit"][id] = raw
+}
+
+func TestVerify_NamesTheFirstFault(t *testing.T) {
+	id := func(n int) string { return strings.Repeat("0", 11) + strconv.Itoa(n) }
+	for _, c := range []struct {
+		name   string
+		tamper func(*testing.T, *memoryStore)
+		want   string
+	}{
+		{"nothing", func(*testing.T, *memoryStore) {}, ""},
+		{"changed", func(t *testing.T, s *memoryStore) { edit(t, s, id(4), false) }, "entry 4 was changed"},
+		{"changed with its hash", func(t *testing.T, s *memoryStore) { edit(t, s, id(4), true) }, "entry 4 was replaced"},
+		{"the newest changed with its hash", func(t *testing.T, s *memoryStore) { edit(t, s, id(9), true) }, "entry 9 was replaced"},
+		{"removed", func(_ *testing.T, s *memoryStore) { delete(s.kinds["audit"], id(4)) }, "entry 4 was removed"},
+		{"the first removed", func(_ *testing.T, s *memoryStore) { delete(s.kinds["audit"], id(1)) }, "entry 1 was removed"},
+		{"the newest removed", func(_ *testing.T, s *memoryStore) { delete(s.kinds["audit"], id(9)) }, "the entries behind 8"},
+		{"moved", func(_ *testing.T, s *memoryStore) {
+			s.kinds["audit"][id(4)], s.kinds["audit"][id(5)] = s.kinds["audit"][id(5)], s.kinds["audit"][id(4)]
+		}, "entry 4 was removed"},
+		{"beginning moved on", func(_ *testing.T, s *memoryStore) {
+			var e audit.Entry
+			_ = json.Unmarshal(s.kinds["audit"][id(3)], &e)
+			s.kinds["audit base"] = map[string]json.RawMessage{"base": json.RawMessage(`{"seq":3,"hash":"` + e.Hash + `"}`)}
+		}, "entries up to 3 were removed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStore()
+			l := load(t, s)
+			record(t, l, 9)
+			c.tamper(t, s)
+			if got := verify(t, l, audit.Link{}).Problem; !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+				t.Errorf("the problem is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestVerifyExport_NamesTheFirstFault(t *testing.T) {
+	l := load(t, newStore())
+	record(t, l, 8)
+	var file bytes.Buffer
+	if err := l.Export(t.Context(), &file, audit.Entry{Who: "admin token"}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(strings.TrimSpace(file.String())+"\n", "\n")
+	lines = lines[:len(lines)-1]
+	head := l.Entries("", 1)[0]
+	other := strings.Repeat("0", 64)
+	for _, c := range []struct {
+		name   string
+		lines  []string
+		anchor audit.Link
+		want   string
+	}{
+		{"whole", lines, audit.Link{}, ""},
+		{"anchored", lines, audit.Link{Seq: head.Seq, Hash: head.Hash}, ""},
+		{"anchored elsewhere", lines, audit.Link{Seq: 4, Hash: other}, "entry 4 has another hash"},
+		{"anchored behind the end", lines, audit.Link{Seq: 40, Hash: other}, "the entries behind 9"},
+		{"changed", slices.Concat(lines[:2], []string{strings.Replace(lines[2], "change", "nothing", 1)}, lines[3:]), audit.Link{}, "entry 3 was changed"},
+		{"removed", slices.Concat(lines[:2], lines[4:]), audit.Link{}, "entries 3 to 4 were removed"},
+		{"added twice", slices.Concat(lines[:3], lines[2:]), audit.Link{}, "entry 3 was added"},
+		{"added text", slices.Concat(lines[:3], []string{"{\"seq\":4}\n"}, lines[3:]), audit.Link{}, "entry 4 was changed"},
+		{"no entry", slices.Concat(lines[:3], []string{"nothing\n"}, lines[3:]), audit.Link{}, "line 4 is no audit entry"},
+		{"cut off", lines[:5], audit.Link{}, "the entries behind 5 were removed"},
+		{"empty", nil, audit.Link{}, "the file has no entry"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			report, err := audit.VerifyExport(strings.NewReader(strings.Join(c.lines, "")), c.anchor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := report.Problem; !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+				t.Errorf("the problem is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestParseLink_RefusesWhatIsNone(t *testing.T) {
+	good := "7:" + strings.Repeat("ab", 32)
+	if l, err := audit.ParseLink(good); err != nil || l.Seq != 7 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, s := range []string{"7", "x:" + good[2:], "7:abcd", ":"} {
+		if _, err := audit.ParseLink(s); err == nil {
+			t.Errorf("%q was taken", s)
+		}
 	}
 }

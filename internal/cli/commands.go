@@ -27,7 +27,6 @@ func newRoot(c *invocation) *cobra.Command {
 	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		c.command("agents", "list the agents: who answers, with which model and tools", 0, 0, listAgents, jsonFlag),
-		c.command("backup FILE", "copy the store to a file, also while the daemon runs", 1, 1, backup, backupFlags),
 		c.command("chat [TEXT]", "ask once, or talk in the terminal", 0, unlimited, runChat, jsonFlag),
 		completionCommand(),
 		c.group("config", "check the configuration, show it with its defaults, or print its JSON Schema",
@@ -45,8 +44,6 @@ func newRoot(c *invocation) *cobra.Command {
 			0, 0, runDoctor, jsonFlag),
 		c.command("eval FILE…", "measure answers, searches, pages, summaries and prompts by cases from files", 1, unlimited,
 			evaluate, caseFlags),
-		c.command("export FILE", "write messages, notes, settings and what was made through the API or in chat as JSON lines",
-			1, 1, exportStore, exportFlags),
 		c.group("feeds", "show what a feed holds, find the feeds of a page, import and export lists of feeds",
 			c.command("parse FILE-or-URL…", "show what feeds hold", 1, unlimited, parseFeeds, parseFlags),
 			c.command("discover URL", "find the feeds of a page", 1, 1, discoverFeeds, jsonFlag),
@@ -55,7 +52,6 @@ func newRoot(c *invocation) *cobra.Command {
 		c.group("history", "search what was said in a conversation",
 			c.command("search ADDRESS QUERY", "find what was said in a channel and its threads, or in one thread", 2, unlimited,
 				searchHistory, historyFlags)),
-		c.command("import FILE", "add the records of an export that are not there; bad lines are named", 1, 1, importStore),
 		c.command("init", "ask for keys and tokens, try each at once, and write config.json and .env", 0, 0,
 			runInit, initFlags),
 		c.group("knowledge", "search the files that agents know",
@@ -75,7 +71,6 @@ func newRoot(c *invocation) *cobra.Command {
 			c.command("remove N", "remove a note by its number", 1, 1, removeMemory, memoryFlags)),
 		c.command("replay ADDRESS TURN", "answer a stored turn (its number, its id or last) again with its recorded tool results; "+
 			"nothing is changed or posted", 2, 2, replayTurn, replayFlags),
-		c.command("restore FILE", "put a backup in the place of the store, which is kept beside it", 1, 1, restore),
 		c.command("run", "run the daemon", 0, 0, runDaemon),
 		c.command("sandbox", "run the daemon in a simulated world, with no token and no network, and talk with it", 0, 0,
 			runSandbox, sandboxFlags),
@@ -84,9 +79,6 @@ func newRoot(c *invocation) *cobra.Command {
 				printNextDue, scheduleFlags)),
 		c.group("slack", "work with the bot's app on Slack",
 			c.command("manifest", "print the manifest from which Slack makes the app", 0, 0, printManifest, slackFlags)),
-		c.group("store", "check or compact the store",
-			c.command("check", "read the whole store and count what it holds", 0, 0, checkStore, jsonFlag),
-			c.command("compact", "give the free space in the store back to the disk", 0, 0, compactStore, jsonFlag)),
 		c.command("summarize FILE", "print the main sentences of a text (- for standard input)", 1, 1,
 			summarize, summaryFlags),
 		c.group("tokens", "create and revoke the tokens with which other MCP hosts use the bot's tools",
@@ -107,7 +99,26 @@ func newRoot(c *invocation) *cobra.Command {
 			c.command("read FILE-or-URL…", "show the main text of pages, whole", 1, unlimited, readPages, webFlags)),
 		c.command("version", "print version, commit and Go version", 0, 0, printVersion, jsonFlag),
 	)
+	root.AddCommand(c.dataCommands()...)
 	return root
+}
+
+// dataCommands returns the commands that look after what the bot keeps.
+func (c *invocation) dataCommands() []*cobra.Command {
+	return []*cobra.Command{
+		c.group("audit", "check and export the record of what was changed, when and by whom",
+			c.command("export [FILE]", "write all entries as JSON lines, oldest first, to a file or to standard output", 0, 1,
+				exportAudit),
+			c.command("verify [FILE]", "check the chain of the entries, or of those of an export", 0, 1, verifyAudit, verifyFlags)),
+		c.command("backup FILE", "copy the store to a file, also while the daemon runs", 1, 1, backup, backupFlags),
+		c.command("export FILE", "write messages, notes, settings and what was made through the API or in chat as JSON lines",
+			1, 1, exportStore, exportFlags),
+		c.command("import FILE", "add the records of an export that are not there; bad lines are named", 1, 1, importStore),
+		c.command("restore FILE", "put a backup in the place of the store, which is kept beside it", 1, 1, restore),
+		c.group("store", "check or compact the store",
+			c.command("check", "read the whole store and count what it holds", 0, 0, checkStore, jsonFlag),
+			c.command("compact", "give the free space in the store back to the disk", 0, 0, compactStore, jsonFlag)),
+	}
 }
 
 // unlimited as the maximum of command means that there is none.

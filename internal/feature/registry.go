@@ -174,7 +174,7 @@ func (r *Registry) Handle(ctx context.Context, m chat.Message) *chat.Draft {
 	if f == nil {
 		return unknown(m)
 	}
-	d, err := f.Handle(ctx, m)
+	d, err := f.Handle(chat.WithAuthor(ctx, m), m)
 	if err != nil {
 		ref := reference()
 		r.log.Error("message not handled", "reference", ref, "message", m.Key(), "conversation", m.Conversation.String(), "error", err)

@@ -54,8 +54,10 @@ type Options struct {
 	// Free reports whether a tool needs no decision of the policy: those that find others.
 	Free      func(tool.Spec) bool
 	Approvals Approvals
-	Log       *slog.Logger
-	Now       func() time.Time
+	// Called is told of each call, refused ones included; nil: nobody is.
+	Called func(ctx context.Context, in tool.Intent, c store.ToolCall)
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Invoker makes calls. It is safe for concurrent use.
@@ -82,6 +84,9 @@ func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Out
 	res.Text = text.Clean(res.Text)
 	record := i.record(in, res, note, began, shown)
 	i.logCall(ctx, record)
+	if i.o.Called != nil {
+		i.o.Called(ctx, in, record)
+	}
 	return tool.Outcome{Result: res, Note: note, Shown: Head(res.Text, record.ResultID, atOnce)}, record
 }
 

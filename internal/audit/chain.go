@@ -1,0 +1,203 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxLine is the longest line of an export, in bytes.
+const maxLine = 1 << 20
+
+// computeHash returns the SHA-256 of the entry's JSON without its hash, in hex. Keys are in the order of Entry,
+// there is no white space, and only the characters that JSON demands are escaped.
+func (e Entry) computeHash() string {
+	e.Hash = ""
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		panic(fmt.Errorf("write an audit entry as JSON: %w", err)) // texts, a number and a valid time
+	}
+	sum := sha256.Sum256(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return hex.EncodeToString(sum[:])
+}
+
+// Report is what Verify found.
+type Report struct {
+	Entries int    `json:"entries"`           // that are in order
+	First   uint64 `json:"first,omitempty"`   // number of the first of them
+	Head    Link   `json:"head"`              // the newest of them
+	Problem string `json:"problem,omitempty"` // the first that is wrong; empty: none
+}
+
+// errFault is the first fault of a chain.
+type errFault string
+
+func (e errFault) Error() string { return string(e) }
+
+// chain checks entries one after another.
+type chain struct {
+	report  Report
+	anchor  Link // has to be one of the entries; zero: none has to
+	started bool
+}
+
+// ParseLink reads a Link that is written as SEQ:HASH. An empty text is the zero Link.
+func ParseLink(s string) (Link, error) {
+	if s == "" {
+		return Link{}, nil
+	}
+	number, hash, _ := strings.Cut(s, ":")
+	seq, err := strconv.ParseUint(number, 10, 64)
+	if raw, hexErr := hex.DecodeString(hash); err != nil || hexErr != nil || len(raw) != sha256.Size {
+		return Link{}, fmt.Errorf("%q is no entry's number and hash: want SEQ:HASH as in the log line \"newest audit entry\"", s)
+	}
+	return Link{Seq: seq, Hash: hash}, nil
+}
+
+// follow checks the next entry against the one before it.
+func (c *chain) follow(e Entry) error {
+	want := c.report.Head.Seq + 1
+	switch {
+	case !c.started:
+	case e.Seq > want+1:
+		return errFault(fmt.Sprintf("entries %d to %d were removed", want, e.Seq-1))
+	case e.Seq > want:
+		return errFault(fmt.Sprintf("entry %d was removed", want))
+	case e.Seq < want:
+		return errFault(fmt.Sprintf("entry %d was added, or moved behind entry %d", e.Seq, c.report.Head.Seq))
+	}
+	if e.Hash != e.computeHash() || e.ID != fmt.Sprintf("%012d", e.Seq) {
+		return errFault(fmt.Sprintf("entry %d was changed", e.Seq))
+	}
+	if c.started && e.Prev != c.report.Head.Hash {
+		if c.report.Entries == 0 {
+			return errFault(fmt.Sprintf("entry %d was replaced: it does not follow what came before", e.Seq))
+		}
+		return errFault(fmt.Sprintf("entry %d was replaced: entry %d follows another one", e.Seq-1, e.Seq))
+	}
+	if e.Seq == c.anchor.Seq && e.Hash != c.anchor.Hash {
+		return errFault(fmt.Sprintf("entry %d has another hash than the one named: the chain was made again", e.Seq))
+	}
+	if c.report.Entries == 0 {
+		c.report.First = e.Seq
+	}
+	c.started = true
+	c.report.Entries++
+	c.report.Head = e.link()
+	return nil
+}
+
+// end returns the report, with the fault of an anchor that is not among the entries.
+func (c *chain) end() Report {
+	if at := c.anchor.Seq; c.report.Problem == "" && at > 0 {
+		switch {
+		case at > c.report.Head.Seq:
+			c.report.Problem = fmt.Sprintf("the entries behind %d were removed", c.report.Head.Seq)
+		case at < c.report.First:
+			c.report.Problem = fmt.Sprintf("entry %d is older than the first of these, which is %d", at, c.report.First)
+		}
+	}
+	return c.report
+}
+
+// Verify reads the stored entries again and checks their chain. Unless anchor is zero, it has to be one of them. The
+// error is that of reading.
+func (l *Log) Verify(ctx context.Context, anchor Link) (Report, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list, base, err := read(ctx, l.store)
+	if err != nil {
+		return Report{}, err
+	}
+	c := chain{report: Report{Head: base}, anchor: anchor, started: true}
+	for _, e := range list {
+		// What is older than the base waits to be deleted, or is from before the chain.
+		if e.Seq <= base.Seq {
+			continue
+		}
+		if err := c.follow(e); err != nil {
+			c.report.Problem = err.Error()
+			return c.report, nil
+		}
+	}
+	switch {
+	case base != l.base:
+		c.report.Problem = "entries up to " + fmt.Sprint(base.Seq) + " were removed"
+	case c.report.Head.Seq == l.head.Seq && c.report.Head != l.head:
+		c.report.Problem = fmt.Sprintf("entry %d was replaced", l.head.Seq)
+	case c.report.Head != l.head:
+		c.report.Problem = fmt.Sprintf("the entries behind %d were removed", c.report.Head.Seq)
+	}
+	return c.end(), nil
+}
+
+// Export records that it was made, and writes all entries with a hash as JSON lines, oldest first. The last one is
+// the export itself, by which a file that lost its end is known.
+func (l *Log) Export(ctx context.Context, w io.Writer, by Entry) error {
+	by.Action = ActionExport
+	l.Record(ctx, by)
+	l.mu.Lock()
+	list := slices.Clone(l.list)
+	l.mu.Unlock()
+	if len(list) == 0 || list[len(list)-1].Action != ActionExport {
+		return errors.New("export the audit: the export itself could not be recorded; see the log")
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for _, e := range list {
+		if e.Hash == "" {
+			continue
+		}
+		if err := enc.Encode(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// VerifyExport checks the entries of an export. Unless anchor is zero, it has to be one of them. The error is that of
+// reading.
+func VerifyExport(r io.Reader, anchor Link) (Report, error) {
+	c := chain{anchor: anchor}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	last := ""
+	for n := 1; lines.Scan(); n++ {
+		var e Entry
+		dec := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		dec.DisallowUnknownFields()
+		err := dec.Decode(&e)
+		if err == nil {
+			err = c.follow(e)
+		} else {
+			err = errFault(fmt.Sprintf("line %d is no audit entry: it was changed or added", n))
+		}
+		if err != nil {
+			c.report.Problem = err.Error()
+			return c.report, nil
+		}
+		last = e.Action
+	}
+	if err := lines.Err(); err != nil {
+		return c.report, fmt.Errorf("read the export: %w", err)
+	}
+	switch {
+	case c.report.Entries == 0:
+		c.report.Problem = "the file has no entry"
+	case last != ActionExport:
+		c.report.Problem = fmt.Sprintf("the entries behind %d were removed: the last one of an export is the export itself",
+			c.report.Head.Seq)
+	}
+	return c.end(), nil
+}

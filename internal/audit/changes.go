@@ -1,0 +1,92 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// kindNames are the kinds of items that are recorded when people change them in the chat, in words.
+var kindNames = map[string]string{
+	"digest":            "digest",
+	"digest pause":      "pause of digest",
+	"agent":             "agent",
+	"agent of web room": "agent of web room",
+	"mcp server":        "mcp server",
+	"job":               "job",
+	"grant":             "standing approval",
+}
+
+// ChangeStore is a store that records what people change in the chat: whatever is saved or deleted in a context with
+// an author (chat.WithAuthor). Requests to the API are recorded by their handlers.
+type ChangeStore struct {
+	store.Store
+	Log *Log
+}
+
+func (s ChangeStore) record(ctx context.Context, err error, action, target string) error {
+	m, ok := chat.AuthorOf(ctx)
+	if !ok || err != nil {
+		return err
+	}
+	// The change has happened, so it is recorded even when its context has ended.
+	s.Log.Record(context.WithoutCancel(ctx), Entry{
+		Who:    m.Conversation.Platform + "/" + m.Author.ID,
+		From:   m.Conversation.String(),
+		Action: action,
+		Target: target,
+	})
+	return nil
+}
+
+// SaveSetting stores a layer of settings and records the change.
+func (s ChangeStore) SaveSetting(ctx context.Context, scope string, layer []byte) error {
+	return s.record(ctx, s.Store.SaveSetting(ctx, scope, layer), "settings changed", scope)
+}
+
+// SaveItem stores an item and records the change.
+func (s ChangeStore) SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error {
+	err := s.Store.SaveItem(ctx, kind, name, item, overwrite)
+	if word := kindNames[kind]; word != "" {
+		return s.record(ctx, err, word+" saved", name)
+	}
+	return err
+}
+
+// DeleteItem deletes an item and records the change.
+func (s ChangeStore) DeleteItem(ctx context.Context, kind, name string) error {
+	err := s.Store.DeleteItem(ctx, kind, name)
+	if word := kindNames[kind]; word != "" {
+		return s.record(ctx, err, word+" deleted", name)
+	}
+	return err
+}
+
+// SaveMemory stores a note and records the change.
+func (s ChangeStore) SaveMemory(ctx context.Context, m store.Memory, limit int) (store.Memory, bool, error) {
+	kept, isNew, err := s.Store.SaveMemory(ctx, m, limit)
+	return kept, isNew, s.record(ctx, err, "note saved", m.Scope)
+}
+
+// ReplaceMemory replaces a note and records the change.
+func (s ChangeStore) ReplaceMemory(ctx context.Context, m store.Memory) (before, kept store.Memory, err error) {
+	before, kept, err = s.Store.ReplaceMemory(ctx, m)
+	return before, kept, s.record(ctx, err, "note replaced", m.Scope)
+}
+
+// DeleteMemory deletes a note and records the change.
+func (s ChangeStore) DeleteMemory(ctx context.Context, scope string, n uint64) error {
+	return s.record(ctx, s.Store.DeleteMemory(ctx, scope, n), "note deleted", scope)
+}
+
+// DeleteMemories deletes all notes of a scope and records the change.
+func (s ChangeStore) DeleteMemories(ctx context.Context, scope string) error {
+	return s.record(ctx, s.Store.DeleteMemories(ctx, scope), "notes deleted", scope)
+}
+
+// SaveSubscription stores a subscription and records the change.
+func (s ChangeStore) SaveSubscription(ctx context.Context, v store.Subscription) error {
+	return s.record(ctx, s.Store.SaveSubscription(ctx, v), "subscription saved", v.To.String()+" "+v.URL)
+}

@@ -1,0 +1,4 @@
+package audit
+
+// Hash returns the hash of an entry.
+func Hash(e Entry) string { return e.computeHash() }

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+
+	"ravenbot/internal/audit"
+)
+
+func verifyFlags(c *invocation) {
+	jsonFlag(c)
+	c.flags.String("head", "", "want `SEQ:HASH` to be an entry of the chain, as the log named it")
+}
+
+// exportAudit writes the audit as JSON lines, oldest first, to a file or to standard output.
+func exportAudit(ctx context.Context, c *invocation) error {
+	d, release, err := c.api(ctx)
+	if err != nil {
+		return err
+	}
+	res, err := d.do(ctx, http.MethodPost, "/api/v1/audit/export", nil)
+	if err == nil {
+		if len(c.args) == 0 || c.args[0] == "-" {
+			_, err = io.Copy(c.Out, res.Body)
+		} else {
+			err = writeWhole(c.args[0], res.Body)
+		}
+		err = errors.Join(err, res.Body.Close())
+	}
+	return errors.Join(err, release())
+}
+
+// verifyAudit checks the chain of an export, or of the bot's own audit. Its error names the first entry that was
+// changed, removed or added.
+func verifyAudit(ctx context.Context, c *invocation) error {
+	var report audit.Report
+	anchor, err := audit.ParseLink(c.flagText("head"))
+	if err != nil {
+		return usageErrorf("--head: %v", err)
+	}
+	if len(c.args) == 0 {
+		err = c.requestAPI(ctx, http.MethodGet, "/api/v1/audit/verify?"+url.Values{"head": {c.flagText("head")}}.Encode(), nil, &report)
+	} else {
+		report, err = verifyAuditFile(c, c.args[0], anchor)
+	}
+	if err != nil {
+		return err
+	}
+	if c.json {
+		if err := writeJSON(c.Out, report); err != nil {
+			return err
+		}
+	}
+	if report.Problem != "" {
+		return fmt.Errorf("the audit was tampered with: %s; %d entries before it are in order", report.Problem, report.Entries)
+	}
+	if c.json {
+		return nil
+	}
+	_, err = fmt.Fprintf(c.Out, "%d entries are in order; the newest is %d:%s\n",
+		report.Entries, report.Head.Seq, report.Head.Hash)
+	return err
+}
+
+func verifyAuditFile(c *invocation, name string, anchor audit.Link) (audit.Report, error) {
+	if name == "-" {
+		return audit.VerifyExport(c.In, anchor)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	report, err := audit.VerifyExport(f, anchor)
+	return report, errors.Join(err, f.Close())
+}
