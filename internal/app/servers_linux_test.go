@@ -48,7 +48,13 @@ func TestAServerOfOnesOwnIsAddedOverTheAPI(t *testing.T) {
 		b.call(http.MethodGet, "/api/v1/mcp/servers/greet", nil, &v)
 		return v.State
 	}
-	within(t, "it is connected", func() bool { return state() == "connected" })
+	within(t, "it is held", func() bool { return state() == "quarantined" })
+	if text := answerIn(t, b.ask("general", "greet her")); strings.Contains(text, "Hello Ida!") {
+		t.Errorf("before anybody approved the server the bot answered %q", text)
+	}
+	if status := b.call(http.MethodPost, "/api/v1/mcp/servers/greet/approve", nil, nil); status != http.StatusOK || state() != "connected" {
+		t.Errorf("approving it gave status %d, state %s", status, state())
+	}
 	if text := answerIn(t, b.ask("general", "greet her")); !strings.Contains(text, "Hello Ida!") {
 		t.Errorf("answered %q", text)
 	}
@@ -71,7 +77,7 @@ func TestAServerOfOnesOwnIsAddedOverTheAPI(t *testing.T) {
 		}
 	}
 	b.call(http.MethodGet, "/api/v1/tool-usage?server=greet", nil, &used)
-	if len(used.Items) != 2 || used.Items[0].Arguments["name"] != "Ida" || used.Items[0].Channel != "web:/general" || used.Items[0].Turn == "" || used.Items[0].DurationMs <= 0 {
+	if len(used.Items) < 2 || used.Items[0].Arguments["name"] != "Ida" || used.Items[0].Channel != "web:/general" || used.Items[0].Turn == "" || used.Items[0].DurationMs <= 0 {
 		t.Errorf("tool usage is %+v", used.Items)
 	}
 	if status := b.call(http.MethodDelete, "/api/v1/mcp/servers/greet", nil, nil); status != http.StatusNoContent {
@@ -96,7 +102,9 @@ func TestAToolThatChangesIsHeldUntilItIsApproved(t *testing.T) {
 		}
 	}
 	save(program)
-	b := w.run(w.base())
+	settings := w.base()
+	settings["mcp"] = map[string]any{"newServers": "trust"}
+	b := w.run(settings)
 	const at = "/api/v1/mcp/servers/greet"
 	b.call(http.MethodPost, "/api/v1/mcp/servers", map[string]any{"name": "greet", "command": "python3", "args": []string{"greet.py"}}, nil)
 	state := func() string {

@@ -88,13 +88,21 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		return fmt.Errorf("mcpServers: %w", err)
 	}
 	a.mcp = host
+	for name := range c.MCPServers {
+		if isPackName(pack)(name) {
+			a.o.Log.Warn("mcp server has the name of a pack of the bot's own tools", "server", name,
+				"remedy", "give it another name: rules, agents and tokens that name the pack count for the server's tools, too")
+		}
+	}
 	p.signIn.Attach(host)
 	a.registry = tool.NewRegistry(pack, resourceTools{host}, host)
 	a.catalog = mcp.NewCatalog(host, a.changes, func(name string, entry json.RawMessage) (mcp.Config, error) {
 		var e config.MCPServer
 		_, err := a.conf().ParseEntry(entry, &e)
-		return mcp.FromEntry(name, e), err
-	}, a.o.Log)
+		c := mcp.FromEntry(name, e)
+		c.Hold = a.conf().MCP.NewServers == "hold"
+		return c, err
+	}, isPackName(pack), a.o.Log)
 	return nil
 }
 
@@ -112,6 +120,13 @@ func askPerson(questions *elicit.Service) func(context.Context, mcp.Question) (m
 	return func(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
 		got, err := questions.Ask(ctx, elicit.Question{Server: q.Server, Tool: q.Tool, Message: q.Message, Schema: q.Schema, URL: q.URL})
 		return mcp.Answer{Action: string(got.Action), Content: got.Content}, err
+	}
+}
+
+// isPackName returns which names belong to packs of native tools.
+func isPackName(pack packs) func(name string) bool {
+	return func(name string) bool {
+		return slices.ContainsFunc(pack(), func(t tool.Tool) bool { return t.Spec().Server == name })
 	}
 }
 

@@ -347,6 +347,9 @@ type MCP struct {
 	HealthInterval Duration `json:"healthInterval" default:"60s" min:"1s"`
 	// How long a known status is shown before it counts as old.
 	StatusTTL Duration `json:"statusTTL" default:"300s" min:"1s"`
+	// What becomes of servers that are added over the API or the page: hold: their tools wait until an administrator
+	// has approved them; trust: they are used at once.
+	NewServers string `json:"newServers" enum:"hold|trust" default:"hold"`
 }
 
 // MCPServer is one entry of mcpServers: a command to start, or a URL to call.

@@ -35,12 +35,21 @@ type Catalog struct {
 	items Items
 	// parse reads an entry as config.json has it.
 	parse func(name string, entry json.RawMessage) (Config, error)
-	log   *slog.Logger
+	// isReserved reports the names that no server may be given.
+	isReserved func(name string) bool
+	log        *slog.Logger
 }
 
-// NewCatalog returns a Catalog over a host. parse reads an entry as config.json has it.
-func NewCatalog(h *Host, items Items, parse func(string, json.RawMessage) (Config, error), log *slog.Logger) *Catalog {
-	return &Catalog{host: h, items: items, parse: parse, log: log}
+// NewCatalog returns a Catalog over a host. parse reads an entry as config.json has it; isReserved reports the names
+// that no server may be given.
+func NewCatalog(
+	h *Host,
+	items Items,
+	parse func(string, json.RawMessage) (Config, error),
+	isReserved func(name string) bool,
+	log *slog.Logger,
+) *Catalog {
+	return &Catalog{host: h, items: items, parse: parse, isReserved: isReserved, log: log}
 }
 
 // InputError is a mistake of whoever sent a request.
@@ -113,6 +122,10 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 	if !serverName.MatchString(name) {
 		return Status{}, InputError{fmt.Errorf("the name %.80q is not allowed: "+
 			"use a letter, digit or _, then up to 63 of them, dots and hyphens", name)}
+	}
+	if c.isReserved(name) {
+		return Status{}, InputError{fmt.Errorf("the name %q belongs to tools of the bot itself: "+
+			"rules and tokens that name those would count for the server's, too; choose another", name)}
 	}
 	entry, err := c.parse(name, raw)
 	if err != nil {

@@ -46,7 +46,8 @@ func newCatalog(t *testing.T) (*Catalog, *Host, itemStore) {
 		err := json.Unmarshal(raw, &c)
 		return c, err
 	}
-	return NewCatalog(host, items, parse, slog.New(slog.DiscardHandler)), host, items
+	isReserved := func(name string) bool { return name == "feeds" }
+	return NewCatalog(host, items, parse, isReserved, slog.New(slog.DiscardHandler)), host, items
 }
 
 const (
@@ -99,6 +100,14 @@ func TestCatalog_ConfiguredServer_CannotBeReplacedOrRemoved(t *testing.T) {
 	}
 	if err := c.Remove(t.Context(), "configured"); !errors.Is(err, ErrConfigured) {
 		t.Errorf("remove: %v, want ErrConfigured", err)
+	}
+}
+
+func TestCatalog_NameOfAPack_IsRefused(t *testing.T) {
+	c, _, items := newCatalog(t)
+	var bad InputError
+	if _, err := c.Add(t.Context(), "feeds", json.RawMessage(firstEntry)); !errors.As(err, &bad) || len(items) != 0 {
+		t.Errorf("a server with the name of a pack: %v, kept %v", err, items)
 	}
 }
 

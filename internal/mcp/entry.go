@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"ravenbot/internal/config"
 )
@@ -22,6 +23,7 @@ func FromEntry(name string, e config.MCPServer) Config {
 	return Config{
 		Name:        name,
 		Description: e.Description,
+		Runs:        describeEntry(e),
 		Command:     e.Command,
 		Args:        e.Args.Reveal(),
 		Env:         reveal(e.Env),
@@ -46,6 +48,18 @@ func FromEntry(name string, e config.MCPServer) Config {
 		},
 		AllowPrivateHosts: e.Egress.AllowPrivateHosts,
 	}
+}
+
+// describeEntry returns the command line or the address of an entry, with secrets masked.
+func describeEntry(e config.MCPServer) string {
+	if e.Command == "" {
+		return e.URL.String()
+	}
+	words := []string{e.Command}
+	for _, arg := range e.Args {
+		words = append(words, arg.String())
+	}
+	return strings.Join(words, " ")
 }
 
 // reveal returns a table of secrets in clear.

@@ -62,6 +62,8 @@ type Config struct {
 	Exclude  []string      // names of tools not to offer
 	Eager    bool          // connect when the host starts, even if the tools are known from Store
 	Disabled bool          // never connect
+	Hold     bool          // its tools wait for Approve when they are first seen
+	Runs     string        // its command line or address for people, with secrets masked
 
 	SignIn SignIn // how the bot signs in where the server requires it
 	// AllowPrivateHosts are private hosts and networks that a sign-in may reach.

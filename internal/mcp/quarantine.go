@@ -32,6 +32,7 @@ type Change struct {
 type pins struct {
 	Entry string         `json:"entry"` // see entryIdentity
 	Tools map[string]pin `json:"tools"`
+	Held  bool           `json:"held,omitempty"` // none of its tools was ever approved, and one has to be
 	lost  bool           // the stored pins could not be read
 }
 
@@ -96,11 +97,12 @@ type decidedTool struct {
 // decideTools decides which tools are offered, and reports whether it pinned any; s.mu is
 // held.
 func (s *server) decideTools() (pinned bool) {
-	// All tools of the first listing are trusted. Later ones only if nothing about them is
-	// suspicious, and changed ones never.
+	// All tools of the first listing are trusted, unless the server is held. Later ones only if
+	// nothing about them is suspicious, and changed ones never.
 	first := s.pins == nil
 	if first && len(s.inspected) > 0 {
-		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}}
+		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, Held: s.c.Hold}
+		pinned = s.c.Hold // a restart must not take the tools for known ones
 	}
 	s.decisions, s.tools, s.quarantined = make([]decidedTool, 0, len(s.inspected)), nil, map[string]bool{}
 	for _, t := range s.inspected {
@@ -112,6 +114,8 @@ func (s *server) decideTools() (pinned bool) {
 				j.state, j.why = ToolQuarantined, "it has changed since it was approved"
 			case !was && s.pins.lost:
 				j.state, j.why = ToolQuarantined, "what was approved could not be read"
+			case !was && s.pins.Held:
+				j.state, j.why = ToolQuarantined, "the server is new: look at what it runs and at its tools, then approve it"
 			case !was && !first && len(t.flags) > 0:
 				j.state, j.why = ToolQuarantined, "it is new and suspicious"
 			case !was:

@@ -37,6 +37,32 @@ func states(h *Host, name string) map[string]ToolState {
 	return got
 }
 
+// Of a server that is held nothing is offered before Approve, over restarts too; after it the
+// server is like any other.
+func TestAHeldServerOffersNothingBeforeItIsApproved(t *testing.T) {
+	const good = `{"name":"pay","description":"Pays a bill."}`
+	keep := &memoryStore{}
+	entry, _ := shaped(t, "a", good)
+	entry.Hold = true
+	h, end := hosted(t, Options{Servers: []Config{entry}, Store: keep})
+	if st := settled(t, h, "a"); st.State != Quarantined || st.Pending != 2 || len(st.Tools) != 0 || len(h.Tools()) != 0 {
+		t.Fatalf("at first sight: %+v, offered %v", st, names(h.Tools()))
+	}
+	end()
+	h, end = hosted(t, Options{Servers: []Config{entry}, Store: keep})
+	if st := settled(t, h, "a"); st.State != Quarantined || st.Pending != 2 || len(h.Tools()) != 0 {
+		t.Fatalf("after a restart: %+v, offered %v", st, names(h.Tools()))
+	}
+	if changes, err := h.Approve(t.Context(), "a"); err != nil || len(changes) != 2 || changes[0].Kind != AddedTool {
+		t.Fatalf("approved %+v, %v", changes, err)
+	}
+	end()
+	h = running(t, Options{Servers: []Config{entry}, Store: keep})
+	if st := settled(t, h, "a"); st.Pending != 0 || len(h.Tools()) != 2 {
+		t.Errorf("approved and restarted: %+v, offered %v", st, names(h.Tools()))
+	}
+}
+
 // Whatever is changed about a tool, it is withheld until it is approved, over
 // restarts too; the others go on.
 func TestAChangedToolIsWithheldUntilApproved(t *testing.T) {

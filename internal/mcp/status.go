@@ -36,6 +36,7 @@ type Status struct {
 	Warnings    []string   `json:"warnings,omitempty"`   // what is suspicious in what it says of itself
 	ConsentURL  string     `json:"consentUrl,omitempty"` // where the operator lets the bot use the server
 	Description string     `json:"description,omitempty"`
+	Runs        string     `json:"runs,omitempty"` // its command line or address, with secrets masked
 	Transport   string     `json:"transport,omitempty"`
 	Protocol    string     `json:"protocol,omitempty"` // version in use
 	Version     string     `json:"version,omitempty"`  // what the server calls itself
@@ -88,6 +89,7 @@ func (s *server) status() Status {
 		Warnings:    s.warnings(),
 		ConsentURL:  s.consentURL(),
 		Description: s.c.Description,
+		Runs:        s.mask(s.c.Runs),
 		Transport:   s.info.transport,
 		Protocol:    s.info.protocol,
 		Version:     s.info.version,
