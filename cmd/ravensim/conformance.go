@@ -17,6 +17,7 @@ import (
 	"ravenbot/internal/egress"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcp/oauth"
+	"ravenbot/internal/seal"
 	"ravenbot/internal/tool"
 )
 
@@ -105,9 +106,13 @@ func newConformanceRun(w world, g scenario) (*conformanceRun, error) {
 	// Nothing outlives the process, so a random key is enough.
 	key := make([]byte, 32)
 	rand.Read(key)
+	box, err := seal.NewBox(key)
+	if err != nil {
+		return nil, err
+	}
 	broker, err := oauth.New(oauth.Options{
 		Egress:        out,
-		Key:           key,
+		Box:           box,
 		Log:           log,
 		RedirectURL:   "http://" + listener.Addr().String() + "/oauth/callback",
 		MetadataURL:   documentURL,

@@ -30,6 +30,7 @@ import (
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/knowledge"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/pdftext"
 	"ravenbot/internal/platform"
@@ -38,6 +39,7 @@ import (
 	"ravenbot/internal/roster"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/schema"
+	"ravenbot/internal/seal"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/signin"
 	"ravenbot/internal/store"
@@ -53,6 +55,9 @@ const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
 // filesSuffix is added to the store's path for the folder of uploaded files.
 const filesSuffix = ".files"
 
+// keySuffix is added to the store's path for the file with the key that its secrets are encrypted with.
+const keySuffix = ".key"
+
 // parts are what only construction shares.
 type parts struct {
 	pages     *egress.Client
@@ -67,6 +72,8 @@ type parts struct {
 	polls     *poll.Service
 	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
+	box       *seal.Box
+	sealed    seal.Store // the store, with secrets encrypted
 }
 
 // assemble makes the parts in the order in which they need one another. What must come later
@@ -148,7 +155,15 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
 		return err
 	}
-	a.changes = audit.ChangeStore{Store: a.store, Log: a.audit}
+	key, err := seal.LoadKey(c.Store.Reveal() + keySuffix)
+	if err != nil {
+		return err
+	}
+	if p.box, err = seal.NewBox(key); err != nil {
+		return err
+	}
+	p.sealed = seal.Store{Store: a.store, Box: p.box, Kinds: []string{mcp.CatalogKind}, Log: a.o.Log}
+	a.changes = audit.ChangeStore{Store: p.sealed, Log: a.audit}
 	p.settings = settings.New(a.changes, func() []string { return a.roster.ModelNames() }, func() settings.MemberRules {
 		rules := a.conf().Settings
 		return settings.MemberRules{Locked: rules.Locked, Models: rules.Models}
@@ -221,7 +236,7 @@ func (a *App) buildCalls(ctx context.Context, p *parts) error {
 	p.questions = elicit.New(elicit.Options{Post: a.interject, Reaches: a.platforms.CanPost, Log: a.o.Log, Now: a.o.Now})
 	var err error
 	p.signIn, err = signin.New(signin.Options{
-		StorePath: a.o.Config.Store.Reveal(),
+		Box:       p.box,
 		BaseURL:   callbackBase(a.o.Config),
 		Egress:    p.pages,
 		Store:     a.store,

@@ -60,7 +60,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Conversations: a.store,
 		Memories:      a.notes(),
 		History:       a.history,
-		Transfer:      transfer.New(transfer.Options{Store: a.store, Reload: func(ctx context.Context) error { return a.restore(ctx, p) }}),
+		Transfer:      transfer.New(transfer.Options{Store: p.sealed, Reload: func(ctx context.Context) error { return a.restore(ctx, p) }}),
 		Agent:         a.agent,
 		Instance:      instance{a},
 		Spending:      a.spending,

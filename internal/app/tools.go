@@ -88,12 +88,6 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		return fmt.Errorf("mcpServers: %w", err)
 	}
 	a.mcp = host
-	for name := range c.MCPServers {
-		if isPackName(pack)(name) {
-			a.o.Log.Warn("mcp server has the name of a pack of the bot's own tools", "server", name,
-				"remedy", "give it another name: rules, agents and tokens that name the pack count for the server's tools, too")
-		}
-	}
 	p.signIn.Attach(host)
 	a.registry = tool.NewRegistry(pack, resourceTools{host}, host)
 	a.catalog = mcp.NewCatalog(host, a.changes, func(name string, entry json.RawMessage) (mcp.Config, error) {

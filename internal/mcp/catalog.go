@@ -14,8 +14,8 @@ import (
 // FromAPI is the Source of servers that were added through the API or the dashboard.
 const FromAPI = "api"
 
-// catalogKind is the kind of the store's items that hold the entries of added servers.
-const catalogKind = "mcp server"
+// CatalogKind is the kind of the store's items that hold the entries of added servers, which may hold secrets.
+const CatalogKind = "mcp server"
 
 // serverName is what an added server may be called: its tools are named after it.
 var serverName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
@@ -65,9 +65,15 @@ func (InputError) BadInput() bool { return true }
 // new configuration may have given a name back. An entry that cannot be used is logged and
 // skipped, so that one bad entry does not keep the bot from starting.
 func (c *Catalog) Restore(ctx context.Context) error {
-	entries, err := c.items.Items(ctx, catalogKind)
+	entries, err := c.items.Items(ctx, CatalogKind)
 	if err != nil {
 		return fmt.Errorf("read the MCP servers added through the API: %w", err)
+	}
+	for _, s := range c.host.Servers() {
+		if c.isReserved(s.Name) {
+			c.log.Warn("mcp server has the name of a pack of the bot's own tools", "server", s.Name,
+				"remedy", "give it another name: what names the pack in rules, agents and tokens counts for the server, too")
+		}
 	}
 	for name, raw := range entries {
 		if _, exists := c.host.Server(name); exists {
@@ -135,7 +141,7 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrExists)
 	}
 	// The entry is kept before the server starts: a crash in between must not lose it.
-	err = c.items.SaveItem(ctx, catalogKind, name, raw, false)
+	err = c.items.SaveItem(ctx, CatalogKind, name, raw, false)
 	if errors.Is(err, store.ErrExists) {
 		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrExists)
 	}
@@ -143,7 +149,7 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 		return Status{}, err
 	}
 	if err := c.host.Add(entry, FromAPI); err != nil {
-		return Status{}, errors.Join(err, c.items.DeleteItem(ctx, catalogKind, name))
+		return Status{}, errors.Join(err, c.items.DeleteItem(ctx, CatalogKind, name))
 	}
 	return c.Get(name)
 }
@@ -166,7 +172,7 @@ func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage)
 	if err := c.host.Put(entry, FromAPI); err != nil {
 		return s, err
 	}
-	if err := c.items.SaveItem(ctx, catalogKind, name, raw, true); err != nil {
+	if err := c.items.SaveItem(ctx, CatalogKind, name, raw, true); err != nil {
 		return s, err
 	}
 	return c.Get(name)
@@ -178,7 +184,7 @@ func (c *Catalog) Remove(ctx context.Context, name string) error {
 	if err := c.host.Remove(name); err != nil {
 		return err
 	}
-	if err := c.items.DeleteItem(ctx, catalogKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := c.items.DeleteItem(ctx, CatalogKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return nil

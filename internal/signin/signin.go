@@ -19,6 +19,7 @@ import (
 	"ravenbot/internal/elicit"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcp/oauth"
+	"ravenbot/internal/seal"
 	"ravenbot/internal/tool"
 )
 
@@ -28,10 +29,6 @@ const (
 	CallbackPath = "/oauth/callback"
 	ClientPath   = "/oauth/client.json"
 )
-
-// keySuffix is added to the store's path for the file with the key that sign-ins are
-// encrypted with.
-const keySuffix = ".key"
 
 // offerTimeout bounds bringing a link to a user.
 const offerTimeout = 10 * time.Second
@@ -49,8 +46,8 @@ type Questions interface {
 
 // Options are what a Service needs.
 type Options struct {
-	StorePath string // the key lies beside it
-	BaseURL   string // where browsers find the bot
+	Box       *seal.Box // encrypts what is stored of sign-ins
+	BaseURL   string    // where browsers find the bot
 	Egress    *egress.Client
 	Store     Blobs
 	Questions Questions
@@ -70,15 +67,11 @@ type Service struct {
 
 // New returns a Service. Attach gives it the host whose servers it signs in to.
 func New(o Options) (*Service, error) {
-	key, err := oauth.LoadKey(o.StorePath + keySuffix)
-	if err != nil {
-		return nil, err
-	}
 	s := &Service{o: o}
 	options := oauth.Options{
 		Egress:        o.Egress,
 		Store:         grants{o.Store},
-		Key:           key,
+		Box:           o.Box,
 		RedirectURL:   o.BaseURL + CallbackPath,
 		NotifyConsent: s.offerLink,
 		OnGranted:     s.startServer,
@@ -89,6 +82,7 @@ func New(o Options) (*Service, error) {
 	if strings.HasPrefix(o.BaseURL, "https://") {
 		options.MetadataURL = o.BaseURL + ClientPath
 	}
+	var err error
 	s.broker, err = oauth.New(options)
 	return s, err
 }

@@ -2,8 +2,6 @@ package oauth
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,43 +56,4 @@ func FuzzChallenges(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestLoadKey(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "oauth.key")
-	first, err := LoadKey(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Mode().Perm() != 0o600 || len(first) != keySize {
-		t.Errorf("mode %o, %d bytes", info.Mode().Perm(), len(first))
-	}
-	if again, err := LoadKey(path); err != nil || string(again) != string(first) {
-		t.Errorf("another key the second time, %v", err)
-	}
-	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LoadKey(path); err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) {
-		t.Errorf("a key that others read: %v", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, first[:31], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LoadKey(path); err == nil || !strings.Contains(err.Error(), "has 31 bytes") {
-		t.Errorf("a key that was cut: %v", err)
-	}
-	if _, err := LoadKey(filepath.Join(path, "none")); err == nil {
-		t.Error("a key in no folder")
-	}
 }

@@ -14,7 +14,6 @@ package oauth
 
 import (
 	"context"
-	"crypto/cipher"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,6 +26,7 @@ import (
 	"time"
 
 	"ravenbot/internal/egress"
+	"ravenbot/internal/seal"
 )
 
 // How a token is obtained, as in Entry.Grant.
@@ -54,7 +54,7 @@ type Store interface {
 type Options struct {
 	Egress *egress.Client // fetches addresses that servers name
 	Store  Store          // nil: tokens do not outlive the process
-	Key    []byte         // 32 bytes from LoadKey; encrypts stored records
+	Box    *seal.Box      // encrypts stored records
 
 	// RedirectURL is where Callback is served, as browsers reach it.
 	RedirectURL string
@@ -118,7 +118,6 @@ func (e *ConsentNeededError) Link() (url, user string, until time.Time) {
 // Broker holds the tokens of all servers and users. All methods are safe for concurrent use.
 type Broker struct {
 	o    Options
-	aead cipher.AEAD
 	path string // of RedirectURL, as browsers know it
 
 	mu       sync.Mutex
@@ -131,9 +130,8 @@ func New(o Options) (*Broker, error) {
 	if o.Egress == nil {
 		return nil, errors.New("oauth: Options.Egress is missing")
 	}
-	box, err := newCipher(o.Key)
-	if err != nil {
-		return nil, err
+	if o.Box == nil {
+		return nil, errors.New("oauth: Options.Box is missing")
 	}
 	back, err := url.Parse(o.RedirectURL)
 	if err != nil || back.Host == "" || back.Scheme != "https" && back.Scheme != "http" {
@@ -145,7 +143,7 @@ func New(o Options) (*Broker, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Broker{o: o, aead: box, path: back.Path, sessions: map[string]*session{}, pending: map[string]*pending{}}, nil
+	return &Broker{o: o, path: back.Path, sessions: map[string]*session{}, pending: map[string]*pending{}}, nil
 }
 
 // Transport returns a transport that adds tokens to the requests to a server and answers its refusals. It passes on a

@@ -1,7 +1,6 @@
 package oauth
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -507,9 +506,9 @@ func TestNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []Options{
-		{Key: bytes.Repeat([]byte{1}, 32), RedirectURL: "https://x/cb"},
-		{Egress: out, Key: []byte("short"), RedirectURL: "https://x/cb"},
-		{Egress: out, Key: bytes.Repeat([]byte{1}, 32), RedirectURL: "/cb"},
+		{Box: newBox(t, 1), RedirectURL: "https://x/cb"},
+		{Egress: out, RedirectURL: "https://x/cb"},
+		{Egress: out, Box: newBox(t, 1), RedirectURL: "/cb"},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)

@@ -25,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ravenbot/internal/egress"
+	"ravenbot/internal/seal"
 )
 
 // peer is a protected MCP server and its authorization servers, on real sockets.
@@ -328,7 +329,7 @@ func newBot(t *testing.T, change ...func(*Options)) *bot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Egress: out, Store: b.keep, Key: bytes.Repeat([]byte{7}, 32), RedirectURL: b.door + "/oauth/callback",
+	o := Options{Egress: out, Store: b.keep, Box: newBox(b.t, 7), RedirectURL: b.door + "/oauth/callback",
 		Now: b.time, Log: slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		NotifyConsent: func(_ context.Context, c Consent) error {
 			b.mu.Lock()
@@ -503,4 +504,13 @@ func (b *bot) consent(c *http.Client, at string) {
 	if status, text := browse(b.t, b.needed(c, at).URL); status != 200 {
 		b.t.Fatalf("the consent failed: %s", text)
 	}
+}
+
+func newBox(t *testing.T, fill byte) *seal.Box {
+	t.Helper()
+	b, err := seal.NewBox(bytes.Repeat([]byte{fill}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

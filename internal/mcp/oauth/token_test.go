@@ -478,7 +478,7 @@ func TestWhatIsKeptIsEncryptedAndServesAgain(t *testing.T) {
 	if len(again.told()) > 0 {
 		t.Error("somebody was bothered after a restart")
 	}
-	stranger := newBot(t, func(o *Options) { o.Store, o.Key = b.keep, []byte(strings.Repeat("k", 32)) })
+	stranger := newBot(t, func(o *Options) { o.Store, o.Box = b.keep, newBox(t, 9) })
 	stranger.needed(stranger.client(e), p.url())
 	elsewhere := newBot(t, func(o *Options) { o.Store = b.keep })
 	p.with(func() { p.resource = p.server.URL })

@@ -1,0 +1,65 @@
+package seal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"ravenbot/internal/store"
+)
+
+// Store is a store that keeps the items of some kinds encrypted.
+type Store struct {
+	store.Store
+	Box   *Box
+	Kinds []string
+	Log   *slog.Logger
+}
+
+// sealedItem is how an encrypted item is stored.
+type sealedItem struct {
+	Sealed []byte `json:"sealed"`
+}
+
+func recordName(kind, name string) string { return kind + "/" + name }
+
+// SaveItem encrypts an item of one of Kinds and stores it.
+func (s Store) SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error {
+	if slices.Contains(s.Kinds, kind) {
+		raw, err := json.Marshal(sealedItem{s.Box.Seal(recordName(kind, name), item)})
+		if err != nil {
+			return fmt.Errorf("encrypt %s %q: %w", kind, name, err)
+		}
+		item = raw
+	}
+	return s.Store.SaveItem(ctx, kind, name, item, overwrite)
+}
+
+// Items returns all items of a kind in clear, by name. One that cannot be decrypted is logged and left out; one that
+// an earlier release stored in clear is encrypted now.
+func (s Store) Items(ctx context.Context, kind string) (map[string]json.RawMessage, error) {
+	items, err := s.Store.Items(ctx, kind)
+	if err != nil || !slices.Contains(s.Kinds, kind) {
+		return items, err
+	}
+	for name, raw := range items {
+		var kept sealedItem
+		if json.Unmarshal(raw, &kept) != nil || len(kept.Sealed) == 0 {
+			if err := s.SaveItem(ctx, kind, name, raw, true); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		plain, err := s.Box.Open(recordName(kind, name), kept.Sealed)
+		if err != nil {
+			s.Log.Error("stored item not decrypted", "kind", kind, "name", name, "error", err,
+				"remedy", "restore the key file beside the store, or add it again")
+			delete(items, name)
+			continue
+		}
+		items[name] = plain
+	}
+	return items, nil
+}
