@@ -78,6 +78,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		Roots:          fileRoots(c),
 		SignIns:        p.signIn,
 		Watch:          a.o.Watch,
+		Protected:      protectedPaths(c),
 		Version:        a.o.Version,
 		Log:            a.o.Log,
 		Now:            a.o.Now,
@@ -98,6 +99,14 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		return c, err
 	}, isPackName(pack), a.o.Log)
 	return nil
+}
+
+// protectedPaths returns what hides the bot's own files from MCP servers; nil: isolation is off.
+func protectedPaths(c *config.Config) func() []string {
+	if c.MCP.Isolation == "off" {
+		return nil
+	}
+	return func() []string { return mcp.ProtectedPaths(c) }
 }
 
 // lateAgent lets sampling, which is made first, use the agent and the roster.

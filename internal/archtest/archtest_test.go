@@ -110,6 +110,7 @@ var holders = map[string][]string{
 	"github.com/chromedp/chromedp":                    {"internal/browsertest"},
 	"github.com/joho/godotenv":                        {"internal/config"},
 	"github.com/kljensen/snowball":                    {"internal/search"},
+	"github.com/landlock-lsm/go-landlock":             {"internal/mcp"},
 	"github.com/ledongthuc/pdf":                       {"internal/pdftext"},
 	"github.com/mark3labs/mcp-go":                     {"internal/mcp", "internal/mcpserve"},
 	"github.com/microcosm-cc/bluemonday":              {"internal/feed"},

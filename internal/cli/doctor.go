@@ -52,7 +52,7 @@ func runDoctor(ctx context.Context, c *invocation) error {
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
 	list := []finding{{Name: "configuration " + c.config, OK: true}}
-	list = append(list, diagnoseStore(ctx, cfg), diagnoseDaemon(ctx, cfg), diagnoseProcess())
+	list = append(list, diagnoseStore(ctx, cfg), diagnoseDaemon(ctx, cfg), diagnoseProcess(), diagnoseIsolation(cfg))
 	for _, f := range provider.CheckAll(ctx, cfg) {
 		list = append(list, finding{
 			Name:  "model " + f.Model,
@@ -123,6 +123,15 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 		Lost:  "the platforms that are not connected",
 		Fix:   "its log has the reason",
 	}
+}
+
+// diagnoseIsolation says what keeps the processes of MCP servers from the bot on this machine.
+func diagnoseIsolation(cfg *config.Config) finding {
+	f := finding{Name: "isolation of MCP servers (mcp.isolation: " + cfg.MCP.Isolation + ")", OK: true}
+	for _, note := range mcp.TryIsolation(cfg) {
+		f.Notes = append(f.Notes, "a server "+note)
+	}
+	return f
 }
 
 // diagnosePlatforms checks tokens and permissions with live calls to the platforms.

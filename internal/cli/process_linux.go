@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -66,7 +65,6 @@ func environmentRange() (begin, end int64, err error) {
 // diagnoseProcess says how far secrets in this process are kept from tool servers. It closes this process as the daemon
 // closes itself.
 func diagnoseProcess() finding {
-	f := finding{Name: "secrets in memory and environment are closed to tool servers", OK: true}
 	if err := closeProcess(); err != nil {
 		return finding{
 			Name:  "secrets in memory and environment",
@@ -75,23 +73,5 @@ func diagnoseProcess() finding {
 			Fix:   "run ravenbot where it may use prctl and /proc/self/mem",
 		}
 	}
-	if mayTrace() {
-		f.Notes = append(f.Notes, "the bot has the right to trace processes (root), and tool servers inherit it: "+
-			"they can read its memory; run it as a user of its own")
-	}
-	f.Notes = append(f.Notes, "tool servers run as the bot's user: they can read its files, such as .env")
-	return f
-}
-
-// mayTrace reports whether this process has CAP_SYS_PTRACE, which opens closed memory.
-func mayTrace() bool {
-	const capSysPtrace = 19
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return false
-	}
-	_, rest, _ := strings.Cut(string(status), "CapEff:")
-	line, _, _ := strings.Cut(rest, "\n")
-	set, err := strconv.ParseUint(strings.TrimSpace(line), 16, 64)
-	return err == nil && set&(1<<capSysPtrace) != 0
+	return finding{Name: "secrets in memory and environment are closed to tool servers", OK: true}
 }

@@ -347,6 +347,9 @@ type MCP struct {
 	HealthInterval Duration `json:"healthInterval" default:"60s" min:"1s"`
 	// How long a known status is shown before it counts as old.
 	StatusTTL Duration `json:"statusTTL" default:"300s" min:"1s"`
+	// auto: processes of servers cannot open the bot's own files and the credentials in the home folder, as far as the
+	// system can enforce it; what is enforced is shown per server. off: they can open whatever the bot can.
+	Isolation string `json:"isolation" enum:"auto|off" default:"auto"`
 	// What becomes of servers that are added over the API or the page: hold: their tools wait until an administrator
 	// has approved them; trust: they are used at once.
 	NewServers string `json:"newServers" enum:"hold|trust" default:"hold"`
@@ -388,6 +391,8 @@ type MCPServer struct {
 	Trust bool `json:"trust"`
 	// How the bot signs in where the server asks for OAuth. Empty: as the server and its authorization server say.
 	OAuth ServerOAuth `json:"oauth"`
+	// Files and folders that its process may open although isolation hides them, such as ${HOME}/.kube.
+	AllowPaths []string `json:"allowPaths" form:"path"`
 	// The one version of MCP to speak, such as 2025-06-18. Empty: what the server prefers.
 	Protocol string `json:"protocol"`
 	// Private hosts that its redirects and discovered addresses may lead to; its own URL needs no entry.

@@ -167,7 +167,7 @@ func (s *server) protocolEra() era {
 }
 
 func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
-	process, err := newStdio(s.c, s.logs, s.o.Watch)
+	process, err := newStdio(s.c, s.logs, s.o.Watch, s.o.Protected)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,10 @@ func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
 		silence:          s.o.silence,
 		initializeParams: s.initializeParams,
 	}
-	return s.handshake(ctx, conn, over, Stdio, -1)
+	if conn, err = s.handshake(ctx, conn, over, Stdio, -1); err == nil {
+		conn.info.isolation = process.isolation
+	}
+	return conn, err
 }
 
 func (s *server) connectSSE(ctx context.Context, at *url.URL) (*connection, error) {

@@ -27,6 +27,7 @@ func FromEntry(name string, e config.MCPServer) Config {
 		Command:     e.Command,
 		Args:        e.Args.Reveal(),
 		Env:         reveal(e.Env),
+		Allow:       e.AllowPaths,
 		Dir:         e.Cwd,
 		URL:         e.URL.Reveal(),
 		Headers:     reveal(e.Headers),

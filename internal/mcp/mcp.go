@@ -48,6 +48,7 @@ type Config struct {
 	Command string            // the program; looked for in PATH, or relative to Dir
 	Args    []string          // passed unchanged; no shell reads them
 	Env     map[string]string // added to the few variables that every server gets
+	Allow   []string          // paths that it may open although they are protected
 	Dir     string            // working directory; "": the bot's
 
 	URL       string            // http or https
@@ -137,6 +138,10 @@ type Options struct {
 	Now        func() time.Time // nil: time.Now
 
 	SignIns SignIns // nil: servers get only the configured headers
+
+	// Protected returns the paths that processes of servers must not open, such as the store, its
+	// keys and the configuration; it is called at each start of one. nil: servers are not isolated.
+	Protected func() []string
 
 	// Watch is called with the id of every process group that is started, and returns a
 	// function to be called before the system can reuse that id. It must not block.

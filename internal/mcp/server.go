@@ -82,7 +82,10 @@ type server struct {
 }
 
 // serverInfo is what a server said of itself when it was connected.
-type serverInfo struct{ transport, protocol, version string }
+type serverInfo struct {
+	transport, protocol, version string
+	isolation                    []string // what keeps its process from the bot, in words
+}
 
 func newServer(h *Host, c Config, source string) *server {
 	o := &h.o

@@ -37,11 +37,13 @@ type Status struct {
 	ConsentURL  string     `json:"consentUrl,omitempty"` // where the operator lets the bot use the server
 	Description string     `json:"description,omitempty"`
 	Runs        string     `json:"runs,omitempty"` // its command line or address, with secrets masked
-	Transport   string     `json:"transport,omitempty"`
-	Protocol    string     `json:"protocol,omitempty"` // version in use
-	Version     string     `json:"version,omitempty"`  // what the server calls itself
-	Since       time.Time  `json:"since,omitzero"`     // of State
-	Checked     time.Time  `json:"checked,omitzero"`   // when the server last answered
+	// Isolation says what keeps its process from the bot, and what does not.
+	Isolation []string  `json:"isolation,omitempty"`
+	Transport string    `json:"transport,omitempty"`
+	Protocol  string    `json:"protocol,omitempty"` // version in use
+	Version   string    `json:"version,omitempty"`  // what the server calls itself
+	Since     time.Time `json:"since,omitzero"`     // of State
+	Checked   time.Time `json:"checked,omitzero"`   // when the server last answered
 }
 
 // Consent is what a person has to agree to before a server can be used.
@@ -90,6 +92,7 @@ func (s *server) status() Status {
 		ConsentURL:  s.consentURL(),
 		Description: s.c.Description,
 		Runs:        s.mask(s.c.Runs),
+		Isolation:   s.isolationNotes(),
 		Transport:   s.info.transport,
 		Protocol:    s.info.protocol,
 		Version:     s.info.version,

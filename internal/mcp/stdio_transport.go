@@ -32,6 +32,9 @@ type stdioTransport struct {
 	cmd   *exec.Cmd
 	logs  *logBuffer
 	watch func(group int) (done func())
+	hide  func() []string // what the process cannot open; nil: it is not isolated
+
+	isolation []string // what is enforced, in words; set when Start returns
 
 	outbox    chan []byte
 	in        *os.File // its ends of the pipes: in is written, out and errs are read
@@ -44,7 +47,12 @@ type stdioTransport struct {
 	closeOnce       sync.Once
 }
 
-func newStdio(c Config, logs *logBuffer, watch func(group int) (done func())) (*stdioTransport, error) {
+func newStdio(
+	c Config,
+	logs *logBuffer,
+	watch func(group int) (done func()),
+	protected func() []string,
+) (*stdioTransport, error) {
 	env := buildEnvironment(c.Env)
 	path, err := findCommand(c.Command, c.Dir, env)
 	if err != nil {
@@ -57,6 +65,9 @@ func newStdio(c Config, logs *logBuffer, watch func(group int) (done func())) (*
 		Env:         env,
 		Dir:         c.Dir,
 		SysProcAttr: ownGroup(),
+	}
+	if protected != nil {
+		s.hide = func() []string { return hiddenPaths(protected(), c.Allow) }
 	}
 	s.rpcConn = newRPCConn(func(line []byte) { logs.add("stdout", line) })
 	s.send = s.enqueue
@@ -169,7 +180,11 @@ func (s *stdioTransport) Start(context.Context) error {
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = stdin, stdout, stderr
 
 	started := make(chan error) // unbuffered: runProcess begins to wait only when Start goes on
-	go s.runProcess(started)
+	if s.hide == nil {
+		go s.runProcess(started)
+	} else {
+		runOnOwnThread(func() { s.isolation = isolateThread(s.hide()); s.runProcess(started) })
+	}
 	if err := <-started; err != nil {
 		return errors.Join(fmt.Errorf("start %q: %w", s.cmd.Args[0], err), in.Close(), out.Close(), errs.Close())
 	}
@@ -188,11 +203,14 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 		return
 	}
 	defer close(s.exited)
+	if s.hide != nil {
+		s.isolation = append(s.isolation, limitProcess(s.cmd.Process.Pid))
+	}
 	s.restorePriority = deprioritize(s.cmd.Process.Pid)
 	// On a machine that is always busy a server of low priority might never get ready.
 	late := time.AfterFunc(maxDeprioritized, s.endDeprioritized)
 	defer late.Stop()
-	unwatch := s.watch(s.cmd.Process.Pid)
+	unwatch := s.watchGroup()
 	var reading, work sync.WaitGroup
 	drained, outputEnded := make(chan struct{}), make(chan struct{})
 	reading.Go(func() { s.readOutput(); close(outputEnded) })
@@ -203,6 +221,14 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 	started <- nil
 	s.reap(drained, unwatch)
 	work.Wait()
+}
+
+// watchGroup has the process group watched. A goroutine of its own does it: the first call
+// starts a process, which must not be isolated.
+func (s *stdioTransport) watchGroup() (done func()) {
+	watched := make(chan func())
+	go func() { watched <- s.watch(s.cmd.Process.Pid) }()
+	return <-watched
 }
 
 // endDeprioritized gives the process its normal priority: the server has started.

@@ -1,0 +1,251 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
+)
+
+// Numbers of the kernel that package syscall does not have.
+const (
+	prSetNoNewPrivs = 38
+	prDropBounding  = 24       // PR_CAPBSET_DROP
+	openPath        = 0x200000 // O_PATH
+	limitProcessFD  = 7        // RLIMIT_NOFILE
+	limitCore       = 4        // RLIMIT_CORE
+	limitFileSize   = 1        // RLIMIT_FSIZE
+)
+
+// scopeABI is the version of Landlock's interface from which on signals can be restricted (Linux 6.12).
+const scopeABI = 6
+
+// Limits of a server's process.
+const (
+	maxServerFiles    = 4096
+	maxServerFileSize = 16 << 30
+	serverOOMScore    = "500" // the kernel ends servers before the bot where memory runs out
+)
+
+const (
+	readFile = landlock.AccessFSReadFile | landlock.AccessFSExecute
+	// fileAccess are the rights that a rule for a file may have; the others are about folders.
+	fileAccess = readFile | landlock.AccessFSWriteFile | landlock.AccessFSTruncate | landlock.AccessFSIoctlDev
+	// allAccess are the rights of ABI 1; accessOf adds those of later ones.
+	allAccess = readFile | landlock.AccessFSWriteFile | landlock.AccessFSReadDir | landlock.AccessFSRemoveDir |
+		landlock.AccessFSRemoveFile | landlock.AccessFSMakeChar | landlock.AccessFSMakeDir | landlock.AccessFSMakeReg |
+		landlock.AccessFSMakeSock | landlock.AccessFSMakeFifo | landlock.AccessFSMakeBlock | landlock.AccessFSMakeSym
+)
+
+// accessOf returns the rights that a version of Landlock's interface knows (landlock(7), Linux 6.15).
+func accessOf(abi int) uint64 {
+	access := uint64(allAccess)
+	if abi >= 2 {
+		access |= landlock.AccessFSRefer
+	}
+	if abi >= 3 {
+		access |= landlock.AccessFSTruncate
+	}
+	if abi >= 5 {
+		access |= landlock.AccessFSIoctlDev
+	}
+	return access
+}
+
+// isolateThread isolates the calling thread, and so all processes that it starts. The thread must be locked to its
+// goroutine and end with it. It returns what is enforced; what the system does not offer is said there and is no
+// error.
+//
+// Files are hidden in two ways. With the right to mount (root), they are covered in a mount namespace of the thread's
+// own, which leaves their folders as they are. Without it, Landlock allows everything but them: a folder that holds
+// one then allows what is in it now, and nothing new.
+func isolateThread(hidden []string) []string {
+	covered := coverPaths(hidden)
+	allow, listable := []string{"/"}, []string(nil)
+	if !covered {
+		allow, listable = splitAround("/", hidden)
+	}
+	dropCapabilities() // after the mounts, which need one of them
+	abi, err := landlock.LandlockGetABIVersion()
+	if err == nil {
+		err = restrictThread(abi, allow, listable)
+	}
+	files := fmt.Sprintf("cannot open the bot's own files and the credentials in the home folder (%d hidden)", len(hidden))
+	switch {
+	case !covered && err != nil:
+		files = "can open every file that the bot can: hiding some takes root, or a kernel with Landlock"
+	case !covered:
+		files += ", nor make new files directly in a folder that holds one: give it a cwd of its own, or allowPaths"
+	}
+	processes := "cannot inspect other processes"
+	switch {
+	case err != nil:
+		processes = fmt.Sprintf("can inspect and signal the processes of its user (no Landlock: %v)", err)
+	case abi >= scopeABI:
+		processes += ", nor signal them"
+	}
+	return []string{files, processes}
+}
+
+// isMainThread reports whether the calling goroutine runs on the process's first thread.
+func isMainThread() bool { return syscall.Gettid() == os.Getpid() }
+
+// droppedCapabilities are those of root's (capabilities(7)) with which a server could get around its isolation: inspect
+// memory, mount, load code into the kernel, make device files, open files by their number.
+var droppedCapabilities = []uintptr{
+	2,  // CAP_DAC_READ_SEARCH
+	16, // CAP_SYS_MODULE
+	17, // CAP_SYS_RAWIO
+	19, // CAP_SYS_PTRACE
+	21, // CAP_SYS_ADMIN
+	22, // CAP_SYS_BOOT
+	27, // CAP_MKNOD
+	32, // CAP_MAC_OVERRIDE
+	33, // CAP_MAC_ADMIN
+	34, // CAP_SYSLOG
+	38, // CAP_PERFMON
+	39, // CAP_BPF
+	40, // CAP_CHECKPOINT_RESTORE
+}
+
+// dropCapabilities takes the capabilities from everything that the thread starts. It fails without CAP_SETPCAP, where
+// there are hardly any to take.
+func dropCapabilities() {
+	for _, number := range droppedCapabilities {
+		_, _, _ = syscall.Syscall6(syscall.SYS_PRCTL, prDropBounding, number, 0, 0, 0, 0)
+	}
+}
+
+// coverPaths covers files with an empty one and folders with an empty folder, for this thread alone. It reports
+// whether it could.
+func coverPaths(hidden []string) bool {
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		return false
+	}
+	// Private first: else the mounts would appear in the whole system.
+	if syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "") != nil {
+		return false
+	}
+	for _, path := range hidden {
+		info, err := os.Lstat(path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			continue // gone meanwhile
+		case err == nil && info.IsDir():
+			err = syscall.Mount("none", path, "tmpfs", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV, "size=4k,mode=000")
+		case err == nil:
+			err = syscall.Mount("/dev/null", path, "", syscall.MS_BIND, "")
+		}
+		if err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// splitAround returns what may be allowed with everything below it so that none of the hidden paths is: the entries of
+// each folder on the way to one. The folders themselves can only be listed. Symbolic links are left out: what counts
+// is the path that they lead to.
+func splitAround(folder string, hidden []string) (allow, listable []string) {
+	listable = []string{folder}
+	for _, name := range entryNames(folder) {
+		path := filepath.Join(folder, name)
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode()&os.ModeSymlink != 0 {
+			continue
+		}
+		isHidden, holdsHidden := false, false
+		for _, h := range hidden {
+			isHidden = isHidden || h == path
+			holdsHidden = holdsHidden || strings.HasPrefix(h, path+"/")
+		}
+		switch {
+		case isHidden:
+		case holdsHidden:
+			more, folders := splitAround(path, hidden)
+			allow, listable = append(allow, more...), append(listable, folders...)
+		default:
+			allow = append(allow, path)
+		}
+	}
+	return allow, listable
+}
+
+// restrictThread restricts the thread by Landlock.
+func restrictThread(abi int, allow, listable []string) error {
+	access := accessOf(abi)
+	attr := landlock.RulesetAttr{HandledAccessFS: access}
+	if abi >= scopeABI {
+		attr.Scoped = landlock.ScopeSignal
+	}
+	ruleset, err := landlock.LandlockCreateRuleset(&attr, 0)
+	if err != nil {
+		return fmt.Errorf("make a ruleset: %w", err)
+	}
+	defer syscall.Close(ruleset)
+	for _, path := range allow {
+		if err := allowPath(ruleset, path, access); err != nil {
+			return err
+		}
+	}
+	for _, path := range listable {
+		if err := allowPath(ruleset, path, landlock.AccessFSReadDir); err != nil {
+			return err
+		}
+	}
+	// The kernel demands this of everybody but root. It keeps servers from programs like sudo.
+	if _, _, errno := syscall.Syscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
+		return fmt.Errorf("give up new privileges: %w", errno)
+	}
+	if err := landlock.LandlockRestrictSelf(ruleset, 0); err != nil {
+		return fmt.Errorf("restrict the thread: %w", err)
+	}
+	return nil
+}
+
+// allowPath adds a rule for a path. One that is gone meanwhile, or that we cannot open ourselves, is left out.
+func allowPath(ruleset int, path string, access uint64) error {
+	fd, err := syscall.Open(path, openPath|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil
+	}
+	defer syscall.Close(fd)
+	var info syscall.Stat_t
+	if err := syscall.Fstat(fd, &info); err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	if info.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+		access &= fileAccess
+	}
+	err = landlock.LandlockAddPathBeneathRule(ruleset, &landlock.PathBeneathAttr{ParentFd: fd, AllowedAccess: access}, 0)
+	if err != nil {
+		return fmt.Errorf("allow %s: %w", path, err)
+	}
+	return nil
+}
+
+// limitProcess bounds what a process may use, and returns what was set, in words.
+func limitProcess(pid int) string {
+	set := true
+	for resource, most := range map[int]uint64{
+		limitCore:      0, // a core dump would hold what the server knows
+		limitProcessFD: maxServerFiles,
+		limitFileSize:  maxServerFileSize,
+	} {
+		limit := syscall.Rlimit{Cur: most, Max: most}
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), uintptr(resource),
+			uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
+		set = set && errno == 0
+	}
+	err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(serverOOMScore), 0)
+	if !set || err != nil {
+		return "has no limits of its resources"
+	}
+	return fmt.Sprintf("has at most %d open files, files of at most %d GiB and no core dumps, and is ended before the bot where "+
+		"memory runs out; its processor time, memory and network are not limited", maxServerFiles, maxServerFileSize>>30)
+}
