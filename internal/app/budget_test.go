@@ -37,7 +37,7 @@ func TestABudgetEndsAndOutlivesARestart(t *testing.T) {
 	over := func() {
 		t.Helper()
 		before := len(w.model.Asked())
-		if got := answerIn(t, b.ask("a", "hello")); !strings.Contains(got, "The budget of this channel for today, $0.05, is used up; it begins anew at midnight UTC, in ") {
+		if got := answerIn(t, b.ask("a", "hello")); !strings.Contains(got, "The budget of this channel for today, $0.05, is used up; it starts again at midnight UTC, in ") {
 			t.Errorf("over the budget it says %q", got)
 		}
 		if after := len(w.model.Asked()); after != before {
@@ -101,4 +101,43 @@ func TestADigestOverItsBudgetIsMadeWithoutAModel(t *testing.T) {
 	if again := len(w.model.Asked()); again != asked {
 		t.Errorf("the model was asked %d times over the budget", again-asked)
 	}
+}
+
+// What is over one person's limits is refused with the reason, counts over a restart, and hinders nobody else.
+func TestOnePersonsLimitsHold(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(simmodel.Echo)
+	settings := w.base()
+	settings["limits"] = map[string]any{"messageChars": 1000, "userDailyMessages": 2}
+	b := w.run(settings)
+	anna := w.slack.AddUser("anna")
+	say := func(who simslack.User, words, want string) {
+		t.Helper()
+		said := w.slack.Mention(w.channel.ID, who, words)
+		within(t, "the bot says "+want, func() bool {
+			for _, p := range append(w.slack.Posts(w.channel.ID), w.slack.Ephemerals()...) {
+				if (p.ThreadTS == said.TS || p.EphemeralTo == who.ID) && strings.Contains(p.Shown(), want) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	say(w.berit, strings.Repeat("long ", 300), "characters, and I read up to 1,000")
+	say(w.berit, "first", "first")
+	say(w.berit, "second", "second")
+	say(w.berit, "third", "You have asked me 2 times today, which is the limit for one person. It starts again at midnight UTC")
+	say(anna, "also first", "also first")
+	asked := len(w.model.Asked())
+	b.stop()
+	w.run(settings)
+	say(w.berit, "fourth", "You have asked me 2 times today")
+	if again := len(w.model.Asked()); again != asked {
+		t.Errorf("the model was asked %d times more", again-asked)
+	}
+	usage := w.slack.Slash(w.channel.ID, w.berit, "/raven", "usage")
+	within(t, "the usage names the limit", func() bool {
+		answers := w.slack.Answers(usage)
+		return len(answers) > 0 && strings.Contains(answers[0].Text, "your messages of today: 2 of 2")
+	})
 }

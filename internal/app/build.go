@@ -190,6 +190,11 @@ func (r rates) Caps() budget.Caps {
 	return budget.Caps{Instance: b.InstanceDailyUSD, Channel: b.ChannelDailyUSD, User: b.UserDailyUSD, Digest: b.DigestDailyUSD}
 }
 
+func (r rates) Limits() budget.Limits {
+	l := r.conf().Limits
+	return budget.Limits{MessageChars: l.MessageChars, Messages: l.UserDailyMessages, Files: l.UserDailyFiles, Tokens: l.UserDailyTokens}
+}
+
 func (r rates) Price(model string) budget.Price {
 	m := r.conf().Models[model]
 	return budget.Price{InputPerM: m.Price.InputPerM, CachedPerM: m.Price.CachedPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
@@ -394,7 +399,7 @@ func (a *App) buildDelivery(context.Context, *parts) error {
 type router struct{ a *App }
 
 func (r router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
-	return feature.Router{Registry: r.a.features, Agent: r.a.agent}.Answer(ctx, q, show)
+	return feature.Router{Registry: r.a.features, Agent: budget.Limited{Answerer: r.a.agent, Spending: r.a.spending}}.Answer(ctx, q, show)
 }
 
 func (r router) Purge(ctx context.Context, subject string) error {

@@ -12,11 +12,12 @@ package budget
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 )
 
-// Caps is what may be spent in a day, in US dollars. 0: no cap.
+// Caps is what may be spent in a day, in the unit of a Tracker. 0: no cap.
 type Caps struct {
 	Instance, Channel, User, Digest float64
 }
@@ -31,21 +32,32 @@ type Payer struct {
 // CapReachedError is the error of a request that was refused because a cap is reached.
 type CapReachedError struct {
 	Whose    string    // such as "the budget of this channel"
-	USD      float64   // the cap
+	Cap      string    // with its unit
 	ResetsAt time.Time // when the next day begins
 }
 
 // Error returns a text for the person who asked.
 func (r *CapReachedError) Error() string {
-	return fmt.Sprintf("%s for today, $%s, is used up", r.Whose, formatUSD(r.USD))
+	return fmt.Sprintf("%s for today, %s, is used up", r.Whose, r.Cap)
 }
 
 // formatUSD returns an amount with cents, or with more digits where it is below one cent.
 func formatUSD(usd float64) string {
 	if usd < 0.01 {
-		return fmt.Sprintf("%.4g", usd)
+		return fmt.Sprintf("$%.4g", usd)
 	}
-	return fmt.Sprintf("%.2f", usd)
+	return fmt.Sprintf("$%.2f", usd)
+}
+
+func formatTokens(n float64) string { return formatCount(int(n)) + " tokens" }
+
+// formatCount returns a number with a comma between thousands.
+func formatCount(n int) string {
+	digits := strconv.Itoa(n)
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
 }
 
 // account is something with a cap of its own.
@@ -84,9 +96,10 @@ func (a account) describe() string {
 	}[a.kind]
 }
 
-// Tracker knows what was spent today. It is safe for concurrent use.
+// Tracker knows what was spent today, in one unit. It is safe for concurrent use.
 type Tracker struct {
-	now func() time.Time
+	now    func() time.Time
+	format func(amount float64) string
 
 	mu       sync.Mutex
 	day      string
@@ -95,9 +108,11 @@ type Tracker struct {
 	released chan struct{}       // closed and replaced when one of them ends
 }
 
-// New returns a Tracker for which nothing was spent yet.
-func New(now func() time.Time) *Tracker {
-	return &Tracker{now: now, spent: map[account]float64{}, reserved: map[account]float64{}, released: make(chan struct{})}
+// New returns a Tracker of US dollars for which nothing was spent yet.
+func New(now func() time.Time) *Tracker { return newTracker(now, formatUSD) }
+
+func newTracker(now func() time.Time, format func(float64) string) *Tracker {
+	return &Tracker{now: now, format: format, spent: map[account]float64{}, reserved: map[account]float64{}, released: make(chan struct{})}
 }
 
 // Add adds spend of today that was not reserved.
@@ -160,7 +175,7 @@ func (t *Tracker) check(c Caps, list []account) (wait <-chan struct{}, err error
 		if t.spent[a] >= limit {
 			return nil, &CapReachedError{
 				Whose:    a.describe(),
-				USD:      limit,
+				Cap:      t.format(limit),
 				ResetsAt: t.now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour),
 			}
 		}

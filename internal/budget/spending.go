@@ -39,6 +39,7 @@ type Store interface {
 // Rates say what is configured now.
 type Rates interface {
 	Caps() Caps
+	Limits() Limits
 	// Price returns that of a model by its configured name.
 	Price(model string) Price
 }
@@ -53,7 +54,9 @@ type Usage struct {
 // Spending lets requests to models be made within the budgets, and shows what was used. It is
 // safe for concurrent use.
 type Spending struct {
-	tracker *Tracker
+	tracker *Tracker // of US dollars
+	tokens  *Tracker // of users
+	quota   quota
 	store   Store
 	rates   Rates
 	log     *slog.Logger
@@ -62,13 +65,15 @@ type Spending struct {
 
 // LoadSpending returns a Spending that knows what was spent today before the bot was started.
 func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now func() time.Time) (*Spending, error) {
-	p := &Spending{tracker: New(now), store: s, rates: r, log: log, now: now}
+	p := &Spending{tracker: New(now), tokens: newTracker(now, formatTokens), store: s, rates: r, log: log, now: now}
 	used, err := s.Usage(ctx, now().UTC().Format(time.DateOnly))
 	if err != nil {
 		return nil, err
 	}
 	for _, u := range used {
 		p.tracker.Add(payer(u.Channel, u.User), p.cost(u))
+		p.tokens.Add(Payer{User: u.User}, tokenCount(u.Tokens))
+		p.quota.add(now(), u.User, u.Turns)
 	}
 	return p, nil
 }
@@ -92,32 +97,43 @@ func (p Price) Cost(tokens llm.Usage) float64 {
 	return (float64(fresh)*p.InputPerM + float64(tokens.Cached)*p.CachedPerM + float64(tokens.Output)*p.OutputPerM) / 1e6
 }
 
+func tokenCount(u llm.Usage) float64 { return float64(u.Input + u.Output) }
+
 // Reserve lets a request be made in the name of a channel and a user, and returns what counts
-// its usage when it has ended. A model that costs nothing is always let through. The error is
-// an *llm.Error of kind llm.Capped where a budget is used up.
+// its usage when it has ended. The error is an *llm.Error of kind llm.Capped where a budget, or
+// the user's tokens, are used up.
 func (s *Spending) Reserve(ctx context.Context, on store.Usage, q llm.Request) (count func(llm.Usage), err error) {
 	price := s.rates.Price(on.Model)
-	if price.InputPerM == 0 && price.OutputPerM == 0 {
-		return func(llm.Usage) {}, nil
-	}
 	on.Tokens = llm.Usage{Input: requestBytes(q) / bytesPerToken, Output: expectedOutput}
 	if price.MaxOutput > 0 {
 		on.Tokens.Output = price.MaxOutput
 	}
-	settle, err := s.tracker.Reserve(ctx, s.rates.Caps(), payer(on.Channel, on.User), s.cost(on))
-	var reached *CapReachedError
-	if errors.As(err, &reached) {
-		in := reached.ResetsAt.Sub(s.now()).Round(time.Minute)
-		words := fmt.Sprintf("%s; it begins anew at midnight UTC, in %s. Whoever runs the bot can raise it.", reached.Error(), formatHours(in))
-		return nil, &llm.Error{Kind: llm.Capped, Provider: on.Model, Reason: strings.ToUpper(words[:1]) + words[1:], Err: err}
-	}
+	tokenCaps := Caps{User: float64(s.rates.Limits().Tokens)}
+	finishTokens, err := s.tokens.Reserve(ctx, tokenCaps, Payer{User: on.User}, tokenCount(on.Tokens))
 	if err != nil {
-		return nil, err
+		return nil, s.refusal(on, err)
+	}
+	finish, err := s.tracker.Reserve(ctx, s.rates.Caps(), payer(on.Channel, on.User), s.cost(on))
+	if err != nil {
+		finishTokens(0)
+		return nil, s.refusal(on, err)
 	}
 	return func(used llm.Usage) {
 		on.Tokens = used
-		settle(s.cost(on))
+		finishTokens(tokenCount(used))
+		finish(s.cost(on))
 	}, nil
+}
+
+// refusal returns the error of a request that no budget lets through.
+func (s *Spending) refusal(on store.Usage, err error) error {
+	var reached *CapReachedError
+	if errors.As(err, &reached) {
+		words := fmt.Sprintf("%s; it starts again at midnight UTC, in %s. Whoever runs the bot can raise it.",
+			reached.Error(), formatHours(reached.ResetsAt.Sub(s.now()).Round(time.Minute)))
+		return &llm.Error{Kind: llm.Capped, Provider: on.Model, Reason: strings.ToUpper(words[:1]) + words[1:], Err: err}
+	}
+	return err
 }
 
 func formatHours(d time.Duration) string {
@@ -226,5 +242,5 @@ func (s *Spending) remaining(at chat.Address, user string) []string {
 			list = append(list, fmt.Sprintf("- budget of today for %s: $%.4f of $%.4f", b.whose, s.tracker.Spent(b.payer), b.limit))
 		}
 	}
-	return list
+	return append(list, s.remainingLimits(user)...)
 }

@@ -41,6 +41,8 @@ type Config struct {
 	Digests map[string]Digest `json:"digests"`
 	// Caps on spend in US dollars a day.
 	Budget Budget `json:"budget"`
+	// What one person may have the bot do.
+	Limits Limits `json:"limits"`
 	// Which private hosts outgoing requests may reach.
 	Egress Egress `json:"egress"`
 	// The log on standard error.
@@ -486,6 +488,19 @@ type Budget struct {
 	UserDailyUSD float64 `json:"userDailyUSD" min:"0"`
 	// For each digest. 0: no cap.
 	DigestDailyUSD float64 `json:"digestDailyUSD" min:"0"`
+}
+
+// Limits bound what one person may have the bot do. Days end at midnight UTC. 0: no limit. Whoever holds the admin token
+// has none.
+type Limits struct {
+	// Characters of a message. A longer one is refused, with the advice to attach a file.
+	MessageChars int `json:"messageChars" default:"32000" min:"0"`
+	// Messages that are answered in a day.
+	UserDailyMessages int `json:"userDailyMessages" default:"5000" min:"0"`
+	// Files of messages in a day.
+	UserDailyFiles int `json:"userDailyFiles" default:"500" min:"0"`
+	// Tokens of models in a day, in and out.
+	UserDailyTokens int `json:"userDailyTokens" default:"20000000" min:"0"`
 }
 
 // Egress is which private hosts outgoing requests may reach.

@@ -525,6 +525,23 @@ func TestKnownFeedsNameTheirUsers(t *testing.T) {
 	}
 }
 
+func TestSubscribe_PlaceThatFollowsTooManyFeeds_IsRefused(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: []digest.Feed{{URL: a}}})
+	b.feeds[a] = []feed.Item{story(1)}
+	for n := range 50 {
+		b.feeds[fmt.Sprint(a, n)] = []feed.Item{story(n)}
+		if _, err := b.Subscribe(t.Context(), news, fmt.Sprint(a, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.Subscribe(t.Context(), news, a); !errors.Is(err, store.ErrFull) {
+		t.Errorf("the 51st feed: %v", err)
+	}
+	if _, err := b.Subscribe(t.Context(), news, a+"0"); err != nil {
+		t.Errorf("one that is followed already: %v", err)
+	}
+}
+
 // handled returns what a feature answers to a message; false: the message is not for it.
 func handled(ctx context.Context, f feature.Feature, m chat.Message) (chat.Draft, bool) {
 	d, err := f.Handle(ctx, m)

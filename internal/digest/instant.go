@@ -87,11 +87,25 @@ func subscriptionSpec(sub store.Subscription) spec {
 }
 
 // Subscribe has new items of a feed posted to a conversation from now on, and returns the
-// feed's title. What the feed holds already is not posted.
+// feed's title. What the feed holds already is not posted. It returns store.ErrFull where the
+// conversation follows as many feeds as one may.
 func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string) (string, error) {
 	res, err := s.o.Feeds.Fetch(ctx, address)
 	if err != nil {
 		return "", err
+	}
+	list, err := s.o.Store.Subscriptions(ctx)
+	if err != nil {
+		return "", fmt.Errorf("subscribe %s to %s: %w", to, address, err)
+	}
+	here := 0
+	for _, other := range list {
+		if other.To == to && other.URL != address {
+			here++
+		}
+	}
+	if here >= maxSubscriptions {
+		return "", fmt.Errorf("subscribe %s to %s: it follows %d feeds: %w", to, address, here, store.ErrFull)
 	}
 	now := s.o.Now().UTC()
 	sub := store.Subscription{To: to, URL: address, Title: cmp.Or(res.Feed.Heading(), host(address)), At: now}
@@ -114,6 +128,9 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 	}
 	return sub.Title, s.o.Store.SaveSubscription(ctx, sub)
 }
+
+// maxSubscriptions is how many feeds may be followed in one place.
+const maxSubscriptions = 50
 
 // Unsubscribe ends a subscription. It returns store.ErrNotFound where there is none.
 func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address string) error {

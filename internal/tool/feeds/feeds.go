@@ -124,6 +124,10 @@ func SubscribeTool(s Subscriptions, reaches func(chat.Address) bool) tool.Tool {
 				), nil
 			}
 			title, err := s.Subscribe(ctx, to, in.URL)
+			if errors.Is(err, store.ErrFull) {
+				return tool.Failure("This channel follows as many feeds as one may. " +
+					"End a subscription first, or make a digest of several feeds."), nil
+			}
 			if err != nil {
 				return tool.Failure(feed.Explain(in.URL, err)), nil
 			}

@@ -1,0 +1,141 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/feature"
+)
+
+// Limits bound what one person may have the bot do in a day. 0: no limit.
+type Limits struct {
+	MessageChars int // of one message
+	Messages     int // that are answered
+	Files        int // of messages
+	Tokens       int // of models, in and out
+}
+
+// quota counts what people asked for today. The zero quota is ready to use; it is safe for concurrent use.
+type quota struct {
+	mu   sync.Mutex
+	day  string
+	used map[string]*use // by user
+}
+
+// use is what a user asked for today.
+type use struct {
+	messages, files int
+	// recent are the keys of the newest messages: a question that is worked on again counts once.
+	recent []string
+}
+
+// maxRecent is how many messages of a user are known to be counted.
+const maxRecent = 16
+
+// of returns what a user asked for today; q.mu is held.
+func (q *quota) of(now time.Time, user string) *use {
+	if day := now.UTC().Format(time.DateOnly); day != q.day {
+		q.day, q.used = day, map[string]*use{}
+	}
+	if q.used[user] == nil {
+		q.used[user] = &use{}
+	}
+	return q.used[user]
+}
+
+// add counts messages that were answered before the start.
+func (q *quota) add(now time.Time, user string, messages int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.of(now, user).messages += messages
+}
+
+// take counts a message and its files. It returns what it is too much of, in words, and counts nothing then.
+func (q *quota) take(now time.Time, l Limits, user string, m chat.Message) (exceeded string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	u := q.of(now, user)
+	if slices.Contains(u.recent, m.Key()) {
+		return ""
+	}
+	switch {
+	case l.Messages > 0 && u.messages >= l.Messages:
+		return fmt.Sprintf("You have asked me %s times today, which is the limit for one person.", formatCount(u.messages))
+	case l.Files > 0 && len(m.Files) > 0 && u.files+len(m.Files) > l.Files:
+		return fmt.Sprintf("You have sent me %s files today; the limit for one person is %s.",
+			formatCount(u.files), formatCount(l.Files))
+	}
+	u.messages++
+	u.files += len(m.Files)
+	u.recent = append(u.recent, m.Key())
+	u.recent = u.recent[max(0, len(u.recent)-maxRecent):]
+	return ""
+}
+
+// Refuse returns why a message is not answered, for its author, or "". It counts the message otherwise. Whoever holds
+// the admin token has no limits.
+func (s *Spending) Refuse(m chat.Message) string {
+	l, user := s.rates.Limits(), m.Conversation.Platform+"/"+m.Author.ID
+	if m.Author.Operator || m.Author.ID == "" {
+		return ""
+	}
+	if n := utf8.RuneCountInString(m.Text); l.MessageChars > 0 && n > l.MessageChars {
+		return fmt.Sprintf("Your message has %s characters, and I read up to %s. Shorten it, or attach the text as a file.",
+			formatCount(n), formatCount(l.MessageChars))
+	}
+	now := s.now().UTC()
+	if exceeded := s.quota.take(now, l, user, m); exceeded != "" {
+		tomorrow := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
+		return fmt.Sprintf("%s It starts again at midnight UTC, in %s. Whoever runs the bot can raise it.",
+			exceeded, formatHours(tomorrow.Sub(now)))
+	}
+	return ""
+}
+
+// remainingLimits lists the limits of a user, with what is used of them.
+func (s *Spending) remainingLimits(user string) []string {
+	l := s.rates.Limits()
+	s.quota.mu.Lock()
+	u := *s.quota.of(s.now(), user)
+	s.quota.mu.Unlock()
+	var list []string
+	for _, one := range []struct {
+		what        string
+		used, limit int
+	}{
+		{"messages", u.messages, l.Messages},
+		{"files", u.files, l.Files},
+		{"tokens", int(s.tokens.Spent(Payer{User: user})), l.Tokens},
+	} {
+		if one.limit > 0 {
+			list = append(list, fmt.Sprintf("- your %s of today: %s of %s", one.what, formatCount(one.used), formatCount(one.limit)))
+		}
+	}
+	return list
+}
+
+// Limited has an Answerer answer what is within the limits of its author, and refuses the rest.
+type Limited struct {
+	feature.Answerer
+	Spending *Spending
+}
+
+// Answer answers a question, or says which limit its author has reached.
+func (l Limited) Answer(
+	ctx context.Context,
+	q chat.Asked,
+	show func(chat.Progress),
+) (*conversation.Turn, *chat.Draft) {
+	for _, m := range q.Messages {
+		if reason := l.Spending.Refuse(m); reason != "" {
+			return nil, &chat.Draft{Ephemeral: true, Failed: true, Text: reason}
+		}
+	}
+	return l.Answerer.Answer(ctx, q, show)
+}

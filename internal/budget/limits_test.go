@@ -1,0 +1,96 @@
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"ravenbot/internal/budget"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+)
+
+// used is a store with the usage of today.
+type used []store.Usage
+
+func (u used) Usage(context.Context, string) ([]store.Usage, error) { return u, nil }
+
+type rates struct{ limits budget.Limits }
+
+func (rates) Caps() budget.Caps         { return budget.Caps{} }
+func (r rates) Limits() budget.Limits   { return r.limits }
+func (rates) Price(string) budget.Price { return budget.Price{} }
+
+func spending(t *testing.T, l budget.Limits, now *time.Time, usage ...store.Usage) *budget.Spending {
+	t.Helper()
+	s, err := budget.LoadSpending(t.Context(), used(usage), rates{l}, slog.New(slog.DiscardHandler),
+		func() time.Time { return *now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func said(n int, by, words string, files int) chat.Message {
+	return chat.Message{
+		ID:           fmt.Sprint(by, n),
+		Conversation: chat.Address{Platform: "slack", Workspace: "T", Channel: "C"},
+		Author:       chat.User{ID: by},
+		Text:         words,
+		Files:        make([]chat.File, files),
+	}
+}
+
+func TestRefuse_WhatIsOverTheLimitsOfItsAuthor(t *testing.T) {
+	now := time.Date(2026, 11, 22, 21, 30, 0, 0, time.UTC)
+	s := spending(t, budget.Limits{MessageChars: 10, Messages: 4, Files: 3}, &now, store.Usage{User: "slack/anna", Turns: 1})
+	operator := said(9, "anna", strings.Repeat("é", 90), 9)
+	operator.Author.Operator = true
+	for n, c := range []struct {
+		m    chat.Message
+		want string
+	}{
+		{said(1, "anna", strings.Repeat("é", 10), 2), ""},
+		{said(1, "anna", "again", 2), ""}, // the same message, worked on again
+		{said(2, "anna", strings.Repeat("é", 11), 0), "Your message has 11 characters, and I read up to 10."},
+		{said(3, "anna", "files", 2), "You have sent me 2 files today; the limit for one person is 3."},
+		{said(4, "anna", "file", 1), ""},
+		{said(5, "anna", "one", 0), ""},
+		{said(6, "anna", "more", 0), "You have asked me 4 times today, which is the limit for one person. It starts again at midnight UTC, in 2 h 30 min."},
+		{said(6, "berit", "hello", 0), ""},
+		{operator, ""},
+	} {
+		if got := s.Refuse(c.m); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("message %d: %q, want %q", n, got, c.want)
+		}
+	}
+	now = now.Add(3 * time.Hour)
+	if got := s.Refuse(said(7, "anna", "morning", 3)); got != "" {
+		t.Errorf("on the next day: %q", got)
+	}
+}
+
+func TestReserve_TokensOfAUserAreUsedUp(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	s := spending(t, budget.Limits{Tokens: 20_000}, &now, store.Usage{User: "slack/anna", Tokens: llm.Usage{Input: 9_000, Output: 1_000}})
+	anna := store.Usage{Model: "m", Channel: chat.Address{Platform: "slack", Workspace: "T", Channel: "C"}, User: "slack/anna"}
+	count, err := s.Reserve(t.Context(), anna, llm.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count(llm.Usage{Input: 8_000, Output: 2_000})
+	var refused *llm.Error
+	if _, err := s.Reserve(t.Context(), anna, llm.Request{}); !errors.As(err, &refused) || refused.Kind != llm.Capped ||
+		!strings.HasPrefix(refused.Reason, "Your budget for today, 20,000 tokens, is used up; it starts again at midnight UTC, in 12 h 0 min") {
+		t.Errorf("over the limit: %v", err)
+	}
+	anna.User = "slack/berit"
+	if _, err := s.Reserve(t.Context(), anna, llm.Request{}); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+}
