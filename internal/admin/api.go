@@ -66,6 +66,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/tool-usage/results/{id}":          {"GET": s.getResult},
 		"/auth/mcp-tokens":                  {"GET": s.listTokens, "POST": s.createToken},
 		"/auth/mcp-tokens/{name}":           {"GET": s.getToken, "DELETE": s.revokeToken},
+		"/auth/login-links":                 {"POST": s.createLoginLink},
 		"/auth/logout-all":                  {"POST": s.logoutAll},
 		"/approvals":                        {"GET": s.listApprovals},
 		"/approvals/{id}":                   {"GET": s.getApproval, "POST": s.decideApproval},

@@ -46,7 +46,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && r.URL.Query().Has("token"):
 		token, right = r.URL.Query().Get("token"), s.sessions.redeem
 		wrong = "This link was used before or has expired. " +
-			"Enter the admin token instead, or take a new link from the bot's log after a restart."
+			"Enter the admin token instead, or have ravenbot login print a new link."
 	default:
 		s.loginPage(w, http.StatusOK, "")
 		return
@@ -95,6 +95,11 @@ func (s *Server) loginPage(w http.ResponseWriter, status int, problem string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes()) // the reader is gone when this fails
+}
+
+// createLoginLink writes the path of a link that logs a browser in once.
+func (s *Server) createLoginLink(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusCreated, map[string]string{"path": s.LoginLink("")})
 }
 
 // logout ends the session of the request.

@@ -83,6 +83,7 @@ var operations = map[string]operation{
 	"POST /auth/mcp-tokens":                  {summary: "Make a token, which is shown once", body: `{"type":"object","properties":{"name":{"type":"string"},"overwrite":{"type":"boolean"},"tools":{"type":"array","items":{"type":"string"}}},"required":["name"]}`, status: 201},
 	"GET /auth/mcp-tokens/{name}":            {summary: "One token, without itself"},
 	"DELETE /auth/mcp-tokens/{name}":         {summary: "Revoke a token", status: 204},
+	"POST /auth/login-links":                 {summary: "Create the path of a link that logs a browser in once, within 15 minutes", status: 201},
 	"POST /auth/logout-all":                  {summary: "End the caller's sessions and tokens"},
 	"GET /approvals":                         {summary: "The calls that wait for an approval; ?all=true: also those decided", answer: listAnswer},
 	"GET /approvals/{id}":                    {summary: "One of them"},

@@ -44,11 +44,9 @@ func newAsker(ctx context.Context, c *invocation, acceptDefaults bool) asker {
 		acceptDefaults: acceptDefaults,
 		lines:          bufio.NewReader(io.LimitReader(interruptibleReader{ctx, c.In}, 1<<20)),
 	}
-	if f, ok := c.In.(*os.File); ok {
-		// Only a terminal can hide what is typed; a pipe must not be treated as one.
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			a.terminal = f
-		}
+	// Only a terminal can hide what is typed; a pipe must not be treated as one.
+	if isTerminal(c.In) {
+		a.terminal = c.In.(*os.File)
 	}
 	return a
 }

@@ -57,6 +57,8 @@ func newRoot(c *invocation) *cobra.Command {
 		c.group("knowledge", "search the files that agents know",
 			c.command("search AGENT QUERY", "find the passages of an agent's files that fit a question", 2, unlimited,
 				searchKnowledge, knowledgeFlags)),
+		c.command("login", "print a link of the running daemon that opens the chat page, once, within 15 minutes", 0, 0,
+			printLoginLink, jsonFlag),
 		c.group("mcp", "look at MCP servers and use them, or offer the bot's own tools as one",
 			c.command("list", "list the MCP servers", 0, 0, listServers, jsonFlag),
 			c.command("tools SERVER-or-URL", "list the tools of a server", 1, 1, serverTools, jsonFlag),

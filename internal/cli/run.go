@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -81,7 +80,7 @@ func runDaemon(ctx context.Context, c *invocation) error {
 	defer func() { signal.Stop(hangup); stop(); <-watched }()
 	// Listen before Run: a second daemon on the same port ends before it touches any platform.
 	if err = a.Listen(); err == nil {
-		fmt.Fprintf(c.Out, "Open the chat page, once, with: %s\n", a.LoginLink())
+		c.printLogin(a.LoginLink)
 		err = a.Run(ctx)
 	}
 	lg.Info("stopped")

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -119,29 +118,31 @@ func startDaemon(t *testing.T, dir string) daemonProcess {
 		cancel()
 	})
 	t.Cleanup(end)
-	link := waitForReady(t, lines, log)
+	waitForReady(t, lines, log)
 	go func() {
 		for range lines {
 		}
 	}()
-	return daemonProcess{link, end}
+	login := exec.CommandContext(ctx, "ravenbot", "login", "--config", "config.json")
+	login.Dir, login.Env = dir, []string{}
+	link, err := login.Output()
+	if err != nil {
+		t.Fatalf("ravenbot login: %v", err)
+	}
+	return daemonProcess{strings.TrimSpace(string(link)), end}
 }
 
-// waitForReady gives the login link once the daemon is ready, within 10 seconds.
-func waitForReady(t *testing.T, lines <-chan string, log *transcript) string {
+// waitForReady returns once the daemon is ready.
+func waitForReady(t *testing.T, lines <-chan string, log *transcript) {
 	t.Helper()
-	link := ""
-	late := time.After(10 * time.Second)
-	for ready := false; !ready || link == ""; {
+	late := time.After(time.Minute)
+	for ready := false; !ready; {
 		select {
 		case line, ok := <-lines:
 			if !ok {
 				t.Fatalf("the daemon ended; it wrote:\n%s", log)
 			}
-			if m := regexp.MustCompile(`http://\S+/login\?token=\S+`).FindString(line); m != "" {
-				link = m
-			}
-			ready = ready || strings.Contains(line, "msg=ready")
+			ready = strings.Contains(line, "msg=ready")
 			if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") {
 				t.Errorf("the daemon complains: %s", line)
 			}
@@ -149,7 +150,6 @@ func waitForReady(t *testing.T, lines <-chan string, log *transcript) string {
 			t.Fatalf("the daemon is not ready; it wrote:\n%s", log)
 		}
 	}
-	return link
 }
 
 // transcript is what a daemon wrote, for failures.
