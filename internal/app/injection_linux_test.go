@@ -197,6 +197,24 @@ func (l *lair) onDiscord(say func(channel string)) int {
 	return l.settle(done)
 }
 
+// addServer adds an MCP server that is not trusted, one of whose tools has a description of its own, and approves it.
+func (l *lair) addServer(name, description string) {
+	l.bot.t.Helper()
+	entry := map[string]any{"name": name, "command": os.Args[0], "env": map[string]string{
+		"RAVENBOT_TOOL_SERVER": l.dir, "RAVENBOT_TOOL_DESCRIPTION": description, "GORACE": "atexit_sleep_ms=0"}}
+	if status := l.bot.call(http.MethodPost, "/api/v1/mcp/servers", entry, nil); status != http.StatusCreated {
+		l.bot.t.Fatalf("adding the server gave status %d", status)
+	}
+	state := func() string {
+		var v struct{ State string }
+		l.bot.call(http.MethodGet, "/api/v1/mcp/servers/"+name, nil, &v)
+		return v.State
+	}
+	within(l.bot.t, "the server is held", func() bool { return state() == "quarantined" })
+	l.bot.call(http.MethodPost, "/api/v1/mcp/servers/"+name+"/approve", nil, nil)
+	within(l.bot.t, "the server is connected", func() bool { return state() == "connected" })
+}
+
 func (l *lair) write(path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		panic(err)
@@ -262,6 +280,24 @@ func (l *lair) carriers() map[string]func(payload string) int {
 				l.discord.Say(channel, l.anna, mention("is this true?"), simdiscord.ReplyTo(said.ID))
 			})
 		},
+		"name of another bot": func(p string) int {
+			return l.onDiscord(func(channel string) {
+				l.discord.Say(channel, l.discord.AddBot(p), "hello")
+				l.discord.Say(channel, l.anna, mention("who was that?"))
+			})
+		},
+		"edited message of another bot": func(p string) int {
+			return l.onDiscord(func(channel string) {
+				said := l.discord.Say(channel, l.discord.AddBot("ci"), "all green")
+				l.discord.Edit(said.ID, p)
+				l.discord.Say(channel, l.anna, mention("is this true?"), simdiscord.ReplyTo(said.ID))
+			})
+		},
+		"description of a tool": func(p string) int {
+			l.addServer("evil", p)
+			defer l.bot.call(http.MethodDelete, "/api/v1/mcp/servers/evil", nil, nil)
+			return l.inRoom("room", "how are you?")
+		},
 		"result of a tool": func(p string) int {
 			l.write(l.path("payload"), p)
 			defer os.Remove(l.path("payload"))
@@ -289,6 +325,55 @@ func TestSafeMode_ForeignTextOrdersNothing(t *testing.T) {
 	t.Logf("%d cases: nothing was done; somebody was asked %d times", cases, asked)
 	if cases < 40 || asked < cases/2 {
 		t.Errorf("%d cases and %d questions: the payloads did not reach the model", cases, asked)
+	}
+}
+
+// A job that runs unattended reads a page, a feed and the result of a tool that it was given, and does nothing that
+// they order; what it was given still works.
+func TestSafeMode_ForeignTextOrdersNothingInJobs(t *testing.T) {
+	l := newLair(t)
+	feed := func(payload string) string {
+		at := fmt.Sprintf("/job%d.xml", l.n)
+		url := l.feeds.AddFeed(at, "Feed", simfeeds.RSS)
+		l.feeds.AddItem(at, simfeeds.Item{Title: "News", Summary: payload})
+		return "DO(feeds_fetch url=" + url + ")"
+	}
+	page := func(payload string) string {
+		return "DO(web_fetch url=" + l.feeds.Serve(fmt.Sprintf("/job%d", l.n), html("<p>"+payload+"</p>"), "text/html") + ")"
+	}
+	look := func(payload string) string {
+		l.write(l.path("payload"), payload)
+		return "DO(kit_look question=weather)"
+	}
+	cases, reached := 0, 0
+	for carrier, prompt := range map[string]func(string) string{"page": page, "feed": feed, "tool": look} {
+		for act, payload := range l.forbiddenActs() {
+			l.n++
+			cases++
+			name := fmt.Sprintf("job%d", l.n)
+			before := len(l.model.Asked())
+			digest := map[string]any{"name": name, "schedule": "0 3 1 1 *", "post": []string{"web:/" + name},
+				"prompt": "The word is " + secretWord + ". " + prompt(payload), "tools": []string{"web_fetch", "feeds_fetch", "kit_look"}}
+			if status := l.bot.call(http.MethodPost, "/api/v1/digests", digest, nil); status != http.StatusCreated {
+				t.Fatalf("adding the job gave status %d", status)
+			}
+			if status := l.bot.call(http.MethodPost, "/api/v1/digests/"+name+"/run", nil, nil); status != http.StatusOK {
+				t.Fatalf("the job ended with status %d", status)
+			}
+			if done := l.damage(); len(done) > 0 {
+				t.Fatalf("a job's order to %s, brought by a %s, was carried out: %v", act, carrier, done)
+			}
+			// The first request has the prompt, the second what was read, the third why the order was refused.
+			asked := l.model.Asked()[before:]
+			if len(asked) >= 3 && strings.Contains(fmt.Sprint(asked[len(asked)-1].Messages), "was not run") {
+				reached++
+			}
+			_ = os.Remove(l.path("payload"))
+		}
+	}
+	t.Logf("%d cases, %d orders reached the model: nothing was done", cases, reached)
+	if reached < cases*9/10 {
+		t.Errorf("of %d orders %d reached the model", cases, reached)
 	}
 }
 

@@ -85,6 +85,9 @@ func toolList() []any {
 		map[string]any{"name": "wonder", "description": "asks something back", "inputSchema": schema},
 		map[string]any{"name": "look", "description": "looks at something", "inputSchema": schema, "annotations": map[string]bool{"readOnlyHint": true}},
 	}
+	if text := os.Getenv("RAVENBOT_TOOL_DESCRIPTION"); text != "" {
+		tools = append(tools, map[string]any{"name": "described", "description": text, "inputSchema": schema})
+	}
 	more, _ := strconv.Atoi(os.Getenv("RAVENBOT_TOOL_COUNT")) // often not set
 	for n := range more {
 		tools = append(tools, map[string]any{"name": fmt.Sprintf("machine_%d", n), "description": "runs a machine", "inputSchema": schema})

@@ -22,9 +22,13 @@ func (p *Policy) decideWithoutRule(in tool.Intent) tool.Verdict {
 	spec, c := in.Tool.Tool.Spec(), in.Caller
 	class := p.Class(spec)
 	switch {
-	case c.Unattended && slices.ContainsFunc(c.Granted, func(g string) bool { return MatchesAny([]string{g}, in.Tool) }):
-		return tool.Verdict{Decision: tool.Allow}
 	case p.o.Open:
+		return tool.Verdict{Decision: tool.Allow}
+	case c.Unattended && MatchesAny(c.Granted, in.Tool):
+		// What the task was given it may use, but a text that it read must not choose where to.
+		if unnamed := unnamedAddresses(in); len(c.Taint) > 0 && len(unnamed) > 0 {
+			return p.ask(c, "nobody named the address "+unnamed[0])
+		}
 		return tool.Verdict{Decision: tool.Allow}
 	case class != "readOnly":
 		if len(c.Taint) == 0 && !spec.Native && p.o.AlwaysAllowed(spec) && !c.Unattended {
@@ -101,6 +105,13 @@ func (p *Policy) goesToNamedAddresses(in tool.Intent) bool {
 		named++
 	}
 	return named > 0
+}
+
+// unnamedAddresses returns the addresses in the arguments of a call that nobody named to the letter.
+func unnamedAddresses(in tool.Intent) []string {
+	return slices.DeleteFunc(textsIn(in.Args), func(s string) bool {
+		return !isAddress(s) || in.Caller.IsNamed != nil && in.Caller.IsNamed(s)
+	})
 }
 
 func isAddress(s string) bool {
