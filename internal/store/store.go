@@ -184,6 +184,7 @@ type ToolCall struct {
 type ToolResult struct {
 	ID           string       `json:"id"` // sorts by time
 	Conversation chat.Address `json:"conversation,omitzero"`
+	At           time.Time    `json:"at,omitzero"` // when the call began; zero: it was not recorded
 	Text         string       `json:"text"`
 }
 

@@ -95,28 +95,17 @@ func (s *scan) bucketCounts() []Count {
 	return items
 }
 
-// Size returns the bytes of the store's file and how many of them are free for reuse. It
-// reads the file without a transaction, so the figures may be of a moment ago.
+// Size returns the bytes of the store's file and how many of them are free for reuse.
 func (db *DB) Size() (bytes, free int64, err error) {
-	f, err := os.Open(db.path)
+	info, err := os.Stat(db.path)
 	if err != nil {
 		return 0, 0, fmt.Errorf("look at store: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, 0, fmt.Errorf("look at store: %w", err)
-	}
-	m, _, err := readMetas(f)
+	m, err := db.header()
 	if err != nil {
 		return 0, 0, damagedError(db.path, err.Error(), restoreRemedy)
 	}
-	free = info.Size() - int64(m.pages)*int64(m.pageSize)
-	head := make(page, m.pageSize)
-	// A writer may have moved the list since the header was read; then it is not counted.
-	_, err = f.ReadAt(head, int64(m.freelist)*int64(m.pageSize))
-	if err == nil && head.id() == m.freelist && head.kind() == freelistPage {
-		free += int64(head.freeCount()) * int64(m.pageSize)
-	}
+	s := db.bolt.Stats()
+	free = int64(s.FreePageN+s.PendingPageN)*int64(m.pageSize) + info.Size() - int64(m.pages)*int64(m.pageSize)
 	return info.Size(), max(free, 0), nil
 }

@@ -104,6 +104,7 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 	defer catchFaults(db.path, &err)()
 	err = db.bolt.Update(func(b *bbolt.Tx) error {
 		t := &tx{db: db, bolt: b, opened: map[string]*bucket{}}
+		defer func() { db.chooseFreelist(b) }() // bbolt looks at the choice when it commits
 		for i, c := range changes {
 			if err := c.fn(t); err != nil {
 				*failed = i // the change is to blame, not the commit
@@ -113,6 +114,9 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 		// Rolling back costs nothing, while an empty commit would cost an fsync.
 		if !t.isChanged() {
 			return errUnchanged
+		}
+		if db.observe != nil {
+			db.observe(t)
 		}
 		return t.writeTallies()
 	})

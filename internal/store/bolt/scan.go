@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"strings"
 )
@@ -299,7 +300,16 @@ func (s *scan) checkValue(key, value []byte, name string) {
 
 // scanFreelist claims the free pages: a used page among them would be overwritten.
 func (s *scan) scanFreelist() {
-	if s.meta.freelist == noFreelist || s.err != nil {
+	if s.err != nil {
+		return
+	}
+	// A transaction with many free pages writes no list; then all is free that nothing uses.
+	if s.meta.freelist == noFreelist {
+		used := 0
+		for _, word := range s.used {
+			used += bits.OnesCount64(word)
+		}
+		s.free = int(s.meta.pages) - used
 		return
 	}
 	p, ok := s.readPage(s.meta.freelist)

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"fmt"
 
 	"go.etcd.io/bbolt"
@@ -14,6 +15,7 @@ type tx struct {
 	opened  map[string]*bucket // by name, in a write transaction; nil in one that only reads
 	tallies *bbolt.Bucket      // of a write transaction, once loadTallies was called
 	head    tally              // of the tallies themselves; its seq is the transaction's number
+	deleted int                // records
 }
 
 // bucket is a bucket in a transaction.
@@ -122,6 +124,30 @@ func (b *bucket) deleteNested(key string) error {
 	return b.tx.deleteTally(name)
 }
 
+// moveNested moves the bucket in b under a key to another top-level bucket, which must hold none
+// under that key. It costs the same however many records the bucket has.
+func (b *bucket) moveNested(key string, to *bucket) error {
+	inner := b.nested(key)
+	// The tally moves as well: the bucket's records count under its new name.
+	kept, err := inner.expectedTally()
+	if err != nil {
+		return err
+	}
+	if err := b.bolt.MoveBucket([]byte(key), to.bolt); err != nil {
+		return err
+	}
+	b.changed, to.changed = true, true
+	b.delta.remove(digest([]byte(key), nil))
+	to.delta.add(digest([]byte(key), nil))
+	delete(b.tx.opened, inner.name)
+	if err := b.tx.deleteTally(inner.name); err != nil {
+		return err
+	}
+	moved := b.tx.openBucket(to.name+nul+key, to.bolt.Bucket([]byte(key)))
+	moved.delta, moved.changed = tally{count: kept.count, sum: kept.sum}, true
+	return nil
+}
+
 // eachNested calls fn with every bucket in b.
 func (b *bucket) eachNested(fn func(key string, inner *bucket) error) error {
 	return b.each(func(k, _ []byte) error { return fn(string(k), b.nested(string(k))) })
@@ -177,6 +203,9 @@ func (t *tx) readTally(tallies *bbolt.Bucket, name string) (tally, error) {
 
 func (b *bucket) has(key []byte) bool { return b.bolt.Get(key) != nil }
 
+// raw returns the stored form of the record under key, or nil.
+func (b *bucket) raw(key []byte) []byte { return b.bolt.Get(key) }
+
 // get reads the record under key. It returns false where there is none.
 func (b *bucket) get(key []byte, record any) (bool, error) {
 	v := b.bolt.Get(key)
@@ -210,6 +239,7 @@ func (b *bucket) delete(key []byte) error {
 	}
 	b.delta.remove(digest(key, old))
 	b.changed = true
+	b.tx.deleted++
 	return b.bolt.Delete(key)
 }
 
@@ -217,6 +247,12 @@ func (b *bucket) delete(key []byte) error {
 func (b *bucket) nextSequence() (uint64, error) {
 	b.changed = true
 	return b.bolt.NextSequence()
+}
+
+// continueSequence has the bucket count on from where another one is.
+func (b *bucket) continueSequence(from *bucket) error {
+	b.changed = true
+	return b.bolt.SetSequence(from.bolt.Sequence())
 }
 
 // cursor reads the records of a bucket in the order of their keys.
@@ -229,6 +265,14 @@ func (c cursor) last() (k, v []byte)           { return c.bolt.Last() }
 func (c cursor) next() (k, v []byte)           { return c.bolt.Next() }
 func (c cursor) prev() (k, v []byte)           { return c.bolt.Prev() }
 func (c cursor) seek(key []byte) (k, v []byte) { return c.bolt.Seek(key) }
+
+// seekAfter returns the first record behind a key; nil: the first of all.
+func (c cursor) seekAfter(key []byte) (k, v []byte) {
+	if k, v = c.seek(key); k != nil && bytes.Equal(k, key) {
+		return c.next()
+	}
+	return k, v
+}
 
 // isChanged reports whether there is anything to commit.
 func (t *tx) isChanged() bool {
