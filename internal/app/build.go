@@ -103,6 +103,7 @@ func (a *App) schedule(p *parts) {
 		task{name: "mcp", run: a.mcp.Run, outlives: true},
 		task{name: "platforms", run: run(func(ctx context.Context) { a.platforms.Run(ctx, a.delivery.Accept) })},
 		task{name: "start servers", run: a.startServers},
+		task{name: "store", run: run(func(ctx context.Context) { a.store.Run(ctx, a.o.Log) })},
 		task{name: "polls", run: run(p.polls.Run)},
 		task{name: "retention", run: run(func(ctx context.Context) {
 			retention.Run(ctx, retention.Options{Store: a.store, Keep: a.retention, Forget: a.agent.ForgetExpired, Log: a.o.Log})

@@ -43,7 +43,7 @@ func Check(ctx context.Context, path string) (Report, error) {
 	}
 	s, err := scanFile(ctx, path)
 	if err = errors.Join(err, release()); err != nil {
-		return r, fmt.Errorf("check store %s: %w", path, err)
+		return r, fmt.Errorf("check store %s: %w", path, explainSystemError(path, err))
 	}
 	r.Bytes, r.Items, r.Damage = s.size, s.bucketCounts(), append(r.Damage, s.faults...)
 	r.Free = max(0, s.size-int64(s.meta.pages-uint64(s.free))*int64(s.meta.pageSize))
@@ -102,8 +102,11 @@ func (db *DB) Size() (bytes, free int64, err error) {
 		return 0, 0, fmt.Errorf("look at store: %w", err)
 	}
 	m, err := db.header()
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoHeader):
 		return 0, 0, damagedError(db.path, err.Error(), restoreRemedy)
+	case err != nil:
+		return 0, 0, explainSystemError(db.path, err)
 	}
 	s := db.bolt.Stats()
 	free = int64(s.FreePageN+s.PendingPageN)*int64(m.pageSize) + info.Size() - int64(m.pages)*int64(m.pageSize)

@@ -9,7 +9,7 @@ import (
 // takes a few milliseconds.
 const (
 	maxLooked  = 1000 // records looked at in one read transaction
-	maxDeleted = 500  // records deleted in one write transaction, those of indexes included
+	maxDeleted = 200  // records deleted in one write transaction, those of indexes included
 )
 
 // sweep looks through the records of a bucket and deletes some of them.
