@@ -114,7 +114,9 @@ type Options struct {
 	Settings      *settings.Repository
 	Logouts       Logouts
 	LoggedOut     time.Time // when all sessions were last ended
-	Metrics       http.Handler
+	// Store says what is wrong with the store, in a few words; "" where nothing is.
+	Store   interface{ Problem() string }
+	Metrics http.Handler
 	// MCP makes the handler of /mcp; refuse answers those without a token of its own.
 	// nil: there is none.
 	MCP func(refuse http.HandlerFunc) http.Handler

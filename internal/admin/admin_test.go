@@ -39,12 +39,15 @@ type bot struct {
 	mu      sync.Mutex
 	now     time.Time
 	slack   chat.Health
+	problem string // of the store
 	removed []chat.Address
 	ran     []string
 	paused  map[string]bool
 	did     []string
 	ask     func(ctx context.Context, room string, user chat.User, text string) iter.Seq2[Event, error]
 }
+
+func (b *bot) Problem() string { return b.problem }
 
 func (b *bot) time() time.Time {
 	b.mu.Lock()
@@ -336,7 +339,7 @@ func start(t *testing.T, change func(*Options)) (*bot, *Server, *httptest.Server
 		Render: func(d chat.Draft) template.HTML {
 			return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
 		},
-		Rooms: b, Platforms: b, Agent: b, Instance: b, ServerCalls: b,
+		Rooms: b, Store: b, Platforms: b, Agent: b, Instance: b, ServerCalls: b,
 		Servers: b, Calls: calls{"s_do"}, Approvals: calls{"s_do"}, Digests: digests{b}, Conversations: b,
 		Mounts: map[string]http.Handler{"/slack/events": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) })},
 		Audit:  &changes{},
@@ -572,6 +575,11 @@ func TestHealth(t *testing.T) {
 	if r := do(t, client, "GET", server.URL+"/readyz", nil, "Host", "ravenbot.internal"); r.status != 200 || !strings.Contains(r.body, `"status":"ready"`) {
 		t.Errorf("readyz: %d %s", r.status, r.body)
 	}
+	b.problem = "the store cannot be written: there is no space left on its disk"
+	if r := do(t, client, "GET", server.URL+"/readyz", nil); r.status != 503 || !strings.Contains(r.body, `"store":"the store cannot be written: there is no space`) {
+		t.Errorf("readyz with a full disk: %d %s", r.status, r.body)
+	}
+	b.problem = ""
 	b.slack = chat.Health{Detail: "the token was refused"}
 	if r := do(t, client, "GET", server.URL+"/readyz", nil); r.status != 503 || !strings.Contains(r.body, `{"name":"slack","connected":false,"detail":"the token was refused"}`) {
 		t.Errorf("readyz: %d %s", r.status, r.body)

@@ -169,14 +169,15 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz reports whether every platform is connected.
+// readyz reports whether every platform is connected and the store works.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	answer := struct {
 		Status    string            `json:"status"`
 		Platforms []platform.Health `json:"platforms"`
-	}{"ready", s.o.Platforms.Health()}
+		Store     string            `json:"store,omitempty"` // what is wrong with it
+	}{"ready", s.o.Platforms.Health(), s.o.Store.Problem()}
 	status := http.StatusOK
-	if slices.ContainsFunc(answer.Platforms, func(p platform.Health) bool { return !p.Connected }) {
+	if answer.Store != "" || slices.ContainsFunc(answer.Platforms, func(p platform.Health) bool { return !p.Connected }) {
 		answer.Status, status = "not ready", http.StatusServiceUnavailable
 	}
 	writeJSON(w, status, answer)

@@ -286,6 +286,37 @@ func TestADeletedMessageLeavesHistoryAndSummary(t *testing.T) {
 	}
 }
 
+// A summary that retention emptied is made again from the turns that are left, and what the engine
+// remembered of the others is gone.
+func TestForgetExpired_BeginsWithWhatIsLeft(t *testing.T) {
+	var last llm.Request
+	b := engine(nil, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		if strings.HasPrefix(r.System, "You keep the memory") {
+			return llmtest.Says("the words of long ago"), nil
+		}
+		last = r
+		return quoting(n, r)
+	}})
+	talk(t, b)
+	s := b.memory.sums[room]
+	if s.From != 1 || s.Since.IsZero() {
+		t.Errorf("the summary says that it begins with turn %d of %v", s.From, s.Since)
+	}
+	b.memory.turns[room] = b.memory.turns[room][5:]
+	b.memory.sums[room] = conversation.Summary{Upto: s.Upto, From: s.Upto + 1}
+	if err := b.ForgetExpired(t.Context(), []chat.Address{room}); err != nil {
+		t.Fatal(err)
+	}
+	if again := b.memory.sums[room]; again.From != 6 || again.Upto != s.Upto {
+		t.Errorf("the new summary covers turns %d to %d", again.From, again.Upto)
+	}
+	b.answer(t, t.Context(), one(asks("next", "and now?")))
+	request := fmt.Sprint(last.Messages)
+	if strings.Contains(request, "long ago") || strings.Contains(request, "secret3 ") || !strings.Contains(request, "secret31") {
+		t.Errorf("the next request is %s", request)
+	}
+}
+
 // TestNoTranscriptCanBrick lets a conversation live through everything at once:
 // crashes at any write, edits, deletions, revisions, stops, other models, lost
 // records and compaction; whatever is left, every request is well formed, and no

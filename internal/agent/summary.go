@@ -77,7 +77,10 @@ func (e *Engine) Compact(ctx context.Context, a chat.Address) error {
 	if len(old) == 0 {
 		return nil
 	}
-	after := conversation.Summary{Upto: old[len(old)-1].Seq, At: e.o.Now()}
+	after := conversation.Summary{Upto: old[len(old)-1].Seq, At: e.o.Now(), From: before.From, Since: before.Since}
+	if before.Text == "" {
+		after.From, after.Since = old[0].Seq, old[0].Began
+	}
 	after.Text, after.By = e.summarize(ctx, a, before.Text, old)
 	after.Taint = taintOf(before, old)
 	// The lock is taken only now: a model may take minutes, and Purge must not wait for it.
@@ -240,6 +243,26 @@ func (e *Engine) Purge(ctx context.Context, subject string) error {
 	return e.rebuildSummary(ctx, a, t.Seq)
 }
 
+// ForgetExpired has the next turns of conversations, which have lost old turns or their summary, begin
+// with what is left of them.
+func (e *Engine) ForgetExpired(ctx context.Context, conversations []chat.Address) error {
+	e.summaryMu.Lock()
+	defer e.summaryMu.Unlock()
+	e.removals.Add(1)
+	for _, a := range conversations {
+		e.history.forget(a)
+		// A summary that lost its words is made again from the turns that it covers and that are left.
+		s, err := e.o.Store.Summary(ctx, a)
+		if err == nil && s.Text == "" {
+			err = e.rebuildSummary(ctx, a, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("make the summary of %s again: %w", a, err)
+		}
+	}
+	return nil
+}
+
 // removeQuotes removes a message from the turns that quote it. e.summaryMu is held.
 func (e *Engine) removeQuotes(ctx context.Context, subject string) error {
 	refs, err := e.o.Store.TurnsQuoting(ctx, subject)
@@ -278,6 +301,10 @@ func (e *Engine) rebuildSummary(ctx context.Context, a chat.Address, seq uint64)
 		return err
 	}
 	s.Text, s.By, s.At = extractSummary("", turns), "", e.o.Now()
+	s.From, s.Since = s.Upto+1, s.At
+	if len(turns) > 0 {
+		s.From, s.Since = turns[0].Seq, turns[0].Began
+	}
 	e.history.forget(a)
 	return e.o.Store.SaveSummary(ctx, a, s)
 }

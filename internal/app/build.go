@@ -36,6 +36,7 @@ import (
 	"ravenbot/internal/platform"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/poll"
+	"ravenbot/internal/retention"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/schema"
@@ -108,7 +109,11 @@ func (a *App) schedule(p *parts) {
 		task{name: "mcp", run: a.mcp.Run, outlives: true},
 		task{name: "platforms", run: run(func(ctx context.Context) { a.platforms.Run(ctx, a.delivery.Accept) })},
 		task{name: "start servers", run: a.startServers},
+		task{name: "store", run: run(func(ctx context.Context) { a.store.Run(ctx, a.o.Log) })},
 		task{name: "polls", run: run(p.polls.Run)},
+		task{name: "retention", run: run(func(ctx context.Context) {
+			retention.Run(ctx, retention.Options{Store: a.store, Keep: a.retention, Forget: a.agent.ForgetExpired, Log: a.o.Log})
+		})},
 		task{name: "embeddings", run: run(p.meaning.Run)})
 	if !a.o.Local {
 		a.tasks = append(a.tasks,
@@ -118,6 +123,19 @@ func (a *App) schedule(p *parts) {
 			task{name: "audit", run: run(a.audit.Run)},
 			task{name: "announce", run: a.announce})
 	}
+}
+
+// retention returns how long records are kept by the configuration in effect.
+func (a *App) retention() store.Retention {
+	c := a.conf()
+	keep := store.Retention{Calls: c.Retention.Calls.Std(), Usage: c.Retention.Usage.Std(), Feedback: c.Retention.Feedback.Std()}
+	if c.LimitsConversations() {
+		keep.Conversations = func(at chat.Address) time.Duration { return c.RetentionFor(at.String()) }
+		keep.Rooms = func(room string) time.Duration {
+			return keep.Conversations(chat.Address{Platform: a.web.Name(), Channel: room})
+		}
+	}
+	return keep
 }
 
 // buildEgress makes the two guarded ways out: for feeds, and for pages.

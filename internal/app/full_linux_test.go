@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,16 +61,52 @@ func TestAFullDiskDelaysAnswers(t *testing.T) {
 	logged("answer not stored")
 	w.slack.Mention(w.channel.ID, w.berit, "the disk is full "+long)
 	logged("slack message not stored, not acknowledged")
-	logged("there is no space left on the disk of")
+	logged("there is no space left on its disk")
+	within(t, "/readyz says that the disk is full", func() bool {
+		status, text := d.readiness()
+		return status == 503 && strings.Contains(text, "there is no space left on its disk")
+	})
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
 	arrives("the answer that had to wait")
 	arrives("the answer to the message that had to wait")
 	d.idle()
+	within(t, "/readyz says that the bot is ready", func() bool { status, _ := d.readiness(); return status == 200 })
 	if log := d.out.String(); strings.Contains(log, "panic") {
 		t.Errorf("there was a panic:\n%s", log)
 	}
+}
+
+// readiness returns what /readyz answers.
+func (d *daemon) readiness() (status int, text string) {
+	_, rest, _ := strings.Cut(d.out.String(), "http=http://")
+	address, _, _ := strings.Cut(rest, " ")
+	res, err := http.Get("http://" + address + "/readyz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer res.Body.Close()
+	return res.StatusCode, string(must(io.ReadAll(res.Body)))
+}
+
+// TestAStoreThatIsTakenAway_IsNoticed: what is written to a file without a name is lost at the next
+// start, so nothing is acknowledged any more.
+func TestAStoreThatIsTakenAway_IsNoticed(t *testing.T) {
+	w := newWorld(t)
+	d := w.daemon(w.base()).start()
+	path := w.path("data/ravenbot.db")
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "/readyz says that the file is gone", func() bool {
+		status, text := d.readiness()
+		return status == 503 && strings.Contains(text, "the file of the store was removed or replaced")
+	})
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "/readyz says that the bot is ready", func() bool { status, _ := d.readiness(); return status == 200 })
 }
 
 // fillDisk fills the disk of a path to its last byte.

@@ -71,6 +71,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Settings:      p.settings,
 		Logouts:       admin.StoredLogouts{Items: a.store},
 		LoggedOut:     loggedOut,
+		Store:         a.store,
 		Metrics:       metrics.Handler(metrics.Bot{Version: a.o.Version, Delivery: a.delivery, Platforms: a.platforms, Servers: a.mcp, Store: a.store}.Samples),
 		MCP:           func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(tokens, refuse) },
 		Backup:        a.copyStore,
@@ -162,11 +163,15 @@ func (a *App) storeStatus() any {
 		Bytes      int64             `json:"bytes"`
 		Free       int64             `json:"freeBytes"`
 		Commits    uint64            `json:"commits"` // since the start
+		Checked    time.Time         `json:"checked"` // when all of it was last read
 		LastBackup bolt.BackupStatus `json:"lastBackup"`
 		Error      string            `json:"error,omitempty"`
-	}{Commits: a.store.Commits(), LastBackup: a.backups.Status()}
+	}{Commits: a.store.Commits(), Checked: a.store.Checked(), LastBackup: a.backups.Status()}
 	var err error
-	if status.Bytes, status.Free, err = a.store.Size(); err != nil {
+	if status.Bytes, status.Free, err = a.store.Size(); err == nil {
+		err = a.store.Health()
+	}
+	if err != nil {
 		status.Error = err.Error()
 	}
 	return status

@@ -58,6 +58,7 @@ var mayImport = map[string][]string{
 	"internal/hook":            vocabulary(),
 	"internal/settings":        behaviour(),
 	"internal/poll":            append(vocabulary(), "internal/feature"),
+	"internal/retention":       vocabulary(),
 	"internal/feature":         {"internal/chat", "internal/conversation"},
 	"internal/access":          append(vocabulary(), "internal/config"),
 	"internal/platform":        {"internal/chat"},

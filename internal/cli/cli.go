@@ -122,6 +122,7 @@ func (c *invocation) reportError(path string, err error) int {
 	var faults *config.Faults
 	var inUse *store.InUseError
 	var damaged *store.DamagedError
+	var newer *store.NewerError
 	words := strings.Fields(path)
 	name := strings.Join(words[:min(2, len(words))], " ")
 	switch {
@@ -141,7 +142,7 @@ func (c *invocation) reportError(path string, err error) int {
 	}
 	fmt.Fprintf(c.Err, "%s: %v\n", name, err)
 	switch {
-	case errors.As(err, &inUse), errors.As(err, &damaged):
+	case errors.As(err, &inUse), errors.As(err, &damaged), errors.As(err, &newer):
 		return exitStore
 	case errors.Is(err, errNoConfig):
 		return exitUsage

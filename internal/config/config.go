@@ -16,6 +16,8 @@ type Config struct {
 	Store Masked `json:"store" default:"data/ravenbot.db" form:"store"`
 	// Copies of the store that the running bot makes by itself.
 	Backup Backup `json:"backup"`
+	// How long records are kept: days such as "90d"; "0": without end.
+	Retention Retention `json:"retention"`
 	// The dashboard, the web chat and the HTTP API.
 	HTTP HTTP `json:"http"`
 	// The chat platforms. An empty token turns its platform off.
@@ -66,6 +68,19 @@ type Backup struct {
 	Keep int `json:"keep" default:"7" min:"1"`
 	// The folder of the copies. Empty: beside the store, with .backups behind its name.
 	Folder string `json:"folder" form:"path"`
+}
+
+// Retention is how long records are kept. What is over its time is deleted from every record, index, search result and
+// export; backups that were made before still hold it.
+type Retention struct {
+	// What was said: questions, answers, imported messages, lines and files of web rooms, and what belongs to them.
+	Conversations Lifetime `json:"conversations" default:"0"`
+	// Records of tool calls, with their arguments and results.
+	Calls Lifetime `json:"calls" default:"90d"`
+	// Sums of usage and cost.
+	Usage Lifetime `json:"usage" default:"400d"`
+	// What people think of answers.
+	Feedback Lifetime `json:"feedback" default:"365d"`
 }
 
 // HTTP is the listener that serves the dashboard, the web chat and the API.
@@ -225,6 +240,8 @@ type Channel struct {
 	AllowUsers []string `json:"allowUsers" default:"*"`
 	// What is answered: mentions only, or every message.
 	RespondTo string `json:"respondTo" default:"mentions" enum:"mentions|all"`
+	// How long what was said there is kept. Absent: as retention.conversations says.
+	Retention *Lifetime `json:"retention"`
 }
 
 // Tools is what holds for all tools.

@@ -154,7 +154,7 @@ func defaultValue(kind reflect.Kind, text string) any {
 func (g generator) value(t reflect.Type) map[string]any {
 	str := map[string]any{"type": "string"}
 	switch t {
-	case reflect.TypeFor[Duration](), reflect.TypeFor[Masked]():
+	case reflect.TypeFor[Duration](), reflect.TypeFor[Lifetime](), reflect.TypeFor[Masked]():
 		return str
 	case reflect.TypeFor[Args]():
 		return map[string]any{"type": "array", "items": str}

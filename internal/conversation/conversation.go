@@ -85,6 +85,10 @@ type Summary struct {
 	Text string    `json:"text"`
 	By   string    `json:"by,omitempty"` // the model that wrote it; empty: sentences taken from the turns
 	At   time.Time `json:"at"`
+	// From is the Seq of the first turn whose words it may hold, Since the time of that turn; zero in
+	// summaries from before these were recorded.
+	From  uint64    `json:"from,omitempty"`
+	Since time.Time `json:"since,omitzero"`
 	// Taint names the foreign text that the turns had read.
 	Taint []string `json:"taint,omitempty"`
 }

@@ -56,7 +56,6 @@ type Outbox interface {
 	SavePosts(ctx context.Context, posts []store.Post) error
 	PendingPosts(ctx context.Context) ([]store.Post, error)
 	SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error
-	Prune(ctx context.Context) error
 }
 
 // Reactions keeps the feedback that reactions to posts are.
@@ -184,17 +183,12 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// runPeriodic prunes the store and retries notices of undelivered posts, until ctx ends.
+// runPeriodic retries notices of undelivered posts, until ctx ends.
 func (s *Service) runPeriodic(ctx context.Context) {
-	prune, tell := time.NewTicker(time.Hour), time.NewTicker(notifyEvery)
-	defer prune.Stop()
+	tell := time.NewTicker(notifyEvery)
 	defer tell.Stop()
 	for ctx.Err() == nil {
 		select {
-		case <-prune.C:
-			if err := s.o.Store.Prune(ctx); err != nil {
-				s.o.Log.Error("pruning of old records failed", "error", err)
-			}
 		case <-tell.C:
 			s.wg.Go(func() { s.notifyUndelivered(s.workCtx, func(store.Post) bool { return true }) })
 		case <-ctx.Done():

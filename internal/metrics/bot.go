@@ -16,6 +16,8 @@ type Store interface {
 	Feedback(ctx context.Context) ([]store.Feedback, error)
 	Size() (bytes, free int64, err error)
 	Commits() uint64
+	Health() error
+	Damage() []string
 }
 
 // Bot is what is counted of the bot.
@@ -90,6 +92,9 @@ func (b Bot) storeSamples() []Sample {
 	if bytes, _, err := b.Store.Size(); err == nil {
 		list = append(list, gauge("ravenbot_store_bytes", "Size of the store's file.", float64(bytes)))
 	}
+	list = append(list,
+		gauge("ravenbot_store_healthy", "Whether the store can be written and no damage is known.", oneIf(b.Store.Health() == nil)),
+		gauge("ravenbot_store_faults", "What the checks of the running store have found.", float64(len(b.Store.Damage()))))
 	return append(list, counter("ravenbot_store_commits_total", "Write transactions of the store.", float64(b.Store.Commits())))
 }
 

@@ -46,8 +46,9 @@ type Store interface {
 	// DeleteItem returns ErrNotFound where there is no such item.
 	DeleteItem(ctx context.Context, kind, name string) error
 
-	// Prune deletes the records that are older than they are kept.
-	Prune(ctx context.Context) error
+	// Prune deletes the records that are older than they are kept, in small transactions between
+	// which others write. It returns the conversations that lost turns or their summary.
+	Prune(ctx context.Context, keep Retention) ([]chat.Address, error)
 
 	// Size returns the bytes of the store's file, and how many of them are free for reuse.
 	Size() (bytes, free int64, err error)
@@ -128,7 +129,9 @@ type Conversations interface {
 	HasConversation(ctx context.Context, a chat.Address) (bool, error)
 	// Conversations lists every conversation that anything is kept of.
 	Conversations(ctx context.Context) ([]ConversationInfo, error)
-	// DeleteConversation returns ErrNotFound where nothing is kept.
+	// DeleteConversation deletes what is kept of a conversation, in small transactions. Readers
+	// miss it from the first of them on, and Prune ends what a crash left. It returns ErrNotFound
+	// where nothing is kept.
 	DeleteConversation(ctx context.Context, a chat.Address) error
 }
 

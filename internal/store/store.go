@@ -42,6 +42,32 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("store %s is damaged: %s; it was left untouched: %s", e.Path, e.What, e.Remedy)
 }
 
+// SystemError is returned where the system keeps the store from working. The records may be whole.
+type SystemError struct {
+	Path   string
+	What   string // what is the matter
+	Remedy string // what the operator can do
+	Err    error  // as it was returned
+	Code   error  // of the system, which Err may have as text only
+}
+
+func (e *SystemError) Error() string {
+	return fmt.Sprintf("store %s cannot be used: %s; %s (%v)", e.Path, e.What, e.Remedy, e.Err)
+}
+
+func (e *SystemError) Unwrap() []error { return []error{e.Err, e.Code} }
+
+// NewerError is returned where a later version of ravenbot has written the store.
+type NewerError struct {
+	Path          string
+	Format, Known int // of the store, and the newest that this version knows
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("store %s was made by a newer ravenbot (its format is %d, this version knows up to %d): "+
+		"run that version again, or restore a backup from before the upgrade", e.Path, e.Format, e.Known)
+}
+
 // Received is an accepted message without an outcome.
 type Received struct {
 	Message chat.Message `json:"message"`
@@ -184,6 +210,7 @@ type ToolCall struct {
 type ToolResult struct {
 	ID           string       `json:"id"` // sorts by time
 	Conversation chat.Address `json:"conversation,omitzero"`
+	At           time.Time    `json:"at,omitzero"` // when the call began; zero: it was not recorded
 	Text         string       `json:"text"`
 }
 

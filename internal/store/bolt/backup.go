@@ -19,13 +19,14 @@ import (
 func (db *DB) Backup(ctx context.Context, path string) error {
 	err := createFile(path, func(f *os.File) error {
 		if err := db.copyTo(ctx, f); err != nil {
-			return explainFullDisk(path, err)
+			return explainSystemError(path, err)
 		}
 		return Verify(ctx, f.Name())
 	})
 	if err != nil {
 		return fmt.Errorf("back up store %s to %s: %w", db.path, path, err)
 	}
+	db.health.noteChecked(db.now()) // of all that the copy holds
 	return nil
 }
 
@@ -51,7 +52,7 @@ func BackupFile(ctx context.Context, path, to string) error {
 func Receive(ctx context.Context, r io.Reader, path string) error {
 	err := createFile(path, func(f *os.File) error {
 		if _, err := io.Copy(contextWriter{ctx, f}, r); err != nil {
-			return explainFullDisk(path, err)
+			return explainSystemError(path, err)
 		}
 		return errors.Join(f.Sync(), Verify(ctx, f.Name()))
 	})
@@ -138,7 +139,10 @@ func syncFolder(dir string) error {
 func Verify(ctx context.Context, path string) error {
 	s, err := scanFile(ctx, path)
 	if err != nil {
-		return fmt.Errorf("check %s: %w", path, err)
+		return fmt.Errorf("check %s: %w", path, explainSystemError(path, err))
+	}
+	if err := checkFormat(path, s.format); err != nil {
+		return err
 	}
 	if !s.hasInbox && len(s.faults) == 0 {
 		s.addFault("it holds no records of ravenbot")
@@ -206,7 +210,7 @@ func copyFile(ctx context.Context, from string, to *os.File) error {
 	}
 	defer f.Close()
 	if _, err := io.Copy(contextWriter{ctx, to}, f); err != nil {
-		return explainFullDisk(to.Name(), err)
+		return explainSystemError(to.Name(), err)
 	}
 	return to.Sync()
 }
@@ -283,7 +287,7 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 	}
 	err = writeBeside(path, func(f *os.File) error {
 		if err := compactInto(path, f.Name()); err != nil {
-			return explainFullDisk(path, err)
+			return explainSystemError(path, err)
 		}
 		return finishCopy(ctx, f.Name())
 	}, func(name string) error {

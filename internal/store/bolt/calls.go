@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 )
 
@@ -40,7 +39,7 @@ func saveCalls(tx *tx, calls []store.ToolCall) error {
 			continue
 		}
 		results := tx.top(resultsBucket)
-		r := store.ToolResult{ID: c.ResultID, Conversation: c.Conversation, Text: c.Whole}
+		r := store.ToolResult{ID: c.ResultID, Conversation: c.Conversation, At: c.Began, Text: c.Whole}
 		if err := results.put([]byte(c.ResultID), r); err != nil {
 			return err
 		}
@@ -115,15 +114,6 @@ func (db *DB) ToolResult(_ context.Context, id string) (store.ToolResult, error)
 		return store.ToolResult{}, fmt.Errorf("load tool result %.40q: %w", id, err)
 	}
 	return r, nil
-}
-
-// deleteResults removes the large results of a conversation.
-func (db *DB) deleteResults(tx *tx, a chat.Address) error {
-	return db.deleteWhere(tx.top(resultsBucket), func(k, v []byte) (bool, error) {
-		var r store.ToolResult
-		err := db.decode(k, v, &r)
-		return r.Conversation == a, err
-	})
 }
 
 // SaveApproval stores an approval and replaces an earlier one of the same call.

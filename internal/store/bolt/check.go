@@ -43,7 +43,7 @@ func Check(ctx context.Context, path string) (Report, error) {
 	}
 	s, err := scanFile(ctx, path)
 	if err = errors.Join(err, release()); err != nil {
-		return r, fmt.Errorf("check store %s: %w", path, err)
+		return r, fmt.Errorf("check store %s: %w", path, explainSystemError(path, err))
 	}
 	r.Bytes, r.Items, r.Damage = s.size, s.bucketCounts(), append(r.Damage, s.faults...)
 	r.Free = max(0, s.size-int64(s.meta.pages-uint64(s.free))*int64(s.meta.pageSize))
@@ -95,28 +95,20 @@ func (s *scan) bucketCounts() []Count {
 	return items
 }
 
-// Size returns the bytes of the store's file and how many of them are free for reuse. It
-// reads the file without a transaction, so the figures may be of a moment ago.
+// Size returns the bytes of the store's file and how many of them are free for reuse.
 func (db *DB) Size() (bytes, free int64, err error) {
-	f, err := os.Open(db.path)
+	info, err := os.Stat(db.path)
 	if err != nil {
 		return 0, 0, fmt.Errorf("look at store: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, 0, fmt.Errorf("look at store: %w", err)
-	}
-	m, _, err := readMetas(f)
-	if err != nil {
+	m, err := db.header()
+	switch {
+	case errors.Is(err, errNoHeader):
 		return 0, 0, damagedError(db.path, err.Error(), restoreRemedy)
+	case err != nil:
+		return 0, 0, explainSystemError(db.path, err)
 	}
-	free = info.Size() - int64(m.pages)*int64(m.pageSize)
-	head := make(page, m.pageSize)
-	// A writer may have moved the list since the header was read; then it is not counted.
-	_, err = f.ReadAt(head, int64(m.freelist)*int64(m.pageSize))
-	if err == nil && head.id() == m.freelist && head.kind() == freelistPage {
-		free += int64(head.freeCount()) * int64(m.pageSize)
-	}
+	s := db.bolt.Stats()
+	free = int64(s.FreePageN+s.PendingPageN)*int64(m.pageSize) + info.Size() - int64(m.pages)*int64(m.pageSize)
 	return info.Size(), max(free, 0), nil
 }

@@ -19,6 +19,13 @@ func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 		return err
 	}
 	if turn.Seq == 0 {
+		// While a deleted conversation of this address is still being emptied, the indexes name its
+		// turns: a new one must not have their numbers.
+		if old := tx.top(trashName(turnsBucket)).nested(a.String()); old != nil && b.bolt.Sequence() == 0 {
+			if err := b.continueSequence(old); err != nil {
+				return err
+			}
+		}
 		if turn.Seq, err = b.nextSequence(); err != nil {
 			return err
 		}
@@ -59,8 +66,14 @@ func indexQuotes(tx *tx, subjects []string, at store.TurnRef) error {
 
 // unindexTurn removes a turn from the indexes: a deleted message must not be traceable.
 func unindexTurn(tx *tx, t conversation.Turn, at store.TurnRef) error {
+	places := tx.top(messageTurnsBucket)
 	for _, subject := range t.Subjects() {
-		if err := tx.top(messageTurnsBucket).delete([]byte(subject)); err != nil {
+		var held store.TurnRef
+		// A message may be part of another turn since.
+		if found, err := places.get([]byte(subject), &held); err != nil || !found || held != at {
+			continue
+		}
+		if err := places.delete([]byte(subject)); err != nil {
 			return err
 		}
 	}
@@ -275,43 +288,4 @@ func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, erro
 		return nil, fmt.Errorf("list conversations: %w", err)
 	}
 	return list, nil
-}
-
-// DeleteConversation removes the turns, the messages outside of turns, the summary and the large
-// results of a conversation. It returns store.ErrNotFound where nothing is kept.
-func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
-	err := db.update(ctx, func(tx *tx) error {
-		hadMessages, err := deleteMessages(tx, a)
-		if err != nil {
-			return err
-		}
-		turns := tx.top(turnsBucket).nested(a.String())
-		if turns == nil && hadMessages {
-			return nil
-		}
-		if turns == nil {
-			return store.ErrNotFound
-		}
-		c := turns.cursor()
-		for k, v := c.first(); k != nil; k, v = c.next() {
-			var t conversation.Turn
-			if db.decode(k, v, &t) != nil {
-				continue // a turn that cannot be decoded can still be deleted
-			}
-			if err := unindexTurn(tx, t, store.TurnRef{Conversation: a, Seq: t.Seq}); err != nil {
-				return err
-			}
-		}
-		if err := tx.top(summariesBucket).delete([]byte(a.String())); err != nil {
-			return err
-		}
-		if err := db.deleteResults(tx, a); err != nil {
-			return err
-		}
-		return tx.top(turnsBucket).deleteNested(a.String())
-	})
-	if err != nil {
-		return fmt.Errorf("delete conversation %s: %w", a, err)
-	}
-	return nil
 }

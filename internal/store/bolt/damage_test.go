@@ -310,7 +310,8 @@ func change(t *testing.T, db *bolt.DB) error {
 	if err := db.DeleteConversation(t.Context(), room(4)); err != nil {
 		return err
 	}
-	return db.Prune(t.Context())
+	_, err := db.Prune(t.Context(), store.Retention{Calls: 90 * 24 * time.Hour})
+	return err
 }
 
 // everything reads the store through all of its methods.

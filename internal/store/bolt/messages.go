@@ -94,50 +94,49 @@ func (db *DB) Messages(
 // DeleteMessage deletes the messages of an ID in all conversations of a platform; there may be
 // none.
 func (db *DB) DeleteMessage(ctx context.Context, platform, id string) error {
-	err := db.update(ctx, func(tx *tx) error {
+	// The conversations are looked through in a read transaction: there may be many.
+	var in []string
+	err := db.view(func(tx *tx) error {
 		all := tx.top(messageIDsBucket)
 		prefix := platform + ":"
 		c := all.cursor()
 		for k, _ := c.seek([]byte(prefix)); k != nil && strings.HasPrefix(string(k), prefix); k, _ = c.next() {
-			var key []byte
-			ids := all.nested(string(k))
-			found, err := ids.get([]byte(id), &key)
-			if err != nil {
-				return err
-			}
-			if !found {
-				continue
-			}
-			if err := ids.delete([]byte(id)); err != nil {
-				return err
-			}
-			if err := tx.top(messagesBucket).nested(string(k)).delete(key); err != nil {
-				return err
+			if all.nested(string(k)).has([]byte(id)) {
+				in = append(in, string(k))
 			}
 		}
 		return nil
 	})
+	if err == nil && len(in) > 0 {
+		err = db.update(ctx, func(tx *tx) error {
+			for _, name := range in {
+				if err := deleteMessage(tx, name, id); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("delete message %s of %s: %w", id, platform, err)
 	}
 	return nil
 }
 
-// deleteMessages removes all messages outside of turns of a conversation, and reports whether
-// there were any.
-func deleteMessages(tx *tx, a chat.Address) (bool, error) {
-	any := false
-	for _, name := range []string{messagesBucket, messageIDsBucket} {
-		b := tx.top(name)
-		if b.nested(a.String()) == nil {
-			continue
-		}
-		any = true
-		if err := b.deleteNested(a.String()); err != nil {
-			return any, err
-		}
+// deleteMessage removes the message of an ID from a conversation, by its name; there may be none.
+func deleteMessage(tx *tx, name, id string) error {
+	ids := tx.top(messageIDsBucket).nested(name)
+	if ids == nil {
+		return nil
 	}
-	return any, nil
+	var key []byte
+	if found, err := ids.get([]byte(id), &key); err != nil || !found {
+		return err
+	}
+	if err := ids.delete([]byte(id)); err != nil {
+		return err
+	}
+	return tx.top(messagesBucket).nested(name).delete(key)
 }
 
 // eachMessageInfo calls fn with every conversation that has messages outside of turns.

@@ -52,12 +52,21 @@ func parseMeta(b []byte) (meta, bool) {
 	return m, good
 }
 
+// errNoHeader is returned for a file that is no store, or whose headers are both damaged.
+var errNoHeader = errors.New("it has no good header, or is no store")
+
 // readMetas returns the header in effect, and how many of the two are good. bbolt writes
-// them in turn, so one that is much older than the other counts as damaged.
+// them in turn, so one that is much older than the other counts as damaged. It returns errNoHeader
+// where none is good, and the system's errors of reading.
 func readMetas(f io.ReaderAt) (m meta, good int, err error) {
-	first, ok1 := readMeta(f, 0)
-	second, ok2 := secondMeta(f, first, ok1)
+	first, ok1, err := readMeta(f, 0)
+	if err != nil {
+		return meta{}, 0, err
+	}
+	second, ok2, err := secondMeta(f, first, ok1)
 	switch {
+	case err != nil:
+		return meta{}, 0, err
 	case ok1 && ok2:
 		if m = first; second.txid > first.txid {
 			m = second
@@ -71,7 +80,7 @@ func readMetas(f io.ReaderAt) (m meta, good int, err error) {
 	case ok2:
 		return second, 1, nil
 	}
-	return meta{}, 0, errors.New("it has no good header, or is no store")
+	return meta{}, 0, errNoHeader
 }
 
 // maxHeaderGap is by how many transactions the headers may differ: by one, and by two after
@@ -80,25 +89,30 @@ const maxHeaderGap = 2
 
 // secondMeta reads the second header, one page after the first. Where the first is damaged
 // the page size is unknown, and all sizes are tried.
-func secondMeta(f io.ReaderAt, first meta, ok bool) (meta, bool) {
+func secondMeta(f io.ReaderAt, first meta, ok bool) (meta, bool, error) {
 	// bbolt takes the page size of the system that made the file, a power of two.
 	for size := 1024; size <= 1<<24; size *= 2 {
 		if ok && size != first.pageSize {
 			continue
 		}
-		if m, ok := readMeta(f, int64(size)); ok && m.pageSize == size {
-			return m, true
+		if m, ok, err := readMeta(f, int64(size)); err != nil || ok && m.pageSize == size {
+			return m, ok, err
 		}
 	}
-	return meta{}, false
+	return meta{}, false, nil
 }
 
-func readMeta(f io.ReaderAt, at int64) (meta, bool) {
+// readMeta returns false where there is no good header. The error is one of reading.
+func readMeta(f io.ReaderAt, at int64) (m meta, ok bool, err error) {
 	b := make([]byte, pageHeader+metaSize)
-	if _, err := f.ReadAt(b, at); err != nil {
-		return meta{}, false
+	switch _, err := f.ReadAt(b, at); {
+	case errors.Is(err, io.EOF):
+		return meta{}, false, nil
+	case err != nil:
+		return meta{}, false, err
 	}
-	return parseMeta(b[pageHeader:])
+	m, ok = parseMeta(b[pageHeader:])
+	return m, ok, nil
 }
 
 // page is the bytes of a page and of its overflow pages.

@@ -3,7 +3,12 @@ package bolt
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -11,119 +16,515 @@ import (
 	"ravenbot/internal/store"
 )
 
-// How long records are kept.
+// How long records are kept that no setting is about. What was said is kept no longer than the
+// conversation that it belongs to.
 const (
 	keepLastSeen    = 30 * 24 * time.Hour // of a conversation
 	keepUndelivered = 7 * 24 * time.Hour
 	keepTurns       = 30 * 24 * time.Hour // that a summary covers
-
-	keepFeedback  = 365 * 24 * time.Hour
-	keepShown     = 30 * 24 * time.Hour // which turn a post shows
-	keepUsage     = 400 * 24 * time.Hour
-	keepCalls     = 90 * 24 * time.Hour
-	keepApprovals = 30 * 24 * time.Hour
+	keepShown       = 30 * 24 * time.Hour // which turn a post shows
+	keepApprovals   = 30 * 24 * time.Hour
 )
 
-// Prune deletes the records that are older than they are kept. Turns are deleted only
-// where a summary covers them.
-func (db *DB) Prune(ctx context.Context) error {
-	now := db.now()
-	err := db.update(ctx, func(tx *tx) error {
-		for _, step := range []func() error{
-			pruneOlder(db, tx, lastSeenBucket, now.Add(-keepLastSeen), func(h chat.LastSeen) time.Time { return h.At }),
-			pruneOlder(db, tx, doneBucket, now.Add(-keepDone), func(r doneRecord) time.Time { return r.Done }),
-			pruneOlder(db, tx, streamsBucket, now.Add(-keepDone), func(r doneRecord) time.Time { return r.Done }),
-			pruneOlder(db, tx, outboxBucket, now.Add(-keepUndelivered), func(p store.Post) time.Time {
-				if p.Error == "" {
-					return now // it is still to be sent
-				}
-				return p.At
-			}),
-			pruneOlder(db, tx, feedbackBucket, now.Add(-keepFeedback), func(f store.Feedback) time.Time { return f.At }),
-			pruneOlder(db, tx, shownTurnsBucket, now.Add(-keepShown), func(r shownRecord) time.Time { return r.At }),
-			pruneOlder(db, tx, callsBucket, now.Add(-keepCalls), func(c store.ToolCall) time.Time { return c.Began }),
-			pruneOlder(db, tx, approvalsBucket, now.Add(-keepApprovals), func(a store.Approval) time.Time { return a.At }),
-		} {
-			if err := step(); err != nil {
+// pruner deletes what is older than it is kept, as of one instant.
+type pruner struct {
+	db      *DB
+	ctx     context.Context
+	now     time.Time
+	keep    store.Retention
+	changed map[chat.Address]bool // conversations that lost turns or their summary
+}
+
+// Prune deletes the records that are older than they are kept. Without a retention of their
+// conversation turns are deleted only where a summary covers them. It returns the conversations
+// that lost turns or their summary, by address.
+func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, error) {
+	p := &pruner{db: db, ctx: ctx, now: db.now(), keep: keep, changed: map[chat.Address]bool{}}
+	for _, step := range []func() error{
+		p.emptyTrash,
+		p.pruneShortLived,
+		p.pruneCalls,
+		p.pruneUsage,
+		p.pruneSeen,
+		p.pruneConversations,
+		p.pruneSummaries,
+		p.pruneIndexes,
+		p.pruneMessages,
+		p.pruneRooms,
+	} {
+		if err := step(); err != nil {
+			return p.changedAddresses(), fmt.Errorf("prune store: %w", err)
+		}
+	}
+	return p.changedAddresses(), nil
+}
+
+func (p *pruner) changedAddresses() []chat.Address {
+	return slices.SortedFunc(maps.Keys(p.changed), func(a, b chat.Address) int {
+		return strings.Compare(a.String(), b.String())
+	})
+}
+
+// isOver reports whether something is older than it is kept; 0: it is kept without end.
+func (p *pruner) isOver(at time.Time, keep time.Duration) bool {
+	return keep > 0 && at.Before(p.now.Add(-keep))
+}
+
+// isOverIn is isOver for something that belongs to a conversation: it is kept no longer than what
+// was said there. limit is its own, 0 where it has none.
+func (p *pruner) isOverIn(a chat.Address, at time.Time, limit time.Duration) bool {
+	return p.isOver(at, limit) || p.isOver(at, p.keep.Conversation(a))
+}
+
+// pruneBucket deletes the records of a top-level bucket for which isOld returns true.
+func pruneBucket[T any](p *pruner, bucket string, isOld func(T) bool) error {
+	s := sweep{top: bucket, isOld: func(_ *tx, k, v []byte) (bool, error) {
+		var record T
+		err := p.db.decode(k, v, &record)
+		return err == nil && isOld(record), err
+	}}
+	_, err := s.run(p.ctx, p.db)
+	return err
+}
+
+// pruneShortLived deletes what is kept for days or weeks.
+func (p *pruner) pruneShortLived() error {
+	return errors.Join(
+		pruneBucket(p, doneBucket, func(r doneRecord) bool { return p.isOver(r.Done, keepDone) }),
+		pruneBucket(p, streamsBucket, func(r doneRecord) bool { return p.isOver(r.Done, keepDone) }),
+		pruneBucket(p, outboxBucket, func(o store.Post) bool {
+			return o.Error != "" && p.isOverIn(o.To, o.At, keepUndelivered) // without an error it is still to be sent
+		}),
+		pruneBucket(p, lastSeenBucket, func(h chat.LastSeen) bool { return p.isOverIn(h.Conversation, h.At, keepLastSeen) }),
+		pruneBucket(p, shownTurnsBucket, func(r shownRecord) bool { return p.isOverIn(r.Shown.To, r.At, keepShown) }),
+		pruneBucket(p, approvalsBucket, func(a store.Approval) bool { return p.isOverIn(a.Conversation, a.At, keepApprovals) }),
+		pruneBucket(p, feedbackBucket, func(f store.Feedback) bool { return p.isOver(f.At, p.keep.Feedback) }),
+	)
+}
+
+// pruneCalls deletes calls and the large results of calls. A result without a time is older than
+// those that have one.
+func (p *pruner) pruneCalls() error {
+	if err := pruneBucket(p, callsBucket, func(c store.ToolCall) bool {
+		return p.isOverIn(c.Conversation, c.Began, p.keep.Calls)
+	}); err != nil {
+		return err
+	}
+	return pruneBucket(p, resultsBucket, func(r store.ToolResult) bool {
+		return p.isOverIn(r.Conversation, r.At, p.keep.Calls)
+	})
+}
+
+// pruneUsage deletes the sums of old days, with which their keys begin.
+func (p *pruner) pruneUsage() error {
+	if p.keep.Usage == 0 {
+		return nil
+	}
+	s := sweep{
+		top:   usageBucket,
+		below: []byte(p.now.Add(-p.keep.Usage).UTC().Format(dayFormat)),
+		isOld: func(*tx, []byte, []byte) (bool, error) { return true, nil },
+	}
+	_, err := s.run(p.ctx, p.db)
+	return err
+}
+
+// pruneSeen deletes the items that no feed of their digest has listed for long.
+func (p *pruner) pruneSeen() error {
+	return p.eachNested(seenBucket, func(name string) error {
+		s := sweep{top: seenBucket, nested: name, isOld: func(_ *tx, k, v []byte) (bool, error) {
+			var last time.Time
+			err := p.db.decode(k, v, &last)
+			return last.Before(p.now.Add(-keepSeen)), err
+		}}
+		_, err := s.run(p.ctx, p.db)
+		return err
+	})
+}
+
+// eachNested calls fn with the name of every bucket in a top-level bucket, outside of any
+// transaction.
+func (p *pruner) eachNested(top string, fn func(name string) error) error {
+	var after []byte
+	for {
+		var names []string
+		if err := p.db.view(func(tx *tx) error {
+			c := tx.top(top).cursor()
+			k, _ := c.first()
+			if after != nil {
+				k, _ = c.seekAfter(after)
+			}
+			for ; k != nil && len(names) < maxLooked; k, _ = c.next() {
+				names = append(names, string(k))
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			return nil
+		}
+		for _, name := range names {
+			if err := errors.Join(p.ctx.Err(), fn(name)); err != nil {
 				return err
 			}
 		}
-		oldest := now.Add(-keepUsage).UTC().Format(dayFormat)
-		err := db.deleteWhere(tx.top(usageBucket), func(k, _ []byte) (bool, error) {
-			return string(k) < oldest, nil // keys begin with the day
-		})
-		if err != nil {
+		after = []byte(names[len(names)-1])
+	}
+}
+
+// pruneConversations deletes old turns: those that are over their conversation's retention, from
+// the indexes, too, and those that a summary has covered for long. The index of these stays, so
+// that the summary is written again when one of their messages is deleted.
+func (p *pruner) pruneConversations() error {
+	top := turnsBucket
+	if p.keep.Conversations == nil {
+		top = summariesBucket // the keys are the same, and only these conversations lose anything
+	}
+	var after []byte
+	for {
+		var found []oldTurns
+		var last []byte
+		if err := p.db.view(func(tx *tx) (err error) {
+			found, last, err = p.findOldTurns(tx, top, after)
+			return err
+		}); err != nil {
 			return err
 		}
-		return db.pruneTurns(tx, now.Add(-keepTurns))
-	})
-	if err != nil {
-		return fmt.Errorf("prune store: %w", err)
+		for _, o := range found {
+			if err := p.deleteOldTurns(o); err != nil {
+				return err
+			}
+		}
+		if last == nil {
+			return p.ctx.Err()
+		}
+		if after = last; p.ctx.Err() != nil {
+			return p.ctx.Err()
+		}
+	}
+}
+
+// oldTurns are the first turns of a conversation, as far as they are to be deleted.
+type oldTurns struct {
+	address chat.Address
+	upto    uint64 // Seq
+	expired uint64 // as far as they are over the retention
+}
+
+// findOldTurns looks through the conversations behind a key. It returns those that have old
+// turns, and the last key that it looked at; nil: there are no further ones.
+func (p *pruner) findOldTurns(tx *tx, top string, after []byte) (found []oldTurns, last []byte, err error) {
+	c := tx.top(top).cursor()
+	k, _ := c.first()
+	if after != nil {
+		k, _ = c.seekAfter(after)
+	}
+	for looked := 0; k != nil; k, _ = c.next() {
+		if looked >= maxLooked {
+			return found, last, nil
+		}
+		a, err := chat.ParseAddress(string(k))
+		if err != nil {
+			return nil, nil, damagedError(p.db.path, fmt.Sprintf("record %q: %v", k, err), restoreRemedy)
+		}
+		o, n, err := p.findOld(tx, a)
+		if err != nil {
+			return nil, nil, err
+		}
+		if o.upto > 0 {
+			found = append(found, o)
+		}
+		looked += 1 + n
+		last = []byte(string(k))
+	}
+	return found, nil, nil
+}
+
+// findOld returns which turns of a conversation are old, and how many it read to find out.
+func (p *pruner) findOld(tx *tx, a chat.Address) (o oldTurns, read int, err error) {
+	o.address = a
+	turns := tx.top(turnsBucket).nested(a.String())
+	if turns == nil {
+		return o, 0, nil
+	}
+	var s conversation.Summary
+	if _, err := tx.top(summariesBucket).get([]byte(a.String()), &s); err != nil {
+		return o, 0, err
+	}
+	c := turns.cursor()
+	for k, v := c.first(); k != nil; k, v = c.next() {
+		var t struct {
+			Began time.Time `json:"began"`
+		}
+		if err := p.db.decode(k, v, &t); err != nil {
+			return o, read, err
+		}
+		read++
+		seq := binary.BigEndian.Uint64(k)
+		switch {
+		// A clock that was ahead for a while must not keep what came later.
+		case t.Began.After(p.now):
+		case p.isOver(t.Began, p.keep.Conversation(a)):
+			o.upto, o.expired = seq, seq
+		case seq <= s.Upto && p.isOver(t.Began, keepTurns):
+			o.upto = seq
+		default:
+			return o, read, nil
+		}
+	}
+	return o, read, nil
+}
+
+// deleteOldTurns deletes the turns that findOld found, in small transactions.
+func (p *pruner) deleteOldTurns(o oldTurns) error {
+	name := o.address.String()
+	p.changed[o.address] = true
+	for done := false; !done; {
+		if err := p.db.update(p.ctx, func(tx *tx) error {
+			done = true
+			all := tx.top(turnsBucket)
+			turns := all.nested(name)
+			if turns == nil {
+				return nil
+			}
+			before := tx.deleted
+			for k, v := turns.cursor().first(); k != nil; k, v = turns.cursor().first() {
+				seq := binary.BigEndian.Uint64(k)
+				if seq > o.upto {
+					return nil
+				}
+				if tx.deleted-before >= maxDeleted {
+					done = false
+					return nil
+				}
+				if seq <= o.expired {
+					if err := p.unindex(tx, o.address, k, v); err != nil {
+						return err
+					}
+				}
+				if err := turns.delete(slices.Clone(k)); err != nil {
+					return err
+				}
+			}
+			// The bucket goes with its last turn, unless there is a summary: it names turns by the
+			// number that the bucket counts on from.
+			return dropConversation(tx, name)
+		}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// pruneOlder returns a step that deletes the records of a bucket whose time is before an
-// instant.
-func pruneOlder[T any](db *DB, tx *tx, bucket string, than time.Time, at func(T) time.Time) func() error {
-	return func() error {
-		return db.deleteWhere(tx.top(bucket), func(k, v []byte) (bool, error) {
-			var record T
-			err := db.decode(k, v, &record)
-			return at(record).Before(than), err
-		})
+// dropConversation deletes the bucket and the summary of a conversation that has neither turns nor
+// words in a summary left.
+func dropConversation(tx *tx, name string) error {
+	var s conversation.Summary
+	if _, err := tx.top(summariesBucket).get([]byte(name), &s); err != nil || s.Text != "" {
+		return err
 	}
-}
-
-// pruneTurns deletes turns that began before an instant and that a summary covers. The
-// index of their messages stays, so that the summary is written again when one of the
-// messages is deleted.
-func (db *DB) pruneTurns(tx *tx, before time.Time) error {
-	return tx.top(summariesBucket).each(func(k, v []byte) error {
-		var s conversation.Summary
-		if err := db.decode(k, v, &s); err != nil {
-			return err
-		}
-		turns := tx.top(turnsBucket).nested(string(k))
-		if turns == nil {
+	if turns := tx.top(turnsBucket).nested(name); turns != nil {
+		if k, _ := turns.cursor().first(); k != nil {
 			return nil
 		}
-		// The keys are collected first: deleting under a cursor of bbolt makes it skip records.
-		var old [][]byte
-		c := turns.cursor()
-		for k, v := c.first(); k != nil && binary.BigEndian.Uint64(k) <= s.Upto; k, v = c.next() {
-			var t conversation.Turn
-			if err := db.decode(k, v, &t); err != nil {
-				return err
-			}
-			if !t.Began.Before(before) {
-				break
-			}
-			old = append(old, k)
-		}
-		for _, k := range old {
-			if err := turns.delete(k); err != nil {
-				return err
-			}
-		}
+	}
+	return errors.Join(dropEmpty(tx, turnsBucket, name), tx.top(summariesBucket).delete([]byte(name)))
+}
+
+func (p *pruner) unindex(tx *tx, a chat.Address, k, v []byte) error {
+	var t conversation.Turn
+	if err := p.db.decode(k, v, &t); err != nil {
+		return err
+	}
+	return unindexTurn(tx, t, store.TurnRef{Conversation: a, Seq: binary.BigEndian.Uint64(k)})
+}
+
+// pruneSummaries empties the summaries that may hold words which are over the retention of their
+// conversation. What can be said of the turns that are left is for whoever writes summaries.
+func (p *pruner) pruneSummaries() error {
+	if p.keep.Conversations == nil {
 		return nil
+	}
+	s := sweep{
+		top: summariesBucket,
+		isOld: func(_ *tx, k, v []byte) (bool, error) {
+			a, s, err := p.decodeSummary(k, v)
+			return s.Text != "" && p.isOver(s.Since, p.keep.Conversation(a)), err
+		},
+		drop: func(tx *tx, b *bucket, k, v []byte) error {
+			a, s, err := p.decodeSummary(k, v)
+			if err != nil {
+				return err
+			}
+			tx.deleted++ // it costs as much
+			p.changed[a] = true
+			err = b.put(k, conversation.Summary{Upto: s.Upto, From: s.Upto + 1, Since: p.now, At: p.now})
+			return errors.Join(err, dropConversation(tx, a.String()))
+		},
+	}
+	_, err := s.run(p.ctx, p.db)
+	return err
+}
+
+func (p *pruner) decodeSummary(k, v []byte) (a chat.Address, s conversation.Summary, err error) {
+	if a, err = chat.ParseAddress(string(k)); err == nil {
+		err = p.db.decode(k, v, &s)
+	}
+	return a, s, err
+}
+
+// pruneIndexes deletes the entries of messages and quotes whose turn is gone, and in no summary.
+func (p *pruner) pruneIndexes() error {
+	places := sweep{top: messageTurnsBucket, isOld: func(tx *tx, k, v []byte) (bool, error) {
+		var at store.TurnRef
+		if err := p.db.decode(k, v, &at); err != nil {
+			return false, err
+		}
+		return p.isGone(tx, at)
+	}}
+	if _, err := places.run(p.ctx, p.db); err != nil {
+		return err
+	}
+	quotes := sweep{top: quotesBucket, isOld: func(tx *tx, k, v []byte) (bool, error) {
+		var list []store.TurnRef
+		if err := p.db.decode(k, v, &list); err != nil {
+			return false, err
+		}
+		for _, at := range list {
+			if gone, err := p.isGone(tx, at); err != nil || !gone {
+				return false, err
+			}
+		}
+		return true, nil
+	}}
+	_, err := quotes.run(p.ctx, p.db)
+	return err
+}
+
+// isGone reports whether nothing is left of a turn, neither itself nor words in a summary.
+func (p *pruner) isGone(tx *tx, at store.TurnRef) (bool, error) {
+	name := at.Conversation.String()
+	for _, top := range []string{turnsBucket, trashName(turnsBucket)} {
+		if turns := tx.top(top).nested(name); turns != nil && turns.has(seqKey(at.Seq)) {
+			return false, nil
+		}
+	}
+	var s conversation.Summary
+	found, err := tx.top(summariesBucket).get([]byte(name), &s)
+	return err == nil && (!found || at.Seq > s.Upto || at.Seq < s.From), err
+}
+
+// pruneMessages deletes old messages that stand outside of turns. Their keys begin with the time.
+func (p *pruner) pruneMessages() error {
+	if p.keep.Conversations == nil {
+		return nil
+	}
+	return p.eachNested(messagesBucket, func(name string) error {
+		a, err := chat.ParseAddress(name)
+		if err != nil {
+			return err
+		}
+		keep := p.keep.Conversation(a)
+		if keep == 0 {
+			return nil
+		}
+		s := sweep{
+			top:    messagesBucket,
+			nested: name,
+			below:  timeKey(p.now.Add(-keep)),
+			isOld:  func(*tx, []byte, []byte) (bool, error) { return true, nil },
+			drop: func(tx *tx, b *bucket, k, v []byte) error {
+				var m store.Message
+				if err := p.db.decode(k, v, &m); err != nil {
+					return err
+				}
+				if err := tx.top(messageIDsBucket).nested(name).delete([]byte(m.ID)); err != nil {
+					return err
+				}
+				return b.delete(k)
+			},
+		}
+		if _, err = s.run(p.ctx, p.db); err != nil {
+			return err
+		}
+		return p.db.update(p.ctx, func(tx *tx) error {
+			return errors.Join(dropEmpty(tx, messagesBucket, name), dropEmpty(tx, messageIDsBucket, name))
+		})
 	})
 }
 
-// deleteWhere deletes the records for which match returns true.
-func (db *DB) deleteWhere(b *bucket, match func(k, v []byte) (bool, error)) error {
-	var keys [][]byte
-	err := b.each(func(k, v []byte) error {
-		matches, err := match(k, v)
-		if matches {
-			keys = append(keys, k)
-		}
+// dropEmpty deletes a nested bucket that holds nothing; there may be none.
+func dropEmpty(tx *tx, top, name string) error {
+	b := tx.top(top).nested(name)
+	if b == nil {
+		return nil
+	}
+	if k, _ := b.cursor().first(); k != nil {
+		return nil
+	}
+	return tx.top(top).deleteNested(name)
+}
+
+// pruneRooms deletes the old lines and files of web rooms.
+func (p *pruner) pruneRooms() error {
+	if p.keep.Rooms == nil {
+		return nil
+	}
+	if err := p.eachNested(roomsBucket, p.pruneLines); err != nil {
+		return err
+	}
+	return p.eachNested(roomFilesBucket, func(room string) error {
+		s := sweep{top: roomFilesBucket, nested: room, isOld: func(_ *tx, k, v []byte) (bool, error) {
+			at, err := fileTime(v)
+			if err != nil {
+				return false, damagedError(p.db.path, fmt.Sprintf("record %q: %v", k, err), restoreRemedy)
+			}
+			return p.isOver(at, p.keep.Rooms(room)), nil
+		}}
+		_, err := s.run(p.ctx, p.db)
 		return err
 	})
-	for _, k := range keys {
-		if err == nil {
-			err = b.delete(k)
+}
+
+func (p *pruner) pruneLines(room string) error {
+	s := sweep{
+		top:    roomsBucket,
+		nested: room,
+		isOld: func(_ *tx, k, v []byte) (bool, error) {
+			var e store.Entry
+			err := p.db.decode(k, v, &e)
+			return p.isOver(e.At, p.keep.Rooms(room)), err
+		},
+		drop: func(tx *tx, b *bucket, k, v []byte) error {
+			var e store.Entry
+			if err := p.db.decode(k, v, &e); err != nil {
+				return err
+			}
+			if err := tx.top(entriesBucket).nested(room).delete([]byte(e.ID)); err != nil {
+				return err
+			}
+			return b.delete(k)
+		},
+	}
+	_, err := s.run(p.ctx, p.db)
+	return err
+}
+
+// fileTime returns when a file of a room was stored; zero: before the times of files were. It
+// reads no further than to the time: the file behind it may be large.
+func fileTime(v []byte) (time.Time, error) {
+	body, err := unseal(v)
+	if err != nil {
+		return time.Time{}, err
+	}
+	d := json.NewDecoder(strings.NewReader(string(body[:min(len(body), 64)])))
+	for _, want := range []any{json.Delim('{'), "at"} {
+		if t, err := d.Token(); err != nil || t != want {
+			return time.Time{}, nil
 		}
 	}
-	return err
+	var at time.Time
+	err = d.Decode(&at)
+	return at, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
@@ -116,6 +117,12 @@ func (db *DB) Rooms(ctx context.Context) ([]string, error) {
 // keepFiles is how many files of a web room are kept.
 const keepFiles = 200
 
+// roomFile is a file with the time when it was stored, which is written first (see fileTime).
+type roomFile struct {
+	At time.Time `json:"at"`
+	chat.File
+}
+
 // SaveRoomFile stores a file of a web room, and returns its number.
 func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint64, error) {
 	var n uint64
@@ -132,7 +139,7 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 				return err
 			}
 		}
-		return files.put(seqKey(n), f)
+		return files.put(seqKey(n), roomFile{db.now(), f})
 	})
 	if err != nil {
 		return 0, fmt.Errorf("store a file of room %s: %w", room, err)
@@ -142,7 +149,7 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 
 // RoomFile returns a file of a web room, or store.ErrNotFound.
 func (db *DB) RoomFile(ctx context.Context, room string, n uint64) (chat.File, error) {
-	var f chat.File
+	var f roomFile
 	err := db.view(func(tx *tx) error {
 		files := tx.top(roomFilesBucket).nested(room)
 		if files == nil {
@@ -157,7 +164,7 @@ func (db *DB) RoomFile(ctx context.Context, room string, n uint64) (chat.File, e
 	if err != nil {
 		return chat.File{}, fmt.Errorf("load file %d of room %s: %w", n, room, err)
 	}
-	return f, nil
+	return f.File, nil
 }
 
 // DeleteRoom deletes all lines and files of a web room; there may be none.

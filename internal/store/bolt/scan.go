@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"strings"
 )
@@ -27,6 +28,7 @@ type scan struct {
 	recorded    map[string]tally // as recorded; the head apart
 	sum         tally            // of those, and the number of the last transaction
 	head        *tally
+	format      int  // 0: it has none
 	hasBuckets  bool // there are buckets
 	hasInbox    bool // the one that every store has
 	faults      []string
@@ -67,7 +69,11 @@ func (s *scan) addFault(format string, args ...any) {
 
 // describeFaults returns the first faults and the number of the others, for an error.
 func (s *scan) describeFaults() string {
-	shown, more := s.faults, s.moreFaults
+	return describe(s.faults, s.moreFaults)
+}
+
+// describe returns the first faults and the number of the others.
+func describe(shown []string, more int) string {
 	if len(shown) > 3 {
 		shown, more = shown[:3], more+len(shown)-3
 	}
@@ -81,6 +87,10 @@ func (s *scan) describeFaults() string {
 func (s *scan) readAll() {
 	var err error
 	if s.meta, s.goodHeaders, err = readMetas(s.f); err != nil {
+		if !errors.Is(err, errNoHeader) {
+			s.err = err
+			return
+		}
 		s.addFault("%v", err)
 		return
 	}
@@ -280,6 +290,9 @@ func (s *scan) scanBucket(key, value []byte, in string) {
 
 func (s *scan) checkValue(key, value []byte, name string) {
 	if name != talliesBucket {
+		if name == formatBucket {
+			s.readFormat(value)
+		}
 		if _, err := unseal(value); err != nil {
 			s.addFault("record %q of %s: %v", key, displayName(name), err)
 		}
@@ -299,7 +312,16 @@ func (s *scan) checkValue(key, value []byte, name string) {
 
 // scanFreelist claims the free pages: a used page among them would be overwritten.
 func (s *scan) scanFreelist() {
-	if s.meta.freelist == noFreelist || s.err != nil {
+	if s.err != nil {
+		return
+	}
+	// A transaction with many free pages writes no list; then all is free that nothing uses.
+	if s.meta.freelist == noFreelist {
+		used := 0
+		for _, word := range s.used {
+			used += bits.OnesCount64(word)
+		}
+		s.free = int(s.meta.pages) - used
 		return
 	}
 	p, ok := s.readPage(s.meta.freelist)

@@ -1,7 +1,9 @@
 package bolt
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 
 	"go.etcd.io/bbolt"
 )
@@ -14,6 +16,9 @@ type tx struct {
 	opened  map[string]*bucket // by name, in a write transaction; nil in one that only reads
 	tallies *bbolt.Bucket      // of a write transaction, once loadTallies was called
 	head    tally              // of the tallies themselves; its seq is the transaction's number
+	deleted int                // records
+	recount map[int]*tally     // by frame of the check that runs: what changes of what it has counted
+	gone    []string           // buckets that are deleted or moved, where a check runs
 }
 
 // bucket is a bucket in a transaction.
@@ -40,6 +45,19 @@ func (t *tx) top(name string) *bucket {
 		return b
 	}
 	return t.openBucket(name, t.bolt.Bucket([]byte(name)))
+}
+
+// named returns a bucket by its full name, or nil.
+func (t *tx) named(name string) *bucket {
+	outer, inner, isNested := strings.Cut(name, nul)
+	if t.bolt.Bucket([]byte(outer)) == nil {
+		return nil
+	}
+	b := t.top(outer)
+	if isNested {
+		return b.nested(inner)
+	}
+	return b
 }
 
 // createTop creates a top-level bucket where there is none.
@@ -103,8 +121,7 @@ func (b *bucket) createNested(key string) (*bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.changed = true
-	b.delta.add(digest([]byte(key), nil))
+	b.count([]byte(key), nil)
 	held := b.tx.openBucket(b.name+nul+key, inner)
 	held.changed = true // an empty bucket has a tally, too
 	return held, nil
@@ -115,11 +132,35 @@ func (b *bucket) deleteNested(key string) error {
 	if err := b.bolt.DeleteBucket([]byte(key)); err != nil {
 		return err
 	}
-	b.changed = true
-	b.delta.remove(digest([]byte(key), nil))
+	b.discount([]byte(key), nil)
 	name := b.name + nul + key
+	b.tx.noteGone(name)
 	delete(b.tx.opened, name)
 	return b.tx.deleteTally(name)
+}
+
+// moveNested moves the bucket in b under a key to another top-level bucket, which must hold none
+// under that key. It costs the same however many records the bucket has.
+func (b *bucket) moveNested(key string, to *bucket) error {
+	inner := b.nested(key)
+	// The tally moves as well: the bucket's records count under its new name.
+	kept, err := inner.expectedTally()
+	if err != nil {
+		return err
+	}
+	if err := b.bolt.MoveBucket([]byte(key), to.bolt); err != nil {
+		return err
+	}
+	b.discount([]byte(key), nil)
+	to.count([]byte(key), nil)
+	b.tx.noteGone(inner.name)
+	delete(b.tx.opened, inner.name)
+	if err := b.tx.deleteTally(inner.name); err != nil {
+		return err
+	}
+	moved := b.tx.openBucket(to.name+nul+key, to.bolt.Bucket([]byte(key)))
+	moved.delta, moved.changed = tally{count: kept.count, sum: kept.sum}, true
+	return nil
 }
 
 // eachNested calls fn with every bucket in b.
@@ -177,6 +218,9 @@ func (t *tx) readTally(tallies *bbolt.Bucket, name string) (tally, error) {
 
 func (b *bucket) has(key []byte) bool { return b.bolt.Get(key) != nil }
 
+// raw returns the stored form of the record under key, or nil.
+func (b *bucket) raw(key []byte) []byte { return b.bolt.Get(key) }
+
 // get reads the record under key. It returns false where there is none.
 func (b *bucket) get(key []byte, record any) (bool, error) {
 	v := b.bolt.Get(key)
@@ -195,11 +239,25 @@ func (b *bucket) put(key []byte, record any) error {
 	// A replaced record leaves the tally, which holds the digests of what is there.
 	old := b.bolt.Get(key)
 	if old != nil {
-		b.delta.remove(digest(key, old))
+		b.discount(key, old)
 	}
-	b.delta.add(digest(key, v))
-	b.changed = true
+	b.count(key, v)
 	return b.bolt.Put(key, v)
+}
+
+// count adds a record to the tally, and discount removes one. value is nil for a nested bucket.
+func (b *bucket) count(key, value []byte) {
+	d := digest(key, value)
+	b.delta.add(d)
+	b.changed = true
+	b.tx.noteChange(b.name, key, (*tally).add, d)
+}
+
+func (b *bucket) discount(key, value []byte) {
+	d := digest(key, value)
+	b.delta.remove(d)
+	b.changed = true
+	b.tx.noteChange(b.name, key, (*tally).remove, d)
 }
 
 // delete removes the record under key; there may be none.
@@ -208,8 +266,8 @@ func (b *bucket) delete(key []byte) error {
 	if old == nil {
 		return nil
 	}
-	b.delta.remove(digest(key, old))
-	b.changed = true
+	b.discount(key, old)
+	b.tx.deleted++
 	return b.bolt.Delete(key)
 }
 
@@ -217,6 +275,12 @@ func (b *bucket) delete(key []byte) error {
 func (b *bucket) nextSequence() (uint64, error) {
 	b.changed = true
 	return b.bolt.NextSequence()
+}
+
+// continueSequence has the bucket count on from where another one is.
+func (b *bucket) continueSequence(from *bucket) error {
+	b.changed = true
+	return b.bolt.SetSequence(from.bolt.Sequence())
 }
 
 // cursor reads the records of a bucket in the order of their keys.
@@ -229,6 +293,14 @@ func (c cursor) last() (k, v []byte)           { return c.bolt.Last() }
 func (c cursor) next() (k, v []byte)           { return c.bolt.Next() }
 func (c cursor) prev() (k, v []byte)           { return c.bolt.Prev() }
 func (c cursor) seek(key []byte) (k, v []byte) { return c.bolt.Seek(key) }
+
+// seekAfter returns the first record behind a key; nil: the first of all.
+func (c cursor) seekAfter(key []byte) (k, v []byte) {
+	if k, v = c.seek(key); k != nil && bytes.Equal(k, key) {
+		return c.next()
+	}
+	return k, v
+}
 
 // isChanged reports whether there is anything to commit.
 func (t *tx) isChanged() bool {
@@ -262,7 +334,7 @@ func (t *tx) deleteTally(name string) error {
 	if old == nil {
 		return nil // the bucket was created by this very transaction
 	}
-	t.head.remove(digest([]byte(name), old))
+	t.discountTally([]byte(name), old)
 	return t.tallies.Delete([]byte(name))
 }
 
@@ -295,9 +367,18 @@ func (t *tx) writeTallies() error {
 func (t *tx) writeTally(name string, next tally) error {
 	key := []byte(name)
 	if old := t.tallies.Get(key); old != nil {
-		t.head.remove(digest(key, old))
+		t.discountTally(key, old)
 	}
 	v := next.seal()
-	t.head.add(digest(key, v))
+	d := digest(key, v)
+	t.head.add(d)
+	t.noteChange(talliesBucket, key, (*tally).add, d)
 	return t.tallies.Put(key, v)
+}
+
+// discountTally removes a tally from that of the tallies.
+func (t *tx) discountTally(key, old []byte) {
+	d := digest(key, old)
+	t.head.remove(d)
+	t.noteChange(talliesBucket, key, (*tally).remove, d)
 }

@@ -60,11 +60,16 @@ func TestARecordLostWhileTheStoreIsOpenIsNoticed(t *testing.T) {
 	}
 }
 
+func prune(t *testing.T, db *DB) error {
+	_, err := db.Prune(t.Context(), store.Retention{})
+	return err
+}
+
 func TestOnlyWhatChangesIsCommitted(t *testing.T) {
 	db, to := opened(t), chat.Address{Platform: "web", Channel: "general"}
 	began := db.Commits()
 	for _, err := range []error{db.SaveTurn(t.Context(), to, &conversation.Turn{ID: "1"}), db.DeleteTurn(t.Context(), to, 9),
-		db.DeleteRoom(t.Context(), "nowhere"), db.MarkNotified(t.Context(), []string{"nothing"}), db.Prune(t.Context())} {
+		db.DeleteRoom(t.Context(), "nowhere"), db.MarkNotified(t.Context(), []string{"nothing"}), prune(t, db)} {
 		if err != nil {
 			t.Fatal(err)
 		}

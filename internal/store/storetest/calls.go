@@ -45,7 +45,7 @@ func callsListed(t *testing.T, s store.Store, now *time.Time) {
 	)
 	kept, err := s.ToolResult(ctx, "r1")
 	must(t, err)
-	same(t, "result", store.ToolResult{ID: "r1", Conversation: general, Text: "all of it"}, kept)
+	same(t, "result", store.ToolResult{ID: "r1", Conversation: general, At: large.Began, Text: "all of it"}, kept)
 	must(t, s.DeleteConversation(ctx, general))
 	if _, err := s.ToolResult(ctx, "r1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the result of a conversation that was removed: %v", err)
@@ -62,7 +62,7 @@ func callsListed(t *testing.T, s store.Store, now *time.Time) {
 		t.Errorf("the newest of 300 results: %v", err)
 	}
 	*now = noon.Add(100 * 24 * time.Hour)
-	must(t, s.Prune(ctx))
+	prune(t, s)
 	same(t, "calls of last year", 0, len(ids(s.ToolCalls(ctx, 0, 9, nil))))
 }
 
@@ -85,7 +85,7 @@ func approvalKept(t *testing.T, s store.Store, now *time.Time) {
 	must(t, err)
 	same(t, "approvals", []store.Approval{a}, list)
 	*now = noon.Add(31 * 24 * time.Hour)
-	must(t, s.Prune(ctx))
+	prune(t, s)
 	list, err = s.Approvals(ctx)
 	must(t, err)
 	same(t, "approvals a month later", 0, len(list))

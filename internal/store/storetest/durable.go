@@ -73,7 +73,7 @@ func lastSeen(t *testing.T, s store.Store, now *time.Time) {
 		same(t, fmt.Sprint("heard of ", other), 0, len(list))
 	}
 	*now = noon.Add(31 * 24 * time.Hour)
-	must(t, s.Prune(ctx))
+	prune(t, s)
 	list, err = s.LastSeen(ctx, "web", noon)
 	must(t, err)
 	same(t, "heard after a month", 0, len(list))
@@ -156,7 +156,7 @@ func postPlaces(t *testing.T, s store.Store, now *time.Time) {
 	must(t, err)
 	same(t, "posts given up of which the channel knows", true, len(lost) == 1 && lost[0].Notified)
 	*now = noon.Add(8 * 24 * time.Hour)
-	must(t, s.Prune(ctx))
+	prune(t, s)
 	lost, err = s.Undelivered(ctx)
 	must(t, err)
 	same(t, "posts given up a week ago", 0, len(lost))
@@ -203,7 +203,7 @@ func oldTurns(t *testing.T, s store.Store, now *time.Time) {
 	*now = noon.Add(90 * 24 * time.Hour)
 	left := func(want int) {
 		t.Helper()
-		must(t, s.Prune(ctx))
+		prune(t, s)
 		turns, err := s.Turns(ctx, general, store.Range{Newest: 9})
 		must(t, err)
 		same(t, "turns left", want, len(turns))
@@ -234,7 +234,7 @@ func newestFeedback(t *testing.T, s store.Store, now *time.Time) {
 	}
 	same(t, "feedback", want, list)
 	*now = noon.Add(400 * 24 * time.Hour)
-	must(t, s.Prune(ctx))
+	prune(t, s)
 	list, err = s.Feedback(ctx)
 	must(t, err)
 	same(t, "feedback of last year", 0, len(list))
@@ -328,7 +328,7 @@ func shownTurns(t *testing.T, s store.Store, now *time.Time) {
 		same(t, "whether it is known", c.want.Turn != "", found)
 	}
 	*now = noon.Add(40 * 24 * time.Hour)
-	must(t, s.Prune(ctx))
+	prune(t, s)
 	_, found, err := s.ShownTurn(ctx, here, "10")
 	must(t, err)
 	same(t, "a post of last month is known", false, found)

@@ -55,6 +55,8 @@ func Run(t *testing.T, open Open) {
 		"calls are listed newest first, with their results":    callsListed,
 		"an approval is kept with its decision":                approvalKept,
 		"an item is replaced only with overwrite":              itemsKept,
+		"what is over its time is nowhere any more":            overItsTime,
+		"a summary goes with the oldest words in it":           summaryOverItsTime,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +155,7 @@ func doneKeysPruned(t *testing.T, s store.Store, now *time.Time) {
 		isNew bool
 	}{{time.Hour, false}, {72 * time.Hour, true}} {
 		*now = noon.Add(c.after)
-		must(t, s.Prune(ctx))
+		prune(t, s)
 		isNew, err := s.Accept(ctx, store.Received{Message: m})
 		must(t, err)
 		if isNew != c.isNew {
@@ -319,4 +321,14 @@ func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	}
 	_, err = s.SaveEntry(ctx, store.Entry{ID: "0", Room: "general", Text: "again", At: noon})
 	must(t, err)
+}
+
+// kept is how long records are kept where a test says nothing else.
+var kept = store.Retention{Calls: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour, Feedback: 365 * 24 * time.Hour}
+
+func prune(t *testing.T, s store.Store) []chat.Address {
+	t.Helper()
+	changed, err := s.Prune(t.Context(), kept)
+	must(t, err)
+	return changed
 }

@@ -1,0 +1,59 @@
+// Package retention deletes what is older than it is kept, while the bot works: the store deletes
+// in small transactions, and what others remember of a conversation goes with its turns.
+package retention
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// Options are what the service needs.
+type Options struct {
+	Store interface {
+		Prune(ctx context.Context, keep store.Retention) ([]chat.Address, error)
+	}
+	// Keep returns the retention in effect.
+	Keep func() store.Retention
+	// Forget is called with the conversations that lost turns or their summary.
+	Forget func(ctx context.Context, conversations []chat.Address) error
+	Log    *slog.Logger
+}
+
+// Times of pruning. The first follows the start closely, since it ends what a crash left; the
+// others look through all indexes, which takes seconds of processor time on stores of gigabytes.
+const (
+	first = time.Minute
+	every = 6 * time.Hour
+)
+
+// Run prunes the store until ctx ends.
+func Run(ctx context.Context, o Options) {
+	timer := time.NewTimer(first)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		prune(ctx, o)
+		timer.Reset(every)
+	}
+}
+
+func prune(ctx context.Context, o Options) {
+	changed, err := o.Store.Prune(ctx, o.Keep())
+	// What was deleted before an error is forgotten, too.
+	if len(changed) > 0 {
+		if failed := o.Forget(ctx, changed); failed != nil && ctx.Err() == nil {
+			o.Log.Error("deleted turns may be remembered until the next restart", "error", failed)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		o.Log.Error("old records not deleted, trying again later", "error", err, "next", every)
+	}
+}

@@ -1,0 +1,74 @@
+package bolt
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"ravenbot/internal/store"
+)
+
+// The format of the file as a whole is a number in it. The rule for a change of what is stored:
+//
+//   - A new bucket, and a new field that an older version may drop without harm, need nothing.
+//   - Any other change takes the next number, and a step in migrations that brings a file from the
+//     number before to it. Steps are never changed, and testdata gets a file of the new number.
+//
+// A version opens files of its own number and of all before it, which it migrates in the first
+// transaction, and refuses those of later numbers: it would drop what it does not know.
+
+// formatVersion is the newest format.
+//
+//	1: up to November 2026, without a number in the file
+//	2: a list of free pages only where it is short; deleted conversations are moved aside
+const formatVersion = 2
+
+// formatRecord is what the file says of itself.
+type formatRecord struct {
+	Format int `json:"format"`
+}
+
+// migrations bring a file to the format after their index: the first from 1 to 2.
+var migrations = []func(*tx) error{
+	func(*tx) error { return nil }, // the new buckets are made at opening, and no record has changed
+}
+
+// format returns the format of the file.
+func (t *tx) format() (int, error) {
+	b := t.named(formatBucket)
+	if b == nil {
+		return 1, nil
+	}
+	r := formatRecord{Format: 1}
+	_, err := b.get([]byte(formatBucket), &r)
+	return r.Format, err
+}
+
+// migrate brings the file to the newest format.
+func (t *tx) migrate() error {
+	from, err := t.format()
+	if err != nil || from == formatVersion {
+		return err
+	}
+	for n := from; n < formatVersion; n++ {
+		if err := migrations[n-1](t); err != nil {
+			return fmt.Errorf("bring the store from format %d to %d: %w", n, n+1, err)
+		}
+	}
+	return t.top(formatBucket).put([]byte(formatBucket), formatRecord{formatVersion})
+}
+
+// checkFormat returns a *store.NewerError where this version does not know a format.
+func checkFormat(path string, format int) error {
+	if format > formatVersion {
+		return &store.NewerError{Path: path, Format: format, Known: formatVersion}
+	}
+	return nil
+}
+
+// readFormat keeps the format of a file that is scanned.
+func (s *scan) readFormat(value []byte) {
+	var r formatRecord
+	if body, err := unseal(value); err == nil && json.Unmarshal(body, &r) == nil {
+		s.format = r.Format
+	}
+}

@@ -1,0 +1,227 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"ravenbot/internal/store"
+)
+
+// health is what is wrong with an open store. It is safe for concurrent use.
+type health struct {
+	mu      sync.Mutex
+	writing error     // why the last transaction failed; nil after one that succeeded
+	file    error     // the file at the store's path is no longer the open one
+	damage  []string  // what the check found
+	refuse  error     // why nothing is written any more
+	checked time.Time // when the whole file was last found to be good
+}
+
+// Health returns what keeps the store from working, or nil. A full disk counts from the first write
+// that fails until one succeeds.
+func (db *DB) Health() error {
+	h := &db.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.file != nil:
+		return h.file
+	case h.writing != nil:
+		return h.writing
+	case h.refuse != nil:
+		return h.refuse
+	case len(h.damage) > 0:
+		return damagedError(db.path, describe(h.damage, 0), restoreRemedy)
+	}
+	return nil
+}
+
+// Problem returns Health in a few words that name no path, for whoever may ask; "" where nothing is
+// wrong.
+func (db *DB) Problem() string {
+	err := db.Health()
+	var system *store.SystemError
+	var damaged *store.DamagedError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &system):
+		return "the store cannot be written: " + system.What
+	case errors.As(err, &damaged):
+		return "the store is damaged"
+	case errors.Is(err, errNoFile):
+		return "the file of the store was removed or replaced"
+	}
+	return "the store cannot be written"
+}
+
+// errNoFile is an error of checkFile.
+var errNoFile = errors.New("messages are not accepted until then")
+
+// Damage returns what the checks of the running store have found.
+func (db *DB) Damage() []string {
+	db.health.mu.Lock()
+	defer db.health.mu.Unlock()
+	return append([]string{}, db.health.damage...)
+}
+
+// Checked returns when the whole store was last read and found to be good.
+func (db *DB) Checked() time.Time { return db.health.checkedAt() }
+
+func (h *health) checkedAt() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.checked
+}
+
+func (h *health) isDamaged() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.damage) > 0
+}
+
+func (h *health) noteChecked(at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.checked = at
+}
+
+// noteWrite keeps the outcome of a transaction.
+func (h *health) noteWrite(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.writing = err
+}
+
+// mayWrite returns why nothing may be written, or nil. What is written to a file without a name, or
+// over wrong pages, would be lost.
+func (h *health) mayWrite() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.file != nil {
+		return h.file
+	}
+	return h.refuse
+}
+
+// noteDamage keeps what a check found, and why nothing may be written any more; nil: it may.
+func (h *health) noteDamage(found, refuse error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var damaged *store.DamagedError
+	if errors.As(found, &damaged) && len(h.damage) < maxFaults {
+		h.damage = append(h.damage, damaged.What)
+	}
+	if refuse != nil {
+		h.refuse = refuse
+	}
+}
+
+// checkFile notices that the file was replaced or taken away while it is open.
+func (db *DB) checkFile() error {
+	info, err := os.Stat(db.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("the file of store %s was removed or moved while the bot runs: put it back, or restart the bot; %w", db.path, errNoFile)
+	case err != nil:
+		err = fmt.Errorf("the file of store %s cannot be looked at: %w", db.path, err)
+	case !os.SameFile(info, db.file):
+		err = fmt.Errorf("the file of store %s was replaced while the bot runs: restart the bot to use the new one; %w", db.path, errNoFile)
+	}
+	db.health.mu.Lock()
+	defer db.health.mu.Unlock()
+	db.health.file = err
+	return err
+}
+
+const (
+	// watchEvery is how often the file is looked for, and writing is tried where it failed.
+	watchEvery = 10 * time.Second
+	// checkEvery is after how long the whole file is read again; a backup counts as well.
+	checkEvery = 24 * time.Hour
+	// firstCheck is how long the check waits after the start, which is busy enough.
+	firstCheck = 30 * time.Second
+)
+
+// Run watches over the open store until ctx ends: whether its file is still there, whether it can be
+// written again after a failure, and, in small steps, whether all of it is good.
+func (db *DB) Run(ctx context.Context, log *slog.Logger) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { db.runChecks(ctx, log) })
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	var last error
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := db.watch(ctx)
+		switch {
+		case err != nil && last == nil:
+			log.Error("store cannot be written, messages are not accepted", "error", err)
+		case err == nil && last != nil:
+			log.Info("store can be written again")
+		}
+		last = err
+	}
+}
+
+// watch returns what keeps the store from being written.
+func (db *DB) watch(ctx context.Context) error {
+	if err := db.checkFile(); err != nil {
+		return err
+	}
+	db.health.mu.Lock()
+	failed := db.health.writing
+	db.health.mu.Unlock()
+	if failed == nil {
+		return nil
+	}
+	// Who is not ready may get no messages: whether writing works again has to be tried.
+	return db.update(ctx, func(tx *tx) error { return tx.loadTallies() })
+}
+
+func (db *DB) runChecks(ctx context.Context, log *slog.Logger) {
+	for {
+		wait := max(firstCheck, checkEvery-db.now().Sub(db.Checked()))
+		timer := time.NewTimer(min(wait, checkEvery))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		// A backup may have read it all meanwhile.
+		if db.now().Sub(db.Checked()) >= checkEvery-firstCheck {
+			db.checkAndLog(ctx, log)
+		}
+	}
+}
+
+func (db *DB) checkAndLog(ctx context.Context, log *slog.Logger) {
+	began := db.now()
+	faults, err := db.CheckOpen(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		log.Error("store not checked, trying again tomorrow", "error", err)
+	case len(faults) > 0:
+		log.Error("store damaged", "what", describe(faults, 0), "remedy",
+			"stop the bot, see what ravenbot store check says, and restore a backup or use ravenbot store salvage")
+	default:
+		log.Info("store checked", "took", db.now().Sub(began).Round(time.Millisecond))
+		return
+	}
+	if ctx.Err() == nil {
+		db.health.noteChecked(db.now()) // not good, but not to be read again at once
+	}
+}

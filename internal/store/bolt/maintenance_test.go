@@ -1,0 +1,317 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/storetest"
+)
+
+var general = chat.Address{Platform: "web", Channel: "general"}
+
+// saveTurns stores turns that answer a message each, and quote another, in few transactions.
+func saveTurns(t *testing.T, db *DB, a chat.Address, from, to int, began time.Time) {
+	t.Helper()
+	for i := from; i < to; i += 200 {
+		err := db.update(t.Context(), func(tx *tx) error {
+			for n := i; n < min(to, i+200); n++ {
+				turn := &conversation.Turn{ID: fmt.Sprint(n), Of: []string{fmt.Sprint("web/", n)}, Began: began,
+					Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: "hello", Subject: fmt.Sprint("web/q", n)}}}}}
+				if err := db.putTurn(tx, a, turn); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// deletions returns the numbers of records that transactions delete from now on.
+func deletions(db *DB) *[]int {
+	var list []int
+	db.observe = func(tx *tx) {
+		if tx.deleted > 0 {
+			list = append(list, tx.deleted)
+		}
+	}
+	return &list
+}
+
+// checkSizes fails where a transaction deleted more than one may, and those of a last record in the
+// indexes.
+func checkSizes(t *testing.T, list []int, atLeast int) {
+	t.Helper()
+	if len(list) < atLeast {
+		t.Errorf("%d transactions deleted %v, want at least %d", len(list), list, atLeast)
+	}
+	for _, n := range list {
+		if n > maxDeleted+3 {
+			t.Errorf("a transaction deleted %d records", n)
+		}
+	}
+}
+
+func TestPrune_DeletesInSmallTransactions(t *testing.T) {
+	now := time.Now()
+	db := openAt(t, func() time.Time { return now })
+	saveTurns(t, db, general, 0, 800, now)
+	for i := 0; i < 1600; i += 200 {
+		if err := db.update(t.Context(), func(tx *tx) error {
+			for n := i; n < i+200; n++ {
+				if err := tx.top(doneBucket).put(messageDoneKey(fmt.Sprint(n)), doneRecord{Done: now}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(30 * 24 * time.Hour)
+	sizes := deletions(db)
+	if _, err := db.Prune(t.Context(), storetest.WeekIn("general")); err != nil {
+		t.Fatal(err)
+	}
+	checkSizes(t, *sizes, 4+5) // 1,600 done messages, and 800 turns with two entries each
+	if has, err := db.HasConversation(t.Context(), general); has || err != nil {
+		t.Errorf("the conversation is there: %v (%v)", has, err)
+	}
+	checkWhole(t, db)
+}
+
+func TestDeleteConversation_DeletesInSmallTransactions_AndIsGoneFromTheFirst(t *testing.T) {
+	db := opened(t)
+	saveTurns(t, db, general, 0, 800, time.Now())
+	if _, err := db.SaveMessages(t.Context(), messages(1200)); err != nil {
+		t.Fatal(err)
+	}
+	sizes := deletions(db)
+	inner := db.observe
+	db.observe = func(tx *tx) {
+		inner(tx)
+		if tx.top(turnsBucket).nested(general.String()) != nil {
+			t.Error("the conversation is still there in a transaction that deletes it")
+		}
+	}
+	if err := db.DeleteConversation(t.Context(), general); err != nil {
+		t.Fatal(err)
+	}
+	checkSizes(t, *sizes, (3*800+2*1200)/(maxDeleted+3))
+	if err := db.DeleteConversation(t.Context(), general); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("deleting it again: %v", err)
+	}
+	checkWhole(t, db)
+}
+
+func messages(n int) []store.Message {
+	var list []store.Message
+	for i := range n {
+		list = append(list, store.Message{Conversation: general, ID: fmt.Sprint(i), At: time.Unix(int64(i), 0)})
+	}
+	return list
+}
+
+// A crash, or an end of the program, leaves a part of a deleted conversation.
+func TestDeleteConversation_CutShort_IsGoneForReadersAndEndedByPrune(t *testing.T) {
+	db := opened(t)
+	saveTurns(t, db, general, 0, 800, time.Now())
+	ctx, cancel := context.WithCancel(t.Context())
+	db.observe = func(*tx) { cancel() }
+	if err := db.DeleteConversation(ctx, general); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the deletion was not cut short: %v", err)
+	}
+	db.observe = nil
+	db = reopen(t, db)
+	if has, err := db.HasConversation(t.Context(), general); has || err != nil {
+		t.Errorf("the conversation is there: %v (%v)", has, err)
+	}
+	if list, err := db.Conversations(t.Context()); len(list) != 0 || err != nil {
+		t.Errorf("it is listed: %v (%v)", list, err)
+	}
+	// The same address is used again before the rest is gone.
+	saveTurns(t, db, general, 5000, 5001, time.Now())
+	turns, err := db.Turns(t.Context(), general, store.Range{Newest: math.MaxInt})
+	if err != nil || len(turns) != 1 || turns[0].Seq != 801 {
+		t.Fatalf("the new turn is %+v (%v), want one with Seq 801", turns, err)
+	}
+	if _, err := db.Prune(t.Context(), store.Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	for subject, want := range map[string]bool{"web/799": false, "web/5000": true} {
+		if _, known, err := db.ConversationOf(t.Context(), subject); known != want || err != nil {
+			t.Errorf("message %s is known: %v (%v), want %v", subject, known, err, want)
+		}
+	}
+	// And it can be deleted again at once.
+	if err := db.DeleteConversation(t.Context(), general); err != nil {
+		t.Error(err)
+	}
+	checkWhole(t, db)
+}
+
+// A deletion and a turn of the same conversation may share a transaction.
+func TestDeleteConversation_BesideWriters_KeepsTheStoreWhole(t *testing.T) {
+	db := opened(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 200 {
+			turn := &conversation.Turn{ID: fmt.Sprint(i), Of: []string{fmt.Sprint("web/", i)}}
+			if err := db.SaveTurn(t.Context(), general, turn); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for deleting := true; deleting; {
+		if err := db.DeleteConversation(t.Context(), general); err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+			deleting = false
+		default:
+		}
+	}
+	checkWhole(t, db)
+}
+
+// TestPrune_LeavesNoWordInAnyRecord looks through the records themselves, whatever they are.
+func TestPrune_LeavesNoWordInAnyRecord(t *testing.T) {
+	now := time.Now()
+	db := openAt(t, func() time.Time { return now })
+	storetest.SayEverywhere(t, db, general, "old", "marker-of-old", now)
+	if n := countRecords(t, db, "marker-of-old"); n < 9 {
+		t.Fatalf("the words are in %d records only", n)
+	}
+	now = now.Add(8 * 24 * time.Hour)
+	storetest.SayEverywhere(t, db, general, "young", "marker-of-young", now)
+	if _, err := db.Prune(t.Context(), storetest.WeekIn("general")); err != nil {
+		t.Fatal(err)
+	}
+	if n := countRecords(t, db, "marker-of-old"); n > 0 {
+		t.Errorf("the words are still in %d records", n)
+	}
+	if n := countRecords(t, db, "marker-of-young"); n < 9 {
+		t.Errorf("what is not over its time is in %d records only", n)
+	}
+	checkWhole(t, db)
+}
+
+// countRecords returns how many records of all buckets hold a word.
+func countRecords(t *testing.T, db *DB, word string) (n int) {
+	t.Helper()
+	inFiles := base64.StdEncoding.EncodeToString([]byte(word))
+	var visit func(b *bbolt.Bucket) error
+	visit = func(b *bbolt.Bucket) error {
+		return b.ForEach(func(k, v []byte) error {
+			if v == nil {
+				return visit(b.Bucket(k))
+			}
+			if text := string(k) + string(v); strings.Contains(text, word) || strings.Contains(text, inFiles) {
+				n++
+			}
+			return nil
+		})
+	}
+	if err := db.bolt.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error { return visit(b) })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestManyFreePages_AreListedWhenTheStoreIsClosed, and not with each transaction.
+func TestManyFreePages_AreListedWhenTheStoreIsClosed(t *testing.T) {
+	db := opened(t)
+	large := store.Feed{URL: "large", Data: append(append([]byte{'"'}, repeatX(maxListedFree*4096*2)...), '"')}
+	listed := func() bool {
+		t.Helper()
+		m, err := db.header()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.freelist != noFreelist
+	}
+	if !listed() {
+		t.Error("a new store has no list of free pages")
+	}
+	if err := db.SaveFeed(t.Context(), large); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // what a transaction frees is free when those before it have ended
+		large.Data = []byte(`"small"`)
+		if err := db.SaveFeed(t.Context(), large); err != nil {
+			t.Fatal(err)
+		}
+		large.URL += "r"
+	}
+	if listed() {
+		t.Error("a long list is written with each transaction")
+	}
+	_, free, err := db.Size()
+	if err != nil || free < maxListedFree*4096 {
+		t.Errorf("%d bytes are free (%v)", free, err)
+	}
+	db = reopen(t, db)
+	if !listed() {
+		t.Error("the list was not written when the store was closed")
+	}
+	if _, again, err := db.Size(); err != nil || again < free/2 {
+		t.Errorf("%d bytes are free after opening it again, were %d (%v)", again, free, err)
+	}
+	checkWhole(t, db)
+}
+
+func repeatX(n int) []byte { return bytes.Repeat([]byte("x"), n) }
+
+func openAt(t *testing.T, now func() time.Time) *DB {
+	t.Helper()
+	db, err := Open(filepath.Join(t.TempDir(), "raven.db"), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func reopen(t *testing.T, db *DB) *DB {
+	t.Helper()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(db.path, db.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { again.Close() })
+	return again
+}
+
+// checkWhole closes the store and fails where a record is missing, unexpected or wrong.
+func checkWhole(t *testing.T, db *DB) {
+	t.Helper()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), db.path); err != nil {
+		t.Errorf("%v\n%+v", err, r)
+	}
+}

@@ -1,0 +1,104 @@
+package bolt_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+)
+
+// A healthy store that the system keeps from working is not called damaged, and the error says what
+// helps: a backup would not.
+func TestOpen_WhatTheSystemForbids_IsNoDamage(t *testing.T) {
+	for name, c := range map[string]struct {
+		hinder func(t *testing.T, path string) string // returns the path to open
+		code   syscall.Errno
+		remedy string
+	}{
+		"a file system that is read-only": {func(t *testing.T, path string) string {
+			dir := smallDisk(t, 8<<20)
+			to := filepath.Join(dir, "raven.db")
+			moveStore(t, path, to)
+			if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+			return to
+		}, syscall.EROFS, "mount it for writing"},
+		"a folder in its place": {func(t *testing.T, path string) string {
+			if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, syscall.EISDIR, "name a file"},
+		"a file for a folder": {func(_ *testing.T, path string) string {
+			return filepath.Join(path, "raven.db")
+		}, syscall.ENOTDIR, "correct store"},
+		"no file descriptors": {func(t *testing.T, path string) string {
+			useUpFiles(t)
+			return path
+		}, syscall.EMFILE, "LimitNOFILE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "raven.db")
+			fill(t, path)
+			db, err := bolt.Open(c.hinder(t, path), time.Now)
+			if err == nil {
+				db.Close()
+			}
+			var damaged *store.DamagedError
+			var system *store.SystemError
+			if errors.As(err, &damaged) || !errors.As(err, &system) || !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.remedy) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+func moveStore(t *testing.T, from, to string) {
+	t.Helper()
+	for _, ext := range []string{"", ".initialized"} {
+		b, err := os.ReadFile(from + ext)
+		if err == nil {
+			err = os.WriteFile(to+ext, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// useUpFiles leaves the process no file descriptor until the test ends.
+func useUpFiles(t *testing.T) {
+	t.Helper()
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	few := before
+	few.Cur = 64
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	var held []*os.File
+	t.Cleanup(func() {
+		for _, f := range held {
+			_ = f.Close() // opened for nothing
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	})
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return
+		}
+		held = append(held, f)
+	}
+}
