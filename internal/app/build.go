@@ -407,7 +407,7 @@ func (a *App) openForm(ctx context.Context, m chat.Message) (*chat.Form, error) 
 }
 
 func (a *App) buildDigests(ctx context.Context, p *parts) error {
-	p.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now}
+	p.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now, Log: a.o.Log}
 	a.digests = digest.New(digest.Options{
 		Feeds:     p.feeds,
 		Store:     a.store,
