@@ -55,6 +55,7 @@ func Run(t *testing.T, open Open) {
 		"calls are listed newest first, with their results":    callsListed,
 		"an approval is kept with its decision":                approvalKept,
 		"an item is replaced only with overwrite":              itemsKept,
+		"an item is swapped with its posts, or not at all":     itemsSwapped,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
