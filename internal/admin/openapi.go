@@ -28,7 +28,7 @@ const (
 		`"tools":{"type":"array","items":{"type":"string"}}}}`
 	serverAnswer = `{"type":"object","required":["name","state","error","tools","source"],"properties":{"name":{"type":"string"},"state":{"type":"string","enum":["uninitialized","connecting",` +
 		`"connected","no_tools_found","quarantined","error","stopped","disabled"]},"error":{"type":"string"},"tools":{"type":"array","items":{"type":"object"}},"source":{"type":"string","enum":["config","api"]}}}`
-	layerBody    = `{"type":"object","properties":{"model":{"type":"string"},"language":{"type":"string"},"tools":{"type":"object","properties":{"enabled":{"type":"boolean"},"maxSteps":{"type":"integer"},"systemPrompt":{"type":"string"}}}}}`
+	layerBody    = `{"type":"object","properties":{"model":{"type":"string"},"language":{"type":"string"},"timezone":{"type":"string"},"tools":{"type":"object","properties":{"enabled":{"type":"boolean"},"maxSteps":{"type":"integer"},"systemPrompt":{"type":"string"}}}}}`
 	settingsBody = `{"type":"object","properties":{"instance":` + layerBody + `,"channels":{"type":"object","additionalProperties":` + layerBody + `},"users":{"type":"object","additionalProperties":` + layerBody + `}}}`
 	fileBody     = `{"type":"object","properties":{"file":{"type":"string","format":"binary"}},"required":["file"]}`
 	listAnswer   = `{"type":"object","required":["items","next"],"properties":{"items":{"type":"array","items":{"type":"object"}},"next":{"type":"string"}}}`

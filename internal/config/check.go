@@ -108,7 +108,7 @@ func (k checker) checkHTTP() {
 
 // checkSettings checks what members may set.
 func (k checker) checkSettings() {
-	known := []string{"model", "language", "tools.enabled", "tools.maxSteps", "tools.systemPrompt"}
+	known := []string{"model", "language", "timezone", "tools.enabled", "tools.maxSteps", "tools.systemPrompt"}
 	for i, name := range k.c.Settings.Locked {
 		if !slices.Contains(known, name) {
 			k.report("there is no setting "+k.quote(name, "settings", "locked", i),

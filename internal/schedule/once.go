@@ -106,8 +106,12 @@ type onceParser struct {
 }
 
 func (p *onceParser) parsePart() error {
+	last := p.words[0]
 	p.skipAnd()
 	before := p.words
+	if len(before) == 0 {
+		return fmt.Errorf("something is missing after %q", last)
+	}
 	switch {
 	case !p.isAfter && p.accept("in"):
 		if part, ok := p.acceptPart(); ok {

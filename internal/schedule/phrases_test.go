@@ -226,7 +226,7 @@ func TestParseTime(t *testing.T) {
 		"tomorrow at 9 Tokyo time":         "2026-11-26T09:00:00+09:00",
 		"28 march 2027 at 2:30":            "2027-03-28T03:00:00+02:00", // the clock is put ahead over it
 
-		"next friday at 9": refused, "tomorrow": refused, "friday 3": refused, "tomorrow at midnight": refused,
+		"next friday at 9": refused, "tomorrow at 9 and": refused, "and": refused, "tomorrow": refused, "friday 3": refused, "tomorrow at midnight": refused,
 		"today at 9": refused, "24/12 at 9": refused, "30 february at 9": refused, "in 0 minutes": refused, "now": refused,
 		"in a while": refused, "soon": refused, "yesterday at 9": refused, "in 20": refused, "in 2 hours at 9": refused,
 		"tomorrow at 9 and 17": refused, "monday or tuesday at 9": refused, "mondays at 9": refused, "every monday at 9": refused,
