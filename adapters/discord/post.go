@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -19,10 +20,22 @@ import (
 // names.
 type mentions struct {
 	Parse       []string `json:"parse"`
+	Users       []string `json:"users,omitempty"`
 	RepliedUser bool     `json:"replied_user"`
 }
 
 func noMentions() *mentions { return &mentions{Parse: []string{}} }
+
+// onlyUsers returns that a message notifies these users alone.
+func onlyUsers(ids []string) *mentions { return &mentions{Parse: []string{}, Users: userIDs(ids)} }
+
+// userIDs returns those of the ids that can be users of Discord.
+func userIDs(ids []string) []string {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !userIDPattern.MatchString(id) })
+}
+
+// userIDPattern matches an id of Discord.
+var userIDPattern = regexp.MustCompile(`^\d{1,20}$`)
 
 type reference struct {
 	MessageID       string `json:"message_id"`
@@ -337,7 +350,7 @@ func (p *postJob) nextPayload() payload {
 		Embeds:      piece.embeds,
 		Components:  piece.buttons,
 		Attachments: attachmentRefs(piece.files),
-		Allowed:     noMentions(),
+		Allowed:     onlyUsers(p.draft.Notify),
 	}
 	// The flag that stops link previews hides embeds of our own, too.
 	if len(piece.embeds) == 0 {

@@ -118,10 +118,14 @@ func cardList(cards []chat.Card) string {
 
 // draftText returns the text of a draft as Discord shows it.
 func draftText(d chat.Draft) string {
+	text := markdown.Discord(d.Text)
 	if d.Failed {
-		return "⚠️ " + markdown.Discord(d.Text)
+		text = "⚠️ " + text
 	}
-	return markdown.Discord(d.Text)
+	for _, id := range userIDs(d.Notify) {
+		text = "<@" + id + "> " + text
+	}
+	return text
 }
 
 // assemblePieces returns the parts of a text as pieces, with what belongs to the draft.

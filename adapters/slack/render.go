@@ -71,6 +71,9 @@ func render(d chat.Draft) []piece {
 	if len(pieces) == 0 {
 		pieces = []piece{{}}
 	}
+	if names := mentionUsers(d.Notify); names != "" {
+		pieces[0].text, pieces[0].body = names+pieces[0].text, names+pieces[0].body
+	}
 	for n, c := range d.Cards {
 		if n > 0 && n%maxCards == 0 {
 			pieces = append(pieces, piece{})
@@ -97,6 +100,19 @@ func render(d chat.Draft) []piece {
 		last.text = "…"
 	}
 	return pieces
+}
+
+var userID = regexp.MustCompile(`^[A-Z0-9]+$`)
+
+// mentionUsers returns the mentions of users as Slack writes them. Text that is posted cannot hold any.
+func mentionUsers(ids []string) string {
+	var b strings.Builder
+	for _, id := range ids {
+		if userID.MatchString(id) {
+			b.WriteString("<@" + id + "> ")
+		}
+	}
+	return b.String()
 }
 
 // withoutImages returns the piece without the pictures that Slack has to fetch; false if it has

@@ -123,6 +123,9 @@ type Options struct {
 	// Backup makes a copy of the store.
 	Backup func(context.Context) (Copy, error)
 
+	Jobs Jobs
+	// Hooks takes the deliveries of webhooks at /hooks/, and checks itself who calls.
+	Hooks http.Handler
 	// Mounts are handlers of exact paths. They check themselves who calls.
 	Mounts map[string]http.Handler
 	Log    *slog.Logger
@@ -170,7 +173,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
 	defer limitReading(w, r)()
 	// Before the checks of host and login: these handlers have proofs of their own, such as a signature.
-	if h, ok := s.o.Mounts[r.URL.Path]; ok {
+	h, ok := s.o.Mounts[r.URL.Path]
+	if s.o.Hooks != nil && strings.HasPrefix(r.URL.Path, "/hooks/") {
+		h, ok = s.o.Hooks, true
+	}
+	if ok {
 		if readBody(w, r) {
 			h.ServeHTTP(w, r)
 		}

@@ -79,6 +79,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/digests/{name}/explain":           {"GET": s.explainDigest},
 		"/digests/{name}/feeds":             {"POST": s.addToDigest},
 		"/feeds":                            {"GET": s.listFeeds},
+		"/jobs":                             {"GET": s.listJobs, "POST": s.addJob},
+		"/jobs/{id}":                        {"DELETE": s.deleteJob},
 	}
 	if s.o.Audit != nil {
 		routes["/audit"] = methods{"GET": s.listAudit}

@@ -28,11 +28,13 @@ const (
 		`"tools":{"type":"array","items":{"type":"string"}}}}`
 	serverAnswer = `{"type":"object","required":["name","state","error","tools","source"],"properties":{"name":{"type":"string"},"state":{"type":"string","enum":["uninitialized","connecting",` +
 		`"connected","no_tools_found","quarantined","error","stopped","disabled"]},"error":{"type":"string"},"tools":{"type":"array","items":{"type":"object"}},"source":{"type":"string","enum":["config","api"]}}}`
-	layerBody    = `{"type":"object","properties":{"model":{"type":"string"},"language":{"type":"string"},"tools":{"type":"object","properties":{"enabled":{"type":"boolean"},"maxSteps":{"type":"integer"},"systemPrompt":{"type":"string"}}}}}`
+	layerBody    = `{"type":"object","properties":{"model":{"type":"string"},"language":{"type":"string"},"timezone":{"type":"string"},"tools":{"type":"object","properties":{"enabled":{"type":"boolean"},"maxSteps":{"type":"integer"},"systemPrompt":{"type":"string"}}}}}`
 	settingsBody = `{"type":"object","properties":{"instance":` + layerBody + `,"channels":{"type":"object","additionalProperties":` + layerBody + `},"users":{"type":"object","additionalProperties":` + layerBody + `}}}`
-	fileBody     = `{"type":"object","properties":{"file":{"type":"string","format":"binary"}},"required":["file"]}`
-	listAnswer   = `{"type":"object","required":["items","next"],"properties":{"items":{"type":"array","items":{"type":"object"}},"next":{"type":"string"}}}`
-	errorAnswer  = `{"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["code","message","hint"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"}}}}}`
+	jobBody      = `{"type":"object","required":["post"],"properties":{"at":{"type":"string","description":"RFC 3339, or words such as tomorrow at noon"},"schedule":{"type":"string"},"timezone":{"type":"string"},` +
+		`"post":{"type":"array","items":{"type":"string"}},"text":{"type":"string"},"prompt":{"type":"string"},"agent":{"type":"string"},"tools":{"type":"array","items":{"type":"string"}}}}`
+	fileBody    = `{"type":"object","properties":{"file":{"type":"string","format":"binary"}},"required":["file"]}`
+	listAnswer  = `{"type":"object","required":["items","next"],"properties":{"items":{"type":"array","items":{"type":"object"}},"next":{"type":"string"}}}`
+	errorAnswer = `{"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["code","message","hint"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"}}}}}`
 )
 
 // operations describes the paths under /api/v1. One that is missing here appears with its path alone.
@@ -91,6 +93,9 @@ var operations = map[string]operation{
 	"GET /digests":                           {summary: "The digests", answer: listAnswer},
 	"POST /digests/{name}/preview":           {summary: "What it would post now, and why; posts nothing"},
 	"POST /digests/{name}/run":               {summary: "Run it now"},
+	"GET /jobs":                              {summary: "Reminders and other jobs, the next one first; ?limit, ?cursor", answer: listAnswer},
+	"POST /jobs":                             {summary: "Add a job: a text, or a task for an agent, once or on a schedule", body: jobBody, status: 201},
+	"DELETE /jobs/{id}":                      {summary: "Remove a job", status: 204},
 	"GET /audit":                             {summary: "What was changed, by whom, newest first; ?limit, ?next", answer: listAnswer},
 	"POST /audit/export":                     {summary: "All of them as JSON lines, oldest first; the export is the last one"},
 	"GET /audit/verify":                      {summary: "Check the chain of hashes; ?head=SEQ:HASH has to be in it"},

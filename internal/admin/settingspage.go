@@ -100,6 +100,8 @@ func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l, err := s.parseLayer(r, at)
+	// The page has no field for the time zone, and must not take it away.
+	l.Timezone = s.o.Settings.Layer(scope).Timezone
 	if err == nil {
 		err = s.o.Settings.Check(scope, l)
 	}

@@ -27,6 +27,7 @@ import (
 	"ravenbot/internal/digest"
 	"ravenbot/internal/feature"
 	"ravenbot/internal/history"
+	"ravenbot/internal/jobs"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/platform"
@@ -73,6 +74,7 @@ type App struct {
 	history   *history.Service
 	delivery  *delivery.Service
 	digests   *digest.Service
+	jobs      *jobs.Service
 	spending  *budget.Spending
 	audit     *audit.Log
 	changes   audit.ChangeStore // the store, for what people change in the chat

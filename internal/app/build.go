@@ -28,6 +28,7 @@ import (
 	"ravenbot/internal/feed"
 	"ravenbot/internal/history"
 	"ravenbot/internal/invoke"
+	"ravenbot/internal/jobs"
 	"ravenbot/internal/knowledge"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/mcp"
@@ -84,7 +85,7 @@ func (a *App) assemble() error {
 	var p parts
 	steps := []func(context.Context, *parts) error{
 		a.buildEgress, a.buildStored, a.buildPlatforms, a.buildCalls, a.buildTools, a.buildRoster, a.buildAgent,
-		a.buildDelivery, a.buildDigests, a.buildFeatures, a.buildEndpoint, a.buildAdmin,
+		a.buildDelivery, a.buildDigests, a.buildJobs, a.buildFeatures, a.buildEndpoint, a.buildAdmin,
 	}
 	for _, build := range steps {
 		if err := build(ctx, &p); err != nil {
@@ -119,6 +120,7 @@ func (a *App) schedule(p *parts) {
 		a.tasks = append(a.tasks,
 			task{name: "schedule", run: run(p.loop.Run)},
 			task{name: "feeds", run: run(a.pollFeeds)},
+			task{name: "jobs", run: run(a.jobs.Run)},
 			task{name: "backups", run: run(a.backups.Run)},
 			task{name: "audit", run: run(a.audit.Run)},
 			task{name: "announce", run: a.announce})
@@ -342,6 +344,9 @@ func (a *App) buildRoster(ctx context.Context, p *parts) error {
 type tasks struct{ a *App }
 
 func (t tasks) Task(at chat.Address) (roster.Task, bool) {
+	if j, channel, ok := t.a.jobs.Find(at); ok {
+		return roster.Task{Agent: j.Agent, Channel: channel, MaxTokens: jobs.MaxTokens, Tools: j.Tools}, true
+	}
 	p, channel, ok := t.a.digests.Task(at)
 	return roster.Task{Agent: p.Agent, Channel: channel, MaxTokens: p.MaxTokens, Tools: p.Tools}, ok
 }
@@ -359,7 +364,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Files:     a.platforms,
 		Documents: p.documents,
 		Budget:    a.spending,
-		Places:    a.platforms,
+		Places:    places{a.platforms, a},
 		Notes:     a.notes(),
 		Access:    a.gate,
 		Log:       a.o.Log,
@@ -368,6 +373,19 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 	})
 	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
+}
+
+// places tell what messages are about; of the tasks of jobs, which no platform knows, the jobs.
+type places struct {
+	*platform.Set
+	a *App
+}
+
+func (p places) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
+	if about, ok := p.a.jobs.Context(m); ok {
+		return about
+	}
+	return p.Set.Context(ctx, m, q)
 }
 
 // embedding returns the model that compares tools by their meaning, if one is configured and
@@ -438,7 +456,7 @@ func (a *App) openForm(ctx context.Context, m chat.Message) (*chat.Form, error) 
 }
 
 func (a *App) buildDigests(ctx context.Context, p *parts) error {
-	p.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now}
+	p.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now, Log: a.o.Log}
 	a.digests = digest.New(digest.Options{
 		Feeds:     p.feeds,
 		Store:     a.changes,
@@ -455,6 +473,21 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 	p.loop.LastDue = a.digests.LastDue
 	a.registry.Add(native(digestTools(a.digests, a.platforms)))
 	return errors.Join(a.digests.Configure(digest.FromEntries(a.conf().Digests)), a.digests.Load(ctx))
+}
+
+func (a *App) buildJobs(ctx context.Context, p *parts) error {
+	a.jobs = jobs.New(jobs.Options{
+		Store:    a.store,
+		Delivery: a.delivery,
+		Places:   a.platforms,
+		Task:     jobs.AgentTask(a.agent, a.store, a.o.Now),
+		Config:   a.conf,
+		Timezone: func(at chat.Address, user string) string { return p.settings.Effective(at, user).Timezone },
+		Log:      a.o.Log,
+		Now:      a.o.Now,
+	})
+	a.registry.Add(native{a.jobs.Tool()})
+	return a.jobs.Load(ctx)
 }
 
 func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
@@ -495,6 +528,7 @@ func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 		a.notes(),
 		a.history,
 		p.polls,
+		a.jobs,
 		agent.Control{Engine: a.agent},
 		p.approvals,
 		p.questions,
@@ -514,6 +548,7 @@ func CommandSpecs() []chat.CommandSpec {
 		(*memory.Pack)(nil),
 		(*history.Service)(nil),
 		(*poll.Service)(nil),
+		(*jobs.Service)(nil),
 		agent.Control{},
 	)
 }

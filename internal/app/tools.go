@@ -226,8 +226,9 @@ func (a *App) readHistory(ctx context.Context, at chat.Address, before string, l
 func (a *App) readableConversation(c tool.Caller) (chat.Address, bool) {
 	at := c.Conversation
 	if at.Platform == chat.TaskPlatform {
-		var ok bool
-		if at, ok = a.digests.Readable(at); !ok {
+		if channel, ok := a.jobs.Readable(at); ok {
+			at = channel
+		} else if at, ok = a.digests.Readable(at); !ok {
 			return chat.Address{}, false
 		}
 	}

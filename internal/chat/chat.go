@@ -209,6 +209,9 @@ type Draft struct {
 	Reply     Reply     `json:"reply,omitzero"`
 	Ephemeral bool      `json:"ephemeral,omitempty"` // for the asker alone, where the platform can
 	Failed    bool      `json:"failed,omitempty"`    // the text is an error
+	// Notify are the IDs of users whom the post mentions before its text, so that the platform tells them. Nobody else
+	// is notified, whatever the text says.
+	Notify []string `json:"notify,omitempty"`
 	// Answers are further messages that it answers, beside the one that Reply names.
 	Answers []Reply `json:"answers,omitempty"`
 	// Replaces are the posts that this one takes the place of. A platform that cannot

@@ -18,6 +18,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/jobs"
 	"ravenbot/internal/pdftext"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/skill"
@@ -179,6 +180,14 @@ func (c *invocation) loadConfig() (*config.Config, error) {
 func configChecks() config.Checks {
 	return config.Checks{
 		Filter: digest.CheckFilter, Template: digest.CheckTemplate,
+		QuietHours: func(hours string) error {
+			_, err := jobs.ParseQuietHours(hours)
+			return err
+		},
+		HookTemplate: func(words string) error {
+			_, err := jobs.ParseTemplate(words)
+			return err
+		},
 		Schedule: func(expr, zone string) error {
 			location, err := schedule.LoadZone(zone)
 			if err != nil {

@@ -77,7 +77,7 @@ func newRoot(c *invocation) *cobra.Command {
 		c.command("sandbox", "run the daemon in a simulated world, with no token and no network, and talk with it", 0, 0,
 			runSandbox, sandboxFlags),
 		c.group("schedule", "show when a schedule is due",
-			c.command("next EXPR", "show when a schedule is due next; put the expression in quotes", 1, 1,
+			c.command("next EXPR", "show when a schedule, or a time such as \"tomorrow at noon\", is due next; put the expression in quotes", 1, 1,
 				printNextDue, scheduleFlags)),
 		c.group("slack", "work with the bot's app on Slack",
 			c.command("manifest", "print the manifest from which Slack makes the app", 0, 0, printManifest, slackFlags)),

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"ravenbot/internal/config"
+	"ravenbot/internal/schedule"
 )
 
 // printSchema prints the JSON Schema of config.json.
@@ -37,6 +41,23 @@ func checkConfig(_ context.Context, c *invocation) error {
 	if err == nil {
 		fmt.Fprintf(c.Out, "%s is valid. Digests: %d. Enabled MCP servers: %d.\n", c.config, len(cfg.Digests),
 			len(cfg.EnabledServers()))
+		for _, name := range slices.Sorted(maps.Keys(cfg.Digests)) {
+			fmt.Fprintf(c.Out, "Digest %s: %s.\n", name, describeDue(cfg.Digests[name]))
+		}
 	}
 	return err
+}
+
+// describeDue returns when a digest is due, in words, and the next instant. The configuration was checked.
+func describeDue(d config.Digest) string {
+	zone, err := schedule.LoadZone(d.Timezone)
+	if err != nil {
+		return err.Error()
+	}
+	s, err := schedule.Parse(d.Schedule, zone)
+	if err != nil {
+		return "posts items as they come"
+	}
+	next, _ := s.Next(time.Now())
+	return s.Describe() + " (" + s.Zone().String() + "), next " + next.Format("Mon 2 Jan 2006 15:04 MST")
 }

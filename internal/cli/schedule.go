@@ -21,23 +21,27 @@ func printNextDue(_ context.Context, c *invocation) error {
 	if err != nil {
 		return usageErrorf("%v", err)
 	}
-	s, err := schedule.Parse(c.args[0], zone)
-	if err != nil {
-		return usageErrorf("%v", err)
-	}
 	at := time.Now()
 	if from := c.flagText("from"); from != "" {
 		if at, err = time.Parse(time.RFC3339, from); err != nil {
 			return usageErrorf("--from: %q is not a time such as 2026-01-02T15:04:05Z", from)
 		}
 	}
+	s, err := schedule.ParseNext(c.args[0], zone, at)
+	if err != nil {
+		return usageErrorf("%v", err)
+	}
 	count := c.flagInt("count")
 	if count < 1 {
 		return usageErrorf("--count must be 1 or more")
 	}
 	var list []namedItem
-	for range count {
+	for n := range count {
 		next, ok := s.Next(at)
+		// What is due once has no second instant.
+		if !ok && n > 0 {
+			break
+		}
 		if !ok {
 			return fmt.Errorf("%q is not due within 30 years", c.args[0])
 		}

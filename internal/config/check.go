@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,6 +61,7 @@ func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k.checkAgents()
 	k.checkChannels()
 	k.checkDigests()
+	k.checkJobs()
 	k.checkTools()
 	k.checkTrustedProxies()
 	k.checkSettings()
@@ -108,7 +110,7 @@ func (k checker) checkHTTP() {
 
 // checkSettings checks what members may set.
 func (k checker) checkSettings() {
-	known := []string{"model", "language", "tools.enabled", "tools.maxSteps", "tools.systemPrompt"}
+	known := []string{"model", "language", "timezone", "tools.enabled", "tools.maxSteps", "tools.systemPrompt"}
 	for i, name := range k.c.Settings.Locked {
 		if !slices.Contains(known, name) {
 			k.report("there is no setting "+k.quote(name, "settings", "locked", i),
@@ -321,6 +323,29 @@ func (k checker) checkChannels() {
 	for i, ch := range k.c.Channels {
 		checkNameExists(k, "agent", ch.Agent, k.c.Agents, "channels", i, "agent")
 		k.checkMatch(ch.Match, "channels", i, "match")
+	}
+}
+
+// webhookName matches what can stand in the path of a webhook as it is.
+var webhookName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// checkJobs checks the quiet hours and the webhooks.
+func (k checker) checkJobs() {
+	k.checkWith(k.checks.QuietHours, k.c.Jobs.QuietHours, "write it like 22:00-07:00", "jobs", "quietHours")
+	for name, h := range k.c.Webhooks {
+		if !webhookName.MatchString(name) {
+			k.report("not a name for a webhook", "use letters, digits, dots, - and _", "webhooks", name)
+		}
+		checkNameExists(k, "agent", h.Agent, k.c.Agents, "webhooks", name, "agent")
+		for i, address := range h.Post {
+			k.checkPostAddress(address, "webhooks", name, "post", i)
+		}
+		if h.Template != "" {
+			k.checkWith(k.checks.HookTemplate, h.Template, "write a Go text/template", "webhooks", name, "template")
+		}
+		if len(h.Tools) > 0 && h.Prompt == "" {
+			k.report("tools go with a prompt", "give a prompt as the agent's task, or remove the tools", "webhooks", name, "tools")
+		}
 	}
 }
 

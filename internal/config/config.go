@@ -41,6 +41,10 @@ type Config struct {
 	Feeds Feeds `json:"feeds"`
 	// Digests by name: what is posted where and when.
 	Digests map[string]Digest `json:"digests"`
+	// What holds for reminders and other jobs.
+	Jobs Jobs `json:"jobs"`
+	// Webhooks by name: POST /hooks/NAME posts a text, or has an agent carry out a task.
+	Webhooks map[string]Webhook `json:"webhooks"`
 	// Caps on spend in US dollars a day.
 	Budget Budget `json:"budget"`
 	// What one person may have the bot do.
@@ -493,6 +497,33 @@ type DigestFeed struct {
 	URL Masked `json:"url" required:"true"`
 	// false: its items are never put together with others that tell the same story.
 	MergeDuplicates bool `json:"mergeDuplicates" default:"true"`
+}
+
+// Jobs is what holds for reminders and other jobs.
+type Jobs struct {
+	// How many open reminders and jobs one person may have.
+	MaxPerUser int `json:"maxPerUser" default:"50" min:"1"`
+	// A part of the day in which repeating jobs wait, in their own time zone, such as 22:00-07:00. Empty: none.
+	QuietHours string `json:"quietHours"`
+}
+
+// Webhook is a way by which other programs start something: POST /hooks/NAME.
+type Webhook struct {
+	// What deliveries are signed with: X-Hub-Signature-256 over the body, or Authorization: Bearer SECRET.
+	Secret Secret `json:"secret" required:"true"`
+	// Where it posts: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
+	Post []string `json:"post" required:"true"`
+	// Name of the agent that carries out the prompt.
+	Agent string `json:"agent" default:"default"`
+	// The task of the agent for each delivery, which it reads as text of others. Empty: a text is posted.
+	Prompt string `json:"prompt"`
+	// Tools that the task may use though nobody is there to approve: names or patterns.
+	Tools []string `json:"tools"`
+	// A Go text/template over the JSON that is sent, which makes the text. Empty: GitHub, GitLab, Grafana and
+	// Alertmanager are known, of others the usual fields are shown.
+	Template string `json:"template"`
+	// Deliveries that are taken in a minute; more are refused with status 429.
+	PerMinute int `json:"perMinute" default:"60" min:"1"`
 }
 
 // Budget caps spend in US dollars a day.

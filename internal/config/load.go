@@ -29,6 +29,8 @@ type Checks struct {
 	Bundled func(name string) error
 	// Filter checks a filter of a digest, Template the template of one.
 	Filter, Template func(text string) error
+	// QuietHours checks jobs.quietHours, HookTemplate the template of a webhook.
+	QuietHours, HookTemplate func(text string) error
 	// Tariff checks the file of the billing tools.
 	Tariff func(path string) error
 	// Skills returns what is wrong with the skills that a pattern names.

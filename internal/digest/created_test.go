@@ -145,6 +145,16 @@ func made(t *testing.T, p digest.Plan) *bench {
 	return b
 }
 
+func TestPropose_ZoneInWords_ShowsTheNextFiveRunsInIt(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
+	asked, err := b.propose(t, anna, digest.Plan{Schedule: "weekdays at 9 Oslo time", Prompt: "Good morning"})
+	const want = "runs weekdays at 9:00 (Europe/Oslo), next: Tue 3 Mar 09:00 CET, Wed 4 Mar 09:00 CET, " +
+		"Thu 5 Mar 09:00 CET, Fri 6 Mar 09:00 CET, Mon 9 Mar 09:00 CET"
+	if err != nil || !strings.Contains(asked.Text, want) {
+		t.Errorf("the plan (%v) lacks %q:\n%s", err, want, asked.Text)
+	}
+}
+
 func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a)})
 	b.feeds[a] = []feed.Item{story(1)}

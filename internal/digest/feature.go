@@ -2,13 +2,13 @@ package digest
 
 import (
 	"context"
-	_ "embed"
 	"net/url"
 	"slices"
 	"strings"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feature"
+	"ravenbot/internal/schedule"
 )
 
 // commandName is the word behind /raven.
@@ -62,12 +62,6 @@ func (*Service) Buttons() []feature.Button {
 // Forms returns nothing.
 func (*Service) Forms() []string { return nil }
 
-// zoneNames are the names of the IANA database (2025), a line each: Go reads zones by their
-// names and does not list them.
-//
-//go:embed zones.txt
-var zoneNames string
-
 // Complete returns the digests, feeds or time zones that fit what somebody types.
 func (s *Service) Complete(ctx context.Context, at chat.Address, command, option, typed string) []string {
 	switch {
@@ -76,7 +70,7 @@ func (s *Service) Complete(ctx context.Context, at chat.Address, command, option
 	case option == optionFeed:
 		return matchNames(s.completableFeeds(ctx, at), typed)
 	case option == optionZone:
-		return matchNames(strings.Fields(zoneNames), typed)
+		return matchNames(schedule.ZoneNames(), typed)
 	}
 	return nil
 }

@@ -160,6 +160,10 @@ func compile(p Plan) (spec, error) {
 		if d.when, err = schedule.Parse(p.Schedule, d.zone); err != nil {
 			return d, fmt.Errorf("schedule: %w", err)
 		}
+		// "9 Oslo time" names the zone itself.
+		if named := d.when.Zone(); named.String() != d.zone.String() {
+			d.zone, d.Timezone = named, named.String()
+		}
 	}
 	for _, to := range p.Post {
 		a, err := chat.ParseAddress(to)

@@ -21,6 +21,8 @@ import (
 const (
 	proposalLifetime = time.Hour
 	maxProposals     = 200
+	// shownRuns is how many next runs a proposal shows: enough to see a wrong cycle of weeks.
+	shownRuns = 5
 )
 
 // The values of buttons: followed by a space and the id of a proposal.
@@ -225,7 +227,7 @@ func (s *Service) describePlan(d spec, titles []string) string {
 	} else {
 		lines = append(
 			lines,
-			"- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.nextRuns(s.o.Now(), 3), ", "),
+			"- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.nextRuns(s.o.Now(), shownRuns), ", "),
 		)
 	}
 	if d.MaxTokens > 0 {

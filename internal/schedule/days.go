@@ -11,10 +11,8 @@ import (
 func (p *wordParser) parseDays() (list []rule, err error) {
 	for {
 		before := p.words
-		// "first monday and tuesday" may mean every tuesday or the first one: refuse rather than guess.
-		if len(list) > 0 {
-			p.skip("and")
-		}
+		comma := p.accept(",")
+		and := p.accept("and")
 		item, found, err := p.parseDay()
 		if err != nil {
 			return nil, err
@@ -25,10 +23,16 @@ func (p *wordParser) parseDays() (list []rule, err error) {
 		}
 		if len(list) > 0 {
 			last := &list[len(list)-1]
+			named := strings.Join(before[:len(before)-len(p.words)], " ")
+			// "friday the 13th" is one day to most, and two kinds of days to others.
+			if !and && (!comma || last.isWeekdays() != item.isWeekdays()) {
+				return nil, fmt.Errorf("it is not clear how %q goes with the day before it; say \"and\" between days", named)
+			}
+			// "first monday and tuesday" may mean every tuesday or the first one: refuse rather than guess.
 			if last.weeks != 0 && item.weeks == 0 && item.dow != 0 {
 				return nil, fmt.Errorf(
 					"it is not clear whether %q applies to every week; say for instance \"first monday and first tuesday\"",
-					strings.Join(before[:len(before)-len(p.words)], " "),
+					named,
 				)
 			}
 			if mergeRule(last, item) {
@@ -42,6 +46,13 @@ func (p *wordParser) parseDays() (list []rule, err error) {
 // mergeRule adds the item to the rule where one rule can express both, and reports whether it can.
 func mergeRule(r *rule, item rule) bool {
 	switch {
+	case r.month != item.month:
+		return false
+	case r.pooled || item.pooled:
+		if !r.pooled || !item.pooled || r.dow != item.dow {
+			return false
+		}
+		r.weeks |= item.weeks
 	case r.weeks == 0 && item.weeks == 0 && r.dow != 0 && item.dow != 0, r.weeks != 0 && r.weeks == item.weeks:
 		r.dow |= item.dow
 	case r.weeks != 0 && item.weeks != 0 && r.dow == item.dow:
@@ -55,29 +66,30 @@ func mergeRule(r *rule, item rule) bool {
 	return true
 }
 
-// parseDay reads "every day", "weekdays", "monday to friday", "the first and third tuesday of the month" or "the
-// 15th".
+// parseDay reads "every day", "weekdays", "monday to friday", "the first and third tuesday of the month", "the 15th" or
+// "24 december".
 func (p *wordParser) parseDay() (item rule, found bool, err error) {
 	before := p.words
 	p.skip("on")
 	every := p.accept("every", "each")
-	p.skip("the")
+	p.skip("the", "single")
+	if date, ok := p.acceptDayAndMonth(); ok {
+		return rule{dom: 1 << date.day, month: 1 << date.month}, true, nil
+	}
 	nth := parseList(p, []string{"the"}, parseOrdinal)
 	if len(nth) > 0 {
 		item, err = p.parseNth(nth, every)
 		return item, err == nil, err
 	}
-	switch {
-	case p.accept("daily", "everyday"), every && p.accept("day"):
+	if p.accept("daily", "everyday") || every && p.accept("day") {
 		return rule{dow: allWeekdays}, true, nil
-	case p.accept("weekday", "weekdays", "workday", "workdays"):
+	}
+	if p.acceptBusinessDay() {
 		return rule{dow: weekdays}, true, nil
-	case p.accept("weekend", "weekends"):
+	}
+	if p.accept("weekend", "weekends") {
+		p.accept("day", "days")
 		return rule{dow: weekend}, true, nil
-	case p.accept("working", "business"):
-		if p.accept("day", "days") {
-			return rule{dow: weekdays}, true, nil
-		}
 	}
 	from, ok := acceptFrom(p, parseWeekday)
 	if !ok {
@@ -97,22 +109,44 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 	return rule{dow: 1 << from}, true, nil
 }
 
+// acceptBusinessDay consumes "weekdays", "workday" or "business days".
+func (p *wordParser) acceptBusinessDay() bool {
+	before := p.words
+	if p.accept("weekday", "weekdays", "workday", "workdays") || p.accept("working", "business") && p.accept("day", "days") {
+		return true
+	}
+	p.words = before
+	return false
+}
+
 const (
 	// weekdays and weekend are sets of weekdays; bit 0 is Sunday.
 	weekdays    uint64 = 0b0111110
 	weekend     uint64 = 0b1000001
 	lastOrdinal        = 0 // the ordinal "last"
+	// maxBusinessDay is how many business days every month has at least.
+	maxBusinessDay = 20
 )
 
 // parseNth reads what follows "first and third".
 func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 	weekday, isWeekday := acceptFrom(p, parseWeekday)
-	if !isWeekday {
+	r.pooled = !isWeekday && p.acceptBusinessDay()
+	if p.accept("weekend", "weekends") {
+		return rule{}, fmt.Errorf("\"%s weekend\" may mean several days; say for instance \"%[1]s saturday of the month\"",
+			ordinalName(nth[0]))
+	}
+	if !isWeekday && !r.pooled {
 		p.skip("day", "days")
 	}
-	monthly := p.acceptOfMonth()
+	period := p.acceptOfPeriod()
 	for _, n := range nth {
 		switch {
+		case r.pooled && n > maxBusinessDay:
+			return rule{}, fmt.Errorf("not every month has a %s business day", ordinalName(n))
+		case r.pooled:
+			r.dow = weekdays
+			r.weeks |= 1 << n
 		case !isWeekday && n == lastOrdinal:
 			r.lastDate = true
 		case !isWeekday:
@@ -124,8 +158,15 @@ func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 			r.weeks |= 1 << n
 		}
 	}
+	switch period {
+	case periodMonth:
+		r.month = allMonths
+	case periodQuarter:
+		r.month, err = r.quarterMonths()
+		return r, err
+	}
 	// "every second monday" is the second of a month to some and every other monday to others.
-	if isWeekday && every && !monthly && r.weeks&^0b11 != 0 {
+	if isWeekday && every && period == "" && r.weeks&^0b11 != 0 {
 		return rule{}, fmt.Errorf(
 			"\"every %s %s\" may mean two things; say \"%[1]s %[2]s of the month\"",
 			ordinalName(nth[0]),
@@ -135,17 +176,20 @@ func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 	return r, nil
 }
 
-// acceptOfMonth consumes "of the month" and reports whether it was there.
-func (p *wordParser) acceptOfMonth() bool {
+// acceptOfPeriod consumes "of the month" and returns the period, or an empty string where none is named.
+func (p *wordParser) acceptOfPeriod() string {
 	before := p.words
 	if p.accept("of", "in") {
 		p.skip("the", "every", "each", "a")
-		if p.accept("month", "months") {
-			return true
+		switch {
+		case p.accept("month", "months"):
+			return periodMonth
+		case p.accept("quarter", "quarters"):
+			return periodQuarter
 		}
 	}
 	p.words = before
-	return false
+	return ""
 }
 
 // weekdayRange returns the weekdays from one to another, across Saturday where needed.
@@ -172,7 +216,7 @@ func parseWeekday(word string) (int, bool) {
 	return 0, false
 }
 
-var dayNumber = regexp.MustCompile(`^(\d{1,2})(st|nd|rd|th)$`)
+var ordinalPattern = regexp.MustCompile(`^(\d{1,2})(st|nd|rd|th)$`)
 
 var ordinals = [6]string{"last", "first", "second", "third", "fourth", "fifth"}
 
@@ -183,7 +227,7 @@ func parseOrdinal(word string) (int, bool) {
 			return n, true
 		}
 	}
-	m := dayNumber.FindStringSubmatch(word)
+	m := ordinalPattern.FindStringSubmatch(word)
 	if m == nil {
 		return 0, false
 	}

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"math/bits"
 	"strings"
+	"time"
 )
 
 // Describe returns in plain words when the schedule is due: "30 8 * * 1-5" is "weekdays at 8:30". Parse can read most
 // of these words again, and then they mean the same.
 func (s Schedule) Describe() string {
+	if !s.once.IsZero() {
+		return "once, on " + s.once.Format("2 January 2006 at 15:04")
+	}
 	var parts []string
 	times := map[string][]string{} // times of the same days are named together
 	for _, r := range s.rules {
@@ -28,7 +32,12 @@ func (s Schedule) Describe() string {
 			parts[i] = days + " at " + joinList(at)
 		}
 	}
-	return strings.Join(parts, " and ")
+	text := strings.Join(parts, " and ")
+	// All rules of one text begin on the same date.
+	if len(s.rules) > 0 && s.rules[0].start != 0 {
+		text += time.Unix(0, 0).UTC().AddDate(0, 0, s.rules[0].start).Format(", starting 2 January 2006")
+	}
+	return text
 }
 
 // describeDays returns the days of a rule, with its months where they are limited.
@@ -41,12 +50,22 @@ func (r rule) describeDays() string {
 	for set := r.month; set != 0; set &= set - 1 {
 		months = append(months, monthNames[lowestBit(set)-1])
 	}
+	// One date of the year needs "every": without it the words would name it once.
+	if r.isOneDate() {
+		return "every year on the " + ordinalNumber(lowestBit(r.dom)) + " of " + months[0]
+	}
 	return text + " in " + joinList(months)
 }
 
 // describeDates returns the days of a rule without its months.
 func (r rule) describeDates() string {
 	everyDate, everyWeekday := r.dom == allDates, r.dow == allWeekdays && r.weeks == 0
+	switch {
+	case r.everyDays > 0:
+		return formatEvery(r.everyDays, "day")
+	case r.everyWeeks > 0:
+		return formatEvery(r.everyWeeks, "week") + " on " + joinList(r.listWeekdays())
+	}
 	dates := "the " + joinList(r.dateNames()) + " of the month"
 	// The order matters: an unrestricted field hides the other one with "or" and leaves it alone with "and".
 	switch {
@@ -84,11 +103,14 @@ func (r rule) describeWeekdays() string {
 	switch {
 	case r.weeks != 0:
 		var nth []string
-		for set := uint64(r.weeks &^ 1); set != 0; set &= set - 1 {
-			nth = append(nth, ordinals[lowestBit(set)])
+		for set := uint64(r.weeks) &^ 1; set != 0; set &= set - 1 {
+			nth = append(nth, ordinalName(lowestBit(set)))
 		}
 		if r.weeks&1 != 0 {
 			nth = append(nth, "last")
+		}
+		if r.pooled {
+			return "the " + joinList(nth) + " weekday of the month"
 		}
 		var each []string
 		for _, name := range r.listWeekdays() {
@@ -131,6 +153,8 @@ func (r rule) describeInterval() string {
 	}
 	first, last := lowestBit(r.hour), bits.Len64(r.hour)-1
 	switch {
+	case r.interval > 0:
+		return formatEvery(r.interval, "minute")
 	case r.elapsed && r.minute == 1:
 		for n := 1; n < 24; n++ {
 			if 24%n == 0 && r.hour == multiples(n, 24) {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -13,10 +14,11 @@ const (
 	clockCheckInterval = 30 * time.Second
 	// maxLateness is how late a due instant may be noticed while the loop runs and still count as on time.
 	maxLateness = 2 * time.Minute
-	// maxClockError is how far ahead of the clock the last due instant may lie before the loop concludes that the
-	// clock was wrong then, and starts again from the present.
-	maxClockError = 26 * time.Hour
-	// maxRemembered is how many of the last started instants are never started again, whatever the clock does.
+	// maxClockError is how far ahead of the clock the last due instant may lie, and how far the clock may move against
+	// the timers, before the loop concludes that the clock is or was wrong, and schedules start again from the present.
+	// It is more than time servers correct step by step.
+	maxClockError = 2 * time.Minute
+	// maxRemembered is how many of the latest started instants are never started again, whatever the clock does.
 	maxRemembered = 64
 )
 
@@ -43,6 +45,8 @@ type Loop struct {
 	Do func(ctx context.Context, name string, due time.Time)
 	// Now returns the current time. nil: time.Now.
 	Now func() time.Time
+	// Log is told of clocks that jump. nil: nobody is.
+	Log *slog.Logger
 
 	mu      sync.Mutex
 	next    []Job
@@ -67,10 +71,11 @@ func (l *Loop) Set(jobs []Job) {
 
 // Run runs jobs until ctx ends, and returns when every call of Do has returned.
 func (l *Loop) Run(ctx context.Context) {
-	r := &loopRun{loop: l, now: l.Now, states: map[string]*jobState{}, done: make(chan *jobState)}
-	if r.now == nil {
-		r.now = time.Now
+	r := &loopRun{loop: l, log: l.Log, states: map[string]*jobState{}, done: make(chan *jobState)}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
 	}
+	r.wall, r.timer = r.now(), time.Now()
 	l.mu.Lock()
 	l.wake = make(chan struct{}, 1)
 	// A Set before Run wins over Jobs.
@@ -79,6 +84,7 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 	l.mu.Unlock()
 	for ctx.Err() == nil {
+		r.noticeJump()
 		r.applyJobs()
 		timer := time.NewTimer(r.startDue(ctx))
 		select {
@@ -96,10 +102,30 @@ func (l *Loop) Run(ctx context.Context) {
 // loopRun is the state of a running loop. Only the goroutine of Run uses it, except calls.
 type loopRun struct {
 	loop   *Loop
-	now    func() time.Time
+	log    *slog.Logger
+	wall   time.Time // what the clock showed
+	timer  time.Time // at this instant of the timers
 	states map[string]*jobState
 	done   chan *jobState
 	calls  sync.WaitGroup
+}
+
+// now returns what the clock shows. Without Round(0) two times would be compared by the timers, which know nothing of
+// jumps.
+func (r *loopRun) now() time.Time {
+	if r.loop.Now != nil {
+		return r.loop.Now().Round(0)
+	}
+	return time.Now().Round(0)
+}
+
+// noticeJump logs that the clock was set, or that the machine was suspended.
+func (r *loopRun) noticeJump() {
+	wall, timer := r.now(), time.Now()
+	if by := wall.Sub(r.wall) - timer.Sub(r.timer); by.Abs() > maxClockError {
+		r.log.Warn("clock jumped, schedules follow it", "by", by.Round(time.Second), "from", r.wall.UTC(), "to", wall.UTC())
+	}
+	r.wall, r.timer = wall, timer
 }
 
 // jobState is the state of one job: every instant up to base has been dealt with.
@@ -184,9 +210,16 @@ func (r *loopRun) finishCall(s *jobState) {
 // startDue starts what is due and returns how long to wait before the next look at the clock.
 func (r *loopRun) startDue(ctx context.Context) time.Duration {
 	now, pause := r.now(), clockCheckInterval
+	restarted, ahead := 0, time.Duration(0)
 	for _, s := range r.states {
 		if s.busy || s.removed {
 			continue
+		}
+		if by := s.base.Sub(now); by > maxClockError {
+			// Waiting for the clock to come by again would keep the job from running until then. What was started is
+			// remembered, and not started again.
+			s.setBase(now)
+			restarted, ahead = restarted+1, max(ahead, by)
 		}
 		if due, ok := s.takeDue(now); ok {
 			r.startCall(ctx, s, due)
@@ -194,17 +227,17 @@ func (r *loopRun) startDue(ctx context.Context) time.Duration {
 			pause = min(pause, s.due.Sub(now))
 		}
 	}
+	// One line for all: after a jump there may be thousands.
+	if restarted > 0 {
+		r.log.Warn("clock was ahead when jobs last ran, their schedules start again from now",
+			"jobs", restarted, "ahead", ahead.Round(time.Second))
+	}
 	return pause
 }
 
 // takeDue moves base to the latest due instant that has passed, and returns that instant and true if it is to be
 // started.
 func (s *jobState) takeDue(now time.Time) (due time.Time, give bool) {
-	// Without this a clock that was once years ahead would keep the job from ever running again.
-	if s.base.Sub(now) > maxClockError {
-		s.setBase(now)
-		return time.Time{}, false
-	}
 	if !s.isDue || s.due.After(now) {
 		return time.Time{}, false
 	}
@@ -222,10 +255,10 @@ func (s *jobState) takeDue(now time.Time) (due time.Time, give bool) {
 
 // startCall calls Do in a goroutine of its own.
 func (r *loopRun) startCall(ctx context.Context, s *jobState, due time.Time) {
-	if len(s.started) == maxRemembered {
-		s.started = s.started[1:]
-	}
+	// The latest are kept: the clock comes by them again when it was ahead.
 	s.started = append(s.started, due)
+	slices.SortFunc(s.started, time.Time.Compare)
+	s.started = s.started[max(0, len(s.started)-maxRemembered):]
 	s.busy = true
 	name := s.job.Name
 	r.calls.Go(func() {

@@ -1,7 +1,10 @@
 package schedule
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -19,6 +22,7 @@ type world struct {
 	shift time.Duration
 	runs  []string
 	due   []time.Time
+	log   bytes.Buffer // read it after stop
 	stop  func()
 }
 
@@ -45,15 +49,23 @@ func (w *world) take() []string {
 
 func begin(t *testing.T, expr string, catchUp bool, last time.Time, takes time.Duration) *world {
 	t.Helper()
+	w := &world{}
+	w.start(t, expr, catchUp, last, takes)
+	return w
+}
+
+// start starts the loop, anew after stop.
+func (w *world) start(t *testing.T, expr string, catchUp bool, last time.Time, takes time.Duration) {
+	t.Helper()
 	s, err := Parse(expr, time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{}
 	loop := &Loop{
 		Jobs:    []Job{{Name: "digest", Schedule: s, CatchUp: catchUp}},
 		LastDue: func(string) (time.Time, bool) { return last, !last.IsZero() },
 		Now:     w.now,
+		Log:     slog.New(slog.NewTextHandler(&w.log, nil)),
 		Do: func(ctx context.Context, name string, due time.Time) {
 			w.mu.Lock()
 			w.runs = append(w.runs, name+" "+due.UTC().Format("01-02 15:04"))
@@ -69,7 +81,6 @@ func begin(t *testing.T, expr string, catchUp bool, last time.Time, takes time.D
 	done := make(chan struct{})
 	go func() { loop.Run(ctx); close(done) }()
 	w.stop = func() { cancel(); <-done }
-	return w
 }
 
 // The clock of a synctest bubble starts at 2000-01-01 00:00 UTC.
@@ -151,6 +162,68 @@ func TestLoopSurvivesClockJumps(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLoop_ClockAheadThenRight_GoesOn has the clock go ahead and back again, with a restart between: digests went silent
+// until the clock had caught up.
+func TestLoop_ClockAheadThenRight_GoesOn(t *testing.T) {
+	for _, ahead := range []time.Duration{3 * time.Hour, 24 * time.Hour} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarted %v", ahead, restarted), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { goAheadAndBack(t, ahead, restarted) })
+			})
+		}
+	}
+}
+
+func goAheadAndBack(t *testing.T, ahead time.Duration, restarted bool) {
+	w := begin(t, "*/10 * * * *", true, time.Time{}, 0)
+	<-time.After(25 * time.Minute)
+	w.jump(ahead)
+	<-time.After(70 * time.Second)
+	if runs := w.take(); len(runs) != 3 {
+		t.Errorf("up to the jump and for what was missed in it: %v", runs)
+	}
+	if restarted {
+		w.stop()
+		w.start(t, "*/10 * * * *", true, w.due[len(w.due)-1], 0)
+	}
+	w.jump(-ahead)
+	<-time.After(time.Hour)
+	want := []string{"digest 01-01 00:30", "digest 01-01 00:40", "digest 01-01 00:50", "digest 01-01 01:00", "digest 01-01 01:10", "digest 01-01 01:20"}
+	if diff := cmp.Diff(want, w.take()); diff != "" {
+		t.Errorf("in the hour after the clock was right again (-want +got):\n%s", diff)
+	}
+	<-time.After(ahead + time.Hour)
+	w.stop()
+	slices.SortFunc(w.due, time.Time.Compare)
+	if once := slices.CompactFunc(slices.Clone(w.due), time.Time.Equal); len(once) != len(w.due) {
+		t.Errorf("%d of %d instants were given twice", len(w.due)-len(once), len(w.due))
+	}
+	for _, line := range []string{"clock jumped", "their schedules start again from now"} {
+		if !strings.Contains(w.log.String(), line) {
+			t.Errorf("the log lacks %q: %s", line, w.log.String())
+		}
+	}
+}
+
+// TestLoop_SuspendedWithoutCatchUp_SkipsWhatWasMissed: the timers stand still while a machine sleeps.
+func TestLoop_SuspendedWithoutCatchUp_SkipsWhatWasMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := begin(t, "*/10 * * * *", false, time.Time{}, 0)
+		defer w.stop()
+		<-time.After(25 * time.Minute)
+		w.take()
+		w.jump(3 * time.Hour) // 3:25
+		<-time.After(2 * time.Minute)
+		if runs := w.take(); len(runs) != 0 {
+			t.Errorf("what was missed meanwhile ran: %v", runs)
+		}
+		<-time.After(5 * time.Minute)
+		if diff := cmp.Diff([]string{"digest 01-01 03:30"}, w.take()); diff != "" {
+			t.Errorf("afterwards (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestLoopOverRestarts lives 400 days in 20 zones, with restarts at random that

@@ -23,14 +23,15 @@ const horizonYears = 30
 type Schedule struct {
 	expr  string
 	zone  *time.Location
-	rules []rule // the schedule is due whenever any of them is
+	rules []rule    // the schedule is due whenever any of them is
+	once  time.Time // the one instant of a schedule without rules
 }
 
 // Parse reads when something is due: a five-field cron expression (minute, hour, day of month, month, day of week),
 // one of @yearly, @monthly, @weekly, @daily and @hourly, or plain English such as "weekdays at 8:30", "every monday
-// and thursday at 9am", "first monday of the month at 9" and "every 2 hours". In cron, months and weekdays may be
-// English three-letter names; Sunday is 0 or 7. The error names the field or the word that is wrong. A nil zone is
-// UTC.
+// and thursday at 9am", "first monday of the month at 9", "every other tuesday at 9" and "every 2 hours". In cron,
+// months and weekdays may be English three-letter names; Sunday is 0 or 7. Words may name the zone ("9 Oslo time"),
+// which otherwise is the given one; nil: UTC. The error names the field or the word that is wrong.
 func Parse(expr string, zone *time.Location) (Schedule, error) {
 	if zone == nil {
 		zone = time.UTC
@@ -40,24 +41,25 @@ func Parse(expr string, zone *time.Location) (Schedule, error) {
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
 		return Schedule{}, fmt.Errorf("schedule %q: the time zone has its own setting and is not part of the expression", expr)
 	}
-	parse := parseWords
+	var rules []rule
+	var err error
 	if isCron(text) {
-		parse = parseCron
+		rules, err = parseCron(text)
+	} else {
+		var named *time.Location
+		if rules, named, err = parseWords(text); named != nil {
+			zone = named
+		}
 	}
-	rules, err := parse(text)
 	if err != nil {
 		return Schedule{}, fmt.Errorf("schedule %q: %w", expr, err)
 	}
 	return Schedule{expr: text, zone: zone, rules: rules}, nil
 }
 
-// LoadZone returns a time zone by its IANA name; the empty name is UTC.
-func LoadZone(name string) (*time.Location, error) {
-	zone, err := time.LoadLocation(strings.TrimSpace(name))
-	if err != nil {
-		return nil, fmt.Errorf("unknown time zone %q: use an IANA name such as \"Europe/Oslo\" or \"UTC\"", name)
-	}
-	return zone, nil
+// At returns a schedule that is due once, and shown in the zone of the time.
+func At(t time.Time) Schedule {
+	return Schedule{expr: t.Format(time.RFC3339), zone: t.Location(), once: t}
 }
 
 // String returns the expression as it was given.
@@ -79,6 +81,9 @@ func (s Schedule) isSame(o Schedule) bool {
 // Next returns the first due instant after the given one, which itself does not count, in the schedule's zone. It
 // returns false when nothing is due within 30 years.
 func (s Schedule) Next(after time.Time) (first time.Time, found bool) {
+	if s.once.After(after) {
+		return s.once, true
+	}
 	for _, r := range s.rules {
 		due, ok := r.next(after, s.zone)
 		if ok && (!found || due.Before(first)) {

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -16,7 +17,7 @@ const (
 	allWeekdays uint64 = 1<<7 - 1
 )
 
-// rule is a set of wall times: those whose fields are among the bits.
+// rule is a set of wall times: those whose fields are among the bits, and that its other fields allow.
 type rule struct {
 	minute uint64
 	hour   uint64
@@ -24,7 +25,10 @@ type rule struct {
 	month  uint64
 	dow    uint64
 	// weeks says which of a month's weekdays count: bit n for the nth, bit 0 for the last. No bit: all of them.
-	weeks uint8
+	weeks uint32
+	// pooled says that weeks counts all days of dow together: the first business day of a month is one date, the
+	// first Monday and the first Tuesday are two.
+	pooled bool
 	// lastDate says that the last date of a month counts in addition to those of dom.
 	lastDate bool
 	// anyDay says that one of the two day fields starts with "*": then both must match, otherwise one is enough
@@ -32,6 +36,13 @@ type rule struct {
 	anyDay bool
 	// elapsed says that hours are counted by a stopwatch and not by the wall clock.
 	elapsed bool
+	// interval is the number of minutes between two runs where hour and minute cannot express it: those minutes of
+	// the day count that it divides. 0: hour and minute decide.
+	interval int
+	// everyDays and everyWeeks say that only every nth date or week counts, from start on. 0: all of them.
+	everyDays, everyWeeks int
+	// start is the first date, in days since 1970; 0: there is none, and everyDays counts from then.
+	start int
 }
 
 // next returns the first due instant after the given one, and false when there is none within the horizon.
@@ -124,6 +135,8 @@ func (r rule) nextWall(after, stop time.Time) (time.Time, bool) {
 		switch {
 		case !r.matchesDate(wall):
 			wall = dateOf(wall).Add(day)
+		case r.interval > 0 && (wall.Hour()*60+wall.Minute())%r.interval != 0:
+			wall = wall.Add(time.Minute)
 		case r.hour&(1<<wall.Hour()) == 0:
 			wall = wall.Truncate(time.Hour).Add(time.Hour)
 		case r.minute&(1<<wall.Minute()) == 0:
@@ -136,11 +149,12 @@ func (r rule) nextWall(after, stop time.Time) (time.Time, bool) {
 }
 
 func (r rule) matchesMinute(wall time.Time) bool {
-	return wall.Second() == 0 && r.matchesDate(wall) && r.hour&(1<<wall.Hour()) != 0 && r.minute&(1<<wall.Minute()) != 0
+	return wall.Second() == 0 && r.matchesDate(wall) && r.hour&(1<<wall.Hour()) != 0 &&
+		r.minute&(1<<wall.Minute()) != 0 && (r.interval == 0 || (wall.Hour()*60+wall.Minute())%r.interval == 0)
 }
 
 func (r rule) matchesDate(date time.Time) bool {
-	if r.month&(1<<int(date.Month())) == 0 {
+	if r.month&(1<<int(date.Month())) == 0 || !r.matchesCycle(dayNumber(date)) {
 		return false
 	}
 	dom := r.dom&(1<<date.Day()) != 0 || r.lastDate && date.Day() == daysIn(date)
@@ -152,10 +166,45 @@ func (r rule) matchesDate(date time.Time) bool {
 	return dom || dow
 }
 
+// matchesCycle reports whether a date, in days since 1970, is one of every nth date or week since the start.
+func (r rule) matchesCycle(date int) bool {
+	switch {
+	case r.start != 0 && date < r.start:
+		return false
+	case r.everyDays > 0:
+		return (date-r.start)%r.everyDays == 0
+	case r.everyWeeks > 0:
+		return (weekNumber(date)-weekNumber(r.start))%r.everyWeeks == 0
+	}
+	return true
+}
+
+// dayNumber returns the days from 1 January 1970 to a date that is written as if it were UTC.
+func dayNumber(date time.Time) int { return int(math.Floor(float64(date.Unix()) / 86400)) }
+
+// weekNumber returns the weeks, which begin on Monday, from the one of 1 January 1970, a Thursday.
+func weekNumber(date int) int { return int(math.Floor(float64(date+3) / 7)) }
+
 // matchesWeek reports whether a date is one of the nth or last weekdays that the rule names.
 func (r rule) matchesWeek(date time.Time) bool {
+	if r.weeks == 0 {
+		return true
+	}
 	nth, last := (date.Day()+6)/7, date.Day()+7 > daysIn(date)
-	return r.weeks == 0 || r.weeks&(1<<nth) != 0 || r.weeks&1 != 0 && last
+	if r.pooled {
+		nth = r.countDays(date, 1, date.Day())
+		last = r.countDays(date, date.Day()+1, daysIn(date)) == 0
+	}
+	return r.weeks&(1<<nth) != 0 || r.weeks&1 != 0 && last
+}
+
+// countDays returns how many dates of a month, from one to another, are weekdays of the rule.
+func (r rule) countDays(month time.Time, from, to int) (n int) {
+	for d := from; d <= to; d++ {
+		weekday := (int(month.Weekday()) + d - month.Day() + 35) % 7
+		n += int(r.dow >> weekday & 1)
+	}
+	return n
 }
 
 func daysIn(date time.Time) int {

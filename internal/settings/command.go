@@ -26,7 +26,7 @@ func decodeLayer(raw []byte) (Layer, error) {
 
 const usage = "Say `/raven settings` or, as an administrator, `/raven settings channel` to see and fill them in, " +
 	"`/raven settings KEY VALUE` to set one for yourself, `/raven settings channel KEY VALUE` for this channel " +
-	"(administrators). Keys: `model NAME`, `language NAME`, `tools on|off`, `steps N`, `prompt TEXT`; " +
+	"(administrators). Keys: `model NAME`, `language NAME`, `timezone Europe/Oslo`, `tools on|off`, `steps N`, `prompt TEXT`; " +
 	"the value `default` takes one back."
 
 // Command answers /raven settings: it shows the settings that apply here, or changes one.
@@ -82,6 +82,11 @@ func (l *Layer) setKey(words []string) error {
 		l.Language = value
 		if reset {
 			l.Language = ""
+		}
+	case wordTimezone:
+		l.Timezone = value
+		if reset {
+			l.Timezone = ""
 		}
 	case "prompt":
 		l.Tools.SystemPrompt = &value

@@ -21,6 +21,9 @@ const (
 const (
 	fieldModel, fieldLanguage, fieldTools, fieldSteps, fieldPrompt = "model", "language", "tools", "steps", "prompt"
 
+	// wordTimezone is a key of the command alone: Discord's forms have five fields.
+	wordTimezone = "timezone"
+
 	unset = "default"
 	on    = "on"
 	off   = "off"

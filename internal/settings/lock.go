@@ -25,6 +25,7 @@ type setting struct {
 var all = []setting{
 	{"model", fieldModel, func(l Layer) string { return l.Model }, func(l *Layer) { l.Model = "" }},
 	{"language", fieldLanguage, func(l Layer) string { return l.Language }, func(l *Layer) { l.Language = "" }},
+	{"timezone", wordTimezone, func(l Layer) string { return l.Timezone }, func(l *Layer) { l.Timezone = "" }},
 	{"tools.enabled", fieldTools, func(l Layer) string { return onOrOff(l.Tools.Enabled) },
 		func(l *Layer) { l.Tools.Enabled = nil }},
 	{"tools.maxSteps", fieldSteps, func(l Layer) string {

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"ravenbot/internal/chat"
@@ -21,6 +22,8 @@ type Layer struct {
 	Tools    Tools  `json:"tools,omitzero"`
 	Model    string `json:"model,omitempty"`    // name of a configured model
 	Language string `json:"language,omitempty"` // of answers, in free text
+	// Timezone is an IANA name: times that people write are read in it where the platform does not tell theirs.
+	Timezone string `json:"timezone,omitempty"`
 }
 
 // Tools is the part of a Layer about tools.
@@ -49,6 +52,9 @@ func (l Layer) withDefaults(below Layer) Layer {
 	}
 	if l.Language == "" {
 		l.Language = below.Language
+	}
+	if l.Timezone == "" {
+		l.Timezone = below.Timezone
 	}
 	return l
 }
@@ -164,6 +170,9 @@ func (r *Repository) Check(s Scope, l Layer) error {
 	}
 	if utf8.RuneCountInString(l.Language) > maxLanguageChars || strings.ContainsAny(l.Language, "\n\r") {
 		return fmt.Errorf("language is no name of a language: want one line of at most %d characters", maxLanguageChars)
+	}
+	if _, err := time.LoadLocation(l.Timezone); err != nil || l.Timezone == "Local" {
+		return fmt.Errorf("timezone is %.80q, want an IANA name such as Europe/Oslo", l.Timezone)
 	}
 	if l.Model == "" {
 		return nil

@@ -48,13 +48,13 @@ func TestAUserBeatsTheChannelBeatsTheInstance(t *testing.T) {
 	for _, c := range []struct {
 		by   chat.User
 		text string
-	}{{root, "channel language Norwegian"}, {root, "channel steps 5"}, {anna, "model fast"}, {anna, "me language German"}} {
+	}{{root, "channel language Norwegian"}, {root, "channel steps 5"}, {root, "channel timezone Europe/Oslo"}, {anna, "model fast"}, {anna, "me language German"}} {
 		if d := say(b, c.by, c.text); d.Failed {
 			t.Fatalf("%q: %s", c.text, d.Text)
 		}
 	}
 	b = book(t, k) // as after a restart
-	want := settings.Layer{Model: "fast", Language: "German", Tools: settings.Tools{Enabled: &no, MaxSteps: &five}}
+	want := settings.Layer{Model: "fast", Language: "German", Timezone: "Europe/Oslo", Tools: settings.Tools{Enabled: &no, MaxSteps: &five}}
 	if diff := cmp.Diff(want, b.Effective(thread, "U1")); diff != "" {
 		t.Errorf("for anna (-want +got):\n%s", diff)
 	}
@@ -66,6 +66,9 @@ func TestAUserBeatsTheChannelBeatsTheInstance(t *testing.T) {
 	}
 	if text := say(b, anna, "").Text; !strings.Contains(text, "`language`: German (set by you)") || !strings.Contains(text, "`steps`: 5 (set for this channel)") {
 		t.Errorf("shown as %s", text)
+	}
+	if d := say(b, anna, "timezone Mars/Olympus"); !d.Failed || !strings.Contains(d.Text, "want an IANA name") {
+		t.Errorf("an unknown time zone: %s", d.Text)
 	}
 	say(b, anna, "language default")
 	if got := b.Effective(thread, "U1"); got.Language != "Norwegian" {

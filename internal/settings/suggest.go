@@ -16,7 +16,7 @@ func (r *Repository) Suggest(typed string) []string {
 	for _, name := range models {
 		choices = append(choices, fieldModel+" "+name)
 	}
-	for _, key := range []string{fieldModel, fieldLanguage, fieldTools, fieldSteps, fieldPrompt} {
+	for _, key := range []string{fieldModel, fieldLanguage, wordTimezone, fieldTools, fieldSteps, fieldPrompt} {
 		choices = append(choices, key+" "+unset)
 	}
 	if scope == "" {

@@ -45,6 +45,10 @@ type Store interface {
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
 	// DeleteItem returns ErrNotFound where there is no such item.
 	DeleteItem(ctx context.Context, kind, name string) error
+	// SwapItem replaces an item by another and stores posts, as SavePosts does, in one
+	// transaction; nil stands for no item. It returns false and changes nothing where the item
+	// is not, or no longer, the one to be replaced.
+	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []Post) (bool, error)
 
 	// Prune deletes the records that are older than they are kept, in small transactions between
 	// which others write. It returns the conversations that lost turns or their summary.

@@ -110,10 +110,10 @@ func (i *importer) take(ctx context.Context, line []byte) error {
 		return i.takeSetting(ctx, line)
 	case kindSubscription:
 		return i.takeSubscription(ctx, line)
-	case kindServer, kindAgent, kindDigest:
+	case kindServer, kindAgent, kindDigest, kindJob:
 		return i.takeItem(ctx, line)
 	}
-	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, agent or server",
+	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, job, agent or server",
 		head.Kind)
 }
 

@@ -25,6 +25,7 @@ const (
 	kindSubscription = "subscription"
 	kindMemory       = "memory"
 	kindMessage      = "message"
+	kindJob          = "job"
 )
 
 // Limits of what an import takes.
@@ -79,7 +80,7 @@ type subscription struct {
 	At    time.Time `json:"at"`
 }
 
-// item is a line of the kinds server, agent and digest.
+// item is a line of the kinds server, agent, digest and job.
 type item struct {
 	Kind  string          `json:"kind"`
 	Name  string          `json:"name"`
@@ -88,7 +89,7 @@ type item struct {
 
 // itemKinds returns the kinds under which the store keeps items, by those of records.
 func itemKinds() map[string]string {
-	return map[string]string{kindServer: "mcp server", kindAgent: "agent", kindDigest: "digest"}
+	return map[string]string{kindServer: "mcp server", kindAgent: "agent", kindDigest: "digest", kindJob: "job"}
 }
 
 // decode reads a line into a record. Unknown fields are refused: they would be lost without a word.

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,4 +62,42 @@ func (db *DB) DeleteItem(ctx context.Context, kind, name string) error {
 		return fmt.Errorf("remove %s %q: %w", kind, name, err)
 	}
 	return nil
+}
+
+// SwapItem replaces an item by another, or by none, and stores posts in the same transaction. It
+// returns false and changes nothing where the item is another than was.
+func (db *DB) SwapItem(
+	ctx context.Context,
+	kind, name string,
+	was, now json.RawMessage,
+	posts []store.Post,
+) (bool, error) {
+	var swapped bool
+	err := db.update(ctx, func(tx *tx) error {
+		b, err := tx.top(itemsBucket).createNested(kind)
+		if err != nil {
+			return err
+		}
+		var kept json.RawMessage
+		if _, err := b.get([]byte(name), &kept); err != nil {
+			return err
+		}
+		if swapped = bytes.Equal(kept, was); !swapped {
+			return nil
+		}
+		switch {
+		case now != nil:
+			err = b.put([]byte(name), now)
+		case was != nil:
+			err = b.delete([]byte(name))
+		}
+		if err != nil {
+			return err
+		}
+		return db.savePosts(tx, posts)
+	})
+	if err != nil {
+		return false, fmt.Errorf("replace %s %q: %w", kind, name, err)
+	}
+	return swapped, nil
 }

@@ -110,3 +110,31 @@ func itemsKept(t *testing.T, s store.Store, _ *time.Time) {
 	must(t, err)
 	same(t, "agents", 1, len(items))
 }
+
+// itemsSwapped replaces items only where they are what somebody thinks, and posts with them or not at all.
+func itemsSwapped(t *testing.T, s store.Store, _ *time.Time) {
+	ctx := t.Context()
+	one, two := json.RawMessage(`{"a":1}`), json.RawMessage(`{"a":2}`)
+	for _, step := range []struct {
+		was, now json.RawMessage
+		want     bool
+	}{
+		{one, two, false}, {nil, one, true}, {nil, one, false}, {two, nil, false}, {one, two, true}, {two, nil, true}, {two, nil, false}, {nil, one, true},
+	} {
+		posts := []store.Post{{Key: string(step.was) + ">" + string(step.now), To: general, At: noon}}
+		got, err := s.SwapItem(ctx, "job", "one", step.was, step.now, posts)
+		must(t, err)
+		same(t, "swapped "+posts[0].Key, step.want, got)
+	}
+	items, err := s.Items(ctx, "job")
+	must(t, err)
+	same(t, "the item", map[string]json.RawMessage{"one": one}, items)
+	pending, err := s.PendingPosts(ctx)
+	must(t, err)
+	var keys []string
+	for _, p := range pending {
+		keys = append(keys, p.Key)
+	}
+	// The first step that made the item has the same key as the last: each post is stored once.
+	same(t, "posts", []string{`>{"a":1}`, `{"a":1}>{"a":2}`, `{"a":2}>`}, keys)
+}

@@ -57,6 +57,7 @@ func Run(t *testing.T, open Open) {
 		"an item is replaced only with overwrite":              itemsKept,
 		"what is over its time is nowhere any more":            overItsTime,
 		"a summary goes with the oldest words in it":           summaryOverItsTime,
+		"an item is swapped with its posts, or not at all":     itemsSwapped,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {

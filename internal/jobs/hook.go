@@ -1,0 +1,311 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"text/template"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
+	"ravenbot/internal/store"
+	"ravenbot/internal/text"
+)
+
+// deliveryKind is the kind of the stored items that hold when a delivery came, by the id of its job.
+const deliveryKind = "hook delivery"
+
+const (
+	// keepDeliveries is how long a delivery is known that comes again. GitHub can send one again for three days
+	// (webhooks documentation, read 2026-11-22).
+	keepDeliveries = 7 * 24 * time.Hour
+	pruneInterval  = time.Hour
+	maxPayload     = 1 << 20
+	// maxForeign is how much of a payload a task is shown.
+	maxForeign = 3500
+	// hookTimeout is how long a delivery may take to be stored.
+	hookTimeout = 10 * time.Second
+	// maxKeyBytes bounds what a sender names a delivery.
+	maxKeyBytes = 500
+	hookIDBytes = 12
+)
+
+// errBusy is returned while the posts of an earlier process are not queued yet.
+var errBusy = errors.New("the bot is starting")
+
+// ServeHTTP takes a delivery at /hooks/{name}. It is answered once its job is stored.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/hooks/")
+	hook, ok := s.o.Config().Webhooks[name]
+	switch {
+	case !ok || hook.Secret == "":
+		refuseDelivery(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no webhook %.100q", name),
+			"webhooks in config.json names them")
+		return
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		refuseDelivery(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here", "use POST")
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPayload))
+	if err != nil {
+		refuseDelivery(w, http.StatusRequestEntityTooLarge, "too_large", "the delivery is too large or incomplete",
+			fmt.Sprintf("send at most %d bytes", maxPayload))
+		return
+	}
+	if !isSigned(hook.Secret.Reveal(), r.Header, body) {
+		refuseDelivery(w, http.StatusUnauthorized, "unauthorized", "the delivery is not signed with the webhook's secret",
+			"send X-Hub-Signature-256 (sha256=HMAC of the body) or Authorization: Bearer SECRET")
+		return
+	}
+	// Only those who know the secret can use up the rate.
+	if wait := s.hooks.reserve(name, hook.PerMinute, s.o.Now()); wait > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(int(wait.Seconds())+1))
+		refuseDelivery(w, http.StatusTooManyRequests, "too_many", "too many deliveries in a minute", "send it again later")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), hookTimeout)
+	defer cancel()
+	id, err := s.deliver(ctx, name, hook, r.Header, body)
+	switch {
+	case errors.Is(err, errBusy):
+		w.Header().Set("Retry-After", "5")
+		refuseDelivery(w, http.StatusServiceUnavailable, "starting", "the bot is starting", "send it again in some seconds")
+	case err != nil:
+		s.o.Log.Error("delivery of webhook not stored", "hook", name, "error", err)
+		refuseDelivery(w, http.StatusInternalServerError, "internal", "the delivery was not stored", "send it again; the bot's log has the reason")
+	default:
+		answer(w, http.StatusAccepted, map[string]string{"id": id})
+	}
+}
+
+func refuseDelivery(w http.ResponseWriter, status int, code, message, hint string) {
+	answer(w, status, map[string]any{"error": map[string]string{"code": code, "message": message, "hint": hint}})
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Errorf("write an answer as JSON: %w", err))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(raw, '\n')) // the sender is gone when this fails
+}
+
+// isSigned reports whether a delivery was sent by somebody who knows the secret.
+func isSigned(secret string, header http.Header, body []byte) bool {
+	if signature, ok := strings.CutPrefix(header.Get("X-Hub-Signature-256"), "sha256="); ok {
+		sent, err := hex.DecodeString(signature)
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write(body)
+		return err == nil && hmac.Equal(sent, mac.Sum(nil))
+	}
+	token, ok := strings.CutPrefix(header.Get("Authorization"), "Bearer ")
+	if !ok {
+		token = header.Get("X-Gitlab-Token") // GitLab's way to send a secret
+	}
+	// Hashes are compared, because the comparison takes the same time for equal lengths alone.
+	sent, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(secret))
+	return token != "" && subtle.ConstantTimeCompare(sent[:], want[:]) == 1
+}
+
+// deliver stores what a delivery asks for and returns the id of its job. One that came before changes nothing.
+func (s *Service) deliver(
+	ctx context.Context,
+	name string,
+	hook config.Webhook,
+	header http.Header,
+	body []byte,
+) (id string, err error) {
+	id = jobID(name, header)
+	// Of two that come at the same time one waits for the other, and for the end of its job if that is being stored.
+	defer s.lock(id)()
+	if s.wasDelivered(id) {
+		return id, nil
+	}
+	select {
+	case <-s.o.Delivery.Ready():
+	default:
+		return "", errBusy
+	}
+	now := s.o.Now().UTC()
+	j := Job{ID: id, At: now, Timezone: "UTC", Post: hook.Post, Agent: hook.Agent, Source: FromHook, Created: now, Since: now, Hook: name}
+	words := writeText(hook.Template, header, body)
+	if hook.Prompt != "" {
+		j.Prompt, j.Tools, j.Foreign = hook.Prompt, hook.Tools, text.Cut(words+"\n\n"+payloadText(body), maxForeign)
+		_, err := s.save(ctx, j)
+		return id, err
+	}
+	// A text needs no further work: its posts are stored with the delivery.
+	return id, s.saveDelivery(ctx, id, j.buildPosts(now, chat.Draft{Text: words}, now))
+}
+
+// jobID returns the id of the job of a delivery: the same whenever its sender says that it is the same.
+func jobID(name string, header http.Header) string {
+	for _, key := range []string{"X-GitHub-Delivery", "Idempotency-Key", "X-Gitlab-Event-UUID", "Webhook-Id"} {
+		if value := header.Get(key); value != "" && len(value) <= maxKeyBytes {
+			sum := sha256.Sum256([]byte(name + "\x00" + value))
+			return hex.EncodeToString(sum[:hookIDBytes])
+		}
+	}
+	return text.RandomID(hookIDBytes)
+}
+
+// wasDelivered reports whether the job of a delivery is known, done or not.
+func (s *Service) wasDelivered(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, done := s.deliveries[id]
+	_, waits := s.jobs[id]
+	return done || waits
+}
+
+// saveDelivery stores that a delivery came, with its posts. One that is stored already changes nothing.
+func (s *Service) saveDelivery(ctx context.Context, id string, posts []store.Post) error {
+	at := s.o.Now().UTC()
+	raw, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	isNew, err := s.o.Store.SwapItem(ctx, deliveryKind, id, nil, raw, posts)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.deliveries[id] = at
+	s.mu.Unlock()
+	if isNew && len(posts) > 0 {
+		s.o.Delivery.Deliver(posts)
+	}
+	return nil
+}
+
+func (s *Service) loadDeliveries(ctx context.Context) (map[string]time.Time, error) {
+	items, err := s.o.Store.Items(ctx, deliveryKind)
+	if err != nil {
+		return nil, fmt.Errorf("read the deliveries of webhooks: %w", err)
+	}
+	list := map[string]time.Time{}
+	for id, raw := range items {
+		var at time.Time
+		if err := json.Unmarshal(raw, &at); err != nil {
+			return nil, fmt.Errorf("read delivery %s of a webhook: %w", id, err)
+		}
+		list[id] = at
+	}
+	return list, nil
+}
+
+// pruneDeliveries forgets deliveries that will not come again.
+func (s *Service) pruneDeliveries(ctx context.Context) {
+	now := s.o.Now()
+	var old []string
+	s.mu.Lock()
+	for id, at := range s.deliveries {
+		if now.Sub(at) > keepDeliveries {
+			old = append(old, id)
+		}
+	}
+	s.mu.Unlock()
+	for _, id := range old {
+		if err := s.o.Store.DeleteItem(ctx, deliveryKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
+			s.o.Log.Error("old delivery of a webhook not deleted, tried again", "job", id, "error", err)
+			return
+		}
+		s.mu.Lock()
+		delete(s.deliveries, id)
+		s.mu.Unlock()
+	}
+}
+
+// hookLimits counts the deliveries of the present minute.
+type hookLimits struct {
+	mu     sync.Mutex
+	minute time.Time
+	counts map[string]int
+}
+
+// reserve counts a delivery, and returns how long its sender has to wait where there were too many; 0: it is taken.
+func (l *hookLimits) reserve(name string, perMinute int, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	minute := now.Truncate(time.Minute)
+	if !minute.Equal(l.minute) {
+		l.minute, l.counts = minute, map[string]int{}
+	}
+	if l.counts[name] >= perMinute {
+		return minute.Add(time.Minute).Sub(now)
+	}
+	l.counts[name]++
+	return 0
+}
+
+// ParseTemplate reads the template of a webhook's text.
+func ParseTemplate(words string) (*template.Template, error) {
+	return template.New("webhook").Option("missingkey=zero").Parse(words)
+}
+
+// writeText returns the text that is posted of a delivery.
+func writeText(layout string, header http.Header, body []byte) string {
+	body = formPayload(header, body)
+	var payload any
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber() // ids stay what they are
+	if err := d.Decode(&payload); err != nil {
+		return text.EscapeMarkdown(text.Shorten(text.Clean(string(body)), maxSummaryChars))
+	}
+	if layout == "" {
+		return describePayload(header, payload)
+	}
+	t, err := ParseTemplate(layout)
+	if err != nil {
+		return describePayload(header, payload) // it was checked when the configuration was read
+	}
+	out := limitedWriter{left: maxTextBytes}
+	// What does not fit is cut, and a template that fails in the middle has written what comes before.
+	_ = t.Execute(&out, payload)
+	if strings.TrimSpace(out.String()) == "" {
+		return describePayload(header, payload)
+	}
+	return strings.ToValidUTF8(out.String(), "")
+}
+
+// formPayload returns the JSON of a delivery that GitHub sends as a form.
+func formPayload(header http.Header, body []byte) []byte {
+	if !strings.HasPrefix(header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		return body
+	}
+	if values, err := url.ParseQuery(string(body)); err == nil && values.Get("payload") != "" {
+		return []byte(values.Get("payload"))
+	}
+	return body
+}
+
+// limitedWriter keeps what fits and refuses the rest, which ends a template that writes without end.
+type limitedWriter struct {
+	strings.Builder
+	left int
+}
+
+func (w *limitedWriter) Write(p []byte) (int, error) {
+	n := min(len(p), w.left)
+	w.left -= n
+	_, _ = w.Builder.Write(p[:n])
+	if n < len(p) {
+		return n, io.ErrShortWrite
+	}
+	return n, nil
+}

@@ -1,0 +1,359 @@
+// Package jobs does what people and programs ask for at a time: reminders, which post a text, and tasks, which an agent
+// carries out. Webhooks make jobs, too. The package promises:
+//   - A job is stored before its author is told so, and each of its due times is carried out once, across crashes and
+//     clocks that jump: its posts and the record that it is done are one transaction.
+//   - What was due while the bot was away is made good once, and says that it is late.
+//   - A task has nobody to ask: it may use the tools that it names, else those that read and stay in the bot.
+//   - Who made a job, and administrators where it posts, can see and remove it, nobody else.
+//
+// When something is due is up to package schedule, how a post looks to the adapters.
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
+	"ravenbot/internal/schedule"
+	"ravenbot/internal/store"
+	"ravenbot/internal/text"
+)
+
+// ErrUnknown is the error of requests about a job that there is not.
+var ErrUnknown = errors.New("no such job")
+
+// jobKind is the kind of the stored items that hold jobs.
+const jobKind = "job"
+
+// Store keeps jobs, as store.Store does.
+type Store interface {
+	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	DeleteItem(ctx context.Context, kind, name string) error
+	// SwapItem replaces an item and stores posts in one transaction; nil stands for no item. It returns false where the
+	// item is not the one to be replaced.
+	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
+}
+
+// Delivery posts what jobs say, as delivery.Service does.
+type Delivery interface {
+	// Ready returns a channel that is closed when the posts that an earlier process left are queued. A post that is
+	// stored before would be sent twice if it were passed to Deliver.
+	Ready() <-chan struct{}
+	// Deliver queues stored posts.
+	Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome
+}
+
+// Task has an agent carry out a job for a due time. settled is called when the outcome is stored. The work goes on where
+// it was cut off when it is asked for again.
+type Task func(ctx context.Context, j Job, due time.Time) (d chat.Draft, settled func(context.Context) error, err error)
+
+// Places tells of conversations and of those who write there, as platform.Set does.
+type Places interface {
+	// CanPost reports whether anything can be posted to a conversation.
+	CanPost(to chat.Address) bool
+	// Context returns what is known of a message by the end of ctx, the time zone of its author included.
+	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Store    Store
+	Delivery Delivery
+	Places   Places
+	Task     Task
+	Config   func() *config.Config // in effect now
+	// Timezone returns the time zone that is set for a user in a conversation; empty: none is.
+	Timezone func(at chat.Address, user string) string
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Service keeps and runs jobs. It is safe for concurrent use.
+type Service struct {
+	o       Options
+	loop    *schedule.Loop
+	changed chan struct{} // has room for one: the jobs of the loop are to be replaced
+	slots   chan struct{} // one for each task under way
+	hooks   hookLimits
+	locks   [64]sync.Mutex
+	seed    maphash.Seed
+
+	mu         sync.Mutex
+	jobs       map[string]stored
+	deliveries map[string]time.Time // of webhooks, by job id: when they came
+}
+
+// stored is a job as it is in the store.
+type stored struct {
+	Job
+	raw json.RawMessage
+}
+
+// maxTasks is how many tasks are carried out at a time. Others wait, so that a morning on which many are due leaves
+// people's questions quick.
+const maxTasks = 4
+
+// New returns a Service without jobs; Load reads those of before.
+func New(o Options) *Service {
+	s := &Service{
+		o:          o,
+		changed:    make(chan struct{}, 1),
+		slots:      make(chan struct{}, maxTasks),
+		seed:       maphash.MakeSeed(),
+		jobs:       map[string]stored{},
+		deliveries: map[string]time.Time{},
+	}
+	s.loop = &schedule.Loop{LastDue: s.lastDue, Do: s.run, Now: o.Now, Log: o.Log}
+	return s
+}
+
+// Load reads the jobs that an earlier process or an import left.
+func (s *Service) Load(ctx context.Context) error {
+	items, err := s.o.Store.Items(ctx, jobKind)
+	if err != nil {
+		return fmt.Errorf("read the jobs: %w", err)
+	}
+	deliveries, err := s.loadDeliveries(ctx)
+	if err != nil {
+		return err
+	}
+	jobs := map[string]stored{}
+	for id, raw := range items {
+		var j Job
+		if err := json.Unmarshal(raw, &j); err != nil || j.ID != id {
+			s.o.Log.Error("stored job is invalid, skipped", "job", id, "error", err)
+			continue
+		}
+		jobs[id] = stored{j, raw}
+	}
+	s.mu.Lock()
+	// What came while the store was read is newer than what was read.
+	maps.Copy(jobs, s.jobs)
+	maps.Copy(deliveries, s.deliveries)
+	s.jobs, s.deliveries = jobs, deliveries
+	s.mu.Unlock()
+	s.notifyChange()
+	return nil
+}
+
+// Run carries out what is due until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	s.loop.Set(s.loopJobs())
+	wg.Go(func() { s.loop.Run(ctx) })
+	prune := time.NewTicker(pruneInterval)
+	defer prune.Stop()
+	s.pruneDeliveries(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		// Many jobs that come at once make one new list.
+		case <-s.changed:
+			s.loop.Set(s.loopJobs())
+		case <-prune.C:
+			s.pruneDeliveries(ctx)
+		}
+	}
+}
+
+func (s *Service) notifyChange() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// loopJobs returns all jobs as the loop wants them.
+func (s *Service) loopJobs() []schedule.Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]schedule.Job, 0, len(s.jobs))
+	for id, j := range s.jobs {
+		when, err := j.when()
+		if err != nil {
+			s.o.Log.Error("job cannot be scheduled", "job", id, "error", err)
+			continue
+		}
+		list = append(list, schedule.Job{Name: id, Schedule: when, CatchUp: true})
+	}
+	return list
+}
+
+func (s *Service) lastDue(id string) (time.Time, bool) {
+	j, ok := s.find(id)
+	return j.lastDue(), ok
+}
+
+func (s *Service) find(id string) (stored, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j, ok := s.jobs[id]
+	return j, ok
+}
+
+// Add stores a job, which counts from now on. It returns a BadJob where it cannot be carried out.
+func (s *Service) Add(ctx context.Context, j Job) (Info, error) {
+	j.ID, j.Created = text.RandomID(idBytes), s.o.Now().UTC()
+	j.Since = j.Created
+	if err := s.checkNew(j); err != nil {
+		return Info{}, err
+	}
+	if _, err := s.save(ctx, j); err != nil {
+		return Info{}, err
+	}
+	s.o.Log.Info("job added", "job", j.ID, "source", j.Source, "by", j.By.ID, "at", j.At, "schedule", j.Schedule)
+	return j.describe(s.o.Now()), nil
+}
+
+// idBytes is the length of an id: short enough to be typed, and rare enough not to come twice.
+const idBytes = 4
+
+// save stores a new job and has it scheduled. It returns false where there is one of that id.
+func (s *Service) save(ctx context.Context, j Job) (bool, error) {
+	raw, err := json.Marshal(j)
+	if err != nil {
+		return false, err
+	}
+	isNew, err := s.o.Store.SwapItem(ctx, jobKind, j.ID, nil, raw, nil)
+	if err != nil || !isNew {
+		return false, err
+	}
+	s.mu.Lock()
+	s.jobs[j.ID] = stored{j, raw}
+	s.mu.Unlock()
+	s.notifyChange()
+	return true, nil
+}
+
+// checkNew returns a BadJob where a new job cannot be carried out or there are too many.
+func (s *Service) checkNew(j Job) error {
+	if err := j.check(s.o.Now()); err != nil {
+		return err
+	}
+	for _, to := range j.places() {
+		if !s.o.Places.CanPost(to) {
+			return badJobf("nothing can be posted to %s: that platform is not switched on", to)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := 0
+	for _, other := range s.jobs {
+		if j.Source == FromChat && other.Source == FromChat && other.By.ID == j.By.ID && other.On == j.On {
+			own++
+		}
+	}
+	if limit := s.o.Config().Jobs.MaxPerUser; own >= limit && j.Source == FromChat {
+		return badJobf("you have %d reminders and jobs already, which is the most; `/raven jobs` lists them", own)
+	}
+	if len(s.jobs) >= maxJobs {
+		return badJobf("there are %d jobs already, which is the most", len(s.jobs))
+	}
+	return nil
+}
+
+// List describes all jobs, the next one first.
+func (s *Service) List(context.Context) ([]Info, error) {
+	return s.list(func(Job) bool { return true }), nil
+}
+
+func (s *Service) list(wanted func(Job) bool) []Info {
+	now := s.o.Now()
+	infos := []Info{}
+	s.mu.Lock()
+	for _, j := range s.jobs {
+		if wanted(j.Job) {
+			infos = append(infos, j.describe(now))
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(infos, func(a, b Info) int {
+		switch {
+		case a.Next == nil || b.Next == nil:
+			return cmp.Or(cmp.Compare(btoi(a.Next == nil), btoi(b.Next == nil)), strings.Compare(a.ID, b.ID))
+		default:
+			return cmp.Or(a.Next.Compare(*b.Next), strings.Compare(a.ID, b.ID))
+		}
+	})
+	return infos
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Remove deletes a job. It returns ErrUnknown where there is none, or it was just carried out for the last time.
+func (s *Service) Remove(ctx context.Context, id string) error {
+	return s.change(ctx, id, func(Job) (*Job, error) { return nil, nil })
+}
+
+// change replaces a job by what edit returns; nil: by none.
+func (s *Service) change(ctx context.Context, id string, edit func(Job) (*Job, error)) error {
+	defer s.lock(id)()
+	was, ok := s.find(id)
+	if !ok {
+		return ErrUnknown
+	}
+	now, err := edit(was.Job)
+	if err != nil {
+		return err
+	}
+	if err := s.replace(ctx, was, now, nil); err != nil {
+		return err
+	}
+	s.notifyChange()
+	return nil
+}
+
+// lock waits until nobody else replaces the job, and keeps others out until unlock. Jobs share locks: there may be many.
+func (s *Service) lock(id string) (unlock func()) {
+	m := &s.locks[maphash.String(s.seed, id)%uint64(len(s.locks))]
+	m.Lock()
+	return m.Unlock
+}
+
+// errChanged is the error where the store has another job than this process. It is restarted or reloaded meanwhile.
+var errChanged = errors.New("the job was changed by somebody else")
+
+// replace puts a job, or none, in the place of another, in the store and then in memory, and stores posts with it. The
+// caller holds the job's lock.
+func (s *Service) replace(ctx context.Context, was stored, now *Job, posts []store.Post) error {
+	var raw json.RawMessage
+	if now != nil {
+		var err error
+		if raw, err = json.Marshal(now); err != nil {
+			return err
+		}
+	}
+	swapped, err := s.o.Store.SwapItem(ctx, jobKind, was.ID, was.raw, raw, posts)
+	if err == nil && !swapped {
+		err = errChanged
+	}
+	if err != nil {
+		return fmt.Errorf("replace job %s: %w", was.ID, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now == nil {
+		delete(s.jobs, was.ID)
+	} else {
+		s.jobs[was.ID] = stored{*now, raw}
+	}
+	return nil
+}

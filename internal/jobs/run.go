@@ -1,0 +1,198 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+	"ravenbot/internal/text"
+)
+
+const (
+	// lateAfter is how long after its due time a post says that it is late.
+	lateAfter = 2 * time.Minute
+	// TaskTimeout bounds the work of an agent for one due time.
+	TaskTimeout = 10 * time.Minute
+	// retryAfter is the first pause after the store has failed, maxRetryAfter the longest one.
+	retryAfter    = time.Second
+	maxRetryAfter = time.Minute
+)
+
+// run carries out a job for a due time. What is cut off by the end of ctx is due again at the next start.
+func (s *Service) run(ctx context.Context, id string, due time.Time) {
+	j, ok := s.find(id)
+	if !ok || j.isDone(due) {
+		return
+	}
+	isLate := s.o.Now().Sub(due) > lateAfter
+	if !j.IsOnce() {
+		held, ended := s.waitForQuietEnd(ctx, j.Job)
+		if ended {
+			return
+		}
+		// Whoever set quiet hours knows why it comes then.
+		isLate = isLate && !held
+	}
+	d, settled, err := s.makeDraft(ctx, j.Job, due)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		s.o.Log.Error("job failed", "job", id, "due", due, "error", err)
+		d = chat.Draft{Failed: true, Text: "I could not do the job `" + id + "`: " + text.EscapeMarkdown(text.Shorten(j.what(), maxShownChars)) +
+			". The reason is in the bot's log."}
+	}
+	if isLate {
+		d.Text += "\n\n*Late: this was due on " + formatDue(j.Job, due) + ".*"
+	}
+	s.finish(ctx, id, due, d, settled)
+}
+
+// makeDraft returns what a job posts.
+func (s *Service) makeDraft(
+	ctx context.Context,
+	j Job,
+	due time.Time,
+) (d chat.Draft, settled func(context.Context) error, err error) {
+	if j.Prompt == "" {
+		return j.reminder(), nil, nil
+	}
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return d, nil, ctx.Err()
+	}
+	limited, cancel := context.WithTimeout(ctx, TaskTimeout)
+	defer cancel()
+	d, settled, err = s.o.Task(limited, j, due)
+	if err == nil && d.Failed {
+		err = errors.New(d.Text)
+	}
+	return d, settled, err
+}
+
+// reminder returns the post of a job that has a text.
+func (j Job) reminder() chat.Draft {
+	if j.Source != FromChat {
+		return chat.Draft{Text: j.Text}
+	}
+	return chat.Draft{
+		Text:   "⏰ " + text.EscapeMarkdown(j.Text),
+		Notify: []string{j.By.ID},
+	}
+}
+
+// finish stores that a due time was carried out together with its posts, and queues them. It tries until the store takes
+// it or ctx ends.
+func (s *Service) finish(
+	ctx context.Context,
+	id string,
+	due time.Time,
+	d chat.Draft,
+	settled func(context.Context) error,
+) {
+	select {
+	case <-s.o.Delivery.Ready():
+	case <-ctx.Done():
+		return
+	}
+	for pause := retryAfter; ; pause = min(2*pause, maxRetryAfter) {
+		err := s.finishOnce(ctx, id, due, d)
+		if err == nil && settled != nil {
+			// A crash before this line has the turn continued, which was stored step by step and calls nothing again.
+			err = settled(context.WithoutCancel(ctx))
+		}
+		if err == nil {
+			s.o.Log.Info("job done", "job", id, "due", due)
+			return
+		}
+		s.o.Log.Error("job not stored, tried again", "job", id, "due", due, "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// finishOnce makes one attempt of finish. A job that was removed meanwhile, or changed to another time, posts nothing.
+func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d chat.Draft) error {
+	defer s.lock(id)()
+	j, ok := s.find(id)
+	if !ok || j.isDone(due) || j.IsOnce() && !j.At.Equal(due) {
+		return nil
+	}
+	posts := j.buildPosts(due, d, s.o.Now())
+	var next *Job
+	switch done := j.withDone(due); {
+	case !j.IsOnce():
+		next = &done
+	// The delivery of a webhook must be known for as long as it may come again, and at any time before that.
+	case j.Hook != "":
+		if err := s.saveDelivery(ctx, id, nil); err != nil {
+			return err
+		}
+	}
+	err := s.replace(ctx, j, next, posts)
+	switch {
+	// The store has another job of that name or none: what was due is not this one any more.
+	case errors.Is(err, errChanged):
+		s.mu.Lock()
+		delete(s.jobs, id)
+		s.mu.Unlock()
+		s.o.Log.Error("job was replaced outside of this process, skipped", "job", id)
+		return nil
+	case err != nil:
+		return err
+	}
+	s.o.Delivery.Deliver(posts)
+	return nil
+}
+
+// buildPosts returns the posts of a job for a due time, one a place.
+func (j Job) buildPosts(due time.Time, d chat.Draft, now time.Time) []store.Post {
+	var posts []store.Post
+	for _, to := range j.places() {
+		d.Key = fmt.Sprintf("job/%s/%s/%s", j.ID, due.UTC().Format(time.RFC3339Nano), to)
+		posts = append(posts, store.Post{Key: d.Key, To: to, Draft: d, At: now})
+	}
+	return posts
+}
+
+// formatDue returns a due time for readers, in the job's zone.
+func formatDue(j Job, due time.Time) string {
+	if when, err := j.when(); err == nil {
+		due = due.In(when.Zone())
+	}
+	return due.Format("Mon 2 Jan 2006 15:04 MST")
+}
+
+// waitForQuietEnd waits while it is quiet where the job belongs. It returns whether it waited, and whether ctx has ended
+// meanwhile.
+func (s *Service) waitForQuietEnd(ctx context.Context, j Job) (held, ended bool) {
+	when, err := j.when()
+	if err != nil {
+		return false, false
+	}
+	for {
+		quiet, err := ParseQuietHours(s.o.Config().Jobs.QuietHours)
+		if err != nil {
+			s.o.Log.Error("quiet hours not understood, there are none", "error", err) // checked when it was read
+		}
+		rest := quiet.remaining(s.o.Now().In(when.Zone()))
+		if rest <= 0 {
+			return held, false
+		}
+		held = true
+		// The clock may be set meanwhile, so it is looked at now and then.
+		select {
+		case <-time.After(min(rest, time.Minute)):
+		case <-ctx.Done():
+			return true, true
+		}
+	}
+}

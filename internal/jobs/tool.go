@@ -1,0 +1,49 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/tool"
+)
+
+// Tool returns the tool remind: what people do with /raven remind.
+func (s *Service) Tool() tool.Tool {
+	no := false
+	return tool.Func{
+		Described: tool.Spec{
+			Server:     "jobs",
+			Name:       "remind",
+			As:         "remind",
+			Native:     true,
+			Hints:      tool.Hints{ReadOnly: &no, Destructive: &no, OpenWorld: &no},
+			ShowResult: true,
+			Description: "Reminds whoever asks, in this conversation, once or on a schedule. " +
+				"Pass the time in the words of the person; it is read in their time zone.",
+			Schema: json.RawMessage(`{"type":"object","properties":{` +
+				`"when":{"type":"string","minLength":1,"description":"such as: in 20 minutes, tomorrow at noon, friday at 9, ` +
+				`24 December 18:00, every monday at 9"},` +
+				`"text":{"type":"string","minLength":1,"description":"what to say then"}},"required":["when","text"]}`),
+		},
+		Do: func(ctx context.Context, raw json.RawMessage) (tool.Result, error) {
+			var in struct{ When, Text string }
+			if err := json.Unmarshal(raw, &in); err != nil {
+				return tool.Failure(`remind wants {"when": a time, "text": what to say then}.`), nil
+			}
+			c := tool.CallerFrom(ctx)
+			m := chat.Message{Conversation: c.Conversation, Author: c.User}
+			w, err := parseWhen(strings.TrimSpace(in.When), s.zoneOf(ctx, m), s.o.Now())
+			if err != nil {
+				return tool.Failure("No reminder was made: " + err.Error() + ". Ask which time is meant if it is not clear."), nil
+			}
+			words, err := s.addReminder(ctx, m, w, strings.TrimSpace(in.Text))
+			if bad := (BadJob{}); errors.As(err, &bad) {
+				return tool.Failure("No reminder was made: " + bad.Error() + "."), nil
+			}
+			return tool.Text(words), err
+		},
+	}
+}

@@ -1,0 +1,270 @@
+package schedule
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// refused stands for the due instants of a phrase that must not be understood.
+const refused = "refused"
+
+// phrases are ways in which people write schedules, with the first due instants in Oslo after noon of Sunday, 22
+// November 2026, or the word refused. Those that may mean two things have to be refused.
+var phrases = []struct{ text, due string }{
+	{"every morning at 7", "23 Nov 07:00, 24 Nov 07:00"},
+	{"every evening at 6", "22 Nov 18:00, 23 Nov 18:00"},
+	{"every night at midnight", "23 Nov 00:00, 24 Nov 00:00"},
+	{"every night at 10", "22 Nov 22:00, 23 Nov 22:00"},
+	{"every night at 2", "23 Nov 02:00, 24 Nov 02:00"},
+	{"every afternoon at 3", "22 Nov 15:00, 23 Nov 15:00"},
+	{"mornings at 8:15", "23 Nov 08:15, 24 Nov 08:15"},
+	{"monday mornings at 9", "23 Nov 09:00, 30 Nov 09:00"},
+	{"weekday evenings at 7", "23 Nov 19:00, 24 Nov 19:00"},
+	{"every monday in the evening at 8", "23 Nov 20:00, 30 Nov 20:00"},
+	{"every day at 8 in the evening", "22 Nov 20:00, 23 Nov 20:00"},
+	{"weekdays at seven in the morning", "23 Nov 07:00, 24 Nov 07:00"},
+	{"every day at 12 at night", "23 Nov 00:00, 24 Nov 00:00"},
+	{"once a week on monday at 9", "23 Nov 09:00, 30 Nov 09:00"},
+	{"once a day at 18:00", "22 Nov 18:00, 23 Nov 18:00"},
+	{"twice a day at 9 and 17", "22 Nov 17:00, 23 Nov 09:00, 23 Nov 17:00"},
+	{"once a month on the 1st at 9", "1 Dec 09:00, 1 Jan 09:00"},
+	{"weekly on friday at 16:30", "27 Nov 16:30, 4 Dec 16:30"},
+	{"every day except sunday at 9", "23 Nov 09:00, 24 Nov 09:00, 25 Nov 09:00, 26 Nov 09:00, 27 Nov 09:00, 28 Nov 09:00, 30 Nov 09:00"},
+	{"every day at 9 except saturdays and sundays", "23 Nov 09:00, 24 Nov 09:00, 25 Nov 09:00, 26 Nov 09:00, 27 Nov 09:00, 30 Nov 09:00"},
+	{"weekdays except friday at 9", "23 Nov 09:00, 24 Nov 09:00, 25 Nov 09:00, 26 Nov 09:00, 30 Nov 09:00"},
+	{"daily at 9, but not on weekends", "23 Nov 09:00, 24 Nov 09:00, 25 Nov 09:00, 26 Nov 09:00, 27 Nov 09:00, 30 Nov 09:00"},
+	{"every monday at 9 except in december", "23 Nov 09:00, 30 Nov 09:00, 4 Jan 09:00"},
+	{"every day at half past eight", "23 Nov 08:30, 24 Nov 08:30"},
+	{"weekdays at quarter past 9", "23 Nov 09:15, 24 Nov 09:15"},
+	{"weekdays at quarter to nine", "23 Nov 08:45, 24 Nov 08:45"},
+	{"every day at twenty past 7", "23 Nov 07:20, 24 Nov 07:20"},
+	{"every day at half past six in the evening", "22 Nov 18:30, 23 Nov 18:30"},
+	{"mondays at eight o'clock", "23 Nov 08:00, 30 Nov 08:00"},
+	{"fridays at five pm", "27 Nov 17:00, 4 Dec 17:00"},
+	{"every other tuesday at 9", "1 Dec 09:00, 15 Dec 09:00, 29 Dec 09:00, 12 Jan 09:00"},
+	{"every other tuesday and thursday at 9", "1 Dec 09:00, 3 Dec 09:00, 15 Dec 09:00, 17 Dec 09:00"},
+	{"every 2 weeks on monday at 10", "30 Nov 10:00, 14 Dec 10:00"},
+	{"fortnightly on friday at 15:00", "4 Dec 15:00, 18 Dec 15:00"},
+	{"every second week on monday at 10", "30 Nov 10:00, 14 Dec 10:00"},
+	{"every other tuesday at 9 starting 24 November 2026", "24 Nov 09:00, 8 Dec 09:00"},
+	{"every 3 weeks on wednesday at 8, starting 2026-12-02", "2 Dec 08:00, 23 Dec 08:00, 13 Jan 08:00"},
+	{"every 3 days at 9 starting 2026-11-25", "25 Nov 09:00, 28 Nov 09:00, 1 Dec 09:00"},
+	{"every other day at 9 starting 1 january 2027", "1 Jan 09:00, 3 Jan 09:00"},
+	{"every second day at 9 starting 1 january 2027", "1 Jan 09:00, 3 Jan 09:00"},
+	{"weekdays at 9 starting 2026-12-05", "7 Dec 09:00, 8 Dec 09:00"},
+	{"every 90 minutes", "22 Nov 13:30, 22 Nov 15:00, 22 Nov 16:30"},
+	{"every 45 minutes on weekdays", "23 Nov 00:00, 23 Nov 00:45, 23 Nov 01:30"},
+	{"every 90 minutes from 9 to 17 on weekdays", "23 Nov 09:00, 23 Nov 10:30, 23 Nov 12:00, 23 Nov 13:30, 23 Nov 15:00, 23 Nov 16:30, 24 Nov 09:00"},
+	{"every quarter of an hour", "22 Nov 12:15, 22 Nov 12:30"},
+	{"every hour on the hour", "22 Nov 13:00, 22 Nov 14:00"},
+	{"every hour from 9am to 11am on mondays", "23 Nov 09:00, 23 Nov 10:00, 23 Nov 11:00, 30 Nov 09:00"},
+	{"last weekday of the month at 17:00", "30 Nov 17:00, 31 Dec 17:00, 29 Jan 17:00"},
+	{"first business day of the month at 9", "1 Dec 09:00, 1 Jan 09:00, 1 Feb 09:00"},
+	{"last working day of the month at 9", "30 Nov 09:00, 31 Dec 09:00, 29 Jan 09:00"},
+	{"the 3rd business day of every month at 9", "3 Dec 09:00, 5 Jan 09:00, 3 Feb 09:00"},
+	{"the first and last weekday of the month at 9", "30 Nov 09:00, 1 Dec 09:00, 31 Dec 09:00, 1 Jan 09:00"},
+	{"monthly on the last workday at 16:00", "30 Nov 16:00, 31 Dec 16:00"},
+	{"last day of the month at 9", "30 Nov 09:00, 31 Dec 09:00"},
+	{"every second tuesday of the month at 18:00", "8 Dec 18:00, 12 Jan 18:00"},
+	{"last friday of the month at 16", "27 Nov 16:00, 25 Dec 16:00"},
+	{"quarterly on the 1st at 9", "1 Jan 09:00, 1 Apr 09:00, 1 Jul 09:00"},
+	{"the first monday of the quarter at 9", "4 Jan 09:00, 5 Apr 09:00"},
+	{"last business day of the quarter at 17:00", "31 Dec 17:00, 31 Mar 17:00, 30 Jun 17:00"},
+	{"every year on 24 december at 18:00", "24 Dec 18:00, 24 Dec 18:00"},
+	{"yearly on the 1st of may at 9", "1 May 09:00, 1 May 09:00"},
+	{"annually on march 3rd at 9", "3 Mar 09:00, 3 Mar 09:00"},
+	{"every december 24 at noon", "24 Dec 12:00, 24 Dec 12:00"},
+	{"every monday from june to august at 9", "7 Jun 09:00, 14 Jun 09:00"},
+	{"every day at 9 Oslo time", "23 Nov 09:00, 24 Nov 09:00"},
+	{"every day at 9 new york time", "22 Nov 15:00, 23 Nov 15:00"},
+	{"weekdays at 9 UTC", "23 Nov 10:00, 24 Nov 10:00"},
+	{"weekdays at 9 Asia/Tokyo", "23 Nov 01:00, 24 Nov 01:00"},
+	{"9am local time every sunday", "29 Nov 09:00, 6 Dec 09:00"},
+	{"from monday to thursday at 9", "23 Nov 09:00, 24 Nov 09:00, 25 Nov 09:00, 26 Nov 09:00, 30 Nov 09:00"},
+	{"tue/thu at 9", "24 Nov 09:00, 26 Nov 09:00"},
+	{"every single day at 9", "23 Nov 09:00, 24 Nov 09:00"},
+	{"friday and the 13th at 9", "27 Nov 09:00, 4 Dec 09:00, 11 Dec 09:00, 13 Dec 09:00"},
+	{"weekends at 10", "28 Nov 10:00, 29 Nov 10:00"},
+
+	{"friday the 13th at 9", refused},
+	{"friday, the 13th at 9", refused},
+	{"last weekday at 9", refused},
+	{"last weekend of the month at 9", refused},
+	{"first business day at 9", refused},
+	{"monthly on monday at 9", refused},
+	{"monthly at 9", refused},
+	{"quarterly at 9", refused},
+	{"every second tuesday at 9", refused},
+	{"every other weekday at 9", refused},
+	{"every 2 months on the 1st at 9", refused},
+	{"biweekly on monday at 9", refused},
+	{"every day at half eight", refused},
+	{"every morning", refused},
+	{"every morning at 7pm", refused},
+	{"every morning at 12", refused},
+	{"friday night at 1", refused},
+	{"every day at 8 9", refused},
+	{"monday 3 at 9", refused},
+	{"every day except holidays at 9", refused},
+	{"weekdays except saturday and monday to friday at 9", refused},
+	{"once a week on monday and friday at 9", refused},
+	{"twice a day at 9", refused},
+	{"every 7 hours", refused},
+	{"every 50 minutes", refused},
+	{"every day at 9 CET", refused},
+	{"every day at 9 Springfield time", refused},
+	{"every other tuesday at 9 starting 24 november", refused},
+	{"24 december at 18:00", refused},
+	{"the 24th of december at 18:00", refused},
+	{"every monday at 9 for three weeks", refused},
+	{"weekdays at 9 until christmas", refused},
+	{"every full moon at 9", refused},
+	{"when it rains", refused},
+	{"every 2 mondays at 9", refused},
+	{"the 15th business day of the week at 9", refused},
+	{"21st business day of the month at 9", refused},
+	{"jeden Montag um 9", refused},
+	{"tous les jours à 9h", refused},
+	{"at 25:00 every day", refused},
+	{"the 30th of february at 9", refused},
+	{"every day between 9 and 17", refused},
+	{"every day from noon", refused},
+	{"on-new", refused},
+}
+
+// TestPhrases_UnderstoodOrRefused reads each phrase as a person means it, or refuses it. What it understood it can
+// write in words that mean the same.
+func TestPhrases_UnderstoodOrRefused(t *testing.T) {
+	oslo := zone(t, "Europe/Oslo")
+	from := time.Date(2026, 11, 22, 12, 0, 0, 0, oslo)
+	if len(phrases) < 100 {
+		t.Fatalf("%d phrases, want 100 or more", len(phrases))
+	}
+	for _, tc := range phrases {
+		s, err := Parse(tc.text, oslo)
+		if (err != nil) != (tc.due == refused) {
+			t.Errorf("%q: error %v, want %s", tc.text, err, tc.due)
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		back, err := Parse(s.Describe(), s.Zone())
+		if err != nil {
+			t.Errorf("%q, in words %q: %v", tc.text, s.Describe(), err)
+		}
+		n := strings.Count(tc.due, ",") + 1
+		if got := dueInstants(s, from, n, oslo); got != tc.due {
+			t.Errorf("%q is due %s, want %s", tc.text, got, tc.due)
+		}
+		if got := dueInstants(back, from, n, oslo); got != tc.due {
+			t.Errorf("%q, in words %q, is due %s, want %s", tc.text, s.Describe(), got, tc.due)
+		}
+	}
+}
+
+// dueInstants returns the next n instants in a zone.
+func dueInstants(s Schedule, from time.Time, n int, in *time.Location) string {
+	var list []string
+	for range n {
+		next, ok := s.Next(from)
+		if !ok {
+			break
+		}
+		list = append(list, next.In(in).Format("2 Jan 15:04"))
+		from = next
+	}
+	return strings.Join(list, ", ")
+}
+
+func TestParseTime(t *testing.T) {
+	oslo := zone(t, "Europe/Oslo")
+	now := time.Date(2026, 11, 25, 12, 0, 30, 0, oslo) // a Wednesday
+	for text, want := range map[string]string{
+		"in 20 minutes":                    "2026-11-25T12:20:30+01:00",
+		"in an hour":                       "2026-11-25T13:00:30+01:00",
+		"in half an hour":                  "2026-11-25T12:30:30+01:00",
+		"in an hour and a half":            "2026-11-25T13:30:30+01:00",
+		"in 1.5 hours":                     "2026-11-25T13:30:30+01:00",
+		"in 1h30m":                         "2026-11-25T13:30:30+01:00",
+		"in 2 hours and 5 minutes":         "2026-11-25T14:05:30+01:00",
+		"20 minutes from now":              "2026-11-25T12:20:30+01:00",
+		"in two weeks":                     "2026-12-09T12:00:30+01:00",
+		"in 3 days at 9":                   "2026-11-28T09:00:00+01:00",
+		"in a month":                       "2026-12-25T12:00:30+01:00",
+		"in 5 months":                      "2027-04-25T12:00:30+02:00", // the same time of the clock, in summer
+		"tomorrow at noon":                 "2026-11-26T12:00:00+01:00",
+		"tomorrow morning at 8":            "2026-11-26T08:00:00+01:00",
+		"tomorrow at 8 in the evening":     "2026-11-26T20:00:00+01:00",
+		"9am tomorrow":                     "2026-11-26T09:00:00+01:00",
+		"the day after tomorrow at 7":      "2026-11-27T07:00:00+01:00",
+		"today at 18:00":                   "2026-11-25T18:00:00+01:00",
+		"tonight at 8":                     "2026-11-25T20:00:00+01:00",
+		"tonight at midnight":              "2026-11-26T00:00:00+01:00",
+		"this evening at 7":                "2026-11-25T19:00:00+01:00",
+		"at 9":                             "2026-11-26T09:00:00+01:00",
+		"at half past two pm":              "2026-11-25T14:30:00+01:00",
+		"17:30":                            "2026-11-25T17:30:00+01:00",
+		"noon":                             "2026-11-26T12:00:00+01:00",
+		"friday at 9":                      "2026-11-27T09:00:00+01:00",
+		"on wednesday at 11":               "2026-12-02T11:00:00+01:00",
+		"wednesday at 15:00":               "2026-11-25T15:00:00+01:00",
+		"this friday at 9":                 "2026-11-27T09:00:00+01:00",
+		"next monday at 9":                 "2026-11-30T09:00:00+01:00",
+		"next wednesday at 9":              "2026-12-02T09:00:00+01:00",
+		"24 December 18:00":                "2026-12-24T18:00:00+01:00",
+		"December 24th at 6pm":             "2026-12-24T18:00:00+01:00",
+		"on the 24th of december at 18:00": "2026-12-24T18:00:00+01:00",
+		"3 march at 9":                     "2027-03-03T09:00:00+01:00",
+		"29 february at 9":                 "2028-02-29T09:00:00+01:00",
+		"2026-12-24 18:00":                 "2026-12-24T18:00:00+01:00",
+		"2026-12-24T18:00:00Z":             "2026-12-24T18:00:00Z",
+		"24.12.2026 18:00":                 "2026-12-24T18:00:00+01:00",
+		"the 5th at 9":                     "2026-12-05T09:00:00+01:00",
+		"the 31st at 9":                    "2026-12-31T09:00:00+01:00",
+		"tomorrow at 9 Tokyo time":         "2026-11-26T09:00:00+09:00",
+		"28 march 2027 at 2:30":            "2027-03-28T03:00:00+02:00", // the clock is put ahead over it
+
+		"next friday at 9": refused, "tomorrow at 9 and": refused, "and": refused, "tomorrow": refused, "friday 3": refused, "tomorrow at midnight": refused,
+		"today at 9": refused, "24/12 at 9": refused, "30 february at 9": refused, "in 0 minutes": refused, "now": refused,
+		"in a while": refused, "soon": refused, "yesterday at 9": refused, "in 20": refused, "in 2 hours at 9": refused,
+		"tomorrow at 9 and 17": refused, "monday or tuesday at 9": refused, "mondays at 9": refused, "every monday at 9": refused,
+		"24 december 2020 at 9": refused, "in 200 years": refused, "at 9 at 10": refused, "": refused, "in 99999999999 hours": refused,
+	} {
+		got, err := ParseTime(text, oslo, now)
+		switch {
+		case (err != nil) != (want == refused):
+			t.Errorf("%q is %s (%v), want %s", text, got, err, want)
+		case err == nil && got.Format(time.RFC3339) != want:
+			t.Errorf("%q is %s, want %s", text, got.Format(time.RFC3339), want)
+		case err != nil && !strings.Contains(err.Error(), `"in 20 minutes"`):
+			t.Errorf("%q: no example in %v", text, err)
+		}
+	}
+}
+
+func TestParseNext_NamesTheFaultOfTheFormThatWasMeant(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"tomorrow":          "at what time",
+		"in a while":        `"while" was not understood`,
+		"next friday at 9":  "may be 27 November or 4 December",
+		"weekdays":          "at what time",
+		"every 7 hours":     "do not divide a day",
+		"on wednesdays":     "at what time",
+		"31 april at 10:00": "no such date",
+	} {
+		if _, err := ParseNext(text, time.UTC, now); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want it to mention %q", text, err, want)
+		}
+	}
+	s, err := ParseNext("saturday at 10", time.UTC, now)
+	if err != nil || dueInstants(s, now, 2, time.UTC) != "28 Nov 10:00, 5 Dec 10:00" {
+		t.Errorf("a weekday is %s (%v), want every week", dueInstants(s, now, 2, time.UTC), err)
+	}
+	s, err = ParseNext("in 20 minutes", time.UTC, now)
+	if err != nil || dueInstants(s, now, 2, time.UTC) != "25 Nov 12:20" {
+		t.Errorf("a time is %s (%v), want once", dueInstants(s, now, 2, time.UTC), err)
+	}
+}

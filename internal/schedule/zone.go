@@ -1,0 +1,107 @@
+package schedule
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// zoneNames are the names of the IANA database (2025), a line each: Go reads zones by their names and does not list
+// them.
+//
+//go:embed zones.txt
+var zoneNames string
+
+// ZoneNames returns the names of all time zones.
+func ZoneNames() []string { return strings.Fields(zoneNames) }
+
+// LoadZone returns a time zone by its IANA name; the empty name is UTC.
+func LoadZone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(strings.TrimSpace(name))
+	if err != nil {
+		return nil, fmt.Errorf("unknown time zone %q: use an IANA name such as \"Europe/Oslo\" or \"UTC\"", name)
+	}
+	return zone, nil
+}
+
+// zoneLetters are abbreviations that stand for several zones, or for one half of the year.
+var zoneLetters = []string{"cet", "cest", "est", "edt", "cst", "cdt", "mst", "mdt", "pst", "pdt", "bst", "ist", "jst"}
+
+// maxCityWords is how many words the name of a city has at most: "Dumont d Urville".
+const maxCityWords = 3
+
+// splitZone takes the time zone out of the words of a schedule: "Europe/Oslo", "UTC", "Oslo time" or "local time". It
+// returns nil where they name none, and an error for one that is not known, or a second one.
+func splitZone(words []string) (rest []string, zone *time.Location, err error) {
+	set := func(name string) error {
+		if zone != nil {
+			return fmt.Errorf("it names two time zones")
+		}
+		zone, err = LoadZone(name)
+		return err
+	}
+	for i, word := range words {
+		bare := strings.Trim(word, "()")
+		switch {
+		case slices.Contains(zoneLetters, bare):
+			return nil, nil, fmt.Errorf("%q is not a time zone all year round; say a city, such as \"Oslo time\"",
+				strings.ToUpper(bare))
+		case bare == "utc" || bare == "gmt":
+			err = set("UTC")
+		case bare == "time" && i > 0 && slices.Contains([]string{"utc", "gmt"}, strings.Trim(words[i-1], "()")):
+		case bare == "time":
+			var name string
+			if name, rest, err = splitCity(rest); err == nil && name != "" {
+				err = set(name)
+			}
+		case strings.Contains(bare, "/"):
+			name, ok := findZone(func(zone string) bool { return strings.EqualFold(zone, bare) })
+			if !ok {
+				_, err = LoadZone(bare)
+				return nil, nil, err
+			}
+			err = set(name)
+		default:
+			rest = append(rest, word)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return rest, zone, nil
+}
+
+// splitCity returns the zone of the city that the words end with, and the words before it. The name is empty for
+// "local", which is the zone that holds anyhow.
+func splitCity(words []string) (name string, rest []string, err error) {
+	if n := len(words); n > 0 && words[n-1] == "local" {
+		return "", words[:n-1], nil
+	}
+	for n := min(maxCityWords, len(words)); n > 0; n-- {
+		at := len(words) - n
+		city := strings.TrimLeft(strings.Join(words[at:], "_"), "(")
+		name, ok := findZone(func(zone string) bool {
+			return strings.EqualFold(zone[strings.LastIndexByte(zone, '/')+1:], city)
+		})
+		if ok {
+			return name, words[:at], nil
+		}
+	}
+	last := ""
+	if len(words) > 0 {
+		last = words[len(words)-1] + " "
+	}
+	return "", nil, fmt.Errorf("%q is no time zone that I know; say \"Europe/Oslo\" or \"Oslo time\"", last+"time")
+}
+
+// findZone returns the first zone that is meant.
+func findZone(isMeant func(zone string) bool) (string, bool) {
+	list := ZoneNames()
+	i := slices.IndexFunc(list, isMeant)
+	if i < 0 {
+		return "", false
+	}
+	return list[i], true
+}
