@@ -45,9 +45,21 @@ func FromEntry(name string, d config.Digest) Plan {
 		Tools:     d.Tools,
 		Teasers:   !d.Articles,
 		Filters:   d.Filters,
+		Why:       d.Why,
+		Adverts:   d.Adverts,
 	}
 	for _, f := range d.Feeds {
-		p.Feeds = append(p.Feeds, Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), NoMerge: !f.MergeDuplicates})
+		one := Feed{
+			URL:     f.URL.Reveal(),
+			Shown:   f.URL.String(),
+			NoMerge: !f.MergeDuplicates,
+			Pin:     f.Pin,
+			Mute:    f.Mute,
+		}
+		if f.Weight != 1 { // stored plans leave out what is usual
+			one.Weight = f.Weight
+		}
+		p.Feeds = append(p.Feeds, one)
 	}
 	return p
 }

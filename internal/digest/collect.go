@@ -3,6 +3,7 @@ package digest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"html"
 	"maps"
 	"net/url"
@@ -27,9 +28,12 @@ const lookBack = 20
 
 // Verdicts that the code compares. feedFailed is the beginning of the verdict on a feed.
 const (
-	seenBefore = "already seen"
-	overLimit  = "over the limit"
-	feedFailed = "feed failed: "
+	posted      = "posted"
+	seenBefore  = "already seen"
+	overLimit   = "over the limit"
+	carriedOver = "carried over"
+	tooOld      = "too old"
+	feedFailed  = "feed failed: "
 )
 
 // Verdict is what a run decided about an item, and why.
@@ -37,21 +41,32 @@ type Verdict struct {
 	Title string `json:"title"`
 	Link  string `json:"link"`
 	Feed  string `json:"feed"`
-	// Verdict is one of: posted, already seen, too old, filtered by …, merged into …,
-	// over the limit, no link, taken as known; feed failed: … stands for all of a feed.
+	// Verdict is one of: posted, carried over, already seen, too old, filtered by …, merged into …,
+	// over the limit, no link, muted, advertisement, taken as known; feed failed: … stands for all of a feed.
 	Verdict string `json:"verdict"`
 	Reason  string `json:"reason,omitempty"` // what decided it
+	Score   *Score `json:"score,omitempty"`  // of items that could have been posted
+}
+
+// Why returns what decided about an item: the reason, and its score with what it is made of.
+func (v Verdict) Why() string {
+	if v.Score == nil {
+		return v.Reason
+	}
+	return strings.Join(nonEmpty(v.Reason, v.Score.String()), "; ")
 }
 
 // item is a feed's item on its way through a digest.
 type item struct {
 	feed.Item
 	source       string // the feed's title
-	feed         string // its address
-	id           string // identity within the digest
-	noMerge      bool   // must not be merged with other items
-	verdict      string // empty: not decided yet
-	reason       string // for the verdict
+	feed         Feed
+	id           string    // identity within the digest
+	since        time.Time // when the digest first saw it; zero: now
+	listed       bool      // by its feed, still
+	verdict      string    // empty: not decided yet
+	reason       string    // for the verdict
+	score        *Score
 	postedBefore string // title of the earlier posted entry that tells the same story
 	pageText     string // main text of the item's page
 }
@@ -82,7 +97,9 @@ type edition struct {
 	items     []*item
 	chosen    []story
 	surplus   []story  // of an instant digest: what is only named
-	seenIDs   []string // the ids of all items
+	waiting   []story  // what is carried over to the next run
+	kept      []byte   // the stored items that wait, as they were before
+	seenIDs   []string // the ids of the items that need no further decision
 	newIDs    []string // of those that were not seen before
 	faults    []string // feeds that could not be read, for readers
 	failures  map[string]string
@@ -98,9 +115,11 @@ type edition struct {
 // story is what becomes one card: an item, and others that tell the same story.
 type story struct {
 	*item
-	also  []*item
-	score float64
+	also []*item
 }
+
+// members returns all items of a story.
+func (st story) members() []*item { return append([]*item{st.item}, st.also...) }
 
 // collect reads the feeds and decides on every item. It returns an *UnreadError where no
 // feed could be read.
@@ -110,13 +129,18 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 		e.listVerdicts()
 		return e, err
 	}
-	for _, i := range e.items {
-		e.seenIDs = append(e.seenIDs, i.id)
+	if err := s.addWaiting(ctx, d, e); err != nil {
+		return e, err
 	}
-	seen, ever, err := s.o.Store.SeenItems(ctx, d.Name, e.seenIDs)
+	var ids []string
+	for _, i := range e.items {
+		ids = append(ids, i.id)
+	}
+	seen, ever, err := s.o.Store.SeenItems(ctx, d.Name, ids)
 	if err != nil {
 		return e, err
 	}
+	e.items = slices.DeleteFunc(e.items, func(i *item) bool { return !i.since.IsZero() && !i.listed && seen[i.id] })
 	// A successful run may have seen no item, where its feeds were empty.
 	if e.firstRun = !ever; e.firstRun {
 		runs, err := s.o.Store.LastRuns(ctx, d.Name, lookBack)
@@ -127,25 +151,60 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	}
 	now := s.o.Now()
 	for _, i := range e.items {
-		if !seen[i.id] {
-			e.newIDs = append(e.newIDs, i.id)
-		}
-		switch {
-		case seen[i.id]:
-			i.verdict = seenBefore
-		case !isWebURL(i.Link): // every entry of a post links to its source
-			i.verdict = "no link"
-		case d.MaxAge > 0 && !i.Item.Time().IsZero() && now.Sub(i.Item.Time()) > time.Duration(d.MaxAge):
-			i.verdict = "too old"
-		default:
-			i.verdict = failedFilter(i, d.filters, now)
+		if i.verdict = seenBefore; !seen[i.id] {
+			i.verdict, i.reason = d.decideAlone(i, now)
 		}
 	}
 	if err := s.chooseStories(ctx, d, e); err != nil {
 		return e, err
 	}
+	e.listSeen(seen)
 	e.listVerdicts()
 	return e, nil
+}
+
+// decideAlone returns the verdict on a new item that does not depend on others, and its reason;
+// it returns "" where the item may be posted.
+func (d spec) decideAlone(i *item, now time.Time) (verdict, reason string) {
+	at := i.Item.Time()
+	switch {
+	case !isWebURL(i.Link): // every entry of a post links to its source
+		return "no link", ""
+	case i.feed.Mute:
+		return "muted", "its feed is muted"
+	case d.MaxAge > 0 && !at.IsZero() && now.Sub(at) > time.Duration(d.MaxAge):
+		return tooOld, ""
+	case !i.since.IsZero() && now.Sub(i.since) > d.maxWait():
+		return tooOld, fmt.Sprintf("it has waited for a place since %s", i.since.In(d.zone).Format("2 Jan 15:04"))
+	}
+	if failed := failedFilter(i, d.filters, now); failed != "" {
+		return failed, ""
+	}
+	if label := advertLabel(i); label != "" && !d.Adverts {
+		return advertisement, fmt.Sprintf("it calls itself %q", label)
+	}
+	return "", ""
+}
+
+// listSeen lists what counts as seen after the run: all items but those that are carried over,
+// and of them those that are new.
+func (e *edition) listSeen(seen map[string]bool) {
+	waiting := map[string]bool{}
+	for _, st := range e.waiting {
+		for _, i := range st.members() {
+			waiting[i.id] = true
+		}
+	}
+	e.seenIDs, e.newIDs = nil, nil
+	for _, i := range e.items {
+		if waiting[i.id] {
+			continue
+		}
+		e.seenIDs = append(e.seenIDs, i.id)
+		if !seen[i.id] {
+			e.newIDs = append(e.newIDs, i.id)
+		}
+	}
 }
 
 // listVerdicts lists the verdicts on all items, and on the feeds that failed.
@@ -157,6 +216,7 @@ func (e *edition) listVerdicts() {
 			Feed:    i.source,
 			Verdict: i.verdict,
 			Reason:  i.reason,
+			Score:   i.score,
 		})
 	}
 	for _, address := range slices.Sorted(maps.Keys(e.failures)) {
@@ -170,14 +230,16 @@ func (v Verdict) order() int {
 	switch {
 	case strings.HasPrefix(v.Verdict, feedFailed):
 		return 0
-	case v.Verdict == "posted":
+	case v.Verdict == posted:
 		return 1
+	case v.Verdict == carriedOver:
+		return 2
 	case v.Verdict == overLimit:
-		return 3
-	case v.Verdict == seenBefore:
 		return 4
+	case v.Verdict == seenBefore:
+		return 5
 	}
-	return 2
+	return 3
 }
 
 // fetchFeeds reads the feeds in parallel, and adds their items in the order of the feeds. It
@@ -212,7 +274,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 		}
 		source := cmp.Or(results[n].Feed.Heading(), host(f.URL))
 		for _, it := range results[n].Items {
-			e.items = append(e.items, &item{Item: it, source: source, feed: f.URL, id: itemID(f.URL, it), noMerge: f.NoMerge})
+			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})
 		}
 	}
 	if len(e.failures) == len(d.Feeds) {

@@ -71,7 +71,7 @@ func newPastEntry(i *item) pastEntry {
 		Title:  i.Heading(),
 		Link:   i.Link,
 		Source: i.source,
-		Feed:   shortHash(i.feed),
+		Feed:   shortHash(i.feed.URL),
 		Text:   shorten(i.text(), maxPastText),
 		Image:  i.imageURL(),
 		Time:   i.Item.Time(),

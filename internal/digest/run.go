@@ -222,6 +222,10 @@ func (s *Service) recordRun(
 		if err := s.savePastRun(ctx, d.Name, run.Due, e); err != nil {
 			return nil, err
 		}
+		// Before the run, too: what is lost after it would be marked as seen.
+		if err := s.saveWaiting(ctx, d, e, run.Ended); err != nil {
+			return nil, err
+		}
 	}
 	isNew, err := s.finishRun(ctx, run, e.seenIDs, posts)
 	if err != nil || !isNew {

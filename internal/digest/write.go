@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/llm"
@@ -65,7 +66,11 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	}
 	s.readPages(ctx, d, e.chosen)
 	for n, st := range e.chosen {
-		e.cards = append(e.cards, storyCard(n+1, st))
+		card := storyCard(n+1, st)
+		if d.Why {
+			card.Why = st.why()
+		}
+		e.cards = append(e.cards, card)
 	}
 	if d.quiet {
 		e.draft = chat.Draft{Text: "**New in " + escape(d.title) + "**" + surplusLine(e.surplus), Cards: e.cards}
@@ -93,6 +98,8 @@ func storyCard(n int, st story) chat.Card {
 		Time:   st.Item.Time(),
 		Image:  st.imageURL(),
 		Text:   shorten(strings.Join(summary.Summarize(st.Heading(), st.text(), cardSentences), " "), cardLength),
+
+		Minutes: readingMinutes(st.text()),
 	}
 	c.Title = cmp.Or(c.Title, shorten(c.Text, 80), st.Link)
 	for _, a := range st.also {
@@ -101,6 +108,20 @@ func storyCard(n int, st story) chat.Card {
 		}
 	}
 	return c
+}
+
+const (
+	wordsPerMinute = 220 // that people read
+	minReadWords   = 150 // words of a text that is more than a teaser
+)
+
+// readingMinutes returns how long a text takes to read, or 0 where it is a teaser or cut off.
+func readingMinutes(text string) int {
+	words := len(strings.Fields(text))
+	if words < minReadWords || strings.HasSuffix(text, "…") || len(text) >= maxPageBytes-utf8.UTFMax {
+		return 0
+	}
+	return max(1, (words+wordsPerMinute/2)/wordsPerMinute)
 }
 
 // shorten cuts a text to n characters, between words.
