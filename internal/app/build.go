@@ -427,8 +427,6 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 }
 
 func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, digest.RunTimeout)
-	defer cancel()
 	if _, err := a.digests.Run(ctx, name, due, false); err != nil && ctx.Err() == nil {
 		a.o.Log.Error("digest failed", "digest", name, "due", due, "error", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-// RunTimeout bounds one run: its feeds, and its summary or task.
+// RunTimeout bounds one run: its feeds, and its summary or task. It begins when the run has its slot.
 const RunTimeout = 10 * time.Minute
 
 // FromEntries returns the digests of a configuration, sorted by name.
@@ -77,11 +77,9 @@ type Catalog struct {
 	Agents Agents
 }
 
-// Run runs a digest for at most RunTimeout, and goes on when ctx ends.
+// Run runs a digest, and goes on when ctx ends.
 func (c Catalog) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RunTimeout)
-	defer cancel()
-	return c.Service.Run(ctx, name, due, manual)
+	return c.Service.Run(context.WithoutCancel(ctx), name, due, manual)
 }
 
 // Add makes a digest of an entry. The error is a BadPlan or ErrExists.

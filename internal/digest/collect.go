@@ -3,6 +3,7 @@ package digest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"html"
 	"maps"
@@ -16,12 +17,9 @@ import (
 	"ravenbot/internal/store"
 )
 
-// fetchAtOnce is how many feeds of a digest are read in parallel, fetchTimeout how long all
-// of them may take.
-const (
-	fetchAtOnce  = 4
-	fetchTimeout = 2 * time.Minute
-)
+// fetchAtOnce is how many feeds of a digest are read in parallel. There is no time limit for all of them: each request
+// has its own, which begins with it, and the run has one.
+const fetchAtOnce = 4
 
 // lookBack is how many runs are searched for a successful one, where no item was ever seen.
 const lookBack = 20
@@ -103,6 +101,7 @@ type edition struct {
 	newIDs    []string // of those that were not seen before
 	faults    []string // feeds that could not be read, for readers
 	failures  map[string]string
+	unasked   map[string]bool   // feeds by address, for which no request was made
 	shownURLs map[string]string // feeds by address, as they may be shown
 	notes     []string          // for readers: what else was left out
 	firstRun  bool              // no earlier run succeeded
@@ -124,7 +123,7 @@ func (st story) members() []*item { return append([]*item{st.item}, st.also...) 
 // collect reads the feeds and decides on every item. It returns an *UnreadError where no
 // feed could be read.
 func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
-	e := &edition{failures: map[string]string{}, shownURLs: map[string]string{}}
+	e := &edition{failures: map[string]string{}, unasked: map[string]bool{}, shownURLs: map[string]string{}}
 	if err := s.fetchFeeds(ctx, d, e); err != nil {
 		e.listVerdicts()
 		return e, err
@@ -245,8 +244,6 @@ func (v Verdict) order() int {
 // fetchFeeds reads the feeds in parallel, and adds their items in the order of the feeds. It
 // returns an *UnreadError where none could be read.
 func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
 	results, errs := make([]feed.Result, len(d.Feeds)), make([]error, len(d.Feeds))
 	// Poll makes no request while a feed counts as fresh; a run that somebody waits for asks.
 	read := s.o.Feeds.Fetch
@@ -263,13 +260,20 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 		})
 	}
 	wg.Wait()
+	unread := 0
 	for n, f := range d.Feeds {
 		e.shownURLs[f.URL] = f.displayURL()
 		if errs[n] != nil {
 			s.o.Log.Warn("feed not read", "digest", d.Name, "feed", f.displayURL(), "error", errs[n])
 			// Readers see this reason, so an address in it must not show its secrets.
 			reason := strings.ReplaceAll(strings.TrimSuffix(feed.Explain(f.URL, errs[n]), "."), f.URL, f.displayURL())
-			e.faults, e.failures[f.URL] = append(e.faults, reason), reason
+			unread++
+			// Other requests to the same host took too long. That says nothing about the feed.
+			if e.faults = append(e.faults, reason); errors.Is(errs[n], feed.ErrQueued) {
+				e.unasked[f.URL] = true
+			} else {
+				e.failures[f.URL] = reason
+			}
 			continue
 		}
 		source := cmp.Or(results[n].Feed.Heading(), host(f.URL))
@@ -277,7 +281,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})
 		}
 	}
-	if len(e.failures) == len(d.Feeds) {
+	if unread == len(d.Feeds) {
 		return &UnreadError{e.faults}
 	}
 	return nil

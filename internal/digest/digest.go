@@ -69,6 +69,7 @@ type Runs interface {
 type Items interface {
 	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
 	DeleteItem(ctx context.Context, kind, name string) error
 }
 
@@ -144,6 +145,7 @@ type Options struct {
 type Service struct {
 	o        Options
 	pollLock sync.Mutex // held by Poll: polls do not overlap
+	runs     slots
 
 	mu         sync.Mutex
 	configured map[string]spec
@@ -156,7 +158,7 @@ type Service struct {
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.
 func New(o Options) *Service {
-	return &Service{o: o, configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
+	return &Service{o: o, runs: newSlots(), configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
 		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}}
 }
 

@@ -13,8 +13,7 @@ import (
 
 // What was new and got no place waits for one: feeds drop items after a while, so those that wait are stored.
 const (
-	waitingKind    = "digest waiting/" // followed by the digest's name; the only item of the kind is waitingName
-	waitingName    = "items"
+	waitingKind    = "digest waiting" // items are named after digests
 	waitingVersion = 1
 	// defaultWait is how long an item waits where the digest has no maxAge.
 	defaultWait = 7 * 24 * time.Hour
@@ -48,15 +47,18 @@ func (s *Service) addWaiting(ctx context.Context, d spec, e *edition) error {
 	if d.quiet {
 		return nil
 	}
-	kept, err := s.o.Store.Items(ctx, waitingKind+d.Name)
-	if err != nil || len(kept[waitingName]) == 0 {
-		return err
+	kept, err := s.o.Store.Item(ctx, waitingKind, d.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
 	}
 	var w waitingItems
-	if err := json.Unmarshal(kept[waitingName], &w); err != nil {
+	if err == nil {
+		err = json.Unmarshal(kept, &w)
+	}
+	if err != nil {
 		return fmt.Errorf("read which items of digest %s wait: %w", d.Name, err)
 	}
-	e.kept = kept[waitingName]
+	e.kept = kept
 	listed, feeds := map[string]*item{}, map[string]Feed{}
 	for _, i := range e.items {
 		listed[i.id] = i
@@ -110,12 +112,12 @@ func (s *Service) saveWaiting(ctx context.Context, d spec, e *edition, now time.
 	if err != nil || bytes.Equal(raw, e.kept) {
 		return err
 	}
-	return s.o.Store.SaveItem(ctx, waitingKind+d.Name, waitingName, raw, true)
+	return s.o.Store.SaveItem(ctx, waitingKind, d.Name, raw, true)
 }
 
 // deleteWaiting deletes the items that wait for a place in a removed digest.
 func (s *Service) deleteWaiting(ctx context.Context, name string) error {
-	err := s.o.Store.DeleteItem(ctx, waitingKind+name, waitingName)
+	err := s.o.Store.DeleteItem(ctx, waitingKind, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
