@@ -415,6 +415,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Platforms: a.platforms,
 		Pages:     webtool.Reader{Client: p.pages},
 		Writer:    digest.AgentWriter(a.agent, a.roster),
+		Editor:    digest.AgentEditor(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
 		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
 		OnChange:  func() { p.loop.Set(a.digests.Jobs()) },

@@ -66,6 +66,7 @@ type item struct {
 	reason       string    // for the verdict
 	score        *Score
 	postedBefore string // title of the earlier posted entry that tells the same story
+	pageAsked    bool   // its page was looked at
 	pageText     string // main text of the item's page
 }
 
@@ -93,13 +94,15 @@ func (i *item) imageURL() string {
 // edition is a digest while it is made.
 type edition struct {
 	items     []*item
+	stories   []story // what could be posted, the best first
 	chosen    []story
-	surplus   []story  // of an instant digest: what is only named
-	waiting   []story  // what is carried over to the next run
-	kept      []byte   // the stored items that wait, as they were before
-	seenIDs   []string // the ids of the items that need no further decision
-	newIDs    []string // of those that were not seen before
-	faults    []string // feeds that could not be read, for readers
+	surplus   []story         // of an instant digest: what is only named
+	waiting   []story         // what is carried over to the next run
+	kept      []byte          // the stored items that wait, as they were before
+	seen      map[string]bool // the items that earlier runs decided about, by id
+	seenIDs   []string        // the ids of the items that need no further decision
+	newIDs    []string        // of those that were not seen before
+	faults    []string        // feeds that could not be read, for readers
 	failures  map[string]string
 	unasked   map[string]bool   // feeds by address, for which no request was made
 	shownURLs map[string]string // feeds by address, as they may be shown
@@ -109,6 +112,13 @@ type edition struct {
 	markOnly  bool              // nothing is posted, and all items count as seen
 	content
 	verdicts []Verdict
+
+	like         map[string]float64   // what people here think of sources and topics
+	lastShown    map[string]time.Time // by the hash of a feed's address
+	postedTitles []string             // of the last days, for the model
+	candidates   []story              // what a model chooses from, by its number less 1
+	merged       map[int]int          // by number: the candidate into which the model merged another
+	asked        bool                 // a model was asked to choose
 }
 
 // story is what becomes one card: an item, and others that tell the same story.
@@ -120,8 +130,8 @@ type story struct {
 // members returns all items of a story.
 func (st story) members() []*item { return append([]*item{st.item}, st.also...) }
 
-// collect reads the feeds and decides on every item. It returns an *UnreadError where no
-// feed could be read.
+// collect reads the feeds and decides on every item that needs no comparison with others. The others become stories. It
+// returns an *UnreadError where no feed could be read.
 func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	e := &edition{failures: map[string]string{}, unasked: map[string]bool{}, shownURLs: map[string]string{}}
 	if err := s.fetchFeeds(ctx, d, e); err != nil {
@@ -154,12 +164,8 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 			i.verdict, i.reason = d.decideAlone(i, now)
 		}
 	}
-	if err := s.chooseStories(ctx, d, e); err != nil {
-		return e, err
-	}
-	e.listSeen(seen)
-	e.listVerdicts()
-	return e, nil
+	e.seen = seen
+	return e, s.rankStories(ctx, d, e)
 }
 
 // decideAlone returns the verdict on a new item that does not depend on others, and its reason;
@@ -187,7 +193,7 @@ func (d spec) decideAlone(i *item, now time.Time) (verdict, reason string) {
 
 // listSeen lists what counts as seen after the run: all items but those that are carried over,
 // and of them those that are new.
-func (e *edition) listSeen(seen map[string]bool) {
+func (e *edition) listSeen() {
 	waiting := map[string]bool{}
 	for _, st := range e.waiting {
 		for _, i := range st.members() {
@@ -200,7 +206,7 @@ func (e *edition) listSeen(seen map[string]bool) {
 			continue
 		}
 		e.seenIDs = append(e.seenIDs, i.id)
-		if !seen[i.id] {
+		if !e.seen[i.id] {
 			e.newIDs = append(e.newIDs, i.id)
 		}
 	}

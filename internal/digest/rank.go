@@ -23,9 +23,9 @@ const (
 	maxPreference = 2.0
 )
 
-// chooseStories merges items that tell the same story, ranks the stories, and takes as many
-// as fit.
-func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
+// rankStories merges items that tell the same story, and ranks the stories. Of a digest that posts items as they come it
+// chooses, too.
+func (s *Service) rankStories(ctx context.Context, d spec, e *edition) error {
 	var left []*item
 	for _, i := range e.items {
 		if i.verdict == "" {
@@ -44,17 +44,17 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
 	}
 	left = dropKnownPages(left, runs)
 	slices.SortStableFunc(left, func(a, b *item) int { return b.Item.Time().Compare(a.Item.Time()) })
-	stories := mergeStories(left, s.recentEntries(runs))
+	recent := s.recentEntries(runs)
+	stories := mergeStories(left, recent)
 	// The order of a first run depends on the items alone: there is no feedback to read yet.
-	var like map[string]float64
 	if !e.firstRun {
 		words, err := s.o.Store.Feedback(ctx)
 		if err != nil {
 			return err
 		}
-		like = learnPreferences(runs, words)
+		e.like = learnPreferences(runs, words)
 	}
-	scoreStories(stories, like, s.o.Now())
+	scoreStories(stories, e.like, s.o.Now())
 	if e.firstRun {
 		slices.SortStableFunc(stories, func(a, b story) int {
 			return cmp.Or(a.compareKind(b), b.Item.Time().Compare(a.Item.Time()))
@@ -63,10 +63,32 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
 	if d.quiet {
 		return s.chooseInstant(ctx, d, e, stories)
 	}
-	var rest []story
-	e.chosen, rest = choosePlaces(stories, d.MaxItems, lastShownByFeed(runs))
-	d.carryOver(e, rest, s.o.Now())
+	e.stories, e.lastShown, e.postedTitles = stories, lastShownByFeed(runs), recentTitles(recent)
 	return nil
+}
+
+// chooseStories gives the places to stories, as a model judges them where there is one. It returns what the model wrote,
+// if that is text alone, and the model's name.
+func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answer, text, model string) {
+	var rest []story
+	if s.editor(d) != nil && d.Style != Titles && len(e.stories) > 0 {
+		limit := d.candidateLimit()
+		if e.firstRun { // which posts the newest, whatever a model thinks of them
+			limit = d.MaxItems
+		}
+		e.candidates, rest = choosePlaces(e.stories, limit, wholeShare, e.lastShown)
+		s.readPages(ctx, d, e.candidates)
+		a, text, model = s.judgeCandidates(ctx, d, e)
+	}
+	var left []story
+	if len(a.Items) > 0 {
+		e.chosen, left = choosePlaces(d.applyJudgements(e, a), d.MaxItems, maxSourceShare, e.lastShown)
+		rest = append(left, rest...)
+	} else {
+		e.chosen, rest = choosePlaces(e.stories, d.MaxItems, maxSourceShare, e.lastShown)
+	}
+	d.carryOver(e, rest, s.o.Now())
+	return a, text, model
 }
 
 // carryOver decides about the stories that got no place: they wait for the next run, except at the first run.
@@ -104,6 +126,8 @@ type Score struct {
 	Freshness float64 `json:"freshness"` // halved with each day of its age
 	Liked     float64 `json:"liked"`     // by the reactions to posts of its source and topics, from 0.5 to 2
 	Weight    float64 `json:"weight"`    // of its feed
+	// Relevance is how much a model thinks that the story matters to the readers, 0 to 10; nil: none was asked.
+	Relevance *int `json:"relevance,omitempty"`
 	// Kind says that it is a list of links, an offer or off topic, which count a tenth.
 	Kind string `json:"kind,omitempty"`
 }
@@ -112,6 +136,9 @@ type Score struct {
 func (s Score) String() string {
 	text := fmt.Sprintf("score %.3g = %s × %.2g freshness × %.2g liked × %g weight",
 		s.Total, pluralize(s.Sources, "source"), s.Freshness, s.Liked, s.Weight)
+	if s.Relevance != nil {
+		text += fmt.Sprintf(" × %.2g relevance (%d of %d)", s.relevanceFactor(), *s.Relevance, maxRelevance)
+	}
 	if s.Kind != "" {
 		text += fmt.Sprintf(" × %g, it seems to be: %s", kindFactor, s.Kind)
 	}
@@ -163,10 +190,19 @@ func (st story) why() string {
 }
 
 func (s *Score) setTotal() {
-	s.Total = float64(s.Sources) * s.Freshness * s.Liked * s.Weight
+	s.Total = float64(s.Sources) * s.Freshness * s.Liked * s.Weight * s.relevanceFactor()
 	if s.Kind != "" {
 		s.Total *= kindFactor
 	}
+}
+
+// relevanceFactor returns 1 for a relevance of 5, four times as much for each 5 more, and 1 where it is unknown: an
+// important story of yesterday comes before a trifle of today.
+func (s *Score) relevanceFactor() float64 {
+	if s.Relevance == nil {
+		return 1
+	}
+	return math.Exp2(float64(*s.Relevance-maxRelevance/2) / 2.5)
 }
 
 func sortByScore(stories []story) {

@@ -10,8 +10,12 @@ import (
 	"time"
 )
 
-// maxSourceShare is the largest part of a digest that one of several sources may fill.
-const maxSourceShare = 0.4
+// maxSourceShare is the largest part of a digest that one of several sources may fill. What a model chooses from has no
+// such limit.
+const (
+	maxSourceShare = 0.4
+	wholeShare     = 1.0
+)
 
 // topShare is the part of the places that goes to the best stories where there are more feeds than places. The others
 // go to the feeds that were shown longest ago.
@@ -37,15 +41,20 @@ type places struct {
 }
 
 // choosePlaces returns the stories that get a place, in the order of stories, and those that get none. It sets the
-// reasons of all. stories are sorted, the best first.
-func choosePlaces(stories []story, limit int, lastShown map[string]time.Time) (chosen, left []story) {
+// reasons of all. stories are sorted, the best first; share is how much of the places one of several sources may fill.
+func choosePlaces(
+	stories []story,
+	limit int,
+	share float64,
+	lastShown map[string]time.Time,
+) (chosen, left []story) {
 	p := &places{limit: limit, lastShown: lastShown, bySource: map[string]int{}, byFeed: map[string]int{}}
 	feeds := map[string]bool{}
 	for _, st := range stories {
 		p.bySource[st.source]++
 		feeds[st.feed.URL] = true
 	}
-	p.perSource, p.crowded = sourceLimit(p.bySource, limit), len(feeds) > limit
+	p.perSource, p.crowded = sourceLimit(p.bySource, limit, share), len(feeds) > limit
 	clear(p.bySource)
 	taken := map[int]bool{}
 	for len(taken) < limit {
@@ -166,14 +175,14 @@ func (st story) sources() int {
 // sourceLimit returns how many stories of one source are taken, so that of three or more
 // sources none exceeds its share of what is posted in the end. Of two sources one always
 // exceeds it; there the share counts of the limit.
-func sourceLimit(bySource map[string]int, limit int) int {
+func sourceLimit(bySource map[string]int, limit int, share float64) int {
 	if len(bySource) == 1 {
 		return limit
 	}
 	// A lower limit may leave places empty, which makes the shares smaller in turn: repeat
 	// until both agree.
 	for total := limit; ; {
-		perSource := max(1, int(maxSourceShare*float64(total)))
+		perSource := max(1, int(share*float64(total)))
 		fit := 0
 		for n := range maps.Values(bySource) {
 			fit += min(n, perSource)

@@ -33,6 +33,9 @@ type content struct {
 	droppedSentences int    // statements of a model without an item
 	foreignLinks     int    // links of a model that are no item's
 	cards            []chat.Card
+	numbers          map[int]int // by the number under which a model knows an item: the index of its card; nil: one less
+	shownItems       int         // how many items a model was shown
+	modelTexts       bool        // texts of cards are a model's
 }
 
 // part is a topic with its entries. Styles without topics have one part.
@@ -54,6 +57,12 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	if err != nil {
 		return e, err
 	}
+	var said modelAnswer
+	if !d.quiet {
+		said.answer, said.text, said.model = s.chooseStories(ctx, d, e)
+	}
+	e.listSeen()
+	e.listVerdicts()
 	if e.postpone || e.markOnly {
 		return e, nil
 	}
@@ -76,7 +85,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 		e.draft = chat.Draft{Text: "**New in " + escape(d.title) + "**" + surplusLine(e.surplus), Cards: e.cards}
 		return e, nil
 	}
-	s.writeContent(ctx, d, e)
+	s.writeContent(ctx, d, e, said)
 	if err := e.compose(d, s.o.Now()); err != nil {
 		return e, err
 	}
@@ -178,26 +187,42 @@ func stylePrompt(style string) string {
 	return briefRules
 }
 
+// modelAnswer is what a model said that was asked to choose.
+type modelAnswer struct {
+	answer
+	text  string // where it is no answer in the form that was asked for
+	model string
+}
+
 // noModel is the author of a summary that no model wrote.
 const noModel = "summary: sentences of the items, chosen without a language model"
 
 // writeContent fills in the entries and the summary: with the sentences of a model that cite
 // items, else with the items' own sentences.
-func (s *Service) writeContent(ctx context.Context, d spec, e *edition) {
+func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said modelAnswer) {
 	if d.Style == Titles {
 		e.putAllInOnePart(nil, e.cards)
 		return
 	}
 	// Nothing of a model's text reaches the post but through keepCited and cleanTopic.
-	written, model := s.askModel(ctx, d, e)
-	if d.Style == Bullets || d.Style == Topics {
-		e.parseLines(d, written)
+	written, model := said.text, said.model
+	if e.asked {
+		e.numbers, e.shownItems = numberCards(e.candidates, e.merged, e.chosen), len(e.candidates)
 	} else {
+		written, model = s.askModel(ctx, d, e)
+	}
+	switch {
+	case len(said.Items) > 0:
+		e.useAnswer(d, said.answer)
+		written = "JSON"
+	case d.Style == Bullets || d.Style == Topics:
+		e.parseLines(d, written)
+	default:
 		e.putAllInOnePart(nil, e.cards)
 		e.summary = e.keepCited(written)
 	}
 	// Of a text without citations nothing is left, so the items' own sentences take over.
-	cited := e.summary != "" || slices.ContainsFunc(e.parts, func(p part) bool {
+	cited := e.summary != "" || e.modelTexts || slices.ContainsFunc(e.parts, func(p part) bool {
 		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return strings.Contains(l.statement, "](") })
 	})
 	switch {
@@ -376,7 +401,7 @@ func (p *content) parseLines(d spec, written string) {
 func cleanTopic(heading string) string {
 	plain, _ := stripLinks(citation.ReplaceAllString(heading, ""))
 	words := strings.Fields(strings.Map(func(r rune) rune {
-		if strings.ContainsRune("#*_[]()|~>", r) {
+		if strings.ContainsRune("#*_[]()|~>"+removedAddress, r) {
 			return -1
 		}
 		return r
