@@ -8,6 +8,7 @@ import (
 	"html"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -70,12 +71,16 @@ type item struct {
 	pageText     string // main text of the item's page
 }
 
-// text returns the text of an item's page, else what the feed has.
+// lineEnd matches the end of a line behind which no sentence goes on.
+var lineEnd = regexp.MustCompile(`\n+([^\p{Ll}\s])`)
+
+// text returns the text of an item's page, else what the feed has, with blank lines between blocks and entries of lists.
 func (i *item) text() string {
 	if i.pageText != "" {
 		return i.pageText
 	}
-	return i.Item.Text()
+	// Line ends of the markup are white space to package feed, so those that are left are breaks and list items.
+	return lineEnd.ReplaceAllString(i.Item.Text(), "\n\n$1")
 }
 
 // imageURL returns the address of a picture that comes with the item, or "".
