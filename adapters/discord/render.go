@@ -109,11 +109,23 @@ func cardList(cards []chat.Card) string {
 			lines = append(lines, "also: "+strings.Join(also, ", "))
 		}
 		if c.Source != "" {
-			lines = append(lines, "-# "+escapeText(c.Source))
+			lines = append(lines, "-# "+strings.Join(cardNotes(c), " · "))
 		}
 		all = append(all, strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s == "" }), "\n"))
 	}
 	return strings.Join(all, "\n\n")
+}
+
+// cardNotes returns the small print of a card as text, its age in words of the reader's language.
+func cardNotes(c chat.Card) []string {
+	notes := []string{escapeText(c.Source)}
+	if !c.Time.IsZero() {
+		notes = append(notes, fmt.Sprintf("<t:%d:R>", c.Time.Unix()))
+	}
+	for _, note := range c.Notes() {
+		notes = append(notes, escapeText(note))
+	}
+	return notes
 }
 
 // draftText returns the text of a draft as Discord shows it.
@@ -298,8 +310,10 @@ func newEmbed(c chat.Card) embed {
 		}
 	}
 	e.Description = cutText(strings.TrimSpace(strings.Join(lines, "\n")), maxDescription)
-	if c.Source != "" {
-		e.Footer = &embedFooter{Text: cutText(c.Source, maxFooter)}
+	// Footers are plain text; Discord shows the time behind them in the reader's zone.
+	notes := slices.DeleteFunc(append([]string{c.Source}, c.Notes()...), func(s string) bool { return s == "" })
+	if len(notes) > 0 {
+		e.Footer = &embedFooter{Text: cutText(strings.Join(notes, " · "), maxFooter)}
 	}
 	if !c.Time.IsZero() {
 		e.Timestamp = c.Time.UTC().Format(time.RFC3339)

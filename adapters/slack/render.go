@@ -1,11 +1,13 @@
 package slack
 
 import (
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	slackgo "github.com/slack-go/slack"
 
@@ -151,7 +153,10 @@ func cardBlocks(c chat.Card) []slackgo.Block {
 		notes = append(notes, escape(c.Source))
 	}
 	if !c.Time.IsZero() {
-		notes = append(notes, c.Time.Format("2 Jan 2006 15:04 MST"))
+		notes = append(notes, readerTime(c.Time))
+	}
+	for _, note := range c.Notes() {
+		notes = append(notes, escape(note))
 	}
 	var also []string
 	for _, l := range c.Also {
@@ -164,6 +169,12 @@ func cardBlocks(c chat.Card) []slackgo.Block {
 		blocks = append(blocks, contextBlock(strings.Join(notes, " · ")))
 	}
 	return blocks
+}
+
+// readerTime returns a time that Slack shows in the zone of whoever reads it, as "Yesterday 11:30 PM"
+// (https://docs.slack.dev/messaging/formatting-message-text, 2026-11). Clients that do not know the form show it in UTC.
+func readerTime(t time.Time) string {
+	return fmt.Sprintf("<!date^%d^{date_short_pretty} {time}|%s>", t.Unix(), t.UTC().Format("2 Jan 2006 15:04 MST"))
 }
 
 // smallText returns the line below an answer: the tools that ran, and the footer.

@@ -738,3 +738,31 @@ func TestBusyIsSaidOnceToEach(t *testing.T) {
 		t.Errorf("%d whispers to %d people, and %d posts for all to see", n, len(users), len(b.sim.Posts(channel)))
 	}
 }
+
+// Each reader sees the time of an item in their own zone, and what is said of it in small print.
+func TestPost_Card_ShowsTimeInTheReadersZone(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel := b.sim.AddChannel("news").ID
+	up(t, b)
+	at := time.Date(2026, 11, 21, 23, 30, 0, 0, time.UTC)
+	d := chat.Draft{Key: "1", Text: `**News**: [Weekly links \#212](https://example.org/1) is out \[1\]`, Cards: []chat.Card{{
+		Title: "A story", URL: "https://example.org/1", Source: "A & B", Time: at, Minutes: 4, Why: "told by 2 sources",
+	}}}
+	if _, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, d); err != nil {
+		t.Fatal(err)
+	}
+	post := b.sim.Posts(channel)[0]
+	want := fmt.Sprintf("A &amp; B · <!date^%d^{date_short_pretty} {time}|21 Nov 2026 23:30 UTC> · 4 min read · told by 2 sources", at.Unix())
+	var blocks []struct {
+		Elements []struct{ Text string }
+	}
+	if err := json.Unmarshal(post.Blocks, &blocks); err != nil {
+		t.Fatal(err)
+	}
+	if last := blocks[len(blocks)-1].Elements; len(last) != 1 || last[0].Text != want {
+		t.Errorf("below the card stands %q, want %q", last, want)
+	}
+	if strings.Contains(post.Text, `\`) || !strings.Contains(post.Text, "Weekly links #212") {
+		t.Errorf("the text for notifications is %q", post.Text)
+	}
+}

@@ -78,7 +78,8 @@ func Text(d chat.Draft) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(d.Text))
 	for _, c := range d.Cards {
-		fmt.Fprintf(&b, "\n\n- %s%s (%s)\n  %s", c.Label(), c.Title, c.Source, c.URL)
+		notes := append([]string{c.Source}, c.Notes()...)
+		fmt.Fprintf(&b, "\n\n- %s%s (%s)\n  %s", c.Label(), c.Title, strings.Join(notes, ", "), c.URL)
 		if c.Text != "" {
 			b.WriteString("\n  " + c.Text)
 		}

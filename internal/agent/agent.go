@@ -315,6 +315,33 @@ func (e *Engine) Complete(
 	models []string,
 	system, prompt string,
 ) (text, served string, err error) {
+	return e.CompleteJSON(ctx, on, models, system, prompt, nil)
+}
+
+// CompleteJSON is Complete for an answer that is JSON of a schema, as far as the model's endpoint takes schemas: the
+// caller checks the answer. schema is as in llm.Request.
+func (e *Engine) CompleteJSON(
+	ctx context.Context,
+	on store.Usage,
+	models []string,
+	system, prompt string,
+	schema json.RawMessage,
+) (text, served string, err error) {
+	text, served, err = e.completeOnce(ctx, on, models, system, prompt, schema)
+	// Endpoints that know no schemas refuse the request; the words of it are enough for most models.
+	if fault, ok := errors.AsType[*llm.Error](err); ok && fault.Kind == llm.BadRequest && schema != nil {
+		return e.completeOnce(ctx, on, models, system, prompt, nil)
+	}
+	return text, served, err
+}
+
+func (e *Engine) completeOnce(
+	ctx context.Context,
+	on store.Usage,
+	models []string,
+	system, prompt string,
+	schema json.RawMessage,
+) (text, served string, err error) {
 	r := &run{
 		engine:  e,
 		show:    func(chat.Progress) {},
@@ -322,7 +349,7 @@ func (e *Engine) Complete(
 		profile: Profile{Models: models},
 		usage:   on,
 	}
-	request := llm.Request{System: system, Messages: []llm.Message{
+	request := llm.Request{System: system, Schema: schema, Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: prompt}}}}}
 	answer, err := r.askModels(ctx, func(string) llm.Request { return request })
 	if on.Model, on.Tokens = r.turn.Model, r.turn.Usage; on.Tokens != (llm.Usage{}) {

@@ -464,6 +464,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Platforms: a.platforms,
 		Pages:     webtool.Reader{Client: p.pages},
 		Writer:    digest.AgentWriter(a.agent, a.roster),
+		Editor:    digest.AgentEditor(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
 		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
 		OnChange:  func() { p.loop.Set(a.digests.Jobs()) },
@@ -491,8 +492,6 @@ func (a *App) buildJobs(ctx context.Context, p *parts) error {
 }
 
 func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, digest.RunTimeout)
-	defer cancel()
 	if _, err := a.digests.Run(ctx, name, due, false); err != nil && ctx.Err() == nil {
 		a.o.Log.Error("digest failed", "digest", name, "due", due, "error", err)
 	}

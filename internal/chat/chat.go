@@ -251,6 +251,22 @@ type Card struct {
 	N int `json:"n,omitempty"`
 	// Image is the address of a picture, http or https.
 	Image string `json:"image,omitempty"`
+	// Minutes is how long the whole article takes to read; 0: unknown.
+	Minutes int `json:"minutes,omitempty"`
+	// Why says in a few words why the item was chosen.
+	Why string `json:"why,omitempty"`
+}
+
+// Notes returns what is said of the item in small print besides its source and time, in plain text.
+func (c Card) Notes() []string {
+	var notes []string
+	if c.Minutes > 0 {
+		notes = append(notes, strconv.Itoa(c.Minutes)+" min read")
+	}
+	if c.Why != "" {
+		notes = append(notes, c.Why)
+	}
+	return notes
 }
 
 // Label is the number as it stands before the title, "3. ", or empty.

@@ -132,11 +132,7 @@ func previewDigest(ctx context.Context, c *invocation) error {
 		fmt.Fprintln(c.Out)
 		t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 		for _, v := range p.Items {
-			verdict := v.Verdict
-			if v.Reason != "" {
-				verdict += " (" + v.Reason + ")"
-			}
-			fmt.Fprintf(t, "%s\t%s\t%s\n", verdict, v.Title, v.Link)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", v.Verdict, v.Title, v.Link, v.Why())
 		}
 		return t.Flush()
 	}

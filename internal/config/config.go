@@ -462,10 +462,14 @@ type Digest struct {
 	MaxItems int `json:"maxItems" default:"10" min:"1"`
 	// Which items count as new: those first seen after the last success.
 	Window string `json:"window" default:"sinceLast" enum:"sinceLast"`
-	// How old an item may be. 0s: of any age.
+	// How old an item may be, and how long one may wait for a place. 0s: of any age, and 168h for a place.
 	MaxAge Duration `json:"maxAge" default:"0s" min:"0s"`
 	// What happens to runs that were due while the bot was down: the latest of them is posted (once), or none (skip).
 	CatchUp string `json:"catchUp" default:"once" enum:"once|skip"`
+	// Whether entries say why they were chosen.
+	Why bool `json:"why"`
+	// Whether items that call themselves advertisements are posted too.
+	Adverts bool `json:"adverts"`
 	// Whether a run with nothing new is silent or says so.
 	WhenEmpty string `json:"whenEmpty" default:"skip" enum:"skip|say"`
 	// Name of the agent whose model writes it.
@@ -497,6 +501,12 @@ type DigestFeed struct {
 	URL Masked `json:"url" required:"true"`
 	// false: its items are never put together with others that tell the same story.
 	MergeDuplicates bool `json:"mergeDuplicates" default:"true"`
+	// How many feeds it counts as where places are shared out: 2 gets two places where others get one.
+	Weight float64 `json:"weight" default:"1" min:"0.1" max:"10"`
+	// Its items come first, and get their place before those of other feeds.
+	Pin bool `json:"pin"`
+	// Its items are not posted.
+	Mute bool `json:"mute"`
 }
 
 // Jobs is what holds for reminders and other jobs.

@@ -414,7 +414,7 @@ func defaultNode(kind reflect.Kind, text string) *node {
 		return &node{kind: '[', elems: []*node{{kind: '"', text: text}}}
 	case text == "true":
 		return &node{kind: 't', text: text}
-	case kind == reflect.Int:
+	case kind == reflect.Int || kind == reflect.Float64:
 		return &node{kind: '0', text: text}
 	}
 	return &node{kind: '"', text: text}

@@ -147,6 +147,9 @@ func defaultValue(kind reflect.Kind, text string) any {
 	case reflect.Int:
 		n, _ := strconv.Atoi(text)
 		return n
+	case reflect.Float64:
+		x, _ := strconv.ParseFloat(text, 64)
+		return x
 	}
 	return text
 }

@@ -256,11 +256,11 @@ func (r *FileRoot) decode(d *decoder, n *node, _ reflect.StructTag) {
 	}
 }
 
-// decode reads a feed as an address or as {"url", "mergeDuplicates"}.
+// decode reads a feed as an address or as {"url", "mergeDuplicates", "weight", …}.
 func (f *DigestFeed) decode(d *decoder, n *node, tag reflect.StructTag) {
 	if n.kind == '{' {
 		d.decodeStruct(n, reflect.ValueOf(f).Elem())
-	} else if d.expect(n, '"', `an address or {"url", "mergeDuplicates"}`) {
+	} else if d.expect(n, '"', `an address or {"url", "weight", "pin", "mute"}`) {
 		f.URL.decode(d, n, tag)
 	}
 }

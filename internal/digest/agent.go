@@ -2,6 +2,7 @@ package digest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -14,6 +15,13 @@ import (
 type Agent interface {
 	Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft)
 	Complete(ctx context.Context, on store.Usage, models []string, system, prompt string) (text, served string, err error)
+	CompleteJSON(
+		ctx context.Context,
+		on store.Usage,
+		models []string,
+		system, prompt string,
+		schema json.RawMessage,
+	) (text, served string, err error)
 }
 
 // Roster names the models that write for agents.
@@ -52,6 +60,19 @@ func AgentWriter(a Agent, r Roster) func(Plan) Writer {
 		}
 		return func(ctx context.Context, system, prompt string) (string, string, error) {
 			return a.Complete(ctx, store.Usage{Channel: taskAddress(p)}, models, system, prompt)
+		}
+	}
+}
+
+// AgentEditor returns an Options.Editor that has the agent of a digest judge.
+func AgentEditor(a Agent, r Roster) func(Plan) Editor {
+	return func(p Plan) Editor {
+		models := r.Writers(p.Agent, p.channel())
+		if len(models) == 0 {
+			return nil
+		}
+		return func(ctx context.Context, system, prompt string, schema json.RawMessage) (string, string, error) {
+			return a.CompleteJSON(ctx, store.Usage{Channel: taskAddress(p)}, models, system, prompt, schema)
 		}
 	}
 }

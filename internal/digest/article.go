@@ -27,7 +27,7 @@ func (s *Service) readPages(ctx context.Context, d spec, chosen []story) {
 	}
 	byHost := map[string][]*item{}
 	for _, st := range chosen {
-		if utf8.RuneCountInString(st.Item.Text()) < teaserLength {
+		if !st.pageAsked && utf8.RuneCountInString(st.Item.Text()) < teaserLength {
 			byHost[host(st.Link)] = append(byHost[host(st.Link)], st.item)
 		}
 	}
@@ -49,6 +49,7 @@ func (s *Service) readPages(ctx context.Context, d spec, chosen []story) {
 }
 
 func (s *Service) readPage(ctx context.Context, d spec, i *item) {
+	i.pageAsked = true
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	text, err := s.o.Pages.Article(ctx, i.Link)

@@ -13,7 +13,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-// RunTimeout bounds one run: its feeds, and its summary or task.
+// RunTimeout bounds one run: its feeds, and its summary or task. It begins when the run has its slot.
 const RunTimeout = 10 * time.Minute
 
 // FromEntries returns the digests of a configuration, sorted by name.
@@ -45,9 +45,21 @@ func FromEntry(name string, d config.Digest) Plan {
 		Tools:     d.Tools,
 		Teasers:   !d.Articles,
 		Filters:   d.Filters,
+		Why:       d.Why,
+		Adverts:   d.Adverts,
 	}
 	for _, f := range d.Feeds {
-		p.Feeds = append(p.Feeds, Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), NoMerge: !f.MergeDuplicates})
+		one := Feed{
+			URL:     f.URL.Reveal(),
+			Shown:   f.URL.String(),
+			NoMerge: !f.MergeDuplicates,
+			Pin:     f.Pin,
+			Mute:    f.Mute,
+		}
+		if f.Weight != 1 { // stored plans leave out what is usual
+			one.Weight = f.Weight
+		}
+		p.Feeds = append(p.Feeds, one)
 	}
 	return p
 }
@@ -65,11 +77,9 @@ type Catalog struct {
 	Agents Agents
 }
 
-// Run runs a digest for at most RunTimeout, and goes on when ctx ends.
+// Run runs a digest, and goes on when ctx ends.
 func (c Catalog) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RunTimeout)
-	defer cancel()
-	return c.Service.Run(ctx, name, due, manual)
+	return c.Service.Run(context.WithoutCancel(ctx), name, due, manual)
 }
 
 // Add makes a digest of an entry. The error is a BadPlan or ErrExists.

@@ -54,7 +54,7 @@ func TestEveryItemHasOneVerdictAndARunDecidesAsItsPreview(t *testing.T) {
 	}
 	want := map[string]string{
 		"https://example.org/1": "already seen", twin.Link: "merged into Story number 73 of a long series", "https://example.org/73": "posted",
-		"https://example.org/72": "posted", "https://example.org/71": "posted", "https://example.org/70": "over the limit", old.Link: "too old",
+		"https://example.org/72": "posted", "https://example.org/71": "posted", "https://example.org/70": "carried over", old.Link: "too old",
 		spam.Link: "filtered by -/sp[ae]m/",
 		"":        "feed failed: https://example.org/feed/gone could not be fetched: the connection failed or the feed is malformed",
 	}

@@ -16,20 +16,29 @@ var (
 		`|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s\[\]]*`)
 	htmlTag = regexp.MustCompile(`<[^<>]*>`)
 	// sentence matches up to the end of the citations, or to a full stop without one.
-	sentence   = regexp.MustCompile(`(?s).+?(?:(?:\s*\[\d+\])+[.!?]*|[.!?](?:\s|$)|$)`)
+	sentence = regexp.MustCompile(`(?s).+?(?:(?:\s*\[\d+\])+[.!?]*|[.!?](?:\s|$)|$)`)
+	// lateCitation matches a full stop with the citations that follow it.
+	lateCitation = regexp.MustCompile(`([.!?])\s*((?:\[\d+\])(?:\s*\[\d+\])*)[.!?]?`)
+	// leadToRemoved matches a removed address with the words that lead to it.
+	leadToRemoved = regexp.MustCompile(`(?i)(?:[\s,:(]+(?:and|or|at|on|via|from|und|oder|bei|auf|unter|et|sur|og|på))*[\s:(]*` +
+		removedAddress + `\)?`)
 	twoLetters = regexp.MustCompile(`[\pL\pN]{2}`)
 )
+
+// removedAddress stands where an address was removed from a text.
+const removedAddress = "\uFFFC"
 
 // stripLinks removes from a text all that could become a link or markup, except for the
 // numbers of items, and returns the number of links.
 func stripLinks(text string) (string, int) {
 	links := 0
+	text = strings.ReplaceAll(text, removedAddress, "")
 	for range 3 { // removing one may form another, such as [[a](b)](c)
 		text = titledLink.ReplaceAllStringFunc(text, func(m string) string {
 			links++
 			return titledLink.FindStringSubmatch(m)[1]
 		})
-		text = bareAddress.ReplaceAllStringFunc(text, func(string) string { links++; return "" })
+		text = bareAddress.ReplaceAllStringFunc(text, func(string) string { links++; return removedAddress })
 		text = htmlTag.ReplaceAllString(text, "")
 	}
 	text = strings.NewReplacer("](", "] (", "]:", "] :", "<", "", "`", "", "://", " ").Replace(text)
@@ -41,17 +50,37 @@ func stripLinks(text string) (string, int) {
 func (p *content) keepCited(text string) string {
 	text, links := stripLinks(text)
 	p.foreignLinks += links
+	text = strings.NewReplacer("\n", " ", "#", "").Replace(text)
 	// A citation after the full stop belongs to the sentence before it.
-	text = strings.NewReplacer("\n", " ", "#", "", ". [", " [", "! [", " [", "? [", " [").Replace(text)
+	text = lateCitation.ReplaceAllString(text, " $2$1")
 	var kept []string
 	for _, one := range sentence.FindAllString(text, -1) {
+		one, whole := withoutRemoved(one)
+		if !whole {
+			p.droppedSentences++
+			continue
+		}
 		if cited, items := p.linkCitations(one); len(items) > 0 {
 			kept = append(kept, cited)
-		} else if twoLetters.MatchString(one) {
+		} else if twoLetters.MatchString(one) && !p.citesUnposted(one) {
 			p.droppedSentences++
 		}
 	}
 	return strings.Join(kept, " ")
+}
+
+// minWordsLeft is how many words a sentence needs that has lost an address: "Visit today" says nothing.
+const minWordsLeft = 4
+
+// withoutRemoved returns a sentence without the marks of removed addresses and the words that led to them. It returns
+// false where too little is left to be a sentence.
+func withoutRemoved(one string) (string, bool) {
+	if !strings.Contains(one, removedAddress) {
+		return one, true
+	}
+	one = strings.ReplaceAll(leadToRemoved.ReplaceAllString(one, ""), removedAddress, "")
+	one = strings.Join(strings.Fields(one), " ")
+	return one, len(strings.Fields(citation.ReplaceAllString(one, ""))) >= minWordsLeft
 }
 
 // linkCitations returns a sentence with its citations as links, one for each item, and the
@@ -68,14 +97,36 @@ func (p *content) linkCitations(one string) (string, []int) {
 		b.WriteString(round.Replace(one[at:m[0]]))
 		at = m[1]
 		n, err := strconv.Atoi(one[m[2]:m[3]])
-		if err != nil || n < 1 || n > len(p.cards) || slices.Contains(items, n-1) {
+		card, ok := p.cardOf(n)
+		if err != nil || !ok || slices.Contains(items, card) {
 			continue
 		}
-		items = append(items, n-1)
-		fmt.Fprintf(&b, "[[%d]](%s)", n, linkTarget(p.cards[n-1].URL))
+		items = append(items, card)
+		fmt.Fprintf(&b, "[[%d]](%s)", card+1, linkTarget(p.cards[card].URL))
 	}
 	b.WriteString(round.Replace(one[at:]))
 	return strings.TrimSpace(b.String()), items
+}
+
+// cardOf returns the index of the card that a model means by a number, or false.
+func (p *content) cardOf(n int) (int, bool) {
+	if p.numbers == nil {
+		return n - 1, n >= 1 && n <= len(p.cards)
+	}
+	card, ok := p.numbers[n]
+	return card, ok
+}
+
+// citesUnposted reports whether a sentence is about an item that the model was shown and that is not posted: such a
+// sentence is no invention.
+func (p *content) citesUnposted(one string) bool {
+	for _, m := range citation.FindAllStringSubmatch(one, -1) {
+		n, err := strconv.Atoi(m[1])
+		if _, posted := p.cardOf(n); err == nil && !posted && n >= 1 && n <= p.shownItems {
+			return true
+		}
+	}
+	return false
 }
 
 // linkTarget returns an address as it is written in a Markdown link, which it cannot end.
@@ -84,6 +135,9 @@ func linkTarget(address string) string {
 		" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\\", "%5C", "\n", "", "\r", "",
 	).Replace(address)
 }
+
+// linkedCitation matches a citation as linkCitations writes it.
+var linkedCitation = regexp.MustCompile(`\s*\[\[\d+\]\]\([^()\s]*\)`)
 
 var firstLink = regexp.MustCompile(`\[\[(\d+)\]\]`)
 

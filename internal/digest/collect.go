@@ -3,9 +3,12 @@ package digest
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"html"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,21 +18,21 @@ import (
 	"ravenbot/internal/store"
 )
 
-// fetchAtOnce is how many feeds of a digest are read in parallel, fetchTimeout how long all
-// of them may take.
-const (
-	fetchAtOnce  = 4
-	fetchTimeout = 2 * time.Minute
-)
+// fetchAtOnce is how many feeds of a digest are read in parallel. There is no time limit for all of them: each request
+// has its own, which begins with it, and the run has one.
+const fetchAtOnce = 4
 
 // lookBack is how many runs are searched for a successful one, where no item was ever seen.
 const lookBack = 20
 
 // Verdicts that the code compares. feedFailed is the beginning of the verdict on a feed.
 const (
-	seenBefore = "already seen"
-	overLimit  = "over the limit"
-	feedFailed = "feed failed: "
+	posted      = "posted"
+	seenBefore  = "already seen"
+	overLimit   = "over the limit"
+	carriedOver = "carried over"
+	tooOld      = "too old"
+	feedFailed  = "feed failed: "
 )
 
 // Verdict is what a run decided about an item, and why.
@@ -37,31 +40,47 @@ type Verdict struct {
 	Title string `json:"title"`
 	Link  string `json:"link"`
 	Feed  string `json:"feed"`
-	// Verdict is one of: posted, already seen, too old, filtered by …, merged into …,
-	// over the limit, no link, taken as known; feed failed: … stands for all of a feed.
+	// Verdict is one of: posted, carried over, already seen, too old, filtered by …, merged into …,
+	// over the limit, no link, muted, advertisement, taken as known; feed failed: … stands for all of a feed.
 	Verdict string `json:"verdict"`
 	Reason  string `json:"reason,omitempty"` // what decided it
+	Score   *Score `json:"score,omitempty"`  // of items that could have been posted
+}
+
+// Why returns what decided about an item: the reason, and its score with what it is made of.
+func (v Verdict) Why() string {
+	if v.Score == nil {
+		return v.Reason
+	}
+	return strings.Join(nonEmpty(v.Reason, v.Score.String()), "; ")
 }
 
 // item is a feed's item on its way through a digest.
 type item struct {
 	feed.Item
 	source       string // the feed's title
-	feed         string // its address
-	id           string // identity within the digest
-	noMerge      bool   // must not be merged with other items
-	verdict      string // empty: not decided yet
-	reason       string // for the verdict
+	feed         Feed
+	id           string    // identity within the digest
+	since        time.Time // when the digest first saw it; zero: now
+	listed       bool      // by its feed, still
+	verdict      string    // empty: not decided yet
+	reason       string    // for the verdict
+	score        *Score
 	postedBefore string // title of the earlier posted entry that tells the same story
+	pageAsked    bool   // its page was looked at
 	pageText     string // main text of the item's page
 }
 
-// text returns the text of an item's page, else what the feed has.
+// lineEnd matches the end of a line behind which no sentence goes on.
+var lineEnd = regexp.MustCompile(`\n+([^\p{Ll}\s])`)
+
+// text returns the text of an item's page, else what the feed has, with blank lines between blocks and entries of lists.
 func (i *item) text() string {
 	if i.pageText != "" {
 		return i.pageText
 	}
-	return i.Item.Text()
+	// Line ends of the markup are white space to package feed, so those that are left are breaks and list items.
+	return lineEnd.ReplaceAllString(i.Item.Text(), "\n\n$1")
 }
 
 // imageURL returns the address of a picture that comes with the item, or "".
@@ -80,12 +99,17 @@ func (i *item) imageURL() string {
 // edition is a digest while it is made.
 type edition struct {
 	items     []*item
+	stories   []story // what could be posted, the best first
 	chosen    []story
-	surplus   []story  // of an instant digest: what is only named
-	seenIDs   []string // the ids of all items
-	newIDs    []string // of those that were not seen before
-	faults    []string // feeds that could not be read, for readers
+	surplus   []story         // of an instant digest: what is only named
+	waiting   []story         // what is carried over to the next run
+	kept      []byte          // the stored items that wait, as they were before
+	seen      map[string]bool // the items that earlier runs decided about, by id
+	seenIDs   []string        // the ids of the items that need no further decision
+	newIDs    []string        // of those that were not seen before
+	faults    []string        // feeds that could not be read, for readers
 	failures  map[string]string
+	unasked   map[string]bool   // feeds by address, for which no request was made
 	shownURLs map[string]string // feeds by address, as they may be shown
 	notes     []string          // for readers: what else was left out
 	firstRun  bool              // no earlier run succeeded
@@ -93,30 +117,44 @@ type edition struct {
 	markOnly  bool              // nothing is posted, and all items count as seen
 	content
 	verdicts []Verdict
+
+	like         map[string]float64   // what people here think of sources and topics
+	lastShown    map[string]time.Time // by the hash of a feed's address
+	postedTitles []string             // of the last days, for the model
+	candidates   []story              // what a model chooses from, by its number less 1
+	merged       map[int]int          // by number: the candidate into which the model merged another
+	asked        bool                 // a model was asked to choose
 }
 
 // story is what becomes one card: an item, and others that tell the same story.
 type story struct {
 	*item
-	also  []*item
-	score float64
+	also []*item
 }
 
-// collect reads the feeds and decides on every item. It returns an *UnreadError where no
-// feed could be read.
+// members returns all items of a story.
+func (st story) members() []*item { return append([]*item{st.item}, st.also...) }
+
+// collect reads the feeds and decides on every item that needs no comparison with others. The others become stories. It
+// returns an *UnreadError where no feed could be read.
 func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
-	e := &edition{failures: map[string]string{}, shownURLs: map[string]string{}}
+	e := &edition{failures: map[string]string{}, unasked: map[string]bool{}, shownURLs: map[string]string{}}
 	if err := s.fetchFeeds(ctx, d, e); err != nil {
 		e.listVerdicts()
 		return e, err
 	}
-	for _, i := range e.items {
-		e.seenIDs = append(e.seenIDs, i.id)
+	if err := s.addWaiting(ctx, d, e); err != nil {
+		return e, err
 	}
-	seen, ever, err := s.o.Store.SeenItems(ctx, d.Name, e.seenIDs)
+	var ids []string
+	for _, i := range e.items {
+		ids = append(ids, i.id)
+	}
+	seen, ever, err := s.o.Store.SeenItems(ctx, d.Name, ids)
 	if err != nil {
 		return e, err
 	}
+	e.items = slices.DeleteFunc(e.items, func(i *item) bool { return !i.since.IsZero() && !i.listed && seen[i.id] })
 	// A successful run may have seen no item, where its feeds were empty.
 	if e.firstRun = !ever; e.firstRun {
 		runs, err := s.o.Store.LastRuns(ctx, d.Name, lookBack)
@@ -127,25 +165,56 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	}
 	now := s.o.Now()
 	for _, i := range e.items {
-		if !seen[i.id] {
+		if i.verdict = seenBefore; !seen[i.id] {
+			i.verdict, i.reason = d.decideAlone(i, now)
+		}
+	}
+	e.seen = seen
+	return e, s.rankStories(ctx, d, e)
+}
+
+// decideAlone returns the verdict on a new item that does not depend on others, and its reason;
+// it returns "" where the item may be posted.
+func (d spec) decideAlone(i *item, now time.Time) (verdict, reason string) {
+	at := i.Item.Time()
+	switch {
+	case !isWebURL(i.Link): // every entry of a post links to its source
+		return "no link", ""
+	case i.feed.Mute:
+		return "muted", "its feed is muted"
+	case d.MaxAge > 0 && !at.IsZero() && now.Sub(at) > time.Duration(d.MaxAge):
+		return tooOld, ""
+	case !i.since.IsZero() && now.Sub(i.since) > d.maxWait():
+		return tooOld, fmt.Sprintf("it has waited for a place since %s", i.since.In(d.zone).Format("2 Jan 15:04"))
+	}
+	if failed := failedFilter(i, d.filters, now); failed != "" {
+		return failed, ""
+	}
+	if label := advertLabel(i); label != "" && !d.Adverts {
+		return advertisement, fmt.Sprintf("it calls itself %q", label)
+	}
+	return "", ""
+}
+
+// listSeen lists what counts as seen after the run: all items but those that are carried over,
+// and of them those that are new.
+func (e *edition) listSeen() {
+	waiting := map[string]bool{}
+	for _, st := range e.waiting {
+		for _, i := range st.members() {
+			waiting[i.id] = true
+		}
+	}
+	e.seenIDs, e.newIDs = nil, nil
+	for _, i := range e.items {
+		if waiting[i.id] {
+			continue
+		}
+		e.seenIDs = append(e.seenIDs, i.id)
+		if !e.seen[i.id] {
 			e.newIDs = append(e.newIDs, i.id)
 		}
-		switch {
-		case seen[i.id]:
-			i.verdict = seenBefore
-		case !isWebURL(i.Link): // every entry of a post links to its source
-			i.verdict = "no link"
-		case d.MaxAge > 0 && !i.Item.Time().IsZero() && now.Sub(i.Item.Time()) > time.Duration(d.MaxAge):
-			i.verdict = "too old"
-		default:
-			i.verdict = failedFilter(i, d.filters, now)
-		}
 	}
-	if err := s.chooseStories(ctx, d, e); err != nil {
-		return e, err
-	}
-	e.listVerdicts()
-	return e, nil
 }
 
 // listVerdicts lists the verdicts on all items, and on the feeds that failed.
@@ -157,6 +226,7 @@ func (e *edition) listVerdicts() {
 			Feed:    i.source,
 			Verdict: i.verdict,
 			Reason:  i.reason,
+			Score:   i.score,
 		})
 	}
 	for _, address := range slices.Sorted(maps.Keys(e.failures)) {
@@ -170,21 +240,21 @@ func (v Verdict) order() int {
 	switch {
 	case strings.HasPrefix(v.Verdict, feedFailed):
 		return 0
-	case v.Verdict == "posted":
+	case v.Verdict == posted:
 		return 1
+	case v.Verdict == carriedOver:
+		return 2
 	case v.Verdict == overLimit:
-		return 3
-	case v.Verdict == seenBefore:
 		return 4
+	case v.Verdict == seenBefore:
+		return 5
 	}
-	return 2
+	return 3
 }
 
 // fetchFeeds reads the feeds in parallel, and adds their items in the order of the feeds. It
 // returns an *UnreadError where none could be read.
 func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
 	results, errs := make([]feed.Result, len(d.Feeds)), make([]error, len(d.Feeds))
 	// Poll makes no request while a feed counts as fresh; a run that somebody waits for asks.
 	read := s.o.Feeds.Fetch
@@ -201,21 +271,28 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 		})
 	}
 	wg.Wait()
+	unread := 0
 	for n, f := range d.Feeds {
 		e.shownURLs[f.URL] = f.displayURL()
 		if errs[n] != nil {
 			s.o.Log.Warn("feed not read", "digest", d.Name, "feed", f.displayURL(), "error", errs[n])
 			// Readers see this reason, so an address in it must not show its secrets.
 			reason := strings.ReplaceAll(strings.TrimSuffix(feed.Explain(f.URL, errs[n]), "."), f.URL, f.displayURL())
-			e.faults, e.failures[f.URL] = append(e.faults, reason), reason
+			unread++
+			// Other requests to the same host took too long. That says nothing about the feed.
+			if e.faults = append(e.faults, reason); errors.Is(errs[n], feed.ErrQueued) {
+				e.unasked[f.URL] = true
+			} else {
+				e.failures[f.URL] = reason
+			}
 			continue
 		}
 		source := cmp.Or(results[n].Feed.Heading(), host(f.URL))
 		for _, it := range results[n].Items {
-			e.items = append(e.items, &item{Item: it, source: source, feed: f.URL, id: itemID(f.URL, it), noMerge: f.NoMerge})
+			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})
 		}
 	}
-	if len(e.failures) == len(d.Feeds) {
+	if unread == len(d.Feeds) {
 		return &UnreadError{e.faults}
 	}
 	return nil

@@ -238,8 +238,8 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 // markdown returns a verdict as Markdown.
 func (v Verdict) markdown() string {
 	text := escape(cmp.Or(v.Title, v.Link, v.Feed)) + ": *" + escape(v.Verdict) + "*"
-	if v.Reason != "" {
-		text += " (" + escape(v.Reason) + ")"
+	if why := v.Why(); why != "" {
+		text += " (" + escape(why) + ")"
 	}
 	return text
 }

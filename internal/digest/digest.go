@@ -49,6 +49,9 @@ func (BadPlan) BadInput() bool { return true }
 // error where no model answered.
 type Writer func(ctx context.Context, system, prompt string) (text, model string, err error)
 
+// Editor has a language model judge and write, and answer with JSON of a schema. It is otherwise as Writer.
+type Editor func(ctx context.Context, system, prompt string, schema json.RawMessage) (text, model string, err error)
+
 // Feeds reads feeds, for somebody who waits (Fetch) or at intervals (Poll), and finds the
 // feeds of a page. The errors are those of feed.Fetcher.
 type Feeds interface {
@@ -69,6 +72,7 @@ type Runs interface {
 type Items interface {
 	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
 	DeleteItem(ctx context.Context, kind, name string) error
 }
 
@@ -129,6 +133,8 @@ type Options struct {
 	Pages     Pages // nil: pages are not read
 	// Writer returns what writes a digest; nil: it has no language model.
 	Writer func(Plan) Writer
+	// Editor returns what judges and writes with a schema; nil: Writer does, told in words.
+	Editor func(Plan) Editor
 	// Task has an agent with its tools carry out a prompt. settled is called when its outcome
 	// is stored.
 	Task func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
@@ -144,6 +150,7 @@ type Options struct {
 type Service struct {
 	o        Options
 	pollLock sync.Mutex // held by Poll: polls do not overlap
+	runs     slots
 
 	mu         sync.Mutex
 	configured map[string]spec
@@ -156,7 +163,7 @@ type Service struct {
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.
 func New(o Options) *Service {
-	return &Service{o: o, configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
+	return &Service{o: o, runs: newSlots(), configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
 		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}}
 }
 

@@ -32,7 +32,7 @@ func dropKnownPages(left []*item, runs []pastRun) []*item {
 		page := pageKey(i.Link)
 		e, known := posted[page]
 		// Within one feed the address is no sign: the feed's own identifiers decide there.
-		if !known || page == "" || i.noMerge || e.Feed == shortHash(i.feed) {
+		if !known || page == "" || i.feed.NoMerge || e.Feed == shortHash(i.feed.URL) {
 			rest = append(rest, i)
 			continue
 		}
@@ -60,7 +60,7 @@ func mergeStories(left []*item, posted []pastEntry) []story {
 		list = append(list, feed.Entry{Item: p.feedItem(), Feed: p.Feed})
 	}
 	for _, i := range left {
-		list = append(list, feed.Entry{Item: i.Item, Feed: shortHash(i.feed), Alone: i.noMerge})
+		list = append(list, feed.Entry{Item: i.Item, Feed: shortHash(i.feed.URL), Alone: i.feed.NoMerge})
 	}
 	// Posted entries come first in the list, so a group that holds one begins with it: then
 	// its items repeat an old story.

@@ -31,19 +31,18 @@ func (d spec) failuresBeforeNotice() int {
 	return 1
 }
 
-// loadFailures returns the failing feeds of all digests, by digest and address.
-func (s *Service) loadFailures(ctx context.Context) (map[string]map[string]feedFailure, error) {
-	items, err := s.o.Store.Items(ctx, failureKind)
-	if err != nil {
-		return nil, err
+// loadFailures returns the failing feeds of a digest, by address.
+func (s *Service) loadFailures(ctx context.Context, name string) (map[string]feedFailure, error) {
+	raw, err := s.o.Store.Item(ctx, failureKind, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
 	}
-	all := map[string]map[string]feedFailure{}
-	for name, raw := range items {
-		var one map[string]feedFailure
-		if err := json.Unmarshal(raw, &one); err != nil {
-			return nil, fmt.Errorf("read which feeds of digest %s fail: %w", name, err)
-		}
-		all[name] = one
+	var all map[string]feedFailure
+	if err == nil {
+		err = json.Unmarshal(raw, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which feeds of digest %s fail: %w", name, err)
 	}
 	return all, nil
 }
@@ -57,17 +56,21 @@ func (s *Service) updateFailures(
 	e *edition,
 	now time.Time,
 ) (map[string]feedFailure, []store.Post, error) {
-	all, err := s.loadFailures(ctx)
+	before, err := s.loadFailures(ctx, d.Name)
 	if err != nil || d.isTask() {
 		return nil, nil, err
 	}
-	before, after := all[d.Name], map[string]feedFailure{}
+	after := map[string]feedFailure{}
 	var lines []string
 	var keys []string
 	// A feed that left the plan is in none of these, and so is forgotten.
 	for _, f := range d.Feeds {
 		was, failing := before[f.URL]
 		why, fails := e.failures[f.URL]
+		if failing && e.unasked[f.URL] { // nothing is known of it
+			after[f.URL] = was
+			continue
+		}
 		if failing && !fails && was.Notified {
 			lines = append(
 				lines,
@@ -103,8 +106,8 @@ func (s *Service) updateFailures(
 }
 
 func (s *Service) saveFailures(ctx context.Context, d spec, now map[string]feedFailure) error {
-	all, err := s.loadFailures(ctx)
-	if err != nil || len(now) == 0 && len(all[d.Name]) == 0 {
+	before, err := s.loadFailures(ctx, d.Name)
+	if err != nil || len(now) == 0 && len(before) == 0 {
 		return err
 	}
 	return s.saveItem(ctx, failureKind, d.Name, now)

@@ -6,12 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
 )
 
 // Posted entries are stored, to recognize a story when another feed tells it later, to find
@@ -71,7 +73,7 @@ func newPastEntry(i *item) pastEntry {
 		Title:  i.Heading(),
 		Link:   i.Link,
 		Source: i.source,
-		Feed:   shortHash(i.feed),
+		Feed:   shortHash(i.feed.URL),
 		Text:   shorten(i.text(), maxPastText),
 		Image:  i.imageURL(),
 		Time:   i.Item.Time(),
@@ -190,12 +192,14 @@ func (s *Service) saveVerdicts(ctx context.Context, name string, due time.Time, 
 // none.
 func (s *Service) loadVerdicts(ctx context.Context, name string) (RunVerdicts, bool, error) {
 	var x RunVerdicts
-	items, err := s.o.Store.Items(ctx, verdictKind)
-	raw, ok := items[name]
-	if err == nil && ok {
+	raw, err := s.o.Store.Item(ctx, verdictKind, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return x, false, nil
+	}
+	if err == nil {
 		err = json.Unmarshal(raw, &x)
 	}
-	return x, ok, err
+	return x, err == nil, err
 }
 
 // feedItem returns an entry in the form of a feed's item, to compare it with newer ones.

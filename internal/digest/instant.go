@@ -55,7 +55,7 @@ func (s *Service) chooseInstant(ctx context.Context, d spec, e *edition, stories
 	limit := min(room, maxPerPoll, d.MaxItems)
 	for n, st := range stories {
 		if n < limit {
-			st.verdict = "posted"
+			st.verdict = posted
 			e.chosen = append(e.chosen, st)
 			continue
 		}

@@ -1,6 +1,7 @@
 package digest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ type Plan struct {
 	Feeds     []Feed   `json:"feeds,omitempty"` // empty: Prompt is an agent's task
 	Post      []string `json:"post"`            // addresses
 	MaxItems  int      `json:"maxItems,omitempty"`
-	MaxAge    Duration `json:"maxAge,omitempty"`    // 0: items of any age
+	MaxAge    Duration `json:"maxAge,omitempty"`    // 0: items of any age, which wait defaultWait for a place
 	CatchUp   string   `json:"catchUp,omitempty"`   // once (or empty), skip
 	WhenEmpty string   `json:"whenEmpty,omitempty"` // skip (or empty), say
 	Agent     string   `json:"agent,omitempty"`
@@ -52,6 +53,8 @@ type Plan struct {
 	Tools     []string `json:"tools,omitempty"`     // that its task may use without an approval
 	Teasers   bool     `json:"teasers,omitempty"`   // items are taken as feeds give them, without their pages
 	Filters   []string `json:"filters,omitempty"`
+	Why       bool     `json:"why,omitempty"`     // entries say why they were chosen
+	Adverts   bool     `json:"adverts,omitempty"` // advertisements are posted, too
 
 	Source string    `json:"source"`
 	By     chat.User `json:"by,omitzero"`      // who made it in chat
@@ -60,25 +63,34 @@ type Plan struct {
 	Paused bool      `json:"paused,omitempty"` // kept beside the plan for those of the configuration
 }
 
-// Feed is a feed of a plan. In JSON it is an address, or {"url","mergeDuplicates"}.
+// Feed is a feed of a plan. In JSON it is an address, or {"url","mergeDuplicates","weight","pin","mute"}.
 type Feed struct {
 	URL     string
-	Shown   string // the address without secrets; empty: as URL
-	NoMerge bool   // its items are put together with no others
+	Shown   string  // the address without secrets; empty: as URL
+	NoMerge bool    // its items are put together with no others
+	Weight  float64 // how many feeds it counts as where places are shared out; 0: one
+	Pin     bool    // its items come first
+	Mute    bool    // its items are not posted
 }
 
 type feedJSON struct {
-	URL   string `json:"url"`
-	Merge *bool  `json:"mergeDuplicates,omitempty"`
+	URL    string  `json:"url"`
+	Merge  *bool   `json:"mergeDuplicates,omitempty"`
+	Weight float64 `json:"weight,omitempty"`
+	Pin    bool    `json:"pin,omitempty"`
+	Mute   bool    `json:"mute,omitempty"`
 }
 
 // MarshalJSON writes the address with its secrets, which fetching needs.
 func (f Feed) MarshalJSON() ([]byte, error) {
-	if !f.NoMerge {
+	if f == (Feed{URL: f.URL, Shown: f.Shown}) {
 		return json.Marshal(f.URL)
 	}
-	no := false
-	return json.Marshal(feedJSON{f.URL, &no})
+	long := feedJSON{URL: f.URL, Weight: f.Weight, Pin: f.Pin, Mute: f.Mute}
+	if f.NoMerge {
+		long.Merge = new(bool)
+	}
+	return json.Marshal(long)
 }
 
 // UnmarshalJSON reads both forms.
@@ -88,9 +100,18 @@ func (f *Feed) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		err = json.Unmarshal(data, &long)
 	}
-	*f = Feed{URL: long.URL, NoMerge: long.Merge != nil && !*long.Merge}
+	*f = Feed{
+		URL:     long.URL,
+		NoMerge: long.Merge != nil && !*long.Merge,
+		Weight:  long.Weight,
+		Pin:     long.Pin,
+		Mute:    long.Mute,
+	}
 	return err
 }
+
+// share returns how many feeds a feed counts as where places are shared out.
+func (f Feed) share() float64 { return cmp.Or(f.Weight, 1) }
 
 func (f Feed) displayURL() string {
 	if f.Shown != "" {
@@ -134,6 +155,8 @@ const (
 	maxPromptBytes    = 4000 // bytes of a prompt or template
 	maxFieldBytes     = 200  // bytes of other texts
 	maxPlaces         = 20
+	minWeight         = 0.1 // of a feed
+	maxWeight         = 10
 	defaultItems      = 10
 	defaultTaskTokens = 30_000  // of a run of a task that was made in chat, where nothing is said of it
 	maxTaskTokens     = 200_000 // of the same, whatever is said of it
@@ -198,6 +221,11 @@ func (d spec) check() error {
 		return errors.New("post: it is posted nowhere")
 	case d.MaxItems < 1 || d.MaxTokens < 0 || d.MaxAge < 0:
 		return errors.New("maxItems has to be 1 or more, and maxTokens and maxAge may not be negative")
+	}
+	for _, f := range d.Feeds {
+		if f.Weight != 0 && (f.Weight < minWeight || f.Weight > maxWeight) {
+			return fmt.Errorf("feeds: the weight %v of %s is not between %v and %v", f.Weight, f.displayURL(), minWeight, maxWeight)
+		}
 	}
 	for what, choice := range map[string][]string{
 		"style " + d.Style:         {d.Style, "", Brief, Bullets, Topics, Titles},

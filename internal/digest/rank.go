@@ -17,17 +17,15 @@ const (
 	halfLife = 24 * time.Hour
 	// undatedAge is the age that is assumed of a story without a date.
 	undatedAge = 24 * time.Hour
-	// maxSourceShare is the largest part of a digest that one of several sources may fill.
-	maxSourceShare = 0.4
 	// priorOpinions is how many opinions for and against a source are assumed at first, so that
 	// one vote changes little. maxPreference bounds the factor that opinions amount to.
 	priorOpinions = 3.0
 	maxPreference = 2.0
 )
 
-// chooseStories merges items that tell the same story, ranks the stories, and takes as many
-// as fit.
-func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
+// rankStories merges items that tell the same story, and ranks the stories. Of a digest that posts items as they come it
+// chooses, too.
+func (s *Service) rankStories(ctx context.Context, d spec, e *edition) error {
 	var left []*item
 	for _, i := range e.items {
 		if i.verdict == "" {
@@ -46,39 +44,177 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) error {
 	}
 	left = dropKnownPages(left, runs)
 	slices.SortStableFunc(left, func(a, b *item) int { return b.Item.Time().Compare(a.Item.Time()) })
-	stories := mergeStories(left, s.recentEntries(runs))
+	recent := s.recentEntries(runs)
+	stories := mergeStories(left, recent)
 	// The order of a first run depends on the items alone: there is no feedback to read yet.
 	if !e.firstRun {
 		words, err := s.o.Store.Feedback(ctx)
 		if err != nil {
 			return err
 		}
-		rankStories(stories, learnPreferences(runs, words), s.o.Now())
+		e.like = learnPreferences(runs, words)
+	}
+	scoreStories(stories, e.like, s.o.Now())
+	if e.firstRun {
+		slices.SortStableFunc(stories, func(a, b story) int {
+			return cmp.Or(a.compareKind(b), b.Item.Time().Compare(a.Item.Time()))
+		})
 	}
 	if d.quiet {
 		return s.chooseInstant(ctx, d, e, stories)
 	}
-	e.chosen = takeStories(stories, d.MaxItems)
+	e.stories, e.lastShown, e.postedTitles = stories, lastShownByFeed(runs), recentTitles(recent)
 	return nil
 }
 
-// rankStories sorts stories: first those that many sources tell, that are new, and that
-// resemble what people found helpful.
-func rankStories(stories []story, like map[string]float64, now time.Time) {
-	for n := range stories {
-		st := &stories[n]
-		// Two items of one feed are no second opinion, so feeds are counted.
-		sources := map[string]bool{st.feed: true}
-		for _, a := range st.also {
-			sources[a.feed] = true
+// chooseStories gives the places to stories, as a model judges them where there is one. It returns what the model wrote,
+// if that is text alone, and the model's name.
+func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answer, text, model string) {
+	var rest []story
+	if s.editor(d) != nil && d.Style != Titles && len(e.stories) > 0 {
+		limit := d.candidateLimit()
+		if e.firstRun { // which posts the newest, whatever a model thinks of them
+			limit = d.MaxItems
 		}
+		e.candidates, rest = choosePlaces(e.stories, limit, wholeShare, e.lastShown)
+		s.readPages(ctx, d, e.candidates)
+		a, text, model = s.judgeCandidates(ctx, d, e)
+	}
+	var left []story
+	if len(a.Items) > 0 {
+		e.chosen, left = choosePlaces(d.applyJudgements(e, a), d.MaxItems, maxSourceShare, e.lastShown)
+		rest = append(left, rest...)
+	} else {
+		e.chosen, rest = choosePlaces(e.stories, d.MaxItems, maxSourceShare, e.lastShown)
+	}
+	d.carryOver(e, rest, s.o.Now())
+	return a, text, model
+}
+
+// carryOver decides about the stories that got no place: they wait for the next run, except at the first run.
+func (d spec) carryOver(e *edition, rest []story, now time.Time) {
+	for _, st := range rest {
+		if st.verdict = overLimit; e.firstRun {
+			continue
+		}
+		since := st.since
+		if since.IsZero() {
+			since = now
+		}
+		st.verdict = carriedOver
+		st.reason += ", it waits until " + since.Add(d.maxWait()).In(d.zone).Format("2 Jan 15:04")
+	}
+	if !e.firstRun {
+		e.waiting = rest
+	}
+}
+
+// Kinds of stories that come after others.
+const (
+	kindRoundup  = "list of links"
+	kindOffer    = "offer"
+	kindOffTopic = "off topic"
+)
+
+// kindFactor is the factor by which the score of a story counts that is of such a kind.
+const kindFactor = 0.1
+
+// Score is how much a story counts, and what it is made of: Total is the product of the others.
+type Score struct {
+	Total     float64 `json:"total"`
+	Sources   int     `json:"sources"`   // how many feeds tell it
+	Freshness float64 `json:"freshness"` // halved with each day of its age
+	Liked     float64 `json:"liked"`     // by the reactions to posts of its source and topics, from 0.5 to 2
+	Weight    float64 `json:"weight"`    // of its feed
+	// Relevance is how much a model thinks that the story matters to the readers, 0 to 10; nil: none was asked.
+	Relevance *int `json:"relevance,omitempty"`
+	// Kind says that it is a list of links, an offer or off topic, which count a tenth.
+	Kind string `json:"kind,omitempty"`
+}
+
+// String returns a score with its parts.
+func (s Score) String() string {
+	text := fmt.Sprintf("score %.3g = %s × %.2g freshness × %.2g liked × %g weight",
+		s.Total, pluralize(s.Sources, "source"), s.Freshness, s.Liked, s.Weight)
+	if s.Relevance != nil {
+		text += fmt.Sprintf(" × %.2g relevance (%d of %d)", s.relevanceFactor(), *s.Relevance, maxRelevance)
+	}
+	if s.Kind != "" {
+		text += fmt.Sprintf(" × %g, it seems to be: %s", kindFactor, s.Kind)
+	}
+	return text
+}
+
+// scoreStories sets the scores of stories and sorts them: first those that many sources tell, that are new, and that
+// resemble what people found helpful.
+func scoreStories(stories []story, like map[string]float64, now time.Time) {
+	for _, st := range stories {
 		age := undatedAge
 		if t := st.Item.Time(); !t.IsZero() {
 			age = max(0, now.Sub(t))
 		}
-		st.score = float64(len(sources)) * math.Exp2(-age.Hours()/halfLife.Hours()) * preferenceFor(like, st.item)
+		st.score = &Score{
+			Sources:   st.sources(),
+			Freshness: math.Exp2(-age.Hours() / halfLife.Hours()),
+			Liked:     preferenceFor(like, st.item),
+			Weight:    st.feed.share(),
+			Kind:      kindOf(st.item),
+		}
+		st.score.setTotal()
 	}
-	slices.SortStableFunc(stories, func(a, b story) int { return cmp.Compare(b.score, a.score) })
+	sortByScore(stories)
+}
+
+// minLiked is the factor from which on a post says that people here like a source or topic.
+const minLiked = 1.15
+
+// why returns for readers in a few words why a story is posted.
+func (st story) why() string {
+	var why []string
+	if st.feed.Pin {
+		why = append(why, "pinned")
+	}
+	if n := st.sources(); n > 1 {
+		why = append(why, fmt.Sprintf("told by %d sources", n))
+	}
+	if st.score != nil && st.score.Liked >= minLiked {
+		why = append(why, "liked here")
+	}
+	if !st.since.IsZero() {
+		why = append(why, "carried over")
+	}
+	if len(why) == 0 {
+		why = append(why, "new in its feed")
+	}
+	return strings.Join(why, ", ")
+}
+
+func (s *Score) setTotal() {
+	s.Total = float64(s.Sources) * s.Freshness * s.Liked * s.Weight * s.relevanceFactor()
+	if s.Kind != "" {
+		s.Total *= kindFactor
+	}
+}
+
+// relevanceFactor returns 1 for a relevance of 5, four times as much for each 5 more, and 1 where it is unknown: an
+// important story of yesterday comes before a trifle of today.
+func (s *Score) relevanceFactor() float64 {
+	if s.Relevance == nil {
+		return 1
+	}
+	return math.Exp2(float64(*s.Relevance-maxRelevance/2) / 2.5)
+}
+
+func sortByScore(stories []story) {
+	slices.SortStableFunc(stories, func(a, b story) int {
+		return cmp.Or(a.compareKind(b), cmp.Compare(b.score.Total, a.score.Total))
+	})
+}
+
+// compareKind puts stories before lists of links, and those before offers and what is off topic.
+func (st story) compareKind(other story) int {
+	rank := func(kind string) int { return slices.Index([]string{"", kindRoundup, kindOffTopic, kindOffer}, kind) }
+	return cmp.Compare(rank(st.score.Kind), rank(other.score.Kind))
 }
 
 func sourceKey(source string) string { return "source " + source }
@@ -137,51 +273,4 @@ func learnPreferences(runs []pastRun, words []store.Feedback) map[string]float64
 		}
 	}
 	return like
-}
-
-// takeStories returns the stories that are posted, at most limit, and sets the verdict of
-// all. No source fills more than its share.
-func takeStories(stories []story, limit int) []story {
-	bySource := map[string]int{}
-	for _, st := range stories {
-		bySource[st.source]++
-	}
-	perSource := sourceLimit(bySource, limit)
-	var chosen []story
-	clear(bySource)
-	for _, st := range stories {
-		switch {
-		case len(chosen) == limit:
-			st.verdict, st.reason = overLimit, fmt.Sprintf("%d items are posted at most", limit)
-		case bySource[st.source] == perSource:
-			st.verdict, st.reason = overLimit, fmt.Sprintf("one source fills at most %d %%", int(100*maxSourceShare))
-		default:
-			st.verdict = "posted"
-			bySource[st.source]++
-			chosen = append(chosen, st)
-		}
-	}
-	return chosen
-}
-
-// sourceLimit returns how many stories of one source are taken, so that of three or more
-// sources none exceeds its share of what is posted in the end. Of two sources one always
-// exceeds it; there the share counts of the limit.
-func sourceLimit(bySource map[string]int, limit int) int {
-	if len(bySource) == 1 {
-		return limit
-	}
-	// A lower limit may leave places empty, which makes the shares smaller in turn: repeat
-	// until both agree.
-	for total := limit; ; {
-		perSource := max(1, int(maxSourceShare*float64(total)))
-		fit := 0
-		for _, n := range bySource {
-			fit += min(n, perSource)
-		}
-		if fit >= total || perSource == 1 || len(bySource) == 2 {
-			return perSource
-		}
-		total = fit
-	}
 }

@@ -32,6 +32,11 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 			"** has no feeds. At each run an agent gets this prompt and may use its tools.\n\n> " +
 			strings.ReplaceAll(d.Prompt, "\n", "\n> ")}}, nil
 	}
+	release, err := s.runs.acquire(ctx, d, true)
+	if err != nil {
+		return Preview{}, fmt.Errorf("preview digest %s: wait for others: %w", name, err)
+	}
+	defer release()
 	e, err := s.buildEdition(ctx, d)
 	if err != nil {
 		return Preview{}, fmt.Errorf("preview digest %s: %w", name, err)
@@ -58,8 +63,7 @@ func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bo
 type outcomeHandler func(
 	ctx context.Context,
 	run store.Run,
-	e *edition,
-	posts []store.Post,
+	made madeRun,
 	outcomes func(context.Context) []store.Outcome,
 ) (store.Run, error)
 
@@ -68,8 +72,7 @@ type outcomeHandler func(
 func ignoreOutcomes(
 	_ context.Context,
 	run store.Run,
-	_ *edition,
-	_ []store.Post,
+	_ madeRun,
 	_ func(context.Context) []store.Outcome,
 ) (store.Run, error) {
 	return run, nil
@@ -94,8 +97,8 @@ func (s *Service) lockAndRun(
 	return s.runLocked(ctx, d, due, manual, follow)
 }
 
-// runLocked makes a digest, stores the run with its posts, and queues them. The caller holds
-// the digest's lock.
+// runLocked waits for a slot, makes a digest, stores the run with its posts, and queues them. The caller holds the
+// digest's lock.
 func (s *Service) runLocked(
 	ctx context.Context,
 	d spec,
@@ -103,6 +106,50 @@ func (s *Service) runLocked(
 	manual bool,
 	follow outcomeHandler,
 ) (store.Run, error) {
+	release, err := s.runs.acquire(ctx, d, manual)
+	if err != nil {
+		return store.Run{Digest: d.Name, Due: due.UTC(), Manual: manual}, err
+	}
+	made, err := s.makeRun(ctx, d, due, manual)
+	// Given back before the outcomes are awaited: a platform that is slow holds up no other digest. What the feeds hold
+	// is not kept for that long either.
+	release()
+	run := made.run
+	if !made.stored {
+		return run, err
+	}
+	if len(made.recorded) > 0 {
+		outcomes := s.o.Delivery.Deliver(made.recorded)
+		if err == nil && len(made.places) > 0 {
+			run, err = follow(ctx, run, made, outcomes)
+		}
+	}
+	s.o.Log.Info("digest run",
+		"digest", d.Name,
+		"due", run.Due,
+		"posted", run.Posted,
+		"ok", run.OK,
+		"new", made.recorded != nil,
+		"note", run.Note)
+	if err != nil {
+		return run, fmt.Errorf("run digest %s: %w", d.Name, err)
+	}
+	return run, nil
+}
+
+// madeRun is a run that was made.
+type madeRun struct {
+	run      store.Run
+	stored   bool                    // otherwise nothing is left to do
+	newIDs   []string                // of the items that count as seen since this run
+	places   map[string]chat.Address // of the digest's own posts, by key
+	recorded []store.Post            // nil: a run for that due time was stored before
+}
+
+// makeRun makes a digest and stores the run with its posts. It takes at most RunTimeout.
+func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual bool) (madeRun, error) {
+	ctx, cancel := context.WithTimeout(ctx, RunTimeout)
+	defer cancel()
 	run := store.Run{Digest: d.Name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
 	e, settled, err := s.produce(ctx, d, due)
 	switch ended := ctx.Err(); {
@@ -111,17 +158,17 @@ func (s *Service) runLocked(
 		err = errors.Join(errTimeout, err)
 		ctx = context.WithoutCancel(ctx)
 	case ended != nil:
-		return run, ended // cut off, not failed: the next start catches up
+		return madeRun{run: run}, ended // cut off, not failed: the next start catches up
 	}
 	// Without a stored run the items stay new, and the next poll decides again.
 	if e.postpone {
-		return run, nil
+		return madeRun{run: run}, nil
 	}
 	run.Ended = s.o.Now().UTC()
 	run.Note = strings.Join(slices.Concat(e.notes, e.faults), "; ")
 	failures, notices, noticeErr := s.updateFailures(ctx, d, e, run.Ended)
 	if noticeErr != nil {
-		return run, fmt.Errorf("run digest %s: %w", d.Name, noticeErr)
+		return madeRun{run: run}, fmt.Errorf("run digest %s: %w", d.Name, noticeErr)
 	}
 	switch {
 	case err != nil:
@@ -135,7 +182,7 @@ func (s *Service) runLocked(
 	}
 	// Polls come every few minutes: one without anything to post leaves no run behind.
 	if d.quiet && len(notices) == 0 && (err != nil || len(e.newIDs) == 0 && !e.markOnly) {
-		return run, errors.Join(err, s.saveFailures(ctx, d, failures))
+		return madeRun{run: run}, errors.Join(err, s.saveFailures(ctx, d, failures))
 	}
 	posts := s.buildPosts(d, run, e)
 	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), failures)
@@ -145,25 +192,13 @@ func (s *Service) runLocked(
 		storeErr = settled(context.WithoutCancel(ctx))
 	}
 	if storeErr != nil {
-		return run, fmt.Errorf("run digest %s: %w", d.Name, storeErr)
+		return madeRun{run: run}, fmt.Errorf("run digest %s: %w", d.Name, storeErr)
 	}
-	if len(recorded) > 0 {
-		outcomes := s.o.Delivery.Deliver(recorded)
-		if err == nil && len(posts) > 0 {
-			run, err = follow(ctx, run, e, posts, outcomes)
-		}
+	made := madeRun{run: run, stored: true, newIDs: e.newIDs, places: map[string]chat.Address{}, recorded: recorded}
+	for _, p := range posts {
+		made.places[p.Key] = p.To
 	}
-	s.o.Log.Info("digest run",
-		"digest", d.Name,
-		"due", run.Due,
-		"posted", run.Posted,
-		"ok", run.OK,
-		"new", recorded != nil,
-		"note", run.Note)
-	if err != nil {
-		return run, fmt.Errorf("run digest %s: %w", d.Name, err)
-	}
-	return run, nil
+	return made, err
 }
 
 // produce makes what is posted, from feeds or by an agent. The function that it returns, if
@@ -222,6 +257,10 @@ func (s *Service) recordRun(
 		if err := s.savePastRun(ctx, d.Name, run.Due, e); err != nil {
 			return nil, err
 		}
+		// Before the run, too: what is lost after it would be marked as seen.
+		if err := s.saveWaiting(ctx, d, e, run.Ended); err != nil {
+			return nil, err
+		}
 	}
 	isNew, err := s.finishRun(ctx, run, e.seenIDs, posts)
 	if err != nil || !isNew {
@@ -248,19 +287,14 @@ const outcomeTimeout = 20 * time.Second
 func (s *Service) awaitOutcomes(
 	ctx context.Context,
 	run store.Run,
-	e *edition,
-	posts []store.Post,
+	made madeRun,
 	outcomes func(context.Context) []store.Outcome,
 ) (store.Run, error) {
 	waiting, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
-	places := map[string]chat.Address{}
-	for _, p := range posts {
-		places[p.Key] = p.To
-	}
 	var refused []string
 	for _, o := range outcomes(waiting) {
-		if to, ours := places[o.Key]; ours && o.Error != "" {
+		if to, ours := made.places[o.Key]; ours && o.Error != "" {
 			refused = append(refused, "not posted to "+to.String()+": "+o.Error)
 		}
 	}
@@ -271,9 +305,9 @@ func (s *Service) awaitOutcomes(
 	run.Note = strings.TrimPrefix(run.Note+"; "+strings.Join(refused, "; "), "; ")
 	var forget []string
 	// One place that got the digest is enough: making its items new would post them twice there.
-	if len(refused) == len(posts) {
+	if len(refused) == len(made.places) {
 		run.OK, run.Posted = false, 0
-		forget = e.newIDs
+		forget = made.newIDs
 	}
 	err := s.o.Store.AmendRun(context.WithoutCancel(ctx), run, forget)
 	if err == nil && !run.OK {

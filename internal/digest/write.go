@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/llm"
@@ -32,6 +33,9 @@ type content struct {
 	droppedSentences int    // statements of a model without an item
 	foreignLinks     int    // links of a model that are no item's
 	cards            []chat.Card
+	numbers          map[int]int // by the number under which a model knows an item: the index of its card; nil: one less
+	shownItems       int         // how many items a model was shown
+	modelTexts       bool        // texts of cards are a model's
 }
 
 // part is a topic with its entries. Styles without topics have one part.
@@ -53,6 +57,12 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	if err != nil {
 		return e, err
 	}
+	var said modelAnswer
+	if !d.quiet {
+		said.answer, said.text, said.model = s.chooseStories(ctx, d, e)
+	}
+	e.listSeen()
+	e.listVerdicts()
 	if e.postpone || e.markOnly {
 		return e, nil
 	}
@@ -65,13 +75,17 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	}
 	s.readPages(ctx, d, e.chosen)
 	for n, st := range e.chosen {
-		e.cards = append(e.cards, storyCard(n+1, st))
+		card := storyCard(n+1, st)
+		if d.Why {
+			card.Why = st.why()
+		}
+		e.cards = append(e.cards, card)
 	}
 	if d.quiet {
 		e.draft = chat.Draft{Text: "**New in " + escape(d.title) + "**" + surplusLine(e.surplus), Cards: e.cards}
 		return e, nil
 	}
-	s.writeContent(ctx, d, e)
+	s.writeContent(ctx, d, e, said)
 	if err := e.compose(d, s.o.Now()); err != nil {
 		return e, err
 	}
@@ -93,6 +107,8 @@ func storyCard(n int, st story) chat.Card {
 		Time:   st.Item.Time(),
 		Image:  st.imageURL(),
 		Text:   shorten(strings.Join(summary.Summarize(st.Heading(), st.text(), cardSentences), " "), cardLength),
+
+		Minutes: readingMinutes(st.text()),
 	}
 	c.Title = cmp.Or(c.Title, shorten(c.Text, 80), st.Link)
 	for _, a := range st.also {
@@ -101,6 +117,20 @@ func storyCard(n int, st story) chat.Card {
 		}
 	}
 	return c
+}
+
+const (
+	wordsPerMinute = 220 // that people read
+	minReadWords   = 150 // words of a text that is more than a teaser
+)
+
+// readingMinutes returns how long a text takes to read, or 0 where it is a teaser or cut off.
+func readingMinutes(text string) int {
+	words := len(strings.Fields(text))
+	if words < minReadWords || strings.HasSuffix(text, "…") || len(text) >= maxPageBytes-utf8.UTFMax {
+		return 0
+	}
+	return max(1, (words+wordsPerMinute/2)/wordsPerMinute)
 }
 
 // shorten cuts a text to n characters, between words.
@@ -157,26 +187,42 @@ func stylePrompt(style string) string {
 	return briefRules
 }
 
+// modelAnswer is what a model said that was asked to choose.
+type modelAnswer struct {
+	answer
+	text  string // where it is no answer in the form that was asked for
+	model string
+}
+
 // noModel is the author of a summary that no model wrote.
 const noModel = "summary: sentences of the items, chosen without a language model"
 
 // writeContent fills in the entries and the summary: with the sentences of a model that cite
 // items, else with the items' own sentences.
-func (s *Service) writeContent(ctx context.Context, d spec, e *edition) {
+func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said modelAnswer) {
 	if d.Style == Titles {
 		e.putAllInOnePart(nil, e.cards)
 		return
 	}
 	// Nothing of a model's text reaches the post but through keepCited and cleanTopic.
-	written, model := s.askModel(ctx, d, e)
-	if d.Style == Bullets || d.Style == Topics {
-		e.parseLines(d, written)
+	written, model := said.text, said.model
+	if e.asked {
+		e.numbers, e.shownItems = numberCards(e.candidates, e.merged, e.chosen), len(e.candidates)
 	} else {
+		written, model = s.askModel(ctx, d, e)
+	}
+	switch {
+	case len(said.Items) > 0:
+		e.useAnswer(d, said.answer)
+		written = "JSON"
+	case d.Style == Bullets || d.Style == Topics:
+		e.parseLines(d, written)
+	default:
 		e.putAllInOnePart(nil, e.cards)
 		e.summary = e.keepCited(written)
 	}
 	// Of a text without citations nothing is left, so the items' own sentences take over.
-	cited := e.summary != "" || slices.ContainsFunc(e.parts, func(p part) bool {
+	cited := e.summary != "" || e.modelTexts || slices.ContainsFunc(e.parts, func(p part) bool {
 		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return strings.Contains(l.statement, "](") })
 	})
 	switch {
@@ -355,7 +401,7 @@ func (p *content) parseLines(d spec, written string) {
 func cleanTopic(heading string) string {
 	plain, _ := stripLinks(citation.ReplaceAllString(heading, ""))
 	words := strings.Fields(strings.Map(func(r rune) rune {
-		if strings.ContainsRune("#*_[]()|~>", r) {
+		if strings.ContainsRune("#*_[]()|~>"+removedAddress, r) {
 			return -1
 		}
 		return r

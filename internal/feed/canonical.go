@@ -2,6 +2,7 @@ package feed
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -49,6 +50,24 @@ func CanonicalURL(address string) string {
 	u.RawQuery = query.Encode()
 	return u.String()
 }
+
+// unwrapLink returns the address that a link of Google Alerts leads to, such as
+// https://www.google.com/url?rct=j&sa=t&url=https://example.org/story&ct=ga (seen 2026-11). It returns other links
+// unchanged.
+func unwrapLink(link string) string {
+	u, err := url.Parse(link)
+	if err != nil || u.Path != "/url" || !googleHost.MatchString(u.Host) {
+		return link
+	}
+	for _, key := range []string{"url", "q"} {
+		if target := safeLink(u.Query().Get(key)); isWebURL(target) {
+			return target
+		}
+	}
+	return link
+}
+
+var googleHost = regexp.MustCompile(`^www\.google\.[a-z]{2,3}(\.[a-z]{2})?$`)
 
 // titleKey returns a key that is equal for titles that differ only in markup, letter case, white space or
 // punctuation.

@@ -78,6 +78,8 @@ func convertItem(in *gofeed.Item) Item {
 		item.Link = safeLink(guid)
 	}
 	item.ID = itemID(guid, item)
+	// After the identifier, which must not change for items that were seen with the wrapped link.
+	item.Link = unwrapLink(item.Link)
 	return item
 }
 

@@ -14,6 +14,8 @@ func Explain(address string, err error) string {
 	// The sentence is shown in chats and stored with the feed, so it must not hold a token of its address.
 	address = egress.RedactURL(address)
 	switch {
+	case errors.Is(err, ErrQueued):
+		return address + " was not asked this time: other requests to its host took too long."
 	case errors.Is(err, egress.ErrBlocked):
 		return address + " is on a private network. Feeds there can be read only when the operator allows it."
 	case errors.Is(err, egress.ErrTooLarge):

@@ -74,6 +74,10 @@ type Result struct {
 	MovedTo string
 }
 
+// ErrQueued is wrapped by the error of a fetch that ended before its request began: it waited for other requests to the
+// same host. It says nothing about the feed.
+var ErrQueued = errors.New("no request was made while others to the same host were under way")
+
 // WaitError says that the server wants no requests until a given time.
 type WaitError struct {
 	URL   string
@@ -150,7 +154,8 @@ func (e *PageError) Unwrap() error { return e.cause }
 
 // Fetch fetches a feed for somebody who is waiting for it. address is an http or https address, the address of a page
 // that names a single feed, or bundled:NAME. Fetch asks the server for what changed since the last success, and makes
-// no request only while the server has asked for that (Retry-After). It never retries; the errors *WaitError,
+// no request only while the server has asked for that (Retry-After). The time limit of a request begins with it, not
+// while it waits for others to the same host. Fetch never retries; the errors *WaitError,
 // *StatusError, *PageError and those of package egress say what to do next.
 func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
 	return f.fetchInTurn(ctx, strings.TrimSpace(address), false)
@@ -176,7 +181,7 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 	// The lock also covers the state: two fetches of one feed would overwrite each other's.
 	lock, err := f.hosts.acquire(ctx, hostOf(address))
 	if err != nil {
-		return Result{}, fmt.Errorf("fetch %s: wait for another request to its host: %w", egress.RedactURL(address), err)
+		return Result{}, fmt.Errorf("fetch %s: %w: %w", egress.RedactURL(address), ErrQueued, err)
 	}
 	defer lock.release()
 	state, err := f.loadState(ctx, address)
@@ -191,7 +196,10 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 			return res, err
 		}
 		if err := lock.waitForGap(ctx, f.opts.HostPause, f.opts.Now()); err != nil {
-			return Result{}, fmt.Errorf("fetch %s: wait between two requests to its host: %w", egress.RedactURL(address), err)
+			if ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", ErrQueued, err)
+			}
+			return Result{}, fmt.Errorf("fetch %s: %w", egress.RedactURL(address), err)
 		}
 	}
 	res, err := f.fetch(ctx, &state)

@@ -351,3 +351,33 @@ func TestStoredStateOfVersion1(t *testing.T) {
 		t.Errorf("conditions of another address: %v", h)
 	}
 }
+
+// A fetch that ends while it waits for another request to its host says so, and is no failure of the feed.
+func TestFetch_EndsBeforeItsRequestBegins(t *testing.T) {
+	s, f := newSite(t)
+	begun, gate := make(chan struct{}), make(chan struct{})
+	s.mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+		close(begun)
+		<-gate
+		fmt.Fprint(w, rss)
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := f.Fetch(t.Context(), s.URL+"/slow"); err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := f.Fetch(ctx, s.URL+"/other")
+	close(gate)
+	wg.Wait()
+	if !errors.Is(err, ErrQueued) || !strings.Contains(Explain(s.URL+"/other", err), "was not asked this time") {
+		t.Errorf("error %v, explained as %q", err, Explain(s.URL+"/other", err))
+	}
+	state, err := f.State(t.Context(), s.URL+"/other")
+	if _, times := state.Failing(); times != 0 || err != nil {
+		t.Errorf("the feed has failed %d times, %v", times, err)
+	}
+}

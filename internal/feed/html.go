@@ -18,6 +18,8 @@ var sanitizerPolicy = sync.OnceValue(func() *bluemonday.Policy {
 	p := bluemonday.UGCPolicy()
 	p.RequireNoFollowOnLinks(false)
 	p.AllowAttrs("title", "alt").Globally() // texts, whatever they say
+	// Without these blocks the texts in and behind them would run together.
+	p.AllowElements("main", "nav", "header", "footer", "address", "center")
 	return p
 })
 
@@ -167,7 +169,7 @@ func (b *plainBuilder) addTag(name atom.Atom, change int) {
 		}
 	case atom.P, atom.Div, atom.Ul, atom.Ol, atom.Dl, atom.Table, atom.Blockquote, atom.Pre, atom.Hr, atom.H1, atom.H2,
 		atom.H3, atom.H4, atom.H5, atom.H6, atom.Section, atom.Article, atom.Header, atom.Footer, atom.Figure,
-		atom.Figcaption, atom.Aside:
+		atom.Figcaption, atom.Aside, atom.Main, atom.Nav, atom.Address, atom.Center, atom.Details, atom.Summary:
 		b.gap = "\n\n"
 	case atom.Td, atom.Th:
 		if b.gap == "" {

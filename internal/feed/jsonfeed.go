@@ -108,7 +108,7 @@ func (f *jsonFeed) readItems(d *json.Decoder) error {
 			return err
 		}
 		// An item that is not an object would make gofeed fail on the whole document.
-		if bytes.HasPrefix(item, []byte("{")) {
+		if item, ok := lenientObject(item, false); ok {
 			f.items = append(f.items, item)
 		}
 	}
@@ -119,7 +119,7 @@ func (f *jsonFeed) readItems(d *json.Decoder) error {
 // encode returns the document as complete JSON for gofeed.
 func (f *jsonFeed) encode() ([]byte, error) {
 	whole := map[string]any{}
-	for key, value := range f.fields {
+	for key, value := range lenientFields(f.fields, false) {
 		whole[key] = value
 	}
 	whole["items"] = f.items

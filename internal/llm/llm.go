@@ -99,6 +99,10 @@ type Request struct {
 	System   string
 	Messages []Message
 	Tools    []ToolSpec // none: the model must answer in text, though Messages may hold earlier calls
+	// Schema is the JSON Schema of the answer; nil: it is free text. Every object of it has to name all of its properties
+	// as required and to allow no others, which OpenAI asks for. Endpoints that take no schema ignore or refuse it, so
+	// the request has to say in words, too, what is wanted, and the answer has to be checked.
+	Schema json.RawMessage
 }
 
 // Chunk is a piece of an answer as it streams in. Parts are new and are appended; a text part continues the text

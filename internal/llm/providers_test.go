@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -346,5 +347,39 @@ func TestParametersOfAnyNameReachTheTool(t *testing.T) {
 	want := `{"2nd":[{"a b":1}],"plain":"value","user-id":"value"}`
 	if args := string(got.Calls()[0].Args); args != want {
 		t.Errorf("the tool is called with %s, want %s", args, want)
+	}
+}
+
+// The schema of an answer goes out in each provider's own form; a request without one asks for free text.
+func TestGenerate_Schema_IsSent(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`)
+	for name, want := range map[string]string{
+		"gemini": "generationConfig responseJsonSchema", "openai": "response_format json_schema schema",
+		"google-openai": "response_format json_schema schema", "anthropic": "output_config format schema",
+	} {
+		sim, models := world(t)
+		for _, given := range []json.RawMessage{nil, schema} {
+			request := llm.Request{Schema: given, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: "go"}}}}}
+			if _, _, err := collect(t.Context(), models[name], request); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			asked := sim.Asked()
+			var at any
+			if err := json.Unmarshal(asked[len(asked)-1].Raw, &at); err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range strings.Fields(want) {
+				object, _ := at.(map[string]any)
+				at = object[key]
+			}
+			got, _ := json.Marshal(at)
+			var sent, expected any = at, nil
+			if given != nil {
+				_ = json.Unmarshal(given, &expected)
+			}
+			if !reflect.DeepEqual(sent, expected) {
+				t.Errorf("%s: %s is %s, want %s", name, want, got, given)
+			}
+		}
 	}
 }

@@ -92,7 +92,11 @@ func Plain(src string) string {
 		}
 		switch n := n.(type) {
 		case *ast.Text:
-			b.Write(n.Value(source))
+			if n.IsRaw() { // of code, where a backslash is one
+				b.Write(n.Value(source))
+			} else {
+				b.WriteString(unescape(string(n.Value(source))))
+			}
 			if n.SoftLineBreak() || n.HardLineBreak() {
 				b.WriteByte(' ')
 			}

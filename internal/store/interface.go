@@ -179,6 +179,8 @@ type Digests interface {
 	// FinishRun stores a run with what it saw and its posts in one transaction. It returns
 	// false where a run for that due time is stored already.
 	FinishRun(ctx context.Context, r Run, saw []string, posts []Post) (bool, error)
+	// Item returns one item of those that SaveItem keeps. It returns ErrNotFound where there is none.
+	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
 	// AmendRun replaces a run, and makes items unseen again.
 	AmendRun(ctx context.Context, r Run, forget []string) error
 	SaveSubscription(ctx context.Context, s Subscription) error

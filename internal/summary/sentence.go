@@ -1,6 +1,7 @@
 package summary
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -40,7 +41,23 @@ func Sentences(text string) []string {
 	return out
 }
 
+// address matches a web or mail address. Question marks and dots inside of one end no sentence.
+var address = regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)[^\s<>"“”«»]+`)
+
+// listItem matches the beginning of an entry of a list in plain text or Markdown.
+var listItem = regexp.MustCompile(`^(?:[-*•‣▪–] |\d{1,3}[.)] )\S`)
+
+// maskAddresses returns a text of the same length in which addresses hold nothing that could end a sentence. What
+// follows an address, such as a full stop, stays.
+func maskAddresses(text string) string {
+	return address.ReplaceAllStringFunc(text, func(found string) string {
+		body := strings.TrimRight(found, ".,;:!?)]}'…")
+		return strings.Repeat("x", len(body)) + found[len(body):]
+	})
+}
+
 func split(paragraph string) []string {
+	masked := maskAddresses(paragraph)
 	var out []string
 	start, end := 0, 0 // the sentence being put together
 	flush := func() {
@@ -48,12 +65,12 @@ func split(paragraph string) []string {
 			out = append(out, paragraph[start:end])
 		}
 	}
-	for it := sentences.FromString(paragraph); it.Next(); {
+	for it := sentences.FromString(masked); it.Next(); {
 		piece := strings.TrimSpace(it.Value())
 		switch {
 		case piece == "":
 			continue
-		case end > start && (!hasWord(piece) || goesOn(paragraph[start:end], piece)):
+		case end > start && (!hasWord(piece) || goesOn(masked[start:end], piece)):
 		default:
 			flush()
 			start = it.Start()
@@ -116,7 +133,7 @@ func paragraphs(text string) []string {
 	}
 	for line := range strings.Lines(text) {
 		line = strings.Join(strings.Fields(line), " ")
-		if line == "" || !isWrapped(last, line) {
+		if line == "" || !isWrapped(last, line) || listItem.MatchString(line) {
 			flush()
 		}
 		if open.Len() > 0 {

@@ -10,6 +10,7 @@ package summary
 import (
 	"cmp"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,7 +35,7 @@ const (
 // text. A text of no more sentences is returned whole. The title, which may be empty, says what matters; it is not part
 // of the result.
 func Summarize(title, text string, sentences int) []string {
-	all := Sentences(text)
+	all := dropPlugs(Sentences(text))
 	if sentences <= 0 || len(all) == 0 {
 		return nil
 	}
@@ -48,6 +49,30 @@ func Summarize(title, text string, sentences int) []string {
 		out[i] = all[index]
 	}
 	return out
+}
+
+// plug matches a sentence that asks the reader to do something for the publisher, or says where the text is from.
+var plug = regexp.MustCompile(`(?i)^(?:read (?:more|on|the (?:rest|full)\b)|continue reading|keep reading|click here|check out\b` +
+	`|subscribe\b|sign up\b|follow (?:us|me)\b|like and subscribe|support (?:us|me|the (?:show|channel))\b|become a (?:member|patron)\b` +
+	`|join our\b|this (?:post|article) .{0,200}first appeared on|the post .{0,200}appeared first on|submitted by\b` +
+	`|weiterlesen\b|hier klicken|jetzt abonnieren|lire la suite|leer más|les mer\b)`)
+
+// maxPlugLength bounds a sentence that is taken for a plug, in bytes: a long one says something besides.
+const maxPlugLength = 300
+
+// dropPlugs returns the sentences without those that are plugs or hold nothing but an address, unless none is left.
+func dropPlugs(all []string) []string {
+	kept := make([]string, 0, len(all))
+	for _, s := range all {
+		isPlug := len(s) <= maxPlugLength && plug.MatchString(s)
+		if !isPlug && hasWord(address.ReplaceAllString(s, "")) {
+			kept = append(kept, s)
+		}
+	}
+	if len(kept) == 0 {
+		return all
+	}
+	return kept
 }
 
 // candidate is a sentence and how well it represents the text.

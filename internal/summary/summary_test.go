@@ -31,6 +31,11 @@ func TestSentences(t *testing.T) {
 		{"Hindi", "यह पहला है। यह दूसरा है।", []string{"यह पहला है।", "यह दूसरा है।"}},
 		{"stray punctuation", "Wait. ... What?", []string{"Wait. ...", "What?"}},
 		{"nothing", " \n\t ", nil},
+		{"an address", "See https://www.youtube.com/watch?v=abc. It is new.", []string{"See https://www.youtube.com/watch?v=abc.", "It is new."}},
+		{"an address with a stop and a capital", "Read https://example.org/A.B?Next=1!x today. Done.", []string{"Read https://example.org/A.B?Next=1!x today.", "Done."}},
+		{"an address that ends a question", "Have you seen www.example.org/a? I have.", []string{"Have you seen www.example.org/a?", "I have."}},
+		{"a list of long entries", "- The first entry of the list is longer than fifty characters are\n- The second one is as long as the first of the list",
+			[]string{"- The first entry of the list is longer than fifty characters are", "- The second one is as long as the first of the list"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, Sentences(tc.text)); diff != "" {
@@ -73,6 +78,23 @@ func TestShortTextsStayWhole(t *testing.T) {
 	}
 	if got := Summarize("Title", "", 3); got != nil {
 		t.Errorf("empty text: %q", got)
+	}
+}
+
+func TestPlugsAreLeftOut(t *testing.T) {
+	text := "The harbour bridge closes in March. Check Out our merch at https://www.youtube.com/watch?v=abc. https://example.org/x\n\n" +
+		"Ferries run instead. The post Harbour bridge appeared first on City News."
+	want := []string{"The harbour bridge closes in March.", "Ferries run instead."}
+	if diff := cmp.Diff(want, Summarize("", text, 3)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := Summarize("", "Read more", 3); len(got) != 1 {
+		t.Errorf("a text of a plug alone: %q", got)
+	}
+	for _, news := range []string{"Checkout lines grow longer.", "Subscribers leave the service.", "Supporters of the bridge met.", "Readers moan."} {
+		if got := Summarize("", news+" Nobody knows why.", 3); len(got) != 2 {
+			t.Errorf("%q was left out", news)
+		}
 	}
 }
 

@@ -22,6 +22,13 @@ func (m *Model) newParams(r llm.Request) (sdk.MessageNewParams, error) {
 	if r.System != "" {
 		p.System = []sdk.TextBlockParam{{Text: r.System, CacheControl: sdk.NewCacheControlEphemeralParam()}}
 	}
+	if r.Schema != nil {
+		var schema map[string]any
+		if err := json.Unmarshal(r.Schema, &schema); err != nil {
+			return p, fmt.Errorf("read the schema of the answer: %w", err)
+		}
+		p.OutputConfig = sdk.OutputConfigParam{Format: sdk.JSONOutputFormatParam{Schema: schema}}
+	}
 	if m.o.Temperature != nil {
 		p.Temperature = param.NewOpt(*m.o.Temperature)
 	}

@@ -71,7 +71,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 			return
 		}
 		// The contents given here are replaced by requestConfig: genai requires some.
-		config := m.requestConfig(r.System, body)
+		config := m.requestConfig(r, body)
 		stream := m.client.Models.GenerateContentStream(ctx, m.o.Model, genai.Text("see body"), config)
 		for res, err := range stream {
 			if err != nil {
@@ -105,12 +105,15 @@ func (m *Model) requestBody(r llm.Request) (map[string]any, error) {
 }
 
 // requestConfig returns the configuration of a request, which puts body into the request as it is sent.
-func (m *Model) requestConfig(system string, body map[string]any) *genai.GenerateContentConfig {
+func (m *Model) requestConfig(r llm.Request, body map[string]any) *genai.GenerateContentConfig {
 	// Absent would leave the choice to Google, so both are sent as false.
 	no := false
 	c := &genai.GenerateContentConfig{Store: &no, AutomaticContinuation: &no, MaxOutputTokens: int32(m.o.MaxOutputTokens)}
-	if system != "" {
-		c.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: system}}}
+	if r.System != "" {
+		c.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: r.System}}}
+	}
+	if r.Schema != nil {
+		c.ResponseMIMEType, c.ResponseJsonSchema = "application/json", r.Schema
 	}
 	if m.o.Temperature != nil {
 		t := float32(*m.o.Temperature)

@@ -19,6 +19,19 @@ type request struct {
 	StreamOptions map[string]any `json:"stream_options,omitempty"`
 	Temperature   *float64       `json:"temperature,omitempty"`
 	MaxTokens     int            `json:"max_tokens,omitempty"`
+	Format        *answerFormat  `json:"response_format,omitempty"`
+}
+
+// answerFormat asks for an answer that is JSON of a schema.
+type answerFormat struct {
+	Type   string       `json:"type"` // json_schema
+	Schema answerSchema `json:"json_schema"`
+}
+
+type answerSchema struct {
+	Name   string          `json:"name"`
+	Strict bool            `json:"strict"`
+	Schema json.RawMessage `json:"schema"`
 }
 
 type message struct {
@@ -98,6 +111,9 @@ func (t *answerText) UnmarshalJSON(raw []byte) error {
 func (m *Model) newRequest(r llm.Request) request {
 	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
 		Temperature: m.o.Temperature, MaxTokens: m.o.MaxOutputTokens}
+	if r.Schema != nil {
+		q.Format = &answerFormat{"json_schema", answerSchema{Name: "answer", Strict: true, Schema: r.Schema}}
+	}
 	if r.System != "" {
 		q.Messages = append(q.Messages, message{Role: "system", Content: r.System})
 	}

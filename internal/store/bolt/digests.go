@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -42,6 +43,26 @@ func (db *DB) SaveFeed(ctx context.Context, f store.Feed) error {
 
 // feedKey returns a key within bbolt's limit; no URL in use comes near it.
 func feedKey(url string) []byte { return []byte(url[:min(len(url), maxKey)]) }
+
+// Item returns one item of a kind. It returns store.ErrNotFound where there is none.
+func (db *DB) Item(_ context.Context, kind, name string) (json.RawMessage, error) {
+	var item json.RawMessage
+	err := db.view(func(tx *tx) error {
+		b := tx.top(itemsBucket).nested(kind)
+		if b == nil {
+			return store.ErrNotFound
+		}
+		found, err := b.get([]byte(name), &item)
+		if err == nil && !found {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load %s %q: %w", kind, name, err)
+	}
+	return item, nil
+}
 
 // LastRuns returns the newest n runs of a digest, newest first.
 func (db *DB) LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error) {

@@ -102,6 +102,14 @@ func itemsKept(t *testing.T, s store.Store, _ *time.Time) {
 	items, err := s.Items(ctx, "server")
 	must(t, err)
 	same(t, "servers", map[string]json.RawMessage{"one": json.RawMessage(`{"a":3}`)}, items)
+	one, err := s.Item(ctx, "server", "one")
+	must(t, err)
+	same(t, "the server", `{"a":3}`, string(one))
+	for _, kind := range []string{"server", "nothing"} {
+		if _, err := s.Item(ctx, kind, "two"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s two, which was never there: %v", kind, err)
+		}
+	}
 	must(t, s.DeleteItem(ctx, "server", "one"))
 	if err := s.DeleteItem(ctx, "server", "one"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("one that is gone: %v", err)

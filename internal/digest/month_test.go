@@ -1,0 +1,206 @@
+package digest_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"ravenbot/internal/digest"
+	"ravenbot/internal/feed"
+)
+
+// month is a made-up month: feeds of very different rates, stories that several tell in their own words, late reports,
+// advertisements, and days on which feeds cannot be read.
+type month struct {
+	*week
+	rates  []int // items a day of each feed; a negative one: one item in so many days
+	limit  int   // items that a feed lists
+	listed [][]feed.Item
+	tales  map[string]int // by address: which story an item tells
+	ads    map[string]bool
+	recent []tale
+	newest []time.Time // when each feed last published
+}
+
+func newMonth(seed uint64) *month {
+	m := &month{
+		week:  &week{r: rand.New(rand.NewPCG(seed, 2026))},
+		rates: []int{200, 120, 40, 20, 10, 5, 3, 2, 1, 1, 1, -2, -3, -7, -15, -28},
+		limit: 30,
+		tales: map[string]int{},
+		ads:   map[string]bool{},
+	}
+	for range 400 {
+		m.words = append(m.words, m.word())
+	}
+	m.listed, m.newest = make([][]feed.Item, len(m.rates)), make([]time.Time, len(m.rates))
+	return m
+}
+
+// day publishes a day's items in the hours before now.
+func (m *month) day(day int, now time.Time) {
+	for f, rate := range m.rates {
+		n := rate
+		if rate < 0 {
+			n = 0
+			if (day+f)%-rate == 0 {
+				n = 1
+			}
+		}
+		for range n {
+			m.newest[f] = now
+			m.publish(f, now.Add(-time.Duration(m.r.IntN(24*60))*time.Minute))
+		}
+	}
+}
+
+func (m *month) publish(f int, at time.Time) {
+	number := len(m.tales)
+	it := m.told(m.pick(), f, number, at)
+	story := len(m.recent) - 1
+	switch {
+	case m.rates[f] > 4 && m.r.IntN(20) == 0:
+		label := []string{"Sponsored: ", "[Ad] ", "Anzeige: ", "Advertorial | "}[m.r.IntN(4)]
+		it.Title = label + it.Title
+		m.ads[it.Link] = true
+	// A story that another feed told before, within a day.
+	case m.r.IntN(8) == 0 && len(m.recent) > 20:
+		story = len(m.recent) - 2 - m.r.IntN(15)
+		link := it.Link
+		it = m.told(m.recent[story], f, number, at)
+		it.Link = link
+	}
+	m.tales[it.Link] = story
+	m.listed[f] = append(m.listed[f], it)
+	m.listed[f] = m.listed[f][max(0, len(m.listed[f])-m.limit):]
+}
+
+// pick returns a new story.
+func (m *month) pick() tale {
+	m.recent = append(m.recent, m.tale())
+	return m.recent[len(m.recent)-1]
+}
+
+// TestMonth_NoFeedIsStarved runs a digest each morning of a month. It prints what the promises of docs/digests.md come
+// to.
+func TestMonth_NoFeedIsStarved(t *testing.T) {
+	m := newMonth(11)
+	b := service(t, digest.Plan{Feeds: from(a)})
+	var urls []string
+	for n := range m.rates {
+		urls = append(urls, feedURL(fmt.Sprintf("f%d", n)))
+	}
+	b.plan(t, digest.Plan{Feeds: from(urls...), MaxItems: 12, Style: digest.Titles})
+	var s monthCount
+	s.begin(len(m.rates))
+	for day := range 30 {
+		b.now = monday.AddDate(0, 0, day)
+		m.day(day, b.now)
+		for n, url := range urls {
+			delete(b.feeds, url)
+			// Each feed fails for two days of the month, and all do on the twelfth.
+			if out := day == 12 || day == 4+n || day == 5+n; !out {
+				b.feeds[url] = m.listed[n]
+			}
+		}
+		run, err := b.Run(t.Context(), "morning", b.now, false)
+		if day == 12 {
+			if err == nil || run.OK {
+				t.Errorf("a day without any feed: %+v, %v", run, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, _, err := b.LastVerdicts(t.Context(), "morning")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.count(m, last.Items, urls, b.now)
+	}
+	t.Logf("%-34s %6s %s", "measure", "value", "bar")
+	for _, row := range []struct {
+		what   string
+		value  float64
+		atMost float64
+	}{
+		{"feeds starved for over 7 days", float64(s.starved), 0},
+		{"longest wait of a feed, in days", s.longest.Hours() / 24, 7},
+		{"stories told twice, in percent", 100 * float64(s.twice) / float64(s.posted), 1},
+		{"advertisements posted", float64(s.ads), 0},
+		{"runs that posted less than 12", float64(s.short), 0},
+	} {
+		t.Logf("%-34s %6.2f at most %g", row.what, row.value, row.atMost)
+		if row.value > row.atMost {
+			t.Errorf("%s: %.2f, at most %g", row.what, row.value, row.atMost)
+		}
+	}
+	t.Logf("%d items published, %d posted; by feed %v", len(m.tales), s.posted, s.byFeed)
+	if s.posted != 29*12 {
+		t.Errorf("%d items were posted, want 12 on each of 29 days", s.posted)
+	}
+}
+
+// monthCount counts what the runs of a month did.
+type monthCount struct {
+	posted, twice, ads, short, starved int
+	byFeed                             []int
+	longest                            time.Duration
+	waiting                            map[int]time.Time // since when a feed has something new and is not shown
+	shown                              map[int]time.Time
+	told                               map[int]bool
+}
+
+func (s *monthCount) begin(feeds int) {
+	s.byFeed, s.told = make([]int, feeds), map[int]bool{}
+	s.waiting, s.shown = map[int]time.Time{}, map[int]time.Time{}
+}
+
+func (s *monthCount) count(m *month, verdicts []digest.Verdict, urls []string, now time.Time) {
+	hosts := map[string]int{}
+	for n, url := range urls {
+		hosts["feed"+strings.TrimPrefix(strings.Split(url, ".")[0], "https://f")] = n
+	}
+	shown := map[int]bool{}
+	posted := 0
+	for _, v := range verdicts {
+		if v.Link == "" { // a feed that failed
+			continue
+		}
+		f := hosts[strings.Split(strings.Split(v.Link, "/")[2], ".")[0]]
+		switch v.Verdict {
+		case "posted":
+			posted++
+			s.byFeed[f]++
+			shown[f] = true
+			if m.ads[v.Link] {
+				s.ads++
+			}
+			if story := m.tales[v.Link]; s.told[story] {
+				s.twice++
+			} else {
+				s.told[story] = true
+			}
+		}
+	}
+	if s.posted += posted; posted < 12 {
+		s.short++
+	}
+	for f, at := range m.newest {
+		if s.waiting[f].IsZero() && at.After(s.shown[f]) {
+			s.waiting[f] = at
+		}
+		if shown[f] {
+			delete(s.waiting, f)
+			s.shown[f] = now
+		}
+	}
+	for _, since := range s.waiting {
+		if s.longest = max(s.longest, now.Sub(since)); now.Sub(since) > 7*24*time.Hour {
+			s.starved++
+		}
+	}
+}

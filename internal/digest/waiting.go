@@ -1,0 +1,125 @@
+package digest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ravenbot/internal/store"
+)
+
+// What was new and got no place waits for one: feeds drop items after a while, so those that wait are stored.
+const (
+	waitingKind    = "digest waiting" // items are named after digests
+	waitingVersion = 1
+	// defaultWait is how long an item waits where the digest has no maxAge.
+	defaultWait = 7 * 24 * time.Hour
+	// maxWaiting bounds the stored items of a digest. Those beyond it wait as long as their feed lists them.
+	maxWaiting = 200
+)
+
+// waitingItems are the items that wait for a place.
+type waitingItems struct {
+	Version int            `json:"version"`
+	Items   []waitingEntry `json:"items"`
+}
+
+// waitingEntry is an item that waits, with the time at which the digest first saw it.
+type waitingEntry struct {
+	pastEntry
+	Since time.Time `json:"since"`
+}
+
+// maxWait returns how long an item of a digest waits for a place.
+func (d spec) maxWait() time.Duration {
+	if d.MaxAge > 0 {
+		return time.Duration(d.MaxAge)
+	}
+	return defaultWait
+}
+
+// addWaiting adds the stored items that wait and that no feed lists any more, and notes of the others since when they
+// wait. Items of feeds that left the digest are dropped.
+func (s *Service) addWaiting(ctx context.Context, d spec, e *edition) error {
+	if d.quiet {
+		return nil
+	}
+	kept, err := s.o.Store.Item(ctx, waitingKind, d.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	var w waitingItems
+	if err == nil {
+		err = json.Unmarshal(kept, &w)
+	}
+	if err != nil {
+		return fmt.Errorf("read which items of digest %s wait: %w", d.Name, err)
+	}
+	e.kept = kept
+	listed, feeds := map[string]*item{}, map[string]Feed{}
+	for _, i := range e.items {
+		listed[i.id] = i
+	}
+	for _, f := range d.Feeds {
+		feeds[shortHash(f.URL)] = f
+	}
+	for _, one := range w.Items {
+		if i := listed[one.ID]; i != nil {
+			i.since = one.Since
+			continue
+		}
+		if f, ok := feeds[one.Feed]; ok {
+			e.items = append(e.items, &item{
+				Item:   one.feedItem(),
+				source: one.Source,
+				feed:   f,
+				id:     one.ID,
+				since:  one.Since,
+			})
+		}
+	}
+	return nil
+}
+
+// saveWaiting stores the items that wait. Those that are about to be posted are stored with them: they count again
+// where the run is not stored or no place takes the post.
+func (s *Service) saveWaiting(ctx context.Context, d spec, e *edition, now time.Time) error {
+	if d.quiet {
+		return nil
+	}
+	w := waitingItems{Version: waitingVersion, Items: []waitingEntry{}}
+	for _, list := range [][]story{e.chosen, e.waiting} {
+		for _, st := range list {
+			for _, i := range st.members() {
+				if len(w.Items) == maxWaiting {
+					break
+				}
+				one := waitingEntry{newPastEntry(i), i.since}
+				if one.Since.IsZero() {
+					one.Since = now
+				}
+				w.Items = append(w.Items, one)
+			}
+		}
+	}
+	if len(w.Items) == 0 && e.kept == nil {
+		return nil
+	}
+	raw, err := json.Marshal(w)
+	if err != nil || bytes.Equal(raw, e.kept) {
+		return err
+	}
+	return s.o.Store.SaveItem(ctx, waitingKind, d.Name, raw, true)
+}
+
+// deleteWaiting deletes the items that wait for a place in a removed digest.
+func (s *Service) deleteWaiting(ctx context.Context, name string) error {
+	err := s.o.Store.DeleteItem(ctx, waitingKind, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
