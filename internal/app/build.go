@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"strings"
 	"time"
 
 	"ravenbot/adapters/web"
@@ -17,7 +15,6 @@ import (
 	"ravenbot/internal/budget"
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/chat"
-	"ravenbot/internal/config"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/digest"
@@ -191,7 +188,7 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	if err := p.settings.Load(ctx); err != nil {
 		return err
 	}
-	a.spending, err = budget.LoadSpending(ctx, a.store, rates{a.conf}, a.o.Log, a.o.Now)
+	a.spending, err = budget.LoadSpending(ctx, a.store, budget.ConfiguredRates(a.conf), a.o.Log, a.o.Now)
 	return err
 }
 
@@ -200,24 +197,6 @@ func (a *App) readPDF(ctx context.Context, data []byte) ([]string, error) {
 		return a.o.ReadPDF(ctx, data)
 	}
 	return pdftext.Pages(data)
-}
-
-// rates are the prices and budgets of the configuration in effect.
-type rates struct{ conf func() *config.Config }
-
-func (r rates) Caps() budget.Caps {
-	b := r.conf().Budget
-	return budget.Caps{Instance: b.InstanceDailyUSD, Channel: b.ChannelDailyUSD, User: b.UserDailyUSD, Digest: b.DigestDailyUSD}
-}
-
-func (r rates) Limits() budget.Limits {
-	l := r.conf().Limits
-	return budget.Limits{MessageChars: l.MessageChars, Messages: l.UserDailyMessages, Files: l.UserDailyFiles, Tokens: l.UserDailyTokens}
-}
-
-func (r rates) Price(model string) budget.Price {
-	m := r.conf().Models[model]
-	return budget.Price{InputPerM: m.Price.InputPerM, CachedPerM: m.Price.CachedPerM, OutputPerM: m.Price.OutputPerM, MaxOutput: m.MaxOutputTokens}
 }
 
 // buildPlatforms makes the platforms that are switched on. The web rooms are always there for
@@ -262,7 +241,7 @@ func (a *App) buildCalls(ctx context.Context, p *parts) error {
 	var err error
 	p.signIn, err = signin.New(signin.Options{
 		Box:       p.box,
-		BaseURL:   callbackBase(a.o.Config),
+		BaseURL:   signin.BaseURL(a.o.Config),
 		Egress:    p.pages,
 		Store:     a.store,
 		Questions: p.questions,
@@ -306,18 +285,6 @@ func (a *App) interject(ctx context.Context, to chat.Address, d chat.Draft, repl
 		return nil
 	}
 	return a.delivery.Interject(ctx, to, d, replaces)
-}
-
-// callbackBase returns where browsers find the bot when they come back from a sign-in.
-func callbackBase(c *config.Config) string {
-	if url := c.HTTP.PublicURL.Reveal(); url != "" {
-		return strings.TrimRight(url, "/")
-	}
-	host, port, err := net.SplitHostPort(c.HTTP.Listen)
-	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return "http://" + net.JoinHostPort(host, port)
 }
 
 func (a *App) buildRoster(ctx context.Context, p *parts) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -50,24 +49,7 @@ func (a *App) prepare(c *config.Config, old *setup) (*setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &setup{config: c, models: models, rules: policy.FromConfig(c), hooks: hooksOf(c, a.o.Log), mask: c.Masker(), packs: packs}, nil
-}
-
-// hooksOf translates tools.hooks.
-func hooksOf(c *config.Config, log *slog.Logger) []tool.Hook {
-	var list []tool.Hook
-	for _, h := range c.Tools.Hooks {
-		list = append(list, hook.Command{
-			When:         h.When,
-			Command:      h.Command.Reveal(),
-			Timeout:      h.Timeout.Std(),
-			AllowOnError: h.OnError == "allow",
-			Log:          log,
-			Dir:          c.Dir,
-			Matches:      func(n tool.Named) bool { return policy.MatchesAny(h.Tools, n) },
-		})
-	}
-	return list
+	return &setup{config: c, models: models, rules: policy.FromConfig(c), hooks: hook.FromConfig(c, a.o.Log), mask: c.Masker(), packs: packs}, nil
 }
 
 // Reload takes up a configuration that was read again. What has not changed goes on

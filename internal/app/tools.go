@@ -1,13 +1,10 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"path/filepath"
 	"slices"
 
 	"ravenbot/internal/agent"
@@ -68,17 +65,17 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	}
 	c := a.o.Config
 	host, err := mcp.NewHost(mcp.Options{
-		Servers:        mcp.FromEntries(c.MCPServers),
-		Store:          mcp.StoredBlobs{Blobs: a.store},
-		StartAfter:     a.serversGo,
-		IsReserved:     reservedName(pack),
+		Servers:    mcp.FromEntries(c.MCPServers),
+		Store:      mcp.StoredBlobs{Blobs: a.store},
+		StartAfter: a.serversGo,
+		IsReserved: tool.ReservedNames(pack, fixedNames()),
 		Schemas:        schema.New(),
 		Ask:            askPerson(p.questions),
 		Sample:         sampler.Sample,
-		Roots:          fileRoots(c),
+		Roots:          mcp.FileRoots(c),
 		SignIns:        p.signIn,
 		Watch:          a.o.Watch,
-		Protected:      protectedPaths(c),
+		Protected:      mcp.Protection(c),
 		Version:        a.o.Version,
 		Log:            a.o.Log,
 		Now:            a.o.Now,
@@ -97,16 +94,14 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		c := mcp.FromEntry(name, e)
 		c.Hold = a.conf().MCP.NewServers == "hold"
 		return c, err
-	}, isPackName(pack), a.o.Log)
+	}, tool.PackNames(pack), a.o.Log)
 	return nil
 }
 
-// protectedPaths returns what hides the bot's own files from MCP servers; nil: isolation is off.
-func protectedPaths(c *config.Config) func() []string {
-	if c.MCP.Isolation == "off" {
-		return nil
-	}
-	return func() []string { return mcp.ProtectedPaths(c) }
+// fixedNames returns the names of the tools that belong to no pack.
+func fixedNames() []string {
+	return append(toolsearch.MetaToolNames(), "result_read", "knowledge_search", "skill_read",
+		"mcp_resources_list", "mcp_resource_read", "mcp_prompts_list", "mcp_prompt_get")
 }
 
 // lateAgent lets sampling, which is made first, use the agent and the roster.
@@ -124,36 +119,6 @@ func askPerson(questions *elicit.Service) func(context.Context, mcp.Question) (m
 		got, err := questions.Ask(ctx, elicit.Question{Server: q.Server, Tool: q.Tool, Message: q.Message, Schema: q.Schema, URL: q.URL})
 		return mcp.Answer{Action: string(got.Action), Content: got.Content}, err
 	}
-}
-
-// isPackName returns which names belong to packs of native tools.
-func isPackName(pack packs) func(name string) bool {
-	return func(name string) bool {
-		return slices.ContainsFunc(pack(), func(t tool.Tool) bool { return t.Spec().Server == name })
-	}
-}
-
-// reservedName returns which names no MCP server's tool may have: those of the native tools,
-// and of the ones by which models find tools and read results.
-func reservedName(pack packs) func(name string) bool {
-	fixed := []string{"result_read", "knowledge_search", "skill_read", "mcp_resources_list", "mcp_resource_read", "mcp_prompts_list", "mcp_prompt_get",
-		toolsearch.Discover, toolsearch.Schema, toolsearch.Execute, toolsearch.Domains, toolsearch.Browse}
-	return func(name string) bool {
-		return slices.Contains(fixed, name) || slices.ContainsFunc(pack(), func(t tool.Tool) bool {
-			spec := t.Spec()
-			return cmp.Or(spec.As, tool.SafeName(spec.Server, spec.Name)) == name
-		})
-	}
-}
-
-// fileRoots returns the folders that MCP servers are told they may work in: those of the
-// tools for files.
-func fileRoots(c *config.Config) []mcp.Root {
-	var list []mcp.Root
-	for _, r := range c.Tools.Files.Roots {
-		list = append(list, mcp.Root{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(r.Path)}).String(), Name: r.Name})
-	}
-	return list
 }
 
 // configuredPacks returns the native tools that the configuration turns on, or that are

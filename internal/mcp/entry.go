@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"cmp"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -70,4 +72,14 @@ func reveal[M ~map[string]config.Secret](m M) map[string]string {
 		out[k] = v.Reveal()
 	}
 	return out
+}
+
+// FileRoots returns the folders that MCP servers are told they may work in: those of the
+// tools for files.
+func FileRoots(c *config.Config) []Root {
+	var list []Root
+	for _, r := range c.Tools.Files.Roots {
+		list = append(list, Root{URI: (&url.URL{Scheme: "file", Path: filepath.ToSlash(r.Path)}).String(), Name: r.Name})
+	}
+	return list
 }

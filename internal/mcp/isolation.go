@@ -38,6 +38,14 @@ func ProtectedPaths(c *config.Config) []string {
 	return list
 }
 
+// Protection returns what Options.Protected is by configuration.
+func Protection(c *config.Config) func() []string {
+	if c.MCP.Isolation == "off" {
+		return nil
+	}
+	return func() []string { return ProtectedPaths(c) }
+}
+
 // globLiteral returns a pattern of filepath.Glob that matches a path alone.
 func globLiteral(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)

@@ -1,0 +1,28 @@
+package budget
+
+import "ravenbot/internal/config"
+
+// ConfiguredRates returns the prices, budgets and limits of the configuration in effect, which conf returns.
+func ConfiguredRates(conf func() *config.Config) Rates { return configuredRates{conf} }
+
+type configuredRates struct{ conf func() *config.Config }
+
+func (r configuredRates) Caps() Caps {
+	b := r.conf().Budget
+	return Caps{Instance: b.InstanceDailyUSD, Channel: b.ChannelDailyUSD, User: b.UserDailyUSD, Digest: b.DigestDailyUSD}
+}
+
+func (r configuredRates) Limits() Limits {
+	l := r.conf().Limits
+	return Limits{MessageChars: l.MessageChars, Messages: l.UserDailyMessages, Files: l.UserDailyFiles, Tokens: l.UserDailyTokens}
+}
+
+func (r configuredRates) Price(model string) Price {
+	m := r.conf().Models[model]
+	return Price{
+		InputPerM:  m.Price.InputPerM,
+		CachedPerM: m.Price.CachedPerM,
+		OutputPerM: m.Price.OutputPerM,
+		MaxOutput:  m.MaxOutputTokens,
+	}
+}
