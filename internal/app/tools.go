@@ -65,10 +65,10 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	}
 	c := a.o.Config
 	host, err := mcp.NewHost(mcp.Options{
-		Servers:    mcp.FromEntries(c.MCPServers),
-		Store:      mcp.StoredBlobs{Blobs: a.store},
-		StartAfter: a.serversGo,
-		IsReserved: tool.ReservedNames(pack, fixedNames()),
+		Servers:        mcp.FromEntries(c.MCPServers),
+		Store:          mcp.StoredBlobs{Blobs: a.store},
+		StartAfter:     a.serversGo,
+		IsReserved:     tool.ReservedNames(pack, fixedNames()),
 		Schemas:        schema.New(),
 		Ask:            askPerson(p.questions),
 		Sample:         sampler.Sample,
