@@ -109,6 +109,7 @@ type Options struct {
 	Spending      Spending
 	Calls         Calls
 	Approvals     Approvals
+	Grants        Grants
 	Audit         Audit // nil: changes are not recorded
 	Tokens        Tokens
 	Settings      *settings.Repository

@@ -194,6 +194,27 @@ func (c calls) Decide(_ context.Context, id string, yes bool, _ chat.User, _ str
 	return a, nil
 }
 
+func (c calls) Approve(ctx context.Context, id string, scope approval.Scope, by chat.User, on string) (store.Approval, error) {
+	if scope != approval.Once {
+		return store.Approval{}, approval.ErrScope
+	}
+	return c.Decide(ctx, id, true, by, on)
+}
+
+// grants is one standing approval.
+type grants struct{}
+
+func (grants) List() []approval.Grant {
+	return []approval.Grant{{ID: "g1", Tool: "s_do", Scope: approval.Always}}
+}
+
+func (grants) Revoke(_ context.Context, id string) error {
+	if id != "g1" {
+		return store.ErrNotFound
+	}
+	return nil
+}
+
 type digests struct{ *bot }
 
 func (d digests) List(context.Context) ([]digest.Info, error) {
@@ -340,7 +361,7 @@ func start(t *testing.T, change func(*Options)) (*bot, *Server, *httptest.Server
 			return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
 		},
 		Rooms: b, Store: b, Platforms: b, Agent: b, Instance: b, ServerCalls: b,
-		Servers: b, Calls: calls{"s_do"}, Approvals: calls{"s_do"}, Digests: digests{b}, Conversations: b,
+		Servers: b, Calls: calls{"s_do"}, Approvals: calls{"s_do"}, Grants: grants{}, Digests: digests{b}, Conversations: b,
 		Mounts: map[string]http.Handler{"/slack/events": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) })},
 		Audit:  &changes{},
 		Log:    slog.New(slog.DiscardHandler), Now: b.time}

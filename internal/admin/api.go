@@ -68,6 +68,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/auth/mcp-tokens/{name}":           {"GET": s.getToken, "DELETE": s.revokeToken},
 		"/auth/login-links":                 {"POST": s.createLoginLink},
 		"/auth/logout-all":                  {"POST": s.logoutAll},
+		"/grants":                           {"GET": s.listGrants},
+		"/grants/{id}":                      {"DELETE": s.revokeGrant},
 		"/approvals":                        {"GET": s.listApprovals},
 		"/approvals/{id}":                   {"GET": s.getApproval, "POST": s.decideApproval},
 		"/digests":                          {"GET": s.listDigests, "POST": s.addDigest},

@@ -29,6 +29,7 @@ type Calls interface {
 type Approvals interface {
 	All() []store.Approval
 	Decide(ctx context.Context, id string, yes bool, by chat.User, platform string) (store.Approval, error)
+	Approve(ctx context.Context, id string, scope approval.Scope, by chat.User, platform string) (store.Approval, error)
 }
 
 // callView is a call as the API shows it.
@@ -77,8 +78,9 @@ func newCallView(c store.ToolCall) callView {
 
 // callsView is the page of calls.
 type callsView struct {
-	Open  []approvalView
-	Calls []numberedCall
+	Open   []approvalView
+	Grants []approval.Grant
+	Calls  []numberedCall
 }
 
 type numberedCall struct {
@@ -97,7 +99,7 @@ func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
 		s.page(w, http.StatusInternalServerError, "note-page", "The calls could not be listed; the bot's log has the reason.")
 		return
 	}
-	var v callsView
+	v := callsView{Grants: s.o.Grants.List()}
 	for _, c := range list {
 		v.Calls = append(v.Calls, numberedCall{newCallView(c), c.Seq})
 	}
@@ -111,6 +113,16 @@ func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
 		name = "call-list"
 	}
 	s.page(w, http.StatusOK, name, v)
+}
+
+// revokeOnPage ends a standing approval from the page.
+func (s *Server) revokeOnPage(w http.ResponseWriter, r *http.Request) {
+	if err := s.o.Grants.Revoke(r.Context(), r.PathValue("id")); err != nil {
+		s.page(w, http.StatusConflict, "problem", "Not accepted: "+err.Error()+".")
+		return
+	}
+	w.Header().Set("HX-Trigger", "changed")
+	s.page(w, http.StatusOK, "done", "The tool asks again from now on.")
 }
 
 // decideOnPage decides an approval from the page.
@@ -258,10 +270,32 @@ func writeNoApproval(w http.ResponseWriter) {
 		"GET /api/v1/approvals lists those that are open")
 }
 
+// Grants are the standing approvals.
+type Grants interface {
+	List() []approval.Grant
+	Revoke(ctx context.Context, id string) error
+}
+
+func (s *Server) listGrants(w http.ResponseWriter, _ *http.Request) { writeList(w, s.o.Grants.List()) }
+
+// revokeGrant ends a standing approval.
+func (s *Server) revokeGrant(w http.ResponseWriter, r *http.Request) {
+	err := s.o.Grants.Revoke(r.Context(), r.PathValue("id"))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		writeError(w, http.StatusNotFound, "not_found", "there is no such standing approval", "GET /api/v1/grants lists them")
+	case err != nil:
+		s.writeFailure(w, r, "the standing approval could not be revoked", err)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
 // decideApproval decides an approval.
 func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Decision string `json:"decision"`
+		Decision string         `json:"decision"`
+		Scope    approval.Scope `json:"scope"`
 	}
 	yes := map[string]bool{"approve": true, "approved": true, "allow": true, "deny": false, "denied": false}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
@@ -274,8 +308,21 @@ func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 			`send {"decision":"approve"} or {"decision":"deny"}`)
 		return
 	}
-	a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), is, operator(), s.o.Rooms.Name())
+	if in.Scope = cmp.Or(in.Scope, approval.Once); !slices.Contains([]approval.Scope{approval.Once, approval.InConversation, approval.Always}, in.Scope) {
+		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("scope is %.40q", in.Scope),
+			"leave it out, or send once, conversation or always")
+		return
+	}
+	var a store.Approval
+	var err error
+	if is {
+		a, err = s.o.Approvals.Approve(r.Context(), r.PathValue("id"), in.Scope, operator(), s.o.Rooms.Name())
+	} else {
+		a, err = s.o.Approvals.Decide(r.Context(), r.PathValue("id"), false, operator(), s.o.Rooms.Name())
+	}
 	switch {
+	case errors.Is(err, approval.ErrScope):
+		writeError(w, http.StatusConflict, "scope", err.Error(), `leave "scope" out`)
 	case errors.Is(err, approval.ErrUnknown):
 		writeNoApproval(w)
 	case errors.Is(err, approval.ErrDecided):

@@ -45,6 +45,7 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("GET /calls", s.callsPage)
 	mux.HandleFunc("POST /calls/{id}/approve", s.decideOnPage(true))
 	mux.HandleFunc("POST /calls/{id}/deny", s.decideOnPage(false))
+	mux.HandleFunc("POST /grants/{id}/revoke", s.revokeOnPage)
 	mux.HandleFunc("GET /digests", s.digestsPage)
 	mux.HandleFunc("GET /feeds", s.feedsPage)
 	mux.HandleFunc("GET /posts", s.postsPage)

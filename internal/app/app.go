@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/access"
 	"ravenbot/internal/admin"
 	"ravenbot/internal/agent"
+	"ravenbot/internal/approval"
 	"ravenbot/internal/audit"
 	"ravenbot/internal/budget"
 	"ravenbot/internal/config"
@@ -77,6 +78,7 @@ type App struct {
 	jobs      *jobs.Service
 	spending  *budget.Spending
 	audit     *audit.Log
+	grants    *approval.Grants
 	changes   audit.ChangeStore // the store, for what people change in the chat
 	admin     *admin.Server
 

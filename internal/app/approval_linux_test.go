@@ -3,11 +3,13 @@ package app_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
+	simslack "ravenbot/internal/sim/slack"
 )
 
 // asking is a configuration in which every tool of the kit needs an approval.
@@ -108,5 +110,47 @@ func TestADenialIsAWord(t *testing.T) {
 	}
 	if _, err := w.discord.WaitPost(deadline(t), w.news.ID, func(p simdiscord.Post) bool { return strings.HasPrefix(p.Content, "**Denied** by anna") }); err != nil {
 		t.Error(err)
+	}
+}
+
+// An approval for a conversation covers the next call there, until foreign text is read or it is revoked.
+func TestAnApprovalForAConversationCoversTheNextCall(t *testing.T) {
+	w := newWorld(t)
+	page := w.feeds.Serve("/page", html("<p>Nothing here.</p>"), "text/html")
+	w.model.SetScript(obedient)
+	settings := w.base()
+	settings["tools"] = map[string]any{"mode": "safe"}
+	settings["egress"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}}
+	b := w.run(settings)
+	first := w.slack.Mention(w.channel.ID, w.berit, "DO(memory_save text=one; about=channel)")
+	asked, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("May I run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.slack.Click(w.channel.ID, asked.TS, w.berit, "ravenbot-1")
+	saved := func(n int) {
+		t.Helper()
+		within(t, "the note is saved", func() bool {
+			var notes struct{ Items []struct{ Text string } }
+			b.call(http.MethodGet, "/api/v1/memories?scope="+url.QueryEscape("channel:slack:"+simslack.TeamID+"/"+w.channel.ID), nil, &notes)
+			return len(notes.Items) == n
+		})
+	}
+	saved(1)
+	w.slack.ThreadReply(w.channel.ID, first.TS, w.berit, "DO(memory_save text=two; about=channel)")
+	saved(2) // nobody was asked
+	var grants struct{ Items []struct{ ID, Tool, Scope, User string } }
+	b.call(http.MethodGet, "/api/v1/grants", nil, &grants)
+	if len(grants.Items) != 1 || grants.Items[0].Tool != "memory_save" || grants.Items[0].Scope != "conversation" ||
+		grants.Items[0].User != "slack/"+w.berit.ID {
+		t.Fatalf("the standing approvals are %+v", grants)
+	}
+	w.slack.ThreadReply(w.channel.ID, first.TS, w.berit, "DO(web_fetch url="+page+") DO(memory_save text=three; about=channel)")
+	again, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("text of others was read before"))
+	if err != nil || strings.Contains(again.Shown(), "Always here") {
+		t.Errorf("after a page it asks %q, %v", again.Shown(), err)
+	}
+	if status := b.call(http.MethodDelete, "/api/v1/grants/"+grants.Items[0].ID, nil, nil); status != http.StatusNoContent {
+		t.Errorf("revoking gave status %d", status)
 	}
 }

@@ -164,11 +164,7 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	})
 	p.documents = document.NewReader(a.readPDF)
 	p.knowledge = knowledge.New(knowledge.Options{Folder: c.Store.Reveal() + filesSuffix, Documents: p.documents, Log: a.o.Log})
-	first, err := a.prepare(c, nil)
-	if err != nil {
-		return err
-	}
-	a.setup.Store(first)
+	var err error
 	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
 		return err
 	}
@@ -181,6 +177,14 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	}
 	p.sealed = seal.Store{Store: a.store, Box: p.box, Kinds: []string{mcp.CatalogKind}, Log: a.o.Log}
 	a.changes = audit.ChangeStore{Store: p.sealed, Log: a.audit}
+	if a.grants, err = approval.LoadGrants(ctx, a.changes, a.o.Now); err != nil {
+		return err
+	}
+	first, err := a.prepare(c, nil)
+	if err != nil {
+		return err
+	}
+	a.setup.Store(first)
 	p.settings = settings.New(a.changes, func() []string { return a.roster.ModelNames() }, func() settings.MemberRules {
 		rules := a.conf().Settings
 		return settings.MemberRules{Locked: rules.Locked, Models: rules.Models}
@@ -233,7 +237,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 
 // buildCalls makes what every tool call goes through.
 func (a *App) buildCalls(ctx context.Context, p *parts) error {
-	p.approvals = approval.New(approval.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now, Post: a.interject, Decided: a.audit.RecordDecision})
+	p.approvals = approval.New(approval.Options{Store: a.store, Grants: a.grants, Log: a.o.Log, Now: a.o.Now, Post: a.interject, Decided: a.audit.RecordDecision})
 	if err := p.approvals.Load(ctx); err != nil {
 		return err
 	}

@@ -68,6 +68,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Spending:      a.spending,
 		Calls:         maskedCalls{a.store, a},
 		Approvals:     p.approvals,
+		Grants:        a.grants,
 		Audit:         a.audit,
 		Tokens:        tokens,
 		Settings:      p.settings,

@@ -49,7 +49,7 @@ func (a *App) prepare(c *config.Config, old *setup) (*setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &setup{config: c, models: models, rules: policy.FromConfig(c), hooks: hook.FromConfig(c, a.o.Log), mask: c.Masker(), packs: packs}, nil
+	return &setup{config: c, models: models, rules: policy.FromConfig(c, a.grants.Allow), hooks: hook.FromConfig(c, a.o.Log), mask: c.Masker(), packs: packs}, nil
 }
 
 // Reload takes up a configuration that was read again. What has not changed goes on

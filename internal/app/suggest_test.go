@@ -64,7 +64,7 @@ func TestNamesAreCompletedWhereTheyAreTaken(t *testing.T) {
 }
 
 func TestEveryZoneThatIsOfferedIsThere(t *testing.T) {
-	for name := range strings.FieldsSeq(string(must(os.ReadFile("../digest/zones.txt")))) {
+	for name := range strings.FieldsSeq(string(must(os.ReadFile("../schedule/zones.txt")))) {
 		if _, err := time.LoadLocation(name); err != nil {
 			t.Error(err)
 		}

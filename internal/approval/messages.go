@@ -23,10 +23,14 @@ func postKey(a store.Approval) string { return "approval/" + a.ID }
 // questionDraft returns the post that asks.
 func (q *Queue) questionDraft(a store.Approval) chat.Draft {
 	args := showExactly(a.Args)
-	d := chat.Draft{Key: postKey(a), Buttons: []chat.Button{
-		{Label: "Approve", Value: pressYes + " " + a.ID, Style: chat.Primary},
-		{Label: "Deny", Value: pressNo + " " + a.ID, Style: chat.Danger},
-	}}
+	d := chat.Draft{Key: postKey(a), Buttons: []chat.Button{{Label: "Approve", Value: pressYes + " " + a.ID, Style: chat.Primary}}}
+	if a.Grantable && a.Asker.ID != "" {
+		d.Buttons = append(d.Buttons, chat.Button{Label: "In this conversation", Value: pressHere + " " + a.ID})
+	}
+	if a.Grantable {
+		d.Buttons = append(d.Buttons, chat.Button{Label: "Always here", Value: pressAlways + " " + a.ID})
+	}
+	d.Buttons = append(d.Buttons, chat.Button{Label: "Deny", Value: pressNo + " " + a.ID, Style: chat.Danger})
 	text := fmt.Sprintf("**May I run `%s`?**\n\n", a.Tool)
 	if len(args) <= maxShownArgs {
 		fence := fenceFor(args)
@@ -48,6 +52,10 @@ func (q *Queue) questionDraft(a store.Approval) chat.Draft {
 		who = "Only whoever asked" + nameOf(a.Asker) + " or an administrator"
 	}
 	d.Text = text + reasonSentence(a.Reason) + who + " can decide: press a button, or write `approve` or `deny`."
+	if a.Grantable {
+		d.Text += " *In this conversation* and *Always here* also let me run this tool with other arguments, as long as I have read " +
+			"nothing that others wrote; *Always here* is for administrators. `/raven approvals` lists and ends that."
+	}
 	d.Footer = fmt.Sprintf("denied if nobody decides by %s UTC · %s", a.Expires.UTC().Format("15:04"), a.ID)
 	return d
 }
@@ -147,14 +155,13 @@ func fenceFor(s string) string {
 	return strings.Repeat("`", longest+1)
 }
 
-// Commands returns nothing: decisions are pressed or written.
-func (*Queue) Commands() []chat.CommandSpec { return nil }
-
 // Buttons returns the buttons below a question.
 func (*Queue) Buttons() []feature.Button {
 	const who = "the asker or an administrator"
 	return []feature.Button{
 		{Word: pressYes, Who: who, Does: "lets a tool call be made that waits for an approval"},
+		{Word: pressHere, Who: who, Does: "lets it be made, and the tool be used by the asker in this conversation for a day"},
+		{Word: pressAlways, Who: "an administrator", Does: "lets it be made, and the tool be used in this channel until that is revoked"},
 		{Word: pressNo, Who: who, Does: "refuses a tool call that waits for an approval"},
 	}
 }
@@ -188,7 +195,7 @@ func (q *Queue) parseDecision(m chat.Message) (what, id string) {
 	}
 	what, id, _ = strings.Cut(strings.Trim(strings.TrimSpace(m.Text), ".!`"), " ")
 	switch what = strings.ToLower(what); what {
-	case pressYes, pressNo:
+	case pressYes, pressHere, pressAlways, pressNo:
 		// Written words count only with a known ID: "approve the budget" is a question.
 		if id = strings.TrimSpace(id); id == "" || q.hasID(id) || m.Kind() == chat.EventPress {
 			return what, id
@@ -206,6 +213,9 @@ func (q *Queue) hasID(id string) bool {
 // Handle makes the decision of a message, and returns what became of it. The draft is nil
 // where the message decides nothing.
 func (q *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	if m.Command == commandName {
+		return q.handleCommand(ctx, m)
+	}
 	if !q.Urgent(m) {
 		return nil, nil
 	}
@@ -228,7 +238,13 @@ func (q *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error)
 		}
 		id = open[0]
 	}
-	a, err := q.Decide(ctx, id, what == pressYes, m.Author, m.Conversation.Platform)
+	var a store.Approval
+	var err error
+	if scope, yes := scopes[what]; yes {
+		a, err = q.Approve(ctx, id, scope, m.Author, m.Conversation.Platform)
+	} else {
+		a, err = q.Decide(ctx, id, false, m.Author, m.Conversation.Platform)
+	}
 	if err != nil {
 		return refusalDraft(strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."), nil
 	}

@@ -8,6 +8,7 @@ package approval
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,9 +40,14 @@ const (
 
 // Words of buttons and messages, followed by a space and the ID of an approval.
 const (
-	pressYes = "approve"
-	pressNo  = "deny"
+	pressYes    = "approve"
+	pressHere   = "approve-conversation"
+	pressAlways = "approve-always"
+	pressNo     = "deny"
 )
+
+// scopes are how far the words that approve reach.
+var scopes = map[string]Scope{pressYes: Once, pressHere: InConversation, pressAlways: Always}
 
 // Store stores approvals.
 type Store interface {
@@ -57,6 +63,7 @@ type Options struct {
 	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
 	// Decided is called after each decision; nil: nobody is told.
 	Decided func(ctx context.Context, a store.Approval)
+	Grants  *Grants
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -115,6 +122,9 @@ func (q *Queue) Run(ctx context.Context) error {
 			}
 		}
 		q.dropOld()
+		if err := q.o.Grants.dropExpired(ctx); err != nil {
+			q.o.Log.Warn("expired approval not deleted", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -221,6 +231,7 @@ func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, v tool.Verdict
 		Args:         in.Args,
 		Reason:       v.Reason,
 		Approvers:    v.Approvers,
+		Grantable:    v.Grantable,
 		Conversation: in.Caller.Conversation,
 		Asker:        in.Caller.User,
 		At:           now,
@@ -322,9 +333,46 @@ var (
 	ErrUnknown = errors.New("there is no such approval, or it was forgotten")
 	ErrDecided = errors.New("this was decided before")
 	ErrOthers  = errors.New("only whoever asked for the call, or an administrator, can decide")
+	ErrScope   = errors.New("this call can be approved for once alone")
+	ErrAlways  = errors.New("only an administrator can let a tool run here for always")
 )
 
-// Decide makes the decision of a user, and returns the approval. It returns ErrUnknown,
+// Approve approves a call by a user, and calls like it as far as the scope reaches. It returns the approval, or
+// ErrUnknown, ErrDecided, ErrOthers, ErrScope or ErrAlways where it is not accepted.
+func (q *Queue) Approve(
+	ctx context.Context,
+	id string,
+	scope Scope,
+	by chat.User,
+	platform string,
+) (store.Approval, error) {
+	q.mu.Lock()
+	e := q.find(id)
+	var a store.Approval
+	if e != nil {
+		a = e.Approval
+	}
+	q.mu.Unlock()
+	switch {
+	case e == nil || scope == Once || a.Decision != "":
+	case !a.Grantable, scope == InConversation && a.Asker.ID == "":
+		return a, ErrScope
+	case scope == Always && !by.Operator && !by.Admin:
+		return a, ErrAlways
+	}
+	decided, err := q.Decide(ctx, id, true, by, platform)
+	if err != nil || scope == Once {
+		return decided, err
+	}
+	// After the decision, so that nobody grants what somebody else has denied.
+	g, err := q.o.Grants.add(ctx, decided, scope, by, platform)
+	if err == nil {
+		q.o.Log.Info("tool approved beforehand", "grant", g.ID, "tool", g.Tool, "scope", string(scope), "where", g.Where.String(), "by", g.By)
+	}
+	return decided, err
+}
+
+// Decide makes the decision of a user about one call, and returns the approval. It returns ErrUnknown,
 // ErrDecided or ErrOthers if the decision is not accepted.
 func (q *Queue) Decide(
 	ctx context.Context,
@@ -348,11 +396,7 @@ func (q *Queue) Decide(
 	if yes {
 		d = store.Approved
 	}
-	name := by.Name
-	if name == "" {
-		name = by.ID
-	}
-	accepted := q.decide(ctx, id, d, name)
+	accepted := q.decide(ctx, id, d, displayName(by))
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !accepted { // somebody else, or the end of the time, was quicker
@@ -360,6 +404,8 @@ func (q *Queue) Decide(
 	}
 	return e.Approval, nil
 }
+
+func displayName(u chat.User) string { return cmp.Or(u.Name, u.ID) }
 
 // mayDecide reports whether a user of a platform may decide. IDs are unique only within a
 // platform. Where a rule names the approvers, the asker is none by having asked.

@@ -31,6 +31,24 @@ type desk struct {
 	kept  map[string]store.Approval
 	posts []chat.Draft
 	over  []string
+	items map[string]json.RawMessage
+}
+
+func (d *desk) SaveItem(_ context.Context, _, name string, item json.RawMessage, _ bool) error {
+	d.items[name] = item
+	return nil
+}
+
+func (d *desk) Items(context.Context, string) (map[string]json.RawMessage, error) {
+	return d.items, nil
+}
+
+func (d *desk) DeleteItem(_ context.Context, _, name string) error {
+	if d.items[name] == nil {
+		return store.ErrNotFound
+	}
+	delete(d.items, name)
+	return nil
 }
 
 func (d *desk) SaveApproval(_ context.Context, a store.Approval) error {
@@ -65,14 +83,20 @@ func (d *desk) last() chat.Draft {
 
 func (d *desk) book(t *testing.T) *approval.Queue {
 	t.Helper()
-	b := approval.New(approval.Options{Store: d, Post: d.post, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	g, err := approval.LoadGrants(t.Context(), d, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := approval.New(approval.Options{Store: d, Grants: g, Post: d.post, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err := b.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func newDesk() *desk { return &desk{kept: map[string]store.Approval{}} }
+func newDesk() *desk {
+	return &desk{kept: map[string]store.Approval{}, items: map[string]json.RawMessage{}}
+}
 
 func intent(turn string, asker chat.User, args string) tool.Intent {
 	return tool.Intent{Args: json.RawMessage(args), Tool: tool.Named{Name: "s_do", Tool: tool.Func{Described: tool.Spec{Server: "s", Name: "do"}}},

@@ -551,8 +551,8 @@ type Budget struct {
 // Limits bound what one person may have the bot do. Days end at midnight UTC. 0: no limit. Whoever holds the admin token
 // has none.
 type Limits struct {
-	// Characters of a message. A longer one is refused, with the advice to attach a file.
-	MessageChars int `json:"messageChars" default:"32000" min:"0"`
+	// Characters of a message, as many as Slack allows. A longer one is refused, with the advice to attach a file.
+	MessageChars int `json:"messageChars" default:"40000" min:"0"`
 	// Messages that are answered in a day.
 	UserDailyMessages int `json:"userDailyMessages" default:"5000" min:"0"`
 	// Files of messages in a day.

@@ -8,9 +8,10 @@ import (
 )
 
 // FromConfig returns the policy of a configuration: tools.policy, tools.mode, and what is said of
-// servers.
-func FromConfig(c *config.Config) *Policy {
+// servers. granted reports the calls that people approved beforehand.
+func FromConfig(c *config.Config, granted func(in tool.Intent) bool) *Policy {
 	o := Options{
+		Granted:       granted,
 		Open:          c.Tools.Mode == "open",
 		Trusts:        func(server string) bool { return c.MCPServers[server].Trust },
 		AlwaysAllowed: func(s tool.Spec) bool { return slices.Contains(c.MCPServers[s.Server].AlwaysAllow, s.Name) },

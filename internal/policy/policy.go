@@ -39,6 +39,8 @@ type Options struct {
 	Trusts func(server string) bool
 	// AlwaysAllowed reports the tools that the operator exempted from asking.
 	AlwaysAllowed func(tool.Spec) bool
+	// Granted reports the calls that people approved beforehand; nil: none.
+	Granted func(in tool.Intent) bool
 }
 
 // Policy does not change after New and may be used concurrently.

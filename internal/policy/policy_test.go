@@ -148,6 +148,32 @@ func TestDecide_SafeMode(t *testing.T) {
 			t.Errorf("%s: %s (%s), want %s", name, v.Decision, v.Reason, c.want)
 		}
 	}
+	granted := options()
+	granted.Granted = func(tool.Intent) bool { return true }
+	at := chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"}
+	for what, c := range map[string]struct {
+		in   tool.Intent
+		want tool.Decision
+	}{
+		"approved beforehand":             {tool.Intent{Tool: named("db", "drop", destroy), Caller: tool.Caller{Conversation: at}}, tool.Allow},
+		"approved, in a tainted turn":     {tool.Intent{Tool: named("db", "drop", destroy), Caller: tool.Caller{Conversation: at, Taint: taint}}, tool.Ask},
+		"approved, in a task":             {tool.Intent{Tool: named("db", "drop", destroy), Caller: tool.Caller{Conversation: at, Unattended: true}}, tool.Deny},
+		"approved, told by a stranger":    {tool.Intent{Tool: named("db", "drop", destroy), Caller: tool.Caller{Conversation: at, Described: []string{"x"}}}, tool.Ask},
+		"approved, egress when tainted":   {tool.Intent{Tool: fetch, Args: url("https://any.example"), Caller: tool.Caller{Conversation: at, Taint: taint}}, tool.Ask},
+		"approved, against a rule to ask": {tool.Intent{Tool: native("memory", "save", write), Caller: tool.Caller{Conversation: at}}, tool.Ask},
+	} {
+		o := granted
+		if strings.Contains(what, "rule") {
+			o.Rules = []policy.Rule{{Tools: []string{"*"}, Decision: tool.Ask}}
+		}
+		if v := policy.New(o).Decide(c.in); v.Decision != c.want || v.Grantable {
+			t.Errorf("%s: %s, want %s; grantable %v", what, v.Decision, c.want, v.Grantable)
+		}
+	}
+	plain := tool.Intent{Tool: named("db", "drop", destroy), Caller: tool.Caller{Conversation: at}}
+	if v := policy.New(options()).Decide(plain); !v.Grantable {
+		t.Error("a call that only safe mode asks about cannot be approved for more")
+	}
 	open := options()
 	open.Open = true
 	if v := policy.New(open).Decide(tool.Intent{Tool: named("db", "drop", destroy)}); v.Decision != tool.Allow {

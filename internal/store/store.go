@@ -244,6 +244,7 @@ type Approval struct {
 	Asker        chat.User       `json:"asker"` // zero: several people; then an administrator decides
 	At           time.Time       `json:"at"`
 	Expires      time.Time       `json:"expires"`
+	Grantable    bool            `json:"grantable,omitempty"` // may be approved for more calls than this one
 	Decision     Decision        `json:"decision,omitempty"`
 	By           string          `json:"by,omitempty"` // name of who decided
 	// Started: the call was allowed to run. Whether it took effect is for its result to say.

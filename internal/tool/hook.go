@@ -29,6 +29,8 @@ type Verdict struct {
 	// Approvers are who may approve: "roles:NAME" or "users:ID". Empty: the asker or an
 	// administrator.
 	Approvers []string
+	// Grantable says that an approval may count for more calls of the tool than this one.
+	Grantable bool
 }
 
 // Stricter returns the verdict that lets less through; of equal ones, the first.

@@ -1,0 +1,180 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+	"ravenbot/internal/text"
+	"ravenbot/internal/tool"
+)
+
+// Scope is how far an approval reaches.
+type Scope string
+
+// The scopes of an approval.
+const (
+	Once           Scope = "once"         // the one call, with its arguments
+	InConversation Scope = "conversation" // calls of the tool by the same person in the same conversation, for a day
+	Always         Scope = "always"       // calls of the tool in the channel and its threads, until it is revoked
+)
+
+// conversationGrantLife is how long a grant for a conversation lasts.
+const conversationGrantLife = 24 * time.Hour
+
+// grantKind is the kind of the stored items.
+const grantKind = "grant"
+
+// Grant is a standing approval of a tool. It never counts in a turn that has read foreign text, nor against a rule of
+// the operator's: see package policy.
+type Grant struct {
+	ID      string       `json:"id"`
+	Tool    string       `json:"tool"` // as models call it
+	Server  string       `json:"server"`
+	Scope   Scope        `json:"scope"`
+	Where   chat.Address `json:"where"`          // the conversation, or the channel
+	User    string       `json:"user,omitempty"` // platform/id of whom it is for; empty: everybody there
+	By      string       `json:"by"`             // name of who gave it
+	Giver   string       `json:"giver"`          // platform/id of who gave it
+	At      time.Time    `json:"at"`
+	Expires time.Time    `json:"expires,omitzero"`
+}
+
+// allows reports whether a grant is for a call.
+func (g Grant) allows(in tool.Intent, now time.Time) bool {
+	at := in.Caller.Conversation
+	switch {
+	case g.Tool != in.Tool.Name, g.Server != in.Tool.Tool.Spec().Server, g.hasExpired(now):
+		return false
+	case g.Scope == Always:
+		return g.Where == at.Base()
+	}
+	return g.Where == at && in.Caller.User.ID != "" && g.User == userKey(at, in.Caller.User)
+}
+
+func (g Grant) hasExpired(now time.Time) bool { return !g.Expires.IsZero() && !now.Before(g.Expires) }
+
+func userKey(at chat.Address, u chat.User) string { return at.Platform + "/" + u.ID }
+
+// GrantStore keeps grants.
+type GrantStore interface {
+	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	DeleteItem(ctx context.Context, kind, name string) error
+}
+
+// Grants are the standing approvals. They are safe for concurrent use.
+type Grants struct {
+	store GrantStore
+	now   func() time.Time
+
+	mu   sync.Mutex
+	list []Grant // oldest first
+}
+
+// LoadGrants reads the stored grants.
+func LoadGrants(ctx context.Context, s GrantStore, now func() time.Time) (*Grants, error) {
+	items, err := s.Items(ctx, grantKind)
+	if err != nil {
+		return nil, fmt.Errorf("read the standing approvals: %w", err)
+	}
+	g := &Grants{store: s, now: now}
+	for name, raw := range items {
+		var one Grant
+		if err := json.Unmarshal(raw, &one); err != nil {
+			return nil, fmt.Errorf("read the standing approval %s: %w", name, err)
+		}
+		g.list = append(g.list, one)
+	}
+	slices.SortFunc(g.list, func(a, b Grant) int { return a.At.Compare(b.At) })
+	return g, nil
+}
+
+// Find returns the grant that lets a call be made, and false where there is none.
+func (g *Grants) Find(in tool.Intent) (Grant, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.IndexFunc(g.list, func(one Grant) bool { return one.allows(in, g.now()) })
+	if i < 0 {
+		return Grant{}, false
+	}
+	return g.list[i], true
+}
+
+// Allow reports whether a grant lets a call be made.
+func (g *Grants) Allow(in tool.Intent) bool {
+	_, found := g.Find(in)
+	return found
+}
+
+// List returns the grants that count, oldest first.
+func (g *Grants) List() []Grant {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(g.list), func(one Grant) bool { return one.hasExpired(g.now()) })
+}
+
+// add stores the grant that an approval of a wider scope is.
+func (g *Grants) add(ctx context.Context, a store.Approval, scope Scope, by chat.User, platform string) (Grant, error) {
+	one := Grant{
+		ID:     text.RandomID(idBytes),
+		Tool:   a.Tool,
+		Server: a.Server,
+		Scope:  scope,
+		Where:  a.Conversation,
+		By:     displayName(by),
+		Giver:  platform + "/" + by.ID,
+		At:     g.now().UTC(),
+	}
+	if scope == Always {
+		one.Where = a.Conversation.Base()
+	} else {
+		one.User = userKey(a.Conversation, a.Asker)
+		one.Expires = one.At.Add(conversationGrantLife)
+	}
+	raw, err := json.Marshal(one)
+	if err != nil {
+		return Grant{}, err
+	}
+	if err := g.store.SaveItem(ctx, grantKind, one.ID, raw, false); err != nil {
+		return Grant{}, fmt.Errorf("store the standing approval: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list = append(g.list, one)
+	return one, nil
+}
+
+// Revoke ends a grant. It returns store.ErrNotFound where there is none of that ID.
+func (g *Grants) Revoke(ctx context.Context, id string) error {
+	if err := g.store.DeleteItem(ctx, grantKind, id); err != nil {
+		return fmt.Errorf("revoke the standing approval %s: %w", id, err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list = slices.DeleteFunc(g.list, func(one Grant) bool { return one.ID == id })
+	return nil
+}
+
+// dropExpired deletes the grants that are over.
+func (g *Grants) dropExpired(ctx context.Context) error {
+	g.mu.Lock()
+	var over []string
+	for _, one := range g.list {
+		if one.hasExpired(g.now()) {
+			over = append(over, one.ID)
+		}
+	}
+	g.mu.Unlock()
+	for _, id := range over {
+		if err := g.Revoke(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
