@@ -17,6 +17,7 @@ import (
 	"ravenbot/internal/audit"
 	"ravenbot/internal/budget"
 	"ravenbot/internal/bundled"
+	"ravenbot/internal/catchup"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/conversation"
@@ -333,7 +334,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Files:     a.platforms,
 		Documents: p.documents,
 		Budget:    a.spending,
-		Places:    places{a.platforms, a},
+		Places:    jobs.TaskPlaces{AgentPlaces: a.platforms, Jobs: func() *jobs.Service { return a.jobs }},
 		Notes:     a.notes(),
 		Access:    a.gate,
 		Log:       a.o.Log,
@@ -342,19 +343,6 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 	})
 	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
-}
-
-// places tell what messages are about; of the tasks of jobs, which no platform knows, the jobs.
-type places struct {
-	*platform.Set
-	a *App
-}
-
-func (p places) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
-	if about, ok := p.a.jobs.Context(m); ok {
-		return about
-	}
-	return p.Set.Context(ctx, m, q)
 }
 
 // embedding returns the model that compares tools by their meaning, if one is configured and
@@ -498,6 +486,14 @@ func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 		a.history,
 		p.polls,
 		a.jobs,
+		catchup.New(catchup.Options{
+			Reader:   a.history,
+			Agent:    a.agent,
+			Roster:   a.roster,
+			Timezone: a.jobs.Zone,
+			Log:      a.o.Log,
+			Now:      a.o.Now,
+		}),
 		agent.Control{Engine: a.agent},
 		p.approvals,
 		p.questions,
@@ -518,6 +514,7 @@ func CommandSpecs() []chat.CommandSpec {
 		(*history.Service)(nil),
 		(*poll.Service)(nil),
 		(*jobs.Service)(nil),
+		(*catchup.Service)(nil),
 		agent.Control{},
 	)
 }

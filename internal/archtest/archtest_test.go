@@ -56,6 +56,7 @@ var mayImport = map[string][]string{
 	"internal/elicit":          behaviour(),
 	"internal/hook":            vocabulary(),
 	"internal/settings":        behaviour(),
+	"internal/catchup":         append(vocabulary(), "internal/feature", "internal/history", "internal/schedule"),
 	"internal/jobs":            append(vocabulary(), "internal/config", "internal/feature", "internal/schedule"),
 	"internal/poll":            append(vocabulary(), "internal/feature"),
 	"internal/feature":         {"internal/chat", "internal/conversation"},

@@ -101,7 +101,7 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 
 // remind makes a reminder of "tomorrow at 9 call Anna", and returns what its author is told.
 func (s *Service) remind(ctx context.Context, m chat.Message, words string) (string, error) {
-	zone := s.zoneOf(ctx, m)
+	zone := s.Zone(ctx, m)
 	w, what, err := splitRequest(words, zone, s.o.Now())
 	if err != nil {
 		return "", BadJob{err}
@@ -112,8 +112,8 @@ func (s *Service) remind(ctx context.Context, m chat.Message, words string) (str
 // zoneTimeout is how long a platform may take to tell the time zone of a user.
 const zoneTimeout = 2500 * time.Millisecond
 
-// zoneOf returns the time zone in which the author of a message writes: as the platform tells it, else as it is set.
-func (s *Service) zoneOf(ctx context.Context, m chat.Message) *time.Location {
+// Zone returns the time zone in which the author of a message writes: as the platform tells it, else as it is set.
+func (s *Service) Zone(ctx context.Context, m chat.Message) *time.Location {
 	ctx, cancel := context.WithTimeout(ctx, zoneTimeout)
 	defer cancel()
 	name := cmp.Or(s.o.Places.Context(ctx, m, chat.ContextQuery{}).Zone, s.o.Timezone(m.Conversation, m.Author.ID))
@@ -232,7 +232,7 @@ func (s *Service) edit(ctx context.Context, m chat.Message, id, words string) (s
 		return "", BadJob{errors.New("say `when` and a time, or `text` and what to say")}
 	}
 	// The zone may be asked of the platform, so it is known before the job is locked.
-	zone := s.zoneOf(ctx, m)
+	zone := s.Zone(ctx, m)
 	var info Info
 	err := s.manage(ctx, m, id, func(j Job) (*Job, error) {
 		switch {

@@ -218,12 +218,12 @@ func TestRemind_Words_SayWhenAndWhat(t *testing.T) {
 		}
 		for words, want := range map[string]string{
 			"":                           "it says nothing",
-			"call Anna":                  "I did not understand when",
+			"call Anna":                  "it is not clear when",
 			"tomorrow call Anna":         "does not say at what time",
 			"tomorrow at 9":              "does not say what to remind you of",
 			"every 5 minutes look up":    "more often than every 15 minutes",
 			"next friday at 9 call Anna": "", // a Saturday: the one of the next week
-			"yesterday at 9 call Anna":   "did not understand when",
+			"yesterday at 9 call Anna":   "not clear when",
 		} {
 			if d := b.say(t, anna, "remind", words); d.Failed != (want != "") || !strings.Contains(d.Text, want) {
 				t.Errorf("%q: %s", words, d.Text)

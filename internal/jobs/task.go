@@ -111,3 +111,23 @@ func (s *Service) Context(m chat.Message) (about chat.Context, ok bool) {
 	}
 	return about, ok
 }
+
+// AgentPlaces tell an agent what messages are about, as agent.Places does.
+type AgentPlaces interface {
+	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
+	Formatting(platform string) string
+}
+
+// TaskPlaces are places that know of the tasks of jobs, too, which belong to no platform.
+type TaskPlaces struct {
+	AgentPlaces
+	Jobs func() *Service
+}
+
+// Context returns what a message is about.
+func (p TaskPlaces) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
+	if about, ok := p.Jobs().Context(m); ok {
+		return about
+	}
+	return p.AgentPlaces.Context(ctx, m, q)
+}

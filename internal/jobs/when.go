@@ -80,7 +80,7 @@ func splitRequest(words string, zone *time.Location, now time.Time) (w when, wha
 		}
 	}
 	if fault == nil {
-		fault = errors.New("I did not understand when; say for example " + whenExample)
+		fault = errors.New("it is not clear when; say for example " + whenExample)
 	}
 	return when{}, "", fault
 }
