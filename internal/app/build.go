@@ -438,6 +438,7 @@ func (a *App) buildJobs(ctx context.Context, p *parts) error {
 		Delivery: a.delivery,
 		Places:   a.platforms,
 		Task:     jobs.AgentTask(a.agent, a.store, a.o.Now),
+		Calls:    &invoke.UnattendedCalls{Invoker: p.calls, Tools: a.registry, Servers: a.mcp, Record: a.store.SaveCalls},
 		Config:   a.conf,
 		Timezone: func(at chat.Address, user string) string { return p.settings.Effective(at, user).Timezone },
 		Log:      a.o.Log,

@@ -29,6 +29,7 @@ const (
 )
 
 const jobsUsage = "Say `/raven jobs`, `/raven jobs remove ID`, `/raven jobs edit ID when TIME` or `/raven jobs edit ID text TEXT`; " +
+	"`/raven jobs watch ADDRESS WORDS` says when a page has a new line with these words; " +
 	"administrators see all of a channel with `/raven jobs all`."
 
 // Commands returns the commands that make, list and remove jobs.
@@ -48,9 +49,9 @@ func (*Service) Commands() []chat.CommandSpec {
 			Summary: "Your reminders and jobs: list, change, remove",
 			Help:    "your reminders and jobs with their ids; `jobs remove ID` takes one back, `jobs edit ID when TIME` moves it",
 			Options: []chat.CommandOption{
-				{Name: "action", Summary: "What to do; nothing: list yours", Choices: []string{"list", "all", "remove", "edit"}},
-				{Name: "id", Summary: "The id of the job, for remove and edit", Complete: true},
-				{Name: "more", Summary: "For edit: when friday at 9, or: text Call Anna"},
+				{Name: "action", Summary: "What to do; nothing: list yours", Choices: []string{"list", "all", "remove", "edit", "watch"}},
+				{Name: "id", Summary: "The id of the job, for remove and edit; the address for watch", Complete: true},
+				{Name: "more", Summary: "For edit: when friday at 9, or: text Call Anna; for watch: the words to look for"},
 			},
 		},
 	}
@@ -184,8 +185,11 @@ func (i Info) whenWords() string {
 // shownText returns the text or prompt of a job on one line.
 func (i Info) shownText() string {
 	what := i.Text
-	if i.Prompt != "" {
+	switch {
+	case i.Prompt != "":
 		what = "task: " + i.Prompt
+	case i.Watch != nil:
+		what = strings.TrimSpace("watch " + cmp.Or(i.Watch.URL, i.Watch.Feed, i.Watch.Tool) + " " + i.Watch.For)
 	}
 	return text.EscapeMarkdown(text.Shorten(text.OneLine(what), maxShownChars))
 }
@@ -210,8 +214,32 @@ func (s *Service) handleJobs(ctx context.Context, m chat.Message) (string, error
 		return "The job `" + id + "` is removed.", nil
 	case "edit":
 		return s.edit(ctx, m, id, more)
+	case "watch":
+		return s.addWatch(ctx, m, strings.Trim(id, "<>"), strings.TrimSpace(more))
 	}
 	return jobsUsage, nil
+}
+
+// watchSchedule is how often a page is looked at that somebody in chat names.
+const watchSchedule = "every 30 minutes"
+
+// addWatch has a page looked at, and returns what its author is told.
+func (s *Service) addWatch(ctx context.Context, m chat.Message, address, words string) (string, error) {
+	if !s.o.Places.CanPost(m.Conversation) {
+		return "", BadJob{errors.New("nothing can be posted here")}
+	}
+	info, err := s.Add(ctx, Job{
+		Schedule: watchSchedule,
+		Post:     []string{m.Conversation.String()},
+		Watch:    &Watch{URL: address, For: strings.Trim(words, `"“”`)},
+		Source:   FromChat,
+		By:       chat.User{ID: m.Author.ID, Name: m.Author.Name},
+		On:       m.Conversation.Platform,
+	})
+	if err != nil {
+		return "", err
+	}
+	return "I will look at " + info.Watch.title() + " " + watchSchedule + " and say here what is new. `/raven jobs remove " + info.ID + "` ends it.", nil
 }
 
 // manage changes a job that the author of a message may change. A job of others is not told from none.

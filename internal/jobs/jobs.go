@@ -72,6 +72,7 @@ type Options struct {
 	Delivery Delivery
 	Places   Places
 	Task     Task
+	Calls    Calls
 	Config   func() *config.Config // in effect now
 	// Timezone returns the time zone that is set for a user in a conversation; empty: none is.
 	Timezone func(at chat.Address, user string) string

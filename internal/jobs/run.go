@@ -36,6 +36,12 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 		// Whoever set quiet hours knows why it comes then.
 		isLate = isLate && !held
 	}
+	if j.Watch != nil {
+		if d, seen := s.look(ctx, j.Job); ctx.Err() == nil {
+			s.finish(ctx, id, due, d, seen, nil)
+		}
+		return
+	}
 	d, settled, err := s.makeDraft(ctx, j.Job, due)
 	if ctx.Err() != nil {
 		return
@@ -48,7 +54,7 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 	if isLate {
 		d.Text += "\n\n*Late: this was due on " + formatDue(j.Job, due) + ".*"
 	}
-	s.finish(ctx, id, due, d, settled)
+	s.finish(ctx, id, due, d, nil, settled)
 }
 
 // makeDraft returns what a job posts.
@@ -93,6 +99,7 @@ func (s *Service) finish(
 	id string,
 	due time.Time,
 	d chat.Draft,
+	seen *sight,
 	settled func(context.Context) error,
 ) {
 	select {
@@ -101,7 +108,7 @@ func (s *Service) finish(
 		return
 	}
 	for pause := retryAfter; ; pause = min(2*pause, maxRetryAfter) {
-		err := s.finishOnce(ctx, id, due, d)
+		err := s.finishOnce(ctx, id, due, d, seen)
 		if err == nil && settled != nil {
 			// A crash before this line has the turn continued, which was stored step by step and calls nothing again.
 			err = settled(context.WithoutCancel(ctx))
@@ -120,7 +127,7 @@ func (s *Service) finish(
 }
 
 // finishOnce makes one attempt of finish. A job that was removed meanwhile, or changed to another time, posts nothing.
-func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d chat.Draft) error {
+func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d chat.Draft, seen *sight) error {
 	defer s.lock(id)()
 	j, ok := s.find(id)
 	if !ok || j.isDone(due) || j.IsOnce() && !j.At.Equal(due) {
@@ -130,7 +137,9 @@ func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d ch
 	var next *Job
 	switch done := j.withDone(due); {
 	case !j.IsOnce():
-		next = &done
+		if next = &done; seen != nil {
+			next.Seen = seen
+		}
 	// The delivery of a webhook must be known for as long as it may come again, and at any time before that.
 	case j.Hook != "":
 		if err := s.saveDelivery(ctx, id, nil); err != nil {
@@ -156,6 +165,10 @@ func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d ch
 // buildPosts returns the posts of a job for a due time, one a place.
 func (j Job) buildPosts(due time.Time, d chat.Draft, now time.Time) []store.Post {
 	var posts []store.Post
+	// A look that found nothing new is done without a post.
+	if d.Text == "" && j.Watch != nil {
+		return nil
+	}
 	for _, to := range j.places() {
 		d.Key = fmt.Sprintf("job/%s/%s/%s", j.ID, due.UTC().Format(time.RFC3339Nano), to)
 		posts = append(posts, store.Post{Key: d.Key, To: to, Draft: d, At: now})
