@@ -102,7 +102,7 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	now := s.o.Now().In(zone)
 	since, err := parseSince(m.Text, now)
 	if err != nil {
-		return &chat.Draft{Ephemeral: true, Failed: true, Text: text.EscapeMarkdown(err.Error())}, nil
+		return &chat.Draft{Ephemeral: true, Failed: true, Text: "That does not work: " + text.EscapeMarkdown(err.Error()) + "."}, nil
 	}
 	from := since
 	if from.IsZero() {

@@ -25,7 +25,7 @@ func parseSince(words string, now time.Time) (time.Time, error) {
 		amount := strings.TrimSuffix(strings.TrimPrefix(words, "last "), " ago")
 		ahead, aheadErr := schedule.ParseTime("in "+amount, now.Location(), now)
 		if aheadErr != nil {
-			return time.Time{}, fmt.Errorf("I did not understand since when %q is; %s", words, sinceExamples)
+			return time.Time{}, fmt.Errorf("it is not clear when %q was; %s", words, sinceExamples)
 		}
 		since = now.Add(now.Sub(ahead))
 	}

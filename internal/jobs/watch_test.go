@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 // page is a place that jobs look at: its text, or an error.
 type page struct {
+	mu    sync.Mutex
 	text  string
 	err   error
 	calls []string
@@ -22,12 +24,20 @@ type page struct {
 }
 
 func (p *page) Call(_ context.Context, by tool.Caller, name string, args json.RawMessage) (tool.Result, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.calls = append(p.calls, name+" "+string(args))
 	p.by = by
 	if p.err != nil {
 		return tool.Result{}, p.err
 	}
 	return tool.Text(p.text), nil
+}
+
+func (p *page) set(text string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text, p.err = text, err
 }
 
 func TestWatch_PostsOncePerChange(t *testing.T) {
@@ -68,7 +78,7 @@ func TestWatch_PostsOncePerChange(t *testing.T) {
 				}
 				stop := b.run(t)
 				for n, s := range c.steps {
-					b.page.text = s.text
+					b.page.set(s.text, nil)
 					<-time.After(time.Hour)
 					synctest.Wait()
 					got := strings.Join(b.disk.texts(), "|")
@@ -101,12 +111,12 @@ func TestWatch_ThatFails_IsToldOfOnce(t *testing.T) {
 		}
 		stop := b.run(t)
 		defer stop()
-		b.page.err = errors.New("no such host")
+		b.page.set("", errors.New("no such host"))
 		<-time.After(10 * time.Hour)
 		if got := b.disk.texts(); len(got) != 1 || !strings.Contains(got[0], "I could not look at <https://shop.example/x> for “sold out” the last 5 times") {
 			t.Errorf("posted %q", got)
 		}
-		b.page.err, b.page.text = nil, "sold out"
+		b.page.set("sold out", nil)
 		<-time.After(10 * time.Hour)
 		if got := b.disk.texts(); len(got) != 1 || !strings.Contains(got[0], "> sold out") {
 			t.Errorf("when it works again %q", got)
