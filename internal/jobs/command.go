@@ -156,13 +156,9 @@ func (s *Service) nextLine(i Info) string {
 	if !ok || j.IsOnce() {
 		return ""
 	}
-	when, err := j.when()
-	if err != nil {
-		return ""
-	}
 	var list []string
 	for at, n := s.o.Now(), 0; n < shownRuns; n++ {
-		next, ok := when.Next(at)
+		next, ok := j.plan.Next(at)
 		if !ok {
 			break
 		}
@@ -275,8 +271,12 @@ func (s *Service) edit(ctx context.Context, m chat.Message, id, words string) (s
 		default:
 			j.Text = value
 		}
-		info = j.describe(s.o.Now())
-		return &j, j.check(s.o.Now())
+		if err := j.check(s.o.Now()); err != nil {
+			return nil, err
+		}
+		kept, err := newStored(j, nil)
+		info = kept.describe(s.o.Now())
+		return &j, err
 	})
 	if err != nil {
 		return "", err

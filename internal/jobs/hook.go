@@ -11,8 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"text/template"
@@ -31,8 +33,10 @@ const (
 	// keepDeliveries is how long a delivery is known that comes again. GitHub can send one again for three days
 	// (webhooks documentation, read 2026-11-22).
 	keepDeliveries = 7 * 24 * time.Hour
-	pruneInterval  = time.Hour
-	maxPayload     = 1 << 20
+	// maxDeliveries bounds them; the oldest are forgotten first.
+	maxDeliveries = 100_000
+	pruneInterval = time.Hour
+	maxPayload    = 1 << 20
 	// maxForeign is how much of a payload a task is shown.
 	maxForeign = 3500
 	// hookTimeout is how long a delivery may take to be stored.
@@ -211,11 +215,15 @@ func (s *Service) loadDeliveries(ctx context.Context) (map[string]time.Time, err
 
 // pruneDeliveries forgets deliveries that will not come again.
 func (s *Service) pruneDeliveries(ctx context.Context) {
-	now := s.o.Now()
+	since := s.o.Now().Add(-keepDeliveries)
 	var old []string
 	s.mu.Lock()
+	times := slices.SortedFunc(maps.Values(s.deliveries), time.Time.Compare)
+	if n := len(times) - maxDeliveries; n > 0 && times[n-1].After(since) {
+		since = times[n-1]
+	}
 	for id, at := range s.deliveries {
-		if now.Sub(at) > keepDeliveries {
+		if !at.After(since) {
 			old = append(old, id)
 		}
 	}

@@ -223,7 +223,7 @@ type Info struct {
 }
 
 // describe returns what is told of a job.
-func (j Job) describe(now time.Time) Info {
+func (j stored) describe(now time.Time) Info {
 	i := Info{
 		ID:       j.ID,
 		Schedule: j.Schedule,
@@ -239,17 +239,13 @@ func (j Job) describe(now time.Time) Info {
 		Hook:     j.Hook,
 		Watch:    j.Watch,
 	}
-	when, err := j.when()
-	if err != nil {
-		return i
-	}
 	if j.IsOnce() {
-		at := j.At.In(when.Zone())
+		at := j.At.In(j.plan.Zone())
 		i.At, i.Next = &at, &at
-	} else if words := when.Describe(); words != j.Schedule {
+	} else if words := j.plan.Describe(); words != j.Schedule {
 		i.When = words
 	}
-	if next, ok := when.Next(now); ok {
+	if next, ok := j.plan.Next(now); ok {
 		i.Next = &next
 	}
 	if n := len(j.Done); n > 0 {

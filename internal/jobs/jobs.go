@@ -95,10 +95,17 @@ type Service struct {
 	deliveries map[string]time.Time // of webhooks, by job id: when they came
 }
 
-// stored is a job as it is in the store.
+// stored is a job as it is in the store, and its schedule: to read that costs more than all else, and there may be many.
 type stored struct {
 	Job
-	raw json.RawMessage
+	raw  json.RawMessage
+	plan schedule.Schedule
+}
+
+// newStored returns a job that was stored. The error is one of its schedule.
+func newStored(j Job, raw json.RawMessage) (stored, error) {
+	plan, err := j.when()
+	return stored{j, raw, plan}, err
 }
 
 // maxTasks is how many tasks are carried out at a time. Others wait, so that a morning on which many are due leaves
@@ -132,11 +139,14 @@ func (s *Service) Load(ctx context.Context) error {
 	jobs := map[string]stored{}
 	for id, raw := range items {
 		var j Job
-		if err := json.Unmarshal(raw, &j); err != nil || j.ID != id {
-			s.o.Log.Error("stored job is invalid, skipped", "job", id, "error", err)
-			continue
+		err := json.Unmarshal(raw, &j)
+		if err == nil && j.ID == id {
+			jobs[id], err = newStored(j, raw)
 		}
-		jobs[id] = stored{j, raw}
+		if err != nil || j.ID != id {
+			s.o.Log.Error("stored job is invalid, skipped", "job", id, "error", err)
+			delete(jobs, id)
+		}
 	}
 	s.mu.Lock()
 	// What came while the store was read is newer than what was read.
@@ -183,12 +193,7 @@ func (s *Service) loopJobs() []schedule.Job {
 	defer s.mu.Unlock()
 	list := make([]schedule.Job, 0, len(s.jobs))
 	for id, j := range s.jobs {
-		when, err := j.when()
-		if err != nil {
-			s.o.Log.Error("job cannot be scheduled", "job", id, "error", err)
-			continue
-		}
-		list = append(list, schedule.Job{Name: id, Schedule: when, CatchUp: true})
+		list = append(list, schedule.Job{Name: id, Schedule: j.plan, CatchUp: true})
 	}
 	return list
 }
@@ -212,11 +217,16 @@ func (s *Service) Add(ctx context.Context, j Job) (Info, error) {
 	if err := s.checkNew(j); err != nil {
 		return Info{}, err
 	}
+	// One that is due at once may be done before it could be looked up.
+	kept, err := newStored(j, nil)
+	if err != nil {
+		return Info{}, BadJob{err}
+	}
 	if _, err := s.save(ctx, j); err != nil {
 		return Info{}, err
 	}
 	s.o.Log.Info("job added", "job", j.ID, "source", j.Source, "by", j.By.ID, "at", j.At, "schedule", j.Schedule)
-	return j.describe(s.o.Now()), nil
+	return kept.describe(s.o.Now()), nil
 }
 
 // idBytes is the length of an id: short enough to be typed, and rare enough not to come twice.
@@ -228,12 +238,16 @@ func (s *Service) save(ctx context.Context, j Job) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	kept, err := newStored(j, raw)
+	if err != nil {
+		return false, err
+	}
 	isNew, err := s.o.Store.SwapItem(ctx, jobKind, j.ID, nil, raw, nil)
 	if err != nil || !isNew {
 		return false, err
 	}
 	s.mu.Lock()
-	s.jobs[j.ID] = stored{j, raw}
+	s.jobs[j.ID] = kept
 	s.mu.Unlock()
 	s.notifyChange()
 	return true, nil
@@ -336,9 +350,13 @@ var errChanged = errors.New("the job was changed by somebody else")
 // caller holds the job's lock.
 func (s *Service) replace(ctx context.Context, was stored, now *Job, posts []store.Post) error {
 	var raw json.RawMessage
+	var kept stored
 	if now != nil {
 		var err error
 		if raw, err = json.Marshal(now); err != nil {
+			return err
+		}
+		if kept, err = newStored(*now, raw); err != nil {
 			return err
 		}
 	}
@@ -354,7 +372,7 @@ func (s *Service) replace(ctx context.Context, was stored, now *Job, posts []sto
 	if now == nil {
 		delete(s.jobs, was.ID)
 	} else {
-		s.jobs[was.ID] = stored{*now, raw}
+		s.jobs[was.ID] = kept
 	}
 	return nil
 }

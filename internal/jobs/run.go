@@ -29,7 +29,7 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 	}
 	isLate := s.o.Now().Sub(due) > lateAfter
 	if !j.IsOnce() {
-		held, ended := s.waitForQuietEnd(ctx, j.Job)
+		held, ended := s.waitForQuietEnd(ctx, j.plan.Zone())
 		if ended {
 			return
 		}
@@ -52,7 +52,7 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 			". The reason is in the bot's log."}
 	}
 	if isLate {
-		d.Text += "\n\n*Late: this was due on " + formatDue(j.Job, due) + ".*"
+		d.Text += "\n\n*Late: this was due on " + j.formatDue(due) + ".*"
 	}
 	s.finish(ctx, id, due, d, nil, settled)
 }
@@ -177,26 +177,19 @@ func (j Job) buildPosts(due time.Time, d chat.Draft, now time.Time) []store.Post
 }
 
 // formatDue returns a due time for readers, in the job's zone.
-func formatDue(j Job, due time.Time) string {
-	if when, err := j.when(); err == nil {
-		due = due.In(when.Zone())
-	}
-	return due.Format("Mon 2 Jan 2006 15:04 MST")
+func (j stored) formatDue(due time.Time) string {
+	return due.In(j.plan.Zone()).Format("Mon 2 Jan 2006 15:04 MST")
 }
 
-// waitForQuietEnd waits while it is quiet where the job belongs. It returns whether it waited, and whether ctx has ended
+// waitForQuietEnd waits while it is quiet in a time zone. It returns whether it waited, and whether ctx has ended
 // meanwhile.
-func (s *Service) waitForQuietEnd(ctx context.Context, j Job) (held, ended bool) {
-	when, err := j.when()
-	if err != nil {
-		return false, false
-	}
+func (s *Service) waitForQuietEnd(ctx context.Context, zone *time.Location) (held, ended bool) {
 	for {
 		quiet, err := ParseQuietHours(s.o.Config().Jobs.QuietHours)
 		if err != nil {
 			s.o.Log.Error("quiet hours not understood, there are none", "error", err) // checked when it was read
 		}
-		rest := quiet.remaining(s.o.Now().In(when.Zone()))
+		rest := quiet.remaining(s.o.Now().In(zone))
 		if rest <= 0 {
 			return held, false
 		}
