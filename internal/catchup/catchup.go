@@ -80,7 +80,8 @@ func (*Service) Commands() []chat.CommandSpec {
 	return []chat.CommandSpec{{
 		Name:    commandName,
 		Summary: "What you missed here",
-		Help:    "what was said here while you were away: decisions, questions to you, links; `catchup 3 hours`, `catchup yesterday`",
+		Help: "what was said here while you were away: decisions, questions to you, links; `catchup 3 hours`, " +
+			"`catchup yesterday`",
 		Options: []chat.CommandOption{
 			{Name: "since", Summary: "3 hours, 2 days, today, yesterday, monday; nothing: since you last wrote here"},
 		},
@@ -102,7 +103,8 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	now := s.o.Now().In(zone)
 	since, err := parseSince(m.Text, now)
 	if err != nil {
-		return &chat.Draft{Ephemeral: true, Failed: true, Text: "That does not work: " + text.EscapeMarkdown(err.Error()) + "."}, nil
+		words := "That does not work: " + text.EscapeMarkdown(err.Error()) + "."
+		return &chat.Draft{Ephemeral: true, Failed: true, Text: words}, nil
 	}
 	from := since
 	if from.IsZero() {
@@ -121,7 +123,8 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	said = ofOthers(said, m, zone)
 	heading := "**What was said here since " + formatSince(since, now) + "**"
 	if len(said) == 0 {
-		return &chat.Draft{Ephemeral: true, Text: "Nobody has written here since " + formatSince(since, now) + ", as far as I can read it."}, nil
+		words := "Nobody has written here since " + formatSince(since, now) + ", as far as I can read it."
+		return &chat.Draft{Ephemeral: true, Text: words}, nil
 	}
 	left := max(0, len(said)-maxMessages)
 	said = said[left:]
@@ -186,7 +189,8 @@ func (s *Service) summarize(ctx context.Context, m chat.Message, said []history.
 			}
 			s.o.Log.Warn("summary of a channel cites nothing, messages are listed", "conversation", m.Conversation.String())
 		} else {
-			s.o.Log.Warn("summary of a channel not written, messages are listed", "conversation", m.Conversation.String(), "error", err)
+			s.o.Log.Warn("summary of a channel not written, messages are listed",
+				"conversation", m.Conversation.String(), "error", err)
 		}
 	}
 	return list(m, said)

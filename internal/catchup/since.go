@@ -11,8 +11,8 @@ import (
 // sinceExamples stand in refusals.
 const sinceExamples = "say for example 3 hours, 2 days, today, yesterday, yesterday at 14:00 or monday"
 
-// parseSince reads how far back somebody asks: "3 hours", "today", "monday", "yesterday at 14:00". It returns zero where
-// nothing was said, and an error for what was not understood or is too long ago.
+// parseSince reads how far back somebody asks: "3 hours", "today", "monday", "yesterday at 14:00". It returns zero
+// where nothing was said, and an error for what was not understood or is too long ago.
 func parseSince(words string, now time.Time) (time.Time, error) {
 	words = strings.ToLower(strings.TrimSpace(words))
 	words = strings.TrimSpace(strings.TrimPrefix(words, "since "))
@@ -33,7 +33,8 @@ func parseSince(words string, now time.Time) (time.Time, error) {
 	case !since.Before(now):
 		return time.Time{}, fmt.Errorf("%q is not over yet; %s", words, sinceExamples)
 	case now.Sub(since) > maxPeriod:
-		return time.Time{}, fmt.Errorf("%q is more than %d days ago, which is too long; %s", words, int(maxPeriod.Hours()/24), sinceExamples)
+		return time.Time{}, fmt.Errorf("%q is more than %d days ago, which is too long; %s",
+			words, int(maxPeriod.Hours()/24), sinceExamples)
 	}
 	return since, nil
 }

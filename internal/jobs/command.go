@@ -28,7 +28,8 @@ const (
 	maxListed     = 50
 )
 
-const jobsUsage = "Say `/raven jobs`, `/raven jobs remove ID`, `/raven jobs edit ID when TIME` or `/raven jobs edit ID text TEXT`; " +
+const jobsUsage = "Say `/raven jobs`, `/raven jobs remove ID`, `/raven jobs edit ID when TIME` or " +
+	"`/raven jobs edit ID text TEXT`; " +
 	"`/raven jobs watch ADDRESS WORDS` says when a page has a new line with these words; " +
 	"administrators see all of a channel with `/raven jobs all`."
 
@@ -38,7 +39,8 @@ func (*Service) Commands() []chat.CommandSpec {
 		{
 			Name:    commandRemind,
 			Summary: "Be reminded once, or again and again",
-			Help:    "says something here at a time: `/raven remind tomorrow at 9 call Anna`, `/raven remind every friday at 16 write the report`",
+			Help: "says something here at a time: `/raven remind tomorrow at 9 call Anna`, " +
+				"`/raven remind every friday at 16 write the report`",
 			Options: []chat.CommandOption{
 				{Name: "when", Summary: "In 20 minutes, tomorrow at noon, 24 December 18:00, every monday at 9", Required: true},
 				{Name: "text", Summary: "What to say then", Required: true, Label: labelText},
@@ -47,9 +49,14 @@ func (*Service) Commands() []chat.CommandSpec {
 		{
 			Name:    commandJobs,
 			Summary: "Your reminders and jobs: list, change, remove",
-			Help:    "your reminders and jobs with their ids; `jobs remove ID` takes one back, `jobs edit ID when TIME` moves it",
+			Help: "your reminders and jobs with their ids; `jobs remove ID` takes one back, " +
+				"`jobs edit ID when TIME` moves it",
 			Options: []chat.CommandOption{
-				{Name: "action", Summary: "What to do; nothing: list yours", Choices: []string{"list", "all", "remove", "edit", "watch"}},
+				{
+					Name:    "action",
+					Summary: "What to do; nothing: list yours",
+					Choices: []string{"list", "all", "remove", "edit", "watch"},
+				},
 				{Name: "id", Summary: "The id of the job, for remove and edit; the address for watch", Complete: true},
 				{Name: "more", Summary: "For edit: when friday at 9, or: text Call Anna; for watch: the words to look for"},
 			},
@@ -72,8 +79,9 @@ func (s *Service) Complete(_ context.Context, at chat.Address, command, option, 
 	if command != commandJobs || option != "id" {
 		return nil
 	}
+	typed = strings.TrimSpace(typed)
 	ids := []string{}
-	for _, i := range s.list(func(j Job) bool { return j.postsTo(at) && strings.HasPrefix(j.ID, strings.TrimSpace(typed)) }) {
+	for _, i := range s.list(func(j Job) bool { return j.postsTo(at) && strings.HasPrefix(j.ID, typed) }) {
 		ids = append(ids, i.ID)
 	}
 	return ids
@@ -91,7 +99,8 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	var bad BadJob
 	switch {
 	case errors.As(err, &bad):
-		return &chat.Draft{Ephemeral: true, Failed: true, Text: "That does not work: " + text.EscapeMarkdown(err.Error()) + "."}, nil
+		words = "That does not work: " + text.EscapeMarkdown(err.Error()) + "."
+		return &chat.Draft{Ephemeral: true, Failed: true, Text: words}, nil
 	case errors.Is(err, ErrUnknown):
 		return &chat.Draft{Ephemeral: true, Failed: true, Text: "You have no such job. `/raven jobs` lists yours."}, nil
 	case err != nil:
@@ -235,7 +244,8 @@ func (s *Service) addWatch(ctx context.Context, m chat.Message, address, words s
 	if err != nil {
 		return "", err
 	}
-	return "I will look at " + info.Watch.title() + " " + watchSchedule + " and say here what is new. `/raven jobs remove " + info.ID + "` ends it.", nil
+	return "I will look at " + info.Watch.title() + " " + watchSchedule + " and say here what is new. " +
+		"`/raven jobs remove " + info.ID + "` ends it.", nil
 }
 
 // manage changes a job that the author of a message may change. A job of others is not told from none.

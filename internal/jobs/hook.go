@@ -89,7 +89,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseDelivery(w, http.StatusServiceUnavailable, "starting", "the bot is starting", "send it again in some seconds")
 	case err != nil:
 		s.o.Log.Error("delivery of webhook not stored", "hook", name, "error", err)
-		refuseDelivery(w, http.StatusInternalServerError, "internal", "the delivery was not stored", "send it again; the bot's log has the reason")
+		refuseDelivery(w, http.StatusInternalServerError, "internal", "the delivery was not stored",
+			"send it again; the bot's log has the reason")
 	default:
 		answer(w, http.StatusAccepted, map[string]string{"id": id})
 	}
@@ -146,7 +147,17 @@ func (s *Service) deliver(
 		return "", errBusy
 	}
 	now := s.o.Now().UTC()
-	j := Job{ID: id, At: now, Timezone: "UTC", Post: hook.Post, Agent: hook.Agent, Source: FromHook, Created: now, Since: now, Hook: name}
+	j := Job{
+		ID:       id,
+		At:       now,
+		Timezone: "UTC",
+		Post:     hook.Post,
+		Agent:    hook.Agent,
+		Source:   FromHook,
+		Created:  now,
+		Since:    now,
+		Hook:     name,
+	}
 	words := writeText(hook.Template, header, body)
 	if hook.Prompt != "" {
 		j.Prompt, j.Tools, j.Foreign = hook.Prompt, hook.Tools, text.Cut(words+"\n\n"+payloadText(body), maxForeign)

@@ -54,8 +54,8 @@ type Delivery interface {
 	Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome
 }
 
-// Task has an agent carry out a job for a due time. settled is called when the outcome is stored. The work goes on where
-// it was cut off when it is asked for again.
+// Task has an agent carry out a job for a due time. settled is called when the outcome is stored. The work goes on
+// where it was cut off when it is asked for again.
 type Task func(ctx context.Context, j Job, due time.Time) (d chat.Draft, settled func(context.Context) error, err error)
 
 // Places tells of conversations and of those who write there, as platform.Set does.
@@ -95,7 +95,8 @@ type Service struct {
 	deliveries map[string]time.Time // of webhooks, by job id: when they came
 }
 
-// stored is a job as it is in the store, and its schedule: to read that costs more than all else, and there may be many.
+// stored is a job as it is in the store, and its schedule: to read that costs more than all else, and there may be
+// many.
 type stored struct {
 	Job
 	raw  json.RawMessage
@@ -336,7 +337,8 @@ func (s *Service) change(ctx context.Context, id string, edit func(Job) (*Job, e
 	return nil
 }
 
-// lock waits until nobody else replaces the job, and keeps others out until unlock. Jobs share locks: there may be many.
+// lock waits until nobody else replaces the job, and keeps others out until unlock. Jobs share locks: there may be
+// many.
 func (s *Service) lock(id string) (unlock func()) {
 	m := &s.locks[maphash.String(s.seed, id)%uint64(len(s.locks))]
 	m.Lock()

@@ -48,8 +48,11 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 	}
 	if err != nil {
 		s.o.Log.Error("job failed", "job", id, "due", due, "error", err)
-		d = chat.Draft{Failed: true, Text: "I could not do the job `" + id + "`: " + text.EscapeMarkdown(text.Shorten(j.what(), maxShownChars)) +
-			". The reason is in the bot's log."}
+		what := text.EscapeMarkdown(text.Shorten(j.what(), maxShownChars))
+		d = chat.Draft{
+			Failed: true,
+			Text:   "I could not do the job `" + id + "`: " + what + ". The reason is in the bot's log.",
+		}
 	}
 	if isLate {
 		d.Text += "\n\n*Late: this was due on " + j.formatDue(due) + ".*"
@@ -92,8 +95,8 @@ func (j Job) reminder() chat.Draft {
 	}
 }
 
-// finish stores that a due time was carried out together with its posts, and queues them. It tries until the store takes
-// it or ctx ends.
+// finish stores that a due time was carried out together with its posts, and queues them. It tries until the store
+// takes it or ctx ends.
 func (s *Service) finish(
 	ctx context.Context,
 	id string,

@@ -55,8 +55,9 @@ func (w Watch) check() error {
 	if len(named) != 1 {
 		return errors.New("watch names a url, a feed or a tool")
 	}
-	for _, address := range []string{w.URL, w.Feed} {
-		if u, err := url.Parse(address); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if address := cmp.Or(w.URL, w.Feed); address != "" {
+		u, err := url.Parse(address)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return fmt.Errorf("%.100q is no address: want https://…", address)
 		}
 	}
@@ -123,8 +124,8 @@ func (s *Service) look(ctx context.Context, j Job) (chat.Draft, *sight) {
 		s.o.Log.Warn("watched place not read", "job", j.ID, "failures", was.Failures+1, "error", err)
 		d := chat.Draft{}
 		if was.Failures+1 == failuresTold {
-			d = chat.Draft{Failed: true, Text: fmt.Sprintf("I could not look at %s the last %d times. I will go on trying; the reasons are in the bot's log.",
-				j.Watch.title(), failuresTold)}
+			d = chat.Draft{Failed: true, Text: fmt.Sprintf("I could not look at %s the last %d times. "+
+				"I will go on trying; the reasons are in the bot's log.", j.Watch.title(), failuresTold)}
 		}
 		return d, &sight{Lines: was.Lines, Failures: was.Failures + 1}
 	}

@@ -112,7 +112,8 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 // acceptBusinessDay consumes "weekdays", "workday" or "business days".
 func (p *wordParser) acceptBusinessDay() bool {
 	before := p.words
-	if p.accept("weekday", "weekdays", "workday", "workdays") || p.accept("working", "business") && p.accept("day", "days") {
+	if p.accept("weekday", "weekdays", "workday", "workdays") ||
+		p.accept("working", "business") && p.accept("day", "days") {
 		return true
 	}
 	p.words = before

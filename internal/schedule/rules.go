@@ -156,7 +156,8 @@ func (s sentence) timeRules() (list []rule, err error) {
 				return nil, err
 			}
 			// Does "friday night at 1" begin on Friday or on Saturday?
-			if s.part.name == "night" && minute <= s.part.to && slices.ContainsFunc(s.days, func(d rule) bool { return d.dow != allWeekdays }) {
+			isEvery := !slices.ContainsFunc(s.days, func(d rule) bool { return d.dow != allWeekdays })
+			if s.part.name == "night" && minute <= s.part.to && !isEvery {
 				return nil, fmt.Errorf("it is not clear on which day %q of that night is; name the day and the time", c.text)
 			}
 		}
