@@ -171,6 +171,15 @@ func TestJobs_OverTheAPI(t *testing.T) {
 			t.Errorf("removing is answered %d, want %d", status, want)
 		}
 	}
+	// An export brings it back, and it is due as before.
+	req := must(http.NewRequest(http.MethodPost, "http://"+b.Addr()+"/api/v1/import", strings.NewReader(lines)))
+	req.Header.Set("Authorization", "Bearer admin-token")
+	res := must(http.DefaultClient.Do(req))
+	res.Body.Close()
+	var again struct{ Items []struct{ ID, Next string } }
+	if b.call(http.MethodGet, "/api/v1/jobs", nil, &again); len(again.Items) != 1 || again.Items[0].ID != made.ID || again.Items[0].Next != made.Next {
+		t.Errorf("after an import (status %d) there are %+v, want %s", res.StatusCode, again.Items, made.ID)
+	}
 }
 
 // A job looks at a feed, in safe mode and with nobody to ask, and posts what is new in it once.
