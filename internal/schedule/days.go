@@ -140,7 +140,7 @@ func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 	if !isWeekday && !r.pooled {
 		p.skip("day", "days")
 		// "1st quarter" is no day of it.
-		if _, isPeriod := parsePeriod(p.next()); isPeriod {
+		if _, isPeriod := parsePeriod(p.next()); isPeriod && !strings.HasSuffix(p.next(), "ly") {
 			return rule{}, fmt.Errorf("\"%s %s\" names no day", ordinalName(nth[0]), p.next())
 		}
 	}

@@ -71,6 +71,7 @@ var phrases = []struct{ text, due string }{
 	{"quarterly on the 1st at 9", "1 Jan 09:00, 1 Apr 09:00, 1 Jul 09:00"},
 	{"the first monday of the quarter at 9", "4 Jan 09:00, 5 Apr 09:00"},
 	{"last business day of the quarter at 17:00", "31 Dec 17:00, 31 Mar 17:00, 30 Jun 17:00"},
+	{"on the 1st monthly at 9", "1 Dec 09:00, 1 Jan 09:00"},
 	{"every year on 24 december at 18:00", "24 Dec 18:00, 24 Dec 18:00"},
 	{"yearly on the 1st of may at 9", "1 May 09:00, 1 May 09:00"},
 	{"annually on march 3rd at 9", "3 Mar 09:00, 3 Mar 09:00"},
