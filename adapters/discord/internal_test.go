@@ -370,3 +370,13 @@ func TestEachServerIsCoveredByOneShard(t *testing.T) {
 		}
 	}
 }
+
+func TestNotify_MentionsUsersAlone(t *testing.T) {
+	d := chat.Draft{Text: "call Bert", Notify: []string{"42", "@everyone", "7> <@8"}}
+	if text := render(d)[0].text; text != "<@42> call Bert" {
+		t.Errorf("Discord is sent %q", text)
+	}
+	if allowed := onlyUsers(d.Notify); len(allowed.Users) != 1 || allowed.Users[0] != "42" || allowed.Parse == nil || len(allowed.Parse) > 0 {
+		t.Errorf("it may notify %+v", allowed)
+	}
+}

@@ -72,3 +72,14 @@ func TestNotesAreInTheText(t *testing.T) {
 		t.Errorf("text %q", last.text)
 	}
 }
+
+func TestNotify_MentionsUsersAlone(t *testing.T) {
+	d := chat.Draft{Text: "call <@U2> and <!channel>", Notify: []string{"U1", "!channel", "U2> <!here"}}
+	for _, p := range render(d) {
+		for _, text := range []string{p.text, p.body} {
+			if !strings.HasPrefix(text, "<@U1> call ") || strings.Contains(text, "<!") || strings.Contains(text, "<@U2") {
+				t.Errorf("Slack is sent %q", text)
+			}
+		}
+	}
+}

@@ -31,7 +31,8 @@ const (
 	layerBody    = `{"type":"object","properties":{"model":{"type":"string"},"language":{"type":"string"},"timezone":{"type":"string"},"tools":{"type":"object","properties":{"enabled":{"type":"boolean"},"maxSteps":{"type":"integer"},"systemPrompt":{"type":"string"}}}}}`
 	settingsBody = `{"type":"object","properties":{"instance":` + layerBody + `,"channels":{"type":"object","additionalProperties":` + layerBody + `},"users":{"type":"object","additionalProperties":` + layerBody + `}}}`
 	jobBody      = `{"type":"object","required":["post"],"properties":{"at":{"type":"string","description":"RFC 3339, or words such as tomorrow at noon"},"schedule":{"type":"string"},"timezone":{"type":"string"},` +
-		`"post":{"type":"array","items":{"type":"string"}},"text":{"type":"string"},"prompt":{"type":"string"},"agent":{"type":"string"},"tools":{"type":"array","items":{"type":"string"}}}}`
+		`"post":{"type":"array","items":{"type":"string"}},"text":{"type":"string"},"prompt":{"type":"string"},"agent":{"type":"string"},"tools":{"type":"array","items":{"type":"string"}},` +
+		`"watch":{"type":"object","description":"what to look at instead","properties":{"url":{"type":"string"},"feed":{"type":"string"},"tool":{"type":"string"},"arguments":{"type":"object"},"for":{"type":"string"}}}}}`
 	fileBody    = `{"type":"object","properties":{"file":{"type":"string","format":"binary"}},"required":["file"]}`
 	listAnswer  = `{"type":"object","required":["items","next"],"properties":{"items":{"type":"array","items":{"type":"object"}},"next":{"type":"string"}}}`
 	errorAnswer = `{"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["code","message","hint"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"}}}}}`

@@ -139,7 +139,9 @@ func TestAnApprovalForAConversationCoversTheNextCall(t *testing.T) {
 	saved(1)
 	w.slack.ThreadReply(w.channel.ID, first.TS, w.berit, "DO(memory_save text=two; about=channel)")
 	saved(2) // nobody was asked
-	var grants struct{ Items []struct{ ID, Tool, Scope, User string } }
+	var grants struct {
+		Items []struct{ ID, Tool, Scope, User string }
+	}
 	b.call(http.MethodGet, "/api/v1/grants", nil, &grants)
 	if len(grants.Items) != 1 || grants.Items[0].Tool != "memory_save" || grants.Items[0].Scope != "conversation" ||
 		grants.Items[0].User != "slack/"+w.berit.ID {

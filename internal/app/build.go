@@ -14,6 +14,7 @@ import (
 	"ravenbot/internal/audit"
 	"ravenbot/internal/budget"
 	"ravenbot/internal/bundled"
+	"ravenbot/internal/catchup"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
@@ -335,7 +336,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Files:     a.platforms,
 		Documents: p.documents,
 		Budget:    a.spending,
-		Places:    places{a.platforms, a},
+		Places:    jobs.TaskPlaces{AgentPlaces: a.platforms, Jobs: func() *jobs.Service { return a.jobs }},
 		Notes:     a.notes(),
 		Access:    a.gate,
 		Log:       a.o.Log,
@@ -344,19 +345,6 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 	})
 	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
-}
-
-// places tell what messages are about; of the tasks of jobs, which no platform knows, the jobs.
-type places struct {
-	*platform.Set
-	a *App
-}
-
-func (p places) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
-	if about, ok := p.a.jobs.Context(m); ok {
-		return about
-	}
-	return p.Set.Context(ctx, m, q)
 }
 
 // embedding returns the model that compares tools by their meaning, if one is configured and
@@ -453,6 +441,7 @@ func (a *App) buildJobs(ctx context.Context, p *parts) error {
 		Delivery: a.delivery,
 		Places:   a.platforms,
 		Task:     jobs.AgentTask(a.agent, a.store, a.o.Now),
+		Calls:    &invoke.UnattendedCalls{Invoker: p.calls, Tools: a.registry, Servers: a.mcp, Record: a.store.SaveCalls},
 		Config:   a.conf,
 		Timezone: func(at chat.Address, user string) string { return p.settings.Effective(at, user).Timezone },
 		Log:      a.o.Log,
@@ -499,6 +488,14 @@ func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 		a.history,
 		p.polls,
 		a.jobs,
+		catchup.New(catchup.Options{
+			Reader:   a.history,
+			Agent:    a.agent,
+			Roster:   a.roster,
+			Timezone: a.jobs.Zone,
+			Log:      a.o.Log,
+			Now:      a.o.Now,
+		}),
 		agent.Control{Engine: a.agent},
 		p.approvals,
 		p.questions,
@@ -519,6 +516,7 @@ func CommandSpecs() []chat.CommandSpec {
 		(*history.Service)(nil),
 		(*poll.Service)(nil),
 		(*jobs.Service)(nil),
+		(*catchup.Service)(nil),
 		agent.Control{},
 	)
 }

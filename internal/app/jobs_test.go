@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
@@ -169,5 +170,45 @@ func TestJobs_OverTheAPI(t *testing.T) {
 		if status := b.call(http.MethodDelete, "/api/v1/jobs/"+made.ID, nil, new(string)); status != want {
 			t.Errorf("removing is answered %d, want %d", status, want)
 		}
+	}
+	// An export brings it back, and it is due as before.
+	req := must(http.NewRequest(http.MethodPost, "http://"+b.Addr()+"/api/v1/import", strings.NewReader(lines)))
+	req.Header.Set("Authorization", "Bearer admin-token")
+	res := must(http.DefaultClient.Do(req))
+	res.Body.Close()
+	var again struct{ Items []struct{ ID, Next string } }
+	if b.call(http.MethodGet, "/api/v1/jobs", nil, &again); len(again.Items) != 1 || again.Items[0].ID != made.ID || again.Items[0].Next != made.Next {
+		t.Errorf("after an import (status %d) there are %+v, want %s", res.StatusCode, again.Items, made.ID)
+	}
+}
+
+// A job looks at a feed, in safe mode and with nobody to ask, and posts what is new in it once.
+func TestWatch_Feed_PostsWhatIsNew(t *testing.T) {
+	w := newWorld(t)
+	url := w.own()
+	now := time.Now()
+	w.now = func() time.Time { return now }
+	settings := w.base()
+	settings["tools"] = map[string]any{"mode": "safe"}
+	b := w.run(settings)
+	to := "slack:" + simslack.TeamID + "/" + w.channel.ID
+	job := map[string]any{"schedule": "every minute", "post": []string{to}, "watch": map[string]string{"feed": url, "for": "library"}}
+	if status := b.call(http.MethodPost, "/api/v1/jobs", job, nil); status != http.StatusCreated {
+		t.Fatalf("a watch is answered %d", status)
+	}
+	b.stop()
+	w.story("2")
+	now = now.Add(time.Hour) // the looks that were missed are one
+	b = w.run(settings)
+	post := must(w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("Library opens on Sundays")))
+	if strings.Contains(string(post.Blocks)+post.Shown(), "crane") {
+		t.Errorf("it posts %s", post.Blocks)
+	}
+	var calls struct {
+		Items []struct{ Tool, Error string }
+	}
+	b.call(http.MethodGet, "/api/v1/tool-usage", nil, &calls)
+	if len(calls.Items) == 0 || calls.Items[0].Tool != "feeds_fetch" || calls.Items[0].Error != "" {
+		t.Errorf("the calls are recorded as %+v", calls.Items)
 	}
 }

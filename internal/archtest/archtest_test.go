@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 	"internal/elicit":          behaviour(),
 	"internal/hook":            append(vocabulary(), "internal/config", "internal/policy"),
 	"internal/settings":        behaviour(),
+	"internal/catchup":         append(vocabulary(), "internal/feature", "internal/history", "internal/schedule"),
 	"internal/jobs":            append(vocabulary(), "internal/config", "internal/feature", "internal/schedule"),
 	"internal/poll":            append(vocabulary(), "internal/feature"),
 	"internal/retention":       vocabulary(),

@@ -28,7 +28,9 @@ const (
 	maxListed     = 50
 )
 
-const jobsUsage = "Say `/raven jobs`, `/raven jobs remove ID`, `/raven jobs edit ID when TIME` or `/raven jobs edit ID text TEXT`; " +
+const jobsUsage = "Say `/raven jobs`, `/raven jobs remove ID`, `/raven jobs edit ID when TIME` or " +
+	"`/raven jobs edit ID text TEXT`; " +
+	"`/raven jobs watch ADDRESS WORDS` says when a page has a new line with these words; " +
 	"administrators see all of a channel with `/raven jobs all`."
 
 // Commands returns the commands that make, list and remove jobs.
@@ -37,7 +39,8 @@ func (*Service) Commands() []chat.CommandSpec {
 		{
 			Name:    commandRemind,
 			Summary: "Be reminded once, or again and again",
-			Help:    "says something here at a time: `/raven remind tomorrow at 9 call Anna`, `/raven remind every friday at 16 write the report`",
+			Help: "says something here at a time: `/raven remind tomorrow at 9 call Anna`, " +
+				"`/raven remind every friday at 16 write the report`",
 			Options: []chat.CommandOption{
 				{Name: "when", Summary: "In 20 minutes, tomorrow at noon, 24 December 18:00, every monday at 9", Required: true},
 				{Name: "text", Summary: "What to say then", Required: true, Label: labelText},
@@ -46,11 +49,16 @@ func (*Service) Commands() []chat.CommandSpec {
 		{
 			Name:    commandJobs,
 			Summary: "Your reminders and jobs: list, change, remove",
-			Help:    "your reminders and jobs with their ids; `jobs remove ID` takes one back, `jobs edit ID when TIME` moves it",
+			Help: "your reminders and jobs with their ids; `jobs remove ID` takes one back, " +
+				"`jobs edit ID when TIME` moves it",
 			Options: []chat.CommandOption{
-				{Name: "action", Summary: "What to do; nothing: list yours", Choices: []string{"list", "all", "remove", "edit"}},
-				{Name: "id", Summary: "The id of the job, for remove and edit", Complete: true},
-				{Name: "more", Summary: "For edit: when friday at 9, or: text Call Anna"},
+				{
+					Name:    "action",
+					Summary: "What to do; nothing: list yours",
+					Choices: []string{"list", "all", "remove", "edit", "watch"},
+				},
+				{Name: "id", Summary: "The id of the job, for remove and edit; the address for watch", Complete: true},
+				{Name: "more", Summary: "For edit: when friday at 9, or: text Call Anna; for watch: the words to look for"},
 			},
 		},
 	}
@@ -71,8 +79,9 @@ func (s *Service) Complete(_ context.Context, at chat.Address, command, option, 
 	if command != commandJobs || option != "id" {
 		return nil
 	}
+	typed = strings.TrimSpace(typed)
 	ids := []string{}
-	for _, i := range s.list(func(j Job) bool { return j.postsTo(at) && strings.HasPrefix(j.ID, strings.TrimSpace(typed)) }) {
+	for _, i := range s.list(func(j Job) bool { return j.postsTo(at) && strings.HasPrefix(j.ID, typed) }) {
 		ids = append(ids, i.ID)
 	}
 	return ids
@@ -90,7 +99,8 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	var bad BadJob
 	switch {
 	case errors.As(err, &bad):
-		return &chat.Draft{Ephemeral: true, Failed: true, Text: "That does not work: " + text.EscapeMarkdown(err.Error()) + "."}, nil
+		words = "That does not work: " + text.EscapeMarkdown(err.Error()) + "."
+		return &chat.Draft{Ephemeral: true, Failed: true, Text: words}, nil
 	case errors.Is(err, ErrUnknown):
 		return &chat.Draft{Ephemeral: true, Failed: true, Text: "You have no such job. `/raven jobs` lists yours."}, nil
 	case err != nil:
@@ -101,7 +111,7 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 
 // remind makes a reminder of "tomorrow at 9 call Anna", and returns what its author is told.
 func (s *Service) remind(ctx context.Context, m chat.Message, words string) (string, error) {
-	zone := s.zoneOf(ctx, m)
+	zone := s.Zone(ctx, m)
 	w, what, err := splitRequest(words, zone, s.o.Now())
 	if err != nil {
 		return "", BadJob{err}
@@ -112,8 +122,8 @@ func (s *Service) remind(ctx context.Context, m chat.Message, words string) (str
 // zoneTimeout is how long a platform may take to tell the time zone of a user.
 const zoneTimeout = 2500 * time.Millisecond
 
-// zoneOf returns the time zone in which the author of a message writes: as the platform tells it, else as it is set.
-func (s *Service) zoneOf(ctx context.Context, m chat.Message) *time.Location {
+// Zone returns the time zone in which the author of a message writes: as the platform tells it, else as it is set.
+func (s *Service) Zone(ctx context.Context, m chat.Message) *time.Location {
 	ctx, cancel := context.WithTimeout(ctx, zoneTimeout)
 	defer cancel()
 	name := cmp.Or(s.o.Places.Context(ctx, m, chat.ContextQuery{}).Zone, s.o.Timezone(m.Conversation, m.Author.ID))
@@ -155,13 +165,9 @@ func (s *Service) nextLine(i Info) string {
 	if !ok || j.IsOnce() {
 		return ""
 	}
-	when, err := j.when()
-	if err != nil {
-		return ""
-	}
 	var list []string
 	for at, n := s.o.Now(), 0; n < shownRuns; n++ {
-		next, ok := when.Next(at)
+		next, ok := j.plan.Next(at)
 		if !ok {
 			break
 		}
@@ -184,8 +190,11 @@ func (i Info) whenWords() string {
 // shownText returns the text or prompt of a job on one line.
 func (i Info) shownText() string {
 	what := i.Text
-	if i.Prompt != "" {
+	switch {
+	case i.Prompt != "":
 		what = "task: " + i.Prompt
+	case i.Watch != nil:
+		what = strings.TrimSpace("watch " + cmp.Or(i.Watch.URL, i.Watch.Feed, i.Watch.Tool) + " " + i.Watch.For)
 	}
 	return text.EscapeMarkdown(text.Shorten(text.OneLine(what), maxShownChars))
 }
@@ -210,8 +219,33 @@ func (s *Service) handleJobs(ctx context.Context, m chat.Message) (string, error
 		return "The job `" + id + "` is removed.", nil
 	case "edit":
 		return s.edit(ctx, m, id, more)
+	case "watch":
+		return s.addWatch(ctx, m, strings.Trim(id, "<>"), strings.TrimSpace(more))
 	}
 	return jobsUsage, nil
+}
+
+// watchSchedule is how often a page is looked at that somebody in chat names.
+const watchSchedule = "every 30 minutes"
+
+// addWatch has a page looked at, and returns what its author is told.
+func (s *Service) addWatch(ctx context.Context, m chat.Message, address, words string) (string, error) {
+	if !s.o.Places.CanPost(m.Conversation) {
+		return "", BadJob{errors.New("nothing can be posted here")}
+	}
+	info, err := s.Add(ctx, Job{
+		Schedule: watchSchedule,
+		Post:     []string{m.Conversation.String()},
+		Watch:    &Watch{URL: address, For: strings.Trim(words, `"“”`)},
+		Source:   FromChat,
+		By:       chat.User{ID: m.Author.ID, Name: m.Author.Name},
+		On:       m.Conversation.Platform,
+	})
+	if err != nil {
+		return "", err
+	}
+	return "I will look at " + info.Watch.title() + " " + watchSchedule + " and say here what is new. " +
+		"`/raven jobs remove " + info.ID + "` ends it.", nil
 }
 
 // manage changes a job that the author of a message may change. A job of others is not told from none.
@@ -232,7 +266,7 @@ func (s *Service) edit(ctx context.Context, m chat.Message, id, words string) (s
 		return "", BadJob{errors.New("say `when` and a time, or `text` and what to say")}
 	}
 	// The zone may be asked of the platform, so it is known before the job is locked.
-	zone := s.zoneOf(ctx, m)
+	zone := s.Zone(ctx, m)
 	var info Info
 	err := s.manage(ctx, m, id, func(j Job) (*Job, error) {
 		switch {
@@ -247,8 +281,12 @@ func (s *Service) edit(ctx context.Context, m chat.Message, id, words string) (s
 		default:
 			j.Text = value
 		}
-		info = j.describe(s.o.Now())
-		return &j, j.check(s.o.Now())
+		if err := j.check(s.o.Now()); err != nil {
+			return nil, err
+		}
+		kept, err := newStored(j, nil)
+		info = kept.describe(s.o.Now())
+		return &j, err
 	})
 	if err != nil {
 		return "", err

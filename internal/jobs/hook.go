@@ -11,8 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"text/template"
@@ -31,8 +33,10 @@ const (
 	// keepDeliveries is how long a delivery is known that comes again. GitHub can send one again for three days
 	// (webhooks documentation, read 2026-11-22).
 	keepDeliveries = 7 * 24 * time.Hour
-	pruneInterval  = time.Hour
-	maxPayload     = 1 << 20
+	// maxDeliveries bounds them; the oldest are forgotten first.
+	maxDeliveries = 100_000
+	pruneInterval = time.Hour
+	maxPayload    = 1 << 20
 	// maxForeign is how much of a payload a task is shown.
 	maxForeign = 3500
 	// hookTimeout is how long a delivery may take to be stored.
@@ -85,7 +89,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseDelivery(w, http.StatusServiceUnavailable, "starting", "the bot is starting", "send it again in some seconds")
 	case err != nil:
 		s.o.Log.Error("delivery of webhook not stored", "hook", name, "error", err)
-		refuseDelivery(w, http.StatusInternalServerError, "internal", "the delivery was not stored", "send it again; the bot's log has the reason")
+		refuseDelivery(w, http.StatusInternalServerError, "internal", "the delivery was not stored",
+			"send it again; the bot's log has the reason")
 	default:
 		answer(w, http.StatusAccepted, map[string]string{"id": id})
 	}
@@ -142,7 +147,17 @@ func (s *Service) deliver(
 		return "", errBusy
 	}
 	now := s.o.Now().UTC()
-	j := Job{ID: id, At: now, Timezone: "UTC", Post: hook.Post, Agent: hook.Agent, Source: FromHook, Created: now, Since: now, Hook: name}
+	j := Job{
+		ID:       id,
+		At:       now,
+		Timezone: "UTC",
+		Post:     hook.Post,
+		Agent:    hook.Agent,
+		Source:   FromHook,
+		Created:  now,
+		Since:    now,
+		Hook:     name,
+	}
 	words := writeText(hook.Template, header, body)
 	if hook.Prompt != "" {
 		j.Prompt, j.Tools, j.Foreign = hook.Prompt, hook.Tools, text.Cut(words+"\n\n"+payloadText(body), maxForeign)
@@ -211,11 +226,15 @@ func (s *Service) loadDeliveries(ctx context.Context) (map[string]time.Time, err
 
 // pruneDeliveries forgets deliveries that will not come again.
 func (s *Service) pruneDeliveries(ctx context.Context) {
-	now := s.o.Now()
+	since := s.o.Now().Add(-keepDeliveries)
 	var old []string
 	s.mu.Lock()
+	times := slices.SortedFunc(maps.Values(s.deliveries), time.Time.Compare)
+	if n := len(times) - maxDeliveries; n > 0 && times[n-1].After(since) {
+		since = times[n-1]
+	}
 	for id, at := range s.deliveries {
-		if now.Sub(at) > keepDeliveries {
+		if !at.After(since) {
 			old = append(old, id)
 		}
 	}

@@ -33,6 +33,10 @@ type Job struct {
 	Agent    string    `json:"agent,omitempty"`    // who carries it out; empty: the one that answers in the first place
 	Tools    []string  `json:"tools,omitempty"`    // that it may use unattended, as names or patterns
 
+	// Watch is what it looks at instead of posting its text each time, Seen what it saw last.
+	Watch *Watch `json:"watch,omitempty"`
+	Seen  *sight `json:"seen,omitempty"`
+
 	Source  string    `json:"source"`
 	By      chat.User `json:"by,omitzero"`  // who made it in chat
 	On      string    `json:"on,omitempty"` // the platform on which
@@ -111,7 +115,9 @@ func (j Job) check(now time.Time) error {
 	switch {
 	case j.At.IsZero() == (j.Schedule == ""):
 		return BadJob{errors.New("say either at, for once, or schedule")}
-	case (j.Text == "") == (j.Prompt == ""):
+	case j.Watch != nil && (j.IsOnce() || j.Prompt != ""):
+		return BadJob{errors.New("a watch goes with a schedule, and with no prompt")}
+	case j.Watch == nil && (j.Text == "") == (j.Prompt == ""):
 		return BadJob{errors.New("say either text, which is posted, or prompt, which an agent carries out")}
 	case !utf8.ValidString(j.Text + j.Prompt):
 		return BadJob{errors.New("the text is not UTF-8")}
@@ -119,10 +125,15 @@ func (j Job) check(now time.Time) error {
 		return badJobf("the text has %d bytes, and %d are taken", len(j.Text)+len(j.Prompt), maxTextBytes)
 	case len(j.Post) == 0 || len(j.Post) > maxPlaces:
 		return badJobf("post names %d places, want 1 to %d", len(j.Post), maxPlaces)
-	case len(j.Tools) > 0 && j.Prompt == "":
-		return BadJob{errors.New("tools go with a prompt alone")}
+	case len(j.Tools) > 0 && j.Prompt == "" && j.Watch == nil:
+		return BadJob{errors.New("tools go with a prompt or a watch")}
 	case len(j.Tools) > maxGrants || len(j.Schedule) > maxFieldBytes || len(j.Agent) > maxFieldBytes:
 		return BadJob{errors.New("it is too long")}
+	}
+	if j.Watch != nil {
+		if err := j.Watch.check(); err != nil {
+			return BadJob{err}
+		}
 	}
 	for _, to := range j.Post {
 		if _, err := chat.ParseAddress(to); err != nil {
@@ -208,10 +219,11 @@ type Info struct {
 	By       string     `json:"by,omitempty"`
 	Created  time.Time  `json:"created"`
 	Hook     string     `json:"hook,omitempty"`
+	Watch    *Watch     `json:"watch,omitempty"`
 }
 
 // describe returns what is told of a job.
-func (j Job) describe(now time.Time) Info {
+func (j stored) describe(now time.Time) Info {
 	i := Info{
 		ID:       j.ID,
 		Schedule: j.Schedule,
@@ -225,18 +237,15 @@ func (j Job) describe(now time.Time) Info {
 		By:       cmp.Or(j.By.Name, j.By.ID),
 		Created:  j.Created,
 		Hook:     j.Hook,
-	}
-	when, err := j.when()
-	if err != nil {
-		return i
+		Watch:    j.Watch,
 	}
 	if j.IsOnce() {
-		at := j.At.In(when.Zone())
+		at := j.At.In(j.plan.Zone())
 		i.At, i.Next = &at, &at
-	} else if words := when.Describe(); words != j.Schedule {
+	} else if words := j.plan.Describe(); words != j.Schedule {
 		i.When = words
 	}
-	if next, ok := when.Next(now); ok {
+	if next, ok := j.plan.Next(now); ok {
 		i.Next = &next
 	}
 	if n := len(j.Done); n > 0 {
@@ -255,6 +264,7 @@ type Request struct {
 	Prompt   string   `json:"prompt"`
 	Agent    string   `json:"agent"`
 	Tools    []string `json:"tools"`
+	Watch    *Watch   `json:"watch"`
 }
 
 // AddRequest stores a job of the operator. It returns a BadJob where it cannot be carried out.
@@ -267,6 +277,7 @@ func (s *Service) AddRequest(ctx context.Context, r Request) (Info, error) {
 		Prompt:   r.Prompt,
 		Agent:    r.Agent,
 		Tools:    r.Tools,
+		Watch:    r.Watch,
 		Source:   FromAPI,
 	}
 	if r.At != "" {

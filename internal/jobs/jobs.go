@@ -54,8 +54,8 @@ type Delivery interface {
 	Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome
 }
 
-// Task has an agent carry out a job for a due time. settled is called when the outcome is stored. The work goes on where
-// it was cut off when it is asked for again.
+// Task has an agent carry out a job for a due time. settled is called when the outcome is stored. The work goes on
+// where it was cut off when it is asked for again.
 type Task func(ctx context.Context, j Job, due time.Time) (d chat.Draft, settled func(context.Context) error, err error)
 
 // Places tells of conversations and of those who write there, as platform.Set does.
@@ -72,6 +72,7 @@ type Options struct {
 	Delivery Delivery
 	Places   Places
 	Task     Task
+	Calls    Calls
 	Config   func() *config.Config // in effect now
 	// Timezone returns the time zone that is set for a user in a conversation; empty: none is.
 	Timezone func(at chat.Address, user string) string
@@ -94,10 +95,18 @@ type Service struct {
 	deliveries map[string]time.Time // of webhooks, by job id: when they came
 }
 
-// stored is a job as it is in the store.
+// stored is a job as it is in the store, and its schedule: to read that costs more than all else, and there may be
+// many.
 type stored struct {
 	Job
-	raw json.RawMessage
+	raw  json.RawMessage
+	plan schedule.Schedule
+}
+
+// newStored returns a job that was stored. The error is one of its schedule.
+func newStored(j Job, raw json.RawMessage) (stored, error) {
+	plan, err := j.when()
+	return stored{j, raw, plan}, err
 }
 
 // maxTasks is how many tasks are carried out at a time. Others wait, so that a morning on which many are due leaves
@@ -131,11 +140,14 @@ func (s *Service) Load(ctx context.Context) error {
 	jobs := map[string]stored{}
 	for id, raw := range items {
 		var j Job
-		if err := json.Unmarshal(raw, &j); err != nil || j.ID != id {
-			s.o.Log.Error("stored job is invalid, skipped", "job", id, "error", err)
-			continue
+		err := json.Unmarshal(raw, &j)
+		if err == nil && j.ID == id {
+			jobs[id], err = newStored(j, raw)
 		}
-		jobs[id] = stored{j, raw}
+		if err != nil || j.ID != id {
+			s.o.Log.Error("stored job is invalid, skipped", "job", id, "error", err)
+			delete(jobs, id)
+		}
 	}
 	s.mu.Lock()
 	// What came while the store was read is newer than what was read.
@@ -182,12 +194,7 @@ func (s *Service) loopJobs() []schedule.Job {
 	defer s.mu.Unlock()
 	list := make([]schedule.Job, 0, len(s.jobs))
 	for id, j := range s.jobs {
-		when, err := j.when()
-		if err != nil {
-			s.o.Log.Error("job cannot be scheduled", "job", id, "error", err)
-			continue
-		}
-		list = append(list, schedule.Job{Name: id, Schedule: when, CatchUp: true})
+		list = append(list, schedule.Job{Name: id, Schedule: j.plan, CatchUp: true})
 	}
 	return list
 }
@@ -211,11 +218,16 @@ func (s *Service) Add(ctx context.Context, j Job) (Info, error) {
 	if err := s.checkNew(j); err != nil {
 		return Info{}, err
 	}
+	// One that is due at once may be done before it could be looked up.
+	kept, err := newStored(j, nil)
+	if err != nil {
+		return Info{}, BadJob{err}
+	}
 	if _, err := s.save(ctx, j); err != nil {
 		return Info{}, err
 	}
 	s.o.Log.Info("job added", "job", j.ID, "source", j.Source, "by", j.By.ID, "at", j.At, "schedule", j.Schedule)
-	return j.describe(s.o.Now()), nil
+	return kept.describe(s.o.Now()), nil
 }
 
 // idBytes is the length of an id: short enough to be typed, and rare enough not to come twice.
@@ -227,12 +239,16 @@ func (s *Service) save(ctx context.Context, j Job) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	kept, err := newStored(j, raw)
+	if err != nil {
+		return false, err
+	}
 	isNew, err := s.o.Store.SwapItem(ctx, jobKind, j.ID, nil, raw, nil)
 	if err != nil || !isNew {
 		return false, err
 	}
 	s.mu.Lock()
-	s.jobs[j.ID] = stored{j, raw}
+	s.jobs[j.ID] = kept
 	s.mu.Unlock()
 	s.notifyChange()
 	return true, nil
@@ -321,7 +337,8 @@ func (s *Service) change(ctx context.Context, id string, edit func(Job) (*Job, e
 	return nil
 }
 
-// lock waits until nobody else replaces the job, and keeps others out until unlock. Jobs share locks: there may be many.
+// lock waits until nobody else replaces the job, and keeps others out until unlock. Jobs share locks: there may be
+// many.
 func (s *Service) lock(id string) (unlock func()) {
 	m := &s.locks[maphash.String(s.seed, id)%uint64(len(s.locks))]
 	m.Lock()
@@ -335,9 +352,13 @@ var errChanged = errors.New("the job was changed by somebody else")
 // caller holds the job's lock.
 func (s *Service) replace(ctx context.Context, was stored, now *Job, posts []store.Post) error {
 	var raw json.RawMessage
+	var kept stored
 	if now != nil {
 		var err error
 		if raw, err = json.Marshal(now); err != nil {
+			return err
+		}
+		if kept, err = newStored(*now, raw); err != nil {
 			return err
 		}
 	}
@@ -353,7 +374,7 @@ func (s *Service) replace(ctx context.Context, was stored, now *Job, posts []sto
 	if now == nil {
 		delete(s.jobs, was.ID)
 	} else {
-		s.jobs[was.ID] = stored{*now, raw}
+		s.jobs[was.ID] = kept
 	}
 	return nil
 }

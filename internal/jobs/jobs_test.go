@@ -121,6 +121,7 @@ type bot struct {
 	set   string // as it is set
 	shift time.Duration
 	task  jobs.Task
+	page  page
 	mu    sync.Mutex
 	log   bytes.Buffer
 }
@@ -161,6 +162,7 @@ func (b *bot) restart(t *testing.T) {
 		Task: func(ctx context.Context, j jobs.Job, due time.Time) (chat.Draft, func(context.Context) error, error) {
 			return b.task(ctx, j, due)
 		},
+		Calls:    &b.page,
 		Config:   func() *config.Config { return b.conf },
 		Timezone: func(chat.Address, string) string { return b.set },
 		Log:      slog.New(slog.NewTextHandler(&b.log, nil)),
@@ -218,12 +220,12 @@ func TestRemind_Words_SayWhenAndWhat(t *testing.T) {
 		}
 		for words, want := range map[string]string{
 			"":                           "it says nothing",
-			"call Anna":                  "I did not understand when",
+			"call Anna":                  "it is not clear when",
 			"tomorrow call Anna":         "does not say at what time",
 			"tomorrow at 9":              "does not say what to remind you of",
 			"every 5 minutes look up":    "more often than every 15 minutes",
 			"next friday at 9 call Anna": "", // a Saturday: the one of the next week
-			"yesterday at 9 call Anna":   "did not understand when",
+			"yesterday at 9 call Anna":   "not clear when",
 		} {
 			if d := b.say(t, anna, "remind", words); d.Failed != (want != "") || !strings.Contains(d.Text, want) {
 				t.Errorf("%q: %s", words, d.Text)
@@ -434,7 +436,7 @@ func TestAddRequest_ChecksWhatIsAskedFor(t *testing.T) {
 			{jobs.Request{At: "in 1h", Text: "hello"}, "want 1 to 20"},
 			{jobs.Request{At: "in 1h", Post: []string{"irc:a/b"}, Text: "hello"}, "not switched on"},
 			{jobs.Request{At: "in 1h", Post: []string{"nowhere"}, Text: "hello"}, "parse address"},
-			{jobs.Request{At: "in 1h", Post: post, Text: "hello", Tools: []string{"x"}}, "tools go with a prompt"},
+			{jobs.Request{At: "in 1h", Post: post, Text: "hello", Tools: []string{"x"}}, "tools go with a prompt or a watch"},
 			{jobs.Request{At: "in 1h", Post: post, Text: strings.Repeat("x", 5000)}, "are taken"},
 			{jobs.Request{Schedule: "30 9 30 2 *", Post: post, Text: "hello"}, "never due"},
 			{jobs.Request{Schedule: "sometimes", Post: post, Text: "hello"}, "not understood"},

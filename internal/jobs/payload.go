@@ -118,16 +118,16 @@ func describeGitHub(event string, p object) string {
 		return repo + ": release " + link(name, p.at("release", "html_url").raw()) + " " + action
 	case "workflow_run":
 		run := p.at("workflow_run")
-		return repo + ": workflow " + link(run.at("name").raw(), run.at("html_url").raw()) + " on " + run.at("head_branch").text() +
-			": " + cmp.Or(run.at("conclusion").text(), run.at("status").text())
+		return repo + ": workflow " + link(run.at("name").raw(), run.at("html_url").raw()) + " on " +
+			run.at("head_branch").text() + ": " + cmp.Or(run.at("conclusion").text(), run.at("status").text())
 	}
 	return strings.TrimSpace(repo + ": " + text.EscapeMarkdown(text.OneLine(event)) + " " + action + " by " + by)
 }
 
 func describeCommits(repo, by, ref, address string, commits []object) string {
 	branch := strings.TrimPrefix(strings.TrimPrefix(ref, "refs/heads/"), "refs/tags/")
-	lines := []string{fmt.Sprintf("%s: %s pushed %s to %s", repo, by, link(fmt.Sprintf("%d commits", len(commits)), address),
-		text.EscapeMarkdown(branch))}
+	pushed := link(fmt.Sprintf("%d commits", len(commits)), address)
+	lines := []string{fmt.Sprintf("%s: %s pushed %s to %s", repo, by, pushed, text.EscapeMarkdown(branch))}
 	for n, c := range commits {
 		if n == maxCommits {
 			lines = append(lines, fmt.Sprintf("- and %d more", len(commits)-n))
@@ -146,17 +146,19 @@ func describeGitLab(p object) string {
 	title := func(mark string) string {
 		return link(strings.TrimSpace(mark+o.at("iid").raw()+" "+o.at("title").raw()), o.at("url").raw())
 	}
+	action := cmp.Or(o.at("action").text(), o.at("state").text())
 	switch kind := p.at("object_kind").raw(); kind {
 	case "push", "tag_push":
 		return describeCommits(repo, by, p.at("ref").raw(), p.at("project", "web_url").raw(), p.at("commits").list())
 	case "merge_request":
-		return repo + ": merge request " + title("!") + ", " + cmp.Or(o.at("action").text(), o.at("state").text()) + " by " + by
+		return repo + ": merge request " + title("!") + ", " + action + " by " + by
 	case "issue":
-		return repo + ": issue " + title("#") + ", " + cmp.Or(o.at("action").text(), o.at("state").text()) + " by " + by
+		return repo + ": issue " + title("#") + ", " + action + " by " + by
 	case "note":
 		return repo + ": " + by + " " + link("wrote", o.at("url").raw()) + ": " + o.at("note").text()
 	case "pipeline":
-		return repo + ": pipeline " + link("#"+o.at("id").raw(), cmp.Or(o.at("url").raw(), p.at("project", "web_url").raw())) + " on " +
+		address := cmp.Or(o.at("url").raw(), p.at("project", "web_url").raw())
+		return repo + ": pipeline " + link("#"+o.at("id").raw(), address) + " on " +
 			o.at("ref").text() + ": " + o.at("status").text()
 	default:
 		return repo + ": " + text.EscapeMarkdown(kind) + " by " + by
@@ -166,8 +168,14 @@ func describeGitLab(p object) string {
 // describeAlerts writes what Alertmanager and Grafana send.
 func describeAlerts(p object) string {
 	alerts := p.at("alerts").list()
-	head := cmp.Or(p.at("title").raw(), p.at("commonLabels", "alertname").raw(), p.at("groupLabels", "alertname").raw(), "alerts")
-	lines := []string{fmt.Sprintf("**%s**: %s", cmp.Or(strings.ToUpper(p.at("status").text()), "ALERT"), link(head, p.at("externalURL").raw()))}
+	head := cmp.Or(
+		p.at("title").raw(),
+		p.at("commonLabels", "alertname").raw(),
+		p.at("groupLabels", "alertname").raw(),
+		"alerts",
+	)
+	status := cmp.Or(strings.ToUpper(p.at("status").text()), "ALERT")
+	lines := []string{fmt.Sprintf("**%s**: %s", status, link(head, p.at("externalURL").raw()))}
 	for n, a := range alerts {
 		if n == maxAlerts {
 			lines = append(lines, fmt.Sprintf("- and %d more", len(alerts)-n))
@@ -196,7 +204,8 @@ func describeGeneric(p object) string {
 		}
 		return ""
 	}
-	title, message := first("title", "subject", "name", "event"), first("text", "message", "summary", "description", "body", "content")
+	title := first("title", "subject", "name", "event")
+	message := first("text", "message", "summary", "description", "body", "content")
 	if title != "" || message != "" {
 		head := link(cmp.Or(title, message), first("url", "html_url", "link"))
 		var parts []string
@@ -205,7 +214,8 @@ func describeGeneric(p object) string {
 			parts = append(parts, text.EscapeMarkdown(message))
 		}
 		parts = append(parts, text.EscapeMarkdown(first("status", "state", "level", "severity")))
-		return strings.Join(slices.DeleteFunc(append([]string{head}, parts...), func(s string) bool { return s == "" }), " · ")
+		parts = slices.DeleteFunc(append([]string{head}, parts...), func(s string) bool { return s == "" })
+		return strings.Join(parts, " · ")
 	}
 	fields, _ := p.value.(map[string]any)
 	var pairs []string

@@ -40,5 +40,5 @@ func (q QuietHours) remaining(at time.Time) time.Duration {
 }
 
 func sinceMidnight(t time.Time) time.Duration {
-	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second
+	return time.Duration(t.Hour()*3600+t.Minute()*60+t.Second()) * time.Second
 }

@@ -29,12 +29,18 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 	}
 	isLate := s.o.Now().Sub(due) > lateAfter
 	if !j.IsOnce() {
-		held, ended := s.waitForQuietEnd(ctx, j.Job)
+		held, ended := s.waitForQuietEnd(ctx, j.plan.Zone())
 		if ended {
 			return
 		}
 		// Whoever set quiet hours knows why it comes then.
 		isLate = isLate && !held
+	}
+	if j.Watch != nil {
+		if d, seen := s.look(ctx, j.Job); ctx.Err() == nil {
+			s.finish(ctx, id, due, d, seen, nil)
+		}
+		return
 	}
 	d, settled, err := s.makeDraft(ctx, j.Job, due)
 	if ctx.Err() != nil {
@@ -42,13 +48,16 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 	}
 	if err != nil {
 		s.o.Log.Error("job failed", "job", id, "due", due, "error", err)
-		d = chat.Draft{Failed: true, Text: "I could not do the job `" + id + "`: " + text.EscapeMarkdown(text.Shorten(j.what(), maxShownChars)) +
-			". The reason is in the bot's log."}
+		what := text.EscapeMarkdown(text.Shorten(j.what(), maxShownChars))
+		d = chat.Draft{
+			Failed: true,
+			Text:   "I could not do the job `" + id + "`: " + what + ". The reason is in the bot's log.",
+		}
 	}
 	if isLate {
-		d.Text += "\n\n*Late: this was due on " + formatDue(j.Job, due) + ".*"
+		d.Text += "\n\n*Late: this was due on " + j.formatDue(due) + ".*"
 	}
-	s.finish(ctx, id, due, d, settled)
+	s.finish(ctx, id, due, d, nil, settled)
 }
 
 // makeDraft returns what a job posts.
@@ -86,13 +95,14 @@ func (j Job) reminder() chat.Draft {
 	}
 }
 
-// finish stores that a due time was carried out together with its posts, and queues them. It tries until the store takes
-// it or ctx ends.
+// finish stores that a due time was carried out together with its posts, and queues them. It tries until the store
+// takes it or ctx ends.
 func (s *Service) finish(
 	ctx context.Context,
 	id string,
 	due time.Time,
 	d chat.Draft,
+	seen *sight,
 	settled func(context.Context) error,
 ) {
 	select {
@@ -101,7 +111,7 @@ func (s *Service) finish(
 		return
 	}
 	for pause := retryAfter; ; pause = min(2*pause, maxRetryAfter) {
-		err := s.finishOnce(ctx, id, due, d)
+		err := s.finishOnce(ctx, id, due, d, seen)
 		if err == nil && settled != nil {
 			// A crash before this line has the turn continued, which was stored step by step and calls nothing again.
 			err = settled(context.WithoutCancel(ctx))
@@ -120,7 +130,7 @@ func (s *Service) finish(
 }
 
 // finishOnce makes one attempt of finish. A job that was removed meanwhile, or changed to another time, posts nothing.
-func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d chat.Draft) error {
+func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d chat.Draft, seen *sight) error {
 	defer s.lock(id)()
 	j, ok := s.find(id)
 	if !ok || j.isDone(due) || j.IsOnce() && !j.At.Equal(due) {
@@ -130,7 +140,9 @@ func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d ch
 	var next *Job
 	switch done := j.withDone(due); {
 	case !j.IsOnce():
-		next = &done
+		if next = &done; seen != nil {
+			next.Seen = seen
+		}
 	// The delivery of a webhook must be known for as long as it may come again, and at any time before that.
 	case j.Hook != "":
 		if err := s.saveDelivery(ctx, id, nil); err != nil {
@@ -156,6 +168,10 @@ func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d ch
 // buildPosts returns the posts of a job for a due time, one a place.
 func (j Job) buildPosts(due time.Time, d chat.Draft, now time.Time) []store.Post {
 	var posts []store.Post
+	// A look that found nothing new is done without a post.
+	if d.Text == "" && j.Watch != nil {
+		return nil
+	}
 	for _, to := range j.places() {
 		d.Key = fmt.Sprintf("job/%s/%s/%s", j.ID, due.UTC().Format(time.RFC3339Nano), to)
 		posts = append(posts, store.Post{Key: d.Key, To: to, Draft: d, At: now})
@@ -164,26 +180,19 @@ func (j Job) buildPosts(due time.Time, d chat.Draft, now time.Time) []store.Post
 }
 
 // formatDue returns a due time for readers, in the job's zone.
-func formatDue(j Job, due time.Time) string {
-	if when, err := j.when(); err == nil {
-		due = due.In(when.Zone())
-	}
-	return due.Format("Mon 2 Jan 2006 15:04 MST")
+func (j stored) formatDue(due time.Time) string {
+	return due.In(j.plan.Zone()).Format("Mon 2 Jan 2006 15:04 MST")
 }
 
-// waitForQuietEnd waits while it is quiet where the job belongs. It returns whether it waited, and whether ctx has ended
+// waitForQuietEnd waits while it is quiet in a time zone. It returns whether it waited, and whether ctx has ended
 // meanwhile.
-func (s *Service) waitForQuietEnd(ctx context.Context, j Job) (held, ended bool) {
-	when, err := j.when()
-	if err != nil {
-		return false, false
-	}
+func (s *Service) waitForQuietEnd(ctx context.Context, zone *time.Location) (held, ended bool) {
 	for {
 		quiet, err := ParseQuietHours(s.o.Config().Jobs.QuietHours)
 		if err != nil {
 			s.o.Log.Error("quiet hours not understood, there are none", "error", err) // checked when it was read
 		}
-		rest := quiet.remaining(s.o.Now().In(when.Zone()))
+		rest := quiet.remaining(s.o.Now().In(zone))
 		if rest <= 0 {
 			return held, false
 		}

@@ -25,8 +25,8 @@ type Turns interface {
 	DeleteConversation(ctx context.Context, a chat.Address) error
 }
 
-// taskAddress returns the conversation in which a job's task is carried out. What the tasks of a webhook cost counts for
-// the webhook together, while each delivery is a conversation of its own.
+// taskAddress returns the conversation in which a job's task is carried out. What the tasks of a webhook cost counts
+// for the webhook together, while each delivery is a conversation of its own.
 func (j Job) taskAddress() chat.Address {
 	a := chat.Address{Platform: chat.TaskPlatform, Workspace: taskWorkspace, Channel: j.ID}
 	if j.Hook != "" {
@@ -35,8 +35,8 @@ func (j Job) taskAddress() chat.Address {
 	return a
 }
 
-// AgentTask returns a Task that has the agent answer the prompt, in a turn that goes on where it stood when it is cut off.
-// The conversation of what is done once is deleted with it.
+// AgentTask returns a Task that has the agent answer the prompt, in a turn that goes on where it stood when it is cut
+// off. The conversation of what is done once is deleted with it.
 func AgentTask(a Agent, turns Turns, now func() time.Time) Task {
 	return func(ctx context.Context, j Job, due time.Time) (chat.Draft, func(context.Context) error, error) {
 		at := j.taskAddress()
@@ -102,12 +102,32 @@ func (s *Service) Readable(task chat.Address) (chat.Address, bool) {
 	return channel, true
 }
 
-// Context returns what a task is about beside its prompt: what a webhook brought, as text of others. It returns false for
-// a message that is no task of a job.
+// Context returns what a task is about beside its prompt: what a webhook brought, as text of others. It returns false
+// for a message that is no task of a job.
 func (s *Service) Context(m chat.Message) (about chat.Context, ok bool) {
 	j, _, ok := s.Find(m.Conversation)
 	if ok && j.Foreign != "" {
 		about.Linked = []chat.Said{{By: "webhook " + j.Hook, Bot: true, Text: j.Foreign, At: j.Created}}
 	}
 	return about, ok
+}
+
+// AgentPlaces tell an agent what messages are about, as agent.Places does.
+type AgentPlaces interface {
+	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
+	Formatting(platform string) string
+}
+
+// TaskPlaces are places that know of the tasks of jobs, too, which belong to no platform.
+type TaskPlaces struct {
+	AgentPlaces
+	Jobs func() *Service
+}
+
+// Context returns what a message is about.
+func (p TaskPlaces) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
+	if about, ok := p.Jobs().Context(m); ok {
+		return about
+	}
+	return p.AgentPlaces.Context(ctx, m, q)
 }

@@ -15,18 +15,16 @@ func (s *Service) Tool() tool.Tool {
 	no := false
 	return tool.Func{
 		Described: tool.Spec{
-			Server:     "jobs",
-			Name:       "remind",
-			As:         "remind",
-			Native:     true,
-			Hints:      tool.Hints{ReadOnly: &no, Destructive: &no, OpenWorld: &no},
-			ShowResult: true,
-			Description: "Reminds whoever asks, in this conversation, once or on a schedule. " +
-				"Pass the time in the words of the person; it is read in their time zone.",
+			Server:      "jobs",
+			Name:        "remind",
+			As:          "remind",
+			Native:      true,
+			Hints:       tool.Hints{ReadOnly: &no, Destructive: &no, OpenWorld: &no},
+			ShowResult:  true,
+			Description: "Reminds the asker here.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
-				`"when":{"type":"string","minLength":1,"description":"such as: in 20 minutes, tomorrow at noon, friday at 9, ` +
-				`24 December 18:00, every monday at 9"},` +
-				`"text":{"type":"string","minLength":1,"description":"what to say then"}},"required":["when","text"]}`),
+				`"when":{"type":"string","description":"in 20 minutes, every monday at 9"},` +
+				`"text":{"type":"string"}},"required":["when","text"]}`),
 		},
 		Do: func(ctx context.Context, raw json.RawMessage) (tool.Result, error) {
 			var in struct{ When, Text string }
@@ -35,7 +33,7 @@ func (s *Service) Tool() tool.Tool {
 			}
 			c := tool.CallerFrom(ctx)
 			m := chat.Message{Conversation: c.Conversation, Author: c.User}
-			w, err := parseWhen(strings.TrimSpace(in.When), s.zoneOf(ctx, m), s.o.Now())
+			w, err := parseWhen(strings.TrimSpace(in.When), s.Zone(ctx, m), s.o.Now())
 			if err != nil {
 				return tool.Failure("No reminder was made: " + err.Error() + ". Ask which time is meant if it is not clear."), nil
 			}

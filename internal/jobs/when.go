@@ -3,6 +3,7 @@ package jobs
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ const maxWhenWords = 16
 const whenExample = "\"remind tomorrow at 9 call Anna\" or \"remind every friday at 16 write the report\""
 
 // repeats matches words that say that something is repeated. A weekday alone does not: "friday at 9" is once.
-var repeats = regexp.MustCompile(`(?i)\b(every|each|daily|weekly|monthly|quarterly|yearly|annually|hourly|fortnightly|` +
-	`once a|twice a|weekdays?|workdays?|weekends?|mornings|evenings|afternoons|nights|` +
+var repeats = regexp.MustCompile(`(?i)\b(every|each|daily|weekly|monthly|quarterly|yearly|annually|` +
+	`hourly|fortnightly|once a|twice a|weekdays?|workdays?|weekends?|mornings|evenings|afternoons|nights|` +
 	`(mon|tues|wednes|thurs|fri|satur|sun)days)\b`)
 
 // when is a time, or times, that somebody asked for.
@@ -80,19 +81,20 @@ func splitRequest(words string, zone *time.Location, now time.Time) (w when, wha
 		}
 	}
 	if fault == nil {
-		fault = errors.New("I did not understand when; say for example " + whenExample)
+		fault = errors.New("it is not clear when; say for example " + whenExample)
 	}
 	return when{}, "", fault
 }
 
 // isUnknownWord reports whether a time was not understood because of a word that may be none of it.
 func isUnknownWord(err error) bool {
-	for _, part := range []string{"was not understood", "is not a time of day", "is missing", "may be a time or something else", "names two"} {
-		if strings.Contains(err.Error(), part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{
+		"was not understood",
+		"is not a time of day",
+		"is missing",
+		"may be a time or something else",
+		"names two",
+	}, func(part string) bool { return strings.Contains(err.Error(), part) })
 }
 
 // cleanWhat returns what somebody wants to be reminded of without the words that lead to it.

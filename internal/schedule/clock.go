@@ -67,7 +67,7 @@ func (c clock) within(part dayPart) (int, error) {
 var clockTime = regexp.MustCompile(`^(\d{1,2})(?:[:.h](\d{2}))?(am|pm|h)?$`)
 
 // hourNames are the hours in words.
-var hourNames = []string{"", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+var hourNames = strings.Split(" one two three four five six seven eight nine ten eleven twelve", " ")
 
 // parseTimeOfDay reads "8:30", "9am", "18", "eight" or "noon".
 func parseTimeOfDay(word string) (clock, bool) {

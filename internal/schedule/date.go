@@ -30,7 +30,8 @@ func (p *wordParser) acceptDate() (d date, found bool, err error) {
 	p.skip("on", "the")
 	word := p.next()
 	if slashedDate.MatchString(word) {
-		return d, false, fmt.Errorf("%q is read differently in different countries; write \"24 December\" or \"2026-12-24\"", word)
+		return d, false, fmt.Errorf("%q is read differently in different countries; write \"24 December\" or \"2026-12-24\"",
+			word)
 	}
 	if m := dottedDate.FindStringSubmatch(word); m != nil {
 		p.words = p.words[1:]

@@ -112,7 +112,8 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 // acceptBusinessDay consumes "weekdays", "workday" or "business days".
 func (p *wordParser) acceptBusinessDay() bool {
 	before := p.words
-	if p.accept("weekday", "weekdays", "workday", "workdays") || p.accept("working", "business") && p.accept("day", "days") {
+	if p.accept("weekday", "weekdays", "workday", "workdays") ||
+		p.accept("working", "business") && p.accept("day", "days") {
 		return true
 	}
 	p.words = before
@@ -138,6 +139,10 @@ func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 	}
 	if !isWeekday && !r.pooled {
 		p.skip("day", "days")
+		// "1st quarter" is no day of it.
+		if _, isPeriod := parsePeriod(p.next()); isPeriod && !strings.HasSuffix(p.next(), "ly") {
+			return rule{}, fmt.Errorf("\"%s %s\" names no day", ordinalName(nth[0]), p.next())
+		}
 	}
 	period := p.acceptOfPeriod()
 	for _, n := range nth {

@@ -210,7 +210,9 @@ func (p *onceParser) acceptDay() (d date, isNearest, found bool, err error) {
 	if part, ok := acceptFrom(&p.wordParser, parseDayPart); ok && this {
 		return dateFrom(today), false, true, p.setPart(part)
 	}
-	if weekday, ok := acceptFrom(&p.wordParser, parseWeekday); ok && !strings.HasSuffix(before[len(before)-len(p.words)-1], "days") {
+	// "mondays" are all of them.
+	isPlural := strings.HasSuffix(p.next(), "days")
+	if weekday, ok := acceptFrom(&p.wordParser, parseWeekday); ok && !isPlural {
 		return p.weekdayDate(weekday, next)
 	}
 	if this || next {

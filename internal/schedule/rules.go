@@ -92,6 +92,9 @@ func (s *sentence) fillDay(d *rule) error {
 		return errors.New("it does not say in which month of the year")
 	case d.pooled && d.month == 0 && s.months == 0 && s.period != periodMonth && s.period != periodQuarter:
 		return errors.New("it does not say of what: say \"of the month\"")
+	// "last sunday" alone is the one that was.
+	case d.weeks&1 != 0 && d.month == 0 && s.months == 0 && !s.repeated:
+		return errors.New("it does not say of what: say \"of the month\"")
 	case d.month != 0 && d.month != allMonths && s.months != 0:
 		return errors.New("it names two kinds of months")
 	case s.months != 0:
@@ -156,7 +159,8 @@ func (s sentence) timeRules() (list []rule, err error) {
 				return nil, err
 			}
 			// Does "friday night at 1" begin on Friday or on Saturday?
-			if s.part.name == "night" && minute <= s.part.to && slices.ContainsFunc(s.days, func(d rule) bool { return d.dow != allWeekdays }) {
+			isEvery := !slices.ContainsFunc(s.days, func(d rule) bool { return d.dow != allWeekdays })
+			if s.part.name == "night" && minute <= s.part.to && !isEvery {
 				return nil, fmt.Errorf("it is not clear on which day %q of that night is; name the day and the time", c.text)
 			}
 		}

@@ -188,11 +188,14 @@ func parseNumber(word string) (int, bool) {
 	if n := slices.Index(hourNames, word); n > 0 {
 		return n, true
 	}
-	if n, ok := map[string]int{"fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "forty-five": 45, "sixty": 60, "ninety": 90}[word]; ok {
+	n, ok := map[string]int{
+		"fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "forty-five": 45, "sixty": 60, "ninety": 90,
+	}[word]
+	if ok {
 		return n, true
 	}
-	n, err := strconv.ParseUint(word, 10, 16)
-	return int(n), err == nil
+	digits, err := strconv.ParseUint(word, 10, 16)
+	return int(digits), err == nil
 }
 
 // The periods that a sentence may name beside its days.

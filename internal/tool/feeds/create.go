@@ -42,11 +42,11 @@ func CreateTool(p Planner) tool.Tool {
 			Native: true,
 			Hints:  tool.Hints{ReadOnly: &no, Destructive: &no},
 			Description: "Plans a digest for this channel: what is new in feeds, or without feeds a task for an agent, posted on a schedule. " +
-				"People are shown the plan and confirm it with a button.",
+				"People are shown the plan and confirm it.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
 				`"name":{"type":"string","description":"a short name"},` +
 				`"feeds":{"type":"array","items":{"type":"string"},"description":"addresses of feeds or pages, or titles of feeds that the bot reads already"},` +
-				`"schedule":{"type":"string","description":"plain English such as weekdays at 8:30, five-field cron, or on-new: items as they come"},` +
+				`"schedule":{"type":"string","description":"weekdays at 8:30, cron, or on-new: items as they come"},` +
 				`"timezone":{"type":"string","description":"IANA zone such as Europe/Oslo; ask if it is not known"},` +
 				`"style":{"type":"string","enum":["brief","bullets","topics","titles"]},` +
 				`"language":{"type":"string"},` +

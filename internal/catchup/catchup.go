@@ -1,0 +1,227 @@
+// Package catchup tells somebody what they missed in a channel: decisions, questions to them, links and what else was
+// talked about. The package promises:
+//   - It reads only what whoever asks may read where they ask, and answers them alone where the platform can.
+//   - Everything that it says cites a message; what a model writes without one is dropped.
+//   - Without a language model it lists the messages themselves.
+//
+// How messages are found is up to package history.
+package catchup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
+	"ravenbot/internal/history"
+	"ravenbot/internal/store"
+	"ravenbot/internal/text"
+	"ravenbot/internal/tool"
+)
+
+// Limits of what is read and said.
+const (
+	maxMessages     = 300 // the newest
+	maxMessageChars = 400
+	maxRequestBytes = 48 << 10
+	maxListed       = 8 // of one kind
+	maxListedChars  = 240
+	defaultPeriod   = 24 * time.Hour
+	// maxPeriod is how far back somebody may ask, as long as platforms are searched.
+	maxPeriod = 31 * 24 * time.Hour
+	// awayAfter is how long somebody has said nothing before what came since is what they missed.
+	awayAfter = 10 * time.Minute
+	// writeTimeout is how long a model may take before the messages themselves are listed.
+	writeTimeout = 90 * time.Second
+)
+
+// Reader reads what was said where somebody is, as history.Service does.
+type Reader interface {
+	Since(ctx context.Context, c tool.Caller, after time.Time) ([]history.Message, bool, error)
+}
+
+// Agent has a language model write, as the bot's agent does.
+type Agent interface {
+	Complete(ctx context.Context, on store.Usage, models []string, system, prompt string) (text, served string, err error)
+}
+
+// Roster names the models that write for agents.
+type Roster interface {
+	// Writers returns the language models of the agent of a channel, where the name is empty; none: it has none.
+	Writers(name string, channel chat.Address) []string
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Reader Reader
+	Agent  Agent
+	Roster Roster
+	// Timezone returns the time zone of the author of a message.
+	Timezone func(ctx context.Context, m chat.Message) *time.Location
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Service tells what was missed. It is safe for concurrent use.
+type Service struct{ o Options }
+
+// New returns a Service.
+func New(o Options) *Service { return &Service{o: o} }
+
+// commandName is the word behind /raven.
+const commandName = "catchup"
+
+// Commands returns the command.
+func (*Service) Commands() []chat.CommandSpec {
+	return []chat.CommandSpec{{
+		Name:    commandName,
+		Summary: "What you missed here",
+		Help: "what was said here while you were away: decisions, questions to you, links; `catchup 3 hours`, " +
+			"`catchup yesterday`",
+		Options: []chat.CommandOption{
+			{Name: "since", Summary: "3 hours, 2 days, today, yesterday, monday; nothing: since you last wrote here"},
+		},
+	}}
+}
+
+// Buttons returns nothing.
+func (*Service) Buttons() []feature.Button { return nil }
+
+// Forms returns nothing.
+func (*Service) Forms() []string { return nil }
+
+// Urgent reports false.
+func (*Service) Urgent(chat.Message) bool { return false }
+
+// Handle carries out the command.
+func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	zone := s.o.Timezone(ctx, m)
+	now := s.o.Now().In(zone)
+	since, err := parseSince(m.Text, now)
+	if err != nil {
+		words := "That does not work: " + text.EscapeMarkdown(err.Error()) + "."
+		return &chat.Draft{Ephemeral: true, Failed: true, Text: words}, nil
+	}
+	from := since
+	if from.IsZero() {
+		from = now.Add(-maxPeriod)
+	}
+	said, ok, err := s.o.Reader.Since(ctx, tool.Caller{Conversation: m.Conversation, User: m.Author}, from)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return &chat.Draft{Ephemeral: true, Failed: true, Text: "I cannot read back what was said here."}, nil
+	}
+	if since.IsZero() {
+		since, said = missed(said, m, now)
+	}
+	said = ofOthers(said, m, zone)
+	heading := "**What was said here since " + formatSince(since, now) + "**"
+	if len(said) == 0 {
+		words := "Nobody has written here since " + formatSince(since, now) + ", as far as I can read it."
+		return &chat.Draft{Ephemeral: true, Text: words}, nil
+	}
+	left := max(0, len(said)-maxMessages)
+	said = said[left:]
+	d := &chat.Draft{Ephemeral: true, Text: heading + "\n\n" + s.summarize(ctx, m, said)}
+	d.Footer = fmt.Sprintf("%d messages", len(said))
+	if left > 0 {
+		d.Footer += fmt.Sprintf(", %d older ones left out", left)
+	}
+	return d, nil
+}
+
+// missed returns what came after somebody last wrote, where that is a while ago, else what came in the last day.
+func missed(said []history.Message, m chat.Message, now time.Time) (time.Time, []history.Message) {
+	since := now.Add(-defaultPeriod)
+	for _, one := range said {
+		if isBy(one, m.Author) && now.Sub(one.At) > awayAfter {
+			since = one.At
+		}
+	}
+	for i, one := range said {
+		if one.At.After(since) {
+			return since, said[i:]
+		}
+	}
+	return since, nil
+}
+
+func isBy(one history.Message, who chat.User) bool {
+	return !one.Bot && one.AuthorID == who.ID && who.ID != ""
+}
+
+// ofOthers returns the messages that somebody else wrote, with times in a zone.
+func ofOthers(said []history.Message, m chat.Message, zone *time.Location) []history.Message {
+	var list []history.Message
+	for _, one := range said {
+		if !isBy(one, m.Author) && strings.TrimSpace(one.Text) != "" {
+			one.At = one.At.In(zone)
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+func formatSince(since, now time.Time) string {
+	since = since.In(now.Location())
+	if now.Sub(since) < 20*time.Hour && since.Day() == now.Day() {
+		return since.Format("15:04")
+	}
+	return since.Format("Mon 2 Jan 15:04")
+}
+
+// summarize returns what a model writes of messages, else lists of them.
+func (s *Service) summarize(ctx context.Context, m chat.Message, said []history.Message) string {
+	if models := s.o.Roster.Writers("", m.Conversation); len(models) > 0 {
+		limited, cancel := context.WithTimeout(ctx, writeTimeout)
+		defer cancel()
+		on := store.Usage{Channel: m.Conversation.Base(), User: m.Conversation.Platform + "/" + m.Author.ID}
+		answer, _, err := s.o.Agent.Complete(limited, on, models, instructions, request(m, said))
+		if err == nil {
+			if words := cite(answer, said); words != "" {
+				return words
+			}
+			s.o.Log.Warn("summary of a channel cites nothing, messages are listed", "conversation", m.Conversation.String())
+		} else {
+			s.o.Log.Warn("summary of a channel not written, messages are listed",
+				"conversation", m.Conversation.String(), "error", err)
+		}
+	}
+	return list(m, said)
+}
+
+// line returns a message as an entry of a list.
+func line(one history.Message) string {
+	words := text.EscapeMarkdown(text.Shorten(text.OneLine(one.Text), maxListedChars))
+	return "- **" + text.EscapeMarkdown(text.OneLine(one.Author)) + "** " + at(one) + ": " + words
+}
+
+// at returns when a message was said, as a link to it where there is one.
+func at(one history.Message) string {
+	when := one.At.Format("Mon 15:04")
+	if one.Link == "" {
+		return "(" + when + ")"
+	}
+	return "([" + when + "](" + one.Link + "))"
+}
+
+// section returns a heading with entries, the newest maxListed of them; nothing where there are none.
+func section(heading string, entries []string) string {
+	if len(entries) == 0 {
+		return ""
+	}
+	left := max(0, len(entries)-maxListed)
+	if left > 0 {
+		heading += fmt.Sprintf(" (the newest %d of %d)", maxListed, len(entries))
+	}
+	return "**" + heading + "**\n" + strings.Join(entries[left:], "\n")
+}
+
+// nameOf returns what people call somebody.
+func nameOf(u chat.User) string { return cmp.Or(u.Name, u.Handle, u.ID) }

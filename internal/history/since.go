@@ -1,0 +1,41 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"ravenbot/internal/tool"
+)
+
+// Since returns what was said after an instant where a caller is, oldest first: in the channel with its threads where
+// they are open to all who read it, else in the channel itself and in the conversation. It returns false where the
+// caller may read nothing. What a platform cannot tell is left out.
+func (s *Service) Since(ctx context.Context, c tool.Caller, after time.Time) ([]Message, bool, error) {
+	at, ok := s.o.Place(c)
+	if !ok {
+		return nil, false, nil
+	}
+	q := s.inPlace(at, "", 0)
+	p := s.place(q.In.Base())
+	p.Lock()
+	defer p.Unlock()
+	if err := s.refresh(ctx, p.place, q.In.Base()); err != nil {
+		p.place = newPlace()
+		return nil, true, fmt.Errorf("read %s: %w", q.In, err)
+	}
+	s.readPlatform(ctx, p.place, q.In)
+	p.commit()
+	p.used = s.o.Now()
+	var list []Message
+	for _, m := range p.messages {
+		if m.At.After(after) && q.covers(m) {
+			m.Link = cmp.Or(m.Link, s.link(m))
+			list = append(list, m)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Message) int { return a.At.Compare(b.At) })
+	return list, true, nil
+}
