@@ -22,7 +22,7 @@ func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 		// While a deleted conversation of this address is still being emptied, the indexes name its
 		// turns: a new one must not have their numbers.
 		if old := tx.top(trashName(turnsBucket)).nested(a.String()); old != nil && b.bolt.Sequence() == 0 {
-			if err := b.continueSequence(old); err != nil {
+			if err := b.raiseSequence(old.bolt.Sequence()); err != nil {
 				return err
 			}
 		}

@@ -136,7 +136,7 @@ func deleteMessage(tx *tx, name, id string) error {
 	if err := ids.delete([]byte(id)); err != nil {
 		return err
 	}
-	return tx.top(messagesBucket).nested(name).delete(key)
+	return tx.deleteIn(messagesBucket, name, key)
 }
 
 // eachMessageInfo calls fn with every conversation that has messages outside of turns.

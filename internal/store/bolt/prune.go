@@ -439,7 +439,7 @@ func (p *pruner) pruneMessages() error {
 				if err := p.db.decode(k, v, &m); err != nil {
 					return err
 				}
-				if err := tx.top(messageIDsBucket).nested(name).delete([]byte(m.ID)); err != nil {
+				if err := tx.deleteIn(messageIDsBucket, name, []byte(m.ID)); err != nil {
 					return err
 				}
 				return b.delete(k)
@@ -501,7 +501,7 @@ func (p *pruner) pruneLines(room string) error {
 			if err := p.db.decode(k, v, &e); err != nil {
 				return err
 			}
-			if err := tx.top(entriesBucket).nested(room).delete([]byte(e.ID)); err != nil {
+			if err := tx.deleteIn(entriesBucket, room, []byte(e.ID)); err != nil {
 				return err
 			}
 			return b.delete(k)

@@ -84,6 +84,8 @@ func describe(shown []string, more int) string {
 	return text
 }
 
+const headerFault = "one of its two headers is damaged, which may have told of the last change"
+
 func (s *scan) readAll() {
 	var err error
 	if s.meta, s.goodHeaders, err = readMetas(s.f); err != nil {
@@ -95,7 +97,7 @@ func (s *scan) readAll() {
 		return
 	}
 	if s.goodHeaders < 2 {
-		s.addFault("one of its two headers is damaged, which may have told of the last change")
+		s.addFault(headerFault)
 	}
 	// bbolt reads the file through mmap, so a page beyond its end would be a memory fault.
 	if end := int64(s.meta.pages) * int64(s.meta.pageSize); s.size < end {
