@@ -190,10 +190,8 @@ func loadServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
 	if err != nil {
 		return nil, false
 	}
-	var servers struct {
-		Items []mcp.Status `json:"items"`
-	}
-	return servers.Items, d.requestJSON(ctx, http.MethodGet, serversPath, nil, &servers) == nil
+	servers, err := requestList[mcp.Status](ctx, d, serversPath)
+	return servers, err == nil
 }
 
 // diagnoseServer returns the finding for a server of the running daemon.
@@ -244,6 +242,12 @@ func dialServer(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
+// declaredTool is what the API says of a tool, as far as its schema is looked at.
+type declaredTool struct {
+	Name   string          `json:"name"`
+	Schema json.RawMessage `json:"inputSchema"`
+}
+
 // diagnoseSchemas lists the parts of tool schemas that Gemini cannot be given, for the MCP servers that the
 // running daemon knows.
 func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
@@ -258,18 +262,15 @@ func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 	servers, _ := loadServers(ctx, cfg)
 	var list []finding
 	for _, s := range servers {
-		var tools struct {
-			Items []struct {
-				Name   string          `json:"name"`
-				Schema json.RawMessage `json:"inputSchema"`
-			} `json:"items"`
-		}
-		path := serversPath + "/" + url.PathEscape(s.Name) + "/tools"
-		if len(s.Tools) == 0 || d.requestJSON(ctx, http.MethodGet, path, nil, &tools) != nil {
+		if len(s.Tools) == 0 {
 			continue
 		}
-		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools.Items)), OK: true}
-		for _, t := range tools.Items {
+		tools, err := requestList[declaredTool](ctx, d, serversPath+"/"+url.PathEscape(s.Name)+"/tools")
+		if err != nil {
+			continue
+		}
+		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools)), OK: true}
+		for _, t := range tools {
 			told, err := json.Marshal(gemini.ConvertSchema(t.Schema))
 			if lost := schema.Losses(t.Schema, told); err == nil && len(lost) > 0 {
 				f.Notes = append(f.Notes,

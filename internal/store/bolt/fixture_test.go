@@ -219,7 +219,7 @@ func readRecords(t *testing.T, db *bolt.DB) string {
 	add("blob", json.RawMessage(blob), err)
 	made, err := db.Items(ctx, "agents")
 	add("items", made, err)
-	usage, err := db.Usage(ctx, "")
+	usage, _, err := db.Usage(ctx, "", "", 100)
 	add("usage", usage, err)
 	if err := errors.Join(failed...); err != nil {
 		t.Fatal(err)

@@ -142,7 +142,7 @@ func TestDeleteConversation_CutShort_IsGoneForReadersAndEndedByPrune(t *testing.
 	if has, err := db.HasConversation(t.Context(), general); has || err != nil {
 		t.Errorf("the conversation is there: %v (%v)", has, err)
 	}
-	if list, err := db.Conversations(t.Context()); len(list) != 0 || err != nil {
+	if list, _, err := db.Conversations(t.Context(), "", 10); len(list) != 0 || err != nil {
 		t.Errorf("it is listed: %v (%v)", list, err)
 	}
 	// The same address is used again before the rest is gone.

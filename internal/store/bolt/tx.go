@@ -320,8 +320,11 @@ func (c cursor) next() (k, v []byte)           { return c.bolt.Next() }
 func (c cursor) prev() (k, v []byte)           { return c.bolt.Prev() }
 func (c cursor) seek(key []byte) (k, v []byte) { return c.bolt.Seek(key) }
 
-// seekAfter returns the first record behind a key; nil: the first of all.
-func (c cursor) seekAfter(key []byte) (k, v []byte) {
+// from returns the first record behind a key; nil: the first of all.
+func (c cursor) from(key []byte) (k, v []byte) {
+	if key == nil {
+		return c.first()
+	}
 	if k, v = c.seek(key); k != nil && bytes.Equal(k, key) {
 		return c.next()
 	}
