@@ -46,7 +46,8 @@ type Platforms interface {
 
 // Spending reports the usage of models.
 type Spending interface {
-	Usage(ctx context.Context) ([]budget.Usage, error)
+	// Page returns up to n sums behind a cursor, and the cursor behind them; "": there are no more.
+	Page(ctx context.Context, cursor string, n int) ([]budget.Usage, string, error)
 }
 
 // Agent is notified of conversations that were deleted.
@@ -62,7 +63,9 @@ type Instance interface {
 
 // Conversations reads and removes what is remembered of conversations.
 type Conversations interface {
-	Conversations(ctx context.Context) ([]store.ConversationInfo, error)
+	// Conversations returns up to n conversations behind a cursor, and the cursor behind them; "": there are no more.
+	Conversations(ctx context.Context, cursor string, n int) ([]store.ConversationInfo, string, error)
+	HasConversation(ctx context.Context, a chat.Address) (bool, error)
 	// Turns returns the newest n turns, oldest first.
 	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
 	// Messages returns up to n messages that are part of no turn, oldest first.

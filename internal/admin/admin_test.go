@@ -14,6 +14,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +42,7 @@ type bot struct {
 	slack   chat.Health
 	problem string // of the store
 	removed []chat.Address
+	threads int // conversations beside that of the room general
 	ran     []string
 	paused  map[string]bool
 	did     []string
@@ -297,8 +299,24 @@ func (d digests) Run(_ context.Context, name string, due time.Time, manual bool)
 	return store.Run{}, fmt.Errorf("run %s: %w", name, digest.ErrUnknown)
 }
 
-func (b *bot) Conversations(context.Context) ([]store.ConversationInfo, error) {
-	return []store.ConversationInfo{{Address: chat.Address{Platform: "web", Channel: "general"}, Turns: 1, Last: b.time()}}, nil
+func (b *bot) Conversations(_ context.Context, cursor string, n int) ([]store.ConversationInfo, string, error) {
+	list := []store.ConversationInfo{{Address: chat.Address{Platform: "web", Channel: "general"}, Turns: 1, Last: b.time()}}
+	for i := range b.threads {
+		list = append(list, store.ConversationInfo{Address: chat.Address{Platform: "slack", Channel: "C1", Thread: fmt.Sprint(i)}})
+	}
+	from, err := strconv.Atoi("0" + cursor)
+	if err != nil {
+		return nil, "", store.CursorError{Cursor: cursor}
+	}
+	list = list[min(from, len(list)):]
+	if len(list) > n {
+		return list[:n], strconv.Itoa(from + n), nil
+	}
+	return list, "", nil
+}
+
+func (b *bot) HasConversation(_ context.Context, a chat.Address) (bool, error) {
+	return a.Channel == "general", nil
 }
 
 func (b *bot) Turns(_ context.Context, a chat.Address, _ store.Range) ([]conversation.Turn, error) {
@@ -789,7 +807,7 @@ func TestServersCallsAndApprovalsOverTheAPI(t *testing.T) {
 		{"GET /tool-usage?limit=1&next=7", "", 200, `{"items":[],"next":""}`},
 		{"GET /tool-usage?limit=1&after=7", "", 200, `{"items":[],"next":""}`},
 		{"GET /tool-usage?tool=another", "", 200, `"items":[]`},
-		{"GET /tool-usage?limit=x", "", 400, "whole numbers"},
+		{"GET /tool-usage?limit=x", "", 400, "whole number"},
 		{"GET /tool-usage/results/r1", "", 200, `"text":"all"`},
 		{"GET /tool-usage/results/r2", "", 404, "not_found"},
 		{"GET /approvals", "", 200, `{"items":[{"id":"a1"`},

@@ -28,7 +28,9 @@ type Agents interface {
 	Choose(ctx context.Context, room, name string) error
 }
 
-func (s *Server) listAgents(w http.ResponseWriter, _ *http.Request) { writeList(w, s.o.Agents.List()) }
+func (s *Server) listAgents(w http.ResponseWriter, r *http.Request) {
+	writeList(w, r, s.o.Agents.List())
+}
 
 func (s *Server) getAgent(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Agents.Get(r.PathValue("name"))

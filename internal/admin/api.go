@@ -143,21 +143,6 @@ func writeError(w http.ResponseWriter, status int, code, message, hint string) {
 	writeJSON(w, status, map[string]apiError{"error": {code, message, hint}})
 }
 
-// writeList writes a list that fits on one page.
-func writeList[T any](w http.ResponseWriter, items []T) { writePage(w, items, "") }
-
-// writePage writes a page of a list. next asks for the page after it and is empty on the last.
-func writePage[T any](w http.ResponseWriter, items []T, next string) {
-	// Clients expect [], and nil would become null.
-	if items == nil {
-		items = []T{}
-	}
-	writeJSON(w, http.StatusOK, struct {
-		Items []T    `json:"items"`
-		Next  string `json:"next"`
-	}{items, next})
-}
-
 // writeFailure answers a request whose work failed. The cause is for the log alone.
 func (s *Server) writeFailure(w http.ResponseWriter, r *http.Request, what string, err error) {
 	// The error is most likely the cancellation itself, which is not worth a log line.
@@ -206,28 +191,6 @@ type conversationItem struct {
 	Address string    `json:"address"`
 	Turns   int       `json:"turns"`
 	Last    time.Time `json:"last,omitzero"`
-}
-
-func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Conversations.Conversations(r.Context())
-	rooms, roomsErr := s.o.Conversations.Rooms(r.Context())
-	if err = errors.Join(err, roomsErr); err != nil {
-		s.writeFailure(w, r, "the conversations could not be listed", err)
-		return
-	}
-	// The newest first; those at the same instant stay in the order of the store.
-	slices.SortStableFunc(list, func(a, b store.ConversationInfo) int { return b.Last.Compare(a.Last) })
-	items := make([]conversationItem, len(list))
-	for i, c := range list {
-		items[i] = conversationItem{c.Address.String(), c.Turns, c.Last}
-	}
-	for _, room := range rooms { // where only posts were made, nothing was asked yet
-		address := chat.Address{Platform: s.o.Rooms.Name(), Channel: room}.String()
-		if !slices.ContainsFunc(items, func(i conversationItem) bool { return i.Address == address }) {
-			items = append(items, conversationItem{Address: address})
-		}
-	}
-	writeList(w, items)
 }
 
 // maxShownTurns is how many turns of a conversation, and lines of a web room, the API shows.

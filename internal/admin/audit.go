@@ -98,16 +98,13 @@ func (o *statusRecorder) WriteHeader(status int) {
 // Unwrap lets http.ResponseController reach what is below.
 func (o *statusRecorder) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// listAudit writes the changes, newest first: ?limit of them, after the page that returned ?next.
+// listAudit writes the changes, newest first: ?limit of them, after the page that returned ?cursor as next.
 func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) {
-	n, err := parseNumber(r.URL.Query().Get("limit"), pageSize)
-	if err != nil || n < 1 {
-		writeError(w, http.StatusBadRequest, "bad_request", "limit has to be a whole number above 0",
-			"leave it out for the newest changes")
+	n, cursor, ok := parsePage(w, r)
+	if !ok {
 		return
 	}
-	n = min(n, maxPageSize)
-	items, next := s.o.Audit.Entries(r.URL.Query().Get("next"), n), ""
+	items, next := s.o.Audit.Entries(cursor, n), ""
 	if len(items) == n {
 		next = items[n-1].ID
 	}

@@ -139,24 +139,19 @@ func (s *Server) decideOnPage(yes bool) http.HandlerFunc {
 	}
 }
 
-// Pages of lists that grow.
-const (
-	pageSize    = 100
-	maxPageSize = 1000
-)
-
 // listCalls writes calls, newest first: those that match ?server, ?tool, ?channel, ?user and ?turn, ?limit of
-// them, after the page that returned ?next (or ?after).
+// them, after the page that returned ?cursor (or ?after) as next.
 func (s *Server) listCalls(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	n, err := parseNumber(q.Get("limit"), pageSize)
-	before, err2 := parseNumber(cmp.Or(q.Get("next"), q.Get("after")), 0)
-	if err = errors.Join(err, err2); err != nil || n < 1 {
-		writeError(w, http.StatusBadRequest, "bad_request", "limit and next have to be whole numbers above 0",
-			"leave them out for the newest calls")
+	n, cursor, ok := parsePage(w, r)
+	if !ok {
 		return
 	}
-	n = min(n, maxPageSize)
+	before, err := parseNumber(cmp.Or(cursor, q.Get("after")), 0)
+	if err != nil {
+		writeBadCursor(w)
+		return
+	}
 	list, err := s.o.Calls.ToolCalls(r.Context(), uint64(before), n, func(c store.ToolCall) bool {
 		is := func(key, value string) bool { return !q.Has(key) || q.Get(key) == value }
 		return is("server", c.Server) && is("tool", c.Tool) && is("user", c.User) && is("turn", c.Turn) &&
@@ -251,7 +246,7 @@ func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) {
 			items = append(items, newApprovalView(a))
 		}
 	}
-	writeList(w, items)
+	writeList(w, r, items)
 }
 
 func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) {
@@ -276,7 +271,7 @@ type Grants interface {
 	Revoke(ctx context.Context, id string) error
 }
 
-func (s *Server) listGrants(w http.ResponseWriter, _ *http.Request) { writeList(w, s.o.Grants.List()) }
+func (s *Server) listGrants(w http.ResponseWriter, r *http.Request) { writeList(w, r, s.o.Grants.List()) }
 
 // revokeGrant ends a standing approval.
 func (s *Server) revokeGrant(w http.ResponseWriter, r *http.Request) {

@@ -37,7 +37,7 @@ func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
 		s.writeFailure(w, r, "the digests could not be listed", err)
 		return
 	}
-	writeList(w, list)
+	writeList(w, r, list)
 }
 
 func (s *Server) getDigest(w http.ResponseWriter, r *http.Request) {
@@ -168,7 +168,7 @@ func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
 		s.writeFailure(w, r, "the feeds could not be listed", err)
 		return
 	}
-	writeList(w, list)
+	writeList(w, r, list)
 }
 
 func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {

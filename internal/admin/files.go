@@ -48,7 +48,7 @@ func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
 		s.writeFileError(w, r, err)
 		return
 	}
-	writeList(w, list)
+	writeList(w, r, list)
 }
 
 // searchFiles writes the passages of an agent's files that fit ?q.
@@ -66,7 +66,7 @@ func (s *Server) searchFiles(w http.ResponseWriter, r *http.Request) {
 		s.writeFileError(w, r, err)
 		return
 	}
-	writeList(w, list)
+	writePage(w, list, "")
 }
 
 // writeFileError writes the error of a request about a file.

@@ -55,5 +55,5 @@ func (s *Server) searchConversation(w http.ResponseWriter, r *http.Request) {
 	for i, m := range found {
 		items[i] = saidView{m.ID, m.Author, m.Bot, m.At.UTC(), m.Text, m.Link, m.Conversation.Thread}
 	}
-	writeList(w, items)
+	writePage(w, items, "")
 }

@@ -26,7 +26,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) {
 		s.writeFailure(w, r, "the jobs could not be listed", err)
 		return
 	}
-	writeOffsetPage(w, r, list)
+	writeList(w, r, list)
 }
 
 func (s *Server) addJob(w http.ResponseWriter, r *http.Request) {

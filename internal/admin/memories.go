@@ -45,7 +45,7 @@ func (s *Server) listMemories(w http.ResponseWriter, r *http.Request) {
 	for i, m := range list {
 		items[i] = newMemoryView(m)
 	}
-	writeOffsetPage(w, r, items)
+	writeList(w, r, items)
 }
 
 func (s *Server) addMemory(w http.ResponseWriter, r *http.Request) {
@@ -87,22 +87,4 @@ func (s *Server) writeMemoryError(w http.ResponseWriter, r *http.Request, err er
 	default:
 		s.writeFailure(w, r, "the notes could not be read or changed", err)
 	}
-}
-
-// writeOffsetPage writes the page of a list that ?limit and ?cursor ask for. The cursor is the number of items before
-// the page.
-func writeOffsetPage[T any](w http.ResponseWriter, r *http.Request, items []T) {
-	limit, err := parseNumber(r.URL.Query().Get("limit"), pageSize)
-	from, err2 := parseNumber(r.URL.Query().Get("cursor"), 0)
-	if err = errors.Join(err, err2); err != nil || limit < 1 || from < 0 {
-		writeError(w, http.StatusBadRequest, "bad_request", "limit has to be a whole number above 0, and cursor one that "+
-			"was given as next", "leave both out for the first page")
-		return
-	}
-	items = items[min(from, len(items)):]
-	next := ""
-	if limit = min(limit, maxPageSize); len(items) > limit {
-		items, next = items[:limit], strconv.Itoa(from+limit)
-	}
-	writePage(w, items, next)
 }

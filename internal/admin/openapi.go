@@ -69,18 +69,18 @@ var operations = map[string]operation{
 	"GET /agents/{name}/files/{file}":        {summary: "The file itself", answer: "file"},
 	"DELETE /agents/{name}/files/{file}":     {summary: "Remove the file", status: 204},
 	"GET /agents/{name}/knowledge":           {summary: "The passages of its files that fit ?q, best first; ?limit", answer: listAnswer},
-	"GET /conversations":                     {summary: "The conversations", answer: listAnswer},
+	"GET /conversations":                     {summary: "The conversations, by address", answer: listAnswer},
 	"GET /conversations/{address}":           {summary: "One conversation; the address is percent-encoded"},
 	"DELETE /conversations/{address}":        {summary: "Forget a conversation", status: 204},
 	"POST /conversations/{address}/messages": {summary: "Say something in a web room; the answer streams", body: `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`, answer: "events"},
 	"GET /conversations/{address}/search":    {summary: "What was said there and fits ?q, best first; a channel stands for its threads, too; ?limit", answer: listAnswer},
-	"GET /memories":                          {summary: "The notes of ?scope (user:PLATFORM/ID or channel:ADDRESS), newest first; ?q: those that fit, best first; ?limit, ?cursor", answer: listAnswer},
+	"GET /memories":                          {summary: "The notes of ?scope (user:PLATFORM/ID or channel:ADDRESS), newest first; ?q: those that fit, best first", answer: listAnswer},
 	"POST /memories":                         {summary: "Add a note", body: `{"type":"object","properties":{"scope":{"type":"string"},"text":{"type":"string"}},"required":["scope","text"]}`, status: 201},
 	"DELETE /memories/{scope}/{n}":           {summary: "Remove a note", status: 204},
 	"GET /settings":                          {summary: "The layers of settings", answer: settingsBody},
 	"PUT /settings":                          {summary: "Replace the layers that are sent", body: settingsBody, answer: settingsBody},
 	"GET /usage":                             {summary: "What was asked of models, by day, channel and user", answer: listAnswer},
-	"GET /tool-usage":                        {summary: "The calls of tools, newest first; ?server, ?tool, ?channel, ?user, ?turn, ?limit, ?next", answer: listAnswer},
+	"GET /tool-usage":                        {summary: "The calls of tools, newest first; ?server, ?tool, ?channel, ?user, ?turn", answer: listAnswer},
 	"GET /tool-usage/results/{id}":           {summary: "The whole of a large result"},
 	"GET /auth/mcp-tokens":                   {summary: "The tokens of other MCP hosts", answer: listAnswer},
 	"POST /auth/mcp-tokens":                  {summary: "Make a token, which is shown once", body: `{"type":"object","properties":{"name":{"type":"string"},"overwrite":{"type":"boolean"},"tools":{"type":"array","items":{"type":"string"}}},"required":["name"]}`, status: 201},
@@ -96,10 +96,10 @@ var operations = map[string]operation{
 	"GET /digests":                           {summary: "The digests", answer: listAnswer},
 	"POST /digests/{name}/preview":           {summary: "What it would post now, and why; posts nothing"},
 	"POST /digests/{name}/run":               {summary: "Run it now"},
-	"GET /jobs":                              {summary: "Reminders and other jobs, the next one first; ?limit, ?cursor", answer: listAnswer},
+	"GET /jobs":                              {summary: "Reminders and other jobs, the next one first", answer: listAnswer},
 	"POST /jobs":                             {summary: "Add a job: a text, or a task for an agent, once or on a schedule", body: jobBody, status: 201},
 	"DELETE /jobs/{id}":                      {summary: "Remove a job", status: 204},
-	"GET /audit":                             {summary: "What was changed, by whom, newest first; ?limit, ?next", answer: listAnswer},
+	"GET /audit":                             {summary: "What was changed, by whom, newest first", answer: listAnswer},
 	"POST /audit/export":                     {summary: "All of them as JSON lines, oldest first; the export is the last one"},
 	"GET /audit/verify":                      {summary: "Check the chain of hashes; ?head=SEQ:HASH has to be in it"},
 	"GET /openapi.json":                      {summary: "This description"},
@@ -170,10 +170,31 @@ func describeOperation(method, path string) map[string]any {
 	for _, p := range pathParameter.FindAllStringSubmatch(path, -1) {
 		parameters = append(parameters, map[string]any{"name": p[1], "in": "path", "required": true, "schema": map[string]string{"type": "string"}})
 	}
+	if known.answer == listAnswer && method == http.MethodGet {
+		parameters = append(parameters, listParameters()...)
+	}
 	if parameters != nil {
 		o["parameters"] = parameters
 	}
 	return o
+}
+
+// listParameters describes how a page of a list is asked for. A search returns the best and no further pages.
+func listParameters() []any {
+	return []any{
+		map[string]any{
+			"name":        "limit",
+			"in":          "query",
+			"description": "How many items; searches return 10 without it.",
+			"schema":      map[string]any{"type": "integer", "minimum": 1, "maximum": maxPageSize, "default": pageSize},
+		},
+		map[string]any{
+			"name":        "cursor",
+			"in":          "query",
+			"description": "What the page before gave as next, which is empty on the last page.",
+			"schema":      map[string]any{"type": "string"},
+		},
+	}
 }
 
 // orObject returns schema, or that of any object when it is empty.

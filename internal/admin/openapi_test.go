@@ -6,6 +6,18 @@ import (
 	"testing"
 )
 
+type parameter struct{ Name, In string }
+
+// count returns how many parameters are in a place.
+func count(list []parameter, in string) (n int) {
+	for _, p := range list {
+		if p.In == in {
+			n++
+		}
+	}
+	return n
+}
+
 func TestTheAPIDescribesItself(t *testing.T) {
 	_, _, server, client := start(t, nil)
 	r := do(t, client, "GET", server.URL+"/api/v1/openapi.json", nil, "Authorization", bearerHeader)
@@ -14,7 +26,7 @@ func TestTheAPIDescribesItself(t *testing.T) {
 		Paths   map[string]map[string]struct {
 			Summary     string
 			OperationID string
-			Parameters  []struct{ Name, In string }
+			Parameters  []parameter
 			RequestBody *struct {
 				Content map[string]struct{ Schema json.RawMessage }
 			}
@@ -30,7 +42,7 @@ func TestTheAPIDescribesItself(t *testing.T) {
 	ids := map[string]bool{}
 	for path, methods := range spec.Paths {
 		for method, o := range methods {
-			if ids[o.OperationID] || len(o.Responses) != 2 || o.Responses["default"].Content["application/json"] == nil || len(o.Parameters) != strings.Count(path, "{") {
+			if ids[o.OperationID] || len(o.Responses) != 2 || o.Responses["default"].Content["application/json"] == nil || count(o.Parameters, "path") != strings.Count(path, "{") {
 				t.Errorf("%s %s is described as %+v", method, path, o)
 			}
 			ids[o.OperationID] = true
@@ -42,6 +54,9 @@ func TestTheAPIDescribesItself(t *testing.T) {
 		if !there || got.Summary != o.summary || (got.RequestBody != nil) != (o.body != "") {
 			t.Errorf("%s is described, and is there: %t, %+v", route, there, got)
 		}
+	}
+	if list := spec.Paths["/api/v1/conversations"]["get"]; count(list.Parameters, "query") != 2 {
+		t.Errorf("a list is described with the parameters %+v", list.Parameters)
 	}
 	if add := spec.Paths["/api/v1/mcp/servers"]["post"]; add.Responses["201"].Content == nil || !strings.Contains(string(add.RequestBody.Content["application/json"].Schema), "command") {
 		t.Errorf("adding a server is described as %+v", add)

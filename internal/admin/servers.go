@@ -56,7 +56,7 @@ func (s *Server) servers() []mcp.Status {
 	return list
 }
 
-func (s *Server) listServers(w http.ResponseWriter, _ *http.Request) { writeList(w, s.servers()) }
+func (s *Server) listServers(w http.ResponseWriter, r *http.Request) { writeList(w, r, s.servers()) }
 
 func (s *Server) getServer(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Servers.Get(r.PathValue("name"))
@@ -185,7 +185,7 @@ func (s *Server) serverTools(w http.ResponseWriter, r *http.Request) {
 		s.writeServerError(w, r, err)
 		return
 	}
-	writeList(w, list)
+	writeList(w, r, list)
 }
 
 func (s *Server) serverLogs(w http.ResponseWriter, r *http.Request) {
@@ -194,7 +194,7 @@ func (s *Server) serverLogs(w http.ResponseWriter, r *http.Request) {
 		s.writeServerError(w, r, err)
 		return
 	}
-	writeList(w, list)
+	writeList(w, r, list)
 }
 
 // callServer makes one call for the operator.
@@ -239,7 +239,7 @@ func (s *Server) serverPending(w http.ResponseWriter, r *http.Request) {
 		s.writeServerError(w, r, err)
 		return
 	}
-	writeList(w, s.o.Servers.Pending(r.PathValue("name")))
+	writeList(w, r, s.o.Servers.Pending(r.PathValue("name")))
 }
 
 // serverView is a server on the page.

@@ -98,12 +98,3 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 	}
 	writeJSON(w, http.StatusOK, s.settingsView())
 }
-
-func (s *Server) listUsage(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Spending.Usage(r.Context())
-	if err != nil {
-		s.writeFailure(w, r, "the usage could not be listed", err)
-		return
-	}
-	writeList(w, list)
-}

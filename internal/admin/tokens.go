@@ -35,8 +35,8 @@ type Logouts interface {
 	SaveLogout(ctx context.Context, at time.Time) error
 }
 
-func (s *Server) listTokens(w http.ResponseWriter, _ *http.Request) {
-	writeList(w, s.o.Tokens.List(owner))
+func (s *Server) listTokens(w http.ResponseWriter, r *http.Request) {
+	writeList(w, r, s.o.Tokens.List(owner))
 }
 
 func (s *Server) getToken(w http.ResponseWriter, r *http.Request) {

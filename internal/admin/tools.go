@@ -27,7 +27,7 @@ const defaultFound = 10
 func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 	query := strings.TrimSpace(r.URL.Query().Get("query"))
 	if query == "" {
-		writeList(w, s.o.Tools.ListTools())
+		writeList(w, r, s.o.Tools.ListTools())
 		return
 	}
 	k := defaultFound
@@ -40,7 +40,7 @@ func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 		}
 		k = n
 	}
-	writeList(w, s.o.Tools.SearchTools(query, k))
+	writePage(w, s.o.Tools.SearchTools(query, k), "")
 }
 
 func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {

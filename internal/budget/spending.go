@@ -33,7 +33,7 @@ type Price struct {
 
 // Store keeps what was used, as in store.Store.
 type Store interface {
-	Usage(ctx context.Context, from string) ([]store.Usage, error)
+	Usage(ctx context.Context, from, cursor string, n int) ([]store.Usage, string, error)
 }
 
 // Rates say what is configured now.
@@ -66,16 +66,43 @@ type Spending struct {
 // LoadSpending returns a Spending that knows what was spent today before the bot was started.
 func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now func() time.Time) (*Spending, error) {
 	p := &Spending{tracker: New(now), tokens: newTracker(now, formatTokens), store: s, rates: r, log: log, now: now}
-	used, err := s.Usage(ctx, now().UTC().Format(time.DateOnly))
-	if err != nil {
-		return nil, err
-	}
-	for _, u := range used {
+	err := p.each(ctx, now().UTC().Format(time.DateOnly), func(u store.Usage) {
 		p.tracker.Add(payer(u.Channel, u.User), p.cost(u))
 		p.tokens.Add(Payer{User: u.User}, tokenCount(u.Tokens))
 		p.quota.add(now(), u.User, u.Turns)
+	})
+	if err != nil {
+		return nil, err
 	}
 	return p, nil
+}
+
+// usageBatch is how many sums are read at a time.
+const usageBatch = 1000
+
+// each calls fn with the sums from a day on.
+func (s *Spending) each(ctx context.Context, from string, fn func(store.Usage)) error {
+	for cursor := ""; ; {
+		used, next, err := s.store.Usage(ctx, from, cursor, usageBatch)
+		if err != nil {
+			return err
+		}
+		for _, u := range used {
+			fn(u)
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
+// shownFrom returns the first day that is shown.
+func (s *Spending) shownFrom() string {
+	return s.now().UTC().AddDate(0, 0, 1-usageDays).Format(time.DateOnly)
+}
+
+func (s *Spending) priced(u store.Usage) Usage {
+	return Usage{Usage: u, Channel: u.Channel.String(), USD: s.cost(u)}
 }
 
 // payer returns for whom a request counts: one of a digest for nobody but the digest.
@@ -165,15 +192,20 @@ func requestBytes(q llm.Request) int {
 
 // Usage returns what was used in the last 30 days, with what it cost at the prices of now.
 func (s *Spending) Usage(ctx context.Context) ([]Usage, error) {
-	kept, err := s.store.Usage(ctx, s.now().UTC().AddDate(0, 0, 1-usageDays).Format(time.DateOnly))
-	if err != nil {
-		return nil, err
-	}
 	list := []Usage{}
-	for _, u := range kept {
-		list = append(list, Usage{Usage: u, Channel: u.Channel.String(), USD: s.cost(u)})
+	err := s.each(ctx, s.shownFrom(), func(u store.Usage) { list = append(list, s.priced(u)) })
+	return list, err
+}
+
+// Page returns up to n sums of the last 30 days behind a cursor, with their cost, and the cursor
+// behind them; "": there are no more.
+func (s *Spending) Page(ctx context.Context, cursor string, n int) ([]Usage, string, error) {
+	used, next, err := s.store.Usage(ctx, s.shownFrom(), cursor, n)
+	list := make([]Usage, len(used))
+	for i, u := range used {
+		list[i] = s.priced(u)
 	}
-	return list, nil
+	return list, next, err
 }
 
 // Commands returns the command that shows usage.

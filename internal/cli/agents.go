@@ -16,8 +16,8 @@ import (
 	"ravenbot/internal/roster"
 )
 
-// query reads an answer of the daemon into out. Where no daemon runs, it opens the store here and calls with.
-func (c *invocation) query(ctx context.Context, path string, out any, with func(*app.App) error) error {
+// query has ask read an answer of the daemon. Where no daemon runs, it opens the store here and calls with.
+func (c *invocation) query(ctx context.Context, ask func(*client) error, with func(*app.App) error) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func (c *invocation) query(ctx context.Context, path string, out any, with func(
 	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		return d.requestJSON(ctx, http.MethodGet, path, nil, out)
+		return ask(d)
 	// A daemon that refuses is an error: the store is open there and cannot be opened here.
 	case !errors.Is(err, errNoDaemon):
 		return err
@@ -42,7 +42,13 @@ func listAgents(ctx context.Context, c *invocation) error {
 	var list struct {
 		Items []roster.Agent `json:"items"`
 	}
-	err := c.query(ctx, "/api/v1/agents", &list, func(a *app.App) error { list.Items = a.Roster().List(); return nil })
+	err := c.query(ctx, func(d *client) (err error) {
+		list.Items, err = requestList[roster.Agent](ctx, d, "/api/v1/agents")
+		return err
+	}, func(a *app.App) error {
+		list.Items = a.Roster().List()
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -74,11 +80,14 @@ func showTools(ctx context.Context, c *invocation, query string, k int) error {
 	list := struct {
 		Items []roster.ToolItem `json:"items"`
 	}{}
-	path := "/api/v1/tools"
-	if query != "" {
-		path += "?" + url.Values{"query": {query}, "k": {strconv.Itoa(k)}}.Encode()
-	}
-	err := c.query(ctx, path, &list, func(a *app.App) error {
+	err := c.query(ctx, func(d *client) (err error) {
+		if query == "" {
+			list.Items, err = requestList[roster.ToolItem](ctx, d, "/api/v1/tools")
+			return err
+		}
+		path := "/api/v1/tools?" + url.Values{"query": {query}, "k": {strconv.Itoa(k)}}.Encode()
+		return d.requestJSON(ctx, http.MethodGet, path, nil, &list)
+	}, func(a *app.App) error {
 		// Without a query the tools are listed in their usual order, not ranked.
 		if list.Items = a.Roster().ListTools(); query != "" {
 			list.Items = a.Roster().SearchTools(query, k)
@@ -141,7 +150,9 @@ func (c *invocation) explainCall(ctx context.Context, sim roster.Simulation) err
 	if sim.Tainted {
 		query.Set("tainted", "true")
 	}
-	err = c.query(ctx, "/api/v1/tools/"+url.PathEscape(sim.Tool)+"/why?"+query.Encode(), &v, func(a *app.App) error {
+	err = c.query(ctx, func(d *client) error {
+		return d.requestJSON(ctx, http.MethodGet, "/api/v1/tools/"+url.PathEscape(sim.Tool)+"/why?"+query.Encode(), nil, &v)
+	}, func(a *app.App) error {
 		var err error
 		v, err = a.Roster().Why(sim)
 		return err

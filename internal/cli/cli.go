@@ -124,6 +124,7 @@ func (c *invocation) reportError(path string, err error) int {
 	var inUse *store.InUseError
 	var damaged *store.DamagedError
 	var newer *store.NewerError
+	var folder *config.FolderError
 	words := strings.Fields(path)
 	name := strings.Join(words[:min(2, len(words))], " ")
 	switch {
@@ -145,7 +146,7 @@ func (c *invocation) reportError(path string, err error) int {
 	switch {
 	case errors.As(err, &inUse), errors.As(err, &damaged), errors.As(err, &newer):
 		return exitStore
-	case errors.Is(err, errNoConfig):
+	case errors.Is(err, errNoConfig), errors.As(err, &folder):
 		return exitUsage
 	}
 	return exitFailed
@@ -159,7 +160,7 @@ var errNoConfig = errors.New("no configuration")
 func (c *invocation) loadConfig() (*config.Config, error) {
 	cfg, err := config.Load(c.config, config.Options{Env: c.Env, Checks: configChecks()})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: there is no file %s; --config names another", errNoConfig, c.config)
+		return nil, fmt.Errorf("%w: there is no file %s: ravenbot init makes one, and --config names another", errNoConfig, c.config)
 	}
 	if faults := (*config.Faults)(nil); err != nil && !errors.As(err, &faults) {
 		return nil, fmt.Errorf("%w: %w; --config names another file", errNoConfig, err)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -126,4 +127,23 @@ func (c *client) requestJSON(ctx context.Context, method, path string, body, out
 	}
 	defer res.Body.Close()
 	return json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out)
+}
+
+// requestList returns all items of a list of the API, page by page.
+func requestList[T any](ctx context.Context, c *client, path string) ([]T, error) {
+	items := []T{}
+	for cursor := ""; ; {
+		var page struct {
+			Items []T
+			Next  string
+		}
+		query := url.Values{"limit": {"1000"}, "cursor": {cursor}}
+		if err := c.requestJSON(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		items = append(items, page.Items...)
+		if cursor = page.Next; cursor == "" {
+			return items, nil
+		}
+	}
 }

@@ -46,7 +46,7 @@ func (c *invocation) loadDigests(ctx context.Context, cfg *config.Config) ([]dig
 	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		err = d.requestJSON(ctx, http.MethodGet, "/api/v1/digests", nil, &list)
+		list.Items, err = requestList[digest.Info](ctx, d, "/api/v1/digests")
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
 		if a, err = openLocal(c, cfg); err != nil {

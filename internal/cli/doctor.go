@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,10 +8,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +49,8 @@ func runDoctor(ctx context.Context, c *invocation) error {
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
 	list := []finding{{Name: "configuration " + c.config, OK: true}}
-	list = append(list, diagnoseStore(ctx, cfg), diagnoseDaemon(ctx, cfg), diagnoseProcess(), diagnoseIsolation(cfg))
+	list = append(list, diagnoseStore(ctx, cfg), diagnoseListen(ctx, cfg), diagnoseDaemon(ctx, cfg), diagnoseProcess(),
+		diagnoseIsolation(cfg))
 	for _, f := range provider.CheckAll(ctx, cfg) {
 		list = append(list, finding{
 			Name:  "model " + f.Model,
@@ -65,6 +63,7 @@ func runDoctor(ctx context.Context, c *invocation) error {
 	list = append(list, diagnosePlatforms(ctx, cfg)...)
 	list = append(list, diagnoseServers(ctx, cfg)...)
 	list = append(list, diagnoseSchemas(ctx, cfg)...)
+	list = append(list, diagnoseFeeds(ctx, cfg)...)
 	return c.printFindings(list)
 }
 
@@ -79,28 +78,42 @@ func errorText(err error) string {
 // diagnoseStore reads the whole store, unless a daemon has it open.
 func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 	path := cfg.Store.Reveal()
-	r, err := bolt.Check(ctx, path)
+	_, err := bolt.Check(ctx, path)
 	var inUse *store.InUseError
 	switch {
-	// A running daemon checked the store when it opened it.
 	case errors.As(err, &inUse):
+		if _, err := findDaemon(ctx, cfg); errors.Is(err, errNoDaemon) {
+			return finding{
+				Name:  "store " + path,
+				Cause: inUse.Error(),
+				Lost:  "everything: the bot does not start",
+				Fix:   "stop the other process; if it is a ravenbot, its http.listen is not that of this configuration",
+			}
+		}
+		// A running daemon watches over its store.
 		return finding{Name: "store " + path + " (in use by a running daemon)", OK: true}
 	// The first run creates the store.
 	case errors.Is(err, fs.ErrNotExist):
-		return finding{Name: "store " + path + " (not created yet)", OK: true}
-	case err != nil:
-		return finding{
-			Name:  "store " + path,
-			Cause: err.Error(),
-			Lost:  "everything",
-			Fix:   "ravenbot restore FILE puts a backup in its place",
+		f := finding{Name: "store " + path + " (not created yet)", OK: true}
+		if err := diagnoseFolder(path); err != nil {
+			f.OK, f.Cause, f.Lost = false, "it cannot be made: "+err.Error(), "everything: the bot does not start"
+			f.Fix = "name another path as store, or give this user the right to write there"
 		}
-	case len(r.Damage) > 0:
+		return f
+	case err != nil:
+		f := finding{Name: "store " + path, Cause: err.Error(), Lost: "everything: the bot does not start"}
+		var damaged *store.DamagedError
+		if f.Fix = "what the error says"; errors.As(err, &damaged) {
+			f.Fix = "ravenbot restore FILE puts a backup in its place; ravenbot store salvage copies what can be read"
+		}
+		return f
+	}
+	if err := diagnoseFolder(path); err != nil {
 		return finding{
 			Name:  "store " + path,
-			Cause: strings.Join(r.Damage, "; "),
-			Lost:  "everything",
-			Fix:   "ravenbot restore FILE puts a backup in its place",
+			Cause: "it cannot be written: " + err.Error(),
+			Lost:  "everything: the bot does not start",
+			Fix:   "give this user the right to write the file and its folder, and see that the file system is not read-only",
 		}
 	}
 	return finding{Name: "store " + path, OK: true}
@@ -173,8 +186,7 @@ func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// diagnoseServers checks the MCP servers: their state in the running daemon, or else whether the program or
-// address that they need is there.
+// diagnoseServers checks the MCP servers: their state in the running daemon, or else whether they start and answer.
 func diagnoseServers(ctx context.Context, cfg *config.Config) []finding {
 	list := []finding{}
 	if served, ok := loadServers(ctx, cfg); ok {
@@ -182,11 +194,9 @@ func diagnoseServers(ctx context.Context, cfg *config.Config) []finding {
 			list = append(list, diagnoseServer(s))
 		}
 	} else {
-		for name, s := range cfg.MCPServers {
-			if !s.Disabled {
-				list = append(list, diagnoseConfiguredServer(ctx, name, s))
-			}
-		}
+		list = probe(cfg.EnabledServers(), func(name string) finding {
+			return diagnoseConfiguredServer(ctx, name, cfg.MCPServers[name])
+		})
 	}
 	// The configuration is a map, and its order changes from run to run.
 	slices.SortFunc(list, func(a, b finding) int { return strings.Compare(a.Name, b.Name) })
@@ -199,10 +209,8 @@ func loadServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
 	if err != nil {
 		return nil, false
 	}
-	var servers struct {
-		Items []mcp.Status `json:"items"`
-	}
-	return servers.Items, d.requestJSON(ctx, http.MethodGet, serversPath, nil, &servers) == nil
+	servers, err := requestList[mcp.Status](ctx, d, serversPath)
+	return servers, err == nil
 }
 
 // diagnoseServer returns the finding for a server of the running daemon.
@@ -222,35 +230,10 @@ func diagnoseServer(s mcp.Status) finding {
 	return f
 }
 
-// diagnoseConfiguredServer looks for the program that starts an MCP server, or for something that listens at
-// its address.
-func diagnoseConfiguredServer(ctx context.Context, name string, s config.MCPServer) finding {
-	f := finding{Name: "MCP server " + name, Lost: "its tools"}
-	var err error
-	if address := s.URL.Reveal(); s.Command == "" && address != "" {
-		f.Fix = "start the server, or correct its url"
-		err = dialServer(ctx, address)
-	} else {
-		f.Fix = "install the program, or write its full path as command"
-		_, err = exec.LookPath(s.Command)
-	}
-	f.OK, f.Cause = err == nil, errorText(err)
-	return f
-}
-
-// dialServer returns an error when no connection to the host of an address can be made.
-func dialServer(ctx context.Context, address string) error {
-	u, err := url.Parse(address)
-	if err != nil {
-		return errors.New("its url is not an address")
-	}
-	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
-	// Connecting is enough: a request could start work on the server.
-	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
-	if err != nil {
-		return fmt.Errorf("nothing can be reached there: %w", err)
-	}
-	return conn.Close()
+// declaredTool is what the API says of a tool, as far as its schema is looked at.
+type declaredTool struct {
+	Name   string          `json:"name"`
+	Schema json.RawMessage `json:"inputSchema"`
 }
 
 // diagnoseSchemas lists the parts of tool schemas that Gemini cannot be given, for the MCP servers that the
@@ -267,18 +250,15 @@ func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 	servers, _ := loadServers(ctx, cfg)
 	var list []finding
 	for _, s := range servers {
-		var tools struct {
-			Items []struct {
-				Name   string          `json:"name"`
-				Schema json.RawMessage `json:"inputSchema"`
-			} `json:"items"`
-		}
-		path := serversPath + "/" + url.PathEscape(s.Name) + "/tools"
-		if len(s.Tools) == 0 || d.requestJSON(ctx, http.MethodGet, path, nil, &tools) != nil {
+		if len(s.Tools) == 0 {
 			continue
 		}
-		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools.Items)), OK: true}
-		for _, t := range tools.Items {
+		tools, err := requestList[declaredTool](ctx, d, serversPath+"/"+url.PathEscape(s.Name)+"/tools")
+		if err != nil {
+			continue
+		}
+		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools)), OK: true}
+		for _, t := range tools {
 			told, err := json.Marshal(gemini.ConvertSchema(t.Schema))
 			if lost := schema.Losses(t.Schema, told); err == nil && len(lost) > 0 {
 				f.Notes = append(f.Notes,

@@ -32,7 +32,7 @@ func listServers(ctx context.Context, c *invocation) error {
 	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		err = d.requestJSON(ctx, http.MethodGet, serversPath, nil, &list)
+		list.Items, err = requestList[mcp.Status](ctx, d, serversPath)
 	case errors.Is(err, errNoDaemon):
 		list.Items, err = mcp.ConfiguredStatus(mcp.FromEntries(cfg.MCPServers)), nil
 	}
@@ -74,7 +74,7 @@ func serverTools(ctx context.Context, c *invocation) error {
 		case err == nil:
 			// Servers start when they are first needed, and have no tools before that.
 			if err = waitConnected(ctx, d, which); err == nil {
-				err = d.requestJSON(ctx, http.MethodGet, serversPath+"/"+url.PathEscape(which)+"/tools", nil, &list)
+				list.Items, err = requestList[mcp.ToolInfo](ctx, d, serversPath+"/"+url.PathEscape(which)+"/tools")
 			}
 		case !errors.Is(err, errNoDaemon):
 		case !known:
@@ -170,7 +170,7 @@ func serverLogs(ctx context.Context, c *invocation) error {
 	list := struct {
 		Items []mcp.LogLine `json:"items"`
 	}{[]mcp.LogLine{}}
-	if err := d.requestJSON(ctx, http.MethodGet, c.serverPath()+"/logs", nil, &list); err != nil {
+	if list.Items, err = requestList[mcp.LogLine](ctx, d, c.serverPath()+"/logs"); err != nil {
 		return err
 	}
 	if c.json {

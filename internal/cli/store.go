@@ -56,6 +56,40 @@ func printReport(w io.Writer, r bolt.Report) error {
 	return nil
 }
 
+// salvageStore copies what can be read of a damaged store, and prints what was lost.
+func salvageStore(ctx context.Context, c *invocation) error {
+	r, err := bolt.Salvage(ctx, c.args[0], c.args[1])
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return writeJSON(c.Out, r)
+	}
+	fmt.Fprintf(c.Out, "%s holds the %d records of %s that could be read.\n", r.To, r.Records, r.From)
+	if len(r.Lost) > 0 {
+		t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(t, "NAME\tOF\tLOST\tSTORED")
+		for _, l := range r.Lost {
+			lost := fmt.Sprint(l.Lost)
+			if l.Outdated {
+				lost = "some are outdated"
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", l.Bucket, l.Of, lost, l.Stored)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, f := range r.Faults {
+		fmt.Fprintf(c.Out, "damaged: %s\n", f)
+	}
+	if len(r.Lost)+len(r.Faults) == 0 {
+		fmt.Fprintln(c.Out, "Nothing was lost.")
+	}
+	fmt.Fprintf(c.Out, "`ravenbot restore %s` puts it in the place of the store, which is kept.\n", r.To)
+	return nil
+}
+
 // compactStore returns the free space of the store to the disk.
 func compactStore(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()

@@ -44,7 +44,7 @@ func listTokens(ctx context.Context, c *invocation) error {
 	var list struct {
 		Items []mcpserve.Token `json:"items"`
 	}
-	if err := d.requestJSON(ctx, http.MethodGet, tokensPath, nil, &list); err != nil {
+	if list.Items, err = requestList[mcpserve.Token](ctx, d, tokensPath); err != nil {
 		return err
 	}
 	if c.json {

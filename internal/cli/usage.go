@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"text/tabwriter"
 
 	"ravenbot/internal/app"
@@ -24,7 +23,7 @@ func showUsage(ctx context.Context, c *invocation) error {
 	d, err := findDaemon(ctx, cfg)
 	switch {
 	case err == nil:
-		err = d.requestJSON(ctx, http.MethodGet, "/api/v1/usage", nil, &list)
+		list.Items, err = requestList[budget.Usage](ctx, d, "/api/v1/usage")
 	case errors.Is(err, errNoDaemon):
 		var a *app.App
 		if a, err = openLocal(c, cfg); err != nil {

@@ -35,7 +35,10 @@ func (c *Config) AdminToken() (token Secret, created bool, err error) {
 		return token, false, err
 	}
 	// Another process may have been faster; its token is as good.
-	if err := writeNewToken(c.TokenPath()); err != nil && !errors.Is(err, fs.ErrExist) {
+	var folder *FolderError
+	if err := writeNewToken(c.TokenPath()); errors.As(err, &folder) {
+		return "", false, err
+	} else if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", false, fmt.Errorf("make the administrator's token: %w", err)
 	} else if err == nil {
 		created = true
@@ -73,11 +76,23 @@ func (c *Config) FindAdminToken() (Secret, error) {
 	return Secret(token), nil
 }
 
+// FolderError is returned where the folder of the store cannot be made.
+type FolderError struct {
+	Folder string
+	Err    error
+}
+
+func (e *FolderError) Error() string {
+	return fmt.Sprintf("store: the folder %s cannot be made: %v; choose another path", e.Folder, plainCause(e.Err))
+}
+
+func (e *FolderError) Unwrap() error { return e.Err }
+
 // writeNewToken writes a new token so that the file is either absent or complete, and never replaces an existing one.
 func writeNewToken(path string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		return &FolderError{dir, err}
 	}
 	// In the same folder, so that the link stays on one file system.
 	f, err := os.CreateTemp(dir, ".token-*") // mode 0600

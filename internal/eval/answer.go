@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -284,7 +285,7 @@ func (r *Runner) runAnswer(ctx context.Context, w *workspace, c Case) (res Resul
 
 // count adds the tokens of all requests to models, which the store has counted, and their cost.
 func (r *Runner) count(ctx context.Context, w *workspace, res *Result) error {
-	used, err := w.db.Usage(ctx, "")
+	used, _, err := w.db.Usage(ctx, "", "", math.MaxInt)
 	if err != nil {
 		return err
 	}

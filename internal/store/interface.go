@@ -25,8 +25,9 @@ type Store interface {
 
 	// CountUsage adds the usage of a model to the sums of the day, channel, user and model.
 	CountUsage(ctx context.Context, u Usage) error
-	// Usage returns the sums from a day on, written as 2006-01-02.
-	Usage(ctx context.Context, from string) ([]Usage, error)
+	// Usage returns up to n sums from a day on, written as 2006-01-02, that are behind a cursor, and
+	// the cursor behind them; it is empty for the first and behind the last.
+	Usage(ctx context.Context, from, cursor string, n int) ([]Usage, string, error)
 
 	// Settings returns every layer of settings, which is JSON, by its scope.
 	Settings(ctx context.Context) (map[string][]byte, error)
@@ -131,8 +132,9 @@ type Conversations interface {
 	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
 	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
 	HasConversation(ctx context.Context, a chat.Address) (bool, error)
-	// Conversations lists every conversation that anything is kept of.
-	Conversations(ctx context.Context) ([]ConversationInfo, error)
+	// Conversations returns up to n conversations that anything is kept of, by address, behind a
+	// cursor, and the cursor behind them; it is empty for the first and behind the last.
+	Conversations(ctx context.Context, cursor string, n int) ([]ConversationInfo, string, error)
 	// DeleteConversation deletes what is kept of a conversation, in small transactions. Readers
 	// miss it from the first of them on, and Prune ends what a crash left. It returns ErrNotFound
 	// where nothing is kept.

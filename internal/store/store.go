@@ -23,6 +23,14 @@ var ErrExists = errors.New("already there")
 // ErrFull is returned where the limit of records is reached.
 var ErrFull = errors.New("full")
 
+// CursorError is returned for a cursor that no list has given.
+type CursorError struct{ Cursor string }
+
+func (e CursorError) Error() string { return fmt.Sprintf("the cursor %.40q is damaged", e.Cursor) }
+
+// BadInput reports true: the caller's cursor is wrong.
+func (CursorError) BadInput() bool { return true }
+
 // InUseError is returned where another process has the store open.
 type InUseError struct{ Path string }
 

@@ -18,7 +18,7 @@ import (
 
 // Store is what is exported and imported.
 type Store interface {
-	Conversations(ctx context.Context) ([]store.ConversationInfo, error)
+	Conversations(ctx context.Context, cursor string, n int) ([]store.ConversationInfo, string, error)
 	Versions(ctx context.Context, channel chat.Address) ([]store.ConversationVersion, error)
 	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
 	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
@@ -156,36 +156,44 @@ func readScope(written string) (string, error) {
 	return "", fmt.Errorf(`"scope" is %.80q, want user:PLATFORM/ID or channel:ADDRESS`, written)
 }
 
-// exportConversations writes the messages of conversations, each in the order of time.
+// exportConversations writes the messages of conversations by address, each in the order of time.
 func (s *Service) exportConversations(ctx context.Context, lines *json.Encoder, only chat.Address) error {
-	list, err := s.o.Store.Conversations(ctx)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(list, func(a, b store.ConversationInfo) int {
-		return strings.Compare(a.Address.String(), b.Address.String())
-	})
-	for _, c := range list {
-		if !covers(only, c.Address) {
-			continue
-		}
-		messages, err := s.readConversation(ctx, c.Address)
+	for cursor := ""; ; {
+		list, next, err := s.o.Store.Conversations(ctx, cursor, readBatch)
 		if err != nil {
 			return err
 		}
-		for _, m := range messages {
-			err := lines.Encode(message{
-				Kind:         kindMessage,
-				Conversation: m.Conversation.String(),
-				ID:           m.ID,
-				Author:       author{m.AuthorID, m.Author},
-				Bot:          m.Bot,
-				At:           m.At.UTC(),
-				Text:         m.Text,
-			})
-			if err != nil {
+		for _, c := range list {
+			if !covers(only, c.Address) {
+				continue
+			}
+			if err := s.exportConversation(ctx, lines, c.Address); err != nil {
 				return err
 			}
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
+func (s *Service) exportConversation(ctx context.Context, lines *json.Encoder, a chat.Address) error {
+	messages, err := s.readConversation(ctx, a)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		err := lines.Encode(message{
+			Kind:         kindMessage,
+			Conversation: m.Conversation.String(),
+			ID:           m.ID,
+			Author:       author{m.AuthorID, m.Author},
+			Bot:          m.Bot,
+			At:           m.At.UTC(),
+			Text:         m.Text,
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/storetest"
 	"ravenbot/internal/transfer"
 )
 
@@ -175,5 +176,20 @@ func TestImport_NamesBadLinesAndTakesTheOthers(t *testing.T) {
 		if len(r.Errors) != 1 || r.Errors[0].Line != 3 || !strings.Contains(r.Errors[0].Error, want) || r.Added["message"] != 2 {
 			t.Errorf("%s: %+v, want an error of line 3 with %q and two messages", line, r, want)
 		}
+	}
+}
+
+func TestExport_HoldsNothingThatIsOverItsRetention(t *testing.T) {
+	s := newSide(t)
+	room := chat.Address{Platform: "web", Channel: "general"}
+	storetest.SayEverywhere(t, s.db, room, "old", "words of long ago", time.Now().Add(-30*24*time.Hour))
+	storetest.SayEverywhere(t, s.db, room, "young", "words of today", time.Now())
+	if before := s.export(chat.Address{}); !strings.Contains(before, "words of long ago") {
+		t.Fatalf("the export has not what was said:\n%s", before)
+	}
+	_, err := s.db.Prune(t.Context(), storetest.WeekIn("general"))
+	s.must(err)
+	if after := s.export(chat.Address{}); strings.Contains(after, "words of long ago") || !strings.Contains(after, "words of today") {
+		t.Errorf("after pruning the export is\n%s", after)
 	}
 }

@@ -234,7 +234,8 @@ func damagedError(path, what, way string) error {
 }
 
 const (
-	restoreRemedy = "put a backup in its place, or move the file away to begin with an empty store"
+	restoreRemedy = "put a backup in its place, or move the file away to begin with an empty store; " +
+		"ravenbot store salvage copies what can still be read of it"
 	compactRemedy = "ravenbot store compact makes it whole again, perhaps without the last change; " +
 		"or put a backup in its place"
 )
@@ -294,19 +295,10 @@ func catchFaults(path string, err *error) func() {
 // prepare creates the buckets that the file lacks, and the tallies of what a scan has found where it
 // is new (found is nil) or an old version wrote it without them. Then it records that it is open.
 func (db *DB) prepare(createTallies bool, found *scan) error {
-	err := db.update(context.Background(), func(tx *tx) error {
-		if createTallies {
-			if err := tx.createTallies(found); err != nil {
-				return err
-			}
-		}
-		for _, name := range bucketNames() {
-			if err := tx.createTop(name); err != nil {
-				return err
-			}
-		}
-		return tx.migrate()
-	})
+	err := db.createBuckets(createTallies, found)
+	if err == nil {
+		err = db.update(context.Background(), (*tx).migrate)
+	}
 	// The marker comes last: a first start that is cut short leaves a file without records,
 	// which is damage only beside a marker.
 	if err == nil {
@@ -319,6 +311,23 @@ func (db *DB) prepare(createTallies bool, found *scan) error {
 		return fmt.Errorf("prepare store %s: %w", db.path, err)
 	}
 	return nil
+}
+
+// createBuckets creates the top-level buckets that the file lacks.
+func (db *DB) createBuckets(createTallies bool, found *scan) error {
+	return db.update(context.Background(), func(tx *tx) error {
+		if createTallies {
+			if err := tx.createTallies(found); err != nil {
+				return err
+			}
+		}
+		for _, name := range bucketNames() {
+			if err := tx.createTop(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // inspect checks the whole file at path while no other process can write to it. It

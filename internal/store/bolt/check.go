@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"ravenbot/internal/store"
 )
@@ -75,22 +74,9 @@ func requireStore(path string) error {
 
 // bucketCounts returns what was found in each top-level bucket, by name.
 func (s *scan) bucketCounts() []Count {
-	all := map[string]*Count{}
-	for name := range s.counts {
-		outer, _, _ := strings.Cut(name, nul)
-		all[outer] = &Count{Name: outer}
-	}
-	for name, found := range s.counts {
-		outer, _, nested := strings.Cut(name, nul)
-		c := all[outer]
-		if c.Records += found.count; nested {
-			c.Records-- // the nested bucket itself was counted as a record
-			c.Parts++
-		}
-	}
 	items := []Count{}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		items = append(items, *all[name])
+	for _, name := range slices.Sorted(maps.Keys(s.totals)) {
+		items = append(items, *s.totals[name])
 	}
 	return items
 }

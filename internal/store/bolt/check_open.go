@@ -119,11 +119,7 @@ func (c *check) step(tx *tx) error {
 // ends with the last record.
 func (c *check) countSome(f *frame, b *bucket, maxRecords, maxBytes int) (records, size int, err error) {
 	cur := b.cursor()
-	k, v := cur.first()
-	if f.last != nil {
-		k, v = cur.seekAfter(f.last)
-	}
-	for ; k != nil; k, v = cur.next() {
+	for k, v := cur.from(f.last); k != nil; k, v = cur.next() {
 		if f.last != nil && bytes.Compare(k, f.last) <= 0 {
 			return records, size, damagedError(b.tx.db.path, displayName(f.name)+" is out of order", restoreRemedy)
 		}

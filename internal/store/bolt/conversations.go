@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -22,7 +23,7 @@ func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 		// While a deleted conversation of this address is still being emptied, the indexes name its
 		// turns: a new one must not have their numbers.
 		if old := tx.top(trashName(turnsBucket)).nested(a.String()); old != nil && b.bolt.Sequence() == 0 {
-			if err := b.continueSequence(old); err != nil {
+			if err := b.raiseSequence(old.bolt.Sequence()); err != nil {
 				return err
 			}
 		}
@@ -247,45 +248,82 @@ func (db *DB) HasConversation(ctx context.Context, a chat.Address) (bool, error)
 	return has, err
 }
 
-// Conversations returns all conversations, by address.
-func (db *DB) Conversations(ctx context.Context) ([]store.ConversationInfo, error) {
-	var list []store.ConversationInfo
-	err := db.view(func(tx *tx) error {
-		if err := db.eachMessageInfo(tx, func(info store.ConversationInfo) { list = append(list, info) }); err != nil {
-			return err
-		}
-		return tx.top(turnsBucket).eachNested(func(name string, b *bucket) error {
-			a, err := chat.ParseAddress(name)
-			if err != nil {
-				return err
+// Conversations returns up to n conversations behind a cursor, by address, and the cursor behind
+// them; "": there are no more.
+func (db *DB) Conversations(
+	ctx context.Context,
+	cursor string,
+	n int,
+) (list []store.ConversationInfo, next string, err error) {
+	after, err := readCursor(cursor)
+	if err != nil {
+		return nil, "", fmt.Errorf("list conversations: %w", err)
+	}
+	err = db.view(func(tx *tx) error {
+		// Turns and messages outside of turns are in two buckets with the same keys.
+		turns, messages := tx.top(turnsBucket).cursor(), tx.top(messagesBucket).cursor()
+		t, _ := turns.from(after)
+		m, _ := messages.from(after)
+		for t != nil || m != nil {
+			key := t
+			if t == nil || m != nil && bytes.Compare(m, t) < 0 {
+				key = m
 			}
-			// The tally has the number of turns; only the last one is read.
-			kept, err := b.expectedTally()
-			if err != nil {
-				return err
-			}
-			info := store.ConversationInfo{Address: a, Turns: int(kept.count)}
-			if last, v := b.cursor().last(); last != nil {
-				var t conversation.Turn
-				if err := db.decode(last, v, &t); err != nil {
-					return err
-				}
-				info.Last = t.Began
-			}
-			i := slices.IndexFunc(list, func(other store.ConversationInfo) bool { return other.Address == a })
-			if i < 0 {
-				list = append(list, info)
+			if len(list) == n {
+				next = writeCursor([]byte(list[n-1].Address.String()))
 				return nil
 			}
-			list[i].Turns = info.Turns
-			if info.Last.After(list[i].Last) {
-				list[i].Last = info.Last
+			info, err := db.conversationInfo(tx, string(key))
+			if err != nil {
+				return err
 			}
-			return nil
-		})
+			list = append(list, info)
+			hasTurns, hasMessages := bytes.Equal(key, t), bytes.Equal(key, m)
+			if hasTurns {
+				t, _ = turns.next()
+			}
+			if hasMessages {
+				m, _ = messages.next()
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list conversations: %w", err)
+		return nil, "", fmt.Errorf("list conversations: %w", err)
 	}
-	return list, nil
+	return list, next, nil
+}
+
+// conversationInfo returns what a list shows of a conversation, by its name. Only the newest turn
+// and message are read.
+func (db *DB) conversationInfo(tx *tx, name string) (info store.ConversationInfo, err error) {
+	if info.Address, err = chat.ParseAddress(name); err != nil {
+		return info, err
+	}
+	if b := tx.top(turnsBucket).nested(name); b != nil {
+		kept, err := b.expectedTally()
+		if err != nil {
+			return info, err
+		}
+		info.Turns = int(kept.count)
+		if k, v := b.cursor().last(); k != nil {
+			var t conversation.Turn
+			if err := db.decode(k, v, &t); err != nil {
+				return info, err
+			}
+			info.Last = t.Began
+		}
+	}
+	if b := tx.top(messagesBucket).nested(name); b != nil {
+		if k, v := b.cursor().last(); k != nil {
+			var m store.Message
+			if err := db.decode(k, v, &m); err != nil {
+				return info, err
+			}
+			if m.At.After(info.Last) {
+				info.Last = m.At
+			}
+		}
+	}
+	return info, nil
 }

@@ -330,7 +330,7 @@ func everything(t *testing.T, db *bolt.DB) (map[string]string, error) {
 	note("pending", pending, err)
 	lost, err := db.Undelivered(ctx)
 	note("given up", lost, err)
-	list, err := db.Conversations(ctx)
+	list, _, err := db.Conversations(ctx, "", 1000)
 	note("conversations", list, err)
 	subscriptions, err := db.Subscriptions(ctx)
 	note("subscriptions", subscriptions, err)

@@ -45,6 +45,9 @@ func TestFixture_OfEachFormat_IsReadWhole(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if _, err := db.Prune(t.Context(), store.Retention{}); err != nil {
+					t.Error(err)
+				}
 				got := readRecords(t, db)
 				if diff := cmp.Diff(string(want), got); diff != "" {
 					t.Errorf("records (-stored +read):\n%s", diff)
@@ -106,7 +109,7 @@ func writeFixture(t *testing.T, path string) {
 	}
 }
 
-var fixtureRoom = chat.Address{Platform: "web", Channel: "/general"}
+var fixtureRoom = chat.Address{Platform: "web", Channel: "general"}
 
 func writeRecords(t *testing.T, db *bolt.DB) {
 	t.Helper()
@@ -219,7 +222,7 @@ func readRecords(t *testing.T, db *bolt.DB) string {
 	add("blob", json.RawMessage(blob), err)
 	made, err := db.Items(ctx, "agents")
 	add("items", made, err)
-	usage, err := db.Usage(ctx, "")
+	usage, _, err := db.Usage(ctx, "", "", 100)
 	add("usage", usage, err)
 	if err := errors.Join(failed...); err != nil {
 		t.Fatal(err)

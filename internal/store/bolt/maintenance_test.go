@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -142,7 +143,7 @@ func TestDeleteConversation_CutShort_IsGoneForReadersAndEndedByPrune(t *testing.
 	if has, err := db.HasConversation(t.Context(), general); has || err != nil {
 		t.Errorf("the conversation is there: %v (%v)", has, err)
 	}
-	if list, err := db.Conversations(t.Context()); len(list) != 0 || err != nil {
+	if list, _, err := db.Conversations(t.Context(), "", 10); len(list) != 0 || err != nil {
 		t.Errorf("it is listed: %v (%v)", list, err)
 	}
 	// The same address is used again before the rest is gone.
@@ -313,5 +314,53 @@ func checkWhole(t *testing.T, db *DB) {
 	}
 	if r, err := Check(t.Context(), db.path); err != nil {
 		t.Errorf("%v\n%+v", err, r)
+	}
+}
+
+// A post that waits is not replaced by another one with its key, whose message would then be sent
+// beside it.
+func TestSavePosts_OfAKeyThatWaits_KeepsTheFirst(t *testing.T) {
+	db := opened(t)
+	post := func(text string) []store.Post {
+		return []store.Post{{Key: "answer", To: general, Draft: chat.Draft{Text: text}}}
+	}
+	first, again := post("first"), post("again")
+	if err := errors.Join(db.SavePosts(t.Context(), first), db.SavePosts(t.Context(), again)); err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := db.PendingPosts(t.Context())
+	if err != nil || len(waiting) != 1 || waiting[0].Draft.Text != "first" || waiting[0].Seq != first[0].Seq || again[0].Seq != 0 {
+		t.Errorf("%+v waits (%v), and the second got Seq %d", waiting, err, again[0].Seq)
+	}
+}
+
+// A backup of a store that a disk has spoiled is no backup.
+func TestBackup_OfASpoiledRecord_FailsAndLeavesNothing(t *testing.T) {
+	db := opened(t)
+	if err := db.SaveBlob(t.Context(), "words", []byte(`"spoiled by a disk"`)); err != nil {
+		t.Fatal(err)
+	}
+	flipByte(t, db.path, "spoiled by")
+	to := filepath.Join(t.TempDir(), "copy.db")
+	var damaged *store.DamagedError
+	if err := db.Backup(t.Context(), to); !errors.As(err, &damaged) {
+		t.Errorf("the backup gave %v", err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(to)); err != nil || len(left) > 0 {
+		t.Errorf("it left %v (%v)", left, err)
+	}
+}
+
+func TestRoom_KeepsAsManyLinesAsItSays(t *testing.T) {
+	db := opened(t)
+	const extra = 3
+	for i := range keepEntries + extra {
+		if _, err := db.SaveEntry(t.Context(), store.Entry{ID: fmt.Sprint(i), Room: "general"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines, err := db.Entries(t.Context(), "general", 0, 2*keepEntries)
+	if err != nil || len(lines) != keepEntries || lines[0].ID != fmt.Sprint(extra) {
+		t.Fatalf("%d lines from %q on (%v), want %d", len(lines), lines[0].ID, err, keepEntries)
 	}
 }

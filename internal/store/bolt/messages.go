@@ -1,9 +1,7 @@
 package bolt
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -59,9 +57,9 @@ func (db *DB) Messages(
 	cursor string,
 	n int,
 ) (list []store.Message, next string, err error) {
-	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	after, err := readCursor(cursor)
 	if err != nil {
-		return nil, "", fmt.Errorf("load messages of %s: the cursor is damaged: %w", a, err)
+		return nil, "", fmt.Errorf("load messages of %s: %w", a, err)
 	}
 	err = db.view(func(tx *tx) error {
 		b := tx.top(messagesBucket).nested(a.String())
@@ -69,11 +67,7 @@ func (db *DB) Messages(
 			return nil
 		}
 		c := b.cursor()
-		k, v := c.seek(after)
-		if k != nil && bytes.Equal(k, after) {
-			k, v = c.next()
-		}
-		for ; k != nil && len(list) < n; k, v = c.next() {
+		for k, v := c.from(after); k != nil && len(list) < n; k, v = c.next() {
 			var m store.Message
 			if err := db.decode(k, v, &m); err != nil {
 				return err
@@ -86,7 +80,7 @@ func (db *DB) Messages(
 		return nil, "", fmt.Errorf("load messages of %s: %w", a, err)
 	}
 	if len(list) > 0 {
-		cursor = base64.RawURLEncoding.EncodeToString(messageKey(list[len(list)-1]))
+		cursor = writeCursor(messageKey(list[len(list)-1]))
 	}
 	return list, cursor, nil
 }
@@ -136,27 +130,7 @@ func deleteMessage(tx *tx, name, id string) error {
 	if err := ids.delete([]byte(id)); err != nil {
 		return err
 	}
-	return tx.top(messagesBucket).nested(name).delete(key)
-}
-
-// eachMessageInfo calls fn with every conversation that has messages outside of turns.
-func (db *DB) eachMessageInfo(tx *tx, fn func(store.ConversationInfo)) error {
-	return tx.top(messagesBucket).eachNested(func(name string, b *bucket) error {
-		a, err := chat.ParseAddress(name)
-		if err != nil {
-			return err
-		}
-		info := store.ConversationInfo{Address: a}
-		if k, v := b.cursor().last(); k != nil {
-			var m store.Message
-			if err := db.decode(k, v, &m); err != nil {
-				return err
-			}
-			info.Last = m.At
-		}
-		fn(info)
-		return nil
-	})
+	return tx.deleteIn(messagesBucket, name, key)
 }
 
 // Versions returns the versions of a channel and of the threads in it. It decodes no record: the

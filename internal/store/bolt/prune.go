@@ -150,11 +150,7 @@ func (p *pruner) eachNested(top string, fn func(name string) error) error {
 		var names []string
 		if err := p.db.view(func(tx *tx) error {
 			c := tx.top(top).cursor()
-			k, _ := c.first()
-			if after != nil {
-				k, _ = c.seekAfter(after)
-			}
-			for ; k != nil && len(names) < maxLooked; k, _ = c.next() {
+			for k, _ := c.from(after); k != nil && len(names) < maxLooked; k, _ = c.next() {
 				names = append(names, string(k))
 			}
 			return nil
@@ -216,10 +212,7 @@ type oldTurns struct {
 // turns, and the last key that it looked at; nil: there are no further ones.
 func (p *pruner) findOldTurns(tx *tx, top string, after []byte) (found []oldTurns, last []byte, err error) {
 	c := tx.top(top).cursor()
-	k, _ := c.first()
-	if after != nil {
-		k, _ = c.seekAfter(after)
-	}
+	k, _ := c.from(after)
 	for looked := 0; k != nil; k, _ = c.next() {
 		if looked >= maxLooked {
 			return found, last, nil
@@ -439,7 +432,7 @@ func (p *pruner) pruneMessages() error {
 				if err := p.db.decode(k, v, &m); err != nil {
 					return err
 				}
-				if err := tx.top(messageIDsBucket).nested(name).delete([]byte(m.ID)); err != nil {
+				if err := tx.deleteIn(messageIDsBucket, name, []byte(m.ID)); err != nil {
 					return err
 				}
 				return b.delete(k)
@@ -501,7 +494,7 @@ func (p *pruner) pruneLines(room string) error {
 			if err := p.db.decode(k, v, &e); err != nil {
 				return err
 			}
-			if err := tx.top(entriesBucket).nested(room).delete([]byte(e.ID)); err != nil {
+			if err := tx.deleteIn(entriesBucket, room, []byte(e.ID)); err != nil {
 				return err
 			}
 			return b.delete(k)

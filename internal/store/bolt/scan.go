@@ -23,17 +23,21 @@ type scan struct {
 	goodHeaders int      // good headers
 	used        []uint64 // a bit a page
 	buffers     []page
-	free        int // pages
-	counts      map[string]tally
-	recorded    map[string]tally // as recorded; the head apart
-	sum         tally            // of those, and the number of the last transaction
+	free        int               // pages
+	totals      map[string]*Count // by top-level bucket
+	found, kept uint64            // sums of the fingerprints of what was found, and of the tallies
+	sum         tally             // of the tallies, and the number of the last transaction
 	head        *tally
-	format      int  // 0: it has none
-	hasBuckets  bool // there are buckets
-	hasInbox    bool // the one that every store has
-	faults      []string
-	moreFaults  int // faults beyond those
-	err         error
+	// A store may have a million buckets, so each by itself is only kept where something is wrong.
+	detailed   bool
+	counts     map[string]tally
+	recorded   map[string]tally // the head apart
+	format     int              // 0: it has none
+	hasBuckets bool             // there are buckets
+	hasInbox   bool             // the one that every store has
+	faults     []string
+	moreFaults int // faults beyond those
+	err        error
 }
 
 // maxFaults is how many faults are listed; further ones are counted.
@@ -54,9 +58,52 @@ func scanFile(ctx context.Context, path string) (*scan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scan{ctx: ctx, f: f, size: info.Size(), counts: map[string]tally{}, recorded: map[string]tally{}}
+	s := newScan(ctx, f, info.Size(), false)
 	s.readAll()
+	// It is read once more to say which bucket is wrong, and where there are no tallies yet.
+	if s.err == nil && len(s.used) > 0 && (s.found != s.kept || !s.hasTallies()) {
+		s = newScan(ctx, f, info.Size(), true)
+		s.readAll()
+	}
 	return s, s.err
+}
+
+func newScan(ctx context.Context, f io.ReaderAt, size int64, detailed bool) *scan {
+	return &scan{ctx: ctx, f: f, size: size, totals: map[string]*Count{}, detailed: detailed,
+		counts: map[string]tally{}, recorded: map[string]tally{}}
+}
+
+// counted is what was found of a bucket so far; "" names the bucket of buckets.
+type counted struct {
+	name string
+	tally
+}
+
+// fingerprint returns a number that stands for a tally and the name of its bucket, so that many can
+// be compared by their sum.
+func fingerprint(name string, t tally) uint64 {
+	return mix(digest([]byte(name), nil) + mix(t.count+mix(t.sum+mix(t.seq))))
+}
+
+// finish takes in a bucket of which all was read.
+func (s *scan) finish(c *counted) {
+	if c.name == talliesBucket {
+		return // it has no tally but the head
+	}
+	s.found += fingerprint(c.name, c.tally)
+	if s.detailed {
+		s.counts[c.name] = c.tally
+	}
+	outer, _, nested := strings.Cut(c.name, nul)
+	total := s.totals[outer]
+	if total == nil {
+		total = &Count{Name: outer}
+		s.totals[outer] = total
+	}
+	if total.Records += c.count; nested {
+		total.Records-- // the nested bucket itself was counted as a record
+		total.Parts++
+	}
 }
 
 func (s *scan) addFault(format string, args ...any) {
@@ -84,6 +131,8 @@ func describe(shown []string, more int) string {
 	return text
 }
 
+const headerFault = "one of its two headers is damaged, which may have told of the last change"
+
 func (s *scan) readAll() {
 	var err error
 	if s.meta, s.goodHeaders, err = readMetas(s.f); err != nil {
@@ -95,7 +144,7 @@ func (s *scan) readAll() {
 		return
 	}
 	if s.goodHeaders < 2 {
-		s.addFault("one of its two headers is damaged, which may have told of the last change")
+		s.addFault(headerFault)
 	}
 	// bbolt reads the file through mmap, so a page beyond its end would be a memory fault.
 	if end := int64(s.meta.pages) * int64(s.meta.pageSize); s.size < end {
@@ -104,7 +153,7 @@ func (s *scan) readAll() {
 	}
 	s.used = make([]uint64, s.meta.pages/64+1)
 	s.used[0] = 3 // pages 0 and 1 hold the headers
-	s.scanTree(s.meta.root, 0, nil, nil, "")
+	s.scanTree(s.meta.root, 0, nil, nil, &counted{})
 	s.scanFreelist()
 	s.compareTallies()
 }
@@ -188,9 +237,9 @@ func (s *scan) readAt(p page, at int64) bool {
 	return false
 }
 
-// scanTree reads a tree of pages of a bucket; "" names the bucket of buckets. The keys have
-// to be at least low and below high; nil: unbounded.
-func (s *scan) scanTree(id uint64, depth int, low, high []byte, name string) {
+// scanTree reads a tree of pages of a bucket. The keys have to be at least low and below high; nil:
+// unbounded.
+func (s *scan) scanTree(id uint64, depth int, low, high []byte, in *counted) {
 	if depth == maxDepth { // pages that refer to one another in a circle
 		s.addFault("page %d is too deep in a tree", id)
 		return
@@ -202,15 +251,15 @@ func (s *scan) scanTree(id uint64, depth int, low, high []byte, name string) {
 	defer s.reuseBuffer(p)
 	switch p.kind() {
 	case leafPage:
-		s.scanLeaf(p, low, high, name)
+		s.scanLeaf(p, low, high, in)
 	case branchPage:
-		s.scanBranch(p, depth, low, high, name)
+		s.scanBranch(p, depth, low, high, in)
 	default:
 		s.addFault("page %d is of the unknown kind %#x", id, p.kind())
 	}
 }
 
-func (s *scan) scanBranch(p page, depth int, low, high []byte, name string) {
+func (s *scan) scanBranch(p page, depth int, low, high []byte, in *counted) {
 	for i := range p.count() {
 		key, child, ok := p.branch(i)
 		if !ok || s.isMisplaced(key, low, high, i > 0) {
@@ -222,7 +271,7 @@ func (s *scan) scanBranch(p page, depth int, low, high []byte, name string) {
 		if next, _, ok := p.branch(i + 1); ok && i+1 < p.count() {
 			end = next
 		}
-		s.scanTree(child, depth+1, key, end, name)
+		s.scanTree(child, depth+1, key, end, in)
 		if s.err != nil {
 			return // reading failed; a fault in one branch does not keep the others from being read
 		}
@@ -239,24 +288,22 @@ func (s *scan) isMisplaced(key, low, high []byte, above bool) bool {
 
 // scanLeaf checks the records of a leaf page, or of a bucket that is small enough to be
 // stored within its parent's page.
-func (s *scan) scanLeaf(p page, low, high []byte, name string) {
-	count := s.counts[name]
+func (s *scan) scanLeaf(p page, low, high []byte, in *counted) {
 	for i := range p.count() {
 		flags, key, value, ok := p.leaf(i)
 		if !ok || flags&^isBucket != 0 || s.isMisplaced(key, low, high, i > 0) {
-			s.addFault("record %d of a page of %s is wrong", i, displayName(name))
+			s.addFault("record %d of a page of %s is wrong", i, displayName(in.name))
 			break
 		}
 		low = key
 		if flags&isBucket != 0 {
-			count.add(digest(key, nil))
-			s.scanBucket(key, value, name)
+			in.add(digest(key, nil))
+			s.scanBucket(key, value, in.name)
 			continue
 		}
-		count.add(digest(key, value))
-		s.checkValue(key, value, name)
+		in.add(digest(key, value))
+		s.checkValue(key, value, in.name)
 	}
-	s.counts[name] = count
 }
 
 // scanBucket reads a bucket within another; in is "" at the top.
@@ -272,11 +319,10 @@ func (s *scan) scanBucket(key, value []byte, in string) {
 		return
 	}
 	root, seq := binary.NativeEndian.Uint64(value), binary.NativeEndian.Uint64(value[8:])
-	if name != talliesBucket {
-		s.counts[name] = tally{seq: seq}
-	}
+	c := &counted{name, tally{seq: seq}}
+	defer s.finish(c)
 	if root != 0 {
-		s.scanTree(root, 0, nil, nil, name)
+		s.scanTree(root, 0, nil, nil, c)
 		return
 	}
 	// Without a root page the records follow the bucket's header in place.
@@ -285,7 +331,7 @@ func (s *scan) scanBucket(key, value []byte, in string) {
 		s.addFault("the bucket %s is wrong", displayName(name))
 		return
 	}
-	s.scanLeaf(p, nil, nil, name)
+	s.scanLeaf(p, nil, nil, c)
 }
 
 func (s *scan) checkValue(key, value []byte, name string) {
@@ -305,8 +351,11 @@ func (s *scan) checkValue(key, value []byte, name string) {
 	case string(key) == headKey:
 		s.head = &t
 	default:
-		s.recorded[string(key)] = t
 		s.sum.add(digest(key, value))
+		s.kept += fingerprint(string(key), t)
+		if s.detailed {
+			s.recorded[string(key)] = t
+		}
 	}
 }
 
@@ -343,9 +392,6 @@ func (s *scan) scanFreelist() {
 
 // compareTallies compares the records that were found with the stored tallies.
 func (s *scan) compareTallies() {
-	// The bucket of buckets and the tallies have no tally of their own but the head.
-	delete(s.counts, "")
-	delete(s.counts, talliesBucket)
 	if s.err != nil || !s.hasTallies() {
 		return
 	}
@@ -373,7 +419,7 @@ func (s *scan) compareTallies() {
 func (s *scan) isHeaderOnly() bool { return s.goodHeaders == 1 && len(s.faults) == 1 }
 
 // hasTallies reports whether the file has tallies; the first versions wrote none.
-func (s *scan) hasTallies() bool { return s.head != nil || len(s.recorded) > 0 }
+func (s *scan) hasTallies() bool { return s.head != nil || s.sum.count > 0 }
 
 // describeMismatch returns how a bucket differs from its tally.
 func describeMismatch(name string, found, kept tally) string {

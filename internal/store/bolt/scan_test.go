@@ -38,7 +38,7 @@ func sample(tb testing.TB) []byte {
 }
 
 func scanBytes(b []byte) *scan {
-	s := &scan{ctx: context.Background(), f: bytes.NewReader(b), size: int64(len(b)), counts: map[string]tally{}, recorded: map[string]tally{}}
+	s := newScan(context.Background(), bytes.NewReader(b), int64(len(b)), true)
 	s.readAll()
 	return s
 }

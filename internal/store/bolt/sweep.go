@@ -68,10 +68,7 @@ func (s sweep) look(tx *tx, after []byte) (old [][]byte, last []byte, done bool,
 		return nil, nil, true, nil
 	}
 	c := b.cursor()
-	k, v := c.first()
-	if after != nil {
-		k, v = c.seekAfter(after)
-	}
+	k, v := c.from(after)
 	for n := 0; ; n++ {
 		if k == nil || s.below != nil && bytes.Compare(k, s.below) >= 0 {
 			return old, nil, true, nil

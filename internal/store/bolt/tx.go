@@ -60,6 +60,15 @@ func (t *tx) named(name string) *bucket {
 	return b
 }
 
+// createNamed returns a bucket by its full name, and creates it where there is none.
+func (t *tx) createNamed(name string) (*bucket, error) {
+	outer, inner, isNested := strings.Cut(name, nul)
+	if !isNested {
+		return t.top(outer), nil
+	}
+	return t.top(outer).createNested(inner)
+}
+
 // createTop creates a top-level bucket where there is none.
 func (t *tx) createTop(name string) error {
 	if t.bolt.Bucket([]byte(name)) != nil {
@@ -245,6 +254,12 @@ func (b *bucket) put(key []byte, record any) error {
 	return b.bolt.Put(key, v)
 }
 
+// putRaw writes a record in its stored form.
+func (b *bucket) putRaw(key, value []byte) error {
+	b.count(key, value)
+	return b.bolt.Put(key, value)
+}
+
 // count adds a record to the tally, and discount removes one. value is nil for a nested bucket.
 func (b *bucket) count(key, value []byte) {
 	d := digest(key, value)
@@ -258,6 +273,14 @@ func (b *bucket) discount(key, value []byte) {
 	b.delta.remove(d)
 	b.changed = true
 	b.tx.noteChange(b.name, key, (*tally).remove, d)
+}
+
+// deleteIn removes a record of a nested bucket; there may be neither.
+func (t *tx) deleteIn(top, nested string, key []byte) error {
+	if b := t.top(top).nested(nested); b != nil {
+		return b.delete(key)
+	}
+	return nil
 }
 
 // delete removes the record under key; there may be none.
@@ -277,10 +300,13 @@ func (b *bucket) nextSequence() (uint64, error) {
 	return b.bolt.NextSequence()
 }
 
-// continueSequence has the bucket count on from where another one is.
-func (b *bucket) continueSequence(from *bucket) error {
+// raiseSequence has the bucket count on from a number, unless it is further.
+func (b *bucket) raiseSequence(n uint64) error {
+	if n <= b.bolt.Sequence() {
+		return nil
+	}
 	b.changed = true
-	return b.bolt.SetSequence(from.bolt.Sequence())
+	return b.bolt.SetSequence(n)
 }
 
 // cursor reads the records of a bucket in the order of their keys.
@@ -294,8 +320,11 @@ func (c cursor) next() (k, v []byte)           { return c.bolt.Next() }
 func (c cursor) prev() (k, v []byte)           { return c.bolt.Prev() }
 func (c cursor) seek(key []byte) (k, v []byte) { return c.bolt.Seek(key) }
 
-// seekAfter returns the first record behind a key; nil: the first of all.
-func (c cursor) seekAfter(key []byte) (k, v []byte) {
+// from returns the first record behind a key; nil: the first of all.
+func (c cursor) from(key []byte) (k, v []byte) {
+	if key == nil {
+		return c.first()
+	}
 	if k, v = c.seek(key); k != nil && bytes.Equal(k, key) {
 		return c.next()
 	}

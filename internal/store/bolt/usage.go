@@ -48,22 +48,35 @@ func (db *DB) addUsage(tx *tx, more store.Usage) error {
 	return tx.top(usageBucket).put(key, u)
 }
 
-// Usage returns the sums from a day on, written as 2006-01-02.
-func (db *DB) Usage(ctx context.Context, from string) ([]store.Usage, error) {
-	var list []store.Usage
-	err := db.view(func(tx *tx) error {
+// Usage returns up to n sums from a day on, written as 2006-01-02, behind a cursor, and the cursor
+// behind them; "": there are no more.
+func (db *DB) Usage(ctx context.Context, from, cursor string, n int) (list []store.Usage, next string, err error) {
+	after, err := readCursor(cursor)
+	if err != nil {
+		return nil, "", fmt.Errorf("list usage: %w", err)
+	}
+	err = db.view(func(tx *tx) error {
 		c := tx.top(usageBucket).cursor()
-		for k, v := c.seek([]byte(from)); k != nil; k, v = c.next() {
+		k, v := c.from(after)
+		if string(after) < from {
+			k, v = c.seek([]byte(from)) // keys begin with the day
+		}
+		var last []byte
+		for ; k != nil; k, v = c.next() {
+			if len(list) == n {
+				next = writeCursor(last)
+				return nil
+			}
 			var u store.Usage
 			if err := db.decode(k, v, &u); err != nil {
 				return err
 			}
-			list = append(list, u)
+			list, last = append(list, u), k
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list usage: %w", err)
+		return nil, "", fmt.Errorf("list usage: %w", err)
 	}
-	return list, nil
+	return list, next, nil
 }

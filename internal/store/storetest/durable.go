@@ -108,7 +108,7 @@ func turnRanges(t *testing.T, s store.Store, _ *time.Time) {
 	must(t, s.DeleteTurn(ctx, general, 3))
 	must(t, s.DeleteTurn(ctx, general, 3))
 	same(t, "turns without the third", "1245", ids(store.Range{Newest: 9}))
-	list, err := s.Conversations(ctx)
+	list, _, err := s.Conversations(ctx, "", 100)
 	must(t, err)
 	same(t, "conversations", []store.ConversationInfo{{Address: general, Turns: 4, Last: noon}}, list)
 	if _, _, err := s.TurnOf(ctx, "web/3"); !errors.Is(err, store.ErrNotFound) {
@@ -391,7 +391,7 @@ func usageCounted(t *testing.T, s store.Store, now *time.Time) {
 		Tokens:  llm.Usage{Input: 7, Output: 3},
 	}
 	for from, want := range map[string][]store.Usage{"": {first, second}, "2026-03-05": {second}, "2026-03-06": nil} {
-		list, err := s.Usage(ctx, from)
+		list, _, err := s.Usage(ctx, from, "", 100)
 		must(t, err)
 		same(t, "usage from "+from, want, list)
 	}

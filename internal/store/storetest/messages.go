@@ -75,7 +75,7 @@ func messagesOutsideTurns(t *testing.T, s store.Store, _ *time.Time) {
 		t.Errorf("versions with a new turn %v, with its answer %v", withTurn, answered)
 	}
 
-	list, err := s.Conversations(ctx)
+	list, _, err := s.Conversations(ctx, "", 100)
 	must(t, err)
 	same(t, "conversations that are listed", 3, len(list))
 	has, err := s.HasConversation(ctx, other)

@@ -58,6 +58,7 @@ func Run(t *testing.T, open Open) {
 		"what is over its time is nowhere any more":            overItsTime,
 		"a summary goes with the oldest words in it":           summaryOverItsTime,
 		"an item is swapped with its posts, or not at all":     itemsSwapped,
+		"conversations and usage are listed page by page":      pages,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +190,7 @@ func conversationDeleted(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	turn := conversation.Turn{ID: "1", Began: noon}
 	must(t, s.SaveTurn(ctx, general, &turn))
-	list, err := s.Conversations(ctx)
+	list, _, err := s.Conversations(ctx, "", 100)
 	must(t, err)
 	same(t, "conversations", []store.ConversationInfo{{Address: general, Turns: 1, Last: noon}}, list)
 	has, err := s.HasConversation(ctx, general)

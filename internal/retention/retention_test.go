@@ -1,0 +1,66 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/retention"
+	"ravenbot/internal/store"
+)
+
+var room = chat.Address{Platform: "web", Channel: "general"}
+
+// pruned is a store that notes when and by which retention it is pruned.
+type pruned struct {
+	began time.Time
+	at    []time.Duration
+	keep  []time.Duration // of calls
+	err   error
+}
+
+func (p *pruned) Prune(_ context.Context, keep store.Retention) ([]chat.Address, error) {
+	p.at, p.keep = append(p.at, time.Since(p.began)), append(p.keep, keep.Calls)
+	return []chat.Address{room}, p.err
+}
+
+// What was deleted is forgotten, also where the rest failed; the next time is as if nothing had been,
+// with the retention of then.
+func TestRun_PrunesSoonAndAgain_AndForgetsWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		p := &pruned{began: time.Now(), err: errors.New("the disk is full")}
+		days := time.Duration(0)
+		var forgotten []chat.Address
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			retention.Run(ctx, retention.Options{
+				Store: p,
+				Keep:  func() store.Retention { days += 24 * time.Hour; return store.Retention{Calls: days} },
+				Forget: func(_ context.Context, list []chat.Address) error {
+					forgotten = append(forgotten, list...)
+					return nil
+				},
+				Log: slog.New(slog.DiscardHandler),
+			})
+		}()
+		time.Sleep(13 * time.Hour)
+		cancel()
+		<-done
+		if want := []time.Duration{time.Minute, 6*time.Hour + time.Minute, 12*time.Hour + time.Minute}; !slices.Equal(p.at, want) {
+			t.Errorf("pruned after %v, want %v", p.at, want)
+		}
+		if want := []time.Duration{24 * time.Hour, 48 * time.Hour, 72 * time.Hour}; !slices.Equal(p.keep, want) {
+			t.Errorf("pruned by %v, want %v", p.keep, want)
+		}
+		if !slices.Equal(forgotten, []chat.Address{room, room, room}) {
+			t.Errorf("forgotten was %v", forgotten)
+		}
+	})
+}

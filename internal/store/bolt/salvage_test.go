@@ -1,0 +1,233 @@
+package bolt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+)
+
+// salvageable writes a store with conversations of all sizes, and returns its path and its records.
+func salvageable(t *testing.T) (path string, records map[string]string) {
+	t.Helper()
+	db := opened(t)
+	for i := range 30 {
+		a := chat.Address{Platform: "slack", Workspace: "T1", Channel: fmt.Sprint("C", i)}
+		for n := range 1 + i*3 {
+			words := fmt.Sprintf("words %d of channel %d %s", n, i, bytes.Repeat([]byte("x"), 300))
+			turn := &conversation.Turn{ID: fmt.Sprint(i, n), Of: []string{fmt.Sprintf("slack/%d-%d", i, n)},
+				Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: words}}}}}
+			if err := db.SaveTurn(t.Context(), a, turn); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range 200 {
+		if err := db.SaveBlob(t.Context(), fmt.Sprint("blob", i), []byte(`"some words"`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records = rawRecords(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return db.path, records
+}
+
+// rawRecords returns all records but the tallies, by bucket and key.
+func rawRecords(t *testing.T, db *DB) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	var visit func(name string, b *bbolt.Bucket) error
+	visit = func(name string, b *bbolt.Bucket) error {
+		return b.ForEach(func(k, v []byte) error {
+			if v == nil {
+				return visit(name+nul+string(k), b.Bucket(k))
+			}
+			if name != talliesBucket {
+				all[name+nul+string(k)] = string(v)
+			}
+			return nil
+		})
+	}
+	err := db.bolt.View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error { return visit(string(name), b) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// salvage salvages a file and returns the report and the records of the copy.
+func salvage(t *testing.T, path string) (Salvaged, map[string]string, error) {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "salvaged.db")
+	r, err := Salvage(t.Context(), path, to)
+	if err != nil {
+		if _, statErr := os.Stat(to); statErr == nil {
+			t.Error("a salvage that failed left a file")
+		}
+		return r, nil, err
+	}
+	db, err := Open(to, time.Now)
+	if err != nil {
+		t.Fatalf("the copy cannot be opened: %v", err)
+	}
+	records := rawRecords(t, db)
+	checkWhole(t, db)
+	return r, records, nil
+}
+
+func TestSalvage_OfAWholeStore_IsTheStore(t *testing.T) {
+	path, want := salvageable(t)
+	r, got, err := salvage(t, path)
+	if err != nil || len(r.Lost) > 0 || len(r.Faults) > 0 || int(r.Records) != len(want) {
+		t.Fatalf("%+v (%v)", r, err)
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d records, want %d", len(got), len(want))
+	}
+	for k, v := range want {
+		if got[k] != v {
+			t.Errorf("record %q is %q, want %q", k, got[k], v)
+		}
+	}
+}
+
+// A page that is gone is named by the conversation that it belonged to, and all else is there.
+func TestSalvage_NamesTheConversationThatALostPageBelongedTo(t *testing.T) {
+	path, want := salvageable(t)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scanBytes(b)
+	lost := 0
+	// The page may be there in older states, too; only one of them is in use.
+	for at := 0; ; {
+		i := bytes.Index(b[at:], []byte("words 40 of channel 20 "))
+		if i < 0 {
+			break
+		}
+		at += i + 1
+		clear(b[at/s.meta.pageSize*s.meta.pageSize : (at/s.meta.pageSize+1)*s.meta.pageSize])
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, got, err := salvage(t, path)
+	if err != nil || len(r.Lost) != 1 {
+		t.Fatalf("%+v (%v), want one loss", r, err)
+	}
+	for k := range want {
+		if got[k] == "" {
+			lost++
+		}
+	}
+	if l := r.Lost[0]; l.Bucket != turnsBucket || l.Of != "slack:T1/C20" || l.Stored != 61 || int(l.Lost) != lost || lost == 0 || lost > 20 {
+		t.Errorf("%+v is named as lost, and %d records are missing", l, lost)
+	}
+}
+
+// TestSalvage_OfAnyDamage_InventsNothing: what is in the copy was stored, and what is missing is named.
+func TestSalvage_OfAnyDamage_InventsNothing(t *testing.T) {
+	path, want := salvageable(t)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	const size = 4096
+	for name, damage := range map[string]func(b []byte) []byte{
+		"truncated": func(b []byte) []byte { return b[:random.IntN(len(b))] },
+		"pages zeroed": func(b []byte) []byte {
+			for range 1 + random.IntN(8) {
+				n := random.IntN(len(b) / size)
+				clear(b[n*size : (n+1)*size])
+			}
+			return b
+		},
+		"64 bits flipped": func(b []byte) []byte {
+			for range 64 {
+				b[random.IntN(len(b))] ^= 1 << random.IntN(8)
+			}
+			return b
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			salvaged := 0
+			for range 8 {
+				if err := os.WriteFile(path, damage(bytes.Clone(whole)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				r, got, err := salvage(t, path)
+				if err != nil {
+					continue // nothing of it can be read
+				}
+				salvaged += len(got)
+				named := map[string]bool{}
+				for _, l := range r.Lost {
+					named[l.Bucket] = true
+				}
+				for k, v := range got {
+					// A key has no checksum: where one was damaged the tally tells that its bucket is wrong.
+					top, _, _ := strings.Cut(k, nul)
+					was, ok := want[k]
+					if ok && was != v && top != formatBucket || !ok && !named[top] && len(r.Faults) == 0 {
+						t.Errorf("record %q was never stored as %q", k, v)
+					}
+					// Whatever is damaged, nobody's words get under another name.
+					if !ok && top == turnsBucket {
+						t.Errorf("turn %q was never there", k)
+					}
+				}
+				if len(got) < len(want) && len(r.Lost) == 0 && len(r.Faults) == 0 {
+					t.Errorf("%d of %d records are missing, and nothing is said", len(want)-len(got), len(want))
+				}
+			}
+			if salvaged == 0 {
+				t.Error("nothing was salvaged of any copy")
+			}
+		})
+	}
+}
+
+func TestSalvage_RefusesWhatIsInUseOrThere(t *testing.T) {
+	path, _ := salvageable(t)
+	db, err := Open(path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "to.db")
+	var inUse *store.InUseError
+	if _, err := Salvage(t.Context(), path, to); !errors.As(err, &inUse) {
+		t.Errorf("salvaging a store in use gave %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Salvage(t.Context(), path, path); !errors.Is(err, os.ErrExist) {
+		t.Errorf("salvaging to a file that is there gave %v", err)
+	}
+	if err := os.WriteFile(path, []byte("this is no database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Salvage(t.Context(), path, to); err == nil {
+		t.Error("what is no store was salvaged")
+	}
+}
