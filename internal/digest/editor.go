@@ -94,7 +94,7 @@ func (s *Service) editorPrompt(d spec, e *edition) (system, prompt string, fits 
 	answerSize := answerTokens + 2*lineTokens*len(e.candidates)
 	for _, length := range candidateLengths {
 		prompt = describeCandidates(e, d, length)
-		if d.MaxTokens == 0 || (len(system)+len(prompt))/bytesPerToken+answerSize <= d.MaxTokens {
+		if fitsTokens(d.MaxTokens, system, prompt, answerSize) {
 			return system, prompt, true
 		}
 	}

@@ -61,7 +61,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	if !d.quiet {
 		said.answer, said.text, said.model = s.chooseStories(ctx, d, e)
 	}
-	e.listSeen()
+	e.listSeen(d)
 	e.listVerdicts()
 	if e.postpone || e.markOnly {
 		return e, nil
@@ -73,8 +73,12 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 		}
 		return e, nil
 	}
-	s.readPages(ctx, d, e.chosen)
-	for n, st := range e.chosen {
+	entries := e.chosen
+	if d.Style == Deep {
+		entries = deepStories(e.chosen)
+	}
+	s.readPages(ctx, d, entries)
+	for n, st := range entries {
 		card := storyCard(n+1, st)
 		if d.Why {
 			card.Why = st.why()
@@ -85,6 +89,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 		e.draft = chat.Draft{Text: "**New in " + escape(d.title) + "**" + surplusLine(e.surplus), Cards: e.cards}
 		return e, nil
 	}
+	e.entries = entries
 	s.writeContent(ctx, d, e, said)
 	if err := e.compose(d, s.o.Now()); err != nil {
 		return e, err
@@ -183,6 +188,8 @@ func stylePrompt(style string) string {
 		return bulletRules
 	case Topics:
 		return topicRules
+	case Deep:
+		return deepRules
 	}
 	return briefRules
 }
@@ -271,6 +278,9 @@ func (s *Service) askModel(ctx context.Context, d spec, e *edition) (text, model
 		system += "\n\nWhoever made the digest adds, as far as the rules above allow it: " + d.Prompt
 	}
 	prompt, fits := fitPrompt(d.MaxTokens, system, d.Style, e.cards)
+	if deep := numberTexts(e.entries, deepLength); d.Style == Deep && fitsTokens(d.MaxTokens, system, deep, 2*answerTokens) {
+		prompt, fits = deep, true
+	}
 	if !fits {
 		e.notes = append(e.notes, fmt.Sprintf("no language model: its items do not fit into %d tokens", d.MaxTokens))
 		return "", ""
@@ -322,11 +332,25 @@ func fitPrompt(tokens int, system, style string, cards []chat.Card) (string, boo
 	// Shorter texts are better than no model: the most informative prompt that fits is used.
 	for _, length := range []int{cardLength, cardLength / 3, 0} {
 		prompt := numberItems(cards, length)
-		if tokens == 0 || (len(system)+len(prompt))/bytesPerToken+answer <= tokens {
+		if fitsTokens(tokens, system, prompt, answer) {
 			return prompt, true
 		}
 	}
 	return "", false
+}
+
+// fitsTokens reports whether a request and an answer of some tokens fit into a number of tokens (0: no limit).
+func fitsTokens(tokens int, system, prompt string, answer int) bool {
+	return tokens == 0 || (len(system)+len(prompt))/bytesPerToken+answer <= tokens
+}
+
+// numberTexts lists stories with up to length characters of their texts.
+func numberTexts(entries []story, length int) string {
+	var b strings.Builder
+	for n, st := range entries {
+		fmt.Fprintf(&b, "[%d] %s (%s)\n%s\n\n", n+1, st.Heading(), st.source, shorten(st.text(), length))
+	}
+	return b.String()
 }
 
 func numberItems(cards []chat.Card, length int) string {
@@ -430,6 +454,8 @@ func (e *edition) fillWithoutModel(d spec) {
 			}
 			e.parts[at[topic]].entries = append(e.parts[at[topic]].entries, entryLine{n: n})
 		}
+	case Deep:
+		e.summary = e.explainWithoutModel(e.entries)
 	default:
 		e.summary = e.extractSummary()
 	}
