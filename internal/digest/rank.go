@@ -91,7 +91,9 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answ
 	var left []story
 	if len(a.Items) > 0 {
 		e.chosen, left = choosePlaces(d.applyJudgements(e, a), d.MaxItems, maxSourceShare, e.lastShown)
-		rest = append(left, rest...)
+		if rest = append(left, rest...); d.Style == Topics {
+			e.groupByTopic(a)
+		}
 	} else {
 		e.chosen, rest = choosePlaces(e.stories, places, maxSourceShare, e.lastShown)
 	}

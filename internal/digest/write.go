@@ -80,7 +80,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	s.readPages(ctx, d, entries)
 	for n, st := range entries {
 		card := storyCard(n+1, st)
-		if d.Why {
+		if d.Why && d.Style != Deep && d.Style != Weekly {
 			card.Why = st.why()
 		}
 		e.cards = append(e.cards, card)
@@ -291,6 +291,10 @@ func (s *Service) askModel(ctx context.Context, d spec, e *edition) (text, model
 			s.o.Log.Warn("digest summary not written by model", "digest", d.Name, "error", err)
 			e.notes = append(e.notes, "no language model: "+explainWriterError(err))
 		}
+		return "", ""
+	}
+	if looksLikeJSON(text) {
+		s.o.Log.Warn("digest summary dropped, it is no prose", "digest", d.Name, "model", model)
 		return "", ""
 	}
 	return text[:min(len(text), maxWritten)], model
