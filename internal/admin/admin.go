@@ -121,6 +121,8 @@ type Options struct {
 	// Backup makes a copy of the store.
 	Backup func(context.Context) (Copy, error)
 
+	Published PublishedDigests // nil: no digest has a page
+
 	// Mounts are handlers of exact paths. They check themselves who calls.
 	Mounts map[string]http.Handler
 	Log    *slog.Logger
@@ -187,6 +189,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err := s.guard.checkForeign(r); err != nil {
 		writeError(w, http.StatusForbidden, "forbidden", err.Error(),
 			"open the bot under its own address, or set http.publicURL to the one in use")
+		return
+	}
+	if s.servePublished(w, r) {
 		return
 	}
 	if r.URL.Path == "/login" {

@@ -90,6 +90,8 @@ var operations = map[string]operation{
 	"GET /digests":                           {summary: "The digests", answer: listAnswer},
 	"POST /digests/{name}/preview":           {summary: "What it would post now, and why; posts nothing"},
 	"POST /digests/{name}/run":               {summary: "Run it now"},
+	"POST /digests/{name}/share":             {summary: "Make it readable at a private address, and return that", status: 201},
+	"DELETE /digests/{name}/share":           {summary: "Revoke the private address", status: 204},
 	"GET /audit":                             {summary: "What was changed, by whom, newest first; ?limit, ?next", answer: listAnswer},
 	"GET /openapi.json":                      {summary: "This description"},
 }

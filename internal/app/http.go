@@ -57,6 +57,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Files:         roster.Files{Roster: a.roster},
 		Tools:         a.roster,
 		Digests:       digest.Catalog{Service: a.digests, Config: a.conf, Agents: a.roster},
+		Published:     a.digests,
 		Conversations: a.store,
 		Memories:      a.notes(),
 		History:       a.history,

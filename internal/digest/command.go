@@ -18,8 +18,8 @@ import (
 
 // usageText lists what the command can do.
 const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, " +
-	"`unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `remove NAME` or " +
-	"`unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
+	"`unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `share NAME`, `unshare NAME`, " +
+	"`remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
 
 const createExample = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: " +
 	"when, the time zone, and the feeds."
@@ -35,7 +35,7 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 		return s.proposeFromWords(ctx, m, rest)
 	case "unsubscribe":
 		return s.reply(rest, func() (string, error) { return s.unsubscribeChannel(ctx, m, rest) })
-	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove":
+	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove", "share", "unshare":
 	default:
 		return chat.Draft{Text: usageText, Ephemeral: true}
 	}
@@ -64,6 +64,8 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 	switch verb {
 	case "unmerge":
 		return s.unmerge(ctx, d, more)
+	case "share", "unshare":
+		return s.reply(d.Name, func() (string, error) { return s.shareCommand(ctx, d, verb == "share") })
 	case "edit":
 		return s.reply(d.Name, func() (string, error) { return s.edit(ctx, d, more) })
 	case "mute":
