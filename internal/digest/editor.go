@@ -20,7 +20,7 @@ const (
 	maxCandidates   = 40
 	// maxPostedTitles bounds the titles of earlier posts that a model compares with, maxLikes the sources and topics that
 	// it is told are liked or not.
-	maxPostedTitles = 30
+	maxPostedTitles = 60
 	maxLikes        = 5
 	maxRelevance    = 10
 	// offTopicBelow is the relevance below which a story comes last, where the digest says what it is for.
