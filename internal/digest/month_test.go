@@ -37,7 +37,7 @@ func newMonth(seed uint64, languages int) *month {
 		titles:    map[string]int{},
 		week:      &week{r: rand.New(rand.NewPCG(seed, 2026))},
 		rates:     []int{200, 120, 40, 20, 10, 5, 3, 2, 1, 1, 1, -2, -3, -7, -15, -28},
-		limit:     30,
+		limit:     15,
 		tales:     map[string]int{},
 		ads:       map[string]bool{},
 	}
