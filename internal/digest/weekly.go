@@ -28,37 +28,9 @@ func (s *Service) collectWeekly(ctx context.Context, d spec, e *edition) error {
 	if len(own) > 0 && own[0].Due.After(since) {
 		since = own[0].Due
 	}
-	votes := countVotes(words)
-	rating := map[*item]float64{}
-	known := map[string]bool{}
-	for _, other := range s.specs() {
-		// What was posted in one channel must not come up in another.
-		if other.Name == d.Name || other.Style == Weekly || !other.postsToAll(d.post) {
-			continue
-		}
-		runs, err := s.pastRuns(ctx, other.Name)
-		if err != nil {
-			return err
-		}
-		for _, p := range runs {
-			if p.Due.Before(since) {
-				continue
-			}
-			for _, one := range p.Entries {
-				key := cmp.Or(pageKey(one.Link), one.Link)
-				if votes[p.Turn] < 0 || known[key] {
-					continue
-				}
-				known[key] = true
-				st := story{item: one.item()}
-				for _, a := range one.Also {
-					st.also = append(st.also, a.item())
-				}
-				e.items = append(e.items, st.members()...)
-				e.stories = append(e.stories, st)
-				rating[st.item] = votes[p.Turn]
-			}
-		}
+	rating, err := s.addPosted(ctx, d, e, since, countVotes(words))
+	if err != nil {
+		return err
 	}
 	if slices.ContainsFunc(e.stories, func(st story) bool { return rating[st.item] > 0 }) {
 		e.stories = slices.DeleteFunc(e.stories, func(st story) bool {
@@ -79,6 +51,54 @@ func (s *Service) collectWeekly(ctx context.Context, d spec, e *edition) error {
 		)
 	})
 	return nil
+}
+
+// addPosted adds what other digests posted to the same places since a time, and returns the votes on each story's post.
+func (s *Service) addPosted(
+	ctx context.Context,
+	d spec,
+	e *edition,
+	since time.Time,
+	votes map[string]float64,
+) (map[*item]float64, error) {
+	rating := map[*item]float64{}
+	known := map[string]bool{}
+	for _, other := range s.specs() {
+		// What was posted in one channel must not come up in another.
+		if other.Name == d.Name || other.Style == Weekly || !other.postsToAll(d.post) {
+			continue
+		}
+		runs, err := s.pastRuns(ctx, other.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range runs {
+			if p.Due.Before(since) || votes[p.Turn] < 0 {
+				continue
+			}
+			for _, one := range p.Entries {
+				key := cmp.Or(pageKey(one.Link), one.Link)
+				if known[key] {
+					continue
+				}
+				known[key] = true
+				st := one.story()
+				e.items = append(e.items, st.members()...)
+				e.stories = append(e.stories, st)
+				rating[st.item] = votes[p.Turn]
+			}
+		}
+	}
+	return rating, nil
+}
+
+// story returns a posted entry as a story.
+func (e pastEntry) story() story {
+	st := story{item: e.item()}
+	for _, a := range e.Also {
+		st.also = append(st.also, a.item())
+	}
+	return st
 }
 
 // chooseWeekly takes the first stories. What is left over is not carried over: it was posted before.
