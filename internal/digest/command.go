@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
@@ -333,15 +334,50 @@ func (p *Plan) setField(key, value string) error {
 		return nil
 	case key == "feeds":
 		return p.setFeed(value)
+	case slices.Contains([]string{"pin", "unpin", "mute", "unmute", "weight"}, key):
+		return p.setFeedOption(key, value)
 	}
 	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
-		"catchUp, filters (with commas between them), or feeds with +ADDRESS or -ADDRESS")
+		"catchUp, filters (with commas between them), feeds with +ADDRESS or -ADDRESS, pin, unpin, mute or unmute " +
+		"with an ADDRESS, or weight with ADDRESS and a number")
+}
+
+// setFeedOption sets how one feed of a plan takes part, from words such as "https://example.org/feed 2".
+func (p *Plan) setFeedOption(key, value string) error {
+	words := strings.Fields(value)
+	if len(words) == 0 {
+		return fmt.Errorf("say which feed: %s ADDRESS", key)
+	}
+	at := slices.IndexFunc(p.Feeds, func(f Feed) bool { return feed.CanonicalURL(f.URL) == feed.CanonicalURL(words[0]) })
+	if at < 0 {
+		return fmt.Errorf("it does not read %.100s", words[0])
+	}
+	f := &p.Feeds[at]
+	switch key {
+	case "pin", "unpin":
+		f.Pin = key == "pin"
+	case "mute", "unmute":
+		f.Mute = key == "mute"
+	case "weight":
+		if len(words) != 2 {
+			return errors.New("say weight ADDRESS 2")
+		}
+		weight, err := strconv.ParseFloat(words[1], 64)
+		if err != nil || weight < minWeight || weight > maxWeight {
+			return fmt.Errorf("the weight %.20q is no number between %v and %v", words[1], minWeight, maxWeight)
+		}
+		f.Weight = weight
+	}
+	return nil
 }
 
 func (p *Plan) setFeed(value string) error {
 	address := strings.TrimSpace(strings.TrimLeft(value, "+-"))
 	var feeds []Feed
 	for _, f := range p.Feeds {
+		if f.URL == address && value[0] != '-' {
+			return nil // it stays as it is
+		}
 		if f.URL != address {
 			feeds = append(feeds, f)
 		}
