@@ -172,7 +172,7 @@ func cardBlocks(c chat.Card) []slackgo.Block {
 }
 
 // readerTime returns a time that Slack shows in the zone of whoever reads it, as "Yesterday 11:30 PM"
-// (https://docs.slack.dev/messaging/formatting-message-text, 2026-11). Clients that do not know the form show it in UTC.
+// (https://docs.slack.dev/messaging/formatting-message-text, 2026-11). Clients that do not know the form show UTC.
 func readerTime(t time.Time) string {
 	return fmt.Sprintf("<!date^%d^{date_short_pretty} {time}|%s>", t.Unix(), t.UTC().Format("2 Jan 2006 15:04 MST"))
 }

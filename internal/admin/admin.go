@@ -129,7 +129,9 @@ type Options struct {
 
 	Jobs Jobs
 	// Hooks takes the deliveries of webhooks at /hooks/, and checks itself who calls.
-	Hooks http.Handler
+	Hooks     http.Handler
+	Published PublishedDigests // nil: no digest has a page
+
 	// Mounts are handlers of exact paths. They check themselves who calls.
 	Mounts map[string]http.Handler
 	Log    *slog.Logger
@@ -200,6 +202,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err := s.guard.checkForeign(r); err != nil {
 		writeError(w, http.StatusForbidden, "forbidden", err.Error(),
 			"open the bot under its own address, or set http.publicURL to the one in use")
+		return
+	}
+	if s.servePublished(w, r) {
 		return
 	}
 	if r.URL.Path == "/login" {

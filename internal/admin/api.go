@@ -80,6 +80,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/digests/{name}/resume":            {"POST": s.pauseDigest(false)},
 		"/digests/{name}/explain":           {"GET": s.explainDigest},
 		"/digests/{name}/feeds":             {"POST": s.addToDigest},
+		"/digests/{name}/share":             {"POST": s.publishDigest, "DELETE": s.unpublishDigest},
 		"/feeds":                            {"GET": s.listFeeds},
 		"/jobs":                             {"GET": s.listJobs, "POST": s.addJob},
 		"/jobs/{id}":                        {"DELETE": s.deleteJob},

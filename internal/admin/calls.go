@@ -271,7 +271,9 @@ type Grants interface {
 	Revoke(ctx context.Context, id string) error
 }
 
-func (s *Server) listGrants(w http.ResponseWriter, r *http.Request) { writeList(w, r, s.o.Grants.List()) }
+func (s *Server) listGrants(w http.ResponseWriter, r *http.Request) {
+	writeList(w, r, s.o.Grants.List())
+}
 
 // revokeGrant ends a standing approval.
 func (s *Server) revokeGrant(w http.ResponseWriter, r *http.Request) {

@@ -102,6 +102,8 @@ var operations = map[string]operation{
 	"GET /audit":                             {summary: "What was changed, by whom, newest first", answer: listAnswer},
 	"POST /audit/export":                     {summary: "All of them as JSON lines, oldest first; the export is the last one"},
 	"GET /audit/verify":                      {summary: "Check the chain of hashes; ?head=SEQ:HASH has to be in it"},
+	"POST /digests/{name}/share":             {summary: "Make it readable at a private address, and return that", status: 201},
+	"DELETE /digests/{name}/share":           {summary: "Revoke the private address", status: 204},
 	"GET /openapi.json":                      {summary: "This description"},
 }
 

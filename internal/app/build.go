@@ -427,6 +427,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
 		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
 		OnChange:  func() { p.loop.Set(a.digests.Jobs()) },
+		PublicURL: signin.BaseURL(a.conf()),
 		Log:       a.o.Log,
 		Now:       a.o.Now,
 	})

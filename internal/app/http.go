@@ -59,6 +59,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Digests:       digest.Catalog{Service: a.digests, Config: a.conf, Agents: a.roster},
 		Jobs:          a.jobs,
 		Hooks:         a.jobs,
+		Published:     a.digests,
 		Conversations: a.store,
 		Memories:      a.notes(),
 		History:       a.history,

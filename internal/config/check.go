@@ -397,10 +397,18 @@ func (k checker) checkWith(judge func(string) error, value, remedy string, path 
 // scheduleOnNew is the schedule of a digest that posts items as they arrive.
 const scheduleOnNew = "on-new"
 
+// styleWeekly is the style of digests that need neither feeds nor a prompt.
+const styleWeekly = "weekly"
+
 // checkHasTask reports a digest that has nothing to do.
 func (k checker) checkHasTask(g Digest, name string) {
 	switch {
-	case len(g.Feeds) > 0:
+	case g.Style == styleWeekly && len(g.Feeds) > 0:
+		k.report("weekly takes no feeds", "remove the feeds: it is made of what other digests posted to the same place",
+			"digests", name, "style")
+	case g.Style == styleWeekly && g.Schedule == scheduleOnNew:
+		k.report("on-new needs feeds", "write when the digest is due", "digests", name, "schedule")
+	case len(g.Feeds) > 0, g.Style == styleWeekly:
 	case g.Prompt == "":
 		k.report(
 			"missing or empty, and there is no prompt either",

@@ -476,8 +476,9 @@ type Digest struct {
 	Agent string `json:"agent" default:"default"`
 	// Instructions for the model in addition to ravenbot's own rules for digests; without feeds, the agent's task.
 	Prompt string `json:"prompt"`
-	// A summary above cards, a sentence an item, sentences grouped by topic, or titles alone.
-	Style string `json:"style" default:"brief" enum:"brief|bullets|topics|titles"`
+	// A summary above cards, a sentence an item, sentences grouped by topic, titles alone, one story explained, or what
+	// was liked of the posts of other digests (without feeds).
+	Style string `json:"style" default:"brief" enum:"brief|bullets|topics|titles|deep|weekly"`
 	// The language it is written in. Empty: that of its channel's settings, else that of the items.
 	Language string `json:"language"`
 	// A Go text/template that makes the post's text, of .Name, .Count, .Summary, .Items and .LeftOut. Empty: the style's

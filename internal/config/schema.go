@@ -92,12 +92,16 @@ func (g generator) object(t reflect.Type) map[string]any {
 		g.widenServerEntry(properties)
 		return out // keys of other hosts are allowed
 	case reflect.TypeFor[Digest]():
-		// The same rule as checkHasTask: feeds or a prompt.
+		// The same rule as checkHasTask: feeds, a prompt, or the style weekly.
 		something := map[string]any{
 			"properties": map[string]any{"feeds": map[string]any{"minItems": 1}},
 			"required":   []string{"feeds"},
 		}
-		out["anyOf"] = []any{something, map[string]any{"required": []string{"prompt"}}}
+		weekly := map[string]any{
+			"properties": map[string]any{"style": map[string]any{"const": styleWeekly}},
+			"required":   []string{"style"},
+		}
+		out["anyOf"] = []any{something, map[string]any{"required": []string{"prompt"}}, weekly}
 	case reflect.TypeFor[Config]():
 		properties["inputs"] = map[string]any{"description": "Ignored; other hosts ask their user for these."}
 	}

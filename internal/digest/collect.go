@@ -101,6 +101,7 @@ type edition struct {
 	items     []*item
 	stories   []story // what could be posted, the best first
 	chosen    []story
+	entries   []story         // what has a card: chosen, but for the style deep
 	surplus   []story         // of an instant digest: what is only named
 	waiting   []story         // what is carried over to the next run
 	kept      []byte          // the stored items that wait, as they were before
@@ -139,6 +140,9 @@ func (st story) members() []*item { return append([]*item{st.item}, st.also...) 
 // returns an *UnreadError where no feed could be read.
 func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	e := &edition{failures: map[string]string{}, unasked: map[string]bool{}, shownURLs: map[string]string{}}
+	if d.Style == Weekly {
+		return e, s.collectWeekly(ctx, d, e)
+	}
 	if err := s.fetchFeeds(ctx, d, e); err != nil {
 		e.listVerdicts()
 		return e, err
@@ -198,7 +202,10 @@ func (d spec) decideAlone(i *item, now time.Time) (verdict, reason string) {
 
 // listSeen lists what counts as seen after the run: all items but those that are carried over,
 // and of them those that are new.
-func (e *edition) listSeen() {
+func (e *edition) listSeen(d spec) {
+	if d.Style == Weekly { // its items are of other digests
+		return
+	}
 	waiting := map[string]bool{}
 	for _, st := range e.waiting {
 		for _, i := range st.members() {

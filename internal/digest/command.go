@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
@@ -18,8 +19,8 @@ import (
 
 // usageText lists what the command can do.
 const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, " +
-	"`unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `remove NAME` or " +
-	"`unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
+	"`unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `share NAME`, `unshare NAME`, " +
+	"`remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
 
 const createExample = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: " +
 	"when, the time zone, and the feeds."
@@ -35,7 +36,7 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 		return s.proposeFromWords(ctx, m, rest)
 	case "unsubscribe":
 		return s.reply(rest, func() (string, error) { return s.unsubscribeChannel(ctx, m, rest) })
-	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove":
+	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove", "share", "unshare":
 	default:
 		return chat.Draft{Text: usageText, Ephemeral: true}
 	}
@@ -64,6 +65,8 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 	switch verb {
 	case "unmerge":
 		return s.unmerge(ctx, d, more)
+	case "share", "unshare":
+		return s.reply(d.Name, func() (string, error) { return s.shareCommand(ctx, d, verb == "share") })
 	case "edit":
 		return s.reply(d.Name, func() (string, error) { return s.edit(ctx, d, more) })
 	case "mute":
@@ -331,15 +334,50 @@ func (p *Plan) setField(key, value string) error {
 		return nil
 	case key == "feeds":
 		return p.setFeed(value)
+	case slices.Contains([]string{"pin", "unpin", "mute", "unmute", "weight"}, key):
+		return p.setFeedOption(key, value)
 	}
 	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
-		"catchUp, filters (with commas between them), or feeds with +ADDRESS or -ADDRESS")
+		"catchUp, filters (with commas between them), feeds with +ADDRESS or -ADDRESS, pin, unpin, mute or unmute " +
+		"with an ADDRESS, or weight with ADDRESS and a number")
+}
+
+// setFeedOption sets how one feed of a plan takes part, from words such as "https://example.org/feed 2".
+func (p *Plan) setFeedOption(key, value string) error {
+	words := strings.Fields(value)
+	if len(words) == 0 {
+		return fmt.Errorf("say which feed: %s ADDRESS", key)
+	}
+	at := slices.IndexFunc(p.Feeds, func(f Feed) bool { return feed.CanonicalURL(f.URL) == feed.CanonicalURL(words[0]) })
+	if at < 0 {
+		return fmt.Errorf("it does not read %.100s", words[0])
+	}
+	f := &p.Feeds[at]
+	switch key {
+	case "pin", "unpin":
+		f.Pin = key == "pin"
+	case "mute", "unmute":
+		f.Mute = key == "mute"
+	case "weight":
+		if len(words) != 2 {
+			return errors.New("say weight ADDRESS 2")
+		}
+		weight, err := strconv.ParseFloat(words[1], 64)
+		if err != nil || weight < minWeight || weight > maxWeight {
+			return fmt.Errorf("the weight %.20q is no number between %v and %v", words[1], minWeight, maxWeight)
+		}
+		f.Weight = weight
+	}
+	return nil
 }
 
 func (p *Plan) setFeed(value string) error {
 	address := strings.TrimSpace(strings.TrimLeft(value, "+-"))
 	var feeds []Feed
 	for _, f := range p.Feeds {
+		if f.URL == address && value[0] != '-' {
+			return nil // it stays as it is
+		}
 		if f.URL != address {
 			feeds = append(feeds, f)
 		}

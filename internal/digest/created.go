@@ -274,7 +274,7 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 	if err := s.o.Store.DeleteItem(ctx, pauseKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	if err := errors.Join(s.deleteFailures(ctx, name), s.deleteWaiting(ctx, name)); err != nil {
+	if err := errors.Join(s.deleteFailures(ctx, name), s.deleteWaiting(ctx, name), s.endPublishing(ctx, name)); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -25,6 +25,7 @@ import (
 type gatedFeeds struct {
 	feeds
 	gate      chan struct{}
+	entered   chan struct{} // receives for each request that the gate holds up
 	underWay  atomic.Int32
 	mostAtOne atomic.Int32
 }
@@ -37,6 +38,7 @@ func (g *gatedFeeds) Fetch(ctx context.Context, address string) (feed.Result, er
 	defer g.underWay.Add(-1)
 	for most := g.mostAtOne.Load(); now > most && !g.mostAtOne.CompareAndSwap(most, now); most = g.mostAtOne.Load() {
 	}
+	g.entered <- struct{}{}
 	<-g.gate
 	return g.feeds.Fetch(ctx, address)
 }
@@ -70,7 +72,7 @@ func manyDigests(digests, feedsEach int, address func(digest, feed int) string) 
 // none of them.
 func TestRun_ManyDueAtOnce_FewRunAtATime(t *testing.T) {
 	const many = 200
-	g := &gatedFeeds{feeds: feeds{}, gate: make(chan struct{})}
+	g := &gatedFeeds{feeds: feeds{}, gate: make(chan struct{}), entered: make(chan struct{}, many)}
 	l := &lockedDelivery{}
 	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.Feeds, o.Delivery = g, l })
 	l.bench = b
@@ -93,8 +95,8 @@ func TestRun_ManyDueAtOnce_FewRunAtATime(t *testing.T) {
 			}
 		})
 	}
-	for g.underWay.Load() < 4 {
-		runtime.Gosched()
+	for range 4 {
+		<-g.entered
 	}
 	if run, err := b.Run(t.Context(), "free", monday, true); err != nil || run.Posted != 1 {
 		t.Errorf("a run that somebody asked for: %+v, %v", run, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ const (
 	maxCandidates   = 40
 	// maxPostedTitles bounds the titles of earlier posts that a model compares with, maxLikes the sources and topics that
 	// it is told are liked or not.
-	maxPostedTitles = 30
+	maxPostedTitles = 60
 	maxLikes        = 5
 	maxRelevance    = 10
 	// offTopicBelow is the relevance below which a story comes last, where the digest says what it is for.
@@ -94,7 +95,7 @@ func (s *Service) editorPrompt(d spec, e *edition) (system, prompt string, fits 
 	answerSize := answerTokens + 2*lineTokens*len(e.candidates)
 	for _, length := range candidateLengths {
 		prompt = describeCandidates(e, d, length)
-		if d.MaxTokens == 0 || (len(system)+len(prompt))/bytesPerToken+answerSize <= d.MaxTokens {
+		if fitsTokens(d.MaxTokens, system, prompt, answerSize) {
 			return system, prompt, true
 		}
 	}
@@ -168,7 +169,7 @@ func (s *Service) judgeCandidates(ctx context.Context, d spec, e *edition) (a an
 		a, err = parseAnswer(text, len(e.candidates))
 	}
 	// A model that answers in prose with citations is understood without asking again.
-	if errors.Is(err, errBadAnswer) && !citation.MatchString(text) {
+	if errors.Is(err, errBadAnswer) && !isProse(text) {
 		s.o.Log.Warn("answer about digest items not understood, asking again", "digest", d.Name, "model", model, "error", err)
 		again := prompt + "\n\nYour last answer could not be used: " + err.Error() + ". Answer with the JSON object alone."
 		if text, model, err = ask(ctx, system, again, answerSchema); err == nil {
@@ -176,14 +177,28 @@ func (s *Service) judgeCandidates(ctx context.Context, d spec, e *edition) (a an
 		}
 	}
 	switch {
-	case errors.Is(err, errBadAnswer):
+	case errors.Is(err, errBadAnswer) && isProse(text):
 		return answer{}, text[:min(len(text), maxWritten)], model
+	case errors.Is(err, errBadAnswer):
+		e.notes = append(e.notes, "no language model: its answer could not be read")
+		return answer{}, "", model
 	case err != nil && ctx.Err() == nil:
 		s.o.Log.Warn("digest not written by model", "digest", d.Name, "error", err)
 		e.notes = append(e.notes, "no language model: "+explainWriterError(err))
 	}
 	return a, "", model
 }
+
+// isProse reports whether a model's text has sentences that cite items, and is no broken JSON.
+func isProse(text string) bool { return citation.MatchString(text) && !looksLikeJSON(text) }
+
+// looksLikeJSON reports whether a text is JSON or what is left of it, which readers must not see.
+func looksLikeJSON(text string) bool {
+	text = strings.TrimSpace(text)
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[{") || jsonKey.MatchString(text)
+}
+
+var jsonKey = regexp.MustCompile(`"(?:opening|items|n|text|topic)"\s*:`)
 
 // editor returns what judges the candidates of a digest, or nil.
 func (s *Service) editor(d spec) Editor {
@@ -327,6 +342,22 @@ func (e *edition) useAnswer(d spec, a answer) {
 	if d.Style == Topics {
 		e.summary = ""
 	}
+}
+
+// groupByTopic sorts stories so that those of one topic stand together, in the order in which the topics come first; those
+// without a topic come last. The entries of a post are then numbered as they are read.
+func (e *edition) groupByTopic(a answer) {
+	topics := map[*item]string{}
+	for _, j := range a.Items {
+		topics[e.candidates[j.N-1].item] = strings.ToLower(cleanTopic(j.Topic))
+	}
+	rank := map[string]int{"": len(e.chosen)}
+	for _, st := range e.chosen {
+		if _, ok := rank[topics[st.item]]; !ok {
+			rank[topics[st.item]] = len(rank) - 1
+		}
+	}
+	slices.SortStableFunc(e.chosen, func(a, b story) int { return rank[topics[a.item]] - rank[topics[b.item]] })
 }
 
 // putTopics lists the cards below their topics, in the order in which the topics come first.

@@ -217,6 +217,7 @@ func TestModel_BadAnswer_IsAskedForOnceMore(t *testing.T) {
 		{"mended", []string{"Sure! Here it is:", `{"opening":["It is decided [1]."],"items":[{"n":1,"relevance":5}]}`}, 2, "summary by gemini/test"},
 		{"prose", []string{"It is decided [1]."}, 1, "summary by gemini/test"},
 		{"twice bad", []string{"{", `{"items":[{"n":77}]}`}, 2, "without a language model"},
+		{"broken JSON with citations", []string{`{"opening":["It is decided [1]."`, `{"opening":["It is decided [1]."`}, 2, "without a language model"},
 		{"empty", []string{" "}, 1, "without a language model"},
 	} {
 		s := &scriptedEditor{answers: append([]string{}, c.answers...)}
@@ -225,6 +226,9 @@ func TestModel_BadAnswer_IsAskedForOnceMore(t *testing.T) {
 		d := b.preview(t).Draft
 		if len(s.prompts) != c.asked || !strings.Contains(d.Footer, c.by) {
 			t.Errorf("%s: asked %d times, footer %q", c.name, len(s.prompts), d.Footer)
+		}
+		if strings.Contains(d.Text, "opening") {
+			t.Errorf("%s: readers see %q", c.name, d.Text)
 		}
 		if c.by == "summary by gemini/test" && !strings.Contains(d.Text, "It is decided [[1]](https://example.org/1).") {
 			t.Errorf("%s: text %q", c.name, d.Text)

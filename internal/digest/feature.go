@@ -27,14 +27,14 @@ func (*Service) Commands() []chat.CommandSpec {
 		Name:    commandName,
 		Summary: "Make, list, preview, explain, run and change digests",
 		Help: "news on a schedule; `list`, `create`, `preview`, `explain`, `run`, `pause`, `resume`, `edit`, `mute`, " +
-			"`unmerge`, `remove`, `unsubscribe`",
+			"`unmerge`, `share`, `unshare`, `remove`, `unsubscribe`",
 		Options: []chat.CommandOption{
 			{
 				Name:     "action",
 				Summary:  "What to do",
 				Required: true,
 				Choices: []string{"list", "preview", "explain", "run", "create", "pause", "resume", "edit", "mute", "unmerge",
-					"remove", "unsubscribe"},
+					"share", "unshare", "remove", "unsubscribe"},
 			},
 			{Name: optionName, Summary: "The digest's name, but for list and create", Complete: true},
 			{

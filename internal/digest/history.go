@@ -35,6 +35,8 @@ type pastRun struct {
 	Due     time.Time   `json:"due"`
 	Turn    string      `json:"turn"` // by which the buttons below the post name it
 	Entries []pastEntry `json:"entries"`
+	Summary string      `json:"summary,omitempty"` // Markdown
+	By      string      `json:"by,omitempty"`      // who wrote it
 	// Repeats are items that tell a story which an earlier run posted.
 	Repeats  []pastEntry `json:"aside,omitempty"`
 	Unmerged bool        `json:"apart,omitempty"` // somebody wants them as entries of their own
@@ -49,6 +51,7 @@ type pastEntry struct {
 	Source     string      `json:"source"`
 	Feed       string      `json:"feed"` // short for its address
 	Text       string      `json:"text,omitempty"`
+	Said       string      `json:"said,omitempty"` // what the post said of it, plain text
 	Image      string      `json:"image,omitempty"`
 	Time       time.Time   `json:"time,omitzero"`
 	Topics     []string    `json:"topics,omitempty"`
@@ -84,10 +87,11 @@ func newPastEntry(i *item) pastEntry {
 // savePastRun stores what a run is about to post. It does not count unless the run is stored
 // afterwards (see pastRuns).
 func (s *Service) savePastRun(ctx context.Context, name string, due time.Time, e *edition) error {
-	p := pastRun{Version: pastVersion, Due: due.UTC(), Turn: turnID(name, due)}
+	p := pastRun{Version: pastVersion, Due: due.UTC(), Turn: turnID(name, due), Summary: e.summary, By: e.by}
+	said := e.statements()
 	for n, st := range e.chosen {
 		one := newPastEntry(st.item)
-		one.N = n + 1
+		one.N, one.Said = n+1, said[n]
 		for _, a := range st.also {
 			one.Also = append(one.Also, newPastEntry(a))
 		}
@@ -104,6 +108,22 @@ func (s *Service) savePastRun(ctx context.Context, name string, due time.Time, e
 		return nil // a task, or nothing new
 	}
 	return s.saveItem(ctx, pastRunKind+name, p.Due.Format(time.RFC3339Nano), p)
+}
+
+// statements returns by the index of a card what the post says of it, as plain text.
+func (e *edition) statements() map[int]string {
+	said := map[int]string{}
+	for n, c := range e.cards {
+		said[n] = c.Text
+	}
+	for _, p := range e.parts {
+		for _, l := range p.entries {
+			if plain := plainStatement(l.statement); plain != "" {
+				said[l.n] = plain
+			}
+		}
+	}
+	return said
 }
 
 func (s *Service) saveItem(ctx context.Context, kind, name string, v any) error {
@@ -211,6 +231,7 @@ func (e pastEntry) feedItem() feed.Item {
 		Summary:    escapeHTML(e.Text),
 		Published:  e.Time,
 		Categories: e.Topics,
+		Image:      e.Image,
 	}
 }
 

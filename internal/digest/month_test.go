@@ -1,12 +1,15 @@
 package digest_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/feed"
 )
@@ -21,16 +24,22 @@ type month struct {
 	tales  map[string]int // by address: which story an item tells
 	ads    map[string]bool
 	recent []tale
-	newest []time.Time // when each feed last published
+	quiet  []int          // stories of feeds with few items
+	newest []time.Time    // when each feed last published
+	titles map[string]int // by title: which story an item tells
+	// languages is in how many languages feeds write. No two share a word.
+	languages int
 }
 
-func newMonth(seed uint64) *month {
+func newMonth(seed uint64, languages int) *month {
 	m := &month{
-		week:  &week{r: rand.New(rand.NewPCG(seed, 2026))},
-		rates: []int{200, 120, 40, 20, 10, 5, 3, 2, 1, 1, 1, -2, -3, -7, -15, -28},
-		limit: 30,
-		tales: map[string]int{},
-		ads:   map[string]bool{},
+		languages: languages,
+		titles:    map[string]int{},
+		week:      &week{r: rand.New(rand.NewPCG(seed, 2026))},
+		rates:     []int{200, 120, 40, 20, 10, 5, 3, 2, 1, 1, 1, -2, -3, -7, -15, -28},
+		limit:     15,
+		tales:     map[string]int{},
+		ads:       map[string]bool{},
 	}
 	for range 400 {
 		m.words = append(m.words, m.word())
@@ -62,19 +71,41 @@ func (m *month) publish(f int, at time.Time) {
 	story := len(m.recent) - 1
 	switch {
 	case m.rates[f] > 4 && m.r.IntN(20) == 0:
-		label := []string{"Sponsored: ", "[Ad] ", "Anzeige: ", "Advertorial | "}[m.r.IntN(4)]
+		label := []string{"Sponsored: ", "[Ad] ", "Anzeige: ", "Advertorial: "}[m.r.IntN(4)]
 		it.Title = label + it.Title
 		m.ads[it.Link] = true
-	// A story that another feed told before, within a day.
-	case m.r.IntN(8) == 0 && len(m.recent) > 20:
+	// A story that another feed told before, within a day or two: quiet feeds, which are posted most, repeat one another.
+	case m.rates[f] > 4 && m.r.IntN(8) == 0 && len(m.recent) > 20:
 		story = len(m.recent) - 2 - m.r.IntN(15)
-		link := it.Link
 		it = m.told(m.recent[story], f, number, at)
-		it.Link = link
+	case m.rates[f] <= 4 && m.r.IntN(3) == 0 && len(m.quiet) > 6:
+		story = m.quiet[len(m.quiet)-1-m.r.IntN(6)]
+		it = m.told(m.recent[story], f, number, at)
 	}
-	m.tales[it.Link] = story
+	if m.rates[f] <= 4 {
+		m.quiet = append(m.quiet, story)
+	}
+	if f%m.languages == 1 {
+		it = translate(it)
+	}
+	m.tales[it.Link], m.titles[it.Title] = story, story
 	m.listed[f] = append(m.listed[f], it)
 	m.listed[f] = m.listed[f][max(0, len(m.listed[f])-m.limit):]
+}
+
+// translate writes an item in other words; the labels of advertisements stay.
+func translate(it feed.Item) feed.Item {
+	other := func(text string) string {
+		words := strings.Fields(text)
+		for n, w := range words {
+			if letters := strings.TrimSuffix(w, "."); !strings.ContainsAny(w, ":[]|") && letters != "Ad" {
+				words[n] = letters[1:] + "ung" + letters[:1] + w[len(letters):]
+			}
+		}
+		return strings.Join(words, " ")
+	}
+	it.Title, it.Summary = other(it.Title), other(it.Summary)
+	return it
 }
 
 // pick returns a new story.
@@ -83,16 +114,55 @@ func (m *month) pick() tale {
 	return m.recent[len(m.recent)-1]
 }
 
-// TestMonth_NoFeedIsStarved runs a digest each morning of a month. It prints what the promises of docs/digests.md come
-// to.
+// edit answers as a model that understands both languages, and invents something each time.
+func (m *month) edit(_ context.Context, _, prompt string, _ json.RawMessage) (string, string, error) {
+	items, before, _ := strings.Cut(prompt, "Posted before:\n")
+	posts := map[int]json.Number{}
+	for _, p := range listedPost.FindAllStringSubmatch(before, -1) {
+		posts[m.titles[p[2]]] = json.Number(p[1])
+	}
+	first := map[int]json.Number{}
+	out := []map[string]any{}
+	opening := []string{"Aliens landed."}
+	for _, i := range listedItem.FindAllStringSubmatch(items, -1) {
+		story, n := m.titles[i[2]], json.Number(i[1])
+		one := map[string]any{"n": n, "relevance": story % 11, "kind": "news", "sameAs": 0, "told": 0, "topic": "news",
+			"text": "It is about " + i[2] + " [" + i[1] + "]. Nobody knows why."}
+		if same, ok := first[story]; ok {
+			one["sameAs"] = same
+		} else {
+			first[story] = n
+		}
+		if told, ok := posts[story]; ok {
+			one["told"] = told
+		}
+		if out = append(out, one); len(out) <= 3 {
+			opening = append(opening, "Something happened with "+i[2]+" ["+i[1]+"].")
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"opening": opening, "items": out})
+	return string(raw), "gemini/test", err
+}
+
+// TestMonth_NoFeedIsStarved runs a digest each morning of a month: without a model, and with one in a month in which half
+// of the feeds write in another language. It prints what the promises of docs/digests.md come to.
 func TestMonth_NoFeedIsStarved(t *testing.T) {
-	m := newMonth(11)
-	b := service(t, digest.Plan{Feeds: from(a)})
+	for name, languages := range map[string]int{"without a model": 1, "two languages and a model": 2} {
+		t.Run(name, func(t *testing.T) { runMonth(t, newMonth(11, languages)) })
+	}
+}
+
+func runMonth(t *testing.T, m *month) {
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) {
+		if m.languages > 1 {
+			o.Editor = func(digest.Plan) digest.Editor { return m.edit }
+		}
+	})
 	var urls []string
 	for n := range m.rates {
 		urls = append(urls, feedURL(fmt.Sprintf("f%d", n)))
 	}
-	b.plan(t, digest.Plan{Feeds: from(urls...), MaxItems: 12, Style: digest.Titles})
+	b.plan(t, digest.Plan{Feeds: from(urls...), MaxItems: 12, Style: digest.Bullets})
 	var s monthCount
 	s.begin(len(m.rates))
 	for day := range 30 {
@@ -120,6 +190,7 @@ func TestMonth_NoFeedIsStarved(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.count(m, last.Items, urls, b.now)
+		s.ungrounded += countUngrounded(b.sent[len(b.sent)-1].Draft, m, m.languages > 1)
 	}
 	t.Logf("%-34s %6s %s", "measure", "value", "bar")
 	for _, row := range []struct {
@@ -131,6 +202,7 @@ func TestMonth_NoFeedIsStarved(t *testing.T) {
 		{"longest wait of a feed, in days", s.longest.Hours() / 24, 7},
 		{"stories told twice, in percent", 100 * float64(s.twice) / float64(s.posted), 1},
 		{"advertisements posted", float64(s.ads), 0},
+		{"sentences without an item", float64(s.ungrounded), 0},
 		{"runs that posted less than 12", float64(s.short), 0},
 	} {
 		t.Logf("%-34s %6.2f at most %g", row.what, row.value, row.atMost)
@@ -146,12 +218,12 @@ func TestMonth_NoFeedIsStarved(t *testing.T) {
 
 // monthCount counts what the runs of a month did.
 type monthCount struct {
-	posted, twice, ads, short, starved int
-	byFeed                             []int
-	longest                            time.Duration
-	waiting                            map[int]time.Time // since when a feed has something new and is not shown
-	shown                              map[int]time.Time
-	told                               map[int]bool
+	posted, twice, ads, short, starved, ungrounded int
+	byFeed                                         []int
+	longest                                        time.Duration
+	waiting                                        map[int]time.Time // since when a feed has something new and is not shown
+	shown                                          map[int]time.Time
+	told                                           map[int]bool
 }
 
 func (s *monthCount) begin(feeds int) {
@@ -203,4 +275,22 @@ func (s *monthCount) count(m *month, verdicts []digest.Verdict, urls []string, n
 			s.starved++
 		}
 	}
+}
+
+// countUngrounded returns how many sentences of a post rest on none of its items: those of a model that cite none, those
+// that are in no item's text, and links that are no item's.
+func countUngrounded(d chat.Draft, m *month, byModel bool) int {
+	bad := strings.Count(d.Text, "Aliens") + strings.Count(d.Text, "Nobody knows")
+	for _, row := range strings.Split(d.Text, "\n- ")[1:] {
+		for _, link := range links.FindAllStringSubmatch(row, -1) {
+			if _, ours := m.tales[link[1]]; link[1] != "" && !ours {
+				bad++
+			}
+		}
+		_, said, ok := strings.Cut(row, "): ")
+		if byModel && ok && !strings.Contains(said, "[[") {
+			bad++
+		}
+	}
+	return bad
 }

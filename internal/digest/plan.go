@@ -24,6 +24,8 @@ const (
 	Bullets = "bullets" // a sentence an item
 	Topics  = "topics"  // the same, grouped
 	Titles  = "titles"  // the titles alone
+	Deep    = "deep"    // one story, explained
+	Weekly  = "weekly"  // what was liked of the posts of other digests
 )
 
 // Where a digest comes from. Those of the configuration are changed there alone.
@@ -146,7 +148,10 @@ type spec struct {
 }
 
 func (d spec) isInstant() bool { return d.Schedule == OnNew }
-func (d spec) isTask() bool    { return len(d.Feeds) == 0 }
+func (d spec) isTask() bool    { return d.Plan.isTask() }
+
+// isTask reports whether a plan is a task for an agent.
+func (p Plan) isTask() bool { return len(p.Feeds) == 0 && p.Style != Weekly }
 
 // Limits of plans that do not come from the configuration.
 const (
@@ -215,8 +220,10 @@ func (d spec) check() error {
 	switch {
 	case d.isTask() && strings.TrimSpace(d.Prompt) == "":
 		return errors.New("it has neither feeds nor a prompt")
-	case d.isTask() && d.isInstant():
+	case len(d.Feeds) == 0 && d.isInstant():
 		return errors.New("schedule: on-new needs feeds")
+	case d.Style == Weekly && len(d.Feeds) > 0:
+		return errors.New("style weekly takes no feeds: it is made of what other digests posted to the same place")
 	case len(d.post) == 0:
 		return errors.New("post: it is posted nowhere")
 	case d.MaxItems < 1 || d.MaxTokens < 0 || d.MaxAge < 0:
@@ -228,7 +235,7 @@ func (d spec) check() error {
 		}
 	}
 	for what, choice := range map[string][]string{
-		"style " + d.Style:         {d.Style, "", Brief, Bullets, Topics, Titles},
+		"style " + d.Style:         {d.Style, "", Brief, Bullets, Topics, Titles, Deep, Weekly},
 		"catchUp " + d.CatchUp:     {d.CatchUp, "", "once", "skip"},
 		"whenEmpty " + d.WhenEmpty: {d.WhenEmpty, "", "skip", "say"}} {
 		if !slices.Contains(choice[1:], choice[0]) {
@@ -253,7 +260,7 @@ func checkLimits(p Plan) error {
 		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", feeds, maxPlaces, maxInChat)
 	case len(p.Prompt) > maxPromptBytes || len(p.Template) > maxPromptBytes:
 		return fmt.Errorf("prompt and template may have %d bytes each", maxPromptBytes)
-	case p.Source == FromChat && len(p.Feeds) == 0 && (p.MaxTokens < 1 || p.MaxTokens > maxTaskTokens):
+	case p.Source == FromChat && p.isTask() && (p.MaxTokens < 1 || p.MaxTokens > maxTaskTokens):
 		return fmt.Errorf("maxTokens of a task has to be between 1 and %d", maxTaskTokens)
 	case p.MaxItems > 100:
 		return errors.New("maxItems may be 100 at most")

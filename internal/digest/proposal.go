@@ -65,7 +65,7 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 		p.Timezone = "UTC"
 	}
 	p.Name = s.freeName(p.Name) // a model cannot know which names are taken
-	if len(p.Feeds) == 0 && p.MaxTokens == 0 {
+	if p.isTask() && p.MaxTokens == 0 {
 		p.MaxTokens = defaultTaskTokens
 	}
 	d, err := s.validateNew(p)

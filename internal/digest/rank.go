@@ -70,8 +70,16 @@ func (s *Service) rankStories(ctx context.Context, d spec, e *edition) error {
 // chooseStories gives the places to stories, as a model judges them where there is one. It returns what the model wrote,
 // if that is text alone, and the model's name.
 func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answer, text, model string) {
+	if d.Style == Weekly {
+		d.chooseWeekly(e)
+		return a, "", ""
+	}
+	places := d.MaxItems
+	if d.Style == Deep {
+		places = 1
+	}
 	var rest []story
-	if s.editor(d) != nil && d.Style != Titles && len(e.stories) > 0 {
+	if s.editor(d) != nil && d.Style != Titles && d.Style != Deep && len(e.stories) > 0 {
 		limit := d.candidateLimit()
 		if e.firstRun { // which posts the newest, whatever a model thinks of them
 			limit = d.MaxItems
@@ -83,9 +91,11 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answ
 	var left []story
 	if len(a.Items) > 0 {
 		e.chosen, left = choosePlaces(d.applyJudgements(e, a), d.MaxItems, maxSourceShare, e.lastShown)
-		rest = append(left, rest...)
+		if rest = append(left, rest...); d.Style == Topics {
+			e.groupByTopic(a)
+		}
 	} else {
-		e.chosen, rest = choosePlaces(e.stories, d.MaxItems, maxSourceShare, e.lastShown)
+		e.chosen, rest = choosePlaces(e.stories, places, maxSourceShare, e.lastShown)
 	}
 	d.carryOver(e, rest, s.o.Now())
 	return a, text, model

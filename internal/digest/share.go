@@ -33,7 +33,7 @@ const (
 type places struct {
 	limit     int
 	perSource int
-	lastShown map[string]time.Time // by the hash of a feed's address
+	lastShown map[string]time.Time // when each feed was last shown, by its address
 
 	bySource map[string]int
 	byFeed   map[string]int // by address
@@ -41,20 +41,22 @@ type places struct {
 }
 
 // choosePlaces returns the stories that get a place, in the order of stories, and those that get none. It sets the
-// reasons of all. stories are sorted, the best first; share is how much of the places one of several sources may fill.
+// reasons of all. stories are sorted, the best first; share is how much of the places one of several
+// sources may fill, lastShown when each feed was last shown, by the hash of its address.
 func choosePlaces(
 	stories []story,
 	limit int,
 	share float64,
 	lastShown map[string]time.Time,
 ) (chosen, left []story) {
-	p := &places{limit: limit, lastShown: lastShown, bySource: map[string]int{}, byFeed: map[string]int{}}
-	feeds := map[string]bool{}
+	p := &places{limit: limit, lastShown: map[string]time.Time{}, bySource: map[string]int{}, byFeed: map[string]int{}}
 	for _, st := range stories {
 		p.bySource[st.source]++
-		feeds[st.feed.URL] = true
+		if _, known := p.lastShown[st.feed.URL]; !known {
+			p.lastShown[st.feed.URL] = lastShown[shortHash(st.feed.URL)]
+		}
 	}
-	p.perSource, p.crowded = sourceLimit(p.bySource, limit, share), len(feeds) > limit
+	p.perSource, p.crowded = sourceLimit(p.bySource, limit, share), len(p.lastShown) > limit
 	clear(p.bySource)
 	taken := map[int]bool{}
 	for len(taken) < limit {
@@ -113,7 +115,7 @@ func (p *places) compare(a, b story, done int) int {
 	return p.shownAt(a).Compare(p.shownAt(b))
 }
 
-func (p *places) shownAt(st story) time.Time { return p.lastShown[shortHash(st.feed.URL)] }
+func (p *places) shownAt(st story) time.Time { return p.lastShown[st.feed.URL] }
 
 // turn returns the round in which a story is given a place. A list of links comes a round later than other stories.
 func (p *places) turn(st story) int {

@@ -97,6 +97,14 @@ func (e *edition) compose(d spec, now time.Time) error {
 		return nil
 	}
 	text, all := "**"+escape(d.title)+"**: "+countLine(e.cards), len(e.cards)
+	switch {
+	case d.Style == Deep && all > 1:
+		text = fmt.Sprintf("**%s**: one story, as %d sources tell it", escape(d.title), all)
+	case d.Style == Deep:
+		text = "**" + escape(d.title) + "**: one story"
+	case d.Style == Weekly:
+		text = strings.Replace(text, " new ", " ", 1)
+	}
 	listed := d.Style == Bullets || d.Style == Topics || d.Style == Titles
 	if !listed {
 		text = strings.TrimSpace(text + "\n\n" + e.summary)

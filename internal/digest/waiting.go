@@ -87,7 +87,7 @@ func (s *Service) addWaiting(ctx context.Context, d spec, e *edition) error {
 // saveWaiting stores the items that wait. Those that are about to be posted are stored with them: they count again
 // where the run is not stored or no place takes the post.
 func (s *Service) saveWaiting(ctx context.Context, d spec, e *edition, now time.Time) error {
-	if d.quiet {
+	if d.quiet || d.Style == Weekly {
 		return nil
 	}
 	w := waitingItems{Version: waitingVersion, Items: []waitingEntry{}}

@@ -48,7 +48,7 @@ func CreateTool(p Planner) tool.Tool {
 				`"feeds":{"type":"array","items":{"type":"string"},"description":"addresses of feeds or pages, or titles of feeds that the bot reads already"},` +
 				`"schedule":{"type":"string","description":"weekdays at 8:30, cron, or on-new: items as they come"},` +
 				`"timezone":{"type":"string","description":"IANA zone such as Europe/Oslo; ask if it is not known"},` +
-				`"style":{"type":"string","enum":["brief","bullets","topics","titles"]},` +
+				`"style":{"type":"string","enum":["brief","bullets","topics","titles","deep"]},` +
 				`"language":{"type":"string"},` +
 				`"prompt":{"type":"string","description":"instructions for the writer; without feeds the task"},` +
 				`"maxItems":{"type":"integer","minimum":1,"maximum":100},` +
