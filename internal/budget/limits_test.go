@@ -18,7 +18,9 @@ import (
 // used is a store with the usage of today.
 type used []store.Usage
 
-func (u used) Usage(context.Context, string, string, int) ([]store.Usage, string, error) { return u, "", nil }
+func (u used) Usage(context.Context, string, string, int) ([]store.Usage, string, error) {
+	return u, "", nil
+}
 
 type rates struct{ limits budget.Limits }
 
