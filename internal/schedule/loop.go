@@ -187,8 +187,12 @@ func (r *loopRun) newJobState(job Job) *jobState {
 func (s *jobState) update(job Job, now time.Time) {
 	fresh := !s.job.Schedule.isSame(job.Schedule) || s.job.Paused && !job.Paused || s.removed
 	s.job = job
+	// There may be thousands that have not changed, and to compute when each is due takes a while.
+	if !fresh {
+		return
+	}
 	// Instants of a new schedule, or of a pause, that lie in the past were never promised.
-	if fresh && now.After(s.base) {
+	if now.After(s.base) {
 		s.base = now
 	}
 	s.setBase(s.base)
