@@ -1,6 +1,6 @@
 # make run    build the daemon and start it with config.json
 # make test   everything that must pass before a change lands
-# The rest: build chaos conformance bench pictures fmt image image-full clean
+# The rest: build chaos conformance bench pictures vuln sbom fmt image image-full clean
 
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CONFIG      ?= config.json
@@ -9,7 +9,7 @@ LDFLAGS     := -s -w -X ravenbot/internal/cli.version=$(VERSION) -X ravenbot/int
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 SOURCES      = $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')
 
-.PHONY: run build test check-format vet staticcheck race notices chaos conformance bench pictures fmt image image-full clean
+.PHONY: run build test check-format vet staticcheck race notices chaos conformance bench pictures vuln sbom fmt image image-full clean
 
 run: build
 	bin/ravenbot run --config $(CONFIG)
@@ -54,6 +54,14 @@ bench:
 # Takes the pictures of README from the chat page; needs Chromium and a font with emoji.
 pictures:
 	RAVENBOT_PICTURES=1 go test -count=1 -run TestPictures ./internal/app
+
+# Looks for known vulnerabilities in what the program calls; needs the network (vuln.go.dev).
+vuln:
+	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
+
+# Writes every module in the binary, with version and hash.
+sbom: build
+	go version -m bin/ravenbot > bin/ravenbot.modules.txt
 
 fmt:
 	gofmt -w $(SOURCES)
