@@ -248,6 +248,9 @@ func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 		ReadOnly:     readOnly,
 		Timeout:      time.Second, // for the file lock: a process that ends may need a moment
 		FreelistType: bbolt.FreelistMapType,
+		// Else bbolt writes a missing list in a transaction of its own, which has no tallies. Whether
+		// ours write one is for chooseFreelist.
+		NoFreelistSync: true,
 	})
 	switch {
 	case err == nil:
