@@ -519,6 +519,7 @@ func CommandSpecs() []chat.CommandSpec {
 		(*jobs.Service)(nil),
 		(*catchup.Service)(nil),
 		agent.Control{},
+		(*approval.Queue)(nil),
 	)
 }
 

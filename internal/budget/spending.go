@@ -66,10 +66,15 @@ type Spending struct {
 // LoadSpending returns a Spending that knows what was spent today before the bot was started.
 func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now func() time.Time) (*Spending, error) {
 	p := &Spending{tracker: New(now), tokens: newTracker(now, formatTokens), store: s, rates: r, log: log, now: now}
-	err := p.each(ctx, now().UTC().Format(time.DateOnly), func(u store.Usage) {
+	today := now().UTC().Format(time.DateOnly)
+	err := p.each(ctx, today, func(u store.Usage) bool {
+		if u.Day != today {
+			return false // of days when the clock was ahead
+		}
 		p.tracker.Add(payer(u.Channel, u.User), p.cost(u))
 		p.tokens.Add(Payer{User: u.User}, tokenCount(u.Tokens))
 		p.quota.add(now(), u.User, u.Turns)
+		return true
 	})
 	if err != nil {
 		return nil, err
@@ -80,15 +85,17 @@ func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now f
 // usageBatch is how many sums are read at a time.
 const usageBatch = 1000
 
-// each calls fn with the sums from a day on.
-func (s *Spending) each(ctx context.Context, from string, fn func(store.Usage)) error {
+// each calls fn with the sums from a day on, by day, until it returns false.
+func (s *Spending) each(ctx context.Context, from string, fn func(store.Usage) bool) error {
 	for cursor := ""; ; {
 		used, next, err := s.store.Usage(ctx, from, cursor, usageBatch)
 		if err != nil {
 			return err
 		}
 		for _, u := range used {
-			fn(u)
+			if !fn(u) {
+				return nil
+			}
 		}
 		if cursor = next; cursor == "" {
 			return nil
@@ -193,7 +200,10 @@ func requestBytes(q llm.Request) int {
 // Usage returns what was used in the last 30 days, with what it cost at the prices of now.
 func (s *Spending) Usage(ctx context.Context) ([]Usage, error) {
 	list := []Usage{}
-	err := s.each(ctx, s.shownFrom(), func(u store.Usage) { list = append(list, s.priced(u)) })
+	err := s.each(ctx, s.shownFrom(), func(u store.Usage) bool {
+		list = append(list, s.priced(u))
+		return true
+	})
 	return list, err
 }
 

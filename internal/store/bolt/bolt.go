@@ -89,7 +89,6 @@ type DB struct {
 	commits atomic.Uint64
 	writing sync.Mutex // held while a transaction is written, and in steps of a check
 	check   *check     // the one that runs, or nil
-	closing bool       // within write transactions
 	closed  atomic.Bool
 	observe func(*tx) // for tests: called with every write transaction before it is committed
 }
@@ -248,6 +247,9 @@ func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 		ReadOnly:     readOnly,
 		Timeout:      time.Second, // for the file lock: a process that ends may need a moment
 		FreelistType: bbolt.FreelistMapType,
+		// Else bbolt writes a missing list in a transaction of its own, which has no tallies. Whether
+		// ours write one is for chooseFreelist.
+		NoFreelistSync: true,
 	})
 	switch {
 	case err == nil:
@@ -382,14 +384,14 @@ func (db *DB) Close() error {
 // maxListedFree is up to how many free pages their list is written with each transaction, as bbolt
 // does by default: with 300,000 of them that took 100 ms of processor time a message (measured
 // 2026-11-22). Without a list bbolt reads the whole file when it opens it, so a short list is
-// written, and a long one when the store is closed: only a killed bot with much free space starts
-// slowly.
+// written, and a long one when the store is closed or nothing is written for a while: only a bot that
+// is killed at work, with much free space, starts slowly.
 const maxListedFree = 1024
 
 // chooseFreelist decides whether the transaction writes the list of free pages.
-func (db *DB) chooseFreelist(b *bbolt.Tx) {
+func (db *DB) chooseFreelist(t *tx) {
 	s := db.bolt.Stats()
-	b.DB().NoFreelistSync = !db.closing && s.FreePageN+s.PendingPageN > maxListedFree
+	t.bolt.DB().NoFreelistSync = !t.lists && s.FreePageN+s.PendingPageN > maxListedFree
 }
 
 // writeFreelist has the list of free pages written where it is not.
@@ -398,7 +400,7 @@ func (db *DB) writeFreelist() error {
 		return err
 	}
 	return db.update(context.Background(), func(tx *tx) error {
-		db.closing = true
+		tx.lists = true
 		return tx.loadTallies() // which has them written again
 	})
 }

@@ -108,7 +108,7 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 	err = db.bolt.Update(func(b *bbolt.Tx) error {
 		t := &tx{db: db, bolt: b, opened: map[string]*bucket{}}
 		committed = t
-		defer func() { db.chooseFreelist(b) }() // bbolt looks at the choice when it commits
+		defer func() { db.chooseFreelist(t) }() // bbolt looks at the choice when it commits
 		for i, c := range changes {
 			if err := c.fn(t); err != nil {
 				*failed = i // the change is to blame, not the commit

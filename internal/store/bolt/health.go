@@ -158,6 +158,7 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	var last error
+	commits := db.Commits()
 	for {
 		select {
 		case <-ctx.Done():
@@ -172,6 +173,11 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 			log.Info("store can be written again")
 		}
 		last = err
+		if n := db.Commits(); err == nil && n == commits {
+			_ = db.writeFreelist() // for a start after a crash; where it fails, the next write tells
+		} else {
+			commits = n
+		}
 	}
 }
 

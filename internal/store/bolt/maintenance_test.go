@@ -271,6 +271,32 @@ func TestManyFreePages_AreListedWhenTheStoreIsClosed(t *testing.T) {
 	if err != nil || free < maxListedFree*4096 {
 		t.Errorf("%d bytes are free (%v)", free, err)
 	}
+	if err := db.writeFreelist(); err != nil || !listed() { // as Run does when nothing is written
+		t.Errorf("the list was not written while the store is open: %v", err)
+	}
+	if err := db.SaveFeed(t.Context(), large); err != nil {
+		t.Fatal(err)
+	}
+	// A bot that is killed at work leaves no list.
+	kill(t, db)
+	for range 2 { // with what the first start has written, too
+		again, err := Open(db.path, time.Now)
+		if err != nil {
+			t.Fatalf("after a crash: %v", err)
+		}
+		db = again
+		if faults, err := db.CheckOpen(t.Context()); err != nil || len(faults) > 0 {
+			t.Errorf("after a crash: %q (%v)", faults, err)
+		}
+		kill(t, db)
+	}
+	db, err = Open(db.path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.SaveFeed(t.Context(), store.Feed{URL: "after the crash", Data: []byte(`"small"`)}); err != nil {
+		t.Error(err)
+	}
 	db = reopen(t, db)
 	if !listed() {
 		t.Error("the list was not written when the store was closed")

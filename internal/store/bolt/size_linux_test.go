@@ -68,6 +68,11 @@ func measureSize(b *testing.B, path string, turns int) {
 	b.ReportMetric(float64(size)/(1<<20), "file-MB")
 	b.ReportMetric(float64(free)/(1<<20), "free-MB")
 	reportMessage(b, db, "full")
+	// What the machine itself makes a message wait.
+	b.ReportMetric(ms(worstAccept(b, db, "nothing", func() error {
+		<-time.After(2 * time.Second)
+		return nil
+	})), "quiet-worst-ms")
 	b.ReportMetric(ms(worstAccept(b, db, "prune", func() error { return prune(b, db) })), "prune-worst-ms")
 	b.ReportMetric(ms(worstAccept(b, db, "idle", func() error { return prune(b, db) })), "second-prune-worst-ms")
 	b.ReportMetric(ms(worstAccept(b, db, "delete", func() error {

@@ -17,6 +17,7 @@ type tx struct {
 	tallies *bbolt.Bucket      // of a write transaction, once loadTallies was called
 	head    tally              // of the tallies themselves; its seq is the transaction's number
 	deleted int                // records
+	lists   bool               // the list of free pages is written, however long it is
 	recount map[int]*tally     // by frame of the check that runs: what changes of what it has counted
 	gone    []string           // buckets that are deleted or moved, where a check runs
 }
