@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"ravenbot/adapters/kit"
@@ -19,10 +20,27 @@ import (
 // names.
 type mentions struct {
 	Parse       []string `json:"parse"`
+	Roles       []string `json:"roles,omitempty"`
+	Users       []string `json:"users,omitempty"`
 	RepliedUser bool     `json:"replied_user"`
 }
 
 func noMentions() *mentions { return &mentions{Parse: []string{}} }
+
+// pings returns the mentions that a draft asks for as text, and the rule that lets them notify.
+func pings(d chat.Draft) (text string, rule *mentions) {
+	rule = noMentions()
+	var names []string
+	for _, ping := range d.Ping {
+		switch kind, id, _ := strings.Cut(ping, ":"); kind {
+		case "role":
+			rule.Roles, names = append(rule.Roles, id), append(names, "<@&"+id+">")
+		case "user":
+			rule.Users, names = append(rule.Users, id), append(names, "<@"+id+">")
+		}
+	}
+	return strings.Join(names, " "), rule
+}
 
 type reference struct {
 	MessageID       string `json:"message_id"`
@@ -331,13 +349,16 @@ func (p *postJob) noteSent(m postedMessage, err error) error {
 func (p *postJob) nextFiles() []chat.File { return p.pieces[len(p.ids)].files }
 
 func (p *postJob) nextPayload() payload {
-	piece := p.pieces[len(p.ids)]
+	piece, allowed := p.pieces[len(p.ids)], noMentions()
+	if len(p.ids) == 0 { // the names stand in the first message
+		_, allowed = pings(p.draft)
+	}
 	body := payload{
 		Content:     piece.text,
 		Embeds:      piece.embeds,
 		Components:  piece.buttons,
 		Attachments: attachmentRefs(piece.files),
-		Allowed:     noMentions(),
+		Allowed:     allowed,
 	}
 	// The flag that stops link previews hides embeds of our own, too.
 	if len(piece.embeds) == 0 {

@@ -76,6 +76,9 @@ func render(d chat.Draft) []piece { return renderAs(d, renderMode{}) }
 
 func renderAs(d chat.Draft, m renderMode) []piece {
 	text := draftText(d)
+	if names, _ := pings(d); names != "" {
+		text = names + "\n" + text
+	}
 	if m.plain {
 		text, d.Cards = strings.TrimSpace(text+"\n\n"+cardList(d.Cards)), nil
 	}

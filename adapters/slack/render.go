@@ -85,6 +85,9 @@ func render(d chat.Draft) []piece {
 		)
 	}
 	last := &pieces[len(pieces)-1]
+	if names := pings(d); names != "" {
+		pieces[0].below = append(pieces[0].below, contextBlock(names))
+	}
 	if line := smallText(d); line != "" {
 		last.below = append(last.below, contextBlock(line))
 		// Notifications and screen readers have the text alone.
@@ -153,6 +156,20 @@ func cardBlocks(c chat.Card) []slackgo.Block {
 		blocks = append(blocks, contextBlock(strings.Join(notes, " · ")))
 	}
 	return blocks
+}
+
+// pings returns the mentions that a draft asks for. Those in its text are made harmless.
+func pings(d chat.Draft) string {
+	var names []string
+	for _, ping := range d.Ping {
+		switch kind, id, _ := strings.Cut(ping, ":"); kind {
+		case "role":
+			names = append(names, "<!subteam^"+id+">")
+		case "user":
+			names = append(names, "<@"+id+">")
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // readerTime returns a time that Slack shows in the zone of whoever reads it, as "Yesterday 11:30 PM"

@@ -214,6 +214,9 @@ type Draft struct {
 	// Replaces are the posts that this one takes the place of. A platform that cannot
 	// edit, or no longer finds them, posts anew.
 	Replaces Ref `json:"replaces,omitzero"`
+	// Ping names who is notified of the post: role:ID (of Slack: a user group) or user:ID. Others are not, whatever the
+	// text says. Platforms without notifications leave it out.
+	Ping []string `json:"ping,omitempty"`
 	// Partial: the answer is still being written, and a draft with the same Key will
 	// take the place of this one. It says so.
 	Partial bool `json:"-"`
