@@ -371,12 +371,12 @@ func TestEachServerIsCoveredByOneShard(t *testing.T) {
 	}
 }
 
-func TestNotify_MentionsUsersAlone(t *testing.T) {
-	d := chat.Draft{Text: "call Bert", Notify: []string{"42", "@everyone", "7> <@8"}}
+func TestMentionsOf_IDsThatAreNone_AreLeftOut(t *testing.T) {
+	d := chat.Draft{Text: "call Bert", Notify: []string{"user:42", "user:@everyone", "role:7> <@8", "43"}}
 	if text := render(d)[0].text; text != "<@42> call Bert" {
 		t.Errorf("Discord is sent %q", text)
 	}
-	if allowed := onlyUsers(d.Notify); len(allowed.Users) != 1 || allowed.Users[0] != "42" || allowed.Parse == nil || len(allowed.Parse) > 0 {
-		t.Errorf("it may notify %+v", allowed)
+	if _, rule := mentionsOf(d); len(rule.Users) != 1 || len(rule.Roles) != 0 || rule.Parse == nil || len(rule.Parse) > 0 {
+		t.Errorf("it may notify %+v", rule)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"ravenbot/adapters/kit"
@@ -20,22 +21,32 @@ import (
 // names.
 type mentions struct {
 	Parse       []string `json:"parse"`
+	Roles       []string `json:"roles,omitempty"`
 	Users       []string `json:"users,omitempty"`
 	RepliedUser bool     `json:"replied_user"`
 }
 
 func noMentions() *mentions { return &mentions{Parse: []string{}} }
 
-// onlyUsers returns that a message notifies these users alone.
-func onlyUsers(ids []string) *mentions { return &mentions{Parse: []string{}, Users: userIDs(ids)} }
+// idPattern matches an id of Discord.
+var idPattern = regexp.MustCompile(`^\d{1,20}$`)
 
-// userIDs returns those of the ids that can be users of Discord.
-func userIDs(ids []string) []string {
-	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !userIDPattern.MatchString(id) })
+// mentionsOf returns the mentions that a draft asks for as text, and the rule that lets them notify.
+func mentionsOf(d chat.Draft) (text string, rule *mentions) {
+	rule = noMentions()
+	var names []string
+	for _, who := range d.Notify {
+		kind, id, _ := strings.Cut(who, ":")
+		switch {
+		case !idPattern.MatchString(id):
+		case kind == "role":
+			rule.Roles, names = append(rule.Roles, id), append(names, "<@&"+id+">")
+		case kind == "user":
+			rule.Users, names = append(rule.Users, id), append(names, "<@"+id+">")
+		}
+	}
+	return strings.Join(names, " "), rule
 }
-
-// userIDPattern matches an id of Discord.
-var userIDPattern = regexp.MustCompile(`^\d{1,20}$`)
 
 type reference struct {
 	MessageID       string `json:"message_id"`
@@ -344,13 +355,16 @@ func (p *postJob) noteSent(m postedMessage, err error) error {
 func (p *postJob) nextFiles() []chat.File { return p.pieces[len(p.ids)].files }
 
 func (p *postJob) nextPayload() payload {
-	piece := p.pieces[len(p.ids)]
+	piece, allowed := p.pieces[len(p.ids)], noMentions()
+	if len(p.ids) == 0 { // the names stand in the first message
+		_, allowed = mentionsOf(p.draft)
+	}
 	body := payload{
 		Content:     piece.text,
 		Embeds:      piece.embeds,
 		Components:  piece.buttons,
 		Attachments: attachmentRefs(piece.files),
-		Allowed:     onlyUsers(p.draft.Notify),
+		Allowed:     allowed,
 	}
 	// The flag that stops link previews hides embeds of our own, too.
 	if len(piece.embeds) == 0 {

@@ -427,3 +427,25 @@ func TestWithoutThePermissionForEmbeds(t *testing.T) {
 		}
 	}
 }
+
+// A post notifies whom it is meant to notify and nobody else, however many messages it has and whatever its text says.
+func TestPost_Notify_NotifiesThoseAlone(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	d := chat.Draft{Key: "ping", Text: "@everyone <@&111> <@222> " + strings.Repeat("News of the day. ", 300), Notify: []string{"role:333", "user:444"}}
+	s.post(t, s.address(), d)
+	posts := s.Posts(s.general.ID)
+	if len(posts) < 2 {
+		t.Fatalf("%d messages, want several", len(posts))
+	}
+	for n, p := range posts {
+		got := fmt.Sprint(p.Pings.Everyone, p.Pings.Roles, p.Pings.Users)
+		want := "false [] []"
+		if n == 0 {
+			want = "false [333] [444]"
+		}
+		if got != want {
+			t.Errorf("message %d notifies %s, want %s", n, got, want)
+		}
+	}
+}

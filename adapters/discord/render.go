@@ -76,6 +76,9 @@ func render(d chat.Draft) []piece { return renderAs(d, renderMode{}) }
 
 func renderAs(d chat.Draft, m renderMode) []piece {
 	text := draftText(d)
+	if names, _ := mentionsOf(d); names != "" {
+		text = names + " " + text
+	}
 	if m.plain {
 		text, d.Cards = strings.TrimSpace(text+"\n\n"+cardList(d.Cards)), nil
 	}
@@ -133,9 +136,6 @@ func draftText(d chat.Draft) string {
 	text := markdown.Discord(d.Text)
 	if d.Failed {
 		text = "⚠️ " + text
-	}
-	for _, id := range userIDs(d.Notify) {
-		text = "<@" + id + "> " + text
 	}
 	return text
 }

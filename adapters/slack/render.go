@@ -73,9 +73,6 @@ func render(d chat.Draft) []piece {
 	if len(pieces) == 0 {
 		pieces = []piece{{}}
 	}
-	if names := mentionUsers(d.Notify); names != "" {
-		pieces[0].text, pieces[0].body = names+pieces[0].text, names+pieces[0].body
-	}
 	for n, c := range d.Cards {
 		if n > 0 && n%maxCards == 0 {
 			pieces = append(pieces, piece{})
@@ -88,6 +85,9 @@ func render(d chat.Draft) []piece {
 		)
 	}
 	last := &pieces[len(pieces)-1]
+	if names := mentionsOf(d); names != "" {
+		pieces[0].below = append(pieces[0].below, contextBlock(names))
+	}
 	if line := smallText(d); line != "" {
 		last.below = append(last.below, contextBlock(line))
 		// Notifications and screen readers have the text alone.
@@ -102,19 +102,6 @@ func render(d chat.Draft) []piece {
 		last.text = "…"
 	}
 	return pieces
-}
-
-var userID = regexp.MustCompile(`^[A-Z0-9]+$`)
-
-// mentionUsers returns the mentions of users as Slack writes them. Text that is posted cannot hold any.
-func mentionUsers(ids []string) string {
-	var b strings.Builder
-	for _, id := range ids {
-		if userID.MatchString(id) {
-			b.WriteString("<@" + id + "> ")
-		}
-	}
-	return b.String()
 }
 
 // withoutImages returns the piece without the pictures that Slack has to fetch; false if it has
@@ -169,6 +156,25 @@ func cardBlocks(c chat.Card) []slackgo.Block {
 		blocks = append(blocks, contextBlock(strings.Join(notes, " · ")))
 	}
 	return blocks
+}
+
+// idPattern matches an id of Slack.
+var idPattern = regexp.MustCompile(`^[A-Z0-9]+$`)
+
+// mentionsOf returns the mentions that a draft asks for. Those in its text are made harmless.
+func mentionsOf(d chat.Draft) string {
+	var names []string
+	for _, who := range d.Notify {
+		kind, id, _ := strings.Cut(who, ":")
+		switch {
+		case !idPattern.MatchString(id):
+		case kind == "role":
+			names = append(names, "<!subteam^"+id+">")
+		case kind == "user":
+			names = append(names, "<@"+id+">")
+		}
+	}
+	return strings.Join(names, " ")
 }
 
 // readerTime returns a time that Slack shows in the zone of whoever reads it, as "Yesterday 11:30 PM"

@@ -73,11 +73,14 @@ func TestNotesAreInTheText(t *testing.T) {
 	}
 }
 
-func TestNotify_MentionsUsersAlone(t *testing.T) {
-	d := chat.Draft{Text: "call <@U2> and <!channel>", Notify: []string{"U1", "!channel", "U2> <!here"}}
+func TestMentionsOf_IDsThatAreNone_AreLeftOut(t *testing.T) {
+	d := chat.Draft{Text: "call <@U2> and <!channel>", Notify: []string{"user:U1", "user:!channel", "role:U2> <!here", "U3"}}
+	if names := mentionsOf(d); names != "<@U1>" {
+		t.Errorf("it notifies %q", names)
+	}
 	for _, p := range render(d) {
 		for _, text := range []string{p.text, p.body} {
-			if !strings.HasPrefix(text, "<@U1> call ") || strings.Contains(text, "<!") || strings.Contains(text, "<@U2") {
+			if strings.Contains(text, "<!") || strings.Contains(text, "<@") {
 				t.Errorf("Slack is sent %q", text)
 			}
 		}

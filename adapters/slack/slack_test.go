@@ -766,3 +766,27 @@ func TestPost_Card_ShowsTimeInTheReadersZone(t *testing.T) {
 		t.Errorf("the text for notifications is %q", post.Text)
 	}
 }
+
+// A post names whom it is to notify; names in its text notify nobody.
+func TestPost_Notify_IsInABlockOfItsOwn(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel := b.sim.AddChannel("news").ID
+	up(t, b)
+	d := chat.Draft{Key: "1", Text: "News for <!channel> and <@U9>", Notify: []string{"role:S1", "user:U2"}}
+	if _, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, d); err != nil {
+		t.Fatal(err)
+	}
+	var blocks []struct {
+		Text     any
+		Elements []struct{ Text string }
+	}
+	if err := json.Unmarshal(b.sim.Posts(channel)[0].Blocks, &blocks); err != nil {
+		t.Fatal(err)
+	}
+	if last := blocks[len(blocks)-1]; len(last.Elements) != 1 || last.Elements[0].Text != "<!subteam^S1> <@U2>" {
+		t.Errorf("blocks %s", b.sim.Posts(channel)[0].Blocks)
+	}
+	if text := fmt.Sprint(blocks[0].Text); strings.Contains(text, "<!channel>") || strings.Contains(text, "<@U9>") {
+		t.Errorf("the text notifies: %s", text)
+	}
+}

@@ -209,14 +209,14 @@ type Draft struct {
 	Reply     Reply     `json:"reply,omitzero"`
 	Ephemeral bool      `json:"ephemeral,omitempty"` // for the asker alone, where the platform can
 	Failed    bool      `json:"failed,omitempty"`    // the text is an error
-	// Notify are the IDs of users whom the post mentions before its text, so that the platform tells them. Nobody else
-	// is notified, whatever the text says.
-	Notify []string `json:"notify,omitempty"`
 	// Answers are further messages that it answers, beside the one that Reply names.
 	Answers []Reply `json:"answers,omitempty"`
 	// Replaces are the posts that this one takes the place of. A platform that cannot
 	// edit, or no longer finds them, posts anew.
 	Replaces Ref `json:"replaces,omitzero"`
+	// Notify names who is notified of the post: role:ID (of Slack: a user group) or user:ID. Others are not, whatever the
+	// text says. Platforms without notifications leave it out.
+	Notify []string `json:"notify,omitempty"`
 	// Partial: the answer is still being written, and a draft with the same Key will
 	// take the place of this one. It says so.
 	Partial bool `json:"-"`

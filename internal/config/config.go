@@ -466,6 +466,8 @@ type Digest struct {
 	MaxAge Duration `json:"maxAge" default:"0s" min:"0s"`
 	// What happens to runs that were due while the bot was down: the latest of them is posted (once), or none (skip).
 	CatchUp string `json:"catchUp" default:"once" enum:"once|skip"`
+	// Who is notified of each post: role:ID or user:ID, as the platform knows them.
+	Ping []string `json:"ping"`
 	// Whether entries say why they were chosen.
 	Why bool `json:"why"`
 	// Whether items that call themselves advertisements are posted too.

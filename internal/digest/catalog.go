@@ -45,6 +45,7 @@ func FromEntry(name string, d config.Digest) Plan {
 		Tools:     d.Tools,
 		Teasers:   !d.Articles,
 		Filters:   d.Filters,
+		Ping:      d.Ping,
 		Why:       d.Why,
 		Adverts:   d.Adverts,
 	}

@@ -37,7 +37,7 @@ func newMonth(seed uint64, languages int) *month {
 		titles:    map[string]int{},
 		week:      &week{r: rand.New(rand.NewPCG(seed, 2026))},
 		rates:     []int{200, 120, 40, 20, 10, 5, 3, 2, 1, 1, 1, -2, -3, -7, -15, -28},
-		limit:     15,
+		limit:     10,
 		tales:     map[string]int{},
 		ads:       map[string]bool{},
 	}
@@ -147,12 +147,11 @@ func (m *month) edit(_ context.Context, _, prompt string, _ json.RawMessage) (st
 // TestMonth_NoFeedIsStarved runs a digest each morning of a month: without a model, and with one in a month in which half
 // of the feeds write in another language. It prints what the promises of docs/digests.md come to.
 func TestMonth_NoFeedIsStarved(t *testing.T) {
-	for name, languages := range map[string]int{"without a model": 1, "two languages and a model": 2} {
-		t.Run(name, func(t *testing.T) { runMonth(t, newMonth(11, languages)) })
-	}
+	t.Run("without a model", func(t *testing.T) { runMonth(t, newMonth(11, 1), 30) })
+	t.Run("two languages and a model", func(t *testing.T) { runMonth(t, newMonth(11, 2), 18) })
 }
 
-func runMonth(t *testing.T, m *month) {
+func runMonth(t *testing.T, m *month, days int) {
 	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) {
 		if m.languages > 1 {
 			o.Editor = func(digest.Plan) digest.Editor { return m.edit }
@@ -165,7 +164,7 @@ func runMonth(t *testing.T, m *month) {
 	b.plan(t, digest.Plan{Feeds: from(urls...), MaxItems: 12, Style: digest.Bullets})
 	var s monthCount
 	s.begin(len(m.rates))
-	for day := range 30 {
+	for day := range days {
 		b.now = monday.AddDate(0, 0, day)
 		m.day(day, b.now)
 		for n, url := range urls {
@@ -211,8 +210,8 @@ func runMonth(t *testing.T, m *month) {
 		}
 	}
 	t.Logf("%d items published, %d posted; by feed %v", len(m.tales), s.posted, s.byFeed)
-	if s.posted != 29*12 {
-		t.Errorf("%d items were posted, want 12 on each of 29 days", s.posted)
+	if want := 12 * (days - 1); s.posted != want {
+		t.Errorf("%d items were posted, want 12 on each day but one, %d", s.posted, want)
 	}
 }
 

@@ -55,6 +55,7 @@ type Plan struct {
 	Tools     []string `json:"tools,omitempty"`     // that its task may use without an approval
 	Teasers   bool     `json:"teasers,omitempty"`   // items are taken as feeds give them, without their pages
 	Filters   []string `json:"filters,omitempty"`
+	Ping      []string `json:"ping,omitempty"`    // who is notified of a post: role:ID or user:ID
 	Why       bool     `json:"why,omitempty"`     // entries say why they were chosen
 	Adverts   bool     `json:"adverts,omitempty"` // advertisements are posted, too
 
@@ -167,6 +168,9 @@ const (
 	maxTaskTokens     = 200_000 // of the same, whatever is said of it
 )
 
+// pingPattern matches whom a post may notify. The ids are letters and digits, so that they end no mention.
+var pingPattern = regexp.MustCompile(`^(?:role|user):[A-Za-z0-9]{1,40}$`)
+
 // namePattern matches the names of digests made in chat or through the API, which are parts
 // of commands.
 var namePattern = regexp.MustCompile(`^[\pL\pN][\pL\pN_-]{0,39}$`)
@@ -228,6 +232,11 @@ func (d spec) check() error {
 		return errors.New("post: it is posted nowhere")
 	case d.MaxItems < 1 || d.MaxTokens < 0 || d.MaxAge < 0:
 		return errors.New("maxItems has to be 1 or more, and maxTokens and maxAge may not be negative")
+	}
+	for _, ping := range d.Ping {
+		if !pingPattern.MatchString(ping) {
+			return fmt.Errorf("ping: %.60q is neither role:ID nor user:ID", ping)
+		}
 	}
 	for _, f := range d.Feeds {
 		if f.Weight != 0 && (f.Weight < minWeight || f.Weight > maxWeight) {

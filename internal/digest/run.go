@@ -349,6 +349,9 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 			draft = e.head
 		}
 		draft.Key, draft.Buttons = key, press
+		if run.OK && run.Posted > 0 {
+			draft.Notify = d.Ping
+		}
 		posts = append(posts, store.Post{Key: key, To: to, Draft: draft, Turn: turn, At: run.Ended})
 		if folded {
 			rest := e.rest

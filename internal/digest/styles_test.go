@@ -105,3 +105,20 @@ func TestRun_Weekly_IsWhatWasLiked(t *testing.T) {
 		t.Error("a weekly digest with feeds passes")
 	}
 }
+
+// Whom a digest notifies is in its posts with items, and in nothing else that it posts.
+func TestRun_Ping_IsInPostsWithItems(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a), Ping: []string{"role:42"}, WhenEmpty: "say"})
+	b.feeds[a] = []feed.Item{story(1)}
+	b.run(t, monday)
+	b.run(t, monday.AddDate(0, 0, 1))
+	if len(b.sent) != 2 || len(b.sent[0].Draft.Notify) != 1 || len(b.sent[1].Draft.Notify) != 0 {
+		t.Errorf("posts %+v", b.sent)
+	}
+	for _, bad := range []string{"everyone", "role:", "user:1>x", "here:1"} {
+		p := digest.Plan{Name: "x", Schedule: "daily at 8", Post: []string{"web:/x"}, Feeds: from(a), Ping: []string{bad}}
+		if err := b.Configure([]digest.Plan{p}); err == nil {
+			t.Errorf("ping %q passes", bad)
+		}
+	}
+}

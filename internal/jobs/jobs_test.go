@@ -262,7 +262,7 @@ func TestReminder_IsPostedOnceAndNamesItsAuthor(t *testing.T) {
 			t.Fatalf("%d posts, want 3", len(b.disk.posts))
 		}
 		first := b.disk.posts[0]
-		if first.To != general || !slices.Equal(first.Draft.Notify, []string{"U1"}) || first.Draft.Text != `⏰ \*call\* Bert` {
+		if first.To != general || !slices.Equal(first.Draft.Notify, []string{"user:U1"}) || first.Draft.Text != `⏰ \*call\* Bert` {
 			t.Errorf("posted %+v", first)
 		}
 		if list := b.say(t, anna, "jobs", "").Text; strings.Contains(list, "call") || !strings.Contains(list, "stand up, next Mon 3 Jan 09:00 CET") {

@@ -91,7 +91,7 @@ func (j Job) reminder() chat.Draft {
 	}
 	return chat.Draft{
 		Text:   "⏰ " + text.EscapeMarkdown(j.Text),
-		Notify: []string{j.By.ID},
+		Notify: []string{"user:" + j.By.ID},
 	}
 }
 
