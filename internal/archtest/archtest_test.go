@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"adapters/":                append(edge(), "adapters/kit"),
 	"adapters/kit":             {"internal/chat"},
 	"adapters/web":             append(vocabulary(), "internal/markdown", "internal/agent", "internal/delivery", "internal/digest"),
-	"internal/agent":           append(behaviour(), "internal/prompt"),
+	"internal/agent":           append(behaviour(), "internal/markdown", "internal/prompt"),
 	"internal/prompt":          {"internal/chat", "internal/llm"},
 	"internal/delivery":        behaviour(),
 	"internal/policy":          append(behaviour(), "internal/config"),
