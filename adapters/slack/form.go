@@ -49,6 +49,7 @@ type formState struct {
 func (s *Slack) openFormFor(ctx context.Context, m *chat.Message) (done bool) {
 	// Questions need no rights, and the look-up costs a call.
 	m.Author.Admin = !m.IsQuestion() && s.isAdmin(ctx, m.Author.ID)
+	m.Author.Roles = s.rolesOf(m.Author.ID)
 	if s.o.Former == nil || m.Kind() == chat.EventForm {
 		return false
 	}
@@ -76,7 +77,7 @@ func (s *Slack) checkForm(ctx context.Context, m *chat.Message) json.RawMessage 
 	if s.o.CheckForm == nil || m.Kind() != chat.EventForm {
 		return nil
 	}
-	m.Author.Admin = s.isAdmin(ctx, m.Author.ID)
+	m.Author.Admin, m.Author.Roles = s.isAdmin(ctx, m.Author.ID), s.rolesOf(m.Author.ID)
 	ctx, cancel := context.WithTimeout(ctx, formerTimeout)
 	defer cancel()
 	shown := map[string]string{}

@@ -94,6 +94,12 @@ func scopeNeeds() []scopeNeed {
 			"outside of threads nothing shows that an answer is being made",
 		},
 		{
+			userGroupScope,
+			[]string{"usergroups.list"},
+			nil,
+			"rules for tools that name roles match nobody in Slack",
+		},
+		{
 			peopleScope,
 			[]string{"users.info"},
 			nil,

@@ -35,7 +35,7 @@ func TestTheMethodsAreThoseThatTheCodeCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls, names := regexp.MustCompile(`\.api\.(\w+)\(`), regexp.MustCompile(`"((?:chat|conversations|files|users|team|views|reactions)\.[a-zA-Z.]+)["]`)
+	calls, names := regexp.MustCompile(`\.api\.(\w+)\(`), regexp.MustCompile(`"((?:chat|conversations|files|users|usergroups|team|views|reactions)\.[a-zA-Z.]+)["]`)
 	var found []string
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") || path == "manifest.go" {

@@ -151,6 +151,7 @@ func (s *Slack) setName(m *chat.Message) {
 	if m.Author.ID == "" || m.Reach != chat.Addressed || kind == chat.EventReaction || kind == chat.EventDelete {
 		return
 	}
+	m.Author.Roles = s.rolesOf(m.Author.ID)
 	s.people.Prefetch(m.Author.ID)
 	m.Author.Name = cmp.Or(s.knownName(m.Author.ID), m.Author.Name)
 }

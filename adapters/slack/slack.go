@@ -26,6 +26,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	slackgo "github.com/slack-go/slack"
@@ -51,6 +52,8 @@ type Options struct {
 	Commands []chat.CommandSpec
 	// Former returns the forms that commands and buttons ask for; nil: none do.
 	Former chat.Former
+	// UsesRoles reports whether anything depends on the user groups of people; nil: nothing does.
+	UsesRoles func() bool
 	// CheckForm finds faults in a form that was sent, which are shown in the form; nil: none are.
 	CheckForm chat.FormChecker
 	// Title returns a better title for a thread of the agent view than its first question, within
@@ -70,18 +73,19 @@ type Slack struct {
 	pacer       kit.Pacer     // by method and channel
 	ready       chan struct{} // closed when self and accept are set
 
-	attempts     kit.Memory[sendAttempt]  // drafts that are not wholly posted, by their keys
-	responseUses kit.Memory[int]          // of response_urls
-	streams      kit.Memory[*streamState] // by channel and timestamp; only who is in the channel's gate changes one
-	unsupported  kit.Memory[bool]         // channels where streams are refused, and "" where all are
-	authors      kit.Memory[string]       // who wrote the latest messages, by channel and timestamp
-	busy         kit.BusyNotes            // of messages that were turned away, by place and author
-	greeted      kit.Memory[bool]         // channels that the bot has joined since it started
-	edited       kit.Memory[time.Time]    // when unfinished answers were last edited, by channel and timestamp
-	partialShown kit.Memory[bool]         // threads in which an unfinished answer stands, by channel and thread
-	asked        kit.Memory[string]       // the latest question, by channel and thread
-	reacted      kit.Memory[string]       // questions with a reaction of the bot, by channel and thread
-	people       *kit.Cache[person]       // users of the workspace
+	attempts     kit.Memory[sendAttempt]             // drafts that are not wholly posted, by their keys
+	responseUses kit.Memory[int]                     // of response_urls
+	streams      kit.Memory[*streamState]            // by channel and timestamp; only who is in the channel's gate changes one
+	unsupported  kit.Memory[bool]                    // channels where streams are refused, and "" where all are
+	authors      kit.Memory[string]                  // who wrote the latest messages, by channel and timestamp
+	busy         kit.BusyNotes                       // of messages that were turned away, by place and author
+	greeted      kit.Memory[bool]                    // channels that the bot has joined since it started
+	edited       kit.Memory[time.Time]               // when unfinished answers were last edited, by channel and timestamp
+	partialShown kit.Memory[bool]                    // threads in which an unfinished answer stands, by channel and thread
+	asked        kit.Memory[string]                  // the latest question, by channel and thread
+	reacted      kit.Memory[string]                  // questions with a reaction of the bot, by channel and thread
+	people       *kit.Cache[person]                  // users of the workspace
+	roles        atomic.Pointer[map[string][]string] // user groups by user; nil: not read
 	channels     *kit.Cache[channelInfo]
 	agentView    agentView
 	unreadable   kit.Memory[bool] // channels of which the operator knows that they cannot be read
@@ -203,6 +207,11 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 	helpers.Go(func() { s.runChores(beside) })
 	helpers.Go(func() { s.postBusyNotes(beside) })
 	helpers.Go(func() { s.missed.Run(beside) })
+	if s.o.UsesRoles != nil {
+		read := make(chan struct{})
+		helpers.Go(func() { s.watchGroups(beside, sync.OnceFunc(func() { close(read) })) })
+		<-read
+	}
 	if s.o.Mode == "http" {
 		s.missed.Begin()
 		close(s.ready)

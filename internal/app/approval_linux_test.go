@@ -156,3 +156,27 @@ func TestAnApprovalForAConversationCoversTheNextCall(t *testing.T) {
 		t.Errorf("revoking gave status %d", status)
 	}
 }
+
+// A rule for a role holds for the members of a Slack user group, by its handle.
+func TestARuleForARoleHoldsForAUserGroup(t *testing.T) {
+	w := newWorld(t)
+	w.slack.AddUserGroup("writers", w.berit)
+	w.model.SetScript(obedient)
+	settings := w.base()
+	settings["tools"] = map[string]any{"mode": "safe", "policy": []any{
+		map[string]any{"tools": []string{"memory_save"}, "roles": []string{"writers"}, "decision": "allow"}}}
+	b := w.run(settings)
+	w.slack.Mention(w.channel.ID, w.berit, "DO(memory_save text=one; about=channel)")
+	within(t, "the note is saved", func() bool {
+		var notes struct{ Items []struct{ Text string } }
+		b.call(http.MethodGet, "/api/v1/memories?scope="+url.QueryEscape("channel:slack:"+simslack.TeamID+"/"+w.channel.ID), nil, &notes)
+		return len(notes.Items) == 1
+	})
+	if w.slackPosts("May I run") != 0 {
+		t.Error("a member of the group was asked")
+	}
+	w.slack.Mention(w.channel.ID, w.slack.AddUser("anna"), "DO(memory_save text=two; about=channel)")
+	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("May I run")); err != nil {
+		t.Error(err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"ravenbot/adapters/web"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/policy"
 	"ravenbot/internal/roster"
 )
 
@@ -67,6 +68,7 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		LastSeen:      a.lastSeen("slack"),
 		Commands:      CommandSpecs(),
 		Former:        a.openForm,
+		UsesRoles:     func() bool { return policy.UsesRoles(a.conf()) },
 		CheckForm:     func(ctx context.Context, m chat.Message) map[string]string { return a.features.CheckForm(ctx, m) },
 		Title:         func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
 		Log:           a.o.Log,

@@ -244,12 +244,17 @@ func (s *stdioTransport) endDeprioritized() {
 func (s *stdioTransport) watchOutputEnd(outputEnded <-chan struct{}) {
 	<-outputEnded
 	// A process that ends closes its output first: reap then knows the better reason.
+	s.failUnlessEnded(errors.New("it closed its output"))
+}
+
+// failUnlessEnded ends the connection for a reason, unless it ends for another one in a moment.
+func (s *stdioTransport) failUnlessEnded(reason error) {
 	timer := time.NewTimer(exitWait)
 	defer timer.Stop()
 	select {
 	case <-s.done:
 	case <-timer.C:
-		s.fail(errors.New("it closed its output"))
+		s.fail(reason)
 	}
 }
 
@@ -344,10 +349,9 @@ func (s *stdioTransport) writeMessages() {
 			if err == nil {
 				_, err = s.in.Write(message)
 			}
-			if err != nil && !errors.Is(err, os.ErrClosed) {
-				s.fail(fmt.Errorf("it does not take messages: %w", err))
-			}
 			if err != nil {
+				// A process that ends closes its input, too: reap then knows the better reason.
+				s.failUnlessEnded(fmt.Errorf("it does not take messages: %w", err))
 				return
 			}
 		}

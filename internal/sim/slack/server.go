@@ -313,6 +313,7 @@ func (s *Server) methods() map[string]method {
 		"conversations.join":                    {scope: "channels:join", run: s.joinConversation},
 		"users.info":                            {scope: "users:read", run: s.userInfo},
 		"bots.info":                             {scope: "users:read", run: s.botInfo},
+		"usergroups.list":                       {scope: "usergroups:read", run: s.listUserGroups},
 		"team.info":                             {scope: "team:read", run: s.teamInfo},
 		"reactions.add":                         {scope: "reactions:write", run: s.addReaction},
 		"reactions.remove":                      {scope: "reactions:write", run: s.removeReaction},

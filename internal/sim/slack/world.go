@@ -83,6 +83,7 @@ type world struct {
 	lastID    int
 	lastTS    int64
 	users     []User
+	groups    []UserGroup
 	channels  []*Channel
 	posts     map[string][]*Post // by channel, oldest first
 	ephemeral []Post
@@ -116,6 +117,37 @@ func (s *Server) AddAdmin(name string) User { return s.addUser(User{Name: name, 
 
 // AddBot adds the user of another app.
 func (s *Server) AddBot(name string) User { return s.addUser(User{Name: name, Bot: true}) }
+
+// UserGroup is a group of people in the workspace.
+type UserGroup struct {
+	ID, Handle string
+	Users      []string
+}
+
+// AddUserGroup adds a user group with members.
+func (s *Server) AddUserGroup(handle string, members ...User) UserGroup {
+	s.state.Lock()
+	defer s.state.Release()
+	g := UserGroup{ID: fmt.Sprintf("S%08d", len(s.groups)+1), Handle: handle}
+	for _, m := range members {
+		g.Users = append(g.Users, m.ID)
+	}
+	s.groups = append(s.groups, g)
+	return g
+}
+
+// listUserGroups answers usergroups.list (https://docs.slack.dev/reference/methods/usergroups.list, 2026-11).
+func (s *Server) listUserGroups(a args) (map[string]any, *slackError) {
+	list := []any{}
+	for _, g := range s.groups {
+		one := map[string]any{"id": g.ID, "team_id": TeamID, "handle": g.Handle, "name": g.Handle, "is_usergroup": true}
+		if a["include_users"] == "true" {
+			one["users"] = g.Users
+		}
+		list = append(list, one)
+	}
+	return map[string]any{"usergroups": list}, nil
+}
 
 // SetProfile changes what a person wants to be called, and their time zone.
 func (s *Server) SetProfile(user, display, zone string) {
