@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"ravenbot/internal/tool"
 )
@@ -52,15 +53,26 @@ func New(o Options) *Policy { return &Policy{o} }
 // Decide returns the decision about a call.
 func (p *Policy) Decide(in tool.Intent) tool.Verdict {
 	in.Caller.Taint = p.taint(in.Caller)
-	v := p.decide(in)
+	v := p.decide(newCall(in))
 	if v.Decision == tool.Ask && in.Caller.Unattended {
 		v.Decision, v.Reason = tool.Deny, v.Reason+", and a scheduled task has nobody to ask"
 	}
 	return v
 }
 
-func (p *Policy) decide(in tool.Intent) tool.Verdict {
-	at := p.RuleIndex(in)
+// call is a call with what many rules ask of it, worked out once.
+type call struct {
+	tool.Intent
+	names []string        // by which rules may name the tool
+	texts func() []string // see textsIn
+}
+
+func newCall(in tool.Intent) call {
+	return call{in, toolNames(in.Tool), sync.OnceValue(func() []string { return textsIn(in.Args) })}
+}
+
+func (p *Policy) decide(in call) tool.Verdict {
+	at := p.ruleIndex(in)
 	if at < 0 {
 		return p.decideWithoutRule(in)
 	}
@@ -79,14 +91,16 @@ func (p *Policy) decide(in tool.Intent) tool.Verdict {
 }
 
 // RuleIndex returns the index of the rule that decides about a call, or -1 where none does.
-func (p *Policy) RuleIndex(in tool.Intent) int {
+func (p *Policy) RuleIndex(in tool.Intent) int { return p.ruleIndex(newCall(in)) }
+
+func (p *Policy) ruleIndex(in call) int {
 	return slices.IndexFunc(p.o.Rules, func(r Rule) bool { return p.holds(r, in) })
 }
 
-func (p *Policy) holds(r Rule, in tool.Intent) bool {
+func (p *Policy) holds(r Rule, in call) bool {
 	c := in.Caller
 	switch {
-	case !MatchesAny(r.Tools, in.Tool),
+	case !matchesNames(r.Tools, in.names),
 		!matchesHint(r.Hint, p.Class(in.Tool.Tool.Spec())),
 		len(r.Channels) > 0 && !matchesChannel(r.Channels, c),
 		len(r.Users) > 0 && !slices.Contains(r.Users, c.User.ID) && !slices.Contains(r.Users, c.User.Handle),
@@ -94,7 +108,7 @@ func (p *Policy) holds(r Rule, in tool.Intent) bool {
 		r.Tainted != nil && *r.Tainted != (len(c.Taint) > 0):
 		return false
 	}
-	return len(r.Hosts) == 0 || matchesHosts(r, hostsIn(in.Args))
+	return len(r.Hosts) == 0 || matchesHosts(r, hostsIn(in.texts()))
 }
 
 // Class returns the hint of a tool: readOnly, write, destructive or unknown. That a tool only
@@ -142,19 +156,32 @@ func describeHint(r Rule) string {
 
 // MatchesAny reports whether one of the patterns matches a tool: its name as models see it, its server or pack, or
 // both with a dot between. * stands for any number of characters, also none.
-func MatchesAny(patterns []string, n tool.Named) bool {
+func MatchesAny(patterns []string, n tool.Named) bool { return matchesNames(patterns, toolNames(n)) }
+
+// toolNames returns what a pattern may name a tool by.
+func toolNames(n tool.Named) []string {
 	spec := n.Tool.Spec()
-	for _, p := range patterns {
-		if Match(p, n.Name) || Match(p, spec.Server+"."+spec.Name) || Match(p, spec.Server) {
-			return true
-		}
-	}
-	return false
+	return []string{n.Name, spec.Server + "." + spec.Name, spec.Server}
+}
+
+func matchesNames(patterns, names []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return Match(p, name) })
+	})
 }
 
 // Match reports whether a pattern matches the whole of a name.
 func Match(pattern, name string) bool {
 	// path.Match stops * at a slash, which a tool's name may hold.
-	ok, err := path.Match(pattern, strings.ReplaceAll(name, "/", "_"))
+	name = strings.ReplaceAll(name, "/", "_")
+	// Most patterns fail by their beginning, or are plain names.
+	special := strings.IndexAny(pattern, `*?[\`)
+	if special < 0 {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, pattern[:special]) {
+		return false
+	}
+	ok, err := path.Match(pattern, name)
 	return err == nil && ok
 }

@@ -18,13 +18,13 @@ const (
 )
 
 // decideWithoutRule decides about a call that no rule is about.
-func (p *Policy) decideWithoutRule(in tool.Intent) tool.Verdict {
+func (p *Policy) decideWithoutRule(in call) tool.Verdict {
 	spec, c := in.Tool.Tool.Spec(), in.Caller
 	class := p.Class(spec)
 	switch {
 	case p.o.Open:
 		return tool.Verdict{Decision: tool.Allow}
-	case c.Unattended && MatchesAny(c.Granted, in.Tool):
+	case c.Unattended && matchesNames(c.Granted, in.names):
 		// What the task was given it may use, but a text that it read must not choose where to.
 		if unnamed := unnamedAddresses(in); len(c.Taint) > 0 && len(unnamed) > 0 {
 			return p.ask(c, "nobody named the address "+unnamed[0])
@@ -36,7 +36,7 @@ func (p *Policy) decideWithoutRule(in tool.Intent) tool.Verdict {
 		}
 		// People decide beforehand about calls of their own alone: not about what foreign text may cause.
 		grantable := len(c.Taint) == 0 && !c.Unattended && !c.Conversation.IsZero()
-		if grantable && p.o.Granted != nil && p.o.Granted(in) {
+		if grantable && p.o.Granted != nil && p.o.Granted(in.Intent) {
 			return tool.Verdict{Decision: tool.Allow}
 		}
 		v := p.ask(c, map[string]string{"write": reasonWrite, "destructive": reasonDestructive, "unknown": reasonUnknown}[class])
@@ -46,7 +46,7 @@ func (p *Policy) decideWithoutRule(in tool.Intent) tool.Verdict {
 		return tool.Verdict{Decision: tool.Allow}
 	}
 	target := "to another service"
-	if hosts := hostsIn(in.Args); len(hosts) > 0 {
+	if hosts := hostsIn(in.texts()); len(hosts) > 0 {
 		target = "to " + strings.Join(hosts, ", ")
 	}
 	return p.ask(c, "it could carry what was said here "+target)
@@ -95,11 +95,11 @@ func leavesBot(s tool.Spec) bool {
 // goesToNamedAddresses reports whether a call of a native tool names addresses alone that a
 // person, a search or a page that was read named, to the letter: then its address tells nothing
 // that was not known there.
-func (p *Policy) goesToNamedAddresses(in tool.Intent) bool {
+func (p *Policy) goesToNamedAddresses(in call) bool {
 	if !in.Tool.Tool.Spec().Native || in.Caller.IsNamed == nil {
 		return false
 	}
-	texts := textsIn(in.Args)
+	texts := in.texts()
 	named := 0
 	for _, s := range texts {
 		switch {
@@ -115,21 +115,27 @@ func (p *Policy) goesToNamedAddresses(in tool.Intent) bool {
 }
 
 // unnamedAddresses returns the addresses in the arguments of a call that nobody named to the letter.
-func unnamedAddresses(in tool.Intent) []string {
-	return slices.DeleteFunc(textsIn(in.Args), func(s string) bool {
+func unnamedAddresses(in call) []string {
+	return slices.DeleteFunc(slices.Clone(in.texts()), func(s string) bool {
 		return !isAddress(s) || in.Caller.IsNamed != nil && in.Caller.IsNamed(s)
 	})
 }
 
 func isAddress(s string) bool {
+	if !strings.Contains(s, "://") {
+		return false
+	}
 	u, err := url.Parse(s)
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// hostsIn returns the hosts of the addresses in the arguments of a call, in lower case.
-func hostsIn(args json.RawMessage) []string {
+// hostsIn returns the hosts of the addresses in the texts of a call, in lower case.
+func hostsIn(texts []string) []string {
 	var hosts []string
-	for _, s := range textsIn(args) {
+	for _, s := range texts {
+		if !strings.Contains(s, "://") {
+			continue
+		}
 		for _, word := range strings.Fields(s) {
 			if !isAddress(word) {
 				continue
