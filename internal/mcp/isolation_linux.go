@@ -68,6 +68,7 @@ func isolateThread(hidden []string) []string {
 	covered := coverPaths(hidden)
 	allow, listable := []string{"/"}, []string(nil)
 	if !covered {
+		makeHomeCaches()
 		allow, listable = splitAround("/", hidden)
 	}
 	dropCapabilities() // after the mounts, which need one of them
@@ -90,6 +91,21 @@ func isolateThread(hidden []string) []string {
 		processes += ", nor signal them"
 	}
 	return []string{files, processes}
+}
+
+// homeCaches are where npx and uvx keep packages in the home folder.
+var homeCaches = []string{".npm", ".cache", ".local/share"}
+
+// makeHomeCaches makes the folders of homeCaches that are missing. Under Landlock a server could not make them itself
+// where the home folder holds credentials, and the first start of one with npx or uvx would fail.
+func makeHomeCaches() {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return
+	}
+	for _, name := range homeCaches {
+		_ = os.MkdirAll(filepath.Join(home, name), 0o700) // where it cannot be made, the server says so
+	}
 }
 
 // isMainThread reports whether the calling goroutine runs on the process's first thread.
