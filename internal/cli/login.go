@@ -11,6 +11,9 @@ import (
 
 // isTerminal reports whether a stream is a terminal, or another device.
 func isTerminal(stream any) bool {
+	if shown, ok := stream.(printableWriter); ok {
+		stream = shown.w
+	}
 	f, ok := stream.(*os.File)
 	if !ok {
 		return false
