@@ -27,6 +27,8 @@ func TestTheAuditHoldsWhatIsChangedInTheChat(t *testing.T) {
 		return false
 	}
 	within(t, "the setting is in the audit", func() bool { return find("settings changed") })
+	w.slack.Slash(w.channel.ID, w.berit, "/raven", "remind in 2 hours stretch")
+	within(t, "the reminder is in the audit", func() bool { return find("job saved") })
 	w.slack.Mention(w.channel.ID, w.berit, "use it")
 	within(t, "the call is in the audit", func() bool { return find("tool call failed") || find("tool call") })
 	var report struct {

@@ -438,7 +438,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 
 func (a *App) buildJobs(ctx context.Context, p *parts) error {
 	a.jobs = jobs.New(jobs.Options{
-		Store:    a.store,
+		Store:    a.changes,
 		Delivery: a.delivery,
 		Places:   a.platforms,
 		Task:     jobs.AgentTask(a.agent, a.store, a.o.Now),

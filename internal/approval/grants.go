@@ -95,21 +95,11 @@ func LoadGrants(ctx context.Context, s GrantStore, now func() time.Time) (*Grant
 	return g, nil
 }
 
-// Find returns the grant that lets a call be made, and false where there is none.
-func (g *Grants) Find(in tool.Intent) (Grant, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	i := slices.IndexFunc(g.list, func(one Grant) bool { return one.allows(in, g.now()) })
-	if i < 0 {
-		return Grant{}, false
-	}
-	return g.list[i], true
-}
-
 // Allow reports whether a grant lets a call be made.
 func (g *Grants) Allow(in tool.Intent) bool {
-	_, found := g.Find(in)
-	return found
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.list, func(one Grant) bool { return one.allows(in, g.now()) })
 }
 
 // List returns the grants that count, oldest first.

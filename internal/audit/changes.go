@@ -55,6 +55,24 @@ func (s ChangeStore) SaveItem(ctx context.Context, kind, name string, item json.
 	return err
 }
 
+// SwapItem replaces an item together with its posts, and records the change.
+func (s ChangeStore) SwapItem(
+	ctx context.Context,
+	kind, name string,
+	was, now json.RawMessage,
+	posts []store.Post,
+) (bool, error) {
+	swapped, err := s.Store.SwapItem(ctx, kind, name, was, now, posts)
+	word := kindNames[kind]
+	if word == "" || !swapped {
+		return swapped, err
+	}
+	if now == nil {
+		return swapped, s.record(ctx, err, word+" deleted", name)
+	}
+	return swapped, s.record(ctx, err, word+" saved", name)
+}
+
 // DeleteItem deletes an item and records the change.
 func (s ChangeStore) DeleteItem(ctx context.Context, kind, name string) error {
 	err := s.Store.DeleteItem(ctx, kind, name)

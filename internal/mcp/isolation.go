@@ -16,13 +16,10 @@ var homeCredentials = []string{
 	".netrc", ".password-store", ".pgpass",
 }
 
-// ProtectedPaths returns what processes of servers must not open: the bot's own files, also those beside them whose
-// names begin alike, and the credentials in the home folder. It returns nil where mcp.isolation is off.
-func ProtectedPaths(c *config.Config) []string {
-	if c.MCP.Isolation == "off" {
-		return nil
-	}
-	list := []string{}
+// protectedPaths returns what processes of servers must not open: the bot's own files, also those beside them whose
+// names begin alike, and the credentials in the home folder.
+func protectedPaths(c *config.Config) []string {
+	var list []string
 	for _, own := range c.OwnFiles() {
 		beside, err := filepath.Glob(globLiteral(own) + "*")
 		if err != nil {
@@ -38,12 +35,12 @@ func ProtectedPaths(c *config.Config) []string {
 	return list
 }
 
-// Protection returns what Options.Protected is by configuration.
+// Protection returns what Options.Protected is by configuration; nil where mcp.isolation is off.
 func Protection(c *config.Config) func() []string {
 	if c.MCP.Isolation == "off" {
 		return nil
 	}
-	return func() []string { return ProtectedPaths(c) }
+	return func() []string { return protectedPaths(c) }
 }
 
 // globLiteral returns a pattern of filepath.Glob that matches a path alone.
@@ -124,12 +121,12 @@ const isolationOff = "can open every file that the bot can: mcp.isolation is off
 // TryIsolation returns what would keep the process of a server from the bot on this machine, and what would not, in
 // words.
 func TryIsolation(c *config.Config) []string {
-	protected := ProtectedPaths(c)
+	protected := Protection(c)
 	if protected == nil {
 		return []string{isolationOff}
 	}
 	notes := make(chan []string)
-	runOnOwnThread(func() { notes <- isolateThread(hiddenPaths(protected, nil)) })
+	runOnOwnThread(func() { notes <- isolateThread(hiddenPaths(protected(), nil)) })
 	return <-notes
 }
 
