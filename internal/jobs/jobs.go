@@ -2,7 +2,7 @@
 // carries out. Webhooks make jobs, too. The package promises:
 //   - A job is stored before its author is told so, and each of its due times is carried out once, across crashes and
 //     clocks that jump: its posts and the record that it is done are one transaction.
-//   - What was due while the bot was away is made good once, and says that it is late.
+//   - What was due while the bot was away is done once when it is back, and says that it is late.
 //   - A task has nobody to ask: it may use the tools that it names, else those that read and stay in the bot.
 //   - Who made a job, and administrators where it posts, can see and remove it, nobody else.
 //
