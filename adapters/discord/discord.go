@@ -76,6 +76,7 @@ type Discord struct {
 	baseErr error
 	api     *api
 	sent    sentPosts
+	others  otherProcess
 	// openTimeout is the time from dialling to HELLO.
 	openWithin time.Duration
 
