@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -54,6 +55,7 @@ type checker struct {
 func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k := checker{d, c, root, checks}
 	k.checkHTTP()
+	k.checkStoreKey()
 	k.checkDiscord()
 	k.checkSlack()
 	k.checkModels()
@@ -105,6 +107,14 @@ func (k checker) checkHTTP() {
 	if !isLoopback(host) && k.c.HTTP.AdminToken == "" && !k.hasFault("http.adminToken") {
 		k.report("other machines can reach this address, and there is no adminToken",
 			"set RAVENBOT_ADMIN_TOKEN in .env, or listen on 127.0.0.1", "http", "listen")
+	}
+}
+
+// checkStoreKey checks the key that secrets are encrypted with. Its length is that of a key for AES-256.
+func (k checker) checkStoreKey() {
+	const size = 32
+	if key, err := base64.StdEncoding.DecodeString(k.c.StoreKey.Reveal()); err != nil || len(key) != size && len(key) != 0 {
+		k.report("not a key of 32 bytes in base64", "make one with `openssl rand -base64 32`", "storeKey")
 	}
 }
 

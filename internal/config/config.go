@@ -14,6 +14,9 @@ type Config struct {
 	SchemaURL string `json:"$schema"`
 	// What keeps conversations, items and runs: a path for the embedded store, or a postgres:// URL.
 	Store Masked `json:"store" default:"data/ravenbot.db" form:"store"`
+	// The key that secrets in the store are encrypted with: 32 bytes in base64 (`openssl rand -base64 32`). Empty: made
+	// at first start and kept beside the store. Replicas need the same.
+	StoreKey Secret `json:"storeKey" default:"${RAVENBOT_STORE_KEY:-}"`
 	// Copies of the store that the running bot makes by itself.
 	Backup Backup `json:"backup"`
 	// How long records are kept: days such as "90d"; "0": without end.
