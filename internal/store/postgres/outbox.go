@@ -141,13 +141,16 @@ func outcomeKeys(outcomes []store.Outcome) []string {
 func (t *tx) lockPosts(keys []string) (map[string]store.Post, error) {
 	posts := map[string]store.Post{}
 	return posts, t.send(func(b *pgx.Batch) {
-		b.Queue(`select v, record from ravenbot.posts where key = any($1::text[]) and record is not null order by key for update`,
+		b.Queue(`select v, record, key from ravenbot.posts
+			where key = any($1::text[]) and record is not null order by key for update`,
 			keyTexts(keys)).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
 				var p store.Post
-				if err := scanRecord(t.db, rows, "posts", &p); err != nil {
+				var key string
+				if err := scanRecord(t.db, rows, "posts", &p, &key); err != nil {
 					return err
 				}
+				p.Key = parseKey(key) // JSON cannot hold every key
 				posts[p.Key] = p
 			}
 			return rows.Err()
