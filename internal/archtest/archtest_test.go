@@ -113,6 +113,7 @@ var holders = map[string][]string{
 	"github.com/gorilla/websocket":                    {"adapters/discord", "adapters/slack", "internal/sim", "internal/sim/"},
 	"github.com/chromedp/cdproto":                     {"internal/browsertest"},
 	"github.com/chromedp/chromedp":                    {"internal/browsertest"},
+	"github.com/jackc/pgx/v5":                         {"internal/store/postgres", "internal/store/postgres/pgtest"},
 	"github.com/joho/godotenv":                        {"internal/config"},
 	"github.com/kljensen/snowball":                    {"internal/search"},
 	"github.com/landlock-lsm/go-landlock":             {"internal/mcp"},
