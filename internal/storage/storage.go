@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
 	"ravenbot/internal/config"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/postgres"
 )
 
 // Storage is an open store with what keeps copies of it.
@@ -23,6 +25,24 @@ type Storage struct {
 // Open opens the configured store, and makes it where none has ever been. It returns
 // *store.InUseError where another process has it; of a damaged file the error names the newest backup.
 func Open(ctx context.Context, c *config.Config, log *slog.Logger, now func() time.Time) (*Storage, error) {
+	if !c.UsesPostgres() {
+		return openFile(ctx, c, log, now)
+	}
+	s, err := OpenShared(ctx, c, log, now)
+	if err != nil {
+		return nil, err
+	}
+	held, holder, err := s.Lease.Acquire(ctx, "")
+	if err == nil && !held {
+		err = &store.InUseError{Path: c.Store.String(), By: holder}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &s.Storage, nil
+}
+
+func openFile(ctx context.Context, c *config.Config, log *slog.Logger, now func() time.Time) (*Storage, error) {
 	db, err := bolt.Open(c.Store.Reveal(), now)
 	if err != nil {
 		return nil, bolt.SuggestBackup(ctx, c.BackupFolder(), err)
@@ -34,6 +54,30 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger, now func() ti
 		Log:    log,
 		Now:    now,
 	})}, nil
+}
+
+// Shared is an open store that several daemons use. Nothing is written before its lease is held.
+type Shared struct {
+	Storage
+	Lease   store.Lease
+	Address net.Addr // of this machine, towards the database
+}
+
+// OpenShared opens a PostgreSQL store, and makes its tables where there are none.
+func OpenShared(ctx context.Context, c *config.Config, log *slog.Logger, now func() time.Time) (*Shared, error) {
+	db, err := postgres.Open(ctx, c.Store.Reveal(), postgres.Options{Now: now, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	lease, err := db.Lease(ctx)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	address, err := db.LocalAddr(ctx)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Shared{Storage{db, noBackups{}}, lease, address}, nil
 }
 
 // errNoCopies is the answer to who wants a copy of a PostgreSQL store.

@@ -96,8 +96,8 @@ func (t *tx) send(queue func(b *pgx.Batch)) error {
 		limit := fmt.Sprint(t.db.timeout.Milliseconds())
 		b.Queue(`select set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $1, true)`,
 			limit)
-		if t.db.guard != nil {
-			t.db.guard(t.ctx, b)
+		if t.db.lease != nil {
+			t.db.lease.guard(b)
 		}
 	}
 	begin := b.Len()
