@@ -118,7 +118,9 @@ func TestWrite_ConnectionLostAtTheCommit_TakesPlaceOnce(t *testing.T) {
 			p, address := newProxy(t, pgtest.Start(t))
 			db := open(t, address, time.Now)
 			for _, write := range []func(n int) error{
-				func(int) error { return db.CountUsage(t.Context(), store.Usage{Model: "m", Channel: general, Turns: 1}) },
+				func(int) error {
+					return db.CountUsage(t.Context(), store.Usage{Model: "m", Channel: general, Turns: 1})
+				},
 				func(n int) error {
 					isNew, err := db.Accept(t.Context(), store.Received{Message: chat.Message{ID: fmt.Sprint(n), Conversation: general}})
 					if !isNew {

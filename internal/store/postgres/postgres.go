@@ -36,6 +36,8 @@ type Options struct {
 	Log      *slog.Logger     // slog.Default
 	MaxConns int32            // connections at most: pool_max_conns of the URL, else 16
 	Timeout  time.Duration    // of an operation, repeats included: 15 seconds
+
+	application string // the name by which the server lists the connections: daemonName
 }
 
 const (
@@ -127,6 +129,10 @@ func parseURL(address string, o Options) (*pgxpool.Config, error) {
 		config.MaxConns = defaultMaxConns
 	}
 	c := config.ConnConfig
+	if o.application == "" {
+		o.application = daemonName
+	}
+	c.RuntimeParams["application_name"] = o.application
 	// Every statement is parsed for itself and in the same round trip: a pooler in transaction mode lends
 	// the next transaction another connection, which would not know a prepared statement, and a described
 	// statement that is cached breaks when a newer version has changed a table.
