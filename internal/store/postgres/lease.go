@@ -60,6 +60,7 @@ func (db *DB) Lease(ctx context.Context) (store.Lease, error) {
 		return nil, fmt.Errorf("connect for the lease: %w", db.explain(err))
 	}
 	db.lease = &lease{pool: pool, lost: make(chan struct{})}
+	db.guard = db.lease.guard
 	return db.lease, nil
 }
 

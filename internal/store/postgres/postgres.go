@@ -36,6 +36,8 @@ type Options struct {
 	Log      *slog.Logger     // slog.Default
 	MaxConns int32            // connections at most: pool_max_conns of the URL, else 16
 	Timeout  time.Duration    // of an operation, repeats included: 15 seconds
+
+	application string // the name by which the server lists the connections: daemonName
 }
 
 const (
@@ -56,6 +58,9 @@ type DB struct {
 	commits atomic.Uint64
 	slots   chan int64 // of the table writers that are free
 	lease   *lease     // nil: this process may always write
+	// guard queues statements that fail where this process may write no more. It is called with every
+	// write transaction, before anything else; nil: it may always write.
+	guard func(*pgx.Batch)
 }
 
 // Open connects to the database and brings its tables to the format of this version. It returns a
@@ -125,6 +130,10 @@ func parseURL(address string, o Options) (*pgxpool.Config, error) {
 		config.MaxConns = defaultMaxConns
 	}
 	c := config.ConnConfig
+	if o.application == "" {
+		o.application = daemonName
+	}
+	c.RuntimeParams["application_name"] = o.application
 	// Every statement is parsed for itself and in the same round trip: a pooler in transaction mode lends
 	// the next transaction another connection, which would not know a prepared statement, and a described
 	// statement that is cached breaks when a newer version has changed a table.

@@ -119,7 +119,7 @@ func (db *DB) createFormat(ctx context.Context) error {
 			); insert into ravenbot.format (number) values (0) on conflict do nothing`)
 		}
 		// Of several processes that create the same thing at once, PostgreSQL lets all but one fail.
-		if isCode(err, "23505", "42P06", "42P07", "XX000") {
+		if isCode(err, "23505", "42P06", "42P07", "42710", "XX000") {
 			return &conflictError{err}
 		}
 		return err

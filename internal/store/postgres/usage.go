@@ -82,16 +82,8 @@ func (db *DB) Usage(ctx context.Context, from, cursor string, n int) (list []sto
 					next = writeCursor(last...)
 					return nil
 				}
-				var u store.Usage
-				key := make([]string, 4)
-				err := rows.Scan(&key[0], &key[1], &key[2], &key[3],
-					&u.Turns, &u.Tokens.Input, &u.Tokens.Cached, &u.Tokens.Output)
-				if err != nil {
-					return err
-				}
-				u.Day, u.Model, u.User = key[0], parseKey(key[1]), parseKey(key[3])
-				u.Channel, err = parseAddressKey(key[2])
-				list, last = append(list, u), key
+				u, err := scanUsage(rows)
+				list, last = append(list, u), []string{u.Day, keyText(u.Model), addressKey(u.Channel), keyText(u.User)}
 				return err
 			})
 	})
@@ -99,4 +91,16 @@ func (db *DB) Usage(ctx context.Context, from, cursor string, n int) (list []sto
 		return nil, "", fmt.Errorf("list usage: %w", err)
 	}
 	return list, next, nil
+}
+
+// scanUsage reads a row of the table, whose columns are in the order of the query in Usage.
+func scanUsage(row scanner) (u store.Usage, err error) {
+	var model, channel, user string
+	err = row.Scan(&u.Day, &model, &channel, &user, &u.Turns, &u.Tokens.Input, &u.Tokens.Cached, &u.Tokens.Output)
+	if err != nil {
+		return u, err
+	}
+	u.Model, u.User = parseKey(model), parseKey(user)
+	u.Channel, err = parseAddressKey(channel)
+	return u, err
 }

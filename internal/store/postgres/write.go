@@ -34,6 +34,9 @@ var errUnchanged = errors.New("nothing was changed")
 // transaction from being begun, and does not cut one off.
 func (db *DB) write(ctx context.Context, change func(*tx) error) error {
 	return db.retry(ctx, db.timeout, func(ctx context.Context) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.timeout)
 		defer cancel()
 		return db.tryWrite(ctx, change)
@@ -91,13 +94,13 @@ func (t *tx) send(queue func(b *pgx.Batch)) error {
 	b := &pgx.Batch{}
 	if t.tx == nil {
 		b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted, CommitQuery: t.commitQuery()})
-		// A process that stops in the middle must not keep its row locks. Both hold for the transaction
-		// alone, so that a pooler may lend the connection to others.
-		limit := fmt.Sprint(t.db.timeout.Milliseconds())
-		b.Queue(`select set_config('statement_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $1, true)`,
-			limit)
-		if t.db.lease != nil {
-			t.db.lease.guard(b)
+		// A process that stops in the middle must not keep its row locks for longer than others wait for them.
+		// Both limits hold for the transaction alone, so that a pooler may lend the connection to others.
+		b.Queue(`select set_config('statement_timeout', $1, true),
+			set_config('idle_in_transaction_session_timeout', $2, true)`,
+			fmt.Sprint(t.db.timeout.Milliseconds()), fmt.Sprint(t.db.timeout.Milliseconds()/3))
+		if t.db.guard != nil {
+			t.db.guard(b)
 		}
 	}
 	begin := b.Len()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +61,8 @@ func skipOrFail(tb testing.TB, err error) {
 type Options struct {
 	// Durable has the server write to the disk as in production; else it does not wait for the disk.
 	Durable bool
+	// Password is what the server asks its users for; empty: it trusts everybody.
+	Password string
 	// Settings are further settings of the server.
 	Settings map[string]string
 }
@@ -106,8 +109,17 @@ func (c *Cluster) prepare() error {
 	if err := c.chooseUser(); err != nil {
 		return err
 	}
-	if err := c.run("initdb", "--pgdata="+c.data(), "--username=ravenbot", "--auth=trust", "--encoding=UTF8",
-		"--no-locale", "--no-sync"); err != nil {
+	args := []string{"--pgdata=" + c.data(), "--username=" + userName, "--encoding=UTF8", "--no-locale", "--no-sync"}
+	if c.o.Password == "" {
+		args = append(args, "--auth=trust")
+	} else {
+		file := filepath.Join(c.dir, "password")
+		if err := os.WriteFile(file, []byte(c.o.Password), 0o644); err != nil {
+			return err
+		}
+		args = append(args, "--auth=scram-sha-256", "--pwfile="+file)
+	}
+	if err := c.run("initdb", args...); err != nil {
 		return err
 	}
 	if err := c.guard(); err != nil {
@@ -196,9 +208,16 @@ func (c *Cluster) Kill() error {
 // Address returns host and port of the server.
 func (c *Cluster) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)) }
 
+// userName is the superuser of the server.
+const userName = "ravenbot"
+
 // URL returns the address of a database on the server.
 func (c *Cluster) URL(database string) string {
-	return fmt.Sprintf("postgres://ravenbot@%s/%s?sslmode=disable", c.Address(), database)
+	u := url.URL{Scheme: "postgres", User: url.User(userName), Host: c.Address(), Path: database, RawQuery: "sslmode=disable"}
+	if c.o.Password != "" {
+		u.User = url.UserPassword(userName, c.o.Password)
+	}
+	return u.String()
 }
 
 // Exec runs SQL in a database.
