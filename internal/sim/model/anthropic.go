@@ -428,7 +428,7 @@ func (s *Server) streamAnthropic(out *pipe, a aRequest, reply Reply) {
 			delta(map[string]any{"type": "signature_delta", "signature": b["signature"]})
 		case "text":
 			event("content_block_start", map[string]any{"index": n, "content_block": map[string]any{"type": "text", "text": ""}})
-			for _, piece := range reply.Text {
+			for piece := range reply.texts() {
 				delta(map[string]any{"type": "text_delta", "text": piece})
 			}
 		case "tool_use":

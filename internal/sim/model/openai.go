@@ -236,7 +236,7 @@ func (s *Server) streamOpenAI(out *pipe, o oRequest, reply Reply, api string) {
 	if reply.Thoughts != "" {
 		delta(map[string]any{"reasoning_content": reply.Thoughts}, nil)
 	}
-	for _, text := range reply.Text {
+	for text := range reply.texts() {
 		delta(map[string]any{"content": text}, nil)
 	}
 	for i, call := range s.openAICalls(o.Model, reply.Calls, api) {

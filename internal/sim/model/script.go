@@ -2,6 +2,7 @@ package simmodel
 
 import (
 	"encoding/json"
+	"iter"
 	"regexp"
 	"strings"
 	"sync"
@@ -131,6 +132,23 @@ type Reply struct {
 	CutAfter   int           // connection is cut after so many bytes of body
 	Malformed  bool          // status 200 with broken JSON
 	Hang       bool          // until the caller leaves
+	Endless    bool          // a stream repeats Text until the caller leaves
+}
+
+// texts returns the chunks of a stream of text, again and again where the reply is endless.
+func (r Reply) texts() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			for _, text := range r.Text {
+				if !yield(text) {
+					return
+				}
+			}
+			if !r.Endless {
+				return
+			}
+		}
+	}
 }
 
 // Script decides what the model does. It is called from many goroutines.
