@@ -3,10 +3,11 @@ package simmodel
 import (
 	"encoding/json"
 	"iter"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // The protocols a request may come by.
@@ -77,16 +78,16 @@ func (r Request) Last() Message {
 // Asked returns the words of the last message of the user, without what the bot tells about them:
 // who speaks and when, what the message is about, notes. LastUserText has everything.
 func (r Request) Asked() string {
-	words := contextBlock.ReplaceAllString(r.LastUserText(), "")
-	return speakerLine.ReplaceAllString(words, "")
+	words := contextBlock().ReplaceAllString(r.LastUserText(), "")
+	return speakerLine().ReplaceAllString(words, "")
 }
 
 // contextBlock matches the blocks in brackets before and behind the words.
-var contextBlock = regexp.MustCompile(`(?s)\[About the next message\..*?\nEnd of what it is about\.\]\n|` +
+var contextBlock = text.Pattern(`(?s)\[About the next message\..*?\nEnd of what it is about\.\]\n|` +
 	`\n?\[(?:Notes from memory|Passages of your files) .*?\nEND-[0-9a-f]+\]\n`)
 
 // speakerLine matches "Anna says (Sunday, 22 November 2026, 08:30 UTC):" and its shorter forms.
-var speakerLine = regexp.MustCompile(`(?m)^(?:\S.{0,100} says(?: \(\w+, \d[^()\n]+\))?:|\(\w+, \d[^()\n]+\))\n+`)
+var speakerLine = text.Pattern(`(?m)^(?:\S.{0,100} says(?: \(\w+, \d[^()\n]+\))?:|\(\w+, \d[^()\n]+\))\n+`)
 
 // LastUserText returns the text of the last message of the user as it was sent.
 func (r Request) LastUserText() string {
