@@ -107,7 +107,7 @@ func (s *Server) writePublishedPage(w http.ResponseWriter, r *http.Request, toke
 		v.Posts = append(v.Posts, publishedPost{post.Title, post.Due, s.o.Render(post.Draft)})
 	}
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "published", v); err != nil {
+	if err := templates().ExecuteTemplate(&b, "published", v); err != nil {
 		s.writeFailure(w, r, "the page could not be made", err)
 		return
 	}

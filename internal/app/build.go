@@ -363,7 +363,7 @@ func (a *App) embedding() (toolsearch.Embedder, bool) {
 		return toolsearch.Embedder{}, false
 	}
 	m, _ := a.roster.Model(name)
-	embedder, ok := m.Model.(llm.Embedder)
+	embedder, ok := llm.As[llm.Embedder](m.Model)
 	if !ok {
 		return toolsearch.Embedder{}, false
 	}

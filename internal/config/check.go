@@ -10,13 +10,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"ravenbot/internal/egress"
+	"ravenbot/internal/text"
 )
 
 // nodeAt returns a value by names and indices. For what the file leaves out it returns a node with the missing key's
@@ -337,13 +337,13 @@ func (k checker) checkChannels() {
 }
 
 // webhookName matches what can stand in the path of a webhook as it is.
-var webhookName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var webhookName = text.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // checkJobs checks the quiet hours and the webhooks.
 func (k checker) checkJobs() {
 	k.checkWith(k.checks.QuietHours, k.c.Jobs.QuietHours, "write it like 22:00-07:00", "jobs", "quietHours")
 	for name, h := range k.c.Webhooks {
-		if !webhookName.MatchString(name) {
+		if !webhookName().MatchString(name) {
 			k.report("not a name for a webhook", "use letters, digits, dots, - and _", "webhooks", name)
 		}
 		checkNameExists(k, "agent", h.Agent, k.c.Agents, "webhooks", name, "agent")

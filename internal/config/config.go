@@ -160,8 +160,12 @@ type Model struct {
 	Temperature *float64 `json:"temperature" min:"0" max:"2"`
 	// Cap on the tokens of one answer. 0: the provider's default.
 	MaxOutputTokens int `json:"maxOutputTokens" min:"0"`
-	// How long one request may take.
+	// How long one request may take, with all of its retries.
 	Timeout Duration `json:"timeout" default:"120s" min:"1ms"`
+	// How long until an answer has to begin; thoughts that the provider streams are a beginning. After it the fallback is
+	// asked. More is needed by models that think in silence, and by those of this machine that have to be loaded first.
+	// 0s: not limited.
+	FirstTokenTimeout Duration `json:"firstTokenTimeout" default:"20s" min:"0"`
 	// Models that answer instead, in order, when this one cannot.
 	Fallback []string `json:"fallback"`
 	// What it costs, for budgets and usage.

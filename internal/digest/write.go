@@ -291,7 +291,7 @@ func (p *content) parseLines(d spec, written string) {
 // cleanTopic reduces a model's heading to a few plain words, too few for a claim that no
 // item supports.
 func cleanTopic(heading string) string {
-	plain, _ := stripLinks(citation.ReplaceAllString(heading, ""))
+	plain, _ := stripLinks(citation().ReplaceAllString(heading, ""))
 	words := strings.Fields(strings.Map(func(r rune) rune {
 		if strings.ContainsRune("#*_[]()|~>"+removedAddress, r) {
 			return -1
