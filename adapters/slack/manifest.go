@@ -34,7 +34,7 @@ func scopeNeeds() []scopeNeed {
 			"replies in threads of public channels are not heard, what was said while the bot was away is not read, and a post may come twice after a crash"},
 		{
 			channelsScope,
-			[]string{"conversations.info"},
+			[]string{"conversations.info", "conversations.members"},
 			[]string{"member_joined_channel"},
 			"the model is not told the names and topics of public channels, and the bot greets nobody when it joins one",
 		},
@@ -65,15 +65,21 @@ func scopeNeeds() []scopeNeed {
 			"in private channels the bot hears mentions alone and cannot look back"},
 		{
 			groupsScope,
-			[]string{"conversations.info"},
+			[]string{"conversations.info", "conversations.members"},
 			nil,
-			"the model is not told the names and topics of private channels",
+			"the model is not told the names and topics of private channels, and no digest is made of them",
 		},
 		{
 			"im:history",
 			[]string{"conversations.history", "conversations.replies"},
 			[]string{"message.im"},
 			"the bot does not hear direct messages",
+		},
+		{
+			directScope,
+			[]string{"conversations.open"},
+			nil,
+			"what members filter out of a digest for themselves cannot be sent to them",
 		},
 		{
 			"mpim:history",

@@ -70,6 +70,7 @@ type parts struct {
 	signIn    *signin.Service
 	calls     *invoke.Invoker
 	polls     *poll.Service
+	catchup   *catchup.Service
 	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
 	box       *seal.Box
@@ -415,6 +416,14 @@ func (a *App) openForm(ctx context.Context, m chat.Message) (*chat.Form, error) 
 }
 
 func (a *App) buildDigests(ctx context.Context, p *parts) error {
+	p.catchup = catchup.New(catchup.Options{
+		Reader:   a.history,
+		Agent:    a.agent,
+		Roster:   a.roster,
+		Timezone: func(ctx context.Context, m chat.Message) *time.Location { return a.jobs.Zone(ctx, m) },
+		Log:      a.o.Log,
+		Now:      a.o.Now,
+	})
 	p.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now, Log: a.o.Log}
 	a.digests = digest.New(digest.Options{
 		Feeds:     p.feeds,
@@ -422,6 +431,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Delivery:  a.delivery,
 		Platforms: a.platforms,
 		Pages:     webtool.Reader{Client: p.pages},
+		Channels:  p.catchup,
 		Writer:    digest.AgentWriter(a.agent, a.roster),
 		Editor:    digest.AgentEditor(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
@@ -489,14 +499,7 @@ func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 		a.history,
 		p.polls,
 		a.jobs,
-		catchup.New(catchup.Options{
-			Reader:   a.history,
-			Agent:    a.agent,
-			Roster:   a.roster,
-			Timezone: a.jobs.Zone,
-			Log:      a.o.Log,
-			Now:      a.o.Now,
-		}),
+		p.catchup,
 		agent.Control{Engine: a.agent},
 		p.approvals,
 		p.questions,

@@ -180,7 +180,7 @@ func (c *invocation) loadConfig() (*config.Config, error) {
 // configChecks returns the checks of values that the config package cannot judge itself.
 func configChecks() config.Checks {
 	return config.Checks{
-		Filter: digest.CheckFilter, Template: digest.CheckTemplate,
+		Filter: digest.CheckFilter, Template: digest.CheckTemplate, DigestChannel: digest.CheckChannel,
 		QuietHours: func(hours string) error {
 			_, err := jobs.ParseQuietHours(hours)
 			return err

@@ -360,6 +360,9 @@ func (k checker) checkDigests() {
 		for i, address := range g.Post {
 			k.checkPostAddress(address, "digests", name, "post", i)
 		}
+		for i, channel := range g.Channels {
+			k.checkChannelSource(channel, g.Post, "digests", name, "channels", i)
+		}
 		for i, f := range g.Filters {
 			k.checkWith(
 				k.checks.Filter,
@@ -380,6 +383,19 @@ func (k checker) checkDigests() {
 				name,
 				"template",
 			)
+		}
+	}
+}
+
+// checkChannelSource checks a channel that a digest is made of against the places that it is posted to.
+func (k checker) checkChannelSource(channel string, post []string, path ...any) {
+	for _, to := range post {
+		if k.checks.DigestChannel == nil {
+			return
+		}
+		if err := k.checks.DigestChannel(channel, to); err != nil {
+			k.reportError(err, channel, "name a channel of the server or workspace that the digest is posted to", path...)
+			return
 		}
 	}
 }
@@ -408,11 +424,15 @@ func (k checker) checkHasTask(g Digest, name string) {
 			"digests", name, "style")
 	case g.Style == styleWeekly && g.Schedule == scheduleOnNew:
 		k.report("on-new needs feeds", "write when the digest is due", "digests", name, "schedule")
-	case len(g.Feeds) > 0, g.Style == styleWeekly:
+	case g.Style == styleWeekly && len(g.Channels) > 0:
+		k.report("weekly takes no channels", "remove the channels, or choose another style", "digests", name, "style")
+	case len(g.Channels) > 0 && g.Schedule == scheduleOnNew:
+		k.report("on-new goes with feeds alone", "write when the digest is due", "digests", name, "schedule")
+	case len(g.Feeds)+len(g.Channels) > 0, g.Style == styleWeekly:
 	case g.Prompt == "":
 		k.report(
 			"missing or empty, and there is no prompt either",
-			"name feeds, or give a prompt as the agent's task",
+			"name feeds or channels, or give a prompt as the agent's task",
 			"digests",
 			name,
 			"feeds",

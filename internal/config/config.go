@@ -454,8 +454,11 @@ type Digest struct {
 	Schedule string `json:"schedule" required:"true"`
 	// The IANA zone the schedule is read in.
 	Timezone string `json:"timezone" default:"UTC"`
-	// Where items come from: http(s) addresses, or bundled:NAME. Empty: prompt is an agent's task.
+	// Where items come from: http(s) addresses, or bundled:NAME. Without feeds and channels prompt is an agent's task.
 	Feeds []DigestFeed `json:"feeds"`
+	// Channels whose decisions, questions and links it tells: addresses in the same server or workspace as each place of
+	// post. One that somebody who reads such a place may not read is left out.
+	Channels []string `json:"channels"`
 	// Where it is posted: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
 	Post []string `json:"post" required:"true"`
 	// Items in one post.

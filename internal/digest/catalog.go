@@ -31,6 +31,7 @@ func FromEntry(name string, d config.Digest) Plan {
 		Name:      name,
 		Schedule:  d.Schedule,
 		Timezone:  d.Timezone,
+		Channels:  d.Channels,
 		Post:      d.Post,
 		MaxItems:  d.MaxItems,
 		MaxAge:    Duration(d.MaxAge.Std()),

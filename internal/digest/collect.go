@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/internal/catchup"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/store"
 )
@@ -117,6 +118,7 @@ type edition struct {
 	postpone  bool              // nothing is posted, and nothing counts as seen
 	markOnly  bool              // nothing is posted, and all items count as seen
 	content
+	report   catchup.Report // of what was said in channels
 	verdicts []Verdict
 
 	like         map[string]float64   // what people here think of sources and topics
@@ -222,6 +224,9 @@ func (e *edition) listSeen(d spec) {
 			e.newIDs = append(e.newIDs, i.id)
 		}
 	}
+	for _, id := range e.report.IDs {
+		e.seenIDs, e.newIDs = append(e.seenIDs, messageHash(id)), append(e.newIDs, messageHash(id))
+	}
 }
 
 // listVerdicts lists the verdicts on all items, and on the feeds that failed.
@@ -299,7 +304,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})
 		}
 	}
-	if unread == len(d.Feeds) {
+	if unread > 0 && unread == len(d.Feeds) && len(d.channels) == 0 {
 		return &UnreadError{e.faults}
 	}
 	return nil

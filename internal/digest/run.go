@@ -178,7 +178,7 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 			e.draft, notices = failureDraft(d, err), nil // the draft names the failed feeds, too
 		}
 	default:
-		run.OK, run.Posted = true, len(e.chosen)
+		run.OK, run.Posted = true, len(e.chosen)+e.report.Entries
 	}
 	// Polls come every few minutes: one without anything to post leaves no run behind.
 	if d.quiet && len(notices) == 0 && (err != nil || len(e.newIDs) == 0 && !e.markOnly) {

@@ -59,6 +59,9 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	if !d.quiet {
 		said.answer, said.text, said.model = s.chooseStories(ctx, d, e)
 	}
+	if err := s.addChannels(ctx, d, e); err != nil {
+		return e, err
+	}
 	e.listSeen(d)
 	e.listVerdicts()
 	if e.postpone || e.markOnly {
@@ -66,6 +69,11 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	}
 	// A quiet digest never says that nothing is new: it is polled every few minutes.
 	if len(e.chosen)+len(e.surplus) == 0 {
+		if e.report.Text != "" {
+			e.composeChannels(d)
+			e.draft.Footer = strings.Join(slices.Concat(e.notes, e.faults), " · ")
+			return e, nil
+		}
 		if d.WhenEmpty == "say" && !d.quiet {
 			e.draft = chat.Draft{Text: "**" + escape(d.title) + "**: nothing new.", Footer: strings.Join(e.faults, " · ")}
 		}
@@ -92,6 +100,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	if err := e.compose(d, s.o.Now()); err != nil {
 		return e, err
 	}
+	e.composeChannels(d)
 	e.draft.Footer = strings.Join(slices.Concat(nonEmpty(e.by), e.notes, e.faults), " · ")
 	e.head.Footer = strings.Join(nonEmpty(e.head.Footer, e.draft.Footer), " · ")
 	return e, nil
