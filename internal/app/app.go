@@ -33,7 +33,7 @@ import (
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/roster"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/tool"
 )
 
@@ -50,6 +50,10 @@ type Options struct {
 	// ReadPDF returns the text of the pages of a PDF; nil: it is read in this process, which
 	// a hostile file can harm.
 	ReadPDF func(ctx context.Context, data []byte) ([]string, error)
+	// Storage is the open store, which Close closes; nil: New opens the one that the configuration names.
+	Storage *storage.Storage
+	// Listener is where HTTP is served; nil: Listen opens the configured address.
+	Listener net.Listener
 	// Watch is told of every process group that a tool server is, as in mcp.Options; nil:
 	// should the bot be killed, what servers have started may be left behind.
 	Watch func(group int) (done func())
@@ -58,8 +62,7 @@ type Options struct {
 // App is the bot.
 type App struct {
 	o         Options
-	store     *bolt.DB
-	backups   *bolt.Backups
+	store     *storage.Storage
 	setup     atomic.Pointer[setup]
 	tasks     []task // what Run starts, in order
 	platforms *platform.Set
@@ -101,14 +104,16 @@ type task struct {
 // New puts the bot together and opens its store. The errors are those of the store, and of
 // a configuration that only its parts can judge.
 func New(o Options) (*App, error) {
-	db, err := bolt.Open(o.Config.Store.Reveal(), o.Now)
-	if err != nil {
-		// A damaged store names the backup to go back to.
-		return nil, bolt.SuggestBackup(context.Background(), o.Config.BackupFolder(), err)
+	opened := o.Storage
+	if opened == nil {
+		var err error
+		if opened, err = storage.Open(context.Background(), o.Config, o.Log, o.Now); err != nil {
+			return nil, err
+		}
 	}
-	a := &App{o: o, store: db, started: o.Now(), ready: make(chan struct{}), serversGo: make(chan struct{})}
+	a := &App{o: o, store: opened, started: o.Now(), ready: make(chan struct{}), serversGo: make(chan struct{})}
 	if err := a.assemble(); err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, opened.Close())
 	}
 	return a, nil
 }
@@ -118,6 +123,10 @@ func (a *App) Close() error { return a.store.Close() }
 
 // Listen opens the address of the HTTP server, so that Addr is known before Run.
 func (a *App) Listen() error {
+	if a.o.Listener != nil {
+		a.listener = a.o.Listener
+		return nil
+	}
 	l, err := net.Listen("tcp", a.conf().HTTP.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s (is another ravenbot running? http.listen in config.json names the address): %w", a.conf().HTTP.Listen, err)

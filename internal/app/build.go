@@ -43,7 +43,6 @@ import (
 	"ravenbot/internal/settings"
 	"ravenbot/internal/signin"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/memory"
 	webtool "ravenbot/internal/tool/web"
@@ -120,7 +119,7 @@ func (a *App) schedule(p *parts) {
 			task{name: "schedule", run: run(p.loop.Run)},
 			task{name: "feeds", run: run(a.pollFeeds)},
 			task{name: "jobs", run: run(a.jobs.Run)},
-			task{name: "backups", run: run(a.backups.Run)},
+			task{name: "backups", run: run(a.store.Backups.Run)},
 			task{name: "audit", run: run(a.audit.Run)},
 			task{name: "announce", run: a.announce})
 	}
@@ -157,20 +156,13 @@ func (a *App) buildEgress(_ context.Context, p *parts) error {
 // buildStored makes what is read from the store at start.
 func (a *App) buildStored(ctx context.Context, p *parts) error {
 	c := a.o.Config
-	a.backups = bolt.NewBackups(a.store, bolt.BackupOptions{
-		Folder: c.BackupFolder(),
-		Every:  c.Backup.Every.Std(),
-		Keep:   c.Backup.Keep,
-		Log:    a.o.Log,
-		Now:    a.o.Now,
-	})
 	p.documents = document.NewReader(a.readPDF)
-	p.knowledge = knowledge.New(knowledge.Options{Folder: c.Store.Reveal() + filesSuffix, Documents: p.documents, Log: a.o.Log})
+	p.knowledge = knowledge.New(knowledge.Options{Folder: c.StorePath() + filesSuffix, Documents: p.documents, Log: a.o.Log})
 	var err error
 	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
 		return err
 	}
-	key, err := seal.LoadKey(c.Store.Reveal() + keySuffix)
+	key, err := seal.LoadKey(c.StorePath() + keySuffix)
 	if err != nil {
 		return err
 	}
@@ -544,7 +536,7 @@ func (a *App) buildEndpoint(_ context.Context, p *parts) error {
 // recordedCalls makes calls and keeps their records.
 type recordedCalls struct {
 	*invoke.Invoker
-	*bolt.DB
+	store.Store
 }
 
 func (c recordedCalls) Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall) {

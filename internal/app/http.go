@@ -17,7 +17,6 @@ import (
 	"ravenbot/internal/metrics"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/transfer"
 )
 
@@ -107,19 +106,19 @@ func (r rooms) Ask(ctx context.Context, room string, user chat.User, text string
 
 // maskedCalls shows tool calls without secrets that the configuration names.
 type maskedCalls struct {
-	*bolt.DB
+	store.Store
 	a *App
 }
 
 func (c maskedCalls) ToolResult(ctx context.Context, id string) (store.ToolResult, error) {
-	r, err := c.DB.ToolResult(ctx, id)
+	r, err := c.Store.ToolResult(ctx, id)
 	r.Text = c.a.setup.Load().mask(r.Text)
 	return r, err
 }
 
 // copyStore makes a copy of the store for the API.
 func (a *App) copyStore(ctx context.Context) (admin.Copy, error) {
-	f, err := a.backups.Copy(ctx)
+	f, err := a.store.Backups.Copy(ctx)
 	if err != nil {
 		return admin.Copy{}, err
 	}
@@ -164,13 +163,13 @@ func (i instance) Status() any {
 // storeStatus returns what /api/v1/status answers of the store.
 func (a *App) storeStatus() any {
 	status := struct {
-		Bytes      int64             `json:"bytes"`
-		Free       int64             `json:"freeBytes"`
-		Commits    uint64            `json:"commits"` // since the start
-		Checked    time.Time         `json:"checked"` // when all of it was last read
-		LastBackup bolt.BackupStatus `json:"lastBackup"`
-		Error      string            `json:"error,omitempty"`
-	}{Commits: a.store.Commits(), Checked: a.store.Checked(), LastBackup: a.backups.Status()}
+		Bytes      int64              `json:"bytes"`
+		Free       int64              `json:"freeBytes"`
+		Commits    uint64             `json:"commits"` // since the start
+		Checked    time.Time          `json:"checked"` // when all of it was last read
+		LastBackup store.BackupStatus `json:"lastBackup"`
+		Error      string             `json:"error,omitempty"`
+	}{Commits: a.store.Commits(), Checked: a.store.Checked(), LastBackup: a.store.Backups.Status()}
 	var err error
 	if status.Bytes, status.Free, err = a.store.Size(); err == nil {
 		err = a.store.Health()

@@ -61,6 +61,8 @@ var mayImport = map[string][]string{
 	"internal/jobs":            append(vocabulary(), "internal/config", "internal/feature", "internal/schedule"),
 	"internal/poll":            append(vocabulary(), "internal/feature"),
 	"internal/retention":       vocabulary(),
+	"internal/replica":         {"internal/store"},
+	"internal/storage":         append(vocabulary(), "internal/config", "internal/store/bolt"),
 	"internal/feature":         {"internal/chat", "internal/conversation"},
 	"internal/access":          append(vocabulary(), "internal/config"),
 	"internal/platform":        {"internal/chat"},

@@ -10,20 +10,30 @@ import (
 	"strings"
 )
 
-// TokenPath returns where the administrator's token is kept when http.adminToken is empty: beside the store.
-func (c *Config) TokenPath() string {
-	if store := c.Store.Reveal(); !strings.Contains(store, "://") {
-		return store + ".token"
-	}
-	return filepath.Join(c.Dir, "data", "ravenbot.token")
+// UsesPostgres reports whether the store is a PostgreSQL database.
+func (c *Config) UsesPostgres() bool {
+	address := c.Store.Reveal()
+	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
 }
+
+// StorePath returns the path of the store's file, to which endings are added for the files that are kept beside it.
+// With PostgreSQL there is no such file, and the others are in data/, as ravenbot.token.
+func (c *Config) StorePath() string {
+	if c.UsesPostgres() {
+		return filepath.Join(c.Dir, "data", "ravenbot")
+	}
+	return c.Store.Reveal()
+}
+
+// TokenPath returns where the administrator's token is kept when http.adminToken is empty: beside the store.
+func (c *Config) TokenPath() string { return c.StorePath() + ".token" }
 
 // BackupFolder returns where copies of the store are kept: backup.folder, else beside the store.
 func (c *Config) BackupFolder() string {
 	if c.Backup.Folder != "" {
 		return c.Backup.Folder
 	}
-	return c.Store.Reveal() + ".backups"
+	return c.StorePath() + ".backups"
 }
 
 // AdminToken returns the administrator's token for the daemon: the configured one, or else the one kept beside the
@@ -116,10 +126,8 @@ func writeNewToken(path string) error {
 // named after one of them, such as the store's key, are meant too.
 func (c *Config) OwnFiles() []string {
 	list := []string{c.Path, filepath.Join(c.Dir, ".env"), c.TokenPath(), c.BackupFolder()}
-	if store := c.Store.Reveal(); !strings.Contains(store, "://") {
-		// The token and the key are named, so that hard links to them are found, too.
-		list = append(list, store, store+".key")
-	}
+	// The token and the key are named, so that hard links to them are found, too.
+	list = append(list, c.StorePath(), c.StorePath()+".key")
 	for _, s := range c.MCPServers {
 		if s.EnvFile != "" {
 			list = append(list, s.EnvFile)

@@ -72,6 +72,8 @@ type Store interface {
 	Inbox
 	Outbox
 	Reactions
+	// Owned returns why nothing may be sent: another process has taken over the store. nil: all may.
+	Owned() error
 }
 
 // Answerer makes answers.

@@ -179,6 +179,9 @@ func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 		l.cancel = cancel
 		l.mu.Unlock()
 	}
+	if l.s.o.Store.Owned() != nil {
+		return false
+	}
 	ref, err := l.platform.Post(ctx, l.to, d)
 	var refused *chat.PostError
 	if errors.As(err, &refused) && refused.After > 0 && sleep(ctx, refused.After) {

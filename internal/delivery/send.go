@@ -173,6 +173,10 @@ func (s *Service) postOnce(ctx context.Context, platform chat.Platform, p store.
 			return chat.Ref{}, &chat.PostError{Err: fmt.Errorf("find the thread: %w", err)}
 		}
 	}
+	// Right before the request: another process that has taken over sends the post itself.
+	if err := s.o.Store.Owned(); err != nil {
+		return chat.Ref{}, &chat.PostError{Err: err}
+	}
 	return platform.Post(ctx, to, p.Draft)
 }
 

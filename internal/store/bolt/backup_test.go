@@ -364,7 +364,7 @@ func TestBackupsAreMadeAndRotated(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { b.Run(ctx); close(ended) }()
-		later := func(d time.Duration) bolt.BackupStatus {
+		later := func(d time.Duration) store.BackupStatus {
 			time.Sleep(d)
 			synctest.Wait()
 			return b.Status()

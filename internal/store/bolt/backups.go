@@ -24,16 +24,6 @@ type BackupOptions struct {
 	Now    func() time.Time
 }
 
-// BackupStatus describes the newest backup and the last failure since.
-type BackupStatus struct {
-	Folder string    `json:"folder"`
-	File   string    `json:"file,omitempty"` // in the folder
-	Time   time.Time `json:"time,omitzero"`
-	Bytes  int64     `json:"bytes,omitempty"`
-	Error  string    `json:"error,omitempty"` // of the last try, where it failed
-	Failed time.Time `json:"failed,omitzero"`
-}
-
 // Backups makes verified copies of a store at intervals and keeps the newest ones. A copy
 // that fails replaces none. It is safe for concurrent use.
 type Backups struct {
@@ -156,8 +146,8 @@ func (b *Backups) newest() (backupFile, bool) {
 }
 
 // Status returns the state of the newest backup in the folder, whoever made it.
-func (b *Backups) Status() BackupStatus {
-	s := BackupStatus{Folder: b.o.Folder}
+func (b *Backups) Status() store.BackupStatus {
+	s := store.BackupStatus{Folder: b.o.Folder}
 	if newest, ok := b.newest(); ok {
 		s.File, s.Time = filepath.Base(newest.path), newest.time
 		if info, err := os.Stat(newest.path); err == nil {

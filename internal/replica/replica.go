@@ -1,0 +1,122 @@
+// Package replica lets several daemons share one store. One of them acts: it is connected to the
+// platforms, answers and posts. The others stand by, hand on the HTTP requests that reach them, and
+// take over where the one that acts ends, fails or is cut off from the database. It promises that
+// two never act at the same time by the clock of the database.
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"ravenbot/internal/store"
+)
+
+// Options are what StandBy needs.
+type Options struct {
+	Lease    store.Lease
+	Listener *net.TCPListener // StandBy leaves it open
+	Address  string           // where other replicas reach the listener: host:port
+	Log      *slog.Logger
+}
+
+// lookEvery is how often a replica on standby tries to take the lease, which bounds how long an orderly
+// hand-over takes.
+const lookEvery = 500 * time.Millisecond
+
+// StandBy returns when this replica holds the lease. Until then it answers HTTP. It returns the error of
+// ctx where that ends first.
+func StandBy(ctx context.Context, o Options) error {
+	s := &standby{o: o}
+	held, err := s.look(ctx)
+	if held || err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(reusable{o.Listener}) }()
+	defer func() {
+		_ = server.Close() // the requests under way go to a replica that no longer acts
+		<-ended
+		// Close has ended Accept by a deadline, so that the listener can be used again.
+		_ = o.Listener.SetDeadline(time.Time{})
+	}()
+	for !held {
+		select {
+		case err := <-ended:
+			ended <- err
+			return fmt.Errorf("serve http on standby: %w", err)
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if held, err = s.look(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// standby answers HTTP while another replica acts.
+type standby struct {
+	o      Options
+	holder atomic.Pointer[store.Holder] // nil while the database does not answer
+}
+
+// look tries to take the lease, and notes who has it. An error is one of ctx: a database that does not
+// answer is tried again.
+func (s *standby) look(ctx context.Context) (bool, error) {
+	held, holder, err := s.o.Lease.Acquire(ctx, s.o.Address)
+	if ctx.Err() != nil {
+		if held {
+			err = errors.Join(err, s.o.Lease.Release(context.WithoutCancel(ctx)))
+		}
+		return false, errors.Join(ctx.Err(), err)
+	}
+	before := s.holder.Load()
+	switch {
+	case held:
+		s.o.Log.Info("replica acts", "epoch", holder.Epoch)
+	case err != nil:
+		if before != nil {
+			s.o.Log.Warn("database does not answer, standing by", "error", err)
+		}
+		s.holder.Store(nil)
+	default:
+		if before == nil || *before != holder {
+			s.o.Log.Info("replica stands by", "active", holder.Name, "address", holder.Address, "epoch", holder.Epoch)
+		}
+		s.holder.Store(&holder)
+	}
+	return held, nil
+}
+
+// reusable is a listener that can be used again after a server has closed it.
+type reusable struct{ *net.TCPListener }
+
+// Close ends Accept.
+func (l reusable) Close() error { return l.SetDeadline(time.Unix(1, 0)) }
+
+// AdvertisedAddress returns where other replicas reach a listener: its own address, with the IP address
+// that this machine has towards the database in place of "all addresses".
+func AdvertisedAddress(l net.Addr, towardsDatabase net.Addr) string {
+	host, port, err := net.SplitHostPort(l.String())
+	if err != nil || !net.ParseIP(host).IsUnspecified() {
+		return l.String()
+	}
+	if tcp, ok := towardsDatabase.(*net.TCPAddr); ok {
+		return net.JoinHostPort(tcp.IP.String(), port)
+	}
+	// The database is reached through a socket in the file system: it is on this machine.
+	return net.JoinHostPort("127.0.0.1", port)
+}
