@@ -435,11 +435,12 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 	})
 	p.loop.LastDue = a.digests.LastDue
 	a.registry.Add(native(digestTools(a.digests, a.platforms)))
-	return errors.Join(a.digests.Configure(digest.FromEntries(a.conf().Digests)), a.digests.Load(ctx))
+	return errors.Join(a.digests.Configure(digest.Plans(a.conf())), a.digests.Load(ctx))
 }
 
 func (a *App) buildJobs(ctx context.Context, p *parts) error {
 	a.jobs = jobs.New(jobs.Options{
+		Digests:  a.digests,
 		Store:    a.changes,
 		Delivery: a.delivery,
 		Places:   a.platforms,

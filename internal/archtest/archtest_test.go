@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"internal/hook":            append(vocabulary(), "internal/config", "internal/policy"),
 	"internal/settings":        behaviour(),
 	"internal/catchup":         append(vocabulary(), "internal/feature", "internal/history", "internal/schedule"),
-	"internal/jobs":            append(vocabulary(), "internal/config", "internal/feature", "internal/schedule"),
+	"internal/jobs":            append(vocabulary(), "internal/config", "internal/feature", "internal/feed", "internal/schedule"),
 	"internal/poll":            append(vocabulary(), "internal/feature"),
 	"internal/retention":       vocabulary(),
 	"internal/replica":         {"internal/store"},

@@ -340,6 +340,7 @@ func (k checker) checkJobs() {
 		for i, address := range h.Post {
 			k.checkPostAddress(address, "webhooks", name, "post", i)
 		}
+		k.checkHookTarget(name, h)
 		if h.Template != "" {
 			k.checkWith(k.checks.HookTemplate, h.Template, "write a Go text/template", "webhooks", name, "template")
 		}
@@ -347,6 +348,35 @@ func (k checker) checkJobs() {
 			k.report("tools go with a prompt", "give a prompt as the agent's task, or remove the tools", "webhooks", name, "tools")
 		}
 	}
+}
+
+// checkHookTarget reports a webhook that posts nowhere, or for which two keys say where.
+func (k checker) checkHookTarget(name string, h Webhook) {
+	digest, known := k.c.Digests[h.Digest]
+	switch {
+	case h.Digest == "" && len(h.Post) == 0:
+		k.report("missing or empty, and there is no digest either", "say where it posts, or which digest collects it",
+			"webhooks", name, "post")
+	case h.Digest == "":
+	case !known:
+		k.report(fmt.Sprintf("there is no digest %s in this file", k.quote(h.Digest, "webhooks", name, "digest")),
+			"name one of digests; those made in chat take no webhooks", "webhooks", name, "digest")
+	case len(h.Post) > 0 || h.Prompt != "":
+		k.report("a digest collects it, so post and prompt say nothing", "remove them, or the digest", "webhooks", name, "digest")
+	case digest.Schedule == scheduleOnNew || digest.Style == styleWeekly:
+		k.report("a digest that is on-new or weekly takes no webhooks", "give that digest times and another style",
+			"webhooks", name, "digest")
+	}
+}
+
+// hasHook reports whether a webhook is collected by a digest.
+func (k checker) hasHook(digest string) bool {
+	for _, h := range k.c.Webhooks {
+		if h.Digest == digest {
+			return true
+		}
+	}
+	return false
 }
 
 func (k checker) checkDigests() {
@@ -428,7 +458,7 @@ func (k checker) checkHasTask(g Digest, name string) {
 		k.report("weekly takes no channels", "remove the channels, or choose another style", "digests", name, "style")
 	case len(g.Channels) > 0 && g.Schedule == scheduleOnNew:
 		k.report("on-new goes with feeds alone", "write when the digest is due", "digests", name, "schedule")
-	case len(g.Feeds)+len(g.Channels) > 0, g.Style == styleWeekly:
+	case len(g.Feeds)+len(g.Channels) > 0, k.hasHook(name), g.Style == styleWeekly:
 	case g.Prompt == "":
 		k.report(
 			"missing or empty, and there is no prompt either",

@@ -528,7 +528,9 @@ type Webhook struct {
 	// What deliveries are signed with: X-Hub-Signature-256 over the body, or Authorization: Bearer SECRET.
 	Secret Secret `json:"secret" required:"true"`
 	// Where it posts: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
-	Post []string `json:"post" required:"true"`
+	Post []string `json:"post"`
+	// Name of a digest of the configuration that collects the deliveries and posts them at its times, in the place of post.
+	Digest string `json:"digest"`
 	// Name of the agent that carries out the prompt.
 	Agent string `json:"agent" default:"default"`
 	// The task of the agent for each delivery, which it reads as text of others. Empty: a text is posted.

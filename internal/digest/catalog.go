@@ -16,11 +16,17 @@ import (
 // RunTimeout bounds one run: its feeds, and its summary or task. It begins when the run has its slot.
 const RunTimeout = 10 * time.Minute
 
-// FromEntries returns the digests of a configuration, sorted by name.
-func FromEntries(entries map[string]config.Digest) []Plan {
+// Plans returns the digests of a configuration, sorted by name.
+func Plans(c *config.Config) []Plan {
 	var list []Plan
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		list = append(list, FromEntry(name, entries[name]))
+	for _, name := range slices.Sorted(maps.Keys(c.Digests)) {
+		p := FromEntry(name, c.Digests[name])
+		for _, hook := range slices.Sorted(maps.Keys(c.Webhooks)) {
+			if c.Webhooks[hook].Digest == name {
+				p.Hooks = append(p.Hooks, hook)
+			}
+		}
+		list = append(list, p)
 	}
 	return list
 }

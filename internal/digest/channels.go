@@ -61,10 +61,10 @@ func (d *spec) parseChannels() error {
 	switch {
 	case len(d.channels) > maxChannels:
 		return fmt.Errorf("%d channels are too many; %d are taken", len(d.channels), maxChannels)
-	case len(d.channels) > 0 && d.isInstant():
+	case len(d.channels)+len(d.Hooks) > 0 && d.isInstant():
 		return errors.New("on-new goes with feeds alone; say when it is due")
-	case len(d.channels) > 0 && d.Style == Weekly:
-		return errors.New("style weekly takes no channels: it is made of what other digests posted to the same place")
+	case len(d.channels)+len(d.Hooks) > 0 && d.Style == Weekly:
+		return errors.New("style weekly takes no channels and webhooks: it is made of what other digests posted to the same place")
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (p *content) linkCitations(one string) (string, []int) {
 			continue
 		}
 		items = append(items, card)
-		fmt.Fprintf(&b, "[[%d]](%s)", card+1, linkTarget(p.cards[card].URL))
+		b.WriteString(citationLink(card+1, p.cards[card].URL))
 	}
 	b.WriteString(round.Replace(one[at:]))
 	return strings.TrimSpace(b.String()), items
@@ -129,6 +129,14 @@ func (p *content) citesUnposted(one string) bool {
 	return false
 }
 
+// citationLink returns the number of an item as a link to it. An event of a webhook may have no address.
+func citationLink(n int, address string) string {
+	if address == "" {
+		return fmt.Sprintf("[%d]", n)
+	}
+	return fmt.Sprintf("[[%d]](%s)", n, linkTarget(address))
+}
+
 // linkTarget returns an address as it is written in a Markdown link, which it cannot end.
 func linkTarget(address string) string {
 	return strings.NewReplacer(
@@ -137,9 +145,9 @@ func linkTarget(address string) string {
 }
 
 // linkedCitation matches a citation as linkCitations writes it.
-var linkedCitation = regexp.MustCompile(`\s*\[\[\d+\]\]\([^()\s]*\)`)
+var linkedCitation = regexp.MustCompile(`\s*(?:\[\[\d+\]\]\([^()\s]*\)|\[\d+\])`)
 
-var firstLink = regexp.MustCompile(`\[\[(\d+)\]\]`)
+var firstLink = regexp.MustCompile(`\[(\d+)\]`)
 
 // firstCitedItem returns the index of the item that a statement cites first. The statement
 // comes from keepCited.

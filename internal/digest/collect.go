@@ -64,6 +64,7 @@ type item struct {
 	id           string    // identity within the digest
 	since        time.Time // when the digest first saw it; zero: now
 	listed       bool      // by its feed, still
+	event        string    // name of the event that it is; empty: it is of a feed
 	verdict      string    // empty: not decided yet
 	reason       string    // for the verdict
 	score        *Score
@@ -152,6 +153,9 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	if err := s.addWaiting(ctx, d, e); err != nil {
 		return e, err
 	}
+	if err := s.addEvents(ctx, d, e); err != nil {
+		return e, err
+	}
 	var ids []string
 	for _, i := range e.items {
 		ids = append(ids, i.id)
@@ -184,7 +188,7 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 func (d spec) decideAlone(i *item, now time.Time) (verdict, reason string) {
 	at := i.Item.Time()
 	switch {
-	case !isWebURL(i.Link): // every entry of a post links to its source
+	case !isWebURL(i.Link) && (i.event == "" || i.Link != ""): // every entry of a feed links to its source
 		return "no link", ""
 	case i.feed.Mute:
 		return "muted", "its feed is muted"
@@ -304,7 +308,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})
 		}
 	}
-	if unread > 0 && unread == len(d.Feeds) && len(d.channels) == 0 {
+	if unread > 0 && unread == len(d.Feeds) && len(d.channels)+len(d.Hooks) == 0 {
 		return &UnreadError{e.faults}
 	}
 	return nil

@@ -457,6 +457,9 @@ func (i Info) sources() []string {
 	if len(i.Channels) > 0 {
 		list = append(list, pluralize(len(i.Channels), "channel"))
 	}
+	if len(i.Webhooks) > 0 {
+		list = append(list, pluralize(len(i.Webhooks), "webhook"))
+	}
 	return list
 }
 

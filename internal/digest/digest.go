@@ -157,6 +157,9 @@ type Service struct {
 	pollLock sync.Mutex // held by Poll: polls do not overlap
 	runs     slots
 
+	eventLock sync.Mutex     // held while an event is stored or deleted
+	events    map[string]int // how many wait, by digest, as far as it is known
+
 	mu         sync.Mutex
 	configured map[string]spec
 	created    map[string]spec
@@ -168,7 +171,7 @@ type Service struct {
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.
 func New(o Options) *Service {
-	return &Service{o: o, runs: newSlots(), configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
+	return &Service{o: o, runs: newSlots(), events: map[string]int{}, configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
 		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}}
 }
 
@@ -290,6 +293,7 @@ type Info struct {
 	Paused   bool       `json:"paused,omitempty"`
 	Feeds    []string   `json:"feeds"`
 	Channels []string   `json:"channels,omitempty"`
+	Webhooks []string   `json:"webhooks,omitempty"`
 	Post     []string   `json:"post"`
 	Style    string     `json:"style,omitempty"`
 	Prompt   string     `json:"prompt,omitempty"`
@@ -336,6 +340,7 @@ func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 		Paused:   d.Paused,
 		Feeds:    []string{},
 		Channels: d.Channels,
+		Webhooks: d.Hooks,
 		Post:     d.Post,
 		Prompt:   d.Prompt,
 		By:       cmp.Or(d.By.Name, d.By.ID),

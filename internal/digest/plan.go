@@ -42,6 +42,7 @@ type Plan struct {
 	Timezone  string   `json:"timezone,omitempty"`
 	Feeds     []Feed   `json:"feeds,omitempty"`
 	Channels  []string `json:"channels,omitempty"` // addresses; without any source Prompt is an agent's task
+	Hooks     []string `json:"-"`                  // webhooks whose events it posts; of the configuration alone
 	Post      []string `json:"post"`               // addresses
 	MaxItems  int      `json:"maxItems,omitempty"`
 	MaxAge    Duration `json:"maxAge,omitempty"`    // 0: items of any age, which wait defaultWait for a place
@@ -154,7 +155,9 @@ func (d spec) isInstant() bool { return d.Schedule == OnNew }
 func (d spec) isTask() bool    { return d.Plan.isTask() }
 
 // isTask reports whether a plan is a task for an agent.
-func (p Plan) isTask() bool { return len(p.Feeds)+len(p.Channels) == 0 && p.Style != Weekly }
+func (p Plan) isTask() bool {
+	return len(p.Feeds)+len(p.Channels)+len(p.Hooks) == 0 && p.Style != Weekly
+}
 
 // Limits of plans that do not come from the configuration.
 const (

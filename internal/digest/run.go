@@ -273,6 +273,7 @@ func (s *Service) recordRun(
 	}
 	return posts, errors.Join(
 		s.saveFailures(keep, d, failures),
+		s.deleteEvents(keep, d.Name, e),
 		s.saveVerdicts(keep, d.Name, run.Due, e.verdicts),
 		s.deleteOldRuns(keep, d.Name),
 	)

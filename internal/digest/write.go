@@ -212,7 +212,7 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said mod
 	}
 	// Of a text without citations nothing is left, so the items' own sentences take over.
 	cited := e.summary != "" || e.modelTexts || slices.ContainsFunc(e.parts, func(p part) bool {
-		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return strings.Contains(l.statement, "](") })
+		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return firstLink.MatchString(l.statement) })
 	})
 	switch {
 	case cited:
@@ -359,7 +359,7 @@ func (p *content) extractSummary() string {
 		one = strings.TrimSpace(one)
 		text := escape(one)
 		if n, known := said[one]; known {
-			text += fmt.Sprintf(" [[%d]](%s)", n+1, linkTarget(p.cards[n].URL))
+			text += " " + citationLink(n+1, p.cards[n].URL)
 		}
 		all = append(all, text)
 	}
@@ -398,5 +398,8 @@ func surplusLine(surplus []story) string {
 func escape(s string) string { return text.EscapeMarkdown(s) }
 
 func markdownLink(title, address string) string {
+	if address == "" {
+		return escape(title)
+	}
 	return "[" + escape(title) + "](" + linkTarget(address) + ")"
 }

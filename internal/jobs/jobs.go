@@ -25,6 +25,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/feed"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
@@ -66,8 +67,15 @@ type Places interface {
 	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
 }
 
+// Digests collect what webhooks deliver, as digest.Service does.
+type Digests interface {
+	// AddEvent keeps an event for the next run of a digest. One that it knows changes nothing.
+	AddEvent(ctx context.Context, digest, webhook string, event feed.Item) error
+}
+
 // Options are what a Service needs.
 type Options struct {
+	Digests  Digests
 	Store    Store
 	Delivery Delivery
 	Places   Places
