@@ -500,10 +500,15 @@ func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 	return err
 }
 
-// CommandSpecs returns the words behind /raven, of all features. It needs none of them: what
-// a feature declares does not depend on its state.
-func CommandSpecs() []chat.CommandSpec {
-	return feature.Commands(
+// CommandSpecs returns the words behind /raven, of all features.
+func CommandSpecs() []chat.CommandSpec { return feature.Commands(declared()...) }
+
+// MessageCommands returns the entries in the menus of messages, of all features.
+func MessageCommands() []chat.MessageCommand { return feature.MessageCommands(declared()...) }
+
+// declared returns the features without their state: what one declares does not depend on it.
+func declared() []feature.Feature {
+	return []feature.Feature{
 		agent.Conversation{},
 		(*digest.Service)(nil),
 		(*settings.Repository)(nil),
@@ -516,7 +521,7 @@ func CommandSpecs() []chat.CommandSpec {
 		(*catchup.Service)(nil),
 		agent.Control{},
 		(*approval.Queue)(nil),
-	)
+	}
 }
 
 // buildEndpoint makes the bot an MCP server for other hosts.

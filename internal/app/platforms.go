@@ -42,7 +42,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 		CatchUp:        d.CatchUp.Std(),
 		LastSeen:       a.lastSeen("discord"),
 		Shards:         d.Shards,
-		Commands:       CommandSpecs(),
+		Commands:       CommandSpecs(), MessageCommands: MessageCommands(),
 		Suggest: func(ctx context.Context, at chat.Address, command, option, typed string) []string {
 			return a.features.Complete(ctx, at, command, option, typed)
 		},
@@ -66,13 +66,13 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		APIBaseURL:    s.APIBaseURL.Reveal(),
 		CatchUp:       s.CatchUp.Std(),
 		LastSeen:      a.lastSeen("slack"),
-		Commands:      CommandSpecs(),
-		Former:        a.openForm,
-		UsesRoles:     func() bool { return policy.UsesRoles(a.conf()) },
-		CheckForm:     func(ctx context.Context, m chat.Message) map[string]string { return a.features.CheckForm(ctx, m) },
-		Title:         func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
-		Log:           a.o.Log,
-		Now:           a.o.Now,
+		Commands:      CommandSpecs(), MessageCommands: MessageCommands(),
+		Former:    a.openForm,
+		UsesRoles: func() bool { return policy.UsesRoles(a.conf()) },
+		CheckForm: func(ctx context.Context, m chat.Message) map[string]string { return a.features.CheckForm(ctx, m) },
+		Title:     func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
+		Log:       a.o.Log,
+		Now:       a.o.Now,
 	})
 }
 

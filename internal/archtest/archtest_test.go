@@ -349,7 +349,7 @@ func TestFiles_HoldNoSecretAndNoPathOfOneMachine(t *testing.T) {
 const maxAppLines = 1500
 
 // appExports are the names that internal/app exports.
-var appExports = []string{"Options", "App", "New", "CommandSpecs", "Run", "Reload", "Close", "Listen", "Addr", "LoginLink"}
+var appExports = []string{"Options", "App", "New", "CommandSpecs", "MessageCommands", "Run", "Reload", "Close", "Listen", "Addr", "LoginLink"}
 
 func TestApp_OnlyConstructs(t *testing.T) {
 	lines := 0

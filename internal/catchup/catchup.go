@@ -91,6 +91,18 @@ func (*Service) Commands() []chat.CommandSpec {
 	}}
 }
 
+// commandFrom is the command in the menu of a message.
+const commandFrom = "summarise-from"
+
+// MessageCommands returns the entry in the menu of a message.
+func (*Service) MessageCommands() []chat.MessageCommand {
+	return []chat.MessageCommand{{
+		Name:    commandFrom,
+		Title:   "Summarise from here",
+		Summary: "Tells you alone what was said since this message",
+	}}
+}
+
 // Buttons returns nothing.
 func (*Service) Buttons() []feature.Button { return nil }
 
@@ -104,7 +116,7 @@ func (*Service) Urgent(chat.Message) bool { return false }
 func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	zone := s.o.Timezone(ctx, m)
 	now := s.o.Now().In(zone)
-	since, err := parseSince(m.Text, now)
+	since, err := sinceOf(m, now)
 	if err != nil {
 		words := "That does not work: " + text.EscapeMarkdown(err.Error()) + "."
 		return &chat.Draft{Ephemeral: true, Failed: true, Text: words}, nil
@@ -138,6 +150,17 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 		d.Footer += fmt.Sprintf(", %d older ones left out", left)
 	}
 	return d, nil
+}
+
+// sinceOf returns the instant from which on somebody asks; zero: they say none.
+func sinceOf(m chat.Message, now time.Time) (time.Time, error) {
+	if m.Command != commandFrom || m.Target == nil {
+		return parseSince(m.Text, now)
+	}
+	if now.Sub(m.Target.At) > maxPeriod {
+		return time.Time{}, fmt.Errorf("this message is more than %d days old, which is too long ago", int(maxPeriod.Hours()/24))
+	}
+	return m.Target.At.Add(-time.Microsecond).In(now.Location()), nil // the message itself counts
 }
 
 // missed returns what came after somebody last wrote, where that is a while ago, else what came in the last day.

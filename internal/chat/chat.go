@@ -87,6 +87,8 @@ type Message struct {
 	// ReplyTo is the ID of the message that this one replies to, as the platform names it; empty:
 	// it replies to none.
 	ReplyTo string `json:"replyTo,omitempty"`
+	// Target is the message that a MessageCommand was used on. It has at least an ID.
+	Target *Said `json:"target,omitempty"`
 	// Reaction is set where nothing was said, but a sign put below a post.
 	Reaction *Reaction `json:"reaction,omitempty"`
 }

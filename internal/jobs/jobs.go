@@ -63,6 +63,8 @@ type Task func(ctx context.Context, j Job, due time.Time) (d chat.Draft, settled
 type Places interface {
 	// CanPost reports whether anything can be posted to a conversation.
 	CanPost(to chat.Address) bool
+	// Link returns the address of a message by its ID, or "" where it has none.
+	Link(at chat.Address, id string) string
 	// Context returns what is known of a message by the end of ctx, the time zone of its author included.
 	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
 }

@@ -84,6 +84,14 @@ func (s *Set) ReadersCanRead(ctx context.Context, readers, source chat.Address) 
 	return readers.Platform == source.Platform && readers.Workspace == source.Workspace, nil
 }
 
+// Link returns the address of a message by its ID, or "" where it has none.
+func (s *Set) Link(at chat.Address, id string) string {
+	if l, ok := s.Get(at.Platform).(chat.Linker); ok {
+		return l.Link(at, id)
+	}
+	return ""
+}
+
 // Fetch returns a file of a message of a platform; more than limit bytes are an error.
 func (s *Set) Fetch(ctx context.Context, name string, f chat.File, limit int64) ([]byte, error) {
 	fetcher, ok := s.Get(name).(chat.Fetcher)
