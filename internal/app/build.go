@@ -213,7 +213,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Picture:  webtool.Reader{Client: p.pages}.Picture,
 	})
 	list := []chat.Platform{a.web}
-	for _, name := range []string{"discord", "slack"} {
+	for _, name := range []string{"discord", "slack", chat.MailPlatform} {
 		if other := a.newPlatform(name); other != nil {
 			list = append(list, other)
 		}

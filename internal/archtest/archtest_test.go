@@ -127,6 +127,7 @@ var holders = map[string][]string{
 	"github.com/spf13/cobra":                          {"internal/cli"},
 	"github.com/spf13/pflag":                          {"internal/cli"},
 	"github.com/tailscale/hujson":                     {"internal/config"},
+	"github.com/wneessen/go-mail":                     {"adapters/email"},
 	"github.com/yuin/goldmark":                        {"internal/markdown"},
 	"go.etcd.io/bbolt":                                {"internal/store/bolt"},
 	"go.yaml.in/yaml/v3":                              {"internal/skill"},

@@ -380,6 +380,7 @@ func (k checker) hasHook(digest string) bool {
 }
 
 func (k checker) checkDigests() {
+	k.checkSMTP()
 	for name, g := range k.c.Digests {
 		checkNameExists(k, "agent", g.Agent, k.c.Agents, "digests", name, "agent")
 		k.checkSchedule(g, name)
@@ -390,6 +391,7 @@ func (k checker) checkDigests() {
 		for i, address := range g.Post {
 			k.checkPostAddress(address, "digests", name, "post", i)
 		}
+		k.checkEmail(g, name)
 		for i, channel := range g.Channels {
 			k.checkChannelSource(channel, g.Post, "digests", name, "channels", i)
 		}
@@ -414,6 +416,38 @@ func (k checker) checkDigests() {
 				"template",
 			)
 		}
+	}
+}
+
+// checkEmail checks the mailboxes of a digest.
+func (k checker) checkEmail(g Digest, name string) {
+	for i, mailbox := range g.Email {
+		k.checkWith(k.checks.Mailbox, mailbox, "write it like anna@example.org", "digests", name, "email", i)
+	}
+	switch {
+	case len(g.Email) > 0 && k.c.SMTP.Host == "":
+		k.report("there is no mail server", "say which one: smtp.host and smtp.from", "digests", name, "email")
+	case len(g.Email) > 0 && len(g.Channels) > 0:
+		k.report("what is said in channels is not sent by mail, because who reads it there cannot be checked",
+			"remove email, or make a digest of its own of the channels", "digests", name, "email")
+	}
+}
+
+// checkSMTP checks the mail server.
+func (k checker) checkSMTP() {
+	s := k.c.SMTP
+	switch {
+	case s.Host == "":
+		return
+	case s.From == "":
+		k.report("missing or empty", "say who the sender is, such as ravenbot@example.org", "smtp", "from")
+	default:
+		k.checkWith(k.checks.Mailbox, s.From, "write it like ravenbot@example.org", "smtp", "from")
+	}
+	local := s.Host == "localhost" || strings.HasPrefix(s.Host, "127.") || s.Host == "::1"
+	if s.TLS == "none" && s.Password != "" && !local {
+		k.report("the password would cross the network unprotected", "use starttls or tls, or remove user and password",
+			"smtp", "tls")
 	}
 }
 

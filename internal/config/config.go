@@ -43,6 +43,8 @@ type Config struct {
 	Digests map[string]Digest `json:"digests"`
 	// What holds for reminders and other jobs.
 	Jobs Jobs `json:"jobs"`
+	// The mail server through which digests go to mailboxes.
+	SMTP SMTP `json:"smtp"`
 	// Webhooks by name: POST /hooks/NAME posts a text, or has an agent carry out a task.
 	Webhooks map[string]Webhook `json:"webhooks"`
 	// Caps on spend in US dollars a day.
@@ -461,6 +463,8 @@ type Digest struct {
 	Channels []string `json:"channels"`
 	// Where it is posted: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
 	Post []string `json:"post" required:"true"`
+	// Mailboxes that get it, too: addresses such as anna@example.org. smtp says how.
+	Email []string `json:"email"`
 	// Items in one post.
 	MaxItems int `json:"maxItems" default:"10" min:"1"`
 	// Which items count as new: those first seen after the last success.
@@ -521,6 +525,23 @@ type Jobs struct {
 	MaxPerUser int `json:"maxPerUser" default:"50" min:"1"`
 	// A part of the day in which repeating jobs wait, in their own time zone, such as 22:00-07:00. Empty: none.
 	QuietHours string `json:"quietHours"`
+}
+
+// SMTP is a mail server that takes mail.
+type SMTP struct {
+	// Name of the server. Empty: no mail is sent.
+	Host string `json:"host"`
+	// Its port: 587 where tls is starttls, 465 where it is tls.
+	Port int `json:"port" default:"587" min:"1" max:"65535"`
+	// The user that signs in. Empty: none does.
+	User string `json:"user"`
+	// The password of the user.
+	Password Secret `json:"password"`
+	// The sender of each mail, such as ravenbot@example.org.
+	From string `json:"from"`
+	// How the connection is protected: from the start (tls), before anything is said (starttls), or not at all (none),
+	// which is for a server on this machine.
+	TLS string `json:"tls" default:"starttls" enum:"starttls|tls|none"`
 }
 
 // Webhook is a way by which other programs start something: POST /hooks/NAME.

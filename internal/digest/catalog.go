@@ -3,6 +3,7 @@ package digest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,6 +39,7 @@ func FromEntry(name string, d config.Digest) Plan {
 		Schedule:  d.Schedule,
 		Timezone:  d.Timezone,
 		Channels:  d.Channels,
+		Email:     d.Email,
 		Post:      d.Post,
 		MaxItems:  d.MaxItems,
 		MaxAge:    Duration(d.MaxAge.Std()),
@@ -121,6 +123,9 @@ func (c Catalog) parse(name string, entry json.RawMessage) (Plan, error) {
 		if a, err := chat.ParseAddress(to); err == nil && !c.o.Platforms.CanPost(a) {
 			return Plan{}, BadPlan{fmt.Errorf("nothing can be posted to %s: that platform is not switched on", to)}
 		}
+	}
+	if len(d.Email) > 0 && c.Config().SMTP.Host == "" {
+		return Plan{}, BadPlan{errors.New("email: there is no mail server; smtp in config.json names it")}
 	}
 	p := FromEntry(name, d)
 	p.Source = FromAPI

@@ -484,9 +484,16 @@ func (i Info) markdown(d spec, m chat.Message) string {
 	if i.Last != nil {
 		line += fmt.Sprintf(", last %s with %s",
 			i.Last.Due.In(d.zone).Format("Mon 2 Jan 15:04 MST"), pluralize(i.Last.Posted, "item"))
+		// What went wrong may name mailboxes and other channels.
+		if i.Last.Note != "" && d.canBeManaged(m) {
+			line += " (" + escape(shorten(i.Last.Note, maxNote)) + ")"
+		}
 	}
 	return line
 }
+
+// maxNote bounds what a list says of what went wrong in a run, in characters.
+const maxNote = 300
 
 func subscriptionLines(subs []store.Subscription) []string {
 	if len(subs) == 0 {

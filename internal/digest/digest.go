@@ -295,6 +295,7 @@ type Info struct {
 	Channels []string   `json:"channels,omitempty"`
 	Webhooks []string   `json:"webhooks,omitempty"`
 	Post     []string   `json:"post"`
+	Email    []string   `json:"email,omitempty"`
 	Style    string     `json:"style,omitempty"`
 	Prompt   string     `json:"prompt,omitempty"`
 	By       string     `json:"by,omitempty"` // who made it
@@ -342,6 +343,7 @@ func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 		Channels: d.Channels,
 		Webhooks: d.Hooks,
 		Post:     d.Post,
+		Email:    d.Email,
 		Prompt:   d.Prompt,
 		By:       cmp.Or(d.By.Name, d.By.ID),
 		OnNew:    d.isInstant(),

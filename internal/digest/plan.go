@@ -44,6 +44,7 @@ type Plan struct {
 	Channels  []string `json:"channels,omitempty"` // addresses; without any source Prompt is an agent's task
 	Hooks     []string `json:"-"`                  // webhooks whose events it posts; of the configuration alone
 	Post      []string `json:"post"`               // addresses
+	Email     []string `json:"email,omitempty"`    // mailboxes that get it, too
 	MaxItems  int      `json:"maxItems,omitempty"`
 	MaxAge    Duration `json:"maxAge,omitempty"`    // 0: items of any age, which wait defaultWait for a place
 	CatchUp   string   `json:"catchUp,omitempty"`   // once (or empty), skip
@@ -146,6 +147,7 @@ type spec struct {
 	when     schedule.Schedule // of the zero value nothing is due
 	post     []chat.Address
 	channels []chat.Address // that it is made of
+	mail     []chat.Address // places that stand for mailboxes
 	filters  []filter
 	template *template.Template
 	quiet    bool // a run without anything to post leaves no trace
@@ -209,6 +211,9 @@ func compile(p Plan) (spec, error) {
 		}
 		d.post = append(d.post, a)
 	}
+	if err := d.parseMailboxes(); err != nil {
+		return d, fmt.Errorf("email: %w", err)
+	}
 	if err := d.parseChannels(); err != nil {
 		return d, fmt.Errorf("channels: %w", err)
 	}
@@ -225,6 +230,27 @@ func compile(p Plan) (spec, error) {
 		}
 	}
 	return d, d.check()
+}
+
+// maxMailboxes bounds the mailboxes of a digest: it is no mailing list.
+const maxMailboxes = 50
+
+// parseMailboxes reads the mailboxes of a plan.
+func (d *spec) parseMailboxes() error {
+	if len(d.Email) > maxMailboxes {
+		return fmt.Errorf("%d mailboxes are too many; %d are taken", len(d.Email), maxMailboxes)
+	}
+	if len(d.Email) > 0 && len(d.Channels) > 0 {
+		return errors.New("what is said in channels is not sent by mail, because who reads it there cannot be checked")
+	}
+	for _, mailbox := range d.Email {
+		to, err := chat.Mailbox(mailbox)
+		if err != nil {
+			return err
+		}
+		d.mail = append(d.mail, to)
+	}
+	return nil
 }
 
 // check returns an error where fields of a plan contradict one another.

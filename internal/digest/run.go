@@ -341,6 +341,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 			press = feedbackButtons(turn, e.cards)
 		}
 	}
+	title := d.title + ", " + run.Due.In(d.zone).Format("2 January")
 	var posts []store.Post
 	// Each place has posts of its own, so that one that fails does not hold up the others.
 	for _, to := range d.post {
@@ -349,7 +350,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		if folded = folded && s.o.Platforms.CanThread(to); folded {
 			draft = e.head
 		}
-		draft.Key, draft.Buttons = key, press
+		draft.Key, draft.Buttons, draft.Title = key, press, title
 		if run.OK && run.Posted > 0 {
 			draft.Notify = d.Ping
 		}
@@ -364,9 +365,14 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 				Turn:  turn,
 				At:    run.Ended,
 				Below: key,
-				Title: d.title + ", " + run.Due.In(d.zone).Format("2 January"),
+				Title: title,
 			})
 		}
+	}
+	for _, to := range d.mail {
+		draft, key := e.draft, postKey(d.Name, run.Due, to)
+		draft.Key, draft.Title = key, title
+		posts = append(posts, store.Post{Key: key, To: to, Draft: draft, At: run.Ended})
 	}
 	return posts
 }
