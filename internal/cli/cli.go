@@ -177,7 +177,10 @@ func (c *invocation) loadConfig() (*config.Config, error) {
 // configChecks returns the checks of values that the config package cannot judge itself.
 func configChecks() config.Checks {
 	return config.Checks{
-		Filter: digest.CheckFilter, Template: digest.CheckTemplate,
+		Filter: digest.CheckFilter, Template: digest.CheckTemplate, DigestChannel: digest.CheckChannel, Mailbox: func(address string) error {
+			_, err := chat.Mailbox(address)
+			return err
+		},
 		QuietHours: func(hours string) error {
 			_, err := jobs.ParseQuietHours(hours)
 			return err

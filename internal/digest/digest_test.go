@@ -100,6 +100,11 @@ func (b *bench) CanPost(chat.Address) bool { return true }
 
 func (b *bench) CanThread(to chat.Address) bool { return b.threads != nil && b.threads(to) }
 
+// ReadersCanRead has every place readable by all.
+func (b *bench) ReadersCanRead(context.Context, chat.Address, chat.Address) (bool, error) {
+	return true, nil
+}
+
 // Command is what the command answers to a text.
 func (b *bench) Command(ctx context.Context, m chat.Message) chat.Draft {
 	m.Command = "digest"
