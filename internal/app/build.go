@@ -16,7 +16,6 @@ import (
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/catchup"
 	"ravenbot/internal/chat"
-	"ravenbot/internal/config"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/digest"
@@ -43,6 +42,7 @@ import (
 	"ravenbot/internal/seal"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/signin"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/memory"
@@ -54,9 +54,6 @@ const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
 
 // filesSuffix is added to the store's path for the folder of uploaded files.
 const filesSuffix = ".files"
-
-// keySuffix is added to the store's path for the file with the key that its secrets are encrypted with.
-const keySuffix = ".key"
 
 // parts are what only construction shares.
 type parts struct {
@@ -163,7 +160,7 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
 		return err
 	}
-	if p.box, err = openBox(ctx, c, a.store); err != nil {
+	if p.box, err = storage.OpenBox(ctx, c, a.store); err != nil {
 		return err
 	}
 	p.sealed = seal.Store{Store: a.store, Box: p.box, Kinds: []string{mcp.CatalogKind}, Log: a.o.Log}
@@ -185,25 +182,6 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	}
 	a.spending, err = budget.LoadSpending(ctx, a.store, budget.ConfiguredRates(a.conf), a.o.Log, a.o.Now)
 	return err
-}
-
-// openBox returns what encrypts secrets in the store, with the configured key or the one in the file beside it.
-func openBox(ctx context.Context, c *config.Config, s store.Store) (*seal.Box, error) {
-	var key []byte
-	var err error
-	if text := c.StoreKey.Reveal(); text != "" {
-		key, err = seal.ParseKey(text)
-	} else {
-		key, err = seal.LoadKey(c.StorePath() + keySuffix)
-	}
-	if err != nil {
-		return nil, err
-	}
-	box, err := seal.NewBox(key)
-	if err != nil || !c.UsesPostgres() {
-		return box, err
-	}
-	return box, seal.CheckKey(ctx, s, box)
 }
 
 func (a *App) readPDF(ctx context.Context, data []byte) ([]string, error) {

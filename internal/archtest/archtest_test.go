@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"internal/poll":            append(vocabulary(), "internal/feature"),
 	"internal/retention":       vocabulary(),
 	"internal/replica":         {"internal/store"},
-	"internal/storage":         append(vocabulary(), "internal/config", "internal/store/bolt", "internal/store/postgres"),
+	"internal/storage":         append(vocabulary(), "internal/config", "internal/seal", "internal/store/bolt", "internal/store/postgres"),
 	"internal/feature":         {"internal/chat", "internal/conversation"},
 	"internal/access":          append(vocabulary(), "internal/config"),
 	"internal/platform":        {"internal/chat"},

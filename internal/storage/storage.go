@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ravenbot/internal/config"
+	"ravenbot/internal/seal"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/postgres"
@@ -20,6 +21,26 @@ import (
 type Storage struct {
 	store.Engine
 	Backups store.Backups
+}
+
+// Status returns what /api/v1/status answers of the store.
+func (s *Storage) Status() any {
+	status := struct {
+		Bytes      int64              `json:"bytes"`
+		Free       int64              `json:"freeBytes"`
+		Commits    uint64             `json:"commits"` // since the start
+		Checked    time.Time          `json:"checked"` // when all of it was last read
+		LastBackup store.BackupStatus `json:"lastBackup"`
+		Error      string             `json:"error,omitempty"`
+	}{Commits: s.Commits(), Checked: s.Checked(), LastBackup: s.Backups.Status()}
+	var err error
+	if status.Bytes, status.Free, err = s.Size(); err == nil {
+		err = s.Health()
+	}
+	if err != nil {
+		status.Error = err.Error()
+	}
+	return status
 }
 
 // Open opens the configured store, and makes it where none has ever been. It returns
@@ -78,6 +99,29 @@ func OpenShared(ctx context.Context, c *config.Config, log *slog.Logger, now fun
 		return nil, errors.Join(err, db.Close())
 	}
 	return &Shared{Storage{db, noBackups{}}, lease, address}, nil
+}
+
+// keySuffix is added to the store's path for the file with the key that its secrets are encrypted with.
+const keySuffix = ".key"
+
+// OpenBox returns what encrypts secrets in the store, with the configured key or the one in the file beside it. Of a shared
+// store it returns an error where the key is another one than that of the first process.
+func OpenBox(ctx context.Context, c *config.Config, s store.Store) (*seal.Box, error) {
+	var key []byte
+	var err error
+	if text := c.StoreKey.Reveal(); text != "" {
+		key, err = seal.ParseKey(text)
+	} else {
+		key, err = seal.LoadKey(c.StorePath() + keySuffix)
+	}
+	if err != nil {
+		return nil, err
+	}
+	box, err := seal.NewBox(key)
+	if err != nil || !c.UsesPostgres() {
+		return box, err
+	}
+	return box, seal.CheckKey(ctx, s, box)
 }
 
 // errNoCopies is the answer to who wants a copy of a PostgreSQL store.
