@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
 
@@ -28,6 +29,7 @@ import (
 // again on the same store.
 type daemon struct {
 	w        *world
+	dir      string // with the configuration
 	settings map[string]any
 	tools    bool // with the tool server
 	binary   string
@@ -56,7 +58,7 @@ func (l *readyLog) Write(p []byte) (int, error) {
 }
 
 func (w *world) daemon(settings map[string]any) *daemon {
-	d := &daemon{w: w, settings: settings, binary: daemonBinary()}
+	d := &daemon{w: w, dir: w.dir, settings: settings, binary: daemonBinary()}
 	w.t.Cleanup(func() {
 		if d.cmd != nil {
 			_ = d.cmd.Process.Kill()
@@ -76,12 +78,12 @@ func (d *daemon) withTools() *daemon {
 }
 
 // mark is in the environment of every process that this run of the daemon starts.
-func (d *daemon) mark(run int) string { return fmt.Sprintf("KILL_TEST_RUN=%s#%d", d.w.dir, run) }
+func (d *daemon) mark(run int) string { return fmt.Sprintf("KILL_TEST_RUN=%s#%d", d.dir, run) }
 
 // write writes the configuration.
 func (d *daemon) write() {
 	d.w.t.Helper()
-	if err := os.WriteFile(d.w.path("config.json"), must(json.Marshal(withOpenTools(d.settings))), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, "config.json"), must(json.Marshal(withOpenTools(d.settings))), 0o600); err != nil {
 		d.w.t.Fatal(err)
 	}
 }
@@ -97,7 +99,7 @@ func (d *daemon) launch() {
 	}
 	d.write()
 	d.out = &readyLog{ready: make(chan struct{})}
-	d.cmd = exec.Command(d.binary, "run", "--config", d.w.path("config.json"))
+	d.cmd = exec.Command(d.binary, "run", "--config", filepath.Join(d.dir, "config.json"))
 	d.cmd.Env = append(os.Environ(), "RAVENBOT_FAILPOINT="+d.place)
 	d.cmd.Stderr = d.out
 	d.cmd.WaitDelay = 5 * time.Second
@@ -179,19 +181,30 @@ func marked(variable string) []int {
 // end stops the daemon in good order and checks that its store is whole and owes
 // nothing.
 func (d *daemon) end() {
-	t := d.w.t
-	t.Helper()
+	d.w.t.Helper()
+	d.terminate()
+	db, err := bolt.Open(d.w.path("data/ravenbot.db"), time.Now)
+	if err != nil {
+		d.w.t.Fatalf("the store cannot be opened: %v", err)
+	}
+	defer db.Close()
+	owesNothing(d.w.t, db)
+}
+
+// terminate stops the daemon in good order.
+func (d *daemon) terminate() {
+	d.w.t.Helper()
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)
 	if <-d.gone; d.err != nil {
-		t.Errorf("the daemon ended with %v:\n%s", d.err, d.out)
+		d.w.t.Errorf("the daemon ended with %v:\n%s", d.err, d.out)
 	}
 	d.cmd = nil
 	d.left.Wait()
-	db, err := bolt.Open(d.w.path("data/ravenbot.db"), time.Now)
-	if err != nil {
-		t.Fatalf("the store cannot be opened: %v", err)
-	}
-	defer db.Close()
+}
+
+// owesNothing checks that every message in a store has an outcome.
+func owesNothing(t *testing.T, db store.Store) {
+	t.Helper()
 	for _, r := range must(db.Unanswered(t.Context())) {
 		t.Errorf("left without an outcome: %q", r.Message.Text)
 	}

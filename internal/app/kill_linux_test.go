@@ -192,6 +192,15 @@ func (s *storm) load(d time.Duration) {
 // settle waits until Slack has brought everything and the daemon has dealt with
 // it.
 func (s *storm) settle() {
+	s.t.Helper()
+	s.waitDelivered()
+	s.d.idle()
+	s.d.end()
+}
+
+// waitDelivered waits until Slack has brought everything.
+func (s *storm) waitDelivered() {
+	s.t.Helper()
 	within(s.t, "Slack has brought everything", func() bool {
 		for _, d := range s.slack.Deliveries() {
 			if !d.Over {
@@ -203,8 +212,6 @@ func (s *storm) settle() {
 			return slices.ContainsFunc(q.slack, func(id string) bool { return acked[id] == nil })
 		})
 	})
-	s.d.idle()
-	s.d.end()
 }
 
 // acked gives the attempts at which events were acknowledged.
