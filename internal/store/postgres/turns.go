@@ -182,8 +182,9 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 		upto = int64(r.Upto)
 	}
 	turns, err := readRecords[conversation.Turn](ctx, db, "turns",
-		`select t.v, t.record from ravenbot.turns t join ravenbot.conversations c on c.id = t.conversation
-		where c.address = $1 and t.seq > $2 and t.seq <= $3 order by t.seq desc limit $4`,
+		// With the id as a value of its own the newest are read from the index, however many there are.
+		`select v, record from ravenbot.turns where conversation = (select id from ravenbot.conversations where address = $1)
+		and seq > $2 and seq <= $3 order by seq desc limit $4`,
 		keyText(a.String()), int64(min(r.After, math.MaxInt64)), upto, max(r.Newest, 0))
 	if err != nil {
 		return nil, fmt.Errorf("load conversation %s: %w", a, err)
