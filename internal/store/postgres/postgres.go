@@ -57,6 +57,8 @@ type DB struct {
 	health  health
 	commits atomic.Uint64
 	slots   chan int64 // of the table writers that are free
+	// isMigrator: no daemon may be connected to the database meanwhile.
+	isMigrator bool
 	// guard queues statements that fail where this process may write no more. It is called with every
 	// write transaction, before anything else; nil: it may always write.
 	guard func(ctx context.Context, b *pgx.Batch)
@@ -109,6 +111,8 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 		log:     o.Log,
 		timeout: o.Timeout,
 		slots:   make(chan int64, config.MaxConns),
+
+		isMigrator: o.application == migratorName,
 	}, nil
 }
 
