@@ -58,17 +58,27 @@ const (
 	migratorName = "ravenbot store migrate"
 )
 
+// maxLinger is for how long the connections of a daemon that has ended may still be listed.
+const maxLinger = 5 * time.Second
+
 // checkUnused returns a *store.InUseError where a daemon is connected to the database.
 func (db *DB) checkUnused(ctx context.Context) error {
-	var daemons int
-	err := db.read(ctx, func(ctx context.Context) error {
-		return db.pool.QueryRow(ctx, `select count(*) from pg_stat_activity
-			where datname = current_database() and application_name = $1`, daemonName).Scan(&daemons)
-	})
-	if err == nil && daemons > 0 {
-		err = &store.InUseError{Path: db.name}
+	for began := time.Now(); ; {
+		var daemons int
+		err := db.read(ctx, func(ctx context.Context) error {
+			return db.pool.QueryRow(ctx, `select count(*) from pg_stat_activity
+				where datname = current_database() and application_name = $1`, daemonName).Scan(&daemons)
+		})
+		switch {
+		case err != nil || daemons == 0:
+			return err
+		case time.Since(began) > maxLinger:
+			return &store.InUseError{Path: db.name}
+		}
+		if err := wait(ctx, maxPause); err != nil {
+			return err
+		}
 	}
-	return err
 }
 
 // recordTables are all tables with records.
