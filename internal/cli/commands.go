@@ -117,9 +117,11 @@ func (c *invocation) dataCommands() []*cobra.Command {
 			1, 1, exportStore, exportFlags),
 		c.command("import FILE", "add the records of an export that are not there; bad lines are named", 1, 1, importStore),
 		c.command("restore FILE", "put a backup in the place of the store, which is kept beside it", 1, 1, restore),
-		c.group("store", "check, compact or salvage the store",
+		c.group("store", "check, compact, migrate or salvage the store",
 			c.command("check", "read the whole store and count what it holds", 0, 0, checkStore, jsonFlag),
 			c.command("compact", "give the free space in the store back to the disk", 0, 0, compactStore, jsonFlag),
+			c.command("migrate FROM TO", "copy a store to another engine: each is a path or a postgres:// address", 2, 2,
+				migrateStore, jsonFlag),
 			c.command("salvage FROM TO", "copy what can be read of a damaged store to a new file, and name what was lost", 2, 2,
 				salvageStore, jsonFlag)),
 	}

@@ -27,22 +27,34 @@ import (
 	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/store/postgres/pgtest"
 )
 
 // TestCommands plays the stories of testdata: each in a folder of its own, with
 // no variable set but those that a script sets.
-func TestCommands(t *testing.T) {
+func TestCommands(t *testing.T) { playScripts(t, "testdata", nil) }
+
+// TestCommands_WithADatabase plays the stories that need PostgreSQL.
+func TestCommands_WithADatabase(t *testing.T) {
+	playScripts(t, filepath.Join("testdata", "postgres"), map[string]string{"DATABASE": pgtest.Start(t), "OTHER": pgtest.Start(t)})
+}
+
+// playScripts plays the stories of a folder, which find some variables set.
+func playScripts(t *testing.T, dir string, variables map[string]string) {
 	schema, err := filepath.Abs("../../deploy/config.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SCHEMA", schema)
+			for name, value := range variables {
+				e.Setenv(name, value)
+			}
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else every command of a binary with -race ends a second late
 			return nil
 		},

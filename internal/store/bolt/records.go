@@ -83,7 +83,13 @@ func (db *DB) Records(ctx context.Context, fn func(store.Record) error) error {
 }
 
 // readBucket calls fn with the records of a bucket, which are like r.
-func (db *DB) readBucket(ctx context.Context, r store.Record, bucket string, hasSeq bool, fn func(store.Record) error) error {
+func (db *DB) readBucket(
+	ctx context.Context,
+	r store.Record,
+	bucket string,
+	hasSeq bool,
+	fn func(store.Record) error,
+) error {
 	var after []byte
 	for isFirst := true; ; isFirst = false {
 		var list []store.Record
@@ -178,7 +184,8 @@ const incompleteFormat = 1 << 30
 
 // errCut is returned for a file that a migration has not filled.
 func errCut(path string) error {
-	return damagedError(path, "a migration into it was cut off", "run ravenbot store migrate again, which begins from the start")
+	return damagedError(path, "a migration into it was cut off",
+		"run ravenbot store migrate again, which begins from the start")
 }
 
 // OpenTarget opens a new or empty store to be filled with the records of another one, and one that a migration

@@ -57,7 +57,8 @@ func fill(t *testing.T, s store.Store) {
 	quoting := &conversation.Turn{ID: "q", Of: []string{"web/x", "web/y"}, Began: day, User: "u", Model: "m",
 		Usage: llm.Usage{Input: 7, Cached: 2, Output: 3}, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{
 			{Text: "a", Subject: "slack/8"}, {Text: "b", Raw: []byte(`{"a":"\u0000"}`), Subject: "quoted said0"}}}}}
-	must(s.SaveAnswer(ctx, general, nil, quoting, []store.Post{{Key: "pending", To: general, At: day}, {Key: "replaced", To: general, At: day}}))
+	posts := []store.Post{{Key: "pending", To: general, At: day}, {Key: "replaced", To: general, At: day}}
+	must(s.SaveAnswer(ctx, general, nil, quoting, posts))
 	must(s.SaveOutcomes(ctx, []store.Outcome{{Key: "replaced", Error: "no", At: day}}))
 	must(s.SavePosts(ctx, []store.Post{{Key: "new", To: general, Replaces: "replaced", At: day}}))
 	must(s.SaveOutcomes(ctx, []store.Outcome{{Key: "new", Ref: chat.Ref{IDs: []string{"1"}}, At: day}}))
@@ -65,8 +66,9 @@ func fill(t *testing.T, s store.Store) {
 	must(s.SaveFeedback(ctx, store.Feedback{Turn: "q", User: "U1", Good: true, At: day}))
 	must(s.SaveReaction(ctx, store.Reaction{Turn: "q", User: "U2", Post: "p", Sign: "up", Gone: true, At: day}))
 	must(s.CountUsage(ctx, store.Usage{Model: "title", Tokens: llm.Usage{Input: 1}}))
-	must(s.SaveFeed(ctx, store.Feed{URL: "https://example.org/" + strings.Repeat("x", 3000), Data: json.RawMessage(`{"etag":"\"a\""}`)}))
-	must(s.SaveSubscription(ctx, store.Subscription{To: thread, URL: "https://example.org/" + strings.Repeat("x", 3000), At: day}))
+	address := "https://example.org/" + strings.Repeat("x", 3000)
+	must(s.SaveFeed(ctx, store.Feed{URL: address, Data: json.RawMessage(`{"etag":"\"a\""}`)}))
+	must(s.SaveSubscription(ctx, store.Subscription{To: thread, URL: address, At: day}))
 	for n := range 3 {
 		run := store.Run{Digest: "morning", Due: day.Add(time.Duration(n)), Ended: day, OK: true}
 		_, err := s.FinishRun(ctx, run, []string{"item", strings.Repeat("i", 4000), "\xff"}, nil)
@@ -83,11 +85,14 @@ func fill(t *testing.T, s store.Store) {
 	for n := range uint64(3) {
 		must(s.DeleteMemory(ctx, "emptied", n+1))
 	}
-	_, err := s.SaveMessages(ctx, []store.Message{{Conversation: chat.Address{Platform: "web", Channel: "emptied"}, ID: "m", At: day}})
+	emptied := chat.Address{Platform: "web", Channel: "emptied"}
+	_, err := s.SaveMessages(ctx, []store.Message{{Conversation: emptied, ID: "m", At: day}})
 	must(err)
 	must(s.DeleteMessage(ctx, "web", "m"))
-	must(s.SaveCalls(ctx, []store.ToolCall{{ID: "c", Tool: "t", Began: day, Took: time.Second, Args: json.RawMessage(`{"b":1, "a":2}`)}}))
-	must(s.SaveApproval(ctx, store.Approval{ID: "a", Turn: "q", Call: "c", Conversation: thread, At: day, Decision: store.Denied}))
+	args := json.RawMessage(`{"b":1, "a":2}`)
+	must(s.SaveCalls(ctx, []store.ToolCall{{ID: "c", Tool: "t", Began: day, Took: time.Second, Args: args}}))
+	must(s.SaveApproval(ctx, store.Approval{
+		ID: "a", Turn: "q", Call: "c", Conversation: thread, At: day, Decision: store.Denied, Args: args}))
 	must(s.SaveSetting(ctx, "instance", []byte(`{"language":"en"}`)))
 	must(s.SaveBlob(ctx, "server", []byte(`{"tools":[],"x":"`+"\u2028"+`"}`)))
 	must(s.SaveItem(ctx, "agent", "helper", json.RawMessage(`{"model":"default"}`), false))
@@ -191,7 +196,8 @@ func goesOn(t *testing.T, s store.Store) {
 	line, err2 := s.SaveEntry(ctx, store.Entry{ID: "line1", Room: "other", At: day})
 	err = errors.Join(err, err2, s.SaveTurn(ctx, general, turn), s.SavePosts(ctx, posts))
 	if err != nil || turn.Seq != 4 || note.N != 4 || !isNew || line.Seq != 2 || posts[0].Seq != 8 || posts[1].Seq != 0 {
-		t.Errorf("turn %d, note %d, line %d, posts %d and %d (%v)", turn.Seq, note.N, line.Seq, posts[0].Seq, posts[1].Seq, err)
+		t.Errorf("turn %d, note %d, line %d, posts %d and %d (%v)",
+			turn.Seq, note.N, line.Seq, posts[0].Seq, posts[1].Seq, err)
 	}
 	isNew, err = s.Accept(ctx, store.Received{Message: chat.Message{ID: "said0", Conversation: general}})
 	if err != nil || isNew {
@@ -288,7 +294,8 @@ func TestRun_CutOff_LeavesWhatNoDaemonOpens(t *testing.T) {
 type forgetful struct{ store.Target }
 
 func (f forgetful) AddRecords(ctx context.Context, list []store.Record) error {
-	return f.Target.AddRecords(ctx, slices.DeleteFunc(slices.Clone(list), func(r store.Record) bool { return r.Kind == "blob" }))
+	kept := slices.DeleteFunc(slices.Clone(list), func(r store.Record) bool { return r.Kind == "blob" })
+	return f.Target.AddRecords(ctx, kept)
 }
 
 func TestRun_CopyThatDiffers_IsRefused(t *testing.T) {
@@ -315,10 +322,43 @@ func TestOpenSourceAndTarget_OfADatabaseInUse_AreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer daemon.Close()
-	for _, open := range []func(context.Context, string, postgres.Options) (*postgres.DB, error){postgres.OpenSource, postgres.OpenTarget} {
+	_, asSource := postgres.OpenSource(ctx, address, options())
+	_, asTarget := postgres.OpenTarget(ctx, address, options())
+	for _, err := range []error{asSource, asTarget} {
 		var inUse *store.InUseError
-		if _, err := open(ctx, address, options()); !errors.As(err, &inUse) {
+		if !errors.As(err, &inUse) {
 			t.Errorf("%v, want that it is in use", err)
 		}
+	}
+}
+
+// A daemon that connects while its database is copied makes the copy worthless.
+func TestRun_DaemonStartsMeanwhile_IsRefused(t *testing.T) {
+	address, ctx := pgtest.Start(t), t.Context()
+	daemon, err := postgres.Open(ctx, address, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, daemon)
+	if err := daemon.Close(); err != nil {
+		t.Fatal(err)
+	}
+	source, err := postgres.OpenSource(ctx, address, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	to, err := bolt.OpenTarget(ctx, filepath.Join(t.TempDir(), "to.db"), clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	if daemon, err = postgres.Open(ctx, address, options()); err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Close()
+	var inUse *store.InUseError
+	if _, err := migrate.Run(ctx, source, to, silent); !errors.As(err, &inUse) {
+		t.Errorf("the migration ended with %v", err)
 	}
 }

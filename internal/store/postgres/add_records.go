@@ -58,17 +58,27 @@ const (
 	migratorName = "ravenbot store migrate"
 )
 
+// maxLinger is for how long the connections of a daemon that has ended may still be listed.
+const maxLinger = 5 * time.Second
+
 // checkUnused returns a *store.InUseError where a daemon is connected to the database.
 func (db *DB) checkUnused(ctx context.Context) error {
-	var daemons int
-	err := db.read(ctx, func(ctx context.Context) error {
-		return db.pool.QueryRow(ctx, `select count(*) from pg_stat_activity
-			where datname = current_database() and application_name = $1`, daemonName).Scan(&daemons)
-	})
-	if err == nil && daemons > 0 {
-		err = &store.InUseError{Path: db.name}
+	for began := time.Now(); ; {
+		var daemons int
+		err := db.read(ctx, func(ctx context.Context) error {
+			return db.pool.QueryRow(ctx, `select count(*) from pg_stat_activity
+				where datname = current_database() and application_name = $1`, daemonName).Scan(&daemons)
+		})
+		switch {
+		case err != nil || daemons == 0:
+			return err
+		case time.Since(began) > maxLinger:
+			return &store.InUseError{Path: db.name}
+		}
+		if err := wait(ctx, maxPause); err != nil {
+			return err
+		}
 	}
-	return err
 }
 
 // recordTables are all tables with records.
@@ -156,8 +166,11 @@ func numberOf(key string) (int64, error) {
 	return int64(binary.BigEndian.Uint64([]byte(key))), nil
 }
 
+// adder queues storing a record.
+type adder = func(b *pgx.Batch, r store.Record) error
+
 // decoded returns what a record of a kind queues, by its body.
-func decoded[T any](add func(b *pgx.Batch, r store.Record, record T, text string)) func(*pgx.Batch, store.Record) error {
+func decoded[T any](add func(b *pgx.Batch, r store.Record, record T, text string)) adder {
 	return func(b *pgx.Batch, r store.Record) error {
 		var record T
 		if err := json.Unmarshal(r.Body, &record); err != nil {
@@ -169,10 +182,7 @@ func decoded[T any](add func(b *pgx.Batch, r store.Record, record T, text string
 }
 
 // grouped returns what a record of a kind queues: group for the record of a group, else add.
-func grouped(
-	group func(b *pgx.Batch, r store.Record),
-	add func(*pgx.Batch, store.Record) error,
-) func(*pgx.Batch, store.Record) error {
+func grouped(group func(b *pgx.Batch, r store.Record), add adder) adder {
 	return func(b *pgx.Batch, r store.Record) error {
 		if r.Body != nil {
 			return add(b, r)
@@ -195,14 +205,15 @@ func insert(table string, names ...string) string {
 	for i := range names {
 		marks[i] = fmt.Sprintf("$%d", i+2)
 	}
-	return `insert into ravenbot.` + table + ` (v, ` + strings.Join(names, ", ") + `) values ($1, ` + strings.Join(marks, ", ") + `)`
+	return fmt.Sprintf(`insert into ravenbot.%s (v, %s) values ($1, %s)`,
+		table, strings.Join(names, ", "), strings.Join(marks, ", "))
 }
 
 // adders returns what queues storing a record, by its kind.
-func adders() map[string]func(*pgx.Batch, store.Record) error {
+func adders() map[string]adder {
 	const v = recordVersion
 	all := conversationAdders()
-	for kind, add := range map[string]func(*pgx.Batch, store.Record) error{
+	for kind, add := range map[string]adder{
 		"waiting": grouped(counted("inbox_seq"), decoded(func(b *pgx.Batch, r store.Record, w waitingRecord, _ string) {
 			b.Queue(insert("inbox", "key", "seq", "record"), v, keyText(r.Key), int64(w.Seq), recordText(w.Received))
 		})),
@@ -215,10 +226,12 @@ func adders() map[string]func(*pgx.Batch, store.Record) error {
 			b.Queue(insert("streams", "key", "record", "at"), v, keyText(r.Key), text, d.Done)
 		}),
 		"call": grouped(counted("call_seq"), decoded(func(b *pgx.Batch, r store.Record, c store.ToolCall, text string) {
-			b.Queue(insert("calls", "seq", "record", "address", "at"), v, int64(c.Seq), text, addressKey(c.Conversation), c.Began)
+			b.Queue(insert("calls", "seq", "record", "address", "at"),
+				v, int64(c.Seq), text, addressKey(c.Conversation), c.Began)
 		})),
 		"result": decoded(func(b *pgx.Batch, r store.Record, t store.ToolResult, text string) {
-			b.Queue(insert("results", "id", "record", "address", "at"), v, keyText(r.Key), text, addressKey(t.Conversation), t.At)
+			b.Queue(insert("results", "id", "record", "address", "at"),
+				v, keyText(r.Key), text, addressKey(t.Conversation), t.At)
 		}),
 		"approval": decoded(func(b *pgx.Batch, r store.Record, a store.Approval, text string) {
 			turn, call, _ := strings.Cut(r.Key, "\x00")
@@ -234,7 +247,8 @@ func adders() map[string]func(*pgx.Batch, store.Record) error {
 			b.Queue(insert("feeds", "url", "record"), v, foreignKey(f.URL), text)
 		}),
 		"subscription": decoded(func(b *pgx.Batch, r store.Record, s store.Subscription, text string) {
-			b.Queue(insert("subscriptions", "address", "url", "record"), v, keyText(s.To.String()), foreignKey(s.URL), text)
+			b.Queue(insert("subscriptions", "address", "url", "record"),
+				v, keyText(s.To.String()), foreignKey(s.URL), text)
 		}),
 		"seenItem": grouped(func(b *pgx.Batch, r store.Record) {
 			b.Queue(`insert into ravenbot.digests (name) values ($1)`, keyText(r.Group))
@@ -270,24 +284,15 @@ func adders() map[string]func(*pgx.Batch, store.Record) error {
 }
 
 // conversationAdders are the adders of what is found by a conversation.
-func conversationAdders() map[string]func(*pgx.Batch, store.Record) error {
+func conversationAdders() map[string]adder {
 	const v = recordVersion
-	return map[string]func(*pgx.Batch, store.Record) error{
+	return map[string]adder{
 		"lastSeen": decoded(func(b *pgx.Batch, r store.Record, l chat.LastSeen, text string) {
 			b.Queue(insert("last_seen", "address", "platform", "record", "at"),
 				v, keyText(r.Key), keyText(l.Conversation.Platform), text, l.At)
 		}),
-		"turn": grouped(addConversation("last_turn"), decoded(func(b *pgx.Batch, r store.Record, t conversation.Turn, text string) {
-			b.Queue(`with c as (update ravenbot.conversations set turns = turns + 1 where address = $1 returning id)
-				insert into ravenbot.turns (conversation, seq, v, record, began, hash) select id, $2, $3, $4, $5, $6 from c`,
-				keyText(r.Group), int64(t.Seq), v, text, t.Began, hashOf(text))
-		})),
-		"message": grouped(addConversation("messages"), decoded(func(b *pgx.Batch, r store.Record, m store.Message, text string) {
-			b.Queue(`with c as (update ravenbot.conversations set messages = messages + 1, message_version = $7
-					where address = $1 returning id)
-				insert into ravenbot.messages (conversation, at, id, platform, v, record) select id, $2, $3, $4, $5, $6 from c`,
-				keyText(r.Group), timeKey(m.At), keyText(m.ID), keyText(m.Conversation.Platform), v, text, randomID())
-		})),
+		"turn":    grouped(addConversation("last_turn"), decoded(addTurn)),
+		"message": grouped(addConversation("messages"), decoded(addMessage)),
 		"messageTurn": decoded(func(b *pgx.Batch, r store.Record, at store.TurnRef, _ string) {
 			b.Queue(`insert into ravenbot.message_turns (subject, conversation, seq)
 				select $1, id, $3 from ravenbot.conversations where address = $2`,
@@ -306,6 +311,20 @@ func conversationAdders() map[string]func(*pgx.Batch, store.Record) error {
 				v, keyText(parts[0]), keyText(parts[1]), keyText(parts[2]), text, s.At)
 		}),
 	}
+}
+
+func addTurn(b *pgx.Batch, r store.Record, t conversation.Turn, text string) {
+	b.Queue(`with c as (update ravenbot.conversations set turns = turns + 1 where address = $1 returning id)
+		insert into ravenbot.turns (conversation, seq, v, record, began, hash) select id, $2, $3, $4, $5, $6 from c`,
+		keyText(r.Group), int64(t.Seq), recordVersion, text, t.Began, hashOf(text))
+}
+
+func addMessage(b *pgx.Batch, r store.Record, m store.Message, text string) {
+	b.Queue(`with c as (update ravenbot.conversations set messages = messages + 1, message_version = $7
+			where address = $1 returning id)
+		insert into ravenbot.messages (conversation, at, id, platform, v, record)
+		select id, $2, $3, $4, $5, $6 from c`,
+		keyText(r.Group), timeKey(m.At), keyText(m.ID), keyText(m.Conversation.Platform), recordVersion, text, randomID())
 }
 
 // addConversation queues noting that a conversation has turns, or messages outside of turns.
@@ -330,7 +349,7 @@ func addRoom(column string) func(b *pgx.Batch, r store.Record) {
 }
 
 // addTop returns what queues a record that has nothing but its key.
-func addTop(table, key string) func(*pgx.Batch, store.Record) error {
+func addTop(table, key string) adder {
 	return func(b *pgx.Batch, r store.Record) error {
 		b.Queue(insert(table, key, "record"), recordVersion, keyText(r.Key), recordText(r.Body))
 		return nil
@@ -338,7 +357,7 @@ func addTop(table, key string) func(*pgx.Batch, store.Record) error {
 }
 
 // addNamed returns what queues a record that has nothing but its group and key.
-func addNamed(table, group, key string) func(*pgx.Batch, store.Record) error {
+func addNamed(table, group, key string) adder {
 	return func(b *pgx.Batch, r store.Record) error {
 		b.Queue(insert(table, group, key, "record"), recordVersion, keyText(r.Group), keyText(r.Key), recordText(r.Body))
 		return nil
@@ -381,6 +400,7 @@ func addFile(b *pgx.Batch, r store.Record) error {
 	if data == nil {
 		data = []byte{}
 	}
-	b.Queue(insert("room_files", "room", "n", "record", "data", "at"), recordVersion, keyText(r.Group), n, record, data, f.At)
+	b.Queue(insert("room_files", "room", "n", "record", "data", "at"),
+		recordVersion, keyText(r.Group), n, record, data, f.At)
 	return nil
 }

@@ -48,11 +48,12 @@ func queueCalls(b *pgx.Batch, calls []store.ToolCall, numbers []uint64) error {
 			return err
 		}
 		b.Queue(`insert into ravenbot.results (id, v, record, address, at) values ($1, $2, $3, $4, $5)
-			on conflict (id) do update set v = excluded.v, record = excluded.record, address = excluded.address, at = excluded.at`,
+			on conflict (id) do update set v = excluded.v, record = excluded.record, address = excluded.address,
+			at = excluded.at`,
 			keyText(r.ID), recordVersion, record, addressKey(r.Conversation), r.At)
 		// Identifiers of results sort by time.
-		b.Queue(`delete from ravenbot.results where id < (select id from ravenbot.results order by id desc offset $1 limit 1)`,
-			maxResults-1)
+		b.Queue(`delete from ravenbot.results
+			where id < (select id from ravenbot.results order by id desc offset $1 limit 1)`, maxResults-1)
 	}
 	if len(calls) > 0 {
 		// Numbers that were taken and not used count as well, so that nothing has to be counted.

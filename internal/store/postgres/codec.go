@@ -37,8 +37,11 @@ func (db *DB) decode(table string, v int16, body []byte, record any) error {
 		return &store.NewerError{Path: db.name, Format: int(v), Known: recordVersion}
 	}
 	if err := json.Unmarshal(body, record); err != nil {
-		return &store.DamagedError{Path: db.name, What: fmt.Sprintf("a record of the table %s cannot be read: %v", table, err),
-			Remedy: "restore a backup of the database"}
+		return &store.DamagedError{
+			Path:   db.name,
+			What:   fmt.Sprintf("a record of the table %s cannot be read: %v", table, err),
+			Remedy: "restore a backup of the database",
+		}
 	}
 	return nil
 }

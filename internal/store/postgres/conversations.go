@@ -72,8 +72,10 @@ func (db *DB) Conversations(
 		list, next = nil, ""
 		// Only the newest turn and message are looked at.
 		return db.eachRow(ctx, `select c.address, c.turns,
-				coalesce((select t.record ->> 'began' from ravenbot.turns t where t.conversation = c.id order by t.seq desc limit 1), ''),
-				coalesce((select m.at from ravenbot.messages m where m.conversation = c.id order by m.at desc limit 1), '')
+				coalesce((select t.record ->> 'began' from ravenbot.turns t
+					where t.conversation = c.id order by t.seq desc limit 1), ''),
+				coalesce((select m.at from ravenbot.messages m
+					where m.conversation = c.id order by m.at desc limit 1), '')
 			from ravenbot.conversations c where c.address > $1 order by c.address limit $2`,
 			[]any{after[0], n + 1}, func(rows pgx.Rows) error {
 				var key, began, said string
@@ -109,9 +111,11 @@ func (db *DB) Versions(ctx context.Context, channel chat.Address) ([]store.Conve
 	var list []store.ConversationVersion
 	err := db.read(ctx, func(ctx context.Context) error {
 		list = nil
-		return db.eachRow(ctx, `select c.address, coalesce(c.messages, 0), c.message_version, coalesce(t.seq, 0), coalesce(t.hash, 0)
+		key := keyText(channel.Base().String())
+		return db.eachRow(ctx, `select c.address, coalesce(c.messages, 0), c.message_version,
+				coalesce(t.seq, 0), coalesce(t.hash, 0)
 			from ravenbot.conversations c left join ravenbot.turns t on t.conversation = c.id
-			where c.channel = $1 order by c.address, t.seq`, []any{keyText(channel.Base().String())}, func(rows pgx.Rows) error {
+			where c.channel = $1 order by c.address, t.seq`, []any{key}, func(rows pgx.Rows) error {
 			var address string
 			var messages, version, seq, hash int64
 			if err := rows.Scan(&address, &messages, &version, &seq, &hash); err != nil {

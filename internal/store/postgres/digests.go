@@ -35,7 +35,8 @@ func (db *DB) SaveFeed(ctx context.Context, f store.Feed) error {
 	if err == nil {
 		err = db.write(ctx, func(t *tx) error {
 			_, err := t.exec(`insert into ravenbot.feeds (url, v, record) values ($1, $2, $3)
-				on conflict (url) do update set v = excluded.v, record = excluded.record`, foreignKey(f.URL), recordVersion, record)
+				on conflict (url) do update set v = excluded.v, record = excluded.record`,
+				foreignKey(f.URL), recordVersion, record)
 			return err
 		})
 	}
@@ -69,7 +70,8 @@ func (db *DB) SeenItems(
 	}
 	err = db.read(ctx, func(ctx context.Context) error {
 		seen = map[string]bool{}
-		err := db.pool.QueryRow(ctx, `select exists (select from ravenbot.digests where name = $1)`, keyText(digest)).Scan(&ever)
+		err := db.pool.QueryRow(ctx, `select exists (select from ravenbot.digests where name = $1)`,
+			keyText(digest)).Scan(&ever)
 		if err != nil || !ever || len(ids) == 0 {
 			return err
 		}
@@ -188,7 +190,8 @@ func (db *DB) AmendRun(ctx context.Context, r store.Run, forget []string) error 
 					}
 					return nil
 				})
-				b.Queue(`delete from ravenbot.seen_items where digest = $1 and item = any($2::text[])`, keyText(r.Digest), keys)
+				b.Queue(`delete from ravenbot.seen_items where digest = $1 and item = any($2::text[])`,
+					keyText(r.Digest), keys)
 			})
 		})
 	}

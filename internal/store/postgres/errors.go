@@ -18,14 +18,17 @@ var serverErrors = []struct{ code, what, remedy string }{
 	{"3D000", "there is no such database", "create it (createdb), or name another one in the address that store names"},
 	{"42501", "the user lacks rights in the database",
 		"make the user the owner of the database, or of a schema named ravenbot in it"},
-	{"25006", "the server takes no changes: it is a standby, or read-only",
-		"name the primary server in the address that store names; with several hosts in it, target_session_attrs=read-write finds it"},
+	{readOnly, "the server takes no changes: it is a standby, or read-only",
+		"name the primary server in the address that store names; " +
+			"with several hosts in it, target_session_attrs=read-write finds it"},
 	{"53100", "the disk of the database is full", "free some space there, and writing goes on without a restart"},
 	{"53200", "the server is out of memory", "give it more, or lower work_mem and max_connections"},
-	{"53300", "the server has no connection left", "raise its max_connections, or lower pool_max_conns in the address that store names"},
+	{"53300", "the server has no connection left",
+		"raise its max_connections, or lower pool_max_conns in the address that store names"},
 	{"57P03", "the server is starting", "it is tried again by itself"},
 	{"57P", "the server is shutting down", "it is tried again by itself"},
-	{"57014", "a statement took too long", "look at the load of the server, and for transactions that hold locks (pg_stat_activity)"},
+	{"57014", "a statement took too long",
+		"look at the load of the server, and for transactions that hold locks (pg_stat_activity)"},
 	{"54000", "a name or text is larger than PostgreSQL takes", "use a shorter one"},
 	{"3F000", "the schema ravenbot is missing", "restart the bot, which makes it, or restore a backup of the database"},
 	{"42P01", "a table of the store is missing", "restore a backup of the database"},
@@ -43,8 +46,8 @@ func (db *DB) explain(err error) error {
 	case err == nil || errors.As(err, &explained):
 		return err
 	case errors.As(err, &unknown):
-		return db.systemError("the connection was lost while a change was committed, and whether it was could not be found out",
-			"where what was done is missing, do it again", err)
+		return db.systemError("the connection was lost while a change was committed, and it could not be found out "+
+			"whether it was", "where what was done is missing, do it again", err)
 	case errors.As(err, &refused):
 		for _, e := range serverErrors {
 			if strings.HasPrefix(refused.Code, e.code) {
@@ -73,6 +76,22 @@ func (db *DB) withoutPassword(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), db.secret, "***"))
 }
 
+// readOnly is the code of the server's error where it takes no changes.
+const readOnly = "25006"
+
+// isForAll reports whether an error keeps every transaction from being written, and not this one alone.
+func isForAll(err error) bool {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code[:min(len(e.Code), 2)] {
+	case "53", "58", "XX": // resources, the system, damage
+		return true
+	}
+	return isCode(err, readOnly, "42501", "3F000", "42P01")
+}
+
 // minVersion is the oldest server that has all that is used here; the oldest that was tried is 15.
 const minVersion = 130000
 
@@ -97,7 +116,7 @@ func (db *DB) checkServer(ctx context.Context) error {
 			"create it with the encoding UTF8 (createdb --encoding=UTF8 --template=template0)",
 			fmt.Errorf("its encoding is %s", encoding))
 	case isReadOnly:
-		return db.explain(&pgconn.PgError{Severity: "ERROR", Code: "25006", Message: "transactions are read-only"})
+		return db.explain(&pgconn.PgError{Severity: "ERROR", Code: readOnly, Message: "transactions are read-only"})
 	}
 	return nil
 }

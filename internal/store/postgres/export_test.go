@@ -22,3 +22,15 @@ func (db *DB) Count(t *testing.T, table string) (n int) {
 	}
 	return n
 }
+
+// SessionState says what a connection keeps from one transaction to the next.
+func (db *DB) SessionState(t *testing.T) (state string) {
+	t.Helper()
+	err := db.pool.QueryRow(t.Context(), `select (select count(*) from pg_prepared_statements) || ' prepared, limits '
+		|| current_setting('statement_timeout') || ' and '
+		|| current_setting('idle_in_transaction_session_timeout')`).Scan(&state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
 	"strings"
@@ -122,7 +123,8 @@ func TestWrite_ConnectionLostAtTheCommit_TakesPlaceOnce(t *testing.T) {
 					return db.CountUsage(t.Context(), store.Usage{Model: "m", Channel: general, Turns: 1})
 				},
 				func(n int) error {
-					isNew, err := db.Accept(t.Context(), store.Received{Message: chat.Message{ID: fmt.Sprint(n), Conversation: general}})
+					m := chat.Message{ID: fmt.Sprint(n), Conversation: general}
+					isNew, err := db.Accept(t.Context(), store.Received{Message: m})
 					if !isNew {
 						t.Error("a message that was accepted is called a repeat")
 					}
@@ -325,7 +327,8 @@ func TestHealth_ServerStopsAndStartsAgain_IsSaid(t *testing.T) {
 	if err := db.SaveSetting(t.Context(), "a", []byte(`{}`)); !errors.As(err, &system) {
 		t.Errorf("writing without a server: %v", err)
 	}
-	if err := db.Health(); !errors.As(err, &system) || db.Problem() != "the store cannot be used: the database does not answer" {
+	const problem = "the store cannot be used: the database does not answer"
+	if err := db.Health(); !errors.As(err, &system) || db.Problem() != problem {
 		t.Errorf("health %v, problem %q", err, db.Problem())
 	}
 	if err := c.Start(); err != nil {
@@ -355,7 +358,57 @@ func TestWrite_ServerBecomesReadOnly_IsSaidAndPasses(t *testing.T) {
 			}
 			return err != nil && strings.Contains(err.Error(), step.want)
 		})
+		// Reading goes on, and does not make the store healthy.
+		if _, err := db.Settings(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if isHealthy := db.Health() == nil; isHealthy != (step.want == "") {
+			t.Errorf("read-only %s: health %v, problem %q", step.setting, db.Health(), db.Problem())
+		}
 	}
+}
+
+// Run notices without a caller that the database is away, and that it takes no changes.
+func TestRun_DatabaseAway_IsLogged(t *testing.T) {
+	c := pgtest.NewCluster(t, pgtest.Options{})
+	db := open(t, c.Database(t), time.Now)
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	var logged lockedBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { db.Run(ctx, slog.New(slog.NewTextHandler(&logged, nil))) })
+	waitFor(t, func() bool {
+		return strings.Contains(logged.String(), "store cannot be used, messages are not accepted")
+	})
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return strings.Contains(logged.String(), "store can be used again") })
+	cancel()
+	wg.Wait()
+	if err := db.Health(); err != nil {
+		t.Error(err)
+	}
+}
+
+// lockedBuffer is a buffer that several may use at once.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func TestPrune_TwoAtOnce_DoNoHarm(t *testing.T) {

@@ -75,16 +75,14 @@ func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 func (t *tx) lockFeedback(r store.Reaction) (given []store.Feedback, err error) {
 	return given, t.send(func(b *pgx.Batch) {
 		b.Queue(`select v, record from ravenbot.feedback where turn = $1 and ($2 = '' or user_id = $2)
-			order by user_id for update`, keyText(r.Turn), keyText(r.User)).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				var f store.Feedback
-				if err := scanRecord(t.db, rows, "feedback", &f); err != nil {
-					return err
-				}
-				given = append(given, f)
+			order by user_id for update`, keyText(r.Turn), keyText(r.User)).Query(each(func(rows pgx.Rows) error {
+			var f store.Feedback
+			if err := scanRecord(t.db, rows, "feedback", &f); err != nil {
+				return err
 			}
-			return rows.Err()
-		})
+			given = append(given, f)
+			return nil
+		}))
 	})
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,16 +15,26 @@ import (
 // health is what is wrong with an open store. It is safe for concurrent use.
 type health struct {
 	mu      sync.Mutex
-	failed  error     // why the last operation failed; nil after one that succeeded
+	failed  error     // why the database did not answer; nil after it has
 	since   time.Time // of the first failure since
+	writing error     // why the last write failed, where that is so for all of them; nil after one that succeeded
 	checked time.Time // when the database was last found to be good
 }
 
-// noteAnswer records that the database works.
+// noteAnswer records that the database answers.
 func (h *health) noteAnswer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failed, h.since = nil, time.Time{}
+}
+
+// noteWrite keeps the outcome of a write transaction. An error that is about this one alone does not count.
+func (h *health) noteWrite(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil || isForAll(err) {
+		h.writing = err
+	}
 }
 
 // noteFailure records that the database does not work, and returns for how long it has not.
@@ -43,11 +54,12 @@ func (h *health) noteChecked(now time.Time) {
 	h.checked = now
 }
 
-// Health returns what keeps the store from working, or nil. A failure counts until an operation succeeds.
+// Health returns what keeps the store from working, or nil. A database that does not answer counts until it
+// does, one that takes no changes until it has taken one.
 func (db *DB) Health() error {
 	db.health.mu.Lock()
 	defer db.health.mu.Unlock()
-	return db.health.failed
+	return cmp.Or(db.health.failed, db.health.writing)
 }
 
 // Problem returns Health in a few words that name no address; "" where nothing is wrong.
@@ -114,7 +126,17 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 
 // check returns what keeps the store from working.
 func (db *DB) check(ctx context.Context) error {
-	err := errors.Join(db.checkServer(ctx), db.checkState(ctx))
+	err := db.checkServer(ctx)
+	if err == nil {
+		err = db.checkState(ctx)
+	}
+	db.health.mu.Lock()
+	writing := db.health.writing
+	db.health.mu.Unlock()
+	if err == nil && writing != nil {
+		// Who is not ready may get no messages: whether writing works again has to be tried.
+		err = db.deleteOldWriters(ctx)
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

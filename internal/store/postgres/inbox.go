@@ -64,7 +64,8 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 // a time, latest first.
 func (db *DB) LastSeen(ctx context.Context, platform string, since time.Time) ([]chat.LastSeen, error) {
 	list, err := readRecords[chat.LastSeen](ctx, db, "last_seen",
-		`select v, record from ravenbot.last_seen where platform = $1 and at >= $2 order by at desc`, keyText(platform), since)
+		`select v, record from ravenbot.last_seen where platform = $1 and at >= $2 order by at desc`,
+		keyText(platform), since)
 	if err != nil {
 		return nil, fmt.Errorf("list the last messages of %s: %w", platform, err)
 	}
@@ -173,13 +174,6 @@ func markDone(b *pgx.Batch, now time.Time, messages []string) error {
 			keyText(key), recordVersion, done, now)
 	}
 	return nil
-}
-
-// decodeRef returns the reference of a doneRecord.
-func (db *DB) decodeRef(table string, v int16, body []byte) (chat.Ref, error) {
-	var r doneRecord
-	err := db.decode(table, v, body, &r)
-	return r.Ref, err
 }
 
 // SaveStream stores where an answer has begun to be shown, under the key of its future post, until that

@@ -122,15 +122,11 @@ func (db *DB) SwapItem(
 func (t *tx) lockItem(kind, name string, posts int, numbers *[]uint64) (kept json.RawMessage, err error) {
 	*numbers = make([]uint64, posts)
 	return kept, t.send(func(b *pgx.Batch) {
-		b.Queue(`select v, record from ravenbot.items where kind = $1 and name = $2 for update`, keyText(kind), keyText(name)).
-			Query(func(rows pgx.Rows) error {
-				for rows.Next() {
-					if err := scanRecord(t.db, rows, "items", &kept); err != nil {
-						return err
-					}
-				}
-				return rows.Err()
-			})
+		b.Queue(`select v, record from ravenbot.items where kind = $1 and name = $2 for update`,
+			keyText(kind), keyText(name)).
+			Query(each(func(rows pgx.Rows) error {
+				return scanRecord(t.db, rows, "items", &kept)
+			}))
 		if posts > 0 {
 			nextNumbers(b, "post_seq", posts, func(i int, n uint64) { (*numbers)[i] = n })
 		}

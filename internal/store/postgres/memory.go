@@ -56,30 +56,21 @@ func queueMemory(b *pgx.Batch, m store.Memory) error {
 // lockScope returns the last number of a scope and its notes. Other transactions that want to change them wait.
 // Where there is no such scope it is made, or without create there are no notes.
 func (t *tx) lockScope(scope string, create bool) (last uint64, notes []store.Memory, err error) {
+	lock := `select last from ravenbot.memory_scopes where scope = $1 for update`
+	if create {
+		// One statement that makes or locks it: between two, another process may delete the scope.
+		lock = `insert into ravenbot.memory_scopes as s (scope, last) values ($1, 0)
+			on conflict (scope) do update set last = s.last returning last`
+	}
 	err = t.send(func(b *pgx.Batch) {
-		if create {
-			b.Queue(`insert into ravenbot.memory_scopes (scope, last) values ($1, 0) on conflict do nothing`, scope)
-		}
-		b.Queue(`select last from ravenbot.memory_scopes where scope = $1 for update`, scope).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				var n int64
-				if err := rows.Scan(&n); err != nil {
-					return err
-				}
-				last = uint64(n)
-			}
-			return rows.Err()
-		})
-		b.Queue(`select v, record from ravenbot.memories where scope = $1 order by n`, scope).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
+		b.Queue(lock, scope).Query(each(func(rows pgx.Rows) error { return rows.Scan(&last) }))
+		b.Queue(`select v, record from ravenbot.memories where scope = $1 order by n`, scope).
+			Query(each(func(rows pgx.Rows) error {
 				var m store.Memory
-				if err := scanRecord(t.db, rows, "memories", &m); err != nil {
-					return err
-				}
+				err := scanRecord(t.db, rows, "memories", &m)
 				notes = append(notes, m)
-			}
-			return rows.Err()
-		})
+				return err
+			}))
 	})
 	return last, notes, err
 }

@@ -92,8 +92,9 @@ func (db *DB) Messages(
 	after, err := readCursor(cursor, 2)
 	if err == nil {
 		list, err = readRecords[store.Message](ctx, db, "messages",
-			`select m.v, m.record from ravenbot.messages m join ravenbot.conversations c on c.id = m.conversation
-			where c.address = $1 and (m.at, m.id) > ($2, $3) order by m.at, m.id limit $4`,
+			`select v, record from ravenbot.messages
+			where conversation = (select id from ravenbot.conversations where address = $1)
+			and (at, id) > ($2, $3) order by at, id limit $4`,
 			keyText(a.String()), after[0], after[1], max(n, 0))
 	}
 	if err != nil {

@@ -143,18 +143,16 @@ func (t *tx) lockPosts(keys []string) (map[string]store.Post, error) {
 	return posts, t.send(func(b *pgx.Batch) {
 		b.Queue(`select v, record, key from ravenbot.posts
 			where key = any($1::text[]) and record is not null order by key for update`,
-			keyTexts(keys)).Query(func(rows pgx.Rows) error {
-			for rows.Next() {
-				var p store.Post
-				var key string
-				if err := scanRecord(t.db, rows, "posts", &p, &key); err != nil {
-					return err
-				}
-				p.Key = parseKey(key) // JSON cannot hold every key
-				posts[p.Key] = p
+			keyTexts(keys)).Query(each(func(rows pgx.Rows) error {
+			var p store.Post
+			var key string
+			if err := scanRecord(t.db, rows, "posts", &p, &key); err != nil {
+				return err
 			}
-			return rows.Err()
-		})
+			p.Key = parseKey(key) // JSON cannot hold every key
+			posts[p.Key] = p
+			return nil
+		}))
 	})
 }
 

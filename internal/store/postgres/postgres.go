@@ -58,6 +58,8 @@ type DB struct {
 	commits atomic.Uint64
 	slots   chan int64 // of the table writers that are free
 	lease   *lease     // nil: this process may always write
+	// isMigrator: no daemon may be connected to the database meanwhile.
+	isMigrator bool
 	// guard queues statements that fail where this process may write no more. It is called with every
 	// write transaction, before anything else; nil: it may always write.
 	guard func(*pgx.Batch)
@@ -100,16 +102,18 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w", displayName(address), err)
+		return nil, fmt.Errorf("open store %s: %w", DisplayName(address), err)
 	}
 	return &DB{
 		pool:    pool,
-		name:    displayName(address),
+		name:    DisplayName(address),
 		secret:  config.ConnConfig.Password,
 		now:     o.Now,
 		log:     o.Log,
 		timeout: o.Timeout,
 		slots:   make(chan int64, config.MaxConns),
+
+		isMigrator: o.application == migratorName,
 	}, nil
 }
 
@@ -122,7 +126,7 @@ func parseURL(address string, o Options) (*pgxpool.Config, error) {
 	if err != nil {
 		// The cause may quote what it could not read, and with it the password.
 		return nil, fmt.Errorf("the address of the database %s cannot be read: want postgres://USER:PASSWORD@HOST/DATABASE; "+
-			"in a password, characters such as / @ : # are written as %%2F %%40 %%3A %%23", displayName(address))
+			"in a password, characters such as / @ : # are written as %%2F %%40 %%3A %%23", DisplayName(address))
 	}
 	if o.MaxConns > 0 {
 		config.MaxConns = o.MaxConns
@@ -159,8 +163,12 @@ func parseURL(address string, o Options) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// displayName returns the address of a database without its password and options.
-func displayName(address string) string {
+// DisplayName returns the address of a database without its password and options. Anything else comes back as it
+// is.
+func DisplayName(address string) string {
+	if !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
+		return address
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		return "postgres://…"

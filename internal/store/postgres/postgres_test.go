@@ -29,3 +29,16 @@ func open(tb testing.TB, url string, now func() time.Time) *postgres.DB {
 	})
 	return db
 }
+
+// A pooler lends the connection to others after each transaction.
+func TestConnections_KeepNoState(t *testing.T) {
+	db := open(t, pgtest.Start(t), time.Now)
+	for n := range 20 {
+		if err := oneAnswer(t.Context(), db, 0, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := db.SessionState(t); got != "0 prepared, limits 0 and 0" {
+		t.Errorf("a connection has %s", got)
+	}
+}

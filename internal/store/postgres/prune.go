@@ -219,8 +219,8 @@ func (p *pruner) pruneByConversation() error {
 func (p *pruner) oldestByAddress(table, where string) (oldest map[string]time.Time, err error) {
 	err = p.db.readWithin(p.ctx, maxSearch, func(ctx context.Context) error {
 		oldest = map[string]time.Time{}
-		sql := fmt.Sprintf(`select address, floor(extract(epoch from min(at)))::bigint from ravenbot.%s where %s group by address`,
-			table, where)
+		sql := fmt.Sprintf(`select address, floor(extract(epoch from min(at)))::bigint
+			from ravenbot.%s where %s group by address`, table, where)
 		return p.db.eachRow(ctx, sql, nil, func(rows pgx.Rows) error {
 			var key string
 			var at int64
@@ -239,7 +239,8 @@ func (p *pruner) pruneIndexes() error {
 			left join ravenbot.conversations c on c.id = m.conversation
 			left join ravenbot.summaries s on s.address = c.address
 			where not exists (select from ravenbot.turns t where t.conversation = m.conversation and t.seq = m.seq)
-			and (s.address is null or m.seq > (s.record ->> 'upto')::bigint or m.seq < coalesce((s.record ->> 'from')::bigint, 0))`
+			and (s.address is null or m.seq > (s.record ->> 'upto')::bigint
+				or m.seq < coalesce((s.record ->> 'from')::bigint, 0))`
 		// Finding out costs a look at the whole table, so that this is done once for many.
 		for more := true; more; {
 			var subjects []string
@@ -262,7 +263,8 @@ func (p *pruner) pruneIndexes() error {
 				end := min(i+maxDeleted, len(subjects))
 				err := p.db.write(p.ctx, func(t *tx) error {
 					_, err := t.exec(`delete from ravenbot.`+table+` m using unnest($1::text[], $2::bigint[], $3::bigint[])
-						as g (subject, conversation, seq) where m.subject = g.subject and m.conversation = g.conversation and m.seq = g.seq`,
+						as g (subject, conversation, seq)
+						where m.subject = g.subject and m.conversation = g.conversation and m.seq = g.seq`,
 						subjects[i:end], conversations[i:end], seqs[i:end])
 					return err
 				})

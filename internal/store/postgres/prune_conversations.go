@@ -30,7 +30,8 @@ func (p *pruner) pruneConversations() error {
 		join = "join" // only conversations with a summary lose anything
 	}
 	sql := `select c.address, c.id, coalesce((s.record ->> 'upto')::bigint, 0),
-			floor(extract(epoch from (select t.began from ravenbot.turns t where t.conversation = c.id order by t.seq limit 1)))::bigint
+			floor(extract(epoch from (select t.began from ravenbot.turns t
+				where t.conversation = c.id order by t.seq limit 1)))::bigint
 		from ravenbot.conversations c ` + join + ` ravenbot.summaries s on s.address = c.address
 		where c.address > $1 and c.turns > 0 order by c.address limit $2`
 	for after, more := "", true; more; {
@@ -83,7 +84,8 @@ func (p *pruner) pruneTurns(o oldTurns) error {
 		err := p.db.write(p.ctx, func(t *tx) error {
 			return t.send(func(b *pgx.Batch) {
 				b.Queue(`with gone as (delete from ravenbot.turns where conversation = $1 and seq in
-						(select seq from ravenbot.turns where conversation = $1 and seq <= $2 order by seq limit $4) returning seq),
+						(select seq from ravenbot.turns where conversation = $1 and seq <= $2 order by seq limit $4)
+						returning seq),
 					places as (delete from ravenbot.message_turns m using gone g
 						where m.conversation = $1 and m.seq = g.seq and g.seq <= $3),
 					quotes as (delete from ravenbot.quotes q using gone g
@@ -111,27 +113,28 @@ func (p *pruner) findOld(o *oldTurns) error {
 		err := p.db.read(p.ctx, func(ctx context.Context) error {
 			looked = 0
 			return p.db.eachRow(ctx, `select seq, (extract(epoch from began) * 1000000)::bigint from ravenbot.turns
-				where conversation = $1 and seq > $2 order by seq limit $3`, []any{o.id, after, maxLooked}, func(rows pgx.Rows) error {
-				var seq, micros int64
-				err := rows.Scan(&seq, &micros)
-				looked++
-				if err != nil || done {
-					return err
-				}
-				began := time.UnixMicro(micros)
-				switch {
-				// A clock that was ahead for a while must not keep what came later.
-				case began.After(p.now):
-				case p.isOver(began, p.keep.Conversation(o.address)):
-					o.upto, o.expired = uint64(seq), uint64(seq)
-				case uint64(seq) <= o.summary && p.isOver(began, keepTurns):
-					o.upto = uint64(seq)
-				default:
-					done = true
-				}
-				after = seq
-				return nil
-			})
+				where conversation = $1 and seq > $2 order by seq limit $3`,
+				[]any{o.id, after, maxLooked}, func(rows pgx.Rows) error {
+					var seq, micros int64
+					err := rows.Scan(&seq, &micros)
+					looked++
+					if err != nil || done {
+						return err
+					}
+					began := time.UnixMicro(micros)
+					switch {
+					// A clock that was ahead for a while must not keep what came later.
+					case began.After(p.now):
+					case p.isOver(began, p.keep.Conversation(o.address)):
+						o.upto, o.expired = uint64(seq), uint64(seq)
+					case uint64(seq) <= o.summary && p.isOver(began, keepTurns):
+						o.upto = uint64(seq)
+					default:
+						done = true
+					}
+					after = seq
+					return nil
+				})
 		})
 		if err != nil || done {
 			return err
@@ -149,22 +152,9 @@ func (p *pruner) dropConversation(a chat.Address) error {
 		var s conversation.Summary
 		turns := int64(0)
 		err := t.send(func(b *pgx.Batch) {
-			b.Queue(`select turns from ravenbot.conversations where address = $1 for update`, key).Query(func(rows pgx.Rows) error {
-				for rows.Next() {
-					if err := rows.Scan(&turns); err != nil {
-						return err
-					}
-				}
-				return rows.Err()
-			})
-			b.Queue(`select v, record from ravenbot.summaries where address = $1 for update`, key).Query(func(rows pgx.Rows) error {
-				for rows.Next() {
-					if err := scanRecord(t.db, rows, "summaries", &s); err != nil {
-						return err
-					}
-				}
-				return rows.Err()
-			})
+			b.Queue(`select turns from ravenbot.conversations where address = $1 for update`, key).
+				Query(each(func(rows pgx.Rows) error { return rows.Scan(&turns) }))
+			t.lockSummary(b, key, &s)
 		})
 		if err != nil || turns > 0 || s.Text != "" {
 			return orUnchanged(err)
@@ -177,6 +167,13 @@ func (p *pruner) dropConversation(a chat.Address) error {
 	})
 }
 
+// lockSummary queues reading the summary of a conversation into s. Other transactions that want to change it
+// wait.
+func (t *tx) lockSummary(b *pgx.Batch, key string, s *conversation.Summary) {
+	b.Queue(`select v, record from ravenbot.summaries where address = $1 for update`, key).
+		Query(each(func(rows pgx.Rows) error { return scanRecord(t.db, rows, "summaries", s) }))
+}
+
 // pruneSummaries empties the summaries that may hold words which are over the retention of their
 // conversation. What can be said of the turns that are left is for whoever writes summaries.
 func (p *pruner) pruneSummaries() error {
@@ -187,20 +184,20 @@ func (p *pruner) pruneSummaries() error {
 		var old []chat.Address
 		err := p.db.read(p.ctx, func(ctx context.Context) error {
 			old, looked = nil, 0
-			return p.db.eachRow(ctx, `select v, record, address from ravenbot.summaries where address > $1 order by address limit $2`,
-				[]any{after, maxLooked}, func(rows pgx.Rows) error {
-					looked++
-					var s conversation.Summary
-					err := scanRecord(p.db, rows, "summaries", &s, &after)
-					if err != nil {
-						return err
-					}
-					a, err := chat.ParseAddress(parseKey(after))
-					if p.isOldSummary(a, s) {
-						old = append(old, a)
-					}
+			return p.db.eachRow(ctx, `select v, record, address from ravenbot.summaries
+				where address > $1 order by address limit $2`, []any{after, maxLooked}, func(rows pgx.Rows) error {
+				looked++
+				var s conversation.Summary
+				err := scanRecord(p.db, rows, "summaries", &s, &after)
+				if err != nil {
 					return err
-				})
+				}
+				a, err := chat.ParseAddress(parseKey(after))
+				if p.isOldSummary(a, s) {
+					old = append(old, a)
+				}
+				return err
+			})
 		})
 		if err != nil {
 			return err
@@ -225,16 +222,7 @@ func (p *pruner) emptySummary(a chat.Address) error {
 	err := p.db.write(p.ctx, func(t *tx) error {
 		emptied = false
 		var s conversation.Summary
-		err := t.send(func(b *pgx.Batch) {
-			b.Queue(`select v, record from ravenbot.summaries where address = $1 for update`, key).Query(func(rows pgx.Rows) error {
-				for rows.Next() {
-					if err := scanRecord(t.db, rows, "summaries", &s); err != nil {
-						return err
-					}
-				}
-				return rows.Err()
-			})
-		})
+		err := t.send(func(b *pgx.Batch) { t.lockSummary(b, key, &s) })
 		if emptied = err == nil && p.isOldSummary(a, s); !emptied {
 			return orUnchanged(err)
 		}
@@ -299,7 +287,8 @@ func (p *pruner) deleteOldMessages(id int64, before string) error {
 		err := p.db.write(p.ctx, func(t *tx) error {
 			return t.send(func(b *pgx.Batch) {
 				b.Queue(`with gone as (delete from ravenbot.messages where conversation = $1 and id in
-						(select id from ravenbot.messages where conversation = $1 and at < $2 order by at, id limit $4) returning id)
+						(select id from ravenbot.messages where conversation = $1 and at < $2 order by at, id limit $4)
+						returning id)
 					update ravenbot.conversations set messages = messages - (select count(*) from gone), message_version = $3
 					where id = $1 and exists (select from gone)`, id, before, randomID(), maxDeleted).
 					Exec(func(tag pgconn.CommandTag) error {

@@ -71,7 +71,8 @@ func dumps() []dump {
 	joined := func(c columns) (store.Record, error) { return store.Record{Key: joinKey(c.a, c.b), Body: c.body}, nil }
 	// What nextval has returned so far; a sequence that was never used has no number.
 	number := func(sequence string) string {
-		return `select '', '', '', case when is_called then last_value else 0 end, 0, null::json from ravenbot.` + sequence
+		return `select '', '', '', case when is_called then last_value else 0 end, 0, null::json
+			from ravenbot.` + sequence
 	}
 	return []dump{
 		{"waiting", number("inbox_seq"), count},
@@ -82,10 +83,12 @@ func dumps() []dump {
 		{"done", `select 'p/', key, ''` + plain + `done from ravenbot.posts where done is not null`, dumpDone},
 		{"stream", `select key, '', ''` + plain + `record from ravenbot.streams`, top},
 		{"lastSeen", `select address, '', ''` + plain + `record from ravenbot.last_seen`, top},
-		{"turn", `select address, '', '', last_turn, 0, null::json from ravenbot.conversations where last_turn is not null`, group},
+		{"turn", `select address, '', '', last_turn, 0, null::json
+			from ravenbot.conversations where last_turn is not null`, group},
 		{"turn", `select c.address, '', '', t.seq, 0, t.record from ravenbot.turns t
 			join ravenbot.conversations c on c.id = t.conversation`, numbered},
-		{"message", `select address, '', '', 0, 0, null::json from ravenbot.conversations where messages is not null`, group},
+		{"message", `select address, '', '', 0, 0, null::json
+			from ravenbot.conversations where messages is not null`, group},
 		{"message", `select c.address, m.at, m.id, 0, 0, m.record from ravenbot.messages m
 			join ravenbot.conversations c on c.id = m.conversation`, func(c columns) (store.Record, error) {
 			return store.Record{Group: parseKey(c.a), Key: c.b + parseKey(c.c), Body: c.body}, nil
@@ -93,7 +96,8 @@ func dumps() []dump {
 		{"messageTurn", `select m.subject, c.address, '', m.seq, 0, null::json from ravenbot.message_turns m
 			join ravenbot.conversations c on c.id = m.conversation`, dumpMessageTurn},
 		// The turns that quote a message are one record elsewhere.
-		{"quote", `select q.subject, '', '', 0, 0, json_agg(json_build_array(c.address, q.seq) order by q.n, c.address, q.seq)
+		{"quote", `select q.subject, '', '', 0, 0,
+				json_agg(json_build_array(c.address, q.seq) order by q.n, c.address, q.seq)
 			from ravenbot.quotes q join ravenbot.conversations c on c.id = q.conversation group by q.subject`, dumpQuote},
 		{"summary", `select address, '', ''` + plain + `record from ravenbot.summaries`, top},
 		{"call", number("call_seq"), count},
@@ -110,9 +114,11 @@ func dumps() []dump {
 		{"seenItem", `select digest, coalesce(whole, item), ''` + plain + `record from ravenbot.seen_items`, named},
 		{"run", `select digest, due, ''` + plain + `record from ravenbot.runs`, named},
 		{"subscription", `select '', '', ''` + plain + `record from ravenbot.subscriptions`, dumpSubscription},
-		{"entry", `select name, '', '', last_entry, 0, null::json from ravenbot.rooms where last_entry is not null`, group},
+		{"entry", `select name, '', '', last_entry, 0, null::json
+			from ravenbot.rooms where last_entry is not null`, group},
 		{"entry", `select room, '', '', seq, 0, record from ravenbot.entries`, numbered},
-		{"roomFile", `select name, '', '', last_file, 0, null::json from ravenbot.rooms where last_file is not null`, group},
+		{"roomFile", `select name, '', '', last_file, 0, null::json
+			from ravenbot.rooms where last_file is not null`, group},
 		{"memory", `select scope, '', '', last, 0, null::json from ravenbot.memory_scopes`, group},
 		{"memory", `select scope, '', '', n, 0, record from ravenbot.memories`, numbered},
 		{"setting", `select scope, '', ''` + plain + `record from ravenbot.settings`, top},
@@ -134,6 +140,10 @@ func (db *DB) Records(ctx context.Context, fn func(store.Record) error) error {
 		}
 		return errors.Join(dumpFiles(ctx, tx, fn), dumpUsage(ctx, tx, fn))
 	})
+	if err == nil && db.isMigrator {
+		// What a daemon has written since the transaction began is not in it.
+		err = db.checkUnused(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("read store: %w", db.explain(err))
 	}
@@ -245,7 +255,8 @@ func dumpFiles(ctx context.Context, tx pgx.Tx, fn func(store.Record) error) erro
 		if err != nil {
 			return err
 		}
-		if err := fn(store.Record{Kind: "roomFile", Group: parseKey(room), Key: seqKey(n), Body: []byte(body)}); err != nil {
+		found := store.Record{Kind: "roomFile", Group: parseKey(room), Key: seqKey(n), Body: []byte(body)}
+		if err := fn(found); err != nil {
 			return err
 		}
 	}

@@ -64,6 +64,9 @@ func (db *DB) retry(ctx context.Context, timeout time.Duration, operation func(c
 				return db.explain(err)
 			}
 		default:
+			if isCode(err, readOnly) {
+				db.pool.Reset() // another server may be the primary by now, which new connections find
+			}
 			return db.explain(err)
 		}
 		// Those who met in a conflict must not meet again at the same time.
@@ -161,12 +164,19 @@ func (db *DB) eachRow(ctx context.Context, sql string, args []any, fn func(pgx.R
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if err := fn(rows); err != nil {
-			return err
+	return each(fn)(rows)
+}
+
+// each returns what calls fn with each row.
+func each(fn func(rows pgx.Rows) error) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		for rows.Next() {
+			if err := fn(rows); err != nil {
+				return err
+			}
 		}
+		return rows.Err()
 	}
-	return rows.Err()
 }
 
 // scanner is a row or rows.

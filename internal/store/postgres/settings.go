@@ -29,7 +29,8 @@ func (db *DB) SaveSetting(ctx context.Context, scope string, layer []byte) error
 				return err
 			}
 			_, err := t.exec(`insert into ravenbot.settings (scope, v, record) values ($1, $2, $3)
-				on conflict (scope) do update set v = excluded.v, record = excluded.record`, keyText(scope), recordVersion, record)
+				on conflict (scope) do update set v = excluded.v, record = excluded.record`,
+				keyText(scope), recordVersion, record)
 			return err
 		})
 	}

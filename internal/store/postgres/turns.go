@@ -58,7 +58,8 @@ func (w *turnWrite) allocate() error {
 func queueNewTurn(b *pgx.Batch, a chat.Address, seq uint64) *pgx.QueuedQuery {
 	return b.Queue(`insert into ravenbot.conversations as c (id, address, channel, last_turn, turns)
 		values ($1, $2, $3, greatest($4::bigint, 1), 1) on conflict (address) do update
-		set last_turn = greatest($4::bigint, coalesce(c.last_turn, 0) + case when $4 = 0 then 1 else 0 end), turns = c.turns + 1
+		set last_turn = greatest($4::bigint, coalesce(c.last_turn, 0) + case when $4 = 0 then 1 else 0 end),
+			turns = c.turns + 1
 		returning id, last_turn`, randomID(), keyText(a.String()), keyText(a.Base().String()), int64(seq))
 }
 
@@ -181,9 +182,11 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 	if r.Upto > 0 && r.Upto < math.MaxInt64 {
 		upto = int64(r.Upto)
 	}
+	// With the id as a value of its own the newest are read from the index, however many there are.
 	turns, err := readRecords[conversation.Turn](ctx, db, "turns",
-		`select t.v, t.record from ravenbot.turns t join ravenbot.conversations c on c.id = t.conversation
-		where c.address = $1 and t.seq > $2 and t.seq <= $3 order by t.seq desc limit $4`,
+		`select v, record from ravenbot.turns
+		where conversation = (select id from ravenbot.conversations where address = $1)
+		and seq > $2 and seq <= $3 order by seq desc limit $4`,
 		keyText(a.String()), int64(min(r.After, math.MaxInt64)), upto, max(r.Newest, 0))
 	if err != nil {
 		return nil, fmt.Errorf("load conversation %s: %w", a, err)
@@ -232,8 +235,10 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 		_, err := t.exec(`with gone as (
 				delete from ravenbot.turns t using ravenbot.conversations c
 				where c.address = $1 and t.conversation = c.id and t.seq = $2 returning t.conversation, t.seq),
-			places as (delete from ravenbot.message_turns m using gone g where m.conversation = g.conversation and m.seq = g.seq),
-			quotes as (delete from ravenbot.quotes q using gone g where q.conversation = g.conversation and q.seq = g.seq)
+			places as (delete from ravenbot.message_turns m using gone g
+				where m.conversation = g.conversation and m.seq = g.seq),
+			quotes as (delete from ravenbot.quotes q using gone g
+				where q.conversation = g.conversation and q.seq = g.seq)
 			update ravenbot.conversations c set turns = c.turns - 1 from gone g where c.id = g.conversation`,
 			keyText(a.String()), int64(seq))
 		return err

@@ -33,7 +33,7 @@ var errUnchanged = errors.New("nothing was changed")
 // means that nothing was written, but for the one that says that this is not known. The end of ctx keeps a
 // transaction from being begun, and does not cut one off.
 func (db *DB) write(ctx context.Context, change func(*tx) error) error {
-	return db.retry(ctx, db.timeout, func(ctx context.Context) error {
+	err := db.retry(ctx, db.timeout, func(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -41,6 +41,8 @@ func (db *DB) write(ctx context.Context, change func(*tx) error) error {
 		defer cancel()
 		return db.tryWrite(ctx, change)
 	})
+	db.health.noteWrite(err)
+	return err
 }
 
 func (db *DB) tryWrite(ctx context.Context, change func(*tx) error) error {
@@ -186,6 +188,7 @@ func (t *tx) commit() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.db.timeout)
 		defer cancel()
 		committed, unknown := t.db.findOutcome(ctx, t.slot, t.n)
+		t.db.log.Warn("connection lost during a commit", "committed", committed, "known", unknown == nil)
 		switch {
 		case unknown != nil:
 			return &unknownError{errors.Join(err, unknown)}

@@ -120,7 +120,8 @@ func countedTogether(t *testing.T, s store.Store, _ *time.Time) {
 			if err := s.SaveAnswer(ctx, general, nil, turn, nil); err != nil {
 				return err
 			}
-			if err := s.CountUsage(ctx, store.Usage{Model: "m", Channel: general, User: "u", Tokens: llm.Usage{Output: 1}}); err != nil {
+			used := store.Usage{Model: "m", Channel: general, User: "u", Tokens: llm.Usage{Output: 1}}
+			if err := s.CountUsage(ctx, used); err != nil {
 				return err
 			}
 			if _, err := s.SaveRoomFile(ctx, "general", chat.File{Name: "a"}); err != nil {
@@ -193,7 +194,8 @@ func orderKept(t *testing.T, s store.Store, _ *time.Time) {
 			wantMessages, wantPosts = append(wantMessages, id), append(wantPosts, id+"/a", id+"/9")
 		}
 		of := func(list []string) []string {
-			return slices.DeleteFunc(slices.Clone(list), func(id string) bool { return !strings.HasPrefix(id, fmt.Sprint(w, "/")) })
+			isOthers := func(id string) bool { return !strings.HasPrefix(id, fmt.Sprint(w, "/")) }
+			return slices.DeleteFunc(slices.Clone(list), isOthers)
 		}
 		same(t, "messages of one writer", wantMessages, of(messages))
 		same(t, "posts of one writer", wantPosts, of(posts))
@@ -305,7 +307,8 @@ func reactionsTogether(t *testing.T, s store.Store, _ *time.Time) {
 
 // odd are texts that databases have trouble with.
 func odd() []string {
-	return []string{"", "\x00", "a\x00b", "\x01", "\xff\xfe", "\xed\xa0\x80", `\u0000`, `"'\;--%_`, "å€𝄞", strings.Repeat("long ", 700)}
+	return []string{"", "\x00", "a\x00b", "\x01", "\xff\xfe", "\xed\xa0\x80", `\u0000`, `"'\;--%_`, "å€𝄞",
+		strings.Repeat("long ", 700)}
 }
 
 // Any text may stand in a record, and any but the longest in a name.
@@ -324,7 +327,8 @@ func oddTexts(t *testing.T, s store.Store, _ *time.Time) {
 		must(t, err)
 		same(t, "where it is", general, a)
 		same(t, "it is known", true, known)
-		turn := &conversation.Turn{ID: name, Of: []string{m.Subject()}, Began: noon, User: name, Model: name, Usage: llm.Usage{Input: 1}}
+		turn := &conversation.Turn{ID: name, Of: []string{m.Subject()}, Began: noon, User: name, Model: name,
+			Usage: llm.Usage{Input: 1}}
 		post := store.Post{Key: name, To: general, Draft: chat.Draft{Text: text}, Message: m.Key(), Turn: name, At: noon}
 		must(t, s.SaveAnswer(ctx, general, []string{m.Key()}, turn, []store.Post{post}))
 		_, got, err := s.TurnOf(ctx, m.Subject())

@@ -50,7 +50,8 @@ func roomLimits(t *testing.T, s store.Store, _ *time.Time) {
 func runLimit(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 203 {
-		_, err := s.FinishRun(ctx, store.Run{Digest: "d", Due: noon.Add(time.Duration(i) * time.Minute), Ended: noon}, nil, nil)
+		run := store.Run{Digest: "d", Due: noon.Add(time.Duration(i) * time.Minute), Ended: noon}
+		_, err := s.FinishRun(ctx, run, nil, nil)
 		must(t, err)
 	}
 	runs, err := s.LastRuns(ctx, "d", 300)

@@ -44,8 +44,8 @@ func Start(tb testing.TB) string {
 }
 
 // errMissing is returned where PostgreSQL is not installed.
-var errMissing = fmt.Errorf("PostgreSQL %d or newer is not installed: initdb, postgres and pg_ctl are neither on the PATH nor in "+
-	"/usr/lib/postgresql/*/bin", minVersion)
+var errMissing = fmt.Errorf("PostgreSQL %d or newer is not installed: initdb, postgres and pg_ctl are neither "+
+	"on the PATH nor in /usr/lib/postgresql/*/bin", minVersion)
 
 func skipOrFail(tb testing.TB, err error) {
 	tb.Helper()
@@ -213,7 +213,13 @@ const userName = "ravenbot"
 
 // URL returns the address of a database on the server.
 func (c *Cluster) URL(database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User(userName), Host: c.Address(), Path: database, RawQuery: "sslmode=disable"}
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.User(userName),
+		Host:     c.Address(),
+		Path:     database,
+		RawQuery: "sslmode=disable",
+	}
 	if c.o.Password != "" {
 		u.User = url.UserPassword(userName, c.o.Password)
 	}

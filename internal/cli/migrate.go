@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/migrate"
+	"ravenbot/internal/store/postgres"
+)
+
+// migration is what store migrate says with --json.
+type migration struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	migrate.Report
+}
+
+// migrateStore copies every record of a store to another one, compares the two, and prints how many there are.
+func migrateStore(ctx context.Context, c *invocation) (err error) {
+	from, to := c.args[0], c.args[1]
+	if from == to {
+		return usageErrorf("FROM and TO are the same store")
+	}
+	source, err := openSource(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	target, err := openTarget(ctx, to)
+	if errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("%w; name a new file or an empty database", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	report, err := migrate.Run(ctx, source, target, c.migrationProgress())
+	if err != nil {
+		return err
+	}
+	result := migration{postgres.DisplayName(from), postgres.DisplayName(to), report}
+	if c.json {
+		return writeJSON(c.Out, result)
+	}
+	return errors.Join(printMigration(c.Out, result), printBeside(c.Out, from))
+}
+
+func isDatabase(name string) bool {
+	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
+}
+
+// openSource opens a store, which must be there, so that no daemon can.
+func openSource(ctx context.Context, name string) (store.Source, error) {
+	if isDatabase(name) {
+		return postgres.OpenSource(ctx, name, postgres.Options{})
+	}
+	if _, err := os.Stat(name); err != nil {
+		return nil, fmt.Errorf("open the store to be copied: %w", err)
+	}
+	return bolt.Open(name, time.Now)
+}
+
+// openTarget opens a store that is new, or empty, or that a migration has not filled.
+func openTarget(ctx context.Context, name string) (store.Target, error) {
+	if isDatabase(name) {
+		return postgres.OpenTarget(ctx, name, postgres.Options{})
+	}
+	return bolt.OpenTarget(ctx, name, time.Now)
+}
+
+// progressEvery is how often a migration says how far it is.
+const progressEvery = 2 * time.Second
+
+// migrationProgress returns what shows on a terminal how far a migration is.
+func (c *invocation) migrationProgress() migrate.Progress {
+	last := time.Now()
+	return func(records uint64, compared bool) {
+		now := time.Now()
+		if !isTerminal(c.Err) || now.Sub(last) < progressEvery {
+			return
+		}
+		last = now
+		doing := "copied"
+		if compared {
+			doing = "compared"
+		}
+		fmt.Fprintf(c.Err, "%d records %s\n", records, doing)
+	}
+}
+
+func printMigration(w io.Writer, m migration) error {
+	fmt.Fprintf(w, "%s holds the %d records of %s; both were read and are the same.\n", m.To, m.Records, m.From)
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "KIND\tRECORDS")
+	for _, k := range m.Kinds {
+		fmt.Fprintf(t, "%s\t%d\n", k.Kind, k.Records)
+	}
+	return t.Flush()
+}
+
+// printBeside names what is kept in files beside a store, and is needed beside the other one as well.
+func printBeside(w io.Writer, from string) error {
+	if isDatabase(from) {
+		from = filepath.Join("data", "ravenbot")
+	}
+	for _, beside := range []struct{ suffix, what string }{
+		{".key", "the key of the secrets in it"},
+		{".files", "the files of agents"},
+	} {
+		if _, err := os.Stat(from + beside.suffix); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		fmt.Fprintf(w, "Copy %s, too: it holds %s, which are not in the store.\n", from+beside.suffix, beside.what)
+	}
+	return nil
+}
