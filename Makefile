@@ -1,6 +1,6 @@
 # make run    build the daemon and start it with config.json
 # make test   everything that must pass before a change lands
-# The rest: build chaos conformance bench pictures vuln sbom fmt image image-full clean
+# The rest: build chaos conformance bench allocations-update pictures vuln sbom fmt image image-full clean
 
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CONFIG      ?= config.json
@@ -9,7 +9,7 @@ LDFLAGS     := -s -w -X ravenbot/internal/cli.version=$(VERSION) -X ravenbot/int
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 SOURCES      = $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')
 
-.PHONY: run build test check-format vet staticcheck race notices chaos conformance bench pictures vuln sbom fmt image image-full clean
+.PHONY: run build test check-format vet staticcheck race allocations allocations-update notices chaos conformance bench pictures vuln sbom fmt image image-full clean
 
 run: build
 	bin/ravenbot run --config $(CONFIG)
@@ -17,7 +17,7 @@ run: build
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ravenbot ./cmd/ravenbot
 
-test: notices check-format vet staticcheck race
+test: notices check-format vet staticcheck allocations race
 
 # What this machine lacks is said first, so that a short run is not taken for a whole one.
 notices:
@@ -59,6 +59,14 @@ race:
 	CGO_ENABLED=1 go test -race -timeout 15m -skip '$(COMPUTING_NAMES)' $$(go list ./... | grep -v /internal/archtest$$)
 	go test -timeout 15m -run '$(COMPUTING_NAMES)' $(COMPUTING_IN)
 	go test ./internal/archtest
+
+# Compares what the work on a message allocates with the recorded figures; the same on every machine. After a change
+# that is worth its cost, allocations-update records it.
+allocations:
+	RAVENBOT_ALLOCATIONS=1 go test -count=1 ./internal/allocations
+
+allocations-update:
+	go test -count=1 ./internal/allocations -update
 
 # Kills the daemon 500 times under load, and damages 300 copies of a store; RAVENBOT_SEED repeats a run.
 chaos:

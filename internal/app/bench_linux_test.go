@@ -117,6 +117,7 @@ func (w *benchWorld) daemon(b testing.TB, servers map[string]any) *child {
 		"models": map[string]any{"default": map[string]any{"provider": "gemini", "model": "gemini-3.8-flash", "apiKey": "key",
 			"baseURL": w.model.GeminiURL()}},
 		"mcpServers": servers,
+		"limits":     map[string]any{"userDailyMessages": 0, "userDailyTokens": 0}, // one user asks everything
 		"log":        map[string]any{"level": "info"},
 	}
 	path := filepath.Join(dir, "config.json")

@@ -86,6 +86,7 @@ var mayImport = map[string][]string{
 	"internal/browsertest":     {},
 	"internal/store/storetest": vocabulary(),
 	"internal/archtest":        {},
+	"internal/allocations":     {},
 	".":                        {},
 	"internal/app":             {"internal/", "adapters/"},
 	"internal/cli":             {"internal/", "adapters/"},

@@ -17,6 +17,7 @@ import (
 	"ravenbot/adapters/discord"
 	"ravenbot/adapters/slack"
 	"ravenbot/internal/config"
+	"ravenbot/internal/llm/breaker"
 	"ravenbot/internal/llm/gemini"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/provider"
@@ -139,7 +140,7 @@ func diagnoseDatabase(ctx context.Context, cfg *config.Config) finding {
 	return finding{Name: name, OK: true}
 }
 
-// diagnoseDaemon asks the running daemon whether its platforms are connected.
+// diagnoseDaemon asks the running daemon whether its platforms are connected, and which models it does not ask.
 func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
@@ -149,13 +150,25 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 	if err == nil {
 		err = d.requestJSON(ctx, http.MethodGet, "/readyz", nil, &ready)
 	}
-	return finding{
+	f := finding{
 		Name:  "daemon",
 		OK:    err == nil,
 		Cause: errorText(err),
 		Lost:  "the platforms that are not connected",
 		Fix:   "its log has the reason",
 	}
+	var status struct {
+		ModelCircuits []breaker.Status `json:"modelCircuits"`
+	}
+	if err == nil && d.requestJSON(ctx, http.MethodGet, "/api/v1/status", nil, &status) == nil {
+		for _, c := range status.ModelCircuits {
+			if c.State != breaker.Closed {
+				f.Notes = append(f.Notes, fmt.Sprintf("model %s failed repeatedly and is tried again at %s: %s",
+					c.Name, c.Until.Local().Format(time.TimeOnly), c.Error))
+			}
+		}
+	}
+	return f
 }
 
 // diagnoseIsolation says what keeps the processes of MCP servers from the bot on this machine.

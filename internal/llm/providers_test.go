@@ -252,7 +252,8 @@ func TestGenerate_RequestTooLong_IsNamedByEachProvidersOwnWords(t *testing.T) {
 func TestGenerate_BodyWithoutEnd_IsNotRetryable(t *testing.T) {
 	sim, models := world(t)
 	sim.SetScript(simmodel.Sequence(simmodel.Reply{Text: []string{strings.Repeat("x", 1<<20)}, Endless: true}))
-	for name, m := range models {
+	for _, name := range []string{"gemini", "openai"} {
+		m := models[name]
 		got := 0
 		var err error
 		for c, failed := range m.Generate(t.Context(), llm.Request{Messages: []llm.Message{user("hi")}}) {

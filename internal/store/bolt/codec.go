@@ -38,13 +38,22 @@ func unseal(v []byte) ([]byte, error) {
 }
 
 func encode(record any) ([]byte, error) {
+	body, err := encodeBody(record)
+	if err != nil {
+		return nil, err
+	}
+	return seal(body), nil
+}
+
+// encodeBody returns the JSON of a record.
+func encodeBody(record any) ([]byte, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false) // raw parts of a provider must come back byte by byte
 	if err := enc.Encode(record); err != nil {
 		return nil, err
 	}
-	return seal(bytes.TrimSuffix(body.Bytes(), []byte("\n"))), nil
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
 }
 
 func (db *DB) decode(key, v []byte, record any) error {

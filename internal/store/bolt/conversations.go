@@ -49,16 +49,16 @@ func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 
 // indexQuotes adds a turn to those that quote messages.
 func indexQuotes(tx *tx, subjects []string, at store.TurnRef) error {
+	if len(subjects) == 0 {
+		return nil
+	}
+	ref, err := encodeBody(at)
+	if err != nil {
+		return err
+	}
 	b := tx.top(quotesBucket)
 	for _, subject := range subjects {
-		var list []store.TurnRef
-		if _, err := b.get([]byte(subject), &list); err != nil {
-			return err
-		}
-		if slices.Contains(list, at) {
-			continue
-		}
-		if err := b.put([]byte(subject), append(list, at)); err != nil {
+		if err := b.appendTo([]byte(subject), ref); err != nil {
 			return err
 		}
 	}

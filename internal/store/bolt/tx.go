@@ -2,7 +2,9 @@ package bolt
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.etcd.io/bbolt"
@@ -246,13 +248,37 @@ func (b *bucket) put(key []byte, record any) error {
 	if err != nil {
 		return err
 	}
-	// A replaced record leaves the tally, which holds the digests of what is there.
-	old := b.bolt.Get(key)
+	return b.replace(key, b.bolt.Get(key), v)
+}
+
+// replace writes a value in its stored form over old, which is nil where there is none. A replaced record leaves the
+// tally, which holds the digests of what is there.
+func (b *bucket) replace(key, old, value []byte) error {
 	if old != nil {
 		b.discount(key, old)
 	}
-	b.count(key, v)
-	return b.bolt.Put(key, v)
+	b.count(key, value)
+	return b.bolt.Put(key, value)
+}
+
+// appendTo adds an element, as encodeBody returns it, to a record that is a list, unless it is there. The list is not
+// decoded: a message that many turns quote has a long one, and each of them adds to it.
+func (b *bucket) appendTo(key, element []byte) error {
+	old := b.bolt.Get(key)
+	if old == nil {
+		return b.replace(key, nil, seal(slices.Concat([]byte("["), element, []byte("]"))))
+	}
+	list, err := unseal(old)
+	if err == nil && !bytes.HasSuffix(list, []byte("}]")) {
+		err = errors.New("it is no list")
+	}
+	if err != nil {
+		return damagedError(b.tx.db.path, fmt.Sprintf("record %q: %v", key, err), restoreRemedy)
+	}
+	if bytes.Contains(list, element) {
+		return nil
+	}
+	return b.replace(key, old, seal(slices.Concat(list[:len(list)-1], []byte(","), element, []byte("]"))))
 }
 
 // putRaw writes a record in its stored form.
