@@ -390,6 +390,10 @@ func (k checker) checkDigests() {
 		}
 		for i, address := range g.Post {
 			k.checkPostAddress(address, "digests", name, "post", i)
+			if len(g.Tags) > 0 && !strings.HasPrefix(address, "discord:") {
+				k.addWarning(nodeAt(k.root, "digests", name, "tags"), "posts have tags in forums of Discord alone, not in "+address,
+					"remove the tags, or leave it: the post there has none")
+			}
 		}
 		k.checkEmail(g, name)
 		for i, channel := range g.Channels {

@@ -475,6 +475,8 @@ type Digest struct {
 	CatchUp string `json:"catchUp" default:"once" enum:"once|skip"`
 	// Who is notified of each post: role:ID or user:ID, as the platform knows them.
 	Ping []string `json:"ping"`
+	// Tags of its posts in forums of Discord, by their names. Other places have no tags.
+	Tags []string `json:"tags"`
 	// Whether entries say why they were chosen.
 	Why bool `json:"why"`
 	// Whether items that call themselves advertisements are posted too.

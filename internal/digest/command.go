@@ -333,12 +333,10 @@ func (p *Plan) setField(key, value string) error {
 		*numbers[key] = n
 		return nil
 	case key == "filters":
-		p.Filters = nil
-		for _, f := range strings.Split(value, ",") {
-			if f = strings.TrimSpace(f); f != "" {
-				p.Filters = append(p.Filters, f)
-			}
-		}
+		p.Filters = splitList(value)
+		return nil
+	case key == "tags":
+		p.Tags = splitList(value)
 		return nil
 	case key == "feeds":
 		return p.setFeed(value)
@@ -349,8 +347,19 @@ func (p *Plan) setField(key, value string) error {
 		return p.setFeedOption(key, value)
 	}
 	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
-		"catchUp, filters (with commas between them), feeds with +ADDRESS or -ADDRESS, channels, pin, unpin, mute or unmute " +
+		"catchUp, tags and filters (with commas between them), feeds with +ADDRESS or -ADDRESS, channels, pin, unpin, mute or unmute " +
 		"with an ADDRESS, or weight with ADDRESS and a number")
+}
+
+// splitList returns what stands between commas.
+func splitList(value string) []string {
+	var list []string
+	for _, one := range strings.Split(value, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			list = append(list, one)
+		}
+	}
+	return list
 }
 
 // setFeedOption sets how one feed of a plan takes part, from words such as "https://example.org/feed 2".

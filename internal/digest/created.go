@@ -93,7 +93,7 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	if err := s.checkReaders(ctx, d); err != nil {
+	if err := s.checkPlaces(ctx, d); err != nil {
 		return Info{}, err
 	}
 	raw, err := json.Marshal(p)
@@ -223,7 +223,7 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	if err != nil {
 		return Info{}, BadPlan{err}
 	}
-	if err := s.checkReaders(ctx, now); err != nil {
+	if err := s.checkPlaces(ctx, now); err != nil {
 		return Info{}, err
 	}
 	if err := s.saveItem(ctx, createdKind, name, p); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,14 @@ func (b *bench) Interject(_ context.Context, _ chat.Address, d chat.Draft, _ str
 func (b *bench) CanPost(chat.Address) bool { return true }
 
 func (b *bench) CanThread(to chat.Address) bool { return b.threads != nil && b.threads(to) }
+
+// CheckTags takes all tags but those that are called unknown.
+func (b *bench) CheckTags(_ context.Context, _ chat.Address, tags []string) error {
+	if slices.Contains(tags, "unknown") {
+		return &chat.SetupError{Reason: "the forum has no tag unknown", Remedy: "name another"}
+	}
+	return nil
+}
 
 // ReadersCanRead has every place readable by all.
 func (b *bench) ReadersCanRead(context.Context, chat.Address, chat.Address) (bool, error) {

@@ -350,7 +350,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		if folded = folded && s.o.Platforms.CanThread(to); folded {
 			draft = e.head
 		}
-		draft.Key, draft.Buttons, draft.Title = key, press, title
+		draft.Key, draft.Buttons, draft.Title, draft.Tags = key, press, title, d.Tags
 		if run.OK && run.Posted > 0 {
 			draft.Notify = d.Ping
 		}

@@ -84,6 +84,15 @@ func (s *Set) ReadersCanRead(ctx context.Context, readers, source chat.Address) 
 	return readers.Platform == source.Platform && readers.Workspace == source.Workspace, nil
 }
 
+// CheckTags returns a *chat.SetupError where a post with tags cannot be made in a place. Other platforms than those with
+// tags leave them out.
+func (s *Set) CheckTags(ctx context.Context, to chat.Address, tags []string) error {
+	if t, ok := s.Get(to.Platform).(chat.Tagger); ok {
+		return t.CheckTags(ctx, to, tags)
+	}
+	return nil
+}
+
 // Link returns the address of a message by its ID, or "" where it has none.
 func (s *Set) Link(at chat.Address, id string) string {
 	if l, ok := s.Get(at.Platform).(chat.Linker); ok {
