@@ -19,7 +19,7 @@ import (
 
 // usageText lists what the command can do.
 const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, " +
-	"`unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `share NAME`, `unshare NAME`, " +
+	"`unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `filter NAME WORDS`, `filters`, `unfilter ID`, `share NAME`, `unshare NAME`, " +
 	"`remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
 
 const createExample = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: " +
@@ -34,9 +34,13 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 		return s.reply("", func() (string, error) { return s.listDigests(ctx, m) })
 	case "create":
 		return s.proposeFromWords(ctx, m, rest)
+	case "filters":
+		return chat.Draft{Text: s.listMemberFilters(m), Ephemeral: true}
+	case "unfilter":
+		return s.reply("", func() (string, error) { return s.removeMemberFilter(ctx, m, rest) })
 	case "unsubscribe":
 		return s.reply(rest, func() (string, error) { return s.unsubscribeChannel(ctx, m, rest) })
-	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove", "share", "unshare":
+	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove", "share", "unshare", "filter":
 	default:
 		return chat.Draft{Text: usageText, Ephemeral: true}
 	}
@@ -58,6 +62,8 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 			return s.denialDraft(d)
 		}
 		return s.reply(d.Name, func() (string, error) { return s.runNow(ctx, d, m) })
+	case "filter":
+		return s.reply(d.Name, func() (string, error) { return s.addMemberFilter(ctx, d, m, more) })
 	}
 	if !d.canBeManaged(m) && verb != "unmerge" {
 		return s.denialDraft(d)

@@ -53,6 +53,10 @@ func (s *Service) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	members, err := loadItems[memberFilter](ctx, s.o.Store, memberKind)
+	if err != nil {
+		return err
+	}
 	specs := map[string]spec{}
 	for name, p := range made {
 		d, err := compile(p)
@@ -63,7 +67,7 @@ func (s *Service) Load(ctx context.Context) error {
 		specs[name] = d
 	}
 	s.mu.Lock()
-	s.created, s.pauses, s.proposals = specs, paused, wishes
+	s.created, s.pauses, s.proposals, s.members = specs, paused, wishes, members
 	s.mu.Unlock()
 	s.notifyChange()
 	return nil
@@ -280,7 +284,8 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 	if err := s.o.Store.DeleteItem(ctx, pauseKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	if err := errors.Join(s.deleteFailures(ctx, name), s.deleteWaiting(ctx, name), s.endPublishing(ctx, name)); err != nil {
+	if err := errors.Join(s.deleteFailures(ctx, name), s.deleteWaiting(ctx, name), s.endPublishing(ctx, name),
+		s.deleteMemberFilters(ctx, name)); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -59,6 +59,9 @@ type bench struct {
 	refuse  func(chat.Address) string // why a place takes nothing
 	threads func(chat.Address) bool   // where a post can have a thread below it; nil: nowhere
 	options digest.Options
+
+	left        []string // users who can read nothing any more
+	readerError error    // why it is not known
 }
 
 // service has one digest, called morning and posted to general.
@@ -107,6 +110,22 @@ func (b *bench) CheckTags(_ context.Context, _ chat.Address, tags []string) erro
 		return &chat.SetupError{Reason: "the forum has no tag unknown", Remedy: "name another"}
 	}
 	return nil
+}
+
+// UserCanRead has everybody read every place but those who left.
+func (b *bench) UserCanRead(_ context.Context, user string, _ chat.Address) (bool, error) {
+	if b.readerError != nil {
+		return false, b.readerError
+	}
+	return !slices.Contains(b.left, user), nil
+}
+
+// DirectMessage returns a room of their own for everybody.
+func (b *bench) DirectMessage(_ context.Context, _ chat.Address, user string) (chat.Address, error) {
+	if user == "shy" {
+		return chat.Address{}, errors.New("they take none")
+	}
+	return chat.Address{Platform: "web", Channel: "dm-" + user}, nil
 }
 
 // ReadersCanRead has every place readable by all.

@@ -185,7 +185,7 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 		return madeRun{run: run}, errors.Join(err, s.saveFailures(ctx, d, failures))
 	}
 	posts := s.buildPosts(d, run, e)
-	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), failures)
+	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices, s.memberPosts(ctx, d, run, e)), failures)
 	// A task's turn is closed once its run is stored: after a crash before that, the next start
 	// continues the turn instead of calling its tools again.
 	if storeErr == nil && settled != nil {
