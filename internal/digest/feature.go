@@ -39,7 +39,7 @@ func (*Service) Commands() []chat.CommandSpec {
 			{Name: optionName, Summary: "The digest's name, but for list and create; the id for unfilter", Complete: true},
 			{
 				Name:    "more",
-				Summary: "For edit: style titles; for create: weekdays at 9 https://go.dev/blog/feed.atom; for filter: security",
+				Summary: "For edit: style titles; for filter: security; for create: weekdays at 9 https://example.org/feed",
 			},
 		},
 	}}
