@@ -31,7 +31,9 @@ func TestDigestFilter_OnDiscordAndSlack(t *testing.T) {
 		t.Errorf("anna is sent %s %s", post.Content, embeds(post))
 	}
 	dm := w.slack.AddDM(w.berit)
-	must(w.slack.WaitPost(deadline(t), dm.ID, func(p simslack.Post) bool { return strings.Contains(p.Shown()+string(p.Blocks), "harbour gets a new crane") }))
+	must(w.slack.WaitPost(deadline(t), dm.ID, func(p simslack.Post) bool {
+		return strings.Contains(p.Shown()+string(p.Blocks), "harbour gets a new crane")
+	}))
 	w.slack.RemoveMember(team.ID, w.berit)
 	w.discord.LimitReaders(w.news.ID)
 	w.story("2")

@@ -160,8 +160,8 @@ func (s *Service) runNow(ctx context.Context, d spec, m chat.Message) (string, e
 	case d.isTask():
 		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s.", escape(d.Name), d.places(m)), nil
 	case run.Posted > 0:
-		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %d items.",
-			escape(d.Name), d.places(m), run.Posted), nil
+		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %s.",
+			escape(d.Name), d.places(m), pluralize(run.Posted, "item")), nil
 	}
 	return fmt.Sprintf("The digest **%s** was run: nothing new since the last one.", escape(d.Name)), nil
 }

@@ -238,7 +238,7 @@ func TestWhoMayChangeADigest(t *testing.T) {
 		{anna, "edit feed-a maxItems 1", "is changed"}, {anna, "edit feed-a filters -spam, -/x y/", "is changed"}, {anna, "edit feed-a schedule 30 7 * * *", "Next: Tue 3 Mar 07:30 CET"},
 		{anna, "edit feed-a feeds -https://nope.example", "does not read"}, {anna, "edit feed-a feeds +https://nope.example", "could not be fetched"},
 		{anna, "mute feed-a Council until 2026-03-02", "leaves out Council until 2026-03-02"}, {anna, "mute feed-a council", "write mute:WORD until"}, {bob, "mute feed-a x until 2026-03-02", "Only an admin"},
-		{root, "mute morning x until 2026-03-02", "comes from config.json"}, {bob, "run feed-a", "with 1 items"}, {bob, "explain feed-a last", "of 2 Mar 09:00"},
+		{root, "mute morning x until 2026-03-02", "comes from config.json"}, {bob, "run feed-a", "with 1 item"}, {bob, "explain feed-a last", "of 2 Mar 09:00"},
 		{root, "pause feed-a", "is paused"}, {anna, "list", "**paused**"}, {anna, "resume feed-a", "is resumed. Next: Tue 3 Mar 07:30 CET"},
 		{root, "pause morning", "is paused"}, {root, "resume morning", "is resumed"}, {anna, "dance", "Say `digest list`"}, {anna, "remove nothing", "no digest \"nothing\""},
 		{anna, "remove feed-a", "is removed"}, {anna, "run feed-a", "no digest"},

@@ -398,7 +398,7 @@ func TestCommand(t *testing.T) {
 	b.feeds[a] = []feed.Item{story(1)}
 	for _, c := range []struct{ text, want string }{
 		{"list", "30 8 * * *"}, {"preview morning", "1 new story from Feed a"},
-		{"run morning", "on its way to `web:/general` with 1 items"}, {"run nonesuch", "no digest \"nonesuch\""}, {"dance", "Say `digest list`"},
+		{"run morning", "on its way to `web:/general` with 1 item"}, {"run nonesuch", "no digest \"nonesuch\""}, {"dance", "Say `digest list`"},
 	} {
 		if d := b.Command(t.Context(), chat.Message{Text: c.text, Conversation: general, Author: chat.User{ID: "1"}}); !strings.Contains(d.Text, c.want) {
 			t.Errorf("digest %s: %q, want %q in it", c.text, d.Text, c.want)
