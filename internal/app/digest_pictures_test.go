@@ -81,6 +81,7 @@ func TestPictures_OfDigestStyles(t *testing.T) {
 				if dark {
 					name += "-dark"
 				}
+				page.Wait(`[...document.images].every(i => i.complete)`)
 				page.Eval(`document.getElementById("scroll").scrollTop = 1e9`) // pictures that came late moved the end
 				page.Screenshot(name + ".png")
 			}

@@ -590,6 +590,8 @@ type Limits struct {
 	UserDailyFiles int `json:"userDailyFiles" default:"500" min:"0"`
 	// Tokens of models in a day, in and out.
 	UserDailyTokens int `json:"userDailyTokens" default:"20000000" min:"0"`
+	// Digests that one person has made in chat and not removed.
+	UserDigests int `json:"userDigests" default:"20" min:"0"`
 }
 
 // Egress is which private hosts outgoing requests may reach.

@@ -151,17 +151,32 @@ func (s *Service) validateNew(p Plan) (spec, error) {
 	if _, taken := s.findLocked(p.Name); taken {
 		return d, ErrExists
 	}
-	here := 0
+	here, own := 0, 0
 	for _, other := range s.created {
+		if other.Source == FromChat && other.By.ID == p.By.ID && other.On == p.On {
+			own++
+		}
 		if other.post[0].Base() == d.post[0].Base() {
 			here++
 		}
+	}
+	// Whoever holds the admin token has no limits.
+	if limit := s.maxPerUser(); p.Source == FromChat && !p.By.Operator && limit > 0 && own >= limit {
+		return d, BadPlan{fmt.Errorf("you have made %d digests already, which is the limit for one person; "+
+			"`/raven digest list` shows them, `remove` makes room", own)}
 	}
 	if len(s.created) >= maxCreated || here >= maxPerChannel {
 		return d, BadPlan{fmt.Errorf("there are too many digests already: %d are kept, %d of one channel",
 			maxCreated, maxPerChannel)}
 	}
 	return d, nil
+}
+
+func (s *Service) maxPerUser() int {
+	if s.o.MaxPerUser == nil {
+		return 0
+	}
+	return s.o.MaxPerUser()
 }
 
 // checkFrequency returns an error where a digest is due too often or never.

@@ -95,6 +95,37 @@ func TestADigestIsMadeInChat(t *testing.T) {
 	}
 }
 
+// One person makes so many digests in chat; what they remove makes room, and others have their own limit.
+func TestDigestsOfOnePerson_AreLimited(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.MaxPerUser = func() int { return 2 } })
+	b.feeds[a] = []feed.Item{story(1)}
+	add := func(who chat.User) error {
+		t.Helper()
+		asked, err := b.propose(t, who, weekdays)
+		if err == nil {
+			b.answer(t, presses(who, asked.Buttons[0].Value))
+		}
+		return err
+	}
+	if err := errors.Join(add(anna), add(anna)); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(anna); err == nil || !strings.Contains(err.Error(), "you have made 2 digests already") {
+		t.Errorf("the third one: %v", err)
+	}
+	if err := add(bob); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+	operator := anna
+	operator.Operator = true
+	if err := add(operator); err != nil {
+		t.Errorf("whoever runs the bot: %v", err)
+	}
+	if err := errors.Join(b.Remove(t.Context(), "feed-a"), b.Remove(t.Context(), "feed-a-2"), add(anna)); err != nil {
+		t.Errorf("after two were removed: %v", err)
+	}
+}
+
 func TestWhatCannotBeMadeIsToldBefore(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a)})
 	b.feeds[a] = []feed.Item{story(1)}

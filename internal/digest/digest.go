@@ -151,6 +151,8 @@ type Options struct {
 	Task func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
 	// Language returns the one set for a channel, or an empty string.
 	Language func(to chat.Address) string
+	// MaxPerUser returns how many digests one person may have made in chat; 0: any number. nil: the same.
+	MaxPerUser func() int
 	// PublicURL is the address under which others reach the bot, without a slash at its end.
 	PublicURL string
 	// OnChange is called when digests, or when they are due, have changed.
