@@ -50,7 +50,10 @@ func (f forumChannel) tagIDs(names []string) ([]string, error) {
 	}
 	if !isForum(f.Type) {
 		if len(names) > 0 {
-			return nil, &chat.SetupError{Reason: "the channel " + f.Name + " is no forum and has no tags", Remedy: "remove the tags"}
+			return nil, &chat.SetupError{
+				Reason: "the channel " + f.Name + " is no forum and has no tags",
+				Remedy: "remove the tags",
+			}
 		}
 		return nil, nil
 	}

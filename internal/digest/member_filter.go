@@ -89,7 +89,7 @@ func (s *Service) addMemberFilter(ctx context.Context, d spec, m chat.Message, w
 	}
 	if f.To, err = s.o.Platforms.DirectMessage(ctx, f.From, f.User.ID); err != nil {
 		s.o.Log.Warn("direct messages not opened", "user", f.User.ID, "error", err)
-		return "", BadPlan{errors.New("I cannot write to you directly here")}
+		return "", BadPlan{errors.New("no direct message can be sent to you from here")}
 	}
 	if err := s.saveMemberFilter(ctx, f); err != nil {
 		return "", err

@@ -124,7 +124,7 @@ func TestMemberFilter_WhatCannotBeIsRefused(t *testing.T) {
 			t.Errorf("%q is answered %q, want %q", words, answer, want)
 		}
 	}
-	if answer := b.member(t, "shy", "filter morning security"); !strings.Contains(answer, "cannot write to you") {
+	if answer := b.member(t, "shy", "filter morning security"); !strings.Contains(answer, "no direct message can be sent") {
 		t.Errorf("who takes no direct messages is answered %q", answer)
 	}
 	elsewhere := chat.Message{Conversation: chat.Address{Platform: "web", Channel: "other"}, Author: chat.User{ID: "root", Admin: true}, Text: "filter morning security"}
