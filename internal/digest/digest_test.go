@@ -223,7 +223,8 @@ func TestOnlyWhatIsNewIsPosted(t *testing.T) {
 		var got []string
 		for _, post := range b.sent {
 			got = append(got, urls(post.Draft)...)
-			p.Draft.Key, p.Draft.Buttons = post.Draft.Key, post.Draft.Buttons // of the run alone
+			// Of the run alone, with its day.
+			p.Draft.Key, p.Draft.Buttons, p.Draft.Title = post.Draft.Key, post.Draft.Buttons, post.Draft.Title
 			if diff := cmp.Diff(p.Draft, post.Draft); diff != "" {
 				t.Errorf("run %d differs from its preview (-preview +run):\n%s", i, diff)
 			}
