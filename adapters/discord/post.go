@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -101,6 +102,11 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	if err := p.chooseRoute(ctx); err != nil {
 		return chat.Ref{}, &chat.PostError{Err: fmt.Errorf("wait for the first answer to an interaction: %w", err)}
 	}
+	if draft.Title != "" {
+		if err := p.enterForum(ctx, to); err != nil {
+			return chat.Ref{}, err
+		}
+	}
 	for len(p.ids) < len(p.pieces) {
 		err := p.placeNext(ctx)
 		if err != nil && p.simplifyAfter(err) {
@@ -157,6 +163,7 @@ func (s *sentPosts) has(id string) bool {
 type postJob struct {
 	d            *Discord
 	channel      string
+	home         string // the forum in which channel is the post's thread; empty: it is none
 	draft        chat.Draft
 	mode         renderMode
 	pieces       []piece
@@ -174,7 +181,7 @@ type postJob struct {
 	repeated, repeatingNow bool
 }
 
-func (p *postJob) memoryKey() string { return p.channel + " " + p.draft.Key }
+func (p *postJob) memoryKey() string { return cmp.Or(p.home, p.channel) + " " + p.draft.Key }
 
 func (p *postJob) pieceKey() string { return p.memoryKey() + " " + strconv.Itoa(len(p.ids)) }
 

@@ -100,6 +100,10 @@ func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, ti
 		return to, nil
 	}
 	id := post.IDs[0] // a thread has the id of the message that it is below
+	if d.isForumAddress(ctx, to) {
+		to.Thread = id // the post is a thread already
+		return to, nil
+	}
 	name := cmp.Or(cutText(strings.Join(strings.Fields(title), " "), maxThreadName), "More")
 	body := struct {
 		Name string `json:"name"`

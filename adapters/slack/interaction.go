@@ -83,8 +83,14 @@ func (s *Slack) parseShortcut(payload []byte) (chat.Message, bool) {
 	if target.ThreadTS != i.TS {
 		at.Thread = target.ThreadTS
 	}
-	said := chat.Said{ID: i.TS, ByID: target.User, Bot: target.BotID != "", Text: s.saidText(target, nil), At: parseTimestamp(i.TS)}
-	said.By = cmp.Or(s.knownName(target.User), target.User)
+	said := chat.Said{
+		ID:   i.TS,
+		By:   cmp.Or(s.knownName(target.User), target.User),
+		ByID: target.User,
+		Bot:  target.BotID != "",
+		Text: s.saidText(target, nil),
+		At:   parseTimestamp(i.TS),
+	}
 	return chat.Message{
 		ID:           interactionID("shortcut", i.Trigger, i.Channel.ID, i.TS, i.User.ID, i.Callback),
 		Author:       chat.User{ID: i.User.ID, Name: i.User.Name, Handle: i.User.Name},

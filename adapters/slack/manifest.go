@@ -203,7 +203,12 @@ func manifest(url string, commands []chat.CommandSpec, onMessages []chat.Message
 	type object = map[string]any
 	shortcuts := []any{}
 	for _, c := range onMessages {
-		shortcuts = append(shortcuts, object{"name": c.Title, "type": "message", "callback_id": c.Name, "description": c.Summary})
+		shortcuts = append(shortcuts, object{
+			"name":        c.Title,
+			"type":        "message",
+			"callback_id": c.Name,
+			"description": c.Summary,
+		})
 	}
 	socket := url == ""
 	const does = "Answers, reads feeds and posts digests"

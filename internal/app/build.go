@@ -426,6 +426,8 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		PublicURL: signin.BaseURL(a.conf()),
 		Log:       a.o.Log,
 		Now:       a.o.Now,
+
+		MaxPerUser: func() int { return a.conf().Limits.UserDigests },
 	})
 	p.loop.LastDue = a.digests.LastDue
 	a.registry.Add(native(digestTools(a.digests, a.platforms)))

@@ -71,7 +71,7 @@ func TestPictures_OfDigestStyles(t *testing.T) {
 	for _, style := range []string{"brief", "topics", "deep", "weekly"} {
 		b.browse(browser, func(page *browsertest.Page) {
 			for _, dark := range []bool{false, true} {
-				page.Look(browsertest.View{Width: 940, Height: 900, Dark: dark})
+				page.Look(browsertest.View{Width: 940, Height: 1010, Dark: dark})
 				if !dark {
 					page.Type("#text", "/digest run "+style)
 					page.Enter(false)
@@ -81,6 +81,8 @@ func TestPictures_OfDigestStyles(t *testing.T) {
 				if dark {
 					name += "-dark"
 				}
+				page.Wait(`[...document.images].every(i => i.complete)`)
+				page.Eval(`document.getElementById("scroll").scrollTop = 1e9`) // pictures that came late moved the end
 				page.Screenshot(name + ".png")
 			}
 		})
@@ -92,16 +94,19 @@ var askedItem = regexp.MustCompile(`(?m)^\[(\d+)\] (.*?) \(`)
 // judgePictures answers about the made-up news as a model would.
 func judgePictures(asked string) string {
 	var items []map[string]any
+	number := map[string]string{}
 	for _, m := range askedItem.FindAllStringSubmatch(asked, -1) {
 		for n, news := range pictureNews {
 			if news.title == m[2] {
+				number[news.topic] = m[1]
 				items = append(items, map[string]any{"n": json.Number(m[1]), "relevance": 9 - n, "kind": "news", "sameAs": 0, "told": 0,
 					"topic": news.topic, "text": news.text + " [" + m[1] + "]"})
 			}
 		}
 	}
 	raw, _ := json.Marshal(map[string]any{"items": items, "opening": []string{
-		"Rivers get their law after nine years of debate [1].", "The kernel schedules in real time, and night trains return to the coast [2][3]."}})
+		"Rivers get their law after nine years of debate [" + number["Politics"] + "].",
+		"Night trains return to the coast in spring [" + number["Travel"] + "]."}})
 	return string(raw)
 }
 

@@ -204,7 +204,9 @@ type Draft struct {
 	Key  string `json:"key"`
 	Text string `json:"text"` // Markdown (CommonMark with tables)
 	// Title is what a post is called where posts have a title, such as the subject of a mail.
-	Title     string    `json:"title,omitempty"`
+	Title string `json:"title,omitempty"`
+	// Tags are the names of the tags of a post in a forum.
+	Tags      []string  `json:"tags,omitempty"`
 	Cards     []Card    `json:"cards,omitempty"`
 	Footer    string    `json:"footer,omitempty"` // one small line below all else, plain text
 	Tools     []ToolRun `json:"tools,omitempty"`  // the tool calls behind an answer
@@ -381,6 +383,13 @@ type Threader interface {
 	// opened under the title if it is not there. Without a thread in it the address says
 	// that there can be none. An error is worth another attempt.
 	Thread(ctx context.Context, to Address, post Ref, title string) (Address, error)
+}
+
+// Tagger is a Platform with places in which posts have tags, and perhaps need them.
+type Tagger interface {
+	// CheckTags returns a *SetupError where a post with tags cannot be made in a place, and another error where that
+	// could not be found out.
+	CheckTags(ctx context.Context, to Address, tags []string) error
 }
 
 // OneWay is a Platform whose places are told nothing about posts that did not reach them: what the notice says would

@@ -16,6 +16,7 @@ import (
 
 	"ravenbot/adapters/discord"
 	"ravenbot/adapters/slack"
+	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/llm/breaker"
 	"ravenbot/internal/llm/gemini"
@@ -186,11 +187,13 @@ func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 	quiet := slog.New(slog.DiscardHandler)
 	var list []finding
 	if d := cfg.Platforms.Discord; cfg.DiscordEnabled() {
-		found := discord.New(discord.Options{
+		platform := discord.New(discord.Options{
 			Token:      d.Token.Reveal(),
 			APIBaseURL: d.APIBaseURL.Reveal(),
 			Log:        quiet,
-		}).Check(ctx)
+		})
+		found := platform.Check(ctx)
+		list = append(list, diagnoseTags(ctx, cfg, platform)...)
 		for _, f := range found {
 			list = append(list,
 				finding{Name: "Discord, " + f.Where, Cause: f.Missing + " is missing", Lost: f.Loses, Fix: f.Remedy})
@@ -214,6 +217,24 @@ func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 		}
 		if len(found) == 0 {
 			list = append(list, finding{Name: "Slack", OK: true})
+		}
+	}
+	return list
+}
+
+// diagnoseTags checks whether the posts of digests can be made in their channels: forums may want tags, and have others.
+func diagnoseTags(ctx context.Context, cfg *config.Config, platform chat.Tagger) []finding {
+	var list []finding
+	for _, name := range slices.Sorted(maps.Keys(cfg.Digests)) {
+		for _, post := range cfg.Digests[name].Post {
+			to, err := chat.ParseAddress(post)
+			if err != nil || to.Platform != "discord" {
+				continue
+			}
+			var fault *chat.SetupError
+			if err := platform.CheckTags(ctx, to, cfg.Digests[name].Tags); errors.As(err, &fault) {
+				list = append(list, finding{Name: "Digest " + name, Cause: fault.Reason, Lost: "its posts to " + post, Fix: fault.Remedy})
+			}
 		}
 	}
 	return list

@@ -482,6 +482,8 @@ type Digest struct {
 	CatchUp string `json:"catchUp" default:"once" enum:"once|skip"`
 	// Who is notified of each post: role:ID or user:ID, as the platform knows them.
 	Ping []string `json:"ping"`
+	// Tags of its posts in forums of Discord, by their names. Other places have no tags.
+	Tags []string `json:"tags"`
 	// Whether entries say why they were chosen.
 	Why bool `json:"why"`
 	// Whether items that call themselves advertisements are posted too.
@@ -595,6 +597,8 @@ type Limits struct {
 	UserDailyFiles int `json:"userDailyFiles" default:"500" min:"0"`
 	// Tokens of models in a day, in and out.
 	UserDailyTokens int `json:"userDailyTokens" default:"20000000" min:"0"`
+	// Digests that one person has made in chat and not removed.
+	UserDigests int `json:"userDigests" default:"20" min:"0"`
 }
 
 // Egress is which private hosts outgoing requests may reach.

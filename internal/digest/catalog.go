@@ -55,6 +55,7 @@ func FromEntry(name string, d config.Digest) Plan {
 		Teasers:   !d.Articles,
 		Filters:   d.Filters,
 		Ping:      d.Ping,
+		Tags:      d.Tags,
 		Why:       d.Why,
 		Adverts:   d.Adverts,
 	}

@@ -91,8 +91,16 @@ func (s *Service) readableChannels(ctx context.Context, d spec) (list []chat.Add
 	return list, slices.Compact(left)
 }
 
-// checkReaders returns a BadPlan where somebody who reads a digest may not read one of its channels.
-func (s *Service) checkReaders(ctx context.Context, d spec) error {
+// checkPlaces returns a BadPlan where a post with the digest's tags cannot be made in one of its places, or somebody who
+// reads it there may not read one of its channels.
+func (s *Service) checkPlaces(ctx context.Context, d spec) error {
+	for _, to := range d.post {
+		// What cannot be found out now is told by the run.
+		var fault *chat.SetupError
+		if err := s.o.Platforms.CheckTags(ctx, to, d.Tags); errors.As(err, &fault) {
+			return BadPlan{fmt.Errorf("tags: %w", fault)}
+		}
+	}
 	if list, _ := s.readableChannels(ctx, d); len(list) < len(d.channels) {
 		return BadPlan{errors.New("not everybody who can read the place it is posted to can read each of its channels, " +
 			"or the platform does not say so")}

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
-	"ravenbot/internal/feed"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
@@ -19,7 +18,7 @@ import (
 
 // usageText lists what the command can do.
 const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, " +
-	"`unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `share NAME`, `unshare NAME`, " +
+	"`unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `filter NAME WORDS`, `filters`, `unfilter ID`, `share NAME`, `unshare NAME`, " +
 	"`remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
 
 const createExample = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: " +
@@ -34,9 +33,13 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 		return s.reply("", func() (string, error) { return s.listDigests(ctx, m) })
 	case "create":
 		return s.proposeFromWords(ctx, m, rest)
+	case "filters":
+		return chat.Draft{Text: s.listMemberFilters(m), Ephemeral: true}
+	case "unfilter":
+		return s.reply("", func() (string, error) { return s.removeMemberFilter(ctx, m, rest) })
 	case "unsubscribe":
 		return s.reply(rest, func() (string, error) { return s.unsubscribeChannel(ctx, m, rest) })
-	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove", "share", "unshare":
+	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove", "share", "unshare", "filter":
 	default:
 		return chat.Draft{Text: usageText, Ephemeral: true}
 	}
@@ -58,6 +61,8 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 			return s.denialDraft(d)
 		}
 		return s.reply(d.Name, func() (string, error) { return s.runNow(ctx, d, m) })
+	case "filter":
+		return s.reply(d.Name, func() (string, error) { return s.addMemberFilter(ctx, d, m, more) })
 	}
 	if !d.canBeManaged(m) && verb != "unmerge" {
 		return s.denialDraft(d)
@@ -154,8 +159,8 @@ func (s *Service) runNow(ctx context.Context, d spec, m chat.Message) (string, e
 	case d.isTask():
 		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s.", escape(d.Name), d.places(m)), nil
 	case run.Posted > 0:
-		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %d items.",
-			escape(d.Name), d.places(m), run.Posted), nil
+		return fmt.Sprintf("The digest **%s** was run: it is on its way to %s with %s.",
+			escape(d.Name), d.places(m), pluralize(run.Posted, "item")), nil
 	}
 	return fmt.Sprintf("The digest **%s** was run: nothing new since the last one.", escape(d.Name)), nil
 }
@@ -274,28 +279,6 @@ func (s *Service) unmerge(ctx context.Context, d spec, which string) chat.Draft 
 	return s.unmergeEntries(ctx, d, runs[0], n)
 }
 
-// edit changes one field of a digest's plan.
-func (s *Service) edit(ctx context.Context, d spec, words string) (string, error) {
-	key, value, _ := strings.Cut(words, " ")
-	value = strings.TrimSpace(value)
-	if strings.EqualFold(key, "feeds") && value != "" && value[0] != '-' {
-		address, _, err := s.resolveFeed(ctx, strings.TrimSpace(strings.TrimPrefix(value, "+")))
-		if err != nil {
-			return "", BadPlan{err}
-		}
-		value = "+" + address
-	}
-	info, err := s.Change(ctx, d.Name, func(p *Plan) error { return p.setField(key, value) })
-	if err != nil {
-		return "", err
-	}
-	text := "The digest **" + escape(info.Name) + "** is changed."
-	if info.Next != nil {
-		text += " Next: " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
-	}
-	return text, nil
-}
-
 // mute adds a filter that excludes a word until a day.
 func (s *Service) mute(ctx context.Context, d spec, words string) (string, error) {
 	_, err := s.Change(ctx, d.Name, func(p *Plan) error {
@@ -306,103 +289,6 @@ func (s *Service) mute(ctx context.Context, d spec, words string) (string, error
 		return "", err
 	}
 	return "The digest **" + escape(d.Name) + "** leaves out " + escape(words) + ".", nil
-}
-
-// setField sets a field of a plan by its name, in any case.
-func (p *Plan) setField(key, value string) error {
-	texts := map[string]*string{
-		"schedule":  &p.Schedule,
-		"timezone":  &p.Timezone,
-		"style":     &p.Style,
-		"language":  &p.Language,
-		"prompt":    &p.Prompt,
-		"whenempty": &p.WhenEmpty,
-		"catchup":   &p.CatchUp,
-	}
-	numbers := map[string]*int{"maxitems": &p.MaxItems, "maxtokens": &p.MaxTokens}
-	key = strings.ToLower(key)
-	switch {
-	case texts[key] != nil:
-		*texts[key] = value
-		return nil
-	case numbers[key] != nil:
-		n, err := strconv.Atoi(value)
-		if err != nil {
-			return fmt.Errorf("%q is no number", value)
-		}
-		*numbers[key] = n
-		return nil
-	case key == "filters":
-		p.Filters = nil
-		for _, f := range strings.Split(value, ",") {
-			if f = strings.TrimSpace(f); f != "" {
-				p.Filters = append(p.Filters, f)
-			}
-		}
-		return nil
-	case key == "feeds":
-		return p.setFeed(value)
-	case key == "channels":
-		p.Channels = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-		return nil
-	case slices.Contains([]string{"pin", "unpin", "mute", "unmute", "weight"}, key):
-		return p.setFeedOption(key, value)
-	}
-	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
-		"catchUp, filters (with commas between them), feeds with +ADDRESS or -ADDRESS, channels, pin, unpin, mute or unmute " +
-		"with an ADDRESS, or weight with ADDRESS and a number")
-}
-
-// setFeedOption sets how one feed of a plan takes part, from words such as "https://example.org/feed 2".
-func (p *Plan) setFeedOption(key, value string) error {
-	words := strings.Fields(value)
-	if len(words) == 0 {
-		return fmt.Errorf("say which feed: %s ADDRESS", key)
-	}
-	at := slices.IndexFunc(p.Feeds, func(f Feed) bool { return feed.CanonicalURL(f.URL) == feed.CanonicalURL(words[0]) })
-	if at < 0 {
-		return fmt.Errorf("it does not read %.100s", words[0])
-	}
-	f := &p.Feeds[at]
-	switch key {
-	case "pin", "unpin":
-		f.Pin = key == "pin"
-	case "mute", "unmute":
-		f.Mute = key == "mute"
-	case "weight":
-		if len(words) != 2 {
-			return errors.New("say weight ADDRESS 2")
-		}
-		weight, err := strconv.ParseFloat(words[1], 64)
-		if err != nil || weight < minWeight || weight > maxWeight {
-			return fmt.Errorf("the weight %.20q is no number between %v and %v", words[1], minWeight, maxWeight)
-		}
-		f.Weight = weight
-	}
-	return nil
-}
-
-func (p *Plan) setFeed(value string) error {
-	address := strings.TrimSpace(strings.TrimLeft(value, "+-"))
-	var feeds []Feed
-	for _, f := range p.Feeds {
-		if f.URL == address && value[0] != '-' {
-			return nil // it stays as it is
-		}
-		if f.URL != address {
-			feeds = append(feeds, f)
-		}
-	}
-	switch {
-	case address == "":
-		return errors.New("say +ADDRESS to add a feed, -ADDRESS to take one out")
-	case value[0] == '-' && len(feeds) == len(p.Feeds):
-		return fmt.Errorf("it does not read %.100s", address)
-	case value[0] != '-':
-		feeds = append(feeds, Feed{URL: address})
-	}
-	p.Feeds = feeds
-	return nil
 }
 
 // errorDraft returns an error in words for people, and logs it where it is not theirs to

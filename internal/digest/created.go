@@ -53,6 +53,10 @@ func (s *Service) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	members, err := loadItems[memberFilter](ctx, s.o.Store, memberKind)
+	if err != nil {
+		return err
+	}
 	specs := map[string]spec{}
 	for name, p := range made {
 		d, err := compile(p)
@@ -63,7 +67,7 @@ func (s *Service) Load(ctx context.Context) error {
 		specs[name] = d
 	}
 	s.mu.Lock()
-	s.created, s.pauses, s.proposals = specs, paused, wishes
+	s.created, s.pauses, s.proposals, s.members = specs, paused, wishes, members
 	s.mu.Unlock()
 	s.notifyChange()
 	return nil
@@ -93,7 +97,7 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	if err := s.checkReaders(ctx, d); err != nil {
+	if err := s.checkPlaces(ctx, d); err != nil {
 		return Info{}, err
 	}
 	raw, err := json.Marshal(p)
@@ -147,17 +151,32 @@ func (s *Service) validateNew(p Plan) (spec, error) {
 	if _, taken := s.findLocked(p.Name); taken {
 		return d, ErrExists
 	}
-	here := 0
+	here, own := 0, 0
 	for _, other := range s.created {
+		if other.Source == FromChat && other.By.ID == p.By.ID && other.On == p.On {
+			own++
+		}
 		if other.post[0].Base() == d.post[0].Base() {
 			here++
 		}
+	}
+	// Whoever holds the admin token has no limits.
+	if limit := s.maxPerUser(); p.Source == FromChat && !p.By.Operator && limit > 0 && own >= limit {
+		return d, BadPlan{fmt.Errorf("you have made %d digests already, which is the limit for one person; "+
+			"`/raven digest list` shows them, `remove` makes room", own)}
 	}
 	if len(s.created) >= maxCreated || here >= maxPerChannel {
 		return d, BadPlan{fmt.Errorf("there are too many digests already: %d are kept, %d of one channel",
 			maxCreated, maxPerChannel)}
 	}
 	return d, nil
+}
+
+func (s *Service) maxPerUser() int {
+	if s.o.MaxPerUser == nil {
+		return 0
+	}
+	return s.o.MaxPerUser()
 }
 
 // checkFrequency returns an error where a digest is due too often or never.
@@ -223,7 +242,7 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	if err != nil {
 		return Info{}, BadPlan{err}
 	}
-	if err := s.checkReaders(ctx, now); err != nil {
+	if err := s.checkPlaces(ctx, now); err != nil {
 		return Info{}, err
 	}
 	if err := s.saveItem(ctx, createdKind, name, p); err != nil {
@@ -280,7 +299,8 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 	if err := s.o.Store.DeleteItem(ctx, pauseKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	if err := errors.Join(s.deleteFailures(ctx, name), s.deleteWaiting(ctx, name), s.endPublishing(ctx, name)); err != nil {
+	if err := errors.Join(s.deleteFailures(ctx, name), s.deleteWaiting(ctx, name), s.endPublishing(ctx, name),
+		s.deleteMemberFilters(ctx, name)); err != nil {
 		return err
 	}
 	s.mu.Lock()

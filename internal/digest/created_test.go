@@ -95,6 +95,37 @@ func TestADigestIsMadeInChat(t *testing.T) {
 	}
 }
 
+// One person makes so many digests in chat; what they remove makes room, and others have their own limit.
+func TestDigestsOfOnePerson_AreLimited(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.MaxPerUser = func() int { return 2 } })
+	b.feeds[a] = []feed.Item{story(1)}
+	add := func(who chat.User) error {
+		t.Helper()
+		asked, err := b.propose(t, who, weekdays)
+		if err == nil {
+			b.answer(t, presses(who, asked.Buttons[0].Value))
+		}
+		return err
+	}
+	if err := errors.Join(add(anna), add(anna)); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(anna); err == nil || !strings.Contains(err.Error(), "you have made 2 digests already") {
+		t.Errorf("the third one: %v", err)
+	}
+	if err := add(bob); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+	operator := anna
+	operator.Operator = true
+	if err := add(operator); err != nil {
+		t.Errorf("whoever runs the bot: %v", err)
+	}
+	if err := errors.Join(b.Remove(t.Context(), "feed-a"), b.Remove(t.Context(), "feed-a-2"), add(anna)); err != nil {
+		t.Errorf("after two were removed: %v", err)
+	}
+}
+
 func TestWhatCannotBeMadeIsToldBefore(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a)})
 	b.feeds[a] = []feed.Item{story(1)}
@@ -238,7 +269,7 @@ func TestWhoMayChangeADigest(t *testing.T) {
 		{anna, "edit feed-a maxItems 1", "is changed"}, {anna, "edit feed-a filters -spam, -/x y/", "is changed"}, {anna, "edit feed-a schedule 30 7 * * *", "Next: Tue 3 Mar 07:30 CET"},
 		{anna, "edit feed-a feeds -https://nope.example", "does not read"}, {anna, "edit feed-a feeds +https://nope.example", "could not be fetched"},
 		{anna, "mute feed-a Council until 2026-03-02", "leaves out Council until 2026-03-02"}, {anna, "mute feed-a council", "write mute:WORD until"}, {bob, "mute feed-a x until 2026-03-02", "Only an admin"},
-		{root, "mute morning x until 2026-03-02", "comes from config.json"}, {bob, "run feed-a", "with 1 items"}, {bob, "explain feed-a last", "of 2 Mar 09:00"},
+		{root, "mute morning x until 2026-03-02", "comes from config.json"}, {bob, "run feed-a", "with 1 item"}, {bob, "explain feed-a last", "of 2 Mar 09:00"},
 		{root, "pause feed-a", "is paused"}, {anna, "list", "**paused**"}, {anna, "resume feed-a", "is resumed. Next: Tue 3 Mar 07:30 CET"},
 		{root, "pause morning", "is paused"}, {root, "resume morning", "is resumed"}, {anna, "dance", "Say `digest list`"}, {anna, "remove nothing", "no digest \"nothing\""},
 		{anna, "remove feed-a", "is removed"}, {anna, "run feed-a", "no digest"},

@@ -116,6 +116,14 @@ type Platforms interface {
 	CanPost(to chat.Address) bool
 	// CanThread reports whether a post to a conversation can have a thread below it.
 	CanThread(to chat.Address) bool
+	// CheckTags returns a *chat.SetupError where a post with tags cannot be made in a place, and another error where
+	// that could not be found out.
+	CheckTags(ctx context.Context, to chat.Address, tags []string) error
+	// UserCanRead reports whether a user can read a place. Where the platform cannot tell it is assumed.
+	UserCanRead(ctx context.Context, user string, at chat.Address) (bool, error)
+	// DirectMessage returns the direct messages with a user of the workspace of a place. It fails where the platform has
+	// none.
+	DirectMessage(ctx context.Context, at chat.Address, user string) (chat.Address, error)
 	// ReadersCanRead reports whether everybody who can read one place can read another, too.
 	ReadersCanRead(ctx context.Context, readers, source chat.Address) (bool, error)
 }
@@ -143,6 +151,8 @@ type Options struct {
 	Task func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
 	// Language returns the one set for a channel, or an empty string.
 	Language func(to chat.Address) string
+	// MaxPerUser returns how many digests one person may have made in chat; 0: any number. nil: the same.
+	MaxPerUser func() int
 	// PublicURL is the address under which others reach the bot, without a slash at its end.
 	PublicURL string
 	// OnChange is called when digests, or when they are due, have changed.
@@ -166,13 +176,14 @@ type Service struct {
 	pauses     map[string]pause
 	runLocks   map[string]*sync.Mutex // one run of a digest at a time
 	proposals  map[string]proposal
+	members    map[string]memberFilter // by id
 }
 
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.
 func New(o Options) *Service {
 	return &Service{o: o, runs: newSlots(), events: map[string]int{}, configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
-		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}}
+		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}, members: map[string]memberFilter{}}
 }
 
 // Configure replaces the digests of the configuration, all or, with an error, none.

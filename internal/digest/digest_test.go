@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,9 @@ type bench struct {
 	refuse  func(chat.Address) string // why a place takes nothing
 	threads func(chat.Address) bool   // where a post can have a thread below it; nil: nowhere
 	options digest.Options
+
+	left        []string // users who can read nothing any more
+	readerError error    // why it is not known
 }
 
 // service has one digest, called morning and posted to general.
@@ -99,6 +103,30 @@ func (b *bench) Interject(_ context.Context, _ chat.Address, d chat.Draft, _ str
 func (b *bench) CanPost(chat.Address) bool { return true }
 
 func (b *bench) CanThread(to chat.Address) bool { return b.threads != nil && b.threads(to) }
+
+// CheckTags takes all tags but those that are called unknown.
+func (b *bench) CheckTags(_ context.Context, _ chat.Address, tags []string) error {
+	if slices.Contains(tags, "unknown") {
+		return &chat.SetupError{Reason: "the forum has no tag unknown", Remedy: "name another"}
+	}
+	return nil
+}
+
+// UserCanRead has everybody read every place but those who left.
+func (b *bench) UserCanRead(_ context.Context, user string, _ chat.Address) (bool, error) {
+	if b.readerError != nil {
+		return false, b.readerError
+	}
+	return !slices.Contains(b.left, user), nil
+}
+
+// DirectMessage returns a room of their own for everybody.
+func (b *bench) DirectMessage(_ context.Context, _ chat.Address, user string) (chat.Address, error) {
+	if user == "shy" {
+		return chat.Address{}, errors.New("they take none")
+	}
+	return chat.Address{Platform: "web", Channel: "dm-" + user}, nil
+}
 
 // ReadersCanRead has every place readable by all.
 func (b *bench) ReadersCanRead(context.Context, chat.Address, chat.Address) (bool, error) {
@@ -195,7 +223,8 @@ func TestOnlyWhatIsNewIsPosted(t *testing.T) {
 		var got []string
 		for _, post := range b.sent {
 			got = append(got, urls(post.Draft)...)
-			p.Draft.Key, p.Draft.Buttons, p.Draft.Title = post.Draft.Key, post.Draft.Buttons, post.Draft.Title // of the run alone
+			// Of the run alone, with its day.
+			p.Draft.Key, p.Draft.Buttons, p.Draft.Title = post.Draft.Key, post.Draft.Buttons, post.Draft.Title
 			if diff := cmp.Diff(p.Draft, post.Draft); diff != "" {
 				t.Errorf("run %d differs from its preview (-preview +run):\n%s", i, diff)
 			}
@@ -370,7 +399,7 @@ func TestCommand(t *testing.T) {
 	b.feeds[a] = []feed.Item{story(1)}
 	for _, c := range []struct{ text, want string }{
 		{"list", "30 8 * * *"}, {"preview morning", "1 new story from Feed a"},
-		{"run morning", "on its way to `web:/general` with 1 items"}, {"run nonesuch", "no digest \"nonesuch\""}, {"dance", "Say `digest list`"},
+		{"run morning", "on its way to `web:/general` with 1 item"}, {"run nonesuch", "no digest \"nonesuch\""}, {"dance", "Say `digest list`"},
 	} {
 		if d := b.Command(t.Context(), chat.Message{Text: c.text, Conversation: general, Author: chat.User{ID: "1"}}); !strings.Contains(d.Text, c.want) {
 			t.Errorf("digest %s: %q, want %q in it", c.text, d.Text, c.want)

@@ -27,19 +27,19 @@ func (*Service) Commands() []chat.CommandSpec {
 		Name:    commandName,
 		Summary: "Make, list, preview, explain, run and change digests",
 		Help: "news on a schedule; `list`, `create`, `preview`, `explain`, `run`, `pause`, `resume`, `edit`, `mute`, " +
-			"`unmerge`, `share`, `unshare`, `remove`, `unsubscribe`",
+			"`unmerge`, `filter`, `share`, `unshare`, `remove`, `unsubscribe`",
 		Options: []chat.CommandOption{
 			{
 				Name:     "action",
 				Summary:  "What to do",
 				Required: true,
 				Choices: []string{"list", "preview", "explain", "run", "create", "pause", "resume", "edit", "mute", "unmerge",
-					"share", "unshare", "remove", "unsubscribe"},
+					"filter", "filters", "unfilter", "share", "unshare", "remove", "unsubscribe"},
 			},
-			{Name: optionName, Summary: "The digest's name, but for list and create", Complete: true},
+			{Name: optionName, Summary: "The digest's name, but for list and create; the id for unfilter", Complete: true},
 			{
 				Name:    "more",
-				Summary: "For edit, such as: style titles; for create: weekdays at 9 https://go.dev/blog/feed.atom",
+				Summary: "For edit: style titles; for filter: security; for create: weekdays at 9 https://example.org/feed",
 			},
 		},
 	}}

@@ -59,6 +59,7 @@ type Plan struct {
 	Teasers   bool     `json:"teasers,omitempty"`   // items are taken as feeds give them, without their pages
 	Filters   []string `json:"filters,omitempty"`
 	Ping      []string `json:"ping,omitempty"`    // who is notified of a post: role:ID or user:ID
+	Tags      []string `json:"tags,omitempty"`    // of a post in a forum
 	Why       bool     `json:"why,omitempty"`     // entries say why they were chosen
 	Adverts   bool     `json:"adverts,omitempty"` // advertisements are posted, too
 

@@ -79,7 +79,7 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	if err != nil {
 		return "", err
 	}
-	if err := s.checkReaders(ctx, d); err != nil {
+	if err := s.checkPlaces(ctx, d); err != nil {
 		return "", err
 	}
 	w := proposal{

@@ -185,7 +185,7 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 		return madeRun{run: run}, errors.Join(err, s.saveFailures(ctx, d, failures))
 	}
 	posts := s.buildPosts(d, run, e)
-	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), failures)
+	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices, s.memberPosts(ctx, d, run, e)), failures)
 	// A task's turn is closed once its run is stored: after a crash before that, the next start
 	// continues the turn instead of calling its tools again.
 	if storeErr == nil && settled != nil {
@@ -350,7 +350,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		if folded = folded && s.o.Platforms.CanThread(to); folded {
 			draft = e.head
 		}
-		draft.Key, draft.Buttons, draft.Title = key, press, title
+		draft.Key, draft.Buttons, draft.Title, draft.Tags = key, press, title, d.Tags
 		if run.OK && run.Posted > 0 {
 			draft.Notify = d.Ping
 		}

@@ -122,6 +122,9 @@ func storyCard(n int, st story) chat.Card {
 
 		Minutes: readingMinutes(st.text()),
 	}
+	for _, a := range st.also { // another telling may have the picture
+		c.Image = cmp.Or(c.Image, a.imageURL())
+	}
 	c.Title = cmp.Or(c.Title, shorten(c.Text, 80), st.Link)
 	for _, a := range st.also {
 		if a.Link != st.Link { // two feeds may list the same page

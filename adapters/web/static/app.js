@@ -50,6 +50,8 @@
     scroll.addEventListener('scroll', () => {
       atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80
     })
+    // Pictures that come late move the end.
+    scroll.addEventListener('load', () => { if (atEnd) toEnd() }, true)
     document.body.addEventListener('htmx:sseMessage', () => {
       localise(scroll)
       if (atEnd) toEnd()

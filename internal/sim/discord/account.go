@@ -175,6 +175,9 @@ func (s *Server) startThread(c *call) (int, any, *apiError) {
 	if json.Unmarshal(c.body, &d) != nil || d.Name == "" || len([]rune(d.Name)) > 100 {
 		return 0, nil, badForm("name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
 	}
+	if parent.Kind == KindForum && c.PathValue("message") == "" {
+		return s.startForumPost(parent, d.Name, c)
+	}
 	if parent.Kind != KindText {
 		return 0, nil, fail(400, 50024, "Cannot execute action on this channel type")
 	}
@@ -191,6 +194,64 @@ func (s *Server) startThread(c *call) (int, any, *apiError) {
 	s.channels = append(s.channels, t)
 	s.emit(event{name: "THREAD_CREATE", intent: IntentGuilds, guild: t.GuildID, data: s.channelWire(t)})
 	return 201, s.channelWire(t), nil
+}
+
+// startForumPost begins a post in a forum: a thread with its first message, which has its id.
+func (s *Server) startForumPost(forum Channel, title string, c *call) (int, any, *apiError) {
+	var body struct {
+		Tags    []string        `json:"applied_tags"`
+		Message json.RawMessage `json:"message"`
+	}
+	if json.Unmarshal(c.body, &body) != nil || body.Message == nil {
+		return 0, nil, badForm("message", "BASE_TYPE_REQUIRED", "This field is required")
+	}
+	t := Channel{ID: s.newID(), GuildID: forum.GuildID, ParentID: forum.ID, Name: title, Kind: KindThread}
+	for _, id := range body.Tags {
+		found := false
+		for n, name := range s.tags[forum.ID] {
+			if id == tagID(forum.ID, n) {
+				t.Tags, found = append(t.Tags, name), true
+			}
+		}
+		if !found {
+			return 0, nil, badForm("applied_tags", "BASE_TYPE_CHOICES", "Unknown tag")
+		}
+	}
+	if len(body.Tags) == 0 && s.needTags[forum.ID] {
+		return 0, nil, fail(400, 40067, "A tag is required to create a forum post in this channel")
+	}
+	d, err := (&call{Request: c.Request, body: body.Message}).draft()
+	if err != nil {
+		return 0, nil, err
+	}
+	if d.isEmpty(0) {
+		return 0, nil, fail(400, 50006, "Cannot send an empty message")
+	}
+	s.channels = append(s.channels, t)
+	s.emit(event{name: "THREAD_CREATE", intent: IntentGuilds, guild: t.GuildID, data: s.channelWire(t)})
+	p := &Post{ID: t.ID, ChannelID: t.ID, Author: s.bot}
+	d.apply(p, nil)
+	rule := allowEverything()
+	if d.AllowedMentions != nil {
+		rule = *d.AllowedMentions
+	}
+	s.setPings(p, rule)
+	s.store(p)
+	s.announce("MESSAGE_CREATE", p)
+	return 201, s.channelWire(t), nil
+}
+
+// Threads returns the threads of a channel, the posts of a forum.
+func (s *Server) Threads(channel string) []Channel {
+	s.state.Lock()
+	defer s.state.Unlock()
+	var list []Channel
+	for _, c := range s.channels {
+		if c.ParentID == channel {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // command is an application command as registered.

@@ -24,7 +24,8 @@ type Guild struct{ ID, Name string }
 type Channel struct {
 	ID, GuildID, ParentID, Name string
 	Topic                       string
-	OwnerID                     string // of a thread: who opened it; empty: the bot
+	OwnerID                     string   // of a thread: who opened it; empty: the bot
+	Tags                        []string // of a post in a forum, by their names
 	Kind                        int
 	recipient                   string
 }
@@ -54,12 +55,14 @@ type world struct {
 	granted  map[string]string              // permissions of the bot by guild; absent: those of everyone
 	hidden   map[string]bool                // channels whose history the bot may not read
 	botOnly  map[string]bool                // channels whose history the bot alone may read
+	tags     map[string][]string            // of forums, by channel; their ids are the channel\'s with a digit behind it
+	needTags map[string]bool                // forums whose posts need a tag
 	readers  map[string][]string            // channels that these users, the bot and nobody else can see
 }
 
 func newWorld() world {
 	return world{posts: map[string]*Post{}, order: map[string][]*Post{}, typing: map[string]int{},
-		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, botOnly: map[string]bool{}, readers: map[string][]string{}, granted: map[string]string{}}
+		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, botOnly: map[string]bool{}, readers: map[string][]string{}, tags: map[string][]string{}, needTags: map[string]bool{}, granted: map[string]string{}}
 }
 
 const epoch = 1420070400000 // Discord's first millisecond
@@ -188,6 +191,17 @@ func (s *Server) AddThread(parent Channel, name string) Channel {
 func (s *Server) AddForum(guild Guild, name string) Channel {
 	return s.newChannel(Channel{GuildID: guild.ID, Name: name, Kind: KindForum}, "CHANNEL_CREATE")
 }
+
+// SetTags gives a forum tags, of which each post needs one if required.
+func (s *Server) SetTags(forum string, required bool, names ...string) {
+	s.state.Lock()
+	defer s.state.Release()
+	s.mustChannel(forum)
+	s.tags[forum], s.needTags[forum] = names, required
+}
+
+// tagID is the id of a tag of a forum by its place.
+func tagID(forum string, n int) string { return forum + strconv.Itoa(n) }
 
 // AddForumPost lets a user post in a forum: a thread that begins with a message of
 // the same id.
@@ -339,6 +353,15 @@ func (s *Server) channelWire(c Channel) map[string]any {
 		}
 		wire["member_count"], wire["message_count"] = 1, len(s.order[c.ID])
 	default:
+		if c.Kind == KindForum {
+			tags := []any{}
+			for n, name := range s.tags[c.ID] {
+				tags = append(tags, map[string]any{"id": tagID(c.ID, n), "name": name, "moderated": false, "emoji_id": nil, "emoji_name": nil})
+			}
+			if wire["available_tags"] = tags; s.needTags[c.ID] {
+				wire["flags"] = 1 << 4
+			}
+		}
 		wire["permission_overwrites"], wire["position"], wire["nsfw"], wire["topic"] = []any{}, 0, false, orNull(c.Topic)
 		overwrites := []any{}
 		if s.hidden[c.ID] || s.botOnly[c.ID] {

@@ -1,0 +1,272 @@
+package digest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+	"ravenbot/internal/text"
+)
+
+// Members have what fits their own filters sent to them by direct message, beside the post that all see.
+const (
+	memberKind    = "digest member filter" // items are named after filters
+	memberVersion = 1
+
+	maxMemberFilters = 10   // of one member
+	maxFilters       = 5000 // of the bot
+	maxMemberWords   = 10   // of one filter, between commas
+	maxTold          = 500  // items that a filter remembers
+	memberIDBytes    = 4
+)
+
+// memberFilter sends a member what fits of a digest.
+type memberFilter struct {
+	Version int          `json:"version"`
+	ID      string       `json:"id"`
+	Digest  string       `json:"digest"`
+	Words   string       `json:"words"`
+	User    chat.User    `json:"user"`
+	From    chat.Address `json:"from"` // the place of the digest where it was asked for
+	To      chat.Address `json:"to"`   // the direct messages with the member
+	At      time.Time    `json:"at"`
+	// Told are the items that were sent, with the due times of the runs: a run that is made again sends the same.
+	Told map[string]time.Time `json:"told,omitempty"`
+}
+
+// parse returns the words of a filter as a digest's own filters are read.
+func (f memberFilter) parse(zone *time.Location) ([]filter, error) {
+	var list []filter
+	for _, word := range splitList(f.Words) {
+		one, err := parseFilter(word, zone)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	switch {
+	case len(list) == 0:
+		return nil, errors.New("it holds no word")
+	case len(list) > maxMemberWords:
+		return nil, fmt.Errorf("%d words are too many; %d are taken", len(list), maxMemberWords)
+	}
+	return list, nil
+}
+
+// addMemberFilter makes a filter of "only security, -sponsored", and returns what its owner is told.
+func (s *Service) addMemberFilter(ctx context.Context, d spec, m chat.Message, words string) (string, error) {
+	words = strings.TrimSpace(strings.TrimPrefix(words, "only "))
+	words = strings.TrimSpace(strings.TrimRight(strings.TrimSuffix(words, "by direct message"), ", "))
+	f := memberFilter{
+		Version: memberVersion,
+		ID:      text.RandomID(memberIDBytes),
+		Digest:  d.Name,
+		Words:   words,
+		User:    chat.User{ID: m.Author.ID, Name: m.Author.Name},
+		From:    m.Conversation.Base(),
+		At:      s.o.Now().UTC(),
+	}
+	_, err := f.parse(d.zone)
+	switch {
+	case err != nil:
+		return "", BadPlan{err}
+	case len(words) > maxFieldBytes:
+		return "", BadPlan{fmt.Errorf("it is too long: %d bytes are taken", maxFieldBytes)}
+	case m.Author.ID == "" || !d.postsTo(m.Conversation) || m.Direct:
+		return "", BadPlan{errors.New("say it in a channel to which the digest is posted")}
+	case d.isTask():
+		return "", BadPlan{errors.New("a task has no entries to filter")}
+	}
+	if err := s.checkMemberLimits(f); err != nil {
+		return "", err
+	}
+	if f.To, err = s.o.Platforms.DirectMessage(ctx, f.From, f.User.ID); err != nil {
+		s.o.Log.Warn("direct messages not opened", "user", f.User.ID, "error", err)
+		return "", BadPlan{errors.New("no direct message can be sent to you from here")}
+	}
+	if err := s.saveMemberFilter(ctx, f); err != nil {
+		return "", err
+	}
+	return "After each run of **" + escape(d.Name) + "** I send you directly what fits *" + escape(words) + "*. " +
+		"`/raven digest unfilter " + f.ID + "` ends that.", nil
+}
+
+func (s *Service) checkMemberLimits(f memberFilter) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := 0
+	for _, other := range s.members {
+		if other.isOf(f.User.ID, f.From.Platform) {
+			own++
+		}
+	}
+	switch {
+	case own >= maxMemberFilters:
+		return BadPlan{fmt.Errorf("you have %d filters already, which is the most; `/raven digest filters` lists them", own)}
+	case len(s.members) >= maxFilters:
+		return BadPlan{fmt.Errorf("there are %d filters already, which is the most", len(s.members))}
+	}
+	return nil
+}
+
+func (f memberFilter) isOf(user, platform string) bool {
+	return user != "" && f.User.ID == user && f.From.Platform == platform
+}
+
+func (s *Service) saveMemberFilter(ctx context.Context, f memberFilter) error {
+	if err := s.saveItem(ctx, memberKind, f.ID, f); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.members[f.ID] = f
+	return nil
+}
+
+// memberFilters returns the filters that match, by their ids.
+func (s *Service) memberFilters(wanted func(memberFilter) bool) []memberFilter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []memberFilter
+	for _, f := range s.members {
+		if wanted(f) {
+			list = append(list, f)
+		}
+	}
+	slices.SortFunc(list, func(a, b memberFilter) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// listMemberFilters lists the filters of the author of a message.
+func (s *Service) listMemberFilters(m chat.Message) string {
+	list := s.memberFilters(func(f memberFilter) bool { return f.isOf(m.Author.ID, m.Conversation.Platform) })
+	if len(list) == 0 {
+		return "You have no filters. Say for example `/raven digest filter NAME security, -sponsored`."
+	}
+	lines := []string{"**Your filters**", ""}
+	for _, f := range list {
+		lines = append(lines, "- `"+f.ID+"` **"+escape(f.Digest)+"**: "+escape(f.Words))
+	}
+	return strings.Join(append(lines, "", "`/raven digest unfilter ID` ends one."), "\n")
+}
+
+// removeMemberFilter deletes a filter of the author of a message. One of somebody else is not told from none.
+func (s *Service) removeMemberFilter(ctx context.Context, m chat.Message, id string) (string, error) {
+	s.mu.Lock()
+	f, ok := s.members[id]
+	s.mu.Unlock()
+	if !ok || !f.isOf(m.Author.ID, m.Conversation.Platform) {
+		return "", BadPlan{errors.New("you have no such filter; `/raven digest filters` lists yours")}
+	}
+	if err := s.deleteMemberFilter(ctx, id); err != nil {
+		return "", err
+	}
+	return "The filter `" + id + "` is removed.", nil
+}
+
+func (s *Service) deleteMemberFilter(ctx context.Context, id string) error {
+	if err := s.o.Store.DeleteItem(ctx, memberKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.members, id)
+	return nil
+}
+
+// deleteMemberFilters deletes the filters of a removed digest.
+func (s *Service) deleteMemberFilters(ctx context.Context, digest string) error {
+	for _, f := range s.memberFilters(func(f memberFilter) bool { return f.Digest == digest }) {
+		if err := s.deleteMemberFilter(ctx, f.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// memberPosts returns what of a run goes to members by direct message. That it is told is stored before the run is:
+// where the run is not stored after all, it is made again for the same due time.
+func (s *Service) memberPosts(ctx context.Context, d spec, run store.Run, e *edition) []store.Post {
+	var posts []store.Post
+	if !run.OK || len(e.chosen) == 0 || d.Style == Deep {
+		return nil
+	}
+	said := e.statements()
+	for _, f := range s.memberFilters(func(f memberFilter) bool { return f.Digest == d.Name && d.postsTo(f.From) }) {
+		draft := f.draft(d, e, said, run)
+		if len(draft.Cards) == 0 {
+			continue
+		}
+		may, err := s.o.Platforms.UserCanRead(ctx, f.User.ID, f.From)
+		if err != nil || !may {
+			s.o.Log.Warn("member gets nothing of a digest", "digest", d.Name, "user", f.User.ID, "may", may, "error", err)
+			continue
+		}
+		if err := s.saveMemberFilter(ctx, f.withTold(run.Due, s.o.Now())); err != nil {
+			s.o.Log.Error("filter of a member not stored, nothing is sent", "digest", d.Name, "filter", f.ID, "error", err)
+			continue
+		}
+		draft.Key = postKey(d.Name, run.Due, f.To) + "/" + f.ID
+		posts = append(posts, store.Post{Key: draft.Key, To: f.To, Draft: draft, At: run.Ended})
+	}
+	return posts
+}
+
+// draft returns the entries of a run that fit, as they were posted, and notes them as told.
+func (f *memberFilter) draft(d spec, e *edition, said map[int]string, run store.Run) chat.Draft {
+	filters, err := f.parse(d.zone)
+	if err != nil {
+		return chat.Draft{} // they were read when the filter was made
+	}
+	f.Told = maps.Clone(f.Told)
+	if f.Told == nil {
+		f.Told = map[string]time.Time{}
+	}
+	var cards []chat.Card
+	for n, st := range e.chosen {
+		if at, told := f.Told[st.id]; told && !at.Equal(run.Due) || n >= len(e.cards) {
+			continue
+		}
+		// What a model said of the story counts as well as its own words.
+		i := *st.item
+		i.Item.Summary += "\n" + escapeHTML(said[n]+"\n"+e.topicOf(n))
+		if failedFilter(&i, filters, run.Began) != "" {
+			continue
+		}
+		card := e.cards[n]
+		card.Text = cmp.Or(said[n], card.Text)
+		cards = append(cards, card)
+		f.Told[st.id] = run.Due
+	}
+	heading := fmt.Sprintf("**%s**, what fits *%s*", escape(d.title), escape(f.Words))
+	return chat.Draft{Text: heading, Cards: cards, Footer: "/raven digest unfilter " + f.ID + " ends this"}
+}
+
+// withTold returns the filter with the newest of what was told.
+func (f memberFilter) withTold(due, now time.Time) memberFilter {
+	maps.DeleteFunc(f.Told, func(_ string, at time.Time) bool { return now.Sub(at) > keepPastRuns && !at.Equal(due) })
+	for len(f.Told) > maxTold {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(f.Told)), func(a, b string) int { return f.Told[a].Compare(f.Told[b]) })
+		delete(f.Told, oldest)
+	}
+	return f
+}
+
+// topicOf returns the topic below which an entry stands.
+func (p *content) topicOf(n int) string {
+	for _, one := range p.parts {
+		for _, l := range one.entries {
+			if l.n == n {
+				return one.topic
+			}
+		}
+	}
+	return ""
+}

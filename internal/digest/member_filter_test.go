@@ -1,0 +1,140 @@
+package digest_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
+)
+
+// member says something to the bot where the digest is posted.
+func (b *bench) member(t *testing.T, id, text string) string {
+	t.Helper()
+	return b.Command(t.Context(), chat.Message{Conversation: general, Author: chat.User{ID: id, Name: id}, Text: text}).Text
+}
+
+func topical(n int, title, text string) feed.Item {
+	return feed.Item{ID: fmt.Sprint(n), Title: title, Link: fmt.Sprintf("https://example.org/%d", n), Summary: "<p>" + text + "</p>", Published: monday}
+}
+
+// direct returns what was sent directly to a member.
+func (b *bench) direct(id string) []store.Post {
+	var list []store.Post
+	for _, p := range b.sent {
+		if p.To.Channel == "dm-"+id {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// What fits the filter of a member goes to them once, with the words of the post; who can no longer read the place gets
+// nothing, and nobody gets what was sent to others.
+func TestMemberFilter_SendsWhatFitsOnce(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
+	id := func(answer string) string {
+		t.Helper()
+		_, rest, ok := strings.Cut(answer, "unfilter ")
+		if !ok {
+			t.Fatalf("the filter is answered %q", answer)
+		}
+		return rest[:8]
+	}
+	annas := id(b.member(t, "anna", "filter morning only security, -sponsored, by direct message"))
+	id(b.member(t, "bert", "filter morning harbour"))
+	id(b.member(t, "carl", "filter morning security"))
+	b.left = []string{"carl"}
+	b.feeds[a] = []feed.Item{
+		topical(1, "Security hole in a mail server", "An update is there."),
+		topical(2, "The harbour gets a crane", "It is tall. Security is tight."),
+		topical(3, "Library opens on Sundays", "Books may be borrowed."),
+	}
+	run := func() {
+		t.Helper()
+		b.now = b.now.Add(24 * time.Hour)
+		if _, err := b.Run(t.Context(), "morning", b.now, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run()
+	got := b.direct("anna")
+	if len(got) != 1 || len(got[0].Draft.Cards) != 2 || got[0].Draft.Cards[0].URL == "" || !strings.Contains(got[0].Draft.Text, "security") ||
+		!strings.Contains(got[0].Draft.Footer, annas) {
+		t.Fatalf("anna got %+v", got)
+	}
+	if list := b.direct("bert"); len(list) != 1 || len(list[0].Draft.Cards) != 1 || !strings.Contains(list[0].Draft.Cards[0].Title, "harbour") {
+		t.Errorf("bert got %+v", list)
+	}
+	if list := b.direct("carl"); len(list) != 0 {
+		t.Errorf("carl, who has left, got %+v", list)
+	}
+	run()
+	b.restart(t, digest.Plan{Name: "morning", Schedule: "30 8 * * *", Feeds: from(a), Post: []string{general.String()}})
+	b.feeds[a] = append(b.feeds[a], topical(4, "Security of bridges", "They were looked at."))
+	// The post fails everywhere, so that its items are new again; they are not sent to anna a second time.
+	b.refuse = func(to chat.Address) string {
+		if to == general {
+			return "it is full"
+		}
+		return ""
+	}
+	b.now = b.now.Add(24 * time.Hour)
+	_, _ = b.Run(t.Context(), "morning", b.now, false) // it fails, as it should
+	b.refuse = nil
+	run()
+	if got := b.direct("anna"); len(got) != 2 || len(got[1].Draft.Cards) != 1 || !strings.Contains(got[1].Draft.Cards[0].Title, "bridges") {
+		t.Errorf("anna got %+v", got)
+	}
+	b.readerError = errors.New("the platform is down")
+	b.feeds[a] = append(b.feeds[a], topical(5, "More security", "Again."))
+	run()
+	if got := b.direct("anna"); len(got) != 2 {
+		t.Errorf("while it is not known what anna may read, she got %+v", got[2:])
+	}
+	if answer := b.member(t, "bert", "unfilter "+annas); !strings.Contains(answer, "no such filter") {
+		t.Errorf("somebody else removes it: %s", answer)
+	}
+	if list := b.member(t, "bert", "filters"); strings.Contains(list, annas) || !strings.Contains(list, "harbour") {
+		t.Errorf("bert sees %s", list)
+	}
+	if answer := b.member(t, "anna", "unfilter "+annas); !strings.Contains(answer, "is removed") {
+		t.Errorf("its owner removes it: %s", answer)
+	}
+	if list := b.member(t, "anna", "filters"); !strings.Contains(list, "You have no filters") {
+		t.Errorf("anna sees %s", list)
+	}
+}
+
+func TestMemberFilter_WhatCannotBeIsRefused(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
+	for words, want := range map[string]string{
+		"":                       "holds no word",
+		"only":                   "",
+		"/(/":                    "no expression",
+		strings.Repeat("x", 300): "too long",
+		strings.Repeat("x,", 11): "too many",
+	} {
+		if answer := b.member(t, "anna", "filter morning "+words); want != "" && !strings.Contains(answer, want) {
+			t.Errorf("%q is answered %q, want %q", words, answer, want)
+		}
+	}
+	if answer := b.member(t, "shy", "filter morning security"); !strings.Contains(answer, "no direct message can be sent") {
+		t.Errorf("who takes no direct messages is answered %q", answer)
+	}
+	elsewhere := chat.Message{Conversation: chat.Address{Platform: "web", Channel: "other"}, Author: chat.User{ID: "root", Admin: true}, Text: "filter morning security"}
+	if d := b.Command(t.Context(), elsewhere); !strings.Contains(d.Text, "to which the digest is posted") {
+		t.Errorf("elsewhere it is answered %q", d.Text)
+	}
+	for range 10 {
+		b.member(t, "bert", "filter morning security")
+	}
+	if answer := b.member(t, "bert", "filter morning one more"); !strings.Contains(answer, "you have 10 filters already") {
+		t.Errorf("the eleventh is answered %q", answer)
+	}
+}

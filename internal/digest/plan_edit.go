@@ -1,0 +1,140 @@
+package digest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ravenbot/internal/feed"
+)
+
+// edit changes one field of a digest's plan.
+func (s *Service) edit(ctx context.Context, d spec, words string) (string, error) {
+	key, value, _ := strings.Cut(words, " ")
+	value = strings.TrimSpace(value)
+	if strings.EqualFold(key, "feeds") && value != "" && value[0] != '-' {
+		address, _, err := s.resolveFeed(ctx, strings.TrimSpace(strings.TrimPrefix(value, "+")))
+		if err != nil {
+			return "", BadPlan{err}
+		}
+		value = "+" + address
+	}
+	info, err := s.Change(ctx, d.Name, func(p *Plan) error { return p.setField(key, value) })
+	if err != nil {
+		return "", err
+	}
+	text := "The digest **" + escape(info.Name) + "** is changed."
+	if info.Next != nil {
+		text += " Next: " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
+	}
+	return text, nil
+}
+
+// setField sets a field of a plan by its name, in any case.
+func (p *Plan) setField(key, value string) error {
+	texts := map[string]*string{
+		"schedule":  &p.Schedule,
+		"timezone":  &p.Timezone,
+		"style":     &p.Style,
+		"language":  &p.Language,
+		"prompt":    &p.Prompt,
+		"whenempty": &p.WhenEmpty,
+		"catchup":   &p.CatchUp,
+	}
+	numbers := map[string]*int{"maxitems": &p.MaxItems, "maxtokens": &p.MaxTokens}
+	key = strings.ToLower(key)
+	switch {
+	case texts[key] != nil:
+		*texts[key] = value
+		return nil
+	case numbers[key] != nil:
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return fmt.Errorf("%q is no number", value)
+		}
+		*numbers[key] = n
+		return nil
+	case key == "filters":
+		p.Filters = splitList(value)
+		return nil
+	case key == "tags":
+		p.Tags = splitList(value)
+		return nil
+	case key == "feeds":
+		return p.setFeed(value)
+	case key == "channels":
+		p.Channels = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+		return nil
+	case slices.Contains([]string{"pin", "unpin", "mute", "unmute", "weight"}, key):
+		return p.setFeedOption(key, value)
+	}
+	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
+		"catchUp, tags and filters (with commas between them), feeds with +ADDRESS or -ADDRESS, channels, pin, unpin, mute or unmute " +
+		"with an ADDRESS, or weight with ADDRESS and a number")
+}
+
+// splitList returns what stands between commas.
+func splitList(value string) []string {
+	var list []string
+	for _, one := range strings.Split(value, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// setFeedOption sets how one feed of a plan takes part, from words such as "https://example.org/feed 2".
+func (p *Plan) setFeedOption(key, value string) error {
+	words := strings.Fields(value)
+	if len(words) == 0 {
+		return fmt.Errorf("say which feed: %s ADDRESS", key)
+	}
+	at := slices.IndexFunc(p.Feeds, func(f Feed) bool { return feed.CanonicalURL(f.URL) == feed.CanonicalURL(words[0]) })
+	if at < 0 {
+		return fmt.Errorf("it does not read %.100s", words[0])
+	}
+	f := &p.Feeds[at]
+	switch key {
+	case "pin", "unpin":
+		f.Pin = key == "pin"
+	case "mute", "unmute":
+		f.Mute = key == "mute"
+	case "weight":
+		if len(words) != 2 {
+			return errors.New("say weight ADDRESS 2")
+		}
+		weight, err := strconv.ParseFloat(words[1], 64)
+		if err != nil || weight < minWeight || weight > maxWeight {
+			return fmt.Errorf("the weight %.20q is no number between %v and %v", words[1], minWeight, maxWeight)
+		}
+		f.Weight = weight
+	}
+	return nil
+}
+
+func (p *Plan) setFeed(value string) error {
+	address := strings.TrimSpace(strings.TrimLeft(value, "+-"))
+	var feeds []Feed
+	for _, f := range p.Feeds {
+		if f.URL == address && value[0] != '-' {
+			return nil // it stays as it is
+		}
+		if f.URL != address {
+			feeds = append(feeds, f)
+		}
+	}
+	switch {
+	case address == "":
+		return errors.New("say +ADDRESS to add a feed, -ADDRESS to take one out")
+	case value[0] == '-' && len(feeds) == len(p.Feeds):
+		return fmt.Errorf("it does not read %.100s", address)
+	case value[0] != '-':
+		feeds = append(feeds, Feed{URL: address})
+	}
+	p.Feeds = feeds
+	return nil
+}
