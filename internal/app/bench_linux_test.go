@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/store/postgres/pgtest"
 )
 
 // The benchmarks measure the daemon as a child process against the simulated
@@ -31,7 +33,10 @@ type child struct {
 	ready time.Duration // from start to its line "ready"
 }
 
-func startChild(b testing.TB, cmd *exec.Cmd) *child {
+func startChild(b testing.TB, cmd *exec.Cmd) *child { return startUntil(b, cmd, "msg=ready") }
+
+// startUntil starts a process and waits for a line that has a text.
+func startUntil(b testing.TB, cmd *exec.Cmd, text string) *child {
 	b.Helper()
 	out := must(cmd.StderrPipe())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -46,7 +51,7 @@ func startChild(b testing.TB, cmd *exec.Cmd) *child {
 	})
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		if strings.Contains(lines.Text(), "msg=ready") {
+		if strings.Contains(lines.Text(), text) {
 			c.ready = time.Since(began)
 			go func() { _, _ = io.Copy(io.Discard, out) }()
 			return c
@@ -94,6 +99,7 @@ type benchWorld struct {
 	slack *simslack.Server
 	model *simmodel.Server
 	berit simslack.User
+	store string // of daemons; empty: a file of their own
 }
 
 func newBenchWorld(b testing.TB) *benchWorld {
@@ -110,6 +116,12 @@ func newBenchWorld(b testing.TB) *benchWorld {
 
 func (w *benchWorld) daemon(b testing.TB, servers map[string]any) *child {
 	b.Helper()
+	return startChild(b, w.command(b, servers))
+}
+
+// command returns what starts a daemon with a folder of its own.
+func (w *benchWorld) command(b testing.TB, servers map[string]any) *exec.Cmd {
+	b.Helper()
 	dir := b.TempDir()
 	settings := map[string]any{
 		"http":      map[string]any{"listen": "127.0.0.1:0", "adminToken": "admin-token"},
@@ -120,11 +132,14 @@ func (w *benchWorld) daemon(b testing.TB, servers map[string]any) *child {
 		"limits":     map[string]any{"userDailyMessages": 0, "userDailyTokens": 0}, // one user asks everything
 		"log":        map[string]any{"level": "info"},
 	}
+	if w.store != "" {
+		settings["store"], settings["storeKey"] = w.store, base64.StdEncoding.EncodeToString(make([]byte, 32))
+	}
 	path := filepath.Join(dir, "config.json")
 	if err := os.WriteFile(path, must(json.Marshal(settings)), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	return startChild(b, exec.Command(daemonBinary(), "run", "--config", path))
+	return exec.Command(daemonBinary(), "run", "--config", path)
 }
 
 func (w *benchWorld) bare(b testing.TB) *child {
@@ -140,8 +155,16 @@ func kinds() []string { return []string{"bare", "ravenbot"} }
 
 func (w *benchWorld) start(b testing.TB, kind string) *child {
 	b.Helper()
-	if kind == "bare" {
+	switch replicas, _ := strconv.Atoi(strings.TrimPrefix(kind, "postgres ")); {
+	case kind == "bare":
 		return w.bare(b)
+	case replicas > 0:
+		w.store = pgtest.NewCluster(b, pgtest.Options{Durable: true}).Database(b)
+		active := w.daemon(b, nil)
+		for range replicas - 1 {
+			startUntil(b, w.command(b, nil), "replica stands by")
+		}
+		return active
 	}
 	return w.daemon(b, nil)
 }

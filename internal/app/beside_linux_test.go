@@ -58,19 +58,42 @@ func measureLoad(t *testing.T, kind string, inFlight, n int) load {
 	}
 }
 
-// TestBesideTheBareBot prints what a message costs beside a bare bot, in turns, so that the load of the machine falls
-// on both. It is run by hand: RAVENBOT_BESIDE=5 go test -run Beside -v ./internal/app takes five rounds.
-func TestBesideTheBareBot(t *testing.T) {
-	var rounds int
-	if _, err := fmt.Sscan(os.Getenv("RAVENBOT_BESIDE"), &rounds); err != nil {
-		t.Skip("RAVENBOT_BESIDE says how many rounds to take")
+// besideRounds returns how many rounds of a comparison to take. It is made by hand.
+func besideRounds(t *testing.T, variable string) (rounds int) {
+	t.Helper()
+	if _, err := fmt.Sscan(os.Getenv(variable), &rounds); err != nil {
+		t.Skip(variable + " says how many rounds to take")
 	}
 	daemonBinary()
+	return rounds
+}
+
+// columns are what is compared.
+func columns() []column {
+	return []column{
+		{"cpu ms/message", func(l load) float64 { return l.cpu }},
+		{"p50 ms", func(l load) float64 { return l.p50 }},
+		{"messages/s", func(l load) float64 { return l.perSecond }},
+		{"peak MiB", func(l load) float64 { return l.peak }},
+	}
+}
+
+type column struct {
+	what string
+	of   func(load) float64
+}
+
+// compare measures kinds of bots in turns, so that the load of the machine falls on all, and prints the medians
+// beside those of the first kind.
+func compare(t *testing.T, rounds int, kinds []string) {
+	t.Helper()
 	for _, c := range []struct{ inFlight, messages int }{{1, 400}, {64, 6000}} {
 		measured := map[string][]load{}
 		for range rounds {
-			for _, kind := range kinds() {
-				measured[kind] = append(measured[kind], measureLoad(t, kind, c.inFlight, c.messages))
+			for _, kind := range kinds {
+				t.Run(kind, func(t *testing.T) {
+					measured[kind] = append(measured[kind], measureLoad(t, kind, c.inFlight, c.messages))
+				})
 			}
 		}
 		median := func(kind string, of func(load) float64) float64 {
@@ -81,17 +104,22 @@ func TestBesideTheBareBot(t *testing.T) {
 			slices.Sort(list)
 			return list[len(list)/2]
 		}
-		for _, column := range []struct {
-			what string
-			of   func(load) float64
-		}{
-			{"cpu ms/message", func(l load) float64 { return l.cpu }},
-			{"p50 ms", func(l load) float64 { return l.p50 }},
-			{"messages/s", func(l load) float64 { return l.perSecond }},
-			{"peak MiB", func(l load) float64 { return l.peak }},
-		} {
-			bare, ours := median("bare", column.of), median("ravenbot", column.of)
-			t.Logf("%2d in flight  %-15s bare %8.2f  ravenbot %8.2f  ratio %.2f", c.inFlight, column.what, bare, ours, ours/bare)
+		for _, column := range columns() {
+			floor := median(kinds[0], column.of)
+			for _, kind := range kinds[1:] {
+				it := median(kind, column.of)
+				t.Logf("%2d in flight  %-15s %s %8.2f  %s %8.2f  ratio %.2f", c.inFlight, column.what, kinds[0], floor, kind, it, it/floor)
+			}
 		}
 	}
+}
+
+// TestBesideTheBareBot prints what a message costs beside a bare bot: RAVENBOT_BESIDE=5 go test -run Beside -v
+// ./internal/app takes five rounds.
+func TestBesideTheBareBot(t *testing.T) { compare(t, besideRounds(t, "RAVENBOT_BESIDE"), kinds()) }
+
+// TestStoresUnderLoad prints what a message costs with PostgreSQL and one to three replicas beside a file:
+// RAVENBOT_STORES=3 go test -run StoresUnderLoad -v ./internal/app takes three rounds.
+func TestStoresUnderLoad(t *testing.T) {
+	compare(t, besideRounds(t, "RAVENBOT_STORES"), []string{"ravenbot", "postgres 1", "postgres 2", "postgres 3"})
 }
