@@ -107,7 +107,7 @@ func (s *Server) writePublishedPage(w http.ResponseWriter, r *http.Request, toke
 		v.Posts = append(v.Posts, publishedPost{post.Title, post.Due, s.o.Render(post.Draft)})
 	}
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "published", v); err != nil {
+	if err := templates().ExecuteTemplate(&b, "published", v); err != nil {
 		s.writeFailure(w, r, "the page could not be made", err)
 		return
 	}
@@ -118,6 +118,14 @@ func (s *Server) writePublishedPage(w http.ResponseWriter, r *http.Request, toke
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
+}
+
+// DigestPage returns a post of a digest as a page of its own, such as for a mail. rendered is what it says.
+func DigestPage(title string, rendered template.HTML) ([]byte, error) {
+	var b bytes.Buffer
+	v := publishedView{Style: template.CSS(publishedStyle), Title: title, Posts: []publishedPost{{HTML: rendered}}}
+	err := templates().ExecuteTemplate(&b, "published", v)
+	return b.Bytes(), err
 }
 
 // The elements of an Atom feed (RFC 4287).

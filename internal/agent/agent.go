@@ -97,6 +97,8 @@ type Places interface {
 	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
 	// Formatting returns the rules for Markdown on a platform, or nothing.
 	Formatting(platform string) string
+	// Link returns the address of a message by its ID, or "" where it has none.
+	Link(at chat.Address, id string) string
 }
 
 // Access says who may use the bot.
@@ -272,7 +274,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 // stopTurn ends a turn because a user said so. What was shown of the answer stays, in the post
 // and in the history.
 func (r *run) stopTurn(m chat.Message) (*conversation.Turn, *chat.Draft) {
-	shown := strings.TrimSpace(r.partial)
+	shown := strings.TrimSpace(r.partial.String())
 	answer, note := "Stopped.", "(Stopped by a user before there was an answer.)"
 	if shown != "" {
 		answer, note = shown+"\n\n*(stopped)*", shown+"\n\n(Stopped by a user here.)"

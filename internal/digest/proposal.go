@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +29,9 @@ const (
 	pressYes = "digest-yes"
 	pressNo  = "digest-no"
 )
+
+// hereWord stands for the channel in which a digest is asked for.
+const hereWord = "here"
 
 // proposal is the plan of a digest that waits for confirmation.
 type proposal struct {
@@ -59,9 +61,14 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 		p.Feeds[n].URL, titles[n] = found, title
 	}
 	here := caller.Conversation.Base()
+	for n, channel := range p.Channels {
+		if strings.EqualFold(strings.TrimSpace(channel), hereWord) {
+			p.Channels[n] = here.String()
+		}
+	}
 	p.Post, p.Source, p.By, p.On = []string{here.String()}, FromChat, caller.User, here.Platform
 	p.By.Admin = false // rights are checked each time, not stored
-	if p.Name = slug(cmp.Or(p.Name, strings.Join(titles, " "), p.Prompt)); p.Timezone == "" {
+	if p.Name = slug(cmp.Or(p.Name, strings.Join(titles, " "), p.Prompt, "channels")); p.Timezone == "" {
 		p.Timezone = "UTC"
 	}
 	p.Name = s.freeName(p.Name) // a model cannot know which names are taken
@@ -70,6 +77,9 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	}
 	d, err := s.validateNew(p)
 	if err != nil {
+		return "", err
+	}
+	if err := s.checkReaders(ctx, d); err != nil {
 		return "", err
 	}
 	w := proposal{
@@ -214,6 +224,9 @@ func (s *Service) describePlan(d spec, titles []string) string {
 	var lines []string
 	for n, f := range d.Feeds {
 		lines = append(lines, "- reads "+markdownLink(titles[n], f.URL))
+	}
+	if len(d.Channels) > 0 {
+		lines = append(lines, "- tells decisions, questions and links of `"+strings.Join(d.Channels, "`, `")+"`")
 	}
 	if d.Prompt != "" {
 		lines = append(lines, "- is told: "+escape(shorten(d.Prompt, 500)))
@@ -392,11 +405,11 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 }
 
 // moreRequest matches "more on 3".
-var moreRequest = regexp.MustCompile(`(?i)^\W*more\s+(?:on|about)\s+(?:item\s+|no\.?\s*|#)?(\d{1,3})\W*$`)
+var moreRequest = text.Pattern(`(?i)^\W*more\s+(?:on|about)\s+(?:item\s+|no\.?\s*|#)?(\d{1,3})\W*$`)
 
 // isMoreRequest reports whether a message asks for an entry of a digest, where one is
 // posted.
 func (s *Service) isMoreRequest(m chat.Message) bool {
-	return moreRequest.MatchString(m.Text) &&
+	return moreRequest().MatchString(m.Text) &&
 		slices.ContainsFunc(s.specs(), func(d spec) bool { return d.postsTo(m.Conversation) })
 }

@@ -3,10 +3,11 @@ package simdiscord
 import (
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 func unknownError(code int, what string) *apiError {
@@ -195,7 +196,7 @@ func (s *Server) startThread(c *call) (int, any, *apiError) {
 // command is an application command as registered.
 type command = map[string]any
 
-var commandName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]+$`) // of 32 at most
+var commandName = text.Pattern(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]+$`) // of 32 at most
 
 func (s *Server) routeCommands(mux *http.ServeMux) {
 	for _, scope := range []string{"/applications/{app}/commands", "/applications/{app}/guilds/{guild}/commands"} {
@@ -234,7 +235,11 @@ func (s *Server) validateCommand(guild string, cmd command) *apiError {
 	name, _ := cmd["name"].(string)
 	text, _ := cmd["description"].(string)
 	if cmd["type"] == float64(1) &&
-		(!commandName.MatchString(name) || len([]rune(name)) > 32 || name != strings.ToLower(name)) {
+		(!commandName().MatchString(name) || len([]rune(name)) > 32 || name != strings.ToLower(name)) {
+		return badForm("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
+	}
+	// Commands in menus of messages and users may have spaces and capitals, and have neither description nor options.
+	if cmd["type"] != float64(1) && (name == "" || len([]rune(name)) > 32 || text != "" || cmd["options"] != nil) {
 		return badForm("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
 	}
 	if n := len([]rune(text)); cmd["type"] == float64(1) && (n < 1 || n > 100) {

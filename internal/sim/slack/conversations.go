@@ -2,10 +2,11 @@ package simslack
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // readableChannel finds a channel whose messages the token may read.
@@ -35,6 +36,23 @@ func (s *Server) conversationInfo(a args) (map[string]any, *slackError) {
 	return map[string]any{"channel": s.channelWire(c)}, nil
 }
 
+// conversationMembers answers conversations.members (https://docs.slack.dev/reference/methods/conversations.members,
+// 2026-11).
+func (s *Server) conversationMembers(a args) (map[string]any, *slackError) {
+	c := s.channel(a["channel"])
+	if c == nil {
+		return nil, refuse("channel_not_found")
+	}
+	list := []any{BotUserID}
+	for _, u := range s.users {
+		if c.Members == nil && c.User == "" || slices.Contains(c.Members, u.ID) || c.User == u.ID {
+			list = append(list, u.ID)
+		}
+	}
+	page, cursor := paginate(list, a, 100)
+	return map[string]any{"members": page, "response_metadata": map[string]any{"next_cursor": cursor}}, nil
+}
+
 func (s *Server) listConversations(a args) (map[string]any, *slackError) {
 	list := []any{}
 	for _, c := range s.channels {
@@ -61,7 +79,7 @@ func paginate(list []any, a args, normal int) (page []any, next string) {
 	return list[from:to], next
 }
 
-var timestamp = regexp.MustCompile(`^[0-9]{1,10}(\.[0-9]{1,6})?$`)
+var timestamp = text.Pattern(`^[0-9]{1,10}(\.[0-9]{1,6})?$`)
 
 // timeRange is the part of a conversation that is asked for. Timestamps are of one
 // length before the point, so that they compare as text.
@@ -78,9 +96,9 @@ func parseTimeRange(a args) (timeRange, *slackError) {
 		w.oldest = ""
 	}
 	switch {
-	case w.oldest != "" && !timestamp.MatchString(w.oldest):
+	case w.oldest != "" && !timestamp().MatchString(w.oldest):
 		return w, refuse("invalid_ts_oldest")
-	case w.latest != "" && !timestamp.MatchString(w.latest):
+	case w.latest != "" && !timestamp().MatchString(w.latest):
 		return w, refuse("invalid_ts_latest")
 	}
 	if a["limit"] != "" {
@@ -95,7 +113,7 @@ func parseTimeRange(a args) (timeRange, *slackError) {
 	}
 	side, ts, _ := strings.Cut(a["cursor"], ":")
 	switch {
-	case !timestamp.MatchString(ts):
+	case !timestamp().MatchString(ts):
 		return w, refuse("invalid_cursor")
 	case side == "after":
 		w.after = ts

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -9,7 +8,7 @@ import (
 
 // OnCommit has fn called with the next write transaction, when it begins.
 func (db *DB) OnCommit(fn func()) {
-	db.guard = func(context.Context, *pgx.Batch) {
+	db.guard = func(*pgx.Batch) {
 		db.guard = nil
 		fn()
 	}

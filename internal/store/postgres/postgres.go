@@ -57,11 +57,12 @@ type DB struct {
 	health  health
 	commits atomic.Uint64
 	slots   chan int64 // of the table writers that are free
+	lease   *lease     // nil: this process may always write
 	// isMigrator: no daemon may be connected to the database meanwhile.
 	isMigrator bool
 	// guard queues statements that fail where this process may write no more. It is called with every
 	// write transaction, before anything else; nil: it may always write.
-	guard func(ctx context.Context, b *pgx.Batch)
+	guard func(*pgx.Batch)
 }
 
 // Open connects to the database and brings its tables to the format of this version. It returns a
@@ -196,10 +197,25 @@ func (db *DB) Size() (bytes, free int64, err error) {
 // Commits returns the number of write transactions of this process since the store was opened.
 func (db *DB) Commits() uint64 { return db.commits.Load() }
 
-// Close closes all connections. It waits for operations under way.
-func (db *DB) Close() error {
-	db.pool.Close()
-	return nil
+// LocalAddr returns the address that this machine has towards the database.
+func (db *DB) LocalAddr(ctx context.Context) (addr net.Addr, err error) {
+	err = db.read(ctx, func(ctx context.Context) error {
+		return db.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+			addr = c.Conn().PgConn().Conn().LocalAddr()
+			return nil
+		})
+	})
+	return addr, err
 }
 
-var _ store.Store = (*DB)(nil)
+// Close releases the lease, where there is one, and closes all connections. It waits for operations under way.
+func (db *DB) Close() error {
+	var err error
+	if db.lease != nil {
+		err = db.lease.close()
+	}
+	db.pool.Close()
+	return err
+}
+
+var _ store.Engine = (*DB)(nil)

@@ -102,7 +102,7 @@ func (t *tx) send(queue func(b *pgx.Batch)) error {
 			set_config('idle_in_transaction_session_timeout', $2, true)`,
 			fmt.Sprint(t.db.timeout.Milliseconds()), fmt.Sprint(t.db.timeout.Milliseconds()/3))
 		if t.db.guard != nil {
-			t.db.guard(t.ctx, b)
+			t.db.guard(b)
 		}
 	}
 	begin := b.Len()
