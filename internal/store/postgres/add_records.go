@@ -147,6 +147,7 @@ func (db *DB) AddRecords(ctx context.Context, list []store.Record) error {
 					return fmt.Errorf("%s %q of %q: %w", r.Kind, r.Key, r.Group, err)
 				}
 			}
+			queueCounts(b, list)
 			return nil
 		})
 	})
@@ -154,6 +155,27 @@ func (db *DB) AddRecords(ctx context.Context, list []store.Record) error {
 		return fmt.Errorf("store records: %w", err)
 	}
 	return nil
+}
+
+// queueCounts queues counting what was added to each conversation, once for all of it.
+func queueCounts(b *pgx.Batch, list []store.Record) {
+	turns, messages := map[string]int{}, map[string]int{}
+	for _, r := range list {
+		switch {
+		case r.Body == nil:
+		case r.Kind == "turn":
+			turns[r.Group]++
+		case r.Kind == "message":
+			messages[r.Group]++
+		}
+	}
+	for a, n := range turns {
+		b.Queue(`update ravenbot.conversations set turns = turns + $2 where address = $1`, keyText(a), n)
+	}
+	for a, n := range messages {
+		b.Queue(`update ravenbot.conversations set messages = messages + $2, message_version = $3 where address = $1`,
+			keyText(a), n, randomID())
+	}
 }
 
 // recordText returns a record as the server holds it.
@@ -314,17 +336,15 @@ func conversationAdders() map[string]adder {
 }
 
 func addTurn(b *pgx.Batch, r store.Record, t conversation.Turn, text string) {
-	b.Queue(`with c as (update ravenbot.conversations set turns = turns + 1 where address = $1 returning id)
-		insert into ravenbot.turns (conversation, seq, v, record, began, hash) select id, $2, $3, $4, $5, $6 from c`,
+	b.Queue(`insert into ravenbot.turns (conversation, seq, v, record, began, hash)
+		select id, $2, $3, $4, $5, $6 from ravenbot.conversations where address = $1`,
 		keyText(r.Group), int64(t.Seq), recordVersion, text, t.Began, hashOf(text))
 }
 
 func addMessage(b *pgx.Batch, r store.Record, m store.Message, text string) {
-	b.Queue(`with c as (update ravenbot.conversations set messages = messages + 1, message_version = $7
-			where address = $1 returning id)
-		insert into ravenbot.messages (conversation, at, id, platform, v, record)
-		select id, $2, $3, $4, $5, $6 from c`,
-		keyText(r.Group), timeKey(m.At), keyText(m.ID), keyText(m.Conversation.Platform), recordVersion, text, randomID())
+	b.Queue(`insert into ravenbot.messages (conversation, at, id, platform, v, record)
+		select id, $2, $3, $4, $5, $6 from ravenbot.conversations where address = $1`,
+		keyText(r.Group), timeKey(m.At), keyText(m.ID), keyText(m.Conversation.Platform), recordVersion, text)
 }
 
 // addConversation queues noting that a conversation has turns, or messages outside of turns.

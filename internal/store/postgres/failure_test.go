@@ -268,22 +268,35 @@ func TestWrite_ServerRestarts_LosesAndDoublesNothing(t *testing.T) {
 
 func room(w int) chat.Address { return chat.Address{Platform: "web", Channel: fmt.Sprint("room", w)} }
 
-// oneAnswer does what the store does for one answer.
+// oneAnswer does what the store does for one answer. Like its callers it repeats what failed while the database
+// was away: nothing was written then.
 func oneAnswer(ctx context.Context, db *postgres.DB, w, n int) error {
 	m := chat.Message{ID: fmt.Sprint(w, "/", n), Conversation: room(w), Time: time.Now()}
-	isNew, err := db.Accept(ctx, store.Received{Message: m, At: time.Now()})
-	if err != nil || !isNew {
-		return fmt.Errorf("accepted: %v (%w)", isNew, err)
-	}
 	turn := &conversation.Turn{ID: m.Key(), Began: time.Now(), Model: "m", User: fmt.Sprint(w), Usage: llm.Usage{Input: 1}}
-	if err := db.SaveTurn(ctx, room(w), turn); err != nil {
-		return err
-	}
 	post := store.Post{Key: m.Key(), To: room(w), Message: m.Key(), At: time.Now()}
-	if err := db.SaveAnswer(ctx, room(w), []string{m.Key()}, turn, []store.Post{post}); err != nil {
-		return err
+	for _, step := range []func() error{
+		func() error {
+			isNew, err := db.Accept(ctx, store.Received{Message: m, At: time.Now()})
+			if err == nil && !isNew {
+				err = errors.New("the message is called a repeat")
+			}
+			return err
+		},
+		func() error { return db.SaveTurn(ctx, room(w), turn) },
+		func() error { return db.SaveAnswer(ctx, room(w), []string{m.Key()}, turn, []store.Post{post}) },
+		func() error {
+			return db.SaveOutcomes(ctx, []store.Outcome{{Key: post.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: time.Now()}})
+		},
+	} {
+		err := step()
+		for err != nil && strings.Contains(err.Error(), "the database does not answer") {
+			err = step()
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return db.SaveOutcomes(ctx, []store.Outcome{{Key: post.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: time.Now()}})
+	return nil
 }
 
 func atLeast(done *[4]atomic.Int64, n int64) bool {
