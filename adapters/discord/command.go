@@ -26,7 +26,7 @@ type command struct {
 	Type        int      `json:"type"`
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
-	Options     []option `json:"options"`
+	Options     []option `json:"options,omitempty"`
 }
 
 type option struct {
@@ -46,7 +46,7 @@ type choice struct {
 
 // newCommand writes the bot's commands as one application command of Discord.
 func newCommand(specs []chat.CommandSpec) command {
-	c := command{Type: 1, Name: commandName, Description: "Ask the bot, run a digest, see what it can do"}
+	c := command{Type: slashCommand, Name: commandName, Description: "Ask the bot, run a digest, see what it can do"}
 	for _, spec := range specs {
 		sub := option{Type: optSubcommand, Name: spec.Name, Description: spec.Summary}
 		for _, o := range spec.Options {
@@ -55,6 +55,21 @@ func newCommand(specs []chat.CommandSpec) command {
 		c.Options = append(c.Options, sub)
 	}
 	return c
+}
+
+// Types of application commands.
+const (
+	slashCommand   = 1
+	messageCommand = 3
+)
+
+// newCommands returns all application commands of the bot.
+func (d *Discord) newCommands() []command {
+	list := []command{newCommand(d.o.Commands)}
+	for _, c := range d.o.MessageCommands {
+		list = append(list, command{Type: messageCommand, Name: c.Title})
+	}
+	return list
 }
 
 func newOption(o chat.CommandOption) option {
@@ -142,16 +157,25 @@ func (d *Discord) registerOnce(ctx context.Context, app string) {
 	})
 }
 
-// register makes the application's command the one above, with as few requests as
+// register makes the application's commands those above, with as few requests as
 // it takes: Discord limits how often a day commands may be made. Commands of other
 // names are not ours to touch.
 func (d *Discord) register(ctx context.Context, app string) error {
 	path := "/applications/" + app + "/commands"
-	want := newCommand(d.o.Commands)
 	var have []command
 	if err := d.api.do(ctx, request{method: "GET", path: path}, &have); err != nil && isRetryable(err) {
 		return fmt.Errorf("list the application's commands: %w", err)
 	}
+	for _, want := range d.newCommands() {
+		if err := d.registerOne(ctx, path, have, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// registerOne makes one command, unless it is among those that there are.
+func (d *Discord) registerOne(ctx context.Context, path string, have []command, want command) error {
 	put := request{method: "POST", path: path, body: want} // in the place of one with that name, if there is
 	for _, c := range have {
 		if c.Type != want.Type || c.Name != want.Name {

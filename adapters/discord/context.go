@@ -213,7 +213,7 @@ func (r contextReader) readLinked(ctx context.Context) (linked []chat.Said, note
 				"which whoever asks may not be allowed to read.")
 			continue
 		}
-		w, err := r.fetchMessage(ctx, channel, message)
+		w, err := r.fetchTarget(ctx, channel, message)
 		if err != nil {
 			notes = append(notes, "The linked message "+link+" could not be read.")
 			continue
@@ -224,6 +224,15 @@ func (r contextReader) readLinked(ctx context.Context) (linked []chat.Said, note
 		}
 	}
 	return linked, notes
+}
+
+// fetchTarget returns a message, as it came with a command that was used on it, else as Discord shows it now.
+func (r contextReader) fetchTarget(ctx context.Context, channel, message string) (wireMessage, error) {
+	var w wireMessage
+	if raw, ok := r.targets.Get(message); ok && json.Unmarshal(raw, &w) == nil && w.ChannelID == channel {
+		return w, nil
+	}
+	return r.fetchMessage(ctx, channel, message)
 }
 
 // isReadableByAll reports whether whoever reads the message's channel may read another one, too: it

@@ -36,6 +36,8 @@ func runContract(t *testing.T, intents int) {
 				APIBaseURL:     s.URL(),
 				MessageContent: intents != 0,
 				Log:            slog.New(slog.DiscardHandler),
+
+				MessageCommands: chattest.MessageCommands(),
 			}),
 			Channel:  chat.Address{Platform: "discord", Workspace: guild.ID, Channel: general.ID},
 			Private:  private,
@@ -59,7 +61,16 @@ func runContract(t *testing.T, intents int) {
 			},
 			Edit:   func(_ chat.Address, message, text string) { s.Edit(message, s.Mention()+" "+text) },
 			Delete: func(_ chat.Address, message string) { s.Delete(message) },
-			Press:  func(_ chat.Address, post, value string) { s.Click(post, ann, value) },
+			Use: func(_ chat.Address, message string) {
+				title := chattest.MessageCommands()[0].Title
+				if err := s.WaitCommand(within(t), title); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.Use(message, ann, title); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Press: func(_ chat.Address, post, value string) { s.Click(post, ann, value) },
 			Shown: func(at chat.Address) []string {
 				var list []string
 				for _, p := range s.Posts(at.Channel) {

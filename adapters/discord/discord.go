@@ -63,6 +63,8 @@ type Options struct {
 	Suggest func(ctx context.Context, at chat.Address, command, option, typed string) []string
 	// Commands are the subcommands of /raven.
 	Commands []chat.CommandSpec
+	// MessageCommands are the entries in the menus of messages.
+	MessageCommands []chat.MessageCommand
 	// Former returns the forms that commands and buttons ask for; nil: none do.
 	Former chat.Former
 	Log    *slog.Logger
@@ -76,6 +78,7 @@ type Discord struct {
 	baseErr error
 	api     *api
 	sent    sentPosts
+	others  otherProcess
 	// openTimeout is the time from dialling to HELLO.
 	openWithin time.Duration
 
@@ -85,6 +88,7 @@ type Discord struct {
 	partialShown  kit.Memory[string]          // what the latest unfinished answers show, by message
 	nicks         kit.Memory[string]          // what people are called in servers, by server and user
 	quoted        kit.Memory[json.RawMessage] // messages that the latest questions reply to, by question
+	targets       kit.Memory[json.RawMessage] // messages that commands were used on, by id
 	channels      *kit.Cache[channelInfo]
 	members       *kit.Cache[string] // names, by server and user
 	busy          kit.BusyNotes      // of messages that were turned away, by place
@@ -125,7 +129,7 @@ func New(o Options) *Discord {
 		openWithin:       openTimeout,
 	}
 	d.channels, d.members = d.newChannels(), d.newMembers()
-	d.nicks.Size, d.quoted.Size = maxNicks, maxQuotes
+	d.nicks.Size, d.quoted.Size, d.targets.Size = maxNicks, maxQuotes, maxQuotes
 	d.parents.Size, d.sent.ids.Size = maxParents, maxMade
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
 	if d.baseErr == nil && (d.base.Host == "" || d.base.Scheme != "https" && d.base.Scheme != "http") {

@@ -80,7 +80,7 @@ func open(t *testing.T, s script) *stage {
 	}
 	s.discord.APIBaseURL = server.URL()
 	s.discord.Log = st.logger()
-	s.discord.Commands = chattest.Commands()
+	s.discord.Commands, s.discord.MessageCommands = chattest.Commands(), chattest.MessageCommands()
 	st.d = discord.New(s.discord)
 	if s.openWithin > 0 {
 		discord.SetOpenWithin(st.d, s.openWithin)
@@ -373,7 +373,7 @@ func TestAddressThatIsNone(t *testing.T) {
 func TestRegistersOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
-	if err := s.WaitCommand(within(t), "raven"); err != nil {
+	if err := s.WaitCommand(within(t), chattest.MessageCommands()[0].Title); err != nil {
 		t.Fatal(err)
 	}
 	before := time.Now()

@@ -70,11 +70,16 @@ type wireInteraction struct {
 	Member  *wireMember `json:"member"`
 	User    *wireUser   `json:"user"`
 	Data    struct {
-		Name      string       `json:"name"`
-		Options   []wireOption `json:"options"`
-		Value     string       `json:"custom_id"`
-		Component int          `json:"component_type"`
-		Filled    []wireField  `json:"components"`
+		Type     int          `json:"type"` // of a command
+		Name     string       `json:"name"`
+		Options  []wireOption `json:"options"`
+		Target   string       `json:"target_id"` // of a command on a message
+		Resolved struct {
+			Messages map[string]json.RawMessage `json:"messages"`
+		} `json:"resolved"`
+		Value     string      `json:"custom_id"`
+		Component int         `json:"component_type"`
+		Filled    []wireField `json:"components"`
 	} `json:"data"`
 	Message struct {
 		ID string `json:"id"`
@@ -95,7 +100,7 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		at, _ := d.addressOf(state, w.GuildID, w.ChannelID)
 		d.onTyping(ctx, at, w, arrived)
 		return
-	case w.Type == discordgo.InteractionApplicationCommand && w.Data.Name == commandName:
+	case w.Type == discordgo.InteractionApplicationCommand && w.Data.Name == commandName, d.messageCommandOf(w) != "":
 	case w.Type == discordgo.InteractionApplicationCommand:
 		d.startCallback(ctx, w, arrived, noteCallback("I no longer know this command."))
 		return
@@ -191,12 +196,43 @@ func (d *Discord) interactionMessage(state *discordgo.State, w wireInteraction) 
 		}
 		return m, nil
 	}
+	if m.Command = d.messageCommandOf(w); m.Command != "" {
+		m.Target = d.targetOf(state, w)
+		return m, nil
+	}
 	m.Command, m.Text = commandText(d.o.Commands, w.Data.Options)
 	// Other commands may want a channel by its id.
 	if m.IsQuestion() {
 		m.Text = d.newReader(state, wireMessage{GuildID: w.GuildID}).namedText(m.Text)
 	}
 	return m, nil
+}
+
+// messageCommandOf returns the name of the command that somebody used on a message; empty: none of ours.
+func (d *Discord) messageCommandOf(w wireInteraction) string {
+	if w.Type != discordgo.InteractionApplicationCommand || w.Data.Type != messageCommand || w.Data.Target == "" {
+		return ""
+	}
+	for _, c := range d.o.MessageCommands {
+		if c.Title == w.Data.Name {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// targetOf returns the message that a command was used on. Discord shows it whole with the command, also where the bot
+// may not read what is said, so it is remembered for the question that may follow.
+func (d *Discord) targetOf(state *discordgo.State, w wireInteraction) *chat.Said {
+	said := chat.Said{ID: w.Data.Target, At: timeOfID(w.Data.Target, d.o.Now())}
+	raw := w.Data.Resolved.Messages[w.Data.Target]
+	var target wireMessage
+	if json.Unmarshal(raw, &target) == nil && target.ID == w.Data.Target {
+		d.targets.Put(target.ID, raw)
+		said.Text = d.newReader(state, target).saidText()
+		said.By, said.ByID, said.Bot = d.nameOf(w.GuildID, target.Author), target.Author.ID, target.Author.Bot
+	}
+	return &said
 }
 
 // firstMilli is the time at which Discord's ids begin to count, in milliseconds.

@@ -43,7 +43,7 @@ func (s *stage) interact(t *testing.T, sub string, options map[string]any) simdi
 // another is an adapter that knows nothing of what the first one did.
 func (s *stage) another(t *testing.T) *discord.Discord {
 	t.Helper()
-	return discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Commands: chattest.Commands(), Log: s.logger()})
+	return discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Commands: chattest.Commands(), MessageCommands: chattest.MessageCommands(), Log: s.logger()})
 }
 
 func (s *stage) rest(t *testing.T, method, path, body string) {

@@ -10,6 +10,7 @@ import (
 
 	"ravenbot/adapters/discord"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/chat/chattest"
 	"ravenbot/internal/sim"
 	simdiscord "ravenbot/internal/sim/discord"
 )
@@ -65,7 +66,7 @@ func TestShardsAsDiscordAsks(t *testing.T) {
 	if h := s.d.Health(); !h.Connected || !strings.Contains(h.Detail, "4 shards") {
 		t.Errorf("health %+v", h)
 	}
-	if err := s.WaitCommand(within(t), "raven"); err != nil {
+	if err := s.WaitCommand(within(t), chattest.MessageCommands()[0].Title); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
@@ -74,7 +75,7 @@ func TestShardsAsDiscordAsks(t *testing.T) {
 			n++
 		}
 	}
-	if n != 1 {
+	if n != 2 { // /raven, and the entry in the menu of messages
 		t.Errorf("commands registered %d times", n)
 	}
 }

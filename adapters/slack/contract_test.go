@@ -37,6 +37,8 @@ func newWorld(t *testing.T, mode string) *chattest.World {
 		APIBaseURL:    s.APIURL(),
 		Log:           slog.New(slog.DiscardHandler),
 		Now:           time.Now,
+
+		MessageCommands: chattest.MessageCommands(),
 	})
 	channel, ann, bob := s.AddChannel("general").ID, s.AddUser("ann"), s.AddUser("bob")
 	private := chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: s.AddDM(ann).ID}
@@ -68,6 +70,9 @@ func newWorld(t *testing.T, mode string) *chattest.World {
 		},
 		Edit:   func(at chat.Address, message, text string) { s.Edit(at.Channel, message, said(at, text)) },
 		Delete: func(at chat.Address, message string) { s.Delete(at.Channel, message) },
+		Use: func(at chat.Address, message string) {
+			s.Shortcut(at.Channel, message, ann, chattest.MessageCommands()[0].Name)
+		},
 		Press: func(at chat.Address, post, value string) {
 			p, err := s.WaitPost(deadline(t), at.Channel, func(p simslack.Post) bool { return p.TS == post })
 			if err != nil {

@@ -1,7 +1,9 @@
 package slack
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/chat"
@@ -26,10 +28,10 @@ type wireAction struct {
 		TS       string `json:"message_ts"`
 		ThreadTS string `json:"thread_ts"`
 	} `json:"container"`
-	Message struct {
-		ThreadTS string `json:"thread_ts"`
-	} `json:"message"`
-	Actions []struct {
+	Callback string          `json:"callback_id"` // of a shortcut
+	TS       string          `json:"message_ts"`  // of the message that it was used on
+	Message  json.RawMessage `json:"message"`
+	Actions  []struct {
 		ID    string `json:"action_id"`
 		Value string `json:"value"`
 		TS    string `json:"action_ts"`
@@ -52,10 +54,48 @@ func (s *Slack) parseInteraction(payload []byte) (chat.Message, bool) {
 	var kind struct {
 		Type string `json:"type"`
 	}
-	if json.Unmarshal(payload, &kind) == nil && kind.Type == "view_submission" {
+	_ = json.Unmarshal(payload, &kind) // what cannot be read is no press of ours either
+	switch kind.Type {
+	case "view_submission":
 		return s.parseSubmission(payload)
+	case "message_action":
+		return s.parseShortcut(payload)
 	}
 	return s.parsePress(payload)
+}
+
+// parseShortcut translates a shortcut of ours that was used on a message; false if it is none.
+func (s *Slack) parseShortcut(payload []byte) (chat.Message, bool) {
+	var i wireAction
+	known := func(c chat.MessageCommand) bool { return c.Name == i.Callback }
+	if json.Unmarshal(payload, &i) != nil || i.Channel.ID == "" || i.User.ID == "" || i.Trigger == "" || i.TS == "" ||
+		!slices.ContainsFunc(s.o.MessageCommands, known) {
+		return chat.Message{}, false
+	}
+	i.Team.ID = cmp.Or(i.Team.ID, s.self.team)
+	raw, err := json.Marshal(handle{ResponseURL: i.Address, Received: s.o.Now(), User: i.User.ID, Press: true})
+	if err != nil {
+		return chat.Message{}, false
+	}
+	var target wireMessage
+	_ = json.Unmarshal(i.Message, &target) // without it the message is known by its timestamp
+	at := chat.Address{Platform: s.Name(), Workspace: i.Team.ID, Channel: i.Channel.ID}
+	if target.ThreadTS != i.TS {
+		at.Thread = target.ThreadTS
+	}
+	said := chat.Said{ID: i.TS, ByID: target.User, Bot: target.BotID != "", Text: s.saidText(target, nil), At: parseTimestamp(i.TS)}
+	said.By = cmp.Or(s.knownName(target.User), target.User)
+	return chat.Message{
+		ID:           interactionID("shortcut", i.Trigger, i.Channel.ID, i.TS, i.User.ID, i.Callback),
+		Author:       chat.User{ID: i.User.ID, Name: i.User.Name, Handle: i.User.Name},
+		Time:         s.o.Now(),
+		Reach:        chat.Addressed,
+		Command:      i.Callback,
+		Target:       &said,
+		Reply:        chat.Reply{Handle: raw},
+		Conversation: at,
+		Direct:       isDirectChannel(at.Channel),
+	}, true
 }
 
 // parsePress translates the press of a button of ours; false if it is none.
@@ -73,7 +113,11 @@ func (s *Slack) parsePress(payload []byte) (chat.Message, bool) {
 	if err != nil {
 		return chat.Message{}, false
 	}
-	at := chat.Address{Platform: s.Name(), Workspace: i.Team.ID, Channel: i.Channel.ID, Thread: i.Message.ThreadTS}
+	var pressed struct {
+		ThreadTS string `json:"thread_ts"`
+	}
+	_ = json.Unmarshal(i.Message, &pressed) // the container tells as well
+	at := chat.Address{Platform: s.Name(), Workspace: i.Team.ID, Channel: i.Channel.ID, Thread: pressed.ThreadTS}
 	if at.Thread == "" {
 		at.Thread = i.Container.ThreadTS
 	}

@@ -34,7 +34,7 @@ func scopeNeeds() []scopeNeed {
 			"replies in threads of public channels are not heard, what was said while the bot was away is not read, and a post may come twice after a crash"},
 		{
 			channelsScope,
-			[]string{"conversations.info"},
+			[]string{"conversations.info", "conversations.members"},
 			[]string{"member_joined_channel"},
 			"the model is not told the names and topics of public channels, and the bot greets nobody when it joins one",
 		},
@@ -65,15 +65,21 @@ func scopeNeeds() []scopeNeed {
 			"in private channels the bot hears mentions alone and cannot look back"},
 		{
 			groupsScope,
-			[]string{"conversations.info"},
+			[]string{"conversations.info", "conversations.members"},
 			nil,
-			"the model is not told the names and topics of private channels",
+			"the model is not told the names and topics of private channels, and no digest is made of them",
 		},
 		{
 			"im:history",
 			[]string{"conversations.history", "conversations.replies"},
 			[]string{"message.im"},
 			"the bot does not hear direct messages",
+		},
+		{
+			directScope,
+			[]string{"conversations.open"},
+			nil,
+			"what members filter out of a digest for themselves cannot be sent to them",
 		},
 		{
 			"mpim:history",
@@ -146,19 +152,23 @@ func Methods() []string {
 
 // Manifest returns the description from which Slack makes the app: for Socket Mode, or for HTTP if
 // the public address of this bot is given. The commands become the hint that Slack shows behind
-// /raven.
-func Manifest(url string, commands []chat.CommandSpec) ([]byte, error) {
+// /raven, those on messages shortcuts.
+func Manifest(url string, commands []chat.CommandSpec, onMessages []chat.MessageCommand) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err := e.Encode(manifest(url, commands))
+	err := e.Encode(manifest(url, commands, onMessages))
 	return b.Bytes(), err
 }
 
 // ManifestLink returns the address of the page on which Slack makes the app of Manifest.
-func ManifestLink(address string, commands []chat.CommandSpec) (string, error) {
-	raw, err := json.Marshal(manifest(address, commands))
+func ManifestLink(
+	address string,
+	commands []chat.CommandSpec,
+	onMessages []chat.MessageCommand,
+) (string, error) {
+	raw, err := json.Marshal(manifest(address, commands, onMessages))
 	if err != nil {
 		return "", err
 	}
@@ -189,8 +199,12 @@ func usageHint(commands []chat.CommandSpec) string {
 	return hint
 }
 
-func manifest(url string, commands []chat.CommandSpec) map[string]any {
+func manifest(url string, commands []chat.CommandSpec, onMessages []chat.MessageCommand) map[string]any {
 	type object = map[string]any
+	shortcuts := []any{}
+	for _, c := range onMessages {
+		shortcuts = append(shortcuts, object{"name": c.Title, "type": "message", "callback_id": c.Name, "description": c.Summary})
+	}
 	socket := url == ""
 	const does = "Answers, reads feeds and posts digests"
 	events, interactivity := object{"bot_events": Events()}, object{"is_enabled": true}
@@ -214,6 +228,7 @@ func manifest(url string, commands []chat.CommandSpec) map[string]any {
 			"agent_view":     object{"agent_description": does, "suggested_prompts": suggestedPrompts()},
 			"app_home":       object{"messages_tab_enabled": true, "messages_tab_read_only_enabled": false},
 			"bot_user":       object{"display_name": "ravenbot", "always_online": true},
+			"shortcuts":      shortcuts,
 			"slash_commands": []any{command},
 		},
 		"oauth_config": object{"scopes": object{"bot": Scopes()}},

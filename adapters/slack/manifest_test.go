@@ -100,7 +100,7 @@ func TestTheScopesAreThoseThatSlackWants(t *testing.T) {
 
 func TestTheManifestIsOneThatSlackKnows(t *testing.T) {
 	for _, address := range []string{"", "https://raven.example.org"} {
-		raw, err := slack.Manifest(address, chattest.Commands())
+		raw, err := slack.Manifest(address, chattest.Commands(), chattest.MessageCommands())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,11 +113,14 @@ func TestTheManifestIsOneThatSlackKnows(t *testing.T) {
 			settings.SocketModeEnabled != (address == "") || !slices.Equal(settings.EventSubscriptions.BotEvents, slack.Events()) {
 			t.Errorf("%q: %s", address, raw)
 		}
+		if s := known.Features.Shortcuts; len(s) != 1 || s[0].Name != "Look at this" || s[0].CallbackID != "look-at" || s[0].Type != slackgo.MessageShortcut || s[0].Description == "" {
+			t.Errorf("the shortcuts are %+v", s)
+		}
 		if address != "" && (settings.EventSubscriptions.RequestUrl != address+simslack.PathEvents || settings.Interactivity.RequestUrl != address+simslack.PathInteractive ||
 			known.Features.SlashCommands[0].Url != address+simslack.PathCommands) {
 			t.Errorf("addresses in %s", raw)
 		}
-		link, err := slack.ManifestLink(address, chattest.Commands())
+		link, err := slack.ManifestLink(address, chattest.Commands(), chattest.MessageCommands())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +137,7 @@ func TestTheManifestIsOneThatSlackKnows(t *testing.T) {
 }
 
 func TestManifest_NamesTheCommandsInItsHint(t *testing.T) {
-	raw, err := slack.Manifest("", chattest.Commands())
+	raw, err := slack.Manifest("", chattest.Commands(), chattest.MessageCommands())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +149,7 @@ func TestManifest_NamesTheCommandsInItsHint(t *testing.T) {
 	for range 500 {
 		many = append(many, chat.CommandSpec{Name: "weather"})
 	}
-	if raw, err = slack.Manifest("", many); err != nil {
+	if raw, err = slack.Manifest("", many, nil); err != nil {
 		t.Fatal(err)
 	}
 	var known slackgo.Manifest

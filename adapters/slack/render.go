@@ -253,6 +253,9 @@ func escape(s string) string {
 }
 
 func linkText(title, address string) string {
+	if address == "" {
+		return strings.ReplaceAll(escape(title), "\n", " ")
+	}
 	return "<" + strings.NewReplacer("|", "%7C", ">", "%3E", "<", "%3C").
 		Replace(address) +
 		"|" + strings.ReplaceAll(

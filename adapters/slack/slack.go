@@ -50,6 +50,8 @@ type Options struct {
 	LastSeen func(ctx context.Context) ([]chat.LastSeen, error)
 	// Commands are the words that may follow /raven.
 	Commands []chat.CommandSpec
+	// MessageCommands are the shortcuts in the menus of messages.
+	MessageCommands []chat.MessageCommand
 	// Former returns the forms that commands and buttons ask for; nil: none do.
 	Former chat.Former
 	// UsesRoles reports whether anything depends on the user groups of people; nil: nothing does.

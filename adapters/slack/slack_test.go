@@ -52,7 +52,7 @@ func start(t *testing.T, so simslack.Options, o slack.Options) *bot {
 func join(t *testing.T, server *simslack.Server, o slack.Options) *bot {
 	t.Helper()
 	o.APIBaseURL = server.APIURL()
-	o.Commands = chattest.Commands()
+	o.Commands, o.MessageCommands = chattest.Commands(), chattest.MessageCommands()
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -120,6 +120,14 @@ func (s *Server) writePublishedPage(w http.ResponseWriter, r *http.Request, toke
 	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
 }
 
+// DigestPage returns a post of a digest as a page of its own, such as for a mail. rendered is what it says.
+func DigestPage(title string, rendered template.HTML) ([]byte, error) {
+	var b bytes.Buffer
+	v := publishedView{Style: template.CSS(publishedStyle), Title: title, Posts: []publishedPost{{HTML: rendered}}}
+	err := templates().ExecuteTemplate(&b, "published", v)
+	return b.Bytes(), err
+}
+
 // The elements of an Atom feed (RFC 4287).
 type atomFeed struct {
 	XMLName xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`

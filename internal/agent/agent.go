@@ -97,6 +97,8 @@ type Places interface {
 	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
 	// Formatting returns the rules for Markdown on a platform, or nothing.
 	Formatting(platform string) string
+	// Link returns the address of a message by its ID, or "" where it has none.
+	Link(at chat.Address, id string) string
 }
 
 // Access says who may use the bot.

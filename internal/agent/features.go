@@ -62,14 +62,61 @@ func (Conversation) Buttons() []feature.Button {
 	}
 }
 
-// Forms returns nothing.
-func (Conversation) Forms() []string { return nil }
+// formAsk is the command in the menu of a message, and the first word of the id of its form; the message's id follows.
+const formAsk = "ask-about"
+
+const fieldQuestion = "question"
+
+// MessageCommands returns the entry in the menu of a message.
+func (Conversation) MessageCommands() []chat.MessageCommand {
+	return []chat.MessageCommand{{Name: formAsk, Title: "Ask about this", Summary: "Asks the bot about this message"}}
+}
+
+// Forms returns the form in which somebody asks about a message.
+func (Conversation) Forms() []string { return []string{formAsk} }
+
+// OpenForm returns the form that asks what somebody wants to know about a message.
+func (Conversation) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
+	if m.Command != formAsk || m.Target == nil {
+		return nil, nil
+	}
+	return &chat.Form{
+		ID:     formAsk + " " + m.Target.ID,
+		Title:  "Ask about this",
+		Submit: "Ask",
+		Fields: []chat.Field{{
+			Name:     fieldQuestion,
+			Label:    "Your question",
+			Help:     "The bot reads the message with it.",
+			Kind:     chat.Text,
+			Required: true,
+		}},
+	}, nil
+}
+
+// Question returns a form that was sent as a question that links the message. Whoever has the message's context reads
+// what is linked.
+func (c Conversation) Question(m chat.Message) (chat.Message, bool) {
+	id, ok := strings.CutPrefix(m.Text, formAsk+" ")
+	if m.Kind() != chat.EventForm || !ok {
+		return m, false
+	}
+	words := strings.TrimSpace(m.Values[fieldQuestion])
+	if c.o.Places != nil {
+		words = strings.TrimSpace(words + "\n\n" + c.o.Places.Link(m.Conversation, id))
+	}
+	m.Command, m.Text, m.Values = chat.CommandAsk, words, nil
+	return m, true
+}
 
 // Urgent reports false: delivery itself lets a stop pass the queue.
 func (Conversation) Urgent(chat.Message) bool { return false }
 
 // Handle carries out a press. A retry passes to the agent.
 func (c Conversation) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
+	if m.Command == formAsk {
+		return answerPrivately("I could not open the form. Reply to the message and mention me with your question."), nil
+	}
 	word, turn := m.Press()
 	switch word {
 	case chat.PressRetry:

@@ -32,6 +32,8 @@ func (p *places) Context(ctx context.Context, m chat.Message, q chat.ContextQuer
 
 func (p *places) Formatting(platform string) string { return "Rules of " + platform + "." }
 
+func (p *places) Link(chat.Address, string) string { return "" }
+
 // notes are what is remembered of whoever asks.
 type notes map[string]string
 

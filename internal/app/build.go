@@ -42,6 +42,7 @@ import (
 	"ravenbot/internal/seal"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/signin"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/memory"
@@ -53,9 +54,6 @@ const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
 
 // filesSuffix is added to the store's path for the folder of uploaded files.
 const filesSuffix = ".files"
-
-// keySuffix is added to the store's path for the file with the key that its secrets are encrypted with.
-const keySuffix = ".key"
 
 // parts are what only construction shares.
 type parts struct {
@@ -69,6 +67,7 @@ type parts struct {
 	signIn    *signin.Service
 	calls     *invoke.Invoker
 	polls     *poll.Service
+	catchup   *catchup.Service
 	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
 	box       *seal.Box
@@ -161,11 +160,7 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
 		return err
 	}
-	key, err := seal.LoadKey(c.StorePath() + keySuffix)
-	if err != nil {
-		return err
-	}
-	if p.box, err = seal.NewBox(key); err != nil {
+	if p.box, err = storage.OpenBox(ctx, c, a.store); err != nil {
 		return err
 	}
 	p.sealed = seal.Store{Store: a.store, Box: p.box, Kinds: []string{mcp.CatalogKind}, Log: a.o.Log}
@@ -212,7 +207,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Picture:  webtool.Reader{Client: p.pages}.Picture,
 	})
 	list := []chat.Platform{a.web}
-	for _, name := range []string{"discord", "slack"} {
+	for _, name := range []string{"discord", "slack", chat.MailPlatform} {
 		if other := a.newPlatform(name); other != nil {
 			list = append(list, other)
 		}
@@ -407,6 +402,14 @@ func (a *App) openForm(ctx context.Context, m chat.Message) (*chat.Form, error) 
 }
 
 func (a *App) buildDigests(ctx context.Context, p *parts) error {
+	p.catchup = catchup.New(catchup.Options{
+		Reader:   a.history,
+		Agent:    a.agent,
+		Roster:   a.roster,
+		Timezone: func(ctx context.Context, m chat.Message) *time.Location { return a.jobs.Zone(ctx, m) },
+		Log:      a.o.Log,
+		Now:      a.o.Now,
+	})
 	p.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now, Log: a.o.Log}
 	a.digests = digest.New(digest.Options{
 		Feeds:     p.feeds,
@@ -414,6 +417,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Delivery:  a.delivery,
 		Platforms: a.platforms,
 		Pages:     webtool.Reader{Client: p.pages},
+		Channels:  p.catchup,
 		Writer:    digest.AgentWriter(a.agent, a.roster),
 		Editor:    digest.AgentEditor(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
@@ -425,11 +429,12 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 	})
 	p.loop.LastDue = a.digests.LastDue
 	a.registry.Add(native(digestTools(a.digests, a.platforms)))
-	return errors.Join(a.digests.Configure(digest.FromEntries(a.conf().Digests)), a.digests.Load(ctx))
+	return errors.Join(a.digests.Configure(digest.Plans(a.conf())), a.digests.Load(ctx))
 }
 
 func (a *App) buildJobs(ctx context.Context, p *parts) error {
 	a.jobs = jobs.New(jobs.Options{
+		Digests:  a.digests,
 		Store:    a.changes,
 		Delivery: a.delivery,
 		Places:   a.platforms,
@@ -481,14 +486,7 @@ func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 		a.history,
 		p.polls,
 		a.jobs,
-		catchup.New(catchup.Options{
-			Reader:   a.history,
-			Agent:    a.agent,
-			Roster:   a.roster,
-			Timezone: a.jobs.Zone,
-			Log:      a.o.Log,
-			Now:      a.o.Now,
-		}),
+		p.catchup,
 		agent.Control{Engine: a.agent},
 		p.approvals,
 		p.questions,
@@ -496,10 +494,15 @@ func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 	return err
 }
 
-// CommandSpecs returns the words behind /raven, of all features. It needs none of them: what
-// a feature declares does not depend on its state.
-func CommandSpecs() []chat.CommandSpec {
-	return feature.Commands(
+// CommandSpecs returns the words behind /raven, of all features.
+func CommandSpecs() []chat.CommandSpec { return feature.Commands(declared()...) }
+
+// MessageCommands returns the entries in the menus of messages, of all features.
+func MessageCommands() []chat.MessageCommand { return feature.MessageCommands(declared()...) }
+
+// declared returns the features without their state: what one declares does not depend on it.
+func declared() []feature.Feature {
+	return []feature.Feature{
 		agent.Conversation{},
 		(*digest.Service)(nil),
 		(*settings.Repository)(nil),
@@ -512,7 +515,7 @@ func CommandSpecs() []chat.CommandSpec {
 		(*catchup.Service)(nil),
 		agent.Control{},
 		(*approval.Queue)(nil),
-	)
+	}
 }
 
 // buildEndpoint makes the bot an MCP server for other hosts.

@@ -69,7 +69,7 @@ func TestCommandSpecs_KeepToTheLimitsOfMenus(t *testing.T) {
 
 // deploy/slack-manifest.json is the manifest of the commands; RAVENBOT_UPDATE=1 writes it.
 func TestCommandSpecs_AreThoseOfTheShippedSlackManifest(t *testing.T) {
-	want, err := slack.Manifest("", CommandSpecs())
+	want, err := slack.Manifest("", CommandSpecs(), MessageCommands())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,7 +157,7 @@ func (i instance) Status() any {
 		"models":        a.roster.ModelNames(),
 		"modelCircuits": a.circuits(),
 		"tools":         len(a.registry.List()),
-		"store":         a.storeStatus(),
+		"store":         a.store.Status(),
 		"postsGivenUp":  posts,
 	}
 	return status
@@ -177,23 +177,3 @@ func (a *App) counted() metrics.Bot {
 
 // circuits returns the models that may fail, with whether they are asked now.
 func (a *App) circuits() []breaker.Status { return provider.Statuses(a.setup.Load().models) }
-
-// storeStatus returns what /api/v1/status answers of the store.
-func (a *App) storeStatus() any {
-	status := struct {
-		Bytes      int64              `json:"bytes"`
-		Free       int64              `json:"freeBytes"`
-		Commits    uint64             `json:"commits"` // since the start
-		Checked    time.Time          `json:"checked"` // when all of it was last read
-		LastBackup store.BackupStatus `json:"lastBackup"`
-		Error      string             `json:"error,omitempty"`
-	}{Commits: a.store.Commits(), Checked: a.store.Checked(), LastBackup: a.store.Backups.Status()}
-	var err error
-	if status.Bytes, status.Free, err = a.store.Size(); err == nil {
-		err = a.store.Health()
-	}
-	if err != nil {
-		status.Error = err.Error()
-	}
-	return status
-}

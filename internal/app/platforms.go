@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"ravenbot/adapters/discord"
+	"ravenbot/adapters/email"
 	"ravenbot/adapters/slack"
 	"ravenbot/adapters/web"
+	"ravenbot/internal/admin"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/policy"
@@ -25,8 +27,20 @@ func (a *App) newPlatform(name string) chat.Platform {
 		return a.newDiscord(a.conf())
 	case "slack":
 		return a.newSlack(a.conf())
+	case chat.MailPlatform:
+		return a.newEmail(a.conf().SMTP)
 	}
 	return nil
+}
+
+// newEmail returns nil where no mail server is named.
+func (a *App) newEmail(c config.SMTP) chat.Platform {
+	if a.o.Local || c.Host == "" {
+		return nil
+	}
+	page := func(title string, d chat.Draft) ([]byte, error) { return admin.DigestPage(title, web.Draft(d)) }
+	return email.New(email.Options{Host: c.Host, Port: c.Port, User: c.User, Password: c.Password.Reveal(), From: c.From,
+		TLS: c.TLS, Store: a.store, HTML: page, Log: a.o.Log, Now: a.o.Now})
 }
 
 // newDiscord returns nil where Discord is switched off.
@@ -42,7 +56,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 		CatchUp:        d.CatchUp.Std(),
 		LastSeen:       a.lastSeen("discord"),
 		Shards:         d.Shards,
-		Commands:       CommandSpecs(),
+		Commands:       CommandSpecs(), MessageCommands: MessageCommands(),
 		Suggest: func(ctx context.Context, at chat.Address, command, option, typed string) []string {
 			return a.features.Complete(ctx, at, command, option, typed)
 		},
@@ -66,13 +80,13 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		APIBaseURL:    s.APIBaseURL.Reveal(),
 		CatchUp:       s.CatchUp.Std(),
 		LastSeen:      a.lastSeen("slack"),
-		Commands:      CommandSpecs(),
-		Former:        a.openForm,
-		UsesRoles:     func() bool { return policy.UsesRoles(a.conf()) },
-		CheckForm:     func(ctx context.Context, m chat.Message) map[string]string { return a.features.CheckForm(ctx, m) },
-		Title:         func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
-		Log:           a.o.Log,
-		Now:           a.o.Now,
+		Commands:      CommandSpecs(), MessageCommands: MessageCommands(),
+		Former:    a.openForm,
+		UsesRoles: func() bool { return policy.UsesRoles(a.conf()) },
+		CheckForm: func(ctx context.Context, m chat.Message) map[string]string { return a.features.CheckForm(ctx, m) },
+		Title:     func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
+		Log:       a.o.Log,
+		Now:       a.o.Now,
 	})
 }
 
@@ -86,6 +100,9 @@ func (a *App) reconnect(old, now *config.Config) {
 	}
 	if old.Platforms.Slack != now.Platforms.Slack {
 		a.platforms.Replace("slack", a.newPlatform("slack"))
+	}
+	if old.SMTP != now.SMTP {
+		a.platforms.Replace(chat.MailPlatform, a.newPlatform(chat.MailPlatform))
 	}
 }
 

@@ -90,7 +90,7 @@ func (a *App) apply(s *setup) error {
 	if err := a.roster.Apply(s.config, s.models); err != nil {
 		return fmt.Errorf("agents: %w", err)
 	}
-	return a.digests.Configure(digest.FromEntries(s.config.Digests))
+	return a.digests.Configure(digest.Plans(s.config))
 }
 
 // restore puts into effect what an import added to the store.

@@ -158,6 +158,7 @@ type planner struct{ digests *digest.Service }
 func (p planner) Propose(ctx context.Context, w feeds.Proposal) (string, error) {
 	plan := digest.Plan{
 		Name:     w.Name,
+		Channels: w.Channels,
 		Schedule: w.Schedule,
 		Timezone: w.Timezone,
 		Style:    w.Style,

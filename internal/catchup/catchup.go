@@ -39,9 +39,12 @@ const (
 	writeTimeout = 90 * time.Second
 )
 
-// Reader reads what was said where somebody is, as history.Service does.
+// Reader reads what was said, as history.Service does.
 type Reader interface {
+	// Since reads where somebody is what they may read there.
 	Since(ctx context.Context, c tool.Caller, after time.Time) ([]history.Message, bool, error)
+	// ReadChannel reads a channel and its threads, whoever asks.
+	ReadChannel(ctx context.Context, channel chat.Address, after time.Time) ([]history.Message, error)
 }
 
 // Agent has a language model write, as the bot's agent does.
@@ -88,6 +91,18 @@ func (*Service) Commands() []chat.CommandSpec {
 	}}
 }
 
+// commandFrom is the command in the menu of a message.
+const commandFrom = "summarise-from"
+
+// MessageCommands returns the entry in the menu of a message.
+func (*Service) MessageCommands() []chat.MessageCommand {
+	return []chat.MessageCommand{{
+		Name:    commandFrom,
+		Title:   "Summarise from here",
+		Summary: "Tells you alone what was said since this message",
+	}}
+}
+
 // Buttons returns nothing.
 func (*Service) Buttons() []feature.Button { return nil }
 
@@ -101,7 +116,7 @@ func (*Service) Urgent(chat.Message) bool { return false }
 func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	zone := s.o.Timezone(ctx, m)
 	now := s.o.Now().In(zone)
-	since, err := parseSince(m.Text, now)
+	since, err := sinceOf(m, now)
 	if err != nil {
 		words := "That does not work: " + text.EscapeMarkdown(err.Error()) + "."
 		return &chat.Draft{Ephemeral: true, Failed: true, Text: words}, nil
@@ -128,12 +143,24 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	}
 	left := max(0, len(said)-maxMessages)
 	said = said[left:]
-	d := &chat.Draft{Ephemeral: true, Text: heading + "\n\n" + s.summarize(ctx, m, said)}
+	d := &chat.Draft{Ephemeral: true, Text: heading + "\n\n" + s.summarize(ctx, m.Conversation.String(),
+		reader{who: m.Author}, said, s.writerFor(m), "")}
 	d.Footer = fmt.Sprintf("%d messages", len(said))
 	if left > 0 {
 		d.Footer += fmt.Sprintf(", %d older ones left out", left)
 	}
 	return d, nil
+}
+
+// sinceOf returns the instant from which on somebody asks; zero: they say none.
+func sinceOf(m chat.Message, now time.Time) (time.Time, error) {
+	if m.Command != commandFrom || m.Target == nil {
+		return parseSince(m.Text, now)
+	}
+	if now.Sub(m.Target.At) > maxPeriod {
+		return time.Time{}, fmt.Errorf("this message is more than %d days old, which is too long ago", int(maxPeriod.Hours()/24))
+	}
+	return m.Target.At.Add(-time.Microsecond).In(now.Location()), nil // the message itself counts
 }
 
 // missed returns what came after somebody last wrote, where that is a while ago, else what came in the last day.
@@ -176,24 +203,47 @@ func formatSince(since, now time.Time) string {
 	return since.Format("Mon 2 Jan 15:04")
 }
 
-// summarize returns what a model writes of messages, else lists of them.
-func (s *Service) summarize(ctx context.Context, m chat.Message, said []history.Message) string {
-	if models := s.o.Roster.Writers("", m.Conversation); len(models) > 0 {
+// writer has a language model write.
+type writer func(ctx context.Context, system, prompt string) (string, error)
+
+// writerFor returns what writes for the author of a message; nil: there is no language model.
+func (s *Service) writerFor(m chat.Message) writer {
+	models := s.o.Roster.Writers("", m.Conversation)
+	if len(models) == 0 {
+		return nil
+	}
+	on := store.Usage{Channel: m.Conversation.Base(), User: m.Conversation.Platform + "/" + m.Author.ID}
+	return func(ctx context.Context, system, prompt string) (string, error) {
 		limited, cancel := context.WithTimeout(ctx, writeTimeout)
 		defer cancel()
-		on := store.Usage{Channel: m.Conversation.Base(), User: m.Conversation.Platform + "/" + m.Author.ID}
-		answer, _, err := s.o.Agent.Complete(limited, on, models, instructions, request(m, said))
-		if err == nil {
-			if words := cite(answer, said); words != "" {
-				return words
-			}
-			s.o.Log.Warn("summary of a channel cites nothing, messages are listed", "conversation", m.Conversation.String())
-		} else {
-			s.o.Log.Warn("summary of a channel not written, messages are listed",
-				"conversation", m.Conversation.String(), "error", err)
-		}
+		answer, _, err := s.o.Agent.Complete(limited, on, models, system, prompt)
+		return answer, err
 	}
-	return list(m, said)
+}
+
+// summarize returns what a model writes of messages, else lists of them. extra is told to the model besides, at is
+// where it is for, for the log.
+func (s *Service) summarize(
+	ctx context.Context,
+	at string,
+	r reader,
+	said []history.Message,
+	write writer,
+	extra string,
+) string {
+	if write == nil {
+		return r.list(said)
+	}
+	answer, err := write(ctx, r.instructions(extra), r.request(said, maxRequestBytes))
+	if err != nil {
+		s.o.Log.Warn("summary of a channel not written, messages are listed", "conversation", at, "error", err)
+		return r.list(said)
+	}
+	if words := r.cite(answer, said); words != "" {
+		return words
+	}
+	s.o.Log.Warn("summary of a channel cites nothing, messages are listed", "conversation", at)
+	return r.list(said)
 }
 
 // line returns a message as an entry of a list.

@@ -46,6 +46,15 @@ func said(id, by, words string, ago time.Duration) history.Message {
 		Link: "https://chat.example/" + id}
 }
 
+// ReadChannel has all that was said; an empty channel cannot be read.
+func (c *channel) ReadChannel(_ context.Context, _ chat.Address, after time.Time) ([]history.Message, error) {
+	if len(c.said) == 0 {
+		return nil, errors.New("the channel cannot be read")
+	}
+	c.after = after
+	return c.said, nil
+}
+
 // talk is what was said: the last word of Anna two hours ago.
 func talk() *channel {
 	own := said("m2", "Anna", "good morning", 2*time.Hour)

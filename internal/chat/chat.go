@@ -87,6 +87,8 @@ type Message struct {
 	// ReplyTo is the ID of the message that this one replies to, as the platform names it; empty:
 	// it replies to none.
 	ReplyTo string `json:"replyTo,omitempty"`
+	// Target is the message that a MessageCommand was used on. It has at least an ID.
+	Target *Said `json:"target,omitempty"`
 	// Reaction is set where nothing was said, but a sign put below a post.
 	Reaction *Reaction `json:"reaction,omitempty"`
 }
@@ -199,8 +201,10 @@ type Reply struct {
 type Draft struct {
 	// Key is the same whenever the same post is sent again; a platform that can
 	// uses it to make repeating harmless.
-	Key       string    `json:"key"`
-	Text      string    `json:"text"` // Markdown (CommonMark with tables)
+	Key  string `json:"key"`
+	Text string `json:"text"` // Markdown (CommonMark with tables)
+	// Title is what a post is called where posts have a title, such as the subject of a mail.
+	Title     string    `json:"title,omitempty"`
 	Cards     []Card    `json:"cards,omitempty"`
 	Footer    string    `json:"footer,omitempty"` // one small line below all else, plain text
 	Tools     []ToolRun `json:"tools,omitempty"`  // the tool calls behind an answer
@@ -377,6 +381,13 @@ type Threader interface {
 	// opened under the title if it is not there. Without a thread in it the address says
 	// that there can be none. An error is worth another attempt.
 	Thread(ctx context.Context, to Address, post Ref, title string) (Address, error)
+}
+
+// OneWay is a Platform whose places are told nothing about posts that did not reach them: what the notice says would
+// meet the same refusal.
+type OneWay interface {
+	Platform
+	OneWay()
 }
 
 // Progress is a passing view of work under way: never stored, and nothing is

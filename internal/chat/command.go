@@ -20,6 +20,14 @@ type CommandSpec struct {
 	Public bool
 }
 
+// MessageCommand describes something that people do with a message of anybody: an entry in its menu. The Message that it
+// sends has its Name as Command, and what it was done with as Target.
+type MessageCommand struct {
+	Name    string // lower case letters and -, at most 32 characters; no CommandSpec has it
+	Title   string // what the menu shows, at most 24 characters
+	Summary string // what it does, at most 100 characters
+}
+
 // CommandOption is one thing that may follow a command. The text of the command is the
 // values of its options in their order, separated by spaces.
 type CommandOption struct {

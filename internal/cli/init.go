@@ -514,7 +514,7 @@ func (b *setup) printNextSteps() error {
 		b.say("- on Slack, say /invite @ravenbot in a channel")
 		return nil
 	}
-	link, err := slack.ManifestLink("", app.CommandSpecs())
+	link, err := slack.ManifestLink("", app.CommandSpecs(), app.MessageCommands())
 	if err != nil {
 		return err
 	}

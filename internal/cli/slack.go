@@ -33,14 +33,14 @@ func printManifest(_ context.Context, c *invocation) error {
 		}
 	}
 	if c.flagOn("url") {
-		link, err := slack.ManifestLink(address, app.CommandSpecs())
+		link, err := slack.ManifestLink(address, app.CommandSpecs(), app.MessageCommands())
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(c.Out, link)
 		return err
 	}
-	manifest, err := slack.Manifest(address, app.CommandSpecs())
+	manifest, err := slack.Manifest(address, app.CommandSpecs(), app.MessageCommands())
 	if err != nil {
 		return err
 	}

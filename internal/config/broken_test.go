@@ -28,6 +28,12 @@ var testChecks = Checks{
 		}
 		return nil
 	},
+	Mailbox: func(address string) error {
+		if !strings.Contains(address, "@") {
+			return fmt.Errorf("there is no mailbox %s", address)
+		}
+		return nil
+	},
 	Bundled: func(name string) error {
 		if name == "unknown" {
 			return errors.New("there is no bundled feed unknown")

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -54,6 +55,7 @@ type checker struct {
 func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k := checker{d, c, root, checks}
 	k.checkHTTP()
+	k.checkStoreKey()
 	k.checkDiscord()
 	k.checkSlack()
 	k.checkModels()
@@ -105,6 +107,14 @@ func (k checker) checkHTTP() {
 	if !isLoopback(host) && k.c.HTTP.AdminToken == "" && !k.hasFault("http.adminToken") {
 		k.report("other machines can reach this address, and there is no adminToken",
 			"set RAVENBOT_ADMIN_TOKEN in .env, or listen on 127.0.0.1", "http", "listen")
+	}
+}
+
+// checkStoreKey checks the key that secrets are encrypted with. Its length is that of a key for AES-256.
+func (k checker) checkStoreKey() {
+	const size = 32
+	if key, err := base64.StdEncoding.DecodeString(k.c.StoreKey.Reveal()); err != nil || len(key) != size && len(key) != 0 {
+		k.report("not a key of 32 bytes in base64", "make one with `openssl rand -base64 32`", "storeKey")
 	}
 }
 
@@ -340,6 +350,7 @@ func (k checker) checkJobs() {
 		for i, address := range h.Post {
 			k.checkPostAddress(address, "webhooks", name, "post", i)
 		}
+		k.checkHookTarget(name, h)
 		if h.Template != "" {
 			k.checkWith(k.checks.HookTemplate, h.Template, "write a Go text/template", "webhooks", name, "template")
 		}
@@ -349,7 +360,37 @@ func (k checker) checkJobs() {
 	}
 }
 
+// checkHookTarget reports a webhook that posts nowhere, or for which two keys say where.
+func (k checker) checkHookTarget(name string, h Webhook) {
+	digest, known := k.c.Digests[h.Digest]
+	switch {
+	case h.Digest == "" && len(h.Post) == 0:
+		k.report("missing or empty, and there is no digest either", "say where it posts, or which digest collects it",
+			"webhooks", name, "post")
+	case h.Digest == "":
+	case !known:
+		k.report(fmt.Sprintf("there is no digest %s in this file", k.quote(h.Digest, "webhooks", name, "digest")),
+			"name one of digests; those made in chat take no webhooks", "webhooks", name, "digest")
+	case len(h.Post) > 0 || h.Prompt != "":
+		k.report("a digest collects it, so post and prompt say nothing", "remove them, or the digest", "webhooks", name, "digest")
+	case digest.Schedule == scheduleOnNew || digest.Style == styleWeekly:
+		k.report("a digest that is on-new or weekly takes no webhooks", "give that digest times and another style",
+			"webhooks", name, "digest")
+	}
+}
+
+// hasHook reports whether a webhook is collected by a digest.
+func (k checker) hasHook(digest string) bool {
+	for _, h := range k.c.Webhooks {
+		if h.Digest == digest {
+			return true
+		}
+	}
+	return false
+}
+
 func (k checker) checkDigests() {
+	k.checkSMTP()
 	for name, g := range k.c.Digests {
 		checkNameExists(k, "agent", g.Agent, k.c.Agents, "digests", name, "agent")
 		k.checkSchedule(g, name)
@@ -359,6 +400,10 @@ func (k checker) checkDigests() {
 		}
 		for i, address := range g.Post {
 			k.checkPostAddress(address, "digests", name, "post", i)
+		}
+		k.checkEmail(g, name)
+		for i, channel := range g.Channels {
+			k.checkChannelSource(channel, g.Post, "digests", name, "channels", i)
 		}
 		for i, f := range g.Filters {
 			k.checkWith(
@@ -380,6 +425,51 @@ func (k checker) checkDigests() {
 				name,
 				"template",
 			)
+		}
+	}
+}
+
+// checkEmail checks the mailboxes of a digest.
+func (k checker) checkEmail(g Digest, name string) {
+	for i, mailbox := range g.Email {
+		k.checkWith(k.checks.Mailbox, mailbox, "write it like anna@example.org", "digests", name, "email", i)
+	}
+	switch {
+	case len(g.Email) > 0 && k.c.SMTP.Host == "":
+		k.report("there is no mail server", "say which one: smtp.host and smtp.from", "digests", name, "email")
+	case len(g.Email) > 0 && len(g.Channels) > 0:
+		k.report("what is said in channels is not sent by mail, because who reads it there cannot be checked",
+			"remove email, or make a digest of its own of the channels", "digests", name, "email")
+	}
+}
+
+// checkSMTP checks the mail server.
+func (k checker) checkSMTP() {
+	s := k.c.SMTP
+	switch {
+	case s.Host == "":
+		return
+	case s.From == "":
+		k.report("missing or empty", "say who the sender is, such as ravenbot@example.org", "smtp", "from")
+	default:
+		k.checkWith(k.checks.Mailbox, s.From, "write it like ravenbot@example.org", "smtp", "from")
+	}
+	local := s.Host == "localhost" || strings.HasPrefix(s.Host, "127.") || s.Host == "::1"
+	if s.TLS == "none" && s.Password != "" && !local {
+		k.report("the password would cross the network unprotected", "use starttls or tls, or remove user and password",
+			"smtp", "tls")
+	}
+}
+
+// checkChannelSource checks a channel that a digest is made of against the places that it is posted to.
+func (k checker) checkChannelSource(channel string, post []string, path ...any) {
+	for _, to := range post {
+		if k.checks.DigestChannel == nil {
+			return
+		}
+		if err := k.checks.DigestChannel(channel, to); err != nil {
+			k.reportError(err, channel, "name a channel of the server or workspace that the digest is posted to", path...)
+			return
 		}
 	}
 }
@@ -408,11 +498,15 @@ func (k checker) checkHasTask(g Digest, name string) {
 			"digests", name, "style")
 	case g.Style == styleWeekly && g.Schedule == scheduleOnNew:
 		k.report("on-new needs feeds", "write when the digest is due", "digests", name, "schedule")
-	case len(g.Feeds) > 0, g.Style == styleWeekly:
+	case g.Style == styleWeekly && len(g.Channels) > 0:
+		k.report("weekly takes no channels", "remove the channels, or choose another style", "digests", name, "style")
+	case len(g.Channels) > 0 && g.Schedule == scheduleOnNew:
+		k.report("on-new goes with feeds alone", "write when the digest is due", "digests", name, "schedule")
+	case len(g.Feeds)+len(g.Channels) > 0, k.hasHook(name), g.Style == styleWeekly:
 	case g.Prompt == "":
 		k.report(
 			"missing or empty, and there is no prompt either",
-			"name feeds, or give a prompt as the agent's task",
+			"name feeds or channels, or give a prompt as the agent's task",
 			"digests",
 			name,
 			"feeds",

@@ -14,6 +14,9 @@ type Config struct {
 	SchemaURL string `json:"$schema"`
 	// What keeps conversations, items and runs: a path for the embedded store, or a postgres:// URL.
 	Store Masked `json:"store" default:"data/ravenbot.db" form:"store"`
+	// The key that secrets in the store are encrypted with: 32 bytes in base64 (`openssl rand -base64 32`). Empty: made
+	// at first start and kept beside the store. Replicas need the same.
+	StoreKey Secret `json:"storeKey" default:"${RAVENBOT_STORE_KEY:-}"`
 	// Copies of the store that the running bot makes by itself.
 	Backup Backup `json:"backup"`
 	// How long records are kept: days such as "90d"; "0": without end.
@@ -43,6 +46,8 @@ type Config struct {
 	Digests map[string]Digest `json:"digests"`
 	// What holds for reminders and other jobs.
 	Jobs Jobs `json:"jobs"`
+	// The mail server through which digests go to mailboxes.
+	SMTP SMTP `json:"smtp"`
 	// Webhooks by name: POST /hooks/NAME posts a text, or has an agent carry out a task.
 	Webhooks map[string]Webhook `json:"webhooks"`
 	// Caps on spend in US dollars a day.
@@ -458,10 +463,15 @@ type Digest struct {
 	Schedule string `json:"schedule" required:"true"`
 	// The IANA zone the schedule is read in.
 	Timezone string `json:"timezone" default:"UTC"`
-	// Where items come from: http(s) addresses, or bundled:NAME. Empty: prompt is an agent's task.
+	// Where items come from: http(s) addresses, or bundled:NAME. Without feeds and channels prompt is an agent's task.
 	Feeds []DigestFeed `json:"feeds"`
+	// Channels whose decisions, questions and links it tells: addresses in the same server or workspace as each place of
+	// post. One that somebody who reads such a place may not read is left out.
+	Channels []string `json:"channels"`
 	// Where it is posted: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
 	Post []string `json:"post" required:"true"`
+	// Mailboxes that get it, too: addresses such as anna@example.org. smtp says how.
+	Email []string `json:"email"`
 	// Items in one post.
 	MaxItems int `json:"maxItems" default:"10" min:"1"`
 	// Which items count as new: those first seen after the last success.
@@ -524,12 +534,31 @@ type Jobs struct {
 	QuietHours string `json:"quietHours"`
 }
 
+// SMTP is a mail server that takes mail.
+type SMTP struct {
+	// Name of the server. Empty: no mail is sent.
+	Host string `json:"host"`
+	// Its port: 587 where tls is starttls, 465 where it is tls.
+	Port int `json:"port" default:"587" min:"1" max:"65535"`
+	// The user that signs in. Empty: none does.
+	User string `json:"user"`
+	// The password of the user.
+	Password Secret `json:"password"`
+	// The sender of each mail, such as ravenbot@example.org.
+	From string `json:"from"`
+	// How the connection is protected: from the start (tls), before anything is said (starttls), or not at all (none),
+	// which is for a server on this machine.
+	TLS string `json:"tls" default:"starttls" enum:"starttls|tls|none"`
+}
+
 // Webhook is a way by which other programs start something: POST /hooks/NAME.
 type Webhook struct {
 	// What deliveries are signed with: X-Hub-Signature-256 over the body, or Authorization: Bearer SECRET.
 	Secret Secret `json:"secret" required:"true"`
 	// Where it posts: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
-	Post []string `json:"post" required:"true"`
+	Post []string `json:"post"`
+	// Name of a digest of the configuration that collects the deliveries and posts them at its times, in the place of post.
+	Digest string `json:"digest"`
 	// Name of the agent that carries out the prompt.
 	Agent string `json:"agent" default:"default"`
 	// The task of the agent for each delivery, which it reads as text of others. Empty: a text is posted.

@@ -29,6 +29,10 @@ type Checks struct {
 	Bundled func(name string) error
 	// Filter checks a filter of a digest, Template the template of one.
 	Filter, Template func(text string) error
+	// DigestChannel checks whether a digest that is posted to an address may be made of a channel.
+	DigestChannel func(channel, post string) error
+	// Mailbox checks the address of a mailbox.
+	Mailbox func(address string) error
 	// QuietHours checks jobs.quietHours, HookTemplate the template of a webhook.
 	QuietHours, HookTemplate func(text string) error
 	// Tariff checks the file of the billing tools.

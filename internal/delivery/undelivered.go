@@ -72,6 +72,9 @@ func (s *Service) notifyPlace(ctx context.Context, p store.Post) bool {
 	if platform == nil {
 		return false
 	}
+	if _, ok := platform.(chat.OneWay); ok {
+		return true
+	}
 	what := "My answer"
 	if p.Message == "" {
 		what = "A post of mine"

@@ -3,6 +3,7 @@ package digest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,11 +17,17 @@ import (
 // RunTimeout bounds one run: its feeds, and its summary or task. It begins when the run has its slot.
 const RunTimeout = 10 * time.Minute
 
-// FromEntries returns the digests of a configuration, sorted by name.
-func FromEntries(entries map[string]config.Digest) []Plan {
+// Plans returns the digests of a configuration, sorted by name.
+func Plans(c *config.Config) []Plan {
 	var list []Plan
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		list = append(list, FromEntry(name, entries[name]))
+	for _, name := range slices.Sorted(maps.Keys(c.Digests)) {
+		p := FromEntry(name, c.Digests[name])
+		for _, hook := range slices.Sorted(maps.Keys(c.Webhooks)) {
+			if c.Webhooks[hook].Digest == name {
+				p.Hooks = append(p.Hooks, hook)
+			}
+		}
+		list = append(list, p)
 	}
 	return list
 }
@@ -31,6 +38,8 @@ func FromEntry(name string, d config.Digest) Plan {
 		Name:      name,
 		Schedule:  d.Schedule,
 		Timezone:  d.Timezone,
+		Channels:  d.Channels,
+		Email:     d.Email,
 		Post:      d.Post,
 		MaxItems:  d.MaxItems,
 		MaxAge:    Duration(d.MaxAge.Std()),
@@ -114,6 +123,9 @@ func (c Catalog) parse(name string, entry json.RawMessage) (Plan, error) {
 		if a, err := chat.ParseAddress(to); err == nil && !c.o.Platforms.CanPost(a) {
 			return Plan{}, BadPlan{fmt.Errorf("nothing can be posted to %s: that platform is not switched on", to)}
 		}
+	}
+	if len(d.Email) > 0 && c.Config().SMTP.Host == "" {
+		return Plan{}, BadPlan{errors.New("email: there is no mail server; smtp in config.json names it")}
 	}
 	p := FromEntry(name, d)
 	p.Source = FromAPI

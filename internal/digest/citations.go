@@ -103,7 +103,7 @@ func (p *content) linkCitations(one string) (string, []int) {
 			continue
 		}
 		items = append(items, card)
-		fmt.Fprintf(&b, "[[%d]](%s)", card+1, linkTarget(p.cards[card].URL))
+		b.WriteString(citationLink(card+1, p.cards[card].URL))
 	}
 	b.WriteString(round.Replace(one[at:]))
 	return strings.TrimSpace(b.String()), items
@@ -130,6 +130,14 @@ func (p *content) citesUnposted(one string) bool {
 	return false
 }
 
+// citationLink returns the number of an item as a link to it. An event of a webhook may have no address.
+func citationLink(n int, address string) string {
+	if address == "" {
+		return fmt.Sprintf("[%d]", n)
+	}
+	return fmt.Sprintf("[[%d]](%s)", n, linkTarget(address))
+}
+
 // linkTarget returns an address as it is written in a Markdown link, which it cannot end.
 func linkTarget(address string) string {
 	return strings.NewReplacer(
@@ -138,9 +146,9 @@ func linkTarget(address string) string {
 }
 
 // linkedCitation matches a citation as linkCitations writes it.
-var linkedCitation = text.Pattern(`\s*\[\[\d+\]\]\([^()\s]*\)`)
+var linkedCitation = text.Pattern(`\s*(?:\[\[\d+\]\]\([^()\s]*\)|\[\d+\])`)
 
-var firstLink = text.Pattern(`\[\[(\d+)\]\]`)
+var firstLink = text.Pattern(`\[(\d+)\]`)
 
 // firstCitedItem returns the index of the item that a statement cites first. The statement
 // comes from keepCited.

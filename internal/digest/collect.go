@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/internal/catchup"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
@@ -63,6 +64,7 @@ type item struct {
 	id           string    // identity within the digest
 	since        time.Time // when the digest first saw it; zero: now
 	listed       bool      // by its feed, still
+	event        string    // name of the event that it is; empty: it is of a feed
 	verdict      string    // empty: not decided yet
 	reason       string    // for the verdict
 	score        *Score
@@ -117,6 +119,7 @@ type edition struct {
 	postpone  bool              // nothing is posted, and nothing counts as seen
 	markOnly  bool              // nothing is posted, and all items count as seen
 	content
+	report   catchup.Report // of what was said in channels
 	verdicts []Verdict
 
 	like         map[string]float64   // what people here think of sources and topics
@@ -148,6 +151,9 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 		return e, err
 	}
 	if err := s.addWaiting(ctx, d, e); err != nil {
+		return e, err
+	}
+	if err := s.addEvents(ctx, d, e); err != nil {
 		return e, err
 	}
 	var ids []string
@@ -182,7 +188,7 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 func (d spec) decideAlone(i *item, now time.Time) (verdict, reason string) {
 	at := i.Item.Time()
 	switch {
-	case !isWebURL(i.Link): // every entry of a post links to its source
+	case !isWebURL(i.Link) && (i.event == "" || i.Link != ""): // every entry of a feed links to its source
 		return "no link", ""
 	case i.feed.Mute:
 		return "muted", "its feed is muted"
@@ -221,6 +227,9 @@ func (e *edition) listSeen(d spec) {
 		if !e.seen[i.id] {
 			e.newIDs = append(e.newIDs, i.id)
 		}
+	}
+	for _, id := range e.report.IDs {
+		e.seenIDs, e.newIDs = append(e.seenIDs, messageHash(id)), append(e.newIDs, messageHash(id))
 	}
 }
 
@@ -299,7 +308,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})
 		}
 	}
-	if unread == len(d.Feeds) {
+	if unread > 0 && unread == len(d.Feeds) && len(d.channels)+len(d.Hooks) == 0 {
 		return &UnreadError{e.faults}
 	}
 	return nil

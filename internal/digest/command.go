@@ -23,7 +23,7 @@ const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `ru
 	"`remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
 
 const createExample = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: " +
-	"when, the time zone, and the feeds."
+	"when, the time zone, and the feeds; `here` tells what was said in this channel."
 
 // runCommand answers /raven digest.
 func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
@@ -80,7 +80,7 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 }
 
 // proposeFromWords proposes a digest from the words of a create command: addresses of feeds
-// and a time zone; all other words are the schedule.
+// and channels, and a time zone; all other words are the schedule.
 func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words string) chat.Draft {
 	var p Plan
 	var when []string
@@ -90,21 +90,29 @@ func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words st
 		switch {
 		case isWebURL(bare) || strings.HasPrefix(bare, "bundled:") || hostname().MatchString(bare):
 			p.Feeds = append(p.Feeds, Feed{URL: bare})
+		case bare == hereWord || isAddress(bare):
+			p.Channels = append(p.Channels, bare)
 		// "*/5" is a part of a cron schedule, and words such as "Cuba" name zones, too.
 		case p.Timezone == "" && err == nil &&
 			(strings.Contains(bare, "/") || bare == "UTC") && !strings.HasPrefix(bare, "*"):
 			p.Timezone = bare
-		case len(p.Feeds) == 0 || !slices.Contains([]string{"and", "from"}, bare):
+		case len(p.Feeds)+len(p.Channels) == 0 || !slices.Contains([]string{"and", "from"}, bare):
 			when = append(when, w)
 		}
 	}
-	if p.Schedule = strings.Join(when, " "); p.Schedule == "" || len(p.Feeds) == 0 {
+	if p.Schedule = strings.Join(when, " "); p.Schedule == "" || len(p.Feeds)+len(p.Channels) == 0 {
 		return refusalDraft("Say for example " + createExample)
 	}
 	if _, err := s.Propose(ctx, tool.Caller{Conversation: m.Conversation, User: m.Author}, p); err != nil {
 		return s.errorDraft("", err)
 	}
 	return chat.Draft{Ephemeral: true, Text: "Here is the plan. Press a button below it, or write `yes`."}
+}
+
+// isAddress reports whether a word is the address of a channel, and not a feed that comes with the program.
+func isAddress(word string) bool {
+	_, err := chat.ParseAddress(word)
+	return err == nil
 }
 
 // hostname matches the address of a page without its scheme.
@@ -334,11 +342,14 @@ func (p *Plan) setField(key, value string) error {
 		return nil
 	case key == "feeds":
 		return p.setFeed(value)
+	case key == "channels":
+		p.Channels = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+		return nil
 	case slices.Contains([]string{"pin", "unpin", "mute", "unmute", "weight"}, key):
 		return p.setFeedOption(key, value)
 	}
 	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
-		"catchUp, filters (with commas between them), feeds with +ADDRESS or -ADDRESS, pin, unpin, mute or unmute " +
+		"catchUp, filters (with commas between them), feeds with +ADDRESS or -ADDRESS, channels, pin, unpin, mute or unmute " +
 		"with an ADDRESS, or weight with ADDRESS and a number")
 }
 
@@ -437,8 +448,23 @@ func (s *Service) listDigests(ctx context.Context, m chat.Message) (string, erro
 	return strings.Join(append(lines, subscriptionLines(subs)...), "\n"), nil
 }
 
+// sources returns what a digest is made of, in words.
+func (i Info) sources() []string {
+	var list []string
+	if len(i.Feeds) > 0 {
+		list = append(list, pluralize(len(i.Feeds), "feed"))
+	}
+	if len(i.Channels) > 0 {
+		list = append(list, pluralize(len(i.Channels), "channel"))
+	}
+	if len(i.Webhooks) > 0 {
+		list = append(list, pluralize(len(i.Webhooks), "webhook"))
+	}
+	return list
+}
+
 func (i Info) markdown(d spec, m chat.Message) string {
-	what, when := pluralize(len(i.Feeds), "feed"), fmt.Sprintf("`%s` (%s)", i.Schedule, d.Timezone)
+	what, when := strings.Join(i.sources(), " and "), fmt.Sprintf("`%s` (%s)", i.Schedule, d.Timezone)
 	if d.isTask() {
 		what = "a task"
 	}
@@ -458,9 +484,16 @@ func (i Info) markdown(d spec, m chat.Message) string {
 	if i.Last != nil {
 		line += fmt.Sprintf(", last %s with %s",
 			i.Last.Due.In(d.zone).Format("Mon 2 Jan 15:04 MST"), pluralize(i.Last.Posted, "item"))
+		// What went wrong may name mailboxes and other channels.
+		if i.Last.Note != "" && d.canBeManaged(m) {
+			line += " (" + escape(shorten(i.Last.Note, maxNote)) + ")"
+		}
 	}
 	return line
 }
+
+// maxNote bounds what a list says of what went wrong in a run, in characters.
+const maxNote = 300
 
 func subscriptionLines(subs []store.Subscription) []string {
 	if len(subs) == 0 {

@@ -93,6 +93,9 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	if err := s.checkReaders(ctx, d); err != nil {
+		return Info{}, err
+	}
 	raw, err := json.Marshal(p)
 	if err != nil {
 		return Info{}, err
@@ -203,7 +206,7 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	}
 	// change works on a copy: a plan that turns out wrong must not touch the one in use.
 	p := d.Plan
-	p.Feeds = slices.Clone(p.Feeds)
+	p.Feeds, p.Channels = slices.Clone(p.Feeds), slices.Clone(p.Channels)
 	p.Paused = false // pauses are stored apart
 	if err := change(&p); err != nil {
 		return Info{}, BadPlan{err}
@@ -219,6 +222,9 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	}
 	if err != nil {
 		return Info{}, BadPlan{err}
+	}
+	if err := s.checkReaders(ctx, now); err != nil {
+		return Info{}, err
 	}
 	if err := s.saveItem(ctx, createdKind, name, p); err != nil {
 		return Info{}, err

@@ -106,7 +106,7 @@ func TestWhatCannotBeMadeIsToldBefore(t *testing.T) {
 		{func(p *digest.Plan) { p.Schedule = "0 0 30 2 *" }, "never due"},
 		{func(p *digest.Plan) { p.Schedule = "whenever you like" }, "schedule:"},
 		{func(p *digest.Plan) { p.Timezone = "Europe/Olso" }, "timezone:"},
-		{func(p *digest.Plan) { p.Feeds = nil }, "neither feeds nor a prompt"},
+		{func(p *digest.Plan) { p.Feeds = nil }, "neither feeds, channels nor a prompt"},
 		{func(p *digest.Plan) { p.Style = "loud" }, "style loud is not known"},
 		{func(p *digest.Plan) { p.Filters = []string{"/(/"} }, "filters:"},
 		{func(p *digest.Plan) { p.Prompt = strings.Repeat("x", 5000) }, "4000 bytes"},

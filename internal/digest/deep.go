@@ -1,7 +1,6 @@
 package digest
 
 import (
-	"fmt"
 	"strings"
 
 	"ravenbot/internal/summary"
@@ -47,7 +46,7 @@ func (e *edition) explainWithoutModel(tellings []story) string {
 	st := tellings[longest]
 	var all []string
 	for _, one := range summary.Summarize(st.Heading(), st.text(), deepSentences) {
-		all = append(all, fmt.Sprintf("%s [[%d]](%s)", escape(strings.TrimSpace(one)), longest+1, linkTarget(st.Link)))
+		all = append(all, escape(strings.TrimSpace(one))+" "+citationLink(longest+1, st.Link))
 	}
 	return strings.Join(all, " ")
 }

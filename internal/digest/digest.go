@@ -1,5 +1,5 @@
-// Package digest turns feeds into posts. A run collects what is new (collect.go, filter.go),
-// merges items that tell the same story and chooses the best (duplicates.go, rank.go), has
+// Package digest turns feeds, and what is said in channels (channels.go), into posts. A run collects what is new
+// (collect.go, filter.go), merges items that tell the same story and chooses the best (duplicates.go, rank.go), has
 // them written (write.go, citations.go, template.go), and stores the run with its posts
 // (run.go, history.go). A digest without feeds has an agent carry out a task at each due
 // time. The package promises:
@@ -116,6 +116,8 @@ type Platforms interface {
 	CanPost(to chat.Address) bool
 	// CanThread reports whether a post to a conversation can have a thread below it.
 	CanThread(to chat.Address) bool
+	// ReadersCanRead reports whether everybody who can read one place can read another, too.
+	ReadersCanRead(ctx context.Context, readers, source chat.Address) (bool, error)
 }
 
 // Pages reads web pages.
@@ -131,6 +133,7 @@ type Options struct {
 	Delivery  Delivery
 	Platforms Platforms
 	Pages     Pages // nil: pages are not read
+	Channels  Channels
 	// Writer returns what writes a digest; nil: it has no language model.
 	Writer func(Plan) Writer
 	// Editor returns what judges and writes with a schema; nil: Writer does, told in words.
@@ -154,6 +157,9 @@ type Service struct {
 	pollLock sync.Mutex // held by Poll: polls do not overlap
 	runs     slots
 
+	eventLock sync.Mutex     // held while an event is stored or deleted
+	events    map[string]int // how many wait, by digest, as far as it is known
+
 	mu         sync.Mutex
 	configured map[string]spec
 	created    map[string]spec
@@ -165,7 +171,7 @@ type Service struct {
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.
 func New(o Options) *Service {
-	return &Service{o: o, runs: newSlots(), configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
+	return &Service{o: o, runs: newSlots(), events: map[string]int{}, configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
 		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}}
 }
 
@@ -286,7 +292,10 @@ type Info struct {
 	Next     *time.Time `json:"next,omitempty"` // in that zone
 	Paused   bool       `json:"paused,omitempty"`
 	Feeds    []string   `json:"feeds"`
+	Channels []string   `json:"channels,omitempty"`
+	Webhooks []string   `json:"webhooks,omitempty"`
 	Post     []string   `json:"post"`
+	Email    []string   `json:"email,omitempty"`
 	Style    string     `json:"style,omitempty"`
 	Prompt   string     `json:"prompt,omitempty"`
 	By       string     `json:"by,omitempty"` // who made it
@@ -331,7 +340,10 @@ func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 		Timezone: d.Timezone,
 		Paused:   d.Paused,
 		Feeds:    []string{},
+		Channels: d.Channels,
+		Webhooks: d.Hooks,
 		Post:     d.Post,
+		Email:    d.Email,
 		Prompt:   d.Prompt,
 		By:       cmp.Or(d.By.Name, d.By.ID),
 		OnNew:    d.isInstant(),

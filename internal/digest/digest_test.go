@@ -100,6 +100,11 @@ func (b *bench) CanPost(chat.Address) bool { return true }
 
 func (b *bench) CanThread(to chat.Address) bool { return b.threads != nil && b.threads(to) }
 
+// ReadersCanRead has every place readable by all.
+func (b *bench) ReadersCanRead(context.Context, chat.Address, chat.Address) (bool, error) {
+	return true, nil
+}
+
 // Command is what the command answers to a text.
 func (b *bench) Command(ctx context.Context, m chat.Message) chat.Draft {
 	m.Command = "digest"
@@ -190,7 +195,7 @@ func TestOnlyWhatIsNewIsPosted(t *testing.T) {
 		var got []string
 		for _, post := range b.sent {
 			got = append(got, urls(post.Draft)...)
-			p.Draft.Key, p.Draft.Buttons = post.Draft.Key, post.Draft.Buttons // of the run alone
+			p.Draft.Key, p.Draft.Buttons, p.Draft.Title = post.Draft.Key, post.Draft.Buttons, post.Draft.Title // of the run alone
 			if diff := cmp.Diff(p.Draft, post.Draft); diff != "" {
 				t.Errorf("run %d differs from its preview (-preview +run):\n%s", i, diff)
 			}

@@ -40,8 +40,11 @@ type Plan struct {
 	Name      string   `json:"name"`
 	Schedule  string   `json:"schedule"` // what schedule.Parse reads, or OnNew
 	Timezone  string   `json:"timezone,omitempty"`
-	Feeds     []Feed   `json:"feeds,omitempty"` // empty: Prompt is an agent's task
-	Post      []string `json:"post"`            // addresses
+	Feeds     []Feed   `json:"feeds,omitempty"`
+	Channels  []string `json:"channels,omitempty"` // addresses; without any source Prompt is an agent's task
+	Hooks     []string `json:"-"`                  // webhooks whose events it posts; of the configuration alone
+	Post      []string `json:"post"`               // addresses
+	Email     []string `json:"email,omitempty"`    // mailboxes that get it, too
 	MaxItems  int      `json:"maxItems,omitempty"`
 	MaxAge    Duration `json:"maxAge,omitempty"`    // 0: items of any age, which wait defaultWait for a place
 	CatchUp   string   `json:"catchUp,omitempty"`   // once (or empty), skip
@@ -143,6 +146,8 @@ type spec struct {
 	zone     *time.Location
 	when     schedule.Schedule // of the zero value nothing is due
 	post     []chat.Address
+	channels []chat.Address // that it is made of
+	mail     []chat.Address // places that stand for mailboxes
 	filters  []filter
 	template *template.Template
 	quiet    bool // a run without anything to post leaves no trace
@@ -152,7 +157,9 @@ func (d spec) isInstant() bool { return d.Schedule == OnNew }
 func (d spec) isTask() bool    { return d.Plan.isTask() }
 
 // isTask reports whether a plan is a task for an agent.
-func (p Plan) isTask() bool { return len(p.Feeds) == 0 && p.Style != Weekly }
+func (p Plan) isTask() bool {
+	return len(p.Feeds)+len(p.Channels)+len(p.Hooks) == 0 && p.Style != Weekly
+}
 
 // Limits of plans that do not come from the configuration.
 const (
@@ -204,6 +211,12 @@ func compile(p Plan) (spec, error) {
 		}
 		d.post = append(d.post, a)
 	}
+	if err := d.parseMailboxes(); err != nil {
+		return d, fmt.Errorf("email: %w", err)
+	}
+	if err := d.parseChannels(); err != nil {
+		return d, fmt.Errorf("channels: %w", err)
+	}
 	for _, text := range p.Filters {
 		f, err := parseFilter(text, d.zone)
 		if err != nil {
@@ -219,11 +232,32 @@ func compile(p Plan) (spec, error) {
 	return d, d.check()
 }
 
+// maxMailboxes bounds the mailboxes of a digest: it is no mailing list.
+const maxMailboxes = 50
+
+// parseMailboxes reads the mailboxes of a plan.
+func (d *spec) parseMailboxes() error {
+	if len(d.Email) > maxMailboxes {
+		return fmt.Errorf("%d mailboxes are too many; %d are taken", len(d.Email), maxMailboxes)
+	}
+	if len(d.Email) > 0 && len(d.Channels) > 0 {
+		return errors.New("what is said in channels is not sent by mail, because who reads it there cannot be checked")
+	}
+	for _, mailbox := range d.Email {
+		to, err := chat.Mailbox(mailbox)
+		if err != nil {
+			return err
+		}
+		d.mail = append(d.mail, to)
+	}
+	return nil
+}
+
 // check returns an error where fields of a plan contradict one another.
 func (d spec) check() error {
 	switch {
 	case d.isTask() && strings.TrimSpace(d.Prompt) == "":
-		return errors.New("it has neither feeds nor a prompt")
+		return errors.New("it has neither feeds, channels nor a prompt")
 	case len(d.Feeds) == 0 && d.isInstant():
 		return errors.New("schedule: on-new needs feeds")
 	case d.Style == Weekly && len(d.Feeds) > 0:

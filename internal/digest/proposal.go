@@ -30,6 +30,9 @@ const (
 	pressNo  = "digest-no"
 )
 
+// hereWord stands for the channel in which a digest is asked for.
+const hereWord = "here"
+
 // proposal is the plan of a digest that waits for confirmation.
 type proposal struct {
 	ID      string       `json:"id"`
@@ -58,9 +61,14 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 		p.Feeds[n].URL, titles[n] = found, title
 	}
 	here := caller.Conversation.Base()
+	for n, channel := range p.Channels {
+		if strings.EqualFold(strings.TrimSpace(channel), hereWord) {
+			p.Channels[n] = here.String()
+		}
+	}
 	p.Post, p.Source, p.By, p.On = []string{here.String()}, FromChat, caller.User, here.Platform
 	p.By.Admin = false // rights are checked each time, not stored
-	if p.Name = slug(cmp.Or(p.Name, strings.Join(titles, " "), p.Prompt)); p.Timezone == "" {
+	if p.Name = slug(cmp.Or(p.Name, strings.Join(titles, " "), p.Prompt, "channels")); p.Timezone == "" {
 		p.Timezone = "UTC"
 	}
 	p.Name = s.freeName(p.Name) // a model cannot know which names are taken
@@ -69,6 +77,9 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	}
 	d, err := s.validateNew(p)
 	if err != nil {
+		return "", err
+	}
+	if err := s.checkReaders(ctx, d); err != nil {
 		return "", err
 	}
 	w := proposal{
@@ -213,6 +224,9 @@ func (s *Service) describePlan(d spec, titles []string) string {
 	var lines []string
 	for n, f := range d.Feeds {
 		lines = append(lines, "- reads "+markdownLink(titles[n], f.URL))
+	}
+	if len(d.Channels) > 0 {
+		lines = append(lines, "- tells decisions, questions and links of `"+strings.Join(d.Channels, "`, `")+"`")
 	}
 	if d.Prompt != "" {
 		lines = append(lines, "- is told: "+escape(shorten(d.Prompt, 500)))

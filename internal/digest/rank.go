@@ -101,21 +101,20 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answ
 	return a, text, model
 }
 
-// carryOver decides about the stories that got no place: they wait for the next run, except at the first run.
+// carryOver decides about the stories that got no place: they wait for the next run. At the first run only events of webhooks do.
 func (d spec) carryOver(e *edition, rest []story, now time.Time) {
 	for _, st := range rest {
-		if st.verdict = overLimit; e.firstRun {
+		// The surplus of feeds is old news at the first run; an event comes once.
+		if st.verdict = overLimit; e.firstRun && st.event == "" {
 			continue
 		}
+		e.waiting = append(e.waiting, st)
 		since := st.since
 		if since.IsZero() {
 			since = now
 		}
 		st.verdict = carriedOver
 		st.reason += ", it waits until " + since.Add(d.maxWait()).In(d.zone).Format("2 Jan 15:04")
-	}
-	if !e.firstRun {
-		e.waiting = rest
 	}
 }
 

@@ -178,7 +178,7 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 			e.draft, notices = failureDraft(d, err), nil // the draft names the failed feeds, too
 		}
 	default:
-		run.OK, run.Posted = true, len(e.chosen)
+		run.OK, run.Posted = true, len(e.chosen)+e.report.Entries
 	}
 	// Polls come every few minutes: one without anything to post leaves no run behind.
 	if d.quiet && len(notices) == 0 && (err != nil || len(e.newIDs) == 0 && !e.markOnly) {
@@ -273,6 +273,7 @@ func (s *Service) recordRun(
 	}
 	return posts, errors.Join(
 		s.saveFailures(keep, d, failures),
+		s.deleteEvents(keep, d.Name, e),
 		s.saveVerdicts(keep, d.Name, run.Due, e.verdicts),
 		s.deleteOldRuns(keep, d.Name),
 	)
@@ -340,6 +341,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 			press = feedbackButtons(turn, e.cards)
 		}
 	}
+	title := d.title + ", " + run.Due.In(d.zone).Format("2 January")
 	var posts []store.Post
 	// Each place has posts of its own, so that one that fails does not hold up the others.
 	for _, to := range d.post {
@@ -348,7 +350,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		if folded = folded && s.o.Platforms.CanThread(to); folded {
 			draft = e.head
 		}
-		draft.Key, draft.Buttons = key, press
+		draft.Key, draft.Buttons, draft.Title = key, press, title
 		if run.OK && run.Posted > 0 {
 			draft.Notify = d.Ping
 		}
@@ -363,9 +365,14 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 				Turn:  turn,
 				At:    run.Ended,
 				Below: key,
-				Title: d.title + ", " + run.Due.In(d.zone).Format("2 January"),
+				Title: title,
 			})
 		}
+	}
+	for _, to := range d.mail {
+		draft, key := e.draft, postKey(d.Name, run.Due, to)
+		draft.Key, draft.Title = key, title
+		posts = append(posts, store.Post{Key: key, To: to, Draft: draft, At: run.Ended})
 	}
 	return posts
 }

@@ -97,6 +97,9 @@ func (s *Service) saveWaiting(ctx context.Context, d spec, e *edition, now time.
 				if len(w.Items) == maxWaiting {
 					break
 				}
+				if i.event != "" { // which is stored by itself
+					continue
+				}
 				one := waitingEntry{newPastEntry(i), i.since}
 				if one.Since.IsZero() {
 					one.Since = now

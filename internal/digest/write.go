@@ -59,6 +59,9 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	if !d.quiet {
 		said.answer, said.text, said.model = s.chooseStories(ctx, d, e)
 	}
+	if err := s.addChannels(ctx, d, e); err != nil {
+		return e, err
+	}
 	e.listSeen(d)
 	e.listVerdicts()
 	if e.postpone || e.markOnly {
@@ -66,6 +69,11 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	}
 	// A quiet digest never says that nothing is new: it is polled every few minutes.
 	if len(e.chosen)+len(e.surplus) == 0 {
+		if e.report.Text != "" {
+			e.composeChannels(d)
+			e.draft.Footer = strings.Join(slices.Concat(e.notes, e.faults), " · ")
+			return e, nil
+		}
 		if d.WhenEmpty == "say" && !d.quiet {
 			e.draft = chat.Draft{Text: "**" + escape(d.title) + "**: nothing new.", Footer: strings.Join(e.faults, " · ")}
 		}
@@ -92,6 +100,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	if err := e.compose(d, s.o.Now()); err != nil {
 		return e, err
 	}
+	e.composeChannels(d)
 	e.draft.Footer = strings.Join(slices.Concat(nonEmpty(e.by), e.notes, e.faults), " · ")
 	e.head.Footer = strings.Join(nonEmpty(e.head.Footer, e.draft.Footer), " · ")
 	return e, nil
@@ -203,7 +212,7 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said mod
 	}
 	// Of a text without citations nothing is left, so the items' own sentences take over.
 	cited := e.summary != "" || e.modelTexts || slices.ContainsFunc(e.parts, func(p part) bool {
-		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return strings.Contains(l.statement, "](") })
+		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return firstLink().MatchString(l.statement) })
 	})
 	switch {
 	case cited:
@@ -350,7 +359,7 @@ func (p *content) extractSummary() string {
 		one = strings.TrimSpace(one)
 		text := escape(one)
 		if n, known := said[one]; known {
-			text += fmt.Sprintf(" [[%d]](%s)", n+1, linkTarget(p.cards[n].URL))
+			text += " " + citationLink(n+1, p.cards[n].URL)
 		}
 		all = append(all, text)
 	}
@@ -389,5 +398,8 @@ func surplusLine(surplus []story) string {
 func escape(s string) string { return text.EscapeMarkdown(s) }
 
 func markdownLink(title, address string) string {
+	if address == "" {
+		return escape(title)
+	}
 	return "[" + escape(title) + "](" + linkTarget(address) + ")"
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Document returns docs/commands.md: every command with its options, and every button.
+// Document returns docs/commands.md: every command with its options, every entry in the menu of a message, and every button.
 func (r *Registry) Document() string {
 	var b strings.Builder
 	b.WriteString("# Commands and buttons\n\n")
@@ -35,6 +35,11 @@ func (r *Registry) Document() string {
 			}
 			fmt.Fprintf(&b, "| `%s` | %s |\n", o.Name, strings.Join(notes, "; "))
 		}
+	}
+	b.WriteString("\n## Menu of a message\n\nOn Discord under *Apps*, on Slack under *More message shortcuts*.\n\n" +
+		"| entry | what it does |\n| --- | --- |\n")
+	for _, c := range MessageCommands(r.features...) {
+		fmt.Fprintf(&b, "| %s | %s |\n", c.Title, c.Summary)
 	}
 	b.WriteString("\n## Buttons\n\n| button | what it does | who may press it |\n| --- | --- | --- |\n")
 	buttons := r.Buttons()

@@ -49,6 +49,19 @@ type FormChecker interface {
 	CheckForm(ctx context.Context, m chat.Message) map[string]string
 }
 
+// MessageCommander is a Feature that does something with a message of anybody, from the message's menu. Its Handle and
+// OpenForm get a message with that Command and a Target.
+type MessageCommander interface {
+	// MessageCommands returns the entries of the menu. They must not depend on the state of the feature.
+	MessageCommands() []chat.MessageCommand
+}
+
+// Asker is a Feature whose form holds a question for the agent.
+type Asker interface {
+	// Question returns a form that was sent as the question that it stands for; false: it is handled otherwise.
+	Question(m chat.Message) (chat.Message, bool)
+}
+
 // Completer is a Feature that completes what somebody types of a command's option.
 type Completer interface {
 	// Complete returns the values that fit what was typed, best first.

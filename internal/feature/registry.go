@@ -47,6 +47,11 @@ func New(log *slog.Logger, about func(chat.Message) string, features ...Feature)
 				return nil, err
 			}
 		}
+		for _, c := range MessageCommands(f) {
+			if err := claim("message command", r.commands, c.Name, f); err != nil {
+				return nil, err
+			}
+		}
 		for _, b := range f.Buttons() {
 			if err := claim("button", r.buttons, b.Word, f); err != nil {
 				return nil, err
@@ -76,6 +81,17 @@ func Commands(features ...Feature) []chat.CommandSpec {
 
 // Commands returns every word behind /raven, help last.
 func (r *Registry) Commands() []chat.CommandSpec { return Commands(r.features...) }
+
+// MessageCommands returns the entries in the menus of messages, of all features.
+func MessageCommands(features ...Feature) []chat.MessageCommand {
+	var list []chat.MessageCommand
+	for _, f := range features {
+		if c, ok := f.(MessageCommander); ok {
+			list = append(list, c.MessageCommands()...)
+		}
+	}
+	return list
+}
 
 // Buttons returns the buttons of all features.
 func (r *Registry) Buttons() []Button {
@@ -220,6 +236,13 @@ func (r *Registry) Help(m chat.Message) chat.Draft {
 		}
 		lines = append(lines, "- "+usage+"`: "+c.Help)
 	}
+	var titles []string
+	for _, c := range MessageCommands(r.features...) {
+		titles = append(titles, c.Title)
+	}
+	if len(titles) > 0 {
+		lines = append(lines, "- in the menu of a message, on Discord and Slack: "+strings.Join(titles, ", "))
+	}
 	lines = append(lines, "- edit your message and I answer it again; delete it and I forget it")
 	return chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n")}
 }
@@ -239,6 +262,12 @@ type Router struct {
 // Answer has a feature or the agent answer.
 func (r Router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
 	m := q.Last()
+	if asker, ok := r.owner(m).(Asker); ok {
+		if question, ok := asker.Question(m); ok {
+			q.Messages = []chat.Message{question}
+			return r.Agent.Answer(ctx, q, show)
+		}
+	}
 	// A mention and nothing more asks what the bot can do.
 	if m.IsQuestion() && len(q.Messages) == 1 && strings.TrimSpace(m.Text) == "" && len(m.Files) == 0 {
 		d := r.Help(m)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/tool"
 )
 
@@ -18,13 +19,23 @@ func (s *Service) Since(ctx context.Context, c tool.Caller, after time.Time) ([]
 	if !ok {
 		return nil, false, nil
 	}
-	q := s.inPlace(at, "", 0)
+	list, err := s.read(ctx, s.inPlace(at, "", 0), after)
+	return list, true, err
+}
+
+// ReadChannel returns what was said in a channel after an instant, oldest first, with its threads where they are open
+// to all who read it. Who may be told of it is up to the caller. What a platform cannot tell is left out.
+func (s *Service) ReadChannel(ctx context.Context, channel chat.Address, after time.Time) ([]Message, error) {
+	return s.read(ctx, s.inPlace(channel, "", 0), after)
+}
+
+func (s *Service) read(ctx context.Context, q Query, after time.Time) ([]Message, error) {
 	p := s.place(q.In.Base())
 	p.Lock()
 	defer p.Unlock()
 	if err := s.refresh(ctx, p.place, q.In.Base()); err != nil {
 		p.place = newPlace()
-		return nil, true, fmt.Errorf("read %s: %w", q.In, err)
+		return nil, fmt.Errorf("read %s: %w", q.In, err)
 	}
 	s.readPlatform(ctx, p.place, q.In)
 	p.commit()
@@ -37,5 +48,5 @@ func (s *Service) Since(ctx context.Context, c tool.Caller, after time.Time) ([]
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Message) int { return a.At.Compare(b.At) })
-	return list, true, nil
+	return list, nil
 }

@@ -67,8 +67,8 @@ func (*Service) Commands() []chat.CommandSpec {
 // Buttons returns nothing.
 func (*Service) Buttons() []feature.Button { return nil }
 
-// Forms returns nothing.
-func (*Service) Forms() []string { return nil }
+// Forms returns the form in which somebody says when to be reminded of a message.
+func (*Service) Forms() []string { return []string{formRemind} }
 
 // Urgent reports false.
 func (*Service) Urgent(chat.Message) bool { return false }
@@ -91,9 +91,14 @@ func (s *Service) Complete(_ context.Context, at chat.Address, command, option, 
 func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	var words string
 	var err error
-	if m.Command == commandRemind {
+	switch {
+	case m.Command == commandRemind:
 		words, err = s.remind(ctx, m, m.Text)
-	} else {
+	case m.Kind() == chat.EventForm:
+		words, err = s.remindAbout(ctx, m)
+	case m.Command == formRemind: // where the form could not be shown
+		err = BadJob{errors.New("the form could not be opened; say for example `/raven remind tomorrow at 9 answer Anna`")}
+	default:
 		words, err = s.handleJobs(ctx, m)
 	}
 	var bad BadJob
@@ -116,7 +121,7 @@ func (s *Service) remind(ctx context.Context, m chat.Message, words string) (str
 	if err != nil {
 		return "", BadJob{err}
 	}
-	return s.addReminder(ctx, m, w, what)
+	return s.addReminder(ctx, m, w, what, "")
 }
 
 // zoneTimeout is how long a platform may take to tell the time zone of a user.
@@ -135,7 +140,9 @@ func (s *Service) Zone(ctx context.Context, m chat.Message) *time.Location {
 	return zone
 }
 
-func (s *Service) addReminder(ctx context.Context, m chat.Message, w when, what string) (string, error) {
+// addReminder makes a reminder, and returns what its author is told. link leads to the message that it is about; empty:
+// it is about none.
+func (s *Service) addReminder(ctx context.Context, m chat.Message, w when, what, link string) (string, error) {
 	if what == "" {
 		return "", BadJob{errors.New("it does not say what to remind you of")}
 	}
@@ -148,6 +155,7 @@ func (s *Service) addReminder(ctx context.Context, m chat.Message, w when, what 
 		Timezone: w.zone,
 		Post:     []string{m.Conversation.String()},
 		Text:     what,
+		Link:     link,
 		Source:   FromChat,
 		By:       chat.User{ID: m.Author.ID, Name: m.Author.Name},
 		On:       m.Conversation.Platform,

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/feed"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 )
@@ -44,6 +46,8 @@ const (
 	// maxKeyBytes bounds what a sender names a delivery.
 	maxKeyBytes = 500
 	hookIDBytes = 12
+	// fullRetry is when a sender may try again for whose delivery a digest had no room.
+	fullRetry = time.Hour
 )
 
 // errBusy is returned while the posts of an earlier process are not queued yet.
@@ -82,11 +86,17 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), hookTimeout)
 	defer cancel()
+	var full interface{ Full() bool }
 	id, err := s.deliver(ctx, name, hook, r.Header, body)
 	switch {
 	case errors.Is(err, errBusy):
 		w.Header().Set("Retry-After", "5")
 		refuseDelivery(w, http.StatusServiceUnavailable, "starting", "the bot is starting", "send it again in some seconds")
+	case errors.As(err, &full) && full.Full():
+		s.o.Log.Warn("delivery of webhook refused", "hook", name, "error", err)
+		w.Header().Set("Retry-After", fmt.Sprint(int(fullRetry.Seconds())))
+		refuseDelivery(w, http.StatusTooManyRequests, "too_many", "too many deliveries wait for the digest",
+			"send it again after the digest's next run")
 	case err != nil:
 		s.o.Log.Error("delivery of webhook not stored", "hook", name, "error", err)
 		refuseDelivery(w, http.StatusInternalServerError, "internal", "the delivery was not stored",
@@ -159,6 +169,13 @@ func (s *Service) deliver(
 		Hook:     name,
 	}
 	words := writeText(hook.Template, header, body)
+	if hook.Digest != "" {
+		// The event first: a delivery that is known is not looked at again.
+		if err := s.o.Digests.AddEvent(ctx, hook.Digest, name, newEvent(id, words, now)); err != nil {
+			return id, err
+		}
+		return id, s.saveDelivery(ctx, id, nil)
+	}
 	if hook.Prompt != "" {
 		j.Prompt, j.Tools, j.Foreign = hook.Prompt, hook.Tools, text.Cut(words+"\n\n"+payloadText(body), maxForeign)
 		_, err := s.save(ctx, j)
@@ -166,6 +183,27 @@ func (s *Service) deliver(
 	}
 	// A text needs no further work: its posts are stored with the delivery.
 	return id, s.saveDelivery(ctx, id, j.buildPosts(now, chat.Draft{Text: words}, now))
+}
+
+var (
+	markdownLink = regexp.MustCompile(`\[((?:[^\[\]\\]|\\.)*)\]\(([^()\s]*)\)`)
+	// markup matches what the texts of webhooks are marked up with.
+	markup      = regexp.MustCompile("\\*\\*|__|`")
+	escapedSign = regexp.MustCompile(`\\([[:punct:]])`)
+)
+
+// newEvent returns a delivery as an item of a digest: the first line of its text is the title, the first address the
+// link.
+func newEvent(id, words string, at time.Time) feed.Item {
+	it := feed.Item{ID: id, Published: at}
+	if found := markdownLink.FindStringSubmatch(words); found != nil {
+		it.Link = found[2]
+	}
+	plain := markup.ReplaceAllString(markdownLink.ReplaceAllString(words, "$1"), "")
+	plain = strings.TrimSpace(escapedSign.ReplaceAllString(plain, "$1"))
+	title, rest, _ := strings.Cut(plain, "\n")
+	it.Title, it.Summary = text.Shorten(strings.TrimSpace(title), maxValueChars), strings.TrimSpace(rest)
+	return it
 }
 
 // jobID returns the id of the job of a delivery: the same whenever its sender says that it is the same.

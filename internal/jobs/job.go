@@ -29,6 +29,7 @@ type Job struct {
 	Timezone string    `json:"timezone,omitempty"` // IANA name; empty: UTC
 	Post     []string  `json:"post"`               // addresses
 	Text     string    `json:"text,omitempty"`     // posted as it is
+	Link     string    `json:"link,omitempty"`     // leads to the message that it is about
 	Prompt   string    `json:"prompt,omitempty"`   // or a task for an agent
 	Agent    string    `json:"agent,omitempty"`    // who carries it out; empty: the one that answers in the first place
 	Tools    []string  `json:"tools,omitempty"`    // that it may use unattended, as names or patterns

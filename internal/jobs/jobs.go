@@ -25,6 +25,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/feed"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
@@ -62,12 +63,21 @@ type Task func(ctx context.Context, j Job, due time.Time) (d chat.Draft, settled
 type Places interface {
 	// CanPost reports whether anything can be posted to a conversation.
 	CanPost(to chat.Address) bool
+	// Link returns the address of a message by its ID, or "" where it has none.
+	Link(at chat.Address, id string) string
 	// Context returns what is known of a message by the end of ctx, the time zone of its author included.
 	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
 }
 
+// Digests collect what webhooks deliver, as digest.Service does.
+type Digests interface {
+	// AddEvent keeps an event for the next run of a digest. One that it knows changes nothing.
+	AddEvent(ctx context.Context, digest, webhook string, event feed.Item) error
+}
+
 // Options are what a Service needs.
 type Options struct {
+	Digests  Digests
 	Store    Store
 	Delivery Delivery
 	Places   Places

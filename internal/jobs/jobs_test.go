@@ -112,6 +112,11 @@ func (p places) Context(context.Context, chat.Message, chat.ContextQuery) chat.C
 	return chat.Context{Zone: p.zone}
 }
 
+// Link leads to a message as Slack would.
+func (places) Link(at chat.Address, id string) string {
+	return "https://chat.example/" + at.Channel + "/" + id
+}
+
 // bot is a service with all that it needs.
 type bot struct {
 	*jobs.Service

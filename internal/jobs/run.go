@@ -89,10 +89,11 @@ func (j Job) reminder() chat.Draft {
 	if j.Source != FromChat {
 		return chat.Draft{Text: j.Text}
 	}
-	return chat.Draft{
-		Text:   "⏰ " + text.EscapeMarkdown(j.Text),
-		Notify: []string{"user:" + j.By.ID},
+	words := "⏰ " + text.EscapeMarkdown(j.Text)
+	if j.Link != "" {
+		words += "\n" + link("The message", j.Link)
 	}
+	return chat.Draft{Text: words, Notify: []string{"user:" + j.By.ID}}
 }
 
 // finish stores that a due time was carried out together with its posts, and queues them. It tries until the store

@@ -116,6 +116,7 @@ func (s *Service) Context(m chat.Message) (about chat.Context, ok bool) {
 type AgentPlaces interface {
 	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
 	Formatting(platform string) string
+	Link(at chat.Address, id string) string
 }
 
 // TaskPlaces are places that know of the tasks of jobs, too, which belong to no platform.

@@ -75,6 +75,23 @@ func (s *Set) CanThread(to chat.Address) bool {
 	return ok && t.CanThread(to)
 }
 
+// ReadersCanRead reports whether everybody who can read one place can read another, too. Where the platform cannot tell
+// it is assumed of places of the same workspace.
+func (s *Set) ReadersCanRead(ctx context.Context, readers, source chat.Address) (bool, error) {
+	if c, ok := s.Get(source.Platform).(chat.AudienceChecker); ok {
+		return c.ReadersCanRead(ctx, readers, source)
+	}
+	return readers.Platform == source.Platform && readers.Workspace == source.Workspace, nil
+}
+
+// Link returns the address of a message by its ID, or "" where it has none.
+func (s *Set) Link(at chat.Address, id string) string {
+	if l, ok := s.Get(at.Platform).(chat.Linker); ok {
+		return l.Link(at, id)
+	}
+	return ""
+}
+
 // Fetch returns a file of a message of a platform; more than limit bytes are an error.
 func (s *Set) Fetch(ctx context.Context, name string, f chat.File, limit int64) ([]byte, error) {
 	fetcher, ok := s.Get(name).(chat.Fetcher)

@@ -4,6 +4,11 @@ package chattest
 
 import "ravenbot/internal/chat"
 
+// MessageCommands returns an entry for the menu of a message.
+func MessageCommands() []chat.MessageCommand {
+	return []chat.MessageCommand{{Name: "look-at", Title: "Look at this", Summary: "Looks at a message"}}
+}
+
 // Commands returns commands with options of every kind.
 func Commands() []chat.CommandSpec {
 	return []chat.CommandSpec{

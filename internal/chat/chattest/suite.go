@@ -38,6 +38,8 @@ type World struct {
 	Hides bool
 	// Press presses the button with a value below a post.
 	Press func(at chat.Address, post, value string)
+	// Use has the person use the command of MessageCommands on a message.
+	Use func(at chat.Address, message string)
 	// Shown returns what the bot's posts in a place say now, oldest first, with those that
 	// only the person sees.
 	Shown func(at chat.Address) []string
@@ -70,6 +72,7 @@ func Run(t *testing.T, open func(t *testing.T) *World) {
 		"Run_EditAndDeletion_NameTheirSubject":  changesNameTheirSubject,
 		"Run_Direct_IsTrueInPrivateAlone":       marksDirect,
 		"Run_Press_CarriesValueAndPost":         pressCarriesValueAndPost,
+		"Run_MessageCommand_CarriesItsTarget":   messageCommandCarriesItsTarget,
 		"Fetch_KeepsToTheLimit":                 fetchKeepsToLimit,
 		"Post_ReturnsRef":                       postReturnsRef,
 		"Post_SameKeyAfterUnknownOutcome_Once":  repeatAfterUnknownOutcome,
@@ -349,6 +352,27 @@ func pressCarriesValueAndPost(t *testing.T, s *stage) {
 	m := s.next(t, "the press", func(m chat.Message) bool { return m.Kind() == chat.EventPress })
 	if m.Text != "take that" || m.Reply.MessageID != post || m.Author.ID == "" || m.Conversation.Base() != s.Channel {
 		t.Errorf("the press became %+v", m)
+	}
+}
+
+// MessageCommand: "The Message that it sends has its Name as Command, and what it was done with as Target".
+func messageCommandCarriesItsTarget(t *testing.T, s *stage) {
+	if s.Use == nil {
+		t.Skip("messages have no menus")
+	}
+	s.start(t)
+	id := s.Overhear(s.Channel, "the kettle is on")
+	s.Use(s.Channel, id)
+	m := s.next(t, "the command", func(m chat.Message) bool { return m.Command == MessageCommands()[0].Name })
+	if m.Kind() != chat.EventCommand || m.Text != "" || m.Author.ID == "" || m.Conversation.Base() != s.Channel || m.Target == nil {
+		t.Fatalf("the command became %+v", m)
+	}
+	if !strings.Contains(m.Target.ID, id) || !strings.Contains(m.Target.Text, "kettle") || m.Target.At.IsZero() || m.Target.ByID == "" || m.Target.ByID == m.Author.ID {
+		t.Errorf("it was used on %+v", *m.Target)
+	}
+	linker, ok := s.Platform.(chat.Linker)
+	if !ok || linker.Link(m.Conversation, m.Target.ID) == "" {
+		t.Errorf("nothing leads to message %s", m.Target.ID)
 	}
 }
 

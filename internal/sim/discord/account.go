@@ -238,6 +238,10 @@ func (s *Server) validateCommand(guild string, cmd command) *apiError {
 		(!commandName().MatchString(name) || len([]rune(name)) > 32 || name != strings.ToLower(name)) {
 		return badForm("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
 	}
+	// Commands in menus of messages and users may have spaces and capitals, and have neither description nor options.
+	if cmd["type"] != float64(1) && (name == "" || len([]rune(name)) > 32 || text != "" || cmd["options"] != nil) {
+		return badForm("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
+	}
 	if n := len([]rune(text)); cmd["type"] == float64(1) && (n < 1 || n > 100) {
 		return badForm("description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
 	}

@@ -72,6 +72,22 @@ func (s *Server) Slash(channel string, by User, name, sub string, options map[st
 	), nil
 }
 
+// Use lets a user choose a command in the menu of a message. It is an error if no such command is registered.
+func (s *Server) Use(message string, by User, name string) (Interaction, error) {
+	s.state.Lock()
+	defer s.state.Release()
+	p := s.mustPost(message)
+	c := s.mustChannel(p.ChannelID)
+	cmd, ok := s.findRegistered(c.GuildID, name)
+	if !ok || cmd["type"] != float64(3) {
+		return Interaction{}, fmt.Errorf("use %q on a message: no such command is registered", name)
+	}
+	// The message is shown whole, whatever the bot may read otherwise.
+	data := map[string]any{"id": cmd["id"], "name": name, "type": 3, "target_id": p.ID,
+		"resolved": map[string]any{"messages": map[string]any{p.ID: s.wire(p, true)}}}
+	return s.interact(c, by, InteractionCommand, data, nil), nil
+}
+
 // Type lets a user type a part of an option of a registered command's subcommand.
 func (s *Server) Type(channel string, by User, name, sub, option, text string) (Interaction, error) {
 	s.state.Lock()

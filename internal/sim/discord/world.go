@@ -54,11 +54,12 @@ type world struct {
 	granted  map[string]string              // permissions of the bot by guild; absent: those of everyone
 	hidden   map[string]bool                // channels whose history the bot may not read
 	botOnly  map[string]bool                // channels whose history the bot alone may read
+	readers  map[string][]string            // channels that these users, the bot and nobody else can see
 }
 
 func newWorld() world {
 	return world{posts: map[string]*Post{}, order: map[string][]*Post{}, typing: map[string]int{},
-		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, botOnly: map[string]bool{}, granted: map[string]string{}}
+		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, botOnly: map[string]bool{}, readers: map[string][]string{}, granted: map[string]string{}}
 }
 
 const epoch = 1420070400000 // Discord's first millisecond
@@ -223,6 +224,18 @@ func (s *Server) HideHistoryFromPeople(channel string) {
 	s.emit(event{name: "CHANNEL_UPDATE", intent: IntentGuilds, guild: c.GuildID, data: s.channelWire(c)})
 }
 
+// LimitReaders lets these users, the bot and nobody else see a channel.
+func (s *Server) LimitReaders(channel string, users ...User) {
+	s.state.Lock()
+	defer s.state.Release()
+	c := s.mustChannel(channel)
+	s.readers[channel] = []string{s.bot.ID}
+	for _, u := range users {
+		s.readers[channel] = append(s.readers[channel], u.ID)
+	}
+	s.emit(event{name: "CHANNEL_UPDATE", intent: IntentGuilds, guild: c.GuildID, data: s.channelWire(c)})
+}
+
 // Grant sets the permissions that the bot is told to have in a guild. Requests are
 // not held to them.
 func (s *Server) Grant(guild string, bits int64) {
@@ -272,6 +285,7 @@ const (
 	everyonePermissions = 1<<6 | 1<<10 | 1<<11 | 1<<14 | 1<<15 | 1<<16 | 1<<31 | 1<<35 | 1<<38
 	manageGuild         = 1 << 5
 	readHistory         = 1 << 16
+	viewChannel         = 1 << 10
 )
 
 func permissions(u User) string {
@@ -334,6 +348,12 @@ func (s *Server) channelWire(c Channel) map[string]any {
 		if s.botOnly[c.ID] {
 			bot := map[string]any{"id": s.bot.ID, "type": 1, "allow": strconv.Itoa(readHistory), "deny": "0"}
 			overwrites = append(overwrites, bot)
+		}
+		if readers, limited := s.readers[c.ID]; limited {
+			overwrites = append(overwrites, map[string]any{"id": c.GuildID, "type": 0, "allow": "0", "deny": strconv.Itoa(viewChannel)})
+			for _, id := range readers {
+				overwrites = append(overwrites, map[string]any{"id": id, "type": 1, "allow": strconv.Itoa(viewChannel), "deny": "0"})
+			}
 		}
 		wire["permission_overwrites"] = overwrites
 	}

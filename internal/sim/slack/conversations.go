@@ -36,6 +36,23 @@ func (s *Server) conversationInfo(a args) (map[string]any, *slackError) {
 	return map[string]any{"channel": s.channelWire(c)}, nil
 }
 
+// conversationMembers answers conversations.members (https://docs.slack.dev/reference/methods/conversations.members,
+// 2026-11).
+func (s *Server) conversationMembers(a args) (map[string]any, *slackError) {
+	c := s.channel(a["channel"])
+	if c == nil {
+		return nil, refuse("channel_not_found")
+	}
+	list := []any{BotUserID}
+	for _, u := range s.users {
+		if c.Members == nil && c.User == "" || slices.Contains(c.Members, u.ID) || c.User == u.ID {
+			list = append(list, u.ID)
+		}
+	}
+	page, cursor := paginate(list, a, 100)
+	return map[string]any{"members": page, "response_metadata": map[string]any{"next_cursor": cursor}}, nil
+}
+
 func (s *Server) listConversations(a args) (map[string]any, *slackError) {
 	list := []any{}
 	for _, c := range s.channels {

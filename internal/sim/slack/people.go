@@ -256,6 +256,18 @@ func (s *Server) Click(channel, ts string, by User, actionID string) Call {
 	return call
 }
 
+// Shortcut lets a user choose a shortcut of the app in the menu of a message.
+func (s *Server) Shortcut(channel, ts string, by User, callback string) Call {
+	s.state.Lock()
+	defer s.state.Release()
+	p := s.mustMessage(channel, ts)
+	call := s.newCall(channel, by, nil)
+	s.interactive(call, "message_action", map[string]any{"callback_id": callback, "message_ts": ts, "message": s.wire(p, true),
+		"response_url": call.ResponseURL, "action_ts": s.newTS(), "is_enterprise_install": false,
+		"channel": map[string]any{"id": channel, "name": s.mustChannel(channel).Name}})
+	return call
+}
+
 // SubmitView lets a user send a form; values are by block id, then action id.
 func (s *Server) SubmitView(v View, by User, values map[string]map[string]any) Call {
 	s.state.Lock()

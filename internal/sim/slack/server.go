@@ -309,6 +309,7 @@ func (s *Server) methods() map[string]method {
 		"conversations.list":                    {scope: "channels:read", run: s.listConversations},
 		"conversations.history":                 {run: s.history},
 		"conversations.replies":                 {run: s.readReplies},
+		"conversations.members":                 {scope: "channels:read", run: s.conversationMembers},
 		"conversations.open":                    {scope: "im:write", run: s.openConversation},
 		"conversations.join":                    {scope: "channels:join", run: s.joinConversation},
 		"users.info":                            {scope: "users:read", run: s.userInfo},

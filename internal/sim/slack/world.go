@@ -26,12 +26,13 @@ type User struct {
 	Bot      bool // the user of another app
 }
 
-// Channel is a public channel, or a direct message with User.
+// Channel is a public channel, one for its members, or a direct message with User.
 type Channel struct {
 	ID, Name string
 	Topic    string
-	User     string // set for direct messages
-	Member   bool   // whether the bot is in it
+	User     string   // set for direct messages
+	Member   bool     // whether the bot is in it
+	Members  []string // of a private channel, beside the bot; nil: it is public
 }
 
 // Post is a message as it stands now.
@@ -182,6 +183,23 @@ func (s *Server) AddChannel(name string) Channel {
 
 // AddOtherChannel adds a public channel that the bot has not joined.
 func (s *Server) AddOtherChannel(name string) Channel { return s.addChannel(Channel{Name: name}) }
+
+// AddPrivateChannel adds a channel that its members and the bot alone can read.
+func (s *Server) AddPrivateChannel(name string, members ...User) Channel {
+	c := Channel{Name: name, Member: true, Members: []string{}}
+	for _, m := range members {
+		c.Members = append(c.Members, m.ID)
+	}
+	return s.addChannel(c)
+}
+
+// RemoveMember takes somebody out of a private channel.
+func (s *Server) RemoveMember(channel string, who User) {
+	s.state.Lock()
+	defer s.state.Release()
+	c := s.mustChannel(channel)
+	c.Members = slices.DeleteFunc(slices.Clone(c.Members), func(id string) bool { return id == who.ID })
+}
 
 func (s *Server) addChannel(c Channel) Channel {
 	s.state.Lock()
@@ -366,7 +384,7 @@ func (w *world) channelWire(c *Channel) map[string]any {
 		"name":        c.Name,
 		"is_channel":  true,
 		"is_member":   c.Member,
-		"is_private":  false,
+		"is_private":  c.Members != nil,
 		"is_archived": false,
 		"topic":       map[string]any{"value": c.Topic, "creator": "", "last_set": 0},
 		"purpose":     map[string]any{"value": "", "creator": "", "last_set": 0},

@@ -12,7 +12,8 @@ import (
 type Proposal struct {
 	Caller   tool.Caller `json:"-"`
 	Name     string      `json:"name"`
-	Feeds    []string    `json:"feeds"` // addresses, or words that name a feed the bot knows
+	Feeds    []string    `json:"feeds"`    // addresses, or words that name a feed the bot knows
+	Channels []string    `json:"channels"` // addresses, or "here"
 	Schedule string      `json:"schedule"`
 	Timezone string      `json:"timezone"`
 	Style    string      `json:"style"`
@@ -41,18 +42,19 @@ func CreateTool(p Planner) tool.Tool {
 			Name:   "create",
 			Native: true,
 			Hints:  tool.Hints{ReadOnly: &no, Destructive: &no},
-			Description: "Plans a digest for this channel: what is new in feeds, or without feeds a task for an agent, posted on a schedule. " +
+			Description: "Plans a digest for this channel: what is new in feeds or was said in channels, or an agent's task, on a schedule. " +
 				"People are shown the plan and confirm it.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
-				`"name":{"type":"string","description":"a short name"},` +
-				`"feeds":{"type":"array","items":{"type":"string"},"description":"addresses of feeds or pages, or titles of feeds that the bot reads already"},` +
+				`"name":{"type":"string"},` +
+				`"feeds":{"type":"array","items":{"type":"string"},"description":"addresses, or titles of known feeds"},` +
+				`"channels":{"type":"array","items":{"type":"string"},"description":"what was said there: here, or addresses"},` +
 				`"schedule":{"type":"string","description":"weekdays at 8:30, cron, or on-new: items as they come"},` +
-				`"timezone":{"type":"string","description":"IANA zone such as Europe/Oslo; ask if it is not known"},` +
+				`"timezone":{"type":"string","description":"IANA zone, Europe/Oslo; ask if not known"},` +
 				`"style":{"type":"string","enum":["brief","bullets","topics","titles","deep"]},` +
 				`"language":{"type":"string"},` +
-				`"prompt":{"type":"string","description":"instructions for the writer; without feeds the task"},` +
+				`"prompt":{"type":"string","description":"for the writer; alone: the task"},` +
 				`"maxItems":{"type":"integer","minimum":1,"maximum":100},` +
-				`"filters":{"type":"array","items":{"type":"string"},"description":"words of which an item must have one; with a leading -, none"}},"required":["schedule"]}`),
+				`"filters":{"type":"array","items":{"type":"string"},"description":"words of which an item must have one; -word: none"}},"required":["schedule"]}`),
 		},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			var w Proposal

@@ -1,0 +1,143 @@
+package slack
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"ravenbot/internal/chat"
+)
+
+// Rules of asking who reads what.
+const (
+	audienceTimeout = 20 * time.Second
+	membersPage     = 1000
+	maxMemberPages  = 20
+	directScope     = "im:write"
+)
+
+// audience says who reads a channel.
+type audience struct {
+	Private bool `json:"is_private"`
+	Direct  bool `json:"is_im"`
+	Group   bool `json:"is_mpim"`
+	Shared  bool `json:"is_ext_shared"` // with other workspaces, whose people read no other channel of this one
+}
+
+// isOpen reports whether every member of the workspace may read the channel.
+func (a audience) isOpen() bool { return !a.Private && !a.Direct && !a.Group }
+
+// ReadersCanRead reports whether everybody who can read one place can read another, too. Threads have the readers of
+// their channel. Guests of the workspace count as members.
+func (s *Slack) ReadersCanRead(ctx context.Context, readers, source chat.Address) (bool, error) {
+	switch {
+	case readers.Base() == source.Base():
+		return true, nil
+	case readers.Workspace != source.Workspace:
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
+	defer cancel()
+	from, err := s.audienceOf(ctx, source.Channel)
+	if err != nil || from.Direct || from.Group {
+		return false, err
+	}
+	to, err := s.audienceOf(ctx, readers.Channel)
+	if err != nil || to.Shared {
+		return false, err
+	}
+	if from.isOpen() || to.isOpen() {
+		return from.isOpen(), nil
+	}
+	members, err := s.membersOf(ctx, source.Channel)
+	if err != nil {
+		return false, err
+	}
+	others, err := s.membersOf(ctx, readers.Channel)
+	if err != nil {
+		return false, err
+	}
+	for user := range others {
+		if !members[user] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// UserCanRead reports whether a user can read a channel: an active member of the workspace every public one, others
+// those that they are in.
+func (s *Slack) UserCanRead(ctx context.Context, user string, at chat.Address) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
+	defer cancel()
+	var who struct {
+		User struct {
+			Deleted bool `json:"deleted"`
+			Guest   bool `json:"is_restricted"` // single-channel guests are restricted, too
+		} `json:"user"`
+	}
+	if err := s.callAPI(ctx, "users.info", url.Values{"user": {user}}, &who); err != nil {
+		if errorCode(err) == "user_not_found" {
+			return false, nil
+		}
+		return false, err
+	}
+	c, err := s.audienceOf(ctx, at.Channel)
+	if err != nil || who.User.Deleted || c.isOpen() && !who.User.Guest {
+		return err == nil && !who.User.Deleted, err
+	}
+	members, err := s.membersOf(ctx, at.Channel)
+	return members[user], err
+}
+
+func (s *Slack) audienceOf(ctx context.Context, channel string) (audience, error) {
+	var answer struct {
+		Channel audience `json:"channel"`
+	}
+	err := s.callAPI(ctx, "conversations.info", url.Values{"channel": {channel}}, &answer)
+	return answer.Channel, err
+}
+
+// membersOf returns the ids of the members of a channel. It fails where they are too many to be compared.
+func (s *Slack) membersOf(ctx context.Context, channel string) (map[string]bool, error) {
+	members := map[string]bool{}
+	form := url.Values{"channel": {channel}, "limit": {strconv.Itoa(membersPage)}}
+	for range maxMemberPages {
+		var answer struct {
+			Members  []string `json:"members"`
+			Metadata struct {
+				Cursor string `json:"next_cursor"`
+			} `json:"response_metadata"`
+		}
+		if err := s.callAPI(ctx, "conversations.members", form, &answer); err != nil {
+			return nil, err
+		}
+		for _, user := range answer.Members {
+			members[user] = true
+		}
+		if answer.Metadata.Cursor == "" {
+			return members, nil
+		}
+		form.Set("cursor", answer.Metadata.Cursor)
+	}
+	return nil, fmt.Errorf("a private channel has more than %d members", maxMemberPages*membersPage)
+}
+
+// DirectMessage returns the direct messages with a user.
+func (s *Slack) DirectMessage(ctx context.Context, workspace, user string) (chat.Address, error) {
+	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
+	defer cancel()
+	var answer struct {
+		Channel struct {
+			ID string `json:"id"`
+		} `json:"channel"`
+	}
+	err := s.callAPI(ctx, "conversations.open", url.Values{"users": {user}}, &answer)
+	if err != nil {
+		s.reportRefusal(err, "slack refuses to open direct messages", "conversations.open", directScope)
+		return chat.Address{}, &chat.PostError{Permanent: isFinal(err), After: retryAfter(err), Err: redact(err)}
+	}
+	return chat.Address{Platform: s.Name(), Workspace: workspace, Channel: answer.Channel.ID}, nil
+}
