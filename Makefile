@@ -24,6 +24,8 @@ notices:
 	@command -v npx >/dev/null 2>&1 || echo 'skipped: tests with real MCP servers need Node.js (npx)'
 	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || \
 		command -v google-chrome >/dev/null 2>&1 || echo 'skipped: tests of the chat page need Chromium'
+	@command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
+		echo 'skipped: tests with a database need PostgreSQL 15 or newer (initdb, postgres, pg_ctl)'
 	@test -n "$$RAVENBOT_CORPORA" || echo 'skipped: tests on collected real input need RAVENBOT_CORPORA'
 
 check-format:

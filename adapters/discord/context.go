@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 )
 
 // Bounds of what is told of a message.
@@ -92,7 +92,7 @@ func (r contextReader) mayReadHistory() bool {
 }
 
 // mentionedUser matches a user in the text of a message whose name was not known when it came.
-var mentionedUser = regexp.MustCompile(`@(\d{17,20})\b`)
+var mentionedUser = text.Pattern(`@(\d{17,20})\b`)
 
 // readNames returns the names of the author and of those in the text who have none there.
 func (r contextReader) readNames(ctx context.Context) map[string]string {
@@ -101,7 +101,7 @@ func (r contextReader) readNames(ctx context.Context) map[string]string {
 	if name := r.nameOf(r.guild, author); name != "" {
 		names[author.ID] = name
 	}
-	for n, found := range mentionedUser.FindAllStringSubmatch(r.m.Text, -1) {
+	for n, found := range mentionedUser().FindAllStringSubmatch(r.m.Text, -1) {
 		if n >= maxNames || r.guild == "" {
 			break
 		}
@@ -197,12 +197,12 @@ func (r contextReader) readRoot(ctx context.Context, q chat.ContextQuery) *chat.
 }
 
 // messageLink matches the address of a message as Discord copies it.
-var messageLink = regexp.MustCompile(`https://(?:\w+\.)?discord(?:app)?\.com/channels/(@me|\d+)/(\d+)/(\d+)`)
+var messageLink = text.Pattern(`https://(?:\w+\.)?discord(?:app)?\.com/channels/(@me|\d+)/(\d+)/(\d+)`)
 
 // readLinked returns the messages that the message links to, as far as they are in its own channel
 // or in public threads of it: nothing tells whether its author may read others.
 func (r contextReader) readLinked(ctx context.Context) (linked []chat.Said, notes []string) {
-	for n, found := range messageLink.FindAllStringSubmatch(r.m.Text, -1) {
+	for n, found := range messageLink().FindAllStringSubmatch(r.m.Text, -1) {
 		link, guild, channel, message := found[0], found[1], found[2], found[3]
 		if n >= maxLinked {
 			note := fmt.Sprintf("Only the first %d linked messages were looked at.", maxLinked)

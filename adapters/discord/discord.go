@@ -78,6 +78,7 @@ type Discord struct {
 	baseErr error
 	api     *api
 	sent    sentPosts
+	others  otherProcess
 	// openTimeout is the time from dialling to HELLO.
 	openWithin time.Duration
 

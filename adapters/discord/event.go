@@ -22,12 +22,13 @@ func (d *Discord) botUser() wireUser {
 // onMessage queues a message that concerns the bot. It runs in the goroutine that changes the
 // state, which may therefore be read without further care.
 func (d *shard) onMessage(state *discordgo.State, data []byte) {
-	var w wireMessage
+	var w wirePost
 	if err := json.Unmarshal(data, &w); err != nil {
 		d.o.Log.Warn("discord message not decoded", "platform", "discord", "error", err)
 		return
 	}
-	m, ok := d.parseMessage(state, w)
+	d.noteOwn(w)
+	m, ok := d.parseMessage(state, w.wireMessage)
 	if !ok || m.Reach == chat.Overheard && !d.o.MessageContent {
 		return
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 )
 
 // mentions says whom a message notifies. If it is left out everyone is notified whom the message
@@ -30,7 +30,7 @@ type mentions struct {
 func noMentions() *mentions { return &mentions{Parse: []string{}} }
 
 // idPattern matches an id of Discord.
-var idPattern = regexp.MustCompile(`^\d{1,20}$`)
+var idPattern = text.Pattern(`^\d{1,20}$`)
 
 // mentionsOf returns the mentions that a draft asks for as text, and the rule that lets them notify.
 func mentionsOf(d chat.Draft) (text string, rule *mentions) {
@@ -39,7 +39,7 @@ func mentionsOf(d chat.Draft) (text string, rule *mentions) {
 	for _, who := range d.Notify {
 		kind, id, _ := strings.Cut(who, ":")
 		switch {
-		case !idPattern.MatchString(id):
+		case !idPattern().MatchString(id):
 		case kind == "role":
 			rule.Roles, names = append(rule.Roles, id), append(names, "<@&"+id+">")
 		case kind == "user":

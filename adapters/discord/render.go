@@ -3,13 +3,13 @@ package discord
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/markdown"
+	"ravenbot/internal/text"
 )
 
 // Limits of one message, in characters.
@@ -338,11 +338,11 @@ func isWebPage(address string) bool {
 
 // markupPattern matches what Discord would take for formatting in plain text. Underscores within a
 // word are none.
-var markupPattern = regexp.MustCompile("[*`\\\\<]|\\|\\||~~|\\]\\(|\\b_|_\\b|(?m:^)(?:#{1,3}|>|-#)")
+var markupPattern = text.Pattern("[*`\\\\<]|\\|\\||~~|\\]\\(|\\b_|_\\b|(?m:^)(?:#{1,3}|>|-#)")
 
 // escapeText returns plain text so that Discord shows it as it is.
 func escapeText(s string) string {
-	return markupPattern.ReplaceAllStringFunc(s, func(m string) string {
+	return markupPattern().ReplaceAllStringFunc(s, func(m string) string {
 		var b strings.Builder
 		for _, c := range m {
 			b.WriteString(`\` + string(c))

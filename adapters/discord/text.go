@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -20,7 +19,7 @@ const flagVoice = 1 << 13
 
 // mentionPattern matches users, roles, channels and custom emoji in a text, with the
 // space after them.
-var mentionPattern = regexp.MustCompile(`<(@!?|@&|#|a?:)(\w+)(?::\d+)?>([ \t]*)`)
+var mentionPattern = text.Pattern(`<(@!?|@&|#|a?:)(\w+)(?::\d+)?>([ \t]*)`)
 
 // incomingText returns a message to the bot as people read it, without the mention of the bot.
 func (r messageReader) incomingText() string {
@@ -52,8 +51,8 @@ func (r messageReader) wholeText(name func(kind, id, space string) string) strin
 
 // nameMentions replaces the mentions in a text.
 func nameMentions(content string, name func(kind, id, space string) string) string {
-	return strings.TrimSpace(mentionPattern.ReplaceAllStringFunc(content, func(s string) string {
-		parts := mentionPattern.FindStringSubmatch(s)
+	return strings.TrimSpace(mentionPattern().ReplaceAllStringFunc(content, func(s string) string {
+		parts := mentionPattern().FindStringSubmatch(s)
 		return name(parts[1], parts[2], parts[3])
 	}))
 }

@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 )
 
 // maxLinked is how many links of a message to other messages are followed.
@@ -156,13 +156,13 @@ func unreadableNote(err error) string {
 }
 
 // permalink matches the address of a message as Slack copies it.
-var permalink = regexp.MustCompile(`https://[\w.-]+/archives/([CDG][A-Z0-9]+)/p(\d{10})(\d{6})(\?[^\s<>)\]]*)?`)
+var permalink = text.Pattern(`https://[\w.-]+/archives/([CDG][A-Z0-9]+)/p(\d{10})(\d{6})(\?[^\s<>)\]]*)?`)
 
 // readLinked returns the messages that a message links to, as far as they are in its own channel:
 // nothing tells whether its author may read others.
 func (s *Slack) readLinked(ctx context.Context, m chat.Message) readMessages {
 	var r readMessages
-	for n, found := range permalink.FindAllStringSubmatch(m.Text, -1) {
+	for n, found := range permalink().FindAllStringSubmatch(m.Text, -1) {
 		link, channel, ts := found[0], found[1], found[2]+"."+found[3]
 		switch {
 		case !strings.HasPrefix(link, s.self.teamURL):
@@ -188,7 +188,7 @@ func (s *Slack) readLinked(ctx context.Context, m chat.Message) readMessages {
 // threadOfLink returns the thread that the query of a permalink names; empty: none.
 func threadOfLink(query string) string {
 	values, err := url.ParseQuery(strings.TrimPrefix(query, "?"))
-	if err != nil || !timestampPattern.MatchString(values.Get("thread_ts")) {
+	if err != nil || !timestampPattern().MatchString(values.Get("thread_ts")) {
 		return ""
 	}
 	return values.Get("thread_ts")

@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 )
 
 // eventEnvelope is the body of an Events API request. It and what follows are decoded by
@@ -226,7 +226,7 @@ func messageID(team, channel, ts string) string { return team + "/" + channel + 
 // as a command.
 func timestampOf(id string) string {
 	ts := id[strings.LastIndexByte(id, '/')+1:]
-	if !timestampPattern.MatchString(ts) {
+	if !timestampPattern().MatchString(ts) {
 		return ""
 	}
 	return ts
@@ -234,7 +234,7 @@ func timestampOf(id string) string {
 
 // timestampPattern matches Slack's name of a message. Timestamps compare as text as they do in
 // time.
-var timestampPattern = regexp.MustCompile(`^[0-9]{10}\.[0-9]{6}$`)
+var timestampPattern = text.Pattern(`^[0-9]{10}\.[0-9]{6}$`)
 
 // formatTimestamp returns the timestamp of a time.
 func formatTimestamp(t time.Time) string {

@@ -21,7 +21,7 @@ const (
 func (s *Slack) History(ctx context.Context, at chat.Address, before string, most int) ([]chat.Said, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	if before != "" && !timestampPattern.MatchString(before) {
+	if before != "" && !timestampPattern().MatchString(before) {
 		return nil, &chat.SetupError{
 			Reason: "there is no message " + before,
 			Remedy: "take an id that was given before",

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 	slackgo "github.com/slack-go/slack"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 )
 
 // maxBody is the most that is read of a request, in bytes.
@@ -99,10 +99,10 @@ func writeError(w http.ResponseWriter, status int, message string) {
 
 // signature matches the one form of a signature that is accepted. slack-go takes capitals, too, so
 // that a request could be replayed in another form.
-var signature = regexp.MustCompile(`^v0=[0-9a-f]{64}$`)
+var signature = text.Pattern(`^v0=[0-9a-f]{64}$`)
 
 func (s *Slack) isGenuine(h http.Header, body []byte) bool {
-	if !signature.MatchString(h.Get("X-Slack-Signature")) {
+	if !signature().MatchString(h.Get("X-Slack-Signature")) {
 		return false
 	}
 	v, err := slackgo.NewSecretsVerifier(h, s.o.SigningSecret)

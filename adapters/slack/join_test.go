@@ -47,3 +47,16 @@ func TestRateLimitOfEvents_IsLoggedAndCounted(t *testing.T) {
 		t.Errorf("counted %d, logged %s", n, log.String())
 	}
 }
+
+func TestConnectionsOfAnotherProcessAreReported(t *testing.T) {
+	var first, second journal
+	b := start(t, simslack.Options{}, slack.Options{Log: first.logger()})
+	up(t, b)
+	join(t, b.sim, slack.Options{Log: second.logger()})
+	second.wait(t, "slack counts connections of another process")
+	first.mu.Lock()
+	defer first.mu.Unlock()
+	if strings.Contains(first.lines.String(), "another process") {
+		t.Errorf("the first process reports another one before there was any:\n%s", first.lines.String())
+	}
+}

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"net/url"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
 
 	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 )
 
 // Rules of asking who somebody is.
@@ -133,12 +133,12 @@ func (s *Slack) lookUpNames(ctx context.Context, users []string) map[string]stri
 }
 
 // mentionedUser matches the mention of a user as it stands in the text of a chat.Message.
-var mentionedUser = regexp.MustCompile(`@([UW][A-Z0-9]{2,})\b`)
+var mentionedUser = text.Pattern(`@([UW][A-Z0-9]{2,})\b`)
 
 // mentionedIn returns the users whom the text of a message mentions by their ids.
 func mentionedIn(text string) []string {
 	var users []string
-	for _, found := range mentionedUser.FindAllStringSubmatch(text, -1) {
+	for _, found := range mentionedUser().FindAllStringSubmatch(text, -1) {
 		users = append(users, found[1])
 	}
 	return users

@@ -3,7 +3,6 @@ package slack
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/markdown"
+	"ravenbot/internal/text"
 )
 
 // Limits of one message. Slack's own are 12,000 characters of Markdown, of which
@@ -31,7 +31,7 @@ const (
 
 // plainPattern matches a text that looks the same with and without formatting, and therefore needs
 // no block.
-var plainPattern = regexp.MustCompile(`^[\pL\pN .,;:?!'"/%+=()-]+$`)
+var plainPattern = text.Pattern(`^[\pL\pN .,;:?!'"/%+=()-]+$`)
 
 // piece is one message of a draft.
 type piece struct {
@@ -64,7 +64,7 @@ func render(d chat.Draft) []piece {
 	}
 	var pieces []piece
 	for _, body := range splitText(text) {
-		one := piece{text: body, body: body, simple: len(body) <= maxPlainText && plainPattern.MatchString(body)}
+		one := piece{text: body, body: body, simple: len(body) <= maxPlainText && plainPattern().MatchString(body)}
 		if !one.simple {
 			one.text = cutText(markdown.Slack(markdown.Plain(body)), maxPlainText)
 		}
@@ -159,7 +159,7 @@ func cardBlocks(c chat.Card) []slackgo.Block {
 }
 
 // idPattern matches an id of Slack.
-var idPattern = regexp.MustCompile(`^[A-Z0-9]+$`)
+var idPattern = text.Pattern(`^[A-Z0-9]+$`)
 
 // mentionsOf returns the mentions that a draft asks for. Those in its text are made harmless.
 func mentionsOf(d chat.Draft) string {
@@ -167,7 +167,7 @@ func mentionsOf(d chat.Draft) string {
 	for _, who := range d.Notify {
 		kind, id, _ := strings.Cut(who, ":")
 		switch {
-		case !idPattern.MatchString(id):
+		case !idPattern().MatchString(id):
 		case kind == "role":
 			names = append(names, "<!subteam^"+id+">")
 		case kind == "user":

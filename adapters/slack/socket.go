@@ -237,6 +237,17 @@ func (k *socket) onHello(l *connection) {
 	}
 }
 
+// noteOthers warns where Slack counts more connections of this app than are open here. Slack gives each event to one of
+// them: another process with the same token and a store of its own answers a part of the messages.
+func (k *socket) noteOthers(counted int) {
+	if counted <= len(k.links) {
+		return
+	}
+	k.o.Log.Warn("slack counts connections of another process", "counted", counted, "here", len(k.links),
+		"remedy", "stop the other bot that has this app token, or let both use one PostgreSQL store; "+
+			"one that ended a moment ago is counted for a while")
+}
+
 // onFrame handles one frame at once. Storing a message is left to the queues.
 func (k *socket) onFrame(l *connection, data []byte) {
 	var f struct {
@@ -244,6 +255,8 @@ func (k *socket) onFrame(l *connection, data []byte) {
 		EnvelopeID string          `json:"envelope_id"`
 		Reason     string          `json:"reason"`
 		Payload    json.RawMessage `json:"payload"`
+		// Connections is how many connections of this app Slack counts, in the frame "hello".
+		Connections int `json:"num_connections"`
 	}
 	if json.Unmarshal(data, &f) != nil {
 		k.o.Log.Warn("slack frame not decoded", "bytes", len(data))
@@ -252,6 +265,7 @@ func (k *socket) onFrame(l *connection, data []byte) {
 	switch {
 	case f.Type == "hello":
 		k.onHello(l)
+		k.noteOthers(f.Connections)
 	case f.Type == "disconnect":
 		k.o.Log.Info("slack announced the end of the connection", "reason", f.Reason)
 		if l.leaving = true; !k.hasLasting() {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"ravenbot/internal/text"
@@ -14,7 +13,7 @@ import (
 const maxEmbedded = 4000
 
 var (
-	angleForm = regexp.MustCompile(`<([^<>]*)>`)
+	angleForm = text.Pattern(`<([^<>]*)>`)
 	entities  = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
 )
 
@@ -46,7 +45,7 @@ func (s *Slack) saidText(m wireMessage, names map[string]string) string {
 		}
 	}
 	said := s.plainMarkdown(words, nameOf) + s.bracketed(m, saidKinds)
-	return strings.TrimSpace(mentionedUser.ReplaceAllStringFunc(said, func(mention string) string {
+	return strings.TrimSpace(mentionedUser().ReplaceAllStringFunc(said, func(mention string) string {
 		return "@" + cmp.Or(names[mention[1:]], mention[1:])
 	}))
 }
@@ -54,7 +53,7 @@ func (s *Slack) saidText(m wireMessage, names map[string]string) string {
 // plainMarkdown turns Slack's text into Markdown as a person would have written it. nameOf returns
 // what stands for the mention of a user.
 func (s *Slack) plainMarkdown(words string, nameOf func(user, label string) string) string {
-	words = angleForm.ReplaceAllStringFunc(words, func(form string) string {
+	words = angleForm().ReplaceAllStringFunc(words, func(form string) string {
 		what, label, _ := strings.Cut(form[1:len(form)-1], "|")
 		switch {
 		case strings.HasPrefix(what, "@"):

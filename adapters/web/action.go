@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 )
 
 // Limits of what comes from buttons and forms.
@@ -28,7 +28,7 @@ type workMark struct {
 }
 
 // tokenPattern matches the token by which the page makes a press or a form unique.
-var tokenPattern = regexp.MustCompile(`^[a-z0-9]{1,40}$`)
+var tokenPattern = text.Pattern(`^[a-z0-9]{1,40}$`)
 
 func newToken() string { return strings.ToLower(rand.Text()) }
 
@@ -186,7 +186,7 @@ func (w *Web) parseForm(r *http.Request) (chat.Message, error) {
 		return chat.Message{}, &InputError{"the form could not be read; is it longer than 64 KiB?"}
 	}
 	id, once := r.PostForm.Get("form"), r.PostForm.Get("once")
-	if id == "" || len(id) > maxButtonValue || !tokenPattern.MatchString(once) {
+	if id == "" || len(id) > maxButtonValue || !tokenPattern().MatchString(once) {
 		return chat.Message{}, &InputError{"this is no form of the page"}
 	}
 	values := map[string]string{}

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -36,9 +35,8 @@ const (
 
 // page is what the handlers need besides the rooms.
 type page struct {
-	templates *template.Template
-	static    fs.FS
-	tags      map[string]string // entity tag of each static file
+	static fs.FS
+	tags   map[string]string // entity tag of each static file
 }
 
 func newPage() *page {
@@ -46,7 +44,7 @@ func newPage() *page {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	p := &page{templates: templates, static: static, tags: map[string]string{}}
+	p := &page{static: static, tags: map[string]string{}}
 	names, err := fs.ReadDir(static, ".")
 	if err != nil {
 		panic(err)
@@ -298,7 +296,7 @@ func (w *Web) writeError(rw http.ResponseWriter, r *http.Request, err error) {
 	}
 	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 	rw.WriteHeader(status)
-	if err := w.page.templates.ExecuteTemplate(rw, name, words); err != nil {
+	if err := templates().ExecuteTemplate(rw, name, words); err != nil {
 		w.o.Logger.Debug("page not sent", "error", err)
 	}
 }
@@ -317,7 +315,7 @@ func (w *Web) render(rw http.ResponseWriter, r *http.Request, name string, v any
 
 func (p *page) fragment(name string, v any) ([]byte, error) {
 	var b bytes.Buffer
-	if err := p.templates.ExecuteTemplate(&b, name, v); err != nil {
+	if err := templates().ExecuteTemplate(&b, name, v); err != nil {
 		return nil, fmt.Errorf("render %s: %w", name, err)
 	}
 	return b.Bytes(), nil

@@ -7,26 +7,37 @@ import (
 	"html"
 	"html/template"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/markdown"
+	"ravenbot/internal/text"
 )
 
-// templates is not changed after it was parsed.
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"markdown": renderMarkdown, "clickable": isWebAddress, "pretty": prettyJSON, "took": formatDuration, "clock": formatTime, "iso": formatISO, "dom": domID, "shown": newShownDraft, "files": showFiles,
-	"chosen": func(value, lines string) bool { return slices.Contains(strings.Split(lines, "\n"), value) },
-	"place":  func(message string, i int, t chat.ToolRun) placedRun { return placedRun{t, message, i} },
-}).ParseFS(files, "templates/*.html"))
+// templates returns the parts of the page, parsed once.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"markdown":  renderMarkdown,
+		"clickable": isWebAddress,
+		"pretty":    prettyJSON,
+		"took":      formatDuration,
+		"clock":     formatTime,
+		"iso":       formatISO,
+		"dom":       domID,
+		"shown":     newShownDraft,
+		"files":     showFiles,
+		"chosen":    func(value, lines string) bool { return slices.Contains(strings.Split(lines, "\n"), value) },
+		"place":     func(message string, i int, t chat.ToolRun) placedRun { return placedRun{t, message, i} },
+	}).ParseFS(files, "templates/*.html"))
+})
 
 // Draft renders a post as the page shows it, for other pages in the same look.
 func Draft(d chat.Draft) template.HTML {
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "draft", shownDraft{Draft: d}); err != nil {
+	if err := templates().ExecuteTemplate(&b, "draft", shownDraft{Draft: d}); err != nil {
 		return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
 	}
 	return template.HTML(b.String())
@@ -34,23 +45,23 @@ func Draft(d chat.Draft) template.HTML {
 
 // linkPattern matches the beginning of a link as markdown.HTML writes it. Text cannot look like
 // that, because < and " are escaped in it.
-var linkPattern = regexp.MustCompile(`<a href="([^"]*)"( rel="[^"]*")?`)
+var linkPattern = text.Pattern(`<a href="([^"]*)"( rel="[^"]*")?`)
 
 // alignPattern matches how markdown.HTML aligns a table's cells. The page's security policy allows
 // no style attributes.
-var alignPattern = regexp.MustCompile(`<(t[hd]) style="text-align:(left|right|center)"`)
+var alignPattern = text.Pattern(`<(t[hd]) style="text-align:(left|right|center)"`)
 
 // renderMarkdown returns Markdown as HTML. Links lead to the web or to a mail address, and do not
 // tell where the reader came from.
 func renderMarkdown(src string) template.HTML {
-	out := linkPattern.ReplaceAllStringFunc(markdown.HTML(src), func(tag string) string {
-		target := linkPattern.FindStringSubmatch(tag)[1]
+	out := linkPattern().ReplaceAllStringFunc(markdown.HTML(src), func(tag string) string {
+		target := linkPattern().FindStringSubmatch(tag)[1]
 		if !isWebAddress(html.UnescapeString(target)) {
 			return "<a"
 		}
 		return `<a href="` + target + `" target="_blank" rel="noopener noreferrer nofollow"`
 	})
-	return template.HTML(alignPattern.ReplaceAllString(out, `<$1 class="$2"`))
+	return template.HTML(alignPattern().ReplaceAllString(out, `<$1 class="$2"`))
 }
 
 // isWebAddress reports whether an address may become a link.

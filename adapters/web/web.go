@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 )
 
 // Log keeps the lines of rooms. An entry with the ID of an earlier one takes its
@@ -142,7 +142,7 @@ func (w *Web) Health() chat.Health {
 
 // CheckRoom returns an *InputError if a room cannot have that name.
 func CheckRoom(name string) error {
-	if !roomPattern.MatchString(name) {
+	if !roomPattern().MatchString(name) {
 		return &InputError{
 			fmt.Sprintf("room %q: a room's name has 1 to 64 characters of a-z, 0-9, - and _", shorten(name, 80)),
 		}
@@ -150,7 +150,7 @@ func CheckRoom(name string) error {
 	return nil
 }
 
-var roomPattern = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+var roomPattern = text.Pattern(`^[a-z0-9_-]{1,64}$`)
 
 // maxText is the longest message taken, in bytes.
 const maxText = 64 << 10

@@ -87,7 +87,7 @@ func (s *Server) refuseLogin(w http.ResponseWriter, r *http.Request, wrong strin
 
 func (s *Server) loginPage(w http.ResponseWriter, status int, problem string) {
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "login", loginView{template.CSS(loginStyle), problem}); err != nil {
+	if err := templates().ExecuteTemplate(&b, "login", loginView{template.CSS(loginStyle), problem}); err != nil {
 		panic(err)
 	}
 	w.Header().Set("Content-Security-Policy", loginPolicy())

@@ -3,9 +3,10 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // operation describes a method of a path. Answers are described as far as clients may rely on them; they may have
@@ -107,7 +108,7 @@ var operations = map[string]operation{
 	"GET /openapi.json":                      {summary: "This description"},
 }
 
-var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
+var pathParameter = text.Pattern(`\{(\w+)\}`)
 
 // describeAPI returns the OpenAPI description of routes.
 func describeAPI(routes map[string]methods) []byte {
@@ -169,7 +170,7 @@ func describeOperation(method, path string) map[string]any {
 		o["requestBody"] = map[string]any{"required": true, "content": mediaType(kind, known.body)}
 	}
 	var parameters []any
-	for _, p := range pathParameter.FindAllStringSubmatch(path, -1) {
+	for _, p := range pathParameter().FindAllStringSubmatch(path, -1) {
 		parameters = append(parameters, map[string]any{"name": p[1], "in": "path", "required": true, "schema": map[string]string{"type": "string"}})
 	}
 	if known.answer == listAnswer && method == http.MethodGet {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ravenbot/internal/store"
@@ -16,15 +17,17 @@ import (
 //go:embed templates/*.html
 var files embed.FS
 
-// templates holds the parsed pages. It is only read after the start.
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"clock": func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") },
-	"path":  url.PathEscape,
-	"web": func(link string) bool {
-		return strings.HasPrefix(link, "https://") || strings.HasPrefix(link, "http://")
-	},
-}).ParseFS(files, "templates/*.html"))
+// templates returns the pages, parsed once.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"clock": func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") },
+		"path":  url.PathEscape,
+		"web": func(link string) bool {
+			return strings.HasPrefix(link, "https://") || strings.HasPrefix(link, "http://")
+		},
+	}).ParseFS(files, "templates/*.html"))
+})
 
 // dashboard returns the routes behind the login that are no API: the pages about the bot, and the chat page
 // for everything else.
@@ -101,7 +104,7 @@ type postsView struct {
 func (s *Server) page(w http.ResponseWriter, status int, name string, v any) {
 	// Into a buffer first, so that a failing template is a clean error and not half a page.
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, v); err != nil {
+	if err := templates().ExecuteTemplate(&b, name, v); err != nil {
 		panic(err)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

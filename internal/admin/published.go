@@ -107,7 +107,7 @@ func (s *Server) writePublishedPage(w http.ResponseWriter, r *http.Request, toke
 		v.Posts = append(v.Posts, publishedPost{post.Title, post.Due, s.o.Render(post.Draft)})
 	}
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, "published", v); err != nil {
+	if err := templates().ExecuteTemplate(&b, "published", v); err != nil {
 		s.writeFailure(w, r, "the page could not be made", err)
 		return
 	}
@@ -124,7 +124,7 @@ func (s *Server) writePublishedPage(w http.ResponseWriter, r *http.Request, toke
 func DigestPage(title string, rendered template.HTML) ([]byte, error) {
 	var b bytes.Buffer
 	v := publishedView{Style: template.CSS(publishedStyle), Title: title, Posts: []publishedPost{{HTML: rendered}}}
-	err := templates.ExecuteTemplate(&b, "published", v)
+	err := templates().ExecuteTemplate(&b, "published", v)
 	return b.Bytes(), err
 }
 

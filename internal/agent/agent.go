@@ -274,7 +274,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 // stopTurn ends a turn because a user said so. What was shown of the answer stays, in the post
 // and in the history.
 func (r *run) stopTurn(m chat.Message) (*conversation.Turn, *chat.Draft) {
-	shown := strings.TrimSpace(r.partial)
+	shown := strings.TrimSpace(r.partial.String())
 	answer, note := "Stopped.", "(Stopped by a user before there was an answer.)"
 	if shown != "" {
 		answer, note = shown+"\n\n*(stopped)*", shown+"\n\n(Stopped by a user here.)"

@@ -454,7 +454,7 @@ func TestAPauseLongerThanTheTimeoutIsToldToTheUser(t *testing.T) {
 		b := engine(nil, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
 			return nil, &llm.Error{Kind: llm.RateLimited, RetryAfter: 10 * time.Minute}
 		}})
-		if d := b.ask(t, "go"); !strings.Contains(d.Text, "try again in 10m0s") {
+		if d := b.ask(t, "go"); !strings.Contains(d.Text, "try again in about 10 minutes") {
 			t.Errorf("answered %q, want the time to wait", d.Text)
 		}
 	})

@@ -164,7 +164,7 @@ func (r *run) someModelHears(f chat.File) bool {
 }
 
 func hears(m llm.Model, mediaType string) bool {
-	listener, ok := m.(llm.Listener)
+	listener, ok := llm.As[llm.Listener](m)
 	return ok && listener.Hears(mediaType)
 }
 

@@ -1,19 +1,16 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"ravenbot/internal/chat"
-	"ravenbot/internal/failpoint"
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 )
-
-// errNoFinish says that an answer stopped without a finish reason.
-var errNoFinish = errors.New("it came without a finish reason")
 
 // errNoModel is returned when no model of the chain is configured.
 var errNoModel = errors.New("no language model of this agent is switched on")
@@ -27,20 +24,13 @@ func (r *run) askModels(ctx context.Context, request func(origin string) llm.Req
 		if !ok {
 			continue
 		}
-		q := replaceUnheard(request(model.ID()), model.Model)
 		// A fallback such as the offline model answers only what it understands.
-		if narrow, ok := model.Model.(llm.Selective); ok && r.fallbackReason != "" && !narrow.CanAnswer(q) {
+		narrow, isNarrow := llm.As[llm.Selective](model.Model)
+		if isNarrow && r.fallbackReason != "" && !narrow.CanAnswer(request(model.ID())) {
 			continue
 		}
-		m, err2 := r.askWithRetry(ctx, model, q)
-		hasImages := len(r.userMedia)+len(r.toolImages) > 0 && !r.imagesRefused
-		// Models without vision answer 400 to any image, with a text of their own each: the
-		// way to find out is to ask again without the images.
-		if err = err2; err != nil && hasImages && isKind(err, llm.BadRequest) {
-			r.imagesRefused = true
-			m, err = r.askWithRetry(ctx, model, replaceUnheard(request(model.ID()), model.Model))
-		}
-		if err == nil {
+		var m llm.Message
+		if m, err = r.askModel(ctx, model, request); err == nil {
 			r.turn.Model = r.profile.Models[r.modelIndex]
 			return m, nil
 		}
@@ -48,13 +38,73 @@ func (r *run) askModels(ctx context.Context, request func(origin string) llm.Req
 		if ctx.Err() != nil || isKind(err, llm.Blocked) {
 			return llm.Message{}, err
 		}
-		if r.fallbackReason = "the model before it failed"; isKind(err, llm.Capped) {
-			r.fallbackReason = "today's budget is used up"
-		}
-		r.engine.o.Log.Warn("model failed", "model", model.ID(), "message", r.message.Key(), "error", err)
+		r.fallbackReason = fallbackReason(err)
+		r.engine.o.Log.Log(ctx, failureLevel(err), "model failed",
+			"model", model.ID(), "message", r.message.Key(), "error", err)
 	}
 	r.modelIndex = 0 // the next request begins with the first model again
 	return llm.Message{}, err
+}
+
+// askModel asks one model, and once more with a request that it accepts if it refuses the first.
+func (r *run) askModel(
+	ctx context.Context,
+	model Model,
+	request func(origin string) llm.Request,
+) (llm.Message, error) {
+	build := func() llm.Request { return replaceUnheard(request(model.ID()), model.Model) }
+	m, err := r.askWithRetry(ctx, model, build())
+	hasImages := len(r.userMedia)+len(r.toolImages) > 0 && !r.imagesRefused
+	switch {
+	// Models without vision answer 400 to any image, with a text of their own each: the
+	// way to find out is to ask again without the images.
+	case hasImages && isKind(err, llm.BadRequest):
+		r.imagesRefused = true
+		return r.askWithRetry(ctx, model, build())
+	case isKind(err, llm.ContextTooLong) && r.shortenRequest():
+		r.engine.o.Log.Info("request too long, asking with a shorter history",
+			"model", model.ID(), "message", r.message.Key(), "turns", len(r.history.turns))
+		return r.askWithRetry(ctx, model, build())
+	}
+	return m, err
+}
+
+// fallbackReason returns in words why a model that failed is not used.
+func fallbackReason(err error) string {
+	var fault *llm.Error
+	switch {
+	case isKind(err, llm.Capped):
+		return "today's budget is used up"
+	case errors.As(err, &fault) && fault.CircuitOpen:
+		return "the model before it is not answering"
+	}
+	return "the model before it failed"
+}
+
+// failureLevel returns the level at which a failure is logged. That a circuit is open was logged when
+// it opened.
+func failureLevel(err error) slog.Level {
+	if fault, ok := errors.AsType[*llm.Error](err); ok && fault.CircuitOpen {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}
+
+// shortenRequest makes later requests of the run about half as long: it drops the oldest turns, and
+// shortens results of tools where the turn itself is most of the request. It returns false where
+// nothing can be dropped.
+func (r *run) shortenRequest() bool {
+	size := r.turn.Size()
+	for _, t := range r.history.turns {
+		size += t.Size()
+	}
+	kept := conversation.Newest(r.history.turns, size/2-r.turn.Size())
+	shorter := r.turn.WithShortResults()
+	if len(kept) == len(r.history.turns) && shorter.Size() == r.turn.Size() {
+		return false
+	}
+	r.history.turns, r.isShortened = kept, true
+	return true
 }
 
 // A request to a model is made at most maxAttempts times, all within the model's timeout.
@@ -67,7 +117,11 @@ const (
 
 // askWithRetry asks one model until it answers or fails for good.
 func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, model.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, model.Timeout, &llm.Error{
+		Kind:     llm.TimedOut,
+		Provider: model.ID(),
+		Reason:   "no answer within " + model.Timeout.String(),
+	})
 	defer cancel()
 	wait := firstWait
 	for try := 1; ; try++ {
@@ -115,7 +169,7 @@ func (r *run) askWithinBudget(ctx context.Context, model Model, q llm.Request) (
 		on.Model = r.profile.Models[r.modelIndex]
 		count, err := r.engine.o.Budget.Reserve(ctx, on, q)
 		if err != nil {
-			return m, explainTimeout(ctx, model, err)
+			return m, explainTimeout(ctx, err)
 		}
 		defer func() { count(usage) }()
 	}
@@ -124,116 +178,11 @@ func (r *run) askWithinBudget(ctx context.Context, model Model, q llm.Request) (
 	return m, err
 }
 
-// readAnswer streams one answer and joins its parts.
-func (r *run) readAnswer(
-	ctx context.Context,
-	model Model,
-	q llm.Request,
-) (m llm.Message, usage llm.Usage, err error) {
-	m = llm.Message{Role: llm.Assistant, Origin: model.ID()}
-	r.partial = ""
-	var finish llm.Finish
-	served := model.ID()
-	for c, err := range model.Generate(ctx, q) {
-		if err != nil {
-			return m, usage, explainTimeout(ctx, model, err)
-		}
-		for _, p := range c.Parts {
-			m.Parts = appendPart(m.Parts, p)
-			if p.Text != "" && !p.Thought {
-				r.partial += p.Text
-				r.showProgress(chat.Progress{Text: p.Text})
-			}
-		}
-		if c.Usage != nil { // each report covers the whole answer so far
-			usage = *c.Usage
-		}
-		if c.Finish != "" {
-			finish = c.Finish
-		}
-		if c.ServedBy != "" {
-			served = c.ServedBy
-		}
-	}
-	failpoint.Here(failpoint.ModelCalled)
-	r.turn.Served = served
-	r.makeCallIDsUnique(&m)
-	return m, usage, r.checkAnswer(m, finish)
-}
-
-// checkAnswer returns an error if an answer that has ended cannot be used.
-func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
-	switch finish {
-	case llm.FinishBlocked:
-		return &llm.Error{Kind: llm.Blocked, Provider: m.Origin, Reason: "its filter withheld the answer"}
-	case llm.FinishMalformed: // retryable: the next attempt is usually well formed
-		return &llm.Error{
-			Kind:     llm.Unavailable,
-			Provider: m.Origin,
-			Reason:   "the model wrote a tool call that cannot be read",
-		}
-	case llm.FinishLength:
-		r.truncated = true
-	case "":
-		// The stream ended without a finish reason: the connection broke, or a proxy dropped it.
-		fault := &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was cut off"}
-		if m.Text() != "" || len(m.Calls()) > 0 {
-			fault.Err = errNoFinish
-		}
+// explainTimeout returns err, or the error that names the timeout if ctx has run into it.
+func explainTimeout(ctx context.Context, err error) error {
+	var fault *llm.Error
+	if errors.As(context.Cause(ctx), &fault) {
 		return fault
-	}
-	// After the last round of tools even an empty answer counts: answerText replaces it.
-	if m.Text() == "" && len(m.Calls()) == 0 && r.stopReason == "" {
-		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was empty"}
-	}
-	return nil
-}
-
-// makeCallIDsUnique gives every call an id that no other call of the turn has: results and
-// approvals are found by it, and some models send no ids, or the same ones in every answer.
-func (r *run) makeCallIDsUnique(m *llm.Message) {
-	used := map[string]bool{}
-	for _, earlier := range r.turn.Messages {
-		for _, c := range earlier.Calls() {
-			used[c.ID] = true
-		}
-	}
-	for i, p := range m.Parts {
-		if p.Call == nil {
-			continue
-		}
-		c := *p.Call
-		for n := len(used) + 1; c.ID == "" || used[c.ID]; n++ {
-			c.ID = fmt.Sprintf("call-%d", n)
-		}
-		used[c.ID] = true
-		m.Parts[i].Call = &c
-	}
-}
-
-// appendPart adds a part; text is joined with the text before it.
-func appendPart(parts []llm.Part, p llm.Part) []llm.Part {
-	n := len(parts) - 1
-	if n >= 0 && isPlainText(p) && isPlainText(parts[n]) && parts[n].Thought == p.Thought {
-		parts[n].Text += p.Text
-		return parts
-	}
-	return append(parts, p)
-}
-
-// isPlainText reports whether a part may be joined with others: a provider's raw data
-// belongs to exactly one part.
-func isPlainText(p llm.Part) bool { return p.Call == nil && p.Result == nil && len(p.Raw) == 0 }
-
-// explainTimeout returns err, or an error that names the timeout if ctx has run into it.
-func explainTimeout(ctx context.Context, model Model, err error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &llm.Error{
-			Kind:     llm.Unavailable,
-			Provider: model.ID(),
-			Reason:   "no answer within " + model.Timeout.String(),
-			Err:      err,
-		}
 	}
 	return err
 }
@@ -241,36 +190,4 @@ func explainTimeout(ctx context.Context, model Model, err error) error {
 func isKind(err error, kind llm.Kind) bool {
 	var fault *llm.Error
 	return errors.As(err, &fault) && fault.Kind == kind
-}
-
-// errorText returns the sentence for the user. It discloses no internals.
-func errorText(err error, ref string) string {
-	tail := " (reference " + ref + ")."
-	var fault *llm.Error
-	if errors.Is(err, errNoModel) {
-		return "No language model is switched on for this agent; whoever runs the bot can set a key" + tail
-	}
-	if !errors.As(err, &fault) {
-		return "Something went wrong inside the bot; please try again" + tail
-	}
-	switch fault.Kind {
-	case llm.RateLimited:
-		if fault.RetryAfter > 0 {
-			return fmt.Sprintf("The language model takes no more requests for now; please try again in %v",
-				fault.RetryAfter.Round(time.Second)) + tail
-		}
-		return "The language model takes no more requests for now; please try again in a minute" + tail
-	case llm.Blocked:
-		return "The language model refuses to answer this: " + cmp.Or(fault.Reason, "it gives no reason") +
-			". Please put it differently" + tail
-	case llm.BadRequest:
-		return "The language model did not accept the request; whoever runs the bot finds the reason in its log" + tail
-	case llm.Denied:
-		return "The language model did not accept the bot's key; whoever runs the bot can fix that" + tail
-	case llm.Exhausted:
-		return "The bot's quota with the language model is used up for now" + tail
-	case llm.Capped:
-		return fault.Reason
-	}
-	return "The language model could not be reached or gave no usable answer; please try again in a minute" + tail
 }

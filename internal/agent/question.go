@@ -259,6 +259,9 @@ func (r *run) system() prompt.System {
 // turn: the images, and what stands behind the question in this turn alone.
 func (r *run) requestTurn() conversation.Turn {
 	t := *r.turn
+	if r.isShortened {
+		t = t.WithShortResults()
+	}
 	words := t.UserMessages()
 	added := slices.Clone(r.volatile)
 	if !r.imagesRefused {

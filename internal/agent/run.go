@@ -28,23 +28,24 @@ type run struct {
 	declared      []llm.ToolSpec
 	usesDiscovery bool // the model has to find most tools first
 
-	usage           store.Usage    // channel and user that requests count for
-	modelIndex      int            // index in profile.Models of the model in use
-	fallbackReason  string         // why an earlier model of the chain is not used
-	callCounts      map[string]int // by name and arguments
-	stopReason      string         // why the model may call no more tools
-	truncated       bool           // the answer ended at the model's length limit
-	maybeIncomplete bool           // the answer came without a finish reason
-	userMedia       []llm.Part     // images and sounds of the question
-	toolImages      []llm.Part     // images of tools, each behind a text that says so
-	imagesRefused   bool           // the model accepts no images or sounds
-	partial         string         // text of the answer that is being read, as far as people have seen it
-	contexts        []chat.Context // what the messages of the question are about, in their order
-	place           chat.Place     // where it is
-	standing        string         // what the agent knows from files, whatever is asked
-	provenance      provenance     // what the calls of the present step are judged by
-	volatile        []llm.Part     // what stands behind the question in this turn alone
-	unknownOutcome  []string       // tools that were interrupted and may have taken effect
+	usage           store.Usage     // channel and user that requests count for
+	modelIndex      int             // index in profile.Models of the model in use
+	fallbackReason  string          // why an earlier model of the chain is not used
+	callCounts      map[string]int  // by name and arguments
+	stopReason      string          // why the model may call no more tools
+	cutReason       string          // why the end of the answer is missing
+	isShortened     bool            // the whole conversation is too long for the model
+	maybeIncomplete bool            // the answer came without a finish reason
+	userMedia       []llm.Part      // images and sounds of the question
+	toolImages      []llm.Part      // images of tools, each behind a text that says so
+	imagesRefused   bool            // the model accepts no images or sounds
+	partial         strings.Builder // text of the answer that is being read, as far as people have seen it
+	contexts        []chat.Context  // what the messages of the question are about, in their order
+	place           chat.Place      // where it is
+	standing        string          // what the agent knows from files, whatever is asked
+	provenance      provenance      // what the calls of the present step are judged by
+	volatile        []llm.Part      // what stands behind the question in this turn alone
+	unknownOutcome  []string        // tools that were interrupted and may have taken effect
 
 	mu          sync.Mutex  // guards what follows
 	sources     []chat.Link // that tools named, in the order of their numbers
@@ -280,7 +281,7 @@ func (r *run) loop(ctx context.Context) (string, error) {
 		if len(calls) == 0 {
 			return r.answerText(m)
 		}
-		r.partial = "" // text before calls is not the answer
+		r.partial.Reset() // text before calls is not the answer
 		r.showProgress(chat.Progress{Reset: true})
 		if err := r.recordAndCall(ctx, calls); err != nil {
 			return "", err
@@ -399,8 +400,11 @@ func (r *run) footer(answer string) string {
 	if r.maybeIncomplete {
 		notes = append(notes, "the end of the answer may be missing")
 	}
-	if r.truncated {
-		notes = append(notes, "cut at the model's length limit")
+	if r.isShortened {
+		notes = append(notes, "the model takes only the newer part of this conversation, the rest was left out")
+	}
+	if r.cutReason != "" {
+		notes = append(notes, r.cutReason)
 	}
 	return strings.Join(notes, " · ")
 }

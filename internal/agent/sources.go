@@ -2,12 +2,12 @@ package agent
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 )
 
 // maxNamedSources is how many sources are named below an answer.
@@ -25,10 +25,10 @@ func (r *run) numberSources(links []chat.Link) int {
 
 var (
 	// code matches what is no prose: an index in it is no citation.
-	code = regexp.MustCompile("(?s)```.*?(```|$)|`[^`\n]*`")
+	code = text.Pattern("(?s)```.*?(```|$)|`[^`\n]*`")
 	// citation matches [1] and [1, 2].
-	citation = regexp.MustCompile(`\[\d{1,3}(?:, ?\d{1,3})*\]`)
-	number   = regexp.MustCompile(`\d+`)
+	citation = text.Pattern(`\[\d{1,3}(?:, ?\d{1,3})*\]`)
+	number   = text.Pattern(`\d+`)
 )
 
 // withSources returns an answer with a line that names the sources that it cites by number.
@@ -39,12 +39,12 @@ func (r *run) withSources(answer string) string {
 		return answer
 	}
 	var cited []int
-	prose := code.ReplaceAllString(answer, " ")
-	for _, at := range citation.FindAllStringIndex(prose, -1) {
+	prose := code().ReplaceAllString(answer, " ")
+	for _, at := range citation().FindAllStringIndex(prose, -1) {
 		if rest := prose[at[1]:]; strings.HasPrefix(rest, "(") || strings.HasPrefix(rest, ":") {
 			continue // a link, or the definition of one
 		}
-		for _, digits := range number.FindAllString(prose[at[0]:at[1]], -1) {
+		for _, digits := range number().FindAllString(prose[at[0]:at[1]], -1) {
 			n, err := strconv.Atoi(digits)
 			if err == nil && n >= 1 && n <= len(r.sources) && !slices.Contains(cited, n) {
 				cited = append(cited, n)

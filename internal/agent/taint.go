@@ -2,7 +2,6 @@ package agent
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -96,13 +95,13 @@ func (r *run) describedServers() []string {
 }
 
 // addressPattern matches web addresses in a text. Brackets of Markdown end them.
-var addressPattern = regexp.MustCompile(`https?://[^\s<>"'` + "`" + `\\\[\](){}|^]+(?:\([^\s()]*\)[^\s<>"'` + "`" + `\\\[\](){}|^]*)*`)
+var addressPattern = text.Pattern(`https?://[^\s<>"'` + "`" + `\\\[\](){}|^]+(?:\([^\s()]*\)[^\s<>"'` + "`" + `\\\[\](){}|^]*)*`)
 
 // addresses returns the web addresses in a text, as they stand there and without the
 // punctuation that may follow them.
 func addresses(s string) []string {
 	var list []string
-	for _, u := range addressPattern.FindAllString(s, -1) {
+	for _, u := range addressPattern().FindAllString(s, -1) {
 		list = append(list, u)
 		if bare := strings.TrimRight(u, ".,;:!?"); bare != u {
 			list = append(list, bare)

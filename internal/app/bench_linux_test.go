@@ -31,7 +31,7 @@ type child struct {
 	ready time.Duration // from start to its line "ready"
 }
 
-func startChild(b *testing.B, cmd *exec.Cmd) *child {
+func startChild(b testing.TB, cmd *exec.Cmd) *child {
 	b.Helper()
 	out := must(cmd.StderrPipe())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -65,9 +65,14 @@ func (c *child) cpu() time.Duration {
 }
 
 // resident is the memory that the process holds, in MiB.
-func (c *child) resident() float64 {
+func (c *child) resident() float64 { return c.memory("VmRSS:") }
+
+// peak is the most memory that the process ever held, in MiB.
+func (c *child) peak() float64 { return c.memory("VmHWM:") }
+
+func (c *child) memory(field string) float64 {
 	status := string(must(os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))))
-	_, rest, _ := strings.Cut(status, "VmRSS:")
+	_, rest, _ := strings.Cut(status, field)
 	return float64(must(strconv.Atoi(strings.Fields(rest)[0]))) / 1024
 }
 
@@ -91,7 +96,7 @@ type benchWorld struct {
 	berit simslack.User
 }
 
-func newBenchWorld(b *testing.B) *benchWorld {
+func newBenchWorld(b testing.TB) *benchWorld {
 	b.Helper()
 	w := &benchWorld{slack: must(simslack.New(simslack.Options{})), model: must(simmodel.New(simmodel.Options{}))}
 	w.model.SetScript(func(r simmodel.Request) simmodel.Reply { return simmodel.Say("answer") })
@@ -103,7 +108,7 @@ func newBenchWorld(b *testing.B) *benchWorld {
 	return w
 }
 
-func (w *benchWorld) daemon(b *testing.B, servers map[string]any) *child {
+func (w *benchWorld) daemon(b testing.TB, servers map[string]any) *child {
 	b.Helper()
 	dir := b.TempDir()
 	settings := map[string]any{
@@ -121,7 +126,7 @@ func (w *benchWorld) daemon(b *testing.B, servers map[string]any) *child {
 	return startChild(b, exec.Command(daemonBinary(), "run", "--config", path))
 }
 
-func (w *benchWorld) bare(b *testing.B) *child {
+func (w *benchWorld) bare(b testing.TB) *child {
 	b.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "RAVENBOT_BARE=1", "BARE_SLACK="+w.slack.APIURL(), "BARE_MODEL="+w.model.GeminiURL(),
@@ -132,7 +137,7 @@ func (w *benchWorld) bare(b *testing.B) *child {
 // kinds are what is measured: the floor, and the daemon.
 func kinds() []string { return []string{"bare", "ravenbot"} }
 
-func (w *benchWorld) start(b *testing.B, kind string) *child {
+func (w *benchWorld) start(b testing.TB, kind string) *child {
 	b.Helper()
 	if kind == "bare" {
 		return w.bare(b)
@@ -141,7 +146,7 @@ func (w *benchWorld) start(b *testing.B, kind string) *child {
 }
 
 // exchange asks in a channel and waits for the answer.
-func (w *benchWorld) exchange(b *testing.B, channel string, n int) time.Duration {
+func (w *benchWorld) exchange(b testing.TB, channel string, n int) time.Duration {
 	b.Helper()
 	began := time.Now()
 	e := w.slack.Mention(channel, w.berit, fmt.Sprint("question ", n))

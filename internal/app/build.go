@@ -42,6 +42,7 @@ import (
 	"ravenbot/internal/seal"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/signin"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/memory"
@@ -53,9 +54,6 @@ const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
 
 // filesSuffix is added to the store's path for the folder of uploaded files.
 const filesSuffix = ".files"
-
-// keySuffix is added to the store's path for the file with the key that its secrets are encrypted with.
-const keySuffix = ".key"
 
 // parts are what only construction shares.
 type parts struct {
@@ -162,11 +160,7 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
 		return err
 	}
-	key, err := seal.LoadKey(c.StorePath() + keySuffix)
-	if err != nil {
-		return err
-	}
-	if p.box, err = seal.NewBox(key); err != nil {
+	if p.box, err = storage.OpenBox(ctx, c, a.store); err != nil {
 		return err
 	}
 	p.sealed = seal.Store{Store: a.store, Box: p.box, Kinds: []string{mcp.CatalogKind}, Log: a.o.Log}
@@ -348,7 +342,7 @@ func (a *App) embedding() (toolsearch.Embedder, bool) {
 		return toolsearch.Embedder{}, false
 	}
 	m, _ := a.roster.Model(name)
-	embedder, ok := m.Model.(llm.Embedder)
+	embedder, ok := llm.As[llm.Embedder](m.Model)
 	if !ok {
 		return toolsearch.Embedder{}, false
 	}

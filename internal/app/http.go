@@ -13,8 +13,10 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/invoke"
+	"ravenbot/internal/llm/breaker"
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/metrics"
+	"ravenbot/internal/provider"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/store"
 	"ravenbot/internal/transfer"
@@ -75,7 +77,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Logouts:       admin.StoredLogouts{Items: a.store},
 		LoggedOut:     loggedOut,
 		Store:         a.store,
-		Metrics:       metrics.Handler(metrics.Bot{Version: a.o.Version, Delivery: a.delivery, Platforms: a.platforms, Servers: a.mcp, Store: a.store}.Samples),
+		Metrics:       metrics.Handler(a.counted().Samples),
 		MCP:           func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(tokens, refuse) },
 		Backup:        a.copyStore,
 		Mounts:        mounts,
@@ -153,29 +155,25 @@ func (i instance) Status() any {
 		"load":          a.delivery.Load(),
 		"counts":        a.delivery.Counts(),
 		"models":        a.roster.ModelNames(),
+		"modelCircuits": a.circuits(),
 		"tools":         len(a.registry.List()),
-		"store":         a.storeStatus(),
+		"store":         a.store.Status(),
 		"postsGivenUp":  posts,
 	}
 	return status
 }
 
-// storeStatus returns what /api/v1/status answers of the store.
-func (a *App) storeStatus() any {
-	status := struct {
-		Bytes      int64              `json:"bytes"`
-		Free       int64              `json:"freeBytes"`
-		Commits    uint64             `json:"commits"` // since the start
-		Checked    time.Time          `json:"checked"` // when all of it was last read
-		LastBackup store.BackupStatus `json:"lastBackup"`
-		Error      string             `json:"error,omitempty"`
-	}{Commits: a.store.Commits(), Checked: a.store.Checked(), LastBackup: a.store.Backups.Status()}
-	var err error
-	if status.Bytes, status.Free, err = a.store.Size(); err == nil {
-		err = a.store.Health()
+// counted returns what /metrics tells of.
+func (a *App) counted() metrics.Bot {
+	return metrics.Bot{
+		Version:   a.o.Version,
+		Delivery:  a.delivery,
+		Platforms: a.platforms,
+		Servers:   a.mcp,
+		Store:     a.store,
+		Circuits:  a.circuits,
 	}
-	if err != nil {
-		status.Error = err.Error()
-	}
-	return status
 }
+
+// circuits returns the models that may fail, with whether they are asked now.
+func (a *App) circuits() []breaker.Status { return provider.Statuses(a.setup.Load().models) }

@@ -41,7 +41,7 @@ func (a *App) prepare(c *config.Config, old *setup) (*setup, error) {
 	if old != nil {
 		oldConfig, oldModels = old.config, old.models
 	}
-	models, err := provider.Models(c, oldConfig, oldModels)
+	models, err := provider.Models(c, oldConfig, oldModels, a.o.Log)
 	if err != nil {
 		return nil, err
 	}

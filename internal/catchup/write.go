@@ -59,10 +59,10 @@ func (r reader) request(said []history.Message, maxBytes int) string {
 }
 
 var (
-	kindPattern = regexp.MustCompile(`^\W*(DECISION|QUESTION|TOPIC)\W*:\s*(.+)$`)
-	citation    = regexp.MustCompile(`\s*\[(\d{1,3})\]`)
+	kindPattern = text.Pattern(`^\W*(DECISION|QUESTION|TOPIC)\W*:\s*(.+)$`)
+	citation    = text.Pattern(`\s*\[(\d{1,3})\]`)
 	// markdownLink matches a link with its text.
-	markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	markdownLink = text.Pattern(`\[([^\]]*)\]\([^)]*\)`)
 )
 
 // maxCited is how many messages one line leads to.
@@ -73,13 +73,13 @@ const maxCited = 4
 func (r reader) cite(answer string, said []history.Message) string {
 	kinds := map[string][]string{}
 	for raw := range strings.Lines(answer) {
-		found := kindPattern.FindStringSubmatch(strings.TrimSpace(raw))
+		found := kindPattern().FindStringSubmatch(strings.TrimSpace(raw))
 		if found == nil {
 			continue
 		}
 		var links []string
 		known := true
-		for _, c := range citation.FindAllStringSubmatch(found[2], -1) {
+		for _, c := range citation().FindAllStringSubmatch(found[2], -1) {
 			n, err := strconv.Atoi(c[1])
 			if err != nil || n < 1 || n > len(said) {
 				known = false
@@ -88,8 +88,8 @@ func (r reader) cite(answer string, said []history.Message) string {
 			links = append(links, at(said[n-1]))
 		}
 		// Addresses of the model's own could lead anywhere; those of the messages are listed beside.
-		words := markdownLink.ReplaceAllString(citation.ReplaceAllString(found[2], ""), "$1")
-		words = strings.TrimSpace(webAddress.ReplaceAllString(words, ""))
+		words := markdownLink().ReplaceAllString(citation().ReplaceAllString(found[2], ""), "$1")
+		words = strings.TrimSpace(webAddress().ReplaceAllString(words, ""))
 		if !known || len(links) == 0 || words == "" {
 			continue
 		}
@@ -110,7 +110,7 @@ func (r reader) cite(answer string, said []history.Message) string {
 }
 
 // decisionPattern matches messages that say that something was decided.
-var decisionPattern = regexp.MustCompile(`(?i)\b(decided|decision|agreed|approved|we('| wi)ll|let's|lets|` +
+var decisionPattern = text.Pattern(`(?i)\b(decided|decision|agreed|approved|we('| wi)ll|let's|lets|` +
 	`going with|settled on|final(ly)?|deadline|beschlossen|entschieden|vereinbart|bestemt|vedtatt)\b`)
 
 // list returns what the messages show by themselves.
@@ -120,7 +120,7 @@ func (r reader) list(said []history.Message) string {
 		switch {
 		case r.isAsked(one):
 			questions = append(questions, line(one))
-		case decisionPattern.MatchString(one.Text):
+		case decisionPattern().MatchString(one.Text):
 			decisions = append(decisions, line(one))
 		default:
 			others = append(others, line(one))
@@ -160,14 +160,14 @@ func isTo(one history.Message, who chat.User) bool {
 	return false
 }
 
-var webAddress = regexp.MustCompile(`https?://[^\s<>"'\x60\\\[\](){}|^]+`)
+var webAddress = text.Pattern(`https?://[^\s<>"'\x60\\\[\](){}|^]+`)
 
 // links returns the addresses that people named, each once, with who did.
 func links(said []history.Message) []string {
 	var entries []string
 	seen := map[string]bool{}
 	for _, one := range said {
-		for _, address := range webAddress.FindAllString(one.Text, -1) {
+		for _, address := range webAddress().FindAllString(one.Text, -1) {
 			address = strings.TrimRight(address, ".,;:!?")
 			u, err := url.Parse(address)
 			if err != nil || u.Host == "" || seen[address] || one.Bot {

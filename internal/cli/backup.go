@@ -49,10 +49,14 @@ func backup(ctx context.Context, c *invocation) error {
 
 // copyStore has the running daemon copy its store, or copies it here when none runs.
 func copyStore(ctx context.Context, c *invocation, cfg *config.Config, file string) error {
+	path, err := storeFile(cfg, "`pg_dump` makes a backup, and `ravenbot store migrate` makes a file of it")
+	if err != nil {
+		return err
+	}
 	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
 		// The store may be locked by a daemon that listens elsewhere; the message says where it was looked for.
-		err = bolt.BackupFile(ctx, cfg.Store.Reveal(), file)
+		err = bolt.BackupFile(ctx, path, file)
 		return c.explainInUse(cfg, bolt.SuggestBackup(ctx, cfg.BackupFolder(), err))
 	}
 	if err != nil {
@@ -83,7 +87,10 @@ func restore(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
-	path := cfg.Store.Reveal()
+	path, err := storeFile(cfg, "`pg_restore` puts a backup in its place")
+	if err != nil {
+		return err
+	}
 	// The daemon would go on writing to the file that was moved away.
 	switch _, err := findDaemon(ctx, cfg); {
 	case err == nil:

@@ -168,9 +168,6 @@ func (c *invocation) loadConfig() (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if faults := findUnsupported(cfg); len(faults) > 0 {
-		return nil, &config.Faults{List: faults}
-	}
 	for _, w := range cfg.Warnings {
 		fmt.Fprintf(c.Err, "warning: %s\n", w)
 	}
@@ -232,18 +229,4 @@ func configChecks() config.Checks {
 			return err
 		},
 	}
-}
-
-// findUnsupported returns a fault for each setting that this version cannot run with.
-func findUnsupported(c *config.Config) []config.Fault {
-	var list []config.Fault
-	if store := c.Store.Reveal(); strings.HasPrefix(store, "postgres://") || strings.HasPrefix(store, "postgresql://") {
-		list = append(list, config.Fault{
-			File:   c.Path,
-			Key:    "store",
-			Reason: "this version keeps everything in a file and has no PostgreSQL store yet",
-			Remedy: `name a file, such as "data/ravenbot.db"`,
-		})
-	}
-	return list
 }

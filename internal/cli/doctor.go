@@ -22,6 +22,7 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/provider"
 	"ravenbot/internal/schema"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
@@ -78,6 +79,9 @@ func errorText(err error) string {
 
 // diagnoseStore reads the whole store, unless a daemon has it open.
 func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
+	if cfg.UsesPostgres() {
+		return diagnoseDatabase(ctx, cfg)
+	}
 	path := cfg.Store.Reveal()
 	_, err := bolt.Check(ctx, path)
 	var inUse *store.InUseError
@@ -118,6 +122,22 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 		}
 	}
 	return finding{Name: "store " + path, OK: true}
+}
+
+// diagnoseDatabase connects to the database as a replica does, which makes its tables where there are none.
+func diagnoseDatabase(ctx context.Context, cfg *config.Config) finding {
+	name := "store " + cfg.Store.String()
+	// What goes wrong is part of the finding.
+	s, err := storage.OpenShared(ctx, cfg, slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		f := finding{Name: name, Cause: err.Error(), Lost: "everything: the bot does not start"}
+		f.Fix = "look at the address of the store, at the rights of its user, and whether the server runs"
+		return f
+	}
+	if err := s.Close(); err != nil {
+		return finding{Name: name, Cause: err.Error()}
+	}
+	return finding{Name: name, OK: true}
 }
 
 // diagnoseDaemon asks the running daemon whether its platforms are connected.

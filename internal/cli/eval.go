@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
@@ -86,7 +87,7 @@ func (c *invocation) evalOptions() (eval.Options, error) {
 			return o, err
 		}
 	}
-	if o.Models, err = provider.Models(cfg, nil, nil); err != nil {
+	if o.Models, err = provider.Models(cfg, nil, nil, slog.New(slog.NewTextHandler(c.Err, nil))); err != nil {
 		return o, err
 	}
 	o.System = cfg.Agents["default"].SystemPrompt

@@ -115,7 +115,7 @@ func (c *invocation) replayOverCopy(
 		return replay, err
 	}
 	// What agents know from uploaded files stands beside the store.
-	if err := linkUploads(cfg.Store.Reveal(), file); err != nil {
+	if err := linkUploads(cfg.StorePath(), file); err != nil {
 		return replay, err
 	}
 	copied := *cfg

@@ -56,7 +56,7 @@ func runDaemon(ctx context.Context, c *invocation) error {
 	}
 	w := newWatchdog(lg)
 	defer w.Close()
-	a, err := app.New(app.Options{
+	o := app.Options{
 		Config:  cfg,
 		Token:   token.Reveal(),
 		Version: version,
@@ -64,18 +64,27 @@ func runDaemon(ctx context.Context, c *invocation) error {
 		Now:     time.Now,
 		ReadPDF: readPDF,
 		Watch:   w.Watch,
-	})
-	if err != nil {
-		return err
 	}
 	if created {
 		lg.Info("admin token created", "file", cfg.TokenPath())
+	}
+	if cfg.UsesPostgres() {
+		return c.runReplica(ctx, o)
+	}
+	return c.runApp(ctx, o)
+}
+
+// runApp runs the bot until ctx ends.
+func (c *invocation) runApp(ctx context.Context, o app.Options) error {
+	a, err := app.New(o)
+	if err != nil {
+		return err
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
-	go func() { c.watchConfig(watching, hangup, a, lg); close(watched) }()
+	go func() { c.watchConfig(watching, hangup, a, o.Log); close(watched) }()
 	// A reload must not reach the bot while it is being closed.
 	defer func() { signal.Stop(hangup); stop(); <-watched }()
 	// Listen before Run: a second daemon on the same port ends before it touches any platform.
@@ -83,6 +92,6 @@ func runDaemon(ctx context.Context, c *invocation) error {
 		c.printLogin(a.LoginLink)
 		err = a.Run(ctx)
 	}
-	lg.Info("stopped")
+	o.Log.Info("stopped")
 	return errors.Join(err, a.Close())
 }

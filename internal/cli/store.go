@@ -8,9 +8,19 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"ravenbot/internal/config"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
+
+// storeFile returns the path of the store's file. It returns an error where the store is a database, and says what
+// does the same there.
+func storeFile(cfg *config.Config, there string) (string, error) {
+	if cfg.UsesPostgres() {
+		return "", usageErrorf("the store is a PostgreSQL database, and this command is for files: %s", there)
+	}
+	return cfg.Store.Reveal(), nil
+}
 
 // checkStore reads the whole store and prints what it holds.
 func checkStore(ctx context.Context, c *invocation) error {
@@ -18,7 +28,11 @@ func checkStore(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
-	return bolt.SuggestBackup(ctx, cfg.BackupFolder(), reportStore(ctx, c, cfg.Store.Reveal()))
+	path, err := storeFile(cfg, "`ravenbot doctor` looks whether it answers, and its server checks what it holds")
+	if err != nil {
+		return err
+	}
+	return bolt.SuggestBackup(ctx, cfg.BackupFolder(), reportStore(ctx, c, path))
 }
 
 // reportStore checks the store at path and prints the report.
@@ -96,7 +110,10 @@ func compactStore(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
-	path := cfg.Store.Reveal()
+	path, err := storeFile(cfg, "its server vacuums by itself")
+	if err != nil {
+		return err
+	}
 	before, after, err := bolt.Compact(ctx, path, time.Now())
 	if err != nil {
 		return bolt.SuggestBackup(ctx, cfg.BackupFolder(), err)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,12 +10,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ravenbot/internal/egress"
+	"ravenbot/internal/text"
 )
 
 // nodeAt returns a value by names and indices. For what the file leaves out it returns a node with the missing key's
@@ -53,6 +54,7 @@ type checker struct {
 func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k := checker{d, c, root, checks}
 	k.checkHTTP()
+	k.checkStoreKey()
 	k.checkDiscord()
 	k.checkSlack()
 	k.checkModels()
@@ -104,6 +106,14 @@ func (k checker) checkHTTP() {
 	if !isLoopback(host) && k.c.HTTP.AdminToken == "" && !k.hasFault("http.adminToken") {
 		k.report("other machines can reach this address, and there is no adminToken",
 			"set RAVENBOT_ADMIN_TOKEN in .env, or listen on 127.0.0.1", "http", "listen")
+	}
+}
+
+// checkStoreKey checks the key that secrets are encrypted with. Its length is that of a key for AES-256.
+func (k checker) checkStoreKey() {
+	const size = 32
+	if key, err := base64.StdEncoding.DecodeString(k.c.StoreKey.Reveal()); err != nil || len(key) != size && len(key) != 0 {
+		k.report("not a key of 32 bytes in base64", "make one with `openssl rand -base64 32`", "storeKey")
 	}
 }
 
@@ -326,13 +336,13 @@ func (k checker) checkChannels() {
 }
 
 // webhookName matches what can stand in the path of a webhook as it is.
-var webhookName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var webhookName = text.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // checkJobs checks the quiet hours and the webhooks.
 func (k checker) checkJobs() {
 	k.checkWith(k.checks.QuietHours, k.c.Jobs.QuietHours, "write it like 22:00-07:00", "jobs", "quietHours")
 	for name, h := range k.c.Webhooks {
-		if !webhookName.MatchString(name) {
+		if !webhookName().MatchString(name) {
 			k.report("not a name for a webhook", "use letters, digits, dots, - and _", "webhooks", name)
 		}
 		checkNameExists(k, "agent", h.Agent, k.c.Agents, "webhooks", name, "agent")

@@ -14,6 +14,9 @@ type Config struct {
 	SchemaURL string `json:"$schema"`
 	// What keeps conversations, items and runs: a path for the embedded store, or a postgres:// URL.
 	Store Masked `json:"store" default:"data/ravenbot.db" form:"store"`
+	// The key that secrets in the store are encrypted with: 32 bytes in base64 (`openssl rand -base64 32`). Empty: made
+	// at first start and kept beside the store. Replicas need the same.
+	StoreKey Secret `json:"storeKey" default:"${RAVENBOT_STORE_KEY:-}"`
 	// Copies of the store that the running bot makes by itself.
 	Backup Backup `json:"backup"`
 	// How long records are kept: days such as "90d"; "0": without end.
@@ -159,8 +162,12 @@ type Model struct {
 	Temperature *float64 `json:"temperature" min:"0" max:"2"`
 	// Cap on the tokens of one answer. 0: the provider's default.
 	MaxOutputTokens int `json:"maxOutputTokens" min:"0"`
-	// How long one request may take.
+	// How long one request may take, with all of its retries.
 	Timeout Duration `json:"timeout" default:"120s" min:"1ms"`
+	// How long until an answer has to begin; thoughts that the provider streams are a beginning. After it the fallback is
+	// asked. More is needed by models that think in silence, and by those of this machine that have to be loaded first.
+	// 0s: not limited.
+	FirstTokenTimeout Duration `json:"firstTokenTimeout" default:"20s" min:"0"`
 	// Models that answer instead, in order, when this one cannot.
 	Fallback []string `json:"fallback"`
 	// What it costs, for budgets and usage.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"ravenbot/internal/text"
 )
 
 // Change sets one value of config.json.
@@ -117,7 +119,7 @@ func ParseEnvFile(text []byte) (map[string]string, error) {
 	return vars, nil
 }
 
-var plainValue = regexp.MustCompile(`^[A-Za-z0-9._~:/+=@%-]*$`)
+var plainValue = text.Pattern(`^[A-Za-z0-9._~:/+=@%-]*$`)
 
 // SetVariable sets one variable in the text of a .env file and leaves all other lines as they are. It returns an
 // error if the text cannot be changed without changing another variable too.
@@ -130,7 +132,7 @@ func SetVariable(text []byte, name, value string) ([]byte, error) {
 		return text, nil
 	}
 	line := name + "=" + value
-	if !plainValue.MatchString(value) {
+	if !plainValue().MatchString(value) {
 		line = name + "='" + value + "'"
 	}
 	place := regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?` + regexp.QuoteMeta(name) + `[ \t]*=.*$`)

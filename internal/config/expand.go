@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // maxSecretFile limits what ${file:…} reads: keys and prompts, not archives.
@@ -77,7 +78,7 @@ func closingBrace(s string) int {
 	return -1
 }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+var variableName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
 // resolve returns the value of what stands between ${ and }.
 func (d *decoder) resolve(ref string) (string, *badReference) {
@@ -103,7 +104,7 @@ func (d *decoder) resolve(ref string) (string, *badReference) {
 			"write ${NAME}, ${NAME:-default}, ${env:NAME} or ${file:PATH}",
 		}
 	}
-	if !variableName.MatchString(name) {
+	if !variableName().MatchString(name) {
 		return "", &badReference{
 			fmt.Sprintf("%s is not the name of a variable", quote(name)),
 			"write letters, digits and _, or $${ for a plain ${",
@@ -195,7 +196,7 @@ func plainCause(err error) error {
 	return err
 }
 
-var bareVariable = regexp.MustCompile(`\$[A-Za-z_][A-Za-z0-9_]*`)
+var bareVariable = text.Pattern(`\$[A-Za-z_][A-Za-z0-9_]*`)
 
 // expandEnv is expand for the env of an MCP server, where other hosts also accept $NAME. An unset one stays as
 // written: it may be part of a password.
@@ -203,7 +204,7 @@ func (d *decoder) expandEnv(n *node) (string, bool) {
 	if strings.Contains(n.text, "${") {
 		return d.expand(n)
 	}
-	return bareVariable.ReplaceAllStringFunc(n.text, func(ref string) string {
+	return bareVariable().ReplaceAllStringFunc(n.text, func(ref string) string {
 		if value, ok := d.env(ref[1:]); ok {
 			return value
 		}

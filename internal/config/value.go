@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"regexp"
 	"strings"
 	"time"
 
 	"ravenbot/internal/egress"
+	"ravenbot/internal/text"
 )
 
 const mask = "***"
@@ -65,7 +65,7 @@ func (m Masked) MarshalJSON() ([]byte, error) { return marshalPlain(m.display) }
 // LogValue logs String.
 func (m Masked) LogValue() slog.Value { return slog.StringValue(m.display) }
 
-var secretName = regexp.MustCompile(egress.SecretNamePattern)
+var secretName = text.Pattern(egress.SecretNamePattern)
 
 // Duration is a time.Duration written like "90s" or "1h30m".
 type Duration time.Duration
@@ -105,7 +105,7 @@ func (a Args) Reveal() []string {
 func (a Args) maskFlags() {
 	for i, arg := range a {
 		flag, value, joined := strings.Cut(arg.display, "=")
-		switch secret := strings.HasPrefix(flag, "-") && secretName.MatchString(flag); {
+		switch secret := strings.HasPrefix(flag, "-") && secretName().MatchString(flag); {
 		// A reference is safe to show and more useful than ***.
 		case strings.Contains(arg.display, "${"):
 		case secret && joined && value != "":
@@ -120,7 +120,7 @@ func (a Args) maskFlags() {
 
 // flagTakesSecret reports whether the argument after a flag is likely to be a secret.
 func flagTakesSecret(flag string) bool {
-	return strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && secretName.MatchString(flag)
+	return strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && secretName().MatchString(flag)
 }
 
 // Env is the environment of an MCP server, by variable name.

@@ -173,6 +173,33 @@ func (w Window) Trim(turns []Turn) []Turn {
 	return turns[len(turns)-kept:]
 }
 
+// Newest returns the newest turns whose sizes are at most maxBytes together; it may be none.
+func Newest(turns []Turn, maxBytes int) []Turn {
+	from := len(turns)
+	for from > 0 && turns[from-1].Size() <= maxBytes {
+		from--
+		maxBytes -= turns[from].Size()
+	}
+	return turns[from:]
+}
+
+// WithShortResults returns a copy of the turn with shortened results of all tools but those that were
+// called last.
+func (t Turn) WithShortResults() Turn {
+	t.Messages = slices.Clone(t.Messages)
+	isLast := true
+	for i, m := range slices.Backward(t.Messages) {
+		if m.Role != llm.ToolRole {
+			continue
+		}
+		if !isLast {
+			t.Messages[i].Parts = shortenResults(m.Parts)
+		}
+		isLast = false
+	}
+	return t
+}
+
 // dropOldResults shortens the tool results of all but the newest turns.
 func dropOldResults(turns []Turn) []Turn {
 	out := slices.Clone(turns)

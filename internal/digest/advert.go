@@ -1,11 +1,11 @@
 package digest
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"ravenbot/internal/feed"
+	"ravenbot/internal/text"
 )
 
 // advertisement is the verdict on an item that calls itself one.
@@ -21,16 +21,16 @@ const (
 )
 
 var (
-	advertTitle = regexp.MustCompile(`(?i)^(?:[\[(](` + bracketLabels + `)[\])]|(` + paidLabels + `)(?: by [^:]{2,40})?\s*[:|–—])` +
+	advertTitle = text.Pattern(`(?i)^(?:[\[(](` + bracketLabels + `)[\])]|(` + paidLabels + `)(?: by [^:]{2,40})?\s*[:|–—])` +
 		`|[\[(](` + bracketLabels + `)[\])]$|[|–—-] (` + paidLabels + `)$`)
-	advertTopic = regexp.MustCompile(`(?i)^(` + paidLabels + `)$`)
+	advertTopic = text.Pattern(`(?i)^(` + paidLabels + `)$`)
 
 	// Offers name a discount, or a code to get one. "Save 40 % of the energy" is news.
-	offerTitle = regexp.MustCompile(`(?i)\bsave (?:up to )?(?:\d+ ?%|[$€£] ?\d+)(?: (?:on|off|now|today|with|when|this)\b|[!:.,]|$)` +
+	offerTitle = text.Pattern(`(?i)\bsave (?:up to )?(?:\d+ ?%|[$€£] ?\d+)(?: (?:on|off|now|today|with|when|this)\b|[!:.,]|$)` +
 		`|\b\d+ ?% off\b|\b(?:promo|coupon|discount|voucher) codes?\b|\b(?:gutschein|rabatt)codes?\b` +
 		`|\b(?:today's|best|early|last-minute)[\w\s-]{0,30} deals\b|\b(?:black friday|cyber monday|prime day)[\w\s-]{0,30} deals?\b`)
 
-	roundupTitle = regexp.MustCompile(`(?i)\b(?:daily|weekly|monthly|weekend|(?:mon|tues|wednes|thurs|fri|satur|sun)day)(?:'s)? ` +
+	roundupTitle = text.Pattern(`(?i)\b(?:daily|weekly|monthly|weekend|(?:mon|tues|wednes|thurs|fri|satur|sun)day)(?:'s)? ` +
 		`(?:links|reading(?: list)?|link dump|(?:news |link )?round-?up|linkfest)\b` +
 		`|\b(?:news|link) round-?up\b|\blink ?dump\b|^links(?: (?:for|of) |:? ?#?\d|$)|\bissue #?\d+ of\b` +
 		`|^this week in [\w .-]{2,30}(?: #?\d+)?$|\bnewsletter #\d+|^open thread\b|\bopen thread \d+` +
@@ -46,13 +46,13 @@ const (
 
 // advertLabel returns the words by which an item calls itself an advertisement, or "".
 func advertLabel(i *item) string {
-	for n, label := range advertTitle.FindStringSubmatch(strings.TrimSpace(i.Heading())) {
+	for n, label := range advertTitle().FindStringSubmatch(strings.TrimSpace(i.Heading())) {
 		if n > 0 && label != "" {
 			return label
 		}
 	}
 	for _, topic := range i.Categories {
-		if advertTopic.MatchString(strings.TrimSpace(topic)) {
+		if advertTopic().MatchString(strings.TrimSpace(topic)) {
 			return topic
 		}
 	}
@@ -64,16 +64,16 @@ func advertLabel(i *item) string {
 func kindOf(i *item) string {
 	title := i.Heading()
 	switch {
-	case offerTitle.MatchString(title):
+	case offerTitle().MatchString(title):
 		return kindOffer
-	case roundupTitle.MatchString(title) || isLinkList(i.Content):
+	case roundupTitle().MatchString(title) || isLinkList(i.Content):
 		return kindRoundup
 	}
 	return ""
 }
 
 // anchor matches a link of the markup that package feed has sanitized.
-var anchor = regexp.MustCompile(`(?s)<a\b[^>]*>(.*?)</a>`)
+var anchor = text.Pattern(`(?s)<a\b[^>]*>(.*?)</a>`)
 
 // isLinkList reports whether most of a text is links.
 func isLinkList(markup string) bool {
@@ -81,7 +81,7 @@ func isLinkList(markup string) bool {
 		return false
 	}
 	inLinks := 0
-	for _, link := range anchor.FindAllStringSubmatch(markup, -1) {
+	for _, link := range anchor().FindAllStringSubmatch(markup, -1) {
 		inLinks += utf8.RuneCountInString(feed.PlainText(link[1]))
 	}
 	return float64(inLinks) >= minLinkShare*float64(utf8.RuneCountInString(feed.PlainText(markup)))

@@ -2,27 +2,28 @@ package digest
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 var (
-	citation    = regexp.MustCompile(`\[(\d+)\]`)
-	titledLink  = regexp.MustCompile(`!?\[([^\[\]]*)\]\s*\([^()]*\)`)
-	bareAddress = regexp.MustCompile(`(?i)<?(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>]*>?` +
+	citation    = text.Pattern(`\[(\d+)\]`)
+	titledLink  = text.Pattern(`!?\[([^\[\]]*)\]\s*\([^()]*\)`)
+	bareAddress = text.Pattern(`(?i)<?(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>]*>?` +
 		`|\b(?:mailto|tel|javascript|data):[^\s<>]+` +
 		`|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s\[\]]*`)
-	htmlTag = regexp.MustCompile(`<[^<>]*>`)
+	htmlTag = text.Pattern(`<[^<>]*>`)
 	// sentence matches up to the end of the citations, or to a full stop without one.
-	sentence = regexp.MustCompile(`(?s).+?(?:(?:\s*\[\d+\])+[.!?]*|[.!?](?:\s|$)|$)`)
+	sentence = text.Pattern(`(?s).+?(?:(?:\s*\[\d+\])+[.!?]*|[.!?](?:\s|$)|$)`)
 	// lateCitation matches a full stop with the citations that follow it.
-	lateCitation = regexp.MustCompile(`([.!?])\s*((?:\[\d+\])(?:\s*\[\d+\])*)[.!?]?`)
+	lateCitation = text.Pattern(`([.!?])\s*((?:\[\d+\])(?:\s*\[\d+\])*)[.!?]?`)
 	// leadToRemoved matches a removed address with the words that lead to it.
-	leadToRemoved = regexp.MustCompile(`(?i)(?:[\s,:(]+(?:and|or|at|on|via|from|und|oder|bei|auf|unter|et|sur|og|på))*[\s:(]*` +
+	leadToRemoved = text.Pattern(`(?i)(?:[\s,:(]+(?:and|or|at|on|via|from|und|oder|bei|auf|unter|et|sur|og|på))*[\s:(]*` +
 		removedAddress + `\)?`)
-	twoLetters = regexp.MustCompile(`[\pL\pN]{2}`)
+	twoLetters = text.Pattern(`[\pL\pN]{2}`)
 )
 
 // removedAddress stands where an address was removed from a text.
@@ -34,12 +35,12 @@ func stripLinks(text string) (string, int) {
 	links := 0
 	text = strings.ReplaceAll(text, removedAddress, "")
 	for range 3 { // removing one may form another, such as [[a](b)](c)
-		text = titledLink.ReplaceAllStringFunc(text, func(m string) string {
+		text = titledLink().ReplaceAllStringFunc(text, func(m string) string {
 			links++
-			return titledLink.FindStringSubmatch(m)[1]
+			return titledLink().FindStringSubmatch(m)[1]
 		})
-		text = bareAddress.ReplaceAllStringFunc(text, func(string) string { links++; return removedAddress })
-		text = htmlTag.ReplaceAllString(text, "")
+		text = bareAddress().ReplaceAllStringFunc(text, func(string) string { links++; return removedAddress })
+		text = htmlTag().ReplaceAllString(text, "")
 	}
 	text = strings.NewReplacer("](", "] (", "]:", "] :", "<", "", "`", "", "://", " ").Replace(text)
 	return text, links
@@ -52,9 +53,9 @@ func (p *content) keepCited(text string) string {
 	p.foreignLinks += links
 	text = strings.NewReplacer("\n", " ", "#", "").Replace(text)
 	// A citation after the full stop belongs to the sentence before it.
-	text = lateCitation.ReplaceAllString(text, " $2$1")
+	text = lateCitation().ReplaceAllString(text, " $2$1")
 	var kept []string
-	for _, one := range sentence.FindAllString(text, -1) {
+	for _, one := range sentence().FindAllString(text, -1) {
 		one, whole := withoutRemoved(one)
 		if !whole {
 			p.droppedSentences++
@@ -62,7 +63,7 @@ func (p *content) keepCited(text string) string {
 		}
 		if cited, items := p.linkCitations(one); len(items) > 0 {
 			kept = append(kept, cited)
-		} else if twoLetters.MatchString(one) && !p.citesUnposted(one) {
+		} else if twoLetters().MatchString(one) && !p.citesUnposted(one) {
 			p.droppedSentences++
 		}
 	}
@@ -78,22 +79,22 @@ func withoutRemoved(one string) (string, bool) {
 	if !strings.Contains(one, removedAddress) {
 		return one, true
 	}
-	one = strings.ReplaceAll(leadToRemoved.ReplaceAllString(one, ""), removedAddress, "")
+	one = strings.ReplaceAll(leadToRemoved().ReplaceAllString(one, ""), removedAddress, "")
 	one = strings.Join(strings.Fields(one), " ")
-	return one, len(strings.Fields(citation.ReplaceAllString(one, ""))) >= minWordsLeft
+	return one, len(strings.Fields(citation().ReplaceAllString(one, ""))) >= minWordsLeft
 }
 
 // linkCitations returns a sentence with its citations as links, one for each item, and the
 // indexes of the cited items. A citation without an item is removed.
 func (p *content) linkCitations(one string) (string, []int) {
-	if !twoLetters.MatchString(citation.ReplaceAllString(one, "")) {
+	if !twoLetters().MatchString(citation().ReplaceAllString(one, "")) {
 		return "", nil
 	}
 	round := strings.NewReplacer("[", "(", "]", ")") // other brackets must not form a link
 	var items []int
 	var b strings.Builder
 	at := 0
-	for _, m := range citation.FindAllStringSubmatchIndex(one, -1) {
+	for _, m := range citation().FindAllStringSubmatchIndex(one, -1) {
 		b.WriteString(round.Replace(one[at:m[0]]))
 		at = m[1]
 		n, err := strconv.Atoi(one[m[2]:m[3]])
@@ -120,7 +121,7 @@ func (p *content) cardOf(n int) (int, bool) {
 // citesUnposted reports whether a sentence is about an item that the model was shown and that is not posted: such a
 // sentence is no invention.
 func (p *content) citesUnposted(one string) bool {
-	for _, m := range citation.FindAllStringSubmatch(one, -1) {
+	for _, m := range citation().FindAllStringSubmatch(one, -1) {
 		n, err := strconv.Atoi(m[1])
 		if _, posted := p.cardOf(n); err == nil && !posted && n >= 1 && n <= p.shownItems {
 			return true
@@ -145,13 +146,13 @@ func linkTarget(address string) string {
 }
 
 // linkedCitation matches a citation as linkCitations writes it.
-var linkedCitation = regexp.MustCompile(`\s*(?:\[\[\d+\]\]\([^()\s]*\)|\[\d+\])`)
+var linkedCitation = text.Pattern(`\s*(?:\[\[\d+\]\]\([^()\s]*\)|\[\d+\])`)
 
-var firstLink = regexp.MustCompile(`\[(\d+)\]`)
+var firstLink = text.Pattern(`\[(\d+)\]`)
 
 // firstCitedItem returns the index of the item that a statement cites first. The statement
 // comes from keepCited.
 func (p *content) firstCitedItem(statement string) int {
-	n, _ := strconv.Atoi(firstLink.FindStringSubmatch(statement)[1]) // grounded put it there
+	n, _ := strconv.Atoi(firstLink().FindStringSubmatch(statement)[1]) // grounded put it there
 	return n - 1
 }

@@ -8,7 +8,6 @@ import (
 	"html"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"ravenbot/internal/catchup"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 )
 
 // fetchAtOnce is how many feeds of a digest are read in parallel. There is no time limit for all of them: each request
@@ -74,7 +74,7 @@ type item struct {
 }
 
 // lineEnd matches the end of a line behind which no sentence goes on.
-var lineEnd = regexp.MustCompile(`\n+([^\p{Ll}\s])`)
+var lineEnd = text.Pattern(`\n+([^\p{Ll}\s])`)
 
 // text returns the text of an item's page, else what the feed has, with blank lines between blocks and entries of lists.
 func (i *item) text() string {
@@ -82,7 +82,7 @@ func (i *item) text() string {
 		return i.pageText
 	}
 	// Line ends of the markup are white space to package feed, so those that are left are breaks and list items.
-	return lineEnd.ReplaceAllString(i.Item.Text(), "\n\n$1")
+	return lineEnd().ReplaceAllString(i.Item.Text(), "\n\n$1")
 }
 
 // imageURL returns the address of a picture that comes with the item, or "".

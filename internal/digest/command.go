@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -93,7 +93,7 @@ func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words st
 		bare := strings.Trim(w, ",;<>")
 		_, err := schedule.LoadZone(bare)
 		switch {
-		case isWebURL(bare) || strings.HasPrefix(bare, "bundled:") || hostname.MatchString(bare):
+		case isWebURL(bare) || strings.HasPrefix(bare, "bundled:") || hostname().MatchString(bare):
 			p.Feeds = append(p.Feeds, Feed{URL: bare})
 		case bare == hereWord || isAddress(bare):
 			p.Channels = append(p.Channels, bare)
@@ -121,7 +121,7 @@ func isAddress(word string) bool {
 }
 
 // hostname matches the address of a page without its scheme.
-var hostname = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}(/\S*)?$`)
+var hostname = text.Pattern(`^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}(/\S*)?$`)
 
 // findNamed returns the digest whose name the words begin with (the longest such name), and
 // the rest of the words.

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"ravenbot/internal/feed"
+	"ravenbot/internal/text"
 )
 
 const (
@@ -190,15 +190,15 @@ func (s *Service) judgeCandidates(ctx context.Context, d spec, e *edition) (a an
 }
 
 // isProse reports whether a model's text has sentences that cite items, and is no broken JSON.
-func isProse(text string) bool { return citation.MatchString(text) && !looksLikeJSON(text) }
+func isProse(text string) bool { return citation().MatchString(text) && !looksLikeJSON(text) }
 
 // looksLikeJSON reports whether a text is JSON or what is left of it, which readers must not see.
 func looksLikeJSON(text string) bool {
 	text = strings.TrimSpace(text)
-	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[{") || jsonKey.MatchString(text)
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[{") || jsonKey().MatchString(text)
 }
 
-var jsonKey = regexp.MustCompile(`"(?:opening|items|n|text|topic)"\s*:`)
+var jsonKey = text.Pattern(`"(?:opening|items|n|text|topic)"\s*:`)
 
 // editor returns what judges the candidates of a digest, or nil.
 func (s *Service) editor(d spec) Editor {
@@ -319,7 +319,7 @@ func (e *edition) useAnswer(d spec, a answer) {
 		}
 		text := j.Text
 		// The text of an item is about that item, so a sentence without a number belongs to it.
-		if !citation.MatchString(text) {
+		if !citation().MatchString(text) {
 			text = firstSentence(text) + fmt.Sprintf(" [%d]", j.N)
 		}
 		statements[n], topics[n] = e.keepCited(text), cleanTopic(j.Topic)
@@ -383,11 +383,11 @@ func (e *edition) putTopics(topics, statements map[int]string) {
 }
 
 // firstSentence returns the first sentence of a text.
-func firstSentence(text string) string { return strings.TrimSpace(sentence.FindString(text)) }
+func firstSentence(text string) string { return strings.TrimSpace(sentence().FindString(text)) }
 
 // plainStatement returns a statement of keepCited as plain text, without its citations.
 func plainStatement(markdown string) string {
-	text := linkedCitation.ReplaceAllString(markdown, "")
+	text := linkedCitation().ReplaceAllString(markdown, "")
 	text = strings.NewReplacer("**", "", "__", "", " .", ".", " !", "!", " ?", "?").Replace(text)
 	return strings.Join(strings.Fields(text), " ")
 }

@@ -70,7 +70,7 @@ func (s *Service) Follows(m chat.Message) bool {
 
 // answerMore answers "more on 3" with an entry of the newest digest in that place.
 func (s *Service) answerMore(ctx context.Context, m chat.Message) chat.Draft {
-	n, _ := strconv.Atoi(moreRequest.FindStringSubmatch(m.Text)[1]) // digits
+	n, _ := strconv.Atoi(moreRequest().FindStringSubmatch(m.Text)[1]) // digits
 	list, err := s.runsPostedTo(ctx, m.Conversation)
 	if err != nil {
 		s.o.Log.Error("digest entry not read", "conversation", m.Conversation.String(), "error", err)

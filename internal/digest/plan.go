@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -13,6 +12,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/schedule"
+	"ravenbot/internal/text"
 )
 
 // OnNew is the schedule of a digest that posts items as they come.
@@ -177,11 +177,11 @@ const (
 )
 
 // pingPattern matches whom a post may notify. The ids are letters and digits, so that they end no mention.
-var pingPattern = regexp.MustCompile(`^(?:role|user):[A-Za-z0-9]{1,40}$`)
+var pingPattern = text.Pattern(`^(?:role|user):[A-Za-z0-9]{1,40}$`)
 
 // namePattern matches the names of digests made in chat or through the API, which are parts
 // of commands.
-var namePattern = regexp.MustCompile(`^[\pL\pN][\pL\pN_-]{0,39}$`)
+var namePattern = text.Pattern(`^[\pL\pN][\pL\pN_-]{0,39}$`)
 
 // compile reads and checks a plan. Its errors are for the author of the plan.
 func compile(p Plan) (spec, error) {
@@ -269,7 +269,7 @@ func (d spec) check() error {
 		return errors.New("maxItems has to be 1 or more, and maxTokens and maxAge may not be negative")
 	}
 	for _, ping := range d.Ping {
-		if !pingPattern.MatchString(ping) {
+		if !pingPattern().MatchString(ping) {
 			return fmt.Errorf("ping: %.60q is neither role:ID nor user:ID", ping)
 		}
 	}
@@ -297,7 +297,7 @@ func checkLimits(p Plan) error {
 		feeds = maxInChat
 	}
 	switch {
-	case !namePattern.MatchString(p.Name):
+	case !namePattern().MatchString(p.Name):
 		return fmt.Errorf("the name %.60q will not do: want a letter or digit, then up to 39 letters, digits, - and _",
 			p.Name)
 	case len(p.Feeds) > feeds || len(p.Post) > maxPlaces || len(p.Filters) > maxInChat:

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -406,11 +405,11 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 }
 
 // moreRequest matches "more on 3".
-var moreRequest = regexp.MustCompile(`(?i)^\W*more\s+(?:on|about)\s+(?:item\s+|no\.?\s*|#)?(\d{1,3})\W*$`)
+var moreRequest = text.Pattern(`(?i)^\W*more\s+(?:on|about)\s+(?:item\s+|no\.?\s*|#)?(\d{1,3})\W*$`)
 
 // isMoreRequest reports whether a message asks for an entry of a digest, where one is
 // posted.
 func (s *Service) isMoreRequest(m chat.Message) bool {
-	return moreRequest.MatchString(m.Text) &&
+	return moreRequest().MatchString(m.Text) &&
 		slices.ContainsFunc(s.specs(), func(d spec) bool { return d.postsTo(m.Conversation) })
 }

@@ -215,7 +215,7 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said mod
 	}
 	// Of a text without citations nothing is left, so the items' own sentences take over.
 	cited := e.summary != "" || e.modelTexts || slices.ContainsFunc(e.parts, func(p part) bool {
-		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return firstLink.MatchString(l.statement) })
+		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return firstLink().MatchString(l.statement) })
 	})
 	switch {
 	case cited:
@@ -303,7 +303,7 @@ func (p *content) parseLines(d spec, written string) {
 // cleanTopic reduces a model's heading to a few plain words, too few for a claim that no
 // item supports.
 func cleanTopic(heading string) string {
-	plain, _ := stripLinks(citation.ReplaceAllString(heading, ""))
+	plain, _ := stripLinks(citation().ReplaceAllString(heading, ""))
 	words := strings.Fields(strings.Map(func(r rune) rune {
 		if strings.ContainsRune("#*_[]()|~>"+removedAddress, r) {
 			return -1

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -131,7 +130,7 @@ func Reads(name, mediaType string) bool {
 }
 
 // blankLines matches more than one blank line.
-var blankLines = regexp.MustCompile(`\n{3,}`)
+var blankLines = text.Pattern(`\n{3,}`)
 
 // Reads reports whether files of a name or media type are read at all.
 func (r *Reader) Reads(name, mediaType string) bool { return Reads(name, mediaType) }
@@ -145,7 +144,7 @@ func (r *Reader) Read(ctx context.Context, name, mediaType string, data []byte) 
 	size := 0
 	list = slices.DeleteFunc(list, func(s Section) bool { return strings.TrimSpace(s.Text) == "" })
 	for i := range list {
-		list[i].Text = blankLines.ReplaceAllString(text.Clean(list[i].Text), "\n\n")
+		list[i].Text = blankLines().ReplaceAllString(text.Clean(list[i].Text), "\n\n")
 		size += len(list[i].Text)
 	}
 	switch {

@@ -2,16 +2,17 @@ package egress
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 const mask = "***"
 
 var (
-	userinfo    = regexp.MustCompile(`://[^/?#]*@`)
-	anyUserinfo = regexp.MustCompile(`://.*@`)
-	secretName  = regexp.MustCompile(SecretNamePattern)
+	userinfo    = text.Pattern(`://[^/?#]*@`)
+	anyUserinfo = text.Pattern(`://.*@`)
+	secretName  = text.Pattern(SecretNamePattern)
 )
 
 // SecretNamePattern matches names of parameters whose values are secrets.
@@ -24,10 +25,10 @@ func RedactURL(s string) string {
 	if !strings.Contains(s, "://") {
 		return s
 	}
-	users := userinfo
+	users := userinfo()
 	// A password with a slash or a question mark does not end where userinfo expects it to.
 	if _, err := url.Parse(s); err != nil || strings.HasPrefix(s, "postgres") {
-		users = anyUserinfo
+		users = anyUserinfo()
 	}
 	head, query, ok := strings.Cut(users.ReplaceAllString(s, "://"+mask+"@"), "?")
 	if !ok {
@@ -40,7 +41,7 @@ func RedactURL(s string) string {
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}
-		if value != "" && secretName.MatchString(name) {
+		if value != "" && secretName().MatchString(name) {
 			pairs[i] = name + "=" + mask
 		}
 	}

@@ -2,11 +2,12 @@ package feed
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
+
+	"ravenbot/internal/text"
 )
 
 // tracking are query parameters that say how a reader found the link, not what it leads to.
@@ -56,7 +57,7 @@ func CanonicalURL(address string) string {
 // unchanged.
 func unwrapLink(link string) string {
 	u, err := url.Parse(link)
-	if err != nil || u.Path != "/url" || !googleHost.MatchString(u.Host) {
+	if err != nil || u.Path != "/url" || !googleHost().MatchString(u.Host) {
 		return link
 	}
 	for _, key := range []string{"url", "q"} {
@@ -67,7 +68,7 @@ func unwrapLink(link string) string {
 	return link
 }
 
-var googleHost = regexp.MustCompile(`^www\.google\.[a-z]{2,3}(\.[a-z]{2})?$`)
+var googleHost = text.Pattern(`^www\.google\.[a-z]{2,3}(\.[a-z]{2})?$`)
 
 // titleKey returns a key that is equal for titles that differ only in markup, letter case, white space or
 // punctuation.

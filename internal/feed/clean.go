@@ -10,9 +10,10 @@ import (
 	"html"
 	"io"
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"ravenbot/internal/text"
 )
 
 const (
@@ -405,13 +406,13 @@ func isBinary(kind string) bool {
 	return strings.Contains(kind, "/") && !strings.HasPrefix(kind, "text/") && !strings.HasSuffix(kind, "xml")
 }
 
-var wrapperDiv = regexp.MustCompile(`(?s)^\s*<div[^>]*>(.*)</div>\s*$`)
+var wrapperDiv = text.Pattern(`(?s)^\s*<div[^>]*>(.*)</div>\s*$`)
 
 // unwrapMarkup returns the markup without the div that Atom 1.0 wraps XHTML in and that is not part of it (RFC 4287,
 // 3.1.1.3).
 func unwrapMarkup(markup []byte, kind string) []byte {
 	// Several divs in a row are content; only a single one is the wrapper.
-	m := wrapperDiv.FindSubmatch(markup)
+	m := wrapperDiv().FindSubmatch(markup)
 	if m == nil || bytes.Contains(m[1], []byte("<div")) || kind != "xhtml" && kind != "html" && kind != "application/xml" {
 		return markup
 	}

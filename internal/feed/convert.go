@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"html"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/mmcdole/gofeed"
 	ext "github.com/mmcdole/gofeed/extensions"
+
+	"ravenbot/internal/text"
 )
 
 const maxField = 2_000 // bytes of a short text: a category, an author, an address
@@ -159,7 +160,7 @@ func formatAuthors(list []*gofeed.Person) string {
 			continue
 		}
 		name, email := shortText(html.UnescapeString(p.Name)), shortText(p.Email)
-		if m := namedAddress.FindStringSubmatch(cmp.Or(name, email)); m != nil {
+		if m := namedAddress().FindStringSubmatch(cmp.Or(name, email)); m != nil {
 			name, email = m[1], m[2]
 		}
 		// The address may be repeated as the name.
@@ -177,7 +178,7 @@ func formatAuthors(list []*gofeed.Person) string {
 }
 
 // namedAddress matches the form of mail headers: Name <email>.
-var namedAddress = regexp.MustCompile(`^([^<>@]+?)\s*<([^<>@\s]+@[^<>@\s]+)>$`)
+var namedAddress = text.Pattern(`^([^<>@]+?)\s*<([^<>@\s]+@[^<>@\s]+)>$`)
 
 // extensionText returns the first value of an element of another vocabulary, or "".
 func extensionText(all ext.Extensions, prefix, name string) string {

@@ -3,7 +3,6 @@ package feed
 import (
 	"bytes"
 	"mime"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -13,6 +12,8 @@ import (
 	"golang.org/x/text/encoding/ianaindex"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/encoding/unicode/utf32"
+
+	"ravenbot/internal/text"
 )
 
 // byteOrderMarks are byte order marks, and the first bytes by which a document without one shows that its characters
@@ -34,7 +35,7 @@ var byteOrderMarks = []struct {
 	{[]byte{0x4C, 0x6F, 0xA7, 0x94}, false, charmap.CodePage037},
 }
 
-var xmlEncoding = regexp.MustCompile(`^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
+var xmlEncoding = text.Pattern(`^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
 
 // toUTF8 converts the document to valid UTF-8. The byte order mark decides, then the server's charset, then the XML
 // declaration, then the bytes themselves; a claim that the bytes contradict is ignored. It cannot fail: what no claim
@@ -84,7 +85,7 @@ func charsetOf(contentType string) string {
 
 // declaredCharset returns the encoding that the XML declaration names, or "".
 func declaredCharset(data []byte) string {
-	match := xmlEncoding.FindSubmatch(data[:min(len(data), 1024)])
+	match := xmlEncoding().FindSubmatch(data[:min(len(data), 1024)])
 	if match == nil {
 		return ""
 	}

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"html"
 	"net/url"
-	"regexp"
 	"strings"
 	"sync"
 
 	"github.com/microcosm-cc/bluemonday"
 	xhtml "golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"ravenbot/internal/text"
 )
 
 // sanitizerPolicy allows text markup, links, pictures and tables, and nothing that can act.
@@ -26,7 +27,7 @@ var sanitizerPolicy = sync.OnceValue(func() *bluemonday.Policy {
 // sanitizeHTML removes everything that can act from a fragment: scripts, event handlers, styles, frames, forms,
 // addresses other than http, https and mailto. It returns harmless fragments exactly as they were written.
 func sanitizeHTML(fragment string) string {
-	if !tagStart.MatchString(fragment) {
+	if !tagStart().MatchString(fragment) {
 		return fragment
 	}
 	safe := sanitizerPolicy().Sanitize(fragment)
@@ -39,8 +40,8 @@ func sanitizeHTML(fragment string) string {
 }
 
 var (
-	tagStart = regexp.MustCompile(`<[a-zA-Z/!?]`)
-	plainTag = regexp.MustCompile(`^</?[a-zA-Z][a-zA-Z0-9]*(\s+[a-zA-Z-]+="[^"<>` + "`" + `]*")*\s*/?>$`)
+	tagStart = text.Pattern(`<[a-zA-Z/!?]`)
+	plainTag = text.Pattern(`^</?[a-zA-Z][a-zA-Z0-9]*(\s+[a-zA-Z-]+="[^"<>` + "`" + `]*")*\s*/?>$`)
 )
 
 // isPlainMarkup reports whether every HTML parser finds the same tags in the fragment.
@@ -52,7 +53,7 @@ func isPlainMarkup(fragment string) bool {
 		}
 		// Quotes are part of plainTag, so a ">" inside an attribute makes the match fail.
 		length := strings.IndexByte(rest[start:], '>') + 1
-		if length == 0 || !plainTag.MatchString(rest[start:start+length]) {
+		if length == 0 || !plainTag().MatchString(rest[start:start+length]) {
 			return false
 		}
 		rest = rest[start+length:]

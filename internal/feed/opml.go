@@ -102,7 +102,7 @@ func (o *opmlReader) handleStart(t xml.StartElement) error {
 	if len(o.list) == maxOutlines {
 		return fmt.Errorf("it has more than %d feeds", maxOutlines)
 	}
-	if tagStart.MatchString(title) {
+	if tagStart().MatchString(title) {
 		title = oneLine(PlainText(title))
 	}
 	o.list = append(o.list, Outline{

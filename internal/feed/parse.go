@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 
 	"github.com/mmcdole/gofeed"
 	xhtml "golang.org/x/net/html"
+
+	"ravenbot/internal/text"
 )
 
 // maxBytes is the largest document that is read.
@@ -101,9 +102,9 @@ func newParser() *gofeed.Parser {
 }
 
 var (
-	opening   = regexp.MustCompile(`(?i)<\?xml|<rss\b|<feed\b|<rdf:rdf\b`)
-	pageStart = regexp.MustCompile(`(?is)^\s*(<!--.*?-->\s*)*<(!doctype\s+html|html\b)`)
-	xmlHead   = regexp.MustCompile(`^<\?xml[^>]{0,500}\?>`)
+	opening   = text.Pattern(`(?i)<\?xml|<rss\b|<feed\b|<rdf:rdf\b`)
+	pageStart = text.Pattern(`(?is)^\s*(<!--.*?-->\s*)*<(!doctype\s+html|html\b)`)
+	xmlHead   = text.Pattern(`^<\?xml[^>]{0,500}\?>`)
 )
 
 const (
@@ -118,19 +119,19 @@ func withoutPreamble(text []byte) []byte {
 	text = bytes.TrimLeft(text, blankStart)
 	head := text[:min(len(text), preamble)]
 	// A JSON feed may mention <rss in a text, so only XML is searched.
-	if len(head) > 0 && head[0] != '{' && !pageStart.Match(head) {
-		if at := opening.FindIndex(head); at != nil {
+	if len(head) > 0 && head[0] != '{' && !pageStart().Match(head) {
+		if at := opening().FindIndex(head); at != nil {
 			text = text[at[0]:]
 		}
 	}
-	return bytes.TrimLeft(text[len(xmlHead.Find(text)):], blankStart)
+	return bytes.TrimLeft(text[len(xmlHead().Find(text)):], blankStart)
 }
 
 // isPage reports whether the document is an HTML page. A feed with an HTML doctype, which some servers send, is not
 // one.
 func isPage(text []byte) bool {
 	head := text[:min(len(text), preamble)]
-	return pageStart.Match(head) && !opening.Match(head)
+	return pageStart().Match(head) && !opening().Match(head)
 }
 
 // notFeed returns an error that says what the document is instead of a feed.

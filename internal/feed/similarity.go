@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"hash/fnv"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"ravenbot/internal/text"
 )
 
 const (
@@ -269,8 +270,8 @@ func jaccard(a, b []uint64) float64 {
 }
 
 var (
-	numberPattern = regexp.MustCompile(`\d+(?:[.,:]\d+)*`)
-	serialPattern = regexp.MustCompile(
+	numberPattern = text.Pattern(`\d+(?:[.,:]\d+)*`)
+	serialPattern = text.Pattern(
 		`(?i)(?:\b(?:week|episode|ep|part|day|vol|volume|issue|no|chapter|round|season|version|v)\b\.?\s*|#|\bv)(\d+(?:\.\d+)*)|(?:^|[^$£€\d.,])(\d+(?:\.\d+)+)(?:$|[^\d%. ]| (?:[^mbpt]|$))`,
 	)
 )
@@ -288,8 +289,8 @@ var dateWords = wordSet(`monday tuesday wednesday thursday friday saturday sunda
 	january february march april june july august september october november december`)
 
 func parseTitleNumbers(title string) (f titleNumbers) {
-	f.all = numberPattern.FindAllString(title, 20)
-	for _, m := range serialPattern.FindAllStringSubmatch(title, 20) {
+	f.all = numberPattern().FindAllString(title, 20)
+	for _, m := range serialPattern().FindAllStringSubmatch(title, 20) {
 		f.serials = append(f.serials, m[1]+m[2])
 	}
 	// Days and months separate the posts of a daily series.
@@ -298,7 +299,7 @@ func parseTitleNumbers(title string) (f titleNumbers) {
 			f.dates = append(f.dates, word)
 		}
 	}
-	f.pattern = titleKey(numberPattern.ReplaceAllString(title, "0"))
+	f.pattern = titleKey(numberPattern().ReplaceAllString(title, "0"))
 	return f
 }
 

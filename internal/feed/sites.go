@@ -2,8 +2,9 @@ package feed
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 const atomXML, rssXML = "application/atom+xml", "application/rss+xml"
@@ -36,13 +37,13 @@ func atomLinks(base string, pairs ...string) (list []Link) {
 	return list
 }
 
-var channelID = regexp.MustCompile(`^UC[\w-]{22}$`)
+var channelID = text.Pattern(`^UC[\w-]{22}$`)
 
 // youTube returns the feeds of a channel or playlist. A feed's address needs the channel's id; pages of handles name
 // their feed themselves.
 func youTube(parts []string, query url.Values) (list []Link) {
 	const videos = "https://www.youtube.com/feeds/videos.xml?"
-	if len(parts) >= 2 && parts[0] == "channel" && channelID.MatchString(parts[1]) {
+	if len(parts) >= 2 && parts[0] == "channel" && channelID().MatchString(parts[1]) {
 		list = append(list, Link{URL: videos + "channel_id=" + parts[1], Title: "videos of the channel", Type: atomXML})
 	}
 	if id := query.Get("list"); id != "" {

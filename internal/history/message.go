@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -81,7 +80,7 @@ func messageID(subject string) string {
 
 // speakerLine matches what stands before the words of a message in the prompt: its author, and perhaps when it was
 // said.
-var speakerLine = regexp.MustCompile(`^(.{1,100}?) says(?: \([^\n]*\))?:\n$`)
+var speakerLine = text.Pattern(`^(.{1,100}?) says(?: \([^\n]*\))?:\n$`)
 
 // splitSpeaker returns the author and the words of a user's message. The author is empty where the message does not
 // tell.
@@ -89,7 +88,7 @@ func splitSpeaker(m llm.Message) (name, words string) {
 	var said []string
 	for _, p := range m.Parts {
 		// The speaker has a source of its own; turns from before that have it as the first text.
-		if found := speakerLine.FindStringSubmatch(p.Text); found != nil && len(said) == 0 &&
+		if found := speakerLine().FindStringSubmatch(p.Text); found != nil && len(said) == 0 &&
 			(p.Source == llm.SourceSpeaker || p.Source == llm.SourceWords) {
 			name = found[1]
 			continue

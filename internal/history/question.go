@@ -1,13 +1,13 @@
 package history
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"ravenbot/internal/search"
+	"ravenbot/internal/text"
 )
 
 // question is what a query asks for beside its words.
@@ -65,13 +65,13 @@ func isSaying(words []string, at int) bool {
 const months = "january|february|march|april|may|june|july|august|september|october|november|december"
 
 var (
-	dayMonth  = regexp.MustCompile(`\b(\d{1,2})(?:st|nd|rd|th)?(?: of)? (` + months + `)(?: (\d{4}))?\b`)
-	monthDay  = regexp.MustCompile(`\b(` + months + `) (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?\b`)
-	partMonth = regexp.MustCompile(`\b(?:(beginning|start|middle|end) of |in |during |since )(` + months +
+	dayMonth  = text.Pattern(`\b(\d{1,2})(?:st|nd|rd|th)?(?: of)? (` + months + `)(?: (\d{4}))?\b`)
+	monthDay  = text.Pattern(`\b(` + months + `) (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?\b`)
+	partMonth = text.Pattern(`\b(?:(beginning|start|middle|end) of |in |during |since )(` + months +
 		`)(?: (\d{4}))?\b`)
-	isoDay     = regexp.MustCompile(`\b(\d{4})-(\d{2})-(\d{2})\b`)
-	agoPattern = regexp.MustCompile(`\b(a|an|one|two|three|four|five|six|\d{1,3}) (day|week|month|year)s? ago\b`)
-	onWeekday  = regexp.MustCompile(`\b(?:on|last) (monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`)
+	isoDay     = text.Pattern(`\b(\d{4})-(\d{2})-(\d{2})\b`)
+	agoPattern = text.Pattern(`\b(a|an|one|two|three|four|five|six|\d{1,3}) (day|week|month|year)s? ago\b`)
+	onWeekday  = text.Pattern(`\b(?:on|last) (monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`)
 )
 
 // parseRange returns when something was said according to a query in lower case: from is inclusive, to is not. Both
@@ -93,18 +93,18 @@ func parseRange(query string, now time.Time) (from, to time.Time) {
 		}
 		return at
 	}
-	if m := isoDay.FindString(query); m != "" {
+	if m := isoDay().FindString(query); m != "" {
 		if at, err := time.ParseInLocation(time.DateOnly, m, now.Location()); err == nil {
 			return days(at, 1)
 		}
 	}
-	if m := dayMonth.FindStringSubmatch(query); m != nil {
+	if m := dayMonth().FindStringSubmatch(query); m != nil {
 		return days(date(m[3], m[2], m[1]), 1)
 	}
-	if m := monthDay.FindStringSubmatch(query); m != nil {
+	if m := monthDay().FindStringSubmatch(query); m != nil {
 		return days(date(m[3], m[1], m[2]), 1)
 	}
-	if m := partMonth.FindStringSubmatch(query); m != nil {
+	if m := partMonth().FindStringSubmatch(query); m != nil {
 		first := date(m[3], m[2], "1")
 		switch m[1] {
 		case "beginning", "start":
@@ -116,10 +116,10 @@ func parseRange(query string, now time.Time) (from, to time.Time) {
 		}
 		return first, first.AddDate(0, 1, 0)
 	}
-	if m := agoPattern.FindStringSubmatch(query); m != nil {
+	if m := agoPattern().FindStringSubmatch(query); m != nil {
 		return agoRange(today, m[1], m[2])
 	}
-	if m := onWeekday.FindStringSubmatch(query); m != nil {
+	if m := onWeekday().FindStringSubmatch(query); m != nil {
 		at := today.AddDate(0, 0, -1)
 		for strings.ToLower(at.Weekday().String()) != m[1] {
 			at = at.AddDate(0, 0, -1)

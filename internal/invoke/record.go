@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"time"
 
 	"ravenbot/internal/store"
@@ -73,7 +72,7 @@ func resultID(at time.Time) string {
 }
 
 // secretName matches names of arguments whose values are secret.
-var secretName = regexp.MustCompile(`(?i)passw|passphrase|secret|token|api_?-?key|authorization|credential|private_?-?key|cookie`)
+var secretName = text.Pattern(`(?i)passw|passphrase|secret|token|api_?-?key|authorization|credential|private_?-?key|cookie`)
 
 // maskArgs returns arguments with secrets masked; of ones too long to keep it returns the
 // size.
@@ -109,7 +108,7 @@ func maskValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, inner := range v {
-			if _, text := inner.(string); text && secretName.MatchString(k) {
+			if _, text := inner.(string); text && secretName().MatchString(k) {
 				v[k] = maskedValue
 			} else {
 				v[k] = maskValue(inner)

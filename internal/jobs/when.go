@@ -2,12 +2,12 @@ package jobs
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"ravenbot/internal/schedule"
+	"ravenbot/internal/text"
 )
 
 // maxWhenWords is how many words may say when: more are hardly about a time.
@@ -17,7 +17,7 @@ const maxWhenWords = 16
 const whenExample = "\"remind tomorrow at 9 call Anna\" or \"remind every friday at 16 write the report\""
 
 // repeats matches words that say that something is repeated. A weekday alone does not: "friday at 9" is once.
-var repeats = regexp.MustCompile(`(?i)\b(every|each|daily|weekly|monthly|quarterly|yearly|annually|` +
+var repeats = text.Pattern(`(?i)\b(every|each|daily|weekly|monthly|quarterly|yearly|annually|` +
 	`hourly|fortnightly|once a|twice a|weekdays?|workdays?|weekends?|mornings|evenings|afternoons|nights|` +
 	`(mon|tues|wednes|thurs|fri|satur|sun)days)\b`)
 
@@ -30,7 +30,7 @@ type when struct {
 
 // parseWhen reads a time, or a schedule where the words say that it is repeated.
 func parseWhen(words string, zone *time.Location, now time.Time) (when, error) {
-	if !repeats.MatchString(words) {
+	if !repeats().MatchString(words) {
 		at, err := schedule.ParseTime(words, zone, now)
 		return when{at: at, zone: at.Location().String()}, err
 	}

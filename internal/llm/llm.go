@@ -8,8 +8,10 @@ package llm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"time"
 )
 
@@ -123,6 +125,7 @@ const (
 	FinishLength    Finish = "length"    // cut at the output limit
 	FinishBlocked   Finish = "blocked"   // withheld by a safety filter
 	FinishMalformed Finish = "malformed" // a tool call that the provider could not parse
+	FinishOversize  Finish = "oversize"  // cut by the bot, because it was larger than any real answer
 	FinishOther     Finish = "other"
 )
 
@@ -170,6 +173,11 @@ const (
 	Denied      Kind = "denied"       // the key is invalid or may not use the model
 	Exhausted   Kind = "exhausted"    // the day's quota or the account's credit is used up
 	Capped      Kind = "over budget"  // a budget of the operator is used up; Reason is for whoever asked
+	TimedOut    Kind = "timed out"    // no answer began, or ended, in its time
+	// ContextTooLong says that the request has more tokens than the model takes.
+	ContextTooLong Kind = "context too long"
+	// OutputLimit says that the answer was used up before there was anything to read; Reason is for whoever asked.
+	OutputLimit Kind = "output limit"
 )
 
 // Selective is a Model that can answer only some requests, such as the offline one. It is asked before it is used
@@ -184,17 +192,40 @@ type Listener interface {
 	Hears(mediaType string) bool
 }
 
+// As returns m as an optional ability such as Listener, or the model that m wraps: one with a method
+// Unwrap() Model. It returns false where neither has the ability.
+func As[T any](m Model) (T, bool) {
+	for m != nil {
+		if able, ok := m.(T); ok {
+			return able, true
+		}
+		wrapper, ok := m.(interface{ Unwrap() Model })
+		if !ok {
+			break
+		}
+		m = wrapper.Unwrap()
+	}
+	var none T
+	return none, false
+}
+
 // Error is a failure that the provider reported, or a failure to reach the provider.
 type Error struct {
 	Kind       Kind
 	Provider   string        // "gemini"
 	RetryAfter time.Duration // how long the provider asks to wait; zero where it did not say
 	Reason     string        // in the provider's words, for the operator
-	Err        error
+	// CircuitOpen says that the model is not asked for RetryAfter, because it failed repeatedly. Kind and the rest tell
+	// of its last failure.
+	CircuitOpen bool
+	Err         error
 }
 
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: %s", e.Provider, e.Kind)
+	if e.CircuitOpen {
+		s = fmt.Sprintf("%s: not asked for %v, after repeated failures: %s", e.Provider, e.RetryAfter.Round(time.Second), e.Kind)
+	}
 	if e.Reason != "" {
 		s += ": " + e.Reason
 	}
@@ -207,7 +238,23 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // IsRetryable reports whether the same request may succeed later.
-func (e *Error) IsRetryable() bool { return e.Kind == RateLimited || e.Kind == Unavailable }
+func (e *Error) IsRetryable() bool {
+	return !e.CircuitOpen && (e.Kind == RateLimited || e.Kind == Unavailable)
+}
+
+// ReadingError returns the error of an answer that could not be read to its end. A body that http.MaxBytesReader ended
+// is not asked for again.
+func ReadingError(provider string, err error) *Error {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return &Error{
+			Kind:     OutputLimit,
+			Provider: provider,
+			Reason:   fmt.Sprintf("it sent more than %d MiB", tooLarge.Limit>>20),
+			Err:      err,
+		}
+	}
+	return &Error{Kind: Unavailable, Provider: provider, Err: err}
+}
 
 // Text returns the text that is meant for the reader.
 func (m Message) Text() string {

@@ -211,6 +211,65 @@ func TestFaultsAreTold(t *testing.T) {
 	}
 }
 
+func TestGenerate_RequestTooLong_IsNamedByEachProvidersOwnWords(t *testing.T) {
+	gemini := []string{
+		"The input token count (1200293) exceeds the maximum number of tokens allowed (1048576).",
+		"The input context is too long (1200293 tokens).",
+	}
+	openai := []string{
+		"This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens. context_length_exceeded",
+		"This endpoint's maximum context length is 131072 tokens. However, you requested about 140000 tokens.",
+		"request (131168 tokens) exceeds the available context size (131072 tokens), try increasing it",
+		"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+		"Prompt exceeds max length",
+	}
+	anthropic := []string{
+		"prompt is too long: 207791 tokens > 200000 maximum",
+		"input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or `max_tokens`",
+	}
+	sim, models := world(t)
+	for name, texts := range map[string][]string{"gemini": gemini, "openai": openai, "anthropic": anthropic, "google-openai": gemini[:1]} {
+		for _, text := range texts {
+			sim.SetScript(simmodel.Sequence(simmodel.Reply{Status: 400, Message: text}))
+			_, _, err := collect(t.Context(), models[name], llm.Request{Messages: []llm.Message{user("hi")}})
+			if fault, ok := errors.AsType[*llm.Error](err); !ok || fault.Kind != llm.ContextTooLong || fault.IsRetryable() {
+				t.Errorf("%s: %q became %v", name, text, err)
+			}
+		}
+	}
+	// llama.cpp answers 200 with the error in the place of an answer, and did so with 500.
+	for _, status := range []int{200, 500} {
+		body := `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`
+		sim.SetScript(simmodel.Sequence(simmodel.Reply{Status: status, Body: body}))
+		_, _, err := collect(t.Context(), models["openai"], llm.Request{Messages: []llm.Message{user("hi")}})
+		if fault, ok := errors.AsType[*llm.Error](err); !ok || fault.Kind != llm.ContextTooLong {
+			t.Errorf("status %d became %v", status, err)
+		}
+	}
+}
+
+// A body without end is read up to a limit, and not asked for again.
+func TestGenerate_BodyWithoutEnd_IsNotRetryable(t *testing.T) {
+	sim, models := world(t)
+	sim.SetScript(simmodel.Sequence(simmodel.Reply{Text: []string{strings.Repeat("x", 1<<20)}, Endless: true}))
+	for name, m := range models {
+		got := 0
+		var err error
+		for c, failed := range m.Generate(t.Context(), llm.Request{Messages: []llm.Message{user("hi")}}) {
+			if err = failed; err != nil {
+				break
+			}
+			for _, p := range c.Parts {
+				got += len(p.Text)
+			}
+		}
+		fault, ok := errors.AsType[*llm.Error](err)
+		if !ok || fault.Kind != llm.OutputLimit || fault.IsRetryable() || got > 32<<20 {
+			t.Errorf("%s: after %d bytes of text: %v", name, got, err)
+		}
+	}
+}
+
 func TestABlockedPromptIsExplained(t *testing.T) {
 	sim, models := world(t)
 	for _, reason := range []string{"SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "OTHER", "JAILBREAK", "MODEL_ARMOR"} {

@@ -7,7 +7,6 @@
 package markdown
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,6 +14,8 @@ import (
 	"github.com/clipperhouse/uax29/v2/graphemes"
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
+
+	"ravenbot/internal/text"
 )
 
 // Length is how platforms count a text: in UTF-16 code units, which is never
@@ -118,7 +119,10 @@ func describe(src string) []line {
 	return lines
 }
 
-var fence = regexp.MustCompile("^(.*?)(`{3,}|~{3,})(.*)$")
+var fence = text.Pattern("^(.*?)(`{3,}|~{3,})(.*)$")
+
+// notIndent matches what does not take part in an indentation, which quotes do.
+var notIndent = text.Pattern(`[^\s>]`)
 
 func markCode(lines []line, n *ast.FencedCodeBlock, number func(int) int) {
 	if n.Lines().Len() == 0 {
@@ -129,18 +133,18 @@ func markCode(lines []line, n *ast.FencedCodeBlock, number func(int) int) {
 	if first == 0 {
 		return
 	}
-	opening := fence.FindStringSubmatch(lines[first-1].text)
+	opening := fence().FindStringSubmatch(lines[first-1].text)
 	if opening == nil {
 		return
 	}
-	indent := regexp.MustCompile(`[^\s>]`).ReplaceAllString(opening[1], " ")
+	indent := notIndent().ReplaceAllString(opening[1], " ")
 	for i := first; i <= last; i++ {
 		lines[i].open = indent + opening[2] + opening[3]
 		lines[i].close = indent + opening[2]
 		lines[i].blank = false
 	}
 	lines[first-1].lead = true
-	if last+1 < len(lines) && fence.MatchString(lines[last+1].text) {
+	if last+1 < len(lines) && fence().MatchString(lines[last+1].text) {
 		lines[last+1].tail = true
 	}
 }
@@ -358,10 +362,10 @@ func prefix(s string, limit int) string {
 }
 
 var (
-	word = regexp.MustCompile(`\s+|\S+`)
+	word = text.Pattern(`\s+|\S+`)
 	// atom is what must not be cut: a code span, a link or image, a bold or struck
 	// span, anything in angle brackets, an escape, a word.
-	atom = regexp.MustCompile("`[^`]+`|``.+?``|!?\\[(?:[^\\[\\]]|\\[[^\\]]*\\])*\\]\\([^()\\s]*(?:\\([^()\\s]*\\)[^()\\s]*)*(?:\\s+\"[^\"]*\")?\\)|" +
+	atom = text.Pattern("`[^`]+`|``.+?``|!?\\[(?:[^\\[\\]]|\\[[^\\]]*\\])*\\]\\([^()\\s]*(?:\\([^()\\s]*\\)[^()\\s]*)*(?:\\s+\"[^\"]*\")?\\)|" +
 		`\*\*[^*]+\*\*|~~[^~]+~~|\|\|[^|]+\|\||<[^<>\s][^<>]*>|\\.|[ \t]+|[^\s` + "`" + `!\[<*~|\\]+|.`)
 )
 
@@ -374,12 +378,12 @@ func joins(before, after string) bool {
 	return last == joiner || first == joiner || unicode.Is(unicode.M, first)
 }
 
-func words(s string) []string { return word.FindAllString(s, -1) }
+func words(s string) []string { return word().FindAllString(s, -1) }
 
 // atoms cuts a line where it may be broken; a word holds together what touches.
 func atoms(s string) []string {
 	var out []string
-	for _, a := range atom.FindAllString(s, -1) {
+	for _, a := range atom().FindAllString(s, -1) {
 		n := len(out)
 		if n > 0 && (joins(out[n-1], a) || strings.TrimSpace(a) != "" && strings.TrimSpace(out[n-1]) != "" && len(out[n-1])+len(a) < 200) {
 			out[n-1] += a

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 )
 
 // FromAPI is the Source of servers that were added through the API or the dashboard.
@@ -18,7 +18,7 @@ const FromAPI = "api"
 const CatalogKind = "mcp server"
 
 // serverName is what an added server may be called: its tools are named after it.
-var serverName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+var serverName = text.Pattern(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
 // Items keeps the entries of servers over restarts.
 type Items interface {
@@ -125,7 +125,7 @@ func (c *Catalog) Pending(name string) []Change { return c.host.Pending(name) }
 
 // Add starts a server and keeps its entry. The error is an InputError, or wraps ErrExists.
 func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (Status, error) {
-	if !serverName.MatchString(name) {
+	if !serverName().MatchString(name) {
 		return Status{}, InputError{fmt.Errorf("the name %.80q is not allowed: "+
 			"use a letter, digit or _, then up to 63 of them, dots and hyphens", name)}
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"ravenbot/internal/text"
 )
 
 const (
@@ -102,20 +104,20 @@ func findSuspicions(at, said string) []string {
 // and the words are much cheaper to find.
 var orderPatterns = []struct {
 	words  []string
-	phrase *regexp.Regexp
+	phrase func() *regexp.Regexp
 }{
 	{[]string{"ignore", "disregard", "forget", "override"},
-		regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override) (all |any |the |your |of |these )*(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`)},
+		text.Pattern(`(?i)\b(ignore|disregard|forget|override) (all |any |the |your |of |these )*(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`)},
 	{[]string{"<"},
-		regexp.MustCompile(`(?i)</? ?(important|system|instructions?|secret|admin) ?>`)},
+		text.Pattern(`(?i)</? ?(important|system|instructions?|secret|admin) ?>`)},
 	{[]string{"do not", "don't", "never", "without"},
-		regexp.MustCompile(`(?i)\b(do not|don't|never|without) (tell|mention|inform|notify|reveal|alert|telling|mentioning|informing|notifying)\b[^.]{0,60}\b(user|human|operator|owner|anyone)\b`)},
+		text.Pattern(`(?i)\b(do not|don't|never|without) (tell|mention|inform|notify|reveal|alert|telling|mentioning|informing|notifying)\b[^.]{0,60}\b(user|human|operator|owner|anyone)\b`)},
 	{[]string{".ssh", "id_rsa", "id_ed25519", ".aws/", "/etc/", "mcp.json", ".gnupg"},
-		regexp.MustCompile(`(?i)\.ssh/|~/\.ssh\b|\bid_(rsa|ed25519)\b|\.aws/credentials|/etc/(passwd|shadow)\b|\.cursor/mcp\.json|\.gnupg\b`)},
+		text.Pattern(`(?i)\.ssh/|~/\.ssh\b|\bid_(rsa|ed25519)\b|\.aws/credentials|/etc/(passwd|shadow)\b|\.cursor/mcp\.json|\.gnupg\b`)},
 	{[]string{"credentials", "api key", "password", "private key", "chat history", "system prompt", "environment variables"},
-		regexp.MustCompile(`(?i)\b(send|forward|upload|post|leak|exfiltrate|copy)\b[^.]{0,60}\b(credentials|api keys?|passwords?|private keys?|chat history|system prompt|environment variables)\b`)},
+		text.Pattern(`(?i)\b(send|forward|upload|post|leak|exfiltrate|copy)\b[^.]{0,60}\b(credentials|api keys?|passwords?|private keys?|chat history|system prompt|environment variables)\b`)},
 	{[]string{"system prompt", "system instruction", "you are now"},
-		regexp.MustCompile(`(?i)\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`)},
+		text.Pattern(`(?i)\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`)},
 }
 
 // findOrder returns the first phrase of a text that reads like an order to the model, or "".
@@ -126,7 +128,7 @@ func findOrder(said string) string {
 		if !slices.ContainsFunc(order.words, func(w string) bool { return strings.Contains(lower, w) }) {
 			continue
 		}
-		if found := order.phrase.FindString(said); found != "" {
+		if found := order.phrase().FindString(said); found != "" {
 			return found
 		}
 	}
@@ -135,7 +137,7 @@ func findOrder(said string) string {
 
 // terminalSequence matches the escape sequences by which text controls a terminal (ECMA-48:
 // CSI, OSC, and two-character escapes).
-var terminalSequence = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x{9d})[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?`)
+var terminalSequence = text.Pattern(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x{9d})[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?`)
 
 // describeHidden returns a description of what a text holds that a reader does not see,
 // or "".
@@ -143,7 +145,7 @@ func describeHidden(said string) string {
 	if isPlainASCII(said) {
 		return ""
 	}
-	if terminalSequence.MatchString(said) {
+	if terminalSequence().MatchString(said) {
 		return "terminal sequences"
 	}
 	var found []string
@@ -201,7 +203,7 @@ func removeHidden(said string) string {
 	if isPlainASCII(said) {
 		return said
 	}
-	said = terminalSequence.ReplaceAllString(strings.ToValidUTF8(said, "\uFFFD"), "")
+	said = terminalSequence().ReplaceAllString(strings.ToValidUTF8(said, "\uFFFD"), "")
 	before := rune(0)
 	return strings.Map(func(c rune) rune {
 		if isHidden(before, c) || c == '\r' {

@@ -8,13 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 )
 
 // tokenKind is the kind of the store's items that hold tokens.
@@ -70,7 +70,7 @@ var (
 	ErrTokenTools  = errors.New("tools has to name at least one tool or pattern")
 )
 
-var tokenName = regexp.MustCompile(`^[\pL\pN_.-](?:[\pL\pN_. -]{0,62}[\pL\pN_.-])?$`)
+var tokenName = text.Pattern(`^[\pL\pN_.-](?:[\pL\pN_. -]{0,62}[\pL\pN_.-])?$`)
 
 // LoadTokens returns the stored tokens.
 func LoadTokens(ctx context.Context, s Store, now func() time.Time) (*Tokens, error) {
@@ -105,7 +105,7 @@ func (t *Tokens) Create(
 	overwrite bool,
 ) (Token, string, error) {
 	switch {
-	case !tokenName.MatchString(name):
+	case !tokenName().MatchString(name):
 		return Token{}, "", ErrTokenName
 	case tools == nil:
 		tools = []string{"*"}

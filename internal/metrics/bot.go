@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ravenbot/internal/delivery"
+	"ravenbot/internal/llm/breaker"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/store"
@@ -27,6 +28,7 @@ type Bot struct {
 	Platforms *platform.Set
 	Servers   *mcp.Host
 	Store     Store
+	Circuits  func() []breaker.Status // of the models
 }
 
 func gauge(name, help string, value float64, labels ...string) Sample {
@@ -65,6 +67,10 @@ func (b Bot) Samples() []Sample {
 		list = append(list, gauge("ravenbot_platform_connected", "Whether a platform is connected.", oneIf(h.Connected), "platform", h.Name),
 			counter("ravenbot_platform_rate_limited_total",
 				"Notices of a platform that it keeps events back, because there are too many.", float64(h.RateLimited), "platform", h.Name))
+	}
+	for _, s := range b.Circuits() {
+		list = append(list, gauge("ravenbot_model_circuit_open",
+			"Whether a model is not asked, because it failed repeatedly.", oneIf(s.State != breaker.Closed), "model", s.Name))
 	}
 	for _, s := range b.Servers.Servers() {
 		connected := slices.Contains([]mcp.State{mcp.Connected, mcp.NoToolsFound, mcp.Quarantined}, s.State)

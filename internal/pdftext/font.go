@@ -3,12 +3,13 @@ package pdftext
 import (
 	"encoding/hex"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 
 	"github.com/ledongthuc/pdf"
+
+	"ravenbot/internal/text"
 )
 
 // font says what the codes of a string stand for and how wide they are. It is read
@@ -131,7 +132,7 @@ const maxTable = 4 << 20
 
 // token is a piece of the table of a font's characters: a string of hexadecimal digits,
 // a bracket or a word.
-var token = regexp.MustCompile(`<[0-9A-Fa-f\s]*>|[\[\]]|[a-zA-Z]+`)
+var token = text.Pattern(`<[0-9A-Fa-f\s]*>|[\[\]]|[a-zA-Z]+`)
 
 // readUnicode reads the table by which a font says what its codes mean. It is a
 // program, of which only the lists of characters are looked at.
@@ -144,7 +145,7 @@ func (f *font) readUnicode(table pdf.Value) {
 	var words []string // since the list began
 	var list []string  // within brackets; nil: outside
 	lists := map[int][]string{}
-	for _, t := range token.FindAllString(string(data), -1) {
+	for _, t := range token().FindAllString(string(data), -1) {
 		switch {
 		case t == "[":
 			list = []string{}

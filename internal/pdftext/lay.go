@@ -2,8 +2,9 @@ package pdftext
 
 import (
 	"math"
-	"regexp"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // Shares of the size of a font: from where on a step down is another line, and a gap a
@@ -68,9 +69,9 @@ func usualStep(pieces []piece) float64 {
 
 var (
 	// hyphen ends a line within a word.
-	hyphen = regexp.MustCompile(`(\pL)[-\x{2010}]\n(\p{Ll})`)
-	blanks = regexp.MustCompile(`[ \t]*\n[ \t]*`)
-	gaps   = regexp.MustCompile(`\n{3,}`)
+	hyphen = text.Pattern(`(\pL)[-\x{2010}]\n(\p{Ll})`)
+	blanks = text.Pattern(`[ \t]*\n[ \t]*`)
+	gaps   = text.Pattern(`\n{3,}`)
 	// letters are characters that stand for several, and those for none.
 	letters = strings.NewReplacer("ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "ﬃ", "ffi", "ﬄ", "ffl", "ﬅ", "st", "ﬆ", "st", "\u00ad", "", "\u00a0", " ", "\r", "\n", "\x00", "")
 )
@@ -78,7 +79,7 @@ var (
 // mend gives text as it would be typed.
 func mend(text string) string {
 	text = letters.Replace(strings.ToValidUTF8(text, "\uFFFD"))
-	text = blanks.ReplaceAllString(text, "\n")
-	text = hyphen.ReplaceAllString(text, "$1$2")
-	return strings.TrimSpace(gaps.ReplaceAllString(text, "\n\n"))
+	text = blanks().ReplaceAllString(text, "\n")
+	text = hyphen().ReplaceAllString(text, "$1$2")
+	return strings.TrimSpace(gaps().ReplaceAllString(text, "\n\n"))
 }

@@ -1,11 +1,13 @@
 // Package provider makes the language models of a configuration. It is the one place that
 // names the providers; a new one is a package in internal/llm and a case in build. It
-// promises that a model without its key is left out, so that its fallback answers.
+// promises that a model without its key is left out, so that its fallback answers, and that
+// each model has one circuit, whoever asks it.
 package provider
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"ravenbot/internal/config"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/anthropic"
+	"ravenbot/internal/llm/breaker"
 	"ravenbot/internal/llm/gemini"
 	"ravenbot/internal/llm/offline"
 	"ravenbot/internal/llm/openai"
@@ -22,8 +25,13 @@ import (
 
 // Models returns the models of a configuration that have what they need, by their
 // configured names. A model that old, the models of oldConfig, has with the same
-// settings is used again; old may be nil.
-func Models(c *config.Config, oldConfig *config.Config, old map[string]agent.Model) (map[string]agent.Model, error) {
+// settings is used again, with what is known of its failures; old may be nil.
+func Models(
+	c *config.Config,
+	oldConfig *config.Config,
+	old map[string]agent.Model,
+	log *slog.Logger,
+) (map[string]agent.Model, error) {
 	models := map[string]agent.Model{}
 	for name, m := range c.Models {
 		if m.KeyMissing {
@@ -37,9 +45,24 @@ func Models(c *config.Config, oldConfig *config.Config, old map[string]agent.Mod
 		if err != nil {
 			return nil, fmt.Errorf("models.%s: %w", name, err)
 		}
+		// The offline model cannot fail.
+		if m.Provider != "offline" {
+			model = breaker.New(model, breaker.Options{Name: name, FirstToken: m.FirstTokenTimeout.Std(), Log: log})
+		}
 		models[name] = agent.Model{Model: model, Timeout: m.Timeout.Std()}
 	}
 	return models, nil
+}
+
+// Statuses returns the state of each model's circuit, by name.
+func Statuses(models map[string]agent.Model) []breaker.Status {
+	list := []breaker.Status{}
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		if m, ok := models[name].Model.(*breaker.Model); ok {
+			list = append(list, m.Status())
+		}
+	}
+	return list
 }
 
 func build(name string, m config.Model) (llm.Model, error) {
@@ -85,7 +108,7 @@ type Check struct {
 
 // CheckAll asks every model of a configuration that is switched on for one word.
 func CheckAll(ctx context.Context, c *config.Config) []Check {
-	models, err := Models(c, nil, nil)
+	models, err := Models(c, nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return []Check{{Model: "of the configuration", Err: err}}
 	}
@@ -98,7 +121,7 @@ func CheckAll(ctx context.Context, c *config.Config) []Check {
 
 // CheckOne asks one model of a configuration for one word.
 func CheckOne(ctx context.Context, c *config.Config, name string) Check {
-	models, err := Models(c, nil, nil)
+	models, err := Models(c, nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return Check{Model: name, Err: err}
 	}

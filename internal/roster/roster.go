@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +26,7 @@ import (
 	"ravenbot/internal/settings"
 	"ravenbot/internal/skill"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -376,12 +376,12 @@ func (r *Roster) Get(name string) (Agent, error) {
 }
 
 // agentName is what an agent may be called.
-var agentName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+var agentName = text.Pattern(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
 // Add makes an agent of an entry as config.json has it. The error is ErrExists or an
 // InputError.
 func (r *Roster) Add(ctx context.Context, name string, entry json.RawMessage) (Agent, error) {
-	if !agentName.MatchString(name) {
+	if !agentName().MatchString(name) {
 		return Agent{}, InputError{fmt.Errorf("the name %.80q is not allowed: use a letter, digit or _, then up to 63 of them, dots and hyphens", name)}
 	}
 	r.changes.Lock()

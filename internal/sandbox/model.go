@@ -2,11 +2,11 @@ package sandbox
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
 	simmodel "ravenbot/internal/sim/model"
+	"ravenbot/internal/text"
 )
 
 // label begins what the model says, so that nobody takes it for a real answer.
@@ -40,7 +40,7 @@ func script(r simmodel.Request) simmodel.Reply {
 	return simmodel.Reply{Text: strings.SplitAfter(label+"You said: "+asked, " ")}
 }
 
-var itemPattern = regexp.MustCompile(`(?m)^(\[\d+\]) (.+?) \(.*\)$`)
+var itemPattern = text.Pattern(`(?m)^(\[\d+\]) (.+?) \(.*\)$`)
 
 // digestSentences writes a sentence for each numbered item, where the model is asked for a digest, and returns ""
 // otherwise.
@@ -48,7 +48,7 @@ func digestSentences(system, asked string) string {
 	if !strings.Contains(system, "news digest") {
 		return ""
 	}
-	items := itemPattern.FindAllStringSubmatch(asked, -1)
+	items := itemPattern().FindAllStringSubmatch(asked, -1)
 	bullets := strings.Contains(system, `begins with "- "`)
 	var lines []string
 	for n, m := range items {
@@ -62,11 +62,11 @@ func digestSentences(system, asked string) string {
 	return strings.Join(lines, "\n")
 }
 
-var wordPattern = regexp.MustCompile(`[A-Za-z0-9_.-]*[A-Za-z0-9_]`)
+var wordPattern = text.Pattern(`[A-Za-z0-9_.-]*[A-Za-z0-9_]`)
 
 // namedCall returns a call of the first tool whose name is among the words.
 func namedCall(r simmodel.Request, asked string) (simmodel.Call, bool) {
-	for _, at := range wordPattern.FindAllStringIndex(asked, -1) {
+	for _, at := range wordPattern().FindAllStringIndex(asked, -1) {
 		name := asked[at[0]:at[1]]
 		i := slices.IndexFunc(r.Tools, func(t simmodel.Tool) bool { return t.Name == name })
 		if i >= 0 && r.Declares(name) {

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // parseFromNow reads "20 minutes from now". It reports false, and consumes nothing, where the next words are no such.
@@ -34,11 +35,11 @@ func (p *onceParser) parseAfter(before []string) error {
 }
 
 // compactAmount is such as "1h30m"; months are not written so.
-var compactAmount = regexp.MustCompile(`^(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,7})m(?:in)?)?$`)
+var compactAmount = text.Pattern(`^(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,7})m(?:in)?)?$`)
 
 // parseAmounts reads one amount of time or several, joined by "and".
 func (p *onceParser) parseAmounts() error {
-	if m := compactAmount.FindStringSubmatch(p.next()); m != nil && p.next() != "" {
+	if m := compactAmount().FindStringSubmatch(p.next()); m != nil && p.next() != "" {
 		p.words = p.words[1:]
 		p.days, _ = strconv.Atoi("0" + m[1])
 		hours, _ := strconv.Atoi("0" + m[2])

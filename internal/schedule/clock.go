@@ -2,10 +2,11 @@ package schedule
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // clock is a time of day as somebody wrote it.
@@ -64,7 +65,7 @@ func (c clock) within(part dayPart) (int, error) {
 	return 0, fmt.Errorf("%q is no time of the %s", c.text, part.name)
 }
 
-var clockTime = regexp.MustCompile(`^(\d{1,2})(?:[:.h](\d{2}))?(am|pm|h)?$`)
+var clockTime = text.Pattern(`^(\d{1,2})(?:[:.h](\d{2}))?(am|pm|h)?$`)
 
 // hourNames are the hours in words.
 var hourNames = strings.Split(" one two three four five six seven eight nine ten eleven twelve", " ")
@@ -80,7 +81,7 @@ func parseTimeOfDay(word string) (clock, bool) {
 	if hour := slices.Index(hourNames, word); hour > 0 {
 		return clock{minute: hour * 60, open: true, text: word}, true
 	}
-	m := clockTime.FindStringSubmatch(word)
+	m := clockTime().FindStringSubmatch(word)
 	if m == nil {
 		return clock{}, false
 	}

@@ -2,9 +2,10 @@ package schedule
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // date is a day of the calendar. Without a year it is of any year, without a month of any month.
@@ -18,9 +19,9 @@ func (d date) in(year int) time.Time {
 func dateFrom(t time.Time) date { return date{t.Year(), int(t.Month()), t.Day()} }
 
 var (
-	dottedDate  = regexp.MustCompile(`^(\d{1,2})\.(\d{1,2})\.(\d{4})?$`)
-	slashedDate = regexp.MustCompile(`^\d{1,4}/\d{1,2}(/\d{1,4})?$`)
-	yearPattern = regexp.MustCompile(`^(19|20|21)\d\d$`)
+	dottedDate  = text.Pattern(`^(\d{1,2})\.(\d{1,2})\.(\d{4})?$`)
+	slashedDate = text.Pattern(`^\d{1,4}/\d{1,2}(/\d{1,4})?$`)
+	yearPattern = text.Pattern(`^(19|20|21)\d\d$`)
 )
 
 // acceptDate consumes "24 December 2026", "December 24th", "the 24th of December", "the 5th", "2026-12-24" or
@@ -29,18 +30,18 @@ func (p *wordParser) acceptDate() (d date, found bool, err error) {
 	before := p.words
 	p.skip("on", "the")
 	word := p.next()
-	if slashedDate.MatchString(word) {
+	if slashedDate().MatchString(word) {
 		return d, false, fmt.Errorf("%q is read differently in different countries; write \"24 December\" or \"2026-12-24\"",
 			word)
 	}
-	if m := dottedDate.FindStringSubmatch(word); m != nil {
+	if m := dottedDate().FindStringSubmatch(word); m != nil {
 		p.words = p.words[1:]
 		d.day, _ = strconv.Atoi(m[1])
 		d.month, _ = strconv.Atoi(m[2])
 		d.year, _ = strconv.Atoi("0" + m[3])
 		return d, true, d.check()
 	}
-	if isoDate.MatchString(word) {
+	if isoDate().MatchString(word) {
 		p.words = p.words[1:]
 		t, err := time.Parse(time.DateOnly, word)
 		if err != nil {
@@ -63,7 +64,7 @@ func (p *wordParser) acceptDate() (d date, found bool, err error) {
 	if d.month != 0 {
 		behind := p.words
 		p.accept(",")
-		if yearPattern.MatchString(p.next()) {
+		if yearPattern().MatchString(p.next()) {
 			d.year, _ = strconv.Atoi(p.next())
 			p.words = p.words[1:]
 		} else {

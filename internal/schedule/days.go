@@ -2,9 +2,10 @@ package schedule
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // parseDays reads the days of a sentence, as rules without times. It returns none where the next words name no days.
@@ -221,7 +222,7 @@ func parseWeekday(word string) (int, bool) {
 	return 0, false
 }
 
-var ordinalPattern = regexp.MustCompile(`^(\d{1,2})(st|nd|rd|th)$`)
+var ordinalPattern = text.Pattern(`^(\d{1,2})(st|nd|rd|th)$`)
 
 var ordinals = [6]string{"last", "first", "second", "third", "fourth", "fifth"}
 
@@ -232,7 +233,7 @@ func parseOrdinal(word string) (int, bool) {
 			return n, true
 		}
 	}
-	m := ordinalPattern.FindStringSubmatch(word)
+	m := ordinalPattern().FindStringSubmatch(word)
 	if m == nil {
 		return 0, false
 	}

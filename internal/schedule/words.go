@@ -3,11 +3,12 @@ package schedule
 import (
 	"fmt"
 	"math/bits"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // examples end every error about words: they lead to the right words fastest.
@@ -72,30 +73,30 @@ func splitStart(words []string) (start int, rest []string, err error) {
 }
 
 var (
-	separatorPattern = regexp.MustCompile(`\s*[,;]+\s*`)
-	rangePattern     = regexp.MustCompile(`^([a-z]{3,}|[\d:.]+(?:am|pm)?)[-–]([a-z]{3,}|[\d:.]+(?:am|pm)?)$`)
-	spacedRange      = regexp.MustCompile(`\s[-–]\s`)
-	spacedAMPM       = regexp.MustCompile(`(\d)\s*(a\.?m\.?|p\.?m\.?)(\s|$)`)
-	isoDate          = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
+	separatorPattern = text.Pattern(`\s*[,;]+\s*`)
+	rangePattern     = text.Pattern(`^([a-z]{3,}|[\d:.]+(?:am|pm)?)[-–]([a-z]{3,}|[\d:.]+(?:am|pm)?)$`)
+	spacedRange      = text.Pattern(`\s[-–]\s`)
+	spacedAMPM       = text.Pattern(`(\d)\s*(a\.?m\.?|p\.?m\.?)(\s|$)`)
+	isoDate          = text.Pattern(`^\d{4}-\d{2}-\d{2}$`)
 )
 
 // splitWords returns the words of a text in lower case, with "&" as "and", "9-17" as "9 to 17" and "7 a.m." as "7am".
 // Commas are words of their own.
 func splitWords(text string) []string {
 	text = strings.ReplaceAll(strings.ToLower(text), "&", " and ")
-	text = separatorPattern.ReplaceAllString(text, " , ")
-	text = spacedRange.ReplaceAllString(text, " to ")
-	text = spacedAMPM.ReplaceAllStringFunc(text, func(s string) string {
+	text = separatorPattern().ReplaceAllString(text, " , ")
+	text = spacedRange().ReplaceAllString(text, " to ")
+	text = spacedAMPM().ReplaceAllStringFunc(text, func(s string) string {
 		return strings.NewReplacer(" ", "", ".", "").Replace(s) + " "
 	})
 	var words []string
 	for _, word := range strings.Fields(strings.TrimRight(text, " ,.!")) {
-		m := rangePattern.FindStringSubmatch(word)
+		m := rangePattern().FindStringSubmatch(word)
 		parts := strings.Split(word, "/")
 		switch {
 		case word == "half-past" || word == "quarter-past" || word == "quarter-to":
 			words = append(words, strings.Split(word, "-")...)
-		case m != nil && !isoDate.MatchString(word):
+		case m != nil && !isoDate().MatchString(word):
 			words = append(words, m[1], "to", m[2])
 		// "tue/thu" are days, "Europe/Oslo" is a zone.
 		case len(parts) > 1 && !slices.ContainsFunc(parts, func(s string) bool { _, ok := parseWeekday(s); return !ok }):

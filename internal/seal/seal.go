@@ -6,6 +6,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,6 +41,15 @@ func LoadKey(path string) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make the key for secrets: %w", err)
+	}
+	return key, nil
+}
+
+// ParseKey returns the key that is written in base64. It returns an error for one of another size.
+func ParseKey(text string) ([]byte, error) {
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(key) != keySize {
+		return nil, fmt.Errorf("the key for secrets is not %d bytes in base64", keySize)
 	}
 	return key, nil
 }

@@ -23,6 +23,33 @@ type sealedItem struct {
 	Sealed []byte `json:"sealed"`
 }
 
+// keyCheckKey is where CheckKey keeps what only the right key decrypts.
+const keyCheckKey = "seal/key-check"
+
+// CheckKey returns an error where the store was first opened with another key than the box has: several processes that
+// share a store need the same.
+func CheckKey(ctx context.Context, s store.Store, box *Box) error {
+	raw, err := s.LoadBlob(ctx, keyCheckKey)
+	if err != nil {
+		return err
+	}
+	var kept sealedItem
+	if raw != nil {
+		if err = json.Unmarshal(raw, &kept); err == nil {
+			_, err = box.Open(keyCheckKey, kept.Sealed)
+		}
+		if err != nil {
+			return fmt.Errorf("the key for secrets is not the one that this store was made with: set storeKey "+
+				"(RAVENBOT_STORE_KEY) to the same value for all replicas, or copy the .key file of the first one: %w", err)
+		}
+		return nil
+	}
+	if raw, err = json.Marshal(sealedItem{box.Seal(keyCheckKey, []byte("ravenbot"))}); err != nil {
+		return err
+	}
+	return s.SaveBlob(ctx, keyCheckKey, raw)
+}
+
 func recordName(kind, name string) string { return kind + "/" + name }
 
 // SaveItem encrypts an item of one of Kinds and stores it.

@@ -11,12 +11,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"ravenbot/internal/text"
 )
 
 // Skill is a skill that was found valid.
@@ -147,7 +148,7 @@ func open(folder string) (Skill, error) {
 	switch {
 	case m.Name == "":
 		return fault("it has no name", "add name: "+base)
-	case !namePattern.MatchString(m.Name) || len(m.Name) > maxName:
+	case !namePattern().MatchString(m.Name) || len(m.Name) > maxName:
 		return fault(fmt.Sprintf("the name %.80q is not allowed", m.Name),
 			fmt.Sprintf("use at most %d lower-case letters, digits and single hyphens between them", maxName))
 	case m.Name != base:
@@ -162,7 +163,7 @@ func open(folder string) (Skill, error) {
 	return Skill{m.Name, oneLine(m.Description), folder}, nil
 }
 
-var namePattern = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+var namePattern = text.Pattern(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 

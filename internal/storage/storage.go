@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
 	"ravenbot/internal/config"
+	"ravenbot/internal/seal"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/postgres"
 )
 
 // Storage is an open store with what keeps copies of it.
@@ -20,9 +23,47 @@ type Storage struct {
 	Backups store.Backups
 }
 
+// Status returns what /api/v1/status answers of the store.
+func (s *Storage) Status() any {
+	status := struct {
+		Bytes      int64              `json:"bytes"`
+		Free       int64              `json:"freeBytes"`
+		Commits    uint64             `json:"commits"` // since the start
+		Checked    time.Time          `json:"checked"` // when all of it was last read
+		LastBackup store.BackupStatus `json:"lastBackup"`
+		Error      string             `json:"error,omitempty"`
+	}{Commits: s.Commits(), Checked: s.Checked(), LastBackup: s.Backups.Status()}
+	var err error
+	if status.Bytes, status.Free, err = s.Size(); err == nil {
+		err = s.Health()
+	}
+	if err != nil {
+		status.Error = err.Error()
+	}
+	return status
+}
+
 // Open opens the configured store, and makes it where none has ever been. It returns
 // *store.InUseError where another process has it; of a damaged file the error names the newest backup.
 func Open(ctx context.Context, c *config.Config, log *slog.Logger, now func() time.Time) (*Storage, error) {
+	if !c.UsesPostgres() {
+		return openFile(ctx, c, log, now)
+	}
+	s, err := OpenShared(ctx, c, log, now)
+	if err != nil {
+		return nil, err
+	}
+	held, holder, err := s.Lease.Acquire(ctx, "")
+	if err == nil && !held {
+		err = &store.InUseError{Path: c.Store.String(), By: holder}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &s.Storage, nil
+}
+
+func openFile(ctx context.Context, c *config.Config, log *slog.Logger, now func() time.Time) (*Storage, error) {
 	db, err := bolt.Open(c.Store.Reveal(), now)
 	if err != nil {
 		return nil, bolt.SuggestBackup(ctx, c.BackupFolder(), err)
@@ -34,6 +75,53 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger, now func() ti
 		Log:    log,
 		Now:    now,
 	})}, nil
+}
+
+// Shared is an open store that several daemons use. Nothing is written before its lease is held.
+type Shared struct {
+	Storage
+	Lease   store.Lease
+	Address net.Addr // of this machine, towards the database
+}
+
+// OpenShared opens a PostgreSQL store, and makes its tables where there are none.
+func OpenShared(ctx context.Context, c *config.Config, log *slog.Logger, now func() time.Time) (*Shared, error) {
+	db, err := postgres.Open(ctx, c.Store.Reveal(), postgres.Options{Now: now, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	lease, err := db.Lease(ctx)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	address, err := db.LocalAddr(ctx)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Shared{Storage{db, noBackups{}}, lease, address}, nil
+}
+
+// keySuffix is added to the store's path for the file with the key that its secrets are encrypted with.
+const keySuffix = ".key"
+
+// OpenBox returns what encrypts secrets in the store, with the configured key or the one in the file beside it. Of a shared
+// store it returns an error where the key is another one than that of the first process.
+func OpenBox(ctx context.Context, c *config.Config, s store.Store) (*seal.Box, error) {
+	var key []byte
+	var err error
+	if text := c.StoreKey.Reveal(); text != "" {
+		key, err = seal.ParseKey(text)
+	} else {
+		key, err = seal.LoadKey(c.StorePath() + keySuffix)
+	}
+	if err != nil {
+		return nil, err
+	}
+	box, err := seal.NewBox(key)
+	if err != nil || !c.UsesPostgres() {
+		return box, err
+	}
+	return box, seal.CheckKey(ctx, s, box)
 }
 
 // errNoCopies is the answer to who wants a copy of a PostgreSQL store.

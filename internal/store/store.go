@@ -31,10 +31,16 @@ func (e CursorError) Error() string { return fmt.Sprintf("the cursor %.40q is da
 // BadInput reports true: the caller's cursor is wrong.
 func (CursorError) BadInput() bool { return true }
 
-// InUseError is returned where another process has the store open.
-type InUseError struct{ Path string }
+// InUseError is returned where another process has the store.
+type InUseError struct {
+	Path string
+	By   Holder // of a database that replicas share; zero: of a file
+}
 
 func (e *InUseError) Error() string {
+	if e.By.Name != "" {
+		return fmt.Sprintf("store %s is in use by %s: ask that one, stop it first, or use a store of your own", e.Path, e.By.Name)
+	}
 	return fmt.Sprintf("store %s is in use by another process: stop that one first, or give this one a store of its own",
 		e.Path)
 }

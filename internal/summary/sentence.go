@@ -1,12 +1,13 @@
 package summary
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/clipperhouse/uax29/v2/sentences"
+
+	"ravenbot/internal/text"
 )
 
 // inner never ends a sentence: what follows belongs to it.
@@ -42,15 +43,15 @@ func Sentences(text string) []string {
 }
 
 // address matches a web or mail address. Question marks and dots inside of one end no sentence.
-var address = regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)[^\s<>"“”«»]+`)
+var address = text.Pattern(`(?i)\b(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)[^\s<>"“”«»]+`)
 
 // listItem matches the beginning of an entry of a list in plain text or Markdown.
-var listItem = regexp.MustCompile(`^(?:[-*•‣▪–] |\d{1,3}[.)] )\S`)
+var listItem = text.Pattern(`^(?:[-*•‣▪–] |\d{1,3}[.)] )\S`)
 
 // maskAddresses returns a text of the same length in which addresses hold nothing that could end a sentence. What
 // follows an address, such as a full stop, stays.
 func maskAddresses(text string) string {
-	return address.ReplaceAllStringFunc(text, func(found string) string {
+	return address().ReplaceAllStringFunc(text, func(found string) string {
 		body := strings.TrimRight(found, ".,;:!?)]}'…")
 		return strings.Repeat("x", len(body)) + found[len(body):]
 	})
@@ -133,7 +134,7 @@ func paragraphs(text string) []string {
 	}
 	for line := range strings.Lines(text) {
 		line = strings.Join(strings.Fields(line), " ")
-		if line == "" || !isWrapped(last, line) || listItem.MatchString(line) {
+		if line == "" || !isWrapped(last, line) || listItem().MatchString(line) {
 			flush()
 		}
 		if open.Len() > 0 {

@@ -10,7 +10,6 @@ package summary
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -52,7 +51,7 @@ func Summarize(title, text string, sentences int) []string {
 }
 
 // plug matches a sentence that asks the reader to do something for the publisher, or says where the text is from.
-var plug = regexp.MustCompile(`(?i)^(?:read (?:more|on|the (?:rest|full)\b)|continue reading|keep reading|click here|check out\b` +
+var plug = text.Pattern(`(?i)^(?:read (?:more|on|the (?:rest|full)\b)|continue reading|keep reading|click here|check out\b` +
 	`|subscribe\b|sign up\b|follow (?:us|me)\b|like and subscribe|support (?:us|me|the (?:show|channel))\b|become a (?:member|patron)\b` +
 	`|join our\b|this (?:post|article) .{0,200}first appeared on|the post .{0,200}appeared first on|submitted by\b` +
 	`|weiterlesen\b|hier klicken|jetzt abonnieren|lire la suite|leer más|les mer\b)`)
@@ -64,8 +63,8 @@ const maxPlugLength = 300
 func dropPlugs(all []string) []string {
 	kept := make([]string, 0, len(all))
 	for _, s := range all {
-		isPlug := len(s) <= maxPlugLength && plug.MatchString(s)
-		if !isPlug && hasWord(address.ReplaceAllString(s, "")) {
+		isPlug := len(s) <= maxPlugLength && plug().MatchString(s)
+		if !isPlug && hasWord(address().ReplaceAllString(s, "")) {
 			kept = append(kept, s)
 		}
 	}

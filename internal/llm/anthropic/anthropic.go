@@ -74,10 +74,7 @@ type limitBody struct{ next http.RoundTripper }
 func (l limitBody) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := l.next.RoundTrip(r)
 	if res != nil {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, maxAnswerBytes), res.Body}
+		res.Body = http.MaxBytesReader(nil, res.Body, maxAnswerBytes)
 	}
 	return res, err
 }
@@ -217,12 +214,15 @@ func classifyError(ctx context.Context, err error) error {
 	out := &llm.Error{Kind: llm.Unavailable, Provider: provider, Err: err}
 	var api *sdk.Error
 	if !errors.As(err, &api) {
-		return out
+		return llm.ReadingError(provider, err)
 	}
 	text := strings.ToLower(api.RawJSON())
 	// An error inside a stream has the status 200 of the stream, so its type is looked at as well.
 	is := func(status int, kind string) bool { return api.StatusCode == status || strings.Contains(text, kind) }
 	switch {
+	// Texts of status 400 (seen 2026-11). Status 413 counts bytes, which images have, and not tokens.
+	case strings.Contains(text, "prompt is too long"), strings.Contains(text, "exceed context limit"):
+		out.Kind = llm.ContextTooLong
 	case strings.Contains(text, "credit balance"), is(http.StatusPaymentRequired, "billing_error"):
 		out.Kind = llm.Exhausted
 	case is(http.StatusTooManyRequests, "rate_limit_error"):

@@ -4,13 +4,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"ravenbot/internal/llm"
+	"ravenbot/internal/text"
 )
 
 // newParams converts a request to the API's form.
@@ -177,6 +177,6 @@ func callInput(args json.RawMessage) any {
 }
 
 // notInID matches what the API refuses in the ID of a call; other providers' IDs may hold it.
-var notInID = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+var notInID = text.Pattern(`[^a-zA-Z0-9_-]`)
 
-func toolID(id string) string { return notInID.ReplaceAllString(id, "_") }
+func toolID(id string) string { return notInID().ReplaceAllString(id, "_") }

@@ -11,14 +11,14 @@ import (
 
 // Embed returns vectors for texts, in their order. The API counts no tokens for it.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usage, error) {
-	ctx, retryAfter := withRetryAfter(ctx)
+	ctx, noted := withNote(ctx)
 	var contents []*genai.Content
 	for _, text := range texts {
 		contents = append(contents, genai.NewContentFromText(text, genai.RoleUser))
 	}
 	res, err := m.client.Models.EmbedContent(ctx, m.o.Model, contents, nil)
 	if err != nil {
-		return nil, llm.Usage{}, classifyError(ctx, err, retryAfter())
+		return nil, llm.Usage{}, classifyError(ctx, err, noted)
 	}
 	// Vectors are matched to texts by their position.
 	if len(res.Embeddings) != len(texts) {

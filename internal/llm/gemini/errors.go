@@ -13,12 +13,13 @@ import (
 	"google.golang.org/genai"
 
 	"ravenbot/internal/llm"
+	"ravenbot/internal/text"
 )
 
 // maxAnswerBytes is how many bytes of one answer are read.
 const maxAnswerBytes = 32 << 20
 
-// transport limits answers and records the Retry-After header, which the library drops.
+// transport limits answers and records what the library drops.
 type transport struct{ next http.RoundTripper }
 
 // newTransport returns a transport with enough idle connections for many conversations at once.
@@ -28,14 +29,18 @@ func newTransport() http.RoundTripper {
 	return transport{t}
 }
 
-type retryAfterKey struct{}
+// note is what the transport records of a request.
+type note struct {
+	retryAfter atomic.Int64                       // seconds that the server asks to wait
+	tooLarge   atomic.Pointer[http.MaxBytesError] // the answer was not read to its end
+}
 
-// withRetryAfter returns a context whose requests record the wait that the server asks for, and a function that
-// returns it.
-func withRetryAfter(ctx context.Context) (context.Context, func() time.Duration) {
-	var seconds atomic.Int64
-	return context.WithValue(ctx, retryAfterKey{}, &seconds),
-		func() time.Duration { return time.Duration(seconds.Load()) * time.Second }
+type noteKey struct{}
+
+// withNote returns a context whose requests are noted.
+func withNote(ctx context.Context) (context.Context, *note) {
+	n := &note{}
+	return context.WithValue(ctx, noteKey{}, n), n
 }
 
 // RoundTrip makes one request.
@@ -44,28 +49,52 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Only whole seconds are read, not dates.
-	if note, ok := r.Context().Value(retryAfterKey{}).(*atomic.Int64); ok {
-		if s, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
-			note.Store(s)
-		}
+	n, ok := r.Context().Value(noteKey{}).(*note)
+	if !ok {
+		n = &note{}
 	}
-	res.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(res.Body, maxAnswerBytes), res.Body}
+	// Only whole seconds are read, not dates.
+	if s, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
+		n.retryAfter.Store(s)
+	}
+	res.Body = limitedBody{http.MaxBytesReader(nil, res.Body, maxAnswerBytes), n}
 	return res, nil
 }
 
+// limitedBody notes that its limit was reached: the library reports the line that was cut instead.
+type limitedBody struct {
+	io.ReadCloser
+	note *note
+}
+
+func (b limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		b.note.tooLarge.Store(tooLarge)
+	}
+	return n, err
+}
+
+// maxErrorBytes bounds the text of an error: the library puts whole answers into some.
+const maxErrorBytes = 500
+
 // classifyError returns an error of the library as an *llm.Error, or ctx's error.
-func classifyError(ctx context.Context, err error, retryAfter time.Duration) error {
+func classifyError(ctx context.Context, err error, n *note) error {
 	// A cancelled request is not the provider's fault and must not switch models.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	out := &llm.Error{Kind: llm.Unavailable, Provider: "gemini", RetryAfter: retryAfter, Err: err}
+	if tooLarge := n.tooLarge.Load(); tooLarge != nil {
+		return llm.ReadingError("gemini", tooLarge)
+	}
 	var api genai.APIError
-	if !errors.As(err, &api) {
+	isAPI := errors.As(err, &api)
+	if s := err.Error(); len(s) > maxErrorBytes {
+		err = errors.New(text.Cut(s, maxErrorBytes) + "…")
+	}
+	retryAfter := time.Duration(n.retryAfter.Load()) * time.Second
+	out := &llm.Error{Kind: llm.Unavailable, Provider: "gemini", RetryAfter: retryAfter, Err: err}
+	if !isAPI {
 		return out
 	}
 	out.RetryAfter = max(retryAfter, retryInfo(api.Details))
@@ -77,12 +106,22 @@ func classifyError(ctx context.Context, err error, retryAfter time.Duration) err
 		out.Kind = llm.RateLimited
 	case api.Code == http.StatusUnauthorized, api.Code == http.StatusForbidden, isBadKey(api):
 		out.Kind = llm.Denied
+	case api.Code == http.StatusBadRequest && isTooLong(api.Message):
+		out.Kind = llm.ContextTooLong
 	case api.Code == http.StatusRequestTimeout, api.Code == 499:
 		out.Kind = llm.Unavailable
 	case api.Code >= 400 && api.Code < 500:
 		out.Kind = llm.BadRequest
 	}
 	return out
+}
+
+// isTooLong reports whether the API says of a request "The input token count (1200293) exceeds the maximum number of
+// tokens allowed (1048576)." (google-gemini/gemini-cli#6678), or, in other words, that its context is too long.
+func isTooLong(message string) bool {
+	message = strings.ToLower(message)
+	return strings.Contains(message, "token count") && strings.Contains(message, "exceeds") ||
+		strings.Contains(message, "context is too long")
 }
 
 // isBadKey reports whether the API rejects the key, which it does with status 400.

@@ -64,7 +64,7 @@ func (m *Model) Hears(mediaType string) bool {
 // Generate streams one answer.
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		ctx, retryAfter := withRetryAfter(ctx)
+		ctx, noted := withNote(ctx)
 		body, err := m.requestBody(r)
 		if err != nil {
 			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: "gemini", Err: err})
@@ -75,7 +75,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 		stream := m.client.Models.GenerateContentStream(ctx, m.o.Model, genai.Text("see body"), config)
 		for res, err := range stream {
 			if err != nil {
-				yield(llm.Chunk{}, classifyError(ctx, err, retryAfter()))
+				yield(llm.Chunk{}, classifyError(ctx, err, noted))
 				return
 			}
 			c, err := m.readChunk(res)

@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // supportedKeywords are the keywords that parametersJsonSchema accepts, as genai documents them for its sister field
@@ -295,12 +296,12 @@ func addNotes(in, out map[string]any) {
 // maxNameLength is the longest name of a parameter, in characters.
 const maxNameLength = 64
 
-var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+var validName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 // parameterName returns a name that Gemini accepts: letters, digits and _, at most 64, not starting with a digit. A
 // name that has to be changed ends in a hash of the original, so that two such names stay different.
 func parameterName(name string) string {
-	if validName.MatchString(name) {
+	if validName().MatchString(name) {
 		return name
 	}
 	safe := strings.Map(func(c rune) rune {

@@ -11,12 +11,12 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"ravenbot/internal/llm"
 	"ravenbot/internal/summary"
+	"ravenbot/internal/text"
 )
 
 // Model is the offline model. Its zero value is ready to use.
@@ -104,14 +104,14 @@ func toolResults(r llm.Request) []llm.Result {
 	return nil
 }
 
-var callStart = regexp.MustCompile(`^\s*([A-Za-z_][A-Za-z0-9_-]*)\s+(\{)`)
+var callStart = text.Pattern(`^\s*([A-Za-z_][A-Za-z0-9_-]*)\s+(\{)`)
 
 // parseCalls reads tool calls: names, each followed by a JSON object, and nothing else. It returns nil for any other
 // text.
 func parseCalls(words string) []llm.Call {
 	var calls []llm.Call
 	for rest := words; strings.TrimSpace(rest) != ""; {
-		m := callStart.FindStringSubmatchIndex(rest)
+		m := callStart().FindStringSubmatchIndex(rest)
 		if m == nil {
 			return nil
 		}
@@ -145,20 +145,20 @@ func hasTool(tools []llm.ToolSpec, name string) bool {
 	return false
 }
 
-var linkPattern = regexp.MustCompile(`(?:https?://|bundled:)[^\s<>"'` + "`" + `\])]+`)
+var linkPattern = text.Pattern(`(?:https?://|bundled:)[^\s<>"'` + "`" + `\])]+`)
 
 // findLink returns the first address in a text, without punctuation behind it.
 func findLink(words string) string {
-	return strings.TrimRight(linkPattern.FindString(words), ".,;:!?")
+	return strings.TrimRight(linkPattern().FindString(words), ".,;:!?")
 }
 
-var feedLike = regexp.MustCompile(`(?i)\b(feed|rss|atom)\b|\.(rss|atom|xml)\b|^bundled:`)
+var feedLike = text.Pattern(`(?i)\b(feed|rss|atom)\b|\.(rss|atom|xml)\b|^bundled:`)
 
 // fetchCall returns a call of the tool that reads an address: as a feed where it looks like one.
 func fetchCall(words, address string, tools []llm.ToolSpec) (llm.Call, bool) {
 	order := []string{"web_fetch", "feeds_fetch"}
 	u, err := url.Parse(address)
-	if err == nil && feedLike.MatchString(u.Path) || feedLike.MatchString(words) ||
+	if err == nil && feedLike().MatchString(u.Path) || feedLike().MatchString(words) ||
 		strings.HasPrefix(address, "bundled:") {
 		order = []string{"feeds_fetch", "web_fetch"}
 	}

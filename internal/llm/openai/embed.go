@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 
 	"ravenbot/internal/llm"
@@ -18,10 +17,10 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 	}
 	res, err := m.post(ctx, "/embeddings", "application/json", body)
 	if err != nil {
-		return nil, llm.Usage{}, m.unavailableError(ctx, err)
+		return nil, llm.Usage{}, m.readingError(ctx, err)
 	}
 	defer res.Body.Close()
-	limited := io.LimitReader(res.Body, maxAnswerBytes)
+	limited := http.MaxBytesReader(nil, res.Body, maxAnswerBytes)
 	if res.StatusCode != http.StatusOK {
 		return nil, llm.Usage{}, m.readError(res, limited)
 	}
@@ -35,7 +34,7 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 		}
 	}
 	if err := json.NewDecoder(limited).Decode(&answer); err != nil {
-		return nil, llm.Usage{}, m.unavailableError(ctx, fmt.Errorf("read embeddings: %w", err))
+		return nil, llm.Usage{}, m.readingError(ctx, fmt.Errorf("read embeddings: %w", err))
 	}
 	vectors := make([][]float32, len(texts))
 	// The order of the answer is not promised; each vector names its text.

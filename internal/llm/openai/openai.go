@@ -16,6 +16,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,11 +58,11 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	return func(yield func(llm.Chunk, error) bool) {
 		res, err := m.send(ctx, r)
 		if err != nil {
-			yield(llm.Chunk{}, m.unavailableError(ctx, err))
+			yield(llm.Chunk{}, m.readingError(ctx, err))
 			return
 		}
 		defer res.Body.Close()
-		body := io.LimitReader(res.Body, maxAnswerBytes)
+		body := http.MaxBytesReader(nil, res.Body, maxAnswerBytes)
 		if res.StatusCode != http.StatusOK {
 			yield(llm.Chunk{}, m.readError(res, body))
 			return
@@ -101,12 +102,12 @@ func (m *Model) post(ctx context.Context, path, accept string, body []byte) (*ht
 	return m.client.Do(req)
 }
 
-// unavailableError returns ctx's error, or err as an *llm.Error.
-func (m *Model) unavailableError(ctx context.Context, err error) error {
+// readingError returns ctx's error, or err as an *llm.Error.
+func (m *Model) readingError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: err}
+	return llm.ReadingError(m.o.Name, err)
 }
 
 // apiError is the error object of the API, in its common forms.
@@ -122,7 +123,7 @@ func (p apiError) String() string { return fmt.Sprint(p.Message, " ", p.Type, " 
 func (m *Model) readError(res *http.Response, body io.Reader) error {
 	raw, err := io.ReadAll(io.LimitReader(body, 64<<10))
 	if err != nil {
-		return &llm.Error{Kind: llm.Unavailable, Provider: m.o.Name, Err: err}
+		return llm.ReadingError(m.o.Name, err)
 	}
 	var answer struct{ Error apiError }
 	if json.Unmarshal(raw, &answer) != nil || answer.Error.Message == "" {
@@ -144,6 +145,8 @@ func (m *Model) classifyError(status int, p apiError) *llm.Error {
 	switch {
 	case strings.Contains(text, "content_filter"), strings.Contains(text, "content_policy"):
 		out.Kind, out.Reason = llm.Blocked, "its safety filter objects"
+	case status != http.StatusTooManyRequests && isContextTooLong(text):
+		out.Kind = llm.ContextTooLong
 	case strings.Contains(text, "insufficient_quota"), status == http.StatusPaymentRequired:
 		out.Kind = llm.Exhausted
 	case status == http.StatusTooManyRequests:
@@ -155,6 +158,21 @@ func (m *Model) classifyError(status int, p apiError) *llm.Error {
 		out.Kind = llm.BadRequest
 	}
 	return out
+}
+
+// tooLongWords are what endpoints say of a request with too many tokens: the code of OpenAI, vLLM, OpenRouter and
+// Groq and their message, the type of llama.cpp and its message, those of Mistral, Z.ai and of Anthropic and Gemini
+// behind a proxy (seen 2026-11).
+var tooLongWords = []string{
+	"context_length_exceeded", "maximum context length", "exceed_context_size_error", "available context size",
+	"context window", "prompt is too long", "too large for model", "exceeds max length", "exceed context limit",
+	"input token count",
+}
+
+// isContextTooLong reports whether the text of an error says that a request has too many tokens. Its status does not
+// say so: it is 400 with most endpoints, 413 with others, and was 500 with llama.cpp.
+func isContextTooLong(text string) bool {
+	return slices.ContainsFunc(tooLongWords, func(words string) bool { return strings.Contains(text, words) })
 }
 
 var errNoAnswer = errors.New("the body holds no answer")

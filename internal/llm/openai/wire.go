@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -231,7 +232,7 @@ type answerReader struct {
 func (a *answerReader) readWhole(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
 	var c completion
 	if err := json.NewDecoder(body).Decode(&c); err != nil {
-		yield(llm.Chunk{}, a.model.unavailableError(ctx, err))
+		yield(llm.Chunk{}, a.model.readingError(ctx, err))
 		return
 	}
 	if !a.handle(c, yield) {
@@ -258,7 +259,9 @@ func (a *answerReader) readStream(ctx context.Context, body io.Reader, yield fun
 		}
 		var c completion
 		if err := json.Unmarshal([]byte(data), &c); err != nil {
-			yield(llm.Chunk{}, a.model.unavailableError(ctx, err))
+			// The last line is cut where the body ended too early, which says more.
+			err = cmp.Or(lines.Err(), err)
+			yield(llm.Chunk{}, a.model.readingError(ctx, err))
 			return
 		}
 		if !a.handle(c, yield) {
@@ -266,7 +269,7 @@ func (a *answerReader) readStream(ctx context.Context, body io.Reader, yield fun
 		}
 	}
 	if err := lines.Err(); err != nil {
-		yield(llm.Chunk{}, a.model.unavailableError(ctx, err))
+		yield(llm.Chunk{}, a.model.readingError(ctx, err))
 		return
 	}
 	a.emitEnd(yield)

@@ -3,10 +3,11 @@ package simdiscord
 import (
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 func unknownError(code int, what string) *apiError {
@@ -256,7 +257,7 @@ func (s *Server) Threads(channel string) []Channel {
 // command is an application command as registered.
 type command = map[string]any
 
-var commandName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]+$`) // of 32 at most
+var commandName = text.Pattern(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]+$`) // of 32 at most
 
 func (s *Server) routeCommands(mux *http.ServeMux) {
 	for _, scope := range []string{"/applications/{app}/commands", "/applications/{app}/guilds/{guild}/commands"} {
@@ -295,7 +296,7 @@ func (s *Server) validateCommand(guild string, cmd command) *apiError {
 	name, _ := cmd["name"].(string)
 	text, _ := cmd["description"].(string)
 	if cmd["type"] == float64(1) &&
-		(!commandName.MatchString(name) || len([]rune(name)) > 32 || name != strings.ToLower(name)) {
+		(!commandName().MatchString(name) || len([]rune(name)) > 32 || name != strings.ToLower(name)) {
 		return badForm("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
 	}
 	// Commands in menus of messages and users may have spaces and capitals, and have neither description nor options.

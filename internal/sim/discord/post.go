@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // Message flags that matter here.
@@ -60,9 +62,9 @@ func (p Post) Ephemeral() bool { return p.Flags&FlagEphemeral != 0 }
 func (p Post) Loading() bool { return p.Flags&FlagLoading != 0 }
 
 var (
-	userMention = regexp.MustCompile(`<@!?([0-9]+)>`)
-	roleMention = regexp.MustCompile(`<@&([0-9]+)>`)
-	allMention  = regexp.MustCompile(`@(everyone|here)`)
+	userMention = text.Pattern(`<@!?([0-9]+)>`)
+	roleMention = text.Pattern(`<@&([0-9]+)>`)
+	allMention  = text.Pattern(`@(everyone|here)`)
 )
 
 // allowed is the allowed_mentions object.
@@ -76,9 +78,9 @@ type allowed struct {
 // pings tells whom a text notifies under the rules of allowed_mentions.
 func pings(text, replied string, rule allowed) Pings {
 	var p Pings
-	p.Everyone = slices.Contains(rule.Parse, "everyone") && allMention.MatchString(text)
-	p.Users = named(userMention, text, slices.Contains(rule.Parse, "users"), rule.Users)
-	p.Roles = named(roleMention, text, slices.Contains(rule.Parse, "roles"), rule.Roles)
+	p.Everyone = slices.Contains(rule.Parse, "everyone") && allMention().MatchString(text)
+	p.Users = named(userMention(), text, slices.Contains(rule.Parse, "users"), rule.Users)
+	p.Roles = named(roleMention(), text, slices.Contains(rule.Parse, "roles"), rule.Roles)
 	if replied != "" && rule.RepliedUser && !slices.Contains(p.Users, replied) {
 		p.Users = append(p.Users, replied)
 	}
@@ -177,7 +179,7 @@ func (s *Server) contentVisible(p *Post) bool {
 	if p.Author.ID == s.bot.ID || s.mustChannel(p.ChannelID).Kind == KindDM {
 		return true
 	}
-	if slices.Contains(named(userMention, p.Content, true, nil), s.bot.ID) {
+	if slices.Contains(named(userMention(), p.Content, true, nil), s.bot.ID) {
 		return true
 	}
 	// A reply counts when it pings; replies to interaction answers do not.
@@ -190,7 +192,7 @@ func (s *Server) contentVisible(p *Post) bool {
 func (s *Server) wire(p *Post, content bool) map[string]any {
 	c := s.mustChannel(p.ChannelID)
 	mentioned := []any{}
-	for _, id := range union(named(userMention, p.Content, true, nil), p.Pings.Users) {
+	for _, id := range union(named(userMention(), p.Content, true, nil), p.Pings.Users) {
 		if u, ok := s.user(id); ok {
 			w := userWire(u)
 			if c.GuildID != "" {

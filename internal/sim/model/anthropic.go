@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // The wire form of requests to the Messages API, as far as it is looked into
@@ -153,8 +154,8 @@ func failAnthropic(w http.ResponseWriter, reply Reply) {
 }
 
 var (
-	anthropicToolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
-	anthropicToolID   = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+	anthropicToolName = text.Pattern(`^[a-zA-Z0-9_-]{1,128}$`)
+	anthropicToolID   = text.Pattern(`^[a-zA-Z0-9_-]+$`)
 )
 
 // checkAnthropic returns the first rule that a request breaks, in the API's words; empty: none.
@@ -230,7 +231,7 @@ func checkAnthropicTools(a *aRequest) string {
 	seen := map[string]bool{}
 	for n, t := range a.Tools {
 		at := fmt.Sprintf("tools.%d.custom", n)
-		if !anthropicToolName.MatchString(t.Name) {
+		if !anthropicToolName().MatchString(t.Name) {
 			return at + ".name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
 		}
 		if seen[t.Name] {
@@ -276,7 +277,7 @@ func (s *Server) checkAnthropicMessage(a *aRequest, n int) string {
 		case "tool_use":
 			var object map[string]json.RawMessage
 			switch {
-			case m.Role != "assistant" || !anthropicToolID.MatchString(b.ID):
+			case m.Role != "assistant" || !anthropicToolID().MatchString(b.ID):
 				return fmt.Sprintf("content.%d.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'", i)
 			case json.Unmarshal(b.Input, &object) != nil || object == nil:
 				return fmt.Sprintf("content.%d.tool_use.input: Input should be a valid dictionary", i)
@@ -428,7 +429,7 @@ func (s *Server) streamAnthropic(out *pipe, a aRequest, reply Reply) {
 			delta(map[string]any{"type": "signature_delta", "signature": b["signature"]})
 		case "text":
 			event("content_block_start", map[string]any{"index": n, "content_block": map[string]any{"type": "text", "text": ""}})
-			for _, piece := range reply.Text {
+			for piece := range reply.texts() {
 				delta(map[string]any{"type": "text_delta", "text": piece})
 			}
 		case "tool_use":

@@ -173,7 +173,11 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 		out.put(mustJSON(whole[0]))
 		return
 	}
-	putStream(out, w, r.URL.Query().Get("alt") == "sse", s.geminiPieces(reply, model, true))
+	pieces := s.geminiPieces(reply, model, true)
+	for reply.Endless {
+		putStream(out, w, true, pieces[:1])
+	}
+	putStream(out, w, r.URL.Query().Get("alt") == "sse", pieces)
 }
 
 func putStream(out *pipe, w http.ResponseWriter, sse bool, pieces []map[string]any) {

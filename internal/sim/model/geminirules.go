@@ -3,9 +3,10 @@ package simmodel
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 var geminiFields = []string{
@@ -96,14 +97,14 @@ func newMessage(c gContent) Message {
 	return m
 }
 
-var functionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.:-]*$`) // of 64 at most
+var functionName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_.:-]*$`) // of 64 at most
 
 func checkDeclarations(list []gDeclaration) string {
 	seen := map[string]bool{}
 	for i, d := range list {
 		at := fmt.Sprintf("tools[0].function_declarations[%d]", i)
 		switch {
-		case !functionName.MatchString(d.Name) || len(d.Name) > 64:
+		case !functionName().MatchString(d.Name) || len(d.Name) > 64:
 			return fmt.Sprintf(
 				"* GenerateContentRequest.%s.name: Invalid function name %q. Must start with a letter or an underscore, alphanumeric, underscores, dots, colons or dashes, at most 64.",
 				at,

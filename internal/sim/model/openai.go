@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // The wire form of chat-completion requests, as far as it is looked into.
@@ -236,7 +237,7 @@ func (s *Server) streamOpenAI(out *pipe, o oRequest, reply Reply, api string) {
 	if reply.Thoughts != "" {
 		delta(map[string]any{"reasoning_content": reply.Thoughts}, nil)
 	}
-	for _, text := range reply.Text {
+	for text := range reply.texts() {
 		delta(map[string]any{"content": text}, nil)
 	}
 	for i, call := range s.openAICalls(o.Model, reply.Calls, api) {
@@ -259,7 +260,7 @@ func (s *Server) streamOpenAI(out *pipe, o oRequest, reply Reply, api string) {
 	out.put("data: [DONE]\n\n")
 }
 
-var openAIName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`) // of 64 at most
+var openAIName = text.Pattern(`^[a-zA-Z0-9_-]+$`) // of 64 at most
 
 // checkOpenAI returns the first rule a request breaks.
 func (s *Server) checkOpenAI(o oRequest, api string) string {
@@ -268,7 +269,7 @@ func (s *Server) checkOpenAI(o oRequest, api string) string {
 		switch name := t.Function.Name; {
 		case t.Type != "function":
 			return fmt.Sprintf("Invalid value for tools[%d].type: %q", i, t.Type)
-		case !openAIName.MatchString(name) || len(name) > 64:
+		case !openAIName().MatchString(name) || len(name) > 64:
 			return fmt.Sprintf(
 				"Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$', at most 64 long.",
 				i,
@@ -336,7 +337,7 @@ func openCalls(calls []oCall, open map[string]bool, i int) string {
 		switch {
 		case c.ID == "" || open[c.ID]:
 			return fmt.Sprintf("messages[%d].tool_calls: ids must be given once each", i)
-		case c.Type != "function" || !openAIName.MatchString(c.Function.Name) || len(c.Function.Name) > 64:
+		case c.Type != "function" || !openAIName().MatchString(c.Function.Name) || len(c.Function.Name) > 64:
 			return fmt.Sprintf("messages[%d].tool_calls: not a function call with a valid name", i)
 		case json.Unmarshal(c.Function.Arguments, &text) != nil || !json.Valid([]byte(text)):
 			return fmt.Sprintf("messages[%d].tool_calls: arguments must be a string of JSON", i)

@@ -2,10 +2,12 @@ package simmodel
 
 import (
 	"encoding/json"
-	"regexp"
+	"iter"
 	"strings"
 	"sync"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // The protocols a request may come by.
@@ -76,16 +78,16 @@ func (r Request) Last() Message {
 // Asked returns the words of the last message of the user, without what the bot tells about them:
 // who speaks and when, what the message is about, notes. LastUserText has everything.
 func (r Request) Asked() string {
-	words := contextBlock.ReplaceAllString(r.LastUserText(), "")
-	return speakerLine.ReplaceAllString(words, "")
+	words := contextBlock().ReplaceAllString(r.LastUserText(), "")
+	return speakerLine().ReplaceAllString(words, "")
 }
 
 // contextBlock matches the blocks in brackets before and behind the words.
-var contextBlock = regexp.MustCompile(`(?s)\[About the next message\..*?\nEnd of what it is about\.\]\n|` +
+var contextBlock = text.Pattern(`(?s)\[About the next message\..*?\nEnd of what it is about\.\]\n|` +
 	`\n?\[(?:Notes from memory|Passages of your files) .*?\nEND-[0-9a-f]+\]\n`)
 
 // speakerLine matches "Anna says (Sunday, 22 November 2026, 08:30 UTC):" and its shorter forms.
-var speakerLine = regexp.MustCompile(`(?m)^(?:\S.{0,100} says(?: \(\w+, \d[^()\n]+\))?:|\(\w+, \d[^()\n]+\))\n+`)
+var speakerLine = text.Pattern(`(?m)^(?:\S.{0,100} says(?: \(\w+, \d[^()\n]+\))?:|\(\w+, \d[^()\n]+\))\n+`)
 
 // LastUserText returns the text of the last message of the user as it was sent.
 func (r Request) LastUserText() string {
@@ -131,6 +133,23 @@ type Reply struct {
 	CutAfter   int           // connection is cut after so many bytes of body
 	Malformed  bool          // status 200 with broken JSON
 	Hang       bool          // until the caller leaves
+	Endless    bool          // a stream repeats Text until the caller leaves
+}
+
+// texts returns the chunks of a stream of text, again and again where the reply is endless.
+func (r Reply) texts() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			for _, text := range r.Text {
+				if !yield(text) {
+					return
+				}
+			}
+			if !r.Endless {
+				return
+			}
+		}
+	}
 }
 
 // Script decides what the model does. It is called from many goroutines.

@@ -242,6 +242,9 @@ func (p *pipe) put(piece string) {
 	if p.wrote && p.between > 0 && !p.s.Pause(p.ctx, p.between) {
 		panic(http.ErrAbortHandler)
 	}
+	if p.ctx.Err() != nil { // an endless reply ends here
+		panic(http.ErrAbortHandler)
+	}
 	p.wrote = true
 	cut := p.left >= 0 && len(piece) >= p.left
 	if cut {

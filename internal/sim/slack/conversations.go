@@ -2,10 +2,11 @@ package simslack
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // readableChannel finds a channel whose messages the token may read.
@@ -78,7 +79,7 @@ func paginate(list []any, a args, normal int) (page []any, next string) {
 	return list[from:to], next
 }
 
-var timestamp = regexp.MustCompile(`^[0-9]{1,10}(\.[0-9]{1,6})?$`)
+var timestamp = text.Pattern(`^[0-9]{1,10}(\.[0-9]{1,6})?$`)
 
 // timeRange is the part of a conversation that is asked for. Timestamps are of one
 // length before the point, so that they compare as text.
@@ -95,9 +96,9 @@ func parseTimeRange(a args) (timeRange, *slackError) {
 		w.oldest = ""
 	}
 	switch {
-	case w.oldest != "" && !timestamp.MatchString(w.oldest):
+	case w.oldest != "" && !timestamp().MatchString(w.oldest):
 		return w, refuse("invalid_ts_oldest")
-	case w.latest != "" && !timestamp.MatchString(w.latest):
+	case w.latest != "" && !timestamp().MatchString(w.latest):
 		return w, refuse("invalid_ts_latest")
 	}
 	if a["limit"] != "" {
@@ -112,7 +113,7 @@ func parseTimeRange(a args) (timeRange, *slackError) {
 	}
 	side, ts, _ := strings.Cut(a["cursor"], ":")
 	switch {
-	case !timestamp.MatchString(ts):
+	case !timestamp().MatchString(ts):
 		return w, refuse("invalid_cursor")
 	case side == "after":
 		w.after = ts

@@ -3,9 +3,10 @@ package simslack
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"unicode/utf8"
+
+	"ravenbot/internal/text"
 )
 
 // Pings is whom a message notifies. Every text of a message counts, the
@@ -21,10 +22,10 @@ func (p Pings) Any() bool {
 }
 
 var (
-	special     = regexp.MustCompile(`<!(channel|here|everyone)(\|[^>]*)?>`)
-	userRef     = regexp.MustCompile(`<@([UW][A-Z0-9]+)(\|[^>]*)?>`)
-	groupRef    = regexp.MustCompile(`<!subteam\^([A-Z0-9]+)(\|[^>]*)?>`)
-	bareSpecial = regexp.MustCompile(`(?:^|[^\w<!])@(channel|here|everyone)\b`)
+	special     = text.Pattern(`<!(channel|here|everyone)(\|[^>]*)?>`)
+	userRef     = text.Pattern(`<@([UW][A-Z0-9]+)(\|[^>]*)?>`)
+	groupRef    = text.Pattern(`<!subteam\^([A-Z0-9]+)(\|[^>]*)?>`)
+	bareSpecial = text.Pattern(`(?:^|[^\w<!])@(channel|here|everyone)\b`)
 )
 
 func (p *Pings) broadcast(word string) {
@@ -39,18 +40,18 @@ func (p *Pings) broadcast(word string) {
 }
 
 func (p *Pings) scan(text string, bare bool) {
-	for _, m := range special.FindAllStringSubmatch(text, -1) {
+	for _, m := range special().FindAllStringSubmatch(text, -1) {
 		p.broadcast(m[1])
 	}
 	if bare {
-		for _, m := range bareSpecial.FindAllStringSubmatch(text, -1) {
+		for _, m := range bareSpecial().FindAllStringSubmatch(text, -1) {
 			p.broadcast(m[1])
 		}
 	}
-	for _, m := range userRef.FindAllStringSubmatch(text, -1) {
+	for _, m := range userRef().FindAllStringSubmatch(text, -1) {
 		p.Users = addNew(p.Users, m[1])
 	}
-	for _, m := range groupRef.FindAllStringSubmatch(text, -1) {
+	for _, m := range groupRef().FindAllStringSubmatch(text, -1) {
 		p.Groups = addNew(p.Groups, m[1])
 	}
 }

@@ -57,8 +57,12 @@ func (t *tx) migrate() error {
 	return t.top(formatBucket).put([]byte(formatBucket), formatRecord{formatVersion})
 }
 
-// checkFormat returns a *store.NewerError where this version does not know a format.
+// checkFormat returns a *store.NewerError where this version does not know a format, and a
+// *store.DamagedError where a migration has not filled the file.
 func checkFormat(path string, format int) error {
+	if format == incompleteFormat {
+		return errCut(path)
+	}
 	if format > formatVersion {
 		return &store.NewerError{Path: path, Format: format, Known: formatVersion}
 	}

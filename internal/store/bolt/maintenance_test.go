@@ -343,23 +343,6 @@ func checkWhole(t *testing.T, db *DB) {
 	}
 }
 
-// A post that waits is not replaced by another one with its key, whose message would then be sent
-// beside it.
-func TestSavePosts_OfAKeyThatWaits_KeepsTheFirst(t *testing.T) {
-	db := opened(t)
-	post := func(text string) []store.Post {
-		return []store.Post{{Key: "answer", To: general, Draft: chat.Draft{Text: text}}}
-	}
-	first, again := post("first"), post("again")
-	if err := errors.Join(db.SavePosts(t.Context(), first), db.SavePosts(t.Context(), again)); err != nil {
-		t.Fatal(err)
-	}
-	waiting, err := db.PendingPosts(t.Context())
-	if err != nil || len(waiting) != 1 || waiting[0].Draft.Text != "first" || waiting[0].Seq != first[0].Seq || again[0].Seq != 0 {
-		t.Errorf("%+v waits (%v), and the second got Seq %d", waiting, err, again[0].Seq)
-	}
-}
-
 // A backup of a store that a disk has spoiled is no backup.
 func TestBackup_OfASpoiledRecord_FailsAndLeavesNothing(t *testing.T) {
 	db := opened(t)
@@ -374,19 +357,5 @@ func TestBackup_OfASpoiledRecord_FailsAndLeavesNothing(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Dir(to)); err != nil || len(left) > 0 {
 		t.Errorf("it left %v (%v)", left, err)
-	}
-}
-
-func TestRoom_KeepsAsManyLinesAsItSays(t *testing.T) {
-	db := opened(t)
-	const extra = 3
-	for i := range keepEntries + extra {
-		if _, err := db.SaveEntry(t.Context(), store.Entry{ID: fmt.Sprint(i), Room: "general"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lines, err := db.Entries(t.Context(), "general", 0, 2*keepEntries)
-	if err != nil || len(lines) != keepEntries || lines[0].ID != fmt.Sprint(extra) {
-		t.Fatalf("%d lines from %q on (%v), want %d", len(lines), lines[0].ID, err, keepEntries)
 	}
 }

@@ -59,6 +59,17 @@ func Run(t *testing.T, open Open) {
 		"a summary goes with the oldest words in it":           summaryOverItsTime,
 		"an item is swapped with its posts, or not at all":     itemsSwapped,
 		"conversations and usage are listed page by page":      pages,
+		"of several at once exactly one is first":              firstWins,
+		"what several count at once is counted":                countedTogether,
+		"the order of each writer is kept":                     orderKept,
+		"pages under writes miss nothing":                      pagesUnderWrites,
+		"a version changes with what is kept":                  versionsChange,
+		"reactions that arrive together all count":             reactionsTogether,
+		"any text may be kept":                                 oddTexts,
+		"names are kept apart to the last byte":                namesApart,
+		"a post that waits is kept as it was stored first":     firstPostKept,
+		"a room keeps as many lines and files as it says":      roomLimits,
+		"a digest keeps its newest runs":                       runLimit,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {

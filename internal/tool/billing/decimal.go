@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"regexp"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // decimal is a number as it was written, without the rounding of a float. The zero
@@ -25,7 +26,7 @@ const (
 const most = 1_000_000
 
 // written bounds the exponent: 1e999999999 would take for ever.
-var written = regexp.MustCompile(`^-?[0-9]{1,20}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?$`)
+var written = text.Pattern(`^-?[0-9]{1,20}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?$`)
 
 // UnmarshalJSON takes a number, also one in quotes.
 func (d *decimal) UnmarshalJSON(text []byte) error {
@@ -38,7 +39,7 @@ func (d *decimal) UnmarshalJSON(text []byte) error {
 			return err
 		}
 	}
-	if !written.MatchString(s) {
+	if !written().MatchString(s) {
 		return fmt.Errorf("%.40q is no decimal number", s)
 	}
 	r, ok := new(big.Rat).SetString(s)

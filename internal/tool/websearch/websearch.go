@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"html"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -135,9 +134,9 @@ func cleanHits(list []hit) []hit {
 }
 
 // tags matches markup: Brave marks words with <strong>.
-var tags = regexp.MustCompile(`</?[a-zA-Z][^>]*>`)
+var tags = text.Pattern(`</?[a-zA-Z][^>]*>`)
 
 func cleanText(s string, maxChars int) string {
-	plain := html.UnescapeString(tags.ReplaceAllString(s, ""))
+	plain := html.UnescapeString(tags().ReplaceAllString(s, ""))
 	return text.Shorten(text.OneLine(text.Clean(plain)), maxChars)
 }

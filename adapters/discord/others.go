@@ -1,0 +1,48 @@
+package discord
+
+import (
+	"sync"
+	"time"
+)
+
+// Limits of noticing another process with the same token.
+const (
+	// answerWait is how long the answer to a request may come after the event of the message that it made.
+	answerWait = 15 * time.Second
+	// minForeign is how many posts of another process are seen before it is reported: a single one can be
+	// our own, whose request failed after Discord had taken it.
+	minForeign  = 3
+	reportEvery = time.Hour
+)
+
+// otherProcess notices that another process posts with the token of this one: both see every message, and each answers.
+type otherProcess struct {
+	mu       sync.Mutex
+	seen     int
+	reported time.Time
+}
+
+// noteOwn looks at a message of the bot's account. Only what a bot posts by this protocol carries a nonce.
+func (d *shard) noteOwn(w wirePost) {
+	if w.Author.ID != d.botUser().ID || len(w.Nonce) == 0 || d.sent.has(w.ID) {
+		return
+	}
+	time.AfterFunc(answerWait, func() {
+		if !d.sent.has(w.ID) {
+			d.noteForeign(w.ChannelID)
+		}
+	})
+}
+
+func (d *shard) noteForeign(channel string) {
+	o := &d.others
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := d.o.Now()
+	if o.seen++; o.seen < minForeign || now.Sub(o.reported) < reportEvery {
+		return
+	}
+	o.seen, o.reported = 0, now
+	d.o.Log.Warn("discord shows posts of another process with this token", "channel", channel,
+		"remedy", "stop the other bot, or let both use one PostgreSQL store")
+}

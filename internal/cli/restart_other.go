@@ -1,0 +1,14 @@
+//go:build !unix
+
+package cli
+
+import (
+	"log/slog"
+	"os"
+)
+
+// restartProcess ends the process, so that nothing of what ran before goes on: whoever supervises it starts it again.
+func restartProcess(log *slog.Logger) {
+	log.Error("lease lost, ending; the supervisor has to start this replica again")
+	os.Exit(1)
+}

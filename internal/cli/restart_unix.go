@@ -1,0 +1,21 @@
+//go:build unix
+
+package cli
+
+import (
+	"log/slog"
+	"os"
+	"syscall"
+)
+
+// restartProcess begins this program anew in the same process: nothing of what ran before goes on, and no supervisor
+// is needed. It returns only by ending the process.
+func restartProcess(log *slog.Logger) {
+	log.Error("lease lost, starting again on standby")
+	program, err := os.Executable()
+	if err == nil {
+		err = syscall.Exec(program, os.Args, os.Environ())
+	}
+	log.Error("start again failed", "error", err)
+	os.Exit(1)
+}

@@ -1,0 +1,193 @@
+// Package breaker keeps a language model that is in trouble from costing time: a circuit breaker, a limit on the time
+// until an answer begins, and a limit on its size.
+//
+// It promises that a model that fails repeatedly is not asked for a while, whoever wants to, that one request at a time
+// then finds out whether it answers again, and that no answer is larger than MaxAnswerBytes. Asking again and asking
+// another model is left to the caller.
+package breaker
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"time"
+
+	"ravenbot/internal/llm"
+	"ravenbot/internal/text"
+)
+
+// MaxAnswerBytes bounds the text and the tool calls of one answer. The longest answers that models can write, of
+// 128,000 tokens, have half as much.
+const MaxAnswerBytes = 1 << 20
+
+// Options are what a Model needs.
+type Options struct {
+	Name       string        // of the model in the configuration
+	FirstToken time.Duration // until the first piece of an answer; 0: not limited
+	Log        *slog.Logger
+}
+
+// Model is a model with its circuit. It is safe for concurrent use.
+type Model struct {
+	llm.Model
+	o       Options
+	circuit circuit
+}
+
+// New returns a model that is asked as long as it answers.
+func New(m llm.Model, o Options) *Model { return &Model{Model: m, o: o} }
+
+// Unwrap returns the model itself, for llm.As.
+func (m *Model) Unwrap() llm.Model { return m.Model }
+
+// Status is a model and the state of its circuit.
+type Status struct {
+	Name  string    `json:"name"`
+	ID    string    `json:"model"`
+	State State     `json:"state"`
+	Error string    `json:"error,omitempty"` // that opened the circuit
+	Until time.Time `json:"until,omitzero"`  // the next request is made then
+}
+
+// Status returns the state of the model's circuit now.
+func (m *Model) Status() Status {
+	s := Status{Name: m.o.Name, ID: m.ID()}
+	state, fault, until := m.circuit.state(time.Now())
+	if s.State = state; state != Closed {
+		s.Error, s.Until = fault.Error(), until.Round(0)
+	}
+	return s
+}
+
+// errAbandoned is the outcome of a request whose caller did not read the answer to its end.
+var errAbandoned = errors.New("the caller left")
+
+// Generate streams one answer. While the circuit is open it fails at once with an *llm.Error that says so. A deadline
+// of ctx counts as a failure of the model only where its cause is an *llm.Error: others are the caller's own.
+func (m *Model) Generate(ctx context.Context, q llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		began := time.Now()
+		isProbe, refused := m.circuit.begin(began)
+		if refused != nil {
+			yield(llm.Chunk{}, refused)
+			return
+		}
+		ended := false
+		end := func(err error) error {
+			ended = true
+			return m.end(began, isProbe, err)
+		}
+		// A probe has to end whatever happens, or nobody would ask the model again.
+		defer func() {
+			if !ended {
+				_ = end(errAbandoned)
+			}
+		}()
+		isWanted, err := m.stream(ctx, q, yield)
+		if !isWanted {
+			return
+		}
+		if err = end(err); err != nil {
+			yield(llm.Chunk{}, err)
+		}
+	}
+}
+
+// stream passes on one answer within its limits. isWanted is false where the caller has left.
+func (m *Model) stream(
+	ctx context.Context,
+	q llm.Request,
+	yield func(llm.Chunk, error) bool,
+) (isWanted bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	hasBegun := m.limitFirstToken(cancel)
+	defer hasBegun()
+	room, isCounted := MaxAnswerBytes, false
+	for c, err := range m.Model.Generate(ctx, q) {
+		// Anything counts that the model sends, a thought too.
+		hasBegun()
+		if err != nil {
+			return true, explain(ctx, err)
+		}
+		isCounted = isCounted || c.Usage != nil
+		isWhole := false
+		if c.Parts, room, isWhole = fit(c.Parts, room); !isWhole {
+			c.Finish = llm.FinishOversize
+			// Most providers count at the end, which is not read here, and charge all the same.
+			if !isCounted {
+				c.Usage = &llm.Usage{Output: MaxAnswerBytes / bytesPerToken}
+			}
+		}
+		if !yield(c, nil) {
+			return false, nil
+		}
+		if !isWhole {
+			return true, nil
+		}
+	}
+	return true, nil
+}
+
+// bytesPerToken is about what a token of English text has.
+const bytesPerToken = 4
+
+// limitFirstToken cancels a request unless the function that it returns is called in time.
+func (m *Model) limitFirstToken(cancel context.CancelCauseFunc) (hasBegun func()) {
+	if m.o.FirstToken == 0 {
+		return func() {}
+	}
+	timer := time.AfterFunc(m.o.FirstToken, func() {
+		cancel(&llm.Error{
+			Kind:     llm.TimedOut,
+			Provider: m.ID(),
+			Reason: "no answer began within " + m.o.FirstToken.String() +
+				"; if the model thinks for that long, raise models." + m.o.Name + ".firstTokenTimeout",
+		})
+	})
+	return func() { timer.Stop() }
+}
+
+// explain returns why a request was cancelled where that says more than err.
+func explain(ctx context.Context, err error) error {
+	var fault *llm.Error
+	if errors.As(context.Cause(ctx), &fault) {
+		return fault
+	}
+	return err
+}
+
+// fit returns the parts that have room, and how much is left. isWhole is false where something was cut off.
+func fit(parts []llm.Part, room int) (kept []llm.Part, left int, isWhole bool) {
+	for i, p := range parts {
+		size := len(p.Text) + len(p.Raw)
+		if p.Call != nil {
+			size += len(p.Call.Args)
+		}
+		if size <= room {
+			room -= size
+			continue
+		}
+		// A call and a provider's own form of a part mean nothing without their end.
+		if kept = parts[:i:i]; p.Call == nil && len(p.Raw) == 0 {
+			p.Text = text.Cut(p.Text, room)
+			kept = append(kept, p)
+		}
+		return kept, 0, false
+	}
+	return parts, room, true
+}
+
+// end counts the outcome of a request, and returns the error to be reported.
+func (m *Model) end(began time.Time, isProbe bool, err error) error {
+	change, reported := m.circuit.end(began, time.Now(), isProbe, err)
+	switch change {
+	case opened:
+		m.o.Log.Warn("model circuit opened", "model", m.o.Name, "probe", isProbe,
+			"until", m.Status().Until.Format(time.RFC3339), "error", err)
+	case closed:
+		m.o.Log.Info("model circuit closed", "model", m.o.Name)
+	}
+	return reported
+}

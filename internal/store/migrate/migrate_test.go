@@ -1,0 +1,324 @@
+package migrate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/migrate"
+	"ravenbot/internal/store/postgres"
+	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/store/storetest"
+)
+
+var day = time.Date(2026, 3, 4, 12, 0, 0, 123456789, time.UTC)
+
+func clock() time.Time { return day }
+
+func silent(uint64, bool) {}
+
+var general = chat.Address{Platform: "web", Channel: "general"}
+
+// fill stores records of every kind, with what is hard to carry.
+func fill(t *testing.T, s store.Store) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	thread := chat.Address{Platform: "slack", Workspace: "T", Channel: "C", Thread: "1.2"}
+	for i, a := range []chat.Address{general, thread} {
+		storetest.SayEverywhere(t, s, a, fmt.Sprint("said", i), "words é<&>𝄞", day)
+		must(s.SaveTurn(ctx, a, &conversation.Turn{ID: fmt.Sprint("deleted", i), Began: day}))
+		must(s.DeleteTurn(ctx, a, 2)) // numbers count on from 3
+	}
+	for _, id := range []string{"waits", "\x00odd", strings.Repeat("long", 200)} {
+		m := chat.Message{ID: id, Conversation: general, Text: id, Time: day}
+		_, err := s.Accept(ctx, store.Received{Message: m, At: day})
+		must(err)
+	}
+	quoting := &conversation.Turn{ID: "q", Of: []string{"web/x", "web/y"}, Began: day, User: "u", Model: "m",
+		Usage: llm.Usage{Input: 7, Cached: 2, Output: 3}, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{
+			{Text: "a", Subject: "slack/8"}, {Text: "b", Raw: []byte(`{"a":"\u0000"}`), Subject: "quoted said0"}}}}}
+	must(s.SaveAnswer(ctx, general, nil, quoting, []store.Post{{Key: "pending", To: general, At: day}, {Key: "replaced", To: general, At: day}}))
+	must(s.SaveOutcomes(ctx, []store.Outcome{{Key: "replaced", Error: "no", At: day}}))
+	must(s.SavePosts(ctx, []store.Post{{Key: "new", To: general, Replaces: "replaced", At: day}}))
+	must(s.SaveOutcomes(ctx, []store.Outcome{{Key: "new", Ref: chat.Ref{IDs: []string{"1"}}, At: day}}))
+	must(s.SaveStream(ctx, "pending", chat.Ref{IDs: []string{"2"}, Repeated: true}))
+	must(s.SaveFeedback(ctx, store.Feedback{Turn: "q", User: "U1", Good: true, At: day}))
+	must(s.SaveReaction(ctx, store.Reaction{Turn: "q", User: "U2", Post: "p", Sign: "up", Gone: true, At: day}))
+	must(s.CountUsage(ctx, store.Usage{Model: "title", Tokens: llm.Usage{Input: 1}}))
+	must(s.SaveFeed(ctx, store.Feed{URL: "https://example.org/" + strings.Repeat("x", 3000), Data: json.RawMessage(`{"etag":"\"a\""}`)}))
+	must(s.SaveSubscription(ctx, store.Subscription{To: thread, URL: "https://example.org/" + strings.Repeat("x", 3000), At: day}))
+	for n := range 3 {
+		run := store.Run{Digest: "morning", Due: day.Add(time.Duration(n)), Ended: day, OK: true}
+		_, err := s.FinishRun(ctx, run, []string{"item", strings.Repeat("i", 4000), "\xff"}, nil)
+		must(err)
+	}
+	for n := range 3 {
+		_, err := s.SaveEntry(ctx, store.Entry{ID: fmt.Sprint("line", n), Room: "other", Text: "x", At: day})
+		must(err)
+		_, _, err = s.SaveMemory(ctx, store.Memory{Scope: "user/web/a", Text: fmt.Sprint(n), At: day}, 10)
+		must(err)
+		_, _, err = s.SaveMemory(ctx, store.Memory{Scope: "emptied", Text: fmt.Sprint(n), At: day}, 10)
+		must(err)
+	}
+	for n := range uint64(3) {
+		must(s.DeleteMemory(ctx, "emptied", n+1))
+	}
+	_, err := s.SaveMessages(ctx, []store.Message{{Conversation: chat.Address{Platform: "web", Channel: "emptied"}, ID: "m", At: day}})
+	must(err)
+	must(s.DeleteMessage(ctx, "web", "m"))
+	must(s.SaveCalls(ctx, []store.ToolCall{{ID: "c", Tool: "t", Began: day, Took: time.Second, Args: json.RawMessage(`{"b":1, "a":2}`)}}))
+	must(s.SaveApproval(ctx, store.Approval{ID: "a", Turn: "q", Call: "c", Conversation: thread, At: day, Decision: store.Denied}))
+	must(s.SaveSetting(ctx, "instance", []byte(`{"language":"en"}`)))
+	must(s.SaveBlob(ctx, "server", []byte(`{"tools":[],"x":"`+"\u2028"+`"}`)))
+	must(s.SaveItem(ctx, "agent", "helper", json.RawMessage(`{"model":"default"}`), false))
+}
+
+// list returns all records of a store, in order.
+func list(t *testing.T, s store.Source) []string {
+	t.Helper()
+	var all []string
+	if err := s.Records(t.Context(), func(r store.Record) error {
+		all = append(all, fmt.Sprintf("%s %q %q %d %s", r.Kind, r.Group, r.Key, r.Seq, r.Body))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func openBolt(t *testing.T, path string) *bolt.DB {
+	t.Helper()
+	db, err := bolt.Open(path, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func options() postgres.Options {
+	return postgres.Options{Now: clock, Log: slog.New(slog.DiscardHandler)}
+}
+
+// A store that goes to PostgreSQL and back is the same to the last byte of each record, and goes on where it was.
+func TestRun_ThereAndBack_ChangesNoByte(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	from := openBolt(t, filepath.Join(dir, "from.db"))
+	fill(t, from)
+	before := list(t, from)
+	kinds := map[string]bool{}
+	for _, r := range before {
+		kind, _, _ := strings.Cut(r, " ")
+		kinds[kind] = true
+	}
+	if len(kinds) != 26 {
+		t.Errorf("there are records of %d kinds, want 26: %v", len(kinds), kinds)
+	}
+	address := pgtest.Start(t)
+	there, err := postgres.OpenTarget(ctx, address, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := migrate.Run(ctx, from, there, silent)
+	if err := errors.Join(err, from.Close(), there.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if report.Records < 50 {
+		t.Errorf("the report has %d records", report.Records)
+	}
+	source, err := postgres.OpenSource(ctx, address, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, list(t, source)); diff != "" {
+		t.Errorf("records in PostgreSQL (-before +after):\n%s", diff)
+	}
+	path := filepath.Join(dir, "back.db")
+	back, err := bolt.OpenTarget(ctx, path, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = migrate.Run(ctx, source, back, silent); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, list(t, back)); diff != "" {
+		t.Errorf("records that came back (-before +after):\n%s", diff)
+	}
+	if err := errors.Join(source.Close(), back.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := bolt.Check(ctx, path); err != nil {
+		t.Errorf("%v\n%+v", err, report)
+	}
+	db := openBolt(t, path)
+	defer db.Close()
+	goesOn(t, db)
+	used, err := postgres.Open(ctx, address, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer used.Close()
+	goesOn(t, used)
+}
+
+// goesOn fails where the store does not count on from where it was, or has forgotten what it knew.
+func goesOn(t *testing.T, s store.Store) {
+	t.Helper()
+	ctx := t.Context()
+	turn := &conversation.Turn{ID: "next", Began: day}
+	note, isNew, err := s.SaveMemory(ctx, store.Memory{Scope: "emptied", Text: "next", At: day}, 10)
+	posts := []store.Post{{Key: "next", To: general}, {Key: "replaced", To: general}}
+	line, err2 := s.SaveEntry(ctx, store.Entry{ID: "line1", Room: "other", At: day})
+	err = errors.Join(err, err2, s.SaveTurn(ctx, general, turn), s.SavePosts(ctx, posts))
+	if err != nil || turn.Seq != 4 || note.N != 4 || !isNew || line.Seq != 2 || posts[0].Seq != 8 || posts[1].Seq != 0 {
+		t.Errorf("turn %d, note %d, line %d, posts %d and %d (%v)", turn.Seq, note.N, line.Seq, posts[0].Seq, posts[1].Seq, err)
+	}
+	isNew, err = s.Accept(ctx, store.Received{Message: chat.Message{ID: "said0", Conversation: general}})
+	if err != nil || isNew {
+		t.Errorf("a message that was answered is new (%v)", err)
+	}
+	has, err := s.HasConversation(ctx, chat.Address{Platform: "web", Channel: "emptied"})
+	if err != nil || !has {
+		t.Errorf("the conversation without messages is there: %v (%v)", has, err)
+	}
+	got, err := s.Turns(ctx, general, store.Range{Newest: 1})
+	if err != nil || len(got) != 1 || got[0].ID != "next" {
+		t.Errorf("the newest turn is %+v (%v)", got, err)
+	}
+}
+
+// cutSource is a source that fails in the middle.
+type cutSource struct{ store.Source }
+
+var errCut = errors.New("cut")
+
+func (s cutSource) Records(ctx context.Context, fn func(store.Record) error) error {
+	n := 0
+	return s.Source.Records(ctx, func(r store.Record) error {
+		if n++; n > 40 {
+			return errCut
+		}
+		return fn(r)
+	})
+}
+
+// A migration that is cut off leaves a store that no daemon opens, and that the next one fills from the start.
+func TestRun_CutOff_LeavesWhatNoDaemonOpens(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	from := openBolt(t, filepath.Join(dir, "from.db"))
+	defer from.Close()
+	fill(t, from)
+	before := list(t, from)
+	path, address := filepath.Join(dir, "to.db"), pgtest.Start(t)
+	for name, target := range map[string]struct {
+		open   func() (store.Target, error)
+		daemon func() error
+	}{
+		"bolt": {func() (store.Target, error) { return bolt.OpenTarget(ctx, path, clock) }, func() error {
+			db, err := bolt.Open(path, clock)
+			if err == nil {
+				err = db.Close()
+			}
+			return err
+		}},
+		"postgres": {func() (store.Target, error) { return postgres.OpenTarget(ctx, address, options()) }, func() error {
+			db, err := postgres.Open(ctx, address, options())
+			if err == nil {
+				err = db.Close()
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to, err := target.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := migrate.Run(ctx, cutSource{from}, to, silent); !errors.Is(err, errCut) {
+				t.Fatal(err)
+			}
+			if err := to.Close(); err != nil {
+				t.Fatal(err)
+			}
+			var damaged *store.DamagedError
+			if err := target.daemon(); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "migrate again") {
+				t.Errorf("a daemon opens it: %v", err)
+			}
+			if to, err = target.open(); err != nil {
+				t.Fatal(err)
+			}
+			_, err = migrate.Run(ctx, from, to, silent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, list(t, to)); diff != "" {
+				t.Errorf("records (-before +after):\n%s", diff)
+			}
+			if err := errors.Join(to.Close(), target.daemon()); err != nil {
+				t.Error(err)
+			}
+			if _, err := target.open(); !errors.Is(err, store.ErrExists) {
+				t.Errorf("filling a store that holds records: %v", err)
+			}
+		})
+	}
+}
+
+// forgetful is a target that loses a record.
+type forgetful struct{ store.Target }
+
+func (f forgetful) AddRecords(ctx context.Context, list []store.Record) error {
+	return f.Target.AddRecords(ctx, slices.DeleteFunc(slices.Clone(list), func(r store.Record) bool { return r.Kind == "blob" }))
+}
+
+func TestRun_CopyThatDiffers_IsRefused(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	from := openBolt(t, filepath.Join(dir, "from.db"))
+	defer from.Close()
+	fill(t, from)
+	to, err := bolt.OpenTarget(ctx, filepath.Join(dir, "to.db"), clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	_, err = migrate.Run(ctx, from, forgetful{to}, silent)
+	if err == nil || !strings.Contains(err.Error(), "of 1 blob there are 0") {
+		t.Errorf("a copy without a record: %v", err)
+	}
+}
+
+// A database that a daemon is connected to is neither read nor filled.
+func TestOpenSourceAndTarget_OfADatabaseInUse_AreRefused(t *testing.T) {
+	address, ctx := pgtest.Start(t), t.Context()
+	daemon, err := postgres.Open(ctx, address, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Close()
+	for _, open := range []func(context.Context, string, postgres.Options) (*postgres.DB, error){postgres.OpenSource, postgres.OpenTarget} {
+		var inUse *store.InUseError
+		if _, err := open(ctx, address, options()); !errors.As(err, &inUse) {
+			t.Errorf("%v, want that it is in use", err)
+		}
+	}
+}

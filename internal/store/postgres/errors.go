@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"ravenbot/internal/store"
+)
+
+// serverErrors are what the server's error codes mean for whoever operates the bot; a code of two
+// characters is a class. The first that fits counts.
+var serverErrors = []struct{ code, what, remedy string }{
+	{"28", "the database refuses the user or the password", "correct them in the address that store names"},
+	{"3D000", "there is no such database", "create it (createdb), or name another one in the address that store names"},
+	{"42501", "the user lacks rights in the database",
+		"make the user the owner of the database, or of a schema named ravenbot in it"},
+	{"25006", "the server takes no changes: it is a standby, or read-only",
+		"name the primary server in the address that store names; with several hosts in it, target_session_attrs=read-write finds it"},
+	{"53100", "the disk of the database is full", "free some space there, and writing goes on without a restart"},
+	{"53200", "the server is out of memory", "give it more, or lower work_mem and max_connections"},
+	{"53300", "the server has no connection left", "raise its max_connections, or lower pool_max_conns in the address that store names"},
+	{"57P03", "the server is starting", "it is tried again by itself"},
+	{"57P", "the server is shutting down", "it is tried again by itself"},
+	{"57014", "a statement took too long", "look at the load of the server, and for transactions that hold locks (pg_stat_activity)"},
+	{"54000", "a name or text is larger than PostgreSQL takes", "use a shorter one"},
+	{"3F000", "the schema ravenbot is missing", "restart the bot, which makes it, or restore a backup of the database"},
+	{"42P01", "a table of the store is missing", "restore a backup of the database"},
+	{"58", "the server has trouble with its disk", "look at the server's log"},
+	{"XX", "the server found damage in its files", "look at the server's log, and restore a backup of the database"},
+}
+
+// explain returns a *store.SystemError for an error of the database or of the way to it. Errors of the store
+// come back unchanged. No error that it returns has the password.
+func (db *DB) explain(err error) error {
+	var explained *store.SystemError
+	var refused *pgconn.PgError
+	var unknown *unknownError
+	switch {
+	case err == nil || errors.As(err, &explained):
+		return err
+	case errors.As(err, &unknown):
+		return db.systemError("the connection was lost while a change was committed, and whether it was could not be found out",
+			"where what was done is missing, do it again", err)
+	case errors.As(err, &refused):
+		for _, e := range serverErrors {
+			if strings.HasPrefix(refused.Code, e.code) {
+				return db.systemError(e.what, e.remedy, err)
+			}
+		}
+		return db.systemError("the server refused a statement", "look at the server's log", err)
+	case errors.Is(err, context.Canceled):
+		return err
+	case isLost(err) || isOfConnection(err):
+		return db.systemError("the database does not answer",
+			"see that it runs and can be reached from here; it is tried again by itself", err)
+	}
+	return err
+}
+
+func (db *DB) systemError(what, remedy string, err error) error {
+	return &store.SystemError{Path: db.name, What: what, Remedy: remedy, Err: db.withoutPassword(err), Code: err}
+}
+
+// withoutPassword returns an error whose text does not have the password.
+func (db *DB) withoutPassword(err error) error {
+	if db.secret == "" || !strings.Contains(err.Error(), db.secret) {
+		return err
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), db.secret, "***"))
+}
+
+// minVersion is the oldest server that has all that is used here; the oldest that was tried is 15.
+const minVersion = 130000
+
+// checkServer returns a *store.SystemError where the server cannot hold the store.
+func (db *DB) checkServer(ctx context.Context) error {
+	var version int
+	var encoding string
+	var isReadOnly bool
+	err := db.read(ctx, func(ctx context.Context) error {
+		return db.pool.QueryRow(ctx, `select current_setting('server_version_num')::int,
+			current_setting('server_encoding'), current_setting('transaction_read_only')::bool`).
+			Scan(&version, &encoding, &isReadOnly)
+	})
+	switch {
+	case err != nil:
+		return err
+	case version < minVersion:
+		return db.systemError("the server is too old", "use PostgreSQL 13 or newer; 15 is the oldest that was tried",
+			fmt.Errorf("its version is %d.%d", version/10000, version%10000))
+	case encoding != "UTF8":
+		return db.systemError("the database does not hold every text",
+			"create it with the encoding UTF8 (createdb --encoding=UTF8 --template=template0)",
+			fmt.Errorf("its encoding is %s", encoding))
+	case isReadOnly:
+		return db.explain(&pgconn.PgError{Severity: "ERROR", Code: "25006", Message: "transactions are read-only"})
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ravenbot/internal/store"
+)
+
+// health is what is wrong with an open store. It is safe for concurrent use.
+type health struct {
+	mu      sync.Mutex
+	failed  error     // why the last operation failed; nil after one that succeeded
+	since   time.Time // of the first failure since
+	checked time.Time // when the database was last found to be good
+}
+
+// noteAnswer records that the database works.
+func (h *health) noteAnswer() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed, h.since = nil, time.Time{}
+}
+
+// noteFailure records that the database does not work, and returns for how long it has not.
+func (h *health) noteFailure(err error, now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.failed == nil {
+		h.since = now
+	}
+	h.failed = err
+	return now.Sub(h.since)
+}
+
+func (h *health) noteChecked(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.checked = now
+}
+
+// Health returns what keeps the store from working, or nil. A failure counts until an operation succeeds.
+func (db *DB) Health() error {
+	db.health.mu.Lock()
+	defer db.health.mu.Unlock()
+	return db.health.failed
+}
+
+// Problem returns Health in a few words that name no address; "" where nothing is wrong.
+func (db *DB) Problem() string {
+	err := db.Health()
+	var system *store.SystemError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &system):
+		return "the store cannot be used: " + system.What
+	}
+	return "the store cannot be used"
+}
+
+// Damage returns nothing: checking its files is up to the server.
+func (db *DB) Damage() []string { return []string{} }
+
+// Checked returns when the database was last found to be ours, reachable and open for changes.
+func (db *DB) Checked() time.Time {
+	db.health.mu.Lock()
+	defer db.health.mu.Unlock()
+	return db.health.checked
+}
+
+const (
+	// checkEvery is how often the database is looked at.
+	checkEvery = 10 * time.Second
+	// writersEvery is how often rows of processes that have ended are deleted.
+	writersEvery = time.Hour
+)
+
+// Run watches over the database until ctx ends: whether it answers, is open for changes, and still holds
+// the store.
+func (db *DB) Run(ctx context.Context, log *slog.Logger) {
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
+	var last error
+	var cleaned time.Time
+	for {
+		err := db.check(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && last == nil:
+			log.Error("store cannot be used, messages are not accepted", "error", err)
+		case err == nil && last != nil:
+			log.Info("store can be used again")
+		}
+		last = err
+		if now := db.now(); err == nil && now.Sub(cleaned) >= writersEvery {
+			cleaned = now
+			if err := db.deleteOldWriters(ctx); err != nil && ctx.Err() == nil {
+				log.Warn("rows of ended processes not deleted, trying again in an hour", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// check returns what keeps the store from working.
+func (db *DB) check(ctx context.Context) error {
+	err := errors.Join(db.checkServer(ctx), db.checkState(ctx))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		db.health.noteFailure(err, db.now())
+		return err
+	}
+	db.health.noteChecked(db.now())
+	return nil
+}
+
+// deleteOldWriters deletes what tells of transactions whose outcome nobody can be waiting for any more.
+func (db *DB) deleteOldWriters(ctx context.Context) error {
+	err := db.write(ctx, func(t *tx) error {
+		_, err := t.exec(`delete from ravenbot.writers where at < now() - interval '1 day'`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("delete rows of ended processes: %w", err)
+	}
+	return nil
+}

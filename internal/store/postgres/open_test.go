@@ -1,0 +1,125 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/postgres"
+	"ravenbot/internal/store/postgres/pgtest"
+)
+
+var general = chat.Address{Platform: "web", Channel: "general"}
+
+func TestOpen_SeveralAtOnceOnAnEmptyDatabase_AllComeUp(t *testing.T) {
+	address := pgtest.Start(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			db, err := postgres.Open(t.Context(), address, postgres.Options{MaxConns: 2})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, err = db.Accept(t.Context(), store.Received{Message: chat.Message{ID: "1", Conversation: general}})
+			if err := errors.Join(err, db.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	waiting, err := open(t, address, time.Now).Unanswered(t.Context())
+	if err != nil || len(waiting) != 1 {
+		t.Errorf("%d messages wait (%v), want the one that all accepted", len(waiting), err)
+	}
+}
+
+// password is one that has to be escaped in an address.
+const password = "s3cret/@:#%word"
+
+func TestOpen_WhatCannotBeUsed_IsSaidWithARemedyAndNoPassword(t *testing.T) {
+	c := pgtest.NewCluster(t, pgtest.Options{Password: password})
+	exec := func(sql ...string) {
+		t.Helper()
+		for _, s := range sql {
+			if err := c.Exec(t.Context(), "postgres", s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	exec("create database readonly", "alter database readonly set default_transaction_read_only = on",
+		"create database ascii encoding 'SQL_ASCII' template template0",
+		"create role poor login password '"+password+"'", "create database norights",
+		"create database newer", "create database cut")
+	as := func(user, secret, database string) string {
+		u, err := url.Parse(c.URL(database))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(user, secret)
+		return u.String()
+	}
+	for _, database := range []string{"newer", "cut"} {
+		db, err := postgres.Open(t.Context(), c.URL(database), postgres.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for database, change := range map[string]string{"newer": "number = 1000", "cut": "state = 'incomplete'"} {
+		if err := c.Exec(t.Context(), database, "update ravenbot.format set "+change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct{ name, address, want string }{
+		{"wrong password", as("ravenbot", password+"x", "postgres"), "refuses the user or the password"},
+		{"unknown user", as("nobody", password, "postgres"), "refuses the user or the password"},
+		{"missing database", c.URL("missing"), "there is no such database"},
+		{"read-only", c.URL("readonly"), "takes no changes"},
+		{"wrong encoding", c.URL("ascii"), "encoding UTF8"},
+		{"no rights", as("poor", password, "norights"), "lacks rights"},
+		{"newer", c.URL("newer"), "was made by a newer ravenbot"},
+		{"cut migration", c.URL("cut"), "run ravenbot store migrate again"},
+		{"nobody there", "postgres://ravenbot:" + url.QueryEscape(password) + "@127.0.0.1:1/x", "does not answer"},
+		{"bad address", "postgres://ravenbot:" + password + "@127.0.0.1:1/x", "cannot be read"},
+		{"a path", "data/raven.db", "postgres://USER:PASSWORD@HOST/DATABASE"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			db, err := postgres.Open(t.Context(), test.address, postgres.Options{})
+			if err == nil {
+				t.Fatal("it was opened: ", db.Close())
+			}
+			for text, want := range map[string]bool{test.want: true, "s3cret": false, url.QueryEscape(password): false} {
+				if strings.Contains(err.Error(), text) != want {
+					t.Errorf("the error has %q: %v, want %v: %v", text, !want, want, err)
+				}
+			}
+			if isContext := errors.Is(err, context.DeadlineExceeded); isContext {
+				t.Errorf("it took to the deadline: %v", err)
+			}
+		})
+	}
+}
+
+func TestOpen_ForAUserWhoOwnsTheSchemaAlone_Works(t *testing.T) {
+	c := pgtest.NewCluster(t, pgtest.Options{Password: password})
+	for _, sql := range []string{"create role poor login password 'x'", "create schema ravenbot authorization poor"} {
+		if err := c.Exec(t.Context(), "postgres", sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, err := url.Parse(c.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword("poor", "x")
+	open(t, u.String(), time.Now)
+}

@@ -1,0 +1,16 @@
+//go:build !unix
+
+package pgtest
+
+import (
+	"context"
+	"os/exec"
+)
+
+func (c *Cluster) chooseUser() error { return errMissing }
+
+func (c *Cluster) command(name string, args ...string) *exec.Cmd { return exec.Command(name, args...) }
+
+func (c *Cluster) commandContext(ctx context.Context, name string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, name, args...)
+}

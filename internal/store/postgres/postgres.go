@@ -1,0 +1,213 @@
+// Package postgres keeps the bot's records in a PostgreSQL database, which several processes may use
+// at once. It promises:
+//   - A write is one transaction. What it returned nil for is committed, and where the connection is lost
+//     during a commit, the store finds out what became of it before it answers.
+//   - Concurrent writers, also those of other processes, are kept apart by keys and row locks alone.
+//   - Every statement has a deadline, here and in the server.
+//   - A database that restarts is used again without a restart of the bot.
+//   - No error and no log line has the password.
+//
+// It uses plain SQL in a schema of its own, without extensions, functions, triggers, advisory locks and
+// notifications. No state stays in a connection, so that a pooler may lend it to others after each
+// transaction. It is the only importer of pgx.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"ravenbot/internal/store"
+)
+
+// Options configure a DB. The zero value of a field stands for what is named beside it.
+type Options struct {
+	Now      func() time.Time // time.Now
+	Log      *slog.Logger     // slog.Default
+	MaxConns int32            // connections at most: pool_max_conns of the URL, else 16
+	Timeout  time.Duration    // of an operation, repeats included: 15 seconds
+
+	application string // the name by which the server lists the connections: daemonName
+}
+
+const (
+	defaultMaxConns = 16
+	defaultTimeout  = 15 * time.Second
+	connectTimeout  = 10 * time.Second
+)
+
+// DB is an open store. Its methods may be called concurrently.
+type DB struct {
+	pool    *pgxpool.Pool
+	name    string // of the database, for people: its address without the password
+	secret  string // the password
+	now     func() time.Time
+	log     *slog.Logger
+	timeout time.Duration
+	health  health
+	commits atomic.Uint64
+	slots   chan int64 // of the table writers that are free
+	lease   *lease     // nil: this process may always write
+	// guard queues statements that fail where this process may write no more. It is called with every
+	// write transaction, before anything else; nil: it may always write.
+	guard func(*pgx.Batch)
+}
+
+// Open connects to the database and brings its tables to the format of this version. It returns a
+// *store.SystemError where the database cannot be used, a *store.NewerError where a later version has
+// written it, and a *store.DamagedError where an interrupted migration has left it incomplete.
+func Open(ctx context.Context, address string, o Options) (*DB, error) {
+	db, err := connect(ctx, address, o)
+	if err != nil {
+		return nil, err
+	}
+	err = db.migrate(ctx)
+	if err == nil {
+		err = db.checkState(ctx)
+	}
+	if err != nil {
+		db.pool.Close()
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	db.health.noteChecked(db.now())
+	return db, nil
+}
+
+// connect returns a DB whose tables are not looked at yet.
+func connect(ctx context.Context, address string, o Options) (*DB, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	config, err := parseURL(address, o)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", displayName(address), err)
+	}
+	return &DB{
+		pool:    pool,
+		name:    displayName(address),
+		secret:  config.ConnConfig.Password,
+		now:     o.Now,
+		log:     o.Log,
+		timeout: o.Timeout,
+		slots:   make(chan int64, config.MaxConns),
+	}, nil
+}
+
+// parseURL returns the configuration of the pool. Its errors have no part of the URL but its host.
+func parseURL(address string, o Options) (*pgxpool.Config, error) {
+	if !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
+		return nil, fmt.Errorf("a database is named postgres://USER:PASSWORD@HOST/DATABASE")
+	}
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		// The cause may quote what it could not read, and with it the password.
+		return nil, fmt.Errorf("the address of the database %s cannot be read: want postgres://USER:PASSWORD@HOST/DATABASE; "+
+			"in a password, characters such as / @ : # are written as %%2F %%40 %%3A %%23", displayName(address))
+	}
+	if o.MaxConns > 0 {
+		config.MaxConns = o.MaxConns
+	} else if !strings.Contains(address, "pool_max_conns") {
+		config.MaxConns = defaultMaxConns
+	}
+	c := config.ConnConfig
+	if o.application == "" {
+		o.application = daemonName
+	}
+	c.RuntimeParams["application_name"] = o.application
+	// Every statement is parsed for itself and in the same round trip: a pooler in transaction mode lends
+	// the next transaction another connection, which would not know a prepared statement, and a described
+	// statement that is cached breaks when a newer version has changed a table.
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTimeout
+	}
+	// A machine that vanished is noticed after half a minute.
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable:   true,
+		Idle:     15 * time.Second,
+		Interval: 5 * time.Second,
+		Count:    3,
+	}}
+	c.DialFunc = dialer.DialContext
+	// A statement whose deadline has passed is cancelled in the server, too.
+	c.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
+	}
+	config.MaxConnLifetime, config.MaxConnLifetimeJitter = 30*time.Minute, 5*time.Minute
+	config.MaxConnIdleTime = 5 * time.Minute
+	config.PingTimeout = connectTimeout
+	return config, nil
+}
+
+// displayName returns the address of a database without its password and options.
+func displayName(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "postgres://…"
+	}
+	name := "postgres://"
+	if u.User.Username() != "" {
+		name += u.User.Username() + "@"
+	}
+	return name + u.Host + u.Path
+}
+
+// Size returns the bytes of all tables with their indexes. The server reuses what is free in them by
+// itself, so nothing is reported as free.
+func (db *DB) Size() (bytes, free int64, err error) {
+	err = db.read(context.Background(), func(ctx context.Context) error {
+		return db.pool.QueryRow(ctx, `select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+			from pg_class c join pg_namespace n on n.oid = c.relnamespace
+			where n.nspname = 'ravenbot' and c.relkind = 'r'`).Scan(&bytes)
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("measure store: %w", err)
+	}
+	return bytes, 0, nil
+}
+
+// Commits returns the number of write transactions of this process since the store was opened.
+func (db *DB) Commits() uint64 { return db.commits.Load() }
+
+// LocalAddr returns the address that this machine has towards the database.
+func (db *DB) LocalAddr(ctx context.Context) (addr net.Addr, err error) {
+	err = db.read(ctx, func(ctx context.Context) error {
+		return db.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+			addr = c.Conn().PgConn().Conn().LocalAddr()
+			return nil
+		})
+	})
+	return addr, err
+}
+
+// Close releases the lease, where there is one, and closes all connections. It waits for operations under way.
+func (db *DB) Close() error {
+	var err error
+	if db.lease != nil {
+		err = db.lease.close()
+	}
+	db.pool.Close()
+	return err
+}
+
+var _ store.Engine = (*DB)(nil)

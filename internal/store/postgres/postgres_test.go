@@ -1,0 +1,31 @@
+package postgres_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/postgres"
+	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/store/storetest"
+)
+
+func TestStore_KeepsTheContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store { return open(t, pgtest.Start(t), now) })
+}
+
+// open opens a store that is closed when the test ends.
+func open(tb testing.TB, url string, now func() time.Time) *postgres.DB {
+	tb.Helper()
+	db, err := postgres.Open(tb.Context(), url, postgres.Options{Now: now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return db
+}

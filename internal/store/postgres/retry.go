@@ -1,0 +1,183 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// lostError wraps the error of a connection that could not be made, or was lost before anything was
+// committed.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string { return e.err.Error() }
+func (e *lostError) Unwrap() error { return e.err }
+
+// unknownError wraps the error of a commit of which it could not be found out whether it took place.
+type unknownError struct{ err error }
+
+func (e *unknownError) Error() string { return e.err.Error() }
+func (e *unknownError) Unwrap() error { return e.err }
+
+// conflictError wraps an error by which another process kept this one from doing something, and that will
+// pass.
+type conflictError struct{ err error }
+
+func (e *conflictError) Error() string { return e.err.Error() }
+func (e *conflictError) Unwrap() error { return e.err }
+
+// Bounds of repeating.
+const (
+	minPause     = 5 * time.Millisecond
+	maxPause     = 500 * time.Millisecond
+	maxConflicts = 50
+	// patience is how long a call waits for a database that does not answer. A restart takes about a second.
+	// Where the database has been away for longer, calls fail at the first try.
+	patience = 5 * time.Second
+)
+
+// retry runs an operation until it is done, its error will not pass, or it has taken too long. Conflicts
+// of transactions pass, and so does a database that restarts.
+func (db *DB) retry(ctx context.Context, timeout time.Duration, operation func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	pause := minPause
+	for conflicts := 0; ; {
+		err := operation(ctx)
+		switch {
+		case err == nil:
+			db.health.noteAnswer()
+			return nil
+		case ctx.Err() == nil && isConflict(err) && conflicts < maxConflicts:
+			conflicts++
+		case isLost(err):
+			away := db.health.noteFailure(db.explain(err), db.now())
+			// Connections that were idle while the server restarted are all of no use.
+			db.pool.Reset()
+			if isRefusal(err) || away > patience {
+				return db.explain(err)
+			}
+		default:
+			return db.explain(err)
+		}
+		// Those who met in a conflict must not meet again at the same time.
+		if wait(ctx, pause/2+rand.N(pause)) != nil {
+			return db.explain(err)
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// isConflict reports whether transactions kept one another from being committed: serialization failures
+// and deadlocks. The server has rolled this one back.
+func isConflict(err error) bool {
+	var known *conflictError
+	return errors.As(err, &known) || isCode(err, "40001", "40P01")
+}
+
+// isLost reports whether the database did not answer, and nothing was committed.
+func isLost(err error) bool {
+	var lost *lostError
+	return errors.As(err, &lost)
+}
+
+// read runs an operation that changes nothing. It is run again where the connection is lost.
+func (db *DB) read(ctx context.Context, operation func(context.Context) error) error {
+	return db.readWithin(ctx, db.timeout, operation)
+}
+
+// readWithin is read with a deadline of its own.
+func (db *DB) readWithin(ctx context.Context, timeout time.Duration, operation func(context.Context) error) error {
+	return db.retry(ctx, timeout, func(ctx context.Context) error {
+		err := operation(ctx)
+		if err != nil && isOfConnection(err) {
+			return &lostError{err}
+		}
+		return err
+	})
+}
+
+// isOfConnection reports whether an error is one of reaching the server, and not the server's answer or
+// one of reading it.
+func isOfConnection(err error) bool {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return isPassing(refused.Code)
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || pgconn.Timeout(err) || pgconn.SafeToRetry(err)
+}
+
+// isPassing reports whether the server refuses everybody for a while: it ends, is starting, or has too
+// many connections.
+func isPassing(code string) bool {
+	return code == "57P01" || code == "57P02" || code == "57P03" || code == "53300"
+}
+
+// isRefusal reports whether the server answered that it will not have this bot: its user, password or
+// database are wrong.
+func isRefusal(err error) bool {
+	var connecting *pgconn.ConnectError
+	var refused *pgconn.PgError
+	return errors.As(err, &connecting) && errors.As(err, &refused) && !isPassing(refused.Code)
+}
+
+// readRecords returns the records that a query selects with v and record.
+func readRecords[T any](ctx context.Context, db *DB, table, sql string, args ...any) (list []T, err error) {
+	err = db.read(ctx, func(ctx context.Context) error {
+		list = nil
+		return db.eachRow(ctx, sql, args, func(rows pgx.Rows) error {
+			var record T
+			if err := scanRecord(db, rows, table, &record); err != nil {
+				return err
+			}
+			list = append(list, record)
+			return nil
+		})
+	})
+	return list, err
+}
+
+// readRecord returns the first of the records that a query selects. It returns false where there is none.
+func readRecord[T any](ctx context.Context, db *DB, table, sql string, args ...any) (record T, found bool, err error) {
+	list, err := readRecords[T](ctx, db, table, sql, args...)
+	if err != nil || len(list) == 0 {
+		return record, false, err
+	}
+	return list[0], true, nil
+}
+
+// eachRow calls fn with each row of a query.
+func (db *DB) eachRow(ctx context.Context, sql string, args []any, fn func(pgx.Rows) error) error {
+	rows, err := db.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := fn(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// scanner is a row or rows.
+type scanner interface{ Scan(...any) error }
+
+// scanRecord reads a record from its columns v and record, and further columns behind them.
+func scanRecord(db *DB, row scanner, table string, record any, more ...any) error {
+	var v int16
+	var body []byte
+	if err := row.Scan(append([]any{&v, &body}, more...)...); err != nil {
+		return err
+	}
+	return db.decode(table, v, body, record)
+}

@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// How many lines and files of a web room are kept.
+const (
+	keepEntries = 2000
+	keepFiles   = 200
+)
+
+// SaveEntry stores a line of a web room, and returns it with its Seq. It replaces an earlier line with the
+// same ID, in its place.
+func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
+	out := e
+	room, id := keyText(e.Room), keyText(e.ID)
+	err := db.write(ctx, func(t *tx) error {
+		var seq int64
+		err := t.send(func(b *pgx.Batch) {
+			// The room's row is locked first: one line of a room is stored after the other.
+			b.Queue(`insert into ravenbot.rooms as r (name, last_entry) values ($1, 0)
+				on conflict (name) do update set last_entry = coalesce(r.last_entry, 0)`, room)
+			b.Queue(`select coalesce((select seq from ravenbot.entries where room = $1 and id = $2),
+				(select -1 - last_entry from ravenbot.rooms where name = $1))`, room, id).
+				QueryRow(func(row pgx.Row) error { return row.Scan(&seq) })
+		})
+		if err != nil {
+			return err
+		}
+		isNew := seq < 0
+		if isNew {
+			seq = -seq
+		}
+		out.Seq = uint64(seq)
+		record, err := encode(out)
+		if err != nil {
+			return err
+		}
+		return t.send(func(b *pgx.Batch) {
+			if !isNew {
+				b.Queue(`update ravenbot.entries set v = $3, record = $4, at = $5 where room = $1 and seq = $2`,
+					room, seq, recordVersion, record, out.At)
+				return
+			}
+			b.Queue(`update ravenbot.rooms set last_entry = $2 where name = $1`, room, seq)
+			b.Queue(`insert into ravenbot.entries (room, seq, id, v, record, at) values ($1, $2, $3, $4, $5, $6)`,
+				room, seq, id, recordVersion, record, out.At)
+			b.Queue(`delete from ravenbot.entries where room = $1 and seq <= $2`, room, seq-keepEntries)
+		})
+	})
+	if err != nil {
+		return store.Entry{}, fmt.Errorf("store a line of room %s: %w", e.Room, err)
+	}
+	return out, nil
+}
+
+// Entries returns up to n lines of a web room with a Seq below before (0: the newest), oldest first.
+func (db *DB) Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	list, err := readRecords[store.Entry](ctx, db, "entries",
+		`select v, record from ravenbot.entries where room = $1 and seq < $2 order by seq desc limit $3`,
+		keyText(room), int64(min(before, math.MaxInt64)), max(n, 0))
+	if err != nil {
+		return nil, fmt.Errorf("load room %s: %w", room, err)
+	}
+	slices.Reverse(list)
+	return list, nil
+}
+
+// Rooms returns the names of the web rooms that hold any line.
+func (db *DB) Rooms(ctx context.Context) ([]string, error) {
+	list, err := db.readKeys(ctx, `select name from ravenbot.rooms where last_entry is not null order by name`)
+	if err != nil {
+		return nil, fmt.Errorf("list rooms: %w", err)
+	}
+	return list, nil
+}
+
+// readKeys returns the keys that a query selects.
+func (db *DB) readKeys(ctx context.Context, sql string, args ...any) (list []string, err error) {
+	err = db.read(ctx, func(ctx context.Context) error {
+		list = nil
+		return db.eachRow(ctx, sql, args, func(rows pgx.Rows) error {
+			var key string
+			err := rows.Scan(&key)
+			list = append(list, parseKey(key))
+			return err
+		})
+	})
+	return list, err
+}
+
+// fileRecord is a file of a room without its bytes, which have a column of their own.
+type fileRecord struct {
+	At       time.Time       `json:"at,omitzero"` // when it was stored; zero: before this was recorded
+	Name     string          `json:"name"`
+	Type     string          `json:"type,omitempty"`
+	Size     int64           `json:"size,omitempty"`
+	Handle   json.RawMessage `json:"handle,omitempty"`
+	Duration time.Duration   `json:"duration,omitempty"`
+}
+
+func newFileRecord(at time.Time, f chat.File) fileRecord {
+	return fileRecord{At: at, Name: f.Name, Type: f.Type, Size: f.Size, Handle: f.Handle, Duration: f.Duration}
+}
+
+// file returns the file with its bytes.
+func (r fileRecord) file(data []byte) chat.File {
+	return chat.File{Name: r.Name, Type: r.Type, Size: r.Size, Handle: r.Handle, Data: data, Duration: r.Duration}
+}
+
+// SaveRoomFile stores a file of a web room, and returns its number.
+func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint64, error) {
+	now := db.now()
+	record, err := encode(newFileRecord(now, f))
+	data := f.Data
+	if data == nil {
+		data = []byte{}
+	}
+	var n int64
+	if err == nil {
+		err = db.write(ctx, func(t *tx) error {
+			return t.send(func(b *pgx.Batch) {
+				b.Queue(`with r as (insert into ravenbot.rooms as r (name, last_file) values ($1, 1)
+						on conflict (name) do update set last_file = coalesce(r.last_file, 0) + 1 returning last_file)
+					insert into ravenbot.room_files (room, n, v, record, data, at)
+					select $1, last_file, $2, $3, $4, $5 from r returning n`, keyText(room), recordVersion, record, data, now).
+					QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
+				b.Queue(`delete from ravenbot.room_files where room = $1
+					and n <= (select last_file from ravenbot.rooms where name = $1) - $2`, keyText(room), keepFiles)
+			})
+		})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("store a file of room %s: %w", room, err)
+	}
+	return uint64(n), nil
+}
+
+// RoomFile returns a file of a web room, or store.ErrNotFound.
+func (db *DB) RoomFile(ctx context.Context, room string, n uint64) (chat.File, error) {
+	var r fileRecord
+	var data []byte
+	found := false
+	err := db.read(ctx, func(ctx context.Context) error {
+		found = false
+		return db.eachRow(ctx, `select v, record, data from ravenbot.room_files where room = $1 and n = $2`,
+			[]any{keyText(room), int64(n)}, func(rows pgx.Rows) error {
+				found = true
+				return scanRecord(db, rows, "room_files", &r, &data)
+			})
+	})
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return chat.File{}, fmt.Errorf("load file %d of room %s: %w", n, room, err)
+	}
+	return r.file(data), nil
+}
+
+// DeleteRoom deletes all lines and files of a web room; there may be none.
+func (db *DB) DeleteRoom(ctx context.Context, room string) error {
+	err := db.write(ctx, func(t *tx) error {
+		return t.send(func(b *pgx.Batch) {
+			b.Queue(`delete from ravenbot.rooms where name = $1`, keyText(room)) // first: whoever adds a line waits
+			b.Queue(`delete from ravenbot.entries where room = $1`, keyText(room))
+			b.Queue(`delete from ravenbot.room_files where room = $1`, keyText(room))
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("delete room %s: %w", room, err)
+	}
+	return nil
+}

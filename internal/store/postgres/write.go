@@ -1,0 +1,238 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// tx is a write transaction. It begins with its first batch of statements, so that a write of one batch
+// takes two round trips: the batch and the commit.
+type tx struct {
+	db   *DB
+	ctx  context.Context
+	conn *pgxpool.Conn
+	tx   pgx.Tx // nil before the first batch
+	slot int64  // the row of the table writers, and what the commit writes to it
+	n    int64
+}
+
+// errUnchanged is returned by a change that has written nothing: it is rolled back, which costs no fsync.
+var errUnchanged = errors.New("nothing was changed")
+
+// write runs change in a transaction and returns when it is committed. A conflict with another
+// transaction, and a connection that is lost before the commit, have it run again: change may run more
+// than once and must set every result each time. A connection that is lost during the commit does as well
+// where the transaction is found not to have been committed; else write returns nil. An error therefore
+// means that nothing was written, but for the one that says that this is not known. The end of ctx keeps a
+// transaction from being begun, and does not cut one off.
+func (db *DB) write(ctx context.Context, change func(*tx) error) error {
+	return db.retry(ctx, db.timeout, func(ctx context.Context) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.timeout)
+		defer cancel()
+		return db.tryWrite(ctx, change)
+	})
+}
+
+func (db *DB) tryWrite(ctx context.Context, change func(*tx) error) error {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return &lostError{err}
+	}
+	defer conn.Release()
+	t := &tx{db: db, ctx: ctx, conn: conn, n: randomID()}
+	select {
+	case t.slot = <-db.slots:
+	default:
+		t.slot = randomID()
+	}
+	err = t.run(change)
+	var unknown *unknownError
+	if !errors.As(err, &unknown) { // else the row may still be locked
+		select {
+		case db.slots <- t.slot:
+		default:
+		}
+	}
+	return err
+}
+
+// run runs change and commits, or rolls back where it fails.
+func (t *tx) run(change func(*tx) error) error {
+	err := change(t)
+	switch {
+	case t.tx == nil && errors.Is(err, errUnchanged):
+		return nil
+	case t.tx == nil:
+		return err
+	case err == nil:
+		return t.commit()
+	}
+	// The rollback has a deadline of its own: that of the operation may be over. Where it fails, the
+	// connection is closed, which rolls back, too.
+	rollback, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), time.Second)
+	defer cancel()
+	_ = t.tx.Rollback(rollback)
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
+}
+
+// send runs a batch of statements in one round trip. The functions that queue gives to the statements
+// read the results; an error of theirs ends the transaction.
+func (t *tx) send(queue func(b *pgx.Batch)) error {
+	b := &pgx.Batch{}
+	if t.tx == nil {
+		b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted, CommitQuery: t.commitQuery()})
+		// A process that stops in the middle must not keep its row locks for longer than others wait for them.
+		// Both limits hold for the transaction alone, so that a pooler may lend the connection to others.
+		b.Queue(`select set_config('statement_timeout', $1, true),
+			set_config('idle_in_transaction_session_timeout', $2, true)`,
+			fmt.Sprint(t.db.timeout.Milliseconds()), fmt.Sprint(t.db.timeout.Milliseconds()/3))
+		if t.db.guard != nil {
+			t.db.guard(b)
+		}
+	}
+	begin := b.Len()
+	if queue(b); b.Len() == begin {
+		return nil
+	}
+	results := t.conn.SendBatch(t.ctx, b)
+	if t.tx == nil {
+		t.tx = results.Tx()
+	}
+	if err := results.Close(); err != nil {
+		return t.explain(err)
+	}
+	return nil
+}
+
+// sendAll is send for statements that may not come about.
+func (t *tx) sendAll(queue func(b *pgx.Batch) error) error {
+	var failed error
+	err := t.send(func(b *pgx.Batch) {
+		// Nothing is sent where failed is set: send looks at the number of statements alone.
+		before := b.Len()
+		if failed = queue(b); failed != nil {
+			b.QueuedQueries = b.QueuedQueries[:before]
+		}
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// exec runs one statement, and returns how many rows it has changed.
+func (t *tx) exec(sql string, args ...any) (n int64, err error) {
+	err = t.send(func(b *pgx.Batch) {
+		b.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
+			n = tag.RowsAffected()
+			return nil
+		})
+	})
+	return n, err
+}
+
+// explain returns an error as a *lostError where the connection is no more.
+func (t *tx) explain(err error) error {
+	if t.conn.Conn().IsClosed() {
+		return &lostError{err}
+	}
+	return err
+}
+
+// nextNumbers queues taking numbers of a sequence. They are in order where one call follows the other, and
+// some may be missing.
+func nextNumbers(b *pgx.Batch, sequence string, n int, take func(i int, number uint64)) {
+	b.Queue(`select nextval($1::regclass) from generate_series(1, $2::int)`, "ravenbot."+sequence, n).
+		Query(func(rows pgx.Rows) error {
+			for i := 0; rows.Next(); i++ {
+				var number int64
+				if err := rows.Scan(&number); err != nil {
+					return err
+				}
+				take(i, uint64(number))
+			}
+			return rows.Err()
+		})
+}
+
+// commitQuery returns what commits the transaction, and records that it was committed in the same round
+// trip: so much is known of the transaction when the answer of the server is lost.
+func (t *tx) commitQuery() string {
+	return fmt.Sprintf("insert into ravenbot.writers as w (id, last) values (%d, %d) "+
+		"on conflict (id) do update set last = excluded.last, at = now(); commit", t.slot, t.n)
+}
+
+// randomID returns a number that no other process has; never 0.
+func randomID() int64 { return rand.Int64N(1<<63-1) + 1 }
+
+func (t *tx) commit() error {
+	err := t.tx.Commit(t.ctx)
+	if err != nil && t.conn.Conn().IsClosed() {
+		// The answer is missing, not necessarily the commit. The deadline may be what cut it off, so that
+		// finding out has one of its own.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.db.timeout)
+		defer cancel()
+		committed, unknown := t.db.findOutcome(ctx, t.slot, t.n)
+		switch {
+		case unknown != nil:
+			return &unknownError{errors.Join(err, unknown)}
+		case !committed:
+			return &lostError{err}
+		}
+		err = nil
+	}
+	if err == nil {
+		t.db.commits.Add(1)
+	}
+	return err
+}
+
+// checkViolation is the code of the server's error where a row breaks a rule of its table.
+const checkViolation = "23514"
+
+// findOutcome returns whether a transaction was committed of which no answer came. Where it was not, it
+// cannot be committed any more afterwards. It waits for a transaction that is being committed, and for a
+// database that restarts, until ctx ends.
+func (db *DB) findOutcome(ctx context.Context, slot, n int64) (committed bool, err error) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		// A transaction that has written n to its row breaks the rule of the table that no transaction is
+		// both committed and fenced. One that has not done so yet breaks it when it tries, and fails.
+		_, err = db.pool.Exec(ctx, `insert into ravenbot.writers as w (id, last, fenced) values ($1, 0, $2)
+			on conflict (id) do update set fenced = excluded.fenced, at = now()`, slot, n)
+		var refused *pgconn.PgError
+		switch {
+		case err == nil:
+			return false, nil
+		case errors.As(err, &refused) && refused.Code == checkViolation:
+			return true, nil
+		}
+		if wait(ctx, pause) != nil {
+			return false, err
+		}
+	}
+}
+
+// wait returns the error of ctx where that ends before a pause does.
+func wait(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
