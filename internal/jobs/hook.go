@@ -14,7 +14,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -186,21 +185,21 @@ func (s *Service) deliver(
 }
 
 var (
-	markdownLink = regexp.MustCompile(`\[((?:[^\[\]\\]|\\.)*)\]\(([^()\s]*)\)`)
+	markdownLink = text.Pattern(`\[((?:[^\[\]\\]|\\.)*)\]\(([^()\s]*)\)`)
 	// markup matches what the texts of webhooks are marked up with.
-	markup      = regexp.MustCompile("\\*\\*|__|`")
-	escapedSign = regexp.MustCompile(`\\([[:punct:]])`)
+	markup      = text.Pattern("\\*\\*|__|`")
+	escapedSign = text.Pattern(`\\([[:punct:]])`)
 )
 
 // newEvent returns a delivery as an item of a digest: the first line of its text is the title, the first address the
 // link.
 func newEvent(id, words string, at time.Time) feed.Item {
 	it := feed.Item{ID: id, Published: at}
-	if found := markdownLink.FindStringSubmatch(words); found != nil {
+	if found := markdownLink().FindStringSubmatch(words); found != nil {
 		it.Link = found[2]
 	}
-	plain := markup.ReplaceAllString(markdownLink.ReplaceAllString(words, "$1"), "")
-	plain = strings.TrimSpace(escapedSign.ReplaceAllString(plain, "$1"))
+	plain := markup().ReplaceAllString(markdownLink().ReplaceAllString(words, "$1"), "")
+	plain = strings.TrimSpace(escapedSign().ReplaceAllString(plain, "$1"))
 	title, rest, _ := strings.Cut(plain, "\n")
 	it.Title, it.Summary = text.Shorten(strings.TrimSpace(title), maxValueChars), strings.TrimSpace(rest)
 	return it
