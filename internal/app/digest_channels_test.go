@@ -117,3 +117,19 @@ func TestDigestOfChannels_InChatAndOverTheAPI(t *testing.T) {
 		}
 	}
 }
+
+// A channel that the bot is not in is named with what to do, and does not pass for a quiet one.
+func TestDigestOfChannels_OneThatCannotBeRead_IsSaid(t *testing.T) {
+	w := newWorld(t)
+	other := w.slack.AddOtherChannel("other")
+	w.model.SetScript(simmodel.Sequence(simmodel.Reply{Text: []string{"TOPIC: tea [1]"}}))
+	settings := w.base()
+	settings["digests"] = map[string]any{"round": map[string]any{"schedule": "every day at 9", "post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID},
+		"channels": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID, "slack:" + simslack.TeamID + "/" + other.ID}}}
+	b := w.run(settings)
+	w.slack.Say(w.channel.ID, w.berit, "There is tea")
+	if posted, note := b.digestRun("round"); posted != 1 || !strings.Contains(note, "I cannot read 1 channel: invite me there") {
+		t.Errorf("%d entries are posted: %s", posted, note)
+	}
+	must(w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("I cannot read 1 channel")))
+}

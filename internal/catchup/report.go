@@ -32,6 +32,7 @@ type Report struct {
 	Entries int      // of Text
 	Said    int      // messages that it is made of
 	Left    int      // messages before them, which were too many
+	Unread  int      // channels of which the platform shows nothing
 	IDs     []string // of all of them
 }
 
@@ -39,8 +40,8 @@ type Report struct {
 // becomes the source of another. It fails where no channel could be read.
 func (s *Service) Report(ctx context.Context, q Query) (Report, error) {
 	var report Report
-	said, err := s.readChannels(ctx, q)
-	if err != nil {
+	said, unread, err := s.readChannels(ctx, q)
+	if report.Unread = unread; err != nil {
 		return report, err
 	}
 	ids := make([]string, len(said))
@@ -73,15 +74,21 @@ func (s *Service) Report(ctx context.Context, q Query) (Report, error) {
 	return report, nil
 }
 
-// readChannels returns what people said in channels, oldest first, with times in the zone of the query.
-func (s *Service) readChannels(ctx context.Context, q Query) ([]history.Message, error) {
-	var said []history.Message
+// readChannels returns what people said in channels, oldest first, with times in the zone of the query, and of how many
+// channels the platform shows nothing.
+func (s *Service) readChannels(ctx context.Context, q Query) (said []history.Message, unread int, err error) {
 	var faults []error
 	known := map[string]bool{}
 	for _, channel := range q.Channels {
 		list, err := s.o.Reader.ReadChannel(ctx, channel, q.After)
+		var refused *chat.SetupError
 		if err != nil {
 			s.o.Log.Warn("channel not read for a digest", "digest", q.Name, "channel", channel.String(), "error", err)
+		}
+		switch {
+		case errors.As(err, &refused):
+			unread++
+		case err != nil:
 			faults = append(faults, err)
 			continue
 		}
@@ -95,10 +102,10 @@ func (s *Service) readChannels(ctx context.Context, q Query) ([]history.Message,
 		}
 	}
 	if len(faults) > 0 && len(faults) == len(q.Channels) {
-		return nil, fmt.Errorf("read the channels of digest %s: %w", q.Name, errors.Join(faults...))
+		return nil, unread, fmt.Errorf("read the channels of digest %s: %w", q.Name, errors.Join(faults...))
 	}
 	slices.SortStableFunc(said, func(a, b history.Message) int { return a.At.Compare(b.At) })
-	return said, nil
+	return said, unread, nil
 }
 
 // reportID returns the identity of a message over all channels.

@@ -94,7 +94,7 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Message, error) {
 		p.place = newPlace()
 		return nil, fmt.Errorf("search %s: %w", q.In, err)
 	}
-	s.readPlatform(ctx, p.place, q.In)
+	_ = s.readPlatform(ctx, p.place, q.In) // what is stored is searched anyway
 	p.commit()
 	p.used = s.o.Now()
 	found := p.rank(parseQuestion(q.Text, p.authors(), s.o.Now()), q.Limit, func(m Message) bool { return q.covers(m) })

@@ -124,11 +124,11 @@ const (
 )
 
 // readPlatform adds what the platform lets the bot read of a channel and of the thread that is searched. What could
-// not be read in time is left out.
-func (s *Service) readPlatform(ctx context.Context, p *place, in chat.Address) {
+// not be read in time is left out; the error is a *chat.SetupError that says why nothing can be.
+func (s *Service) readPlatform(ctx context.Context, p *place, in chat.Address) (refused error) {
 	historian, ok := s.o.Platform(in.Platform).(chat.Historian)
 	if !ok {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, platformTimeout)
 	defer cancel()
@@ -141,6 +141,7 @@ func (s *Service) readPlatform(ctx context.Context, p *place, in chat.Address) {
 		var setup *chat.SetupError
 		switch {
 		case errors.As(err, &setup):
+			refused = setup
 			s.o.Log.Debug("platform does not show its history", "conversation", at.String(), "error", err)
 		case err != nil:
 			s.o.Log.Warn("history of the platform not read", "conversation", at.String(), "error", err)
@@ -148,6 +149,7 @@ func (s *Service) readPlatform(ctx context.Context, p *place, in chat.Address) {
 		// Also after a failure: a platform that is slow is not asked at every search.
 		p.read[at] = s.o.Now()
 	}
+	return refused
 }
 
 // readPages reads a place from the newest message back, to the messages that are known from the time before. What is

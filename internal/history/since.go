@@ -19,28 +19,33 @@ func (s *Service) Since(ctx context.Context, c tool.Caller, after time.Time) ([]
 	if !ok {
 		return nil, false, nil
 	}
-	list, err := s.read(ctx, s.inPlace(at, "", 0), after)
+	list, _, err := s.read(ctx, s.inPlace(at, "", 0), after)
 	return list, true, err
 }
 
 // ReadChannel returns what was said in a channel after an instant, oldest first, with its threads where they are open
-// to all who read it. Who may be told of it is up to the caller. What a platform cannot tell is left out.
+// to all who read it. Who may be told of it is up to the caller. Where the platform refuses to show the channel, it
+// returns what is stored together with a *chat.SetupError.
 func (s *Service) ReadChannel(ctx context.Context, channel chat.Address, after time.Time) ([]Message, error) {
-	return s.read(ctx, s.inPlace(channel, "", 0), after)
+	list, refused, err := s.read(ctx, s.inPlace(channel, "", 0), after)
+	if err == nil {
+		err = refused
+	}
+	return list, err
 }
 
-func (s *Service) read(ctx context.Context, q Query, after time.Time) ([]Message, error) {
+// read returns messages, and why the platform shows none of its own.
+func (s *Service) read(ctx context.Context, q Query, after time.Time) (list []Message, refused, err error) {
 	p := s.place(q.In.Base())
 	p.Lock()
 	defer p.Unlock()
 	if err := s.refresh(ctx, p.place, q.In.Base()); err != nil {
 		p.place = newPlace()
-		return nil, fmt.Errorf("read %s: %w", q.In, err)
+		return nil, nil, fmt.Errorf("read %s: %w", q.In, err)
 	}
-	s.readPlatform(ctx, p.place, q.In)
+	refused = s.readPlatform(ctx, p.place, q.In)
 	p.commit()
 	p.used = s.o.Now()
-	var list []Message
 	for _, m := range p.messages {
 		if m.At.After(after) && q.covers(m) {
 			m.Link = cmp.Or(m.Link, s.link(m))
@@ -48,5 +53,5 @@ func (s *Service) read(ctx context.Context, q Query, after time.Time) ([]Message
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Message) int { return a.At.Compare(b.At) })
-	return list, nil
+	return list, refused, nil
 }
