@@ -99,6 +99,7 @@ func (b Bot) storeSamples() []Sample {
 		list = append(list, gauge("ravenbot_store_bytes", "Size of the store's file.", float64(bytes)))
 	}
 	list = append(list,
+		gauge("ravenbot_replica_active", "Whether this replica acts; the others stand by.", 1),
 		gauge("ravenbot_store_healthy", "Whether the store can be written and no damage is known.", oneIf(b.Store.Health() == nil)),
 		gauge("ravenbot_store_faults", "What the checks of the running store have found.", float64(len(b.Store.Damage()))))
 	return append(list, counter("ravenbot_store_commits_total", "Write transactions of the store.", float64(b.Store.Commits())))
