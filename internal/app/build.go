@@ -155,7 +155,11 @@ func (a *App) buildEgress(_ context.Context, p *parts) error {
 func (a *App) buildStored(ctx context.Context, p *parts) error {
 	c := a.o.Config
 	p.documents = document.NewReader(a.readPDF)
-	p.knowledge = knowledge.New(knowledge.Options{Folder: c.StorePath() + filesSuffix, Documents: p.documents, Log: a.o.Log})
+	files := knowledge.Options{Folder: c.StorePath() + filesSuffix, Documents: p.documents, Log: a.o.Log}
+	if c.UsesPostgres() { // other machines need the files, too
+		files.Copies = &knowledge.Copies{Items: a.store}
+	}
+	p.knowledge = knowledge.New(files)
 	var err error
 	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
 		return err
@@ -296,7 +300,10 @@ func (a *App) buildRoster(ctx context.Context, p *parts) error {
 	if err := a.catalog.Restore(ctx); err != nil {
 		return err
 	}
-	return a.roster.Apply(a.conf(), a.setup.Load().models)
+	if err := a.roster.Apply(a.conf(), a.setup.Load().models); err != nil {
+		return err
+	}
+	return a.roster.RestoreFiles(ctx)
 }
 
 // tasks lets the roster, which is made first, ask the digests.

@@ -162,16 +162,7 @@ func withoutPath(err error) error {
 
 // findFiles returns the locations of the files of an agent: those uploaded, and those named, which may be folders.
 func (r *Repository) findFiles(agent string, named []string) []location {
-	var list []location
-	entries, err := os.ReadDir(r.folder(agent))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.o.Log.Warn("files of an agent not listed", "agent", agent, "error", err)
-	}
-	for _, e := range entries {
-		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
-			list = append(list, location{e.Name(), filepath.Join(r.folder(agent), e.Name()), true})
-		}
-	}
+	list := r.uploads(agent)
 	for _, root := range named {
 		list = append(list, filesIn(root)...)
 	}
@@ -184,6 +175,21 @@ func (r *Repository) findFiles(agent string, named []string) []location {
 		return again
 	})
 	return list[:min(len(list), maxFiles)]
+}
+
+// uploads returns the locations of the uploaded files of an agent.
+func (r *Repository) uploads(agent string) []location {
+	var list []location
+	entries, err := os.ReadDir(r.folder(agent))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.o.Log.Warn("files of an agent not listed", "agent", agent, "error", err)
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
+			list = append(list, location{e.Name(), filepath.Join(r.folder(agent), e.Name()), true})
+		}
+	}
+	return list
 }
 
 // filesIn returns the location of a file or, for a folder, those of all files in it that can be read. Hidden files and
@@ -281,6 +287,16 @@ func (r *Repository) Put(ctx context.Context, agent, name string, data []byte) e
 	if err := r.checkReadable(ctx, name, data); err != nil {
 		return err
 	}
+	if r.o.Copies != nil {
+		if err := r.o.Copies.save(ctx, agent, name, data); err != nil {
+			return err
+		}
+	}
+	return r.writeFile(agent, name, data)
+}
+
+// writeFile writes an uploaded file.
+func (r *Repository) writeFile(agent, name string, data []byte) error {
 	folder := r.folder(agent)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("keep a file: %w", err)
@@ -326,15 +342,27 @@ func (r *Repository) Open(agent, name string) (*os.File, error) {
 }
 
 // Delete removes an uploaded file. It returns fs.ErrNotExist when there is none.
-func (r *Repository) Delete(agent, name string) error {
+func (r *Repository) Delete(ctx context.Context, agent, name string) error {
 	if checkName(name) != nil {
 		return fs.ErrNotExist
+	}
+	if r.o.Copies != nil {
+		if err := r.o.Copies.delete(ctx, agent, name); err != nil {
+			return err
+		}
 	}
 	return os.Remove(filepath.Join(r.folder(agent), name))
 }
 
 // DeleteAll removes all files that were uploaded for an agent.
-func (r *Repository) DeleteAll(agent string) error {
+func (r *Repository) DeleteAll(ctx context.Context, agent string) error {
+	if r.o.Copies != nil {
+		for _, p := range r.uploads(agent) {
+			if err := r.o.Copies.delete(ctx, agent, p.name); err != nil {
+				return err
+			}
+		}
+	}
 	r.mu.Lock()
 	delete(r.collections, agent)
 	r.mu.Unlock()

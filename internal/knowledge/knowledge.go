@@ -33,6 +33,8 @@ type Options struct {
 	Folder    string // of uploaded files; created with the first upload
 	Documents *document.Reader
 	Log       *slog.Logger
+	// Copies keeps uploaded files for other machines; nil: they are in Folder alone.
+	Copies *Copies
 }
 
 // Repository holds the files of all agents. It is safe for concurrent use.

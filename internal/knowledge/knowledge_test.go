@@ -244,7 +244,7 @@ func TestNamesOfFilesStayInTheirFolder(t *testing.T) {
 	if err := b.Put(t.Context(), "default", "große Tabelle (2).csv", []byte("a,b\n1,2\n")); err != nil {
 		t.Error(err)
 	}
-	if err := b.DeleteAll("default"); err != nil || b.HasFiles("default", nil) {
+	if err := b.DeleteAll(t.Context(), "default"); err != nil || b.HasFiles("default", nil) {
 		t.Errorf("after forgetting: %v", err)
 	}
 }
@@ -267,7 +267,7 @@ func TestNoWordIsLostByCutting(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := b.Standing(context.Background(), "default", nil)
-		if err := b.DeleteAll("default"); err != nil {
+		if err := b.DeleteAll(t.Context(), "default"); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range words {

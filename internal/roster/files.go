@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 	"time"
 
 	"ravenbot/internal/knowledge"
@@ -101,12 +103,17 @@ func (f Files) Open(agent, name string) (io.ReadCloser, File, error) {
 	return file, v, nil
 }
 
+// RestoreFiles makes the uploaded files on this machine those of the store, where it keeps them for several machines.
+func (r *Roster) RestoreFiles(ctx context.Context) error {
+	return r.o.Knowledge.Restore(ctx, slices.Collect(maps.Keys(r.state.Load().members)))
+}
+
 // Delete removes a file that was uploaded.
-func (f Files) Delete(_ context.Context, agent, name string) error {
+func (f Files) Delete(ctx context.Context, agent, name string) error {
 	if !f.Exists(agent) {
 		return ErrNotFound
 	}
-	err := f.o.Knowledge.Delete(agent, name)
+	err := f.o.Knowledge.Delete(ctx, agent, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrNoFile
 	}

@@ -444,7 +444,7 @@ func (r *Roster) Remove(ctx context.Context, name string) error {
 	if err := r.o.Store.DeleteItem(ctx, agentKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return errors.Join(r.refresh(), r.o.Knowledge.DeleteAll(name))
+	return errors.Join(r.refresh(), r.o.Knowledge.DeleteAll(ctx, name))
 }
 
 // Rooms returns the web rooms for which an agent was chosen.
