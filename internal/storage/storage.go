@@ -124,15 +124,21 @@ func OpenBox(ctx context.Context, c *config.Config, s store.Store) (*seal.Box, e
 	return box, seal.CheckKey(ctx, s, box)
 }
 
-// errNoCopies is the answer to who wants a copy of a PostgreSQL store.
-var errNoCopies = errors.New("the store is a PostgreSQL database: `pg_dump` makes copies of it, " +
-	"and `ravenbot export` writes what people said and made")
+// noCopiesError is the answer to who wants a copy of a PostgreSQL store.
+type noCopiesError struct{}
+
+func (noCopiesError) Error() string {
+	return "the store is a PostgreSQL database: `pg_dump` makes copies of it, and `ravenbot export` writes what people said and made"
+}
+
+// BadInput reports true: there is nothing wrong with the store.
+func (noCopiesError) BadInput() bool { return true }
 
 // noBackups are the Backups of a store that its own server keeps copies of.
 type noBackups struct{}
 
 func (noBackups) Run(context.Context) {}
 
-func (noBackups) Copy(context.Context) (*os.File, error) { return nil, errNoCopies }
+func (noBackups) Copy(context.Context) (*os.File, error) { return nil, noCopiesError{} }
 
 func (noBackups) Status() store.BackupStatus { return store.BackupStatus{} }
