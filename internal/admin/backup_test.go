@@ -83,6 +83,27 @@ func TestABackupThatFailsIsNoFile(t *testing.T) {
 	}
 }
 
+// A store that makes no copies says what does.
+func TestABackupThatIsNotMadeHereSaysWhy(t *testing.T) {
+	_, _, server, client := start(t, func(o *Options) {
+		o.Backup = func(context.Context) (Copy, error) { return Copy{}, badInput{} }
+	})
+	req, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/api/v1/backup", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", bearerHeader)
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), badInput{}.Error()) {
+		t.Errorf("status %d, %q, %v, want 400 with the reason", res.StatusCode, body, err)
+	}
+}
+
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
