@@ -10,31 +10,8 @@ import (
 	"strings"
 )
 
-// UsesPostgres reports whether the store is a PostgreSQL database.
-func (c *Config) UsesPostgres() bool {
-	address := c.Store.Reveal()
-	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
-}
-
-// StorePath returns the path of the store's file, to which endings are added for the files that are kept beside it.
-// With PostgreSQL there is no such file, and the others are in data/, as ravenbot.token.
-func (c *Config) StorePath() string {
-	if c.UsesPostgres() {
-		return filepath.Join(c.Dir, "data", "ravenbot")
-	}
-	return c.Store.Reveal()
-}
-
 // TokenPath returns where the administrator's token is kept when http.adminToken is empty: beside the store.
 func (c *Config) TokenPath() string { return c.StorePath() + ".token" }
-
-// BackupFolder returns where copies of the store are kept: backup.folder, else beside the store.
-func (c *Config) BackupFolder() string {
-	if c.Backup.Folder != "" {
-		return c.Backup.Folder
-	}
-	return c.StorePath() + ".backups"
-}
 
 // AdminToken returns the administrator's token for the daemon: the configured one, or else the one kept beside the
 // store, which the first call creates. created reports whether this call created it. Concurrent first calls agree on
