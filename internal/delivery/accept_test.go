@@ -3,7 +3,6 @@ package delivery_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,34 +24,15 @@ func (fullStore) Accept(context.Context, store.Received) (bool, error) {
 // Adapters acknowledge a message when Accept returns nil, and platforms send it again otherwise.
 func TestAccept_MessageThatIsNotStored_IsAnError(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
-		db, err := bolt.Open(path, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
 		p := &platform{}
-		s := delivery.New(delivery.Options{
-			Store:    fullStore{db},
-			Answerer: answerer(echo),
-			Platform: among(map[string]chat.Platform{"web": p}),
-			Admit:    func(context.Context, chat.Message, bool) (bool, string) { return true, "" },
-			Log:      slog.New(slog.DiscardHandler),
-			Now:      time.Now,
-			Grace:    time.Second,
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx) }()
-		if err := s.Accept(ctx, said("general", "1", "hello")); err == nil {
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return fullStore{db} }, p, answerer(echo), delivery.Options{})
+		defer w.stop()
+		if err := w.Accept(t.Context(), said("general", "1", "hello")); err == nil {
 			t.Error("a message that was not stored counts as accepted")
 		}
 		synctest.Wait()
-		if c := s.Counts(); c.Accepted != 0 || len(p.texts()) != 0 {
+		if c := w.Counts(); c.Accepted != 0 || len(p.texts()) != 0 {
 			t.Errorf("%d messages were accepted and %q posted, want none", c.Accepted, p.texts())
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -91,37 +71,15 @@ func (p *doubting) Post(ctx context.Context, to chat.Address, d chat.Draft) (cha
 
 func TestCounts_PostsThatMayBeThereTwice(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
-		db, err := bolt.Open(path, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		p := &doubting{}
-		s := delivery.New(delivery.Options{
-			Store:    db,
-			Answerer: answerer(echo),
-			Platform: among(map[string]chat.Platform{"web": p}),
-			Admit:    func(context.Context, chat.Message, bool) (bool, string) { return true, "" },
-			Log:      slog.New(slog.DiscardHandler),
-			Now:      time.Now,
-			Grace:    time.Second,
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx) }()
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, &doubting{}, answerer(echo), delivery.Options{})
+		defer w.stop()
 		for id, text := range map[string]string{"1": "surely", "2": "perhaps", "3": "certainly"} {
-			if err := s.Accept(ctx, said("room"+id, id, text)); err != nil {
-				t.Fatal(err)
-			}
+			accept(t, w, said("room"+id, id, text))
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if c := s.Counts(); c.Posted != 3 || c.Repeated != 1 {
+		if c := w.Counts(); c.Posted != 3 || c.Repeated != 1 {
 			t.Errorf("%d posts, of which %d may be there twice, want 3 and 1", c.Posted, c.Repeated)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }

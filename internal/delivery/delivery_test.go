@@ -100,12 +100,25 @@ func start(t *testing.T, path string, p *platform, a delivery.Answerer) world {
 // startWith is start with bounds of its own.
 func startWith(t *testing.T, path string, p *platform, a delivery.Answerer, o delivery.Options) world {
 	t.Helper()
+	return startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, a, o)
+}
+
+// startOver is startWith over a store that behaves in its own way, and with any platform.
+func startOver(
+	t *testing.T,
+	path string,
+	wrap func(*bolt.DB) delivery.Store,
+	p chat.Platform,
+	a delivery.Answerer,
+	o delivery.Options,
+) world {
+	t.Helper()
 	db, err := bolt.Open(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := delivery.New(delivery.Options{
-		Store: db, Answerer: a, Platform: among(map[string]chat.Platform{"web": p}),
+		Store: wrap(db), Answerer: a, Platform: among(map[string]chat.Platform{"web": p}),
 		Admit: func(_ context.Context, m chat.Message, _ bool) (bool, string) { return m.Reach == chat.Addressed, "" },
 		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, MaxTurns: o.MaxTurns, MaxBacklog: o.MaxBacklog, Limits: o.Limits,
 	})
