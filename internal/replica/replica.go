@@ -1,7 +1,8 @@
 // Package replica lets several daemons share one store. One of them acts: it is connected to the
 // platforms, answers and posts. The others stand by, hand on the HTTP requests that reach them, and
-// take over where the one that acts ends, fails or is cut off from the database. It promises that
-// two never act at the same time by the clock of the database.
+// take over where the one that acts ends, fails or is cut off from the database. Who acts is decided by
+// a lease in the database and its clock. Checking it before each write and each post is up to the store
+// and to delivery.
 package replica
 
 import (

@@ -52,7 +52,8 @@ func (l *lease) Lost() <-chan struct{} { return nil }
 
 func (l *lease) Release(context.Context) error { return nil }
 
-// waitAsked waits until Acquire has answered twice from now on, so that its answer is known to the replica.
+// waitAsked waits until the replica knows an answer of Acquire that was given from now on: one may be waiting in
+// asked, and the next one may have been under way.
 func (l *lease) waitAsked(t *testing.T) {
 	t.Helper()
 	for range 3 {

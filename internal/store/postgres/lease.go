@@ -20,8 +20,8 @@ const (
 	leaseTime  = 10 * time.Second
 	renewEvery = 2 * time.Second
 	retryRenew = 500 * time.Millisecond
-	// ownedFor is how long after it asked for a renewal a holder acts: it ends before the lease does, so
-	// that a request that is begun in its last moment is over when another holder begins.
+	// ownedFor is how long after it asked for a renewal a holder begins to send something. The rest of the
+	// lease is for requests under way; who takes over looks for what one that took longer has posted.
 	ownedFor = 7 * time.Second
 )
 
