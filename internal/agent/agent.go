@@ -308,6 +308,15 @@ func (e *Engine) failureDraft(m chat.Message, err error) *chat.Draft {
 // in a log.
 const referenceBytes = 4
 
+// Completion is a model's answer to a request outside of conversations.
+type Completion struct {
+	Text   string
+	Model  string // its configured name
+	Served string // the name of the model that really answered
+	Usage  llm.Usage
+	Finish llm.Finish // FinishLength where the answer was cut
+}
+
 // Complete asks a model one question without tools or history, and returns the answer and
 // the name of the model that gave it. Each of models is the fallback for those before it.
 // The usage counts for the channel and the user of on.
@@ -329,21 +338,20 @@ func (e *Engine) CompleteJSON(
 	system, prompt string,
 	schema json.RawMessage,
 ) (text, served string, err error) {
-	text, served, err = e.completeOnce(ctx, on, models, system, prompt, schema)
+	request := llm.Request{System: system, Schema: schema, Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: prompt}}}}}
+	answer, err := e.CompleteRequest(ctx, on, models, request)
 	// Endpoints that know no schemas refuse the request; the words of it are enough for most models.
 	if fault, ok := errors.AsType[*llm.Error](err); ok && fault.Kind == llm.BadRequest && schema != nil {
-		return e.completeOnce(ctx, on, models, system, prompt, nil)
+		request.Schema = nil
+		answer, err = e.CompleteRequest(ctx, on, models, request)
 	}
-	return text, served, err
+	return answer.Text, answer.Served, err
 }
 
-func (e *Engine) completeOnce(
-	ctx context.Context,
-	on store.Usage,
-	models []string,
-	system, prompt string,
-	schema json.RawMessage,
-) (text, served string, err error) {
+// CompleteRequest is Complete for a request that the caller has put together. Where it fails the usage until then is
+// returned with the error.
+func (e *Engine) CompleteRequest(ctx context.Context, on store.Usage, models []string, q llm.Request) (Completion, error) {
 	r := &run{
 		engine:  e,
 		show:    func(chat.Progress) {},
@@ -351,17 +359,17 @@ func (e *Engine) completeOnce(
 		profile: Profile{Models: models},
 		usage:   on,
 	}
-	request := llm.Request{System: system, Schema: schema, Messages: []llm.Message{
-		{Role: llm.User, Parts: []llm.Part{{Text: prompt}}}}}
-	answer, err := r.askModels(ctx, func(string) llm.Request { return request })
+	answer, err := r.askModels(ctx, func(string) llm.Request { return q })
 	if on.Model, on.Tokens = r.turn.Model, r.turn.Usage; on.Tokens != (llm.Usage{}) {
 		// The tokens were used, whether or not the caller still waits for the answer.
 		if err := e.o.Store.CountUsage(context.WithoutCancel(ctx), on); err != nil {
 			e.o.Log.Error("usage not counted", "error", err)
 		}
 	}
+	c := Completion{Model: r.turn.Model, Usage: r.turn.Usage}
 	if err != nil {
-		return "", "", err
+		return c, err
 	}
-	return answer.Text(), r.turn.Served, nil
+	c.Text, c.Served, c.Finish = answer.Text(), r.turn.Served, r.finish
+	return c, nil
 }

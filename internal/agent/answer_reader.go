@@ -48,7 +48,7 @@ func (r *run) readAnswer(
 	}
 	m.Parts = parts.list()
 	failpoint.Here(failpoint.ModelCalled)
-	r.turn.Served = served
+	r.turn.Served, r.finish = served, finish
 	r.makeCallIDsUnique(&m)
 	return m, usage, r.checkAnswer(m, finish)
 }

@@ -33,6 +33,7 @@ type run struct {
 	fallbackReason  string          // why an earlier model of the chain is not used
 	callCounts      map[string]int  // by name and arguments
 	stopReason      string          // why the model may call no more tools
+	finish          llm.Finish      // of the answer that was read last
 	cutReason       string          // why the end of the answer is missing
 	isShortened     bool            // the whole conversation is too long for the model
 	maybeIncomplete bool            // the answer came without a finish reason

@@ -12,6 +12,7 @@ import (
 	"ravenbot/internal/config"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/elicit"
+	"ravenbot/internal/llm"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/sampling"
@@ -58,10 +59,9 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		return list
 	})
 	sampler := &sampling.Sampler{
-		Rules:     func() sampling.Rules { return a.setup.Load().rules },
-		Approvals: p.approvals,
-		Agent:     lateAgent{a},
-		Roster:    lateAgent{a},
+		Calls: recordedCalls{p.calls, a.store},
+		Agent: lateAgent{a},
+		Cost:  func(u store.Usage) float64 { return a.spending.Cost(u) },
 	}
 	c := a.o.Config
 	host, err := mcp.NewHost(mcp.Options{
@@ -107,8 +107,8 @@ func fixedNames() []string {
 // lateAgent lets sampling, which is made first, use the agent and the roster.
 type lateAgent struct{ *App }
 
-func (l lateAgent) Complete(ctx context.Context, on store.Usage, models []string, system, prompt string) (text, served string, err error) {
-	return l.agent.Complete(ctx, on, models, system, prompt)
+func (l lateAgent) CompleteRequest(ctx context.Context, on store.Usage, models []string, q llm.Request) (agent.Completion, error) {
+	return l.agent.CompleteRequest(ctx, on, models, q)
 }
 
 func (l lateAgent) Route(m chat.Message) agent.Profile { return l.roster.Route(m) }

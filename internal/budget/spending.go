@@ -71,7 +71,7 @@ func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now f
 		if u.Day != today {
 			return false // of days when the clock was ahead
 		}
-		p.tracker.Add(payer(u.Channel, u.User), p.cost(u))
+		p.tracker.Add(payer(u.Channel, u.User), p.Cost(u))
 		p.tokens.Add(Payer{User: u.User}, tokenCount(u.Tokens))
 		p.quota.add(now(), u.User, u.Turns)
 		return true
@@ -109,7 +109,7 @@ func (s *Spending) shownFrom() string {
 }
 
 func (s *Spending) priced(u store.Usage) Usage {
-	return Usage{Usage: u, Channel: u.Channel.String(), USD: s.cost(u)}
+	return Usage{Usage: u, Channel: u.Channel.String(), USD: s.Cost(u)}
 }
 
 // payer returns for whom a request counts: one of a digest for nobody but the digest.
@@ -120,7 +120,8 @@ func payer(at chat.Address, user string) Payer {
 	return Payer{Channel: at.Base().String(), User: user}
 }
 
-func (s *Spending) cost(u store.Usage) float64 { return s.rates.Price(u.Model).Cost(u.Tokens) }
+// Cost returns what usage costs in US dollars, at the prices of now.
+func (s *Spending) Cost(u store.Usage) float64 { return s.rates.Price(u.Model).Cost(u.Tokens) }
 
 // Cost returns what tokens cost in US dollars.
 func (p Price) Cost(tokens llm.Usage) float64 {
@@ -139,15 +140,15 @@ func tokenCount(u llm.Usage) float64 { return float64(u.Input + u.Output) }
 func (s *Spending) Reserve(ctx context.Context, on store.Usage, q llm.Request) (count func(llm.Usage), err error) {
 	price := s.rates.Price(on.Model)
 	on.Tokens = llm.Usage{Input: requestBytes(q) / bytesPerToken, Output: expectedOutput}
-	if price.MaxOutput > 0 {
-		on.Tokens.Output = price.MaxOutput
+	if limit := q.OutputLimit(price.MaxOutput); limit > 0 {
+		on.Tokens.Output = limit
 	}
 	tokenCaps := Caps{User: float64(s.rates.Limits().Tokens)}
 	finishTokens, err := s.tokens.Reserve(ctx, tokenCaps, Payer{User: on.User}, tokenCount(on.Tokens))
 	if err != nil {
 		return nil, s.refusal(on, err)
 	}
-	finish, err := s.tracker.Reserve(ctx, s.rates.Caps(), payer(on.Channel, on.User), s.cost(on))
+	finish, err := s.tracker.Reserve(ctx, s.rates.Caps(), payer(on.Channel, on.User), s.Cost(on))
 	if err != nil {
 		finishTokens(0)
 		return nil, s.refusal(on, err)
@@ -155,7 +156,7 @@ func (s *Spending) Reserve(ctx context.Context, on store.Usage, q llm.Request) (
 	return func(used llm.Usage) {
 		on.Tokens = used
 		finishTokens(tokenCount(used))
-		finish(s.cost(on))
+		finish(s.Cost(on))
 	}, nil
 }
 

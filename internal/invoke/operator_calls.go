@@ -3,6 +3,7 @@ package invoke
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,8 +25,9 @@ func (InputError) BadInput() bool { return true }
 type Servers interface {
 	// Lease keeps the tools that there are now until release is called.
 	Lease() (release func())
-	// IsPending reports whether a tool of a server waits for an approval.
-	IsPending(server, tool string) bool
+	// WhyMissing returns the source of a tool that is not offered now, and what to tell the
+	// caller; both are empty where no source has such a tool.
+	WhyMissing(name string) (server, why string)
 }
 
 // OperatorCalls makes single calls for the operator, under the same rules as all calls.
@@ -58,9 +60,10 @@ func (o *OperatorCalls) Call(ctx context.Context, server, name string, args json
 		defer cancel()
 		return out.Result, o.Record(ctx, []store.ToolCall{record})
 	}
-	if o.Servers.IsPending(server, name) {
-		return tool.Result{}, InputError{fmt.Errorf("the tool %q of MCP server %s has changed, "+
-			"and waits until it is approved: ravenbot mcp approve %s", name, server, server)}
+	for _, full := range []string{name, tool.SafeName(server, name)} {
+		if owner, why := o.Servers.WhyMissing(full); owner == server && why != "" {
+			return tool.Result{}, InputError{errors.New(why)}
+		}
 	}
 	return tool.Result{}, InputError{fmt.Errorf("MCP server %s offers no tool %q", server, name)}
 }

@@ -105,6 +105,19 @@ type Request struct {
 	// as required and to allow no others, which OpenAI asks for. Endpoints that take no schema ignore or refuse it, so
 	// the request has to say in words, too, what is wanted, and the answer has to be checked.
 	Schema json.RawMessage
+	// MaxOutput lowers the limit of the answer's tokens that the model is configured with; 0: that one holds.
+	MaxOutput int
+	// Temperature and Stop, the texts at which to stop, are for requests that somebody else has made; nil: the model's own.
+	Temperature *float64
+	Stop        []string
+}
+
+// OutputLimit returns the most tokens that an answer may have where a model is configured with a limit; 0 is none.
+func (r Request) OutputLimit(configured int) int {
+	if r.MaxOutput > 0 && (configured == 0 || r.MaxOutput < configured) {
+		return r.MaxOutput
+	}
+	return configured
 }
 
 // Chunk is a piece of an answer as it streams in. Parts are new and are appended; a text part continues the text

@@ -443,3 +443,41 @@ func TestGenerate_Schema_IsSent(t *testing.T) {
 		}
 	}
 }
+
+// The limits of a request go out in each provider's own form, beside those that the model is configured with.
+func TestGenerate_LimitsOfARequest_AreSent(t *testing.T) {
+	for name, want := range map[string][3]string{
+		"gemini":        {"generationConfig maxOutputTokens", "generationConfig temperature", "generationConfig stopSequences"},
+		"openai":        {"max_tokens", "temperature", "stop"},
+		"google-openai": {"max_tokens", "temperature", "stop"},
+		"anthropic":     {"max_tokens", "temperature", "stop_sequences"},
+	} {
+		sim, models := world(t)
+		warm := 0.5
+		request := llm.Request{MaxOutput: 7, Temperature: &warm, Stop: []string{"END"}, Messages: []llm.Message{user("go")}}
+		if _, _, err := collect(t.Context(), models[name], request); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i, expected := range []any{7.0, 0.5, []any{"END"}} {
+			var at any
+			if err := json.Unmarshal(sim.Asked()[0].Raw, &at); err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range strings.Fields(want[i]) {
+				object, _ := at.(map[string]any)
+				at = object[key]
+			}
+			if !reflect.DeepEqual(at, expected) {
+				t.Errorf("%s: %s is %v, want %v", name, want[i], at, expected)
+			}
+		}
+	}
+}
+
+func TestOutputLimit_TheLowerOneHolds(t *testing.T) {
+	for _, c := range []struct{ asked, configured, want int }{{0, 0, 0}, {0, 9, 9}, {7, 0, 7}, {7, 9, 7}, {9, 7, 7}} {
+		if got := (llm.Request{MaxOutput: c.asked}).OutputLimit(c.configured); got != c.want {
+			t.Errorf("asked for %d where %d is configured: %d, want %d", c.asked, c.configured, got, c.want)
+		}
+	}
+}

@@ -451,8 +451,3 @@ func (h *Host) WaitAll(ctx context.Context) {
 		}
 	}
 }
-
-// IsPending reports whether a tool of a server waits for an approval.
-func (h *Host) IsPending(server, name string) bool {
-	return slices.ContainsFunc(h.Pending(server), func(c Change) bool { return c.Tool == name })
-}

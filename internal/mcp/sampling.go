@@ -19,7 +19,6 @@ type SamplingRequest struct {
 	MaxTokens   int
 	Temperature *float64
 	Stop        []string // texts at which to stop
-	Models      []string // names, or parts of names, that the server prefers
 }
 
 // SamplingMessage is one message; Role is user or assistant.
@@ -79,9 +78,6 @@ func (c *connection) parseSampling(o map[string]json.RawMessage) SamplingRequest
 	_ = json.Unmarshal(o["temperature"], &request.Temperature)
 	for _, stop := range jsonList(o["stopSequences"]) {
 		request.Stop = append(request.Stop, jsonString(stop))
-	}
-	for _, hint := range jsonList(jsonObject(o["modelPreferences"])["hints"]) {
-		request.Models = append(request.Models, jsonString(jsonObject(hint)["name"]))
 	}
 	return request
 }

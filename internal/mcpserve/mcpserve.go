@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/mark3labs/mcp-go/mcp"
@@ -52,6 +53,9 @@ type Calls interface {
 type Servers interface {
 	// Lease keeps the tools that there are now until release is called.
 	Lease() (release func())
+	// WhyMissing returns the source of a tool that is not offered now, and what to tell the
+	// caller; both are empty where no source has such a tool.
+	WhyMissing(name string) (server, why string)
 }
 
 // Options are what a Server needs. All functions may be called concurrently.
@@ -155,12 +159,18 @@ func (s *Server) listedTools(ctx context.Context) []tool.Named {
 	return list
 }
 
-// syncTools gives the library the current tools: it looks a name up before it calls
-// allowedTools.
+// syncTools gives the library the current tools, also those that are not listed: it looks a
+// name up before it calls allowedTools.
 func (s *Server) syncTools() {
+	tools := s.o.Tools()
 	// Without a grant in the context discovery finds nothing, but is listed.
 	all := s.listedTools(context.Background())
-	s.o.Discovery.Sync(s.o.Tools())
+	for _, n := range tools {
+		if !n.Tool.Spec().Native {
+			all = append(all, n)
+		}
+	}
+	s.o.Discovery.Sync(tools)
 	names := make([]string, len(all))
 	for i, n := range all {
 		names[i] = n.Name
@@ -179,10 +189,14 @@ func (s *Server) syncTools() {
 	s.mcp.SetTools(list...)
 }
 
-// allowedTools returns the list of tools for one caller, from the grant in ctx.
-func (s *Server) allowedTools(ctx context.Context, _ []sdk.Tool) []sdk.Tool {
+// allowedTools returns the list of tools for one caller, from the grant in ctx. Before a call the library asks about the
+// one tool of the call (mcp-go 1.2): a tool that is not listed may be called by its name all the same.
+func (s *Server) allowedTools(ctx context.Context, asked []sdk.Tool) []sdk.Tool {
 	list := []sdk.Tool{}
 	g, ok := grantFrom(ctx)
+	if len(asked) == 1 && ok {
+		return asked // call checks it, and says in words what is wrong
+	}
 	for _, n := range s.listedTools(ctx) {
 		if ok && (isDiscovery(n) || s.o.Matches(g.tools, n)) {
 			list = append(list, sdkTool(n))
@@ -237,22 +251,63 @@ func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallTool
 	// Checked again: the library's filter applies to lists, not to calls.
 	for _, n := range append(s.listedTools(ctx), s.usableTools(g)...) {
 		if n.Name == name && (isDiscovery(n) || s.o.Matches(g.tools, n)) {
-			return s.makeCall(ctx, g, n, args), nil
+			return s.makeCall(ctx, g, n, args, r.Params.Meta), nil
 		}
 	}
-	return sdk.NewToolResultError("There is no tool " + name + " that this token may use. " +
-		"discover_tools finds those it may."), nil
+	return sdk.NewToolResultError(s.explainMissing(g, name)), nil
+}
+
+// explainMissing returns why a caller cannot call a tool. Of a server that the caller may not use nothing is told.
+func (s *Server) explainMissing(g grant, name string) string {
+	if s.o.Servers != nil {
+		if server, why := s.o.Servers.WhyMissing(name); why != "" && s.mayUse(g, server, name) {
+			return why
+		}
+	}
+	return "There is no tool " + name + " that this token may use. discover_tools finds those it may."
+}
+
+// mayUse reports whether a caller may use a tool of a server by its name.
+func (s *Server) mayUse(g grant, server, name string) bool {
+	return s.o.Matches(g.tools, tool.Named{Name: name, Tool: tool.Func{Described: tool.Spec{Server: server}}})
+}
+
+// reportTo returns what tells a host of the progress of a call; nil: the host has not asked for it.
+func (s *Server) reportTo(ctx context.Context, meta *sdk.Meta) func(note string) {
+	if meta == nil || meta.ProgressToken == nil {
+		return nil
+	}
+	var step atomic.Int64 // the protocol wants numbers that grow
+	return func(note string) {
+		if note == "" {
+			return
+		}
+		// The library does not block: where nobody reads any more, the note is dropped.
+		err := s.mcp.SendNotificationToClient(ctx, "notifications/progress", map[string]any{
+			"progressToken": meta.ProgressToken,
+			"progress":      step.Add(1),
+			"message":       note,
+		})
+		if err != nil {
+			s.o.Log.Debug("progress of a call not told", "error", err)
+		}
+	}
 }
 
 // makeCall makes a call and records it.
-func (s *Server) makeCall(ctx context.Context, g grant, n tool.Named, args json.RawMessage) *sdk.CallToolResult {
+func (s *Server) makeCall(
+	ctx context.Context,
+	g grant,
+	n tool.Named,
+	args json.RawMessage,
+	progress *sdk.Meta,
+) *sdk.CallToolResult {
 	in := tool.Intent{Tool: n, Args: args, Caller: tool.Caller{
 		Conversation: chat.Address{Platform: Platform, Workspace: g.owner, Channel: g.tokenName},
 		User:         chat.User{ID: g.owner + "/" + g.tokenName, Name: g.tokenName},
 		// A server may be used where the patterns would match a tool of it without a name.
-		Servers: func(name string) bool {
-			return s.o.Matches(g.tools, tool.Named{Name: name, Tool: tool.Func{Described: tool.Spec{Server: name}}})
-		},
+		Servers: func(name string) bool { return s.mayUse(g, name, name) },
+		Report:  s.reportTo(ctx, progress),
 	}}
 	out, record := s.o.Calls.Call(ctx, in, s.o.Shown())
 	// The call was made, so it is recorded although the host may have left.
@@ -263,6 +318,10 @@ func (s *Server) makeCall(ctx context.Context, g grant, n tool.Named, args json.
 	}
 	res := sdk.NewToolResultText(out.Shown)
 	res.IsError = out.Result.IsError
+	// Of a result that is too long to be shown at once the text says how to read on.
+	if data := cleanStructured(out.Result.Structured); record.ResultID == "" && data != nil {
+		res.StructuredContent = data
+	}
 	for _, f := range out.Result.Files {
 		data := base64.StdEncoding.EncodeToString(f.Data)
 		switch {

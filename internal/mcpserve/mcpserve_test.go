@@ -155,8 +155,12 @@ type host struct {
 	token   string
 	streams *mcpserve.Server
 	hold    chan struct{} // calls end when it is closed, if there is one
-	ran     []tool.Intent
-	kept    []store.ToolCall
+	result  tool.Result
+	// progress is what every call reports.
+	progress []string
+	resultID string // of what was cut
+	ran      []tool.Intent
+	kept     []store.ToolCall
 }
 
 // Call records what it is asked, and waits while the host holds.
@@ -169,11 +173,29 @@ func (h *host) Call(ctx context.Context, in tool.Intent, _ int) (tool.Outcome, s
 		}
 	}
 	out := tool.Outcome{Shown: "ran " + in.Tool.Name + string(in.Args)}
+	for _, note := range h.progress {
+		if in.Caller.Report != nil {
+			in.Caller.Report(note)
+		}
+	}
+	out.Result = h.result
 	if spec := in.Tool.Tool.Spec(); spec.Server == "discovery" {
 		r, _ := in.Tool.Tool.Call(ctx, in.Args)
 		out = tool.Outcome{Result: r, Shown: r.Text}
 	}
-	return out, store.ToolCall{Tool: in.Tool.Name}
+	return out, store.ToolCall{Tool: in.Tool.Name, ResultID: h.resultID}
+}
+
+// away are servers of which one is not there.
+type away struct{}
+
+func (away) Lease() func() { return func() {} }
+
+func (away) WhyMissing(name string) (server, why string) {
+	if strings.HasPrefix(name, "printer_") {
+		return "printer", "The printer is out of paper."
+	}
+	return "", ""
 }
 
 func (h *host) SaveCalls(_ context.Context, calls []store.ToolCall) error {
@@ -192,7 +214,7 @@ func newHost(t *testing.T, patterns ...string) *host {
 	all := []tool.Named{named("feeds", "fetch", true), named("web", "fetch", true), named("office", "book_room", false), named("office", "bake_cake", false)}
 	s := mcpserve.New(mcpserve.Options{Tools: func() []tool.Named { return all }, Matches: policy.MatchesAny, Shown: func() int { return 5000 }, Version: "1",
 		Discovery: toolsearch.NewFinder(toolsearch.New(), func(string) string { return "" }), Log: slog.New(slog.DiscardHandler),
-		Calls: h})
+		Calls: h, Servers: away{}})
 	h.streams = s
 	tokens := load(t, &shelf{items: map[string]json.RawMessage{}}, time.Now)
 	_, secret, err := tokens.Create(t.Context(), "admin", "laptop", patterns, 0, false)
@@ -245,6 +267,9 @@ func TestATokenSeesAndRunsWhatItWasMadeFor(t *testing.T) {
 		`{"name":"execute_tool","arguments":{"name":"office_bake_cake","arguments":{}}}`:                  "There is no tool office_bake_cake that this token may use",
 		`{"name":"execute_tool","arguments":{"name":"web_fetch","arguments":{}}}`:                         "There is no tool web_fetch",
 		`{"name":"web_fetch","arguments":{}}`:                                                             "web_fetch",
+		`{"name":"office_book_room","arguments":{"x":3}}`:                                                 `ran office_book_room{\"x\":3}`,
+		`{"name":"office_bake_cake","arguments":{}}`:                                                      "There is no tool office_bake_cake",
+		`{"name":"execute_tool","arguments":{"name":"printer_print","arguments":{}}}`:                     "There is no tool printer_print",
 		`{"name":"discover_tools","arguments":{"query":"book a room for baking a cake from the office"}}`: "office_book_room",
 	} {
 		_, got := h.ask(h.token, "tools/call", params)
@@ -305,5 +330,51 @@ func TestACancelledRequestDoesNotHoldTheEnd(t *testing.T) {
 	_ = h.streams.Serve(t.Context(), strings.NewReader(in), &out, "operator") // how the end of the input is told is the library's
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it ended after %v", took)
+	}
+}
+
+func TestCall_ServerIsAway_SaysWhy(t *testing.T) {
+	for pattern, want := range map[string]string{"printer_*": "The printer is out of paper.", "feeds.*": "There is no tool printer_print"} {
+		h := newHost(t, pattern)
+		_, got := h.ask(h.token, "tools/call", `{"name":"execute_tool","arguments":{"name":"printer_print","arguments":{}}}`)
+		if !strings.Contains(got, want) {
+			t.Errorf("a token for %s got %s, want %q", pattern, got, want)
+		}
+	}
+}
+
+func TestCall_StructuredResult_IsHandedOn(t *testing.T) {
+	for name, c := range map[string]struct{ data, resultID, want string }{
+		"an object":              {`{"n":12345678901234567890,"nodes":[{"name":"a\u200bb"}]}`, "", `"structuredContent":{"n":12345678901234567890,"nodes":[{"name":"ab"}]}`},
+		"an object that is cut":  {`{"nodes":[]}`, "r1", ""},
+		"a list, which MCP bars": {`[1]`, "", ""},
+		"nothing":                {``, "", ""},
+	} {
+		h := newHost(t, "office_*")
+		h.result.Structured, h.resultID = json.RawMessage(c.data), c.resultID
+		_, got := h.ask(h.token, "tools/call", `{"name":"execute_tool","arguments":{"name":"office_book_room","arguments":{}}}`)
+		if c.want == "" && strings.Contains(got, "structuredContent") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Hosts that ask for progress are told of it while the call runs, others get the result alone.
+func TestCall_Progress_IsTold(t *testing.T) {
+	h := newHost(t, "office_*")
+	h.progress = []string{"waits for an approval", "", "half done"}
+	const call = `{"name":"execute_tool","arguments":{"name":"office_book_room","arguments":{}}`
+	_, got := h.ask(h.token, "tools/call", call+`,"_meta":{"progressToken":"p7"}}`)
+	for _, want := range []string{
+		`"method":"notifications/progress","params":{"message":"waits for an approval","progress":1,"progressToken":"p7"}`,
+		`"method":"notifications/progress","params":{"message":"half done","progress":2,"progressToken":"p7"}`,
+		`ran office_book_room`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the answer is %s, want %s", got, want)
+		}
+	}
+	if _, got := h.ask(h.token, "tools/call", call+"}"); strings.Contains(got, "progress") {
+		t.Errorf("progress that nobody asked for: %s", got)
 	}
 }

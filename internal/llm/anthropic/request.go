@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -16,8 +17,9 @@ import (
 // newParams converts a request to the API's form.
 func (m *Model) newParams(r llm.Request) (sdk.MessageNewParams, error) {
 	p := sdk.MessageNewParams{
-		Model:     m.o.Model,
-		MaxTokens: int64(m.o.MaxOutputTokens),
+		Model:         m.o.Model,
+		MaxTokens:     int64(r.OutputLimit(m.o.MaxOutputTokens)),
+		StopSequences: r.Stop,
 	}
 	if r.System != "" {
 		p.System = []sdk.TextBlockParam{{Text: r.System, CacheControl: sdk.NewCacheControlEphemeralParam()}}
@@ -29,8 +31,8 @@ func (m *Model) newParams(r llm.Request) (sdk.MessageNewParams, error) {
 		}
 		p.OutputConfig = sdk.OutputConfigParam{Format: sdk.JSONOutputFormatParam{Schema: schema}}
 	}
-	if m.o.Temperature != nil {
-		p.Temperature = param.NewOpt(*m.o.Temperature)
+	if t := cmp.Or(r.Temperature, m.o.Temperature); t != nil {
+		p.Temperature = param.NewOpt(*t)
 	}
 	for _, t := range r.Tools {
 		tool, err := newTool(t)

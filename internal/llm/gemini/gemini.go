@@ -6,6 +6,7 @@
 package gemini
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -108,16 +109,20 @@ func (m *Model) requestBody(r llm.Request) (map[string]any, error) {
 func (m *Model) requestConfig(r llm.Request, body map[string]any) *genai.GenerateContentConfig {
 	// Absent would leave the choice to Google, so both are sent as false.
 	no := false
-	c := &genai.GenerateContentConfig{Store: &no, AutomaticContinuation: &no, MaxOutputTokens: int32(m.o.MaxOutputTokens)}
+	c := &genai.GenerateContentConfig{
+		Store:                 &no,
+		AutomaticContinuation: &no,
+		MaxOutputTokens:       int32(r.OutputLimit(m.o.MaxOutputTokens)),
+		StopSequences:         r.Stop,
+	}
 	if r.System != "" {
 		c.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: r.System}}}
 	}
 	if r.Schema != nil {
 		c.ResponseMIMEType, c.ResponseJsonSchema = "application/json", r.Schema
 	}
-	if m.o.Temperature != nil {
-		t := float32(*m.o.Temperature)
-		c.Temperature = &t
+	if t := cmp.Or(r.Temperature, m.o.Temperature); t != nil {
+		c.Temperature = genai.Ptr(float32(*t))
 	}
 	c.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: func(whole map[string]any) map[string]any {
 		maps.Copy(whole, body)

@@ -20,6 +20,7 @@ type request struct {
 	StreamOptions map[string]any `json:"stream_options,omitempty"`
 	Temperature   *float64       `json:"temperature,omitempty"`
 	MaxTokens     int            `json:"max_tokens,omitempty"`
+	Stop          []string       `json:"stop,omitempty"`
 	Format        *answerFormat  `json:"response_format,omitempty"`
 }
 
@@ -111,7 +112,7 @@ func (t *answerText) UnmarshalJSON(raw []byte) error {
 // newRequest converts a request to the API's form.
 func (m *Model) newRequest(r llm.Request) request {
 	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
-		Temperature: m.o.Temperature, MaxTokens: m.o.MaxOutputTokens}
+		Temperature: cmp.Or(r.Temperature, m.o.Temperature), MaxTokens: r.OutputLimit(m.o.MaxOutputTokens), Stop: r.Stop}
 	if r.Schema != nil {
 		q.Format = &answerFormat{"json_schema", answerSchema{Name: "answer", Strict: true, Schema: r.Schema}}
 	}
