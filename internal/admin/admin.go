@@ -7,6 +7,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"html/template"
 	"iter"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"ravenbot/internal/budget"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/store"
@@ -124,6 +126,8 @@ type Options struct {
 	// MCP makes the handler of /mcp; refuse answers those without a token of its own.
 	// nil: there is none.
 	MCP func(refuse http.HandlerFunc) http.Handler
+	// HostAccess lets other MCP hosts get a token of /mcp by a sign-in; nil: they need one that was made for them.
+	HostAccess *mcpserve.Authorization
 	// Backup makes a copy of the store.
 	Backup func(context.Context) (Copy, error)
 
@@ -147,6 +151,8 @@ type Server struct {
 	pages    *http.ServeMux
 	mcp      http.Handler
 	backupMu sync.Mutex // held while a copy of the store is sent
+	// hostAccess are the handlers of HostAccess, by path.
+	hostAccess map[string]http.Handler
 }
 
 // New returns a Server.
@@ -155,6 +161,9 @@ func New(o Options) *Server {
 	s.sessions.endAll(o.LoggedOut)
 	if o.MCP != nil {
 		s.mcp = o.MCP(s.refuseWithoutToken)
+	}
+	if o.HostAccess != nil {
+		s.hostAccess = o.HostAccess.Handlers(s.baseURL)
 	}
 	s.api = s.apiRoutes()
 	s.pages = s.dashboard()
@@ -180,6 +189,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer limitReading(w, r)()
 	// Before the checks of host and login: these handlers have proofs of their own, such as a signature.
 	h, ok := s.o.Mounts[r.URL.Path]
+	if own := s.hostAccess[r.URL.Path]; own != nil {
+		h, ok = own, true
+	}
 	if s.o.Hooks != nil && strings.HasPrefix(r.URL.Path, "/hooks/") {
 		h, ok = s.o.Hooks, true
 	}
@@ -187,6 +199,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		if readBody(w, r) {
 			h.ServeHTTP(w, r)
 		}
+		return
+	}
+	// Clients look there for what a server may offer: that there is nothing must not look like a login that failed.
+	if strings.HasPrefix(r.URL.Path, "/.well-known/") {
+		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no path %.200s", r.URL.Path), "")
 		return
 	}
 	switch r.URL.Path {
@@ -257,7 +274,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 	case r.URL.Path == "/favicon.ico": // browsers ask for it from the login page
 		w.WriteHeader(http.StatusNoContent)
 	case !isAPI(r.URL.Path) && strings.Contains(r.Header.Get("Accept"), "text/html"): // a browser
-		http.Redirect(w, r, "/login", http.StatusSeeOther)
+		http.Redirect(w, r, loginPath(r), http.StatusSeeOther)
 	default:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
 		writeError(w, http.StatusUnauthorized, "unauthorized", "this needs the admin token",

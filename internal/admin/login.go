@@ -2,15 +2,18 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"ravenbot/internal/audit"
+	"ravenbot/internal/mcpserve"
 )
 
 //go:embed templates/login.css
@@ -29,6 +32,25 @@ func loginPolicy() string {
 type loginView struct {
 	Style   template.CSS
 	Problem string
+	Next    string // where to go on after the login; empty: the first page
+}
+
+// loginPath returns the path of the login for a request that needs one. Who comes from another MCP host goes on there
+// afterwards.
+func loginPath(r *http.Request) string {
+	if r.Method == http.MethodGet && r.URL.Path == mcpserve.AuthorizePath {
+		return "/login?next=" + url.QueryEscape(r.URL.RequestURI())
+	}
+	return "/login"
+}
+
+// nextPath returns where to go on after a login. Only a page of ours will do.
+func nextPath(r *http.Request) string {
+	next := r.FormValue("next")
+	if !strings.HasPrefix(next, mcpserve.AuthorizePath+"?") {
+		return ""
+	}
+	return next
 }
 
 // login accepts a one-time link or the admin token.
@@ -48,7 +70,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		wrong = "This link was used before or has expired. " +
 			"Enter the admin token instead, or have ravenbot login print a new link."
 	default:
-		s.loginPage(w, http.StatusOK, "")
+		s.loginPage(w, r, http.StatusOK, "")
 		return
 	}
 	// A right token or link passes whatever was tried before: who guesses must not lock the operator out, and what the
@@ -66,7 +88,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	// The redirect also takes the used link out of the address bar.
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, cmp.Or(nextPath(r), "/"), http.StatusSeeOther)
 }
 
 // refuseLogin answers a login with a wrong token or link.
@@ -77,17 +99,18 @@ func (s *Server) refuseLogin(w http.ResponseWriter, r *http.Request, wrong strin
 	case r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site":
 	case !s.guard.logins.countFailure(from, s.o.Now()):
 		w.Header().Set("Retry-After", "60")
-		s.loginPage(w, http.StatusTooManyRequests, "Too many wrong tokens; wait a minute, or enter the right one.")
+		s.loginPage(w, r, http.StatusTooManyRequests, "Too many wrong tokens; wait a minute, or enter the right one.")
 		return
 	default:
 		s.o.Log.Warn("login refused", "address", from)
 	}
-	s.loginPage(w, http.StatusUnauthorized, wrong)
+	s.loginPage(w, r, http.StatusUnauthorized, wrong)
 }
 
-func (s *Server) loginPage(w http.ResponseWriter, status int, problem string) {
+func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	var b bytes.Buffer
-	if err := templates().ExecuteTemplate(&b, "login", loginView{template.CSS(loginStyle), problem}); err != nil {
+	v := loginView{template.CSS(loginStyle), problem, nextPath(r)}
+	if err := templates().ExecuteTemplate(&b, "login", v); err != nil {
 		panic(err)
 	}
 	w.Header().Set("Content-Security-Policy", loginPolicy())

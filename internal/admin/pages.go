@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/store"
 )
 
@@ -45,6 +46,10 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("POST /agents/{name}/remove", s.removeAgent)
 	mux.HandleFunc("POST /agents/{name}/files", s.uploadFilesOnPage)
 	mux.HandleFunc("POST /agents/{name}/files/{file}/remove", s.deleteFileOnPage)
+	if s.o.HostAccess != nil {
+		mux.HandleFunc("GET "+mcpserve.AuthorizePath, s.hostAccessPage)
+		mux.HandleFunc("POST "+mcpserve.AuthorizePath, s.grantHostAccess)
+	}
 	mux.HandleFunc("GET /calls", s.callsPage)
 	mux.HandleFunc("POST /calls/{id}/approve", s.decideOnPage(true))
 	mux.HandleFunc("POST /calls/{id}/deny", s.decideOnPage(false))

@@ -12,8 +12,8 @@ import (
 	"ravenbot/internal/mcpserve"
 )
 
-// owner is whose tokens the API creates and shows: it has one user.
-const owner = "admin"
+// Owner is whose tokens the API creates and shows: it has one user.
+const Owner = "admin"
 
 // Tokens creates and revokes the tokens of the MCP endpoint.
 type Tokens interface {
@@ -25,8 +25,8 @@ type Tokens interface {
 		overwrite bool,
 	) (mcpserve.Token, string, error)
 	List(owner string) []mcpserve.Token
-	Get(owner, name string) (mcpserve.Token, error)
-	Revoke(ctx context.Context, owner, name string) error
+	Get(Owner, name string) (mcpserve.Token, error)
+	Revoke(ctx context.Context, Owner, name string) error
 	RevokeAll(ctx context.Context, owner string) (int, error)
 }
 
@@ -36,11 +36,11 @@ type Logouts interface {
 }
 
 func (s *Server) listTokens(w http.ResponseWriter, r *http.Request) {
-	writeList(w, r, s.o.Tokens.List(owner))
+	writeList(w, r, s.o.Tokens.List(Owner))
 }
 
 func (s *Server) getToken(w http.ResponseWriter, r *http.Request) {
-	t, err := s.o.Tokens.Get(owner, r.PathValue("name"))
+	t, err := s.o.Tokens.Get(Owner, r.PathValue("name"))
 	if err != nil {
 		s.writeTokenError(w, r, err)
 		return
@@ -90,7 +90,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	t, secret, err := s.o.Tokens.Create(r.Context(), owner, in.Name, in.Tools, life, in.Overwrite)
+	t, secret, err := s.o.Tokens.Create(r.Context(), Owner, in.Name, in.Tools, life, in.Overwrite)
 	if err != nil {
 		s.writeTokenError(w, r, err)
 		return
@@ -103,7 +103,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) {
-	if err := s.o.Tokens.Revoke(r.Context(), owner, r.PathValue("name")); err != nil {
+	if err := s.o.Tokens.Revoke(r.Context(), Owner, r.PathValue("name")); err != nil {
 		s.writeTokenError(w, r, err)
 		return
 	}
@@ -121,7 +121,7 @@ func (s *Server) logoutAll(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.sessions.endAll(now)
-	n, err := s.o.Tokens.RevokeAll(r.Context(), owner)
+	n, err := s.o.Tokens.RevokeAll(r.Context(), Owner)
 	if err != nil {
 		s.writeFailure(w, r, "the sessions are ended, but not all tokens were revoked", err)
 		return
@@ -141,7 +141,11 @@ func (s *Server) refuseWithoutToken(w http.ResponseWriter, r *http.Request) {
 		writeTooManyAttempts(w)
 		return
 	}
-	w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
+	challenge := `Bearer realm="ravenbot"`
+	if s.o.HostAccess != nil {
+		challenge += fmt.Sprintf(", resource_metadata=%q", s.baseURL(r)+mcpserve.ResourceMetadataPath)
+	}
+	w.Header().Set("WWW-Authenticate", challenge)
 	writeError(w, http.StatusUnauthorized, "unauthorized", "this needs an MCP token; the admin token does not work here",
 		"create one: ravenbot tokens create NAME, or POST /api/v1/auth/mcp-tokens")
 }

@@ -73,6 +73,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Grants:        a.grants,
 		Audit:         a.audit,
 		Tokens:        tokens,
+		HostAccess:    mcpserve.NewAuthorization(tokens, admin.Owner, a.o.Now),
 		Settings:      p.settings,
 		Logouts:       admin.StoredLogouts{Items: a.store},
 		LoggedOut:     loggedOut,

@@ -62,8 +62,11 @@ func verifyAudit(ctx context.Context, c *invocation) error {
 	if c.json {
 		return nil
 	}
-	_, err = fmt.Fprintf(c.Out, "%d entries are in order; the newest is %d:%s\n",
-		report.Entries, report.Head.Seq, report.Head.Hash)
+	what := fmt.Sprintf("%d entries are", report.Entries)
+	if report.Entries == 1 {
+		what = "1 entry is"
+	}
+	_, err = fmt.Fprintf(c.Out, "%s in order; the newest is %d:%s\n", what, report.Head.Seq, report.Head.Hash)
 	return err
 }
 

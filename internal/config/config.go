@@ -425,6 +425,10 @@ type MCPServer struct {
 	OAuth ServerOAuth `json:"oauth"`
 	// Files and folders that its process may open although isolation hides them, such as ${HOME}/.kube.
 	AllowPaths []string `json:"allowPaths" form:"path"`
+	// none: its process gets no network. Where the system cannot take it away, the server is not started.
+	Network string `json:"network" enum:"all|none" default:"all"`
+	// MiB of memory that its processes may use together (Linux alone): with more it is ended, and started again. 0: no limit.
+	MaxMemoryMB int `json:"maxMemoryMB" min:"0" default:"2048"`
 	// The one version of MCP to speak, such as 2025-06-18. Empty: what the server prefers.
 	Protocol string `json:"protocol"`
 	// Private hosts that its redirects and discovered addresses may lead to; its own URL needs no entry.

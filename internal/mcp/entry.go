@@ -30,6 +30,8 @@ func FromEntry(name string, e config.MCPServer) Config {
 		Args:        e.Args.Reveal(),
 		Env:         reveal(e.Env),
 		Allow:       e.AllowPaths,
+		NoNetwork:   e.Network == "none",
+		MaxMemory:   int64(e.MaxMemoryMB) << 20,
 		Dir:         e.Cwd,
 		URL:         e.URL.Reveal(),
 		Headers:     reveal(e.Headers),

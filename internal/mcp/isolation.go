@@ -126,7 +126,10 @@ func TryIsolation(c *config.Config) []string {
 		return []string{isolationOff}
 	}
 	notes := make(chan []string)
-	runOnOwnThread(func() { notes <- isolateThread(hiddenPaths(protected(), nil)) })
+	runOnOwnThread(func() {
+		enforced, _ := isolateThread(hiddenPaths(protected(), nil), false) // fails only without a network
+		notes <- enforced
+	})
 	return <-notes
 }
 

@@ -25,6 +25,9 @@ const (
 // scopeABI is the version of Landlock's interface from which on signals can be restricted (Linux 6.12).
 const scopeABI = 6
 
+// networkABI is the version from which on TCP can be restricted (Linux 6.7).
+const networkABI = 4
+
 // Limits of a server's process.
 const (
 	maxServerFiles    = 4096
@@ -64,7 +67,11 @@ func accessOf(abi int) uint64 {
 // Files are hidden in two ways. With the right to mount (root), they are covered in a mount namespace of the thread's
 // own, which leaves their folders as they are. Without it, Landlock allows everything but them: a folder that holds
 // one then allows what is in it now, and nothing new.
-func isolateThread(hidden []string) []string {
+//
+// An error is returned where withoutNetwork is wanted and cannot be enforced: an operator who asked for it relies on it.
+func isolateThread(hidden []string, withoutNetwork bool) ([]string, error) {
+	// A namespace without any interface is the whole of it; Landlock knows TCP alone (Linux 6.7).
+	cut := withoutNetwork && syscall.Unshare(syscall.CLONE_NEWNET) == nil
 	covered := coverPaths(hidden)
 	allow, listable := []string{"/"}, []string(nil)
 	if !covered {
@@ -73,8 +80,12 @@ func isolateThread(hidden []string) []string {
 	}
 	dropCapabilities() // after the mounts, which need one of them
 	abi, err := landlock.LandlockGetABIVersion()
+	withoutTCP := withoutNetwork && !cut
 	if err == nil {
-		err = restrictThread(abi, allow, listable)
+		err = restrictThread(abi, allow, listable, withoutTCP)
+	}
+	if withoutTCP && (err != nil || abi < networkABI) {
+		return nil, errors.New("its network is to be none, which takes root, or Linux 6.7 with Landlock")
 	}
 	files := fmt.Sprintf("cannot open the bot's own files and the credentials in the home folder (%d hidden)", len(hidden))
 	switch {
@@ -90,7 +101,14 @@ func isolateThread(hidden []string) []string {
 	case abi >= scopeABI:
 		processes += ", nor signal them"
 	}
-	return []string{files, processes}
+	notes := []string{files, processes}
+	switch {
+	case cut:
+		notes = append(notes, "has no network")
+	case withoutTCP:
+		notes = append(notes, "cannot use TCP; UDP is not kept from it")
+	}
+	return notes, nil
 }
 
 // homeCaches are where npx and uvx keep packages in the home folder.
@@ -193,9 +211,12 @@ func splitAround(folder string, hidden []string) (allow, listable []string) {
 }
 
 // restrictThread restricts the thread by Landlock.
-func restrictThread(abi int, allow, listable []string) error {
+func restrictThread(abi int, allow, listable []string, withoutTCP bool) error {
 	access := accessOf(abi)
 	attr := landlock.RulesetAttr{HandledAccessFS: access}
+	if withoutTCP && abi >= networkABI {
+		attr.HandledAccessNet = landlock.AccessNetBindTCP | landlock.AccessNetConnectTCP
+	}
 	if abi >= scopeABI {
 		attr.Scoped = landlock.ScopeSignal
 	}
@@ -263,5 +284,5 @@ func limitProcess(pid int) string {
 		return "has no limits of its resources"
 	}
 	return fmt.Sprintf("has at most %d open files, files of at most %d GiB and no core dumps, and is ended before the bot where "+
-		"memory runs out; its processor time, memory and network are not limited", maxServerFiles, maxServerFileSize>>30)
+		"memory runs out; its processor time is not limited", maxServerFiles, maxServerFileSize>>30)
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,7 +94,7 @@ func TestStdio_Isolated_CannotOpenProtectedFiles(t *testing.T) {
 			t.Errorf("the new file is %q, %v", made, err)
 		}
 	}
-	if len(s.isolation) != 3 || !strings.Contains(s.isolation[0], "2 hidden") || !strings.Contains(s.isolation[2], "4096") {
+	if len(s.isolation) != 4 || !strings.Contains(s.isolation[0], "2 hidden") || !strings.Contains(s.isolation[2], "4096") {
 		t.Errorf("what is enforced: %q", s.isolation)
 	}
 	if secret, err := os.ReadFile(filepath.Join(folder, "data/key")); err != nil || string(secret) != "hush" {
@@ -112,7 +113,7 @@ func TestRestrictThread_HidesProtectedFiles(t *testing.T) {
 	ended := make(chan error)
 	runOnOwnThread(func() {
 		allow, listable := splitAround("/", hiddenPaths(protected, nil))
-		if err := restrictThread(abi, allow, listable); err != nil {
+		if err := restrictThread(abi, allow, listable, false); err != nil {
 			ended <- err
 			return
 		}
@@ -152,6 +153,83 @@ func TestHiddenPaths_LeavesOutWhatIsAllowed(t *testing.T) {
 	} {
 		if got := hiddenPaths(protected, c.allowed); !slices.Equal(got, c.want) {
 			t.Errorf("with %v allowed these are hidden: %v, want %v", c.allowed, got, c.want)
+		}
+	}
+}
+
+// start runs a shell script as a server and returns its transport.
+func startScript(t *testing.T, c Config, script string) (*stdioTransport, error) {
+	t.Helper()
+	c.Name, c.Command, c.Args = "script", "sh", []string{"-c", script}
+	s, err := newStdio(c, &logBuffer{now: time.Now}, func(int) func() { return func() {} }, func() []string { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, nil
+}
+
+// A server that takes the memory or the processes of the machine is ended with all that it has started.
+func TestStdio_UsesTooMuch_IsEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		maxMemory    int64
+		script, want string
+	}{
+		"memory":    {64 << 20, "(head -c 200000000 /dev/zero; sleep 600) | tail -c 200000000", "where maxMemoryMB allows 64"},
+		"processes": {0, "for i in $(seq 600); do sleep 600 & done; wait", "where 512 are allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := startScript(t, Config{MaxMemory: c.maxMemory}, c.script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-s.exited:
+			case <-time.After(time.Minute):
+				t.Fatal("it was not ended")
+			}
+			if err := s.lossReason(); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("ended because %v, want %q", err, c.want)
+			}
+			for deadline := time.Now().Add(time.Minute); countUsage()[s.cmd.Process.Pid].processes > 0; <-time.After(20 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("processes of it are left")
+				}
+			}
+		})
+	}
+}
+
+// A server without a network reaches nothing, or is not started where that cannot be enforced.
+func TestStdio_NoNetwork_ReachesNothing(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	for _, without := range []bool{false, true} {
+		out := filepath.Join(t.TempDir(), "out")
+		script := "exec bash -c 'exec 3<>/dev/tcp/127.0.0.1/" + port + "' 2>/dev/null && echo reached > " + out
+		s, err := startScript(t, Config{NoNetwork: without}, "("+script+") || echo refused > "+out+"; true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-s.exited
+		want := map[bool]string{false: "", true: "refused\n"}[without]
+		if got, _ := os.ReadFile(out); without && string(got) != want || !without && strings.Contains(string(got), "refused") {
+			t.Errorf("without a network %t: %q", without, got)
+		}
+		if told := strings.Contains(strings.Join(s.isolation, "; "), "has no network"); told != (without && os.Getuid() == 0) {
+			t.Errorf("without a network %t, it is said: %q", without, s.isolation)
 		}
 	}
 }

@@ -2,11 +2,17 @@
 
 package mcp
 
-import "runtime"
+import (
+	"errors"
+	"runtime"
+)
 
-// isolateThread does nothing: what it needs exists on Linux alone.
-func isolateThread([]string) []string {
-	return []string{"can open every file that the bot can: there is no isolation on " + runtime.GOOS}
+// isolateThread does nothing: what it needs exists on Linux alone. It returns an error where that is not enough.
+func isolateThread(_ []string, withoutNetwork bool) ([]string, error) {
+	if withoutNetwork {
+		return nil, errors.New("its network is to be none, which can be enforced on Linux alone")
+	}
+	return []string{"can open every file that the bot can: there is no isolation on " + runtime.GOOS}, nil
 }
 
 // isMainThread returns false: nothing is isolated.

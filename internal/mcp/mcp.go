@@ -49,7 +49,10 @@ type Config struct {
 	Args    []string          // passed unchanged; no shell reads them
 	Env     map[string]string // added to the few variables that every server gets
 	Allow   []string          // paths that it may open although they are protected
-	Dir     string            // working directory; "": the bot's
+	// NoNetwork starts its process without a network, or not at all where that cannot be enforced.
+	NoNetwork bool
+	MaxMemory int64  // bytes that its processes may use together, on Linux; 0: not limited
+	Dir       string // working directory; "": the bot's
 
 	URL       string            // http or https
 	Headers   map[string]string // sent only to the origin of URL

@@ -34,6 +34,9 @@ type stdioTransport struct {
 	watch func(group int) (done func())
 	hide  func() []string // what the process cannot open; nil: it is not isolated
 
+	noNetwork bool
+	maxMemory int64 // bytes; 0: not limited
+
 	isolation []string // what is enforced, in words; set when Start returns
 
 	outbox    chan []byte
@@ -66,8 +69,12 @@ func newStdio(
 		Dir:         c.Dir,
 		SysProcAttr: ownGroup(),
 	}
-	if protected != nil {
+	s.noNetwork, s.maxMemory = c.NoNetwork, c.MaxMemory
+	switch {
+	case protected != nil:
 		s.hide = func() []string { return hiddenPaths(protected(), c.Allow) }
+	case c.NoNetwork:
+		return nil, errors.New("its network is to be none, which takes mcp.isolation auto")
 	}
 	s.rpcConn = newRPCConn(func(line []byte) { logs.add("stdout", line) })
 	s.send = s.enqueue
@@ -183,7 +190,14 @@ func (s *stdioTransport) Start(context.Context) error {
 	if s.hide == nil {
 		go s.runProcess(started)
 	} else {
-		runOnOwnThread(func() { s.isolation = isolateThread(s.hide()); s.runProcess(started) })
+		runOnOwnThread(func() {
+			var err error
+			if s.isolation, err = isolateThread(s.hide(), s.noNetwork); err != nil {
+				started <- err
+				return
+			}
+			s.runProcess(started)
+		})
 	}
 	if err := <-started; err != nil {
 		return errors.Join(fmt.Errorf("start %q: %w", s.cmd.Args[0], err), in.Close(), out.Close(), errs.Close())
@@ -206,6 +220,9 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 	if s.hide != nil {
 		s.isolation = append(s.isolation, limitProcess(s.cmd.Process.Pid))
 	}
+	if note := s.describeUsageLimits(); note != "" {
+		s.isolation = append(s.isolation, note)
+	}
 	s.restorePriority = deprioritize(s.cmd.Process.Pid)
 	// On a machine that is always busy a server of low priority might never get ready.
 	late := time.AfterFunc(maxDeprioritized, s.endDeprioritized)
@@ -218,6 +235,7 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 	work.Go(func() { reading.Wait(); close(drained) })
 	work.Go(func() { s.watchOutputEnd(outputEnded) })
 	work.Go(s.writeMessages)
+	work.Go(s.limitUsage)
 	started <- nil
 	s.reap(drained, unwatch)
 	work.Wait()

@@ -1,0 +1,70 @@
+package mcp
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// usage holds what each process group uses, counted for all servers at once.
+var usage struct {
+	sync.Mutex
+	at     time.Time
+	groups map[int]groupUsage
+}
+
+// usageAge is how old a count may be: servers that are looked at together share one.
+const usageAge = time.Second
+
+// usageOf returns what a process group uses; zero where that cannot be read.
+func usageOf(group int) groupUsage {
+	usage.Lock()
+	defer usage.Unlock()
+	if now := time.Now(); now.Sub(usage.at) > usageAge {
+		usage.at, usage.groups = now, countUsage()
+	}
+	return usage.groups[group]
+}
+
+// describeUsageLimits returns the limits of limitUsage in words.
+func (s *stdioTransport) describeUsageLimits() string {
+	if s.maxMemory == 0 {
+		return fmt.Sprintf("is ended with more than %d processes; its memory is not limited", maxServerProcesses)
+	}
+	return fmt.Sprintf("is ended with more than %d MiB of memory or %d processes", s.maxMemory>>20, maxServerProcesses)
+}
+
+// countUsage reads /proc. Processes that end meanwhile are left out.
+func countUsage() map[int]groupUsage {
+	groups := map[int]groupUsage{}
+	pageSize := int64(os.Getpagesize())
+	for _, name := range entryNames("/proc") {
+		if name[0] < '1' || name[0] > '9' {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		// The name of the program is in parentheses and may hold any byte (proc_pid_stat(5)).
+		end := bytes.LastIndexByte(stat, ')')
+		if err != nil || end < 0 {
+			continue
+		}
+		// Behind the name, counted from 0: the state, the parent, the group (2), and the pages in RAM (21).
+		fields := bytes.Fields(stat[end+1:])
+		if len(fields) < 22 || fields[0][0] == 'Z' { // what has ended and waits for its parent uses nothing
+			continue
+		}
+		group, err := strconv.Atoi(string(fields[2]))
+		pages, err2 := strconv.ParseInt(string(fields[21]), 10, 64)
+		if err != nil || err2 != nil {
+			continue
+		}
+		u := groups[group]
+		u.memory += pages * pageSize
+		u.processes++
+		groups[group] = u
+	}
+	return groups
+}
