@@ -41,6 +41,7 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	if len(d.Reply.Handle) > 0 && json.Unmarshal(d.Reply.Handle, &h) != nil {
 		s.o.Log.Warn("slack command handle not decoded, answering in public", "post", d.Key)
 	}
+	s.endCommand(to, h)
 	// The answer to a press would stand between other people's messages.
 	d.Ephemeral = d.Ephemeral || h.Press
 	p := &postJob{

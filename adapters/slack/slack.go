@@ -85,6 +85,7 @@ type Slack struct {
 	edited       kit.Memory[time.Time]               // when unfinished answers were last edited, by channel and timestamp
 	partialShown kit.Memory[bool]                    // threads in which an unfinished answer stands, by channel and thread
 	asked        kit.Memory[string]                  // the latest question, by channel and thread
+	commands     kit.Memory[[]pendingCommand]        // commands without an answer, by channel and thread
 	reacted      kit.Memory[string]                  // questions with a reaction of the bot, by channel and thread
 	people       *kit.Cache[person]                  // users of the workspace
 	roles        atomic.Pointer[map[string][]string] // user groups by user; nil: not read
@@ -284,6 +285,8 @@ func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 		return true
 	}
 	s.setName(&m)
+	// Before it is accepted: its answer may be there at once.
+	s.expectAnswer(m)
 	err := s.accept(ctx, m)
 	switch {
 	case err == nil:

@@ -2,6 +2,10 @@ package slack
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
 
 	slackgo "github.com/slack-go/slack"
 
@@ -9,11 +13,17 @@ import (
 )
 
 // What shows that an answer is being made: the status of a thread or, where Slack takes none, a
-// reaction to the question.
+// reaction to the question. A command in a channel is neither in a thread nor a message: its author
+// alone gets a note.
 const (
 	statusThinking   = "is thinking…"
 	thinkingReaction = "eyes"
+	noteThinking     = "I am working on it…"
 )
+
+// noteWithin is how long after a command its author is told that the answer is being made. One that the bot has dropped
+// stays among those without an answer.
+const noteWithin = 5 * time.Minute
 
 // Keys of what Slack refuses everywhere.
 const (
@@ -31,6 +41,9 @@ func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
 	}
 	if showing, _ := s.partialShown.Get(threadKey(to.Channel, to.Thread)); showing {
 		return nil
+	}
+	if noted, err := s.noteCommands(ctx, to); noted || err != nil {
+		return err
 	}
 	if refused, _ := s.unsupported.Get(noStatus); to.Thread == "" || refused {
 		return s.react(ctx, to)
@@ -54,6 +67,72 @@ func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
 		s.noteUnsupported(noStatus, err)
 	}
 	return s.react(ctx, to)
+}
+
+// expectAnswer remembers a command until its answer is posted.
+func (s *Slack) expectAnswer(m chat.Message) {
+	var h handle
+	if m.Command != chat.CommandAsk || json.Unmarshal(m.Reply.Handle, &h) != nil || h.ResponseURL == "" {
+		return
+	}
+	where := threadKey(m.Conversation.Channel, m.Conversation.Thread)
+	s.commands.Change(where, func(list []pendingCommand, _ bool) []pendingCommand {
+		if slices.ContainsFunc(list, func(c pendingCommand) bool { return c.ResponseURL == h.ResponseURL }) {
+			return list // Slack delivers it again
+		}
+		return append(slices.Clip(list), pendingCommand{handle: h})
+	})
+}
+
+// pendingCommand is a command without an answer.
+type pendingCommand struct {
+	handle
+	noted bool // its author knows that the answer is being made
+}
+
+// noteCommands tells the authors of the commands in a place that their answers are being made, each once. It reports
+// whether there are commands.
+func (s *Slack) noteCommands(ctx context.Context, to chat.Address) (bool, error) {
+	where := threadKey(to.Channel, to.Thread)
+	if list, _ := s.commands.Get(where); len(list) == 0 {
+		return false, nil
+	}
+	list, _ := s.commands.Change(where, func(list []pendingCommand, _ bool) []pendingCommand {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].noted = true
+		}
+		return list
+	})
+	var failed error
+	for _, c := range list {
+		if c.noted || s.o.Now().Sub(c.Received) > noteWithin || !s.isSlackAddress(c.ResponseURL) ||
+			!s.countResponseUse(c.ResponseURL) {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, choreTimeout)
+		err := slackgo.PostWebhookCustomHTTPContext(limited, c.ResponseURL, s.client,
+			&slackgo.WebhookMessage{Text: noteThinking, ResponseType: slackgo.ResponseTypeEphemeral})
+		cancel()
+		if err != nil {
+			failed = errors.Join(failed, redact(err))
+		}
+	}
+	return len(list) > 0, failed
+}
+
+// endCommand forgets a command whose answer is being posted.
+func (s *Slack) endCommand(to chat.Address, h handle) {
+	if h.ResponseURL == "" {
+		return
+	}
+	where := threadKey(to.Channel, to.Thread)
+	if list, _ := s.commands.Get(where); len(list) == 0 {
+		return
+	}
+	s.commands.Change(where, func(list []pendingCommand, _ bool) []pendingCommand {
+		return slices.DeleteFunc(slices.Clone(list), func(c pendingCommand) bool { return c.ResponseURL == h.ResponseURL })
+	})
 }
 
 // noteUnsupported remembers that Slack refuses something everywhere, and tells the operator once.
