@@ -9,6 +9,7 @@ import (
 	"ravenbot/internal/app"
 	"ravenbot/internal/replica"
 	"ravenbot/internal/storage"
+	"ravenbot/internal/store"
 )
 
 // errTakenOver ends a replica that acted until another one took over.
@@ -22,19 +23,24 @@ func (c *invocation) runReplica(ctx context.Context, o app.Options) error {
 		return fmt.Errorf("listen on %s (is another ravenbot running? http.listen in config.json names the address): %w",
 			o.Config.HTTP.Listen, err)
 	}
-	shared, err := storage.OpenShared(ctx, o.Config, o.Log, o.Now)
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
 	listener := l.(*net.TCPListener) // "tcp" makes no other
+	var shared *storage.Shared
 	err = replica.StandBy(ctx, replica.Options{
-		Lease:    shared.Lease,
+		Open: func(ctx context.Context) (store.Lease, string, error) {
+			var err error
+			if shared, err = storage.OpenShared(ctx, o.Config, o.Log, o.Now); err != nil {
+				return nil, "", err
+			}
+			return shared.Lease, replica.AdvertisedAddress(l.Addr(), shared.Address), nil
+		},
 		Listener: listener,
-		Address:  replica.AdvertisedAddress(l.Addr(), shared.Address),
 		Log:      o.Log,
 	})
 	if err != nil {
-		err = errors.Join(err, shared.Close(), l.Close())
+		if shared != nil {
+			err = errors.Join(err, shared.Close())
+		}
+		err = errors.Join(err, l.Close())
 		if ctx.Err() != nil {
 			o.Log.Info("stopped")
 			return nil

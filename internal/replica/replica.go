@@ -20,9 +20,10 @@ import (
 
 // Options are what StandBy needs.
 type Options struct {
-	Lease    store.Lease
+	// Open opens the store, and returns its lease and where other replicas reach the listener: host:port. It is called
+	// again after a *store.SystemError that passes, and not after it has succeeded.
+	Open     func(context.Context) (store.Lease, string, error)
 	Listener *net.TCPListener // StandBy leaves it open
-	Address  string           // where other replicas reach the listener: host:port
 	Log      *slog.Logger
 }
 
@@ -30,8 +31,8 @@ type Options struct {
 // hand-over takes.
 const lookEvery = 500 * time.Millisecond
 
-// StandBy returns when this replica holds the lease. Until then it answers HTTP. It returns the error of
-// ctx where that ends first.
+// StandBy opens the store and returns when this replica holds the lease. Until then it answers HTTP. It returns the
+// error of ctx where that ends first, and that of Open where the store cannot be used.
 func StandBy(ctx context.Context, o Options) error {
 	s := &standby{o: o}
 	held, err := s.look(ctx)
@@ -70,17 +71,41 @@ func StandBy(ctx context.Context, o Options) error {
 
 // standby answers HTTP while another replica acts.
 type standby struct {
-	o      Options
+	o       Options
+	lease   store.Lease // nil: the store is not open yet
+	address string
+	isAway  bool // the operator knows that the database does not answer
+
 	holder atomic.Pointer[store.Holder] // nil while the database does not answer
 }
 
-// look tries to take the lease, and notes who has it. An error is one of ctx: a database that does not
-// answer is tried again.
+// open opens the store where that has not been done. It returns false where the database does not answer now.
+func (s *standby) open(ctx context.Context) (bool, error) {
+	if s.lease != nil {
+		return true, nil
+	}
+	lease, address, err := s.o.Open(ctx)
+	if trouble, ok := errors.AsType[*store.SystemError](err); ok && trouble.Passing {
+		if !s.isAway {
+			s.o.Log.Warn("database does not answer, waiting for it", "error", err)
+		}
+		s.isAway = true
+		return false, nil
+	}
+	s.lease, s.address = lease, address
+	return err == nil, err
+}
+
+// look tries to take the lease, and notes who has it. A database that does not answer is tried again; an error is one
+// of ctx, or says why the store cannot be used.
 func (s *standby) look(ctx context.Context) (bool, error) {
-	held, holder, err := s.o.Lease.Acquire(ctx, s.o.Address)
+	if ok, err := s.open(ctx); !ok || err != nil {
+		return false, err
+	}
+	held, holder, err := s.lease.Acquire(ctx, s.address)
 	if ctx.Err() != nil {
 		if held {
-			err = errors.Join(err, s.o.Lease.Release(context.WithoutCancel(ctx)))
+			err = errors.Join(err, s.lease.Release(context.WithoutCancel(ctx)))
 		}
 		return false, errors.Join(ctx.Err(), err)
 	}

@@ -26,9 +26,28 @@ type lease struct {
 	isFree bool
 	err    error
 	asked  chan struct{} // receives whenever Acquire has answered
+
+	openError error
 }
 
 func newLease(h store.Holder) *lease { return &lease{holder: h, asked: make(chan struct{}, 1)} }
+
+// open returns the lease, or the error that the test has set.
+func (l *lease) open(context.Context) (store.Lease, string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.openError != nil {
+		return nil, "", l.openError
+	}
+	return l, "", nil
+}
+
+// setOpenError sets what opening the store returns.
+func (l *lease) setOpenError(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.openError = err
+}
 
 func (l *lease) set(isFree bool, err error) {
 	l.mu.Lock()
@@ -76,7 +95,7 @@ func standBy(t *testing.T, ctx context.Context, l *lease) (string, *net.TCPListe
 	ended := make(chan error, 1)
 	tcp := listener.(*net.TCPListener)
 	go func() {
-		ended <- replica.StandBy(ctx, replica.Options{Lease: l, Listener: tcp, Log: slog.New(slog.DiscardHandler)})
+		ended <- replica.StandBy(ctx, replica.Options{Open: l.open, Listener: tcp, Log: slog.New(slog.DiscardHandler)})
 	}()
 	return "http://" + listener.Addr().String(), tcp, ended
 }
@@ -229,5 +248,40 @@ func TestAdvertisedAddress(t *testing.T) {
 		if got := replica.AdvertisedAddress(addr, c.towards); got != c.want {
 			t.Errorf("AdvertisedAddress(%s, %v) = %s, want %s", c.listen, c.towards, got, c.want)
 		}
+	}
+}
+
+// A replica that starts while the database is away waits for it, and says so; what will not pass ends it.
+func TestStandBy_DatabaseIsAwayAtTheStart_Waits(t *testing.T) {
+	away := fmt.Errorf("open store: %w", &store.SystemError{What: "the database does not answer", Passing: true})
+	refused := &store.SystemError{What: "the database refuses the password"}
+	for name, then := range map[string]error{"back": nil, "refused": refused} {
+		t.Run(name, func(t *testing.T) {
+			l := newLease(store.Holder{Name: "first/7"})
+			l.setOpenError(away)
+			url, _, ended := standBy(t, t.Context(), l)
+			if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "does not answer") {
+				t.Errorf("/readyz without the database: %d %s", status, body)
+			}
+			if status, _ := get(t, url+"/healthz"); status != http.StatusOK {
+				t.Errorf("/healthz: %d: a supervisor would restart the replica", status)
+			}
+			l.setOpenError(then)
+			if then == nil {
+				l.waitAsked(t)
+				if status, body := get(t, url+"/readyz"); status != http.StatusOK || !strings.Contains(body, "standby") {
+					t.Errorf("/readyz with the database: %d %s", status, body)
+				}
+				return
+			}
+			select {
+			case err := <-ended:
+				if !errors.Is(err, refused) {
+					t.Errorf("ended with %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("it waits for what will not pass")
+			}
+		})
 	}
 }

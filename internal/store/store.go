@@ -63,6 +63,8 @@ type SystemError struct {
 	Remedy string // what the operator can do
 	Err    error  // as it was returned
 	Code   error  // of the system, which Err may have as text only
+	// Passing: it is likely to pass without anybody doing anything, such as a database that restarts.
+	Passing bool
 }
 
 func (e *SystemError) Error() string {

@@ -51,20 +51,24 @@ func (db *DB) explain(err error) error {
 	case errors.As(err, &refused):
 		for _, e := range serverErrors {
 			if strings.HasPrefix(refused.Code, e.code) {
-				return db.systemError(e.what, e.remedy, err)
+				explained = db.systemError(e.what, e.remedy, err)
+				explained.Passing = e.code == "53300" || strings.HasPrefix(e.code, "57P")
+				return explained
 			}
 		}
 		return db.systemError("the server refused a statement", "look at the server's log", err)
 	case errors.Is(err, context.Canceled):
 		return err
 	case isLost(err) || isOfConnection(err):
-		return db.systemError("the database does not answer",
+		explained = db.systemError("the database does not answer",
 			"see that it runs and can be reached from here; it is tried again by itself", err)
+		explained.Passing = true
+		return explained
 	}
 	return err
 }
 
-func (db *DB) systemError(what, remedy string, err error) error {
+func (db *DB) systemError(what, remedy string, err error) *store.SystemError {
 	return &store.SystemError{Path: db.name, What: what, Remedy: remedy, Err: db.withoutPassword(err), Code: err}
 }
 
