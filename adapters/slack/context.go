@@ -85,8 +85,8 @@ func (s *Slack) readRecent(ctx context.Context, m chat.Message, q chat.ContextQu
 	if q.Messages <= 0 || isNewChat {
 		return readMessages{}
 	}
-	if all, ok := s.recallPassage(ctx, p); ok {
-		return s.selectRecent(p, all)
+	if r, ok := s.recallPassage(ctx, p); ok {
+		return r
 	}
 	all, whole, err := s.fetchPassage(ctx, p)
 	r := s.selectRecent(p, all)
@@ -129,20 +129,33 @@ func (s *Slack) fetchPassage(ctx context.Context, p passage) (all []wireMessage,
 	return all, whole, err
 }
 
-// selectRecent returns what is told of the messages of a passage and of others, oldest first.
+// selectRecent returns what is told of the messages of a passage and of others, which are oldest first.
 func (s *Slack) selectRecent(p passage, all []wireMessage) (r readMessages) {
-	// A deleted one leaves a notice in its place.
-	isRoot := func(one wireMessage) bool { return one.TS == p.thread && s.isSpoken(one) }
-	if i := slices.IndexFunc(all, isRoot); i >= 0 {
-		r.root = &all[i]
+	if p.thread != "" {
+		return s.selectReplies(p, all)
 	}
+	for i := len(all) - 1; i >= 0 && len(r.list) < p.max && all[i].TS > p.after; i-- {
+		if (p.before == "" || all[i].TS < p.before) && s.isSpoken(all[i]) {
+			r.list = append(r.list, all[i])
+		}
+	}
+	slices.Reverse(r.list)
+	return r
+}
+
+// selectReplies is selectRecent in a thread, with the message that it began with.
+func (s *Slack) selectReplies(p passage, all []wireMessage) (r readMessages) {
 	there := map[string]bool{}
-	for _, one := range all {
+	for i, one := range all {
+		// A deleted one leaves a notice in its place.
 		there[one.TS] = s.isSpoken(one)
+		if one.TS == p.thread && there[one.TS] {
+			r.root = &all[i]
+		}
 		isBefore := p.before == "" || one.TS < p.before
 		// An answer whose question was deleted would tell what that said.
 		asked := s.answeredBy(one)
-		isOrphan := p.thread != "" && asked > p.after && !there[asked]
+		isOrphan := asked > p.after && !there[asked]
 		if isBefore && one.TS > p.after && one.TS != p.thread && there[one.TS] && !isOrphan {
 			r.list = append(r.list, one)
 		}

@@ -72,7 +72,7 @@ func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
 		return chat.Message{}, false
 	}
 	var e wireMessage
-	if s.handleOpened(o.Event) || json.Unmarshal(o.Event, &e) != nil {
+	if json.Unmarshal(o.Event, &e) != nil || s.handleOpened(e.Type, o.Event) {
 		return chat.Message{}, false
 	}
 	if e.Type == "member_joined_channel" && e.User == s.self.user && e.Channel != "" {

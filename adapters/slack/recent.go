@@ -121,43 +121,37 @@ func newRecentMessage(m wireMessage) kit.RecentMessage[*wireMessage] {
 	return kit.RecentMessage[*wireMessage]{ID: m.TS, Value: &m, Size: size}
 }
 
-// recallPassage returns the messages of a passage and maybe others, oldest first, if all of them are remembered.
-func (s *Slack) recallPassage(ctx context.Context, p passage) ([]wireMessage, bool) {
+// recallPassage returns what is told of a passage, if all of it is remembered.
+func (s *Slack) recallPassage(ctx context.Context, p passage) (r readMessages, ok bool) {
 	if p.before == "" {
-		return nil, false // a command, which is no message
+		return r, false // a command, which is no message
 	}
 	place := threadKey(p.channel, p.thread)
 	wait, cancel := context.WithTimeout(ctx, eventWait)
 	defer cancel()
 	s.recent.Await(wait, place, p.before)
 	w, ok := s.recent.Window(place, p.before)
-	if !ok {
-		return nil, false
+	if !ok || p.thread != "" && w.Since > p.thread {
+		return r, false
 	}
 	last, _ := s.lastPosts.Get(place)
 	isLastKnown := last == "" || last < w.Since || last > p.before
-	spoken := 0
 	all := make([]wireMessage, 0, len(w.Values))
 	for _, m := range w.Values {
 		one, ok := s.withLabel(*m)
 		if !ok {
-			return nil, false
+			return r, false
 		}
 		all = append(all, one)
 		isLastKnown = isLastKnown || one.TS == last
-		if one.TS > p.after && s.isSpoken(one) {
-			spoken++
-		}
 	}
 	// What the bot posted must have come, too, or else events go elsewhere.
 	if !isLastKnown {
 		s.dropRecent(p.channel)
-		return nil, false
+		return r, false
 	}
-	if p.thread != "" {
-		return all, w.Since <= p.thread
-	}
-	return all, w.Since == "" || p.after >= w.Since || spoken >= p.max
+	r = s.selectRecent(p, all)
+	return r, p.thread != "" || w.Since == "" || p.after >= w.Since || len(r.list) == p.max
 }
 
 // withLabel returns a message with its metadata. Where an event brought a post of the bot without them, as it may while
