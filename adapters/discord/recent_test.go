@@ -119,9 +119,6 @@ func TestRecent_WhateverHappens_IsWhatDiscordShows(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d questions needed no reading", saved, asked)
-			if saved == 0 {
-				t.Errorf("of %d questions each was read", asked)
-			}
 		})
 	}
 }
