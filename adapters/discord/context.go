@@ -11,6 +11,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/text"
 )
@@ -151,20 +152,23 @@ func (r contextReader) readRecent(ctx context.Context, q chat.ContextQuery) ([]c
 	if opened, _ := r.openedThreads.Get(r.m.ID); opened == channel {
 		channel = r.m.Conversation.Channel
 	}
-	page, err := r.fetchPage(ctx, channel, r.m.ID, min(q.Messages+maxNotices, pageSize))
-	switch {
-	case isRefused(err):
-		return nil, []string{"The messages before this one are not shown to me; " +
-			"giving my role Read Message History in this channel helps."}
-	case err != nil:
-		return nil, []string{"The messages before this one could not be read in time."}
+	p := passage{channel: channel, before: r.m.ID, after: q.After, max: q.Messages}
+	messages, ok := r.recallPassage(p)
+	if !ok {
+		var err error
+		messages, err = r.fetchPassage(ctx, p)
+		switch {
+		case isRefused(err):
+			return nil, []string{"The messages before this one are not shown to me; " +
+				"giving my role Read Message History in this channel helps."}
+		case err != nil:
+			return nil, []string{"The messages before this one could not be read in time."}
+		}
 	}
 	var all []chat.Said
-	for _, w := range page {
-		// An answer whose question was deleted would tell what that said.
-		isOrphan := r.botUser().ID == w.Author.ID && string(w.Referenced) == "null"
-		if w.isSpoken() && !isOrphan && (q.After == "" || isNewer(w.ID, q.After)) {
-			all = append(all, r.said(w.wireMessage))
+	for _, w := range messages {
+		if r.isTold(w, p) {
+			all = append(all, r.said(w))
 		}
 	}
 	all = all[max(0, len(all)-q.Messages):]
@@ -175,6 +179,27 @@ func (r contextReader) readRecent(ctx context.Context, q chat.ContextQuery) ([]c
 	return slices.DeleteFunc(all, func(s chat.Said) bool { return s.Text == "" && len(s.Files) == 0 }), notes
 }
 
+// fetchPassage asks Discord for the messages of a passage.
+func (r contextReader) fetchPassage(ctx context.Context, p passage) ([]wireMessage, error) {
+	recent, place := r.recentOf(r.guild), recentPlace(r.guild, p.channel)
+	reading := recent.BeginReading(place)
+	page, isWhole, err := r.fetchPage(ctx, p.channel, p.before, min(p.max+maxNotices, pageSize))
+	messages := make([]wireMessage, 0, len(page))
+	known := make([]kit.RecentMessage[*wireMessage], 0, len(page))
+	for _, w := range page {
+		messages, known = append(messages, w.wireMessage), append(known, newRecentMessage(w.wireMessage))
+	}
+	since, before := "", p.before
+	switch {
+	case err != nil || !isWhole && len(messages) == 0:
+		before = "" // nothing is known
+	case !isWhole:
+		since = messages[0].ID
+	}
+	recent.EndReading(reading, since, before, known)
+	return messages, err
+}
+
 // readRoot returns the message that the thread of the message began with; nil where there is none.
 // It has the id of the thread, and stands in the channel, or in the thread where that is a post of a
 // forum.
@@ -182,6 +207,10 @@ func (r contextReader) readRoot(ctx context.Context, q chat.ContextQuery) *chat.
 	at := r.m.Conversation
 	if at.Thread == "" || q.Messages <= 0 {
 		return nil
+	}
+	if w, ok := r.recallRoot(at); ok {
+		said := r.said(w)
+		return &said
 	}
 	channel := at.Channel
 	switch r.channelInfo(ctx, r.state, r.guild, at.Channel).kind {
@@ -256,8 +285,12 @@ func (d *Discord) fetchMessage(ctx context.Context, channel, id string) (wireMes
 }
 
 // fetchPage returns up to limit messages of a channel, oldest first: the newest before the one with
-// an id; "" is the end.
-func (d *Discord) fetchPage(ctx context.Context, channel, before string, limit int) ([]wirePost, error) {
+// an id; "" is the end. isWhole: there are no older ones.
+func (d *Discord) fetchPage(
+	ctx context.Context,
+	channel, before string,
+	limit int,
+) (page []wirePost, isWhole bool, err error) {
 	path := "/channels/" + channel + "/messages"
 	r := request{method: "GET", path: path + "?limit=" + strconv.Itoa(limit), route: "GET" + path}
 	if before != "" {
@@ -265,19 +298,18 @@ func (d *Discord) fetchPage(ctx context.Context, channel, before string, limit i
 	}
 	var raw []json.RawMessage
 	if err := d.api.do(ctx, r, &raw); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(raw) == 0 {
-		return nil, d.checkReadable(ctx, channel, "")
+		return nil, true, d.checkReadable(ctx, channel, "")
 	}
-	var page []wirePost
 	for _, data := range slices.Backward(raw) { // they come newest first
 		var w wirePost
 		if json.Unmarshal(data, &w) == nil {
 			page = append(page, w)
 		}
 	}
-	return page, nil
+	return page, len(raw) < limit, nil
 }
 
 // said returns a message as it is read back.

@@ -28,6 +28,7 @@ func (d *shard) onMessage(state *discordgo.State, data []byte) {
 		return
 	}
 	d.noteOwn(w)
+	d.noteMessage(w.wireMessage)
 	m, ok := d.parseMessage(state, w.wireMessage)
 	if !ok || m.Reach == chat.Overheard && !d.o.MessageContent {
 		return
@@ -81,11 +82,15 @@ func (d *shard) onUpdate(state *discordgo.State, data []byte) {
 		d.o.Log.Warn("discord edit not decoded", "platform", "discord", "error", err)
 		return
 	}
+	isWhole := w.Text != nil
+	if isWhole {
+		w.Content = *w.Text
+	}
+	d.noteUpdate(w.wireMessage, isWhole)
 	// Link previews and pins come without an edit time or a text.
-	if w.Text == nil || w.Edited.IsZero() || w.Author.ID == d.botUser().ID || d.sent.has(w.ID) {
+	if !isWhole || w.Edited.IsZero() || w.Author.ID == d.botUser().ID || d.sent.has(w.ID) {
 		return
 	}
-	w.Content = *w.Text
 	m, ok := d.parseMessage(state, w.wireMessage)
 	if !ok {
 		return
@@ -110,6 +115,7 @@ func (d *shard) onDelete(state *discordgo.State, data []byte) {
 		w.IDs = append(w.IDs, w.ID)
 	}
 	for _, id := range w.IDs {
+		d.noteDeletion(w.GuildID, w.ChannelID, id)
 		if !d.sent.has(id) {
 			d.enqueue(state, inbound{message: chat.Message{ID: id, Change: chat.Deleted}}, w.GuildID, w.ChannelID)
 		}

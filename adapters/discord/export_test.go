@@ -28,3 +28,8 @@ func Locate(ctx context.Context, d *Discord, guild, channel string) chat.Address
 
 // Register makes the application's commands the bot's.
 func Register(ctx context.Context, d *Discord, app string) error { return d.register(ctx, app) }
+
+// ForgetRecent forgets what was said.
+func ForgetRecent(d *Discord, guild string) {
+	d.recentOf(guild).Drop(func(string) bool { return true })
+}

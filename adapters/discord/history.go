@@ -25,7 +25,7 @@ func (d *Discord) History(ctx context.Context, at chat.Address, before string, m
 			}
 		}
 	}
-	page, err := d.fetchPage(ctx, channelOf(at), before, min(max(most, 1), pageSize))
+	page, _, err := d.fetchPage(ctx, channelOf(at), before, min(max(most, 1), pageSize))
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (d *shard) supervise(ctx context.Context) error {
 			}
 			s = newSession()
 			d.mu.Lock()
-			d.state = s.state
+			d.state, d.recent = s.state, d.newRecent()
 			d.mu.Unlock()
 		}
 		end := d.runConnection(ctx, s, begun)
@@ -190,6 +190,7 @@ func (d *shard) handle(ctx context.Context, s *session, f frame) {
 	d.mu.Unlock()
 	// The picture changes before the event is read, which may need the names in it.
 	seen := s.updateState(f)
+	d.noteRights(f)
 	switch f.Type {
 	// Nothing that comes behind READY may pass before what was missed.
 	case "READY":

@@ -26,11 +26,12 @@ type shard struct {
 	missed    *catchUp    // nil: nothing is read afterwards
 
 	// Guarded by Discord's lock.
-	conn           *connection      // the present one, nil if none
-	state          *discordgo.State // servers, channels and roles as the present session has them; nil: none yet
-	connectedSince time.Time        // when READY or RESUMED came on it; zero: not yet
-	detail         string           // why there is no connection
-	lastEvent      time.Time        // the last event
+	conn           *connection               // the present one, nil if none
+	state          *discordgo.State          // servers, channels and roles as the present session has them; nil: none yet
+	recent         *kit.Recent[*wireMessage] // what was said, as the present session has shown it; nil: nothing
+	connectedSince time.Time                 // when READY or RESUMED came on it; zero: not yet
+	detail         string                    // why there is no connection
+	lastEvent      time.Time                 // the last event
 	// waiting counts the messages that were read and not accepted yet; alarm is the number
 	// at which that is logged next.
 	waiting, alarm int

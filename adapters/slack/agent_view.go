@@ -92,9 +92,11 @@ func (s *Slack) reportChoreError(err error) {
 
 // handleOpened offers suggested questions where somebody opened the bot's messages, by an event of
 // the agent view or of the older assistant view. It reports whether the event was one of them.
-func (s *Slack) handleOpened(raw json.RawMessage) bool {
+func (s *Slack) handleOpened(kind string, raw json.RawMessage) bool {
+	if kind != "assistant_thread_started" && kind != "app_home_opened" {
+		return false
+	}
 	var e struct {
-		Type    string `json:"type"`
 		Tab     string `json:"tab"`
 		Channel string `json:"channel"`
 		Thread  struct {
@@ -106,16 +108,11 @@ func (s *Slack) handleOpened(raw json.RawMessage) bool {
 		return false
 	}
 	channel, thread := e.Channel, ""
-	switch e.Type {
-	case "assistant_thread_started":
+	if kind == "assistant_thread_started" {
 		channel, thread = e.Thread.Channel, e.Thread.TS
 		s.agentView.untitled.Put(threadKey(channel, thread), true)
-	case "app_home_opened":
-		if e.Tab != "messages" || !s.self.agent {
-			return true
-		}
-	default:
-		return false
+	} else if e.Tab != "messages" || !s.self.agent {
+		return true
 	}
 	if channel == "" {
 		return true

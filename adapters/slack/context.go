@@ -73,51 +73,94 @@ type readMessages struct {
 
 // readRecent returns the newest messages before m in its thread or channel, and the thread's first.
 func (s *Slack) readRecent(ctx context.Context, m chat.Message, q chat.ContextQuery) readMessages {
-	thread, after := threadOf(m), timestampOf(q.After)
+	p := passage{
+		channel: m.Conversation.Channel,
+		thread:  threadOf(m),
+		before:  timestampOf(m.ID),
+		after:   timestampOf(q.After),
+		max:     q.Messages,
+	}
 	// In the agent view each direct message outside of a thread begins a new chat.
-	isNewChat := m.Direct && s.self.agent && thread == ""
+	isNewChat := m.Direct && s.self.agent && p.thread == ""
 	if q.Messages <= 0 || isNewChat {
 		return readMessages{}
 	}
-	p := historyQuery{
-		channel:  m.Conversation.Channel,
-		thread:   thread,
-		latest:   timestampOf(m.ID),
-		pageSize: min(q.Messages+maxNotices, historyPageSize),
+	if r, ok := s.recallPassage(ctx, p); ok {
+		return r
 	}
-	if thread != "" {
-		// A thread comes oldest first: what is known already need not be read again.
-		p.oldest, p.pageSize = after, historyPageSize
-	}
-	var all []wireMessage
-	whole, err := readPages(ctx, s.fetchPagePatiently, p, func(page []wireMessage) bool {
-		all = append(all, page...)
-		return thread != "" && len(all) < maxThreadMessages
-	})
-	var r readMessages
+	all, whole, err := s.fetchPassage(ctx, p)
+	r := s.selectRecent(p, all)
 	if note := unreadableNote(err); note != "" {
 		r.notes = []string{note}
-	} else if thread != "" && !whole {
+	} else if p.thread != "" && !whole {
 		r.notes = []string{fmt.Sprintf("Only the first %d messages of this thread were read.", len(all))}
 	}
-	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
-	// A deleted one leaves a notice in its place.
-	isRoot := func(one wireMessage) bool { return one.TS == thread && s.isSpoken(one) }
-	if i := slices.IndexFunc(all, isRoot); i >= 0 {
-		r.root = &all[i]
+	return r
+}
+
+// passage is what is wanted of what was said in a channel, or in a thread of it.
+type passage struct {
+	channel, thread string
+	before          string // timestamp of the first message that is not wanted; empty: to the end
+	after           string // timestamp of the last one that is known already; empty: none is
+	max             int    // the newest so many
+}
+
+// fetchPassage asks Slack for the messages of a passage. whole: there are no older ones in a channel, or no newer ones
+// in a thread.
+func (s *Slack) fetchPassage(ctx context.Context, p passage) (all []wireMessage, whole bool, err error) {
+	h := historyQuery{
+		channel:  p.channel,
+		thread:   p.thread,
+		latest:   p.before,
+		pageSize: min(p.max+maxNotices, historyPageSize),
 	}
+	if p.thread != "" {
+		// A thread comes oldest first: what is known already need not be read again.
+		h.oldest, h.pageSize = p.after, historyPageSize
+	}
+	reading := s.recent.BeginReading(threadKey(p.channel, p.thread))
+	whole, err = readPages(ctx, s.fetchPagePatiently, h, func(page []wireMessage) bool {
+		all = append(all, page...)
+		return p.thread != "" && len(all) < maxThreadMessages
+	})
+	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
+	s.endReading(reading, p, all, whole && err == nil, err)
+	return all, whole, err
+}
+
+// selectRecent returns what is told of the messages of a passage and of others, which are oldest first.
+func (s *Slack) selectRecent(p passage, all []wireMessage) (r readMessages) {
+	if p.thread != "" {
+		return s.selectReplies(p, all)
+	}
+	for i := len(all) - 1; i >= 0 && len(r.list) < p.max && all[i].TS > p.after; i-- {
+		if (p.before == "" || all[i].TS < p.before) && s.isSpoken(all[i]) {
+			r.list = append(r.list, all[i])
+		}
+	}
+	slices.Reverse(r.list)
+	return r
+}
+
+// selectReplies is selectRecent in a thread, with the message that it began with.
+func (s *Slack) selectReplies(p passage, all []wireMessage) (r readMessages) {
 	there := map[string]bool{}
-	for _, one := range all {
+	for i, one := range all {
+		// A deleted one leaves a notice in its place.
 		there[one.TS] = s.isSpoken(one)
-		isBefore := p.latest == "" || one.TS < p.latest
+		if one.TS == p.thread && there[one.TS] {
+			r.root = &all[i]
+		}
+		isBefore := p.before == "" || one.TS < p.before
 		// An answer whose question was deleted would tell what that said.
 		asked := s.answeredBy(one)
-		isOrphan := thread != "" && asked > after && !there[asked]
-		if isBefore && one.TS > after && one.TS != thread && there[one.TS] && !isOrphan {
+		isOrphan := asked > p.after && !there[asked]
+		if isBefore && one.TS > p.after && one.TS != p.thread && there[one.TS] && !isOrphan {
 			r.list = append(r.list, one)
 		}
 	}
-	r.list = r.list[max(0, len(r.list)-q.Messages):]
+	r.list = r.list[max(0, len(r.list)-p.max):]
 	return r
 }
 

@@ -57,6 +57,8 @@ type wireMessage struct {
 	BotProfile struct {
 		Name string `json:"name"`
 	} `json:"bot_profile"`
+
+	isRead bool // it was read from a conversation, with its metadata if it has any
 }
 
 // spokenSubtypes are the subtypes of messages that people wrote.
@@ -70,10 +72,11 @@ func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
 		return chat.Message{}, false
 	}
 	var e wireMessage
-	if s.handleOpened(o.Event) || json.Unmarshal(o.Event, &e) != nil {
+	if json.Unmarshal(o.Event, &e) != nil || s.handleOpened(e.Type, o.Event) {
 		return chat.Message{}, false
 	}
 	if e.Type == "member_joined_channel" && e.User == s.self.user && e.Channel != "" {
+		s.dropRecent(e.Channel) // what was said while the bot was not in it did not come
 		s.greet(chat.Address{Platform: "slack", Workspace: cmp.Or(o.TeamID, s.self.team), Channel: e.Channel})
 		return chat.Message{}, false
 	}
@@ -91,8 +94,12 @@ func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
 	case e.Type == "message" && e.Subtype == "message_changed":
 		return s.parseEdit(team, e)
 	case e.Type == "message" && e.Subtype == "message_deleted":
+		s.noteDeletion(e)
 		return s.parseDeletion(team, e, e.DeletedTS)
 	case e.Type == "message", e.Type == "app_mention":
+		if e.Type == "message" {
+			s.noteMessage(e)
+		}
 		m, ok := s.parseMessage(team, e)
 		// An edit that mentions the bot comes as a mention, too, and as no other event where the
 		// app may read mentions alone.
@@ -110,6 +117,7 @@ func (s *Slack) noteRateLimit(o eventEnvelope) {
 	s.mu.Lock()
 	s.health.RateLimited++
 	s.mu.Unlock()
+	s.recent.Pause(rateLimitPause)
 	s.o.Log.Warn("slack keeps events back, because there are too many", "team", o.TeamID,
 		"minute", time.Unix(o.LimitedAt, 0).UTC(), "remedy", "invite the bot to fewer channels, or divide them among apps")
 }
@@ -178,6 +186,7 @@ func (s *Slack) parseEdit(team string, e wireMessage) (chat.Message, bool) {
 	if json.Unmarshal(e.Message, &now) != nil {
 		return chat.Message{}, false
 	}
+	s.noteEdit(e.Channel, now)
 	if now.Subtype == "tombstone" { // there is a thread below it
 		return s.parseDeletion(team, e, now.TS)
 	}

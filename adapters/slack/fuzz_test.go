@@ -67,6 +67,8 @@ func FuzzPress(f *testing.F) {
 		if ok && (m.ID == "press/" || m.Command != chat.Pressed || m.Text == "" || m.Author.ID == "" || m.Conversation.Channel == "" || len(m.Reply.Handle) == 0) {
 			t.Errorf("%s became %+v", raw, m)
 		}
-		s.handleOpened(raw)
+		for _, kind := range []string{"assistant_thread_started", "app_home_opened"} {
+			s.handleOpened(kind, raw)
+		}
 	})
 }

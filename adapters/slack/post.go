@@ -219,8 +219,9 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 		return "", p.postError(err)
 	}
 	if method == "chat.postEphemeral" {
-		id = "ephemeral/" + id // nothing can be done with it any more
+		return "ephemeral/" + id, nil // nothing can be done with it any more
 	}
+	p.rememberLabel(n, id)
 	return id, nil
 }
 
@@ -246,8 +247,11 @@ func (p *postJob) messageOptions(one piece, n int, ts string) []slackgo.MsgOptio
 	return options
 }
 
-// labelOption returns the hidden label of a piece.
-func (p *postJob) labelOption(n int) slackgo.MsgOption {
+// labelOption returns the option that sends the hidden label of a piece.
+func (p *postJob) labelOption(n int) slackgo.MsgOption { return slackgo.MsgOptionMetadata(p.label(n)) }
+
+// label returns the hidden label of a piece.
+func (p *postJob) label(n int) slackgo.SlackMetadata {
 	meta := map[string]any{"key": shortKey(p.draft.Key), "piece": n}
 	if answers := p.answeredTimestamps(); answers != "" {
 		meta["answers"] = answers
@@ -255,7 +259,7 @@ func (p *postJob) labelOption(n int) slackgo.MsgOption {
 	if p.draft.Partial {
 		meta["live"] = true
 	}
-	return slackgo.MsgOptionMetadata(slackgo.SlackMetadata{EventType: metadataType, EventPayload: meta})
+	return slackgo.SlackMetadata{EventType: metadataType, EventPayload: meta}
 }
 
 // maxAnswers is how many messages a label names: Slack takes little metadata.

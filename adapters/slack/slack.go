@@ -20,6 +20,7 @@ package slack
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -61,8 +62,11 @@ type Options struct {
 	// Title returns a better title for a thread of the agent view than its first question, within
 	// a few seconds; "": there is none. It may be nil.
 	Title func(ctx context.Context, question chat.Message) string
-	Log   *slog.Logger
-	Now   func() time.Time
+	// SharesEvents: other processes may hold connections of this app, too, so that not every event
+	// comes to this one.
+	SharesEvents bool
+	Log          *slog.Logger
+	Now          func() time.Time
 }
 
 // Slack is one Slack app in one workspace.
@@ -93,7 +97,10 @@ type Slack struct {
 	agentView    agentView
 	unreadable   kit.Memory[bool] // channels of which the operator knows that they cannot be read
 	replays      replays
-	missed       *kit.CatchUp // nil: nothing is read afterwards
+	missed       *kit.CatchUp                // nil: nothing is read afterwards
+	recent       kit.Recent[*wireMessage]    // of channels and threads, by threadKey
+	labels       kit.Memory[json.RawMessage] // metadata of the bot's latest posts, by channel and timestamp
+	lastPosts    kit.Memory[string]          // timestamp of the bot's latest post, by channel and thread
 
 	self   botIdentity
 	accept func(context.Context, chat.Message) error
@@ -132,6 +139,7 @@ func New(o Options) *Slack {
 		pacer:      kit.Pacer{Learn: true},
 		ready:      make(chan struct{}),
 		busy:       kit.BusyNotes{Gather: busyGather, Every: busyEvery},
+		recent:     newRecent(o.Now),
 		agentView:  agentView{chores: make(chan func(context.Context) error, maxChores)},
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client)),

@@ -47,6 +47,8 @@ type socket struct {
 	dialing bool
 	wait    time.Duration // before the next attempt to connect
 
+	hasOthers bool // Slack counted connections of other processes
+
 	alive time.Time // when there last was a connection, on the wall clock
 	stale bool      // there was none for longer than an outage
 }
@@ -167,6 +169,7 @@ func (k *socket) dropConnection(l *connection, why error) {
 	l.close()
 	k.noteAlive()
 	k.links = slices.DeleteFunc(k.links, func(other *connection) bool { return other == l })
+	k.trustEvents()
 	if !k.isGreeted() {
 		k.setHealth(false, "connecting")
 	}
@@ -240,7 +243,7 @@ func (k *socket) onHello(l *connection) {
 // noteOthers warns where Slack counts more connections of this app than are open here. Slack gives each event to one of
 // them: another process with the same token and a store of its own answers a part of the messages.
 func (k *socket) noteOthers(counted int) {
-	if counted <= len(k.links) {
+	if k.hasOthers = counted > len(k.links); !k.hasOthers {
 		return
 	}
 	k.o.Log.Warn("slack counts connections of another process", "counted", counted, "here", len(k.links),
@@ -255,6 +258,7 @@ func (k *socket) onFrame(l *connection, data []byte) {
 		EnvelopeID string          `json:"envelope_id"`
 		Reason     string          `json:"reason"`
 		Payload    json.RawMessage `json:"payload"`
+		Retry      int             `json:"retry_attempt"` // 0: the first attempt to deliver it
 		// Connections is how many connections of this app Slack counts, in the frame "hello".
 		Connections int `json:"num_connections"`
 	}
@@ -266,12 +270,16 @@ func (k *socket) onFrame(l *connection, data []byte) {
 	case f.Type == "hello":
 		k.onHello(l)
 		k.noteOthers(f.Connections)
+		k.trustEvents()
 	case f.Type == "disconnect":
 		k.o.Log.Info("slack announced the end of the connection", "reason", f.Reason)
 		if l.leaving = true; !k.hasLasting() {
 			k.dial(0)
 		}
 	case f.EnvelopeID != "":
+		if f.Retry > 0 {
+			k.recent.Pause(retryPause)
+		}
 		k.onRequest(l, f.EnvelopeID, f.Type, f.Payload)
 	}
 }

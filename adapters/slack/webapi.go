@@ -84,7 +84,7 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 	for _, raw := range answer.Messages {
 		var m wireMessage
 		if json.Unmarshal(raw, &m) == nil {
-			m.Channel = p.channel
+			m.Channel, m.isRead = p.channel, true
 			messages = append(messages, m)
 		}
 	}

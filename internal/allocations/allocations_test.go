@@ -59,6 +59,7 @@ var operations = map[string]func(t *testing.T) func() error{
 	"search 200 tools":         func(t *testing.T) func() error { return searchTools(t, 200) },
 	"search 4000 tools":        func(t *testing.T) func() error { return searchTools(t, 4000) },
 	"build a request":          buildRequest,
+	"quote recent messages":    quoteRecent,
 }
 
 // smaller names the small case of a large one. The large one may cost maxGrowth times as much: a tree of pages that is
@@ -343,6 +344,22 @@ func buildRequest(*testing.T) func() error {
 		messages := conversation.Build(conversation.Summary{Upto: 3, Text: "They spoke of feeds."}, turns, "gemini/a")
 		if len(messages) < 100 || system.Text() == "" {
 			return fmt.Errorf("the request has %d messages", len(messages))
+		}
+		return nil
+	}
+}
+
+// quoteRecent tells what was said before a question.
+func quoteRecent(*testing.T) func() error {
+	c := chat.Context{Zone: "Europe/Oslo"}
+	for n := range 20 {
+		c.Recent = append(c.Recent, chat.Said{ID: fmt.Sprint(n), By: "Anna", At: time.Unix(int64(1_700_000_000+n), 0),
+			Text: "Some words that somebody said a moment ago.", Link: "https://example.org/archives/C1/p1"})
+	}
+	unknown := func(string) bool { return false }
+	return func() error {
+		if parts := prompt.Context(c, unknown, time.UTC); len(parts) < len(c.Recent) {
+			return fmt.Errorf("%d parts", len(parts))
 		}
 		return nil
 	}

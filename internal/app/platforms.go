@@ -79,6 +79,7 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		Mode:          s.Mode,
 		APIBaseURL:    s.APIBaseURL.Reveal(),
 		CatchUp:       s.CatchUp.Std(),
+		SharesEvents:  c.UsesPostgres(), // another replica may be connected, too
 		LastSeen:      a.lastSeen("slack"),
 		Commands:      CommandSpecs(), MessageCommands: MessageCommands(),
 		Former:    a.openForm,

@@ -31,9 +31,9 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	return slog.New(h)
 }
 
-// gcPercent lets the heap grow to four times what is in use. The heap is small, and at the default a fifth of the
-// processor time of a message was spent on collecting garbage.
-const gcPercent = 300
+// gcPercent lets the heap grow to two and a half times what is in use: with 64 messages at a time that takes 49 MiB, at
+// 300 it was 88 for 3 % less processor time (2026-11).
+const gcPercent = 150
 
 // runDaemon runs the daemon until ctx ends.
 func runDaemon(ctx context.Context, c *invocation) error {

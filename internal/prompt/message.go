@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -32,11 +33,20 @@ func Speaker(m chat.Message, c chat.Context, instance *time.Location) llm.Part {
 
 // zoneOf returns the time zone of the author or, where it is not known, that of the instance.
 func zoneOf(c chat.Context, instance *time.Location) *time.Location {
-	if zone, err := time.LoadLocation(c.Zone); err == nil && c.Zone != "" {
-		return zone
+	if zone, known := zones.Load(c.Zone); known {
+		return zone.(*time.Location)
 	}
-	return instance
+	zone, err := time.LoadLocation(c.Zone)
+	if err != nil || c.Zone == "" {
+		return instance
+	}
+	zones.Store(c.Zone, zone)
+	return zone
 }
+
+// zones are the time zones by their names that were read, which are some hundred at most. Each is read from a file
+// that holds all of its past.
+var zones sync.Map
 
 func speakerPart(name, when string) llm.Part {
 	p := llm.Part{Source: llm.SourceSpeaker}

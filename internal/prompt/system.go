@@ -158,11 +158,13 @@ func (s System) place() string {
 	return out
 }
 
+// quoteMarks are replaced in what stands between some.
+var quoteMarks = strings.NewReplacer("“", `"`, "”", `"`)
+
 // shorten returns foreign text as one line of at most maxChars characters that cannot end
 // the quotation marks around it.
 func shorten(s string, maxChars int) string {
-	s = strings.NewReplacer("“", `"`, "”", `"`).Replace(text.OneLine(text.Clean(s)))
-	return text.Shorten(s, maxChars)
+	return text.Shorten(quoteMarks.Replace(text.OneLine(s)), maxChars)
 }
 
 func quoteName(s string) string { return shorten(s, maxNameChars) }

@@ -46,6 +46,9 @@ func Shorten(s string, maxChars int) string {
 
 // OneLine returns s as Clean does, with every run of white space, line breaks included, replaced by one space.
 func OneLine(s string) string {
+	if isPlainLine(s) {
+		return s
+	}
 	spaced := strings.Map(func(c rune) rune {
 		if unicode.IsSpace(c) {
 			return ' ' // before Clean, which would join the words around a carriage return
@@ -55,10 +58,35 @@ func OneLine(s string) string {
 	return strings.Join(strings.Fields(Clean(spaced)), " ")
 }
 
+// isPlainLine reports whether s consists of visible ASCII with single spaces between, as most lines do.
+func isPlainLine(s string) bool {
+	before := byte(' ')
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || s[i] == ' ' && before == ' ' {
+			return false
+		}
+		before = s[i]
+	}
+	return before != ' ' || s == ""
+}
+
+// isPlain reports whether s consists of visible ASCII, line feeds and tabs.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if (s[i] < ' ' || s[i] > '~') && s[i] != '\n' && s[i] != '\t' {
+			return false
+		}
+	}
+	return true
+}
+
 // Clean makes a stranger's text safe to show and to send. It returns valid UTF-8 without control characters,
 // terminal sequences and characters that cannot be seen (see IsInvisible). Line feeds and tabs stay; carriage returns
 // are removed. Of joiners, which Persian, Indian scripts and emoji need, the first of several stays.
 func Clean(s string) string {
+	if isPlain(s) {
+		return s
+	}
 	joined := false
 	return strings.Map(func(c rune) rune {
 		if isJoiner(c) && !joined {

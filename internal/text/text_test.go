@@ -104,3 +104,28 @@ func FuzzCutAndShorten(f *testing.F) {
 		}
 	})
 }
+
+// Plain text takes a short way, which must not let anything through that the long one would not.
+func TestOneLine_EveryShortText_IsOneCleanLine(t *testing.T) {
+	alphabet := []string{"a", " ", "\t", "\n", "\r", "\x7f", "\x00", "é", "\u200b", "\xff"}
+	texts := []string{""}
+	for range 4 {
+		var longer []string
+		for _, s := range texts {
+			for _, c := range alphabet {
+				longer = append(longer, s+c)
+			}
+		}
+		texts = longer
+		for _, s := range texts {
+			line := text.OneLine(s)
+			if strings.ContainsAny(line, "\t\n\r\x7f\x00\u200b") || strings.Join(strings.Fields(line), " ") != line || !utf8.ValidString(line) {
+				t.Fatalf("%q became %q", s, line)
+			}
+			if clean := text.Clean(s); strings.ContainsAny(clean, "\r\x7f\x00\u200b") || !utf8.ValidString(clean) ||
+				strings.Count(clean, "\n") != strings.Count(s, "\n") || strings.Count(clean, "a") != strings.Count(s, "a") {
+				t.Fatalf("%q became %q", s, clean)
+			}
+		}
+	}
+}

@@ -1,9 +1,9 @@
 package gemini
 
 import (
-	"crypto/sha256"
+	"bytes"
 	"encoding/json"
-	"fmt"
+	"slices"
 	"sync"
 
 	"ravenbot/internal/llm"
@@ -14,7 +14,7 @@ import (
 // maps and back: for hundreds of tools that took longer than everything else that is done for a message.
 type declarationCache struct {
 	mu      sync.Mutex
-	key     [sha256.Size]byte
+	tools   []llm.ToolSpec
 	encoded json.RawMessage
 	// originalNames are the parameters that had to be renamed: tool → new name → original name.
 	originalNames map[string]map[string]string
@@ -29,17 +29,12 @@ type declaration struct {
 
 // declare returns the declaration of the tools.
 func (d *declarationCache) declare(tools []llm.ToolSpec) json.RawMessage {
-	h := sha256.New()
-	for _, t := range tools {
-		// The length of the schema keeps two lists of tools from having the same text.
-		fmt.Fprintf(h, "%q %q %d ", t.Name, t.Description, len(t.Schema))
-		h.Write(t.Schema)
+	isSame := func(a, b llm.ToolSpec) bool {
+		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
 	}
-	var key [sha256.Size]byte
-	h.Sum(key[:0])
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.encoded != nil && d.key == key {
+	if d.encoded != nil && slices.EqualFunc(d.tools, tools, isSame) {
 		return d.encoded
 	}
 	var list []declaration
@@ -54,7 +49,7 @@ func (d *declarationCache) declare(tools []llm.ToolSpec) json.RawMessage {
 			}
 		}
 	}
-	d.key = key
+	d.tools = slices.Clone(tools)
 	// cannot fail: all of it came from JSON
 	d.encoded, _ = json.Marshal([]any{map[string]any{"functionDeclarations": list}})
 	return d.encoded

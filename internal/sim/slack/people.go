@@ -171,6 +171,15 @@ func (s *Server) Emit(inner map[string]any) Event {
 	return Event{IDs: []string{s.event(maps.Clone(inner))}}
 }
 
+// SayUntold lets a user say something of which the app is not told, as when an event gets lost.
+func (s *Server) SayUntold(channel string, by User, text string) Event {
+	s.state.Lock()
+	defer s.state.Release()
+	p := &Post{Channel: channel, User: by.ID, Text: text, Sent: time.Now()}
+	s.storePost(p)
+	return Event{TS: p.TS, Channel: channel}
+}
+
 // Inject sends a frame as it is to the connection whose turn it is; it
 // reports whether there was one.
 func (s *Server) Inject(frame string) bool {
