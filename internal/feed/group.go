@@ -128,8 +128,11 @@ func newGroupEntry(e Entry, index int) *groupEntry {
 		t.link = "" // the front page of a site
 	}
 	_, t.fragment, _ = strings.Cut(e.Link, "#")
-	t.numbers = parseTitleNumbers(e.Heading())
-	t.shingles = hashShingles(e.Text())
+	heading := e.Heading()
+	t.numbers = parseTitleNumbers(heading)
+	title, words := firstWords(heading, maxLeadWords), firstWords(e.Text(), maxTextWords)
+	t.shingles = hashShingles(words)
+	t.titleTerms, t.terms = countTerms(title, nil), countTerms(title, words[:min(len(words), maxLeadWords)])
 	return t
 }
 
