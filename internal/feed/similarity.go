@@ -332,6 +332,10 @@ func candidatePairs(list []*groupEntry) [][2]int {
 		for _, w := range t.terms {
 			words[w.term] = append(words[w.term], i)
 		}
+		// Terms are stems, and numbers as they are written: neither is the same in two languages.
+		for _, anchor := range slices.Concat(t.anchors.names, t.anchors.numbers) {
+			words["\x00"+anchor] = append(words["\x00"+anchor], i)
+		}
 	}
 	// An exact match is enough on its own and counts 2; of rare words two are needed, 1 each.
 	pairs := map[[2]int]int{}
