@@ -28,8 +28,8 @@ type change struct {
 const maxBatch = 512
 
 // releaseInterval is after how many transactions the pages that they looked at are released. Looking at them again
-// costs less than a thousandth of a transaction.
-const releaseInterval = 32
+// costs a hundredth of a transaction.
+const releaseInterval = 8
 
 // update runs fn in a write transaction and returns when it is safe on disk. A change
 // that fails is left out and the rest of its batch is run again. So fn may run more than
