@@ -30,10 +30,11 @@ import (
 
 // Rules of sending.
 const (
-	sendTimeout = 45 * time.Second // delivery gives an attempt a minute
-	maxSubject  = 200
-	maxTextSize = 256 << 10
-	maxHTMLSize = 1 << 20
+	sendTimeout  = 45 * time.Second // delivery gives an attempt a minute
+	checkTimeout = 20 * time.Second
+	maxSubject   = 200
+	maxTextSize  = 256 << 10
+	maxHTMLSize  = 1 << 20
 
 	attemptKind    = "email attempt" // stored items are named after posts
 	attemptVersion = 1
@@ -182,6 +183,20 @@ func (e *Email) send(ctx context.Context, m *gomail.Msg) (bool, error) {
 		return false, &chat.PostError{Permanent: true, Err: fmt.Errorf("%w: %w", errUnknown, err)}
 	}
 	return false, &chat.PostError{Err: fmt.Errorf("send a mail: %w", err)}
+}
+
+// Check connects to the server as for a mail, signs in, and sends nothing. The error says which of it failed.
+func (e *Email) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	client, err := e.client()
+	if err != nil {
+		return fmt.Errorf("connect to the mail server: %w", err)
+	}
+	if err := client.DialWithContext(ctx); err != nil {
+		return fmt.Errorf("connect and sign in to the mail server: %w", err)
+	}
+	return client.Close()
 }
 
 func (e *Email) client() (*gomail.Client, error) {

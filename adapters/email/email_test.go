@@ -233,3 +233,25 @@ func TestRun_ForgetsOldAttempts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A check signs in as a mail would, says what is wrong, and sends nothing.
+func TestCheck_SignsInAndSendsNothing(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		change     func(*email.Options)
+	}{
+		{"all is well", "", func(*email.Options) {}},
+		{"a wrong password", "sign in", func(o *email.Options) { o.Password = "wrong" }},
+		{"a certificate that nobody knows", "certificate", func(o *email.Options) { o.TLSConfig = nil }},
+		{"nobody listens", "refused", func(o *email.Options) { o.Port = 1 }},
+	} {
+		p := start(t, tc.change)
+		err := p.Check(t.Context())
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+		if n := len(p.server.Mails()); n != 0 {
+			t.Errorf("%s: %d mails were sent", tc.name, n)
+		}
+	}
+}

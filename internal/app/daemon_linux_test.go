@@ -51,6 +51,11 @@ type readyLog struct {
 
 func (l *readyLog) Write(p []byte) (int, error) {
 	n, err := l.logBuffer.Write(p)
+	select {
+	case <-l.ready: // what is long need not be looked through again
+		return n, err
+	default:
+	}
 	if strings.Contains(l.String(), "msg=ready") {
 		l.once.Do(func() { close(l.ready) })
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ravenbot/adapters/discord"
+	"ravenbot/adapters/email"
 	"ravenbot/adapters/slack"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
@@ -64,6 +65,7 @@ func runDoctor(ctx context.Context, c *invocation) error {
 		})
 	}
 	list = append(list, diagnosePlatforms(ctx, cfg)...)
+	list = append(list, diagnoseMail(ctx, cfg)...)
 	list = append(list, diagnoseServers(ctx, cfg)...)
 	list = append(list, diagnoseSchemas(ctx, cfg)...)
 	list = append(list, diagnoseFeeds(ctx, cfg)...)
@@ -179,6 +181,22 @@ func diagnoseIsolation(cfg *config.Config) finding {
 		f.Notes = append(f.Notes, "a server "+note)
 	}
 	return f
+}
+
+// diagnoseMail connects to the mail server and signs in, where one is named. No mail is sent.
+func diagnoseMail(ctx context.Context, cfg *config.Config) []finding {
+	c := cfg.SMTP
+	if c.Host == "" {
+		return nil
+	}
+	err := email.New(email.Options{Host: c.Host, Port: c.Port, User: c.User, Password: c.Password.Reveal(), TLS: c.TLS}).Check(ctx)
+	return []finding{{
+		Name:  fmt.Sprintf("mail server %s:%d", c.Host, c.Port),
+		OK:    err == nil,
+		Cause: errorText(err),
+		Lost:  "digests by mail",
+		Fix:   "look at host, port, tls, user and password under smtp in the configuration",
+	}}
 }
 
 // diagnosePlatforms checks tokens and permissions with live calls to the platforms.

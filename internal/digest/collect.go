@@ -71,6 +71,16 @@ type item struct {
 	postedBefore string // title of the earlier posted entry that tells the same story
 	pageAsked    bool   // its page was looked at
 	pageText     string // main text of the item's page
+	feedText     string // what text returns without a page; set by it
+	heading      string // what Heading returns; set by it
+}
+
+// Heading returns the title as plain text on one line, as feed.Item does. It is made once.
+func (i *item) Heading() string {
+	if i.heading == "" {
+		i.heading = i.Item.Heading()
+	}
+	return i.heading
 }
 
 // lineEnd matches the end of a line behind which no sentence goes on.
@@ -81,8 +91,11 @@ func (i *item) text() string {
 	if i.pageText != "" {
 		return i.pageText
 	}
-	// Line ends of the markup are white space to package feed, so those that are left are breaks and list items.
-	return lineEnd().ReplaceAllString(i.Item.Text(), "\n\n$1")
+	if i.feedText == "" {
+		// Line ends of the markup are white space to package feed, so those that are left are breaks and list items.
+		i.feedText = lineEnd().ReplaceAllString(i.Item.Text(), "\n\n$1")
+	}
+	return i.feedText
 }
 
 // imageURL returns the address of a picture that comes with the item, or "".
@@ -139,8 +152,8 @@ type story struct {
 // members returns all items of a story.
 func (st story) members() []*item { return append([]*item{st.item}, st.also...) }
 
-// collect reads the feeds and decides on every item that needs no comparison with others. The others become stories. It
-// returns an *UnreadError where no feed could be read.
+// collect reads the feeds and makes stories of the items that could be posted. It returns an *UnreadError where no feed
+// could be read.
 func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	e := &edition{failures: map[string]string{}, unasked: map[string]bool{}, shownURLs: map[string]string{}}
 	if d.Style == Weekly {
@@ -156,20 +169,25 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	if err := s.addEvents(ctx, d, e); err != nil {
 		return e, err
 	}
+	return e, s.pace.do(ctx, d, func() error { return s.decide(ctx, d, e) })
+}
+
+// decide decides on every item that needs no comparison with others. The others become stories.
+func (s *Service) decide(ctx context.Context, d spec, e *edition) error {
 	var ids []string
 	for _, i := range e.items {
 		ids = append(ids, i.id)
 	}
 	seen, ever, err := s.o.Store.SeenItems(ctx, d.Name, ids)
 	if err != nil {
-		return e, err
+		return err
 	}
 	e.items = slices.DeleteFunc(e.items, func(i *item) bool { return !i.since.IsZero() && !i.listed && seen[i.id] })
 	// A successful run may have seen no item, where its feeds were empty.
 	if e.firstRun = !ever; e.firstRun {
 		runs, err := s.o.Store.LastRuns(ctx, d.Name, lookBack)
 		if err != nil {
-			return e, err
+			return err
 		}
 		e.firstRun = !slices.ContainsFunc(runs, func(r store.Run) bool { return r.OK })
 	}
@@ -180,7 +198,7 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 		}
 	}
 	e.seen = seen
-	return e, s.rankStories(ctx, d, e)
+	return s.rankStories(ctx, d, e)
 }
 
 // decideAlone returns the verdict on a new item that does not depend on others, and its reason;
@@ -283,7 +301,9 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
+			began := time.Now()
 			results[n], errs[n] = read(ctx, f.URL) // an element of its own, so no lock is needed
+			d.pauseAfterRead(ctx, time.Since(began))
 		})
 	}
 	wg.Wait()

@@ -166,6 +166,7 @@ type Service struct {
 	o        Options
 	pollLock sync.Mutex // held by Poll: polls do not overlap
 	runs     slots
+	pace     pace
 
 	eventLock sync.Mutex     // held while an event is stored or deleted
 	events    map[string]int // how many wait, by digest, as far as it is known
@@ -182,7 +183,7 @@ type Service struct {
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.
 func New(o Options) *Service {
-	return &Service{o: o, runs: newSlots(), events: map[string]int{}, configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
+	return &Service{o: o, runs: newSlots(), pace: newPace(), events: map[string]int{}, configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
 		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}, members: map[string]memberFilter{}}
 }
 

@@ -65,6 +65,9 @@ const maxFilterText = 16 << 10
 
 // failedFilter returns the verdict that names the filter which excludes an item, or "".
 func failedFilter(i *item, filters []filter, now time.Time) string {
+	if len(filters) == 0 {
+		return ""
+	}
 	text := i.Heading() + "\n" + feed.PlainText(i.Summary) + "\n" + strings.Join(i.Categories, "\n")
 	text = text[:min(len(text), maxFilterText)]
 	var wanted []string

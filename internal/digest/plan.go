@@ -152,6 +152,7 @@ type spec struct {
 	filters  []filter
 	template *template.Template
 	quiet    bool // a run without anything to post leaves no trace
+	asked    bool // somebody waits for this run
 }
 
 func (d spec) isInstant() bool { return d.Schedule == OnNew }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -32,7 +33,8 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 			"** has no feeds. At each run an agent gets this prompt and may use its tools.\n\n> " +
 			strings.ReplaceAll(d.Prompt, "\n", "\n> ")}}, nil
 	}
-	release, err := s.runs.acquire(ctx, d, true)
+	d.asked = true
+	release, err := s.runs.acquire(ctx, d)
 	if err != nil {
 		return Preview{}, fmt.Errorf("preview digest %s: wait for others: %w", name, err)
 	}
@@ -106,7 +108,8 @@ func (s *Service) runLocked(
 	manual bool,
 	follow outcomeHandler,
 ) (store.Run, error) {
-	release, err := s.runs.acquire(ctx, d, manual)
+	d.asked = manual
+	release, err := s.runs.acquire(ctx, d)
 	if err != nil {
 		return store.Run{Digest: d.Name, Due: due.UTC(), Manual: manual}, err
 	}
@@ -185,7 +188,11 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 		return madeRun{run: run}, errors.Join(err, s.saveFailures(ctx, d, failures))
 	}
 	posts := s.buildPosts(d, run, e)
-	recorded, storeErr := s.recordRun(ctx, d, run, e, slices.Concat(posts, notices, s.memberPosts(ctx, d, run, e)), failures)
+	var recorded []store.Post
+	storeErr := s.pace.do(ctx, d, func() (err error) {
+		recorded, err = s.recordRun(ctx, d, run, e, slices.Concat(posts, notices, s.memberPosts(ctx, d, run, e)), failures)
+		return err
+	})
 	// A task's turn is closed once its run is stored: after a crash before that, the next start
 	// continues the turn instead of calling its tools again.
 	if storeErr == nil && settled != nil {
@@ -254,11 +261,12 @@ func (s *Service) recordRun(
 	// The posted entries are stored first: entries without a run are ignored (see pastRuns),
 	// while a run without entries would let the next one post the same stories.
 	if run.OK {
-		if err := s.savePastRun(ctx, d.Name, run.Due, e); err != nil {
-			return nil, err
-		}
-		// Before the run, too: what is lost after it would be marked as seen.
-		if err := s.saveWaiting(ctx, d, e, run.Ended); err != nil {
+		err := atOnce(
+			func() error { return s.savePastRun(ctx, d.Name, run.Due, e) },
+			// Before the run, too: what is lost after it would be marked as seen.
+			func() error { return s.saveWaiting(ctx, d, e, run.Ended) },
+		)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -271,12 +279,23 @@ func (s *Service) recordRun(
 	if posts == nil {
 		posts = []store.Post{} // nil would mean that the run was stored before
 	}
-	return posts, errors.Join(
-		s.saveFailures(keep, d, failures),
-		s.deleteEvents(keep, d.Name, e),
-		s.saveVerdicts(keep, d.Name, run.Due, e.verdicts),
-		s.deleteOldRuns(keep, d.Name),
+	return posts, atOnce(
+		func() error { return s.saveFailures(keep, d, failures) },
+		func() error { return s.deleteEvents(keep, d.Name, e) },
+		func() error { return s.saveVerdicts(keep, d.Name, run.Due, e.verdicts) },
+		func() error { return s.deleteOldRuns(keep, d.Name) },
 	)
+}
+
+// atOnce makes changes of the store at the same time, so that they share a transaction, and returns their errors.
+func atOnce(changes ...func() error) error {
+	errs := make([]error, len(changes))
+	var wg sync.WaitGroup
+	for n, change := range changes {
+		wg.Go(func() { errs[n] = change() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // outcomeTimeout is how long a run waits for the outcomes of its posts. A post without one

@@ -27,14 +27,14 @@ func newSlots() slots {
 	}
 }
 
-// acquire waits for a slot for a digest until ctx ends, and returns a function that gives it back. asked says that
-// somebody waits. Polls come one after another and need no slot.
-func (s slots) acquire(ctx context.Context, d spec, asked bool) (release func(), err error) {
+// acquire waits for a slot for a digest until ctx ends, and returns a function that gives it back. Polls come one after
+// another and need no slot.
+func (s slots) acquire(ctx context.Context, d spec) (release func(), err error) {
 	free := s.scheduled
 	switch {
 	case d.quiet:
 		return func() {}, nil
-	case asked:
+	case d.asked:
 		free = s.asked
 	case d.isTask():
 		free = s.tasks

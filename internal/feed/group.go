@@ -26,6 +26,7 @@ const (
 	SameTitle Reason = "same title"
 	Reprint   Reason = "reprint"    // word for word, or nearly
 	SameStory Reason = "same story" // another text about the same
+	SameEvent Reason = "same event" // in another language, by names and numbers
 )
 
 // Member is an entry of a group, by its index.
@@ -89,6 +90,7 @@ type groupEntry struct {
 	numbers    titleNumbers
 	titleTerms vector // terms of the title alone
 	terms      vector
+	anchors    anchors
 	shingles   []uint64
 	at         time.Time
 }
@@ -128,8 +130,13 @@ func newGroupEntry(e Entry, index int) *groupEntry {
 		t.link = "" // the front page of a site
 	}
 	_, t.fragment, _ = strings.Cut(e.Link, "#")
-	t.numbers = parseTitleNumbers(e.Heading())
-	t.shingles = hashShingles(e.Text())
+	heading := e.Heading()
+	t.numbers = parseTitleNumbers(heading)
+	text := e.Text()
+	t.anchors = findAnchors(heading, text)
+	title, words := firstWords(heading, maxLeadWords), firstWords(text, maxTextWords)
+	t.shingles = hashShingles(words)
+	t.titleTerms, t.terms = countTerms(title, nil), countTerms(title, words[:min(len(words), maxLeadWords)])
 	return t
 }
 
@@ -200,6 +207,8 @@ func (g *grouper) compare(a, b *groupEntry) (Reason, float64) {
 	case c >= limit && agreement(a, b) >= minAgreement,
 		j >= minReordered && !sameFeed && sameTerms(a.titleTerms, b.titleTerms) && isDistinctive(a.title):
 		return SameStory, c
+	case !sameFeed && tellSameAbroad(a, b):
+		return SameEvent, c
 	}
 	return "", 0
 }

@@ -18,10 +18,15 @@ func TestPlain(t *testing.T) {
 		"<script>evil()</script>ok<style>p{}</style>": "ok",
 		"<td>1</td><td>2</td>":                        "1 2",
 		"non\u00a0breaking &nbsp; space":              "non breaking space",
+		"twice &amp;amp; escaped \u00a0\u00c2\u00a0 ": "twice & escaped \u00c2",
+		"bad \xc2 bytes \xc2":                         "bad \xc2 bytes \xc2",
 		"":                                            "",
 	} {
 		if got := PlainText(fragment); got != want {
 			t.Errorf("Plain(%q) is %q, want %q", fragment, got, want)
+		}
+		if got := PlainText(fragment + "<b></b>"); got != want {
+			t.Errorf("Plain(%q) is %q with markup at its end, want %q", fragment, got, want)
 		}
 	}
 }

@@ -43,11 +43,10 @@ func (v vector) cosine(w vector) (sum float64) {
 	return sum
 }
 
-// weighTerms sets the terms of every entry. Terms that few entries use weigh most.
+// weighTerms turns the counts of every entry's terms into weights. Terms that few entries use weigh most.
 func weighTerms(list []*groupEntry) {
 	in := map[string]int{}
 	for _, t := range list {
-		t.titleTerms, t.terms = countTerms(t.Heading(), ""), countTerms(t.Heading(), t.Text())
 		for _, w := range t.terms {
 			in[w.term]++
 		}
@@ -70,10 +69,9 @@ func weighTerms(list []*groupEntry) {
 	}
 }
 
-// agreement returns the share of the words in only one of the two titles that the other entry's text also holds.
-// the title with every number replaced by 0
-// "Earthquake strikes Turkey") are confirmed only by their own texts. It returns 0 where the titles have the same
-// words.
+// agreement returns the share of the words in only one of the two titles that the other entry's text also holds. Titles
+// made after one pattern ("Earthquake strikes Peru", "Earthquake strikes Turkey") are confirmed only by their own texts.
+// It returns 0 where the titles have the same words.
 func agreement(a, b *groupEntry) float64 {
 	var borne, all float64
 	for _, two := range [][2]*groupEntry{{a, b}, {b, a}} {
@@ -108,25 +106,20 @@ func (v vector) contains(term string) bool {
 	return found
 }
 
-// countTerms returns the terms of a title and a text with their counts.
-func countTerms(title, text string) vector {
-	counts := map[string]float64{}
-	// A headline says what a story is about; a lead adds context.
-	for _, word := range firstWords(title, maxLeadWords) {
-		counts[word] += titleWeight
-	}
-	for _, word := range firstWords(text, maxLeadWords) {
-		counts[word]++
-	}
-	v := make(vector, 0, len(counts))
-	for word, n := range counts {
-		if !stopWords[word] {
-			v = append(v, weighted{stem(word), n})
+// countTerms returns the terms of a title and of a text's beginning with their counts.
+func countTerms(title, lead []string) vector {
+	v := make(vector, 0, len(title)+len(lead))
+	add := func(words []string, weight float64) {
+		for _, word := range words {
+			if !stopWords[word] {
+				v = append(v, weighted{stem(word), weight})
+			}
 		}
 	}
-	slices.SortFunc(v, func(a, b weighted) int {
-		return cmp.Or(strings.Compare(a.term, b.term), cmp.Compare(a.weight, b.weight))
-	})
+	// A headline says what a story is about; a lead adds context.
+	add(title, titleWeight)
+	add(lead, 1)
+	slices.SortFunc(v, func(a, b weighted) int { return strings.Compare(a.term, b.term) })
 	return mergeTerms(v)
 }
 
@@ -223,16 +216,19 @@ func isIdeograph(r rune) bool {
 }
 
 // hashShingles returns the hashes of every three words in a row, ascending and without repeats.
-func hashShingles(text string) []uint64 {
-	words := firstWords(text, maxTextWords)
+func hashShingles(words []string) []uint64 {
 	if len(words) < minShingles+2 {
 		return nil
 	}
-	var hashes []uint64
+	hashes := make([]uint64, 0, len(words))
+	h, shingle := fnv.New64a(), []byte(nil)
 	// Three words in a row survive light editing and are still rare between different texts.
 	for i := 2; i < len(words); i++ {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(words[i-2] + " " + words[i-1] + " " + words[i])) // a hash never fails
+		shingle = append(shingle[:0], words[i-2]...)
+		shingle = append(append(shingle, ' '), words[i-1]...)
+		shingle = append(append(shingle, ' '), words[i]...)
+		h.Reset()
+		_, _ = h.Write(shingle) // a hash never fails
 		hashes = append(hashes, mixBits(h.Sum64()))
 	}
 	slices.Sort(hashes)
@@ -289,9 +285,11 @@ var dateWords = wordSet(`monday tuesday wednesday thursday friday saturday sunda
 	january february march april june july august september october november december`)
 
 func parseTitleNumbers(title string) (f titleNumbers) {
-	f.all = numberPattern().FindAllString(title, 20)
-	for _, m := range serialPattern().FindAllStringSubmatch(title, 20) {
-		f.serials = append(f.serials, m[1]+m[2])
+	if strings.ContainsAny(title, "0123456789") { // few titles have a number, and the patterns take long
+		f.all = numberPattern().FindAllString(title, 20)
+		for _, m := range serialPattern().FindAllStringSubmatch(title, 20) {
+			f.serials = append(f.serials, m[1]+m[2])
+		}
 	}
 	// Days and months separate the posts of a daily series.
 	for word := range strings.FieldsFuncSeq(strings.ToLower(title), isSeparator) {
@@ -333,6 +331,10 @@ func candidatePairs(list []*groupEntry) [][2]int {
 		}
 		for _, w := range t.terms {
 			words[w.term] = append(words[w.term], i)
+		}
+		// Terms are stems, and numbers as they are written: neither is the same in two languages.
+		for _, anchor := range slices.Concat(t.anchors.names, t.anchors.numbers) {
+			words["\x00"+anchor] = append(words["\x00"+anchor], i)
 		}
 	}
 	// An exact match is enough on its own and counts 2; of rare words two are needed, 1 each.

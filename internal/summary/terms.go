@@ -67,17 +67,22 @@ func (s *space) count(text string) bag {
 	return b
 }
 
-// weights is the inverse sentence frequency of every term.
-func (s *space) weights(sentences []bag) []float64 {
+// frequencies returns in how many sentences every term is.
+func (s *space) frequencies(sentences []bag) []int {
 	in := make([]int, len(s.ids))
 	for _, b := range sentences {
 		for _, c := range b.counts {
 			in[c.id]++
 		}
 	}
+	return in
+}
+
+// rarity returns the weight of every term: its inverse sentence frequency.
+func rarity(in []int, sentences int) []float64 {
 	weights := make([]float64, len(in))
 	for id, n := range in {
-		weights[id] = math.Log(float64(len(sentences)+1) / float64(n+1))
+		weights[id] = math.Log(float64(sentences+1) / float64(n+1))
 	}
 	return weights
 }
@@ -96,13 +101,6 @@ func (b bag) weighted(weights []float64) vector {
 		}
 	}
 	return v
-}
-
-func (v vector) dot(dense []float64) (sum float64) {
-	for _, e := range v {
-		sum += e.weight * dense[e.id]
-	}
-	return sum
 }
 
 func (v vector) cosine(w vector) (sum float64) {
