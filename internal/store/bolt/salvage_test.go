@@ -62,7 +62,7 @@ func rawRecords(t *testing.T, db *DB) map[string]string {
 			return nil
 		})
 	}
-	err := db.bolt.View(func(tx *bbolt.Tx) error {
+	err := db.bolt.Load().View(func(tx *bbolt.Tx) error {
 		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error { return visit(string(name), b) })
 	})
 	if err != nil {
