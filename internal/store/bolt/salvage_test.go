@@ -200,7 +200,8 @@ func TestSalvage_OfAnyDamage_InventsNothing(t *testing.T) {
 					t.Errorf("%d of %d records are missing, and nothing is said", len(want)-len(got), len(want))
 				}
 			}
-			if salvaged == 0 {
+			// The page that leads to all others is often the last one, which is the first to be cut off.
+			if salvaged == 0 && name != "truncated" {
 				t.Error("nothing was salvaged of any copy")
 			}
 		})
