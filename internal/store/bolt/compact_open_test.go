@@ -165,7 +165,10 @@ func TestCompactOpen_BesideReadersAndWriters_AnswersBoth(t *testing.T) {
 		return err
 	})
 	// A backup is a reader that may outlast the old file.
-	backups := work(func(i int) error { return db.Backup(t.Context(), fmt.Sprint(db.path, ".backup", i)) })
+	backups := work(func(int) error {
+		path := db.path + ".backup"
+		return errors.Join(db.Backup(t.Context(), path), os.Remove(path))
+	})
 	for range 3 {
 		if _, _, err := db.CompactOpen(t.Context()); err != nil {
 			t.Error(err)
