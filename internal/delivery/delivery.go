@@ -187,11 +187,10 @@ func (s *Service) Run(ctx context.Context) error {
 
 // runPeriodic retries notices of undelivered posts, until ctx ends.
 func (s *Service) runPeriodic(ctx context.Context) {
-	tell := time.NewTicker(notifyEvery)
-	defer tell.Stop()
+	tell := time.Tick(notifyEvery)
 	for ctx.Err() == nil {
 		select {
-		case <-tell.C:
+		case <-tell:
 			s.wg.Go(func() { s.notifyUndelivered(s.workCtx, func(store.Post) bool { return true }) })
 		case <-ctx.Done():
 		}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -51,7 +52,7 @@ func BackupFile(ctx context.Context, path, to string) error {
 // copy is checked as a whole before it gets its name.
 func Receive(ctx context.Context, r io.Reader, path string) error {
 	err := createFile(path, func(f *os.File) error {
-		if _, err := io.Copy(contextWriter{ctx, f}, r); err != nil {
+		if _, err := io.Copy(&steadyWriter{ctx: ctx, f: f}, r); err != nil {
 			return explainSystemError(path, err)
 		}
 		return errors.Join(f.Sync(), Verify(ctx, f.Name()))
@@ -62,10 +63,9 @@ func Receive(ctx context.Context, r io.Reader, path string) error {
 	return nil
 }
 
-func (db *DB) copyTo(ctx context.Context, f *os.File) (err error) {
-	defer catchFaults(db.path, &err)()
-	if err := db.bolt.View(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(contextWriter{ctx, f})
+func (db *DB) copyTo(ctx context.Context, f *os.File) error {
+	if err := db.viewFile(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(&steadyWriter{ctx: ctx, f: f})
 		return err
 	}); err != nil {
 		return cmp.Or(ctx.Err(), err) // bbolt returns a cancelled write as text only
@@ -73,17 +73,27 @@ func (db *DB) copyTo(ctx context.Context, f *os.File) (err error) {
 	return f.Sync()
 }
 
-// contextWriter writes to w until ctx ends.
-type contextWriter struct {
-	ctx context.Context
-	w   io.Writer
+// steadyWriter writes to a file until ctx ends. It syncs the file at short intervals: what is not on
+// the disk yet makes the fsyncs of others wait, for a third of a second with a backup of 3 GB
+// (measured 2026-11-22).
+type steadyWriter struct {
+	ctx     context.Context
+	f       *os.File
+	pending int // bytes since the last sync
 }
 
-func (c contextWriter) Write(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
+// maxUnsynced is after how many bytes a file is synced that is written beside an open store.
+const maxUnsynced = 1 << 20
+
+func (w *steadyWriter) Write(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return c.w.Write(p)
+	n, err := w.f.Write(p)
+	if w.pending += n; err == nil && w.pending >= maxUnsynced {
+		w.pending, err = 0, w.f.Sync()
+	}
+	return n, err
 }
 
 // createFile makes a file at path that is either whole or not there, and replaces none.
@@ -130,8 +140,11 @@ func syncFolder(dir string) error {
 	if err != nil {
 		return err
 	}
-	_ = f.Sync() // not every file system supports it for folders
-	return f.Close()
+	err = f.Sync()
+	if !errors.Is(err, syscall.EIO) {
+		err = nil // not every file system supports it for folders
+	}
+	return errors.Join(err, f.Close())
 }
 
 // Verify checks the whole of a copy of a store that nobody writes to, such as a backup. It
@@ -209,7 +222,7 @@ func copyFile(ctx context.Context, from string, to *os.File) error {
 		return err
 	}
 	defer f.Close()
-	if _, err := io.Copy(contextWriter{ctx, to}, f); err != nil {
+	if _, err := io.Copy(&steadyWriter{ctx: ctx, f: to}, f); err != nil {
 		return explainSystemError(to.Name(), err)
 	}
 	return to.Sync()
@@ -243,7 +256,7 @@ func finishCopy(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	db := &DB{path: path, bolt: b}
+	db := newDB(path, b, time.Now)
 	err = db.update(ctx, func(tx *tx) error {
 		if !found.hasTallies() {
 			return tx.createTallies(found)
@@ -289,7 +302,10 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 		if err := compactInto(path, f.Name()); err != nil {
 			return explainSystemError(path, err)
 		}
-		return finishCopy(ctx, f.Name())
+		if err := finishCopy(ctx, f.Name()); err != nil {
+			return err
+		}
+		return trim(f)
 	}, func(name string) error {
 		info, err := os.Stat(name)
 		if err == nil && s.isHeaderOnly() {
@@ -304,6 +320,15 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 	return s.size, after, err
 }
 
+// trim cuts off the room behind the last page that is in use.
+func trim(f *os.File) error {
+	m, _, err := readMetas(f)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(int64(m.pages)*int64(m.pageSize)), f.Sync())
+}
+
 // compactInto copies the records of one file to another, which is empty.
 func compactInto(from, to string) (err error) {
 	defer catchFaults(from, &err)()
@@ -315,7 +340,6 @@ func compactInto(from, to string) (err error) {
 	if err != nil {
 		return errors.Join(err, src.Close())
 	}
-	dst.AllocSize = 1 << 20               // bounds the free space at the end of the file
 	err = bbolt.Compact(dst, src, 16<<20) // in transactions of 16 MB, which bounds the memory
 	return errors.Join(err, dst.Close(), src.Close())
 }

@@ -99,7 +99,7 @@ func (b *Backups) makeBackup(ctx context.Context) error {
 	}
 	b.o.Log.Info("backup made", "file", path, "took", b.o.Now().Sub(began))
 	for _, old := range b.surplus() {
-		if err := os.Remove(old.path); err != nil {
+		if err := removeLarge(old.path); err != nil {
 			b.o.Log.Warn("old backup not removed", "file", old.path, "error", err)
 		}
 	}
@@ -128,7 +128,7 @@ func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
 func (b *Backups) removeLeftovers() {
 	left, _ := filepath.Glob(filepath.Join(b.o.Folder, ".ravenbot-*.db-*")) // fails for bad patterns only
 	for _, path := range left {
-		_ = os.Remove(path) // tried again the next time
+		_ = removeLarge(path) // tried again the next time
 	}
 }
 

@@ -8,6 +8,7 @@
 //   - A copy gets its name only after all of it was read and checked.
 //   - Concurrent writers share one fsync, and a lone writer waits for nobody.
 //   - No read transaction outlives the call that began it.
+//   - The file is compacted while it is used, and a crash meanwhile loses nothing.
 //
 // It is the only importer of bbolt. One kind of loss stays unnoticed: a disk that reports
 // a write as done and then loses all of the last transaction, its header included. Then
@@ -22,10 +23,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -80,17 +84,21 @@ func bucketNames() []string {
 // DB is an open store. Its methods may be called concurrently.
 type DB struct {
 	path  string
-	bolt  *bbolt.DB
+	bolt  atomic.Pointer[bbolt.DB] // CompactOpen replaces it
 	group group
 	now   func() time.Time
 
-	file    os.FileInfo // of the file that is open
 	health  health
 	commits atomic.Uint64
-	writing sync.Mutex // held while a transaction is written, and in steps of a check
-	check   *check     // the one that runs, or nil
+	writing sync.Mutex     // held while a transaction is written, in steps of a check, and while the file is replaced
+	file    os.FileInfo    // of the file that is open; changed with writing held
+	check   *check         // the one that runs, or nil
+	journal *journal       // of the compaction that runs, or nil
+	retired sync.WaitGroup // files that were replaced and are still read
+
 	closed  atomic.Bool
-	observe func(*tx) // for tests: called with every write transaction before it is committed
+	observe func(*tx)               // for tests: called with every write transaction before it is committed
+	reached func(step string) error // for tests: called at each step of CompactOpen
 }
 
 // Open opens the store at path, making it where none has ever been. The errors
@@ -120,12 +128,18 @@ func Open(path string, now func() time.Time) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{path: path, bolt: b, now: now}
+	db := newDB(path, b, now)
 	db.health.noteChecked(now())
 	if err := db.prepare(found == nil || !found.hasTallies(), found); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return db, nil
+}
+
+func newDB(path string, b *bbolt.DB, now func() time.Time) *DB {
+	db := &DB{path: path, now: now}
+	db.bolt.Store(b)
+	return db
 }
 
 // openTrusted opens a file that is as the store left it, without reading all of it. It returns nil
@@ -143,7 +157,7 @@ func openTrusted(path string, now func() time.Time) (*DB, error) {
 	case err != nil:
 		return nil, err
 	}
-	db := &DB{path: path, bolt: b, now: now}
+	db := newDB(path, b, now)
 	db.health.noteChecked(s.Checked)
 	if err = db.checkTop(); err == nil {
 		err = db.prepare(false, nil)
@@ -243,16 +257,33 @@ const (
 // against writers alone.
 func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 	defer catchFaults(path, &err)()
-	b, err = bbolt.Open(path, 0o600, &bbolt.Options{
+	var opened *os.File
+	o := &bbolt.Options{
 		ReadOnly:     readOnly,
 		Timeout:      time.Second, // for the file lock: a process that ends may need a moment
 		FreelistType: bbolt.FreelistMapType,
 		// Else bbolt writes a missing list in a transaction of its own, which has no tallies. Whether
 		// ours write one is for chooseFreelist.
 		NoFreelistSync: true,
-	})
+		OpenFile: func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
+			opened, err = os.OpenFile(name, flag, mode)
+			return opened, err
+		},
+	}
+	if !readOnly {
+		o.InitialMmapSize = mapSize(path)
+	}
+	b, err = bbolt.Open(path, 0o600, o)
+	if errors.Is(err, syscall.ENOMEM) && o.InitialMmapSize > 0 {
+		o.InitialMmapSize = 0 // the address space is limited
+		b, err = bbolt.Open(path, 0o600, o)
+	}
 	switch {
+	case err == nil && !isFileAt(opened, path):
+		// The process that had the lock has replaced the file by another one, which it has locked.
+		return nil, errors.Join(&store.InUseError{Path: path}, b.Close())
 	case err == nil:
+		b.AllocSize = allocSize
 		return b, nil
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, &store.InUseError{Path: path}
@@ -261,6 +292,34 @@ func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 	}
 	// Not the store's fault: the file may be whole, so no backup is suggested.
 	return nil, fmt.Errorf("open store: %w", explainSystemError(path, err))
+}
+
+// allocSize is by how much the file grows at once. bbolt's own 16 MB are for small maps alone.
+const allocSize = 1 << 20
+
+// mappedAhead is how many bytes behind the end of the file are mapped, which takes addresses and no
+// memory. A file that outgrows its map is mapped again, and each writer waits until all who read,
+// such as a backup, have ended.
+const mappedAhead = 4 << 30
+
+// mapSize returns how much of a file, which may not be there yet, bbolt maps when it opens it; 0: as
+// much as there is.
+func mapSize(path string) int {
+	if strconv.IntSize < 64 || runtime.GOOS == "windows" { // where a map enlarges the file
+		return 0
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return mappedAhead
+	}
+	return int(info.Size()) + mappedAhead
+}
+
+// isFileAt reports whether an open file is the one at a path.
+func isFileAt(f *os.File, path string) bool {
+	a, err1 := f.Stat()
+	b, err2 := os.Stat(path)
+	return err1 == nil && err2 == nil && os.SameFile(a, b)
 }
 
 // formatErrors are what bbolt says of a file that is no database of it.
@@ -297,6 +356,8 @@ func catchFaults(path string, err *error) func() {
 // prepare creates the buckets that the file lacks, and the tallies of what a scan has found where it
 // is new (found is nil) or an old version wrote it without them. Then it records that it is open.
 func (db *DB) prepare(createTallies bool, found *scan) error {
+	// What a compaction that was cut short has left. Nobody else makes one: this process has the lock.
+	_ = os.Remove(compactedPath(db.path))
 	err := db.createBuckets(createTallies, found)
 	if err == nil {
 		err = db.update(context.Background(), (*tx).migrate)
@@ -305,6 +366,9 @@ func (db *DB) prepare(createTallies bool, found *scan) error {
 	// which is damage only beside a marker.
 	if err == nil {
 		err = writeMarker(db.path)
+	}
+	if err == nil {
+		db.file, err = os.Stat(db.path)
 	}
 	if err == nil {
 		err = db.stampOpen()
@@ -375,7 +439,12 @@ func (db *DB) Close() error {
 		return nil
 	}
 	_ = db.writeFreelist() // where the disk is full, bbolt reads the whole file at the next start
-	if err := db.bolt.Close(); err != nil {
+	// The lock keeps CompactOpen from replacing the file meanwhile.
+	db.writing.Lock()
+	err := db.bolt.Load().Close()
+	db.writing.Unlock()
+	db.retired.Wait()
+	if err != nil {
 		return fmt.Errorf("close store %s: %w", db.path, err)
 	}
 	return db.stampClosed()
@@ -390,7 +459,7 @@ const maxListedFree = 1024
 
 // chooseFreelist decides whether the transaction writes the list of free pages.
 func (db *DB) chooseFreelist(t *tx) {
-	s := db.bolt.Stats()
+	s := t.bolt.DB().Stats()
 	t.bolt.DB().NoFreelistSync = !t.lists && s.FreePageN+s.PendingPageN > maxListedFree
 }
 
@@ -419,6 +488,19 @@ func (db *DB) header() (m meta, err error) {
 // view runs fn in a read transaction. It returns a *store.DamagedError where reading
 // fails because of damage.
 func (db *DB) view(fn func(*tx) error) (err error) {
+	return db.viewFile(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
+}
+
+// viewFile is view for what bbolt has to read itself.
+func (db *DB) viewFile(fn func(*bbolt.Tx) error) (err error) {
 	defer catchFaults(db.path, &err)()
-	return db.bolt.View(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
+	for {
+		b := db.bolt.Load()
+		err := b.View(fn)
+		// The file was replaced before the transaction could begin.
+		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) && db.bolt.Load() != b {
+			continue
+		}
+		return err
+	}
 }

@@ -94,7 +94,7 @@ func (db *DB) Size() (bytes, free int64, err error) {
 	case err != nil:
 		return 0, 0, explainSystemError(db.path, err)
 	}
-	s := db.bolt.Stats()
+	s := db.bolt.Load().Stats()
 	free = int64(s.FreePageN+s.PendingPageN)*int64(m.pageSize) + info.Size() - int64(m.pages)*int64(m.pageSize)
 	return info.Size(), max(free, 0), nil
 }

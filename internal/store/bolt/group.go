@@ -109,7 +109,7 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 	}
 	defer catchFaults(db.path, &err)()
 	var committed *tx
-	err = db.bolt.Update(func(b *bbolt.Tx) error {
+	err = db.bolt.Load().Update(func(b *bbolt.Tx) error {
 		t := &tx{db: db, bolt: b, opened: map[string]*bucket{}}
 		committed = t
 		defer func() { db.chooseFreelist(t) }() // bbolt looks at the choice when it commits
@@ -137,8 +137,10 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 			_ = db.releasePages()
 		}
 		committed.tellCheck()
+		db.journal.add(committed)
 		db.health.noteWrite(nil)
 	case *failed < 0:
+		db.journal.fail(errUncertain)
 		err = explainSystemError(db.path, err)
 		db.health.noteWrite(err)
 	}

@@ -128,6 +128,8 @@ func (h *health) noteDamage(found, refuse error) {
 
 // checkFile notices that the file was replaced or taken away while it is open.
 func (db *DB) checkFile() error {
+	db.writing.Lock() // which keeps CompactOpen from replacing the file in between
+	defer db.writing.Unlock()
 	info, err := os.Stat(db.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -158,6 +160,7 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { db.runChecks(ctx, log) })
+	wg.Go(func() { db.runCompaction(ctx, log) })
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	var last error

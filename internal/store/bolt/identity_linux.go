@@ -22,3 +22,13 @@ func bootID() string {
 	}
 	return strings.TrimSpace(string(text))
 }
+
+// freeSpace returns the bytes that may be written to the disk of a folder, or false where that is
+// not known.
+func freeSpace(folder string) (int64, bool) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(folder, &s); err != nil {
+		return 0, false
+	}
+	return int64(s.Bavail) * s.Bsize, true
+}

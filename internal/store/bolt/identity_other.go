@@ -8,3 +8,5 @@ import "io/fs"
 func fileIDOf(fs.FileInfo) fileID { return fileID{} }
 
 func bootID() string { return "" }
+
+func freeSpace(string) (int64, bool) { return 0, false }

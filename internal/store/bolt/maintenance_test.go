@@ -231,7 +231,7 @@ func countRecords(t *testing.T, db *DB, word string) (n int) {
 			return nil
 		})
 	}
-	if err := db.bolt.View(func(tx *bbolt.Tx) error {
+	if err := db.bolt.Load().View(func(tx *bbolt.Tx) error {
 		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error { return visit(b) })
 	}); err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func salvageInto(ctx context.Context, from, to string) (*salvager, error) {
 		return nil, err
 	}
 	b.NoSync = true // a new file, which is synced as a whole
-	s := &salvager{ctx: ctx, f: f, size: info.Size(), db: &DB{path: to, bolt: b, now: time.Now},
+	s := &salvager{ctx: ctx, f: f, size: info.Size(), db: newDB(to, b, time.Now),
 		counts: map[string]tally{}, recorded: map[string]tally{}, torn: map[string]bool{}, faults: []string{}}
 	err = s.run()
 	return s, errors.Join(err, b.Sync(), b.Close())

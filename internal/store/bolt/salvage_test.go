@@ -62,7 +62,7 @@ func rawRecords(t *testing.T, db *DB) map[string]string {
 			return nil
 		})
 	}
-	err := db.bolt.View(func(tx *bbolt.Tx) error {
+	err := db.bolt.Load().View(func(tx *bbolt.Tx) error {
 		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error { return visit(string(name), b) })
 	})
 	if err != nil {
@@ -200,7 +200,8 @@ func TestSalvage_OfAnyDamage_InventsNothing(t *testing.T) {
 					t.Errorf("%d of %d records are missing, and nothing is said", len(want)-len(got), len(want))
 				}
 			}
-			if salvaged == 0 {
+			// The page that leads to all others is often the last one, which is the first to be cut off.
+			if salvaged == 0 && name != "truncated" {
 				t.Error("nothing was salvaged of any copy")
 			}
 		})

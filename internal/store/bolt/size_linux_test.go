@@ -20,8 +20,8 @@ import (
 )
 
 // BenchmarkSize fills a store with a simulated year of messages and reports what its size costs:
-// starting, one message, and how long a message waits to be accepted while the store is pruned and
-// while a conversation is deleted. RAVENBOT_STORE_TURNS is the number of turns (300,000 make about
+// starting, one message, and how long a message waits to be accepted while the store is pruned,
+// backed up and compacted, and while a conversation is deleted. RAVENBOT_STORE_TURNS is the number of turns (300,000 make about
 // 1 GB); with RAVENBOT_STORE_FILE the filled file is kept there, and used again.
 func BenchmarkSize(b *testing.B) {
 	turns := 3000
@@ -67,16 +67,30 @@ func measureSize(b *testing.B, path string, turns int) {
 	}
 	b.ReportMetric(float64(size)/(1<<20), "file-MB")
 	b.ReportMetric(float64(free)/(1<<20), "free-MB")
-	reportMessage(b, db, "full")
+	// Messages to an empty store at the same time show what of the cost is the machine's.
+	empty, err := bolt.Open(filepath.Join(b.TempDir(), "empty.db"), now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer empty.Close()
+	reportMessage(b, db, empty, "full")
 	// What the machine itself makes a message wait.
 	b.ReportMetric(ms(worstAccept(b, db, "nothing", func() error {
 		<-time.After(2 * time.Second)
 		return nil
 	})), "quiet-worst-ms")
 	b.ReportMetric(ms(worstAccept(b, db, "prune", func() error { return prune(b, db) })), "prune-worst-ms")
+	b.ReportMetric(ms(worstAccept(b, db, "backup", func() error { return db.Backup(b.Context(), path+".backup") })), "backup-worst-ms")
+	if err := os.Remove(path + ".backup"); err != nil {
+		b.Fatal(err)
+	}
 	b.ReportMetric(ms(worstAccept(b, db, "idle", func() error { return prune(b, db) })), "second-prune-worst-ms")
 	b.ReportMetric(ms(worstAccept(b, db, "delete", func() error {
-		return db.DeleteConversation(b.Context(), bigConversation)
+		err := db.DeleteConversation(b.Context(), bigConversation)
+		if errors.Is(err, store.ErrNotFound) { // in a file that is used again
+			err = nil
+		}
+		return err
 	})), "delete-worst-ms")
 	// The rest of half of the turns.
 	for i := range 500 {
@@ -89,7 +103,16 @@ func measureSize(b *testing.B, path string, turns int) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(free)/(1<<20), "free-after-delete-MB")
-	reportMessage(b, db, "deleted")
+	reportMessage(b, db, empty, "deleted")
+	b.ReportMetric(ms(worstAccept(b, db, "compact", func() error {
+		_, _, err := db.CompactOpen(b.Context())
+		return err
+	})), "compact-worst-ms")
+	if size, _, err = db.Size(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(size)/(1<<20), "compacted-MB")
+	reportMessage(b, db, empty, "compacted")
 }
 
 // reportStart opens the store, and reports what that takes.
@@ -180,19 +203,31 @@ func yearTurn(b *testing.B, db *bolt.DB, to chat.Address, i int, at time.Time) e
 	return db.SaveOutcomes(ctx, []store.Outcome{{Key: p.Key, Ref: chat.Ref{IDs: []string{"p" + m.ID}}, At: at}})
 }
 
-// reportMessage reports processor time and bytes written of one message, with one writer.
-func reportMessage(b *testing.B, db *bolt.DB, when string) {
-	const n = 200
+// reportMessage reports processor time and bytes written of one message, with one writer, and how
+// many times that of an empty store the first is.
+func reportMessage(b *testing.B, db, empty *bolt.DB, when string) {
+	const rounds, n = 20, 50
+	began := time.Now().UnixMilli() // no id of an earlier run
 	at := day.Add(365 * 24 * time.Hour)
-	cpu, written := usedCPU(), bytesWritten(b)
-	for i := range n {
-		to := chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1", Thread: fmt.Sprint(when, i/5)}
-		if err := yearTurn(b, db, to, 900_000_000+len(when)*1_000_000+i, at); err != nil {
-			b.Fatal(err)
+	var cpu [2]time.Duration
+	var written [2]int64
+	for round := range rounds {
+		for which, db := range []*bolt.DB{db, empty} {
+			before, bytes := usedCPU(), bytesWritten(b)
+			for i := range n {
+				i += round * n
+				to := chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1", Thread: fmt.Sprint(when, began, i/5)}
+				if err := yearTurn(b, db, to, int(began)*1000+i, at); err != nil {
+					b.Fatal(err)
+				}
+			}
+			cpu[which] += usedCPU() - before
+			written[which] += bytesWritten(b) - bytes
 		}
 	}
-	b.ReportMetric(ms(usedCPU()-cpu)/n, when+"-cpu-ms/message")
-	b.ReportMetric(float64(bytesWritten(b)-written)/n/1024, when+"-KB/message")
+	b.ReportMetric(ms(cpu[0])/rounds/n, when+"-cpu-ms/message")
+	b.ReportMetric(float64(cpu[0])/float64(cpu[1]), when+"-cpu/empty")
+	b.ReportMetric(float64(written[0])/rounds/n/1024, when+"-KB/message")
 }
 
 // worstAccept returns the longest time that a message waited to be accepted while work was done.
@@ -200,7 +235,7 @@ func worstAccept(b *testing.B, db *bolt.DB, name string, work func() error) time
 	done := make(chan error, 1)
 	began := time.Now()
 	go func() { done <- work() }()
-	worst := time.Duration(0)
+	worst, worstAt := time.Duration(0), time.Duration(0)
 	pace := time.NewTicker(2 * time.Millisecond)
 	defer pace.Stop()
 	for i := 0; ; i++ {
@@ -210,16 +245,19 @@ func worstAccept(b *testing.B, db *bolt.DB, name string, work func() error) time
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.Logf("%s took %v, worst wait %v, %d messages accepted meanwhile", name, time.Since(began), worst, i)
+			b.Logf("%s took %v, worst wait %v after %v, %d messages accepted meanwhile",
+				name, time.Since(began), worst, worstAt, i)
 			return worst
 		default:
 		}
-		m := chat.Message{ID: fmt.Sprint(name, i), Conversation: chat.Address{Platform: "web", Channel: "/general"}}
+		m := chat.Message{ID: fmt.Sprint(name, began.UnixNano(), i), Conversation: chat.Address{Platform: "web", Channel: "/general"}}
 		at := time.Now()
 		if _, err := db.Accept(b.Context(), store.Received{Message: m, At: day.Add(365 * 24 * time.Hour)}); err != nil {
 			b.Fatal(err)
 		}
-		worst = max(worst, time.Since(at))
+		if wait := time.Since(at); wait > worst {
+			worst, worstAt = wait, at.Sub(began)
+		}
 	}
 }
 

@@ -122,16 +122,11 @@ func readFreelist(f io.ReaderAt, m meta) (sum uint32, ok bool) {
 
 // stampOpen records that the store is open.
 func (db *DB) stampOpen() error {
-	info, err := os.Stat(db.path)
-	if err != nil {
-		return fmt.Errorf("open store: %w", err)
-	}
 	m, err := db.header()
 	if err != nil {
 		return err
 	}
-	db.file = info
-	s := stamp{File: fileIDOf(info), Boot: bootID(), TxID: m.txid, Open: true, Checked: db.health.checkedAt()}
+	s := stamp{File: fileIDOf(db.file), Boot: bootID(), TxID: m.txid, Open: true, Checked: db.health.checkedAt()}
 	s.write(db.path)
 	return nil
 }

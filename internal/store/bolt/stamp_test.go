@@ -48,7 +48,7 @@ func flipByte(t *testing.T, path, text string) {
 func kill(t *testing.T, db *DB) {
 	t.Helper()
 	db.closed.Store(true)
-	if err := db.bolt.Close(); err != nil {
+	if err := db.bolt.Load().Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -153,7 +153,7 @@ func copyOver(t *testing.T, path string) {
 func TestCheckOpen_FindsRecordsThatAreMissing(t *testing.T) {
 	db := opened(t)
 	saveTurns(t, db, general, 0, 700, time.Now())
-	err := db.bolt.Update(func(tx *bbolt.Tx) error {
+	err := db.bolt.Load().Update(func(tx *bbolt.Tx) error {
 		return errors.Join(tx.Bucket([]byte(turnsBucket)).Bucket([]byte(general.String())).Delete(seqKey(600)),
 			tx.Bucket([]byte(messageTurnsBucket)).Delete([]byte("web/3")))
 	})

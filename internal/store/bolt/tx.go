@@ -22,6 +22,7 @@ type tx struct {
 	lists   bool               // the list of free pages is written, however long it is
 	recount map[int]*tally     // by frame of the check that runs: what changes of what it has counted
 	gone    []string           // buckets that are deleted or moved, where a check runs
+	redo    []redo             // what this transaction changes, where a compaction runs
 }
 
 // bucket is a bucket in a transaction.
@@ -134,6 +135,10 @@ func (b *bucket) createNested(key string) (*bucket, error) {
 		return nil, err
 	}
 	b.count([]byte(key), nil)
+	b.noteRedo(len(key), func(b *bucket) error {
+		_, err := b.createNested(key)
+		return err
+	})
 	held := b.tx.openBucket(b.name+nul+key, inner)
 	held.changed = true // an empty bucket has a tally, too
 	return held, nil
@@ -145,6 +150,7 @@ func (b *bucket) deleteNested(key string) error {
 		return err
 	}
 	b.discount([]byte(key), nil)
+	b.noteRedo(len(key), func(b *bucket) error { return b.deleteNested(key) })
 	name := b.name + nul + key
 	b.tx.noteGone(name)
 	delete(b.tx.opened, name)
@@ -165,6 +171,7 @@ func (b *bucket) moveNested(key string, to *bucket) error {
 	}
 	b.discount([]byte(key), nil)
 	to.count([]byte(key), nil)
+	b.noteMove(key, to.name)
 	b.tx.noteGone(inner.name)
 	delete(b.tx.opened, inner.name)
 	if err := b.tx.deleteTally(inner.name); err != nil {
@@ -258,6 +265,7 @@ func (b *bucket) replace(key, old, value []byte) error {
 		b.discount(key, old)
 	}
 	b.count(key, value)
+	b.notePut(key, value)
 	return b.bolt.Put(key, value)
 }
 
@@ -284,6 +292,7 @@ func (b *bucket) appendTo(key, element []byte) error {
 // putRaw writes a record in its stored form.
 func (b *bucket) putRaw(key, value []byte) error {
 	b.count(key, value)
+	b.notePut(key, value)
 	return b.bolt.Put(key, value)
 }
 
@@ -318,13 +327,19 @@ func (b *bucket) delete(key []byte) error {
 	}
 	b.discount(key, old)
 	b.tx.deleted++
+	if b.tx.db.journal != nil {
+		key := bytes.Clone(key)
+		b.noteRedo(len(key), func(b *bucket) error { return b.delete(key) })
+	}
 	return b.bolt.Delete(key)
 }
 
 // nextSequence increments the bucket's sequence and returns it.
 func (b *bucket) nextSequence() (uint64, error) {
 	b.changed = true
-	return b.bolt.NextSequence()
+	n, err := b.bolt.NextSequence()
+	b.noteSequence(n)
+	return n, err
 }
 
 // raiseSequence has the bucket count on from a number, unless it is further.
@@ -333,6 +348,7 @@ func (b *bucket) raiseSequence(n uint64) error {
 		return nil
 	}
 	b.changed = true
+	b.noteSequence(n)
 	return b.bolt.SetSequence(n)
 }
 

@@ -41,7 +41,7 @@ func TestARecordLostWhileTheStoreIsOpenIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := db.bolt.Update(func(tx *bbolt.Tx) error {
+	err := db.bolt.Load().Update(func(tx *bbolt.Tx) error {
 		return errors.Join(tx.Bucket([]byte(inboxBucket)).Delete([]byte("web/2")),
 			tx.Bucket([]byte(turnsBucket)).Bucket([]byte(to.String())).Delete(seqKey(2)))
 	})

@@ -1,0 +1,195 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/delivery"
+	"ravenbot/internal/store/bolt"
+)
+
+// An answer that a process before this one may have begun to post is looked for on its platform. To
+// look for others only costs requests, and an answer to a command is posted as a whole.
+func TestAnswer_IsLookedForWhereItMayBePostedAlready(t *testing.T) {
+	command := byCommand("a", "1", "anna")
+	command.Reply.Handle = []byte(`{}`)
+	for name, c := range map[string]struct {
+		m       chat.Message
+		restart bool
+		want    bool
+	}{
+		"a new message":           {said("a", "1", "hello"), false, false},
+		"a message taken up":      {said("a", "1", "hello"), true, true},
+		"a command":               {command, false, false},
+		"a command that is, too":  {command, true, false},
+		"a command of no handles": {byCommand("a", "1", "anna"), true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, path string) {
+				p, a := &platform{}, &thinker{}
+				w := start(t, path, p, a)
+				accept(t, w, c.m)
+				soon()
+				if c.restart {
+					w.stop()
+					w = start(t, path, p, a)
+				}
+				defer w.stop()
+				later()
+				if n := len(p.texts()); n != 1 || p.at(0).Again != c.want {
+					t.Errorf("posted %q, to be looked for: %v, want %v", p.texts(), p.at(0).Again, c.want)
+				}
+			})
+		})
+	}
+}
+
+// The place of a beginning that is known is not looked for.
+func TestAnswer_BegunByAnEarlierProcess_IsNotLookedFor(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := start(t, path, p, writer{})
+		accept(t, w, said("a", "1", "60"))
+		pass(10 * time.Second)
+		w.stop()
+		w = start(t, path, p, answerer(echo))
+		defer w.stop()
+		later()
+		last := p.at(len(p.texts()) - 1)
+		if last.Text != "re: 60" || last.Again || !slices.Equal(last.Replaces.IDs, []string{"1"}) {
+			t.Errorf("the last post is %+v", last)
+		}
+	})
+}
+
+// An answer that is ready while its beginning is still on the way to the platform replaces it there.
+func TestAnswer_ReadyWhileItsBeginningIsPosted_ReplacesIt(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second, fail: func(_ int, d chat.Draft) error {
+			if d.Partial {
+				<-time.After(10 * time.Second)
+			}
+			return nil
+		}}
+		w := start(t, path, p, writer{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "3"))
+		later()
+		posted(t, p, "0 ", "0 1 2 done")
+		if got := p.at(1).Replaces.IDs; !slices.Equal(got, []string{"1"}) {
+			t.Errorf("the answer replaces %q, want its beginning", got)
+		}
+	})
+}
+
+// A handle is good for one answer of its own. What changes an earlier post must not use it up.
+func TestAnswer_ThatChangesAPost_UsesNoHandle(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, &thinker{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "helo"))
+		later()
+		edit := changed("a", "1", chat.Edited, "1", "hello")
+		edit.Reply.Handle = []byte(`{"token":"t"}`)
+		accept(t, w, edit)
+		later()
+		posted(t, p, "re: helo", "re: hello")
+		if d := p.at(1); len(d.Replaces.IDs) != 1 || len(d.Reply.Handle) > 0 {
+			t.Errorf("the new answer replaces %q with the handle %q", d.Replaces.IDs, d.Reply.Handle)
+		}
+	})
+}
+
+// worker answers with the tools that it used.
+type worker struct{ answerer }
+
+func (worker) Answer(_ context.Context, q chat.Asked, _ func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	return &conversation.Turn{ID: q.Turn}, &chat.Draft{Text: "done", Tools: []chat.ToolRun{{ID: "1", Name: "look"}}}
+}
+
+// window is a platform that shows tools itself.
+type window struct{ platform }
+
+func (*window) Show(chat.Address, chat.Progress) {}
+
+func TestAnswer_WithTools_HasAButtonWhereThePlatformDoesNotShowThem(t *testing.T) {
+	plain, shows := &platform{}, &window{}
+	for _, c := range []struct {
+		on     chat.Platform
+		posted *platform
+		want   []string
+	}{
+		{plain, plain, []string{"👍", "👎", "What I did"}},
+		{shows, &shows.platform, []string{"👍", "👎"}},
+	} {
+		story(t, func(t *testing.T, path string) {
+			w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, c.on, worker{}, delivery.Options{})
+			defer w.stop()
+			accept(t, w, said("a", "1", "look"))
+			later()
+			var got []string
+			for _, b := range c.posted.at(0).Buttons {
+				got = append(got, b.Label)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("on %T the buttons are %q, want %q", c.on, got, c.want)
+			}
+		})
+	}
+}
+
+// One of several commands that are answered beside one another is done: the others can be stopped.
+func TestStop_ReachesWhatRunsBesideAnAnswerThatIsDone(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		accept(t, w, byCommand("a", "1", "anna"))
+		pass(30 * time.Second)
+		accept(t, w, byCommand("a", "2", "bob"))
+		pass(40 * time.Second)
+		posted(t, p, "re: 1")
+		stop := said("a", "3", "stop")
+		stop.Author.ID = "bob"
+		accept(t, w, stop)
+		later()
+		posted(t, p, "re: 1", "Stopped.")
+	})
+}
+
+// reader keeps what it was asked, and looks at it when the question is revised.
+type reader struct {
+	answerer
+	read []string
+}
+
+func (r *reader) Answer(_ context.Context, q chat.Asked, _ func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	if len(r.read) == 0 {
+		<-q.Revised
+	}
+	r.read = append(r.read, q.Last().Text)
+	return &conversation.Turn{ID: q.Turn}, &chat.Draft{Text: fmt.Sprint("re: ", q.Last().Text)}
+}
+
+// A question does not change under whoever is answering it.
+func TestAnswer_RevisedMeanwhile_KeepsTheQuestionAsItWasAsked(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, r := &platform{}, &reader{}
+		w := start(t, path, p, r)
+		defer w.stop()
+		accept(t, w, said("a", "1", "helo"))
+		soon()
+		accept(t, w, changed("a", "1", chat.Edited, "1", "hello"))
+		later()
+		posted(t, p, "re: hello")
+		if want := []string{"helo", "hello"}; !slices.Equal(r.read, want) {
+			t.Errorf("it read %q, want %q", r.read, want)
+		}
+	})
+}

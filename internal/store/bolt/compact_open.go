@@ -1,0 +1,373 @@
+package bolt
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// An open store is compacted by copying its records to a new file, in small steps and from a read
+// transaction, while others write. What they write is kept in a journal and made again in the copy,
+// until little is left. Then the rest is made again and the file renamed, while writers wait. Until
+// the rename is on the disk the old file is the store, and it is whole; from then on the new one is,
+// which holds the same records. Nothing is written in between, so that a crash may leave either.
+
+// compactedPath is where the copy is made. What a crash has left there is removed.
+func compactedPath(path string) string { return path + ".compacted" }
+
+const (
+	// copiedBytes is about how many bytes are copied in one transaction. Its pages are synced, and
+	// disks make the fsyncs of others wait for that.
+	copiedBytes = 1 << 20
+	// copyRest is how much longer copying rests than it works.
+	copyRest = 2
+	// maxLeft is how many changes are made again while writers wait, which takes a few milliseconds.
+	maxLeft = 100
+	// maxRounds bounds how often a copy follows what was written: with many writers it may not get near.
+	maxRounds = 200
+	// copyFill is how full pages are that are copied in order: the rest is for changes.
+	copyFill = 0.9
+)
+
+// The steps of a compaction.
+const (
+	stepCopying  = "copying"  // a part of it is in the copy, and its read transaction is open
+	stepCopied   = "copied"   // what the read transaction held is in the copy
+	stepVerified = "verified" // the whole copy was read
+	stepEqual    = "equal"    // the copy holds all, and writers wait
+	stepRenamed  = "renamed"  // it has the name of the store
+	stepReplaced = "replaced" // writers go on in it; the stamp is of the old file
+)
+
+// CompactOpen rewrites the store without its free space while others use it, and returns its size
+// before and after, in bytes. Where it fails the store goes on as it was.
+func (db *DB) CompactOpen(ctx context.Context) (before, after int64, err error) {
+	c := compaction{db: db, ctx: ctx}
+	if before, _, err = db.Size(); err == nil {
+		err = c.run()
+	}
+	if err == nil {
+		after, _, err = db.Size()
+	}
+	if err != nil {
+		return before, 0, fmt.Errorf("compact store %s while it is open: %w", db.path, err)
+	}
+	return before, after, nil
+}
+
+// compaction is one run of CompactOpen.
+type compaction struct {
+	db      *DB
+	ctx     context.Context
+	to      *DB // the copy
+	batch   []copiedRecord
+	size    int
+	renamed bool
+}
+
+// copiedRecord is a record, or with value nil a nested bucket.
+type copiedRecord struct {
+	bucket     string
+	key, value []byte
+	seq        uint64 // of the bucket
+}
+
+// reach tells a test of a step, and fails where it wants that.
+func (c *compaction) reach(step string) error {
+	if c.db.reached == nil {
+		return nil
+	}
+	return c.db.reached(step)
+}
+
+func (c *compaction) run() error {
+	path := compactedPath(c.db.path)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	b, err := openFile(path, false)
+	if err != nil {
+		return err
+	}
+	c.to = newDB(path, b, c.db.now)
+	err = c.copyAndReplace()
+	if !c.renamed {
+		c.setJournal(nil)
+		return errors.Join(err, b.Close(), removeLarge(path))
+	}
+	return cmp.Or(err, c.reach(stepReplaced), c.db.stampOpen())
+}
+
+// setJournal has what is committed from now on kept in a journal; nil: no longer.
+func (c *compaction) setJournal(j *journal) {
+	c.db.writing.Lock()
+	defer c.db.writing.Unlock()
+	c.db.journal = j
+}
+
+func (c *compaction) copyAndReplace() error {
+	for _, step := range []func() error{
+		c.copyAll,
+		func() error { return c.reach(stepCopied) },
+		c.follow,
+		// It is read as a whole, as each backup is: what is wrong with it must not become the store.
+		func() error { return Verify(c.ctx, c.to.path) },
+		func() error { return c.reach(stepVerified) },
+		c.follow,
+		c.replace,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyAll copies all records as of the instant at which the journal begins.
+func (c *compaction) copyAll() (err error) {
+	defer catchFaults(c.db.path, &err)()
+	// Nobody writes between the beginnings of the journal and of the transaction.
+	c.db.writing.Lock()
+	held, err := c.db.bolt.Load().Begin(false)
+	if err == nil {
+		c.db.journal = &journal{}
+	}
+	c.db.writing.Unlock()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Rollback() }() // which only fails where it has ended
+	if err := c.to.update(c.ctx, func(to *tx) error { return to.createTallies(nil) }); err != nil {
+		return err
+	}
+	err = held.ForEach(func(name []byte, b *bbolt.Bucket) error {
+		if string(name) == talliesBucket {
+			return nil // the tallies of the copy are those of what is written to it
+		}
+		return c.copyTop(string(name), b)
+	})
+	if err != nil {
+		return err
+	}
+	return c.flush()
+}
+
+// copyTop copies a top-level bucket with those in it.
+func (c *compaction) copyTop(name string, b *bbolt.Bucket) error {
+	if err := c.to.update(c.ctx, func(to *tx) error {
+		if err := to.createTop(name); err != nil {
+			return err
+		}
+		return to.top(name).raiseSequence(b.Sequence())
+	}); err != nil {
+		return err
+	}
+	return b.ForEach(func(k, v []byte) error {
+		if v != nil {
+			return c.copyRecord(copiedRecord{bucket: name, key: k, value: v})
+		}
+		inner := b.Bucket(k)
+		if err := c.copyRecord(copiedRecord{bucket: name, key: k, seq: inner.Sequence()}); err != nil {
+			return err
+		}
+		nested := name + nul + string(k)
+		return inner.ForEach(func(k, v []byte) error {
+			return c.copyRecord(copiedRecord{bucket: nested, key: k, value: v})
+		})
+	})
+}
+
+// copyRecord has a record copied with others. Keys and values lie in the file as long as the read
+// transaction lasts.
+func (c *compaction) copyRecord(r copiedRecord) error {
+	c.batch = append(c.batch, r)
+	if c.size += len(r.key) + len(r.value); c.size < copiedBytes && len(c.batch) < copiedBytes/100 {
+		return nil
+	}
+	return c.flush()
+}
+
+// flush copies the records that were collected, and rests.
+func (c *compaction) flush() error {
+	began := time.Now()
+	err := c.to.update(c.ctx, func(to *tx) error {
+		for _, r := range c.batch {
+			b := to.named(r.bucket)
+			b.bolt.FillPercent = copyFill
+			if r.value != nil {
+				if err := b.putRaw(r.key, r.value); err != nil {
+					return err
+				}
+				continue
+			}
+			inner, err := b.createNested(string(r.key))
+			if err == nil {
+				err = inner.raiseSequence(r.seq)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.batch, c.size = c.batch[:0], 0
+	if err := c.reach(stepCopying); err != nil {
+		return err
+	}
+	return sleep(c.ctx, copyRest*time.Since(began))
+}
+
+// sleep waits, or returns the error of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// follow makes what was written meanwhile again in the copy, until little is left.
+func (c *compaction) follow() error {
+	for range maxRounds {
+		c.db.writing.Lock()
+		list, err := c.db.journal.take()
+		c.db.writing.Unlock()
+		if err != nil {
+			return err
+		}
+		if err := c.to.redoAll(c.ctx, list); err != nil || len(list) <= maxLeft {
+			return err
+		}
+	}
+	return errBehind
+}
+
+// replace makes the copy the file of the store.
+func (c *compaction) replace() error {
+	db := c.db
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	if db.closed.Load() {
+		return errors.New("it was closed meanwhile")
+	}
+	list, err := db.journal.take()
+	if err = cmp.Or(err, db.health.mayWrite()); err != nil {
+		return err
+	}
+	if len(list) > 2*maxLeft {
+		return errBehind
+	}
+	// All of the copy is on the disk when its last transaction is.
+	for _, step := range []func() error{
+		func() error { return c.to.redoAll(c.ctx, list) },
+		func() error { return db.compareWith(c.to) },
+		func() error { return c.reach(stepEqual) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	info, err := os.Stat(c.to.path)
+	if err != nil {
+		return err
+	}
+	oldFile, err := os.OpenFile(db.path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(c.to.path, db.path); err != nil {
+		return errors.Join(err, oldFile.Close())
+	}
+	c.renamed = true
+	err = cmp.Or(c.reach(stepRenamed), syncFolder(filepath.Dir(db.path)))
+	if err != nil {
+		// Which of the two files a power cut would leave is not known. They hold the same, as long as
+		// nothing more is written.
+		db.health.noteDamage(nil, fmt.Errorf("the compacted file may not be on the disk under its name, restart the bot: %w", err))
+	}
+	old := db.bolt.Swap(c.to.bolt.Load())
+	db.file, db.journal = info, nil
+	db.health.noteChecked(db.now())
+	// Those who read the old file may end. Then its space is given back; it has no name any more, and
+	// closing it tells nothing that could be lost.
+	db.retired.Go(func() {
+		_ = old.Close()
+		shrink(oldFile, db.closed.Load)
+		_ = oldFile.Close()
+	})
+	return err
+}
+
+// When a store is compacted by itself.
+const (
+	// compactEvery is after how long the free space is looked at. A store is compacted when 1/wastedPart
+	// of its file is free, and at least minWasted: bbolt writes a message to single free pages all over
+	// the file, which costs the system up to twice as much processor time (measured 2026-11-22).
+	compactEvery = time.Minute
+	wastedPart   = 4
+	minWasted    = 64 << 20
+	// quietCommits is how many transactions a minute may have that is quiet; after maxBusy without
+	// one the store is compacted all the same.
+	quietCommits = 60
+	maxBusy      = 24 * time.Hour
+	// compactAgain is how long it is waited for the next one, whether this one succeeds or fails.
+	compactAgain = 24 * time.Hour
+)
+
+// runCompaction compacts the store when much of it is free, at most once a day.
+func (db *DB) runCompaction(ctx context.Context, log *slog.Logger) {
+	commits := db.Commits()
+	var wasteful time.Time // since when
+	for sleep(ctx, compactEvery) == nil {
+		n := db.Commits()
+		isQuiet := n-commits <= quietCommits
+		commits = n
+		if !db.isWasteful() {
+			wasteful = time.Time{}
+			continue
+		}
+		if wasteful.IsZero() {
+			wasteful = db.now()
+		}
+		if !isQuiet && db.now().Sub(wasteful) < maxBusy {
+			continue
+		}
+		began := db.now()
+		before, after, err := db.CompactOpen(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			log.Warn("store not compacted, trying again later", "error", err, "after", compactAgain)
+		default:
+			log.Info("store compacted", "bytes_before", before, "bytes_after", after,
+				"took", db.now().Sub(began).Round(time.Millisecond))
+		}
+		_ = sleep(ctx, compactAgain) // where ctx ends, the loop does
+		commits, wasteful = db.Commits(), time.Time{}
+	}
+}
+
+// isWasteful reports whether much of the file is free, and the disk has room for a copy of the rest.
+func (db *DB) isWasteful() bool {
+	size, free, err := db.Size()
+	if err != nil || free < minWasted || free < size/wastedPart || db.health.isDamaged() {
+		return false
+	}
+	// A copy may take more than the records do, and the bot goes on writing.
+	space, ok := freeSpace(filepath.Dir(db.path))
+	return ok && space > (size-free)*3/2+minWasted
+}

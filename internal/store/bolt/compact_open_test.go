@@ -1,0 +1,419 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/storetest"
+)
+
+var errStop = errors.New("the test ends it here")
+
+// dump returns every record of an open store and the sequences of its buckets, but the tallies.
+func dump(t *testing.T, db *DB) []string {
+	t.Helper()
+	var list []string
+	var visit func(name string, b *bbolt.Bucket) error
+	visit = func(name string, b *bbolt.Bucket) error {
+		list = append(list, fmt.Sprintf("%q counts on from %d", name, b.Sequence()))
+		return b.ForEach(func(k, v []byte) error {
+			if v == nil {
+				return visit(name+nul+string(k), b.Bucket(k))
+			}
+			list = append(list, fmt.Sprintf("%q %q %q", name, k, v))
+			return nil
+		})
+	}
+	if err := db.viewFile(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+			if string(name) == talliesBucket {
+				return nil
+			}
+			return visit(string(name), b)
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// fillWithSpace fills a store with records of all kinds, and leaves free pages between them.
+func fillWithSpace(t *testing.T, db *DB) {
+	t.Helper()
+	for i, name := range []string{"general", "keep", "gone"} {
+		a := chat.Address{Platform: "web", Channel: name}
+		storetest.SayEverywhere(t, db, a, "first"+name, "words of "+name, db.now())
+		saveTurns(t, db, a, 10_000*(i+1), 10_000*(i+1)+400, db.now())
+	}
+	if err := db.DeleteConversation(t.Context(), chat.Address{Platform: "web", Channel: "gone"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changeEverything writes, replaces, moves and deletes records of all kinds.
+func changeEverything(t *testing.T, db *DB, n int) {
+	t.Helper()
+	ctx := t.Context()
+	a := chat.Address{Platform: "web", Channel: fmt.Sprint("new", n)}
+	storetest.SayEverywhere(t, db, a, fmt.Sprint("at", n), fmt.Sprint("words ", n), db.now())
+	storetest.SayEverywhere(t, db, general, fmt.Sprint("again", n), fmt.Sprint("words ", n), db.now())
+	saveTurns(t, db, a, 100_000+1000*n, 100_000+1000*n+250, db.now())
+	if n%2 == 1 {
+		if err := db.DeleteConversation(ctx, chat.Address{Platform: "web", Channel: fmt.Sprint("new", n-1)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.DeleteConversation(ctx, general); err != nil {
+			t.Fatal(err)
+		}
+		saveTurns(t, db, general, 200_000+n, 200_001+n, db.now())
+	}
+	if _, err := db.SaveMessages(ctx, messages(20+n)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Prune(ctx, storetest.WeekIn("keep")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// atSteps has fn called at the steps of compactions; the copying counts once.
+func atSteps(db *DB, fn func(step string) error) {
+	copying := false
+	db.reached = func(step string) error {
+		if step == stepCopying && copying {
+			return nil
+		}
+		copying = step == stepCopying
+		return fn(step)
+	}
+}
+
+func TestCompactOpen_WhileOthersWrite_KeepsEveryRecord(t *testing.T) {
+	now := time.Now()
+	db := openAt(t, func() time.Time { return now })
+	fillWithSpace(t, db)
+	now = now.Add(8 * 24 * time.Hour) // what was said before is over its time in "keep"
+	n := 0
+	var before []string
+	atSteps(db, func(step string) error {
+		switch step {
+		case stepCopying, stepCopied, stepVerified:
+			changeEverything(t, db, n)
+			n++
+		case stepEqual: // writers wait
+			before = dump(t, db)
+		}
+		return nil
+	})
+	if _, _, err := db.CompactOpen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, dump(t, db)); diff != "" || n != 3 {
+		t.Errorf("after %d rounds of changes the new file differs:\n%s", n, diff)
+	}
+	db.reached = nil
+	changeEverything(t, db, 8)
+	want := dump(t, db)
+	reopened := reopen(t, db)
+	if diff := cmp.Diff(want, dump(t, reopened)); diff != "" {
+		t.Errorf("what was written to the new file is not there when it is opened again:\n%s", diff)
+	}
+	checkWhole(t, reopened)
+}
+
+func TestCompactOpen_BesideReadersAndWriters_AnswersBoth(t *testing.T) {
+	db := opened(t)
+	fillWithSpace(t, db)
+	ctx, stop := context.WithCancel(t.Context())
+	work := func(fn func(i int) error) <-chan int {
+		done := make(chan int, 1)
+		go func() {
+			i := 0
+			for ; ctx.Err() == nil; i++ {
+				if err := fn(i); err != nil {
+					t.Error(err)
+					break
+				}
+			}
+			done <- i
+		}()
+		return done
+	}
+	written := work(func(i int) error {
+		_, err := db.Accept(t.Context(), store.Received{Message: chat.Message{ID: fmt.Sprint("w", i), Conversation: general}})
+		return err
+	})
+	read := work(func(int) error {
+		turns, err := db.Turns(t.Context(), chat.Address{Platform: "web", Channel: "keep"}, store.Range{Newest: 1000})
+		if err == nil && len(turns) < 400 {
+			err = fmt.Errorf("only %d turns were read", len(turns))
+		}
+		return err
+	})
+	// A backup is a reader that may outlast the old file.
+	backups := work(func(int) error {
+		path := db.path + ".backup"
+		return errors.Join(db.Backup(t.Context(), path), os.Remove(path))
+	})
+	for range 3 {
+		if _, _, err := db.CompactOpen(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	n := <-written
+	<-read
+	<-backups
+	waiting, err := db.Unanswered(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for _, r := range waiting {
+		if strings.HasPrefix(r.Message.ID, "w") {
+			kept++
+		}
+	}
+	if kept != n {
+		t.Errorf("%d of %d messages are there", kept, n)
+	}
+	checkWhole(t, db)
+}
+
+// copyFolder copies the files of a store, which is what a killed process leaves of it.
+func copyFolder(t *testing.T, from string) (path string) {
+	t.Helper()
+	to := t.TempDir()
+	files, err := filepath.Glob(from + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, filepath.Base(file)), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(to, filepath.Base(from))
+}
+
+// TestCompactOpen_KilledAtAnyStep_LeavesTheWholeStore: a kill leaves the files as they are, and a
+// power cut may undo the rename, or spoil a copy that has not got the name of the store yet.
+func TestCompactOpen_KilledAtAnyStep_LeavesTheWholeStore(t *testing.T) {
+	db := opened(t)
+	fillWithSpace(t, db)
+	type state struct {
+		name, path string
+		want       []string
+	}
+	var states []state
+	keep := func(name string, change func(path string) error) {
+		s := state{name, copyFolder(t, db.path), dump(t, db)}
+		if err := change(s.path); err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, s)
+	}
+	asItIs := func(string) error { return nil }
+	before := "" // the folder before the rename
+	n := 0
+	atSteps(db, func(step string) error {
+		if step != stepEqual && step != stepRenamed {
+			changeEverything(t, db, n)
+			n++
+		}
+		keep("killed when "+step, asItIs)
+		switch step {
+		case stepCopying, stepCopied, stepVerified, stepEqual:
+			keep("power cut when "+step+", copy cut off", func(path string) error { return os.Truncate(compactedPath(path), 5000) })
+			keep("power cut when "+step+", copy without contents", func(path string) error {
+				info, err := os.Stat(compactedPath(path))
+				if err != nil {
+					return err
+				}
+				return os.WriteFile(compactedPath(path), make([]byte, info.Size()), 0o600)
+			})
+			keep("power cut when "+step+", copy lost", func(path string) error { return os.Remove(compactedPath(path)) })
+			before = states[len(states)-4].path
+		case stepRenamed:
+			states = append(states, state{"power cut when renamed, which is lost", copyFolder(t, before), dump(t, db)})
+		}
+		return nil
+	})
+	if _, _, err := db.CompactOpen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(states) != 4*4+1+1+1 {
+		t.Errorf("%d states", len(states))
+	}
+	for _, s := range states {
+		db, err := Open(s.path, time.Now)
+		if err != nil {
+			t.Errorf("%s: %v", s.name, err)
+			continue
+		}
+		if diff := cmp.Diff(s.want, dump(t, db)); diff != "" {
+			t.Errorf("%s:\n%s", s.name, diff)
+		}
+		if _, err := os.Stat(compactedPath(s.path)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the copy is left (%v)", s.name, err)
+		}
+		checkWhole(t, db)
+	}
+}
+
+func TestCompactOpen_FailsAtAnyStep_GoesOnWithTheOldFile(t *testing.T) {
+	for _, failing := range []string{stepCopying, stepCopied, stepVerified, stepEqual} {
+		t.Run(failing, func(t *testing.T) {
+			db := opened(t)
+			fillWithSpace(t, db)
+			atSteps(db, func(step string) error {
+				if step == failing {
+					return errStop
+				}
+				return nil
+			})
+			if _, _, err := db.CompactOpen(t.Context()); !errors.Is(err, errStop) {
+				t.Errorf("the error is %v", err)
+			}
+			if _, err := os.Stat(compactedPath(db.path)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the copy is left (%v)", err)
+			}
+			changeEverything(t, db, 0)
+			if err := db.Health(); err != nil {
+				t.Error(err)
+			}
+			// And the next one succeeds.
+			db.reached = nil
+			want := dump(t, db)
+			if _, _, err := db.CompactOpen(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, dump(t, db)); diff != "" {
+				t.Error(diff)
+			}
+			checkWhole(t, db)
+		})
+	}
+}
+
+// TestCompactOpen_NameNotOnTheDisk_RefusesWrites: a power cut may bring the old file back, which holds
+// nothing that is written later.
+func TestCompactOpen_NameNotOnTheDisk_RefusesWrites(t *testing.T) {
+	db := opened(t)
+	fillWithSpace(t, db)
+	want := dump(t, db)
+	atSteps(db, func(step string) error {
+		if step == stepRenamed {
+			return errStop
+		}
+		return nil
+	})
+	if _, _, err := db.CompactOpen(t.Context()); !errors.Is(err, errStop) {
+		t.Errorf("the error is %v", err)
+	}
+	_, err := db.Accept(t.Context(), store.Received{Message: chat.Message{ID: "1", Conversation: general}})
+	if !errors.Is(err, errStop) || !strings.Contains(err.Error(), "restart the bot") {
+		t.Errorf("accepting a message gave %v", err)
+	}
+	if err := db.Health(); !errors.Is(err, errStop) {
+		t.Errorf("the health is %v", err)
+	}
+	db = reopen(t, db)
+	if diff := cmp.Diff(want, dump(t, db)); diff != "" {
+		t.Error(diff)
+	}
+	checkWhole(t, db)
+}
+
+// TestCompactOpen_CopyThatDiffers_IsNotTaken: whatever goes wrong with following what was written.
+func TestCompactOpen_CopyThatDiffers_IsNotTaken(t *testing.T) {
+	for name, lose := range map[string]func(j *journal){
+		"a change is missing":       func(j *journal) { j.list = j.list[:len(j.list)-1] },
+		"more than it could follow": func(j *journal) { j.size = maxJournal },
+		"a write failed":            func(j *journal) { j.fail(errUncertain) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := opened(t)
+			fillWithSpace(t, db)
+			atSteps(db, func(step string) error {
+				if step == stepCopied {
+					saveTurns(t, db, general, 900, 910, time.Now())
+					lose(db.journal)
+					saveTurns(t, db, general, 910, 920, time.Now())
+				}
+				return nil
+			})
+			want := 0
+			if _, _, err := db.CompactOpen(t.Context()); err == nil {
+				t.Error("the copy was taken")
+			}
+			turns, err := db.Turns(t.Context(), general, store.Range{Newest: 10_000})
+			for _, turn := range turns {
+				if len(turn.ID) == 3 && turn.ID >= "900" {
+					want++
+				}
+			}
+			if err != nil || want != 20 {
+				t.Errorf("%d of 20 turns are there (%v)", want, err)
+			}
+			checkWhole(t, db)
+		})
+	}
+}
+
+// TestRun_MuchOfTheFileIsFree_GivesItBack after a quiet minute, and does not try again for nothing.
+func TestRun_MuchOfTheFileIsFree_GivesItBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		large := store.Feed{URL: "large", Data: slices.Concat([]byte{'"'}, repeatX(minWasted+minWasted/8), []byte{'"'})}
+		for range 2 { // which frees the pages of the first
+			if err := db.SaveFeed(t.Context(), large); err != nil {
+				t.Fatal(err)
+			}
+			large.Data = []byte(`"small"`)
+		}
+		before, _, err := db.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text bytes.Buffer
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			db.Run(ctx, slog.New(slog.NewTextHandler(&text, nil)))
+		}()
+		time.Sleep(compactAgain + 3*compactEvery)
+		stop()
+		<-done
+		after, _, err := db.Size()
+		if err != nil || after > before/20 {
+			t.Errorf("of %d bytes %d are left (%v):\n%s", before, after, err, &text)
+		}
+		if feed, found, err := db.LoadFeed(t.Context(), "large"); err != nil || !found || string(feed.Data) != `"small"` {
+			t.Errorf("the record is %q, %v (%v)", feed.Data, found, err)
+		}
+		if n := strings.Count(text.String(), "store compacted"); n != 1 {
+			t.Errorf("it was compacted %d times:\n%s", n, &text)
+		}
+		checkWhole(t, db)
+	})
+}
