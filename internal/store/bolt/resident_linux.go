@@ -11,8 +11,8 @@ import (
 // store: to 1,200 MB while 5,000 digests ran (measured 2026-11-22).
 func (db *DB) releasePages() error {
 	// While a transaction is open bbolt does not map the file elsewhere.
-	return db.bolt.View(func(tx *bbolt.Tx) error {
-		_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, db.bolt.Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
+	return db.viewFile(func(tx *bbolt.Tx) error {
+		_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
 		if errno != 0 {
 			return errno
 		}
