@@ -107,8 +107,7 @@ func (k checker) checkHTTP() {
 		k.report("other machines can reach this address, and there is no adminToken",
 			"set RAVENBOT_ADMIN_TOKEN in .env, or listen on 127.0.0.1", "http", "listen")
 	}
-	// Wrong tokens are slowed down for each address, and an attacker may have many. Random text of this length is not
-	// guessed, however many tries there are.
+	// Wrong tokens are slowed down for each address, and an attacker may have many.
 	if size := len(k.c.HTTP.AdminToken.Reveal()); size > 0 && size < minTokenBytes {
 		k.addWarning(nodeAt(k.root, "http", "adminToken"),
 			fmt.Sprintf("has %d characters, which can be guessed: the token opens everything", size),
@@ -116,8 +115,8 @@ func (k checker) checkHTTP() {
 	}
 }
 
-// minTokenBytes is the length of 128 random bits in base64, without padding.
-const minTokenBytes = 22
+// minTokenBytes is the length below which a token is warned of: 96 random bits in base64 have it.
+const minTokenBytes = 16
 
 // checkStoreKey checks the key that secrets are encrypted with. Its length is that of a key for AES-256.
 func (k checker) checkStoreKey() {
