@@ -74,6 +74,12 @@ func (c *Cache[V]) Known(key string) (V, bool) {
 	return known.value, ok
 }
 
+// Fresh returns the value of a key if a fresh one is known, without asking.
+func (c *Cache[V]) Fresh(key string) (V, bool) {
+	known, ok := c.values.Get(key)
+	return known.value, ok && c.o.Now().Sub(known.at) < c.o.Life
+}
+
 // Prefetch begins to look a key up unless a fresh value is known. It does not wait.
 func (c *Cache[V]) Prefetch(key string) { c.start(key) }
 

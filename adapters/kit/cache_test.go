@@ -101,3 +101,23 @@ func TestCache_Close_EndsLookupsAndAsksNoMore(t *testing.T) {
 		}
 	})
 }
+
+func TestCache_Fresh_EndsWithTheLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowSource{}
+		c := s.cache()
+		defer c.Close()
+		if n, ok := c.Fresh("k"); ok {
+			t.Errorf("a value that nobody asked for: %d", n)
+		}
+		if _, err := c.Get(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		n, young := c.Fresh("k")
+		time.Sleep(time.Minute)
+		_, old := c.Fresh("k")
+		if !young || n != 1 || old || s.asked != 1 {
+			t.Errorf("%d is fresh: %v, after a minute: %v; asked %d times", n, young, old, s.asked)
+		}
+	})
+}

@@ -27,21 +27,25 @@ func (s *Slack) Context(ctx context.Context, m chat.Message, q chat.ContextQuery
 	case <-ctx.Done():
 		return chat.Context{}
 	}
-	var place chat.Place
-	var recent, linked readMessages
-	// Side by side, so that one slow answer costs no more than itself.
+	// What is asked for is on its way at the same time, so that one slow answer costs no more than itself. Mostly all
+	// of it is known, and then nothing runs beside.
+	s.people.Prefetch(m.Author.ID)
+	if !m.Direct {
+		s.channels.Prefetch(m.Conversation.Channel)
+	}
+	var linked readMessages
 	var parts sync.WaitGroup
-	parts.Go(func() { place = s.placeOf(ctx, m) })
-	parts.Go(func() { recent = s.readRecent(ctx, m, q) })
-	parts.Go(func() { linked = s.readLinked(ctx, m) })
-	parts.Go(func() { s.lookUpNames(ctx, append(mentionedIn(m.Text), m.Author.ID)) })
+	if permalink().MatchString(m.Text) {
+		parts.Go(func() { linked = s.readLinked(ctx, m) })
+	}
+	recent := s.readRecent(ctx, m, q)
 	parts.Wait()
-
-	users := append(mentionedIn(m.Text), m.Author.ID)
+	place := s.placeOf(ctx, m)
 	messages := slices.Concat(recent.list, linked.list)
 	if recent.root != nil {
 		messages = append(messages, *recent.root)
 	}
+	users := append(mentionedIn(m.Text), m.Author.ID)
 	names := s.lookUpNames(ctx, append(users, peopleIn(messages)...))
 	c := chat.Context{
 		Place:  place,

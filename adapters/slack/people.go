@@ -116,16 +116,24 @@ func (s *Slack) lookUpNames(ctx context.Context, users []string) map[string]stri
 	var asks sync.WaitGroup
 	names := map[string]string{}
 	turns := make(chan struct{}, maxNameAsks)
+	add := func(user string, who person) {
+		mu.Lock()
+		defer mu.Unlock()
+		if who.name != "" {
+			names[user] = who.name
+		}
+	}
 	for _, user := range users[:min(len(users), maxNames)] {
+		if who, ok := s.people.Fresh(user); ok {
+			add(user, who)
+			continue
+		}
 		asks.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
 			// An old name is better than none where the look-up fails.
-			if who, _ := s.people.Get(ctx, user); who.name != "" {
-				mu.Lock()
-				defer mu.Unlock()
-				names[user] = who.name
-			}
+			who, _ := s.people.Get(ctx, user)
+			add(user, who)
 		})
 	}
 	asks.Wait()

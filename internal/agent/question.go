@@ -39,7 +39,13 @@ func (r *run) loadContexts(ctx context.Context, past history, isNew bool) {
 		if isNew && i == 0 && !m.Direct && !m.Author.Operator {
 			q = chat.ContextQuery{Messages: r.profile.ContextMessages, After: lastMessageID(past.turns)}
 		}
-		wg.Go(func() { r.contexts[i] = r.engine.o.Places.Context(ctx, m, q) })
+		read := func() { r.contexts[i] = r.engine.o.Places.Context(ctx, m, q) }
+		// Mostly there is one message, for which nothing has to run beside.
+		if i == len(r.asked.Messages)-1 {
+			read()
+		} else {
+			wg.Go(read)
+		}
 	}
 	wg.Wait()
 	for i, m := range r.asked.Messages {
