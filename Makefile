@@ -80,7 +80,7 @@ conformance:
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
 
-# Takes the pictures of README from the chat page; needs Chromium and a font with emoji.
+# Takes the pictures of README and docs/digests.md; needs Chromium and a font with emoji.
 pictures:
 	RAVENBOT_PICTURES=1 go test -count=1 -run TestPictures ./internal/app
 

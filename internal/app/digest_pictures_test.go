@@ -35,7 +35,30 @@ func TestPictures_OfDigestStyles(t *testing.T) {
 		t.Skip("RAVENBOT_PICTURES is not set")
 	}
 	browser := browsertest.Start(t)
-	w := newWorld(t)
+	b := newWorld(t).runPictures("web:/general")
+	for _, style := range []string{"brief", "topics", "deep", "weekly"} {
+		b.browse(browser, func(page *browsertest.Page) {
+			for _, dark := range []bool{false, true} {
+				page.Look(browsertest.View{Width: 940, Height: 1010, Dark: dark})
+				if !dark {
+					page.Type("#text", "/digest run "+style)
+					page.Enter(false)
+					page.Wait(`document.querySelector("#log").textContent.includes("` + style + `: ")`)
+				}
+				name := "../../docs/images/digest-" + style
+				if dark {
+					name += "-dark"
+				}
+				page.Wait(`[...document.images].every(i => i.complete)`)
+				page.Eval(`document.getElementById("scroll").scrollTop = 1e9`) // pictures that came late moved the end
+				page.Screenshot(name + ".png")
+			}
+		})
+	}
+}
+
+// runPictures runs a bot with a digest of each style, which are posted to the places.
+func (w *world) runPictures(places ...string) *bot {
 	feeds := []string{w.feeds.AddFeed("/gazette", "Coast Gazette", simfeeds.RSS), w.feeds.AddFeed("/post", "Morning Post", simfeeds.Atom)}
 	for n, news := range pictureNews {
 		picture := w.feeds.Serve(fmt.Sprintf("/%d.png", n), paint(n), "image/png")
@@ -61,32 +84,13 @@ func TestPictures_OfDigestStyles(t *testing.T) {
 		return simmodel.Say(judgePictures(r.Asked()))
 	})
 	digest := func(style string) map[string]any {
-		return map[string]any{"schedule": "0 8 * * *", "feeds": feeds, "post": []string{"web:/general"}, "style": style, "why": true, "maxItems": 6}
+		return map[string]any{"schedule": "0 8 * * *", "feeds": feeds, "post": places, "style": style, "why": true, "maxItems": 6}
 	}
 	settings := w.base()
 	settings["egress"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}}
 	settings["digests"] = map[string]any{"brief": digest("brief"), "topics": digest("topics"), "deep": digest("deep"),
-		"weekly": map[string]any{"schedule": "fridays at 16:00", "style": "weekly", "post": []string{"web:/general"}, "maxItems": 3}}
-	b := w.run(settings)
-	for _, style := range []string{"brief", "topics", "deep", "weekly"} {
-		b.browse(browser, func(page *browsertest.Page) {
-			for _, dark := range []bool{false, true} {
-				page.Look(browsertest.View{Width: 940, Height: 1010, Dark: dark})
-				if !dark {
-					page.Type("#text", "/digest run "+style)
-					page.Enter(false)
-					page.Wait(`document.querySelector("#log").textContent.includes("` + style + `: ")`)
-				}
-				name := "../../docs/images/digest-" + style
-				if dark {
-					name += "-dark"
-				}
-				page.Wait(`[...document.images].every(i => i.complete)`)
-				page.Eval(`document.getElementById("scroll").scrollTop = 1e9`) // pictures that came late moved the end
-				page.Screenshot(name + ".png")
-			}
-		})
-	}
+		"weekly": map[string]any{"schedule": "fridays at 16:00", "style": "weekly", "post": places, "maxItems": 3}}
+	return w.run(settings)
 }
 
 var askedItem = regexp.MustCompile(`(?m)^\[(\d+)\] (.*?) \(`)

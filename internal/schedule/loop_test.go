@@ -416,3 +416,45 @@ func TestSetDoesNotOverlapAJob(t *testing.T) {
 		}
 	})
 }
+
+// Of many jobs that are due at once a bounded number is called at a time, and none is left out.
+func TestLoop_ManyDueAtOnce_AllAreCalledAFewAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 1000
+		now, most := 0, 0
+		calls := map[string]int{}
+		var mu sync.Mutex
+		l := &Loop{LastDue: func(string) (time.Time, bool) { return time.Time{}, false }}
+		daily, err := Parse("0 8 * * *", time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range many {
+			l.Jobs = append(l.Jobs, Job{Name: fmt.Sprint(n), Schedule: daily})
+		}
+		l.Do = func(ctx context.Context, name string, _ time.Time) {
+			mu.Lock()
+			now++
+			most, calls[name] = max(most, now), calls[name]+1
+			mu.Unlock()
+			select { // much longer than a due time counts as on time
+			case <-time.After(5 * time.Minute):
+			case <-ctx.Done():
+			}
+			mu.Lock()
+			now--
+			mu.Unlock()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 23*time.Hour)
+		defer cancel()
+		l.Run(ctx)
+		if len(calls) != many || most > 256 {
+			t.Errorf("%d of %d jobs were called, %d at a time", len(calls), many, most)
+		}
+		for name, n := range calls {
+			if n != 1 {
+				t.Errorf("job %s was called %d times", name, n)
+			}
+		}
+	})
+}
