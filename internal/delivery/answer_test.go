@@ -10,6 +10,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
+	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
 
@@ -144,6 +145,60 @@ func TestAnswer_WithTools_HasAButtonWhereThePlatformDoesNotShowThem(t *testing.T
 	}
 }
 
+// The answer to an edited question replaces the one before as a whole: a beginning in its place would
+// take away what can be read.
+func TestAnswer_OfAnEdit_IsNotShownWhileItIsMade(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := start(t, path, p, &showing{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "helo"))
+		later()
+		accept(t, w, changed("a", "1", chat.Edited, "1", "hello"))
+		later()
+		posted(t, p, "so far", "re: helo", "re: hello")
+	})
+}
+
+// showing shows a beginning, and then thinks.
+type showing struct{ thinker }
+
+func (s *showing) Answer(
+	ctx context.Context,
+	q chat.Asked,
+	show func(chat.Progress),
+) (*conversation.Turn, *chat.Draft) {
+	show(chat.Progress{Text: "so far"})
+	return s.thinker.Answer(ctx, q, show)
+}
+
+// tallied counts how often outcomes are stored.
+type tallied struct {
+	*bolt.DB
+	times int
+}
+
+func (s *tallied) SaveOutcomes(ctx context.Context, list []store.Outcome) error {
+	s.times++
+	return s.DB.SaveOutcomes(ctx, list)
+}
+
+// Posts that are sent at the same time cost one transaction for their outcomes.
+func TestOutcomes_OfOneMoment_AreStoredTogether(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		s, p := &tallied{}, &platform{}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { s.DB = db; return s }, p, &thinker{}, delivery.Options{})
+		for n := range 4 {
+			accept(t, w, said(fmt.Sprint("room", n), fmt.Sprint(n), "hello"))
+		}
+		later()
+		w.stop()
+		if len(p.texts()) != 4 || s.times != 1 {
+			t.Errorf("the outcomes of %d posts were stored in %d transactions, want 4 in one", len(p.texts()), s.times)
+		}
+	})
+}
+
 // One of several commands that are answered beside one another is done: the others can be stopped.
 func TestStop_ReachesWhatRunsBesideAnAnswerThatIsDone(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
@@ -190,6 +245,23 @@ func TestAnswer_RevisedMeanwhile_KeepsTheQuestionAsItWasAsked(t *testing.T) {
 		posted(t, p, "re: hello")
 		if want := []string{"helo", "hello"}; !slices.Equal(r.read, want) {
 			t.Errorf("it read %q, want %q", r.read, want)
+		}
+	})
+}
+
+// Where a part of an answer can be read, something has to replace it.
+func TestAnswer_MessageDeletedWhileItIsShown_SaysSo(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := start(t, path, p, &showing{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "hello"))
+		pass(5 * time.Second)
+		accept(t, w, changed("a", "1", chat.Deleted, "", ""))
+		later()
+		posted(t, p, "so far", "The message that I was answering was deleted.")
+		if got := p.at(1).Replaces.IDs; !slices.Equal(got, []string{"1"}) {
+			t.Errorf("it replaces %q, want what could be read", got)
 		}
 	})
 }
