@@ -19,8 +19,17 @@ import (
 // the rename is on the disk the old file is the store, and it is whole; from then on the new one is,
 // which holds the same records. Nothing is written in between, so that a crash may leave either.
 
-// compactedPath is where the copy is made. What a crash has left there is removed.
-func compactedPath(path string) string { return path + ".compacted" }
+// compactedPath is where the copy is made: beside the file itself, also where the path of the store is
+// a link to it. What a crash has left there is removed.
+func compactedPath(path string) string { return followLink(path) + ".compacted" }
+
+// followLink returns the path of the file that a path leads to.
+func followLink(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
 
 const (
 	// copiedBytes is about how many bytes are copied in one transaction. Its pages are synced, and
@@ -280,19 +289,25 @@ func (c *compaction) replace() error {
 			return err
 		}
 	}
-	info, err := os.Stat(c.to.path)
+	path := followLink(db.path)
+	oldFile, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	oldFile, err := os.OpenFile(db.path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
+	// Who may read the store may have been changed by hand.
+	was, err := oldFile.Stat()
+	if err == nil {
+		err = os.Chmod(c.to.path, was.Mode().Perm())
 	}
-	if err := os.Rename(c.to.path, db.path); err != nil {
+	info, statErr := os.Stat(c.to.path)
+	if err = cmp.Or(err, statErr); err == nil {
+		err = os.Rename(c.to.path, path)
+	}
+	if err != nil {
 		return errors.Join(err, oldFile.Close())
 	}
 	c.renamed = true
-	err = cmp.Or(c.reach(stepRenamed), syncFolder(filepath.Dir(db.path)))
+	err = cmp.Or(c.reach(stepRenamed), syncFolder(filepath.Dir(path)))
 	if err != nil {
 		// Which of the two files a power cut would leave is not known. They hold the same, as long as
 		// nothing more is written.
@@ -368,6 +383,6 @@ func (db *DB) isWasteful() bool {
 		return false
 	}
 	// A copy may take more than the records do, and the bot goes on writing.
-	space, ok := freeSpace(filepath.Dir(db.path))
+	space, ok := freeSpace(filepath.Dir(followLink(db.path)))
 	return ok && space > (size-free)*3/2+minWasted
 }

@@ -314,6 +314,41 @@ func TestCompactOpen_FailsAtAnyStep_GoesOnWithTheOldFile(t *testing.T) {
 	}
 }
 
+// TestCompactOpen_ByALink_ReplacesTheFileItself: the store may be on another disk than its path.
+func TestCompactOpen_ByALink_ReplacesTheFileItself(t *testing.T) {
+	dir := t.TempDir()
+	path, file := filepath.Join(dir, "raven.db"), filepath.Join(t.TempDir(), "elsewhere.db")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(file, path)); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	fillWithSpace(t, db)
+	want := dump(t, db)
+	if _, _, err := db.CompactOpen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, dump(t, db)); diff != "" {
+		t.Error(diff)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is replaced: %v (%v)", info, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the rights of the file are %v (%v), want 0640", info.Mode(), err)
+	}
+	if err := db.checkFile(); err != nil {
+		t.Error(err)
+	}
+	checkWhole(t, db)
+}
+
 // TestCompactOpen_NameNotOnTheDisk_RefusesWrites: a power cut may bring the old file back, which holds
 // nothing that is written later.
 func TestCompactOpen_NameNotOnTheDisk_RefusesWrites(t *testing.T) {
