@@ -264,7 +264,7 @@ func (c *compaction) follow() error {
 	return errBehind
 }
 
-// replace makes the copy the file of the store.
+// replace makes the copy the file of the store, while writers wait.
 func (c *compaction) replace() error {
 	db := c.db
 	db.writing.Lock()
@@ -290,31 +290,19 @@ func (c *compaction) replace() error {
 		}
 	}
 	path := followLink(db.path)
-	oldFile, err := os.OpenFile(path, os.O_WRONLY, 0)
+	oldFile, newInfo, err := c.rename(path)
 	if err != nil {
 		return err
 	}
-	// Who may read the store may have been changed by hand.
-	was, err := oldFile.Stat()
-	if err == nil {
-		err = os.Chmod(c.to.path, was.Mode().Perm())
-	}
-	info, statErr := os.Stat(c.to.path)
-	if err = cmp.Or(err, statErr); err == nil {
-		err = os.Rename(c.to.path, path)
-	}
-	if err != nil {
-		return errors.Join(err, oldFile.Close())
-	}
 	c.renamed = true
-	err = cmp.Or(c.reach(stepRenamed), syncFolder(filepath.Dir(path)))
-	if err != nil {
+	if err = cmp.Or(c.reach(stepRenamed), syncFolder(filepath.Dir(path))); err != nil {
 		// Which of the two files a power cut would leave is not known. They hold the same, as long as
 		// nothing more is written.
-		db.health.noteDamage(nil, fmt.Errorf("the compacted file may not be on the disk under its name, restart the bot: %w", err))
+		err = fmt.Errorf("the compacted file may not be on the disk under its name, restart the bot: %w", err)
+		db.health.noteDamage(nil, err)
 	}
 	old := db.bolt.Swap(c.to.bolt.Load())
-	db.file, db.journal = info, nil
+	db.file, db.journal = newInfo, nil
 	db.health.noteChecked(db.now())
 	// Those who read the old file may end. Then its space is given back; it has no name any more, and
 	// closing it tells nothing that could be lost.
@@ -324,6 +312,31 @@ func (c *compaction) replace() error {
 		_ = oldFile.Close()
 	})
 	return err
+}
+
+// rename gives the copy the name of the store. It returns the old file, which is open, and what the
+// system says of the new one.
+func (c *compaction) rename(path string) (old *os.File, info os.FileInfo, err error) {
+	if old, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
+		return nil, nil, err
+	}
+	was, err := old.Stat()
+	if err == nil && !os.SameFile(was, c.db.file) {
+		err = errNoFile // somebody has put another one there, which must not be lost
+	}
+	if err == nil {
+		err = os.Chmod(c.to.path, was.Mode().Perm()) // which may have been changed by hand
+	}
+	if err == nil {
+		info, err = os.Stat(c.to.path)
+	}
+	if err == nil {
+		err = os.Rename(c.to.path, path)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, old.Close())
+	}
+	return old, info, nil
 }
 
 // When a store is compacted by itself.

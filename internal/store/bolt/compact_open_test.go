@@ -349,6 +349,24 @@ func TestCompactOpen_ByALink_ReplacesTheFileItself(t *testing.T) {
 	checkWhole(t, db)
 }
 
+// TestCompactOpen_OtherFileInItsPlace_LeavesIt: somebody has restored a backup under the running bot.
+func TestCompactOpen_OtherFileInItsPlace_LeavesIt(t *testing.T) {
+	db := opened(t)
+	fillWithSpace(t, db)
+	atSteps(db, func(step string) error {
+		if step != stepVerified {
+			return nil
+		}
+		return errors.Join(os.Remove(db.path), os.WriteFile(db.path, []byte("a backup"), 0o600))
+	})
+	if _, _, err := db.CompactOpen(t.Context()); !errors.Is(err, errNoFile) {
+		t.Errorf("the error is %v", err)
+	}
+	if b, err := os.ReadFile(db.path); string(b) != "a backup" {
+		t.Errorf("the other file is %.20q (%v)", b, err)
+	}
+}
+
 // TestCompactOpen_NameNotOnTheDisk_RefusesWrites: a power cut may bring the old file back, which holds
 // nothing that is written later.
 func TestCompactOpen_NameNotOnTheDisk_RefusesWrites(t *testing.T) {
