@@ -246,6 +246,9 @@ func TestAnswer_RevisedMeanwhile_KeepsTheQuestionAsItWasAsked(t *testing.T) {
 		if want := []string{"helo", "hello"}; !slices.Equal(r.read, want) {
 			t.Errorf("it read %q, want %q", r.read, want)
 		}
+		if n := w.Counts().Revised; n != 1 {
+			t.Errorf("%d questions were revised, want 1", n)
+		}
 	})
 }
 

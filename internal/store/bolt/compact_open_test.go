@@ -432,17 +432,46 @@ func TestCompactOpen_CopyThatDiffers_IsNotTaken(t *testing.T) {
 	}
 }
 
+// wasteful returns a store of which much is free.
+func wasteful(t *testing.T) *DB {
+	t.Helper()
+	db := opened(t)
+	large := store.Feed{URL: "large", Data: slices.Concat([]byte{'"'}, repeatX(minWasted+minWasted/8), []byte{'"'})}
+	for range 2 { // which frees the pages of the first
+		if err := db.SaveFeed(t.Context(), large); err != nil {
+			t.Fatal(err)
+		}
+		large.Data = []byte(`"small"`)
+	}
+	return db
+}
+
+// TestRun_EndedWhileItCompacts_WaitsForTheEnd: whoever runs a store closes it afterwards.
+func TestRun_EndedWhileItCompacts_WaitsForTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := wasteful(t)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := false
+		atSteps(db, func(step string) error {
+			if step == stepCopied {
+				stop()
+				time.Sleep(time.Minute)
+				ended = true
+			}
+			return nil
+		})
+		db.Run(ctx, slog.New(slog.DiscardHandler))
+		if !ended {
+			t.Error("it did not wait for the compaction")
+		}
+		checkWhole(t, db)
+	})
+}
+
 // TestRun_MuchOfTheFileIsFree_GivesItBack after a quiet minute, and does not try again for nothing.
 func TestRun_MuchOfTheFileIsFree_GivesItBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := opened(t)
-		large := store.Feed{URL: "large", Data: slices.Concat([]byte{'"'}, repeatX(minWasted+minWasted/8), []byte{'"'})}
-		for range 2 { // which frees the pages of the first
-			if err := db.SaveFeed(t.Context(), large); err != nil {
-				t.Fatal(err)
-			}
-			large.Data = []byte(`"small"`)
-		}
+		db := wasteful(t)
 		before, _, err := db.Size()
 		if err != nil {
 			t.Fatal(err)
