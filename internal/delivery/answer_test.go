@@ -172,6 +172,86 @@ func (s *showing) Answer(
 	return s.thinker.Answer(ctx, q, show)
 }
 
+// toolUser shows a tool that runs and ends, and then thinks.
+type toolUser struct{ thinker }
+
+func (u *toolUser) Answer(
+	ctx context.Context,
+	q chat.Asked,
+	show func(chat.Progress),
+) (*conversation.Turn, *chat.Draft) {
+	show(chat.Progress{Tool: &chat.ToolRun{ID: "1", Name: "look", State: chat.Running}})
+	<-time.After(10 * time.Second)
+	show(chat.Progress{Tool: &chat.ToolRun{ID: "1", Name: "look", State: chat.Done}})
+	return u.thinker.Answer(ctx, q, show)
+}
+
+func TestAnswer_WhileAToolRuns_ShowsIt(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := start(t, path, p, &toolUser{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "look"))
+		later()
+		posted(t, p, "", "", "re: look")
+		for n, want := range []chat.RunState{chat.Running, chat.Done} {
+			if runs := p.at(n).Tools; len(runs) != 1 || runs[0].Name != "look" || runs[0].State != want {
+				t.Errorf("post %d shows %+v, want the tool as %s", n, runs, want)
+			}
+		}
+	})
+}
+
+// What is said waits for a command before it, as it may be about its answer.
+func TestCommand_OneIsAnswered_WhatIsSaidWaits(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, &thinker{})
+		defer w.stop()
+		accept(t, w, byCommand("a", "1", "anna"))
+		soon()
+		accept(t, w, said("a", "2", "plain"))
+		pass(90 * time.Second) // each answer takes a minute
+		posted(t, p, "re: 1")
+		later()
+		posted(t, p, "re: 1", "re: plain")
+	})
+}
+
+// slow is a platform that takes its time for news.
+type slow struct{ platform }
+
+func (p *slow) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	if d.Text == "news" {
+		<-time.After(5 * time.Second)
+	}
+	return p.platform.Post(ctx, to, d)
+}
+
+// While a post is on its way to a channel nothing is answered in it: a stop there is about the threads.
+func TestStop_BesideAPost_ReachesOnesOwnThreads(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &slow{}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, &thinker{}, delivery.Options{})
+		defer w.stop()
+		m := said("a", "1", "hello")
+		m.Conversation.Thread, m.Author.ID = "t1", "anna"
+		accept(t, w, m)
+		soon()
+		if err := w.Interject(t.Context(), chat.Address{Platform: "web", Channel: "a"}, chat.Draft{Key: "n", Text: "news"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		soon()
+		stop := said("a", "2", "")
+		stop.Command, stop.Author.ID = "stop", "anna"
+		accept(t, w, stop)
+		later()
+		if got := p.texts(); slices.Contains(got, "re: hello") || !slices.Contains(got, "Stopped.") {
+			t.Errorf("posted %q, want the question in the thread stopped", got)
+		}
+	})
+}
+
 // tallied counts how often outcomes are stored.
 type tallied struct {
 	*bolt.DB

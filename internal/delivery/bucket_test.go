@@ -28,6 +28,23 @@ func TestLimiter_OneOfSeveralIsAnswered_TheOthersCount(t *testing.T) {
 	}
 }
 
+// As many messages may wait as the backlog holds, and twice as many where a channel has none yet.
+func TestLimiter_Backlog_EndsWhereItSays(t *testing.T) {
+	const backlog = 10
+	busy, idle := chat.Address{Platform: "slack", Channel: "C1"}, chat.Address{Platform: "slack", Channel: "C2"}
+	for _, tt := range []struct {
+		in   chat.Address
+		open int
+		want bool
+	}{{busy, backlog - 1, true}, {busy, backlog, false}, {idle, 2*backlog - 1, true}, {idle, 2 * backlog, false}} {
+		c := newLimiter(Limits{}, 256, backlog)
+		c.add(newPendingMessage(chat.Message{ID: "1", Conversation: busy}))
+		if got := c.allow(chat.Message{ID: "2", Conversation: tt.in}, tt.open, time.Unix(0, 0)); got != tt.want {
+			t.Errorf("with %d open messages one in %s may wait: %v, want %v", tt.open, tt.in, got, tt.want)
+		}
+	}
+}
+
 // A channel in which nothing runs any more takes no memory.
 func TestWorkerSlots_ChannelsThatAreDone_AreForgotten(t *testing.T) {
 	s := newWorkerSlots(4, 2)
