@@ -238,9 +238,10 @@ func TestStop_BesideAPost_ReachesOnesOwnThreads(t *testing.T) {
 		m.Conversation.Thread, m.Author.ID = "t1", "anna"
 		accept(t, w, m)
 		soon()
-		if err := w.Interject(t.Context(), chat.Address{Platform: "web", Channel: "a"}, chat.Draft{Key: "n", Text: "news"}, ""); err != nil {
-			t.Fatal(err)
-		}
+		sent := make(chan error, 1)
+		go func() {
+			sent <- w.Send(t.Context(), chat.Address{Platform: "web", Channel: "a"}, chat.Draft{Key: "n", Text: "news"})
+		}()
 		soon()
 		stop := said("a", "2", "")
 		stop.Command, stop.Author.ID = "stop", "anna"
@@ -248,6 +249,9 @@ func TestStop_BesideAPost_ReachesOnesOwnThreads(t *testing.T) {
 		later()
 		if got := p.texts(); slices.Contains(got, "re: hello") || !slices.Contains(got, "Stopped.") {
 			t.Errorf("posted %q, want the question in the thread stopped", got)
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
 		}
 	})
 }
