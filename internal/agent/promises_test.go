@@ -273,3 +273,31 @@ func TestAttachedFiles_ThatFillTheRoom_LeaveOutTheNext(t *testing.T) {
 		t.Errorf("the end is %q, want %q", words[max(0, len(words)-300):], want)
 	}
 }
+
+// forgetting is a store in which a conversation is deleted with an outcome.
+type forgetting struct {
+	*memory
+	err error
+}
+
+func (f forgetting) DeleteConversation(context.Context, chat.Address) error { return f.err }
+
+// Nobody is told that something is forgotten which is still there.
+func TestForget_SaysWhatBecameOfIt(t *testing.T) {
+	for want, outcome := range map[string]error{
+		"Forgotten:":                             nil,
+		"There is nothing here that I remember.": store.ErrNotFound,
+		"":                                       errUnreadable,
+	} {
+		b := engine(nil, recorder())
+		b.options.Store = forgetting{b.memory, outcome}
+		m := chat.Message{ID: "1", Conversation: room, Command: "forget", Author: chat.User{ID: "U1", Admin: true}}
+		d, err := agent.Control{Engine: agent.New(b.options)}.Handle(t.Context(), m)
+		switch {
+		case want == "" && (!errors.Is(err, errUnreadable) || d != nil):
+			t.Errorf("with a store that fails: %+v, %v", d, err)
+		case want != "" && (err != nil || !strings.HasPrefix(d.Text, want)):
+			t.Errorf("%+v, %v, want %q", d, err, want)
+		}
+	}
+}
