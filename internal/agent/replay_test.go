@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/internal/agent"
+	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
@@ -129,6 +130,14 @@ func TestReplay_NoSuchTurn_IsNotFound(t *testing.T) {
 	}
 	if r, err := b.Replay(t.Context(), room, agent.LastTurn, agent.ReplayOptions{}); err != nil || r.Old != "answer three" {
 		t.Errorf("the last turn is %+v, %v", r, err)
+	}
+	// A message names its turn in its own conversation alone: others may not be read.
+	if r, err := b.Replay(t.Context(), room, "web/first question", agent.ReplayOptions{}); err != nil || r.Old != "answer one" {
+		t.Errorf("the turn of the first message is %+v, %v", r, err)
+	}
+	elsewhere := chat.Address{Platform: "web", Channel: "elsewhere"}
+	if _, err := b.Replay(t.Context(), elsewhere, "web/first question", agent.ReplayOptions{}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("from another conversation: the error is %v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
+	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
 
@@ -144,6 +145,144 @@ func TestAnswer_WithTools_HasAButtonWhereThePlatformDoesNotShowThem(t *testing.T
 	}
 }
 
+// The answer to an edited question replaces the one before as a whole: a beginning in its place would
+// take away what can be read.
+func TestAnswer_OfAnEdit_IsNotShownWhileItIsMade(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := start(t, path, p, &showing{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "helo"))
+		later()
+		accept(t, w, changed("a", "1", chat.Edited, "1", "hello"))
+		later()
+		posted(t, p, "so far", "re: helo", "re: hello")
+	})
+}
+
+// showing shows a beginning, and then thinks.
+type showing struct{ thinker }
+
+func (s *showing) Answer(
+	ctx context.Context,
+	q chat.Asked,
+	show func(chat.Progress),
+) (*conversation.Turn, *chat.Draft) {
+	show(chat.Progress{Text: "so far"})
+	return s.thinker.Answer(ctx, q, show)
+}
+
+// toolUser shows a tool that runs and ends, and then thinks.
+type toolUser struct{ thinker }
+
+func (u *toolUser) Answer(
+	ctx context.Context,
+	q chat.Asked,
+	show func(chat.Progress),
+) (*conversation.Turn, *chat.Draft) {
+	show(chat.Progress{Tool: &chat.ToolRun{ID: "1", Name: "look", State: chat.Running}})
+	<-time.After(10 * time.Second)
+	show(chat.Progress{Tool: &chat.ToolRun{ID: "1", Name: "look", State: chat.Done}})
+	return u.thinker.Answer(ctx, q, show)
+}
+
+func TestAnswer_WhileAToolRuns_ShowsIt(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := start(t, path, p, &toolUser{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "look"))
+		later()
+		posted(t, p, "", "", "re: look")
+		for n, want := range []chat.RunState{chat.Running, chat.Done} {
+			if runs := p.at(n).Tools; len(runs) != 1 || runs[0].Name != "look" || runs[0].State != want {
+				t.Errorf("post %d shows %+v, want the tool as %s", n, runs, want)
+			}
+		}
+	})
+}
+
+// What is said waits for a command before it, as it may be about its answer.
+func TestCommand_OneIsAnswered_WhatIsSaidWaits(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, &thinker{})
+		defer w.stop()
+		accept(t, w, byCommand("a", "1", "anna"))
+		soon()
+		accept(t, w, said("a", "2", "plain"))
+		pass(90 * time.Second) // each answer takes a minute
+		posted(t, p, "re: 1")
+		later()
+		posted(t, p, "re: 1", "re: plain")
+	})
+}
+
+// slow is a platform that takes its time for news.
+type slow struct{ platform }
+
+func (p *slow) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	if d.Text == "news" {
+		<-time.After(5 * time.Second)
+	}
+	return p.platform.Post(ctx, to, d)
+}
+
+// While a post is on its way to a channel nothing is answered in it: a stop there is about the threads.
+func TestStop_BesideAPost_ReachesOnesOwnThreads(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &slow{}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, &thinker{}, delivery.Options{})
+		defer w.stop()
+		m := said("a", "1", "hello")
+		m.Conversation.Thread, m.Author.ID = "t1", "anna"
+		accept(t, w, m)
+		soon()
+		sent := make(chan error, 1)
+		go func() {
+			sent <- w.Send(t.Context(), chat.Address{Platform: "web", Channel: "a"}, chat.Draft{Key: "n", Text: "news"})
+		}()
+		soon()
+		stop := said("a", "2", "")
+		stop.Command, stop.Author.ID = "stop", "anna"
+		accept(t, w, stop)
+		later()
+		if got := p.texts(); slices.Contains(got, "re: hello") || !slices.Contains(got, "Stopped.") {
+			t.Errorf("posted %q, want the question in the thread stopped", got)
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// tallied counts how often outcomes are stored.
+type tallied struct {
+	*bolt.DB
+	times int
+}
+
+func (s *tallied) SaveOutcomes(ctx context.Context, list []store.Outcome) error {
+	s.times++
+	return s.DB.SaveOutcomes(ctx, list)
+}
+
+// Posts that are sent at the same time cost one transaction for their outcomes.
+func TestOutcomes_OfOneMoment_AreStoredTogether(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		s, p := &tallied{}, &platform{}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { s.DB = db; return s }, p, &thinker{}, delivery.Options{})
+		for n := range 4 {
+			accept(t, w, said(fmt.Sprint("room", n), fmt.Sprint(n), "hello"))
+		}
+		later()
+		w.stop()
+		if len(p.texts()) != 4 || s.times != 1 {
+			t.Errorf("the outcomes of %d posts were stored in %d transactions, want 4 in one", len(p.texts()), s.times)
+		}
+	})
+}
+
 // One of several commands that are answered beside one another is done: the others can be stopped.
 func TestStop_ReachesWhatRunsBesideAnAnswerThatIsDone(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
@@ -190,6 +329,26 @@ func TestAnswer_RevisedMeanwhile_KeepsTheQuestionAsItWasAsked(t *testing.T) {
 		posted(t, p, "re: hello")
 		if want := []string{"helo", "hello"}; !slices.Equal(r.read, want) {
 			t.Errorf("it read %q, want %q", r.read, want)
+		}
+		if n := w.Counts().Revised; n != 1 {
+			t.Errorf("%d questions were revised, want 1", n)
+		}
+	})
+}
+
+// Where a part of an answer can be read, something has to replace it.
+func TestAnswer_MessageDeletedWhileItIsShown_SaysSo(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := start(t, path, p, &showing{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "hello"))
+		pass(5 * time.Second)
+		accept(t, w, changed("a", "1", chat.Deleted, "", ""))
+		later()
+		posted(t, p, "so far", "The message that I was answering was deleted.")
+		if got := p.at(1).Replaces.IDs; !slices.Equal(got, []string{"1"}) {
+			t.Errorf("it replaces %q, want what could be read", got)
 		}
 	})
 }

@@ -8,6 +8,58 @@ import (
 	"ravenbot/internal/chat"
 )
 
+// What is answered in a channel makes room for one message, and not for all that wait there.
+func TestLimiter_OneOfSeveralIsAnswered_TheOthersCount(t *testing.T) {
+	c := newLimiter(Limits{MaxPerChannel: 2}, 256, 10_000)
+	waiting := func(n int) pendingMessage {
+		return newPendingMessage(chat.Message{ID: fmt.Sprint(n), Conversation: chat.Address{Platform: "slack", Channel: "C"}})
+	}
+	c.add(waiting(1))
+	c.add(waiting(2))
+	c.remove(waiting(1))
+	c.add(waiting(3))
+	m := chat.Message{ID: "4", Conversation: chat.Address{Platform: "slack", Channel: "C"}}
+	if c.allow(m, 2, time.Unix(0, 0)) {
+		t.Error("a third message may wait where two do")
+	}
+	c.remove(waiting(2))
+	if !c.allow(m, 1, time.Unix(0, 0)) {
+		t.Error("a second message may not wait where one does")
+	}
+}
+
+// As many messages may wait as the backlog holds, and twice as many where a channel has none yet.
+func TestLimiter_Backlog_EndsWhereItSays(t *testing.T) {
+	const backlog = 10
+	busy, idle := chat.Address{Platform: "slack", Channel: "C1"}, chat.Address{Platform: "slack", Channel: "C2"}
+	for _, tt := range []struct {
+		in   chat.Address
+		open int
+		want bool
+	}{{busy, backlog - 1, true}, {busy, backlog, false}, {idle, 2*backlog - 1, true}, {idle, 2 * backlog, false}} {
+		c := newLimiter(Limits{}, 256, backlog)
+		c.add(newPendingMessage(chat.Message{ID: "1", Conversation: busy}))
+		if got := c.allow(chat.Message{ID: "2", Conversation: tt.in}, tt.open, time.Unix(0, 0)); got != tt.want {
+			t.Errorf("with %d open messages one in %s may wait: %v, want %v", tt.open, tt.in, got, tt.want)
+		}
+	}
+}
+
+// A channel in which nothing runs any more takes no memory.
+func TestWorkerSlots_ChannelsThatAreDone_AreForgotten(t *testing.T) {
+	s := newWorkerSlots(4, 2)
+	for n := range 1000 {
+		a := chat.Address{Platform: "slack", Channel: fmt.Sprint(n)}
+		if !s.acquire(t.Context(), a) {
+			t.Fatal("no slot is free")
+		}
+		s.release(a)
+	}
+	if len(s.running) > 0 || len(s.waiting) > 0 || s.free != 4 {
+		t.Errorf("%d channels run and %d wait, with %d free slots", len(s.running), len(s.waiting), s.free)
+	}
+}
+
 // What is known of users who have gone is forgotten.
 func TestIdleBucketsAreDropped(t *testing.T) {
 	c, now, most := newLimiter(Limits{}, 256, 10_000), time.Unix(0, 0), 0

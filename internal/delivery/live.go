@@ -130,14 +130,11 @@ func (l *liveAnswer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		timer := time.NewTimer(max(time.Until(due), gatherText))
 		select {
-		case <-timer.C:
+		case <-time.After(max(time.Until(due), gatherText)):
 		case <-l.stop:
-			timer.Stop()
 			return
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		// The next time counts from here: a slow platform is not to make the answer jump.

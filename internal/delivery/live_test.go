@@ -106,19 +106,26 @@ func TestAnAnswerCutOffWhileItIsShownIsFinishedInPlace(t *testing.T) {
 }
 
 func TestAViewThatFailsLeavesTheAnswer(t *testing.T) {
-	story(t, func(t *testing.T, path string) {
-		p := &platform{edits: 2 * time.Second, fail: func(_ int, d chat.Draft) error {
-			if d.Partial {
-				return errors.New("not now")
-			}
-			return nil
-		}}
-		w := start(t, path, p, writer{})
-		defer w.stop()
-		accept(t, w, said("a", "1", "20"))
-		later()
-		if got := p.texts(); len(got) != 1 || p.tries != 2 {
-			t.Errorf("posted %q in %d tries, want the one answer after one failed view", got, p.tries)
-		}
-	})
+	for name, failure := range map[string]error{
+		"no connection":        errors.New("not now"),
+		"refused without time": &chat.PostError{Err: errors.New("not now")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, path string) {
+				p := &platform{edits: 2 * time.Second, fail: func(_ int, d chat.Draft) error {
+					if d.Partial {
+						return failure
+					}
+					return nil
+				}}
+				w := start(t, path, p, writer{})
+				defer w.stop()
+				accept(t, w, said("a", "1", "20"))
+				later()
+				if got := p.texts(); len(got) != 1 || p.tries != 2 {
+					t.Errorf("posted %q in %d tries, want the one answer after one failed view", got, p.tries)
+				}
+			})
+		})
+	}
 }

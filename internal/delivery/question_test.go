@@ -392,6 +392,9 @@ func TestALostPostIsToldInTheEndWithoutAnotherPost(t *testing.T) {
 		if got := p.texts(); len(got) != 1 || !strings.Contains(got[0], "could not be posted") {
 			t.Errorf("posted %q, want the word about the lost post", got)
 		}
+		if n := w.Counts().Notified; n != 1 {
+			t.Errorf("%d places were told, want 1", n)
+		}
 	})
 }
 

@@ -32,6 +32,7 @@ type job struct {
 	question *question
 	post     *store.Post
 	result   chan<- store.Outcome // receives the outcome of the post, and has room for it; may be nil
+	beside   bool                 // a command that is answered beside others
 }
 
 func (s *Service) enqueue(a chat.Address, j job) {
@@ -86,7 +87,7 @@ func (s *Service) runQueue(a chat.Address, l *queue) {
 			<-l.news
 		case j.post != nil:
 			s.send(*j.post, j.result)
-		case j.question.isCommand():
+		case j.beside:
 			s.wg.Go(func() {
 				s.answerInSlot(a, l, j.question)
 				s.mu.Lock()
@@ -116,11 +117,12 @@ func (s *Service) nextJob(a chat.Address, l *queue) (j job, ok, ended bool) {
 		return job{}, false, true
 	}
 	j = l.jobs[0]
-	isCommand := j.question.isCommand()
-	if l.beside > 0 && (!isCommand || l.beside == maxBeside) {
+	// Decided once and under the lock: a command that is deleted from here on still counts.
+	j.beside = j.question.isCommand()
+	if l.beside > 0 && (!j.beside || l.beside == maxBeside) {
 		return job{}, false, false
 	}
-	if isCommand {
+	if j.beside {
 		l.beside++
 	}
 	l.jobs = l.jobs[1:]

@@ -19,8 +19,17 @@ import (
 // the rename is on the disk the old file is the store, and it is whole; from then on the new one is,
 // which holds the same records. Nothing is written in between, so that a crash may leave either.
 
-// compactedPath is where the copy is made. What a crash has left there is removed.
-func compactedPath(path string) string { return path + ".compacted" }
+// compactedPath is where the copy is made: beside the file itself, also where the path of the store is
+// a link to it. What a crash has left there is removed.
+func compactedPath(path string) string { return followLink(path) + ".compacted" }
+
+// followLink returns the path of the file that a path leads to.
+func followLink(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
 
 const (
 	// copiedBytes is about how many bytes are copied in one transaction. Its pages are synced, and
@@ -255,7 +264,7 @@ func (c *compaction) follow() error {
 	return errBehind
 }
 
-// replace makes the copy the file of the store.
+// replace makes the copy the file of the store, while writers wait.
 func (c *compaction) replace() error {
 	db := c.db
 	db.writing.Lock()
@@ -280,26 +289,20 @@ func (c *compaction) replace() error {
 			return err
 		}
 	}
-	info, err := os.Stat(c.to.path)
+	path := followLink(db.path)
+	oldFile, newInfo, err := c.rename(path)
 	if err != nil {
 		return err
-	}
-	oldFile, err := os.OpenFile(db.path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(c.to.path, db.path); err != nil {
-		return errors.Join(err, oldFile.Close())
 	}
 	c.renamed = true
-	err = cmp.Or(c.reach(stepRenamed), syncFolder(filepath.Dir(db.path)))
-	if err != nil {
+	if err = cmp.Or(c.reach(stepRenamed), syncFolder(filepath.Dir(path))); err != nil {
 		// Which of the two files a power cut would leave is not known. They hold the same, as long as
 		// nothing more is written.
-		db.health.noteDamage(nil, fmt.Errorf("the compacted file may not be on the disk under its name, restart the bot: %w", err))
+		err = fmt.Errorf("the compacted file may not be on the disk under its name, restart the bot: %w", err)
+		db.health.noteDamage(nil, err)
 	}
 	old := db.bolt.Swap(c.to.bolt.Load())
-	db.file, db.journal = info, nil
+	db.file, db.journal = newInfo, nil
 	db.health.noteChecked(db.now())
 	// Those who read the old file may end. Then its space is given back; it has no name any more, and
 	// closing it tells nothing that could be lost.
@@ -309,6 +312,31 @@ func (c *compaction) replace() error {
 		_ = oldFile.Close()
 	})
 	return err
+}
+
+// rename gives the copy the name of the store. It returns the old file, which is open, and what the
+// system says of the new one.
+func (c *compaction) rename(path string) (old *os.File, info os.FileInfo, err error) {
+	if old, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
+		return nil, nil, err
+	}
+	was, err := old.Stat()
+	if err == nil && !os.SameFile(was, c.db.file) {
+		err = errNoFile // somebody has put another one there, which must not be lost
+	}
+	if err == nil {
+		err = os.Chmod(c.to.path, was.Mode().Perm()) // which may have been changed by hand
+	}
+	if err == nil {
+		info, err = os.Stat(c.to.path)
+	}
+	if err == nil {
+		err = os.Rename(c.to.path, path)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, old.Close())
+	}
+	return old, info, nil
 }
 
 // When a store is compacted by itself.
@@ -368,6 +396,6 @@ func (db *DB) isWasteful() bool {
 		return false
 	}
 	// A copy may take more than the records do, and the bot goes on writing.
-	space, ok := freeSpace(filepath.Dir(db.path))
+	space, ok := freeSpace(filepath.Dir(followLink(db.path)))
 	return ok && space > (size-free)*3/2+minWasted
 }

@@ -314,6 +314,59 @@ func TestCompactOpen_FailsAtAnyStep_GoesOnWithTheOldFile(t *testing.T) {
 	}
 }
 
+// TestCompactOpen_ByALink_ReplacesTheFileItself: the store may be on another disk than its path.
+func TestCompactOpen_ByALink_ReplacesTheFileItself(t *testing.T) {
+	dir := t.TempDir()
+	path, file := filepath.Join(dir, "raven.db"), filepath.Join(t.TempDir(), "elsewhere.db")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(file, path)); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	fillWithSpace(t, db)
+	want := dump(t, db)
+	if _, _, err := db.CompactOpen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, dump(t, db)); diff != "" {
+		t.Error(diff)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is replaced: %v (%v)", info, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the rights of the file are %v (%v), want 0640", info.Mode(), err)
+	}
+	if err := db.checkFile(); err != nil {
+		t.Error(err)
+	}
+	checkWhole(t, db)
+}
+
+// TestCompactOpen_OtherFileInItsPlace_LeavesIt: somebody has restored a backup under the running bot.
+func TestCompactOpen_OtherFileInItsPlace_LeavesIt(t *testing.T) {
+	db := opened(t)
+	fillWithSpace(t, db)
+	atSteps(db, func(step string) error {
+		if step != stepVerified {
+			return nil
+		}
+		return errors.Join(os.Remove(db.path), os.WriteFile(db.path, []byte("a backup"), 0o600))
+	})
+	if _, _, err := db.CompactOpen(t.Context()); !errors.Is(err, errNoFile) {
+		t.Errorf("the error is %v", err)
+	}
+	if b, err := os.ReadFile(db.path); string(b) != "a backup" {
+		t.Errorf("the other file is %.20q (%v)", b, err)
+	}
+}
+
 // TestCompactOpen_NameNotOnTheDisk_RefusesWrites: a power cut may bring the old file back, which holds
 // nothing that is written later.
 func TestCompactOpen_NameNotOnTheDisk_RefusesWrites(t *testing.T) {
@@ -379,17 +432,46 @@ func TestCompactOpen_CopyThatDiffers_IsNotTaken(t *testing.T) {
 	}
 }
 
+// wasteful returns a store of which much is free.
+func wasteful(t *testing.T) *DB {
+	t.Helper()
+	db := opened(t)
+	large := store.Feed{URL: "large", Data: slices.Concat([]byte{'"'}, repeatX(minWasted+minWasted/8), []byte{'"'})}
+	for range 2 { // which frees the pages of the first
+		if err := db.SaveFeed(t.Context(), large); err != nil {
+			t.Fatal(err)
+		}
+		large.Data = []byte(`"small"`)
+	}
+	return db
+}
+
+// TestRun_EndedWhileItCompacts_WaitsForTheEnd: whoever runs a store closes it afterwards.
+func TestRun_EndedWhileItCompacts_WaitsForTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := wasteful(t)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := false
+		atSteps(db, func(step string) error {
+			if step == stepCopied {
+				stop()
+				time.Sleep(time.Minute)
+				ended = true
+			}
+			return nil
+		})
+		db.Run(ctx, slog.New(slog.DiscardHandler))
+		if !ended {
+			t.Error("it did not wait for the compaction")
+		}
+		checkWhole(t, db)
+	})
+}
+
 // TestRun_MuchOfTheFileIsFree_GivesItBack after a quiet minute, and does not try again for nothing.
 func TestRun_MuchOfTheFileIsFree_GivesItBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := opened(t)
-		large := store.Feed{URL: "large", Data: slices.Concat([]byte{'"'}, repeatX(minWasted+minWasted/8), []byte{'"'})}
-		for range 2 { // which frees the pages of the first
-			if err := db.SaveFeed(t.Context(), large); err != nil {
-				t.Fatal(err)
-			}
-			large.Data = []byte(`"small"`)
-		}
+		db := wasteful(t)
 		before, _, err := db.Size()
 		if err != nil {
 			t.Fatal(err)

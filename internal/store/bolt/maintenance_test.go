@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -127,6 +128,21 @@ func messages(n int) []store.Message {
 		list = append(list, store.Message{Conversation: general, ID: fmt.Sprint(i), At: time.Unix(int64(i), 0)})
 	}
 	return list
+}
+
+// On a slow machine fewer records are deleted at a time, but always one.
+func TestIsFull_AfterSomeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		one, none, many := &tx{deleted: 4}, &tx{deleted: 3}, &tx{deleted: 3 + maxDeleted}
+		if one.isFull(3, began) || !many.isFull(3, began) {
+			t.Error("the number does not count")
+		}
+		time.Sleep(maxDeleteTime + 1)
+		if !one.isFull(3, began) || none.isFull(3, began) {
+			t.Error("the time does not count, or keeps all from being deleted")
+		}
+	})
 }
 
 // A crash, or an end of the program, leaves a part of a deleted conversation.

@@ -281,13 +281,13 @@ func (p *pruner) deleteOldTurns(o oldTurns) error {
 			if turns == nil {
 				return nil
 			}
-			before := tx.deleted
+			before, began := tx.deleted, time.Now()
 			for k, v := turns.cursor().first(); k != nil; k, v = turns.cursor().first() {
 				seq := binary.BigEndian.Uint64(k)
 				if seq > o.upto {
 					return nil
 				}
-				if tx.deleted-before >= maxDeleted {
+				if tx.isFull(before, began) {
 					done = false
 					return nil
 				}

@@ -3,6 +3,7 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"time"
 )
 
 // Bounds of maintenance: a message that comes meanwhile waits for one transaction at most, which
@@ -10,7 +11,16 @@ import (
 const (
 	maxLooked  = 1000 // records looked at in one read transaction
 	maxDeleted = 200  // records deleted in one write transaction, those of indexes included
+	// maxDeleteTime is for machines on which that takes longer.
+	maxDeleteTime = 10 * time.Millisecond
 )
+
+// isFull reports whether a transaction that had deleted some records before a maintenance began in it
+// has to leave the rest to the next one. Each deletes one at least.
+func (t *tx) isFull(before int, began time.Time) bool {
+	n := t.deleted - before
+	return n >= maxDeleted || n > 0 && time.Since(began) > maxDeleteTime
+}
 
 // sweep looks through the records of a bucket and deletes some of them.
 type sweep struct {
@@ -99,8 +109,8 @@ func (s sweep) delete(ctx context.Context, db *DB, keys [][]byte) (n int, left [
 			left = nil
 			return nil
 		}
-		before := tx.deleted
-		for len(left) > 0 && tx.deleted-before < maxDeleted {
+		before, began := tx.deleted, time.Now()
+		for len(left) > 0 && !tx.isFull(before, began) {
 			k := left[0]
 			left = left[1:]
 			v := b.raw(k)

@@ -3,6 +3,7 @@ package bolt_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -100,5 +101,24 @@ func useUpFiles(t *testing.T) {
 			return
 		}
 		held = append(held, f)
+	}
+}
+
+// TestOpen_LittleAddressSpace_MapsLess opens and fills a store in a process that cannot map far ahead
+// of its file.
+func TestOpen_LittleAddressSpace_MapsLess(t *testing.T) {
+	if path := os.Getenv("RAVENBOT_TEST_NARROW"); path != "" {
+		db := open(t, path)
+		save(t, db, "kept")
+		return
+	}
+	path := filepath.Join(t.TempDir(), "raven.db")
+	cmd := exec.Command("sh", "-c", `ulimit -v 3500000 && exec "$0" -test.run='^TestOpen_LittleAddressSpace_MapsLess$'`, os.Args[0])
+	cmd.Env = append(os.Environ(), "RAVENBOT_TEST_NARROW="+path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := holds(t, path, "kept"); got != "kept" {
+		t.Errorf("the store holds %q", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
@@ -95,7 +96,7 @@ func (db *DB) emptyTrash(ctx context.Context, a chat.Address) error {
 // emptySome deletes as many records of a deleted conversation as one transaction may. It returns
 // false where nothing is left.
 func emptySome(tx *tx, a chat.Address) (left bool, err error) {
-	name, before := a.String(), tx.deleted
+	name, before, began := a.String(), tx.deleted, time.Now()
 	for _, top := range conversationBuckets() {
 		all := tx.top(trashName(top))
 		b := all.nested(name)
@@ -103,7 +104,7 @@ func emptySome(tx *tx, a chat.Address) (left bool, err error) {
 			continue
 		}
 		for k, v := b.cursor().first(); k != nil; k, v = b.cursor().first() {
-			if tx.deleted-before >= maxDeleted {
+			if tx.isFull(before, began) {
 				return true, nil
 			}
 			var t conversation.Turn
