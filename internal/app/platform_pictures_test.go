@@ -55,7 +55,8 @@ func TestPictures_OfDigestsOnPlatforms(t *testing.T) {
 			"slack":   drawAll(w.slack.Posts(w.channel.ID)[slackPosts:], drawSlack),
 			"discord": drawAll(w.discord.Posts(w.news.ID)[discordPosts:], drawDiscord),
 		} {
-			shown = fmt.Sprintf("<!DOCTYPE html><title>%s</title><style>%s</style><body class=%s>%s", platform, drawnStyle, platform, drawn)
+			shown = fmt.Sprintf("<!DOCTYPE html><title>%[1]s</title><style>%[2]s</style><body class=%[1]s>%[3]s",
+				platform, drawnStyle, drawn)
 			page.Look(browsertest.View{Width: 760, Height: 720})
 			page.Go(server.URL)
 			page.Wait(`[...document.images].every(i => i.complete)`)
