@@ -301,3 +301,20 @@ func TestForget_SaysWhatBecameOfIt(t *testing.T) {
 		}
 	}
 }
+
+// A model whose steps are used up is told so, or it would go on calling tools instead of answering.
+func TestMaxSteps_UsedUp_TheModelIsTold(t *testing.T) {
+	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("seen"), nil })}
+	model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		if strings.Contains(r.System, "No more tools can be called") {
+			return llmtest.Says("that is all I found"), nil
+		}
+		return llmtest.Calls("look", fmt.Sprintf(`{"n":%d}`, n)), nil
+	}}
+	b := engine(box, model)
+	inProfile(b, func(p *agent.Profile) { p.MaxSteps = 2 })
+	d := b.answer(t, t.Context(), one(asks("1", "look")))
+	if d.Text != "that is all I found" || len(d.Tools) != 2 {
+		t.Errorf("answered %q after %d calls, want an answer after 2", d.Text, len(d.Tools))
+	}
+}
