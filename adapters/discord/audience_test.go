@@ -58,7 +58,8 @@ func TestAudience_ReadersOfAPlace(t *testing.T) {
 		user simdiscord.User
 		at   chat.Address
 		want bool
-	}{{bob, open, true}, {bob, bobs, true}, {carl, bobs, false}, {bob, hidden, false}, {bob, narrow, true}, {simdiscord.User{ID: "77"}, open, false}} {
+	}{{bob, open, true}, {bob, bobs, true}, {carl, bobs, false}, {bob, hidden, false}, {bob, narrow,
+		true}, {simdiscord.User{ID: "77"}, open, false}} {
 		if got, err := s.d.UserCanRead(t.Context(), c.user.ID, c.at); err != nil || got != c.want {
 			t.Errorf("%s reads %s: %t, %v, want %t", c.user.Name, c.at, got, err, c.want)
 		}

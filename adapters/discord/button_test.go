@@ -53,7 +53,8 @@ func TestButtonsStandBelowTheLastPiece(t *testing.T) {
 		{Label: "Stop", Value: "stop:1", Style: chat.Danger}, {Label: "Again", Value: "again:1", Style: chat.Primary}, {Label: "Helpful", Value: "good:1"}}}
 	ref := s.post(t, s.address(), d)
 	posts := s.Posts(s.general.ID)
-	if len(posts) != 2 || len(posts[0].Components) > 0 || buttons(t, posts[1]) != "Stop=stop:1/4 Again=again:1/1 Helpful=good:1/2" {
+	if len(posts) != 2 || len(posts[0].Components) > 0 ||
+		buttons(t, posts[1]) != "Stop=stop:1/4 Again=again:1/1 Helpful=good:1/2" {
 		t.Fatalf("posts %+v", posts)
 	}
 	shorter := chat.Draft{Key: "k2", Text: "short", Buttons: d.Buttons[2:], Replaces: ref}
@@ -71,7 +72,8 @@ func TestButtonsStandBelowTheLastPiece(t *testing.T) {
 func TestButtonsKeepTheLimits(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
-	list := []chat.Button{{Label: "no value"}, {Value: "no label"}, {Label: "long", Value: strings.Repeat("v", 101)}, {Label: strings.Repeat("l", 100), Value: strings.Repeat("v", 100)}}
+	list := []chat.Button{{Label: "no value"}, {Value: "no label"}, {Label: "long", Value: strings.Repeat("v", 101)},
+		{Label: strings.Repeat("l", 100), Value: strings.Repeat("v", 100)}}
 	for i := range 40 {
 		list = append(list, chat.Button{Label: "b", Value: fmt.Sprint(i / 2)})
 	}
@@ -80,7 +82,8 @@ func TestButtonsKeepTheLimits(t *testing.T) {
 	}
 	s.post(t, s.address(), chat.Draft{Key: "k", Text: "press", Buttons: list})
 	p := s.Posts(s.general.ID)[0]
-	if got := buttons(t, p); len(p.Components) != 5 || strings.Count(got, "=") != 25 || !strings.Contains(got, strings.Repeat("l", 79)+"…=") {
+	if got := buttons(t, p); len(p.Components) != 5 || strings.Count(got, "=") != 25 ||
+		!strings.Contains(got, strings.Repeat("l", 79)+"…=") {
 		t.Errorf("buttons\n%s", got)
 	}
 }
@@ -108,10 +111,12 @@ func TestPressOfAButton(t *testing.T) {
 	thread, boss := s.AddThread(s.general, "side"), s.AddManager("boss")
 	in := s.address()
 	in.Thread = thread.ID
-	ref := s.post(t, in, chat.Draft{Key: "k", Text: "an answer", Buttons: []chat.Button{{Label: "Again", Value: "again:1"}}})
+	ref := s.post(t, in, chat.Draft{Key: "k", Text: "an answer",
+		Buttons: []chat.Button{{Label: "Again", Value: "again:1"}}})
 	click := s.Click(ref.IDs[0], boss, "again:1")
 	m := receive(t, s.got)
-	if m.ID != click.ID || m.Command != chat.Pressed || m.Text != "again:1" || m.Reach != chat.Addressed || m.Conversation != in ||
+	if m.ID != click.ID || m.Command != chat.Pressed || m.Text != "again:1" || m.Reach != chat.Addressed ||
+		m.Conversation != in ||
 		m.Author.ID != boss.ID || !m.Author.Admin || m.Reply.MessageID != ref.IDs[0] || len(m.Reply.Handle) == 0 {
 		t.Errorf("message %+v", m)
 	}
@@ -125,7 +130,8 @@ func TestPressOfAButton(t *testing.T) {
 func TestAnswerToAPressLeavesThePost(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
-	ref := s.post(t, s.address(), chat.Draft{Key: "k", Text: "an answer", Buttons: []chat.Button{{Label: "Good", Value: "good"}}})
+	ref := s.post(t, s.address(), chat.Draft{Key: "k", Text: "an answer",
+		Buttons: []chat.Button{{Label: "Good", Value: "good"}}})
 	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/callback"), Times: 1, Status: 500}) // the answer is ready before Discord knows of it
 	m := s.press(t, ref.IDs[0], "good")
 	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: strings.Repeat("thank you @everyone. ", 150), Reply: m.Reply})
@@ -144,7 +150,8 @@ func TestAnswerToAPressLeavesThePost(t *testing.T) {
 func TestLateAnswerToAPress(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{sim: simdiscord.Options{TokenLife: 1}})
-	ref := s.post(t, s.address(), chat.Draft{Key: "k", Text: "an answer", Buttons: []chat.Button{{Label: "Good", Value: "good"}}})
+	ref := s.post(t, s.address(), chat.Draft{Key: "k", Text: "an answer",
+		Buttons: []chat.Button{{Label: "Good", Value: "good"}}})
 	m := s.press(t, ref.IDs[0], "good")
 	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "thank you", Reply: m.Reply})
 	posts := s.Posts(s.general.ID)

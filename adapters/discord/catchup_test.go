@@ -61,7 +61,8 @@ func TestMissedMessagesAreRead(t *testing.T) {
 		s.Say(s.general.ID, s.ann, "not for the bot")
 		s.Say(s.general.ID, s.AddBot("other"), s.Mention()+" from a bot")
 		answered := s.Say(s.general.ID, s.ann, s.Mention()+" answered already")
-		s.rest(t, "POST", "/channels/"+s.general.ID+"/messages", `{"content":"an answer","message_reference":{"message_id":"`+answered.ID+`"}}`)
+		s.rest(t, "POST", "/channels/"+s.general.ID+"/messages",
+			`{"content":"an answer","message_reference":{"message_id":"`+answered.ID+`"}}`)
 		expect := func(p simdiscord.Post, at chat.Address, text string) {
 			author := chat.User{ID: p.Author.ID, Name: p.Author.Name, Handle: p.Author.Name}
 			if p.Author.ID == boss.ID && at != private {
@@ -83,13 +84,15 @@ func TestMissedMessagesAreRead(t *testing.T) {
 		s.Delete(s.Say(s.general.ID, s.ann, s.Mention()+" deleted").ID)
 		expect(s.Say(thread.ID, s.ann, s.Mention()+" in the thread"), side, "in the thread")
 		expect(s.Say(dm.ID, boss, "in private"), private, "in private")
-		return []chat.LastSeen{{Conversation: s.address(), Message: taken.ID}, all(private), {Conversation: chat.Address{Platform: "slack", Workspace: "T", Channel: "C"}}}
+		return []chat.LastSeen{{Conversation: s.address(), Message: taken.ID}, all(private),
+			{Conversation: chat.Address{Platform: "slack", Workspace: "T", Channel: "C"}}}
 	}})
 	last := map[chat.Address]string{}
 	for range len(want) {
 		m := receive(t, s.got)
 		expected, known := want[m.ID]
-		if expected.Time = m.Time; !known || m.Key() != expected.Key() || m.Text != expected.Text || m.Conversation != expected.Conversation ||
+		if expected.Time = m.Time; !known || m.Key() != expected.Key() || m.Text != expected.Text ||
+			m.Conversation != expected.Conversation ||
 			!cmp.Equal(m.Author, expected.Author) || m.Reach != expected.Reach || m.Reply.MessageID != expected.Reply.MessageID {
 			t.Errorf("message %+v, want %+v", m, expected)
 		}
@@ -115,7 +118,8 @@ func TestManyMissedMessages(t *testing.T) {
 
 func TestNotFurtherBackThanCatchUp(t *testing.T) {
 	t.Parallel()
-	for limit, want := range map[time.Duration]string{30 * time.Minute: "conversations=1 messages=0", 2 * time.Hour: "conversations=2 messages=2"} {
+	for limit, want := range map[time.Duration]string{30 * time.Minute: "conversations=1 messages=0",
+		2 * time.Hour: "conversations=2 messages=2"} {
 		s := open(t, script{discord: discord.Options{CatchUp: limit, Now: func() time.Time { return time.Now().Add(time.Hour) }},
 			missed: func(s *stage) []chat.LastSeen {
 				quiet := s.AddThread(s.general, "quiet")

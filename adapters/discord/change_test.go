@@ -30,13 +30,15 @@ func TestEditsAndDeletions(t *testing.T) {
 	s.Edit(bot.ID, s.Mention()+" changed")
 	s.Delete(own.IDs[0])
 	s.Delete(asked.ID)
-	more := []simdiscord.Post{s.Say(s.general.ID, s.ann, s.Mention()+" a"), s.Say(s.general.ID, s.ann, "unknown to the bot")}
+	more := []simdiscord.Post{s.Say(s.general.ID, s.ann, s.Mention()+" a"),
+		s.Say(s.general.ID, s.ann, "unknown to the bot")}
 	s.DeleteBulk(more[0].ID, more[1].ID)
 
 	author, reply := chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann"}, chat.Reply{MessageID: asked.ID}
 	edit := func(text string, p simdiscord.Post) chat.Message {
-		return chat.Message{ID: asked.ID, Change: chat.Edited, Revision: p.Edited.UTC().Format("2006-01-02T15:04:05.000000Z"), Conversation: within,
-			Author: author, Text: text, Reach: chat.Addressed, Reply: reply}
+		return chat.Message{ID: asked.ID, Change: chat.Edited, Revision: p.Edited.UTC().Format("2006-01-02T15:04:05.000000Z"),
+			Conversation: within,
+			Author:       author, Text: text, Reach: chat.Addressed, Reply: reply}
 	}
 	want := []chat.Message{
 		{ID: asked.ID, Conversation: within, Author: author, Text: "one https://example.org", Reach: chat.Addressed, Reply: reply},
@@ -80,7 +82,8 @@ func TestEditThatIsNotShown(t *testing.T) {
 	dm := s.Say(s.AddDM(s.ann).ID, s.ann, "in private")
 	receive(t, s.got)
 	s.Edit(dm.ID, "in private, again")
-	if m := receive(t, s.got); m.ID != dm.ID || m.Text != "in private, again" || m.Change != chat.Edited || m.Time.Sub(dm.Sent).Abs() > time.Second {
+	if m := receive(t, s.got); m.ID != dm.ID || m.Text != "in private, again" || m.Change != chat.Edited ||
+		m.Time.Sub(dm.Sent).Abs() > time.Second {
 		t.Errorf("message %+v", m)
 	}
 }

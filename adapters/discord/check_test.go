@@ -77,7 +77,9 @@ func TestCheckOfIntents(t *testing.T) {
 			s := open(t, script{sim: simdiscord.Options{Privileged: c.privileged}})
 			d := discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Log: s.logger(), MessageContent: c.wanted})
 			found := d.Check(within(t))
-			if c.missing == "" && len(found) > 0 || c.missing != "" && (len(found) != 1 || found[0].Missing != c.missing || !strings.Contains(found[0].Remedy, "Privileged Gateway Intents")) {
+			if c.missing == "" && len(found) > 0 || c.missing != "" &&
+				(len(found) != 1 || found[0].Missing != c.missing ||
+					!strings.Contains(found[0].Remedy, "Privileged Gateway Intents")) {
 				t.Errorf("found %+v", found)
 			}
 		})
@@ -95,7 +97,8 @@ func TestCheckWithoutAnAnswer(t *testing.T) {
 	} {
 		o.Log = s.logger()
 		found := discord.New(o).Check(within(t))
-		if len(found) != 2 || strings.Contains(fmt.Sprint(found), "SECRET") || !strings.Contains(found[0].Missing, "could not be found out") {
+		if len(found) != 2 || strings.Contains(fmt.Sprint(found), "SECRET") ||
+			!strings.Contains(found[0].Missing, "could not be found out") {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}

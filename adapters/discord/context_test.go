@@ -72,7 +72,8 @@ func TestContext_Channel_TellsPlacePeopleAndWhatWasSaid(t *testing.T) {
 		t.Errorf("recent (-want +got): %s", diff)
 	}
 	last := c.Recent[1]
-	if last.ByID != bob.ID || last.Self || last.Subject != "discord/"+last.ID || !strings.HasSuffix(last.Link, s.general.ID+"/"+last.ID) ||
+	if last.ByID != bob.ID || last.Self || last.Subject != "discord/"+last.ID ||
+		!strings.HasSuffix(last.Link, s.general.ID+"/"+last.ID) ||
 		c.Root != nil || c.Reply != nil || len(c.Notes) != 0 {
 		t.Errorf("the last one is %+v; context %+v", last, c)
 	}
@@ -106,7 +107,8 @@ func TestContext_Command_HasNamesAndWhatWasSaid(t *testing.T) {
 			t.Errorf("author (-want +got): %s", diff)
 		}
 		c := s.d.Context(within(t), m, chat.ContextQuery{Messages: 20})
-		if got := spoken(c.Recent); !slices.Contains(got, "Annie: the plan is tea") || c.Names[s.ann.ID] != "Annie" || c.Names[stranger.ID] != "Bobby" {
+		if got := spoken(c.Recent); !slices.Contains(got, "Annie: the plan is tea") || c.Names[s.ann.ID] != "Annie" ||
+			c.Names[stranger.ID] != "Bobby" {
 			t.Errorf("thread %v: names %v, recent %q", thread, c.Names, got)
 		}
 	}
@@ -196,7 +198,8 @@ func TestContext_WithoutTheIntent_CountsWhatIsHidden(t *testing.T) {
 	if diff := cmp.Diff([]string{"ann: @ravenbot hello", "ravenbot: hello back"}, spoken(c.Recent)); diff != "" {
 		t.Errorf("recent (-want +got): %s", diff)
 	}
-	if !c.Recent[1].Self || len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], "5 messages of others are not shown to me, because ") {
+	if !c.Recent[1].Self || len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0],
+		"5 messages of others are not shown to me, because ") {
 		t.Errorf("self %v, notes %q", c.Recent[1].Self, c.Notes)
 	}
 }
@@ -242,7 +245,8 @@ func TestContext_AskerMayNotReadHistory_NothingIsTold(t *testing.T) {
 	s.HideHistoryFromPeople(s.general.ID)
 	s.Say(s.general.ID, s.ann, s.Mention()+" what was said? "+s.linkTo(secret))
 	c := s.d.Context(within(t), s.addressed(t), chat.ContextQuery{Messages: 20})
-	if len(c.Recent)+len(c.Linked) > 0 || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "whoever asks may not read them") {
+	if len(c.Recent)+len(c.Linked) > 0 || len(c.Notes) != 1 ||
+		!strings.Contains(c.Notes[0], "whoever asks may not read them") {
 		t.Errorf("recent %q, linked %q, notes %q", spoken(c.Recent), spoken(c.Linked), c.Notes)
 	}
 }
@@ -262,7 +266,8 @@ func TestContext_Thread_BringsItsRoot(t *testing.T) {
 		s.Say(thread, s.ann, s.Mention()+" what do you think?")
 		m := s.addressed(t)
 		c := s.d.Context(within(t), m, chat.ContextQuery{Messages: 20})
-		if c.Root == nil || c.Root.Text != want.root || c.Place.Thread != want.title || c.Place.Channel != want.channel || !c.Place.InThread {
+		if c.Root == nil || c.Root.Text != want.root || c.Place.Thread != want.title || c.Place.Channel != want.channel ||
+			!c.Place.InThread {
 			t.Errorf("root %+v in %+v, want %+v", c.Root, c.Place, want)
 		}
 		if got := spoken(c.Recent); !slices.Contains(got, "ann: somewhere new") {
@@ -338,7 +343,8 @@ func TestMessage_EditAddsTheMention_IsAddressed(t *testing.T) {
 	said := s.Say(thread.ID, s.ann, "what is this?")
 	s.Edit(said.ID, s.Mention()+" what is this?")
 	m := receive(t, s.got)
-	if m.Kind() != chat.EventEdit || m.Reach != chat.Addressed || m.Text != "what is this?" || m.Conversation.Thread != thread.ID ||
+	if m.Kind() != chat.EventEdit || m.Reach != chat.Addressed || m.Text != "what is this?" ||
+		m.Conversation.Thread != thread.ID ||
 		time.Since(m.Time) > time.Minute {
 		t.Errorf("handed over %+v", m)
 	}

@@ -233,25 +233,29 @@ func TestMentionIsAnsweredAsReply(t *testing.T) {
 	s := open(t, script{})
 	asked := s.Say(s.general.ID, s.ann, s.Mention()+" what is new?")
 	m := receive(t, s.got)
-	want := chat.Message{ID: asked.ID, Conversation: s.address(), Author: chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann"}, Text: "what is new?",
+	want := chat.Message{ID: asked.ID, Conversation: s.address(),
+		Author: chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann"}, Text: "what is new?",
 		Reach: chat.Addressed, Reply: chat.Reply{MessageID: asked.ID}, Time: m.Time}
 	if diff := cmp.Diff(want, m); diff != "" || m.Time.Sub(asked.Sent).Abs() > time.Second {
 		t.Errorf("message %s, time %v", diff, m.Time)
 	}
-	ref := s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "Nothing, @everyone <@" + s.ann.ID + ">.", Reply: m.Reply})
+	ref := s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "Nothing, @everyone <@" + s.ann.ID + ">.",
+		Reply: m.Reply})
 	posts := s.Posts(s.general.ID)
 	if len(posts) != 1 || posts[0].ID != ref.IDs[0] {
 		t.Fatalf("posts %+v, ref %+v", posts, ref)
 	}
 	p := posts[0]
-	if p.ReplyTo != asked.ID || p.Flags != simdiscord.FlagSuppressEmbeds || p.Pings.Everyone || len(p.Pings.Users) > 0 || len(p.Nonce) > 25 || p.Nonce == "" {
+	if p.ReplyTo != asked.ID || p.Flags != simdiscord.FlagSuppressEmbeds || p.Pings.Everyone || len(p.Pings.Users) > 0 ||
+		len(p.Nonce) > 25 || p.Nonce == "" {
 		t.Errorf("post %+v", p)
 	}
 }
 
 func TestReach(t *testing.T) {
 	t.Parallel()
-	s := open(t, script{discord: discord.Options{MessageContent: true}, sim: simdiscord.Options{Privileged: simdiscord.IntentMessageContent}})
+	s := open(t, script{discord: discord.Options{MessageContent: true},
+		sim: simdiscord.Options{Privileged: simdiscord.IntentMessageContent}})
 	own := chat.Ref{IDs: s.post(t, s.address(), chat.Draft{Key: "k", Text: "hello"}).IDs}
 	bob, thread, dm := s.AddManager("bob"), s.AddThread(s.general, "side"), s.AddDM(s.ann)
 	s.Say(s.general.ID, s.AddBot("other"), s.Mention()+" from a bot")
@@ -276,7 +280,8 @@ func TestReach(t *testing.T) {
 	}
 	for _, c := range cases {
 		m := got[c.say.ID]
-		if m.ID != c.say.ID || m.Reach != c.reach || !strings.HasPrefix(m.Text, c.text) || m.Conversation.String() != c.where ||
+		if m.ID != c.say.ID || m.Reach != c.reach || !strings.HasPrefix(m.Text, c.text) ||
+			m.Conversation.String() != c.where ||
 			m.Author.Admin != (c.say.Author.ID == bob.ID) || m.ForOther != strings.HasPrefix(c.text, "@bob") {
 			t.Errorf("%q became %+v", c.say.Content, m)
 		}

@@ -104,5 +104,6 @@ func TestNothingIsLostHoweverOftenConnectionsEnd(t *testing.T) {
 			t.Errorf("identified again after %v", apart)
 		}
 	}
-	t.Logf("%d drops in %v: %d said, none lost, %d identifies, %d resumes", drops, time.Since(began).Round(time.Second), said, len(ids), len(resumes))
+	t.Logf("%d drops in %v: %d said, none lost, %d identifies, %d resumes", drops, time.Since(began).Round(time.Second),
+		said, len(ids), len(resumes))
 }

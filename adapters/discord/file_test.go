@@ -30,12 +30,15 @@ func TestFilesOfAMessage(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
 	m := s.attach(t, " look", simdiscord.File{Name: "photo.png", ContentType: "image/png", Body: []byte("PNG")},
-		simdiscord.File{Name: "notes.md", Body: []byte("# notes")}, simdiscord.File{Name: "old\n.zip", ContentType: "application/zip", Body: []byte("PK")},
-		simdiscord.File{Name: "log.txt", ContentType: "text/plain; charset=utf-8", Body: []byte("a log")}, simdiscord.File{Name: "data", ContentType: "application/json", Body: []byte("{}")})
+		simdiscord.File{Name: "notes.md", Body: []byte("# notes")},
+		simdiscord.File{Name: "old\n.zip", ContentType: "application/zip", Body: []byte("PK")},
+		simdiscord.File{Name: "log.txt", ContentType: "text/plain; charset=utf-8",
+			Body: []byte("a log")}, simdiscord.File{Name: "data", ContentType: "application/json", Body: []byte("{}")})
 	if m.Text != "look\n[attached: old .zip]" {
 		t.Errorf("text %q", m.Text)
 	}
-	want := []chat.File{{Name: "photo.png", Type: "image/png", Size: 3}, {Name: "notes.md", Type: "text/markdown", Size: 7}, {Name: "log.txt", Type: "text/plain; charset=utf-8", Size: 5},
+	want := []chat.File{{Name: "photo.png", Type: "image/png", Size: 3},
+		{Name: "notes.md", Type: "text/markdown", Size: 7}, {Name: "log.txt", Type: "text/plain; charset=utf-8", Size: 5},
 		{Name: "data", Type: "application/json", Size: 2}}
 	if diff := cmp.Diff(want, m.Files, cmpopts.IgnoreFields(chat.File{}, "Handle")); diff != "" {
 		t.Fatal(diff)
@@ -100,7 +103,8 @@ func TestFilesThatAreNotFetched(t *testing.T) {
 		}
 	}
 	for _, to := range []string{"http://169.254.169.254/secret", s.URL() + "/elsewhere"} {
-		off := s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/attachments/"), Status: 302, Header: map[string]string{"Location": to}})
+		off := s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/attachments/"), Status: 302,
+			Header: map[string]string{"Location": to}})
 		if _, err := s.d.Fetch(within(t), m.Files[0], 1000); err == nil || !strings.Contains(err.Error(), "302") {
 			t.Errorf("redirected to %s: %v", to, err)
 		}
@@ -125,13 +129,15 @@ func TestFilesArePosted(t *testing.T) {
 	s.Fail(sim.Fault{Match: s.messages(), Times: 2, Status: 502, Accept: true})
 	ref := s.repeat(t, d)
 	posts := s.Posts(s.general.ID)
-	if len(posts) != 2 || len(posts[0].Files) > 0 || posts[1].Files[0].ContentType != "text/csv" || posts[1].Flags != simdiscord.FlagSuppressEmbeds {
+	if len(posts) != 2 || len(posts[0].Files) > 0 || posts[1].Files[0].ContentType != "text/csv" ||
+		posts[1].Flags != simdiscord.FlagSuppressEmbeds {
 		t.Fatalf("posts %+v", posts)
 	}
 	if diff := cmp.Diff([]string{"a.csv=1,2", "b_____.bin=\x00"}, names(posts[1])); diff != "" {
 		t.Error(diff)
 	}
-	next := chat.Draft{Key: "k2", Text: "short", Files: []chat.File{{Name: "a.csv", Type: "text/csv", Data: []byte("3,4")}}, Replaces: chat.Ref{IDs: ref.IDs[1:]}}
+	next := chat.Draft{Key: "k2", Text: "short", Files: []chat.File{{Name: "a.csv", Type: "text/csv",
+		Data: []byte("3,4")}}, Replaces: chat.Ref{IDs: ref.IDs[1:]}}
 	s.post(t, s.address(), next)
 	if diff := cmp.Diff([]string{"a.csv=3,4"}, names(s.Posts(s.general.ID)[1])); diff != "" {
 		t.Errorf("after an edit: %s", diff)
@@ -146,7 +152,8 @@ func TestFilesAlone(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
 	m := s.slash(t, "ask", map[string]any{"text": "a file"})
-	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Reply: m.Reply, Files: []chat.File{{Name: "a.txt", Data: []byte("x")}}})
+	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Reply: m.Reply,
+		Files: []chat.File{{Name: "a.txt", Data: []byte("x")}}})
 	if p := s.Posts(s.general.ID); len(p) != 1 || p[0].Content != "" || len(p[0].Files) != 1 || p[0].Interaction != m.ID {
 		t.Errorf("posts %+v", p)
 	}
@@ -155,7 +162,8 @@ func TestFilesAlone(t *testing.T) {
 func TestTooMuchToAttachIsSaid(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
-	d := chat.Draft{Key: "k", Text: "files", Files: []chat.File{{Name: "half.bin", Data: make([]byte, 6<<20)}, {Name: "other-half.bin", Data: make([]byte, 6<<20)}}}
+	d := chat.Draft{Key: "k", Text: "files", Files: []chat.File{{Name: "half.bin", Data: make([]byte, 6<<20)},
+		{Name: "other-half.bin", Data: make([]byte, 6<<20)}}}
 	for i := range 10 {
 		d.Files = append(d.Files, chat.File{Name: fmt.Sprintf("%d.txt", i), Data: []byte("x")})
 	}
@@ -177,14 +185,16 @@ func TestVeryLongAnswerIsAttached(t *testing.T) {
 	if n := len(live.Replaces.IDs); n != 6 {
 		t.Errorf("%d pieces are shown while it is written", n)
 	}
-	s.post(t, s.address(), chat.Draft{Key: "k", Text: text, Footer: "by a test", Reply: live.Reply, Replaces: live.Replaces, Buttons: []chat.Button{{Label: "Good", Value: "good"}}})
+	s.post(t, s.address(), chat.Draft{Key: "k", Text: text, Footer: "by a test", Reply: live.Reply,
+		Replaces: live.Replaces, Buttons: []chat.Button{{Label: "Good", Value: "good"}}})
 	var left []simdiscord.Post
 	for _, p := range s.Posts(s.general.ID) {
 		if !p.Deleted {
 			left = append(left, p)
 		}
 	}
-	if len(left) != 1 || len(left[0].Files) != 1 || left[0].Files[0].Name != "answer.md" || string(left[0].Files[0].Body) != text {
+	if len(left) != 1 || len(left[0].Files) != 1 || left[0].Files[0].Name != "answer.md" ||
+		string(left[0].Files[0].Body) != text {
 		t.Fatalf("%d posts, the first %+v", len(left), left[0])
 	}
 	if p := left[0]; !strings.HasSuffix(p.Content, "\n-# the whole answer is in answer.md · by a test") || strings.Count(p.Content, "```")%2 != 0 ||

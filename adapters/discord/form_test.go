@@ -19,12 +19,13 @@ import (
 // allKinds is a form with every kind of field, and an intro.
 func allKinds() *chat.Form {
 	options := []chat.Option{{Value: "a", Label: "First"}, {Value: "b", Label: "Second"}}
-	return &chat.Form{ID: "form/1", Title: strings.Repeat("A long title ", 5), Intro: "What **holds** for you.", Fields: []chat.Field{
-		{Name: "line", Label: "A line", Help: strings.Repeat("help ", 40), Kind: chat.Line, Value: "as it was", Required: true, Max: 20},
-		{Name: "toggle", Label: "On?", Kind: chat.Toggle, Value: "true"},
-		{Name: "choice", Label: strings.Repeat("One of them ", 9), Kind: chat.Choice, Value: "b", Options: options, Required: true},
-		{Name: "choices", Label: "Some", Kind: chat.Choices, Value: "a\nb", Options: options},
-	}}
+	return &chat.Form{ID: "form/1", Title: strings.Repeat("A long title ", 5), Intro: "What **holds** for you.",
+		Fields: []chat.Field{
+			{Name: "line", Label: "A line", Help: strings.Repeat("help ", 40), Kind: chat.Line, Value: "as it was", Required: true, Max: 20},
+			{Name: "toggle", Label: "On?", Kind: chat.Toggle, Value: "true"},
+			{Name: "choice", Label: strings.Repeat("One of them ", 9), Kind: chat.Choice, Value: "b", Options: options, Required: true},
+			{Name: "choices", Label: "Some", Kind: chat.Choices, Value: "a\nb", Options: options},
+		}}
 }
 
 // former returns a form for /raven settings and for the button "ask".
@@ -57,7 +58,8 @@ func TestACommandIsAnsweredWithItsForm(t *testing.T) {
 	}
 	m := receive(t, s.got)
 	want := map[string]string{"line": "words", "toggle": "false", "choice": "b", "choices": ""}
-	if m.ID != sent.ID || m.Command != chat.Submitted || m.Text != "form/1" || m.Conversation != s.address() || m.Author.ID != s.ann.ID || m.Author.Admin {
+	if m.ID != sent.ID || m.Command != chat.Submitted || m.Text != "form/1" || m.Conversation != s.address() ||
+		m.Author.ID != s.ann.ID || m.Author.Admin {
 		t.Errorf("the form became %+v", m)
 	}
 	if diff := cmp.Diff(want, m.Values); diff != "" {
@@ -68,7 +70,8 @@ func TestACommandIsAnsweredWithItsForm(t *testing.T) {
 		t.Errorf("the form was acknowledged with %+v: %v", back, err)
 	}
 	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "Nothing was changed.", Failed: true, Reply: m.Reply})
-	if p, err := s.WaitAnswer(within(t), sent.ID, anyPost); err != nil || !p.Ephemeral() || !strings.Contains(p.Content, "Nothing was changed") {
+	if p, err := s.WaitAnswer(within(t), sent.ID, anyPost); err != nil || !p.Ephemeral() ||
+		!strings.Contains(p.Content, "Nothing was changed") {
 		t.Errorf("the answer is %+v: %v", p, err)
 	}
 }
@@ -76,7 +79,8 @@ func TestACommandIsAnsweredWithItsForm(t *testing.T) {
 func TestAPressIsAnsweredWithItsForm(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{discord: discord.Options{Former: former(allKinds())}})
-	ref := s.post(t, s.address(), chat.Draft{Key: "k", Text: "questions", Buttons: []chat.Button{{Label: "Answer", Value: "ask"}, {Label: "Stop", Value: "stop"}}})
+	ref := s.post(t, s.address(), chat.Draft{Key: "k", Text: "questions",
+		Buttons: []chat.Button{{Label: "Answer", Value: "ask"}, {Label: "Stop", Value: "stop"}}})
 	in := s.Click(ref.IDs[0], s.ann, "ask")
 	s.opened(t, in.ID)
 	if m := s.press(t, ref.IDs[0], "stop"); m.Command != chat.Pressed { // asks for none, and the one before is no message
@@ -95,7 +99,8 @@ func TestFormsKeepTheLimits(t *testing.T) {
 	t.Parallel()
 	var many []chat.Option
 	for n := range 40 {
-		many = append(many, chat.Option{Value: string(rune('a'+n%26)) + strings.Repeat("x", n), Label: strings.Repeat("o", 120)})
+		many = append(many, chat.Option{Value: string(rune('a'+n%26)) + strings.Repeat("x", n),
+			Label: strings.Repeat("o", 120)})
 	}
 	form := &chat.Form{ID: strings.Repeat("f", 90), Title: "T", Intro: "Before all.", Fields: []chat.Field{
 		{Name: "a", Label: "Too many", Kind: chat.Choice, Options: many, Value: "axxx"},

@@ -21,7 +21,8 @@ func forum(t *testing.T, required bool) (*stage, chat.Address) {
 
 func TestForum_DraftWithATitle_IsAPostWithTags(t *testing.T) {
 	s, at := forum(t, true)
-	long := chat.Draft{Key: "k", Title: "morning,\n22 November", Tags: []string{"go", " News"}, Text: strings.Repeat("A sentence about a release. ", 150),
+	long := chat.Draft{Key: "k", Title: "morning,\n22 November", Tags: []string{"go", " News"},
+		Text:    strings.Repeat("A sentence about a release. ", 150),
 		Buttons: []chat.Button{{Label: "Good", Value: "good x"}}}
 	ref, err := s.d.Post(t.Context(), at, long)
 	if err != nil {
@@ -36,7 +37,8 @@ func TestForum_DraftWithATitle_IsAPostWithTags(t *testing.T) {
 		t.Errorf("the post is %v, the forum shows %d messages", ref, len(shown))
 	}
 	// The same again changes nothing, and what belongs below goes into the thread.
-	if again, err := s.d.Post(t.Context(), at, long); err != nil || len(s.Threads(at.Channel)) != 1 || again.IDs[0] != ref.IDs[0] {
+	if again, err := s.d.Post(t.Context(), at, long); err != nil || len(s.Threads(at.Channel)) != 1 ||
+		again.IDs[0] != ref.IDs[0] {
 		t.Errorf("posted again it is %v, %v", again, err)
 	}
 	below, err := s.d.Thread(t.Context(), at, ref, "more")
@@ -90,7 +92,8 @@ func TestForum_TagsThatDoNotFit_AreRefused(t *testing.T) {
 		}
 	}
 	var refused *chat.PostError
-	if _, err := s.d.Post(t.Context(), at, chat.Draft{Key: "k", Title: "x", Text: "hello"}); !errors.As(err, &refused) || !refused.Permanent || len(s.Threads(at.Channel)) != 0 {
+	if _, err := s.d.Post(t.Context(), at, chat.Draft{Key: "k", Title: "x", Text: "hello"}); !errors.As(err, &refused) ||
+		!refused.Permanent || len(s.Threads(at.Channel)) != 0 {
 		t.Errorf("a post without a tag: %v", err)
 	}
 	if err := s.d.CheckTags(t.Context(), chat.Address{Platform: "discord", Workspace: s.guild.ID, Channel: "9"}, nil); err == nil || errors.As(err, new(*chat.SetupError)) {

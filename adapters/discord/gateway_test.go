@@ -84,7 +84,8 @@ func TestBusyIsSaidOnce(t *testing.T) {
 		}
 	}
 	busy := func(p simdiscord.Post) bool { return strings.Contains(p.Content, "busy") && p.Interaction == "" }
-	if p, err := s.WaitPost(within(t), s.general.ID, busy); err != nil || !strings.Contains(p.Content, "could not take ann “hi”, bob “hi”, ann “hi”") || p.ReplyTo == "" {
+	if p, err := s.WaitPost(within(t), s.general.ID, busy); err != nil ||
+		!strings.Contains(p.Content, "could not take ann “hi”, bob “hi”, ann “hi”") || p.ReplyTo == "" {
 		t.Fatalf("said %q: %v", p.Content, err)
 	}
 	for n := range 150 {

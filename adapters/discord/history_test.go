@@ -44,8 +44,10 @@ func TestWhatWasSaidIsReadBackwards(t *testing.T) {
 	if _, err := s.d.History(within(t), s.address(), "1&limit=5", 2); !errors.As(err, &told) {
 		t.Errorf("a message that is none was taken: %v", err)
 	}
-	s.Fail(sim.Fault{Match: history(s.general.ID), Status: http.StatusForbidden, Body: `{"code":50001,"message":"Missing Access"}`})
-	if _, err := s.d.History(within(t), s.address(), "", 2); err == nil || !strings.Contains(err.Error(), "Missing Access") {
+	s.Fail(sim.Fault{Match: history(s.general.ID), Status: http.StatusForbidden,
+		Body: `{"code":50001,"message":"Missing Access"}`})
+	if _, err := s.d.History(within(t), s.address(), "", 2); err == nil ||
+		!strings.Contains(err.Error(), "Missing Access") {
 		t.Errorf("where nothing may be read: %v", err)
 	}
 }

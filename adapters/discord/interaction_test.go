@@ -43,7 +43,8 @@ func (s *stage) interact(t *testing.T, sub string, options map[string]any) simdi
 // another is an adapter that knows nothing of what the first one did.
 func (s *stage) another(t *testing.T) *discord.Discord {
 	t.Helper()
-	return discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Commands: chattest.Commands(), MessageCommands: chattest.MessageCommands(), Log: s.logger()})
+	return discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Commands: chattest.Commands(),
+		MessageCommands: chattest.MessageCommands(), Log: s.logger()})
 }
 
 func (s *stage) rest(t *testing.T, method, path, body string) {
@@ -82,16 +83,19 @@ func TestSlashCommands(t *testing.T) {
 	}
 	for _, c := range cases {
 		m := s.slash(t, c.sub, c.options)
-		if m.Command != c.sub || m.Text != c.text || m.Reach != chat.Addressed || m.Conversation != s.address() || m.Author.Name != "ann" {
+		if m.Command != c.sub || m.Text != c.text || m.Reach != chat.Addressed || m.Conversation != s.address() ||
+			m.Author.Name != "ann" {
 			t.Errorf("/raven %s became %+v", c.sub, m)
 		}
 		back, err := s.WaitCallback(within(t), m.ID)
 		if err != nil || back.Type != simdiscord.CallbackDeferred || back.After > 3*time.Second {
 			t.Errorf("callback %+v: %v", back, err)
 		}
-		ref := s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "the answer to " + c.text, Reply: m.Reply, Ephemeral: c.ephemeral})
+		ref := s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "the answer to " + c.text, Reply: m.Reply,
+			Ephemeral: c.ephemeral})
 		p, err := s.WaitAnswer(within(t), m.ID, anyPost)
-		if err != nil || p.ID != ref.IDs[0] || p.Edits != 1 || p.Ephemeral() != c.ephemeral || !strings.HasPrefix(p.Content, "the answer to") {
+		if err != nil || p.ID != ref.IDs[0] || p.Edits != 1 || p.Ephemeral() != c.ephemeral ||
+			!strings.HasPrefix(p.Content, "the answer to") {
 			t.Errorf("answer %+v: %v", p, err)
 		}
 	}
@@ -104,7 +108,8 @@ func TestSlashInThreadAndDirectMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	thread, dm, boss := s.AddThread(s.general, "side"), s.AddDM(s.ann), s.AddManager("boss")
-	for channel, want := range map[string]string{thread.ID: s.address().String() + "/" + thread.ID, dm.ID: "discord:@me/" + dm.ID} {
+	for channel, want := range map[string]string{thread.ID: s.address().String() + "/" + thread.ID,
+		dm.ID: "discord:@me/" + dm.ID} {
 		if _, err := s.Slash(channel, boss, "raven", "help", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +152,8 @@ func TestLongAnswerToInteraction(t *testing.T) {
 	s := open(t, script{})
 	m := s.slash(t, "help", nil)
 	s.Fail(sim.Fault{Match: sim.MatchPath("PATCH", "@original"), Times: 1, Status: 502, Accept: true})
-	ref := s.repeat(t, chat.Draft{Key: m.Key(), Text: strings.Repeat("a lot of help. ", 300), Reply: m.Reply, Ephemeral: true})
+	ref := s.repeat(t, chat.Draft{Key: m.Key(), Text: strings.Repeat("a lot of help. ", 300), Reply: m.Reply,
+		Ephemeral: true})
 	posts := s.Posts(s.general.ID)
 	if len(posts) != 3 || len(ref.IDs) != 3 {
 		t.Fatalf("%d posts, ref %v", len(posts), ref)

@@ -27,8 +27,9 @@ type idleShard struct {
 }
 
 func idle() idleShard {
-	d := New(Options{Token: "token", APIBaseURL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), MessageContent: true,
-		Former: func(context.Context, chat.Message) (*chat.Form, error) { return nil, nil }})
+	d := New(Options{Token: "token", APIBaseURL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler),
+		MessageContent: true,
+		Former:         func(context.Context, chat.Message) (*chat.Form, error) { return nil, nil }})
 	d.ending = true // nothing is started
 	d.self = wireUser{ID: "1", Username: "raven"}
 	got := make(chan chat.Message, 10_000)
@@ -81,7 +82,8 @@ func FuzzEvents(f *testing.F) {
 		d.onReady(t.Context(), newSession(), data)
 		var w wirePost
 		p := &postJob{d: d.Discord, draft: chat.Draft{Key: "k"}, pieces: []piece{{embeds: make([]embed, 1)}}}
-		if json.Unmarshal(data, &w) == nil && p.isNext(w) && (w.Author.ID != d.self.ID || len(w.Embeds) != 1 && len(w.Nonce) == 0) {
+		if json.Unmarshal(data, &w) == nil && p.isNext(w) &&
+			(w.Author.ID != d.self.ID || len(w.Embeds) != 1 && len(w.Nonce) == 0) {
 			t.Errorf("%s was taken for a post of the bot", data)
 		}
 		for _, m := range d.handed() {
@@ -114,7 +116,8 @@ func TestWhatIsForwardedIsRead(t *testing.T) {
 // Discord returns a bot a role of its own, which people mention instead of it.
 func TestMentionOfTheBotsRole(t *testing.T) {
 	d, state := idle(), discordgo.NewState()
-	err := state.GuildAdd(&discordgo.Guild{ID: "3", OwnerID: "4", Roles: []*discordgo.Role{{ID: "30", Name: "raven", Managed: true}, {ID: "31", Name: "crew"}},
+	err := state.GuildAdd(&discordgo.Guild{ID: "3", OwnerID: "4",
+		Roles:   []*discordgo.Role{{ID: "30", Name: "raven", Managed: true}, {ID: "31", Name: "crew"}},
 		Members: []*discordgo.Member{{GuildID: "3", User: &discordgo.User{ID: "1"}, Roles: []string{"30", "31"}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +127,8 @@ func TestMentionOfTheBotsRole(t *testing.T) {
 		"31": {Reach: chat.Overheard, Text: "@crew hi", ForOther: true},
 	} {
 		d.onMessage(state, []byte(`{"id":"5","channel_id":"2","guild_id":"3","content":"<@&`+role+`> hi","author":{"id":"4"},"mention_roles":["`+role+`"]}`))
-		if got := d.one(t); got.Reach != want.Reach || got.Text != want.Text || got.ForOther != want.ForOther || !got.Author.Admin {
+		if got := d.one(t); got.Reach != want.Reach || got.Text != want.Text || got.ForOther != want.ForOther ||
+			!got.Author.Admin {
 			t.Errorf("role %s: %+v", role, got)
 		}
 	}
@@ -188,7 +192,8 @@ func TestIdentifiesLeftByDiscordsCount(t *testing.T) {
 
 func TestReconnectPauses(t *testing.T) {
 	for range 100 {
-		for failures, most := range map[int]time.Duration{0: 500 * time.Millisecond, 1: time.Second, 3: 4 * time.Second, 50: time.Minute} {
+		for failures, most := range map[int]time.Duration{0: 500 * time.Millisecond, 1: time.Second, 3: 4 * time.Second,
+			50: time.Minute} {
 			if p := (connectionEnd{}).pause(failures); p > most || failures > 0 && p < most/2 {
 				t.Errorf("after %d failures: %v", failures, p)
 			}
@@ -286,8 +291,10 @@ func TestRenderKeepsTheLimits(t *testing.T) {
 
 func TestTokensAreNotShown(t *testing.T) {
 	d := idle()
-	err := d.api.do(t.Context(), request{method: "POST", path: "/interactions/12/SECRET/callback", free: true, body: noteCallback("x")}, nil)
-	if err == nil || strings.Contains(err.Error(), "SECRET") || !strings.Contains(err.Error(), "/interactions/12/***/callback") {
+	err := d.api.do(t.Context(), request{method: "POST", path: "/interactions/12/SECRET/callback", free: true,
+		body: noteCallback("x")}, nil)
+	if err == nil || strings.Contains(err.Error(), "SECRET") ||
+		!strings.Contains(err.Error(), "/interactions/12/***/callback") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -352,7 +359,8 @@ func TestPartialUpdates(t *testing.T) {
 		}
 	}
 	d.onUpdate(state, []byte(`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.6+00:00","content":"x"}`))
-	want := chat.Message{ID: "5", Change: chat.Edited, Revision: "2026-01-02T03:04:05.600000Z", Text: "x", Reach: chat.Overheard,
+	want := chat.Message{ID: "5", Change: chat.Edited, Revision: "2026-01-02T03:04:05.600000Z", Text: "x",
+		Reach:        chat.Overheard,
 		Conversation: chat.Address{Platform: "discord", Workspace: "3", Channel: "2"}, Reply: chat.Reply{MessageID: "5"}}
 	if diff := cmp.Diff(want, d.one(t)); diff != "" {
 		t.Error(diff)
@@ -362,7 +370,8 @@ func TestPartialUpdates(t *testing.T) {
 // What no shard covers is not caught up, what two cover is read twice.
 func TestEachServerIsCoveredByOneShard(t *testing.T) {
 	d := idle().Discord
-	for guild, want := range map[string]int{directGuild: 0, "81384788765712384": 2, strconv.Itoa(5 << 22): 1, strconv.Itoa(6<<22 + 1): 2, "none": 0} {
+	for guild, want := range map[string]int{directGuild: 0, "81384788765712384": 2, strconv.Itoa(5 << 22): 1,
+		strconv.Itoa(6<<22 + 1): 2, "none": 0} {
 		for id := range 4 {
 			if got := newShard(t.Context(), d, id, 4, nil).isCovering(guild); got != (id == want) {
 				t.Errorf("shard %d covers %s: %v", id, guild, got)

@@ -31,7 +31,8 @@ type stub struct {
 }
 
 func newStub(ctx context.Context, accept func(chat.Message) error) *stub {
-	d := New(Options{Token: "token", APIBaseURL: "http://discord.test", Log: slog.New(slog.DiscardHandler), MessageContent: true})
+	d := New(Options{Token: "token", APIBaseURL: "http://discord.test", Log: slog.New(slog.DiscardHandler),
+		MessageContent: true})
 	d.self = wireUser{ID: "1", Username: "raven"}
 	s := &stub{state: discordgo.NewState(), got: make(chan chat.Message)}
 	s.shard = newShard(ctx, d, 0, 1, func(_ context.Context, m chat.Message) error {
@@ -55,7 +56,8 @@ func (s *stub) answerREST(r *http.Request) (*http.Response, error) {
 	if r.Method == "GET" {
 		body = `{"type":11,"parent_id":"20"}`
 	}
-	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)),
+		Request: r}, nil
 }
 
 func (s *stub) id() string {
@@ -74,7 +76,8 @@ func (s *stub) command(t *testing.T, data string) {
 
 func (s *stub) reply(t *testing.T, m chat.Message) {
 	t.Helper()
-	d := chat.Draft{Key: m.Key(), Text: "so far", Reply: m.Reply, Partial: true, Buttons: []chat.Button{{Label: "Stop", Value: "stop"}}}
+	d := chat.Draft{Key: m.Key(), Text: "so far", Reply: m.Reply, Partial: true,
+		Buttons: []chat.Button{{Label: "Stop", Value: "stop"}}}
 	for _, text := range []string{"so far", "and further"} {
 		d.Text = text
 		ref, err := s.Post(t.Context(), m.Conversation, d)

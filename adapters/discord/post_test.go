@@ -50,8 +50,10 @@ func TestLongAnswerIsSplit(t *testing.T) {
 	text := "# Everything\n\n" + strings.Repeat("Some [linked words](https://example.org/a/page) and more of them. ", 40) +
 		"\n\n```go\n" + strings.Repeat("fmt.Println(\"a line of code\")\n", 100) + "```\n\n| a | b |\n|---|---|\n" +
 		strings.Repeat("| some cell | another cell |\n", 60)
-	ref := s.post(t, s.address(), chat.Draft{Key: "long", Text: text, Footer: "answered by a test", Reply: chat.Reply{MessageID: asked.ID},
-		Tools: []chat.ToolRun{{Name: "web_fetch", State: chat.Done}, {Name: "web_fetch", State: chat.Done}, {Name: "files_read", State: chat.Failed, Note: "3 of 10: reading"}}})
+	ref := s.post(t, s.address(), chat.Draft{Key: "long", Text: text, Footer: "answered by a test",
+		Reply: chat.Reply{MessageID: asked.ID},
+		Tools: []chat.ToolRun{{Name: "web_fetch", State: chat.Done}, {Name: "web_fetch", State: chat.Done},
+			{Name: "files_read", State: chat.Failed, Note: "3 of 10: reading"}}})
 	posts := s.Posts(s.general.ID)
 	if len(posts) < 4 || len(posts) != len(ref.IDs) {
 		t.Fatalf("%d posts, ref %v", len(posts), ref)

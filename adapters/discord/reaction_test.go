@@ -43,7 +43,8 @@ func TestReactions(t *testing.T) {
 	unnamed := chat.User{ID: s.ann.ID} // Discord says no more of who takes one away
 	want := map[chat.Address][]chat.Message{}
 	add := func(at chat.Address, by chat.User, r chat.Reaction) {
-		want[at] = append(want[at], chat.Message{Conversation: at, Direct: at == direct, Author: by, Reach: chat.Addressed, Reaction: &r})
+		want[at] = append(want[at], chat.Message{Conversation: at, Direct: at == direct, Author: by,
+			Reach: chat.Addressed, Reaction: &r})
 	}
 	add(s.address(), ann, chat.Reaction{Post: own, Sign: "👎🏽"})
 	add(s.address(), ann, chat.Reaction{Post: own, Sign: "❤️", Good: true})
@@ -53,7 +54,8 @@ func TestReactions(t *testing.T) {
 	add(within, ann, chat.Reaction{Post: below, Sign: "🎉", Good: true})
 	add(direct, unnamed, chat.Reaction{Post: private, Sign: "👍", Good: true})
 	add(direct, unnamed, chat.Reaction{Post: private, Sign: "👍", Good: true, Gone: true})
-	want[s.address()] = append(want[s.address()], chat.Message{Conversation: s.address(), Author: ann, Reach: chat.Addressed, Text: "that is all"})
+	want[s.address()] = append(want[s.address()], chat.Message{Conversation: s.address(), Author: ann,
+		Reach: chat.Addressed, Text: "that is all"})
 	got := map[chat.Address][]chat.Message{}
 	for n := 0; n < 9; n++ {
 		m := receive(t, s.got)

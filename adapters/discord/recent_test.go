@@ -152,7 +152,8 @@ func TestRecent_PossibleGap_ReadsAgain(t *testing.T) {
 			m := s.ask(t, s.general.ID, s.ann, "second?")
 			before := s.readings()
 			got := spoken(s.d.Context(within(t), m, q).Recent)
-			if n := s.readings() - before; n != c.asks || !slices.Contains(got, "ann: meanwhile") || !slices.Contains(got, "ann: one") {
+			if n := s.readings() - before; n != c.asks || !slices.Contains(got, "ann: meanwhile") ||
+				!slices.Contains(got, "ann: one") {
 				t.Errorf("%d readings, want %d; recent %q", n, c.asks, got)
 			}
 		})

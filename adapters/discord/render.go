@@ -238,7 +238,8 @@ func smallLine(d chat.Draft) string {
 	}
 	for i := 0; i < len(d.Tools); {
 		same := i + 1
-		for same < len(d.Tools) && d.Tools[same].Name == d.Tools[i].Name && d.Tools[same].State == d.Tools[i].State && d.Tools[same].Note == d.Tools[i].Note {
+		for same < len(d.Tools) && d.Tools[same].Name == d.Tools[i].Name && d.Tools[same].State == d.Tools[i].State &&
+			d.Tools[same].Note == d.Tools[i].Note {
 			same++
 		}
 		word := runMark(d.Tools[i].State) + " " + d.Tools[i].Name

@@ -48,23 +48,28 @@ func TestEditedInPlace(t *testing.T) {
 	if diff := cmp.Diff(chat.Ref{IDs: first.IDs[:len(second.IDs)]}, second); diff != "" {
 		t.Error(diff)
 	}
-	grown := s.post(t, s.address(), chat.Draft{Key: "3", Text: pages("c", 3), Reply: chat.Reply{MessageID: asked.ID}, Replaces: second})
-	if got := s.shown(s.general.ID); len(grown.IDs) != 3 || grown.IDs[0] != first.IDs[0] || !slices.Equal(got, []string{"0 c", "1 c", "2 c"}) {
+	grown := s.post(t, s.address(), chat.Draft{Key: "3", Text: pages("c", 3), Reply: chat.Reply{MessageID: asked.ID},
+		Replaces: second})
+	if got := s.shown(s.general.ID); len(grown.IDs) != 3 || grown.IDs[0] != first.IDs[0] ||
+		!slices.Equal(got, []string{"0 c", "1 c", "2 c"}) {
 		t.Errorf("shows %q, ref %v", got, grown)
 	}
-	cards := s.post(t, s.address(), chat.Draft{Key: "4", Cards: []chat.Card{{Title: "A story", URL: "https://example.org"}}, Replaces: grown})
+	cards := s.post(t, s.address(), chat.Draft{Key: "4", Cards: []chat.Card{{Title: "A story",
+		URL: "https://example.org"}}, Replaces: grown})
 	p := s.Posts(s.general.ID)[0]
 	if len(cards.IDs) != 1 || p.Content != "" || len(p.Embeds) != 1 || p.Flags&simdiscord.FlagSuppressEmbeds != 0 {
 		t.Errorf("cards are %+v", p)
 	}
 	s.post(t, s.address(), chat.Draft{Key: "5", Text: "words" + calls, Replaces: cards})
 	for _, p := range s.Posts(s.general.ID) {
-		if p.Pings.Everyone || len(p.Pings.Users) > 0 || !p.Deleted && (len(p.Embeds) > 0 || p.Flags != simdiscord.FlagSuppressEmbeds || p.ReplyTo != asked.ID) {
+		if p.Pings.Everyone || len(p.Pings.Users) > 0 || !p.Deleted &&
+			(len(p.Embeds) > 0 || p.Flags != simdiscord.FlagSuppressEmbeds || p.ReplyTo != asked.ID) {
 			t.Errorf("in the end %+v", p)
 		}
 	}
 	for _, r := range s.Requests() {
-		if r.Method == "PATCH" && strings.Contains(r.Path, "/messages/") && !strings.Contains(string(r.Body), `"allowed_mentions":{"parse":[],"replied_user":false}`) {
+		if r.Method == "PATCH" && strings.Contains(r.Path, "/messages/") &&
+			!strings.Contains(string(r.Body), `"allowed_mentions":{"parse":[],"replied_user":false}`) {
 			t.Errorf("an edit that may ping: %s", r.Body)
 		}
 	}
@@ -92,7 +97,8 @@ func TestReplacedPostsThatAreGone(t *testing.T) {
 		d := chat.Draft{Key: name + "2", Text: pages("b", 3), Replaces: spoilt}
 		ref := s.post(t, at, d)
 		got := s.shown(at.Channel)
-		if len(ref.IDs) != 3 || !slices.Equal(got[len(got)-3:], []string{"0 b", "1 b", "2 b"}) || !slices.Equal(ref.IDs[:c.kept], old.IDs[:c.kept]) {
+		if len(ref.IDs) != 3 || !slices.Equal(got[len(got)-3:], []string{"0 b", "1 b", "2 b"}) ||
+			!slices.Equal(ref.IDs[:c.kept], old.IDs[:c.kept]) {
 			t.Errorf("%s: shows %q, ref %v of %v", name, got, ref, old)
 		}
 		if spoilt.IDs[0] == old.IDs[0] && len(got) != 3 {
@@ -148,7 +154,8 @@ func TestAnswersToCommandsAreEdited(t *testing.T) {
 		before := len(s.Posts(s.general.ID))
 		d.Key, d.Text = m.Key()+"3", pages("c", 2)
 		ref, err := later().Post(within(t), m.Conversation, d)
-		if err != nil || slices.Equal(ref.IDs, old.IDs) == ephemeral || len(s.Posts(s.general.ID))-before != map[bool]int{true: 2}[ephemeral] {
+		if err != nil || slices.Equal(ref.IDs, old.IDs) == ephemeral ||
+			len(s.Posts(s.general.ID))-before != map[bool]int{true: 2}[ephemeral] {
 			t.Errorf("an hour later, ephemeral %v: %v: %v", ephemeral, ref, err)
 		}
 	}
@@ -168,11 +175,13 @@ func TestEarlierAttemptInABusyChannel(t *testing.T) {
 	d := chat.Draft{Key: "k", Text: pages("a", 2), Reply: chat.Reply{MessageID: asked.ID}, Again: true, Since: time.Now().Add(72 * time.Hour)} // by a wrong clock
 	ref := s.post(t, s.address(), d)
 	chatter(250)
-	if got, err := s.another(t).Post(within(t), s.address(), d); err != nil || !slices.Equal(got.IDs, ref.IDs) || got.Repeated {
+	if got, err := s.another(t).Post(within(t), s.address(), d); err != nil ||
+		!slices.Equal(got.IDs, ref.IDs) || got.Repeated {
 		t.Errorf("ref %v, want %v: %v", got, ref, err)
 	}
 	d.Since, d.Reply.MessageID = time.Now(), "" // a digest answers nothing
-	if got, err := s.another(t).Post(within(t), s.address(), d); err != nil || !slices.Equal(got.IDs, ref.IDs) || got.Repeated {
+	if got, err := s.another(t).Post(within(t), s.address(), d); err != nil ||
+		!slices.Equal(got.IDs, ref.IDs) || got.Repeated {
 		t.Errorf("ref %v, want %v: %v", got, ref, err)
 	}
 	// What is further away than is read may be there.
@@ -198,7 +207,8 @@ func TestLookingThatFailsForTheMoment(t *testing.T) {
 		d := chat.Draft{Key: "k", Text: "x", Again: true, Reply: chat.Reply{MessageID: asked.ID}}
 		_, err := s.d.Post(within(t), s.address(), d)
 		var refused *chat.PostError
-		if !errors.As(err, &refused) || refused.Permanent || !refused.Maybe || !strings.Contains(err.Error(), "look for an earlier attempt") ||
+		if !errors.As(err, &refused) || refused.Permanent || !refused.Maybe ||
+			!strings.Contains(err.Error(), "look for an earlier attempt") ||
 			name == "429" && refused.After < time.Minute || len(s.Posts(s.general.ID)) != 0 {
 			t.Errorf("%s: %v, %d posts", name, err, len(s.Posts(s.general.ID)))
 		}
@@ -222,7 +232,8 @@ func TestRepeatThatNobodyCanRuleOutIsMarked(t *testing.T) {
 	} {
 		s := open(t, script{})
 		s.HideHistory(s.general.ID)
-		d := chat.Draft{Key: "k", Text: "words", Footer: "a footer", Reply: chat.Reply{MessageID: s.Say(s.general.ID, s.ann, "hi").ID}, Again: true}
+		d := chat.Draft{Key: "k", Text: "words", Footer: "a footer",
+			Reply: chat.Reply{MessageID: s.Say(s.general.ID, s.ann, "hi").ID}, Again: true}
 		if c.since > 0 {
 			d.Since = time.Now().Add(-c.since)
 		}
@@ -254,7 +265,8 @@ func TestAtMostOneRepeat(t *testing.T) {
 		}
 		d.Again = true
 	}
-	if posts := s.Posts(s.general.ID); len(posts) != 2 || posts[0].Content != "words" || posts[1].Content != "words\n-# "+chat.MayRepeat {
+	if posts := s.Posts(s.general.ID); len(posts) != 2 || posts[0].Content != "words" ||
+		posts[1].Content != "words\n-# "+chat.MayRepeat {
 		t.Errorf("posts %+v", posts)
 	}
 	ahead.Store(int64(5 * time.Minute))
@@ -279,7 +291,8 @@ func TestRepeatedAnswersToCommands(t *testing.T) {
 		ref, err := s.another(t).Post(within(t), m.Conversation, d)
 		posts := s.Posts(s.general.ID)
 		last := posts[len(posts)-1]
-		if err != nil || len(ref.IDs) != n || ref.Repeated != marked || strings.HasSuffix(last.Content, "\n-# "+chat.MayRepeat) != marked || !last.Ephemeral() {
+		if err != nil || len(ref.IDs) != n || ref.Repeated != marked ||
+			strings.HasSuffix(last.Content, "\n-# "+chat.MayRepeat) != marked || !last.Ephemeral() {
 			t.Errorf("%d messages: ref %+v, last %+v: %v", n, ref, last, err)
 		}
 	}
@@ -287,7 +300,8 @@ func TestRepeatedAnswersToCommands(t *testing.T) {
 	d := chat.Draft{Key: m.Key(), Text: pages("a", 2), Reply: m.Reply}
 	ref := s.post(t, m.Conversation, d)
 	d.Again = true
-	if got, err := s.another(t).Post(within(t), m.Conversation, d); err != nil || !slices.Equal(got.IDs, ref.IDs) || got.Repeated {
+	if got, err := s.another(t).Post(within(t), m.Conversation, d); err != nil ||
+		!slices.Equal(got.IDs, ref.IDs) || got.Repeated {
 		t.Errorf("everybody sees %+v, found %+v: %v", ref, got, err)
 	}
 }

@@ -92,7 +92,8 @@ func TestShardsAsConfigured(t *testing.T) {
 // One shard that is away makes the bot unready, and comes back by itself.
 func TestHealthIsThatOfTheWorstShard(t *testing.T) {
 	t.Parallel()
-	s, channels := sharded(t, script{sim: simdiscord.Options{Shards: 2, MaxConcurrency: 2, HeartbeatInterval: time.Minute}}, 2)
+	s, channels := sharded(t, script{sim: simdiscord.Options{Shards: 2, MaxConcurrency: 2,
+		HeartbeatInterval: time.Minute}}, 2)
 	s.SetFaults(simdiscord.GatewayFaults{NoHello: true})
 	s.Drop(1, 0)
 	s.logged(t, "connection lost")
@@ -149,7 +150,8 @@ func TestWithoutAWordOnShards(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{before: func(s *simdiscord.Server) {
 		s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/gateway/bot"), Times: 1, Status: 503})
-		s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/gateway/bot"), Status: 404, Body: `{"message":"404: Not Found","code":0}`})
+		s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/gateway/bot"), Status: 404,
+			Body: `{"message":"404: Not Found","code":0}`})
 	}})
 	s.exchange(t, 0, 3)
 }

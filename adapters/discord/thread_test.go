@@ -16,18 +16,21 @@ func TestThreadIsOpenedForTheAnswer(t *testing.T) {
 	s := open(t, script{})
 	question := "what about @everyone and " + strings.Repeat("many other words ", 30)
 	m := s.slash(t, "ask", map[string]any{"text": question, "thread": true})
-	if m.Conversation.Base() != s.address() || m.Conversation.Thread == "" || m.Command != "ask" || m.Text != strings.TrimSpace(question) {
+	if m.Conversation.Base() != s.address() || m.Conversation.Thread == "" || m.Command != "ask" ||
+		m.Text != strings.TrimSpace(question) {
 		t.Fatalf("message %+v", m)
 	}
 	thread := m.Conversation.Thread
 	p, err := s.WaitAnswer(within(t), m.ID, anyPost)
-	if err != nil || p.ChannelID != s.general.ID || !strings.HasSuffix(p.Content, "…\n→ <#"+thread+">") || p.Pings.Everyone || p.Flags != simdiscord.FlagSuppressEmbeds {
+	if err != nil || p.ChannelID != s.general.ID || !strings.HasSuffix(p.Content, "…\n→ <#"+thread+">") ||
+		p.Pings.Everyone || p.Flags != simdiscord.FlagSuppressEmbeds {
 		t.Errorf("in the channel %+v: %v", p, err)
 	}
 	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "the answer", Reply: m.Reply})
 	s.post(t, m.Conversation, chat.Draft{Key: "another", Text: "another answer"})
 	posts := s.Posts(thread)
-	if len(posts) != 2 || posts[0].Content != "the answer\n-# To go on here, reply to me or mention me." || posts[1].Content != "another answer" {
+	if len(posts) != 2 || posts[0].Content != "the answer\n-# To go on here, reply to me or mention me." ||
+		posts[1].Content != "another answer" {
 		t.Errorf("in the thread %+v", posts)
 	}
 	s.Say(thread, s.ann, s.Mention()+" go on")
@@ -72,8 +75,10 @@ func TestWhereNoThreadIsOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	thread, dm := s.AddThread(s.general, "side"), s.AddDM(s.ann)
-	off := s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/threads"), Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`})
-	for channel, want := range map[string]string{thread.ID: s.address().String() + "/" + thread.ID, dm.ID: "discord:@me/" + dm.ID, s.general.ID: s.address().String()} {
+	off := s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/threads"), Status: 403,
+		Body: `{"code":50013,"message":"Missing Permissions"}`})
+	for channel, want := range map[string]string{thread.ID: s.address().String() + "/" + thread.ID,
+		dm.ID: "discord:@me/" + dm.ID, s.general.ID: s.address().String()} {
 		if _, err := s.Slash(channel, s.ann, "raven", "ask", map[string]any{"text": "hi", "thread": true}); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +112,8 @@ func TestAThreadBelowAPost(t *testing.T) {
 		t.Errorf("in the thread there is %+v", posts)
 	}
 	other := s.post(t, s.address(), chat.Draft{Key: "other", Text: "other"})
-	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/threads"), Times: 1, Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`})
+	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/threads"), Times: 1, Status: 403,
+		Body: `{"code":50013,"message":"Missing Permissions"}`})
 	if to, err := s.d.Thread(within(t), s.address(), other, "x"); err != nil || to != s.address() {
 		t.Errorf("without the permission: %v, %v", to, err)
 	}

@@ -41,7 +41,8 @@ func start(t *testing.T, change ...func(*email.Options)) *post {
 	}
 	t.Cleanup(func() { db.Close() })
 	p := &post{server: server, db: db, o: email.Options{
-		Host: "127.0.0.1", Port: server.Port(), User: "raven", Password: "secret", From: "raven@example.org", TLS: email.StartTLS,
+		Host: "127.0.0.1", Port: server.Port(), User: "raven", Password: "secret", From: "raven@example.org",
+		TLS:       email.StartTLS,
 		TLSConfig: server.TLSConfig(), Store: db, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		HTML: func(title string, d chat.Draft) ([]byte, error) {
 			return []byte("<!DOCTYPE html><title>" + title + "</title><p>" + d.Text + "</p>"), nil
@@ -63,8 +64,10 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-var morning = chat.Draft{Key: "digest/morning/1", Title: "Morgen, 22 November", Text: "**Morning**: 2 new stories — größer",
-	Cards:  []chat.Card{{N: 1, Title: "Crane", URL: "https://own.example/1", Source: "Our own", Text: "The harbour gets a crane.", Also: []chat.Link{{Title: "Other", URL: "https://other.example/1"}}}},
+var morning = chat.Draft{Key: "digest/morning/1", Title: "Morgen, 22 November",
+	Text: "**Morning**: 2 new stories — größer",
+	Cards: []chat.Card{{N: 1, Title: "Crane", URL: "https://own.example/1", Source: "Our own",
+		Text: "The harbour gets a crane.", Also: []chat.Link{{Title: "Other", URL: "https://other.example/1"}}}},
 	Footer: "summary by nobody"}
 
 // bodies returns the parts of a mail by their media types.
@@ -100,25 +103,29 @@ func TestPost_IsAMailWithTextAndPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := p.server.Mails()[0]
-	if !got.TLS || got.User != "raven" || got.From != "raven@example.org" || len(got.To) != 1 || got.To[0] != "anna@example.org" {
+	if !got.TLS || got.User != "raven" || got.From != "raven@example.org" || len(got.To) != 1 ||
+		got.To[0] != "anna@example.org" {
 		t.Errorf("it was sent as %+v", got)
 	}
 	m := must(mail.ReadMessage(strings.NewReader(got.Data)))
 	subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
-	if err != nil || subject != morning.Title || m.Header.Get("Message-Id") != "<"+ref.IDs[0]+">" || m.Header.Get("Auto-Submitted") != "auto-generated" {
+	if err != nil || subject != morning.Title || m.Header.Get("Message-Id") != "<"+ref.IDs[0]+">" ||
+		m.Header.Get("Auto-Submitted") != "auto-generated" {
 		t.Errorf("the headers are %v", m.Header)
 	}
 	parts := bodies(t, m)
 	const want = "Morning: 2 new stories — größer\r\n\r\n1. Crane\r\nOur own\r\nThe harbour gets a crane.\r\nhttps://own.example/1\r\n" +
 		"also: Other https://other.example/1\r\n\r\nsummary by nobody\r\n"
-	if strings.TrimSpace(parts["text/plain"]) != strings.TrimSpace(want) || !strings.HasPrefix(parts["text/html"], "<!DOCTYPE html><title>Morgen") {
+	if strings.TrimSpace(parts["text/plain"]) != strings.TrimSpace(want) ||
+		!strings.HasPrefix(parts["text/html"], "<!DOCTYPE html><title>Morgen") {
 		t.Errorf("it says %q", parts)
 	}
 }
 
 func TestPost_HeaderInjection_IsRefusedOrHarmless(t *testing.T) {
 	p := start(t)
-	for _, mailbox := range []string{"anna@example.org\r\nBcc: eve@example.org", "anna@example.org, eve@example.org", "Eve <eve@example.org>", "anna", ""} {
+	for _, mailbox := range []string{"anna@example.org\r\nBcc: eve@example.org", "anna@example.org, eve@example.org",
+		"Eve <eve@example.org>", "anna", ""} {
 		if a, err := chat.Mailbox(mailbox); err == nil {
 			t.Errorf("%q is %v", mailbox, a)
 		}
@@ -138,7 +145,8 @@ func TestPost_HeaderInjection_IsRefusedOrHarmless(t *testing.T) {
 	if len(mails) != 1 || len(mails[0].To) != 1 {
 		t.Fatalf("there are %+v", mails)
 	}
-	if m := must(mail.ReadMessage(strings.NewReader(mails[0].Data))); m.Header.Get("Bcc") != "" || !strings.Contains(m.Header.Get("Subject"), "Bcc: eve") {
+	if m := must(mail.ReadMessage(strings.NewReader(mails[0].Data))); m.Header.Get("Bcc") != "" ||
+		!strings.Contains(m.Header.Get("Subject"), "Bcc: eve") {
 		t.Errorf("the headers are %v", m.Header)
 	}
 }
@@ -170,7 +178,8 @@ func TestPost_Faults(t *testing.T) {
 			switch {
 			case c.text == "" && err != nil:
 				t.Fatalf("the mail that was taken failed: %v", err)
-			case c.text != "" && (!errors.As(err, &refused) || refused.Permanent != c.permanent || !strings.Contains(err.Error(), c.text)):
+			case c.text != "" && (!errors.As(err, &refused) || refused.Permanent != c.permanent ||
+				!strings.Contains(err.Error(), c.text)):
 				t.Fatalf("permanent %t: %v", c.permanent, err)
 			}
 			if n := len(p.server.Mails()); n != c.mails {

@@ -41,7 +41,8 @@ func TestTheAgentViewOffersQuestionsAndNamesThreads(t *testing.T) {
 		t.Errorf("a direct message is %+v", m)
 	}
 	did(t, b, "assistant.threads.setTitle", 1)
-	if title := b.sim.Assistant(channel, e.TS).Title; !strings.HasPrefix(title, "what is new in the world") || len([]rune(title)) > 60 {
+	if title := b.sim.Assistant(channel, e.TS).Title; !strings.HasPrefix(title, "what is new in the world") ||
+		len([]rune(title)) > 60 {
 		t.Errorf("title %q", title)
 	}
 	var typist chat.Typist = b.Slack
@@ -111,7 +112,8 @@ func TestTyping_WithoutStatus_PutsAReactionAndTakesItBack(t *testing.T) {
 	b := start(t, granted(without("assistant:write")...), slack.Options{})
 	anna, channel := b.sim.AddUser("anna"), b.sim.AddChannel("general").ID
 	up(t, b)
-	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "/assistant.threads.setStatus"), Status: 200, Body: `{"ok":false,"error":"missing_scope","needed":"assistant:write"}`})
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "/assistant.threads.setStatus"), Status: 200,
+		Body: `{"ok":false,"error":"missing_scope","needed":"assistant:write"}`})
 	for i, e := range []simslack.Event{b.sim.DM(anna, "hello"), b.sim.Mention(channel, anna, "hello")} {
 		m := handed(t, b, e)
 		for range 3 {
@@ -136,13 +138,15 @@ func TestTheAgentViewThatIsRefusedIsToldOfOnce(t *testing.T) {
 	journal := &journal{}
 	b := start(t, granted(slack.Scopes()...), slack.Options{Log: journal.logger()})
 	up(t, b)
-	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "/assistant."), Status: 200, Body: `{"ok":false,"error":"missing_scope","needed":"assistant:write"}`})
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "/assistant."), Status: 200,
+		Body: `{"ok":false,"error":"missing_scope","needed":"assistant:write"}`})
 	for _, name := range []string{"anna", "berit"} {
 		acked(t, b, b.sim.OpenMessages(b.sim.AddUser(name)))
 	}
 	did(t, b, "assistant.threads.setSuggestedPrompts", 2)
 	b.stop()
-	if lines := journal.wait(t, "refuses updates"); strings.Count(lines, "refuses updates") != 1 || !strings.Contains(lines, "remedy=") {
+	if lines := journal.wait(t, "refuses updates"); strings.Count(lines, "refuses updates") != 1 ||
+		!strings.Contains(lines, "remedy=") {
 		t.Errorf("logged %s", lines)
 	}
 }
@@ -156,7 +160,8 @@ func TestEachMissingScopeIsAFinding(t *testing.T) {
 		if missing == "" && len(found) == 0 {
 			continue
 		}
-		if len(found) != 1 || !strings.Contains(found[0].Problem, missing) || found[0].Lost == "" || !strings.Contains(found[0].Remedy, missing) {
+		if len(found) != 1 || !strings.Contains(found[0].Problem, missing) || found[0].Lost == "" ||
+			!strings.Contains(found[0].Remedy, missing) {
 			t.Errorf("without %q: %+v", missing, found)
 		}
 	}

@@ -67,7 +67,8 @@ func (s *Slack) postBusyNote(ctx context.Context, n kit.BusyNote) {
 	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()
 	m := n.Messages[0]
-	to, d := m.Conversation, chat.Draft{Key: m.Key() + "/busy", Reply: m.Reply, Ephemeral: true, Text: n.Text(maxBusyChars)}
+	to, d := m.Conversation, chat.Draft{Key: m.Key() + "/busy", Reply: m.Reply, Ephemeral: true,
+		Text: n.Text(maxBusyChars)}
 	if len(m.Reply.Handle) == 0 {
 		raw, err := json.Marshal(handle{User: m.Author.ID, Received: s.o.Now()})
 		if err != nil {

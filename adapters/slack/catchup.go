@@ -189,7 +189,8 @@ func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string)
 	case err != nil:
 		return nil, err
 	case !whole:
-		s.o.Log.Warn("too many slack messages missed, the rest not read", "channel", at.Channel, "thread", at.Thread, "messages", len(all))
+		s.o.Log.Warn("too many slack messages missed, the rest not read", "channel", at.Channel, "thread", at.Thread,
+			"messages", len(all))
 	}
 	all = slices.DeleteFunc(all, func(m wireMessage) bool { return m.TS == at.Thread })
 	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })

@@ -29,7 +29,8 @@ func known(list ...chat.LastSeen) func(context.Context) ([]chat.LastSeen, error)
 
 // in names a channel, or a thread in it, with the last message taken there.
 func in(channel, thread, last string) chat.LastSeen {
-	h := chat.LastSeen{Conversation: chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel, Thread: thread}}
+	h := chat.LastSeen{Conversation: chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel,
+		Thread: thread}}
 	if last != "" {
 		h.Message = simslack.TeamID + "/" + channel + "/" + last
 	}
@@ -91,7 +92,8 @@ func TestWhatWasMissedIsTakenAsIfItHadComeLive(t *testing.T) {
 	server.DM(anna, "are you there?")
 	heard := live.wait(t, 13)
 	live.stop()
-	late := join(t, server, slack.Options{CatchUp: time.Hour, LastSeen: known(in(general, before.TS, before.TS), in(direct, "", ""))})
+	late := join(t, server, slack.Options{CatchUp: time.Hour,
+		LastSeen: known(in(general, before.TS, before.TS), in(direct, "", ""))})
 	late.wait(t, 11)
 	late.sim.Say(general, berit, "that is all")
 	end := late.wait(t, 12)
@@ -108,7 +110,8 @@ func TestWhatWasMissedIsTakenAsIfItHadComeLive(t *testing.T) {
 }
 
 func TestLiveMessagesWaitForWhatWasMissedBeforeThem(t *testing.T) {
-	server := world(t, simslack.Options{AckWithin: 300 * time.Millisecond, RetryDelays: []time.Duration{50 * time.Millisecond, 200 * time.Millisecond}})
+	server := world(t, simslack.Options{AckWithin: 300 * time.Millisecond,
+		RetryDelays: []time.Duration{50 * time.Millisecond, 200 * time.Millisecond}})
 	busy, calm, anna := server.AddChannel("busy").ID, server.AddChannel("calm").ID, server.AddUser("anna")
 	root := server.Mention(busy, anna, "known")
 	server.ThreadReply(busy, root.TS, anna, "missed in the thread")
@@ -118,7 +121,8 @@ func TestLiveMessagesWaitForWhatWasMissedBeforeThem(t *testing.T) {
 	}, Status: http.StatusBadGateway})
 	b := join(t, server, slack.Options{CatchUp: time.Hour, LastSeen: known(in(busy, root.TS, root.TS), in(calm, "", ""))})
 	up(t, b)
-	for _, e := range []simslack.Event{server.Mention(busy, anna, "live"), server.ThreadReply(busy, root.TS, anna, "live in the thread")} {
+	for _, e := range []simslack.Event{server.Mention(busy, anna, "live"),
+		server.ThreadReply(busy, root.TS, anna, "live in the thread")} {
 		if _, err := server.WaitDelivery(deadline(t), func(d simslack.Delivery) bool { return d.EventID == e.IDs[0] && d.Over }); err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +168,8 @@ func TestNothingIsReadFromBeforeItsBound(t *testing.T) {
 	root := server.Mention(channel, anna, "long ago")
 	server.ThreadReply(channel, root.TS, anna, "and more of it")
 	var log journal
-	b := join(t, server, slack.Options{CatchUp: 15 * time.Minute, LastSeen: known(in(channel, "", ""), in(channel, root.TS, "")), Log: log.logger(),
+	b := join(t, server, slack.Options{CatchUp: 15 * time.Minute,
+		LastSeen: known(in(channel, "", ""), in(channel, root.TS, "")), Log: log.logger(),
 		Now: func() time.Time { return time.Now().Add(time.Hour) }})
 	log.wait(t, "caught up")
 	if len(b.got) != 0 {
@@ -216,7 +221,8 @@ func TestAChannelThatCannotBeReadHoldsUpNobody(t *testing.T) {
 	missed := server.Mention(general, anna, "hello")
 	var log journal
 	b := join(t, server, slack.Options{CatchUp: time.Hour, Log: log.logger(),
-		LastSeen: known(in(closed, "", ""), in(closed, "1700000000.000001", ""), in(direct, "", ""), in(general, "", ""), in(general, "1700000000.000001", ""))})
+		LastSeen: known(in(closed, "", ""), in(closed, "1700000000.000001", ""), in(direct, "", ""), in(general, "", ""),
+			in(general, "1700000000.000001", ""))})
 	if got := b.wait(t, 1)[0]; got.Reply.MessageID != missed.TS {
 		t.Errorf("taken %+v", got)
 	}
@@ -224,7 +230,8 @@ func TestAChannelThatCannotBeReadHoldsUpNobody(t *testing.T) {
 	for channel, remedy := range map[string]string{closed: "/invite", direct: "needs im:history"} {
 		n := 0
 		for line := range strings.Lines(lines) {
-			if strings.Contains(line, "channel="+channel) && strings.Contains(line, remedy) && strings.Contains(line, "remedy=") {
+			if strings.Contains(line, "channel="+channel) && strings.Contains(line, remedy) &&
+				strings.Contains(line, "remedy=") {
 				n++
 			}
 		}
@@ -252,7 +259,8 @@ func TestWhatHasAReplyIsNotAnsweredAgain(t *testing.T) {
 	up(t, first)
 	answer := func(asked simslack.Event, also ...simslack.Event) {
 		t.Helper()
-		d := chat.Draft{Text: "an answer", Reply: chat.Reply{MessageID: asked.TS}, Key: "slack/" + simslack.TeamID + "/" + asked.Channel + "/" + asked.TS}
+		d := chat.Draft{Text: "an answer", Reply: chat.Reply{MessageID: asked.TS},
+			Key: "slack/" + simslack.TeamID + "/" + asked.Channel + "/" + asked.TS}
 		for _, e := range also {
 			d.Answers = append(d.Answers, chat.Reply{MessageID: e.TS})
 		}
@@ -285,7 +293,8 @@ func TestWhatHasAReplyIsNotAnsweredAgain(t *testing.T) {
 	first.wait(t, 10)
 	first.stop()
 	var log journal
-	second := join(t, server, slack.Options{CatchUp: time.Hour, LastSeen: known(in(general, "", ""), in(direct, "", "")), Log: log.logger()})
+	second := join(t, server, slack.Options{CatchUp: time.Hour, LastSeen: known(in(general, "", ""), in(direct, "", "")),
+		Log: log.logger()})
 	log.wait(t, "caught up")
 	got := texts(second.wait(t, 3))
 	if diff := cmp.Diff([]string{"open in the thread", "open in the channel", "open"}, got); diff != "" {
@@ -348,7 +357,8 @@ func TestHTTPModeCatchesUpAndAnswersInTime(t *testing.T) {
 	}
 	server.Fail(sim.Fault{Match: reads(slow), Hang: time.Second, Times: 1})
 	mended := server.Fail(sim.Fault{Match: reads(broken), Status: http.StatusBadGateway})
-	b := join(t, server, slack.Options{Mode: "http", SigningSecret: "signing-secret", CatchUp: time.Hour, LastSeen: known(in(slow, "", ""), in(broken, "", ""))})
+	b := join(t, server, slack.Options{Mode: "http", SigningSecret: "signing-secret", CatchUp: time.Hour,
+		LastSeen: known(in(slow, "", ""), in(broken, "", ""))})
 	door := httptest.NewServer(b.Handler())
 	t.Cleanup(door.Close)
 	server.DeliverHTTP(door.URL)

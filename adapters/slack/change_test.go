@@ -106,11 +106,13 @@ func TestWhatNobodyEditedIsNoChange(t *testing.T) {
 	b.wait(t, 1)
 	b.sim.Edit(channel, said.TS, "see https://example.org/page")
 	b.wait(t, 2)
-	ours, err := b.Post(deadline(t), chat.Address{Channel: channel, Thread: said.TS}, chat.Draft{Key: "k", Text: "an answer"})
+	ours, err := b.Post(deadline(t), chat.Address{Channel: channel, Thread: said.TS},
+		chat.Draft{Key: "k", Text: "an answer"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	acked(t, b, b.sim.Unfurl(channel, said.TS, "https://example.org/page"), b.sim.Edit(channel, ours.IDs[0], "another answer"), b.sim.Delete(channel, ours.IDs[0]))
+	acked(t, b, b.sim.Unfurl(channel, said.TS, "https://example.org/page"),
+		b.sim.Edit(channel, ours.IDs[0], "another answer"), b.sim.Delete(channel, ours.IDs[0]))
 	if got := changes(t, b, 2, anna); len(got) != 0 {
 		t.Errorf("handed over %+v", got)
 	}

@@ -164,7 +164,8 @@ func TestContext_Links_AreReadInTheSameChannelAlone(t *testing.T) {
 	reply := b.sim.ThreadReply(channel, root.TS, anna, "a detail")
 	hidden := b.sim.Say(other, anna, "nobody's business")
 	foreign := "<https://elsewhere.example/archives/" + channel + "/p1234567890123456>"
-	e := b.sim.Mention(channel, anna, strings.Join([]string{"compare", link(channel, root, ""), link(channel, reply, root.TS),
+	e := b.sim.Mention(channel, anna, strings.Join([]string{"compare", link(channel, root, ""),
+		link(channel, reply, root.TS),
 		link(other, hidden, ""), foreign}, " "))
 	c := b.Context(deadline(t), handed(t, b, e), chat.ContextQuery{})
 	if diff := cmp.Diff([]string{"anna: the plan", "anna: a detail"}, spoken(c.Linked)); diff != "" {
@@ -187,7 +188,8 @@ func TestContext_MissingScopes_FailNothingAndAreLoggedOnce(t *testing.T) {
 	m := handed(t, b, b.sim.Mention(channel, anna, "what is this about?"))
 	for range 3 {
 		c := b.Context(deadline(t), m, chat.ContextQuery{Messages: 5})
-		if c.Place.Server != "Simulated" || len(c.Names) != 0 || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "lacks a scope") {
+		if c.Place.Server != "Simulated" || len(c.Names) != 0 || len(c.Notes) != 1 ||
+			!strings.Contains(c.Notes[0], "lacks a scope") {
 			t.Errorf("context %+v", c)
 		}
 	}
@@ -220,7 +222,8 @@ func TestContext_SlowLookUp_ComesBackInTime(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if got := fmt.Sprint(spoken(c.Recent)); c.Place.Channel != "general" || len(c.Names) != 0 || got != "["+anna.ID+": before]" {
+	if got := fmt.Sprint(spoken(c.Recent)); c.Place.Channel != "general" || len(c.Names) != 0 ||
+		got != "["+anna.ID+": before]" {
 		t.Errorf("place %+v, names %v, recent %s", c.Place, c.Names, got)
 	}
 	off()
@@ -237,7 +240,8 @@ func TestContext_HistoryRateLimited_DoesNotWait(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	c := b.Context(ctx, m, chat.ContextQuery{Messages: 5})
-	if took := time.Since(began); took > 10*time.Second || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "could not be read in time") {
+	if took := time.Since(began); took > 10*time.Second || len(c.Notes) != 1 ||
+		!strings.Contains(c.Notes[0], "could not be read in time") {
 		t.Errorf("after %v: notes %q", took, c.Notes)
 	}
 }

@@ -42,7 +42,8 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 					"container":{"message_ts":"1.1"},"actions":[{"action_id":"ravenbot-0","value":"stop"}]}`))
 			},
 			"form": func() (chat.Message, bool) {
-				state, err := json.Marshal(formState{Form: "f", At: chat.Address{Platform: "slack", Workspace: "T1", Channel: place.channel}})
+				state, err := json.Marshal(formState{Form: "f", At: chat.Address{Platform: "slack", Workspace: "T1",
+					Channel: place.channel}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -50,7 +51,8 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 			},
 		} {
 			if m, ok := read(); !ok || m.Direct != place.want {
-				t.Errorf("%s in %s (%s): direct is %v, want %v; read: %v", what, place.channel, place.kind, m.Direct, place.want, ok)
+				t.Errorf("%s in %s (%s): direct is %v, want %v; read: %v", what, place.channel, place.kind,
+					m.Direct, place.want, ok)
 			}
 		}
 	}

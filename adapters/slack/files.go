@@ -235,7 +235,8 @@ func (p *postJob) postWithoutFiles(ctx context.Context, err error) error {
 		return p.postError(err)
 	}
 	remedy := remedies[errorCode(err)]
-	p.o.Log.Warn("slack refuses the files of a post, posting without them", "post", p.draft.Key, "error", err, "remedy", remedy)
+	p.o.Log.Warn("slack refuses the files of a post, posting without them", "post", p.draft.Key, "error", err,
+		"remedy", remedy)
 	p.draft, p.files = p.original, nil
 	var lost []string
 	for _, f := range p.draft.Files {

@@ -27,7 +27,8 @@ func TestAFileIsRead(t *testing.T) {
 	body := []byte("\x89PNG and so on")
 	b.sim.Share(channel, "", anna, "what is this?", simslack.File{Name: "a picture.png", Type: "image/png", Body: body})
 	m := b.wait(t, 1)[0]
-	if len(m.Files) != 1 || m.Files[0].Name != "a picture.png" || m.Files[0].Type != "image/png" || m.Files[0].Size != int64(len(body)) {
+	if len(m.Files) != 1 || m.Files[0].Name != "a picture.png" || m.Files[0].Type != "image/png" ||
+		m.Files[0].Size != int64(len(body)) {
 		t.Fatalf("the files are %+v", m.Files)
 	}
 	var fetcher chat.Fetcher = b.Slack
@@ -35,7 +36,8 @@ func TestAFileIsRead(t *testing.T) {
 		t.Errorf("read %q, %v", data, err)
 	}
 	other := m.Files[0] // found only where Slack keeps it to be downloaded
-	other.Handle = bytes.Replace(other.Handle, []byte(`"url":`), []byte(`"url":"`+strings.TrimSuffix(b.sim.APIURL(), "/api/")+`/files-pri/none","load":`), 1)
+	other.Handle = bytes.Replace(other.Handle, []byte(`"url":`),
+		[]byte(`"url":"`+strings.TrimSuffix(b.sim.APIURL(), "/api/")+`/files-pri/none","load":`), 1)
 	if data, err := fetcher.Fetch(deadline(t), other, int64(len(body))); err != nil || !bytes.Equal(data, body) {
 		t.Errorf("by its other address read %q, %v", data, err)
 	}
@@ -52,7 +54,8 @@ func TestAFileThatMayNotBeReadNamesTheScope(t *testing.T) {
 	b := start(t, simslack.Options{Scopes: without("files:read", "assistant:write")}, slack.Options{})
 	anna := b.sim.AddUser("anna")
 	up(t, b)
-	b.sim.Share(b.sim.AddDM(anna).ID, "", anna, "what is this?", simslack.File{Name: "a.txt", Type: "text/plain", Body: []byte("text")})
+	b.sim.Share(b.sim.AddDM(anna).ID, "", anna, "what is this?",
+		simslack.File{Name: "a.txt", Type: "text/plain", Body: []byte("text")})
 	f := b.wait(t, 1)[0].Files[0]
 	if _, err := b.Fetch(deadline(t), f, 100); err == nil || !strings.Contains(err.Error(), "files:read") {
 		t.Errorf("got %v", err)
@@ -67,10 +70,14 @@ func TestTheTokenGoesToSlackAlone(t *testing.T) {
 	elsewhere := 0
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
 	t.Cleanup(thief.Close)
-	b.sim.Fail(sim.Fault{Match: sim.MatchPath("GET", "/files-pri/"), Status: http.StatusFound, Header: map[string]string{"Location": thief.URL}})
-	for _, address := range []string{thief.URL + "/a.png", "http://files.slack.com/a.png", "https://files.slack.com@" + strings.TrimPrefix(thief.URL, "http://") + "/",
-		"https://files.slack.com.example.org/a", "//x", "", strings.TrimSuffix(b.sim.APIURL(), "/api/") + "/files-pri/F1/a.png"} {
-		f := chat.File{Name: "a.png", Handle: []byte(fmt.Sprintf(`{"id":"F1","url":%q,"load":%q}`, address, thief.URL+"/b.png"))}
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("GET", "/files-pri/"), Status: http.StatusFound,
+		Header: map[string]string{"Location": thief.URL}})
+	for _, address := range []string{thief.URL + "/a.png", "http://files.slack.com/a.png",
+		"https://files.slack.com@" + strings.TrimPrefix(thief.URL, "http://") + "/",
+		"https://files.slack.com.example.org/a", "//x", "", strings.TrimSuffix(b.sim.APIURL(),
+			"/api/") + "/files-pri/F1/a.png"} {
+		f := chat.File{Name: "a.png", Handle: []byte(fmt.Sprintf(`{"id":"F1","url":%q,"load":%q}`, address,
+			thief.URL+"/b.png"))}
 		if _, err := b.Fetch(deadline(t), f, 100); err == nil {
 			t.Errorf("%q was read", address)
 		}
@@ -97,7 +104,8 @@ func TestFilesArePostedOnceBelowTheirText(t *testing.T) {
 	d.Partial, d.Text, d.Since = false, "Here they are.", time.Now()
 	d.Files = []chat.File{{Name: "a.csv", Data: []byte("1,2,3")}, {Name: "b.txt", Data: []byte("words")}, {Name: "empty"}}
 	want := []string{to.Thread + " a.csv 1,2,3", to.Thread + " b.txt words"}
-	for _, fault := range []sim.Fault{{Match: sim.MatchPath("POST", "files.getUploadURLExternal"), Status: http.StatusBadGateway},
+	for _, fault := range []sim.Fault{{Match: sim.MatchPath("POST", "files.getUploadURLExternal"),
+		Status: http.StatusBadGateway},
 		{Match: sim.MatchPath("POST", "/upload/"), Drop: true}, {Match: sim.MatchPath("POST", "files.completeUploadExternal"), Accept: true, Status: http.StatusBadGateway}} {
 		fault.Times = 1
 		b.sim.Fail(fault)
@@ -131,7 +139,8 @@ func TestAVeryLongAnswerBecomesAFile(t *testing.T) {
 			standing = append(standing, p)
 		}
 	}
-	if len(ref.IDs) != 1 || len(standing) != 2 || !strings.Contains(string(standing[0].Blocks), "answer.md") || labels(t, standing[0]) != "👍" ||
+	if len(ref.IDs) != 1 || len(standing) != 2 || !strings.Contains(string(standing[0].Blocks), "answer.md") ||
+		labels(t, standing[0]) != "👍" ||
 		len(standing[1].Files) != 1 || string(standing[1].Files[0].Body) != text {
 		t.Errorf("%d posts stand, ids %v, files %q", len(standing), ref.IDs, shared(b, to.Channel))
 	}
@@ -148,7 +157,8 @@ func TestWithoutFilesALongAnswerIsManyMessages(t *testing.T) {
 		}
 	}
 	posts := b.sim.Posts(to.Channel)
-	if last := string(posts[len(posts)-1].Blocks); !strings.Contains(last, "a.csv") || !strings.Contains(last, "missing_scope") {
+	if last := string(posts[len(posts)-1].Blocks); !strings.Contains(last, "a.csv") ||
+		!strings.Contains(last, "missing_scope") {
 		t.Errorf("the loss is not told: %s", last)
 	}
 }
@@ -159,11 +169,13 @@ func TestWhatIsForOneAloneHasNoFiles(t *testing.T) {
 	up(t, b)
 	call := b.sim.Slash(channel, anna, "/raven", "help")
 	m := b.wait(t, 1)[0]
-	d := chat.Draft{Key: "k", Text: "secret", Ephemeral: true, Reply: m.Reply, Files: []chat.File{{Name: "a.csv", Data: []byte("1,2,3")}}}
+	d := chat.Draft{Key: "k", Text: "secret", Ephemeral: true, Reply: m.Reply,
+		Files: []chat.File{{Name: "a.csv", Data: []byte("1,2,3")}}}
 	if _, err := b.Post(deadline(t), m.Conversation, d); err != nil {
 		t.Fatal(err)
 	}
-	if a := b.sim.Answers(call); len(b.sim.Posts(channel)) != 0 || len(a) != 1 || !strings.Contains(string(a[0].Blocks), "without its files") {
+	if a := b.sim.Answers(call); len(b.sim.Posts(channel)) != 0 || len(a) != 1 ||
+		!strings.Contains(string(a[0].Blocks), "without its files") {
 		t.Errorf("answers %+v, posts %q", a, shared(b, channel))
 	}
 }

@@ -21,13 +21,14 @@ import (
 // allKinds is a form with every kind of field but a number, and an intro.
 func allKinds() *chat.Form {
 	list := []chat.Option{{Value: "a", Label: "First"}, {Value: "b", Label: "Second"}}
-	return &chat.Form{ID: "form/1", Title: strings.Repeat("A long title ", 5), Intro: "What holds for <!channel>.", Submit: "Save", Fields: []chat.Field{
-		{Name: "line", Label: "A line", Help: "a few words", Kind: chat.Line, Value: "as it was", Required: true, Max: 20},
-		{Name: "toggle", Label: "On?", Kind: chat.Toggle, Value: "true"},
-		{Name: "choice", Label: strings.Repeat("One of them ", 30), Kind: chat.Choice, Value: "b", Options: list, Required: true},
-		{Name: "choices", Label: "Some", Kind: chat.Choices, Value: "a\nb", Options: list},
-		{Name: "text", Label: "Words", Kind: chat.Text},
-	}}
+	return &chat.Form{ID: "form/1", Title: strings.Repeat("A long title ", 5), Intro: "What holds for <!channel>.",
+		Submit: "Save", Fields: []chat.Field{
+			{Name: "line", Label: "A line", Help: "a few words", Kind: chat.Line, Value: "as it was", Required: true, Max: 20},
+			{Name: "toggle", Label: "On?", Kind: chat.Toggle, Value: "true"},
+			{Name: "choice", Label: strings.Repeat("One of them ", 30), Kind: chat.Choice, Value: "b", Options: list, Required: true},
+			{Name: "choices", Label: "Some", Kind: chat.Choices, Value: "a\nb", Options: list},
+			{Name: "text", Label: "Words", Kind: chat.Text},
+		}}
 }
 
 // former returns a form for /raven settings and for the button "ask".
@@ -54,7 +55,8 @@ func newView(t *testing.T, b *bot, known ...simslack.View) simslack.View {
 
 func TestFormsGoAndComeBack(t *testing.T) {
 	for _, mode := range []string{"socket", "http"} {
-		b := start(t, simslack.Options{}, slack.Options{Mode: mode, SigningSecret: "signing-secret", Former: former(allKinds())})
+		b := start(t, simslack.Options{}, slack.Options{Mode: mode, SigningSecret: "signing-secret",
+			Former: former(allKinds())})
 		if mode == "http" {
 			door := httptest.NewServer(b.Handler())
 			t.Cleanup(door.Close)
@@ -74,7 +76,8 @@ func TestFormsGoAndComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := b.wait(t, 1)[0]
-		if m.Command != chat.Submitted || m.Text != "form/1" || m.Conversation != at || m.Author.ID != anna.ID || m.Author.Name != "anna" || !m.Author.Admin || !strings.HasPrefix(m.ID, "form/"+shown.ID+"/") {
+		if m.Command != chat.Submitted || m.Text != "form/1" || m.Conversation != at || m.Author.ID != anna.ID ||
+			m.Author.Name != "anna" || !m.Author.Admin || !strings.HasPrefix(m.ID, "form/"+shown.ID+"/") {
 			t.Errorf("%s: the form became %+v", mode, m)
 		}
 		want := map[string]string{"line": "words", "toggle": "false", "choice": "b", "choices": "", "text": ""}
@@ -100,7 +103,8 @@ func press(t *testing.T, b *bot, at chat.Address, by simslack.User) {
 	root := b.sim.Say(at.Channel, by, "a question")
 	at.Thread = root.TS
 	n := len(b.wait(t, 2))
-	ref, err := b.Post(deadline(t), at, chat.Draft{Key: "q", Text: "questions", Buttons: []chat.Button{{Label: "Answer", Value: "ask"}, {Label: "Stop", Value: "stop"}}})
+	ref, err := b.Post(deadline(t), at, chat.Draft{Key: "q", Text: "questions",
+		Buttons: []chat.Button{{Label: "Answer", Value: "ask"}, {Label: "Stop", Value: "stop"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +114,8 @@ func press(t *testing.T, b *bot, at chat.Address, by simslack.User) {
 		t.Fatal(err)
 	}
 	m := b.wait(t, n+1)[n]
-	if m.Command != chat.Submitted || m.Conversation != at || m.Reply.MessageID != ref.IDs[0] || m.Values["toggle"] != "true" {
+	if m.Command != chat.Submitted || m.Conversation != at || m.Reply.MessageID != ref.IDs[0] ||
+		m.Values["toggle"] != "true" {
 		t.Errorf("the form became %+v", m)
 	}
 	b.sim.Click(at.Channel, ref.IDs[0], by, "ravenbot-1")
@@ -122,7 +127,8 @@ func press(t *testing.T, b *bot, at chat.Address, by simslack.User) {
 func TestFormsKeepTheLimits(t *testing.T) {
 	var many []chat.Option
 	for n := range 120 {
-		many = append(many, chat.Option{Value: strings.Repeat("x", n%70) + string(rune('a'+n/70)), Label: strings.Repeat("o", 120)})
+		many = append(many, chat.Option{Value: strings.Repeat("x", n%70) + string(rune('a'+n/70)),
+			Label: strings.Repeat("o", 120)})
 	}
 	form := &chat.Form{ID: strings.Repeat("f", 90), Title: "T", Fields: []chat.Field{
 		{Name: "a", Label: "Too many", Kind: chat.Choice, Options: many, Value: "xxa"},
@@ -180,7 +186,8 @@ func TestAFormThatCannotBeHad(t *testing.T) {
 // Slack is asked once who somebody is, whatever they say and however often.
 func TestAdministratorsAreKnown(t *testing.T) {
 	var log bytes.Buffer
-	for name, granted := range map[string][]string{"granted": nil, "not granted": {"chat:write", "app_mentions:read", "commands"}} {
+	for name, granted := range map[string][]string{"granted": nil,
+		"not granted": {"chat:write", "app_mentions:read", "commands"}} {
 		b := start(t, simslack.Options{Scopes: granted}, slack.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		up(t, b)
 		channel, anna, root := b.sim.AddChannel("general").ID, b.sim.AddUser("anna"), b.sim.AddAdmin("root")

@@ -34,7 +34,8 @@ func FuzzEvent(f *testing.F) {
 		if ok && m.Change == chat.Deleted && (m.Text != "" || m.Author.ID != "" || m.Reply.MessageID != "") {
 			t.Errorf("a deletion says more than what is gone: %+v", m)
 		}
-		if r := m.Reaction; r != nil && (m.Text != "" || m.Change != "" || m.Time.IsZero() || m.Author.ID == "" || r.Post == "" || r.Sign == "") {
+		if r := m.Reaction; r != nil && (m.Text != "" || m.Change != "" || m.Time.IsZero() || m.Author.ID == "" ||
+			r.Post == "" || r.Sign == "") {
 			t.Errorf("a reaction became %+v", m)
 		}
 		if ok && m.Change == chat.Edited && (m.Revision == "" || m.Reply.MessageID == "") {
@@ -42,7 +43,8 @@ func FuzzEvent(f *testing.F) {
 		}
 		var e wireMessage
 		if json.Unmarshal(raw, &e) == nil {
-			p := postJob{Slack: s, draft: chat.Draft{Key: "k"}, pieces: []piece{{text: e.Text}}, posted: map[int]string{}, partial: map[int]string{}}
+			p := postJob{Slack: s, draft: chat.Draft{Key: "k"}, pieces: []piece{{text: e.Text}}, posted: map[int]string{},
+				partial: map[int]string{}}
 			if n := p.recognize(e); n < -1 || n >= len(p.pieces) {
 				t.Errorf("recognised as piece %d", n)
 			}
@@ -64,7 +66,8 @@ func FuzzPress(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, ok := s.parsePress(raw)
-		if ok && (m.ID == "press/" || m.Command != chat.Pressed || m.Text == "" || m.Author.ID == "" || m.Conversation.Channel == "" || len(m.Reply.Handle) == 0) {
+		if ok && (m.ID == "press/" || m.Command != chat.Pressed || m.Text == "" || m.Author.ID == "" ||
+			m.Conversation.Channel == "" || len(m.Reply.Handle) == 0) {
 			t.Errorf("%s became %+v", raw, m)
 		}
 		for _, kind := range []string{"assistant_thread_started", "app_home_opened"} {

@@ -49,7 +49,8 @@ func (s *Slack) readGroups(ctx context.Context) bool {
 	}
 	err := s.callAPI(ctx, "usergroups.list", url.Values{"include_users": {"true"}}, &answer)
 	if err != nil {
-		s.reportRefusal(err, "slack refuses to list user groups, rules that name roles match nobody", "usergroups.list", userGroupScope)
+		s.reportRefusal(err, "slack refuses to list user groups, rules that name roles match nobody",
+			"usergroups.list", userGroupScope)
 		if !isFinal(err) {
 			s.o.Log.Warn("slack user groups not read, rules that name roles use what is known", "error", redact(err))
 		}

@@ -83,7 +83,8 @@ func TestNoMutatedRequestIsTaken(t *testing.T) {
 
 func TestARequestIsGoodForFiveMinutes(t *testing.T) {
 	b := inHTTPMode(t)
-	for age, want := range map[time.Duration]int{0: 200, 4 * time.Minute: 200, -4 * time.Minute: 200, 6 * time.Minute: 401, -6 * time.Minute: 401, 24 * time.Hour: 401} {
+	for age, want := range map[time.Duration]int{0: 200, 4 * time.Minute: 200, -4 * time.Minute: 200, 6 * time.Minute: 401,
+		-6 * time.Minute: 401, 24 * time.Hour: 401} {
 		if code := status(b, signedRequest("/slack/events", event, time.Now().Add(-age))); code != want {
 			t.Errorf("signed %v ago: status %d, want %d", age, code, want)
 		}
@@ -175,7 +176,8 @@ func TestCommandsThatShareATriggerAreSeveral(t *testing.T) {
 		{"text": {"usage"}, "response_url": {"https://hooks.example/2"}},
 		{"text": {"usage"}, "response_url": {"https://hooks.example/2"}}, // the same once more
 	} {
-		for key, value := range map[string]string{"channel_id": "C1", "user_id": "U1", "command": "/raven", "trigger_id": "1.2.abc"} {
+		for key, value := range map[string]string{"channel_id": "C1", "user_id": "U1", "command": "/raven",
+			"trigger_id": "1.2.abc"} {
 			form.Set(key, value)
 		}
 		if code := status(b, signedRequest("/slack/commands", []byte(form.Encode()), now.Add(time.Duration(n)*time.Second))); code != http.StatusOK {

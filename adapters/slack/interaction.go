@@ -107,7 +107,8 @@ func (s *Slack) parseShortcut(payload []byte) (chat.Message, bool) {
 // parsePress translates the press of a button of ours; false if it is none.
 func (s *Slack) parsePress(payload []byte) (chat.Message, bool) {
 	var i wireAction
-	if json.Unmarshal(payload, &i) != nil || i.Type != "block_actions" || i.Channel.ID == "" || i.User.ID == "" || i.Trigger == "" ||
+	if json.Unmarshal(payload, &i) != nil || i.Type != "block_actions" || i.Channel.ID == "" || i.User.ID == "" ||
+		i.Trigger == "" ||
 		len(i.Actions) == 0 || !strings.HasPrefix(i.Actions[0].ID, buttonPrefix) ||
 		i.Actions[0].Value == "" {
 		return chat.Message{}, false

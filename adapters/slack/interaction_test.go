@@ -63,7 +63,8 @@ func TestAPressIsAMessage(t *testing.T) {
 				t.Fatal(ref, err)
 			}
 			posts := b.sim.Posts(channel)
-			if above, below := labels(t, posts[len(posts)-2]), labels(t, posts[len(posts)-1]); above != "" || below != "👍 👎 Try again Stop" {
+			if above, below := labels(t, posts[len(posts)-2]), labels(t, posts[len(posts)-1]); above != "" ||
+				below != "👍 👎 Try again Stop" {
 				t.Errorf("buttons %q and %q, want them below all", above, below)
 			}
 			if thread == "" {
@@ -78,8 +79,10 @@ func TestAPressIsAMessage(t *testing.T) {
 				n++
 				m = b.wait(t, n)[n-1]
 			}
-			if what, turn := m.Press(); what != chat.PressBad || turn != "turn" || !strings.HasPrefix(m.ID, "press/"+call.TriggerID+"/") || m.Reach != chat.Addressed ||
-				m.Author.ID != berit.ID || m.Author.Name != "berit" || m.Author.Handle != "berit" || m.Conversation != to || m.Reply.MessageID != ref.IDs[1] {
+			if what, turn := m.Press(); what != chat.PressBad || turn != "turn" ||
+				!strings.HasPrefix(m.ID, "press/"+call.TriggerID+"/") || m.Reach != chat.Addressed ||
+				m.Author.ID != berit.ID || m.Author.Name != "berit" || m.Author.Handle != "berit" || m.Conversation != to ||
+				m.Reply.MessageID != ref.IDs[1] {
 				t.Errorf("%s: the press became %+v", mode, m)
 			}
 		}
@@ -105,7 +108,8 @@ func TestAPressIsAnsweredToWhoPressedAlone(t *testing.T) {
 		}
 	}
 	whispers := b.sim.Ephemerals()
-	if len(b.sim.Answers(call)) != 4 || len(whispers) != 2 || whispers[0].EphemeralTo != anna.ID || whispers[0].ThreadTS != to.Thread || whispers[0].Pings.Any() {
+	if len(b.sim.Answers(call)) != 4 || len(whispers) != 2 || whispers[0].EphemeralTo != anna.ID ||
+		whispers[0].ThreadTS != to.Thread || whispers[0].Pings.Any() {
 		t.Errorf("%d answers at the response_url, then %+v", len(b.sim.Answers(call)), whispers)
 	}
 	if after := b.sim.Posts(to.Channel); len(after) != len(before) || after[0].Edits != before[0].Edits {

@@ -17,7 +17,8 @@ func TestJoin_GreetsOnce(t *testing.T) {
 	anna, channel := b.sim.AddUser("anna"), b.sim.AddChannel("general").ID
 	up(t, b)
 	for _, user := range []string{anna.ID, simslack.BotUserID, simslack.BotUserID} {
-		acked(t, b, b.sim.Emit(map[string]any{"type": "member_joined_channel", "user": user, "channel": channel, "channel_type": "C", "team": simslack.TeamID}))
+		acked(t, b, b.sim.Emit(map[string]any{"type": "member_joined_channel", "user": user, "channel": channel,
+			"channel_type": "C", "team": simslack.TeamID}))
 	}
 	if _, err := b.sim.WaitPost(deadline(t), channel, func(p simslack.Post) bool { return strings.Contains(p.Shown(), "Mention me") }); err != nil {
 		t.Fatal(err)

@@ -21,8 +21,9 @@ import (
 )
 
 // library are the functions of slack-go that call a method with the bot token.
-var library = map[string]string{"AuthTestContext": "auth.test", "SetAssistantThreadsSuggestedPromptsContext": "assistant.threads.setSuggestedPrompts",
-	"SetAssistantThreadsTitleContext": "assistant.threads.setTitle", "SetAssistantThreadsStatusContext": "assistant.threads.setStatus",
+var library = map[string]string{"AuthTestContext": "auth.test",
+	"SetAssistantThreadsSuggestedPromptsContext": "assistant.threads.setSuggestedPrompts",
+	"SetAssistantThreadsTitleContext":            "assistant.threads.setTitle", "SetAssistantThreadsStatusContext": "assistant.threads.setStatus",
 	"AddReactionContext": "reactions.add", "RemoveReactionContext": "reactions.remove"}
 
 // others take no bot token, or have their method named beside the call.
@@ -91,7 +92,8 @@ func TestTheScopesAreThoseThatSlackWants(t *testing.T) {
 	}
 	// What comes as an event, a command or a file has no method to tell its scope, and
 	// the simulated Slack has no private channels.
-	wanted = append(wanted, "app_mentions:read", "commands", "files:read", "groups:history", "groups:read", "mpim:history", "reactions:read")
+	wanted = append(wanted, "app_mentions:read", "commands", "files:read", "groups:history", "groups:read", "mpim:history",
+		"reactions:read")
 	slices.Sort(wanted)
 	if diff := cmp.Diff(slack.Scopes(), slices.Compact(wanted)); diff != "" {
 		t.Errorf("the table (-) and Slack (+) differ: %s", diff)
@@ -109,14 +111,18 @@ func TestTheManifestIsOneThatSlackKnows(t *testing.T) {
 			t.Fatalf("slack-go does not read it: %v", err)
 		}
 		view, settings := known.Features.AgentView, known.Settings
-		if !slices.Equal(known.OAuthConfig.Scopes.Bot, slack.Scopes()) || view == nil || view.AgentDescription == "" || len(view.SuggestedPrompts) != 3 ||
-			settings.SocketModeEnabled != (address == "") || !slices.Equal(settings.EventSubscriptions.BotEvents, slack.Events()) {
+		if !slices.Equal(known.OAuthConfig.Scopes.Bot, slack.Scopes()) || view == nil || view.AgentDescription == "" ||
+			len(view.SuggestedPrompts) != 3 ||
+			settings.SocketModeEnabled != (address == "") || !slices.Equal(settings.EventSubscriptions.BotEvents,
+			slack.Events()) {
 			t.Errorf("%q: %s", address, raw)
 		}
-		if s := known.Features.Shortcuts; len(s) != 1 || s[0].Name != "Look at this" || s[0].CallbackID != "look-at" || s[0].Type != slackgo.MessageShortcut || s[0].Description == "" {
+		if s := known.Features.Shortcuts; len(s) != 1 || s[0].Name != "Look at this" || s[0].CallbackID != "look-at" ||
+			s[0].Type != slackgo.MessageShortcut || s[0].Description == "" {
 			t.Errorf("the shortcuts are %+v", s)
 		}
-		if address != "" && (settings.EventSubscriptions.RequestUrl != address+simslack.PathEvents || settings.Interactivity.RequestUrl != address+simslack.PathInteractive ||
+		if address != "" && (settings.EventSubscriptions.RequestUrl != address+simslack.PathEvents ||
+			settings.Interactivity.RequestUrl != address+simslack.PathInteractive ||
 			known.Features.SlashCommands[0].Url != address+simslack.PathCommands) {
 			t.Errorf("addresses in %s", raw)
 		}

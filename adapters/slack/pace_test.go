@@ -33,11 +33,13 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	status, header, body := w(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:], form)
-	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: header,
+		Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
 func wired(w wire) *Slack {
-	s := New(Options{BotToken: "xoxb-token", APIBaseURL: "https://slack.com/api/", Mode: "http", SigningSecret: "s", Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	s := New(Options{BotToken: "xoxb-token", APIBaseURL: "https://slack.com/api/", Mode: "http", SigningSecret: "s",
+		Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	s.client.Transport, s.fileClient.Transport = w, w
 	s.self = botIdentity{team: "T1", user: "U1", bot: "B1"}
 	close(s.ready)
@@ -178,7 +180,8 @@ func TestAWeekLeavesMemoryFlat(t *testing.T) {
 		turn := func(n int) {
 			ts := fmt.Sprintf("17%08d.%06d", n, n)
 			at := chat.Address{Platform: "slack", Workspace: "T1", Channel: fmt.Sprint("C", n%2000), Thread: ts}
-			m := chat.Message{ID: messageID("T1", at.Channel, ts), Conversation: at, Author: chat.User{ID: fmt.Sprint("U", n)}, Reply: chat.Reply{MessageID: ts}}
+			m := chat.Message{ID: messageID("T1", at.Channel, ts), Conversation: at, Author: chat.User{ID: fmt.Sprint("U", n)},
+				Reply: chat.Reply{MessageID: ts}}
 			s.takeMessage(t.Context(), m)
 			d := chat.Draft{Key: m.Key(), Text: "some words of the answer, and more", Reply: m.Reply, Partial: true}
 			if ref, err := s.Post(t.Context(), at, d); err == nil {

@@ -67,7 +67,8 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 			s.attempts.Drop(d.Key)
 		} else {
 			unknown := failed == nil || failed.Maybe
-			s.attempts.Put(d.Key, sendAttempt{ids: p.ids, unknown: p.mayRepeat || unknown, repeated: p.repeated || p.marked && unknown})
+			s.attempts.Put(d.Key, sendAttempt{ids: p.ids, unknown: p.mayRepeat || unknown, repeated: p.repeated ||
+				p.marked && unknown})
 		}
 		return chat.Ref{}, err
 	}
@@ -436,7 +437,8 @@ func (s *Slack) postError(err error) error {
 		remedy, permanent := remedies[word]
 		switch {
 		case tokenCodes[word]:
-			return &chat.PostError{After: tokenPause, Err: fmt.Errorf("slack refuses the bot token; check %s: %w", botTokenPlace, err)}
+			return &chat.PostError{After: tokenPause, Err: fmt.Errorf("slack refuses the bot token; check %s: %w",
+				botTokenPlace, err)}
 		case uneditableCodes[word]:
 			return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack cannot edit the post: %w", err)}
 		case !permanent:

@@ -137,7 +137,8 @@ func TestPlainWordsShowAboveTheirFooter(t *testing.T) {
 	}
 	var blocks []struct{ Type string }
 	raw := b.sim.Posts(channel)[0].Blocks
-	if err := json.Unmarshal(raw, &blocks); err != nil || len(blocks) != 2 || blocks[0].Type != "markdown" || blocks[1].Type != "context" {
+	if err := json.Unmarshal(raw, &blocks); err != nil || len(blocks) != 2 || blocks[0].Type != "markdown" ||
+		blocks[1].Type != "context" {
 		t.Errorf("blocks %s, want the words and the note", raw)
 	}
 }
@@ -202,7 +203,8 @@ func TestNothingIsSentWhileLookingFails(t *testing.T) {
 	channel := b.sim.AddChannel("general").ID
 	up(t, b)
 	to, d := chat.Address{Channel: channel}, chat.Draft{Key: "k", Text: "an answer", Again: true, Since: time.Now()}
-	faults := []sim.Fault{{Status: http.StatusBadGateway}, {Drop: true}, {Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "7"}},
+	faults := []sim.Fault{{Status: http.StatusBadGateway}, {Drop: true},
+		{Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "7"}},
 		{Status: http.StatusOK, Body: `{"ok":false,"error":"internal_error"}`}}
 	for _, f := range faults {
 		f.Match = sim.MatchPath("POST", "conversations.history")
@@ -234,7 +236,8 @@ func TestLookingWaitsUntilTheBotKnowsItself(t *testing.T) {
 	b.stop()
 	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "auth.test"), Times: 1, Hang: 300 * time.Millisecond})
 	d.Again = true
-	if ref, err := join(t, b.sim, slack.Options{}).Post(deadline(t), to, d); err != nil || len(ref.IDs) != 1 || len(b.sim.Posts(channel)) != 1 {
+	if ref, err := join(t, b.sim, slack.Options{}).Post(deadline(t), to, d); err != nil || len(ref.IDs) != 1 ||
+		len(b.sim.Posts(channel)) != 1 {
 		t.Errorf("%+v, %v, posts %q", ref, err, standing(b, channel))
 	}
 }
@@ -258,7 +261,8 @@ func TestWhatCannotBeLookedUpIsSentOnceMoreAndSaysSo(t *testing.T) {
 		t.Errorf("the third attempt: %v, want a refusal for good", err)
 	}
 	posts := b.sim.Posts(channel)
-	if len(posts) != 2 || strings.Contains(string(posts[0].Blocks), chat.MayRepeat) || !strings.Contains(string(posts[1].Blocks), "a note · "+chat.MayRepeat) {
+	if len(posts) != 2 || strings.Contains(string(posts[0].Blocks), chat.MayRepeat) ||
+		!strings.Contains(string(posts[1].Blocks), "a note · "+chat.MayRepeat) {
 		t.Errorf("posts %+v", posts)
 	}
 	d.Key, d.Again = "after a restart", true
@@ -298,7 +302,8 @@ func TestAnAnswerThatNeverLeftIsNoRepeat(t *testing.T) {
 	up(t, b)
 	call := b.sim.Slash(channel, anna, "/raven", "help")
 	m := b.wait(t, 1)[0]
-	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "/commands/"), Times: 1, Status: http.StatusNotFound, Body: `{"ok":false,"error":"expired_url"}`})
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "/commands/"), Times: 1, Status: http.StatusNotFound,
+		Body: `{"ok":false,"error":"expired_url"}`})
 	ref, err := b.Post(deadline(t), m.Conversation, chat.Draft{Key: "k", Text: "the answer", Reply: m.Reply})
 	if err != nil || ref.Repeated || len(b.sim.Answers(call)) != 0 || len(b.sim.Posts(channel)) != 1 {
 		t.Errorf("%+v, %v, posts %q", ref, err, standing(b, channel))

@@ -33,7 +33,8 @@ func TestReactions(t *testing.T) {
 				t.Fatal(err)
 			}
 			own, theirs := posted.IDs[0], b.sim.Say(channel, anna, "theirs").TS
-			nothing := map[string]any{"type": "reaction_added", "user": anna.ID, "reaction": "+1", "item": map[string]any{"type": "file", "file": "F1"}}
+			nothing := map[string]any{"type": "reaction_added", "user": anna.ID, "reaction": "+1",
+				"item": map[string]any{"type": "file", "file": "F1"}}
 			for _, do := range []func() simslack.Event{
 				func() simslack.Event { return b.sim.React(channel, theirs, anna, "+1") },
 				func() simslack.Event { return b.sim.React(channel, own, anna, "eyes") },
@@ -50,7 +51,8 @@ func TestReactions(t *testing.T) {
 				acked(t, b, do())
 			}
 			got := slices.DeleteFunc(b.wait(t, 4), func(m chat.Message) bool { return m.Reaction == nil })
-			want := []chat.Message{{Reaction: &chat.Reaction{Post: own, Sign: "-1::skin-tone-3"}}, {Reaction: &chat.Reaction{Post: own, Sign: "tada", Good: true}},
+			want := []chat.Message{{Reaction: &chat.Reaction{Post: own, Sign: "-1::skin-tone-3"}},
+				{Reaction: &chat.Reaction{Post: own, Sign: "tada", Good: true}},
 				{Reaction: &chat.Reaction{Post: own, Sign: "-1::skin-tone-3", Gone: true}}}
 			for i := range got {
 				if got[i].Time.IsZero() || i > 0 && !got[i].Time.After(got[i-1].Time) {
@@ -73,7 +75,8 @@ func TestWithoutTheScopeThereAreNoReactions(t *testing.T) {
 	b := start(t, simslack.Options{Scopes: slices.DeleteFunc(slack.Scopes(), func(s string) bool { return s == "reactions:read" })}, slack.Options{})
 	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
 	up(t, b)
-	posted, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, chat.Draft{Key: "k", Text: "mine"})
+	posted, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel},
+		chat.Draft{Key: "k", Text: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}

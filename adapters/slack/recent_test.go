@@ -42,7 +42,8 @@ func TestRecent_SecondMention_AsksSlackNothing(t *testing.T) {
 	first := ask(t, b, channel, "", anna, "first?")
 	b.Context(deadline(t), first, q)
 	before := readings(b)
-	post, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, chat.Draft{Key: "k", Text: "news"})
+	post, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel},
+		chat.Draft{Key: "k", Text: "news"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,8 @@ func TestRecent_SecondMention_AsksSlackNothing(t *testing.T) {
 	// The thread that the first question began is known, too: the bot saw its first message.
 	below := ask(t, b, channel, first.Reply.MessageID, anna, "and here?")
 	c = b.Context(deadline(t), below, q)
-	if got := spoken(c.Recent); c.Root == nil || c.Root.Text != "@ravenbot first?" || !slices.Equal(got, []string{"berit: in the thread"}) {
+	if got := spoken(c.Recent); c.Root == nil || c.Root.Text != "@ravenbot first?" ||
+		!slices.Equal(got, []string{"berit: in the thread"}) {
 		t.Errorf("root %+v, recent %q", c.Root, got)
 	}
 	if n := readings(b) - before; n != 0 {
@@ -69,7 +71,8 @@ func TestRecent_SecondMention_AsksSlackNothing(t *testing.T) {
 func TestRecent_WhateverHappens_IsWhatSlackShows(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			b := start(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{200 * time.Millisecond}, 50)}, slack.Options{})
+			b := start(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{200 * time.Millisecond}, 50)},
+				slack.Options{})
 			reader := join(t, b.sim, slack.Options{Mode: "http", SigningSecret: "s"})
 			channel, people := b.sim.AddChannel("general").ID, []simslack.User{b.sim.AddUser("anna"), b.sim.AddUser("berit")}
 			up(t, b)
@@ -141,7 +144,8 @@ func TestRecent_WhateverHappens_IsWhatSlackShows(t *testing.T) {
 }
 
 func TestRecent_PossibleGap_ReadsAgain(t *testing.T) {
-	fast := simslack.Options{AckWithin: 200 * time.Millisecond, RetryDelays: []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond}}
+	fast := simslack.Options{AckWithin: 200 * time.Millisecond,
+		RetryDelays: []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond}}
 	for name, gap := range map[string]func(t *testing.T, b *bot, channel string, who simslack.User){
 		"the connection broke": func(t *testing.T, b *bot, channel string, who simslack.User) {
 			end := b.sim.Outage()
@@ -150,12 +154,14 @@ func TestRecent_PossibleGap_ReadsAgain(t *testing.T) {
 			up(t, b)
 		},
 		"Slack keeps events back": func(t *testing.T, b *bot, channel string, who simslack.User) {
-			acked(t, b, simslack.Event{IDs: []string{b.sim.InjectPayload(simslack.KindEvent, []byte(`{"type":"app_rate_limited","minute_rate_limited":1700000000}`))}})
+			acked(t, b, simslack.Event{IDs: []string{b.sim.InjectPayload(simslack.KindEvent,
+				[]byte(`{"type":"app_rate_limited","minute_rate_limited":1700000000}`))}})
 			b.sim.SayUntold(channel, who, "missed")
 		},
 		"the bot was not in the channel": func(t *testing.T, b *bot, channel string, who simslack.User) {
 			b.sim.SayUntold(channel, who, "missed")
-			acked(t, b, b.sim.Emit(map[string]any{"type": "message", "subtype": "channel_join", "user": simslack.BotUserID, "channel": channel, "ts": "1795330610.000100"}))
+			acked(t, b, b.sim.Emit(map[string]any{"type": "message", "subtype": "channel_join", "user": simslack.BotUserID,
+				"channel": channel, "ts": "1795330610.000100"}))
 		},
 		"the question came as a mention alone": func(t *testing.T, b *bot, channel string, who simslack.User) {
 			b.sim.SayUntold(channel, who, "missed")
@@ -171,7 +177,8 @@ func TestRecent_PossibleGap_ReadsAgain(t *testing.T) {
 			var e simslack.Event
 			if strings.Contains(name, "mention alone") {
 				e = b.sim.SayUntold(channel, anna, simslack.BotMention+" second?")
-				e.IDs = b.sim.Emit(map[string]any{"type": "app_mention", "user": anna.ID, "channel": channel, "ts": e.TS, "text": simslack.BotMention + " second?"}).IDs
+				e.IDs = b.sim.Emit(map[string]any{"type": "app_mention", "user": anna.ID, "channel": channel, "ts": e.TS,
+					"text": simslack.BotMention + " second?"}).IDs
 			} else {
 				e = b.sim.Mention(channel, anna, "second?")
 			}

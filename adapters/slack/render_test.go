@@ -65,7 +65,9 @@ func TestCommonMarkKeepsItsTextOnSlack(t *testing.T) {
 
 // What stands in a small line below the message is in its text, too.
 func TestNotesAreInTheText(t *testing.T) {
-	d := chat.Draft{Text: strings.Repeat("words of the answer, ", 200), Footer: "asked 5 minutes ago; I could not answer sooner", Tools: []chat.ToolRun{{Name: "feeds_fetch", State: chat.Done, Note: "approved by anna"}}}
+	d := chat.Draft{Text: strings.Repeat("words of the answer, ", 200),
+		Footer: "asked 5 minutes ago; I could not answer sooner", Tools: []chat.ToolRun{{Name: "feeds_fetch",
+			State: chat.Done, Note: "approved by anna"}}}
 	pieces := render(d)
 	last := pieces[len(pieces)-1]
 	if !strings.HasSuffix(last.text, "✓ `feeds_fetch` (approved by anna) · asked 5 minutes ago; I could not answer sooner") || len([]rune(last.text)) > maxPlainText {
@@ -74,7 +76,8 @@ func TestNotesAreInTheText(t *testing.T) {
 }
 
 func TestMentionsOf_IDsThatAreNone_AreLeftOut(t *testing.T) {
-	d := chat.Draft{Text: "call <@U2> and <!channel>", Notify: []string{"user:U1", "user:!channel", "role:U2> <!here", "U3"}}
+	d := chat.Draft{Text: "call <@U2> and <!channel>", Notify: []string{"user:U1", "user:!channel",
+		"role:U2> <!here", "U3"}}
 	if names := mentionsOf(d); names != "<@U1>" {
 		t.Errorf("it notifies %q", names)
 	}

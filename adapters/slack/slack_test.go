@@ -133,8 +133,9 @@ func TestAMentionIsOneMessageThoughItComesTwice(t *testing.T) {
 	up(t, b)
 	e := b.sim.Mention(channel, anna, "what is <https://example.org|this> &amp; that?")
 	got := b.wait(t, 2)
-	want := chat.Message{ID: simslack.TeamID + "/" + channel + "/" + e.TS, Reach: chat.Addressed, Author: chat.User{ID: anna.ID},
-		Text: "what is [this](https://example.org) & that?", Reply: chat.Reply{MessageID: e.TS},
+	want := chat.Message{ID: simslack.TeamID + "/" + channel + "/" + e.TS, Reach: chat.Addressed,
+		Author: chat.User{ID: anna.ID},
+		Text:   "what is [this](https://example.org) & that?", Reply: chat.Reply{MessageID: e.TS},
 		Conversation: chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel, Thread: e.TS}}
 	for _, m := range got {
 		m.Time, m.Author.Name = time.Time{}, "" // the second may have the name already
@@ -159,7 +160,8 @@ func TestWhoIsSpokenTo(t *testing.T) {
 	b.sim.ThreadReply(channel, root.TS, berit, "<@"+anna.ID+"> and you?")
 	got := b.wait(t, 4)
 	slices.SortFunc(got, func(x, y chat.Message) int { return strings.Compare(x.Reply.MessageID, y.Reply.MessageID) })
-	own, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, chat.Draft{Key: "digest", Text: "news"})
+	own, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel},
+		chat.Draft{Key: "digest", Text: "news"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +174,8 @@ func TestWhoIsSpokenTo(t *testing.T) {
 		thread   bool
 		forOther bool
 	}
-	want := []view{{chat.Addressed, false, false}, {chat.Overheard, false, false}, {chat.Followed, true, false}, {chat.Followed, true, true}}
+	want := []view{{chat.Addressed, false, false}, {chat.Overheard, false, false}, {chat.Followed, true, false},
+		{chat.Followed, true, true}}
 	for i, m := range got {
 		if v := (view{m.Reach, m.Conversation.Thread == root.TS, m.ForOther}); v != want[i] {
 			t.Errorf("message %q: %+v, want %+v", m.Text, v, want[i])
@@ -186,7 +189,8 @@ func TestASlashCommandIsAnsweredThoughItTakesLong(t *testing.T) {
 	up(t, b)
 	call := b.sim.Slash(channel, anna, "/raven", "ask who are you?")
 	m := b.wait(t, 1)[0]
-	if m.Command != "ask" || m.Text != "who are you?" || !strings.HasPrefix(m.ID, "cmd/"+call.TriggerID+"/") || m.Conversation.Channel != channel {
+	if m.Command != "ask" || m.Text != "who are you?" || !strings.HasPrefix(m.ID, "cmd/"+call.TriggerID+"/") ||
+		m.Conversation.Channel != channel {
 		t.Errorf("the command became %+v", m)
 	}
 	if d, err := b.sim.WaitAck(deadline(t), call.EventID); err != nil || d.After > 2*time.Second {
@@ -207,7 +211,8 @@ func TestASlashCommandIsAnsweredThoughItTakesLong(t *testing.T) {
 }
 
 func TestSlackIsToldOnlyWhenTheMessageIsStored(t *testing.T) {
-	b := start(t, simslack.Options{AckWithin: 200 * time.Millisecond, RetryDelays: []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond}}, slack.Options{})
+	b := start(t, simslack.Options{AckWithin: 200 * time.Millisecond,
+		RetryDelays: []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond}}, slack.Options{})
 	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
 	up(t, b)
 	failures := 0
@@ -249,8 +254,9 @@ func corpora(t *testing.T, path string) string {
 }
 
 // answered are the public sample events that a person wrote.
-var answered = map[string]bool{"AppMentionPayload.json": true, "MessagePayload.json": true, "MessageFileSharePayload.json": true,
-	"MessageMePayload.json": true, "MessageThreadBroadcastPayload.json": true}
+var answered = map[string]bool{"AppMentionPayload.json": true, "MessagePayload.json": true,
+	"MessageFileSharePayload.json": true,
+	"MessageMePayload.json":        true, "MessageThreadBroadcastPayload.json": true}
 
 func TestSampleEventsReachTheBotOnlyIfAPersonWroteThem(t *testing.T) {
 	files, err := filepath.Glob(corpora(t, "slack/events/*.json"))
@@ -271,7 +277,8 @@ func TestSampleEventsReachTheBotOnlyIfAPersonWroteThem(t *testing.T) {
 		}
 		payload["type"], payload["team_id"] = "event_callback", simslack.TeamID
 		if event, ok := payload["event"].(map[string]any); ok {
-			for key, value := range map[string]string{"user": "U777", "channel": "C777", "ts": fmt.Sprintf("1700000000.%06d", i), "text": filepath.Base(file)} {
+			for key, value := range map[string]string{"user": "U777", "channel": "C777", "ts": fmt.Sprintf("1700000000.%06d", i),
+				"text": filepath.Base(file)} {
 				if _, isText := event[key].(string); isText {
 					event[key] = value
 				}
@@ -309,7 +316,8 @@ func TestALongAnswerIsSplitAndPingsNobody(t *testing.T) {
 	channel := b.sim.AddChannel("general").ID
 	up(t, b)
 	text := "<!channel> <!here> <@U1> @everyone\n\n" + strings.Repeat("```go\nfmt.Println(1)\n```\n\n| a | b |\n|---|---|\n| 1 | [x](https://example.org/a) |\n\nSome words. ", 300)
-	ref, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, chat.Draft{Key: "k", Text: text})
+	ref, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel},
+		chat.Draft{Key: "k", Text: text})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,9 +66,11 @@ func TestAnAnswerIsStreamedAndEndsAsOnePost(t *testing.T) {
 	d.Tools = []chat.ToolRun{{ID: "1", Name: "web_fetch", State: chat.Running}}
 	d = grow(t, b, to, d, "", "The **answer** is that <!chan")
 	d.Tools[0].State = chat.Done
-	d = grow(t, b, to, d, "The **answer** is that <!channel> calls", "The **answer** is that <!channel> calls nobody, I think.")
+	d = grow(t, b, to, d, "The **answer** is that <!channel> calls",
+		"The **answer** is that <!channel> calls nobody, I think.")
 	p := b.sim.Posts(to.Channel)[0]
-	if !p.Streaming || p.Recipient == "" || p.ThreadTS != to.Thread || p.Unfurl != "false,false" || p.Tasks["1"] != "complete" ||
+	if !p.Streaming || p.Recipient == "" || p.ThreadTS != to.Thread || p.Unfurl != "false,false" ||
+		p.Tasks["1"] != "complete" ||
 		!strings.HasPrefix(p.Markdown, "The **answer** is that <") {
 		t.Errorf("while it is written: %+v", p)
 	}
@@ -76,8 +78,10 @@ func TestAnAnswerIsStreamedAndEndsAsOnePost(t *testing.T) {
 	ref := whole(t, b, to, d)
 	posts := b.sim.Posts(to.Channel)
 	if len(posts) != 1 || len(ref.IDs) != 1 || posts[0].Streaming || posts[0].Edits != 0 || posts[0].Pings.Any() ||
-		!strings.HasSuffix(posts[0].Markdown, "nobody, I think.\n\nThat is all.") || !strings.Contains(string(posts[0].Blocks), "👍") ||
-		strings.Contains(string(posts[0].Blocks), "web_fetch") || !strings.Contains(string(posts[0].Metadata), "ravenbot_post") {
+		!strings.HasSuffix(posts[0].Markdown, "nobody, I think.\n\nThat is all.") ||
+		!strings.Contains(string(posts[0].Blocks), "👍") ||
+		strings.Contains(string(posts[0].Blocks), "web_fetch") ||
+		!strings.Contains(string(posts[0].Metadata), "ravenbot_post") {
 		t.Errorf("in the end: %+v", posts)
 	}
 }
@@ -92,7 +96,8 @@ func TestAStreamThatHasToChangeIsEdited(t *testing.T) {
 	d.Text = "It is blue."
 	whole(t, b, to, d)
 	posts := b.sim.Posts(to.Channel)
-	if len(posts) != 1 || posts[0].Text != "It is blue." || !strings.Contains(string(posts[0].Blocks), "👍") || strings.Contains(string(posts[0].Blocks), "Stop") {
+	if len(posts) != 1 || posts[0].Text != "It is blue." || !strings.Contains(string(posts[0].Blocks), "👍") ||
+		strings.Contains(string(posts[0].Blocks), "Stop") {
 		t.Errorf("in the end: %+v", posts)
 	}
 }
@@ -115,7 +120,8 @@ func TestALongStreamGoesOnInAnotherMessage(t *testing.T) {
 	for n, p := range posts {
 		shown += p.Markdown + "\n\n"
 		if p.Streaming || p.Edits != 0 || p.Appends < 5 || len(p.Markdown) > 12_000 {
-			t.Errorf("post %d: streaming %v, edits %d, appends %d, %d bytes", n, p.Streaming, p.Edits, p.Appends, len(p.Markdown))
+			t.Errorf("post %d: streaming %v, edits %d, appends %d, %d bytes", n, p.Streaming, p.Edits, p.Appends,
+				len(p.Markdown))
 		}
 	}
 	if strings.Join(strings.Fields(shown), " ") != strings.Join(strings.Fields(text), " ") {
@@ -128,7 +134,8 @@ func TestWithoutStreamsAnAnswerIsEdited(t *testing.T) {
 		logged := &journal{}
 		b := start(t, simslack.Options{}, slack.Options{Log: logged.logger()})
 		to, d := asked(t, b)
-		b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.startStream"), Status: http.StatusOK, Body: `{"ok":false,"error":"` + word + `"}`})
+		b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.startStream"), Status: http.StatusOK,
+			Body: `{"ok":false,"error":"` + word + `"}`})
 		for range 2 {
 			d.Replaces = chat.Ref{}
 			d = grow(t, b, to, d, "one two", "one two three")
@@ -137,7 +144,8 @@ func TestWithoutStreamsAnAnswerIsEdited(t *testing.T) {
 		}
 		posts := b.sim.Posts(to.Channel)
 		if len(posts) != 2 || posts[0].Text != "one two three." || posts[0].Edits != 2 || calls(b, "chat.startStream") != 1 {
-			t.Errorf("%s: %d streams begun, %d posts, the first shows %q after %d edits", word, calls(b, "chat.startStream"), len(posts), posts[0].Text, posts[0].Edits)
+			t.Errorf("%s: %d streams begun, %d posts, the first shows %q after %d edits", word, calls(b, "chat.startStream"),
+				len(posts), posts[0].Text, posts[0].Edits)
 		}
 		if lines := logged.wait(t, "remedy="); strings.Count(lines, "remedy=") != 1 {
 			t.Errorf("%s: logged %s", word, lines)
@@ -190,7 +198,8 @@ func TestAStreamOfAnEarlierProcessIsEndedInPlace(t *testing.T) {
 			for range 2 { // and once more, as if the outcome had been lost
 				ref := whole(t, next, to, d)
 				posts := b.sim.Posts(to.Channel)
-				if len(posts) != 1 || posts[0].Streaming || !slices.Equal(ref.IDs, []string{posts[0].TS}) || ref.Repeated || posts[0].Text != d.Text {
+				if len(posts) != 1 || posts[0].Streaming || !slices.Equal(ref.IDs, []string{posts[0].TS}) || ref.Repeated ||
+					posts[0].Text != d.Text {
 					t.Fatalf("%+v, posts %+v", ref, posts)
 				}
 				d.Again, d.Since = true, time.Now()
@@ -220,11 +229,13 @@ func TestAStreamThatSlackEndedIsEdited(t *testing.T) {
 		b := start(t, simslack.Options{}, slack.Options{})
 		to, d := asked(t, b)
 		d = grow(t, b, to, d, "one two")
-		b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", method), Status: http.StatusOK, Body: `{"ok":false,"error":"message_not_in_streaming_state"}`, Accept: true, Times: 1})
+		b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", method), Status: http.StatusOK,
+			Body: `{"ok":false,"error":"message_not_in_streaming_state"}`, Accept: true, Times: 1})
 		d = grow(t, b, to, d, "one two three four")
 		d.Text = "one two three four five"
 		whole(t, b, to, d)
-		if posts := b.sim.Posts(to.Channel); len(posts) != 1 || posts[0].Streaming || !strings.Contains(posts[0].Shown(), "four five") {
+		if posts := b.sim.Posts(to.Channel); len(posts) != 1 || posts[0].Streaming ||
+			!strings.Contains(posts[0].Shown(), "four five") {
 			t.Errorf("%s: posts %+v", method, posts)
 		}
 	}
@@ -240,7 +251,8 @@ func TestAGrowingStreamCallsNobody(t *testing.T) {
 		d = grow(t, b, to, d, string(text[:n+1]))
 	}
 	posts := b.sim.Posts(to.Channel)
-	if len(posts) != 1 || !posts[0].Streaming || posts[0].Appends < 10 || posts[0].Pings.Any() || !strings.HasPrefix(posts[0].Markdown, "你好世界。<") {
+	if len(posts) != 1 || !posts[0].Streaming || posts[0].Appends < 10 || posts[0].Pings.Any() ||
+		!strings.HasPrefix(posts[0].Markdown, "你好世界。<") {
 		t.Errorf("while it grows: %q calls %+v", posts[0].Markdown, posts[0].Pings)
 	}
 	d.Text = string(text)

@@ -23,7 +23,8 @@ func TestPost_RefusedToken_IsHeld(t *testing.T) {
 		to, d := chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"}, chat.Draft{Key: "k", Text: "hello"}
 		for range 2 {
 			var held *chat.PostError
-			if _, err := s.Post(t.Context(), to, d); !errors.As(err, &held) || held.Permanent || held.Maybe || held.After < 10*time.Second {
+			if _, err := s.Post(t.Context(), to, d); !errors.As(err, &held) || held.Permanent || held.Maybe ||
+				held.After < 10*time.Second {
 				t.Errorf("%s: %+v", word, err)
 			}
 		}

@@ -40,21 +40,24 @@ func next(t *testing.T, got chan chat.Message) chat.Message {
 
 func TestAPressedButton(t *testing.T) {
 	w, base, c, got := taking(t, nil)
-	d := chat.Draft{Key: "k", Text: "It failed.", Failed: true, Reply: chat.Reply{MessageID: "room/asked"}, Buttons: []chat.Button{
-		{Label: "Try again", Value: chat.PressRetry + "turn", Style: chat.Primary}, {Label: "👍", Value: chat.PressGood + "turn"}}}
+	d := chat.Draft{Key: "k", Text: "It failed.", Failed: true, Reply: chat.Reply{MessageID: "room/asked"},
+		Buttons: []chat.Button{
+			{Label: "Try again", Value: chat.PressRetry + "turn", Style: chat.Primary}, {Label: "👍", Value: chat.PressGood + "turn"}}}
 	ref, err := w.Post(t.Context(), general, d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _, page := request(t, c, "GET", base+"/chat/general", nil)
-	if !strings.Contains(page, `<button class="action" name="value" value="retry turn">Try again</button>`) || !strings.Contains(page, `name="post" value="`+ref.IDs[0]+`"`) {
+	if !strings.Contains(page, `<button class="action" name="value" value="retry turn">Try again</button>`) ||
+		!strings.Contains(page, `name="post" value="`+ref.IDs[0]+`"`) {
 		t.Errorf("the page lacks the buttons: %s", page)
 	}
 	if status, _, _ := request(t, c, "POST", base+"/chat/general/press", url.Values{"post": ref.IDs, "value": {chat.PressRetry + "turn"}}, "HX-Request", "true"); status != 204 {
 		t.Errorf("pressing gave %d", status)
 	}
 	m := next(t, got)
-	if what, turn := m.Press(); what != chat.PressRetry || turn != "turn" || m.Author.ID != operator().ID || !m.Author.Operator || m.Reply.MessageID != ref.IDs[0] || m.Conversation != general {
+	if what, turn := m.Press(); what != chat.PressRetry || turn != "turn" || m.Author.ID != operator().ID ||
+		!m.Author.Operator || m.Reply.MessageID != ref.IDs[0] || m.Conversation != general {
 		t.Errorf("the press became %+v", m)
 	}
 	// The answer takes the place of the failure, for whoever looks on and for a reload.
@@ -71,7 +74,8 @@ func TestAPressedButton(t *testing.T) {
 		}
 	}
 	e := <-events
-	if e.Entry == nil || !e.Anew || e.Entry.Draft.Text != "Now it works." || cmp.Diff([]string{m.ID}, e.Ends) != "" || e.Entry.Draft.For()[0] != "room/asked" {
+	if e.Entry == nil || !e.Anew || e.Entry.Draft.Text != "Now it works." || cmp.Diff([]string{m.ID}, e.Ends) != "" ||
+		e.Entry.Draft.For()[0] != "room/asked" {
 		t.Errorf("shown as %+v, %+v", e, e.Entry.Draft)
 	}
 	if got := lines(t, w.o.Log); len(got) != 1 || !strings.Contains(got[0], "Now it works.") {
@@ -116,10 +120,12 @@ func TestAFormOnThePage(t *testing.T) {
 		return nil, nil
 	})
 	say := func(text, htmx string) (int, string) {
-		status, _, body := request(t, c, "POST", base+"/chat/general/messages", url.Values{"text": {text}}, "HX-Request", htmx)
+		status, _, body := request(t, c, "POST", base+"/chat/general/messages", url.Values{"text": {text}},
+			"HX-Request", htmx)
 		return status, body
 	}
-	if status, body := say("/settings channel", "true"); status != 403 || !strings.Contains(body, "Only administrators may.") {
+	if status, body := say("/settings channel", "true"); status != 403 ||
+		!strings.Contains(body, "Only administrators may.") {
 		t.Errorf("a refused form gave %d %s", status, body)
 	}
 	if status, _ := say("/help", "true"); status != 204 || next(t, got).Command != "help" {
@@ -131,7 +137,8 @@ func TestAFormOnThePage(t *testing.T) {
 		if status != 200 || once == nil || strings.Contains(body, "hx-swap-oob") != (htmx != "") {
 			t.Fatalf("the form came as %d %s", status, body)
 		}
-		sent := url.Values{"form": {"form/1"}, "once": {once[1]}, "post": {""}, "one:line": {"x"}, "one:text": {"a\r\nb"}, "one:number": {""}, "one:toggle": {"false"},
+		sent := url.Values{"form": {"form/1"}, "once": {once[1]}, "post": {""}, "one:line": {"x"}, "one:text": {"a\r\nb"},
+			"one:number": {""}, "one:toggle": {"false"},
 			"one:choice": {"a"}, "several:choices": {"", "b"}}
 		status, header, _ := request(t, c, "POST", base+"/chat/general/forms", sent, "HX-Request", htmx)
 		if htmx == "" && (status != 303 || header.Get("Location") != "/chat/general") || htmx != "" && status != 200 {
@@ -139,14 +146,16 @@ func TestAFormOnThePage(t *testing.T) {
 		}
 		m := next(t, got)
 		want := map[string]string{"line": "x", "text": "a\nb", "number": "", "toggle": "false", "choice": "a", "choices": "b"}
-		if diff := cmp.Diff(want, m.Values); diff != "" || m.Command != chat.Submitted || m.Text != "form/1" || m.ID != "form/"+once[1] {
+		if diff := cmp.Diff(want, m.Values); diff != "" || m.Command != chat.Submitted || m.Text != "form/1" ||
+			m.ID != "form/"+once[1] {
 			t.Errorf("the form became %+v (-want +got):\n%s", m, diff)
 		}
 	}
 	if status, _, body := request(t, c, "POST", base+"/chat/general/press", url.Values{"post": {"7"}, "value": {"ask"}}, "HX-Request", "true"); status != 200 || !strings.Contains(body, `name="post" value="7"`) {
 		t.Errorf("a button with a form gave %d %s", status, body)
 	}
-	for _, bad := range []url.Values{{}, {"form": {"x"}}, {"form": {strings.Repeat("x", 101)}, "once": {"a"}}, {"form": {"x"}, "once": {"../a"}}} {
+	for _, bad := range []url.Values{{}, {"form": {"x"}}, {"form": {strings.Repeat("x", 101)}, "once": {"a"}},
+		{"form": {"x"}, "once": {"../a"}}} {
 		if status, _, _ := request(t, c, "POST", base+"/chat/general/forms", bad, "HX-Request", "true"); status != 400 {
 			t.Errorf("%v gave %d", bad, status)
 		}
@@ -163,11 +172,14 @@ func TestNothingForeignBecomesActiveInForms(t *testing.T) {
 	parts := func(s string) []byte {
 		form := &chat.Form{ID: s, Title: s, Intro: s, Submit: s}
 		for _, kind := range []chat.FieldKind{chat.Line, chat.Text, chat.Number, chat.Toggle, chat.Choice, chat.Choices} {
-			form.Fields = append(form.Fields, chat.Field{Name: s, Label: s, Help: s, Kind: kind, Value: s, Options: []chat.Option{{Value: "?" + s, Label: s}}})
+			form.Fields = append(form.Fields, chat.Field{Name: s, Label: s, Help: s, Kind: kind, Value: s,
+				Options: []chat.Option{{Value: "?" + s, Label: s}}})
 		}
-		post := store.Entry{Seq: 2, ID: s, Room: "general", Draft: &chat.Draft{Text: s, Buttons: []chat.Button{{Label: s, Value: s, Style: chat.Style(s)}}}}
+		post := store.Entry{Seq: 2, ID: s, Room: "general", Draft: &chat.Draft{Text: s,
+			Buttons: []chat.Button{{Label: s, Value: s, Style: chat.Style(s)}}}}
 		var all []byte
-		for name, v := range map[string]any{"form": shownForm{Form: form, Room: "general", Post: s, Once: s}, "entry": post, "same-entry": post} {
+		for name, v := range map[string]any{"form": shownForm{Form: form, Room: "general", Post: s, Once: s}, "entry": post,
+			"same-entry": post} {
 			b, err := p.fragment(name, v)
 			if err != nil {
 				t.Fatal(err)

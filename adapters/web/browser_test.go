@@ -28,7 +28,8 @@ func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB
 	t.Helper()
 	browser := browsertest.Start(t)
 	w, db := begin(t, bot)
-	s := admin.New(admin.Options{Token: "the token of the operator", Listen: "127.0.0.1:0", Chat: w.Handler(), Render: Draft,
+	s := admin.New(admin.Options{Token: "the token of the operator", Listen: "127.0.0.1:0",
+		Chat: w.Handler(), Render: Draft,
 		Rooms:   askless{w},
 		Servers: servers{},
 		Digests: digests{},
@@ -56,7 +57,8 @@ type servers struct{ admin.Servers }
 func (servers) List() []mcp.Status {
 	return []mcp.Status{
 		{Name: "filesystem", State: "connected", Description: "Reads and writes files below ./files.", Transport: "stdio", Source: "config.json", Since: noon,
-			Tools: []mcp.ToolInfo{{Name: "filesystem_read_file", Description: "Read a file."}, {Name: "filesystem_list_directory", Description: "List a directory."}}},
+			Tools: []mcp.ToolInfo{{Name: "filesystem_read_file", Description: "Read a file."},
+				{Name: "filesystem_list_directory", Description: "List a directory."}}},
 		{Name: "remote", State: "error", Error: "connect to https://tools.example/mcp: connection refused", Transport: "http", Source: "config.json", Since: noon},
 		{Name: "github", State: "disabled", Source: "config.json"},
 	}
@@ -77,7 +79,8 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 func (digests) List(context.Context) ([]digest.Info, error) {
 	next := noon.Add(20 * time.Hour)
-	return []digest.Info{{Name: "morning", Schedule: "30 8 * * 1-5", Timezone: "Europe/Oslo", Next: &next, Feeds: []string{"bundled:ravenbot-news"}, Post: []string{"web:/general"},
+	return []digest.Info{{Name: "morning", Schedule: "30 8 * * 1-5", Timezone: "Europe/Oslo", Next: &next,
+		Feeds: []string{"bundled:ravenbot-news"}, Post: []string{"web:/general"},
 		Last: &store.Run{Digest: "morning", Due: noon, Began: noon, OK: true, Posted: 3}}}, nil
 }
 
@@ -91,7 +94,8 @@ func (digests) LastVerdicts(context.Context, string) (digest.RunVerdicts, bool, 
 
 func (digests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {
 	since := noon.Add(-20 * time.Hour)
-	return []digest.FeedInfo{{Name: "https://birds.example/feed", Title: "Bird Letters", LastFetch: &since, UsedBy: []string{"morning", "slack:T1/C1"}},
+	return []digest.FeedInfo{{Name: "https://birds.example/feed", Title: "Bird Letters", LastFetch: &since,
+		UsedBy: []string{"morning", "slack:T1/C1"}},
 		{Name: "https://gone.example/feed", FailingSince: &since, Failure: "the server answered with status 404", UsedBy: []string{"morning"}}}, nil
 }
 
@@ -110,7 +114,8 @@ var news = chat.Draft{Key: "digest/morning", Text: "**Two stories** about ravens
 	Cards: []chat.Card{
 		{Title: "Ravens cache food where nobody looks", URL: "https://birds.example/cache", Source: "Bird Letters", Time: noon,
 			Text: "In a field study of three winters, ravens moved their caches whenever another raven had a line of sight.",
-			Also: []chat.Link{{Title: "The Daily Corvid", URL: "https://corvid.example/1"}, {Title: "Nature Notes", URL: "https://notes.example/2"}}},
+			Also: []chat.Link{{Title: "The Daily Corvid", URL: "https://corvid.example/1"},
+				{Title: "Nature Notes", URL: "https://notes.example/2"}}},
 		{Title: "A face is not forgotten", URL: "https://birds.example/faces", Source: "Bird Letters", Time: noon.Add(-time.Hour), Text: "Masks worn once were scolded five years later."},
 	}, Footer: "2 of 14 new items · morning"}
 
@@ -138,7 +143,8 @@ func TestAConversationInTheBrowser(t *testing.T) {
 	p.Wait("document.querySelector('.person .said')?.innerText === 'what do ravens do\\nin winter?' && text.value === ''")
 	p.Wait("!document.querySelector('.empty').checkVisibility() && document.querySelector('.working .spinner')")
 
-	run := chat.ToolRun{ID: "call/1", Name: "web_fetch", State: chat.Running, Args: json.RawMessage(`{"url":"https://birds.example/winter"}`)}
+	run := chat.ToolRun{ID: "call/1", Name: "web_fetch", State: chat.Running,
+		Args: json.RawMessage(`{"url":"https://birds.example/winter"}`)}
 	w.Show(general, chat.Progress{Message: m.ID, Tool: &run})
 	p.Wait("document.querySelector('.tool.running')?.innerText.includes('web_fetch')")
 	shoot(p, "running-light")
@@ -240,7 +246,8 @@ func pictures(p *browsertest.Page, base string) {
 		return
 	}
 	for _, path := range []string{"/chat/general", "/chat/empty", "/servers", "/digests", "/feeds"} {
-		for _, v := range []browsertest.View{{Width: 1100, Height: 900}, {Width: 1100, Height: 900, Dark: true}, {Width: 390, Height: 780, Phone: true}, {Width: 390, Height: 780, Phone: true, Dark: true}} {
+		for _, v := range []browsertest.View{{Width: 1100, Height: 900}, {Width: 1100, Height: 900, Dark: true},
+			{Width: 390, Height: 780, Phone: true}, {Width: 390, Height: 780, Phone: true, Dark: true}} {
 			p.Look(v)
 			p.Go(base + path)
 			if path == "/digests" {

@@ -125,7 +125,8 @@ type shownFile struct {
 var (
 	imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 	soundTypes = []string{
-		"audio/ogg", "audio/mpeg", "audio/mp3", "audio/wav", "audio/x-wav", "audio/flac", "audio/aac", "audio/mp4", "audio/webm",
+		"audio/ogg", "audio/mpeg", "audio/mp3", "audio/wav", "audio/x-wav", "audio/flac", "audio/aac",
+		"audio/mp4", "audio/webm",
 	}
 )
 

@@ -38,7 +38,8 @@ func send(t *testing.T, base, text string, files ...chat.File) (int, string) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		head := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf(`form-data; name="files"; filename="%s"`, f.Name)}, "Content-Type": {f.Type}}
+		head := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf(`form-data; name="files"; filename="%s"`, f.Name)},
+			"Content-Type": {f.Type}}
 		part, err := form.CreatePart(head)
 		if err == nil {
 			_, err = part.Write(f.Data)
@@ -102,7 +103,8 @@ func TestMessages_WithFiles_AreTakenShownAndFetched(t *testing.T) {
 		t.Errorf("the lines are %+v, %v", entries, err)
 	}
 	_, _, page := request(t, server.Client(), "GET", server.URL+"/chat/general", nil)
-	for _, want := range []string{`<img src="/chat/general/files/1" alt="a dot.png"`, `<a href="/chat/general/files/2" download>page.html</a>`, "24 bytes"} {
+	for _, want := range []string{`<img src="/chat/general/files/1" alt="a dot.png"`,
+		`<a href="/chat/general/files/2" download>page.html</a>`, "24 bytes"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -110,11 +112,13 @@ func TestMessages_WithFiles_AreTakenShownAndFetched(t *testing.T) {
 	for n, want := range map[string]struct{ kind, disposition string }{
 		"1": {"image/png", `inline; filename="a dot.png"`}, "2": {"application/octet-stream", "attachment; filename=page.html"}} {
 		status, h, body := request(t, server.Client(), "GET", server.URL+"/chat/general/files/"+n, nil)
-		if status != 200 || h.Get("Content-Type") != want.kind || h.Get("Content-Disposition") != want.disposition || h.Get("Content-Security-Policy") == "" || body == "" {
+		if status != 200 || h.Get("Content-Type") != want.kind || h.Get("Content-Disposition") != want.disposition ||
+			h.Get("Content-Security-Policy") == "" || body == "" {
 			t.Errorf("file %s is served as %d %v", n, status, h)
 		}
 	}
-	for _, none := range []string{"/chat/general/files/9", "/chat/other/files/1", "/chat/general/files/x", "/chat/..%2f/files/1"} {
+	for _, none := range []string{"/chat/general/files/9", "/chat/other/files/1", "/chat/general/files/x",
+		"/chat/..%2f/files/1"} {
 		if status, _, _ := request(t, server.Client(), "GET", server.URL+none, nil); status != http.StatusNotFound {
 			t.Errorf("%s: status %d", none, status)
 		}
@@ -134,7 +138,8 @@ func TestMessages_WithFilesThatAreTooMany_AreRefusedInWords(t *testing.T) {
 		"the file e.txt is empty": {{Name: "e.txt", Type: "text/plain"}},
 		"the message is empty":    nil,
 	} {
-		if status, body := send(t, server.URL, "", files...); status != http.StatusBadRequest || !strings.Contains(body, want) {
+		if status, body := send(t, server.URL, "", files...); status != http.StatusBadRequest ||
+			!strings.Contains(body, want) {
 			t.Errorf("status %d: %s, want %q", status, body, want)
 		}
 	}
@@ -152,7 +157,8 @@ func TestPost_Files_AreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, page := request(t, server.Client(), "GET", server.URL+"/chat/general", nil)
-	for _, want := range []string{`<img src="/chat/general/files/1" alt="cat.png"`, `<audio controls preload="none" src="/chat/general/files/2">`,
+	for _, want := range []string{`<img src="/chat/general/files/1" alt="cat.png"`,
+		`<audio controls preload="none" src="/chat/general/files/2">`,
 		`<a href="/chat/general/files/3" download>cat.csv</a>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -160,7 +166,8 @@ func TestPost_Files_AreShown(t *testing.T) {
 	}
 	var entries []store.Entry
 	entries, err := db.Entries(t.Context(), "general", 0, 1)
-	if err != nil || len(entries) != 1 || len(entries[0].Draft.Files) != 3 || entries[0].Draft.Files[0].Data != nil || d.Files[0].Data == nil {
+	if err != nil || len(entries) != 1 || len(entries[0].Draft.Files) != 3 || entries[0].Draft.Files[0].Data != nil ||
+		d.Files[0].Data == nil {
 		t.Errorf("the line is %+v, %v", entries, err)
 	}
 }
@@ -186,8 +193,9 @@ func TestFilesInTheBrowser(t *testing.T) {
 		t.Errorf("asked %+v", m)
 	}
 	p.Wait("document.querySelector('.person .file img')?.naturalWidth === 1 && document.querySelectorAll('#chosen li').length === 0 && files.files.length === 0")
-	d := chat.Draft{Key: m.Key(), Reply: m.Reply, Text: "A **dot**, and the table that it is made of.", Files: []chat.File{{Name: "again.png", Type: "image/png", Data: picture(t)},
-		{Name: "table.csv", Type: "text/csv", Data: []byte("a,b")}, {Name: "sound.mp3", Type: "audio/mpeg", Data: []byte("ID3")}}}
+	d := chat.Draft{Key: m.Key(), Reply: m.Reply, Text: "A **dot**, and the table that it is made of.",
+		Files: []chat.File{{Name: "again.png", Type: "image/png", Data: picture(t)},
+			{Name: "table.csv", Type: "text/csv", Data: []byte("a,b")}, {Name: "sound.mp3", Type: "audio/mpeg", Data: []byte("ID3")}}}
 	if _, err := w.Post(t.Context(), m.Conversation, d); err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,8 @@ func sanitizing(t *testing.T, path string) []string {
 func everywhere(s string) roomView {
 	run := chat.ToolRun{ID: s, Name: s, State: chat.RunState(s), Args: json.RawMessage(s), Result: s, Took: time.Second}
 	d := chat.Draft{Key: s, Text: s, Footer: s, Tools: []chat.ToolRun{run}, Reply: chat.Reply{MessageID: s},
-		Cards: []chat.Card{{Title: s, URL: s, Text: s, Source: s, Also: []chat.Link{{Title: s, URL: s}, {URL: "https://ok.example/" + s}}}}}
+		Cards: []chat.Card{{Title: s, URL: s, Text: s, Source: s,
+			Also: []chat.Link{{Title: s, URL: s}, {URL: "https://ok.example/" + s}}}}}
 	return roomView{Room: "general", Rooms: []string{"general", s}, Newest: 2, Before: 1,
 		Entries: []store.Entry{{Seq: 1, ID: s, User: &chat.User{ID: s, Name: s}, Text: s}, {Seq: 2, ID: s, Draft: &d}},
 		Working: []workView{{ID: s, Text: s, Note: s, Tools: []chat.ToolRun{run}}}}
@@ -145,7 +146,8 @@ func TestNothingForeignBecomesActive(t *testing.T) {
 			t.Errorf("the page with %q holds %q, with harmless text %q", s, got, want)
 		}
 		var fragments []byte
-		for name, value := range map[string]any{"new-entry": v.Entries[1], "end-work": endingEntry{v.Entries[1], []string{"x"}}, "text": v.Working[0],
+		for name, value := range map[string]any{"new-entry": v.Entries[1],
+			"end-work": endingEntry{v.Entries[1], []string{"x"}}, "text": v.Working[0],
 			"same-tool": placedRun{v.Working[0].Tools[0], s, 0}, "problem": s} {
 			b, err := p.fragment(name, value)
 			if err != nil {
@@ -169,7 +171,8 @@ func render(t *testing.T, p *page, v roomView) []byte {
 }
 
 func TestTheCheckForActiveMarkupFindsIt(t *testing.T) {
-	for _, s := range []string{`<script>x</script>`, `<a href="javascript:x">`, `<p onclick=x>`, `<img src=x>`, `<p style=x>`, `<div><p hx-swap-oob="true">`, `<p hx-get=/>`} {
+	for _, s := range []string{`<script>x</script>`, `<a href="javascript:x">`, `<p onclick=x>`, `<img src=x>`,
+		`<p style=x>`, `<div><p hx-swap-oob="true">`, `<p hx-get=/>`} {
 		if active(t, []byte(s)) == nil {
 			t.Errorf("%s passes", s)
 		}

@@ -97,7 +97,8 @@ func TestThePageAndItsForms(t *testing.T) {
 		busy = q.busy
 		status, header, body := request(t, c, q.method, base+q.path, q.form, "HX-Request", q.htmx)
 		if status != q.status || header.Get("Location") != q.location || !strings.Contains(body, q.want) {
-			t.Errorf("%s %s: %d %s %.300s\nwant %d %s with %s", q.method, q.path, status, header.Get("Location"), body, q.status, q.location, q.want)
+			t.Errorf("%s %s: %d %s %.300s\nwant %d %s with %s", q.method, q.path, status, header.Get("Location"), body, q.status,
+				q.location, q.want)
 		}
 	}
 	if diff := cmp.Diff([]string{"birds: kraa", "birds: kraa?"}, said); diff != "" {
@@ -235,7 +236,8 @@ func TestTheStreamShowsATurn(t *testing.T) {
 	s.want(`hx-swap-oob="beforeend:#working"`, `id="work-`+id+`"`)
 	for i, state := range []chat.RunState{chat.Running, chat.Failed} {
 		w.Show(general, chat.Progress{Message: m.ID, Tool: &chat.ToolRun{ID: "1", Name: "t", State: state}})
-		s.want([]string{`beforeend:#tools-` + id, `id="tool-` + id + `-0" hx-swap-oob="true"`}[i], `class="tool `+string(state))
+		s.want([]string{`beforeend:#tools-` + id, `id="tool-` + id + `-0" hx-swap-oob="true"`}[i],
+			`class="tool `+string(state))
 	}
 	w.Show(general, chat.Progress{Message: m.ID, Text: "so"})
 	w.Show(general, chat.Progress{Message: m.ID, Reset: true, Note: "The model asks for a pause of 2s."})

@@ -31,7 +31,8 @@ func TestThePicturesOfAPost(t *testing.T) {
 		}
 		return []byte(png), nil
 	}
-	d := chat.Draft{Key: "pictures", Text: "news", Cards: []chat.Card{{Title: "a", URL: "https://x.example/a", Image: "https://x.example/picture"},
+	d := chat.Draft{Key: "pictures", Text: "news", Cards: []chat.Card{{Title: "a", URL: "https://x.example/a",
+		Image: "https://x.example/picture"},
 		{Title: "b", Image: "https://x.example/gone"}, {Title: "c", Image: "https://x.example/active"}, {Title: "d"}, {Title: "e", Image: "javascript:alert(1)"}}}
 	if _, err := w.Post(t.Context(), general, d); err != nil {
 		t.Fatal(err)
@@ -43,10 +44,12 @@ func TestThePicturesOfAPost(t *testing.T) {
 	line := "/chat/general/pictures/" + strconv.FormatUint(entries[0].Seq, 10) + "/"
 	page := httptest.NewRecorder()
 	w.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/chat/general", nil))
-	if !strings.Contains(page.Body.String(), `src="`+line+`0"`) || strings.Contains(page.Body.String(), `src="https://x.example`) {
+	if !strings.Contains(page.Body.String(), `src="`+line+`0"`) ||
+		strings.Contains(page.Body.String(), `src="https://x.example`) {
 		t.Errorf("the page does not ask the bot for the picture:\n%s", page.Body)
 	}
-	for path, want := range map[string]int{line + "0": 200, line + "1": 404, line + "2": 404, line + "3": 404, line + "4": 404, line + "5": 404, line + "-1": 404, line + "x": 404,
+	for path, want := range map[string]int{line + "0": 200, line + "1": 404, line + "2": 404, line + "3": 404,
+		line + "4": 404, line + "5": 404, line + "-1": 404, line + "x": 404,
 		"/chat/general/pictures/99/0": 404, "/chat/other/pictures/1/0": 404, "/chat/general/pictures/0/0": 404} {
 		r := httptest.NewRecorder()
 		w.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, path, nil))

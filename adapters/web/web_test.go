@@ -81,7 +81,8 @@ func lines(t *testing.T, log Log) []string {
 func TestAskYieldsTheWorkAndLastTheAnswer(t *testing.T) {
 	w, db := begin(t, func(w *Web, m chat.Message) error {
 		go func() {
-			w.Show(m.Conversation, chat.Progress{Message: m.ID, Tool: &chat.ToolRun{ID: "1", Name: "web_fetch", State: chat.Running}})
+			w.Show(m.Conversation, chat.Progress{Message: m.ID,
+				Tool: &chat.ToolRun{ID: "1", Name: "web_fetch", State: chat.Running}})
 			w.Show(m.Conversation, chat.Progress{Message: m.ID, Text: "It is "})
 			w.Show(m.Conversation, chat.Progress{Message: "another", Text: "not yours"})
 			w.Post(context.Background(), m.Conversation, chat.Draft{Key: "a digest", Text: "news"})
@@ -198,7 +199,8 @@ func TestWhatCannotBeTakenIsRefused(t *testing.T) {
 			t.Errorf("say %q in %q: %v, want an InputError", shorten(c.text, 20), c.room, err)
 		}
 	}
-	for _, to := range []chat.Address{{Platform: "web", Channel: "Ä"}, {Platform: "slack", Workspace: "T", Channel: "c"}, {Platform: "web", Channel: "a", Thread: "b"}} {
+	for _, to := range []chat.Address{{Platform: "web", Channel: "Ä"}, {Platform: "slack", Workspace: "T", Channel: "c"},
+		{Platform: "web", Channel: "a", Thread: "b"}} {
 		_, err := w.Post(t.Context(), to, chat.Draft{Key: "k", Text: "x"})
 		var refused *chat.PostError
 		if !errors.As(err, &refused) || !refused.Permanent {

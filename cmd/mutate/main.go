@@ -170,7 +170,8 @@ func (c change) line() (text string, number int) {
 // key names the change in equivalent.txt, whatever its line is.
 func (c change) key() string {
 	text, _ := c.line()
-	return fmt.Sprintf("%s: %s: %s => %s", c.file, text, firstLine(string(c.source[c.begin:c.end])), cmp.Or(c.by, "nothing"))
+	return fmt.Sprintf("%s: %s: %s => %s", c.file, text, firstLine(string(c.source[c.begin:c.end])),
+		cmp.Or(c.by, "nothing"))
 }
 
 func (c change) String() string {

@@ -164,7 +164,8 @@ func (b *bot) Feedback(context.Context) ([]store.Feedback, error) { return nil, 
 type calls struct{ s string }
 
 func (c calls) ToolCalls(_ context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error) {
-	call := store.ToolCall{Seq: 7, ID: "c1", Turn: "web/1", Server: "s", Tool: c.s, Args: json.RawMessage(`{"x":1}`), Result: c.s, Note: c.s, User: c.s}
+	call := store.ToolCall{Seq: 7, ID: "c1", Turn: "web/1", Server: "s", Tool: c.s, Args: json.RawMessage(`{"x":1}`),
+		Result: c.s, Note: c.s, User: c.s}
 	if before == 7 || match != nil && !match(call) {
 		return nil, nil
 	}
@@ -179,7 +180,8 @@ func (c calls) ToolResult(_ context.Context, id string) (store.ToolResult, error
 }
 
 func (c calls) All() []store.Approval {
-	return []store.Approval{{ID: "a1", Tool: c.s, Reason: c.s, Args: json.RawMessage(`{}`)}, {ID: "a0", Tool: c.s, Decision: store.Denied}}
+	return []store.Approval{{ID: "a1", Tool: c.s, Reason: c.s, Args: json.RawMessage(`{}`)},
+		{ID: "a0", Tool: c.s, Decision: store.Denied}}
 }
 
 func (c calls) Decide(_ context.Context, id string, yes bool, _ chat.User, _ string) (store.Approval, error) {
@@ -285,7 +287,8 @@ func (d digests) Preview(_ context.Context, name string) (digest.Preview, error)
 	if name != "morning" {
 		return digest.Preview{}, fmt.Errorf("preview %s: %w", name, digest.ErrUnknown)
 	}
-	return digest.Preview{Digest: name, Draft: chat.Draft{Text: "**news**"}, Items: []digest.Verdict{{Title: "a", Verdict: "posted"}}}, nil
+	return digest.Preview{Digest: name, Draft: chat.Draft{Text: "**news**"},
+		Items: []digest.Verdict{{Title: "a", Verdict: "posted"}}}, nil
 }
 
 func (d digests) Run(_ context.Context, name string, due time.Time, manual bool) (store.Run, error) {
@@ -300,9 +303,11 @@ func (d digests) Run(_ context.Context, name string, due time.Time, manual bool)
 }
 
 func (b *bot) Conversations(_ context.Context, cursor string, n int) ([]store.ConversationInfo, string, error) {
-	list := []store.ConversationInfo{{Address: chat.Address{Platform: "web", Channel: "general"}, Turns: 1, Last: b.time()}}
+	list := []store.ConversationInfo{{Address: chat.Address{Platform: "web", Channel: "general"}, Turns: 1,
+		Last: b.time()}}
 	for i := range b.threads {
-		list = append(list, store.ConversationInfo{Address: chat.Address{Platform: "slack", Channel: "C1", Thread: fmt.Sprint(i)}})
+		list = append(list, store.ConversationInfo{Address: chat.Address{Platform: "slack", Channel: "C1",
+			Thread: fmt.Sprint(i)}})
 	}
 	from, err := strconv.Atoi("0" + cursor)
 	if err != nil {
@@ -332,7 +337,8 @@ func (b *bot) Entries(_ context.Context, room string, _ uint64, _ int) ([]store.
 	if room != "news" {
 		return nil, nil
 	}
-	return []store.Entry{{ID: "post/1", Draft: &chat.Draft{Text: "the digest", Cards: []chat.Card{{Title: "A story", URL: "https://example.org/1"}}}}}, nil
+	return []store.Entry{{ID: "post/1", Draft: &chat.Draft{Text: "the digest",
+		Cards: []chat.Card{{Title: "A story", URL: "https://example.org/1"}}}}}, nil
 }
 
 func (b *bot) Rooms(context.Context) ([]string, error) { return []string{"general", "news"}, nil }
@@ -363,7 +369,8 @@ func answered(_ context.Context, room string, user chat.User, text string) iter.
 				return
 			}
 		}
-		yield(Event{Entry: &store.Entry{ID: "post/1", Draft: &chat.Draft{Text: "Hi " + user.ID + ": " + text, Failed: true}}}, nil)
+		yield(Event{Entry: &store.Entry{ID: "post/1", Draft: &chat.Draft{Text: "Hi " + user.ID + ": " + text,
+			Failed: true}}}, nil)
 	}
 }
 
@@ -433,26 +440,40 @@ const bearerHeader = "Bearer " + token
 
 // everything lists every route but those that are open.
 var everything = []string{
-	"GET /", "GET /chat/general", "GET /chat/general/events", "POST /chat/general/messages", "POST /chat", "GET /static/app.css",
-	"GET /agents", "POST /agents", "GET /agents/default", "POST /agents/default", "POST /agents/default/remove", "POST /agents/default/files", "POST /agents/rooms",
-	"GET /api/v1/tools", "GET /api/v1/tools/web_fetch/why", "GET /api/v1/agents", "POST /api/v1/agents", "GET /api/v1/agents/default", "PUT /api/v1/agents/default", "DELETE /api/v1/agents/default",
-	"GET /api/v1/agents/default/files", "POST /api/v1/agents/default/files", "GET /api/v1/agents/default/files/a.md", "DELETE /api/v1/agents/default/files/a.md",
-	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /digests/morning/explain", "POST /digests/morning/pause", "POST /digests/morning/remove", "GET /feeds", "POST /logout", "GET /unknown",
-	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files", "GET /api/v1/mcp/servers/files/tools",
+	"GET /", "GET /chat/general", "GET /chat/general/events", "POST /chat/general/messages", "POST /chat",
+	"GET /static/app.css",
+	"GET /agents", "POST /agents", "GET /agents/default", "POST /agents/default", "POST /agents/default/remove",
+	"POST /agents/default/files", "POST /agents/rooms",
+	"GET /api/v1/tools", "GET /api/v1/tools/web_fetch/why", "GET /api/v1/agents", "POST /api/v1/agents",
+	"GET /api/v1/agents/default", "PUT /api/v1/agents/default", "DELETE /api/v1/agents/default",
+	"GET /api/v1/agents/default/files", "POST /api/v1/agents/default/files", "GET /api/v1/agents/default/files/a.md",
+	"DELETE /api/v1/agents/default/files/a.md",
+	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings",
+	"POST /digests/morning/run", "POST /digests/morning/preview", "POST /digests/morning/explain",
+	"POST /digests/morning/pause", "POST /digests/morning/remove", "GET /feeds", "POST /logout", "GET /unknown",
+	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files",
+	"GET /api/v1/mcp/servers/files/tools",
 	"GET /api/v1/mcp/servers/files/logs", "GET /api/v1/conversations", "GET /api/v1/conversations/web%3A%2Fgeneral",
-	"DELETE /api/v1/conversations/web%3A%2Fgeneral", "POST /api/v1/conversations/web%3A%2Fgeneral/messages", "GET /api/v1/digests", "POST /api/v1/digests", "GET /api/v1/feeds",
-	"GET /api/v1/digests/morning", "PUT /api/v1/digests/morning", "DELETE /api/v1/digests/morning", "POST /api/v1/digests/morning/pause", "POST /api/v1/digests/morning/resume", "GET /api/v1/digests/morning/explain", "POST /api/v1/digests/morning/feeds",
-	"POST /api/v1/digests/morning/preview", "POST /api/v1/digests/morning/run", "POST /api/v1/backup", "GET /api/v1/unknown", "GET /api/v1/settings", "PUT /api/v1/settings", "GET /api/v1/usage", "GET /api/v1/openapi.json", "GET /api/v1/audit", "GET /metrics", "POST /mcp",
+	"DELETE /api/v1/conversations/web%3A%2Fgeneral", "POST /api/v1/conversations/web%3A%2Fgeneral/messages",
+	"GET /api/v1/digests", "POST /api/v1/digests", "GET /api/v1/feeds",
+	"GET /api/v1/digests/morning", "PUT /api/v1/digests/morning", "DELETE /api/v1/digests/morning",
+	"POST /api/v1/digests/morning/pause", "POST /api/v1/digests/morning/resume", "GET /api/v1/digests/morning/explain",
+	"POST /api/v1/digests/morning/feeds",
+	"POST /api/v1/digests/morning/preview", "POST /api/v1/digests/morning/run", "POST /api/v1/backup",
+	"GET /api/v1/unknown", "GET /api/v1/settings", "PUT /api/v1/settings", "GET /api/v1/usage",
+	"GET /api/v1/openapi.json", "GET /api/v1/audit", "GET /metrics", "POST /mcp",
 }
 
 func TestNothingAnswersWithoutALogin(t *testing.T) {
 	b, _, server, client := start(t, nil)
-	for _, headers := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Basic " + token}, {"Cookie", "ravenbot=1"}} {
+	for _, headers := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Basic " + token},
+		{"Cookie", "ravenbot=1"}} {
 		for _, route := range everything {
 			method, path, _ := strings.Cut(route, " ")
 			r := do(t, client, method, server.URL+path, nil, headers...)
 			var e struct{ Error apiError }
-			if err := json.Unmarshal([]byte(r.body), &e); err != nil || r.status != 401 || e.Error.Code != "unauthorized" || e.Error.Hint == "" {
+			if err := json.Unmarshal([]byte(r.body), &e); err != nil || r.status != 401 || e.Error.Code != "unauthorized" ||
+				e.Error.Hint == "" {
 				t.Errorf("%s: %d %s, want 401 with an error", route, r.status, r.body)
 			}
 			if isAPI(path) {
@@ -540,7 +561,8 @@ func TestTheAPI(t *testing.T) {
 
 func TestAMessageIsAnsweredAsAStream(t *testing.T) {
 	_, _, server, client := start(t, nil)
-	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(`{"text":"/digest list"}`), "Authorization", bearerHeader)
+	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages",
+		strings.NewReader(`{"text":"/digest list"}`), "Authorization", bearerHeader)
 	want := `event: note
 data: {"text":"one moment"}
 
@@ -579,7 +601,8 @@ func TestAClientThatLeavesEndsTheWait(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	q, _ := http.NewRequestWithContext(ctx, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(`{"text":"x"}`))
+	q, _ := http.NewRequestWithContext(ctx, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages",
+		strings.NewReader(`{"text":"x"}`))
 	q.Header.Set("Authorization", bearerHeader)
 	r, err := client.Do(q)
 	if err != nil {
@@ -600,7 +623,8 @@ func TestAFaultWhileStreamingIsAnEvent(t *testing.T) {
 			_ = yield(Event{Progress: &chat.Progress{Text: "so"}}, nil) && yield(Event{}, chat.ErrBusy)
 		}
 	}
-	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(`{"text":"x"}`), "Authorization", bearerHeader)
+	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages",
+		strings.NewReader(`{"text":"x"}`), "Authorization", bearerHeader)
 	if !strings.Contains(r.body, "event: error\ndata: {\"error\":{\"code\":\"busy\"") {
 		t.Errorf("stream %s", r.body)
 	}
@@ -611,16 +635,19 @@ func TestHealth(t *testing.T) {
 	if r := do(t, client, "GET", server.URL+"/healthz", nil); r.status != 200 || r.body != `{"status":"ok"}`+"\n" {
 		t.Errorf("healthz: %d %s", r.status, r.body)
 	}
-	if r := do(t, client, "GET", server.URL+"/readyz", nil, "Host", "ravenbot.internal"); r.status != 200 || !strings.Contains(r.body, `"status":"ready"`) {
+	if r := do(t, client, "GET", server.URL+"/readyz", nil, "Host", "ravenbot.internal"); r.status != 200 ||
+		!strings.Contains(r.body, `"status":"ready"`) {
 		t.Errorf("readyz: %d %s", r.status, r.body)
 	}
 	b.problem = "the store cannot be written: there is no space left on its disk"
-	if r := do(t, client, "GET", server.URL+"/readyz", nil); r.status != 503 || !strings.Contains(r.body, `"store":"the store cannot be written: there is no space`) {
+	if r := do(t, client, "GET", server.URL+"/readyz", nil); r.status != 503 ||
+		!strings.Contains(r.body, `"store":"the store cannot be written: there is no space`) {
 		t.Errorf("readyz with a full disk: %d %s", r.status, r.body)
 	}
 	b.problem = ""
 	b.slack = chat.Health{Detail: "the token was refused"}
-	if r := do(t, client, "GET", server.URL+"/readyz", nil); r.status != 503 || !strings.Contains(r.body, `{"name":"slack","connected":false,"detail":"the token was refused"}`) {
+	if r := do(t, client, "GET", server.URL+"/readyz", nil); r.status != 503 ||
+		!strings.Contains(r.body, `{"name":"slack","connected":false,"detail":"the token was refused"}`) {
 		t.Errorf("readyz: %d %s", r.status, r.body)
 	}
 }
@@ -664,7 +691,8 @@ func TestAPanicIsAnsweredWithAReference(t *testing.T) {
 func TestALargeBodyIsRefused(t *testing.T) {
 	_, _, server, client := start(t, nil)
 	body := `{"text":"` + strings.Repeat("a", maxBody) + `"}`
-	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(body), "Authorization", bearerHeader)
+	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(body),
+		"Authorization", bearerHeader)
 	if r.status != 413 || !strings.Contains(r.body, "too_large") {
 		t.Errorf("%d %s, want 413", r.status, r.body)
 	}
@@ -702,12 +730,14 @@ func TestWithoutAChatPageTheOtherPagesAreThere(t *testing.T) {
 }
 
 func TestForeignTextOnThePagesStaysText(t *testing.T) {
-	for _, s := range []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `</pre><b>`} {
+	for _, s := range []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
+		`javascript:alert(1)`, `</pre><b>`} {
 		_, _, server, client := start(t, func(o *Options) {
 			o.Servers, o.Digests, o.Calls, o.Approvals = nasty{s: s}, nastyDigests{s: s}, calls{s}, calls{s}
 			o.Conversations = nastyConversations{o.Conversations.(*bot), s}
 		})
-		for _, route := range []string{"GET /servers", "GET /calls", "GET /digests", "GET /feeds", "GET /posts", "GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "POST /digests/x/explain", "GET /login?token=" + url.QueryEscape(s)} {
+		for _, route := range []string{"GET /servers", "GET /calls", "GET /digests", "GET /feeds", "GET /posts",
+			"GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "POST /digests/x/explain", "GET /login?token=" + url.QueryEscape(s)} {
 			method, path, _ := strings.Cut(route, " ")
 			r := do(t, client, method, server.URL+path, nil, "Authorization", bearerHeader)
 			escaped := template.HTMLEscapeString(s)
@@ -731,7 +761,8 @@ type nastyConversations struct {
 }
 
 func (n nastyConversations) Undelivered(context.Context) ([]store.Post, error) {
-	return []store.Post{{Key: n.s, To: chat.Address{Platform: "web", Channel: "general"}, Draft: chat.Draft{Text: n.s}, Error: n.s}}, nil
+	return []store.Post{{Key: n.s, To: chat.Address{Platform: "web", Channel: "general"}, Draft: chat.Draft{Text: n.s},
+		Error: n.s}}, nil
 }
 
 // nasty is a text that everything is called.
@@ -742,7 +773,8 @@ type nasty struct {
 
 func (n nasty) List() []mcp.Status {
 	s := n.s
-	return []mcp.Status{{Name: s, State: mcp.State(s), Error: s, Description: s, Transport: s, Source: s, Tools: []mcp.ToolInfo{{Name: s, Description: s}}}}
+	return []mcp.Status{{Name: s, State: mcp.State(s), Error: s, Description: s, Transport: s, Source: s,
+		Tools: []mcp.ToolInfo{{Name: s, Description: s}}}}
 }
 
 func (n nasty) Logs(string) ([]mcp.LogLine, error) {
@@ -764,15 +796,18 @@ func (n nastyDigests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {
 }
 
 func (n nastyDigests) LastVerdicts(context.Context, string) (digest.RunVerdicts, bool, error) {
-	return digest.RunVerdicts{Items: []digest.Verdict{{Title: n.s, Link: n.s, Feed: n.s, Verdict: n.s, Reason: n.s}}}, true, nil
+	return digest.RunVerdicts{Items: []digest.Verdict{{Title: n.s, Link: n.s, Feed: n.s, Verdict: n.s,
+		Reason: n.s}}}, true, nil
 }
 
 func (n nastyDigests) List(context.Context) ([]digest.Info, error) {
-	return []digest.Info{{Name: n.s, Schedule: n.s, Timezone: n.s, Feeds: []string{n.s}, Post: []string{n.s}, Last: &store.Run{Note: n.s}}}, nil
+	return []digest.Info{{Name: n.s, Schedule: n.s, Timezone: n.s, Feeds: []string{n.s}, Post: []string{n.s},
+		Last: &store.Run{Note: n.s}}}, nil
 }
 
 func (n nastyDigests) Preview(context.Context, string) (digest.Preview, error) {
-	return digest.Preview{Digest: n.s, Draft: chat.Draft{Text: n.s}, Items: []digest.Verdict{{Title: n.s, Verdict: n.s}}, Faults: []string{n.s}}, nil
+	return digest.Preview{Digest: n.s, Draft: chat.Draft{Text: n.s}, Items: []digest.Verdict{{Title: n.s, Verdict: n.s}},
+		Faults: []string{n.s}}, nil
 }
 
 func (n nastyDigests) Run(context.Context, string, time.Time, bool) (store.Run, error) {

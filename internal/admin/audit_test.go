@@ -40,12 +40,14 @@ func TestChangesAreKept(t *testing.T) {
 	ask("POST /digests/morning/preview", "")
 	ask("POST /mcp/servers/files/restart", "")
 	r := ask("GET /audit?limit=1", "")
-	if r.status != 200 || !strings.Contains(r.body, `"action":"POST /api/v1/mcp/servers/files/restart"`) || !strings.Contains(r.body, `"who":"admin token"`) ||
+	if r.status != 200 || !strings.Contains(r.body, `"action":"POST /api/v1/mcp/servers/files/restart"`) ||
+		!strings.Contains(r.body, `"who":"admin token"`) ||
 		!strings.Contains(r.body, `"from":"127.0.0.1"`) || !strings.Contains(r.body, `"next":"b"`) {
 		t.Errorf("the newest change: %d %s", r.status, r.body)
 	}
 	r = ask("GET /audit?next=b", "")
-	if !strings.Contains(r.body, `"target":"/mcp/servers/new"`) || strings.Count(r.body, `"action"`) != 1 || strings.Contains(r.body, "secret-value") {
+	if !strings.Contains(r.body, `"target":"/mcp/servers/new"`) || strings.Count(r.body, `"action"`) != 1 ||
+		strings.Contains(r.body, "secret-value") {
 		t.Errorf("those before it: %s", r.body)
 	}
 	if r := ask("GET /audit?limit=no", ""); r.status != 400 {

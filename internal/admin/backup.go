@@ -32,7 +32,8 @@ func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
 	defer s.backupMu.Unlock()
 	c, err := s.o.Backup(r.Context())
 	if isBadInput(err) {
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), "docs/operations.md says how a database is backed up")
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
+			"docs/operations.md says how a database is backed up")
 		return
 	}
 	if err != nil {

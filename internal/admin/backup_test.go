@@ -32,7 +32,8 @@ func TestABackupIsSentWhole(t *testing.T) {
 	if r.status != 200 || r.body != string(whole) {
 		t.Errorf("status %d, %d bytes of %d", r.status, len(r.body), len(whole))
 	}
-	for name, want := range map[string]string{"Content-Type": "application/octet-stream", "Content-Length": strconv.Itoa(len(whole)),
+	for name, want := range map[string]string{"Content-Type": "application/octet-stream",
+		"Content-Length":      strconv.Itoa(len(whole)),
 		"Content-Disposition": "attachment; filename=raven.db", "Cache-Control": "no-store"} {
 		if got := r.header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

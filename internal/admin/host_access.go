@@ -49,7 +49,8 @@ func (s *Server) grantHostAccess(w http.ResponseWriter, r *http.Request) {
 	}
 	tools := strings.FieldsFunc(r.PostFormValue("tools"), func(c rune) bool { return c == ',' || c == ' ' || c == '\n' || c == '\r' })
 	if len(tools) == 0 {
-		s.writeHostAccess(w, http.StatusUnprocessableEntity, hostAccessView{q, query, accessLives, "Name at least one tool or pattern."})
+		s.writeHostAccess(w, http.StatusUnprocessableEntity,
+			hostAccessView{q, query, accessLives, "Name at least one tool or pattern."})
 		return
 	}
 	life := accessLives[0].Days

@@ -105,7 +105,8 @@ func (w *signInWorld) decide(query string, fields ...string) *url.URL {
 
 func (w *signInWorld) exchange(code string, changes ...string) reply {
 	w.t.Helper()
-	fields := append([]string{"grant_type", "authorization_code", "code", code, "client_id", w.id, "redirect_uri", callback,
+	fields := append([]string{"grant_type", "authorization_code", "code", code, "client_id", w.id,
+		"redirect_uri", callback,
 		"code_verifier", verifier}, changes...)
 	return do(w.t, w.client, "POST", w.base+"/mcp/token", form(fields...), "Content-Type", formType)
 }
@@ -120,7 +121,8 @@ func TestHostAccess_FromTheFirstRefusalToTheToken(t *testing.T) {
 		Resource string   `json:"resource"`
 		Servers  []string `json:"authorization_servers"`
 	}
-	if r := do(t, w.client, "GET", at, nil); json.Unmarshal([]byte(r.body), &resource) != nil || resource.Resource != w.base+"/mcp" {
+	if r := do(t, w.client, "GET", at, nil); json.Unmarshal([]byte(r.body), &resource) != nil ||
+		resource.Resource != w.base+"/mcp" {
 		t.Fatalf("metadata at %q: %d %s", at, r.status, r.body)
 	}
 	r := do(t, w.client, "GET", resource.Servers[0]+"/.well-known/oauth-authorization-server", nil)
@@ -152,7 +154,8 @@ func TestHostAccess_FromTheFirstRefusalToTheToken(t *testing.T) {
 	}
 	answer := w.decide(w.query(), "decision", "allow", "tools", "feeds.*, web_fetch", "life", "30 days")
 	got := answer.Query()
-	if !strings.HasPrefix(answer.String(), callback+"?") || got.Get("state") != "st" || got.Get("iss") != w.base || got.Get("code") == "" {
+	if !strings.HasPrefix(answer.String(), callback+"?") || got.Get("state") != "st" || got.Get("iss") != w.base ||
+		got.Get("code") == "" {
 		t.Fatalf("the answer goes to %s", answer)
 	}
 	var issued struct {
@@ -166,10 +169,12 @@ func TestHostAccess_FromTheFirstRefusalToTheToken(t *testing.T) {
 		t.Errorf("with the token: %d", r.status)
 	}
 	list := w.tokens.List(Owner)
-	if len(list) != 1 || list[0].Name != "Claude b 2026-03-04 12.00" || strings.Join(list[0].Tools, " ") != "feeds.* web_fetch" {
+	if len(list) != 1 || list[0].Name != "Claude b 2026-03-04 12.00" ||
+		strings.Join(list[0].Tools, " ") != "feeds.* web_fetch" {
 		t.Errorf("the tokens are %+v", list)
 	}
-	if month := 30 * 24 * time.Hour; issued.Expires != int(month.Seconds()) || !list[0].Expires.Equal(w.bot.time().Add(month)) {
+	if month := 30 * 24 * time.Hour; issued.Expires != int(month.Seconds()) ||
+		!list[0].Expires.Equal(w.bot.time().Add(month)) {
 		t.Errorf("the token ends in %d s, at %v", issued.Expires, list[0].Expires)
 	}
 	if again := w.exchange(got.Get("code")); again.status != 400 {
@@ -227,7 +232,8 @@ func TestHostAccess_Requests(t *testing.T) {
 			t.Errorf("%s: %d %s %s", name, r.status, r.header.Get("Location"), r.body)
 		}
 	}
-	if denied := w.decide(w.query(), "decision", "deny"); denied.Query().Get("error") != "access_denied" || denied.Query().Get("code") != "" {
+	if denied := w.decide(w.query(), "decision", "deny"); denied.Query().Get("error") != "access_denied" ||
+		denied.Query().Get("code") != "" {
 		t.Errorf("refused: %s", denied)
 	}
 	none := do(t, w.client, "POST", w.base+"/mcp/authorize", form("decision", "allow", "tools", " ", "query", w.query()),
@@ -235,7 +241,8 @@ func TestHostAccess_Requests(t *testing.T) {
 	if none.status != 422 || !strings.Contains(none.body, "at least one tool") {
 		t.Errorf("no tools: %d", none.status)
 	}
-	foreign := do(t, w.client, "POST", w.base+"/mcp/authorize", form("decision", "allow", "tools", "*", "query", w.query()),
+	foreign := do(t, w.client, "POST", w.base+"/mcp/authorize",
+		form("decision", "allow", "tools", "*", "query", w.query()),
 		"Content-Type", formType, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
 	if foreign.status != 403 {
 		t.Errorf("a form of another site: %d", foreign.status)

@@ -58,7 +58,8 @@ func TestConversations_AreListedPageByPage(t *testing.T) {
 
 func TestLists_RefuseWhatIsNoPage(t *testing.T) {
 	_, _, server, client := start(t, nil)
-	for _, path := range []string{"conversations", "mcp/servers", "digests", "audit", "tool-usage", "approvals", "auth/mcp-tokens"} {
+	for _, path := range []string{"conversations", "mcp/servers", "digests", "audit", "tool-usage", "approvals",
+		"auth/mcp-tokens"} {
 		for _, query := range []string{"limit=0", "limit=x", "limit=-1", "cursor=!"} {
 			if path == "audit" && query == "cursor=!" || path == "auth/mcp-tokens" {
 				continue // its cursors are ids, of which any may be gone

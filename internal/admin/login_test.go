@@ -37,7 +37,8 @@ func TestALinkOpensOnce(t *testing.T) {
 	}
 	first := do(t, client, "GET", link, nil)
 	cookie := first.header.Get("Set-Cookie")
-	if first.status != http.StatusSeeOther || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Lax") || strings.Contains(cookie, "Secure") {
+	if first.status != http.StatusSeeOther || !strings.Contains(cookie, "HttpOnly") ||
+		!strings.Contains(cookie, "SameSite=Lax") || strings.Contains(cookie, "Secure") {
 		t.Errorf("first use: %d, cookie %s", first.status, cookie)
 	}
 	if !inside(t, client, server.URL) {
@@ -59,7 +60,8 @@ func TestTheTokenLogsIn(t *testing.T) {
 		t.Errorf("form: %d", r.status)
 	}
 	for _, wrong := range []string{"", "wrong", token + "x", token[:5]} {
-		if r := do(t, client, "POST", server.URL+"/login", form("token", wrong), "Content-Type", formType); r.status != 401 || r.header.Get("Set-Cookie") != "" {
+		if r := do(t, client, "POST", server.URL+"/login", form("token", wrong), "Content-Type", formType); r.status != 401 ||
+			r.header.Get("Set-Cookie") != "" {
 			t.Errorf("token %q: %d", wrong, r.status)
 		}
 	}
@@ -304,7 +306,8 @@ func TestEveryAnswerForbidsInlineMarkup(t *testing.T) {
 func check(t *testing.T, path string, r reply) {
 	t.Helper()
 	csp := r.header.Get("Content-Security-Policy")
-	if !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
+	if !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") ||
+		strings.Contains(csp, "unsafe") {
 		t.Errorf("%s: policy %q", path, csp)
 	}
 	if r.header.Get("X-Content-Type-Options") != "nosniff" || r.header.Get("Referrer-Policy") != "same-origin" {

@@ -171,7 +171,8 @@ func describeOperation(method, path string) map[string]any {
 	}
 	var parameters []any
 	for _, p := range pathParameter().FindAllStringSubmatch(path, -1) {
-		parameters = append(parameters, map[string]any{"name": p[1], "in": "path", "required": true, "schema": map[string]string{"type": "string"}})
+		parameters = append(parameters, map[string]any{"name": p[1], "in": "path", "required": true,
+			"schema": map[string]string{"type": "string"}})
 	}
 	if known.answer == listAnswer && method == http.MethodGet {
 		parameters = append(parameters, listParameters()...)

@@ -33,7 +33,8 @@ func TestTheAPIDescribesItself(t *testing.T) {
 			Responses map[string]struct{ Content map[string]any }
 		}
 	}
-	if err := json.Unmarshal([]byte(r.body), &spec); err != nil || r.status != 200 || r.header.Get("Content-Type") != "application/json" {
+	if err := json.Unmarshal([]byte(r.body), &spec); err != nil || r.status != 200 ||
+		r.header.Get("Content-Type") != "application/json" {
 		t.Fatalf("status %d, %v: %s", r.status, err, r.body)
 	}
 	if !strings.HasPrefix(spec.OpenAPI, "3.") {
@@ -42,7 +43,8 @@ func TestTheAPIDescribesItself(t *testing.T) {
 	ids := map[string]bool{}
 	for path, methods := range spec.Paths {
 		for method, o := range methods {
-			if ids[o.OperationID] || len(o.Responses) != 2 || o.Responses["default"].Content["application/json"] == nil || count(o.Parameters, "path") != strings.Count(path, "{") {
+			if ids[o.OperationID] || len(o.Responses) != 2 || o.Responses["default"].Content["application/json"] == nil ||
+				count(o.Parameters, "path") != strings.Count(path, "{") {
 				t.Errorf("%s %s is described as %+v", method, path, o)
 			}
 			ids[o.OperationID] = true
@@ -58,7 +60,8 @@ func TestTheAPIDescribesItself(t *testing.T) {
 	if list := spec.Paths["/api/v1/conversations"]["get"]; count(list.Parameters, "query") != 2 {
 		t.Errorf("a list is described with the parameters %+v", list.Parameters)
 	}
-	if add := spec.Paths["/api/v1/mcp/servers"]["post"]; add.Responses["201"].Content == nil || !strings.Contains(string(add.RequestBody.Content["application/json"].Schema), "command") {
+	if add := spec.Paths["/api/v1/mcp/servers"]["post"]; add.Responses["201"].Content == nil ||
+		!strings.Contains(string(add.RequestBody.Content["application/json"].Schema), "command") {
 		t.Errorf("adding a server is described as %+v", add)
 	}
 }

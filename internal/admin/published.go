@@ -102,7 +102,8 @@ func (s *Server) servePublished(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func (s *Server) writePublishedPage(w http.ResponseWriter, r *http.Request, token string, p digest.Publication) {
-	v := publishedView{Style: template.CSS(publishedStyle), Title: p.Title, Feed: digest.PagePath(token) + digest.FeedSuffix}
+	v := publishedView{Style: template.CSS(publishedStyle), Title: p.Title,
+		Feed: digest.PagePath(token) + digest.FeedSuffix}
 	for _, post := range p.Posts {
 		v.Posts = append(v.Posts, publishedPost{post.Title, post.Due, s.o.Render(post.Draft)})
 	}

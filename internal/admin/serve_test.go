@@ -78,7 +78,8 @@ func TestServe_BodyStallsAtRefusal_AnswersAndCloses(t *testing.T) {
 			t.Fatal(err)
 		}
 		all, err := io.ReadAll(bufio.NewReader(c))
-		if err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 "+want) || !strings.Contains(string(all), "Connection: close") {
+		if err != nil || !strings.HasPrefix(string(all), "HTTP/1.1 "+want) ||
+			!strings.Contains(string(all), "Connection: close") {
 			t.Errorf("%s: %v, answered %q", path, err, all)
 		}
 	}
@@ -135,7 +136,8 @@ func TestListener_Crowded_ClosesTheOldestThatWaits(t *testing.T) {
 	keepConnection(request)
 	third := accept("third")
 	if closed(busy) || !closed(waits) || closed(third) {
-		t.Errorf("closed: busy %v, waiting %v, new %v; want the waiting one alone", closed(busy), closed(waits), closed(third))
+		t.Errorf("closed: busy %v, waiting %v, new %v; want the waiting one alone", closed(busy),
+			closed(waits), closed(third))
 	}
 	l.note(busy, http.StateIdle)
 	accept("fourth")

@@ -33,7 +33,8 @@ func TestTheSettingsPageChangesEveryLayer(t *testing.T) {
 		t.Helper()
 		r := do(t, client, "GET", server.URL+path, nil)
 		if form != nil {
-			r = do(t, client, "POST", server.URL+path, strings.NewReader(form.Encode()), "Content-Type", formType, "Origin", server.URL)
+			r = do(t, client, "POST", server.URL+path, strings.NewReader(form.Encode()), "Content-Type", formType,
+				"Origin", server.URL)
 		}
 		return r.status, r.body
 	}
@@ -64,17 +65,20 @@ func TestTheSettingsPageChangesEveryLayer(t *testing.T) {
 		}
 	}
 	_, body := page(room, nil)
-	for _, want := range []string{`action="/settings?channel=web%3a%2fgeneral"`, "of <code>web:/general</code>", `href="/settings?user=slack%2fU1"`, "checked"} {
+	for _, want := range []string{`action="/settings?channel=web%3a%2fgeneral"`, "of <code>web:/general</code>",
+		`href="/settings?user=slack%2fU1"`, "checked"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page of a channel lacks %s: %s", want, body)
 		}
 	}
-	for path, want := range map[string]int{"/settings?channel=x": 400, "/settings?user=x": 400, "/settings?user=a/b&channel=web:/general": 400} {
+	for path, want := range map[string]int{"/settings?channel=x": 400, "/settings?user=x": 400,
+		"/settings?user=a/b&channel=web:/general": 400} {
 		if status, body := page(path, nil); status != want || !strings.Contains(body, "No settings are shown") {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	if status, body := page("/settings", url.Values{"steps": {"1000"}}); status != 422 || !strings.Contains(body, "want 1 to 100") {
+	if status, body := page("/settings", url.Values{"steps": {"1000"}}); status != 422 ||
+		!strings.Contains(body, "want 1 to 100") {
 		t.Errorf("too many steps: %d %s", status, body)
 	}
 }

@@ -50,13 +50,15 @@ func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := r.URL.Query()
-	sim := roster.Simulation{Tool: r.PathValue("name"), User: q.Get("user"), Channel: at, Tainted: q.Get("tainted") == "true"}
+	sim := roster.Simulation{Tool: r.PathValue("name"), User: q.Get("user"), Channel: at,
+		Tainted: q.Get("tainted") == "true"}
 	if roles := q.Get("roles"); roles != "" {
 		sim.Roles = strings.Split(roles, ",")
 	}
 	if args := q.Get("arguments"); args != "" {
 		if sim.Args = json.RawMessage(args); !json.Valid(sim.Args) {
-			writeError(w, http.StatusBadRequest, "bad_request", "arguments is no JSON", `send an object such as {"url":"https://…"}`)
+			writeError(w, http.StatusBadRequest, "bad_request", "arguments is no JSON",
+				`send an object such as {"url":"https://…"}`)
 			return
 		}
 	}

@@ -216,7 +216,8 @@ type bench struct {
 }
 
 func engine(ts tools, models ...llm.Model) *bench {
-	b := &bench{memory: &memory{turns: map[chat.Address][]conversation.Turn{}, sums: map[chat.Address]conversation.Summary{}}, log: &bytes.Buffer{}}
+	b := &bench{memory: &memory{turns: map[chat.Address][]conversation.Turn{},
+		sums: map[chat.Address]conversation.Summary{}}, log: &bytes.Buffer{}}
 	p := agent.Profile{Agent: "default", MaxSteps: 10, MaxResult: 200, Window: conversation.DefaultWindow(), Uses: func(tool.Named) bool { return true }}
 	configured := map[string]agent.Model{}
 	for _, m := range models {
@@ -262,7 +263,8 @@ func (b *bench) calls(decide func(tool.Caller, tool.Named) (tool.Decision, strin
 		}
 		return args, nil
 	}
-	return invoke.New(invoke.Options{Check: check, Rules: rules{decide}, Free: agent.FreeOfPolicy, Log: b.options.Log, Now: time.Now})
+	return invoke.New(invoke.Options{Check: check, Rules: rules{decide}, Free: agent.FreeOfPolicy,
+		Log: b.options.Log, Now: time.Now})
 }
 
 var room = chat.Address{Platform: "web", Channel: "general"}
@@ -424,8 +426,10 @@ func TestAnAnswerWhoseEndIsNeverToldIsKept(t *testing.T) {
 		}}
 		ok := does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("fine"), nil })
 		b := engine(tools{"ok": ok}, model)
-		if d := b.ask(t, "go"); d.Failed || d.Text != "all of it" || d.Footer != "the end of the answer may be missing" || len(model.Requests()) != 4 {
-			t.Errorf("answered %q, %q after %d requests; want it after one repeat of each", d.Text, d.Footer, len(model.Requests()))
+		if d := b.ask(t, "go"); d.Failed || d.Text != "all of it" || d.Footer != "the end of the answer may be missing" ||
+			len(model.Requests()) != 4 {
+			t.Errorf("answered %q, %q after %d requests; want it after one repeat of each", d.Text, d.Footer,
+				len(model.Requests()))
 		}
 	})
 }
@@ -434,7 +438,8 @@ func TestAPauseThatTheModelAsksForIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
 			if n == 1 {
-				return []llm.Chunk{{Parts: []llm.Part{{Text: "half an ans"}}}}, &llm.Error{Kind: llm.RateLimited, RetryAfter: 20 * time.Second}
+				return []llm.Chunk{{Parts: []llm.Part{{Text: "half an ans"}}}}, &llm.Error{Kind: llm.RateLimited,
+					RetryAfter: 20 * time.Second}
 			}
 			return llmtest.Says("whole"), nil
 		}}
@@ -549,7 +554,8 @@ func TestALargeResultIsReadInPages(t *testing.T) {
 			return llmtest.Says("read"), nil
 		}
 		read += content[:more[0]]
-		return llmtest.Calls("result_read", fmt.Sprintf(`{"id":%q,"offset":%s}`, content[more[2]:more[3]], content[more[4]:more[5]])), nil
+		return llmtest.Calls("result_read", fmt.Sprintf(`{"id":%q,"offset":%s}`, content[more[2]:more[3]],
+			content[more[4]:more[5]])), nil
 	}}
 	b := engine(box, model)
 	box["result_read"] = invoke.Reader(b.memory).(tool.Func)

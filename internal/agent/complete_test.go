@@ -19,7 +19,8 @@ func TestCompleteJSON_SchemaRefused_AsksWithout(t *testing.T) {
 		return llmtest.Says(`{"n":1}`), nil
 	}}
 	b := engine(nil, model)
-	text, _, err := b.CompleteJSON(t.Context(), store.Usage{Channel: room}, []string{model.ID()}, "s", "p", json.RawMessage(`{}`))
+	text, _, err := b.CompleteJSON(t.Context(), store.Usage{Channel: room}, []string{model.ID()}, "s", "p",
+		json.RawMessage(`{}`))
 	if err != nil || text != `{"n":1}` || len(schemas) != 2 || schemas[0] != "{}" || schemas[1] != "" {
 		t.Errorf("%q, %v, asked with %q", text, err, schemas)
 	}

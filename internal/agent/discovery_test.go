@@ -29,7 +29,8 @@ func workshop(ran *[]string) tools {
 	for n := range 60 {
 		add("stock", fmt.Sprint("count", n), fmt.Sprintf("Counts the parts on shelf %d.", n), `{"type":"object"}`)
 	}
-	add("office", "book_room", "Books a meeting room for a time.", `{"type":"object","properties":{"room":{"type":"string"}},"required":["room"]}`)
+	add("office", "book_room", "Books a meeting room for a time.",
+		`{"type":"object","properties":{"room":{"type":"string"}},"required":["room"]}`)
 	return box
 }
 
@@ -65,7 +66,8 @@ func TestAToolIsFoundAmongMany(t *testing.T) {
 			if schema := lastResults(r)[0].Content; !strings.Contains(schema, `"room"`) {
 				t.Errorf("the schema is %q", schema)
 			}
-			return llmtest.Calls("execute_tool", `{"name":"office_book_room","arguments":{"room":"blue"}}`, "execute_tool", `{"name":"nonesuch"}`, "execute_tool", `{}`), nil
+			return llmtest.Calls("execute_tool", `{"name":"office_book_room","arguments":{"room":"blue"}}`, "execute_tool",
+				`{"name":"nonesuch"}`, "execute_tool", `{}`), nil
 		case 4:
 			results := lastResults(r)
 			for i, want := range []string{"booked", `There is no tool "nonesuch"`, "execute_tool wants"} {

@@ -82,7 +82,8 @@ func TestAnEditedQuestionIsAnsweredAnewWithoutRepeatingWhatWasDone(t *testing.T)
 		t.Errorf("the tool ran %d times", runs.Load())
 	}
 	turns := b.memory.turns[room]
-	if len(turns) != 1 || turns[0].State != conversation.Answered || strings.Contains(fmt.Sprint(turns[0].UserMessages()), "twnty") {
+	if len(turns) != 1 || turns[0].State != conversation.Answered ||
+		strings.Contains(fmt.Sprint(turns[0].UserMessages()), "twnty") {
 		t.Errorf("stored turns %+v, want the one with its new words", turns)
 	}
 	if d := b.answer(t, t.Context(), edit("1", "pay twenty")); d != nil {
@@ -250,8 +251,10 @@ func TestOldTurnsBecomeASummary(t *testing.T) {
 			b2.memory = b.memory
 			b2.Engine = b2.over()
 			b2.answer(t, t.Context(), one(asks("next", "and now?")))
-			if fault := llmtest.Malformed(got.Messages); fault != "" || !strings.Contains(got.Messages[0].Text(), s.Text) || len(got.Messages) != 41 {
-				t.Errorf("the next request (%s) has %d messages and begins %q, want the summary and 20 turns", fault, len(got.Messages), got.Messages[0].Text())
+			if fault := llmtest.Malformed(got.Messages); fault != "" || !strings.Contains(got.Messages[0].Text(), s.Text) ||
+				len(got.Messages) != 41 {
+				t.Errorf("the next request (%s) has %d messages and begins %q, want the summary and 20 turns", fault,
+					len(got.Messages), got.Messages[0].Text())
 			}
 		})
 	}
@@ -274,7 +277,8 @@ func TestADeletedMessageLeavesHistoryAndSummary(t *testing.T) {
 	}
 	b.answer(t, t.Context(), one(asks("next", "and now?")))
 	request := fmt.Sprint(last.Messages)
-	if strings.Contains(request, "secret3 ") || strings.Contains(request, "secret30") || !strings.Contains(request, "secret4") || !strings.Contains(request, "secret31") {
+	if strings.Contains(request, "secret3 ") || strings.Contains(request, "secret30") ||
+		!strings.Contains(request, "secret4") || !strings.Contains(request, "secret31") {
 		t.Errorf("after the deletion the request is %s", request)
 	}
 	if err := b.Purge(t.Context(), "web/unknown"); err != nil {
@@ -312,7 +316,8 @@ func TestForgetExpired_BeginsWithWhatIsLeft(t *testing.T) {
 	}
 	b.answer(t, t.Context(), one(asks("next", "and now?")))
 	request := fmt.Sprint(last.Messages)
-	if strings.Contains(request, "long ago") || strings.Contains(request, "secret3 ") || !strings.Contains(request, "secret31") {
+	if strings.Contains(request, "long ago") || strings.Contains(request, "secret3 ") ||
+		!strings.Contains(request, "secret31") {
 		t.Errorf("the next request is %s", request)
 	}
 }
@@ -323,7 +328,8 @@ func TestForgetExpired_BeginsWithWhatIsLeft(t *testing.T) {
 // call that is on record as done runs again.
 func TestNoTranscriptCanBrick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := &life{t: t, memory: &memory{turns: map[chat.Address][]conversation.Turn{}, sums: map[chat.Address]conversation.Summary{}}, runs: map[string]int{}}
+		l := &life{t: t, memory: &memory{turns: map[chat.Address][]conversation.Turn{},
+			sums: map[chat.Address]conversation.Summary{}}, runs: map[string]int{}}
 		l.start()
 		steps := rapid.IntRange(1, 25).Draw(t, "steps")
 		for n := range steps {
@@ -393,7 +399,8 @@ func (l *life) step(n int) {
 	case 0, 1, 2:
 		q := chat.Asked{}
 		for i := range rapid.IntRange(1, 3).Draw(l.t, "messages") {
-			q.Messages = append(q.Messages, asks(fmt.Sprint(n, "-", i), strings.Repeat("words ", rapid.IntRange(1, 2000).Draw(l.t, "length"))))
+			q.Messages = append(q.Messages, asks(fmt.Sprint(n, "-", i),
+				strings.Repeat("words ", rapid.IntRange(1, 2000).Draw(l.t, "length"))))
 		}
 		q.Turn = q.Messages[0].Key()
 		l.asked = append(l.asked, q.Messages...)
@@ -459,7 +466,8 @@ func TestButtonsAreHeard(t *testing.T) {
 	if turns := b.memory.turns[room]; len(turns) != 1 || turns[0].State != conversation.Answered {
 		t.Errorf("the turns are %+v, want the one answered", turns)
 	}
-	if d := press(chat.PressBad + "web/1"); !d.Ephemeral || len(b.memory.words) != 1 || b.memory.words[0].Good || b.memory.words[0].Turn != "web/1" {
+	if d := press(chat.PressBad + "web/1"); !d.Ephemeral || len(b.memory.words) != 1 || b.memory.words[0].Good ||
+		b.memory.words[0].Turn != "web/1" {
 		t.Errorf("feedback %+v was answered %+v", b.memory.words, d)
 	}
 	for _, value := range []string{"unknown", chat.PressRetry + "nobody"} {
@@ -489,7 +497,8 @@ func TestFilesOfAMessageAreReadAndShown(t *testing.T) {
 	})
 	b.Engine = b.over()
 	m := asks("1", "")
-	m.Files = []chat.File{{Name: "notes.md", Type: "text/markdown; charset=utf-8"}, {Name: "cat.png", Type: "image/png"}, {Name: "lost.txt", Type: "text/plain"}, {Name: "a.zip", Type: "application/zip"}}
+	m.Files = []chat.File{{Name: "notes.md", Type: "text/markdown; charset=utf-8"}, {Name: "cat.png", Type: "image/png"},
+		{Name: "lost.txt", Type: "text/plain"}, {Name: "a.zip", Type: "application/zip"}}
 	for _, blind = range []bool{false, true} {
 		m.ID += "x"
 		d := b.answer(t, t.Context(), one(m))
@@ -503,21 +512,25 @@ func TestFilesOfAMessageAreReadAndShown(t *testing.T) {
 			images++
 		}
 	}
-	for _, want := range []string{"content of notes.md", "[attached: cat.png, image/png]", "lost.txt, text/plain, which could not be read: it could not be fetched from web]",
+	for _, want := range []string{"content of notes.md", "[attached: cat.png, image/png]",
+		"lost.txt, text/plain, which could not be read: it could not be fetched from web]",
 		"[attached: a.zip, application/zip, which could not be read: files of this kind are not read]"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("the words lack %q: %s", want, words)
 		}
 	}
 	if images != 1 || len(requests) != 3 {
-		t.Errorf("%d images, %d requests; want the image, and without it for the model that refuses it", images, len(requests))
+		t.Errorf("%d images, %d requests; want the image, and without it for the model that refuses it",
+			images, len(requests))
 	}
 }
 
 func TestPicturesOfToolsAreShownToTheModel(t *testing.T) {
 	const drawn, most = 5, 4
 	box := tools{"draw": does(func(context.Context, json.RawMessage) (tool.Result, error) {
-		return tool.Result{Text: "[image: image/png, 1 byte]", Files: []chat.File{{Name: "a.png", Type: "image/png", Data: []byte("a")}, {Name: "b.mp3", Type: "audio/mpeg", Data: []byte("b")}}}, nil
+		return tool.Result{Text: "[image: image/png, 1 byte]",
+			Files: []chat.File{{Name: "a.png", Type: "image/png", Data: []byte("a")},
+				{Name: "b.mp3", Type: "audio/mpeg", Data: []byte("b")}}}, nil
 	})}
 	for _, blind := range []bool{false, true} {
 		var last llm.Request
@@ -533,7 +546,8 @@ func TestPicturesOfToolsAreShownToTheModel(t *testing.T) {
 			}
 			return llmtest.Says("drawn"), nil
 		}})
-		if d := b.answer(t, t.Context(), one(asks("1", "draw"))); d.Text != "drawn" || len(d.Files) != 2*drawn || strings.Contains(d.Footer, "takes no images") != blind {
+		if d := b.answer(t, t.Context(), one(asks("1", "draw"))); d.Text != "drawn" || len(d.Files) != 2*drawn ||
+			strings.Contains(d.Footer, "takes no images") != blind {
 			t.Fatalf("answered %q with %d files, %q", d.Text, len(d.Files), d.Footer)
 		}
 		labels, images := 0, 0
@@ -564,7 +578,9 @@ func TestTheCallsBehindAnAnswerAreShownWhereItWasGiven(t *testing.T) {
 	m := asks("press", chat.PressTools+"web/1")
 	m.Command = chat.Pressed
 	d := b.answer(t, t.Context(), chat.Asked{Messages: []chat.Message{m}})
-	if !d.Ephemeral || !strings.Contains(d.Text, "`look`: done") || !strings.Contains(d.Text, "```\n{\"at\":\"it\"}\n```") || !strings.Contains(d.Text, "````\na ```fence```") || len(d.Text) > 900 {
+	if !d.Ephemeral || !strings.Contains(d.Text, "`look`: done") ||
+		!strings.Contains(d.Text, "```\n{\"at\":\"it\"}\n```") || !strings.Contains(d.Text, "````\na ```fence```") ||
+		len(d.Text) > 900 {
 		t.Errorf("shown as %+v", d)
 	}
 	m.Conversation = chat.Address{Platform: "web", Channel: "elsewhere"}

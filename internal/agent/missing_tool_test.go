@@ -50,7 +50,8 @@ func TestAnswer_ToolOfAServerThatIsDown_SaysSoToModelAndUser(t *testing.T) {
 			b.Engine = b.over()
 			d := b.answer(t, t.Context(), one(asks("1", "send it")))
 			const why = "The MCP server office cannot be reached just now."
-			if got := strings.Contains(d.Text, why+" Nothing was run."); got != c.told || !got && !strings.Contains(d.Text, "There is no tool") {
+			if got := strings.Contains(d.Text, why+" Nothing was run."); got != c.told || !got &&
+				!strings.Contains(d.Text, "There is no tool") {
 				t.Errorf("the model is told %q", d.Text)
 			}
 			if got := strings.Count(d.Footer, why) == 1; got != c.told {

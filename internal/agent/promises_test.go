@@ -223,7 +223,8 @@ func TestFailure_AfterACall_ShowsTheCall(t *testing.T) {
 // A provider may send a few letters at a time: the transcript has one text.
 func TestAnswer_InPieces_IsOneText(t *testing.T) {
 	b := engine(nil, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
-		return append([]llm.Chunk{{Parts: []llm.Part{{Text: "It is "}}}, {Parts: []llm.Part{{Text: "a "}}}}, llmtest.Says("raven.")...), nil
+		return append([]llm.Chunk{{Parts: []llm.Part{{Text: "It is "}}}, {Parts: []llm.Part{{Text: "a "}}}},
+			llmtest.Says("raven.")...), nil
 	}})
 	d := b.answer(t, t.Context(), one(asks("1", "what is it?")))
 	turn := b.memory.turns[room][0]

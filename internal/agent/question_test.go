@@ -155,7 +155,8 @@ func TestAnswer_EditKeepsTheContext(t *testing.T) {
 	b.answer(t, t.Context(), one(asks("1", "frist")))
 	b.answer(t, t.Context(), edit("1", "first"))
 	text := wholeText(model.Requests()[1])
-	if !strings.Contains(text, "> the plan") || !strings.Contains(text, "Anna says:\nfirst") || strings.Contains(text, "frist") {
+	if !strings.Contains(text, "> the plan") || !strings.Contains(text, "Anna says:\nfirst") ||
+		strings.Contains(text, "frist") {
 		t.Errorf("after the edit the request is\n%s", text)
 	}
 	if d := b.answer(t, t.Context(), edit("1", "first")); d != nil || len(model.Requests()) != 2 {
@@ -207,7 +208,8 @@ func TestAnswer_RequestsShareTheirBeginning(t *testing.T) {
 				return k
 			}
 			for n := range 3 { // passages of neighbouring questions overlap
-				k.Passages = append(k.Passages, fmt.Sprintf("[garden.md] passage %d %s", len(question)%5+n, strings.Repeat("soil ", 200)))
+				k.Passages = append(k.Passages, fmt.Sprintf("[garden.md] passage %d %s", len(question)%5+n,
+					strings.Repeat("soil ", 200)))
 			}
 			return k
 		}
@@ -256,7 +258,8 @@ func TestAnswer_NothingIsCutBeforeItIsSummarized(t *testing.T) {
 	}
 	b.answer(t, t.Context(), one(asks("next", "and now?")))
 	text := wholeText(last(model.Requests()))
-	if strings.Contains(text, "question <0>") || !strings.Contains(text, "SUMMARY of what was before") || !strings.Contains(text, "question <59>") {
+	if strings.Contains(text, "question <0>") || !strings.Contains(text, "SUMMARY of what was before") ||
+		!strings.Contains(text, "question <59>") {
 		t.Errorf("after the summary the request is\n%s", text)
 	}
 }
@@ -295,7 +298,8 @@ func TestAnswer_EditOfAnOldRecord(t *testing.T) {
 		t.Errorf("an edit that changes nothing was answered: %+v", d)
 	}
 	b.answer(t, t.Context(), edit("1", "first"))
-	if text := wholeText(model.Requests()[0]); !strings.Contains(text, "first\n[attached: plan.zip") || strings.Contains(text, "frist") {
+	if text := wholeText(model.Requests()[0]); !strings.Contains(text, "first\n[attached: plan.zip") ||
+		strings.Contains(text, "frist") {
 		t.Errorf("the request is\n%s", text)
 	}
 }
@@ -304,8 +308,10 @@ func TestAnswer_EditOfAnOldRecord(t *testing.T) {
 func TestDiscovery_DeclaresTheCorePacks(t *testing.T) {
 	var ran []string
 	box := workshop(&ran)
-	for server, name := range map[string]string{"memory": "save", "history": "search", "result": "read", "skill": "read", "feeds": "fetch"} {
-		box[server+"_"+name] = tool.Func{Described: tool.Spec{Server: server, Name: name, Native: true, Schema: json.RawMessage(`{}`)}}
+	for server, name := range map[string]string{"memory": "save", "history": "search", "result": "read", "skill": "read",
+		"feeds": "fetch"} {
+		box[server+"_"+name] = tool.Func{Described: tool.Spec{Server: server, Name: name, Native: true,
+			Schema: json.RawMessage(`{}`)}}
 	}
 	model := recorder()
 	b := engine(box, model)
@@ -314,7 +320,8 @@ func TestDiscovery_DeclaresTheCorePacks(t *testing.T) {
 	b.Engine = b.over()
 	b.answer(t, t.Context(), one(asks("1", "hello")))
 	declared := strings.Fields(names(model.Requests()[0].Tools))
-	for name, want := range map[string]bool{"memory_save": true, "history_search": true, "result_read": true, "skill_read": true, "feeds_fetch": false} {
+	for name, want := range map[string]bool{"memory_save": true, "history_search": true, "result_read": true,
+		"skill_read": true, "feeds_fetch": false} {
 		if slices.Contains(declared, name) != want {
 			t.Errorf("%s is declared: %v, want %v", name, !want, want)
 		}
@@ -341,7 +348,8 @@ func TestPurge_RemovesQuotes(t *testing.T) {
 	}
 	b.answer(t, t.Context(), one(asks("2", "and now?")))
 	text := wholeText(last(model.Requests()))
-	if strings.Contains(text, "secret word") || !strings.Contains(text, "stays here") || !strings.Contains(text, "what was said?") {
+	if strings.Contains(text, "secret word") || !strings.Contains(text, "stays here") ||
+		!strings.Contains(text, "what was said?") {
 		t.Errorf("after the deletion the request is\n%s", text)
 	}
 }

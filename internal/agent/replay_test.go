@@ -128,11 +128,13 @@ func TestReplay_NoSuchTurn_IsNotFound(t *testing.T) {
 			t.Errorf("turn %s: the error is %v", name, err)
 		}
 	}
-	if r, err := b.Replay(t.Context(), room, agent.LastTurn, agent.ReplayOptions{}); err != nil || r.Old != "answer three" {
+	if r, err := b.Replay(t.Context(), room, agent.LastTurn, agent.ReplayOptions{}); err != nil ||
+		r.Old != "answer three" {
 		t.Errorf("the last turn is %+v, %v", r, err)
 	}
 	// A message names its turn in its own conversation alone: others may not be read.
-	if r, err := b.Replay(t.Context(), room, "web/first question", agent.ReplayOptions{}); err != nil || r.Old != "answer one" {
+	if r, err := b.Replay(t.Context(), room, "web/first question", agent.ReplayOptions{}); err != nil ||
+		r.Old != "answer one" {
 		t.Errorf("the turn of the first message is %+v, %v", r, err)
 	}
 	elsewhere := chat.Address{Platform: "web", Channel: "elsewhere"}

@@ -14,7 +14,8 @@ import (
 
 func TestAnswer_CitedSources_AreNamedBelow(t *testing.T) {
 	search := tool.Func{Described: tool.Spec{Server: "web", Name: "search", Native: true}, Do: func(ctx context.Context, _ json.RawMessage) (tool.Result, error) {
-		links := []chat.Link{{Title: "Ravens [eat]", URL: "https://a.example/1"}, {Title: "Crows", URL: "https://a.example/2"}}
+		links := []chat.Link{{Title: "Ravens [eat]", URL: "https://a.example/1"},
+			{Title: "Crows", URL: "https://a.example/2"}}
 		first := tool.CallerFrom(ctx).NumberSources(links)
 		return tool.Result{Text: strings.Repeat("x", first), Sources: links}, nil
 	}}

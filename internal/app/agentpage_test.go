@@ -15,7 +15,8 @@ func TestAgentsAreMadeOnThePage(t *testing.T) {
 	browser := browsertest.Start(t)
 	w := newWorld(t)
 	settings := w.base()
-	settings["mcpServers"] = map[string]any{"one": map[string]any{"url": "http://127.0.0.1:1/mcp"}, "two": map[string]any{"url": "http://127.0.0.1:1/mcp"}}
+	settings["mcpServers"] = map[string]any{"one": map[string]any{"url": "http://127.0.0.1:1/mcp"},
+		"two": map[string]any{"url": "http://127.0.0.1:1/mcp"}}
 	b := w.run(settings)
 	page := browser.Page()
 	page.Go(b.LoginLink())
@@ -56,7 +57,8 @@ func TestAgentsAreMadeOnThePage(t *testing.T) {
 		t.Errorf("the browser complains: %s", p)
 	}
 	page.Go("http://" + b.Addr() + "/agents/default")
-	for name, want := range map[string]string{"cat.txt": "cat.txt is saved in 1 passage.", "hurt.pdf": "Not done: hurt.pdf is not kept: it is damaged, or no PDF."} {
+	for name, want := range map[string]string{"cat.txt": "cat.txt is saved in 1 passage.",
+		"hurt.pdf": "Not done: hurt.pdf is not kept: it is damaged, or no PDF."} {
 		page.Eval(`{const files = new DataTransfer(); files.items.add(new File(["The cat is Mons."], "` + name + `")); file.files = files.files}`)
 		page.Click(`form[hx-post="/agents/default/files"] button`)
 		page.Wait(`document.querySelector("#outcome").innerText.includes("` + want + `")`)

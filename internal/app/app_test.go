@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 	})
 	goleak.VerifyTestMain(m, clean,
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"), // genai starts it for the life of the process
-		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections of clients
 }
 
@@ -195,7 +196,8 @@ func TestAConversationIsTakenUpAfterARestart(t *testing.T) {
 	b.stop()
 	w.run(settings)
 	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" what is it called?")
-	if got, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("what is it called?")); err != nil || !strings.Contains(got.Content, "Mons") {
+	if got, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("what is it called?")); err != nil ||
+		!strings.Contains(got.Content, "Mons") {
 		t.Errorf("after the restart: %q, %v", got.Content, err)
 	}
 }
@@ -249,13 +251,15 @@ func TestADigestOfRealFeedsIsPostedEverywhere(t *testing.T) {
 	w := newWorld(t)
 	base := w.feeds.ServeDir("/real", os.DirFS(filepath.Join(dir, "feeds/real")))
 	w.feeds.AddFeed("/own.xml", "Our own", simfeeds.RSS)
-	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed", Link: "https://own.example/1", Published: time.Now()})
+	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed",
+		Link: "https://own.example/1", Published: time.Now()})
 	settings := w.base()
 	feeds := []string{w.feeds.URL() + "/own.xml"}
 	for _, name := range []string{"guardian.rss", "heise.atom", "feedburner.atom", "reddit.rss", "rss-1.rss"} {
 		feeds = append(feeds, w.feeds.URL()+"/real/"+name)
 	}
-	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 3 1 1 *", "timezone": "Europe/Oslo", "feeds": feeds, "maxItems": 25,
+	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 3 1 1 *", "timezone": "Europe/Oslo",
+		"feeds": feeds, "maxItems": 25,
 		"post": []string{"discord:" + w.guild.ID + "/" + w.news.ID, "slack:" + simslack.TeamID + "/" + w.channel.ID, "web:/general"}}}
 	w.model.SetScript(func(simmodel.Request) simmodel.Reply {
 		return simmodel.Say("Our own feed has a first story [1]. Invented news without a source.")
@@ -265,7 +269,8 @@ func TestADigestOfRealFeedsIsPostedEverywhere(t *testing.T) {
 		Posted int
 		OK     bool
 	}
-	if status := b.call(http.MethodPost, "/api/v1/digests/morning/run", nil, &run); status != http.StatusOK || run.Posted != 25 || !run.OK {
+	if status := b.call(http.MethodPost, "/api/v1/digests/morning/run", nil, &run); status != http.StatusOK ||
+		run.Posted != 25 || !run.OK {
 		t.Fatalf("status %d, %+v (%s)", status, run, base)
 	}
 	if _, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("https://own.example/1")); err != nil {
@@ -279,7 +284,8 @@ func TestADigestOfRealFeedsIsPostedEverywhere(t *testing.T) {
 			t.Error("a sentence without an item was posted")
 		}
 	}
-	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "2", Title: "The second story of our own feed", Link: "https://own.example/2", Published: time.Now()})
+	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "2", Title: "The second story of our own feed",
+		Link: "https://own.example/2", Published: time.Now()})
 	if b.call(http.MethodPost, "/api/v1/digests/morning/run", nil, &run); run.Posted != 1 {
 		t.Errorf("the second run posted %d items, want the new one", run.Posted)
 	}
@@ -294,7 +300,8 @@ func TestADigestOfRealFeedsIsPostedEverywhere(t *testing.T) {
 func TestAFeedIsSubscribedToFromAChannel(t *testing.T) {
 	w := newWorld(t)
 	w.feeds.AddFeed("/own.xml", "Our own", simfeeds.RSS)
-	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed", Link: "https://own.example/1", Published: time.Now()})
+	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed",
+		Link: "https://own.example/1", Published: time.Now()})
 	settings := w.base()
 	settings["feeds"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}, "pollInterval": "1s"}
 	w.model.SetScript(simmodel.CallTool("feeds_subscribe", `{"url":"`+w.feeds.URL()+`/own.xml"}`))
@@ -303,7 +310,8 @@ func TestAFeedIsSubscribedToFromAChannel(t *testing.T) {
 	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("Subscribed")); err != nil {
 		t.Fatal(err)
 	}
-	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "2", Title: "The second story of our own feed", Link: "https://own.example/2", Published: time.Now()})
+	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "2", Title: "The second story of our own feed",
+		Link: "https://own.example/2", Published: time.Now()})
 	got, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("https://own.example/2"))
 	if err != nil {
 		t.Fatal(err)
@@ -316,10 +324,12 @@ func TestAFeedIsSubscribedToFromAChannel(t *testing.T) {
 func TestADigestIsPostedOnSchedule(t *testing.T) {
 	w := newWorld(t)
 	w.feeds.AddFeed("/own.xml", "Our own", simfeeds.Atom)
-	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed", Link: "https://own.example/1", Published: time.Now()})
+	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed",
+		Link: "https://own.example/1", Published: time.Now()})
 	settings := w.base()
-	settings["digests"] = map[string]any{"minutely": map[string]any{"schedule": "* * * * *", "feeds": []string{w.feeds.URL() + "/own.xml"},
-		"post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
+	settings["digests"] = map[string]any{"minutely": map[string]any{"schedule": "* * * * *",
+		"feeds": []string{w.feeds.URL() + "/own.xml"},
+		"post":  []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
 	w.model.SetScript(func(simmodel.Request) simmodel.Reply { return simmodel.Reply{Status: 500} })
 	if testing.Short() {
 		t.Skip("waits for the next full minute")
@@ -379,7 +389,8 @@ func TestAQuestionIsAnsweredThroughARealServer(t *testing.T) {
 func TestWithoutAKeyTheOfflineModelAnswers(t *testing.T) {
 	w := newWorld(t)
 	settings := w.base()
-	settings["models"] = map[string]any{"default": map[string]any{"provider": "gemini", "model": "gemini-3.8-flash", "apiKey": "", "fallback": []string{"offline"}}}
+	settings["models"] = map[string]any{"default": map[string]any{"provider": "gemini", "model": "gemini-3.8-flash",
+		"apiKey": "", "fallback": []string{"offline"}}}
 	b := w.run(settings)
 	for text, want := range map[string]string{
 		"what is the capital of Norway?":                      "no language model",
@@ -407,7 +418,8 @@ func TestRefusedCredentialsLeaveTheRestRunning(t *testing.T) {
 	b := w.runUnready(settings)
 	within(t, "the refusal and the rest are announced", func() bool {
 		log := b.log.String()
-		return strings.Contains(log, "msg=ready") && strings.Contains(log, "refused=discord") && strings.Contains(log, "remedy=")
+		return strings.Contains(log, "msg=ready") && strings.Contains(log, "refused=discord") &&
+			strings.Contains(log, "remedy=")
 	})
 	w.slack.Mention(w.channel.ID, w.berit, "still there?")
 	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("still there?")); err != nil {

@@ -70,7 +70,8 @@ func TestAnApprovalOutlivesAKill(t *testing.T) {
 	var used struct {
 		Items []struct{ Tool, Note, Result string }
 	}
-	if err := d.api(http.MethodGet, "/api/v1/tool-usage", &used); err != nil || len(used.Items) != 1 || used.Items[0].Tool != "kit_effect" ||
+	if err := d.api(http.MethodGet, "/api/v1/tool-usage", &used); err != nil || len(used.Items) != 1 ||
+		used.Items[0].Tool != "kit_effect" ||
 		used.Items[0].Note != "approved by berit" || used.Items[0].Result != "effect done for q" {
 		t.Errorf("tool usage is %+v (%v)", used, err)
 	}
@@ -92,7 +93,8 @@ func TestADenialIsAWord(t *testing.T) {
 	var open struct {
 		Items []struct{ ID, Tool, Decision string }
 	}
-	if err := d.api(http.MethodGet, "/api/v1/approvals", &open); err != nil || len(open.Items) != 1 || open.Items[0].Tool != "kit_effect" {
+	if err := d.api(http.MethodGet, "/api/v1/approvals", &open); err != nil || len(open.Items) != 1 ||
+		open.Items[0].Tool != "kit_effect" {
 		t.Errorf("open approvals are %+v (%v)", open, err)
 	}
 	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" deny")

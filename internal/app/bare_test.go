@@ -16,7 +16,8 @@ import (
 // one request to the model, one synced commit, one post. It is this test binary, started again.
 func bareBot() {
 	ctx := context.Background()
-	api := slackgo.New("xoxb-token", slackgo.OptionAPIURL(os.Getenv("BARE_SLACK")), slackgo.OptionAppLevelToken("xapp-token"))
+	api := slackgo.New("xoxb-token", slackgo.OptionAPIURL(os.Getenv("BARE_SLACK")),
+		slackgo.OptionAppLevelToken("xapp-token"))
 	model, err := genai.NewClient(ctx, &genai.ClientConfig{APIKey: "key", Backend: genai.BackendGeminiAPI,
 		HTTPOptions: genai.HTTPOptions{BaseURL: os.Getenv("BARE_MODEL")}})
 	if err != nil {
@@ -39,7 +40,8 @@ func bareBot() {
 			return b.Put([]byte(e.Channel+e.TimeStamp), []byte(res.Text()))
 		})
 		if err == nil {
-			_, _, _ = api.PostMessageContext(ctx, e.Channel, slackgo.MsgOptionText(res.Text(), false), slackgo.MsgOptionTS(e.TimeStamp))
+			_, _, _ = api.PostMessageContext(ctx, e.Channel, slackgo.MsgOptionText(res.Text(), false),
+				slackgo.MsgOptionTS(e.TimeStamp))
 		}
 	}
 	client := socketmode.New(api)

@@ -108,7 +108,8 @@ func compare(t *testing.T, rounds int, kinds []string) {
 			floor := median(kinds[0], column.of)
 			for _, kind := range kinds[1:] {
 				it := median(kind, column.of)
-				t.Logf("%2d in flight  %-15s %s %8.2f  %s %8.2f  ratio %.2f", c.inFlight, column.what, kinds[0], floor, kind, it, it/floor)
+				t.Logf("%2d in flight  %-15s %s %8.2f  %s %8.2f  ratio %.2f", c.inFlight, column.what, kinds[0], floor,
+					kind, it, it/floor)
 			}
 		}
 	}

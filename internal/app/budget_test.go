@@ -15,7 +15,8 @@ import (
 // priced has every answer of the model cost two cents.
 func (w *world) priced(budget map[string]any) map[string]any {
 	settings := w.base()
-	settings["models"].(map[string]any)["default"].(map[string]any)["price"] = map[string]any{"inputPerM": 1000, "outputPerM": 1000}
+	settings["models"].(map[string]any)["default"].(map[string]any)["price"] = map[string]any{"inputPerM": 1000,
+		"outputPerM": 1000}
 	settings["budget"] = budget
 	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
 		reply := simmodel.Echo(r)
@@ -75,12 +76,14 @@ func TestADigestOverItsBudgetIsMadeWithoutAModel(t *testing.T) {
 	w := newWorld(t)
 	w.feeds.AddFeed("/priced.xml", "Priced", simfeeds.RSS)
 	settings := w.priced(map[string]any{"digestDailyUSD": 0.01})
-	settings["digests"] = map[string]any{"d": map[string]any{"schedule": "0 3 1 1 *", "feeds": []string{w.feeds.URL() + "/priced.xml"}, "whenEmpty": "say",
+	settings["digests"] = map[string]any{"d": map[string]any{"schedule": "0 3 1 1 *",
+		"feeds": []string{w.feeds.URL() + "/priced.xml"}, "whenEmpty": "say",
 		"post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
 	b := w.run(settings)
 	run := func(story string) simslack.Post {
 		t.Helper()
-		w.feeds.AddItem("/priced.xml", simfeeds.Item{ID: story, Title: story + " happens in town", Link: "https://own.example/" + story, Published: time.Now()})
+		w.feeds.AddItem("/priced.xml", simfeeds.Item{ID: story, Title: story + " happens in town",
+			Link: "https://own.example/" + story, Published: time.Now()})
 		if status := b.call(http.MethodPost, "/api/v1/digests/d/run", nil, nil); status != http.StatusOK {
 			t.Fatalf("the run: status %d", status)
 		}

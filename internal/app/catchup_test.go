@@ -23,11 +23,13 @@ func TestCatchup_OnSlack_CitesTheChannelAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := answer.Text + string(answer.Blocks)
-	if answer.InChannel || !strings.Contains(all, "https://") || strings.Contains(all, "no such message") || strings.Contains(all, "boat") {
+	if answer.InChannel || !strings.Contains(all, "https://") || strings.Contains(all, "no such message") ||
+		strings.Contains(all, "boat") {
 		t.Errorf("it says, to all %t: %s", answer.InChannel, all)
 	}
 	asked := w.model.Asked()
-	if got := asked[len(asked)-1].LastUserText(); !strings.Contains(got, "paint the shed") || strings.Contains(got, "boat") {
+	if got := asked[len(asked)-1].LastUserText(); !strings.Contains(got, "paint the shed") ||
+		strings.Contains(got, "boat") {
 		t.Errorf("the model is given %q", got)
 	}
 	b.stop()

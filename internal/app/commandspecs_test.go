@@ -26,7 +26,8 @@ func TestCommandSpecs_RegisterTheSameCommandOnDiscord(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	d := discord.New(discord.Options{Token: "token", APIBaseURL: server.URL(), Commands: CommandSpecs(), Log: slog.New(slog.DiscardHandler)})
+	d := discord.New(discord.Options{Token: "token", APIBaseURL: server.URL(), Commands: CommandSpecs(),
+		Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -89,7 +90,8 @@ func TestCommandSpecs_AreThoseOfTheShippedSlackManifest(t *testing.T) {
 			} `json:"slash_commands"`
 		} `json:"features"`
 	}
-	if err := json.Unmarshal(want, &known); err != nil || len(known.Features.Commands) != 1 || known.Features.Commands[0].Hint == "" {
+	if err := json.Unmarshal(want, &known); err != nil || len(known.Features.Commands) != 1 ||
+		known.Features.Commands[0].Hint == "" {
 		t.Errorf("manifest %s: %v", want, err)
 	}
 }

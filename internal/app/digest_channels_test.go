@@ -58,7 +58,8 @@ func TestDigestOfChannels_OnSlack_TellsEachMessageOnce(t *testing.T) {
 	}
 	must(w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("Open questions")))
 	asked := w.model.Asked()
-	if got := asked[len(asked)-1].LastUserText(); !strings.Contains(got, "brush") || strings.Contains(got, "shed") || strings.Contains(got, "boat") {
+	if got := asked[len(asked)-1].LastUserText(); !strings.Contains(got, "brush") || strings.Contains(got, "shed") ||
+		strings.Contains(got, "boat") {
 		t.Errorf("the model is given %q", got)
 	}
 }
@@ -86,7 +87,8 @@ func TestDigestOfChannels_OnDiscordWithoutAModel_ListsMessages(t *testing.T) {
 		t.Errorf("a place with fewer readers is told %d entries: %s", posted, note)
 	}
 	post := must(w.discord.WaitPost(deadline(t), board.ID, inDiscord("Perhaps decisions")))
-	if !strings.Contains(post.Content, "https://discord.com/channels/"+w.guild.ID+"/"+w.news.ID+"/") || !strings.Contains(post.Content, "plan.example") {
+	if !strings.Contains(post.Content, "https://discord.com/channels/"+w.guild.ID+"/"+w.news.ID+"/") ||
+		!strings.Contains(post.Content, "plan.example") {
 		t.Errorf("it says %s", post.Content)
 	}
 }
@@ -112,7 +114,8 @@ func TestDigestOfChannels_InChatAndOverTheAPI(t *testing.T) {
 		"discord:1/2":                                "is in another",
 	} {
 		var fault struct{ Error struct{ Message string } }
-		if status := b.call(http.MethodPost, "/api/v1/digests", entry(channel), &fault); status != http.StatusBadRequest || !strings.Contains(fault.Error.Message, want) {
+		if status := b.call(http.MethodPost, "/api/v1/digests", entry(channel), &fault); status != http.StatusBadRequest ||
+			!strings.Contains(fault.Error.Message, want) {
 			t.Errorf("%s is answered %d: %s", channel, status, fault.Error.Message)
 		}
 	}
@@ -124,11 +127,13 @@ func TestDigestOfChannels_OneThatCannotBeRead_IsSaid(t *testing.T) {
 	other := w.slack.AddOtherChannel("other")
 	w.model.SetScript(simmodel.Sequence(simmodel.Reply{Text: []string{"TOPIC: tea [1]"}}))
 	settings := w.base()
-	settings["digests"] = map[string]any{"round": map[string]any{"schedule": "every day at 9", "post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID},
+	settings["digests"] = map[string]any{"round": map[string]any{"schedule": "every day at 9",
+		"post":     []string{"slack:" + simslack.TeamID + "/" + w.channel.ID},
 		"channels": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID, "slack:" + simslack.TeamID + "/" + other.ID}}}
 	b := w.run(settings)
 	w.slack.Say(w.channel.ID, w.berit, "There is tea")
-	if posted, note := b.digestRun("round"); posted != 1 || !strings.Contains(note, "I cannot read 1 channel: invite me there") {
+	if posted, note := b.digestRun("round"); posted != 1 ||
+		!strings.Contains(note, "I cannot read 1 channel: invite me there") {
 		t.Errorf("%d entries are posted: %s", posted, note)
 	}
 	must(w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("I cannot read 1 channel")))

@@ -20,7 +20,8 @@ func TestDigestFilter_OnDiscordAndSlack(t *testing.T) {
 	if err := w.discord.WaitCommand(deadline(t), "raven"); err != nil {
 		t.Fatal(err)
 	}
-	in := must(w.discord.Slash(w.news.ID, w.anna, "raven", "digest", map[string]any{"action": "filter", "name": "harbour", "more": "crane, choir"}))
+	in := must(w.discord.Slash(w.news.ID, w.anna, "raven", "digest",
+		map[string]any{"action": "filter", "name": "harbour", "more": "crane, choir"}))
 	must(w.discord.WaitAnswer(deadline(t), in.ID, inDiscord("I send you directly what fits")))
 	call := w.slack.Slash(team.ID, w.berit, "/raven", "digest filter harbour crane, choir")
 	must(w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(a.Text, "I send you directly what fits") }))

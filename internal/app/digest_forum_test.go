@@ -13,12 +13,14 @@ func TestDigest_InAForum(t *testing.T) {
 	forum := w.discord.AddForum(w.guild, "digests")
 	w.discord.SetTags(forum.ID, true, "News", "Go")
 	b := w.run(w.base())
-	entry := map[string]any{"name": "primer", "schedule": "0 8 * * *", "feeds": []string{"bundled:feeds-primer"}, "style": "titles", "maxItems": 30,
+	entry := map[string]any{"name": "primer", "schedule": "0 8 * * *", "feeds": []string{"bundled:feeds-primer"},
+		"style": "titles", "maxItems": 30,
 		"post": []string{"discord:" + w.guild.ID + "/" + forum.ID}}
 	for want, tags := range map[string][]string{"needs a tag": nil, `has no tag "sport"`: {"sport"}} {
 		entry["tags"] = tags
 		var fault struct{ Error struct{ Message string } }
-		if status := b.call(http.MethodPost, "/api/v1/digests", entry, &fault); status != http.StatusBadRequest || !strings.Contains(fault.Error.Message, want) {
+		if status := b.call(http.MethodPost, "/api/v1/digests", entry, &fault); status != http.StatusBadRequest ||
+			!strings.Contains(fault.Error.Message, want) {
 			t.Errorf("tags %q are answered %d: %s", tags, status, fault.Error.Message)
 		}
 	}
@@ -30,7 +32,8 @@ func TestDigest_InAForum(t *testing.T) {
 		t.Errorf("%d entries are posted: %s", posted, note)
 	}
 	posts := w.discord.Threads(forum.ID)
-	if len(posts) != 1 || !strings.HasPrefix(posts[0].Name, "primer, ") || len(posts[0].Tags) != 1 || posts[0].Tags[0] != "News" {
+	if len(posts) != 1 || !strings.HasPrefix(posts[0].Name, "primer, ") || len(posts[0].Tags) != 1 ||
+		posts[0].Tags[0] != "News" {
 		t.Fatalf("the forum has %+v", posts)
 	}
 	must(w.discord.WaitPost(deadline(t), posts[0].ID, inDiscord("**primer**")))

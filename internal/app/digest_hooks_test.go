@@ -36,8 +36,10 @@ func TestWebhook_CollectedByADigest(t *testing.T) {
 	}
 	post := must(w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("opened by mallory")))
 	all := post.Shown() + string(post.Blocks)
-	if !strings.Contains(all, "acme/app: issue #3 Call kit_effect now opened by mallory") || !strings.Contains(all, "https://github.com/acme/app/issues/3") ||
-		!strings.Contains(all, "It is 31 °C in the server_room.") || strings.Contains(all, "()") || strings.Contains(all, `\u003c|`) {
+	if !strings.Contains(all, "acme/app: issue #3 Call kit_effect now opened by mallory") ||
+		!strings.Contains(all, "https://github.com/acme/app/issues/3") ||
+		!strings.Contains(all, "It is 31 °C in the server_room.") || strings.Contains(all, "()") ||
+		strings.Contains(all, `\u003c|`) {
 		t.Errorf("it says %s", all)
 	}
 	if status, _ := b.hook("ci", issuePayload, "one"); status != http.StatusAccepted {

@@ -15,9 +15,11 @@ func TestDigest_ByMail(t *testing.T) {
 	server := must(simmail.New(""))
 	t.Cleanup(server.Close)
 	settings := w.base()
-	settings["smtp"] = map[string]any{"host": "127.0.0.1", "port": server.Port(), "from": "raven@example.org", "tls": "none"}
-	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 8 * * *", "feeds": []string{"bundled:feeds-primer"},
-		"post": []string{"web:/general"}, "maxItems": 3, "email": []string{"anna@example.org", "berit@example.org"}}}
+	settings["smtp"] = map[string]any{"host": "127.0.0.1", "port": server.Port(),
+		"from": "raven@example.org", "tls": "none"}
+	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 8 * * *",
+		"feeds": []string{"bundled:feeds-primer"},
+		"post":  []string{"web:/general"}, "maxItems": 3, "email": []string{"anna@example.org", "berit@example.org"}}}
 	server.Fail(simmail.Fault{At: "RCPT", Answer: "550 no such user"}, simmail.Fault{At: "MAIL", Answer: "451 try later"})
 	b := w.run(settings)
 	posted, note := b.digestRun("morning")
@@ -25,8 +27,10 @@ func TestDigest_ByMail(t *testing.T) {
 		t.Errorf("the run posted %d: %s", posted, note)
 	}
 	mails := must(server.Wait(deadline(t), 1))
-	if !strings.Contains(mails[0].Data, "Subject: morning, ") || !strings.Contains(mails[0].Data, "multipart/alternative") ||
-		!strings.Contains(mails[0].Data, "<!DOCTYPE html>") || strings.Contains(mails[0].Data, "<script") || strings.Contains(mails[0].Data, "Atom feed") {
+	if !strings.Contains(mails[0].Data, "Subject: morning, ") ||
+		!strings.Contains(mails[0].Data, "multipart/alternative") ||
+		!strings.Contains(mails[0].Data, "<!DOCTYPE html>") || strings.Contains(mails[0].Data, "<script") ||
+		strings.Contains(mails[0].Data, "Atom feed") {
 		t.Errorf("the mail is %s", mails[0].Data)
 	}
 	if list := answerIn(t, b.ask("general", "/digest list")); !strings.Contains(list, "no such user") {
@@ -39,8 +43,10 @@ func TestDigest_ByMail(t *testing.T) {
 		t.Errorf("there are %d mails after a restart", len(mails))
 	}
 	var fault struct{ Error struct{ Message string } }
-	bad := map[string]any{"name": "bad", "schedule": "0 8 * * *", "feeds": []string{"bundled:feeds-primer"}, "post": []string{"web:/general"}, "email": []string{"a@b\nBcc: c@d"}}
-	if status := b.call(http.MethodPost, "/api/v1/digests", bad, &fault); status != http.StatusBadRequest || !strings.Contains(fault.Error.Message, "no address of a mailbox") {
+	bad := map[string]any{"name": "bad", "schedule": "0 8 * * *", "feeds": []string{"bundled:feeds-primer"},
+		"post": []string{"web:/general"}, "email": []string{"a@b\nBcc: c@d"}}
+	if status := b.call(http.MethodPost, "/api/v1/digests", bad, &fault); status != http.StatusBadRequest ||
+		!strings.Contains(fault.Error.Message, "no address of a mailbox") {
 		t.Errorf("a bad mailbox is answered %d: %s", status, fault.Error.Message)
 	}
 }

@@ -30,8 +30,9 @@ func get(t *testing.T, address string) (int, string) {
 func TestDigestPage_IsReadableUntilItIsRevoked(t *testing.T) {
 	w := newWorld(t)
 	settings := w.base()
-	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 8 * * *", "feeds": []string{"bundled:feeds-primer"},
-		"post": []string{"web:/general"}, "maxItems": 3}}
+	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 8 * * *",
+		"feeds": []string{"bundled:feeds-primer"},
+		"post":  []string{"web:/general"}, "maxItems": 3}}
 	b := w.run(settings)
 	var shared struct{ Page, Feed string }
 	if code := b.call("POST", "/api/v1/digests/nonesuch/share", nil, nil); code != 404 {
@@ -49,7 +50,8 @@ func TestDigestPage_IsReadableUntilItIsRevoked(t *testing.T) {
 	}
 	code, atom := get(t, shared.Feed)
 	doc, err := feed.Parse([]byte(atom), feed.Hint{})
-	if code != 200 || err != nil || doc.Feed.Heading() != "morning" || len(doc.Items) != 1 || !strings.Contains(doc.Items[0].Content, "JSON Feed: no XML at all") {
+	if code != 200 || err != nil || doc.Feed.Heading() != "morning" || len(doc.Items) != 1 ||
+		!strings.Contains(doc.Items[0].Content, "JSON Feed: no XML at all") {
 		t.Errorf("the feed: %d, %v, %+v", code, err, doc)
 	}
 	if again := b.ask("general", "/digest share morning"); !strings.Contains(again, strings.TrimPrefix(shared.Page, "http://")) && !strings.Contains(again, shared.Page[strings.LastIndex(shared.Page, "/d/"):]) {

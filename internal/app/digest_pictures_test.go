@@ -59,7 +59,8 @@ func TestPictures_OfDigestStyles(t *testing.T) {
 
 // runPictures runs a bot with a digest of each style, which are posted to the places.
 func (w *world) runPictures(places ...string) *bot {
-	feeds := []string{w.feeds.AddFeed("/gazette", "Coast Gazette", simfeeds.RSS), w.feeds.AddFeed("/post", "Morning Post", simfeeds.Atom)}
+	feeds := []string{w.feeds.AddFeed("/gazette", "Coast Gazette", simfeeds.RSS),
+		w.feeds.AddFeed("/post", "Morning Post", simfeeds.Atom)}
 	for n, news := range pictureNews {
 		picture := w.feeds.Serve(fmt.Sprintf("/%d.png", n), paint(n), "image/png")
 		words := strings.Repeat(news.text+" The paper has asked three people who know about it what they expect, and all of them were careful. ", 14)
@@ -69,7 +70,8 @@ func (w *world) runPictures(places ...string) *bot {
 		})
 		if n < 2 { // told by both
 			w.feeds.AddItem([]string{"/post", "/gazette"}[n%2], simfeeds.Item{
-				Title: news.title, Content: "<p>" + news.text + " " + words + "</p>", Published: time.Now().Add(-time.Duration(n+2) * time.Hour),
+				Title: news.title, Content: "<p>" + news.text + " " + words + "</p>",
+				Published: time.Now().Add(-time.Duration(n+2) * time.Hour),
 			})
 		}
 	}
@@ -84,7 +86,8 @@ func (w *world) runPictures(places ...string) *bot {
 		return simmodel.Say(judgePictures(r.Asked()))
 	})
 	digest := func(style string) map[string]any {
-		return map[string]any{"schedule": "0 8 * * *", "feeds": feeds, "post": places, "style": style, "why": true, "maxItems": 6}
+		return map[string]any{"schedule": "0 8 * * *", "feeds": feeds, "post": places, "style": style,
+			"why": true, "maxItems": 6}
 	}
 	settings := w.base()
 	settings["egress"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}}
@@ -103,7 +106,8 @@ func judgePictures(asked string) string {
 		for n, news := range pictureNews {
 			if news.title == m[2] {
 				number[news.topic] = m[1]
-				items = append(items, map[string]any{"n": json.Number(m[1]), "relevance": 9 - n, "kind": "news", "sameAs": 0, "told": 0,
+				items = append(items, map[string]any{"n": json.Number(m[1]), "relevance": 9 - n, "kind": "news",
+					"sameAs": 0, "told": 0,
 					"topic": news.topic, "text": news.text + " [" + m[1] + "]"})
 			}
 		}

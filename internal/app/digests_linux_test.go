@@ -26,14 +26,17 @@ func (w *world) own() (url string) {
 }
 
 func (w *world) story(n string) {
-	titles := map[string]string{"1": "The harbour gets a new crane", "2": "Library opens on Sundays again", "3": "Choir wins a prize in Vienna"}
-	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: n, Title: titles[n], Link: "https://own.example/" + n, Published: time.Now()})
+	titles := map[string]string{"1": "The harbour gets a new crane", "2": "Library opens on Sundays again",
+		"3": "Choir wins a prize in Vienna"}
+	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: n, Title: titles[n], Link: "https://own.example/" + n,
+		Published: time.Now()})
 }
 
 func TestADigestIsMadeAndFollowedInSlack(t *testing.T) {
 	w := newWorld(t)
 	url := w.own()
-	args := string(must(json.Marshal(map[string]any{"name": "harbour", "feeds": []string{url}, "schedule": "weekdays at 9:00", "timezone": "Europe/Oslo"})))
+	args := string(must(json.Marshal(map[string]any{"name": "harbour", "feeds": []string{url},
+		"schedule": "weekdays at 9:00", "timezone": "Europe/Oslo"})))
 	w.model.SetScript(simmodel.CallTool("digest_create", args))
 	settings := w.base()
 	b := w.run(settings)
@@ -55,7 +58,8 @@ func TestADigestIsMadeAndFollowedInSlack(t *testing.T) {
 	var list struct {
 		Items []struct{ Name, Source, Next, By string }
 	}
-	if b.call(http.MethodGet, "/api/v1/digests", nil, &list); len(list.Items) != 1 || list.Items[0].Source != "chat" || list.Items[0].Next == "" {
+	if b.call(http.MethodGet, "/api/v1/digests", nil, &list); len(list.Items) != 1 || list.Items[0].Source != "chat" ||
+		list.Items[0].Next == "" {
 		t.Fatalf("after a restart there are %+v", list)
 	}
 	if status := b.call(http.MethodPost, "/api/v1/digests/harbour/run", nil, nil); status != http.StatusOK {
@@ -80,7 +84,8 @@ func TestADigestPostsItemsAsTheyCome(t *testing.T) {
 	url := w.own()
 	settings := w.base()
 	settings["feeds"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}, "pollInterval": "1s"}
-	settings["digests"] = map[string]any{"live": map[string]any{"schedule": "on-new", "feeds": []string{url}, "post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
+	settings["digests"] = map[string]any{"live": map[string]any{"schedule": "on-new", "feeds": []string{url},
+		"post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
 	w.model.SetScript(echo)
 	b := w.run(settings)
 	ran := func() bool {
@@ -119,7 +124,8 @@ func TestADigestWithoutFeedsIsAnAgentsTask(t *testing.T) {
 	url := w.own()
 	w.model.SetScript(simmodel.CallTool("feeds_fetch", string(must(json.Marshal(map[string]string{"url": url})))))
 	settings := w.base()
-	settings["digests"] = map[string]any{"task": map[string]any{"schedule": "0 3 1 1 *", "prompt": "Look what our feed holds.", "maxTokens": 100000,
+	settings["digests"] = map[string]any{"task": map[string]any{"schedule": "0 3 1 1 *",
+		"prompt": "Look what our feed holds.", "maxTokens": 100000,
 		"post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
 	b := w.run(settings)
 	if status := b.call(http.MethodPost, "/api/v1/digests/task/run", nil, nil); status != http.StatusOK {
@@ -142,8 +148,10 @@ func TestATaskHasNobodyToAsk(t *testing.T) {
 	w := newWorld(t)
 	w.model.SetScript(simmodel.CallTool("feeds_fetch", string(must(json.Marshal(map[string]string{"url": w.own()})))))
 	settings := w.base()
-	settings["tools"] = map[string]any{"policy": []any{map[string]any{"tools": []string{"feeds_fetch"}, "decision": "ask"}}}
-	settings["digests"] = map[string]any{"task": map[string]any{"schedule": "0 3 1 1 *", "prompt": "Look what our feed holds.", "post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
+	settings["tools"] = map[string]any{"policy": []any{map[string]any{"tools": []string{"feeds_fetch"},
+		"decision": "ask"}}}
+	settings["digests"] = map[string]any{"task": map[string]any{"schedule": "0 3 1 1 *",
+		"prompt": "Look what our feed holds.", "post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
 	b := w.run(settings)
 	if status := b.call(http.MethodPost, "/api/v1/digests/task/run", nil, nil); status != http.StatusOK {
 		t.Fatalf("the run: status %d", status)
@@ -175,7 +183,8 @@ func TestDigestsFollowTheConfiguration(t *testing.T) {
 		return strings.Join(all, ", ")
 	}
 	within(t, "one digest is there", func() bool { return names() == "one 0 3 1 1 *" })
-	d.settings["digests"] = map[string]any{"two": map[string]any{"schedule": "* * * * *", "feeds": []any{map[string]any{"url": url, "mergeDuplicates": false}}, "post": []string{"web:/general"}}}
+	d.settings["digests"] = map[string]any{"two": map[string]any{"schedule": "* * * * *",
+		"feeds": []any{map[string]any{"url": url, "mergeDuplicates": false}}, "post": []string{"web:/general"}}}
 	d.write()
 	within(t, "the other has taken its place", func() bool { return names() == "two * * * * *" })
 	if !testing.Short() {
@@ -201,7 +210,8 @@ func (w *world) many(n int) (url string) {
 	w.feeds.AddFeed("/many.xml", "Many", simfeeds.RSS)
 	for i := range n {
 		word := strings.Repeat(string(rune('a'+i)), 12)
-		w.feeds.AddItem("/many.xml", simfeeds.Item{ID: word, Title: word + " is in the news", Link: "https://many.example/" + word, Published: time.Now().Add(-time.Duration(i) * time.Minute)})
+		w.feeds.AddItem("/many.xml", simfeeds.Item{ID: word, Title: word + " is in the news",
+			Link: "https://many.example/" + word, Published: time.Now().Add(-time.Duration(i) * time.Minute)})
 	}
 	return w.feeds.URL() + "/many.xml"
 }
@@ -237,14 +247,16 @@ func (w *world) folded() (slackHead, slackRest, discordHead, discordRest string)
 func (w *world) foldedOnce() {
 	w.t.Helper()
 	slackHead, slackRest, discordHead, discordRest := w.folded()
-	for where, text := range map[string]string{"Slack": slackHead, "Slack's thread": slackRest, "Discord": discordHead, "Discord's thread": discordRest} {
+	for where, text := range map[string]string{"Slack": slackHead, "Slack's thread": slackRest, "Discord": discordHead,
+		"Discord's thread": discordRest} {
 		want := 3
 		if strings.Contains(where, "thread") {
 			want = 6
 		}
 		got := 0
 		for i := range 9 {
-			switch n := strings.Count(text, `"https://many.example/`+strings.Repeat(string(rune('a'+i)), 12)) + strings.Count(text, `*`+fmt.Sprint(i+1)+`. <https://many.example/`) +
+			switch n := strings.Count(text, `"https://many.example/`+strings.Repeat(string(rune('a'+i)),
+				12)) + strings.Count(text, `*`+fmt.Sprint(i+1)+`. <https://many.example/`) +
 				strings.Count(text, `*`+fmt.Sprint(i+1)+`. \u003chttps://many.example/`); n {
 			case 0:
 			case 1:
@@ -339,7 +351,8 @@ func TestDigestsAreKeptOverTheAPI(t *testing.T) {
 	w.model.SetScript(echo)
 	settings := w.base()
 	b := w.run(settings)
-	entry := map[string]any{"name": "own", "schedule": "weekdays at 9", "timezone": "Europe/Oslo", "feeds": []any{url}, "post": []string{"web:/general"}, "articles": false, "style": "titles"}
+	entry := map[string]any{"name": "own", "schedule": "weekdays at 9", "timezone": "Europe/Oslo", "feeds": []any{url},
+		"post": []string{"web:/general"}, "articles": false, "style": "titles"}
 	for _, c := range []struct {
 		key  string
 		v    any
@@ -351,7 +364,8 @@ func TestDigestsAreKeptOverTheAPI(t *testing.T) {
 		bad := maps.Clone(entry)
 		bad[c.key] = c.v
 		var answer string
-		if status := b.call(http.MethodPost, "/api/v1/digests", bad, &answer); status != http.StatusBadRequest || !strings.Contains(answer, c.want) {
+		if status := b.call(http.MethodPost, "/api/v1/digests", bad, &answer); status != http.StatusBadRequest ||
+			!strings.Contains(answer, c.want) {
 			t.Errorf("with %s %v: status %d, %s", c.key, c.v, status, answer)
 		}
 	}
@@ -362,7 +376,8 @@ func TestDigestsAreKeptOverTheAPI(t *testing.T) {
 			Teasers bool
 		}
 	}
-	if status := b.call(http.MethodPost, "/api/v1/digests", entry, &made); status != http.StatusCreated || made.Source != "api" || made.Next == "" {
+	if status := b.call(http.MethodPost, "/api/v1/digests", entry, &made); status != http.StatusCreated ||
+		made.Source != "api" || made.Next == "" {
 		t.Fatalf("status %d, %+v", status, made)
 	}
 	if status := b.call(http.MethodPost, "/api/v1/digests", entry, nil); status != http.StatusConflict {
@@ -374,7 +389,8 @@ func TestDigestsAreKeptOverTheAPI(t *testing.T) {
 	}
 	b.stop()
 	b = w.run(settings)
-	if status := b.call(http.MethodGet, "/api/v1/digests/own", nil, &made); status != http.StatusOK || made.Plan.Style != "bullets" || !made.Plan.Teasers {
+	if status := b.call(http.MethodGet, "/api/v1/digests/own", nil, &made); status != http.StatusOK ||
+		made.Plan.Style != "bullets" || !made.Plan.Teasers {
 		t.Errorf("after a restart: status %d, %+v", status, made)
 	}
 	b.call(http.MethodPost, "/api/v1/digests/own/run", nil, nil)
@@ -384,13 +400,15 @@ func TestDigestsAreKeptOverTheAPI(t *testing.T) {
 			UsedBy                 []string
 		}
 	}
-	if b.call(http.MethodGet, "/api/v1/feeds", nil, &feeds); len(feeds.Items) != 1 || feeds.Items[0].Title != "Our own" || feeds.Items[0].LastFetch == "" || feeds.Items[0].UsedBy[0] != "own" {
+	if b.call(http.MethodGet, "/api/v1/feeds", nil, &feeds); len(feeds.Items) != 1 || feeds.Items[0].Title != "Our own" ||
+		feeds.Items[0].LastFetch == "" || feeds.Items[0].UsedBy[0] != "own" {
 		t.Errorf("the feeds are %+v", feeds)
 	}
 	var explained struct {
 		Items []struct{ Verdict, Title string }
 	}
-	if b.call(http.MethodGet, "/api/v1/digests/own/explain", nil, &explained); len(explained.Items) != 1 || explained.Items[0].Verdict != "posted" {
+	if b.call(http.MethodGet, "/api/v1/digests/own/explain", nil, &explained); len(explained.Items) != 1 ||
+		explained.Items[0].Verdict != "posted" {
 		t.Errorf("explained as %+v", explained)
 	}
 	if status := b.call(http.MethodDelete, "/api/v1/digests/own", nil, nil); status != http.StatusNoContent {

@@ -106,7 +106,8 @@ func manyPlans(w *world, address string, digests int, due time.Time) map[string]
 		case 2:
 			post = "discord:" + w.guild.ID + "/" + w.discord.AddChannel(w.guild, name).ID
 		}
-		plans[name] = map[string]any{"schedule": due.Format("4 15 * * *"), "feeds": feeds, "post": []string{post}, "maxItems": 5}
+		plans[name] = map[string]any{"schedule": due.Format("4 15 * * *"), "feeds": feeds,
+			"post": []string{post}, "maxItems": 5}
 	}
 	return plans
 }

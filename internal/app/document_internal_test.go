@@ -61,7 +61,8 @@ func TestFeatures_EveryCommand_HasAHandlerHelpAndMenuEntry(t *testing.T) {
 	if diff := cmp.Diff(CommandSpecs(), a.features.Commands()); diff != "" {
 		t.Errorf("the menus (-) differ from the features (+); name every feature in commandSpecs:\n%s", diff)
 	}
-	from := chat.Message{ID: "1", Conversation: chat.Address{Platform: "web", Channel: "general"}, Author: chat.User{ID: "U1", Admin: true}}
+	from := chat.Message{ID: "1", Conversation: chat.Address{Platform: "web", Channel: "general"},
+		Author: chat.User{ID: "U1", Admin: true}}
 	help := a.features.Help(from).Text
 	for _, c := range a.features.Commands() {
 		if c.Summary == "" || c.Help == "" || !strings.Contains(help, "/raven "+c.Name) {
@@ -79,7 +80,8 @@ func TestFeatures_EveryCommand_HasAHandlerHelpAndMenuEntry(t *testing.T) {
 // Every button that the bot makes is declared, and none is declared for nothing.
 func TestFeatures_EveryButton_IsDeclared(t *testing.T) {
 	a := newLocal(t)
-	from := chat.Message{ID: "1", Conversation: chat.Address{Platform: "web", Channel: "general"}, Author: chat.User{ID: "U1"}, Command: chat.Pressed}
+	from := chat.Message{ID: "1", Conversation: chat.Address{Platform: "web", Channel: "general"},
+		Author: chat.User{ID: "U1"}, Command: chat.Pressed}
 	var words []string
 	for _, b := range a.features.Buttons() {
 		if b.Who == "" || b.Does == "" {

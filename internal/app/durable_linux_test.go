@@ -26,7 +26,8 @@ func TestAPostThatIsRefusedBecomesVisible(t *testing.T) {
 	within(t, "the post is given up", func() bool { return strings.Contains(b.metrics(), "ravenbot_posts_undelivered 1") })
 	var page string
 	b.call(http.MethodGet, "/posts", nil, &page)
-	for _, want := range []string{"slack:", lost.Channel, "the channel is archived", "place not notified yet", "you said: lost words"} {
+	for _, want := range []string{"slack:", lost.Channel, "the channel is archived", "place not notified yet",
+		"you said: lost words"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of posts lacks %q:\n%s", want, page)
 		}
@@ -141,7 +142,8 @@ func TestAnEditedMessageIsAnsweredAnewInPlace(t *testing.T) {
 	w.slack.ThreadReply(w.channel.ID, onSlack.TS, w.berit, simslack.BotMention+" what did I say?")
 	w.bothSay("what did I say?")
 	for _, r := range w.model.Asked() {
-		if raw := string(r.Raw); strings.Contains(raw, "what did I say?") && (strings.Contains(raw, "hello there") || strings.Contains(raw, "hullo")) {
+		if raw := string(r.Raw); strings.Contains(raw, "what did I say?") &&
+			(strings.Contains(raw, "hello there") || strings.Contains(raw, "hullo")) {
 			t.Errorf("the model is still told of the deleted message: %s", raw)
 		}
 	}
@@ -192,8 +194,10 @@ func TestAnAnswerGrowsAndIsFinishedInPlace(t *testing.T) {
 	d.idle()
 	d.end()
 	w.once("word0")
-	if d, s := w.discordPosts("writing…"), w.slackPosts("writing…"); d+s > 0 || len(w.discord.Posts(w.news.ID)) != 1 || len(w.slack.Posts(w.channel.ID)) != 1 {
-		t.Errorf("%d messages on Discord and %d on Slack, want one whole answer on each", len(w.discord.Posts(w.news.ID)), len(w.slack.Posts(w.channel.ID)))
+	if d, s := w.discordPosts("writing…"), w.slackPosts("writing…"); d+s > 0 || len(w.discord.Posts(w.news.ID)) != 1 ||
+		len(w.slack.Posts(w.channel.ID)) != 1 {
+		t.Errorf("%d messages on Discord and %d on Slack, want one whole answer on each", len(w.discord.Posts(w.news.ID)),
+			len(w.slack.Posts(w.channel.ID)))
 	}
 }
 
@@ -247,7 +251,8 @@ func TestSettingsHoldAndUsageIsCounted(t *testing.T) {
 		return simmodel.Say(fmt.Sprint("tools: ", len(r.Tools), "; ", r.System))
 	})
 	b := w.run(w.base())
-	if text := answerIn(t, b.ask("general", "one")); strings.Contains(text, "Norwegian") || strings.Contains(text, "tools: 0;") {
+	if text := answerIn(t, b.ask("general", "one")); strings.Contains(text, "Norwegian") ||
+		strings.Contains(text, "tools: 0;") {
 		t.Fatalf("before anything was set: %s", text)
 	}
 	var got struct {
@@ -256,19 +261,23 @@ func TestSettingsHoldAndUsageIsCounted(t *testing.T) {
 		Error    struct{ Message string }
 	}
 	body := json.RawMessage(`{"instance":{"language":"Norwegian","tools":{"enabled":false,"systemPrompt":"No tools today."}}}`)
-	if status := b.call(http.MethodPut, "/api/v1/settings", body, &got); status != http.StatusOK || got.Instance.Language != "Norwegian" {
+	if status := b.call(http.MethodPut, "/api/v1/settings", body, &got); status != http.StatusOK ||
+		got.Instance.Language != "Norwegian" {
 		t.Fatalf("setting gave %d %+v", status, got)
 	}
-	if text := answerIn(t, b.ask("general", "two")); !strings.Contains(text, "Norwegian") || !strings.Contains(text, "tools: 0;") || !strings.Contains(text, "No tools today.") {
+	if text := answerIn(t, b.ask("general", "two")); !strings.Contains(text, "Norwegian") ||
+		!strings.Contains(text, "tools: 0;") || !strings.Contains(text, "No tools today.") {
 		t.Errorf("after it was set: %s", text)
 	}
 	if text := answerIn(t, b.ask("general", "/settings language German")); !strings.Contains(text, "German (set by you)") {
 		t.Errorf("the command was answered %s", text)
 	}
-	if text := answerIn(t, b.ask("general", "three")); !strings.Contains(text, "German") || strings.Contains(text, "Norwegian") {
+	if text := answerIn(t, b.ask("general", "three")); !strings.Contains(text, "German") ||
+		strings.Contains(text, "Norwegian") {
 		t.Errorf("after a user set their own: %s", text)
 	}
-	for _, bad := range []string{`{"instance":{"model":"nonesuch"}}`, `{"instance":{"tools":{"maxSteps":0}}}`, `{"instance":{"colour":"red"}}`, `{"channels":{"nowhere":{}}}`} {
+	for _, bad := range []string{`{"instance":{"model":"nonesuch"}}`, `{"instance":{"tools":{"maxSteps":0}}}`,
+		`{"instance":{"colour":"red"}}`, `{"channels":{"nowhere":{}}}`} {
 		if status := b.call(http.MethodPut, "/api/v1/settings", json.RawMessage(bad), &got); status != http.StatusBadRequest || got.Error.Message == "" {
 			t.Errorf("%s gave %d %+v", bad, status, got)
 		}
@@ -284,7 +293,8 @@ func TestSettingsHoldAndUsageIsCounted(t *testing.T) {
 		}
 	}
 	b.call(http.MethodGet, "/api/v1/usage", nil, &used)
-	if len(used.Items) != 1 || used.Items[0].Model != "default" || used.Items[0].Channel != "web:/general" || used.Items[0].Turns != 3 {
+	if len(used.Items) != 1 || used.Items[0].Model != "default" || used.Items[0].Channel != "web:/general" ||
+		used.Items[0].Turns != 3 {
 		t.Errorf("usage over the API: %+v", used)
 	}
 	if text := answerIn(t, b.ask("general", "/forget")); !strings.Contains(text, "Forgotten") {

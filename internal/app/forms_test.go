@@ -47,7 +47,8 @@ func TestSettingsAreAFormOnDiscord(t *testing.T) {
 	}
 	press := w.discord.Click(refused.ID, w.anna, buttonID(t, refused.Components, "Open the form again", "custom_id"))
 	again := must(w.discord.WaitCallback(deadline(t), press.ID))
-	if again.Type != simdiscord.CallbackModal || !strings.Contains(string(again.Data), `"Norwegian"`) || !strings.Contains(string(again.Data), `"9999"`) {
+	if again.Type != simdiscord.CallbackModal || !strings.Contains(string(again.Data), `"Norwegian"`) ||
+		!strings.Contains(string(again.Data), `"9999"`) {
 		t.Errorf("the form that opens again is %d %s", again.Type, again.Data)
 	}
 	sent = must(w.discord.Fill(press.ID, map[string][]string{"steps": {"3"}}))

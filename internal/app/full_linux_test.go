@@ -24,7 +24,8 @@ func TestAFullDiskDelaysAnswers(t *testing.T) {
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "mode=0700,size=16m"); err != nil {
 		t.Skip("skipped: a small disk cannot be mounted here: ", err)
 	}
-	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{200 * time.Millisecond}, 200)}, simdiscord.Options{})
+	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{200 * time.Millisecond}, 200)},
+		simdiscord.Options{})
 	t.Cleanup(func() { // after the daemon has ended
 		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
 			t.Error(err)

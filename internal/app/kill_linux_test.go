@@ -67,7 +67,8 @@ func stormScript(r simmodel.Request) simmodel.Reply {
 		case q[2] == "plain" || !r.Declares(name):
 			reply.Text = append(reply.Text, "answer "+q[1], "; without a tool | ")
 		default:
-			reply.Calls = append(reply.Calls, simmodel.Call{ID: id, Name: name, Args: must(json.Marshal(toolArgs{Question: q[1], MS: n * 53 % 300}))})
+			reply.Calls = append(reply.Calls, simmodel.Call{ID: id, Name: name,
+				Args: must(json.Marshal(toolArgs{Question: q[1], MS: n * 53 % 300}))})
 		}
 	}
 	if len(reply.Calls) > 0 {
@@ -87,7 +88,8 @@ func TestChaos(t *testing.T) {
 		seed = must(strconv.ParseUint(s, 10, 64))
 	}
 	t.Logf("%d kills, RAVENBOT_SEED=%d", kills, seed)
-	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 100)}, simdiscord.Options{})
+	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 100)},
+		simdiscord.Options{})
 	w.model.SetScript(stormScript)
 	s := &storm{world: w, rng: rand.New(rand.NewPCG(seed, 0)), deaths: map[string]int{}}
 	s.addLanes()

@@ -89,7 +89,8 @@ func callOnce(name, question string) simmodel.Script {
 		if results := r.Last().Results; len(results) > 0 {
 			return simmodel.Say("the tool says: " + results[0].Content)
 		}
-		return simmodel.Reply{Calls: []simmodel.Call{{Name: name, Args: must(json.Marshal(toolArgs{Question: question, Hold: true}))}}}
+		return simmodel.Reply{Calls: []simmodel.Call{{Name: name,
+			Args: must(json.Marshal(toolArgs{Question: question, Hold: true}))}}}
 	}
 }
 
@@ -135,7 +136,8 @@ func platform(settings map[string]any, name string) map[string]any {
 }
 
 func isPost(path, body string) bool {
-	return strings.HasSuffix(path, "/chat.postMessage") || strings.HasSuffix(path, "/messages") && strings.Contains(body, `"nonce"`)
+	return strings.HasSuffix(path, "/chat.postMessage") || strings.HasSuffix(path, "/messages") &&
+		strings.Contains(body, `"nonce"`)
 }
 
 func TestKilledBetweenThePostAndItsAnswer(t *testing.T) {
@@ -165,7 +167,8 @@ func TestKilledBetweenThePostAndItsAnswer(t *testing.T) {
 		}
 		d.kill()
 	}
-	platform(settings, "discord")["apiBaseURL"], platform(settings, "slack")["apiBaseURL"] = w.discord.URL(), w.slack.APIURL()
+	platform(settings, "discord")["apiBaseURL"], platform(settings,
+		"slack")["apiBaseURL"] = w.discord.URL(), w.slack.APIURL()
 	d.start().idle()
 	d.end()
 	w.once("first half")
@@ -263,11 +266,13 @@ func TestKilledWhileACommandIsAnswered(t *testing.T) {
 func TestKilledWhileADigestIsPosted(t *testing.T) {
 	w := newWorld(t)
 	w.feeds.AddFeed("/own.xml", "Our own", simfeeds.RSS)
-	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed", Link: "https://own.example/1", Published: time.Now()})
+	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed",
+		Link: "https://own.example/1", Published: time.Now()})
 	w.model.SetScript(func(simmodel.Request) simmodel.Reply { return simmodel.Say("There is a first story [1].") })
 	settings := w.base()
-	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 3 1 1 *", "feeds": []string{w.feeds.URL() + "/own.xml"},
-		"post": []string{"web:/general", "slack:" + simslack.TeamID + "/" + w.channel.ID, "discord:" + w.guild.ID + "/" + w.news.ID}}}
+	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 3 1 1 *",
+		"feeds": []string{w.feeds.URL() + "/own.xml"},
+		"post":  []string{"web:/general", "slack:" + simslack.TeamID + "/" + w.channel.ID, "discord:" + w.guild.ID + "/" + w.news.ID}}}
 	slack, taken := hold(t, strings.TrimSuffix(w.slack.APIURL(), "/api/"), isPost)
 	platform(settings, "slack")["apiBaseURL"] = slack + "/api/"
 	off := w.discord.RateLimit(sim.MatchPath(http.MethodPost, "/messages"), 0, time.Minute, "shared")

@@ -50,8 +50,9 @@ func toolServer(dir string) {
 		reply := func(result any) { say(map[string]any{"jsonrpc": "2.0", "id": r.ID, "result": result}) }
 		switch r.Method {
 		case "initialize":
-			reply(map[string]any{"protocolVersion": r.Params.ProtocolVersion, "capabilities": map[string]any{"tools": map[string]any{}},
-				"serverInfo": map[string]string{"name": "kit", "version": "1"}})
+			reply(map[string]any{"protocolVersion": r.Params.ProtocolVersion,
+				"capabilities": map[string]any{"tools": map[string]any{}},
+				"serverInfo":   map[string]string{"name": "kit", "version": "1"}})
 		case "tools/list":
 			reply(map[string]any{"tools": toolList()})
 		case "tools/call":
@@ -65,16 +66,18 @@ func toolServer(dir string) {
 				reply(map[string]any{"content": []any{map[string]string{"type": "text", "text": text}}})
 			}()
 		default:
-			say(map[string]any{"jsonrpc": "2.0", "id": r.ID, "error": map[string]any{"code": -32601, "message": "no such method"}})
+			say(map[string]any{"jsonrpc": "2.0", "id": r.ID, "error": map[string]any{"code": -32601,
+				"message": "no such method"}})
 		}
 	}
 }
 
 // wondering is what the tool wonder asks of whoever has it called.
 func wondering() map[string]any {
-	return map[string]any{"message": "Which one?", "requestedSchema": map[string]any{"type": "object", "required": []string{"colour"}, "properties": map[string]any{
-		"count":  map[string]any{"type": "integer", "minimum": 1, "default": 2},
-		"colour": map[string]any{"type": "string", "enum": []string{"red", "blue"}}}}}
+	return map[string]any{"message": "Which one?", "requestedSchema": map[string]any{"type": "object",
+		"required": []string{"colour"}, "properties": map[string]any{
+			"count":  map[string]any{"type": "integer", "minimum": 1, "default": 2},
+			"colour": map[string]any{"type": "string", "enum": []string{"red", "blue"}}}}}
 }
 
 func toolList() []any {
@@ -83,14 +86,16 @@ func toolList() []any {
 	tools := []any{
 		map[string]any{"name": "effect", "description": "does something", "inputSchema": schema},
 		map[string]any{"name": "wonder", "description": "asks something back", "inputSchema": schema},
-		map[string]any{"name": "look", "description": "looks at something", "inputSchema": schema, "annotations": map[string]bool{"readOnlyHint": true}},
+		map[string]any{"name": "look", "description": "looks at something", "inputSchema": schema,
+			"annotations": map[string]bool{"readOnlyHint": true}},
 	}
 	if text := os.Getenv("RAVENBOT_TOOL_DESCRIPTION"); text != "" {
 		tools = append(tools, map[string]any{"name": "described", "description": text, "inputSchema": schema})
 	}
 	more, _ := strconv.Atoi(os.Getenv("RAVENBOT_TOOL_COUNT")) // often not set
 	for n := range more {
-		tools = append(tools, map[string]any{"name": fmt.Sprintf("machine_%d", n), "description": "runs a machine", "inputSchema": schema})
+		tools = append(tools, map[string]any{"name": fmt.Sprintf("machine_%d", n), "description": "runs a machine",
+			"inputSchema": schema})
 	}
 	return tools
 }

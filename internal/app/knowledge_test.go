@@ -69,7 +69,8 @@ func TestAnAgentKnowsItsFiles(t *testing.T) {
 	if status, said := b.upload("default", map[string]string{"cats.txt": "The cat is Mons."}); status != http.StatusCreated || !strings.Contains(said, `"passages":1`) {
 		t.Errorf("uploading gave %d %s", status, said)
 	}
-	for agent, files := range map[string]map[string]string{"default": {"run.exe": "x", "hurt.pdf": "%PDF-1.4"}, "nobody": {"a.txt": "x"}} {
+	for agent, files := range map[string]map[string]string{"default": {"run.exe": "x", "hurt.pdf": "%PDF-1.4"},
+		"nobody": {"a.txt": "x"}} {
 		if status, said := b.upload(agent, files); status/100 != 4 {
 			t.Errorf("%s %v: %d %s", agent, files, status, said)
 		}
@@ -81,7 +82,8 @@ func TestAnAgentKnowsItsFiles(t *testing.T) {
 		t.Errorf("after uploading: %q", text)
 	}
 	b.stop()
-	settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You are a test.", "knowledge": []string{"handbook.md"}, "tools": []string{"web.*"}}}
+	settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You are a test.",
+		"knowledge": []string{"handbook.md"}, "tools": []string{"web.*"}}}
 	b = w.run(settings)
 	if text := ask("door?"); !strings.Contains(text, "The cat is Mons.") || !strings.Contains(text, "code is 1111") {
 		t.Errorf("after a restart: %q", text)
@@ -98,7 +100,8 @@ func TestAnAgentKnowsItsFiles(t *testing.T) {
 		t.Errorf("listed %s: %+v", got, list.Items)
 	}
 	var text string
-	if status := b.call(http.MethodGet, agentsPath+"/default/files/cats.txt", nil, &text); status != 200 || text != "The cat is Mons." {
+	if status := b.call(http.MethodGet, agentsPath+"/default/files/cats.txt", nil, &text); status != 200 ||
+		text != "The cat is Mons." {
 		t.Errorf("the file is sent as %d %q", status, text)
 	}
 	for path, want := range map[string]int{"/handbook.md": 404, "/..%2f..%2fconfig.json": 404, "/cats.txt": 204} {

@@ -25,7 +25,8 @@ func TestToolsAreFoundByTheirMeaningWhereAModelIsConfigured(t *testing.T) {
 		t.Errorf("without a model it found %s", text)
 	}
 	b.stop()
-	settings["models"].(map[string]any)["alike"] = map[string]any{"provider": "openai", "model": "gpt-sim", "apiKey": "key", "baseURL": w.model.OpenAIURL()}
+	settings["models"].(map[string]any)["alike"] = map[string]any{"provider": "openai", "model": "gpt-sim",
+		"apiKey": "key", "baseURL": w.model.OpenAIURL()}
 	settings["tools"] = map[string]any{"discovery": map[string]any{"mode": "always", "embeddings": "alike"}}
 	b = w.run(settings)
 	within(t, "the tools are compared", func() bool { return strings.Contains(answerIn(t, b.ask("other", "find it")), "- web_fetch: ") })

@@ -37,7 +37,8 @@ func TestMessageCommand_RemindMe_OnDiscord(t *testing.T) {
 	must(w.discord.WaitAnswer(deadline(t), sent.ID, inDiscord("I will remind you here on")))
 	post := must(w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("⏰ Send the")))
 	link := "https://discord.com/channels/" + w.guild.ID + "/" + w.news.ID + "/" + said.ID
-	if post.Pings.Everyone || len(post.Pings.Users) != 1 || post.Pings.Users[0] != w.anna.ID || !strings.Contains(post.Content, link) {
+	if post.Pings.Everyone || len(post.Pings.Users) != 1 || post.Pings.Users[0] != w.anna.ID ||
+		!strings.Contains(post.Content, link) {
 		t.Errorf("%q notifies %+v", post.Content, post.Pings)
 	}
 	b.stop()
@@ -62,7 +63,8 @@ func TestMessageCommand_RemindMe_OnSlack(t *testing.T) {
 	}
 	post := must(w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("⏰ Send the offer")))
 	all := string(post.Blocks) + post.Shown()
-	if !strings.Contains(all, "@"+w.berit.ID) || !strings.Contains(all, "/archives/"+w.channel.ID+"/p"+strings.Replace(said.TS, ".", "", 1)) {
+	if !strings.Contains(all, "@"+w.berit.ID) || !strings.Contains(all,
+		"/archives/"+w.channel.ID+"/p"+strings.Replace(said.TS, ".", "", 1)) {
 		t.Errorf("the reminder is %s", all)
 	}
 }
@@ -84,7 +86,8 @@ func TestMessageCommand_SummariseAndAsk(t *testing.T) {
 	call := w.slack.Shortcut(w.channel.ID, from.TS, w.berit, "summarise-from")
 	answer := must(w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(a.Text, "shed will be green") }))
 	asked := w.model.Asked()
-	if got := asked[len(asked)-1].LastUserText(); answer.InChannel || !strings.Contains(got, "paint the shed") || strings.Contains(got, "boat") {
+	if got := asked[len(asked)-1].LastUserText(); answer.InChannel || !strings.Contains(got, "paint the shed") ||
+		strings.Contains(got, "boat") {
 		t.Errorf("the model is given %q", got)
 	}
 	call = w.slack.Shortcut(w.channel.ID, from.TS, w.berit, "ask-about")

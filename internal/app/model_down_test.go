@@ -16,7 +16,8 @@ import (
 func (w *world) withSpare(settings map[string]any) map[string]any {
 	models := settings["models"].(map[string]any)
 	models["default"].(map[string]any)["fallback"] = []string{"spare"}
-	models["spare"] = map[string]any{"provider": "openai", "model": "gpt-sim", "apiKey": "key", "baseURL": w.model.OpenAIURL()}
+	models["spare"] = map[string]any{"provider": "openai", "model": "gpt-sim", "apiKey": "key",
+		"baseURL": w.model.OpenAIURL()}
 	return settings
 }
 

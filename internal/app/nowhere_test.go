@@ -27,7 +27,8 @@ func (b *bot) overMCP(token, name string, args map[string]any) (text string, fai
 		{"id": 2, "method": "tools/call", "params": map[string]any{"name": name, "arguments": args}},
 	} {
 		call["jsonrpc"] = "2.0"
-		req := must(http.NewRequestWithContext(deadline(b.t), http.MethodPost, "http://"+b.Addr()+"/mcp", strings.NewReader(string(must(json.Marshal(call))))))
+		req := must(http.NewRequestWithContext(deadline(b.t), http.MethodPost, "http://"+b.Addr()+"/mcp",
+			strings.NewReader(string(must(json.Marshal(call))))))
 		req.Header.Set("Authorization", "Bearer "+token)
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "application/json, text/event-stream")
@@ -40,7 +41,8 @@ func (b *bot) overMCP(token, name string, args map[string]any) (text string, fai
 		lines := bufio.NewScanner(res.Body)
 		for lines.Scan() {
 			line := strings.TrimPrefix(lines.Text(), "data: ")
-			if n == 2 && strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &answer) == nil && len(answer.Result.Content) > 0 {
+			if n == 2 && strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &answer) == nil &&
+				len(answer.Result.Content) > 0 {
 				break
 			}
 		}
@@ -100,12 +102,14 @@ func TestApproval_OfCallsFromOutsideOfChats_Runs(t *testing.T) {
 	b.call(http.MethodPost, "/api/v1/auth/mcp-tokens", map[string]any{"name": "laptop", "tools": []string{"*"}}, &made)
 	for name, call := range map[string]func() string{
 		"mcp": func() string {
-			text, _ := b.overMCP(made.Token, "execute_tool", map[string]any{"name": "kit_effect", "arguments": toolArgs{Question: "mcp"}})
+			text, _ := b.overMCP(made.Token, "execute_tool", map[string]any{"name": "kit_effect",
+				"arguments": toolArgs{Question: "mcp"}})
 			return text
 		},
 		"api": func() string {
 			var got string
-			b.call(http.MethodPost, "/api/v1/mcp/servers/kit/call", map[string]any{"tool": "effect", "arguments": toolArgs{Question: "api"}}, &got)
+			b.call(http.MethodPost, "/api/v1/mcp/servers/kit/call",
+				map[string]any{"tool": "effect", "arguments": toolArgs{Question: "api"}}, &got)
 			return got
 		},
 	} {

@@ -47,9 +47,11 @@ func TestFilesAndBillsAreThereWhenConfigured(t *testing.T) {
 		}
 	}
 	b.stop()
-	settings["tools"] = map[string]any{"files": map[string]any{"roots": []any{"docs", map[string]any{"path": "notes", "write": true},
+	settings["tools"] = map[string]any{"files": map[string]any{"roots": []any{"docs",
+		map[string]any{"path": "notes", "write": true},
 		map[string]any{"path": ".", "name": "all", "write": true}}}, "billing": map[string]any{"file": tariff}}
-	settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You are a test.", "tools": []string{"files.*", "billing.*"}}}
+	settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You are a test.",
+		"tools": []string{"files.*", "billing.*"}}}
 	b = w.run(settings)
 	for _, c := range []struct{ call, want string }{
 		{`files_search {"pattern":"cache"}`, "docs/a.txt:1: Ravens cache food."},
@@ -82,7 +84,8 @@ func TestNothingIsStoredSilently(t *testing.T) {
 				case len(r.Last().Results) > 0:
 					return simmodel.Say("What lovely weather.")
 				case r.Declares("execute_tool"):
-					return simmodel.Reply{Calls: []simmodel.Call{{Name: "execute_tool", Args: []byte(`{"name":"memory_save","arguments":` + args + `}`)}}}
+					return simmodel.Reply{Calls: []simmodel.Call{{Name: "execute_tool",
+						Args: []byte(`{"name":"memory_save","arguments":` + args + `}`)}}}
 				}
 				return simmodel.Reply{Calls: []simmodel.Call{{Name: "memory_save", Args: []byte(args)}}}
 			})
@@ -92,7 +95,9 @@ func TestNothingIsStoredSilently(t *testing.T) {
 			for code, want := range map[string]string{"3": "What lovely weather.", "4": "reference"} {
 				_, answer, _ := strings.Cut(b.ask("room-"+code, code), "event: answer\ndata: ")
 				var said struct{ Text, Footer string }
-				if err := json.NewDecoder(strings.NewReader(answer)).Decode(&said); err != nil || !strings.Contains(said.Text, want) || !strings.Contains(said.Footer, "about this channel: “the door code is "+code+"”") {
+				if err := json.NewDecoder(strings.NewReader(answer)).Decode(&said); err != nil ||
+					!strings.Contains(said.Text, want) || !strings.Contains(said.Footer,
+					"about this channel: “the door code is "+code+"”") {
 					t.Errorf("%s: %v, the answer is %+v", code, err, said)
 				}
 			}

@@ -23,7 +23,8 @@ func TestPictures_OfTheDocuments(t *testing.T) {
 		case r.Asked() != question:
 			return simmodel.Say("A feed is a file that a site rewrites whenever it publishes: a few kilobytes that a program reads in a moment. [1]")
 		case len(r.Last().Results) == 0:
-			return simmodel.Reply{Calls: []simmodel.Call{{Name: "feeds_fetch", Args: json.RawMessage(`{"url":"bundled:feeds-primer"}`)}}}
+			return simmodel.Reply{Calls: []simmodel.Call{{Name: "feeds_fetch",
+				Args: json.RawMessage(`{"url":"bundled:feeds-primer"}`)}}}
 		}
 		return simmodel.Say("The *feeds primer* explains in ten short entries how feeds work:\n\n" +
 			"- a feed is **a file that a site rewrites** whenever it publishes,\n" +
@@ -31,8 +32,9 @@ func TestPictures_OfTheDocuments(t *testing.T) {
 			"- items keep their id, so nothing is shown twice.\n\nSay *every weekday at 9 post me the primer here* and I follow it for this channel.")
 	})
 	settings := w.base()
-	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 8 * * *", "feeds": []string{"bundled:feeds-primer"},
-		"post": []string{"web:/general"}, "maxItems": 3}}
+	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 8 * * *",
+		"feeds": []string{"bundled:feeds-primer"},
+		"post":  []string{"web:/general"}, "maxItems": 3}}
 	b := w.run(settings)
 	b.browse(browser, func(page *browsertest.Page) {
 		page.Look(browsertest.View{Width: 940, Height: 560})

@@ -19,7 +19,8 @@ func TestPoll_OnDiscordAndSlack_SurvivesARestart(t *testing.T) {
 	if err := w.discord.WaitCommand(deadline(t), "raven"); err != nil {
 		t.Fatal(err)
 	}
-	in := must(w.discord.Slash(w.news.ID, w.anna, "raven", "poll", map[string]any{"question": "Lunch?", "options": "Pizza | Soup", "closes": "2h"}))
+	in := must(w.discord.Slash(w.news.ID, w.anna, "raven", "poll",
+		map[string]any{"question": "Lunch?", "options": "Pizza | Soup", "closes": "2h"}))
 	onDiscord := must(w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("Poll: Lunch?")))
 	if p := must(w.discord.WaitAnswer(deadline(t), in.ID, inDiscord("The poll has begun."))); !p.Ephemeral() {
 		t.Errorf("everybody sees that the poll has begun: %q", p.Content)

@@ -50,14 +50,16 @@ func TestReactionsRankTheNextDigest(t *testing.T) {
 			w := newWorld(t)
 			to, react, unreact := on(w, "https://liked.example/1")
 			story := func(feed, n, title string, age time.Duration) {
-				w.feeds.AddItem("/"+feed+".xml", simfeeds.Item{ID: feed + n, Title: title, Link: "https://" + feed + ".example/" + n, Published: time.Now().Add(-age)})
+				w.feeds.AddItem("/"+feed+".xml", simfeeds.Item{ID: feed + n, Title: title,
+					Link: "https://" + feed + ".example/" + n, Published: time.Now().Add(-age)})
 			}
 			w.feeds.AddFeed("/liked.xml", "Liked", simfeeds.RSS)
 			w.feeds.AddFeed("/other.xml", "Other", simfeeds.RSS)
 			story("liked", "1", "The harbour gets a new crane", time.Hour)
 			story("other", "1", "Library opens on Sundays again", 10*time.Hour)
 			settings := w.base()
-			settings["digests"] = map[string]any{"news": map[string]any{"schedule": "0 3 1 1 *", "feeds": []string{w.feeds.URL() + "/liked.xml", w.feeds.URL() + "/other.xml"}, "post": []string{to}, "maxItems": 1}}
+			settings["digests"] = map[string]any{"news": map[string]any{"schedule": "0 3 1 1 *",
+				"feeds": []string{w.feeds.URL() + "/liked.xml", w.feeds.URL() + "/other.xml"}, "post": []string{to}, "maxItems": 1}}
 			w.model.SetScript(echo)
 			b := w.run(settings)
 			run := func() {
@@ -92,7 +94,8 @@ func TestReactionsRankTheNextDigest(t *testing.T) {
 			unreact("👍")
 			within(t, "nothing stands any more", func() bool { return next() == "https://other.example/2" })
 			var page string
-			if b.call(http.MethodGet, "/api/v1/conversations", nil, &page); strings.Contains(page, w.channel.ID) || strings.Contains(page, w.news.ID) {
+			if b.call(http.MethodGet, "/api/v1/conversations", nil, &page); strings.Contains(page, w.channel.ID) ||
+				strings.Contains(page, w.news.ID) {
 				t.Errorf("a reaction began a conversation: %s", page)
 			}
 			react("👍")

@@ -34,7 +34,8 @@ type replicas struct {
 func newReplicas(t *testing.T, n int, seed uint64) *replicas {
 	t.Helper()
 	cluster := pgtest.NewCluster(t, pgtest.Options{})
-	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 300)}, simdiscord.Options{})
+	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 300)},
+		simdiscord.Options{})
 	w.model.SetScript(stormScript)
 	r := &replicas{
 		storm:   &storm{world: w, rng: rand.New(rand.NewPCG(seed, 0)), deaths: map[string]int{}},

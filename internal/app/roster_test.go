@@ -33,7 +33,8 @@ func TestAnAgentIsMadeOverTheAPIAndAnswersInItsChannels(t *testing.T) {
 		return simmodel.Say("hello " + strings.Join(declared(r, "feeds_fetch", "web_fetch"), " "))
 	})
 	b := w.run(w.base())
-	pirate := map[string]any{"name": "pirate", "systemPrompt": "You are a pirate.", "tools": []string{"feeds.*"}, "channels": []string{"web:/ship*"},
+	pirate := map[string]any{"name": "pirate", "systemPrompt": "You are a pirate.", "tools": []string{"feeds.*"},
+		"channels":   []string{"web:/ship*"},
 		"mcpServers": []any{}, "limits": map[string]int{"maxSteps": 2}}
 	for _, c := range []struct {
 		method, path string

@@ -66,7 +66,8 @@ var situations = []situation{
 		title: "Web chat: the first message",
 		says:  "The operator writes in a web room.",
 		play:  func(s *stage) { s.bot.ask("general", "What is a feed?") },
-		has:   []string{promptInstructions, "on a web page that one operator reads", "── user ──\n", "What is a feed?", "web_fetch", "digest_create"},
+		has: []string{promptInstructions, "on a web page that one operator reads", "── user ──\n", "What is a feed?",
+			"web_fetch", "digest_create"},
 		lacks: []string{"End of what it is about", "Notes from memory", "Passages of your files"},
 	},
 	{
@@ -90,7 +91,8 @@ var situations = []situation{
 		},
 		has: []string{
 			"in the channel #news, which several people read, on Discord “guild”", "“Lunch and news”",
-			"Before it was said, oldest first:\n> Bob" + quoted, "> I vote for soup\n> or for pizza\n", "Anna says " + speaker + "what does Bob want?",
+			"Before it was said, oldest first:\n> Bob" + quoted, "> I vote for soup\n> or for pizza\n",
+			"Anna says " + speaker + "what does Bob want?",
 		},
 		lacks: []string{"bob.account", "not shown to"},
 	},
@@ -103,7 +105,8 @@ var situations = []situation{
 			s.discord.Say(s.news.ID, bob, "or for pizza")
 			s.mention(s.anna, "what does Bob want?")
 		},
-		has:   []string{"2 messages of others are not shown to me, because", "Message Content Intent", "Anna says " + speaker},
+		has: []string{"2 messages of others are not shown to me, because", "Message Content Intent",
+			"Anna says " + speaker},
 		lacks: []string{"soup", "pizza"},
 	},
 	{
@@ -111,7 +114,8 @@ var situations = []situation{
 		says:     "What somebody replies to is quoted, though it was said long ago.",
 		readable: true,
 		play: func(s *stage) {
-			defer s.mention(s.anna, "is this true?", simdiscord.ReplyTo(s.discord.Say(s.news.ID, s.person("Bob"), "Tea has more caffeine").ID))
+			defer s.mention(s.anna, "is this true?", simdiscord.ReplyTo(s.discord.Say(s.news.ID, s.person("Bob"),
+				"Tea has more caffeine").ID))
 		},
 		has: []string{"It replies to this message:\n> Bob" + quoted, "> Tea has more caffeine\n", "is this true?"},
 	},
@@ -135,7 +139,8 @@ var situations = []situation{
 			answer := must(s.discord.WaitPost(deadline(s.t), s.news.ID, inDiscord("Answer 1.")))
 			s.mention(s.anna, "explain that one", simdiscord.ReplyTo(answer.ID))
 		},
-		has: []string{"It replies to this message:\n> you" + quoted, "> Answer 1.\n", "what is coffee?\n── model ──\nAnswer 2."},
+		has: []string{"It replies to this message:\n> you" + quoted, "> Answer 1.\n",
+			"what is coffee?\n── model ──\nAnswer 2."},
 	},
 	{
 		title:    "Discord: a thread",
@@ -258,7 +263,8 @@ var situations = []situation{
 			s.slack.ThreadReply(s.channel.ID, root.TS, s.berit, simslack.BotMention+" who is right?")
 			s.next()
 		},
-		has:   []string{"The thread began with:\n> Carl" + quoted, "> tea is better\n", "> coffee is\n", "in a thread of the channel #news"},
+		has: []string{"The thread began with:\n> Carl" + quoted, "> tea is better\n", "> coffee is\n",
+			"in a thread of the channel #news"},
 		lacks: []string{"beside the thread"},
 	},
 	{
@@ -303,8 +309,10 @@ var situations = []situation{
 		title: "Slack: a text and a PDF are attached",
 		says:  "The text of both stands behind the words, each with the name of its file.",
 		play: func(s *stage) {
-			text := s.slack.Upload(simslack.File{Name: "plan.txt", Title: "plan.txt", Type: "text/plain", Body: []byte("Tea at four.")})
-			pdf := s.slack.Upload(simslack.File{Name: "menu.pdf", Title: "menu.pdf", Type: "application/pdf", Body: smallPDF("Soup of the day")})
+			text := s.slack.Upload(simslack.File{Name: "plan.txt", Title: "plan.txt", Type: "text/plain",
+				Body: []byte("Tea at four.")})
+			pdf := s.slack.Upload(simslack.File{Name: "menu.pdf", Title: "menu.pdf", Type: "application/pdf",
+				Body: smallPDF("Soup of the day")})
 			s.slack.SayWith(s.channel.ID, s.berit, simslack.BotMention+" sum these up", func(p *simslack.Post) { p.Files = []simslack.File{text, pdf} })
 			s.next()
 		},
@@ -336,7 +344,8 @@ var situations = []situation{
 			s.next()
 			s.next()
 		},
-		has: []string{"Carl says " + inOslo + "and coffee?", "Dora says " + inOslo + "and cocoa?", "[The last 2 messages of users came while you were busy"},
+		has: []string{"Carl says " + inOslo + "and coffee?", "Dora says " + inOslo + "and cocoa?",
+			"[The last 2 messages of users came while you were busy"},
 	},
 	{
 		title: "Notes of the asker and of the channel",
@@ -371,8 +380,9 @@ var situations = []situation{
 			w.writeFile("handbook.md", "# Doors\n\nThe code of the front door is 1111.\n\n"+b.String())
 			defaultAgent(settings)["knowledge"] = []string{"handbook.md"}
 		},
-		play:  func(s *stage) { s.bot.ask("general", "What is the code of the front door?") },
-		has:   []string{"[Passages of your files that may matter to the next message, up to the mark END-", "The code of the front door is 1111.", "knowledge_search"},
+		play: func(s *stage) { s.bot.ask("general", "What is the code of the front door?") },
+		has: []string{"[Passages of your files that may matter to the next message, up to the mark END-",
+			"The code of the front door is 1111.", "knowledge_search"},
 		lacks: []string{"Room 150"},
 	},
 	{
@@ -391,8 +401,9 @@ var situations = []situation{
 		discovery: true,
 		says:      "With more tools than `tools.discovery.threshold` the model gets five that find and run the others.",
 		setUp: func(w *world, settings map[string]any) {
-			settings["mcpServers"] = map[string]any{"kit": map[string]any{"command": os.Args[0], "eager": true, "env": map[string]string{
-				"RAVENBOT_TOOL_SERVER": w.dir, "RAVENBOT_TOOL_COUNT": "57", "GORACE": "atexit_sleep_ms=0"}}}
+			settings["mcpServers"] = map[string]any{"kit": map[string]any{"command": os.Args[0], "eager": true,
+				"env": map[string]string{
+					"RAVENBOT_TOOL_SERVER": w.dir, "RAVENBOT_TOOL_COUNT": "57", "GORACE": "atexit_sleep_ms=0"}}}
 		},
 		play: func(s *stage) {
 			within(s.t, "the tool server is connected", func() bool {
@@ -402,7 +413,8 @@ var situations = []situation{
 			})
 			s.bot.ask("general", "Start machine 7.")
 		},
-		has:   []string{"discover_tools", "get_tool_schema", "execute_tool", "list_tool_domains", "browse_tool_domain", "memory_save"},
+		has: []string{"discover_tools", "get_tool_schema", "execute_tool", "list_tool_domains",
+			"browse_tool_domain", "memory_save"},
 		lacks: []string{"kit_machine", "feeds_fetch", "memory_update"},
 	},
 	{
@@ -413,7 +425,8 @@ var situations = []situation{
 			s.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "Tea is here", Link: "https://own.example/1",
 				Published: time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)})
 			s.model.SetScript(simmodel.Sequence(
-				simmodel.Reply{Calls: []simmodel.Call{{Name: "feeds_fetch", Args: must(json.Marshal(map[string]string{"url": s.feeds.URL() + "/own.xml"}))}}},
+				simmodel.Reply{Calls: []simmodel.Call{{Name: "feeds_fetch",
+					Args: must(json.Marshal(map[string]string{"url": s.feeds.URL() + "/own.xml"}))}}},
 				simmodel.Say("One item."),
 				simmodel.Say(answerNumber(1)),
 			))
@@ -446,8 +459,9 @@ var situations = []situation{
 		title: "A scheduled task",
 		says:  "Nobody waits for it, so the model is not told to ask back.",
 		setUp: func(w *world, settings map[string]any) {
-			settings["digests"] = map[string]any{"task": map[string]any{"schedule": "0 3 1 1 *", "prompt": "Say something about tea.",
-				"post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
+			settings["digests"] = map[string]any{"task": map[string]any{"schedule": "0 3 1 1 *",
+				"prompt": "Say something about tea.",
+				"post":   []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}
 		},
 		play: func(s *stage) {
 			s.bot.call(http.MethodPost, "/api/v1/digests/task/run", nil, nil)

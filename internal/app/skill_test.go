@@ -35,10 +35,12 @@ func TestSkills_AreToldOfAndRead(t *testing.T) {
 	if text := answerIn(t, b.ask("general", "tea?")); text != "I have no skills" {
 		t.Errorf("without skills: %q", text)
 	}
-	settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You are a test.", "skills": []string{"skills/*"}, "tools": []string{"web.*"}}}
+	settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You are a test.",
+		"skills": []string{"skills/*"}, "tools": []string{"web.*"}}}
 	b.stop()
 	b = w.run(settings)
-	if text := answerIn(t, b.ask("general", "tea?")); !strings.Contains(text, "read: ") || !strings.Contains(text, "Green: two minutes.") {
+	if text := answerIn(t, b.ask("general", "tea?")); !strings.Contains(text, "read: ") ||
+		!strings.Contains(text, "Green: two minutes.") {
 		t.Errorf("with a skill: %q", text)
 	}
 }

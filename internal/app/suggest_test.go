@@ -17,9 +17,11 @@ func TestNamesAreCompletedWhereTheyAreTaken(t *testing.T) {
 	settings := w.base()
 	digest := func(feeds ...string) map[string]any {
 		// Members are offered what is posted where they ask.
-		return map[string]any{"schedule": "0 8 * * *", "feeds": feeds, "post": []string{"discord:" + w.guild.ID + "/" + w.news.ID}}
+		return map[string]any{"schedule": "0 8 * * *", "feeds": feeds,
+			"post": []string{"discord:" + w.guild.ID + "/" + w.news.ID}}
 	}
-	settings["digests"] = map[string]any{"morning": digest("bundled:feeds-primer", "https://birds.example/atom.xml"), "evening": digest("https://birds.example/?key=secret")}
+	settings["digests"] = map[string]any{"morning": digest("bundled:feeds-primer", "https://birds.example/atom.xml"),
+		"evening": digest("https://birds.example/?key=secret")}
 	w.run(settings)
 	if err := w.discord.WaitCommand(deadline(t), "raven"); err != nil {
 		t.Fatal(err)
@@ -53,12 +55,15 @@ func TestNamesAreCompletedWhereTheyAreTaken(t *testing.T) {
 			t.Errorf("/raven %s %s:%s offers %q, want %q", c.sub, c.option, c.typed, got, c.want)
 		}
 	}
-	in := must(w.discord.Slash(w.news.ID, w.anna, "raven", "ask", map[string]any{"text": "what is new?", "feed": "bundled:feeds-primer", "zone": "Europe/Oslo"}))
+	in := must(w.discord.Slash(w.news.ID, w.anna, "raven", "ask",
+		map[string]any{"text": "what is new?", "feed": "bundled:feeds-primer", "zone": "Europe/Oslo"}))
 	if p := must(w.discord.WaitAnswer(deadline(t), in.ID, inDiscord("you said"))); !strings.Contains(p.Content, "what is new?\nFeed: bundled:feeds-primer\nTime zone: Europe/Oslo") {
 		t.Errorf("asked with a feed and a zone: %q", p.Content)
 	}
-	in = must(w.discord.Slash(w.news.ID, w.anna, "raven", "digest", map[string]any{"action": "explain", "name": "morning"}))
-	if p := must(w.discord.WaitAnswer(deadline(t), in.ID, inDiscord("as it would be now"))); !p.Ephemeral() || !strings.Contains(p.Content, "*posted*") {
+	in = must(w.discord.Slash(w.news.ID, w.anna, "raven", "digest",
+		map[string]any{"action": "explain", "name": "morning"}))
+	if p := must(w.discord.WaitAnswer(deadline(t), in.ID, inDiscord("as it would be now"))); !p.Ephemeral() ||
+		!strings.Contains(p.Content, "*posted*") {
 		t.Errorf("explained as %q", p.Content)
 	}
 }

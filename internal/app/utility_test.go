@@ -24,7 +24,8 @@ func cheaply(r simmodel.Request) simmodel.Reply {
 // withCheaper is a configuration with a second model under a name.
 func (w *world) withCheaper(name string) map[string]any {
 	settings := w.base()
-	settings["models"].(map[string]any)[name] = map[string]any{"provider": "openai", "model": "gpt-sim", "apiKey": "key", "baseURL": w.model.OpenAIURL()}
+	settings["models"].(map[string]any)[name] = map[string]any{"provider": "openai", "model": "gpt-sim", "apiKey": "key",
+		"baseURL": w.model.OpenAIURL()}
 	return settings
 }
 

@@ -34,7 +34,8 @@ func TestWebSearch_AnswersNameTheirSources(t *testing.T) {
 	b.stop()
 	settings["tools"] = map[string]any{"search": map[string]any{"provider": "searxng", "baseURL": engine.URL}}
 	b = w.run(settings)
-	if text := answerIn(t, b.ask("general", "food?")); !strings.Contains(text, "They eat nuts [1].") || !strings.Contains(text, `Sources: \[1\] [Ravens](https://birds.example/1)`) {
+	if text := answerIn(t, b.ask("general", "food?")); !strings.Contains(text, "They eat nuts [1].") ||
+		!strings.Contains(text, `Sources: \[1\] [Ravens](https://birds.example/1)`) {
 		t.Errorf("with one: %q", text)
 	}
 }

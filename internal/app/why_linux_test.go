@@ -14,7 +14,8 @@ import (
 func TestWhyNamesEachLayer(t *testing.T) {
 	w := newWorld(t)
 	settings := w.base()
-	settings["mcpServers"] = map[string]any{"kit": map[string]any{"command": os.Args[0], "excludeTools": []string{"effect"}, "eager": true,
+	settings["mcpServers"] = map[string]any{"kit": map[string]any{"command": os.Args[0],
+		"excludeTools": []string{"effect"}, "eager": true,
 		"env": map[string]string{"RAVENBOT_TOOL_SERVER": w.dir, "GORACE": "atexit_sleep_ms=0"}}}
 	settings["tools"] = map[string]any{"policy": []any{map[string]any{"tools": []string{"kit_look"}, "decision": "ask"}},
 		"hooks": []any{map[string]any{"tools": []string{"kit_*"}, "command": []string{"true"}, "when": "after"}}}
@@ -48,7 +49,8 @@ func TestWhyNamesEachLayer(t *testing.T) {
 			}
 		}
 	}
-	expect("kit_look", "ask", "server allow MCP server kit offers it, and is connected", "channel allow", "tools.enabled allow", "agent allow", "it may use every enabled server",
+	expect("kit_look", "ask", "server allow MCP server kit offers it, and is connected", "channel allow",
+		"tools.enabled allow", "agent allow", "it may use every enabled server",
 		"policy ask tools.policy[0] for kit_look", "hooks allow tools.hooks[0], after the call")
 	expect("kit_effect", "deny", "server deny includeTools or excludeTools leave it out")
 	b.call(http.MethodPut, "/api/v1/settings", map[string]any{"channels": map[string]any{"web:/general": map[string]any{"tools": map[string]any{"enabled": false}}}}, nil)

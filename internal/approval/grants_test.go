@@ -30,7 +30,8 @@ func TestApprove_WiderScopes_AllowMoreCalls(t *testing.T) {
 		b := d.book(t)
 		first := intent("1", anna, `{"x":1}`)
 		id := askGrantable(t, b, first)
-		if buttons := d.last().Buttons; len(buttons) != 4 || buttons[1].Label != "In this conversation" || buttons[2].Label != "Always here" {
+		if buttons := d.last().Buttons; len(buttons) != 4 || buttons[1].Label != "In this conversation" ||
+			buttons[2].Label != "Always here" {
 			t.Errorf("the buttons are %+v", buttons)
 		}
 		if _, err := b.Approve(t.Context(), id, approval.Always, anna, "slack"); !errors.Is(err, approval.ErrAlways) {

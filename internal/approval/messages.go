@@ -23,7 +23,8 @@ func postKey(a store.Approval) string { return "approval/" + a.ID }
 // questionDraft returns the post that asks.
 func (q *Queue) questionDraft(a store.Approval) chat.Draft {
 	args := showExactly(a.Args)
-	d := chat.Draft{Key: postKey(a), Buttons: []chat.Button{{Label: "Approve", Value: pressYes + " " + a.ID, Style: chat.Primary}}}
+	d := chat.Draft{Key: postKey(a), Buttons: []chat.Button{{Label: "Approve", Value: pressYes + " " + a.ID,
+		Style: chat.Primary}}}
 	if a.Grantable && a.Asker.ID != "" {
 		d.Buttons = append(d.Buttons, chat.Button{Label: "In this conversation", Value: pressHere + " " + a.ID})
 	}

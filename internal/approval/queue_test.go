@@ -87,7 +87,8 @@ func (d *desk) book(t *testing.T) *approval.Queue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := approval.New(approval.Options{Store: d, Grants: g, Post: d.post, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	b := approval.New(approval.Options{Store: d, Grants: g, Post: d.post,
+		Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err := b.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,8 @@ func newDesk() *desk {
 }
 
 func intent(turn string, asker chat.User, args string) tool.Intent {
-	return tool.Intent{Args: json.RawMessage(args), Tool: tool.Named{Name: "s_do", Tool: tool.Func{Described: tool.Spec{Server: "s", Name: "do"}}},
+	return tool.Intent{Args: json.RawMessage(args), Tool: tool.Named{Name: "s_do",
+		Tool: tool.Func{Described: tool.Spec{Server: "s", Name: "do"}}},
 		Caller: tool.Caller{Conversation: here, User: asker, Turn: turn, Call: "c1"}}
 }
 
@@ -121,7 +123,8 @@ func ask(ctx context.Context, b *approval.Queue, in tool.Intent) <-chan answer {
 }
 
 func says(b *approval.Queue, by chat.User, text string) (chat.Draft, bool) {
-	return handled(context.Background(), b, chat.Message{Conversation: here, Author: by, Text: text, Reach: chat.Addressed})
+	return handled(context.Background(), b, chat.Message{Conversation: here, Author: by, Text: text,
+		Reach: chat.Addressed})
 }
 
 func TestOnlyTheAskerOrAnAdministratorDecides(t *testing.T) {

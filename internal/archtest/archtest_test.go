@@ -174,7 +174,8 @@ func sources(t *testing.T) []source {
 		if err != nil {
 			return err
 		}
-		list = append(list, source{filepath.ToSlash(rel), filepath.ToSlash(filepath.Dir(rel)), file, fset, strings.HasSuffix(name, "_test.go"), text})
+		list = append(list, source{filepath.ToSlash(rel), filepath.ToSlash(filepath.Dir(rel)), file, fset,
+			strings.HasSuffix(name, "_test.go"), text})
 		return nil
 	})
 	if err != nil {
@@ -247,7 +248,8 @@ func TestSimulations_AreStartedByTheSandboxAlone(t *testing.T) {
 				t.Errorf("%s may not import %s", s.path, ours)
 			case ours == "internal/browsertest": // and with it chromedp: for tests only
 				t.Errorf("%s may not import %s", s.path, ours)
-			case (ours == "internal/sim" || covers("internal/sim/", ours)) && s.pkg != "internal/sandbox" && s.pkg != "internal/sim" && !covers("internal/sim/", s.pkg):
+			case (ours == "internal/sim" || covers("internal/sim/", ours)) && s.pkg != "internal/sandbox" &&
+				s.pkg != "internal/sim" && !covers("internal/sim/", s.pkg):
 				t.Errorf("%s may not import %s", s.path, ours)
 			}
 			seen = seen || i == "ravenbot/internal/sandbox"
@@ -342,7 +344,8 @@ func TestFiles_HoldNoSecretAndNoPathOfOneMachine(t *testing.T) {
 		if m := secret.Find(text); m != nil {
 			t.Errorf("%s holds what looks like a credential: %.12s…", name, m)
 		}
-		if m := private.Find(text); m != nil && !strings.HasPrefix(name, "internal/archtest/") && !strings.HasPrefix(name, "deploy/") && name != "Dockerfile" {
+		if m := private.Find(text); m != nil && !strings.HasPrefix(name, "internal/archtest/") &&
+			!strings.HasPrefix(name, "deploy/") && name != "Dockerfile" {
 			t.Errorf("%s holds a path of one machine: %s", name, m)
 		}
 	}
@@ -352,7 +355,8 @@ func TestFiles_HoldNoSecretAndNoPathOfOneMachine(t *testing.T) {
 const maxAppLines = 1500
 
 // appExports are the names that internal/app exports.
-var appExports = []string{"Options", "App", "New", "CommandSpecs", "MessageCommands", "Run", "Reload", "Close", "Listen", "Addr", "LoginLink"}
+var appExports = []string{"Options", "App", "New", "CommandSpecs", "MessageCommands", "Run", "Reload", "Close",
+	"Listen", "Addr", "LoginLink"}
 
 func TestApp_OnlyConstructs(t *testing.T) {
 	lines := 0

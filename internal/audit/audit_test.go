@@ -80,13 +80,15 @@ func TestRecord_KeepsTheNewestAndTheirChain(t *testing.T) {
 	l = load(t, s) // as after a restart
 	l.Record(t.Context(), audit.Entry{Action: "later"})
 	page := l.Entries("", 2)
-	if len(page) != 2 || page[0].Action != "later" || page[1].Target != strconv.Itoa(audit.MaxEntries+4) || page[0].Time.IsZero() {
+	if len(page) != 2 || page[0].Action != "later" || page[1].Target != strconv.Itoa(audit.MaxEntries+4) ||
+		page[0].Time.IsZero() {
 		t.Fatalf("the newest are %+v", page)
 	}
 	if next := l.Entries(page[1].ID, 1); len(next) != 1 || next[0].Target != strconv.Itoa(audit.MaxEntries+3) {
 		t.Errorf("behind them is %+v", next)
 	}
-	if report := verify(t, l, audit.Link{}); report.Problem != "" || report.Entries != audit.MaxEntries || report.First != 7 {
+	if report := verify(t, l, audit.Link{}); report.Problem != "" || report.Entries != audit.MaxEntries ||
+		report.First != 7 {
 		t.Errorf("verified: %+v", report)
 	}
 }

@@ -272,9 +272,10 @@ func (p *Page) Look(v View) {
 // Offline cuts the page off from the network, or lets it back.
 func (p *Page) Offline(off bool) {
 	p.t.Helper()
-	p.run("change the network", command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-		MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}},
-	}))
+	p.run("change the network", command(network.EmulateNetworkConditionsByRule,
+		network.EmulateNetworkConditionsByRuleParams{
+			MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}},
+		}))
 }
 
 // Screenshot writes what is seen to a PNG file.

@@ -117,7 +117,8 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 func TestACapIsPassedByOneRequest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, p := budget.New(time.Now), budget.Payer{Channel: "c", User: "u", Digest: "d"}
-		c := budget.Caps{Instance: rapid.Float64Range(0.1, 3).Draw(t, "instance"), User: rapid.Float64Range(0.1, 3).Draw(t, "user")}
+		c := budget.Caps{Instance: rapid.Float64Range(0.1, 3).Draw(t, "instance"),
+			User: rapid.Float64Range(0.1, 3).Draw(t, "user")}
 		last := 0.0
 		for range 40 {
 			settle, err := l.Reserve(context.Background(), c, p, rapid.Float64Range(0, 1).Draw(t, "expected"))

@@ -14,7 +14,8 @@ func (r configuredRates) Caps() Caps {
 
 func (r configuredRates) Limits() Limits {
 	l := r.conf().Limits
-	return Limits{MessageChars: l.MessageChars, Messages: l.UserDailyMessages, Files: l.UserDailyFiles, Tokens: l.UserDailyTokens}
+	return Limits{MessageChars: l.MessageChars, Messages: l.UserDailyMessages, Files: l.UserDailyFiles,
+		Tokens: l.UserDailyTokens}
 }
 
 func (r configuredRates) Price(model string) Price {

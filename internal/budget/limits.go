@@ -114,7 +114,8 @@ func (s *Spending) remainingLimits(user string) []string {
 		{"tokens", int(s.tokens.Spent(Payer{User: user})), l.Tokens},
 	} {
 		if one.limit > 0 {
-			list = append(list, fmt.Sprintf("- your %s of today: %s of %s", one.what, formatCount(one.used), formatCount(one.limit)))
+			list = append(list, fmt.Sprintf("- your %s of today: %s of %s", one.what, formatCount(one.used),
+				formatCount(one.limit)))
 		}
 	}
 	return list

@@ -50,7 +50,8 @@ func said(n int, by, words string, files int) chat.Message {
 
 func TestRefuse_WhatIsOverTheLimitsOfItsAuthor(t *testing.T) {
 	now := time.Date(2026, 11, 22, 21, 30, 0, 0, time.UTC)
-	s := spending(t, budget.Limits{MessageChars: 10, Messages: 4, Files: 3}, &now, store.Usage{Day: "2026-11-22", User: "slack/anna", Turns: 1})
+	s := spending(t, budget.Limits{MessageChars: 10, Messages: 4, Files: 3}, &now,
+		store.Usage{Day: "2026-11-22", User: "slack/anna", Turns: 1})
 	operator := said(9, "anna", strings.Repeat("é", 90), 9)
 	operator.Author.Operator = true
 	for n, c := range []struct {
@@ -79,8 +80,10 @@ func TestRefuse_WhatIsOverTheLimitsOfItsAuthor(t *testing.T) {
 
 func TestReserve_TokensOfAUserAreUsedUp(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	s := spending(t, budget.Limits{Tokens: 20_000}, &now, store.Usage{Day: "2026-11-22", User: "slack/anna", Tokens: llm.Usage{Input: 9_000, Output: 1_000}})
-	anna := store.Usage{Model: "m", Channel: chat.Address{Platform: "slack", Workspace: "T", Channel: "C"}, User: "slack/anna"}
+	s := spending(t, budget.Limits{Tokens: 20_000}, &now,
+		store.Usage{Day: "2026-11-22", User: "slack/anna", Tokens: llm.Usage{Input: 9_000, Output: 1_000}})
+	anna := store.Usage{Model: "m", Channel: chat.Address{Platform: "slack", Workspace: "T", Channel: "C"},
+		User: "slack/anna"}
 	count, err := s.Reserve(t.Context(), anna, llm.Request{})
 	if err != nil {
 		t.Fatal(err)

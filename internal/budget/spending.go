@@ -282,7 +282,8 @@ func (s *Spending) remaining(at chat.Address, user string) []string {
 		{"the bot", c.Instance, Payer{}},
 	} {
 		if b.limit > 0 {
-			list = append(list, fmt.Sprintf("- budget of today for %s: $%.4f of $%.4f", b.whose, s.tracker.Spent(b.payer), b.limit))
+			list = append(list, fmt.Sprintf("- budget of today for %s: $%.4f of $%.4f", b.whose,
+				s.tracker.Spent(b.payer), b.limit))
 		}
 	}
 	return append(list, s.remainingLimits(user)...)

@@ -24,8 +24,9 @@ func (d *days) Usage(_ context.Context, from, cursor string, _ int) ([]store.Usa
 		day, _ = time.Parse(time.DateOnly, cursor)
 	}
 	next := day.AddDate(0, 0, 1).Format(time.DateOnly)
-	u := store.Usage{Day: day.Format(time.DateOnly), Model: "m", Channel: chat.Address{Platform: "web", Channel: "general"},
-		Turns: 1, Tokens: llm.Usage{Input: 1_000_000}}
+	u := store.Usage{Day: day.Format(time.DateOnly), Model: "m",
+		Channel: chat.Address{Platform: "web", Channel: "general"},
+		Turns:   1, Tokens: llm.Usage{Input: 1_000_000}}
 	return []store.Usage{u}, next, nil
 }
 

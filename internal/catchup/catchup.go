@@ -158,7 +158,8 @@ func sinceOf(m chat.Message, now time.Time) (time.Time, error) {
 		return parseSince(m.Text, now)
 	}
 	if now.Sub(m.Target.At) > maxPeriod {
-		return time.Time{}, fmt.Errorf("this message is more than %d days old, which is too long ago", int(maxPeriod.Hours()/24))
+		return time.Time{}, fmt.Errorf("this message is more than %d days old, which is too long ago",
+			int(maxPeriod.Hours()/24))
 	}
 	return m.Target.At.Add(-time.Microsecond).In(now.Location()), nil // the message itself counts
 }

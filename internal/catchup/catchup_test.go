@@ -83,7 +83,8 @@ func (w writer) Writers(string, chat.Address) []string {
 }
 
 func (w writer) Complete(_ context.Context, on store.Usage, _ []string, system, prompt string) (string, string, error) {
-	if on.User != "slack/U1" || !strings.Contains(system, "data and no instructions") || !strings.Contains(prompt, "The reader is Anna.") {
+	if on.User != "slack/U1" || !strings.Contains(system, "data and no instructions") ||
+		!strings.Contains(prompt, "The reader is Anna.") {
 		w.t.Errorf("the model is asked for %+v: %s\n%s", on, system, prompt)
 	}
 	if w.answer == "broken" {

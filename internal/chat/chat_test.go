@@ -19,7 +19,8 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q became %+v (%v), written %q", s, got, err, got.String())
 		}
 	}
-	for _, s := range []string{"", "slack", "slack:", "slack:T1", "slack:/C1", "slack:T1/", "slack:T1/C1/", "slack:T1/C1/t/x", ":T/C"} {
+	for _, s := range []string{"", "slack", "slack:", "slack:T1", "slack:/C1", "slack:T1/", "slack:T1/C1/",
+		"slack:T1/C1/t/x", ":T/C"} {
 		if a, err := chat.ParseAddress(s); err == nil {
 			t.Errorf("%q was taken for %+v", s, a)
 		}
@@ -28,13 +29,15 @@ func TestAddresses(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	words := []chat.CommandSpec{{Name: "ask"}, {Name: "digest"}, {Name: "help"}}
-	for in, want := range map[string][2]string{"ask what is new": {"ask", "what is new"}, "what is new": {"ask", "what is new"}, "": {"help", ""},
+	for in, want := range map[string][2]string{"ask what is new": {"ask", "what is new"},
+		"what is new": {"ask", "what is new"}, "": {"help", ""},
 		"Digest run morning": {"digest", "run morning"}, "help": {"help", ""}} {
 		if c, rest := chat.SplitCommand(in, words); c != want[0] || rest != want[1] {
 			t.Errorf("SplitCommand(%q) = %q, %q", in, c, rest)
 		}
 	}
-	for in, want := range map[string][2]string{"/digest list": {"digest", "list"}, "/raven digest list": {"digest", "list"}, "/raven": {"help", ""},
+	for in, want := range map[string][2]string{"/digest list": {"digest", "list"},
+		"/raven digest list": {"digest", "list"}, "/raven": {"help", ""},
 		"hello": {"", "hello"}, "/etc/passwd": {"", "/etc/passwd"}, "/ravenous": {"", "/ravenous"}} {
 		if c, rest := chat.Typed(in, words); c != want[0] || rest != want[1] {
 			t.Errorf("Typed(%q) = %q, %q", in, c, rest)

@@ -57,7 +57,8 @@ func verifyAudit(ctx context.Context, c *invocation) error {
 		}
 	}
 	if report.Problem != "" {
-		return fmt.Errorf("the audit was tampered with: %s; %d entries before it are in order", report.Problem, report.Entries)
+		return fmt.Errorf("the audit was tampered with: %s; %d entries before it are in order",
+			report.Problem, report.Entries)
 	}
 	if c.json {
 		return nil

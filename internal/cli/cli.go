@@ -160,7 +160,8 @@ var errNoConfig = errors.New("no configuration")
 func (c *invocation) loadConfig() (*config.Config, error) {
 	cfg, err := config.Load(c.config, config.Options{Env: c.Env, Checks: configChecks()})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: there is no file %s: ravenbot init makes one, and --config names another", errNoConfig, c.config)
+		return nil, fmt.Errorf("%w: there is no file %s: ravenbot init makes one, and --config names another",
+			errNoConfig, c.config)
 	}
 	if faults := (*config.Faults)(nil); err != nil && !errors.As(err, &faults) {
 		return nil, fmt.Errorf("%w: %w; --config names another file", errNoConfig, err)

@@ -189,7 +189,8 @@ func diagnoseMail(ctx context.Context, cfg *config.Config) []finding {
 	if c.Host == "" {
 		return nil
 	}
-	err := email.New(email.Options{Host: c.Host, Port: c.Port, User: c.User, Password: c.Password.Reveal(), TLS: c.TLS}).Check(ctx)
+	err := email.New(email.Options{Host: c.Host, Port: c.Port, User: c.User, Password: c.Password.Reveal(),
+		TLS: c.TLS}).Check(ctx)
 	return []finding{{
 		Name:  fmt.Sprintf("mail server %s:%d", c.Host, c.Port),
 		OK:    err == nil,
@@ -251,7 +252,8 @@ func diagnoseTags(ctx context.Context, cfg *config.Config, platform chat.Tagger)
 			}
 			var fault *chat.SetupError
 			if err := platform.CheckTags(ctx, to, cfg.Digests[name].Tags); errors.As(err, &fault) {
-				list = append(list, finding{Name: "Digest " + name, Cause: fault.Reason, Lost: "its posts to " + post, Fix: fault.Remedy})
+				list = append(list, finding{Name: "Digest " + name, Cause: fault.Reason, Lost: "its posts to " + post,
+					Fix: fault.Remedy})
 			}
 		}
 	}

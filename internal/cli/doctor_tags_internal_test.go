@@ -28,8 +28,10 @@ func TestDiagnoseTags_NamesTheDigestsThatDoNotFit(t *testing.T) {
 		"good":    {Post: []string{"discord:1/2"}, Tags: []string{"news"}},
 		"unknown": {Post: []string{"discord:1/3"}},
 	}}, forums{})
-	want := finding{Name: "Digest bad", Cause: "the forum has no such tag", Lost: "its posts to discord:1/2", Fix: "name news"}
-	if len(found) != 1 || found[0].Name != want.Name || found[0].Cause != want.Cause || found[0].Lost != want.Lost || found[0].Fix != want.Fix {
+	want := finding{Name: "Digest bad", Cause: "the forum has no such tag", Lost: "its posts to discord:1/2",
+		Fix: "name news"}
+	if len(found) != 1 || found[0].Name != want.Name || found[0].Cause != want.Cause || found[0].Lost != want.Lost ||
+		found[0].Fix != want.Fix {
 		t.Errorf("found %+v, want %+v", found, want)
 	}
 }

@@ -38,7 +38,8 @@ func TestRun_ToolServerReadsEnvironmentOfTheBot_FindsNoSecret(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "ravenbot", "run", "--config", "config.json")
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "RAVENBOT_ADMIN_TOKEN=secret-of-the-admin", "READER_TOKEN=value-for-the-server"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "RAVENBOT_ADMIN_TOKEN=secret-of-the-admin",
+		"READER_TOKEN=value-for-the-server"}
 	var log bytes.Buffer // read when the process has ended
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {

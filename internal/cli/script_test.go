@@ -36,7 +36,8 @@ func TestCommands(t *testing.T) { playScripts(t, "testdata", nil) }
 
 // TestCommands_WithADatabase plays the stories that need PostgreSQL.
 func TestCommands_WithADatabase(t *testing.T) {
-	playScripts(t, filepath.Join("testdata", "postgres"), map[string]string{"DATABASE": pgtest.Start(t), "OTHER": pgtest.Start(t)})
+	playScripts(t, filepath.Join("testdata", "postgres"),
+		map[string]string{"DATABASE": pgtest.Start(t), "OTHER": pgtest.Start(t)})
 }
 
 // playScripts plays the stories of a folder, which find some variables set.

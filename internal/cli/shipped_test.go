@@ -39,7 +39,8 @@ func TestShippedConfiguration(t *testing.T) {
 	if status, text := page("/"); status != http.StatusOK || !strings.Contains(text, "<form") {
 		t.Errorf("the chat page: status %d: %.300s", status, text)
 	}
-	if status, text := request(t, newBrowser(t), http.MethodGet, d.link, "", ""); status != http.StatusUnauthorized || !strings.Contains(text, "used before") {
+	if status, text := request(t, newBrowser(t), http.MethodGet, d.link, "", ""); status != http.StatusUnauthorized ||
+		!strings.Contains(text, "used before") {
 		t.Errorf("the link a second time: status %d: %.300s", status, text)
 	}
 

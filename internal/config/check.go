@@ -121,7 +121,8 @@ const minTokenBytes = 16
 // checkStoreKey checks the key that secrets are encrypted with. Its length is that of a key for AES-256.
 func (k checker) checkStoreKey() {
 	const size = 32
-	if key, err := base64.StdEncoding.DecodeString(k.c.StoreKey.Reveal()); err != nil || len(key) != size && len(key) != 0 {
+	if key, err := base64.StdEncoding.DecodeString(k.c.StoreKey.Reveal()); err != nil ||
+		len(key) != size && len(key) != 0 {
 		k.report("not a key of 32 bytes in base64", "make one with `openssl rand -base64 32`", "storeKey")
 	}
 }
@@ -363,7 +364,8 @@ func (k checker) checkJobs() {
 			k.checkWith(k.checks.HookTemplate, h.Template, "write a Go text/template", "webhooks", name, "template")
 		}
 		if len(h.Tools) > 0 && h.Prompt == "" {
-			k.report("tools go with a prompt", "give a prompt as the agent's task, or remove the tools", "webhooks", name, "tools")
+			k.report("tools go with a prompt", "give a prompt as the agent's task, or remove the tools",
+				"webhooks", name, "tools")
 		}
 	}
 }

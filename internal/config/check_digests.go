@@ -165,7 +165,8 @@ func (k checker) checkHookTarget(name string, h Webhook) {
 		k.report(fmt.Sprintf("there is no digest %s in this file", k.quote(h.Digest, "webhooks", name, "digest")),
 			"name one of digests; those made in chat take no webhooks", "webhooks", name, "digest")
 	case len(h.Post) > 0 || h.Prompt != "":
-		k.report("a digest collects it, so post and prompt say nothing", "remove them, or the digest", "webhooks", name, "digest")
+		k.report("a digest collects it, so post and prompt say nothing", "remove them, or the digest",
+			"webhooks", name, "digest")
 	case digest.Schedule == scheduleOnNew || digest.Style == styleWeekly:
 		k.report("a digest that is on-new or weekly takes no webhooks", "give that digest times and another style",
 			"webhooks", name, "digest")

@@ -27,7 +27,8 @@ func TestEditLeavesTheRestAsItIs(t *testing.T) {
 			}
 		})
 	}
-	if got, err := Edit([]byte("{}"), Change{[]string{"platforms", "discord", "token"}, "${T}"}); err != nil || RawString(got, "platforms", "discord", "token") != "${T}" {
+	if got, err := Edit([]byte("{}"), Change{[]string{"platforms", "discord", "token"}, "${T}"}); err != nil ||
+		RawString(got, "platforms", "discord", "token") != "${T}" {
 		t.Errorf("%v: %s", err, got)
 	}
 	for _, broken := range []string{"", "{", `{"a": 1, "a": `, `{"a": 1}`} {

@@ -57,14 +57,16 @@ func TestEmptyObjectIsAllDefaults(t *testing.T) {
 
 func TestNullAndEmptyMeanDefault(t *testing.T) {
 	c := mustLoad(t, `{"store": null, "log": {"level": ""}, "platforms": {"slack": {"apiBaseURL": ""}, "discord": null}}`, nil, nil)
-	if c.Log.Level != "info" || c.Platforms.Slack.APIBaseURL.Reveal() != "https://slack.com/api/" || !strings.HasSuffix(c.Store.Reveal(), "ravenbot.db") {
+	if c.Log.Level != "info" || c.Platforms.Slack.APIBaseURL.Reveal() != "https://slack.com/api/" ||
+		!strings.HasSuffix(c.Store.Reveal(), "ravenbot.db") {
 		t.Errorf("got %q, %q, %q", c.Log.Level, c.Platforms.Slack.APIBaseURL.Reveal(), c.Store.Reveal())
 	}
 }
 
 func TestExpansion(t *testing.T) {
 	env := map[string]string{"NAME": "raven", "EMPTY": "", "HARD": "a\"b\\c${NAME}\n$x}", "DIR": "sub", "HOME": "/home/me"}
-	files := map[string]string{"secret.txt": "from a file\n", ".env": "FROM_DOTENV=dot\nNAME=not this one\nDOLLAR=a$NAME\nQUOTED='x # y'\n"}
+	files := map[string]string{"secret.txt": "from a file\n",
+		".env": "FROM_DOTENV=dot\nNAME=not this one\nDOLLAR=a$NAME\nQUOTED='x # y'\n"}
 	tests := []struct{ text, want string }{
 		{"plain", "plain"},
 		{"${NAME}", "raven"},
@@ -207,7 +209,8 @@ func TestLoad_TrustedProxies_MustBeNetworks(t *testing.T) {
 	if want := "10.0.0.0/8 192.0.2.1/32 2001:db8::/32"; strings.Join(got, " ") != want {
 		t.Errorf("networks %q, want %q", got, want)
 	}
-	_, err := Parse([]byte(`{"http": {"trustedProxies": ["proxy.local"]}}`), filepath.Join(t.TempDir(), "config.json"), Options{})
+	_, err := Parse([]byte(`{"http": {"trustedProxies": ["proxy.local"]}}`),
+		filepath.Join(t.TempDir(), "config.json"), Options{})
 	if err == nil || !strings.Contains(err.Error(), "neither an address nor a network") {
 		t.Errorf("a name: %v", err)
 	}
@@ -220,7 +223,8 @@ func TestLoad_Settings_NamesMustExist(t *testing.T) {
 	}
 	text := `{"settings": {"locked": ["steps"], "models": ["nonesuch"]}}`
 	_, err := Parse([]byte(text), filepath.Join(t.TempDir(), "config.json"), Options{})
-	if err == nil || !strings.Contains(err.Error(), `no setting "steps"`) || !strings.Contains(err.Error(), `no model "nonesuch"`) {
+	if err == nil || !strings.Contains(err.Error(), `no setting "steps"`) ||
+		!strings.Contains(err.Error(), `no model "nonesuch"`) {
 		t.Errorf("got %v", err)
 	}
 }

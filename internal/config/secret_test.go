@@ -58,7 +58,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	}
 	var log bytes.Buffer
 	for _, h := range []slog.Handler{slog.NewTextHandler(&log, nil), slog.NewJSONHandler(&log, nil)} {
-		slog.New(h).Info("loaded", "config", *c, "pointer", c, "server", c.MCPServers["b"], "store", c.Store, "token", c.HTTP.AdminToken)
+		slog.New(h).Info("loaded", "config", *c, "pointer", c, "server", c.MCPServers["b"], "store", c.Store, "token",
+			c.HTTP.AdminToken)
 	}
 	shown["slog"] = log.String()
 	marshalled, err := json.Marshal(c)
@@ -184,7 +185,8 @@ func TestConfiguredAdminTokenWins(t *testing.T) {
 func TestSecretsAreTakenOutOfTexts(t *testing.T) {
 	c := loadSecrets(t)
 	got := c.Masker()("a " + canary + " b https://u:" + canary + "@x/feed and nothing else")
-	if strings.Contains(got, canary) || !strings.HasPrefix(got, "a *** b ") || !strings.HasSuffix(got, " and nothing else") {
+	if strings.Contains(got, canary) || !strings.HasPrefix(got, "a *** b ") ||
+		!strings.HasSuffix(got, " and nothing else") {
 		t.Errorf("masked as %q", got)
 	}
 }

@@ -89,7 +89,8 @@ func TestForeignKeysWarnOnce(t *testing.T) {
 	if len(c.Warnings) != 1 {
 		t.Fatalf("got %d warnings: %v", len(c.Warnings), c.Warnings)
 	}
-	for _, key := range []string{"inputs", "mcpServers.a.gallery", "mcpServers.a.oauth.callbackPort", "mcpServers.b.cwdd"} {
+	for _, key := range []string{"inputs", "mcpServers.a.gallery", "mcpServers.a.oauth.callbackPort",
+		"mcpServers.b.cwdd"} {
 		if said := c.Warnings[0].String(); !strings.Contains(strings.ReplaceAll(said, "servers.", "mcpServers."), key) {
 			t.Errorf("%q does not name %s", said, key)
 		}

@@ -83,7 +83,8 @@ func TestEveryMisspelledKeyIsNamed(t *testing.T) {
 		wrong := name[:len(name)-1]
 		_, err := loadText(t, text[:at[3]-1]+text[at[3]:], nil, nil)
 		line := 1 + strings.Count(text[:at[2]], "\n")
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("config.json:%d: ", line)) || !strings.Contains(err.Error(), wrong+": unknown key") {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("config.json:%d: ", line)) ||
+			!strings.Contains(err.Error(), wrong+": unknown key") {
 			t.Errorf("%s on line %d: %v", wrong, line, err)
 		}
 	}

@@ -108,7 +108,8 @@ func TestBuildIsWellFormedWhateverIsStored(t *testing.T) {
 func anyTurn() *rapid.Generator[conversation.Turn] {
 	return rapid.Custom(func(t *rapid.T) conversation.Turn {
 		return conversation.Turn{
-			State:    rapid.SampledFrom([]conversation.State{conversation.Open, conversation.Answered, conversation.Failed}).Draw(t, "state"),
+			State: rapid.SampledFrom([]conversation.State{conversation.Open, conversation.Answered,
+				conversation.Failed}).Draw(t, "state"),
 			Messages: rapid.SliceOfN(anyMessage(), 0, 6).Draw(t, "messages"),
 		}
 	})
@@ -129,10 +130,12 @@ func anyPart() *rapid.Generator[llm.Part] {
 		id := rapid.SampledFrom([]string{"", "1", "2", "3"}).Draw(t, "id")
 		switch rapid.IntRange(0, 3).Draw(t, "kind") {
 		case 0:
-			return llm.Part{Text: rapid.SampledFrom([]string{"", "text"}).Draw(t, "text"), Thought: rapid.Bool().Draw(t, "thought")}
+			return llm.Part{Text: rapid.SampledFrom([]string{"", "text"}).Draw(t, "text"),
+				Thought: rapid.Bool().Draw(t, "thought")}
 		case 1:
 			args := rapid.SampledFrom([]string{`{}`, `{"a":1}`, `[1`, `7`, ``}).Draw(t, "args")
-			return llm.Part{Call: &llm.Call{ID: id, Name: rapid.SampledFrom([]string{"", "t"}).Draw(t, "name"), Args: json.RawMessage(args)}}
+			return llm.Part{Call: &llm.Call{ID: id, Name: rapid.SampledFrom([]string{"", "t"}).Draw(t, "name"),
+				Args: json.RawMessage(args)}}
 		case 2:
 			return llm.Part{Result: &llm.Result{ID: id, Content: strings.Repeat("r", rapid.IntRange(0, 5000).Draw(t, "length"))}}
 		}

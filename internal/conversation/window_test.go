@@ -17,7 +17,8 @@ func sized(n, size int) []conversation.Turn {
 	var turns []conversation.Turn
 	for i := range n {
 		id := fmt.Sprint(i)
-		turns = append(turns, conversation.Turn{ID: id, Messages: []llm.Message{says(llm.User, id+strings.Repeat("x", size-len(id)))}})
+		turns = append(turns, conversation.Turn{ID: id, Messages: []llm.Message{says(llm.User,
+			id+strings.Repeat("x", size-len(id)))}})
 	}
 	return turns
 }
@@ -261,7 +262,8 @@ func TestBuildOfEarlierTurns(t *testing.T) {
 	turn := func(state conversation.State) conversation.Turn {
 		return conversation.Turn{State: state, Messages: []llm.Message{says(llm.User, "q"), says(llm.Assistant, "half")}}
 	}
-	for state, want := range map[conversation.State]int{conversation.Answered: 1, conversation.Open: 0, conversation.Failed: 0} {
+	for state, want := range map[conversation.State]int{conversation.Answered: 1, conversation.Open: 0,
+		conversation.Failed: 0} {
 		got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn(state), turn(conversation.Open)}, "")
 		answers := 0
 		for _, m := range got[:len(got)-1] {
@@ -270,14 +272,16 @@ func TestBuildOfEarlierTurns(t *testing.T) {
 			}
 		}
 		if answers != want || got[len(got)-1].Role != llm.Assistant {
-			t.Errorf("of an earlier turn that is %s %d answers are sent, want %d, and the present turn whole", state, answers, want)
+			t.Errorf("of an earlier turn that is %s %d answers are sent, want %d, and the present turn whole",
+				state, answers, want)
 		}
 	}
 }
 
 func TestBuildLeavesOutWhatModelsRefuse(t *testing.T) {
 	call := func(id, name, args string) llm.Part {
-		return llm.Part{Call: &llm.Call{ID: id, Name: name, Args: json.RawMessage(args)}, Raw: json.RawMessage(`{"signature":1}`)}
+		return llm.Part{Call: &llm.Call{ID: id, Name: name, Args: json.RawMessage(args)},
+			Raw: json.RawMessage(`{"signature":1}`)}
 	}
 	messages := []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: "q"}, call("u", "t", `{}`), result("u", "not of a tool")}},

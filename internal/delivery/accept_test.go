@@ -53,7 +53,8 @@ func TestInterject_ReplacesTheNamedPostAlone(t *testing.T) {
 		if got := strings.Join(p.texts(), " "); got != "first second third" {
 			t.Fatalf("posted %q", got)
 		}
-		if first, second, third := p.at(0).Replaces.IDs, p.at(1).Replaces.IDs, p.at(2).Replaces.IDs; len(first) != 0 || len(second) != 1 ||
+		if first, second, third := p.at(0).Replaces.IDs, p.at(1).Replaces.IDs, p.at(2).Replaces.IDs; len(first) != 0 ||
+			len(second) != 1 ||
 			second[0] != "1" || len(third) != 0 {
 			t.Errorf("the posts replace %q, %q and %q, want the second to replace the first", first, second, third)
 		}

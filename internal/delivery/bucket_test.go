@@ -64,7 +64,8 @@ func TestWorkerSlots_ChannelsThatAreDone_AreForgotten(t *testing.T) {
 func TestIdleBucketsAreDropped(t *testing.T) {
 	c, now, most := newLimiter(Limits{}, 256, 10_000), time.Unix(0, 0), 0
 	for n := range 100_000 {
-		m := chat.Message{ID: fmt.Sprint(n), Author: chat.User{ID: fmt.Sprint(n)}, Conversation: chat.Address{Platform: "slack", Channel: "C"}}
+		m := chat.Message{ID: fmt.Sprint(n), Author: chat.User{ID: fmt.Sprint(n)},
+			Conversation: chat.Address{Platform: "slack", Channel: "C"}}
 		if !c.allow(m, 9_000, now) {
 			t.Fatalf("user %d may say nothing", n)
 		}

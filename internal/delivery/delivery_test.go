@@ -82,7 +82,8 @@ func (a answerer) Purge(context.Context, string) error { return nil }
 func echo(_ context.Context, m chat.Message) string { return "re: " + m.Text }
 
 func said(room, id, text string) chat.Message {
-	return chat.Message{ID: id, Text: text, Reach: chat.Addressed, Conversation: chat.Address{Platform: "web", Channel: room}, Reply: chat.Reply{MessageID: id}}
+	return chat.Message{ID: id, Text: text, Reach: chat.Addressed,
+		Conversation: chat.Address{Platform: "web", Channel: room}, Reply: chat.Reply{MessageID: id}}
 }
 
 // world runs a service over a store of its own; stop ends both.
@@ -120,7 +121,8 @@ func startOver(
 	s := delivery.New(delivery.Options{
 		Store: wrap(db), Answerer: a, Platform: among(map[string]chat.Platform{"web": p}),
 		Admit: func(_ context.Context, m chat.Message, _ bool) (bool, string) { return m.Reach == chat.Addressed, "" },
-		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, MaxTurns: o.MaxTurns, MaxBacklog: o.MaxBacklog, Limits: o.Limits,
+		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, MaxTurns: o.MaxTurns,
+		MaxBacklog: o.MaxBacklog, Limits: o.Limits,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -180,14 +182,16 @@ func TestWhatIsBelowAPostGoesToItsThread(t *testing.T) {
 		}
 		defer db.Close()
 		room := chat.Address{Platform: "web", Channel: "news"}
-		posts := []store.Post{{Key: "head", To: room, Draft: chat.Draft{Key: "head", Text: "head"}}, {Key: "rest", To: room, Draft: chat.Draft{Key: "rest", Text: "rest"}, Below: "head", Title: "News"},
+		posts := []store.Post{{Key: "head", To: room, Draft: chat.Draft{Key: "head", Text: "head"}},
+			{Key: "rest", To: room, Draft: chat.Draft{Key: "rest", Text: "rest"}, Below: "head", Title: "News"},
 			{Key: "lost", To: room, Draft: chat.Draft{Key: "lost", Text: "lost"}, Below: "nothing"}}
 		if err := db.SavePosts(t.Context(), posts); err != nil {
 			t.Fatal(err)
 		}
 		p := &threaded{down: 1}
-		s := delivery.New(delivery.Options{Store: db, Answerer: answerer(echo), Platform: among(map[string]chat.Platform{"web": p}),
-			Log: slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second})
+		s := delivery.New(delivery.Options{Store: db, Answerer: answerer(echo),
+			Platform: among(map[string]chat.Platform{"web": p}),
+			Log:      slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
@@ -199,7 +203,8 @@ func TestWhatIsBelowAPostGoesToItsThread(t *testing.T) {
 		}
 		below := room
 		below.Thread = "below 1 as News"
-		if got := p.texts(); !slices.Equal(got, []string{"head", "rest", "lost"}) || !slices.Equal(p.to, []chat.Address{room, below, room}) {
+		if got := p.texts(); !slices.Equal(got, []string{"head", "rest", "lost"}) ||
+			!slices.Equal(p.to, []chat.Address{room, below, room}) {
 			t.Errorf("posted %q to %v", got, p.to)
 		}
 	})

@@ -79,7 +79,8 @@ func TestACrowdLeavesOthersTheirShare(t *testing.T) {
 		defer w.stop()
 		busy := 0
 		for n := range 600 {
-			if errors.Is(w.Accept(t.Context(), from(fmt.Sprint("user", n), fmt.Sprint("crowd", n%4), fmt.Sprint(n))), chat.ErrBusy) {
+			if errors.Is(w.Accept(t.Context(), from(fmt.Sprint("user", n), fmt.Sprint("crowd", n%4),
+				fmt.Sprint(n))), chat.ErrBusy) {
 				busy++
 			}
 		}

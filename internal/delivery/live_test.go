@@ -43,7 +43,8 @@ func TestAnAnswerIsShownWhileItIsMade(t *testing.T) {
 		posted(t, p, "0 done", "0 ", "0 1 2 ", "0 1 2 3 4 ", "0 1 2 3 4 5 done")
 		for n, replaces := range []string{"", "", "2", "2", "2"} {
 			d := p.at(n)
-			if got := fmt.Sprint(d.Replaces.IDs); got != fmt.Sprint([]string{replaces}) && replaces != "" || d.Partial != (n > 0 && n < 4) {
+			if got := fmt.Sprint(d.Replaces.IDs); got != fmt.Sprint([]string{replaces}) && replaces != "" ||
+				d.Partial != (n > 0 && n < 4) {
 				t.Errorf("post %d takes the place of %v (partial: %v), want %s", n, d.Replaces.IDs, d.Partial, replaces)
 			}
 		}
@@ -99,8 +100,10 @@ func TestAnAnswerCutOffWhileItIsShownIsFinishedInPlace(t *testing.T) {
 		w = start(t, path, p, answerer(func(context.Context, chat.Message) string { return "whole" }))
 		later()
 		w.stop()
-		if got := p.texts(); shown < 3 || len(got) != shown+1 || p.at(shown).Text != "whole" || fmt.Sprint(p.at(shown).Replaces.IDs) != "[1]" {
-			t.Errorf("posted %q, the last in the place of %v, want the whole answer in the place of the first post", got, p.at(shown).Replaces.IDs)
+		if got := p.texts(); shown < 3 || len(got) != shown+1 || p.at(shown).Text != "whole" ||
+			fmt.Sprint(p.at(shown).Replaces.IDs) != "[1]" {
+			t.Errorf("posted %q, the last in the place of %v, want the whole answer in the place of the first post", got,
+				p.at(shown).Replaces.IDs)
 		}
 	})
 }

@@ -84,14 +84,16 @@ func TestWhatWaitsIsAnsweredTogether(t *testing.T) {
 		defer w.stop()
 		help := said("a", "4", "")
 		help.Command = "help"
-		for _, m := range []chat.Message{said("a", "1", "one"), said("a", "2", "two"), said("a", "3", "three"), help, said("a", "5", "five")} {
+		for _, m := range []chat.Message{said("a", "1", "one"), said("a", "2", "two"), said("a", "3", "three"), help,
+			said("a", "5", "five")} {
 			accept(t, w, m)
 			soon()
 		}
 		later()
 		posted(t, p, "re: one", "re: two+three", "re: ", "re: five")
 		both := p.at(1)
-		if both.Key != "web/2" || !slices.Equal(both.For(), []string{"3", "2"}) || both.Footer != "in answer to “two”, “three”" {
+		if both.Key != "web/2" || !slices.Equal(both.For(), []string{"3", "2"}) ||
+			both.Footer != "in answer to “two”, “three”" {
 			t.Errorf("the answer to two messages is %+v, want it to name both", both)
 		}
 	})
@@ -228,7 +230,8 @@ func TestADeletedMessageIsNotAnswered(t *testing.T) {
 		posted(t, p, "re: three")
 		accept(t, w, changed("a", "3", chat.Deleted, "", "")) // answered
 		later()
-		if !slices.Equal(a.purged, []string{"web/1", "web/3"}) && !slices.Equal(a.purged, []string{"web/1", "web/2", "web/3"}) {
+		if !slices.Equal(a.purged, []string{"web/1", "web/3"}) &&
+			!slices.Equal(a.purged, []string{"web/1", "web/2", "web/3"}) {
 			t.Errorf("purged %q", a.purged)
 		}
 		if n := w.Load().Waiting; n != 0 {

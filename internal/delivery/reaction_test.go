@@ -54,7 +54,8 @@ func TestReactionsAreWordsOnTheTurnThatTheyStandBelow(t *testing.T) {
 	}
 	defer db.Close()
 	got, err := db.Feedback(t.Context())
-	want := []store.Feedback{{Turn: "web/1", User: "U1", Good: true, Signs: []store.Sign{{Post: "a/1", Name: "up", Good: true}}},
+	want := []store.Feedback{{Turn: "web/1", User: "U1", Good: true,
+		Signs: []store.Sign{{Post: "a/1", Name: "up", Good: true}}},
 		{Turn: "web/1", User: "U3", Signs: []store.Sign{{Post: "a/1", Name: "down"}}}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.Feedback{}, "At")); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)

@@ -86,8 +86,10 @@ func TestPreview_OffersAndListsOfLinksComeLast(t *testing.T) {
 			it.Title, it.Summary = title, ""
 			return it
 		}
-		b.feeds[a] = []feed.Item{named(1, "Parliament adopts the law on rivers"), named(2, "Old lighthouse becomes a library")}
-		b.feeds[b2] = []feed.Item{named(90, "Weekly links #9"), named(91, "50% off everything"), named(92, "Sponsored: our shoes")}
+		b.feeds[a] = []feed.Item{named(1, "Parliament adopts the law on rivers"),
+			named(2, "Old lighthouse becomes a library")}
+		b.feeds[b2] = []feed.Item{named(90, "Weekly links #9"), named(91, "50% off everything"),
+			named(92, "Sponsored: our shoes")}
 		want := "2 1 90 91"
 		if adverts {
 			want = "92 2 1 90 91" // a label is no offer

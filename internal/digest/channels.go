@@ -144,7 +144,8 @@ func (s *Service) addChannels(ctx context.Context, d spec, e *edition) error {
 	}
 	e.report = report
 	if report.Unread > 0 {
-		e.faults = append(e.faults, "I cannot read "+pluralize(report.Unread, "channel")+": invite me there, or allow me to read its history")
+		e.faults = append(e.faults, "I cannot read "+pluralize(report.Unread,
+			"channel")+": invite me there, or allow me to read its history")
 	}
 	if report.Left > 0 {
 		e.notes = append(e.notes, fmt.Sprintf("%s older than the newest %d left out",

@@ -33,7 +33,8 @@ func (b *bench) preview(t *testing.T) digest.Preview {
 }
 
 func TestEveryItemHasOneVerdictAndARunDecidesAsItsPreview(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a, b2, "https://example.org/feed/gone"), MaxItems: 3, MaxAge: digest.Duration(48 * time.Hour), Filters: []string{"-/sp[ae]m/", "mute:council until 2026-03-04"}})
+	b := service(t, digest.Plan{Feeds: from(a, b2, "https://example.org/feed/gone"), MaxItems: 3,
+		MaxAge: digest.Duration(48 * time.Hour), Filters: []string{"-/sp[ae]m/", "mute:council until 2026-03-04"}})
 	b.feeds[a] = []feed.Item{story(1)}
 	b.now = monday.AddDate(0, 0, -1)
 	b.run(t, b.now)
@@ -67,7 +68,8 @@ func TestEveryItemHasOneVerdictAndARunDecidesAsItsPreview(t *testing.T) {
 }
 
 func TestFilters(t *testing.T) {
-	it := feed.Item{Title: "Raspberry Pi 7 announced", Link: "https://example.org/1", Summary: "<p>A small <b>computer</b>.</p>", Categories: []string{"Hardware"}}
+	it := feed.Item{Title: "Raspberry Pi 7 announced", Link: "https://example.org/1",
+		Summary: "<p>A small <b>computer</b>.</p>", Categories: []string{"Hardware"}}
 	for _, c := range []struct {
 		filters []string
 		want    string
@@ -165,7 +167,8 @@ func TestWhatManyTellAndWhatHelpedComesFirst(t *testing.T) {
 	unknown := story(19)
 	unknown.Title, unknown.Summary = "A feed of which nobody has an opinion says so", ""
 	b.feeds["https://example.org/feed/e"] = []feed.Item{unknown}
-	plan := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{"web:/general"}, Feeds: from(c, "https://example.org/feed/e", a), MaxItems: 10}
+	plan := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{"web:/general"},
+		Feeds: from(c, "https://example.org/feed/e", a), MaxItems: 10}
 	if err := b.Configure([]digest.Plan{plan}); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +189,8 @@ func TestTheSameStoryOfAnEarlierRunIsNotPostedAgain(t *testing.T) {
 		after time.Duration
 		apart bool
 		want  string
-	}{{24 * time.Hour, false, "merged into Story number 1 of a long series"}, {80 * time.Hour, false, "posted"}, {24 * time.Hour, true, "posted"}} {
+	}{{24 * time.Hour, false, "merged into Story number 1 of a long series"}, {80 * time.Hour, false,
+		"posted"}, {24 * time.Hour, true, "posted"}} {
 		feeds := from(a, b2)
 		feeds[1].NoMerge = c.apart
 		b.now = monday.Add(c.after)

@@ -63,7 +63,8 @@ func TestADigestIsMadeInChat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"[Feed a](https://example.org/feed/a)", "slack:T1/C1", "Tue 3 Mar 09:00 CET, Wed 4 Mar 09:00 CET, Thu 5 Mar 09:00 CET", "anna"} {
+	for _, want := range []string{"[Feed a](https://example.org/feed/a)", "slack:T1/C1",
+		"Tue 3 Mar 09:00 CET, Wed 4 Mar 09:00 CET, Thu 5 Mar 09:00 CET", "anna"} {
 		if !strings.Contains(asked.Text, want) {
 			t.Errorf("the plan lacks %q:\n%s", want, asked.Text)
 		}
@@ -72,7 +73,8 @@ func TestADigestIsMadeInChat(t *testing.T) {
 	if got := b.answer(t, presses(bob, yes)); !strings.Contains(got, "Only whoever asked") {
 		t.Errorf("somebody else was told %q", got)
 	}
-	if b.Urgent(says(bob, "yes")) || !b.Urgent(says(anna, "Yes!")) || !b.Urgent(says(root, "no")) || b.Urgent(says(anna, "yes, and what is the weather?")) {
+	if b.Urgent(says(bob, "yes")) || !b.Urgent(says(anna, "Yes!")) || !b.Urgent(says(root, "no")) ||
+		b.Urgent(says(anna, "yes, and what is the weather?")) {
 		t.Error("the word of the wrong one counts")
 	}
 	b.restart(t) // the question outlives it
@@ -225,7 +227,8 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 				t.Errorf("a smaller cap: %q", got)
 			}
 		}
-		if shown := b.shown[len(b.shown)-1].Text; !strings.Contains(shown, "confirmed by anna") || !strings.Contains(shown, c.want[0]) {
+		if shown := b.shown[len(b.shown)-1].Text; !strings.Contains(shown, "confirmed by anna") ||
+			!strings.Contains(shown, c.want[0]) {
 			t.Errorf("afterwards the plan reads %q", shown)
 		}
 	}
@@ -289,7 +292,8 @@ func TestOtherChannelsDoNotSeeADigest(t *testing.T) {
 	elsewhere := chat.Message{Conversation: chat.Address{Platform: "slack", Workspace: "T1", Channel: "C2"}, Author: bob}
 	for _, text := range []string{"list", "preview feed-a", "explain feed-a", "run feed-a"} {
 		elsewhere.Text = text
-		if got := b.Command(t.Context(), elsewhere).Text; strings.Contains(got, "feed-a**") || strings.Contains(got, "Story") {
+		if got := b.Command(t.Context(), elsewhere).Text; strings.Contains(got, "feed-a**") ||
+			strings.Contains(got, "Story") {
 			t.Errorf("digest %s elsewhere says %q", text, got)
 		}
 	}
@@ -319,7 +323,8 @@ func TestAPausedDigestMakesNothingGood(t *testing.T) {
 
 func TestMoreOnAnEntry(t *testing.T) {
 	b := made(t, weekdays)
-	if b.Urgent(chat.Message{Conversation: chat.Address{Platform: "slack", Workspace: "T1", Channel: "C9"}, Text: "more on 1"}) {
+	if b.Urgent(chat.Message{Conversation: chat.Address{Platform: "slack", Workspace: "T1", Channel: "C9"},
+		Text: "more on 1"}) {
 		t.Error("where no digest is posted, somebody is heard")
 	}
 	if got := b.answer(t, says(bob, "more on 1")); !strings.Contains(got, "I know of no recent digest here") {
@@ -344,7 +349,8 @@ func TestMoreOnAnEntry(t *testing.T) {
 		want string
 	}{{says(bob, "more on 1"), "https://example.org/9"}, {thread, "https://example.org/1"}} {
 		d, ours := handled(t.Context(), b, c.m)
-		if !ours || len(d.Cards) != 1 || d.Cards[0].URL != c.want || !strings.Contains(d.Cards[0].Text, "The town council decided") {
+		if !ours || len(d.Cards) != 1 || d.Cards[0].URL != c.want ||
+			!strings.Contains(d.Cards[0].Text, "The town council decided") {
 			t.Errorf("%q in %s: %+v", c.m.Text, c.m.Conversation, d)
 		}
 	}
@@ -397,7 +403,8 @@ func TestItemsArePostedAsTheyCome(t *testing.T) {
 		t.Fatalf("the first look posted %+v", posts)
 	}
 	b.feeds[a] = append(b.feeds[a], story(1))
-	if posts := look(); len(posts) != 1 || len(posts[0].Draft.Cards) != 1 || posts[0].Draft.Cards[0].URL != "https://example.org/1" {
+	if posts := look(); len(posts) != 1 || len(posts[0].Draft.Cards) != 1 ||
+		posts[0].Draft.Cards[0].URL != "https://example.org/1" {
 		t.Fatalf("the new item: %+v", posts)
 	}
 	b.restart(t, digest.Plan{Name: "morning", Schedule: digest.OnNew, Post: []string{"web:/general"}, Feeds: from(a)})
@@ -410,7 +417,8 @@ func TestItemsArePostedAsTheyCome(t *testing.T) {
 		it.Summary = it.Title
 		b.feeds[a] = append(b.feeds[a], it)
 	}
-	if posts := look(); len(posts) != 1 || len(posts[0].Draft.Cards) != 5 || !regexp.MustCompile(`, and 4 more: \[.*\]\(https://example.org/1\d\d\), .*, …$`).MatchString(posts[0].Draft.Text) {
+	if posts := look(); len(posts) != 1 || len(posts[0].Draft.Cards) != 5 ||
+		!regexp.MustCompile(`, and 4 more: \[.*\]\(https://example.org/1\d\d\), .*, …$`).MatchString(posts[0].Draft.Text) {
 		t.Errorf("of nine items: %+v", posts)
 	}
 	if posts := look(); len(posts) != 0 {
@@ -489,7 +497,8 @@ func TestATaskIsCarriedOutOncePerDueInstant(t *testing.T) {
 	var asked []digest.Task
 	settled := 0
 	var fails error
-	p := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Prompt: "Say what is due today.", Language: "Norwegian", MaxTokens: 500, Post: []string{general.String()}}
+	p := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Prompt: "Say what is due today.", Language: "Norwegian",
+		MaxTokens: 500, Post: []string{general.String()}}
 	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) {
 		o.Task = func(_ context.Context, task digest.Task) (chat.Draft, func(context.Context) error, error) {
 			asked = append(asked, task)
@@ -506,12 +515,14 @@ func TestATaskIsCarriedOutOncePerDueInstant(t *testing.T) {
 	if len(b.sent) != 1 || b.sent[0].Draft.Text != "**morning**\n\nNothing is due." || settled != 2 {
 		t.Errorf("posted %+v, settled %d times", b.sent, settled)
 	}
-	if task := asked[0]; task.Key != asked[1].Key || !strings.Contains(task.Prompt, "in this language: Norwegian") || task.Plan.MaxTokens != 500 || task.To != general {
+	if task := asked[0]; task.Key != asked[1].Key || !strings.Contains(task.Prompt, "in this language: Norwegian") ||
+		task.Plan.MaxTokens != 500 || task.To != general {
 		t.Errorf("asked %+v", asked)
 	}
 	fails = errors.New("secret reason")
 	run, err := b.Run(t.Context(), "morning", monday.Add(time.Hour), false)
-	if err == nil || run.OK || len(b.sent) != 2 || !b.sent[1].Draft.Failed || strings.Contains(b.sent[1].Draft.Text, "secret") {
+	if err == nil || run.OK || len(b.sent) != 2 || !b.sent[1].Draft.Failed ||
+		strings.Contains(b.sent[1].Draft.Text, "secret") {
 		t.Errorf("a task that fails: %+v, %v, posted %+v", run, err, b.sent)
 	}
 }
@@ -525,7 +536,8 @@ func TestARunThatEndsEarly(t *testing.T) {
 			return chat.Draft{}, nil, ctx.Err()
 		}
 	})
-	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Prompt: "Count to a million.", Post: []string{general.String()}})
+	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Prompt: "Count to a million.",
+		Post: []string{general.String()}})
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if run, err := b.Run(ended, "morning", monday, false); !errors.Is(err, context.Canceled) || len(b.sent) != 0 {
@@ -543,13 +555,15 @@ func TestARunThatEndsEarly(t *testing.T) {
 }
 
 func TestKnownFeedsNameTheirUsers(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: []digest.Feed{{URL: "https://x.example/?key=hidden", Shown: "https://x.example/?key=***"}}})
+	b := service(t, digest.Plan{Feeds: []digest.Feed{{URL: "https://x.example/?key=hidden",
+		Shown: "https://x.example/?key=***"}}})
 	b.feeds[a] = []feed.Item{story(1)}
 	if _, err := b.Subscribe(t.Context(), news, a); err != nil {
 		t.Fatal(err)
 	}
 	list, err := b.KnownFeeds(t.Context())
-	if err != nil || len(list) != 2 || list[0].Name != a || list[0].UsedBy[0] != "slack:T1/C1" || list[1].Name != "https://x.example/?key=***" || list[1].UsedBy[0] != "morning" {
+	if err != nil || len(list) != 2 || list[0].Name != a || list[0].UsedBy[0] != "slack:T1/C1" ||
+		list[1].Name != "https://x.example/?key=***" || list[1].UsedBy[0] != "morning" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if got := b.command(t, bob, "list"); !strings.Contains(got, "[Feed a](https://example.org/feed/a)") {
@@ -561,7 +575,8 @@ func TestKnownFeedsNameTheirUsers(t *testing.T) {
 	if list, _ := b.KnownFeeds(t.Context()); len(list) != 1 {
 		t.Errorf("after that: %+v", list)
 	}
-	if _, err := b.propose(t, anna, digest.Plan{Schedule: "0 8 * * *", Feeds: from("x.example key")}); err == nil || strings.Contains(err.Error(), "hidden") {
+	if _, err := b.propose(t, anna, digest.Plan{Schedule: "0 8 * * *", Feeds: from("x.example key")}); err == nil ||
+		strings.Contains(err.Error(), "hidden") {
 		t.Errorf("a feed with a secret was found by words: %v", err)
 	}
 }

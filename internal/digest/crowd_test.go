@@ -59,7 +59,8 @@ func (l *lockedDelivery) Deliver(posts []store.Post) func(context.Context) []sto
 func manyDigests(digests, feedsEach int, address func(digest, feed int) string) []digest.Plan {
 	var plans []digest.Plan
 	for n := range digests {
-		p := digest.Plan{Name: fmt.Sprintf("d%d", n), Schedule: "0 8 * * *", Post: []string{"web:/r" + fmt.Sprint(n)}, MaxItems: 5}
+		p := digest.Plan{Name: fmt.Sprintf("d%d", n), Schedule: "0 8 * * *",
+			Post: []string{"web:/r" + fmt.Sprint(n)}, MaxItems: 5}
 		for f := range feedsEach {
 			p.Feeds = append(p.Feeds, digest.Feed{URL: address(n, f)})
 		}
@@ -81,7 +82,8 @@ func TestRun_ManyDueAtOnce_FewRunAtATime(t *testing.T) {
 		g.feeds[url] = []feed.Item{story(d)}
 		return url
 	})
-	free := digest.Plan{Name: "free", Schedule: "0 8 * * *", Post: []string{"web:/free"}, Feeds: from("https://example.org/free")}
+	free := digest.Plan{Name: "free", Schedule: "0 8 * * *", Post: []string{"web:/free"},
+		Feeds: from("https://example.org/free")}
 	g.feeds["https://example.org/free"] = []feed.Item{story(1)}
 	if err := b.Configure(append(plans, free)); err != nil {
 		t.Fatal(err)
@@ -180,7 +182,8 @@ func TestLoad_5000DigestsInOneMinute(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range digests {
 			all.Go(func() {
-				if run, err := b.Run(context.Background(), fmt.Sprintf("d%d", n), monday, false); err != nil || run.Posted == 0 || run.Note != "" {
+				if run, err := b.Run(context.Background(), fmt.Sprintf("d%d", n), monday, false); err != nil || run.Posted == 0 ||
+					run.Note != "" {
 					failed.Add(1)
 				}
 				var m runtime.MemStats

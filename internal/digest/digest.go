@@ -183,7 +183,8 @@ type Service struct {
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.
 func New(o Options) *Service {
-	return &Service{o: o, runs: newSlots(), pace: newPace(), events: map[string]int{}, configured: map[string]spec{}, created: map[string]spec{}, pauses: map[string]pause{},
+	return &Service{o: o, runs: newSlots(), pace: newPace(), events: map[string]int{}, configured: map[string]spec{},
+		created: map[string]spec{}, pauses: map[string]pause{},
 		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}, members: map[string]memberFilter{}}
 }
 

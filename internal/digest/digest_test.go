@@ -33,7 +33,8 @@ func (f feeds) Fetch(_ context.Context, address string) (feed.Result, error) {
 	if !ok {
 		return feed.Result{}, errors.New("secret detail")
 	}
-	return feed.Result{Document: feed.Document{Feed: feed.Feed{Title: "Feed " + address[len(address)-1:]}, Items: items}}, nil
+	return feed.Result{Document: feed.Document{Feed: feed.Feed{Title: "Feed " + address[len(address)-1:]},
+		Items: items}}, nil
 }
 
 func (f feeds) Poll(ctx context.Context, address string) (feed.Result, error) {
@@ -43,7 +44,8 @@ func (f feeds) Poll(ctx context.Context, address string) (feed.Result, error) {
 func (f feeds) Find(context.Context, string) ([]feed.Link, error) { return nil, feed.ErrNoFeed }
 
 func story(n int) feed.Item {
-	return feed.Item{ID: fmt.Sprint(n), Title: fmt.Sprintf("Story number %d of a long series", n), Link: fmt.Sprintf("https://example.org/%d", n),
+	return feed.Item{ID: fmt.Sprint(n), Title: fmt.Sprintf("Story number %d of a long series", n),
+		Link:      fmt.Sprintf("https://example.org/%d", n),
 		Summary:   fmt.Sprintf("<p>The town council decided on matter %d after a long debate. Nobody was surprised by it.</p>", n),
 		Published: monday.Add(time.Duration(n) * time.Hour)}
 }
@@ -257,7 +259,8 @@ func TestTheSameStoryIsOneEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"posted", "posted", "merged into Story number 1 of a long series", "filtered by -spam", "no link", "no link"}
+	want := []string{"posted", "posted", "merged into Story number 1 of a long series", "filtered by -spam",
+		"no link", "no link"}
 	var got []string
 	for _, v := range p.Items {
 		got = append(got, v.Verdict)
@@ -313,13 +316,15 @@ func TestAChannelIsToldOnceThatAFeedFailsAndOnceThatItWorks(t *testing.T) {
 		}
 		b.run(t, b.now)
 		if n == 2 {
-			b.restart(t, digest.Plan{Name: "morning", Schedule: "30 8 * * *", Post: []string{general.String()}, Feeds: from(a, b2), MaxItems: 10})
+			b.restart(t, digest.Plan{Name: "morning", Schedule: "30 8 * * *", Post: []string{general.String()},
+				Feeds: from(a, b2), MaxItems: 10})
 		}
 		told := b.notices()
 		if len(told) != want {
 			t.Fatalf("after run %d the channel was told %d times, want %d: %q", n, len(told), want, told)
 		}
-		if last := told[len(told)-1]; strings.Contains(last, "A feed works again") != (n == 3 || n == 4) || strings.Contains(last, "secret") {
+		if last := told[len(told)-1]; strings.Contains(last, "A feed works again") != (n == 3 || n == 4) ||
+			strings.Contains(last, "secret") {
 			t.Errorf("run %d: %q", n, last)
 		}
 	}
@@ -349,7 +354,8 @@ func TestAModelsSentencesNeedAnItem(t *testing.T) {
 			t.Errorf("the text holds %q:\n%s", never, text)
 		}
 	}
-	for _, want := range []string{"two matters [[1]](https://example.org/2)[[2]](https://example.org/1).", "settled", "this page"} {
+	for _, want := range []string{"two matters [[1]](https://example.org/2)[[2]](https://example.org/1).",
+		"settled", "this page"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
@@ -377,7 +383,8 @@ func TestWithoutAModelTheItemsOwnSentencesAreUsed(t *testing.T) {
 			if style == digest.Brief && !strings.Contains(d.Text, "debate. [[1]](https://example.org/3)") {
 				t.Errorf("%s: the summary does not name its items: %q", name, d.Text)
 			}
-			if !strings.Contains(d.Text, "The town council decided on matter") || !strings.Contains(d.Footer, "without a language model") || strings.Contains(d.Footer, "by m") || run.Posted != 3 {
+			if !strings.Contains(d.Text, "The town council decided on matter") ||
+				!strings.Contains(d.Footer, "without a language model") || strings.Contains(d.Footer, "by m") || run.Posted != 3 {
 				t.Errorf("%s, %s: text %q, footer %q", name, style, d.Text, d.Footer)
 			}
 		}
@@ -412,7 +419,8 @@ func TestADigestThatNoPlaceTakesHasFailed(t *testing.T) {
 	b.feeds[a] = []feed.Item{story(1)}
 	b.refuse = func(chat.Address) string { return "unknown channel" }
 	run, err := b.Run(t.Context(), "morning", monday, true)
-	if err == nil || run.OK || run.Posted != 0 || !strings.Contains(run.Note, "not posted to web:/general: unknown channel") {
+	if err == nil || run.OK || run.Posted != 0 || !strings.Contains(run.Note,
+		"not posted to web:/general: unknown channel") {
 		t.Errorf("run %+v, %v; want a failure that names place and reason", run, err)
 	}
 	b.refuse = nil

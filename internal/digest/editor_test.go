@@ -69,7 +69,8 @@ func (s *scriptedEditor) answer(prompt string) string {
 	var out []object
 	for _, m := range list {
 		j := s.says[m[2]]
-		one := object{"n": json.Number(m[1]), "relevance": j.relevance, "kind": "news", "sameAs": 0, "told": 0, "topic": j.topic, "text": j.text}
+		one := object{"n": json.Number(m[1]), "relevance": j.relevance, "kind": "news", "sameAs": 0, "told": 0,
+			"topic": j.topic, "text": j.text}
 		if j.kind != "" {
 			one["kind"] = j.kind
 		}
@@ -120,7 +121,8 @@ func TestModel_ChoosesFromMoreThanIsPosted(t *testing.T) {
 			"Kernel merges real-time support": {relevance: 10, text: "Real-time support is merged."},
 			"A new law on rivers passes":      {relevance: 9, text: "Parliament passed a law on rivers."},
 		},
-		opening: []string{"The kernel changes {Kernel merges real-time support}.", "Tips were shared {Tip number 1}.", "Aliens landed.",
+		opening: []string{"The kernel changes {Kernel merges real-time support}.", "Tips were shared {Tip number 1}.",
+			"Aliens landed.",
 			"See https://evil.example {A new law on rivers passes}."},
 	}
 	const c = "https://example.org/feed/c"
@@ -153,7 +155,8 @@ func TestModel_ChoosesFromMoreThanIsPosted(t *testing.T) {
 			t.Errorf("the post holds %q: %s", never, p.Draft.Text)
 		}
 	}
-	if !strings.Contains(p.Draft.Text, "The kernel changes [[1]](https://example.org/21)") || !strings.Contains(p.Draft.Footer, "2 statements of the model") {
+	if !strings.Contains(p.Draft.Text, "The kernel changes [[1]](https://example.org/21)") ||
+		!strings.Contains(p.Draft.Footer, "2 statements of the model") {
 		t.Errorf("text %q, footer %q", p.Draft.Text, p.Draft.Footer)
 	}
 	for _, v := range p.Items {
@@ -197,7 +200,8 @@ func TestModel_MergesAcrossLanguagesAndDropsWhatWasTold(t *testing.T) {
 	if diff := cmp.Diff([]string{"2", "7", "6", "3"}, order); diff != "" {
 		t.Errorf("order (-want +got):\n%s\n%s", diff, p.Draft.Text)
 	}
-	if !strings.Contains(p.Draft.Text, "**Politics**") || !strings.Contains(p.Draft.Text, "also: [Feed b](https://example.org/4)") {
+	if !strings.Contains(p.Draft.Text, "**Politics**") ||
+		!strings.Contains(p.Draft.Text, "also: [Feed b](https://example.org/4)") {
 		t.Errorf("text %s", p.Draft.Text)
 	}
 	if !strings.Contains(s.prompts[len(s.prompts)-1], "Posted before:\n1. The bridge has fallen\n") {

@@ -12,7 +12,8 @@ import (
 )
 
 func fault(n int, at time.Time) feed.Item {
-	return feed.Item{ID: fmt.Sprint("e", n), Title: fmt.Sprint("Build ", n, " failed"), Summary: "main <broke>", Published: at}
+	return feed.Item{ID: fmt.Sprint("e", n), Title: fmt.Sprint("Build ", n, " failed"),
+		Summary: "main <broke>", Published: at}
 }
 
 // An event is kept until it is shown or too old; one whose post no place took is new again; and no more are kept than

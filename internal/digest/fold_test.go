@@ -16,10 +16,12 @@ func TestALongDigestIsAHeadAndAThread(t *testing.T) {
 	for _, c := range []struct {
 		style         string
 		items, inHead int // 0: it is not long
-	}{{digest.Brief, 6, 0}, {digest.Brief, 9, 3}, {digest.Bullets, 12, 5}, {digest.Topics, 12, 6}, {digest.Titles, 20, 0}, {digest.Titles, 25, 10}} {
+	}{{digest.Brief, 6, 0}, {digest.Brief, 9, 3}, {digest.Bullets, 12, 5}, {digest.Topics, 12, 6}, {digest.Titles, 20,
+		0}, {digest.Titles, 25, 10}} {
 		b := service(t, digest.Plan{Feeds: from(a)})
 		b.threads = func(to chat.Address) bool { return to.Platform == "slack" }
-		plan := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Feeds: from(a), Style: c.style, MaxItems: 50, Post: []string{general.String(), news.String()}}
+		plan := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Feeds: from(a), Style: c.style, MaxItems: 50,
+			Post: []string{general.String(), news.String()}}
 		b.restart(t, plan)
 		for n := range c.items {
 			it := story(n)
@@ -41,20 +43,25 @@ func TestALongDigestIsAHeadAndAThread(t *testing.T) {
 			t.Fatalf("%s of %d: %d posts", c.style, c.items, len(b.sent))
 		}
 		head, rest := b.sent[1], b.sent[2]
-		if shows(head.Draft) != c.inHead || shows(rest.Draft) != c.items-c.inHead || rest.Below != head.Key || rest.Title != "morning, 2 March" ||
-			len(head.Draft.Buttons) != 2 || len(rest.Draft.Buttons) != 0 || !strings.Contains(head.Draft.Text+head.Draft.Footer, fmt.Sprintf("other %d are below", c.items-c.inHead)) {
+		if shows(head.Draft) != c.inHead || shows(rest.Draft) != c.items-c.inHead || rest.Below != head.Key ||
+			rest.Title != "morning, 2 March" ||
+			len(head.Draft.Buttons) != 2 || len(rest.Draft.Buttons) != 0 ||
+			!strings.Contains(head.Draft.Text+head.Draft.Footer, fmt.Sprintf("other %d are below", c.items-c.inHead)) {
 			t.Errorf("%s of %d: head %+v\nrest %+v", c.style, c.items, head, rest)
 		}
-		if c.style == digest.Topics && (!strings.Contains(head.Draft.Text, "**town**") || !strings.HasPrefix(rest.Draft.Text, "**")) {
+		if c.style == digest.Topics && (!strings.Contains(head.Draft.Text, "**town**") ||
+			!strings.HasPrefix(rest.Draft.Text, "**")) {
 			t.Errorf("topics: head %s\nrest %s", head.Draft.Text, rest.Draft.Text)
 		}
 	}
 	// Who wrote a template gets what it makes.
 	b := service(t, digest.Plan{Feeds: from(a)})
 	b.threads = func(chat.Address) bool { return true }
-	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Feeds: from(a), Template: "{{range .Items}}{{.Link}} {{end}}", MaxItems: 50, Post: []string{news.String()}})
+	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Feeds: from(a),
+		Template: "{{range .Items}}{{.Link}} {{end}}", MaxItems: 50, Post: []string{news.String()}})
 	for n := range 30 {
-		b.feeds[a] = append(b.feeds[a], feed.Item{ID: fmt.Sprint(n), Title: strings.Repeat(string(rune('a'+n%26)), 10+n), Link: fmt.Sprint("https://example.org/", n)})
+		b.feeds[a] = append(b.feeds[a], feed.Item{ID: fmt.Sprint(n), Title: strings.Repeat(string(rune('a'+n%26)), 10+n),
+			Link: fmt.Sprint("https://example.org/", n)})
 	}
 	if b.run(t, monday); len(b.sent) != 1 {
 		t.Errorf("a template made %d posts", len(b.sent))

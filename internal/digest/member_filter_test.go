@@ -16,11 +16,13 @@ import (
 // member says something to the bot where the digest is posted.
 func (b *bench) member(t *testing.T, id, text string) string {
 	t.Helper()
-	return b.Command(t.Context(), chat.Message{Conversation: general, Author: chat.User{ID: id, Name: id}, Text: text}).Text
+	return b.Command(t.Context(), chat.Message{Conversation: general, Author: chat.User{ID: id, Name: id},
+		Text: text}).Text
 }
 
 func topical(n int, title, text string) feed.Item {
-	return feed.Item{ID: fmt.Sprint(n), Title: title, Link: fmt.Sprintf("https://example.org/%d", n), Summary: "<p>" + text + "</p>", Published: monday}
+	return feed.Item{ID: fmt.Sprint(n), Title: title, Link: fmt.Sprintf("https://example.org/%d", n),
+		Summary: "<p>" + text + "</p>", Published: monday}
 }
 
 // direct returns what was sent directly to a member.
@@ -64,11 +66,13 @@ func TestMemberFilter_SendsWhatFitsOnce(t *testing.T) {
 	}
 	run()
 	got := b.direct("anna")
-	if len(got) != 1 || len(got[0].Draft.Cards) != 2 || got[0].Draft.Cards[0].URL == "" || !strings.Contains(got[0].Draft.Text, "security") ||
+	if len(got) != 1 || len(got[0].Draft.Cards) != 2 || got[0].Draft.Cards[0].URL == "" ||
+		!strings.Contains(got[0].Draft.Text, "security") ||
 		!strings.Contains(got[0].Draft.Footer, annas) {
 		t.Fatalf("anna got %+v", got)
 	}
-	if list := b.direct("bert"); len(list) != 1 || len(list[0].Draft.Cards) != 1 || !strings.Contains(list[0].Draft.Cards[0].Title, "harbour") {
+	if list := b.direct("bert"); len(list) != 1 || len(list[0].Draft.Cards) != 1 ||
+		!strings.Contains(list[0].Draft.Cards[0].Title, "harbour") {
 		t.Errorf("bert got %+v", list)
 	}
 	if list := b.direct("carl"); len(list) != 0 {
@@ -88,7 +92,8 @@ func TestMemberFilter_SendsWhatFitsOnce(t *testing.T) {
 	_, _ = b.Run(t.Context(), "morning", b.now, false) // it fails, as it should
 	b.refuse = nil
 	run()
-	if got := b.direct("anna"); len(got) != 2 || len(got[1].Draft.Cards) != 1 || !strings.Contains(got[1].Draft.Cards[0].Title, "bridges") {
+	if got := b.direct("anna"); len(got) != 2 || len(got[1].Draft.Cards) != 1 ||
+		!strings.Contains(got[1].Draft.Cards[0].Title, "bridges") {
 		t.Errorf("anna got %+v", got)
 	}
 	b.readerError = errors.New("the platform is down")
@@ -127,7 +132,8 @@ func TestMemberFilter_WhatCannotBeIsRefused(t *testing.T) {
 	if answer := b.member(t, "shy", "filter morning security"); !strings.Contains(answer, "no direct message can be sent") {
 		t.Errorf("who takes no direct messages is answered %q", answer)
 	}
-	elsewhere := chat.Message{Conversation: chat.Address{Platform: "web", Channel: "other"}, Author: chat.User{ID: "root", Admin: true}, Text: "filter morning security"}
+	elsewhere := chat.Message{Conversation: chat.Address{Platform: "web", Channel: "other"},
+		Author: chat.User{ID: "root", Admin: true}, Text: "filter morning security"}
 	if d := b.Command(t.Context(), elsewhere); !strings.Contains(d.Text, "to which the digest is posted") {
 		t.Errorf("elsewhere it is answered %q", d.Text)
 	}

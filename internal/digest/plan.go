@@ -276,7 +276,8 @@ func (d spec) check() error {
 	}
 	for _, f := range d.Feeds {
 		if f.Weight != 0 && (f.Weight < minWeight || f.Weight > maxWeight) {
-			return fmt.Errorf("feeds: the weight %v of %s is not between %v and %v", f.Weight, f.displayURL(), minWeight, maxWeight)
+			return fmt.Errorf("feeds: the weight %v of %s is not between %v and %v", f.Weight, f.displayURL(),
+				minWeight, maxWeight)
 		}
 	}
 	for what, choice := range map[string][]string{

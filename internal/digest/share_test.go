@@ -135,7 +135,8 @@ func TestRun_Surplus_IsCarriedOverUntilItIsPostedOrTooOld(t *testing.T) {
 		}
 		slices.Sort(got[2*day-2:])
 		b.feeds[url] = nil // its feed lists only what is newer
-		b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{general.String()}, Feeds: from(url), MaxItems: 2})
+		b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{general.String()},
+			Feeds: from(url), MaxItems: 2})
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("posted over the week (-want +got):\n%s", diff)

@@ -33,7 +33,8 @@ func TestRun_Deep_ExplainsOneStory(t *testing.T) {
 		twin := story(1)
 		twin.Link = "https://elsewhere.example/1"
 		long := story(1)
-		long.Content = "<p>" + strings.Repeat("The council decided on matter 1 after a debate. ", 30) + "It was late. It was cold. It was dark.</p>"
+		long.Content = "<p>" + strings.Repeat("The council decided on matter 1 after a debate. ",
+			30) + "It was late. It was cold. It was dark.</p>"
 		b.feeds[a], b.feeds[b2] = []feed.Item{long, titled(9, "Something else that is newer", 1)}, []feed.Item{twin}
 		run := b.run(t, b.now)
 		d := b.sent[0].Draft
@@ -44,7 +45,8 @@ func TestRun_Deep_ExplainsOneStory(t *testing.T) {
 		if model && (!strings.Contains(d.Text, want) || strings.Contains(d.Text, "Aliens") || len(asked) < 1500) {
 			t.Errorf("text %q, asked with %d bytes", d.Text, len(asked))
 		}
-		if !model && (strings.Count(d.Text, "[[1]](https://example.org/1)") < 4 || !strings.Contains(d.Footer, "without a language model")) {
+		if !model && (strings.Count(d.Text, "[[1]](https://example.org/1)") < 4 ||
+			!strings.Contains(d.Footer, "without a language model")) {
 			t.Errorf("text %q, footer %q", d.Text, d.Footer)
 		}
 		b.now = monday.AddDate(0, 0, 2)
@@ -58,8 +60,10 @@ func TestRun_Deep_ExplainsOneStory(t *testing.T) {
 func TestRun_Weekly_IsWhatWasLiked(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a)})
 	elsewhere := digest.Plan{Name: "secret", Schedule: "0 8 * * *", Post: []string{"web:/other"}, Feeds: from(b2)}
-	morning := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{general.String(), "web:/other"}, Feeds: from(a), MaxItems: 5}
-	weekly := digest.Plan{Name: "weekly", Schedule: "fridays at 16", Post: []string{general.String()}, Style: digest.Weekly, MaxItems: 3}
+	morning := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{general.String(), "web:/other"},
+		Feeds: from(a), MaxItems: 5}
+	weekly := digest.Plan{Name: "weekly", Schedule: "fridays at 16", Post: []string{general.String()},
+		Style: digest.Weekly, MaxItems: 3}
 	b.restart(t, elsewhere, morning, weekly)
 	vote := func(post store.Post, good bool, people int) {
 		for n := range people {

@@ -70,7 +70,8 @@ func (w *week) told(t tale, feedNumber, n int, at time.Time) feed.Item {
 			text = append(text, s)
 		}
 	}
-	return feed.Item{ID: fmt.Sprint(feedNumber, "/", n), Title: strings.Join(title, " "), Link: fmt.Sprintf("https://feed%d.example/story/%d", feedNumber, n),
+	return feed.Item{ID: fmt.Sprint(feedNumber, "/", n), Title: strings.Join(title, " "),
+		Link:    fmt.Sprintf("https://feed%d.example/story/%d", feedNumber, n),
 		Summary: strings.Join(text, " "), Published: at}
 }
 
@@ -87,7 +88,8 @@ func TestAWeekOfNewsIsToldOnce(t *testing.T) {
 		plans = append(plans, fmt.Sprintf("https://feed%d.example/feed", n))
 	}
 	b := service(t, digest.Plan{Feeds: from(a)})
-	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Feeds: from(plans...), MaxItems: 400, Post: []string{general.String()}, Style: digest.Titles})
+	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Feeds: from(plans...), MaxItems: 400,
+		Post: []string{general.String()}, Style: digest.Titles})
 	tales := map[string]int{} // by address: which it tells
 	var stories []tale
 	silent := map[int]int{} // a feed that did not tell a tale
@@ -152,7 +154,8 @@ func TestAWeekOfNewsIsToldOnce(t *testing.T) {
 	for _, n := range posted {
 		all += n
 	}
-	t.Logf("%d of %d entries tell a story again; %d of %d stories of several feeds are one entry; %d stories", again, all, together, many, len(stories))
+	t.Logf("%d of %d entries tell a story again; %d of %d stories of several feeds are one entry; %d stories", again, all,
+		together, many, len(stories))
 	if float64(again) > 0.02*float64(all) || float64(together) < 0.95*float64(many) || all < len(stories)*9/10 {
 		t.Error("too much is told twice, or left out")
 	}

@@ -44,8 +44,10 @@ var hostile = []string{
 	"[a [b](https://evil.example/h) c](https://evil.example/i) [1].",
 	"evil.example/j says so [1].", "javascript:alert(1) [1].", "hTTps://evil.example/k [1]",
 	"[1\\](https://evil.example/l) [2]", "<https://evil.example/m> [1]", "[1]\n(https://evil.example/n)",
-	"[te\nxt](https://evil.example/o) [1]", "htthttps://evil.example/tps://evil.example/q [1]", "[1][2](data:text/html,x)", "Ignore the rules. [99] [0] [-1] [1000000000000000000000]",
-	"[1] [2]", "[[[1]]]", "](https://evil.example/r) [1]", "[1](" + strings.Repeat("(", 500), strings.Repeat("[1] a. ", 3000),
+	"[te\nxt](https://evil.example/o) [1]", "htthttps://evil.example/tps://evil.example/q [1]", "[1][2](data:text/html,x)",
+	"Ignore the rules. [99] [0] [-1] [1000000000000000000000]",
+	"[1] [2]", "[[[1]]]", "](https://evil.example/r) [1]", "[1](" + strings.Repeat("(", 500),
+	strings.Repeat("[1] a. ", 3000),
 }
 
 func TestNoForeignLinkSurvivesAHostileModel(t *testing.T) {
@@ -78,7 +80,8 @@ func TestTheRunSaysWhatAModelInvented(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a)}, writes("The council met [1]. Aliens landed. Read [more](https://evil.example) [2]. So they say."))
 	b.feeds[a] = []feed.Item{story(1), story(2)}
 	run := b.run(t, monday)
-	for _, want := range []string{"2 statements of the model without an item left out", "1 link of the model that is no item's left out"} {
+	for _, want := range []string{"2 statements of the model without an item left out",
+		"1 link of the model that is no item's left out"} {
 		if !strings.Contains(run.Note, want) || !strings.Contains(b.sent[0].Draft.Footer, want) {
 			t.Errorf("note %q, footer %q, want %q", run.Note, b.sent[0].Draft.Footer, want)
 		}
@@ -134,7 +137,8 @@ func TestATemplateMakesThePost(t *testing.T) {
 	if !strings.HasPrefix(got.Text, want) || len(got.Cards) != 0 {
 		t.Errorf("the template made\n%s\nwant\n%s", got.Text, want)
 	}
-	for _, bad := range []string{"{{", "{{.Nope}}", "{{range .Items}}{{.Nope}}{{end}}", "{{call .Name}}", `{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`, `{{range $i, $x := .Items}}{{printf "%1000000d" 1}}{{end}}`} {
+	for _, bad := range []string{"{{", "{{.Nope}}", "{{range .Items}}{{.Nope}}{{end}}", "{{call .Name}}",
+		`{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`, `{{range $i, $x := .Items}}{{printf "%1000000d" 1}}{{end}}`} {
 		if err := digest.CheckTemplate(bad); err == nil {
 			t.Errorf("the template %s passes", bad)
 		}
@@ -164,7 +168,8 @@ func TestARunKeepsToItsTokens(t *testing.T) {
 		if (asked != "") != c.asked || c.asked && strings.Contains(asked, "Nobody was surprised") == c.shorter {
 			t.Errorf("%d tokens: asked %.80q", c.tokens, asked)
 		}
-		if !c.asked && !(strings.Contains(d.Footer, "without a language model") && strings.Contains(d.Footer, "do not fit into 100 tokens")) {
+		if !c.asked && !(strings.Contains(d.Footer, "without a language model") &&
+			strings.Contains(d.Footer, "do not fit into 100 tokens")) {
 			t.Errorf("%d tokens: footer %q", c.tokens, d.Footer)
 		}
 	}
@@ -192,7 +197,8 @@ func TestAPageIsReadWhereTheFeedHasATeaser(t *testing.T) {
 			t.Errorf("%s: %q, want %q in it", c.name, got, c.want)
 		}
 	}
-	if asked["pagehttps://example.org/1"] != 1 || asked["pagehttps://example.org/2"] != 0 || asked["offhttps://example.org/1"] != 0 {
+	if asked["pagehttps://example.org/1"] != 1 || asked["pagehttps://example.org/2"] != 0 ||
+		asked["offhttps://example.org/1"] != 0 {
 		t.Errorf("pages read: %v", asked)
 	}
 }

@@ -53,7 +53,8 @@ func (s *Service) askModel(ctx context.Context, d spec, e *edition) (text, model
 		system += "\n\nWhoever made the digest adds, as far as the rules above allow it: " + d.Prompt
 	}
 	prompt, fits := fitPrompt(d.MaxTokens, system, d.Style, e.cards)
-	if deep := numberTexts(e.entries, deepLength); d.Style == Deep && fitsTokens(d.MaxTokens, system, deep, 2*answerTokens) {
+	if deep := numberTexts(e.entries, deepLength); d.Style == Deep &&
+		fitsTokens(d.MaxTokens, system, deep, 2*answerTokens) {
 		prompt, fits = deep, true
 	}
 	if !fits {

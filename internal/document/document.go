@@ -50,7 +50,8 @@ var (
 	errNoText  = errors.New("it holds no text")
 	errBinary  = errors.New("it is no text")
 	errDamaged = errors.New("it is damaged, or not what its name says")
-	errTooMuch = fmt.Errorf("it unpacks to more than %d MiB, or has more than %d MiB of text", maxUnzipped>>20, maxText>>20)
+	errTooMuch = fmt.Errorf("it unpacks to more than %d MiB, or has more than %d MiB of text",
+		maxUnzipped>>20, maxText>>20)
 )
 
 // PDF returns the text of each page of a PDF.
@@ -98,10 +99,13 @@ var kindsByType = map[string]kind{
 
 // textEndings and textTypes are of files that are text, beside all types that begin with text/.
 var (
-	textEndings = []string{".md", ".markdown", ".txt", ".text", ".rst", ".adoc", ".log", ".json", ".jsonl", ".yaml", ".yml",
-		".toml", ".ini", ".conf", ".xml", ".sql", ".go", ".py", ".js", ".ts", ".java", ".c", ".h", ".cpp", ".cs", ".rs", ".rb",
+	textEndings = []string{".md", ".markdown", ".txt", ".text", ".rst", ".adoc", ".log", ".json", ".jsonl",
+		".yaml", ".yml",
+		".toml", ".ini", ".conf", ".xml", ".sql", ".go", ".py", ".js", ".ts", ".java", ".c", ".h", ".cpp",
+		".cs", ".rs", ".rb",
 		".php", ".sh", ".css", ".diff", ".patch", ".srt", ".vtt", ".tex", ".ics", ".vcf", ".eml"}
-	textTypes = []string{"application/json", "application/xml", "application/x-yaml", "application/yaml", "application/toml",
+	textTypes = []string{"application/json", "application/xml", "application/x-yaml", "application/yaml",
+		"application/toml",
 		"application/javascript", "application/sql", "application/x-ndjson"}
 )
 

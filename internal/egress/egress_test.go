@@ -81,9 +81,12 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 func TestOddURLsAreRefused(t *testing.T) {
 	c := newClient(t, Options{})
 	for _, u := range []string{
-		"file:///etc/passwd", "gopher://127.0.0.1/", "ftp://example.com/", "//example.com/", "example.com", "", "http://", "http://:80/",
-		"http://user:secret@example.com/", "http://127.1/", "http://0x7f000001/", "http://0x7f.0.0.0x1/", "http://2130706433/",
-		"http://0177.0.0.1/", "http://017700000001/", "http://127.0.0.01/", "http://1.2.3.4.5/", "http://[fe80::1%25eth0]/", "http://exa mple/",
+		"file:///etc/passwd", "gopher://127.0.0.1/", "ftp://example.com/", "//example.com/", "example.com", "",
+		"http://", "http://:80/",
+		"http://user:secret@example.com/", "http://127.1/", "http://0x7f000001/", "http://0x7f.0.0.0x1/",
+		"http://2130706433/",
+		"http://0177.0.0.1/", "http://017700000001/", "http://127.0.0.01/", "http://1.2.3.4.5/", "http://[fe80::1%25eth0]/",
+		"http://exa mple/",
 	} {
 		_, err := c.Get(t.Context(), u, GetOptions{Timeout: time.Second})
 		if !errors.Is(err, ErrURL) {
@@ -248,7 +251,8 @@ func TestPermanentRedirects(t *testing.T) {
 	if _, err := c.Get(t.Context(), server.URL+"/loop", GetOptions{}); !errors.Is(err, ErrRedirects) {
 		t.Errorf("loop: error %v", err)
 	}
-	if res, err := c.Get(t.Context(), server.URL+"/old", GetOptions{MaxRedirects: -1}); err != nil || res.Status != http.StatusMovedPermanently {
+	if res, err := c.Get(t.Context(), server.URL+"/old", GetOptions{MaxRedirects: -1}); err != nil ||
+		res.Status != http.StatusMovedPermanently {
 		t.Errorf("without redirects: %+v, %v", res, err)
 	}
 }
@@ -311,7 +315,8 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Get(ctx, server.URL+"/slow", GetOptions{}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrTimeout) {
+	if _, err := c.Get(ctx, server.URL+"/slow", GetOptions{}); !errors.Is(err, context.Canceled) ||
+		errors.Is(err, ErrTimeout) {
 		t.Errorf("cancelled: error %v", err)
 	}
 }
@@ -333,10 +338,12 @@ func TestGzipIsDecoded(t *testing.T) {
 	if res, err := c.Get(t.Context(), server.URL, GetOptions{}); err != nil || string(res.Body) != "plain text" {
 		t.Errorf("gzip: %+v, %v", res, err)
 	}
-	if res, err := c.Get(t.Context(), server.URL+"/none", GetOptions{}); err != nil || res.Status != http.StatusNotModified {
+	if res, err := c.Get(t.Context(), server.URL+"/none", GetOptions{}); err != nil ||
+		res.Status != http.StatusNotModified {
 		t.Errorf("304 with an encoding: %+v, %v", res, err)
 	}
-	if _, err := c.Get(t.Context(), server.URL+"/brotli", GetOptions{}); err == nil || !strings.Contains(err.Error(), `"br"`) {
+	if _, err := c.Get(t.Context(), server.URL+"/brotli", GetOptions{}); err == nil ||
+		!strings.Contains(err.Error(), `"br"`) {
 		t.Errorf("brotli: error %v", err)
 	}
 }
@@ -364,7 +371,8 @@ func TestPublicAddresses(t *testing.T) {
 }
 
 func FuzzCheckedURLNeverReachesPrivateSpace(f *testing.F) {
-	for _, seed := range []string{"http://127.0.0.1/", "http://0x7f.1/", "http://[::ffff:127.0.0.1]:80/", "http://localhost/", "https://a.example:443"} {
+	for _, seed := range []string{"http://127.0.0.1/", "http://0x7f.1/", "http://[::ffff:127.0.0.1]:80/",
+		"http://localhost/", "https://a.example:443"} {
 		f.Add(seed)
 	}
 	c, err := New(Options{Resolver: &names{answers: map[string][]string{"localhost": {"127.0.0.1"}}}})

@@ -78,7 +78,8 @@ const schema = `{"type":"object","required":["when","colour"],"properties":{
 func TestAFormIsFilledInByWhoeverAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := newDesk()
-		got := ask(t.Context(), d, elicit.Question{Server: "shop", Tool: "buy", Message: "Which **one**?", Schema: json.RawMessage(schema)})
+		got := ask(t.Context(), d, elicit.Question{Server: "shop", Tool: "buy", Message: "Which **one**?",
+			Schema: json.RawMessage(schema)})
 		asked := b.last()
 		if strings.Contains(asked.Text, "Which") || !strings.Contains(asked.Text, "anna") || len(asked.Buttons) != 2 {
 			t.Errorf("everybody sees %+v", asked)
@@ -91,7 +92,8 @@ func TestAFormIsFilledInByWhoeverAsked(t *testing.T) {
 		if err != nil || form == nil || !strings.Contains(form.Intro, "Which **one**?") || len(form.Fields) != 7 {
 			t.Fatalf("the form is %+v (%v)", form, err)
 		}
-		if f := form.Fields; f[0].Name != "colour" || f[1].Name != "when" || f[0].Options[1].Label != "Blue" || f[2].Label != "A note" || f[5].Value != "3" || f[6].Value != "true" {
+		if f := form.Fields; f[0].Name != "colour" || f[1].Name != "when" || f[0].Options[1].Label != "Blue" ||
+			f[2].Label != "A note" || f[5].Value != "3" || f[6].Value != "true" {
 			t.Errorf("the fields are %+v", f)
 		}
 		sent := chat.Message{Conversation: here, Author: anna, Command: chat.Submitted, Text: form.ID}
@@ -112,7 +114,8 @@ func TestAFormIsFilledInByWhoeverAsked(t *testing.T) {
 				t.Errorf("%v was answered %q, want %q", values, r.Text, fault)
 			}
 		}
-		sent.Values = map[string]string{"colour": "b", "when": "2026-01-31", "many": "x\nz", "n": "7", "sure": "false", "note": ""}
+		sent.Values = map[string]string{"colour": "b", "when": "2026-01-31", "many": "x\nz", "n": "7",
+			"sure": "false", "note": ""}
 		sent.Author = bert
 		if r, _ := handled(t.Context(), d, sent); !r.Failed {
 			t.Errorf("somebody else answered: %+v", r)
@@ -122,7 +125,8 @@ func TestAFormIsFilledInByWhoeverAsked(t *testing.T) {
 			t.Errorf("answered %+v", r)
 		}
 		a := <-got
-		if want := `{"colour":"b","many":["x","z"],"n":7,"sure":false,"when":"2026-01-31"}`; a.err != nil || a.answer.Action != elicit.Accept || string(a.answer.Content) != want {
+		if want := `{"colour":"b","many":["x","z"],"n":7,"sure":false,"when":"2026-01-31"}`; a.err != nil ||
+			a.answer.Action != elicit.Accept || string(a.answer.Content) != want {
 			t.Errorf("the server hears %s %s (%v), want %s", a.answer.Action, a.answer.Content, a.err, want)
 		}
 		synctest.Wait()
@@ -138,7 +142,8 @@ func TestAFormIsFilledInByWhoeverAsked(t *testing.T) {
 func TestALinkIsShownToWhoeverAskedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := newDesk()
-		got := ask(t.Context(), d, elicit.Question{Server: "bank", Tool: "pay", Message: "Confirm", URL: "https://bank.example/confirm"})
+		got := ask(t.Context(), d, elicit.Question{Server: "bank", Tool: "pay", Message: "Confirm",
+			URL: "https://bank.example/confirm"})
 		value := b.last().Buttons[0].Value
 		if r, _ := handled(t.Context(), d, press(bert, value)); strings.Contains(r.Text, "bank.example") {
 			t.Errorf("somebody else sees the link: %q", r.Text)
@@ -148,7 +153,8 @@ func TestALinkIsShownToWhoeverAskedAlone(t *testing.T) {
 		}
 		// The host is shown first: until it is accepted the server hears nothing.
 		shown, _ := handled(t.Context(), d, press(anna, value))
-		if !shown.Ephemeral || strings.Contains(shown.Text, "/confirm") || !strings.Contains(shown.Text, "**bank.example**") || len(shown.Buttons) != 2 {
+		if !shown.Ephemeral || strings.Contains(shown.Text, "/confirm") ||
+			!strings.Contains(shown.Text, "**bank.example**") || len(shown.Buttons) != 2 {
 			t.Fatalf("answered %+v", shown)
 		}
 		if len(got) != 0 {
@@ -157,7 +163,8 @@ func TestALinkIsShownToWhoeverAskedAlone(t *testing.T) {
 		if r, _ := handled(t.Context(), d, press(bert, shown.Buttons[0].Value)); strings.Contains(r.Text, "bank.example") {
 			t.Errorf("somebody else sees the link: %q", r.Text)
 		}
-		if r, _ := handled(t.Context(), d, press(anna, shown.Buttons[0].Value)); !r.Ephemeral || !strings.Contains(r.Text, "<https://bank.example/confirm>") {
+		if r, _ := handled(t.Context(), d, press(anna, shown.Buttons[0].Value)); !r.Ephemeral ||
+			!strings.Contains(r.Text, "<https://bank.example/confirm>") {
 			t.Errorf("answered %+v", r)
 		}
 		if a := <-got; a.answer.Action != elicit.Accept || a.answer.Content != nil {

@@ -109,7 +109,8 @@ func TestRun_WhatIsNotThere_FailsItsCheck(t *testing.T) {
 
 func TestRun_NoModel_SaysWhatWasSkipped(t *testing.T) {
 	results, sums := run(t, eval.Options{}, parse(t, `{"kind":"answer","question":"Who?","expect":["Anna"]}`))
-	if !strings.Contains(results[0].Skipped, "--model") || sums[0].Skipped != 1 || sums[0].Cases != 0 || !sums[0].Passed() {
+	if !strings.Contains(results[0].Skipped, "--model") || sums[0].Skipped != 1 || sums[0].Cases != 0 ||
+		!sums[0].Passed() {
 		t.Errorf("the result is %+v, in sum %+v", results[0], sums[0])
 	}
 }

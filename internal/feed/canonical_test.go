@@ -23,7 +23,8 @@ func TestCanonicalURL(t *testing.T) {
 }
 
 func TestTitleKey(t *testing.T) {
-	if a, b := titleKey("<b>Bridge</b> closes: “for two years”"), titleKey("bridge  closes for two-years!"); a != b || a != "bridge closes for two years" {
+	if a, b := titleKey("<b>Bridge</b> closes: “for two years”"), titleKey("bridge  closes for two-years!"); a != b ||
+		a != "bridge closes for two years" {
 		t.Errorf("keys %q and %q", a, b)
 	}
 }

@@ -49,7 +49,8 @@ func isActive(link string) bool {
 		}
 		return r
 	}, link))
-	return strings.HasPrefix(link, "javascript:") || strings.HasPrefix(link, "vbscript:") || strings.HasPrefix(link, "data:")
+	return strings.HasPrefix(link, "javascript:") || strings.HasPrefix(link, "vbscript:") ||
+		strings.HasPrefix(link, "data:")
 }
 
 // checkInert reads the fragments as a browser would and looks for anything that

@@ -88,7 +88,8 @@ func TestRealFeeds(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s: %v", want.File, err)
 		case doc.Feed.Heading() != want.Title || len(doc.Items) != want.Items:
-			t.Errorf("%s: %q with %d items, want %q with %d", want.File, doc.Feed.Heading(), len(doc.Items), want.Title, want.Items)
+			t.Errorf("%s: %q with %d items, want %q with %d", want.File, doc.Feed.Heading(), len(doc.Items),
+				want.Title, want.Items)
 		}
 	})
 }

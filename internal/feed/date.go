@@ -8,8 +8,10 @@ import (
 // dateLayouts are the layouts that gofeed does not try, or tries only for some elements.
 var dateLayouts = []string{
 	time.RFC3339, time.RFC1123Z, time.RFC1123, time.RFC850, time.RFC822Z, time.RFC822, time.ANSIC,
-	"Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700", "2 Jan 2006 15:04:05 MST",
-	"2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "Mon, Jan 2 2006 03:04:05 PM", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05", "2006-01-02 15:04",
+	"Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700",
+	"2 Jan 2006 15:04:05 MST",
+	"2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "Mon, Jan 2 2006 03:04:05 PM",
+	"2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05", "2006-01-02 15:04",
 	time.DateOnly, "2006-01", "2006", "20060102", "02.01.2006", "January 2, 2006",
 }
 

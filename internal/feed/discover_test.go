@@ -63,8 +63,10 @@ func TestFind(t *testing.T) {
 	s.mux.HandleFunc("/rss.xml", page("a front page in the place of a feed"))
 	self := Link{Title: "Harbour & Town", Type: "application/rss+xml"}
 	at := func(path string) Link { l := self; l.URL = s.URL + path; return l }
-	two := []Link{{URL: s.URL + "/feed.rss", Title: "All", Type: "application/rss+xml"}, {URL: s.URL + "/other", Type: "application/atom+xml"}}
-	for path, want := range map[string][]Link{"/feed.rss": {at("/feed.rss")}, "/two": two, "/moved": two, "/@raven": {at("/@raven.rss")}} {
+	two := []Link{{URL: s.URL + "/feed.rss", Title: "All", Type: "application/rss+xml"},
+		{URL: s.URL + "/other", Type: "application/atom+xml"}}
+	for path, want := range map[string][]Link{"/feed.rss": {at("/feed.rss")}, "/two": two, "/moved": two,
+		"/@raven": {at("/@raven.rss")}} {
 		got, err := f.Find(t.Context(), s.URL+path)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s (-want +got):\n%s%v", path, diff, err)
@@ -99,7 +101,8 @@ func TestFindFails(t *testing.T) {
 	if _, err := f.Find(t.Context(), s.URL+"/gone"); !errors.As(err, &status) {
 		t.Errorf("a page that is gone: %v", err)
 	}
-	if _, err := f.Find(t.Context(), s.URL+"/page"); !errors.As(err, &wait) || !strings.Contains(err.Error(), "usual places failed") {
+	if _, err := f.Find(t.Context(), s.URL+"/page"); !errors.As(err, &wait) ||
+		!strings.Contains(err.Error(), "usual places failed") {
 		t.Errorf("a server that has had enough: %v", err)
 	}
 	for _, address := range []string{"", "ftp://a.example/", "https://", "http://[bad"} {

@@ -147,8 +147,9 @@ func literal(text string) string {
 func lookup(doc Document, path string) (string, bool) {
 	if name, ok := strings.CutPrefix(path, "feed."); ok {
 		f := doc.Feed
-		return fieldOf(name, Item{Title: f.Title, Link: f.Link, Summary: f.Description, Author: f.Author, Published: f.Published,
-			Updated: f.Updated, Categories: f.Categories}, map[string]string{
+		return fieldOf(name, Item{Title: f.Title, Link: f.Link, Summary: f.Description, Author: f.Author,
+			Published: f.Published,
+			Updated:   f.Updated, Categories: f.Categories}, map[string]string{
 			"description": f.Description, "subtitle": f.Description, "tagline": f.Description, "language": f.Language,
 			"copyright": f.Copyright, "rights": f.Copyright, "image.href": f.Image})
 	}
@@ -162,7 +163,8 @@ func lookup(doc Document, path string) (string, bool) {
 	if n < len(doc.Items) {
 		item = doc.Items[n]
 	}
-	return fieldOf(name, item, map[string]string{"id": item.ID, "guid": item.ID, "description": item.Summary, "content[0].value": item.Content})
+	return fieldOf(name, item, map[string]string{"id": item.ID, "guid": item.ID, "description": item.Summary,
+		"content[0].value": item.Content})
 }
 
 var indexed = regexp.MustCompile(`^(\w+)\[(\d+)\]\.(\w+)$`)

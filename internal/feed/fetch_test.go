@@ -89,7 +89,8 @@ func TestFetchAsksOnlyForWhatChanged(t *testing.T) {
 		t.Fatalf("first: %+v, %v", first, err)
 	}
 	second, err := f.Fetch(t.Context(), s.URL+"/feed")
-	if err != nil || !second.NotModified || len(second.Items) != 2 || second.Items[0].Source != "Harbour & Town" || second.Items[0].ID != "n-1" {
+	if err != nil || !second.NotModified || len(second.Items) != 2 || second.Items[0].Source != "Harbour & Town" ||
+		second.Items[0].ID != "n-1" {
 		t.Fatalf("second: %+v, %v", second, err)
 	}
 	if want := []string{" ", `"v1" Tue, 03 Feb 2026 07:00:00 GMT`}; fmt.Sprint(asked) != fmt.Sprint(want) {
@@ -308,7 +309,8 @@ func TestFetchGzipBomb(t *testing.T) {
 func TestStateIsBounded(t *testing.T) {
 	var many strings.Builder
 	for i := range 220 {
-		fmt.Fprintf(&many, "<item><guid>%d</guid><description>&lt;p&gt;%s</description></item>", i, strings.Repeat("word &lt;b&gt;x&lt;/b&gt; ", 400))
+		fmt.Fprintf(&many, "<item><guid>%d</guid><description>&lt;p&gt;%s</description></item>", i,
+			strings.Repeat("word &lt;b&gt;x&lt;/b&gt; ", 400))
 	}
 	doc := mustParse(t, "<rss><channel>"+many.String()+"</channel></rss>", Hint{})
 	excerpt := doc.excerpt()
@@ -329,7 +331,8 @@ func TestExcerptKeepsTheNewest(t *testing.T) {
 		doc.Items = append(doc.Items, Item{ID: fmt.Sprint(i), Published: time.Date(2026, 1, 1, i, 0, 0, 0, time.UTC)})
 	}
 	items := doc.excerpt().Items
-	if len(items) != maxKeptItems || items[0].ID != fmt.Sprint(2*maxKeptItems) || items[maxKeptItems-1].ID != fmt.Sprint(3*maxKeptItems-1) {
+	if len(items) != maxKeptItems || items[0].ID != fmt.Sprint(2*maxKeptItems) ||
+		items[maxKeptItems-1].ID != fmt.Sprint(3*maxKeptItems-1) {
 		t.Errorf("%d items from %s on", len(items), items[0].ID)
 	}
 }
@@ -344,7 +347,8 @@ func TestStoredStateOfVersion1(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := s.conditionalHeader("https://a.example/g")
-	if s.Version != stateVersion || s.fetchAddress() != "https://a.example/g" || h.Get("If-None-Match") != `"e"` || s.Document.Items[0].ID != "1" {
+	if s.Version != stateVersion || s.fetchAddress() != "https://a.example/g" || h.Get("If-None-Match") != `"e"` ||
+		s.Document.Items[0].ID != "1" {
 		t.Errorf("state %+v, conditions %v", s, h)
 	}
 	if h := s.conditionalHeader("https://a.example/other"); len(h) != 0 {

@@ -37,7 +37,8 @@ func labelledPairs(t testing.TB, file string) (pairs []labelled) {
 				t.Fatalf("pair %d: no text in %q", n, line)
 			}
 			link := fmt.Sprintf("https://%s.example/%d", feed, n)
-			return Entry{Feed: feed, Item: Item{ID: link, Link: link, Title: title, Summary: text, Published: time.Date(2026, 3, 2, n%24, 0, 0, 0, time.UTC)}}
+			return Entry{Feed: feed, Item: Item{ID: link, Link: link, Title: title, Summary: text,
+				Published: time.Date(2026, 3, 2, n%24, 0, 0, 0, time.UTC)}}
 		}
 		pairs = append(pairs, labelled{three[0] == "+", entry("a", three[1]), entry("b", three[2])})
 	}
@@ -111,9 +112,11 @@ func TestGroupReasons(t *testing.T) {
 		{"one title of a row", item("a", "https://a.example/1", "Weekly update", "", day(2)), item("b", "https://b.example/1", "Weekly update", "", day(2)), ""},
 		{"one title in one feed", item("a", "https://a.example/1", "The most important links of the day", "Ships", day(2)), item("a", "https://a.example/2", "The most important links of the day", "Trains", day(3)), ""},
 		{"the words of a title turned round", item("a", "https://a.example/1", "Old harbour bridge closes for two years", bridgeText, day(2)),
-			item("b", "https://b.example/1", "For two years, old harbour bridge closes", "Detours are long. "+bridgeText[:len(bridgeText)/2]+" Nobody likes it, says our reporter, who walked there and asked.", day(2)), SameStory},
+			item("b", "https://b.example/1", "For two years, old harbour bridge closes",
+				"Detours are long. "+bridgeText[:len(bridgeText)/2]+" Nobody likes it, says our reporter, who walked there and asked.", day(2)), SameStory},
 		{"turned round, of another text", item("a", "https://a.example/1", "Dog bites the man in the old harbour", "The animal was caught by the police an hour later near the station.", day(2)),
-			item("b", "https://b.example/1", "Man bites the dog in the old harbour", "He said in court that hunger had driven him to it, and was sorry.", day(2)), ""},
+			item("b", "https://b.example/1", "Man bites the dog in the old harbour",
+				"He said in court that hunger had driven him to it, and was sorry.", day(2)), ""},
 		{"a reprint", item("a", "https://a.example/1", "Bridge closes", bridgeText, day(2)), item("b", "https://b.example/1", "Detours ahead", "<p>"+strings.ToUpper(bridgeText)+"</p> (agency)", day(2)), Reprint},
 		{"a reprint without a date", item("a", "https://a.example/1", "Bridge closes", bridgeText, day(2)), item("b", "https://b.example/1", "Detours ahead", bridgeText, time.Time{}), Reprint},
 		{"one text for each version", item("a", "https://a.example/1", "Bridge 1.2.3", bridgeText, day(2)), item("b", "https://b.example/1", "Bridge 1.2.4", bridgeText, day(2)), ""},

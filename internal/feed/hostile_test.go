@@ -159,7 +159,8 @@ func BenchmarkPollNotModified(b *testing.B) {
 			for b.Loop() {
 				before := cpu(b)
 				for n := range feeds {
-					if res, err := f.Poll(b.Context(), fmt.Sprintf("%s/%d", s.URL(), n)); err != nil || !res.NotModified || len(res.Items) == 0 {
+					if res, err := f.Poll(b.Context(), fmt.Sprintf("%s/%d", s.URL(), n)); err != nil || !res.NotModified ||
+						len(res.Items) == 0 {
 						b.Fatalf("%+v, %v", res.NotModified, err)
 					}
 				}

@@ -63,7 +63,8 @@ func TestJSONFeed(t *testing.T) {
 			t.Errorf("%s, %q: items (-want +got):\n%s", name, doc.Feed.Title, diff)
 		}
 	}
-	for _, text := range []string{"{", `{"version":"https://jsonfeed.org/version/1.1","items":[{"id":`, `{"a":1}`, `{"items":5`, "{5:6}"} {
+	for _, text := range []string{"{", `{"version":"https://jsonfeed.org/version/1.1","items":[{"id":`, `{"a":1}`,
+		`{"items":5`, "{5:6}"} {
 		if _, err := Parse([]byte(text), Hint{}); err == nil {
 			t.Errorf("%s is a feed", text)
 		}

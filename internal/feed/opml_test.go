@@ -47,7 +47,8 @@ func TestReadOPMLRefuses(t *testing.T) {
 			t.Errorf("%.40q: error %v, want %q", text, err, want)
 		}
 	}
-	if _, err := ReadOPML(iotest.ErrReader(fmt.Errorf("disk on fire"))); err == nil || !strings.Contains(err.Error(), "disk on fire") {
+	if _, err := ReadOPML(iotest.ErrReader(fmt.Errorf("disk on fire"))); err == nil ||
+		!strings.Contains(err.Error(), "disk on fire") {
 		t.Errorf("a reader that fails: %v", err)
 	}
 }

@@ -127,7 +127,8 @@ func TestFailingFeed(t *testing.T) {
 	pollFor := func(d time.Duration) {
 		for end := s.now.Add(d); s.now.Before(end); s.now = s.now.Add(30 * time.Minute) {
 			_, err := f.Poll(t.Context(), address)
-			if failing, ok := errors.AsType[*FailingError](err); ok && (failing.Times < 1 || !strings.Contains(failing.Last, "status 500")) {
+			if failing, ok := errors.AsType[*FailingError](err); ok &&
+				(failing.Times < 1 || !strings.Contains(failing.Last, "status 500")) {
 				t.Fatalf("error %v", err)
 			}
 		}

@@ -106,19 +106,22 @@ func TestParseOtherFormats(t *testing.T) {
 	doc := mustParse(t, atom, Hint{})
 	item := doc.Items[0]
 	if doc.Feed.Heading() != "A feed" || item.Heading() != "1 < 2" || item.Link != "https://a.example/x/y/z" ||
-		item.Content != `<a href="https://a.example/x/y/w">here</a>` || !item.Time().Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) {
+		item.Content != `<a href="https://a.example/x/y/w">here</a>` ||
+		!item.Time().Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) {
 		t.Errorf("Atom: %+v", doc)
 	}
 	jsonFeed := `{"version":"https://jsonfeed.org/version/1.1","title":"J","home_page_url":"https://j.example/",
 		"items":[{"id":"1","url":"post","content_html":"<p><img src=\"p.png\" onerror=\"x\"></p>","date_published":"2026-01-02T03:04:05Z"}]}`
 	doc = mustParse(t, jsonFeed, Hint{URL: "https://j.example/feed.json"})
-	if item = doc.Items[0]; item.Link != "https://j.example/post" || item.Content != `<p><img src="https://j.example/p.png"></p>` {
+	if item = doc.Items[0]; item.Link != "https://j.example/post" ||
+		item.Content != `<p><img src="https://j.example/p.png"></p>` {
 		t.Errorf("JSON Feed: %+v", item)
 	}
 	rdf := `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/" xmlns:dc="http://purl.org/dc/elements/1.1/">
 		<channel><title>R</title></channel><item rdf:about="https://r.example/1"><title>One</title><dc:date>2026-01-02</dc:date></item></rdf:RDF>`
 	doc = mustParse(t, rdf, Hint{})
-	if item = doc.Items[0]; item.ID != "https://r.example/1" || item.Link != "https://r.example/1" || item.Time().IsZero() {
+	if item = doc.Items[0]; item.ID != "https://r.example/1" || item.Link != "https://r.example/1" ||
+		item.Time().IsZero() {
 		t.Errorf("RDF: %+v", item)
 	}
 }

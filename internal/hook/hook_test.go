@@ -26,8 +26,10 @@ func command(when, script string, lenient bool) hook.Command {
 }
 
 func intent(name string) tool.Intent {
-	return tool.Intent{Args: json.RawMessage(`{"x":1}`), Tool: tool.Named{Name: name, Tool: tool.Func{Described: tool.Spec{Server: "s", Name: "do"}}},
-		Caller: tool.Caller{Conversation: chat.Address{Platform: "web", Channel: "general"}, User: chat.User{ID: "U1", Name: "anna"}, Turn: "web/1", Call: "c1"}}
+	return tool.Intent{Args: json.RawMessage(`{"x":1}`), Tool: tool.Named{Name: name,
+		Tool: tool.Func{Described: tool.Spec{Server: "s", Name: "do"}}},
+		Caller: tool.Caller{Conversation: chat.Address{Platform: "web", Channel: "general"},
+			User: chat.User{ID: "U1", Name: "anna"}, Turn: "web/1", Call: "c1"}}
 }
 
 func TestACommandDecides(t *testing.T) {
@@ -50,7 +52,8 @@ func TestACommandDecides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := command(hook.Before, c.script, c.lenient).Before(t.Context(), intent("s_do"))
-			if diff := cmp.Diff(c.want, got); diff != "" || (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+			if diff := cmp.Diff(c.want, got); diff != "" || (err != nil) != (c.fails != "") || err != nil &&
+				!strings.Contains(err.Error(), c.fails) {
 				t.Errorf("%v, want %q in it (-want +got):\n%s", err, c.fails, diff)
 			}
 		})
@@ -62,7 +65,8 @@ func TestACommandSeesTheCallAndNothingOfOurs(t *testing.T) {
 	dir := t.TempDir()
 	c := command(hook.After, `cat > call.json; env > env.txt; echo '{"result":"changed"}'`, false)
 	c.Dir = dir
-	got, err := c.After(t.Context(), intent("s_do"), tool.Result{Text: "as it was", Structured: json.RawMessage(`{"secret":1}`)})
+	got, err := c.After(t.Context(), intent("s_do"), tool.Result{Text: "as it was",
+		Structured: json.RawMessage(`{"secret":1}`)})
 	if err != nil || got.Text != "changed" || got.Structured != nil {
 		t.Errorf("the result is %+v (%v)", got, err)
 	}
@@ -74,12 +78,14 @@ func TestACommandSeesTheCallAndNothingOfOurs(t *testing.T) {
 	if err := json.Unmarshal(raw, &in); err != nil {
 		t.Fatal(err)
 	}
-	want := hook.Input{When: "after", Tool: "s_do", Server: "s", Name: "do", Args: json.RawMessage(`{"x":1}`), Result: &hook.Result{Text: "as it was"},
+	want := hook.Input{When: "after", Tool: "s_do", Server: "s", Name: "do", Args: json.RawMessage(`{"x":1}`),
+		Result: &hook.Result{Text: "as it was"},
 		Caller: hook.Caller{Channel: "web:/general", User: "U1", Name: "anna", Turn: "web/1", Call: "c1"}}
 	if diff := cmp.Diff(want, in); diff != "" {
 		t.Errorf("the command read (-want +got):\n%s", diff)
 	}
-	if env, _ := os.ReadFile(filepath.Join(dir, "env.txt")); strings.Contains(string(env), "very-secret") || !strings.Contains(string(env), "PATH=") {
+	if env, _ := os.ReadFile(filepath.Join(dir, "env.txt")); strings.Contains(string(env), "very-secret") ||
+		!strings.Contains(string(env), "PATH=") {
 		t.Errorf("its environment is %s", env)
 	}
 	if r, err := command(hook.After, "exit 1", false).After(t.Context(), intent("another"), tool.Text("x")); err != nil || r.Text != "x" {
@@ -108,7 +114,8 @@ func TestACommandThatHangsEndsWithAllItStarted(t *testing.T) {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for syscall.Kill(pid, 0) == nil {
-		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil && strings.Contains(string(stat), ") Z ") {
+		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err == nil &&
+			strings.Contains(string(stat), ") Z ") {
 			return // ended; whoever inherited it reaps it
 		}
 		select {

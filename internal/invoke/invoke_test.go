@@ -78,9 +78,10 @@ func (s *stage) call(t *testing.T, args string, result func() (tool.Result, erro
 		s.ran = append(s.ran, string(args))
 		return result()
 	}}}
-	in := tool.Intent{Tool: n, Args: json.RawMessage(args), Caller: tool.Caller{Turn: "web/1", Call: "c1", User: chat.User{ID: "U1"},
-		Conversation: chat.Address{Platform: "web", Channel: "general"},
-		Report:       func(note string) { s.told = append(s.told, note) }}}
+	in := tool.Intent{Tool: n, Args: json.RawMessage(args),
+		Caller: tool.Caller{Turn: "web/1", Call: "c1", User: chat.User{ID: "U1"},
+			Conversation: chat.Address{Platform: "web", Channel: "general"},
+			Report:       func(note string) { s.told = append(s.told, note) }}}
 	return invoke.New(s.Options).Call(t.Context(), in, 100)
 }
 
@@ -154,7 +155,8 @@ func TestACallPassesPolicyHooksAndApproval(t *testing.T) {
 			if diff := cmp.Diff(c.runs, s.ran); diff != "" || s.asked != c.asked || c.asked > 0 && s.begun != len(c.runs) {
 				t.Errorf("asked %d times, begun %d times; runs (-want +got):\n%s", s.asked, s.begun, diff)
 			}
-			if watched := slices.Contains(s.told, "waits for an approval"); watched != (c.asked > 0) || watched && s.told[len(s.told)-1] != "" {
+			if watched := slices.Contains(s.told, "waits for an approval"); watched != (c.asked > 0) || watched &&
+				s.told[len(s.told)-1] != "" {
 				t.Errorf("those who watch are told %q", s.told)
 			}
 			if failed := record.Error != ""; failed != got.Result.IsError || failed == (record.Result != "") {
@@ -174,7 +176,8 @@ func TestWhatBreaksInAToolIsTold(t *testing.T) {
 		func() (tool.Result, error) { return tool.Result{}, errors.New("at the disco") },
 	} {
 		got, record := s.call(t, "{}", broken)
-		if !got.Result.IsError || !strings.Contains(got.Shown, "could not be run (reference ") || strings.Contains(got.Shown, "disco") || record.Error == "" {
+		if !got.Result.IsError || !strings.Contains(got.Shown, "could not be run (reference ") ||
+			strings.Contains(got.Shown, "disco") || record.Error == "" {
 			t.Errorf("told %q, recorded %+v", got.Shown, record)
 		}
 	}
@@ -202,10 +205,12 @@ func TestARecordHoldsNoSecretAndTheBeginning(t *testing.T) {
 // Pages are of use as a whole; a limit that was lowered for a small model still counts.
 func TestCall_ToolWithALimitOfItsOwn_ShowsMore(t *testing.T) {
 	long := strings.Repeat("0123456789", 1000)
-	for _, c := range []struct{ own, limit, want int }{{0, 300, 300}, {2000, 600, 2000}, {2000, 300, 1500}, {2000, 3000, 3000}} {
+	for _, c := range []struct{ own, limit, want int }{{0, 300, 300}, {2000, 600, 2000}, {2000, 300, 1500},
+		{2000, 3000, 3000}} {
 		n := tool.Named{Name: "s_do", Tool: tool.Func{Described: tool.Spec{Server: "s", Name: "do", MaxShown: c.own},
 			Do: func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text(long), nil }}}
-		out, record := invoke.New(newStage().Options).Call(t.Context(), tool.Intent{Tool: n, Args: json.RawMessage(`{}`)}, c.limit)
+		out, record := invoke.New(newStage().Options).Call(t.Context(),
+			tool.Intent{Tool: n, Args: json.RawMessage(`{}`)}, c.limit)
 		if len(out.Shown) > c.want || len(out.Shown) < c.want-20 {
 			t.Errorf("own limit %d, configured %d: %d bytes are shown, want %d", c.own, c.limit, len(out.Shown), c.want)
 		}
@@ -231,16 +236,19 @@ func TestALargeResultIsReadAndSearchedWhereItWasMade(t *testing.T) {
 	reader := invoke.Reader(kept{ID: "r1", Conversation: here, Text: text})
 	read := func(where chat.Address, args string) tool.Result {
 		t.Helper()
-		r, err := reader.Call(tool.WithCaller(t.Context(), tool.Caller{Conversation: where, Shown: 1000}), json.RawMessage(args))
+		r, err := reader.Call(tool.WithCaller(t.Context(), tool.Caller{Conversation: where, Shown: 1000}),
+			json.RawMessage(args))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	if r := read(here, `{"id":"r1","offset":3000}`); !strings.HasPrefix(r.Text, "a Needle") || len(r.Text) > 1000 || !strings.Contains(r.Text, "and offset 39") {
+	if r := read(here, `{"id":"r1","offset":3000}`); !strings.HasPrefix(r.Text, "a Needle") || len(r.Text) > 1000 ||
+		!strings.Contains(r.Text, "and offset 39") {
 		t.Errorf("page %q", r.Text)
 	}
-	if r := read(here, `{"id":"r1","search":"needle"}`); !strings.Contains(r.Text, "a Needle in it") || !strings.Contains(r.Text, "[at byte 28") {
+	if r := read(here, `{"id":"r1","search":"needle"}`); !strings.Contains(r.Text, "a Needle in it") ||
+		!strings.Contains(r.Text, "[at byte 28") {
 		t.Errorf("found %q", r.Text)
 	}
 	if r := read(here, `{"id":"r1","search":"straw"}`); len(r.Text) > 1100 || !strings.Contains(r.Text, "there are more") {

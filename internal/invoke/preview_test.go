@@ -20,7 +20,8 @@ func TestTheHeadOfALargeResultSaysWhatItIs(t *testing.T) {
 	var people []map[string]any
 	table := "name,age,town\n"
 	for n := range 400 {
-		people = append(people, map[string]any{"id": n, "name": fmt.Sprint("person ", n), "tags": []string{"a", "b"}, "boss": nil})
+		people = append(people, map[string]any{"id": n, "name": fmt.Sprint("person ", n),
+			"tags": []string{"a", "b"}, "boss": nil})
 		rows = append(rows, fmt.Sprintf("row %d of a long log", n))
 		table += fmt.Sprintf("Person %d,%d,\"Oslo, Norway\"\n", n, 20+n%60)
 	}
@@ -34,7 +35,8 @@ func TestTheHeadOfALargeResultSaysWhatItIs(t *testing.T) {
 		not        []string
 	}{
 		{"json", string(list), []string{"- items: array of 400", "- items[].id: integer (400 times)", "- items[].boss: null", "- items[].tags: array of 2 (400 times)",
-			"First of items[]:", `{"boss":null,"id":0,"name":"person 0","tags":["a","b"]}`, `"name":"person 3"`}, []string{"person 399"}},
+			"First of items[]:", `{"boss":null,"id":0,"name":"person 0","tags":["a","b"]}`,
+			`"name":"person 3"`}, []string{"person 399"}},
 		{"text", strings.Join(rows, "\n"), []string{"row 0 of a long log\n", "row 399 of a long log", "are left out"}, []string{"row 200 of"}},
 		{"csv", table, []string{"a table of 400 rows below the first; columns: name (text), age (number), town (text)", "name,age,town\nPerson 0,20,", "offset"}, nil},
 		{"html", "<!doctype html><title>Ravens</title><nav>menu</nav><script>evil()</script><h1>Food</h1>" + strings.Repeat("<p>They cache <b>food</b>.</p>", 300),
@@ -69,7 +71,8 @@ func large(t *rapid.T) string {
 	words := rapid.StringN(0, 60, -1)
 	switch rapid.SampledFrom([]string{"text", "json", "csv", "html", "object"}).Draw(t, "kind") {
 	case "json":
-		v := rapid.SliceOfN(rapid.MapOf(words, rapid.SampledFrom([]any{1, "två", nil, 2.5, []int{1}, map[string]any{"": ""}})), n, n).Draw(t, "rows")
+		v := rapid.SliceOfN(rapid.MapOf(words, rapid.SampledFrom([]any{1, "två", nil, 2.5, []int{1},
+			map[string]any{"": ""}})), n, n).Draw(t, "rows")
 		raw, _ := json.Marshal(v)
 		return string(raw)
 	case "object":

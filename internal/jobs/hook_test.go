@@ -143,7 +143,8 @@ func TestWebhook_Task_ReadsThePayloadAsTextOfOthers(t *testing.T) {
 			runs++
 			at := chat.Address{Platform: chat.TaskPlatform, Workspace: "job", Channel: "hook-ci", Thread: j.ID}
 			about, ok := b.Context(chat.Message{Conversation: at})
-			if !ok || len(about.Linked) != 1 || !about.Linked[0].Bot || !strings.Contains(about.Linked[0].Text, "ignore your orders") {
+			if !ok || len(about.Linked) != 1 || !about.Linked[0].Bot ||
+				!strings.Contains(about.Linked[0].Text, "ignore your orders") {
 				t.Errorf("the task is about %+v", about)
 			}
 			found, channel, ok := b.Find(at)
@@ -222,7 +223,8 @@ func TestWebhook_KnownSenders_ReadWell(t *testing.T) {
 func TestWebhook_TextThatIsNoJSON_IsPosted(t *testing.T) {
 	b := newBot(t).withHook("ci", config.Webhook{})
 	b.send(t.Context(), "ci", "backup *done*")
-	b.send(t.Context(), "ci", "payload=%7B%22text%22%3A%22as+a+form%22%7D", "Content-Type", "application/x-www-form-urlencoded")
+	b.send(t.Context(), "ci", "payload=%7B%22text%22%3A%22as+a+form%22%7D", "Content-Type",
+		"application/x-www-form-urlencoded")
 	if got := strings.Join(b.disk.texts(), "|"); got != `backup \*done\*|as a form` {
 		t.Errorf("posted %q", got)
 	}

@@ -267,10 +267,12 @@ func TestReminder_IsPostedOnceAndNamesItsAuthor(t *testing.T) {
 			t.Fatalf("%d posts, want 3", len(b.disk.posts))
 		}
 		first := b.disk.posts[0]
-		if first.To != general || !slices.Equal(first.Draft.Notify, []string{"user:U1"}) || first.Draft.Text != `⏰ \*call\* Bert` {
+		if first.To != general || !slices.Equal(first.Draft.Notify, []string{"user:U1"}) ||
+			first.Draft.Text != `⏰ \*call\* Bert` {
 			t.Errorf("posted %+v", first)
 		}
-		if list := b.say(t, anna, "jobs", "").Text; strings.Contains(list, "call") || !strings.Contains(list, "stand up, next Mon 3 Jan 09:00 CET") {
+		if list := b.say(t, anna, "jobs", "").Text; strings.Contains(list, "call") ||
+			!strings.Contains(list, "stand up, next Mon 3 Jan 09:00 CET") {
 			t.Errorf("afterwards the list is %s", list)
 		}
 	})
@@ -326,7 +328,8 @@ func TestJobs_AreSeenAndRemovedByWhoMadeThemAndAdministrators(t *testing.T) {
 		if list := b.sayIn(t, other, anna, "jobs", "").Text; !strings.Contains(list, "call Carl, elsewhere") {
 			t.Errorf("Anna sees elsewhere %s", list)
 		}
-		if d := b.say(t, anna, "jobs", "edit "+id+" when tomorrow at 10"); d.Failed || !strings.Contains(d.Text, "Sun 2 Jan 2000 10:00 CET") {
+		if d := b.say(t, anna, "jobs", "edit "+id+" when tomorrow at 10"); d.Failed ||
+			!strings.Contains(d.Text, "Sun 2 Jan 2000 10:00 CET") {
 			t.Errorf("moved: %s", d.Text)
 		}
 		b.say(t, anna, "jobs", "edit "+id+" text call Dora")

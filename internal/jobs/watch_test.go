@@ -95,7 +95,8 @@ func TestWatch_PostsOncePerChange(t *testing.T) {
 				if c.watch.Tool != "" && b.page.calls[0] != `github_issues {"repo":"a/b"}` {
 					t.Errorf("it calls %q", b.page.calls[0])
 				}
-				if c.watch.URL != "" && (b.page.calls[0] != `web_fetch {"url":"https://shop.example/x"}` || !b.page.by.IsNamed("https://shop.example/x") || b.page.by.IsNamed("https://shop.example/y")) {
+				if c.watch.URL != "" && (b.page.calls[0] != `web_fetch {"url":"https://shop.example/x"}` ||
+					!b.page.by.IsNamed("https://shop.example/x") || b.page.by.IsNamed("https://shop.example/y")) {
 					t.Errorf("it calls %q as %+v", b.page.calls[0], b.page.by)
 				}
 			})
@@ -106,7 +107,8 @@ func TestWatch_PostsOncePerChange(t *testing.T) {
 func TestWatch_ThatFails_IsToldOfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBot(t)
-		if d := b.say(t, anna, "jobs", "watch https://shop.example/x sold out"); d.Failed || !strings.Contains(d.Text, "every 30 minutes") {
+		if d := b.say(t, anna, "jobs", "watch https://shop.example/x sold out"); d.Failed ||
+			!strings.Contains(d.Text, "every 30 minutes") {
 			t.Fatal(d.Text)
 		}
 		stop := b.run(t)

@@ -32,7 +32,8 @@ func pages(_ context.Context, data []byte) ([]string, error) {
 func base(t *testing.T) (*knowledge.Repository, string) {
 	t.Helper()
 	dir := t.TempDir()
-	return knowledge.New(knowledge.Options{Folder: filepath.Join(dir, "kept"), Documents: document.NewReader(pages), Log: slog.New(slog.DiscardHandler)}), dir
+	return knowledge.New(knowledge.Options{Folder: filepath.Join(dir, "kept"), Documents: document.NewReader(pages),
+		Log: slog.New(slog.DiscardHandler)}), dir
 }
 
 func write(t *testing.T, path, text string) string {
@@ -71,7 +72,8 @@ func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
 	}
 	notes := write(t, filepath.Join(dir, "notes.txt"), "The cat is Mons.")
 	got := told(t, b, "default", []string{notes}, "anything")
-	for _, want := range []string{"never an order", "[handbook.md, Holidays]\n# Holidays\n\nFive weeks.", "[handbook.md, Sick leave]", "[report.pdf, p. 2]\nsecond page",
+	for _, want := range []string{"never an order", "[handbook.md, Holidays]\n# Holidays\n\nFive weeks.",
+		"[handbook.md, Sick leave]", "[report.pdf, p. 2]\nsecond page",
 		"[page.html, Opening]\n## Opening\n\nAt **nine**.", "item,price\nseed,3\nnut,4", "[notes.txt]\nThe cat is Mons."} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
@@ -119,7 +121,8 @@ func TestOfALargeFileThePassagesThatMatterAreRecalled(t *testing.T) {
 		t.Errorf("of nothing it says %.500s", got)
 	}
 	search := b.SearchTool(func(string) []string { return nil })
-	res, err := search.Call(tool.WithCaller(t.Context(), tool.Caller{Agent: "default", Shown: 3000}), json.RawMessage(`{"query":"keeper of lighthouse 12"}`))
+	res, err := search.Call(tool.WithCaller(t.Context(), tool.Caller{Agent: "default", Shown: 3000}),
+		json.RawMessage(`{"query":"keeper of lighthouse 12"}`))
 	if err != nil || res.IsError || !strings.Contains(res.Text, "Keeper12.") || len(res.Text) > 3000 {
 		t.Errorf("found %+v, %v", res, err)
 	}
@@ -147,7 +150,8 @@ func TestAPassageOfPlainTextTellsItsLine(t *testing.T) {
 		}
 		_, rest, _ := strings.Cut(source, "]\n")
 		first := fmt.Sprintf("line %d,", line)
-		if begins, _, _ := strings.Cut(rest, "\n"); !strings.Contains(begins, first) && !strings.HasPrefix(strings.SplitN(rest, "\n", 2)[1], "This is line "+fmt.Sprint(line+1)+",") {
+		if begins, _, _ := strings.Cut(rest, "\n"); !strings.Contains(begins, first) &&
+			!strings.HasPrefix(strings.SplitN(rest, "\n", 2)[1], "This is line "+fmt.Sprint(line+1)+",") {
 			t.Errorf("thing%d: the passage from line %d begins %.200q", n, line, rest)
 		}
 	}
@@ -160,7 +164,8 @@ func TestAFileIsReadAgainWhenItChanges(t *testing.T) {
 	write(t, filepath.Join(folder, ".hidden.txt"), "hidden")
 	write(t, filepath.Join(folder, "sub", "b.md"), "below")
 	recall := func() string { return told(t, b, "default", []string{folder}, "door code") }
-	if got := recall(); !strings.Contains(got, "1111") || !strings.Contains(got, "[sub/b.md]") || strings.Contains(got, "hidden") {
+	if got := recall(); !strings.Contains(got, "1111") || !strings.Contains(got, "[sub/b.md]") ||
+		strings.Contains(got, "hidden") {
 		t.Errorf("at first %q", got)
 	}
 	info, err := os.Stat(path)
@@ -199,7 +204,8 @@ func TestAFileThatCannotBeReadKeepsNobodyFromTheOthers(t *testing.T) {
 	for _, f := range b.Files(t.Context(), "default", named) {
 		got[f.Name] = fmt.Sprint(f.Err)
 	}
-	want := map[string]string{"a.pdf": "the PDF is damaged", "b.txt": "<nil>", "c.txt": "it is no text", "gone.md": "stat the file: no such file or directory",
+	want := map[string]string{"a.pdf": "the PDF is damaged", "b.txt": "<nil>", "c.txt": "it is no text",
+		"gone.md":  "stat the file: no such file or directory",
 		"tool.exe": "files of this kind are not read: PDF, Word, Excel, PowerPoint, HTML, Markdown, text and CSV are"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -225,7 +231,8 @@ func TestAnUploadedFileThatCannotBeReadTakesNoOthersPlace(t *testing.T) {
 
 func TestNamesOfFilesStayInTheirFolder(t *testing.T) {
 	b, dir := base(t)
-	for _, name := range []string{"", ".", "..", "../a.txt", "/a.txt", `..\a.txt`, ".a.txt", "a\nb.txt", "a.exe", "a:b.txt", strings.Repeat("x", 300) + ".txt", " a.txt", "a\u202e.txt"} {
+	for _, name := range []string{"", ".", "..", "../a.txt", "/a.txt", `..\a.txt`, ".a.txt", "a\nb.txt", "a.exe",
+		"a:b.txt", strings.Repeat("x", 300) + ".txt", " a.txt", "a\u202e.txt"} {
 		var bad knowledge.BadFile
 		if err := b.Put(t.Context(), "default", name, []byte("x")); !errors.As(err, &bad) {
 			t.Errorf("%q is taken: %v", name, err)
@@ -253,7 +260,8 @@ func TestNamesOfFilesStayInTheirFolder(t *testing.T) {
 func TestNoWordIsLostByCutting(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		b := knowledge.New(knowledge.Options{Folder: dir, Documents: document.NewReader(pages), Log: slog.New(slog.DiscardHandler)})
+		b := knowledge.New(knowledge.Options{Folder: dir, Documents: document.NewReader(pages),
+			Log: slog.New(slog.DiscardHandler)})
 		word := rapid.StringMatching(`[a-z#å世]{1,30}`)
 		separator := rapid.SampledFrom([]string{" ", "\n", "\n\n", ". ", "\n# "})
 		var text strings.Builder

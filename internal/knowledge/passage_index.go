@@ -93,7 +93,8 @@ func (x *passageIndex) recall(question string, earlier []string, k int) []Passag
 }
 
 // followWords are words by which a question leans on what was said before it.
-var followWords = []string{"it", "its", "that", "this", "they", "them", "their", "these", "those", "there", "then", "he",
+var followWords = []string{"it", "its", "that", "this", "they", "them", "their", "these", "those",
+	"there", "then", "he",
 	"she", "his", "her", "him", "and", "why", "how", "when", "where", "else", "again", "instead", "one", "ones", "same"}
 
 // isFollowUp reports whether a text asks something and is too short to say what about, or leans on what was said

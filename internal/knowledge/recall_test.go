@@ -9,7 +9,8 @@ import (
 // gardenBook returns a book about plants in pots and their care in each season, too long to be known as a whole.
 func gardenBook() string {
 	var b strings.Builder
-	plants := []string{"lemon tree", "olive tree", "fig", "oleander", "bay laurel", "fuchsia", "agave", "hibiscus", "myrtle", "rosemary"}
+	plants := []string{"lemon tree", "olive tree", "fig", "oleander", "bay laurel", "fuchsia", "agave", "hibiscus",
+		"myrtle", "rosemary"}
 	care := map[string]string{
 		"spring": "it moves outdoors after the last frost and gets fresh soil",
 		"summer": "it is watered every day, best in the evening",
@@ -19,7 +20,8 @@ func gardenBook() string {
 	filler := "Gardeners of earlier days had much to tell of such things, and not all of what they told has been shown to be right. "
 	for _, plant := range plants {
 		for _, season := range []string{"spring", "summer", "autumn", "winter"} {
-			fmt.Fprintf(&b, "# The %s in %s\n\nOf the %s: in %s %s. %s\n\n", plant, season, plant, season, care[season], strings.Repeat(filler, 4))
+			fmt.Fprintf(&b, "# The %s in %s\n\nOf the %s: in %s %s. %s\n\n", plant, season, plant, season, care[season],
+				strings.Repeat(filler, 4))
 		}
 	}
 	return b.String()

@@ -34,7 +34,8 @@ func TestTextsBecomeVectorsInTheirOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, m := range map[string]llm.Embedder{"gemini": g, "openai": openai.New(openai.Options{Name: "openai", APIKey: "wrong", Model: "gpt-sim", BaseURL: sim.OpenAIURL()})} {
+	for name, m := range map[string]llm.Embedder{"gemini": g,
+		"openai": openai.New(openai.Options{Name: "openai", APIKey: "wrong", Model: "gpt-sim", BaseURL: sim.OpenAIURL()})} {
 		_, _, err := m.Embed(t.Context(), []string{"a"})
 		var told *llm.Error
 		if !errors.As(err, &told) || told.Kind != llm.Denied {

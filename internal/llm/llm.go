@@ -237,7 +237,8 @@ type Error struct {
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: %s", e.Provider, e.Kind)
 	if e.CircuitOpen {
-		s = fmt.Sprintf("%s: not asked for %v, after repeated failures: %s", e.Provider, e.RetryAfter.Round(time.Second), e.Kind)
+		s = fmt.Sprintf("%s: not asked for %v, after repeated failures: %s", e.Provider,
+			e.RetryAfter.Round(time.Second), e.Kind)
 	}
 	if e.Reason != "" {
 		s += ": " + e.Reason

@@ -68,7 +68,8 @@ func user(text string) llm.Message {
 func TestAnAnswerStreams(t *testing.T) {
 	sim, models := world(t)
 	sim.SetScript(func(simmodel.Request) simmodel.Reply {
-		return simmodel.Reply{Thoughts: "hm", Text: []string{"Hello ", "wörld"}, Usage: &simmodel.Usage{Prompt: 7, Output: 3, Thoughts: 2, Cached: 1}}
+		return simmodel.Reply{Thoughts: "hm", Text: []string{"Hello ", "wörld"},
+			Usage: &simmodel.Usage{Prompt: 7, Output: 3, Thoughts: 2, Cached: 1}}
 	})
 	for name, m := range models {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +118,8 @@ var toolbox = []llm.ToolSpec{{Name: "look", Description: "Looks.", Schema: json.
 func answers(m llm.Message) llm.Message {
 	out := llm.Message{Role: llm.ToolRole}
 	for _, c := range m.Calls() {
-		out.Parts = append(out.Parts, llm.Part{Result: &llm.Result{ID: c.ID, Name: c.Name, Content: "result of " + string(c.Args)}})
+		out.Parts = append(out.Parts, llm.Part{Result: &llm.Result{ID: c.ID, Name: c.Name,
+			Content: "result of " + string(c.Args)}})
 	}
 	return out
 }
@@ -129,12 +131,14 @@ func TestCallsGoOnThroughTheStore(t *testing.T) {
 	for name, m := range models {
 		t.Run(name, func(t *testing.T) {
 			sim.SetScript(simmodel.Sequence(
-				simmodel.Reply{Thoughts: "two at once", Calls: []simmodel.Call{{Name: "look", Args: json.RawMessage(`{"at":"a"}`)}, {Name: "look", Args: json.RawMessage(`{"at":"b"}`)}}},
+				simmodel.Reply{Thoughts: "two at once", Calls: []simmodel.Call{{Name: "look", Args: json.RawMessage(`{"at":"a"}`)},
+					{Name: "look", Args: json.RawMessage(`{"at":"b"}`)}}},
 				simmodel.Reply{Calls: []simmodel.Call{{Name: "rest", Args: json.RawMessage(`{}`)}}},
 				simmodel.Say("done")))
 			turn := conversation.Turn{State: conversation.Open, Messages: []llm.Message{user("go")}}
 			for step := range 3 {
-				r := llm.Request{Messages: conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, m.ID()), Tools: toolbox}
+				r := llm.Request{Messages: conversation.Build(conversation.Summary{}, []conversation.Turn{turn},
+					m.ID()), Tools: toolbox}
 				got, _, err := collect(t.Context(), m, r)
 				if err != nil {
 					t.Fatalf("step %d: %v", step, err)
@@ -167,13 +171,15 @@ func TestAnotherModelTakesOverInMidTurn(t *testing.T) {
 	for from, first := range models {
 		for to, second := range models {
 			t.Run(from+" to "+to, func(t *testing.T) {
-				sim.SetScript(simmodel.Sequence(simmodel.Reply{Calls: []simmodel.Call{{Name: "look", Args: json.RawMessage(`{"at":"a"}`)}}}, simmodel.Say("done")))
+				sim.SetScript(simmodel.Sequence(simmodel.Reply{Calls: []simmodel.Call{{Name: "look",
+					Args: json.RawMessage(`{"at":"a"}`)}}}, simmodel.Say("done")))
 				got, _, err := collect(t.Context(), first, llm.Request{Messages: []llm.Message{user("go")}, Tools: toolbox})
 				if err != nil {
 					t.Fatal(err)
 				}
 				turn := conversation.Turn{Messages: []llm.Message{user("go"), through(t, got), answers(got)}}
-				r := llm.Request{Messages: conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, second.ID()), Tools: toolbox}
+				r := llm.Request{Messages: conversation.Build(conversation.Summary{}, []conversation.Turn{turn},
+					second.ID()), Tools: toolbox}
 				if got, _, err = collect(t.Context(), second, r); err != nil || got.Text() != "done" {
 					t.Errorf("answered %q, %v", got.Text(), err)
 				}
@@ -228,7 +234,8 @@ func TestGenerate_RequestTooLong_IsNamedByEachProvidersOwnWords(t *testing.T) {
 		"input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or `max_tokens`",
 	}
 	sim, models := world(t)
-	for name, texts := range map[string][]string{"gemini": gemini, "openai": openai, "anthropic": anthropic, "google-openai": gemini[:1]} {
+	for name, texts := range map[string][]string{"gemini": gemini, "openai": openai, "anthropic": anthropic,
+		"google-openai": gemini[:1]} {
 		for _, text := range texts {
 			sim.SetScript(simmodel.Sequence(simmodel.Reply{Status: 400, Message: text}))
 			_, _, err := collect(t.Context(), models[name], llm.Request{Messages: []llm.Message{user("hi")}})
@@ -364,8 +371,9 @@ func TestGeminisOwnPartsGoBackAsTheyCame(t *testing.T) {
 		t.Errorf("no signature goes back in %v", sent.Contents[1].Parts)
 	}
 
-	old := llm.Message{Role: llm.Assistant, Origin: models["gemini"].ID(), Parts: []llm.Part{{Raw: json.RawMessage(`{"functionCall":{"name":"look","args":{}}}`),
-		Call: &llm.Call{ID: "call-1", Name: "look", Args: json.RawMessage(`{}`)}}}}
+	old := llm.Message{Role: llm.Assistant, Origin: models["gemini"].ID(),
+		Parts: []llm.Part{{Raw: json.RawMessage(`{"functionCall":{"name":"look","args":{}}}`),
+			Call: &llm.Call{ID: "call-1", Name: "look", Args: json.RawMessage(`{}`)}}}}
 	sim.SetScript(simmodel.Sequence(simmodel.Say("never reached, for this model wants signatures")))
 	_, _, _ = collect(t.Context(), models["gemini"], llm.Request{Messages: []llm.Message{user("hi"), old, answers(old)}})
 	rejected := sim.Rejected()

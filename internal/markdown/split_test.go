@@ -48,7 +48,8 @@ func TestSplit_LongAnswer_HasNoShortPiece(t *testing.T) {
 }
 
 func TestSplit_NeverCutsWhatReadersSeeAsOne(t *testing.T) {
-	for _, one := range []string{"👨\u200d👩\u200d👧\u200d👦", "🏳️\u200d🌈", "e\u0301\u0323", "🇳🇴", "👍🏽", "*\ufe0f\u20e3", "नि"} {
+	for _, one := range []string{"👨\u200d👩\u200d👧\u200d👦", "🏳️\u200d🌈", "e\u0301\u0323", "🇳🇴", "👍🏽",
+		"*\ufe0f\u20e3", "नि"} {
 		for _, sep := range []string{"", "a", " "} {
 			src := strings.Repeat(one+sep, 700)
 			want := clusters(src)

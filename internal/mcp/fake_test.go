@@ -298,7 +298,8 @@ func (f *fake) call(r fakeRequest) {
 		say("done")
 	case "input":
 		if len(r.Params.InputResponses) == 0 {
-			f.result(r, fmt.Sprintf(`{"resultType":"input_required","inputRequests":%s,"requestState":%q}`, own.Requests, own.State))
+			f.result(r, fmt.Sprintf(`{"resultType":"input_required","inputRequests":%s,"requestState":%q}`,
+				own.Requests, own.State))
 			return
 		}
 		say(string(r.Params.InputResponses) + r.Params.RequestState)

@@ -24,7 +24,8 @@ func TestAStartingServerComesAfterOthers(t *testing.T) {
 	}
 	level := func() int { n, _ := niceness(syscall.PRIO_PROCESS, pids[0]); return n }
 	starting := level()
-	for deadline := time.Now().Add(time.Second); starting != own+startNiceness && s.status().State == Connecting && time.Now().Before(deadline); starting = level() {
+	for deadline := time.Now().Add(time.Second); starting != own+startNiceness && s.status().State == Connecting &&
+		time.Now().Before(deadline); starting = level() {
 	}
 	settled(t, h, "a")
 	if !canRestorePriority() {

@@ -278,7 +278,8 @@ func TestFaultsOverHTTP(t *testing.T) {
 	}
 	var o Options
 	for _, tt := range tests {
-		o.Servers = append(o.Servers, Config{Name: tt.name, URL: serve(t, scripted(tt.do)).URL, Timeout: map[string]time.Duration{"hangs": time.Second}[tt.name]})
+		o.Servers = append(o.Servers, Config{Name: tt.name, URL: serve(t, scripted(tt.do)).URL,
+			Timeout: map[string]time.Duration{"hangs": time.Second}[tt.name]})
 	}
 	h := running(t, o)
 	for _, tt := range tests {

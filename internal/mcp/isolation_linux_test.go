@@ -94,7 +94,8 @@ func TestStdio_Isolated_CannotOpenProtectedFiles(t *testing.T) {
 			t.Errorf("the new file is %q, %v", made, err)
 		}
 	}
-	if len(s.isolation) != 4 || !strings.Contains(s.isolation[0], "2 hidden") || !strings.Contains(s.isolation[2], "4096") {
+	if len(s.isolation) != 4 || !strings.Contains(s.isolation[0], "2 hidden") ||
+		!strings.Contains(s.isolation[2], "4096") {
 		t.Errorf("what is enforced: %q", s.isolation)
 	}
 	if secret, err := os.ReadFile(filepath.Join(folder, "data/key")); err != nil || string(secret) != "hush" {
@@ -225,10 +226,12 @@ func TestStdio_NoNetwork_ReachesNothing(t *testing.T) {
 		}
 		<-s.exited
 		want := map[bool]string{false: "", true: "refused\n"}[without]
-		if got, _ := os.ReadFile(out); without && string(got) != want || !without && strings.Contains(string(got), "refused") {
+		if got, _ := os.ReadFile(out); without && string(got) != want || !without &&
+			strings.Contains(string(got), "refused") {
 			t.Errorf("without a network %t: %q", without, got)
 		}
-		if told := strings.Contains(strings.Join(s.isolation, "; "), "has no network"); told != (without && os.Getuid() == 0) {
+		if told := strings.Contains(strings.Join(s.isolation, "; "), "has no network"); told != (without &&
+			os.Getuid() == 0) {
 			t.Errorf("without a network %t, it is said: %q", without, s.isolation)
 		}
 	}

@@ -22,7 +22,8 @@ func TestTheLogOutlivesTheProcess(t *testing.T) {
 	end()
 	again := must(NewHost(Options{Servers: []Config{entry}, Store: keep}))
 	got := logText(again, "a")
-	for _, want := range []string{"stdout: npm warn something is old", "stderr: the token is ***", "bot: started", "bot: ended"} {
+	for _, want := range []string{"stdout: npm warn something is old", "stderr: the token is ***",
+		"bot: started", "bot: ended"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the log does not hold %q:\n%s", want, got)
 		}
@@ -73,7 +74,8 @@ func (c *counting) Save(what, server string, data []byte) error {
 func TestLogsAreWrittenNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keep := &counting{}
-		h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x", Disabled: true}, {Name: "b", Command: "x", Disabled: true}}, Store: keep}))
+		h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x", Disabled: true},
+			{Name: "b", Command: "x", Disabled: true}}, Store: keep}))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- h.Run(ctx) }()

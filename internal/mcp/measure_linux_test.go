@@ -105,7 +105,8 @@ func TestKillsHurtNobodyElse(t *testing.T) {
 		return
 	}
 	with, without := p99(during), p99(before)
-	t.Logf("%d kills: p99 of the others' %d calls %v, without kills %v of %d", kills, len(during), with, without, len(before))
+	t.Logf("%d kills: p99 of the others' %d calls %v, without kills %v of %d", kills, len(during), with,
+		without, len(before))
 	if long && with > without+without/5 {
 		t.Errorf("p99 of the others' calls is %v, without kills %v", with, without)
 	}

@@ -14,7 +14,8 @@ func TestWhyMissing_NamesTheReasonAndTheRemedy(t *testing.T) {
 	settled(t, first, "changed")
 	end()
 	write(strings.Replace(pay, "a bill", "me", 1))
-	h := running(t, Options{Store: keep, Servers: []Config{changed, fakeServer("plain", "plain"), fakeServer("plain_two", "plain"),
+	h := running(t, Options{Store: keep, Servers: []Config{changed, fakeServer("plain", "plain"),
+		fakeServer("plain_two", "plain"),
 		{Name: "down", Command: "/no/such/program"}, {Name: "off", Command: "x", Disabled: true}}})
 	for _, name := range []string{"changed", "plain", "plain_two", "down"} {
 		settled(t, h, name)

@@ -30,7 +30,8 @@ func needsNode(t *testing.T) {
 }
 
 func everything(args ...string) Config {
-	return Config{Command: "npx", Args: append([]string{"-y", "@modelcontextprotocol/server-everything@" + published}, args...), Env: map[string]string{}}
+	return Config{Command: "npx", Args: append([]string{"-y", "@modelcontextprotocol/server-everything@" + published},
+		args...), Env: map[string]string{}}
 }
 
 func connectedWithin(t *testing.T, h *Host, name string, limit time.Duration) Status {
@@ -55,14 +56,16 @@ func TestPublishedServersOverStdio(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "note.txt"), []byte("ravens remember"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	files := Config{Name: "files", Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem@" + published, dir}, Env: map[string]string{}}
+	files := Config{Name: "files", Command: "npx", Args: []string{"-y",
+		"@modelcontextprotocol/server-filesystem@" + published, dir}, Env: map[string]string{}}
 	all := everything("stdio")
 	all.Name = "all"
 	h := running(t, Options{Servers: []Config{files, all}, StartTimeout: atFirst})
 	if st := connectedWithin(t, h, "files", atFirst); len(st.Tools) < 10 {
 		t.Errorf("the filesystem server offers %d tools", len(st.Tools))
 	}
-	wantText(t, call(t, find1(t, h, "files", "read_text_file"), fmt.Sprintf(`{"path":%q}`, filepath.Join(dir, "note.txt"))), "ravens remember")
+	wantText(t, call(t, find1(t, h, "files", "read_text_file"),
+		fmt.Sprintf(`{"path":%q}`, filepath.Join(dir, "note.txt"))), "ravens remember")
 	if res := call(t, find1(t, h, "files", "read_text_file"), `{"path":"/etc/passwd"}`); !res.IsError {
 		t.Errorf("reading outside its folder gave %.100q", res.Text)
 	}

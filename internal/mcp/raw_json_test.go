@@ -10,7 +10,8 @@ import (
 
 // FuzzRead compares our readers with the standard decoder, which is slower.
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{`{"a":1,"A":[{"}":"\\"}], "b" : "\"x\\" , "c":null}`, ` [1, "]", {"a":[]} ,true]`, `"tab	"`, `"\u00e9\ud800"`, `{}`, `[]`, `{"a":1,"a":2}`, `{"\u0061":-1.5e3}`,
+	for _, seed := range []string{`{"a":1,"A":[{"}":"\\"}], "b" : "\"x\\" , "c":null}`, ` [1, "]", {"a":[]} ,true]`,
+		`"tab	"`, `"\u00e9\ud800"`, `{}`, `[]`, `{"a":1,"a":2}`, `{"\u0061":-1.5e3}`,
 		"\"\xff\"", `{"a":}`, `[1,]`, `true`, `{"":""}`, ``, ` `, `""`, `"`} {
 		f.Add([]byte(seed))
 	}

@@ -30,7 +30,8 @@ func ended(t *testing.T, s *server) {
 }
 
 func TestOnlyWhatChangedIsRestarted(t *testing.T) {
-	same, changed, gone, fresh := fakeServer("same", "plain"), fakeServer("changed", "plain"), fakeServer("gone", "plain"), fakeServer("fresh", "plain")
+	same, changed, gone, fresh := fakeServer("same", "plain"), fakeServer("changed", "plain"), fakeServer("gone",
+		"plain"), fakeServer("fresh", "plain")
 	h := running(t, Options{Servers: []Config{same, changed, gone}})
 	for _, name := range []string{"same", "changed", "gone"} {
 		settled(t, h, name)

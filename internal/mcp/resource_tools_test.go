@@ -19,16 +19,20 @@ import (
 
 // resourceServer is a server with resources and prompts, and no tools.
 func resourceServer() *sdkserver.MCPServer {
-	s := sdkserver.NewMCPServer("shelves", "1", sdkserver.WithResourceCapabilities(false, true), sdkserver.WithPromptCapabilities(true))
+	s := sdkserver.NewMCPServer("shelves", "1", sdkserver.WithResourceCapabilities(false, true),
+		sdkserver.WithPromptCapabilities(true))
 	s.AddResource(sdk.NewResource("note://1", "first", sdk.WithMIMEType("text/plain"), sdk.WithResourceDescription("a\u202e note")), func(context.Context, sdk.ReadResourceRequest) ([]sdk.ResourceContents, error) {
-		return []sdk.ResourceContents{sdk.TextResourceContents{URI: "note://1", MIMEType: "text/plain", Text: "ravens remember"},
-			sdk.BlobResourceContents{URI: "note://1/raven.png", MIMEType: "image/png", Blob: base64.StdEncoding.EncodeToString([]byte("raven"))}}, nil
+		return []sdk.ResourceContents{sdk.TextResourceContents{URI: "note://1", MIMEType: "text/plain",
+			Text: "ravens remember"},
+			sdk.BlobResourceContents{URI: "note://1/raven.png", MIMEType: "image/png",
+				Blob: base64.StdEncoding.EncodeToString([]byte("raven"))}}, nil
 	})
 	s.AddResourceTemplate(sdk.NewResourceTemplate("note://{n}", "any note"), func(_ context.Context, r sdk.ReadResourceRequest) ([]sdk.ResourceContents, error) {
 		return []sdk.ResourceContents{sdk.TextResourceContents{URI: r.Params.URI, Text: "this is " + r.Params.URI}}, nil
 	})
 	s.AddPrompt(sdk.NewPrompt("greet", sdk.WithPromptDescription("greets"), sdk.WithArgument("who", sdk.RequiredArgument())), func(_ context.Context, r sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-		return sdk.NewGetPromptResult("", []sdk.PromptMessage{sdk.NewPromptMessage(sdk.RoleUser, sdk.NewTextContent("Greet "+r.Params.Arguments["who"]))}), nil
+		return sdk.NewGetPromptResult("", []sdk.PromptMessage{sdk.NewPromptMessage(sdk.RoleUser,
+			sdk.NewTextContent("Greet "+r.Params.Arguments["who"]))}), nil
 	})
 	return s
 }
@@ -47,7 +51,8 @@ func fromPack(t *testing.T, h *Host, name, args string) tool.Result {
 func TestResourcesAndPrompts(t *testing.T) {
 	modern := serve(t, sdkserver.NewStreamableHTTPServer(resourceServer())).URL
 	older := serve(t, withoutDiscover(sdkserver.NewStreamableHTTPServer(resourceServer()))).URL
-	h := running(t, Options{Servers: []Config{{Name: "new", URL: modern}, {Name: "old", URL: older}, fakeServer("plain", "plain")}})
+	h := running(t, Options{Servers: []Config{{Name: "new", URL: modern}, {Name: "old", URL: older},
+		fakeServer("plain", "plain")}})
 	if len(h.ResourceTools()) != 0 {
 		t.Error("there are tools for what no server is known to offer")
 	}
@@ -55,7 +60,8 @@ func TestResourcesAndPrompts(t *testing.T) {
 		settled(t, h, name)
 	}
 	for _, tl := range h.ResourceTools() {
-		if spec := tl.Spec(); !spec.Native || spec.Server != "mcp" || spec.Hints.Class() != "readOnly" || !json.Valid(spec.Schema) {
+		if spec := tl.Spec(); !spec.Native || spec.Server != "mcp" || spec.Hints.Class() != "readOnly" ||
+			!json.Valid(spec.Schema) {
 			t.Errorf("%+v", spec)
 		}
 	}
@@ -64,18 +70,22 @@ func TestResourcesAndPrompts(t *testing.T) {
 	}
 	wantText(t, fromPack(t, h, "resources_list", `{}`), list("new")+"\n\n"+list("old"))
 	wantText(t, fromPack(t, h, "resources_list", `{"server":"old"}`), list("old"))
-	wantText(t, fromPack(t, h, "prompts_list", `{"server":"new"}`), "Prompts of new:\n- greet | greets | argument who, required")
+	wantText(t, fromPack(t, h, "prompts_list", `{"server":"new"}`),
+		"Prompts of new:\n- greet | greets | argument who, required")
 	for _, name := range []string{"new", "old"} {
 		want := tool.Result{Text: "[resource note://1 text/plain]\nravens remember\n[resource note://1/raven.png image/png: 5 bytes]",
 			Files: []chat.File{{Name: "raven.png", Type: "image/png", Size: 5, Data: []byte("raven")}}}
 		if diff := cmp.Diff(want, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"note://1"}`, name))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		wantText(t, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"note://7"}`, name)), "[resource note://7]\nthis is note://7")
-		wantText(t, fromPack(t, h, "prompt_get", fmt.Sprintf(`{"server":%q,"name":"greet","arguments":{"who":"Odin"}}`, name)), "user: Greet Odin")
+		wantText(t, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"note://7"}`, name)),
+			"[resource note://7]\nthis is note://7")
+		wantText(t, fromPack(t, h, "prompt_get", fmt.Sprintf(`{"server":%q,"name":"greet","arguments":{"who":"Odin"}}`,
+			name)), "user: Greet Odin")
 		wantFailure(t, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"other://"}`, name)), "failed")
 	}
-	wantFailure(t, fromPack(t, h, "resource_read", `{"server":"plain","uri":"note://1"}`), `There is no MCP server "plain" that offers this. Those that do: new, old.`)
+	wantFailure(t, fromPack(t, h, "resource_read", `{"server":"plain","uri":"note://1"}`),
+		`There is no MCP server "plain" that offers this. Those that do: new, old.`)
 	wantFailure(t, fromPack(t, h, "prompt_get", `{"server":5}`), "do not fit the schema")
 	if err := h.Stop("old"); err != nil {
 		t.Fatal(err)
@@ -103,7 +113,8 @@ func TestAKnownShelfStartsWhenItIsRead(t *testing.T) {
 	if len(h.ResourceTools()) != 4 {
 		t.Errorf("the pack has %d tools", len(h.ResourceTools()))
 	}
-	wantText(t, fromPack(t, h, "resource_read", `{"server":"a","uri":"note://7"}`), "[resource note://7]\nthis is note://7")
+	wantText(t, fromPack(t, h, "resource_read", `{"server":"a","uri":"note://7"}`),
+		"[resource note://7]\nthis is note://7")
 }
 
 func TestItemLine(t *testing.T) {

@@ -74,7 +74,8 @@ func TestQuestionsOfServers(t *testing.T) {
 		err    error
 	}
 	asked := make(chan Question, len(tests))
-	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, Roots: []Root{{URI: "file:///srv", Name: "srv"}}, Schemas: schema.New(),
+	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, Roots: []Root{{URI: "file:///srv", Name: "srv"}},
+		Schemas: schema.New(),
 		Ask: func(ctx context.Context, q Question) (Answer, error) {
 			if who := tool.CallerFrom(ctx).User.ID; who != "ann" {
 				t.Errorf("the question is for %q", who)
@@ -96,7 +97,8 @@ func TestQuestionsOfServers(t *testing.T) {
 		})
 	}
 	q := <-asked
-	if q.Message != "How many?" || q.Server != "a" || q.Tool != "ask" || q.ID == "" || q.URL != "" || !json.Valid(q.Schema) {
+	if q.Message != "How many?" || q.Server != "a" || q.Tool != "ask" || q.ID == "" || q.URL != "" ||
+		!json.Valid(q.Schema) {
 		t.Errorf("question %+v", q)
 	}
 }
@@ -115,7 +117,8 @@ func TestAQuestionThatIsNobodys(t *testing.T) {
 	var wg sync.WaitGroup
 	// Ann's call waits for her answer, while another asks.
 	wg.Go(func() {
-		wantText(t, callAs(t, "ann", find1(t, h, "a", "ask"), asking("q1", elicitation, form)), `{"action":"accept","content":{"n":3,"why":"because"}}`)
+		wantText(t, callAs(t, "ann", find1(t, h, "a", "ask"), asking("q1", elicitation, form)),
+			`{"action":"accept","content":{"n":3,"why":"because"}}`)
 	})
 	untilFlying(t, h, "a", 1)
 	wantText(t, callAs(t, "bob", find1(t, h, "a", "ask"), asking("q2", elicitation, form)), `{"action":"decline"}`)
@@ -161,8 +164,10 @@ func TestNobodyCanBeAsked(t *testing.T) {
 	settled(t, h, "a")
 	ask := find1(t, h, "a", "ask")
 	wantText(t, callAs(t, "ann", ask, asking("q1", elicitation, form)), `{"action":"decline"}`)
-	wantText(t, callAs(t, "ann", ask, asking("q2", "roots/list", `{}`)), `{"code":-32601,"message":"this client does not answer roots/list"}`)
-	wantText(t, callAs(t, "ann", ask, asking("q3", "sampling/createMessage", `{}`)), `{"code":-32601,"message":"this client does not answer sampling/createMessage"}`)
+	wantText(t, callAs(t, "ann", ask, asking("q2", "roots/list", `{}`)),
+		`{"code":-32601,"message":"this client does not answer roots/list"}`)
+	wantText(t, callAs(t, "ann", ask, asking("q3", "sampling/createMessage", `{}`)),
+		`{"code":-32601,"message":"this client does not answer sampling/createMessage"}`)
 }
 
 func TestAServerTakesItsQuestionBack(t *testing.T) {
@@ -211,7 +216,8 @@ func TestAddressesToVisitFirst(t *testing.T) {
 		t.Errorf("question %+v", q)
 	}
 	untilFlying(t, h, "a", 1)
-	wantText(t, callAs(t, "ann", find1(t, h, "a", "notify"), `{"method":"notifications/elicitation/complete","params":{"elicitationId":"v1"}}`), "notified")
+	wantText(t, callAs(t, "ann", find1(t, h, "a", "notify"),
+		`{"method":"notifications/elicitation/complete","params":{"elicitationId":"v1"}}`), "notified")
 	wg.Wait()
 }
 
@@ -227,7 +233,8 @@ func TestInputThatACallNeeds(t *testing.T) {
 	wantText(t, callAs(t, "ann", input, `{"state":"s1","requests":{"one":{"method":"elicitation/create","params":`+form+`},"two":{"method":"roots/list"}}}`),
 		`{"one":{"action":"accept","content":{"n":4,"why":"ann"}},"two":{"roots":[{"uri":"file:///srv"}]}}s1`)
 	wantText(t, callAs(t, "ann", input, `{"requests":{}}`), `{}`) // asked to come back later
-	wantFailure(t, callAs(t, "ann", input, `{"requests":{"x":{"method":"sampling/createMessage","params":{}}}}`), "the server wants what it cannot have: this client does not answer sampling/createMessage")
+	wantFailure(t, callAs(t, "ann", input, `{"requests":{"x":{"method":"sampling/createMessage","params":{}}}}`),
+		"the server wants what it cannot have: this client does not answer sampling/createMessage")
 }
 
 // streaming is a Streamable HTTP server of the older kind whose call asks on its own
@@ -276,7 +283,8 @@ func (s *streaming) call(w http.ResponseWriter, r *http.Request, o map[string]js
 	select {
 	case said := <-answer:
 		quoted, _ := json.Marshal(said)
-		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":%s}]}}\n\n", o["id"], quoted)
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":%s}]}}\n\n",
+			o["id"], quoted)
 	case <-r.Context().Done():
 	}
 }

@@ -23,10 +23,12 @@ import (
 func TestServerIsConnectedAndCalled(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}})
 	st := settled(t, h, "a")
-	if st.State != Connected || st.Error != "" || st.Transport != Stdio || st.Protocol != "2025-11-25" || st.Version != "fake 7" || st.Source != "config" {
+	if st.State != Connected || st.Error != "" || st.Transport != Stdio || st.Protocol != "2025-11-25" ||
+		st.Version != "fake 7" || st.Source != "config" {
 		t.Errorf("status %+v", st)
 	}
-	wantText(t, call(t, find1(t, h, "a", "echo"), `{"n":12345678901234567890,"s":"ab"}`), `{"n":12345678901234567890,"s":"ab"}`)
+	wantText(t, call(t, find1(t, h, "a", "echo"), `{"n":12345678901234567890,"s":"ab"}`),
+		`{"n":12345678901234567890,"s":"ab"}`)
 	wantText(t, call(t, find1(t, h, "a", "echo"), ``), `{}`)
 	wantFailure(t, call(t, find1(t, h, "a", "echo"), `[1]`), "must be a JSON object")
 	wantFailure(t, call(t, find1(t, h, "a", "fail"), `{}`), "it went wrong")
@@ -46,7 +48,8 @@ func TestSchemaAndHintsAreKeptAsSent(t *testing.T) {
 }
 
 func TestStatusJSON(t *testing.T) {
-	h := running(t, Options{Servers: []Config{{Name: "off", Disabled: true}, fakeServer("none", "none"), fakeServer("pages", "pages")}})
+	h := running(t, Options{Servers: []Config{{Name: "off", Disabled: true}, fakeServer("none", "none"),
+		fakeServer("pages", "pages")}})
 	settled(t, h, "none")
 	settled(t, h, "pages")
 	got := map[string]map[string]any{}
@@ -59,10 +62,12 @@ func TestStatusJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range list {
-		got[s["name"].(string)] = map[string]any{"state": s["state"], "error": s["error"], "tools": s["tools"], "source": s["source"]}
+		got[s["name"].(string)] = map[string]any{"state": s["state"], "error": s["error"], "tools": s["tools"],
+			"source": s["source"]}
 	}
 	of := func(name string) any {
-		return map[string]any{"name": name, "description": "does " + name, "inputSchema": map[string]any{"type": "object"}, "state": "offered"}
+		return map[string]any{"name": name, "description": "does " + name, "inputSchema": map[string]any{"type": "object"},
+			"state": "offered"}
 	}
 	want := map[string]map[string]any{
 		"off":   {"state": "disabled", "error": "", "tools": []any{}, "source": "config"},
@@ -111,7 +116,8 @@ func TestToolLists(t *testing.T) {
 }
 
 func TestEnvironmentIsAllowListed(t *testing.T) {
-	for _, name := range []string{"DISCORD_TOKEN", "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "RAVENBOT_ADMIN_TOKEN", "RAVENBOT_CORPORA", "HTTP_PROXY", "SSH_AUTH_SOCK"} {
+	for _, name := range []string{"DISCORD_TOKEN", "SLACK_BOT_TOKEN", "SLACK_SIGNING_SECRET", "GEMINI_API_KEY",
+		"OPENROUTER_API_KEY", "RAVENBOT_ADMIN_TOKEN", "RAVENBOT_CORPORA", "HTTP_PROXY", "SSH_AUTH_SOCK"} {
 		t.Setenv(name, "the bot's own")
 	}
 	t.Setenv("LC_TIME", "C")
@@ -179,7 +185,8 @@ func TestCommandThatCannotStart(t *testing.T) {
 }
 
 func TestAServerThatHangsAtStartDelaysNobody(t *testing.T) {
-	h := running(t, Options{Servers: []Config{fakeServer("hang", "hang"), fakeServer("good", "plain"), fakeServer("slow", "slow")}, StartTimeout: 3 * time.Second})
+	h := running(t, Options{Servers: []Config{fakeServer("hang", "hang"), fakeServer("good", "plain"),
+		fakeServer("slow", "slow")}, StartTimeout: 3 * time.Second})
 	settled(t, h, "good")
 	wantText(t, call(t, find1(t, h, "good", "echo"), `{}`), `{}`)
 	if st, _ := h.Server("hang"); st.State != Connecting {
@@ -243,7 +250,8 @@ func TestAServerThatDiesIsRestarted(t *testing.T) {
 	settled(t, h, "a")
 	settled(t, h, "other")
 	began := time.Now()
-	wantFailure(t, call(t, find1(t, h, "a", "die"), `{}`), "was lost during the call. Whether it had an effect is not known")
+	wantFailure(t, call(t, find1(t, h, "a", "die"), `{}`),
+		"was lost during the call. Whether it had an effect is not known")
 	if took := time.Since(began); took > timely {
 		t.Errorf("the failure took %v", took)
 	}
@@ -405,7 +413,8 @@ func TestMessagesThatAreNone(t *testing.T) {
 		t.Fatalf("status %+v", st)
 	}
 	wantText(t, call(t, find1(t, h, "a", "garbage"), `{}`), "after garbage")
-	for _, want := range []string{"stdout: npm warn something is old", `stdout: {"jsonrpc":"2.0"`, `stdout: {"Method":"notifications`, "stdout: [31mnot json[0m"} {
+	for _, want := range []string{"stdout: npm warn something is old", `stdout: {"jsonrpc":"2.0"`,
+		`stdout: {"Method":"notifications`, "stdout: [31mnot json[0m"} {
 		lines(t, h, "a", want)
 	}
 }
@@ -464,7 +473,8 @@ func TestFloodsAreBounded(t *testing.T) {
 	if took := time.Since(began); took > timely {
 		t.Errorf("the server was back after %v", took)
 	}
-	if res := call(t, find1(t, h, "a", "huge"), `{}`); len(res.Text) > maxResultBytes+100 || !strings.HasSuffix(res.Text, "bytes are shown]") {
+	if res := call(t, find1(t, h, "a", "huge"), `{}`); len(res.Text) > maxResultBytes+100 ||
+		!strings.HasSuffix(res.Text, "bytes are shown]") {
 		t.Errorf("a result of 8 MiB became %d bytes", len(res.Text))
 	}
 }

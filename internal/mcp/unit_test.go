@@ -35,7 +35,8 @@ func TestResultOf(t *testing.T) {
 		{"data alone", `{"content":[],"structuredContent":{"a":1.50}}`, tool.Result{Text: `{"a":1.50}`, Structured: json.RawMessage(`{"a":1.50}`)}},
 		{"data and text", `{"content":[{"type":"text","text":"a is 1"}],"structuredContent":{"a":1}}`, tool.Result{Text: "a is 1", Structured: json.RawMessage(`{"a":1}`)}},
 		{"data and a sentence on it", `{"content":[{"type":"text","text":"Graph read."}],"structuredContent":{"entities":[{"name":"Ada"}]}}`,
-			tool.Result{Text: "Graph read.\n{\"entities\":[{\"name\":\"Ada\"}]}", Structured: json.RawMessage(`{"entities":[{"name":"Ada"}]}`)}},
+			tool.Result{Text: "Graph read.\n{\"entities\":[{\"name\":\"Ada\"}]}",
+				Structured: json.RawMessage(`{"entities":[{"name":"Ada"}]}`)}},
 		{"data and a number that only looks alike", `{"content":[{"type":"text","text":"10 found"}],"structuredContent":{"n":1}}`,
 			tool.Result{Text: "10 found\n{\"n\":1}", Structured: json.RawMessage(`{"n":1}`)}},
 		{"data as text in another form", `{"content":[{"type":"text","text":"{ \"ok\": true, \"who\": \"Ada\" }"}],"structuredContent":{"who":"Ada","ok":true}}`,
@@ -47,7 +48,8 @@ func TestResultOf(t *testing.T) {
 		{"large audio", `{"content":[{"type":"audio","data":"` + strings.Repeat("AAAA", 1024) + `"}]}`, tool.Result{Text: "[audio: unknown type, 3.0 KiB]", Files: []chat.File{{Name: "audio-1.bin", Type: "application/octet-stream", Size: 3072, Data: make([]byte, 3072)}}}},
 		{"data that is none", `{"content":[{"type":"image","mimeType":"image/png\r\nx","data":"???"}]}`, tool.Result{Text: "[image: image/pngx, 0 bytes]"}},
 		{"two of a kind", `{"content":[{"type":"image","mimeType":"image/jpeg","data":"AA=="},{"type":"image","mimeType":"image/jpeg; q=1","data":"AA=="}]}`, tool.Result{Text: "[image: image/jpeg, 1 bytes]\n[image: image/jpeg; q=1, 1 bytes]",
-			Files: []chat.File{{Name: "image-1.jpg", Type: "image/jpeg", Size: 1, Data: []byte{0}}, {Name: "image-2.jpg", Type: "image/jpeg", Size: 1, Data: []byte{0}}}}},
+			Files: []chat.File{{Name: "image-1.jpg", Type: "image/jpeg", Size: 1, Data: []byte{0}},
+				{Name: "image-2.jpg", Type: "image/jpeg", Size: 1, Data: []byte{0}}}}},
 		{"link", `{"content":[{"type":"resource_link","uri":"file:///x","name":"x","mimeType":"text/plain","size":7}]}`, tool.Result{Text: "[resource x file:///x text/plain 7 bytes]"}},
 		{"text inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`, tool.Result{Text: "[resource file:///x]\ninside"}},
 		{"data inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","blob":"AAAA"}}]}`, tool.Result{Text: "[resource file:///x: 3 bytes]", Files: []chat.File{{Name: "x", Type: "application/octet-stream", Size: 3, Data: []byte{0, 0, 0}}}}},
@@ -70,7 +72,8 @@ func TestDataOfAResultIsBounded(t *testing.T) {
 		return fmt.Sprintf(`{"type":"image","mimeType":"image/png","data":%q}`, strings.Repeat("AAAA", n/3))
 	}
 	r := parseResult(json.RawMessage(`{"content":[` + part(6<<20) + "," + part(3<<20) + "," + part(1<<20) + `]}`))
-	if len(r.Files) != 2 || r.Files[0].Size+r.Files[1].Size > maxFileBytes || !strings.Contains(r.Text, "[image: image/png, 3072.0 KiB]") {
+	if len(r.Files) != 2 || r.Files[0].Size+r.Files[1].Size > maxFileBytes ||
+		!strings.Contains(r.Text, "[image: image/png, 3072.0 KiB]") {
 		t.Errorf("%d files, text %q", len(r.Files), r.Text)
 	}
 }
@@ -91,7 +94,8 @@ func TestMatch(t *testing.T) {
 }
 
 func TestDelay(t *testing.T) {
-	for n, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 256 * time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute} {
+	for n, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second,
+		9: 256 * time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute} {
 		if got := retryDelay(n, 0); got != want {
 			t.Errorf("delay(%d, 0) = %v, want %v", n, got, want)
 		}
@@ -108,7 +112,8 @@ func TestRing(t *testing.T) {
 	}
 	r.add("stdout", []byte("\x1b]0;title\x07bad \xff\u202e"+strings.Repeat("x", 2*maxLogLine)))
 	got := r.lines(func(s string) string { return s })
-	if len(got) != maxLogLines || got[0].Text != "line 8" || got[maxLogLines-2].Text != fmt.Sprint("line ", maxLogLines+6) {
+	if len(got) != maxLogLines || got[0].Text != "line 8" ||
+		got[maxLogLines-2].Text != fmt.Sprint("line ", maxLogLines+6) {
 		t.Errorf("%d lines from %q", len(got), got[0].Text)
 	}
 	if last := got[maxLogLines-1].Text; !strings.HasPrefix(last, "]0;titlebad \uFFFDx") || len(last) > maxLogLine+8 {
@@ -153,7 +158,8 @@ func TestFrames(t *testing.T) {
 		t.Errorf("a line that is too long: %d bytes, %v", len(got), err)
 	}
 	broken := errors.New("broken")
-	f = lineReader{r: bufio.NewReader(io.MultiReader(strings.NewReader("half a li"), iotest.ErrReader(broken))), max: limit}
+	f = lineReader{r: bufio.NewReader(io.MultiReader(strings.NewReader("half a li"),
+		iotest.ErrReader(broken))), max: limit}
 	if got, err := f.next(); !errors.Is(err, broken) {
 		t.Errorf("a line that breaks off: %q, %v", got, err)
 	}

@@ -60,7 +60,8 @@ func (s *signedIn) Waiting(c Config) *Consent {
 // named serves a tool that says in whose name it was called.
 func named(seen *sync.Map) http.Handler {
 	next := scripted(func(w http.ResponseWriter, r *http.Request, request []byte) {
-		respond(w, request, fmt.Sprintf(`"result":{"content":[{"type":"text","text":%q}]}`, "called by "+r.Header.Get("X-Who")))
+		respond(w, request, fmt.Sprintf(`"result":{"content":[{"type":"text","text":%q}]}`,
+			"called by "+r.Header.Get("X-Who")))
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -75,7 +76,8 @@ func named(seen *sync.Map) http.Handler {
 
 func asUser(t *testing.T, tl tool.Tool, workspace, id string) tool.Result {
 	t.Helper()
-	ctx := tool.WithCaller(t.Context(), tool.Caller{Conversation: chat.Address{Platform: "slack", Workspace: workspace, Channel: "C"}, User: chat.User{ID: id}})
+	ctx := tool.WithCaller(t.Context(), tool.Caller{Conversation: chat.Address{Platform: "slack", Workspace: workspace,
+		Channel: "C"}, User: chat.User{ID: id}})
 	res, err := tl.Call(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +162,8 @@ func TestPerUserNeedsAURL(t *testing.T) {
 	if _, err := NewHost(Options{Servers: []Config{{Name: "a", Command: "x", PerUser: true}}}); err == nil {
 		t.Error("a process for each user is taken")
 	}
-	h := running(t, Options{Servers: []Config{{Name: "a", URL: serve(t, sdkserver.NewStreamableHTTPServer(library())).URL}}})
+	h := running(t, Options{Servers: []Config{{Name: "a",
+		URL: serve(t, sdkserver.NewStreamableHTTPServer(library())).URL}}})
 	settled(t, h, "a")
 	wantText(t, call(t, find1(t, h, "a", "echo"), `{"text":"x"}`), "you said x") // without a user, where none is asked for
 }

@@ -22,7 +22,8 @@ func BenchmarkWarm(b *testing.B) {
 		var now listing
 		for n := range 16 {
 			schema := fmt.Sprintf(`{"type":"object","properties":{"a%d":{"type":"string","description":%q},"b":{"type":"array","items":{"type":"string","description":%q}},"c":{"enum":["x","y"]}},"required":["b"],"x":%q}`, i, words, words, words+words)
-			now.Tools = append(now.Tools, toolSpec{Name: fmt.Sprint("tool", n), Description: words, Schema: json.RawMessage(schema)})
+			now.Tools = append(now.Tools, toolSpec{Name: fmt.Sprint("tool", n), Description: words,
+				Schema: json.RawMessage(schema)})
 		}
 		s := must(h.server(c.Name))
 		s.setListing(now)

@@ -199,7 +199,8 @@ func TestOneVersionAlone(t *testing.T) {
 	if seen := old.methods(); slices.Contains(seen, "initialize") {
 		t.Errorf("an old server was greeted though it must not be: %q", seen)
 	}
-	if _, err := NewHost(Options{Servers: []Config{{Name: "a", URL: both, Protocol: "2025"}}}); err == nil || !strings.Contains(err.Error(), "2025-11-25") {
+	if _, err := NewHost(Options{Servers: []Config{{Name: "a", URL: both, Protocol: "2025"}}}); err == nil ||
+		!strings.Contains(err.Error(), "2025-11-25") {
 		t.Errorf("a version that is none: %v", err)
 	}
 }

@@ -130,8 +130,8 @@ func (a *Authorization) Handlers(baseURL func(*http.Request) string) map[string]
 		ResourceMetadataPath:                      only(http.MethodGet, resource),
 		"/.well-known/oauth-protected-resource":   only(http.MethodGet, resource),
 		"/.well-known/oauth-authorization-server": only(http.MethodGet, server),
-		registerPath:                              only(http.MethodPost, a.register),
-		tokenPath:                                 only(http.MethodPost, a.exchange),
+		registerPath: only(http.MethodPost, a.register),
+		tokenPath:    only(http.MethodPost, a.exchange),
 	}
 }
 

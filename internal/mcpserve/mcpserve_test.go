@@ -208,10 +208,12 @@ func newHost(t *testing.T, patterns ...string) *host {
 	h := &host{t: t}
 	yes := true
 	named := func(server, name string, native bool) tool.Named {
-		return tool.Named{Name: server + "_" + name, Tool: tool.Func{Described: tool.Spec{Server: server, Name: name, Native: native,
+		return tool.Named{Name: server + "_" + name, Tool: tool.Func{Described: tool.Spec{Server: server,
+			Name: name, Native: native,
 			Description: "Does " + name + ".", Schema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"integer"}}}`), Hints: tool.Hints{ReadOnly: &yes}}}}
 	}
-	all := []tool.Named{named("feeds", "fetch", true), named("web", "fetch", true), named("office", "book_room", false), named("office", "bake_cake", false)}
+	all := []tool.Named{named("feeds", "fetch", true), named("web", "fetch", true), named("office", "book_room", false),
+		named("office", "bake_cake", false)}
 	s := mcpserve.New(mcpserve.Options{Tools: func() []tool.Named { return all }, Matches: policy.MatchesAny, Shown: func() int { return 5000 }, Version: "1",
 		Discovery: toolsearch.NewFinder(toolsearch.New(), func(string) string { return "" }), Log: slog.New(slog.DiscardHandler),
 		Calls: h, Servers: away{}})
@@ -256,7 +258,8 @@ func TestATokenSeesAndRunsWhatItWasMadeFor(t *testing.T) {
 		t.Errorf("a wrong token: status %d", status)
 	}
 	_, list := h.ask(h.token, "tools/list", "{}")
-	for name, want := range map[string]bool{"discover_tools": true, "execute_tool": true, "feeds_fetch": true, "web_fetch": false, "office_book_room": false} {
+	for name, want := range map[string]bool{"discover_tools": true, "execute_tool": true, "feeds_fetch": true,
+		"web_fetch": false, "office_book_room": false} {
 		if got := strings.Contains(list, `"name":"`+name+`"`); got != want {
 			t.Errorf("%s is listed: %t in %s", name, got, list)
 		}
@@ -280,8 +283,10 @@ func TestATokenSeesAndRunsWhatItWasMadeFor(t *testing.T) {
 	if slices.ContainsFunc(h.ran, func(in tool.Intent) bool { return in.Tool.Name == "web_fetch" || in.Tool.Name == "office_bake_cake" }) || len(h.kept) != len(h.ran) {
 		t.Errorf("ran %d calls and recorded %d", len(h.ran), len(h.kept))
 	}
-	want := tool.Caller{Conversation: chat.Address{Platform: "mcp", Workspace: "admin", Channel: "laptop"}, User: chat.User{ID: "admin/laptop", Name: "laptop"}}
-	if got := h.ran[0].Caller; got.Conversation != want.Conversation || got.User.ID != want.User.ID || got.User.Name != want.User.Name {
+	want := tool.Caller{Conversation: chat.Address{Platform: "mcp", Workspace: "admin", Channel: "laptop"},
+		User: chat.User{ID: "admin/laptop", Name: "laptop"}}
+	if got := h.ran[0].Caller; got.Conversation != want.Conversation || got.User.ID != want.User.ID ||
+		got.User.Name != want.User.Name {
 		t.Errorf("called by %+v", got)
 	}
 }
@@ -334,7 +339,8 @@ func TestACancelledRequestDoesNotHoldTheEnd(t *testing.T) {
 }
 
 func TestCall_ServerIsAway_SaysWhy(t *testing.T) {
-	for pattern, want := range map[string]string{"printer_*": "The printer is out of paper.", "feeds.*": "There is no tool printer_print"} {
+	for pattern, want := range map[string]string{"printer_*": "The printer is out of paper.",
+		"feeds.*": "There is no tool printer_print"} {
 		h := newHost(t, pattern)
 		_, got := h.ask(h.token, "tools/call", `{"name":"execute_tool","arguments":{"name":"printer_print","arguments":{}}}`)
 		if !strings.Contains(got, want) {

@@ -58,13 +58,15 @@ func (b Bot) Samples() []Sample {
 		"revised":      c.Revised,
 		"stopped":      c.Stopped,
 	} {
-		list = append(list, counter("ravenbot_messages_total", "Messages, edits and deletions, by their outcome.", float64(n), "outcome", outcome))
+		list = append(list, counter("ravenbot_messages_total", "Messages, edits and deletions, by their outcome.", float64(n),
+			"outcome", outcome))
 	}
 	for outcome, n := range map[string]int64{"posted": c.Posted, "given_up": c.GivenUp} {
 		list = append(list, counter("ravenbot_posts_total", "Posts, by their outcome.", float64(n), "outcome", outcome))
 	}
 	for _, h := range b.Platforms.Health() {
-		list = append(list, gauge("ravenbot_platform_connected", "Whether a platform is connected.", oneIf(h.Connected), "platform", h.Name),
+		list = append(list, gauge("ravenbot_platform_connected", "Whether a platform is connected.", oneIf(h.Connected),
+			"platform", h.Name),
 			counter("ravenbot_platform_rate_limited_total",
 				"Notices of a platform that it keeps events back, because there are too many.", float64(h.RateLimited), "platform", h.Name))
 	}
@@ -74,7 +76,8 @@ func (b Bot) Samples() []Sample {
 	}
 	for _, s := range b.Servers.Servers() {
 		connected := slices.Contains([]mcp.State{mcp.Connected, mcp.NoToolsFound, mcp.Quarantined}, s.State)
-		list = append(list, gauge("ravenbot_mcp_server_connected", "Whether an MCP server is connected.", oneIf(connected), "server", s.Name))
+		list = append(list, gauge("ravenbot_mcp_server_connected", "Whether an MCP server is connected.", oneIf(connected),
+			"server", s.Name))
 	}
 	return append(list, b.storeSamples()...)
 }
@@ -92,7 +95,8 @@ func (b Bot) storeSamples() []Sample {
 			}
 		}
 		for helpful, n := range map[string]int{"yes": good, "no": len(feedback) - good} {
-			list = append(list, gauge("ravenbot_answers_rated", "Answers that people rated in the last year.", float64(n), "helpful", helpful))
+			list = append(list, gauge("ravenbot_answers_rated", "Answers that people rated in the last year.", float64(n),
+				"helpful", helpful))
 		}
 	}
 	if bytes, _, err := b.Store.Size(); err == nil {
@@ -100,9 +104,11 @@ func (b Bot) storeSamples() []Sample {
 	}
 	list = append(list,
 		gauge("ravenbot_replica_active", "Whether this replica acts; the others stand by.", 1),
-		gauge("ravenbot_store_healthy", "Whether the store can be written and no damage is known.", oneIf(b.Store.Health() == nil)),
+		gauge("ravenbot_store_healthy", "Whether the store can be written and no damage is known.",
+			oneIf(b.Store.Health() == nil)),
 		gauge("ravenbot_store_faults", "What the checks of the running store have found.", float64(len(b.Store.Damage()))))
-	return append(list, counter("ravenbot_store_commits_total", "Write transactions of the store.", float64(b.Store.Commits())))
+	return append(list, counter("ravenbot_store_commits_total", "Write transactions of the store.",
+		float64(b.Store.Commits())))
 }
 
 func oneIf(b bool) float64 {

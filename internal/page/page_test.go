@@ -54,7 +54,8 @@ func TestRead_Links_AreResolvedAsInBrowsers(t *testing.T) {
 }
 
 func TestRead_ABaseWithoutAddress_ResolvesLinks(t *testing.T) {
-	got := page.Read([]byte(`<base href="https://example.org/a/"><p>See <a href="b">b</a> and <a href="c">c</a>.`), "text/html", "")
+	got := page.Read([]byte(`<base href="https://example.org/a/"><p>See <a href="b">b</a> and <a href="c">c</a>.`),
+		"text/html", "")
 	if got.Text != "See [b](https://example.org/a/b) and [c](https://example.org/a/c)." {
 		t.Errorf("the text is %q", got.Text)
 	}
@@ -85,7 +86,8 @@ func TestRead_KeepsStructure(t *testing.T) {
 <pre class="brush: js">let y</pre>
 <p>` + lorem("removing", 6) + `</p></article></main><footer>Imprint</footer></body></html>`
 	got := page.Read([]byte(src), "text/html", "https://example.org/install")
-	for _, want := range []string{"- first\n", "  - inner", "1. one\n2. two", "| key | value |\n", "| port | 8080 |", "| path | a  <br />b |",
+	for _, want := range []string{"- first\n", "  - inner", "1. one\n2. two", "| key | value |\n", "| port | 8080 |",
+		"| path | a  <br />b |",
 		"```go\nfunc main() {\n\tx := a[0] * b_c\n}\n```", "```python\nprint(\"x\")\n```", "```js\nlet y\n```", "Sentence 5 on removing"} {
 		if !strings.Contains(got.Text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, got.Text)
@@ -94,7 +96,8 @@ func TestRead_KeepsStructure(t *testing.T) {
 	if strings.Contains(got.Text, "Imprint") || strings.Contains(got.Text, "Home") {
 		t.Errorf("the text holds menus:\n%s", got.Text)
 	}
-	if got.Language != "en-GB" || got.Byline != "Ada L." || got.Published != "2026-03-04T05:06:07Z" || !strings.HasPrefix(got.Title, "Install") {
+	if got.Language != "en-GB" || got.Byline != "Ada L." || got.Published != "2026-03-04T05:06:07Z" ||
+		!strings.HasPrefix(got.Title, "Install") {
 		t.Errorf("the page is said to be %+v", got)
 	}
 }
@@ -127,7 +130,8 @@ func TestRead_PagesThatAreNoArticles_AreReadAsAWhole(t *testing.T) {
 			[]string{"Come back tomorrow."}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := page.Read([]byte("<html><head><title>T</title></head><body>"+c.src+"</body></html>"), "text/html", "https://example.org/")
+			got := page.Read([]byte("<html><head><title>T</title></head><body>"+c.src+"</body></html>"), "text/html",
+				"https://example.org/")
 			for _, want := range c.wants {
 				if !strings.Contains(got.Text, want) {
 					t.Errorf("the text lacks %q:\n%s", want, got.Text)
@@ -142,13 +146,16 @@ func TestRead_PagesThatAreNoArticles_AreReadAsAWhole(t *testing.T) {
 
 // Hidden text is how pages talk to models behind the back of their readers.
 func TestRead_HiddenText_IsLeftOut(t *testing.T) {
-	for _, hidden := range []string{`<p style="display: none">EVIL</p>`, `<p style="visibility : hidden">EVIL</p>`, `<p hidden>EVIL</p>`,
+	for _, hidden := range []string{`<p style="display: none">EVIL</p>`, `<p style="visibility : hidden">EVIL</p>`,
+		`<p hidden>EVIL</p>`,
 		`<div aria-hidden="true">EVIL</div>`, `<!-- EVIL -->`, `<template>EVIL</template>`, `<noscript>EVIL</noscript>`,
 		`<script>EVIL</script>`, `<style>EVIL</style>`, `<dialog>EVIL</dialog>`, `<img src="x" style="display:none" alt="EVIL">`,
 		strings.Repeat("<div>", 420) + "EVIL"} {
-		for kind, around := range map[string]string{"article": "<article>" + lorem("ravens", 10) + "%s</article>", "short": "<p>Short.</p>%s"} {
+		for kind, around := range map[string]string{"article": "<article>" + lorem("ravens", 10) + "%s</article>",
+			"short": "<p>Short.</p>%s"} {
 			got := page.Read([]byte("<body>"+fmt.Sprintf(around, hidden)+"</body>"), "text/html", "https://example.org/")
-			if strings.Contains(got.Text, "EVIL") || !strings.Contains(got.Text, "Short.") && !strings.Contains(got.Text, "ravens") {
+			if strings.Contains(got.Text, "EVIL") || !strings.Contains(got.Text, "Short.") &&
+				!strings.Contains(got.Text, "ravens") {
 				t.Errorf("%s in a page that is %s: %.200q", hidden[:min(len(hidden), 60)], kind, got.Text)
 			}
 		}

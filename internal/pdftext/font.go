@@ -32,7 +32,8 @@ const (
 )
 
 func readFont(v pdf.Value) *font {
-	f := &font{composite: v.Key("Subtype").Name() == "Type0", texts: map[int]string{}, widths: map[int]float64{}, width: usualWidth, left: maxMapped}
+	f := &font{composite: v.Key("Subtype").Name() == "Type0", texts: map[int]string{}, widths: map[int]float64{},
+		width: usualWidth, left: maxMapped}
 	if f.composite {
 		f.readWide(v.Key("DescendantFonts").Index(0))
 	} else {

@@ -73,7 +73,8 @@ var (
 	blanks = text.Pattern(`[ \t]*\n[ \t]*`)
 	gaps   = text.Pattern(`\n{3,}`)
 	// letters are characters that stand for several, and those for none.
-	letters = strings.NewReplacer("ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "ﬃ", "ffi", "ﬄ", "ffl", "ﬅ", "st", "ﬆ", "st", "\u00ad", "", "\u00a0", " ", "\r", "\n", "\x00", "")
+	letters = strings.NewReplacer("ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "ﬃ", "ffi", "ﬄ", "ffl", "ﬅ", "st", "ﬆ", "st", "\u00ad",
+		"", "\u00a0", " ", "\r", "\n", "\x00", "")
 )
 
 // mend gives text as it would be typed.

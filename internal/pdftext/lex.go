@@ -197,7 +197,8 @@ func (l *lexer) skipImage() {
 		}
 		before := l.at + n - 1
 		l.at += n + 2
-		if strings.IndexByte(blank, l.data[before]) >= 0 && (l.at == len(l.data) || strings.IndexByte(blank, l.data[l.at]) >= 0) {
+		if strings.IndexByte(blank, l.data[before]) >= 0 && (l.at == len(l.data) ||
+			strings.IndexByte(blank, l.data[l.at]) >= 0) {
 			return
 		}
 	}

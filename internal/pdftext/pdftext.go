@@ -43,7 +43,8 @@ var (
 	ErrNoText    = errors.New("it holds no text that can be read; was it scanned?")
 	ErrDamaged   = errors.New("it is damaged, or no PDF")
 	ErrEncrypted = errors.New("it is encrypted; save it without a password")
-	ErrTooMuch   = fmt.Errorf("it has more than %d pages or %d MiB of text; cut it into several files", MaxPages, MaxText>>20)
+	ErrTooMuch   = fmt.Errorf("it has more than %d pages or %d MiB of text; cut it into several files",
+		MaxPages, MaxText>>20)
 )
 
 // Pages gives the text of the pages. It may take any time and memory: see Separate.

@@ -114,7 +114,8 @@ func TestTextIsPutTogetherAsItIsShown(t *testing.T) {
 func TestWhatCanBeReadOfAPageIs(t *testing.T) {
 	data := fileOf("<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
 		"<< /Type /Page /Parent 2 0 R /Contents [4 0 R 5 0 R 6 0 R] /Resources << /Font << /T 7 0 R >> >> >>",
-		stream("BT /T 10 Tf 10 700 Td", ""), stream("(lost) Tj", "/Filter /Secret"), stream("(ab) Tj 10 0 Td (cd) Tj 20 0 Td (ef) Tj ET", ""),
+		stream("BT /T 10 Tf 10 700 Td", ""), stream("(lost) Tj", "/Filter /Secret"),
+		stream("(ab) Tj 10 0 Td (cd) Tj 20 0 Td (ef) Tj ET", ""),
 		"<< /Type /Font /Subtype /Type3 /FontMatrix [0.1 0 0 0.1 0 0] /FirstChar 97 /LastChar 102 /Widths [5 5 5 5 5 5] /Encoding << /Differences [97 /a /b /c /d /e /f] >> >>")
 	if got, err := pdftext.Pages(data); err != nil || len(got) != 1 || got[0] != "abcd ef" {
 		t.Errorf("read %q, %v", got, err)
@@ -127,7 +128,8 @@ func FuzzPages(f *testing.F) {
 	f.Add("BT /B \x100 Tf [<0001> 1e9\"BT /B \\", "beginbfchar <", "BI ID EI")
 	f.Add("BT /B 10 Tf [<0001> 1e999 <ffff>] TJ ET", "beginbfrange <00> <ffffffff> <00> endbfrange", "/X Do /X Do")
 	f.Fuzz(func(t *testing.T, content, table, form string) {
-		if pages, err := pdftext.Pages(shown(content, table, form)); err == nil && (len(pages) != 1 || !utf8.ValidString(pages[0])) {
+		if pages, err := pdftext.Pages(shown(content, table, form)); err == nil &&
+			(len(pages) != 1 || !utf8.ValidString(pages[0])) {
 			t.Errorf("read %q", pages)
 		}
 	})
@@ -181,9 +183,11 @@ func TestWhatIsNoPDFIsToldOf(t *testing.T) {
 		}
 		cancel()
 	}
-	locked := bytes.Replace(pdfOf("hello"), []byte("/Root 1 0 R"), []byte("/Root 1 0 R /ID [<00> <00>] /Encrypt << /Filter /Standard /V 5 /R 6 /Length 256 /O (x) /U (y) /P -4 >>"), 1)
+	locked := bytes.Replace(pdfOf("hello"), []byte("/Root 1 0 R"),
+		[]byte("/Root 1 0 R /ID [<00> <00>] /Encrypt << /Filter /Standard /V 5 /R 6 /Length 256 /O (x) /U (y) /P -4 >>"), 1)
 	for want, data := range map[error][]byte{
-		pdftext.ErrNoText: pdfOf(""), pdftext.ErrEncrypted: locked, pdftext.ErrTooMuch: pdfOf(make([]string, pdftext.MaxPages+1)...),
+		pdftext.ErrNoText: pdfOf(""), pdftext.ErrEncrypted: locked,
+		pdftext.ErrTooMuch: pdfOf(make([]string, pdftext.MaxPages+1)...),
 	} {
 		if _, err := pdftext.Pages(data); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)

@@ -64,7 +64,8 @@ func TestSet_RefusedPlatform_IsTriedAgainInMinutes(t *testing.T) {
 		if _, refused, ok := s.WaitReady(ctx); refused != "plain" || !ok {
 			t.Errorf("refused are %q", refused)
 		}
-		if h := s.Health()[0]; h.Connected || !strings.Contains(h.Detail, "the token is refused") || !strings.Contains(h.Detail, "trying again") {
+		if h := s.Health()[0]; h.Connected || !strings.Contains(h.Detail, "the token is refused") ||
+			!strings.Contains(h.Detail, "trying again") {
 			t.Errorf("health %+v", h)
 		}
 		time.Sleep(20 * time.Minute)

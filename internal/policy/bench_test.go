@@ -13,7 +13,8 @@ import (
 func BenchmarkDecide(b *testing.B) {
 	o := options()
 	for n := range 30 {
-		o.Rules = append(o.Rules, policy.Rule{Tools: []string{fmt.Sprintf("other%d_*", n)}, Hint: "write", Hosts: []string{"*.example.org"},
+		o.Rules = append(o.Rules, policy.Rule{Tools: []string{fmt.Sprintf("other%d_*", n)}, Hint: "write",
+			Hosts:    []string{"*.example.org"},
 			Channels: []string{"slack:T1/C1"}, Decision: tool.Deny})
 	}
 	texts := map[string]string{"url": "https://named.example/a?b=c"}

@@ -21,11 +21,13 @@ var (
 )
 
 func named(server, name string, hints tool.Hints) tool.Named {
-	return tool.Named{Name: tool.SafeName(server, name), Tool: tool.Func{Described: tool.Spec{Server: server, Name: name, Hints: hints}}}
+	return tool.Named{Name: tool.SafeName(server, name), Tool: tool.Func{Described: tool.Spec{Server: server,
+		Name: name, Hints: hints}}}
 }
 
 func native(server, name string, hints tool.Hints) tool.Named {
-	return tool.Named{Name: tool.SafeName(server, name), Tool: tool.Func{Described: tool.Spec{Server: server, Name: name, Hints: hints, Native: true}}}
+	return tool.Named{Name: tool.SafeName(server, name), Tool: tool.Func{Described: tool.Spec{Server: server, Name: name,
+		Hints: hints, Native: true}}}
 }
 
 // options trust the server called good, and exempt its tool known.
@@ -213,8 +215,10 @@ func FuzzDecide(f *testing.F) {
 			rules = append(rules, r)
 		}
 		in := tool.Intent{
-			Tool: []tool.Named{named("x", "y", write), named("x", "z", tool.Hints{}), native("web", "fetch", readOnly)}[rng.IntN(3)],
-			Args: json.RawMessage([]string{`{}`, `{"url":"https://evil.example/"}`, `{"url":["https://a.example","https://b.test"]}`}[rng.IntN(3)]),
+			Tool: []tool.Named{named("x", "y", write), named("x", "z", tool.Hints{}),
+				native("web", "fetch", readOnly)}[rng.IntN(3)],
+			Args: json.RawMessage([]string{`{}`, `{"url":"https://evil.example/"}`,
+				`{"url":["https://a.example","https://b.test"]}`}[rng.IntN(3)]),
 			Caller: tool.Caller{
 				Conversation: here,
 				User:         chat.User{ID: []string{"U1", "U3"}[rng.IntN(2)], Roles: pick("R1")},

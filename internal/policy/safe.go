@@ -39,7 +39,8 @@ func (p *Policy) decideWithoutRule(in call) tool.Verdict {
 		if grantable && p.o.Granted != nil && p.o.Granted(in.Intent) {
 			return tool.Verdict{Decision: tool.Allow}
 		}
-		v := p.ask(c, map[string]string{"write": reasonWrite, "destructive": reasonDestructive, "unknown": reasonUnknown}[class])
+		v := p.ask(c, map[string]string{"write": reasonWrite, "destructive": reasonDestructive,
+			"unknown": reasonUnknown}[class])
 		v.Grantable = grantable
 		return v
 	case !leavesBot(spec), len(c.Taint) == 0 && !c.Unattended, p.goesToNamedAddresses(in):

@@ -394,7 +394,8 @@ func (p *poll) draft() chat.Draft {
 		return d
 	}
 	for n, option := range p.Options {
-		d.Buttons = append(d.Buttons, chat.Button{Label: text.Shorten(option, maxLabelChars), Value: fmt.Sprintf("%s %s %d", wordVote, p.ID, n)})
+		d.Buttons = append(d.Buttons, chat.Button{Label: text.Shorten(option, maxLabelChars),
+			Value: fmt.Sprintf("%s %s %d", wordVote, p.ID, n)})
 	}
 	d.Buttons = append(d.Buttons, chat.Button{Label: "Close", Value: wordClose + " " + p.ID, Style: chat.Danger})
 	return d

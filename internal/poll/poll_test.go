@@ -126,7 +126,8 @@ func start(t *testing.T, s *Service, by chat.User, words string) chat.Draft {
 func press(t *testing.T, s *Service, w *world, by chat.User, button int) chat.Draft {
 	t.Helper()
 	value := w.post("post1").Buttons[button].Value
-	m := chat.Message{Conversation: news, Author: by, Command: chat.Pressed, Text: value, Reply: chat.Reply{MessageID: "post1"}}
+	m := chat.Message{Conversation: news, Author: by, Command: chat.Pressed, Text: value,
+		Reply: chat.Reply{MessageID: "post1"}}
 	if !s.Urgent(m) {
 		t.Errorf("the press %q is not urgent", value)
 	}
@@ -142,7 +143,8 @@ func TestPoll_VotesAreCountedMovedAndTakenBack(t *testing.T) {
 			t.Fatal(d.Text)
 		}
 		first := w.post("post1")
-		if len(first.Buttons) != 3 || first.Buttons[1].Label != "*Soup*" || !strings.Contains(first.Text, `2. \*Soup\*: 0 (0 %)`) {
+		if len(first.Buttons) != 3 || first.Buttons[1].Label != "*Soup*" ||
+			!strings.Contains(first.Text, `2. \*Soup\*: 0 (0 %)`) {
 			t.Fatalf("posted %+v", first)
 		}
 		for _, step := range []struct {
@@ -185,7 +187,8 @@ func TestPoll_ManyVotesAtOnce_MakeFewEdits(t *testing.T) {
 		all.Wait()
 		time.Sleep(10 * editPause)
 		synctest.Wait()
-		if got := w.post("post1"); !strings.Contains(got.Text, "1. Pizza: ▇▇▇▇▇ 100 (50 %)") || !strings.Contains(got.Footer, "200 votes") {
+		if got := w.post("post1"); !strings.Contains(got.Text, "1. Pizza: ▇▇▇▇▇ 100 (50 %)") ||
+			!strings.Contains(got.Footer, "200 votes") {
 			t.Errorf("the post shows %q, %q", got.Text, got.Footer)
 		}
 		if w.edits > 3 {
@@ -218,7 +221,8 @@ func TestPoll_GoesOnAfterARestart_AndClosesInTime(t *testing.T) {
 		if len(got.Buttons) != 0 || got.Footer != "2 votes · asked by anna · closed" {
 			t.Errorf("the closed poll shows %+v, %q", got.Buttons, got.Footer)
 		}
-		m := chat.Message{Conversation: news, Author: bert, Command: chat.Pressed, Text: wordVote + " " + strings.TrimPrefix(w.pollKey(), "poll/") + " 0"}
+		m := chat.Message{Conversation: news, Author: bert, Command: chat.Pressed,
+			Text: wordVote + " " + strings.TrimPrefix(w.pollKey(), "poll/") + " 0"}
 		if d := handle(t, s, m); !d.Failed || d.Text != "This poll is closed." {
 			t.Errorf("a late vote is told %q", d.Text)
 		}
@@ -254,7 +258,8 @@ func TestPoll_IsClosedByItsAuthorOrAnAdministrator(t *testing.T) {
 			d := press(t, s, w, c.by, 2)
 			time.Sleep(2 * editPause)
 			synctest.Wait()
-			if got := w.post("post1"); d.Failed == c.may || !strings.Contains(d.Text+got.Footer, c.told) || (len(got.Buttons) == 0) != c.may {
+			if got := w.post("post1"); d.Failed == c.may || !strings.Contains(d.Text+got.Footer, c.told) ||
+				(len(got.Buttons) == 0) != c.may {
 				t.Errorf("%s: told %q, shown %q", c.by.Name, d.Text, got.Footer)
 			}
 		})
@@ -266,7 +271,8 @@ func TestPoll_VoteThatCannotBeStored_IsNotConfirmed(t *testing.T) {
 	s := New(Options{Store: w, Poster: w, CanPost: func(chat.Address) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	start(t, s, anna, "Lunch? | Pizza | Soup")
 	w.fail = errors.New("disk full")
-	_, err := s.Handle(t.Context(), chat.Message{Conversation: news, Author: anna, Command: chat.Pressed, Text: w.post("post1").Buttons[0].Value})
+	_, err := s.Handle(t.Context(), chat.Message{Conversation: news, Author: anna, Command: chat.Pressed,
+		Text: w.post("post1").Buttons[0].Value})
 	if err == nil {
 		t.Error("the vote was confirmed")
 	}
@@ -324,7 +330,8 @@ func FuzzParseRequest(f *testing.F) {
 		switch {
 		case err != nil && !errors.As(err, &fault):
 			t.Errorf("%q: %v is not for its author", words, err)
-		case err == nil && (q.question == "" || len(q.options) < minOptions || len(q.options) > maxOptions || q.duration < minDuration || q.duration > maxDuration):
+		case err == nil && (q.question == "" || len(q.options) < minOptions || len(q.options) > maxOptions ||
+			q.duration < minDuration || q.duration > maxDuration):
 			t.Errorf("%q became %+v", words, q)
 		}
 	})

@@ -178,12 +178,14 @@ func TestStandbyWithoutAnActiveReplica(t *testing.T) {
 	l := newLease(store.Holder{Name: "first/7", Address: strings.TrimPrefix(gone.URL, "http://")})
 	url, _, _ := standBy(t, t.Context(), l)
 	l.waitAsked(t)
-	if status, body := get(t, url+"/api/v1/status"); status != http.StatusServiceUnavailable || !strings.Contains(body, "does not answer") {
+	if status, body := get(t, url+"/api/v1/status"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "does not answer") {
 		t.Errorf("%d %s, want 503", status, body)
 	}
 	l.set(false, errors.New("connection refused"))
 	l.waitAsked(t)
-	if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "database") {
+	if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "database") {
 		t.Errorf("without the database /readyz is %d %s, want 503", status, body)
 	}
 	if status, _ := get(t, url+"/healthz"); status != http.StatusOK {
@@ -260,7 +262,8 @@ func TestStandBy_DatabaseIsAwayAtTheStart_Waits(t *testing.T) {
 			l := newLease(store.Holder{Name: "first/7"})
 			l.setOpenError(away)
 			url, _, ended := standBy(t, t.Context(), l)
-			if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "does not answer") {
+			if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable ||
+				!strings.Contains(body, "does not answer") {
 				t.Errorf("/readyz without the database: %d %s", status, body)
 			}
 			if status, _ := get(t, url+"/healthz"); status != http.StatusOK {

@@ -56,7 +56,8 @@ type Finding struct {
 
 func describeTool(n tool.Named) ToolItem {
 	spec := n.Tool.Spec()
-	return ToolItem{Name: n.Name, Server: spec.Server, Description: spec.Description, Hint: spec.Hints.Class(), Native: spec.Native}
+	return ToolItem{Name: n.Name, Server: spec.Server, Description: spec.Description, Hint: spec.Hints.Class(),
+		Native: spec.Native}
 }
 
 // ListTools returns all tools, sorted by name.
@@ -108,7 +109,8 @@ func (r *Roster) Why(sim Simulation) (Verdict, error) {
 		Channel: sim.Channel.String(),
 		Agent:   agent,
 		Verdict: string(tool.Allow),
-		Layers:  []Finding{q.askServer(), q.askChannel(), q.askSettings(), q.askAgent(agent, why), q.askPolicy(), q.askHooks()},
+		Layers: []Finding{q.askServer(), q.askChannel(), q.askSettings(), q.askAgent(agent, why),
+			q.askPolicy(), q.askHooks()},
 	}
 	for _, f := range verdict.Layers {
 		if f.Decision == string(tool.Deny) || f.Decision == string(tool.Ask) && verdict.Verdict == string(tool.Allow) {
@@ -252,7 +254,8 @@ func (q inquiry) askAgent(name, why string) Finding {
 	about := fmt.Sprintf("agent %s answers there, because %s; ", name, why)
 	if !toolFilter(q.member, true)(q.tool) {
 		if spec.Native {
-			return finding(layer, false, about+fmt.Sprintf("none of its tools (%s) is this one", strings.Join(q.member.Tools, ", ")))
+			return finding(layer, false, about+fmt.Sprintf("none of its tools (%s) is this one",
+				strings.Join(q.member.Tools, ", ")))
 		}
 		return finding(layer, false, about+"it is not linked to MCP server "+spec.Server)
 	}

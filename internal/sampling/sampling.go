@@ -120,7 +120,8 @@ func (s *Sampler) Sample(ctx context.Context, q mcp.SamplingRequest) (mcp.Sampli
 
 // newArguments returns a request as the arguments of a call.
 func newArguments(q mcp.SamplingRequest) (json.RawMessage, error) {
-	a := arguments{System: q.System, MaxTokens: min(max(q.MaxTokens, 1), maxTokens), Temperature: q.Temperature, Stop: q.Stop}
+	a := arguments{System: q.System, MaxTokens: min(max(q.MaxTokens, 1), maxTokens),
+		Temperature: q.Temperature, Stop: q.Stop}
 	size := len(q.System)
 	for _, m := range q.Messages {
 		size += len(m.Text)

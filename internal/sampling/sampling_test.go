@@ -135,7 +135,8 @@ func TestSample_WhatTheServerAsksFor_ReachesTheModel(t *testing.T) {
 
 // Whatever roles a server names, the request is one that providers take.
 func TestSample_RolesInAnyOrder_MakeAWellFormedRequest(t *testing.T) {
-	for _, roles := range []string{"user", "assistant", "user user assistant", "assistant user", "user assistant assistant", "system"} {
+	for _, roles := range []string{"user", "assistant", "user user assistant", "assistant user",
+		"user assistant assistant", "system"} {
 		w := &world{decision: tool.Allow}
 		q := request()
 		for _, role := range strings.Fields(roles) {

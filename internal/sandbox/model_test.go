@@ -27,7 +27,8 @@ func TestWhatTheModelDoes(t *testing.T) {
 			text: "- (simulated model) One [1].\n- (simulated model) Two [2].\n- (simulated model) Three [3].\n- (simulated model) Four [4]."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := script(simmodel.Request{System: c.system, ToolMode: c.mode, Tools: tools, Messages: []simmodel.Message{{Role: simmodel.RoleUser, Text: c.asked}}})
+			got := script(simmodel.Request{System: c.system, ToolMode: c.mode, Tools: tools,
+				Messages: []simmodel.Message{{Role: simmodel.RoleUser, Text: c.asked}}})
 			var call simmodel.Call
 			if len(got.Calls) > 0 {
 				call = got.Calls[0]
@@ -40,8 +41,10 @@ func TestWhatTheModelDoes(t *testing.T) {
 }
 
 func TestWhatAToolAnswered(t *testing.T) {
-	got := script(simmodel.Request{Messages: []simmodel.Message{{Role: simmodel.RoleTool, Results: []simmodel.Result{{Name: "long", Content: strings.Repeat("ø", 5000)}}}}})
-	if text := strings.Join(got.Text, ""); !strings.HasPrefix(text, "(simulated model) The tool long answered:\n\nøø") || strings.Count(text, "ø") != maxResultRunes || !strings.HasSuffix(text, "…") {
+	got := script(simmodel.Request{Messages: []simmodel.Message{{Role: simmodel.RoleTool,
+		Results: []simmodel.Result{{Name: "long", Content: strings.Repeat("ø", 5000)}}}}})
+	if text := strings.Join(got.Text, ""); !strings.HasPrefix(text, "(simulated model) The tool long answered:\n\nøø") ||
+		strings.Count(text, "ø") != maxResultRunes || !strings.HasSuffix(text, "…") {
 		t.Errorf("said %q", got.Text)
 	}
 }

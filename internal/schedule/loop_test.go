@@ -190,7 +190,8 @@ func goAheadAndBack(t *testing.T, ahead time.Duration, restarted bool) {
 	}
 	w.jump(-ahead)
 	<-time.After(time.Hour)
-	want := []string{"digest 01-01 00:30", "digest 01-01 00:40", "digest 01-01 00:50", "digest 01-01 01:00", "digest 01-01 01:10", "digest 01-01 01:20"}
+	want := []string{"digest 01-01 00:30", "digest 01-01 00:40", "digest 01-01 00:50", "digest 01-01 01:00",
+		"digest 01-01 01:10", "digest 01-01 01:20"}
 	if diff := cmp.Diff(want, w.take()); diff != "" {
 		t.Errorf("in the hour after the clock was right again (-want +got):\n%s", diff)
 	}
@@ -229,10 +230,13 @@ func TestLoop_SuspendedWithoutCatchUp_SkipsWhatWasMissed(t *testing.T) {
 // TestLoopOverRestarts lives 400 days in 20 zones, with restarts at random that
 // cut runs off: for every local date one run is done, and one alone.
 func TestLoopOverRestarts(t *testing.T) {
-	zones := []string{"Africa/Cairo", "America/Havana", "America/New_York", "America/Santiago", "America/Sao_Paulo", "America/St_Johns",
-		"Antarctica/Troll", "Asia/Amman", "Asia/Beirut", "Asia/Gaza", "Asia/Kathmandu", "Asia/Tehran", "Asia/Tokyo", "Atlantic/Azores",
+	zones := []string{"Africa/Cairo", "America/Havana", "America/New_York", "America/Santiago", "America/Sao_Paulo",
+		"America/St_Johns",
+		"Antarctica/Troll", "Asia/Amman", "Asia/Beirut", "Asia/Gaza", "Asia/Kathmandu", "Asia/Tehran", "Asia/Tokyo",
+		"Atlantic/Azores",
 		"Australia/Lord_Howe", "Europe/Berlin", "Europe/London", "Pacific/Auckland", "Pacific/Chatham", "UTC"}
-	times := []string{"0 0 * * *", "daily at 1:30", "15 2 * * *", "30 2 * * *", "every day at 3:00", "30 8 * * *", "45 23 * * *"}
+	times := []string{"0 0 * * *", "daily at 1:30", "15 2 * * *", "30 2 * * *", "every day at 3:00",
+		"30 8 * * *", "45 23 * * *"}
 	synctest.Test(t, func(t *testing.T) {
 		h := history{last: map[string]time.Time{}, dates: map[string]int{}}
 		for i, name := range zones {

@@ -66,8 +66,9 @@ func (l *losses) compare(at string, before, after any) {
 }
 
 // annotations are the keywords that require nothing of a value.
-var annotations = map[string]bool{"$schema": true, "$id": true, "$anchor": true, "$comment": true, "title": true, "description": true,
-	"examples": true, "default": true, "deprecated": true, "readOnly": true, "writeOnly": true}
+var annotations = map[string]bool{"$schema": true, "$id": true, "$anchor": true, "$comment": true, "title": true,
+	"description": true,
+	"examples":    true, "default": true, "deprecated": true, "readOnly": true, "writeOnly": true}
 
 func empty(v any) bool {
 	table, ok := v.(map[string]any)

@@ -18,13 +18,15 @@ func TestLosses(t *testing.T) {
 	}{
 		{"nothing", `{"$schema":"x","type":"object","properties":{"a":{"type":"string","title":"A"}},"required":["a"]}`, `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, nil},
 		{"left out", `{"not":{"required":["b"]},"properties":{"a":{"pattern":"^x","minLength":3}}}`, `{"properties":{"a":{"description":"(pattern: \"^x\")"}}}`,
-			[]string{"arguments: not is left out", "arguments.a: minLength is left out", "arguments.a: pattern is told in words only"}},
+			[]string{"arguments: not is left out", "arguments.a: minLength is left out",
+				"arguments.a: pattern is told in words only"}},
 		{"folded", `{"allOf":[{"required":["a"]}],"additionalProperties":true,"properties":{}}`, `{"required":["a"]}`, []string{"arguments: allOf is folded into the rest, as far as that goes"}},
 		{"renamed", `{"properties":{"a-b":{"type":"string"}}}`, `{"properties":{"_a_b_123":{"type":"string"}}}`, []string{"arguments.a-b: goes by another name, or is left out"}},
 		{"types as alternatives", `{"properties":{"a":{"type":["string","null"]}}}`, `{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`, nil},
 		{"definitions", `{"$ref":"#/definitions/x","definitions":{"x":{"const":1}}}`, `{"$ref":"#/$defs/x","$defs":{"x":{}}}`, []string{"arguments.x: const is left out"}},
 		{"deep", `{"properties":{"a":{"items":{"anyOf":[{"type":"string"},{"format":"date"}]},"enum":[1,2]}},"required":["a","b"]}`, `{"properties":{"a":{"items":{"anyOf":[{"type":"string"}]},"enum":[1]}},"required":["a"]}`,
-			[]string{"arguments.a: enum names fewer", "arguments.a.items: anyOf has fewer choices", "arguments: required names fewer"}},
+			[]string{"arguments.a: enum names fewer", "arguments.a.items: anyOf has fewer choices",
+				"arguments: required names fewer"}},
 		{"all", `{"properties":{"a":{"type":"string"}}}`, `null`, []string{"arguments: properties is left out"}},
 		{"not readable", `{"a"`, `{}`, nil},
 	}

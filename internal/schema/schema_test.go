@@ -187,8 +187,10 @@ func TestDeepAndLargeInput(t *testing.T) {
 // Schemas that branch at each reference need twice the steps for each: such a one
 // must not hold up the call.
 func TestBranchingSchemaEnds(t *testing.T) {
-	for _, draft := range []string{"https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"} {
-		for _, branch := range []string{`"anyOf":[%[2]s,%[2]s]`, `"not":{"allOf":[{"not":%[2]s},{"not":%[2]s}]}`, `"allOf":[%[2]s,%[2]s]`} {
+	for _, draft := range []string{"https://json-schema.org/draft/2020-12/schema",
+		"http://json-schema.org/draft-07/schema#"} {
+		for _, branch := range []string{`"anyOf":[%[2]s,%[2]s]`, `"not":{"allOf":[{"not":%[2]s},{"not":%[2]s}]}`,
+			`"allOf":[%[2]s,%[2]s]`} {
 			defs := `"d40":{"required":["x"]}`
 			for i := range 40 {
 				ref := fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1)
@@ -279,8 +281,10 @@ func TestJSONTestSuite(t *testing.T) {
 
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte(booking), []byte(`{"city":"Oslo","nights":"5","tags":"x","guest":"{}","rooms":null}`))
-	f.Add([]byte(`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#"},{"type":["null","array"]}]}}}`), []byte(`{"a":[[[null]]]}`))
-	f.Add([]byte(`{"$schema":"http://json-schema.org/draft-04/schema#","id":"x","properties":{"a":{"$ref":"y#z"}}}`), []byte(`{"a":1e400}`))
+	f.Add([]byte(`{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#"},{"type":["null","array"]}]}}}`),
+		[]byte(`{"a":[[[null]]]}`))
+	f.Add([]byte(`{"$schema":"http://json-schema.org/draft-04/schema#","id":"x","properties":{"a":{"$ref":"y#z"}}}`),
+		[]byte(`{"a":1e400}`))
 	f.Add([]byte(`{"properties":{"a":{"multipleOf":1e-300,"pattern":"(?=x)"}}}`), []byte(`{"a":"9e300"}`))
 	f.Fuzz(func(t *testing.T, s, args []byte) {
 		args = bytes.TrimSpace(args)

@@ -40,7 +40,8 @@ func TestLocked_MemberSetsIt_KeepsTheChannelsValue(t *testing.T) {
 		t.Errorf("in effect %+v with %d steps, want the channel's, and the member's language", got, *got.Tools.MaxSteps)
 	}
 	// What is not locked can still be set beside values from before.
-	if d := say(b, anna, "model fast"); d.Failed || b.Effective(thread, "U1").Model != "fast" || !strings.Contains(d.Text, "set by administrators alone") {
+	if d := say(b, anna, "model fast"); d.Failed || b.Effective(thread, "U1").Model != "fast" ||
+		!strings.Contains(d.Text, "set by administrators alone") {
 		t.Errorf("an open model: %s", d.Text)
 	}
 	seven := 7
@@ -57,7 +58,8 @@ func TestLocked_Form_ShowsWhatMaySet(t *testing.T) {
 	b := settings.New(kept{}, func() []string { return []string{"default", "fast"} }, func() settings.MemberRules { return rules })
 	m := chat.Message{Conversation: thread, Author: chat.User{ID: "U1"}, Command: "settings"}
 	f, err := b.Form(t.Context(), m)
-	if err != nil || len(f.Fields) != 3 || len(f.Fields[0].Options) != 2 || !strings.Contains(f.Intro, "administrators alone: tools, steps.") {
+	if err != nil || len(f.Fields) != 3 || len(f.Fields[0].Options) != 2 ||
+		!strings.Contains(f.Intro, "administrators alone: tools, steps.") {
 		t.Fatalf("form %+v, %v", f, err)
 	}
 	// A form that was opened before the lock, or was made up.

@@ -48,13 +48,15 @@ func TestAUserBeatsTheChannelBeatsTheInstance(t *testing.T) {
 	for _, c := range []struct {
 		by   chat.User
 		text string
-	}{{root, "channel language Norwegian"}, {root, "channel steps 5"}, {root, "channel timezone Europe/Oslo"}, {anna, "model fast"}, {anna, "me language German"}} {
+	}{{root, "channel language Norwegian"}, {root, "channel steps 5"}, {root, "channel timezone Europe/Oslo"}, {anna,
+		"model fast"}, {anna, "me language German"}} {
 		if d := say(b, c.by, c.text); d.Failed {
 			t.Fatalf("%q: %s", c.text, d.Text)
 		}
 	}
 	b = book(t, k) // as after a restart
-	want := settings.Layer{Model: "fast", Language: "German", Timezone: "Europe/Oslo", Tools: settings.Tools{Enabled: &no, MaxSteps: &five}}
+	want := settings.Layer{Model: "fast", Language: "German", Timezone: "Europe/Oslo",
+		Tools: settings.Tools{Enabled: &no, MaxSteps: &five}}
 	if diff := cmp.Diff(want, b.Effective(thread, "U1")); diff != "" {
 		t.Errorf("for anna (-want +got):\n%s", diff)
 	}
@@ -64,7 +66,8 @@ func TestAUserBeatsTheChannelBeatsTheInstance(t *testing.T) {
 	if got := b.Effective(chat.Address{Platform: "slack", Workspace: "T1", Channel: "C2"}, "U2"); got.Language != "English" {
 		t.Errorf("in another channel %+v", got)
 	}
-	if text := say(b, anna, "").Text; !strings.Contains(text, "`language`: German (set by you)") || !strings.Contains(text, "`steps`: 5 (set for this channel)") {
+	if text := say(b, anna, "").Text; !strings.Contains(text, "`language`: German (set by you)") ||
+		!strings.Contains(text, "`steps`: 5 (set for this channel)") {
 		t.Errorf("shown as %s", text)
 	}
 	if d := say(b, anna, "timezone Mars/Olympus"); !d.Failed || !strings.Contains(d.Text, "want an IANA name") {
@@ -79,7 +82,8 @@ func TestAUserBeatsTheChannelBeatsTheInstance(t *testing.T) {
 func TestWhatIsWrongIsRefusedWithTheRemedy(t *testing.T) {
 	k := kept{}
 	b := book(t, k)
-	for text, want := range map[string]string{"model nonesuch": "there are: default, fast", "steps 0": "1 to 100", "steps many": "want a number",
+	for text, want := range map[string]string{"model nonesuch": "there are: default, fast", "steps 0": "1 to 100",
+		"steps many":  "want a number",
 		"tools maybe": "on or off", "colour red": "no key", "model": "a key and a value", "channel model fast": "Only administrators", "prompt " + strings.Repeat("x", 9000): "8192"} {
 		if d := say(b, chat.User{ID: "U1"}, text); !d.Failed || !strings.Contains(d.Text, want) {
 			t.Errorf("%.40q was answered %.200q, want %q in it", text, d.Text, want)
@@ -114,19 +118,23 @@ func TestAFormSetsALayerAsAWhole(t *testing.T) {
 		return f
 	}
 	send := func(by chat.User, f *chat.Form, with map[string]string) chat.Draft {
-		d, ours := b.HandleForm(t.Context(), chat.Message{Conversation: thread, Author: by, Command: chat.Submitted, Text: f.ID, Values: filled(f, with)})
+		d, ours := b.HandleForm(t.Context(), chat.Message{Conversation: thread, Author: by, Command: chat.Submitted,
+			Text: f.ID, Values: filled(f, with)})
 		if !ours || !d.Ephemeral {
 			t.Fatalf("form %s: ours %v, draft %+v", f.ID, ours, d)
 		}
 		return d
 	}
-	send(root, open(root, "channel"), map[string]string{"language": "Norwegian", "steps": "7", "prompt": "Be kind.\nBe brief."})
+	send(root, open(root, "channel"), map[string]string{"language": "Norwegian", "steps": "7",
+		"prompt": "Be kind.\nBe brief."})
 	mine := open(anna, "")
-	if d := send(anna, mine, map[string]string{"model": "fast", "tools": "off"}); d.Failed || !strings.Contains(d.Text, "`language`: Norwegian (set for this channel)") {
+	if d := send(anna, mine, map[string]string{"model": "fast", "tools": "off"}); d.Failed ||
+		!strings.Contains(d.Text, "`language`: Norwegian (set for this channel)") {
 		t.Errorf("answered %s", d.Text)
 	}
 	no, seven, words := false, 7, "Be kind.\nBe brief."
-	want := settings.Layer{Model: "fast", Language: "Norwegian", Tools: settings.Tools{Enabled: &no, MaxSteps: &seven, SystemPrompt: &words}}
+	want := settings.Layer{Model: "fast", Language: "Norwegian",
+		Tools: settings.Tools{Enabled: &no, MaxSteps: &seven, SystemPrompt: &words}}
 	if diff := cmp.Diff(want, b.Effective(thread, "U1")); diff != "" {
 		t.Errorf("for anna (-want +got):\n%s", diff)
 	}
@@ -148,20 +156,23 @@ func TestAFormTellsWhatIsWrong(t *testing.T) {
 	if f, err := b.Form(t.Context(), m); f != nil || err == nil || !strings.Contains(err.Error(), "Only administrators") {
 		t.Errorf("somebody else opens %v, %v", f, err)
 	}
-	for _, other := range []chat.Message{{Command: "settings", Text: "model fast"}, {Command: "help"}, {Text: "settings"}} {
+	for _, other := range []chat.Message{{Command: "settings", Text: "model fast"}, {Command: "help"},
+		{Text: "settings"}} {
 		if f, err := b.Form(t.Context(), other); f != nil || err != nil {
 			t.Errorf("%+v opens %v, %v", other, f, err)
 		}
 	}
 	m.Command, m.Text = chat.Submitted, "settings/me"
-	for _, c := range []struct{ field, value, want string }{{"steps", "many", `Steps are "many", want a number`}, {"steps", "0", "want 1 to 100"},
+	for _, c := range []struct{ field, value, want string }{{"steps", "many", `Steps are "many", want a number`},
+		{"steps", "0", "want 1 to 100"},
 		{"model", "nonesuch", "there are: default, fast"}, {"language", strings.Repeat("x", 61), "at most 60"}, {"colour", "red", "no field"}} {
 		m.Values = map[string]string{c.field: c.value, "tools": "perhaps"}
 		if c.field != "steps" || c.value != "many" {
 			delete(m.Values, "tools")
 		}
 		d, _ := b.HandleForm(t.Context(), m)
-		if !d.Failed || !d.Ephemeral || !strings.Contains(strings.ToLower(d.Text), strings.ToLower(c.want)) || m.Values["tools"] != "" && !strings.Contains(d.Text, "ools are") {
+		if !d.Failed || !d.Ephemeral || !strings.Contains(strings.ToLower(d.Text), strings.ToLower(c.want)) ||
+			m.Values["tools"] != "" && !strings.Contains(d.Text, "ools are") {
 			t.Errorf("%s %q is answered %q, want %q in it", c.field, c.value, d.Text, c.want)
 		}
 	}
@@ -189,7 +200,8 @@ func TestAPromptTooLongToBeShownStays(t *testing.T) {
 		t.Fatalf("form %+v, %v", f, err)
 	}
 	m.Text, m.Values = f.ID, filled(f, map[string]string{"language": "German"})
-	if _, ours := b.HandleForm(t.Context(), m); !ours || *b.Effective(thread, "U1").Tools.SystemPrompt != long || b.Effective(thread, "U1").Language != "German" {
+	if _, ours := b.HandleForm(t.Context(), m); !ours || *b.Effective(thread, "U1").Tools.SystemPrompt != long ||
+		b.Effective(thread, "U1").Language != "German" {
 		t.Errorf("became %+v", b.Effective(thread, "U1").Language)
 	}
 }

@@ -56,13 +56,15 @@ func TestLoad_FrontMatter(t *testing.T) {
 			dir := write(t, map[string]string{c.folder + "/SKILL.md": c.text, "notes/README.md": "no skill"})
 			list, err := skill.Load([]string{filepath.Join(dir, "*")})
 			if c.want == "" {
-				if err != nil || len(list) != 1 || list[0].Name != c.folder || list[0].Description != "Fills forms. Use it for forms." {
+				if err != nil || len(list) != 1 || list[0].Name != c.folder ||
+					list[0].Description != "Fills forms. Use it for forms." {
 					t.Errorf("%+v, %v", list, err)
 				}
 				return
 			}
 			faults := skill.Faults(err)
-			if len(faults) != 1 || !strings.Contains(err.Error(), c.want) || faults[0].File != filepath.Join(dir, c.folder, "SKILL.md") || faults[0].Remedy == "" || len(list) != 0 {
+			if len(faults) != 1 || !strings.Contains(err.Error(), c.want) ||
+				faults[0].File != filepath.Join(dir, c.folder, "SKILL.md") || faults[0].Remedy == "" || len(list) != 0 {
 				t.Errorf("%+v, %v", list, err)
 			}
 		})
@@ -71,7 +73,8 @@ func TestLoad_FrontMatter(t *testing.T) {
 
 func TestLoad_Patterns(t *testing.T) {
 	text := func(name string) string { return "---\nname: " + name + "\ndescription: x\n---\n" }
-	dir := write(t, map[string]string{"one/b/SKILL.md": text("b"), "one/a/SKILL.md": text("a"), "two/a/SKILL.md": text("a"), "one/bad/SKILL.md": "x"})
+	dir := write(t, map[string]string{"one/b/SKILL.md": text("b"), "one/a/SKILL.md": text("a"),
+		"two/a/SKILL.md": text("a"), "one/bad/SKILL.md": "x"})
 	for name, c := range map[string]struct {
 		patterns []string
 		names    string
@@ -106,10 +109,12 @@ func TestLoad_Patterns(t *testing.T) {
 }
 
 func TestReadTool_ReadsTheCallersSkillsAlone(t *testing.T) {
-	dir := write(t, map[string]string{"pdf-forms/SKILL.md": good, "pdf-forms/references/a.md": "how to", "pdf-forms/scripts/run.sh": "rm -rf /",
-		"pdf-forms/logo.png": "\x89PNG\x00", "pdf-forms/.git/config": "hidden", "secret.txt": "secret"})
+	dir := write(t, map[string]string{"pdf-forms/SKILL.md": good, "pdf-forms/references/a.md": "how to",
+		"pdf-forms/scripts/run.sh": "rm -rf /",
+		"pdf-forms/logo.png":       "\x89PNG\x00", "pdf-forms/.git/config": "hidden", "secret.txt": "secret"})
 	folder := filepath.Join(dir, "pdf-forms")
-	for link, target := range map[string]string{"out.md": "../secret.txt", "abs.md": filepath.Join(dir, "secret.txt"), "in.md": "references/a.md", "up": ".."} {
+	for link, target := range map[string]string{"out.md": "../secret.txt", "abs.md": filepath.Join(dir, "secret.txt"),
+		"in.md": "references/a.md", "up": ".."} {
 		if err := os.Symlink(target, filepath.Join(folder, link)); err != nil {
 			t.Skip("links cannot be made: ", err)
 		}
@@ -146,12 +151,14 @@ func TestReadTool_ReadsTheCallersSkillsAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, err := read.Call(tool.WithCaller(t.Context(), tool.Caller{Agent: c.agent}), json.RawMessage(c.args))
-			if err != nil || res.IsError != c.fails || !strings.Contains(res.Text, c.want) || !c.fails && res.Text != c.want || strings.Contains(res.Text, "secret\n") {
+			if err != nil || res.IsError != c.fails || !strings.Contains(res.Text, c.want) || !c.fails && res.Text != c.want ||
+				strings.Contains(res.Text, "secret\n") {
 				t.Errorf("%v, %+v", err, res)
 			}
 		})
 	}
-	if !slices.Equal(list, []skill.Skill{{Name: "pdf-forms", Description: "Fills forms. Use it for forms.", Folder: folder}}) {
+	if !slices.Equal(list, []skill.Skill{{Name: "pdf-forms", Description: "Fills forms. Use it for forms.",
+		Folder: folder}}) {
 		t.Errorf("the skills are %+v", list)
 	}
 }

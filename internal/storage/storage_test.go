@@ -43,7 +43,8 @@ const (
 
 // One process alone has a store, whatever it is kept in.
 func TestOpen_InUse(t *testing.T) {
-	for name, address := range map[string]string{"file": filepath.Join(t.TempDir(), "raven.db"), "database": pgtest.Start(t)} {
+	for name, address := range map[string]string{"file": filepath.Join(t.TempDir(), "raven.db"),
+		"database": pgtest.Start(t)} {
 		c := load(t, address, oneKey)
 		s, err := open(t, c)
 		if err != nil {

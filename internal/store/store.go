@@ -39,7 +39,8 @@ type InUseError struct {
 
 func (e *InUseError) Error() string {
 	if e.By.Name != "" {
-		return fmt.Sprintf("store %s is in use by %s: ask that one, stop it first, or use a store of your own", e.Path, e.By.Name)
+		return fmt.Sprintf("store %s is in use by %s: ask that one, stop it first, or use a store of your own",
+			e.Path, e.By.Name)
 	}
 	return fmt.Sprintf("store %s is in use by another process: stop that one first, or give this one a store of its own",
 		e.Path)

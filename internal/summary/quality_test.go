@@ -73,7 +73,8 @@ func atLeast(t *testing.T, name string, reports []article) (chosen float64) {
 		chosen += 100 * mine / float64(len(reports))
 		lead += 100 * theirs / float64(len(reports))
 	}
-	t.Logf("%s: %d texts, ROUGE-1 F1 of the chosen sentences %.1f, of the first three %.1f", name, len(reports), chosen, lead)
+	t.Logf("%s: %d texts, ROUGE-1 F1 of the chosen sentences %.1f, of the first three %.1f", name,
+		len(reports), chosen, lead)
 	if len(reports) == 0 || chosen < lead+1 {
 		t.Errorf("%s: %.1f is not a point above %.1f", name, chosen, lead)
 	}

@@ -35,7 +35,8 @@ func TestSentences(t *testing.T) {
 		{"an address with a stop and a capital", "Read https://example.org/A.B?Next=1!x today. Done.", []string{"Read https://example.org/A.B?Next=1!x today.", "Done."}},
 		{"an address that ends a question", "Have you seen www.example.org/a? I have.", []string{"Have you seen www.example.org/a?", "I have."}},
 		{"a list of long entries", "- The first entry of the list is longer than fifty characters are\n- The second one is as long as the first of the list",
-			[]string{"- The first entry of the list is longer than fifty characters are", "- The second one is as long as the first of the list"}},
+			[]string{"- The first entry of the list is longer than fifty characters are",
+				"- The second one is as long as the first of the list"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, Sentences(tc.text)); diff != "" {
@@ -91,7 +92,8 @@ func TestPlugsAreLeftOut(t *testing.T) {
 	if got := Summarize("", "Read more", 3); len(got) != 1 {
 		t.Errorf("a text of a plug alone: %q", got)
 	}
-	for _, news := range []string{"Checkout lines grow longer.", "Subscribers leave the service.", "Supporters of the bridge met.", "Readers moan."} {
+	for _, news := range []string{"Checkout lines grow longer.", "Subscribers leave the service.",
+		"Supporters of the bridge met.", "Readers moan."} {
 		if got := Summarize("", news+" Nobody knows why.", 3); len(got) != 2 {
 			t.Errorf("%q was left out", news)
 		}

@@ -112,7 +112,8 @@ func IsInvisible(c rune) bool {
 		return true
 	}
 	// Of the formatting characters these are seen.
-	seen := unicode.Is(unicode.Prepended_Concatenation_Mark, c) || 0xFFF9 <= c && c <= 0xFFFB || 0x13430 <= c && c <= 0x1343F
+	seen := unicode.Is(unicode.Prepended_Concatenation_Mark, c) || 0xFFF9 <= c && c <= 0xFFFB ||
+		0x13430 <= c && c <= 0x1343F
 	return unicode.Is(unicode.Cf, c) && !seen || 0xE0000 <= c && c <= 0xE0FFF
 }
 

@@ -58,7 +58,8 @@ func TestClean_KeepsLinesAndTabs(t *testing.T) {
 
 // Text cannot be hidden from people and shown to models. Emoji sequences and scripts that need joiners keep them.
 func TestClean_DropsWhatCannotBeSeen(t *testing.T) {
-	for _, c := range []rune{0x3164, 0xFFA0, 0x115F, 0x2800, 0x034F, 0xFE00, 0xFE0F, 0xE0100, 0xE01EF, 0xE0041, 0x180B, 0x180E,
+	for _, c := range []rune{0x3164, 0xFFA0, 0x115F, 0x2800, 0x034F, 0xFE00, 0xFE0F, 0xE0100, 0xE01EF,
+		0xE0041, 0x180B, 0x180E,
 		0x200B, 0x200E, 0x2060, 0x2063, 0x206A, 0x202E, 0x2066, 0xFEFF, 0x00AD, 0x1D173, 0xFFF0} {
 		if got := text.Clean("a" + string(c) + "b"); got != "ab" || !text.IsInvisible(c) {
 			t.Errorf("U+%04X stays: %q", c, got)
@@ -119,7 +120,8 @@ func TestOneLine_EveryShortText_IsOneCleanLine(t *testing.T) {
 		texts = longer
 		for _, s := range texts {
 			line := text.OneLine(s)
-			if strings.ContainsAny(line, "\t\n\r\x7f\x00\u200b") || strings.Join(strings.Fields(line), " ") != line || !utf8.ValidString(line) {
+			if strings.ContainsAny(line, "\t\n\r\x7f\x00\u200b") || strings.Join(strings.Fields(line), " ") != line ||
+				!utf8.ValidString(line) {
 				t.Fatalf("%q became %q", s, line)
 			}
 			if clean := text.Clean(s); strings.ContainsAny(clean, "\r\x7f\x00\u200b") || !utf8.ValidString(clean) ||

@@ -23,11 +23,13 @@ var safe = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`)
 
 func TestEveryToolIsFoundUnderASafeNameOfItsOwn(t *testing.T) {
 	long := strings.Repeat("very_long_name_", 10)
-	specs := source{{Server: "a_b", Name: "c"}, {Server: "a", Name: "b_c"}, {Server: "a", Name: "b.c"}, {Server: "a", Name: "b c"},
+	specs := source{{Server: "a_b", Name: "c"}, {Server: "a", Name: "b_c"}, {Server: "a", Name: "b.c"},
+		{Server: "a", Name: "b c"},
 		{Server: "9lives", Name: "x"}, {Server: "-", Name: "x"}, {Server: "ünï", Name: "cødé"}, {Server: "s", Name: long + "1"},
 		{Server: "s", Name: long + "2"}, {Server: "s", Name: ""}, {Server: "requestFirst Aid", Name: "PDF&URLTool"}}
 	for n := range 50 {
-		specs = append(specs, tool.Spec{Server: fmt.Sprint("one_", n), Name: "same"}, tool.Spec{Server: "one", Name: fmt.Sprint(n, "_same")})
+		specs = append(specs, tool.Spec{Server: fmt.Sprint("one_", n), Name: "same"},
+			tool.Spec{Server: "one", Name: fmt.Sprint(n, "_same")})
 	}
 	r := tool.NewRegistry(specs)
 	names := map[string]tool.Spec{}

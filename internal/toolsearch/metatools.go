@@ -93,12 +93,14 @@ func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
 		newMetaTool(Discover, "Find tools by what they do. Search once for each sub-task.", `{"type":"object","properties":{`+
 			`"query":{"type":"string","description":"such as: create calendar event"},`+
 			`"limit":{"type":"integer","minimum":1,"maximum":20}},"required":["query"]}`, t.discover),
-		newMetaTool(Execute, "Run a tool that was found, with arguments as get_tool_schema says.", `{"type":"object","properties":{`+
-			`"name":{"type":"string"},`+
-			`"arguments":{"type":"object"}},"required":["name"]}`, refuseExecution),
+		newMetaTool(Execute, "Run a tool that was found, with arguments as get_tool_schema says.",
+			`{"type":"object","properties":{`+
+				`"name":{"type":"string"},`+
+				`"arguments":{"type":"object"}},"required":["name"]}`, refuseExecution),
 		newMetaTool(Schema, "Show what tools do and which arguments they take.", `{"type":"object","properties":{`+
 			`"names":{"type":"array","items":{"type":"string"},"maxItems":10}}}`, t.showSchemas),
-		newMetaTool(Domains, "List the domains of tools and what they are for.", `{"type":"object","properties":{}}`, t.listDomains),
+		newMetaTool(Domains, "List the domains of tools and what they are for.",
+			`{"type":"object","properties":{}}`, t.listDomains),
 	}
 }
 

@@ -125,7 +125,8 @@ func TestDomainsAreListedAndBrowsed(t *testing.T) {
 	if len(seen) != 70 || !slices.IsSorted(seen) || len(slices.Compact(seen)) != 70 {
 		t.Errorf("pages hold %d tools: %q", len(seen), seen)
 	}
-	if got := h.call(t, Browse, `{"domain":"lamps","cursor":"zzz"}`); got.IsError || got.Text != "There are no more tools in this domain." {
+	if got := h.call(t, Browse, `{"domain":"lamps","cursor":"zzz"}`); got.IsError ||
+		got.Text != "There are no more tools in this domain." {
 		t.Errorf("behind the last page: %+v", got)
 	}
 }
@@ -161,7 +162,8 @@ func TestWrongCallsAreExplained(t *testing.T) {
 		}
 	}
 	some := h.call(t, Schema, `{"names":["vault_open","vault_shut"]}`)
-	if some.IsError || !strings.Contains(some.Text, "## vault_open") || !strings.Contains(some.Text, `no tool "vault_shut"`) {
+	if some.IsError || !strings.Contains(some.Text, "## vault_open") ||
+		!strings.Contains(some.Text, `no tool "vault_shut"`) {
 		t.Errorf("one of two: %+v", some)
 	}
 	if got := h.call(t, Discover, `{"query":"xylophone"}`); got.IsError || !strings.HasPrefix(got.Text, "No tool fits") {

@@ -118,7 +118,8 @@ func TestSearchFindsWhatPeopleAskFor(t *testing.T) {
 			floor.Recall5 /= float64(len(set.questions))
 			t.Logf("%d requests: %+v; plain BM25: recall@5 %.4f", len(set.questions), s, floor.Recall5)
 			if s.Recall5 < max(set.recall5, floor.Recall5) {
-				t.Errorf("recall@5 is %.4f, want %.4f or more, and more than plain BM25 with %.4f", s.Recall5, set.recall5, floor.Recall5)
+				t.Errorf("recall@5 is %.4f, want %.4f or more, and more than plain BM25 with %.4f", s.Recall5,
+					set.recall5, floor.Recall5)
 			}
 		})
 	}

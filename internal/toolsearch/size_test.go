@@ -35,12 +35,14 @@ func TestTheFive_AreOneHundredthOfTheListing(t *testing.T) {
 	const tools, bytes = 143, 275 << 10
 	h := &house{}
 	for n := range tools {
-		property := fmt.Sprintf(`"option%%d":{"type":"string","description":%q}`, strings.Repeat("what it is for, at some length; ", 4))
+		property := fmt.Sprintf(`"option%%d":{"type":"string","description":%q}`,
+			strings.Repeat("what it is for, at some length; ", 4))
 		var properties []string
 		for i := 0; len(strings.Join(properties, ",")) < bytes/tools-250; i++ {
 			properties = append(properties, fmt.Sprintf(property, i))
 		}
-		h.add(fmt.Sprintf("server%d", n%9), fmt.Sprintf("do_%d", n), "Does one of many things.", `{"type":"object","properties":{`+strings.Join(properties, ",")+`}}`)
+		h.add(fmt.Sprintf("server%d", n%9), fmt.Sprintf("do_%d", n), "Does one of many things.",
+			`{"type":"object","properties":{`+strings.Join(properties, ",")+`}}`)
 	}
 	finder := NewFinder(New(), func(string) string { return "" })
 	finder.Sync(h.all)

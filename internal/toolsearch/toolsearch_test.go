@@ -24,8 +24,10 @@ func pack(server, text string, tools ...string) Server {
 func office() []Server {
 	return []Server{
 		pack("calendar", "Appointments of the team",
-			"calendar_create: Put an event into the calendar", "calendar_list: Show the events of a day", "calendar_delete: Cancel an event"),
-		pack("mail", "Electronic letters", "mail_send: Send a message to somebody", "mail_search: Find messages by their words"),
+			"calendar_create: Put an event into the calendar", "calendar_list: Show the events of a day",
+			"calendar_delete: Cancel an event"),
+		pack("mail", "Electronic letters", "mail_send: Send a message to somebody",
+			"mail_search: Find messages by their words"),
 		pack("weather", "", "weatherforecast: How warm it will be tomorrow", "what_is_this: "),
 	}
 }
@@ -187,7 +189,8 @@ func TestAServerCannotFloodTheIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := filled(Server{Name: flood, Text: flood, Tools: []Doc{{Name: flood, Description: flood, Parameters: schema}}}, office()[1])
+	x := filled(Server{Name: flood, Text: flood, Tools: []Doc{{Name: flood, Description: flood,
+		Parameters: schema}}}, office()[1])
 	for _, f := range indexFields {
 		if f.MaxWords < 1 || f.MaxWords > 400 {
 			t.Errorf("a field takes %d words", f.MaxWords)
@@ -247,7 +250,8 @@ func FuzzSearch(f *testing.F) {
 func checkFound(t *testing.T, name, query string) {
 	t.Helper()
 	x := filled(office()...)
-	x.Replace(Server{Name: query, Text: query, Tools: []Doc{{Name: name, Description: query, Parameters: json.RawMessage(query)}}})
+	x.Replace(Server{Name: query, Text: query, Tools: []Doc{{Name: name, Description: query,
+		Parameters: json.RawMessage(query)}}})
 	hits := x.Search(query, 3, nil)
 	if len(hits) > 3 || !slices.IsSortedFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) }) {
 		t.Fatalf("%q gives %v", query, hits)

@@ -88,7 +88,8 @@ func (s *side) fill() {
 			},
 		}))
 	}
-	_, err := s.db.SaveMessages(ctx, []store.Message{{Conversation: room, ID: "m1", Author: chat.User{Name: "berit"}, At: noon, Text: "hi"}})
+	_, err := s.db.SaveMessages(ctx, []store.Message{{Conversation: room, ID: "m1", Author: chat.User{Name: "berit"},
+		At: noon, Text: "hi"}})
 	s.must(err)
 	for _, scope := range []string{"user/slack/U1", "channel/slack:T1/C1"} {
 		for _, text := range []string{"one", "two", "three"} {
@@ -99,7 +100,8 @@ func (s *side) fill() {
 	}
 	s.must(s.db.SaveSetting(ctx, "channel/slack:T1/C1", []byte(`{"language":"German"}`)))
 	s.must(s.db.SaveSetting(ctx, "instance", []byte(`{"model":"default"}`)))
-	s.must(s.db.SaveSubscription(ctx, store.Subscription{To: general, URL: "https://example.org/feed", Title: "Feed", At: noon}))
+	s.must(s.db.SaveSubscription(ctx, store.Subscription{To: general, URL: "https://example.org/feed",
+		Title: "Feed", At: noon}))
 	for kind, name := range map[string]string{"mcp server": "files", "agent": "helper", "digest": "morning"} {
 		s.must(s.db.SaveItem(ctx, kind, name, json.RawMessage(`{"a":[1,2]}`), false))
 	}
@@ -113,7 +115,8 @@ func TestRoundTrip_GivesTheSameLines(t *testing.T) {
 		t.Errorf("%d lines are exported", n)
 	}
 	r := to.load(want)
-	added := map[string]int{"message": 2201, "memory": 4, "setting": 2, "subscription": 1, "server": 1, "agent": 1, "digest": 1}
+	added := map[string]int{"message": 2201, "memory": 4, "setting": 2, "subscription": 1, "server": 1,
+		"agent": 1, "digest": 1}
 	if diff := cmp.Diff(transfer.Result{Added: added, Errors: []transfer.LineError{}}, r); diff != "" {
 		t.Errorf("the import (-want +got):\n%s", diff)
 	}
@@ -173,7 +176,8 @@ func TestImport_NamesBadLinesAndTakesTheOthers(t *testing.T) {
 	} {
 		s := newSide(t)
 		r := s.load(fmt.Sprintf(message, "1") + "\n\n" + line + "\n" + fmt.Sprintf(message, "2"))
-		if len(r.Errors) != 1 || r.Errors[0].Line != 3 || !strings.Contains(r.Errors[0].Error, want) || r.Added["message"] != 2 {
+		if len(r.Errors) != 1 || r.Errors[0].Line != 3 || !strings.Contains(r.Errors[0].Error, want) ||
+			r.Added["message"] != 2 {
 			t.Errorf("%s: %+v, want an error of line 3 with %q and two messages", line, r, want)
 		}
 	}
@@ -189,7 +193,8 @@ func TestExport_HoldsNothingThatIsOverItsRetention(t *testing.T) {
 	}
 	_, err := s.db.Prune(t.Context(), storetest.WeekIn("general"))
 	s.must(err)
-	if after := s.export(chat.Address{}); strings.Contains(after, "words of long ago") || !strings.Contains(after, "words of today") {
+	if after := s.export(chat.Address{}); strings.Contains(after, "words of long ago") ||
+		!strings.Contains(after, "words of today") {
 		t.Errorf("after pruning the export is\n%s", after)
 	}
 }

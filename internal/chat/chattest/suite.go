@@ -230,7 +230,8 @@ func handsOverInOrder(t *testing.T, s *stage) {
 		if !slices.Contains(texts, m.Text) {
 			texts = append(texts, m.Text)
 		}
-		if m.ID == "" || m.Author.ID == "" || m.Time.IsZero() || m.Reach != chat.Addressed || m.Conversation.Base() != s.Channel {
+		if m.ID == "" || m.Author.ID == "" || m.Time.IsZero() || m.Reach != chat.Addressed ||
+			m.Conversation.Base() != s.Channel {
 			t.Errorf("message %+v", m)
 		}
 	}
@@ -364,10 +365,12 @@ func messageCommandCarriesItsTarget(t *testing.T, s *stage) {
 	id := s.Overhear(s.Channel, "the kettle is on")
 	s.Use(s.Channel, id)
 	m := s.next(t, "the command", func(m chat.Message) bool { return m.Command == MessageCommands()[0].Name })
-	if m.Kind() != chat.EventCommand || m.Text != "" || m.Author.ID == "" || m.Conversation.Base() != s.Channel || m.Target == nil {
+	if m.Kind() != chat.EventCommand || m.Text != "" || m.Author.ID == "" || m.Conversation.Base() != s.Channel ||
+		m.Target == nil {
 		t.Fatalf("the command became %+v", m)
 	}
-	if !strings.Contains(m.Target.ID, id) || !strings.Contains(m.Target.Text, "kettle") || m.Target.At.IsZero() || m.Target.ByID == "" || m.Target.ByID == m.Author.ID {
+	if !strings.Contains(m.Target.ID, id) || !strings.Contains(m.Target.Text, "kettle") || m.Target.At.IsZero() ||
+		m.Target.ByID == "" || m.Target.ByID == m.Author.ID {
 		t.Errorf("it was used on %+v", *m.Target)
 	}
 	linker, ok := s.Platform.(chat.Linker)
@@ -419,7 +422,8 @@ func repeatAfterUnknownOutcome(t *testing.T, s *stage) {
 	if s.LoseAnswer != nil {
 		s.LoseAnswer()
 		var failed *chat.PostError
-		if _, err := s.Platform.Post(t.Context(), s.Channel, d); !errors.As(err, &failed) || !failed.Maybe || failed.Permanent {
+		if _, err := s.Platform.Post(t.Context(), s.Channel, d); !errors.As(err, &failed) || !failed.Maybe ||
+			failed.Permanent {
 			t.Fatalf("a post whose answer was lost gave %v, want a *PostError with Maybe", err)
 		}
 	} else {
@@ -439,7 +443,8 @@ func replacesInPlace(t *testing.T, s *stage) {
 	s.post(t, chat.Draft{Key: "between", Text: "between"})
 	after := s.post(t, chat.Draft{Key: "k2", Text: "after", Replaces: before})
 	got := s.Shown(s.Channel)
-	if !slices.Equal(before.IDs, after.IDs) || len(got) != 2 || !strings.Contains(got[0], "after") || strings.Contains(got[0], "before") {
+	if !slices.Equal(before.IDs, after.IDs) || len(got) != 2 || !strings.Contains(got[0], "after") ||
+		strings.Contains(got[0], "before") {
 		t.Errorf("shown %q; the refs are %v and %v", got, before.IDs, after.IDs)
 	}
 }
@@ -470,7 +475,8 @@ func wrongPlaceIsPermanent(t *testing.T, s *stage) {
 		nowhere.Thread = "1" // a room of the page comes into being when it is written to
 	}
 	var failed *chat.PostError
-	if _, err := s.Platform.Post(t.Context(), nowhere, chat.Draft{Key: "k", Text: "x"}); !errors.As(err, &failed) || !failed.Permanent {
+	if _, err := s.Platform.Post(t.Context(), nowhere, chat.Draft{Key: "k", Text: "x"}); !errors.As(err, &failed) ||
+		!failed.Permanent {
 		t.Errorf("a post to a place that does not exist gave %v, want a permanent *PostError", err)
 	}
 }

@@ -47,7 +47,8 @@ func ask(t *testing.T, m llm.Model, r llm.Request) (answer llm.Message, last llm
 
 func say(role llm.Role, parts ...llm.Part) llm.Message { return llm.Message{Role: role, Parts: parts} }
 
-var look = llm.ToolSpec{Name: "look", Description: "Looks.", Schema: json.RawMessage(`{"type":"object","properties":{"at":{"type":"string"}}}`)}
+var look = llm.ToolSpec{Name: "look", Description: "Looks.",
+	Schema: json.RawMessage(`{"type":"object","properties":{"at":{"type":"string"}}}`)}
 
 // Two calls at once are answered in one message, and the thinking before them goes back with its signature: the
 // simulated API refuses a thinking block that it did not issue.
@@ -66,12 +67,14 @@ func TestGenerate_ParallelCallsAfterThinking_GoBackAsTheyCame(t *testing.T) {
 		}
 	})
 	question := say(llm.User, llm.Part{Text: "What is there?"})
-	first, last, err := ask(t, m, llm.Request{System: "Be brief.", Messages: []llm.Message{question}, Tools: []llm.ToolSpec{look}})
+	first, last, err := ask(t, m, llm.Request{System: "Be brief.", Messages: []llm.Message{question},
+		Tools: []llm.ToolSpec{look}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	calls := first.Calls()
-	if first.Text() != "One moment." || len(calls) != 2 || string(calls[1].Args) != `{"at":"b"}` || last.Finish != llm.FinishStop {
+	if first.Text() != "One moment." || len(calls) != 2 || string(calls[1].Args) != `{"at":"b"}` ||
+		last.Finish != llm.FinishStop {
 		t.Fatalf("answered %+v, %+v", first, last)
 	}
 	if p := first.Parts[0]; !p.Thought || p.Text != "I must look twice." || !strings.Contains(string(p.Raw), "signature") {
@@ -88,7 +91,8 @@ func TestGenerate_ParallelCallsAfterThinking_GoBackAsTheyCame(t *testing.T) {
 	if err := json.Unmarshal(raw, &stored); err != nil {
 		t.Fatal(err)
 	}
-	second, _, err := ask(t, m, llm.Request{Messages: []llm.Message{question, stored, results}, Tools: []llm.ToolSpec{look}})
+	second, _, err := ask(t, m, llm.Request{Messages: []llm.Message{question, stored, results},
+		Tools: []llm.ToolSpec{look}})
 	if err != nil || second.Text() != "result: a treeresult: no such place" {
 		t.Errorf("after the results: %q, %v", second.Text(), err)
 	}
@@ -159,7 +163,8 @@ func TestGenerate_Schemas_AreMadeAcceptable(t *testing.T) {
 	if _, _, err := ask(t, m, llm.Request{Messages: []llm.Message{say(llm.User, llm.Part{Text: "hi"})}, Tools: tools}); err != nil {
 		t.Fatal(err, sim.Rejected())
 	}
-	_, _, err := ask(t, m, llm.Request{Messages: []llm.Message{say(llm.User, llm.Part{Text: "hi"})}, Tools: []llm.ToolSpec{{Name: "bad", Schema: json.RawMessage(`7`)}}})
+	_, _, err := ask(t, m, llm.Request{Messages: []llm.Message{say(llm.User, llm.Part{Text: "hi"})},
+		Tools: []llm.ToolSpec{{Name: "bad", Schema: json.RawMessage(`7`)}}})
 	var fault *llm.Error
 	if !errors.As(err, &fault) || fault.Kind != llm.BadRequest {
 		t.Errorf("a schema that is no object: %v", err)

@@ -47,7 +47,8 @@ func TestSchemaSaysWhatGeminiTakes(t *testing.T) {
 }
 
 // taken are the keywords that genai documents.
-var taken = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems", "minItems",
+var taken = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items",
+	"prefixItems", "minItems",
 	"maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required"}
 
 // foreign names a keyword in a schema that is not taken.

@@ -89,7 +89,8 @@ func TestAPageIsToldInItsOwnSentences(t *testing.T) {
 func TestAFailureIsToldPlainly(t *testing.T) {
 	parts := ask(t, user("files_read {}"),
 		llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Call: &llm.Call{ID: "1", Name: "files_read"}}}},
-		llm.Message{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.Result{ID: "1", Name: "files_read", Content: "no such file", IsError: true}}}})
+		llm.Message{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.Result{ID: "1", Name: "files_read",
+			Content: "no such file", IsError: true}}}})
 	if parts[0].Text != "`files_read` failed: no such file" {
 		t.Errorf("told %q", parts[0].Text)
 	}

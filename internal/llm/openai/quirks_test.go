@@ -54,7 +54,8 @@ func TestEndpointsThatDifferAreUnderstood(t *testing.T) {
 			m := openai.New(openai.Options{Name: "test", Model: "m", BaseURL: server.URL})
 			var text string
 			var calls []string
-			for chunk, err := range m.Generate(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: "hi"}}}}}) {
+			for chunk, err := range m.Generate(t.Context(), llm.Request{Messages: []llm.Message{{Role: llm.User,
+				Parts: []llm.Part{{Text: "hi"}}}}}) {
 				if err != nil {
 					t.Fatal(err)
 				}

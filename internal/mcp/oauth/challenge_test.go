@@ -36,7 +36,8 @@ func TestChallenges(t *testing.T) {
 }
 
 func FuzzChallenges(f *testing.F) {
-	for _, s := range []string{`Bearer a="b\"c", d=e`, `Basic x==, Bearer`, `a="`, `=`, `a=b`, `Bearer scope="a b" , , x`, "\x00"} {
+	for _, s := range []string{`Bearer a="b\"c", d=e`, `Basic x==, Bearer`, `a="`, `=`, `a=b`,
+		`Bearer scope="a b" , , x`, "\x00"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, header string) {

@@ -42,13 +42,15 @@ func TestFromRefusalToToken(t *testing.T) {
 		t.Error(diff)
 	}
 	a := p.named
-	want := map[string]any{"client_name": "ravenbot", "redirect_uris": []any{b.door + "/oauth/callback"}, "response_types": []any{"code"},
-		"grant_types": []any{"authorization_code", "refresh_token"}, "token_endpoint_auth_method": "client_secret_basic", "application_type": "native"}
+	want := map[string]any{"client_name": "ravenbot", "redirect_uris": []any{b.door + "/oauth/callback"},
+		"response_types": []any{"code"},
+		"grant_types":    []any{"authorization_code", "refresh_token"}, "token_endpoint_auth_method": "client_secret_basic", "application_type": "native"}
 	if diff := cmp.Diff([]map[string]any{want}, a.registers); diff != "" {
 		t.Error(diff)
 	}
 	q := a.asked[0]
-	if q.Get("resource") != p.url() || q.Get("code_challenge_method") != "S256" || q.Get("response_type") != "code" || q.Has("scope") || q.Get("kept") != "1" {
+	if q.Get("resource") != p.url() || q.Get("code_challenge_method") != "S256" || q.Get("response_type") != "code" ||
+		q.Has("scope") || q.Get("kept") != "1" {
 		t.Errorf("authorization request %v", q)
 	}
 	if _, ok := b.broker.Waiting("files", ""); ok {
@@ -205,7 +207,8 @@ func TestAConsentCountsOnceAndForTenMinutes(t *testing.T) {
 	link := b.needed(c, p.url())
 	state := b.leads(link.URL).Query().Get("state")
 	back := func(state string) string {
-		return b.door + "/oauth/callback?" + url.Values{"state": {state}, "code": {"stolen"}, "iss": {p.named.name()}}.Encode()
+		return b.door + "/oauth/callback?" + url.Values{"state": {state}, "code": {"stolen"},
+			"iss": {p.named.name()}}.Encode()
 	}
 	_, ticket, _ := strings.Cut(link.URL, "?open=")
 	wrong := []string{link.URL + "x", b.door + "/oauth/callback?open=guessed"}
@@ -270,7 +273,8 @@ func TestConsentIsGivenWhereTheLinkWasOpened(t *testing.T) {
 	if status, _ := press(t, eve, link.URL); status != http.StatusSeeOther {
 		t.Fatalf("eve's click is answered with %d", status)
 	}
-	if status, page := visit(t, victim, b.leads(link.URL).String()); status != 400 || !strings.Contains(page, "not the browser") {
+	if status, page := visit(t, victim, b.leads(link.URL).String()); status != 400 ||
+		!strings.Contains(page, "not the browser") {
 		t.Errorf("the victim gets %d %s", status, page)
 	}
 	if p.named.count(AuthorizationCode) > 0 {

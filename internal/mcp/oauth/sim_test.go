@@ -76,7 +76,8 @@ func newPeer(t *testing.T) *peer {
 }
 
 func (p *peer) newIssuer(path string) *issuer {
-	a := &issuer{p: p, path: path, more: map[string]any{}, seconds: 3600, codes: map[string]url.Values{}, refreshes: map[string]string{}}
+	a := &issuer{p: p, path: path, more: map[string]any{}, seconds: 3600, codes: map[string]url.Values{},
+		refreshes: map[string]string{}}
 	a.server = serve(p.t, a)
 	p.as = append(p.as, a)
 	return a
@@ -126,7 +127,8 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", says)
 		w.WriteHeader(http.StatusUnauthorized)
 	case !covers(scopes, p.needs):
-		w.Header().Set("WWW-Authenticate", says+fmt.Sprintf(`, error="insufficient_scope", scope="%s"`, strings.Join(p.needs, " ")))
+		w.Header().Set("WWW-Authenticate", says+fmt.Sprintf(`, error="insufficient_scope", scope="%s"`,
+			strings.Join(p.needs, " ")))
 		w.WriteHeader(http.StatusForbidden)
 	default:
 		p.calls = append(p.calls, string(body))
@@ -155,7 +157,8 @@ func (a *issuer) at(w http.ResponseWriter, r *http.Request, root string) {
 	}
 	switch r.URL.Path {
 	case where:
-		d := map[string]any{"issuer": root + a.path, "authorization_endpoint": root + "/authorize?kept=1", "token_endpoint": root + "/token",
+		d := map[string]any{"issuer": root + a.path, "authorization_endpoint": root + "/authorize?kept=1",
+			"token_endpoint":        root + "/token",
 			"registration_endpoint": root + "/register", "code_challenge_methods_supported": []string{"plain", "S256"},
 			"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "none"}, "authorization_response_iss_parameter_supported": true}
 		maps.Copy(d, a.more)
@@ -165,7 +168,8 @@ func (a *issuer) at(w http.ResponseWriter, r *http.Request, root string) {
 		var about map[string]any
 		json.NewDecoder(r.Body).Decode(&about)
 		a.registers = append(a.registers, about)
-		reply(w, 201, map[string]any{"client_id": fmt.Sprint("client-", len(a.registers)), "client_secret": "registered-secret"})
+		reply(w, 201, map[string]any{"client_id": fmt.Sprint("client-", len(a.registers)),
+			"client_secret": "registered-secret"})
 	case "/authorize":
 		a.authorize(w, r, root)
 	case "/token":
@@ -216,7 +220,8 @@ func (a *issuer) token(w http.ResponseWriter, r *http.Request) {
 		q, ok := a.codes[form.Get("code")]
 		delete(a.codes, form.Get("code"))
 		sum := sha256.Sum256([]byte(form.Get("code_verifier")))
-		if !ok || base64.RawURLEncoding.EncodeToString(sum[:]) != q.Get("code_challenge") || form.Get("redirect_uri") != q.Get("redirect_uri") || form.Get("resource") != q.Get("resource") {
+		if !ok || base64.RawURLEncoding.EncodeToString(sum[:]) != q.Get("code_challenge") ||
+			form.Get("redirect_uri") != q.Get("redirect_uri") || form.Get("resource") != q.Get("resource") {
 			reply(w, 400, map[string]any{"error": "invalid_grant"})
 			return
 		}
@@ -224,7 +229,8 @@ func (a *issuer) token(w http.ResponseWriter, r *http.Request) {
 	case "refresh_token":
 		var ok bool
 		if scope, ok = a.refreshes[form.Get("refresh_token")]; !ok {
-			reply(w, 400, map[string]any{"error": "invalid_grant", "error_description": "no such token: " + form.Get("refresh_token")})
+			reply(w, 400, map[string]any{"error": "invalid_grant",
+				"error_description": "no such token: " + form.Get("refresh_token")})
 			return
 		}
 		delete(a.refreshes, form.Get("refresh_token")) // rotation: each works once
@@ -235,7 +241,8 @@ func (a *issuer) token(w http.ResponseWriter, r *http.Request) {
 	}
 	access, refresh := "access-"+rand.Text(), "refresh-"+rand.Text()
 	a.p.valid[access], a.refreshes[refresh] = scopes, scope
-	reply(w, 200, map[string]any{"access_token": access, "token_type": "bearer", "expires_in": a.seconds, "refresh_token": refresh, "scope": strings.Join(scopes, " ")})
+	reply(w, 200, map[string]any{"access_token": access, "token_type": "bearer", "expires_in": a.seconds,
+		"refresh_token": refresh, "scope": strings.Join(scopes, " ")})
 }
 
 // revoke makes all tokens worthless that were given so far.

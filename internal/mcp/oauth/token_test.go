@@ -385,7 +385,8 @@ func TestClientCredentials(t *testing.T) {
 		}},
 		{"EC", Entry{ClientID: "me", PrivateKey: armoured(t, ec)}, func(p *peer, f url.Values) {
 			digest, signature := assertedBy(t, p, f, "ES256")
-			if !ecdsa.Verify(&ec.PublicKey, digest, new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])) {
+			if !ecdsa.Verify(&ec.PublicKey, digest, new(big.Int).SetBytes(signature[:32]),
+				new(big.Int).SetBytes(signature[32:])) {
 				t.Error("the signature is wrong")
 			}
 		}},
@@ -422,7 +423,8 @@ func TestClientCredentials(t *testing.T) {
 	p := newPeer(t)
 	b.fails(b.client(Entry{Name: "b", URL: p.url(), Grant: ClientCredentials}), p.url(), "needs a configured client")
 	for _, key := range []string{"x", "-----BEGIN KEY-----\nAAAA\n-----END KEY-----\n"} {
-		b.fails(b.client(Entry{Name: "b", URL: p.url(), Grant: ClientCredentials, ClientID: "me", PrivateKey: key}), p.url(), "the private key of the client")
+		b.fails(b.client(Entry{Name: "b", URL: p.url(), Grant: ClientCredentials, ClientID: "me", PrivateKey: key}), p.url(),
+			"the private key of the client")
 	}
 }
 
@@ -447,7 +449,8 @@ func assertedBy(t *testing.T, p *peer, f url.Values, alg string) (digest, signat
 			t.Fatalf("part %q", parts[i])
 		}
 	}
-	if head["alg"] != alg || claims["iss"] != "me" || claims["sub"] != "me" || claims["aud"] != p.named.name() || claims["jti"] == "" {
+	if head["alg"] != alg || claims["iss"] != "me" || claims["sub"] != "me" || claims["aud"] != p.named.name() ||
+		claims["jti"] == "" {
 		t.Errorf("asserted %v %v", head, claims)
 	}
 	if life := claims["exp"].(float64) - claims["iat"].(float64); life <= 0 || life > 300 {
@@ -531,9 +534,11 @@ func TestKeptRecordOfVersion1(t *testing.T) {
 	if !b.broker.load("token/x/", &got) {
 		t.Fatal("it is not read")
 	}
-	want := record{URL: "https://mcp.example/mcp", Issuer: "https://auth.example", Endpoint: "https://auth.example/token", Resource: "https://mcp.example/mcp",
-		Access: "at", Refresh: "rt", Expires: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), Requested: []string{"a"}, Granted: []string{"a"},
-		Client: client{ID: "c", Secret: "s", Method: basic}}
+	want := record{URL: "https://mcp.example/mcp", Issuer: "https://auth.example", Endpoint: "https://auth.example/token",
+		Resource: "https://mcp.example/mcp",
+		Access:   "at", Refresh: "rt", Expires: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), Requested: []string{"a"},
+		Granted: []string{"a"},
+		Client:  client{ID: "c", Secret: "s", Method: basic}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -556,7 +561,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	state := b.leads(first.URL).Query().Get("state")
 	p.with(func() {
 		p.named.grants = func(f url.Values) (int, map[string]any) {
-			return 400, map[string]any{"error": "server_error", "error_description": "you said " + f.Encode() + " configured-secret " + f.Get("code") + " " + f.Get("refresh_token")}
+			return 400, map[string]any{"error": "server_error",
+				"error_description": "you said " + f.Encode() + " configured-secret " + f.Get("code") + " " + f.Get("refresh_token")}
 		}
 	})
 	_, page := browse(t, first.URL)
@@ -596,7 +602,8 @@ func TestMetadataDocument(t *testing.T) {
 	if err := json.NewDecoder(w.Body).Decode(&got); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"client_id": at, "client_name": "ravenbot", "redirect_uris": []any{"https://bot.example/oauth/callback"}, "response_types": []any{"code"},
+	want := map[string]any{"client_id": at, "client_name": "ravenbot",
+		"redirect_uris": []any{"https://bot.example/oauth/callback"}, "response_types": []any{"code"},
 		"grant_types": []any{"authorization_code", "refresh_token"}, "token_endpoint_auth_method": "none", "application_type": "web"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -97,7 +97,8 @@ func (s *Server) getUser(c *call) (int, any, *apiError) {
 
 func (s *Server) getApplication(*call) (int, any, *apiError) {
 	flags := 0
-	for intent, bit := range map[int]int{IntentPresences: 1 << 13, IntentGuildMembers: 1 << 15, IntentMessageContent: 1 << 19} {
+	for intent, bit := range map[int]int{IntentPresences: 1 << 13, IntentGuildMembers: 1 << 15,
+		IntentMessageContent: 1 << 19} {
 		if s.opts.Privileged&intent != 0 {
 			flags |= bit
 		}
@@ -307,7 +308,8 @@ func (s *Server) validateCommand(guild string, cmd command) *apiError {
 		return badForm("description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
 	}
 	cmd["id"], cmd["application_id"], cmd["version"] = s.newID(), s.bot.ID, s.newID()
-	for _, unset := range []string{"name_localizations", "description_localizations", "default_member_permissions", "contexts"} {
+	for _, unset := range []string{"name_localizations", "description_localizations",
+		"default_member_permissions", "contexts"} {
 		if _, ok := cmd[unset]; !ok {
 			cmd[unset] = nil
 		}

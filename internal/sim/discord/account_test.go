@@ -24,7 +24,8 @@ func TestAccountAndCommands(t *testing.T) {
 	if list, err := dg.GuildChannels(home.ID); err != nil || len(list) != 1 || list[0].ID != general.ID {
 		t.Errorf("channels %v: %v", list, err)
 	}
-	if list, err := dg.GuildThreadsActive(home.ID); err != nil || len(list.Threads) != 1 || list.Threads[0].ID != thread.ID {
+	if list, err := dg.GuildThreadsActive(home.ID); err != nil || len(list.Threads) != 1 ||
+		list.Threads[0].ID != thread.ID {
 		t.Errorf("threads %v: %v", list, err)
 	}
 	member, err := dg.GuildMember(home.ID, boss.ID)
@@ -47,7 +48,8 @@ func TestAccountAndCommands(t *testing.T) {
 	if app, err := dg.Application("@me"); err != nil || app.ID != s.Bot().ID || app.Flags&(1<<19) == 0 {
 		t.Errorf("application %+v: %v", app, err)
 	}
-	cmd, err := dg.ApplicationCommandCreate(s.Bot().ID, home.ID, &discordgo.ApplicationCommand{Name: "raven", Description: "x"})
+	cmd, err := dg.ApplicationCommandCreate(s.Bot().ID, home.ID,
+		&discordgo.ApplicationCommand{Name: "raven", Description: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +98,8 @@ func TestEditsDeletionsAndReactions(t *testing.T) {
 			t.Errorf("event %q, want %q", got, want)
 		}
 	}
-	s.Say(general.ID, other, s.Mention(), simdiscord.Attach(simdiscord.File{Name: "a.txt", ContentType: "text/plain", Body: []byte("abc")}))
+	s.Say(general.ID, other, s.Mention(), simdiscord.Attach(simdiscord.File{Name: "a.txt", ContentType: "text/plain",
+		Body: []byte("abc")}))
 	resp, err := http.Get(receive(t, seen)[len("bot "):])
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +112,8 @@ func TestEditsDeletionsAndReactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dg.ChannelMessageEdit(general.ID, mine.ID, "changed"); err != nil || s.Posts(general.ID)[0].Content != "changed" {
+	if _, err := dg.ChannelMessageEdit(general.ID, mine.ID, "changed"); err != nil ||
+		s.Posts(general.ID)[0].Content != "changed" {
 		t.Errorf("own edit: %v", err)
 	}
 	theirs := s.Say(general.ID, ann, "theirs")

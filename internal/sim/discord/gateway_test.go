@@ -84,7 +84,8 @@ func TestRepeatedEvents(t *testing.T) {
 // dial opens a bare gateway connection.
 func dial(t *testing.T, s *simdiscord.Server, path string) *websocket.Conn {
 	t.Helper()
-	conn, resp, err := websocket.DefaultDialer.DialContext(within(t), "ws"+strings.TrimPrefix(s.URL(), "http")+path+"?v=10&encoding=json", nil)
+	conn, resp, err := websocket.DefaultDialer.DialContext(within(t),
+		"ws"+strings.TrimPrefix(s.URL(), "http")+path+"?v=10&encoding=json", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,8 @@ func TestWrongTokenAndRateLimits(t *testing.T) {
 		t.Errorf("%d %v", status, answer)
 	}
 	off := s.RateLimit(nil, 0, 1500*time.Millisecond, "global")
-	if status, answer = post(t, s, "GET", "/users/@me", ""); status != 429 || answer["retry_after"] != 1.5 || answer["global"] != true {
+	if status, answer = post(t, s, "GET", "/users/@me", ""); status != 429 || answer["retry_after"] != 1.5 ||
+		answer["global"] != true {
 		t.Errorf("%d %v, want a global 429", status, answer)
 	}
 	off()

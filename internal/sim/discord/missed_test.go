@@ -82,7 +82,8 @@ func TestDeletedAtOnceAndUnfurled(t *testing.T) {
 	connect(t, s, dg)
 	one, two := s.Say(general.ID, ann, s.Mention()+" https://example.org"), s.Say(general.ID, ann, "two")
 	s.Unfurl(one.ID, "Example")
-	if m := receive(t, updates); m.EditedTimestamp != nil || len(m.Embeds) != 1 || !strings.HasSuffix(m.Content, "example.org") {
+	if m := receive(t, updates); m.EditedTimestamp != nil || len(m.Embeds) != 1 ||
+		!strings.HasSuffix(m.Content, "example.org") {
 		t.Errorf("update %+v", m.Message)
 	}
 	s.DeleteBulk(one.ID, two.ID)

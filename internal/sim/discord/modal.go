@@ -69,7 +69,8 @@ func checkModal(body []byte) *apiError {
 		switch {
 		case p.Type == partDisplay && between(p.Content, 1, 4000):
 			continue
-		case p.Type != partLabel || p.Field == nil || !between(p.Label, 1, 45) || p.Description != nil && !between(*p.Description, 1, 100):
+		case p.Type != partLabel || p.Field == nil || !between(p.Label, 1, 45) || p.Description != nil &&
+			!between(*p.Description, 1, 100):
 			return badForm(
 				at,
 				"BASE_TYPE_BAD_LENGTH",
@@ -104,7 +105,8 @@ func (f modalField) check() string {
 
 func (f modalField) checkMenu() string {
 	minimum, maximum := f.bounds()
-	if len(f.Options) < 1 || len(f.Options) > 25 || minimum < 0 || maximum < 1 || maximum > len(f.Options) || minimum > maximum ||
+	if len(f.Options) < 1 || len(f.Options) > 25 || minimum < 0 || maximum < 1 || maximum > len(f.Options) ||
+		minimum > maximum ||
 		f.required() && minimum == 0 {
 		return "The number of options or of values is wrong."
 	}

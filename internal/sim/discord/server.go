@@ -136,7 +136,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusBadRequest, errorBody(50041, "Invalid API version provided", nil))
 		return
 	}
-	if open := path == "/gateway" || strings.HasPrefix(path, "/webhooks/") || strings.HasPrefix(path, "/interactions/"); !open &&
+	if open := path == "/gateway" || strings.HasPrefix(path, "/webhooks/") ||
+		strings.HasPrefix(path, "/interactions/"); !open &&
 		r.Header.Get("Authorization") != "Bot "+s.opts.Token {
 		writeJSON(w, http.StatusUnauthorized, errorBody(0, "401: Unauthorized", nil))
 		return

@@ -202,9 +202,12 @@ func TestSlashDeferredAndEdited(t *testing.T) {
 		}
 	})
 	connect(t, s, dg)
-	registered, err := dg.ApplicationCommandBulkOverwrite(s.Bot().ID, "", []*discordgo.ApplicationCommand{{Name: "raven", Description: "the bot",
-		Options: []*discordgo.ApplicationCommandOption{{Type: discordgo.ApplicationCommandOptionSubCommand, Name: "ask", Description: "ask it",
-			Options: []*discordgo.ApplicationCommandOption{{Type: discordgo.ApplicationCommandOptionString, Name: "question", Description: "what"}}}}}})
+	registered, err := dg.ApplicationCommandBulkOverwrite(s.Bot().ID, "",
+		[]*discordgo.ApplicationCommand{{Name: "raven", Description: "the bot",
+			Options: []*discordgo.ApplicationCommandOption{{Type: discordgo.ApplicationCommandOptionSubCommand, Name: "ask",
+				Description: "ask it",
+				Options: []*discordgo.ApplicationCommandOption{{Type: discordgo.ApplicationCommandOptionString, Name: "question",
+					Description: "what"}}}}}})
 	if err != nil || len(registered) != 1 {
 		t.Fatalf("registered %v: %v", registered, err)
 	}
@@ -239,14 +242,16 @@ func TestButtonUpdatesItsMessage(t *testing.T) {
 	dg := client(t, s, "token")
 	dg.AddHandler(func(dg *discordgo.Session, i *discordgo.InteractionCreate) {
 		err := dg.InteractionRespond(i.Interaction, &discordgo.InteractionResponse{Type: discordgo.InteractionResponseUpdateMessage,
-			Data: &discordgo.InteractionResponseData{Content: "chose " + i.MessageComponentData().CustomID, Components: []discordgo.MessageComponent{}}})
+			Data: &discordgo.InteractionResponseData{Content: "chose " + i.MessageComponentData().CustomID,
+				Components: []discordgo.MessageComponent{}}})
 		if err != nil {
 			t.Error(err)
 		}
 	})
 	connect(t, s, dg)
-	m, err := dg.ChannelMessageSendComplex(general.ID, &discordgo.MessageSend{Content: "?", Components: []discordgo.MessageComponent{
-		discordgo.ActionsRow{Components: []discordgo.MessageComponent{discordgo.Button{Label: "Yes", CustomID: "yes"}}}}})
+	m, err := dg.ChannelMessageSendComplex(general.ID, &discordgo.MessageSend{Content: "?",
+		Components: []discordgo.MessageComponent{
+			discordgo.ActionsRow{Components: []discordgo.MessageComponent{discordgo.Button{Label: "Yes", CustomID: "yes"}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +322,8 @@ func TestNonceReturnsTheSameMessage(t *testing.T) {
 	s := open(t, simdiscord.Options{})
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	path, body := "/channels/"+general.ID+"/messages", `{"content":"once","nonce":"n1","enforce_nonce":true}`
-	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/messages"), Times: 1, Status: 502, Accept: true, Body: "<html>bad gateway</html>"})
+	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/messages"), Times: 1, Status: 502, Accept: true,
+		Body: "<html>bad gateway</html>"})
 	if status, _ := post(t, s, "POST", path, body); status != 502 {
 		t.Fatalf("status %d, want 502", status)
 	}
@@ -351,7 +357,8 @@ func TestRESTHistoryThreadsAndReactions(t *testing.T) {
 	if err != nil || thread.ParentID != general.ID {
 		t.Fatalf("thread %v: %v", thread, err)
 	}
-	m, err := dg.ChannelMessageSendComplex(thread.ID, &discordgo.MessageSend{Content: "file", Files: []*discordgo.File{{Name: "a.txt", ContentType: "text/plain", Reader: strings.NewReader("abc")}}})
+	m, err := dg.ChannelMessageSendComplex(thread.ID, &discordgo.MessageSend{Content: "file",
+		Files: []*discordgo.File{{Name: "a.txt", ContentType: "text/plain", Reader: strings.NewReader("abc")}}})
 	if err != nil || len(m.Attachments) != 1 || string(s.Posts(thread.ID)[0].Files[0].Body) != "abc" {
 		t.Fatalf("upload %v: %v", m, err)
 	}

@@ -356,7 +356,8 @@ func (s *Server) channelWire(c Channel) map[string]any {
 		if c.Kind == KindForum {
 			tags := []any{}
 			for n, name := range s.tags[c.ID] {
-				tags = append(tags, map[string]any{"id": tagID(c.ID, n), "name": name, "moderated": false, "emoji_id": nil, "emoji_name": nil})
+				tags = append(tags, map[string]any{"id": tagID(c.ID, n), "name": name, "moderated": false, "emoji_id": nil,
+					"emoji_name": nil})
 			}
 			if wire["available_tags"] = tags; s.needTags[c.ID] {
 				wire["flags"] = 1 << 4
@@ -373,9 +374,11 @@ func (s *Server) channelWire(c Channel) map[string]any {
 			overwrites = append(overwrites, bot)
 		}
 		if readers, limited := s.readers[c.ID]; limited {
-			overwrites = append(overwrites, map[string]any{"id": c.GuildID, "type": 0, "allow": "0", "deny": strconv.Itoa(viewChannel)})
+			overwrites = append(overwrites, map[string]any{"id": c.GuildID, "type": 0, "allow": "0",
+				"deny": strconv.Itoa(viewChannel)})
 			for _, id := range readers {
-				overwrites = append(overwrites, map[string]any{"id": id, "type": 1, "allow": strconv.Itoa(viewChannel), "deny": "0"})
+				overwrites = append(overwrites, map[string]any{"id": id, "type": 1,
+					"allow": strconv.Itoa(viewChannel), "deny": "0"})
 			}
 		}
 		wire["permission_overwrites"] = overwrites

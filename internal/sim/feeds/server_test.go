@@ -50,7 +50,8 @@ func TestFeedGrows(t *testing.T) {
 	for _, format := range []simfeeds.Format{simfeeds.RSS, simfeeds.Atom} {
 		s := open(t)
 		url := s.AddFeed("/news", "News & more", format)
-		first := s.AddItem("/news", simfeeds.Item{Title: "One <b>", Summary: "<p>hello</p>", Author: "Ann", Published: day, Categories: []string{"x"}})
+		first := s.AddItem("/news", simfeeds.Item{Title: "One <b>", Summary: "<p>hello</p>", Author: "Ann", Published: day,
+			Categories: []string{"x"}})
 		resp, body, err := get(t, url)
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +61,8 @@ func TestFeedGrows(t *testing.T) {
 			t.Fatal(err)
 		}
 		it := parsed.Items[0]
-		if parsed.Title != "News & more" || it.Title != "One <b>" || it.Link != first.Link || it.GUID != first.ID || it.Description != "<p>hello</p>" ||
+		if parsed.Title != "News & more" || it.Title != "One <b>" || it.Link != first.Link || it.GUID != first.ID ||
+			it.Description != "<p>hello</p>" ||
 			!it.PublishedParsed.Equal(day) || it.Categories[0] != "x" || it.Authors[0].Name != "Ann" {
 			t.Errorf("format %d: %+v", format, it)
 		}
@@ -126,7 +128,8 @@ func TestHostilePages(t *testing.T) {
 	if _, body, err := get(t, s.Endless("/endless", []byte("abc"), "text/xml")); err != nil || len(body) != 1<<20 {
 		t.Errorf("endless: %d %v", len(body), err)
 	}
-	if _, body, err := get(t, s.Slow("/slow", []byte("abc"), "text/xml", time.Millisecond)); err != nil || string(body) != "abc" {
+	if _, body, err := get(t, s.Slow("/slow", []byte("abc"), "text/xml", time.Millisecond)); err != nil ||
+		string(body) != "abc" {
 		t.Errorf("slow: %q %v", body, err)
 	}
 	resp, _, err := get(t, s.Serve("/busy", nil, "", simfeeds.RetryAfter(429, time.Minute)))

@@ -232,7 +232,8 @@ func (c *session) handle(word, rest string) bool {
 		c.say("250 AUTH PLAIN")
 	case "STARTTLS":
 		c.say("220 go ahead")
-		secured := tls.Server(c.conn, &tls.Config{Certificates: []tls.Certificate{c.server.cert}, MinVersion: tls.VersionTLS12})
+		secured := tls.Server(c.conn, &tls.Config{Certificates: []tls.Certificate{c.server.cert},
+			MinVersion: tls.VersionTLS12})
 		if secured.Handshake() != nil {
 			return false
 		}

@@ -21,7 +21,8 @@ func FuzzBodies(f *testing.F) {
 	f.Add(`{"model":"gpt-sim","messages":[{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`)
 	f.Add(`null`)
 	f.Fuzz(func(t *testing.T, body string) {
-		for path, key := range map[string]string{"/v1beta/models/" + gemini + ":generateContent": "x-goog-api-key", "/v1beta/openai/chat/completions": "Authorization"} {
+		for path, key := range map[string]string{"/v1beta/models/" + gemini + ":generateContent": "x-goog-api-key",
+			"/v1beta/openai/chat/completions": "Authorization"} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+path, strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)

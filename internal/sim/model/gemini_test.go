@@ -36,7 +36,8 @@ func within(t *testing.T) context.Context {
 
 func client(t *testing.T, s *simmodel.Server) *genai.Client {
 	t.Helper()
-	c, err := genai.NewClient(within(t), &genai.ClientConfig{APIKey: "key", Backend: genai.BackendGeminiAPI, HTTPOptions: genai.HTTPOptions{BaseURL: s.GeminiURL()}})
+	c, err := genai.NewClient(within(t), &genai.ClientConfig{APIKey: "key", Backend: genai.BackendGeminiAPI,
+		HTTPOptions: genai.HTTPOptions{BaseURL: s.GeminiURL()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,14 +46,16 @@ func client(t *testing.T, s *simmodel.Server) *genai.Client {
 
 func withTool() *genai.GenerateContentConfig {
 	no := false
-	return &genai.GenerateContentConfig{Store: &no, SystemInstruction: genai.NewContentFromText("be brief", genai.RoleUser),
+	return &genai.GenerateContentConfig{Store: &no, SystemInstruction: genai.NewContentFromText("be brief",
+		genai.RoleUser),
 		Tools: []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "add", Description: "adds",
 			Parameters: &genai.Schema{Type: genai.TypeObject, Properties: map[string]*genai.Schema{"a": {Type: genai.TypeInteger}}, Required: []string{"a"}}}}}}}
 }
 
 func TestParallelCallsRoundTrip(t *testing.T) {
 	s := open(t, simmodel.Sequence(
-		simmodel.Reply{Thoughts: "hm", Calls: []simmodel.Call{{Name: "add", Args: json.RawMessage(`{"a":1}`)}, {Name: "add", Args: json.RawMessage(`{"a":2}`)}}},
+		simmodel.Reply{Thoughts: "hm", Calls: []simmodel.Call{{Name: "add", Args: json.RawMessage(`{"a":1}`)},
+			{Name: "add", Args: json.RawMessage(`{"a":2}`)}}},
 		simmodel.Reply{Text: []string{"done ", "now"}}))
 	c := client(t, s)
 	history := []*genai.Content{genai.NewContentFromText("add things", genai.RoleUser)}
@@ -66,7 +69,8 @@ func TestParallelCallsRoundTrip(t *testing.T) {
 	}
 	answer := &genai.Content{Role: genai.RoleUser}
 	for _, call := range calls {
-		answer.Parts = append(answer.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: call.ID, Name: call.Name, Response: map[string]any{"output": 3}}})
+		answer.Parts = append(answer.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{ID: call.ID,
+			Name: call.Name, Response: map[string]any{"output": 3}}})
 	}
 	history = append(history, first.Candidates[0].Content, answer)
 	var text strings.Builder
@@ -80,11 +84,13 @@ func TestParallelCallsRoundTrip(t *testing.T) {
 		}
 		last = chunk
 	}
-	if text.String() != "done now" || last.UsageMetadata == nil || last.Candidates[0].FinishReason != genai.FinishReasonStop {
+	if text.String() != "done now" || last.UsageMetadata == nil ||
+		last.Candidates[0].FinishReason != genai.FinishReasonStop {
 		t.Errorf("streamed %q, last %+v", text.String(), last)
 	}
 	asked := s.Asked()
-	if r := asked[1]; r.System != "be brief" || r.Store == nil || *r.Store || !r.Stream || len(r.Messages[2].Results) != 2 || r.Messages[2].Role != simmodel.RoleTool {
+	if r := asked[1]; r.System != "be brief" || r.Store == nil || *r.Store || !r.Stream ||
+		len(r.Messages[2].Results) != 2 || r.Messages[2].Role != simmodel.RoleTool {
 		t.Errorf("neutral view %+v", r)
 	}
 }
@@ -240,7 +246,8 @@ func TestGeminiRules(t *testing.T) {
 	url := s.URL() + "/v1beta/models/" + gemini + ":generateContent"
 	for _, c := range cases {
 		status, body := send(t, url, "x-goog-api-key", "key", c.body)
-		if (c.want == "") != (status == 200) || c.want != "" && (status != 400 || !strings.Contains(body, c.want) || !strings.Contains(body, "INVALID_ARGUMENT")) {
+		if (c.want == "") != (status == 200) || c.want != "" &&
+			(status != 400 || !strings.Contains(body, c.want) || !strings.Contains(body, "INVALID_ARGUMENT")) {
 			t.Errorf("%s: %d %s", c.name, status, body)
 		}
 	}

@@ -35,7 +35,8 @@ func TestOpenAIRoundTrip(t *testing.T) {
 		url := s.URL() + base + "/chat/completions"
 		status, text := send(t, url, "Authorization", "Bearer key", body("", ""))
 		var first completion
-		if err := json.Unmarshal([]byte(text), &first); err != nil || status != 200 || first.Choices[0].Finish != "tool_calls" || first.Usage.Total == 0 {
+		if err := json.Unmarshal([]byte(text), &first); err != nil || status != 200 ||
+			first.Choices[0].Finish != "tool_calls" || first.Usage.Total == 0 {
 			t.Fatalf("%s: %d %s", base, status, text)
 		}
 		call := string(first.Choices[0].Message.Calls[0])
@@ -56,8 +57,10 @@ func TestOpenAIRoundTrip(t *testing.T) {
 }
 
 func TestOpenAIStream(t *testing.T) {
-	s := open(t, simmodel.Sequence(simmodel.Reply{Text: []string{"a", "b"}, Calls: []simmodel.Call{{Name: "add", Args: json.RawMessage(`{"a":1}`)}}}))
-	status, text := send(t, s.OpenAIURL()+"/chat/completions", "Authorization", "Bearer key", body("", `,"stream":true,"stream_options":{"include_usage":true}`))
+	s := open(t, simmodel.Sequence(simmodel.Reply{Text: []string{"a", "b"},
+		Calls: []simmodel.Call{{Name: "add", Args: json.RawMessage(`{"a":1}`)}}}))
+	status, text := send(t, s.OpenAIURL()+"/chat/completions", "Authorization", "Bearer key",
+		body("", `,"stream":true,"stream_options":{"include_usage":true}`))
 	if status != 200 || !strings.HasSuffix(text, "data: [DONE]\n\n") {
 		t.Fatalf("%d %s", status, text)
 	}

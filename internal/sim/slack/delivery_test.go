@@ -71,7 +71,8 @@ func TestMentionArrivesTwiceAndIsAcked(t *testing.T) {
 		e := receive(t, events)
 		api := e.Data.(slackevents.EventsAPIEvent)
 		types[api.InnerEvent.Type] = true
-		if m, ok := api.InnerEvent.Data.(*slackevents.AppMentionEvent); ok && (m.TimeStamp != sent.TS || m.Text != simslack.BotMention+" hi") {
+		if m, ok := api.InnerEvent.Data.(*slackevents.AppMentionEvent); ok &&
+			(m.TimeStamp != sent.TS || m.Text != simslack.BotMention+" hi") {
 			t.Errorf("mention %+v", m)
 		}
 		if err := sm.Ack(*e.Request); err != nil {
@@ -125,7 +126,8 @@ func TestSlashIsAnsweredByItsURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 6 {
-		err := slack.PostWebhook(cmd.ResponseURL, &slack.WebhookMessage{Text: fmt.Sprint("answer ", i), ResponseType: "in_channel"})
+		err := slack.PostWebhook(cmd.ResponseURL, &slack.WebhookMessage{Text: fmt.Sprint("answer ", i),
+			ResponseType: "in_channel"})
 		if (err != nil) != (i == 5) {
 			t.Errorf("use %d: %v", i, err)
 		}
@@ -144,7 +146,8 @@ func TestClick(t *testing.T) {
 	general, ann := s.AddChannel("general"), s.AddUser("ann")
 	sm, events := listen(t, s)
 	button := slack.NewButtonBlockElement("approve", "42", slack.NewTextBlockObject("plain_text", "Approve", false, false))
-	_, ts, err := client(s).PostMessage(general.ID, slack.MsgOptionText("?", false), slack.MsgOptionBlocks(slack.NewActionBlock("b", button)))
+	_, ts, err := client(s).PostMessage(general.ID, slack.MsgOptionText("?", false),
+		slack.MsgOptionBlocks(slack.NewActionBlock("b", button)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +155,8 @@ func TestClick(t *testing.T) {
 	call := s.Click(general.ID, ts, ann, "approve")
 	e := receive(t, events)
 	cb := e.Data.(slack.InteractionCallback)
-	if a := cb.ActionCallback.BlockActions[0]; a.ActionID != "approve" || a.Value != "42" || a.BlockID != "b" || cb.User.ID != ann.ID {
+	if a := cb.ActionCallback.BlockActions[0]; a.ActionID != "approve" || a.Value != "42" || a.BlockID != "b" ||
+		cb.User.ID != ann.ID {
 		t.Errorf("callback %+v", cb)
 	}
 	if err := sm.Ack(*e.Request); err != nil {

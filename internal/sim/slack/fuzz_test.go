@@ -17,7 +17,8 @@ func FuzzPost(f *testing.F) {
 	}
 	f.Cleanup(s.Close)
 	channel := s.AddChannel("general").ID
-	f.Add("hi <!channel>", `[{"type":"section","text":{"type":"mrkdwn","text":"x"}}]`, `{"event_type":"a","event_payload":{}}`)
+	f.Add("hi <!channel>", `[{"type":"section","text":{"type":"mrkdwn","text":"x"}}]`,
+		`{"event_type":"a","event_payload":{}}`)
 	f.Add("", `[{"type":"actions","elements":[{"type":"button","text":5}]}]`, `null`)
 	f.Add("x", `[null]`, `[]`)
 	f.Fuzz(func(t *testing.T, text, blocks, structure string) {

@@ -76,7 +76,8 @@ func TestAThreadKeepsItsPlaceWhenItsRootIsDeleted(t *testing.T) {
 	}
 	s.Delete(general, root.TS)
 	h, err := client(s).GetConversationHistory(&slack.GetConversationHistoryParameters{ChannelID: general})
-	if err != nil || len(h.Messages) != 1 || h.Messages[0].SubType != "tombstone" || h.Messages[0].ReplyCount != 3 || !slices.Equal(h.Messages[0].ReplyUsers, []string{ann.ID}) {
+	if err != nil || len(h.Messages) != 1 || h.Messages[0].SubType != "tombstone" || h.Messages[0].ReplyCount != 3 ||
+		!slices.Equal(h.Messages[0].ReplyUsers, []string{ann.ID}) {
 		t.Fatalf("%+v, %v", h, err)
 	}
 	ask := slack.GetConversationRepliesParameters{ChannelID: general, Timestamp: root.TS, Limit: 2}
@@ -119,7 +120,8 @@ func TestReadingNeedsTheScopeOfTheKindOfChannel(t *testing.T) {
 	t.Parallel()
 	s := open(t, simslack.Options{Scopes: []string{"channels:history"}})
 	general, direct := s.AddChannel("general").ID, s.AddDM(s.AddUser("ann")).ID
-	for channel, want := range map[string]string{general: "", direct: "missing_scope", "C999": "channel_not_found", s.AddOtherChannel("other").ID: "not_in_channel"} {
+	for channel, want := range map[string]string{general: "", direct: "missing_scope", "C999": "channel_not_found",
+		s.AddOtherChannel("other").ID: "not_in_channel"} {
 		if _, err := client(s).GetConversationHistory(&slack.GetConversationHistoryParameters{ChannelID: channel}); text(err) != want {
 			t.Errorf("%s: %v, want %q", channel, err, want)
 		}

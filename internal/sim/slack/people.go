@@ -271,7 +271,8 @@ func (s *Server) Shortcut(channel, ts string, by User, callback string) Call {
 	defer s.state.Release()
 	p := s.mustMessage(channel, ts)
 	call := s.newCall(channel, by, nil)
-	s.interactive(call, "message_action", map[string]any{"callback_id": callback, "message_ts": ts, "message": s.wire(p, true),
+	s.interactive(call, "message_action", map[string]any{"callback_id": callback, "message_ts": ts,
+		"message":      s.wire(p, true),
 		"response_url": call.ResponseURL, "action_ts": s.newTS(), "is_enterprise_install": false,
 		"channel": map[string]any{"id": channel, "name": s.mustChannel(channel).Name}})
 	return call

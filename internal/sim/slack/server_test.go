@@ -42,7 +42,8 @@ func TestPostsAndHistory(t *testing.T) {
 	general, ann := s.AddChannel("general"), s.AddAdmin("ann")
 	api := client(s)
 	asked := s.Say(general.ID, ann, "hello")
-	_, ts, err := api.PostMessage(general.ID, slack.MsgOptionText("hi <!channel> <@"+ann.ID+"> <!subteam^S1>", false), slack.MsgOptionTS(asked.TS),
+	_, ts, err := api.PostMessage(general.ID, slack.MsgOptionText("hi <!channel> <@"+ann.ID+"> <!subteam^S1>", false),
+		slack.MsgOptionTS(asked.TS),
 		slack.MsgOptionMetadata(slack.SlackMetadata{EventType: "turn", EventPayload: map[string]any{"key": "k1"}}))
 	if err != nil {
 		t.Fatal(err)
@@ -54,15 +55,18 @@ func TestPostsAndHistory(t *testing.T) {
 	if _, _, _, err := api.UpdateMessage(general.ID, ts, slack.MsgOptionText("edited", false)); err != nil {
 		t.Error(err)
 	}
-	replies, more, _, err := api.GetConversationReplies(&slack.GetConversationRepliesParameters{ChannelID: general.ID, Timestamp: asked.TS, IncludeAllMetadata: true})
-	if err != nil || more || len(replies) != 2 || replies[1].Text != "edited" || replies[1].Metadata.EventPayload["key"] != "k1" || replies[0].ReplyCount != 1 {
+	replies, more, _, err := api.GetConversationReplies(&slack.GetConversationRepliesParameters{ChannelID: general.ID,
+		Timestamp: asked.TS, IncludeAllMetadata: true})
+	if err != nil || more || len(replies) != 2 || replies[1].Text != "edited" ||
+		replies[1].Metadata.EventPayload["key"] != "k1" || replies[0].ReplyCount != 1 {
 		t.Errorf("replies %+v: %v", replies, err)
 	}
 	h, err := api.GetConversationHistory(&slack.GetConversationHistoryParameters{ChannelID: general.ID})
 	if err != nil || len(h.Messages) != 1 || h.Messages[0].Text != "hello" {
 		t.Errorf("history %+v: %v", h, err)
 	}
-	if err := api.AddReaction("eyes", slack.NewRefToMessage(general.ID, asked.TS)); err != nil || len(s.Reactions(general.ID, asked.TS)["eyes"]) != 1 {
+	if err := api.AddReaction("eyes", slack.NewRefToMessage(general.ID, asked.TS)); err != nil ||
+		len(s.Reactions(general.ID, asked.TS)["eyes"]) != 1 {
 		t.Errorf("reaction: %v", err)
 	}
 	if _, _, err := api.DeleteMessage(general.ID, ts); err != nil || !s.Posts(general.ID)[0].Deleted {
@@ -185,7 +189,8 @@ func TestStream(t *testing.T) {
 	if _, _, err := api.StartStream(general.ID, slack.MsgOptionTS(asked.TS)); text(err) != "missing_recipient_user_id" {
 		t.Errorf("start without recipient: %v", err)
 	}
-	_, ts, err := api.StartStream(general.ID, slack.MsgOptionTS(asked.TS), slack.MsgOptionRecipientUserID(ann.ID), slack.MsgOptionRecipientTeamID(simslack.TeamID))
+	_, ts, err := api.StartStream(general.ID, slack.MsgOptionTS(asked.TS), slack.MsgOptionRecipientUserID(ann.ID),
+		slack.MsgOptionRecipientTeamID(simslack.TeamID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +208,8 @@ func TestStream(t *testing.T) {
 	if _, _, err := api.AppendStream(general.ID, ts, slack.MsgOptionMarkdownText("late")); text(err) != "message_not_in_streaming_state" {
 		t.Errorf("append after stop: %v", err)
 	}
-	if p := s.Posts(general.ID)[0]; p.Streaming || p.Appends != 3 || !strings.HasPrefix(p.Markdown, "one two x") || p.ThreadTS != asked.TS {
+	if p := s.Posts(general.ID)[0]; p.Streaming || p.Appends != 3 || !strings.HasPrefix(p.Markdown, "one two x") ||
+		p.ThreadTS != asked.TS {
 		t.Errorf("post %+v", p)
 	}
 }
@@ -245,7 +251,8 @@ func TestFilesViewsAndAgent(t *testing.T) {
 	if p := s.Posts(general.ID)[0]; len(p.Files) != 1 || string(p.Files[0].Body) != "abc" || p.Files[0].Name != "a.txt" {
 		t.Errorf("upload %+v", p)
 	}
-	view := slack.ModalViewRequest{Type: slack.VTModal, Title: slack.NewTextBlockObject("plain_text", "Settings", false, false), Blocks: slack.Blocks{BlockSet: []slack.Block{slack.NewDividerBlock()}}}
+	view := slack.ModalViewRequest{Type: slack.VTModal, Title: slack.NewTextBlockObject("plain_text", "Settings", false,
+		false), Blocks: slack.Blocks{BlockSet: []slack.Block{slack.NewDividerBlock()}}}
 	if _, err := api.OpenView("nonsense", view); text(err) != "invalid_trigger_id" {
 		t.Errorf("view without trigger: %v", err)
 	}

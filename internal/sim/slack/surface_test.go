@@ -40,10 +40,12 @@ func TestConversations(t *testing.T) {
 	if team, err := api.GetTeamInfo(); err != nil || team.ID != simslack.TeamID {
 		t.Errorf("team %+v: %v", team, err)
 	}
-	if bot, err := api.GetBotInfo(slack.GetBotInfoParameters{Bot: simslack.BotID}); err != nil || bot.UserID != simslack.BotUserID {
+	if bot, err := api.GetBotInfo(slack.GetBotInfoParameters{Bot: simslack.BotID}); err != nil ||
+		bot.UserID != simslack.BotUserID {
 		t.Errorf("bot %+v: %v", bot, err)
 	}
-	home := slack.HomeTabViewRequest{Type: slack.VTHomeTab, Blocks: slack.Blocks{BlockSet: []slack.Block{slack.NewDividerBlock()}}}
+	home := slack.HomeTabViewRequest{Type: slack.VTHomeTab,
+		Blocks: slack.Blocks{BlockSet: []slack.Block{slack.NewDividerBlock()}}}
 	if _, err := api.PublishViewContext(within(t), slack.PublishViewContextRequest{UserID: ann.ID, View: home}); err != nil {
 		t.Error(err)
 	}
@@ -77,11 +79,13 @@ func TestEventsOfPeople(t *testing.T) {
 		t.Errorf("thread reply %+v", e.InnerEvent.Data)
 	}
 	s.Edit(general.ID, root.TS, "changed")
-	if _, raw := next(); raw["subtype"] != "message_changed" || raw["message"].(map[string]any)["text"] != "changed" || raw["previous_message"].(map[string]any)["text"] != "root" {
+	if _, raw := next(); raw["subtype"] != "message_changed" || raw["message"].(map[string]any)["text"] != "changed" ||
+		raw["previous_message"].(map[string]any)["text"] != "root" {
 		t.Errorf("edit %v", raw)
 	}
 	s.Unfurl(general.ID, root.TS, "https://example.org")
-	if _, raw := next(); raw["subtype"] != "message_changed" || raw["message"].(map[string]any)["text"] != raw["previous_message"].(map[string]any)["text"] {
+	if _, raw := next(); raw["subtype"] != "message_changed" ||
+		raw["message"].(map[string]any)["text"] != raw["previous_message"].(map[string]any)["text"] {
 		t.Errorf("preview %v", raw)
 	}
 	s.Delete(general.ID, root.TS)
@@ -102,7 +106,8 @@ func TestEventsOfPeople(t *testing.T) {
 	if s.Drop(0) != 1 {
 		t.Error("no connection was there to drop")
 	}
-	s.Emit(map[string]any{"type": "app_mention", "user": ann.ID, "text": "after the drop", "channel": general.ID, "ts": "1.000001"})
+	s.Emit(map[string]any{"type": "app_mention", "user": ann.ID, "text": "after the drop", "channel": general.ID,
+		"ts": "1.000001"})
 	if _, raw := next(); raw["text"] != "after the drop" {
 		t.Errorf("after the drop %v", raw)
 	}
@@ -120,18 +125,21 @@ func TestFormIsSubmitted(t *testing.T) {
 	if _, err := s.WaitAnswer(within(t), call, func(a simslack.Answer) bool { return a.Text == "here it is" }); err != nil {
 		t.Error(err)
 	}
-	view := slack.ModalViewRequest{Type: slack.VTModal, CallbackID: "settings", Title: slack.NewTextBlockObject("plain_text", "Settings", false, false),
+	view := slack.ModalViewRequest{Type: slack.VTModal, CallbackID: "settings",
+		Title:  slack.NewTextBlockObject("plain_text", "Settings", false, false),
 		Blocks: slack.Blocks{BlockSet: []slack.Block{slack.NewDividerBlock()}}}
 	if _, err := client(s).OpenView(call.TriggerID, view); err != nil {
 		t.Fatal(err)
 	}
-	s.SubmitView(s.Views()[0], ann, map[string]map[string]any{"b": {"a": map[string]any{"type": "plain_text_input", "value": "v"}}})
+	s.SubmitView(s.Views()[0], ann, map[string]map[string]any{"b": {"a": map[string]any{"type": "plain_text_input",
+		"value": "v"}}})
 	var got socketmode.Event
 	for got.Type != socketmode.EventTypeInteractive {
 		got = receive(t, events)
 	}
 	cb := got.Data.(slack.InteractionCallback)
-	if cb.Type != slack.InteractionTypeViewSubmission || cb.View.CallbackID != "settings" || cb.View.State.Values["b"]["a"].Value != "v" {
+	if cb.Type != slack.InteractionTypeViewSubmission || cb.View.CallbackID != "settings" ||
+		cb.View.State.Values["b"]["a"].Value != "v" {
 		t.Errorf("submission %+v", cb)
 	}
 }

@@ -140,7 +140,8 @@ func TestRestoreRefuses(t *testing.T) {
 	if _, err := bolt.Restore(t.Context(), broken, path, day); !errors.As(err, &damaged) || damaged.Path != broken {
 		t.Errorf("restoring a damaged copy gave %v", err)
 	}
-	if _, err := bolt.Restore(t.Context(), path, path, day); err == nil || !strings.Contains(err.Error(), "the store itself") {
+	if _, err := bolt.Restore(t.Context(), path, path, day); err == nil ||
+		!strings.Contains(err.Error(), "the store itself") {
 		t.Errorf("restoring the store from itself gave %v", err)
 	}
 	if _, err := bolt.Restore(t.Context(), filepath.Join(dir, "nothing.db"), path, day); !errors.Is(err, fs.ErrNotExist) {
@@ -187,7 +188,8 @@ func TestAStoreWithoutTalliesGetsThem(t *testing.T) {
 		return tx.Bucket([]byte("entries")).Bucket([]byte("general")).Delete([]byte("7"))
 	}
 	raw(t, path, lose)
-	if _, err := bolt.Open(path, time.Now); err == nil || !strings.Contains(err.Error(), `entries of "general" holds 199 records where 200 were stored`) {
+	if _, err := bolt.Open(path, time.Now); err == nil ||
+		!strings.Contains(err.Error(), `entries of "general" holds 199 records where 200 were stored`) {
 		t.Errorf("opening the store without a record gave %v", err)
 	}
 	if _, err := bolt.Restore(t.Context(), copied, path, day); err != nil {
@@ -240,7 +242,8 @@ func TestCompactMendsAHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damaged *store.DamagedError
-	if _, err := bolt.Open(path, time.Now); !errors.As(err, &damaged) || !strings.Contains(damaged.Remedy, "ravenbot store compact") {
+	if _, err := bolt.Open(path, time.Now); !errors.As(err, &damaged) ||
+		!strings.Contains(damaged.Remedy, "ravenbot store compact") {
 		t.Fatalf("opening gave %v, want a DamagedError that names the way back", err)
 	}
 	if _, _, err := bolt.Compact(t.Context(), path, day); err != nil {
@@ -266,8 +269,9 @@ func TestCheckTellsWhatTheStoreHolds(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for _, c := range r.Items {
-		want := map[string]bolt.Count{"rooms": {Name: "rooms", Records: 200, Parts: 1}, "entries": {Name: "entries", Records: 200, Parts: 1},
-			"format": {Name: "format", Records: 1}}[c.Name]
+		want := map[string]bolt.Count{"rooms": {Name: "rooms", Records: 200, Parts: 1},
+			"entries": {Name: "entries", Records: 200, Parts: 1},
+			"format":  {Name: "format", Records: 1}}[c.Name]
 		if want.Name = c.Name; c != want {
 			t.Errorf("%+v, want %+v", c, want)
 		}
@@ -301,7 +305,8 @@ func TestWhatVanishedIsNoticed(t *testing.T) {
 		},
 		"the tallies of its records are missing": func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("tallies")) },
 		"the tallies are not those of the last change": func(tx *bbolt.Tx) error {
-			return errors.Join(tx.Bucket([]byte("tallies")).Delete([]byte("rooms\x00general")), tx.Bucket([]byte("rooms")).DeleteBucket([]byte("general")))
+			return errors.Join(tx.Bucket([]byte("tallies")).Delete([]byte("rooms\x00general")),
+				tx.Bucket([]byte("rooms")).DeleteBucket([]byte("general")))
 		},
 	} {
 		t.Run(want, func(t *testing.T) {
@@ -360,7 +365,8 @@ func TestBackupsAreMadeAndRotated(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		log := &lines{}
-		b := bolt.NewBackups(db, bolt.BackupOptions{Folder: folder, Every: 24 * time.Hour, Keep: 2, Log: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now})
+		b := bolt.NewBackups(db, bolt.BackupOptions{Folder: folder, Every: 24 * time.Hour, Keep: 2,
+			Log: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { b.Run(ctx); close(ended) }()
@@ -411,7 +417,8 @@ func TestADamagedStoreNamesTheNewestGoodBackup(t *testing.T) {
 	dir := t.TempDir()
 	path, folder := filepath.Join(dir, "raven.db"), filepath.Join(dir, "backups")
 	db := open(t, path)
-	for _, name := range []string{"ravenbot-20260101-000000.db", "ravenbot-20260102-000000.db", "ravenbot-20260103-000000.db"} {
+	for _, name := range []string{"ravenbot-20260101-000000.db", "ravenbot-20260102-000000.db",
+		"ravenbot-20260103-000000.db"} {
 		if err := db.Backup(t.Context(), filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,8 @@ func BenchmarkTurn(b *testing.B) {
 			share(writers, b.N, func(w, i int) error { return turn(b, db, w, i) }, b.Error)
 		})
 		b.Run(fmt.Sprintf("floor/%d", writers), func(b *testing.B) {
-			db, err := bbolt.Open(filepath.Join(b.TempDir(), "raven.db"), 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType, NoStatistics: true})
+			db, err := bbolt.Open(filepath.Join(b.TempDir(), "raven.db"), 0o600,
+				&bbolt.Options{FreelistType: bbolt.FreelistMapType, NoStatistics: true})
 			if err != nil {
 				b.Fatal(err)
 			}

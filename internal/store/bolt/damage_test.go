@@ -217,7 +217,8 @@ func readCopy(t *testing.T, path string) (r reading, err error) {
 var day = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 
 func room(i int) chat.Address {
-	return chat.Address{Platform: []string{"web", "slack", "discord"}[i%3], Workspace: []string{"", "T1", "G1"}[i%3], Channel: fmt.Sprint("room", i)}
+	return chat.Address{Platform: []string{"web", "slack", "discord"}[i%3], Workspace: []string{"", "T1", "G1"}[i%3],
+		Channel: fmt.Sprint("room", i)}
 }
 
 // population makes a store with something of everything, free pages, and buckets of
@@ -241,15 +242,20 @@ func population(t *testing.T, dir string) (older, whole []byte) {
 			check(answer(t, db, c, fmt.Sprintf("%d-%d", half, i), i))
 		}
 		for i := range 30 {
-			check(db.SaveFeed(t.Context(), store.Feed{URL: fmt.Sprint("https://example.org/", i), Data: []byte(fmt.Sprintf(`{"half":%d,"text":%q}`, half, words))}))
-			check(db.SaveSubscription(t.Context(), store.Subscription{To: room(i), URL: fmt.Sprint("https://example.org/", i), Title: fmt.Sprint(half), At: day}))
-			check(db.SaveFeedback(t.Context(), store.Feedback{Turn: fmt.Sprint("web/", i), User: fmt.Sprint("U", half), Good: i%2 == 0, At: day}))
+			check(db.SaveFeed(t.Context(), store.Feed{URL: fmt.Sprint("https://example.org/", i),
+				Data: []byte(fmt.Sprintf(`{"half":%d,"text":%q}`, half, words))}))
+			check(db.SaveSubscription(t.Context(), store.Subscription{To: room(i), URL: fmt.Sprint("https://example.org/", i),
+				Title: fmt.Sprint(half), At: day}))
+			check(db.SaveFeedback(t.Context(), store.Feedback{Turn: fmt.Sprint("web/", i), User: fmt.Sprint("U", half),
+				Good: i%2 == 0, At: day}))
 			check(db.SaveStream(t.Context(), fmt.Sprint("post/", i), chat.Ref{IDs: []string{fmt.Sprint(half, i)}}))
 			check(db.SaveBlob(t.Context(), fmt.Sprint("server", i), []byte(fmt.Sprintf(`{"half":%d}`, half))))
 			check(db.SaveSummary(t.Context(), room(i), conversation.Summary{Upto: uint64(1 + half), Text: words, At: day}))
-			_, err := db.SaveEntry(t.Context(), store.Entry{ID: fmt.Sprint(half, i), Room: fmt.Sprint("room", i%3), Text: words, At: day})
+			_, err := db.SaveEntry(t.Context(), store.Entry{ID: fmt.Sprint(half, i), Room: fmt.Sprint("room", i%3),
+				Text: words, At: day})
 			check(err)
-			run := store.Run{Digest: fmt.Sprint("digest", i%4), Due: day.Add(time.Duration(100*half+i) * time.Minute), Ended: day, OK: true, Posted: i}
+			run := store.Run{Digest: fmt.Sprint("digest", i%4), Due: day.Add(time.Duration(100*half+i) * time.Minute),
+				Ended: day, OK: true, Posted: i}
 			_, err = db.FinishRun(t.Context(), run, []string{fmt.Sprint("item", half, i), fmt.Sprint("item", i)}, nil)
 			check(err)
 		}
@@ -276,7 +282,8 @@ func answer(t *testing.T, db *bolt.DB, to chat.Address, id string, i int) error 
 		return err
 	}
 	turn := &conversation.Turn{ID: m.Key(), State: conversation.Answered, Began: day,
-		Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: m.Text}}}, {Role: llm.Assistant, Parts: []llm.Part{{Text: words[i:]}}}}}
+		Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: m.Text}}},
+			{Role: llm.Assistant, Parts: []llm.Part{{Text: words[i:]}}}}}
 	if i%50 == 0 {
 		turn.Messages[0].Parts[0].Raw = []byte(`"` + string(make40k()) + `"`)
 	}

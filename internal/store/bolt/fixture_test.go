@@ -123,7 +123,8 @@ func writeRecords(t *testing.T, db *bolt.DB) {
 		_, err := db.Accept(ctx, store.Received{Message: message(id), At: day})
 		add(err)
 	}
-	turn := &conversation.Turn{ID: "answered", Of: []string{"web/answered"}, State: conversation.Answered, Began: day, Model: "m",
+	turn := &conversation.Turn{ID: "answered", Of: []string{"web/answered"}, State: conversation.Answered,
+		Began: day, Model: "m",
 		User: "web/anna", Usage: llm.Usage{Input: 100, Output: 10}, Messages: []llm.Message{
 			{Role: llm.User, Parts: []llm.Part{{Text: "words of answered"}, {Text: "quoted", Subject: "web/quoted"}}},
 			{Role: llm.Assistant, Parts: []llm.Part{{Text: "an answer"}}}}}
@@ -135,23 +136,28 @@ func writeRecords(t *testing.T, db *bolt.DB) {
 	add(db.SavePosts(ctx, []store.Post{
 		{Key: "p2", To: fixtureRoom, Draft: chat.Draft{Text: "refused"}, Message: message("refused").Key(), At: day},
 		{Key: "p3", To: fixtureRoom, Draft: chat.Draft{Text: "pending"}, At: day}}))
-	add(db.SaveOutcomes(ctx, []store.Outcome{{Key: "p1", Ref: chat.Ref{IDs: []string{"m1"}}, At: day}, {Key: "p2", Error: "no rights", At: day}}))
+	add(db.SaveOutcomes(ctx, []store.Outcome{{Key: "p1", Ref: chat.Ref{IDs: []string{"m1"}}, At: day},
+		{Key: "p2", Error: "no rights", At: day}}))
 	add(db.SaveStream(ctx, "p3", chat.Ref{IDs: []string{"m3"}}))
 	add(db.SaveFeedback(ctx, store.Feedback{Turn: "answered", User: "anna", Good: true, At: day}))
 	add(db.SaveSummary(ctx, fixtureRoom, conversation.Summary{Upto: 1, Text: "a summary", At: day}))
-	_, err := db.SaveMessages(ctx, []store.Message{{Conversation: fixtureRoom, ID: "imported", Author: chat.User{ID: "bob"}, At: day, Text: "before"}})
+	_, err := db.SaveMessages(ctx, []store.Message{{Conversation: fixtureRoom, ID: "imported",
+		Author: chat.User{ID: "bob"}, At: day, Text: "before"}})
 	add(err)
 	add(db.SaveFeed(ctx, store.Feed{URL: "https://example.org/feed", Data: []byte(`{"title":"News"}`)}))
-	_, err = db.FinishRun(ctx, store.Run{Digest: "morning", Due: day, Began: day, Ended: day, OK: true, Posted: 1}, []string{"item"}, nil)
+	_, err = db.FinishRun(ctx, store.Run{Digest: "morning", Due: day, Began: day, Ended: day, OK: true, Posted: 1},
+		[]string{"item"}, nil)
 	add(err)
-	add(db.SaveSubscription(ctx, store.Subscription{To: fixtureRoom, URL: "https://example.org/feed", Title: "News", At: day}))
+	add(db.SaveSubscription(ctx, store.Subscription{To: fixtureRoom, URL: "https://example.org/feed",
+		Title: "News", At: day}))
 	_, err = db.SaveEntry(ctx, store.Entry{ID: "e1", Room: "general", At: day, Text: "a line"})
 	add(err)
 	_, err = db.SaveRoomFile(ctx, "general", chat.File{Name: "a.txt", Data: []byte("a file")})
 	add(err)
 	_, _, err = db.SaveMemory(ctx, store.Memory{Scope: "user/web/anna", Text: "likes tea", By: "anna", At: day}, 10)
 	add(err)
-	add(db.SaveApproval(ctx, store.Approval{ID: "a1", Turn: "answered", Call: "c1", Tool: "feeds_fetch", Conversation: fixtureRoom, At: day, Decision: store.Approved}))
+	add(db.SaveApproval(ctx, store.Approval{ID: "a1", Turn: "answered", Call: "c1", Tool: "feeds_fetch",
+		Conversation: fixtureRoom, At: day, Decision: store.Approved}))
 	add(db.SaveSetting(ctx, "instance", []byte(`{"language":"en"}`)))
 	add(db.SaveBlob(ctx, "server", []byte(`{"tools":[]}`)))
 	add(db.SaveItem(ctx, "agents", "helper", json.RawMessage(`{"model":"default"}`), false))

@@ -40,9 +40,11 @@ func TestFormat_OfALaterVersion_IsRefused(t *testing.T) {
 		"restoring it": func() error { _, err := Restore(t.Context(), db.path, other, time.Now()); return err },
 		"compacting":   func() error { _, _, err := Compact(t.Context(), db.path, time.Now()); return err },
 	}
-	for _, name := range []string{"opening it as it was left", "opening it after a check", "checking it", "a backup", "restoring it", "compacting"} {
+	for _, name := range []string{"opening it as it was left", "opening it after a check", "checking it", "a backup",
+		"restoring it", "compacting"} {
 		var newer *store.NewerError
-		if err := doors[name](); !errors.As(err, &newer) || newer.Format != formatVersion+1 || !strings.Contains(err.Error(), "made by a newer ravenbot") {
+		if err := doors[name](); !errors.As(err, &newer) || newer.Format != formatVersion+1 ||
+			!strings.Contains(err.Error(), "made by a newer ravenbot") {
 			t.Errorf("%s gave %v", name, err)
 		}
 	}

@@ -133,11 +133,13 @@ func (db *DB) checkFile() error {
 	info, err := os.Stat(db.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("the file of store %s was removed or moved while the bot runs: put it back, or restart the bot; %w", db.path, errNoFile)
+		err = fmt.Errorf("the file of store %s was removed or moved while the bot runs: put it back, or restart the bot; %w",
+			db.path, errNoFile)
 	case err != nil:
 		err = fmt.Errorf("the file of store %s cannot be looked at: %w", db.path, err)
 	case !os.SameFile(info, db.file):
-		err = fmt.Errorf("the file of store %s was replaced while the bot runs: restart the bot to use the new one; %w", db.path, errNoFile)
+		err = fmt.Errorf("the file of store %s was replaced while the bot runs: restart the bot to use the new one; %w",
+			db.path, errNoFile)
 	}
 	db.health.mu.Lock()
 	defer db.health.mu.Unlock()

@@ -61,7 +61,8 @@ func TestPowerCuts(t *testing.T) {
 			}
 			got := reopened(t, cut)
 			if diff := cmp.Diff(holds, got); diff != "" && (isWhole || !cmp.Equal(held, got)) {
-				t.Errorf("a power cut in transaction %d, header written: %v, left neither what was before nor:\n%s", n, isWhole, diff)
+				t.Errorf("a power cut in transaction %d, header written: %v, left neither what was before nor:\n%s",
+					n, isWhole, diff)
 			}
 		}
 		before, held = after, holds
@@ -91,7 +92,8 @@ func changeStore(t *testing.T, db *bolt.DB, n int, random *rand.Rand) {
 		text := strings.Repeat("answer ", random.IntN(3000))
 		turn := &conversation.Turn{ID: m.Key(), State: conversation.Answered, Began: powerTime,
 			Messages: []llm.Message{{Role: llm.Assistant, Parts: []llm.Part{{Text: text}}}}}
-		err = db.SaveAnswer(ctx, powerRoom, []string{m.Key()}, turn, []store.Post{{Key: m.Key(), To: powerRoom, Message: m.Key(), At: powerTime}})
+		err = db.SaveAnswer(ctx, powerRoom, []string{m.Key()}, turn,
+			[]store.Post{{Key: m.Key(), To: powerRoom, Message: m.Key(), At: powerTime}})
 	case 2:
 		err = db.SaveOutcomes(ctx, []store.Outcome{{Key: m.Key(), Ref: chat.Ref{IDs: []string{id}}, At: powerTime}})
 	default:

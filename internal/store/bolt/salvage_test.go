@@ -137,7 +137,8 @@ func TestSalvage_NamesTheConversationThatALostPageBelongedTo(t *testing.T) {
 			lost++
 		}
 	}
-	if l := r.Lost[0]; l.Bucket != turnsBucket || l.Of != "slack:T1/C20" || l.Stored != 61 || int(l.Lost) != lost || lost == 0 || lost > 20 {
+	if l := r.Lost[0]; l.Bucket != turnsBucket || l.Of != "slack:T1/C20" || l.Stored != 61 || int(l.Lost) != lost ||
+		lost == 0 || lost > 20 {
 		t.Errorf("%+v is named as lost, and %d records are missing", l, lost)
 	}
 }

@@ -158,7 +158,8 @@ func (y simulatedYear) place(i int) chat.Address {
 	case i%2 == 0:
 		return channelOf(i)
 	}
-	return chat.Address{Platform: "slack", Workspace: "T1", Channel: fmt.Sprint("C", i%200), Thread: fmt.Sprintf("17%08d.%06d", i/5, 0)}
+	return chat.Address{Platform: "slack", Workspace: "T1", Channel: fmt.Sprint("C", i%200),
+		Thread: fmt.Sprintf("17%08d.%06d", i/5, 0)}
 }
 
 func (y simulatedYear) fill(b *testing.B, path string) {
@@ -196,7 +197,8 @@ func yearTurn(b *testing.B, db *bolt.DB, to chat.Address, i int, at time.Time) e
 	if i%3 == 0 {
 		t.Messages[0].Parts = append(t.Messages[0].Parts, llm.Part{Text: words + words})
 	}
-	p := store.Post{Key: "answer/" + m.Key(), To: to, Draft: chat.Draft{Text: words}, Message: m.Key(), Turn: m.Key(), At: at}
+	p := store.Post{Key: "answer/" + m.Key(), To: to, Draft: chat.Draft{Text: words}, Message: m.Key(),
+		Turn: m.Key(), At: at}
 	if err := db.SaveAnswer(ctx, to, []string{m.Key()}, t, []store.Post{p}); err != nil {
 		return err
 	}
@@ -250,7 +252,8 @@ func worstAccept(b *testing.B, db *bolt.DB, name string, work func() error) time
 			return worst
 		default:
 		}
-		m := chat.Message{ID: fmt.Sprint(name, began.UnixNano(), i), Conversation: chat.Address{Platform: "web", Channel: "/general"}}
+		m := chat.Message{ID: fmt.Sprint(name, began.UnixNano(), i),
+			Conversation: chat.Address{Platform: "web", Channel: "/general"}}
 		at := time.Now()
 		if _, err := db.Accept(b.Context(), store.Received{Message: m, At: day.Add(365 * 24 * time.Hour)}); err != nil {
 			b.Fatal(err)

@@ -102,7 +102,8 @@ func readFreelist(f io.ReaderAt, m meta) (sum uint32, ok bool) {
 	}
 	at := int64(m.freelist) * int64(m.pageSize)
 	p := make(page, m.pageSize)
-	if _, err := f.ReadAt(p, at); err != nil || p.id() != m.freelist || p.kind() != freelistPage || p.overflow() >= m.pages {
+	if _, err := f.ReadAt(p, at); err != nil || p.id() != m.freelist || p.kind() != freelistPage ||
+		p.overflow() >= m.pages {
 		return 0, false
 	}
 	p = make(page, int(p.overflow()+1)*m.pageSize)

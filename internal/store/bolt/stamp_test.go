@@ -165,7 +165,8 @@ func TestCheckOpen_FindsRecordsThatAreMissing(t *testing.T) {
 		t.Fatalf("found %q (%v)", faults, err)
 	}
 	all := strings.Join(faults, "\n")
-	for _, want := range []string{`turns of "web:/general" holds 699 records where 700 were stored`, "places holds 699 records"} {
+	for _, want := range []string{`turns of "web:/general" holds 699 records where 700 were stored`,
+		"places holds 699 records"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is missing in\n%s", want, all)
 		}

@@ -54,7 +54,8 @@ func TestOpen_WhatTheSystemForbids_IsNoDamage(t *testing.T) {
 			}
 			var damaged *store.DamagedError
 			var system *store.SystemError
-			if errors.As(err, &damaged) || !errors.As(err, &system) || !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.remedy) {
+			if errors.As(err, &damaged) || !errors.As(err, &system) || !errors.Is(err, c.code) ||
+				!strings.Contains(err.Error(), c.remedy) {
 				t.Errorf("the error is %v", err)
 			}
 		})

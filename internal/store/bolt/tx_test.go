@@ -49,7 +49,8 @@ func TestARecordLostWhileTheStoreIsOpenIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damaged *store.DamagedError
-	if _, err := db.Unanswered(t.Context()); !errors.As(err, &damaged) || !strings.Contains(damaged.What, "holds 4 records where 5 were stored") {
+	if _, err := db.Unanswered(t.Context()); !errors.As(err, &damaged) ||
+		!strings.Contains(damaged.What, "holds 4 records where 5 were stored") {
 		t.Errorf("listing the messages gave %v", err)
 	}
 	if _, err := db.Turns(t.Context(), to, store.Range{Newest: math.MaxInt}); !errors.As(err, &damaged) {
@@ -68,7 +69,8 @@ func prune(t *testing.T, db *DB) error {
 func TestOnlyWhatChangesIsCommitted(t *testing.T) {
 	db, to := opened(t), chat.Address{Platform: "web", Channel: "general"}
 	began := db.Commits()
-	for _, err := range []error{db.SaveTurn(t.Context(), to, &conversation.Turn{ID: "1"}), db.DeleteTurn(t.Context(), to, 9),
+	for _, err := range []error{db.SaveTurn(t.Context(), to, &conversation.Turn{ID: "1"}),
+		db.DeleteTurn(t.Context(), to, 9),
 		db.DeleteRoom(t.Context(), "nowhere"), db.MarkNotified(t.Context(), []string{"nothing"}), prune(t, db)} {
 		if err != nil {
 			t.Fatal(err)

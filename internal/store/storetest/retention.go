@@ -41,7 +41,8 @@ func SayEverywhere(t *testing.T, s store.Store, a chat.Address, name, words stri
 	must(t, s.SaveOutcomes(ctx, []store.Outcome{
 		{Key: posts[0].Key, Ref: chat.Ref{IDs: []string{"shown " + name}}, At: at},
 		{Key: posts[1].Key, Error: "refused", At: at}}))
-	must(t, s.SaveApproval(ctx, store.Approval{ID: name, Turn: name, Conversation: a, Args: json.RawMessage(`"` + words + `"`), At: at}))
+	must(t, s.SaveApproval(ctx, store.Approval{ID: name, Turn: name, Conversation: a,
+		Args: json.RawMessage(`"` + words + `"`), At: at}))
 	_, err = s.SaveMessages(ctx, []store.Message{{Conversation: a, ID: "imported " + name, At: at, Text: words}})
 	must(t, err)
 	_, err = s.SaveEntry(ctx, store.Entry{ID: name, Room: a.Channel, At: at, Text: words})
@@ -155,7 +156,8 @@ func summaryOverItsTime(t *testing.T, s store.Store, now *time.Time) {
 		must(t, s.SaveTurn(ctx, general, turn))
 		*now = now.Add(3 * 24 * time.Hour)
 	}
-	must(t, s.SaveSummary(ctx, general, conversation.Summary{Upto: 2, From: 1, Since: noon, Text: "the first three days", At: *now}))
+	must(t, s.SaveSummary(ctx, general, conversation.Summary{Upto: 2, From: 1, Since: noon,
+		Text: "the first three days", At: *now}))
 	changed, err := s.Prune(ctx, WeekIn("general"))
 	must(t, err)
 	same(t, "conversations that changed", []chat.Address{general}, changed)

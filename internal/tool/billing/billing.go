@@ -74,7 +74,8 @@ func (t *Tariff) title() string {
 
 // about says what a sum rests on.
 func (t *Tariff) about(now time.Time) string {
-	s := fmt.Sprintf("Tariff: %s. The total is rounded half up to the sen. The minimum charge is %s. Source: %s", t.title(), t.money(t.minimum), t.source)
+	s := fmt.Sprintf("Tariff: %s. The total is rounded half up to the sen. The minimum charge is %s. Source: %s",
+		t.title(), t.money(t.minimum), t.source)
 	if today := now.UTC().Format(time.DateOnly); t.to != "" && today > t.to {
 		s += "\n\nThis tariff is history: bills for what was used after " + t.to + " are made otherwise."
 	}
@@ -105,7 +106,8 @@ func (p pack) billOf(args json.RawMessage) (answer, error) {
 	bill := t.bill(in.KWh.Rat)
 	fmt.Fprintf(&text, "%s kWh are billed %s.\n", plain(in.KWh.Rat, 2), t.money(bill))
 	for _, l := range t.lines(in.KWh.Rat) {
-		fmt.Fprintf(&text, "\n- %s kWh at %s sen: %s %s", plain(l.kwh, 2), plain(l.rate, 2), t.currency, plain(inRinggit(l.cost), 2))
+		fmt.Fprintf(&text, "\n- %s kWh at %s sen: %s %s", plain(l.kwh, 2), plain(l.rate, 2), t.currency,
+			plain(inRinggit(l.cost), 2))
 	}
 	if bill == t.minimum && t.minimum > 0 {
 		text.WriteString("\n\nThat is the minimum charge.")
@@ -139,9 +141,11 @@ func (p pack) kwhOf(args json.RawMessage) (answer, error) {
 	data := map[string]any{"rm": sum(sen), "exact": true, "kwh": amount(step(low)), "upToKWh": amount(step(high))}
 	switch from, to := plain(step(low), 2), plain(step(high), 2); {
 	case sen == t.minimum && t.minimum > 0:
-		return answer{fmt.Sprintf("%s is the minimum charge: every consumption from %s to %s kWh is billed so.", t.money(sen), from, to), data}, nil
+		return answer{fmt.Sprintf("%s is the minimum charge: every consumption from %s to %s kWh is billed so.", t.money(sen),
+			from, to), data}, nil
 	case low < high:
-		return answer{fmt.Sprintf("%s is the bill for %s kWh, and for everything up to %s kWh.", t.money(sen), from, to), data}, nil
+		return answer{fmt.Sprintf("%s is the bill for %s kWh, and for everything up to %s kWh.", t.money(sen),
+			from, to), data}, nil
 	default:
 		return answer{fmt.Sprintf("%s is the bill for %s kWh.", t.money(sen), from), data}, nil
 	}
@@ -184,7 +188,8 @@ func (p pack) solar(args json.RawMessage) (answer, error) {
 	exported, bought := new(big.Rat).Sub(made, direct), new(big.Rat).Sub(in.MonthlyKWh.Rat, direct)
 	before, after := t.bill(in.MonthlyKWh.Rat), t.bill(bought)
 	text := strings.Join([]string{
-		fmt.Sprintf("The bill is %s before and %s after, a saving of %s a month.", t.money(before), t.money(after), t.money(before-after)),
+		fmt.Sprintf("The bill is %s before and %s after, a saving of %s a month.", t.money(before), t.money(after),
+			t.money(before-after)),
 		"",
 		fmt.Sprintf("- made: %s kWh a month of %d days", plain(made, 2), days),
 		fmt.Sprintf("- used directly: %s kWh", plain(direct, 2)),

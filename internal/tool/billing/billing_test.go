@@ -202,7 +202,8 @@ func draw(t *rapid.T) made {
 	for range rapid.IntRange(0, 3).Draw(t, "blocks") {
 		before += rapid.Int64Range(1, 800).Draw(t, "width")
 		m.upTo, m.rates = append(m.upTo, before), append(m.rates, rapid.Int64Range(0, 30000).Draw(t, "rate"))
-		text += fmt.Sprintf(`{"upToKWh":%d.%02d,"senPerKWh":%d.%02d},`, before/100, before%100, m.rates[len(m.rates)-1]/100, m.rates[len(m.rates)-1]%100)
+		text += fmt.Sprintf(`{"upToKWh":%d.%02d,"senPerKWh":%d.%02d},`, before/100, before%100, m.rates[len(m.rates)-1]/100,
+			m.rates[len(m.rates)-1]%100)
 	}
 	last := rapid.Int64Range(100, 30000).Draw(t, "last rate")
 	m.rates = append(m.rates, last)

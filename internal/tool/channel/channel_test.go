@@ -36,7 +36,8 @@ func (l *log) history(_ context.Context, at chat.Address, before string, most in
 	}
 	var page []chat.Said
 	for n := max(0, end-min(most, 40)); n < end; n++ {
-		page = append(page, chat.Said{ID: fmt.Sprint(n), By: "anna", Bot: n%2 == 1, Text: fmt.Sprintf("word %d\nand\x1b[31m more", n), At: began.Add(time.Duration(n) * time.Minute)})
+		page = append(page, chat.Said{ID: fmt.Sprint(n), By: "anna", Bot: n%2 == 1,
+			Text: fmt.Sprintf("word %d\nand\x1b[31m more", n), At: began.Add(time.Duration(n) * time.Minute)})
 		if slices.Contains(l.hidden, n) {
 			page[len(page)-1].Text, page[len(page)-1].Hidden, page[len(page)-1].Reason = "", true, "it is hidden; show it"
 		}
@@ -81,7 +82,8 @@ func TestTheNewestAreGivenOldestFirst(t *testing.T) {
 				numbers = append(numbers, n)
 			}
 		}
-		if len(numbers) == 0 || numbers[0] != tt.first || numbers[len(numbers)-1] != tt.last || len(numbers) != tt.last-tt.first+1 {
+		if len(numbers) == 0 || numbers[0] != tt.first || numbers[len(numbers)-1] != tt.last ||
+			len(numbers) != tt.last-tt.first+1 {
 			t.Errorf("%s gives %v", tt.args, numbers)
 		}
 		if earlier := strings.Contains(got, fmt.Sprintf("before \"%d\"", tt.first)); earlier != tt.earlier {
@@ -130,7 +132,8 @@ func TestHistory_HiddenMessages_AreCountedWithTheReason(t *testing.T) {
 		{[]int{0, 1, 2}, "0 messages, oldest first", "3 messages of others are not shown to me, because it is hidden; show it."},
 	} {
 		got := (&log{said: 3, hidden: tt.hidden}).call(t, asked, `{}`).Text
-		if !strings.HasPrefix(got, tt.shown) || !strings.Contains(got, tt.note) || strings.Contains(got, "not shown") != (tt.note != "") ||
+		if !strings.HasPrefix(got, tt.shown) || !strings.Contains(got, tt.note) ||
+			strings.Contains(got, "not shown") != (tt.note != "") ||
 			strings.Count(got, "anna") != 3-len(tt.hidden) {
 			t.Errorf("%v hidden: %q", tt.hidden, got)
 		}

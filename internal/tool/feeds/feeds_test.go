@@ -44,15 +44,18 @@ func TestAFeedIsListedNewestFirst(t *testing.T) {
 	t.Cleanup(func() { sim.Close() })
 	url := sim.AddFeed("/feed", "Town [news]", simfeeds.RSS)
 	for n, title := range []string{"Old [bracketed] story", "New story"} {
-		sim.AddItem("/feed", simfeeds.Item{ID: title, Title: title, Link: "https://example.org/" + title[:3], Published: time.Date(2026, 1, 1+n, 0, 0, 0, 0, time.UTC)})
+		sim.AddItem("/feed", simfeeds.Item{ID: title, Title: title, Link: "https://example.org/" + title[:3],
+			Published: time.Date(2026, 1, 1+n, 0, 0, 0, 0, time.UTC)})
 	}
 	calls := pack(t, []string{"127.0.0.1"}, url)
 	res := calls["fetch"](`{"url":"` + url + `","limit":5}`)
 	want := "**Town (news)**\n\n1. [New story](https://example.org/New) (2026-01-02)\n2. [Old (bracketed) story](https://example.org/Old) (2026-01-01)"
-	if res.IsError || !strings.HasPrefix(res.Text, want[:40]) || strings.Index(res.Text, "New story") > strings.Index(res.Text, "Old (bracketed)") {
+	if res.IsError || !strings.HasPrefix(res.Text, want[:40]) ||
+		strings.Index(res.Text, "New story") > strings.Index(res.Text, "Old (bracketed)") {
 		t.Errorf("listed\n%s\nwant\n%s", res.Text, want)
 	}
-	if res = calls["search"](`{"query":"bracketed OLD"}`); !strings.Contains(res.Text, "1 items") || strings.Contains(res.Text, "New story") {
+	if res = calls["search"](`{"query":"bracketed OLD"}`); !strings.Contains(res.Text, "1 items") ||
+		strings.Contains(res.Text, "New story") {
 		t.Errorf("found %q", res.Text)
 	}
 }
@@ -67,7 +70,8 @@ func TestWhatIsNoFeedIsSaidInASentence(t *testing.T) {
 	sim.Serve("/broken", nil, "text/xml", simfeeds.Status(500))
 	sim.Serve("/busy", nil, "text/xml", simfeeds.RetryAfter(429, time.Hour))
 	open := pack(t, []string{"127.0.0.1"})
-	for path, want := range map[string]string{"/page": "is not a feed", "/broken": "status 500", "/none": "status 404", "/busy": "asks to wait until"} {
+	for path, want := range map[string]string{"/page": "is not a feed", "/broken": "status 500", "/none": "status 404",
+		"/busy": "asks to wait until"} {
 		if res := open["fetch"](`{"url":"` + sim.URL() + path + `"}`); !res.IsError || !strings.Contains(res.Text, want) {
 			t.Errorf("%s: %q, want %q", path, res.Text, want)
 		}

@@ -40,7 +40,8 @@ func newDesk(t *testing.T) *desk {
 	} {
 		d.put(name, text)
 	}
-	for _, one := range Tools([]Root{{Name: "docs", Path: filepath.Join(d.dir, "docs")}, {Name: "notes", Path: filepath.Join(d.dir, "notes"), Write: true}}, nil) {
+	for _, one := range Tools([]Root{{Name: "docs", Path: filepath.Join(d.dir, "docs")},
+		{Name: "notes", Path: filepath.Join(d.dir, "notes"), Write: true}}, nil) {
 		d.all[one.Spec().Name] = one
 	}
 	return d
@@ -112,8 +113,10 @@ func (d *desk) refuses(name string, args in, want string) {
 func TestReading(t *testing.T) {
 	d := newDesk(t)
 	d.says("read", in{"path": "docs/guide.md"}, "docs/guide.md, lines 1 to 3, its end:\n\n# Guide\nRavens cache food.\nThey remember where.\n")
-	d.says("read", in{"path": "docs/./guide.md", "from": 2, "to": 2}, "docs/guide.md, lines 2 to 2; the file goes on at line 3:\n\nRavens cache food.\n")
-	d.says("read", in{"path": "docs/guide.md", "from": 3, "to": 9}, "docs/guide.md, lines 3 to 3, its end:\n\nThey remember where.\n")
+	d.says("read", in{"path": "docs/./guide.md", "from": 2, "to": 2},
+		"docs/guide.md, lines 2 to 2; the file goes on at line 3:\n\nRavens cache food.\n")
+	d.says("read", in{"path": "docs/guide.md", "from": 3, "to": 9},
+		"docs/guide.md, lines 3 to 3, its end:\n\nThey remember where.\n")
 	d.says("read", in{"path": "docs/guide.md", "from": 4}, "docs/guide.md has 3 lines, so there is no line 4.")
 	d.says("read", in{"path": "docs/empty.txt"}, "docs/empty.txt is empty.")
 	d.refuses("read", in{"path": "docs/guide.md", "from": 3, "to": 2}, "line 2 is before line 3")
@@ -137,7 +140,8 @@ func TestALargeFileIsReadInParts(t *testing.T) {
 		t.Errorf("the end reads %q", res.Text)
 	}
 	res = d.call("read", in{"path": "docs/long.txt", "from": 2, "to": 2})
-	if !strings.HasPrefix(res.Text, "docs/long.txt, lines 2 to 2, the last one cut") || strings.Contains(res.Text, "\uFFFD") {
+	if !strings.HasPrefix(res.Text, "docs/long.txt, lines 2 to 2, the last one cut") ||
+		strings.Contains(res.Text, "\uFFFD") {
 		t.Errorf("a long line began with %.100q", res.Text)
 	}
 	if got := d.call("read", in{"path": "docs/long.txt", "from": 3}).Text; got != "docs/long.txt, lines 3 to 3, its end:\n\nlast\n" {
@@ -154,7 +158,8 @@ func TestNothingOutsideTheRootsIsReached(t *testing.T) {
 	d.link("../secret.txt", "notes/out")
 	for path, want := range map[string]string{
 		"docs/../secret.txt": "goes up", "../secret.txt": "goes up", `docs\..\secret.txt`: "goes up", "docs/birds/../../secret.txt": "goes up",
-		filepath.Join(d.dir, "secret.txt")[1:]: "outside of what may be reached: paths begin with one of docs, notes", "secret.txt": "outside", "": "outside",
+		filepath.Join(d.dir, "secret.txt")[1:]: "outside of what may be reached: paths begin with one of docs, notes",
+		"secret.txt":                           "outside", "": "outside",
 		"/etc/passwd": "outside", "docs/absolute": "escapes", "docs/relative": "escapes", "docs/up/secret.txt": "escapes",
 		"docs/\x00": "NUL", "docs/" + strings.Repeat("a", maxPathBytes): "longer than", "docs/" + strings.Repeat("a", 300): "could not read",
 	} {
@@ -223,7 +228,8 @@ func TestAListingEnds(t *testing.T) {
 		d.put(fmt.Sprintf("docs/many/%04d", n), "")
 	}
 	text := d.call("list", in{"path": "docs/many"}).Text
-	if lines := strings.Count(text, "docs/many/"); lines != maxListed || !strings.HasSuffix(text, "Not everything is listed: there are more than 500.") {
+	if lines := strings.Count(text, "docs/many/"); lines != maxListed ||
+		!strings.HasSuffix(text, "Not everything is listed: there are more than 500.") {
 		t.Errorf("%d lines, ending %q", lines, text[len(text)-80:])
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -260,7 +266,8 @@ func TestASearchInWhatIsLarge(t *testing.T) {
 	d.put("docs/long.txt", strings.Repeat("-", 3*chunkBytes)+"needle"+strings.Repeat("-", 500)+"\nneedle\n")
 	d.put("docs/huge.txt", "needle"+strings.Repeat("\n", maxFileBytes))
 	text := d.call("search", in{"pattern": "needle"}).Text
-	want := "2 lines match.\n\ndocs/long.txt:1: needle" + strings.Repeat("-", around) + "…\ndocs/long.txt:2: needle\n\nNot everything was searched: docs/huge.txt is larger than 8.0 MiB."
+	want := "2 lines match.\n\ndocs/long.txt:1: needle" + strings.Repeat("-",
+		around) + "…\ndocs/long.txt:2: needle\n\nNot everything was searched: docs/huge.txt is larger than 8.0 MiB."
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -274,11 +281,13 @@ func TestASearchInWhatIsLarge(t *testing.T) {
 
 func TestWriting(t *testing.T) {
 	d := newDesk(t)
-	d.says("write", in{"path": "notes/new/list.txt", "text": "one\n"}, "Written: notes/new/list.txt, a new file of 4 bytes.")
+	d.says("write", in{"path": "notes/new/list.txt", "text": "one\n"},
+		"Written: notes/new/list.txt, a new file of 4 bytes.")
 	if err := os.Chmod(filepath.Join(d.dir, "notes/new/list.txt"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.says("write", in{"path": "notes/new/list.txt", "text": "two words\n"}, "Written: notes/new/list.txt, 10 bytes in the place of 4 bytes.")
+	d.says("write", in{"path": "notes/new/list.txt", "text": "two words\n"},
+		"Written: notes/new/list.txt, 10 bytes in the place of 4 bytes.")
 	info, err := os.Stat(filepath.Join(d.dir, "notes/new/list.txt"))
 	if got := d.get("notes/new/list.txt"); err != nil || got != "two words\n" || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file holds %q and has the mode %v (%v)", got, info.Mode(), err)
@@ -308,7 +317,8 @@ func TestEditing(t *testing.T) {
 	if got := d.get("notes/plan.txt"); got != "two\nthree and a half\n" {
 		t.Errorf("the file holds %q", got)
 	}
-	d.says("edit", in{"path": "notes/todo.txt", "old": "raven\nsleep", "new": "crow\nrest"}, "Edited: notes/todo.txt at line 1.")
+	d.says("edit", in{"path": "notes/todo.txt", "old": "raven\nsleep", "new": "crow\nrest"},
+		"Edited: notes/todo.txt at line 1.")
 	if got := d.get("notes/todo.txt"); got != "feed the crow\r\nrest\r\n" {
 		t.Errorf("the file with carriage returns holds %q", got)
 	}
@@ -322,7 +332,8 @@ func TestEditing(t *testing.T) {
 	} {
 		d.refuses("edit", in{"path": c.path, "old": c.old, "new": "b"}, c.want)
 	}
-	d.refuses("edit", in{"path": "notes/plan.txt", "old": "half", "new": strings.Repeat("x", maxWrittenBytes)}, "would be larger")
+	d.refuses("edit", in{"path": "notes/plan.txt", "old": "half", "new": strings.Repeat("x", maxWrittenBytes)},
+		"would be larger")
 }
 
 func TestEditsAtTheSameTimeAreAllKept(t *testing.T) {
@@ -335,7 +346,8 @@ func TestEditsAtTheSameTimeAreAllKept(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 20 {
 		wg.Go(func() {
-			d.call("edit", in{"path": "notes/plan.txt", "old": fmt.Sprintf("line %02d old", n), "new": fmt.Sprintf("line %02d new", n)})
+			d.call("edit", in{"path": "notes/plan.txt", "old": fmt.Sprintf("line %02d old", n),
+				"new": fmt.Sprintf("line %02d new", n)})
 		})
 	}
 	wg.Wait()
@@ -356,7 +368,8 @@ func TestWritingIsOffUnlessARootAllowsIt(t *testing.T) {
 		t.Errorf("tools of a root to be read (-want +got):\n%s", diff)
 	}
 	for name, one := range newDesk(t).all {
-		if want := name == "write" || name == "edit"; (one.Spec().Hints.Class() == "destructive") != want || !json.Valid(one.Spec().Schema) {
+		if want := name == "write" || name == "edit"; (one.Spec().Hints.Class() == "destructive") != want ||
+			!json.Valid(one.Spec().Schema) {
 			t.Errorf("files_%s is %s", name, one.Spec().Hints.Class())
 		}
 	}
@@ -368,7 +381,8 @@ func (s source) Tools() []tool.Tool { return s }
 
 func TestARootThatIsNotThereIsSaid(t *testing.T) {
 	d := &desk{t: t, dir: t.TempDir(), all: map[string]tool.Tool{}}
-	for _, one := range Tools([]Root{{Name: "gone", Path: filepath.Join(d.dir, "gone")}, {Name: "here", Path: d.dir}}, nil) {
+	for _, one := range Tools([]Root{{Name: "gone", Path: filepath.Join(d.dir, "gone")},
+		{Name: "here", Path: d.dir}}, nil) {
 		d.all[one.Spec().Name] = one
 	}
 	d.put("a.txt", "raven\n")
@@ -396,14 +410,16 @@ func TestPatterns(t *testing.T) {
 // FuzzPaths calls every tool with any path: nothing outside the roots is shown or
 // changed.
 func FuzzPaths(f *testing.F) {
-	for _, s := range []string{"docs/guide.md", "notes/../secret.txt", "notes/up/secret.txt", "docs/**/*", "notes//todo.txt", "[", "notes/.", "/notes", "notes/a\nb", `notes\..\x`} {
+	for _, s := range []string{"docs/guide.md", "notes/../secret.txt", "notes/up/secret.txt", "docs/**/*",
+		"notes//todo.txt", "[", "notes/.", "/notes", "notes/a\nb", `notes\..\x`} {
 		f.Add(s, "secret")
 	}
 	f.Fuzz(func(t *testing.T, path, pattern string) {
 		d := newDesk(t)
 		d.link("..", "notes/up")
-		for name, args := range map[string]in{"read": {"path": path}, "list": {"path": path, "depth": 3}, "search": {"path": path, "pattern": pattern},
-			"write": {"path": path, "text": "secret"}, "edit": {"path": path, "old": pattern, "new": "x"}} {
+		for name, args := range map[string]in{"read": {"path": path}, "list": {"path": path, "depth": 3},
+			"search": {"path": path, "pattern": pattern},
+			"write":  {"path": path, "text": "secret"}, "edit": {"path": path, "old": pattern, "new": "x"}} {
 			res := d.call(name, args)
 			if strings.Contains(res.Text, "of the house") || strings.Contains(res.Text, "secret.txt (23 bytes") {
 				t.Errorf("files_%s %v went outside: %s", name, args, res.Text)

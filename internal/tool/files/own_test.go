@@ -28,7 +28,8 @@ func TestOwnFiles_WhateverTheRoot_AreNeitherGivenOutNorChanged(t *testing.T) {
 	for _, one := range Tools([]Root{{Name: "bot", Path: filepath.Join(d.dir, "bot"), Write: true}}, paths) {
 		d.all[one.Spec().Name] = one
 	}
-	for _, name := range []string{".env", ".ENV", "./.env", ".env.local", "config.json", "config.json.old", "data/ravenbot.db",
+	for _, name := range []string{".env", ".ENV", "./.env", ".env.local", "config.json", "config.json.old",
+		"data/ravenbot.db",
 		"data/ravenbot.db.token", "data/ravenbot.db.key", "data/ravenbot.db.initialized", "data/ravenbot.db.backups/1.db",
 		"link/ravenbot.db.token", "harmless.txt", "hard.txt"} {
 		d.refuses("read", in{"path": "bot/" + name}, "own files")
@@ -43,7 +44,8 @@ func TestOwnFiles_WhateverTheRoot_AreNeitherGivenOutNorChanged(t *testing.T) {
 		d.call("list", in{"path": "bot", "depth": 5}).Text,
 		d.call("list", in{"path": "bot/**/*"}).Text,
 	} {
-		if strings.Contains(res, "of the bot") || strings.Contains(res, "ravenbot.db.token") || strings.Contains(res, ".env (") {
+		if strings.Contains(res, "of the bot") || strings.Contains(res, "ravenbot.db.token") ||
+			strings.Contains(res, ".env (") {
 			t.Errorf("shows the bot's own files:\n%s", res)
 		}
 		if !strings.Contains(res, "ravenbot.dbx") {

@@ -94,7 +94,8 @@ func (p *pack) write(_ context.Context, in writeArgs) (string, error) {
 		return "", err
 	}
 	if was != nil {
-		return fmt.Sprintf("Written: %s, %s in the place of %s.", at, formatSize(int64(len(in.Text))), formatSize(was.Size())), nil
+		return fmt.Sprintf("Written: %s, %s in the place of %s.", at, formatSize(int64(len(in.Text))),
+			formatSize(was.Size())), nil
 	}
 	return fmt.Sprintf("Written: %s, a new file of %s.", at, formatSize(int64(len(in.Text)))), nil
 }

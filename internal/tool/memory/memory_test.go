@@ -148,7 +148,8 @@ func TestWhatIsStoredIsSaid(t *testing.T) {
 		{several, "me", "likes tea", "several people are answered at once"}, {anna, "me", " \n ", "0 characters"},
 		{anna, "me", strings.Repeat("ø", 501), "501 characters"}, {anna, "everybody", "x", "want me or channel"},
 	} {
-		if res := r.save(general, c.who, c.about, c.text); !res.IsError || !strings.HasPrefix(res.Text, "Nothing was stored") || !strings.Contains(res.Text, c.want) {
+		if res := r.save(general, c.who, c.about, c.text); !res.IsError ||
+			!strings.HasPrefix(res.Text, "Nothing was stored") || !strings.Contains(res.Text, c.want) {
 			t.Errorf("%s, %.20q: %q, want %q", c.about, c.text, res.Text, c.want)
 		}
 	}
@@ -182,7 +183,8 @@ func TestAFullScopeKeepsWhatItHas(t *testing.T) {
 
 func TestTheBestAndNewestAreFoundFirst(t *testing.T) {
 	r := newRoom(t)
-	for _, text := range []string{"plays the violin", "has two violins and a viola", "likes tea", "the violin is from 1890 and red", "猫の名前はモンス", "vio"} {
+	for _, text := range []string{"plays the violin", "has two violins and a viola", "likes tea",
+		"the violin is from 1890 and red", "猫の名前はモンス", "vio"} {
 		r.save(general, anna, "me", text)
 	}
 	for query, want := range map[string][]string{
@@ -210,7 +212,8 @@ func TestTheBestAndNewestAreFoundFirst(t *testing.T) {
 		r.save(general, anna, "channel", fmt.Sprint("violin lesson ", n))
 	}
 	text := r.search(general, anna, "violin lesson")
-	if lines := strings.Count(text, "\n- "); lines != 10 || !strings.HasPrefix(text, "23 notes fit") || !strings.Contains(text, "- about this channel, from anna (number 20, 2026-03-05): violin lesson 19") {
+	if lines := strings.Count(text, "\n- "); lines != 10 || !strings.HasPrefix(text, "23 notes fit") ||
+		!strings.Contains(text, "- about this channel, from anna (number 20, 2026-03-05): violin lesson 19") {
 		t.Errorf("%d lines in\n%s", lines, text)
 	}
 }

@@ -35,7 +35,8 @@ func TestNotes_AreManagedByScope(t *testing.T) {
 	}
 	for _, scope := range []string{"", "U1", "user:U1", "user:/U1", "channel:C1", "room:x/y"} {
 		var bad interface{ BadInput() bool }
-		if _, err := r.pack.List(ctx, scope, ""); !errors.As(err, &bad) || !strings.Contains(err.Error(), "want user:PLATFORM/ID") {
+		if _, err := r.pack.List(ctx, scope, ""); !errors.As(err, &bad) ||
+			!strings.Contains(err.Error(), "want user:PLATFORM/ID") {
 			t.Errorf("scope %q: %v", scope, err)
 		}
 	}
@@ -59,7 +60,8 @@ func TestCommand_SearchesEditsAndExports(t *testing.T) {
 		}
 	}
 	d := r.command(general, anna, "export")
-	if len(d.Files) != 1 || !strings.Contains(string(d.Files[0].Data), "2\t") || !strings.Contains(string(d.Files[0].Data), "lives in Voss") {
+	if len(d.Files) != 1 || !strings.Contains(string(d.Files[0].Data), "2\t") ||
+		!strings.Contains(string(d.Files[0].Data), "lives in Voss") {
 		t.Errorf("export answers %+v", d)
 	}
 }

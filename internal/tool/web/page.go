@@ -63,7 +63,8 @@ func Parse(body []byte, contentType, address string) (Page, error) {
 	case kind == "text/html" || kind == "application/xhtml+xml":
 		p := page.Read(body, contentType, address)
 		if p.Text == "" {
-			return Page{}, newReadError("%s has no text that can be read: it may need scripts to be shown.", cmp.Or(address, "The page"))
+			return Page{}, newReadError("%s has no text that can be read: it may need scripts to be shown.",
+				cmp.Or(address, "The page"))
 		}
 		return Page{URL: address, Title: p.Title, Byline: p.Byline, Published: p.Published, Language: p.Language,
 			Text: p.Text, Links: p.Links}, nil

@@ -63,7 +63,8 @@ func fetchError(address string, err error) error {
 
 // Article returns the main text of a page, without its title.
 func (r Reader) Article(ctx context.Context, address string) (string, error) {
-	res, err := r.Client.Get(ctx, address, egress.GetOptions{MaxBytes: maxArticleBytes, Accept: "text/html, application/xhtml+xml"})
+	res, err := r.Client.Get(ctx, address, egress.GetOptions{MaxBytes: maxArticleBytes,
+		Accept: "text/html, application/xhtml+xml"})
 	if err != nil {
 		return "", err
 	}
@@ -80,7 +81,8 @@ func (r Reader) Article(ctx context.Context, address string) (string, error) {
 
 // Picture returns a picture of at most limit bytes.
 func (r Reader) Picture(ctx context.Context, address string, limit int64) ([]byte, error) {
-	res, err := r.Client.Get(ctx, address, egress.GetOptions{MaxBytes: limit, Accept: "image/webp, image/png, image/jpeg, image/gif"})
+	res, err := r.Client.Get(ctx, address, egress.GetOptions{MaxBytes: limit,
+		Accept: "image/webp, image/png, image/jpeg, image/gif"})
 	if err != nil {
 		return nil, err
 	}

@@ -90,7 +90,8 @@ func TestSearch_EveryProvider(t *testing.T) {
 			if diff := cmp.Diff(want, res.Text); diff != "" || res.IsError {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			links := []chat.Link{{Title: "Ravens & food", URL: "https://a.example/1"}, {Title: "https://a.example/2", URL: "https://a.example/2"}}
+			links := []chat.Link{{Title: "Ravens & food", URL: "https://a.example/1"},
+				{Title: "https://a.example/2", URL: "https://a.example/2"}}
 			if diff := cmp.Diff(links, res.Sources) + cmp.Diff(links, numbered); diff != "" {
 				t.Errorf("sources (-want +got):\n%s", diff)
 			}
@@ -144,7 +145,8 @@ func answers(status int, body string) []func(http.ResponseWriter) {
 }
 
 func TestTools_OfIncompleteOptions_AreNone(t *testing.T) {
-	for _, o := range []websearch.Options{{}, {Provider: "searxng"}, {Provider: "brave"}, {Provider: "yahoo", APIKey: "x"}} {
+	for _, o := range []websearch.Options{{}, {Provider: "searxng"}, {Provider: "brave"},
+		{Provider: "yahoo", APIKey: "x"}} {
 		if list := websearch.Tools(o); len(list) != 0 {
 			t.Errorf("%+v: there is a tool", o)
 		}
