@@ -110,10 +110,10 @@ func (i *importer) take(ctx context.Context, line []byte) error {
 		return i.takeSetting(ctx, line)
 	case kindSubscription:
 		return i.takeSubscription(ctx, line)
-	case kindServer, kindAgent, kindDigest, kindJob:
+	case kindServer, kindAgent, kindDigest, kindJob, kindFilter:
 		return i.takeItem(ctx, line)
 	}
-	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, job, agent or server",
+	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, filter, job, agent or server",
 		head.Kind)
 }
 

@@ -1,5 +1,5 @@
 // Package transfer writes what the bot keeps as JSON lines, and reads such lines back: messages, notes, settings,
-// subscriptions, and the digests, agents and MCP servers that were made through the API or in chat.
+// subscriptions, members' filters, and the jobs, digests, agents and MCP servers that were made through the API or in chat.
 //
 // It promises that importing an export into an empty store and exporting that gives the same lines, that an import
 // only ever adds what is not there, and that a line which is wrong is reported by its number and keeps no other from
@@ -26,6 +26,7 @@ const (
 	kindMemory       = "memory"
 	kindMessage      = "message"
 	kindJob          = "job"
+	kindFilter       = "filter" // of a member, for entries of digests
 )
 
 // Limits of what an import takes.
@@ -89,7 +90,13 @@ type item struct {
 
 // itemKinds returns the kinds under which the store keeps items, by those of records.
 func itemKinds() map[string]string {
-	return map[string]string{kindServer: "mcp server", kindAgent: "agent", kindDigest: "digest", kindJob: "job"}
+	return map[string]string{
+		kindServer: "mcp server",
+		kindAgent:  "agent",
+		kindDigest: "digest",
+		kindJob:    "job",
+		kindFilter: "digest member filter",
+	}
 }
 
 // decode reads a line into a record. Unknown fields are refused: they would be lost without a word.
