@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"ravenbot/internal/digest"
 )
 
 // The kinds of cases.
@@ -21,6 +23,7 @@ const (
 	kindPage       = "page"
 	kindCompaction = "compaction"
 	kindPrompt     = "prompt"
+	kindDigest     = "digest"
 )
 
 // Case is something to be tried, and what should come of it.
@@ -38,6 +41,7 @@ type Case struct {
 	Files    []File     `json:"files"`
 	Tools    []Tool     `json:"tools"`
 	Results  []Recorded `json:"results"`
+	Entries  []Entry    `json:"entries"`
 	HTML     string     `json:"html"`
 	Page     string     `json:"page"` // an HTML file, relative to the file of cases
 
@@ -46,19 +50,23 @@ type Case struct {
 	Questions []string `json:"questions"`
 	Queries   []Query  `json:"queries"`
 	Script    []Step   `json:"script"`
+	// Digest is the plan of the digest: style, language, maxItems, filters and the like.
+	Digest digest.Plan `json:"digest"`
 
 	// What should come of it.
-	Expect    []string `json:"expect"`
-	Forbid    []string `json:"forbid"`
-	Cite      []string `json:"cite"`
-	Use       []string `json:"use"`
-	Request   []string `json:"request"`
-	Baseline  string   `json:"baseline"`
-	Facts     []Fact   `json:"facts"`
-	K         int      `json:"k"` // results that count; 0: 3
-	Window    int      `json:"window"`
-	MaxTokens int      `json:"maxTokens"`
-	MinPrefix float64  `json:"minPrefix"`
+	Expect   []string `json:"expect"`
+	Forbid   []string `json:"forbid"`
+	Cite     []string `json:"cite"`
+	Use      []string `json:"use"`
+	Request  []string `json:"request"`
+	Baseline string   `json:"baseline"`
+	Facts    []Fact   `json:"facts"`
+	// Stories are addresses of entries that tell the same: of each list one entry is to be posted.
+	Stories   [][]string `json:"stories"`
+	K         int        `json:"k"` // results that count; 0: 3
+	Window    int        `json:"window"`
+	MaxTokens int        `json:"maxTokens"`
+	MinPrefix float64    `json:"minPrefix"`
 
 	folder string // of the file of cases
 }
@@ -256,6 +264,14 @@ var checks = map[string]func(Case) error{
 	kindCompaction: func(c Case) error {
 		return errors.Join(require(len(c.Turns) > 0, `"turns" is missing; add {"user","answer"}`),
 			require(len(c.Facts) > 0, `"facts" is missing; add {"text","query"}`))
+	},
+	kindDigest: func(c Case) error {
+		for _, e := range c.Entries {
+			if e.Feed == "" || e.Title == "" || e.URL == "" {
+				return errors.New(`an entry lacks "feed", "title" or "url"`)
+			}
+		}
+		return require(len(c.Entries) > 0, `"entries" is missing; add {"feed","title","url","text","hours"}`)
 	},
 	kindPrompt: func(c Case) error {
 		return errors.Join(require(len(c.Questions) > 0, `"questions" is missing; add texts`),

@@ -184,6 +184,8 @@ func (r *Runner) runCase(ctx context.Context, c Case) (res Result, err error) {
 		return r.runPrompt(ctx, w, c)
 	case kindCompaction:
 		return r.runCompaction(ctx, w, c)
+	case kindDigest:
+		return r.runDigest(ctx, w, c)
 	case kindPage:
 		return runPage(c)
 	}

@@ -76,7 +76,7 @@ func TestStarterSet_WithoutAModel_ReachesItsThresholds(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"answer", "knowledge", "memory", "history", "tools", "page", "compaction", "prompt"} {
+	for _, kind := range []string{"answer", "knowledge", "memory", "history", "tools", "page", "compaction", "prompt", "digest"} {
 		if !measured[kind] {
 			t.Errorf("no case of kind %s was measured", kind)
 		}
@@ -93,7 +93,10 @@ func TestRun_WhatIsNotThere_FailsItsCheck(t *testing.T) {
 		"page":       `"html":"<article><p>The tower is red.</p></article>","expect":["red"],"forbid":["tower"]`,
 		"compaction": `"turns":[{"user":"The tower is red.","answer":"Yes."}],"facts":[{"text":"red"},{"text":"blue","query":"tower"}]`,
 		"prompt":     `"questions":["Hello"],"system":"You are terse.","maxTokens":1}, {"kind":"prompt","questions":["Hello"],"maxTokens":900`,
-		"answer":     `"question":"Which tower?","system":"Be terse.","request":["Be terse","Be verbose"]`,
+		// That the post links to nothing else is a check of its own, which holds.
+		"digest": `"entries":[{"feed":"F","title":"The tower is red","url":"https://example.com/a","text":"The tower is red."}],` +
+			`"expect":["red","blue","green"]`,
+		"answer": `"question":"Which tower?","system":"Be terse.","request":["Be terse","Be verbose"]`,
 	} {
 		t.Run(kind, func(t *testing.T) {
 			line := `{"kind":"` + kind + `",` + c + `}`
@@ -213,5 +216,29 @@ func TestParse_BadFile_NamesLineAndRemedy(t *testing.T) {
 	if s := parse(t, "{\"thresholds\":{\"page\":0.5}}\n{\"kind\":\"page\",\"html\":\"x\",\"expect\":[\"x\"]}"); s.Thresholds["page"] != 0.5 ||
 		!slices.ContainsFunc(s.Cases, func(c eval.Case) bool { return c.Name == "page 1" }) {
 		t.Errorf("parsed %+v", s)
+	}
+}
+
+// A story that two feeds tell is posted once, and what a scripted model makes up has no link of its own.
+func TestRun_Digest(t *testing.T) {
+	entries := `"entries":[{"feed":"A","title":"The tower of Nordby is painted red","url":"https://example.com/a",` +
+		`"text":"The tower of Nordby is painted red in May."},{"feed":"B","title":"Tower of Nordby is painted red in May",` +
+		`"url":"https://example.com/b","text":"In May the tower of Nordby is painted red."},` +
+		`{"feed":"B","title":"A bridge for bicycles","url":"https://example.com/c","text":"It opens in June."}]`
+	for name, c := range map[string]struct {
+		more string
+		want float64
+	}{
+		"one story":        {`"stories":[["https://example.com/a","https://example.com/b"]]`, 1},
+		"two stories":      {`"stories":[["https://example.com/a","https://example.com/c"]]`, 0.5},
+		"a link":           {`"cite":["https://example.com/c"]`, 1},
+		"no such link":     {`"cite":["https://example.com/d"]`, 0.5},
+		"a filter":         {`"digest":{"filters":["-bridge"]},"forbid":["bicycles"]`, 1},
+		"a scripted model": {`"script":[{"text":"See [this](https://evil.example/x)."}],"cite":["https://example.com/c"]`, 1},
+	} {
+		_, sums := run(t, eval.Options{}, parse(t, `{"kind":"digest",`+entries+`,`+c.more+`}`))
+		if sums[0].Score != c.want {
+			t.Errorf("%s: the score is %v, want %v", name, sums[0].Score, c.want)
+		}
 	}
 }
