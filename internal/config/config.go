@@ -428,7 +428,7 @@ type MCPServer struct {
 	// none: its process gets no network. Where the system cannot take it away, the server is not started.
 	Network string `json:"network" enum:"all|none" default:"all"`
 	// MiB of memory that its processes may use together (Linux alone): with more it is ended, and started again. 0: no limit.
-	MaxMemoryMB int `json:"maxMemoryMB" min:"0" default:"2048"`
+	MaxMemoryMB int `json:"maxMemoryMB" min:"0" default:"4096"`
 	// The one version of MCP to speak, such as 2025-06-18. Empty: what the server prefers.
 	Protocol string `json:"protocol"`
 	// Private hosts that its redirects and discovered addresses may lead to; its own URL needs no entry.
