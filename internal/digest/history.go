@@ -84,9 +84,8 @@ func newPastEntry(i *item) pastEntry {
 	}
 }
 
-// savePastRun stores what a run is about to post. It does not count unless the run is stored
-// afterwards (see pastRuns).
-func (s *Service) savePastRun(ctx context.Context, name string, due time.Time, e *edition) error {
+// newPastRun returns what a run is about to post.
+func newPastRun(name string, due time.Time, e *edition) pastRun {
 	p := pastRun{Version: pastVersion, Due: due.UTC(), Turn: turnID(name, due), Summary: e.summary, By: e.by}
 	said := e.statements()
 	for n, st := range e.chosen {
@@ -104,6 +103,12 @@ func (s *Service) savePastRun(ctx context.Context, name string, due time.Time, e
 			p.Repeats = append(p.Repeats, one)
 		}
 	}
+	return p
+}
+
+// savePastRun stores what a run is about to post. It does not count unless the run is stored
+// afterwards (see pastRuns).
+func (s *Service) savePastRun(ctx context.Context, name string, p pastRun) error {
 	if len(p.Entries)+len(p.Repeats) == 0 {
 		return nil // a task, or nothing new
 	}

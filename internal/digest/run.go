@@ -261,10 +261,12 @@ func (s *Service) recordRun(
 	// The posted entries are stored first: entries without a run are ignored (see pastRuns),
 	// while a run without entries would let the next one post the same stories.
 	if run.OK {
+		// Both read texts of the same items, which are made when they are first read: one after the other.
+		past, waiting := newPastRun(d.Name, run.Due, e), newWaitingItems(e, run.Ended)
 		err := atOnce(
-			func() error { return s.savePastRun(ctx, d.Name, run.Due, e) },
+			func() error { return s.savePastRun(ctx, d.Name, past) },
 			// Before the run, too: what is lost after it would be marked as seen.
-			func() error { return s.saveWaiting(ctx, d, e, run.Ended) },
+			func() error { return s.saveWaiting(ctx, d, waiting, e.kept) },
 		)
 		if err != nil {
 			return nil, err

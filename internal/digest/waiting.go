@@ -84,12 +84,9 @@ func (s *Service) addWaiting(ctx context.Context, d spec, e *edition) error {
 	return nil
 }
 
-// saveWaiting stores the items that wait. Those that are about to be posted are stored with them: they count again
-// where the run is not stored or no place takes the post.
-func (s *Service) saveWaiting(ctx context.Context, d spec, e *edition, now time.Time) error {
-	if d.quiet || d.Style == Weekly {
-		return nil
-	}
+// newWaitingItems returns the items that wait. Those that are about to be posted are among them: they count again where
+// the run is not stored or no place takes the post.
+func newWaitingItems(e *edition, now time.Time) waitingItems {
 	w := waitingItems{Version: waitingVersion, Items: []waitingEntry{}}
 	for _, list := range [][]story{e.chosen, e.waiting} {
 		for _, st := range list {
@@ -108,11 +105,16 @@ func (s *Service) saveWaiting(ctx context.Context, d spec, e *edition, now time.
 			}
 		}
 	}
-	if len(w.Items) == 0 && e.kept == nil {
+	return w
+}
+
+// saveWaiting stores the items that wait, unless they are what is stored already.
+func (s *Service) saveWaiting(ctx context.Context, d spec, w waitingItems, stored []byte) error {
+	if d.quiet || d.Style == Weekly || len(w.Items) == 0 && stored == nil {
 		return nil
 	}
 	raw, err := json.Marshal(w)
-	if err != nil || bytes.Equal(raw, e.kept) {
+	if err != nil || bytes.Equal(raw, stored) {
 		return err
 	}
 	return s.o.Store.SaveItem(ctx, waitingKind, d.Name, raw, true)
