@@ -60,7 +60,6 @@ func (s *Server) grantHostAccess(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	access := mcpserve.Access{Tools: tools, Life: time.Duration(life) * 24 * time.Hour}
-	s.allowRedirect(w, q)
 	http.Redirect(w, r, s.o.HostAccess.Approve(q, access, s.baseURL(r)), http.StatusSeeOther)
 }
 
@@ -79,13 +78,8 @@ func (s *Server) refuseHostAccess(w http.ResponseWriter, r *http.Request, err er
 }
 
 func (s *Server) writeHostAccess(w http.ResponseWriter, status int, v hostAccessView) {
-	s.allowRedirect(w, v.AuthorizationRequest)
-	s.page(w, status, "host-access", v)
-}
-
-// allowRedirect lets the answer to the page's form lead to the host: browsers apply the policy for forms to redirects,
-// too.
-func (s *Server) allowRedirect(w http.ResponseWriter, q mcpserve.AuthorizationRequest) {
+	// The answer to the page's form leads to the host: browsers apply the policy for forms to redirects, too.
 	w.Header().Set("Content-Security-Policy",
-		strings.Replace(contentPolicy, "form-action 'self'", "form-action 'self' "+q.RedirectOrigin(), 1))
+		strings.Replace(contentPolicy, "form-action 'self'", "form-action 'self' "+v.RedirectOrigin(), 1))
+	s.page(w, status, "host-access", v)
 }

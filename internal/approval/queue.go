@@ -367,8 +367,8 @@ func (q *Queue) Approve(
 	// After the decision, so that nobody grants what somebody else has denied.
 	g, err := q.o.Grants.add(ctx, decided, scope, by, platform)
 	if err == nil {
-		q.o.Log.Info("tool approved beforehand", "grant", g.ID, "tool", g.Tool, "scope", string(scope), "where",
-			g.Where.String(), "by", g.By)
+		q.o.Log.Info("tool approved beforehand", "grant", g.ID, "tool", g.Tool, "scope", string(scope),
+			"where", g.Where.String(), "by", g.By)
 	}
 	return decided, err
 }
