@@ -240,21 +240,39 @@ func isOutside(key, low, high []byte) bool {
 }
 
 func (s *salvager) readLeaf(p page, low, high []byte, bucket string) error {
+	var kept []leafRecord
 	for i := range p.count() {
 		flags, key, value, ok := p.leaf(i)
 		if !ok || flags&^isBucket != 0 || isOutside(key, low, high) {
 			s.addFault(bucket, "record %d of a page of %s is wrong", i, displayName(bucket))
 			continue
 		}
-		if err := s.readRecord(flags&isBucket != 0, key, value, bucket); err != nil {
+		// A key has no checksum. Where two keys are out of order one of them is damaged, and its
+		// record would get the name of another one: neither can be trusted.
+		if last := len(kept) - 1; last >= 0 && bytes.Compare(kept[last].key, key) >= 0 {
+			s.addFault(bucket, "the keys %q and %q of %s are out of order", kept[last].key, key, displayName(bucket))
+			kept = kept[:last]
+			continue
+		}
+		kept = append(kept, leafRecord{nested: flags&isBucket != 0, key: key, value: value})
+	}
+	for _, r := range kept {
+		if err := s.readRecord(r, bucket); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *salvager) readRecord(nested bool, key, value []byte, bucket string) error {
-	if nested {
+// leafRecord is an element of a leaf page: a record, or a bucket in its bucket.
+type leafRecord struct {
+	nested     bool
+	key, value []byte
+}
+
+func (s *salvager) readRecord(r leafRecord, bucket string) error {
+	key, value := r.key, r.value
+	if r.nested {
 		return s.readBucket(key, value, bucket)
 	}
 	if bucket == talliesBucket {

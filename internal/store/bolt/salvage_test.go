@@ -143,6 +143,32 @@ func TestSalvage_NamesTheConversationThatALostPageBelongedTo(t *testing.T) {
 	}
 }
 
+// A key that was damaged into that of another record gives no record a name that it did not have.
+func TestSalvage_WhereAKeyBecameThatOfAnotherRecord_TrustsNeither(t *testing.T) {
+	path, want := salvageable(t)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In every state of the page the name of record 21 becomes that of record 23.
+	b = bytes.ReplaceAll(b, []byte("slack/29-21\x01"), []byte("slack/29-23\x01"))
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, got, err := salvage(t, path)
+	if err != nil || len(r.Faults) == 0 {
+		t.Fatalf("%+v (%v)", r, err)
+	}
+	for k, v := range got {
+		if was, ok := want[k]; !ok || was != v {
+			t.Errorf("record %q was never stored as %q", k, v)
+		}
+	}
+	if len(r.Lost) != 1 || r.Lost[0].Bucket != messageTurnsBucket || int(r.Lost[0].Lost) != len(want)-len(got) || r.Lost[0].Lost > 4 {
+		t.Errorf("lost %+v of %d records, %d are there", r.Lost, len(want), len(got))
+	}
+}
+
 // TestSalvage_OfAnyDamage_InventsNothing: what is in the copy was stored, and what is missing is named.
 func TestSalvage_OfAnyDamage_InventsNothing(t *testing.T) {
 	path, want := salvageable(t)
@@ -154,26 +180,29 @@ func TestSalvage_OfAnyDamage_InventsNothing(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	const size = 4096
-	for name, damage := range map[string]func(b []byte) []byte{
-		"truncated": func(b []byte) []byte { return b[:random.IntN(len(b))] },
-		"pages zeroed": func(b []byte) []byte {
+	for _, test := range []struct {
+		name   string
+		damage func(b []byte) []byte
+	}{
+		{"truncated", func(b []byte) []byte { return b[:random.IntN(len(b))] }},
+		{"pages zeroed", func(b []byte) []byte {
 			for range 1 + random.IntN(8) {
 				n := random.IntN(len(b) / size)
 				clear(b[n*size : (n+1)*size])
 			}
 			return b
-		},
-		"64 bits flipped": func(b []byte) []byte {
+		}},
+		{"64 bits flipped", func(b []byte) []byte {
 			for range 64 {
 				b[random.IntN(len(b))] ^= 1 << random.IntN(8)
 			}
 			return b
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			salvaged := 0
 			for range 8 {
-				if err := os.WriteFile(path, damage(bytes.Clone(whole)), 0o600); err != nil {
+				if err := os.WriteFile(path, test.damage(bytes.Clone(whole)), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				r, got, err := salvage(t, path)
@@ -202,7 +231,7 @@ func TestSalvage_OfAnyDamage_InventsNothing(t *testing.T) {
 				}
 			}
 			// The page that leads to all others is often the last one, which is the first to be cut off.
-			if salvaged == 0 && name != "truncated" {
+			if salvaged == 0 && test.name != "truncated" {
 				t.Error("nothing was salvaged of any copy")
 			}
 		})
