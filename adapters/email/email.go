@@ -65,7 +65,7 @@ type Options struct {
 	TLSConfig                  *tls.Config // nil: the usual one
 	Store                      Store
 	// HTML returns a post as a whole page.
-	HTML func(title string, d chat.Draft) ([]byte, error)
+	HTML func(d chat.Draft) ([]byte, error)
 	Log  *slog.Logger
 	Now  func() time.Time
 }
@@ -231,14 +231,15 @@ func (e *Email) message(mailbox string, d chat.Draft) (*gomail.Msg, error) {
 	if err := m.To(mailbox); err != nil {
 		return nil, fmt.Errorf("the recipient %q: %w", mailbox, err)
 	}
-	title := text.Shorten(text.OneLine(d.Title), maxSubject)
-	m.Subject(title)
+	d.Title = text.Shorten(text.OneLine(d.Title), maxSubject)
+	m.Subject(d.Title)
 	m.SetDateWithValue(e.o.Now())
 	m.SetMessageIDWithValue(e.messageID(d.Key))
 	// Out-of-office replies would answer every digest (RFC 3834).
 	m.SetGenHeader("Auto-Submitted", "auto-generated")
+	e.setListHeaders(m, d)
 	m.SetBodyString(gomail.TypeTextPlain, text.Cut(plainText(d), maxTextSize))
-	page, err := e.o.HTML(title, d)
+	page, err := e.o.HTML(d)
 	if err != nil {
 		return nil, fmt.Errorf("write the mail as HTML: %w", err)
 	}
@@ -248,10 +249,39 @@ func (e *Email) message(mailbox string, d chat.Draft) (*gomail.Msg, error) {
 	return m, nil
 }
 
+// setListHeaders says which list a mail belongs to, and how its reader leaves that.
+func (e *Email) setListHeaders(m *gomail.Msg, d chat.Draft) {
+	if d.List != "" {
+		m.SetGenHeader(gomail.Header("List-Id"), "<"+listLabel(d.List)+".digest."+e.domain()+">") // RFC 2919
+	}
+	if d.Unsubscribe == "" {
+		return
+	}
+	m.SetGenHeader(gomail.HeaderListUnsubscribe, "<"+d.Unsubscribe+">")
+	// RFC 8058 wants https for unsubscribing by one click, because mail programs send it without a look.
+	if strings.HasPrefix(d.Unsubscribe, "https://") {
+		m.SetGenHeader(gomail.HeaderListUnsubscribePost, "List-Unsubscribe=One-Click")
+	}
+}
+
+// plainLabel matches names that a List-Id can have as they are.
+var plainLabel = text.Pattern(`^[A-Za-z0-9_-]{1,63}$`)
+
+// listLabel returns the name of a list as a part of its id. A name in other letters is known by its hash.
+func listLabel(name string) string {
+	if plainLabel().MatchString(name) {
+		return name
+	}
+	return itemName(name)
+}
+
 // messageID returns the id of the mail of a post: that of a repeat is the same.
-func (e *Email) messageID(key string) string {
+func (e *Email) messageID(key string) string { return itemName(key) + "@" + e.domain() }
+
+// domain returns that of the sender.
+func (e *Email) domain() string {
 	_, domain, _ := strings.Cut(strings.Trim(e.o.From, "<> "), "@")
-	return itemName(key) + "@" + strings.TrimRight(domain, ">")
+	return domain
 }
 
 // itemName returns the name under which the attempt of a post is stored.
@@ -278,7 +308,11 @@ func plainText(d chat.Draft) string {
 		}
 		parts = append(parts, strings.Join(withoutEmpty(lines), "\n"))
 	}
-	return strings.Join(withoutEmpty(append(parts, d.Footer)), "\n\n") + "\n"
+	parts = append(parts, d.Footer)
+	if d.Unsubscribe != "" {
+		parts = append(parts, "You get this by mail. Unsubscribe: "+d.Unsubscribe)
+	}
+	return strings.Join(withoutEmpty(parts), "\n\n") + "\n"
 }
 
 func withoutEmpty(list []string) []string {

@@ -10,6 +10,7 @@ import (
 	"mime/quotedprintable"
 	"net/mail"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -44,8 +45,8 @@ func start(t *testing.T, change ...func(*email.Options)) *post {
 		Host: "127.0.0.1", Port: server.Port(), User: "raven", Password: "secret", From: "raven@example.org",
 		TLS:       email.StartTLS,
 		TLSConfig: server.TLSConfig(), Store: db, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		HTML: func(title string, d chat.Draft) ([]byte, error) {
-			return []byte("<!DOCTYPE html><title>" + title + "</title><p>" + d.Text + "</p>"), nil
+		HTML: func(d chat.Draft) ([]byte, error) {
+			return []byte("<!DOCTYPE html><title>" + d.Title + "</title><p>" + d.Text + "</p>"), nil
 		},
 	}}
 	for _, c := range change {
@@ -119,6 +120,35 @@ func TestPost_IsAMailWithTextAndPage(t *testing.T) {
 	if strings.TrimSpace(parts["text/plain"]) != strings.TrimSpace(want) ||
 		!strings.HasPrefix(parts["text/html"], "<!DOCTYPE html><title>Morgen") {
 		t.Errorf("it says %q", parts)
+	}
+}
+
+// A mail of a list says which, and how to leave it: by one click where that is safe, and in its text.
+func TestPost_OfAList_SaysHowToLeaveIt(t *testing.T) {
+	const link = "raven.example.org/unsubscribe/bW9ybmluZw.0123456789abcdef0123456789abcdef"
+	for _, c := range []struct{ list, unsubscribe, id, left, click string }{
+		{"morning", "https://" + link, `^<morning\.digest\.example\.org>$`, "<https://" + link + ">", "List-Unsubscribe=One-Click"},
+		{"morning", "http://" + link, `^<morning\.digest\.example\.org>$`, "<http://" + link + ">", ""},
+		{"morning", "", `^<morning\.digest\.example\.org>$`, "", ""},
+		{"größer\r\nBcc: eve@example.org", "", `^<[0-9a-f]{32}\.digest\.example\.org>$`, "", ""},
+		{"", "", "^$", "", ""},
+	} {
+		p := start(t)
+		d := morning
+		d.List, d.Unsubscribe = c.list, c.unsubscribe
+		if _, err := p.Post(t.Context(), anna, d); err != nil {
+			t.Fatal(err)
+		}
+		m := must(mail.ReadMessage(strings.NewReader(p.server.Mails()[0].Data)))
+		h := m.Header
+		if !regexp.MustCompile(c.id).MatchString(h.Get("List-Id")) ||
+			strings.TrimSpace(h.Get("List-Unsubscribe")) != c.left || h.Get("List-Unsubscribe-Post") != c.click ||
+			h.Get("Bcc") != "" {
+			t.Errorf("list %q, link %q: the headers are %v", c.list, c.unsubscribe, h)
+		}
+		if text := bodies(t, m)["text/plain"]; strings.Contains(text, "Unsubscribe: "+c.unsubscribe) != (c.unsubscribe != "") {
+			t.Errorf("list %q, link %q: the text is %q", c.list, c.unsubscribe, text)
+		}
 	}
 }
 

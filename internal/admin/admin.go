@@ -221,7 +221,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			"open the bot under its own address, or set http.publicURL to the one in use")
 		return
 	}
-	if s.servePublished(w, r) {
+	if s.servePublished(w, r) || s.serveUnsubscribe(w, r) {
 		return
 	}
 	if r.URL.Path == "/login" {

@@ -45,6 +45,7 @@ type bot struct {
 	threads int // conversations beside that of the room general
 	ran     []string
 	paused  map[string]bool
+	stopped map[string]bool // mailboxes that want no mails
 	did     []string
 	ask     func(ctx context.Context, room string, user chat.User, text string) iter.Seq2[Event, error]
 }
@@ -283,6 +284,28 @@ func (d digests) Pause(_ context.Context, name string, on bool) error {
 	return err
 }
 
+// Mailing knows the token known alone.
+func (d digests) Mailing(_ context.Context, token string) (digest.Mailing, bool, error) {
+	if token == "broken" {
+		return digest.Mailing{}, false, errors.New("dial tcp 10.0.0.1: secret detail")
+	}
+	return digest.Mailing{Digest: "morning", Title: "morning", Mailbox: "anna@example.org",
+		Stopped: d.stopped["anna@example.org"]}, token == "known", nil
+}
+
+func (d digests) StopMail(_ context.Context, _, mailbox string) error {
+	d.stopped = map[string]bool{mailbox: true}
+	return nil
+}
+
+func (d digests) ResumeMail(_ context.Context, _, mailbox string) error {
+	if !d.stopped[mailbox] {
+		return digest.ErrUnknown
+	}
+	d.stopped = nil
+	return nil
+}
+
 func (d digests) Preview(_ context.Context, name string) (digest.Preview, error) {
 	if name != "morning" {
 		return digest.Preview{}, fmt.Errorf("preview %s: %w", name, digest.ErrUnknown)
@@ -451,6 +474,7 @@ var everything = []string{
 	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings",
 	"POST /digests/morning/run", "POST /digests/morning/preview", "POST /digests/morning/explain",
 	"POST /digests/morning/pause", "POST /digests/morning/remove", "GET /feeds", "POST /logout", "GET /unknown",
+	"POST /digests/morning/unsubscribed/a@example.org/remove", "DELETE /api/v1/digests/morning/unsubscribed/a@example.org",
 	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files",
 	"GET /api/v1/mcp/servers/files/tools",
 	"GET /api/v1/mcp/servers/files/logs", "GET /api/v1/conversations", "GET /api/v1/conversations/web%3A%2Fgeneral",

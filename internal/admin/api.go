@@ -85,6 +85,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/jobs":                             {"GET": s.listJobs, "POST": s.addJob},
 		"/jobs/{id}":                        {"DELETE": s.deleteJob},
 	}
+	routes["/digests/{name}/unsubscribed/{mailbox}"] = methods{"DELETE": s.resumeMail}
 	if s.o.Audit != nil {
 		routes["/audit"] = methods{"GET": s.listAudit}
 		routes["/audit/export"] = methods{"POST": s.exportAudit}

@@ -29,6 +29,12 @@ type Digests interface {
 	AddFeeds(ctx context.Context, name string, addresses []string) (i digest.Info, added int, err error)
 	Remove(ctx context.Context, name string) error
 	Pause(ctx context.Context, name string, on bool) error
+
+	// Mailing returns what the token in a mail stands for, or false.
+	Mailing(ctx context.Context, token string) (digest.Mailing, bool, error)
+	// StopMail has a mailbox get no more mails of a digest, ResumeMail has it get them again.
+	StopMail(ctx context.Context, name, mailbox string) error
+	ResumeMail(ctx context.Context, name, mailbox string) error
 }
 
 func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {

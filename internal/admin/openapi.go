@@ -106,6 +106,8 @@ var operations = map[string]operation{
 	"POST /digests/{name}/share":             {summary: "Make it readable at a private address, and return that", status: 201},
 	"DELETE /digests/{name}/share":           {summary: "Revoke the private address", status: 204},
 	"GET /openapi.json":                      {summary: "This description"},
+
+	"DELETE /digests/{name}/unsubscribed/{mailbox}": {summary: "Send it again to a mailbox that has unsubscribed", status: 204},
 }
 
 var pathParameter = text.Pattern(`\{(\w+)\}`)

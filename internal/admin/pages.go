@@ -63,6 +63,7 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("POST /digests/{name}/run", s.runDigestOnPage)
 	mux.HandleFunc("POST /digests/{name}/explain", s.explainPage)
 	mux.HandleFunc("POST /digests/{name}/{verb}", s.changeDigestOnPage)
+	mux.HandleFunc("POST /digests/{name}/unsubscribed/{mailbox}/remove", s.resumeMailOnPage)
 	if s.o.Static != nil {
 		mux.Handle("GET /static/", s.o.Static)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
 )
 
@@ -56,6 +57,8 @@ type publishedView struct {
 	Title string
 	Feed  string
 	Posts []publishedPost
+	// Unsubscribe is where the reader of a mail ends such mails.
+	Unsubscribe string
 }
 
 type publishedPost struct {
@@ -112,19 +115,24 @@ func (s *Server) writePublishedPage(w http.ResponseWriter, r *http.Request, toke
 		s.writeFailure(w, r, "the page could not be made", err)
 		return
 	}
-	sum := sha256.Sum256([]byte(publishedStyle))
-	// What needs a login may not be loaded, so the style is inline and allowed by its hash.
-	policy := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Content-Security-Policy", publicPolicy("'none'"))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(b.Bytes()) // whoever asked may be gone
 }
 
+// publicPolicy returns the Content-Security-Policy of pages without a login, whose forms may go to formAction.
+func publicPolicy(formAction string) string {
+	sum := sha256.Sum256([]byte(publishedStyle))
+	// What needs a login may not be loaded, so the style is inline and allowed by its hash.
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; img-src data:; base-uri 'none'; form-action " + formAction + "; frame-ancestors 'none'"
+}
+
 // DigestPage returns a post of a digest as a page of its own, such as for a mail. rendered is what it says.
-func DigestPage(title string, rendered template.HTML) ([]byte, error) {
+func DigestPage(d chat.Draft, rendered template.HTML) ([]byte, error) {
 	var b bytes.Buffer
-	v := publishedView{Style: template.CSS(publishedStyle), Title: title, Posts: []publishedPost{{HTML: rendered}}}
+	v := publishedView{Style: template.CSS(publishedStyle), Title: d.Title, Unsubscribe: d.Unsubscribe,
+		Posts: []publishedPost{{HTML: rendered}}}
 	err := templates().ExecuteTemplate(&b, "published", v)
 	return b.Bytes(), err
 }

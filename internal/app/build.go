@@ -431,8 +431,8 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
 		OnChange:  func() { p.loop.Set(a.digests.Jobs()) },
 		PublicURL: signin.BaseURL(a.conf()),
-		Log:       a.o.Log,
-		Now:       a.o.Now,
+		MailURL:   a.conf().HTTP.PublicURL.Reveal(),
+		Log:       a.o.Log, Now: a.o.Now,
 
 		MaxPerUser: func() int { return a.conf().Limits.UserDigests },
 	})

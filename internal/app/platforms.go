@@ -38,7 +38,7 @@ func (a *App) newEmail(c config.SMTP) chat.Platform {
 	if a.o.Local || c.Host == "" {
 		return nil
 	}
-	page := func(title string, d chat.Draft) ([]byte, error) { return admin.DigestPage(title, web.Draft(d)) }
+	page := func(d chat.Draft) ([]byte, error) { return admin.DigestPage(d, web.Draft(d)) }
 	return email.New(email.Options{Host: c.Host, Port: c.Port, User: c.User, Password: c.Password.Reveal(), From: c.From,
 		TLS: c.TLS, Store: a.store, HTML: page, Log: a.o.Log, Now: a.o.Now})
 }

@@ -205,6 +205,9 @@ type Draft struct {
 	Text string `json:"text"` // Markdown (CommonMark with tables)
 	// Title is what a post is called where posts have a title, such as the subject of a mail.
 	Title string `json:"title,omitempty"`
+	// List names the mailing list that a mail belongs to; Unsubscribe is the address at which its reader ends that.
+	List        string `json:"list,omitempty"`
+	Unsubscribe string `json:"unsubscribe,omitempty"`
 	// Tags are the names of the tags of a post in a forum.
 	Tags      []string  `json:"tags,omitempty"`
 	Cards     []Card    `json:"cards,omitempty"`

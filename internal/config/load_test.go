@@ -186,6 +186,9 @@ func TestWarnings(t *testing.T) {
 			"post": ["slack:T1/C1"]}}}`, "config.json:2: digests.d.post[0]: slack is off"},
 		{"model without key", `{"models": {"default": {"provider": "gemini", "model": "m"}}}`, "models.default: has no apiKey and no fallback"},
 		{"budget without a price", `{"budget": {"userDailyUSD": 1}, "models": {"default": {"provider": "openai", "model": "m", "apiKey": "k"}}}`, "models.default: has no price"},
+		{"mails without a link to unsubscribe", `{"smtp": {"host": "127.0.0.1", "from": "r@example.org"}, "digests": {"d":
+			{"schedule": "0 8 * * *", "feeds": ["bundled:x"], "post": ["web:/general"], "email": ["a@example.org"]}}}`,
+			"digests.d.email: mails have no link to unsubscribe, because http.publicURL is empty"},
 		{"no default model", `{"models": {"a": {"provider": "offline"}}}`, "models: has no default"},
 		{"timeout in milliseconds", `{"mcpServers": {"a": {"command": "x", "timeout": 60}}}`, "this is 60ms"},
 		{"bare variable", `{"mcpServers": {"a": {"command": "x", "env": {"A": "b$NOTHING"}}}}`, "mcpServers.a.env.A: looks like a variable"},

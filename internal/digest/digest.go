@@ -155,6 +155,9 @@ type Options struct {
 	MaxPerUser func() int
 	// PublicURL is the address under which others reach the bot, without a slash at its end.
 	PublicURL string
+	// MailURL is the same for mails, which have no link to unsubscribe where it is empty: their readers are elsewhere, so
+	// that an address of this machine would lead nowhere.
+	MailURL string
 	// OnChange is called when digests, or when they are due, have changed.
 	OnChange func()
 	Log      *slog.Logger
@@ -317,6 +320,8 @@ type Info struct {
 	// Plan is all that was asked for; of Get alone, and not of the configuration's, which
 	// may hold secrets.
 	Plan *Plan `json:"plan,omitempty"`
+	// Unsubscribed are those of Email that want no more mails.
+	Unsubscribed []string `json:"unsubscribed,omitempty"`
 }
 
 // List describes all digests, by name.
@@ -380,7 +385,8 @@ func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 	if len(runs) > 0 {
 		i.Last = &runs[0]
 	}
-	return i, nil
+	i.Unsubscribed, err = s.stoppedMail(ctx, d)
+	return i, err
 }
 
 // Plan returns the plan of a digest, or false.

@@ -187,7 +187,11 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 	if d.quiet && len(notices) == 0 && (err != nil || len(e.newIDs) == 0 && !e.markOnly) {
 		return madeRun{run: run}, errors.Join(err, s.saveFailures(ctx, d, failures))
 	}
-	posts := s.buildPosts(d, run, e)
+	mails, mailErr := s.mailPosts(ctx, d, run, e.draft)
+	if mailErr != nil {
+		return madeRun{run: run}, fmt.Errorf("run digest %s: %w", d.Name, mailErr)
+	}
+	posts := append(s.buildPosts(d, run, e), mails...)
 	var recorded []store.Post
 	storeErr := s.pace.do(ctx, d, func() (err error) {
 		recorded, err = s.recordRun(ctx, d, run, e, slices.Concat(posts, notices, s.memberPosts(ctx, d, run, e)), failures)
@@ -362,7 +366,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 			press = feedbackButtons(turn, e.cards)
 		}
 	}
-	title := d.title + ", " + run.Due.In(d.zone).Format("2 January")
+	title := d.postTitle(run.Due)
 	var posts []store.Post
 	// Each place has posts of its own, so that one that fails does not hold up the others.
 	for _, to := range d.post {
@@ -390,12 +394,12 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 			})
 		}
 	}
-	for _, to := range d.mail {
-		draft, key := e.draft, postKey(d.Name, run.Due, to)
-		draft.Key, draft.Title = key, title
-		posts = append(posts, store.Post{Key: key, To: to, Draft: draft, At: run.Ended})
-	}
 	return posts
+}
+
+// postTitle returns what the posts of a run are called where posts have a title.
+func (d spec) postTitle(due time.Time) string {
+	return d.title + ", " + due.In(d.zone).Format("2 January")
 }
 
 // restKey ends the key of the post in the thread below another.

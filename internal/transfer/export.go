@@ -57,7 +57,7 @@ func (s *Service) Export(ctx context.Context, w io.Writer, only chat.Address) er
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false)
 	if only.IsZero() {
-		for _, kind := range []string{kindServer, kindAgent, kindDigest, kindJob, kindFilter} {
+		for _, kind := range []string{kindServer, kindAgent, kindDigest, kindJob, kindFilter, kindUnsubscribed} {
 			items, err := s.o.Store.Items(ctx, itemKinds()[kind])
 			if err != nil {
 				return err

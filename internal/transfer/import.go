@@ -110,10 +110,11 @@ func (i *importer) take(ctx context.Context, line []byte) error {
 		return i.takeSetting(ctx, line)
 	case kindSubscription:
 		return i.takeSubscription(ctx, line)
-	case kindServer, kindAgent, kindDigest, kindJob, kindFilter:
+	case kindServer, kindAgent, kindDigest, kindJob, kindFilter, kindUnsubscribed:
 		return i.takeItem(ctx, line)
 	}
-	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, filter, job, agent or server",
+	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, filter, "+
+		"unsubscription, job, agent or server",
 		head.Kind)
 }
 

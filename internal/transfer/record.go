@@ -1,5 +1,6 @@
 // Package transfer writes what the bot keeps as JSON lines, and reads such lines back: messages, notes, settings,
-// subscriptions, members' filters, and the jobs, digests, agents and MCP servers that were made through the API or in chat.
+// subscriptions, members' filters, which mailboxes want no mails, and the jobs, digests, agents and MCP servers that
+// were made through the API or in chat.
 //
 // It promises that importing an export into an empty store and exporting that gives the same lines, that an import
 // only ever adds what is not there, and that a line which is wrong is reported by its number and keeps no other from
@@ -26,7 +27,8 @@ const (
 	kindMemory       = "memory"
 	kindMessage      = "message"
 	kindJob          = "job"
-	kindFilter       = "filter" // of a member, for entries of digests
+	kindFilter       = "filter"         // of a member, for entries of digests
+	kindUnsubscribed = "unsubscription" // of a mailbox, from a digest
 )
 
 // Limits of what an import takes.
@@ -81,7 +83,7 @@ type subscription struct {
 	At    time.Time `json:"at"`
 }
 
-// item is a line of the kinds server, agent, digest and job.
+// item is a line of the kinds of itemKinds.
 type item struct {
 	Kind  string          `json:"kind"`
 	Name  string          `json:"name"`
@@ -91,11 +93,12 @@ type item struct {
 // itemKinds returns the kinds under which the store keeps items, by those of records.
 func itemKinds() map[string]string {
 	return map[string]string{
-		kindServer: "mcp server",
-		kindAgent:  "agent",
-		kindDigest: "digest",
-		kindJob:    "job",
-		kindFilter: "digest member filter",
+		kindServer:       "mcp server",
+		kindAgent:        "agent",
+		kindDigest:       "digest",
+		kindJob:          "job",
+		kindFilter:       "digest member filter",
+		kindUnsubscribed: "digest unsubscription",
 	}
 }
 

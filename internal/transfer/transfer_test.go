@@ -103,7 +103,7 @@ func (s *side) fill() {
 	s.must(s.db.SaveSubscription(ctx, store.Subscription{To: general, URL: "https://example.org/feed",
 		Title: "Feed", At: noon}))
 	for kind, name := range map[string]string{"mcp server": "files", "agent": "helper", "digest": "morning", "job": "j1",
-		"digest member filter": "f1"} {
+		"digest member filter": "f1", "digest unsubscription": "u1"} {
 		s.must(s.db.SaveItem(ctx, kind, name, json.RawMessage(`{"a":[1,2]}`), false))
 	}
 }
@@ -112,12 +112,12 @@ func TestRoundTrip_GivesTheSameLines(t *testing.T) {
 	from, to := newSide(t), newSide(t)
 	from.fill()
 	want := from.export(chat.Address{})
-	if n := strings.Count(want, "\n"); n != 2200+1+4+2+1+5 {
+	if n := strings.Count(want, "\n"); n != 2200+1+4+2+1+6 {
 		t.Errorf("%d lines are exported", n)
 	}
 	r := to.load(want)
 	added := map[string]int{"message": 2201, "memory": 4, "setting": 2, "subscription": 1, "server": 1,
-		"agent": 1, "digest": 1, "job": 1, "filter": 1}
+		"agent": 1, "digest": 1, "job": 1, "filter": 1, "unsubscription": 1}
 	if diff := cmp.Diff(transfer.Result{Added: added, Errors: []transfer.LineError{}}, r); diff != "" {
 		t.Errorf("the import (-want +got):\n%s", diff)
 	}
@@ -126,7 +126,7 @@ func TestRoundTrip_GivesTheSameLines(t *testing.T) {
 	}
 	// Again, into both: everything is there, in turns or outside of them.
 	for _, s := range []*side{from, to} {
-		if r := s.load(want); r.Skipped != 2213 || len(r.Added) != 0 || len(r.Errors) != 0 {
+		if r := s.load(want); r.Skipped != 2214 || len(r.Added) != 0 || len(r.Errors) != 0 {
 			t.Errorf("a second import: %+v", r)
 		}
 	}
