@@ -23,7 +23,8 @@ const (
 	maxMemberFilters = 10   // of one member
 	maxFilters       = 5000 // of the bot
 	maxMemberWords   = 10   // of one filter, between commas
-	maxTold          = 500  // items that a filter remembers
+	maxTold          = 1000 // items that a filter remembers
+	maxUnposted      = 20   // stories of one run that a member gets although they had no place in the post
 	memberIDBytes    = 4
 )
 
@@ -195,7 +196,7 @@ func (s *Service) deleteMemberFilters(ctx context.Context, digest string) error 
 // where the run is not stored after all, it is made again for the same due time.
 func (s *Service) memberPosts(ctx context.Context, d spec, run store.Run, e *edition) []store.Post {
 	var posts []store.Post
-	if !run.OK || len(e.chosen) == 0 || d.Style == Deep {
+	if !run.OK || len(e.chosen) == 0 {
 		return nil
 	}
 	said := e.statements()
@@ -209,7 +210,7 @@ func (s *Service) memberPosts(ctx context.Context, d spec, run store.Run, e *edi
 			s.o.Log.Warn("member gets nothing of a digest", "digest", d.Name, "user", f.User.ID, "may", may, "error", err)
 			continue
 		}
-		if err := s.saveMemberFilter(ctx, f.withTold(run.Due, s.o.Now())); err != nil {
+		if err := s.saveMemberFilter(ctx, f.withTold(d, e, run.Due, s.o.Now())); err != nil {
 			s.o.Log.Error("filter of a member not stored, nothing is sent", "digest", d.Name, "filter", f.ID, "error", err)
 			continue
 		}
@@ -219,7 +220,8 @@ func (s *Service) memberPosts(ctx context.Context, d spec, run store.Run, e *edi
 	return posts
 }
 
-// draft returns the entries of a run that fit, as they were posted, and notes them as told.
+// draft returns what of a run fits, and notes it as told: entries as they were posted, then stories that had no place in
+// the post, in their own words.
 func (f *memberFilter) draft(d spec, e *edition, said map[int]string, run store.Run) chat.Draft {
 	filters, err := f.parse(d.zone)
 	if err != nil {
@@ -231,30 +233,75 @@ func (f *memberFilter) draft(d spec, e *edition, said map[int]string, run store.
 	}
 	var cards []chat.Card
 	for n, st := range e.chosen {
-		if at, told := f.Told[st.id]; told && !at.Equal(run.Due) || n >= len(e.cards) {
+		about, card := "", storyCard(n+1, st)
+		if d.Style != Deep { // whose entries are the tellings of one story
+			about, card = said[n]+"\n"+e.topicOf(n), e.cards[n]
+			card.Text = cmp.Or(said[n], card.Text)
+		}
+		if f.wants(st, about, filters, run) {
+			cards = append(cards, card)
+			f.noteTold(st, run.Due)
+		}
+	}
+	unposted := 0
+	for _, st := range slices.Concat(e.surplus, e.waiting) {
+		// One that is forgotten while it waits would come again, so there has to be room to remember it.
+		if unposted == maxUnposted || len(f.Told)+len(st.members()) > maxTold {
+			break
+		}
+		if !f.wants(st, "", filters, run) {
 			continue
 		}
-		// What a model said of the story counts as well as its own words.
-		i := *st.item
-		i.Item.Summary += "\n" + escapeHTML(said[n]+"\n"+e.topicOf(n))
-		if failedFilter(&i, filters, run.Began) != "" {
-			continue
-		}
-		card := e.cards[n]
-		card.Text = cmp.Or(said[n], card.Text)
+		card := storyCard(0, st)
+		card.Why = "not in the post"
 		cards = append(cards, card)
-		f.Told[st.id] = run.Due
+		f.noteTold(st, run.Due)
+		unposted++
 	}
 	heading := fmt.Sprintf("**%s**, what fits *%s*", escape(d.title), escape(f.Words))
 	return chat.Draft{Text: heading, Cards: cards, Footer: "/raven digest unfilter " + f.ID + " ends this"}
 }
 
-// withTold returns the filter with the newest of what was told.
-func (f memberFilter) withTold(due, now time.Time) memberFilter {
-	maps.DeleteFunc(f.Told, func(_ string, at time.Time) bool { return now.Sub(at) > keepPastRuns && !at.Equal(due) })
-	for len(f.Told) > maxTold {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(f.Told)), func(a, b string) int { return f.Told[a].Compare(f.Told[b]) })
-		delete(f.Told, oldest)
+// wants reports whether a story fits and was not told by an earlier run. What a model said about it counts as well as its
+// own words.
+func (f *memberFilter) wants(st story, said string, filters []filter, run store.Run) bool {
+	for _, i := range st.members() {
+		if at, told := f.Told[i.id]; told && !at.Equal(run.Due) {
+			return false
+		}
+	}
+	i := *st.item
+	i.Item.Summary += "\n" + escapeHTML(said)
+	return failedFilter(&i, filters, run.Began) == ""
+}
+
+// noteTold notes all items of a story: another of them may stand for it in a later run.
+func (f *memberFilter) noteTold(st story, due time.Time) {
+	for _, i := range st.members() {
+		f.Told[i.id] = due
+	}
+}
+
+// withTold returns the filter without what was told long ago: what still waits for a place is kept, and of the rest the
+// newest.
+func (f memberFilter) withTold(d spec, e *edition, due, now time.Time) memberFilter {
+	waiting := map[string]bool{}
+	for _, st := range e.waiting {
+		for _, i := range st.members() {
+			waiting[i.id] = true
+		}
+	}
+	maps.DeleteFunc(f.Told, func(id string, at time.Time) bool {
+		return now.Sub(at) > max(keepPastRuns, d.maxWait()) && !at.Equal(due) && !waiting[id]
+	})
+	forget := slices.SortedFunc(maps.Keys(f.Told), func(a, b string) int {
+		if waiting[a] != waiting[b] {
+			return map[bool]int{true: 1, false: -1}[waiting[a]]
+		}
+		return f.Told[a].Compare(f.Told[b])
+	})
+	for _, id := range forget[:max(0, len(forget)-maxTold)] {
+		delete(f.Told, id)
 	}
 	return f
 }

@@ -3,9 +3,12 @@ package digest_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
@@ -142,5 +145,139 @@ func TestMemberFilter_WhatCannotBeIsRefused(t *testing.T) {
 	}
 	if answer := b.member(t, "bert", "filter morning one more"); !strings.Contains(answer, "you have 10 filters already") {
 		t.Errorf("the eleventh is answered %q", answer)
+	}
+}
+
+// titles returns those of the cards of posts.
+func titles(posts []store.Post) []string {
+	var list []string
+	for _, p := range posts {
+		for _, c := range p.Draft.Cards {
+			list = append(list, c.Title)
+		}
+	}
+	return list
+}
+
+// What fits and had no place in the post is sent, too, marked as such and in its own words; it is not sent again when it
+// gets its place, nor when another feed tells it.
+func TestMemberFilter_SendsWhatHadNoPlace(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a, b2), MaxItems: 1, MaxAge: digest.Duration(240 * time.Hour)})
+	b.feeds[a], b.feeds[b2] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall.")}, nil
+	b.member(t, "anna", "filter morning security, -sponsored")
+	run := func() []store.Post {
+		t.Helper()
+		b.sent, b.now = nil, b.now.Add(24*time.Hour)
+		if _, err := b.Run(t.Context(), "morning", b.now, false); err != nil {
+			t.Fatal(err)
+		}
+		return b.direct("anna")
+	}
+	if got := run(); len(got) != 0 {
+		t.Errorf("nothing fits, and anna got %+v", got)
+	}
+	hole := topical(3, "Security hole found in the mail server of the city", "An update closes it. Engineers found it on Monday.")
+	b.feeds[a] = append(b.feeds[a],
+		topical(2, "Library opens on Sundays", "Books may be borrowed."), hole,
+		topical(4, "Security of old bridges was looked at", "All of them hold."),
+		topical(5, "Security lamps by a maker", "A sponsored text."))
+	b.feeds[a][1].Published = b.now // the newest, which gets the place
+	got := run()
+	list := titles(got)
+	slices.Sort(list)
+	want := []string{"Security hole found in the mail server of the city", "Security of old bridges was looked at"}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Fatalf("anna got (-want +got):\n%s", diff)
+	}
+	for _, c := range got[0].Draft.Cards {
+		if c.N != 0 || c.Why != "not in the post" || c.Text == "" {
+			t.Errorf("a card of what was not posted is %+v", c)
+		}
+	}
+	// Another feed tells it now, newer, so that its item stands for the story; later each gets its place.
+	hole.ID, hole.Link, hole.Published = "other", "https://example.com/hole", b.now
+	b.feeds[b2] = []feed.Item{hole}
+	for range 5 {
+		if got := run(); len(got) != 0 {
+			t.Errorf("anna got again %v", titles(got))
+		}
+	}
+	b.feeds[a] = append(b.feeds[a], topical(6, "Security guards for the market", "There are two."))
+	b.feeds[a][len(b.feeds[a])-1].Published = b.now
+	if got := run(); len(got) != 1 || len(got[0].Draft.Cards) != 1 || got[0].Draft.Cards[0].N != 1 ||
+		got[0].Draft.Cards[0].Why != "" {
+		t.Errorf("of what was posted anna got %+v", got)
+	}
+}
+
+// A run sends so many at most of what had no place, and the next one more of them; each comes once.
+func TestMemberFilter_ManyWithoutAPlace_ComeInParts(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 1, MaxAge: digest.Duration(2400 * time.Hour)})
+	b.feeds[a] = []feed.Item{topical(0, "The harbour gets a crane", "It is tall.")}
+	b.member(t, "anna", "filter morning security")
+	words := strings.Fields("apple bridge castle desert engine forest garden hammer island jacket kettle ladder mirror needle " +
+		"orange pencil quarry ribbon saddle tunnel umpire valley window yellow zipper anchor")
+	sent := map[string]int{}
+	for n := range 4 {
+		b.sent, b.now = nil, b.now.Add(24*time.Hour)
+		b.run(t, b.now)
+		for _, p := range b.direct("anna") {
+			unposted := 0
+			for _, c := range p.Draft.Cards {
+				if sent[c.Title]++; c.N == 0 {
+					unposted++
+				}
+			}
+			if want := map[int]int{1: 20, 2: 5}[n]; unposted != want {
+				t.Errorf("run %d sends %d without a place, want %d", n, unposted, want)
+			}
+		}
+		if n == 0 {
+			for i, w := range words {
+				b.feeds[a] = append(b.feeds[a], topical(i+1, "Security of the "+w, "The "+w+" was examined by "+w+" experts."))
+			}
+		}
+	}
+	if len(sent) != len(words) {
+		t.Errorf("%d of %d were sent", len(sent), len(words))
+	}
+	for title, n := range sent {
+		if n != 1 {
+			t.Errorf("%s was sent %d times", title, n)
+		}
+	}
+}
+
+// Of the style deep, which posts one story, members get the others that fit; of one that posts items as they come, those
+// that the post only names.
+func TestMemberFilter_OtherStyles(t *testing.T) {
+	for name, p := range map[string]digest.Plan{
+		"deep":   {Feeds: from(a), Style: digest.Deep},
+		"on-new": {Feeds: from(a), Schedule: digest.OnNew, MaxItems: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := service(t, p)
+			b.feeds[a] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall.")}
+			poll := func() {
+				b.now = b.now.Add(24 * time.Hour)
+				if p.Schedule == digest.OnNew {
+					b.Poll(t.Context())
+					return
+				}
+				b.run(t, b.now)
+			}
+			poll()
+			b.member(t, "anna", "filter morning security")
+			b.feeds[a] = append(b.feeds[a], topical(2, "Security of trains", "They are safe."),
+				topical(3, "Bakery wins a security prize", "The bread is good."), topical(4, "Library opens", "On Sundays."))
+			b.sent = nil
+			poll()
+			poll()
+			list := titles(b.direct("anna"))
+			slices.Sort(list)
+			if diff := cmp.Diff([]string{"Bakery wins a security prize", "Security of trains"}, list); diff != "" {
+				t.Errorf("anna got (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
