@@ -110,6 +110,12 @@ type Linker interface {
 	Link(at Address, id string) string
 }
 
+// ThreadLister is a Platform that lists the threads in a channel which everybody who reads the channel may read.
+type ThreadLister interface {
+	// OpenThreads returns up to limit of them with messages after an instant, the one with the newest first.
+	OpenThreads(ctx context.Context, channel Address, after time.Time, limit int) ([]Address, error)
+}
+
 // SharedThreads is a Platform that tells whether everybody who reads a channel may read the threads
 // in it, too.
 type SharedThreads interface {

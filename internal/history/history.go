@@ -74,8 +74,9 @@ func New(o Options) *Service { return &Service{o: o, places: map[chat.Address]*l
 type Query struct {
 	// In is a channel, which stands for itself and the threads in it, or a thread, which stands for itself.
 	In chat.Address
-	// Narrow leaves out the threads of the channel other than In itself.
+	// Narrow leaves out the threads of the channel other than In itself and Open.
 	Narrow bool
+	Open   []chat.Address // threads that everybody who reads the channel may read
 	Text   string
 	Limit  int
 }
@@ -110,7 +111,7 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Message, error) {
 func (q Query) covers(m Message) bool {
 	switch thread := m.Conversation.Thread; {
 	case q.Narrow:
-		return thread == "" || thread == q.In.Thread
+		return thread == "" || thread == q.In.Thread || slices.Contains(q.Open, m.Conversation)
 	case q.In.Thread != "":
 		return thread == q.In.Thread
 	}

@@ -41,6 +41,8 @@ type world struct {
 	shared  bool
 	reads   int
 	failing error
+	threads []chat.Address // open ones
+	lists   int            // of them that were asked for
 }
 
 func newWorld(t *testing.T) *world {
@@ -83,6 +85,13 @@ func (*world) Post(context.Context, chat.Address, chat.Draft) (chat.Ref, error) 
 func (*world) Limits() chat.Limits                   { return chat.Limits{} }
 func (w *world) SharesThreads(chat.Address) bool     { return w.shared }
 func (*world) Link(_ chat.Address, id string) string { return "https://chat.example/" + id }
+
+func (w *world) OpenThreads(_ context.Context, _ chat.Address, _ time.Time, limit int) ([]chat.Address, error) {
+	if w.lists++; w.failing != nil {
+		return nil, w.failing
+	}
+	return w.threads[:min(limit, len(w.threads))], nil
+}
 
 func (w *world) History(_ context.Context, at chat.Address, before string, limit int) ([]chat.Said, error) {
 	w.reads++

@@ -22,6 +22,10 @@ type place struct {
 	read    map[chat.Address]time.Time         // when a platform's history was read
 	used    time.Time
 
+	threads      []chat.Address // open ones with messages after threadsAfter, as of threadsAt
+	threadsAt    time.Time
+	threadsAfter time.Time
+
 	removed []string
 	added   []search.Doc[string]
 }

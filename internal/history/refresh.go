@@ -137,7 +137,7 @@ func (s *Service) readPlatform(ctx context.Context, p *place, in chat.Address) (
 		if last := p.read[at]; s.o.Now().Sub(last) < platformInterval {
 			continue
 		}
-		err := s.readPages(ctx, p, historian, at)
+		err := s.readPages(ctx, p, historian, at, maxPages)
 		var setup *chat.SetupError
 		switch {
 		case errors.As(err, &setup):
@@ -152,11 +152,49 @@ func (s *Service) readPlatform(ctx context.Context, p *place, in chat.Address) (
 	return refused
 }
 
+// Rules of reading the threads of a channel.
+const (
+	threadsTimeout = 6 * time.Second
+	maxThreads     = 20 // those with the newest messages
+)
+
+// readThreads adds what was said after an instant in the threads of a channel that everybody who reads it may read, and
+// returns these threads. What could not be read in time is left out.
+func (s *Service) readThreads(ctx context.Context, p *place, in chat.Address, after time.Time) []chat.Address {
+	platform := s.o.Platform(in.Platform)
+	lister, lists := platform.(chat.ThreadLister)
+	historian, reads := platform.(chat.Historian)
+	if !lists || !reads {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, threadsTimeout)
+	defer cancel()
+	if s.o.Now().Sub(p.threadsAt) >= platformInterval || after.Before(p.threadsAfter) {
+		threads, err := lister.OpenThreads(ctx, in.Base(), after, maxThreads)
+		if err != nil {
+			s.o.Log.Warn("threads of a channel not listed", "conversation", in.Base().String(), "error", err)
+		} else {
+			p.threads, p.threadsAfter = threads, after
+		}
+		p.threadsAt = s.o.Now()
+	}
+	for _, at := range p.threads {
+		if at == in || s.o.Now().Sub(p.read[at]) < platformInterval {
+			continue
+		}
+		if err := s.readPages(ctx, p, historian, at, 1); err != nil {
+			s.o.Log.Warn("thread not read", "conversation", at.String(), "error", err)
+		}
+		p.read[at] = s.o.Now()
+	}
+	return p.threads
+}
+
 // readPages reads a place from the newest message back, to the messages that are known from the time before. What is
 // no longer on the newest page was deleted on the platform.
-func (s *Service) readPages(ctx context.Context, p *place, historian chat.Historian, at chat.Address) error {
+func (s *Service) readPages(ctx context.Context, p *place, historian chat.Historian, at chat.Address, pages int) error {
 	before, source := "", platformSource(at)
-	for range maxPages {
+	for range pages {
 		page, err := historian.History(ctx, at, before, platformPage)
 		if err != nil || len(page) == 0 {
 			return err

@@ -11,9 +11,8 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Since returns what was said after an instant where a caller is, oldest first: in the channel with its threads where
-// they are open to all who read it, else in the channel itself and in the conversation. It returns false where the
-// caller may read nothing. What a platform cannot tell is left out.
+// Since returns what was said after an instant where a caller is, oldest first: in the channel, in its threads as far as
+// they are open to all who read it, and in the conversation. It returns false where the caller may read nothing. What a platform cannot tell is left out.
 func (s *Service) Since(ctx context.Context, c tool.Caller, after time.Time) ([]Message, bool, error) {
 	at, ok := s.o.Place(c)
 	if !ok {
@@ -23,8 +22,8 @@ func (s *Service) Since(ctx context.Context, c tool.Caller, after time.Time) ([]
 	return list, true, err
 }
 
-// ReadChannel returns what was said in a channel after an instant, oldest first, with its threads where they are open
-// to all who read it. Who may be told of it is up to the caller. Where the platform refuses to show the channel, it
+// ReadChannel returns what was said in a channel after an instant, oldest first, with its threads as far as they are
+// open to all who read it. Who may be told of it is up to the caller. Where the platform refuses to show the channel, it
 // returns what is stored together with a *chat.SetupError.
 func (s *Service) ReadChannel(ctx context.Context, channel chat.Address, after time.Time) ([]Message, error) {
 	list, refused, err := s.read(ctx, s.inPlace(channel, "", 0), after)
@@ -44,6 +43,7 @@ func (s *Service) read(ctx context.Context, q Query, after time.Time) (list []Me
 		return nil, nil, fmt.Errorf("read %s: %w", q.In, err)
 	}
 	refused = s.readPlatform(ctx, p.place, q.In)
+	q.Open = s.readThreads(ctx, p.place, q.In, after)
 	p.commit()
 	p.used = s.o.Now()
 	for _, m := range p.messages {

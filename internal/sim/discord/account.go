@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ravenbot/internal/text"
 )
@@ -52,6 +53,7 @@ func (s *Server) routeAccount(mux *http.ServeMux) {
 	get("/guilds/{guild}/roles", s.withGuild(func(g Guild, _ *call) (any, *apiError) { return rolesWire(g.ID), nil }))
 	get("/guilds/{guild}/channels", s.withGuild(s.guildChannels))
 	get("/guilds/{guild}/threads/active", s.withGuild(s.guildThreads))
+	get("/channels/{channel}/threads/archived/public", s.archivedThreads)
 	get("/guilds/{guild}/members/{user}", s.withGuild(s.guildMember))
 	s.handle(mux, "POST /users/@me/channels", s.withLock(s.openDM))
 	s.handle(mux, "POST /channels/{channel}/threads", s.withLock(s.startThread))
@@ -121,7 +123,7 @@ func (s *Server) withGuild(h func(Guild, *call) (any, *apiError)) handler {
 func (s *Server) guildChannels(g Guild, _ *call) (any, *apiError) {
 	list := []any{}
 	for _, c := range s.channels {
-		if c.GuildID == g.ID && c.Kind != KindThread {
+		if c.GuildID == g.ID && !c.isThread() {
 			list = append(list, s.channelWire(c))
 		}
 	}
@@ -131,11 +133,44 @@ func (s *Server) guildChannels(g Guild, _ *call) (any, *apiError) {
 func (s *Server) guildThreads(g Guild, _ *call) (any, *apiError) {
 	list := []any{}
 	for _, c := range s.channels {
-		if c.GuildID == g.ID && c.Kind == KindThread {
+		if _, archived := s.archived[c.ID]; !archived && c.GuildID == g.ID && c.isThread() {
 			list = append(list, s.channelWire(c))
 		}
 	}
 	return map[string]any{"threads": list, "members": []any{}}, nil
+}
+
+// archivedThreads returns the public threads of a channel that are archived, the last one first.
+func (s *Server) archivedThreads(c *call) (int, any, *apiError) {
+	ch, failed := s.channelOf(c)
+	if failed != nil {
+		return 0, nil, failed
+	}
+	if s.hidden[ch.ID] {
+		return 0, nil, fail(403, 50001, "Missing Access")
+	}
+	query := c.URL.Query()
+	limit, err := strconv.Atoi(query.Get("limit"))
+	if err != nil {
+		limit = 50
+	}
+	before, err := time.Parse(time.RFC3339, query.Get("before"))
+	if query.Has("before") && err != nil {
+		return 0, nil, badForm("before", "DATE_TIME_TYPE_PARSE", "Could not parse the date.")
+	}
+	var threads []Channel
+	for _, t := range s.channels {
+		at, archived := s.archived[t.ID]
+		if archived && t.ParentID == ch.ID && t.Kind == KindThread && (before.IsZero() || at.Before(before)) {
+			threads = append(threads, t)
+		}
+	}
+	slices.SortFunc(threads, func(a, b Channel) int { return s.archived[b.ID].Compare(s.archived[a.ID]) })
+	list := []any{}
+	for _, t := range threads[:min(limit, len(threads))] {
+		list = append(list, s.channelWire(t))
+	}
+	return 200, map[string]any{"threads": list, "members": []any{}, "has_more": len(threads) > limit}, nil
 }
 
 func (s *Server) guildMember(g Guild, c *call) (any, *apiError) {

@@ -13,6 +13,7 @@ const (
 	KindText   = 0
 	KindDM     = 1
 	KindThread = 11 // public
+	KindSecret = 12 // a private thread
 	KindForum  = 15 // holds posts, which are threads
 )
 
@@ -57,12 +58,13 @@ type world struct {
 	botOnly  map[string]bool                // channels whose history the bot alone may read
 	tags     map[string][]string            // of forums, by channel; their ids are the channel\'s with a digit behind it
 	needTags map[string]bool                // forums whose posts need a tag
+	archived map[string]time.Time           // threads, by when they were archived
 	readers  map[string][]string            // channels that these users, the bot and nobody else can see
 }
 
 func newWorld() world {
 	return world{posts: map[string]*Post{}, order: map[string][]*Post{}, typing: map[string]int{},
-		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, botOnly: map[string]bool{}, readers: map[string][]string{}, tags: map[string][]string{}, needTags: map[string]bool{}, granted: map[string]string{}}
+		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, botOnly: map[string]bool{}, readers: map[string][]string{}, archived: map[string]time.Time{}, tags: map[string][]string{}, needTags: map[string]bool{}, granted: map[string]string{}}
 }
 
 const epoch = 1420070400000 // Discord's first millisecond
@@ -186,6 +188,23 @@ func (s *Server) AddThread(parent Channel, name string) Channel {
 		"THREAD_CREATE",
 	)
 }
+
+// AddPrivateThread adds a thread to a text channel that only those see who were added to it, the bot among them.
+func (s *Server) AddPrivateThread(parent Channel, name string) Channel {
+	c := Channel{GuildID: parent.GuildID, ParentID: parent.ID, Name: name, Kind: KindSecret}
+	return s.newChannel(c, "THREAD_CREATE")
+}
+
+// Archive archives a thread.
+func (s *Server) Archive(thread string) {
+	s.state.Lock()
+	defer s.state.Release()
+	c := s.mustChannel(thread)
+	s.archived[thread] = time.Now()
+	s.emit(event{name: "THREAD_UPDATE", intent: IntentGuilds, guild: c.GuildID, data: s.channelWire(c)})
+}
+
+func (c Channel) isThread() bool { return c.Kind == KindThread || c.Kind == KindSecret }
 
 // AddForum adds a forum to a guild.
 func (s *Server) AddForum(guild Guild, name string) Channel {
@@ -343,12 +362,13 @@ func (s *Server) channelWire(c Channel) map[string]any {
 		u, _ := s.user(c.recipient)
 		wire["recipients"] = []any{userWire(u)}
 		return wire
-	case KindThread:
+	case KindThread, KindSecret:
 		wire["owner_id"] = cmp.Or(c.OwnerID, s.bot.ID)
+		at, archived := s.archived[c.ID]
 		wire["thread_metadata"] = map[string]any{
-			"archived":              false,
+			"archived":              archived,
 			"auto_archive_duration": 1440,
-			"archive_timestamp":     "2024-01-01T00:00:00.000000+00:00",
+			"archive_timestamp":     at.UTC().Format("2006-01-02T15:04:05.000000+00:00"),
 			"locked":                false,
 		}
 		wire["member_count"], wire["message_count"] = 1, len(s.order[c.ID])
@@ -397,7 +417,10 @@ func (s *Server) guildWire(g Guild) map[string]any {
 		if c.GuildID != g.ID {
 			continue
 		}
-		if c.Kind == KindThread {
+		if _, archived := s.archived[c.ID]; archived {
+			continue
+		}
+		if c.isThread() {
 			threads = append(threads, s.channelWire(c))
 		} else {
 			channels = append(channels, s.channelWire(c))
