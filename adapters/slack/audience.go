@@ -3,10 +3,12 @@ package slack
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"strconv"
 	"time"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 )
 
@@ -15,6 +17,7 @@ const (
 	audienceTimeout = 20 * time.Second
 	membersPage     = 1000
 	maxMemberPages  = 20
+	guestsLife      = 5 * time.Minute // how long a list of guests counts as fresh
 	directScope     = "im:write"
 )
 
@@ -30,7 +33,7 @@ type audience struct {
 func (a audience) isOpen() bool { return !a.Private && !a.Direct && !a.Group }
 
 // ReadersCanRead reports whether everybody who can read one place can read another, too. Threads have the readers of
-// their channel. Guests of the workspace count as members.
+// their channel. Guests of the workspace read the channels alone that they are in, also of the public ones.
 func (s *Slack) ReadersCanRead(ctx context.Context, readers, source chat.Address) (bool, error) {
 	switch {
 	case readers.Base() == source.Base():
@@ -48,14 +51,25 @@ func (s *Slack) ReadersCanRead(ctx context.Context, readers, source chat.Address
 	if err != nil || to.Shared {
 		return false, err
 	}
-	if from.isOpen() || to.isOpen() {
-		return from.isOpen(), nil
+	if !from.isOpen() && to.isOpen() {
+		return false, nil
 	}
-	members, err := s.membersOf(ctx, source.Channel)
+	var guests map[string]bool
+	if from.isOpen() { // to all but guests
+		guests, err = s.guests.Get(ctx, readers.Workspace)
+		if err != nil || len(guests) == 0 {
+			return err == nil && guests != nil, err // nil: it is closed, and nothing is known
+		}
+	}
+	others, err := s.membersOf(ctx, readers.Channel)
 	if err != nil {
 		return false, err
 	}
-	others, err := s.membersOf(ctx, readers.Channel)
+	maps.DeleteFunc(others, func(user string, _ bool) bool { return from.isOpen() && !guests[user] })
+	if len(others) == 0 {
+		return true, nil
+	}
+	members, err := s.membersOf(ctx, source.Channel)
 	if err != nil {
 		return false, err
 	}
@@ -65,6 +79,47 @@ func (s *Slack) ReadersCanRead(ctx context.Context, readers, source chat.Address
 		}
 	}
 	return true, nil
+}
+
+// newGuests returns the memory of who the guests of a workspace are.
+func (s *Slack) newGuests() *kit.Cache[map[string]bool] {
+	return kit.NewCache(kit.CacheOptions[map[string]bool]{
+		Look:    func(ctx context.Context, _ string) (map[string]bool, error) { return s.fetchGuests(ctx) },
+		Life:    guestsLife,
+		Timeout: audienceTimeout,
+		Now:     s.o.Now,
+	})
+}
+
+// fetchGuests returns the ids of the guests of the workspace. It fails where there are too many users to look through.
+func (s *Slack) fetchGuests(ctx context.Context) (map[string]bool, error) {
+	guests := map[string]bool{}
+	form := url.Values{"limit": {strconv.Itoa(membersPage)}}
+	for range maxMemberPages {
+		var answer struct {
+			Members []struct {
+				ID     string `json:"id"`
+				Guest  bool   `json:"is_restricted"`
+				Single bool   `json:"is_ultra_restricted"`
+			} `json:"members"`
+			Metadata struct {
+				Cursor string `json:"next_cursor"`
+			} `json:"response_metadata"`
+		}
+		if err := s.callAPI(ctx, "users.list", form, &answer); err != nil {
+			return nil, err
+		}
+		for _, u := range answer.Members {
+			if u.Guest || u.Single {
+				guests[u.ID] = true
+			}
+		}
+		if answer.Metadata.Cursor == "" {
+			return guests, nil
+		}
+		form.Set("cursor", answer.Metadata.Cursor)
+	}
+	return nil, fmt.Errorf("the workspace has more than %d users, so that its guests are not known", maxMemberPages*membersPage)
 }
 
 // UserCanRead reports whether a user can read a channel: an active member of the workspace every public one, others
@@ -122,7 +177,7 @@ func (s *Slack) membersOf(ctx context.Context, channel string) (map[string]bool,
 		}
 		form.Set("cursor", answer.Metadata.Cursor)
 	}
-	return nil, fmt.Errorf("a private channel has more than %d members", maxMemberPages*membersPage)
+	return nil, fmt.Errorf("a channel has more than %d members", maxMemberPages*membersPage)
 }
 
 // DirectMessage returns the direct messages with a user.

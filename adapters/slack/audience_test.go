@@ -1,10 +1,16 @@
 package slack_test
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"ravenbot/adapters/slack"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/sim"
 	simslack "ravenbot/internal/sim/slack"
 )
 
@@ -54,5 +60,65 @@ func TestAudience_ReadersOfAPlace(t *testing.T) {
 	}
 	if got, err := b.DirectMessage(t.Context(), simslack.TeamID, bob.ID); err != nil || got != direct {
 		t.Errorf("the direct messages are %v, %v, want %v", got, err, direct)
+	}
+}
+
+// Guests read the channels alone that they are in, public ones too: what is told where a guest reads has to be from one
+// of these.
+func TestAudience_GuestsReadTheirChannelsAlone(t *testing.T) {
+	var now atomic.Int64
+	b := start(t, simslack.Options{}, slack.Options{Now: func() time.Time { return time.Unix(now.Load(), 0) }})
+	at := func(c simslack.Channel) chat.Address {
+		return chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: c.ID}
+	}
+	for n := range 1200 { // more than a page of them
+		b.sim.AddUser(fmt.Sprint("user", n))
+	}
+	bob := b.sim.AddUser("bob")
+	work, both, side := b.sim.AddChannel("work"), b.sim.AddChannel("both"), b.sim.AddChannel("side")
+	staff := b.sim.AddPrivateChannel("staff", bob)
+	check := func(readers, source simslack.Channel, want bool) {
+		t.Helper()
+		got, err := b.ReadersCanRead(t.Context(), at(readers), at(source))
+		if err != nil || got != want {
+			t.Errorf("readers of %s read %s: %t, %v, want %t", readers.Name, source.Name, got, err, want)
+		}
+	}
+	check(work, side, true) // there are no guests yet
+	gina := b.sim.AddGuest("gina", work)
+	b.sim.AddGuest("gustav", work, both)
+	ginas := b.sim.AddPrivateChannel("ginas", bob, gina)
+	check(work, side, true) // what was learned counts for some minutes
+	asked := 0
+	for _, r := range b.sim.Requests() {
+		if strings.HasSuffix(r.Path, "/users.list") {
+			asked++
+		}
+	}
+	if asked != 2 { // pages
+		t.Errorf("the users were asked for %d times, want 2", asked)
+	}
+	now.Add(301)
+	check(work, side, false)
+	check(both, side, false)
+	check(both, work, true)
+	check(work, both, false) // where gina is not
+	check(side, work, true)
+	check(staff, work, true)
+	check(staff, side, true)
+	check(ginas, work, true)
+	check(ginas, side, false)
+	check(ginas, staff, false)
+	check(b.sim.AddDM(gina), side, false)
+	check(b.sim.AddDM(gina), work, true)
+	for c, want := range map[*simslack.Channel]bool{&work: true, &side: false, &ginas: true, &staff: false} {
+		if got, err := b.UserCanRead(t.Context(), gina.ID, at(*c)); err != nil || got != want {
+			t.Errorf("gina reads %s: %t, %v", c.Name, got, err)
+		}
+	}
+	now.Add(301)
+	b.sim.Fail(sim.Fault{Match: sim.MatchPath("", "/api/users.list"), Status: http.StatusInternalServerError})
+	if got, err := b.ReadersCanRead(t.Context(), at(staff), at(work)); err == nil || got {
+		t.Errorf("while guests are not known: %t, %v", got, err)
 	}
 }

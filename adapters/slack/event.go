@@ -51,7 +51,8 @@ type wireMessage struct {
 
 	// Of a message that is read.
 	ReplyCount int             `json:"reply_count"`
-	ReplyUsers []string        `json:"reply_users"` // some of those who answered in its thread
+	LastReply  string          `json:"latest_reply"` // timestamp
+	ReplyUsers []string        `json:"reply_users"`  // some of those who answered in its thread
 	Metadata   json.RawMessage `json:"metadata"`
 	Username   string          `json:"username"` // that a bot posts under
 	BotProfile struct {

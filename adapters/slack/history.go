@@ -67,5 +67,26 @@ func (s *Slack) Link(at chat.Address, id string) string {
 	return s.linkTo(at.Channel, wireMessage{TS: ts, ThreadTS: at.Thread})
 }
 
+// OpenThreads returns up to limit threads among the newest messages of a channel with replies after an instant, the one
+// with the newest first. Whoever reads the channel reads them. It asks Slack once, unless that is over its limits.
+func (s *Slack) OpenThreads(ctx context.Context, channel chat.Address, after time.Time, limit int) ([]chat.Address, error) {
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+	defer cancel()
+	page, _, err := s.fetchPagePatiently(ctx, historyQuery{channel: channel.Channel, pageSize: historyPageSize}, "")
+	if err != nil {
+		return nil, fmt.Errorf("list the threads of a slack channel: %w", err)
+	}
+	since := fmt.Sprintf("%d.%06d", after.Unix(), after.Nanosecond()/1000)
+	page = slices.DeleteFunc(page, func(m wireMessage) bool { return m.ReplyCount == 0 || m.LastReply <= since })
+	slices.SortFunc(page, func(a, b wireMessage) int { return strings.Compare(b.LastReply, a.LastReply) })
+	var threads []chat.Address
+	for _, m := range page[:min(len(page), limit)] {
+		at := channel
+		at.Thread = m.TS
+		threads = append(threads, at)
+	}
+	return threads, nil
+}
+
 // SharesThreads reports true: who reads a channel of Slack reads its threads.
 func (s *Slack) SharesThreads(chat.Address) bool { return true }

@@ -107,7 +107,7 @@ func scopeNeeds() []scopeNeed {
 		},
 		{
 			peopleScope,
-			[]string{"users.info"},
+			[]string{"users.info", "users.list"},
 			nil,
 			"the model is not told who speaks, and nobody counts as an administrator, " +
 				"so that a channel's settings and memory cannot be changed in Slack",

@@ -92,6 +92,7 @@ type Slack struct {
 	commands     kit.Memory[[]pendingCommand]        // commands without an answer, by channel and thread
 	reacted      kit.Memory[string]                  // questions with a reaction of the bot, by channel and thread
 	people       *kit.Cache[person]                  // users of the workspace
+	guests       *kit.Cache[map[string]bool]         // ids of its guests, by workspace
 	roles        atomic.Pointer[map[string][]string] // user groups by user; nil: not read
 	channels     *kit.Cache[channelInfo]
 	agentView    agentView
@@ -144,7 +145,7 @@ func New(o Options) *Slack {
 		api: slackgo.New(o.BotToken, slackgo.OptionAPIURL(o.APIBaseURL), slackgo.OptionAppLevelToken(o.AppToken),
 			slackgo.OptionHTTPClient(client)),
 	}
-	s.people, s.channels = s.newPeople(), s.newChannels()
+	s.people, s.guests, s.channels = s.newPeople(), s.newGuests(), s.newChannels()
 	s.missed = s.newCatchUp()
 	s.health.Detail = "not connected yet"
 	return s
@@ -209,6 +210,7 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 		return err
 	}
 	defer s.people.Close()
+	defer s.guests.Close()
 	defer s.channels.Close()
 	s.accept = accept
 	beside, stop := context.WithCancel(ctx)

@@ -64,6 +64,33 @@ func TestDigestOfChannels_OnSlack_TellsEachMessageOnce(t *testing.T) {
 	}
 }
 
+// Replies in threads are told once, with what they answer; where a guest reads, only channels that the guest is in.
+func TestDigestOfChannels_OnSlack_ThreadsAndGuests(t *testing.T) {
+	w := newWorld(t)
+	work := w.slack.AddChannel("work")
+	w.slack.AddGuest("gina", work)
+	address := func(c simslack.Channel) string { return "slack:" + simslack.TeamID + "/" + c.ID }
+	settings := w.base()
+	settings["models"] = map[string]any{"default": map[string]any{"provider": "offline"}}
+	settings["digests"] = map[string]any{
+		"inside":  map[string]any{"schedule": "every day at 9", "channels": []string{address(w.channel)}, "post": []string{address(w.channel)}},
+		"outside": map[string]any{"schedule": "every day at 9", "channels": []string{address(w.channel)}, "post": []string{address(work)}},
+	}
+	question := w.slack.Say(w.channel.ID, w.berit, "Shall we decide about the shed?")
+	w.slack.ThreadReply(w.channel.ID, question.TS, w.slack.AddUser("carl"), "We decided to paint it green")
+	b := w.run(settings)
+	if posted, note := b.digestRun("outside"); posted != 0 || !strings.Contains(note, "a channel is left out") {
+		t.Errorf("where a guest reads %d entries are posted: %s", posted, note)
+	}
+	if posted, note := b.digestRun("inside"); posted != 2 {
+		t.Errorf("%d entries are posted: %s", posted, note)
+	}
+	post := must(w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("paint it green")))
+	if all := post.Shown() + string(post.Blocks); !strings.Contains(all, "Shall we decide") {
+		t.Errorf("it says %s", all)
+	}
+}
+
 // Without a language model the messages themselves are listed. On Discord the readers of the place decide, too.
 func TestDigestOfChannels_OnDiscordWithoutAModel_ListsMessages(t *testing.T) {
 	w := newWorldWith(t, simslack.Options{}, simdiscord.Options{Privileged: simdiscord.IntentMessageContent})

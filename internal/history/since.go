@@ -46,8 +46,11 @@ func (s *Service) read(ctx context.Context, q Query, after time.Time) (list []Me
 	q.Open = s.readThreads(ctx, p.place, q.In, after)
 	p.commit()
 	p.used = s.o.Now()
+	there := map[string]bool{}
 	for _, m := range p.messages {
-		if m.At.After(after) && q.covers(m) {
+		// The message that begins a thread is read in its channel and in the thread.
+		if m.At.After(after) && q.covers(m) && !there[m.ID] {
+			there[m.ID] = true
 			m.Link = cmp.Or(m.Link, s.link(m))
 			list = append(list, m)
 		}

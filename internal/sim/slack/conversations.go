@@ -45,7 +45,7 @@ func (s *Server) conversationMembers(a args) (map[string]any, *slackError) {
 	}
 	list := []any{BotUserID}
 	for _, u := range s.users {
-		if c.Members == nil && c.User == "" || slices.Contains(c.Members, u.ID) || c.User == u.ID {
+		if c.Members == nil && c.User == "" && (!u.Guest || slices.Contains(s.guestIn[u.ID], c.ID)) || slices.Contains(c.Members, u.ID) || c.User == u.ID {
 			list = append(list, u.ID)
 		}
 	}
@@ -233,20 +233,34 @@ func (s *Server) userInfo(a args) (map[string]any, *slackError) {
 	if !ok {
 		return nil, refuse("user_not_found")
 	}
+	return map[string]any{"user": s.userWire(u)}, nil
+}
+
+// listUsers answers users.list (https://docs.slack.dev/reference/methods/users.list, 2026-11).
+func (s *Server) listUsers(a args) (map[string]any, *slackError) {
+	list := []any{s.userWire(User{ID: BotUserID, Name: "ravenbot"})}
+	for _, u := range s.users {
+		list = append(list, s.userWire(u))
+	}
+	page, cursor := paginate(list, a, 200)
+	return map[string]any{"members": page, "response_metadata": map[string]any{"next_cursor": cursor}}, nil
+}
+
+func (s *Server) userWire(u User) map[string]any {
 	return map[string]any{
-		"user": map[string]any{
-			"id":               u.ID,
-			"team_id":          TeamID,
-			"name":             u.Name,
-			"real_name":        u.Name,
-			"tz":               cmp.Or(u.Zone, "Europe/Oslo"),
-			"is_admin":         u.Admin,
-			"is_owner":         false,
-			"is_primary_owner": false,
-			"is_bot":           u.Bot || u.ID == BotUserID,
-			"profile":          map[string]any{"display_name": u.Display, "real_name": u.Name},
-		},
-	}, nil
+		"id":                  u.ID,
+		"team_id":             TeamID,
+		"name":                u.Name,
+		"real_name":           u.Name,
+		"tz":                  cmp.Or(u.Zone, "Europe/Oslo"),
+		"is_admin":            u.Admin,
+		"is_owner":            false,
+		"is_primary_owner":    false,
+		"is_restricted":       u.Guest,
+		"is_ultra_restricted": u.Guest && len(s.guestIn[u.ID]) == 1,
+		"is_bot":              u.Bot || u.ID == BotUserID,
+		"profile":             map[string]any{"display_name": u.Display, "real_name": u.Name},
+	}
 }
 
 func (s *Server) reactionPost(a args) (*Post, *slackError) {

@@ -313,6 +313,7 @@ func (s *Server) methods() map[string]method {
 		"conversations.open":                    {scope: "im:write", run: s.openConversation},
 		"conversations.join":                    {scope: "channels:join", run: s.joinConversation},
 		"users.info":                            {scope: "users:read", run: s.userInfo},
+		"users.list":                            {scope: "users:read", run: s.listUsers},
 		"bots.info":                             {scope: "users:read", run: s.botInfo},
 		"usergroups.list":                       {scope: "usergroups:read", run: s.listUserGroups},
 		"team.info":                             {scope: "team:read", run: s.teamInfo},

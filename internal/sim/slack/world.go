@@ -24,6 +24,7 @@ type User struct {
 	Zone     string // IANA name; empty: Europe/Oslo
 	Admin    bool
 	Bot      bool // the user of another app
+	Guest    bool // in the channels alone that they were added to
 }
 
 // Channel is a public channel, one for its members, or a direct message with User.
@@ -90,11 +91,13 @@ type world struct {
 	ephemeral []Post
 	files     map[string]*File
 	threads   map[string]*AssistantThread
+	guestIn   map[string][]string // public channels, by guest
 	views     []View
 }
 
 func newWorld() world {
-	return world{posts: map[string][]*Post{}, files: map[string]*File{}, threads: map[string]*AssistantThread{}}
+	return world{posts: map[string][]*Post{}, files: map[string]*File{}, threads: map[string]*AssistantThread{},
+		guestIn: map[string][]string{}}
 }
 
 func (w *world) newID(prefix string) string {
@@ -115,6 +118,17 @@ func (s *Server) AddUser(name string) User { return s.addUser(User{Name: name}) 
 
 // AddAdmin adds a workspace admin.
 func (s *Server) AddAdmin(name string) User { return s.addUser(User{Name: name, Admin: true}) }
+
+// AddGuest adds a guest of the workspace who is in some public channels; members of private ones are named there.
+func (s *Server) AddGuest(name string, in ...Channel) User {
+	u := s.addUser(User{Name: name, Guest: true})
+	s.state.Lock()
+	defer s.state.Release()
+	for _, c := range in {
+		s.guestIn[u.ID] = append(s.guestIn[u.ID], c.ID)
+	}
+	return u
+}
 
 // AddBot adds the user of another app.
 func (s *Server) AddBot(name string) User { return s.addUser(User{Name: name, Bot: true}) }
