@@ -201,7 +201,7 @@ func TestModel_MergesAcrossLanguagesAndDropsWhatWasTold(t *testing.T) {
 		t.Errorf("order (-want +got):\n%s\n%s", diff, p.Draft.Text)
 	}
 	if !strings.Contains(p.Draft.Text, "**Politics**") ||
-		!strings.Contains(p.Draft.Text, "also: [Feed b](https://example.org/4)") {
+		!strings.Contains(p.Draft.Text, "(Feed a, also [Feed b](https://example.org/4)): ") {
 		t.Errorf("text %s", p.Draft.Text)
 	}
 	if !strings.Contains(s.prompts[len(s.prompts)-1], "Posted before:\n1. The bridge has fallen\n") {

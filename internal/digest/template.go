@@ -182,12 +182,13 @@ func (e *edition) renderRows(style string, from, to int) string {
 // renderRow returns an entry as a line of a list.
 func (e *edition) renderRow(style string, l entryLine) string {
 	c := e.cards[l.n]
-	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, markdownLink(c.Title, c.URL), escape(c.Source))
+	from := escape(c.Source)
+	if also := markdownLinks(c.Also); len(also) > 0 {
+		from += ", also " + strings.Join(also, ", ")
+	}
+	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, markdownLink(c.Title, c.URL), from)
 	if said := e.entryStatement(l); said != "" && style != Titles {
 		text += ": " + said
-	}
-	if also := markdownLinks(c.Also); len(also) > 0 {
-		text += " · also: " + strings.Join(also, ", ")
 	}
 	return text
 }
