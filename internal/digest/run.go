@@ -153,6 +153,15 @@ type madeRun struct {
 func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual bool) (madeRun, error) {
 	ctx, cancel := context.WithTimeout(ctx, RunTimeout)
 	defer cancel()
+	// What a second run for a due time would choose is what the first left over: it must not pass for posted. A task has
+	// no entries, and its turn may have to be closed yet.
+	past, err := s.o.Store.LastRuns(ctx, d.Name, lookBack)
+	if err != nil {
+		return madeRun{}, fmt.Errorf("run digest %s: %w", d.Name, err)
+	}
+	if n := slices.IndexFunc(past, func(r store.Run) bool { return r.Due.Equal(due) }); n >= 0 && !d.isTask() {
+		return madeRun{run: past[n], stored: true}, nil
+	}
 	run := store.Run{Digest: d.Name, Due: due.UTC(), Began: s.o.Now().UTC(), Manual: manual}
 	e, settled, err := s.produce(ctx, d, due)
 	switch ended := ctx.Err(); {
@@ -202,14 +211,15 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 	if storeErr == nil && settled != nil {
 		storeErr = settled(context.WithoutCancel(ctx))
 	}
-	if storeErr != nil {
+	// Once the run is stored its posts are sent, whatever could not be stored beside it.
+	if storeErr != nil && recorded == nil {
 		return madeRun{run: run}, fmt.Errorf("run digest %s: %w", d.Name, storeErr)
 	}
 	made := madeRun{run: run, stored: true, newIDs: e.newIDs, places: map[string]chat.Address{}, recorded: recorded}
 	for _, p := range posts {
 		made.places[p.Key] = p.To
 	}
-	return made, err
+	return made, errors.Join(err, storeErr)
 }
 
 // produce makes what is posted, from feeds or by an agent. The function that it returns, if
