@@ -301,9 +301,9 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			began := time.Now()
-			results[n], errs[n] = read(ctx, f.URL) // an element of its own, so no lock is needed
-			d.pauseAfterRead(ctx, time.Since(began))
+			s.pace.doRead(ctx, d, func() {
+				results[n], errs[n] = read(ctx, f.URL) // an element of its own, so no lock is needed
+			})
 		})
 	}
 	wg.Wait()

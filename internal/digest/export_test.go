@@ -10,3 +10,13 @@ func Grounded(text string, links ...string) string {
 	}
 	return p.keepCited(text)
 }
+
+// Parts whose limits are tables of cases.
+var (
+	Slug           = slug
+	ReadingMinutes = readingMinutes
+	MatchNames     = matchNames
+	MentionsTitle  = mentionsTitle
+	Shorten        = shorten
+	CleanTopic     = cleanTopic
+)

@@ -241,6 +241,7 @@ func TestRequests_StoreFailsAnywhere_AreErrors(t *testing.T) {
 				if _, err := b.Subscribe(ctx, general, a); err != nil {
 					t.Fatal(err)
 				}
+				b.member(t, "bert", "filter made council")
 				b.run(t, b.now)
 				if _, err := b.Publish(ctx, "morning"); err != nil {
 					t.Fatal(err)

@@ -272,19 +272,20 @@ func (s *Service) recordRun(
 	posts []store.Post,
 	failures map[string]feedFailure,
 ) ([]store.Post, error) {
+	before := []func() error{func() error { return s.saveVerdicts(ctx, d.Name, run.Due, e.verdicts) }}
 	// The posted entries are stored first: entries without a run are ignored (see pastRuns),
 	// while a run without entries would let the next one post the same stories.
 	if run.OK {
 		// Both read texts of the same items, which are made when they are first read: one after the other.
 		past, waiting := newPastRun(d.Name, run.Due, e), newWaitingItems(e, run.Ended)
-		err := atOnce(
+		before = append(before,
 			func() error { return s.savePastRun(ctx, d.Name, past) },
 			// Before the run, too: what is lost after it would be marked as seen.
 			func() error { return s.saveWaiting(ctx, d, waiting, e.kept) },
 		)
-		if err != nil {
-			return nil, err
-		}
+	}
+	if err := atOnce(before...); err != nil {
+		return nil, err
 	}
 	isNew, err := s.finishRun(ctx, run, e.seenIDs, posts)
 	if err != nil || !isNew {
@@ -298,7 +299,6 @@ func (s *Service) recordRun(
 	return posts, atOnce(
 		func() error { return s.saveFailures(keep, d, failures) },
 		func() error { return s.deleteEvents(keep, d.Name, e) },
-		func() error { return s.saveVerdicts(keep, d.Name, run.Due, e.verdicts) },
 		func() error { return s.deleteOldRuns(keep, d.Name) },
 	)
 }

@@ -129,7 +129,7 @@ func (s *Service) Mailing(ctx context.Context, token string) (Mailing, bool, err
 		return Mailing{}, false, nil
 	}
 	d, ok := s.find(string(raw))
-	if !ok || len(d.mail) == 0 {
+	if !ok {
 		return Mailing{}, false, nil
 	}
 	key, err := s.mailKey(ctx)

@@ -1,0 +1,322 @@
+package digest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/catchup"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
+)
+
+func TestSlug_IsMadeOfWholeWordsAsLongAsTheyFit(t *testing.T) {
+	for words, want := range map[string]string{
+		"":                             "digest",
+		"!?":                           "digest",
+		"The Go Blog":                  "the-go-blog",
+		"a " + strings.Repeat("b", 26): "a-" + strings.Repeat("b", 26),
+		"a " + strings.Repeat("b", 27): "a",
+		strings.Repeat("ø", 40):        strings.Repeat("ø", 28),
+		"Über Häuser, 2026":            "über-häuser-2026",
+	} {
+		if got := digest.Slug(words); got != want {
+			t.Errorf("%q becomes %q, want %q", words, got, want)
+		}
+	}
+}
+
+func TestReadingMinutes_OfTextsThatAreWhole(t *testing.T) {
+	for n, want := range map[int]int{0: 0, 149: 0, 150: 1, 219: 1, 329: 1, 330: 2, 549: 2, 550: 3, 2200: 10} {
+		if got := digest.ReadingMinutes(strings.Repeat("word ", n)); got != want {
+			t.Errorf("%d words take %d minutes, want %d", n, got, want)
+		}
+	}
+	if got := digest.ReadingMinutes(strings.Repeat("word ", 500) + "…"); got != 0 {
+		t.Errorf("a text that is cut off takes %d minutes", got)
+	}
+	// A page of 20,000 bytes may have been cut there.
+	if whole, cut := strings.Repeat("longword ", 2221)+"1234567", strings.Repeat("longword ", 2221)+"12345678"; digest.ReadingMinutes(whole) != 0 && digest.ReadingMinutes(cut) != 0 {
+		t.Errorf("%d and %d bytes count as whole", len(whole), len(cut))
+	}
+}
+
+func TestMatchNames_BestFirst(t *testing.T) {
+	names := []string{"my-morning", "evening", "Morning", "lunch/morning", "themorning", "morning-2", "a.morning"}
+	for typed, want := range map[string][]string{
+		"morning":    {"Morning", "morning-2", "a.morning", "lunch/morning", "my-morning", "themorning"},
+		" MORNING 2": {},
+		"eve":        {"evening"},
+		"x":          {},
+		"":           {"Morning", "a.morning", "evening", "lunch/morning", "morning-2", "my-morning", "themorning"},
+	} {
+		if got := digest.MatchNames(slices.Clone(names), typed); !slices.Equal(got, want) {
+			t.Errorf("%q finds %q, want %q", typed, got, want)
+		}
+	}
+}
+
+func TestMentionsTitle_HalfOfTheLongerWords(t *testing.T) {
+	for _, c := range []struct {
+		title, text string
+		want        bool
+	}{
+		{"Harbour bridge closed today", "The HARBOUR has a bridge", true}, // two of four
+		{"Harbour bridge closed today", "The harbour", false},
+		{"Harbour bridge closed", "The harbour", false},
+		{"“Harbour” bridge!", "harbour", true},
+		{"On a sea", "anything", true}, // no word is long enough
+		{"Four four", "none", false},
+	} {
+		if got := digest.MentionsTitle(c.title, c.text); got != c.want {
+			t.Errorf("%q mentions %q: %t", c.text, c.title, got)
+		}
+	}
+}
+
+func TestShorten_CutsBetweenWordsOfTheSecondHalf(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		n    int
+		want string
+	}{
+		{"one two", 7, "one two"}, {"one two", 6, "one tw…"}, {" one \n two ", 7, "one two"}, {"one, two", 5, "one…"},
+		{"abcdefgh", 4, "abcd…"}, {"a bcdefgh", 6, "a bcde…"}, {"abcde fgh", 8, "abcde…"}, {"abcd efgh", 8, "abcd efg…"}, {"åå ææ øø", 5, "åå ææ…"}, {"", 3, ""},
+	} {
+		if got := digest.Shorten(c.text, c.n); got != c.want {
+			t.Errorf("%q cut to %d is %q, want %q", c.text, c.n, got, c.want)
+		}
+	}
+}
+
+func TestCleanTopic_IsAFewPlainWords(t *testing.T) {
+	for heading, want := range map[string]string{
+		"# **Town** hall":                  "Town hall",
+		"one two three four five":          "one two three four",
+		"See [this](https://evil.example)": "See this",
+		"Rivers [3]":                       "Rivers",
+		"visit www.evil.example now":       "visit now",
+		strings.Repeat("x", 70):            strings.Repeat("x", 60) + "…",
+		"<b>Bold</b> | `code` ~x~":         "Bold code x",
+		" \t":                              "",
+	} {
+		if got := digest.CleanTopic(heading); got != want {
+			t.Errorf("%q becomes %q, want %q", heading, got, want)
+		}
+	}
+}
+
+// distinct returns n items that are no tellings of the same story.
+func distinct(n int) []feed.Item {
+	var list []feed.Item
+	for i := range n {
+		word := fmt.Sprintf("w%dx%d", i*7919, i)
+		list = append(list, topical(i, "About "+word+" and "+word+"ish", "Only "+word+" is told of here, "+word+"."))
+	}
+	return list
+}
+
+// The verdicts of a run are kept up to a limit, those that say most first; the rest is counted.
+func TestLastVerdicts_AreBounded(t *testing.T) {
+	for n, more := range map[int]int{200: 0, 201: 1} {
+		b := service(t, digest.Plan{Feeds: from(a), MaxItems: 3})
+		b.feeds[a] = distinct(n)
+		b.run(t, b.now)
+		v, ok, err := b.LastVerdicts(t.Context(), "morning")
+		if err != nil || !ok || len(v.Items) != 200 || v.More != more || v.Items[0].Verdict != "posted" {
+			t.Errorf("of %d items %d verdicts are kept, %d more, %t, %v", n, len(v.Items), v.More, ok, err)
+		}
+	}
+}
+
+// What people liked says so in the post, and what they did not like does not.
+func TestWhy_SaysWhatIsLiked(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a, b2), Why: true})
+	b.feeds[a], b.feeds[b2] = distinct(1), nil
+	b.run(t, b.now)
+	for n := range 4 {
+		f := store.Feedback{Turn: b.sent[0].Turn, User: fmt.Sprint(n), Good: true, At: b.now}
+		if err := b.db.SaveFeedback(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.now = b.now.Add(24 * time.Hour)
+	b.feeds[a] = append(b.feeds[a], topical(8, "The harbour gets a crane", "It is tall."))
+	b.feeds[b2] = []feed.Item{topical(9, "Library opens on Sundays", "Books may be borrowed.")}
+	why := map[string]string{}
+	for _, c := range b.preview(t).Draft.Cards {
+		why[strings.TrimPrefix(c.URL, "https://example.org/")] = c.Why
+	}
+	if diff := cmp.Diff(map[string]string{"8": "liked here", "9": "new in its feed"}, why); diff != "" {
+		t.Errorf("why (-want +got):\n%s", diff)
+	}
+}
+
+// pagesWith answers with a text, and notes how long it may take.
+type pagesWith struct {
+	text string
+	left time.Duration
+}
+
+func (p *pagesWith) Article(ctx context.Context, _ string) (string, error) {
+	if end, ok := ctx.Deadline(); ok {
+		p.left = time.Until(end)
+	}
+	return p.text, nil
+}
+
+// A page is read for a teaser alone, in limited time, and counts where it tells of the title.
+func TestArticles_AreReadForTeasers(t *testing.T) {
+	about := "The harbour gets a crane. "
+	for name, c := range map[string]struct {
+		teaser, page string
+		read, used   bool
+	}{
+		"a teaser":                 {"Short.", about + strings.Repeat("Cranes are useful. ", 20), true, true},
+		"a long text":              {strings.Repeat("words ", 60), about + strings.Repeat("Cranes are useful. ", 20), false, false},
+		"a page that is no longer": {"Short.", about, true, false},
+		"a page of something else": {"Short.", strings.Repeat("Please agree to all of it. ", 20), true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &pagesWith{text: c.page}
+			b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.Pages = p })
+			b.feeds[a] = []feed.Item{topical(1, "The harbour gets a crane", c.teaser)}
+			text := b.preview(t).Draft.Cards[0].Text
+			if strings.Contains(text, "Cranes are useful") != c.used {
+				t.Errorf("the card says %q", text)
+			}
+			if read := p.left > 0; read != c.read || p.left > 10*time.Second {
+				t.Errorf("it was read: %t, in %s at most", read, p.left)
+			}
+		})
+	}
+}
+
+// Of the style topics entries are numbered as they are read, below their topics; of others the best come first.
+func TestModel_TopicsAreNumberedAsTheyAreRead(t *testing.T) {
+	answer := `{"opening":["x [1]"],"items":[
+		{"n":1,"relevance":9,"kind":"news","sameAs":0,"told":0,"topic":"Town","text":"One [1]."},
+		{"n":2,"relevance":8,"kind":"news","sameAs":0,"told":0,"topic":"Sea","text":"Two [2]."},
+		{"n":3,"relevance":7,"kind":"news","sameAs":0,"told":0,"topic":"town","text":"Three [3]."}]}`
+	for style, want := range map[string]string{digest.Topics: "1 3 2", digest.Bullets: "1 2 3"} {
+		b := service(t, digest.Plan{Feeds: from(a), Style: style}, func(o *digest.Options) {
+			o.Editor = func(digest.Plan) digest.Editor {
+				return func(context.Context, string, string, json.RawMessage) (string, string, error) {
+					return answer, "m", nil
+				}
+			}
+		})
+		b.feeds[a] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall."),
+			topical(2, "Library opens on Sundays", "Books may be borrowed."), topical(3, "Trains run at night", "Six a week.")}
+		for n := range b.feeds[a] {
+			b.feeds[a][n].Published = b.now.Add(-time.Duration(n) * time.Minute)
+		}
+		var order []string
+		for n, line := range strings.Split(b.preview(t).Draft.Text, "\n- ")[1:] {
+			if !strings.HasPrefix(line, fmt.Sprintf("**%d.**", n+1)) {
+				t.Errorf("%s: entry %d is %q", style, n+1, line)
+			}
+			_, rest, _ := strings.Cut(line, "https://example.org/")
+			order = append(order, rest[:1])
+		}
+		if got := strings.Join(order, " "); got != want {
+			t.Errorf("%s: the order is %s, want %s", style, got, want)
+		}
+	}
+}
+
+// An answer of a model is read up to a limit.
+func TestModel_AnswerThatIsTooLong_IsNotUsed(t *testing.T) {
+	for extra, used := range map[int]bool{0: true, 1: false} {
+		b := service(t, digest.Plan{Feeds: from(a), Style: digest.Bullets}, func(o *digest.Options) {
+			o.Editor = func(digest.Plan) digest.Editor {
+				return func(context.Context, string, string, json.RawMessage) (string, string, error) {
+					text := `{"opening":[],"items":[{"n":1,"relevance":9,"kind":"news","sameAs":0,"told":0,"topic":"","text":"The model says it [1]."}]}`
+					return strings.Repeat(" ", 64<<10-len(text)+extra) + text, "m", nil
+				}
+			}
+		})
+		b.feeds[a] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall.")}
+		if text := b.preview(t).Draft.Text; strings.Contains(text, "The model says it") != used {
+			t.Errorf("with %d bytes too many: %s", extra, text)
+		}
+	}
+}
+
+// said reports what was said in channels.
+type said struct{ report catchup.Report }
+
+func (s said) Report(context.Context, catchup.Query) (catchup.Report, error) { return s.report, nil }
+
+// What was said stands in the first part of a long post, above the entries; where nothing else is new it is all there is.
+func TestChannels_StandInTheFirstPartOfALongPost(t *testing.T) {
+	const line = "- Anna: we paint the shed"
+	report := catchup.Report{Text: line, Entries: 1, Said: 1, IDs: []string{"1"}}
+	for name, c := range map[string]struct {
+		items, posts int
+		want         string
+	}{
+		"nothing else": {0, 1, "**morning**\n\n**Said in this channel** (1 message)\n\n" + line},
+		"a short post": {2, 1, "**Said in this channel** (1 message)\n\n" + line},
+		"a long post":  {12, 2, "**Said in this channel** (1 message)\n\n" + line},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := service(t, digest.Plan{Feeds: from(a), Channels: []string{general.String()}, Style: digest.Bullets, MaxItems: 20},
+				func(o *digest.Options) { o.Channels = said{report} })
+			b.threads = func(chat.Address) bool { return true }
+			b.feeds[a] = distinct(c.items)
+			b.run(t, b.now)
+			if len(b.sent) != c.posts {
+				t.Fatalf("%d posts are sent", len(b.sent))
+			}
+			if text := b.sent[0].Draft.Text; !strings.Contains(text, c.want) || c.items == 0 && text != c.want {
+				t.Errorf("the first post says %q", text)
+			}
+			if c.posts == 2 && strings.Contains(b.sent[1].Draft.Text, "shed") {
+				t.Errorf("the second post says %q", b.sent[1].Draft.Text)
+			}
+		})
+	}
+}
+
+// A plan in chat says what the digest is made of, and nothing that it is not.
+func TestPropose_DescribesThePlan(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
+	b.feeds[a] = distinct(1)
+	for name, c := range map[string]struct {
+		plan      digest.Plan
+		has, lack []string
+	}{
+		"feeds": {digest.Plan{Schedule: "0 9 * * *", Feeds: from(a)}, []string{"- reads [", "- runs ", "next: ", "- posts to `slack:T1/C1`"},
+			[]string{"tells decisions", "is told", "tokens", "style", "language", "filters"}},
+		"all of it": {digest.Plan{Schedule: "0 9 * * *", Feeds: from(a), Channels: []string{news.String()}, Prompt: "Be brief.", MaxTokens: 700,
+			Style: digest.Titles, Language: "Norwegian", Filters: []string{"rain"}},
+			[]string{"- tells decisions, questions and links of `slack:T1/C1`", "- is told: Be brief.", "at most 700 tokens", "- style: titles",
+				"- language: Norwegian", "- filters: rain"}, nil},
+		"as they come": {digest.Plan{Schedule: digest.OnNew, Feeds: from(a)}, []string{"posts items as they come, at most 5 at a time and 30 an hour"},
+			[]string{"- runs "}},
+	} {
+		d, err := b.propose(t, anna, c.plan)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, want := range c.has {
+			if !strings.Contains(d.Text, want) {
+				t.Errorf("%s: the plan lacks %q: %s", name, want, d.Text)
+			}
+		}
+		for _, bad := range c.lack {
+			if strings.Contains(d.Text, bad) {
+				t.Errorf("%s: the plan says %q: %s", name, bad, d.Text)
+			}
+		}
+	}
+}
