@@ -37,7 +37,12 @@ func (t threadInfo) isOpen() bool {
 // OpenThreads returns up to limit threads of a channel that everybody who reads the channel may read, with messages
 // after an instant: those under way, and those archived since. The one with the newest message comes first. It asks
 // Discord three times at the most.
-func (d *Discord) OpenThreads(ctx context.Context, channel chat.Address, after time.Time, limit int) ([]chat.Address, error) {
+func (d *Discord) OpenThreads(
+	ctx context.Context,
+	channel chat.Address,
+	after time.Time,
+	limit int,
+) ([]chat.Address, error) {
 	if channel.Workspace == directGuild {
 		return nil, nil
 	}
@@ -60,7 +65,9 @@ func (d *Discord) OpenThreads(ctx context.Context, channel chat.Address, after t
 	list = slices.CompactFunc(list, func(a, b threadInfo) bool { return a.ID == b.ID }) // archived between two answers
 	var threads []chat.Address
 	for _, t := range list[:min(len(list), limit)] {
-		threads = append(threads, chat.Address{Platform: d.Name(), Workspace: channel.Workspace, Channel: t.Parent, Thread: t.ID})
+		at := channel
+		at.Thread = t.ID
+		threads = append(threads, at)
 	}
 	return threads, nil
 }

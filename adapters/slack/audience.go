@@ -119,7 +119,8 @@ func (s *Slack) fetchGuests(ctx context.Context) (map[string]bool, error) {
 		}
 		form.Set("cursor", answer.Metadata.Cursor)
 	}
-	return nil, fmt.Errorf("the workspace has more than %d users, so that its guests are not known", maxMemberPages*membersPage)
+	return nil, fmt.Errorf("the workspace has more than %d users, so that its guests are not known",
+		maxMemberPages*membersPage)
 }
 
 // UserCanRead reports whether a user can read a channel: an active member of the workspace every public one, others

@@ -58,7 +58,7 @@ func (s *Server) serveUnsubscribe(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	if err != nil {
-		s.writeFailure(w, r, "your wish could not be stored", err)
+		s.writeFailure(w, r, "what you asked for could not be stored", err)
 		return true
 	}
 	if m.Stopped {
