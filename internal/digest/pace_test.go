@@ -55,10 +55,13 @@ func TestPace_StepsThatNobodyWaitsFor_TakeAQuarterOfTheTime(t *testing.T) {
 func TestPace_ReadsBeginOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, began := newPace(), time.Now()
+		var mu sync.Mutex
 		var begun []time.Duration
 		read := func(takes time.Duration) func() {
 			return func() {
+				mu.Lock()
 				begun = append(begun, time.Since(began))
+				mu.Unlock()
 				time.Sleep(takes)
 			}
 		}
@@ -69,16 +72,18 @@ func TestPace_ReadsBeginOneAfterAnother(t *testing.T) {
 		}
 		p.doRead(t.Context(), spec{asked: true}, read(0))
 		time.Sleep(time.Second)
+		mu.Lock()
 		want := []time.Duration{0, 0, 8 * time.Millisecond, 38 * time.Millisecond, 68 * time.Millisecond, 68 * time.Millisecond}
 		if !slices.Equal(begun, want) {
 			t.Errorf("the reads began at %v, want %v", begun, want)
 		}
+		mu.Unlock()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		p.doRead(ctx, spec{}, read(0))
+		reads.Wait()
 		if len(begun) != 7 {
 			t.Error("a read that is cut off is not noticed")
 		}
-		reads.Wait()
 	})
 }
