@@ -320,3 +320,34 @@ func TestPropose_DescribesThePlan(t *testing.T) {
 		}
 	}
 }
+
+// What is told of a digest names its style, unless it is the usual one, and its schedule in words.
+func TestGet_TellsWhatIsNotUsual(t *testing.T) {
+	for style, want := range map[string]string{"": "", digest.Brief: "", digest.Topics: digest.Topics} {
+		b := service(t, digest.Plan{Feeds: from(a), Style: style, Schedule: "30 8 * * 1-5"})
+		i, err := b.Get(t.Context(), "morning")
+		if err != nil || i.Style != want || i.When == "" || i.Next == nil || i.OnNew || i.Plan != nil || len(i.Feeds) != 1 {
+			t.Errorf("style %q: %+v, %v", style, i, err)
+		}
+		b = service(t, digest.Plan{Feeds: from(a), Style: style, Schedule: digest.OnNew})
+		if i, err = b.Get(t.Context(), "morning"); err != nil || i.When != "" || i.Next != nil || !i.OnNew {
+			t.Errorf("as items come: %+v, %v", i, err)
+		}
+	}
+}
+
+// The page of a digest has the words of its posts.
+func TestPublished_HasTheWordsOfThePost(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a), Style: digest.Bullets}, writes("A crane stands there [1]."))
+	b.feeds[a] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall.")}
+	b.run(t, b.now)
+	token, err := b.Publish(t.Context(), "morning")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ok, err := b.Published(t.Context(), token)
+	if err != nil || !ok || len(p.Posts) != 1 || len(p.Posts[0].Draft.Cards) != 1 ||
+		p.Posts[0].Draft.Cards[0].Text != "A crane stands there." || p.Posts[0].Draft.Footer != "summary by gemini/test" {
+		t.Errorf("the page has %+v, %t, %v", p, ok, err)
+	}
+}
