@@ -351,3 +351,36 @@ func TestPublished_HasTheWordsOfThePost(t *testing.T) {
 		t.Errorf("the page has %+v, %t, %v", p, ok, err)
 	}
 }
+
+func TestCheckFilter_OfEveryForm(t *testing.T) {
+	for text, want := range map[string]string{
+		"word": "", "-word": "", "/a.b/": "", "-/a.b/": "", "/": "", "-/": "", "//": "", "mute:word until 2026-12-24": "",
+		"": "holds no word", "-": "holds no word", "  ": "holds no word", "/(/": "no expression", "mute:word": "write mute:WORD until",
+		"mute:word until later": "write mute:WORD until", "mute: until 2026-12-24": "holds no word",
+	} {
+		err := digest.CheckFilter(text)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// What a look at the feeds finds beyond five items is named: three of them with their links, the others counted.
+func TestOnNew_NamesWhatIsTooMuch(t *testing.T) {
+	for n, want := range map[int]string{5: "**New in morning**", 6: ", and 1 more: [", 8: ", and 3 more: [", 9: ", and 4 more: ["} {
+		b := service(t, digest.Plan{Feeds: from(a), Schedule: digest.OnNew})
+		b.feeds[a] = nil
+		b.Poll(t.Context())
+		b.now = b.now.Add(time.Hour)
+		b.feeds[a] = distinct(n)
+		b.Poll(t.Context())
+		if len(b.sent) != 1 {
+			t.Fatalf("%d items make %d posts", n, len(b.sent))
+		}
+		text := b.sent[0].Draft.Text
+		if !strings.Contains(text, want) || strings.Count(text, "](https://") != min(n-5, 3) ||
+			strings.HasSuffix(text, ", …") != (n > 8) || len(b.sent[0].Draft.Cards) != 5 {
+			t.Errorf("%d items make %q with %d cards", n, text, len(b.sent[0].Draft.Cards))
+		}
+	}
+}
