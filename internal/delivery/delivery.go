@@ -51,7 +51,7 @@ type Outbox interface {
 	// Stream returns it.
 	SaveStream(ctx context.Context, key string, ref chat.Ref) error
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
-	Undelivered(ctx context.Context) ([]store.Post, error)
+	Unnotified(ctx context.Context) ([]store.Post, error)
 	MarkNotified(ctx context.Context, keys []string) error
 	SavePosts(ctx context.Context, posts []store.Post) error
 	PendingPosts(ctx context.Context) ([]store.Post, error)

@@ -18,8 +18,7 @@ const maxUndelivered = 1000
 
 // loadUndelivered returns the newest undelivered posts whose places were not told.
 func (s *Service) loadUndelivered(ctx context.Context) ([]store.Post, error) {
-	list, err := s.o.Store.Undelivered(ctx)
-	list = slices.DeleteFunc(list, func(p store.Post) bool { return p.Notified })
+	list, err := s.o.Store.Unnotified(ctx)
 	return list[max(0, len(list)-maxUndelivered):], err
 }
 

@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ravenbot/internal/store"
+)
+
+// What the members whose time is over have left, and rows of nobody: a tool has written them, or a version that
+// knew no owners. $1 is who asks, $2 whether it may end what was not ended in order.
+const (
+	isOver    = `id <> $1 and (expires_at = '-infinity' or $2 and expires_at <= clock_timestamp())`
+	ofNobody  = `owner not in (select id from ravenbot.replicas)`
+	isAnyLeft = `select exists (select from ravenbot.replicas where ` + isOver + `)
+		or exists (select from ravenbot.inbox where record is not null and ` + ofNobody + `)
+		or exists (select from ravenbot.posts where record is not null and ` + ofNobody + `)`
+	lockOver = `select id, name, address from ravenbot.replicas where ` + isOver + ` order by id for update`
+
+	deleteMembers = `delete from ravenbot.replicas where id = any($1)`
+	takeMessages  = `with taken as (update ravenbot.inbox set owner = $1 where record is not null and ` + ofNobody + `
+		returning seq, v, record) select v, record from taken order by seq`
+	takePosts = `with taken as (update ravenbot.posts set owner = $1 where record is not null and ` + ofNobody + `
+		returning seq, v, record) select v, record from taken order by seq`
+	takeClaims = `insert into ravenbot.claims as c (key, owner) select k, $1 from unnest($2::text[]) k
+		on conflict (key) do update set owner = excluded.owner where c.` + ofNobody
+	deleteClaims = `delete from ravenbot.claims where ` + ofNobody
+)
+
+// Inherit ends the memberships whose time is over, and makes what they left this process's.
+func (m *membership) Inherit(ctx context.Context) (left store.Inherited, err error) {
+	mayEnd := m.isSteady(time.Now())
+	var isAny bool
+	err = m.db.read(ctx, func(ctx context.Context) error {
+		return m.db.pool.QueryRow(ctx, isAnyLeft, m.db.owner(), mayEnd).Scan(&isAny)
+	})
+	if err == nil && isAny {
+		err = m.db.write(ctx, func(t *tx) error {
+			left = store.Inherited{}
+			return m.inherit(t, mayEnd, &left)
+		})
+	}
+	if err != nil {
+		return store.Inherited{}, fmt.Errorf("inherit what other replicas have left: %w", err)
+	}
+	return left, nil
+}
+
+// inherit is the transaction of Inherit; mayEnd: also memberships that were not ended in order.
+func (m *membership) inherit(t *tx, mayEnd bool, left *store.Inherited) error {
+	lock, owner := lockMembers, m.db.owner()
+	if !m.alone {
+		// Who else is inheriting, or joining, is not waited for: it may wait for this one.
+		lock += " skip locked"
+	}
+	locked, err := t.exec(lock)
+	if err != nil || locked == 0 {
+		return orUnchanged(err)
+	}
+	err = t.send(func(b *pgx.Batch) {
+		// Writers of those who are gone have ended when these locks are there; they were renewed in the meantime, or
+		// can be no more.
+		b.Queue(lockOver, owner, mayEnd).Query(readReplicas(&left.From))
+	})
+	if err != nil {
+		return err
+	}
+	over := make([]int64, len(left.From))
+	for i, r := range left.From {
+		over[i] = r.ID
+	}
+	err = t.send(func(b *pgx.Batch) {
+		// Without its row a member is nobody.
+		b.Queue(deleteMembers, over)
+		b.Queue(takeMessages, owner).Query(each(func(rows pgx.Rows) error {
+			var r store.Received
+			err := scanRecord(t.db, rows, "inbox", &r)
+			left.Messages = append(left.Messages, r)
+			return err
+		}))
+		b.Queue(takePosts, owner).Query(each(func(rows pgx.Rows) error {
+			var p store.Post
+			err := scanRecord(t.db, rows, "posts", &p)
+			if !p.Notified {
+				left.Posts = append(left.Posts, p)
+			}
+			return err
+		}))
+	})
+	if err != nil {
+		return err
+	}
+	return t.send(func(b *pgx.Batch) {
+		b.Queue(takeClaims, owner, keyTexts(channels(left)))
+		b.Queue(deleteClaims)
+	})
+}
+
+// channels returns the keys of the channels in which there is something to resume.
+func channels(left *store.Inherited) []string {
+	var keys []string
+	for _, r := range left.Messages {
+		keys = append(keys, store.ClaimKey(r.Message.Conversation))
+	}
+	for _, p := range left.Posts {
+		if p.Error == "" {
+			keys = append(keys, store.ClaimKey(p.To))
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}

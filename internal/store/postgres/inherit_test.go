@@ -1,0 +1,236 @@
+package postgres_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/postgres/pgtest"
+)
+
+// received returns a message in a channel.
+func received(id string) store.Received {
+	return store.Received{Message: chat.Message{ID: id, Conversation: general, Time: time.Now()}, At: time.Now()}
+}
+
+// channel returns the address of a thread in a channel.
+func channel(name string) chat.Address {
+	return chat.Address{Platform: "web", Channel: name, Thread: "1"}
+}
+
+// leave stores messages, pending posts and posts that were given up, as a process that ends.
+func (r *replica) leave(t *testing.T, prefix string, n int) {
+	t.Helper()
+	for i := range n {
+		m := received(fmt.Sprintf("%s%d", prefix, i))
+		m.Message.Conversation = channel(prefix)
+		if isNew, err := r.Accept(t.Context(), m); !isNew || err != nil {
+			t.Fatalf("accepted: %v, %v", isNew, err)
+		}
+		posts := []store.Post{
+			{Key: fmt.Sprintf("%s post %d", prefix, i), To: channel(prefix)},
+			{Key: fmt.Sprintf("%s failed %d", prefix, i), To: channel(prefix)},
+			{Key: fmt.Sprintf("%s told %d", prefix, i), To: channel(prefix)},
+		}
+		if err := r.SavePosts(t.Context(), posts); err != nil {
+			t.Fatal(err)
+		}
+		err := r.SaveOutcomes(t.Context(), []store.Outcome{
+			{Key: posts[1].Key, Error: "refused", At: time.Now()},
+			{Key: posts[2].Key, Error: "refused", At: time.Now()},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.MarkNotified(t.Context(), []string{posts[2].Key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// describe returns what there is to resume, in order.
+func describe(messages []store.Received, posts []store.Post) string {
+	var text string
+	for _, m := range messages {
+		text += m.Message.ID + ", "
+	}
+	for _, p := range posts {
+		text += p.Key + ", "
+	}
+	return text
+}
+
+// own returns what a process has to resume at its start.
+func (r *replica) own(t *testing.T) string {
+	t.Helper()
+	messages, err1 := r.Unanswered(t.Context())
+	posts, err2 := r.PendingPosts(t.Context())
+	lost, err3 := r.Unnotified(t.Context())
+	for _, err := range []error{err1, err2, err3} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return describe(messages, append(posts, lost...))
+}
+
+func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
+	url := pgtest.Start(t)
+	first, second, conn := joinReplica(t, url), joinReplica(t, url), connect(t, url)
+	first.leave(t, "a", 2)
+	second.leave(t, "b", 1)
+	first.leave(t, "c", 1)
+	const ofSecond = "b0, b post 0, b failed 0, "
+	if got := second.own(t); got != ofSecond {
+		t.Errorf("before, the second has %q, want %q", got, ofSecond)
+	}
+	for key, r := range map[string]*replica{"web:/a": first, "leader": first, "web:/b": second, "web:/x": second} {
+		if r.owner(t, key) != r.id {
+			t.Errorf("%s was not claimed", key)
+		}
+	}
+
+	left := pause(t, conn, first, second)
+	const want = "a0, a1, c0, a post 0, a failed 0, a post 1, a failed 1, c post 0, c failed 0, "
+	if got := describe(left.Messages, left.Posts); got != want {
+		t.Errorf("inherited %q, want %q", got, want)
+	}
+	const own = "a0, a1, b0, c0, a post 0, a post 1, b post 0, c post 0, a failed 0, a failed 1, b failed 0, c failed 0, "
+	if got := second.own(t); got != own {
+		t.Errorf("afterwards the second has %q, want %q", got, own)
+	}
+	if all, err := second.Undelivered(t.Context()); err != nil || len(all) != 8 {
+		t.Errorf("%d posts are undelivered (%v), want those of all", len(all), err)
+	}
+	third := joinReplica(t, url)
+	if got := third.own(t); got != "" {
+		t.Errorf("a new member has %q", got)
+	}
+	for key, want := range map[string]int64{
+		"web:/a": second.id, // there is something to resume
+		"web:/c": second.id, // that, too; nobody had claimed it
+		"web:/b": second.id,
+		"web:/x": second.id,
+		"leader": third.id, // it was free
+	} {
+		if got := third.owner(t, key); got != want {
+			t.Errorf("%s is owned by %d, want %d", key, got, want)
+		}
+	}
+}
+
+// What a third member owns stays its own, also where what another one left is to go there.
+func TestInherit_ChannelOfAThird_StaysThere(t *testing.T) {
+	url := pgtest.Start(t)
+	first, second, third := joinReplica(t, url), joinReplica(t, url), joinReplica(t, url)
+	if third.owner(t, "web:/a") != third.id {
+		t.Fatal("not claimed")
+	}
+	first.leave(t, "a", 1)
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := second.inherit(t); len(left.Messages) != 1 || len(left.Posts) != 2 {
+		t.Errorf("inherited %q", describe(left.Messages, left.Posts))
+	}
+	if got := second.owner(t, "web:/a"); got != third.id {
+		t.Errorf("the channel is owned by %d, want %d", got, third.id)
+	}
+}
+
+// Rows of no member are left to whoever asks first: a tool has stored them, or a version that knew no members.
+func TestInherit_RowsOfNobody(t *testing.T) {
+	url := pgtest.Start(t)
+	nobody := &replica{DB: open(t, url, time.Now)}
+	nobody.leave(t, "a", 1)
+	const all = "a0, a post 0, a failed 0, "
+	if got := nobody.own(t); got != all {
+		t.Errorf("without members there is %q, want %q", got, all)
+	}
+	member := joinReplica(t, url)
+	if got := member.own(t); got != "" {
+		t.Errorf("a member that has not inherited has %q", got)
+	}
+	if left := member.inherit(t); describe(left.Messages, left.Posts) != all || len(left.From) > 0 {
+		t.Errorf("inherited %q from %+v, want %q", describe(left.Messages, left.Posts), left.From, all)
+	}
+	if got := nobody.own(t); got != all {
+		t.Errorf("a tool reads %q, want %q", got, all)
+	}
+	if got := joinReplica(t, url).owner(t, "web:/a"); got != member.id {
+		t.Errorf("the channel is owned by %d, want %d", got, member.id)
+	}
+}
+
+// However many inherit at once, one gets each row, and nobody waits for another.
+func TestInherit_SeveralAtOnce_OneGetsEachRow(t *testing.T) {
+	url := pgtest.Start(t)
+	var heirs []*replica
+	for range 3 {
+		heirs = append(heirs, joinReplica(t, url))
+	}
+	const rounds, each = 5, 8
+	for round := range rounds {
+		// Half of it is of somebody who leaves, half of nobody.
+		for n, r := range []*replica{joinReplica(t, url), {DB: open(t, url, time.Now)}} {
+			r.leave(t, fmt.Sprintf("r%d-%d-", round, n), each/2)
+			if r.Membership != nil {
+				if err := r.Leave(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var mu sync.Mutex
+		got := map[string]int{}
+		var wg sync.WaitGroup
+		for _, r := range heirs {
+			wg.Go(func() {
+				for range 4 {
+					left, err := r.Inherit(t.Context())
+					if err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					for _, m := range left.Messages {
+						got[m.Message.ID]++
+					}
+					for _, p := range left.Posts {
+						got[p.Key]++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if len(got) != 3*each {
+			t.Errorf("round %d: %d rows were inherited, want %d", round, len(got), 3*each)
+		}
+		for key, n := range got {
+			if n != 1 {
+				t.Errorf("round %d: %s was inherited %d times", round, key, n)
+			}
+		}
+	}
+}
+
+// A platform sends a message again to another process when the first has died between storing and acknowledging it:
+// it is the same message, and waits for whoever inherits it.
+func TestAccept_RepeatOfWhatADeadMemberStored_IsInherited(t *testing.T) {
+	url := pgtest.Start(t)
+	first, second, conn := joinReplica(t, url), joinReplica(t, url), connect(t, url)
+	if isNew, err := first.Accept(t.Context(), received("1")); !isNew || err != nil {
+		t.Fatal(isNew, err)
+	}
+	if isNew, err := second.Accept(t.Context(), received("1")); isNew || err != nil {
+		t.Fatalf("a repeat at another replica: new %v, %v", isNew, err)
+	}
+	if got := second.own(t); got != "" {
+		t.Errorf("the repeat made %q the second's", got)
+	}
+	if left := pause(t, conn, first, second); len(left.Messages) != 1 || left.Messages[0].Message.ID != "1" {
+		t.Errorf("inherited %+v, want the message", left.Messages)
+	}
+}
