@@ -27,9 +27,6 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// leaderKey is the key that the replica owns which acts.
-const leaderKey = "leader"
-
 // lookEvery is how often a replica on standby tries to become the leader, which bounds how long an orderly
 // hand-over takes.
 const lookEvery = 500 * time.Millisecond
@@ -143,7 +140,7 @@ func (s *standby) claim(ctx context.Context) (leader store.Replica, err error) {
 	if _, err = s.members.Inherit(ctx); err != nil {
 		return leader, err
 	}
-	return s.members.Claim(ctx, leaderKey)
+	return s.members.Claim(ctx, store.LeaderKey)
 }
 
 // reusable is a listener that can be used again after a server has closed it.

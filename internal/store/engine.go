@@ -57,8 +57,10 @@ type Membership interface {
 	Join(ctx context.Context, address string) (Replica, error)
 	// Lost is closed when another process has ended this one's membership.
 	Lost() <-chan struct{}
-	// Inherit ends the memberships whose time is over, and makes what they left this process's. What it
-	// returns has to be resumed, unless it is read by Unanswered, PendingPosts and Unnotified afterwards.
+	// Inherit ends the memberships whose time is over, and makes what they left this process's, with the
+	// channels in which there is something to resume, and LeaderKey where they owned it. Their other keys are
+	// free. What it returns has to be resumed, unless it is read by Unanswered, PendingPosts and Unnotified
+	// afterwards.
 	Inherit(ctx context.Context) (Inherited, error)
 	// Claim returns the replica that owns a key, and makes it this one where nobody does. The time of the
 	// owner may be over: then the key is free, or somebody else's, after Inherit. Only Inherit takes a key
@@ -78,6 +80,10 @@ type Replica struct {
 	Name    string // of its machine, and its process id
 	Address string // where it serves HTTP: host:port
 }
+
+// LeaderKey is the key of the process that does what one alone may do. Who inherits becomes the leader where there
+// is none: what was left may be what the leader alone can go on with.
+const LeaderKey = "leader"
 
 // ClaimKey returns the key by which a replica owns the conversations of a channel.
 func ClaimKey(a chat.Address) string { return a.Base().String() }

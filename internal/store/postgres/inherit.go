@@ -95,14 +95,15 @@ func (m *membership) inherit(t *tx, mayEnd bool, left *store.Inherited) error {
 		return err
 	}
 	return t.send(func(b *pgx.Batch) {
-		b.Queue(takeClaims, owner, keyTexts(channels(left)))
+		b.Queue(takeClaims, owner, keyTexts(keysOf(left)))
 		b.Queue(deleteClaims)
 	})
 }
 
-// channels returns the keys of the channels in which there is something to resume.
-func channels(left *store.Inherited) []string {
-	var keys []string
+// keysOf returns the keys that go with what was left: those of the channels in which there is something to resume,
+// and LeaderKey.
+func keysOf(left *store.Inherited) []string {
+	keys := []string{store.LeaderKey}
 	for _, r := range left.Messages {
 		keys = append(keys, store.ClaimKey(r.Message.Conversation))
 	}

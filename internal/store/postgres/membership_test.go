@@ -144,7 +144,7 @@ func TestMembership_MembersWrite(t *testing.T) {
 	if err := first.save(t, `3`); err == nil || first.Owned() == nil {
 		t.Error("a process wrote after it had left")
 	}
-	if _, err := first.Claim(t.Context(), "leader"); err == nil {
+	if _, err := first.Claim(t.Context(), "free"); err == nil {
 		t.Error("a process claimed a key after it had left")
 	}
 	if list, err := second.Replicas(t.Context()); err != nil || len(list) != 1 || list[0].ID != 2 {
@@ -168,7 +168,7 @@ func TestMembership_WhoWasPausedWritesNoMore(t *testing.T) {
 	if err := first.save(t, `1`); err == nil || !strings.Contains(err.Error(), "another replica") {
 		t.Errorf("the write of a replica whose membership was ended returned %v, want that it was refused", err)
 	}
-	if _, err := first.Claim(t.Context(), "leader"); err == nil {
+	if _, err := first.Claim(t.Context(), "free"); err == nil {
 		t.Error("a replica whose membership was ended claimed a key")
 	}
 	select {
