@@ -92,6 +92,13 @@ func TestWhatWasMissedIsTakenAsIfItHadComeLive(t *testing.T) {
 	server.DM(anna, "are you there?")
 	heard := live.wait(t, 13)
 	live.stop()
+	for server.Connections() > 0 { // else Slack may still send the last message to the one that has gone
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-deadline(t).Done():
+			t.Fatal("the connection is still open")
+		}
+	}
 	late := join(t, server, slack.Options{CatchUp: time.Hour,
 		LastSeen: known(in(general, before.TS, before.TS), in(direct, "", ""))})
 	late.wait(t, 11)

@@ -448,7 +448,7 @@ func (a *App) buildJobs(ctx context.Context, p *parts) error {
 		Delivery: a.delivery,
 		Places:   a.platforms,
 		Task:     jobs.AgentTask(a.agent, a.store, a.o.Now),
-		Calls:    &invoke.UnattendedCalls{Invoker: p.calls, Tools: a.registry, Servers: a.mcp, Record: a.store.SaveCalls},
+		Calls:    &invoke.UnattendedCalls{Calls: invoke.Recorded{Invoker: p.calls, Store: a.store}, Tools: a.registry, Servers: a.mcp},
 		Config:   a.conf,
 		Timezone: func(at chat.Address, user string) string { return p.settings.Effective(at, user).Timezone },
 		Log:      a.o.Log,
@@ -533,23 +533,13 @@ func (a *App) buildEndpoint(_ context.Context, p *parts) error {
 		Tools:     a.usableTools,
 		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer),
 		Matches:   policy.MatchesAny,
-		Calls:     recordedCalls{p.calls, a.store},
+		Calls:     invoke.Recorded{Invoker: p.calls, Store: a.store},
 		Servers:   a.mcp,
 		Shown:     a.maxResultBytes,
 		Version:   a.o.Version,
 		Log:       a.o.Log,
 	})
 	return nil
-}
-
-// recordedCalls makes calls and keeps their records.
-type recordedCalls struct {
-	*invoke.Invoker
-	store.Store
-}
-
-func (c recordedCalls) Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall) {
-	return c.Invoker.Call(ctx, in, shown)
 }
 
 // usableTools returns the tools that there are, unless tools are switched off.

@@ -47,10 +47,9 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Platforms:      a.platforms,
 		Servers:        a.catalog,
 		ServerCalls: &invoke.OperatorCalls{
-			Invoker: p.calls,
+			Calls:   invoke.Recorded{Invoker: p.calls, Store: a.store},
 			Tools:   a.registry,
 			Servers: a.mcp,
-			Record:  a.store.SaveCalls,
 			Shown:   a.maxResultBytes,
 			At:      chat.Address{Platform: mcpserve.Platform, Workspace: "admin", Channel: "api"},
 		},

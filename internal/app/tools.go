@@ -12,6 +12,7 @@ import (
 	"ravenbot/internal/config"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/elicit"
+	"ravenbot/internal/invoke"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/platform"
@@ -59,7 +60,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		return list
 	})
 	sampler := &sampling.Sampler{
-		Calls: recordedCalls{p.calls, a.store},
+		Calls: invoke.Recorded{Invoker: p.calls, Store: a.store},
 		Agent: lateAgent{a},
 		Cost:  func(u store.Usage) float64 { return a.spending.Cost(u) },
 	}

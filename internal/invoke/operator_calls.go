@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
@@ -32,17 +31,13 @@ type Servers interface {
 
 // OperatorCalls makes single calls for the operator, under the same rules as all calls.
 type OperatorCalls struct {
-	Invoker *Invoker
+	Calls   Recorded
 	Tools   interface{ List() []tool.Named }
 	Servers Servers
-	Record  func(ctx context.Context, calls []store.ToolCall) error
 	Shown   func() int // bytes of a result that are shown at once
 	// At is the conversation that the calls count for. Nobody can be asked there.
 	At chat.Address
 }
-
-// recordTimeout bounds storing a call whose caller has left.
-const recordTimeout = 10 * time.Second
 
 // Call calls a tool of an MCP server, by the name that the server or the models use. It
 // returns an InputError where there is no such tool.
@@ -54,11 +49,8 @@ func (o *OperatorCalls) Call(ctx context.Context, server, name string, args json
 		}
 		operator := chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
 		in := tool.Intent{Tool: n, Args: args, Caller: tool.Caller{User: operator, Conversation: o.At}}
-		out, record := o.Invoker.Call(ctx, in, o.Shown())
-		// The call was made, so it is recorded although the caller may have left.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-		defer cancel()
-		return out.Result, o.Record(ctx, []store.ToolCall{record})
+		out, record := o.Calls.Call(ctx, in, o.Shown())
+		return out.Result, o.Calls.SaveCalls(ctx, []store.ToolCall{record})
 	}
 	for _, full := range []string{name, tool.SafeName(server, name)} {
 		if owner, why := o.Servers.WhyMissing(full); owner == server && why != "" {

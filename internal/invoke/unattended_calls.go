@@ -11,10 +11,9 @@ import (
 
 // UnattendedCalls makes single calls for jobs that run by themselves, under the same rules as all calls.
 type UnattendedCalls struct {
-	Invoker *Invoker
+	Calls   Recorded
 	Tools   interface{ List() []tool.Named }
 	Servers Servers
-	Record  func(ctx context.Context, calls []store.ToolCall) error
 }
 
 // Call calls a tool by the name that models use. What the tool refuses, or the policy, is in the result. It returns an
@@ -31,11 +30,8 @@ func (u *UnattendedCalls) Call(
 			continue
 		}
 		caller.Unattended = true
-		out, record := u.Invoker.Call(ctx, tool.Intent{Tool: n, Args: args, Caller: caller}, 0)
-		// The call was made, so it is recorded although the bot may be ending.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-		defer cancel()
-		return out.Result, u.Record(ctx, []store.ToolCall{record})
+		out, record := u.Calls.Call(ctx, tool.Intent{Tool: n, Args: args, Caller: caller}, 0)
+		return out.Result, u.Calls.SaveCalls(ctx, []store.ToolCall{record})
 	}
 	return tool.Result{}, InputError{fmt.Errorf("there is no tool %q", name)}
 }

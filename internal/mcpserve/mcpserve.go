@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	sdk "github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -30,9 +29,6 @@ import (
 // which no chat platform shows.
 const Platform = "mcp"
 
-// recordTimeout limits storing the record of a call whose host has left.
-const recordTimeout = 10 * time.Second
-
 // Discovery finds tools among many.
 type Discovery interface {
 	Sync(all []tool.Named)
@@ -41,7 +37,7 @@ type Discovery interface {
 	Prompt() string
 }
 
-// Calls makes tool calls and stores their records.
+// Calls makes tool calls and stores their records, also those of hosts that have left.
 type Calls interface {
 	// Call makes a call and returns its outcome and its record. shown is how many bytes of a
 	// result are shown at once.
@@ -310,10 +306,7 @@ func (s *Server) makeCall(
 		Report:  s.reportTo(ctx, progress),
 	}}
 	out, record := s.o.Calls.Call(ctx, in, s.o.Shown())
-	// The call was made, so it is recorded although the host may have left.
-	recordCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	if err := s.o.Calls.SaveCalls(recordCtx, []store.ToolCall{record}); err != nil {
+	if err := s.o.Calls.SaveCalls(ctx, []store.ToolCall{record}); err != nil {
 		s.o.Log.Error("tool call not recorded", "tool", n.Name, "error", err)
 	}
 	res := sdk.NewToolResultText(out.Shown)

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
@@ -29,9 +28,6 @@ const (
 	maxStops      = 4        // texts at which to stop: as many as OpenAI takes
 	bytesPerToken = 4        // roughly, in English text
 )
-
-// recordTimeout bounds storing a request whose caller has left.
-const recordTimeout = 10 * time.Second
 
 // Calls makes tool calls and stores their records, as package invoke does.
 type Calls interface {
@@ -102,9 +98,7 @@ func (s *Sampler) Sample(ctx context.Context, q mcp.SamplingRequest) (mcp.Sampli
 	out, record := s.Calls.Call(ctx, in, 0)
 	record.Turn = caller.Turn
 	record.Note = joinNotes(record.Note, s.describe(q.Tool, answer))
-	recordCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	if err := s.Calls.SaveCalls(recordCtx, []store.ToolCall{record}); err != nil {
+	if err := s.Calls.SaveCalls(ctx, []store.ToolCall{record}); err != nil {
 		return mcp.SamplingResult{}, fmt.Errorf("record the request: %w", err)
 	}
 	if out.Result.IsError {
