@@ -211,28 +211,14 @@ func TestInherit_WaitsForWritesUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	inherited := make(chan store.Inherited, 1)
+	watching := connect(t, url)
 	go func() {
-		left, err := r.Inherit(t.Context())
-		if err != nil {
+		waitForLock(t, watching)
+		if err := writing.Commit(t.Context()); err != nil {
 			t.Error(err)
 		}
-		inherited <- left
 	}()
-	await(t, "who inherits waits for the write", func() (waits bool) {
-		err := conn.QueryRow(t.Context(), `select exists (select from pg_stat_activity
-			where wait_event_type = 'Lock' and query like '%ravenbot.replicas%')`).Scan(&waits)
-		return err == nil && waits
-	})
-	select {
-	case <-inherited:
-		t.Fatal("a membership was ended in the middle of a write")
-	default:
-	}
-	if err := writing.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if left := <-inherited; len(left.Messages) != 1 || left.Messages[0].Message.ID != "slow" {
+	if left := r.inherit(t); len(left.Messages) != 1 || left.Messages[0].Message.ID != "slow" {
 		t.Errorf("inherited %+v, want the message that was written last", left.Messages)
 	}
 }
