@@ -34,21 +34,30 @@ func holdCommit(p *proxy) (reached <-chan struct{}, release func()) {
 // joinBehind is joinReplica for a process that reaches the database by another address.
 func joinBehind(t *testing.T, url string, o postgres.Options) *replica {
 	t.Helper()
+	r, err := joinMember(t, url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// joinMember opens a database for a process that is a member.
+func joinMember(t *testing.T, url string, o postgres.Options) (*replica, error) {
 	o.Log = slog.New(slog.DiscardHandler)
 	db, err := postgres.Open(t.Context(), url, o)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	m, err := db.Membership(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	var me store.Replica
+	if err == nil {
+		me, err = m.Join(t.Context(), "")
 	}
-	t.Cleanup(func() { _ = db.Close() })
-	me, err := m.Join(t.Context(), "")
 	if err != nil {
-		t.Fatal(err)
+		return nil, errors.Join(err, db.Close())
 	}
-	return &replica{DB: db, Membership: m, id: me.ID}
+	return &replica{DB: db, Membership: m, id: me.ID}, nil
 }
 
 // A process is paused between its last statement and its commit. Who inherits waits for it, and has what it wrote.
