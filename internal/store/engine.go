@@ -94,4 +94,6 @@ type Inherited struct {
 	Messages []Received // without an outcome
 	// Posts have no outcome, or were given up and their places not told.
 	Posts []Post
+	// Keys are this process's now. Some channels of Messages and Posts may belong to others.
+	Keys []string
 }

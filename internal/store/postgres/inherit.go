@@ -27,7 +27,7 @@ const (
 	takePosts = `with taken as (update ravenbot.posts set owner = $1 where record is not null and ` + ofNobody + `
 		returning seq, v, record) select v, record from taken order by seq`
 	takeClaims = `insert into ravenbot.claims as c (key, owner) select k, $1 from unnest($2::text[]) k
-		on conflict (key) do update set owner = excluded.owner where c.` + ofNobody
+		on conflict (key) do update set owner = excluded.owner where c.` + ofNobody + ` returning key`
 	deleteClaims = `delete from ravenbot.claims where ` + ofNobody
 )
 
@@ -95,7 +95,12 @@ func (m *membership) inherit(t *tx, mayEnd bool, left *store.Inherited) error {
 		return err
 	}
 	return t.send(func(b *pgx.Batch) {
-		b.Queue(takeClaims, owner, keyTexts(keysOf(left)))
+		b.Queue(takeClaims, owner, keyTexts(keysOf(left))).Query(each(func(rows pgx.Rows) error {
+			var form string
+			err := rows.Scan(&form)
+			left.Keys = append(left.Keys, parseKey(form))
+			return err
+		}))
 		b.Queue(deleteClaims)
 	})
 }

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -98,6 +99,9 @@ func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
 	if got := describe(left.Messages, left.Posts); got != want {
 		t.Errorf("inherited %q, want %q", got, want)
 	}
+	if slices.Sort(left.Keys); !slices.Equal(left.Keys, []string{"leader", "web:/a", "web:/c"}) {
+		t.Errorf("the keys %q came with it", left.Keys)
+	}
 	const own = "a0, a1, b0, c0, a post 0, a post 1, b post 0, c post 0, a failed 0, a failed 1, b failed 0, c failed 0, "
 	if got := second.own(t); got != own {
 		t.Errorf("afterwards the second has %q, want %q", got, own)
@@ -136,8 +140,8 @@ func TestInherit_ChannelOfAThird_StaysThere(t *testing.T) {
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := second.inherit(t); len(left.Messages) != 1 || len(left.Posts) != 2 {
-		t.Errorf("inherited %q", describe(left.Messages, left.Posts))
+	if left := second.inherit(t); len(left.Messages) != 1 || len(left.Posts) != 2 || len(left.Keys) > 0 {
+		t.Errorf("inherited %q with the keys %q", describe(left.Messages, left.Posts), left.Keys)
 	}
 	for _, key := range []string{"web:/a", store.LeaderKey} {
 		if got := second.owner(t, key); got != third.id {
@@ -218,6 +222,31 @@ func TestInherit_SeveralAtOnce_OneGetsEachRow(t *testing.T) {
 				t.Errorf("round %d: %s was inherited %d times", round, key, n)
 			}
 		}
+	}
+}
+
+// While another one is joining or inheriting, nobody waits for it.
+func TestInherit_AnotherIsInheriting_ReturnsAtOnce(t *testing.T) {
+	url := pgtest.Start(t)
+	first, second := joinReplica(t, url), joinReplica(t, url)
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other, err := connect(t, url).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec(t.Context(), "select from ravenbot.format for update"); err != nil {
+		t.Fatal(err)
+	}
+	if left := second.inherit(t); len(left.From) > 0 {
+		t.Errorf("inherited from %+v beside another one", left.From)
+	}
+	if err := other.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := second.inherit(t); len(left.From) != 1 {
+		t.Errorf("inherited from %+v afterwards", left.From)
 	}
 }
 
