@@ -160,19 +160,14 @@ func elapsed(from, to time.Time) time.Duration {
 // guard queues what refuses a write of a process that is no member. It is part of the write's transaction, which
 // keeps others from inheriting until it has ended.
 func (m *membership) guard(b *pgx.Batch) {
-	m.mu.Lock()
-	id, isLost := m.id, m.isLost
-	m.mu.Unlock()
-	if isLost {
-		id = 0 // nobody's
-	}
+	id := m.db.owner() // 0 is nobody's
 	b.Queue(checkMember, id).QueryRow(func(row pgx.Row) error {
 		var ignored int
 		err := row.Scan(&ignored)
 		switch {
 		case !errors.Is(err, pgx.ErrNoRows):
 			return err
-		case id == 0 && !isLost:
+		case id == 0:
 			return errNotMember
 		}
 		m.noteLost(id)
