@@ -12,13 +12,16 @@ import (
 )
 
 // What the members whose time is over have left, and rows of nobody: a tool has written them, or a version that
-// knew no owners. $1 is who asks, $2 whether it may end what was not ended in order.
+// knew no owners. $1 is who asks, $2 whether it may end what was not ended in order. isAnyLeft is asked often, and so looks
+// at the lowest owner alone, by the index: nobody is 0, and the others are gone in about the order in which they came.
 const (
 	isOver    = `id <> $1 and (expires_at = '-infinity' or $2 and expires_at <= clock_timestamp())`
 	ofNobody  = `owner not in (select id from ravenbot.replicas)`
 	isAnyLeft = `select exists (select from ravenbot.replicas where ` + isOver + `)
-		or exists (select from ravenbot.inbox where record is not null and ` + ofNobody + `)
-		or exists (select from ravenbot.posts where record is not null and ` + ofNobody + `)`
+		or coalesce((select owner from ravenbot.inbox where record is not null order by owner limit 1) not in
+			(select id from ravenbot.replicas), false)
+		or coalesce((select owner from ravenbot.posts where record is not null order by owner limit 1) not in
+			(select id from ravenbot.replicas), false)`
 	lockOver = `select id, name, address from ravenbot.replicas where ` + isOver + ` order by id for update`
 
 	deleteMembers = `delete from ravenbot.replicas where id = any($1)`

@@ -164,17 +164,24 @@ func TestMembership_MembersWrite(t *testing.T) {
 func TestMembership_WhoWasPausedWritesNoMore(t *testing.T) {
 	url := pgtest.Start(t)
 	first, second, conn := joinReplica(t, url), joinReplica(t, url), connect(t, url)
+	idle := joinReplica(t, url)
+	pause(t, conn, idle, second)
 	pause(t, conn, first, second)
 	if err := first.save(t, `1`); err == nil || !strings.Contains(err.Error(), "another replica") {
 		t.Errorf("the write of a replica whose membership was ended returned %v, want that it was refused", err)
+	}
+	select {
+	case <-first.Lost():
+	default:
+		t.Error("the replica does not notice by its write that its membership was ended")
 	}
 	if _, err := first.Claim(t.Context(), "free"); err == nil {
 		t.Error("a replica whose membership was ended claimed a key")
 	}
 	select {
-	case <-first.Lost():
+	case <-idle.Lost():
 	case <-time.After(20 * time.Second):
-		t.Error("the replica does not notice that its membership was ended")
+		t.Error("a replica that writes nothing does not notice that its membership was ended")
 	}
 	if first.Owned() == nil {
 		t.Error("the replica whose membership was ended may still send")
