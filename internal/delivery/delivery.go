@@ -124,10 +124,10 @@ type Service struct {
 	questions   map[string]*question // waiting or being answered, by the subjects of their messages
 	urgent      []*question          // urgent questions that wait until recovery is over
 	limiter     limiter
-	undelivered []store.Post // given up, and their places are not told yet
-	queued      int          // jobs in all queues
-	recovering  bool         // what is queued was left by another process
-	resumed     resumedWork
+	undelivered []store.Post    // given up, and their places are not told yet
+	queued      int             // jobs in all queues
+	recovering  bool            // what is queued was left by another process
+	resumed     map[string]bool // keys of posts and messages that were left by another process
 	closed      bool
 	workCtx     context.Context // ends when answers under way have to stop
 	wg          sync.WaitGroup
@@ -153,7 +153,7 @@ func New(o Options) *Service {
 		ending:    make(chan struct{}),
 		queues:    map[chat.Address]*queue{},
 		questions: map[string]*question{},
-		resumed:   resumedWork{},
+		resumed:   map[string]bool{},
 		outcomes:  make(chan outcomeEvent, o.MaxTurns),
 	}
 }

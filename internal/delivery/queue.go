@@ -58,6 +58,11 @@ func (s *Service) enqueueLocked(a chat.Address, j job) {
 		return
 	}
 	l.jobs = append(l.jobs, j)
+	s.startQueue(a, l)
+}
+
+// startQueue has a queue with new jobs worked on.
+func (s *Service) startQueue(a chat.Address, l *queue) {
 	if l.started {
 		l.wake()
 		return

@@ -8,21 +8,6 @@ import (
 	"ravenbot/internal/store"
 )
 
-// resumedWork has the keys of what was resumed: what Run reads at its start may be passed to Resume, too.
-type resumedWork map[resumedKey]bool
-
-type resumedKey struct {
-	isPost bool
-	key    string
-}
-
-// add returns false where the key was added before.
-func (w resumedWork) add(key resumedKey) bool {
-	isNew := !w[key]
-	w[key] = true
-	return isNew
-}
-
 // resumeWork queues what has no outcome, and what an earlier process has given up without notice.
 func (s *Service) resumeWork(ctx context.Context) error {
 	posts, err := s.o.Store.PendingPosts(ctx)
@@ -53,7 +38,7 @@ func (s *Service) Resume(posts []store.Post, messages []store.Received) {
 	answered := map[string]bool{}
 	pending, unanswered := 0, 0
 	for _, p := range posts {
-		isNew := s.resumed.add(resumedKey{isPost: true, key: p.Key})
+		isNew := s.noteResumed(p.Key)
 		if p.Error != "" {
 			if isNew {
 				s.undelivered = append(s.undelivered, p)
@@ -73,7 +58,7 @@ func (s *Service) Resume(posts []store.Post, messages []store.Received) {
 	s.undelivered = s.undelivered[max(0, len(s.undelivered)-maxUndelivered):]
 	for _, r := range messages {
 		// A message with a stored post has its answer; only the post is left to be sent.
-		if !answered[r.Message.Key()] && s.resumed.add(resumedKey{key: r.Message.Key()}) && !s.isQueued(r.Message) {
+		if key := r.Message.Key(); !answered[key] && s.noteResumed(key) && !s.isQueued(r.Message) {
 			unanswered++
 			s.routeLocked(r.Message)
 		}
@@ -82,6 +67,14 @@ func (s *Service) Resume(posts []store.Post, messages []store.Received) {
 	if pending+unanswered > 0 {
 		s.o.Log.Info("resuming work of another process", "posts", pending, "messages", unanswered)
 	}
+}
+
+// noteResumed returns false where a post or a message was resumed before: what Run reads at its start may be passed to
+// Resume, too.
+func (s *Service) noteResumed(key string) bool {
+	isNew := !s.resumed[key]
+	s.resumed[key] = true
+	return isNew
 }
 
 // isQueued reports whether a message waits or is being answered here.
@@ -99,15 +92,9 @@ func (s *Service) startResumed() {
 	}
 	s.urgent = nil
 	for a, l := range s.queues {
-		if len(l.resumed) == 0 {
-			continue
+		if len(l.resumed) > 0 {
+			l.jobs, l.resumed = append(l.resumed, l.jobs...), nil
+			s.startQueue(a, l)
 		}
-		l.jobs, l.resumed = append(l.resumed, l.jobs...), nil
-		if l.started {
-			l.wake()
-			continue
-		}
-		l.started = true
-		s.wg.Go(func() { s.runQueue(a, l) })
 	}
 }

@@ -1,7 +1,9 @@
 package delivery_test
 
 import (
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -53,7 +55,9 @@ func (l *left) posts(posts ...store.Post) []store.Post {
 func startBeside(t *testing.T, path string, p *platform, a delivery.Answerer) (world, *left) {
 	t.Helper()
 	l := &left{t: t}
-	w := startOver(t, path, func(db *bolt.DB) delivery.Store { l.db = db; return db }, p, a, delivery.Options{})
+	isUrgent := func(m chat.Message) bool { return m.Text == "urgent" }
+	w := startOver(t, path, func(db *bolt.DB) delivery.Store { l.db = db; return db }, p, a,
+		delivery.Options{Urgent: isUrgent})
 	<-w.Ready()
 	return w, l
 }
@@ -189,6 +193,104 @@ func TestResume_Stop_StopsWhatTheOtherProcessDid(t *testing.T) {
 		got := p.texts()
 		if len(got) != 3 || got[0] != "Stopped." || got[1] != "Stopped." || got[2] != "re: live" {
 			t.Errorf("posted %q, want that one and its stop are answered, and the live question as well", got)
+		}
+	})
+}
+
+// A stop without anything to stop in what was left stops nothing else.
+func TestResume_StopAlone_StopsNoOtherWork(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w, l := startBeside(t, path, p, &thinker{})
+		defer w.stop()
+		thread := said("a", "10", "live")
+		thread.Conversation.Thread = "t"
+		accept(t, w, thread)
+		soon()
+		stop := said("a", "2", "stop")
+		stop.Command = "stop"
+		l.message(stop)
+		w.Resume(nil, l.messages)
+		later()
+		posted(t, p, "I am not working on anything here just now.", "re: live")
+	})
+}
+
+// What comes for a conversation after what was resumed there waits for it.
+func TestResume_LaterMessages_Wait(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w, l := startBeside(t, path, p, &thinker{})
+		defer w.stop()
+		l.message(said("a", "1", "one"))
+		w.Resume(nil, l.messages)
+		soon()
+		accept(t, w, said("a", "2", "two"))
+		pass(time.Minute)
+		posted(t, p, "re: one")
+		later()
+		posted(t, p, "re: one", "re: two")
+	})
+}
+
+// A command is answered beside the one that is at work, also where both were there before the process.
+func TestResume_Command_IsAnsweredBesideAnother(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w, l := startBeside(t, path, p, &thinker{})
+		defer w.stop()
+		command := func(id string) chat.Message {
+			m := said("a", id, id)
+			m.Command = chat.CommandAsk
+			return m
+		}
+		accept(t, w, command("1"))
+		soon()
+		l.message(command("2"))
+		w.Resume(nil, l.messages)
+		pass(time.Minute)
+		posted(t, p, "re: 1", "re: 2")
+	})
+}
+
+func TestResume_UrgentMessage_IsAnsweredOnceAndAtOnce(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w, l := startBeside(t, path, p, &thinker{})
+		defer w.stop()
+		accept(t, w, said("a", "10", "live"))
+		soon()
+		l.message(said("a", "1", "urgent"))
+		w.Resume(nil, l.messages)
+		l.message(said("b", "2", "two"))
+		w.Resume(nil, l.messages)
+		pass(time.Minute)
+		later()
+		got := p.texts()
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"re: live", "re: two", "re: urgent"}) {
+			t.Errorf("posted %q, want each once", got)
+		}
+	})
+}
+
+// Of very many posts that were given up, the newest are told.
+func TestResume_ManyGivenUp_TheNewestAreTold(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w, l := startBeside(t, path, p, &thinker{})
+		defer w.stop()
+		var lost []store.Post
+		for n := range 1005 {
+			given := post("a", fmt.Sprint("given up ", n))
+			given.Error = "refused"
+			lost = append(lost, given)
+		}
+		w.Resume(append(lost, l.posts(post("a", "digest"))...), nil)
+		later()
+		texts := p.texts()
+		if len(texts) != 1001 || !strings.Contains(texts[1], "(reference given up 5)") {
+			t.Errorf("%d posts, want the digest and 1000 notices from number 5 on", len(texts))
 		}
 	})
 }
