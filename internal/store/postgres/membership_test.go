@@ -147,6 +147,9 @@ func TestMembership_MembersWrite(t *testing.T) {
 	if _, err := first.Claim(t.Context(), "free"); err == nil {
 		t.Error("a process claimed a key after it had left")
 	}
+	if _, err := first.Join(t.Context(), ""); err == nil {
+		t.Error("a process joined again after it had left")
+	}
 	if list, err := second.Replicas(t.Context()); err != nil || len(list) != 1 || list[0].ID != 2 {
 		t.Errorf("the members are %+v (%v), want the second alone", list, err)
 	}
@@ -293,6 +296,27 @@ func TestReserve_AloneOrNotAtAll(t *testing.T) {
 	}
 	if err := open(t, url, time.Now).Reserve(t.Context()); !errors.As(err, &inUse) {
 		t.Errorf("a second one that wants to be alone: %v, want that the store is in use", err)
+	}
+	// Its time is over, as if it had been killed: the next one need not wait to be sure of that.
+	conn := connect(t, url)
+	for inUse = nil; ; {
+		const sql = "update ravenbot.replicas set expires_at = clock_timestamp() - interval '1 second'"
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+		next := open(t, url, time.Now)
+		err := next.Reserve(t.Context())
+		if errors.As(err, &inUse) {
+			continue // it has renewed its time
+		}
+		if waiting, err2 := next.Unanswered(t.Context()); err != nil || err2 != nil || len(waiting) != 1 {
+			t.Errorf("the next one has %d messages (%v, %v)", len(waiting), err, err2)
+		}
+		if err := (&replica{DB: alone}).save(t, `1`); err == nil {
+			t.Error("the one before writes still")
+		}
+		alone = next
+		break
 	}
 	if err := alone.Close(); err != nil {
 		t.Fatal(err)
