@@ -64,7 +64,8 @@ func startBeside(t *testing.T, path string, p *platform, a delivery.Answerer) (w
 
 // post returns a post to a channel with its key as the text.
 func post(room, key string) store.Post {
-	return store.Post{Key: key, To: said(room, "", "").Conversation, Draft: chat.Draft{Key: key, Text: key}, At: time.Now()}
+	to := said(room, "", "").Conversation
+	return store.Post{Key: key, To: to, Draft: chat.Draft{Key: key, Text: key}, At: time.Now()}
 }
 
 func TestResume_WorkOfAnotherProcess_GoesOnBesideOtherWork(t *testing.T) {

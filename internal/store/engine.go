@@ -55,7 +55,8 @@ type Membership interface {
 	// it serves HTTP to the others. A process joins once; a Join that failed may be tried again. It returns
 	// an *InUseError while a process uses the store alone.
 	Join(ctx context.Context, address string) (Replica, error)
-	// Lost is closed when another process has ended this one's membership.
+	// Lost is closed when another process has ended this one's membership, and where it cannot be found out
+	// whether Inherit has taken place. Then the process has to begin anew.
 	Lost() <-chan struct{}
 	// Inherit ends the memberships whose time is over, and makes what they left this process's, with the
 	// channels in which there is something to resume, and LeaderKey where they owned it. Their other keys are

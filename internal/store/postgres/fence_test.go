@@ -125,6 +125,35 @@ func TestInherit_PausedForLongBeforeItsCommit_IsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// The database is gone in the middle of inheriting, and for so long that it is not found out what became of it.
+func TestInherit_OutcomeIsUnknown_EndsTheMembership(t *testing.T) {
+	url := pgtest.Start(t)
+	p, behind := newProxy(t, url)
+	first, heir := joinReplica(t, url), joinBehind(t, behind, postgres.Options{Timeout: time.Second})
+	first.leave(t, "a", 1)
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cut := func(client, _ net.Conn, _ []byte) bool {
+		if err := errors.Join(p.Close(), client.Close()); err != nil {
+			t.Error(err)
+		}
+		return false
+	}
+	p.onCommit.Store(&cut)
+	if left, err := heir.Inherit(t.Context()); err == nil || len(left.Messages) > 0 {
+		t.Errorf("inherited %q (%v) though nobody knows", describe(left.Messages, left.Posts), err)
+	}
+	select {
+	case <-heir.Lost():
+	default:
+		t.Error("the process goes on, though messages may wait with it of which it does not know")
+	}
+	if heir.Owned() == nil {
+		t.Error("the process may still send")
+	}
+}
+
 // Renewals do not wait behind statements that take long.
 func TestMembership_AllConnectionsAreBusy_IsRenewed(t *testing.T) {
 	url := pgtest.Start(t)

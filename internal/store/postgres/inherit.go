@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,8 +13,9 @@ import (
 )
 
 // What the members whose time is over have left, and rows of nobody: a tool has written them, or a version that
-// knew no owners. $1 is who asks, $2 whether it may end what was not ended in order. isAnyLeft is asked often, and so looks
-// at the lowest owner alone, by the index: nobody is 0, and the others are gone in about the order in which they came.
+// knew no owners. $1 is who asks, $2 whether it may end what was not ended in order. isAnyLeft is asked often, and
+// so looks at the lowest owner alone, by the index: nobody is 0, and members go in about the order in which they
+// came.
 const (
 	isOver    = `id <> $1 and (expires_at = '-infinity' or $2 and expires_at <= clock_timestamp())`
 	ofNobody  = `owner not in (select id from ravenbot.replicas)`
@@ -47,6 +49,10 @@ func (m *membership) Inherit(ctx context.Context) (left store.Inherited, err err
 			return m.inherit(t, mayEnd, &left)
 		})
 	}
+	if _, isUnknown := errors.AsType[*unknownError](err); isUnknown {
+		// What may be this process's now would wait until its end, so that its membership ends here.
+		m.noteLost(m.db.owner())
+	}
 	if err != nil {
 		return store.Inherited{}, fmt.Errorf("inherit what other replicas have left: %w", err)
 	}
@@ -64,9 +70,28 @@ func (m *membership) inherit(t *tx, mayEnd bool, left *store.Inherited) error {
 	if err != nil || locked == 0 {
 		return orUnchanged(err)
 	}
-	err = t.send(func(b *pgx.Batch) {
-		// Writers of those who are gone have ended when these locks are there; they were renewed in the meantime, or
-		// can be no more.
+	if err := t.endMembers(owner, mayEnd, left); err != nil {
+		return err
+	}
+	if err := t.takeRows(owner, left); err != nil {
+		return err
+	}
+	return t.send(func(b *pgx.Batch) {
+		b.Queue(takeClaims, owner, keyTexts(keysOf(left))).Query(each(func(rows pgx.Rows) error {
+			var form string
+			err := rows.Scan(&form)
+			left.Keys = append(left.Keys, parseKey(form))
+			return err
+		}))
+		b.Queue(deleteClaims)
+	})
+}
+
+// endMembers deletes the rows of members whose time is over. Without its row a member is nobody.
+func (t *tx) endMembers(owner int64, mayEnd bool, left *store.Inherited) error {
+	err := t.send(func(b *pgx.Batch) {
+		// When these locks are there, the writers of those members have ended. One that has renewed its time meanwhile
+		// is not among them.
 		b.Queue(lockOver, owner, mayEnd).Query(readReplicas(&left.From))
 	})
 	if err != nil {
@@ -76,9 +101,13 @@ func (m *membership) inherit(t *tx, mayEnd bool, left *store.Inherited) error {
 	for i, r := range left.From {
 		over[i] = r.ID
 	}
-	err = t.send(func(b *pgx.Batch) {
-		// Without its row a member is nobody.
-		b.Queue(deleteMembers, over)
+	_, err = t.exec(deleteMembers, over)
+	return err
+}
+
+// takeRows makes the messages and posts of nobody those of a member.
+func (t *tx) takeRows(owner int64, left *store.Inherited) error {
+	return t.send(func(b *pgx.Batch) {
 		b.Queue(takeMessages, owner).Query(each(func(rows pgx.Rows) error {
 			var r store.Received
 			err := scanRecord(t.db, rows, "inbox", &r)
@@ -93,18 +122,6 @@ func (m *membership) inherit(t *tx, mayEnd bool, left *store.Inherited) error {
 			}
 			return err
 		}))
-	})
-	if err != nil {
-		return err
-	}
-	return t.send(func(b *pgx.Batch) {
-		b.Queue(takeClaims, owner, keyTexts(keysOf(left))).Query(each(func(rows pgx.Rows) error {
-			var form string
-			err := rows.Scan(&form)
-			left.Keys = append(left.Keys, parseKey(form))
-			return err
-		}))
-		b.Queue(deleteClaims)
 	})
 }
 

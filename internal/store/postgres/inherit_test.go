@@ -102,7 +102,8 @@ func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
 	if slices.Sort(left.Keys); !slices.Equal(left.Keys, []string{"leader", "web:/a", "web:/c"}) {
 		t.Errorf("the keys %q came with it", left.Keys)
 	}
-	const own = "a0, a1, b0, c0, a post 0, a post 1, b post 0, c post 0, a failed 0, a failed 1, b failed 0, c failed 0, "
+	const own = "a0, a1, b0, c0, a post 0, a post 1, b post 0, c post 0, " +
+		"a failed 0, a failed 1, b failed 0, c failed 0, "
 	if got := second.own(t); got != own {
 		t.Errorf("afterwards the second has %q, want %q", got, own)
 	}
