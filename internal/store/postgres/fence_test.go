@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,11 +74,13 @@ func TestInherit_PausedBeforeItsCommit_IsWaitedFor(t *testing.T) {
 	}()
 	<-reached
 	watching := connect(t, url)
-	go func() {
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		waitForLock(t, watching)
 		release()
-	}()
+	})
 	left := pause(t, conn, paused, heir)
+	wg.Wait()
 	if err := <-accepted; err != nil {
 		t.Errorf("the write was cut off: %v", err)
 	}

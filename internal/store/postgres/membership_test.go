@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -222,13 +223,16 @@ func TestInherit_WaitsForWritesUnderWay(t *testing.T) {
 		}
 	}
 	watching := connect(t, url)
-	go func() {
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		waitForLock(t, watching)
 		if err := writing.Commit(t.Context()); err != nil {
 			t.Error(err)
 		}
-	}()
-	if left := r.inherit(t); len(left.Messages) != 1 || left.Messages[0].Message.ID != "slow" {
+	})
+	left := r.inherit(t)
+	wg.Wait()
+	if len(left.Messages) != 1 || left.Messages[0].Message.ID != "slow" {
 		t.Errorf("inherited %+v, want the message that was written last", left.Messages)
 	}
 }
