@@ -80,7 +80,7 @@ func (db *DB) Membership(ctx context.Context) (store.Membership, error) {
 
 func (db *DB) newMembership(ctx context.Context) (*membership, error) {
 	config := db.pool.Config()
-	config.MaxConns = 1
+	config.MaxConns = 2 // one may be of no use and not closed yet
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("connect for renewals: %w", db.explain(err))
