@@ -226,6 +226,39 @@ func TestInherit_SeveralAtOnce_OneGetsEachRow(t *testing.T) {
 	}
 }
 
+// Whose time is over may be about to renew it, where the database was away: who has just joined cannot tell.
+func TestInherit_JustJoined_WaitsForThoseWhoMayBeBack(t *testing.T) {
+	url := pgtest.Start(t)
+	open(t, url, time.Now)
+	if _, err := connect(t, url).Exec(t.Context(), `insert into ravenbot.replicas (name, address, expires_at)
+		values ('away/1', '', clock_timestamp() - interval '1 second')`); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	r := joinReplica(t, url)
+	if left := r.inherit(t); len(left.From) > 0 && time.Since(began) < 4*time.Second {
+		t.Errorf("inherited at once from %+v", left.From)
+	}
+	await(t, "it inherits when the other one has not come back", func() bool { return len(r.inherit(t).From) == 1 })
+}
+
+// A member whose own time is over, and who is about to renew it, does not end its own membership.
+func TestInherit_OwnTimeIsOver_GoesOn(t *testing.T) {
+	url := pgtest.Start(t)
+	r, conn := joinReplica(t, url), connect(t, url)
+	for range 20 {
+		if _, err := conn.Exec(t.Context(), "update ravenbot.replicas set expires_at = '-infinity'"); err != nil {
+			t.Fatal(err)
+		}
+		if left := r.inherit(t); len(left.From) > 0 {
+			t.Fatalf("inherited from itself: %+v", left.From)
+		}
+	}
+	if err := r.save(t, `1`); err != nil {
+		t.Error(err)
+	}
+}
+
 // While another one is joining or inheriting, nobody waits for it.
 func TestInherit_AnotherIsInheriting_ReturnsAtOnce(t *testing.T) {
 	url := pgtest.Start(t)

@@ -34,3 +34,13 @@ func TestIsSteady(t *testing.T) {
 		t.Error("who is alone waits for others")
 	}
 }
+
+func TestOwned_ByTheTimeSinceTheLastRenewal(t *testing.T) {
+	joined := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	m := membership{id: 1, renewed: joined}
+	for after, want := range map[time.Duration]bool{0: true, 7 * time.Second: true, 8 * time.Second: false} {
+		if err := m.owned(joined.Add(after)); (err == nil) != want {
+			t.Errorf("after %v: %v, want that it may send: %v", after, err, want)
+		}
+	}
+}
