@@ -102,6 +102,9 @@ func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
 	if slices.Sort(left.Keys); !slices.Equal(left.Keys, []string{"leader", "web:/a", "web:/c"}) {
 		t.Errorf("the keys %q came with it", left.Keys)
 	}
+	if n := second.Count(t, "claims"); n != 5 {
+		t.Errorf("%d claims are left, want those of the three keys and the second's own", n)
+	}
 	const own = "a0, a1, b0, c0, a post 0, a post 1, b post 0, c post 0, " +
 		"a failed 0, a failed 1, b failed 0, c failed 0, "
 	if got := second.own(t); got != own {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/store/postgres"
@@ -23,7 +25,9 @@ type members struct {
 	next    atomic.Int64 // number of the next message
 	ended   atomic.Int64 // memberships
 	mu      sync.Mutex
-	waiting map[string]int // messages that were accepted, and how often they were answered
+	waiting map[string]int   // messages that were accepted, and how often they were answered
+	owners  map[string]int64 // of keys, as they found out last
+	conn    *pgx.Conn
 }
 
 // step is an outcome of a write: false where the process is no member any more.
@@ -76,6 +80,27 @@ func (m *members) accept(r *replica) (chat.Message, bool) {
 	return message.Message, m.step(r, err)
 }
 
+// claim asks who owns a key, and checks that no other member thinks that it does.
+func (m *members) claim(r *replica) bool {
+	key := fmt.Sprint("key ", rand.IntN(4))
+	owner, err := r.Claim(m.t.Context(), key)
+	if err != nil || owner.ID != r.id {
+		return m.step(r, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.owners[key]
+	m.owners[key] = r.id
+	// One of the two may have been ended meanwhile.
+	var members int
+	err = m.conn.QueryRow(m.t.Context(), "select count(*) from ravenbot.replicas where id in ($1, $2)", before, r.id).
+		Scan(&members)
+	if err != nil || members > 1 {
+		m.t.Errorf("%s is owned by %d and by %d (%v)", key, before, r.id, err)
+	}
+	return true
+}
+
 // work lets a process accept and answer until ctx ends, and another one in its place when its membership was ended.
 func (m *members) work(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -85,7 +110,7 @@ func (m *members) work(ctx context.Context) {
 			return
 		}
 		for isMember := true; isMember && ctx.Err() == nil; {
-			isMember = m.inherit(r)
+			isMember = m.inherit(r) && m.claim(r)
 			var message chat.Message
 			if isMember {
 				message, isMember = m.accept(r)
@@ -100,10 +125,11 @@ func (m *members) work(ctx context.Context) {
 	}
 }
 
-// Whatever moment a membership ends at, each message that was accepted is answered once.
+// Whatever moment a membership ends at, each message that was accepted is answered once, and keys have one owner.
 func TestMembers_EndAtAnyMoment_EachMessageIsAnsweredOnce(t *testing.T) {
-	m := &members{t: t, url: pgtest.Start(t), waiting: map[string]int{}}
+	m := &members{t: t, url: pgtest.Start(t), waiting: map[string]int{}, owners: map[string]int64{}}
 	open(t, m.url, time.Now) // makes the tables
+	m.conn = connect(t, m.url)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for range 3 {
