@@ -128,6 +128,27 @@ func TestInherit_PausedForLongBeforeItsCommit_IsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// The connection is lost in the middle of inheriting: it is tried again, and each row is returned once.
+func TestInherit_ConnectionIsLost_ReturnsEachRowOnce(t *testing.T) {
+	url := pgtest.Start(t)
+	p, behind := newProxy(t, url)
+	first, heir := joinReplica(t, url), joinBehind(t, behind, postgres.Options{})
+	first.leave(t, "a", 1)
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cut := func(client, _ net.Conn, _ []byte) bool {
+		_ = client.Close()
+		return false
+	}
+	p.onCommit.Store(&cut)
+	const want = "a0, a post 0, a failed 0, "
+	left := heir.inherit(t)
+	if got := describe(left.Messages, left.Posts); got != want || len(left.From) != 1 || len(left.Keys) != 2 {
+		t.Errorf("inherited %q from %+v with %q, want %q", got, left.From, left.Keys, want)
+	}
+}
+
 // The database is gone in the middle of inheriting, and for so long that it is not found out what became of it.
 func TestInherit_OutcomeIsUnknown_EndsTheMembership(t *testing.T) {
 	url := pgtest.Start(t)

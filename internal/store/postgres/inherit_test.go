@@ -178,6 +178,33 @@ func TestInherit_RowsOfNobody(t *testing.T) {
 	}
 }
 
+// A message or a post alone is found, and its channel goes with it.
+func TestInherit_OneRowOfNobody(t *testing.T) {
+	for name, leave := range map[string]func(r *replica) error{
+		"a message": func(r *replica) error {
+			_, err := r.Accept(t.Context(), received("1"))
+			return err
+		},
+		"a post": func(r *replica) error {
+			return r.SavePosts(t.Context(), []store.Post{{Key: "web/1", To: general}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := pgtest.Start(t)
+			if err := leave(&replica{DB: open(t, url, time.Now)}); err != nil {
+				t.Fatal(err)
+			}
+			r := joinReplica(t, url)
+			left := r.inherit(t)
+			slices.Sort(left.Keys)
+			if len(left.Messages)+len(left.Posts) != 1 ||
+				!slices.Equal(left.Keys, []string{"leader", store.ClaimKey(general)}) {
+				t.Errorf("inherited %q with the keys %q", describe(left.Messages, left.Posts), left.Keys)
+			}
+		})
+	}
+}
+
 // However many inherit at once, one gets each row, and nobody waits for another.
 func TestInherit_SeveralAtOnce_OneGetsEachRow(t *testing.T) {
 	url := pgtest.Start(t)
