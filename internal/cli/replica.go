@@ -15,7 +15,7 @@ import (
 // errTakenOver ends a replica that acted until another one took over.
 var errTakenOver = errors.New("another replica has taken over")
 
-// runReplica runs the daemon on a database that it shares with others: it stands by until it holds the lease, and
+// runReplica runs the daemon on a database that it shares with others: it stands by until it is the leader, and
 // then acts until ctx ends or another replica takes over. Then the process begins anew, on standby.
 func (c *invocation) runReplica(ctx context.Context, o app.Options) error {
 	l, err := net.Listen("tcp", o.Config.HTTP.Listen)
@@ -24,14 +24,25 @@ func (c *invocation) runReplica(ctx context.Context, o app.Options) error {
 			o.Config.HTTP.Listen, err)
 	}
 	listener := l.(*net.TCPListener) // "tcp" makes no other
+	acting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	var shared *storage.Shared
 	err = replica.StandBy(ctx, replica.Options{
-		Open: func(ctx context.Context) (store.Lease, string, error) {
+		Open: func(ctx context.Context) (store.Membership, string, error) {
 			var err error
 			if shared, err = storage.OpenShared(ctx, o.Config, o.Log, o.Now); err != nil {
 				return nil, "", err
 			}
-			return shared.Lease, replica.AdvertisedAddress(l.Addr(), shared.Address), nil
+			go func() {
+				select {
+				case <-shared.Membership.Lost():
+					stop(errTakenOver)
+					// Nothing that is still under way may have an effect: it ends with this process.
+					restartProcess(o.Log)
+				case <-acting.Done():
+				}
+			}()
+			return shared.Membership, replica.AdvertisedAddress(l.Addr(), shared.Address), nil
 		},
 		Listener: listener,
 		Log:      o.Log,
@@ -47,17 +58,6 @@ func (c *invocation) runReplica(ctx context.Context, o app.Options) error {
 		}
 		return err
 	}
-	acting, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go func() {
-		select {
-		case <-shared.Lease.Lost():
-			stop(errTakenOver)
-			// Nothing that is still under way may have an effect: it ends with this process.
-			restartProcess(o.Log)
-		case <-acting.Done():
-		}
-	}()
 	o.Storage, o.Listener = &shared.Storage, listener
 	return c.runApp(acting, o)
 }

@@ -5,7 +5,7 @@
 //     parallel. Messages that wait meanwhile are answered together.
 //   - Edits, deletions and stops reach the work that they are about.
 //   - A post is stored before it is sent, and its outcome afterwards.
-//   - Run resumes the work that a crash cut off.
+//   - Run resumes the work that a crash cut off, and Resume that of another process that has ended.
 //   - A place learns when a post to it could not be delivered.
 //
 // What an answer says is up to the agent, and how it looks up to the adapter.
@@ -51,7 +51,7 @@ type Outbox interface {
 	// Stream returns it.
 	SaveStream(ctx context.Context, key string, ref chat.Ref) error
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
-	Undelivered(ctx context.Context) ([]store.Post, error)
+	Unnotified(ctx context.Context) ([]store.Post, error)
 	MarkNotified(ctx context.Context, keys []string) error
 	SavePosts(ctx context.Context, posts []store.Post) error
 	PendingPosts(ctx context.Context) ([]store.Post, error)
@@ -124,9 +124,10 @@ type Service struct {
 	questions   map[string]*question // waiting or being answered, by the subjects of their messages
 	urgent      []*question          // urgent questions that wait until recovery is over
 	limiter     limiter
-	undelivered []store.Post // given up, and their places are not told yet
-	queued      int          // jobs in all queues
-	recovering  bool         // queues are filled and not worked on yet
+	undelivered []store.Post    // given up, and their places are not told yet
+	queued      int             // jobs in all queues
+	recovering  bool            // what is queued was left by another process
+	resumed     map[string]bool // keys of posts and messages that were left by another process
 	closed      bool
 	workCtx     context.Context // ends when answers under way have to stop
 	wg          sync.WaitGroup
@@ -152,6 +153,7 @@ func New(o Options) *Service {
 		ending:    make(chan struct{}),
 		queues:    map[chat.Address]*queue{},
 		questions: map[string]*question{},
+		resumed:   map[string]bool{},
 		outcomes:  make(chan outcomeEvent, o.MaxTurns),
 	}
 }
@@ -202,47 +204,6 @@ func (s *Service) stopAccepting() {
 	defer s.mu.Unlock()
 	s.closed = true
 	close(s.ending)
-}
-
-// resumeWork queues what has no outcome: first the posts, then the messages without a post.
-// The queues start when all is queued, so that messages which were merged into one answer
-// are merged again.
-func (s *Service) resumeWork(ctx context.Context) error {
-	posts, err := s.o.Store.PendingPosts(ctx)
-	if err != nil {
-		return err
-	}
-	messages, err := s.o.Store.Unanswered(ctx)
-	if err != nil {
-		return err
-	}
-	if s.undelivered, err = s.loadUndelivered(ctx); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.recovering = true
-	s.mu.Unlock()
-	answered := map[string]bool{}
-	for _, p := range posts {
-		for _, key := range p.Messages() {
-			answered[key] = true
-		}
-		// The post may have been sent before the crash: Again has the adapter look for it on
-		// the platform first.
-		p.Draft.Again = true
-		s.enqueue(p.To, job{post: &p})
-	}
-	for _, r := range messages {
-		// A message with a stored post has its answer; only the post is left to be sent.
-		if !answered[r.Message.Key()] {
-			s.route(r.Message)
-		}
-	}
-	s.startQueues()
-	if len(posts)+len(messages) > 0 {
-		s.o.Log.Info("resuming work of the last run", "posts", len(posts), "messages", len(messages))
-	}
-	return nil
 }
 
 // hasRoom reports whether the limits allow a message now. Repeats are always let through:

@@ -122,7 +122,7 @@ func startOver(
 		Store: wrap(db), Answerer: a, Platform: among(map[string]chat.Platform{"web": p}),
 		Admit: func(_ context.Context, m chat.Message, _ bool) (bool, string) { return m.Reach == chat.Addressed, "" },
 		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, MaxTurns: o.MaxTurns,
-		MaxBacklog: o.MaxBacklog, Limits: o.Limits,
+		MaxBacklog: o.MaxBacklog, Limits: o.Limits, Urgent: o.Urgent,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -35,6 +35,10 @@ const (
 func (s *Service) route(m chat.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.routeLocked(m)
+}
+
+func (s *Service) routeLocked(m chat.Message) {
 	q := s.questions[m.Subject()]
 	switch {
 	case m.Change != "" && q != nil:
@@ -187,13 +191,16 @@ func (s *Service) stopWork(m chat.Message) bool {
 }
 
 // questionsToStop returns the questions that a stop message is about. During recovery these
-// are the ones that were being answered when the last run ended: the first in each queue.
+// are the ones that were being answered when the other process ended: the first in each queue.
 func (s *Service) questionsToStop(m chat.Message) []*question {
 	var found []*question
 	for a, l := range s.queues {
 		running := l.current
-		if s.recovering && len(l.jobs) > 0 && l.jobs[0].question != nil {
-			running = []*question{l.jobs[0].question}
+		if s.recovering {
+			running = nil
+			if len(l.resumed) > 0 && l.resumed[0].question != nil {
+				running = []*question{l.resumed[0].question}
+			}
 		}
 		// What runs in the very place of the stop is meant, and nothing else.
 		if a == m.Conversation && len(running) > 0 {

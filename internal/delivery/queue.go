@@ -8,12 +8,14 @@ import (
 // queue holds the jobs of one conversation. It exists while there is work in it.
 type queue struct {
 	jobs    []job
+	resumed []job         // to be put before jobs when recovery ends
+	started bool          // runQueue works on it
 	current []*question   // being answered
 	beside  int           // commands that are answered beside one another
 	news    chan struct{} // holds an element when jobs or beside have changed
 }
 
-func newQueue(jobs ...job) *queue { return &queue{jobs: jobs, news: make(chan struct{}, 1)} }
+func newQueue() *queue { return &queue{news: make(chan struct{}, 1)} }
 
 // wake lets runQueue look at the queue again.
 func (l *queue) wake() {
@@ -47,31 +49,26 @@ func (s *Service) enqueueLocked(a chat.Address, j job) {
 	}
 	s.queued++
 	l := s.queues[a]
-	if l != nil {
-		l.jobs = append(l.jobs, j)
+	if l == nil {
+		l = newQueue()
+		s.queues[a] = l
+	}
+	if s.recovering {
+		l.resumed = append(l.resumed, j)
+		return
+	}
+	l.jobs = append(l.jobs, j)
+	s.startQueue(a, l)
+}
+
+// startQueue has a queue with new jobs worked on.
+func (s *Service) startQueue(a chat.Address, l *queue) {
+	if l.started {
 		l.wake()
 		return
 	}
-	l = newQueue(j)
-	s.queues[a] = l
-	if !s.recovering {
-		s.wg.Go(func() { s.runQueue(a, l) })
-	}
-}
-
-// startQueues ends recovery: it starts the queues and answers the urgent questions that
-// were collected meanwhile.
-func (s *Service) startQueues() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.recovering = false
-	for _, q := range s.urgent {
-		s.answerUrgent(q)
-	}
-	s.urgent = nil
-	for a, l := range s.queues {
-		s.wg.Go(func() { s.runQueue(a, l) })
-	}
+	l.started = true
+	s.wg.Go(func() { s.runQueue(a, l) })
 }
 
 // runQueue does a queue's jobs in order until there are none; commands that follow one another

@@ -16,13 +16,6 @@ const notifyEvery = 30 * time.Minute
 // maxUndelivered bounds the undelivered posts whose places are still to be told.
 const maxUndelivered = 1000
 
-// loadUndelivered returns the newest undelivered posts whose places were not told.
-func (s *Service) loadUndelivered(ctx context.Context) ([]store.Post, error) {
-	list, err := s.o.Store.Undelivered(ctx)
-	list = slices.DeleteFunc(list, func(p store.Post) bool { return p.Notified })
-	return list[max(0, len(list)-maxUndelivered):], err
-}
-
 // addUndelivered adds a post that was given up, and tries to tell its place at once: the
 // platform may have refused the form of the post, not the place.
 func (s *Service) addUndelivered(ctx context.Context, p store.Post) {

@@ -1,7 +1,7 @@
 // Package replica lets several daemons share one store. One of them acts: it is connected to the
 // platforms, answers and posts. The others stand by, hand on the HTTP requests that reach them, and
 // take over where the one that acts ends, fails or is cut off from the database. Who acts is decided by
-// a lease in the database and its clock. Checking it before each write and each post is up to the store
+// their memberships in the database and its clock. Checking it before each write and each post is up to the store
 // and to delivery.
 package replica
 
@@ -20,18 +20,18 @@ import (
 
 // Options are what StandBy needs.
 type Options struct {
-	// Open opens the store, and returns its lease and where other replicas reach the listener: host:port. It is called
+	// Open opens the store, and returns this process's membership and where other replicas reach the listener: host:port. It is called
 	// again after a *store.SystemError that passes, and not after it has succeeded.
-	Open     func(context.Context) (store.Lease, string, error)
+	Open     func(context.Context) (store.Membership, string, error)
 	Listener *net.TCPListener // StandBy leaves it open
 	Log      *slog.Logger
 }
 
-// lookEvery is how often a replica on standby tries to take the lease, which bounds how long an orderly
+// lookEvery is how often a replica on standby tries to become the leader, which bounds how long an orderly
 // hand-over takes.
 const lookEvery = 500 * time.Millisecond
 
-// StandBy opens the store and returns when this replica holds the lease. Until then it answers HTTP. It returns the
+// StandBy opens the store and returns when this replica is the leader. Until then it answers HTTP. It returns the
 // error of ctx where that ends first, and that of Open where the store cannot be used.
 func StandBy(ctx context.Context, o Options) error {
 	s := &standby{o: o}
@@ -72,19 +72,20 @@ func StandBy(ctx context.Context, o Options) error {
 // standby answers HTTP while another replica acts.
 type standby struct {
 	o       Options
-	lease   store.Lease // nil: the store is not open yet
+	members store.Membership // nil: the store is not open yet
+	me      store.Replica    // zero: this process is no member yet
 	address string
 	isAway  bool // the operator knows that the database does not answer
 
-	holder atomic.Pointer[store.Holder] // nil while the database does not answer
+	holder atomic.Pointer[store.Replica] // nil while the database does not answer
 }
 
 // open opens the store where that has not been done. It returns false where the database does not answer now.
 func (s *standby) open(ctx context.Context) (bool, error) {
-	if s.lease != nil {
+	if s.members != nil {
 		return true, nil
 	}
-	lease, address, err := s.o.Open(ctx)
+	members, address, err := s.o.Open(ctx)
 	if trouble, ok := errors.AsType[*store.SystemError](err); ok && trouble.Passing {
 		if !s.isAway {
 			s.o.Log.Warn("database does not answer, waiting for it", "error", err)
@@ -92,27 +93,28 @@ func (s *standby) open(ctx context.Context) (bool, error) {
 		s.isAway = true
 		return false, nil
 	}
-	s.lease, s.address = lease, address
+	s.members, s.address = members, address
 	return err == nil, err
 }
 
-// look tries to take the lease, and notes who has it. A database that does not answer is tried again; an error is one
+// look tries to become the leader, and notes who is. A database that does not answer is tried again; an error is one
 // of ctx, or says why the store cannot be used.
 func (s *standby) look(ctx context.Context) (bool, error) {
 	if ok, err := s.open(ctx); !ok || err != nil {
 		return false, err
 	}
-	held, holder, err := s.lease.Acquire(ctx, s.address)
+	holder, err := s.claim(ctx)
+	held := err == nil && holder.ID == s.me.ID
 	if ctx.Err() != nil {
 		if held {
-			err = errors.Join(err, s.lease.Release(context.WithoutCancel(ctx)))
+			err = errors.Join(err, s.members.Leave(context.WithoutCancel(ctx)))
 		}
 		return false, errors.Join(ctx.Err(), err)
 	}
 	before := s.holder.Load()
 	switch {
 	case held:
-		s.o.Log.Info("replica acts", "epoch", holder.Epoch)
+		s.o.Log.Info("replica acts", "replica", s.me.ID)
 	case err != nil:
 		if before != nil {
 			s.o.Log.Warn("database does not answer, standing by", "error", err)
@@ -120,11 +122,25 @@ func (s *standby) look(ctx context.Context) (bool, error) {
 		s.holder.Store(nil)
 	default:
 		if before == nil || *before != holder {
-			s.o.Log.Info("replica stands by", "active", holder.Name, "address", holder.Address, "epoch", holder.Epoch)
+			s.o.Log.Info("replica stands by", "active", holder.Name, "address", holder.Address)
 		}
 		s.holder.Store(&holder)
 	}
 	return held, nil
+}
+
+// claim joins the replicas where that has not been done, and returns who is the leader: this one where nobody was. What
+// others have left is read by the start of this one.
+func (s *standby) claim(ctx context.Context) (leader store.Replica, err error) {
+	if s.me.ID == 0 {
+		if s.me, err = s.members.Join(ctx, s.address); err != nil {
+			return leader, err
+		}
+	}
+	if _, err = s.members.Inherit(ctx); err != nil {
+		return leader, err
+	}
+	return s.members.Claim(ctx, store.LeaderKey)
 }
 
 // reusable is a listener that can be used again after a server has closed it.

@@ -19,73 +19,89 @@ import (
 	"ravenbot/internal/store"
 )
 
-// lease is a store.Lease whose holder the test sets.
-type lease struct {
+// members is a store.Membership whose leader the test sets.
+type members struct {
 	mu     sync.Mutex
-	holder store.Holder
+	leader store.Replica
 	isFree bool
 	err    error
-	asked  chan struct{} // receives whenever Acquire has answered
+	asked  chan struct{} // receives whenever Claim has answered
 
 	openError error
 }
 
-func newLease(h store.Holder) *lease { return &lease{holder: h, asked: make(chan struct{}, 1)} }
+// me is the replica that the tests are about.
+var me = store.Replica{ID: 2, Name: "second/8"}
 
-// open returns the lease, or the error that the test has set.
-func (l *lease) open(context.Context) (store.Lease, string, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.openError != nil {
-		return nil, "", l.openError
+func newMembers(leader store.Replica) *members {
+	return &members{leader: leader, asked: make(chan struct{}, 1)}
+}
+
+// open returns the membership, or the error that the test has set.
+func (m *members) open(context.Context) (store.Membership, string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.openError != nil {
+		return nil, "", m.openError
 	}
-	return l, "", nil
+	return m, "", nil
 }
 
 // setOpenError sets what opening the store returns.
-func (l *lease) setOpenError(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.openError = err
+func (m *members) setOpenError(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.openError = err
 }
 
-func (l *lease) set(isFree bool, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isFree, l.err = isFree, err
+func (m *members) set(isFree bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.isFree, m.err = isFree, err
 }
 
-func (l *lease) Acquire(context.Context, string) (bool, store.Holder, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (m *members) Join(context.Context, string) (store.Replica, error) { return me, nil }
+
+func (m *members) Claim(context.Context, string) (store.Replica, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	defer func() {
 		select {
-		case l.asked <- struct{}{}:
+		case m.asked <- struct{}{}:
 		default:
 		}
 	}()
-	return l.isFree && l.err == nil, l.holder, l.err
+	if m.isFree && m.err == nil {
+		return me, nil
+	}
+	return m.leader, m.err
 }
 
-func (l *lease) Lost() <-chan struct{} { return nil }
+func (m *members) Inherit(context.Context) (store.Inherited, error) { return store.Inherited{}, nil }
 
-func (l *lease) Release(context.Context) error { return nil }
+func (m *members) Release(context.Context, ...string) error { return nil }
 
-// waitAsked waits until the replica knows an answer of Acquire that was given from now on: one may be waiting in
+func (m *members) Replicas(context.Context) ([]store.Replica, error) { return nil, nil }
+
+func (m *members) Lost() <-chan struct{} { return nil }
+
+func (m *members) Leave(context.Context) error { return nil }
+
+// waitAsked waits until the replica knows an answer of Claim that was given from now on: one may be waiting in
 // asked, and the next one may have been under way.
-func (l *lease) waitAsked(t *testing.T) {
+func (m *members) waitAsked(t *testing.T) {
 	t.Helper()
 	for range 3 {
 		select {
-		case <-l.asked:
+		case <-m.asked:
 		case <-time.After(20 * time.Second):
-			t.Fatal("the replica does not look at the lease")
+			t.Fatal("the replica does not ask who is the leader")
 		}
 	}
 }
 
 // standBy starts a replica on standby and returns its base URL, and what StandBy returns.
-func standBy(t *testing.T, ctx context.Context, l *lease) (string, *net.TCPListener, <-chan error) {
+func standBy(t *testing.T, ctx context.Context, l *members) (string, *net.TCPListener, <-chan error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -130,7 +146,7 @@ func TestStandbyAnswersAndHandsOn(t *testing.T) {
 		}
 	}))
 	defer active.Close()
-	l := newLease(store.Holder{Name: "first/7", Address: strings.TrimPrefix(active.URL, "http://"), Epoch: 3})
+	l := newMembers(store.Replica{Name: "first/7", Address: strings.TrimPrefix(active.URL, "http://")})
 	url, _, _ := standBy(t, t.Context(), l)
 	l.waitAsked(t)
 
@@ -175,7 +191,7 @@ func TestStandbyAnswersAndHandsOn(t *testing.T) {
 func TestStandbyWithoutAnActiveReplica(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	l := newLease(store.Holder{Name: "first/7", Address: strings.TrimPrefix(gone.URL, "http://")})
+	l := newMembers(store.Replica{Name: "first/7", Address: strings.TrimPrefix(gone.URL, "http://")})
 	url, _, _ := standBy(t, t.Context(), l)
 	l.waitAsked(t)
 	if status, body := get(t, url+"/api/v1/status"); status != http.StatusServiceUnavailable ||
@@ -194,7 +210,7 @@ func TestStandbyWithoutAnActiveReplica(t *testing.T) {
 }
 
 func TestStandbyTakesOver(t *testing.T) {
-	l := newLease(store.Holder{Name: "first/7", Address: "127.0.0.1:1"})
+	l := newMembers(store.Replica{Name: "first/7", Address: "127.0.0.1:1"})
 	url, listener, ended := standBy(t, t.Context(), l)
 	l.waitAsked(t)
 	l.set(true, nil)
@@ -217,7 +233,7 @@ func TestStandbyTakesOver(t *testing.T) {
 
 func TestStandbyEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	l := newLease(store.Holder{})
+	l := newMembers(store.Replica{})
 	_, _, ended := standBy(t, ctx, l)
 	l.waitAsked(t)
 	cancel()
@@ -259,7 +275,7 @@ func TestStandBy_DatabaseIsAwayAtTheStart_Waits(t *testing.T) {
 	refused := &store.SystemError{What: "the database refuses the password"}
 	for name, then := range map[string]error{"back": nil, "refused": refused} {
 		t.Run(name, func(t *testing.T) {
-			l := newLease(store.Holder{Name: "first/7"})
+			l := newMembers(store.Replica{Name: "first/7"})
 			l.setOpenError(away)
 			url, _, ended := standBy(t, t.Context(), l)
 			if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable ||

@@ -49,18 +49,14 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger, now func() ti
 	if !c.UsesPostgres() {
 		return openFile(ctx, c, log, now)
 	}
-	s, err := OpenShared(ctx, c, log, now)
+	db, err := postgres.Open(ctx, c.Store.Reveal(), postgres.Options{Now: now, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	held, holder, err := s.Lease.Acquire(ctx, "")
-	if err == nil && !held {
-		err = &store.InUseError{Path: c.Store.String(), By: holder}
+	if err := db.Reserve(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return &s.Storage, nil
+	return &Storage{db, noBackups{}}, nil
 }
 
 func openFile(ctx context.Context, c *config.Config, log *slog.Logger, now func() time.Time) (*Storage, error) {
@@ -77,11 +73,11 @@ func openFile(ctx context.Context, c *config.Config, log *slog.Logger, now func(
 	})}, nil
 }
 
-// Shared is an open store that several daemons use. Nothing is written before its lease is held.
+// Shared is an open store that several daemons use. Nothing is written before this process is a member.
 type Shared struct {
 	Storage
-	Lease   store.Lease
-	Address net.Addr // of this machine, towards the database
+	Membership store.Membership
+	Address    net.Addr // of this machine, towards the database
 }
 
 // OpenShared opens a PostgreSQL store, and makes its tables where there are none.
@@ -90,7 +86,7 @@ func OpenShared(ctx context.Context, c *config.Config, log *slog.Logger, now fun
 	if err != nil {
 		return nil, err
 	}
-	lease, err := db.Lease(ctx)
+	membership, err := db.Membership(ctx)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -98,7 +94,7 @@ func OpenShared(ctx context.Context, c *config.Config, log *slog.Logger, now fun
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Shared{Storage{db, noBackups{}}, lease, address}, nil
+	return &Shared{Storage{db, noBackups{}}, membership, address}, nil
 }
 
 // keySuffix is added to the store's path for the file with the key that its secrets are encrypted with.

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"ravenbot/internal/chat"
 )
 
 // Engine is an open Store with what its operation needs.
@@ -45,21 +47,54 @@ type BackupStatus struct {
 	Failed time.Time `json:"failed,omitzero"`
 }
 
-// Lease is the right of one process among several to act on a store that they share. The clock of
-// the database alone decides when it is over.
-type Lease interface {
-	// Acquire takes the lease where nobody holds it, and keeps it until Release, or until Lost is
-	// closed. It returns who holds it otherwise. address is where this process serves HTTP to the others.
-	Acquire(ctx context.Context, address string) (bool, Holder, error)
-	// Lost is closed when another process has taken the lease, after Acquire has returned true.
+// Membership is the part of one process in a store that several share. The clock of the database alone
+// decides when it is over. Every write of a member is refused from the moment at which another one has
+// inherited what it left.
+type Membership interface {
+	// Join adds this process, and keeps it a member until Leave, or until Lost is closed. address is where
+	// it serves HTTP to the others. A process joins once; a Join that failed may be tried again. It returns
+	// an *InUseError while a process uses the store alone.
+	Join(ctx context.Context, address string) (Replica, error)
+	// Lost is closed when another process has ended this one's membership, and where it cannot be found out
+	// whether Inherit has taken place. Then the process has to begin anew.
 	Lost() <-chan struct{}
-	// Release lets another process take the lease at once.
-	Release(ctx context.Context) error
+	// Inherit ends the memberships whose time is over, and makes what they left this process's, with the
+	// channels in which there is something to resume, and LeaderKey where they owned it. Their other keys are
+	// free. What it returns has to be resumed, unless it is read by Unanswered, PendingPosts and Unnotified
+	// afterwards.
+	Inherit(ctx context.Context) (Inherited, error)
+	// Claim returns the replica that owns a key, and makes it this one where nobody does. The time of the
+	// owner may be over: then the key is free, or somebody else's, after Inherit. Only Inherit takes a key
+	// from its owner, and only of one whose membership it ends.
+	Claim(ctx context.Context, key string) (Replica, error)
+	// Release returns keys of this process to nobody. Those of others are skipped.
+	Release(ctx context.Context, keys ...string) error
+	// Replicas returns the members whose time is not over, in the order in which they joined.
+	Replicas(ctx context.Context) ([]Replica, error)
+	// Leave lets the others inherit at once what this process leaves. Nothing is written afterwards.
+	Leave(ctx context.Context) error
 }
 
-// Holder is the process that holds a lease.
-type Holder struct {
+// Replica is a process that shares a store.
+type Replica struct {
+	ID      int64  // counts the processes that have joined
 	Name    string // of its machine, and its process id
 	Address string // where it serves HTTP: host:port
-	Epoch   int64  // counts the holders
+}
+
+// LeaderKey is the key of the process that does what one alone may do. Who inherits becomes the leader where there
+// is none: what was left may be what the leader alone can go on with.
+const LeaderKey = "leader"
+
+// ClaimKey returns the key by which a replica owns the conversations of a channel.
+func ClaimKey(a chat.Address) string { return a.Base().String() }
+
+// Inherited is what other processes have left, in the order in which a start reads it.
+type Inherited struct {
+	From     []Replica  // whose memberships were ended
+	Messages []Received // without an outcome
+	// Posts have no outcome, or were given up and their places not told.
+	Posts []Post
+	// Keys are this process's now. Some channels of Messages and Posts may belong to others.
+	Keys []string
 }

@@ -66,7 +66,8 @@ type Store interface {
 type Inbox interface {
 	// Accept stores a message. It returns false where the message was accepted before.
 	Accept(ctx context.Context, r Received) (bool, error)
-	// Unanswered returns the messages without an outcome, oldest first.
+	// Unanswered returns the messages without an outcome, oldest first. Like PendingPosts and Unnotified it
+	// returns those of this process alone where it is a member of a store that several share.
 	Unanswered(ctx context.Context) ([]Received, error)
 	// SaveAnswer stores the answer to messages, named by their keys: the turn, which may be
 	// nil, and the posts, in one transaction. Without posts the messages are done.
@@ -96,6 +97,8 @@ type Outbox interface {
 	SaveOutcomes(ctx context.Context, outcomes []Outcome) error
 	// Undelivered returns the posts of the last week that were given up.
 	Undelivered(ctx context.Context) ([]Post, error)
+	// Unnotified returns those of the posts that were given up whose places were not told so, oldest first.
+	Unnotified(ctx context.Context) ([]Post, error)
 	// MarkNotified records that the places of undelivered posts were told so.
 	MarkNotified(ctx context.Context, keys []string) error
 	// PostRef returns where a post of the last days is on its platform, or false.

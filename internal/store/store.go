@@ -34,7 +34,7 @@ func (CursorError) BadInput() bool { return true }
 // InUseError is returned where another process has the store.
 type InUseError struct {
 	Path string
-	By   Holder // of a database that replicas share; zero: of a file
+	By   Replica // of a database that replicas share; zero: of a file
 }
 
 func (e *InUseError) Error() string {

@@ -225,6 +225,12 @@ func (db *DB) Undelivered(ctx context.Context) ([]store.Post, error) {
 	return db.listPosts("list posts given up", func(p store.Post) bool { return p.Error != "" })
 }
 
+// Unnotified returns the posts that were given up and whose places were not told, in the order in which they were
+// saved.
+func (db *DB) Unnotified(ctx context.Context) ([]store.Post, error) {
+	return db.listPosts("list posts to give notice of", func(p store.Post) bool { return p.Error != "" && !p.Notified })
+}
+
 func (db *DB) listPosts(what string, want func(store.Post) bool) ([]store.Post, error) {
 	var list []store.Post
 	err := db.view(func(tx *tx) error {

@@ -120,7 +120,7 @@ func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []
 				if err := markSeen(b, r, saw); err != nil {
 					return err
 				}
-				return insertPosts(b, posts, numbers)
+				return db.insertPosts(b, posts, numbers)
 			})
 		})
 	}

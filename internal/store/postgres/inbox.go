@@ -35,9 +35,9 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 			isNew = false
 			err := t.send(func(b *pgx.Batch) {
 				// A finished message keeps its row, so that the key alone decides.
-				b.Queue(`insert into ravenbot.inbox (key, seq, v, record)
-					values ($1, nextval('ravenbot.inbox_seq'), $2, $3) on conflict (key) do nothing`,
-					keyText(key), recordVersion, record).Exec(func(tag pgconn.CommandTag) error {
+				b.Queue(`insert into ravenbot.inbox (key, seq, v, record, owner)
+					values ($1, nextval('ravenbot.inbox_seq'), $2, $3, $4) on conflict (key) do nothing`,
+					keyText(key), recordVersion, record, db.owner()).Exec(func(tag pgconn.CommandTag) error {
 					isNew = tag.RowsAffected() > 0
 					if !isNew {
 						return errUnchanged
@@ -101,10 +101,13 @@ func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address,
 	return a, waiting != nil || held != nil, nil
 }
 
-// Unanswered returns the messages without an outcome, in order of arrival.
+// ofOwner keeps rows of others out of a list; 0 stands for a process that is no member.
+const ofOwner = `($1 = 0 or owner = $1)`
+
+// Unanswered returns the messages without an outcome, in order of arrival: of a member its own.
 func (db *DB) Unanswered(ctx context.Context) ([]store.Received, error) {
 	list, err := readRecords[store.Received](ctx, db, "inbox",
-		`select v, record from ravenbot.inbox where record is not null order by seq`)
+		`select v, record from ravenbot.inbox where record is not null and `+ofOwner+` order by seq`, db.owner())
 	if err != nil {
 		return nil, fmt.Errorf("list waiting messages: %w", err)
 	}
@@ -145,7 +148,7 @@ func (db *DB) SaveAnswer(
 				return markDone(b, db.now(), messages)
 			}
 			// The messages stay in the inbox until the posts have outcomes: SaveOutcomes marks them done.
-			return insertPosts(b, posts, numbers)
+			return db.insertPosts(b, posts, numbers)
 		})
 	})
 	if err != nil {

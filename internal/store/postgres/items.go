@@ -105,7 +105,7 @@ func (db *DB) SwapItem(
 			if err := queueItem(b, kind, name, was == nil, now); err != nil {
 				return err
 			}
-			return insertPosts(b, posts, numbers)
+			return db.insertPosts(b, posts, numbers)
 		})
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func (db *DB) SavePosts(ctx context.Context, posts []store.Post) error {
 		if numbers, err = t.numberPosts(len(posts)); err != nil {
 			return err
 		}
-		return t.sendAll(func(b *pgx.Batch) error { return insertPosts(b, posts, numbers) })
+		return t.sendAll(func(b *pgx.Batch) error { return db.insertPosts(b, posts, numbers) })
 	})
 	if err != nil {
 		return fmt.Errorf("store posts: %w", err)
@@ -46,16 +46,16 @@ func (t *tx) numberPosts(n int) ([]uint64, error) {
 
 // insertPosts queues inserting posts under their numbers. The number of a post that is there already becomes 0
 // when the batch is done.
-func insertPosts(b *pgx.Batch, posts []store.Post, numbers []uint64) error {
+func (db *DB) insertPosts(b *pgx.Batch, posts []store.Post, numbers []uint64) error {
 	for i, p := range posts {
 		p.Seq = numbers[i]
 		record, err := encode(p)
 		if err != nil {
 			return err
 		}
-		b.Queue(`insert into ravenbot.posts (key, seq, v, record, failed, address, at)
-			values ($1, $2, $3, $4, $5, $6, $7) on conflict (key) do nothing`,
-			keyText(p.Key), int64(p.Seq), recordVersion, record, p.Error != "", keyText(p.To.String()), p.At).
+		b.Queue(`insert into ravenbot.posts (key, seq, v, record, failed, address, at, owner)
+			values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (key) do nothing`,
+			keyText(p.Key), int64(p.Seq), recordVersion, record, p.Error != "", keyText(p.To.String()), p.At, db.owner()).
 			Exec(func(tag pgconn.CommandTag) error {
 				if tag.RowsAffected() == 0 {
 					numbers[i] = 0
@@ -73,19 +73,27 @@ func setNumbers(posts []store.Post, numbers []uint64) {
 	}
 }
 
-// PendingPosts returns the posts without an outcome, in the order in which they were saved.
+// PendingPosts returns the posts without an outcome, in the order in which they were saved: of a member its own.
 func (db *DB) PendingPosts(ctx context.Context) ([]store.Post, error) {
-	return db.listPosts(ctx, "list pending posts", false)
+	return db.listPosts(ctx, "list pending posts", db.owner(), false)
 }
 
 // Undelivered returns the posts that were given up, in the order in which they were saved.
 func (db *DB) Undelivered(ctx context.Context) ([]store.Post, error) {
-	return db.listPosts(ctx, "list posts given up", true)
+	return db.listPosts(ctx, "list posts given up", 0, true)
 }
 
-func (db *DB) listPosts(ctx context.Context, what string, failed bool) ([]store.Post, error) {
+// Unnotified returns the posts that were given up and whose places were not told, in the order in which they were
+// saved: of a member its own.
+func (db *DB) Unnotified(ctx context.Context) ([]store.Post, error) {
+	list, err := db.listPosts(ctx, "list posts to give notice of", db.owner(), true)
+	return slices.DeleteFunc(list, func(p store.Post) bool { return p.Notified }), err
+}
+
+func (db *DB) listPosts(ctx context.Context, what string, owner int64, failed bool) ([]store.Post, error) {
 	list, err := readRecords[store.Post](ctx, db, "posts",
-		`select v, record from ravenbot.posts where record is not null and failed = $1 order by seq`, failed)
+		`select v, record from ravenbot.posts where record is not null and `+ofOwner+` and failed = $2 order by seq`,
+		owner, failed)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

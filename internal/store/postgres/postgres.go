@@ -56,8 +56,8 @@ type DB struct {
 	timeout time.Duration
 	health  health
 	commits atomic.Uint64
-	slots   chan int64 // of the table writers that are free
-	lease   *lease     // nil: this process may always write
+	slots   chan int64  // of the table writers that are free
+	members *membership // nil: this process may always write
 	// isMigrator: no daemon may be connected to the database meanwhile.
 	isMigrator bool
 	// guard queues statements that fail where this process may write no more. It is called with every
@@ -208,11 +208,11 @@ func (db *DB) LocalAddr(ctx context.Context) (addr net.Addr, err error) {
 	return addr, err
 }
 
-// Close releases the lease, where there is one, and closes all connections. It waits for operations under way.
+// Close ends the membership, where there is one, and closes all connections. It waits for operations under way.
 func (db *DB) Close() error {
 	var err error
-	if db.lease != nil {
-		err = db.lease.close()
+	if db.members != nil {
+		err = db.members.close()
 	}
 	db.pool.Close()
 	return err

@@ -19,8 +19,10 @@ type tx struct {
 	ctx  context.Context
 	conn *pgxpool.Conn
 	tx   pgx.Tx // nil before the first batch
-	slot int64  // the row of the table writers, and what the commit writes to it
-	n    int64
+	// guard is called before anything else is queued.
+	guard func(*pgx.Batch)
+	slot  int64 // the row of the table writers, and what the commit writes to it
+	n     int64
 }
 
 // errUnchanged is returned by a change that has written nothing: it is rolled back, which costs no fsync.
@@ -33,25 +35,34 @@ var errUnchanged = errors.New("nothing was changed")
 // means that nothing was written, but for the one that says that this is not known. The end of ctx keeps a
 // transaction from being begun, and does not cut one off.
 func (db *DB) write(ctx context.Context, change func(*tx) error) error {
+	return db.writeWith(ctx, func(b *pgx.Batch) {
+		if db.guard != nil {
+			db.guard(b)
+		}
+	}, change)
+}
+
+// writeWith is write with another guard.
+func (db *DB) writeWith(ctx context.Context, guard func(*pgx.Batch), change func(*tx) error) error {
 	err := db.retry(ctx, db.timeout, func(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.timeout)
 		defer cancel()
-		return db.tryWrite(ctx, change)
+		return db.tryWrite(ctx, guard, change)
 	})
 	db.health.noteWrite(err)
 	return err
 }
 
-func (db *DB) tryWrite(ctx context.Context, change func(*tx) error) error {
+func (db *DB) tryWrite(ctx context.Context, guard func(*pgx.Batch), change func(*tx) error) error {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
 		return &lostError{err}
 	}
 	defer conn.Release()
-	t := &tx{db: db, ctx: ctx, conn: conn, n: randomID()}
+	t := &tx{db: db, ctx: ctx, conn: conn, guard: guard, n: randomID()}
 	select {
 	case t.slot = <-db.slots:
 	default:
@@ -101,9 +112,7 @@ func (t *tx) send(queue func(b *pgx.Batch)) error {
 		b.Queue(`select set_config('statement_timeout', $1, true),
 			set_config('idle_in_transaction_session_timeout', $2, true)`,
 			fmt.Sprint(t.db.timeout.Milliseconds()), fmt.Sprint(t.db.timeout.Milliseconds()/3))
-		if t.db.guard != nil {
-			t.db.guard(b)
-		}
+		t.guard(b)
 	}
 	begin := b.Len()
 	if queue(b); b.Len() == begin {

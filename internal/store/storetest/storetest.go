@@ -155,6 +155,14 @@ func postUndelivered(t *testing.T, s store.Store, _ *time.Time) {
 	if len(pending) != 1 || pending[0].Key != "b" || len(lost) != 1 || lost[0].Error != "no such channel" {
 		t.Errorf("pending %+v and given up %+v, want b and a", pending, lost)
 	}
+	unnotified, err := s.Unnotified(ctx)
+	must(t, err)
+	must(t, s.MarkNotified(ctx, []string{"a"}))
+	notified, err := s.Unnotified(ctx)
+	must(t, err)
+	if len(unnotified) != 1 || unnotified[0].Key != "a" || len(notified) != 0 {
+		t.Errorf("to give notice of: %+v, and after the notice %+v", unnotified, notified)
+	}
 }
 
 func doneKeysPruned(t *testing.T, s store.Store, now *time.Time) {

@@ -1,0 +1,100 @@
+package delivery
+
+import (
+	"context"
+	"slices"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// resumeWork queues what has no outcome, and what an earlier process has given up without notice.
+func (s *Service) resumeWork(ctx context.Context) error {
+	posts, err := s.o.Store.PendingPosts(ctx)
+	if err != nil {
+		return err
+	}
+	messages, err := s.o.Store.Unanswered(ctx)
+	if err != nil {
+		return err
+	}
+	undelivered, err := s.o.Store.Unnotified(ctx)
+	if err != nil {
+		return err
+	}
+	s.Resume(append(posts, undelivered...), messages)
+	return nil
+}
+
+// Resume queues work that another process has left and that is this one's now, in the order in which it was stored:
+// first the posts, then the messages without a post. Posts that were given up are queued for notice. What is resumed
+// already is skipped. Do not call it before Ready.
+func (s *Service) Resume(posts []store.Post, messages []store.Received) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// No queue is worked on while the lock is held, so that messages which were merged into one answer are merged
+	// again.
+	s.recovering = true
+	answered := map[string]bool{}
+	pending, unanswered := 0, 0
+	for _, p := range posts {
+		isNew := s.noteResumed(p.Key)
+		if p.Error != "" {
+			if isNew {
+				s.undelivered = append(s.undelivered, p)
+			}
+			continue
+		}
+		for _, key := range p.Messages() {
+			answered[key] = true
+		}
+		if isNew {
+			pending++
+			// The post may have been sent before the crash: Again has the adapter look for it on the platform first.
+			p.Draft.Again = true
+			s.enqueueLocked(p.To, job{post: &p})
+		}
+	}
+	s.undelivered = s.undelivered[max(0, len(s.undelivered)-maxUndelivered):]
+	for _, r := range messages {
+		// A message with a stored post has its answer; only the post is left to be sent.
+		if key := r.Message.Key(); !answered[key] && s.noteResumed(key) && !s.isQueued(r.Message) {
+			unanswered++
+			s.routeLocked(r.Message)
+		}
+	}
+	s.startResumed()
+	if pending+unanswered > 0 {
+		s.o.Log.Info("resuming work of another process", "posts", pending, "messages", unanswered)
+	}
+}
+
+// noteResumed returns false where a post or a message was resumed before: what Run reads at its start may be passed to
+// Resume, too.
+func (s *Service) noteResumed(key string) bool {
+	isNew := !s.resumed[key]
+	s.resumed[key] = true
+	return isNew
+}
+
+// isQueued reports whether a message waits or is being answered here.
+func (s *Service) isQueued(m chat.Message) bool {
+	q := s.questions[m.Subject()]
+	return q != nil && slices.Contains(q.keys, m.Key())
+}
+
+// startResumed ends recovery: it puts what was resumed before what waits in its queue, since it is older, starts
+// the queues that are new, and answers the urgent questions that were collected meanwhile.
+func (s *Service) startResumed() {
+	s.recovering = false
+	for _, q := range s.urgent {
+		s.answerUrgent(q)
+	}
+	s.urgent = nil
+	for a, l := range s.queues {
+		if len(l.resumed) > 0 {
+			l.jobs, l.resumed = append(l.resumed, l.jobs...), nil
+			s.startQueue(a, l)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/postgres"
+	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/store/storetest"
+)
+
+// holdCommit holds the next commit of a process behind a proxy until the function that it returns is called; reached
+// is closed when there is one.
+func holdCommit(p *proxy) (reached <-chan struct{}, release func()) {
+	at, goOn := make(chan struct{}), make(chan struct{})
+	hold := func(net.Conn, net.Conn, []byte) bool {
+		close(at)
+		<-goOn
+		return true
+	}
+	p.onCommit.Store(&hold)
+	return at, func() { close(goOn) }
+}
+
+// joinBehind is joinReplica for a process that reaches the database by another address.
+func joinBehind(t *testing.T, url string, o postgres.Options) *replica {
+	t.Helper()
+	r, err := joinMember(t, url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// joinMember opens a database for a process that is a member.
+func joinMember(t *testing.T, url string, o postgres.Options) (*replica, error) {
+	o.Log = slog.New(slog.DiscardHandler)
+	db, err := postgres.Open(t.Context(), url, o)
+	if err != nil {
+		return nil, err
+	}
+	m, err := db.Membership(t.Context())
+	var me store.Replica
+	if err == nil {
+		me, err = m.Join(t.Context(), "")
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &replica{DB: db, Membership: m, id: me.ID}, nil
+}
+
+// A process is paused between its last statement and its commit. Who inherits waits for it, and has what it wrote.
+func TestInherit_PausedBeforeItsCommit_IsWaitedFor(t *testing.T) {
+	url := pgtest.Start(t)
+	p, behind := newProxy(t, url)
+	paused, heir, conn := joinBehind(t, behind, postgres.Options{}), joinReplica(t, url), connect(t, url)
+	reached, release := holdCommit(p)
+	accepted := make(chan error, 1)
+	go func() {
+		_, err := paused.Accept(t.Context(), received("late"))
+		accepted <- err
+	}()
+	<-reached
+	watching := connect(t, url)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		waitForLock(t, watching)
+		release()
+	})
+	left := pause(t, conn, paused, heir)
+	wg.Wait()
+	if err := <-accepted; err != nil {
+		t.Errorf("the write was cut off: %v", err)
+	}
+	if len(left.Messages) != 1 {
+		t.Errorf("inherited %+v, want the message that was committed meanwhile", left.Messages)
+	}
+}
+
+// waitForLock waits until somebody waits for the lock of a member.
+func waitForLock(t *testing.T, conn *pgx.Conn) {
+	for end := time.Now().Add(30 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		var waits bool
+		err := conn.QueryRow(t.Context(), `select exists (select from pg_stat_activity
+			where wait_event_type = 'Lock' and query like '%ravenbot.replicas%for update')`).Scan(&waits)
+		switch {
+		case err == nil && waits:
+			return
+		case time.Now().After(end):
+			t.Error("who inherits does not wait for a write")
+			return
+		}
+	}
+}
+
+// A process that is paused for long does not hold up who inherits: the server ends its transaction. Where it stores the
+// message once more before its membership is ended, that is inherited, and else refused.
+func TestInherit_PausedForLongBeforeItsCommit_IsNotWaitedFor(t *testing.T) {
+	url := pgtest.Start(t)
+	p, behind := newProxy(t, url)
+	paused, heir, conn := joinBehind(t, behind, postgres.Options{}), joinReplica(t, url), connect(t, url)
+	reached, release := holdCommit(p)
+	accepted := make(chan error, 1)
+	go func() {
+		_, err := paused.Accept(t.Context(), received("late"))
+		accepted <- err
+	}()
+	<-reached
+	left := pause(t, conn, paused, heir)
+	release()
+	if err := <-accepted; (err == nil) != (len(left.Messages) == 1) {
+		t.Errorf("inherited %+v, and the write returned %v", left.Messages, err)
+	}
+	if isNew, err := heir.Accept(t.Context(), received("late")); isNew == (len(left.Messages) == 1) || err != nil {
+		t.Errorf("inherited %+v, and the message counts as new: %v, %v", left.Messages, isNew, err)
+	}
+}
+
+// The connection is lost in the middle of inheriting: it is tried again, and each row is returned once.
+func TestInherit_ConnectionIsLost_ReturnsEachRowOnce(t *testing.T) {
+	url := pgtest.Start(t)
+	p, behind := newProxy(t, url)
+	first, heir := joinReplica(t, url), joinBehind(t, behind, postgres.Options{})
+	first.leave(t, "a", 1)
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cut := func(client, _ net.Conn, _ []byte) bool {
+		_ = client.Close()
+		return false
+	}
+	p.onCommit.Store(&cut)
+	const want = "a0, a post 0, a failed 0, "
+	left := heir.inherit(t)
+	if got := describe(left.Messages, left.Posts); got != want || len(left.From) != 1 || len(left.Keys) != 2 {
+		t.Errorf("inherited %q from %+v with %q, want %q", got, left.From, left.Keys, want)
+	}
+}
+
+// The database is gone in the middle of inheriting, and for so long that it is not found out what became of it.
+func TestInherit_OutcomeIsUnknown_EndsTheMembership(t *testing.T) {
+	url := pgtest.Start(t)
+	p, behind := newProxy(t, url)
+	first, heir := joinReplica(t, url), joinBehind(t, behind, postgres.Options{Timeout: time.Second})
+	first.leave(t, "a", 1)
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cut := func(client, _ net.Conn, _ []byte) bool {
+		if err := errors.Join(p.Close(), client.Close()); err != nil {
+			t.Error(err)
+		}
+		return false
+	}
+	p.onCommit.Store(&cut)
+	if left, err := heir.Inherit(t.Context()); err == nil || len(left.Messages) > 0 {
+		t.Errorf("inherited %q (%v) though nobody knows", describe(left.Messages, left.Posts), err)
+	}
+	select {
+	case <-heir.Lost():
+	default:
+		t.Error("the process goes on, though messages may wait with it of which it does not know")
+	}
+	if heir.Owned() == nil {
+		t.Error("the process may still send")
+	}
+}
+
+// Renewals do not wait behind statements that take long.
+func TestMembership_AllConnectionsAreBusy_IsRenewed(t *testing.T) {
+	url := pgtest.Start(t)
+	r, conn := joinBehind(t, url, postgres.Options{MaxConns: 1}), connect(t, url)
+	locking, err := connect(t, url).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locking.Exec(t.Context(), "lock table ravenbot.blobs"); err != nil {
+		t.Fatal(err)
+	}
+	saved := make(chan error, 1)
+	go func() { saved <- r.save(t, `1`) }()
+	var last, until time.Time
+	for renewals := 0; renewals < 3; last = until {
+		await(t, "a renewal", func() bool {
+			const sql = "select expires_at from ravenbot.replicas where id = $1"
+			return conn.QueryRow(t.Context(), sql, r.id).Scan(&until) == nil && until != last
+		})
+		renewals++
+	}
+	select {
+	case err := <-saved:
+		t.Errorf("the write did not wait: %v", err)
+	default:
+	}
+	if err := locking.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-saved; err != nil {
+		t.Error(err)
+	}
+}
+
+// A member's store keeps the contract beside another member.
+func TestStore_OfAMember_KeepsTheContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
+		url := pgtest.Start(t)
+		other := joinReplica(t, url)
+		if _, err := other.Claim(t.Context(), store.LeaderKey); err != nil {
+			t.Fatal(err)
+		}
+		return joinBehind(t, url, postgres.Options{Now: now})
+	})
+}
+
+// A process of the version before may still be sending: what it has left waits until its time is over.
+func TestOpen_DatabaseWithALease_ItsHolderIsAMember(t *testing.T) {
+	url := pgtest.Start(t)
+	conn := connect(t, url)
+	for _, sql := range []string{
+		"create schema ravenbot",
+		`create table ravenbot.format (one boolean primary key default true check (one), number int not null,
+			state text not null default 'ready')`,
+		"insert into ravenbot.format (number) values (2)",
+		"migrations/0001.sql",
+		"migrations/0002.sql",
+		`insert into ravenbot.inbox (key, seq, v, record) values ('1', 1, 1,
+			'{"message": {"id": "1", "conversation": {"platform": "web", "channel": "general"}}}')`,
+		`insert into ravenbot.posts (key, seq, v, record, failed) values ('p', 1, 1, '{"key": "p"}', false)`,
+		`update ravenbot.lease set holder = 'old/7', expires_at = now() + interval '1 hour'`,
+	} {
+		if strings.HasSuffix(sql, ".sql") {
+			text, err := os.ReadFile(sql)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sql = string(text)
+		}
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var inUse *store.InUseError
+	if err := open(t, url, time.Now).Reserve(t.Context()); !errors.As(err, &inUse) || inUse.By.Name != "old/7" {
+		t.Errorf("while the lease is held: %v, want that old/7 has the store", err)
+	}
+	r := joinReplica(t, url)
+	if left := r.inherit(t); len(left.Messages)+len(left.Posts) > 0 {
+		t.Errorf("inherited %q while the lease is held", describe(left.Messages, left.Posts))
+	}
+	old := &replica{id: inUse.By.ID}
+	if left := pause(t, conn, old, r); fmt.Sprint(describe(left.Messages, left.Posts)) != "1, p, " {
+		t.Errorf("inherited %q, want what the process of the version before has left", describe(left.Messages, left.Posts))
+	}
+}

@@ -1,0 +1,346 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"ravenbot/internal/store"
+)
+
+// Times of a membership.
+const (
+	// memberTime is how long a member that does not renew its time keeps the others from inheriting.
+	memberTime = 10 * time.Second
+	renewEvery = 2 * time.Second
+	retryRenew = 500 * time.Millisecond
+	// ownedFor is how long after it asked for a renewal a member begins to send something. The rest of its
+	// time is for requests under way; who inherits looks for what one that took longer has posted.
+	ownedFor = 7 * time.Second
+)
+
+// A database that was away has ended the time of all members at once. Whoever is the first to reach it again must
+// not end the memberships of those who are about to renew theirs: a member whose last two renewals were
+// further apart than maxGap, and one that has just joined, inherits for steadyFor only from those who left in
+// order. That is more than the two tries which a renewal may need.
+const (
+	maxGap    = 2 * renewEvery
+	steadyFor = 2 * (renewEvery + retryRenew)
+)
+
+// A member is a row of the table replicas. Writers take a key share lock on their own row, which lets one another
+// and renewals pass; who inherits takes the strongest lock, which waits until the writers of the member have
+// ended. Whoever joins or inherits locks the row of the table format before, so that they come one after
+// another.
+const (
+	lockMembers = `select from ravenbot.format for update`
+	findOthers  = `select id, name, address from ravenbot.replicas
+		where expires_at > clock_timestamp() and (alone or $1) order by id limit 1`
+	addMember = `insert into ravenbot.replicas (name, address, alone, expires_at)
+		values ($1, $2, $3, clock_timestamp() + make_interval(secs => $4)) returning id`
+	renewMember = `update ravenbot.replicas set expires_at = clock_timestamp() + make_interval(secs => $2) where id = $1`
+	endMember   = `update ravenbot.replicas set expires_at = '-infinity' where id = $1`
+	checkMember = `select 1 from ravenbot.replicas where id = $1 for key share`
+	listMembers = `select id, name, address from ravenbot.replicas where expires_at > clock_timestamp() order by id`
+)
+
+// membership implements store.Membership, and refuses every write of a process that is no member.
+type membership struct {
+	db *DB
+	// pool is for renewals alone, so that they do not wait behind slow statements.
+	pool  *pgxpool.Pool
+	alone bool // no other process may be a member
+
+	mu      sync.Mutex
+	id      int64     // of the row; 0: not a member
+	renewed time.Time // when the last renewal that succeeded was asked for
+	steady  time.Time // since when no renewal was late
+	hasLeft bool
+	isLost  bool
+	lost    chan struct{}
+	stop    context.CancelFunc // of keep
+	kept    chan struct{}      // closed when keep has returned
+}
+
+// Membership returns the part of this process among those that share the database. From now on db writes only
+// while it is a member, and Close ends its membership. Call it before any other method.
+func (db *DB) Membership(ctx context.Context) (store.Membership, error) {
+	m, err := db.newMembership(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (db *DB) newMembership(ctx context.Context) (*membership, error) {
+	config := db.pool.Config()
+	config.MaxConns = 2 // one may be of no use and not closed yet
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connect for renewals: %w", db.explain(err))
+	}
+	db.members = &membership{db: db, pool: pool, lost: make(chan struct{})}
+	db.guard = db.members.guard
+	return db.members, nil
+}
+
+// Reserve makes this process the only one that writes to the database until Close, and what others have left its
+// own. It returns a *store.InUseError where there is another one. Call it before any other method.
+func (db *DB) Reserve(ctx context.Context) error {
+	m, err := db.newMembership(ctx)
+	if err != nil {
+		return err
+	}
+	m.alone = true
+	if _, err = m.Join(ctx, ""); err != nil {
+		return err
+	}
+	_, err = m.Inherit(ctx)
+	return err
+}
+
+// owner returns the id of this process as a member; 0: it is none.
+func (db *DB) owner() int64 {
+	if db.members == nil {
+		return 0
+	}
+	db.members.mu.Lock()
+	defer db.members.mu.Unlock()
+	return db.members.id
+}
+
+// Owned returns why this process may not act on the records now, or nil.
+func (db *DB) Owned() error {
+	if db.members == nil {
+		return nil
+	}
+	return db.members.owned(time.Now())
+}
+
+// notOwnedError says why a process may not act on the records.
+type notOwnedError string
+
+func (e notOwnedError) Error() string { return string(e) }
+
+const (
+	errNotMember = notOwnedError("this process is not one of the replicas that share the database: it has not joined, " +
+		"or has left")
+	errTakenOver = notOwnedError("another replica has taken over what this one had")
+)
+
+// owned is Owned at an instant. A process that was paused finds that its time is over by one of two clocks: the
+// monotonic one stands still while a machine sleeps, and the other one can be set back.
+func (m *membership) owned(now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.id == 0:
+		return errNotMember
+	case m.isLost:
+		return errTakenOver
+	}
+	if since := elapsed(m.renewed, now); since > ownedFor {
+		return notOwnedError(fmt.Sprintf("the database was not reached for %v: another replica may have taken over",
+			since.Round(time.Second)))
+	}
+	return nil
+}
+
+// elapsed returns how much time is between two instants by that of the two clocks which says more.
+func elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
+}
+
+// guard queues what refuses a write of a process that is no member. It is part of the write's transaction, which
+// keeps others from inheriting until it has ended.
+func (m *membership) guard(b *pgx.Batch) {
+	id := m.db.owner() // 0 is nobody's
+	b.Queue(checkMember, id).QueryRow(func(row pgx.Row) error {
+		var ignored int
+		err := row.Scan(&ignored)
+		switch {
+		case !errors.Is(err, pgx.ErrNoRows):
+			return err
+		case id == 0:
+			return errNotMember
+		}
+		m.noteLost(id)
+		return errTakenOver
+	})
+}
+
+// Join makes this process a member.
+func (m *membership) Join(ctx context.Context, address string) (store.Replica, error) {
+	m.mu.Lock()
+	hasJoined := m.id != 0 || m.hasLeft
+	m.mu.Unlock()
+	if hasJoined {
+		return store.Replica{}, errors.New("join the replicas: this process has joined before")
+	}
+	me := store.Replica{Name: processName(), Address: address}
+	var asked time.Time
+	// No guard: it asks for what this makes.
+	err := m.db.writeWith(ctx, func(*pgx.Batch) {}, func(t *tx) error {
+		asked = time.Now()
+		by, err := t.findOthers(m.alone)
+		if err != nil {
+			return err
+		}
+		if len(by) > 0 {
+			return &store.InUseError{Path: m.db.name, By: by[0]}
+		}
+		return t.send(func(b *pgx.Batch) {
+			b.Queue(addMember, me.Name, me.Address, m.alone, memberTime.Seconds()).
+				QueryRow(func(row pgx.Row) error { return row.Scan(&me.ID) })
+		})
+	})
+	if err != nil {
+		return store.Replica{}, fmt.Errorf("join the replicas: %w", err)
+	}
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	m.mu.Lock()
+	m.id, m.renewed, m.steady, m.stop, m.kept = me.ID, asked, asked, stop, make(chan struct{})
+	m.mu.Unlock()
+	go m.keep(keeping, me.ID)
+	return me, nil
+}
+
+// findOthers returns one of the members that keep this process from joining: all do where it wants to be alone.
+func (t *tx) findOthers(alone bool) (list []store.Replica, err error) {
+	err = t.send(func(b *pgx.Batch) {
+		b.Queue(lockMembers)
+		b.Queue(findOthers, alone).Query(readReplicas(&list))
+	})
+	return list, err
+}
+
+// readReplicas returns what reads rows of replicas into a list.
+func readReplicas(list *[]store.Replica) func(pgx.Rows) error {
+	return each(func(rows pgx.Rows) error {
+		var r store.Replica
+		err := rows.Scan(&r.ID, &r.Name, &r.Address)
+		*list = append(*list, r)
+		return err
+	})
+}
+
+// processName returns the name of this process for people.
+func processName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+// keep renews the time of the member until ctx ends or another process has inherited. A database that does not answer
+// is no reason to give up: the others cannot inherit meanwhile either.
+func (m *membership) keep(ctx context.Context, id int64) {
+	defer close(m.kept)
+	wait := renewEvery
+	for {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		asked := time.Now()
+		ok, err := m.renew(ctx, id)
+		switch {
+		case err != nil:
+			wait = retryRenew
+		case !ok:
+			m.noteLost(id)
+			return
+		default:
+			m.noteRenewed(asked)
+			wait = renewEvery
+		}
+	}
+}
+
+// renew returns false where another process has inherited.
+func (m *membership) renew(ctx context.Context, id int64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, renewEvery)
+	defer cancel()
+	tag, err := m.pool.Exec(ctx, renewMember, id, memberTime.Seconds())
+	return tag.RowsAffected() == 1, err
+}
+
+func (m *membership) noteRenewed(asked time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if elapsed(m.renewed, asked) > maxGap {
+		m.steady = asked
+	}
+	m.renewed = asked
+}
+
+// isSteady reports whether no renewal was late for so long that the other members could renew, too. A process that
+// is alone found before it joined that their time is over.
+func (m *membership) isSteady(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.alone || elapsed(m.renewed, now) <= maxGap && elapsed(m.steady, now) >= steadyFor
+}
+
+func (m *membership) noteLost(id int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id != 0 && m.id == id && !m.isLost {
+		m.isLost = true
+		close(m.lost)
+	}
+}
+
+// Lost is closed when another process has inherited what this one had.
+func (m *membership) Lost() <-chan struct{} { return m.lost }
+
+// Replicas returns the members whose time is not over.
+func (m *membership) Replicas(ctx context.Context) (list []store.Replica, err error) {
+	err = m.db.read(ctx, func(ctx context.Context) error {
+		list = nil
+		rows, err := m.db.pool.Query(ctx, listMembers)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		return readReplicas(&list)(rows)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the replicas: %w", err)
+	}
+	return list, nil
+}
+
+// Leave lets another process inherit at once. Nothing is written afterwards.
+func (m *membership) Leave(ctx context.Context) error {
+	m.mu.Lock()
+	id, stop, kept := m.id, m.stop, m.kept
+	m.id, m.hasLeft = 0, true
+	m.mu.Unlock()
+	if id == 0 {
+		return nil
+	}
+	stop()
+	<-kept
+	ctx, cancel := context.WithTimeout(ctx, renewEvery)
+	defer cancel()
+	if _, err := m.pool.Exec(ctx, endMember, id); err != nil {
+		return fmt.Errorf("leave the replicas: %w", err)
+	}
+	return nil
+}
+
+// close ends the membership and closes its connection.
+func (m *membership) close() error {
+	err := m.Leave(context.Background())
+	m.pool.Close()
+	return err
+}
