@@ -1,0 +1,1 @@
+-- This number belongs to the table of replicas, which is made elsewhere.
