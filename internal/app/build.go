@@ -184,7 +184,7 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	if err := p.settings.Load(ctx); err != nil {
 		return err
 	}
-	a.spending, err = budget.LoadSpending(ctx, a.store, budget.ConfiguredRates(a.conf), a.o.Log, a.o.Now)
+	a.spending, err = budget.LoadSpending(ctx, a.store.Engine, budget.ConfiguredRates(a.conf), a.o.Log, a.o.Now)
 	return err
 }
 

@@ -17,7 +17,7 @@ type Changes interface {
 
 // Shared is a part of the bot that keeps in memory what is stored.
 type Shared interface {
-	// SharedKinds returns the kinds of records that it keeps.
+	// SharedKinds returns the kinds of records that it keeps; none: it reloads twice a second.
 	SharedKinds() []string
 	// Reload takes up what other processes have changed in the store. It may be called at any time, and keeps what this
 	// process changes meanwhile.
@@ -109,7 +109,7 @@ func (w *watch) look(ctx context.Context) {
 	w.isAway = false
 	for _, p := range w.parts {
 		// The numbers are older than what a reload reads from now on: nothing is missed between the two.
-		changed := slices.ContainsFunc(p.kinds, func(kind string) bool { return now[kind] != w.seen[kind] })
+		changed := len(p.kinds) == 0 || slices.ContainsFunc(p.kinds, func(kind string) bool { return now[kind] != w.seen[kind] })
 		if p.begin(changed) {
 			w.reloads.Go(func() { p.end(w.reload(ctx, p)) })
 		}
