@@ -57,9 +57,11 @@ type Tokens struct {
 	store Store
 	now   func() time.Time
 
-	mu       sync.Mutex
-	byHash   map[string]storedToken
-	changeMu sync.Mutex // one change at a time
+	mu     sync.Mutex
+	byHash map[string]storedToken
+	// changeMu is held while a token is changed, in the store and here, and while all are read again: what is read is no
+	// older than what is here.
+	changeMu sync.Mutex
 }
 
 // Reasons why a request about a token is refused.
@@ -75,18 +77,32 @@ var tokenName = text.Pattern(`^[\pL\pN_.-](?:[\pL\pN_. -]{0,62}[\pL\pN_.-])?$`)
 // LoadTokens returns the stored tokens.
 func LoadTokens(ctx context.Context, s Store, now func() time.Time) (*Tokens, error) {
 	t := &Tokens{store: s, now: now, byHash: map[string]storedToken{}}
-	items, err := s.Items(ctx, tokenKind)
+	return t, t.Reload(ctx)
+}
+
+// SharedKinds returns the kind whose changes Reload takes up.
+func (*Tokens) SharedKinds() []string { return []string{tokenKind} }
+
+// Reload reads the stored tokens again. With an error nothing has changed.
+func (t *Tokens) Reload(ctx context.Context) error {
+	t.changeMu.Lock()
+	defer t.changeMu.Unlock()
+	items, err := t.store.Items(ctx, tokenKind)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	byHash := map[string]storedToken{}
 	for name, raw := range items {
 		var k storedToken
 		if err := json.Unmarshal(raw, &k); err != nil {
-			return nil, fmt.Errorf("read MCP token %q: %w", name, err)
+			return fmt.Errorf("read MCP token %q: %w", name, err)
 		}
-		t.byHash[k.Hash] = k
+		byHash[k.Hash] = k
 	}
-	return t, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byHash = byHash
+	return nil
 }
 
 func hashToken(token string) string {
