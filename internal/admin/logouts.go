@@ -32,7 +32,9 @@ func (l StoredLogouts) SaveLogout(ctx context.Context, at time.Time) error {
 }
 
 // LastLogout returns when all sessions were last ended, or the zero time when they never were.
-func (l StoredLogouts) LastLogout(ctx context.Context) (time.Time, error) { return LastLogout(ctx, l.Items) }
+func (l StoredLogouts) LastLogout(ctx context.Context) (time.Time, error) {
+	return LastLogout(ctx, l.Items)
+}
 
 // LastLogout returns when all sessions were last ended, or the zero time when they never were.
 func LastLogout(ctx context.Context, from Items) (at time.Time, err error) {
