@@ -239,7 +239,7 @@ func (a *App) buildCalls(ctx context.Context, p *parts) error {
 		Box:       p.box,
 		BaseURL:   signin.BaseURL(a.o.Config),
 		Egress:    p.pages,
-		Store:     a.store,
+		Store:     a.store.Engine,
 		Questions: p.questions,
 		Log:       a.o.Log,
 		Now:       a.o.Now,

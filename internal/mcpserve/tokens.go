@@ -30,6 +30,7 @@ const usedPrecision = time.Hour
 // Store stores tokens. It sees only their hashes.
 type Store interface {
 	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
 	DeleteItem(ctx context.Context, kind, name string) error
 }
@@ -48,6 +49,8 @@ type Token struct {
 type storedToken struct {
 	Token
 	Hash string `json:"hash"` // SHA-256 in hex; a slower hash adds nothing to 256 random bits
+
+	raw json.RawMessage // as it is stored
 }
 
 func (t storedToken) key() string { return t.Owner + "\x00" + t.Name }
@@ -93,7 +96,7 @@ func (t *Tokens) Reload(ctx context.Context) error {
 	}
 	byHash := map[string]storedToken{}
 	for name, raw := range items {
-		var k storedToken
+		k := storedToken{raw: raw}
 		if err := json.Unmarshal(raw, &k); err != nil {
 			return fmt.Errorf("read MCP token %q: %w", name, err)
 		}
@@ -119,7 +122,7 @@ func (t *Tokens) Create(
 	tools []string,
 	life time.Duration,
 	overwrite bool,
-) (Token, string, error) {
+) (_ Token, secret string, err error) {
 	switch {
 	case !tokenName().MatchString(name):
 		return Token{}, "", ErrTokenName
@@ -130,7 +133,7 @@ func (t *Tokens) Create(
 	}
 	t.changeMu.Lock()
 	defer t.changeMu.Unlock()
-	secret := tokenPrefix + rand.Text() + rand.Text()
+	secret = tokenPrefix + rand.Text() + rand.Text()
 	k := storedToken{Token: Token{Name: name, Owner: owner, Tools: tools, Created: t.now()}, Hash: hashToken(secret)}
 	if life > 0 {
 		k.Expires = k.Created.Add(life)
@@ -140,12 +143,11 @@ func (t *Tokens) Create(
 	if live && !overwrite {
 		return Token{}, "", ErrTokenExists
 	}
-	raw, err := json.Marshal(k)
-	if err != nil {
+	if k.raw, err = json.Marshal(k); err != nil {
 		return Token{}, "", err
 	}
 	// The key in the store is the same, so that the old token goes with this write.
-	if err := t.store.SaveItem(ctx, tokenKind, k.key(), raw, true); err != nil {
+	if err := t.store.SaveItem(ctx, tokenKind, k.key(), k.raw, true); err != nil {
 		return Token{}, "", err
 	}
 	t.mu.Lock()
@@ -249,15 +251,24 @@ func (t *Tokens) Check(ctx context.Context, secret string) (Token, bool) {
 	return k.Token, true
 }
 
-// noteUse stores when a token was last used, unless it was revoked meanwhile. An error is
+// noteUse stores when a token was last used, unless it was revoked meanwhile, here or by another process. An error is
 // ignored: it must not keep the host from using the token.
 func (t *Tokens) noteUse(ctx context.Context, k storedToken) {
 	t.changeMu.Lock()
 	defer t.changeMu.Unlock()
-	if now, ok := t.find(k.Owner, k.Name); !ok || now.Hash != k.Hash {
+	now, ok := t.find(k.Owner, k.Name)
+	if !ok || now.Hash != k.Hash {
 		return
 	}
-	if raw, err := json.Marshal(k); err == nil {
-		_ = t.store.SaveItem(ctx, tokenKind, k.key(), raw, true)
+	raw, err := json.Marshal(k)
+	if err != nil {
+		return
 	}
+	if swapped, err := t.store.SwapItem(ctx, tokenKind, k.key(), now.raw, raw, nil); err != nil || !swapped {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k.raw = raw
+	t.byHash[k.Hash] = k
 }
