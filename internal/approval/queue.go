@@ -140,7 +140,8 @@ func (q *Queue) reload(ctx context.Context, since time.Time) error {
 			q.entries[k] = e
 		case e.ID != a.ID: // asked here again, with other arguments
 		case e.Decision == "" && a.Decision != "":
-			e.Approval = a
+			// The rest is read without the lock by the call that waits.
+			e.Decision, e.By, e.Started = a.Decision, a.By, a.Started
 			close(e.decided)
 		default:
 			e.Started = e.Started || a.Started
