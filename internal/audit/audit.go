@@ -4,8 +4,8 @@
 //
 // It promises that an entry is on disk when Record returns, that no entry holds a secret or the text of a message,
 // that each entry names the hash of the one before, so that a change of an old one is found by Verify, that the entries
-// of all processes that share a store are one chain, and that the newest MaxEntries entries are kept. The hash of the newest entry is logged once a day: with it, kept elsewhere,
-// even a chain that was made again as a whole is found.
+// of all processes that share a store are one chain, and that the newest MaxEntries entries are kept. The hash of the
+// newest entry is logged once a day: with it, kept elsewhere, even a chain that was made again as a whole is found.
 package audit
 
 import (

@@ -115,8 +115,14 @@ type Tracker struct {
 func New(now func() time.Time) *Tracker { return newTracker(now, formatUSD) }
 
 func newTracker(now func() time.Time, format func(float64) string) *Tracker {
-	return &Tracker{now: now, format: format, spent: map[account]float64{}, others: map[account]float64{}, reserved: map[account]float64{},
-		released: make(chan struct{})}
+	return &Tracker{
+		now:      now,
+		format:   format,
+		spent:    map[account]float64{},
+		others:   map[account]float64{},
+		reserved: map[account]float64{},
+		released: make(chan struct{}),
+	}
 }
 
 // Add adds spend of today that was not reserved.

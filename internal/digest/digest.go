@@ -189,9 +189,19 @@ type Service struct {
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.
 func New(o Options) *Service {
-	return &Service{o: o, runs: newSlots(), pace: newPace(), events: map[string]int{}, configured: map[string]spec{},
-		created: map[string]spec{}, pauses: map[string]pause{},
-		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}, deciding: map[string]bool{}, members: map[string]memberFilter{}}
+	return &Service{
+		o:          o,
+		runs:       newSlots(),
+		pace:       newPace(),
+		events:     map[string]int{},
+		configured: map[string]spec{},
+		created:    map[string]spec{},
+		pauses:     map[string]pause{},
+		runLocks:   map[string]*sync.Mutex{},
+		proposals:  map[string]proposal{},
+		deciding:   map[string]bool{},
+		members:    map[string]memberFilter{},
+	}
 }
 
 // Configure replaces the digests of the configuration, all or, with an error, none.

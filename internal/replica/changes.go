@@ -109,7 +109,8 @@ func (w *watch) look(ctx context.Context) {
 	w.isAway = false
 	for _, p := range w.parts {
 		// The numbers are older than what a reload reads from now on: nothing is missed between the two.
-		changed := len(p.kinds) == 0 || slices.ContainsFunc(p.kinds, func(kind string) bool { return now[kind] != w.seen[kind] })
+		changed := len(p.kinds) == 0 ||
+			slices.ContainsFunc(p.kinds, func(kind string) bool { return now[kind] != w.seen[kind] })
 		if p.begin(changed) {
 			w.reloads.Go(func() { p.end(w.reload(ctx, p)) })
 		}

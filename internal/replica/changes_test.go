@@ -72,7 +72,8 @@ func watching(t *testing.T, store any, log *slog.Logger, parts ...replica.Shared
 
 func TestWatch_ReloadsWhatOthersHaveChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, settings, jobs := &numbers{n: map[string]int64{}}, &part{kinds: []string{"settings"}}, &part{kinds: []string{"job", "hook"}}
+		s := &numbers{n: map[string]int64{}}
+		settings, jobs := &part{kinds: []string{"settings"}}, &part{kinds: []string{"job", "hook"}}
 		later := watching(t, s, slog.New(slog.DiscardHandler), settings, jobs)
 		check := func(when string, wantSettings, wantJobs int64) {
 			t.Helper()

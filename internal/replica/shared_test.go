@@ -147,8 +147,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // What is changed on one replica is known to the other one soon, in both directions.
 func TestReplicas_KnowWhatAnotherHasChanged(t *testing.T) {
-	conf := must(config.Parse([]byte(`{"budget": {"instanceDailyUSD": 5}, "limits": {"userDailyTokens": 1000}}`), "config.json",
-		config.Options{Env: func(string) (string, bool) { return "", false }}))
+	limits := []byte(`{"budget": {"instanceDailyUSD": 5}, "limits": {"userDailyTokens": 1000}}`)
+	conf := must(config.Parse(limits, "config.json", config.Options{Env: func(string) (string, bool) { return "", false }}))
 	url := pgtest.Start(t)
 	a, b := start(t, url, conf), start(t, url, conf)
 	anna := chat.User{ID: "U1", Name: "anna", Admin: true}
@@ -192,7 +192,8 @@ func TestReplicas_KnowWhatAnotherHasChanged(t *testing.T) {
 		do(there.tokens.Revoke(ctx, "admin", name))
 		eventually(t, "a revoked token", func() bool { _, ok := here.tokens.Check(ctx, secret); return !ok })
 
-		job := must(here.jobs.Add(ctx, jobs.Job{Schedule: "0 9 * * *", Post: []string{place.String()}, Text: "hello", Source: jobs.FromAPI}))
+		job := must(here.jobs.Add(ctx, jobs.Job{Schedule: "0 9 * * *", Post: []string{place.String()}, Text: "hello",
+			Source: jobs.FromAPI}))
 		has := func(p *process) bool {
 			list := must(p.jobs.List(ctx))
 			return slices.ContainsFunc(list, func(i jobs.Info) bool { return i.ID == job.ID })
@@ -233,7 +234,8 @@ func TestReplicas_KnowWhatAnotherHasChanged(t *testing.T) {
 		do(here.db.CountUsage(ctx, store.Usage{Model: "default", User: "sim/" + name, Channel: place, Turns: 1,
 			Tokens: llm.Usage{Input: 2000}}))
 		eventually(t, "spent tokens", func() bool {
-			count, err := there.spending.Reserve(ctx, store.Usage{Model: "default", User: "sim/" + name, Channel: place}, llm.Request{})
+			on := store.Usage{Model: "default", User: "sim/" + name, Channel: place}
+			count, err := there.spending.Reserve(ctx, on, llm.Request{})
 			if err == nil {
 				count(llm.Usage{})
 			}

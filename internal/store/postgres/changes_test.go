@@ -43,6 +43,11 @@ func TestChanges_OfEveryKindAreSeenByOthersAlone(t *testing.T) {
 			return err
 		}
 	}
+	save := func(kind string, overwrite bool) func(context.Context) error {
+		return func(ctx context.Context) error { return here.SaveItem(ctx, kind, "one", raw, overwrite) }
+	}
+	remove := func(ctx context.Context) error { return here.DeleteItem(ctx, "agent", "one") }
+	decide := func(ctx context.Context) error { _, err := here.DecideApproval(ctx, denied); return err }
 	for _, c := range []struct {
 		what, kind string // kind: what is seen; "": nothing
 		do         func(context.Context) error
@@ -50,20 +55,19 @@ func TestChanges_OfEveryKindAreSeenByOthersAlone(t *testing.T) {
 	}{
 		{"a setting", "settings", func(ctx context.Context) error { return here.SaveSetting(ctx, "instance", raw) }, false},
 		{"no setting", "settings", func(ctx context.Context) error { return here.SaveSetting(ctx, "instance", nil) }, false},
-		{"an item", "agent", func(ctx context.Context) error { return here.SaveItem(ctx, "agent", "one", raw, false) }, false},
-		{"a taken name", "", func(ctx context.Context) error { return here.SaveItem(ctx, "agent", "one", raw, false) }, true},
-		{"an item again", "agent", func(ctx context.Context) error { return here.SaveItem(ctx, "agent", "one", raw, true) }, false},
-		{"an item of a kind with a name", "digest run",
-			func(ctx context.Context) error { return here.SaveItem(ctx, "digest run/news", "one", raw, true) }, false},
-		{"no item", "agent", func(ctx context.Context) error { return here.DeleteItem(ctx, "agent", "one") }, false},
-		{"what is not there", "", func(ctx context.Context) error { return here.DeleteItem(ctx, "agent", "one") }, true},
+		{"an item", "agent", save("agent", false), false},
+		{"a taken name", "", save("agent", false), true},
+		{"an item again", "agent", save("agent", true), false},
+		{"an item of a kind with a name", "digest run", save("digest run/news", true), false},
+		{"no item", "agent", remove, false},
+		{"what is not there", "", remove, true},
 		{"a swapped item", "job", swap(nil, raw), false},
 		{"another item", "", swap(nil, raw), true},
 		{"an item swapped for none", "job", swap(raw, nil), false},
 		{"a blob", "blob pins", func(ctx context.Context) error { return here.SaveBlob(ctx, "pins/server", raw) }, false},
 		{"an approval", "approvals", func(ctx context.Context) error { return here.SaveApproval(ctx, a) }, false},
-		{"a decision", "approvals", func(ctx context.Context) error { _, err := here.DecideApproval(ctx, denied); return err }, false},
-		{"a late decision", "", func(ctx context.Context) error { _, err := here.DecideApproval(ctx, denied); return err }, false},
+		{"a decision", "approvals", decide, false},
+		{"a late decision", "", decide, false},
 		{"a note", "", func(ctx context.Context) error {
 			_, _, err := here.SaveMemory(ctx, store.Memory{Scope: "s", Text: "x"}, 9)
 			return err
