@@ -63,9 +63,52 @@ func (everywhere) Interject(context.Context, chat.Address, chat.Draft, string) e
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
+// heldStore is a database whose lists of records can be kept on their way to the reader.
+type heldStore struct {
+	*postgres.DB
+	mu   sync.Mutex
+	read chan string   // kinds that were read while they are held; nil: they are not
+	let  chan struct{} // closed when they go on
+}
+
+// hold keeps what is read from now on until release is called.
+func (h *heldStore) hold() (read <-chan string, release func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.read, h.let = make(chan string, 100), make(chan struct{})
+	return h.read, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		close(h.let)
+		h.read = nil
+	}
+}
+
+func (h *heldStore) wait(kind string) {
+	h.mu.Lock()
+	read, let := h.read, h.let
+	h.mu.Unlock()
+	if read != nil {
+		read <- kind
+		<-let
+	}
+}
+
+func (h *heldStore) Items(ctx context.Context, kind string) (map[string]json.RawMessage, error) {
+	items, err := h.DB.Items(ctx, kind)
+	h.wait(kind)
+	return items, err
+}
+
+func (h *heldStore) Settings(ctx context.Context) (map[string][]byte, error) {
+	layers, err := h.DB.Settings(ctx)
+	h.wait(store.SettingChanges)
+	return layers, err
+}
+
 // process is what one replica keeps in memory.
 type process struct {
-	db        *postgres.DB
+	db        *heldStore
 	settings  *settings.Repository
 	grants    *approval.Grants
 	approvals *approval.Queue
@@ -90,7 +133,7 @@ func must[T any](v T, err error) T {
 func start(t *testing.T, url string, conf *config.Config) *process {
 	t.Helper()
 	ctx, log := t.Context(), slog.New(slog.DiscardHandler)
-	db := must(postgres.Open(ctx, url, postgres.Options{Log: log}))
+	db := &heldStore{DB: must(postgres.Open(ctx, url, postgres.Options{Log: log}))}
 	p := &process{db: db}
 	p.settings = settings.New(db, func() []string { return nil }, nil)
 	p.grants = must(approval.LoadGrants(ctx, db, time.Now))
@@ -253,6 +296,82 @@ func do2(t *testing.T) func(any, error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// What a replica changes while it reads again what others have changed is not lost: what it has read is older.
+func TestReload_OwnChangeMeanwhile_Stays(t *testing.T) {
+	conf := must(config.Parse([]byte(`{}`), "config.json", config.Options{Env: func(string) (string, bool) { return "", false }}))
+	p := start(t, pgtest.Start(t), conf)
+	ctx := t.Context()
+	token, job := "", ""
+	for _, c := range []struct {
+		what   string
+		part   replica.Shared
+		change func() error
+		has    func() bool
+	}{
+		{"setting", p.settings,
+			func() error {
+				return p.settings.Set(ctx, settings.Channel(place), settings.Layer{Language: "Norwegian"})
+			},
+			func() bool { return p.settings.Effective(place, "").Language == "Norwegian" }},
+		{"token", p.tokens,
+			func() (err error) { _, token, err = p.tokens.Create(ctx, "admin", "host", nil, 0, false); return err },
+			func() bool { _, ok := p.tokens.Check(ctx, token); return ok }},
+		{"job", p.jobs,
+			func() error {
+				i, err := p.jobs.Add(ctx, jobs.Job{Schedule: "0 9 * * *", Post: []string{place.String()}, Text: "hello",
+					Source: jobs.FromAPI})
+				job = i.ID
+				return err
+			},
+			func() bool { list := must(p.jobs.List(ctx)); return len(list) == 1 && list[0].ID == job }},
+		{"digest", p.digests,
+			func() error {
+				_, err := p.digests.Create(ctx, digest.Plan{Name: "news", Schedule: "0 9 * * *", Post: []string{place.String()},
+					Feeds: []digest.Feed{{URL: "https://example.org/feed"}}, Source: digest.FromAPI})
+				return err
+			},
+			func() bool { _, ok := p.digests.Plan("news"); return ok }},
+		{"server", p.catalog,
+			func() error {
+				_, err := p.catalog.Add(ctx, "s", json.RawMessage(`{"URL":"https://example.org/mcp"}`))
+				return err
+			},
+			func() bool { _, err := p.catalog.Get("s"); return err == nil }},
+		{"agent", p.roster,
+			func() error {
+				_, err := p.roster.Add(ctx, "kind", json.RawMessage(`{"systemPrompt":"Be kind."}`))
+				return err
+			},
+			func() bool { return p.roster.Exists("kind") }},
+	} {
+		read, release := p.db.hold()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := c.part.Reload(ctx); err != nil {
+				t.Errorf("%s: %v", c.what, err)
+			}
+		})
+		<-read
+		changed := make(chan error, 1)
+		wg.Go(func() { changed <- c.change() })
+		// The change waits for what is being read, or is done: both are right, as long as it is there in the end.
+		var err error
+		select {
+		case err = <-changed:
+			changed <- err
+		case <-time.After(200 * time.Millisecond):
+		}
+		release()
+		wg.Wait()
+		if err := <-changed; err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		if !c.has() {
+			t.Errorf("%s: the change is lost", c.what)
 		}
 	}
 }
