@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"ravenbot/internal/mcpserve"
+	"ravenbot/internal/store"
 )
 
 // tokenItems keeps items by name.
@@ -25,6 +27,19 @@ func (s tokenItems) SaveItem(_ context.Context, _, name string, item json.RawMes
 
 func (s tokenItems) Items(context.Context, string) (map[string]json.RawMessage, error) {
 	return maps.Clone(s), nil
+}
+
+func (s tokenItems) SwapItem(
+	_ context.Context,
+	_, name string,
+	was, now json.RawMessage,
+	_ []store.Post,
+) (bool, error) {
+	if !bytes.Equal(s[name], was) {
+		return false, nil
+	}
+	s[name] = now
+	return true, nil
 }
 
 func (s tokenItems) DeleteItem(_ context.Context, _, name string) error {

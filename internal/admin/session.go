@@ -172,7 +172,9 @@ func (s *sessions) check(w http.ResponseWriter, r *http.Request, secure bool) bo
 func (s *sessions) endAll(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.since = at
+	if at.After(s.since) {
+		s.since = at
+	}
 }
 
 // logOut ends the session of a request.

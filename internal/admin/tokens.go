@@ -33,6 +33,7 @@ type Tokens interface {
 // Logouts stores when all sessions were ended.
 type Logouts interface {
 	SaveLogout(ctx context.Context, at time.Time) error
+	LastLogout(ctx context.Context) (time.Time, error)
 }
 
 func (s *Server) listTokens(w http.ResponseWriter, r *http.Request) {

@@ -184,7 +184,7 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	if err := p.settings.Load(ctx); err != nil {
 		return err
 	}
-	a.spending, err = budget.LoadSpending(ctx, a.store, budget.ConfiguredRates(a.conf), a.o.Log, a.o.Now)
+	a.spending, err = budget.LoadSpending(ctx, a.store.Engine, budget.ConfiguredRates(a.conf), a.o.Log, a.o.Now)
 	return err
 }
 
@@ -239,7 +239,7 @@ func (a *App) buildCalls(ctx context.Context, p *parts) error {
 		Box:       p.box,
 		BaseURL:   signin.BaseURL(a.o.Config),
 		Egress:    p.pages,
-		Store:     a.store,
+		Store:     a.store.Engine,
 		Questions: p.questions,
 		Log:       a.o.Log,
 		Now:       a.o.Now,

@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -72,6 +73,9 @@ type GrantStore interface {
 type Grants struct {
 	store GrantStore
 	now   func() time.Time
+	// reloading is held for reading while a grant is changed, in the store and here, and for writing by Reload: what it
+	// has read is no older than what is here. It is taken before mu.
+	reloading sync.RWMutex
 
 	mu   sync.Mutex
 	list []Grant // oldest first
@@ -79,20 +83,34 @@ type Grants struct {
 
 // LoadGrants reads the stored grants.
 func LoadGrants(ctx context.Context, s GrantStore, now func() time.Time) (*Grants, error) {
-	items, err := s.Items(ctx, grantKind)
-	if err != nil {
-		return nil, fmt.Errorf("read the standing approvals: %w", err)
-	}
 	g := &Grants{store: s, now: now}
+	return g, g.Reload(ctx)
+}
+
+// SharedKinds returns the kind whose changes Reload takes up.
+func (*Grants) SharedKinds() []string { return []string{grantKind} }
+
+// Reload reads the stored grants again. With an error nothing has changed.
+func (g *Grants) Reload(ctx context.Context) error {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	items, err := g.store.Items(ctx, grantKind)
+	if err != nil {
+		return fmt.Errorf("read the standing approvals: %w", err)
+	}
+	list := make([]Grant, 0, len(items))
 	for name, raw := range items {
 		var one Grant
 		if err := json.Unmarshal(raw, &one); err != nil {
-			return nil, fmt.Errorf("read the standing approval %s: %w", name, err)
+			return fmt.Errorf("read the standing approval %s: %w", name, err)
 		}
-		g.list = append(g.list, one)
+		list = append(list, one)
 	}
-	slices.SortFunc(g.list, func(a, b Grant) int { return a.At.Compare(b.At) })
-	return g, nil
+	slices.SortFunc(list, func(a, b Grant) int { return a.At.Compare(b.At) })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list = list
+	return nil
 }
 
 // Allow reports whether a grant lets a call be made.
@@ -131,6 +149,8 @@ func (g *Grants) add(ctx context.Context, a store.Approval, scope Scope, by chat
 	if err != nil {
 		return Grant{}, err
 	}
+	g.reloading.RLock()
+	defer g.reloading.RUnlock()
 	if err := g.store.SaveItem(ctx, grantKind, one.ID, raw, false); err != nil {
 		return Grant{}, fmt.Errorf("store the standing approval: %w", err)
 	}
@@ -142,6 +162,8 @@ func (g *Grants) add(ctx context.Context, a store.Approval, scope Scope, by chat
 
 // Revoke ends a grant. It returns store.ErrNotFound where there is none of that ID.
 func (g *Grants) Revoke(ctx context.Context, id string) error {
+	g.reloading.RLock()
+	defer g.reloading.RUnlock()
 	if err := g.store.DeleteItem(ctx, grantKind, id); err != nil {
 		return fmt.Errorf("revoke the standing approval %s: %w", id, err)
 	}
@@ -162,7 +184,8 @@ func (g *Grants) dropExpired(ctx context.Context) error {
 	}
 	g.mu.Unlock()
 	for _, id := range over {
-		if err := g.Revoke(ctx, id); err != nil {
+		// Another process that shares the store may have deleted it.
+		if err := g.Revoke(ctx, id); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}

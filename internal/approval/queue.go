@@ -1,8 +1,10 @@
 // Package approval asks people whether a tool call may be made. It promises that the
 // question shows the exact call, that only the asker or an administrator decides, that
 // questions and answers survive a restart and no call is asked about twice, that silence
-// is never a yes (after 15 minutes the call is denied, visibly), and that an approved call
-// is started only once. Package policy decides which calls need an approval; package
+// is never a yes (after 15 minutes the call is denied, visibly), that an approved call
+// is started only once, and that of several decisions one counts, also where several
+// processes share the store: a call waits in the process that makes it, and is decided in
+// any of them. Package policy decides which calls need an approval; package
 // delivery brings the posts to the platforms.
 package approval
 
@@ -34,6 +36,8 @@ const (
 	checkInterval = 15 * time.Second
 	// retention is how long decided approvals stay in memory; the store keeps them longer.
 	retention = 2 * 24 * time.Hour
+	// graceOfOthers is how long after its end a question of another process is left to that one.
+	graceOfOthers = time.Minute
 	// idBytes makes an ID short enough to be typed.
 	idBytes = 4
 )
@@ -52,7 +56,10 @@ var scopes = map[string]Scope{pressYes: Once, pressHere: InConversation, pressAl
 // Store stores approvals.
 type Store interface {
 	SaveApproval(ctx context.Context, a store.Approval) error
-	Approvals(ctx context.Context) ([]store.Approval, error)
+	// DecideApproval stores the decision on an approval that is stored without one. It returns false where it is not
+	// stored, or is decided already.
+	DecideApproval(ctx context.Context, a store.Approval) (bool, error)
+	Approvals(ctx context.Context, since time.Time) ([]store.Approval, error)
 }
 
 // Options are what a Queue needs.
@@ -72,6 +79,9 @@ type Options struct {
 // for concurrent use.
 type Queue struct {
 	o Options
+	// deciding is held while a decision is stored or read: one that is read cannot be older than one that was just
+	// stored. It is taken before mu.
+	deciding sync.Mutex
 
 	mu      sync.Mutex
 	entries map[string]*entry // by turn and call
@@ -80,7 +90,8 @@ type Queue struct {
 // entry is an approval with its waiters.
 type entry struct {
 	store.Approval
-	decided chan struct{} // closed with the decision
+	decided   chan struct{} // closed with the decision
+	isForeign bool          // the call waits in another process that shares the store
 }
 
 // New returns a Queue that Load fills.
@@ -88,7 +99,7 @@ func New(o Options) *Queue { return &Queue{o: o, entries: map[string]*entry{}} }
 
 // Load reads the approvals of earlier processes.
 func (q *Queue) Load(ctx context.Context) error {
-	list, err := q.o.Store.Approvals(ctx)
+	list, err := q.o.Store.Approvals(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -96,6 +107,45 @@ func (q *Queue) Load(ctx context.Context) error {
 	defer q.mu.Unlock()
 	for _, a := range list {
 		q.entries[key(a.Turn, a.Call)] = newEntry(a)
+	}
+	return nil
+}
+
+// SharedKinds returns the kind whose changes Reload takes up.
+func (*Queue) SharedKinds() []string { return []string{store.ApprovalChanges} }
+
+// Reload takes up what other processes that share the store have asked and decided, and lets the calls go on that wait
+// here for one of their decisions.
+func (q *Queue) Reload(ctx context.Context) error {
+	q.deciding.Lock()
+	defer q.deciding.Unlock()
+	return q.reload(ctx, q.o.Now().Add(-Wait-2*graceOfOthers))
+}
+
+// reload is Reload for the questions that were asked since a time; q.deciding is held.
+func (q *Queue) reload(ctx context.Context, since time.Time) error {
+	list, err := q.o.Store.Approvals(ctx, since)
+	if err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, a := range list {
+		k := key(a.Turn, a.Call)
+		e := q.entries[k]
+		switch {
+		case e == nil, e.ID != a.ID && e.isForeign:
+			e = newEntry(a)
+			e.isForeign = true
+			q.entries[k] = e
+		case e.ID != a.ID: // asked here again, with other arguments
+		case e.Decision == "" && a.Decision != "":
+			// The rest is read without the lock by the call that waits.
+			e.Decision, e.By, e.Started = a.Decision, a.By, a.Started
+			close(e.decided)
+		default:
+			e.Started = e.Started || a.Started
+		}
 	}
 	return nil
 }
@@ -116,10 +166,8 @@ func (q *Queue) Run(ctx context.Context) error {
 	look := time.NewTicker(checkInterval)
 	defer look.Stop()
 	for {
-		for _, a := range q.Open() {
-			if !q.o.Now().Before(a.Expires) {
-				q.decide(ctx, a.ID, store.Expired, "")
-			}
+		for _, id := range q.overdue() {
+			q.decide(ctx, id, store.Expired, "")
 		}
 		q.dropOld()
 		if err := q.o.Grants.dropExpired(ctx); err != nil {
@@ -131,6 +179,24 @@ func (q *Queue) Run(ctx context.Context) error {
 		case <-look.C:
 		}
 	}
+}
+
+// overdue returns the IDs of the questions that are open for too long.
+func (q *Queue) overdue() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.o.Now()
+	var list []string
+	for _, e := range q.entries {
+		until := e.Expires
+		if e.isForeign { // whoever asked says so in the conversation
+			until = until.Add(graceOfOthers)
+		}
+		if e.Decision == "" && !now.Before(until) {
+			list = append(list, e.ID)
+		}
+	}
+	return list
 }
 
 // dropOld drops approvals that were decided longer than retention ago.
@@ -208,6 +274,7 @@ func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, v tool.Verdict
 	q.mu.Lock()
 	// A decision is about the exact call: with other arguments it is asked again.
 	if e := q.entries[k]; e != nil && e.Tool == in.Tool.Name && bytes.Equal(e.Args, in.Args) {
+		e.isForeign = false // the call went on here
 		q.mu.Unlock()
 		return e, nil
 	}
@@ -264,23 +331,12 @@ func (q *Queue) post(ctx context.Context, a store.Approval, d chat.Draft, replac
 }
 
 // decide records a decision, tells the waiting call and replaces the post. It reports false
-// if the question is unknown or was decided before.
+// if the question is unknown or was decided before, by whichever process.
 func (q *Queue) decide(ctx context.Context, id string, d store.Decision, by string) bool {
-	q.mu.Lock()
-	e := q.find(id)
-	if e == nil || e.Decision != "" {
-		q.mu.Unlock()
+	a, ok := q.saveDecision(ctx, id, d, by)
+	if !ok {
 		return false
 	}
-	e.Decision, e.By = d, by
-	a := e.Approval
-	q.mu.Unlock()
-	// A decision that cannot be stored still counts: after a restart the question is open
-	// again, which is safe.
-	if err := q.o.Store.SaveApproval(ctx, a); err != nil {
-		q.o.Log.Error("decision not stored", "approval", id, "error", err)
-	}
-	close(e.decided)
 	if q.o.Decided != nil {
 		q.o.Decided(ctx, a)
 	}
@@ -288,6 +344,53 @@ func (q *Queue) decide(ctx context.Context, id string, d store.Decision, by stri
 		"decision", string(d), "by", by)
 	q.post(ctx, a, decidedDraft(a), postKey(a))
 	return true
+}
+
+// saveDecision stores a decision, and lets the call go on if it waits here. It returns false where the question is
+// unknown or was decided before.
+func (q *Queue) saveDecision(ctx context.Context, id string, d store.Decision, by string) (store.Approval, bool) {
+	q.deciding.Lock()
+	defer q.deciding.Unlock()
+	a, isOpen := q.openEntry(id)
+	if !isOpen {
+		return a, false
+	}
+	a.Decision, a.By = d, by
+	// A decision that cannot be stored still counts: after a restart the question is open
+	// again, which is safe.
+	decided, err := q.o.Store.DecideApproval(ctx, a)
+	if err != nil {
+		q.o.Log.Error("decision not stored", "approval", id, "error", err)
+	}
+	if err == nil && !decided {
+		if err := q.reload(ctx, a.At); err != nil {
+			q.o.Log.Error("earlier decision not read", "approval", id, "error", err)
+		}
+		// A question that is still open was deleted with its conversation, and the call waits for an answer.
+		if decided, isOpen := q.openEntry(id); !isOpen {
+			return decided, false
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.find(id)
+	if e == nil {
+		return a, false
+	}
+	e.Decision, e.By = d, by
+	close(e.decided)
+	return e.Approval, true
+}
+
+// openEntry returns the approval of an ID, and whether it is still to be decided.
+func (q *Queue) openEntry(id string) (store.Approval, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.find(id)
+	if e == nil {
+		return store.Approval{}, false
+	}
+	return e.Approval, e.Decision == ""
 }
 
 // find returns the entry of an approval, or nil; q.mu is held.

@@ -58,12 +58,25 @@ func (d *desk) SaveApproval(_ context.Context, a store.Approval) error {
 	return nil
 }
 
-func (d *desk) Approvals(context.Context) ([]store.Approval, error) {
+func (d *desk) DecideApproval(_ context.Context, a store.Approval) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	kept := d.kept[a.Turn+a.Call]
+	if kept.ID != a.ID || kept.Decision != "" {
+		return false, nil
+	}
+	d.kept[a.Turn+a.Call] = a
+	return true, nil
+}
+
+func (d *desk) Approvals(_ context.Context, since time.Time) ([]store.Approval, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var list []store.Approval
 	for _, a := range d.kept {
-		list = append(list, a)
+		if !a.At.Before(since) {
+			list = append(list, a)
+		}
 	}
 	return list, nil
 }
@@ -79,6 +92,12 @@ func (d *desk) last() chat.Draft {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.posts[len(d.posts)-1]
+}
+
+func (d *desk) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.posts)
 }
 
 func (d *desk) book(t *testing.T) *approval.Queue {
@@ -301,4 +320,100 @@ func handled(ctx context.Context, f feature.Feature, m chat.Message) (chat.Draft
 		return chat.Draft{}, false
 	}
 	return *d, true
+}
+
+// A call waits in the process that makes it. The decision may reach another one that shares the store.
+func TestDecision_InAnotherProcess_LetsTheCallGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		asking, other := d.book(t), d.book(t)
+		got := ask(t.Context(), asking, intent("1", anna, `{}`))
+		reload := func(b *approval.Queue) {
+			t.Helper()
+			if err := b.Reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reload(other)
+		id := asking.Open()[0].ID
+		if _, err := other.Decide(t.Context(), id, true, anna, "slack"); err != nil {
+			t.Fatal(err)
+		}
+		// Who has not read it yet does not decide it again.
+		if a, err := asking.Decide(t.Context(), id, false, boss, "slack"); !errors.Is(err, approval.ErrDecided) ||
+			a.Decision != store.Approved {
+			t.Errorf("a second decision: %v, %+v", err, a)
+		}
+		if a := <-got; !a.ok || a.words != "approved by anna" {
+			t.Errorf("the call got %+v", a)
+		}
+		if len(d.posts) != 2 || d.over[1] == "" {
+			t.Errorf("posts %+v, want the question, and one in its place", d.posts)
+		}
+		got = ask(t.Context(), asking, intent("2", anna, `{}`))
+		reload(other)
+		if _, err := other.Decide(t.Context(), other.Open()[0].ID, false, anna, "slack"); err != nil {
+			t.Fatal(err)
+		}
+		reload(asking)
+		if a := <-got; a.ok || a.words != "denied by anna" {
+			t.Errorf("the call got %+v", a)
+		}
+		reload(asking)
+	})
+}
+
+// A question ends where the call waits. One whose process is gone ends elsewhere, a little later.
+func TestExpiry_IsLeftToTheProcessThatAsks(t *testing.T) {
+	for _, asksOn := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk()
+			asking, other := d.book(t), d.book(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if got := ask(ctx, asking, intent("1", anna, `{}`)); !asksOn {
+				cancel()
+				<-got
+			}
+			if err := other.Reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			running, stop := context.WithCancel(t.Context())
+			go func() { _ = other.Run(running) }()
+			time.Sleep(approval.Wait + 30*time.Second)
+			synctest.Wait()
+			if posts := d.count(); asksOn != (posts == 2) {
+				t.Errorf("asks on %v: %d posts at the end of the time", asksOn, posts)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if posts := d.count(); posts != 2 {
+				t.Errorf("asks on %v: %d posts afterwards, want the question and its end", asksOn, posts)
+			}
+			stop()
+			synctest.Wait()
+		})
+	}
+}
+
+func TestGrants_OfAnotherProcessCount(t *testing.T) {
+	d := newDesk()
+	load := func() *approval.Grants {
+		g, err := approval.LoadGrants(t.Context(), d, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	here, there := load(), load()
+	d.items["g1"] = json.RawMessage(`{"id":"g1","tool":"s_do","server":"s","scope":"always"}`)
+	if err := here.Reload(t.Context()); err != nil || len(here.List()) != 1 {
+		t.Fatalf("%v, %v", here.List(), err)
+	}
+	if err := here.Revoke(t.Context(), "g1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := there.Reload(t.Context()); err != nil || len(there.List()) != 0 {
+		t.Errorf("%v, %v", there.List(), err)
+	}
 }

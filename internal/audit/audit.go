@@ -3,14 +3,15 @@
 // configuration.
 //
 // It promises that an entry is on disk when Record returns, that no entry holds a secret or the text of a message,
-// that each entry names the hash of the one before, so that a change of an old one is found by Verify, and that the
-// newest MaxEntries entries are kept. The hash of the newest entry is logged once a day: with it, kept elsewhere,
-// even a chain that was made again as a whole is found.
+// that each entry names the hash of the one before, so that a change of an old one is found by Verify, that the entries
+// of all processes that share a store are one chain, and that the newest MaxEntries entries are kept. The hash of the
+// newest entry is logged once a day: with it, kept elsewhere, even a chain that was made again as a whole is found.
 package audit
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,6 +19,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"ravenbot/internal/store"
 )
 
 // MaxEntries is how many entries are kept.
@@ -51,10 +54,12 @@ type Link struct {
 
 func (e Entry) link() Link { return Link{e.Seq, e.Hash} }
 
-// Store keeps entries by name.
+// Store keeps entries by name, as store.Store does.
 type Store interface {
 	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
 	DeleteItem(ctx context.Context, kind, name string) error
 }
 
@@ -77,6 +82,9 @@ type Log struct {
 	head Link // the newest entry, or the base
 }
 
+// maxTries bounds how often Record finds that another process was quicker.
+const maxTries = 100
+
 // Load reads the stored entries. It returns an error when one of them cannot be read.
 func Load(ctx context.Context, store Store, now func() time.Time, log *slog.Logger) (*Log, error) {
 	list, base, err := read(ctx, store)
@@ -98,13 +106,9 @@ func Load(ctx context.Context, store Store, now func() time.Time, log *slog.Logg
 
 // read returns the stored entries, oldest first, and the base.
 func read(ctx context.Context, store Store) ([]Entry, Link, error) {
-	var base Link
-	bases, err := store.Items(ctx, baseKind)
-	if err == nil && bases[baseName] != nil {
-		err = json.Unmarshal(bases[baseName], &base)
-	}
+	base, _, err := readBase(ctx, store)
 	if err != nil {
-		return nil, base, fmt.Errorf("read where the audit begins: %w", err)
+		return nil, base, err
 	}
 	items, err := store.Items(ctx, itemKind)
 	if err != nil {
@@ -112,26 +116,62 @@ func read(ctx context.Context, store Store) ([]Entry, Link, error) {
 	}
 	var list []Entry
 	for _, name := range slices.Sorted(maps.Keys(items)) {
-		var e Entry
-		n, err := strconv.ParseUint(name, 10, 64)
-		if err == nil {
-			err = json.Unmarshal(items[name], &e)
-		}
+		e, err := decodeEntry(name, items[name])
 		if err != nil {
-			return nil, base, fmt.Errorf("read audit entry %s: %w", name, err)
-		}
-		if e.Hash == "" {
-			e.Seq = n
+			return nil, base, err
 		}
 		list = append(list, e)
 	}
 	return list, base, nil
 }
 
-func (l *Log) saveBase(ctx context.Context, base Link) error {
-	raw, err := json.Marshal(base)
+// readBase returns the base, and how it is stored; nil: there is none.
+func readBase(ctx context.Context, store Store) (base Link, raw json.RawMessage, err error) {
+	bases, err := store.Items(ctx, baseKind)
+	if raw = bases[baseName]; err == nil && raw != nil {
+		err = json.Unmarshal(raw, &base)
+	}
+	if err != nil {
+		return base, nil, fmt.Errorf("read where the audit begins: %w", err)
+	}
+	return base, raw, nil
+}
+
+func decodeEntry(name string, raw json.RawMessage) (Entry, error) {
+	var e Entry
+	n, err := strconv.ParseUint(name, 10, 64)
 	if err == nil {
-		err = l.store.SaveItem(ctx, baseKind, baseName, raw, true)
+		err = json.Unmarshal(raw, &e)
+	}
+	if err != nil {
+		return e, fmt.Errorf("read audit entry %s: %w", name, err)
+	}
+	if e.Hash == "" {
+		e.Seq = n
+	}
+	return e, nil
+}
+
+// formatID returns the ID of the entry with a number: twelve digits with leading zeros, so that IDs sort as text.
+func formatID(seq uint64) string { return fmt.Sprintf("%012d", seq) }
+
+// saveBase moves the base on, unless another process has moved it as far or further; l.mu is held.
+func (l *Log) saveBase(ctx context.Context, base Link) error {
+	there, was, err := readBase(ctx, l.store)
+	if err != nil {
+		return err
+	}
+	if there.Seq >= base.Seq {
+		l.base = there
+		return nil
+	}
+	raw, err := json.Marshal(base)
+	moved := false
+	if err == nil {
+		moved, err = l.store.SwapItem(ctx, baseKind, baseName, was, raw, nil)
+	}
+	if err == nil && !moved {
+		err = errors.New("another process has moved it meanwhile")
 	}
 	if err != nil {
 		return fmt.Errorf("store where the audit begins: %w", err)
@@ -145,20 +185,79 @@ func (l *Log) saveBase(ctx context.Context, base Link) error {
 func (l *Log) Record(ctx context.Context, e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.Seq, e.Prev = l.head.Seq+1, l.head.Hash
-	// Twelve digits with leading zeros, so that IDs sort as text.
-	e.ID, e.Time = fmt.Sprintf("%012d", e.Seq), l.now().UTC()
-	e.Hash = e.computeHash()
-	raw, err := json.Marshal(e)
-	if err == nil {
-		err = l.store.SaveItem(ctx, itemKind, e.ID, raw, true)
-	}
-	if err != nil {
+	if err := l.add(ctx, e); err != nil {
 		l.log.Error("audit entry not stored", "action", e.Action, "target", e.Target, "who", e.Who, "error", err)
-		return
 	}
-	l.list, l.head = append(l.list, e), e.link()
-	l.dropOld(ctx)
+}
+
+// add stores an entry behind the newest one; l.mu is held.
+func (l *Log) add(ctx context.Context, e Entry) error {
+	for range maxTries {
+		e.Seq, e.Prev = l.head.Seq+1, l.head.Hash
+		e.ID, e.Time = formatID(e.Seq), l.now().UTC()
+		e.Hash = e.computeHash()
+		raw, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		// The number is free as long as no other process has taken it.
+		err = l.store.SaveItem(ctx, itemKind, e.ID, raw, false)
+		switch {
+		case errors.Is(err, store.ErrExists):
+			if err := l.readNewer(ctx); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		l.list, l.head = append(l.list, e), e.link()
+		l.dropOld(ctx)
+		return nil
+	}
+	return errors.New("other processes have taken the next number each time")
+}
+
+// readNewer adds the entries of other processes behind the newest one that is known; l.mu is held.
+func (l *Log) readNewer(ctx context.Context) error {
+	for {
+		id := formatID(l.head.Seq + 1)
+		raw, err := l.store.Item(ctx, itemKind, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e, err := decodeEntry(id, raw)
+		if err != nil {
+			return err
+		}
+		l.list, l.head = append(l.list, e), e.link()
+	}
+}
+
+// SharedKinds returns the kind whose changes Reload takes up.
+func (*Log) SharedKinds() []string { return []string{itemKind} }
+
+// Reload adds the entries that other processes have stored, and drops those that they have deleted.
+func (l *Log) Reload(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.readNewer(ctx); err != nil || len(l.list) <= MaxEntries {
+		return err
+	}
+	base, _, err := readBase(ctx, l.store)
+	// A base that is none of the entries is left for Verify to report.
+	if at := l.find(base); err == nil && at >= 0 {
+		l.base, l.list = base, l.list[at+1:]
+	}
+	return err
+}
+
+// find returns the index of an entry, or -1; l.mu is held.
+func (l *Log) find(link Link) int {
+	return slices.IndexFunc(l.list, func(e Entry) bool { return e.link() == link })
 }
 
 // dropOld deletes the entries above MaxEntries; l.mu is held. An entry that could not be deleted stays in the list,
@@ -173,7 +272,8 @@ func (l *Log) dropOld(ctx context.Context) {
 				return
 			}
 		}
-		if err := l.store.DeleteItem(ctx, itemKind, oldest.ID); err != nil {
+		// Another process may have deleted it.
+		if err := l.store.DeleteItem(ctx, itemKind, oldest.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 			l.log.Warn("old audit entry not deleted", "entry", oldest.ID, "error", err)
 			return
 		}

@@ -10,36 +10,80 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"ravenbot/internal/audit"
+	"ravenbot/internal/store"
 )
 
 // memoryStore keeps items by kind and name.
 type memoryStore struct {
+	mu    sync.Mutex
 	kinds map[string]map[string]json.RawMessage
 	full  bool
 }
 
 func newStore() *memoryStore { return &memoryStore{kinds: map[string]map[string]json.RawMessage{}} }
 
-func (s *memoryStore) SaveItem(_ context.Context, kind, name string, item json.RawMessage, _ bool) error {
+func (s *memoryStore) SaveItem(_ context.Context, kind, name string, item json.RawMessage, overwrite bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.full {
 		return errors.New("the disk is full")
 	}
+	if _, exists := s.kinds[kind][name]; exists && !overwrite {
+		return store.ErrExists
+	}
+	s.put(kind, name, item)
+	return nil
+}
+
+func (s *memoryStore) put(kind, name string, item json.RawMessage) {
 	if s.kinds[kind] == nil {
 		s.kinds[kind] = map[string]json.RawMessage{}
 	}
 	s.kinds[kind][name] = item
-	return nil
+}
+
+func (s *memoryStore) SwapItem(
+	_ context.Context,
+	kind, name string,
+	was, now json.RawMessage,
+	_ []store.Post,
+) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !bytes.Equal(s.kinds[kind][name], was) {
+		return false, nil
+	}
+	s.put(kind, name, now)
+	return true, nil
+}
+
+func (s *memoryStore) Item(_ context.Context, kind, name string) (json.RawMessage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	item, ok := s.kinds[kind][name]
+	if !ok {
+		return nil, store.ErrNotFound
+	}
+	return item, nil
 }
 
 func (s *memoryStore) Items(_ context.Context, kind string) (map[string]json.RawMessage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return maps.Clone(s.kinds[kind]), nil
 }
 
 func (s *memoryStore) DeleteItem(_ context.Context, kind, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.kinds[kind][name]; !ok {
+		return store.ErrNotFound
+	}
 	delete(s.kinds[kind], name)
 	return nil
 }
@@ -233,5 +277,80 @@ func TestParseLink_RefusesWhatIsNone(t *testing.T) {
 		if _, err := audit.ParseLink(s); err == nil {
 			t.Errorf("%q was taken", s)
 		}
+	}
+}
+
+// Several processes share a store: their entries are one chain, of which none is lost.
+func TestRecord_OfSeveralProcessesAtOnce(t *testing.T) {
+	s := newStore()
+	logs := []*audit.Log{load(t, s), load(t, s), load(t, s)}
+	var wg sync.WaitGroup
+	for n, l := range logs {
+		wg.Go(func() {
+			for i := range 100 {
+				l.Record(context.Background(), audit.Entry{Who: strconv.Itoa(n), Action: strconv.Itoa(i)})
+			}
+		})
+		wg.Go(func() {
+			for range 50 {
+				if err := l.Reload(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	want := len(logs) * 100
+	for n, l := range logs {
+		if report := verify(t, l, audit.Link{}); report.Problem != "" || report.Entries != want {
+			t.Errorf("log %d verified: %+v, want %d entries", n, report, want)
+		}
+		if err := l.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		list := l.Entries("", want+1)
+		for _, e := range list {
+			seen[e.Who+" "+e.Action] = true
+		}
+		if len(list) != want || len(seen) != want {
+			t.Errorf("log %d lists %d entries, %d of them different, want %d", n, len(list), len(seen), want)
+		}
+	}
+}
+
+// What one process deletes because there are too many is not missing to another one.
+func TestVerify_OldEntriesDeletedByAnotherProcess(t *testing.T) {
+	s := newStore()
+	a, b := load(t, s), load(t, s)
+	record(t, a, audit.MaxEntries-1)
+	if err := b.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		record(t, a, 2)
+		record(t, b, 1)
+		for _, l := range []*audit.Log{a, b} {
+			if report := verify(t, l, audit.Link{}); report.Problem != "" {
+				t.Fatalf("verified: %+v", report)
+			}
+		}
+		if err := a.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.kinds["audit"]); n != audit.MaxEntries {
+		t.Errorf("%d entries are kept", n)
+	}
+	if n := len(b.Entries("", 2*audit.MaxEntries)); n != audit.MaxEntries {
+		t.Errorf("%d entries are listed", n)
+	}
+	// An export ends with itself, whatever others record.
+	var file bytes.Buffer
+	if err := b.Export(t.Context(), &file, audit.Entry{}); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := audit.VerifyExport(&file, audit.Link{}); err != nil || report.Problem != "" {
+		t.Errorf("the export: %+v, %v", report, err)
 	}
 }

@@ -77,7 +77,7 @@ func (c *chain) follow(e Entry) error {
 	case e.Seq < want:
 		return errFault(fmt.Sprintf("entry %d was added, or moved behind entry %d", e.Seq, c.report.Head.Seq))
 	}
-	if e.Hash != e.computeHash() || e.ID != fmt.Sprintf("%012d", e.Seq) {
+	if e.Hash != e.computeHash() || e.ID != formatID(e.Seq) {
 		return errFault(fmt.Sprintf("entry %d was changed", e.Seq))
 	}
 	if c.started && e.Prev != c.report.Head.Hash {
@@ -116,7 +116,7 @@ func (c *chain) end() Report {
 func (l *Log) Verify(ctx context.Context, anchor Link) (Report, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list, base, err := read(ctx, l.store)
+	list, base, err := readAtRest(ctx, l.store)
 	if err != nil {
 		return Report{}, err
 	}
@@ -126,32 +126,56 @@ func (l *Log) Verify(ctx context.Context, anchor Link) (Report, error) {
 		if e.Seq <= base.Seq {
 			continue
 		}
-		if err := c.follow(e); err != nil {
+		err := c.follow(e)
+		if err == nil && e.Seq == l.head.Seq && e.Hash != l.head.Hash {
+			err = errFault(fmt.Sprintf("entry %d was replaced", e.Seq))
+		}
+		if err != nil {
 			c.report.Problem = err.Error()
 			return c.report, nil
 		}
 	}
 	switch {
-	case base != l.base:
+	case base != l.base && !l.wasMovedByOthers(base, c.report.Entries):
 		c.report.Problem = "entries up to " + fmt.Sprint(base.Seq) + " were removed"
-	case c.report.Head.Seq == l.head.Seq && c.report.Head != l.head:
-		c.report.Problem = fmt.Sprintf("entry %d was replaced", l.head.Seq)
-	case c.report.Head != l.head:
+	// What is behind the newest entry that is known here, other processes have stored.
+	case c.report.Head.Seq < l.head.Seq:
 		c.report.Problem = fmt.Sprintf("the entries behind %d were removed", c.report.Head.Seq)
 	}
 	return c.end(), nil
+}
+
+// wasMovedByOthers reports whether another process can have moved the base: it does so only where too many entries are
+// kept, and the base is one of the entries.
+func (l *Log) wasMovedByOthers(base Link, kept int) bool {
+	return kept >= MaxEntries && l.find(base) >= 0
+}
+
+// readAtRest is read while no other process moves the base.
+func readAtRest(ctx context.Context, store Store) ([]Entry, Link, error) {
+	for range maxTries {
+		list, base, err := read(ctx, store)
+		if err != nil {
+			return nil, base, err
+		}
+		now, _, err := readBase(ctx, store)
+		if err != nil || now == base {
+			return list, base, err
+		}
+	}
+	return nil, Link{}, errors.New("read the audit: other processes change it all the time")
 }
 
 // Export records that it was made, and writes all entries with a hash as JSON lines, oldest first. The last one is
 // the export itself, by which a file that lost its end is known.
 func (l *Log) Export(ctx context.Context, w io.Writer, by Entry) error {
 	by.Action = ActionExport
-	l.Record(ctx, by)
 	l.mu.Lock()
+	err := l.add(ctx, by)
 	list := slices.Clone(l.list)
 	l.mu.Unlock()
-	if len(list) == 0 || list[len(list)-1].Action != ActionExport {
-		return errors.New("export the audit: the export itself could not be recorded; see the log")
+	if err != nil {
+		return fmt.Errorf("export the audit: record the export: %w", err)
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

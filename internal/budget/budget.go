@@ -3,7 +3,9 @@
 //
 // A request is allowed while none of its caps is reached. Requests under way count with their expected cost, so that
 // many at once cannot together exceed what one alone may use. A cap can therefore be exceeded by the cost of the last
-// request, and by what requests beside it cost more than expected. Days end at midnight UTC, like those of the stored
+// request, and by what requests beside it cost more than expected. Where several processes share a store, each knows
+// what the others have spent two seconds ago at most, and so a cap can be exceeded by what they spend in that time, too.
+// Days end at midnight UTC, like those of the stored
 // usage.
 //
 // Prices, and the sums that outlive the process, are the caller's.
@@ -104,6 +106,7 @@ type Tracker struct {
 	mu       sync.Mutex
 	day      string
 	spent    map[account]float64 // today
+	others   map[account]float64 // spent today by other processes, as last read
 	reserved map[account]float64 // expected cost of requests under way
 	released chan struct{}       // closed and replaced when one of them ends
 }
@@ -112,8 +115,14 @@ type Tracker struct {
 func New(now func() time.Time) *Tracker { return newTracker(now, formatUSD) }
 
 func newTracker(now func() time.Time, format func(float64) string) *Tracker {
-	return &Tracker{now: now, format: format, spent: map[account]float64{}, reserved: map[account]float64{},
-		released: make(chan struct{})}
+	return &Tracker{
+		now:      now,
+		format:   format,
+		spent:    map[account]float64{},
+		others:   map[account]float64{},
+		reserved: map[account]float64{},
+		released: make(chan struct{}),
+	}
 }
 
 // Add adds spend of today that was not reserved.
@@ -133,7 +142,31 @@ func (t *Tracker) Spent(p Payer) float64 {
 	defer t.mu.Unlock()
 	t.startDay()
 	list := p.accounts()
-	return t.spent[list[len(list)-1]]
+	return t.total(list[len(list)-1])
+}
+
+// total returns what was spent today on an account, by all processes. The caller holds t.mu.
+func (t *Tracker) total(a account) float64 { return t.spent[a] + t.others[a] }
+
+// share is what a payer has spent.
+type share struct {
+	payer  Payer
+	amount float64
+}
+
+// setOthers replaces what other processes have spent on a day, unless that is over.
+func (t *Tracker) setOthers(day string, list []share) {
+	others := map[account]float64{}
+	for _, one := range list {
+		for _, a := range one.payer.accounts() {
+			others[a] += one.amount
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.startDay(); t.day == day {
+		t.others = others
+	}
 }
 
 // Reserve allows a request that is expected to cost usd. The caller calls finish once, with the actual cost. Where
@@ -173,7 +206,7 @@ func (t *Tracker) check(c Caps, list []account) (wait <-chan struct{}, err error
 		if limit == 0 {
 			continue
 		}
-		if t.spent[a] >= limit {
+		if t.total(a) >= limit {
 			return nil, &CapReachedError{
 				Whose:    a.describe(),
 				Cap:      t.format(limit),
@@ -181,7 +214,7 @@ func (t *Tracker) check(c Caps, list []account) (wait <-chan struct{}, err error
 			}
 		}
 		// Only together with requests under way: they may turn out cheaper, so wait instead of refusing.
-		if t.spent[a]+t.reserved[a] >= limit {
+		if t.total(a)+t.reserved[a] >= limit {
 			wait = t.released
 		}
 	}
@@ -209,5 +242,6 @@ func (t *Tracker) startDay() {
 	if day := t.now().UTC().Format(time.DateOnly); day != t.day {
 		t.day = day
 		clear(t.spent)
+		clear(t.others)
 	}
 }

@@ -23,9 +23,10 @@ type Limits struct {
 
 // quota counts what people asked for today. The zero quota is ready to use; it is safe for concurrent use.
 type quota struct {
-	mu   sync.Mutex
-	day  string
-	used map[string]*use // by user
+	mu     sync.Mutex
+	day    string
+	used   map[string]*use // by user
+	others map[string]int  // messages that other processes have answered, by user, as last read
 }
 
 // use is what a user asked for today.
@@ -41,7 +42,7 @@ const maxRecent = 16
 // of returns what a user asked for today; q.mu is held.
 func (q *quota) of(now time.Time, user string) *use {
 	if day := now.UTC().Format(time.DateOnly); day != q.day {
-		q.day, q.used = day, map[string]*use{}
+		q.day, q.used, q.others = day, map[string]*use{}, nil
 	}
 	if q.used[user] == nil {
 		q.used[user] = &use{}
@@ -56,6 +57,15 @@ func (q *quota) add(now time.Time, user string, messages int) {
 	q.of(now, user).messages += messages
 }
 
+// setOthers replaces the messages that other processes have answered on a day, unless that is over.
+func (q *quota) setOthers(now time.Time, day string, messages map[string]int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.of(now, ""); q.day == day {
+		q.others = messages
+	}
+}
+
 // take counts a message and its files. It returns what it is too much of, in words, and counts nothing then.
 func (q *quota) take(now time.Time, l Limits, user string, m chat.Message) (exceeded string) {
 	q.mu.Lock()
@@ -65,8 +75,9 @@ func (q *quota) take(now time.Time, l Limits, user string, m chat.Message) (exce
 		return ""
 	}
 	switch {
-	case l.Messages > 0 && u.messages >= l.Messages:
-		return fmt.Sprintf("You have asked me %s times today, which is the limit for one person.", formatCount(u.messages))
+	case l.Messages > 0 && u.messages+q.others[user] >= l.Messages:
+		return fmt.Sprintf("You have asked me %s times today, which is the limit for one person.",
+			formatCount(u.messages+q.others[user]))
 	case l.Files > 0 && len(m.Files) > 0 && u.files+len(m.Files) > l.Files:
 		return fmt.Sprintf("You have sent me %s files today; the limit for one person is %s.",
 			formatCount(u.files), formatCount(l.Files))
@@ -103,6 +114,7 @@ func (s *Spending) remainingLimits(user string) []string {
 	l := s.rates.Limits()
 	s.quota.mu.Lock()
 	u := *s.quota.of(s.now(), user)
+	u.messages += s.quota.others[user]
 	s.quota.mu.Unlock()
 	var list []string
 	for _, one := range []struct {

@@ -99,3 +99,88 @@ func TestReserve_TokensOfAUserAreUsedUp(t *testing.T) {
 		t.Errorf("somebody else: %v", err)
 	}
 }
+
+// shared is a store in which other processes count, too.
+type shared struct {
+	used
+	others *[]store.Usage
+	reads  *int
+}
+
+func (s shared) UsageOfOthers(context.Context, string) ([]store.Usage, error) {
+	*s.reads++
+	return *s.others, nil
+}
+
+type capped struct{ rates }
+
+func (capped) Caps() budget.Caps         { return budget.Caps{Instance: 3} }
+func (capped) Price(string) budget.Price { return budget.Price{InputPerM: 1} }
+
+// What other replicas spend counts for the caps, and not twice.
+func TestReload_WhatOtherProcessesSpendCounts(t *testing.T) {
+	now := time.Date(2026, 11, 22, 23, 59, 0, 0, time.UTC)
+	channel := chat.Address{Platform: "slack", Workspace: "T", Channel: "C"}
+	spent := func(millions, turns int) []store.Usage {
+		return []store.Usage{{Day: "2026-11-22", Model: "m", Channel: channel, User: "slack/anna", Turns: turns,
+			Tokens: llm.Usage{Input: millions * 1_000_000}}}
+	}
+	var reads int
+	others := spent(1, 1)
+	s, err := budget.LoadSpending(t.Context(), shared{used(spent(1, 1)), &others, &reads},
+		capped{rates{budget.Limits{Messages: 3}}}, slog.New(slog.DiscardHandler), func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserve := func() (func(llm.Usage), error) {
+		return s.Reserve(t.Context(), store.Usage{Model: "m", Channel: channel, User: "slack/anna"}, llm.Request{})
+	}
+	count, err := reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count(llm.Usage{Input: 1_000_000}) // two are spent: one by others before the start, one here
+	reload := func(pass time.Duration, wantReads int) {
+		t.Helper()
+		now = now.Add(pass)
+		if err := s.Reload(t.Context()); err != nil || reads != wantReads {
+			t.Fatalf("%d reads, want %d; %v", reads, wantReads, err)
+		}
+	}
+	reload(2*time.Second, 2)
+	if _, err := reserve(); err != nil {
+		t.Errorf("two of three are spent: %v", err)
+	}
+	if refused := s.Refuse(said(1, "anna", "hello", 0)); refused != "" {
+		t.Errorf("the second message: %q", refused)
+	}
+	others = spent(2, 2)
+	reload(time.Second, 2) // it was read just now
+	reload(time.Second, 3)
+	if _, err := reserve(); err == nil {
+		t.Error("all is spent, and a request was let through")
+	}
+	if refused := s.Refuse(said(2, "anna", "hello", 0)); !strings.HasPrefix(refused, "You have asked me 3 times today") {
+		t.Errorf("the fourth message: %q", refused)
+	}
+	others = nil
+	reload(time.Minute, 4) // the next day
+	if _, err := reserve(); err != nil {
+		t.Errorf("on the next day: %v", err)
+	}
+	if refused := s.Refuse(said(3, "anna", "hello", 0)); refused != "" {
+		t.Errorf("on the next day: %q", refused)
+	}
+}
+
+func TestReload_WithoutLimitsNothingIsRead(t *testing.T) {
+	var reads int
+	s, err := budget.LoadSpending(t.Context(), shared{nil, &[]store.Usage{}, &reads}, rates{},
+		slog.New(slog.DiscardHandler), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reload(t.Context()); err != nil || reads != 1 {
+		t.Errorf("%d reads, want the one at the start; %v", reads, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -36,6 +37,16 @@ type Store interface {
 	Usage(ctx context.Context, from, cursor string, n int) ([]store.Usage, string, error)
 }
 
+// SharedStore is a Store that several processes count in.
+type SharedStore interface {
+	Store
+	// UsageOfOthers returns the sums of a day without what this process has counted.
+	UsageOfOthers(ctx context.Context, day string) ([]store.Usage, error)
+}
+
+// readEvery is how often what other processes have spent is read.
+const readEvery = 1500 * time.Millisecond
+
 // Rates say what is configured now.
 type Rates interface {
 	Caps() Caps
@@ -61,11 +72,17 @@ type Spending struct {
 	rates   Rates
 	log     *slog.Logger
 	now     func() time.Time
+
+	mu   sync.Mutex
+	read time.Time // when what other processes have spent was last read
 }
 
 // LoadSpending returns a Spending that knows what was spent today before the bot was started.
 func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now func() time.Time) (*Spending, error) {
 	p := &Spending{tracker: New(now), tokens: newTracker(now, formatTokens), store: s, rates: r, log: log, now: now}
+	if shared, ok := s.(SharedStore); ok {
+		return p, p.readOthers(ctx, shared)
+	}
 	today := now().UTC().Format(time.DateOnly)
 	err := p.each(ctx, today, func(u store.Usage) bool {
 		if u.Day != today {
@@ -80,6 +97,46 @@ func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now f
 		return nil, err
 	}
 	return p, nil
+}
+
+// SharedKinds returns nothing: what is spent is not counted as a change, since each answer would be one.
+func (*Spending) SharedKinds() []string { return nil }
+
+// Reload reads what other processes have spent today, where anything is limited and it was not read just now.
+func (s *Spending) Reload(ctx context.Context) error {
+	shared, ok := s.store.(SharedStore)
+	l := s.rates.Limits()
+	if !ok || s.rates.Caps() == (Caps{}) && l.Messages == 0 && l.Tokens == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now().Sub(s.read).Abs() < readEvery {
+		return nil
+	}
+	return s.readOthers(ctx, shared)
+}
+
+// readOthers reads what other processes have spent today.
+func (s *Spending) readOthers(ctx context.Context, from SharedStore) error {
+	began := s.now()
+	day := began.UTC().Format(time.DateOnly)
+	list, err := from.UsageOfOthers(ctx, day)
+	if err != nil {
+		return err
+	}
+	var usd, tokens []share
+	messages := map[string]int{}
+	for _, u := range list {
+		usd = append(usd, share{payer(u.Channel, u.User), s.Cost(u)})
+		tokens = append(tokens, share{Payer{User: u.User}, tokenCount(u.Tokens)})
+		messages[u.User] += u.Turns
+	}
+	s.tracker.setOthers(day, usd)
+	s.tokens.setOthers(day, tokens)
+	s.quota.setOthers(s.now(), day, messages)
+	s.read = began
+	return nil
 }
 
 // usageBatch is how many sums are read at a time.

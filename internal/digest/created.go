@@ -1,6 +1,7 @@
 package digest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -38,10 +39,33 @@ type pause struct {
 	Since  time.Time `json:"since"`
 }
 
-// Load reads the digests made in chat or through the API, the pauses and the proposals. A
+// Load reads the digests made in chat or through the API, the pauses, the proposals and the filters of members. A
 // digest that can no longer be carried out is logged and left out.
 func (s *Service) Load(ctx context.Context) error {
-	made, err := loadItems[Plan](ctx, s.o.Store, createdKind)
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	s.notifyChange()
+	return nil
+}
+
+// SharedKinds returns the kinds whose changes Reload takes up.
+func (*Service) SharedKinds() []string {
+	return []string{createdKind, pauseKind, proposalKind, memberKind}
+}
+
+// Reload takes up what other processes have changed.
+func (s *Service) Reload(ctx context.Context) error {
+	s.eventLock.Lock()
+	clear(s.events) // counted again when the next one comes
+	s.eventLock.Unlock()
+	return s.Load(ctx)
+}
+
+func (s *Service) load(ctx context.Context) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	made, err := s.o.Store.Items(ctx, createdKind)
 	if err != nil {
 		return err
 	}
@@ -53,24 +77,48 @@ func (s *Service) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	members, err := loadItems[memberFilter](ctx, s.o.Store, memberKind)
+	members, err := s.loadMemberFilters(ctx)
 	if err != nil {
 		return err
 	}
 	specs := map[string]spec{}
-	for name, p := range made {
-		d, err := compile(p)
+	for name, raw := range made {
+		d, err := s.compileStored(name, raw)
 		if err != nil {
-			s.o.Log.Error("stored digest is invalid, skipped", "digest", name, "error", err)
-			continue
+			return err
 		}
-		specs[name] = d
+		if d.raw != nil {
+			specs[name] = d
+		}
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.deciding {
+		delete(wishes, id)
+	}
 	s.created, s.pauses, s.proposals, s.members = specs, paused, wishes, members
-	s.mu.Unlock()
-	s.notifyChange()
 	return nil
+}
+
+// compileStored returns a digest that is stored; one without raw can no longer be carried out.
+func (s *Service) compileStored(name string, raw json.RawMessage) (spec, error) {
+	s.mu.Lock()
+	known, ok := s.created[name]
+	s.mu.Unlock()
+	if ok && bytes.Equal(known.raw, raw) {
+		return known, nil
+	}
+	var p Plan
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return spec{}, fmt.Errorf("read %s %q: %w", createdKind, name, err)
+	}
+	d, err := compile(p)
+	if err != nil {
+		s.o.Log.Error("stored digest is invalid, skipped", "digest", name, "error", err)
+		return spec{}, nil
+	}
+	d.raw = raw
+	return d, nil
 }
 
 // loadItems returns all items of a kind, by name.
@@ -104,19 +152,29 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	err = s.o.Store.SaveItem(ctx, createdKind, p.Name, raw, false)
-	if errors.Is(err, store.ErrExists) {
-		return Info{}, ErrExists
-	} else if err != nil {
+	d.raw = raw
+	if err := s.saveNew(ctx, d); err != nil {
 		return Info{}, err
 	}
-	s.mu.Lock()
-	s.created[p.Name] = d
-	s.mu.Unlock()
 	s.o.Log.Info("digest created", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
 	s.notifyChange()
 	s.markCurrentItems(ctx, d)
 	return s.info(ctx, d)
+}
+
+func (s *Service) saveNew(ctx context.Context, d spec) error {
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
+	err := s.o.Store.SaveItem(ctx, createdKind, d.Name, d.raw, false)
+	if errors.Is(err, store.ErrExists) {
+		return ErrExists
+	} else if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.created[d.Name] = d
+	return nil
 }
 
 // markCurrentItems marks what the feeds hold now as seen, for a digest that posts items as
@@ -219,41 +277,75 @@ func (s *Service) findChangeable(name string) (spec, error) {
 // Change changes the plan of a digest that was made in chat or through the API. It returns a
 // BadPlan, ErrUnknown or ErrConfigured.
 func (s *Service) Change(ctx context.Context, name string, change func(*Plan) error) (Info, error) {
-	d, err := s.findChangeable(name)
+	d, err := s.tryChange(ctx, name, change)
+	if errors.Is(err, errChanged) { // once more, with what it is now
+		if err = s.load(ctx); err == nil {
+			d, err = s.tryChange(ctx, name, change)
+		}
+	}
 	if err != nil {
 		return Info{}, err
+	}
+	s.notifyChange()
+	return s.info(ctx, d)
+}
+
+// errChanged is the error where the store has another digest than this process: another process has changed it.
+var errChanged = errors.New("the digest was changed by somebody else")
+
+// tryChange changes the plan of a digest as it is known here.
+func (s *Service) tryChange(ctx context.Context, name string, change func(*Plan) error) (spec, error) {
+	d, err := s.findChangeable(name)
+	if err != nil {
+		return d, err
 	}
 	// change works on a copy: a plan that turns out wrong must not touch the one in use.
 	p := d.Plan
 	p.Feeds, p.Channels = slices.Clone(p.Feeds), slices.Clone(p.Channels)
 	p.Paused = false // pauses are stored apart
 	if err := change(&p); err != nil {
-		return Info{}, BadPlan{err}
+		return d, BadPlan{err}
 	}
 	// A new time in At keeps LastDue from catching up runs of the old schedule.
 	p.Name, p.Source, p.At = d.Name, d.Source, s.o.Now().UTC()
 	if err := checkLimits(p); err != nil {
-		return Info{}, BadPlan{err}
+		return d, BadPlan{err}
 	}
 	now, err := compile(p)
 	if err == nil && p.Source == FromChat {
 		err = now.checkFrequency(s.o.Now())
 	}
 	if err != nil {
-		return Info{}, BadPlan{err}
+		return d, BadPlan{err}
 	}
 	if err := s.checkPlaces(ctx, now); err != nil {
-		return Info{}, err
+		return d, err
 	}
-	if err := s.saveItem(ctx, createdKind, name, p); err != nil {
-		return Info{}, err
+	if now.raw, err = json.Marshal(p); err != nil {
+		return d, err
+	}
+	if err := s.saveChanged(ctx, d, now); err != nil {
+		return d, err
+	}
+	now, _ = s.find(name)
+	return now, nil
+}
+
+// saveChanged puts a digest in the place of another. It returns errChanged where the store has a third one.
+func (s *Service) saveChanged(ctx context.Context, was, now spec) error {
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
+	swapped, err := s.o.Store.SwapItem(ctx, createdKind, now.Name, was.raw, now.raw, nil)
+	if err == nil && !swapped {
+		err = errChanged
+	}
+	if err != nil {
+		return fmt.Errorf("change digest %s: %w", now.Name, err)
 	}
 	s.mu.Lock()
-	s.created[name] = now
-	s.mu.Unlock()
-	s.notifyChange()
-	now, _ = s.find(name)
-	return s.info(ctx, now)
+	defer s.mu.Unlock()
+	s.created[now.Name] = now
+	return nil
 }
 
 // Replace replaces the plan of a digest that was made in chat or through the API; its author
@@ -293,6 +385,18 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 	if _, err := s.findChangeable(name); err != nil {
 		return err
 	}
+	if err := s.deleteDigest(ctx, name); err != nil {
+		return err
+	}
+	s.o.Log.Info("digest removed", "digest", name)
+	s.notifyChange()
+	return nil
+}
+
+// deleteDigest deletes a digest with what is stored of it.
+func (s *Service) deleteDigest(ctx context.Context, name string) error {
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
 	if err := s.o.Store.DeleteItem(ctx, createdKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
@@ -304,11 +408,9 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.created, name)
 	delete(s.pauses, name)
-	s.mu.Unlock()
-	s.o.Log.Info("digest removed", "digest", name)
-	s.notifyChange()
 	return nil
 }
 
@@ -321,14 +423,22 @@ func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	if d.Paused == on {
 		return nil
 	}
-	p := pause{on, s.o.Now().UTC()}
+	if err := s.savePause(ctx, name, pause{on, s.o.Now().UTC()}); err != nil {
+		return err
+	}
+	s.notifyChange()
+	return nil
+}
+
+func (s *Service) savePause(ctx context.Context, name string, p pause) error {
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
 	if err := s.saveItem(ctx, pauseKind, name, p); err != nil {
 		return err
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.pauses[name] = p
-	s.mu.Unlock()
-	s.notifyChange()
 	return nil
 }
 

@@ -71,6 +71,7 @@ type Runs interface {
 // Items keeps digests that were made in chat and other state, as in store.Store.
 type Items interface {
 	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
 	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
 	DeleteItem(ctx context.Context, kind, name string) error
@@ -174,21 +175,36 @@ type Service struct {
 	eventLock sync.Mutex     // held while an event is stored or deleted
 	events    map[string]int // how many wait, by digest, as far as it is known
 
+	// reloading is held for reading while something is changed in the store and below, and for writing by Load: what it
+	// has read is no older than what is here. It is taken before mu, and by nobody twice.
+	reloading sync.RWMutex
+
 	mu         sync.Mutex
 	configured map[string]spec
 	created    map[string]spec
 	pauses     map[string]pause
 	runLocks   map[string]*sync.Mutex // one run of a digest at a time
 	proposals  map[string]proposal
+	deciding   map[string]bool         // proposals that are being decided, and no longer among the open ones
 	members    map[string]memberFilter // by id
 }
 
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.
 func New(o Options) *Service {
-	return &Service{o: o, runs: newSlots(), pace: newPace(), events: map[string]int{}, configured: map[string]spec{},
-		created: map[string]spec{}, pauses: map[string]pause{},
-		runLocks: map[string]*sync.Mutex{}, proposals: map[string]proposal{}, members: map[string]memberFilter{}}
+	return &Service{
+		o:          o,
+		runs:       newSlots(),
+		pace:       newPace(),
+		events:     map[string]int{},
+		configured: map[string]spec{},
+		created:    map[string]spec{},
+		pauses:     map[string]pause{},
+		runLocks:   map[string]*sync.Mutex{},
+		proposals:  map[string]proposal{},
+		deciding:   map[string]bool{},
+		members:    map[string]memberFilter{},
+	}
 }
 
 // Configure replaces the digests of the configuration, all or, with an error, none.

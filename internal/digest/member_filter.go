@@ -3,6 +3,7 @@ package digest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -40,6 +41,8 @@ type memberFilter struct {
 	At      time.Time    `json:"at"`
 	// Told are the items that were sent, with the due times of the runs: a run that is made again sends the same.
 	Told map[string]time.Time `json:"told,omitempty"`
+
+	raw json.RawMessage // as it is stored; nil: it is not
 }
 
 // parse returns the words of a filter as a digest's own filters are read.
@@ -121,10 +124,39 @@ func (f memberFilter) isOf(user, platform string) bool {
 	return user != "" && f.User.ID == user && f.From.Platform == platform
 }
 
+// loadMemberFilters returns the stored filters, by their ids.
+func (s *Service) loadMemberFilters(ctx context.Context) (map[string]memberFilter, error) {
+	items, err := s.o.Store.Items(ctx, memberKind)
+	if err != nil {
+		return nil, err
+	}
+	list := map[string]memberFilter{}
+	for id, raw := range items {
+		f := memberFilter{raw: raw}
+		if err := json.Unmarshal(raw, &f); err != nil {
+			return nil, fmt.Errorf("read %s %q: %w", memberKind, id, err)
+		}
+		list[id] = f
+	}
+	return list, nil
+}
+
+// saveMemberFilter stores a filter in the place of what it was, unless its owner has just removed it elsewhere.
 func (s *Service) saveMemberFilter(ctx context.Context, f memberFilter) error {
-	if err := s.saveItem(ctx, memberKind, f.ID, f); err != nil {
+	raw, err := json.Marshal(f)
+	if err != nil {
 		return err
 	}
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
+	swapped, err := s.o.Store.SwapItem(ctx, memberKind, f.ID, f.raw, raw, nil)
+	if err == nil && !swapped {
+		err = errors.New("another process has changed or removed it")
+	}
+	if err != nil {
+		return fmt.Errorf("store the filter %s of a member: %w", f.ID, err)
+	}
+	f.raw = raw
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.members[f.ID] = f
@@ -166,12 +198,15 @@ func (s *Service) removeMemberFilter(ctx context.Context, m chat.Message, id str
 	if !ok || !f.isOf(m.Author.ID, m.Conversation.Platform) {
 		return "", BadPlan{errors.New("you have no such filter; `/raven digest filters` lists yours")}
 	}
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
 	if err := s.deleteMemberFilter(ctx, id); err != nil {
 		return "", err
 	}
 	return "The filter `" + id + "` is removed.", nil
 }
 
+// deleteMemberFilter deletes a filter; s.reloading is held for reading.
 func (s *Service) deleteMemberFilter(ctx context.Context, id string) error {
 	if err := s.o.Store.DeleteItem(ctx, memberKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
@@ -182,7 +217,7 @@ func (s *Service) deleteMemberFilter(ctx context.Context, id string) error {
 	return nil
 }
 
-// deleteMemberFilters deletes the filters of a removed digest.
+// deleteMemberFilters deletes the filters of a removed digest; s.reloading is held for reading.
 func (s *Service) deleteMemberFilters(ctx context.Context, digest string) error {
 	for _, f := range s.memberFilters(func(f memberFilter) bool { return f.Digest == digest }) {
 		if err := s.deleteMemberFilter(ctx, f.ID); err != nil {

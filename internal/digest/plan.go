@@ -153,6 +153,8 @@ type spec struct {
 	template *template.Template
 	quiet    bool // a run without anything to post leaves no trace
 	asked    bool // somebody waits for this run
+
+	raw json.RawMessage // as it is stored; nil: it is the configuration's
 }
 
 func (d spec) isInstant() bool { return d.Schedule == OnNew }

@@ -111,6 +111,8 @@ func (s *Service) freeName(name string) string {
 
 // saveProposal stores a proposal, and deletes the expired ones.
 func (s *Service) saveProposal(ctx context.Context, w proposal) error {
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
 	s.mu.Lock()
 	var old []string
 	for id, other := range s.proposals {
@@ -368,10 +370,18 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 	s.mu.Lock()
 	_, open := s.proposals[w.ID]
 	delete(s.proposals, w.ID)
+	if open {
+		s.deciding[w.ID] = true // it is stored as yet
+	}
 	s.mu.Unlock()
 	if !open {
 		return refusalDraft("Somebody has just decided this.")
 	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.deciding, w.ID)
+	}()
 	text, shown := "The digest `"+w.Plan.Name+"` is not created.", "**The digest `"+w.Plan.Name+"`** was rejected."
 	if yes {
 		info, err := s.Create(ctx, w.Plan)

@@ -232,17 +232,33 @@ func (s *Service) saveDelivery(ctx context.Context, id string, posts []store.Pos
 	if err != nil {
 		return err
 	}
-	isNew, err := s.o.Store.SwapItem(ctx, deliveryKind, id, nil, raw, posts)
+	isNew, err := s.storeDelivery(ctx, id, at, raw, posts)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.deliveries[id] = at
-	s.mu.Unlock()
 	if isNew && len(posts) > 0 {
 		s.o.Delivery.Deliver(posts)
 	}
 	return nil
+}
+
+// storeDelivery returns false where the delivery is stored already.
+func (s *Service) storeDelivery(
+	ctx context.Context,
+	id string,
+	at time.Time,
+	raw json.RawMessage,
+	posts []store.Post,
+) (bool, error) {
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
+	isNew, err := s.o.Store.SwapItem(ctx, deliveryKind, id, nil, raw, posts)
+	if err == nil {
+		s.mu.Lock()
+		s.deliveries[id] = at
+		s.mu.Unlock()
+	}
+	return isNew, err
 }
 
 func (s *Service) loadDeliveries(ctx context.Context) (map[string]time.Time, error) {

@@ -10,6 +10,7 @@
 package jobs
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -17,7 +18,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -99,6 +99,9 @@ type Service struct {
 	hooks   hookLimits
 	locks   [64]sync.Mutex
 	seed    maphash.Seed
+	// reloading is held for reading while a job or a delivery is changed, in the store and here, and for writing by Load:
+	// what it has read is no older than what is here. It is taken before mu.
+	reloading sync.RWMutex
 
 	mu         sync.Mutex
 	jobs       map[string]stored
@@ -137,8 +140,11 @@ func New(o Options) *Service {
 	return s
 }
 
-// Load reads the jobs that an earlier process or an import left.
+// Load reads the jobs that earlier processes, others that share the store, or an import have left, in the place of those
+// that are known.
 func (s *Service) Load(ctx context.Context) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
 	items, err := s.o.Store.Items(ctx, jobKind)
 	if err != nil {
 		return fmt.Errorf("read the jobs: %w", err)
@@ -149,6 +155,11 @@ func (s *Service) Load(ctx context.Context) error {
 	}
 	jobs := map[string]stored{}
 	for id, raw := range items {
+		// Most have not changed, and to read the schedules of thousands takes a while.
+		if was, ok := s.find(id); ok && bytes.Equal(was.raw, raw) {
+			jobs[id] = was
+			continue
+		}
 		var j Job
 		err := json.Unmarshal(raw, &j)
 		if err == nil && j.ID == id {
@@ -160,14 +171,17 @@ func (s *Service) Load(ctx context.Context) error {
 		}
 	}
 	s.mu.Lock()
-	// What came while the store was read is newer than what was read.
-	maps.Copy(jobs, s.jobs)
-	maps.Copy(deliveries, s.deliveries)
 	s.jobs, s.deliveries = jobs, deliveries
 	s.mu.Unlock()
 	s.notifyChange()
 	return nil
 }
+
+// SharedKinds returns the kinds whose changes Reload takes up.
+func (*Service) SharedKinds() []string { return []string{jobKind, deliveryKind} }
+
+// Reload takes up what other processes have changed.
+func (s *Service) Reload(ctx context.Context) error { return s.Load(ctx) }
 
 // Run carries out what is due until ctx ends.
 func (s *Service) Run(ctx context.Context) {
@@ -253,6 +267,8 @@ func (s *Service) save(ctx context.Context, j Job) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
 	isNew, err := s.o.Store.SwapItem(ctx, jobKind, j.ID, nil, raw, nil)
 	if err != nil || !isNew {
 		return false, err
@@ -329,9 +345,23 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 	return s.change(ctx, id, func(Job) (*Job, error) { return nil, nil })
 }
 
-// change replaces a job by what edit returns; nil: by none.
+// change replaces a job by what edit returns; nil: by none. Where another process has changed the job just now, edit is
+// called again with what it is then.
 func (s *Service) change(ctx context.Context, id string, edit func(Job) (*Job, error)) error {
 	defer s.lock(id)()
+	err := s.tryChange(ctx, id, edit)
+	if errors.Is(err, errChanged) {
+		if err = s.Load(ctx); err == nil {
+			err = s.tryChange(ctx, id, edit)
+		}
+	}
+	if err == nil {
+		s.notifyChange()
+	}
+	return err
+}
+
+func (s *Service) tryChange(ctx context.Context, id string, edit func(Job) (*Job, error)) error {
 	was, ok := s.find(id)
 	if !ok {
 		return ErrUnknown
@@ -340,11 +370,7 @@ func (s *Service) change(ctx context.Context, id string, edit func(Job) (*Job, e
 	if err != nil {
 		return err
 	}
-	if err := s.replace(ctx, was, now, nil); err != nil {
-		return err
-	}
-	s.notifyChange()
-	return nil
+	return s.replace(ctx, was, now, nil)
 }
 
 // lock waits until nobody else replaces the job, and keeps others out until unlock. Jobs share locks: there may be
@@ -355,7 +381,7 @@ func (s *Service) lock(id string) (unlock func()) {
 	return m.Unlock
 }
 
-// errChanged is the error where the store has another job than this process. It is restarted or reloaded meanwhile.
+// errChanged is the error where the store has another job than this process: another process has changed it.
 var errChanged = errors.New("the job was changed by somebody else")
 
 // replace puts a job, or none, in the place of another, in the store and then in memory, and stores posts with it. The
@@ -372,6 +398,8 @@ func (s *Service) replace(ctx context.Context, was stored, now *Job, posts []sto
 			return err
 		}
 	}
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
 	swapped, err := s.o.Store.SwapItem(ctx, jobKind, was.ID, was.raw, raw, posts)
 	if err == nil && !swapped {
 		err = errChanged

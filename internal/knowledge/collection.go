@@ -287,6 +287,8 @@ func (r *Repository) Put(ctx context.Context, agent, name string, data []byte) e
 	if err := r.checkReadable(ctx, name, data); err != nil {
 		return err
 	}
+	r.copying.Lock()
+	defer r.copying.Unlock()
 	if r.o.Copies != nil {
 		if err := r.o.Copies.save(ctx, agent, name, data); err != nil {
 			return err
@@ -346,6 +348,8 @@ func (r *Repository) Delete(ctx context.Context, agent, name string) error {
 	if checkName(name) != nil {
 		return fs.ErrNotExist
 	}
+	r.copying.Lock()
+	defer r.copying.Unlock()
 	if r.o.Copies != nil {
 		if err := r.o.Copies.delete(ctx, agent, name); err != nil {
 			return err
@@ -356,6 +360,8 @@ func (r *Repository) Delete(ctx context.Context, agent, name string) error {
 
 // DeleteAll removes all files that were uploaded for an agent.
 func (r *Repository) DeleteAll(ctx context.Context, agent string) error {
+	r.copying.Lock()
+	defer r.copying.Unlock()
 	if r.o.Copies != nil {
 		for _, p := range r.uploads(agent) {
 			if err := r.o.Copies.delete(ctx, agent, p.name); err != nil {

@@ -25,7 +25,7 @@ type Items interface {
 
 // Kinds of items: what is known of each uploaded file, and its content.
 const (
-	copyKind    = "uploaded file"
+	FileKind    = "uploaded file"
 	contentKind = "content of an uploaded file"
 )
 
@@ -54,12 +54,12 @@ func (c Copies) save(ctx context.Context, agent, name string, data []byte) error
 	if err := c.put(ctx, contentKind, record.key(), content{data}); err != nil {
 		return err
 	}
-	return c.put(ctx, copyKind, record.key(), record)
+	return c.put(ctx, FileKind, record.key(), record)
 }
 
 func (c Copies) delete(ctx context.Context, agent, name string) error {
 	record := copyRecord{Agent: agent, Name: name, Deleted: time.Now()}
-	if err := c.put(ctx, copyKind, record.key(), record); err != nil {
+	if err := c.put(ctx, FileKind, record.key(), record); err != nil {
 		return err
 	}
 	err := c.Items.DeleteItem(ctx, contentKind, record.key())
@@ -82,7 +82,7 @@ func (c Copies) put(ctx context.Context, kind, name string, v any) error {
 
 // list returns the records of all files, by agent and name.
 func (c Copies) list(ctx context.Context) (map[string]copyRecord, error) {
-	items, err := c.Items.Items(ctx, copyKind)
+	items, err := c.Items.Items(ctx, FileKind)
 	if err != nil {
 		return nil, fmt.Errorf("read the list of uploaded files: %w", err)
 	}
@@ -117,6 +117,8 @@ func (r *Repository) Restore(ctx context.Context, agents []string) error {
 	if r.o.Copies == nil {
 		return nil
 	}
+	r.copying.Lock()
+	defer r.copying.Unlock()
 	list, err := r.o.Copies.list(ctx)
 	if err != nil {
 		return err

@@ -40,6 +40,9 @@ type Options struct {
 // Repository holds the files of all agents. It is safe for concurrent use.
 type Repository struct {
 	o Options
+	// copying is held while an uploaded file is changed, here and in the store, and by Restore: what that has read is no
+	// older than what is here.
+	copying sync.Mutex
 
 	mu          sync.Mutex
 	collections map[string]*collection // by agent

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
@@ -38,6 +41,9 @@ type Catalog struct {
 	// isReserved reports the names that no server may be given.
 	isReserved func(name string) bool
 	log        *slog.Logger
+	// changes is held while a server is added, changed or removed, in the store and in the host, and while the entries are
+	// read again: what is read is no older than what runs.
+	changes sync.Mutex
 }
 
 // NewCatalog returns a Catalog over a host. parse reads an entry as config.json has it; isReserved reports the names
@@ -65,6 +71,8 @@ func (InputError) BadInput() bool { return true }
 // new configuration may have given a name back. An entry that cannot be used is logged and
 // skipped, so that one bad entry does not keep the bot from starting.
 func (c *Catalog) Restore(ctx context.Context) error {
+	c.changes.Lock()
+	defer c.changes.Unlock()
 	entries, err := c.items.Items(ctx, CatalogKind)
 	if err != nil {
 		return fmt.Errorf("read the MCP servers added through the API: %w", err)
@@ -84,6 +92,42 @@ func (c *Catalog) Restore(ctx context.Context) error {
 			err = c.host.Add(entry, FromAPI)
 		}
 		if err != nil {
+			c.log.Error("MCP server added through the API skipped", "server", name, "error", err)
+		}
+	}
+	return nil
+}
+
+// SharedKinds returns the kinds whose changes Reload takes up.
+func (*Catalog) SharedKinds() []string { return []string{CatalogKind, store.BlobChanges + kindPins} }
+
+// Reload adds, changes and ends servers as other processes have done, and takes up which tools they have approved.
+func (c *Catalog) Reload(ctx context.Context) error {
+	if err := c.reloadEntries(ctx); err != nil {
+		return err
+	}
+	c.host.reloadPins()
+	return nil
+}
+
+func (c *Catalog) reloadEntries(ctx context.Context) error {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	entries, err := c.items.Items(ctx, CatalogKind)
+	if err != nil {
+		return fmt.Errorf("read the MCP servers added through the API: %w", err)
+	}
+	for _, s := range c.host.Servers() {
+		if _, kept := entries[s.Name]; s.Source == FromAPI && !kept {
+			c.host.drop(s.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		entry, err := c.parse(name, entries[name])
+		if err == nil {
+			err = c.host.Put(entry, FromAPI) // which leaves one alone that is the same
+		}
+		if err != nil && !errors.Is(err, ErrConfigured) {
 			c.log.Error("MCP server added through the API skipped", "server", name, "error", err)
 		}
 	}
@@ -137,6 +181,8 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 	if err != nil {
 		return Status{}, InputError{err}
 	}
+	c.changes.Lock()
+	defer c.changes.Unlock()
 	if _, exists := c.host.Server(name); exists {
 		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrExists)
 	}
@@ -157,6 +203,8 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 // Replace changes a server that was added. The error is an InputError, or wraps ErrNotFound
 // or ErrConfigured.
 func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage) (Status, error) {
+	c.changes.Lock()
+	defer c.changes.Unlock()
 	s, err := c.Get(name)
 	if err != nil {
 		return s, err
@@ -181,6 +229,8 @@ func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage)
 // Remove stops a server that was added and deletes its entry. The error wraps ErrNotFound or
 // ErrConfigured.
 func (c *Catalog) Remove(ctx context.Context, name string) error {
+	c.changes.Lock()
+	defer c.changes.Unlock()
 	if err := c.host.Remove(name); err != nil {
 		return err
 	}

@@ -36,18 +36,24 @@ func (s itemStore) DeleteItem(_ context.Context, _, name string) error {
 // newCatalog returns a Catalog whose entries are JSON of Config, with one configured server.
 func newCatalog(t *testing.T) (*Catalog, *Host, itemStore) {
 	t.Helper()
+	items := itemStore{}
+	c, host := catalogOn(t, items)
+	return c, host, items
+}
+
+func catalogOn(t *testing.T, items itemStore) (*Catalog, *Host) {
+	t.Helper()
 	host, err := NewHost(Options{Servers: []Config{{Name: "configured", URL: "https://configured.example/mcp"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	items := itemStore{}
 	parse := func(name string, raw json.RawMessage) (Config, error) {
 		c := Config{Name: name}
 		err := json.Unmarshal(raw, &c)
 		return c, err
 	}
 	isReserved := func(name string) bool { return name == "feeds" }
-	return NewCatalog(host, items, parse, isReserved, slog.New(slog.DiscardHandler)), host, items
+	return NewCatalog(host, items, parse, isReserved, slog.New(slog.DiscardHandler)), host
 }
 
 const (
@@ -128,5 +134,43 @@ func TestCatalog_Restore_SkipsWhatCannotBeUsed(t *testing.T) {
 	}
 	if _, exists := host.Config("tickets"); !exists {
 		t.Error("the good entry did not come back")
+	}
+}
+
+// Replicas have the servers that one of them was told to add, and no others.
+func TestCatalog_Reload_FollowsAnotherProcess(t *testing.T) {
+	here, host, items := newCatalog(t)
+	there, _ := catalogOn(t, items)
+	steps := []struct {
+		name string
+		do   func() error
+		want string // URL of the server here; "": there is none
+	}{
+		{"added", func() error { _, err := there.Add(t.Context(), "tickets", json.RawMessage(firstEntry)); return err },
+			"https://first.example/mcp"},
+		{"changed", func() error {
+			_, err := there.Replace(t.Context(), "tickets", json.RawMessage(secondEntry))
+			return err
+		},
+			"https://second.example/mcp"},
+		{"nothing", func() error { return nil }, "https://second.example/mcp"},
+		{"removed", func() error { return there.Remove(t.Context(), "tickets") }, ""},
+		{"a name of the configuration", func() error {
+			return items.SaveItem(t.Context(), CatalogKind, "configured", json.RawMessage(firstEntry), true)
+		}, ""},
+	}
+	for _, step := range steps {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if err := here.Reload(t.Context()); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if c, _ := host.Config("tickets"); c.URL != step.want {
+			t.Errorf("%s: the server has the URL %q, want %q", step.name, c.URL, step.want)
+		}
+		if c, _ := host.Config("configured"); c.URL != "https://configured.example/mcp" {
+			t.Errorf("%s: the configured server has the URL %q", step.name, c.URL)
+		}
 	}
 }

@@ -197,6 +197,16 @@ func (h *Host) Remove(name string) error {
 	return s.deleteSaved()
 }
 
+// drop ends a server that was added, where another process has removed it and deleted its saved state.
+func (h *Host) drop(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.servers[name]; s != nil && s.source != FromConfig {
+		delete(h.servers, name)
+		h.retire(s)
+	}
+}
+
 // setServer adds or replaces a server, unless the same entry runs already; h.mu is held.
 func (h *Host) setServer(c Config, source string) {
 	old := h.servers[c.Name]

@@ -87,6 +87,56 @@ func (s *server) restorePins() {
 	}
 }
 
+// storedPins returns the pins that the store keeps of this entry; nil: it keeps none, or they cannot be read.
+func (s *server) storedPins() *pins {
+	data, err := s.loadSaved(kindPins)
+	var p pins
+	if err != nil || data == nil || json.Unmarshal(data, &p) != nil || p.Entry != s.entryIdentity() {
+		return nil
+	}
+	return &p
+}
+
+// takeOver adds what another process has approved or seen first, and reports whether that changes anything.
+func (p *pins) takeOver(stored pins) (changed bool) {
+	for name, one := range stored.Tools {
+		if p.Tools[name].Hash != one.Hash {
+			p.Tools[name], changed = one, true
+		}
+	}
+	if p.lost || p.Held && !stored.Held {
+		p.lost, p.Held, changed = false, stored.Held, true
+	}
+	return changed
+}
+
+// reloadPins takes up which tools other processes that share the store have approved.
+func (h *Host) reloadPins() {
+	for _, s := range h.sortedServers() {
+		if s.takeOverPins() {
+			s.savePins()
+		}
+	}
+}
+
+// takeOverPins decides again which tools are offered where another process has approved any, and reports whether it
+// pinned any.
+func (s *server) takeOverPins() (pinned bool) {
+	// Under the lock, so that no older copy is taken over while a newer one is being saved here.
+	s.savingPins.Lock()
+	defer s.savingPins.Unlock()
+	stored := s.storedPins()
+	if stored == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pins == nil {
+		s.pins = &pins{Entry: stored.Entry, Tools: map[string]pin{}, lost: true}
+	}
+	return s.pins.takeOver(*stored) && s.decideTools()
+}
+
 // decidedTool is a tool with the decision whether it is offered.
 type decidedTool struct {
 	inspectedTool
@@ -231,7 +281,12 @@ func (s *server) savePins() {
 	// Approve; s.mu is not held while the store writes.
 	s.savingPins.Lock()
 	defer s.savingPins.Unlock()
+	stored := s.storedPins()
 	s.mu.Lock()
+	// What another process has approved meanwhile must stay so.
+	if stored != nil && s.pins.takeOver(*stored) {
+		s.decideTools()
+	}
 	p := *s.pins
 	p.Tools = maps.Clone(p.Tools)
 	s.mu.Unlock()
@@ -299,6 +354,13 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 	}
 	for _, j := range list {
 		p.Tools[j.Name] = newPin(j.inspectedTool)
+	}
+	if stored := s.storedPins(); stored != nil {
+		for name, one := range stored.Tools {
+			if _, known := p.Tools[name]; !known {
+				p.Tools[name] = one
+			}
+		}
 	}
 	// Saved before anything is offered: a restart must not quarantine again what models
 	// have already called.

@@ -418,3 +418,66 @@ func FuzzInspect(f *testing.F) {
 		diffLines(i.render(), description)
 	})
 }
+
+// What the operator approves on one replica is offered by all, and what one of them saves does not undo it.
+func TestApprove_CountsInOtherProcesses(t *testing.T) {
+	keep := &memoryStore{}
+	entry, _ := shaped(t, "a", `{"name":"pay","description":"Pays a bill."}`)
+	entry.Hold = true
+	// All end before the first one is checked for what it has left behind.
+	here, endHere := hosted(t, Options{Servers: []Config{entry}, Store: keep})
+	defer endHere()
+	there, endThere := hosted(t, Options{Servers: []Config{entry}, Store: keep})
+	defer endThere()
+	for _, h := range []*Host{here, there} {
+		if st := settled(t, h, "a"); st.State != Quarantined || len(h.Tools()) != 0 {
+			t.Fatalf("at first sight: %+v", st)
+		}
+	}
+	if _, err := there.Approve(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := here.server("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.savePins() // as where it has seen a new tool just then
+	if st, _ := here.Server("a"); st.Pending != 0 || len(here.Tools()) != 2 {
+		t.Errorf("after it has saved its own: %+v, offered %v", st, names(here.Tools()))
+	}
+	late, endLate := hosted(t, Options{Servers: []Config{entry}, Store: keep})
+	defer endLate()
+	settled(t, late, "a")
+	late.reloadPins()
+	if st, _ := late.Server("a"); st.Pending != 0 || len(late.Tools()) != 2 {
+		t.Errorf("a replica that starts later: %+v, offered %v", st, names(late.Tools()))
+	}
+}
+
+func TestReloadPins_OffersWhatAnotherProcessHasApproved(t *testing.T) {
+	keep := &memoryStore{}
+	entry, write := shaped(t, "a", `{"name":"pay","description":"Pays a bill."}`)
+	// All end before the first one is checked for what it has left behind.
+	here, endHere := hosted(t, Options{Servers: []Config{entry}, Store: keep})
+	defer endHere()
+	settled(t, here, "a")
+	write(`{"name":"pay","description":"Pays a bill to me."}`)
+	wantText(t, call(t, find1(t, here, "a", "tell"), `{}`), "told")
+	until(t, here, "a", Quarantined)
+	there, endThere := hosted(t, Options{Servers: []Config{entry}, Store: keep})
+	defer endThere()
+	if st := settled(t, there, "a"); st.Pending != 1 {
+		t.Fatalf("the other replica: %+v", st)
+	}
+	here.reloadPins()
+	if st, _ := here.Server("a"); st.Pending != 1 {
+		t.Errorf("nothing was approved: %+v", st)
+	}
+	if _, err := there.Approve(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	here.reloadPins()
+	if st, _ := here.Server("a"); st.Pending != 0 || len(here.Tools()) != 2 {
+		t.Errorf("approved there: %+v, offered %v", st, names(here.Tools()))
+	}
+}

@@ -37,6 +37,19 @@ func (s *shelf) SaveItem(_ context.Context, kind, name string, item json.RawMess
 	return nil
 }
 
+func (s *shelf) SwapItem(
+	ctx context.Context,
+	kind, name string,
+	was, now json.RawMessage,
+	_ []store.Post,
+) (bool, error) {
+	items, err := s.Items(ctx, kind)
+	if err != nil || !bytes.Equal(items[name], was) {
+		return false, err
+	}
+	return true, s.SaveItem(ctx, kind, name, now, true)
+}
+
 func (s *shelf) Items(_ context.Context, kind string) (map[string]json.RawMessage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,6 +30,7 @@ const usedPrecision = time.Hour
 // Store stores tokens. It sees only their hashes.
 type Store interface {
 	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
 	DeleteItem(ctx context.Context, kind, name string) error
 }
@@ -48,6 +49,8 @@ type Token struct {
 type storedToken struct {
 	Token
 	Hash string `json:"hash"` // SHA-256 in hex; a slower hash adds nothing to 256 random bits
+
+	raw json.RawMessage // as it is stored
 }
 
 func (t storedToken) key() string { return t.Owner + "\x00" + t.Name }
@@ -57,9 +60,11 @@ type Tokens struct {
 	store Store
 	now   func() time.Time
 
-	mu       sync.Mutex
-	byHash   map[string]storedToken
-	changeMu sync.Mutex // one change at a time
+	mu     sync.Mutex
+	byHash map[string]storedToken
+	// changeMu is held while a token is changed, in the store and here, and while all are read again: what is read is no
+	// older than what is here.
+	changeMu sync.Mutex
 }
 
 // Reasons why a request about a token is refused.
@@ -75,18 +80,32 @@ var tokenName = text.Pattern(`^[\pL\pN_.-](?:[\pL\pN_. -]{0,62}[\pL\pN_.-])?$`)
 // LoadTokens returns the stored tokens.
 func LoadTokens(ctx context.Context, s Store, now func() time.Time) (*Tokens, error) {
 	t := &Tokens{store: s, now: now, byHash: map[string]storedToken{}}
-	items, err := s.Items(ctx, tokenKind)
+	return t, t.Reload(ctx)
+}
+
+// SharedKinds returns the kind whose changes Reload takes up.
+func (*Tokens) SharedKinds() []string { return []string{tokenKind} }
+
+// Reload reads the stored tokens again. With an error nothing has changed.
+func (t *Tokens) Reload(ctx context.Context) error {
+	t.changeMu.Lock()
+	defer t.changeMu.Unlock()
+	items, err := t.store.Items(ctx, tokenKind)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	byHash := map[string]storedToken{}
 	for name, raw := range items {
-		var k storedToken
+		k := storedToken{raw: raw}
 		if err := json.Unmarshal(raw, &k); err != nil {
-			return nil, fmt.Errorf("read MCP token %q: %w", name, err)
+			return fmt.Errorf("read MCP token %q: %w", name, err)
 		}
-		t.byHash[k.Hash] = k
+		byHash[k.Hash] = k
 	}
-	return t, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byHash = byHash
+	return nil
 }
 
 func hashToken(token string) string {
@@ -103,7 +122,7 @@ func (t *Tokens) Create(
 	tools []string,
 	life time.Duration,
 	overwrite bool,
-) (Token, string, error) {
+) (_ Token, secret string, err error) {
 	switch {
 	case !tokenName().MatchString(name):
 		return Token{}, "", ErrTokenName
@@ -114,7 +133,7 @@ func (t *Tokens) Create(
 	}
 	t.changeMu.Lock()
 	defer t.changeMu.Unlock()
-	secret := tokenPrefix + rand.Text() + rand.Text()
+	secret = tokenPrefix + rand.Text() + rand.Text()
 	k := storedToken{Token: Token{Name: name, Owner: owner, Tools: tools, Created: t.now()}, Hash: hashToken(secret)}
 	if life > 0 {
 		k.Expires = k.Created.Add(life)
@@ -124,12 +143,11 @@ func (t *Tokens) Create(
 	if live && !overwrite {
 		return Token{}, "", ErrTokenExists
 	}
-	raw, err := json.Marshal(k)
-	if err != nil {
+	if k.raw, err = json.Marshal(k); err != nil {
 		return Token{}, "", err
 	}
 	// The key in the store is the same, so that the old token goes with this write.
-	if err := t.store.SaveItem(ctx, tokenKind, k.key(), raw, true); err != nil {
+	if err := t.store.SaveItem(ctx, tokenKind, k.key(), k.raw, true); err != nil {
 		return Token{}, "", err
 	}
 	t.mu.Lock()
@@ -233,15 +251,24 @@ func (t *Tokens) Check(ctx context.Context, secret string) (Token, bool) {
 	return k.Token, true
 }
 
-// noteUse stores when a token was last used, unless it was revoked meanwhile. An error is
+// noteUse stores when a token was last used, unless it was revoked meanwhile, here or by another process. An error is
 // ignored: it must not keep the host from using the token.
 func (t *Tokens) noteUse(ctx context.Context, k storedToken) {
 	t.changeMu.Lock()
 	defer t.changeMu.Unlock()
-	if now, ok := t.find(k.Owner, k.Name); !ok || now.Hash != k.Hash {
+	now, ok := t.find(k.Owner, k.Name)
+	if !ok || now.Hash != k.Hash {
 		return
 	}
-	if raw, err := json.Marshal(k); err == nil {
-		_ = t.store.SaveItem(ctx, tokenKind, k.key(), raw, true)
+	raw, err := json.Marshal(k)
+	if err != nil {
+		return
 	}
+	if swapped, err := t.store.SwapItem(ctx, tokenKind, k.key(), now.raw, raw, nil); err != nil || !swapped {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k.raw = raw
+	t.byHash[k.Hash] = k
 }

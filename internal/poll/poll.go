@@ -1,9 +1,12 @@
 // Package poll asks a channel a question with two to ten answers as buttons, counts the votes while they come, and
 // closes. It promises that everybody has one vote, that only counts are shown, that a poll goes on after a restart
-// with every vote that was confirmed, and that it closes at its time. How a post looks is the adapter's business.
+// with every vote that was confirmed, also where several processes that share the store count votes, and that it closes
+// at its time. How a post looks is the adapter's business.
 package poll
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,12 +45,15 @@ const (
 	editPause = 1500 * time.Millisecond
 	// checkEvery is how often polls are looked at whose time may be over.
 	checkEvery = 10 * time.Second
+	// maxTries bounds how often a vote finds that another process has changed the poll meanwhile.
+	maxTries = 50
 )
 
 // Store keeps polls over restarts, as in store.Store.
 type Store interface {
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
 	DeleteItem(ctx context.Context, kind, name string) error
 }
 
@@ -92,6 +98,9 @@ type poll struct {
 	// Post is where the poll stands, as the first press of one of its buttons tells: the outbox forgets posts after
 	// some days, and a poll may be open longer.
 	Post chat.Ref `json:"post,omitzero"`
+
+	raw    json.RawMessage // as it is stored
+	edited bool            // this process has edited its post
 }
 
 func (p *poll) key() string { return "poll/" + p.ID }
@@ -103,6 +112,30 @@ func New(o Options) *Service {
 
 // Load reads the polls that an earlier process left.
 func (s *Service) Load(ctx context.Context) error {
+	return s.load(ctx, func(was, p *poll) {
+		// What came last before a crash may be stored and not shown. To show the same again changes nothing.
+		if was == nil && p.Revision > 0 {
+			s.edits[p.ID] = true
+		}
+	})
+}
+
+// SharedKinds returns the kind whose changes Reload takes up.
+func (*Service) SharedKinds() []string { return []string{itemKind} }
+
+// Reload takes up the polls and votes of other processes, which edit the posts themselves.
+func (s *Service) Reload(ctx context.Context) error {
+	return s.load(ctx, func(was, p *poll) {
+		// An edit of this process may have come after the last one of the process that has closed the poll.
+		if was != nil && was.edited && p.Closed != nil {
+			s.requestEdit(p.ID)
+		}
+	})
+}
+
+// load reads the stored polls, and calls fn for each that is newer than the one that is known, which may be nil. s.mu
+// is held then.
+func (s *Service) load(ctx context.Context, fn func(was, p *poll)) error {
 	items, err := s.o.Store.Items(ctx, itemKind)
 	if err != nil {
 		return fmt.Errorf("read the polls: %w", err)
@@ -110,18 +143,33 @@ func (s *Service) Load(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, raw := range items {
-		p := &poll{}
-		if err := json.Unmarshal(raw, p); err != nil {
+		was := s.polls[id]
+		if was != nil && bytes.Equal(was.raw, raw) {
+			continue
+		}
+		p, err := decodePoll(raw)
+		if err != nil {
 			s.o.Log.Error("poll cannot be read, skipped", "poll", id, "error", err)
 			continue
 		}
-		s.polls[id] = p
-		// What came last before a crash may be stored and not shown. To show the same again changes nothing.
-		if p.Revision > 0 {
-			s.edits[id] = true
+		// What was stored here while the polls were read is newer.
+		if was == nil || p.Revision > was.Revision {
+			fn(was, p)
+			p.edited = was != nil && was.edited
+			s.polls[id] = p
+		}
+	}
+	for id, p := range s.polls {
+		if _, ok := items[id]; !ok && p.Closed != nil { // an open one was started meanwhile
+			delete(s.polls, id)
 		}
 	}
 	return nil
+}
+
+func decodePoll(raw json.RawMessage) (*poll, error) {
+	p := &poll{raw: raw}
+	return p, json.Unmarshal(raw, p)
 }
 
 // Run edits the posts of polls and closes those whose time is over, until ctx ends.
@@ -154,7 +202,8 @@ func (s *Service) closeOverdue(ctx context.Context) {
 	var overdue, old []string
 	for id, p := range s.polls {
 		switch {
-		case p.Closed == nil && !now.Before(p.Closes):
+		// Who cannot edit its post leaves a poll to another process.
+		case p.Closed == nil && !now.Before(p.Closes) && s.o.CanPost(p.To):
 			overdue = append(overdue, id)
 		case p.Closed != nil && now.Sub(*p.Closed) > keepClosed:
 			old = append(old, id)
@@ -210,6 +259,7 @@ func (s *Service) editPost(ctx context.Context, id string) error {
 		s.mu.Unlock()
 		return nil
 	}
+	p.edited = true
 	d := p.draft()
 	// The revision is part of the key, because the outbox knows each key once.
 	d.Key, d.Replaces = fmt.Sprintf("%s/%d", p.key(), p.Revision), p.Post
@@ -221,18 +271,69 @@ func (s *Service) editPost(ctx context.Context, id string) error {
 	return s.o.Poster.Interject(ctx, to, d, replaces)
 }
 
-// saveLocked stores a poll and puts it in the place of the one in memory; with an error nothing has changed. s.mu is
+// errChanged is the error where another process has changed the poll, which is known as it is now.
+var errChanged = errors.New("the poll was changed by somebody else")
+
+// saveLocked stores a poll and puts it in the place of the one in memory; with an error no vote has changed. s.mu is
 // held, so that an older state never replaces a newer one.
 func (s *Service) saveLocked(ctx context.Context, p *poll) error {
 	raw, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	if err := s.o.Store.SaveItem(ctx, itemKind, p.ID, raw, true); err != nil {
+	var was json.RawMessage
+	if known := s.polls[p.ID]; known != nil {
+		was = known.raw
+	}
+	swapped, err := s.o.Store.SwapItem(ctx, itemKind, p.ID, was, raw, nil)
+	if err == nil && !swapped {
+		err = cmp.Or(s.readLocked(ctx, p.ID), errChanged)
+	}
+	if err != nil {
 		return fmt.Errorf("store poll %s: %w", p.ID, err)
 	}
+	p.raw = raw
 	s.polls[p.ID] = p
 	return nil
+}
+
+// readLocked reads a poll again; s.mu is held.
+func (s *Service) readLocked(ctx context.Context, id string) error {
+	raw, err := s.o.Store.Item(ctx, itemKind, id)
+	if errors.Is(err, store.ErrNotFound) {
+		delete(s.polls, id)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p, err := decodePoll(raw)
+	if err == nil {
+		p.edited = s.polls[id] != nil && s.polls[id].edited
+		s.polls[id] = p
+	}
+	return err
+}
+
+// findLocked returns a poll, which another process may have started just now; nil: there is none. s.mu is held.
+func (s *Service) findLocked(ctx context.Context, id string) (*poll, error) {
+	if s.polls[id] == nil {
+		if err := s.readLocked(ctx, id); err != nil {
+			return nil, fmt.Errorf("read poll %s: %w", id, err)
+		}
+	}
+	return s.polls[id], nil
+}
+
+// retry calls change until no other process has changed the poll meanwhile.
+func retry(change func() error) error {
+	var err error
+	for range maxTries {
+		if err = change(); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return err
 }
 
 // start stores a poll and posts it.
@@ -272,11 +373,21 @@ func (s *Service) start(ctx context.Context, m chat.Message, q request) error {
 }
 
 // vote counts a vote, moves it, or takes it back where it is the same as before. It returns what the voter is told.
-func (s *Service) vote(ctx context.Context, m chat.Message, id string, option int) (string, error) {
+func (s *Service) vote(ctx context.Context, m chat.Message, id string, option int) (words string, err error) {
+	err = retry(func() error {
+		words, err = s.tryVote(ctx, m, id, option)
+		return err
+	})
+	return words, err
+}
+
+func (s *Service) tryVote(ctx context.Context, m chat.Message, id string, option int) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.polls[id]
+	p, err := s.findLocked(ctx, id)
 	switch {
+	case err != nil:
+		return "", err
 	case p == nil:
 		return "", inputError("This poll is no longer known.")
 	case p.Closed != nil || !s.o.Now().Before(p.Closes):
@@ -320,8 +431,11 @@ func (p *poll) mayClose(m chat.Message) bool {
 // closeByPress closes a poll early.
 func (s *Service) closeByPress(ctx context.Context, m chat.Message, id string) (string, error) {
 	s.mu.Lock()
-	p := s.polls[id]
+	p, err := s.findLocked(ctx, id)
 	switch {
+	case err != nil:
+		s.mu.Unlock()
+		return "", err
 	case p == nil:
 		s.mu.Unlock()
 		return "", inputError("This poll is no longer known.")
@@ -346,6 +460,10 @@ func (s *Service) closeByPress(ctx context.Context, m chat.Message, id string) (
 // closePoll closes a poll and has its post show so. by is who closed it early, post the platform's id of its post
 // where that is known.
 func (s *Service) closePoll(ctx context.Context, id, by, post string) error {
+	return retry(func() error { return s.tryClose(ctx, id, by, post) })
+}
+
+func (s *Service) tryClose(ctx context.Context, id, by, post string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.polls[id]

@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,14 +36,29 @@ type world struct {
 	fail  error             // of the next write
 }
 
-func (w *world) SaveItem(_ context.Context, _, name string, item json.RawMessage, _ bool) error {
+func (w *world) SwapItem(
+	_ context.Context,
+	_, name string,
+	was, now json.RawMessage,
+	_ []store.Post,
+) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fail != nil {
-		return w.fail
+	if w.fail != nil || !bytes.Equal(w.items[name], was) {
+		return false, w.fail
 	}
-	w.items[name] = item
-	return nil
+	w.items[name] = now
+	return true, nil
+}
+
+func (w *world) Item(_ context.Context, _, name string) (json.RawMessage, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	item, ok := w.items[name]
+	if !ok {
+		return nil, store.ErrNotFound
+	}
+	return item, nil
 }
 
 func (w *world) Items(context.Context, string) (map[string]json.RawMessage, error) {
@@ -333,6 +349,88 @@ func FuzzParseRequest(f *testing.F) {
 		case err == nil && (q.question == "" || len(q.options) < minOptions || len(q.options) > maxOptions ||
 			q.duration < minDuration || q.duration > maxDuration):
 			t.Errorf("%q became %+v", words, q)
+		}
+	})
+}
+
+// Replicas share a store: each counts the votes that reach it, and one of them closes the poll.
+func TestPoll_SeveralProcesses_LoseNoVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		services := make([]*Service, 3)
+		for n := range services {
+			s, stop := w.run(t)
+			defer stop()
+			services[n] = s
+		}
+		start(t, services[0], anna, "Lunch? | Pizza | Soup | closes 2h")
+		var all sync.WaitGroup
+		for n := range 90 {
+			all.Go(func() {
+				if d := press(t, services[n%3], w, chat.User{ID: fmt.Sprint("V", n)}, n%2); d.Failed {
+					t.Errorf("vote %d: %s", n, d.Text)
+				}
+			})
+			if n%10 == 0 {
+				all.Go(func() {
+					if err := services[n%3].Reload(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		all.Wait()
+		reload := func() {
+			t.Helper()
+			for _, s := range services {
+				if err := s.Reload(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		reload()
+		time.Sleep(2 * editPause)
+		synctest.Wait()
+		if got := w.post("post1"); !strings.Contains(got.Footer, "90 votes") {
+			t.Errorf("the post shows %q", got.Footer)
+		}
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		reload()
+		time.Sleep(2 * editPause)
+		synctest.Wait()
+		got := w.post("post1")
+		if len(got.Buttons) != 0 || got.Footer != "90 votes · asked by anna · closed" {
+			t.Errorf("the closed poll shows %+v, %q", got.Buttons, got.Footer)
+		}
+	})
+}
+
+// An edit that was under way while another process closed the poll does not bring its buttons back.
+func TestPoll_ClosedElsewhereAfterAnEdit_StaysClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		here, stopHere := w.run(t)
+		defer stopHere()
+		there, stopThere := w.run(t)
+		defer stopThere()
+		start(t, here, anna, "Lunch? | Pizza | Soup")
+		open := w.post("post1")
+		press(t, here, w, bert, 0)
+		time.Sleep(2 * editPause)
+		press(t, there, w, root, 2)
+		time.Sleep(2 * editPause)
+		synctest.Wait()
+		w.mu.Lock()
+		w.posts["post1"] = open // as a late edit shows it
+		w.mu.Unlock()
+		if err := here.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * editPause)
+		synctest.Wait()
+		if got := w.post("post1"); len(got.Buttons) != 0 || !strings.Contains(got.Footer, "closed by root") {
+			t.Errorf("the closed poll shows %+v, %q", got.Buttons, got.Footer)
 		}
 	})
 }

@@ -108,6 +108,12 @@ func (r *Roster) RestoreFiles(ctx context.Context) error {
 	return r.o.Knowledge.Restore(ctx, slices.Collect(maps.Keys(r.state.Load().members)))
 }
 
+// SharedKinds returns the kinds whose changes Reload takes up.
+func (Files) SharedKinds() []string { return []string{knowledge.FileKind} }
+
+// Reload takes up the files that other processes have uploaded and deleted.
+func (f Files) Reload(ctx context.Context) error { return f.RestoreFiles(ctx) }
+
 // Delete removes a file that was uploaded.
 func (f Files) Delete(ctx context.Context, agent, name string) error {
 	if !f.Exists(agent) {

@@ -162,6 +162,16 @@ func (r *Roster) refresh() error {
 	return r.apply(now.config, now.models)
 }
 
+// SharedKinds returns the kinds whose changes Reload takes up.
+func (*Roster) SharedKinds() []string { return []string{agentKind, roomKind} }
+
+// Reload takes up the agents, and the agents of web rooms, that other processes have changed.
+func (r *Roster) Reload(context.Context) error {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	return r.refresh()
+}
+
 // members returns the agents of a configuration and those made through the API. One that
 // cannot be used any more, because a variable is gone or its name is taken, is logged and
 // left out.

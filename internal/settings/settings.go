@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
 )
 
 // Layer is the settings of one scope. A value that is not set is taken from the layer below.
@@ -84,6 +85,9 @@ type Repository struct {
 	store   Store
 	models  func() []string // names that Model may have
 	members func() MemberRules
+	// changes is held while a layer is changed, in the store and here, and while all are read again: two changes of a
+	// scope end in the same order in both places, and what is read is no older than what is here. It is taken before mu.
+	changes sync.Mutex
 
 	mu     sync.RWMutex
 	layers map[Scope]Layer              // all that set anything, so that reading needs no store
@@ -102,23 +106,32 @@ func New(s Store, models func() []string, members func() MemberRules) *Repositor
 // Models returns the names that Layer.Model may have.
 func (r *Repository) Models() []string { return r.models() }
 
-// Load reads the stored layers. It fails when the store does, or when a layer cannot be decoded.
+// Load reads the stored layers. It fails when the store does, or when a layer cannot be decoded; then nothing has
+// changed.
 func (r *Repository) Load(ctx context.Context) error {
+	r.changes.Lock()
+	defer r.changes.Unlock()
 	kept, err := r.store.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	layers := map[Scope]Layer{}
 	for scope, raw := range kept {
-		l, err := decodeLayer(raw)
-		if err != nil {
+		if layers[Scope(scope)], err = decodeLayer(raw); err != nil {
 			return fmt.Errorf("read settings of %s: %w", scope, err)
 		}
-		r.layers[Scope(scope)] = l
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.layers = layers
 	return nil
 }
+
+// SharedKinds returns the kind whose changes Reload takes up.
+func (*Repository) SharedKinds() []string { return []string{store.SettingChanges} }
+
+// Reload takes up what other processes have changed.
+func (r *Repository) Reload(ctx context.Context) error { return r.Load(ctx) }
 
 // Effective returns the settings that apply to a user in a channel. Its zero values are set in no layer.
 func (r *Repository) Effective(a chat.Address, user string) Layer {
@@ -195,12 +208,13 @@ func (r *Repository) Set(ctx context.Context, s Scope, l Layer) error {
 	if err != nil {
 		return err
 	}
-	// The lock is held while the layer is stored, so that two changes of a scope end in the same order in both places.
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.changes.Lock()
+	defer r.changes.Unlock()
 	if err := r.store.SaveSetting(ctx, string(s), raw); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if l.IsZero() {
 		delete(r.layers, s)
 	} else {

@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcp/oauth"
 	"ravenbot/internal/seal"
+	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
 
@@ -30,6 +31,9 @@ const (
 	ClientPath   = "/oauth/client.json"
 )
 
+// blobPrefix is what the keys of stored sign-ins begin with.
+const blobPrefix = "oauth"
+
 // offerTimeout bounds bringing a link to a user.
 const offerTimeout = 10 * time.Second
 
@@ -37,6 +41,14 @@ const offerTimeout = 10 * time.Second
 type Blobs interface {
 	LoadBlob(ctx context.Context, key string) ([]byte, error)
 	SaveBlob(ctx context.Context, key string, data []byte) error
+}
+
+// SharedBlobs are Blobs that several processes use.
+type SharedBlobs interface {
+	Blobs
+	Changes(ctx context.Context) (map[string]int64, error)
+	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
+	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
 }
 
 // Questions brings links to people in a chat.
@@ -68,9 +80,13 @@ type Service struct {
 // New returns a Service. Attach gives it the host whose servers it signs in to.
 func New(o Options) (*Service, error) {
 	s := &Service{o: o}
+	var kept oauth.Store = grants{o.Store}
+	if shared, ok := o.Store.(SharedBlobs); ok {
+		kept = sharedGrants{grants{o.Store}, shared, o.Log, o.Now}
+	}
 	options := oauth.Options{
 		Egress:        o.Egress,
-		Store:         grants{o.Store},
+		Store:         kept,
 		Box:           o.Box,
 		RedirectURL:   o.BaseURL + CallbackPath,
 		NotifyConsent: s.offerLink,
@@ -172,7 +188,7 @@ func (s *Service) offerLink(ctx context.Context, c oauth.Consent) error {
 type grants struct{ store Blobs }
 
 func (g grants) Load(key string) ([]byte, error) {
-	raw, err := g.store.LoadBlob(context.Background(), "oauth/"+key)
+	raw, err := g.store.LoadBlob(context.Background(), blobPrefix+"/"+key)
 	if err != nil || len(raw) == 0 {
 		return nil, err
 	}
@@ -186,5 +202,52 @@ func (g grants) Save(key string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	return g.store.SaveBlob(context.Background(), "oauth/"+key, raw)
+	return g.store.SaveBlob(context.Background(), blobPrefix+"/"+key, raw)
 }
+
+// renewalKind is the kind of the items that say until when a process renews a token.
+const renewalKind = "oauth renewal"
+
+// sharedGrants are grants in a store that several processes share.
+type sharedGrants struct {
+	grants
+	items SharedBlobs
+	log   *slog.Logger
+	now   func() time.Time
+}
+
+// Claim gives one process at a time the right to renew a token.
+func (g sharedGrants) Claim(key string, until time.Time) (release func(), ok bool, err error) {
+	ctx := context.Background()
+	was, err := g.items.Item(ctx, renewalKind, key)
+	if errors.Is(err, store.ErrNotFound) {
+		was, err = nil, nil
+	}
+	var taken time.Time
+	if err == nil && was != nil {
+		err = json.Unmarshal(was, &taken)
+	}
+	if err != nil || g.now().Before(taken) {
+		return nil, false, err
+	}
+	claim, err := json.Marshal(until)
+	if err == nil {
+		ok, err = g.items.SwapItem(ctx, renewalKind, key, was, claim, nil)
+	}
+	return func() {
+		// One that stays is over soon.
+		if _, err := g.items.SwapItem(ctx, renewalKind, key, claim, nil, nil); err != nil {
+			g.log.Warn("end of a renewal not stored", "error", err)
+		}
+	}, ok, err
+}
+
+// HasConsent reports whether a request to CallbackPath belongs to a sign-in that this process asks for. Of one that has
+// ended, or that another process asks for, it is false.
+func (s *Service) HasConsent(r *http.Request) bool { return s.broker.HasConsent(r.URL.Query()) }
+
+// SharedKinds returns the kind whose changes Reload takes up.
+func (*Service) SharedKinds() []string { return []string{store.BlobChanges + blobPrefix} }
+
+// Reload connects the servers that wait here for a sign-in that another process has completed.
+func (s *Service) Reload(ctx context.Context) error { return s.broker.TakeGranted(ctx) }

@@ -170,7 +170,11 @@ type ToolCalls interface {
 	// ToolResult returns a result that was too large to be shown at once, or ErrNotFound.
 	ToolResult(ctx context.Context, id string) (ToolResult, error)
 	SaveApproval(ctx context.Context, a Approval) error
-	Approvals(ctx context.Context) ([]Approval, error)
+	// DecideApproval stores the decision on an approval that is stored without one. It returns false and changes nothing
+	// where it is decided already, or is not stored under that ID.
+	DecideApproval(ctx context.Context, a Approval) (bool, error)
+	// Approvals returns those that were asked for since a time; the zero time: all that are kept.
+	Approvals(ctx context.Context, since time.Time) ([]Approval, error)
 }
 
 // Digests keeps feeds, subscriptions and runs of digests.

@@ -94,6 +94,20 @@ func (b *Broker) findTicket(ticket string) (*pending, bool) {
 	return nil, false
 }
 
+// HasConsent reports whether the query of a link, or of the return of a browser, stands for a consent that this process
+// asks for. Where processes share a store each asks for its own.
+func (b *Broker) HasConsent(q url.Values) bool {
+	if ticket := q.Get("open"); ticket != "" {
+		_, ok := b.findTicket(ticket)
+		return ok
+	}
+	now := b.o.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, ok := b.pending[q.Get("state")]
+	return ok && now.Before(p.Expires)
+}
+
 // markOpened records the browser in which a link was opened. It returns false if the consent is no longer asked for.
 func (b *Broker) markOpened(p *pending, browser string) bool {
 	b.mu.Lock()

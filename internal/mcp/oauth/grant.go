@@ -133,8 +133,13 @@ func lifetime(raw json.RawMessage) int64 {
 	return int64(min(seconds, maxSeconds))
 }
 
-// refresh renews the token. It deletes a refresh token that is no longer valid.
+// refresh renews the token, unless another process does. It deletes a refresh token that is no longer valid.
 func (s *session) refresh(ctx context.Context) error {
+	release, renewed := s.claimRenewal(ctx)
+	defer release()
+	if renewed {
+		return nil
+	}
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {s.rec.Refresh}}
 	if s.rec.Resource != "" {
 		form.Set("resource", s.rec.Resource)
@@ -142,6 +147,9 @@ func (s *session) refresh(ctx context.Context) error {
 	t, err := s.requestToken(ctx, granter{s.rec.Endpoint, s.rec.Issuer, s.rec.Client}, form)
 	var refused refusedError
 	if errors.As(err, &refused) && s.isRefreshTokenInvalid(refused) {
+		if s.takeRenewed() { // by a process that did not wait
+			return nil
+		}
 		s.forgetClient(refused.code, s.rec.Issuer)
 		s.b.o.Log.Info("mcp token not renewed", "server", s.e.Name, "error", refused)
 		s.rec = record{Issuer: s.rec.Issuer, Requested: s.rec.Requested}

@@ -48,15 +48,7 @@ func (s *session) acquire(ctx context.Context) error {
 		return nil
 	}
 	s.loaded = true
-	var r record
-	// A record for another URL, issuer or client must not be used: its token would go to a stranger.
-	ours := s.b.load(s.key, &r) && r.URL == s.e.URL && (s.e.Issuer == "" || s.e.Issuer == r.Issuer) &&
-		(s.e.ClientID == "" || s.e.ClientID == r.Client.ID)
-	if ours {
-		// The secret may have changed in the configuration since the record was stored.
-		if s.e.ClientID != "" {
-			r.Client.Secret = s.e.ClientSecret
-		}
+	if r, ok := s.storedRecord(); ok {
 		s.rec = r
 	}
 	return nil
@@ -101,7 +93,8 @@ func (s *session) current(ctx context.Context) (string, error) {
 // handleRefusal reacts to a refusal: with a token that another request has got meanwhile, a renewed one, or one for
 // the bot's own credentials. Otherwise it returns the consent that a person is asked for.
 func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) (*pending, error) {
-	if s.rec.Access != used {
+	// Another process may have a newer one.
+	if s.rec.Access != used || s.takeRenewed() {
 		return nil, nil
 	}
 	// One question at a time: a second refusal for the same scopes waits for the same consent.

@@ -106,6 +106,154 @@ func TestManyRefusalsOfOneToken(t *testing.T) {
 	}
 }
 
+// sharedMemory is a memory that several brokers use.
+type sharedMemory struct {
+	*memory
+	claimed map[string]bool
+}
+
+func (k sharedMemory) Claim(key string, _ time.Time) (release func(), ok bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.claimed[key] {
+		return nil, false, nil
+	}
+	k.claimed[key] = true
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.claimed, key)
+	}, true, nil
+}
+
+// Two processes share a store, and a server takes each refresh token once.
+func TestATokenIsRenewedOnceByTwoProcesses(t *testing.T) {
+	kept := sharedMemory{&memory{m: map[string][]byte{}}, map[string]bool{}}
+	share := func(o *Options) { o.Store = kept }
+	p, a, b := newPeer(t), newBot(t, share), newBot(t, share)
+	e := Entry{Name: "a", URL: p.url()}
+	here, there := a.client(e), b.client(e)
+	a.consent(here, p.url())
+	a.welcome(here, p.url(), "{}")
+	b.welcome(there, p.url(), "{}") // with what the other one has stored
+	renewals := 0
+	both := func(what string) {
+		t.Helper()
+		var wg sync.WaitGroup
+		for range 8 {
+			for _, c := range []*http.Client{here, there} {
+				wg.Go(func() {
+					if text, err := send(c, p.url(), "{}"); text != "welcome" {
+						t.Errorf("%s: %v", what, err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		renewals++
+		if n := p.named.count("refresh_token"); n != renewals {
+			t.Fatalf("%s: %d renewals, want %d", what, n, renewals)
+		}
+	}
+	for range 3 {
+		a.pass(time.Hour - renewBefore + time.Second)
+		b.pass(time.Hour - renewBefore + time.Second)
+		p.revoke()
+		both("the token expires")
+	}
+	p.revoke()
+	both("the token is refused")
+	if len(a.told()) != 1 || len(b.told()) != 0 {
+		t.Error("somebody was bothered")
+	}
+	// One of them is not asked for a while, and does not know the newest token.
+	p.revoke()
+	a.welcome(here, p.url(), "{}")
+	p.revoke()
+	a.welcome(here, p.url(), "{}")
+	b.welcome(there, p.url(), "{}")
+	if n := p.named.count("refresh_token"); n != renewals+2 {
+		t.Errorf("%d renewals, want %d", n, renewals+2)
+	}
+}
+
+// A process that renews without waiting, such as one whose claim has ended, costs no consent.
+func TestARefreshTokenThatAnotherProcessHasUsed(t *testing.T) {
+	kept := sharedMemory{&memory{m: map[string][]byte{}}, map[string]bool{}}
+	share := func(o *Options) { o.Store = kept }
+	p, a, b := newPeer(t), newBot(t, share), newBot(t, share)
+	e := Entry{Name: "a", URL: p.url()}
+	here, there := a.client(e), b.client(e)
+	a.consent(here, p.url())
+	b.welcome(there, p.url(), "{}")
+	s := there.Transport.(*tokenTransport).s
+	p.revoke()
+	used := false
+	p.with(func() {
+		p.named.grants = func(url.Values) (int, map[string]any) {
+			if used {
+				return 0, nil
+			}
+			// While this request is on its way, the other process is answered and stores its token.
+			used = true
+			r, ok := s.storedRecord()
+			if !ok {
+				t.Error("nothing is stored")
+			}
+			r.Access, r.Refresh = "access-other", "refresh-other"
+			p.valid["access-other"] = nil
+			if err := a.broker.save(s.key, r); err != nil {
+				t.Error(err)
+			}
+			return 400, map[string]any{"error": "invalid_grant"}
+		}
+	})
+	b.welcome(there, p.url(), "{}")
+	if !used || len(b.told()) != 0 {
+		t.Errorf("asked for a token: %v, consents: %d", used, len(b.told()))
+	}
+}
+
+// A consent that one process has got is not asked for by another one any more.
+func TestTakeGranted(t *testing.T) {
+	kept := sharedMemory{&memory{m: map[string][]byte{}}, map[string]bool{}}
+	share := func(o *Options) { o.Store = kept }
+	p, a, b := newPeer(t), newBot(t, share), newBot(t, share)
+	e := Entry{Name: "a", URL: p.url()}
+	here, there := a.client(e), b.client(e)
+	b.needed(there, p.url())
+	if err := b.broker.TakeGranted(t.Context()); err != nil || len(b.granted) != 0 {
+		t.Fatalf("nobody has consented: %v, %v", b.granted, err)
+	}
+	a.consent(here, p.url())
+	if err := b.broker.TakeGranted(t.Context()); err != nil || len(b.granted) != 1 {
+		t.Errorf("granted %v, %v", b.granted, err)
+	}
+	if _, waits := b.broker.Waiting("a", ""); waits {
+		t.Error("it is still asked for")
+	}
+	b.welcome(there, p.url(), "{}")
+}
+
+func TestHasConsent(t *testing.T) {
+	p, a, b := newPeer(t), newBot(t), newBot(t)
+	link := a.needed(a.client(Entry{Name: "a", URL: p.url()}), p.url()).URL
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := url.Values{"state": {a.leads(link).Query().Get("state")}}
+	for what, q := range map[string]url.Values{"link": u.Query(), "return": back} {
+		if !a.broker.HasConsent(q) || b.broker.HasConsent(q) {
+			t.Errorf("the %s: %v in the process that asks, %v in another", what, a.broker.HasConsent(q), b.broker.HasConsent(q))
+		}
+	}
+	a.pass(consentLifetime)
+	if a.broker.HasConsent(u.Query()) || a.broker.HasConsent(back) {
+		t.Error("one that has expired")
+	}
+}
+
 type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -3,6 +3,7 @@ package bolt
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"ravenbot/internal/store"
 )
@@ -127,14 +128,34 @@ func (db *DB) SaveApproval(ctx context.Context, a store.Approval) error {
 	return nil
 }
 
-// Approvals returns all that are kept.
-func (db *DB) Approvals(context.Context) ([]store.Approval, error) {
+// DecideApproval stores the decision on an approval that is stored without one. It returns false and changes nothing
+// where it is decided already, or is not stored under that ID.
+func (db *DB) DecideApproval(ctx context.Context, a store.Approval) (decided bool, err error) {
+	err = db.update(ctx, func(tx *tx) error {
+		var kept store.Approval
+		b, key := tx.top(approvalsBucket), []byte(a.Turn+nul+a.Call)
+		_, err := b.get(key, &kept)
+		if decided = err == nil && kept.ID == a.ID && kept.Decision == ""; !decided {
+			return err
+		}
+		return b.put(key, a)
+	})
+	if err != nil {
+		return false, fmt.Errorf("store the decision on %s: %w", a.Tool, err)
+	}
+	return decided, nil
+}
+
+// Approvals returns those that were asked for since a time; the zero time: all that are kept.
+func (db *DB) Approvals(_ context.Context, since time.Time) ([]store.Approval, error) {
 	var list []store.Approval
 	err := db.view(func(tx *tx) error {
 		return tx.top(approvalsBucket).each(func(k, v []byte) error {
 			var a store.Approval
 			err := db.decode(k, v, &a)
-			list = append(list, a)
+			if err == nil && !a.At.Before(since) {
+				list = append(list, a)
+			}
 			return err
 		})
 	})

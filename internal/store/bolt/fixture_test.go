@@ -206,7 +206,7 @@ func readRecords(t *testing.T, db *bolt.DB) string {
 	add("calls", calls, err)
 	result, err := db.ToolResult(ctx, "r1")
 	add("result", result.Text, err)
-	approvals, err := db.Approvals(ctx)
+	approvals, err := db.Approvals(ctx, time.Time{})
 	add("approvals", approvals, err)
 	feed, _, err := db.LoadFeed(ctx, "https://example.org/feed")
 	add("feed", feed, err)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -114,10 +115,12 @@ func (db *DB) SaveApproval(ctx context.Context, a store.Approval) error {
 	record, err := encode(a)
 	if err == nil {
 		err = db.write(ctx, func(t *tx) error {
-			_, err := t.exec(`insert into ravenbot.approvals (turn, call, v, record, address, at) values ($1, $2, $3, $4, $5, $6)
-				on conflict (turn, call) do update set v = excluded.v, record = excluded.record, address = excluded.address,
-				at = excluded.at`, keyText(a.Turn), keyText(a.Call), recordVersion, record, addressKey(a.Conversation), a.At)
-			return err
+			return t.send(func(b *pgx.Batch) {
+				b.Queue(`insert into ravenbot.approvals (turn, call, v, record, address, at) values ($1, $2, $3, $4, $5, $6)
+					on conflict (turn, call) do update set v = excluded.v, record = excluded.record, address = excluded.address,
+					at = excluded.at`, keyText(a.Turn), keyText(a.Call), recordVersion, record, addressKey(a.Conversation), a.At)
+				t.noteChange(b, store.ApprovalChanges)
+			})
 		})
 	}
 	if err != nil {
@@ -126,10 +129,32 @@ func (db *DB) SaveApproval(ctx context.Context, a store.Approval) error {
 	return nil
 }
 
-// Approvals returns all that are kept.
-func (db *DB) Approvals(ctx context.Context) ([]store.Approval, error) {
+// DecideApproval stores the decision on an approval that is stored without one. It returns false and changes nothing
+// where it is decided already, or is not stored under that ID.
+func (db *DB) DecideApproval(ctx context.Context, a store.Approval) (bool, error) {
+	record, err := encode(a)
+	var decided bool
+	if err == nil {
+		err = db.write(ctx, func(t *tx) error {
+			n, err := t.exec(`update ravenbot.approvals set v = $3, record = $4
+				where turn = $1 and call = $2 and record ->> 'id' = $5 and record ->> 'decision' is null`,
+				keyText(a.Turn), keyText(a.Call), recordVersion, record, a.ID)
+			if decided = n > 0; err != nil || !decided {
+				return orUnchanged(err)
+			}
+			return t.send(func(b *pgx.Batch) { t.noteChange(b, store.ApprovalChanges) })
+		})
+	}
+	if err != nil {
+		return false, fmt.Errorf("store the decision on %s: %w", a.Tool, err)
+	}
+	return decided, nil
+}
+
+// Approvals returns those that were asked for since a time; the zero time: all that are kept.
+func (db *DB) Approvals(ctx context.Context, since time.Time) ([]store.Approval, error) {
 	list, err := readRecords[store.Approval](ctx, db, "approvals",
-		`select v, record from ravenbot.approvals order by turn, call`)
+		`select v, record from ravenbot.approvals where at >= $1 order by turn, call`, since)
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}

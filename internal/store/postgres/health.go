@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"ravenbot/internal/store"
 )
 
@@ -151,8 +153,10 @@ func (db *DB) check(ctx context.Context) error {
 // deleteOldWriters deletes what tells of transactions whose outcome nobody can be waiting for any more.
 func (db *DB) deleteOldWriters(ctx context.Context) error {
 	err := db.write(ctx, func(t *tx) error {
-		_, err := t.exec(`delete from ravenbot.writers where at < now() - interval '1 day'`)
-		return err
+		return t.send(func(b *pgx.Batch) {
+			b.Queue(`delete from ravenbot.writers where at < now() - interval '1 day'`)
+			b.Queue(`delete from ravenbot.changes where at < now() - interval '1 day'`)
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("delete rows of ended processes: %w", err)

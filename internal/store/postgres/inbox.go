@@ -140,9 +140,7 @@ func (db *DB) SaveAnswer(
 		numbers = w.postNumbers
 		return w.save(func(b *pgx.Batch) error {
 			if saved != nil {
-				if err := countTurn(b, db.now(), to, saved); err != nil {
-					return err
-				}
+				t.countTurn(b, to, saved)
 			}
 			if len(posts) == 0 {
 				return markDone(b, db.now(), messages)

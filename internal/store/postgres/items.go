@@ -22,18 +22,28 @@ func (db *DB) SaveItem(ctx context.Context, kind, name string, item json.RawMess
 	record, err := encode(item)
 	if err == nil {
 		err = db.write(ctx, func(t *tx) error {
-			n, err := t.exec(`insert into ravenbot.items (kind, name, v, record) values ($1, $2, $3, $4)
-				on conflict (kind, name) `+conflict, keyText(kind), keyText(name), recordVersion, record)
-			if err == nil && n == 0 {
-				err = store.ErrExists
-			}
-			return err
+			return t.send(func(b *pgx.Batch) {
+				b.Queue(`insert into ravenbot.items (kind, name, v, record) values ($1, $2, $3, $4)
+					on conflict (kind, name) `+conflict, keyText(kind), keyText(name), recordVersion, record).
+					Exec(orElse(store.ErrExists))
+				t.noteChange(b, itemKind(kind))
+			})
 		})
 	}
 	if err != nil {
 		return fmt.Errorf("store %s %q: %w", kind, name, err)
 	}
 	return nil
+}
+
+// orElse returns a function that returns an error where a statement has changed nothing.
+func orElse(err error) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() == 0 {
+			return err
+		}
+		return nil
+	}
 }
 
 // Items returns all items of a kind, by name.
@@ -75,7 +85,13 @@ func (db *DB) Item(ctx context.Context, kind, name string) (json.RawMessage, err
 
 // DeleteItem removes an item. It returns store.ErrNotFound where there is none.
 func (db *DB) DeleteItem(ctx context.Context, kind, name string) error {
-	err := db.deleteOne(ctx, `delete from ravenbot.items where kind = $1 and name = $2`, keyText(kind), keyText(name))
+	err := db.write(ctx, func(t *tx) error {
+		return t.send(func(b *pgx.Batch) {
+			b.Queue(`delete from ravenbot.items where kind = $1 and name = $2`, keyText(kind), keyText(name)).
+				Exec(orElse(store.ErrNotFound))
+			t.noteChange(b, itemKind(kind))
+		})
+	})
 	if err != nil {
 		return fmt.Errorf("remove %s %q: %w", kind, name, err)
 	}
@@ -105,6 +121,7 @@ func (db *DB) SwapItem(
 			if err := queueItem(b, kind, name, was == nil, now); err != nil {
 				return err
 			}
+			t.noteChange(b, itemKind(kind))
 			return db.insertPosts(b, posts, numbers)
 		})
 	})

@@ -48,16 +48,18 @@ const (
 
 // DB is an open store. Its methods may be called concurrently.
 type DB struct {
-	pool    *pgxpool.Pool
-	name    string // of the database, for people: its address without the password
-	secret  string // the password
-	now     func() time.Time
-	log     *slog.Logger
-	timeout time.Duration
-	health  health
-	commits atomic.Uint64
-	slots   chan int64  // of the table writers that are free
-	members *membership // nil: this process may always write
+	pool     *pgxpool.Pool
+	name     string // of the database, for people: its address without the password
+	secret   string // the password
+	now      func() time.Time
+	log      *slog.Logger
+	timeout  time.Duration
+	health   health
+	commits  atomic.Uint64
+	process  int64      // names this process among those that write to the database
+	slots    chan int64 // of the table writers that are free
+	ownUsage ownUsage
+	members  *membership // nil: this process may always write
 	// isMigrator: no daemon may be connected to the database meanwhile.
 	isMigrator bool
 	// guard queues statements that fail where this process may write no more. It is called with every
@@ -111,6 +113,7 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 		now:     o.Now,
 		log:     o.Log,
 		timeout: o.Timeout,
+		process: randomID(),
 		slots:   make(chan int64, config.MaxConns),
 
 		isMigrator: o.application == migratorName,

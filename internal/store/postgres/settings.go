@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"ravenbot/internal/store"
 )
 
 // Settings returns every layer of settings, by scope.
@@ -24,14 +28,15 @@ func (db *DB) SaveSetting(ctx context.Context, scope string, layer []byte) error
 	record, err := encode(json.RawMessage(layer))
 	if err == nil {
 		err = db.write(ctx, func(t *tx) error {
-			if layer == nil {
-				_, err := t.exec(`delete from ravenbot.settings where scope = $1`, keyText(scope))
-				return err
-			}
-			_, err := t.exec(`insert into ravenbot.settings (scope, v, record) values ($1, $2, $3)
-				on conflict (scope) do update set v = excluded.v, record = excluded.record`,
-				keyText(scope), recordVersion, record)
-			return err
+			return t.send(func(b *pgx.Batch) {
+				if t.noteChange(b, store.SettingChanges); layer == nil {
+					b.Queue(`delete from ravenbot.settings where scope = $1`, keyText(scope))
+					return
+				}
+				b.Queue(`insert into ravenbot.settings (scope, v, record) values ($1, $2, $3)
+					on conflict (scope) do update set v = excluded.v, record = excluded.record`,
+					keyText(scope), recordVersion, record)
+			})
 		})
 	}
 	if err != nil {
@@ -55,9 +60,12 @@ func (db *DB) SaveBlob(ctx context.Context, key string, data []byte) error {
 	record, err := encode(json.RawMessage(data))
 	if err == nil {
 		err = db.write(ctx, func(t *tx) error {
-			_, err := t.exec(`insert into ravenbot.blobs (key, v, record) values ($1, $2, $3)
-				on conflict (key) do update set v = excluded.v, record = excluded.record`, keyText(key), recordVersion, record)
-			return err
+			return t.send(func(b *pgx.Batch) {
+				b.Queue(`insert into ravenbot.blobs (key, v, record) values ($1, $2, $3)
+					on conflict (key) do update set v = excluded.v, record = excluded.record`,
+					keyText(key), recordVersion, record)
+				t.noteChange(b, blobKind(key))
+			})
 		})
 	}
 	if err != nil {

@@ -3,7 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"time"
+	"maps"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,19 +18,19 @@ const dayFormat = "2006-01-02"
 
 // countTurn queues adding the usage of a turn to the sums, without what was counted before: a turn may be
 // answered more than once.
-func countTurn(b *pgx.Batch, now time.Time, a chat.Address, turn *conversation.Turn) error {
+func (t *tx) countTurn(b *pgx.Batch, a chat.Address, turn *conversation.Turn) {
 	used := turn.Usage.Sub(turn.Counted)
 	if used == (llm.Usage{}) {
-		return nil
+		return
 	}
 	turn.Counted = turn.Usage
-	return addUsage(b, now, store.Usage{Model: turn.Model, Channel: a, User: turn.User, Turns: 1, Tokens: used})
+	t.addUsage(b, store.Usage{Model: turn.Model, Channel: a, User: turn.User, Turns: 1, Tokens: used})
 }
 
 // CountUsage adds usage outside of turns to the sums of today.
 func (db *DB) CountUsage(ctx context.Context, u store.Usage) error {
 	err := db.write(ctx, func(t *tx) error {
-		return t.sendAll(func(b *pgx.Batch) error { return addUsage(b, db.now(), u) })
+		return t.send(func(b *pgx.Batch) { t.addUsage(b, u) })
 	})
 	if err != nil {
 		return fmt.Errorf("count usage: %w", err)
@@ -37,14 +38,80 @@ func (db *DB) CountUsage(ctx context.Context, u store.Usage) error {
 	return nil
 }
 
-func addUsage(b *pgx.Batch, now time.Time, u store.Usage) error {
+func (t *tx) addUsage(b *pgx.Batch, u store.Usage) {
+	u.Day = t.db.now().UTC().Format(dayFormat)
+	u.Channel = u.Channel.Base() // threads count for their channel
+	t.used = append(t.used, u)
 	b.Queue(`insert into ravenbot.usage as u (day, model, channel, user_id, turns, input, cached, output)
 		values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (day, model, channel, user_id) do update
 		set turns = u.turns + excluded.turns, input = u.input + excluded.input, cached = u.cached + excluded.cached,
-		output = u.output + excluded.output`, now.UTC().Format(dayFormat), keyText(u.Model),
-		addressKey(u.Channel.Base()), // threads count for their channel
-		keyText(u.User), u.Turns, u.Tokens.Input, u.Tokens.Cached, u.Tokens.Output)
-	return nil
+		output = u.output + excluded.output`, u.Day, keyText(u.Model), addressKey(u.Channel), keyText(u.User),
+		u.Turns, u.Tokens.Input, u.Tokens.Cached, u.Tokens.Output)
+}
+
+// ownUsage is what this process has counted on one day.
+type ownUsage struct {
+	mu   sync.Mutex
+	day  string
+	sums map[store.Usage]store.Usage // by themselves without their numbers
+}
+
+// usageKey returns a sum without its numbers.
+func usageKey(u store.Usage) store.Usage {
+	return store.Usage{Day: u.Day, Model: u.Model, Channel: u.Channel, User: u.User}
+}
+
+// add counts what a committed transaction has counted.
+func (o *ownUsage) add(used []store.Usage) {
+	if len(used) == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, u := range used {
+		if u.Day > o.day {
+			o.day, o.sums = u.Day, map[store.Usage]store.Usage{}
+		}
+		if u.Day == o.day {
+			sum := o.sums[usageKey(u)]
+			sum.Turns, sum.Tokens = sum.Turns+u.Turns, sum.Tokens.Add(u.Tokens)
+			o.sums[usageKey(u)] = sum
+		}
+	}
+}
+
+// of returns a copy of the sums of a day.
+func (o *ownUsage) of(day string) map[store.Usage]store.Usage {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.day != day {
+		return nil
+	}
+	return maps.Clone(o.sums)
+}
+
+// UsageOfOthers returns the sums of a day, written as 2006-01-02, without what this process has counted since the store
+// was opened. What it counts meanwhile may be in them.
+func (db *DB) UsageOfOthers(ctx context.Context, day string) (list []store.Usage, err error) {
+	// Read first: a sum that is too large for a moment keeps a cap, one that is too small does not.
+	own := db.ownUsage.of(day)
+	err = db.read(ctx, func(ctx context.Context) error {
+		list = nil
+		return db.eachRow(ctx, `select day, model, channel, user_id, turns, input, cached, output from ravenbot.usage
+			where day = $1`, []any{day}, func(rows pgx.Rows) error {
+			u, err := scanUsage(rows)
+			mine := own[usageKey(u)]
+			u.Turns, u.Tokens = u.Turns-mine.Turns, u.Tokens.Sub(mine.Tokens)
+			if u.Turns != 0 || u.Tokens != (llm.Usage{}) {
+				list = append(list, u)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what other processes have used: %w", err)
+	}
+	return list, nil
 }
 
 // addressKey is the key of an address; "" where that names nothing.

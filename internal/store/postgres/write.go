@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"ravenbot/internal/store"
 )
 
 // tx is a write transaction. It begins with its first batch of statements, so that a write of one batch
@@ -23,6 +25,7 @@ type tx struct {
 	guard func(*pgx.Batch)
 	slot  int64 // the row of the table writers, and what the commit writes to it
 	n     int64
+	used  []store.Usage // counted by the transaction
 }
 
 // errUnchanged is returned by a change that has written nothing: it is rolled back, which costs no fsync.
@@ -208,6 +211,7 @@ func (t *tx) commit() error {
 	}
 	if err == nil {
 		t.db.commits.Add(1)
+		t.db.ownUsage.add(t.used)
 	}
 	return err
 }

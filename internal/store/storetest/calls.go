@@ -79,14 +79,36 @@ func approvalKept(t *testing.T, s store.Store, now *time.Time) {
 		Expires:      noon.Add(time.Minute),
 	}
 	must(t, s.SaveApproval(ctx, a))
+	open := a
 	a.Decision, a.By = store.Approved, "anna"
 	must(t, s.SaveApproval(ctx, a))
-	list, err := s.Approvals(ctx)
+	list, err := s.Approvals(ctx, time.Time{})
 	must(t, err)
 	same(t, "approvals", []store.Approval{a}, list)
+	list, err = s.Approvals(ctx, noon.Add(time.Second))
+	must(t, err)
+	same(t, "approvals asked for later", 0, len(list))
+	// Whoever decides first decides.
+	open.ID, open.Turn = "a2", "web/2"
+	must(t, s.SaveApproval(ctx, open))
+	other := open
+	other.ID, other.Decision = "a3", store.Approved
+	denied, late := open, open
+	denied.Decision, late.Decision = store.Denied, store.Approved
+	for _, one := range []struct {
+		decision store.Approval
+		want     bool
+	}{{other, false}, {denied, true}, {late, false}} {
+		decided, err := s.DecideApproval(ctx, one.decision)
+		must(t, err)
+		same(t, "decision "+string(one.decision.Decision)+" on "+one.decision.ID, one.want, decided)
+	}
+	list, err = s.Approvals(ctx, noon)
+	must(t, err)
+	same(t, "approvals with decisions", []store.Approval{a, denied}, list)
 	*now = noon.Add(31 * 24 * time.Hour)
 	prune(t, s)
-	list, err = s.Approvals(ctx)
+	list, err = s.Approvals(ctx, time.Time{})
 	must(t, err)
 	same(t, "approvals a month later", 0, len(list))
 }

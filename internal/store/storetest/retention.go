@@ -138,7 +138,7 @@ func readAll(t *testing.T, s store.Store, a chat.Address) string {
 	add(slices.DeleteFunc(posts, func(p store.Post) bool { return p.To != a }), err)
 	calls, err := s.ToolCalls(ctx, 0, math.MaxInt, func(c store.ToolCall) bool { return c.Conversation == a })
 	add(calls, err)
-	approvals, err := s.Approvals(ctx)
+	approvals, err := s.Approvals(ctx, time.Time{})
 	add(slices.DeleteFunc(approvals, func(p store.Approval) bool { return p.Conversation != a }), err)
 	for n := range uint64(10) {
 		if f, err := s.RoomFile(ctx, a.Channel, n+1); err == nil {

@@ -1,0 +1,10 @@
+package store
+
+// Names of what a store that several processes write to counts changes of, beside the kinds of items. Kinds of items
+// that hold a slash count under what stands before it.
+const (
+	SettingChanges  = "settings"
+	ApprovalChanges = "approvals"
+	// BlobChanges stands before the first part of a blob's key.
+	BlobChanges = "blob "
+)
