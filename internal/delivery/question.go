@@ -115,6 +115,11 @@ func (s *Service) merge(q, other *question) {
 		q.turn = other.turn
 	}
 	q.messages = append(q.messages, other.messages...)
+	// In the order in which they were said: what came over several connections, while one of them was slow, was stored
+	// in another one.
+	if !slices.ContainsFunc(q.messages, func(m chat.Message) bool { return m.Time.IsZero() }) {
+		slices.SortStableFunc(q.messages, func(a, b chat.Message) int { return a.Time.Compare(b.Time) })
+	}
 	q.keys = append(q.keys, other.keys...)
 	q.resumed = q.resumed || other.resumed
 	for _, h := range other.pending {

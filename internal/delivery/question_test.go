@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -95,6 +96,27 @@ func TestWhatWaitsIsAnsweredTogether(t *testing.T) {
 		if both.Key != "web/2" || !slices.Equal(both.For(), []string{"3", "2"}) ||
 			both.Footer != "in answer to “two”, “three”" {
 			t.Errorf("the answer to two messages is %+v, want it to name both", both)
+		}
+	})
+}
+
+// What was stored in another order than it was said, because it came over several connections, is read in the order
+// in which it was said.
+func TestMerge_OrdersByTheTimeOfTheMessages(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		accept(t, w, said("a", "1", "one"))
+		soon()
+		for _, n := range []int{4, 2, 3} {
+			m := said("a", strconv.Itoa(n), strconv.Itoa(n))
+			m.Time = time.Unix(int64(n), 0)
+			accept(t, w, m)
+		}
+		later()
+		if len(a.asked) != 2 || !slices.Equal(a.asked[1], []string{"2", "3", "4"}) {
+			t.Errorf("asked %q, want what waited in the order of its times", a.asked)
 		}
 	})
 }
