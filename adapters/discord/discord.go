@@ -67,8 +67,11 @@ type Options struct {
 	MessageCommands []chat.MessageCommand
 	// Former returns the forms that commands and buttons ask for; nil: none do.
 	Former chat.Former
-	Log    *slog.Logger
-	Now    func() time.Time // nil: time.Now
+	// Start is closed when this process may connect, which one process alone may do with a token;
+	// nil: it may at once.
+	Start <-chan struct{}
+	Log   *slog.Logger
+	Now   func() time.Time // nil: time.Now
 }
 
 // Discord is the platform. All methods may be called concurrently; Run once.
@@ -98,6 +101,7 @@ type Discord struct {
 	budget           *identifyBudget
 	shards           []*shard // none before it is known how many
 	detail           string   // why there are none
+	waits            bool     // another process is connected
 	self             wireUser
 	app              string
 	registered       bool // being registered, or registered
@@ -157,6 +161,7 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 			Err:    d.baseErr,
 		}
 	}
+	d.awaitStart(ctx)
 	err := d.runPlans(ctx, accept)
 	d.channels.Close()
 	d.members.Close()
@@ -179,6 +184,23 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 		}
 	}
 	return err
+}
+
+// awaitStart waits until this process may connect, or ctx ends.
+func (d *Discord) awaitStart(ctx context.Context) {
+	if d.o.Start == nil {
+		return
+	}
+	d.mu.Lock()
+	d.detail, d.waits = "another replica is connected", true
+	d.mu.Unlock()
+	select {
+	case <-d.o.Start:
+	case <-ctx.Done():
+	}
+	d.mu.Lock()
+	d.detail, d.waits = "not connected yet", false
+	d.mu.Unlock()
 }
 
 // startWork starts work that Run waits for; false if Run is about to return.

@@ -208,7 +208,7 @@ func (d *Discord) Health() chat.Health {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.shards) == 0 {
-		return chat.Health{Detail: d.detail}
+		return chat.Health{Connected: d.waits, Detail: d.detail}
 	}
 	all := chat.Health{Connected: true}
 	heard := d.shards[0].lastEvent

@@ -116,6 +116,10 @@ func (s *Slack) reportUnreadable(channel string, err error) {
 // readGap reads a gap and hands its messages over, oldest first. It returns how many were accepted;
 // when it is called again it continues behind them.
 func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
+	// The process that the channel belongs to has seen what was said there.
+	if mine, err := s.owns(ctx, g.At.Channel); err != nil || !mine {
+		return 0, err
+	}
 	messages, err := s.readHistory(ctx, g.At, g.After)
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package slack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -128,11 +129,7 @@ func (s *Slack) serveEvent(w http.ResponseWriter, r *http.Request, body []byte) 
 		_, _ = io.WriteString(w, o.Challenge)
 		return false // the same answer is due each time
 	}
-	if !s.awaitReady(w, r) {
-		return false
-	}
-	m, ok := s.parseEvent(o)
-	return s.takeAndAnswer(w, r, m, ok)
+	return s.takeAndAnswer(w, r, request{Kind: eventsKind, Payload: body})
 }
 
 func (s *Slack) serveCommand(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
@@ -141,16 +138,20 @@ func (s *Slack) serveCommand(w http.ResponseWriter, r *http.Request, body []byte
 		writeError(w, http.StatusBadRequest, "the body is no form")
 		return false
 	}
-	if !s.awaitReady(w, r) {
+	payload, err := json.Marshal(wireCommand{
+		TeamID:      form.Get("team_id"),
+		ChannelID:   form.Get("channel_id"),
+		UserID:      form.Get("user_id"),
+		UserName:    form.Get("user_name"),
+		Text:        form.Get("text"),
+		ResponseURL: form.Get("response_url"),
+		TriggerID:   form.Get("trigger_id"),
+	})
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "the command cannot be read")
 		return false
 	}
-	m, ok := s.parseCommand(
-		wireCommand{TeamID: form.Get("team_id"), ChannelID: form.Get("channel_id"), UserID: form.Get("user_id"),
-			UserName: form.Get(
-				"user_name",
-			), Text: form.Get("text"), ResponseURL: form.Get("response_url"), TriggerID: form.Get("trigger_id")},
-	)
-	return s.takeAndAnswer(w, r, m, ok)
+	return s.takeAndAnswer(w, r, request{Kind: commandsKind, Payload: payload})
 }
 
 func (s *Slack) serveInteraction(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
@@ -159,11 +160,7 @@ func (s *Slack) serveInteraction(w http.ResponseWriter, r *http.Request, body []
 		writeError(w, http.StatusBadRequest, "the body is no form")
 		return false
 	}
-	if !s.awaitReady(w, r) {
-		return false
-	}
-	m, ok := s.parseInteraction([]byte(form.Get("payload")))
-	return s.takeAndAnswer(w, r, m, ok)
+	return s.takeAndAnswer(w, r, request{Kind: interactiveKind, Payload: []byte(form.Get("payload"))})
 }
 
 // awaitReady waits until Run knows who the bot is.
@@ -177,26 +174,50 @@ func (s *Slack) awaitReady(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// takeAndAnswer answers 200 when the message is stored or does not concern the bot.
-func (s *Slack) takeAndAnswer(w http.ResponseWriter, r *http.Request, m chat.Message, ok bool) (taken bool) {
-	if faults := s.checkForm(r.Context(), &m); ok && faults != nil {
+// takeAndAnswer answers 200 when the message of a request is stored or does not concern the bot.
+func (s *Slack) takeAndAnswer(w http.ResponseWriter, r *http.Request, in request) (taken bool) {
+	if !s.awaitReady(w, r) {
+		return false
+	}
+	answer, routed, err := s.route(r.Context(), in)
+	if err == nil && !routed {
+		m, ok := s.parsePayload(in.Kind, in.Payload)
+		answer, err = s.take(r.Context(), m, ok)
+	}
+	switch {
+	case err != nil:
+		writeError(w, http.StatusServiceUnavailable, "the message could not be stored; send it again")
+	case len(answer) > 0:
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(faults)
-		return true
-	}
-	if ok && isInteraction(m) && s.openFormFor(r.Context(), &m) {
+		_, _ = w.Write(answer)
+	default:
 		w.WriteHeader(http.StatusOK)
-		return true
 	}
-	if ok && m.Kind() != chat.EventReaction {
-		limited, cancel := context.WithTimeout(r.Context(), interactionWait)
+	return err == nil
+}
+
+// errNotStored is returned for a message that Slack has to send again.
+var errNotStored = errors.New("the message could not be stored")
+
+// take stores a message that needs an answer at once, or opens the form that it asks for, and returns what Slack is to
+// be answered: nil for nothing in particular.
+func (s *Slack) take(ctx context.Context, m chat.Message, ok bool) (json.RawMessage, error) {
+	if !ok {
+		return nil, nil
+	}
+	if faults := s.checkForm(ctx, &m); faults != nil {
+		return faults, nil
+	}
+	if isInteraction(m) && s.openFormFor(ctx, &m) {
+		return nil, nil
+	}
+	if m.Kind() != chat.EventReaction {
+		limited, cancel := context.WithTimeout(ctx, interactionWait)
 		s.awaitMissed(limited, m.Conversation)
 		cancel()
 	}
-	if ok && !s.takeMessage(r.Context(), m) {
-		writeError(w, http.StatusServiceUnavailable, "the message could not be stored; send it again")
-		return false
+	if !s.takeMessage(ctx, m) {
+		return nil, errNotStored
 	}
-	w.WriteHeader(http.StatusOK)
-	return true
+	return nil, nil
 }

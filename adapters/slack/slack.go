@@ -62,11 +62,11 @@ type Options struct {
 	// Title returns a better title for a thread of the agent view than its first question, within
 	// a few seconds; "": there is none. It may be nil.
 	Title func(ctx context.Context, question chat.Message) string
-	// SharesEvents: other processes may hold connections of this app, too, so that not every event
-	// comes to this one.
-	SharesEvents bool
-	Log          *slog.Logger
-	Now          func() time.Time
+	// Router is set where other processes may hold connections of this app, too, so that not every
+	// event comes to the process that its channel belongs to; nil: there are none.
+	Router Router
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Slack is one Slack app in one workspace.
@@ -103,6 +103,7 @@ type Slack struct {
 	labels       kit.Memory[json.RawMessage] // metadata of the bot's latest posts, by channel and timestamp
 	lastPosts    kit.Memory[string]          // timestamp of the bot's latest post, by channel and thread
 
+	socket atomic.Pointer[socket] // nil in HTTP mode
 	self   botIdentity
 	accept func(context.Context, chat.Message) error
 

@@ -78,6 +78,7 @@ func (s *Slack) listen(ctx context.Context) error {
 		dialled: make(chan dialResult, 1),
 		stale:   true,
 	}
+	s.socket.Store(k)
 	defer k.queues.Wait()
 	defer k.closeAll()
 	defer cancel()
@@ -241,9 +242,10 @@ func (k *socket) onHello(l *connection) {
 }
 
 // noteOthers warns where Slack counts more connections of this app than are open here. Slack gives each event to one of
-// them: another process with the same token and a store of its own answers a part of the messages.
+// them: another process with the same token and a store of its own answers a part of the messages. Among processes that
+// hand on what is another one's, others are expected.
 func (k *socket) noteOthers(counted int) {
-	if k.hasOthers = counted > len(k.links); !k.hasOthers {
+	if k.hasOthers = counted > len(k.links); !k.hasOthers || k.o.Router != nil {
 		return
 	}
 	k.o.Log.Warn("slack counts connections of another process", "counted", counted, "here", len(k.links),
@@ -290,30 +292,48 @@ func (k *socket) onFrame(l *connection, data []byte) {
 func (k *socket) onRequest(l *connection, envelope, kind string, payload json.RawMessage) {
 	// The acknowledgement goes back on the connection that brought the request: Slack knows it on
 	// no other.
-	answer := func(payload json.RawMessage) {
+	answer := func(payload json.RawMessage, taken bool) {
+		if !taken {
+			return // Slack sends it again
+		}
 		if err := l.ack(envelope, payload); err != nil && k.ctx.Err() == nil {
 			k.o.Log.Warn("slack envelope not acknowledged", "envelope", envelope, "error", err)
 		}
 	}
-	ack := func() { answer(nil) }
-	m, ok := k.parsePayload(kind, payload)
+	r := request{Kind: kind, Payload: payload}
+	if k.o.Router == nil {
+		k.handleRequest(envelope, r, answer)
+		return
+	}
+	// Who owns the channel may have to be looked up; the order within the channel stays.
+	k.queues.Do("route/"+r.channel(), func() {
+		reply, routed, err := k.route(k.ctx, r)
+		switch {
+		case err != nil:
+			k.o.Log.Warn("slack envelope not handed on, not acknowledged", "envelope", envelope, "error", err)
+		case routed:
+			answer(reply, true)
+		default:
+			k.handleRequest(envelope, r, answer)
+		}
+	})
+}
+
+// handleRequest handles a request of a channel that belongs to this process, in the order of the channel. done gets
+// what Slack is to be answered; with taken false it must send the request again.
+func (k *socket) handleRequest(envelope string, r request, done func(answer json.RawMessage, taken bool)) {
+	m, ok := k.parsePayload(r.Kind, r.Payload)
 	if !ok {
-		k.queues.Do(envelope, ack)
+		k.queues.Do(envelope, func() { done(nil, true) })
 		return
 	}
 	take := func() {
 		k.awaitTurn(m)
-		if k.takeMessage(k.ctx, m) {
-			ack()
-			failpoint.Here(failpoint.Acked)
-		}
+		done(nil, k.takeMessage(k.ctx, m))
+		failpoint.Here(failpoint.Acked)
 	}
 	if m.Kind() == chat.EventReaction { // waits for nothing, and nothing for it
-		k.queues.Do("reaction/"+m.Conversation.Channel, func() {
-			if k.takeMessage(k.ctx, m) {
-				ack()
-			}
-		})
+		k.queues.Do("reaction/"+m.Conversation.Channel, func() { done(nil, k.takeMessage(k.ctx, m)) })
 		return
 	}
 	// Only interactions need a look at forms and people, which takes time that other messages need
@@ -324,11 +344,11 @@ func (k *socket) onRequest(l *connection, envelope, kind string, payload json.Ra
 	}
 	k.queues.Do(m.ID, func() { // nobody has to wait for what Slack is asked about it
 		if faults := k.checkForm(k.ctx, &m); faults != nil {
-			answer(faults)
+			done(faults, true)
 			return
 		}
 		if k.openFormFor(k.ctx, &m) {
-			ack()
+			done(nil, true)
 			return
 		}
 		k.queues.Do(m.Conversation.Channel, take)
@@ -347,22 +367,29 @@ func (k *socket) awaitTurn(m chat.Message) {
 	k.awaitMissed(ctx, m.Conversation)
 }
 
+// The kinds of what Slack sends, by the names of their envelopes.
+const (
+	eventsKind      = "events_api"
+	commandsKind    = "slash_commands"
+	interactiveKind = "interactive"
+)
+
 // parsePayload returns the message of an envelope's payload; false if it is none.
 func (s *Slack) parsePayload(kind string, payload json.RawMessage) (chat.Message, bool) {
 	switch kind {
-	case "events_api":
+	case eventsKind:
 		var o eventEnvelope
 		if json.Unmarshal(payload, &o) != nil {
 			return chat.Message{}, false
 		}
 		return s.parseEvent(o)
-	case "slash_commands":
+	case commandsKind:
 		var c wireCommand
 		if json.Unmarshal(payload, &c) != nil {
 			return chat.Message{}, false
 		}
 		return s.parseCommand(c)
-	case "interactive":
+	case interactiveKind:
 		return s.parseInteraction(payload)
 	}
 	return chat.Message{}, false

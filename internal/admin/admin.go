@@ -136,6 +136,8 @@ type Options struct {
 	Hooks     http.Handler
 	Published PublishedDigests // nil: no digest has a page
 
+	// Wrap returns what answers in place of the server's handler; nil: that one does.
+	Wrap func(http.Handler) http.Handler
 	// Mounts are handlers of exact paths. They check themselves who calls.
 	Mounts map[string]http.Handler
 	Log    *slog.Logger

@@ -25,8 +25,12 @@ const (
 // Serve serves HTTP on a listener until ctx ends, then lets requests finish for a moment.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	limited := newListener(l, maxConnections, s.o.Log)
+	handler := s.Handler()
+	if s.o.Wrap != nil {
+		handler = s.o.Wrap(handler)
+	}
 	server := &http.Server{
-		Handler:           s.Handler(),
+		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		// The whole request, body included; see readBody for the requests that have arrived.
 		ReadTimeout:    bodyTimeout,

@@ -188,22 +188,24 @@ type Calls interface {
 
 // Options are what an Engine needs. All must be safe for concurrent use.
 type Options struct {
-	Roster    Roster
-	Store     Store
-	Tools     Toolbox
-	Servers   Servers   // nil: the tools never change
-	Discovery Discovery // used where a profile has more tools than the threshold; nil: never
-	Calls     Calls
-	Approvals Approvals // nil: no call ever waits for an approval
-	Files     Files
-	Documents Documents // nil: attached files are only named
-	Budget    Budget    // nil: every request is made
-	Places    Places    // nil: nothing is known of a message but its words
-	Notes     Notes     // nil: there are none
-	Access    Access    // nil: everybody may use the bot
-	Log       *slog.Logger
-	Now       func() time.Time
-	Jitter    func() float64 // in [0,1)
+	Roster Roster
+	Store  Store
+	// SharedStore: other processes change conversations, too, so that each message reads its own.
+	SharedStore bool
+	Tools       Toolbox
+	Servers     Servers   // nil: the tools never change
+	Discovery   Discovery // used where a profile has more tools than the threshold; nil: never
+	Calls       Calls
+	Approvals   Approvals // nil: no call ever waits for an approval
+	Files       Files
+	Documents   Documents // nil: attached files are only named
+	Budget      Budget    // nil: every request is made
+	Places      Places    // nil: nothing is known of a message but its words
+	Notes       Notes     // nil: there are none
+	Access      Access    // nil: everybody may use the bot
+	Log         *slog.Logger
+	Now         func() time.Time
+	Jitter      func() float64 // in [0,1)
 }
 
 // Engine answers messages. It is safe for concurrent use by different

@@ -19,6 +19,7 @@ const maxHistories = 256
 type historyCache struct {
 	memory    Memory
 	summaries Summaries
+	isShared  bool // other processes change conversations, too
 
 	mu        sync.Mutex // guards what follows; not held while the store is read
 	byAge     *list.List // of *history, the most recently used in front
@@ -37,6 +38,7 @@ func newHistoryCache(o Options) *historyCache {
 	return &historyCache{
 		memory:    o.Store,
 		summaries: o.Store,
+		isShared:  o.SharedStore,
 		byAge:     list.New(),
 		byAddress: map[chat.Address]*list.Element{},
 	}
@@ -44,6 +46,9 @@ func newHistoryCache(o Options) *historyCache {
 
 // load returns a copy of the history of a conversation.
 func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.Window) (history, error) {
+	if h.isShared {
+		h.forget(a)
+	}
 	h.mu.Lock()
 	if e := h.byAddress[a]; e != nil {
 		h.byAge.MoveToFront(e)

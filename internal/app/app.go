@@ -32,6 +32,7 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/platform"
+	"ravenbot/internal/replica"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/storage"
 	"ravenbot/internal/tool"
@@ -54,6 +55,8 @@ type Options struct {
 	Storage *storage.Storage
 	// Listener is where HTTP is served; nil: Listen opens the configured address.
 	Listener net.Listener
+	// Replica is this process among those that share the store; nil: it has the store alone.
+	Replica *replica.Node
 	// Watch is told of every process group that a tool server is, as in mcp.Options; nil:
 	// should the bot be killed, what servers have started may be left behind.
 	Watch func(group int) (done func())
@@ -99,6 +102,8 @@ type task struct {
 	// outlives lets the task go on until delivery has ended: answers that are finished in the
 	// time of grace may need it.
 	outlives bool
+	// leads: the task is done by one process of those that share the store.
+	leads bool
 }
 
 // New puts the bot together and opens its store. The errors are those of the store, and of
@@ -168,6 +173,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	late, stopLate := context.WithCancel(context.WithoutCancel(ctx))
 	for _, t := range a.tasks {
+		if t.leads {
+			t.run = a.o.Replica.WhenLeading(t.run)
+		}
 		if t.outlives {
 			start(late, t.name, t.run)
 		} else {

@@ -162,7 +162,7 @@ func (w *benchWorld) start(b testing.TB, kind string) *child {
 		w.store = pgtest.NewCluster(b, pgtest.Options{Durable: true}).Database(b)
 		active := w.daemon(b, nil)
 		for range replicas - 1 {
-			startUntil(b, w.command(b, nil), "replica stands by")
+			startUntil(b, w.command(b, nil), "replica follows")
 		}
 		return active
 	}

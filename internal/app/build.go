@@ -35,6 +35,7 @@ import (
 	"ravenbot/internal/platform"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/poll"
+	"ravenbot/internal/replica"
 	"ravenbot/internal/retention"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/schedule"
@@ -71,7 +72,8 @@ type parts struct {
 	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
 	box       *seal.Box
-	sealed    seal.Store // the store, with secrets encrypted
+	sealed    seal.Store       // the store, with secrets encrypted
+	shared    []replica.Shared // what keeps stored things in memory, in the order in which one needs the other
 }
 
 // assemble makes the parts in the order in which they need one another. What must come later
@@ -107,33 +109,22 @@ func (a *App) schedule(p *parts) {
 		task{name: "platforms", run: run(func(ctx context.Context) { a.platforms.Run(ctx, a.delivery.Accept) })},
 		task{name: "start servers", run: a.startServers},
 		task{name: "store", run: run(func(ctx context.Context) { a.store.Run(ctx, a.o.Log) })},
-		task{name: "polls", run: run(p.polls.Run)},
-		task{name: "retention", run: run(func(ctx context.Context) {
-			retention.Run(ctx, retention.Options{Store: a.store, Keep: a.retention, Forget: a.agent.ForgetExpired, Log: a.o.Log})
+		task{name: "replica", run: run(func(ctx context.Context) { a.o.Replica.Run(ctx, a.delivery, p.shared...) })},
+		task{name: "changes", run: run(func(ctx context.Context) { replica.Watch(ctx, a.store.Engine, a.o.Log, p.shared...) })},
+		task{name: "polls", run: run(p.polls.Run), leads: true},
+		task{name: "retention", leads: true, run: run(func(ctx context.Context) {
+			retention.Run(ctx, retention.Options{Store: a.store, Keep: func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) }, Forget: a.agent.ForgetExpired, Log: a.o.Log})
 		})},
 		task{name: "embeddings", run: run(p.meaning.Run)})
 	if !a.o.Local {
 		a.tasks = append(a.tasks,
-			task{name: "schedule", run: run(p.loop.Run)},
-			task{name: "feeds", run: run(a.pollFeeds)},
-			task{name: "jobs", run: run(a.jobs.Run)},
-			task{name: "backups", run: run(a.store.Backups.Run)},
-			task{name: "audit", run: run(a.audit.Run)},
+			task{name: "schedule", run: run(p.loop.Run), leads: true},
+			task{name: "feeds", run: run(a.pollFeeds), leads: true},
+			task{name: "jobs", run: run(a.jobs.Run), leads: true},
+			task{name: "backups", run: run(a.store.Backups.Run), leads: true},
+			task{name: "audit", run: run(a.audit.Run), leads: true},
 			task{name: "announce", run: a.announce})
 	}
-}
-
-// retention returns how long records are kept by the configuration in effect.
-func (a *App) retention() store.Retention {
-	c := a.conf()
-	keep := store.Retention{Calls: c.Retention.Calls.Std(), Usage: c.Retention.Usage.Std(), Feedback: c.Retention.Feedback.Std()}
-	if c.LimitsConversations() {
-		keep.Conversations = func(at chat.Address) time.Duration { return c.RetentionFor(at.String()) }
-		keep.Rooms = func(room string) time.Duration {
-			return keep.Conversations(chat.Address{Platform: a.web.Name(), Channel: room})
-		}
-	}
-	return keep
 }
 
 // buildEgress makes the two guarded ways out: for feeds, and for pages.
@@ -320,8 +311,8 @@ func (t tasks) Task(at chat.Address) (roster.Task, bool) {
 func (a *App) buildAgent(_ context.Context, p *parts) error {
 	p.meaning = toolsearch.NewSemanticIndex(a.embedding, a.o.Log)
 	a.agent = agent.New(agent.Options{
-		Roster:    a.roster,
-		Store:     a.store,
+		Roster: a.roster,
+		Store:  a.store, SharedStore: a.o.Replica != nil,
 		Tools:     a.registry,
 		Servers:   a.mcp,
 		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),

@@ -17,7 +17,9 @@ import (
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/metrics"
 	"ravenbot/internal/provider"
+	"ravenbot/internal/replica"
 	"ravenbot/internal/roster"
+	"ravenbot/internal/signin"
 	"ravenbot/internal/store"
 	"ravenbot/internal/transfer"
 )
@@ -33,6 +35,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		return err
 	}
 	mounts := p.signIn.Handlers()
+	mounts[signin.CallbackPath] = a.o.Replica.Held(signin.CallbackPath, p.signIn.HasConsent, mounts[signin.CallbackPath])
 	for _, path := range []string{"/slack/events", "/slack/commands", "/slack/interactive"} {
 		mounts[path] = http.HandlerFunc(a.serveSlack)
 	}
@@ -63,7 +66,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Conversations: a.store,
 		Memories:      a.notes(),
 		History:       a.history,
-		Transfer:      transfer.New(transfer.Options{Store: p.sealed, Reload: func(ctx context.Context) error { return a.restore(ctx, p) }}),
+		Transfer:      transfer.New(transfer.Options{Store: p.sealed, Reload: func(ctx context.Context) error { return replica.Reload(ctx, p.shared...) }}),
 		Agent:         a.agent,
 		Instance:      instance{a},
 		Spending:      a.spending,
@@ -80,6 +83,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Metrics:       metrics.Handler(a.counted().Samples),
 		MCP:           func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(tokens, refuse) },
 		Backup:        a.copyStore,
+		Wrap:          a.o.Replica.Handler,
 		Mounts:        mounts,
 		Log:           a.o.Log,
 		Now:           a.o.Now,
@@ -88,6 +92,8 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		o.Chat = a.web.Handler()
 	}
 	a.admin = admin.New(o)
+	p.shared = []replica.Shared{p.settings, a.grants, a.catalog, a.roster, roster.Files{Roster: a.roster}, a.digests, a.jobs,
+		p.polls, p.approvals, tokens, a.admin, a.audit, p.signIn, a.spending}
 	return nil
 }
 
@@ -172,6 +178,7 @@ func (a *App) counted() metrics.Bot {
 		Servers:   a.mcp,
 		Store:     a.store,
 		Circuits:  a.circuits,
+		IsLeader:  a.o.Replica.IsLeader,
 	}
 }
 

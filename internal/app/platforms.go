@@ -56,6 +56,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 		CatchUp:        d.CatchUp.Std(),
 		LastSeen:       a.lastSeen("discord"),
 		Shards:         d.Shards,
+		Start:          a.o.Replica.Leads(),
 		Commands:       CommandSpecs(), MessageCommands: MessageCommands(),
 		Suggest: func(ctx context.Context, at chat.Address, command, option, typed string) []string {
 			return a.features.Complete(ctx, at, command, option, typed)
@@ -72,14 +73,13 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		return nil
 	}
 	s := c.Platforms.Slack
-	return slack.New(slack.Options{
+	o := slack.Options{
 		BotToken:      s.BotToken.Reveal(),
 		AppToken:      s.AppToken.Reveal(),
 		SigningSecret: s.SigningSecret.Reveal(),
 		Mode:          s.Mode,
 		APIBaseURL:    s.APIBaseURL.Reveal(),
 		CatchUp:       s.CatchUp.Std(),
-		SharesEvents:  c.UsesPostgres(), // another replica may be connected, too
 		LastSeen:      a.lastSeen("slack"),
 		Commands:      CommandSpecs(), MessageCommands: MessageCommands(),
 		Former:    a.openForm,
@@ -88,7 +88,20 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		Title:     func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
 		Log:       a.o.Log,
 		Now:       a.o.Now,
-	})
+	}
+	if a.o.Replica != nil {
+		o.Router = a.o.Replica
+		a.o.Replica.OnRequest(a.takeSlackRequest)
+	}
+	return slack.New(o)
+}
+
+// takeSlackRequest takes what Slack has sent to another replica.
+func (a *App) takeSlackRequest(ctx context.Context, request []byte) ([]byte, error) {
+	if s, ok := a.platforms.Get("slack").(*slack.Slack); ok {
+		return s.TakeRequest(ctx, request)
+	}
+	return nil, errors.New("slack is not switched on here")
 }
 
 // reconnect replaces the platforms whose configuration has changed.

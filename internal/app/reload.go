@@ -93,12 +93,6 @@ func (a *App) apply(s *setup) error {
 	return a.digests.Configure(digest.Plans(s.config))
 }
 
-// restore puts into effect what an import added to the store.
-func (a *App) restore(ctx context.Context, p *parts) error {
-	err := errors.Join(p.settings.Load(ctx), a.catalog.Restore(ctx))
-	return errors.Join(err, a.roster.Apply(a.conf(), a.setup.Load().models), a.digests.Load(ctx), a.jobs.Load(ctx))
-}
-
 // keysAtStart are the parts of the configuration that are read at start alone.
 func keysAtStart() []string {
 	return []string{"backup", "egress", "feeds", "http", "log", "mcp", "store"}

@@ -9,14 +9,13 @@ import (
 	"ravenbot/internal/app"
 	"ravenbot/internal/replica"
 	"ravenbot/internal/storage"
-	"ravenbot/internal/store"
 )
 
-// errTakenOver ends a replica that acted until another one took over.
+// errTakenOver ends a replica of which another one has taken over what it owned.
 var errTakenOver = errors.New("another replica has taken over")
 
-// runReplica runs the daemon on a database that it shares with others: it stands by until it is the leader, and
-// then acts until ctx ends or another replica takes over. Then the process begins anew, on standby.
+// runReplica runs the daemon as one of those that share a database, until ctx ends. Where another replica has taken over
+// what this one owned, because it was paused or cut off, the process begins anew.
 func (c *invocation) runReplica(ctx context.Context, o app.Options) error {
 	l, err := net.Listen("tcp", o.Config.HTTP.Listen)
 	if err != nil {
@@ -24,28 +23,20 @@ func (c *invocation) runReplica(ctx context.Context, o app.Options) error {
 			o.Config.HTTP.Listen, err)
 	}
 	listener := l.(*net.TCPListener) // "tcp" makes no other
-	acting, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	var shared *storage.Shared
-	err = replica.StandBy(ctx, replica.Options{
-		Open: func(ctx context.Context) (store.Membership, string, error) {
+	node, err := replica.Join(ctx, replica.Options{
+		Open: func(ctx context.Context) (replica.Opened, error) {
 			var err error
 			if shared, err = storage.OpenShared(ctx, o.Config, o.Log, o.Now); err != nil {
-				return nil, "", err
+				return replica.Opened{}, err
 			}
-			go func() {
-				select {
-				case <-shared.Membership.Lost():
-					stop(errTakenOver)
-					// Nothing that is still under way may have an effect: it ends with this process.
-					restartProcess(o.Log)
-				case <-acting.Done():
-				}
-			}()
-			return shared.Membership, replica.AdvertisedAddress(l.Addr(), shared.Address), nil
+			box := func(ctx context.Context) (replica.Box, error) { return storage.OpenBox(ctx, o.Config, shared) }
+			address := replica.AdvertisedAddress(l.Addr(), shared.Address)
+			return replica.Opened{Members: shared.Membership, Address: address, Box: box}, nil
 		},
 		Listener: listener,
 		Log:      o.Log,
+		Now:      o.Now,
 	})
 	if err != nil {
 		if shared != nil {
@@ -58,6 +49,17 @@ func (c *invocation) runReplica(ctx context.Context, o app.Options) error {
 		}
 		return err
 	}
-	o.Storage, o.Listener = &shared.Storage, listener
+	acting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		select {
+		case <-shared.Membership.Lost():
+			stop(errTakenOver)
+			// Nothing that is still under way may have an effect: it ends with this process.
+			restartProcess(o.Log)
+		case <-acting.Done():
+		}
+	}()
+	o.Storage, o.Listener, o.Replica = &shared.Storage, listener, node
 	return c.runApp(acting, o)
 }

@@ -11,7 +11,7 @@ import (
 // restartProcess begins this program anew in the same process: nothing of what ran before goes on, and no supervisor
 // is needed. It returns only by ending the process.
 func restartProcess(log *slog.Logger) {
-	log.Error("lease lost, starting again on standby")
+	log.Error("another replica has taken over what this one had, starting again")
 	program, err := os.Executable()
 	if err == nil {
 		err = syscall.Exec(program, os.Args, os.Environ())

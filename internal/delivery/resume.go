@@ -98,3 +98,15 @@ func (s *Service) startResumed() {
 		}
 	}
 }
+
+// WorkingIn reports whether anything is queued or under way in a channel or its threads.
+func (s *Service) WorkingIn(channel chat.Address) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at := range s.queues {
+		if at.Base() == channel {
+			return true
+		}
+	}
+	return false
+}

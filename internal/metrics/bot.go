@@ -29,6 +29,7 @@ type Bot struct {
 	Servers   *mcp.Host
 	Store     Store
 	Circuits  func() []breaker.Status // of the models
+	IsLeader  func() bool             // among the replicas of a store
 }
 
 func gauge(name, help string, value float64, labels ...string) Sample {
@@ -103,7 +104,9 @@ func (b Bot) storeSamples() []Sample {
 		list = append(list, gauge("ravenbot_store_bytes", "Size of the store's file.", float64(bytes)))
 	}
 	list = append(list,
-		gauge("ravenbot_replica_active", "Whether this replica acts; the others stand by.", 1),
+		gauge("ravenbot_replica_active", "Whether this replica answers: all do that run.", 1),
+		gauge("ravenbot_replica_leader", "Whether this replica leads, and does what has to be done once.",
+			oneIf(b.IsLeader())),
 		gauge("ravenbot_store_healthy", "Whether the store can be written and no damage is known.",
 			oneIf(b.Store.Health() == nil)),
 		gauge("ravenbot_store_faults", "What the checks of the running store have found.", float64(len(b.Store.Damage()))))

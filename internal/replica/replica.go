@@ -1,8 +1,9 @@
-// Package replica lets several daemons share one store. One of them acts: it is connected to the
-// platforms, answers and posts. The others stand by, hand on the HTTP requests that reach them, and
-// take over where the one that acts ends, fails or is cut off from the database. Who acts is decided by
-// their memberships in the database and its clock. Checking it before each write and each post is up to the store
-// and to delivery.
+// Package replica makes several daemons on one store one bot. Each of them answers in the channels that it owns: what a
+// platform sends to one replica for a channel of another is handed on before the platform is told that it was received.
+// One of them is the leader: it does what has to be done once, and serves the pages and the API, for which the others
+// hand HTTP requests on to it. When a replica ends, fails or is cut off from the database, another one takes over what
+// it owned. Who owns what is decided in the database and by its clock. Checking that before each write and each post is
+// up to the store and to delivery.
 package replica
 
 import (
@@ -12,135 +13,123 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"ravenbot/internal/store"
 )
 
-// Options are what StandBy needs.
+// Options are what Join needs.
 type Options struct {
-	// Open opens the store, and returns this process's membership and where other replicas reach the listener: host:port. It is called
-	// again after a *store.SystemError that passes, and not after it has succeeded.
-	Open     func(context.Context) (store.Membership, string, error)
-	Listener *net.TCPListener // StandBy leaves it open
+	// Open opens the store. It is called again after a *store.SystemError that passes, and not after it has succeeded.
+	Open     func(context.Context) (Opened, error)
+	Listener *net.TCPListener // Join leaves it open
 	Log      *slog.Logger
+	Now      func() time.Time
 }
 
-// lookEvery is how often a replica on standby tries to become the leader, which bounds how long an orderly
-// hand-over takes.
-const lookEvery = 500 * time.Millisecond
+// Opened is what Options.Open returns.
+type Opened struct {
+	Members store.Membership
+	Address string // where other replicas reach the listener: host:port
+	// Box returns what encrypts what replicas send to one another. It is called when this process is a member.
+	Box func(context.Context) (Box, error)
+}
 
-// StandBy opens the store and returns when this replica is the leader. Until then it answers HTTP. It returns the
-// error of ctx where that ends first, and that of Open where the store cannot be used.
-func StandBy(ctx context.Context, o Options) error {
-	s := &standby{o: o}
-	held, err := s.look(ctx)
-	if held || err != nil {
-		return err
+// Join opens the store and makes this process one of its replicas. While the database does not answer, or a command has
+// it for itself, it waits, and answers HTTP. It returns the error of ctx where that ends first, and that of Open where
+// the store cannot be used.
+func Join(ctx context.Context, o Options) (*Node, error) {
+	j := &joining{o: o}
+	err := j.try(ctx)
+	if isPassing(err) {
+		o.Log.Warn("database cannot be used now, waiting for it", "error", err)
+		err = j.wait(ctx)
 	}
-	server := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       time.Minute,
-		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	if err != nil {
+		return nil, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(reusable{o.Listener}) }()
-	defer func() {
-		_ = server.Close() // the requests under way go to a replica that no longer acts
-		<-ended
-		// Close has ended Accept by a deadline, so that the listener can be used again.
-		_ = o.Listener.SetDeadline(time.Time{})
-	}()
-	for !held {
-		select {
-		case err := <-ended:
-			ended <- err
-			return fmt.Errorf("serve http on standby: %w", err)
-		case <-time.After(lookEvery):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if held, err = s.look(ctx); err != nil {
+	n := newNode(o, j.opened.Members, j.self)
+	if n.box, err = j.opened.Box(ctx); err == nil {
+		// What others have left is read as at any start, and so is who leads.
+		err = n.look(ctx, nil, nil)
+	}
+	if err != nil {
+		return nil, errors.Join(err, j.opened.Members.Leave(context.WithoutCancel(ctx)))
+	}
+	return n, nil
+}
+
+// joining is a process on its way to be a replica.
+type joining struct {
+	o      Options
+	opened Opened // zero: the store is not open yet
+	self   store.Replica
+}
+
+// try opens the store, where that has not been done, and joins its replicas.
+func (j *joining) try(ctx context.Context) (err error) {
+	if j.opened.Members == nil {
+		if j.opened, err = j.o.Open(ctx); err != nil {
 			return err
 		}
+	}
+	if j.self, err = j.opened.Members.Join(ctx, j.opened.Address); err != nil {
+		return fmt.Errorf("join the replicas of the store: %w", err)
 	}
 	return nil
 }
 
-// standby answers HTTP while another replica acts.
-type standby struct {
-	o       Options
-	members store.Membership // nil: the store is not open yet
-	me      store.Replica    // zero: this process is no member yet
-	address string
-	isAway  bool // the operator knows that the database does not answer
-
-	holder atomic.Pointer[store.Replica] // nil while the database does not answer
+// isPassing reports whether an error of the store passes by itself.
+func isPassing(err error) bool {
+	trouble, ok := errors.AsType[*store.SystemError](err)
+	_, isInUse := errors.AsType[*store.InUseError](err)
+	return ok && trouble.Passing || isInUse
 }
 
-// open opens the store where that has not been done. It returns false where the database does not answer now.
-func (s *standby) open(ctx context.Context) (bool, error) {
-	if s.members != nil {
-		return true, nil
+// wait tries until there is another error than one that passes, or none, and answers HTTP meanwhile.
+func (j *joining) wait(ctx context.Context) error {
+	server := &http.Server{
+		Handler:           http.HandlerFunc(serveWaiting),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          slog.NewLogLogger(j.o.Log.Handler(), slog.LevelDebug),
 	}
-	members, address, err := s.o.Open(ctx)
-	if trouble, ok := errors.AsType[*store.SystemError](err); ok && trouble.Passing {
-		if !s.isAway {
-			s.o.Log.Warn("database does not answer, waiting for it", "error", err)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(reusable{j.o.Listener}) }()
+	defer func() {
+		_ = server.Close()
+		<-ended
+		// Close has ended Accept by a deadline, so that the listener can be used again.
+		_ = j.o.Listener.SetDeadline(time.Time{})
+	}()
+	for {
+		select {
+		case err := <-ended:
+			ended <- err
+			return fmt.Errorf("serve http while the database cannot be used: %w", err)
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		s.isAway = true
-		return false, nil
+		if err := j.try(ctx); !isPassing(err) {
+			return err
+		}
 	}
-	s.members, s.address = members, address
-	return err == nil, err
 }
 
-// look tries to become the leader, and notes who is. A database that does not answer is tried again; an error is one
-// of ctx, or says why the store cannot be used.
-func (s *standby) look(ctx context.Context) (bool, error) {
-	if ok, err := s.open(ctx); !ok || err != nil {
-		return false, err
-	}
-	holder, err := s.claim(ctx)
-	held := err == nil && holder.ID == s.me.ID
-	if ctx.Err() != nil {
-		if held {
-			err = errors.Join(err, s.members.Leave(context.WithoutCancel(ctx)))
-		}
-		return false, errors.Join(ctx.Err(), err)
-	}
-	before := s.holder.Load()
-	switch {
-	case held:
-		s.o.Log.Info("replica acts", "replica", s.me.ID)
-	case err != nil:
-		if before != nil {
-			s.o.Log.Warn("database does not answer, standing by", "error", err)
-		}
-		s.holder.Store(nil)
+const waitingFor = "the database does not answer, or a command of ravenbot has it for itself"
+
+// serveWaiting answers while the database cannot be used.
+func serveWaiting(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/healthz":
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	case "/readyz":
+		writeJSON(w, http.StatusServiceUnavailable,
+			map[string]string{"status": "not ready", "store": waitingFor})
 	default:
-		if before == nil || *before != holder {
-			s.o.Log.Info("replica stands by", "active", holder.Name, "address", holder.Address)
-		}
-		s.holder.Store(&holder)
+		unavailable(w, waitingFor)
 	}
-	return held, nil
-}
-
-// claim joins the replicas where that has not been done, and returns who is the leader: this one where nobody was. What
-// others have left is read by the start of this one.
-func (s *standby) claim(ctx context.Context) (leader store.Replica, err error) {
-	if s.me.ID == 0 {
-		if s.me, err = s.members.Join(ctx, s.address); err != nil {
-			return leader, err
-		}
-	}
-	if _, err = s.members.Inherit(ctx); err != nil {
-		return leader, err
-	}
-	return s.members.Claim(ctx, store.LeaderKey)
 }
 
 // reusable is a listener that can be used again after a server has closed it.

@@ -10,110 +10,248 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/replica"
+	"ravenbot/internal/seal"
 	"ravenbot/internal/store"
 )
 
-// members is a store.Membership whose leader the test sets.
-type members struct {
-	mu     sync.Mutex
-	leader store.Replica
-	isFree bool
-	err    error
-	asked  chan struct{} // receives whenever Claim has answered
-
-	openError error
+// database is what replicas share: who they are and what they own.
+type database struct {
+	mu      sync.Mutex
+	members []store.Replica
+	gone    []store.Replica // whose time is over, and of which nobody has inherited
+	left    store.Inherited // by them
+	claims  map[string]store.Replica
+	err     error // of every operation
+	now     time.Time
 }
 
-// me is the replica that the tests are about.
-var me = store.Replica{ID: 2, Name: "second/8"}
-
-func newMembers(leader store.Replica) *members {
-	return &members{leader: leader, asked: make(chan struct{}, 1)}
+func newDatabase() *database {
+	return &database{claims: map[string]store.Replica{}, now: time.Unix(1e9, 0)}
 }
 
-// open returns the membership, or the error that the test has set.
-func (m *members) open(context.Context) (store.Membership, string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.openError != nil {
-		return nil, "", m.openError
-	}
-	return m, "", nil
+func (d *database) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
 }
 
-// setOpenError sets what opening the store returns.
-func (m *members) setOpenError(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.openError = err
+func (d *database) pass(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = d.now.Add(by)
 }
 
-func (m *members) set(isFree bool, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.isFree, m.err = isFree, err
+func (d *database) clock() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now
 }
 
-func (m *members) Join(context.Context, string) (store.Replica, error) { return me, nil }
-
-func (m *members) Claim(context.Context, string) (store.Replica, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	defer func() {
-		select {
-		case m.asked <- struct{}{}:
-		default:
-		}
-	}()
-	if m.isFree && m.err == nil {
-		return me, nil
-	}
-	return m.leader, m.err
+// owner returns the ID of the owner of a key; 0: nobody.
+func (d *database) owner(key string) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.claims[key].ID
 }
 
-func (m *members) Inherit(context.Context) (store.Inherited, error) { return store.Inherited{}, nil }
-
-func (m *members) Release(context.Context, ...string) error { return nil }
-
-func (m *members) Replicas(context.Context) ([]store.Replica, error) { return nil, nil }
-
-func (m *members) Lost() <-chan struct{} { return nil }
-
-func (m *members) Leave(context.Context) error { return nil }
-
-// waitAsked waits until the replica knows an answer of Claim that was given from now on: one may be waiting in
-// asked, and the next one may have been under way.
-func (m *members) waitAsked(t *testing.T) {
-	t.Helper()
-	for range 3 {
-		select {
-		case <-m.asked:
-		case <-time.After(20 * time.Second):
-			t.Fatal("the replica does not ask who is the leader")
+// end ends the time of a replica, which leaves messages.
+func (d *database) end(id int64, left ...store.Received) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, r := range d.members {
+		if r.ID == id {
+			d.gone = append(d.gone, r)
+			d.members = slices.Delete(d.members, i, i+1)
+			break
 		}
 	}
+	d.left.Messages = append(d.left.Messages, left...)
 }
 
-// standBy starts a replica on standby and returns its base URL, and what StandBy returns.
-func standBy(t *testing.T, ctx context.Context, l *members) (string, *net.TCPListener, <-chan error) {
+// member is the part of one replica in a database.
+type member struct {
+	*database
+	self store.Replica
+}
+
+func (m *member) Join(_ context.Context, address string) (store.Replica, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id := int64(len(m.members) + len(m.gone) + 1)
+	m.self = store.Replica{ID: id, Name: fmt.Sprint("replica/", id), Address: address}
+	m.members = append(m.members, m.self)
+	return m.self, m.err
+}
+
+func (m *member) Lost() <-chan struct{} { return nil }
+
+func (m *member) Inherit(context.Context) (left store.Inherited, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return left, m.err
+	}
+	left, left.From = m.left, m.gone
+	for key, owner := range m.claims {
+		if slices.Contains(m.gone, owner) {
+			delete(m.claims, key)
+		}
+	}
+	for _, r := range left.Messages {
+		key := store.ClaimKey(r.Message.Conversation)
+		m.claims[key], left.Keys = m.self, append(left.Keys, key)
+	}
+	m.left, m.gone = store.Inherited{}, nil
+	return left, nil
+}
+
+func (m *member) Claim(_ context.Context, key string) (store.Replica, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return store.Replica{}, m.err
+	}
+	if _, ok := m.claims[key]; !ok {
+		m.claims[key] = m.self
+	}
+	return m.claims[key], nil
+}
+
+func (m *member) Release(_ context.Context, keys ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range keys {
+		if m.claims[key] == m.self {
+			delete(m.claims, key)
+		}
+	}
+	return m.err
+}
+
+func (m *member) Replicas(context.Context) ([]store.Replica, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.members), m.err
+}
+
+func (m *member) Leave(context.Context) error { return nil }
+
+// running is a replica that runs: a Node with its HTTP server.
+type running struct {
+	*replica.Node
+	url  string
+	stop func()
+
+	mu      sync.Mutex
+	busy    []chat.Address
+	resumed []store.Received
+}
+
+func (r *running) Ready() <-chan struct{} {
+	ready := make(chan struct{})
+	close(ready)
+	return ready
+}
+
+func (r *running) Resume(_ []store.Post, messages []store.Received) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resumed = append(r.resumed, messages...)
+}
+
+func (r *running) WorkingIn(channel chat.Address) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.busy, channel)
+}
+
+func box(context.Context) (replica.Box, error) { return seal.NewBox(make([]byte, 32)) }
+
+// listen returns a listener of loopback.
+func listen(t *testing.T) *net.TCPListener {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
-	ended := make(chan error, 1)
-	tcp := listener.(*net.TCPListener)
-	go func() {
-		ended <- replica.StandBy(ctx, replica.Options{Open: l.open, Listener: tcp, Log: slog.New(slog.DiscardHandler)})
-	}()
-	return "http://" + listener.Addr().String(), tcp, ended
+	t.Cleanup(func() { l.Close() })
+	return l.(*net.TCPListener)
+}
+
+// options are those of a replica of a database.
+func options(d *database, l *net.TCPListener) replica.Options {
+	return replica.Options{
+		Open: func(context.Context) (replica.Opened, error) {
+			return replica.Opened{Members: &member{database: d}, Address: l.Addr().String(), Box: box}, nil
+		},
+		Listener: l,
+		Log:      slog.New(slog.DiscardHandler),
+		Now:      d.clock,
+	}
+}
+
+// join starts a replica whose pages say what they were asked.
+func (d *database) join(t *testing.T) *running {
+	return d.joinWith(t, func(_ *replica.Node, pages http.Handler) http.Handler { return pages })
+}
+
+// joinWith starts a replica with a handler around its pages.
+func (d *database) joinWith(t *testing.T, around func(*replica.Node, http.Handler) http.Handler) *running {
+	t.Helper()
+	t.Helper()
+	l := listen(t)
+	node, err := replica.Join(t.Context(), options(d, l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{Node: node, url: "http://" + l.Addr().String()}
+	pages := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		fmt.Fprintf(w, "%s says %s of %s for %s", l.Addr(), q.URL, q.Host, q.Header.Get("X-Forwarded-For"))
+	})
+	server := &http.Server{Handler: node.Handler(around(node, pages))}
+	go server.Serve(l)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { node.Run(ctx, r); close(ended) }()
+	r.stop = sync.OnceFunc(func() { cancel(); <-ended; server.Close() })
+	t.Cleanup(r.stop)
+	return r
+}
+
+// takes has a replica take requests, and returns what it has taken.
+func (r *running) takes(answer string, err error) func() []string {
+	var mu sync.Mutex
+	var got []string
+	r.OnRequest(func(_ context.Context, request []byte) ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, string(request))
+		return []byte(answer), err
+	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(got)
+	}
+}
+
+func within(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	end := time.Now().Add(20 * time.Second)
+	for !ok() {
+		if time.Now().After(end) {
+			t.Fatalf("not within 20 seconds: %s", what)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 }
 
 func get(t *testing.T, url string) (int, string) {
@@ -130,36 +268,128 @@ func get(t *testing.T, url string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-func TestStandbyAnswersAndHandsOn(t *testing.T) {
-	next := make(chan struct{})
-	active := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/events":
-			w.Header().Set("Content-Type", "text/event-stream")
-			for n := range 2 {
-				fmt.Fprintf(w, "data: %d\n\n", n)
-				w.(http.Flusher).Flush()
-				<-next
-			}
-		default:
-			fmt.Fprintf(w, "%s of %s for %s", r.URL, r.Host, r.Header.Get("X-Forwarded-For"))
-		}
-	}))
-	defer active.Close()
-	l := newMembers(store.Replica{Name: "first/7", Address: strings.TrimPrefix(active.URL, "http://")})
-	url, _, _ := standBy(t, t.Context(), l)
-	l.waitAsked(t)
+var general = chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"}
 
-	for path, want := range map[string]string{
-		"/healthz": `{"status":"ok"}`,
-		"/readyz":  `{"active":"first/7","status":"standby"}`,
-		"/metrics": "ravenbot_replica_active 0",
-	} {
-		if status, body := get(t, url+path); status != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("%s: %d %s, want %s", path, status, body, want)
+// A request goes to the owner of its channel, which is the first replica that is asked about the channel, and its
+// answer comes back.
+func TestHandOn_GoesToTheOwner(t *testing.T) {
+	d := newDatabase()
+	first, second := d.join(t), d.join(t)
+	got := first.takes("done", nil)
+	if mine, err := first.Owns(t.Context(), general); !mine || err != nil {
+		t.Fatalf("a channel of nobody does not belong to who asks: %v", err)
+	}
+	thread := general
+	thread.Thread = "17"
+	answer, mine, err := second.HandOn(t.Context(), thread, []byte("hello"))
+	if err != nil || mine || string(answer) != "done" || !slices.Equal(got(), []string{"hello"}) {
+		t.Errorf("answer %q (mine %v, %v), the owner got %q", answer, mine, err, got())
+	}
+	if _, mine, err := first.HandOn(t.Context(), thread, []byte("hello")); err != nil || !mine || len(got()) != 1 {
+		t.Errorf("the owner handed on what is its own (mine %v, %v)", mine, err)
+	}
+}
+
+// What the owner cannot take is not tried again here: its sender does that.
+func TestHandOn_TheOwnerRefuses_IsAnError(t *testing.T) {
+	d := newDatabase()
+	first, second := d.join(t), d.join(t)
+	got := first.takes("", errors.New("the store is full"))
+	_, _ = first.Owns(t.Context(), general)
+	if _, mine, err := second.HandOn(t.Context(), general, []byte("hello")); err == nil || mine || len(got()) != 1 {
+		t.Errorf("mine %v, error %v, tried %d times", mine, err, len(got()))
+	}
+}
+
+// While the owner does not answer a request waits until somebody else has inherited.
+func TestHandOn_TheOwnerIsGone_WaitsForTheHeir(t *testing.T) {
+	d := newDatabase()
+	first, second := d.join(t), d.join(t)
+	_, _ = first.Owns(t.Context(), general)
+	first.takes("", nil)
+	if _, mine, err := second.HandOn(t.Context(), general, []byte("hello")); mine || err != nil {
+		t.Fatalf("mine %v, %v", mine, err)
+	}
+	first.stop()
+	waiting := store.Received{Message: chat.Message{ID: "1", Conversation: general}}
+	time.AfterFunc(300*time.Millisecond, func() { d.end(1, waiting) })
+	if _, mine, err := second.HandOn(t.Context(), general, []byte("hello")); err != nil || !mine {
+		t.Errorf("nobody takes it: mine %v, %v", mine, err)
+	}
+	second.mu.Lock()
+	defer second.mu.Unlock()
+	if len(second.resumed) != 1 || second.resumed[0].Message.ID != "1" {
+		t.Errorf("resumed %+v", second.resumed)
+	}
+}
+
+// A channel from which nothing came for a while is given back, unless there is work for it; whoever knew its owner finds
+// the new one.
+func TestIdleChannels_AreGivenBack(t *testing.T) {
+	d := newDatabase()
+	first, second, third := d.join(t), d.join(t), d.join(t)
+	busy := chat.Address{Platform: "slack", Workspace: "T1", Channel: "C2"}
+	first.mu.Lock()
+	first.busy = []chat.Address{busy}
+	first.mu.Unlock()
+	first.takes("first", nil)
+	second.takes("second", nil)
+	for _, at := range []chat.Address{general, busy} {
+		_, _ = first.Owns(t.Context(), at)
+		if answer, _, err := third.HandOn(t.Context(), at, nil); string(answer) != "first" {
+			t.Fatalf("%s: %q, %v", at, answer, err)
 		}
 	}
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/api/v1/x?y=1", nil)
+	d.pass(11 * time.Minute)
+	within(t, "the idle channel is given back", func() bool { return d.owner(store.ClaimKey(general)) == 0 })
+	if d.owner(store.ClaimKey(busy)) != 1 {
+		t.Error("a channel with work was given back")
+	}
+	if mine, err := second.Owns(t.Context(), general); !mine || err != nil {
+		t.Fatalf("mine %v, %v", mine, err)
+	}
+	if answer, _, err := third.HandOn(t.Context(), general, nil); string(answer) != "second" {
+		t.Errorf("answer %q, %v, want that of the new owner", answer, err)
+	}
+}
+
+// Nobody but a replica can have a request taken.
+func TestRequests_OfStrangers_AreRefused(t *testing.T) {
+	d := newDatabase()
+	first := d.join(t)
+	got := first.takes("", nil)
+	_, _ = first.Owns(t.Context(), general)
+	other, _ := seal.NewBox([]byte(strings.Repeat("k", 32)))
+	mine, _ := seal.NewBox(make([]byte, 32))
+	plain := []byte(`{"channel":"` + store.ClaimKey(general) + `","request":"aGVsbG8="}`)
+	for name, body := range map[string][]byte{"not encrypted": plain, "another key": other.Seal("request to replica 1", plain),
+		"for another replica": mine.Seal("request to replica 2", plain)} {
+		res, err := http.Post(first.url+"/replica/request", "", strings.NewReader(string(body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusForbidden || len(got()) > 0 {
+			t.Errorf("%s: %s, taken %q", name, res.Status, got())
+		}
+	}
+}
+
+// The leader serves the pages, for whichever replica is asked; each answers for itself whether it is well.
+func TestPages_AreTheLeaders(t *testing.T) {
+	d := newDatabase()
+	first, second := d.join(t), d.join(t)
+	if !first.IsLeader() || second.IsLeader() {
+		t.Fatal("the first replica does not lead, or the second one does")
+	}
+	host := func(url string) string { return strings.TrimPrefix(url, "http://") }
+	for path, by := range map[string]*running{"/api/v1/x?y=1": first, "/": first, "/readyz": second, "/healthz": second,
+		"/metrics": second, "/slack/events": second} {
+		if status, body := get(t, second.url+path); status != http.StatusOK || !strings.HasPrefix(body, host(by.url)+" says "+path) {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, second.url+"/x", nil)
 	req.Host = "bot.example.com"
 	req.Header.Set("X-Forwarded-For", "203.0.113.9")
 	res, err := http.DefaultClient.Do(req)
@@ -168,11 +398,89 @@ func TestStandbyAnswersAndHandsOn(t *testing.T) {
 	}
 	defer res.Body.Close()
 	body, _ := io.ReadAll(res.Body)
-	if want := "/api/v1/x?y=1 of bot.example.com for 203.0.113.9, 127.0.0.1"; string(body) != want {
-		t.Errorf("the replica that acts saw %q, want %q", body, want)
+	if want := host(first.url) + " says /x of bot.example.com for 203.0.113.9, 127.0.0.1"; string(body) != want {
+		t.Errorf("the leader saw %q, want %q", body, want)
 	}
+}
 
-	events, err := http.Get(url + "/events")
+// A request about what one replica alone keeps in memory goes to that one, whichever is asked.
+func TestHeld_GoesToWhoHasIt(t *testing.T) {
+	d := newDatabase()
+	var all []*running
+	for _, has := range []string{"a", "b", "c"} {
+		all = append(all, d.joinWith(t, func(n *replica.Node, pages http.Handler) http.Handler {
+			return n.Held("/back", func(r *http.Request) bool { return r.URL.Query().Get("state") == has }, pages)
+		}))
+	}
+	for _, asked := range all {
+		for query, by := range map[string]*running{"a": all[0], "b": all[1], "c": all[2], "nobody": asked} {
+			want := strings.TrimPrefix(by.url, "http://") + " says /back?state=" + query + " "
+			if status, body := get(t, asked.url+"/back?state="+query); status != http.StatusOK || !strings.HasPrefix(body, want) {
+				t.Errorf("%s was asked: %d %s, want %s", asked.url, status, body, want)
+			}
+		}
+	}
+}
+
+// When the leader is gone another replica leads, and serves the pages itself.
+func TestLeader_IsGone_AnotherOneLeads(t *testing.T) {
+	d := newDatabase()
+	first, second := d.join(t), d.join(t)
+	first.stop()
+	if status, body := get(t, second.url+"/"); status != http.StatusServiceUnavailable || !strings.Contains(body, "takes over") {
+		t.Errorf("without a leader: %d %s", status, body)
+	}
+	d.end(1)
+	select {
+	case <-second.Leads():
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody leads")
+	}
+	if status, body := get(t, second.url+"/"); status != http.StatusOK || !strings.Contains(body, "says /") {
+		t.Errorf("%d %s", status, body)
+	}
+	ran := make(chan struct{})
+	go func() {
+		_ = second.WhenLeading(func(context.Context) error { close(ran); return nil })(t.Context())
+	}()
+	select {
+	case <-ran:
+	case <-time.After(20 * time.Second):
+		t.Error("what the leader does is not done")
+	}
+}
+
+func TestPages_DatabaseIsAway_SaysSo(t *testing.T) {
+	d := newDatabase()
+	d.join(t)
+	second := d.join(t)
+	d.fail(errors.New("connection refused"))
+	within(t, "a replica notices that the database is away", func() bool {
+		status, body := get(t, second.url+"/")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "database does not answer")
+	})
+	d.fail(nil)
+	within(t, "it goes on", func() bool { status, _ := get(t, second.url+"/"); return status == http.StatusOK })
+}
+
+// Server-sent events pass as they are made.
+func TestPages_EventsPassAtOnce(t *testing.T) {
+	d := newDatabase()
+	next := make(chan struct{})
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for n := range 2 {
+			fmt.Fprintf(w, "data: %d\n\n", n)
+			w.(http.Flusher).Flush()
+			<-next
+		}
+	}))
+	defer leader.Close()
+	m := &member{database: d}
+	_, _ = m.Join(t.Context(), strings.TrimPrefix(leader.URL, "http://"))
+	_, _ = m.Claim(t.Context(), "leader")
+	second := d.join(t)
+	events, err := http.Get(second.url + "/events")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,62 +496,71 @@ func TestStandbyAnswersAndHandsOn(t *testing.T) {
 	}
 }
 
-func TestStandbyWithoutAnActiveReplica(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	l := newMembers(store.Replica{Name: "first/7", Address: strings.TrimPrefix(gone.URL, "http://")})
-	url, _, _ := standBy(t, t.Context(), l)
-	l.waitAsked(t)
-	if status, body := get(t, url+"/api/v1/status"); status != http.StatusServiceUnavailable ||
-		!strings.Contains(body, "does not answer") {
-		t.Errorf("%d %s, want 503", status, body)
-	}
-	l.set(false, errors.New("connection refused"))
-	l.waitAsked(t)
-	if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable ||
-		!strings.Contains(body, "database") {
-		t.Errorf("without the database /readyz is %d %s, want 503", status, body)
-	}
-	if status, _ := get(t, url+"/healthz"); status != http.StatusOK {
-		t.Errorf("without the database /healthz is %d, want 200", status)
+// A process that has its store alone leads, and hands nothing on.
+func TestNilNode_Leads(t *testing.T) {
+	var n *replica.Node
+	ran := false
+	_ = n.WhenLeading(func(context.Context) error { ran = true; return nil })(t.Context())
+	n.Run(t.Context(), nil)
+	n.OnRequest(nil)
+	if !n.IsLeader() || n.Leads() != nil || !ran || n.Handler(http.NotFoundHandler()) == nil {
+		t.Error("a process that is alone does not lead")
 	}
 }
 
-func TestStandbyTakesOver(t *testing.T) {
-	l := newMembers(store.Replica{Name: "first/7", Address: "127.0.0.1:1"})
-	url, listener, ended := standBy(t, t.Context(), l)
-	l.waitAsked(t)
-	l.set(true, nil)
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("the replica does not take over")
-	}
-	// The listener is open and serves the bot now.
-	server := &http.Server{Handler: http.NotFoundHandler()}
-	go server.Serve(listener)
-	defer server.Close()
-	if status, _ := get(t, url+"/readyz"); status != http.StatusNotFound {
-		t.Errorf("after taking over the listener answers %d, want that of the next server", status)
-	}
-}
-
-func TestStandbyEnds(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	l := newMembers(store.Replica{})
-	_, _, ended := standBy(t, ctx, l)
-	l.waitAsked(t)
-	cancel()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("StandBy returned %v, want that it was cancelled", err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("StandBy does not end")
+// A replica that starts while the database is away waits for it, and says so; what will not pass ends it.
+func TestJoin_DatabaseIsAwayAtTheStart_Waits(t *testing.T) {
+	away := fmt.Errorf("open store: %w", &store.SystemError{What: "the database does not answer", Passing: true})
+	refused := &store.SystemError{What: "the database refuses the password"}
+	inUse := &store.InUseError{Path: "postgres://db", By: store.Replica{Name: "import/1"}}
+	for _, c := range []struct {
+		name        string
+		first, then error
+	}{{"back", away, nil}, {"refused", away, refused}, {"no longer in use", inUse, nil}} {
+		t.Run(c.name, func(t *testing.T) {
+			then := c.then
+			l, d := listen(t), newDatabase()
+			o := options(d, l)
+			open, trouble := o.Open, make(chan error, 1)
+			trouble <- c.first
+			o.Open = func(ctx context.Context) (replica.Opened, error) {
+				err := <-trouble
+				if trouble <- err; err != nil {
+					return replica.Opened{}, err
+				}
+				return open(ctx)
+			}
+			ended := make(chan error, 1)
+			go func() { _, err := replica.Join(t.Context(), o); ended <- err }()
+			url := "http://" + l.Addr().String()
+			if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable ||
+				!strings.Contains(body, "does not answer") {
+				t.Errorf("/readyz without the database: %d %s", status, body)
+			}
+			if status, _ := get(t, url+"/healthz"); status != http.StatusOK {
+				t.Errorf("/healthz: %d: a supervisor would restart the replica", status)
+			}
+			<-trouble
+			trouble <- then
+			select {
+			case err := <-ended:
+				if !errors.Is(err, then) {
+					t.Errorf("Join returned %v, want %v", err, then)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("Join does not return")
+			}
+			if then != nil {
+				return
+			}
+			// The listener is open, and serves the bot now.
+			server := &http.Server{Handler: http.NotFoundHandler()}
+			go server.Serve(l)
+			defer server.Close()
+			if status, _ := get(t, url+"/readyz"); status != http.StatusNotFound {
+				t.Errorf("the listener answers %d, want that of the next server", status)
+			}
+		})
 	}
 }
 
@@ -266,41 +583,5 @@ func TestAdvertisedAddress(t *testing.T) {
 		if got := replica.AdvertisedAddress(addr, c.towards); got != c.want {
 			t.Errorf("AdvertisedAddress(%s, %v) = %s, want %s", c.listen, c.towards, got, c.want)
 		}
-	}
-}
-
-// A replica that starts while the database is away waits for it, and says so; what will not pass ends it.
-func TestStandBy_DatabaseIsAwayAtTheStart_Waits(t *testing.T) {
-	away := fmt.Errorf("open store: %w", &store.SystemError{What: "the database does not answer", Passing: true})
-	refused := &store.SystemError{What: "the database refuses the password"}
-	for name, then := range map[string]error{"back": nil, "refused": refused} {
-		t.Run(name, func(t *testing.T) {
-			l := newMembers(store.Replica{Name: "first/7"})
-			l.setOpenError(away)
-			url, _, ended := standBy(t, t.Context(), l)
-			if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable ||
-				!strings.Contains(body, "does not answer") {
-				t.Errorf("/readyz without the database: %d %s", status, body)
-			}
-			if status, _ := get(t, url+"/healthz"); status != http.StatusOK {
-				t.Errorf("/healthz: %d: a supervisor would restart the replica", status)
-			}
-			l.setOpenError(then)
-			if then == nil {
-				l.waitAsked(t)
-				if status, body := get(t, url+"/readyz"); status != http.StatusOK || !strings.Contains(body, "standby") {
-					t.Errorf("/readyz with the database: %d %s", status, body)
-				}
-				return
-			}
-			select {
-			case err := <-ended:
-				if !errors.Is(err, refused) {
-					t.Errorf("ended with %v", err)
-				}
-			case <-time.After(20 * time.Second):
-				t.Fatal("it waits for what will not pass")
-			}
-		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/config"
 	"ravenbot/internal/store"
 )
 
@@ -21,6 +22,22 @@ type Options struct {
 	// Forget is called with the conversations that lost turns or their summary.
 	Forget func(ctx context.Context, conversations []chat.Address) error
 	Log    *slog.Logger
+}
+
+// Configured returns how long records are kept by a configuration. rooms is the platform of the web rooms.
+func Configured(c *config.Config, rooms string) store.Retention {
+	keep := store.Retention{
+		Calls:    c.Retention.Calls.Std(),
+		Usage:    c.Retention.Usage.Std(),
+		Feedback: c.Retention.Feedback.Std(),
+	}
+	if c.LimitsConversations() {
+		keep.Conversations = func(at chat.Address) time.Duration { return c.RetentionFor(at.String()) }
+		keep.Rooms = func(room string) time.Duration {
+			return keep.Conversations(chat.Address{Platform: rooms, Channel: room})
+		}
+	}
+	return keep
 }
 
 // Times of pruning. The first follows the start closely, since it ends what a crash left; the

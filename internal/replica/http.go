@@ -1,0 +1,260 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"strings"
+	"time"
+
+	"ravenbot/internal/store"
+)
+
+// Limits of what replicas send to one another.
+const (
+	dialTimeout = 3 * time.Second
+	// headerTimeout bounds how long the leader may take to begin its answer. A turn that is asked for over HTTP
+	// answers when it is done.
+	headerTimeout = 10 * time.Minute
+	// sendTimeout bounds how long another replica may take for a request of a chat platform, which stores it.
+	sendTimeout = 10 * time.Second
+	// maxRequest is the most that is read of such a request or its answer, in bytes: a frame of Slack, in base64.
+	maxRequest = 8 << 20
+)
+
+// requestPath is where a replica takes what others hand on.
+const requestPath = "/replica/request"
+
+// viaHeader names the replica that has handed an HTTP request on, so that it is handed on once.
+const viaHeader = "Ravenbot-Replica"
+
+// towardsOthers carries requests to other replicas. No proxy of the environment is meant for them.
+var towardsOthers = &http.Transport{
+	DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
+	ResponseHeaderTimeout: headerTimeout,
+	IdleConnTimeout:       time.Minute,
+	MaxIdleConnsPerHost:   64,
+}
+
+// Box encrypts what replicas send to one another with the key that all of them have.
+type Box interface {
+	// Seal encrypts a text under a name; Open returns an error for what was not sealed under it.
+	Seal(name string, plain []byte) []byte
+	Open(name string, sealed []byte) ([]byte, error)
+}
+
+// envelope is a request for the owner of a channel, or the question whether an HTTP request is about something that
+// a replica alone has.
+type envelope struct {
+	Channel string `json:"channel,omitempty"` // its key
+	Request []byte `json:"request,omitempty"`
+	URL     string `json:"url,omitempty"` // path and query of the HTTP request
+}
+
+// sealedFor returns the name that requests to a replica are encrypted under, and answeredBy that of its answers: what
+// somebody has recorded on the way is of no use with another replica, nor with this one after a restart.
+func sealedFor(replica int64) string { return "request to replica " + strconv.FormatInt(replica, 10) }
+
+func answeredBy(replica int64) string { return "answer of replica " + strconv.FormatInt(replica, 10) }
+
+// send has another replica take a request, and returns its answer. It returns a *refusedError where the right replica
+// could not take it; after any other error the owner has to be asked for again.
+func (n *Node) send(ctx context.Context, to store.Replica, e envelope) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	plain, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	url := "http://" + to.Address + requestPath
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(n.box.Seal(sealedFor(to.ID), plain)))
+	if err != nil {
+		return nil, err
+	}
+	res, err := towardsOthers.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxRequest))
+	switch {
+	case err != nil:
+		return nil, err
+	case res.StatusCode == http.StatusUnprocessableEntity:
+		return nil, &refusedError{"see its log"}
+	case res.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("it answered %s", res.Status)
+	}
+	return n.box.Open(answeredBy(to.ID), body)
+}
+
+// serveRequest takes what another replica hands on.
+func (n *Node) serveRequest(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err == nil {
+		body, err = n.box.Open(sealedFor(n.self.ID), body)
+	}
+	var e envelope
+	if err == nil {
+		err = json.Unmarshal(body, &e)
+	}
+	if err != nil {
+		// Also what was meant for a replica that had this address before.
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	var answer []byte
+	if e.URL != "" {
+		answer = []byte(strconv.FormatBool(n.has(e.URL)))
+	} else {
+		answer, err = n.takeFrom(r.Context(), e)
+	}
+	switch {
+	case err == nil:
+		_, _ = w.Write(n.box.Seal(answeredBy(n.self.ID), answer))
+	case isRefused(err):
+		w.WriteHeader(http.StatusUnprocessableEntity)
+	default:
+		w.WriteHeader(http.StatusMisdirectedRequest)
+	}
+}
+
+// isLocal reports whether each replica answers a path for itself: whether it is alive and ready, its counts, and what
+// Slack sends.
+func isLocal(path string) bool {
+	return path == "/healthz" || path == "/readyz" || path == "/metrics" || strings.HasPrefix(path, "/slack/")
+}
+
+// Handler returns a handler that takes what other replicas hand on, has next answer what this one answers for itself, or
+// finds somebody for (Held), and all else while it is the leader, and hands on the rest to the leader.
+func (n *Node) Handler(next http.Handler) http.Handler {
+	if n == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == requestPath && r.Method == http.MethodPost:
+			n.serveRequest(w, r)
+		case isLocal(r.URL.Path), n.isHeld(r.URL.Path), n.IsLeader():
+			next.ServeHTTP(w, r)
+		default:
+			n.serveByLeader(w, r)
+		}
+	})
+}
+
+// serveByLeader hands an HTTP request on to the leader.
+func (n *Node) serveByLeader(w http.ResponseWriter, r *http.Request) {
+	n.mu.Lock()
+	leader := n.leader
+	n.mu.Unlock()
+	switch {
+	case leader.Address == "":
+		unavailable(w, "the database does not answer")
+		return
+	case leader.ID == n.self.ID, r.Header.Get(viaHeader) != "":
+		unavailable(w, "another replica takes over within seconds")
+		return
+	}
+	n.proxy(w, r, leader)
+}
+
+// Held returns a handler for requests to a path that are about something which one replica alone keeps in memory. has
+// reports whether this one does. Where it does not, the request goes to the replica that does, if there is one.
+func (n *Node) Held(path string, has func(*http.Request) bool, next http.Handler) http.Handler {
+	if n == nil {
+		return next
+	}
+	n.mu.Lock()
+	n.held[path] = has
+	n.mu.Unlock()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !has(r) && r.Header.Get(viaHeader) == "" {
+			if other, ok := n.findHolder(r.Context(), r.URL.String()); ok {
+				n.proxy(w, r, other)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (n *Node) isHeld(path string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.held[path] != nil
+}
+
+// has reports whether an HTTP request, by its path and query, is about something that this replica keeps in memory.
+func (n *Node) has(address string) bool {
+	r, err := http.NewRequest(http.MethodGet, address, nil)
+	if err != nil {
+		return false
+	}
+	n.mu.Lock()
+	has := n.held[r.URL.Path]
+	n.mu.Unlock()
+	return has != nil && has(r)
+}
+
+// findHolder returns the replica that keeps in memory what an HTTP request is about; false: none does.
+func (n *Node) findHolder(ctx context.Context, address string) (store.Replica, bool) {
+	living, err := n.members.Replicas(ctx)
+	if err != nil {
+		n.o.Log.Warn("replica that waits for a request not looked for", "error", err)
+	}
+	for _, r := range living {
+		if r.ID == n.self.ID {
+			continue
+		}
+		if answer, err := n.send(ctx, r, envelope{URL: address}); err == nil && string(answer) == "true" {
+			return r, true
+		}
+	}
+	return store.Replica{}, false
+}
+
+// proxy hands an HTTP request on to another replica.
+func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) {
+	proxy := httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host = "http", to.Address
+			p.Out.Host = p.In.Host // links and cookies are made for the host that was asked
+			p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
+			p.SetXForwarded()
+			// What an outer proxy has said of the scheme stands.
+			if proto := p.In.Header.Get("X-Forwarded-Proto"); proto != "" {
+				p.Out.Header.Set("X-Forwarded-Proto", proto)
+			}
+			p.Out.Header.Set(viaHeader, n.self.Name)
+		},
+		Transport:     towardsOthers,
+		FlushInterval: -1, // server-sent events
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			n.o.Log.Debug("request not handed on", "replica", to.Address, "error", err)
+			unavailable(w, "the replica that has to answer does not answer; another one takes over within seconds")
+		},
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+// unavailable answers a request that no replica can take now.
+func unavailable(w http.ResponseWriter, why string) {
+	w.Header().Set("Retry-After", "5")
+	writeJSON(w, http.StatusServiceUnavailable, map[string]any{"error": map[string]string{
+		"code": "unavailable", "message": why, "hint": "try again in a few seconds",
+	}})
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the reader is gone when this fails
+}
