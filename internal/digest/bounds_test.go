@@ -384,3 +384,62 @@ func TestOnNew_NamesWhatIsTooMuch(t *testing.T) {
 		}
 	}
 }
+
+// The list says of each digest what it is made of, when it runs and how the last run went; what went wrong is told to
+// those alone who may change it.
+func TestList_SaysWhatAndWhen(t *testing.T) {
+	plans := []digest.Plan{
+		{Name: "all", Schedule: "0 9 * * *", Feeds: from(a, b2), Channels: []string{general.String()}, Hooks: []string{"ci"}},
+		{Name: "come", Schedule: digest.OnNew, Feeds: from(a)},
+		{Name: "task", Schedule: "every day at 10", Prompt: "Say what is due."},
+	}
+	for n := range plans {
+		plans[n].Post = []string{general.String()}
+	}
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.Channels = said{} })
+	b.restart(t, plans...)
+	b.feeds[a] = distinct(1) // b2 fails
+	list := func(admin bool) string {
+		t.Helper()
+		m := chat.Message{Conversation: general, Author: chat.User{ID: "U9", Admin: admin}, Text: "list"}
+		return b.Command(t.Context(), m).Text
+	}
+	const head = "**Digests**\n\n"
+	want := head + "- **all**: every day at 9:00, `0 9 * * *` (UTC), 2 feeds and 1 channel and 1 webhook to `web:/general`, next Mon 2 Mar 09:00 UTC\n" +
+		"- **come**: `on-new` (UTC), 1 feed to `web:/general`\n" +
+		"- **task**: every day at 10:00, `every day at 10` (UTC), a task to `web:/general`, next Mon 2 Mar 10:00 UTC"
+	if diff := cmp.Diff(want, list(false)); diff != "" {
+		t.Errorf("the list (-want +got):\n%s", diff)
+	}
+	if _, err := b.Run(t.Context(), "all", b.now, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Pause(t.Context(), "all", true); err != nil {
+		t.Fatal(err)
+	}
+	for admin, want := range map[bool]bool{false: false, true: true} {
+		line := strings.Split(list(admin), "\n")[2]
+		if !strings.Contains(line, ", **paused**, last Mon 2 Mar 08:00 UTC with 1 item") ||
+			strings.Contains(line, "could not be fetched") != want || strings.Contains(line, "next") {
+			t.Errorf("to an administrator %t: %s", admin, line)
+		}
+	}
+}
+
+// An explanation in chat names so many verdicts, and how many more there are.
+func TestExplain_IsBounded(t *testing.T) {
+	for n, want := range map[int]string{0: "Its feeds have no items.", 60: "", 61: "- and 1 more; "} {
+		b := service(t, digest.Plan{Feeds: from(a)})
+		b.feeds[a] = distinct(n)
+		m := chat.Message{Conversation: general, Author: root, Text: "explain morning"}
+		text := b.Command(t.Context(), m).Text
+		if lines := strings.Count(text, "\n- About "); lines != min(n, 60) || !strings.Contains(text, want) ||
+			strings.Contains(text, "more; ") != (n > 60) {
+			t.Errorf("of %d items %d are explained: %s", n, lines, text)
+		}
+		m.Text = "explain morning last"
+		if text := b.Command(t.Context(), m).Text; !strings.Contains(text, "has not run yet") {
+			t.Errorf("before the first run: %s", text)
+		}
+	}
+}

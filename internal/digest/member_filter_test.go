@@ -52,6 +52,9 @@ func TestMemberFilter_SendsWhatFitsOnce(t *testing.T) {
 		return rest[:8]
 	}
 	annas := id(b.member(t, "anna", "filter morning only security, -sponsored, by direct message"))
+	if list := b.member(t, "anna", "filters"); !strings.Contains(list, ": security, -sponsored\n") {
+		t.Errorf("anna's filter is kept as %q", list)
+	}
 	id(b.member(t, "bert", "filter morning harbour"))
 	id(b.member(t, "carl", "filter morning security"))
 	b.left = []string{"carl"}

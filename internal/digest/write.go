@@ -64,10 +64,8 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	}
 	e.listSeen(d)
 	e.listVerdicts()
-	if e.postpone || e.markOnly {
-		return e, nil
-	}
-	// A quiet digest never says that nothing is new: it is polled every few minutes.
+	// A quiet digest never says that nothing is new: it is polled every few minutes. What is postponed or only marked has
+	// chosen nothing either.
 	if len(e.chosen)+len(e.surplus) == 0 {
 		if e.report.Text != "" {
 			e.composeChannels(d)
