@@ -31,6 +31,8 @@ import (
 type child struct {
 	cmd   *exec.Cmd
 	ready time.Duration // from start to its line "ready"
+	// others are the other replicas of one database.
+	others []*child
 }
 
 func startChild(b testing.TB, cmd *exec.Cmd) *child { return startUntil(b, cmd, "msg=ready") }
@@ -61,12 +63,15 @@ func startUntil(b testing.TB, cmd *exec.Cmd, text string) *child {
 	return nil
 }
 
-// cpu is the processor time that the process has used.
-func (c *child) cpu() time.Duration {
+// cpu is the processor time that the process and the other replicas have used.
+func (c *child) cpu() (used time.Duration) {
+	for _, other := range c.others {
+		used += other.cpu()
+	}
 	stat := must(os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid)))
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	ticks := must(strconv.Atoi(fields[11])) + must(strconv.Atoi(fields[12]))
-	return time.Duration(ticks) * 10 * time.Millisecond // USER_HZ is 100 on Linux
+	return used + time.Duration(ticks)*10*time.Millisecond // USER_HZ is 100 on Linux
 }
 
 // resident is the memory that the process holds, in MiB.
@@ -160,11 +165,11 @@ func (w *benchWorld) start(b testing.TB, kind string) *child {
 		return w.bare(b)
 	case replicas > 0:
 		w.store = pgtest.NewCluster(b, pgtest.Options{Durable: true}).Database(b)
-		active := w.daemon(b, nil)
+		leader := w.daemon(b, nil)
 		for range replicas - 1 {
-			startUntil(b, w.command(b, nil), "replica follows")
+			leader.others = append(leader.others, startUntil(b, w.command(b, nil), "msg=ready"))
 		}
-		return active
+		return leader
 	}
 	return w.daemon(b, nil)
 }
