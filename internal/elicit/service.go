@@ -229,13 +229,6 @@ func nameOf(u chat.User) string {
 	return cmp.Or(name, "whoever asked")
 }
 
-// IsForeign reports whether a press or a form is about a question that is not open in this process: another one asks
-// it, or it is over.
-func (s *Service) IsForeign(m chat.Message) bool {
-	q, what, _ := s.find(m)
-	return q == nil && what != "" && (m.Kind() == chat.EventPress || m.Kind() == chat.EventForm)
-}
-
 // find returns the open question that a message is about, the word that it says, and for an
 // answer in writing the rest. A word without a question means that the question is over;
 // without a word the message is about no question.

@@ -266,31 +266,6 @@ func TestWhoCannotBeAskedIsNotAsked(t *testing.T) {
 }
 
 // handled returns what a feature answers to a message; false: the message is not for it.
-func TestIsForeign_AQuestionOfAnotherProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		asking, b := newDesk()
-		other, _ := newDesk()
-		ctx, cancel := context.WithCancel(t.Context())
-		got := ask(ctx, asking, elicit.Question{Server: "s", Tool: "t", Schema: json.RawMessage(schema)})
-		button := press(anna, b.last().Buttons[0].Value)
-		form := chat.Message{Conversation: here, Author: anna, Command: chat.Submitted, Text: button.Text}
-		for what, m := range map[string]chat.Message{"button": button, "form": form} {
-			if asking.IsForeign(m) || !other.IsForeign(m) {
-				t.Errorf("the %s: foreign %v where it is asked, %v elsewhere", what, asking.IsForeign(m), other.IsForeign(m))
-			}
-		}
-		if other.IsForeign(press(anna, "poll-vote 1 2")) || other.IsForeign(chat.Message{Conversation: here, Author: anna,
-			Text: "decline", Reach: chat.Addressed}) {
-			t.Error("what is about no question")
-		}
-		cancel()
-		<-got
-		if !asking.IsForeign(button) {
-			t.Error("a question that is over")
-		}
-	})
-}
-
 func handled(ctx context.Context, f feature.Feature, m chat.Message) (chat.Draft, bool) {
 	d, err := f.Handle(ctx, m)
 	if d == nil || err != nil {
