@@ -77,6 +77,15 @@ func (f *frail) SaveItem(ctx context.Context, kind, name string, item json.RawMe
 	return f.Store.SaveItem(ctx, kind, name, item, overwrite)
 }
 
+func (f *frail) SwapItem(
+	ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post,
+) (bool, error) {
+	if err := f.fails("SwapItem " + kind); err != nil {
+		return false, err
+	}
+	return f.Store.SwapItem(ctx, kind, name, was, now, posts)
+}
+
 func (f *frail) Items(ctx context.Context, kind string) (map[string]json.RawMessage, error) {
 	if err := f.fails("Items " + kind); err != nil {
 		return nil, err
@@ -180,7 +189,7 @@ func TestRun_StoreFailsAnywhere_SaysSoAndPostsOnce(t *testing.T) {
 			t.Fatal("a run takes too many operations")
 		}
 		// A member who could be told twice is told nothing, and the others their digest.
-		if !errors.Is(err, errDisk) && hit != "SaveItem digest member filter" {
+		if !errors.Is(err, errDisk) && hit != "SwapItem digest member filter" {
 			t.Errorf("operation %d, %s: the run says %v", n, hit, err)
 		}
 		_, _ = b.Run(t.Context(), "morning", b.now, false) // as after a restart
