@@ -13,7 +13,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// putTurn writes a turn, and sets its Seq where it has none.
+// putTurn writes a turn, and sets its Seq where it has none. The turn is a copy of the caller's: a change may run more
+// than once, and an earlier run that was rolled back must leave no number.
 func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 	b, err := tx.top(turnsBucket).createNested(a.String())
 	if err != nil {
@@ -34,6 +35,9 @@ func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 		if err := indexQuotes(tx, turn.Quotes(), store.TurnRef{Conversation: a, Seq: turn.Seq}); err != nil {
 			return err
 		}
+	} else if err := b.raiseSequence(turn.Seq); err != nil {
+		// The conversation may have been deleted since the turn began: the next turn must not get its number.
+		return err
 	}
 	places := tx.top(messageTurnsBucket)
 	for _, subject := range turn.Subjects() {
@@ -114,15 +118,18 @@ func (db *DB) TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef
 // SaveTurn stores a turn as far as it has come, with the calls that ended since it was
 // saved last, in one transaction. It sets the turn's Seq.
 func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...store.ToolCall) error {
+	var saved conversation.Turn
 	err := db.update(ctx, func(tx *tx) error {
 		if err := saveCalls(tx, calls); err != nil {
 			return err
 		}
-		return db.putTurn(tx, a, turn)
+		saved = *turn
+		return db.putTurn(tx, a, &saved)
 	})
 	if err != nil {
 		return fmt.Errorf("store turn of %s: %w", a, err)
 	}
+	turn.Seq = saved.Seq
 	return nil
 }
 

@@ -160,18 +160,18 @@ func (db *DB) SaveAnswer(
 	turn *conversation.Turn,
 	posts []store.Post,
 ) error {
+	var saved conversation.Turn
 	err := db.update(ctx, func(tx *tx) error {
 		if turn != nil {
 			// A change may run more than once (see update), so the caller's turn is only
 			// changed by its result.
-			counted := *turn
-			if err := db.countTurn(tx, to, &counted); err != nil {
+			saved = *turn
+			if err := db.countTurn(tx, to, &saved); err != nil {
 				return err
 			}
-			if err := db.putTurn(tx, to, &counted); err != nil {
+			if err := db.putTurn(tx, to, &saved); err != nil {
 				return err
 			}
-			turn.Seq = counted.Seq
 		}
 		if len(posts) == 0 {
 			return db.markDone(tx, messages)
@@ -182,6 +182,9 @@ func (db *DB) SaveAnswer(
 	})
 	if err != nil {
 		return fmt.Errorf("store the answer to %s: %w", strings.Join(messages, ", "), err)
+	}
+	if turn != nil {
+		turn.Seq = saved.Seq
 	}
 	return nil
 }

@@ -48,6 +48,70 @@ func winners(t *testing.T, n int, fn func(i int) (bool, error)) int {
 	return int(won.Load())
 }
 
+// A transaction that shares its commit with others that fail is run again: no two turns get one number, and what a turn
+// quotes is found.
+func turnsBesideFailures(t *testing.T, s store.Store, _ *time.Time) {
+	ctx := t.Context()
+	must(t, s.SaveItem(ctx, "server", "taken", json.RawMessage(`{}`), true))
+	const rounds, turns = 40, 3
+	for round := range rounds {
+		a := chat.Address{Platform: "web", Channel: fmt.Sprint("room", round)}
+		saved := make([]conversation.Turn, turns)
+		together(t, turns+6, func(i int) error {
+			if i >= turns {
+				if err := s.SaveItem(ctx, "server", "taken", json.RawMessage(`{}`), false); !errors.Is(err, store.ErrExists) {
+					return fmt.Errorf("a name that is taken: %w", err)
+				}
+				return nil
+			}
+			id := fmt.Sprint(round, "/", i)
+			saved[i] = conversation.Turn{ID: id, Of: []string{"web/" + id}, Began: noon,
+				Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: "hello", Subject: "web/quoted" + id}}}}}
+			if i == 0 {
+				return s.SaveTurn(ctx, a, &saved[i])
+			}
+			return s.SaveAnswer(ctx, a, []string{id}, &saved[i], []store.Post{{Key: id, To: a, At: noon}})
+		})
+		kept, err := s.Turns(ctx, a, store.Range{Newest: 10})
+		must(t, err)
+		if len(kept) != turns {
+			t.Fatalf("round %d: %d turns are kept of %d", round, len(kept), turns)
+		}
+		for _, turn := range saved {
+			quoting, err := s.TurnsQuoting(ctx, "web/quoted"+turn.ID)
+			must(t, err)
+			same(t, "turns that quote a message", []store.TurnRef{{Conversation: a, Seq: turn.Seq}}, quoting)
+		}
+	}
+}
+
+// A turn under way may be saved after its conversation was deleted: the next one does not take its place.
+func turnAfterDeletion(t *testing.T, s store.Store, _ *time.Time) {
+	ctx := t.Context()
+	save := func(turn *conversation.Turn) {
+		t.Helper()
+		turn.Began = noon
+		must(t, s.SaveTurn(ctx, general, turn))
+	}
+	for n := range 2 {
+		save(&conversation.Turn{ID: fmt.Sprint("before", n)})
+	}
+	underWay := conversation.Turn{ID: "under way"}
+	save(&underWay)
+	must(t, s.DeleteConversation(ctx, general))
+	save(&underWay)
+	for n := range 4 {
+		save(&conversation.Turn{ID: fmt.Sprint("after", n)})
+	}
+	kept, err := s.Turns(ctx, general, store.Range{Newest: 10})
+	must(t, err)
+	var ids []string
+	for _, turn := range kept {
+		ids = append(ids, turn.ID)
+	}
+	same(t, "turns", []string{"under way", "after0", "after1", "after2", "after3"}, ids)
+}
+
 // Of several who store the same thing at once, exactly one is told that it was new.
 func firstWins(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
