@@ -188,24 +188,22 @@ type Calls interface {
 
 // Options are what an Engine needs. All must be safe for concurrent use.
 type Options struct {
-	Roster Roster
-	Store  Store
-	// SharedStore: other processes change conversations, too, so that each message reads its own.
-	SharedStore bool
-	Tools       Toolbox
-	Servers     Servers   // nil: the tools never change
-	Discovery   Discovery // used where a profile has more tools than the threshold; nil: never
-	Calls       Calls
-	Approvals   Approvals // nil: no call ever waits for an approval
-	Files       Files
-	Documents   Documents // nil: attached files are only named
-	Budget      Budget    // nil: every request is made
-	Places      Places    // nil: nothing is known of a message but its words
-	Notes       Notes     // nil: there are none
-	Access      Access    // nil: everybody may use the bot
-	Log         *slog.Logger
-	Now         func() time.Time
-	Jitter      func() float64 // in [0,1)
+	Roster    Roster
+	Store     Store
+	Tools     Toolbox
+	Servers   Servers   // nil: the tools never change
+	Discovery Discovery // used where a profile has more tools than the threshold; nil: never
+	Calls     Calls
+	Approvals Approvals // nil: no call ever waits for an approval
+	Files     Files
+	Documents Documents // nil: attached files are only named
+	Budget    Budget    // nil: every request is made
+	Places    Places    // nil: nothing is known of a message but its words
+	Notes     Notes     // nil: there are none
+	Access    Access    // nil: everybody may use the bot
+	Log       *slog.Logger
+	Now       func() time.Time
+	Jitter    func() float64 // in [0,1)
 }
 
 // Engine answers messages. It is safe for concurrent use by different
@@ -228,6 +226,21 @@ func New(o Options) *Engine {
 func (e *Engine) Forget(a chat.Address) {
 	e.removals.Add(1)
 	e.history.forget(a)
+}
+
+// ForgetChannel makes the conversations of a channel be read again: another process that shares the store may have
+// answered there.
+func (e *Engine) ForgetChannel(channel chat.Address) {
+	e.history.forgetWhere(func(a chat.Address) bool { return a.Base() == channel })
+}
+
+// SharedKinds returns the kind whose changes Reload takes up.
+func (*Engine) SharedKinds() []string { return []string{store.ConversationChanges} }
+
+// Reload makes all conversations be read again: another process has deleted some, or parts of them.
+func (e *Engine) Reload(context.Context) error {
+	e.history.forgetWhere(func(chat.Address) bool { return true })
+	return nil
 }
 
 // Answer answers a message, or several at once. The turn is nil where nothing is to be

@@ -322,6 +322,35 @@ func TestForgetExpired_BeginsWithWhatIsLeft(t *testing.T) {
 	}
 }
 
+// What another process has stored or deleted is known when the channel comes to this one, and when it says that it has
+// deleted something.
+func TestForgetChannelAndReload_ReadWhatOtherProcessesDid(t *testing.T) {
+	var last llm.Request
+	b := engine(nil, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		last = r
+		return llmtest.Says("well"), nil
+	}})
+	b.answer(t, t.Context(), one(asks("1", "the first question")))
+	other := conversation.Turn{ID: "elsewhere", Seq: 2, Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: "asked of another process"}}},
+		{Role: llm.Model, Parts: []llm.Part{{Text: "answered there"}}}}}
+	b.memory.turns[room] = append(b.memory.turns[room], other)
+	b.ForgetChannel(chat.Address{Platform: "elsewhere", Channel: "other"})
+	b.ForgetChannel(room.Base())
+	b.answer(t, t.Context(), one(asks("2", "the second question")))
+	if request := fmt.Sprint(last.Messages); !strings.Contains(request, "asked of another process") {
+		t.Errorf("the channel came to this process, and the next request is %s", request)
+	}
+	b.memory.turns[room] = nil
+	if err := b.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.answer(t, t.Context(), one(asks("3", "the third question")))
+	if request := fmt.Sprint(last.Messages); strings.Contains(request, "the first question") {
+		t.Errorf("another process deleted the conversation, and the next request is %s", request)
+	}
+}
+
 // TestNoTranscriptCanBrick lets a conversation live through everything at once:
 // crashes at any write, edits, deletions, revisions, stops, other models, lost
 // records and compaction; whatever is left, every request is well formed, and no

@@ -19,7 +19,6 @@ const maxHistories = 256
 type historyCache struct {
 	memory    Memory
 	summaries Summaries
-	isShared  bool // other processes change conversations, too
 
 	mu        sync.Mutex // guards what follows; not held while the store is read
 	byAge     *list.List // of *history, the most recently used in front
@@ -38,7 +37,6 @@ func newHistoryCache(o Options) *historyCache {
 	return &historyCache{
 		memory:    o.Store,
 		summaries: o.Store,
-		isShared:  o.SharedStore,
 		byAge:     list.New(),
 		byAddress: map[chat.Address]*list.Element{},
 	}
@@ -46,9 +44,6 @@ func newHistoryCache(o Options) *historyCache {
 
 // load returns a copy of the history of a conversation.
 func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.Window) (history, error) {
-	if h.isShared {
-		h.forget(a)
-	}
 	h.mu.Lock()
 	if e := h.byAddress[a]; e != nil {
 		h.byAge.MoveToFront(e)
@@ -128,6 +123,17 @@ func (h *historyCache) forget(a chat.Address) {
 	defer h.mu.Unlock()
 	if e := h.byAddress[a]; e != nil {
 		h.drop(e)
+	}
+}
+
+// forgetWhere makes the next load of each matching conversation read from the store.
+func (h *historyCache) forgetWhere(matches func(chat.Address) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for a, e := range h.byAddress {
+		if matches(a) {
+			h.drop(e)
+		}
 	}
 }
 

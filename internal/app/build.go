@@ -311,8 +311,8 @@ func (t tasks) Task(at chat.Address) (roster.Task, bool) {
 func (a *App) buildAgent(_ context.Context, p *parts) error {
 	p.meaning = toolsearch.NewSemanticIndex(a.embedding, a.o.Log)
 	a.agent = agent.New(agent.Options{
-		Roster: a.roster,
-		Store:  a.store, SharedStore: a.o.Replica != nil,
+		Roster:    a.roster,
+		Store:     a.store,
 		Tools:     a.registry,
 		Servers:   a.mcp,
 		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),
@@ -328,6 +328,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Now:       a.o.Now,
 		Jitter:    rand.Float64,
 	})
+	a.o.Replica.OnAcquire(a.agent.ForgetChannel)
 	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
 }

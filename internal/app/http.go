@@ -93,7 +93,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 	}
 	a.admin = admin.New(o)
 	p.shared = []replica.Shared{p.settings, a.grants, a.catalog, a.roster, roster.Files{Roster: a.roster}, a.digests, a.jobs,
-		p.polls, p.approvals, tokens, a.admin, a.audit, p.signIn, a.spending}
+		p.polls, p.approvals, tokens, a.admin, a.audit, p.signIn, a.agent, a.spending}
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (i instance) Status() any {
 	if err != nil {
 		posts = append(posts, "the store could not be read")
 	}
-	status := map[string]any{
+	return map[string]any{
 		"version":       a.o.Version,
 		"started":       a.started,
 		"uptimeSeconds": int(a.o.Now().Sub(a.started) / time.Second),
@@ -166,7 +166,6 @@ func (i instance) Status() any {
 		"store":         a.store.Status(),
 		"postsGivenUp":  posts,
 	}
-	return status
 }
 
 // counted returns what /metrics tells of.

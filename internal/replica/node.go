@@ -45,7 +45,9 @@ type Node struct {
 	others map[string]store.Replica // the owners of other keys, as far as they were asked for
 	leader store.Replica            // as it was found last; zero: the database did not answer
 	take   Taker
-	held   map[string]func(*http.Request) bool // by path, for Held
+	// acquired is told of channels that belong to this replica from now on.
+	acquired func(channel chat.Address)
+	held     map[string]func(*http.Request) bool // by path, for Held
 }
 
 // Taker takes a request that another replica has handed on, and returns its answer.
@@ -108,6 +110,24 @@ func (n *Node) OnRequest(take Taker) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.take = take
+}
+
+// OnAcquire sets what is told of each channel that comes to belong to this replica, before anything of it is taken.
+func (n *Node) OnAcquire(acquired func(channel chat.Address)) {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.acquired = acquired
+}
+
+// noteOwn notes that a key belongs to this replica; n.mu is held.
+func (n *Node) noteOwn(key string) {
+	n.own[key] = n.o.Now()
+	if at, err := chat.ParseAddress(key); err == nil && n.acquired != nil {
+		n.acquired(at)
+	}
 }
 
 // Work is what a replica does with what others have left.
@@ -206,7 +226,7 @@ func (n *Node) inherit(ctx context.Context, work Work, parts []Shared) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, key := range left.Keys {
-		n.own[key] = n.o.Now()
+		n.noteOwn(key)
 	}
 	return nil
 }
@@ -256,7 +276,7 @@ func (n *Node) owner(ctx context.Context, key string) (store.Replica, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if owner.ID == n.self.ID {
-		n.own[key] = n.o.Now()
+		n.noteOwn(key)
 	} else {
 		n.others[key] = owner
 	}

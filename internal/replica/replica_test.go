@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -311,10 +312,19 @@ func TestHandOn_TheOwnerIsGone_WaitsForTheHeir(t *testing.T) {
 		t.Fatalf("mine %v, %v", mine, err)
 	}
 	first.stop()
+	var acquired atomic.Int32
+	second.OnAcquire(func(channel chat.Address) {
+		if channel == general {
+			acquired.Add(1)
+		}
+	})
 	waiting := store.Received{Message: chat.Message{ID: "1", Conversation: general}}
 	time.AfterFunc(300*time.Millisecond, func() { d.end(1, waiting) })
 	if _, mine, err := second.HandOn(t.Context(), general, []byte("hello")); err != nil || !mine {
 		t.Errorf("nobody takes it: mine %v, %v", mine, err)
+	}
+	if acquired.Load() != 1 {
+		t.Errorf("told %d times that the channel is its own now", acquired.Load())
 	}
 	second.mu.Lock()
 	defer second.mu.Unlock()
@@ -345,8 +355,15 @@ func TestIdleChannels_AreGivenBack(t *testing.T) {
 	if d.owner(store.ClaimKey(busy)) != 1 {
 		t.Error("a channel with work was given back")
 	}
-	if mine, err := second.Owns(t.Context(), general); !mine || err != nil {
-		t.Fatalf("mine %v, %v", mine, err)
+	var acquired []chat.Address
+	second.OnAcquire(func(channel chat.Address) { acquired = append(acquired, channel) })
+	for range 2 {
+		if mine, err := second.Owns(t.Context(), general); !mine || err != nil {
+			t.Fatalf("mine %v, %v", mine, err)
+		}
+	}
+	if !slices.Equal(acquired, []chat.Address{general}) {
+		t.Errorf("told of %v, want once of the channel that it has got", acquired)
 	}
 	if answer, _, err := third.HandOn(t.Context(), general, nil); string(answer) != "second" {
 		t.Errorf("answer %q, %v, want that of the new owner", answer, err)

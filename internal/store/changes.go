@@ -5,6 +5,8 @@ package store
 const (
 	SettingChanges  = "settings"
 	ApprovalChanges = "approvals"
+	// ConversationChanges counts deletions of conversations and turns.
+	ConversationChanges = "conversations"
 	// BlobChanges stands before the first part of a blob's key.
 	BlobChanges = "blob "
 )

@@ -174,6 +174,7 @@ func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 			})
 			b.Queue(`delete from ravenbot.summaries where address = $1`, keyText(a.String()))
 			b.Queue(`delete from ravenbot.results where address = $1`, keyText(a.String()))
+			t.noteChange(b, store.ConversationChanges)
 		})
 	})
 	if err == nil {

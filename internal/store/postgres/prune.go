@@ -58,10 +58,23 @@ func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, 
 		p.pruneRooms,
 	} {
 		if err := errors.Join(ctx.Err(), step()); err != nil {
-			return p.changedAddresses(), fmt.Errorf("prune store: %w", err)
+			return p.changedAddresses(), fmt.Errorf("prune store: %w", errors.Join(err, p.noteChanged()))
 		}
 	}
+	if err := p.noteChanged(); err != nil {
+		return p.changedAddresses(), fmt.Errorf("prune store: %w", err)
+	}
 	return p.changedAddresses(), nil
+}
+
+// noteChanged lets other processes forget what they remember of the conversations that lost something.
+func (p *pruner) noteChanged() error {
+	if len(p.changed) == 0 {
+		return nil
+	}
+	return p.db.write(context.WithoutCancel(p.ctx), func(t *tx) error {
+		return t.send(func(b *pgx.Batch) { t.noteChange(b, store.ConversationChanges) })
+	})
 }
 
 func (p *pruner) changedAddresses() []chat.Address {

@@ -232,7 +232,8 @@ func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, convers
 // DeleteTurn removes a turn; there may be none.
 func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error {
 	err := db.write(ctx, func(t *tx) error {
-		_, err := t.exec(`with gone as (
+		return t.send(func(b *pgx.Batch) {
+			b.Queue(`with gone as (
 				delete from ravenbot.turns t using ravenbot.conversations c
 				where c.address = $1 and t.conversation = c.id and t.seq = $2 returning t.conversation, t.seq),
 			places as (delete from ravenbot.message_turns m using gone g
@@ -240,8 +241,9 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 			quotes as (delete from ravenbot.quotes q using gone g
 				where q.conversation = g.conversation and q.seq = g.seq)
 			update ravenbot.conversations c set turns = c.turns - 1 from gone g where c.id = g.conversation`,
-			keyText(a.String()), int64(seq))
-		return err
+				keyText(a.String()), int64(seq))
+			t.noteChange(b, store.ConversationChanges)
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("delete a turn of %s: %w", a, err)
