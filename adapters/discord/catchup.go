@@ -133,6 +133,7 @@ func (c *catchUp) onGuild(g *discordgo.GuildCreate) {
 	known := c.heard != nil
 	gaps := c.threadGaps(threads)
 	c.mu.Unlock()
+	// Else listGaps is still to come, and finds the threads in c.guilds.
 	if known {
 		c.Add(gaps)
 		c.Hasten(func(gap *kit.Gap) bool { return gap.At.Workspace == g.ID })

@@ -180,6 +180,7 @@ func (d *Discord) runShards(
 	d.mu.Lock()
 	before := d.budget
 	d.budget, d.shards = newBudget(p, d.o.Now()), shards
+	// The limit of a day counts the sessions of former plans, too.
 	if before != nil {
 		d.budget.begun = before.begun
 	}

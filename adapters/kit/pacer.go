@@ -81,6 +81,7 @@ func (p *Pacer) Enter(ctx context.Context, key string, free bool) (Turn, error) 
 		t.forget()
 		return t, ctx.Err()
 	}
+	// The turn is held during the wait, so that those behind it keep their order.
 	for {
 		pause := p.claim(l, free)
 		if pause == 0 {
@@ -111,6 +112,7 @@ func (p *Pacer) claim(l *line, free bool) time.Duration {
 	if p.Every == 0 {
 		return 0
 	}
+	// A time without requests saves up no more than Burst.
 	if p.slot.Before(now) {
 		p.slot = now
 	}

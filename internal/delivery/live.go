@@ -176,6 +176,7 @@ func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 		l.cancel = cancel
 		l.mu.Unlock()
 	}
+	// Another process that has taken over shows the answer itself.
 	if l.s.o.Store.Owned() != nil {
 		return false
 	}
@@ -191,6 +192,7 @@ func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 	if len(ref.IDs) == 0 || slices.Equal(ref.IDs, l.ref.IDs) {
 		return true
 	}
+	// Kept also where storing it fails: only a crash needs the record.
 	l.ref = ref
 	if err := l.s.o.Store.SaveStream(ctx, l.key, ref); err != nil {
 		l.s.o.Log.Error("place of partial answer not stored", "post", l.key, "error", err)

@@ -300,6 +300,7 @@ func (n *Node) releaseIdle(ctx context.Context, work Work) error {
 	if len(idle) == 0 {
 		return nil
 	}
+	// Where this fails the keys are still this replica's: whoever asks for one is told so by Claim.
 	return n.members.Release(ctx, idle...)
 }
 
@@ -338,6 +339,7 @@ func (n *Node) HandOn(ctx context.Context, channel chat.Address, request []byte)
 func (n *Node) sendToOwner(ctx context.Context, owner store.Replica, e envelope) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Most requests are answered before the first look, and ask the database nothing.
 	watch := time.AfterFunc(handOnPause, func() {
 		for ctx.Err() == nil {
 			if now, err := n.members.Claim(ctx, e.Channel); err == nil && now.ID != owner.ID {
