@@ -148,6 +148,7 @@ func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, cha
 				Remedy: "leave platforms.discord.shards at 0, so that Discord is asked for their number",
 			}
 		}
+		// The plan may not have changed yet, and the same number would be refused again.
 		least = p.Shards + 1
 		d.o.Log.Warn(
 			"discord wants more shards, reading the plan again",

@@ -129,6 +129,7 @@ func (t Turn) Leave(rest time.Duration, all bool) {
 	t.p.mu.Lock()
 	now := time.Now()
 	switch {
+	// A free request is outside of the limit on all, and must not hold up the others.
 	case all && !t.free:
 		if until := now.Add(rest); until.After(t.p.all) {
 			t.p.all = until

@@ -178,6 +178,7 @@ func (s *Service) newAnswerPost(
 			p.Turn = turn.ID
 		}
 		d.Buttons = answerButtons(turn.ID, d)
+		// A Watcher has shown the calls already.
 		if _, shows := s.o.Platform(a.Platform).(chat.Watcher); !shows && len(d.Buttons) > 0 && len(d.Tools) > 0 {
 			d.Buttons = append(d.Buttons, chat.Button{Label: "What I did", Value: chat.PressTools + turn.ID})
 		}

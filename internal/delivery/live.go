@@ -82,6 +82,7 @@ func (l *liveAnswer) show(p chat.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
+	// Not dirty: what is shown stays until there are other words.
 	case p.Reset:
 		l.text = nil
 	case p.Tool != nil:

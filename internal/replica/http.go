@@ -82,6 +82,7 @@ func (n *Node) send(ctx context.Context, to store.Replica, e envelope) ([]byte, 
 		return nil, err
 	}
 	defer res.Body.Close()
+	// A longer answer is cut off here, and Open refuses it.
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxRequest))
 	switch {
 	case err != nil:

@@ -171,6 +171,7 @@ func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 	for _, r := range living {
 		ids[r.ID] = true
 	}
+	// Who inherits the keys of a replica that has ended is asked of the database when something comes for them.
 	for key, owner := range n.others {
 		if !ids[owner.ID] {
 			delete(n.others, key)
@@ -377,6 +378,7 @@ func (n *Node) takeFrom(ctx context.Context, e envelope) ([]byte, error) {
 	take := n.take
 	n.mu.Unlock()
 	if owner.ID != n.self.ID || take == nil {
+		// The sender asks again, and what this replica knows of the owner may be outdated.
 		n.forget(e.Channel)
 		return nil, errNotOwner
 	}
