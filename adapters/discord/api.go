@@ -271,6 +271,7 @@ func (a *api) read(e *apiError, status int, body []byte, out any) error {
 			return nil // taken, though nothing is told of it
 		}
 		if err := json.Unmarshal(body, out); err != nil {
+			// Discord has done it, and what came of it is not known.
 			e.status, e.maybe, e.err = status, true, fmt.Errorf("read the answer: %w", err)
 			return e
 		}

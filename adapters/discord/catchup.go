@@ -133,6 +133,7 @@ func (c *catchUp) onGuild(g *discordgo.GuildCreate) {
 	known := c.heard != nil
 	gaps := c.threadGaps(threads)
 	c.mu.Unlock()
+	// Else listGaps is still to come, and finds the threads in c.guilds.
 	if known {
 		c.Add(gaps)
 		c.Hasten(func(gap *kit.Gap) bool { return gap.At.Workspace == g.ID })
@@ -163,6 +164,7 @@ func (c *catchUp) isUnreadable(g *kit.Gap, err error) bool {
 // replied to where everybody sees it.
 func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err error) {
 	var said []wirePost
+	// All is read first: the reply that tells that a message was answered may be pages behind it.
 	for after, more := g.After, true; more && len(said) < maxMissed; {
 		limited, cancel := context.WithTimeout(ctx, pageTimeout)
 		page, next, err := c.d.readHistory(limited, channelOf(g.At), after)

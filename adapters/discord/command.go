@@ -163,6 +163,7 @@ func (d *Discord) registerOnce(ctx context.Context, app string) {
 func (d *Discord) register(ctx context.Context, app string) error {
 	path := "/applications/" + app + "/commands"
 	var have []command
+	// Where the list is refused for good, each command is made without a look at what there is.
 	if err := d.api.do(ctx, request{method: "GET", path: path}, &have); err != nil && isRetryable(err) {
 		return fmt.Errorf("list the application's commands: %w", err)
 	}

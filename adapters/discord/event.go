@@ -28,6 +28,7 @@ func (d *shard) onMessage(state *discordgo.State, data []byte) {
 		return
 	}
 	d.noteOwn(w)
+	// Also what is not for the bot: a question brings along what was said before it.
 	d.noteMessage(w.wireMessage)
 	m, ok := d.parseMessage(state, w.wireMessage)
 	if !ok || m.Reach == chat.Overheard && !d.o.MessageContent {
@@ -203,6 +204,7 @@ func (d *Discord) lookUpAddress(ctx context.Context, guild, channel string) chat
 		} else if isThread(c.Type) {
 			parent = c.Parent
 		}
+		// A refusal is remembered, too: else each message of the channel would ask again.
 		d.parents.Put(channel, parent)
 	}
 	if parent != "" {

@@ -240,6 +240,7 @@ func (d *Discord) showForm(ctx context.Context, w wireInteraction, arrived time.
 	}
 	limited, cancel := context.WithTimeout(ctx, formTimeout)
 	defer cancel()
+	// With room: Former may answer when nobody waits for it any more.
 	found := make(chan outcome, 1)
 	d.startWork(func() {
 		defer func() {

@@ -119,6 +119,7 @@ func (p *postJob) enterForum(ctx context.Context, to chat.Address) error {
 		if err := p.beginForumThread(ctx); err != nil {
 			return err
 		}
+		// Before anything else can fail: another attempt must not begin a second thread.
 		p.d.sent.put(p.memoryKey(), outcome{ids: p.ids, repeated: p.repeated})
 	}
 	p.channel = p.ids[0] // the thread has the id of its first message

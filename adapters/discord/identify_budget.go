@@ -86,6 +86,7 @@ func (b *identifyBudget) finishClaim(now time.Time, shard int, begun bool) {
 		return
 	}
 	b.remaining++
+	// The last may be another shard's: their number counts, and their times are close.
 	b.begun = b.begun[:max(0, len(b.begun)-1)]
 }
 

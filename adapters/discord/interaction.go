@@ -135,6 +135,7 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 			in.message.Direct = false
 		}
 	}
+	// Before push: an answer that is quick has to find the callback that it waits for.
 	d.acknowledge(ctx, w, arrived, stored, in)
 	d.push(in)
 }
@@ -299,6 +300,7 @@ func (d *Discord) acknowledge(
 	d.mu.Unlock()
 	finish := func() {
 		d.mu.Lock()
+		// A second delivery of the interaction may have taken its place.
 		if d.pendingCallbacks[w.Token] == done {
 			delete(d.pendingCallbacks, w.Token)
 		}
@@ -335,6 +337,7 @@ func (d *Discord) acknowledge(
 // sendCallback sends the first answer, again while there is time, and reports whether Discord has
 // one. discordgo would keep a rate limit for each interaction's token for ever.
 func (d *Discord) sendCallback(ctx context.Context, w wireInteraction, arrived time.Time, c callback) bool {
+	// Also while the bot ends: a message that is stored is answered after the restart, in the place that this opens.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), arrived.Add(deferTimeout))
 	defer cancel()
 	r := request{

@@ -40,6 +40,7 @@ func (d *Discord) readHistory(ctx context.Context, channel, after string) (list 
 		return nil, "", d.checkReadable(ctx, channel, after)
 	}
 	slices.SortFunc(list, func(a, b wirePost) int { return compareIDs(a.ID, b.ID) })
+	// A page that does not lead further on would be asked for without end.
 	if last := list[len(list)-1].ID; len(raw) >= pageSize && after != "" && isNewer(last, after) {
 		next = last
 	}

@@ -194,6 +194,7 @@ func (p *postJob) placeNext(ctx context.Context) error {
 			p.ids = append(p.ids, id)
 			return nil
 		}
+		// Without a permission it may still be edited without its files or cards: see simplifyAfter.
 		if !isRefused(err) || isCode(err, errNoPermission) {
 			return p.d.postError(err)
 		}

@@ -55,6 +55,7 @@ func (d *shard) noteUpdate(w wireMessage, isWhole bool) {
 		d.recent.Replace(place, newRecentMessage(w))
 		return
 	}
+	// What the message says now is not known, and what it said before must not be shown.
 	d.recent.Drop(func(other string) bool { return other == place })
 }
 

@@ -82,6 +82,7 @@ func (d *shard) runConnection(ctx context.Context, s *session, begun func(bool))
 	c.drop()
 	c.wg.Wait() // what it brought is handled before another connection brings more
 	if !end.wasLive {
+		// The greeting is sent at HELLO: from then on Discord may have counted the session.
 		begun(c.currentStatus().interval > 0)
 	}
 	// A session that is refused again and again is given up, whatever Discord says of it.
@@ -131,6 +132,7 @@ func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func
 		case st.interval == 0 && !now.Before(openBy):
 			cause = "the gateway does not greet"
 		case !lived && !now.Before(greetBy):
+			// Else verdict would have the session resumed that Discord has not answered for.
 			s.refused = maxRefused
 			cause = "neither READY nor RESUMED came"
 		case st.silence() > st.maxSilence():
@@ -179,6 +181,7 @@ func (d *shard) setDisconnected(end connectionEnd) {
 
 // handle takes an event from the reading goroutine and returns at once.
 func (d *shard) handle(ctx context.Context, s *session, f frame) {
+	// A panic ends here, so that the sequence moves on: a resumed session would bring the same event again.
 	defer func() {
 		if r := recover(); r != nil {
 			d.o.Log.Error("panic while reading a discord event", "platform", "discord",

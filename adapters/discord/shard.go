@@ -148,6 +148,7 @@ func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, cha
 				Remedy: "leave platforms.discord.shards at 0, so that Discord is asked for their number",
 			}
 		}
+		// The plan may not have changed yet, and the same number would be refused again.
 		least = p.Shards + 1
 		d.o.Log.Warn(
 			"discord wants more shards, reading the plan again",
@@ -180,6 +181,7 @@ func (d *Discord) runShards(
 	d.mu.Lock()
 	before := d.budget
 	d.budget, d.shards = newBudget(p, d.o.Now()), shards
+	// The limit of a day counts the sessions of former plans, too.
 	if before != nil {
 		d.budget.begun = before.begun
 	}

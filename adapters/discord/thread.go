@@ -58,6 +58,7 @@ func (d *shard) openThread(ctx context.Context, m *chat.Message) {
 	if err := json.Unmarshal(m.Reply.Handle, &h); err == nil {
 		d.startWork(func() { d.linkToThread(ctx, h, m.Text, id) })
 	}
+	// The answer is a message of the thread: the link above answers the command.
 	m.Reply = chat.Reply{}
 }
 

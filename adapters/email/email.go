@@ -133,6 +133,7 @@ func (e *Email) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 		return chat.Ref{}, &chat.PostError{Err: err}
 	}
 	sent, err := e.send(ctx, m)
+	// The outcome is stored also when the deadline has passed: a mail whose attempt has none is never sent again.
 	keep := context.WithoutCancel(ctx)
 	if sent {
 		if err := e.save(keep, d.Key, attempt{Version: attemptVersion, Sent: true, At: e.o.Now().UTC()}); err != nil {
@@ -171,6 +172,7 @@ func (e *Email) send(ctx context.Context, m *gomail.Msg) (bool, error) {
 		code = answer.Code
 	}
 	switch {
+	// Not an error of sending: the connection or the sign-in was refused, and so would all mails be.
 	case code >= 500 && refused == nil:
 		return false, &chat.PostError{Permanent: true, Err: fmt.Errorf("the mail server refuses the bot, look at smtp in "+
 			"config.json: %w", err)}

@@ -280,6 +280,7 @@ func (c *CatchUp) next(now time.Time) (*Gap, time.Time) {
 func (c *CatchUp) fill(ctx context.Context, g *Gap) {
 	n, err := c.Read(ctx, g)
 	switch {
+	// The gap stays open: what stands behind it must not pass before it was read.
 	case ctx.Err() != nil:
 	case err == nil:
 		c.end(g, tally{conversations: 1, messages: n})

@@ -81,6 +81,7 @@ func (p *Pacer) Enter(ctx context.Context, key string, free bool) (Turn, error) 
 		t.forget()
 		return t, ctx.Err()
 	}
+	// The turn is held during the wait, so that those behind it keep their order.
 	for {
 		pause := p.claim(l, free)
 		if pause == 0 {
@@ -111,6 +112,7 @@ func (p *Pacer) claim(l *line, free bool) time.Duration {
 	if p.Every == 0 {
 		return 0
 	}
+	// A time without requests saves up no more than Burst.
 	if p.slot.Before(now) {
 		p.slot = now
 	}
@@ -127,6 +129,7 @@ func (t Turn) Leave(rest time.Duration, all bool) {
 	t.p.mu.Lock()
 	now := time.Now()
 	switch {
+	// A free request is outside of the limit on all, and must not hold up the others.
 	case all && !t.free:
 		if until := now.Add(rest); until.After(t.p.all) {
 			t.p.all = until

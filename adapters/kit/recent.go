@@ -142,6 +142,7 @@ func (r *Recent[V]) Add(place string, m RecentMessage[V]) {
 	if compareIDs(m.ID, r.newest) > 0 {
 		r.newest = m.ID
 	}
+	// One that comes late is from before since, and other messages between the two may be missing.
 	if compareIDs(m.ID, p.since) >= 0 {
 		r.put(p, m)
 	}

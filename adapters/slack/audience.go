@@ -51,6 +51,7 @@ func (s *Slack) ReadersCanRead(ctx context.Context, readers, source chat.Address
 	if err != nil || to.Shared {
 		return false, err
 	}
+	// Everybody may read the second one, whoever its members are now.
 	if !from.isOpen() && to.isOpen() {
 		return false, nil
 	}

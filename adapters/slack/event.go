@@ -220,6 +220,7 @@ func (s *Slack) parseDeletion(team string, e wireMessage, ts string) (chat.Messa
 		Conversation: chat.Address{Platform: "slack", Workspace: team, Channel: e.Channel},
 	}
 	var was wireMessage
+	// Whose it was is not said. The deletion of a message that the bot does not know changes nothing.
 	if json.Unmarshal(e.Previous, &was) != nil {
 		return gone, true
 	}

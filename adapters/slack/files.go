@@ -249,6 +249,7 @@ func (p *postJob) postWithoutFiles(ctx context.Context, err error) error {
 		)
 	}
 	p.pieces, p.replaced = render(p.draft), nil
+	// What is posted may refer to the files, so that it is edited.
 	if len(p.ids) > 0 && timestampOf(p.ids[0]) != "" {
 		p.replaced, p.ids = p.ids, nil
 	}

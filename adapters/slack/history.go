@@ -36,6 +36,7 @@ func (s *Slack) History(ctx context.Context, at chat.Address, before string, mos
 	}
 	_, err := readPages(ctx, s.fetchPagePatiently, p, func(page []wireMessage) bool {
 		all = append(all, page...)
+		// A thread comes oldest first, so that its newest messages are on the last page.
 		return at.Thread != "" && len(all) < maxThreadMessages
 	})
 	switch word := errorCode(err); {

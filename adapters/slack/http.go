@@ -55,6 +55,7 @@ func (s *Slack) requireSignature(
 			w.WriteHeader(http.StatusOK)
 			return
 		}
+		// Noted afterwards: what was not taken must be taken when Slack sends it again.
 		if next(w, r, body) {
 			s.replays.add(signed, s.o.Now())
 		}

@@ -227,6 +227,7 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 		<-read
 	}
 	if s.o.Mode == "http" {
+		// Before requests are let in, which have to wait for what was missed.
 		s.missed.Begin()
 		close(s.ready)
 		s.setHealth(true, "HTTP mode: Slack calls us")

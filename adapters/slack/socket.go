@@ -79,6 +79,7 @@ func (s *Slack) listen(ctx context.Context) error {
 		stale:   true,
 	}
 	s.socket.Store(k)
+	// The last runs first: what the other two wait for ends with ctx.
 	defer k.queues.Wait()
 	defer k.closeAll()
 	defer cancel()
@@ -168,6 +169,7 @@ func (k *socket) publish(n connectionEvent) {
 // stay.
 func (k *socket) dropConnection(l *connection, why error) {
 	l.close()
+	// While it is still among the links: until now there was a connection.
 	k.noteAlive()
 	k.links = slices.DeleteFunc(k.links, func(other *connection) bool { return other == l })
 	k.trustEvents()
@@ -324,6 +326,7 @@ func (k *socket) onRequest(l *connection, envelope, kind string, payload json.Ra
 func (k *socket) handleRequest(envelope string, r request, done func(answer json.RawMessage, taken bool)) {
 	m, ok := k.parsePayload(r.Kind, r.Payload)
 	if !ok {
+		// Not in this goroutine, in which a write to a slow connection would hold up the others.
 		k.queues.Do(envelope, func() { done(nil, true) })
 		return
 	}

@@ -97,6 +97,7 @@ func (s *Slack) noteCommands(ctx context.Context, to chat.Address) (bool, error)
 	if list, _ := s.commands.Get(where); len(list) == 0 {
 		return false, nil
 	}
+	// Change returns the list as it was, so that of several callers one alone finds a command that is not noted.
 	list, _ := s.commands.Change(where, func(list []pendingCommand, _ bool) []pendingCommand {
 		list = slices.Clone(list)
 		for i := range list {
@@ -153,6 +154,7 @@ func (s *Slack) react(ctx context.Context, to chat.Address) error {
 	if was, _ := s.reacted.Change(where, func(string, bool) string { return ts }); was == ts {
 		return nil
 	}
+	// Not cut off when the answer comes: it would not be known whether there is a reaction to take back.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), choreTimeout)
 	defer cancel()
 	err := s.api.AddReactionContext(limited, thinkingReaction, slackgo.NewRefToMessage(to.Channel, ts))

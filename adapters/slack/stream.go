@@ -254,6 +254,7 @@ func (p *postJob) finishStream(ctx context.Context, n int, ts string) (bool, err
 		options = append(options, slackgo.MsgOptionBlocks(below...))
 	}
 	p.streams.Drop(threadKey(p.to.Channel, ts))
+	// Forgotten above: where the outcome of this call is not known, the next attempt edits the message.
 	_, err := p.call(ctx, "chat.stopStream", options)
 	switch {
 	case err == nil:

@@ -114,6 +114,7 @@ func (s *Slack) callAPI(ctx context.Context, method string, form url.Values, ans
 	switch {
 	case res.StatusCode == http.StatusTooManyRequests:
 		seconds, err := strconv.Atoi(res.Header.Get("Retry-After"))
+		// Callers take 0 for no rate limit.
 		if err != nil || seconds < 1 {
 			seconds = 1
 		}

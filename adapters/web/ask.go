@@ -33,6 +33,7 @@ func (w *Web) Ask(ctx context.Context, name string, user chat.User, text string)
 			}
 			cancel()
 			var now []workView
+			// Before the log is read: an answer that comes in between is in one of the two.
 			events, now, cancel = w.room(name).subscribe()
 			if done, err := w.catchUp(ctx, m, now, yield); done || err != nil {
 				if err != nil {

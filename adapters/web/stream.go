@@ -63,6 +63,7 @@ type streamer struct {
 
 func (s *streamer) run(ctx context.Context) error {
 	for {
+		// Before the log is read: an entry written in between comes twice, and its Seq tells the second time.
 		events, cancel := s.w.Subscribe(s.room.name)
 		err := s.sendUntilDropped(ctx, events)
 		cancel()

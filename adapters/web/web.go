@@ -203,6 +203,7 @@ func (w *Web) Say(
 	if err := accept(ctx, m); err != nil {
 		return m, fmt.Errorf("take the message: %w", err)
 	}
+	// The message is taken, so that its line is kept also where the browser has gone.
 	if err := w.writeEntry(context.WithoutCancel(ctx), r, e, Event{}); err != nil {
 		// The message is safe, and the post that answers it writes the line.
 		w.o.Logger.Error("line of a room not kept", "room", name, "message", m.Key(), "error", err)
@@ -309,6 +310,7 @@ func (w *Web) restoreEntry(ctx context.Context, r *room, to chat.Reply) error {
 // writeEntry records an entry, and shows it if it is new or if how says so. The caller holds
 // r.order.
 func (w *Web) writeEntry(ctx context.Context, r *room, e store.Entry, how Event) error {
+	// Without it the lines of an earlier process would count as new when they are written again.
 	if !r.isLastKnown {
 		newest, err := w.o.Log.Entries(ctx, r.name, 0, 1)
 		if err != nil {

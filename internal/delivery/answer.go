@@ -85,6 +85,7 @@ func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
 		default:
 			turn, draft = s.askAgent(ctx, asked, view)
 		}
+		// Not ctx, which also ends when a person stops the work: that has an answer to be stored.
 		if s.workCtx.Err() != nil {
 			return nil, nil, shown, false
 		}
@@ -124,6 +125,7 @@ func (s *Service) endWork(l *queue, q *question, revised <-chan struct{}) bool {
 		return false
 	default:
 	}
+	// A change that comes from here on finds no question. It is queued behind this one and changes its stored answer.
 	l.current = slices.DeleteFunc(l.current, func(other *question) bool { return other == q })
 	for _, h := range q.pending {
 		delete(s.questions, h.subject)
@@ -176,6 +178,7 @@ func (s *Service) newAnswerPost(
 			p.Turn = turn.ID
 		}
 		d.Buttons = answerButtons(turn.ID, d)
+		// A Watcher has shown the calls already.
 		if _, shows := s.o.Platform(a.Platform).(chat.Watcher); !shows && len(d.Buttons) > 0 && len(d.Tools) > 0 {
 			d.Buttons = append(d.Buttons, chat.Button{Label: "What I did", Value: chat.PressTools + turn.ID})
 		}

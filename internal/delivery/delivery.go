@@ -243,6 +243,7 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 		}
 	}
 	// Changes and stops are accepted when the bot is busy: they reduce the work.
+	// After Admit: hasRoom takes a token of the author, and what is not for the bot must cost them none.
 	if m.Change == "" && !m.Stops() && !s.hasRoom(m) {
 		s.counts.busy.Add(1)
 		return chat.ErrBusy

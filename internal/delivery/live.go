@@ -82,6 +82,7 @@ func (l *liveAnswer) show(p chat.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
+	// Not dirty: what is shown stays until there are other words.
 	case p.Reset:
 		l.text = nil
 	case p.Tool != nil:
@@ -176,6 +177,7 @@ func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 		l.cancel = cancel
 		l.mu.Unlock()
 	}
+	// Another process that has taken over shows the answer itself.
 	if l.s.o.Store.Owned() != nil {
 		return false
 	}
@@ -191,6 +193,7 @@ func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 	if len(ref.IDs) == 0 || slices.Equal(ref.IDs, l.ref.IDs) {
 		return true
 	}
+	// Kept also where storing it fails: only a crash needs the record.
 	l.ref = ref
 	if err := l.s.o.Store.SaveStream(ctx, l.key, ref); err != nil {
 		l.s.o.Log.Error("place of partial answer not stored", "post", l.key, "error", err)

@@ -132,6 +132,7 @@ func (s *Service) merge(q, other *question) {
 // revise applies an edit or deletion to a question that waits or is being answered. An edit
 // that arrives after a newer one changes nothing.
 func (s *Service) revise(q *question, change chat.Message) {
+	// Also where nothing changes: the change waits in the inbox, and is done with the answer.
 	q.keys = append(q.keys, change.Key())
 	i := slices.IndexFunc(q.messages, func(m chat.Message) bool { return m.Subject() == change.Subject() })
 	switch {

@@ -140,6 +140,7 @@ func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, 
 			if refused.Permanent {
 				return ref, err
 			}
+			// It stays set: a later attempt that was refused says nothing about an earlier one in doubt.
 			p.Draft.Again = p.Draft.Again || refused.Maybe
 			pause = max(wait, refused.After)
 		} else {
@@ -170,6 +171,7 @@ func (s *Service) postOnce(ctx context.Context, platform chat.Platform, p store.
 			to, err = threads.Thread(ctx, p.To, head, p.Title)
 		}
 		if err != nil {
+			// A PostError, since nothing was posted: any other error would have the next attempt look for the post.
 			return chat.Ref{}, &chat.PostError{Err: fmt.Errorf("find the thread: %w", err)}
 		}
 	}

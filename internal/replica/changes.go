@@ -115,6 +115,7 @@ func (w *watch) look(ctx context.Context) {
 			w.reloads.Go(func() { p.end(w.reload(ctx, p)) })
 		}
 	}
+	// Also for parts that are busy or rest: they have noted that a reload is due.
 	w.seen = now
 }
 
@@ -144,6 +145,7 @@ func (w *watch) reload(ctx context.Context, p *watched) (time.Duration, bool) {
 	within, cancel := context.WithTimeout(ctx, maxReload)
 	defer cancel()
 	err := p.Reload(within)
+	// No lock: one reload of a part runs at a time.
 	if err != nil && !p.failing && ctx.Err() == nil {
 		w.log.Error("what other replicas have changed not read, tried again", "kinds", p.kinds, "error", err)
 	}

@@ -82,6 +82,7 @@ func (n *Node) send(ctx context.Context, to store.Replica, e envelope) ([]byte, 
 		return nil, err
 	}
 	defer res.Body.Close()
+	// A longer answer is cut off here, and Open refuses it.
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxRequest))
 	switch {
 	case err != nil:
@@ -226,6 +227,7 @@ func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) {
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = "http", to.Address
 			p.Out.Host = p.In.Host // links and cookies are made for the host that was asked
+			// ReverseProxy has taken it out, and SetXForwarded adds to what is there.
 			p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 			p.SetXForwarded()
 			// What an outer proxy has said of the scheme stands.

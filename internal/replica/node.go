@@ -191,6 +191,7 @@ func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 	for _, r := range living {
 		ids[r.ID] = true
 	}
+	// Who inherits the keys of a replica that has ended is asked of the database when something comes for them.
 	for key, owner := range n.others {
 		if !ids[owner.ID] {
 			delete(n.others, key)
@@ -320,6 +321,7 @@ func (n *Node) releaseIdle(ctx context.Context, work Work) error {
 	if len(idle) == 0 {
 		return nil
 	}
+	// Where this fails the keys are still this replica's: whoever asks for one is told so by Claim.
 	return n.members.Release(ctx, idle...)
 }
 
@@ -358,6 +360,7 @@ func (n *Node) HandOn(ctx context.Context, channel chat.Address, request []byte)
 func (n *Node) sendToOwner(ctx context.Context, owner store.Replica, e envelope) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Most requests are answered before the first look, and ask the database nothing.
 	watch := time.AfterFunc(handOnPause, func() {
 		for ctx.Err() == nil {
 			if now, err := n.members.Claim(ctx, e.Channel); err == nil && now.ID != owner.ID {
@@ -395,6 +398,7 @@ func (n *Node) takeFrom(ctx context.Context, e envelope) ([]byte, error) {
 	take := n.take
 	n.mu.Unlock()
 	if owner.ID != n.self.ID || take == nil {
+		// The sender asks again, and what this replica knows of the owner may be outdated.
 		n.forget(e.Channel)
 		return nil, errNotOwner
 	}

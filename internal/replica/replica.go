@@ -54,6 +54,7 @@ func Join(ctx context.Context, o Options) (*Node, error) {
 		err = n.look(ctx, nil, nil)
 	}
 	if err != nil {
+		// Else the other replicas wait until the time of this membership is over.
 		return nil, errors.Join(err, j.opened.Members.Leave(context.WithoutCancel(ctx)))
 	}
 	return n, nil
@@ -105,6 +106,7 @@ func (j *joining) wait(ctx context.Context) error {
 	for {
 		select {
 		case err := <-ended:
+			// For the deferred function, which waits for it.
 			ended <- err
 			return fmt.Errorf("serve http while the database cannot be used: %w", err)
 		case <-time.After(lookEvery):

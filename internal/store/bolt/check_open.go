@@ -129,6 +129,7 @@ func (c *check) countSome(f *frame, b *bucket, maxRecords, maxBytes int) (record
 		if records == maxRecords || size >= maxBytes {
 			return records, size, nil
 		}
+		// In new memory: the frames that read ahead share the key that was there.
 		f.last = append(f.last[:0:0], k...)
 		f.sum.add(digest(k, v))
 		records, size = records+1, size+len(v)

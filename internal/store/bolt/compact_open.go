@@ -107,6 +107,7 @@ func (c *compaction) run() error {
 	}
 	c.to = newDB(path, b, c.db.now)
 	err = c.copyAndReplace()
+	// From the rename on the copy is the store, even where a later step fails.
 	if !c.renamed {
 		c.setJournal(nil)
 		return errors.Join(err, b.Close(), removeLarge(path))
@@ -276,6 +277,7 @@ func (c *compaction) replace() error {
 	if err = cmp.Or(err, db.health.mayWrite()); err != nil {
 		return err
 	}
+	// follow leaves up to maxLeft, and writers have gone on since.
 	if len(list) > 2*maxLeft {
 		return errBehind
 	}

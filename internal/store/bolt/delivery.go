@@ -292,6 +292,7 @@ func (db *DB) saveOutcome(tx *tx, o store.Outcome) error {
 	if err != nil {
 		return err
 	}
+	// Also where the post was given up: that is an outcome, and a restart must not answer again.
 	return db.markDone(tx, p.Messages())
 }
 

@@ -39,6 +39,7 @@ func (db *DB) update(ctx context.Context, fn func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	// With room for a signal, since the leader signals itself, too.
 	c := &change{fn: fn, signal: make(chan bool, 1)}
 	g := &db.group
 	g.mu.Lock()
@@ -136,10 +137,12 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 		if db.commits.Add(1)%releaseInterval == 0 {
 			_ = db.releasePages()
 		}
+		// Only now: what is rolled back with a change that failed must count in neither of them.
 		committed.tellCheck()
 		db.journal.add(committed)
 		db.health.noteWrite(nil)
 	case *failed < 0:
+		// The file may have the transaction or not, so that a copy cannot follow any more.
 		db.journal.fail(errUncertain)
 		err = explainSystemError(db.path, err)
 		db.health.noteWrite(err)

@@ -207,6 +207,7 @@ func (db *DB) watch(ctx context.Context) error {
 func (db *DB) runChecks(ctx context.Context, log *slog.Logger) {
 	for {
 		wait := max(firstCheck, checkEvery-db.now().Sub(db.Checked()))
+		// A clock that was ahead at the last check must not put off the next one.
 		timer := time.NewTimer(min(wait, checkEvery))
 		select {
 		case <-ctx.Done():

@@ -108,6 +108,7 @@ const maxRedone = 500
 func (db *DB) redoAll(ctx context.Context, list []redo) error {
 	for len(list) > 0 {
 		n := 1
+		// One that is alone comes first in its transaction: those behind it do no harm.
 		for n < min(len(list), maxRedone) && !list[n].alone {
 			n++
 		}

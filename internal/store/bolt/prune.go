@@ -398,6 +398,7 @@ func (p *pruner) pruneIndexes() error {
 // isGone reports whether nothing is left of a turn, neither itself nor words in a summary.
 func (p *pruner) isGone(tx *tx, at store.TurnRef) (bool, error) {
 	name := at.Conversation.String()
+	// A turn that is still to be emptied takes its entries along.
 	for _, top := range []string{turnsBucket, trashName(turnsBucket)} {
 		if turns := tx.top(top).nested(name); turns != nil && turns.has(seqKey(at.Seq)) {
 			return false, nil

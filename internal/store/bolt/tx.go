@@ -178,6 +178,7 @@ func (b *bucket) moveNested(key string, to *bucket) error {
 		return err
 	}
 	moved := b.tx.openBucket(to.name+nul+key, to.bolt.Bucket([]byte(key)))
+	// Under the new name no tally is stored yet, so that all of it is a change.
 	moved.delta, moved.changed = tally{count: kept.count, sum: kept.sum}, true
 	return nil
 }

@@ -213,6 +213,7 @@ func (db *DB) emptyConversation(ctx context.Context, id int64) error {
 			return err
 		}
 	}
+	// Last: as long as this row is there, Prune goes on where a crash has cut the rest off.
 	return db.write(ctx, func(t *tx) error {
 		_, err := t.exec(`delete from ravenbot.deleted_conversations where id = $1`, id)
 		return err

@@ -250,6 +250,7 @@ func (m *membership) keep(ctx context.Context, id int64) {
 		case <-ctx.Done():
 			return
 		}
+		// Before the request: the database counts from later on, so that this process stops first.
 		asked := time.Now()
 		ok, err := m.renew(ctx, id)
 		switch {
@@ -323,6 +324,7 @@ func (m *membership) Replicas(ctx context.Context) (list []store.Replica, err er
 func (m *membership) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	id, stop, kept := m.id, m.stop, m.kept
+	// First, so that no write begins any more; who inherits waits for those under way.
 	m.id, m.hasLeft = 0, true
 	m.mu.Unlock()
 	if id == 0 {

@@ -175,6 +175,7 @@ func saveOutcome(b *pgx.Batch, now time.Time, p store.Post, o store.Outcome) err
 	} else if err := savePostRef(b, p, o); err != nil {
 		return err
 	}
+	// Also where the post was given up: that is an outcome, and a restart must not answer again.
 	return markDone(b, now, p.Messages())
 }
 

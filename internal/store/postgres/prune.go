@@ -140,6 +140,7 @@ func (p *pruner) pruneShortLived() error {
 			where done_at < $1 and record is null order by done_at limit $2)`, before(keepDone)},
 		{`delete from ravenbot.posts where key in (select key from ravenbot.posts
 			where done_at < $1 and record is null order by done_at limit $2)`, before(keepDone)},
+		// A post that waits or was given up stays: only the place of what replaced it is old.
 		{`update ravenbot.posts set done = null, done_at = null where key in (select key from ravenbot.posts
 			where done_at < $1 and record is not null order by done_at limit $2)`, before(keepDone)},
 		{`delete from ravenbot.streams where key in (select key from ravenbot.streams

@@ -81,6 +81,7 @@ func (p *pruner) pruneTurns(o oldTurns) error {
 	}
 	p.changed[o.address] = true
 	for left := true; left; {
+		// The index entries up to expired alone go: a deletion has to find the summary that has words of the others.
 		err := p.db.write(p.ctx, func(t *tx) error {
 			return t.send(func(b *pgx.Batch) {
 				b.Queue(`with gone as (delete from ravenbot.turns where conversation = $1 and seq in

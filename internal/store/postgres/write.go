@@ -67,6 +67,7 @@ func (db *DB) tryWrite(ctx context.Context, guard func(*pgx.Batch), change func(
 	defer conn.Release()
 	t := &tx{db: db, ctx: ctx, conn: conn, guard: guard, n: randomID()}
 	select {
+	// A slot is for one transaction at a time: a second one would wait until the first has released its row.
 	case t.slot = <-db.slots:
 	default:
 		t.slot = randomID()
