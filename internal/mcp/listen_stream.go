@@ -33,7 +33,7 @@ func openListenStream(poster httpPoster, conn *connection) (stop func()) {
 	case <-timer.C:
 	}
 	return func() {
-		// Ends the answers under way, too, for which the last Wait would else last.
+		// This also ends the answers under way, for which the last Wait waits.
 		o.fail(errors.New("closed"))
 		cancel()
 		wg.Wait()
