@@ -250,6 +250,7 @@ func (e *Engine) Reload(context.Context) error {
 func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
 	m := q.Last()
 	if e.o.Servers != nil {
+		// For the whole turn: a reload must not end the servers whose tools the model was told of.
 		defer e.o.Servers.Lease()()
 	}
 	r, err := e.beginRun(ctx, q, show)

@@ -22,6 +22,7 @@ func (r *run) readAnswer(
 ) (m llm.Message, usage llm.Usage, err error) {
 	m = llm.Message{Role: llm.Assistant, Origin: model.ID()}
 	var parts answerParts
+	// What a failed attempt has sent is not part of this answer.
 	r.partial.Reset()
 	var finish llm.Finish
 	served := model.ID()

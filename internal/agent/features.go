@@ -305,6 +305,7 @@ const (
 // showCalls shows the tool calls of a turn to whoever asks where it took place.
 func (c Conversation) showCalls(ctx context.Context, m chat.Message, turn string) (*chat.Draft, error) {
 	at, t, err := c.o.Store.TurnOf(ctx, turn)
+	// What was said in a channel stays there, even for whoever knows the ID of a turn.
 	if errors.Is(err, store.ErrNotFound) || err == nil && at.Base() != m.Conversation.Base() {
 		return answerPrivately("I no longer know how I came to this answer."), nil
 	}

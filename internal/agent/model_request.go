@@ -138,6 +138,7 @@ func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm
 		if err == nil || !errors.As(err, &fault) || !fault.IsRetryable() || try == maxAttempts {
 			return m, err
 		}
+		// With jitter, so that conversations which failed together do not all ask again at the same time.
 		pause := max(wait, fault.RetryAfter)
 		pause += time.Duration(r.engine.o.Jitter() * float64(pause) / 10)
 		// A pause that outlasts the timeout helps nobody: the next model is asked instead.
@@ -148,6 +149,7 @@ func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm
 		if fault.RetryAfter > 0 {
 			note = fmt.Sprintf("The model asks for a pause of %v.", pause.Round(time.Second))
 		}
+		// The next attempt begins its answer again: what this one has shown of it has to go.
 		r.showProgress(chat.Progress{Reset: true, Note: note})
 		timer := time.NewTimer(pause)
 		select {

@@ -76,6 +76,7 @@ func (r *run) markOutsiders(at chat.Address, c *chat.Context) {
 // isAnswer reports whether a message of the bot is an answer. Where it is not gone the history
 // has it, and if what it answers was deleted it must not be told again.
 func (r *run) isAnswer(ctx context.Context, m chat.Message, s chat.Said) bool {
+	// The deadline of the look-ups may have passed by now; it is not meant for the store.
 	_, known, err := r.engine.o.Store.ShownTurn(context.WithoutCancel(ctx), m.Conversation, s.ID)
 	if err != nil {
 		r.engine.o.Log.Error("turn of a message of the bot not found", "message", s.ID, "error", err)

@@ -120,6 +120,7 @@ func (e *Engine) replayRun(
 	if covered {
 		notes = append(notes, "The summary of that time is gone: the newest turns before it are sent instead.")
 	}
+	// Nothing of it may last or be counted, wait for a server or a person, or be refused by a budget.
 	options := e.o
 	options.Store = discardingStore{e.o.Store}
 	options.Calls = calls

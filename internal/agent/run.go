@@ -72,6 +72,7 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 		return nil, err
 	}
 	subject := q.Turn
+	// A press names its turn; an edit names its message, by which the store finds the turn as well.
 	if _, turn := m.Press(); turn != "" {
 		subject = turn
 	} else if subject == "" {
@@ -82,6 +83,7 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 	_, t, err := e.o.Store.TurnOf(ctx, subject)
 	switch {
 	case err == nil: // the turn exists: from before a crash, a revision, an edit or a retry
+		// Before reopen, which compares the words with the names that are looked up here.
 		r.loadContexts(ctx, past, false)
 		if !r.reopen(&t) {
 			return nil, nil
@@ -106,8 +108,10 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 	if i := slices.IndexFunc(past.turns, func(o conversation.Turn) bool { return o.ID == r.turn.ID }); i >= 0 {
 		past.turns = past.turns[:i:i]
 	} else if r.turn.Seq != 0 && r.turn.Seq <= past.summary.Upto {
+		// A summary covers the turn, so that all turns outside of it were said later.
 		past.turns = nil
 	}
+	// Before the question is written, which leaves out what the history has.
 	r.history = past
 	if isNew {
 		r.loadContexts(ctx, past, true)
@@ -117,6 +121,7 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 	r.loadMedia(ctx)
 	r.loadTools()
 	r.loadKnowledge(ctx, isNew)
+	// After the knowledge, which is foreign text as well.
 	r.taintByQuestion()
 	r.loadVolatile(ctx)
 	return r, nil

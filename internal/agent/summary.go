@@ -62,6 +62,7 @@ func (e *Engine) compactLater(a chat.Address) {
 func (e *Engine) Compact(ctx context.Context, a chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, compactTimeout)
 	defer cancel()
+	// Before the turns are read: a removal from here on may concern one of them.
 	removals := e.removals.Load()
 	before, err := e.o.Store.Summary(ctx, a)
 	if err != nil {
@@ -78,6 +79,7 @@ func (e *Engine) Compact(ctx context.Context, a chat.Address) error {
 		return nil
 	}
 	after := conversation.Summary{Upto: old[len(old)-1].Seq, At: e.o.Now(), From: before.From, Since: before.Since}
+	// No older words are in it: it is the first summary, or retention has emptied the one before.
 	if before.Text == "" {
 		after.From, after.Since = old[0].Seq, old[0].Began
 	}
@@ -94,6 +96,7 @@ func (e *Engine) Compact(ctx context.Context, a chat.Address) error {
 	if err := e.o.Store.SaveSummary(ctx, a, after); err != nil {
 		return err
 	}
+	// After saving: a history that is loaded in between would be kept with the old summary.
 	e.history.forget(a)
 	e.o.Log.Info("conversation summarized", "conversation", a.String(), "turns", len(old), "by", after.By)
 	return nil

@@ -162,6 +162,7 @@ func (r *run) unnamedLinks(answer string) string {
 				if p.Result != nil {
 					words = p.Result.Content
 				}
+				// A link that only the model has written before is the one to be noted.
 				if m.Role == llm.Assistant {
 					continue
 				}

@@ -63,6 +63,7 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 			defer func() { <-slots }()
 			res, calls := r.makeCall(ctx, inner)
 			res.Name = c.Name // providers match a result with the name that the model called
+			// Before the result is saved: a turn that is resumed after a crash has to know what it has read.
 			mu.Lock()
 			r.taintByResult(inner)
 			mu.Unlock()
@@ -206,6 +207,7 @@ func (r *run) keepFiles(tool string, files []chat.File) {
 	for _, f := range r.files {
 		size += len(f.Data)
 	}
+	// First, and of all files: the limits below are those of the post.
 	for _, f := range files {
 		r.keepImage(tool, f)
 	}

@@ -41,6 +41,7 @@ func (q *Queue) handleCommand(ctx context.Context, m chat.Message) (*chat.Draft,
 			return refusalDraft("Only an administrator, or whoever gave it, can revoke this approval."), nil
 		}
 		err := q.o.Grants.Revoke(ctx, id)
+		// It has expired just now, or another process has revoked it.
 		if errors.Is(err, store.ErrNotFound) {
 			break
 		}

@@ -183,6 +183,7 @@ func (g *Grants) dropExpired(ctx context.Context) error {
 		}
 	}
 	g.mu.Unlock()
+	// Without mu: Revoke takes reloading, which comes before it.
 	for _, id := range over {
 		// Another process that shares the store may have deleted it.
 		if err := g.Revoke(ctx, id); err != nil && !errors.Is(err, store.ErrNotFound) {

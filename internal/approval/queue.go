@@ -119,6 +119,7 @@ func (*Queue) SharedKinds() []string { return []string{store.ApprovalChanges} }
 func (q *Queue) Reload(ctx context.Context) error {
 	q.deciding.Lock()
 	defer q.deciding.Unlock()
+	// Older questions have ended: by whoever asked, or after the grace by another process.
 	return q.reload(ctx, q.o.Now().Add(-Wait-2*graceOfOthers))
 }
 
@@ -144,6 +145,7 @@ func (q *Queue) reload(ctx context.Context, since time.Time) error {
 			e.Decision, e.By, e.Started = a.Decision, a.By, a.Started
 			close(e.decided)
 		default:
+			// Never back to false: what was read may be older than a call that begins here.
 			e.Started = e.Started || a.Started
 		}
 	}
@@ -240,6 +242,7 @@ func (q *Queue) Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (bool, 
 	if err != nil || e == nil {
 		return false, "too many calls wait for an approval already", err
 	}
+	// What is left of the time: a restart does not begin it again.
 	left := time.NewTimer(e.Expires.Sub(q.o.Now()))
 	defer left.Stop()
 	select {
@@ -304,6 +307,7 @@ func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, v tool.Verdict
 		At:           now,
 		Expires:      now.Add(Wait),
 	}
+	// Under the lock of the look-up above: a call that is asked about twice at once is one question.
 	e := newEntry(a)
 	q.entries[k] = e
 	q.mu.Unlock()

@@ -244,6 +244,7 @@ func (*Log) SharedKinds() []string { return []string{itemKind} }
 func (l *Log) Reload(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Other processes delete entries only where there are more than MaxEntries.
 	if err := l.readNewer(ctx); err != nil || len(l.list) <= MaxEntries {
 		return err
 	}

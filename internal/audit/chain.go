@@ -172,6 +172,7 @@ func (l *Log) Export(ctx context.Context, w io.Writer, by Entry) error {
 	by.Action = ActionExport
 	l.mu.Lock()
 	err := l.add(ctx, by)
+	// Under the same lock, so that the export is the last entry, by which VerifyExport knows the end.
 	list := slices.Clone(l.list)
 	l.mu.Unlock()
 	if err != nil {

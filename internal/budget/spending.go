@@ -207,6 +207,7 @@ func (s *Spending) Reserve(ctx context.Context, on store.Usage, q llm.Request) (
 	}
 	finish, err := s.tracker.Reserve(ctx, s.rates.Caps(), payer(on.Channel, on.User), s.Cost(on))
 	if err != nil {
+		// The request is not made: its reservation would else count until the process ends.
 		finishTokens(0)
 		return nil, s.refusal(on, err)
 	}

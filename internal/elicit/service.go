@@ -155,6 +155,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 		s.mu.Unlock()
 		return Answer{}, errors.New("too many questions are open")
 	}
+	// Before it is posted: the button may be pressed at once.
 	s.open[asked.id] = asked
 	s.mu.Unlock()
 	defer s.forget(asked)

@@ -147,6 +147,7 @@ func readTable(s string) (table, bool) {
 			continue
 		}
 		t := table{comma: comma}
+		// A copy: with ReuseRecord the next row takes the place of this one.
 		names := append([]string(nil), first...)
 		numbers, filled := make([]int, len(names)), make([]int, len(names))
 		for err == nil {

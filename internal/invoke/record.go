@@ -43,6 +43,7 @@ func (i *Invoker) record(
 		Began:        began,
 		Took:         i.o.Now().Sub(began),
 	}
+	// Masked before it is cut: half of a secret would not be found.
 	beginning := text.Cut(i.o.Rules.Mask(res.Text), shown)
 	if res.IsError {
 		c.Error = beginning

@@ -135,6 +135,7 @@ func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 	s.mu.Unlock()
 	switch {
 	case conn != nil && !conn.isSilent() || !s.h.isRunning():
+		// A host that does not run makes no connection that could be waited for.
 		return conn, state
 	case s.o.Store != nil && (state == Uninitialized || state == Connecting && !s.hasTried()):
 		// A first start may take long (44 s measured for mongodb-mcp-server through npx, 2026-11):

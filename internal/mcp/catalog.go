@@ -117,6 +117,7 @@ func (c *Catalog) reloadEntries(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the MCP servers added through the API: %w", err)
 	}
+	// First those that are gone, so that the names of their tools are free for the others.
 	for _, s := range c.host.Servers() {
 		if _, kept := entries[s.Name]; s.Source == FromAPI && !kept {
 			c.host.drop(s.Name)

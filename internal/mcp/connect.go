@@ -192,6 +192,7 @@ func (s *server) connectSSE(ctx context.Context, at *url.URL) (*connection, erro
 	stream := newSSE(at, g.client(), s.logs)
 	conn := s.newConnection(stream.rpcConn)
 	conn.afterClose = []func(){g.close}
+	// This transport is older than the newest protocol, which is therefore not asked for.
 	over := &wrappedTransport{Interface: stream, conn: conn, era: legacy}
 	return s.handshake(ctx, conn, versionedTransport{over, stream}, SSE, -1)
 }

@@ -219,6 +219,7 @@ func (h *Host) setServer(c Config, source string) {
 	s := newServer(h, c, source)
 	if old != nil {
 		s.logs = &logBuffer{now: h.o.Now, appended: h.logAppended, unsaved: true}
+		// Masked here: the new entry may no longer name the secrets of the old one.
 		s.logs.prepend(old.logs.lines(old.mask))
 	}
 	h.servers[c.Name] = s
@@ -314,6 +315,7 @@ func (h *Host) restoreSaved() {
 		for i, name := range names {
 			list[i] = h.servers[name]
 		}
+		// From here on each new server restores itself (newServer): the list has all others.
 		h.restored = true
 		// Reading the store takes time: h.mu is not held meanwhile.
 		h.mu.Unlock()

@@ -50,6 +50,7 @@ func (c *connection) sendWithInput(
 		if round == maxInputRounds {
 			return nil, errTooManyRounds
 		}
+		// From the first request each time: the answers of an earlier round do not belong to this one.
 		if r, err = withMoreParams(first, round, more); err != nil {
 			return nil, err
 		}

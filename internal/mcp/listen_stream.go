@@ -33,6 +33,7 @@ func openListenStream(poster httpPoster, conn *connection) (stop func()) {
 	case <-timer.C:
 	}
 	return func() {
+		// This also ends the answers under way, for which the last Wait waits.
 		o.fail(errors.New("closed"))
 		cancel()
 		wg.Wait()
@@ -85,6 +86,7 @@ func (o *listenStream) readOnce(ctx context.Context) (refused bool) {
 	r.Header = o.poster.header()
 	r.Header.Set("Accept", "text/event-stream")
 	resp, err := o.poster.client.Do(r)
+	// Also after an error: the connection need not wait for a stream that does not come.
 	o.onFirstAnswer()
 	if err != nil {
 		return false

@@ -98,6 +98,7 @@ func (r *logBuffer) lastLine(stream string, mask func(string) string) string {
 // takeUnsaved returns the lines to save; false: there are no new ones.
 func (r *logBuffer) takeUnsaved(mask func(string) string) ([]LogLine, bool) {
 	r.mu.Lock()
+	// Cleared before the lines are read: one that comes in between is saved twice, not lost.
 	fresh := r.unsaved
 	r.unsaved = false
 	r.mu.Unlock()

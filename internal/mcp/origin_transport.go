@@ -78,6 +78,7 @@ func (g *originTransport) dial(ctx context.Context, network, address string) (ne
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	// The connection was being made while close ran, which did not see it.
 	if g.closed {
 		conn.Close()
 		return nil, net.ErrClosed
@@ -106,6 +107,7 @@ func (g *originTransport) close() {
 	g.closed = true
 	open := slices.Collect(maps.Keys(g.open))
 	g.mu.Unlock()
+	// Without the lock, which trackedConn.Close takes.
 	for _, conn := range open {
 		conn.Close()
 	}

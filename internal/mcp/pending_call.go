@@ -98,6 +98,7 @@ func (f *pendingCall) expire() {
 	now := time.Now()
 	switch {
 	case f.paused > 0:
+		// The timer fired just before pause could stop it; resume sets it again.
 	case now.Before(f.deadline):
 		f.timer.Reset(f.deadline.Sub(now))
 	default:

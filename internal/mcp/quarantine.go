@@ -132,6 +132,8 @@ func (s *server) takeOverPins() (pinned bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pins == nil {
+		// Marked as lost, so that takeOver takes Held over as well. With pins the first list here is not
+		// trusted as a whole, but compared with what other processes have pinned.
 		s.pins = &pins{Entry: stored.Entry, Tools: map[string]pin{}, lost: true}
 	}
 	return s.pins.takeOver(*stored) && s.decideTools()
@@ -150,6 +152,7 @@ func (s *server) decideTools() (pinned bool) {
 	// All tools of the first listing are trusted, unless the server is held. Later ones only if
 	// nothing about them is suspicious, and changed ones never.
 	first := s.pins == nil
+	// Not for an empty list: the first tools would else count as added later.
 	if first && len(s.inspected) > 0 {
 		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, Held: s.c.Hold}
 		pinned = s.c.Hold // a restart must not take the tools for known ones
@@ -355,6 +358,7 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 	for _, j := range list {
 		p.Tools[j.Name] = newPin(j.inspectedTool)
 	}
+	// Other processes may have pinned tools that this one has not seen.
 	if stored := s.storedPins(); stored != nil {
 		for name, one := range stored.Tools {
 			if _, known := p.Tools[name]; !known {

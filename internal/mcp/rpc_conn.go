@@ -273,6 +273,7 @@ func (f *lineReader) next() ([]byte, error) {
 			f.buf = append(f.buf, part...)
 			part = f.buf
 		}
+		// A last line may lack its line break; of a line that an error cut off nothing counts.
 		if err != nil && (len(part) == 0 || !errors.Is(err, io.EOF)) {
 			return nil, err
 		}

@@ -49,6 +49,7 @@ func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (
 	request.Tool = calls[0].tool
 	sampleCtx, end := c.pauseCalls(calls, maxSamplingWait)
 	defer end()
+	// The server may take its request back, which ends ctx.
 	defer context.AfterFunc(ctx, func() { end() })()
 	got, err := c.s.o.Sample(sampleCtx, request)
 	if err != nil {

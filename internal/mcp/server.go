@@ -348,6 +348,7 @@ func (s *server) recordListing(conn *connection, list []toolSpec) {
 	s.conn, s.info, s.checkedAt = conn, conn.info, s.o.Now()
 	s.setStateLocked(state, "")
 	s.mu.Unlock()
+	// Last, and without the lock: no call waits for the store.
 	if !same {
 		s.saveListing(now)
 	}
@@ -366,7 +367,7 @@ func (s *server) setState(to State, problem string) {
 	s.setStateLocked(to, problem)
 }
 
-// setStateLocked is move with s.mu held.
+// setStateLocked is setState with s.mu held.
 func (s *server) setStateLocked(to State, problem string) {
 	if s.state == to && s.problem == problem {
 		return
@@ -487,6 +488,7 @@ func (s *server) setWanted(wanted bool, reason error) {
 func (s *server) awaitState(ctx context.Context, holds func() bool) bool {
 	for {
 		s.mu.Lock()
+		// Both under one lock: a change between them would be missed.
 		ok, changed := holds(), s.changed
 		s.mu.Unlock()
 		if ok {

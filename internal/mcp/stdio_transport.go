@@ -292,6 +292,7 @@ func (s *stdioTransport) reap(drained <-chan struct{}, unwatch func()) {
 	case <-drained:
 	case <-timer.C:
 	}
+	// Before reaping, too: the watchdog process might else kill whatever gets the id of the group next.
 	unwatch()
 	s.mu.Lock()
 	_ = s.cmd.Wait() // its error repeats ProcessState
@@ -379,6 +380,7 @@ func (s *stdioTransport) writeMessages() {
 // Close ends the process, first by closing its input, then by SIGTERM, then by SIGKILL, and
 // returns when the process and its readers are gone.
 func (s *stdioTransport) Close() error {
+	// The first reason counts: the end of the process, which follows, must not be taken for a loss.
 	s.fail(errors.New("closed"))
 	s.closeOnce.Do(func() {
 		if s.cmd.Process == nil {

@@ -42,6 +42,7 @@ func (s *stdioTransport) limitUsage() {
 		case <-tick.C:
 		}
 		if excess := usageOf(s.cmd.Process.Pid).excess(s.maxMemory); excess != "" {
+			// Before the signal: the first reason counts, and the end of the process must not hide this one.
 			s.fail(fmt.Errorf("%s; it was ended", excess))
 			s.signal(syscall.SIGKILL)
 			return

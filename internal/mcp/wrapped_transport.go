@@ -149,6 +149,7 @@ func (t *wrappedTransport) sendOnce(
 	r transport.JSONRPCRequest,
 ) (*transport.JSONRPCResponse, error) {
 	response, err := t.Interface.SendRequest(ctx, r)
+	// A response over the library's HTTP transport passes no reader that would note it.
 	if err == nil {
 		t.conn.noteMessage()
 	}

@@ -332,6 +332,7 @@ func (a *Authorization) Approve(q AuthorizationRequest, granted Access, issuer s
 	code := rand.Text()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// Here, because codes that no client fetches are removed nowhere else.
 	for old, g := range a.codes {
 		if !a.now().Before(g.expires) {
 			delete(a.codes, old)

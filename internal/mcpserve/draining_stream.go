@@ -75,6 +75,7 @@ func (d *drainingStream) readLine() ([]byte, error) {
 
 // Write passes a message on; the library writes one whole message at a time.
 func (d *drainingStream) Write(p []byte) (int, error) {
+	// Written first: the stream must not be taken for drained before the answer is out.
 	n, err := d.out.Write(p)
 	d.trackMessage(p, false)
 	return n, err

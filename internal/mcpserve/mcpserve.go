@@ -234,6 +234,7 @@ func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallTool
 		return sdk.NewToolResultError("This call has no valid token."), nil
 	}
 	if s.o.Servers != nil {
+		// A reload must not end the server in the middle of the call.
 		defer s.o.Servers.Lease()()
 	}
 	args, err := json.Marshal(r.GetRawArguments())
@@ -244,7 +245,7 @@ func (s *Server) call(ctx context.Context, r sdk.CallToolRequest) (*sdk.CallTool
 	if name, args, err = s.o.Discovery.Unwrap(name, args); err != nil {
 		return sdk.NewToolResultError(err.Error()), nil
 	}
-	// Checked again: the library's filter applies to lists, not to calls.
+	// Checked here, because allowedTools lets the library make every call.
 	for _, n := range append(s.listedTools(ctx), s.usableTools(g)...) {
 		if n.Name == name && (isDiscovery(n) || s.o.Matches(g.tools, n)) {
 			return s.makeCall(ctx, g, n, args, r.Params.Meta), nil

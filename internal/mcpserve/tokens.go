@@ -203,6 +203,7 @@ func (t *Tokens) Revoke(ctx context.Context, owner, name string) error {
 	if !ok {
 		return ErrNoToken
 	}
+	// In the store first: a token that was only forgotten here would be valid again after a restart.
 	if err := t.store.DeleteItem(ctx, tokenKind, k.key()); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}

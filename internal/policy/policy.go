@@ -52,6 +52,7 @@ func New(o Options) *Policy { return &Policy{o} }
 
 // Decide returns the decision about a call.
 func (p *Policy) Decide(in tool.Intent) tool.Verdict {
+	// Before the rules, whose condition "tainted" counts descriptions of tools as well.
 	in.Caller.Taint = p.taint(in.Caller)
 	v := p.decide(newCall(in))
 	if v.Decision == tool.Ask && in.Caller.Unattended {

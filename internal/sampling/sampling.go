@@ -152,6 +152,7 @@ func (s *Sampler) complete(
 			role = llm.Assistant
 		}
 		parts := []llm.Part{{Text: m.Text}}
+		// Images are not among the arguments, and hooks may have added messages or removed some.
 		if i < len(q.Messages) && role == llm.User {
 			parts = append(parts, imagesOf(q.Messages[i].Files)...)
 		}

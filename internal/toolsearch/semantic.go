@@ -170,6 +170,7 @@ func (m *SemanticIndex) find(ctx context.Context, query string, among map[string
 	var all []near
 	m.mu.Lock()
 	for name, v := range m.vectors {
+		// Vectors of the model that was configured before may be left, and have another length.
 		if _, ok := among[name]; ok && len(v.values) == len(asked) {
 			all = append(all, near{name, dotProduct(v.values, asked)})
 		}

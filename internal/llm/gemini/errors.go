@@ -87,6 +87,7 @@ func classifyError(ctx context.Context, err error, n *note) error {
 	if tooLarge := n.tooLarge.Load(); tooLarge != nil {
 		return llm.ReadingError("gemini", tooLarge)
 	}
+	// Before the text is cut, which loses the type.
 	var api genai.APIError
 	isAPI := errors.As(err, &api)
 	if s := err.Error(); len(s) > maxErrorBytes {

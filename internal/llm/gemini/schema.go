@@ -52,6 +52,7 @@ func convert(in map[string]any, depth int) map[string]any {
 	if depth == 0 {
 		return map[string]any{}
 	}
+	// A copy, because restrictEnum leaves a note for addNotes in it.
 	in = maps.Clone(mergeAllOf(in))
 	out := map[string]any{}
 	// Beside $ref the API accepts only keywords that begin with $.

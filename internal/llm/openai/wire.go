@@ -111,6 +111,7 @@ func (t *answerText) UnmarshalJSON(raw []byte) error {
 
 // newRequest converts a request to the API's form.
 func (m *Model) newRequest(r llm.Request) request {
+	// Without include_usage a stream does not say how many tokens were used.
 	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
 		Temperature: cmp.Or(r.Temperature, m.o.Temperature), MaxTokens: r.OutputLimit(m.o.MaxOutputTokens), Stop: r.Stop}
 	if r.Schema != nil {
@@ -295,6 +296,7 @@ func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) b
 	if u := c.Usage; u != nil {
 		out.Usage = &llm.Usage{Input: u.Prompt, Cached: u.Details.Cached, Output: u.Completion}
 	}
+	// The piece with the usage has no choices.
 	if len(c.Choices) > 0 {
 		choice := c.Choices[0]
 		// An answer in one piece has a message, a stream has deltas; some endpoints mix them.

@@ -152,6 +152,7 @@ func (s *session) refresh(ctx context.Context) error {
 		}
 		s.forgetClient(refused.code, s.rec.Issuer)
 		s.b.o.Log.Info("mcp token not renewed", "server", s.e.Name, "error", refused)
+		// The next sign-in prefers this issuer, and asks for the same scopes again.
 		s.rec = record{Issuer: s.rec.Issuer, Requested: s.rec.Requested}
 		s.saveRecord()
 	}

@@ -39,6 +39,7 @@ type session struct {
 
 // acquire takes the lock, and reads the stored record the first time.
 func (s *session) acquire(ctx context.Context) error {
+	// A channel instead of a mutex, so that whoever waits can give up with ctx.
 	select {
 	case s.lock <- struct{}{}:
 	case <-ctx.Done():

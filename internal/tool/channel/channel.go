@@ -115,6 +115,7 @@ func (q request) collect(
 		if err != nil || len(page) == 0 {
 			return said, err != nil, nil
 		}
+		// Before DeleteFunc, which moves the elements of the page.
 		before = page[0].ID
 		kept := slices.DeleteFunc(page, func(s chat.Said) bool { return s.At.Before(since) })
 		said = append(kept, said...)

@@ -79,6 +79,7 @@ func readLines(ctx context.Context, f io.Reader, first, last int) (*excerpt, err
 		}
 		if len(part) > 0 && e.lines >= first {
 			if last != 0 && e.lines > last || e.text.Len() >= maxShownBytes || e.cut {
+				// A part that begins no line belongs to the last line shown, which is then cut.
 				e.more, e.cut = true, e.cut || !begins
 				return &e, nil
 			}

@@ -161,6 +161,7 @@ func (s *searcher) searchFile(ctx context.Context, root *os.Root, at location) e
 		s.noteOmitted(fmt.Sprintf("there is more than %s to read", formatSize(maxSearchedBytes)))
 		return errEnough
 	}
+	// Limited again: the file may have grown since its size was read.
 	all, err := io.ReadAll(io.LimitReader(f, maxFileBytes))
 	if err != nil {
 		return describeError("read", at, err)

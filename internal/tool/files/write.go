@@ -80,6 +80,7 @@ func (p *pack) write(_ context.Context, in writeArgs) (string, error) {
 	defer root.Close()
 	p.edits.Lock()
 	defer p.edits.Unlock()
+	// Lstat, so that replaceFile sees a link and refuses it.
 	was, err := root.Lstat(at.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -180,6 +181,7 @@ func replaceFile(root *os.Root, at location, was fs.FileInfo, text string) error
 			return err
 		}
 	}
+	// In the same folder: a rename works only within one file system.
 	beside := path.Join(path.Dir(at.name), ".ravenbot-"+rand.Text()+".tmp")
 	err := createFile(root, beside, was, text)
 	if err == nil {

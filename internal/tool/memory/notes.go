@@ -34,6 +34,7 @@ func (p *Pack) replace(
 			return store.Memory{}, store.Memory{}, err
 		}
 		for _, one := range list {
+			// Several people who are answered at once have no ID, and share a name.
 			if one.N == n && (one.By != by || m.Author.ID == "") {
 				return store.Memory{}, store.Memory{}, userError("Only administrators, and " +
 					cmp.Or(text.OneLine(one.By), "whoever had it stored") + ", change this note of the channel.")
