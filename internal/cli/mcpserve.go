@@ -44,6 +44,7 @@ func serveMCP(ctx context.Context, c *invocation) error {
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
+		// Where the bot ends by itself, this ends the reading of the input, too.
 		defer stop()
 		ended <- a.Run(work)
 	}()
@@ -104,6 +105,7 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 			r.cancel(string(m.Params.RequestID))
 		}
 		sent, done := context.WithCancel(ctx)
+		// Before the request is sent by a goroutine, so that a cancellation in the next line finds it.
 		if m.ID != nil {
 			r.mu.Lock()
 			r.cancels[string(m.ID)] = done

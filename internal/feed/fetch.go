@@ -397,6 +397,7 @@ func (f *Fetcher) noteRetryAfter(state *State, address string, res *egress.Respo
 // retryAfter reads a Retry-After header: seconds or a date. said is false where it holds neither.
 func retryAfter(header string, now time.Time) (pause time.Duration, said bool) {
 	header = strings.TrimSpace(header)
+	// With 32 bits the number of nanoseconds cannot overflow.
 	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
 		return min(time.Duration(seconds)*time.Second, maxRetryAfter), true
 	}

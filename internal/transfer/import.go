@@ -136,6 +136,7 @@ func (i *importer) takeMessage(ctx context.Context, line []byte) error {
 	if err != nil {
 		return faultError{err}
 	}
+	// Searches find it in its turn already, and would show a second copy of it.
 	has, err := i.hasTurn(ctx, a, m.ID)
 	if err != nil || has {
 		i.count(kindMessage, false)

@@ -109,6 +109,7 @@ func (w *Watchdog) start() error {
 	cmd := exec.Command(w.program)
 	cmd.Args = []string{w.name, Argument}
 	cmd.Env = []string{"GOMAXPROCS=1"} // one thread is enough; no secret of the bot's environment is passed on
+	// A process in the bot's directory would keep its file system from being unmounted.
 	cmd.Dir = string(os.PathSeparator)
 	cmd.SysProcAttr = newSession()
 	stdin, err := cmd.StdinPipe()
