@@ -259,6 +259,7 @@ func (r *relay) writeAnswer(m rpcMessage, res *http.Response) error {
 // write writes a message as one line.
 func (r *relay) write(raw []byte) {
 	var line bytes.Buffer
+	// On standard streams a message ends with the line and must not hold a line break (MCP 2025-11-25, Transports).
 	if json.Compact(&line, raw) != nil {
 		return
 	}
@@ -284,6 +285,7 @@ func (r *relay) renewToken(ctx context.Context) error {
 }
 
 func (r *relay) revokeToken() {
+	// Not of the command's context, which has ended where somebody interrupted the command.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if res, err := r.d.do(ctx, http.MethodDelete, "/api/v1/auth/mcp-tokens/"+r.name, nil); err == nil {

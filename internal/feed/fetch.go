@@ -207,6 +207,7 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 		state.resetAddress() // the move was not permanent after all: ask the old address again
 		res, err = f.fetch(ctx, &state)
 	}
+	// The server speaks for all of its feeds: waitForGap spares the others a request, too.
 	if wait, ok := errors.AsType[*WaitError](err); ok {
 		lock.blockUntil(wait.Until)
 	}

@@ -74,6 +74,7 @@ func (w *Watchdog) Watch(group int) (done func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.groups[group] = true
+	// Sent under the lock: a group whose lines came in the wrong order would be killed although it has ended.
 	w.send("+", group)
 	return func() {
 		w.mu.Lock()
@@ -142,5 +143,6 @@ func (w *Watchdog) Close() {
 	if w.stdin != nil {
 		w.stop()
 	}
+	// Without groups, a call of done that comes later does not start the process again.
 	clear(w.groups)
 }
