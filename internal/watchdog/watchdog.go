@@ -74,7 +74,7 @@ func (w *Watchdog) Watch(group int) (done func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.groups[group] = true
-	// Sent under the lock: lines in the wrong order would have an ended group killed, whose id may be another group's by then.
+	// Sent under the lock: lines in the wrong order would have an ended group killed, whose id others may have.
 	w.send("+", group)
 	return func() {
 		w.mu.Lock()
