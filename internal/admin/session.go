@@ -87,7 +87,7 @@ func (s *sessions) newLink() string {
 	token, now := rand.Text(), s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// dropExpired deletes the entries that have ended.
+	// Nothing else deletes links that nobody has opened.
 	dropExpired(s.links, now)
 	s.links[sha256.Sum256([]byte(token))] = now.Add(linkLifetime)
 	return token
@@ -152,6 +152,7 @@ func (s *sessions) readCookie(r *http.Request) (id []byte, written time.Time, ok
 	if !hmac.Equal(sum, s.sign(body)) {
 		return nil, time.Time{}, false
 	}
+	// The id's capacity is cut, because writeCookie appends to it and would overwrite body.
 	id, written = body[:idSize:idSize], time.Unix(0, int64(binary.BigEndian.Uint64(body[idSize:])))
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -87,6 +87,7 @@ func (s *Service) readChannels(ctx context.Context, q Query) (said []history.Mes
 		}
 		switch {
 		case errors.As(err, &refused):
+			// A platform that refuses leaves what is stored, which is in list: hence no continue.
 			unread++
 		case err != nil:
 			faults = append(faults, err)

@@ -44,6 +44,7 @@ func serveMCP(ctx context.Context, c *invocation) error {
 	work, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
+		// Where the bot ends by itself, this ends the reading of the input, too.
 		defer stop()
 		ended <- a.Run(work)
 	}()
@@ -104,6 +105,7 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 			r.cancel(string(m.Params.RequestID))
 		}
 		sent, done := context.WithCancel(ctx)
+		// Before the request is sent by a goroutine, so that a cancellation in the next line finds it.
 		if m.ID != nil {
 			r.mu.Lock()
 			r.cancels[string(m.ID)] = done
@@ -257,6 +259,7 @@ func (r *relay) writeAnswer(m rpcMessage, res *http.Response) error {
 // write writes a message as one line.
 func (r *relay) write(raw []byte) {
 	var line bytes.Buffer
+	// On standard streams a message ends with the line and must not hold a line break (MCP 2025-11-25, Transports).
 	if json.Compact(&line, raw) != nil {
 		return
 	}
@@ -282,6 +285,7 @@ func (r *relay) renewToken(ctx context.Context) error {
 }
 
 func (r *relay) revokeToken() {
+	// Not of the command's context, which has ended where somebody interrupted the command.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if res, err := r.d.do(ctx, http.MethodDelete, "/api/v1/auth/mcp-tokens/"+r.name, nil); err == nil {

@@ -64,6 +64,7 @@ func openSource(ctx context.Context, name string) (store.Source, error) {
 	if isDatabase(name) {
 		return postgres.OpenSource(ctx, name, postgres.Options{})
 	}
+	// bolt.Open makes a new store where there is none, and an empty one would be copied.
 	if _, err := os.Stat(name); err != nil {
 		return nil, fmt.Errorf("open the store to be copied: %w", err)
 	}

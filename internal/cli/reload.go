@@ -50,6 +50,7 @@ func (c *invocation) watchConfig(ctx context.Context, hangup <-chan os.Signal, a
 		case <-ctx.Done():
 			return
 		case <-hangup:
+			// Stamped before the files are read: a change in between is noticed at the next look.
 			taken = c.stampFiles()
 			c.reload(a, lg)
 		case <-look.C:

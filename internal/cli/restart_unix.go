@@ -14,6 +14,7 @@ func restartProcess(log *slog.Logger) {
 	log.Error("another replica has taken over what this one had, starting again")
 	program, err := os.Executable()
 	if err == nil {
+		// Environ is Go's copy of the variables: closeProcess has overwritten those with which this process began.
 		err = syscall.Exec(program, os.Args, os.Environ())
 	}
 	log.Error("start again failed", "error", err)

@@ -113,6 +113,7 @@ func (s *Service) addChannels(ctx context.Context, d spec, e *edition) error {
 	if len(d.channels) == 0 || s.o.Channels == nil {
 		return nil
 	}
+	// Asked at every run, because who may read a channel changes after the digest was made.
 	channels, left := s.readableChannels(ctx, d)
 	e.faults = append(e.faults, left...)
 	if len(channels) == 0 {

@@ -33,6 +33,7 @@ const removedAddress = "\uFFFC"
 // numbers of items, and returns the number of links.
 func stripLinks(text string) (string, int) {
 	links := 0
+	// A model must not set the mark itself: keepCited would drop the sentence as one that lost its address.
 	text = strings.ReplaceAll(text, removedAddress, "")
 	for range 3 { // removing one may form another, such as [[a](b)](c)
 		text = titledLink().ReplaceAllStringFunc(text, func(m string) string {
@@ -153,6 +154,6 @@ var firstLink = text.Pattern(`\[(\d+)\]`)
 // firstCitedItem returns the index of the item that a statement cites first. The statement
 // comes from keepCited.
 func (p *content) firstCitedItem(statement string) int {
-	n, _ := strconv.Atoi(firstLink().FindStringSubmatch(statement)[1]) // grounded put it there
+	n, _ := strconv.Atoi(firstLink().FindStringSubmatch(statement)[1]) // linkCitations put it there
 	return n - 1
 }

@@ -182,6 +182,7 @@ func (s *Service) decide(ctx context.Context, d spec, e *edition) error {
 	if err != nil {
 		return err
 	}
+	// What a run posts stays among the stored items that wait (newWaitingItems), so it comes back with the next run.
 	e.items = slices.DeleteFunc(e.items, func(i *item) bool { return !i.since.IsZero() && !i.listed && seen[i.id] })
 	// A successful run may have seen no item, where its feeds were empty.
 	if e.firstRun = !ever; e.firstRun {

@@ -63,6 +63,8 @@ func (s *Service) Reload(ctx context.Context) error {
 }
 
 func (s *Service) load(ctx context.Context) error {
+	// Own changes hold this lock for reading. One that is stored after the items were read would otherwise be
+	// replaced in memory by what was read before it.
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	made, err := s.o.Store.Items(ctx, createdKind)
@@ -93,6 +95,7 @@ func (s *Service) load(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// A proposal that is being decided is still stored. Taken up again, it could be decided a second time.
 	for id := range s.deciding {
 		delete(wishes, id)
 	}
@@ -165,6 +168,7 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 func (s *Service) saveNew(ctx context.Context, d spec) error {
 	s.reloading.RLock()
 	defer s.reloading.RUnlock()
+	// validateNew has only seen the names that this process knows. Another process may have taken the name since.
 	err := s.o.Store.SaveItem(ctx, createdKind, d.Name, d.raw, false)
 	if errors.Is(err, store.ErrExists) {
 		return ErrExists

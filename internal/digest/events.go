@@ -49,6 +49,7 @@ func (s *Service) AddEvent(ctx context.Context, digest, webhook string, it feed.
 	if _, ok := s.find(digest); !ok {
 		return ErrUnknown
 	}
+	// Held while the store is written, so that two events do not both take the last place.
 	s.eventLock.Lock()
 	defer s.eventLock.Unlock()
 	if err := s.countEvents(ctx, digest); err != nil {

@@ -123,6 +123,7 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 		Manual: true,
 		Note:   "subscribed",
 	}
+	// It is stored before the subscription: a poll in between would find no run, and post all that the feed holds.
 	if _, err := s.finishRun(ctx, run, saw, nil); err != nil {
 		return "", fmt.Errorf("subscribe %s to %s: %w", to, address, err)
 	}

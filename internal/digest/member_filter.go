@@ -240,6 +240,7 @@ func (s *Service) memberPosts(ctx context.Context, d spec, run store.Run, e *edi
 		if len(draft.Cards) == 0 {
 			continue
 		}
+		// The member may have lost access to the channel since the filter was made.
 		may, err := s.o.Platforms.UserCanRead(ctx, f.User.ID, f.From)
 		if err != nil || !may {
 			s.o.Log.Warn("member gets nothing of a digest", "digest", d.Name, "user", f.User.ID, "may", may, "error", err)

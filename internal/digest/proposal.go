@@ -89,6 +89,7 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 		From:    caller.Conversation,
 		Summary: s.describePlan(d, titles),
 	}
+	// Stored before it is shown: after a crash in between, a button would name a proposal that nobody knows.
 	if err := s.saveProposal(ctx, w); err != nil {
 		return "", err
 	}
@@ -404,6 +405,8 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 		shown = "**The digest `" + w.Plan.Name + "`**, confirmed by " + escape(cmp.Or(m.Author.Name, "somebody")) +
 			"\n\n" + w.Summary
 	}
+	// After the digest was created: a crash in between leaves the proposal open, and a second yes is refused because
+	// the name is taken. The other way round the digest would be lost.
 	s.deleteProposal(ctx, w.ID)
 	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{
 		Key:  w.key() + "/decided",

@@ -93,6 +93,7 @@ func (s *Service) Published(ctx context.Context, token string) (Publication, boo
 		return Publication{}, false, err
 	}
 	found := ""
+	// All are compared, whichever it is: the time that it takes must not tell of the tokens.
 	for name, r := range all {
 		if subtle.ConstantTimeCompare([]byte(r.Token), []byte(token)) == 1 {
 			found = name

@@ -174,6 +174,7 @@ func (c *Client) get(ctx context.Context, rawURL string, o GetOptions) (*Respons
 		return nil, err
 	}
 	trail := &redirectTracker{limit: o.MaxRedirects, permanent: true}
+	// A client for one request, because the tracker follows its redirects. The connections are those of the transport.
 	client := &http.Client{Transport: guardedTripper{c.transport}, CheckRedirect: trail.check}
 	res, err := client.Do(req)
 	if err != nil {

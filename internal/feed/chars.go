@@ -20,6 +20,7 @@ func removeInvalidChars(data []byte) []byte {
 		// A reference to a forbidden character is as fatal to an XML parser as the character itself.
 		if r == '&' && len(data) > 2 && data[1] == '#' {
 			if code, length := parseCharReference(data); length > 0 {
+				// HTML reads references to these control characters as windows-1252, which is what their authors mean.
 				if code >= 0x80 && code < 0xA0 {
 					out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(byte(code)))
 				} else if isXMLChar(code) {

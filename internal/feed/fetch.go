@@ -207,6 +207,7 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 		state.resetAddress() // the move was not permanent after all: ask the old address again
 		res, err = f.fetch(ctx, &state)
 	}
+	// The server speaks for all of its feeds: waitForGap spares the others a request, too.
 	if wait, ok := errors.AsType[*WaitError](err); ok {
 		lock.blockUntil(wait.Until)
 	}
@@ -397,6 +398,7 @@ func (f *Fetcher) noteRetryAfter(state *State, address string, res *egress.Respo
 // retryAfter reads a Retry-After header: seconds or a date. said is false where it holds neither.
 func retryAfter(header string, now time.Time) (pause time.Duration, said bool) {
 	header = strings.TrimSpace(header)
+	// With 32 bits the number of nanoseconds cannot overflow.
 	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
 		return min(time.Duration(seconds)*time.Second, maxRetryAfter), true
 	}

@@ -63,6 +63,7 @@ func (t *hostLock) dropIfIdle() {
 	t.all.mu.Lock()
 	defer t.all.mu.Unlock()
 	t.users--
+	// lastPoll and blockedUntil belong to the holder of the lock. They may be read here once nobody uses the host.
 	if t.users == 0 && (t.lastPoll.IsZero() && t.blockedUntil.IsZero() || len(t.all.byName) > maxIdleHosts) {
 		delete(t.all.byName, t.name)
 	}

@@ -182,6 +182,7 @@ func (s *Service) Purge(ctx context.Context, subject string) error {
 		}
 	}
 	s.mu.Unlock()
+	// Without s.mu: a place is locked for seconds while its platform is read, and no other could be searched then.
 	for _, p := range places {
 		p.Lock()
 		p.dropMessage(id)

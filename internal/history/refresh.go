@@ -210,6 +210,7 @@ func (s *Service) readPages(ctx context.Context, p *place, historian chat.Histor
 		}
 		if before == "" {
 			for k := range p.sources[source] {
+				// page[0] is the oldest message of the page. Whether older ones are still there is not known.
 				if !there[k] && !p.known[k].At.Before(page[0].At) {
 					p.dropFrom(source, k)
 				}

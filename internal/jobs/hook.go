@@ -66,6 +66,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseDelivery(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here", "use POST")
 		return
 	}
+	// The signature covers the body, so that it has to be read before the sender is known.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPayload))
 	if err != nil {
 		refuseDelivery(w, http.StatusRequestEntityTooLarge, "too_large", "the delivery is too large or incomplete",
@@ -209,6 +210,7 @@ func newEvent(id, words string, at time.Time) feed.Item {
 func jobID(name string, header http.Header) string {
 	for _, key := range []string{"X-GitHub-Delivery", "Idempotency-Key", "X-Gitlab-Event-UUID", "Webhook-Id"} {
 		if value := header.Get(key); value != "" && len(value) <= maxKeyBytes {
+			// The webhook's name is part of it, because senders choose their keys independently of one another.
 			sum := sha256.Sum256([]byte(name + "\x00" + value))
 			return hex.EncodeToString(sum[:hookIDBytes])
 		}

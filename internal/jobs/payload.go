@@ -133,6 +133,7 @@ func describeCommits(repo, by, ref, address string, commits []object) string {
 			lines = append(lines, fmt.Sprintf("- and %d more", len(commits)-n))
 			break
 		}
+		// Not by raw, which joins the lines: the first one is the subject of the commit.
 		message, _, _ := strings.Cut(fmt.Sprint(c.at("message").value), "\n")
 		lines = append(lines, "- "+link(text.Shorten(text.OneLine(message), maxValueChars), c.at("url").raw()))
 	}

@@ -37,6 +37,7 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 		isLate = isLate && !held
 	}
 	if j.Watch != nil {
+		// A look that the end of ctx cut off has not failed: it must not count as a failure of the place.
 		if d, seen := s.look(ctx, j.Job); ctx.Err() == nil {
 			s.finish(ctx, id, due, d, seen, nil)
 		}
@@ -75,6 +76,7 @@ func (s *Service) makeDraft(
 	case <-ctx.Done():
 		return d, nil, ctx.Err()
 	}
+	// The time limit begins with the slot, so that tasks that waited for others have all of it.
 	limited, cancel := context.WithTimeout(ctx, TaskTimeout)
 	defer cancel()
 	d, settled, err = s.o.Task(limited, j, due)

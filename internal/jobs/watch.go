@@ -127,8 +127,10 @@ func (s *Service) look(ctx context.Context, j Job) (chat.Draft, *sight) {
 			d = chat.Draft{Failed: true, Text: fmt.Sprintf("I could not look at %s the last %d times. "+
 				"I will go on trying; the reasons are in the bot's log.", j.Watch.title(), failuresTold)}
 		}
+		// What was seen before is kept, or the next look that succeeds would count as the first one.
 		return d, &sight{Lines: was.Lines, Failures: was.Failures + 1}
 	}
+	// Not nil: a place that was empty at the first look has been seen, and what comes there later is new.
 	now := &sight{Lines: []uint32{}}
 	var fresh []string
 	for _, line := range lines {

@@ -144,6 +144,7 @@ func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, withoutPath(err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written, so closing loses nothing
+	// The file may have grown since its size was read.
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err == nil && len(data) > MaxFile {
 		err = fmt.Errorf("it is larger than %d MiB", MaxFile>>20)
@@ -289,6 +290,7 @@ func (r *Repository) Put(ctx context.Context, agent, name string, data []byte) e
 	}
 	r.copying.Lock()
 	defer r.copying.Unlock()
+	// The store first: after a crash in between, Restore would replace the new file here by the old one of the store.
 	if r.o.Copies != nil {
 		if err := r.o.Copies.save(ctx, agent, name, data); err != nil {
 			return err
@@ -350,6 +352,7 @@ func (r *Repository) Delete(ctx context.Context, agent, name string) error {
 	}
 	r.copying.Lock()
 	defer r.copying.Unlock()
+	// The store first, because Restore brings back what only this machine has deleted.
 	if r.o.Copies != nil {
 		if err := r.o.Copies.delete(ctx, agent, name); err != nil {
 			return err

@@ -59,6 +59,7 @@ func (c Copies) save(ctx context.Context, agent, name string, data []byte) error
 
 func (c Copies) delete(ctx context.Context, agent, name string) error {
 	record := copyRecord{Agent: agent, Name: name, Deleted: time.Now()}
+	// The record first: a crash in between must not leave one whose content is gone, at which every Restore would fail.
 	if err := c.put(ctx, FileKind, record.key(), record); err != nil {
 		return err
 	}

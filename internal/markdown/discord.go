@@ -178,6 +178,7 @@ func (w discordWriter) inline(parent ast.Node) string {
 func (w discordWriter) span(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.Text:
+		// Discord hides what stands between double bars, which are plain text in Markdown.
 		s := strings.ReplaceAll(html.UnescapeString(string(n.Value(w.src))), "||", `\|\|`)
 		if n.SoftLineBreak() || n.HardLineBreak() {
 			s += "\n"

@@ -141,6 +141,7 @@ func markCode(lines []line, n *ast.FencedCodeBlock, number func(int) int) {
 	for i := first; i <= last; i++ {
 		lines[i].open = indent + opening[2] + opening[3]
 		lines[i].close = indent + opening[2]
+		// flush drops blank lines at the beginning of a piece, which would change code.
 		lines[i].blank = false
 	}
 	lines[first-1].lead = true
@@ -236,6 +237,7 @@ func (s *splitter) addLong(l line) {
 		return s.limit(n) - overhead
 	}
 	parts := fill(atoms(l.text), limit)
+	// In code, what looks like a link or a span is plain text and may be cut.
 	if l.open != "" {
 		parts = fill(words(l.text), limit)
 	}
@@ -353,6 +355,7 @@ func prefix(s string, limit int) string {
 		return s[:end]
 	}
 	n = 0
+	// Without at least one rune fill would not end.
 	for i, c := range s {
 		if n += Length(string(c)); n > limit && i > 0 {
 			return s[:i]

@@ -25,6 +25,7 @@ const (
 func readMain(doc *html.Node) (Page, *html.Node) {
 	about, article := findArticle(doc)
 	isDeclared := declaresArticle(doc)
+	// After the search for the article, which reads the author and the date from scripts.
 	removeBoilerplate(doc)
 	whole := wholeContent(doc)
 	switch {

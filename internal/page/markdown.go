@@ -106,6 +106,7 @@ func unwrapTable(t *html.Node) {
 
 // removeEmptyImages removes images that say nothing to whoever cannot see them.
 func removeEmptyImages(main *html.Node) {
+	// Removed after the walk, which goes on from the nodes that it yields.
 	var empty []*html.Node
 	for n := range main.Descendants() {
 		if n.Type == html.ElementNode && n.Data == "img" &&

@@ -152,6 +152,7 @@ func (f *font) readUnicode(table pdf.Value) {
 			list = []string{}
 		case t == "]" && list != nil:
 			lists[len(words)] = list
+			// An empty word holds the place of the list, because each range has three words.
 			words, list = append(words, ""), nil
 		case t[0] == '<' && list != nil:
 			list = append(list, unhex(t))

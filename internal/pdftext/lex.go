@@ -146,6 +146,7 @@ func (l *lexer) literal() string {
 		case c == '\\':
 			l.escape(&b)
 			continue
+		// Parentheses in pairs need no backslash within a string (ISO 32000-1, 7.3.4.2).
 		case c == '(':
 			if depth++; depth == 1 {
 				continue
@@ -195,6 +196,7 @@ func (l *lexer) skipImage() {
 			l.at = len(l.data)
 			return
 		}
+		// The bytes of a picture may hold the letters EI, too. Only between blanks do they end it.
 		before := l.at + n - 1
 		l.at += n + 2
 		if strings.IndexByte(blank, l.data[before]) >= 0 && (l.at == len(l.data) ||

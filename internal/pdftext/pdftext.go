@@ -105,6 +105,7 @@ func leaves(root pdf.Value) iter.Seq2[pdf.Value, pdf.Value] {
 		visits := 0
 		var walk func(node, resources pdf.Value, depth int) bool
 		walk = func(node, resources pdf.Value, depth int) bool {
+			// Nodes of a damaged tree may refer back to their parents, and do not show that they were visited before.
 			if visits++; visits > 4*MaxPages || depth > maxDepth {
 				return false
 			}
@@ -140,6 +141,7 @@ func Main(in io.Reader, out io.Writer) int {
 	// elsewhere than on Linux there is no such file.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	debug.SetMaxStack(maxStack)
+	// The garbage collector works harder from half of the limit on, so that garbage alone does not end the process.
 	debug.SetMemoryLimit(maxMem / 2)
 	go watch()
 	data, err := io.ReadAll(in)
@@ -209,6 +211,7 @@ type limited struct{ bytes.Buffer }
 
 // Write keeps what is written.
 func (l *limited) Write(p []byte) (int, error) {
+	// In JSON, characters that are escaped take more room than in the text.
 	if l.Len()+len(p) > 2*MaxText {
 		return 0, errors.New("there is too much text in the PDF")
 	}

@@ -81,6 +81,7 @@ func (s *shower) run(content, resources pdf.Value, depth int) {
 		switch {
 		case op == "Tf" && len(args) == 2:
 			name := args[0].s
+			// fontOf writes out the whole dictionary to find a font, which is too slow for every use of it.
 			if named[name] == nil {
 				named[name] = s.fontOf(resources.Key("Font").Key(name))
 			}
@@ -130,6 +131,7 @@ func (s *shower) form(v, resources pdf.Value, depth int) {
 		s.ctm = m.times(s.ctm)
 	}
 	s.run(v, resources, depth+1)
+	// A form may save states that it does not restore, and must not change those of the page.
 	s.state, s.saved = before, s.saved[:min(n, len(s.saved))]
 }
 

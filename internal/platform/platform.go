@@ -165,6 +165,7 @@ func (s *Set) Run(ctx context.Context, accept func(context.Context, chat.Message
 	s.mu.Unlock()
 	<-ctx.Done()
 	s.mu.Lock()
+	// From here on Replace connects nothing: a goroutine must not be added to wg while it is waited for.
 	s.connect = nil
 	s.mu.Unlock()
 }

@@ -239,6 +239,7 @@ func (s *Service) requestEdit(id string) {
 func (s *Service) editPosts(ctx context.Context) {
 	s.mu.Lock()
 	due := slices.Sorted(maps.Keys(s.edits))
+	// Cleared before the posts are edited, so that a vote that comes meanwhile asks for another edit.
 	clear(s.edits)
 	s.mu.Unlock()
 	for _, id := range due {
@@ -395,6 +396,7 @@ func (s *Service) tryVote(ctx context.Context, m chat.Message, id string, option
 	case option < 0 || option >= len(p.Options):
 		return "", inputError("This poll has no such answer.")
 	}
+	// A copy is changed, because a vote that cannot be stored must not count.
 	next := *p
 	next.Revision++
 	next.Votes = maps.Clone(p.Votes)

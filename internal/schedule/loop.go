@@ -267,6 +267,7 @@ func (s *jobState) takeDue(now time.Time) (due time.Time, give bool) {
 	if !ok {
 		return time.Time{}, false
 	}
+	// Also where it is not started: what is skipped must not come up at the next look.
 	s.setBase(due)
 	isLate := now.Sub(due) > maxLateness && !s.job.CatchUp
 	if s.job.Paused || isLate || slices.ContainsFunc(s.started, due.Equal) {

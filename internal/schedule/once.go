@@ -67,6 +67,7 @@ func isOnce(text string) bool {
 
 func parseTime(text string, zone *time.Location, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		// RFC 3339 (5.6) allows "t" and "z", which package time does not read.
 		if t, err := time.ParseInLocation(layout, strings.ToUpper(text), zone); err == nil {
 			return t, nil
 		}

@@ -32,10 +32,12 @@ func LoadKey(path string) ([]byte, error) {
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(key)
+	// Synced before the file gets its name: after a power failure a key of zero bytes could lie there otherwise.
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Link(f.Name(), path) // complete or not at all, and never over an existing key
 	}
+	// Another process was faster. Its key counts, because it may have encrypted records with it already.
 	if errors.Is(err, fs.ErrExist) {
 		return readKey(path)
 	}

@@ -166,6 +166,7 @@ func (x *Index[K]) drop(key K) {
 // compact takes the postings of removed documents out. x.mu is held.
 func (x *Index[K]) compact() {
 	x.words.compact(x.removed)
+	// Only now may the numbers be used again: until here postings named the removed documents by them.
 	x.free = append(x.free, x.stale...)
 	x.stale = nil
 }

@@ -236,6 +236,7 @@ func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft
 			Buttons:   []chat.Button{{Label: "Open the form again", Value: wordAgain + " " + m.Text, Style: chat.Primary}},
 		}, true
 	}
+	// What was kept of a refused attempt must not fill in a form that is opened later.
 	r.takeSent(m, m.Text)
 	if err := r.Set(ctx, scope, l); err != nil {
 		return chat.Draft{
@@ -298,6 +299,7 @@ func (r *Repository) setFields(scope Scope, l *Layer, values map[string]string) 
 			faults[name] = fmt.Errorf("there is no field %q", name)
 			continue
 		}
+		// Checked apart from the other values, so that a fault belongs to the field that has it.
 		var alone Layer
 		err := alone.setKey([]string{name, value})
 		if err == nil {

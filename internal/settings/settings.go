@@ -184,6 +184,7 @@ func (r *Repository) Check(s Scope, l Layer) error {
 	if utf8.RuneCountInString(l.Language) > maxLanguageChars || strings.ContainsAny(l.Language, "\n\r") {
 		return fmt.Errorf("language is no name of a language: want one line of at most %d characters", maxLanguageChars)
 	}
+	// LoadLocation takes "Local" for the zone of this machine, which says nothing about the user.
 	if _, err := time.LoadLocation(l.Timezone); err != nil || l.Timezone == "Local" {
 		return fmt.Errorf("timezone is %.80q, want an IANA name such as Europe/Oslo", l.Timezone)
 	}

@@ -96,6 +96,7 @@ func Clean(s string) string {
 		if c != '\n' && c != '\t' && (unicode.IsControl(c) || IsInvisible(c)) {
 			return -1
 		}
+		// Not where a character is removed: the joiners on both sides of it would stand side by side.
 		joined = false
 		return c
 	}, strings.ToValidUTF8(s, "\uFFFD"))

@@ -212,6 +212,7 @@ func (s *Service) readConversation(ctx context.Context, a chat.Address) ([]histo
 			newest = slices.Max(slices.Collect(maps.Keys(v.Turns)))
 		}
 	}
+	// A batch that is not full is not the last one: turns that were deleted leave gaps between the numbers.
 	for after := uint64(0); after < newest; after += readBatch {
 		turns, err := s.o.Store.Turns(ctx, a, store.Range{After: after, Upto: after + readBatch, Newest: readBatch})
 		if err != nil {

@@ -65,6 +65,7 @@ func (s *Service) Import(ctx context.Context, r io.Reader, first int) (Result, e
 			i.addError(line, err)
 		}
 	}
+	// A scanner cannot go on behind a line that does not fit.
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		i.addError(line, fmt.Errorf("the line is longer than %d bytes; it and those after it were not read", MaxLine))
 	} else if lines.Err() != nil {
@@ -136,6 +137,7 @@ func (i *importer) takeMessage(ctx context.Context, line []byte) error {
 	if err != nil {
 		return faultError{err}
 	}
+	// Searches find it in its turn already, and would show a second copy of it.
 	has, err := i.hasTurn(ctx, a, m.ID)
 	if err != nil || has {
 		i.count(kindMessage, false)

@@ -74,6 +74,7 @@ func (w *Watchdog) Watch(group int) (done func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.groups[group] = true
+	// Sent under the lock: lines in the wrong order would have an ended group killed, whose id others may have.
 	w.send("+", group)
 	return func() {
 		w.mu.Lock()
@@ -109,6 +110,7 @@ func (w *Watchdog) start() error {
 	cmd := exec.Command(w.program)
 	cmd.Args = []string{w.name, Argument}
 	cmd.Env = []string{"GOMAXPROCS=1"} // one thread is enough; no secret of the bot's environment is passed on
+	// A process in the bot's directory would keep its file system from being unmounted.
 	cmd.Dir = string(os.PathSeparator)
 	cmd.SysProcAttr = newSession()
 	stdin, err := cmd.StdinPipe()
@@ -141,5 +143,6 @@ func (w *Watchdog) Close() {
 	if w.stdin != nil {
 		w.stop()
 	}
+	// Without groups, a call of done that comes later does not start the process again.
 	clear(w.groups)
 }
