@@ -333,7 +333,7 @@ func TestForgetChannelAndReload_ReadWhatOtherProcessesDid(t *testing.T) {
 	b.answer(t, t.Context(), one(asks("1", "the first question")))
 	other := conversation.Turn{ID: "elsewhere", Seq: 2, Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: "asked of another process"}}},
-		{Role: llm.Model, Parts: []llm.Part{{Text: "answered there"}}}}}
+		{Role: llm.Assistant, Parts: []llm.Part{{Text: "answered there"}}}}}
 	b.memory.turns[room] = append(b.memory.turns[room], other)
 	b.ForgetChannel(chat.Address{Platform: "elsewhere", Channel: "other"})
 	b.ForgetChannel(room.Base())
