@@ -154,7 +154,7 @@ func TestSlackIsAnsweredAtOnceWhileAnswersTakeLong(t *testing.T) {
 	slices.Sort(took)
 	p50, p99 := took[len(took)/2], took[len(took)*99/100]
 	t.Logf("200 messages at once: acknowledged after %v (half), %v (99 of 100)", p50, p99)
-	if p99 > 500*time.Millisecond {
+	if p99 > 3*time.Second { // after which Slack sends a message again
 		t.Errorf("99 of 100 acknowledged after %v", p99)
 	}
 	select {
