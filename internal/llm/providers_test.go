@@ -4,6 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,16 +32,32 @@ func world(t *testing.T) (*simmodel.Server, map[string]llm.Model) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { sim.Close() })
-	g, err := gemini.New(gemini.Options{APIKey: "key", Model: "gemini-3.8-flash", BaseURL: sim.GeminiURL()})
-	if err != nil {
-		t.Fatal(err)
+	models := map[string]llm.Model{}
+	for name, base := range map[string]string{
+		"gemini": sim.GeminiURL(), "openai": sim.OpenAIURL(), "anthropic": sim.AnthropicURL(),
+		"google-openai": sim.GoogleOpenAIURL(),
+	} {
+		models[name] = newModel(t, name, base)
 	}
-	return sim, map[string]llm.Model{
-		"gemini":        g,
-		"openai":        openai.New(openai.Options{Name: "openai", APIKey: "key", Model: "gpt-sim", BaseURL: sim.OpenAIURL()}),
-		"anthropic":     anthropic.New(anthropic.Options{APIKey: "key", Model: "claude-sim", BaseURL: sim.AnthropicURL()}),
-		"google-openai": openai.New(openai.Options{Name: "google", APIKey: "key", Model: "gemini-3.8-flash", BaseURL: sim.GoogleOpenAIURL()}),
+	return sim, models
+}
+
+// newModel returns a client of a provider's API at base.
+func newModel(t *testing.T, name, base string) llm.Model {
+	t.Helper()
+	switch name {
+	case "gemini":
+		m, err := gemini.New(gemini.Options{APIKey: "key", Model: "gemini-3.8-flash", BaseURL: base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	case "anthropic":
+		return anthropic.New(anthropic.Options{APIKey: "key", Model: "claude-sim", BaseURL: base})
+	case "google-openai":
+		return openai.New(openai.Options{Name: "google", APIKey: "key", Model: "gemini-3.8-flash", BaseURL: base})
 	}
+	return openai.New(openai.Options{Name: name, APIKey: "key", Model: "gpt-sim", BaseURL: base})
 }
 
 // collect asks and joins the parts of the answer.
@@ -314,6 +335,56 @@ func TestACutStreamIsNeverTakenForAWholeAnswer(t *testing.T) {
 				got, last, err := collect(t.Context(), m, llm.Request{Messages: []llm.Message{user("hi")}})
 				if err == nil && last.Finish != "" && got.Text() != text {
 					t.Fatalf("cut after %d bytes: %q passed as whole", at, got.Text())
+				}
+			}
+		})
+	}
+}
+
+// TestACallOfACutStreamIsNeverReturnedAsWhole ends the body of an answer with a call cleanly after every line of it, as
+// a proxy does that loses the connection behind it.
+func TestACallOfACutStreamIsNeverReturnedAsWhole(t *testing.T) {
+	sim, _ := world(t)
+	look := llm.ToolSpec{
+		Name:   "look",
+		Schema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"integer"}}}`),
+	}
+	sim.SetScript(func(simmodel.Request) simmodel.Reply {
+		return simmodel.Reply{Calls: []simmodel.Call{{Name: "look", Args: json.RawMessage(`{"x":1234567}`)}}}
+	})
+	for name, base := range map[string]string{
+		"gemini": sim.GeminiURL(), "openai": sim.OpenAIURL(), "anthropic": sim.AnthropicURL(),
+		"google-openai": sim.GoogleOpenAIURL(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			target, err := url.Parse(base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kept, sent int
+			proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})
+			proxy.ModifyResponse = func(res *http.Response) error {
+				whole, err := io.ReadAll(res.Body)
+				lines := strings.SplitAfter(string(whole), "\n")
+				sent = len(lines)
+				res.Body = io.NopCloser(strings.NewReader(strings.Join(lines[:min(kept, sent)], "")))
+				res.ContentLength = -1
+				res.Header.Del("Content-Length")
+				return err
+			}
+			server := httptest.NewServer(proxy)
+			defer server.Close()
+			m := newModel(t, name, server.URL+target.Path)
+			for kept, sent = 0, 1; kept <= sent; kept++ {
+				got, last, err := collect(t.Context(), m, llm.Request{Messages: []llm.Message{user("hi")}, Tools: []llm.ToolSpec{look}})
+				isWhole := len(got.Calls()) == 1 && string(got.Calls()[0].Args) == `{"x":1234567}`
+				switch fault, _ := errors.AsType[*llm.Error](err); {
+				case err != nil && (fault == nil || !fault.IsRetryable()):
+					t.Errorf("cut after %d of %d lines: %v, want an error that is retried", kept, sent, err)
+				case err == nil && last.Finish != "" && !isWhole:
+					t.Errorf("cut after %d of %d lines: %+v passed as whole", kept, sent, got.Calls())
+				case kept == sent && (err != nil || last.Finish == "" || !isWhole):
+					t.Errorf("the whole answer: %+v, %q, %v", got.Calls(), last.Finish, err)
 				}
 			}
 		})
