@@ -489,6 +489,54 @@ func TestParametersOfAnyNameReachTheTool(t *testing.T) {
 	}
 }
 
+// Another request declares other tools while an answer still streams: its calls keep the names of their own tools.
+func TestParametersKeepTheirNamesWhileOtherToolsAreDeclared(t *testing.T) {
+	sim, models := world(t)
+	sim.SetScript(func(r simmodel.Request) simmodel.Reply {
+		if len(r.Tools) == 0 || r.Tools[0].Name != "odd" {
+			return simmodel.Say("nothing to call")
+		}
+		var schema struct{ Properties map[string]any }
+		if err := json.Unmarshal(r.Tools[0].Schema, &schema); err != nil {
+			t.Error(err)
+		}
+		args := map[string]any{}
+		for name := range schema.Properties {
+			args[name] = "value"
+		}
+		raw, err := json.Marshal(args)
+		if err != nil {
+			t.Error(err)
+		}
+		return simmodel.Reply{Text: []string{"Looking."}, Calls: []simmodel.Call{{Name: "odd", Args: raw}}}
+	})
+	odd := llm.ToolSpec{
+		Name:   "odd",
+		Schema: json.RawMessage(`{"type":"object","properties":{"user-id":{"type":"string"}},"required":["user-id"]}`),
+	}
+	other := llm.ToolSpec{Name: "other", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
+	ask := func(tool llm.ToolSpec) llm.Request {
+		return llm.Request{Messages: []llm.Message{user("hi")}, Tools: []llm.ToolSpec{tool}}
+	}
+	var calls []llm.Call
+	declared := false
+	for c, err := range models["gemini"].Generate(t.Context(), ask(odd)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !declared {
+			declared = true
+			if _, _, err := collect(t.Context(), models["gemini"], ask(other)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		calls = append(calls, llm.Message{Parts: c.Parts}.Calls()...)
+	}
+	if len(calls) != 1 || string(calls[0].Args) != `{"user-id":"value"}` {
+		t.Errorf("the tool is called with %s, want user-id", calls)
+	}
+}
+
 // The schema of an answer goes out in each provider's own form; a request without one asks for free text.
 func TestGenerate_Schema_IsSent(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`)
