@@ -23,6 +23,13 @@ type historyCache struct {
 	mu        sync.Mutex // guards what follows; not held while the store is read
 	byAge     *list.List // of *history, the most recently used in front
 	byAddress map[chat.Address]*list.Element
+	loading   map[chat.Address]*loads // only of conversations that are being read
+}
+
+// loads are the readings of one conversation that have not ended.
+type loads struct {
+	running    int
+	generation int // counts what was forgotten meanwhile
 }
 
 // history is the part of a conversation that belongs in a request.
@@ -39,6 +46,7 @@ func newHistoryCache(o Options) *historyCache {
 		summaries: o.Store,
 		byAge:     list.New(),
 		byAddress: map[chat.Address]*list.Element{},
+		loading:   map[chat.Address]*loads{},
 	}
 }
 
@@ -51,20 +59,19 @@ func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.
 		h.mu.Unlock()
 		return loaded, nil
 	}
+	generation := h.beginLoad(a)
 	h.mu.Unlock()
 	// Read without the lock, so that a slow store delays no other conversation.
-	summary, err := h.summaries.Summary(ctx, a)
-	if err != nil {
-		return history{}, err
-	}
-	turns, err := h.memory.Turns(ctx, a, store.Range{After: summary.Upto, Newest: w.Limit().MaxTurns})
-	if err != nil {
-		return history{}, err
-	}
-	loaded := history{address: a, summary: summary, turns: w.Limit().Trim(turns)}
+	loaded, err := h.read(ctx, a, w)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.byAddress[a] != nil { // commands of one conversation are answered beside one another
+	isCurrent := h.endLoad(a) == generation
+	if err != nil {
+		return history{}, err
+	}
+	// What was read before a forget may hold what was removed. Commands of one conversation are answered beside one
+	// another, so that another load may have been faster.
+	if !isCurrent || h.byAddress[a] != nil {
 		return loaded, nil
 	}
 	kept := loaded // the caller may change its copy
@@ -73,6 +80,37 @@ func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.
 		h.drop(h.byAge.Back())
 	}
 	return loaded, nil
+}
+
+// beginLoad counts a load and returns the generation of what it reads. h.mu is held.
+func (h *historyCache) beginLoad(a chat.Address) (generation int) {
+	if h.loading[a] == nil {
+		h.loading[a] = &loads{}
+	}
+	h.loading[a].running++
+	return h.loading[a].generation
+}
+
+// endLoad ends a load that beginLoad has counted, and returns the generation as it is now. h.mu is held.
+func (h *historyCache) endLoad(a chat.Address) (generation int) {
+	l := h.loading[a]
+	if l.running--; l.running == 0 {
+		delete(h.loading, a)
+	}
+	return l.generation
+}
+
+// read returns the history of a conversation from the store.
+func (h *historyCache) read(ctx context.Context, a chat.Address, w conversation.Window) (history, error) {
+	summary, err := h.summaries.Summary(ctx, a)
+	if err != nil {
+		return history{}, err
+	}
+	turns, err := h.memory.Turns(ctx, a, store.Range{After: summary.Upto, Newest: w.Limit().MaxTurns})
+	if err != nil {
+		return history{}, err
+	}
+	return history{address: a, summary: summary, turns: w.Limit().Trim(turns)}, nil
 }
 
 // add replaces the turn with the same ID, or appends the turn. It reports whether the turns need
@@ -117,19 +155,20 @@ func (h *historyCache) keepPlace(a chat.Address, p chat.Place) chat.Place {
 	return known.place
 }
 
-// forget makes the next load read from the store.
+// forget makes the next load read from the store, whatever a load that is running has read.
 func (h *historyCache) forget(a chat.Address) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if e := h.byAddress[a]; e != nil {
-		h.drop(e)
-	}
+	h.forgetWhere(func(other chat.Address) bool { return other == a })
 }
 
-// forgetWhere makes the next load of each matching conversation read from the store.
+// forgetWhere is forget for the conversations that match.
 func (h *historyCache) forgetWhere(matches func(chat.Address) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for a, l := range h.loading {
+		if matches(a) {
+			l.generation++
+		}
+	}
 	for a, e := range h.byAddress {
 		if matches(a) {
 			h.drop(e)

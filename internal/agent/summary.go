@@ -308,6 +308,8 @@ func (e *Engine) rebuildSummary(ctx context.Context, a chat.Address, seq uint64)
 	if len(turns) > 0 {
 		s.From, s.Since = turns[0].Seq, turns[0].Began
 	}
+	// Only then: what is loaded before holds the old summary.
+	err = e.o.Store.SaveSummary(ctx, a, s)
 	e.history.forget(a)
-	return e.o.Store.SaveSummary(ctx, a, s)
+	return err
 }

@@ -4,6 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,16 +32,32 @@ func world(t *testing.T) (*simmodel.Server, map[string]llm.Model) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { sim.Close() })
-	g, err := gemini.New(gemini.Options{APIKey: "key", Model: "gemini-3.8-flash", BaseURL: sim.GeminiURL()})
-	if err != nil {
-		t.Fatal(err)
+	models := map[string]llm.Model{}
+	for name, base := range map[string]string{
+		"gemini": sim.GeminiURL(), "openai": sim.OpenAIURL(), "anthropic": sim.AnthropicURL(),
+		"google-openai": sim.GoogleOpenAIURL(),
+	} {
+		models[name] = newModel(t, name, base)
 	}
-	return sim, map[string]llm.Model{
-		"gemini":        g,
-		"openai":        openai.New(openai.Options{Name: "openai", APIKey: "key", Model: "gpt-sim", BaseURL: sim.OpenAIURL()}),
-		"anthropic":     anthropic.New(anthropic.Options{APIKey: "key", Model: "claude-sim", BaseURL: sim.AnthropicURL()}),
-		"google-openai": openai.New(openai.Options{Name: "google", APIKey: "key", Model: "gemini-3.8-flash", BaseURL: sim.GoogleOpenAIURL()}),
+	return sim, models
+}
+
+// newModel returns a client of a provider's API at base.
+func newModel(t *testing.T, name, base string) llm.Model {
+	t.Helper()
+	switch name {
+	case "gemini":
+		m, err := gemini.New(gemini.Options{APIKey: "key", Model: "gemini-3.8-flash", BaseURL: base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	case "anthropic":
+		return anthropic.New(anthropic.Options{APIKey: "key", Model: "claude-sim", BaseURL: base})
+	case "google-openai":
+		return openai.New(openai.Options{Name: "google", APIKey: "key", Model: "gemini-3.8-flash", BaseURL: base})
 	}
+	return openai.New(openai.Options{Name: name, APIKey: "key", Model: "gpt-sim", BaseURL: base})
 }
 
 // collect asks and joins the parts of the answer.
@@ -320,6 +341,56 @@ func TestACutStreamIsNeverTakenForAWholeAnswer(t *testing.T) {
 	}
 }
 
+// TestACallOfACutStreamIsNeverReturnedAsWhole ends the body of an answer with a call cleanly after every line of it, as
+// a proxy does that loses the connection behind it.
+func TestACallOfACutStreamIsNeverReturnedAsWhole(t *testing.T) {
+	sim, _ := world(t)
+	look := llm.ToolSpec{
+		Name:   "look",
+		Schema: json.RawMessage(`{"type":"object","properties":{"x":{"type":"integer"}}}`),
+	}
+	sim.SetScript(func(simmodel.Request) simmodel.Reply {
+		return simmodel.Reply{Calls: []simmodel.Call{{Name: "look", Args: json.RawMessage(`{"x":1234567}`)}}}
+	})
+	for name, base := range map[string]string{
+		"gemini": sim.GeminiURL(), "openai": sim.OpenAIURL(), "anthropic": sim.AnthropicURL(),
+		"google-openai": sim.GoogleOpenAIURL(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			target, err := url.Parse(base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kept, sent int
+			proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})
+			proxy.ModifyResponse = func(res *http.Response) error {
+				whole, err := io.ReadAll(res.Body)
+				lines := strings.SplitAfter(string(whole), "\n")
+				sent = len(lines)
+				res.Body = io.NopCloser(strings.NewReader(strings.Join(lines[:min(kept, sent)], "")))
+				res.ContentLength = -1
+				res.Header.Del("Content-Length")
+				return err
+			}
+			server := httptest.NewServer(proxy)
+			defer server.Close()
+			m := newModel(t, name, server.URL+target.Path)
+			for kept, sent = 0, 1; kept <= sent; kept++ {
+				got, last, err := collect(t.Context(), m, llm.Request{Messages: []llm.Message{user("hi")}, Tools: []llm.ToolSpec{look}})
+				isWhole := len(got.Calls()) == 1 && string(got.Calls()[0].Args) == `{"x":1234567}`
+				switch fault, _ := errors.AsType[*llm.Error](err); {
+				case err != nil && (fault == nil || !fault.IsRetryable()):
+					t.Errorf("cut after %d of %d lines: %v, want an error that is retried", kept, sent, err)
+				case err == nil && last.Finish != "" && !isWhole:
+					t.Errorf("cut after %d of %d lines: %+v passed as whole", kept, sent, got.Calls())
+				case kept == sent && (err != nil || last.Finish == "" || !isWhole):
+					t.Errorf("the whole answer: %+v, %q, %v", got.Calls(), last.Finish, err)
+				}
+			}
+		})
+	}
+}
+
 func TestAHangingModelEndsWithTheContext(t *testing.T) {
 	sim, models := world(t)
 	sim.SetScript(simmodel.Sequence(simmodel.Reply{Hang: true}))
@@ -415,6 +486,54 @@ func TestParametersOfAnyNameReachTheTool(t *testing.T) {
 	want := `{"2nd":[{"a b":1}],"plain":"value","user-id":"value"}`
 	if args := string(got.Calls()[0].Args); args != want {
 		t.Errorf("the tool is called with %s, want %s", args, want)
+	}
+}
+
+// Another request declares other tools while an answer still streams: its calls keep the names of their own tools.
+func TestParametersKeepTheirNamesWhileOtherToolsAreDeclared(t *testing.T) {
+	sim, models := world(t)
+	sim.SetScript(func(r simmodel.Request) simmodel.Reply {
+		if len(r.Tools) == 0 || r.Tools[0].Name != "odd" {
+			return simmodel.Say("nothing to call")
+		}
+		var schema struct{ Properties map[string]any }
+		if err := json.Unmarshal(r.Tools[0].Schema, &schema); err != nil {
+			t.Error(err)
+		}
+		args := map[string]any{}
+		for name := range schema.Properties {
+			args[name] = "value"
+		}
+		raw, err := json.Marshal(args)
+		if err != nil {
+			t.Error(err)
+		}
+		return simmodel.Reply{Text: []string{"Looking."}, Calls: []simmodel.Call{{Name: "odd", Args: raw}}}
+	})
+	odd := llm.ToolSpec{
+		Name:   "odd",
+		Schema: json.RawMessage(`{"type":"object","properties":{"user-id":{"type":"string"}},"required":["user-id"]}`),
+	}
+	other := llm.ToolSpec{Name: "other", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
+	ask := func(tool llm.ToolSpec) llm.Request {
+		return llm.Request{Messages: []llm.Message{user("hi")}, Tools: []llm.ToolSpec{tool}}
+	}
+	var calls []llm.Call
+	declared := false
+	for c, err := range models["gemini"].Generate(t.Context(), ask(odd)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !declared {
+			declared = true
+			if _, _, err := collect(t.Context(), models["gemini"], ask(other)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		calls = append(calls, llm.Message{Parts: c.Parts}.Calls()...)
+	}
+	if len(calls) != 1 || string(calls[0].Args) != `{"user-id":"value"}` {
+		t.Errorf("the tool is called with %s, want user-id", calls)
 	}
 }
 

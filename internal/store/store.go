@@ -176,11 +176,13 @@ type Usage struct {
 
 // Memory is a note that somebody asked the bot to remember, for a channel or a user.
 type Memory struct {
-	Scope string    `json:"scope"` // whose it is, in the words of whoever keeps it
-	N     uint64    `json:"n"`     // counts up within the scope, from 1 again when all of it were removed at once
-	Text  string    `json:"text"`
-	By    string    `json:"by"` // name of who asked
-	At    time.Time `json:"at"`
+	Scope string `json:"scope"` // whose it is, in the words of whoever keeps it
+	N     uint64 `json:"n"`     // counts up within the scope, from 1 again when all of it were removed at once
+	Text  string `json:"text"`
+	By    string `json:"by"` // name of who asked
+	// User is platform/id of who asked; empty: an operator, several people at once, or a note of an older version.
+	User string    `json:"user,omitempty"`
+	At   time.Time `json:"at"`
 }
 
 // Entry is one line of a web room: a person's message or a post of the bot.

@@ -132,7 +132,7 @@ func (s *Service) exportMemories(ctx context.Context, lines *json.Encoder, only 
 			return err
 		}
 		for _, m := range list {
-			if err := lines.Encode(memory{kindMemory, written, m.Text, m.By, m.At.UTC()}); err != nil {
+			if err := lines.Encode(memory{kindMemory, written, m.Text, m.By, m.User, m.At.UTC()}); err != nil {
 				return err
 			}
 		}

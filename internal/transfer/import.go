@@ -194,7 +194,11 @@ func (i *importer) takeMemory(ctx context.Context, line []byte) error {
 	if n := len([]rune(m.Text)); n == 0 || n > maxMemoryChars {
 		return faultf(`"text" has %d characters, want 1 to %d`, n, maxMemoryChars)
 	}
-	note := store.Memory{Scope: scope, Text: m.Text, By: m.By, At: m.At.UTC()}
+	platform, id, _ := strings.Cut(m.User, "/")
+	if m.User != "" && (platform == "" || id == "" || len(m.User) > maxIDBytes) {
+		return faultf(`"user" is %.80q, want PLATFORM/ID of at most %d bytes`, m.User, maxIDBytes)
+	}
+	note := store.Memory{Scope: scope, Text: m.Text, By: m.By, User: m.User, At: m.At.UTC()}
 	_, isNew, err := i.o.Store.SaveMemory(ctx, note, maxMemories)
 	if errors.Is(err, store.ErrFull) {
 		return faultf("%s has %d notes, which is the most", m.Scope, maxMemories)

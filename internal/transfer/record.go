@@ -64,6 +64,7 @@ type memory struct {
 	Scope string    `json:"scope"`
 	Text  string    `json:"text"`
 	By    string    `json:"by"`
+	User  string    `json:"user,omitempty"` // PLATFORM/ID of who asked, where it is known
 	At    time.Time `json:"at"`
 }
 

@@ -93,7 +93,7 @@ func (s *side) fill() {
 	s.must(err)
 	for _, scope := range []string{"user/slack/U1", "channel/slack:T1/C1"} {
 		for _, text := range []string{"one", "two", "three"} {
-			_, _, err := s.db.SaveMemory(ctx, store.Memory{Scope: scope, Text: text, By: "anna", At: noon}, 9)
+			_, _, err := s.db.SaveMemory(ctx, store.Memory{Scope: scope, Text: text, By: "anna", User: "slack/U1", At: noon}, 9)
 			s.must(err)
 		}
 		s.must(s.db.DeleteMemory(ctx, scope, 2)) // numbers need not be without gaps
@@ -114,6 +114,9 @@ func TestRoundTrip_GivesTheSameLines(t *testing.T) {
 	want := from.export(chat.Address{})
 	if n := strings.Count(want, "\n"); n != 2200+1+4+2+1+6 {
 		t.Errorf("%d lines are exported", n)
+	}
+	if n := strings.Count(want, `"by":"anna","user":"slack/U1"`); n != 4 {
+		t.Errorf("%d notes are exported with who had them stored", n)
 	}
 	r := to.load(want)
 	added := map[string]int{"message": 2201, "memory": 4, "setting": 2, "subscription": 1, "server": 1,
@@ -170,6 +173,7 @@ func TestImport_NamesBadLinesAndTakesTheOthers(t *testing.T) {
 		`{"kind":"message","conversation":"web:/general","id":"1","at":"yesterday","text":"x"}`:                           "parsing time",
 		`{"kind":"memory","scope":"anna","text":"x"}`:                                                                     `"scope" is "anna"`,
 		`{"kind":"memory","scope":"user:slack/U1","text":""}`:                                                             `"text" has 0 characters`,
+		`{"kind":"memory","scope":"user:slack/U1","text":"x","user":"U1"}`:                                                `"user" is "U1"`,
 		`{"kind":"setting","scope":"instance","value":7}`:                                                                 "is no JSON object",
 		`{"kind":"subscription","to":"web:/general","url":""}`:                                                            `"url" has 0 bytes`,
 		`{"kind":"server","name":"","value":{}}`:                                                                          `"name" has 0 bytes`,

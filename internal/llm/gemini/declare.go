@@ -16,9 +16,11 @@ type declarationCache struct {
 	mu      sync.Mutex
 	tools   []llm.ToolSpec
 	encoded json.RawMessage
-	// originalNames are the parameters that had to be renamed: tool → new name → original name.
-	originalNames map[string]map[string]string
+	names   originalNames // never changed once it was returned
 }
+
+// originalNames are the parameters that had to be renamed: tool → new name → original name.
+type originalNames map[string]map[string]string
 
 // declaration is a tool in the API's form.
 type declaration struct {
@@ -27,39 +29,38 @@ type declaration struct {
 	Schema      map[string]any `json:"parametersJsonSchema,omitempty"`
 }
 
-// declare returns the declaration of the tools.
-func (d *declarationCache) declare(tools []llm.ToolSpec) json.RawMessage {
+// declare returns the declaration of the tools, and the parameters that it renames. They belong to the request: another
+// one may declare other tools while the answer to this one still streams.
+func (d *declarationCache) declare(tools []llm.ToolSpec) (json.RawMessage, originalNames) {
 	isSame := func(a, b llm.ToolSpec) bool {
 		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.encoded != nil && slices.EqualFunc(d.tools, tools, isSame) {
-		return d.encoded
+		return d.encoded, d.names
 	}
 	var list []declaration
-	d.originalNames = map[string]map[string]string{}
+	d.names = originalNames{}
 	for _, t := range tools {
 		list = append(list, declaration{t.Name, t.Description, ConvertSchema(t.Schema)})
 		var schema any
 		if json.Unmarshal(t.Schema, &schema) == nil {
 			names := map[string]string{}
 			if collectRenamed(schema, names); len(names) > 0 {
-				d.originalNames[t.Name] = names
+				d.names[t.Name] = names
 			}
 		}
 	}
 	d.tools = slices.Clone(tools)
 	// cannot fail: all of it came from JSON
 	d.encoded, _ = json.Marshal([]any{map[string]any{"functionDeclarations": list}})
-	return d.encoded
+	return d.encoded, d.names
 }
 
-// restoreNames returns the arguments of a call under the names that the tool knows.
-func (d *declarationCache) restoreNames(tool string, args map[string]any) map[string]any {
-	d.mu.Lock()
-	names := d.originalNames[tool]
-	d.mu.Unlock()
+// restore returns the arguments of a call under the names that the tool knows.
+func (o originalNames) restore(tool string, args map[string]any) map[string]any {
+	names := o[tool]
 	if len(names) == 0 {
 		return args
 	}

@@ -66,7 +66,7 @@ func (m *Model) Hears(mediaType string) bool {
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		ctx, noted := withNote(ctx)
-		body, err := m.requestBody(r)
+		body, names, err := m.requestBody(r)
 		if err != nil {
 			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: "gemini", Err: err})
 			return
@@ -79,7 +79,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 				yield(llm.Chunk{}, classifyError(ctx, err, noted))
 				return
 			}
-			c, err := m.readChunk(res)
+			c, err := readChunk(res, names)
 			if !yield(c, err) || err != nil {
 				return
 			}
@@ -88,21 +88,22 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 }
 
 // requestBody returns the parts of a request that are not configuration, as they are sent. genai would convert them
-// to JSON and back twice more, which for a long history or many tools is most of the cost of a request.
-func (m *Model) requestBody(r llm.Request) (map[string]any, error) {
+// to JSON and back twice more, which for a long history or many tools is most of the cost of a request. names restores
+// the parameters of calls in the answer.
+func (m *Model) requestBody(r llm.Request) (body map[string]any, names originalNames, err error) {
 	contents, err := newContents(r.Messages)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	encoded, err := encodeContents(contents)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	body := map[string]any{"contents": encoded}
+	body = map[string]any{"contents": encoded}
 	if len(r.Tools) > 0 {
-		body["tools"] = m.tools.declare(r.Tools)
+		body["tools"], names = m.tools.declare(r.Tools)
 	}
-	return body, nil
+	return body, names, nil
 }
 
 // requestConfig returns the configuration of a request, which puts body into the request as it is sent.
@@ -244,7 +245,7 @@ func addSignature(from []llm.Part, parts []*genai.Part) {
 }
 
 // readChunk converts a piece of the stream, or returns the error that it reports.
-func (m *Model) readChunk(res *genai.GenerateContentResponse) (llm.Chunk, error) {
+func readChunk(res *genai.GenerateContentResponse, names originalNames) (llm.Chunk, error) {
 	c := llm.Chunk{ServedBy: servedBy(res.ModelVersion)}
 	if u := res.UsageMetadata; u != nil {
 		c.Usage = &llm.Usage{Input: int(u.PromptTokenCount + u.ToolUsePromptTokenCount),
@@ -261,7 +262,7 @@ func (m *Model) readChunk(res *genai.GenerateContentResponse) (llm.Chunk, error)
 	candidate := res.Candidates[0]
 	if candidate.Content != nil {
 		for _, p := range candidate.Content.Parts {
-			part, err := m.readPart(p)
+			part, err := readPart(p, names)
 			if err != nil {
 				return c, err
 			}
@@ -282,7 +283,7 @@ func servedBy(version string) string {
 }
 
 // readPart converts a part of an answer. It keeps the raw form of calls and signatures, which must go back unchanged.
-func (m *Model) readPart(p *genai.Part) (llm.Part, error) {
+func readPart(p *genai.Part, names originalNames) (llm.Part, error) {
 	part := llm.Part{Text: p.Text, Thought: p.Thought}
 	if f := p.FunctionCall; f != nil {
 		args := f.Args
@@ -290,7 +291,7 @@ func (m *Model) readPart(p *genai.Part) (llm.Part, error) {
 		if args == nil {
 			args = map[string]any{}
 		}
-		raw, err := json.Marshal(m.tools.restoreNames(f.Name, args))
+		raw, err := json.Marshal(names.restore(f.Name, args))
 		if err != nil {
 			return part, fmt.Errorf("read a call: %w", err)
 		}

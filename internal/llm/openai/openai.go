@@ -175,4 +175,4 @@ func isContextTooLong(text string) bool {
 	return slices.ContainsFunc(tooLongWords, func(words string) bool { return strings.Contains(text, words) })
 }
 
-var errNoAnswer = errors.New("the body holds no answer")
+var errNoEnd = errors.New("the body ended before the answer did")

@@ -240,6 +240,7 @@ func (a *answerReader) readWhole(ctx context.Context, body io.Reader, yield func
 	if !a.handle(c, yield) {
 		return
 	}
+	a.markWhole()
 	a.emitEnd(yield)
 }
 
@@ -254,9 +255,7 @@ func (a *answerReader) readStream(ctx context.Context, body io.Reader, yield fun
 			continue // comments keep the connection alive; event names mean nothing here
 		}
 		if data = strings.TrimSpace(data); data == "[DONE]" {
-			if a.finish == "" && (a.hasText || len(a.calls) > 0) {
-				a.finish = llm.FinishStop // complete, though the endpoint does not say why it ended
-			}
+			a.markWhole()
 			break
 		}
 		var c completion
@@ -275,6 +274,13 @@ func (a *answerReader) readStream(ctx context.Context, body io.Reader, yield fun
 		return
 	}
 	a.emitEnd(yield)
+}
+
+// markWhole notes that an answer is complete, even where the endpoint does not say why it ended.
+func (a *answerReader) markWhole() {
+	if a.finish == "" && (a.hasText || len(a.calls) > 0) {
+		a.finish = llm.FinishStop
+	}
 }
 
 // handle passes on the content of a piece, except calls, which are kept until they are complete. It returns false
@@ -346,8 +352,13 @@ func (a *answerReader) addCallPiece(position int, p toolCall) {
 	}
 }
 
-// emitEnd sends the last chunk, with the calls.
+// emitEnd sends the last chunk, with the calls, or the error of an answer that did not end.
 func (a *answerReader) emitEnd(yield func(llm.Chunk, error) bool) {
+	// A body can end cleanly in the middle of an answer. Its last call may then lack arguments and must not be run.
+	if a.finish == "" {
+		yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: errNoEnd})
+		return
+	}
 	out := llm.Chunk{Finish: a.finish}
 	for _, c := range a.calls {
 		args := json.RawMessage(c.Function.Arguments)
@@ -367,14 +378,6 @@ func (a *answerReader) emitEnd(yield func(llm.Chunk, error) bool) {
 			part.Call.Args = quoted
 		}
 		out.Parts = append(out.Parts, part)
-	}
-	if out.Finish == "" && len(out.Parts) > 0 {
-		out.Finish = llm.FinishStop
-	}
-	// A stream without an end and without calls was cut off.
-	if out.Finish == "" {
-		yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: errNoAnswer})
-		return
 	}
 	yield(out, nil)
 }

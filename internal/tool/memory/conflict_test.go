@@ -1,10 +1,14 @@
 package memory_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
 )
 
 // TestSave_NamesTheNoteThatANewOneRepeatsOrContradicts saves one note after another.
@@ -73,6 +77,45 @@ func TestUpdate_ReplacesANoteOfTheCaller(t *testing.T) {
 	}
 	if text := r.search(general, anna, "where"); strings.Contains(text, "Oslo") || strings.Contains(text, "Bergen") {
 		t.Errorf("after the updates memory_search returns %q", text)
+	}
+}
+
+// Who had a note of a channel stored is known by id: a name may be taken by others, and changed.
+func TestUpdate_ANoteOfAChannel_IsChangedByIDAndNotByName(t *testing.T) {
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	r := over(t, db)
+	r.save(general, berit, "channel", "Deploys on Fridays")
+	r.save(general, several, "channel", "Lunch is at noon")
+	// Earlier versions stored names alone.
+	old := store.Memory{Scope: "channel/" + general.String(), Text: "Standup at 9:15", By: berit.Name, At: time.Now()}
+	if _, _, err := db.SaveMemory(t.Context(), old, 10); err != nil {
+		t.Fatal(err)
+	}
+	namesake, renamed := chat.User{ID: "U9", Name: berit.Name}, chat.User{ID: berit.ID, Name: "bea"}
+	for _, c := range []struct {
+		who  chat.User
+		n    string
+		want string
+	}{
+		{namesake, "1", "Only administrators, and berit, change this note"},
+		{chat.User{Name: berit.Name}, "1", "Only administrators, and berit, change this note"},
+		{renamed, "1", "now says"},
+		{berit, "1", "now says"},
+		{several, "2", "Only administrators change this note"},
+		{berit, "3", "Only administrators change this note"},
+		{namesake, "3", "Only administrators change this note"},
+		{boss, "3", "now says"},
+		{boss, "1", "now says"},
+		{berit, "1", "Only administrators, and boss, change this note"},
+	} {
+		d := r.command(general, c.who, "channel edit "+c.n+" changed "+c.who.Name+" "+c.n+c.who.ID)
+		if !strings.Contains(d.Text, c.want) {
+			t.Errorf("%+v edits %s: %q, want %q", c.who, c.n, d.Text, c.want)
+		}
 	}
 }
 

@@ -134,7 +134,7 @@ func (p *Pack) save(ctx context.Context, c tool.Caller, in args) (tool.Result, e
 		return tool.Text(fmt.Sprintf("Nothing was stored: number %d about %s says this already: “%s”. "+
 			"memory_update changes its words.", old.N, of.whom, old.Text)), nil
 	}
-	kept, isNew, err := p.add(ctx, of, note, cmp.Or(c.User.Name, c.User.ID))
+	kept, isNew, err := p.add(ctx, of, note, cmp.Or(c.User.Name, c.User.ID), userKey(c.Conversation.Platform, c.User))
 	switch {
 	case errors.Is(err, store.ErrFull):
 		return p.refuseFull(ctx, of)

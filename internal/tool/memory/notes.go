@@ -13,9 +13,18 @@ import (
 	"ravenbot/internal/text"
 )
 
-// add stores a note.
-func (p *Pack) add(ctx context.Context, of scope, note, by string) (store.Memory, bool, error) {
-	return p.o.Store.SaveMemory(ctx, store.Memory{Scope: of.key, Text: note, By: by, At: p.o.Now()}, maxNotes)
+// add stores a note of who asked: their name, and userKey of them.
+func (p *Pack) add(ctx context.Context, of scope, note, by, user string) (store.Memory, bool, error) {
+	m := store.Memory{Scope: of.key, Text: note, By: by, User: user, At: p.o.Now()}
+	return p.o.Store.SaveMemory(ctx, m, maxNotes)
+}
+
+// userKey returns platform/id of a person, or "" where several people are answered at once.
+func userKey(platform string, who chat.User) string {
+	if who.ID == "" {
+		return ""
+	}
+	return platform + "/" + who.ID
 }
 
 // replace changes the text of a note on behalf of the author of m. In a channel it takes an administrator, or the
@@ -27,21 +36,26 @@ func (p *Pack) replace(
 	note string,
 	m chat.Message,
 ) (before, kept store.Memory, err error) {
-	by := cmp.Or(m.Author.Name, m.Author.ID)
+	by, user := cmp.Or(m.Author.Name, m.Author.ID), userKey(m.Conversation.Platform, m.Author)
 	if of.isChannel() && !p.o.Manages(m) {
 		list, err := p.o.Store.Memories(ctx, of.key)
 		if err != nil {
 			return store.Memory{}, store.Memory{}, err
 		}
 		for _, one := range list {
-			// Several people who are answered at once have no ID, and share a name.
-			if one.N == n && (one.By != by || m.Author.ID == "") {
-				return store.Memory{}, store.Memory{}, userError("Only administrators, and " +
-					cmp.Or(text.OneLine(one.By), "whoever had it stored") + ", change this note of the channel.")
+			// Anybody may take a name: who had the note stored is known by id alone.
+			if one.N != n || one.User != "" && one.User == user {
+				continue
 			}
+			who := "Only administrators"
+			if one.User != "" {
+				who += ", and " + cmp.Or(text.OneLine(one.By), "whoever had it stored") + ","
+			}
+			return store.Memory{}, store.Memory{}, userError(who + " change this note of the channel.")
 		}
 	}
-	return p.o.Store.ReplaceMemory(ctx, store.Memory{Scope: of.key, N: n, Text: note, By: by, At: p.o.Now()})
+	changed := store.Memory{Scope: of.key, N: n, Text: note, By: by, User: user, At: p.o.Now()}
+	return p.o.Store.ReplaceMemory(ctx, changed)
 }
 
 // List returns the notes of a scope, which is user:PLATFORM/ID or channel:ADDRESS: the newest first or, with a query,
@@ -73,7 +87,7 @@ func (p *Pack) Add(ctx context.Context, scope, words, by string) (store.Memory, 
 	if n := utf8.RuneCountInString(note); n == 0 || n > maxNoteChars {
 		return store.Memory{}, userError(fmt.Sprintf("the text of a note has %d characters, want 1 to %d", n, maxNoteChars))
 	}
-	kept, _, err := p.add(ctx, of, note, by)
+	kept, _, err := p.add(ctx, of, note, by, "")
 	if errors.Is(err, store.ErrFull) {
 		return kept, userError(fmt.Sprintf("%s has %d notes, which is the most; remove one first", scope, maxNotes))
 	}

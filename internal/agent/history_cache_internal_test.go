@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+)
+
+// racedStore is a store of one conversation that has something happen in the middle of a reading or writing.
+type racedStore struct {
+	Store
+	turns       []conversation.Turn
+	summary     conversation.Summary
+	duringRead  func() // after the turns are read, once
+	duringWrite func() // before a summary is saved, once
+}
+
+func (s *racedStore) Summary(context.Context, chat.Address) (conversation.Summary, error) {
+	return s.summary, nil
+}
+
+func (s *racedStore) Turns(_ context.Context, _ chat.Address, r store.Range) ([]conversation.Turn, error) {
+	var list []conversation.Turn
+	for _, t := range s.turns {
+		if t.Seq > r.After && (r.Upto == 0 || t.Seq <= r.Upto) {
+			list = append(list, t)
+		}
+	}
+	runOnce(&s.duringRead)
+	return list, nil
+}
+
+func (s *racedStore) SaveSummary(_ context.Context, _ chat.Address, saved conversation.Summary) error {
+	runOnce(&s.duringWrite)
+	s.summary = saved
+	return nil
+}
+
+func (s *racedStore) TurnsQuoting(context.Context, string) ([]store.TurnRef, error) { return nil, nil }
+
+func (s *racedStore) TurnOf(context.Context, string) (chat.Address, conversation.Turn, error) {
+	return racedRoom, s.turns[0], nil
+}
+
+func (s *racedStore) DeleteTurn(context.Context, chat.Address, uint64) error {
+	s.turns = s.turns[1:]
+	return nil
+}
+
+func runOnce(hook *func()) {
+	if do := *hook; do != nil {
+		*hook = nil
+		do()
+	}
+}
+
+var racedRoom = chat.Address{Platform: "web", Channel: "general"}
+
+// newRacedEngine returns an engine over turns that say "secret" and "harmless", of which a summary covers some.
+func newRacedEngine(upto uint64) (*Engine, *racedStore) {
+	s := &racedStore{}
+	for i, words := range []string{"The secret is 4711.", "The harmless number is 12."} {
+		s.turns = append(s.turns, conversation.Turn{
+			ID:       words,
+			Seq:      uint64(i + 1),
+			Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: words}}}},
+		})
+	}
+	if upto > 0 {
+		s.summary = conversation.Summary{Upto: upto, From: 1, Text: "The secret is 4711."}
+	}
+	return New(Options{Store: s, Now: time.Now}), s
+}
+
+// loadAll returns all that a request of the conversation would hold.
+func loadAll(t *testing.T, e *Engine) string {
+	t.Helper()
+	past, err := e.history.load(t.Context(), racedRoom, conversation.DefaultWindow())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(past.summary.Text, past.turns)
+}
+
+func TestPurge_WhileTheHistoryIsRead_LeavesNothingInTheCache(t *testing.T) {
+	e, s := newRacedEngine(0)
+	s.duringRead = func() {
+		if err := e.Purge(t.Context(), "web/1"); err != nil {
+			t.Error(err)
+		}
+	}
+	loadAll(t, e) // read the turns before they were removed
+	if got := loadAll(t, e); strings.Contains(got, "secret") || !strings.Contains(got, "harmless") {
+		t.Errorf("after the removal the history is %s", got)
+	}
+	// What is read without a removal is kept.
+	s.turns = nil
+	if got := loadAll(t, e); !strings.Contains(got, "harmless") {
+		t.Errorf("the history was not kept: %s", got)
+	}
+	if len(e.history.loading) > 0 {
+		t.Errorf("%d loads are still counted", len(e.history.loading))
+	}
+}
+
+func TestPurge_HistoryReadBeforeTheSummaryIsSaved_LeavesNothingInTheCache(t *testing.T) {
+	e, s := newRacedEngine(2)
+	s.duringWrite = func() { loadAll(t, e) }
+	if err := e.Purge(t.Context(), "web/1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := loadAll(t, e); strings.Contains(got, "secret") || !strings.Contains(got, "harmless") {
+		t.Errorf("after the removal the history is %s", got)
+	}
+}
