@@ -304,24 +304,31 @@ func (s *Service) postRefusal(ctx context.Context, m chat.Message, reason string
 }
 
 // Interject stores a post and sends it at once, past the queue of its conversation. With
-// replaces it replaces the post with that key.
+// replaces it replaces the post with that key. A post whose key was stored before is skipped, unless it takes the place
+// of another one.
 func (s *Service) Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error {
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	p := store.Post{Key: d.Key, To: to, Draft: d, Replaces: replaces, At: s.o.Now()}
+	posts := []store.Post{{Key: d.Key, To: to, Draft: d, Replaces: replaces, At: s.o.Now()}}
+	p := &posts[0] // SavePosts sets its Seq
 	if replaces != "" {
 		p.Draft.Replaces = s.lookUpRef(replaces)
 	}
-	if err := s.o.Store.SavePosts(ctx, []store.Post{p}); err != nil {
+	if err := s.o.Store.SavePosts(ctx, posts); err != nil {
 		return err
+	}
+	// A repeat in the place of a post changes nothing there, or brings back what an older edit has covered: polls rely on
+	// that. Without a place it would be a second post.
+	if p.Seq == 0 && len(p.Draft.Replaces.IDs) == 0 {
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed { // else the next start sends it: it is stored
-		s.wg.Go(func() { s.send(p, nil) })
+		s.wg.Go(func() { s.send(*p, nil) })
 	}
 	return nil
 }
