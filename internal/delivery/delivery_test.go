@@ -123,7 +123,7 @@ func startOver(
 	}
 	s := delivery.New(delivery.Options{
 		Store: wrap(db), Answerer: a, Platform: among(map[string]chat.Platform{"web": p}), Admit: o.Admit,
-		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, MaxTurns: o.MaxTurns,
+		Log: slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, MaxTurns: o.MaxTurns,
 		MaxBacklog: o.MaxBacklog, Limits: o.Limits, Urgent: o.Urgent,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
