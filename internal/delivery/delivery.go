@@ -159,17 +159,25 @@ func New(o Options) *Service {
 }
 
 // Run resumes the posts and messages that an earlier process left, and works until ctx
-// ends. Then it waits for the work under way, at most for Options.Grace.
+// ends. Then it waits for the work under way, at most for Options.Grace, and for the outcomes of the last posts to be
+// stored, at most for storeLastFor.
 func (s *Service) Run(ctx context.Context) error {
 	// Work outlives ctx by the grace period, so its context is a separate one.
 	turns, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	s.workCtx = turns
 	recorded := make(chan struct{})
-	// The outcomes of the last posts are stored after all work has ended, so this goroutine
-	// ends last: when its channel is closed.
-	go func() { s.storeOutcomes(context.WithoutCancel(ctx)); close(recorded) }()
-	defer func() { close(s.outcomes); <-recorded }()
+	// The outcomes of the last posts are stored after all work has ended, so this goroutine ends last. The channel is
+	// never closed: what goes on when the bot ends, such as a request over HTTP, may still post.
+	recording, endRecording := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { s.storeOutcomes(recording); close(recorded) }()
+	defer func() {
+		last, cancel := context.WithTimeout(recording, storeLastFor)
+		s.flushOutcomes(last)
+		cancel()
+		endRecording()
+		<-recorded
+	}()
 	if err := s.resumeWork(ctx); err != nil {
 		return fmt.Errorf("take up what was left: %w", err)
 	}
