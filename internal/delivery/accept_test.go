@@ -61,6 +61,72 @@ func TestInterject_ReplacesTheNamedPostAlone(t *testing.T) {
 	})
 }
 
+// A refused message is not kept, so that it is not recognized when its platform delivers it again.
+func TestAccept_RefusedMessageDeliveredAgain_IsRefusedOnce(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		refuse := func(context.Context, chat.Message, bool) (bool, string) { return false, "not for you" }
+		for range 2 {
+			w := startWith(t, path, p, answerer(echo), delivery.Options{Admit: refuse})
+			for range 2 {
+				accept(t, w, said("general", "1", "/raven admin"))
+				synctest.Wait()
+			}
+			w.stop()
+		}
+		if got := p.texts(); len(got) != 1 {
+			t.Errorf("posted %q, want one refusal", got)
+		}
+	})
+}
+
+// To show the same again in the place of a post changes nothing, and polls rely on it. Where there is no place, it
+// would be a second post. A post that was to replace one which is not known has its place.
+func TestInterject_SameKeyAgain_IsSentWhereItReplacesAPost(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		draft    chat.Draft
+		replaces string
+		posts    int
+		edits    int
+	}{
+		{"new post", chat.Draft{Key: "again"}, "", 1, 0},
+		{"replaces a post by its key", chat.Draft{Key: "again"}, "first", 0, 2},
+		{"replaces a post by its place", chat.Draft{Key: "again", Replaces: chat.Ref{IDs: []string{"1"}}}, "", 0, 2},
+		{"replaces a post that is not known", chat.Draft{Key: "again"}, "forgotten", 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			story(t, func(t *testing.T, path string) {
+				p := &platform{}
+				w := start(t, path, p, answerer(echo))
+				defer w.stop()
+				room := chat.Address{Platform: "web", Channel: "general"}
+				if err := w.Interject(t.Context(), room, chat.Draft{Key: "first"}, ""); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				for range 2 {
+					if err := w.Interject(t.Context(), room, c.draft, c.replaces); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				}
+				posts, edits := 0, 0
+				for n := 1; n < len(p.texts()); n++ {
+					if len(p.at(n).Replaces.IDs) == 0 {
+						posts++
+					} else {
+						edits++
+					}
+				}
+				if posts != c.posts || edits != c.edits {
+					t.Errorf("%d posts and %d edits, want %d and %d", posts, edits, c.posts, c.edits)
+				}
+			})
+		})
+	}
+}
+
 // doubting is a platform that cannot say whether a post is there already.
 type doubting struct{ platform }
 

@@ -206,7 +206,7 @@ func answerButtons(turn string, d chat.Draft) []chat.Button {
 // lookUpRef returns where a post is. It returns an empty Ref where that is no longer known:
 // then the answer becomes a new post.
 func (s *Service) lookUpRef(key string) chat.Ref {
-	s.flushOutcomes() // the outcome of the post may not be stored yet
+	s.flushOutcomes(s.workCtx) // the outcome of the post may not be stored yet
 	ref, _, err := s.o.Store.PostRef(s.workCtx, key)
 	if err != nil {
 		s.o.Log.Error("place of earlier answer not read, posting a new message", "post", key, "error", err)

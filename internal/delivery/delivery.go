@@ -159,17 +159,25 @@ func New(o Options) *Service {
 }
 
 // Run resumes the posts and messages that an earlier process left, and works until ctx
-// ends. Then it waits for the work under way, at most for Options.Grace.
+// ends. Then it waits for the work under way, at most for Options.Grace, and for the outcomes of the last posts to be
+// stored, at most for storeLastFor.
 func (s *Service) Run(ctx context.Context) error {
 	// Work outlives ctx by the grace period, so its context is a separate one.
 	turns, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	s.workCtx = turns
 	recorded := make(chan struct{})
-	// The outcomes of the last posts are stored after all work has ended, so this goroutine
-	// ends last: when its channel is closed.
-	go func() { s.storeOutcomes(context.WithoutCancel(ctx)); close(recorded) }()
-	defer func() { close(s.outcomes); <-recorded }()
+	// The outcomes of the last posts are stored after all work has ended, so this goroutine ends last. The channel is
+	// never closed: what goes on when the bot ends, such as a request over HTTP, may still post.
+	recording, endRecording := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { s.storeOutcomes(recording); close(recorded) }()
+	defer func() {
+		last, cancel := context.WithTimeout(recording, storeLastFor)
+		s.flushOutcomes(last)
+		cancel()
+		endRecording()
+		<-recorded
+	}()
 	if err := s.resumeWork(ctx); err != nil {
 		return fmt.Errorf("take up what was left: %w", err)
 	}
@@ -305,24 +313,31 @@ func (s *Service) postRefusal(ctx context.Context, m chat.Message, reason string
 }
 
 // Interject stores a post and sends it at once, past the queue of its conversation. With
-// replaces it replaces the post with that key.
+// replaces it replaces the post with that key. A post whose key was stored before is skipped, unless it takes the place
+// of another one.
 func (s *Service) Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error {
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	p := store.Post{Key: d.Key, To: to, Draft: d, Replaces: replaces, At: s.o.Now()}
+	posts := []store.Post{{Key: d.Key, To: to, Draft: d, Replaces: replaces, At: s.o.Now()}}
+	p := &posts[0] // SavePosts sets its Seq
 	if replaces != "" {
 		p.Draft.Replaces = s.lookUpRef(replaces)
 	}
-	if err := s.o.Store.SavePosts(ctx, []store.Post{p}); err != nil {
+	if err := s.o.Store.SavePosts(ctx, posts); err != nil {
 		return err
+	}
+	// A repeat in the place of a post changes nothing there, or brings back what an older edit has covered: polls rely on
+	// that. Without a place it would be a second post.
+	if p.Seq == 0 && len(p.Draft.Replaces.IDs) == 0 {
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed { // else the next start sends it: it is stored
-		s.wg.Go(func() { s.send(p, nil) })
+		s.wg.Go(func() { s.send(*p, nil) })
 	}
 	return nil
 }

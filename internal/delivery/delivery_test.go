@@ -118,10 +118,12 @@ func startOver(
 	if err != nil {
 		t.Fatal(err)
 	}
+	if o.Admit == nil {
+		o.Admit = func(_ context.Context, m chat.Message, _ bool) (bool, string) { return m.Reach == chat.Addressed, "" }
+	}
 	s := delivery.New(delivery.Options{
-		Store: wrap(db), Answerer: a, Platform: among(map[string]chat.Platform{"web": p}),
-		Admit: func(_ context.Context, m chat.Message, _ bool) (bool, string) { return m.Reach == chat.Addressed, "" },
-		Log:   slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, MaxTurns: o.MaxTurns,
+		Store: wrap(db), Answerer: a, Platform: among(map[string]chat.Platform{"web": p}), Admit: o.Admit,
+		Log: slog.New(slog.DiscardHandler), Now: time.Now, Grace: time.Second, MaxTurns: o.MaxTurns,
 		MaxBacklog: o.MaxBacklog, Limits: o.Limits, Urgent: o.Urgent,
 	})
 	ctx, cancel := context.WithCancel(t.Context())

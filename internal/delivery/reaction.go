@@ -47,6 +47,6 @@ func (s *Service) flushUnlessClosed() bool {
 	s.wg.Add(1) // Run closes the channel of outcomes only when all work is done
 	s.mu.Unlock()
 	defer s.wg.Done()
-	s.flushOutcomes()
+	s.flushOutcomes(s.workCtx)
 	return true
 }

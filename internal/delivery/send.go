@@ -42,7 +42,7 @@ func (s *Service) send(p store.Post, result chan<- store.Outcome) {
 		s.counts.repeated.Add(1)
 		s.o.Log.Warn("post may appear twice", "post", p.Key, "to", p.To.String())
 	}
-	s.outcomes <- outcomeEvent{Outcome: out}
+	s.queueOutcome(ctx, outcomeEvent{Outcome: out})
 	if result != nil {
 		result <- out
 	}
@@ -61,26 +61,54 @@ type outcomeEvent struct {
 	flushed chan struct{}
 }
 
-// flushOutcomes returns when the outcomes of all posts so far are stored, or the service
-// ends.
-func (s *Service) flushOutcomes() {
-	done := make(chan struct{})
-	s.outcomes <- outcomeEvent{flushed: done}
+// queueOutcome passes an outcome on to be stored. It returns false where ctx ends before there is room: a post without an
+// outcome is sent again by the next start, which asks the platform for it first.
+func (s *Service) queueOutcome(ctx context.Context, e outcomeEvent) bool {
+	// Where there is room the outcome is not lost, also when ctx has ended: select would choose either.
 	select {
-	case <-done:
-	case <-s.workCtx.Done():
+	case s.outcomes <- e:
+		return true
+	default:
+	}
+	select {
+	case s.outcomes <- e:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
+
+// flushOutcomes returns when the outcomes of all posts so far are stored, or ctx ends.
+func (s *Service) flushOutcomes(ctx context.Context) {
+	done := make(chan struct{})
+	if !s.queueOutcome(ctx, outcomeEvent{flushed: done}) {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// storeLastFor is how long the end of the service may wait for the outcomes of the last posts to be stored. Whoever
+// stops the bot kills it when it takes long, and the next start finds what is missing.
+const storeLastFor = 3 * time.Second
 
 // gatherFor is how long the outcome of a post may wait for others, to be stored with them.
 // Nobody waits for it: after a crash meanwhile the platform is asked for the post before it
 // is sent again.
 const gatherFor = 20 * time.Millisecond
 
-// storeOutcomes stores outcomes until the channel is closed. When the store is full or
-// broken it waits, and once the channel is full the queues wait, too.
+// storeOutcomes stores outcomes until ctx ends. When the store is full or broken it waits, and
+// once the channel is full the queues wait, too.
 func (s *Service) storeOutcomes(ctx context.Context) {
-	for first := range s.outcomes {
+	for {
+		var first outcomeEvent
+		select {
+		case first = <-s.outcomes:
+		case <-ctx.Done():
+			return
+		}
 		batch, waiters := s.gatherBatch(first)
 		if len(batch) > 0 {
 			limited, cancel := context.WithTimeout(ctx, giveUpAfter)
@@ -99,8 +127,8 @@ func (s *Service) storeOutcomes(ctx context.Context) {
 func (s *Service) gatherBatch(first outcomeEvent) (batch []store.Outcome, waiters []chan struct{}) {
 	timer := time.NewTimer(gatherFor)
 	defer timer.Stop()
-	next, more := first, true
-	for more {
+	next := first
+	for {
 		if next.flushed != nil {
 			return batch, append(waiters, next.flushed)
 		}
@@ -108,12 +136,11 @@ func (s *Service) gatherBatch(first outcomeEvent) (batch []store.Outcome, waiter
 			return batch, waiters
 		}
 		select {
-		case next, more = <-s.outcomes:
+		case next = <-s.outcomes:
 		case <-timer.C:
-			more = false
+			return batch, waiters
 		}
 	}
-	return batch, waiters
 }
 
 // postWithRetries posts p until the platform accepts it. It returns errStopped where the
@@ -165,7 +192,7 @@ func (s *Service) postOnce(ctx context.Context, platform chat.Platform, p store.
 	defer cancel()
 	to := p.To
 	if threads, ok := platform.(chat.Threader); ok && p.Below != "" {
-		s.flushOutcomes() // the outcome of the post above may not be stored yet
+		s.flushOutcomes(ctx) // the outcome of the post above may not be stored yet
 		head, found, err := s.o.Store.PostRef(ctx, p.Below)
 		if err == nil && found {
 			to, err = threads.Thread(ctx, p.To, head, p.Title)

@@ -90,7 +90,7 @@ func (s *Service) notifyPlace(ctx context.Context, p store.Post) bool {
 		return false
 	}
 	s.counts.notified.Add(1)
-	s.flushOutcomes() // MarkNotified needs the outcome of the post to be stored
+	s.flushOutcomes(ctx) // MarkNotified needs the outcome of the post to be stored
 	if err := s.o.Store.MarkNotified(ctx, []string{p.Key}); err != nil {
 		s.o.Log.Error("notice of undelivered post not recorded, it may be repeated", "post", p.Key, "error", err)
 	}

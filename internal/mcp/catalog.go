@@ -206,25 +206,34 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage) (Status, error) {
 	c.changes.Lock()
 	defer c.changes.Unlock()
-	s, err := c.Get(name)
+	s, err := c.getAdded(name)
 	if err != nil {
 		return s, err
 	}
-	if s.Source != FromAPI {
-		return s, fmt.Errorf("MCP server %q: %w", name, ErrConfigured)
-	}
 	entry, err := c.parse(name, raw)
+	if err == nil {
+		err = check(entry) // an invalid one must not be kept
+	}
 	if err != nil {
 		return s, InputError{err}
 	}
-	// The host checks the entry, so it comes first: an invalid one must not be kept.
-	if err := c.host.Put(entry, FromAPI); err != nil {
-		return s, err
-	}
+	// Stored before it runs: the next start would bring back the old entry.
 	if err := c.items.SaveItem(ctx, CatalogKind, name, raw, true); err != nil {
 		return s, err
 	}
+	if err := c.host.Put(entry, FromAPI); err != nil {
+		return s, err
+	}
 	return c.Get(name)
+}
+
+// getAdded returns the status of a server that was added; the error wraps ErrNotFound or ErrConfigured.
+func (c *Catalog) getAdded(name string) (Status, error) {
+	s, err := c.Get(name)
+	if err == nil && s.Source != FromAPI {
+		err = fmt.Errorf("MCP server %q: %w", name, ErrConfigured)
+	}
+	return s, err
 }
 
 // Remove stops a server that was added and deletes its entry. The error wraps ErrNotFound or
@@ -232,13 +241,14 @@ func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage)
 func (c *Catalog) Remove(ctx context.Context, name string) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
-	if err := c.host.Remove(name); err != nil {
+	if _, err := c.getAdded(name); err != nil {
 		return err
 	}
+	// Deleted before it ends: what is no longer there cannot be removed again, and the next start would bring it back.
 	if err := c.items.DeleteItem(ctx, CatalogKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return nil
+	return c.host.Remove(name)
 }
 
 // Control starts, stops or restarts a server, as verb says. The error wraps ErrNotFound,

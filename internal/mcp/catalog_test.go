@@ -41,7 +41,7 @@ func newCatalog(t *testing.T) (*Catalog, *Host, itemStore) {
 	return c, host, items
 }
 
-func catalogOn(t *testing.T, items itemStore) (*Catalog, *Host) {
+func catalogOn(t *testing.T, items Items) (*Catalog, *Host) {
 	t.Helper()
 	host, err := NewHost(Options{Servers: []Config{{Name: "configured", URL: "https://configured.example/mcp"}}})
 	if err != nil {
@@ -96,6 +96,76 @@ func TestCatalog_RemovedServer_LeavesNothingBehind(t *testing.T) {
 	}
 	if entry, _ := host.Config("tickets"); entry.SignIn.ClientID != "second" {
 		t.Errorf("the new server signs in as %q", entry.SignIn.ClientID)
+	}
+}
+
+// brokenItems keeps items in memory, and refuses every change while it has an error.
+type brokenItems struct {
+	itemStore
+	err error
+}
+
+func (b *brokenItems) SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error {
+	if b.err != nil {
+		return b.err
+	}
+	return b.itemStore.SaveItem(ctx, kind, name, item, overwrite)
+}
+
+func (b *brokenItems) DeleteItem(ctx context.Context, kind, name string) error {
+	if b.err != nil {
+		return b.err
+	}
+	return b.itemStore.DeleteItem(ctx, kind, name)
+}
+
+// A change that cannot be stored would be undone by the next start: it has no effect, and may be tried again.
+func TestCatalog_ChangeThatIsNotStored_HasNoEffect(t *testing.T) {
+	for name, change := range map[string]func(c *Catalog) error{
+		"remove": func(c *Catalog) error { return c.Remove(t.Context(), "tickets") },
+		"replace": func(c *Catalog) error {
+			_, err := c.Replace(t.Context(), "tickets", json.RawMessage(secondEntry))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			items := &brokenItems{itemStore: itemStore{}}
+			c, host := catalogOn(t, items)
+			if _, err := c.Add(t.Context(), "tickets", json.RawMessage(firstEntry)); err != nil {
+				t.Fatal(err)
+			}
+			items.err = errors.New("no space left")
+			if err := change(c); !errors.Is(err, items.err) {
+				t.Fatalf("while the store is full: %v", err)
+			}
+			if entry, _ := host.Config("tickets"); entry.URL != "https://first.example/mcp" {
+				t.Errorf("the server has the URL %q, want the one that is kept", entry.URL)
+			}
+			items.err = nil
+			if err := change(c); err != nil {
+				t.Fatalf("tried again: %v", err)
+			}
+			kept := Config{}
+			_ = json.Unmarshal(items.itemStore["tickets"], &kept)
+			if entry, _ := host.Config("tickets"); entry.URL != kept.URL || kept.URL == "https://first.example/mcp" {
+				t.Errorf("afterwards the server has the URL %q, and %q is kept", entry.URL, kept.URL)
+			}
+		})
+	}
+}
+
+// An entry that cannot run must not be kept either.
+func TestCatalog_InvalidReplacement_LeavesTheServerAsItIs(t *testing.T) {
+	c, host, items := newCatalog(t)
+	if _, err := c.Add(t.Context(), "tickets", json.RawMessage(firstEntry)); err != nil {
+		t.Fatal(err)
+	}
+	var bad InputError
+	if _, err := c.Replace(t.Context(), "tickets", json.RawMessage(`{"URL":"nowhere"}`)); !errors.As(err, &bad) {
+		t.Errorf("an invalid entry: %v", err)
+	}
+	if entry, _ := host.Config("tickets"); entry.URL != "https://first.example/mcp" || string(items["tickets"]) != firstEntry {
+		t.Errorf("the server has the URL %q, and %s is kept", entry.URL, items["tickets"])
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -210,12 +211,24 @@ func (n *Node) findHolder(ctx context.Context, address string) (store.Replica, b
 	if err != nil {
 		n.o.Log.Warn("replica that waits for a request not looked for", "error", err)
 	}
+	living = slices.DeleteFunc(living, func(r store.Replica) bool { return r.ID == n.self.ID })
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // who is still asked when one has it
+	type reply struct {
+		from store.Replica
+		has  bool
+	}
+	// All at once: one that is paused answers nothing, and the person at the browser waits.
+	replies := make(chan reply, len(living)) // senders never block
 	for _, r := range living {
-		if r.ID == n.self.ID {
-			continue
-		}
-		if answer, err := n.send(ctx, r, envelope{URL: address}); err == nil && string(answer) == "true" {
-			return r, true
+		go func() {
+			answer, err := n.send(ctx, r, envelope{URL: address})
+			replies <- reply{r, err == nil && string(answer) == "true"}
+		}()
+	}
+	for range living {
+		if r := <-replies; r.has {
+			return r.from, true
 		}
 	}
 	return store.Replica{}, false

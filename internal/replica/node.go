@@ -39,6 +39,9 @@ type Node struct {
 	// asking is held while the database is asked about a key of which this process knows nothing, or gets one back: so
 	// a key is never given back that was asked for meanwhile. It is locked before mu.
 	asking sync.Mutex
+	// unreleased are keys that could not be given back. Whether the database has done so all the same is unknown, so that
+	// they count as this replica's only when they were claimed again. Guarded by asking.
+	unreleased []string
 
 	mu     sync.Mutex
 	own    map[string]time.Time     // keys of this replica, and when each was last used
@@ -155,9 +158,13 @@ func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for ctx.Err() == nil {
-		n.note(ctx, n.look(ctx, work, parts))
-		if err := n.releaseIdle(ctx, work); err != nil && ctx.Err() == nil {
-			n.o.Log.Warn("idle channels not given back", "error", err)
+		err := n.look(ctx, work, parts)
+		n.note(ctx, err)
+		if err == nil { // else the database does not answer, which was said already
+			err = n.releaseIdle(ctx, work)
+			if err != nil && ctx.Err() == nil {
+				n.o.Log.Warn("idle channels not given back", "error", err)
+			}
 		}
 		select {
 		case <-look.C:
@@ -309,6 +316,11 @@ func (n *Node) releaseIdle(ctx context.Context, work Work) error {
 	defer n.asking.Unlock()
 	var idle []string
 	n.mu.Lock()
+	for _, key := range n.unreleased {
+		if _, inUse := n.own[key]; !inUse {
+			idle = append(idle, key)
+		}
+	}
 	for key, used := range n.own {
 		at, err := chat.ParseAddress(key)
 		if err == nil && n.o.Now().Sub(used) > idleAfter && !work.WorkingIn(at) {
@@ -318,11 +330,15 @@ func (n *Node) releaseIdle(ctx context.Context, work Work) error {
 		}
 	}
 	n.mu.Unlock()
+	n.unreleased = nil
 	if len(idle) == 0 {
 		return nil
 	}
-	// Where this fails the keys are still this replica's: whoever asks for one is told so by Claim.
-	return n.members.Release(ctx, idle...)
+	err := n.members.Release(ctx, idle...)
+	if err != nil {
+		n.unreleased = idle
+	}
+	return err
 }
 
 // HandOn has the replica that a channel belongs to take a request, and returns its answer. mine is true where the

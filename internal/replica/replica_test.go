@@ -31,6 +31,8 @@ type database struct {
 	left    store.Inherited // by them
 	claims  map[string]store.Replica
 	err     error // of every operation
+	stuck   error // of Release, which has no effect then
+	tried   int   // calls of Release that were stuck
 	now     time.Time
 }
 
@@ -42,6 +44,13 @@ func (d *database) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.err = err
+}
+
+// stick has Release fail; nil: it works again.
+func (d *database) stick(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stuck = err
 }
 
 func (d *database) pass(by time.Duration) {
@@ -129,6 +138,10 @@ func (m *member) Claim(_ context.Context, key string) (store.Replica, error) {
 func (m *member) Release(_ context.Context, keys ...string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.stuck != nil {
+		m.tried++
+		return m.stuck
+	}
 	for _, key := range keys {
 		if m.claims[key] == m.self {
 			delete(m.claims, key)
@@ -370,6 +383,33 @@ func TestIdleChannels_AreGivenBack(t *testing.T) {
 	}
 }
 
+// A channel that could not be given back is given back later, unless it is in use again.
+func TestIdleChannels_DatabaseFails_AreGivenBackLater(t *testing.T) {
+	d := newDatabase()
+	first := d.join(t)
+	used := chat.Address{Platform: "slack", Workspace: "T1", Channel: "C2"}
+	for _, at := range []chat.Address{general, used} {
+		if mine, err := first.Owns(t.Context(), at); !mine || err != nil {
+			t.Fatalf("%s: mine %v, %v", at, mine, err)
+		}
+	}
+	d.stick(errors.New("connection lost"))
+	d.pass(11 * time.Minute)
+	within(t, "giving back is tried", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.tried > 0
+	})
+	if mine, err := first.Owns(t.Context(), used); !mine || err != nil {
+		t.Fatalf("mine %v, %v", mine, err)
+	}
+	d.stick(nil)
+	within(t, "the idle channel is given back", func() bool { return d.owner(store.ClaimKey(general)) == 0 })
+	if d.owner(store.ClaimKey(used)) != 1 {
+		t.Error("a channel that is in use again was given back")
+	}
+}
+
 // Nobody but a replica can have a request taken.
 func TestRequests_OfStrangers_AreRefused(t *testing.T) {
 	d := newDatabase()
@@ -436,6 +476,33 @@ func TestHeld_GoesToWhoHasIt(t *testing.T) {
 				t.Errorf("%s was asked: %d %s, want %s", asked.url, status, body, want)
 			}
 		}
+	}
+}
+
+// All replicas are asked at once: the person at the browser does not wait for one that is paused.
+func TestHeld_PausedReplica_DelaysNobody(t *testing.T) {
+	d := newDatabase()
+	join := func(has func() bool) *running {
+		return d.joinWith(t, func(n *replica.Node, pages http.Handler) http.Handler {
+			return n.Held("/back", func(*http.Request) bool { return has() }, pages)
+		})
+	}
+	asked := join(func() bool { return false })
+	// The holder says that it is the one when the other was asked, too. The other one answers nothing.
+	otherAsked, over := make(chan struct{}), make(chan struct{})
+	defer close(over)
+	holder := join(func() bool {
+		select {
+		case <-otherAsked:
+		case <-over:
+		}
+		return true
+	})
+	note := sync.OnceFunc(func() { close(otherAsked) })
+	join(func() bool { note(); <-over; return false })
+	status, body := get(t, asked.url+"/back")
+	if want := strings.TrimPrefix(holder.url, "http://"); status != http.StatusOK || !strings.HasPrefix(body, want) {
+		t.Errorf("%d %s, want an answer of %s", status, body, want)
 	}
 }
 
