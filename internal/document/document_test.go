@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -66,14 +67,19 @@ func word(t testing.TB, body string) []byte {
 	})
 }
 
-func sheets(t testing.TB, rows string) []byte {
+const sharedStrings = `<si><t>item</t></si><si><r><t>bought </t></r><r><t>on</t></r><rPh><t>x</t></rPh></si>`
+
+func sheets(t testing.TB, rows string) []byte { return sheetsSharing(t, sharedStrings, rows) }
+
+// sheetsSharing returns an Excel file whose cells can refer to strings.
+func sheetsSharing(t testing.TB, strings, rows string) []byte {
 	return archive(t, map[string]string{
 		"_rels/.rels": relations("officeDocument", "xl/workbook.xml"),
 		"xl/_rels/workbook.xml.rels": relations("worksheet", "worksheets/sheet1.xml", "worksheet", "worksheets/sheet2.xml",
 			"sharedStrings", "sharedStrings.xml", "styles", "styles.xml", "chartsheet", "chartsheets/c.xml"),
 		"xl/workbook.xml": `<workbook ` + nameSpaces + `><sheets><sheet name="Prices" r:id="r1"/><sheet name="Drafts" r:id="r2" state="hidden"/>` +
 			`<sheet name="Chart" r:id="r5"/></sheets></workbook>`,
-		"xl/sharedStrings.xml": `<sst><si><t>item</t></si><si><r><t>bought </t></r><r><t>on</t></r><rPh><t>x</t></rPh></si></sst>`,
+		"xl/sharedStrings.xml": `<sst>` + strings + `</sst>`,
 		"xl/styles.xml": `<styleSheet><numFmts><numFmt numFmtId="170" formatCode="yyyy\-mm"/><numFmt numFmtId="171" formatCode="0.0 &quot;days&quot;"/></numFmts>` +
 			`<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="170"/><xf numFmtId="171"/><xf numFmtId="20"/></cellXfs></styleSheet>`,
 		"xl/worksheets/sheet1.xml": `<worksheet><sheetData>` + rows + `</sheetData></worksheet>`,
@@ -200,6 +206,39 @@ func TestRead_FilesThatCannotBeRead_SayWhyInWords(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Cells that refer to the same text cost no memory before their limit is checked, in whatever rows they are.
+func TestRead_SheetWithRepeatedText_AllocatesLittle(t *testing.T) {
+	const cell = `<c t="s"><v>0</v></c>`
+	letters, blanks := strings.Repeat("a", 1<<20), strings.Repeat(" ", 1<<20)
+	for name, c := range map[string]struct{ shared, rows string }{
+		"in one row":        {letters, "<row>" + strings.Repeat(cell, 2_000) + "</row>"},
+		"in many rows":      {letters, strings.Repeat("<row>"+cell+"</row>", 2_000)},
+		"blank in one row":  {blanks, "<row>" + strings.Repeat(cell, 2_000) + "</row>"},
+		"blank in each row": {blanks, strings.Repeat("<row>"+cell+"</row>", 2_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := sheetsSharing(t, "<si><t>"+c.shared+"</t></si>", c.rows)
+			took, err := allocatedBy(t, file)
+			if err == nil || !strings.Contains(err.Error(), "unpacks to more than") {
+				t.Errorf("the error is %v", err)
+			}
+			if took > 200<<20 {
+				t.Errorf("reading a file of %d KiB allocated %d MiB", len(file)>>10, took>>20)
+			}
+		})
+	}
+}
+
+// allocatedBy returns how many bytes reading an Excel file allocated, and the error of reading it.
+func allocatedBy(t *testing.T, file []byte) (uint64, error) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := document.NewReader(pdf).Read(t.Context(), "a.xlsx", "", file)
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc, err
 }
 
 // One PDF is read at a time, and whoever gives up waiting is told so.

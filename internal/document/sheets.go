@@ -201,7 +201,7 @@ func (r *sheetReader) readSheet(part string) (string, error) {
 			return nil
 		}
 		written++
-		if r.size += len(strings.Join(row, ",")); r.size > maxText {
+		if r.size += len(row) - 1; r.size > maxText { // its commas; readRow counts the texts
 			return errTooMuch
 		}
 		err = out.Write(row)
@@ -236,7 +236,12 @@ func (r *sheetReader) readRow(d *xml.Decoder) ([]string, error) {
 		if column := columnOf(c.At); column > len(row) && column-len(row) <= maxGap {
 			row = append(row, make([]string, column-len(row))...)
 		}
-		row = append(row, r.shown(c))
+		shown := r.shown(c)
+		// Counted cell by cell, before any are joined: ten thousand cells can refer to the same megabyte.
+		if r.size += len(shown); r.size > maxText {
+			return nil, errTooMuch
+		}
+		row = append(row, shown)
 	}
 }
 
