@@ -220,7 +220,7 @@ func TestRead_SheetWithRepeatedText_AllocatesLittle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := sheetsSharing(t, "<si><t>"+c.shared+"</t></si>", c.rows)
-			took, err := allocatedBy(t, file)
+			took, _, err := allocatedBy(t, file)
 			if err == nil || !strings.Contains(err.Error(), "unpacks to more than") {
 				t.Errorf("the error is %v", err)
 			}
@@ -231,14 +231,48 @@ func TestRead_SheetWithRepeatedText_AllocatesLittle(t *testing.T) {
 	}
 }
 
-// allocatedBy returns how many bytes reading an Excel file allocated, and the error of reading it.
-func allocatedBy(t *testing.T, file []byte) (uint64, error) {
+// The parts of a text cost their length, not its square, and those that hold nothing cost no memory.
+func TestRead_TextOfManyRuns_AllocatesLittle(t *testing.T) {
+	refer := `<row><c t="s"><v>0</v></c></row>`
+	runs := strings.Repeat("<r><t>abcdefghi </t></r>", 20_000)
+	empty := strings.Repeat("<r/>", 1<<20) + "<t>end</t>"
+	phonetic := "<t>word</t>" + strings.Repeat("<rPh><t>sound</t></rPh>", 10)
+	for name, c := range map[string]struct {
+		shared, rows, want string // the end of the text or of the error
+		max                uint64 // MiB allocated
+	}{
+		"shared":        {"<si>" + runs + "</si>", refer, "defghi", 100},
+		"in the cell":   {"", `<row><c t="inlineStr"><is>` + runs + "</is></c></row>", "defghi", 100},
+		"empty":         {"<si>" + empty + "</si>", refer, "end", 250},
+		"pronunciation": {"<si>" + phonetic + "</si>", refer, "word", 10},
+		"too long":      {"<si><r><t>" + strings.Repeat("a", 9<<20) + "</t></r></si>", "", "MiB of text", 200},
+		"too many":      {strings.Repeat("<si/>", 410_000), refer, "MiB of text", 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := sheetsSharing(t, c.shared, c.rows)
+			took, list, err := allocatedBy(t, file)
+			got := fmt.Sprint(err)
+			if err == nil {
+				got = strings.TrimSpace(list[0].Text)
+			}
+			if !strings.HasSuffix(got, c.want) {
+				t.Errorf("it reads as %.50q, which does not end with %q", got, c.want)
+			}
+			if took > c.max<<20 {
+				t.Errorf("reading it allocated %d MiB, want at most %d", took>>20, c.max)
+			}
+		})
+	}
+}
+
+// allocatedBy returns how many bytes reading an Excel file allocated, and what was read of it.
+func allocatedBy(t *testing.T, file []byte) (uint64, []document.Section, error) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := document.NewReader(pdf).Read(t.Context(), "a.xlsx", "", file)
+	list, err := document.NewReader(pdf).Read(t.Context(), "a.xlsx", "", file)
 	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc, err
+	return after.TotalAlloc - before.TotalAlloc, list, err
 }
 
 // One PDF is read at a time, and whoever gives up waiting is told so.

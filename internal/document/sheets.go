@@ -82,25 +82,53 @@ func (r *sheetReader) readStrings(part string) error {
 		if err := d.DecodeElement(&item, &start); err != nil {
 			return err
 		}
-		r.strings = append(r.strings, item.String())
+		if len(r.strings) == maxCells { // of more cells, none is read
+			return errTooMuch
+		}
+		r.strings = append(r.strings, string(item))
 		return nil
 	})
 }
 
 // richText is a text whose parts may look different. How it is pronounced, in Japanese, is left out.
-type richText struct {
-	Text string `xml:"t"`
-	Runs []struct {
-		Text string `xml:"t"`
-	} `xml:"r"`
-}
+type richText string
 
-func (t richText) String() string {
-	whole := t.Text
-	for _, r := range t.Runs {
-		whole += r.Text
+// UnmarshalXML puts the parts of a text together. It fails with errTooMuch where they are longer than a document may
+// be. It keeps no list of them: a part without text is four bytes of the file, and would be sixteen of memory.
+func (t *richText) UnmarshalXML(d *xml.Decoder, _ xml.StartElement) error {
+	var b strings.Builder
+	inRun := false
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		switch e := token.(type) {
+		case xml.EndElement:
+			if !inRun {
+				*t = richText(b.String())
+				return nil
+			}
+			inRun = false
+		case xml.StartElement:
+			switch {
+			case e.Name.Local == "t":
+				var words string
+				if err := d.DecodeElement(&words, &e); err != nil {
+					return err
+				}
+				if b.WriteString(words); b.Len() > maxText {
+					return errTooMuch
+				}
+			case e.Name.Local == "r" && !inRun:
+				inRun = true
+			default:
+				if err := d.Skip(); err != nil {
+					return err
+				}
+			}
+		}
 	}
-	return whole
 }
 
 // eachElement calls fn for all elements of a name in a part.
@@ -277,7 +305,7 @@ func (r *sheetReader) shown(c cell) string {
 		}
 		return r.strings[n]
 	case "inlineStr":
-		return c.Inline.String()
+		return string(c.Inline)
 	case "b":
 		return map[string]string{"0": "FALSE", "1": "TRUE"}[c.Value]
 	case "", "n":

@@ -3,6 +3,7 @@ package prompt
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -72,13 +73,15 @@ func formatTime(t time.Time) string {
 
 // Words returns the text of a message with the names of those whom it mentions by ID.
 func Words(m chat.Message, c chat.Context) string {
-	words := m.Text
-	for id, name := range c.Names {
+	// Longest first, because one ID may begin another, and all at once, because a name may look like a mention.
+	ids := slices.SortedFunc(maps.Keys(c.Names), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	var pairs []string
+	for _, id := range ids {
 		if id != "" {
-			words = strings.ReplaceAll(words, "@"+id, "@"+quoteName(name))
+			pairs = append(pairs, "@"+id, "@"+quoteName(c.Names[id]))
 		}
 	}
-	return words
+	return strings.NewReplacer(pairs...).Replace(m.Text)
 }
 
 // Context returns the parts that tell what a message is about: what it replies to, what was said

@@ -55,6 +55,15 @@ func TestSpeaker_NamesWhoAndWhenInTheirZone(t *testing.T) {
 	}
 }
 
+func TestWords_IDsWithinOthersAndWithinNames_AreNotReplaced(t *testing.T) {
+	c := chat.Context{Names: map[string]string{"U1": "Anna", "U12": "Berit @U1", "U123": "Carl @U12"}}
+	for range 50 { // a map has another order each time
+		if got, want := Words(chat.Message{Text: "@U123 @U12 @U1"}, c), "@Carl @U12 @Berit @U1 @Anna"; got != want {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestWords_ReplacesMentionedIDs(t *testing.T) {
 	c := chat.Context{Names: map[string]string{"U03": "Berit", "": "nobody"}}
 	if got := Words(chat.Message{Text: "like @U03, and @U04"}, c); got != "like @Berit, and @U04" {

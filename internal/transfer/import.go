@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/history"
@@ -45,13 +46,33 @@ type importer struct {
 	reload   bool
 }
 
-// Import reads JSON lines, whose first is number first, and adds the records that are not there. The error is one of
-// the store; what is wrong with lines is in the result.
+// maxEnd bounds how long what was read is stored and put into effect.
+const maxEnd = time.Minute
+
+// Import reads JSON lines, whose first is number first, and adds the records that are not there. What was added is put
+// into effect even where an error ends the import. The error is one of reading or of the store; what is wrong with
+// lines is in the result.
 func (s *Service) Import(ctx context.Context, r io.Reader, first int) (Result, error) {
 	i := importer{Service: s, result: Result{Added: map[string]int{}, Errors: []LineError{}}}
+	last, err := i.takeLines(ctx, r, first)
+	// A sender that goes away ends ctx. What is stored by then has to take effect now: another import finds it there
+	// already, and reloads nothing.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxEnd)
+	defer cancel()
+	err = errors.Join(err, i.saveMessages(ctx))
+	if i.more > 0 {
+		i.result.Errors = append(i.result.Errors, LineError{last, fmt.Sprintf("%d more lines have errors", i.more)})
+	}
+	if i.reload {
+		err = errors.Join(err, s.o.Reload(ctx))
+	}
+	return i.result, err
+}
+
+// takeLines imports lines and returns the number of the last one. It fails where they cannot be read, or the store fails.
+func (i *importer) takeLines(ctx context.Context, r io.Reader, line int) (int, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, MaxLine)
-	line := first
 	for ; lines.Scan(); line++ {
 		raw := bytes.TrimSpace(lines.Bytes())
 		if len(raw) == 0 {
@@ -60,7 +81,7 @@ func (s *Service) Import(ctx context.Context, r io.Reader, first int) (Result, e
 		if err := i.take(ctx, raw); err != nil {
 			// A fault of the line is for whoever sent it; the store's ends the import.
 			if fault := (faultError{}); !errors.As(err, &fault) {
-				return i.result, err
+				return line, err
 			}
 			i.addError(line, err)
 		}
@@ -68,17 +89,9 @@ func (s *Service) Import(ctx context.Context, r io.Reader, first int) (Result, e
 	// A scanner cannot go on behind a line that does not fit.
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		i.addError(line, fmt.Errorf("the line is longer than %d bytes; it and those after it were not read", MaxLine))
-	} else if lines.Err() != nil {
-		return i.result, lines.Err()
+		return line - 1, nil
 	}
-	err := i.saveMessages(ctx)
-	if i.more > 0 {
-		i.result.Errors = append(i.result.Errors, LineError{line - 1, fmt.Sprintf("%d more lines have errors", i.more)})
-	}
-	if i.reload {
-		err = errors.Join(err, s.o.Reload(ctx))
-	}
-	return i.result, err
+	return line - 1, lines.Err()
 }
 
 func (i *importer) addError(line int, err error) {
@@ -170,15 +183,16 @@ func (i *importer) saveMessages(ctx context.Context) error {
 	if len(i.messages) == 0 {
 		return nil
 	}
-	added, err := i.o.Store.SaveMessages(ctx, i.messages)
+	batch := i.messages
+	i.messages = nil // where the store refuses them, they are not tried again at the end
+	added, err := i.o.Store.SaveMessages(ctx, batch)
 	if err != nil {
 		return err
 	}
-	i.result.Skipped += len(i.messages) - added
+	i.result.Skipped += len(batch) - added
 	if added > 0 {
 		i.result.Added[kindMessage] += added
 	}
-	i.messages = nil
 	return nil
 }
 

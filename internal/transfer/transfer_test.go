@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -185,6 +187,38 @@ func TestImport_NamesBadLinesAndTakesTheOthers(t *testing.T) {
 			r.Added["message"] != 2 {
 			t.Errorf("%s: %+v, want an error of line 3 with %q and two messages", line, r, want)
 		}
+	}
+}
+
+// failingReader fails once its end is reached, as a sender that goes away does, whose request is canceled then.
+type failingReader struct {
+	io.Reader
+	cancel func()
+}
+
+var errGone = errors.New("the sender is gone")
+
+func (r failingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		r.cancel()
+		return n, errGone
+	}
+	return n, err
+}
+
+func TestImport_ReadingFails_KeepsAndReloadsWhatWasRead(t *testing.T) {
+	s := newSide(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	lines := `{"kind":"digest","name":"x","value":{}}` + "\n" + `{"kind":"message","conversation":"web:/general","id":"1",` +
+		`"author":{"id":"","name":"a"},"bot":false,"at":"2026-03-04T12:00:00Z","text":"hi"}` + "\n"
+	r, err := s.transfer.Import(ctx, failingReader{strings.NewReader(lines), cancel}, 1)
+	if !errors.Is(err, errGone) {
+		t.Errorf("the error is %v", err)
+	}
+	if s.reloads != 1 || r.Added["message"] != 1 || !strings.Contains(s.export(chat.Address{}), `"text":"hi"`) {
+		t.Errorf("%d reloads, want 1; the import: %+v", s.reloads, r)
 	}
 }
 
