@@ -163,7 +163,6 @@ func (a *App) Run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// There is room for every error: only the first is read, and the tasks must still end.
 	failed := make(chan error, len(a.tasks)+1)
 	start := func(ctx context.Context, name string, run func(context.Context) error) {
 		wg.Go(func() {
@@ -172,7 +171,6 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
-	// These tasks end with delivery and not with ctx: answers that are under way then may still need them.
 	late, stopLate := context.WithCancel(context.WithoutCancel(ctx))
 	for _, t := range a.tasks {
 		if t.leads {

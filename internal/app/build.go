@@ -134,7 +134,6 @@ func (a *App) buildEgress(_ context.Context, p *parts) error {
 	if p.pages, err = egress.New(egress.Options{AllowPrivateHosts: c.Egress.AllowPrivateHosts, UserAgent: userAgent}); err != nil {
 		return fmt.Errorf("egress.allowPrivateHosts: %w", err)
 	}
-	// The operator names feeds and may allow them more hosts than pages, whose addresses models and strangers name.
 	wider, err := p.pages.WithAllowed(c.Feeds.AllowPrivateHosts...)
 	if err != nil {
 		return fmt.Errorf("feeds.allowPrivateHosts: %w", err)

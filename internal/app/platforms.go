@@ -109,7 +109,6 @@ func (a *App) reconnect(old, now *config.Config) {
 	if a.o.Local {
 		return
 	}
-	// Whether Discord sends the content of messages is agreed when a connection begins (intents).
 	if old.Platforms.Discord != now.Platforms.Discord || old.AnswersAll("discord") != now.AnswersAll("discord") {
 		a.platforms.Replace("discord", a.newPlatform("discord"))
 	}
