@@ -332,8 +332,10 @@ func (k *socket) handleRequest(envelope string, r request, done func(answer json
 	}
 	take := func() {
 		k.awaitTurn(m)
-		done(nil, k.takeMessage(k.ctx, m))
-		failpoint.Here(failpoint.Acked)
+		taken := k.takeMessage(k.ctx, m)
+		if done(nil, taken); taken {
+			failpoint.Here(failpoint.Acked)
+		}
 	}
 	if m.Kind() == chat.EventReaction { // waits for nothing, and nothing for it
 		k.queues.Do("reaction/"+m.Conversation.Channel, func() { done(nil, k.takeMessage(k.ctx, m)) })
