@@ -214,8 +214,12 @@ func (g guild) missing() []Finding {
 	var found []Finding
 	for _, p := range Permissions() {
 		if granted&p.Bit == 0 {
-			found = append(found, Finding{Where: where, Missing: p.Name, Loses: p.Loses,
-				Remedy: "Server Settings → Roles → the bot's role → " + p.Name + ", or invite the bot again (ravenbot discord invite)"})
+			found = append(found, Finding{
+				Where:   where,
+				Missing: p.Name,
+				Loses:   p.Loses,
+				Remedy:  "Server Settings → Roles → the bot's role → " + p.Name + ", or invite the bot again (ravenbot discord invite)",
+			})
 		}
 	}
 	return found

@@ -70,7 +70,12 @@ func (s *Slack) Link(at chat.Address, id string) string {
 
 // OpenThreads returns up to limit threads among the newest messages of a channel with replies after an instant, the one
 // with the newest first. Whoever reads the channel reads them. It asks Slack once, unless that is over its limits.
-func (s *Slack) OpenThreads(ctx context.Context, channel chat.Address, after time.Time, limit int) ([]chat.Address, error) {
+func (s *Slack) OpenThreads(
+	ctx context.Context,
+	channel chat.Address,
+	after time.Time,
+	limit int,
+) ([]chat.Address, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 	page, _, err := s.fetchPagePatiently(ctx, historyQuery{channel: channel.Channel, pageSize: historyPageSize}, "")

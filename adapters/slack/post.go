@@ -410,12 +410,21 @@ func (p *postJob) sendResponse(ctx context.Context, n int) (string, error) {
 
 // remedies are the refusals that no retry changes, with what can be done.
 var remedies = map[string]string{
-	"channel_not_found": "the bot cannot see the channel; invite it there with /invite", "not_in_channel": "invite the bot to the channel with /invite",
-	"is_archived": "the channel is archived", "msg_too_long": "the text is too long", "no_text": "the text is empty",
-	"restricted_action": "a rule of the workspace forbids the bot to post there", "ekm_access_denied": "the workspace's key management forbids it",
-	"invalid_blocks": "Slack does not accept its form", "msg_blocks_too_long": "it is too long", "invalid_arguments": "Slack does not accept its form",
-	"missing_scope": "add the scope to the app and reinstall it", "cannot_reply_to_message": "the thread takes no replies", "thread_not_found": "the thread is gone",
-	"user_not_in_channel": "the user has left", "metadata_too_large": "its metadata is too large",
+	"channel_not_found":       "the bot cannot see the channel; invite it there with /invite",
+	"not_in_channel":          "invite the bot to the channel with /invite",
+	"is_archived":             "the channel is archived",
+	"msg_too_long":            "the text is too long",
+	"no_text":                 "the text is empty",
+	"restricted_action":       "a rule of the workspace forbids the bot to post there",
+	"ekm_access_denied":       "the workspace's key management forbids it",
+	"invalid_blocks":          "Slack does not accept its form",
+	"msg_blocks_too_long":     "it is too long",
+	"invalid_arguments":       "Slack does not accept its form",
+	"missing_scope":           "add the scope to the app and reinstall it",
+	"cannot_reply_to_message": "the thread takes no replies",
+	"thread_not_found":        "the thread is gone",
+	"user_not_in_channel":     "the user has left",
+	"metadata_too_large":      "its metadata is too large",
 }
 
 // tokenCodes are the words by which Slack refuses a token. Posts are kept and tried again after

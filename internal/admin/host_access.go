@@ -47,7 +47,10 @@ func (s *Server) grantHostAccess(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, s.o.HostAccess.Deny(q, s.baseURL(r)), http.StatusSeeOther)
 		return
 	}
-	tools := strings.FieldsFunc(r.PostFormValue("tools"), func(c rune) bool { return c == ',' || c == ' ' || c == '\n' || c == '\r' })
+	tools := strings.FieldsFunc(
+		r.PostFormValue("tools"),
+		func(c rune) bool { return c == ',' || c == ' ' || c == '\n' || c == '\r' },
+	)
 	if len(tools) == 0 {
 		s.writeHostAccess(w, http.StatusUnprocessableEntity,
 			hostAccessView{q, query, accessLives, "Name at least one tool or pattern."})

@@ -367,7 +367,12 @@ func (e *Engine) CompleteJSON(
 
 // CompleteRequest is Complete for a request that the caller has put together. Where it fails the usage until then is
 // returned with the error.
-func (e *Engine) CompleteRequest(ctx context.Context, on store.Usage, models []string, q llm.Request) (Completion, error) {
+func (e *Engine) CompleteRequest(
+	ctx context.Context,
+	on store.Usage,
+	models []string,
+	q llm.Request,
+) (Completion, error) {
 	r := &run{
 		engine:  e,
 		show:    func(chat.Progress) {},

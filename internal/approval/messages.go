@@ -161,8 +161,16 @@ func (*Queue) Buttons() []feature.Button {
 	const who = "the asker or an administrator"
 	return []feature.Button{
 		{Word: pressYes, Who: who, Does: "lets a tool call be made that waits for an approval"},
-		{Word: pressHere, Who: who, Does: "lets it be made, and the tool be used by the asker in this conversation for a day"},
-		{Word: pressAlways, Who: "an administrator", Does: "lets it be made, and the tool be used in this channel until that is revoked"},
+		{
+			Word: pressHere,
+			Who:  who,
+			Does: "lets it be made, and the tool be used by the asker in this conversation for a day",
+		},
+		{
+			Word: pressAlways,
+			Who:  "an administrator",
+			Does: "lets it be made, and the tool be used in this channel until that is revoked",
+		},
 		{Word: pressNo, Who: who, Does: "refuses a tool call that waits for an approval"},
 	}
 }

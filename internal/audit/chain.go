@@ -60,7 +60,10 @@ func ParseLink(s string) (Link, error) {
 	number, hash, _ := strings.Cut(s, ":")
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if raw, hexErr := hex.DecodeString(hash); err != nil || hexErr != nil || len(raw) != sha256.Size {
-		return Link{}, fmt.Errorf("%q is no entry's number and hash: want SEQ:HASH as in the log line \"newest audit entry\"", s)
+		return Link{}, fmt.Errorf(
+			"%q is no entry's number and hash: want SEQ:HASH as in the log line \"newest audit entry\"",
+			s,
+		)
 	}
 	return Link{Seq: seq, Hash: hash}, nil
 }

@@ -20,7 +20,10 @@ type Address struct {
 func ParseAddress(s string) (Address, error) {
 	platform, rest, found := strings.Cut(s, ":")
 	if !found || platform == "" {
-		return Address{}, fmt.Errorf("parse address %q: want platform:workspace/channel, for example slack:T123/C456 or web:/general", s)
+		return Address{}, fmt.Errorf(
+			"parse address %q: want platform:workspace/channel, for example slack:T123/C456 or web:/general",
+			s,
+		)
 	}
 	parts := strings.Split(rest, "/")
 	if len(parts) < 2 || len(parts) > 3 {

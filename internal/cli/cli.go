@@ -178,7 +178,10 @@ func (c *invocation) loadConfig() (*config.Config, error) {
 // configChecks returns the checks of values that the config package cannot judge itself.
 func configChecks() config.Checks {
 	return config.Checks{
-		Filter: digest.CheckFilter, Template: digest.CheckTemplate, DigestChannel: digest.CheckChannel, Mailbox: func(address string) error {
+		Filter:        digest.CheckFilter,
+		Template:      digest.CheckTemplate,
+		DigestChannel: digest.CheckChannel,
+		Mailbox: func(address string) error {
 			_, err := chat.Mailbox(address)
 			return err
 		},

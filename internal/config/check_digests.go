@@ -59,8 +59,11 @@ func (k checker) checkEmail(g Digest, name string) {
 	case len(g.Email) > 0 && k.c.SMTP.Host == "":
 		k.report("there is no mail server", "say which one: smtp.host and smtp.from", "digests", name, "email")
 	case len(g.Email) > 0 && k.c.HTTP.PublicURL.Reveal() == "":
-		k.addWarning(nodeAt(k.root, "digests", name, "email"), "mails have no link to unsubscribe, because http.publicURL is empty",
-			"say under which address others reach the bot")
+		k.addWarning(
+			nodeAt(k.root, "digests", name, "email"),
+			"mails have no link to unsubscribe, because http.publicURL is empty",
+			"say under which address others reach the bot",
+		)
 	}
 	switch {
 	case len(g.Email) > 0 && len(g.Channels) > 0:

@@ -64,7 +64,9 @@ func (d *spec) parseChannels() error {
 	case len(d.channels)+len(d.Hooks) > 0 && d.isInstant():
 		return errors.New("on-new goes with feeds alone; say when it is due")
 	case len(d.channels)+len(d.Hooks) > 0 && d.Style == Weekly:
-		return errors.New("style weekly takes no channels and webhooks: it is made of what other digests posted to the same place")
+		return errors.New(
+			"style weekly takes no channels and webhooks: it is made of what other digests posted to the same place",
+		)
 	}
 	return nil
 }

@@ -45,7 +45,9 @@ const (
 
 // Errors say in words why a file is not read.
 var (
-	ErrKind    = errors.New("files of this kind are not read: PDF, Word, Excel, PowerPoint, HTML, Markdown, text and CSV are")
+	ErrKind = errors.New(
+		"files of this kind are not read: PDF, Word, Excel, PowerPoint, HTML, Markdown, text and CSV are",
+	)
 	ErrOldForm = errors.New("it is in the form that Office used before 2007; save it as .docx, .xlsx or .pptx")
 	errNoText  = errors.New("it holds no text")
 	errBinary  = errors.New("it is no text")

@@ -30,8 +30,10 @@ type archive struct {
 func readOffice(data []byte, read func(*archive) ([]Section, error)) ([]Section, error) {
 	// A protected file is an archive of the older kind around the encrypted one.
 	if bytes.HasPrefix(data, []byte{0xD0, 0xCF, 0x11, 0xE0}) {
-		return nil, errors.New("it is protected with a password, or in the form that Office used before 2007; save it without " +
-			"a password as .docx, .xlsx or .pptx")
+		return nil, errors.New(
+			"it is protected with a password, or in the form that Office used before 2007; save it without " +
+				"a password as .docx, .xlsx or .pptx",
+		)
 	}
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil || len(z.File) > maxParts {

@@ -169,7 +169,10 @@ func (r *wordReader) rows(table *element) [][]string {
 			if tc.name != "tc" {
 				continue
 			}
-			row = append(row, strings.Join(strings.FieldsFunc(r.blocks(tc.children), func(c rune) bool { return c == '\n' }), "\n"))
+			row = append(
+				row,
+				strings.Join(strings.FieldsFunc(r.blocks(tc.children), func(c rune) bool { return c == '\n' }), "\n"),
+			)
 		}
 		rows = append(rows, row)
 	}

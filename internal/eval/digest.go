@@ -69,7 +69,13 @@ func (r *Runner) runDigest(ctx context.Context, w *workspace, c Case) (res Resul
 		return res, err
 	}
 	feeds := newCaseFeeds(c, w.now())
-	o := digest.Options{Feeds: feeds, Store: w.db, Log: w.log, Now: w.now, Language: func(chat.Address) string { return "" }}
+	o := digest.Options{
+		Feeds:    feeds,
+		Store:    w.db,
+		Log:      w.log,
+		Now:      w.now,
+		Language: func(chat.Address) string { return "" },
+	}
 	model := r.o.Model
 	if model == "" && len(c.Script) > 0 {
 		model = scriptName

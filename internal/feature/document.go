@@ -11,8 +11,12 @@ import (
 func (r *Registry) Document() string {
 	var b strings.Builder
 	b.WriteString("# Commands and buttons\n\n")
-	b.WriteString("This page is generated from the features that the bot has (`go test ./internal/app -run Document -update`).\n")
-	b.WriteString("On Discord and Slack a command is written `/raven NAME …`; on the web page and in the terminal `/NAME …` does the same.\n")
+	b.WriteString(
+		"This page is generated from the features that the bot has (`go test ./internal/app -run Document -update`).\n",
+	)
+	b.WriteString(
+		"On Discord and Slack a command is written `/raven NAME …`; on the web page and in the terminal `/NAME …` does the same.\n",
+	)
 	for _, c := range r.Commands() {
 		fmt.Fprintf(&b, "\n## /raven %s\n\n%s.\n", c.Name, c.Summary)
 		if c.Help != "" && !strings.EqualFold(c.Help, c.Summary) {

@@ -56,11 +56,13 @@ func Reader(results Results) tool.Tool {
 			Name:        "read",
 			Native:      true,
 			Description: "Reads on in a tool result that was too large to be shown at once.",
-			Schema: json.RawMessage(`{"type":"object","properties":{"id":{"type":"string","description":"named at the end of the result"},` +
-				`"offset":{"type":"integer","minimum":0,"description":"the byte to begin at"},` +
-				`"as":{"type":"string","enum":["markdown"],"description":"of an HTML page: its main text"},` +
-				`"search":{"type":"string","description":"words to find instead; ` +
-				`returns the places with their offsets"}},"required":["id"]}`),
+			Schema: json.RawMessage(
+				`{"type":"object","properties":{"id":{"type":"string","description":"named at the end of the result"},` +
+					`"offset":{"type":"integer","minimum":0,"description":"the byte to begin at"},` +
+					`"as":{"type":"string","enum":["markdown"],"description":"of an HTML page: its main text"},` +
+					`"search":{"type":"string","description":"words to find instead; ` +
+					`returns the places with their offsets"}},"required":["id"]}`,
+			),
 			Hints: tool.Hints{ReadOnly: &yes},
 		},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {

@@ -283,6 +283,10 @@ func limitProcess(pid int) string {
 	if !set || err != nil {
 		return "has no limits of its resources"
 	}
-	return fmt.Sprintf("has at most %d open files, files of at most %d GiB and no core dumps, and is ended before the bot where "+
-		"memory runs out; its processor time is not limited", maxServerFiles, maxServerFileSize>>30)
+	return fmt.Sprintf(
+		"has at most %d open files, files of at most %d GiB and no core dumps, and is ended before the bot where "+
+			"memory runs out; its processor time is not limited",
+		maxServerFiles,
+		maxServerFileSize>>30,
+	)
 }

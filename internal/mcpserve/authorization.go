@@ -289,7 +289,9 @@ func (a *Authorization) Read(q url.Values, issuer string) (AuthorizationRequest,
 	}
 	// An answer, also one that says what is wrong, goes nowhere but to a registered address.
 	if !c.allows(request.Redirect) {
-		return request, &RequestError{Reason: "The address that the access would be sent to is not one that the program registered."}
+		return request, &RequestError{
+			Reason: "The address that the access would be sent to is not one that the program registered.",
+		}
 	}
 	request.Client = c.Name
 	refuse := func(code, words string) (AuthorizationRequest, error) {

@@ -36,6 +36,7 @@ func FromConfig(c *config.Config, granted func(in tool.Intent) bool) *Policy {
 // UsesRoles reports whether a rule of tools.policy names roles, of those that it is about or of its approvers.
 func UsesRoles(c *config.Config) bool {
 	return slices.ContainsFunc(c.Tools.Policy, func(r config.Policy) bool {
-		return len(r.Roles) > 0 || slices.ContainsFunc(r.Approvers, func(who string) bool { return strings.HasPrefix(who, "roles:") })
+		return len(r.Roles) > 0 ||
+			slices.ContainsFunc(r.Approvers, func(who string) bool { return strings.HasPrefix(who, "roles:") })
 	})
 }

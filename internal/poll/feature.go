@@ -32,7 +32,12 @@ func (*Service) Commands() []chat.CommandSpec {
 		Help:    "a vote with buttons: `/raven poll Lunch? | Pizza | Soup`, and `| closes 2h` for another time than a day",
 		Options: []chat.CommandOption{
 			{Name: "question", Summary: "What to ask", Required: true},
-			{Name: "options", Summary: "Two to ten answers with | between them: Pizza | Soup", Required: true, Label: labelOptions},
+			{
+				Name:     "options",
+				Summary:  "Two to ten answers with | between them: Pizza | Soup",
+				Required: true,
+				Label:    labelOptions,
+			},
 			{Name: "closes", Summary: "When it closes: 30m, 2h or 3d; a day if you say nothing", Label: labelCloses},
 		},
 	}}

@@ -99,7 +99,9 @@ func parseDuration(words string) (time.Duration, error) {
 	// The number is bounded before it is multiplied: it must not overflow.
 	if err != nil || !ok || n < 1 || n > int(maxDuration/time.Minute) || time.Duration(n)*unit < minDuration ||
 		time.Duration(n)*unit > maxDuration {
-		return 0, inputError(fmt.Sprintf("I do not understand when the poll closes (%q): say for example 30m, 2h or 3d, at most 30 days.", words))
+		return 0, inputError(
+			fmt.Sprintf("I do not understand when the poll closes (%q): say for example 30m, 2h or 3d, at most 30 days.", words),
+		)
 	}
 	return time.Duration(n) * unit, nil
 }

@@ -109,8 +109,11 @@ func (s System) rules() string {
 	if !s.Unattended {
 		rules = append(rules, "If a request is ambiguous and it matters, ask one short question instead of guessing.")
 	}
-	rules = append(rules, "Name the source behind what you took from one: a page or message by its link, a file by its name. "+
-		"Be brief unless asked for more.")
+	rules = append(
+		rules,
+		"Name the source behind what you took from one: a page or message by its link, a file by its name. "+
+			"Be brief unless asked for more.",
+	)
 	if s.Tools["memory_save"] {
 		rules = append(rules, "Save to memory only what somebody asks you to remember, or offer it first.")
 	}

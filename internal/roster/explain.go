@@ -216,7 +216,11 @@ func (q inquiry) askChannel() Finding {
 	case !ok:
 		return finding(layer, true, "no rule of channels is about it: everybody is answered")
 	case !rule.AllowsUser(q.user, ""):
-		return finding(layer, false, fmt.Sprintf("allowUsers of the rule %q does not name the user's id (a user name may still be)", rule.Match))
+		return finding(
+			layer,
+			false,
+			fmt.Sprintf("allowUsers of the rule %q does not name the user's id (a user name may still be)", rule.Match),
+		)
 	}
 	return finding(layer, true, fmt.Sprintf("the rule %q lets the user in", rule.Match))
 }

@@ -392,7 +392,9 @@ var agentName = text.Pattern(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 // InputError.
 func (r *Roster) Add(ctx context.Context, name string, entry json.RawMessage) (Agent, error) {
 	if !agentName().MatchString(name) {
-		return Agent{}, InputError{fmt.Errorf("the name %.80q is not allowed: use a letter, digit or _, then up to 63 of them, dots and hyphens", name)}
+		return Agent{}, InputError{
+			fmt.Errorf("the name %.80q is not allowed: use a letter, digit or _, then up to 63 of them, dots and hyphens", name),
+		}
 	}
 	r.changes.Lock()
 	defer r.changes.Unlock()

@@ -39,7 +39,10 @@ func Parse(expr string, zone *time.Location) (Schedule, error) {
 	text := strings.TrimSpace(expr)
 	// robfig/cron would accept the prefix and silently override the zone that was configured.
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
-		return Schedule{}, fmt.Errorf("schedule %q: the time zone has its own setting and is not part of the expression", expr)
+		return Schedule{}, fmt.Errorf(
+			"schedule %q: the time zone has its own setting and is not part of the expression",
+			expr,
+		)
 	}
 	var rules []rule
 	var err error

@@ -61,10 +61,12 @@ func Summarize(title, text string, sentences int) []string {
 }
 
 // plug matches a sentence that asks the reader to do something for the publisher, or says where the text is from.
-var plug = text.Pattern(`(?i)^(?:read (?:more|on|the (?:rest|full)\b)|continue reading|keep reading|click here|check out\b` +
-	`|subscribe\b|sign up\b|follow (?:us|me)\b|like and subscribe|support (?:us|me|the (?:show|channel))\b|become a (?:member|patron)\b` +
-	`|join our\b|this (?:post|article) .{0,200}first appeared on|the post .{0,200}appeared first on|submitted by\b` +
-	`|weiterlesen\b|hier klicken|jetzt abonnieren|lire la suite|leer más|les mer\b)`)
+var plug = text.Pattern(
+	`(?i)^(?:read (?:more|on|the (?:rest|full)\b)|continue reading|keep reading|click here|check out\b` +
+		`|subscribe\b|sign up\b|follow (?:us|me)\b|like and subscribe|support (?:us|me|the (?:show|channel))\b|become a (?:member|patron)\b` +
+		`|join our\b|this (?:post|article) .{0,200}first appeared on|the post .{0,200}appeared first on|submitted by\b` +
+		`|weiterlesen\b|hier klicken|jetzt abonnieren|lire la suite|leer más|les mer\b)`,
+)
 
 // maxPlugLength bounds a sentence that is taken for a plug, in bytes: a long one says something besides.
 const maxPlugLength = 300

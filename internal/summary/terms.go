@@ -11,11 +11,13 @@ import (
 
 // common are English words that say nothing about a text. Other languages rely
 // on the weighting, which discounts what is in every sentence.
-var common = set(`a about after all also am an and any are as at be because been before being but by can could did do does
+var common = set(
+	`a about after all also am an and any are as at be because been before being but by can could did do does
 	down during each for from had has have he her here hers him his how i if in into is it its just like made may me
 	more most my new no not now of off on once one only or other our out over own said same say says she should so
 	some such than that the their them then there these they this those through to too under until up us very was we
-	were what when where which while who whom why will with would you your`)
+	were what when where which while who whom why will with would you your`,
+)
 
 // space numbers the terms of one text in the order of their first use, so that no sum depends on the order of a map.
 type space struct{ ids map[string]int }

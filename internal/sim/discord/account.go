@@ -34,7 +34,11 @@ func (s *Server) routeAccount(mux *http.ServeMux) {
 			"url":    s.socketURL(),
 			"shards": max(s.opts.Shards, s.minShards),
 			"session_start_limit": map[string]any{
-				"total": 1000, "remaining": max(0, s.opts.Identifies-len(s.identifies)), "reset_after": 86400000, "max_concurrency": max(1, s.opts.MaxConcurrency)},
+				"total":           1000,
+				"remaining":       max(0, s.opts.Identifies-len(s.identifies)),
+				"reset_after":     86400000,
+				"max_concurrency": max(1, s.opts.MaxConcurrency),
+			},
 		}, nil
 	})
 	get("/users/@me", func(*call) (int, any, *apiError) { return 200, userWire(s.bot), nil })

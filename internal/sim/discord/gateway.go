@@ -336,9 +336,18 @@ func (s *Server) startSession(l *link, intents int, shard [2]int) {
 			stubs = append(stubs, map[string]any{"id": g.ID, "unavailable": true})
 		}
 	}
-	sess.dispatch("READY", map[string]any{"v": 10, "user": userWire(s.bot), "session_id": sess.id, "guilds": stubs,
-		"resume_gateway_url": s.socketURL() + "/resume", "shard": shard, "application": map[string]any{"id": s.bot.ID, "flags": 0},
-		"private_channels": []any{}, "relationships": []any{}, "presences": []any{}})
+	sess.dispatch("READY", map[string]any{
+		"v":                  10,
+		"user":               userWire(s.bot),
+		"session_id":         sess.id,
+		"guilds":             stubs,
+		"resume_gateway_url": s.socketURL() + "/resume",
+		"shard":              shard,
+		"application":        map[string]any{"id": s.bot.ID, "flags": 0},
+		"private_channels":   []any{},
+		"relationships":      []any{},
+		"presences":          []any{},
+	})
 	// Without the intent a client gets no guild data, as on Discord.
 	if intents&IntentGuilds == 0 {
 		return

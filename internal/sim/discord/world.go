@@ -63,8 +63,20 @@ type world struct {
 }
 
 func newWorld() world {
-	return world{posts: map[string]*Post{}, order: map[string][]*Post{}, typing: map[string]int{},
-		emoji: map[string]map[string][]string{}, nonces: map[string]*Post{}, hidden: map[string]bool{}, botOnly: map[string]bool{}, readers: map[string][]string{}, archived: map[string]time.Time{}, tags: map[string][]string{}, needTags: map[string]bool{}, granted: map[string]string{}}
+	return world{
+		posts:    map[string]*Post{},
+		order:    map[string][]*Post{},
+		typing:   map[string]int{},
+		emoji:    map[string]map[string][]string{},
+		nonces:   map[string]*Post{},
+		hidden:   map[string]bool{},
+		botOnly:  map[string]bool{},
+		readers:  map[string][]string{},
+		archived: map[string]time.Time{},
+		tags:     map[string][]string{},
+		needTags: map[string]bool{},
+		granted:  map[string]string{},
+	}
 }
 
 const epoch = 1420070400000 // Discord's first millisecond

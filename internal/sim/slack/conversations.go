@@ -45,7 +45,9 @@ func (s *Server) conversationMembers(a args) (map[string]any, *slackError) {
 	}
 	list := []any{BotUserID}
 	for _, u := range s.users {
-		if c.Members == nil && c.User == "" && (!u.Guest || slices.Contains(s.guestIn[u.ID], c.ID)) || slices.Contains(c.Members, u.ID) || c.User == u.ID {
+		if c.Members == nil && c.User == "" && (!u.Guest || slices.Contains(s.guestIn[u.ID], c.ID)) ||
+			slices.Contains(c.Members, u.ID) ||
+			c.User == u.ID {
 			list = append(list, u.ID)
 		}
 	}

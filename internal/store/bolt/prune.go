@@ -97,7 +97,11 @@ func (p *pruner) pruneShortLived() error {
 		}),
 		pruneBucket(p, lastSeenBucket, func(h chat.LastSeen) bool { return p.isOverIn(h.Conversation, h.At, keepLastSeen) }),
 		pruneBucket(p, shownTurnsBucket, func(r shownRecord) bool { return p.isOverIn(r.Shown.To, r.At, keepShown) }),
-		pruneBucket(p, approvalsBucket, func(a store.Approval) bool { return p.isOverIn(a.Conversation, a.At, keepApprovals) }),
+		pruneBucket(
+			p,
+			approvalsBucket,
+			func(a store.Approval) bool { return p.isOverIn(a.Conversation, a.At, keepApprovals) },
+		),
 		pruneBucket(p, feedbackBucket, func(f store.Feedback) bool { return p.isOver(f.At, p.keep.Feedback) }),
 	)
 }

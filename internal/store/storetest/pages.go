@@ -31,12 +31,20 @@ func pages(t *testing.T, s store.Store, now *time.Time) {
 	}
 	var all []store.ConversationInfo
 	for n := 1; n <= 8; n++ {
-		list := readPages(t, n, func(cursor string) ([]store.ConversationInfo, string, error) { return s.Conversations(ctx, cursor, n) })
+		list := readPages(
+			t,
+			n,
+			func(cursor string) ([]store.ConversationInfo, string, error) { return s.Conversations(ctx, cursor, n) },
+		)
 		if all == nil {
 			all = list
 		}
 		same(t, fmt.Sprintf("conversations in pages of %d", n), all, list)
-		usage := readPages(t, n, func(cursor string) ([]store.Usage, string, error) { return s.Usage(ctx, "2026-03-06", cursor, n) })
+		usage := readPages(
+			t,
+			n,
+			func(cursor string) ([]store.Usage, string, error) { return s.Usage(ctx, "2026-03-06", cursor, n) },
+		)
 		same(t, fmt.Sprintf("days in pages of %d", n), 5, len(usage))
 		same(t, "the first day", "2026-03-06", usage[0].Day)
 	}

@@ -31,7 +31,9 @@ func Tools(t *Tariff, now func() time.Time) []tool.Tool {
 				`"systemKWp":{"type":"number","minimum":0,"maximum":10000,"description":"size of the system in kWp"},`+
 				`"sunHoursPerDay":{"type":"number","minimum":0,"maximum":24,"description":"peak sun hours a day"},`+
 				`"directShare":{"type":"number","minimum":0,"maximum":1,"description":"share of what the system makes that is used directly, 0 to 1"}},`+
-				`"required":["monthlyKWh","systemKWp","sunHoursPerDay","directShare"]}`, p.solar),
+				`"required":["monthlyKWh","systemKWp","sunHoursPerDay","directShare"]}`,
+			p.solar,
+		),
 	}
 }
 
@@ -196,8 +198,20 @@ func (p pack) solar(args json.RawMessage) (answer, error) {
 		fmt.Sprintf("- exported: %s kWh, for which the tariff credits nothing", plain(exported, 2)),
 		fmt.Sprintf("- bought: %s kWh instead of %s kWh", plain(bought, 2), plain(in.MonthlyKWh.Rat, 2)),
 	}, "\n")
-	return answer{text, map[string]any{"beforeRm": sum(before), "afterRm": sum(after), "savingRm": sum(before - after),
-		"generatedKWh": amount(made), "directKWh": amount(direct), "exportedKWh": amount(exported), "boughtKWh": amount(bought)}}, nil
+	return answer{
+		text,
+		map[string]any{
+			"beforeRm": sum(before),
+			"afterRm":  sum(after),
+			"savingRm": sum(before - after),
+			"generatedKWh": amount(
+				made,
+			),
+			"directKWh":   amount(direct),
+			"exportedKWh": amount(exported),
+			"boughtKWh":   amount(bought),
+		},
+	}, nil
 }
 
 // metered rounds energy half up to 0.01 kWh, as everything after it is computed.

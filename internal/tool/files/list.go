@@ -19,11 +19,15 @@ type listArgs struct {
 }
 
 func (p *pack) listTool() tool.Tool {
-	return newTool("list", "Lists the files in a folder, or those that a pattern matches, with size and date. "+
-		"There are: "+p.rootNames()+".",
+	return newTool(
+		"list",
+		"Lists the files in a folder, or those that a pattern matches, with size and date. "+
+			"There are: "+p.rootNames()+".",
 		`{"type":"object","properties":{"path":{"type":"string","description":"a folder, or a pattern such as docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
 			`"depth":{"type":"integer","minimum":1,"maximum":32,"description":"how many levels of folders, 1 if not given; patterns go as deep as they say"}}}`,
-		readOnly(), p.list)
+		readOnly(),
+		p.list,
+	)
 }
 
 func (p *pack) list(ctx context.Context, in listArgs) (string, error) {

@@ -36,13 +36,17 @@ type searchArgs struct {
 }
 
 func (p *pack) searchTool() tool.Tool {
-	return newTool("search", "Finds the lines of text files that a regular expression matches, with file and line number. "+
-		"The files are below: "+p.rootNames()+".",
+	return newTool(
+		"search",
+		"Finds the lines of text files that a regular expression matches, with file and line number. "+
+			"The files are below: "+p.rootNames()+".",
 		`{"type":"object","properties":{"pattern":{"type":"string","description":"regular expression (RE2), for one line; (?i) before it ignores case"},`+
 			`"path":{"type":"string",`+
 			`"description":"a file, a folder or a pattern such as docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
 			`"limit":{"type":"integer","minimum":1,"maximum":200,"description":"how many lines, 50 if not given"}},"required":["pattern"]}`,
-		readOnly(), p.search)
+		readOnly(),
+		p.search,
+	)
 }
 
 func (p *pack) search(ctx context.Context, in searchArgs) (string, error) {
@@ -126,7 +130,8 @@ func (s *searcher) searchTarget(ctx context.Context, t target) error {
 		if err == nil || errors.Is(err, errEnough) {
 			return err
 		}
-		if !errors.Is(err, errKind) && !errors.Is(err, errOwn) && !errors.Is(err, fs.ErrNotExist) { // it may be deleted since the folder was read
+		if !errors.Is(err, errKind) && !errors.Is(err, errOwn) &&
+			!errors.Is(err, fs.ErrNotExist) { // it may be deleted since the folder was read
 			s.noteOmitted(err.Error())
 		}
 		return nil
