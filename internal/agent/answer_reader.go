@@ -51,6 +51,7 @@ func (r *run) readAnswer(
 	failpoint.Here(failpoint.ModelCalled)
 	r.turn.Served, r.finish = served, finish
 	r.makeCallIDsUnique(&m)
+	r.cutReason, r.cutCall = "", "" // an answer before this one may have been cut, too
 	return m, usage, r.checkAnswer(m, finish)
 }
 
@@ -67,7 +68,11 @@ func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 		}
 	case llm.FinishLength:
 		r.cutReason = "cut at the model's length limit"
-	case llm.FinishOversize:
+		// What comes last is what was cut. Some endpoints end it as JSON that can be read and lacks arguments.
+		if n := len(m.Parts); n > 0 && m.Parts[n-1].Call != nil {
+			r.cutCall = m.Parts[n-1].Call.ID
+		}
+	case llm.FinishOversize: // a call that did not fit is left out as a whole
 		r.cutReason = "cut because it was longer than I read"
 	case "":
 		// The stream ended without a finish reason: the connection broke, or a proxy dropped it.

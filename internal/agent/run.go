@@ -35,6 +35,7 @@ type run struct {
 	stopReason      string          // why the model may call no more tools
 	finish          llm.Finish      // of the answer that was read last
 	cutReason       string          // why the end of the answer is missing
+	cutCall         string          // ID of a call in the answer that was read last which may lack arguments
 	isShortened     bool            // the whole conversation is too long for the model
 	maybeIncomplete bool            // the answer came without a finish reason
 	userMedia       []llm.Part      // images and sounds of the question

@@ -58,6 +58,13 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 			record(res, calls)
 			continue
 		}
+		if c.ID == r.cutCall {
+			res, calls := r.refuseCall(ctx, inner, "Your message was cut at its length limit in the middle of this call, "+
+				"so that arguments may be missing. It was not run. Make it again with less in it, in several calls if need be.")
+			res.Name = c.Name
+			record(res, calls)
+			continue
+		}
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -196,4 +197,60 @@ func (hanging) Generate(ctx context.Context, _ llm.Request) iter.Seq2[llm.Chunk,
 		<-ctx.Done()
 		yield(llm.Chunk{}, ctx.Err())
 	}
+}
+
+func TestCutAnswer_ItsUnfinishedCallIsNotRun(t *testing.T) {
+	call := func(args string) llm.Part {
+		return llm.Part{Call: &llm.Call{Name: "pay", Args: json.RawMessage(args)}}
+	}
+	for name, c := range map[string]struct {
+		parts []llm.Part
+		paid  []string
+		asks  string // what the model is told of the last call
+	}{
+		"the call is last": {
+			[]llm.Part{{Text: "paying"}, call(`{"to":"ann"}`), call(`{}`)}, []string{`{"to":"ann"}`}, "arguments may be missing",
+		},
+		"text was cut behind the call": {
+			[]llm.Part{call(`{"to":"ann"}`), {Text: "and th"}}, []string{`{"to":"ann"}`}, "paid",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var paid []string
+			box := tools{"pay": does(func(_ context.Context, args json.RawMessage) (tool.Result, error) {
+				paid = append(paid, string(args))
+				return tool.Text("paid"), nil
+			})}
+			var told string
+			model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+				if n == 1 {
+					return []llm.Chunk{{Parts: c.parts, Finish: llm.FinishLength}}, nil
+				}
+				for _, res := range lastResults(r) {
+					if res.ID == lastCall(r).ID {
+						told = res.Content
+					}
+				}
+				return llmtest.Says("done"), nil
+			}}
+			d := engine(box, model).ask(t, "go")
+			if !slices.Equal(paid, c.paid) || !strings.Contains(told, c.asks) {
+				t.Errorf("ran %v and told the model %q, want %v and %q", paid, told, c.paid, c.asks)
+			}
+			if d.Text != "done" || strings.Contains(d.Footer, "cut") {
+				t.Errorf("answered %q with footer %q, want no word of the earlier cut", d.Text, d.Footer)
+			}
+		})
+	}
+}
+
+// lastCall returns the last call that the conversation has.
+func lastCall(r llm.Request) llm.Call {
+	var last llm.Call
+	for _, m := range r.Messages {
+		if calls := m.Calls(); len(calls) > 0 {
+			last = calls[len(calls)-1]
+		}
+	}
+	return last
 }
