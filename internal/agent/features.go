@@ -109,9 +109,6 @@ func (c Conversation) Question(m chat.Message) (chat.Message, bool) {
 	return m, true
 }
 
-// Urgent reports false: delivery itself lets a stop pass the queue.
-func (Conversation) Urgent(chat.Message) bool { return false }
-
 // Handle carries out a press. A retry passes to the agent.
 func (c Conversation) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	if m.Command == formAsk {
@@ -150,15 +147,6 @@ func (Control) Commands() []chat.CommandSpec {
 		},
 	}
 }
-
-// Buttons returns nothing.
-func (Control) Buttons() []feature.Button { return nil }
-
-// Forms returns nothing.
-func (Control) Forms() []string { return nil }
-
-// Urgent reports false: delivery itself lets a stop pass the queue.
-func (Control) Urgent(chat.Message) bool { return false }
 
 // Handle carries out a command. A stop has been carried out by delivery before it comes here.
 func (c Control) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
@@ -209,15 +197,6 @@ func (Tools) Commands() []chat.CommandSpec {
 		Options: []chat.CommandOption{{Name: "text", Summary: "The name of a server, for its tools alone"}},
 	}}
 }
-
-// Buttons returns nothing.
-func (Tools) Buttons() []feature.Button { return nil }
-
-// Forms returns nothing.
-func (Tools) Forms() []string { return nil }
-
-// Urgent reports false.
-func (Tools) Urgent(chat.Message) bool { return false }
 
 // Limits of what /raven tools shows. Of more than maxToolsInFull tools it shows only the
 // names, by server.

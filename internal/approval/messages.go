@@ -175,9 +175,6 @@ func (*Queue) Buttons() []feature.Button {
 	}
 }
 
-// Forms returns nothing.
-func (*Queue) Forms() []string { return nil }
-
 // Urgent reports whether a message decides about a call, and so must not wait behind the
 // turn that makes the call. Any press of a button of ours does; a word does where a
 // question is open in its conversation that its author may answer.

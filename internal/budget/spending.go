@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
-	"ravenbot/internal/feature"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
 )
@@ -285,15 +284,6 @@ func (*Spending) Commands() []chat.CommandSpec {
 		Help:    "what you and this channel have used, and what is left of the budgets",
 	}}
 }
-
-// Buttons returns nothing.
-func (*Spending) Buttons() []feature.Button { return nil }
-
-// Forms returns nothing.
-func (*Spending) Forms() []string { return nil }
-
-// Urgent reports false.
-func (*Spending) Urgent(chat.Message) bool { return false }
 
 // Handle shows what was used where a message was said, and by its author.
 func (s *Spending) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {

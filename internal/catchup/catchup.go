@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
-	"ravenbot/internal/feature"
 	"ravenbot/internal/history"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
@@ -102,15 +101,6 @@ func (*Service) MessageCommands() []chat.MessageCommand {
 		Summary: "Tells you alone what was said since this message",
 	}}
 }
-
-// Buttons returns nothing.
-func (*Service) Buttons() []feature.Button { return nil }
-
-// Forms returns nothing.
-func (*Service) Forms() []string { return nil }
-
-// Urgent reports false.
-func (*Service) Urgent(chat.Message) bool { return false }
 
 // Handle carries out the command.
 func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {

@@ -59,9 +59,6 @@ func (*Service) Buttons() []feature.Button {
 	}
 }
 
-// Forms returns nothing.
-func (*Service) Forms() []string { return nil }
-
 // Complete returns the digests, feeds or time zones that fit what somebody types.
 func (s *Service) Complete(ctx context.Context, at chat.Address, command, option, typed string) []string {
 	switch {

@@ -11,22 +11,35 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Feature is an ability of the bot that people use in a chat. All methods may be called
+// Feature is an ability of the bot that people use in a chat. What else a feature can do are
+// the small interfaces below, which it implements or not. All methods may be called
 // concurrently. Commands, Buttons and Forms must not depend on the state of the feature.
 type Feature interface {
 	// Commands returns the words behind /raven that the feature handles.
 	Commands() []chat.CommandSpec
-	// Buttons returns the buttons that the feature handles.
-	Buttons() []Button
-	// Forms returns the first words of the IDs of the forms that the feature handles.
-	Forms() []string
-	// Urgent reports whether a message must be handled at once, beside the queue of its
-	// conversation: it is about work under way, such as a decision that a call waits for.
-	Urgent(m chat.Message) bool
 	// Handle carries out a command, press or form that the feature declared, or a message
 	// that it called urgent. A nil draft with a nil error passes the message to the agent.
 	// An error is logged, and told with a reference number.
 	Handle(ctx context.Context, m chat.Message) (*chat.Draft, error)
+}
+
+// ButtonHandler is a Feature with buttons below its messages.
+type ButtonHandler interface {
+	// Buttons returns the buttons that the feature handles.
+	Buttons() []Button
+}
+
+// FormHandler is a Feature with forms.
+type FormHandler interface {
+	// Forms returns the first words of the IDs of the forms that the feature handles.
+	Forms() []string
+}
+
+// UrgentHandler is a Feature that handles some messages at once, beside the queue of their conversation.
+type UrgentHandler interface {
+	// Urgent reports whether a message is such: it is about work under way, such as a
+	// decision that a call waits for.
+	Urgent(m chat.Message) bool
 }
 
 // Button declares the buttons whose Value begins with a word.

@@ -52,12 +52,12 @@ func New(log *slog.Logger, about func(chat.Message) string, features ...Feature)
 				return nil, err
 			}
 		}
-		for _, b := range f.Buttons() {
+		for _, b := range buttonsOf(f) {
 			if err := claim("button", r.buttons, b.Word, f); err != nil {
 				return nil, err
 			}
 		}
-		for _, form := range f.Forms() {
+		for _, form := range formsOf(f) {
 			if err := claim("form", r.forms, form, f); err != nil {
 				return nil, err
 			}
@@ -97,16 +97,35 @@ func MessageCommands(features ...Feature) []chat.MessageCommand {
 func (r *Registry) Buttons() []Button {
 	var list []Button
 	for _, f := range r.features {
-		list = append(list, f.Buttons()...)
+		list = append(list, buttonsOf(f)...)
 	}
 	return list
+}
+
+func buttonsOf(f Feature) []Button {
+	if h, ok := f.(ButtonHandler); ok {
+		return h.Buttons()
+	}
+	return nil
+}
+
+func formsOf(f Feature) []string {
+	if h, ok := f.(FormHandler); ok {
+		return h.Forms()
+	}
+	return nil
+}
+
+func isUrgent(f Feature, m chat.Message) bool {
+	h, ok := f.(UrgentHandler)
+	return ok && h.Urgent(m)
 }
 
 // Urgent reports whether a message must be handled at once, beside the queue of its
 // conversation.
 func (r *Registry) Urgent(m chat.Message) bool {
 	for _, f := range r.features {
-		if f.Urgent(m) {
+		if isUrgent(f, m) {
 			return true
 		}
 	}
@@ -170,7 +189,7 @@ func (r *Registry) owner(m chat.Message) Feature {
 	}
 	if m.IsQuestion() {
 		for _, f := range r.features {
-			if f.Urgent(m) {
+			if isUrgent(f, m) {
 				return f
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
-	"ravenbot/internal/feature"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
@@ -20,15 +19,6 @@ func (*Service) Commands() []chat.CommandSpec {
 		Options: []chat.CommandOption{{Name: "text", Summary: "What to look for, as a question or in words", Required: true}},
 	}}
 }
-
-// Buttons returns nothing.
-func (*Service) Buttons() []feature.Button { return nil }
-
-// Forms returns nothing.
-func (*Service) Forms() []string { return nil }
-
-// Urgent reports false.
-func (*Service) Urgent(chat.Message) bool { return false }
 
 // Handle carries out the command.
 func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
-	"ravenbot/internal/feature"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/text"
 )
@@ -64,14 +63,8 @@ func (*Service) Commands() []chat.CommandSpec {
 	}
 }
 
-// Buttons returns nothing.
-func (*Service) Buttons() []feature.Button { return nil }
-
 // Forms returns the form in which somebody says when to be reminded of a message.
 func (*Service) Forms() []string { return []string{formRemind} }
-
-// Urgent reports false.
-func (*Service) Urgent(chat.Message) bool { return false }
 
 // Complete returns the ids of jobs that begin with what was typed. Everybody may type, so only those of the channel are
 // offered, without their texts.

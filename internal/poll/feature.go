@@ -51,9 +51,6 @@ func (*Service) Buttons() []feature.Button {
 	}
 }
 
-// Forms returns nothing.
-func (*Service) Forms() []string { return nil }
-
 // Urgent reports that a press is a vote or closes a poll: nobody should wait for an answer that is being written.
 func (*Service) Urgent(m chat.Message) bool {
 	word, _, _ := strings.Cut(m.Text, " ")

@@ -39,9 +39,6 @@ func (*Repository) Buttons() []feature.Button {
 // Forms returns the forms of a person's and of a channel's settings.
 func (*Repository) Forms() []string { return []string{formMe, formChannel} }
 
-// Urgent reports false.
-func (*Repository) Urgent(chat.Message) bool { return false }
-
 // Handle carries out the command, or takes a form that was sent.
 func (b *Repository) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	if m.Kind() == chat.EventForm {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"ravenbot/internal/chat"
-	"ravenbot/internal/feature"
 )
 
 // Commands returns the command that shows and deletes notes.
@@ -19,15 +18,6 @@ func (*Pack) Commands() []chat.CommandSpec {
 		}},
 	}}
 }
-
-// Buttons returns nothing.
-func (*Pack) Buttons() []feature.Button { return nil }
-
-// Forms returns nothing.
-func (*Pack) Forms() []string { return nil }
-
-// Urgent reports false.
-func (*Pack) Urgent(chat.Message) bool { return false }
 
 // Handle carries out the command.
 func (p *Pack) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
