@@ -44,9 +44,9 @@ const (
 
 // The ways to protect the connection to the server.
 const (
-	StartTLS = "starttls"
-	TLS      = "tls"
-	Plain    = "none"
+	modeStartTLS = "starttls"
+	modeTLS      = "tls"
+	modePlain    = "none"
 )
 
 // Store keeps what is being sent, as store.Store does.
@@ -61,7 +61,7 @@ type Store interface {
 type Options struct {
 	Host, User, Password, From string
 	Port                       int
-	TLS                        string      // StartTLS, TLS or Plain
+	TLS                        string      // "starttls", "tls" or "none"
 	TLSConfig                  *tls.Config // nil: the usual one
 	Store                      Store
 	// HTML returns a post as a whole page.
@@ -204,9 +204,9 @@ func (e *Email) Check(ctx context.Context) error {
 func (e *Email) client() (*gomail.Client, error) {
 	options := []gomail.Option{gomail.WithPort(e.o.Port), gomail.WithTimeout(sendTimeout)}
 	switch e.o.TLS {
-	case TLS:
+	case modeTLS:
 		options = append(options, gomail.WithSSL())
-	case Plain:
+	case modePlain:
 		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS))
 	default:
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))
@@ -216,7 +216,7 @@ func (e *Email) client() (*gomail.Client, error) {
 	}
 	if e.o.User != "" {
 		auth := gomail.SMTPAuthAutoDiscover
-		if e.o.TLS == Plain { // which config.json allows on this machine alone
+		if e.o.TLS == modePlain { // which config.json allows on this machine alone
 			auth = gomail.SMTPAuthPlainNoEnc
 		}
 		options = append(options, gomail.WithSMTPAuth(auth), gomail.WithUsername(e.o.User), gomail.WithPassword(e.o.Password))

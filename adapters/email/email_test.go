@@ -43,7 +43,7 @@ func start(t *testing.T, change ...func(*email.Options)) *post {
 	t.Cleanup(func() { db.Close() })
 	p := &post{server: server, db: db, o: email.Options{
 		Host: "127.0.0.1", Port: server.Port(), User: "raven", Password: "secret", From: "raven@example.org",
-		TLS:       email.StartTLS,
+		TLS:       "starttls",
 		TLSConfig: server.TLSConfig(), Store: db, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		HTML: func(d chat.Draft) ([]byte, error) {
 			return []byte("<!DOCTYPE html><title>" + d.Title + "</title><p>" + d.Text + "</p>"), nil
@@ -236,7 +236,7 @@ func TestPost_WithoutProtection_IsNotSent(t *testing.T) {
 	if _, err := p.Post(t.Context(), anna, morning); err == nil || len(p.server.Mails()) != 0 {
 		t.Errorf("%v, %d mails", err, len(p.server.Mails()))
 	}
-	p = start(t, func(o *email.Options) { o.TLS = email.Plain })
+	p = start(t, func(o *email.Options) { o.TLS = "none" })
 	if _, err := p.Post(t.Context(), anna, morning); err != nil || p.server.Mails()[0].TLS {
 		t.Errorf("on this machine: %v", err)
 	}

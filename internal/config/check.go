@@ -144,16 +144,16 @@ func (k checker) checkSettings() {
 // checkTrustedProxies checks the proxies of http.
 func (k checker) checkTrustedProxies() {
 	for i, text := range k.c.HTTP.TrustedProxies {
-		if _, err := ParseProxy(text); err != nil {
+		if _, err := parseProxy(text); err != nil {
 			k.report(k.quote(text, "http", "trustedProxies", i)+" is neither an address nor a network",
 				"write it like 10.0.0.5 or 10.0.0.0/8", "http", "trustedProxies", i)
 		}
 	}
 }
 
-// ParseProxy returns the network of an entry of http.trustedProxies. It fails for what is neither an address nor a
+// parseProxy returns the network of an entry of http.trustedProxies. It fails for what is neither an address nor a
 // network.
-func ParseProxy(text string) (netip.Prefix, error) {
+func parseProxy(text string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return addr.Unmap().Prefix(addr.Unmap().BitLen())
 	}

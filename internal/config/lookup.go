@@ -14,7 +14,7 @@ func (c *Config) DiscordEnabled() bool { return c.Platforms.Discord.Token != "" 
 func (h HTTP) Proxies() []netip.Prefix {
 	var list []netip.Prefix
 	for _, text := range h.TrustedProxies {
-		if p, err := ParseProxy(text); err == nil { // checked when it was loaded
+		if p, err := parseProxy(text); err == nil { // checked when it was loaded
 			list = append(list, p)
 		}
 	}

@@ -48,7 +48,7 @@ var (
 	ErrKind = errors.New(
 		"files of this kind are not read: PDF, Word, Excel, PowerPoint, HTML, Markdown, text and CSV are",
 	)
-	ErrOldForm = errors.New("it is in the form that Office used before 2007; save it as .docx, .xlsx or .pptx")
+	errOldForm = errors.New("it is in the form that Office used before 2007; save it as .docx, .xlsx or .pptx")
 	errNoText  = errors.New("it holds no text")
 	errBinary  = errors.New("it is no text")
 	errDamaged = errors.New("it is damaged, or not what its name says")
@@ -188,7 +188,7 @@ func (r *Reader) readKind(ctx context.Context, k kind, data []byte) ([]Section, 
 		plain, err := decodeText(data)
 		return []Section{{Text: strings.ReplaceAll(plain, "\r\n", "\n"), Form: Plain}}, err
 	case kindOld:
-		return nil, ErrOldForm
+		return nil, errOldForm
 	}
 	return nil, ErrKind
 }

@@ -14,8 +14,8 @@ import (
 	"ravenbot/internal/text"
 )
 
-// BotName is the author of what the bot said.
-const BotName = "ravenbot"
+// botName is the author of what the bot said.
+const botName = "ravenbot"
 
 // Message is one thing that was said in a conversation.
 type Message struct {
@@ -60,7 +60,7 @@ func FromTurn(a chat.Address, t conversation.Turn) []Message {
 		list = append(list, Message{
 			Conversation: a,
 			ID:           messageID(t.ID) + AnswerSuffix,
-			Author:       BotName,
+			Author:       botName,
 			Bot:          true,
 			// Behind the question, whose time is all that a turn knows.
 			At:   t.Began.Add(time.Millisecond),

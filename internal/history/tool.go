@@ -84,7 +84,7 @@ func describe(found []Message) string {
 // authorOf returns the name of the author of a message on one line.
 func authorOf(m Message) string {
 	name := text.OneLine(m.Author)
-	if m.Bot && m.Author != BotName {
+	if m.Bot && m.Author != botName {
 		name += " (bot)"
 	}
 	return name

@@ -21,10 +21,10 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Timeout is the longest time that any tool may take. It leaves room for the 15 minutes
+// timeout is the longest time that any tool may take. It leaves room for the 15 minutes
 // that an MCP server may wait for a person's answer; all tools have shorter limits of their
 // own. Waiting for an approval does not count.
-const Timeout = 20 * time.Minute
+const timeout = 20 * time.Minute
 
 // Approvals asks people whether a call may be made.
 type Approvals interface {
@@ -71,7 +71,7 @@ func New(o Options) *Invoker { return &Invoker{o} }
 // keeps the whole of a longer one under an id.
 func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall) {
 	if shown <= 0 {
-		shown = DefaultPage
+		shown = defaultPage
 	}
 	// Outside of turns the ID of a call is ours: by it the approval of this very call is found.
 	if in.Caller.Turn == "" {
@@ -108,7 +108,7 @@ func (i *Invoker) Refuse(
 	shown int,
 ) (tool.Outcome, store.ToolCall) {
 	if shown <= 0 {
-		shown = DefaultPage
+		shown = defaultPage
 	}
 	res := tool.Failure(why)
 	record := i.record(in, res, "", i.o.Now(), shown)
@@ -239,7 +239,7 @@ func (i *Invoker) runTool(ctx context.Context, in tool.Intent) (res tool.Result)
 			res = i.hostFailure(in, "", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
-	ctx, cancel := context.WithTimeout(tool.WithCaller(ctx, in.Caller), Timeout)
+	ctx, cancel := context.WithTimeout(tool.WithCaller(ctx, in.Caller), timeout)
 	defer cancel()
 	failpoint.Here(failpoint.ToolStarted)
 	res, err := in.Tool.Tool.Call(ctx, in.Args)

@@ -14,8 +14,8 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// DefaultPage is how many bytes of a result are shown at once by default.
-const DefaultPage = 5 << 10
+// defaultPage is how many bytes of a result are shown at once by default.
+const defaultPage = 5 << 10
 
 // Results stores results of tools that are too large to be shown at once.
 type Results interface {
@@ -81,7 +81,7 @@ func readResult(ctx context.Context, results Results, args json.RawMessage) (too
 		return tool.Failure(err.Error()), nil
 	}
 	caller := tool.CallerFrom(ctx)
-	size := cmp.Or(caller.Shown, DefaultPage)
+	size := cmp.Or(caller.Shown, defaultPage)
 	r, err := results.ToolResult(ctx, in.ID)
 	switch {
 	// What one conversation has read stays there, even for whoever knows the id.

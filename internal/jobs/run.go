@@ -14,8 +14,8 @@ import (
 const (
 	// lateAfter is how long after its due time a post says that it is late.
 	lateAfter = 2 * time.Minute
-	// TaskTimeout bounds the work of an agent for one due time.
-	TaskTimeout = 10 * time.Minute
+	// taskTimeout bounds the work of an agent for one due time.
+	taskTimeout = 10 * time.Minute
 	// retryAfter is the first pause after the store has failed, maxRetryAfter the longest one.
 	retryAfter    = time.Second
 	maxRetryAfter = time.Minute
@@ -77,7 +77,7 @@ func (s *Service) makeDraft(
 		return d, nil, ctx.Err()
 	}
 	// The time limit begins with the slot, so that tasks that waited for others have all of it.
-	limited, cancel := context.WithTimeout(ctx, TaskTimeout)
+	limited, cancel := context.WithTimeout(ctx, taskTimeout)
 	defer cancel()
 	d, settled, err = s.o.Task(limited, j, due)
 	if err == nil && d.Failed {

@@ -23,7 +23,7 @@ import (
 
 // Limits of files.
 const (
-	MaxFile     = 10 << 20 // bytes of one file
+	maxFile     = 10 << 20 // bytes of one file
 	maxFiles    = 500      // of one agent
 	readTimeout = 60 * time.Second
 	// maxClockStep is how long after a change another one may leave the time of the file as it was: some file systems
@@ -136,8 +136,8 @@ func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, withoutPath(err)
 	case !info.Mode().IsRegular():
 		return nil, nil, errors.New("it is no file")
-	case info.Size() > MaxFile:
-		return nil, nil, fmt.Errorf("it is larger than %d MiB", MaxFile>>20)
+	case info.Size() > maxFile:
+		return nil, nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -145,9 +145,9 @@ func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
 	}
 	defer func() { _ = f.Close() }() // nothing was written, so closing loses nothing
 	// The file may have grown since its size was read.
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err == nil && len(data) > MaxFile {
-		err = fmt.Errorf("it is larger than %d MiB", MaxFile>>20)
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("it is larger than %d MiB", maxFile>>20)
 	}
 	return data, info, err
 }
@@ -282,8 +282,8 @@ func (r *Repository) Put(ctx context.Context, agent, name string, data []byte) e
 	if err := checkName(name); err != nil {
 		return err
 	}
-	if len(data) > MaxFile {
-		return BadFile{fmt.Sprintf("%.80s is larger than %d MiB", name, MaxFile>>20)}
+	if len(data) > maxFile {
+		return BadFile{fmt.Sprintf("%.80s is larger than %d MiB", name, maxFile>>20)}
 	}
 	if err := r.checkReadable(ctx, name, data); err != nil {
 		return err

@@ -30,7 +30,7 @@ const Word = "read-pdf-from-input"
 // Limits of reading one file.
 const (
 	MaxPages = 3000
-	MaxText  = 16 << 20 // bytes of text
+	maxText  = 16 << 20 // bytes of text
 	maxTime  = 30 * time.Second
 	maxMem   = 512 << 20 // bytes of memory of the process that reads
 	maxStack = 64 << 20
@@ -41,17 +41,17 @@ const (
 // What may be said of a PDF whose text is not given.
 var (
 	ErrNoText    = errors.New("it holds no text that can be read; was it scanned?")
-	ErrDamaged   = errors.New("it is damaged, or no PDF")
+	errDamaged   = errors.New("it is damaged, or no PDF")
 	ErrEncrypted = errors.New("it is encrypted; save it without a password")
 	ErrTooMuch   = fmt.Errorf("it has more than %d pages or %d MiB of text; cut it into several files",
-		MaxPages, MaxText>>20)
+		MaxPages, maxText>>20)
 )
 
 // Pages gives the text of the pages. It may take any time and memory: see Separate.
 func Pages(data []byte) (pages []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			pages, err = nil, ErrDamaged
+			pages, err = nil, errDamaged
 		}
 	}()
 	data = repairEnds(data)
@@ -60,9 +60,9 @@ func Pages(data []byte) (pages []string, err error) {
 	case errors.Is(err, pdf.ErrInvalidPassword), err != nil && strings.Contains(err.Error(), "encryption"):
 		return nil, ErrEncrypted
 	case err != nil:
-		return nil, ErrDamaged // what the library says of it may hold its bytes
+		return nil, errDamaged // what the library says of it may hold its bytes
 	}
-	r, some := &reader{fonts: map[string]*font{}, room: MaxText}, false
+	r, some := &reader{fonts: map[string]*font{}, room: maxText}, false
 	for content, resources := range leaves(file.Trailer().Key("Root").Key("Pages")) {
 		text := lay(r.show(content, resources))
 		some = some || text != ""
@@ -212,7 +212,7 @@ type limited struct{ bytes.Buffer }
 // Write keeps what is written.
 func (l *limited) Write(p []byte) (int, error) {
 	// In JSON, characters that are escaped take more room than in the text.
-	if l.Len()+len(p) > 2*MaxText {
+	if l.Len()+len(p) > 2*maxText {
 		return 0, errors.New("there is too much text in the PDF")
 	}
 	return l.Buffer.Write(p)

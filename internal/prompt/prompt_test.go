@@ -189,7 +189,7 @@ func TestSystem_HasItsSectionsInOrder(t *testing.T) {
 		Formatting:   "No tables.",
 	}
 	var names []string
-	for _, section := range s.Sections() {
+	for _, section := range s.sections() {
 		names = append(names, section.Name)
 	}
 	want := []string{"instructions", "discovery", "skills", "knowledge", "rules", "place", "formatting"}

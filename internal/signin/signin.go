@@ -28,7 +28,7 @@ import (
 // authorization servers what it is.
 const (
 	CallbackPath = "/oauth/callback"
-	ClientPath   = "/oauth/client.json"
+	clientPath   = "/oauth/client.json"
 )
 
 // blobPrefix is what the keys of stored sign-ins begin with.
@@ -96,7 +96,7 @@ func New(o Options) (*Service, error) {
 	}
 	// Authorization servers fetch the client metadata only from https addresses.
 	if strings.HasPrefix(o.BaseURL, "https://") {
-		options.MetadataURL = o.BaseURL + ClientPath
+		options.MetadataURL = o.BaseURL + clientPath
 	}
 	var err error
 	s.broker, err = oauth.New(options)
@@ -122,7 +122,7 @@ func (s *Service) startServer(server, _ string) { _ = s.attached().Start(server)
 
 // Handlers returns what serves CallbackPath and ClientPath.
 func (s *Service) Handlers() map[string]http.Handler {
-	return map[string]http.Handler{CallbackPath: s.broker.Callback(), ClientPath: s.broker}
+	return map[string]http.Handler{CallbackPath: s.broker.Callback(), clientPath: s.broker}
 }
 
 // Authorize returns a RoundTripper over next that signs in where the server requires it.

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// MaxName is the longest name of a tool for models, in bytes: Gemini's clients cut names at 63.
-const MaxName = 63
+// maxName is the longest name of a tool for models, in bytes: Gemini's clients cut names at 63.
+const maxName = 63
 
 // Source returns the current tools of one server or pack. It must be quick: it is called for every request to a
 // model.
@@ -105,7 +105,7 @@ func SafeName(server, name string) string {
 	if c := safe[0]; c == '-' || '0' <= c && c <= '9' {
 		safe = "_" + safe
 	}
-	if len(safe) > MaxName || len(name) == 0 {
+	if len(safe) > maxName || len(name) == 0 {
 		return withHash(safe, id)
 	}
 	return safe
@@ -115,5 +115,5 @@ func SafeName(server, name string) string {
 func withHash(safe, id string) string {
 	sum := sha256.Sum256([]byte(id))
 	suffix := "_" + hex.EncodeToString(sum[:4])
-	return safe[:min(len(safe), MaxName-len(suffix))] + suffix
+	return safe[:min(len(safe), maxName-len(suffix))] + suffix
 }

@@ -15,15 +15,15 @@ import (
 
 // The names of the five meta-tools.
 const (
-	Discover = "discover_tools"
-	Schema   = "get_tool_schema"
-	Execute  = "execute_tool"
-	Domains  = "list_tool_domains"
-	Browse   = "browse_tool_domain"
+	discover = "discover_tools"
+	schema   = "get_tool_schema"
+	execute  = "execute_tool"
+	domains  = "list_tool_domains"
+	browse   = "browse_tool_domain"
 )
 
 // MetaToolNames returns the names of the tools that find and call others.
-func MetaToolNames() []string { return []string{Discover, Schema, Execute, Domains, Browse} }
+func MetaToolNames() []string { return []string{discover, schema, execute, domains, browse} }
 
 const prompt = `You have many more tools than are listed. discover_tools finds them: search once for each sub-task, in a few words that name the action and its object. get_tool_schema shows the arguments of all that you need in one call; then execute_tool runs them. list_tool_domains and browse_tool_domain show what there is, when a search found nothing or the user asks what you can do. Never guess the name of a tool. If two searches in different words find nothing, say that there is no tool for it.`
 
@@ -87,19 +87,19 @@ func (f *Finder) Prompt() string { return prompt }
 func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
 	t := metaTools{f.index, f.semantic, usable}
 	return []tool.Named{
-		newMetaTool(Browse, "List the tools of a domain, in pages.", `{"type":"object","properties":{`+
+		newMetaTool(browse, "List the tools of a domain, in pages.", `{"type":"object","properties":{`+
 			`"domain":{"type":"string"},`+
 			`"cursor":{"type":"string","description":"as the page before named it"}},"required":["domain"]}`, t.browse),
-		newMetaTool(Discover, "Find tools by what they do. Search once for each sub-task.", `{"type":"object","properties":{`+
+		newMetaTool(discover, "Find tools by what they do. Search once for each sub-task.", `{"type":"object","properties":{`+
 			`"query":{"type":"string","description":"such as: create calendar event"},`+
 			`"limit":{"type":"integer","minimum":1,"maximum":20}},"required":["query"]}`, t.discover),
-		newMetaTool(Execute, "Run a tool that was found, with arguments as get_tool_schema says.",
+		newMetaTool(execute, "Run a tool that was found, with arguments as get_tool_schema says.",
 			`{"type":"object","properties":{`+
 				`"name":{"type":"string"},`+
 				`"arguments":{"type":"object"}},"required":["name"]}`, refuseExecution),
-		newMetaTool(Schema, "Show what tools do and which arguments they take.", `{"type":"object","properties":{`+
+		newMetaTool(schema, "Show what tools do and which arguments they take.", `{"type":"object","properties":{`+
 			`"names":{"type":"array","items":{"type":"string"},"maxItems":10}}}`, t.showSchemas),
-		newMetaTool(Domains, "List the domains of tools and what they are for.",
+		newMetaTool(domains, "List the domains of tools and what they are for.",
 			`{"type":"object","properties":{}}`, t.listDomains),
 	}
 }
@@ -108,7 +108,7 @@ func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
 func newMetaTool(name, does, schema string, do func(context.Context, json.RawMessage) (tool.Result, error)) tool.Named {
 	looks := true
 	spec := tool.Spec{Server: "discovery", Name: name, Description: does, Schema: json.RawMessage(schema), Native: true}
-	if name != Execute {
+	if name != execute {
 		spec.Hints = tool.Hints{ReadOnly: &looks}
 	}
 	return tool.Named{Name: name, Tool: tool.Func{Described: spec, Do: do}}
@@ -126,7 +126,7 @@ func refuseExecution(_ context.Context, args json.RawMessage) (tool.Result, erro
 // Unwrap returns the call that is meant: for execute_tool the inner tool and its arguments, {} where there are none;
 // any other call as it is. The error, for a call of execute_tool with wrong arguments, is in words for the model.
 func (f *Finder) Unwrap(name string, args json.RawMessage) (string, json.RawMessage, error) {
-	if name != Execute {
+	if name != execute {
 		return name, args, nil
 	}
 	return unwrap(args)
@@ -141,7 +141,7 @@ func unwrap(args json.RawMessage) (string, json.RawMessage, error) {
 		return "", nil, errors.New(`execute_tool wants {"name": the tool's name, "arguments": {…}}. ` +
 			"Nothing was run; correct it and call again")
 	}
-	if call.Name == Execute {
+	if call.Name == execute {
 		return "", nil, errors.New("execute_tool cannot run itself. Name the tool that is to be run")
 	}
 	// Some models send the arguments as a string that contains JSON.

@@ -69,15 +69,15 @@ func (h *house) call(t *testing.T, name, args string) tool.Result {
 
 func TestFromAQuestionToACall(t *testing.T) {
 	h := newHouse()
-	found := h.call(t, Discover, `{"query":"make a calendar event"}`).Text
+	found := h.call(t, discover, `{"query":"make a calendar event"}`).Text
 	if !strings.HasPrefix(found, "- calendar_create: Put an event into the calendar. [needs title, day]\n") {
 		t.Fatalf("found:\n%s", found)
 	}
-	schema := h.call(t, Schema, `{"name":"calendar_create"}`).Text
+	schema := h.call(t, schema, `{"name":"calendar_create"}`).Text
 	if !strings.Contains(schema, "It may repeat.") || !strings.Contains(schema, `"required":["title","day"]`) {
 		t.Fatalf("schema:\n%s", schema)
 	}
-	done := h.call(t, Execute, `{"name":"calendar_create","arguments":{"title":"lunch","day":"monday"}}`)
+	done := h.call(t, execute, `{"name":"calendar_create","arguments":{"title":"lunch","day":"monday"}}`)
 	if diff := cmp.Diff(tool.Text("done"), done); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
@@ -90,8 +90,8 @@ func TestWhatMayNotBeUsedIsNeverShown(t *testing.T) {
 	h := newHouse()
 	h.barred = "vault"
 	for name, args := range map[string]string{
-		Discover: `{"query":"open the vault","limit":20}`, Schema: `{"names":["vault_open"]}`,
-		Domains: `{}`, Browse: `{"domain":"vault"}`,
+		discover: `{"query":"open the vault","limit":20}`, schema: `{"names":["vault_open"]}`,
+		domains: `{}`, browse: `{"domain":"vault"}`,
 	} {
 		if got := h.call(t, name, args).Text; strings.Contains(got, "Open the vault") || strings.Contains(got, "- vault") {
 			t.Errorf("%s shows:\n%s", name, got)
@@ -102,7 +102,7 @@ func TestWhatMayNotBeUsedIsNeverShown(t *testing.T) {
 func TestDomainsAreListedAndBrowsed(t *testing.T) {
 	h := newHouse()
 	want := "- calendar (2 tools)\n- lamps (70 tools): The lights.\n- vault (1 tools)"
-	if diff := cmp.Diff(want, h.call(t, Domains, `{}`).Text); diff != "" {
+	if diff := cmp.Diff(want, h.call(t, domains, `{}`).Text); diff != "" {
 		t.Errorf("domains (-want +got):\n%s", diff)
 	}
 	var seen []string
@@ -111,7 +111,7 @@ func TestDomainsAreListedAndBrowsed(t *testing.T) {
 		if err != nil || pages > 3 {
 			t.Fatalf("page %d: %v", pages, err)
 		}
-		text := h.call(t, Browse, string(args)).Text
+		text := h.call(t, browse, string(args)).Text
 		for _, line := range strings.Split(text, "\n") {
 			if name, use, ok := strings.Cut(strings.TrimPrefix(line, "- "), ": "); ok {
 				seen = append(seen, name)
@@ -125,7 +125,7 @@ func TestDomainsAreListedAndBrowsed(t *testing.T) {
 	if len(seen) != 70 || !slices.IsSorted(seen) || len(slices.Compact(seen)) != 70 {
 		t.Errorf("pages hold %d tools: %q", len(seen), seen)
 	}
-	if got := h.call(t, Browse, `{"domain":"lamps","cursor":"zzz"}`); got.IsError ||
+	if got := h.call(t, browse, `{"domain":"lamps","cursor":"zzz"}`); got.IsError ||
 		got.Text != "There are no more tools in this domain." {
 		t.Errorf("behind the last page: %+v", got)
 	}
@@ -134,7 +134,7 @@ func TestDomainsAreListedAndBrowsed(t *testing.T) {
 func TestALimitIsKept(t *testing.T) {
 	h := newHouse()
 	for limit, want := range map[int]int{-1: 1, 1: 1, 3: 3, 99: maxHits} {
-		text := h.call(t, Discover, fmt.Sprintf(`{"query":"switch a lamp","limit":%d}`, limit)).Text
+		text := h.call(t, discover, fmt.Sprintf(`{"query":"switch a lamp","limit":%d}`, limit)).Text
 		if n := strings.Count(text, "- lamps_"); n != want {
 			t.Errorf("limit %d shows %d tools, want %d", limit, n, want)
 		}
@@ -144,29 +144,29 @@ func TestALimitIsKept(t *testing.T) {
 func TestWrongCallsAreExplained(t *testing.T) {
 	h := newHouse()
 	for _, c := range []struct{ name, args, want string }{
-		{Discover, `{}`, "discover_tools wants"},
-		{Discover, `{"query":" "}`, "discover_tools wants"},
-		{Schema, `{}`, "get_tool_schema wants"},
-		{Schema, `{"name":"calendar_creat"}`, "Did you mean calendar_create"},
-		{Schema, `{"name":"xylophone"}`, "discover_tools finds those there are"},
-		{Schema, `{"names":["1","2","3","4","5","6","7","8","9","10","11"]}`, "10 tools at once at most; 11 were asked for"},
-		{Browse, `{"domain":"cellar"}`, `There is no domain "cellar"`},
-		{Browse, `[]`, "browse_tool_domain wants"},
-		{Execute, `{}`, "execute_tool wants"},
-		{Execute, `{"name":"execute_tool"}`, "cannot run itself"},
-		{Execute, `{"name":"vault_open","arguments":[1]}`, "no JSON object"},
-		{Execute, `{"name":"vault_shut"}`, "there is no tool vault_shut"},
+		{discover, `{}`, "discover_tools wants"},
+		{discover, `{"query":" "}`, "discover_tools wants"},
+		{schema, `{}`, "get_tool_schema wants"},
+		{schema, `{"name":"calendar_creat"}`, "Did you mean calendar_create"},
+		{schema, `{"name":"xylophone"}`, "discover_tools finds those there are"},
+		{schema, `{"names":["1","2","3","4","5","6","7","8","9","10","11"]}`, "10 tools at once at most; 11 were asked for"},
+		{browse, `{"domain":"cellar"}`, `There is no domain "cellar"`},
+		{browse, `[]`, "browse_tool_domain wants"},
+		{execute, `{}`, "execute_tool wants"},
+		{execute, `{"name":"execute_tool"}`, "cannot run itself"},
+		{execute, `{"name":"vault_open","arguments":[1]}`, "no JSON object"},
+		{execute, `{"name":"vault_shut"}`, "there is no tool vault_shut"},
 	} {
 		if got := h.call(t, c.name, c.args); !got.IsError || !strings.Contains(got.Text, c.want) {
 			t.Errorf("%s %s: %+v, want a failure that says %q", c.name, c.args, got, c.want)
 		}
 	}
-	some := h.call(t, Schema, `{"names":["vault_open","vault_shut"]}`)
+	some := h.call(t, schema, `{"names":["vault_open","vault_shut"]}`)
 	if some.IsError || !strings.Contains(some.Text, "## vault_open") ||
 		!strings.Contains(some.Text, `no tool "vault_shut"`) {
 		t.Errorf("one of two: %+v", some)
 	}
-	if got := h.call(t, Discover, `{"query":"xylophone"}`); got.IsError || !strings.HasPrefix(got.Text, "No tool fits") {
+	if got := h.call(t, discover, `{"query":"xylophone"}`); got.IsError || !strings.HasPrefix(got.Text, "No tool fits") {
 		t.Errorf("nothing found: %+v", got)
 	}
 }
@@ -175,7 +175,7 @@ func TestWrongCallsAreExplained(t *testing.T) {
 func TestExecuteRunsNothingByItself(t *testing.T) {
 	h := newHouse()
 	for _, n := range h.finder.Tools(h.usable) {
-		if n.Name != Execute {
+		if n.Name != execute {
 			continue
 		}
 		res, err := n.Tool.Call(t.Context(), json.RawMessage(`{"name":"vault_open"}`))
@@ -193,7 +193,7 @@ func TestUnwrap(t *testing.T) {
 		`{"name":"a","arguments":""}`:              `a {}`,
 		`{"name":"a","arguments":" {\"x\": 1}\n"}`: `a {"x": 1}`,
 	} {
-		name, inner, err := newHouse().finder.Unwrap(Execute, json.RawMessage(args))
+		name, inner, err := newHouse().finder.Unwrap(execute, json.RawMessage(args))
 		if got := name + " " + string(inner); err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", args, got, err, want)
 		}
@@ -212,7 +212,7 @@ func FuzzUnwrap(f *testing.F) {
 	f.Fuzz(func(t *testing.T, args []byte) {
 		name, inner, err := unwrap(args)
 		var object map[string]any
-		if err == nil && (name == "" || name == Execute || json.Unmarshal(inner, &object) != nil) {
+		if err == nil && (name == "" || name == execute || json.Unmarshal(inner, &object) != nil) {
 			t.Errorf("%q gives %q and %q", args, name, inner)
 		}
 	})
@@ -233,7 +233,7 @@ func TestTheFiveAreSmall(t *testing.T) {
 		if !strings.Contains(h.finder.Prompt(), n.Name) {
 			t.Errorf("the prompt does not name %s", n.Name)
 		}
-		if spec.Hints.Repeatable() == (n.Name == Execute) {
+		if spec.Hints.Repeatable() == (n.Name == execute) {
 			t.Errorf("%s may be repeated: %v", n.Name, spec.Hints.Repeatable())
 		}
 		got = append(got, n.Name)

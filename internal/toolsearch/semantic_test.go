@@ -48,17 +48,17 @@ func TestToolsAreFoundByWhatTheyMean(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, e := meant(t, themes)
 		synctest.Wait()
-		found := h.call(t, Discover, `{"query":"treasure","limit":3}`).Text
+		found := h.call(t, discover, `{"query":"treasure","limit":3}`).Text
 		if !strings.HasPrefix(found, "- vault_open: ") || strings.Count(found, "\n- ") != 2 {
 			t.Errorf("by its meaning it found\n%s", found)
 		}
 		h.barred = "vault"
-		if found := h.call(t, Discover, `{"query":"treasure"}`).Text; strings.Contains(found, "vault") {
+		if found := h.call(t, discover, `{"query":"treasure"}`).Text; strings.Contains(found, "vault") {
 			t.Errorf("it found what may not be used:\n%s", found)
 		}
 		h.barred = ""
 		e.Store(new(embed))
-		if found := h.call(t, Discover, `{"query":"treasure"}`).Text; !strings.HasPrefix(found, "No tool fits") {
+		if found := h.call(t, discover, `{"query":"treasure"}`).Text; !strings.HasPrefix(found, "No tool fits") {
 			t.Errorf("by words alone it found\n%s", found)
 		}
 	})
@@ -70,7 +70,7 @@ func TestWithoutEmbeddingsWordsFindTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, e := meant(t, func(context.Context, []string) ([][]float32, error) { return nil, errors.New("down") })
 		synctest.Wait()
-		if found := h.call(t, Discover, `{"query":"put an event into the calendar"}`).Text; !strings.HasPrefix(found, "- calendar_create: ") {
+		if found := h.call(t, discover, `{"query":"put an event into the calendar"}`).Text; !strings.HasPrefix(found, "- calendar_create: ") {
 			t.Errorf("with a failing model it found\n%s", found)
 		}
 		slow := func(ctx context.Context, texts []string) ([][]float32, error) {
@@ -82,14 +82,14 @@ func TestWithoutEmbeddingsWordsFindTools(t *testing.T) {
 		}
 		e.Store(&slow)
 		began := time.Now()
-		if found := h.call(t, Discover, `{"query":"put an event into the calendar"}`).Text; !strings.HasPrefix(found, "- calendar_create: ") || time.Since(began) > queryTimeout {
+		if found := h.call(t, discover, `{"query":"put an event into the calendar"}`).Text; !strings.HasPrefix(found, "- calendar_create: ") || time.Since(began) > queryTimeout {
 			t.Errorf("with a slow model it found, after %v,\n%s", time.Since(began), found)
 		}
 		back := themes
 		e.Store(&back)
 		time.Sleep(retryDelay) // of the bubble's clock
 		synctest.Wait()
-		if found := h.call(t, Discover, `{"query":"dentist"}`).Text; !strings.HasPrefix(found, "- calendar_") {
+		if found := h.call(t, discover, `{"query":"dentist"}`).Text; !strings.HasPrefix(found, "- calendar_") {
 			t.Errorf("with the model back it found\n%s", found)
 		}
 	})
