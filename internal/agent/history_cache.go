@@ -38,6 +38,9 @@ type history struct {
 	summary conversation.Summary
 	turns   []conversation.Turn // that no summary covers
 	place   chat.Place          // as it was last known
+	// unstored names the turns that add was given and that no load has found in the store since: an answer is added
+	// before it is stored, because the next question may come at once.
+	unstored []string
 }
 
 func newHistoryCache(o Options) *historyCache {
@@ -50,14 +53,18 @@ func newHistoryCache(o Options) *historyCache {
 	}
 }
 
-// load returns a copy of the history of a conversation.
+// load returns a copy of the history of a conversation, in which every turn is stored.
 func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.Window) (history, error) {
 	h.mu.Lock()
 	if e := h.byAddress[a]; e != nil {
 		h.byAge.MoveToFront(e)
 		loaded := *e.Value.(*history)
 		h.mu.Unlock()
-		return loaded, nil
+		if h.confirm(ctx, loaded) {
+			return loaded, nil
+		}
+		// What is cached stays: the write of an answer that was given beside this question may still be under way.
+		return h.read(ctx, a, w)
 	}
 	generation := h.beginLoad(a)
 	h.mu.Unlock()
@@ -100,6 +107,28 @@ func (h *historyCache) endLoad(a chat.Address) (generation int) {
 	return l.generation
 }
 
+// confirm looks in the store for the turns of a copy that were not found there yet, and reports whether all are there.
+func (h *historyCache) confirm(ctx context.Context, loaded history) bool {
+	for _, id := range loaded.unstored {
+		// A turn that is open is the one from before its answer: it was stored with its calls.
+		if _, t, err := h.memory.TurnOf(ctx, id); err != nil || t.State == conversation.Open {
+			return false
+		}
+	}
+	if len(loaded.unstored) == 0 {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.byAddress[loaded.address]; e != nil {
+		kept := e.Value.(*history)
+		kept.unstored = slices.DeleteFunc(slices.Clone(kept.unstored), func(id string) bool {
+			return slices.Contains(loaded.unstored, id)
+		})
+	}
+	return true
+}
+
 // read returns the history of a conversation from the store.
 func (h *historyCache) read(ctx context.Context, a chat.Address, w conversation.Window) (history, error) {
 	summary, err := h.summaries.Summary(ctx, a)
@@ -128,6 +157,9 @@ func (h *historyCache) add(a chat.Address, t *conversation.Turn, w conversation.
 		turns[i] = *t
 	} else {
 		turns = append(turns, *t)
+	}
+	if !slices.Contains(old.unstored, t.ID) {
+		old.unstored = append(slices.Clone(old.unstored), t.ID)
 	}
 	isFull := !w.Fits(turns)
 	if isFull {

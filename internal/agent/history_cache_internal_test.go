@@ -18,8 +18,10 @@ type racedStore struct {
 	Store
 	turns       []conversation.Turn
 	summary     conversation.Summary
-	duringRead  func() // after the turns are read, once
-	duringWrite func() // before a summary is saved, once
+	stored      *conversation.Turn // what TurnOf finds for the third turn
+	reads       int                // of turns
+	duringRead  func()             // after the turns are read, once
+	duringWrite func()             // before a summary is saved, once
 }
 
 func (s *racedStore) Summary(context.Context, chat.Address) (conversation.Summary, error) {
@@ -27,6 +29,7 @@ func (s *racedStore) Summary(context.Context, chat.Address) (conversation.Summar
 }
 
 func (s *racedStore) Turns(_ context.Context, _ chat.Address, r store.Range) ([]conversation.Turn, error) {
+	s.reads++
 	var list []conversation.Turn
 	for _, t := range s.turns {
 		if t.Seq > r.After && (r.Upto == 0 || t.Seq <= r.Upto) {
@@ -45,7 +48,13 @@ func (s *racedStore) SaveSummary(_ context.Context, _ chat.Address, saved conver
 
 func (s *racedStore) TurnsQuoting(context.Context, string) ([]store.TurnRef, error) { return nil, nil }
 
-func (s *racedStore) TurnOf(context.Context, string) (chat.Address, conversation.Turn, error) {
+func (s *racedStore) TurnOf(_ context.Context, subject string) (chat.Address, conversation.Turn, error) {
+	if subject == "third" {
+		if s.stored == nil {
+			return racedRoom, conversation.Turn{}, store.ErrNotFound
+		}
+		return racedRoom, *s.stored, nil
+	}
 	return racedRoom, s.turns[0], nil
 }
 
@@ -118,5 +127,37 @@ func TestPurge_HistoryReadBeforeTheSummaryIsSaved_LeavesNothingInTheCache(t *tes
 	}
 	if got := loadAll(t, e); strings.Contains(got, "secret") || !strings.Contains(got, "harmless") {
 		t.Errorf("after the removal the history is %s", got)
+	}
+}
+
+// An answer whose write fails was never given: the next request must not tell the model of it. Once it is stored it is
+// told, and the cache that has it saves reading the whole window.
+func TestAddToHistory_TurnThatIsNotStored_IsNotTold(t *testing.T) {
+	e, s := newRacedEngine(0)
+	loadAll(t, e)
+	for name, state := range map[string]conversation.State{"new": "", "open since its calls": conversation.Open} {
+		turn := s.turns[1]
+		turn.ID, turn.State = "third", conversation.Answered
+		turn.Messages = []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: "The answer that failed is 99."}}}}
+		e.addToHistory(racedRoom, &turn, conversation.DefaultWindow())
+		if state != "" {
+			s.stored = &conversation.Turn{ID: turn.ID, State: state}
+		}
+		for range 2 {
+			if got := loadAll(t, e); strings.Contains(got, "99") || !strings.Contains(got, "harmless") {
+				t.Errorf("%s: before it is stored the history is %s", name, got)
+			}
+		}
+		s.stored = &turn
+		before := s.reads
+		for range 2 {
+			if got := loadAll(t, e); !strings.Contains(got, "99") {
+				t.Errorf("%s: after it is stored the history is %s", name, got)
+			}
+		}
+		if s.reads != before {
+			t.Errorf("%s: the window was read again", name)
+		}
+		s.stored = nil
 	}
 }

@@ -70,10 +70,8 @@ func pairResults(messages []llm.Message) []llm.Message {
 		if len(m.Parts) == 0 {
 			continue
 		}
-		out = append(out, m)
-		if calls := m.Calls(); len(calls) > 0 {
-			out = append(out, resultsFor(calls, results))
-		}
+		// Without calls the second one is empty, and appendMessage drops it.
+		out = append(out, m, resultsFor(m.Calls(), results))
 	}
 	return out
 }

@@ -311,3 +311,42 @@ func TestBuildLeavesOutWhatModelsRefuse(t *testing.T) {
 		t.Errorf("the user's message has %d parts and %d results follow, want 1 and 3", len(got[0].Parts), len(got[2].Parts))
 	}
 }
+
+// The newest turn counts like the others, and stays whatever its size.
+func TestTrim_CountsTheNewestTurn(t *testing.T) {
+	turn := func(size int) conversation.Turn {
+		return conversation.Turn{Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: strings.Repeat("x", size)}}}}}
+	}
+	w := conversation.Window{MaxTurns: 10, MaxBytes: 100}
+	for name, c := range map[string]struct {
+		sizes []int
+		kept  int
+	}{
+		"all are small but many":     {[]int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 5},
+		"the newest fills the half":  {[]int{40, 40, 10, 10, 45}, 1},
+		"the newest leaves room":     {[]int{40, 40, 10, 10, 30}, 3},
+		"the newest alone, too long": {[]int{500}, 1},
+		"the newest too long":        {[]int{1, 1, 500}, 1},
+	} {
+		var turns []conversation.Turn
+		for _, size := range c.sizes {
+			turns = append(turns, turn(size))
+		}
+		if got := w.Trim(turns); len(got) != c.kept || got[len(got)-1].Size() != c.sizes[len(c.sizes)-1] {
+			t.Errorf("%s: %d turns are kept, want the newest %d", name, len(got), c.kept)
+		}
+	}
+}
+
+// Providers take results alone in a tool message: words that a damaged record has there are dropped.
+func TestBuild_DropsWordsInToolMessages(t *testing.T) {
+	turn := conversation.Turn{ID: "web/1", Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: "go"}}},
+		{Role: llm.Assistant, Parts: []llm.Part{{Call: &llm.Call{ID: "1", Name: "look", Args: []byte(`{}`)}}}},
+		{Role: llm.ToolRole, Parts: []llm.Part{{Text: "stray"}, {Result: &llm.Result{ID: "1", Name: "look", Content: "seen"}}}},
+	}}
+	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "")
+	if len(got) != 3 || got[2].Role != llm.ToolRole || len(got[2].Parts) != 1 || got[2].Parts[0].Result.Content != "seen" {
+		t.Errorf("built %+v", got)
+	}
+}

@@ -156,7 +156,9 @@ func TestAnswer_MissedMessage_SaysHowLongAgoItWas(t *testing.T) {
 		95 * time.Minute:             "asked 95 minutes ago",
 		2*time.Hour + time.Minute:    "asked 2 hours ago",
 		47*time.Hour + 5*time.Minute: "asked 47 hours ago",
-		49 * time.Hour:               "asked 2 days ago",
+		48*time.Hour + time.Minute:   "asked 2 days ago",
+		71 * time.Hour:               "asked 2 days ago",
+		73 * time.Hour:               "asked 3 days ago",
 	} {
 		story(t, func(t *testing.T, path string) {
 			p := &platform{}

@@ -131,7 +131,6 @@ func (s *Service) endWork(l *queue, q *question, revised <-chan struct{}) bool {
 		delete(s.questions, h.subject)
 		s.limiter.remove(h)
 	}
-	q.pending = nil
 	return true
 }
 

@@ -125,8 +125,7 @@ func (s *Service) storeOutcomes(ctx context.Context) {
 
 // gatherBatch collects outcomes for gatherFor, or until somebody waits for them.
 func (s *Service) gatherBatch(first outcomeEvent) (batch []store.Outcome, waiters []chan struct{}) {
-	timer := time.NewTimer(gatherFor)
-	defer timer.Stop()
+	end := time.After(gatherFor)
 	next := first
 	for {
 		if next.flushed != nil {
@@ -137,7 +136,7 @@ func (s *Service) gatherBatch(first outcomeEvent) (batch []store.Outcome, waiter
 		}
 		select {
 		case next = <-s.outcomes:
-		case <-timer.C:
+		case <-end:
 			return batch, waiters
 		}
 	}
@@ -212,10 +211,8 @@ func (s *Service) postOnce(ctx context.Context, platform chat.Platform, p store.
 // waitToRetry waits between attempts. It returns false where the service ends: unlike work
 // under way, a waiting post gets no grace period and is sent after the next start.
 func (s *Service) waitToRetry(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-s.ending:
 	case <-ctx.Done():
@@ -242,10 +239,8 @@ func (s *Service) retryWrite(ctx context.Context, what string, write func() erro
 
 // sleep waits for d. It returns false where ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

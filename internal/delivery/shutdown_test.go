@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -91,6 +93,75 @@ func TestInterject_AfterTheEnd_IsLeftToTheNextStart(t *testing.T) {
 		}
 		if left, err := db.PendingPosts(t.Context()); err != nil || len(left) != 1 || len(p.texts()) != 0 {
 			t.Errorf("%d posts are left, and %q were sent: %v; want one for the next start", len(left), p.texts(), err)
+		}
+	})
+}
+
+// Once the end has begun nothing new is worked on, however long the work under way takes: what is accepted or reacted
+// to meanwhile is stored, and the next start does it, once.
+func TestShutdown_WhatComesMeanwhile_IsLeftToTheNextStart(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		urgent := func(m chat.Message) bool { return m.ID == "urgent" }
+		ended := make(chan struct{})
+		hangs := answerer(func(ctx context.Context, m chat.Message) string {
+			if m.ID == "hangs" {
+				<-ended
+			}
+			return echo(ctx, m)
+		})
+		w := startWith(t, path, p, hangs, delivery.Options{Urgent: urgent})
+		accept(t, w, said("a", "hangs", "hello"))
+		synctest.Wait()
+		stopped := make(chan struct{})
+		go func() { w.stop(); close(stopped) }()
+		synctest.Wait()
+		for _, m := range []chat.Message{said("a", "behind", "behind"), said("b", "beside", "beside"), said("b", "urgent", "urgent")} {
+			accept(t, w, m)
+		}
+		reaction := said("a", "sign", "")
+		reaction.Author.ID, reaction.Reaction = "U1", &chat.Reaction{Post: "unknown", Sign: "up", Good: true}
+		accept(t, w, reaction)
+		if err := w.Send(t.Context(), said("c", "", "").Conversation, chat.Draft{Key: "post", Text: "post"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		close(ended)
+		<-stopped
+		posted(t, p, "re: hello")
+		w = startWith(t, path, p, hangs, delivery.Options{Urgent: urgent})
+		defer w.stop()
+		soon()
+		got := p.texts()
+		slices.Sort(got)
+		want := []string{"post", "re: behind", "re: beside", "re: hello", "re: urgent"}
+		if !slices.Equal(got, want) {
+			t.Errorf("posted %q, want %q", got, want)
+		}
+	})
+}
+
+// The notice of a post that could not be sent says what it was: an answer, or a post that nobody asked for.
+func TestUndelivered_NoticeSaysWhatItWas(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{fail: func(try int, _ chat.Draft) error {
+			if try%2 == 1 { // the notice, which comes right behind, is taken
+				return &chat.PostError{Permanent: true, Err: errors.New("too long")}
+			}
+			return nil
+		}}
+		w := start(t, path, p, answerer(echo))
+		defer w.stop()
+		accept(t, w, said("a", "1", "hello"))
+		soon()
+		if err := w.Send(t.Context(), said("b", "", "").Conversation, chat.Draft{Key: "digest/1", Text: "news"}); err != nil {
+			t.Fatal(err)
+		}
+		soon()
+		got := p.texts()
+		if len(got) != 2 || !strings.HasPrefix(got[0], "My answer of 1 January 00:00 UTC could not be posted here (reference web/1).") ||
+			!strings.HasPrefix(got[1], "A post of mine of 1 January 00:00 UTC could not be posted here (reference digest/1).") {
+			t.Errorf("the notices are %q", got)
 		}
 	})
 }

@@ -1,0 +1,169 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/tool"
+)
+
+// Models vary the white space of arguments: a call that was made twice is refused the third time, however it is
+// written, and the turn ends with what there is.
+func TestRepeatedCall_WithOtherWhiteSpace_IsRefused(t *testing.T) {
+	ran := 0
+	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		ran++
+		return tool.Text("seen"), nil
+	})}
+	written := []string{`{"at":1}`, `{ "at": 1 }`, "{\n\"at\":1}"}
+	model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		if len(r.Tools) == 0 {
+			return llmtest.Says("that is all: " + lastResults(r)[0].Content), nil
+		}
+		return llmtest.Calls("look", written[(n-1)%len(written)]), nil
+	}}
+	d := engine(box, model).ask(t, "look")
+	if ran != 2 || !strings.Contains(d.Text, "This very call was made before") {
+		t.Errorf("the tool ran %d times, answered %q; want two runs and a refusal", ran, d.Text)
+	}
+	if !strings.Contains(d.Footer, "the same tool call was asked for again and again") {
+		t.Errorf("the footer is %q", d.Footer)
+	}
+}
+
+// Calls with other arguments are other calls, and those whose arguments are not JSON are told apart as well.
+func TestCallsWithOtherArguments_AreNoRepetition(t *testing.T) {
+	var args []string
+	box := tools{"look": does(func(_ context.Context, a json.RawMessage) (tool.Result, error) {
+		args = append(args, string(a))
+		return tool.Text("seen"), nil
+	})}
+	model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		switch {
+		case n <= 3:
+			return llmtest.Calls("look", fmt.Sprintf(`{"at":%d}`, n)), nil
+		case n <= 6:
+			return llmtest.Calls("look", fmt.Sprintf(`not JSON %d`, n)), nil
+		}
+		return llmtest.Says(fmt.Sprint(len(r.Tools))), nil
+	}}
+	if d := engine(box, model).ask(t, "look"); len(args) != 3 || d.Text != "1" || d.Footer != "" {
+		t.Errorf("ran with %q, answered %q with footer %q; want three runs and tools to the end", args, d.Text, d.Footer)
+	}
+}
+
+// A message of very many calls does not start them all at once, and runs them all.
+func TestManyCalls_RunEightAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		running, mostAtOnce, ran := 0, 0, 0
+		guard := make(chan struct{}, 1)
+		gate := make(chan struct{})
+		box := tools{"wait": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+			guard <- struct{}{}
+			running++
+			ran++
+			mostAtOnce = max(mostAtOnce, running)
+			<-guard
+			<-gate
+			guard <- struct{}{}
+			running--
+			<-guard
+			return tool.Text("done"), nil
+		})}
+		var calls []string
+		for n := range 20 {
+			calls = append(calls, "wait", fmt.Sprintf(`{"n":%d}`, n))
+		}
+		b := engine(box, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+			if n == 1 {
+				return llmtest.Calls(calls...), nil
+			}
+			return llmtest.Says(fmt.Sprint(len(lastResults(r)), " results")), nil
+		}})
+		answered := make(chan string, 1)
+		go func() { answered <- b.ask(t, "go").Text }()
+		synctest.Wait()
+		if running != 8 {
+			t.Errorf("%d calls run at a time, want 8", running)
+		}
+		close(gate)
+		if text := <-answered; text != "20 results" || ran != 20 || mostAtOnce != 8 {
+			t.Errorf("answered %q after %d calls, %d at a time", text, ran, mostAtOnce)
+		}
+	})
+}
+
+// What a tool failed to do is shown as failed, and only what people have to see stands below the answer.
+func TestResultsToShow_StandBelowTheAnswer(t *testing.T) {
+	bill := func(res tool.Result) tool.Func {
+		return tool.Func{
+			Described: tool.Spec{ShowResult: true},
+			Do:        func(context.Context, json.RawMessage) (tool.Result, error) { return res, nil },
+		}
+	}
+	box := tools{
+		"bill":   bill(tool.Text("RM 20\nfor 40 kWh")),
+		"failed": bill(tool.Failure("no tariff")),
+		"quiet":  does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("hush"), nil }),
+	}
+	d := engine(box, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		if n == 1 {
+			return llmtest.Calls("bill", `{}`, "failed", `{}`, "quiet", `{}`), nil
+		}
+		return llmtest.Says("twenty"), nil
+	}}).ask(t, "what does it cost?")
+	if d.Footer != "RM 20 for 40 kWh" {
+		t.Errorf("the footer is %q, want the one result that has to be seen, on one line", d.Footer)
+	}
+}
+
+// A model may send ids that it has sent before, or none: each call has its own result all the same.
+func TestCallIDs_AreUniqueInATurn(t *testing.T) {
+	box := tools{"look": does(func(_ context.Context, a json.RawMessage) (tool.Result, error) {
+		return tool.Text("result of " + string(a)), nil
+	})}
+	call := func(id, args string) llm.Part {
+		return llm.Part{Call: &llm.Call{ID: id, Name: "look", Args: []byte(args)}}
+	}
+	model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		if fault := llmtest.Malformed(r.Messages); fault != "" {
+			t.Error(fault)
+		}
+		switch n {
+		case 1:
+			return []llm.Chunk{{Parts: []llm.Part{call("a", `1`), call("a", `2`), call("", `3`), call("call-4", `4`)}},
+				{Finish: llm.FinishStop}}, nil
+		case 2:
+			return []llm.Chunk{{Parts: []llm.Part{call("a", `5`)}}, {Finish: llm.FinishStop}}, nil
+		}
+		return llmtest.Says("done"), nil
+	}}
+	b := engine(box, model)
+	b.ask(t, "go")
+	args, results := map[string]string{}, 0
+	for _, m := range b.memory.turns[room][0].Messages {
+		for _, c := range m.Calls() {
+			if args[c.ID] != "" {
+				t.Errorf("the id %q stands twice", c.ID)
+			}
+			args[c.ID] = string(c.Args)
+		}
+		for _, p := range m.Parts {
+			if p.Result != nil {
+				results++
+				if want := "result of " + args[p.Result.ID]; p.Result.Content != want {
+					t.Errorf("the call %q has %q, want %q", p.Result.ID, p.Result.Content, want)
+				}
+			}
+		}
+	}
+	if len(args) != 5 || results != 5 || args["a"] != "1" {
+		t.Errorf("%d calls %v with %d results; want 5, the first with the id that it came with", len(args), args, results)
+	}
+}

@@ -1,0 +1,237 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"ravenbot/internal/agent"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/llmtest"
+)
+
+// store puts turns of a question and an answer into the conversation.
+func (b *bench) store(t *testing.T, turns ...[2]string) {
+	t.Helper()
+	for _, words := range turns {
+		turn := conversation.Turn{
+			ID:    "web/" + words[0],
+			State: conversation.Answered,
+			Messages: []llm.Message{
+				{Role: llm.User, Parts: []llm.Part{{Text: words[0]}}},
+				{Role: llm.Assistant, Parts: []llm.Part{{Text: words[1]}}},
+			},
+		}
+		if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func denied(int, llm.Request) ([]llm.Chunk, error) {
+	return nil, &llm.Error{Kind: llm.Denied, Reason: "no key"}
+}
+
+// A removal makes the summary again from the turns that are left, of which there may be one or none.
+func TestPurge_SummaryCoversWhatIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		purged     []string
+		from, upto uint64
+		text       string
+	}{
+		"one is left":  {[]string{"web/The key is 4711."}, 2, 2, "The lock is 12."},
+		"none is left": {[]string{"web/The key is 4711.", "web/The lock is 12."}, 3, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := engine(nil, &llmtest.Model{Script: denied})
+			b.store(t, [2]string{"The key is 4711.", "noted"}, [2]string{"The lock is 12.", "noted"})
+			b.memory.sums[room] = conversation.Summary{Upto: 2, From: 1, Text: "4711 and 12", By: "test/"}
+			for _, subject := range c.purged {
+				if err := b.Purge(t.Context(), subject); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := b.memory.sums[room]
+			if s.From != c.from || s.Upto != c.upto || s.By != "" || strings.Contains(s.Text, "4711") ||
+				!strings.Contains(s.Text, c.text) {
+				t.Errorf("the summary is %+v, want it from turn %d on", s, c.from)
+			}
+		})
+	}
+}
+
+// A summary without a model says nothing twice, and no single long answer fills it.
+func TestSummaryWithoutAModel_IsBoundedAndFair(t *testing.T) {
+	b := engine(nil, &llmtest.Model{Script: denied})
+	var long []string
+	for n := range 200 {
+		long = append(long, fmt.Sprintf("Item Alpha%d costs %d kroner in Oslo and %d in Bergen.", n, 1000+n, 2000+n))
+	}
+	b.store(t, [2]string{"The code is 4711.", strings.Join(long, " ")})
+	for n := range 300 {
+		b.store(t, [2]string{fmt.Sprintf("Room %d has %d chairs and was painted by painter %d last year.", n, 3*n, 7*n),
+			"The code is 4711."})
+	}
+	inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 4, MaxBytes: 1000} })
+	if err := b.Compact(t.Context(), room); err != nil {
+		t.Fatal(err)
+	}
+	s := b.memory.sums[room]
+	if len(s.Text) > 8<<10 || len(s.Text) < 7<<10 {
+		t.Errorf("the summary has %d bytes, want it filled up to 8 KiB", len(s.Text))
+	}
+	if n := strings.Count(s.Text, "4711"); n != 1 {
+		t.Errorf("what was said again and again stands in it %d times", n)
+	}
+	if n := strings.Count(s.Text, "kroner in Oslo"); n != 4 {
+		t.Errorf("%d lines are of one answer, want 4", n)
+	}
+}
+
+// Of a conversation that is far too long for a model's requests, the oldest part keeps its own sentences, and the
+// model is given the rest in order, each time with the summary so far.
+func TestSummary_OfVeryManyTurns_AsksAModelEightTimes(t *testing.T) {
+	var asked []string
+	b := engine(nil, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		asked = append(asked, r.Messages[0].Text())
+		return llmtest.Says(fmt.Sprintf("summary %d", n)), nil
+	}})
+	filler := strings.Repeat("words and words ", 1400) // 22 KB: one turn a request
+	for n := range 12 {
+		b.store(t, [2]string{fmt.Sprintf("The code of room %d is %d.", n, 4000+n), filler})
+	}
+	inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 2, MaxBytes: 100 << 10} })
+	if err := b.Compact(t.Context(), room); err != nil {
+		t.Fatal(err)
+	}
+	if len(asked) != 8 || !strings.Contains(asked[0], "The code of room 0 is 4000.") ||
+		!strings.Contains(asked[0], "Then:\nUser: The code of room 3") {
+		t.Fatalf("the model got %d requests, the first begins %.200q", len(asked), asked[0])
+	}
+	for n, text := range asked {
+		if len(text) > 24<<10+8<<10+100 {
+			t.Errorf("request %d has %d bytes", n, len(text))
+		}
+		if n > 0 && !strings.HasPrefix(text, fmt.Sprintf("The summary before:\nsummary %d\n\nThen:\n", n)) {
+			t.Errorf("request %d begins %.60q", n, text)
+		}
+	}
+	s := b.memory.sums[room]
+	if s.Text != "summary 8" || s.By != "test/" || s.Upto != 11 || s.From != 1 {
+		t.Errorf("the summary is %+v", s)
+	}
+}
+
+// The models for small work write summaries where there are any; a model that fails in the middle leaves what the
+// ones before it have written.
+func TestSummary_ModelFailsInTheMiddle_KeepsWhatWasWritten(t *testing.T) {
+	small := &llmtest.Model{Name: "small", Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+		if n == 1 {
+			return llmtest.Says("Facts: the code is 4711."), nil
+		}
+		return denied(n, r)
+	}}
+	large := recorder()
+	b := engine(nil, large, small)
+	filler := strings.Repeat("words and words ", 1400)
+	b.store(t, [2]string{"first", filler}, [2]string{"The gate opens at 08:15.", filler}, [2]string{"last", "ok"})
+	inProfile(b, func(p *agent.Profile) {
+		p.Utility = []string{"test/small"}
+		p.Window = conversation.Window{MaxTurns: 2, MaxBytes: 100 << 10}
+	})
+	if err := b.Compact(t.Context(), room); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(large.Requests()); n != 0 {
+		t.Errorf("the large model was asked %d times", n)
+	}
+	s := b.memory.sums[room]
+	if !strings.Contains(s.Text, "4711") || !strings.Contains(s.Text, "08:15") || s.By != "" {
+		t.Errorf("the summary is %+v", s)
+	}
+}
+
+// Conversations that have outgrown their window are summarized while the bot works; a failure is logged and tried
+// again after the next turn.
+func TestRun_SummarizesWhatHasOutgrownItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := engine(nil, &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) {
+			if strings.HasPrefix(r.System, "You keep the memory") {
+				return llmtest.Says("in short"), nil
+			}
+			return llmtest.Says("ok"), nil
+		}})
+		inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 4, MaxBytes: 1 << 20} })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		for n := range 4 {
+			b.answer(t, t.Context(), one(asks(fmt.Sprint(n), "words")))
+			synctest.Wait()
+		}
+		if s := b.memory.sums[room]; s.Upto != 0 {
+			t.Errorf("summarized before the window was full: %+v", s)
+		}
+		// The turn is stored after the answer, so that the summary of this turn may have missed it.
+		b.answer(t, t.Context(), one(asks("4", "words")))
+		synctest.Wait()
+		b.answer(t, t.Context(), one(asks("5", "words")))
+		synctest.Wait()
+		if s := b.memory.sums[room]; s.Text != "in short" || s.Upto < 2 {
+			t.Errorf("the summary is %+v", s)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// What was said by whom, what was attached and what tools gave reaches the model that summarizes, shortened.
+func TestSummary_TellsSpeakersFilesAndResults(t *testing.T) {
+	var asked string
+	b := engine(nil, &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) {
+		asked = r.Messages[0].Text()
+		return llmtest.Says("in short"), nil
+	}})
+	turn := conversation.Turn{ID: "web/1", State: conversation.Answered, Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{
+			{Text: "Anna says:\n", Source: llm.SourceSpeaker},
+			{Text: "look at this", Source: llm.SourceWords},
+			{Text: "\n[attached: " + strings.Repeat("f", 2000) + "]", Source: llm.SourceFile},
+			{Text: "a note of the bot", Source: llm.SourceNote},
+		}},
+		{Role: llm.Assistant, Parts: []llm.Part{
+			{Text: "I look."},
+			{Call: &llm.Call{ID: "1", Name: "look", Args: []byte(`{}`)}},
+		}},
+		{Role: llm.ToolRole, Parts: []llm.Part{
+			{Result: &llm.Result{ID: "1", Name: "look", Content: strings.Repeat("r", 2000)}},
+		}},
+		{Role: llm.Assistant, Parts: []llm.Part{{Text: "It is red."}}},
+	}}
+	if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+		t.Fatal(err)
+	}
+	b.store(t, [2]string{"next", "ok"})
+	inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+	if err := b.Compact(t.Context(), room); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"User: Anna says:\nlook at this", "You: I look. [called look]", "Result of look: rrr", "You: It is red.",
+	} {
+		if !strings.Contains(asked, want) {
+			t.Errorf("%q is missing in %.300q", want, asked)
+		}
+	}
+	if f, r := strings.Count(asked, "f"), strings.Count(asked, "r"); f < 900 || f > 1100 || r < 280 || r > 350 {
+		t.Errorf("%d bytes of the file and %d of the result are told", f, r)
+	}
+	if strings.Contains(asked, "a note of the bot") || strings.Contains(asked, "next") {
+		t.Errorf("told more than what is forgotten: %.300q", asked)
+	}
+}
