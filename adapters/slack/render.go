@@ -247,22 +247,20 @@ func buttonBlock(list []chat.Button) slackgo.Block {
 	return slackgo.NewActionBlock("", row...)
 }
 
+// Replacers are made once: making one takes more memory than most texts.
+var (
+	controlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+	addressEscapes = strings.NewReplacer("|", "%7C", ">", "%3E", "<", "%3C")
+)
+
 // escape returns plain text for Slack's mrkdwn, with mentions made harmless.
-func escape(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(markdown.Slack(s))
-}
+func escape(s string) string { return controlEscapes.Replace(markdown.Slack(s)) }
 
 func linkText(title, address string) string {
 	if address == "" {
 		return strings.ReplaceAll(escape(title), "\n", " ")
 	}
-	return "<" + strings.NewReplacer("|", "%7C", ">", "%3E", "<", "%3C").
-		Replace(address) +
-		"|" + strings.ReplaceAll(
-		escape(title),
-		"\n",
-		" ",
-	) + ">"
+	return "<" + addressEscapes.Replace(address) + "|" + strings.ReplaceAll(escape(title), "\n", " ") + ">"
 }
 
 // cutText returns the first n characters of a text.

@@ -139,12 +139,13 @@ func citationLink(n int, address string) string {
 	return fmt.Sprintf("[[%d]](%s)", n, linkTarget(address))
 }
 
+// addressEscapes is made once: it takes more memory than most addresses.
+var addressEscapes = strings.NewReplacer(
+	" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\\", "%5C", "\n", "", "\r", "",
+)
+
 // linkTarget returns an address as it is written in a Markdown link, which it cannot end.
-func linkTarget(address string) string {
-	return strings.NewReplacer(
-		" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "\\", "%5C", "\n", "", "\r", "",
-	).Replace(address)
-}
+func linkTarget(address string) string { return addressEscapes.Replace(address) }
 
 // linkedCitation matches a citation as linkCitations writes it.
 var linkedCitation = text.Pattern(`\s*(?:\[\[\d+\]\]\([^()\s]*\)|\[\d+\])`)

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"ravenbot/internal/catchup"
@@ -290,24 +289,21 @@ func (v Verdict) order() int {
 // fetchFeeds reads the feeds in parallel, and adds their items in the order of the feeds. It
 // returns an *UnreadError where none could be read.
 func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
-	results, errs := make([]feed.Result, len(d.Feeds)), make([]error, len(d.Feeds))
-	// Poll makes no request while a feed counts as fresh; a run that somebody waits for asks.
-	read := s.o.Feeds.Fetch
+	// PollAll makes no request while a feed counts as fresh; a run that somebody waits for asks.
+	readAll := s.o.Feeds.FetchAll
 	if d.quiet {
-		read = s.o.Feeds.Poll
+		readAll = s.o.Feeds.PollAll
+	}
+	addresses := make([]string, len(d.Feeds))
+	for n, f := range d.Feeds {
+		addresses[n] = f.URL
 	}
 	slots := make(chan struct{}, fetchAtOnce)
-	var wg sync.WaitGroup
-	for n, f := range d.Feeds {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			s.pace.doRead(ctx, d, func() {
-				results[n], errs[n] = read(ctx, f.URL) // an element of its own, so no lock is needed
-			})
-		})
-	}
-	wg.Wait()
+	results, errs := readAll(ctx, addresses, func(read func()) {
+		slots <- struct{}{}
+		defer func() { <-slots }()
+		s.pace.doRead(ctx, d, read)
+	})
 	unread := 0
 	for n, f := range d.Feeds {
 		e.shownURLs[f.URL] = f.displayURL()

@@ -43,6 +43,10 @@ func (g *gatedFeeds) Fetch(ctx context.Context, address string) (feed.Result, er
 	return g.feeds.Fetch(ctx, address)
 }
 
+func (g *gatedFeeds) FetchAll(ctx context.Context, urls []string, turn func(func())) ([]feed.Result, []error) {
+	return fetchEach(ctx, g.Fetch, urls, turn)
+}
+
 // lockedDelivery is for many runs at once.
 type lockedDelivery struct {
 	*bench
@@ -139,6 +143,10 @@ func (q queuedFeeds) Fetch(ctx context.Context, address string) (feed.Result, er
 		return feed.Result{}, fmt.Errorf("fetch: %w: %w", feed.ErrQueued, context.DeadlineExceeded)
 	}
 	return q.feeds.Fetch(ctx, address)
+}
+
+func (q queuedFeeds) FetchAll(ctx context.Context, urls []string, turn func(func())) ([]feed.Result, []error) {
+	return fetchEach(ctx, q.Fetch, urls, turn)
 }
 
 // TestLoad_5000DigestsInOneMinute runs as many digests of four feeds each, all of one host, as findings about memory and

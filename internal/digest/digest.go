@@ -52,11 +52,12 @@ type Writer func(ctx context.Context, system, prompt string) (text, model string
 // Editor has a language model judge and write, and answer with JSON of a schema. It is otherwise as Writer.
 type Editor func(ctx context.Context, system, prompt string, schema json.RawMessage) (text, model string, err error)
 
-// Feeds reads feeds, for somebody who waits (Fetch) or at intervals (Poll), and finds the
-// feeds of a page. The errors are those of feed.Fetcher.
+// Feeds reads feeds, for somebody who waits (Fetch, FetchAll) or at intervals (PollAll), and finds the feeds of a page,
+// as feed.Fetcher does.
 type Feeds interface {
 	Fetch(ctx context.Context, url string) (feed.Result, error)
-	Poll(ctx context.Context, url string) (feed.Result, error)
+	FetchAll(ctx context.Context, urls []string, turn func(read func())) ([]feed.Result, []error)
+	PollAll(ctx context.Context, urls []string, turn func(read func())) ([]feed.Result, []error)
 	Find(ctx context.Context, url string) ([]feed.Link, error)
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,8 +38,28 @@ func (f feeds) Fetch(_ context.Context, address string) (feed.Result, error) {
 		Items: items}}, nil
 }
 
-func (f feeds) Poll(ctx context.Context, address string) (feed.Result, error) {
-	return f.Fetch(ctx, address)
+func (f feeds) FetchAll(ctx context.Context, urls []string, turn func(func())) ([]feed.Result, []error) {
+	return fetchEach(ctx, f.Fetch, urls, turn)
+}
+
+func (f feeds) PollAll(ctx context.Context, urls []string, turn func(func())) ([]feed.Result, []error) {
+	return fetchEach(ctx, f.Fetch, urls, turn)
+}
+
+// fetchEach reads all feeds with a function that reads one.
+func fetchEach(
+	ctx context.Context,
+	fetch func(context.Context, string) (feed.Result, error),
+	urls []string,
+	turn func(func()),
+) ([]feed.Result, []error) {
+	results, errs := make([]feed.Result, len(urls)), make([]error, len(urls))
+	var wg sync.WaitGroup
+	for n, url := range urls {
+		wg.Go(func() { turn(func() { results[n], errs[n] = fetch(ctx, url) }) })
+	}
+	wg.Wait()
+	return results, errs
 }
 
 func (f feeds) Find(context.Context, string) ([]feed.Link, error) { return nil, feed.ErrNoFeed }

@@ -7,17 +7,17 @@ import (
 
 const (
 	// pauseFactor is how many times as long as a step took nothing else is computed, maxPause the most: a step that took
-	// long has waited for the disk.
-	pauseFactor = 3
-	maxPause    = 50 * time.Millisecond
-	// readGap is the longest time between the beginnings of two reads of feeds. One costs about 8 ms of a processor,
-	// its transaction included (2026-11).
-	readGap = 30 * time.Millisecond
+	// long has waited for the disk. With 3 and 50 ms the slowest answers in chat took 2.6 times as long (2026-11).
+	pauseFactor = 7
+	maxPause    = 100 * time.Millisecond
+	// readGap is the longest time between the beginnings of two reads of feeds. One costs about 4 ms of a processor
+	// (2026-11).
+	readGap = 50 * time.Millisecond
 )
 
 // pace bounds which part of the processor and of the store's transactions runs take that nobody waits for: thousands may
 // be due in one minute, and conversations are answered meanwhile. Steps that compute are done alone, each with a pause
-// behind it, so that they take about a quarter of one processor. The beginnings of reads of feeds have such pauses, too, but
+// behind it, so that they take about an eighth of one processor. The beginnings of reads of feeds have such pauses, too, but
 // bounded ones, so that a slow server holds up nobody.
 type pace struct{ turn, read chan struct{} }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Steps of runs that nobody waits for take a quarter of the time; a run that somebody waits for does not queue behind them.
-func TestPace_StepsThatNobodyWaitsFor_TakeAQuarterOfTheTime(t *testing.T) {
+// Steps of runs that nobody waits for take an eighth of the time; a run that somebody waits for does not queue behind them.
+func TestPace_StepsThatNobodyWaitsFor_TakeAnEighthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, began := newPace(), time.Now()
 		var ended []time.Duration
@@ -25,14 +25,14 @@ func TestPace_StepsThatNobodyWaitsFor_TakeAQuarterOfTheTime(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if ended[0] != 10*time.Millisecond || ended[1] != 50*time.Millisecond {
+		if ended[0] != 10*time.Millisecond || ended[1] != 90*time.Millisecond {
 			t.Errorf("two steps of 10 ms ended after %v", ended)
 		}
-		if err := p.do(t.Context(), spec{asked: true}, step); err != nil || ended[2] != 60*time.Millisecond {
+		if err := p.do(t.Context(), spec{asked: true}, step); err != nil || ended[2] != 100*time.Millisecond {
 			t.Errorf("a step that somebody waits for ended after %v: %v", ended, err)
 		}
 		// The pause behind the second step goes on, that of the third was none.
-		if err := p.do(t.Context(), spec{}, step); err != nil || ended[3] != 90*time.Millisecond {
+		if err := p.do(t.Context(), spec{}, step); err != nil || ended[3] != 170*time.Millisecond {
 			t.Errorf("the next step ended after %v: %v", ended, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -42,7 +42,7 @@ func TestPace_StepsThatNobodyWaitsFor_TakeAQuarterOfTheTime(t *testing.T) {
 		}
 		slow := func() error { time.Sleep(time.Second); return nil }
 		if err := errors.Join(p.do(t.Context(), spec{}, slow), p.do(t.Context(), spec{}, step)); err != nil ||
-			ended[4] != 90*time.Millisecond+30*time.Millisecond+time.Second+maxPause+10*time.Millisecond {
+			ended[4] != 170*time.Millisecond+70*time.Millisecond+time.Second+maxPause+10*time.Millisecond {
 			t.Errorf("behind a slow step the next one ended after %v: %v", ended, err)
 		}
 		synctest.Wait()
@@ -50,7 +50,7 @@ func TestPace_StepsThatNobodyWaitsFor_TakeAQuarterOfTheTime(t *testing.T) {
 	})
 }
 
-// The beginnings of reads have pauses of three times as long as a read took, up to a limit; a run that somebody waits for
+// The beginnings of reads have pauses of seven times as long as a read took, up to a limit; a run that somebody waits for
 // reads at once.
 func TestPace_ReadsBeginOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestPace_ReadsBeginOneAfterAnother(t *testing.T) {
 		p.doRead(t.Context(), spec{asked: true}, read(0))
 		time.Sleep(time.Second)
 		mu.Lock()
-		want := []time.Duration{0, 0, 8 * time.Millisecond, 38 * time.Millisecond, 68 * time.Millisecond, 68 * time.Millisecond}
+		want := []time.Duration{0, 0, 16 * time.Millisecond, 66 * time.Millisecond, 116 * time.Millisecond, 116 * time.Millisecond}
 		if !slices.Equal(begun, want) {
 			t.Errorf("the reads began at %v, want %v", begun, want)
 		}

@@ -146,13 +146,33 @@ func readingMinutes(text string) int {
 	return max(1, (words+wordsPerMinute/2)/wordsPerMinute)
 }
 
-// shorten cuts a text to n characters, between words.
+// shorten returns a text on one line, cut to n characters between words. Of a page only the beginning is looked at.
 func shorten(s string, n int) string {
-	runes := []rune(strings.Join(strings.Fields(s), " "))
-	if len(runes) <= n {
-		return string(runes)
+	var b strings.Builder
+	b.Grow(min(len(s), n+utf8.UTFMax))
+	chars := 0
+	for word := range strings.FieldsSeq(s) {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+			chars++
+		}
+		b.WriteString(word)
+		if chars += utf8.RuneCountInString(word); chars > n {
+			return cutBetweenWords(b.String(), n)
+		}
 	}
-	cut := string(runes[:n])
+	return b.String()
+}
+
+// cutBetweenWords returns the first n characters of a longer text, without the word that they end in unless it is half
+// of them.
+func cutBetweenWords(s string, n int) string {
+	end := 0
+	for range n {
+		_, size := utf8.DecodeRuneInString(s[end:])
+		end += size
+	}
+	cut := s[:end]
 	if i := strings.LastIndex(cut, " "); i > len(cut)/2 {
 		cut = cut[:i]
 	}

@@ -55,8 +55,18 @@ func (f caseFeeds) Fetch(_ context.Context, address string) (feed.Result, error)
 	return feed.Result{Document: f[address]}, nil
 }
 
-func (f caseFeeds) Poll(ctx context.Context, address string) (feed.Result, error) {
-	return f.Fetch(ctx, address)
+// FetchAll reads the feeds one after the other.
+func (f caseFeeds) FetchAll(ctx context.Context, urls []string, turn func(func())) ([]feed.Result, []error) {
+	results, errs := make([]feed.Result, len(urls)), make([]error, len(urls))
+	for n, address := range urls {
+		turn(func() { results[n], errs[n] = f.Fetch(ctx, address) })
+	}
+	return results, errs
+}
+
+// PollAll is FetchAll: nothing is fresh here.
+func (f caseFeeds) PollAll(ctx context.Context, urls []string, turn func(func())) ([]feed.Result, []error) {
+	return f.FetchAll(ctx, urls, turn)
 }
 
 func (caseFeeds) Find(context.Context, string) ([]feed.Link, error) { return nil, feed.ErrNoFeed }

@@ -26,12 +26,12 @@ const (
 	bundledScheme = "bundled:"
 )
 
-// StateStore keeps what is known about a feed between fetches. Its methods are called for one URL at a time, and for
-// different URLs in parallel.
+// StateStore keeps what is known about a feed between fetches. Its methods may be called concurrently.
 type StateStore interface {
 	// LoadFeed returns false when nothing is known about the feed.
 	LoadFeed(ctx context.Context, url string) (State, bool, error)
-	SaveFeed(ctx context.Context, s State) error
+	// SaveFeeds stores all of the states or, with an error, none.
+	SaveFeeds(ctx context.Context, states ...State) error
 }
 
 // Options configures a Fetcher.
@@ -51,6 +51,9 @@ type Fetcher struct {
 	opts       Options
 	hosts      hostLocks
 	freshUntil sync.Map // address → time.Time until which a "not modified" answer counts as fresh
+
+	mu      sync.Mutex
+	unsaved map[string]*State // by address: what reads have shown that is not stored yet
 }
 
 // NewFetcher returns a Fetcher. Without a store (nil) every fetch is the first one and returns the whole document;
@@ -59,7 +62,13 @@ func NewFetcher(client *egress.Client, store StateStore, opts Options) *Fetcher 
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Fetcher{client: client, store: store, opts: opts, hosts: hostLocks{byName: map[string]*host{}}}
+	return &Fetcher{
+		client:  client,
+		store:   store,
+		opts:    opts,
+		hosts:   hostLocks{byName: map[string]*host{}},
+		unsaved: map[string]*State{},
+	}
 }
 
 // Result is the outcome of a fetch.
@@ -158,14 +167,52 @@ func (e *PageError) Unwrap() error { return e.cause }
 // while it waits for others to the same host. Fetch never retries; the errors *WaitError,
 // *StatusError, *PageError and those of package egress say what to do next.
 func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
-	return f.fetchInTurn(ctx, strings.TrimSpace(address), false)
+	address = strings.TrimSpace(address)
+	res, err := f.fetchInTurn(ctx, address, false)
+	if saveErr := f.saveStates(ctx, address); saveErr != nil {
+		err = errors.Join(err, saveErr)
+	}
+	return res, err
 }
 
-// Poll is Fetch for regular polling while nobody waits. It makes no request while the last document is fresh (ttl,
-// Cache-Control, Expires, skipHours, skipDays) and returns that document. It waits longer the more often the feed has
+// FetchAll fetches feeds as Fetch does, and stores what that shows about them in one transaction. It calls turn for all
+// of them in parallel, which calls read when the feed may be read. Results and errors have the order of the addresses.
+func (f *Fetcher) FetchAll(ctx context.Context, addresses []string, turn func(read func())) ([]Result, []error) {
+	return f.fetchAll(ctx, addresses, turn, false)
+}
+
+// PollAll is FetchAll for regular polling while nobody waits. It makes no request while the last document is fresh (ttl,
+// Cache-Control, Expires, skipHours, skipDays) and returns that document. It waits longer the more often a feed has
 // failed, and then returns a *FailingError. It spaces its requests to a host.
-func (f *Fetcher) Poll(ctx context.Context, address string) (Result, error) {
-	return f.fetchInTurn(ctx, strings.TrimSpace(address), true)
+func (f *Fetcher) PollAll(ctx context.Context, addresses []string, turn func(read func())) ([]Result, []error) {
+	return f.fetchAll(ctx, addresses, turn, true)
+}
+
+// fetchAll reads feeds, with polite as PollAll does.
+func (f *Fetcher) fetchAll(
+	ctx context.Context,
+	addresses []string,
+	turn func(read func()),
+	polite bool,
+) ([]Result, []error) {
+	results, errs := make([]Result, len(addresses)), make([]error, len(addresses))
+	trimmed := make([]string, len(addresses))
+	var wg sync.WaitGroup
+	for n, address := range addresses {
+		trimmed[n] = strings.TrimSpace(address)
+		wg.Go(func() {
+			// Each goroutine has elements of its own, so no lock is needed.
+			turn(func() { results[n], errs[n] = f.fetchInTurn(ctx, trimmed[n], polite) })
+		})
+	}
+	wg.Wait()
+	// What was read before ctx ended is worth keeping: else the servers are asked for all of it again.
+	if err := f.saveStates(context.WithoutCancel(ctx), trimmed...); err != nil {
+		for n := range errs {
+			errs[n] = errors.Join(errs[n], err)
+		}
+	}
+	return results, errs
 }
 
 // State returns what is known about a feed, such as since when it fails.
@@ -173,7 +220,8 @@ func (f *Fetcher) State(ctx context.Context, address string) (State, error) {
 	return f.loadState(ctx, strings.TrimSpace(address))
 }
 
-// fetchInTurn fetches a feed while it holds the lock of the feed's host. polite is set for Poll.
+// fetchInTurn fetches a feed while it holds the lock of the feed's host, and leaves in unsaved what that shows about
+// it. polite is set for PollAll.
 func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) (Result, error) {
 	if name, ok := strings.CutPrefix(address, bundledScheme); ok {
 		return f.readBundled(name)
@@ -239,13 +287,13 @@ type fetched struct {
 	changed bool // the state has to be saved
 }
 
-// recordOutcome saves what an attempt showed. An attempt that ctx cut off shows nothing about the feed.
+// recordOutcome notes what an attempt showed. An attempt that ctx cut off shows nothing about the feed.
 func (f *Fetcher) recordOutcome(ctx context.Context, s *State, got fetched, err error) (Result, error) {
 	if err == nil {
 		if s.clearFailures() || got.changed {
-			err = f.saveState(ctx, *s)
+			f.noteUnsaved(s)
 		}
-		return got.Result, err
+		return got.Result, nil
 	}
 	if ctx.Err() != nil {
 		return Result{}, err
@@ -253,7 +301,8 @@ func (f *Fetcher) recordOutcome(ctx context.Context, s *State, got fetched, err 
 	status, _ := errors.AsType[*StatusError](err)
 	// LastFailure is shown to people, so it is the explained text, without the internals of the error.
 	s.addFailure(f.opts.Now(), status != nil && status.Status == http.StatusGone, Explain(s.URL, err))
-	return Result{}, errors.Join(err, f.saveState(ctx, *s))
+	f.noteUnsaved(s)
+	return Result{}, err
 }
 
 // isGone reports whether an error says that there is no feed at an address.
@@ -285,11 +334,17 @@ func (f *Fetcher) readBundled(name string) (Result, error) {
 	return Result{Document: doc, FinalURL: bundledScheme + name}, nil
 }
 
-// loadState returns the stored state of a feed, or a new one where there is none of this version.
+// loadState returns what is known of a feed, stored or about to be, or a new state where there is none of this version.
 func (f *Fetcher) loadState(ctx context.Context, address string) (State, error) {
 	fresh := State{Version: stateVersion, URL: address}
 	if f.store == nil {
 		return fresh, nil
+	}
+	f.mu.Lock()
+	unsaved := f.unsaved[address]
+	f.mu.Unlock()
+	if unsaved != nil {
+		return *unsaved, nil
 	}
 	state, found, err := f.store.LoadFeed(ctx, address)
 	if err != nil {
@@ -302,12 +357,44 @@ func (f *Fetcher) loadState(ctx context.Context, address string) (State, error) 
 	return state, nil
 }
 
-func (f *Fetcher) saveState(ctx context.Context, state State) error {
+// noteUnsaved keeps a state, which is not changed any more, until saveStates. Whoever reads the feed meanwhile finds it
+// there, and does not ask the server for the same document again.
+func (f *Fetcher) noteUnsaved(s *State) {
 	if f.store == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unsaved[s.URL] = s
+}
+
+// saveStates stores the unsaved states of some feeds. Where that fails they are forgotten: the next requests make up for
+// what they held.
+func (f *Fetcher) saveStates(ctx context.Context, addresses ...string) error {
+	unsaved := map[string]*State{}
+	var states []State
+	f.mu.Lock()
+	for _, address := range addresses {
+		if s := f.unsaved[address]; s != nil && unsaved[address] == nil {
+			unsaved[address] = s
+			states = append(states, *s)
+		}
+	}
+	f.mu.Unlock()
+	if len(states) == 0 {
 		return nil
 	}
-	if err := f.store.SaveFeed(ctx, state); err != nil {
-		return fmt.Errorf("fetch %s: save its state: %w", egress.RedactURL(state.URL), err)
+	err := f.store.SaveFeeds(ctx, states...)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for address, s := range unsaved {
+		// Another read of the feed may have ended while the store was written: whoever made it saves that one.
+		if f.unsaved[address] == s {
+			delete(f.unsaved, address)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("save what is known of %d feeds: %w", len(states), err)
 	}
 	return nil
 }

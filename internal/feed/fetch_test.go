@@ -23,6 +23,7 @@ import (
 type memory struct {
 	mu     sync.Mutex
 	states map[string][]byte
+	saves  int // calls of SaveFeeds
 	fail   error
 }
 
@@ -36,15 +37,30 @@ func (m *memory) LoadFeed(_ context.Context, url string) (s State, found bool, e
 	return s, found, err
 }
 
-func (m *memory) SaveFeed(_ context.Context, s State) error {
+func (m *memory) SaveFeeds(_ context.Context, states ...State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	data, err := json.Marshal(s)
+	m.saves++
+	if m.fail != nil {
+		return m.fail
+	}
 	if m.states == nil {
 		m.states = map[string][]byte{}
 	}
-	m.states[s.URL] = data
-	return errors.Join(err, m.fail)
+	for _, s := range states {
+		data, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		m.states[s.URL] = data
+	}
+	return nil
+}
+
+// Poll polls one feed.
+func (f *Fetcher) Poll(ctx context.Context, address string) (Result, error) {
+	results, errs := f.PollAll(ctx, []string{address}, func(read func()) { read() })
+	return results[0], errs[0]
 }
 
 // site is a loopback server with a fetcher that may reach it.

@@ -29,10 +29,15 @@ func (s *shelf) LoadFeed(_ context.Context, url string) (state feed.State, found
 	return state, found, err
 }
 
-func (s *shelf) SaveFeed(_ context.Context, state feed.State) error {
-	data, err := json.Marshal(state)
-	s.states.Store(state.URL, data)
-	return err
+func (s *shelf) SaveFeeds(_ context.Context, states ...feed.State) error {
+	for _, state := range states {
+		data, err := json.Marshal(state)
+		if err != nil {
+			return err
+		}
+		s.states.Store(state.URL, data)
+	}
+	return nil
 }
 
 func world(t testing.TB) (*simfeeds.Server, *feed.Fetcher) {

@@ -11,7 +11,7 @@ import (
 // Records keeps what is known of feeds, without knowing its form.
 type Records interface {
 	LoadFeed(ctx context.Context, url string) (store.Feed, bool, error)
-	SaveFeed(ctx context.Context, f store.Feed) error
+	SaveFeeds(ctx context.Context, feeds ...store.Feed) error
 }
 
 // StoredStates keeps the states of feeds as records.
@@ -30,11 +30,15 @@ func (s StoredStates) LoadFeed(ctx context.Context, url string) (State, bool, er
 	return state, true, nil
 }
 
-// SaveFeed keeps what is known of a feed.
-func (s StoredStates) SaveFeed(ctx context.Context, state State) error {
-	data, err := json.Marshal(state)
-	if err != nil {
-		return err
+// SaveFeeds keeps what is known of feeds: of all of them or, with an error, of none.
+func (s StoredStates) SaveFeeds(ctx context.Context, states ...State) error {
+	records := make([]store.Feed, len(states))
+	for n, state := range states {
+		data, err := json.Marshal(state)
+		if err != nil {
+			return err
+		}
+		records[n] = store.Feed{URL: state.URL, Data: data}
 	}
-	return s.Records.SaveFeed(ctx, store.Feed{URL: state.URL, Data: data})
+	return s.Records.SaveFeeds(ctx, records...)
 }

@@ -180,7 +180,8 @@ type ToolCalls interface {
 // Digests keeps feeds, subscriptions and runs of digests.
 type Digests interface {
 	LoadFeed(ctx context.Context, url string) (Feed, bool, error)
-	SaveFeed(ctx context.Context, f Feed) error
+	// SaveFeeds stores the records of feeds, which have different addresses, in one transaction.
+	SaveFeeds(ctx context.Context, feeds ...Feed) error
 	// LastRuns returns the newest n runs of a digest, newest first.
 	LastRuns(ctx context.Context, digest string, n int) ([]Run, error)
 	// SeenItems returns which of some items a digest has seen, and whether it ever ran.

@@ -24,7 +24,7 @@ import (
 
 func save(t *testing.T, db *bolt.DB, url string) {
 	t.Helper()
-	if err := db.SaveFeed(t.Context(), store.Feed{URL: url, Data: []byte(`{}`)}); err != nil {
+	if err := db.SaveFeeds(t.Context(), store.Feed{URL: url, Data: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -102,7 +102,7 @@ func TestRestoreKeepsWhatItReplaces(t *testing.T) {
 			path, copied := filepath.Join(dir, "raven.db"), filepath.Join(dir, "copy.db")
 			db := open(t, path)
 			save(t, db, "a")
-			if err := errors.Join(db.Backup(t.Context(), copied), db.SaveFeed(t.Context(), store.Feed{URL: "b"}), db.Close(), spoil(path)); err != nil {
+			if err := errors.Join(db.Backup(t.Context(), copied), db.SaveFeeds(t.Context(), store.Feed{URL: "b"}), db.Close(), spoil(path)); err != nil {
 				t.Fatal(err)
 			}
 			before, _ := os.ReadFile(path)

@@ -438,7 +438,7 @@ func wasteful(t *testing.T) *DB {
 	db := opened(t)
 	large := store.Feed{URL: "large", Data: slices.Concat([]byte{'"'}, repeatX(minWasted+minWasted/8), []byte{'"'})}
 	for range 2 { // which frees the pages of the first
-		if err := db.SaveFeed(t.Context(), large); err != nil {
+		if err := db.SaveFeeds(t.Context(), large); err != nil {
 			t.Fatal(err)
 		}
 		large.Data = []byte(`"small"`)

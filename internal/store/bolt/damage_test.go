@@ -242,7 +242,7 @@ func population(t *testing.T, dir string) (older, whole []byte) {
 			check(answer(t, db, c, fmt.Sprintf("%d-%d", half, i), i))
 		}
 		for i := range 30 {
-			check(db.SaveFeed(t.Context(), store.Feed{URL: fmt.Sprint("https://example.org/", i),
+			check(db.SaveFeeds(t.Context(), store.Feed{URL: fmt.Sprint("https://example.org/", i),
 				Data: []byte(fmt.Sprintf(`{"half":%d,"text":%q}`, half, words))}))
 			check(db.SaveSubscription(t.Context(), store.Subscription{To: room(i), URL: fmt.Sprint("https://example.org/", i),
 				Title: fmt.Sprint(half), At: day}))

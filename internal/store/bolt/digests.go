@@ -30,13 +30,18 @@ func (db *DB) LoadFeed(ctx context.Context, url string) (store.Feed, bool, error
 	return f, found, nil
 }
 
-// SaveFeed stores the record of a feed.
-func (db *DB) SaveFeed(ctx context.Context, f store.Feed) error {
+// SaveFeeds stores the records of feeds, all or none.
+func (db *DB) SaveFeeds(ctx context.Context, feeds ...store.Feed) error {
 	err := db.update(ctx, func(tx *tx) error {
-		return tx.top(feedsBucket).put(feedKey(f.URL), f)
+		for _, f := range feeds {
+			if err := tx.top(feedsBucket).put(feedKey(f.URL), f); err != nil {
+				return fmt.Errorf("%s: %w", f.URL, err)
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("store feed %s: %w", f.URL, err)
+		return fmt.Errorf("store feeds: %w", err)
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func writeRecords(t *testing.T, db *bolt.DB) {
 	_, err := db.SaveMessages(ctx, []store.Message{{Conversation: fixtureRoom, ID: "imported",
 		Author: chat.User{ID: "bob"}, At: day, Text: "before"}})
 	add(err)
-	add(db.SaveFeed(ctx, store.Feed{URL: "https://example.org/feed", Data: []byte(`{"title":"News"}`)}))
+	add(db.SaveFeeds(ctx, store.Feed{URL: "https://example.org/feed", Data: []byte(`{"title":"News"}`)}))
 	_, err = db.FinishRun(ctx, store.Run{Digest: "morning", Due: day, Began: day, Ended: day, OK: true, Posted: 1},
 		[]string{"item"}, nil)
 	add(err)

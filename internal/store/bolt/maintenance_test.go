@@ -270,12 +270,12 @@ func TestManyFreePages_AreListedWhenTheStoreIsClosed(t *testing.T) {
 	if !listed() {
 		t.Error("a new store has no list of free pages")
 	}
-	if err := db.SaveFeed(t.Context(), large); err != nil {
+	if err := db.SaveFeeds(t.Context(), large); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 { // what a transaction frees is free when those before it have ended
 		large.Data = []byte(`"small"`)
-		if err := db.SaveFeed(t.Context(), large); err != nil {
+		if err := db.SaveFeeds(t.Context(), large); err != nil {
 			t.Fatal(err)
 		}
 		large.URL += "r"
@@ -290,7 +290,7 @@ func TestManyFreePages_AreListedWhenTheStoreIsClosed(t *testing.T) {
 	if err := db.writeFreelist(); err != nil || !listed() { // as Run does when nothing is written
 		t.Errorf("the list was not written while the store is open: %v", err)
 	}
-	if err := db.SaveFeed(t.Context(), large); err != nil {
+	if err := db.SaveFeeds(t.Context(), large); err != nil {
 		t.Fatal(err)
 	}
 	// A bot that is killed at work leaves no list.
@@ -310,7 +310,7 @@ func TestManyFreePages_AreListedWhenTheStoreIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.SaveFeed(t.Context(), store.Feed{URL: "after the crash", Data: []byte(`"small"`)}); err != nil {
+	if err := db.SaveFeeds(t.Context(), store.Feed{URL: "after the crash", Data: []byte(`"small"`)}); err != nil {
 		t.Error(err)
 	}
 	db = reopen(t, db)

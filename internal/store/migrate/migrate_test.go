@@ -67,7 +67,7 @@ func fill(t *testing.T, s store.Store) {
 	must(s.SaveReaction(ctx, store.Reaction{Turn: "q", User: "U2", Post: "p", Sign: "up", Gone: true, At: day}))
 	must(s.CountUsage(ctx, store.Usage{Model: "title", Tokens: llm.Usage{Input: 1}}))
 	address := "https://example.org/" + strings.Repeat("x", 3000)
-	must(s.SaveFeed(ctx, store.Feed{URL: address, Data: json.RawMessage(`{"etag":"\"a\""}`)}))
+	must(s.SaveFeeds(ctx, store.Feed{URL: address, Data: json.RawMessage(`{"etag":"\"a\""}`)}))
 	must(s.SaveSubscription(ctx, store.Subscription{To: thread, URL: address, At: day}))
 	for n := range 3 {
 		run := store.Run{Digest: "morning", Due: day.Add(time.Duration(n)), Ended: day, OK: true}

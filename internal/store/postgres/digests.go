@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,19 +31,26 @@ func (db *DB) LoadFeed(ctx context.Context, url string) (store.Feed, bool, error
 	return f, found, nil
 }
 
-// SaveFeed stores the record of a feed.
-func (db *DB) SaveFeed(ctx context.Context, f store.Feed) error {
-	record, err := encode(f)
-	if err == nil {
-		err = db.write(ctx, func(t *tx) error {
-			_, err := t.exec(`insert into ravenbot.feeds (url, v, record) values ($1, $2, $3)
-				on conflict (url) do update set v = excluded.v, record = excluded.record`,
-				foreignKey(f.URL), recordVersion, record)
-			return err
-		})
+// SaveFeeds stores the records of feeds, all or none.
+func (db *DB) SaveFeeds(ctx context.Context, feeds ...store.Feed) error {
+	keys, records := make([]string, len(feeds)), make([]string, len(feeds))
+	// Sorted, so that two transactions with the same feeds do not lock their rows crosswise.
+	feeds = slices.SortedFunc(slices.Values(feeds), func(a, b store.Feed) int { return strings.Compare(a.URL, b.URL) })
+	var err error
+	for n, f := range feeds {
+		if records[n], err = encode(f); err != nil {
+			return fmt.Errorf("store feed %s: %w", f.URL, err)
+		}
+		keys[n] = foreignKey(f.URL)
 	}
+	err = db.write(ctx, func(t *tx) error {
+		_, err := t.exec(`insert into ravenbot.feeds (url, v, record)
+			select url, $2, record::json from unnest($1::text[], $3::text[]) as f (url, record)
+			on conflict (url) do update set v = excluded.v, record = excluded.record`, keys, recordVersion, records)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("store feed %s: %w", f.URL, err)
+		return fmt.Errorf("store feeds: %w", err)
 	}
 	return nil
 }

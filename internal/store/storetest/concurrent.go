@@ -422,7 +422,7 @@ func oddTexts(t *testing.T, s store.Store, _ *time.Time) {
 		same(t, "bytes of the file", text, string(file.Data))
 
 		// Feeds choose their own identifiers, of any length.
-		must(t, s.SaveFeed(ctx, store.Feed{URL: text + "url", Data: []byte(`{}`)}))
+		must(t, s.SaveFeeds(ctx, store.Feed{URL: text + "url", Data: []byte(`{}`)}))
 		_, known, err = s.LoadFeed(ctx, text+"url")
 		must(t, err)
 		same(t, "the feed is known", true, known)

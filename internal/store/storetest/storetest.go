@@ -263,7 +263,7 @@ func runOnce(t *testing.T, s store.Store, _ *time.Time) {
 func feedRecord(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	want := store.Feed{URL: "https://example.org/feed", Data: []byte(`{"etag":"\"a\""}`)}
-	must(t, s.SaveFeed(ctx, want))
+	must(t, s.SaveFeeds(ctx, want))
 	got, found, err := s.LoadFeed(ctx, want.URL)
 	must(t, err)
 	same(t, "found", true, found)
@@ -271,6 +271,23 @@ func feedRecord(t *testing.T, s store.Store, _ *time.Time) {
 	_, found, err = s.LoadFeed(ctx, "https://example.org/other")
 	must(t, err)
 	same(t, "found", false, found)
+
+	// Records are stored together: those that are there are replaced, and with one that cannot be stored none is.
+	newer := store.Feed{URL: want.URL, Data: []byte(`{"etag":"\"b\""}`)}
+	other := store.Feed{URL: "https://example.org/other", Data: []byte(`{}`)}
+	broken := store.Feed{URL: "https://example.org/broken", Data: []byte(`{`)}
+	if err := s.SaveFeeds(ctx, newer, other, broken); err == nil {
+		t.Error("a record that is no JSON is stored")
+	}
+	got, _, err = s.LoadFeed(ctx, want.URL)
+	must(t, err)
+	same(t, "feed beside one that cannot be stored", want, got)
+	must(t, s.SaveFeeds(ctx, other, newer))
+	for _, want := range []store.Feed{newer, other} {
+		got, _, err = s.LoadFeed(ctx, want.URL)
+		must(t, err)
+		same(t, "feed stored with another", want, got)
+	}
 }
 
 func subscriptions(t *testing.T, s store.Store, _ *time.Time) {
