@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -45,6 +46,10 @@ func (s tokenItems) SwapItem(
 func (s tokenItems) DeleteItem(_ context.Context, _, name string) error {
 	delete(s, name)
 	return nil
+}
+
+func (tokenItems) Item(context.Context, string, string) (json.RawMessage, error) {
+	return nil, errors.ErrUnsupported
 }
 
 // signInWorld is a server that signs other MCP hosts in, and one of them.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"ravenbot/internal/store"
 )
 
 // The kind and name of the stored item.
@@ -13,14 +15,8 @@ const (
 	sessionEnded = "ended"
 )
 
-// Items stores records that survive a restart, as store.Store does.
-type Items interface {
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-}
-
 // StoredLogouts stores when all sessions were ended.
-type StoredLogouts struct{ Items }
+type StoredLogouts struct{ store.Items }
 
 // SaveLogout stores that all sessions were ended at a time.
 func (l StoredLogouts) SaveLogout(ctx context.Context, at time.Time) error {
@@ -37,7 +33,7 @@ func (l StoredLogouts) LastLogout(ctx context.Context) (time.Time, error) {
 }
 
 // LastLogout returns when all sessions were last ended, or the zero time when they never were.
-func LastLogout(ctx context.Context, from Items) (at time.Time, err error) {
+func LastLogout(ctx context.Context, from store.Items) (at time.Time, err error) {
 	items, err := from.Items(ctx, sessionKind)
 	if raw, ok := items[sessionEnded]; ok && err == nil {
 		err = json.Unmarshal(raw, &at)

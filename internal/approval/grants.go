@@ -62,16 +62,9 @@ func (g Grant) hasExpired(now time.Time) bool { return !g.Expires.IsZero() && !n
 
 func userKey(at chat.Address, u chat.User) string { return at.Platform + "/" + u.ID }
 
-// GrantStore keeps grants.
-type GrantStore interface {
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	DeleteItem(ctx context.Context, kind, name string) error
-}
-
 // Grants are the standing approvals. They are safe for concurrent use.
 type Grants struct {
-	store GrantStore
+	store store.Items
 	now   func() time.Time
 	// reloading is held for reading while a grant is changed, in the store and here, and for writing by Reload: what it
 	// has read is no older than what is here. It is taken before mu.
@@ -82,7 +75,7 @@ type Grants struct {
 }
 
 // LoadGrants reads the stored grants.
-func LoadGrants(ctx context.Context, s GrantStore, now func() time.Time) (*Grants, error) {
+func LoadGrants(ctx context.Context, s store.Items, now func() time.Time) (*Grants, error) {
 	g := &Grants{store: s, now: now}
 	return g, g.Reload(ctx)
 }

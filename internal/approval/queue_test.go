@@ -51,6 +51,14 @@ func (d *desk) DeleteItem(_ context.Context, _, name string) error {
 	return nil
 }
 
+func (*desk) Item(context.Context, string, string) (json.RawMessage, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (*desk) SwapItem(context.Context, string, string, json.RawMessage, json.RawMessage, []store.Post) (bool, error) {
+	return false, errors.ErrUnsupported
+}
+
 func (d *desk) SaveApproval(_ context.Context, a store.Approval) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

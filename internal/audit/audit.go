@@ -54,15 +54,6 @@ type Link struct {
 
 func (e Entry) link() Link { return Link{e.Seq, e.Hash} }
 
-// Store keeps entries by name, as store.Store does.
-type Store interface {
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
-	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
-	DeleteItem(ctx context.Context, kind, name string) error
-}
-
 // Kinds of the stored items. The base is the newest entry that is no longer kept: the chain goes on from there.
 const (
 	itemKind = "audit"
@@ -72,7 +63,7 @@ const (
 
 // Log is the list of changes. It is safe for concurrent use.
 type Log struct {
-	store Store
+	store store.Items
 	log   *slog.Logger
 	now   func() time.Time
 
@@ -86,7 +77,7 @@ type Log struct {
 const maxTries = 100
 
 // Load reads the stored entries. It returns an error when one of them cannot be read.
-func Load(ctx context.Context, store Store, now func() time.Time, log *slog.Logger) (*Log, error) {
+func Load(ctx context.Context, store store.Items, now func() time.Time, log *slog.Logger) (*Log, error) {
 	list, base, err := read(ctx, store)
 	if err != nil {
 		return nil, err
@@ -105,7 +96,7 @@ func Load(ctx context.Context, store Store, now func() time.Time, log *slog.Logg
 }
 
 // read returns the stored entries, oldest first, and the base.
-func read(ctx context.Context, store Store) ([]Entry, Link, error) {
+func read(ctx context.Context, store store.Items) ([]Entry, Link, error) {
 	base, _, err := readBase(ctx, store)
 	if err != nil {
 		return nil, base, err
@@ -126,7 +117,7 @@ func read(ctx context.Context, store Store) ([]Entry, Link, error) {
 }
 
 // readBase returns the base, and how it is stored; nil: there is none.
-func readBase(ctx context.Context, store Store) (base Link, raw json.RawMessage, err error) {
+func readBase(ctx context.Context, store store.Items) (base Link, raw json.RawMessage, err error) {
 	bases, err := store.Items(ctx, baseKind)
 	if raw = bases[baseName]; err == nil && raw != nil {
 		err = json.Unmarshal(raw, &base)

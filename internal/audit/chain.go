@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/store"
 )
 
 // maxLine is the longest line of an export, in bytes.
@@ -155,7 +157,7 @@ func (l *Log) wasMovedByOthers(base Link, kept int) bool {
 }
 
 // readAtRest is read while no other process moves the base.
-func readAtRest(ctx context.Context, store Store) ([]Entry, Link, error) {
+func readAtRest(ctx context.Context, store store.Items) ([]Entry, Link, error) {
 	for range maxTries {
 		list, base, err := read(ctx, store)
 		if err != nil {

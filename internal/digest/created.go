@@ -125,7 +125,7 @@ func (s *Service) compileStored(name string, raw json.RawMessage) (spec, error) 
 }
 
 // loadItems returns all items of a kind, by name.
-func loadItems[T any](ctx context.Context, from Items, kind string) (map[string]T, error) {
+func loadItems[T any](ctx context.Context, from store.Items, kind string) (map[string]T, error) {
 	raw, err := from.Items(ctx, kind)
 	if err != nil {
 		return nil, err

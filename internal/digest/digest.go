@@ -69,19 +69,10 @@ type Runs interface {
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
 }
 
-// Items keeps digests that were made in chat and other state, as in store.Store.
-type Items interface {
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
-	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
-	DeleteItem(ctx context.Context, kind, name string) error
-}
-
 // Store is all that a Service keeps.
 type Store interface {
 	Runs
-	Items
+	store.Items
 	SaveSubscription(ctx context.Context, s store.Subscription) error
 	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
 	Subscriptions(ctx context.Context) ([]store.Subscription, error)

@@ -37,15 +37,6 @@ var ErrUnknown = errors.New("no such job")
 // jobKind is the kind of the stored items that hold jobs.
 const jobKind = "job"
 
-// Store keeps jobs, as store.Store does.
-type Store interface {
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	DeleteItem(ctx context.Context, kind, name string) error
-	// SwapItem replaces an item and stores posts in one transaction; nil stands for no item. It returns false where the
-	// item is not the one to be replaced.
-	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
-}
-
 // Delivery posts what jobs say, as delivery.Service does.
 type Delivery interface {
 	// Ready returns a channel that is closed when the posts that an earlier process left are queued. A post that is
@@ -78,7 +69,7 @@ type Digests interface {
 // Options are what a Service needs.
 type Options struct {
 	Digests  Digests
-	Store    Store
+	Store    store.Items
 	Delivery Delivery
 	Places   Places
 	Task     Task

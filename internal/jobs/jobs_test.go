@@ -86,6 +86,14 @@ func (d *disk) SwapItem(
 	return swapped, nil
 }
 
+func (*disk) Item(context.Context, string, string) (json.RawMessage, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (*disk) SaveItem(context.Context, string, string, json.RawMessage, bool) error {
+	return errors.ErrUnsupported
+}
+
 // texts returns the texts that were posted, and forgets them.
 func (d *disk) texts() []string {
 	d.mu.Lock()

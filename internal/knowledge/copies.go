@@ -15,14 +15,6 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Items keeps JSON under a kind and a name, as store.Store does.
-type Items interface {
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
-	DeleteItem(ctx context.Context, kind, name string) error
-}
-
 // Kinds of items: what is known of each uploaded file, and its content.
 const (
 	FileKind    = "uploaded file"
@@ -30,7 +22,7 @@ const (
 )
 
 // Copies keeps uploaded files in the store too, for processes on other machines that share it.
-type Copies struct{ Items Items }
+type Copies struct{ Items store.Items }
 
 // copyRecord is what is known of an uploaded file.
 type copyRecord struct {

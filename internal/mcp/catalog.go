@@ -23,19 +23,11 @@ const CatalogKind = "mcp server"
 // serverName is what an added server may be called: its tools are named after it.
 var serverName = text.Pattern(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
-// Items keeps the entries of servers over restarts.
-type Items interface {
-	// SaveItem returns store.ErrExists where the name is taken and overwrite is false.
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	DeleteItem(ctx context.Context, kind, name string) error
-}
-
 // Catalog lists and controls the servers of a Host, and keeps the entries of those that are
 // added beside the configured ones. It is safe for concurrent use.
 type Catalog struct {
 	host  *Host
-	items Items
+	items store.Items
 	// parse reads an entry as config.json has it.
 	parse func(name string, entry json.RawMessage) (Config, error)
 	// isReserved reports the names that no server may be given.
@@ -50,7 +42,7 @@ type Catalog struct {
 // that no server may be given.
 func NewCatalog(
 	h *Host,
-	items Items,
+	items store.Items,
 	parse func(string, json.RawMessage) (Config, error),
 	isReserved func(name string) bool,
 	log *slog.Logger,

@@ -33,6 +33,14 @@ func (s itemStore) DeleteItem(_ context.Context, _, name string) error {
 	return nil
 }
 
+func (itemStore) Item(context.Context, string, string) (json.RawMessage, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (itemStore) SwapItem(context.Context, string, string, json.RawMessage, json.RawMessage, []store.Post) (bool, error) {
+	return false, errors.ErrUnsupported
+}
+
 // newCatalog returns a Catalog whose entries are JSON of Config, with one configured server.
 func newCatalog(t *testing.T) (*Catalog, *Host, itemStore) {
 	t.Helper()
@@ -41,7 +49,7 @@ func newCatalog(t *testing.T) (*Catalog, *Host, itemStore) {
 	return c, host, items
 }
 
-func catalogOn(t *testing.T, items Items) (*Catalog, *Host) {
+func catalogOn(t *testing.T, items store.Items) (*Catalog, *Host) {
 	t.Helper()
 	host, err := NewHost(Options{Servers: []Config{{Name: "configured", URL: "https://configured.example/mcp"}}})
 	if err != nil {

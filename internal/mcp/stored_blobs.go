@@ -1,17 +1,14 @@
 package mcp
 
-import "context"
+import (
+	"context"
 
-// Blobs keeps JSON under keys.
-type Blobs interface {
-	// LoadBlob returns what was last saved under a key, or nil.
-	LoadBlob(ctx context.Context, key string) ([]byte, error)
-	SaveBlob(ctx context.Context, key string, data []byte) error
-}
+	"ravenbot/internal/store"
+)
 
 // StoredBlobs keeps what is known of servers as blobs, so that their tools can be called from the first message after
 // a restart.
-type StoredBlobs struct{ Blobs Blobs }
+type StoredBlobs struct{ Blobs store.Blobs }
 
 // Load returns what was last saved of a server, or nil.
 func (s StoredBlobs) Load(what, server string) ([]byte, error) {

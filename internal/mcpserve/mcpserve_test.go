@@ -69,6 +69,10 @@ func (s *shelf) DeleteItem(_ context.Context, kind, name string) error {
 	return nil
 }
 
+func (*shelf) Item(context.Context, string, string) (json.RawMessage, error) {
+	return nil, errors.ErrUnsupported
+}
+
 func load(t *testing.T, s *shelf, now func() time.Time) *mcpserve.Tokens {
 	t.Helper()
 	tokens, err := mcpserve.LoadTokens(t.Context(), s, now)

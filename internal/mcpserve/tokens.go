@@ -27,14 +27,6 @@ const tokenPrefix = "rvnmcp_"
 // request.
 const usedPrecision = time.Hour
 
-// Store stores tokens. It sees only their hashes.
-type Store interface {
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
-	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	DeleteItem(ctx context.Context, kind, name string) error
-}
-
 // Token describes a token without its secret.
 type Token struct {
 	Name    string    `json:"name"` // unique for its owner
@@ -57,7 +49,7 @@ func (t storedToken) key() string { return t.Owner + "\x00" + t.Name }
 
 // Tokens manages the tokens of all owners. It is safe for concurrent use.
 type Tokens struct {
-	store Store
+	store store.Items
 	now   func() time.Time
 
 	mu     sync.Mutex
@@ -78,7 +70,7 @@ var (
 var tokenName = text.Pattern(`^[\pL\pN_.-](?:[\pL\pN_. -]{0,62}[\pL\pN_.-])?$`)
 
 // LoadTokens returns the stored tokens.
-func LoadTokens(ctx context.Context, s Store, now func() time.Time) (*Tokens, error) {
+func LoadTokens(ctx context.Context, s store.Items, now func() time.Time) (*Tokens, error) {
 	t := &Tokens{store: s, now: now, byHash: map[string]storedToken{}}
 	return t, t.Reload(ctx)
 }

@@ -49,14 +49,6 @@ const (
 	maxTries = 50
 )
 
-// Store keeps polls over restarts, as in store.Store.
-type Store interface {
-	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
-	DeleteItem(ctx context.Context, kind, name string) error
-}
-
 // Poster posts polls, as delivery.Service does.
 type Poster interface {
 	// Interject posts at once; with replaces it takes the place of the post of that key.
@@ -65,7 +57,7 @@ type Poster interface {
 
 // Options are what a Service needs.
 type Options struct {
-	Store   Store
+	Store   store.Items
 	Poster  Poster
 	CanPost func(to chat.Address) bool
 	Log     *slog.Logger

@@ -81,6 +81,10 @@ func (w *world) DeleteItem(_ context.Context, _, name string) error {
 	return nil
 }
 
+func (*world) SaveItem(context.Context, string, string, json.RawMessage, bool) error {
+	return errors.ErrUnsupported
+}
+
 func (w *world) Interject(_ context.Context, _ chat.Address, d chat.Draft, replaces string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

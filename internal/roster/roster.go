@@ -59,13 +59,6 @@ func (e InputError) Unwrap() error { return e.Err }
 // BadInput marks the error as the sender's to correct.
 func (InputError) BadInput() bool { return true }
 
-// Items keeps agents over restarts, as in store.Store.
-type Items interface {
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	DeleteItem(ctx context.Context, kind, name string) error
-}
-
 // Toolbox lists the tools that there are now.
 type Toolbox interface {
 	List() []tool.Named
@@ -88,7 +81,7 @@ type Task struct {
 
 // Options are what a Roster needs.
 type Options struct {
-	Store     Items
+	Store     store.Items
 	Knowledge *knowledge.Repository
 	Settings  *settings.Repository
 	Servers   *mcp.Host

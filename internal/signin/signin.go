@@ -37,15 +37,9 @@ const blobPrefix = "oauth"
 // offerTimeout bounds bringing a link to a user.
 const offerTimeout = 10 * time.Second
 
-// Blobs stores the state of sign-ins, as in store.Store.
-type Blobs interface {
-	LoadBlob(ctx context.Context, key string) ([]byte, error)
-	SaveBlob(ctx context.Context, key string, data []byte) error
-}
-
 // SharedBlobs are Blobs that several processes use.
 type SharedBlobs interface {
-	Blobs
+	store.Blobs
 	Changes(ctx context.Context) (map[string]int64, error)
 	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
 	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post) (bool, error)
@@ -61,7 +55,7 @@ type Options struct {
 	Box       *seal.Box // encrypts what is stored of sign-ins
 	BaseURL   string    // where browsers find the bot
 	Egress    *egress.Client
-	Store     Blobs
+	Store     store.Blobs
 	Questions Questions
 	Log       *slog.Logger
 	Now       func() time.Time
@@ -185,7 +179,7 @@ func (s *Service) offerLink(ctx context.Context, c oauth.Consent) error {
 }
 
 // grants stores the state of sign-ins, which the broker has encrypted.
-type grants struct{ store Blobs }
+type grants struct{ store store.Blobs }
 
 func (g grants) Load(key string) ([]byte, error) {
 	raw, err := g.store.LoadBlob(context.Background(), blobPrefix+"/"+key)

@@ -34,22 +34,8 @@ type Store interface {
 	// SaveSetting stores a layer; nil deletes it.
 	SaveSetting(ctx context.Context, scope string, layer []byte) error
 
-	// LoadBlob returns what was last saved under a key, or nil.
-	LoadBlob(ctx context.Context, key string) ([]byte, error)
-	// SaveBlob keeps JSON under a key.
-	SaveBlob(ctx context.Context, key string, data []byte) error
-
-	// SaveItem keeps JSON under a kind and a name. It returns ErrExists where the name is
-	// taken and overwrite is false.
-	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
-	// Items returns all items of a kind, by name.
-	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
-	// DeleteItem returns ErrNotFound where there is no such item.
-	DeleteItem(ctx context.Context, kind, name string) error
-	// SwapItem replaces an item by another and stores posts, as SavePosts does, in one
-	// transaction; nil stands for no item. It returns false and changes nothing where the item
-	// is not, or no longer, the one to be replaced.
-	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []Post) (bool, error)
+	Blobs
+	Items
 
 	// Prune deletes the records that are older than they are kept, in small transactions between
 	// which others write. It returns the conversations that lost turns or their summary.
@@ -60,6 +46,31 @@ type Store interface {
 	// Commits returns the number of write transactions since the store was opened.
 	Commits() uint64
 	Close() error
+}
+
+// Blobs keeps values of any size under one key.
+type Blobs interface {
+	// LoadBlob returns what was last saved under a key, or nil.
+	LoadBlob(ctx context.Context, key string) ([]byte, error)
+	// SaveBlob keeps JSON under a key.
+	SaveBlob(ctx context.Context, key string, data []byte) error
+}
+
+// Items keeps small values by kind and name.
+type Items interface {
+	// SaveItem keeps JSON under a kind and a name. It returns ErrExists where the name is
+	// taken and overwrite is false.
+	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	// Items returns all items of a kind, by name.
+	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	// Item returns one item. It returns ErrNotFound where there is none.
+	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
+	// DeleteItem returns ErrNotFound where there is no such item.
+	DeleteItem(ctx context.Context, kind, name string) error
+	// SwapItem replaces an item by another and stores posts, as SavePosts does, in one
+	// transaction; nil stands for no item. It returns false and changes nothing where the item
+	// is not, or no longer, the one to be replaced.
+	SwapItem(ctx context.Context, kind, name string, was, now json.RawMessage, posts []Post) (bool, error)
 }
 
 // Inbox keeps messages until they have an outcome.
@@ -189,8 +200,6 @@ type Digests interface {
 	// FinishRun stores a run with what it saw and its posts in one transaction. It returns
 	// false where a run for that due time is stored already.
 	FinishRun(ctx context.Context, r Run, saw []string, posts []Post) (bool, error)
-	// Item returns one item of those that SaveItem keeps. It returns ErrNotFound where there is none.
-	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
 	// AmendRun replaces a run, and makes items unseen again.
 	AmendRun(ctx context.Context, r Run, forget []string) error
 	SaveSubscription(ctx context.Context, s Subscription) error
