@@ -106,7 +106,10 @@ func (q *Queue) Load(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, a := range list {
-		q.entries[key(a.Turn, a.Call)] = newEntry(a)
+		e := newEntry(a)
+		// Until a call goes on with it here: whoever asked may be another process that still waits.
+		e.isForeign = true
+		q.entries[key(a.Turn, a.Call)] = e
 	}
 	return nil
 }
