@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"strings"
 	"sync"
@@ -75,12 +76,7 @@ func (s *Service) Offer(ctx context.Context, to tool.Caller, q Question, until t
 	}
 	offer := &question{Question: q, id: text.RandomID(idBytes), caller: to, until: until}
 	s.mu.Lock()
-	// No call ends an offer: expired ones are removed here.
-	for id, other := range s.open {
-		if !other.until.IsZero() && !s.o.Now().Before(other.until) {
-			delete(s.open, id)
-		}
-	}
+	s.dropExpired()
 	full := len(s.open) >= maxOpen
 	if !full {
 		s.open[offer.id] = offer
@@ -151,6 +147,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, fmt.Errorf("MCP server %s asks to open something that is not a web address", q.Server)
 	}
 	s.mu.Lock()
+	s.dropExpired()
 	if len(s.open) >= maxOpen {
 		s.mu.Unlock()
 		return Answer{}, errors.New("too many questions are open")
@@ -188,6 +185,13 @@ func report(c tool.Caller, note string) {
 	if c.Report != nil {
 		c.Report(note)
 	}
+}
+
+// dropExpired removes the offers whose time is over, since no call ends them. It is called before open is read: an
+// expired offer must neither show its link nor take the place of a question. s.mu is held.
+func (s *Service) dropExpired() {
+	now := s.o.Now()
+	maps.DeleteFunc(s.open, func(_ string, q *question) bool { return !q.until.IsZero() && !now.Before(q.until) })
 }
 
 func (s *Service) forget(q *question) {
@@ -238,6 +242,7 @@ func (s *Service) find(m chat.Message) (q *question, what, rest string) {
 	what = strings.ToLower(strings.Trim(what, "`.!"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.dropExpired()
 	switch {
 	case m.Kind() == chat.EventEdit || m.Kind() == chat.EventDelete:
 	case m.Kind() == chat.EventPress && (what == pressAnswer || what == pressOpen || what == pressDecline),
