@@ -77,6 +77,7 @@ func (s *Service) Offer(ctx context.Context, to tool.Caller, q Question, until t
 	offer := &question{Question: q, id: text.RandomID(idBytes), caller: to, until: until}
 	s.mu.Lock()
 	s.dropExpired()
+	// Counted with the questions of calls: each of them may be looked at with every message.
 	full := len(s.open) >= maxOpen
 	if !full {
 		s.open[offer.id] = offer
@@ -116,6 +117,7 @@ type Service struct {
 	open map[string]*question
 }
 
+// question is a Question that is open: one that a call waits for, or an offer.
 type question struct {
 	Question
 	id       string
@@ -247,6 +249,7 @@ func (s *Service) find(m chat.Message) (q *question, what, rest string) {
 	case m.Kind() == chat.EventEdit || m.Kind() == chat.EventDelete:
 	case m.Kind() == chat.EventPress && (what == pressAnswer || what == pressOpen || what == pressDecline),
 		m.Kind() == chat.EventForm && what == pressAnswer:
+		// A missing one is over: the button of its post may still be there.
 		return s.open[rest], what, ""
 	case m.IsQuestion() && (what == wordAnswer && rest != "" || what == pressDecline && rest == ""):
 		switch open := s.openHere(m); len(open) {
