@@ -373,6 +373,7 @@ func (e *Engine) CompleteRequest(
 	models []string,
 	q llm.Request,
 ) (Completion, error) {
+	// A run without a message: the chain of models, the retries and the budget are those of answers.
 	r := &run{
 		engine:  e,
 		show:    func(chat.Progress) {},

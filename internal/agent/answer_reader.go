@@ -149,6 +149,7 @@ func (a *answerParts) add(p llm.Part) {
 	a.shape, a.open = p, true
 }
 
+// close ends the text part that is open, if one is: what comes next is another part.
 func (a *answerParts) close() {
 	if !a.open {
 		return

@@ -36,6 +36,7 @@ type line struct {
 func extractSummary(before string, turns []conversation.Turn) string {
 	lines := candidateLines(before, turns)
 	scoreLines(lines)
+	// The best lines first, but kept by their index: the summary is read in the order in which things were said.
 	order := make([]int, len(lines))
 	for i := range order {
 		order[i] = i
@@ -88,6 +89,7 @@ func candidateLines(before string, turns []conversation.Turn) []line {
 	return lines
 }
 
+// linesOf returns the sentences of a text as lines of a turn, each cut to maxLineChars. What has no words is left out.
 func linesOf(turn int, by, text string) []line {
 	var lines []line
 	for _, s := range summary.Sentences(text) {
@@ -132,11 +134,13 @@ func scoreLines(lines []line) {
 		sum := 0.0
 		for _, w := range words {
 			rarity := math.Log(1 + float64(len(lines))/float64(in[w]))
+			// Numbers are what people ask for later, and nobody can guess them.
 			if strings.ContainsFunc(w, unicode.IsDigit) {
 				rarity *= 2
 			}
 			sum += rarity
 		}
+		// A name counts like a word that no other line has.
 		sum += float64(nameCount(l.text)) * math.Log(1+float64(len(lines)))
 		// The root, so that neither the shortest nor the longest sentences win by their length.
 		lines[i].score = sum / math.Sqrt(float64(len(words)))

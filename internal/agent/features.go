@@ -97,6 +97,7 @@ func (Conversation) OpenForm(_ context.Context, m chat.Message) (*chat.Form, err
 // Question returns a form that was sent as a question that links the message. Whoever has the message's context reads
 // what is linked.
 func (c Conversation) Question(m chat.Message) (chat.Message, bool) {
+	// The ID of the message travels in that of the form: nothing is remembered between the two.
 	id, ok := strings.CutPrefix(m.Text, formAsk+" ")
 	if m.Kind() != chat.EventForm || !ok {
 		return m, false

@@ -208,6 +208,7 @@ func (h *historyCache) forgetWhere(matches func(chat.Address) bool) {
 	}
 }
 
+// drop removes an entry. h.mu is held.
 func (h *historyCache) drop(e *list.Element) {
 	h.byAge.Remove(e)
 	delete(h.byAddress, e.Value.(*history).address)

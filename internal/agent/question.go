@@ -150,6 +150,7 @@ func (r *run) loadKnowledge(ctx context.Context, isNew bool) {
 	if !isNew || len(r.turn.Messages) == 0 {
 		return
 	}
+	// The model has them from an earlier turn; once more would only cost tokens.
 	shown := r.shownKnowledge()
 	var fresh []string
 	for _, p := range known.Passages {
@@ -158,6 +159,7 @@ func (r *run) loadKnowledge(ctx context.Context, isNew bool) {
 		}
 	}
 	if p := prompt.Knowledge(strings.Join(fresh, "\n\n")); p.Text != "" {
+		// Before the words: what is asked stands last, where models look for it.
 		first := &r.turn.Messages[0]
 		first.Parts = append([]llm.Part{p}, first.Parts...)
 	}
@@ -166,6 +168,7 @@ func (r *run) loadKnowledge(ctx context.Context, isNew bool) {
 // maxEarlierQuestions is how many questions before the current one say what a follow-up means.
 const maxEarlierQuestions = 2
 
+// earlierQuestions returns the words of the newest questions before the current one, oldest first.
 func (r *run) earlierQuestions() []string {
 	var list []string
 	turns := r.history.turns
@@ -186,6 +189,7 @@ func questionText(t conversation.Turn) string {
 	return strings.Join(words, "\n")
 }
 
+// shownKnowledge returns the passages that stand in the turns of the request already.
 func (r *run) shownKnowledge() string {
 	var b strings.Builder
 	for _, t := range r.history.turns {

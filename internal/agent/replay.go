@@ -44,6 +44,7 @@ func (e *Engine) Replay(ctx context.Context, a chat.Address, turn string, o Repl
 	if err != nil {
 		return Replay{}, err
 	}
+	// Calls that had no result are left out: what a model would make of them is not known.
 	calls := NewRecordedCalls(e.recordsOf(t))
 	r, notes, err := e.replayRun(ctx, a, t, o, calls)
 	if err != nil {
@@ -150,6 +151,7 @@ func (e *Engine) replayRun(
 	if gone := r.declareRecorded(calls.list); len(gone) > 0 {
 		notes = append(notes, "These tools are not there now and are declared by name alone: "+strings.Join(gone, ", ")+".")
 	}
+	// Not the passages, which the stored question has already.
 	r.loadKnowledge(ctx, false)
 	r.taintByQuestion()
 	r.loadVolatile(ctx)

@@ -67,6 +67,7 @@ const maxDeclaredTools = 128
 // longer known.
 func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*run, error) {
 	m := q.Last()
+	// Asked once: a reload of the configuration meanwhile must not change agent or limits within a turn.
 	profile := e.o.Roster.Route(m)
 	past, err := e.history.load(ctx, m.Conversation, profile.Window)
 	if err != nil {
@@ -104,6 +105,7 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 			r.turn.Of = append(r.turn.Of, m.Subject())
 		}
 	}
+	// The user of the turn, not of this message: a retry by an administrator counts for whoever asked.
 	r.usage = store.Usage{Channel: m.Conversation, User: r.turn.User}
 	// A turn that is answered again sees only what was said before it.
 	if i := slices.IndexFunc(past.turns, func(o conversation.Turn) bool { return o.ID == r.turn.ID }); i >= 0 {
@@ -151,6 +153,7 @@ func (e *Engine) rebuildSummaryWith(
 // loadTools lists the tools that the run may use now, and chooses those that are declared to
 // the model.
 func (r *run) loadTools() {
+	// Listed once a turn: providers cache a request from its tools on, and one more of them would end that.
 	all := r.engine.o.Tools.List()
 	var usable []tool.Named
 	for _, n := range all {
@@ -258,12 +261,14 @@ func (r *run) loop(ctx context.Context) (string, error) {
 	if err := r.resume(ctx); err != nil {
 		return "", err
 	}
+	// Not for resume above: the calls that it repeats must not be cut off by an edit.
 	asking, release := r.withRevision(ctx)
 	defer release()
 	for step := 1; ; step++ {
 		if r.isRevised() {
 			return "", errRevised
 		}
+		// The last request declares no tools and says why, so that the model answers with what it has.
 		if step > r.profile.MaxSteps && r.stopReason == "" && len(r.declared) > 0 {
 			r.stopReason = fmt.Sprintf("stopped after %d rounds of tool calls", r.profile.MaxSteps)
 		}
@@ -428,6 +433,7 @@ func (r *run) showProgress(p chat.Progress) {
 func (r *run) showCall(t chat.ToolRun) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// In place: people see the calls in the order in which they began, whatever ends first.
 	for i := range r.runs {
 		if r.runs[i].ID == t.ID {
 			r.runs[i] = t

@@ -46,6 +46,7 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	slots := make(chan struct{}, maxConcurrentCalls)
 	var wg sync.WaitGroup
 	for _, c := range calls {
+		// What is refused, counted and recorded is the tool that is really run, not the discovery tool around it.
 		inner, err := r.unwrap(c)
 		if err != nil {
 			record(r.refuseCall(ctx, c, err.Error()))
@@ -122,6 +123,7 @@ func (r *run) makeCall(ctx context.Context, c llm.Call) (llm.Result, []store.Too
 		return r.refuseCall(ctx, c, r.whyMissing(c.Name))
 	}
 	began := r.engine.o.Now()
+	// Shown before it begins: a call may wait a quarter of an hour for its approval.
 	seen := chat.ToolRun{ID: c.ID, Name: c.Name, State: chat.Running, Args: c.Args}
 	r.showCall(seen)
 	caller := r.caller(c)
@@ -247,6 +249,7 @@ func (r *run) userID() string {
 	return r.message.Conversation.Platform + "/" + u.ID
 }
 
+// toolNames returns the names of the tools that are declared to the model.
 func (r *run) toolNames() []string {
 	var names []string
 	for _, s := range r.declared {

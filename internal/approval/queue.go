@@ -106,7 +106,10 @@ func (q *Queue) Load(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, a := range list {
-		q.entries[key(a.Turn, a.Call)] = newEntry(a)
+		e := newEntry(a)
+		// Until a call goes on with it here: whoever asked may be another process that still waits.
+		e.isForeign = true
+		q.entries[key(a.Turn, a.Call)] = e
 	}
 	return nil
 }
@@ -152,6 +155,7 @@ func (q *Queue) reload(ctx context.Context, since time.Time) error {
 	return nil
 }
 
+// newEntry returns the entry of an approval; for one that is decided nobody has to wait.
 func newEntry(a store.Approval) *entry {
 	e := &entry{Approval: a, decided: make(chan struct{})}
 	if a.Decision != "" {
@@ -243,6 +247,7 @@ func (q *Queue) Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (bool, 
 		return false, "too many calls wait for an approval already", err
 	}
 	// What is left of the time: a restart does not begin it again.
+	// A timer of its own, although Run denies what is overdue, too: the call must not wait for the next look.
 	left := time.NewTimer(e.Expires.Sub(q.o.Now()))
 	defer left.Stop()
 	select {
@@ -281,6 +286,7 @@ func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, v tool.Verdict
 		q.mu.Unlock()
 		return e, nil
 	}
+	// Counted here rather than kept: entries change in many places, and there are few.
 	open := 0
 	for _, e := range q.entries {
 		if e.Decision == "" {
@@ -417,6 +423,8 @@ func (q *Queue) All() []store.Approval {
 	return q.list(func(store.Approval) bool { return true })
 }
 
+// list returns the approvals that match, oldest first. The ID decides between those of one moment, so that pages of a
+// list do not overlap.
 func (q *Queue) list(match func(store.Approval) bool) []store.Approval {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -374,34 +375,45 @@ func TestDecision_InAnotherProcess_LetsTheCallGoOn(t *testing.T) {
 // A question ends where the call waits. One whose process is gone ends elsewhere, a little later.
 func TestExpiry_IsLeftToTheProcessThatAsks(t *testing.T) {
 	for _, asksOn := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			d := newDesk()
-			asking, other := d.book(t), d.book(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if got := ask(ctx, asking, intent("1", anna, `{}`)); !asksOn {
-				cancel()
-				<-got
-			}
-			if err := other.Reload(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			running, stop := context.WithCancel(t.Context())
-			go func() { _ = other.Run(running) }()
-			time.Sleep(approval.Wait + 30*time.Second)
-			synctest.Wait()
-			if posts := d.count(); asksOn != (posts == 2) {
-				t.Errorf("asks on %v: %d posts at the end of the time", asksOn, posts)
-			}
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			if posts := d.count(); posts != 2 {
-				t.Errorf("asks on %v: %d posts afterwards, want the question and its end", asksOn, posts)
-			}
-			stop()
-			synctest.Wait()
+		t.Run(fmt.Sprintf("asks on %v, the other runs", asksOn), func(t *testing.T) {
+			leaveExpiry(t, asksOn, func(_ *desk, other *approval.Queue) *approval.Queue { return other })
+		})
+		t.Run(fmt.Sprintf("asks on %v, the other starts", asksOn), func(t *testing.T) {
+			leaveExpiry(t, asksOn, func(d *desk, _ *approval.Queue) *approval.Queue { return d.book(t) })
 		})
 	}
+}
+
+// leaveExpiry has a question end in the process that asked it, or, where that is gone, in the one that choose returns.
+func leaveExpiry(t *testing.T, asksOn bool, choose func(d *desk, other *approval.Queue) *approval.Queue) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		asking, other := d.book(t), d.book(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if got := ask(ctx, asking, intent("1", anna, `{}`)); !asksOn {
+			cancel()
+			<-got
+		}
+		if err := other.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		other = choose(d, other)
+		running, stop := context.WithCancel(t.Context())
+		go func() { _ = other.Run(running) }()
+		time.Sleep(approval.Wait + 30*time.Second)
+		synctest.Wait()
+		if posts := d.count(); asksOn != (posts == 2) {
+			t.Errorf("asks on %v: %d posts at the end of the time", asksOn, posts)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if posts := d.count(); posts != 2 {
+			t.Errorf("asks on %v: %d posts afterwards, want the question and its end", asksOn, posts)
+		}
+		stop()
+		synctest.Wait()
+	})
 }
 
 func TestGrants_OfAnotherProcessCount(t *testing.T) {

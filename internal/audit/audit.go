@@ -128,6 +128,8 @@ func readBase(ctx context.Context, store store.Items) (base Link, raw json.RawMe
 	return base, raw, nil
 }
 
+// decodeEntry returns a stored entry. Entries from before the chain of hashes have no number in them: theirs is their
+// name in the store.
 func decodeEntry(name string, raw json.RawMessage) (Entry, error) {
 	var e Entry
 	n, err := strconv.ParseUint(name, 10, 64)

@@ -26,6 +26,8 @@ type ChangeStore struct {
 	Log *Log
 }
 
+// record writes a change to the audit, and returns the error of the change. What nobody said in a chat is recorded by
+// whoever called: the API and the configuration.
 func (s ChangeStore) record(ctx context.Context, err error, action, target string) error {
 	m, ok := chat.AuthorOf(ctx)
 	if !ok || err != nil {

@@ -114,6 +114,7 @@ type Tracker struct {
 // New returns a Tracker of US dollars for which nothing was spent yet.
 func New(now func() time.Time) *Tracker { return newTracker(now, formatUSD) }
 
+// newTracker returns a Tracker that knows of nothing spent. format writes an amount for people.
 func newTracker(now func() time.Time, format func(float64) string) *Tracker {
 	return &Tracker{
 		now:      now,
@@ -156,6 +157,7 @@ type share struct {
 
 // setOthers replaces what other processes have spent on a day, unless that is over.
 func (t *Tracker) setOthers(day string, list []share) {
+	// Added up before the lock is taken, which every request to a model takes.
 	others := map[account]float64{}
 	for _, one := range list {
 		for _, a := range one.payer.accounts() {
@@ -164,6 +166,7 @@ func (t *Tracker) setOthers(day string, list []share) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// The list may have been read just before midnight.
 	if t.startDay(); t.day == day {
 		t.others = others
 	}
@@ -233,6 +236,7 @@ func (t *Tracker) finish(list []account, expected, cost float64) {
 			delete(t.reserved, a)
 		}
 	}
+	// A closed channel wakes all that wait; each of them checks again, since they may wait for different accounts.
 	close(t.released)
 	t.released = make(chan struct{})
 }
@@ -241,6 +245,7 @@ func (t *Tracker) finish(list []account, expected, cost float64) {
 func (t *Tracker) startDay() {
 	if day := t.now().UTC().Format(time.DateOnly); day != t.day {
 		t.day = day
+		// Not what is reserved: requests under way count for the day in which they end.
 		clear(t.spent)
 		clear(t.others)
 	}

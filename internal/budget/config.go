@@ -5,6 +5,7 @@ import "ravenbot/internal/config"
 // ConfiguredRates returns the prices, budgets and limits of the configuration in effect, which conf returns.
 func ConfiguredRates(conf func() *config.Config) Rates { return configuredRates{conf} }
 
+// configuredRates are the prices of the configuration as it is now.
 type configuredRates struct{ conf func() *config.Config }
 
 func (r configuredRates) Caps() Caps {
@@ -18,6 +19,7 @@ func (r configuredRates) Limits() Limits {
 		Tokens: l.UserDailyTokens}
 }
 
+// Price returns the price of a model by its configured name; it is zero where there is none.
 func (r configuredRates) Price(model string) Price {
 	m := r.conf().Models[model]
 	return Price{

@@ -97,6 +97,8 @@ func allowedParts(m llm.Message, used map[string]bool) []llm.Part {
 	return parts
 }
 
+// resultsFor returns the message with one result for each call, in their order. Names are taken from the calls:
+// providers compare them, and a stored result may have another one.
 func resultsFor(calls []llm.Call, results map[string]llm.Result) llm.Message {
 	m := llm.Message{Role: llm.ToolRole}
 	for _, c := range calls {
@@ -157,6 +159,8 @@ func appendMessage(out []llm.Message, m llm.Message) []llm.Message {
 	return append(out, m)
 }
 
+// startWithUser returns messages without those before the first one of a user, with which every provider wants a
+// request to begin.
 func startWithUser(messages []llm.Message) []llm.Message {
 	for i, m := range messages {
 		if m.Role == llm.User {

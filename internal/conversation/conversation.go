@@ -214,6 +214,7 @@ func dropOldResults(turns []Turn) []Turn {
 	return out
 }
 
+// shortenResults returns a copy of parts in which long results have their first stubBytes left.
 func shortenResults(parts []llm.Part) []llm.Part {
 	out := slices.Clone(parts)
 	for i, p := range out {
@@ -226,6 +227,7 @@ func shortenResults(parts []llm.Part) []llm.Part {
 	return out
 }
 
+// totalSize returns the size of turns, as Turn.Size counts.
 func totalSize(turns []Turn) int {
 	n := 0
 	for _, t := range turns {

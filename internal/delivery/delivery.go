@@ -197,6 +197,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // runPeriodic retries notices of undelivered posts, until ctx ends.
 func (s *Service) runPeriodic(ctx context.Context) {
+	// Places that nobody writes in have no other moment at which a notice could be tried.
 	tell := time.Tick(notifyEvery)
 	for ctx.Err() == nil {
 		select {
@@ -234,6 +235,7 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	// It is no message: nobody is answered, so that none of the limits below count for it.
 	if m.Reaction != nil {
 		return s.saveReaction(ctx, m)
 	}
@@ -257,6 +259,7 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 		return chat.ErrBusy
 	}
 	failpoint.Here(failpoint.Received)
+	// Stored before it is routed, and before the platform is told: from here on it has an outcome whatever happens.
 	isNew, err := s.o.Store.Accept(ctx, store.Received{Message: m, At: s.o.Now()})
 	if err != nil {
 		return err

@@ -23,6 +23,8 @@ type Limits struct {
 	MaxTurnsPerChannel int
 }
 
+// withDefaults returns limits with the defaults for those that are zero, which follow from the number of answers that
+// are made at a time and from the size of the backlog.
 func (c Limits) withDefaults(turns, backlog int) Limits {
 	for _, one := range []struct {
 		field *int
@@ -128,6 +130,8 @@ func (c *limiter) takeToken(user string, now time.Time) bool {
 	return true
 }
 
+// tokensAt returns how many tokens a bucket has at a time: full where it was never used, and else what it had and what
+// has been added since.
 func (c *limiter) tokensAt(b tokenBucket, now time.Time) float64 {
 	if b.at.IsZero() {
 		return float64(c.UserBurst)
@@ -154,6 +158,8 @@ func (c *limiter) add(h pendingMessage) {
 	c.channels[h.channel]++
 }
 
+// remove takes back one add. Entries that reach zero are deleted: the maps must not grow with all users and channels
+// that ever wrote.
 func (c *limiter) remove(h pendingMessage) {
 	if c.users[h.user]--; c.users[h.user] <= 0 {
 		delete(c.users, h.user)

@@ -120,7 +120,10 @@ func (l *liveAnswer) end() chat.Ref {
 	return l.ref
 }
 
+// run shows the answer whenever there is more of it, at the platform's pace, until end is called, ctx ends or showing
+// it fails.
 func (l *liveAnswer) run(ctx context.Context) {
+	// end waits for it, so that the whole answer never comes before a part of it.
 	defer close(l.done)
 	due := time.Now().Add(liveAfter)
 	for {

@@ -38,6 +38,7 @@ func (s *Service) route(m chat.Message) {
 	s.routeLocked(m)
 }
 
+// routeLocked is route for callers that hold s.mu.
 func (s *Service) routeLocked(m chat.Message) {
 	q := s.questions[m.Subject()]
 	switch {

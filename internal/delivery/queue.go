@@ -37,12 +37,15 @@ type job struct {
 	beside   bool                 // a command that is answered beside others
 }
 
+// enqueue is enqueueLocked for callers that do not hold s.mu.
 func (s *Service) enqueue(a chat.Address, j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.enqueueLocked(a, j)
 }
 
+// enqueueLocked adds a job to the queue of a conversation, and begins the queue where there is none. Jobs of another
+// process wait until recovery ends. s.mu is held.
 func (s *Service) enqueueLocked(a chat.Address, j job) {
 	if s.closed {
 		return // the next start does the job: it is stored
@@ -53,6 +56,7 @@ func (s *Service) enqueueLocked(a chat.Address, j job) {
 		l = newQueue()
 		s.queues[a] = l
 	}
+	// Older work may still be read: it goes before these jobs, and the order is known when recovery ends.
 	if s.recovering {
 		l.resumed = append(l.resumed, j)
 		return

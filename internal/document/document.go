@@ -162,6 +162,8 @@ func (r *Reader) Read(ctx context.Context, name, mediaType string, data []byte) 
 	return list, nil
 }
 
+// readKind returns the sections of a file of a kind. It returns ErrOldForm and ErrKind for what is not read at all,
+// and else the fault of the file.
 func (r *Reader) readKind(ctx context.Context, k kind, data []byte) ([]Section, error) {
 	switch k {
 	case kindPDF:
@@ -206,6 +208,8 @@ func decodeText(data []byte) (string, error) {
 	return strings.TrimPrefix(page.Decode(data, "text/plain"), "\uFEFF"), nil
 }
 
+// readPDF returns one section for each page. It waits for a place among the PDFs that are read at a time, and returns
+// the error of ctx where there is none until it ends.
 func (r *Reader) readPDF(ctx context.Context, data []byte) ([]Section, error) {
 	select {
 	case r.busy <- struct{}{}:

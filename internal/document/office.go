@@ -69,6 +69,8 @@ type limitedReader struct {
 	left *int64
 }
 
+// Read returns errTooMuch once all parts of the file together are longer than their limit: a small archive may hold
+// very much.
 func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	if *l.left -= int64(n); *l.left < 0 {
@@ -122,6 +124,7 @@ func (a *archive) tree(name string) (*element, error) {
 // attr returns an attribute by its name without name space; empty: there is none.
 func (e *element) attr(name string) string { return attrOf(e.attrs, name) }
 
+// attrOf returns the value of an attribute by its name without its namespace, or "" where it is missing.
 func attrOf(attrs []xml.Attr, name string) string {
 	for _, a := range attrs {
 		if a.Name.Local == name {

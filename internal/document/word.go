@@ -92,6 +92,8 @@ func (r *wordReader) blocks(list []*element) string {
 	return strings.TrimSpace(inner.out.String())
 }
 
+// writeParagraph writes a paragraph as a heading, an item of a list or text. Its own numbering counts before that of
+// its style: numbering 0 takes a paragraph out of the list that the style puts it in.
 func (r *wordReader) writeParagraph(p *element) {
 	words := strings.TrimSpace(r.inline(p.children))
 	if words == "" {
@@ -179,6 +181,7 @@ func (r *wordReader) rows(table *element) [][]string {
 	return rows
 }
 
+// writeFootnotes writes notes under the numbers by which the text refers to them.
 func (r *wordReader) writeFootnotes(list []*element) {
 	for _, note := range list {
 		if kind := note.attr("type"); kind != "" && kind != "normal" { // lines between text and notes

@@ -41,11 +41,13 @@ type property struct {
 	MaxItems    int           `json:"maxItems"`
 }
 
+// titledValue is a choice with the words that people are shown for it.
 type titledValue struct {
 	Const string `json:"const"`
 	Title string `json:"title"`
 }
 
+// itemSchema is the schema of the items of a list: the choices of which several may be made.
 type itemSchema struct {
 	Enum  []string      `json:"enum"`
 	AnyOf []titledValue `json:"anyOf"`
@@ -160,6 +162,7 @@ func (p property) choices() []chat.Option {
 	return list
 }
 
+// values returns the choices in the order of the schema; none: anything may be entered.
 func (p property) values() []string {
 	var list []string
 	of, enum := p.OneOf, p.Enum
@@ -172,6 +175,7 @@ func (p property) values() []string {
 	return append(list, enum...)
 }
 
+// label returns the words for the i-th choice, or "" where the schema has none.
 func (p property) label(i int) string {
 	of := p.OneOf
 	if p.Items != nil {
@@ -273,6 +277,8 @@ func describeRange(minimum, maximum int) string {
 	return fmt.Sprintf("%d to %d", minimum, maximum)
 }
 
+// parseNumber returns a number that the schema allows, or what is wrong with it in words that follow the name of the
+// field.
 func (p property) parseNumber(raw string) (any, error) {
 	f, err := strconv.ParseFloat(raw, 64)
 	switch {

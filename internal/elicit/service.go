@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"strings"
 	"sync"
@@ -75,12 +76,8 @@ func (s *Service) Offer(ctx context.Context, to tool.Caller, q Question, until t
 	}
 	offer := &question{Question: q, id: text.RandomID(idBytes), caller: to, until: until}
 	s.mu.Lock()
-	// No call ends an offer: expired ones are removed here.
-	for id, other := range s.open {
-		if !other.until.IsZero() && !s.o.Now().Before(other.until) {
-			delete(s.open, id)
-		}
-	}
+	s.dropExpired()
+	// Counted with the questions of calls: each of them may be looked at with every message.
 	full := len(s.open) >= maxOpen
 	if !full {
 		s.open[offer.id] = offer
@@ -120,6 +117,7 @@ type Service struct {
 	open map[string]*question
 }
 
+// question is a Question that is open: one that a call waits for, or an offer.
 type question struct {
 	Question
 	id       string
@@ -151,6 +149,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, fmt.Errorf("MCP server %s asks to open something that is not a web address", q.Server)
 	}
 	s.mu.Lock()
+	s.dropExpired()
 	if len(s.open) >= maxOpen {
 		s.mu.Unlock()
 		return Answer{}, errors.New("too many questions are open")
@@ -188,6 +187,13 @@ func report(c tool.Caller, note string) {
 	if c.Report != nil {
 		c.Report(note)
 	}
+}
+
+// dropExpired removes the offers whose time is over, since no call ends them. It is called before open is read: an
+// expired offer must neither show its link nor take the place of a question. s.mu is held.
+func (s *Service) dropExpired() {
+	now := s.o.Now()
+	maps.DeleteFunc(s.open, func(_ string, q *question) bool { return !q.until.IsZero() && !now.Before(q.until) })
 }
 
 func (s *Service) forget(q *question) {
@@ -238,10 +244,12 @@ func (s *Service) find(m chat.Message) (q *question, what, rest string) {
 	what = strings.ToLower(strings.Trim(what, "`.!"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.dropExpired()
 	switch {
 	case m.Kind() == chat.EventEdit || m.Kind() == chat.EventDelete:
 	case m.Kind() == chat.EventPress && (what == pressAnswer || what == pressOpen || what == pressDecline),
 		m.Kind() == chat.EventForm && what == pressAnswer:
+		// A missing one is over: the button of its post may still be there.
 		return s.open[rest], what, ""
 	case m.IsQuestion() && (what == wordAnswer && rest != "" || what == pressDecline && rest == ""):
 		switch open := s.openHere(m); len(open) {

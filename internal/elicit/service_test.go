@@ -180,6 +180,10 @@ func TestALinkIsShownToWhoeverAskedAlone(t *testing.T) {
 				t.Errorf("answered %+v", r)
 			}
 		}
+		time.Sleep(time.Hour)
+		if r, _ := handled(t.Context(), d, press(anna, value)); r.Text != "This question is over." {
+			t.Errorf("after its time it is answered %+v", r)
+		}
 	})
 }
 
@@ -272,4 +276,32 @@ func handled(ctx context.Context, f feature.Feature, m chat.Message) (chat.Draft
 		return chat.Draft{}, false
 	}
 	return *d, true
+}
+
+// Offers that nobody took up do not keep servers from asking for ever.
+func TestOffers_ThatHaveExpired_TakeNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := newDesk()
+		offer := elicit.Question{Server: "bank", URL: "https://bank.example/in"}
+		caller := tool.Caller{Conversation: here, User: anna}
+		for n := 0; ; n++ {
+			if err := d.Offer(t.Context(), caller, offer, time.Now().Add(time.Hour)); err != nil {
+				if n != 200 {
+					t.Errorf("after %d offers: %v", n, err)
+				}
+				break
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if got := ask(ctx, d, offer); len(got) != 1 {
+			t.Error("a question was asked although too many are open")
+		}
+		time.Sleep(time.Hour)
+		got := ask(ctx, d, offer)
+		if len(got) != 0 {
+			t.Errorf("the question was not asked: %v", (<-got).err)
+		}
+		cancel()
+		synctest.Wait()
+	})
 }

@@ -116,6 +116,7 @@ func (i *Invoker) Refuse(
 	return tool.Outcome{Result: res, Shown: Head(res.Text, record.ResultID, shown)}, record
 }
 
+// logCall writes the one line that the log has of a call. A call whose turn was ended has not failed.
 func (i *Invoker) logCall(ctx context.Context, c store.ToolCall) {
 	outcome := "done"
 	switch {

@@ -34,6 +34,10 @@ var (
 type Host struct {
 	o Options
 
+	// changing is held while servers are set or removed, and taken before mu: mu is not held while the store deletes what
+	// it keeps of a server, and a new server of that name must not read it meanwhile.
+	changing sync.Mutex
+
 	mu          sync.Mutex
 	servers     map[string]*server
 	leases      map[*lease]bool
@@ -130,6 +134,8 @@ func (h *Host) Apply(servers []Config) error {
 	}
 	// Servers that go are retired before new ones are set, so that the names of their tools
 	// are free; the new ones are set in order, for the same result at every start.
+	h.changing.Lock()
+	defer h.changing.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, s := range h.servers {
@@ -168,6 +174,8 @@ func (h *Host) Put(c Config, source string) error {
 
 func (h *Host) put(c Config, source string, may func(there *server) error) error {
 	err := check(c)
+	h.changing.Lock()
+	defer h.changing.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
@@ -183,28 +191,36 @@ func (h *Host) put(c Config, source string, may func(there *server) error) error
 // Remove ends a server that was added, and deletes its saved state. The error wraps
 // ErrNotFound or ErrConfigured.
 func (h *Host) Remove(name string) error {
+	h.changing.Lock()
+	defer h.changing.Unlock()
+	s, err := h.take(name)
+	if err != nil {
+		return fmt.Errorf("MCP server %q: %w", name, err)
+	}
+	return s.deleteSaved()
+}
+
+// take ends a server that was added, and returns it, or ErrNotFound or ErrConfigured. h.changing is held.
+func (h *Host) take(name string) (*server, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.servers[name]
 	switch {
 	case s == nil:
-		return fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
+		return nil, ErrNotFound
 	case s.source == FromConfig:
-		return fmt.Errorf("MCP server %q: %w", name, ErrConfigured)
+		return nil, ErrConfigured
 	}
 	delete(h.servers, name)
 	h.retire(s)
-	return s.deleteSaved()
+	return s, nil
 }
 
 // drop ends a server that was added, where another process has removed it and deleted its saved state.
 func (h *Host) drop(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s := h.servers[name]; s != nil && s.source != FromConfig {
-		delete(h.servers, name)
-		h.retire(s)
-	}
+	h.changing.Lock()
+	defer h.changing.Unlock()
+	_, _ = h.take(name) // one that is not there, or configured here, stays as it is
 }
 
 // setServer adds or replaces a server, unless the same entry runs already; h.mu is held.

@@ -122,9 +122,11 @@ func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetai
 			return false
 		}
 		// Registered before the person is asked: the server may report the end at once.
-		done := c.urlElicitationDone(jsonString(o["elicitationId"]))
+		id := jsonString(o["elicitationId"])
+		done := c.urlElicitationDone(id)
 		result, refused := c.elicit(ctx, o)
 		if refused != nil || jsonString(jsonObject(result)["action"]) != Accept {
+			c.finishURLElicitation(id) // nobody goes there: awaitURLElicitation did not take it over
 			return false
 		}
 		all = append(all, done)

@@ -165,7 +165,7 @@ type limitedBody struct {
 	events bool
 	cancel context.CancelFunc
 	read   int
-	last   byte
+	tail   [3]byte // the last bytes of an event stream so far, the newest last
 }
 
 // Read fails with errTooLong once the limit is passed.
@@ -190,13 +190,15 @@ func (l *limitedBody) Read(p []byte) (int, error) {
 // countSinceEvent sets the count to the bytes after the last empty line, which ends an
 // event.
 func (l *limitedBody) countSinceEvent(p []byte) {
-	// The empty line may be split between two reads.
-	if l.last == '\n' && p[0] == '\n' {
-		l.read = len(p)
-	}
-	l.last = p[len(p)-1]
-	for i := bytes.LastIndexByte(p, '\n'); i > 0; i = bytes.LastIndexByte(p[:i], '\n') {
-		if p[i-1] == '\n' || i > 1 && p[i-1] == '\r' && p[i-2] == '\n' {
+	// The empty line may be split between reads: the bytes before p are put in front of its first ones.
+	seam := slices.Concat(l.tail[:], p[:min(len(p), 2)])
+	copy(l.tail[:], slices.Concat(l.tail[:], p[max(0, len(p)-3):])[min(len(p), 3):])
+	for i := bytes.LastIndexByte(p, '\n'); i >= 0; i = bytes.LastIndexByte(p[:i], '\n') {
+		before := p[:i]
+		if i < 2 {
+			before = seam[:len(l.tail)+i]
+		}
+		if bytes.HasSuffix(before, []byte("\n")) || bytes.HasSuffix(before, []byte("\n\r")) {
 			l.read = len(p) - i
 			return
 		}

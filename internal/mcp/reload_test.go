@@ -202,3 +202,63 @@ func TestLookingStartsNothing(t *testing.T) {
 		t.Error("a known server was started though nobody called it")
 	}
 }
+
+// gatedStore is a StateStore whose deletions wait.
+type gatedStore struct {
+	memoryStore
+	deleting  chan struct{} // receives when a deletion begins
+	proceed   chan struct{}
+	readEarly atomic.Bool // something was read before the deletions were done
+}
+
+func (s *gatedStore) Load(what, server string) ([]byte, error) {
+	select {
+	case <-s.proceed:
+	default:
+		s.readEarly.Store(true)
+	}
+	return s.memoryStore.Load(what, server)
+}
+
+func (s *gatedStore) Save(what, server string, data []byte) error {
+	if string(data) == "null" {
+		s.deleting <- struct{}{}
+		<-s.proceed
+	}
+	return s.memoryStore.Save(what, server, data)
+}
+
+// A store that is slow to delete what it keeps of a server delays nobody else; a new server of that name waits, since
+// it would find the tools that were approved for the old one.
+func TestRemove_SlowStore_DelaysNobody(t *testing.T) {
+	s := &gatedStore{deleting: make(chan struct{}, 9), proceed: make(chan struct{})}
+	h, err := NewHost(Options{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := Config{Name: "a", URL: "http://127.0.0.1:1/mcp"}
+	if err := h.Add(entry, "api"); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(h.Servers()); n != 1 {
+		t.Fatalf("%d servers", n)
+	}
+	s.readEarly.Store(false)
+	removed, added, listed := make(chan error, 1), make(chan error, 1), make(chan struct{})
+	go func() { removed <- h.Remove("a") }()
+	<-s.deleting
+	go func() { added <- h.Add(entry, "api") }()
+	go func() { h.Config("other"); close(listed) }()
+	select {
+	case <-listed:
+	case <-time.After(10 * time.Second):
+		t.Error("nobody can look at the servers while the store deletes")
+	}
+	close(s.proceed)
+	if err := errors.Join(<-removed, <-added); err != nil {
+		t.Error(err)
+	}
+	if s.readEarly.Load() {
+		t.Error("the new server read what was being deleted")
+	}
+}

@@ -210,6 +210,15 @@ func TestAddressesToVisitFirst(t *testing.T) {
 	settled(t, h, "no")
 	wantFailure(t, callAs(t, "ann", find1(t, h, "no", "visit"), `{}`), "URL elicitation required")
 	<-asked
+	no := h.servers["no"]
+	no.mu.Lock()
+	conn := no.conn
+	no.mu.Unlock()
+	conn.mu.Lock()
+	if n := len(conn.urlElicitations); n != 0 {
+		t.Errorf("%d addresses that were declined are still awaited", n)
+	}
+	conn.mu.Unlock()
 	var wg sync.WaitGroup
 	wg.Go(func() { wantText(t, callAs(t, "ann", find1(t, h, "a", "visit"), `{}`), "visited") })
 	if q := <-asked; q.ID != "v1" || q.URL != "https://sign.in/x" || q.Schema != nil {

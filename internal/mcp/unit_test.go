@@ -212,6 +212,33 @@ func TestLimitedBody(t *testing.T) {
 	}
 }
 
+// Wherever a stream is cut into reads, an empty line ends an event.
+func TestCountSinceEvent_HoweverTheStreamIsCut(t *testing.T) {
+	for stream, want := range map[string]int{
+		"data: x\n\ndata":          5, // the line break that ends the event counts as well
+		"data: x\r\n\r\ndata":      5,
+		"data: x\n\r\ndata":        5,
+		"data: x\r\ndata\r\n":      15,
+		"\n\n":                     1,
+		"data: x\n\nd\n\ndata: yy": 9,
+	} {
+		for first := range len(stream) {
+			for second := first; second < len(stream); second++ {
+				l := &limitedBody{}
+				for _, part := range []string{stream[:first], stream[first:second], stream[second:]} {
+					if part != "" {
+						l.read += len(part)
+						l.countSinceEvent([]byte(part))
+					}
+				}
+				if l.read != want {
+					t.Errorf("%q cut at %d and %d: %d bytes since the last event, want %d", stream, first, second, l.read, want)
+				}
+			}
+		}
+	}
+}
+
 // FuzzMessages feeds a connection on which one request is pending. Only an
 // answer to it may end it, and nothing may panic.
 func FuzzMessages(f *testing.F) {

@@ -29,6 +29,7 @@ type userConnections struct {
 type userServer struct {
 	*server
 	idle *time.Timer
+	used time.Time // when a caller was given it last; userConnections.mu guards it
 }
 
 // forCaller returns the server that serves the caller of ctx: s itself, or the connection
@@ -58,6 +59,7 @@ func (s *server) userServer(user string) (*userServer, string) {
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()
 	if m := s.users.byUser[user]; m != nil {
+		m.used = time.Now()
 		m.idle.Reset(userIdleTimeout)
 		return m, ""
 	}
@@ -69,7 +71,7 @@ func (s *server) userServer(user string) (*userServer, string) {
 	}
 	c := s.c
 	c.User, c.PerUser = user, false
-	m := &userServer{server: newServer(s.h, c, s.source)}
+	m := &userServer{server: newServer(s.h, c, s.source), used: time.Now()}
 	m.retired.Store(true) // nothing of it is saved: its tools are those of s
 	// Not restored, so that it connects at once: a call is what it is made for.
 	m.restored, m.logs = false, s.logs
@@ -82,14 +84,16 @@ func (s *server) userServer(user string) (*userServer, string) {
 	return m, ""
 }
 
-// closeIdleUser ends the connection of a user, unless a call is running.
+// closeIdleUser ends the connection of a user, unless a call is running or about to run.
 func (s *server) closeIdleUser(user string, m *userServer) {
 	m.mu.Lock()
 	busy := m.conn != nil && m.conn.hasCalls()
 	m.mu.Unlock() // before users.mu, which comes first in the order of locks
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()
-	if busy {
+	// Reset does not take back a timer that has fired: a call may have been given the connection since, and not have
+	// begun on it yet.
+	if busy || time.Since(m.used) < userIdleTimeout {
 		m.idle.Reset(userIdleTimeout)
 		return
 	}

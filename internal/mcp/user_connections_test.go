@@ -148,6 +148,14 @@ func TestConnectionsOfUsersEnd(t *testing.T) {
 			t.Error("the connection did not end")
 		}
 	}
+	// Its timer has fired, but a call was given the connection at the same moment.
+	s.closeIdleUser("slack:T/u", all["slack:T/u"])
+	if m, problem := s.userServer("slack:T/u"); m != all["slack:T/u"] || problem != "" {
+		t.Errorf("the connection was closed under a call that had just been given it (%s)", problem)
+	}
+	s.users.mu.Lock()
+	all["slack:T/u"].used = time.Now().Add(-userIdleTimeout)
+	s.users.mu.Unlock()
 	s.closeIdleUser("slack:T/u", all["slack:T/u"]) // as its timer does
 	ended(all["slack:T/u"])
 	wantText(t, asUser(t, do, "T", "u"), "called by slack:T/u") // begins anew

@@ -88,6 +88,7 @@ func New(o Options) *Server {
 	return s
 }
 
+// grantKey is the key under which a context has the grant of a request.
 type grantKey struct{}
 
 // grant is what the caller of a request may do.

@@ -20,6 +20,8 @@ func cleanStructured(data json.RawMessage) map[string]any {
 	return clean
 }
 
+// cleanValue returns a JSON value without the characters in texts and names that are not shown. It changes lists in
+// place.
 func cleanValue(v any) any {
 	switch v := v.(type) {
 	case string:

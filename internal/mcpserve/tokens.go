@@ -153,6 +153,7 @@ func (t *Tokens) isExpired(k storedToken) bool {
 	return !k.Expires.IsZero() && !t.now().Before(k.Expires)
 }
 
+// find returns the token of an owner by its name.
 func (t *Tokens) find(owner, name string) (storedToken, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -31,6 +31,8 @@ const (
 	windows = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ"
 )
 
+// readFont returns a font with the widths of its characters and the texts that they stand for, as far as the file
+// tells.
 func readFont(v pdf.Value) *font {
 	f := &font{composite: v.Key("Subtype").Name() == "Type0", texts: map[int]string{}, widths: map[int]float64{},
 		width: usualWidth, left: maxMapped}
@@ -205,6 +207,7 @@ func (f *font) means(code int, text string) {
 	}
 }
 
+// number returns the number that the first four bytes of a string make, the most significant first.
 func number(raw string) int {
 	n := 0
 	for i := range min(len(raw), 4) {

@@ -88,12 +88,25 @@ func TestBox_OpensOnlyWhatItSealedUnderThatName(t *testing.T) {
 type memoryStore struct {
 	store.Store
 	items map[string]json.RawMessage
+	blob  []byte
 }
 
-func (s memoryStore) SaveItem(_ context.Context, _, name string, item json.RawMessage, _ bool) error {
+func (s memoryStore) SaveItem(_ context.Context, _, name string, item json.RawMessage, overwrite bool) error {
+	if s.items[name] != nil && !overwrite {
+		return store.ErrExists
+	}
 	s.items[name] = item
 	return nil
 }
+
+func (s memoryStore) Item(_ context.Context, _, name string) (json.RawMessage, error) {
+	if s.items[name] == nil {
+		return nil, store.ErrNotFound
+	}
+	return s.items[name], nil
+}
+
+func (s memoryStore) LoadBlob(context.Context, string) ([]byte, error) { return s.blob, nil }
 
 func (s memoryStore) Items(context.Context, string) (map[string]json.RawMessage, error) {
 	all := map[string]json.RawMessage{}
@@ -128,4 +141,49 @@ func TestStore_KeepsItemsOfItsKindsEncrypted(t *testing.T) {
 		string(below.items["plain"]) != entry {
 		t.Errorf("an item of another kind is stored as %s, %v", below.items["plain"], err)
 	}
+}
+
+// racing is a store that another process opens with its own key between the look and the write of this one.
+type racing struct {
+	memoryStore
+	other func()
+}
+
+func (s racing) Item(ctx context.Context, kind, name string) (json.RawMessage, error) {
+	raw, err := s.memoryStore.Item(ctx, kind, name)
+	if err != nil {
+		s.other()
+	}
+	return raw, err
+}
+
+func TestCheckKey_TheFirstKeyCounts(t *testing.T) {
+	mine, other := newBox(t, "a"), newBox(t, "b")
+	check := func(s store.Store, box *Box, isRight bool) {
+		t.Helper()
+		err := CheckKey(t.Context(), s, box)
+		if (err == nil) != isRight || err != nil && !strings.Contains(err.Error(), "RAVENBOT_STORE_KEY") {
+			t.Errorf("the check returned %v", err)
+		}
+	}
+	s := memoryStore{items: map[string]json.RawMessage{}}
+	for range 2 {
+		check(s, mine, true)
+		check(s, other, false)
+	}
+	// Two processes open a new store at the same moment: only one key may pass.
+	s.items = map[string]json.RawMessage{}
+	check(racing{s, func() { check(s, other, true) }}, mine, false)
+	s.items = map[string]json.RawMessage{}
+	check(racing{s, func() { check(s, mine, true) }}, mine, true)
+	// A store of an earlier release has the check in another place.
+	sealed, err := json.Marshal(sealedItem{mine.Seal(keyCheckKey, []byte("ravenbot"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = memoryStore{items: map[string]json.RawMessage{}, blob: sealed}
+	check(s, mine, true)
+	check(s, other, false)
+	s.blob = []byte("{")
+	check(s, mine, false)
 }

@@ -3,6 +3,7 @@ package seal
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -23,31 +24,50 @@ type sealedItem struct {
 	Sealed []byte `json:"sealed"`
 }
 
-// keyCheckKey is where CheckKey keeps what only the right key decrypts.
-const keyCheckKey = "seal/key-check"
+// keyCheckKey is where releases before December 2026 kept what only the right key decrypts; keyCheckKind and
+// keyCheckName are the item in which CheckKey keeps it.
+const (
+	keyCheckKey  = "seal/key-check"
+	keyCheckKind = "seal"
+	keyCheckName = "key-check"
+)
 
 // CheckKey returns an error where the store was first opened with another key than the box has: several processes that
 // share a store need the same.
 func CheckKey(ctx context.Context, s store.Store, box *Box) error {
 	raw, err := s.LoadBlob(ctx, keyCheckKey)
+	if err == nil && raw == nil {
+		raw, err = firstKeyCheck(ctx, s, box)
+	}
 	if err != nil {
 		return err
 	}
 	var kept sealedItem
-	if raw != nil {
-		if err = json.Unmarshal(raw, &kept); err == nil {
-			_, err = box.Open(keyCheckKey, kept.Sealed)
-		}
-		if err != nil {
-			return fmt.Errorf("the key for secrets is not the one that this store was made with: set storeKey "+
-				"(RAVENBOT_STORE_KEY) to the same value for all replicas, or copy the .key file of the first one: %w", err)
-		}
-		return nil
+	if err = json.Unmarshal(raw, &kept); err == nil {
+		_, err = box.Open(keyCheckKey, kept.Sealed)
+	}
+	if err != nil {
+		return fmt.Errorf("the key for secrets is not the one that this store was made with: set storeKey "+
+			"(RAVENBOT_STORE_KEY) to the same value for all replicas, or copy the .key file of the first one: %w", err)
+	}
+	return nil
+}
+
+// firstKeyCheck returns what was sealed with the key of whoever opened the store first, which may be box.
+func firstKeyCheck(ctx context.Context, s store.Store, box *Box) (json.RawMessage, error) {
+	raw, err := s.Item(ctx, keyCheckKind, keyCheckName)
+	if !errors.Is(err, store.ErrNotFound) {
+		return raw, err
 	}
 	if raw, err = json.Marshal(sealedItem{box.Seal(keyCheckKey, []byte("ravenbot"))}); err != nil {
-		return err
+		return nil, err
 	}
-	return s.SaveBlob(ctx, keyCheckKey, raw)
+	// An item that is not overwritten: of several processes that open a new store at the same moment one is the first.
+	err = s.SaveItem(ctx, keyCheckKind, keyCheckName, raw, false)
+	if errors.Is(err, store.ErrExists) {
+		return s.Item(ctx, keyCheckKind, keyCheckName)
+	}
+	return raw, err
 }
 
 func recordName(kind, name string) string { return kind + "/" + name }

@@ -66,6 +66,7 @@ func (x *Index[K]) Search(q Query[K]) []Hit[K] {
 	}
 	s := x.scratch.Get().(*scores)
 	s.fit(len(x.docs), len(x.words.list))
+	// Before anything is scored: a document that must not be found must not set the scale of a clause, either.
 	copy(s.barred, x.removed)
 	if q.Keep != nil {
 		for n := range x.docs {
@@ -91,6 +92,7 @@ type term struct {
 // parse returns the words of each clause of a question, each once. Common words are left out, unless the question
 // has no others.
 func (x *Index[K]) parse(question string, everyday bool) [][]term {
+	// What people paste may be a whole file, of which the beginning says enough.
 	question = question[:min(len(question), maxQueryBytes)]
 	if list := x.parseClauses(question, true, everyday); len(list) > 0 {
 		return list
@@ -98,6 +100,8 @@ func (x *Index[K]) parse(question string, everyday bool) [][]term {
 	return x.parseClauses(question, false, everyday)
 }
 
+// parseClauses returns the terms of each clause of a question, without those that have none. The words of all clauses
+// together are limited. everyday makes light words count as little as polite ones.
 func (x *Index[K]) parseClauses(question string, skipCommon, everyday bool) [][]term {
 	var list [][]term
 	left := maxQueryWords
@@ -137,6 +141,8 @@ type scores struct {
 	unknown             int       // words that were looked up by their spelling
 }
 
+// fit makes the buffers large enough for as many documents and words. Buffers of a larger search are used as they are:
+// all of them were cleared behind it, and barred is written as a whole.
 func (s *scores) fit(docs, words int) {
 	if len(s.clause) < docs {
 		s.clause, s.whole, s.best = make([]float32, docs), make([]float32, docs), make([]float32, docs)
@@ -151,6 +157,7 @@ func (s *scores) fit(docs, words int) {
 func (x *Index[K]) scoreClause(s *scores, terms []term, q Query[K]) {
 	all := 0.0
 	for _, t := range terms {
+		// A word of the table of related words is spelled as it was meant, even where no document has it.
 		isWord := q.Everyday && everyday()[t.stem] != nil
 		all += t.weight * x.scoreTerm(s, t, isWord)
 	}
@@ -160,6 +167,7 @@ func (x *Index[K]) scoreClause(s *scores, terms []term, q Query[K]) {
 			x.scoreRelated(s, t, everyday()[t.stem], everydayWeight*t.weight)
 		}
 	case q.Related:
+		// Squared below: related words help where the best document lacks most of the clause, and hardly elsewhere.
 		missing := max(0, 1-float64(s.clauseMax())/all)
 		for _, t := range terms {
 			if t.weight == 1 {
@@ -265,6 +273,7 @@ func (s *scores) addClause() {
 		s.best[n] = max(s.best[n], score*scale)
 		s.raw[n] = max(s.raw[n], score)
 	}
+	// The next clause begins at zero.
 	clear(s.clause)
 }
 
@@ -289,6 +298,7 @@ func (x *Index[K]) best(s *scores, q Query[K]) []Hit[K] {
 	if highest == 0 {
 		return nil
 	}
+	// Scaled to its best document, as each clause is, so that the two can be added.
 	part, limit := wholeWeight/highest, q.Limit
 	// A word once, in a text of usual length, counts 1/(1+saturation) of its rarity.
 	unit := (1 + saturation) / x.rarity(1)
@@ -305,6 +315,7 @@ func (x *Index[K]) best(s *scores, q Query[K]) []Hit[K] {
 		if score == 0 || len(list) == limit && score < list[limit-1].Score {
 			continue
 		}
+		// The list stays as short as the limit: sorting all documents would cost more than scoring them.
 		hit := Hit[K]{x.docs[n].key, score, float64(s.raw[n]) * unit}
 		if i, _ := slices.BinarySearchFunc(list, hit, x.order); i < limit {
 			list = slices.Insert(list[:min(len(list), limit-1)], i, hit)

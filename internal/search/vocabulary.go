@@ -31,6 +31,7 @@ type vocabulary struct {
 	grams map[gram][]uint32
 }
 
+// word is a stem with the documents that have it.
 type word struct {
 	text     string
 	grams    int // how many different ones
@@ -65,6 +66,8 @@ func (v *vocabulary) post(text string, p posting) uint32 {
 	return id
 }
 
+// add adds a word that is not there yet, and returns its number: one that a removed word has left, so that numbers
+// stay small.
 func (v *vocabulary) add(text string) uint32 {
 	id := uint32(len(v.list))
 	if last := len(v.free) - 1; last >= 0 {
@@ -93,6 +96,7 @@ func (v *vocabulary) compact(removed []bool) {
 	}
 }
 
+// remove removes a word, and frees its number for another one: no posting may refer to it any more.
 func (v *vocabulary) remove(id uint32) {
 	for _, g := range trigrams(v.list[id].text) {
 		ids := v.grams[g]

@@ -32,6 +32,7 @@ func CountWords(text string, limit int) int {
 	return n
 }
 
+// wordSet returns the words of a text as a set.
 func wordSet(words string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(words) {
@@ -76,6 +77,8 @@ func Words(text string) iter.Seq[string] {
 	}
 }
 
+// wordEnd returns where the word that begins at start ends. Ideographs are read in overlapping pairs, since their
+// words have no spaces between them; words that are joined by capitals are split.
 func wordEnd(runes []rune, start int) int {
 	if isIdeograph(runes[start]) {
 		if start+1 < len(runes) && isIdeograph(runes[start+1]) {

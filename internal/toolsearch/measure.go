@@ -52,6 +52,7 @@ func (x *Index) Measure(questions []Question, k int, show func(q Question, ranke
 	return sum
 }
 
+// add adds the measures of one query, whose right tools are gold and whose answer is ranked.
 func (s *Score) add(gold, ranked []string) {
 	n := float64(len(gold))
 	s.Recall1 += countFound(gold, ranked, 1) / n

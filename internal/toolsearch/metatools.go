@@ -132,6 +132,8 @@ func (f *Finder) Unwrap(name string, args json.RawMessage) (string, json.RawMess
 	return unwrap(args)
 }
 
+// unwrap returns the tool and the arguments that a call of execute_tool names. Its error is for the model, and says
+// what to write instead.
 func unwrap(args json.RawMessage) (string, json.RawMessage, error) {
 	var call struct {
 		Name      string          `json:"name"`
@@ -177,6 +179,7 @@ func (t metaTools) usableByName() map[string]tool.Named {
 	return m
 }
 
+// discover answers discover_tools: the tools that fit a query, by its words and by its meaning.
 func (t metaTools) discover(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	q := struct {
 		Query string `json:"query"`
@@ -231,6 +234,8 @@ func firstSentence(description string, maxChars int) string {
 	return text.Shorten(line, maxChars)
 }
 
+// showSchemas answers get_tool_schema. It is an error only where none of the tools is known: the model can go on with
+// the others.
 func (t metaTools) showSchemas(_ context.Context, args json.RawMessage) (tool.Result, error) {
 	var q struct {
 		Name  string   `json:"name"`
@@ -277,6 +282,7 @@ func (t metaTools) describeUnknown(name string, table map[string]tool.Named) str
 	return fmt.Sprintf("There is no tool %q. Did you mean %s?\n\n", name, strings.Join(like, ", "))
 }
 
+// listDomains answers list_tool_domains: the servers of the tools that may be used, and how many tools each has.
 func (t metaTools) listDomains(context.Context, json.RawMessage) (tool.Result, error) {
 	about := map[string]string{}
 	for _, d := range t.index.Domains() {
@@ -310,6 +316,8 @@ func (t metaTools) listDomains(context.Context, json.RawMessage) (tool.Result, e
 
 func compareDomain(d Domain, name string) int { return cmp.Compare(d.Name, name) }
 
+// browse answers browse_tool_domain with a page of tools by name. The cursor is the last name of the page before, so
+// that a tool which comes or goes meanwhile shifts no page.
 func (t metaTools) browse(_ context.Context, args json.RawMessage) (tool.Result, error) {
 	var q struct{ Domain, Cursor string }
 	if err := json.Unmarshal(args, &q); err != nil || q.Domain == "" {

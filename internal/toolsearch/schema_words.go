@@ -28,6 +28,8 @@ func schemaWords(schema json.RawMessage) string {
 	return b.String()
 }
 
+// writeSchema writes the titles, descriptions, choices and names of a schema, one a line, down to maxDepth: a schema
+// may refer to itself for ever.
 func writeSchema(b *strings.Builder, schema any, depth int) {
 	node, ok := schema.(map[string]any)
 	if !ok || depth > maxDepth {

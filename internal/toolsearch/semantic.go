@@ -43,6 +43,11 @@ type SemanticIndex struct {
 	texts   map[string]string // of all tools, by name
 	vectors map[string]vector
 	changed chan struct{} // wakes Run
+
+	// For Run alone. A request that fails may do so because of one text in it: its tools are postponed until all others
+	// had their turn, and then asked for in smaller requests.
+	batchSize int
+	postponed map[string]bool
 }
 
 // vector is the vector of a text, scaled to length 1. key is the model and the text that it was made from.
@@ -54,7 +59,14 @@ type vector struct {
 // NewSemanticIndex returns an empty index. embedder returns the configured model, and false when there is none; it is
 // called for each use, so that the configuration may change.
 func NewSemanticIndex(embedder func() (Embedder, bool), log *slog.Logger) *SemanticIndex {
-	return &SemanticIndex{embedder: embedder, log: log, vectors: map[string]vector{}, changed: make(chan struct{}, 1)}
+	return &SemanticIndex{
+		embedder:  embedder,
+		log:       log,
+		vectors:   map[string]vector{},
+		changed:   make(chan struct{}, 1),
+		batchSize: maxBatch,
+		postponed: map[string]bool{},
+	}
 }
 
 // sync replaces the tools of the index. Run makes the vectors of new ones later.
@@ -82,8 +94,8 @@ func (m *SemanticIndex) sync(servers []Server) {
 	}
 }
 
-// Run makes the missing vectors until ctx ends. After a failure it tries again in a minute; meanwhile the tools are
-// found by their words.
+// Run makes the missing vectors until ctx ends. After a failure it goes on with other tools in a minute; meanwhile the
+// tools are found by their words.
 func (m *SemanticIndex) Run(ctx context.Context) {
 	for {
 		select {
@@ -106,6 +118,11 @@ func (m *SemanticIndex) embedBatch(ctx context.Context) bool {
 		return false
 	}
 	names, texts := m.nextBatch(e.Name)
+	if len(names) == 0 && len(m.postponed) > 0 {
+		clear(m.postponed)
+		m.batchSize = max(1, m.batchSize/2)
+		return true
+	}
 	if len(names) == 0 {
 		return false
 	}
@@ -117,7 +134,10 @@ func (m *SemanticIndex) embedBatch(ctx context.Context) bool {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			m.log.Warn("tools not embedded, trying again later", "model", e.Name, "error", err)
+			m.log.Warn("tools not embedded, trying again later", "model", e.Name, "tools", len(names), "error", err)
+		}
+		for _, name := range names {
+			m.postponed[name] = true
 		}
 		select {
 		case <-ctx.Done():
@@ -125,6 +145,8 @@ func (m *SemanticIndex) embedBatch(ctx context.Context) bool {
 		}
 		return true
 	}
+	// A model that was down for long must not be asked for its tools one by one.
+	m.batchSize = min(2*m.batchSize, maxBatch)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	// The lock was free during the request: a tool may be gone by now.
@@ -136,12 +158,12 @@ func (m *SemanticIndex) embedBatch(ctx context.Context) bool {
 	return true
 }
 
-// nextBatch returns tools that have no vector of their current text by a model.
+// nextBatch returns tools that have no vector of their current text by a model and are not postponed.
 func (m *SemanticIndex) nextBatch(model string) (names, texts []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(m.texts)) {
-		if len(names) < maxBatch && m.vectors[name].key != model+"\n"+m.texts[name] {
+		if len(names) < m.batchSize && !m.postponed[name] && m.vectors[name].key != model+"\n"+m.texts[name] {
 			names, texts = append(names, name), append(texts, m.texts[name])
 		}
 	}

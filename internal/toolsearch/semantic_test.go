@@ -3,7 +3,9 @@ package toolsearch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,6 +93,54 @@ func TestWithoutEmbeddingsWordsFindTools(t *testing.T) {
 		synctest.Wait()
 		if found := h.call(t, discover, `{"query":"dentist"}`).Text; !strings.HasPrefix(found, "- calendar_") {
 			t.Errorf("with the model back it found\n%s", found)
+		}
+	})
+}
+
+// A text that the model refuses, for its size or its words, keeps no other tool from being embedded: those behind it
+// are asked for next, and those beside it in smaller requests.
+func TestSemanticIndex_RefusedText_KeepsNoOtherOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []int
+		embedder := Embedder{Name: "picky", Embed: func(_ context.Context, texts []string) ([][]float32, error) {
+			asked = append(asked, len(texts))
+			if slices.ContainsFunc(texts, func(s string) bool { return strings.HasPrefix(s, "tool_007:") }) {
+				return nil, errors.New("refused")
+			}
+			return slices.Repeat([][]float32{{1, 0}}, len(texts)), nil
+		}}
+		m := NewSemanticIndex(func() (Embedder, bool) { return embedder, true }, slog.New(slog.DiscardHandler))
+		server := Server{Name: "s"}
+		for n := range 130 {
+			server.Tools = append(server.Tools, Doc{Name: fmt.Sprintf("tool_%03d", n)})
+		}
+		m.sync([]Server{server})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go m.Run(ctx)
+		time.Sleep(retryDelay + time.Second)
+		synctest.Wait()
+		embedded := func() int {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return len(m.vectors)
+		}
+		if n := embedded(); n < 66 {
+			t.Errorf("after a minute %d tools are embedded, want the 66 behind the refused request", n)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := embedded(); n != 129 {
+			t.Errorf("after an hour %d tools are embedded, want all but one", n)
+		}
+		for _, n := range asked {
+			if n < 1 || n > maxBatch {
+				t.Errorf("a request with %d texts", n)
+			}
+		}
+		// One failure a minute, since the model may be down, and few others.
+		if len(asked) > 61+20 {
+			t.Errorf("%d requests in an hour", len(asked))
 		}
 	})
 }

@@ -106,6 +106,7 @@ func (s Server) equal(other Server) bool {
 	})
 }
 
+// keys returns the keys of the tools of a server in the index.
 func (s Server) keys() []toolKey {
 	list := make([]toolKey, len(s.Tools))
 	for i, t := range s.Tools {

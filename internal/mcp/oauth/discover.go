@@ -36,6 +36,7 @@ type authServer struct {
 // document is a JSON object that is read by its exact keys; encoding/json would accept any case.
 type document map[string]json.RawMessage
 
+// text returns a field that is a string, and "" for anything else.
 func (d document) text(key string) string {
 	var s string
 	if json.Unmarshal(d[key], &s) != nil {
@@ -44,6 +45,7 @@ func (d document) text(key string) string {
 	return s
 }
 
+// list returns a field that is a list of strings, and nothing for anything else.
 func (d document) list(key string) []string {
 	var l []string
 	if json.Unmarshal(d[key], &l) != nil {

@@ -76,6 +76,7 @@ func (b *Broker) load(key string, into any) bool {
 	return err == nil
 }
 
+// unseal decrypts a record that was sealed under a key into a value.
 func (b *Broker) unseal(key string, sealed []byte, into any) error {
 	plain, err := b.o.Box.Open(key, sealed)
 	if err != nil {

@@ -63,6 +63,7 @@ func Receive(ctx context.Context, r io.Reader, path string) error {
 	return nil
 }
 
+// copyTo writes the store as it is at one moment to a file, and syncs the file. Writers go on meanwhile.
 func (db *DB) copyTo(ctx context.Context, f *os.File) error {
 	if err := db.viewFile(func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(&steadyWriter{ctx: ctx, f: f})
@@ -85,6 +86,8 @@ type steadyWriter struct {
 // maxUnsynced is after how many bytes a file is synced that is written beside an open store.
 const maxUnsynced = 1 << 20
 
+// Write syncs at intervals, so that a large copy does not leave one long sync behind which all writes would wait. It
+// fails once ctx has ended.
 func (w *steadyWriter) Write(p []byte) (int, error) {
 	if err := w.ctx.Err(); err != nil {
 		return 0, err
@@ -289,6 +292,8 @@ func Compact(ctx context.Context, path string, now time.Time) (before, after int
 	return before, after, nil
 }
 
+// compact replaces the file at path by a copy without free space, and returns the size before and after. A file with
+// damage that a copy does not repair is left as it is, with an error.
 func compact(ctx context.Context, path string, now time.Time) (before, after int64, err error) {
 	s, err := scanFile(ctx, path)
 	if err != nil {

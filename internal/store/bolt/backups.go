@@ -137,6 +137,7 @@ func (b *Backups) surplus() []backupFile {
 	return list[min(len(list), max(b.o.Keep, 1)):]
 }
 
+// newest returns the newest backup in the folder; false: there is none.
 func (b *Backups) newest() (backupFile, bool) {
 	list := listBackups(b.o.Folder)
 	if len(list) == 0 {
@@ -164,6 +165,7 @@ func (b *Backups) Status() store.BackupStatus {
 
 func backupName(t time.Time) string { return "ravenbot-" + t.UTC().Format(fileTimeFormat) + ".db" }
 
+// backupFile is a backup with the time in its name.
 type backupFile struct {
 	path string
 	time time.Time

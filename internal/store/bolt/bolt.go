@@ -72,6 +72,8 @@ const (
 	talliesBucket       = "tallies"       // bucket → how many records it holds, and a hash of all
 )
 
+// bucketNames returns the names of all buckets at the top of the file, those for what is being deleted in steps
+// included.
 func bucketNames() []string {
 	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
 		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, roomFilesBucket, blobsBucket, subscriptionsBucket,

@@ -22,6 +22,8 @@ func (db *DB) SaveCalls(ctx context.Context, calls []store.ToolCall) error {
 	return nil
 }
 
+// saveCalls stores records of calls and, apart from them, the results that are too long to be shown at once. The
+// oldest go where there are too many.
 func saveCalls(tx *tx, calls []store.ToolCall) error {
 	for _, c := range calls {
 		b := tx.top(callsBucket)

@@ -25,6 +25,7 @@ func seal(body []byte) []byte {
 	return append(v, body...)
 }
 
+// unseal returns the body of a sealed record, or why it cannot be trusted.
 func unseal(v []byte) ([]byte, error) {
 	switch {
 	case len(v) < headerSize:
@@ -37,6 +38,7 @@ func unseal(v []byte) ([]byte, error) {
 	return v[headerSize:], nil
 }
 
+// encode returns a record as it is stored: as JSON with a version and a checksum.
 func encode(record any) ([]byte, error) {
 	body, err := encodeBody(record)
 	if err != nil {
@@ -56,6 +58,7 @@ func encodeBody(record any) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
 }
 
+// decode reads a stored record into a value. It returns a damage error that names the key.
 func (db *DB) decode(key, v []byte, record any) error {
 	body, err := unseal(v)
 	if err == nil {

@@ -96,6 +96,8 @@ func (c *compaction) reach(step string) error {
 	return c.db.reached(step)
 }
 
+// run makes a compact copy beside the store and replaces the store by it. Where it fails before the replacement the
+// copy is removed and the store is what it was.
 func (c *compaction) run() error {
 	path := compactedPath(c.db.path)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -122,6 +124,8 @@ func (c *compaction) setJournal(j *journal) {
 	c.db.journal = j
 }
 
+// copyAndReplace carries out the steps of a compaction. Writers go on until the last one: what they change is in the
+// journal, which follow applies to the copy.
 func (c *compaction) copyAndReplace() error {
 	for _, step := range []func() error{
 		c.copyAll,

@@ -198,6 +198,8 @@ func (db *DB) SavePosts(ctx context.Context, posts []store.Post) error {
 	return nil
 }
 
+// savePosts stores posts that are not known by their keys, and gives each a Seq. A post that was stored or sent before
+// keeps Seq 0, by which the caller knows.
 func (db *DB) savePosts(tx *tx, posts []store.Post) error {
 	outbox, done := tx.top(outboxBucket), tx.top(doneBucket)
 	for i := range posts {
@@ -234,6 +236,8 @@ func (db *DB) Unnotified(ctx context.Context) ([]store.Post, error) {
 	return db.listPosts("list posts to give notice of", func(p store.Post) bool { return p.Error != "" && !p.Notified })
 }
 
+// listPosts returns the posts in the outbox that are wanted, in the order in which they were stored. what says in an
+// error what was attempted.
 func (db *DB) listPosts(what string, want func(store.Post) bool) ([]store.Post, error) {
 	var list []store.Post
 	err := db.view(func(tx *tx) error {
@@ -272,6 +276,8 @@ func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error 
 	return nil
 }
 
+// saveOutcome takes a post from the outbox, or notes why it was given up, and marks the messages that it answers as
+// done.
 func (db *DB) saveOutcome(tx *tx, o store.Outcome) error {
 	outbox := tx.top(outboxBucket)
 	var p store.Post

@@ -174,6 +174,7 @@ func (db *DB) AmendRun(ctx context.Context, r store.Run, forget []string) error 
 	return nil
 }
 
+// markSeen notes when a digest saw items last.
 func (db *DB) markSeen(tx *tx, r store.Run, saw []string) error {
 	if len(saw) == 0 {
 		return nil
@@ -190,6 +191,7 @@ func (db *DB) markSeen(tx *tx, r store.Run, saw []string) error {
 	return nil // items that are still listed got a new time, so only those that left their feed grow old
 }
 
+// deleteOldest deletes the first records of a bucket whose keys sort by time, all but the last keep.
 func deleteOldest(b *bucket, keep int) error {
 	var keys [][]byte
 	if err := b.each(func(k, _ []byte) error { keys = append(keys, k); return nil }); err != nil {

@@ -18,6 +18,7 @@ type group struct {
 	hasLeader bool
 }
 
+// change is what one writer wants to do within a transaction that it may share with others.
 type change struct {
 	fn     func(*tx) error
 	err    error
@@ -102,6 +103,8 @@ func (db *DB) commit(batch []*change) {
 	}
 }
 
+// tryCommit carries out changes in one transaction. Where one of them fails nothing is changed, and failed is set to
+// its index: the others can be tried without it.
 func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 	db.writing.Lock()
 	defer db.writing.Unlock()

@@ -204,6 +204,7 @@ func (db *DB) watch(ctx context.Context) error {
 	return db.update(ctx, func(tx *tx) error { return tx.loadTallies() })
 }
 
+// runChecks reads the whole store at intervals until ctx ends, since bbolt notices no flipped bits.
 func (db *DB) runChecks(ctx context.Context, log *slog.Logger) {
 	for {
 		wait := max(firstCheck, checkEvery-db.now().Sub(db.Checked()))
@@ -222,6 +223,7 @@ func (db *DB) runChecks(ctx context.Context, log *slog.Logger) {
 	}
 }
 
+// checkAndLog reads the whole store and logs what is wrong with it.
 func (db *DB) checkAndLog(ctx context.Context, log *slog.Logger) {
 	began := db.now()
 	faults, err := db.CheckOpen(ctx)

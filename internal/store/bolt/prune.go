@@ -329,6 +329,7 @@ func dropConversation(tx *tx, name string) error {
 	return errors.Join(dropEmpty(tx, turnsBucket, name), tx.top(summariesBucket).delete([]byte(name)))
 }
 
+// unindex removes a stored turn from the indexes of its messages and quotes.
 func (p *pruner) unindex(tx *tx, a chat.Address, k, v []byte) error {
 	var t conversation.Turn
 	if err := p.db.decode(k, v, &t); err != nil {
@@ -485,6 +486,7 @@ func (p *pruner) pruneRooms() error {
 	})
 }
 
+// pruneLines deletes what was said in a web room longer ago than is kept, each entry with its index.
 func (p *pruner) pruneLines(room string) error {
 	s := sweep{
 		top:    roomsBucket,

@@ -262,6 +262,8 @@ func (db *DB) AddRecords(ctx context.Context, list []store.Record) error {
 	return nil
 }
 
+// addRecord stores a record of another store as it is, with its indexes. A record without a body sets the sequence of
+// its group, so that numbers which were given once are not given again.
 func (t *tx) addRecord(r store.Record) error {
 	i := slices.IndexFunc(recordKinds, func(k recordKind) bool { return k.kind == r.Kind })
 	if i < 0 {

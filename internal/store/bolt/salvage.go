@@ -89,6 +89,8 @@ const (
 	maxSalvagedBytes = 8 << 20
 )
 
+// salvageInto copies every record of a damaged file that can be trusted to a new file, and returns what it has counted
+// and lost. It returns an error where nothing can be read or the new file cannot be written.
 func salvageInto(ctx context.Context, from, to string) (*salvager, error) {
 	f, err := os.Open(from)
 	if err != nil {
@@ -110,6 +112,7 @@ func salvageInto(ctx context.Context, from, to string) (*salvager, error) {
 	return s, errors.Join(err, b.Sync(), b.Close())
 }
 
+// run reads the tree of the newest header, and what that one has lost from the tree of the other.
 func (s *salvager) run() error {
 	m, good, err := readMetas(s.f)
 	if err != nil {
@@ -217,6 +220,8 @@ func (s *salvager) walk(id uint64, depth int, low, high []byte, bucket string) e
 	return nil
 }
 
+// readBranch reads the pages below a branch page. Keys outside of low and high are of another page: what they lead to
+// would get the wrong name.
 func (s *salvager) readBranch(p page, depth int, low, high []byte, bucket string) error {
 	for i := range p.count() {
 		key, child, ok := p.branch(i)
@@ -240,6 +245,7 @@ func isOutside(key, low, high []byte) bool {
 	return low != nil && bytes.Compare(key, low) < 0 || high != nil && bytes.Compare(key, high) >= 0
 }
 
+// readLeaf reads the records of a leaf page whose keys can be trusted.
 func (s *salvager) readLeaf(p page, low, high []byte, bucket string) error {
 	var kept []leafRecord
 	for i := range p.count() {
@@ -271,6 +277,7 @@ type leafRecord struct {
 	key, value []byte
 }
 
+// readRecord keeps a record if its checksum is right, and reads on where it is a bucket.
 func (s *salvager) readRecord(r leafRecord, bucket string) error {
 	key, value := r.key, r.value
 	if r.nested {
@@ -326,6 +333,8 @@ func (s *salvager) readBucket(key, value []byte, in string) error {
 	return nil
 }
 
+// add queues a record for the copy. Records are written many at a time: one transaction each would take hours at
+// gigabytes.
 func (s *salvager) add(r salvagedRecord) error {
 	s.queue = append(s.queue, r)
 	if s.queued += len(r.value); len(s.queue) < maxSalvaged && s.queued < maxSalvagedBytes {

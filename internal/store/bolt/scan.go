@@ -106,6 +106,7 @@ func (s *scan) finish(c *counted) {
 	}
 }
 
+// addFault notes a fault. From maxFaults on they are counted alone: a damaged page near the root makes thousands.
 func (s *scan) addFault(format string, args ...any) {
 	if len(s.faults) == maxFaults {
 		s.moreFaults++
@@ -133,6 +134,8 @@ func describe(shown []string, more int) string {
 
 const headerFault = "one of its two headers is damaged, which may have told of the last change"
 
+// readAll checks the headers, every page that they lead to, the free list and the tallies. It sets err where the file
+// cannot be read, which is no damage.
 func (s *scan) readAll() {
 	var err error
 	if s.meta, s.goodHeaders, err = readMetas(s.f); err != nil {
@@ -224,6 +227,7 @@ func (s *scan) readPage(id uint64) (page, bool) {
 	return whole, s.readAt(whole, at)
 }
 
+// readAt reads a page at an offset. It returns false, and notes why, where that is not possible.
 func (s *scan) readAt(p page, at int64) bool {
 	_, err := s.f.ReadAt(p, at)
 	switch {
@@ -259,6 +263,7 @@ func (s *scan) scanTree(id uint64, depth int, low, high []byte, in *counted) {
 	}
 }
 
+// scanBranch checks a branch page and all below it, whose keys lie from low up to high.
 func (s *scan) scanBranch(p page, depth int, low, high []byte, in *counted) {
 	for i := range p.count() {
 		key, child, ok := p.branch(i)
@@ -334,6 +339,7 @@ func (s *scan) scanBucket(key, value []byte, in string) {
 	s.scanLeaf(p, nil, nil, c)
 }
 
+// checkValue checks a record, or reads it where it is a tally, for the comparison in the end.
 func (s *scan) checkValue(key, value []byte, name string) {
 	if name != talliesBucket {
 		if name == formatBucket {

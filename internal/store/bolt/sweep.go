@@ -34,6 +34,7 @@ type sweep struct {
 	drop func(tx *tx, b *bucket, k, v []byte) error
 }
 
+// bucket returns the bucket that is swept, or nil where there is none.
 func (s sweep) bucket(tx *tx) *bucket {
 	b := tx.top(s.top)
 	if s.nested != "" {

@@ -27,6 +27,7 @@ func (t tally) seal() []byte {
 	return seal(binary.BigEndian.AppendUint64(body, t.seq))
 }
 
+// unsealTally returns a stored tally, or why it cannot be trusted.
 func unsealTally(v []byte) (tally, error) {
 	body, err := unseal(v)
 	if err == nil && len(body) != tallySize {

@@ -224,6 +224,7 @@ func (b *bucket) expectedTally() (tally, error) {
 	return t, err
 }
 
+// readTally returns the stored tally of a bucket, which is zero where there is none, or a damage error.
 func (t *tx) readTally(tallies *bbolt.Bucket, name string) (tally, error) {
 	v := tallies.Get([]byte(name))
 	if v == nil {

@@ -32,6 +32,7 @@ func (db *DB) CountUsage(ctx context.Context, u store.Usage) error {
 	return nil
 }
 
+// addUsage adds to what a day, a model, a channel and a user have used.
 func (db *DB) addUsage(tx *tx, more store.Usage) error {
 	u := store.Usage{
 		Day:     db.now().UTC().Format(dayFormat),
