@@ -119,12 +119,3 @@ func (s *Service) saveWaiting(ctx context.Context, d spec, w waitingItems, store
 	}
 	return s.o.Store.SaveItem(ctx, waitingKind, d.Name, raw, true)
 }
-
-// deleteWaiting deletes the items that wait for a place in a removed digest.
-func (s *Service) deleteWaiting(ctx context.Context, name string) error {
-	err := s.o.Store.DeleteItem(ctx, waitingKind, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
-}
