@@ -114,6 +114,117 @@ func TestCleanTopic_IsAFewPlainWords(t *testing.T) {
 	}
 }
 
+// While somebody types, the feeds of the operator and of the conversation are offered, but none that may hold a secret.
+func TestComplete_Feeds_WithoutSecretsAndThoseOfOthers(t *testing.T) {
+	const secret, password, own, other = "https://example.org/feed?key=1", "https://u:p@example.org/feed",
+		"https://example.org/own?x=1", "https://example.org/other"
+	b := service(t, digest.Plan{Feeds: from(a, secret, password)})
+	elsewhere := chat.Address{Platform: "web", Channel: "elsewhere"}
+	b.feeds[own], b.feeds[other], b.feeds[a] = []feed.Item{story(1)}, []feed.Item{story(1)}, []feed.Item{story(1)}
+	for url, at := range map[string]chat.Address{own: general, a: general, other: elsewhere} {
+		if _, err := b.Subscribe(t.Context(), at, url); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.Complete(t.Context(), general, "feeds", "feed", ""); !slices.Equal(got, []string{a, own}) {
+		t.Errorf("offered: %q", got)
+	}
+}
+
+func TestIsWebURL_NeedsSchemeAndHost(t *testing.T) {
+	for link, want := range map[string]bool{
+		"https://example.org/1": true, "http://example.org": true, "HTTPS://example.org": true,
+		"https:///1": false, "ftp://example.org/1": false, "//example.org/1": false, "mailto:a@example.org": false,
+		"https://exa mple.org": false, "": false,
+	} {
+		if got := digest.IsWebURL(link); got != want {
+			t.Errorf("%q: %t, want %t", link, got, want)
+		}
+	}
+}
+
+func TestHost_OfAnAddressElseTheAddress(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://news.example:8080/feed": "news.example:8080", "bundled:demo": "bundled:demo", "%zz": "%zz",
+		"http://%zz/feed": "http://%zz/feed", "": "",
+	} {
+		if got := digest.Host(address); got != want {
+			t.Errorf("%q: %q, want %q", address, got, want)
+		}
+	}
+}
+
+// No one of three or more sources fills more than its share of what is posted in the end.
+func TestSourceLimit_IsTheShareOfWhatIsPosted(t *testing.T) {
+	for _, c := range []struct {
+		bySource map[string]int
+		limit    int
+		want     int
+	}{
+		{map[string]int{"a": 30}, 10, 10},                               // there is no other
+		{map[string]int{"a": 30, "b": 30}, 10, 4},                       // one of two always exceeds it
+		{map[string]int{"a": 30, "b": 1}, 10, 4},                        //
+		{map[string]int{"a": 30, "b": 30, "c": 30}, 10, 4},              // all places are filled
+		{map[string]int{"a": 30, "b": 1, "c": 1}, 10, 1},                // 4, then 2 of 6, then 1 of 4
+		{map[string]int{"a": 10, "b": 1, "c": 1}, 5, 1},                 // 2 of 4 would be half
+		{map[string]int{"a": 9, "b": 2, "c": 1, "d": 1, "e": 1}, 10, 3}, // 4 of 9 would be too many, 3 of 8 are not
+		{map[string]int{"a": 1, "b": 1, "c": 1}, 1, 1},                  // never none
+		{map[string]int{"a": 30, "b": 30, "c": 30, "d": 30, "e": 30}, 3, 1},
+	} {
+		if got := digest.SourceLimit(c.bySource, c.limit, 0.4); got != c.want {
+			t.Errorf("of %v at most %d are taken where %d are posted, want %d", c.bySource, got, c.limit, c.want)
+		}
+	}
+}
+
+func TestFilter_IsAWordOrAnExpressionInSlashes(t *testing.T) {
+	for _, c := range []struct {
+		written, text string
+		want, fails   bool
+	}{
+		{"Go", "the GO team", true, false},
+		{"/", "either/or", true, false}, // too short for an expression
+		{"/", "neither", false, false},
+		{"//", "anything", true, false},
+		{`/\bgo 1\.\d+/`, "Go 1.26 is out", true, false},
+		{"/go", "go/ago", false, false}, // one slash alone is a part of the word
+		{"/go", "a/go", true, false},
+		{"go/", "go/ago", true, false},
+		{"/(/", "", false, true},
+		{"-", "", false, true},
+		{"  ", "", false, true},
+	} {
+		got, err := digest.MatchesFilter(c.written, c.text)
+		if got != c.want || (err != nil) != c.fails {
+			t.Errorf("%q matches %q: %t, %v", c.written, c.text, got, err)
+		}
+	}
+}
+
+func TestSurplusLine_NamesThree(t *testing.T) {
+	one := "[Story 0](https://example.org/0)"
+	three := one + ", [Story 1](https://example.org/1), [Story 2](https://example.org/2)"
+	for n, want := range map[int]string{
+		0: "", 1: ", and 1 more: " + one, 3: ", and 3 more: " + three, 4: ", and 4 more: " + three + ", …",
+	} {
+		if got := digest.SurplusLine(n); got != want {
+			t.Errorf("%d stories: %q, want %q", n, got, want)
+		}
+	}
+}
+
+// A template may write as much as the limit says, in however many pieces.
+func TestTemplate_OutputUpToTheLimit(t *testing.T) {
+	const limit = 32 << 10
+	half := strings.Repeat("x", limit/2)
+	for size, want := range map[int]bool{limit: true, limit + 1: false} {
+		got, err := digest.ExecuteTemplate(half + `{{""}}` + strings.Repeat("x", size-limit/2))
+		if (err == nil) != want || want && len(got) != size {
+			t.Errorf("a template that writes %d bytes: %d, %v", size, len(got), err)
+		}
+	}
+}
+
 // distinct returns n items that are no tellings of the same story.
 func distinct(n int) []feed.Item {
 	var list []feed.Item

@@ -325,7 +325,8 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})
 		}
 	}
-	if unread > 0 && unread == len(d.Feeds) && len(d.channels)+len(d.Hooks) == 0 {
+	// Channels and webhooks may have something to tell without any feed.
+	if unread == len(d.Feeds) && len(d.channels)+len(d.Hooks) == 0 {
 		return &UnreadError{e.faults}
 	}
 	return nil

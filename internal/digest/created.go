@@ -156,6 +156,11 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 		return Info{}, err
 	}
 	d.raw = raw
+	// The name may have been that of a digest of the configuration, or a crash may have cut off the removal of another:
+	// the address of its page would show the posts of this one.
+	if err := s.deleteTraces(ctx, d.Name); err != nil {
+		return Info{}, fmt.Errorf("create digest %s: delete what is left of an earlier one: %w", d.Name, err)
+	}
 	if err := s.saveNew(ctx, d); err != nil {
 		return Info{}, err
 	}
@@ -367,6 +372,7 @@ func (s *Service) Replace(ctx context.Context, name string, p Plan) (Info, error
 func (s *Service) AddFeeds(ctx context.Context, name string, addresses []string) (Info, int, error) {
 	added := 0
 	i, err := s.Change(ctx, name, func(p *Plan) error {
+		added = 0 // Change calls it again where another replica has changed the digest meanwhile
 		known := map[string]bool{}
 		for _, f := range p.Feeds {
 			known[feed.CanonicalURL(f.URL)] = true
@@ -383,8 +389,8 @@ func (s *Service) AddFeeds(ctx context.Context, name string, addresses []string)
 	return i, added, err
 }
 
-// Remove deletes a digest that was made in chat or through the API. Its runs stay, so that a
-// new digest of that name does not post the same items again.
+// Remove deletes a digest that was made in chat or through the API. Which items it saw stays, so that a new digest of
+// that name does not post them again, and so does who wants no mails of it.
 func (s *Service) Remove(ctx context.Context, name string) error {
 	if _, err := s.findChangeable(name); err != nil {
 		return err
@@ -399,22 +405,60 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 
 // deleteDigest deletes a digest with what is stored of it.
 func (s *Service) deleteDigest(ctx context.Context, name string) error {
+	// The digest itself goes last: where something cannot be deleted it is still there to be removed again.
+	if err := s.deleteTraces(ctx, name); err != nil {
+		return err
+	}
 	s.reloading.RLock()
 	defer s.reloading.RUnlock()
-	if err := s.o.Store.DeleteItem(ctx, createdKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	if err := s.o.Store.DeleteItem(ctx, pauseKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	if err := errors.Join(s.deleteFailures(ctx, name), s.deleteWaiting(ctx, name), s.endPublishing(ctx, name),
-		s.deleteMemberFilters(ctx, name)); err != nil {
+	if err := s.deleteItem(ctx, createdKind, name); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.created, name)
+	return nil
+}
+
+// deleteTraces deletes what is stored beside a digest and would count for another one of its name: whether it is paused,
+// its page, the filters of members, what it posted, and what waits for it.
+func (s *Service) deleteTraces(ctx context.Context, name string) error {
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
+	var steps []func() error
+	for _, kind := range []string{pauseKind, failureKind, waitingKind, publishKind, verdictKind} {
+		steps = append(steps, func() error { return s.deleteItem(ctx, kind, name) })
+	}
+	for _, f := range s.memberFilters(func(f memberFilter) bool { return f.Digest == name }) {
+		steps = append(steps, func() error { return s.deleteMemberFilter(ctx, f.ID) })
+	}
+	s.eventLock.Lock() // an event that was stored meanwhile would be missing in the count
+	defer s.eventLock.Unlock()
+	for _, kind := range []string{pastRunKind + name, eventKind + name} {
+		items, err := s.o.Store.Items(ctx, kind)
+		if err != nil {
+			return err
+		}
+		for item := range items {
+			steps = append(steps, func() error { return s.deleteItem(ctx, kind, item) })
+		}
+	}
+	// There may be thousands, which share a few transactions.
+	if err := atOnce(steps...); err != nil {
+		return err
+	}
+	delete(s.events, name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.pauses, name)
+	return nil
+}
+
+// deleteItem deletes a stored item; there may be none.
+func (s *Service) deleteItem(ctx context.Context, kind, name string) error {
+	if err := s.o.Store.DeleteItem(ctx, kind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
 	return nil
 }
 

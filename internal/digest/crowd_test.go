@@ -149,6 +149,34 @@ func (q queuedFeeds) FetchAll(ctx context.Context, urls []string, turn func(func
 	return fetchEach(ctx, q.Fetch, urls, turn)
 }
 
+// Answers in chat wait for the transactions of runs: one for what was learned of the feeds, and one for the run.
+func TestRun_OfManyFeeds_TakesTwoTransactions(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `<rss version="2.0"><channel><title>Feed %[1]s</title><item><guid>%[1]s</guid><title>Item of %[1]s</title>`+
+			`<link>https://example.org%[1]s</link></item></channel></rss>`, r.URL.Path)
+	}))
+	defer server.Close()
+	client, err := egress.New(egress.Options{AllowPrivateHosts: []string{strings.TrimPrefix(server.URL, "http://")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.CloseIdle()
+	var feeds []digest.Feed
+	for n := range 8 {
+		feeds = append(feeds, digest.Feed{URL: fmt.Sprintf("%s/%d", server.URL, n)})
+	}
+	b := service(t, digest.Plan{Feeds: feeds}, func(o *digest.Options) {
+		o.Feeds = feed.NewFetcher(client, feed.StoredStates{Records: o.Store.(feed.Records)}, feed.Options{})
+	})
+	before := b.db.Commits()
+	if run := b.run(t, monday); run.Posted != len(feeds) {
+		t.Errorf("run %+v", run)
+	}
+	if n := b.db.Commits() - before; n != 2 {
+		t.Errorf("the run took %d transactions, want 2", n)
+	}
+}
+
 // TestLoad_5000DigestsInOneMinute runs as many digests of four feeds each, all of one host, as findings about memory and
 // false failures were made with. It prints what they cost, and runs where RAVENBOT_LOAD says how many.
 func TestLoad_5000DigestsInOneMinute(t *testing.T) {

@@ -64,7 +64,7 @@ type Feeds interface {
 // Runs keeps runs and the items that they saw, as in store.Store.
 type Runs interface {
 	SeenItems(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
-	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error)
+	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post, items ...store.Item) (bool, error)
 	AmendRun(ctx context.Context, r store.Run, forget []string) error
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
 }

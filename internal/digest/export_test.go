@@ -1,6 +1,12 @@
 package digest
 
-import "ravenbot/internal/chat"
+import (
+	"fmt"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/feed"
+)
 
 // Grounded is what is left of a model's text about items with the given links.
 func Grounded(text string, links ...string) string {
@@ -19,4 +25,31 @@ var (
 	MentionsTitle  = mentionsTitle
 	Shorten        = shorten
 	CleanTopic     = cleanTopic
+	IsWebURL       = isWebURL
+	Host           = host
+	SourceLimit    = sourceLimit
 )
+
+// MatchesFilter reports whether a filter that includes is met by a text.
+func MatchesFilter(written, text string) (bool, error) {
+	f, err := parseFilter(written, time.UTC)
+	return err == nil && f.matches(text), err
+}
+
+// SurplusLine names n stories that are too many to be posted.
+func SurplusLine(n int) string {
+	var list []story
+	for i := range n {
+		list = append(list, story{item: &item{Item: feed.Item{Title: fmt.Sprint("Story ", i), Link: fmt.Sprint("https://example.org/", i)}}})
+	}
+	return surplusLine(list)
+}
+
+// ExecuteTemplate returns what a template writes of an empty page.
+func ExecuteTemplate(text string) (string, error) {
+	t, err := parseTemplate(text)
+	if err != nil {
+		return "", err
+	}
+	return executeTemplate(t, Page{Name: "empty"})
+}

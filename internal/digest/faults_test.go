@@ -49,11 +49,13 @@ func (f *frail) SeenItems(ctx context.Context, name string, ids []string) (map[s
 	return f.Store.SeenItems(ctx, name, ids)
 }
 
-func (f *frail) FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error) {
+func (f *frail) FinishRun(
+	ctx context.Context, r store.Run, saw []string, posts []store.Post, items ...store.Item,
+) (bool, error) {
 	if err := f.fails("FinishRun"); err != nil {
 		return false, err
 	}
-	return f.Store.FinishRun(ctx, r, saw, posts)
+	return f.Store.FinishRun(ctx, r, saw, posts, items...)
 }
 
 func (f *frail) AmendRun(ctx context.Context, r store.Run, forget []string) error {

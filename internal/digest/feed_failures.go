@@ -112,11 +112,3 @@ func (s *Service) saveFailures(ctx context.Context, d spec, now map[string]feedF
 	}
 	return s.saveItem(ctx, failureKind, d.Name, now)
 }
-
-// deleteFailures deletes the state of a removed digest's feeds.
-func (s *Service) deleteFailures(ctx context.Context, name string) error {
-	if err := s.o.Store.DeleteItem(ctx, failureKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	return nil
-}

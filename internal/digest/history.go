@@ -106,15 +106,6 @@ func newPastRun(name string, due time.Time, e *edition) pastRun {
 	return p
 }
 
-// savePastRun stores what a run is about to post. It does not count unless the run is stored
-// afterwards (see pastRuns).
-func (s *Service) savePastRun(ctx context.Context, name string, p pastRun) error {
-	if len(p.Entries)+len(p.Repeats) == 0 {
-		return nil // a task, or nothing new
-	}
-	return s.saveItem(ctx, pastRunKind+name, p.Due.Format(time.RFC3339Nano), p)
-}
-
 // statements returns by the index of a card what the post says of it, as plain text.
 func (e *edition) statements() map[int]string {
 	said := map[int]string{}
@@ -149,8 +140,8 @@ func (s *Service) pastRuns(ctx context.Context, name string) ([]pastRun, error) 
 	if err != nil {
 		return nil, err
 	}
-	// Entries are stored before their run. Those of a run that was cut off in between, or that
-	// no place took, were never seen by anybody.
+	// Entries that no place took were never seen by anybody. Older versions stored them before their run, too, which may
+	// have been cut off in between.
 	succeeded := map[time.Time]bool{}
 	for _, r := range runs {
 		succeeded[r.Due.UTC()] = r.OK
@@ -202,7 +193,8 @@ type RunVerdicts struct {
 	More  int       `json:"more,omitempty"` // verdicts that are not stored
 }
 
-func (s *Service) saveVerdicts(ctx context.Context, name string, due time.Time, all []Verdict) error {
+// newRunVerdicts returns the verdicts of a run as they are kept: the first maxVerdicts, with short titles.
+func newRunVerdicts(due time.Time, all []Verdict) RunVerdicts {
 	x := RunVerdicts{Due: due.UTC(), Items: slices.Clone(all)}
 	if len(x.Items) > maxVerdicts {
 		x.More, x.Items = len(x.Items)-maxVerdicts, x.Items[:maxVerdicts]
@@ -210,7 +202,7 @@ func (s *Service) saveVerdicts(ctx context.Context, name string, due time.Time, 
 	for i := range x.Items {
 		x.Items[i].Title = shorten(x.Items[i].Title, 160)
 	}
-	return s.saveItem(ctx, verdictKind, name, x)
+	return x
 }
 
 // loadVerdicts returns the verdicts of the last run of a digest, or false where there are

@@ -137,7 +137,7 @@ const maxSubscriptions = 50
 func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address string) error {
 	err := s.o.Store.DeleteSubscription(ctx, to, address)
 	if err == nil {
-		err = s.deleteFailures(ctx, subscriptionSpec(store.Subscription{To: to, URL: address}).Name)
+		err = s.deleteItem(ctx, failureKind, subscriptionSpec(store.Subscription{To: to, URL: address}).Name)
 	}
 	return err
 }

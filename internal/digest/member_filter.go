@@ -208,22 +208,12 @@ func (s *Service) removeMemberFilter(ctx context.Context, m chat.Message, id str
 
 // deleteMemberFilter deletes a filter; s.reloading is held for reading.
 func (s *Service) deleteMemberFilter(ctx context.Context, id string) error {
-	if err := s.o.Store.DeleteItem(ctx, memberKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := s.deleteItem(ctx, memberKind, id); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.members, id)
-	return nil
-}
-
-// deleteMemberFilters deletes the filters of a removed digest; s.reloading is held for reading.
-func (s *Service) deleteMemberFilters(ctx context.Context, digest string) error {
-	for _, f := range s.memberFilters(func(f memberFilter) bool { return f.Digest == digest }) {
-		if err := s.deleteMemberFilter(ctx, f.ID); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feed"
-	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
@@ -129,18 +128,20 @@ func (s *Service) saveProposal(ctx context.Context, w proposal) error {
 	s.mu.Unlock()
 	// The store is used without the lock: a write may wait for the disk.
 	for _, id := range old {
-		s.deleteProposal(ctx, id)
+		if err := s.deleteItem(ctx, proposalKind, id); err != nil {
+			s.o.Log.Error("expired proposal not deleted", "proposal", id, "error", err)
+		}
 	}
 	if full {
 		return BadPlan{errors.New("too many digests wait for confirmation")}
 	}
-	return s.saveItem(ctx, proposalKind, w.ID, w)
-}
-
-func (s *Service) deleteProposal(ctx context.Context, id string) {
-	if err := s.o.Store.DeleteItem(ctx, proposalKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
-		s.o.Log.Error("proposal not deleted", "proposal", id, "error", err)
+	err := s.saveItem(ctx, proposalKind, w.ID, w)
+	if err != nil { // nobody is shown it, so no yes may be about it
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.proposals, w.ID)
 	}
+	return err
 }
 
 // resolveFeed returns the address and the title of the feed that an address or words name.
@@ -365,7 +366,7 @@ func refusalDraft(text string) chat.Draft {
 	return chat.Draft{Ephemeral: true, Failed: true, Text: text}
 }
 
-// decideProposal makes the proposed digest, or drops the proposal.
+// decideProposal makes the proposed digest, or drops the proposal. Where that fails the proposal stays open.
 func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m chat.Message) chat.Draft {
 	// The proposal is removed first, so that of two decisions at a time only one counts.
 	s.mu.Lock()
@@ -378,36 +379,21 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 	if !open {
 		return refusalDraft("Somebody has just decided this.")
 	}
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.deciding, w.ID)
-	}()
-	text, shown := "The digest `"+w.Plan.Name+"` is not created.", "**The digest `"+w.Plan.Name+"`** was rejected."
-	if yes {
-		info, err := s.Create(ctx, w.Plan)
-		if err != nil {
-			var bad BadPlan
-			if errors.As(err, &bad) || errors.Is(err, ErrExists) {
-				return refusalDraft("I could not create the digest: " + err.Error() + ".")
-			}
-			s.mu.Lock()
-			s.proposals[w.ID] = w // it can be confirmed again
-			s.mu.Unlock()
-			s.o.Log.Error("digest not created", "digest", w.Plan.Name, "error", err)
-			return refusalDraft("I could not save the digest. Please try again. The reason is in the bot's log.")
-		}
-		text = "The digest `" + info.Name + "` is created."
-		if info.Next != nil {
-			text += " Its first run is on " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
-		}
-		text += " `/raven digest list` shows it; `pause`, `edit` and `remove` change it."
-		shown = "**The digest `" + w.Plan.Name + "`**, confirmed by " + escape(cmp.Or(m.Author.Name, "somebody")) +
-			"\n\n" + w.Summary
+	text, shown, err := s.applyDecision(ctx, w, yes, m)
+	s.mu.Lock()
+	delete(s.deciding, w.ID)
+	if err != nil {
+		s.proposals[w.ID] = w // as the store has it
 	}
-	// After the digest was created: a crash in between leaves the proposal open, and a second yes is refused because
-	// the name is taken. The other way round the digest would be lost.
-	s.deleteProposal(ctx, w.ID)
+	s.mu.Unlock()
+	var bad BadPlan
+	switch {
+	case errors.As(err, &bad) || errors.Is(err, ErrExists):
+		return refusalDraft("I could not create the digest: " + err.Error() + ".")
+	case err != nil:
+		s.o.Log.Error("decision on proposal not stored", "digest", w.Plan.Name, "error", err)
+		return refusalDraft("I could not save that. Please try again. The reason is in the bot's log.")
+	}
 	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{
 		Key:  w.key() + "/decided",
 		Text: shown,
@@ -415,6 +401,30 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 		s.o.Log.Error("decision on proposal not shown", "digest", w.Plan.Name, "error", err)
 	}
 	return chat.Draft{Ephemeral: true, Text: text}
+}
+
+// applyDecision stores a decision. It returns what whoever decided is told, and what is shown in place of the proposal.
+func (s *Service) applyDecision(ctx context.Context, w proposal, yes bool, m chat.Message) (text, shown string, err error) {
+	if !yes {
+		return "The digest `" + w.Plan.Name + "` is not created.", "**The digest `" + w.Plan.Name + "`** was rejected.",
+			s.deleteItem(ctx, proposalKind, w.ID)
+	}
+	info, err := s.Create(ctx, w.Plan)
+	if err != nil {
+		return "", "", err
+	}
+	// After the digest was created: a crash in between leaves the proposal open, and a second yes is refused because
+	// the name is taken. The other way round the digest would be lost.
+	if err := s.deleteItem(ctx, proposalKind, w.ID); err != nil {
+		s.o.Log.Error("proposal of a digest that was made not deleted", "proposal", w.ID, "error", err)
+	}
+	text = "The digest `" + info.Name + "` is created."
+	if info.Next != nil {
+		text += " Its first run is on " + info.Next.Format("Mon 2 Jan 15:04 MST") + "."
+	}
+	text += " `/raven digest list` shows it; `pause`, `edit` and `remove` change it."
+	return text, "**The digest `" + w.Plan.Name + "`**, confirmed by " + escape(cmp.Or(m.Author.Name, "somebody")) +
+		"\n\n" + w.Summary, nil
 }
 
 // moreRequest matches "more on 3".

@@ -78,14 +78,6 @@ func (s *Service) Unpublish(ctx context.Context, name string) error {
 	return err
 }
 
-// endPublishing revokes the token of a digest, if it has one.
-func (s *Service) endPublishing(ctx context.Context, name string) error {
-	if err := s.Unpublish(ctx, name); !errors.Is(err, ErrUnknown) {
-		return err
-	}
-	return nil
-}
-
 // Published returns the digest that a token stands for, or false.
 func (s *Service) Published(ctx context.Context, token string) (Publication, bool, error) {
 	all, err := loadItems[publishRecord](ctx, s.o.Store, publishKind)

@@ -1,7 +1,9 @@
 package digest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -272,22 +274,13 @@ func (s *Service) recordRun(
 	posts []store.Post,
 	failures map[string]feedFailure,
 ) ([]store.Post, error) {
-	before := []func() error{func() error { return s.saveVerdicts(ctx, d.Name, run.Due, e.verdicts) }}
-	// The posted entries are stored first: entries without a run are ignored (see pastRuns),
-	// while a run without entries would let the next one post the same stories.
-	if run.OK {
-		// Both read texts of the same items, which are made when they are first read: one after the other.
-		past, waiting := newPastRun(d.Name, run.Due, e), newWaitingItems(e, run.Ended)
-		before = append(before,
-			func() error { return s.savePastRun(ctx, d.Name, past) },
-			// Before the run, too: what is lost after it would be marked as seen.
-			func() error { return s.saveWaiting(ctx, d, waiting, e.kept) },
-		)
-	}
-	if err := atOnce(before...); err != nil {
+	items, err := newRunItems(d, run, e)
+	if err != nil {
 		return nil, err
 	}
-	isNew, err := s.finishRun(ctx, run, e.seenIDs, posts)
+	// In one transaction: a run without its entries would let the next one post the same stories, and items that wait
+	// and are lost would count as seen.
+	isNew, err := s.finishRun(ctx, run, e.seenIDs, posts, items...)
 	if err != nil || !isNew {
 		return nil, err
 	}
@@ -303,7 +296,39 @@ func (s *Service) recordRun(
 	)
 }
 
-// atOnce makes changes of the store at the same time, so that they share a transaction, and returns their errors.
+// newRunItems returns what is stored with a run: the verdicts and, of one that succeeded, what it posts and what waits.
+func newRunItems(d spec, run store.Run, e *edition) ([]store.Item, error) {
+	verdicts, err := newItem(verdictKind, d.Name, newRunVerdicts(run.Due, e.verdicts))
+	if err != nil || !run.OK {
+		return []store.Item{verdicts}, err
+	}
+	items := []store.Item{verdicts}
+	// Without entries it was a task, or nothing was new.
+	if past := newPastRun(d.Name, run.Due, e); len(past.Entries)+len(past.Repeats) > 0 {
+		one, err := newItem(pastRunKind+d.Name, past.Due.Format(time.RFC3339Nano), past)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, one)
+	}
+	waiting := newWaitingItems(e, run.Ended)
+	if d.quiet || d.Style == Weekly || len(waiting.Items) == 0 && e.kept == nil {
+		return items, nil
+	}
+	one, err := newItem(waitingKind, d.Name, waiting)
+	if err == nil && !bytes.Equal(one.Data, e.kept) {
+		items = append(items, one)
+	}
+	return items, err
+}
+
+// newItem returns a value as a stored item.
+func newItem(kind, name string, v any) (store.Item, error) {
+	data, err := json.Marshal(v)
+	return store.Item{Kind: kind, Name: name, Data: data}, err
+}
+
+// atOnce makes changes of the store at the same time, so that most share a transaction, and returns their errors.
 func atOnce(changes ...func() error) error {
 	errs := make([]error, len(changes))
 	var wg sync.WaitGroup
@@ -431,10 +456,16 @@ func feedbackButtons(turn string, cards []chat.Card) []chat.Button {
 
 // finishRun stores a run with its posts once delivery is ready: a post that is stored before
 // would be sent twice, by delivery's recovery and by this run.
-func (s *Service) finishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error) {
+func (s *Service) finishRun(
+	ctx context.Context,
+	r store.Run,
+	saw []string,
+	posts []store.Post,
+	items ...store.Item,
+) (bool, error) {
 	select {
 	case <-s.o.Delivery.Ready():
-		return s.o.Store.FinishRun(ctx, r, saw, posts)
+		return s.o.Store.FinishRun(ctx, r, saw, posts, items...)
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}

@@ -1,7 +1,6 @@
 package digest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,25 +105,4 @@ func newWaitingItems(e *edition, now time.Time) waitingItems {
 		}
 	}
 	return w
-}
-
-// saveWaiting stores the items that wait, unless they are what is stored already.
-func (s *Service) saveWaiting(ctx context.Context, d spec, w waitingItems, stored []byte) error {
-	if d.quiet || d.Style == Weekly || len(w.Items) == 0 && stored == nil {
-		return nil
-	}
-	raw, err := json.Marshal(w)
-	if err != nil || bytes.Equal(raw, stored) {
-		return err
-	}
-	return s.o.Store.SaveItem(ctx, waitingKind, d.Name, raw, true)
-}
-
-// deleteWaiting deletes the items that wait for a place in a removed digest.
-func (s *Service) deleteWaiting(ctx context.Context, name string) error {
-	err := s.o.Store.DeleteItem(ctx, waitingKind, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
 }

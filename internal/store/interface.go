@@ -197,9 +197,9 @@ type Digests interface {
 	LastRuns(ctx context.Context, digest string, n int) ([]Run, error)
 	// SeenItems returns which of some items a digest has seen, and whether it ever ran.
 	SeenItems(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
-	// FinishRun stores a run with what it saw and its posts in one transaction. It returns
-	// false where a run for that due time is stored already.
-	FinishRun(ctx context.Context, r Run, saw []string, posts []Post) (bool, error)
+	// FinishRun stores a run with what it saw, its posts and items, in the place of those of their names, in one
+	// transaction. It returns false and stores nothing where a run for that due time is stored already.
+	FinishRun(ctx context.Context, r Run, saw []string, posts []Post, items ...Item) (bool, error)
 	// AmendRun replaces a run, and makes items unseen again.
 	AmendRun(ctx context.Context, r Run, forget []string) error
 	SaveSubscription(ctx context.Context, s Subscription) error

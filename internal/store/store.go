@@ -144,6 +144,12 @@ type Feed struct {
 	Data json.RawMessage `json:"data"`
 }
 
+// Item is what features keep, by kind and name, in a form of their own.
+type Item struct {
+	Kind, Name string
+	Data       json.RawMessage
+}
+
 // Run is one run of a digest. Due is the instant that it was for.
 type Run struct {
 	Digest string    `json:"digest"`

@@ -119,10 +119,15 @@ func (db *DB) SeenItems(
 	return seen, ever, nil
 }
 
-// FinishRun stores a run, the ids of the items that it saw (none where it failed) and its
-// posts, in one transaction. It returns false and changes nothing where a run for the same
-// due time is stored.
-func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error) {
+// FinishRun stores a run, the ids of the items that it saw (none where it failed), its posts and items of any kind, in
+// one transaction. It returns false and changes nothing where a run for the same due time is stored.
+func (db *DB) FinishRun(
+	ctx context.Context,
+	r store.Run,
+	saw []string,
+	posts []store.Post,
+	items ...store.Item,
+) (bool, error) {
 	var isNew bool
 	err := db.update(ctx, func(tx *tx) error {
 		runs, err := tx.top(runsBucket).createNested(r.Digest)
@@ -141,6 +146,15 @@ func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []
 		}
 		if err := db.markSeen(tx, r, saw); err != nil {
 			return err
+		}
+		for _, i := range items {
+			kind, err := tx.top(itemsBucket).createNested(i.Kind)
+			if err != nil {
+				return err
+			}
+			if err := kind.put([]byte(i.Name), i.Data); err != nil {
+				return err
+			}
 		}
 		return db.savePosts(tx, posts)
 	})

@@ -98,10 +98,16 @@ func (db *DB) SeenItems(
 	return seen, ever, nil
 }
 
-// FinishRun stores a run, the ids of the items that it saw (none where it failed) and its posts, in one
-// transaction. It returns false and changes nothing where a run for the same due time is stored, by
+// FinishRun stores a run, the ids of the items that it saw (none where it failed), its posts and items of any
+// kind, in one transaction. It returns false and changes nothing where a run for the same due time is stored, by
 // whichever process.
-func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post) (bool, error) {
+func (db *DB) FinishRun(
+	ctx context.Context,
+	r store.Run,
+	saw []string,
+	posts []store.Post,
+	items ...store.Item,
+) (bool, error) {
 	record, err := encode(r)
 	var isNew bool
 	var numbers []uint64
@@ -129,6 +135,11 @@ func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []
 				if err := markSeen(b, r, saw); err != nil {
 					return err
 				}
+				for _, i := range items {
+					if err := t.putItem(b, i); err != nil {
+						return err
+					}
+				}
 				return db.insertPosts(b, posts, numbers)
 			})
 		})
@@ -140,6 +151,19 @@ func (db *DB) FinishRun(ctx context.Context, r store.Run, saw []string, posts []
 		setNumbers(posts, numbers)
 	}
 	return isNew, nil
+}
+
+// putItem queues storing an item in the place of what has its name.
+func (t *tx) putItem(b *pgx.Batch, i store.Item) error {
+	record, err := encode(i.Data)
+	if err != nil {
+		return err
+	}
+	b.Queue(`insert into ravenbot.items (kind, name, v, record) values ($1, $2, $3, $4)
+		on conflict (kind, name) do update set v = excluded.v, record = excluded.record`,
+		keyText(i.Kind), keyText(i.Name), recordVersion, record)
+	t.noteChange(b, itemKind(i.Kind))
+	return nil
 }
 
 // markSeen queues remembering items. Those that are still listed get a new time, so that only those that left

@@ -227,10 +227,25 @@ func runOnce(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	run := store.Run{Digest: "morning", Due: noon, Ended: noon, OK: true, Posted: 2}
 	posts := []store.Post{{Key: "digest/morning/1", To: general}}
+	must(t, s.SaveItem(ctx, "verdicts", "morning", []byte(`"of yesterday"`), false))
 	for i, want := range []bool{true, false} {
-		isNew, err := s.FinishRun(ctx, run, []string{"x", "y"}, posts)
+		items := []store.Item{
+			{Kind: "verdicts", Name: "morning", Data: fmt.Appendf(nil, `"of run %d"`, i)},
+			{Kind: "posted/morning", Name: "1", Data: fmt.Appendf(nil, `"of run %d"`, i)},
+		}
+		isNew, err := s.FinishRun(ctx, run, []string{"x", "y"}, posts, items...)
 		must(t, err)
 		same(t, fmt.Sprintf("run %d is new", i), want, isNew)
+	}
+	// The items are those of the run that was stored, and with one that cannot be stored there is no run.
+	for kind, name := range map[string]string{"verdicts": "morning", "posted/morning": "1"} {
+		item, err := s.Item(ctx, kind, name)
+		must(t, err)
+		same(t, "item of a run", `"of run 0"`, string(item))
+	}
+	broken := store.Run{Digest: "morning", Due: noon.Add(time.Minute), Ended: noon}
+	if _, err := s.FinishRun(ctx, broken, []string{"z"}, nil, store.Item{Kind: "verdicts", Name: "morning", Data: []byte(`{`)}); err == nil {
+		t.Error("an item that is no JSON is stored")
 	}
 	later := run
 	later.Due, later.Posted = noon.Add(time.Hour), 0

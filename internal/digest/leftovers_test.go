@@ -1,0 +1,217 @@
+package digest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
+)
+
+// traceKinds are the kinds of items that are stored of a digest called name, beside its plan.
+func traceKinds(name string) []string {
+	return []string{"digest pause", "digest trouble", "digest waiting", "digest page", "digest verdicts",
+		"digest member filter", "digest run/" + name, "digest event/" + name}
+}
+
+// leaveTraces has the digest morning leave one item of each kind, and returns the token of its page.
+func (b *bench) leaveTraces(t *testing.T) (token string) {
+	t.Helper()
+	b.feeds[a] = []feed.Item{story(1), story(2), story(3)} // b2 fails
+	b.run(t, b.now)
+	b.feeds[a] = append(b.feeds[a], story(4), story(5))
+	b.now = b.now.Add(24 * time.Hour)
+	b.run(t, b.now)
+	b.member(t, "bert", "filter morning council")
+	token, err := b.Publish(t.Context(), "morning")
+	err = errors.Join(err, b.AddEvent(t.Context(), "morning", "push", fault(9, b.now)), b.Pause(t.Context(), "morning", true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range traceKinds("morning") {
+		if len(b.items(t, kind)) == 0 {
+			t.Fatalf("nothing of the kind %q is stored", kind)
+		}
+	}
+	return token
+}
+
+func (b *bench) items(t *testing.T, kind string) map[string]json.RawMessage {
+	t.Helper()
+	items, err := b.db.Items(t.Context(), kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return items
+}
+
+// A digest of the name of one that the operator took out of the configuration is another one: it is not paused, the
+// address of the old page does not show it, its page does not show what the old one posted, and nobody gets it directly.
+func TestCreate_NameOfADigestThatIsGone_InheritsNothing(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a, b2), Hooks: []string{"push"}, MaxItems: 1})
+	token := b.leaveTraces(t)
+	b.restart(t)
+	b.feeds[b2] = []feed.Item{story(20)}
+	other := digest.Plan{Name: "morning", Schedule: "0 9 * * *", Feeds: from(b2), Post: []string{"web:/private"},
+		Source: digest.FromAPI}
+	info, err := b.Create(t.Context(), other)
+	if err != nil || info.Paused {
+		t.Fatalf("made: %+v, %v", info, err)
+	}
+	for _, kind := range traceKinds("morning") {
+		if items := b.items(t, kind); len(items) > 0 {
+			t.Errorf("of the kind %q it has %d items", kind, len(items))
+		}
+	}
+	b.sent, b.now = nil, b.now.Add(24*time.Hour)
+	b.run(t, b.now)
+	if len(b.sent) != 1 || b.sent[0].To.Channel != "private" {
+		t.Errorf("its posts: %+v", b.sent)
+	}
+	if _, ok, err := b.Published(t.Context(), token); ok || err != nil {
+		t.Errorf("the old address shows it: %v, %v", ok, err)
+	}
+	if token, err = b.Publish(t.Context(), "morning"); err != nil {
+		t.Fatal(err)
+	}
+	if p, ok, err := b.Published(t.Context(), token); err != nil || !ok || len(p.Posts) != 1 {
+		t.Errorf("its page shows %d posts, %v", len(p.Posts), err)
+	}
+}
+
+// A digest that is removed leaves nothing but which items it saw.
+func TestRemove_LeavesNoTraces(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
+	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a, b2), MaxItems: 1, Post: []string{general.String()},
+		Source: digest.FromAPI}
+	if _, err := b.Create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	b.feeds[a] = []feed.Item{story(1), story(2)}
+	for range 2 {
+		if _, err := b.Run(t.Context(), "made", b.now, false); err != nil {
+			t.Fatal(err)
+		}
+		b.feeds[a] = append(b.feeds[a], story(3), story(4))
+		b.now = b.now.Add(24 * time.Hour)
+	}
+	b.member(t, "bert", "filter made council")
+	_, err := b.Publish(t.Context(), "made")
+	if err := errors.Join(err, b.Pause(t.Context(), "made", true), b.Remove(t.Context(), "made")); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range append(traceKinds("made"), "digest") {
+		if items := b.items(t, kind); len(items) > 0 {
+			t.Errorf("of the kind %q %d items are left", kind, len(items))
+		}
+	}
+	if runs, err := b.db.LastRuns(t.Context(), "made", 9); len(runs) != 2 || err != nil {
+		t.Errorf("%d runs are known, %v", len(runs), err)
+	}
+}
+
+// racingChange has another replica change a digest just before this one does.
+type racingChange struct {
+	digest.Store
+	other func()
+}
+
+func (r *racingChange) SwapItem(
+	ctx context.Context, kind, name string, was, now json.RawMessage, posts []store.Post,
+) (bool, error) {
+	if other := r.other; other != nil && kind == "digest" {
+		r.other = nil
+		other()
+	}
+	return r.Store.SwapItem(ctx, kind, name, was, now, posts)
+}
+
+func TestAddFeeds_AnotherReplicaChangesTheDigest_CountsEachFeedOnce(t *testing.T) {
+	racing := &racingChange{}
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { racing.Store, o.Store = o.Store, racing })
+	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()},
+		Source: digest.FromAPI}
+	if _, err := b.Create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	other := digest.New(b.options)
+	if err := other.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	racing.other = func() {
+		if _, added, err := other.AddFeeds(t.Context(), "made", []string{b2}); added != 1 || err != nil {
+			t.Errorf("the other replica has added %d feeds, %v", added, err)
+		}
+	}
+	const c = "https://example.org/feed/c"
+	info, added, err := b.AddFeeds(t.Context(), "made", []string{b2, c})
+	if added != 1 || err != nil || strings.Join(info.Feeds, " ") != strings.Join([]string{a, b2, c}, " ") {
+		t.Errorf("%d feeds were added to %v, %v", added, info.Feeds, err)
+	}
+}
+
+// What the store refuses has not happened: a proposal that nobody was shown cannot be confirmed, and a decision that was
+// not stored can be made again.
+func TestProposals_StoreRefuses_ChangeNothing(t *testing.T) {
+	b, f := onFrail(t, digest.Plan{Feeds: from(a)})
+	f.arm(-1)
+	b.feeds[a] = []feed.Item{story(1)}
+	f.arm(1)
+	if _, err := b.propose(t, anna, weekdays); !errors.Is(err, errDisk) || b.Urgent(says(anna, "yes")) {
+		t.Errorf("a proposal that is not stored: %v, and a yes counts: %v", err, b.Urgent(says(anna, "yes")))
+	}
+	f.arm(-1)
+	asked, err := b.propose(t, anna, weekdays)
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes, no := presses(anna, asked.Buttons[0].Value), presses(anna, asked.Buttons[1].Value)
+	shown := len(b.shown)
+	for _, press := range []chat.Message{yes, no} {
+		f.arm(1)
+		if got := b.answer(t, press); !strings.Contains(got, "Please try again") || len(b.shown) != shown {
+			t.Errorf("%s is answered %q", press.Text, got)
+		}
+	}
+	f.arm(-1)
+	if got := b.answer(t, no); !strings.Contains(got, "is not created") {
+		t.Errorf("tried again: %q", got)
+	}
+	b.restart(t)
+	if got := b.answer(t, yes); !strings.Contains(got, "decided or has expired") {
+		t.Errorf("a yes after the no: %q", got)
+	}
+}
+
+// A plan that cannot be made now can be confirmed once there is room.
+func TestProposal_ThatCannotBeMadeNow_StaysOpen(t *testing.T) {
+	limit := 1
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.MaxPerUser = func() int { return limit } })
+	b.feeds[a] = []feed.Item{story(1)}
+	asked, err := b.propose(t, anna, weekdays)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := b.propose(t, anna, weekdays)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.answer(t, presses(anna, second.Buttons[0].Value))
+	yes := presses(anna, asked.Buttons[0].Value)
+	if got := b.answer(t, yes); !strings.Contains(got, "there is a digest of that name") &&
+		!strings.Contains(got, "which is the limit") {
+		t.Fatalf("one too many: %q", got)
+	}
+	if err := b.Remove(t.Context(), "feed-a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.answer(t, yes); !strings.Contains(got, "is created") {
+		t.Errorf("with room: %q", got)
+	}
+}
