@@ -54,10 +54,11 @@ COMPUTING_NAMES := ^($(subst $(space),|,$(strip $(COMPUTING))))$$
 COMPUTING_IN := ./adapters/discord ./adapters/web ./internal/digest ./internal/document ./internal/feed ./internal/markdown \
 	./internal/page ./internal/pdftext ./internal/schedule ./internal/summary ./internal/toolsearch
 
-# The race detector needs cgo and a C compiler; the daemon itself is built without either.
+# The race detector needs cgo and a C compiler; the daemon itself is built without either. The target vet has vetted
+# everything already. Tests that run in parallel wait for simulated platforms and databases for most of their time.
 race:
-	CGO_ENABLED=1 go test -race -timeout 15m -skip '$(COMPUTING_NAMES)' $$(go list ./... | grep -v /internal/archtest$$)
-	go test -timeout 15m -run '$(COMPUTING_NAMES)' $(COMPUTING_IN)
+	CGO_ENABLED=1 go test -race -vet=off -parallel 8 -timeout 15m -skip '$(COMPUTING_NAMES)' $$(go list ./... | grep -v /internal/archtest$$)
+	go test -vet=off -timeout 15m -run '$(COMPUTING_NAMES)' $(COMPUTING_IN)
 	go test ./internal/archtest
 
 # Compares what the work on a message allocates with the recorded figures; the same on every machine. After a change

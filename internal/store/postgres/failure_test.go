@@ -212,6 +212,7 @@ func TestWrite_CommitThatArrivesTooLate_IsRefused(t *testing.T) {
 // The server restarts in order and crashes while others write. What was acknowledged is there, and nothing
 // twice.
 func TestWrite_ServerRestarts_LosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
 	c := pgtest.NewCluster(t, pgtest.Options{Durable: true})
 	db := open(t, c.Database(t), time.Now)
 	ctx, stop := context.WithCancel(t.Context())
@@ -325,6 +326,7 @@ func waitFor(t *testing.T, holds func() bool) {
 }
 
 func TestHealth_ServerStopsAndStartsAgain_IsSaid(t *testing.T) {
+	t.Parallel()
 	c := pgtest.NewCluster(t, pgtest.Options{})
 	db := open(t, c.Database(t), time.Now)
 	if err := db.Health(); err != nil || db.Problem() != "" || db.Checked().IsZero() {
@@ -353,6 +355,7 @@ func TestHealth_ServerStopsAndStartsAgain_IsSaid(t *testing.T) {
 }
 
 func TestWrite_ServerBecomesReadOnly_IsSaidAndPasses(t *testing.T) {
+	t.Parallel()
 	c := pgtest.NewCluster(t, pgtest.Options{})
 	db := open(t, c.Database(t), time.Now)
 	for _, step := range []struct{ setting, want string }{{"on", "takes no changes"}, {"off", ""}} {
@@ -383,6 +386,7 @@ func TestWrite_ServerBecomesReadOnly_IsSaidAndPasses(t *testing.T) {
 
 // Run notices without a caller that the database is away, and that it takes no changes.
 func TestRun_DatabaseAway_IsLogged(t *testing.T) {
+	t.Parallel()
 	c := pgtest.NewCluster(t, pgtest.Options{})
 	db := open(t, c.Database(t), time.Now)
 	if err := c.Stop(); err != nil {

@@ -44,6 +44,7 @@ func TestOpen_SeveralAtOnceOnAnEmptyDatabase_AllComeUp(t *testing.T) {
 const password = "s3cret/@:#%word"
 
 func TestOpen_WhatCannotBeUsed_IsSaidWithARemedyAndNoPassword(t *testing.T) {
+	t.Parallel()
 	c := pgtest.NewCluster(t, pgtest.Options{Password: password})
 	exec := func(sql ...string) {
 		t.Helper()
@@ -110,6 +111,7 @@ func TestOpen_WhatCannotBeUsed_IsSaidWithARemedyAndNoPassword(t *testing.T) {
 }
 
 func TestOpen_ForAUserWhoOwnsTheSchemaAlone_Works(t *testing.T) {
+	t.Parallel()
 	c := pgtest.NewCluster(t, pgtest.Options{Password: password})
 	for _, sql := range []string{"create role poor login password 'x'", "create schema ravenbot authorization poor"} {
 		if err := c.Exec(t.Context(), "postgres", sql); err != nil {

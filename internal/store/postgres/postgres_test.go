@@ -12,6 +12,7 @@ import (
 )
 
 func TestStore_KeepsTheContract(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store { return open(t, pgtest.Start(t), now) })
 }
 
