@@ -260,10 +260,7 @@ func learnPreferences(runs []pastRun, words []store.Feedback) map[string]float64
 	}
 	good, bad := map[string]float64{}, map[string]float64{}
 	for _, w := range words {
-		p, ok := byTurn[w.Turn]
-		if !ok {
-			continue
-		}
+		p := byTurn[w.Turn] // without entries where the feedback is on something else, such as an answer
 		to := bad
 		if w.Good {
 			to = good
