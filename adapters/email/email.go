@@ -201,6 +201,7 @@ func (e *Email) Check(ctx context.Context) error {
 	return client.Close()
 }
 
+// client returns a client for the mail server, which is not connected yet.
 func (e *Email) client() (*gomail.Client, error) {
 	options := []gomail.Option{gomail.WithPort(e.o.Port), gomail.WithTimeout(sendTimeout)}
 	switch e.o.TLS {
@@ -317,6 +318,7 @@ func plainText(d chat.Draft) string {
 	return strings.Join(withoutEmpty(parts), "\n\n") + "\n"
 }
 
+// withoutEmpty returns the texts without control characters, and none that is blank.
 func withoutEmpty(list []string) []string {
 	var kept []string
 	for _, s := range list {
@@ -327,6 +329,7 @@ func withoutEmpty(list []string) []string {
 	return kept
 }
 
+// load returns what is known of an attempt to send a mail, or false.
 func (e *Email) load(ctx context.Context, key string) (attempt, bool, error) {
 	var a attempt
 	raw, err := e.o.Store.Item(ctx, attemptKind, itemName(key))
@@ -342,6 +345,7 @@ func (e *Email) load(ctx context.Context, key string) (attempt, bool, error) {
 	return a, true, nil
 }
 
+// save stores that a mail is about to be sent, or what came of it.
 func (e *Email) save(ctx context.Context, key string, a attempt) error {
 	raw, err := json.Marshal(a)
 	if err == nil {

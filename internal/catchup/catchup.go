@@ -170,6 +170,7 @@ func missed(said []history.Message, m chat.Message, now time.Time) (time.Time, [
 	return since, nil
 }
 
+// isBy reports whether a person wrote a message themselves.
 func isBy(one history.Message, who chat.User) bool {
 	return !one.Bot && one.AuthorID == who.ID && who.ID != ""
 }
@@ -186,6 +187,7 @@ func ofOthers(said []history.Message, m chat.Message, zone *time.Location) []his
 	return list
 }
 
+// formatSince returns a time for readers, with its day unless that is today.
 func formatSince(since, now time.Time) string {
 	since = since.In(now.Location())
 	if now.Sub(since) < 20*time.Hour && since.Day() == now.Day() {

@@ -24,6 +24,7 @@ type decoder struct {
 	warnings []Fault
 	// What other hosts know and ravenbot does not.
 	foreign []member
+	structs map[reflect.Type]structFields // that were read before
 
 	// Inside an entry of mcpServers the syntax of other hosts is taken too; in a disabled one, unset variables pass.
 	inServer bool
@@ -141,8 +142,8 @@ func remedyFor(want, have byte) string {
 }
 
 func (d *decoder) decodeStruct(n *node, v reflect.Value) {
-	fields := fieldsByName(v.Type())
-	given := make(map[string]string)
+	known := d.fieldsOf(v.Type())
+	fields, given := known.byName, make(map[string]string)
 	for _, m := range n.members {
 		f, ok := fields[m.name]
 		if !ok {
@@ -163,7 +164,7 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value) {
 		d.decode(m.value, v.FieldByIndex(f.index), f.tag)
 	}
 	// Checked after all members, so that a required key that is present and wrong is reported once.
-	for _, name := range fieldNames(v.Type()) {
+	for _, name := range known.names {
 		f := fields[name]
 		if f.tag.Get("required") == "" || !v.FieldByIndex(f.index).IsZero() && !isEmptyList(v.FieldByIndex(f.index)) {
 			continue
@@ -197,7 +198,7 @@ func (d *decoder) addUnknownKey(n *node, m member, t reflect.Type) {
 		d.foreign = append(d.foreign, member{joinKey(n.path, m.name), m.offset, m.value})
 		return
 	}
-	d.addFaultAt(m.offset, joinKey(n.path, m.name), "unknown key", suggest(m.name, fieldNames(t)))
+	d.addFaultAt(m.offset, joinKey(n.path, m.name), "unknown key", suggest(m.name, d.fieldsOf(t).names))
 }
 
 func (d *decoder) decodeMap(n *node, v reflect.Value) {
@@ -396,7 +397,7 @@ func (d *decoder) setDefaults(v reflect.Value) {
 	if v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[Masked]() {
 		return
 	}
-	for _, f := range reflect.VisibleFields(v.Type()) {
+	for _, f := range d.fieldsOf(v.Type()).all {
 		field := v.FieldByIndex(f.Index)
 		if text, ok := f.Tag.Lookup("default"); ok {
 			// Defaults take the same way as values of the file, so that they are expanded and checked alike.

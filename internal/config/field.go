@@ -12,32 +12,37 @@ type field struct {
 	tag   reflect.StructTag
 }
 
-// fieldsByName returns the fields by each name that the file may use, including aliases.
-func fieldsByName(t reflect.Type) map[string]field {
-	out := make(map[string]field)
-	for _, f := range reflect.VisibleFields(t) {
+// structFields are the fields of a struct.
+type structFields struct {
+	all    []reflect.StructField
+	byName map[string]field // by each name that the file may use, including aliases
+	names  []string         // in the order of their declaration, without aliases
+}
+
+// fieldsOf returns the fields of a struct. They are read once for each type: a file may have thousands of digests, and
+// reading their fields again and again took half of the memory that parsing it took.
+func (d *decoder) fieldsOf(t reflect.Type) structFields {
+	if known, ok := d.structs[t]; ok {
+		return known
+	}
+	s := structFields{all: reflect.VisibleFields(t), byName: map[string]field{}}
+	for _, f := range s.all {
 		name := f.Tag.Get("json")
 		if name == "" || name == "-" {
 			continue
 		}
-		known := field{name, f.Index, f.Tag}
-		out[name] = known
+		s.names = append(s.names, name)
+		one := field{name, f.Index, f.Tag}
+		s.byName[name] = one
 		if alias := f.Tag.Get("alias"); alias != "" {
 			for _, a := range strings.Split(alias, "|") {
-				out[a] = known
+				s.byName[a] = one
 			}
 		}
 	}
-	return out
-}
-
-// fieldNames returns the names of a struct's fields in the order of their declaration, without aliases.
-func fieldNames(t reflect.Type) []string {
-	var out []string
-	for _, f := range reflect.VisibleFields(t) {
-		if name := f.Tag.Get("json"); name != "" && name != "-" {
-			out = append(out, name)
-		}
+	if d.structs == nil {
+		d.structs = map[reflect.Type]structFields{}
 	}
-	return out
+	d.structs[t] = s
+	return s
 }

@@ -27,6 +27,7 @@ func (s *Service) readPages(ctx context.Context, d spec, chosen []story) {
 	}
 	byHost := map[string][]*item{}
 	for _, st := range chosen {
+		// A page that was read for a candidate, or could not be read, is not asked for again.
 		if !st.pageAsked && utf8.RuneCountInString(st.Item.Text()) < teaserLength {
 			byHost[host(st.Link)] = append(byHost[host(st.Link)], st.item)
 		}
@@ -48,6 +49,7 @@ func (s *Service) readPages(ctx context.Context, d spec, chosen []story) {
 	wg.Wait()
 }
 
+// readPage reads the page of one item. Whatever goes wrong, the item keeps what its feed says.
 func (s *Service) readPage(ctx context.Context, d spec, i *item) {
 	i.pageAsked = true
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)

@@ -112,6 +112,7 @@ func (c Catalog) Replace(ctx context.Context, name string, entry json.RawMessage
 	return c.Service.Replace(ctx, name, p)
 }
 
+// parse returns the plan of an entry. Its error is a BadPlan: the entry is wrong, or names what there is not.
 func (c Catalog) parse(name string, entry json.RawMessage) (Plan, error) {
 	var d config.Digest
 	if _, err := c.Config().ParseEntry(entry, &d); err != nil {

@@ -188,6 +188,7 @@ func (s *Service) seenMessages(ctx context.Context, name string, ids []string) (
 	return seen, nil
 }
 
+// messageHash returns the name under which a message counts as seen; no item of a feed has it.
 func messageHash(id string) string { return shortHash("message\x00" + id) }
 
 // channelWriter returns what writes about channels; nil: there is no language model.

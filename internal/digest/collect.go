@@ -191,7 +191,7 @@ func (s *Service) decide(ctx context.Context, d spec, e *edition) error {
 		}
 		e.firstRun = !slices.ContainsFunc(runs, func(r store.Run) bool { return r.OK })
 	}
-	now := s.o.Now()
+	now := s.o.Now() // one for all items: two of the same age get the same verdict
 	for _, i := range e.items {
 		if i.verdict = seenBefore; !seen[i.id] {
 			i.verdict, i.reason = d.decideAlone(i, now)
@@ -246,6 +246,7 @@ func (e *edition) listSeen(d spec) {
 			e.newIDs = append(e.newIDs, i.id)
 		}
 	}
+	// Messages of channels share the seen items of the digest, under hashes that no item has.
 	for _, id := range e.report.IDs {
 		e.seenIDs, e.newIDs = append(e.seenIDs, messageHash(id)), append(e.newIDs, messageHash(id))
 	}
@@ -266,6 +267,7 @@ func (e *edition) listVerdicts() {
 	for _, address := range slices.Sorted(maps.Keys(e.failures)) {
 		e.verdicts = append(e.verdicts, Verdict{Feed: e.shownURLs[address], Verdict: feedFailed + e.failures[address]})
 	}
+	// Only the first of them are kept, and shown in chat.
 	slices.SortStableFunc(e.verdicts, func(a, b Verdict) int { return cmp.Compare(a.order(), b.order()) })
 }
 
@@ -338,8 +340,10 @@ type UnreadError struct{ Faults []string }
 
 func (e *UnreadError) Error() string { return "no feed could be read: " + strings.Join(e.Faults, "; ") }
 
+// itemID returns what identifies an item within a digest: two feeds may give theirs the same identifiers.
 func itemID(address string, it feed.Item) string { return shortHash(address + "\x00" + it.ID) }
 
+// host returns the host of an address, with its port, else the address itself.
 func host(address string) string {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		return u.Host
@@ -347,6 +351,7 @@ func host(address string) string {
 	return address
 }
 
+// isWebURL reports whether a link leads to a page of the web.
 func isWebURL(link string) bool {
 	u, err := url.Parse(link)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""

@@ -135,6 +135,7 @@ func (s *Service) findNamed(words string) (d spec, rest string, ok bool) {
 	return d, rest, ok
 }
 
+// denialDraft answers somebody who may not change a digest.
 func (s *Service) denialDraft(d spec) chat.Draft {
 	if d.Source == FromConfig {
 		return refusalDraft("Only an administrator can do that with **" + escape(d.Name) + "**.")
@@ -151,6 +152,7 @@ func (s *Service) reply(name string, do func() (string, error)) chat.Draft {
 	return chat.Draft{Text: text, Ephemeral: true}
 }
 
+// runNow runs a digest for somebody who asks in chat, and returns what they are told.
 func (s *Service) runNow(ctx context.Context, d spec, m chat.Message) (string, error) {
 	run, err := s.lockAndRun(ctx, d.Name, s.o.Now(), true, ignoreOutcomes)
 	switch {
@@ -179,6 +181,7 @@ func (d spec) places(m chat.Message) string {
 	return strings.Join(list, ", ")
 }
 
+// pauseOrResume pauses a digest with on, else resumes it, and returns what whoever asked is told.
 func (s *Service) pauseOrResume(ctx context.Context, d spec, on bool) (string, error) {
 	if err := s.Pause(ctx, d.Name, on); err != nil {
 		return "", err
@@ -194,6 +197,7 @@ func (s *Service) pauseOrResume(ctx context.Context, d spec, on bool) (string, e
 	), nil
 }
 
+// previewDraft returns what a run would post now, for the asker alone.
 func (s *Service) previewDraft(ctx context.Context, name string) chat.Draft {
 	p, err := s.Preview(ctx, name)
 	if err != nil {
@@ -349,6 +353,7 @@ func (i Info) sources() []string {
 	return list
 }
 
+// markdown returns a digest as a line of the list that the author of a message sees.
 func (i Info) markdown(d spec, m chat.Message) string {
 	what, when := strings.Join(i.sources(), " and "), fmt.Sprintf("`%s` (%s)", i.Schedule, d.Timezone)
 	if d.isTask() {
@@ -381,6 +386,7 @@ func (i Info) markdown(d spec, m chat.Message) string {
 // maxNote bounds what a list says of what went wrong in a run, in characters.
 const maxNote = 300
 
+// subscriptionLines returns the feeds that a conversation follows, as lines of a list.
 func subscriptionLines(subs []store.Subscription) []string {
 	if len(subs) == 0 {
 		return nil

@@ -62,6 +62,7 @@ func (s *Service) Reload(ctx context.Context) error {
 	return s.Load(ctx)
 }
 
+// load replaces in memory what is stored. With an error nothing is replaced.
 func (s *Service) load(ctx context.Context) error {
 	// Own changes hold this lock for reading. One that is stored after the items were read would otherwise be
 	// replaced in memory by what was read before it.
@@ -108,6 +109,7 @@ func (s *Service) compileStored(name string, raw json.RawMessage) (spec, error) 
 	s.mu.Lock()
 	known, ok := s.created[name]
 	s.mu.Unlock()
+	// Most have not changed when another process has changed one, and to read schedules and templates takes a while.
 	if ok && bytes.Equal(known.raw, raw) {
 		return known, nil
 	}
@@ -116,6 +118,7 @@ func (s *Service) compileStored(name string, raw json.RawMessage) (spec, error) 
 		return spec{}, fmt.Errorf("read %s %q: %w", createdKind, name, err)
 	}
 	d, err := compile(p)
+	// One that an older version took must not keep the bot from starting, nor be deleted.
 	if err != nil {
 		s.o.Log.Error("stored digest is invalid, skipped", "digest", name, "error", err)
 		return spec{}, nil
@@ -170,6 +173,7 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	return s.info(ctx, d)
 }
 
+// saveNew stores a digest, then takes it up. It returns ErrExists where another process has made one of the name.
 func (s *Service) saveNew(ctx context.Context, d spec) error {
 	s.reloading.RLock()
 	defer s.reloading.RUnlock()
@@ -239,6 +243,7 @@ func (s *Service) validateNew(p Plan) (spec, error) {
 	return d, nil
 }
 
+// maxPerUser returns how many digests one person may have made in chat; 0: any number.
 func (s *Service) maxPerUser() int {
 	if s.o.MaxPerUser == nil {
 		return 0
@@ -478,6 +483,7 @@ func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	return nil
 }
 
+// savePause stores whether a digest is paused, then takes it up.
 func (s *Service) savePause(ctx context.Context, name string, p pause) error {
 	s.reloading.RLock()
 	defer s.reloading.RUnlock()
@@ -494,6 +500,7 @@ func (s *Service) savePause(ctx context.Context, name string, p pause) error {
 // posted, elsewhere whoever made it and administrators.
 func (d spec) isVisible(m chat.Message) bool { return d.postsTo(m.Conversation) || d.canBeManaged(m) }
 
+// postsTo reports whether a digest is posted to the channel of a conversation, which may be a thread.
 func (d spec) postsTo(at chat.Address) bool {
 	for _, to := range d.post {
 		if to.Base() == at.Base() {

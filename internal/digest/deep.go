@@ -34,6 +34,7 @@ func deepStories(chosen []story) []story {
 
 // explainWithoutModel returns sentences of the story's longest telling, each with its citation.
 func (e *edition) explainWithoutModel(tellings []story) string {
+	// One telling, not a bit of each: sentences of several sources repeat one another.
 	longest := 0
 	for n, st := range tellings {
 		if len(st.text()) > len(tellings[longest].text()) {

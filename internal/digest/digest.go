@@ -217,6 +217,7 @@ func (s *Service) Configure(plans []Plan) error {
 	return nil
 }
 
+// notifyChange tells the schedule that digests have changed. s.mu must not be held: the schedule asks for them.
 func (s *Service) notifyChange() {
 	if s.o.OnChange != nil {
 		s.o.OnChange()
@@ -230,6 +231,7 @@ func (s *Service) find(name string) (spec, bool) {
 	return s.findLocked(name)
 }
 
+// findLocked is find for callers that hold s.mu.
 func (s *Service) findLocked(name string) (spec, bool) {
 	// The operator's digest wins where one of the same name was made before.
 	d, ok := s.configured[name]
@@ -296,6 +298,7 @@ func (s *Service) LastDue(name string) (time.Time, bool) {
 	if d.At.After(since) {
 		since = d.At
 	}
+	// The schedule asks without a context, and the store has deadlines of its own.
 	runs, err := s.o.Store.LastRuns(context.Background(), name, 1)
 	if err != nil {
 		s.o.Log.Error("last run of digest not read, missed runs are skipped", "digest", name, "error", err)
@@ -358,6 +361,7 @@ func (s *Service) Get(ctx context.Context, name string) (Info, error) {
 	return i, err
 }
 
+// info describes a digest, with its last run and who wants no mails of it, which it reads from the store.
 func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 	i := Info{
 		Name:     d.Name,

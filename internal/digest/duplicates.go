@@ -27,19 +27,17 @@ func dropKnownPages(left []*item, runs []pastRun) []*item {
 			}
 		}
 	}
-	var rest []*item
-	for _, i := range left {
+	return slices.DeleteFunc(left, func(i *item) bool {
 		page := pageKey(i.Link)
 		e, known := posted[page]
 		// Within one feed the address is no sign: the feed's own identifiers decide there.
 		if !known || page == "" || i.feed.NoMerge || e.Feed == shortHash(i.feed.URL) {
-			rest = append(rest, i)
-			continue
+			return false
 		}
 		i.postedBefore = cmp.Or(e.MergedInto, e.Title, e.Link)
 		i.verdict, i.reason = "merged into "+i.postedBefore, "same address, posted before"
-	}
-	return rest
+		return true
+	})
 }
 
 // pageKey returns an address without the parts that differ between links to one page. It is

@@ -128,6 +128,7 @@ func describeLikes(like map[string]float64) string {
 	return strings.Join(lines, " ")
 }
 
+// describeCandidates returns the candidates for a model, each with up to length characters of its text.
 func describeCandidates(e *edition, d spec, length int) string {
 	var b strings.Builder
 	for n, st := range e.candidates {
@@ -231,6 +232,7 @@ func parseAnswer(text string, n int) (answer, error) {
 	if err := json.Unmarshal([]byte(text[begin:end+1]), &a); err != nil {
 		return answer{}, fmt.Errorf("%w: %w", errBadAnswer, err)
 	}
+	// Of two judgements on an item the first counts.
 	told := map[int]bool{}
 	a.Items = slices.DeleteFunc(a.Items, func(j judgement) bool {
 		bad := j.N < 1 || j.N > n || told[j.N]
@@ -273,6 +275,7 @@ func (d spec) applyJudgements(e *edition, a answer) []story {
 		at[n+1] = len(left)
 		left = append(left, st)
 	}
+	// Only now are all tellings of each story together.
 	for n := range left {
 		left[n].score.Sources = left[n].sources()
 		left[n].score.setTotal()

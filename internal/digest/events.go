@@ -136,6 +136,7 @@ func (s *Service) deleteEvents(ctx context.Context, name string, e *edition) err
 	return nil
 }
 
+// deleteEvent deletes an event; there may be none of that id.
 func (s *Service) deleteEvent(ctx context.Context, name, id string) error {
 	s.eventLock.Lock()
 	defer s.eventLock.Unlock()

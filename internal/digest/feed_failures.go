@@ -105,6 +105,7 @@ func (s *Service) updateFailures(
 	return after, posts, nil
 }
 
+// saveFailures stores which feeds of a digest fail now. Where none does and none did it writes nothing.
 func (s *Service) saveFailures(ctx context.Context, d spec, now map[string]feedFailure) error {
 	before, err := s.loadFailures(ctx, d.Name)
 	if err != nil || len(now) == 0 && len(before) == 0 {

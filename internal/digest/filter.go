@@ -26,6 +26,7 @@ func CheckFilter(text string) error {
 	return err
 }
 
+// parseFilter reads a filter. The day until which a mute holds begins in the given zone.
 func parseFilter(text string, zone *time.Location) (filter, error) {
 	f := filter{text: text}
 	rest := strings.TrimSpace(text)

@@ -70,6 +70,7 @@ func shortHash(s string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
+// newPastEntry returns an item as it is kept, its text cut to maxPastText characters.
 func newPastEntry(i *item) pastEntry {
 	return pastEntry{
 		ID:     i.id,
@@ -122,6 +123,7 @@ func (e *edition) statements() map[int]string {
 	return said
 }
 
+// saveItem stores a value as JSON, in the place of one of the same kind and name.
 func (s *Service) saveItem(ctx context.Context, kind, name string, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -110,7 +110,7 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 	now := s.o.Now().UTC()
 	sub := store.Subscription{To: to, URL: address, Title: cmp.Or(res.Feed.Heading(), host(address)), At: now}
 	var saw []string
-	for _, it := range res.Items {
+	for _, it := range res.Items { // the ids must be those of a poll: of the address as it is stored
 		saw = append(saw, itemID(address, it))
 	}
 	// A first run that saw all present items keeps the first poll from posting them.
@@ -155,6 +155,7 @@ func (s *Service) Poll(ctx context.Context) {
 	for _, sub := range subs {
 		list = append(list, subscriptionSpec(sub))
 	}
+	// One after the other: nobody waits, and the feeds of all together would take what conversations need.
 	for _, d := range list {
 		if ctx.Err() != nil {
 			return
@@ -168,6 +169,7 @@ func (s *Service) Poll(ctx context.Context) {
 // pollTimeout bounds the poll of one digest.
 const pollTimeout = 3 * time.Minute
 
+// pollDigest runs a digest that posts items as they come, within pollTimeout.
 func (s *Service) pollDigest(ctx context.Context, d spec) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

@@ -191,27 +191,26 @@ func TestProposals_StoreRefuses_ChangeNothing(t *testing.T) {
 
 // A plan that cannot be made now can be confirmed once there is room.
 func TestProposal_ThatCannotBeMadeNow_StaysOpen(t *testing.T) {
-	limit := 1
-	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.MaxPerUser = func() int { return limit } })
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.MaxPerUser = func() int { return 1 } })
 	b.feeds[a] = []feed.Item{story(1)}
-	asked, err := b.propose(t, anna, weekdays)
-	if err != nil {
-		t.Fatal(err)
+	var yes []chat.Message
+	for _, name := range []string{"first", "second"} {
+		p := weekdays
+		p.Name = name
+		asked, err := b.propose(t, anna, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		yes = append(yes, presses(anna, asked.Buttons[0].Value))
 	}
-	second, err := b.propose(t, anna, weekdays)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.answer(t, presses(anna, second.Buttons[0].Value))
-	yes := presses(anna, asked.Buttons[0].Value)
-	if got := b.answer(t, yes); !strings.Contains(got, "there is a digest of that name") &&
-		!strings.Contains(got, "which is the limit") {
+	b.answer(t, yes[1])
+	if got := b.answer(t, yes[0]); !strings.Contains(got, "you have made 1 digests already, which is the limit") {
 		t.Fatalf("one too many: %q", got)
 	}
-	if err := b.Remove(t.Context(), "feed-a"); err != nil {
+	if err := b.Remove(t.Context(), "second"); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.answer(t, yes); !strings.Contains(got, "is created") {
+	if got := b.answer(t, yes[0]); !strings.Contains(got, "`first` is created") {
 		t.Errorf("with room: %q", got)
 	}
 }

@@ -102,6 +102,7 @@ func (s *Service) addMemberFilter(ctx context.Context, d spec, m chat.Message, w
 		"`/raven digest unfilter " + f.ID + "` ends that.", nil
 }
 
+// checkMemberLimits returns a BadPlan where a member, or all together, have as many filters as they may.
 func (s *Service) checkMemberLimits(f memberFilter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,6 +121,7 @@ func (s *Service) checkMemberLimits(f memberFilter) error {
 	return nil
 }
 
+// isOf reports whether a filter is that of a user of a platform: ids are the platform's own.
 func (f memberFilter) isOf(user, platform string) bool {
 	return user != "" && f.User.ID == user && f.From.Platform == platform
 }
@@ -194,7 +196,7 @@ func (s *Service) listMemberFilters(m chat.Message) string {
 func (s *Service) removeMemberFilter(ctx context.Context, m chat.Message, id string) (string, error) {
 	s.mu.Lock()
 	f, ok := s.members[id]
-	s.mu.Unlock()
+	s.mu.Unlock() // the store is written without it: a write may wait for the disk
 	if !ok || !f.isOf(m.Author.ID, m.Conversation.Platform) {
 		return "", BadPlan{errors.New("you have no such filter; `/raven digest filters` lists yours")}
 	}

@@ -23,6 +23,18 @@ func (b *bench) member(t *testing.T, id, text string) string {
 		Text: text}).Text
 }
 
+// What a model says about an entry counts for filters, too: the item itself may use other words.
+func TestMemberFilter_FitsWhatTheModelSays(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a), Style: digest.Bullets}, writes("- It is about seafaring [1]."))
+	b.feeds[a] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall.")}
+	b.member(t, "anna", "filter morning seafaring")
+	b.member(t, "bert", "filter morning railways")
+	b.run(t, b.now)
+	if annas, berts := b.direct("anna"), b.direct("bert"); len(annas) != 1 || len(berts) != 0 {
+		t.Errorf("anna got %d posts, bert %d", len(annas), len(berts))
+	}
+}
+
 func topical(n int, title, text string) feed.Item {
 	return feed.Item{ID: fmt.Sprint(n), Title: title, Link: fmt.Sprintf("https://example.org/%d", n),
 		Summary: "<p>" + text + "</p>", Published: monday}

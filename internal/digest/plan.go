@@ -80,6 +80,7 @@ type Feed struct {
 	Mute    bool    // its items are not posted
 }
 
+// feedJSON is a Feed in JSON where it is more than an address.
 type feedJSON struct {
 	URL    string  `json:"url"`
 	Merge  *bool   `json:"mergeDuplicates,omitempty"`
@@ -120,6 +121,7 @@ func (f *Feed) UnmarshalJSON(data []byte) error {
 // share returns how many feeds a feed counts as where places are shared out.
 func (f Feed) share() float64 { return cmp.Or(f.Weight, 1) }
 
+// displayURL returns the address as readers and logs may see it.
 func (f Feed) displayURL() string {
 	if f.Shown != "" {
 		return f.Shown

@@ -116,6 +116,7 @@ func (p *Plan) setFeedOption(key, value string) error {
 	return nil
 }
 
+// setFeed adds the feed of "+ADDRESS" or "ADDRESS" to a plan, or removes that of "-ADDRESS".
 func (p *Plan) setFeed(value string) error {
 	address := strings.TrimSpace(strings.TrimLeft(value, "+-"))
 	var feeds []Feed

@@ -41,6 +41,7 @@ type proposal struct {
 	Summary string       `json:"says"` // the plan for readers
 }
 
+// key names the post that shows a proposal, which the decision replaces.
 func (w proposal) key() string { return "digest-wish/" + w.ID }
 
 // Propose shows a plan in the conversation of the caller, where the caller or an
@@ -173,6 +174,7 @@ func (s *Service) resolveFeed(ctx context.Context, words string) (address, title
 	return address, cmp.Or(res.Feed.Heading(), host(address)), nil
 }
 
+// joinLinks returns up to ten addresses with their titles, for the question which one is meant.
 func joinLinks(list []feed.Link) string {
 	var all []string
 	for _, l := range list[:min(len(list), 10)] {
@@ -333,6 +335,7 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	return &d, nil
 }
 
+// handle answers a message that is for the digests. ok is false where it is not.
 func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok bool) {
 	if m.Kind() == chat.EventCommand && m.Command == commandName {
 		return s.runCommand(ctx, m), true
@@ -362,6 +365,7 @@ func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok 
 	return s.decideProposal(ctx, w, what == pressYes+" ", m), true
 }
 
+// refusalDraft returns an answer for the asker alone that says why nothing was done.
 func refusalDraft(text string) chat.Draft {
 	return chat.Draft{Ephemeral: true, Failed: true, Text: text}
 }

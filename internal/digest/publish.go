@@ -96,6 +96,7 @@ func (s *Service) Published(ctx context.Context, token string) (Publication, boo
 	if !ok {
 		return Publication{}, false, nil
 	}
+	// From what is kept of the runs, not from posts: those may be edited or deleted where they were posted.
 	runs, err := s.pastRuns(ctx, d.Name)
 	if err != nil {
 		return Publication{}, false, err
@@ -109,6 +110,7 @@ func (s *Service) Published(ctx context.Context, token string) (Publication, boo
 	return p, true, nil
 }
 
+// publishedPost returns what a run posted, as far as it is kept: texts are cut to the length of cards.
 func (d spec) publishedPost(run pastRun) PublishedPost {
 	post := PublishedPost{
 		ID:    run.Turn,

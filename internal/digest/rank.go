@@ -198,6 +198,7 @@ func (st story) why() string {
 	return strings.Join(why, ", ")
 }
 
+// setTotal computes Total from the other fields, which have to be set.
 func (s *Score) setTotal() {
 	s.Total = float64(s.Sources) * s.Freshness * s.Liked * s.Weight * s.relevanceFactor()
 	if s.Kind != "" {
@@ -214,6 +215,7 @@ func (s *Score) relevanceFactor() float64 {
 	return math.Exp2(float64(*s.Relevance-maxRelevance/2) / 2.5)
 }
 
+// sortByScore puts the best stories first; among equal ones the order stays.
 func sortByScore(stories []story) {
 	slices.SortStableFunc(stories, func(a, b story) int {
 		return cmp.Or(a.compareKind(b), cmp.Compare(b.score.Total, a.score.Total))
@@ -240,7 +242,7 @@ func preferenceFor(like map[string]float64, i *item) float64 {
 	}
 	best := 0.0
 	for _, topic := range i.Categories {
-		best = max(best, factor(topicKey(topic)))
+		best = max(best, factor(topicKey(topic))) // the best: many topics of an item are labels that say little
 	}
 	if best == 0 {
 		best = 1
@@ -258,10 +260,7 @@ func learnPreferences(runs []pastRun, words []store.Feedback) map[string]float64
 	}
 	good, bad := map[string]float64{}, map[string]float64{}
 	for _, w := range words {
-		p, ok := byTurn[w.Turn]
-		if !ok {
-			continue
-		}
+		p := byTurn[w.Turn] // without entries where the feedback is on something else, such as an answer
 		to := bad
 		if w.Good {
 			to = good
@@ -276,6 +275,7 @@ func learnPreferences(runs []pastRun, words []store.Feedback) map[string]float64
 		}
 	}
 	like := map[string]float64{}
+	// What was voted on at all is in one of the two; the factor of the rest is 1.
 	for _, m := range []map[string]float64{good, bad} {
 		for key := range m {
 			like[key] = min(maxPreference, max(1/maxPreference, (priorOpinions+good[key])/(priorOpinions+bad[key])))

@@ -82,6 +82,8 @@ func ignoreOutcomes(
 	return run, nil
 }
 
+// lockAndRun runs a digest as it is once no other run of it is under way. A scheduled run of one that was paused
+// meanwhile does nothing.
 func (s *Service) lockAndRun(
 	ctx context.Context,
 	name string,
@@ -252,6 +254,7 @@ func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition,
 
 var errTimeout = errors.New("it took too long")
 
+// failureDraft returns the post that says that a run failed. It holds no text of an error, which may name secrets.
 func failureDraft(d spec, err error) chat.Draft {
 	why := "none of its feeds could be read"
 	switch {
@@ -383,6 +386,7 @@ func runKey(name string, due time.Time) string {
 	return fmt.Sprintf("digest/%s/%s", name, due.UTC().Format(time.RFC3339Nano))
 }
 
+// postKey names the post of a run to one place.
 func postKey(name string, due time.Time, to chat.Address) string {
 	return runKey(name, due) + "/" + to.String()
 }

@@ -115,6 +115,7 @@ func (p *places) compare(a, b story, done int) int {
 	return p.shownAt(a).Compare(p.shownAt(b))
 }
 
+// shownAt returns when the feed of a story was last shown; the zero time: not that is known.
 func (p *places) shownAt(st story) time.Time { return p.lastShown[st.feed.URL] }
 
 // turn returns the round in which a story is given a place. A list of links comes a round later than other stories.
@@ -158,6 +159,7 @@ func (p *places) reasonFor(st story) string {
 	return strings.Join(why, ", ")
 }
 
+// tier returns how readily a story is given a place.
 func (st story) tier() tier {
 	if st.score != nil && (st.score.Kind == kindOffer || st.score.Kind == kindOffTopic) {
 		return last

@@ -31,6 +31,7 @@ func newSlots() slots {
 // another and need no slot.
 func (s slots) acquire(ctx context.Context, d spec) (release func(), err error) {
 	free := s.scheduled
+	// In this order: a task that somebody asks for must not wait behind those of the schedule.
 	switch {
 	case d.quiet:
 		return func() {}, nil

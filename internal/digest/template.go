@@ -193,6 +193,7 @@ func (e *edition) renderRow(style string, l entryLine) string {
 	return text
 }
 
+// markdownLinks returns links as Markdown, in which titles of feeds are no markup.
 func markdownLinks(list []chat.Link) []string {
 	var all []string
 	for _, l := range list {
@@ -201,6 +202,7 @@ func markdownLinks(list []chat.Link) []string {
 	return all
 }
 
+// templatePage returns what a template is executed with.
 func (e *edition) templatePage(d spec, now time.Time) Page {
 	p := Page{
 		Name:    escape(d.title),

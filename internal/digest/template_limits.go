@@ -47,6 +47,7 @@ func templateFuncs() template.FuncMap {
 	}
 }
 
+// limitText returns errTooLong for a text of more than maxTemplateOutput bytes.
 func limitText(s string) (string, error) {
 	if len(s) > maxTemplateOutput {
 		return "", errTooLong
@@ -61,6 +62,7 @@ func limitSteps(t *template.Template) error {
 	if err != nil {
 		return err
 	}
+	// Named templates, too: one may call itself without any range.
 	for _, one := range t.Templates() {
 		if one.Tree != nil {
 			insertSteps(one.Root, step.Root.Nodes[0])

@@ -138,6 +138,7 @@ func (s *Service) Mailing(ctx context.Context, token string) (Mailing, bool, err
 	if err != nil {
 		return Mailing{}, false, err
 	}
+	// The token names no mailbox, so each that gets the digest now is tried.
 	for _, to := range d.mail {
 		if !hmac.Equal([]byte(mailToken(key, d.Name, to.Channel)), []byte(token)) {
 			continue

@@ -73,10 +73,12 @@ func (s *Service) addPosted(
 			return nil, err
 		}
 		for _, p := range runs {
+			// A vote is on a whole post, so what people disliked is left out as a whole.
 			if p.Due.Before(since) || votes[p.Turn] < 0 {
 				continue
 			}
 			for _, one := range p.Entries {
+				// Two digests may have posted the same page.
 				key := cmp.Or(pageKey(one.Link), one.Link)
 				if known[key] {
 					continue

@@ -78,6 +78,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 		return e, nil
 	}
 	entries := e.chosen
+	// What counts as seen was listed above from all that was chosen; its tellings are only how it is shown.
 	if d.Style == Deep {
 		entries = deepStories(e.chosen)
 	}
@@ -104,10 +105,12 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	return e, nil
 }
 
+// nonEmpty returns the words that are not empty. It changes the list that it is given.
 func nonEmpty(words ...string) []string {
 	return slices.DeleteFunc(words, func(s string) bool { return s == "" })
 }
 
+// storyCard returns a story as entry n of a post, with sentences of its own text.
 func storyCard(n int, st story) chat.Card {
 	c := chat.Card{
 		N:      n,
@@ -179,6 +182,7 @@ func cutBetweenWords(s string, n int) string {
 	return strings.TrimRight(cut, " ,;:") + "…"
 }
 
+// countLine says how many stories there are and from which sources; of many it names three.
 func countLine(cards []chat.Card) string {
 	var sources []string
 	for _, c := range cards {
@@ -256,6 +260,7 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said mod
 	}
 }
 
+// pluralize returns a number with a noun whose plural ends in s.
 func pluralize(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -418,6 +423,7 @@ func surplusLine(surplus []story) string {
 // own because many functions here have a local variable named text.
 func escape(s string) string { return text.EscapeMarkdown(s) }
 
+// markdownLink returns a link whose title and address, which strangers wrote, cannot end it.
 func markdownLink(title, address string) string {
 	if address == "" {
 		return escape(title)

@@ -23,6 +23,7 @@ const (
 		"and below it for each item one plain sentence on a line of its own that begins with \"- \". " + writerRules
 )
 
+// stylePrompt returns what a model is told about the form of a style.
 func stylePrompt(style string) string {
 	switch style {
 	case Bullets:
@@ -85,6 +86,8 @@ func explainWriterError(err error) string {
 	return "it gave no answer"
 }
 
+// languageOf returns the language in which a digest is written: its own, else that of its first place. "" stands for
+// the language of the items.
 func (s *Service) languageOf(d spec) string {
 	if d.Language == "" && s.o.Language != nil && len(d.post) > 0 {
 		return s.o.Language(d.post[0])
@@ -133,6 +136,7 @@ func numberTexts(entries []story, length int) string {
 	return b.String()
 }
 
+// numberItems lists entries for a model, numbered from 1, each with up to length characters of its text.
 func numberItems(cards []chat.Card, length int) string {
 	var b strings.Builder
 	for n, c := range cards {

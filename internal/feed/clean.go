@@ -131,6 +131,7 @@ func (c *cleaner) skipToken(data []byte, start, end int) int {
 	return end
 }
 
+// handleToken copies one token. Comments, declarations and processing instructions are left out.
 func (c *cleaner) handleToken(token xml.Token, base *url.URL) error {
 	switch t := token.(type) {
 	case xml.StartElement:
@@ -143,6 +144,7 @@ func (c *cleaner) handleToken(token xml.Token, base *url.URL) error {
 	return nil
 }
 
+// qualifiedName returns a name with its prefix, as it stands in the document: RawToken resolves no namespaces.
 func qualifiedName(name xml.Name) string {
 	if name.Space == "" {
 		return name.Local
@@ -220,6 +222,7 @@ func (c *cleaner) renameCDF(f *frame) {
 	f.name = f.local
 }
 
+// inItem reports whether an item is open.
 func (c *cleaner) inItem() bool {
 	for i := range c.stack {
 		if c.stack[i].isItem {
@@ -253,6 +256,8 @@ func (c *cleaner) writeAttributesAsElements(f frame) {
 // linkAttrs are the attributes that hold addresses, in feeds and in the XHTML inside them.
 var linkAttrs = map[string]bool{"href": true, "src": true, "url": true, "uri": true}
 
+// writeAttributes writes the attributes of an element and notes them in f, with absolute addresses. Of two with the
+// same name the first counts.
 func (c *cleaner) writeAttributes(f *frame, attrs []xml.Attr) {
 	// xml:base applies to every attribute of its element, so it is read first.
 	for _, a := range attrs {
@@ -326,6 +331,7 @@ func (c *cleaner) closeElement(name string) {
 	}
 }
 
+// pop closes the innermost element and writes what of it is not written yet.
 func (c *cleaner) pop() {
 	f := &c.stack[len(c.stack)-1]
 	switch {

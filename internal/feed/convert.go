@@ -50,6 +50,7 @@ func convertFeed(in *gofeed.Feed) Document {
 	return doc
 }
 
+// convertItem returns one item, with a link that may still be relative where the document has no address.
 func convertItem(in *gofeed.Item) Item {
 	item := Item{
 		Title:      sanitizeHTML(cmp.Or(in.Title, extensionText(in.Extensions, "media", "title"))),

@@ -121,6 +121,7 @@ func decodeAs(data []byte, name string) ([]byte, bool) {
 	return decoded, true
 }
 
+// isASCII reports whether no byte is outside of ASCII, whatever the charset is called.
 func isASCII(data []byte) bool {
 	return bytes.IndexFunc(data, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }

@@ -95,6 +95,8 @@ type groupEntry struct {
 	at         time.Time
 }
 
+// newGrouper returns a grouper in which each entry is a group of its own. The entries are sorted, so that the result
+// does not depend on the order in which they came.
 func newGrouper(entries []Entry, o GroupOptions) *grouper {
 	g := &grouper{window: o.Window}
 	for i, e := range entries {
@@ -122,6 +124,7 @@ func newGrouper(entries []Entry, o GroupOptions) *grouper {
 	return g
 }
 
+// newGroupEntry returns an entry with what comparisons need, read from its texts once.
 func newGroupEntry(e Entry, index int) *groupEntry {
 	t := &groupEntry{Entry: e, index: index, title: titleKey(e.Title), at: e.Time()}
 	_, t.link, _ = strings.Cut(CanonicalURL(e.Link), "://") // one page by http and https

@@ -52,6 +52,7 @@ func (l *hostLocks) acquire(ctx context.Context, name string) (*hostLock, error)
 	}
 }
 
+// release lets the next caller make a request to the host.
 func (t *hostLock) release() {
 	// Unlock first: whoever waits holds a reference that keeps the host from being dropped.
 	<-t.host.lock

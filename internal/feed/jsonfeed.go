@@ -94,6 +94,7 @@ func (f *jsonFeed) truncationError(err error) error {
 	return err
 }
 
+// readItems reads up to maxItems items, and returns errMaxItems where there are more.
 func (f *jsonFeed) readItems(d *json.Decoder) error {
 	if token, err := d.Token(); err != nil || token != json.Delim('[') {
 		return err // null, say

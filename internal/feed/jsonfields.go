@@ -42,6 +42,7 @@ func lenientObject(raw json.RawMessage, inner bool) (json.RawMessage, bool) {
 	return out, err == nil
 }
 
+// lenientFields returns the fields that gofeed knows, each in the form that it expects.
 func lenientFields(fields map[string]json.RawMessage, inner bool) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for name, value := range fields {
@@ -109,6 +110,7 @@ func (k fieldKind) readList(raw json.RawMessage) (json.RawMessage, bool) {
 	return encoded, err == nil
 }
 
+// quoteJSON returns a string as JSON.
 func quoteJSON(s string) json.RawMessage {
 	quoted, _ := json.Marshal(s) // a string always encodes
 	return quoted

@@ -50,6 +50,7 @@ type opmlReader struct {
 	folders []string // of the open outlines; empty for feeds
 }
 
+// read reads the outlines of a document. Of one that breaks off it keeps what comes before.
 func (o *opmlReader) read(d *xml.Decoder) error {
 	for {
 		token, err := d.RawToken()
@@ -77,6 +78,7 @@ func (o *opmlReader) read(d *xml.Decoder) error {
 	return nil
 }
 
+// handleStart notes a feed, or opens a folder. It returns an error where the document is not OPML.
 func (o *opmlReader) handleStart(t xml.StartElement) error {
 	name := strings.ToLower(t.Name.Local)
 	if o.root == "" {

@@ -68,6 +68,7 @@ func Parse(data []byte, hint Hint) (doc Document, err error) {
 	return doc, err
 }
 
+// parseXML reads an XML feed that is UTF-8. base is nil where the address is not known.
 func parseXML(text []byte, base *url.URL) (Document, error) {
 	// Pages are the most common mistake, so they are refused before anything tries to repair them.
 	if isPage(text) {

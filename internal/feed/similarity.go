@@ -22,6 +22,7 @@ const (
 // vector is a list of weighted terms, sorted by term. It has unit length, or no terms.
 type vector []weighted
 
+// weighted is a term with its count at first, and with its weight after weighTerms.
 type weighted struct {
 	term   string
 	weight float64
@@ -287,6 +288,7 @@ type titleNumbers struct {
 var dateWords = wordSet(`monday tuesday wednesday thursday friday saturday sunday
 	january february march april june july august september october november december`)
 
+// parseTitleNumbers reads up to 20 numbers and the words for days and months of a title.
 func parseTitleNumbers(title string) (f titleNumbers) {
 	if strings.ContainsAny(title, "0123456789") { // few titles have a number, and the patterns take long
 		f.all = numberPattern().FindAllString(title, 20)

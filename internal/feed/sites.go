@@ -55,6 +55,7 @@ func youTube(parts []string, query url.Values) (list []Link) {
 	return list
 }
 
+// gitHub returns the feeds of an account or a repository, by the parts of the path of its page.
 func gitHub(parts []string) []Link {
 	switch {
 	// These paths are not accounts.
@@ -67,6 +68,7 @@ func gitHub(parts []string) []Link {
 		"/releases.atom", "releases", "/tags.atom", "tags", "/commits.atom", "commits")
 }
 
+// reddit returns the feed of a community or a user, by the parts of the path of its page.
 func reddit(parts []string) []Link {
 	if len(parts) < 2 || parts[0] != "r" && parts[0] != "user" && parts[0] != "u" {
 		return nil

@@ -120,7 +120,7 @@ func (d Document) excerpt() Document {
 	// Long texts are shortened evenly rather than dropping items: an item that is missing would count as new later.
 	limit := maxKeptText
 	for limit > minKeptText && textSize(items, limit) > maxKeptSize {
-		limit /= 2
+		limit /= 2 // four times at the most
 	}
 	for i := range items {
 		for _, text := range items[i].texts() {
@@ -154,6 +154,7 @@ func newestItems(items []Item, n int) []Item {
 	return kept
 }
 
+// texts returns the texts of an item that may be long, to be changed in place.
 func (i *Item) texts() []*string { return []*string{&i.Title, &i.Summary, &i.Content} }
 
 // textSize returns how many bytes the texts take when each is cut at limit.

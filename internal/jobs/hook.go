@@ -106,6 +106,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// refuseDelivery answers the sender with an error in the form of the API.
 func refuseDelivery(w http.ResponseWriter, status int, code, message, hint string) {
 	answer(w, status, map[string]any{"error": map[string]string{"code": code, "message": message, "hint": hint}})
 }
@@ -263,6 +264,7 @@ func (s *Service) storeDelivery(
 	return isNew, err
 }
 
+// loadDeliveries returns when the deliveries that are still known came, by job id.
 func (s *Service) loadDeliveries(ctx context.Context) (map[string]time.Time, error) {
 	items, err := s.o.Store.Items(ctx, deliveryKind)
 	if err != nil {

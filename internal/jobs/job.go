@@ -195,6 +195,7 @@ func (j Job) canBeManaged(m chat.Message) bool {
 	return j.isOwn(m) || m.Author.Admin && j.postsTo(m.Conversation)
 }
 
+// postsTo reports whether a job posts to the channel of a conversation.
 func (j Job) postsTo(at chat.Address) bool {
 	return slices.ContainsFunc(j.places(), func(to chat.Address) bool { return to.Base() == at.Base() })
 }

@@ -196,6 +196,7 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
+// notifyChange has Run pass the jobs to the loop again. It never waits.
 func (s *Service) notifyChange() {
 	select {
 	case s.changed <- struct{}{}:
@@ -214,11 +215,13 @@ func (s *Service) loopJobs() []schedule.Job {
 	return list
 }
 
+// lastDue is Job.lastDue for the loop. It returns false for a job that was removed.
 func (s *Service) lastDue(id string) (time.Time, bool) {
 	j, ok := s.find(id)
 	return j.lastDue(), ok
 }
 
+// find returns a job as it is stored, or false.
 func (s *Service) find(id string) (stored, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,6 +287,7 @@ func (s *Service) checkNew(j Job) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	own := 0
+	// User ids are a platform's own, so only those of the same platform count.
 	for _, other := range s.jobs {
 		if j.Source == FromChat && other.Source == FromChat && other.By.ID == j.By.ID && other.On == j.On {
 			own++
@@ -303,6 +307,7 @@ func (s *Service) List(context.Context) ([]Info, error) {
 	return s.list(func(Job) bool { return true }), nil
 }
 
+// list describes the jobs that are wanted: the next one first, those that are never due again last.
 func (s *Service) list(wanted func(Job) bool) []Info {
 	now := s.o.Now()
 	infos := []Info{}
@@ -352,6 +357,7 @@ func (s *Service) change(ctx context.Context, id string, edit func(Job) (*Job, e
 	return err
 }
 
+// tryChange makes one attempt of change. The caller holds the job's lock.
 func (s *Service) tryChange(ctx context.Context, id string, edit func(Job) (*Job, error)) error {
 	was, ok := s.find(id)
 	if !ok {

@@ -35,14 +35,17 @@ func payloadText(body []byte) string {
 // object is a value of a payload. Reading what is not there gives nothing, so that no sender can break a text.
 type object struct{ value any }
 
+// at returns the value under nested keys; an empty object where there is none.
 func (o object) at(keys ...string) object {
 	for _, key := range keys {
+		// Whoever sends chooses the form: what is no object has no fields, and that is no fault.
 		fields, _ := o.value.(map[string]any)
 		o = object{fields[key]}
 	}
 	return o
 }
 
+// list returns the elements of a list; none of anything else.
 func (o object) list() []object {
 	items, _ := o.value.([]any)
 	var list []object
@@ -91,6 +94,7 @@ func describePayload(header http.Header, payload any) string {
 	return cmp.Or(words, describeGeneric(p))
 }
 
+// describeGitHub says in Markdown what a delivery of GitHub is about.
 func describeGitHub(event string, p object) string {
 	repo := "**" + p.at("repository", "full_name").text() + "**"
 	by, action := p.at("sender", "login").text(), strings.ReplaceAll(p.at("action").text(), "\\_", " ")
@@ -124,6 +128,7 @@ func describeGitHub(event string, p object) string {
 	return strings.TrimSpace(repo + ": " + text.EscapeMarkdown(text.OneLine(event)) + " " + action + " by " + by)
 }
 
+// describeCommits says who pushed what, and lists up to maxCommits subjects of commits.
 func describeCommits(repo, by, ref, address string, commits []object) string {
 	branch := strings.TrimPrefix(strings.TrimPrefix(ref, "refs/heads/"), "refs/tags/")
 	pushed := link(fmt.Sprintf("%d commits", len(commits)), address)
@@ -140,6 +145,7 @@ func describeCommits(repo, by, ref, address string, commits []object) string {
 	return strings.Join(lines, "\n")
 }
 
+// describeGitLab says in Markdown what a delivery of GitLab is about.
 func describeGitLab(p object) string {
 	repo := "**" + cmp.Or(p.at("project", "path_with_namespace").text(), p.at("project", "name").text()) + "**"
 	by := cmp.Or(p.at("user", "name").text(), p.at("user_name").text())

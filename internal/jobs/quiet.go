@@ -39,6 +39,7 @@ func (q QuietHours) remaining(at time.Time) time.Duration {
 	return 0
 }
 
+// sinceMidnight returns what the clock shows as a duration; where clocks change that day, another one has passed.
 func sinceMidnight(t time.Time) time.Duration {
 	return time.Duration(t.Hour()*3600+t.Minute()*60+t.Second()) * time.Second
 }

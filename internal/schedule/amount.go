@@ -124,6 +124,7 @@ func (p *onceParser) addAmount(n float64, unit string) (found bool, err error) {
 	return true, nil
 }
 
+// addCalendar adds n days, weeks, fortnights, months or years, which are counted on the calendar.
 func (p *onceParser) addCalendar(n int, unit string) {
 	switch unit {
 	case "day":

@@ -40,6 +40,7 @@ func parseDayPart(word string) (dayPart, bool) {
 	return dayPart{}, false
 }
 
+// contains reports whether a minute of the day is in the part, which may go over midnight.
 func (d dayPart) contains(minute int) bool {
 	if d.from > d.to {
 		return minute >= d.from || minute <= d.to

@@ -92,6 +92,7 @@ func (r rule) dateNames() (dates []string) {
 	return dates
 }
 
+// listWeekdays returns the names of the weekdays of a rule, Sunday first.
 func (r rule) listWeekdays() (names []string) {
 	for set := r.dow; set != 0; set &= set - 1 {
 		names = append(names, weekdayNames[lowestBit(set)])
@@ -128,6 +129,7 @@ func (r rule) describeWeekdays() string {
 // maxTimes is how many times of day are listed one by one.
 const maxTimes = 12
 
+// describeTimes returns the times of day of a rule as a clock shows them, or as minutes and hours where they are many.
 func (r rule) describeTimes() []string {
 	// A long list is harder to read than its minutes and hours.
 	if bits.OnesCount64(r.hour)*bits.OnesCount64(r.minute) > maxTimes {

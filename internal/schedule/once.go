@@ -65,6 +65,8 @@ func isOnce(text string) bool {
 	return isDate || err != nil || slices.Contains(once, words[0]) || slices.Contains(words, "tomorrow")
 }
 
+// parseTime reads when something is due once: RFC 3339, or words of which each has to be understood. The zone counts
+// where the text names none.
 func parseTime(text string, zone *time.Location, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
 		// RFC 3339 (5.6) allows "t" and "z", which package time does not read.
@@ -106,6 +108,7 @@ type onceParser struct {
 	part      dayPart
 }
 
+// parsePart reads one part of the words: a day, a time, a part of the day or an amount.
 func (p *onceParser) parsePart() error {
 	last := p.words[0]
 	p.skipAnd()
@@ -147,6 +150,7 @@ func (p *onceParser) acceptPart() (dayPart, bool) {
 	return part, ok
 }
 
+// setPart notes the part of the day. It returns an error at the second one.
 func (p *onceParser) setPart(part dayPart) error {
 	if p.part.name != "" {
 		return fmt.Errorf("it names both %s and %s", p.part.name, part.name)
@@ -190,6 +194,7 @@ func (p *onceParser) parseDay() (found bool, err error) {
 	return true, nil
 }
 
+// acceptDay reads a day. isNearest says that it is the next one of a weekday, which may be today.
 func (p *onceParser) acceptDay() (d date, isNearest, found bool, err error) {
 	today := dateOf(p.now)
 	switch {
@@ -280,6 +285,7 @@ func (p *onceParser) addDays() time.Time {
 	return month.AddDate(0, 0, min(today.Day(), daysIn(month))-1+p.days)
 }
 
+// at returns the instant at which clocks show a minute of a day; where they show it twice, the first.
 func (p *onceParser) at(date time.Time, minute int) time.Time {
 	return firstPass(date.Add(time.Duration(minute)*time.Minute), p.zone)
 }

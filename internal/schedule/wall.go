@@ -76,6 +76,7 @@ func (r rule) nextOnWall(after time.Time, zone *time.Location) (time.Time, bool)
 	return time.Time{}, false
 }
 
+// nextInHour returns the first due instant after another within an hour of the wall clock, or false.
 func (r rule) nextInHour(hour, after time.Time, zone *time.Location) (time.Time, bool) {
 	for minutes := r.minute; minutes != 0; minutes &= minutes - 1 {
 		due := firstPass(hour.Add(time.Duration(bits.TrailingZeros64(minutes))*time.Minute), zone)
@@ -148,15 +149,18 @@ func (r rule) nextWall(after, stop time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// matchesMinute reports whether the rule is due when clocks show a time.
 func (r rule) matchesMinute(wall time.Time) bool {
 	return wall.Second() == 0 && r.matchesDate(wall) && r.hour&(1<<wall.Hour()) != 0 &&
 		r.minute&(1<<wall.Minute()) != 0 && (r.interval == 0 || (wall.Hour()*60+wall.Minute())%r.interval == 0)
 }
 
+// matchesDate reports whether the rule is due at any time of a date.
 func (r rule) matchesDate(date time.Time) bool {
 	if r.month&(1<<int(date.Month())) == 0 || !r.matchesCycle(dayNumber(date)) {
 		return false
 	}
+	// The last day counts beside the numbers: "on the 15th and the last".
 	dom := r.dom&(1<<date.Day()) != 0 || r.lastDate && date.Day() == daysIn(date)
 	dow := r.dow&(1<<int(date.Weekday())) != 0 && r.matchesWeek(date)
 	// crontab(5): two restricted day fields are joined by "or".
@@ -207,6 +211,7 @@ func (r rule) countDays(month time.Time, from, to int) (n int) {
 	return n
 }
 
+// daysIn returns how many days the month of a date has.
 func daysIn(date time.Time) int {
 	return time.Date(date.Year(), date.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }

@@ -28,6 +28,7 @@ func parseWords(text string) (rules []rule, zone *time.Location, err error) {
 	return rules, zone, nil
 }
 
+// parseSentences reads sentences that each say when, of which every word has to be understood.
 func parseSentences(words []string) (rules []rule, err error) {
 	start, words, err := splitStart(words)
 	if err != nil {
@@ -185,6 +186,7 @@ func parseOffset(word string) (int, bool) {
 	return int(n), ok && len(text) == 2 && err == nil && n < 60
 }
 
+// parseNumber reads a number in digits or words, or returns false.
 func parseNumber(word string) (int, bool) {
 	if n := slices.Index(hourNames, word); n > 0 {
 		return n, true
@@ -208,6 +210,7 @@ const (
 	periodYear    = "year"
 )
 
+// parsePeriod returns the period that a word names, or false.
 func parsePeriod(word string) (string, bool) {
 	period, ok := map[string]string{
 		"week": periodWeek, "weekly": periodWeek, "month": periodMonth, "monthly": periodMonth,
@@ -217,6 +220,7 @@ func parsePeriod(word string) (string, bool) {
 	return period, ok
 }
 
+// parseMonth returns the bit of the month that a word names, or false.
 func parseMonth(word string) (uint64, bool) {
 	for n, name := range monthNames {
 		if word == strings.ToLower(name) || word == strings.ToLower(name[:3]) || word == "sept" && name == "September" {
@@ -251,6 +255,7 @@ func (p *wordParser) parseMonths() (set uint64) {
 	}
 }
 
+// nextMonth returns the bit of the month behind another: January follows December.
 func nextMonth(month uint64) uint64 {
 	if month == 1<<12 {
 		return 1 << 1
