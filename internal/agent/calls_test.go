@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -163,7 +164,31 @@ func TestCallIDs_AreUniqueInATurn(t *testing.T) {
 			}
 		}
 	}
-	if len(args) != 5 || results != 5 || args["a"] != "1" {
+	if len(args) != 5 || results != 5 || args["a"] != "1" || args["call-1"] != "2" || args["call-2"] != "3" {
 		t.Errorf("%d calls %v with %d results; want 5, the first with the id that it came with", len(args), args, results)
+	}
+}
+
+// What a model thinks, says and calls are parts of their own, in their order, however they are cut into pieces.
+func TestAnswer_ThoughtsWordsAndCalls_StayApart(t *testing.T) {
+	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("seen"), nil })}
+	b := engine(box, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+		if n > 1 {
+			return llmtest.Says("done"), nil
+		}
+		return []llm.Chunk{
+			{Parts: []llm.Part{{Text: "I should ", Thought: true}, {Text: "look", Thought: true}, {Text: "I "}}},
+			{Parts: []llm.Part{{Text: "look."}, {Call: &llm.Call{ID: "1", Name: "look", Args: []byte(`{}`)}}, {Text: "So."}}},
+			{Finish: llm.FinishStop},
+		}, nil
+	}})
+	b.ask(t, "go")
+	var got []string
+	for _, p := range b.memory.turns[room][0].Messages[1].Parts {
+		got = append(got, fmt.Sprintf("%s %v %v", p.Text, p.Thought, p.Call != nil))
+	}
+	want := []string{"I should look true false", "I look. false false", " false true", "So. false false"}
+	if !slices.Equal(got, want) {
+		t.Errorf("stored %q, want %q", got, want)
 	}
 }

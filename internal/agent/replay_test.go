@@ -171,3 +171,23 @@ func TestReplay_ToolThatWasFound_IsFoundAgainAndAnsweredByItsRecord(t *testing.T
 		t.Errorf("tools ran: %q, want once", ran)
 	}
 }
+
+// A replayed turn is asked with what stood behind its question, too: the notes about whoever asked, as they are now.
+func TestReplay_TellsTheNotesOfWhoeverAsked(t *testing.T) {
+	model := &llmtest.Model{Script: sayHere}
+	b := engine(nil, model)
+	b.options.Notes = notes{"U1": "- likes teal", "": "- of nobody"}
+	b.Engine = agent.New(b.options)
+	b.answer(t, t.Context(), one(asks("1", "which colour?")))
+	original := model.Requests()[0]
+	if !strings.Contains(wholeText(original), "likes teal") {
+		t.Fatalf("the question was asked without the note: %s", wholeText(original))
+	}
+	r, err := b.Replay(t.Context(), room, agent.LastTurn, agent.ReplayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := wholeText(r.Request); !strings.Contains(got, "- likes teal") || strings.Contains(got, "of nobody") {
+		t.Errorf("the replayed request is %s", got)
+	}
+}
