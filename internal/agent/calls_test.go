@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"ravenbot/internal/agent"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
 	"ravenbot/internal/tool"
@@ -190,5 +191,20 @@ func TestAnswer_ThoughtsWordsAndCalls_StayApart(t *testing.T) {
 	want := []string{"I should look true false", "I look. false false", " false true", "So. false false"}
 	if !slices.Equal(got, want) {
 		t.Errorf("stored %q, want %q", got, want)
+	}
+}
+
+// Who has no tools is not told that there were no rounds left for them.
+func TestMaxSteps_WithoutTools_IsNotMentioned(t *testing.T) {
+	for box, footer := range map[string]string{"": "", "look": "stopped after 0 rounds of tool calls"} {
+		list := tools{}
+		if box != "" {
+			list[box] = does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("seen"), nil })
+		}
+		b := engine(list, &llmtest.Model{Script: sayHere})
+		inProfile(b, func(p *agent.Profile) { p.MaxSteps = 0 })
+		if d := b.ask(t, "hello"); d.Text != "here" || d.Footer != footer {
+			t.Errorf("with %q: answered %q with footer %q", box, d.Text, d.Footer)
+		}
 	}
 }
