@@ -118,7 +118,7 @@ func (r *run) makeCallIDsUnique(m *llm.Message) {
 			continue
 		}
 		c := *p.Call
-		for n := len(used) + 1; c.ID == "" || used[c.ID]; n++ {
+		for n := 1; c.ID == "" || used[c.ID]; n++ {
 			c.ID = fmt.Sprintf("call-%d", n)
 		}
 		used[c.ID] = true

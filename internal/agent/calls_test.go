@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"ravenbot/internal/agent"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
 	"ravenbot/internal/tool"
@@ -163,7 +165,46 @@ func TestCallIDs_AreUniqueInATurn(t *testing.T) {
 			}
 		}
 	}
-	if len(args) != 5 || results != 5 || args["a"] != "1" {
+	if len(args) != 5 || results != 5 || args["a"] != "1" || args["call-1"] != "2" || args["call-2"] != "3" {
 		t.Errorf("%d calls %v with %d results; want 5, the first with the id that it came with", len(args), args, results)
+	}
+}
+
+// What a model thinks, says and calls are parts of their own, in their order, however they are cut into pieces.
+func TestAnswer_ThoughtsWordsAndCalls_StayApart(t *testing.T) {
+	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("seen"), nil })}
+	b := engine(box, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+		if n > 1 {
+			return llmtest.Says("done"), nil
+		}
+		return []llm.Chunk{
+			{Parts: []llm.Part{{Text: "I should ", Thought: true}, {Text: "look", Thought: true}, {Text: "I "}}},
+			{Parts: []llm.Part{{Text: "look."}, {Call: &llm.Call{ID: "1", Name: "look", Args: []byte(`{}`)}}, {Text: "So."}}},
+			{Finish: llm.FinishStop},
+		}, nil
+	}})
+	b.ask(t, "go")
+	var got []string
+	for _, p := range b.memory.turns[room][0].Messages[1].Parts {
+		got = append(got, fmt.Sprintf("%s %v %v", p.Text, p.Thought, p.Call != nil))
+	}
+	want := []string{"I should look true false", "I look. false false", " false true", "So. false false"}
+	if !slices.Equal(got, want) {
+		t.Errorf("stored %q, want %q", got, want)
+	}
+}
+
+// Who has no tools is not told that there were no rounds left for them.
+func TestMaxSteps_WithoutTools_IsNotMentioned(t *testing.T) {
+	for box, footer := range map[string]string{"": "", "look": "stopped after 0 rounds of tool calls"} {
+		list := tools{}
+		if box != "" {
+			list[box] = does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("seen"), nil })
+		}
+		b := engine(list, &llmtest.Model{Script: sayHere})
+		inProfile(b, func(p *agent.Profile) { p.MaxSteps = 0 })
+		if d := b.ask(t, "hello"); d.Text != "here" || d.Footer != footer {
+			t.Errorf("with %q: answered %q with footer %q", box, d.Text, d.Footer)
+		}
 	}
 }

@@ -279,3 +279,31 @@ func TestAnswer_ByItsFinish(t *testing.T) {
 		})
 	}
 }
+
+func TestPurge_QuotingTurnUnreadable_IsAnError(t *testing.T) {
+	b := engine(nil, recorder())
+	turn := conversation.Turn{ID: "web/1", State: conversation.Answered, Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: "The key is 4711.", Subject: "other/quoted"}}},
+	}}
+	if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.fails("turns").Purge(t.Context(), "other/quoted"); !errors.Is(err, errUnreadable) {
+		t.Errorf("the removal returned %v", err)
+	}
+}
+
+// A question that a summary covers was asked before everything that stands outside of it: when it is edited, it is
+// answered without what was said later.
+func TestAnswer_EditUnderASummary_SeesNothingLater(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	b.store(t, [2]string{"first", "one"}, [2]string{"second secret", "two"})
+	b.memory.sums[room] = conversation.Summary{Upto: 1, From: 1, Text: "in short"}
+	if d := b.answer(t, t.Context(), edit("first", "other")); d == nil || d.Failed {
+		t.Fatalf("answered %+v", d)
+	}
+	if got := wholeText(model.Requests()[0]); !strings.Contains(got, "other") || strings.Contains(got, "secret") {
+		t.Errorf("the request is %s", got)
+	}
+}

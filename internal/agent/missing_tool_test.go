@@ -8,6 +8,7 @@ import (
 
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
 	"ravenbot/internal/tool"
@@ -56,6 +57,52 @@ func TestAnswer_ToolOfAServerThatIsDown_SaysSoToModelAndUser(t *testing.T) {
 			}
 			if got := strings.Count(d.Footer, why) == 1; got != c.told {
 				t.Errorf("the user is told %q", d.Footer)
+			}
+		})
+	}
+}
+
+// starting is a server whose tool is there when it was waited for.
+type starting struct {
+	away
+	box    tools
+	waited *int
+	comes  tool.Func
+}
+
+func (s starting) WaitAll(context.Context) {
+	*s.waited++
+	s.box["look"] = s.comes
+}
+
+// A turn that a crash interrupted waits for the server of its call, which is starting with the bot, and for no other.
+func TestResume_WaitsForTheToolsOfItsCalls(t *testing.T) {
+	for name, isThere := range map[string]bool{"the server is starting": false, "the server is there": true} {
+		t.Run(name, func(t *testing.T) {
+			ran, waited, box := 0, 0, tools{}
+			look := does(func(context.Context, json.RawMessage) (tool.Result, error) {
+				ran++
+				return tool.Text("seen"), nil
+			})
+			look.Described.Hints.ReadOnly = new(true)
+			if isThere {
+				box["look"] = look
+			}
+			b := engine(box, &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) {
+				return llmtest.Says(lastResults(r)[0].Content), nil
+			}})
+			b.options.Servers = starting{box: box, waited: &waited, comes: look}
+			b.Engine = agent.New(b.options)
+			turn := conversation.Turn{ID: "web/1", Of: []string{"web/1"}, State: conversation.Open, Messages: []llm.Message{
+				{Role: llm.User, Parts: []llm.Part{{Text: "look"}}},
+				{Role: llm.Assistant, Parts: []llm.Part{{Call: &llm.Call{ID: "1", Name: "look", Args: []byte(`{}`)}}}},
+			}}
+			if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+				t.Fatal(err)
+			}
+			d := b.answer(t, t.Context(), one(asks("1", "look")))
+			if d.Text != "seen" || ran != 1 || waited != map[bool]int{false: 1, true: 0}[isThere] {
+				t.Errorf("answered %q after %d runs, waited %d times", d.Text, ran, waited)
 			}
 		})
 	}

@@ -153,7 +153,6 @@ func (e *Engine) replayRun(
 	}
 	// Not the passages, which the stored question has already.
 	r.loadKnowledge(ctx, false)
-	r.taintByQuestion()
 	r.loadVolatile(ctx)
 	return r, notes, nil
 }

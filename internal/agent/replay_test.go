@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -169,5 +170,85 @@ func TestReplay_ToolThatWasFound_IsFoundAgainAndAnsweredByItsRecord(t *testing.T
 	}
 	if len(ran) != 1 {
 		t.Errorf("tools ran: %q, want once", ran)
+	}
+}
+
+// A replayed turn is asked with what stood behind its question, too: the notes about whoever asked, as they are now.
+func TestReplay_TellsTheNotesOfWhoeverAsked(t *testing.T) {
+	model := &llmtest.Model{Script: sayHere}
+	b := engine(nil, model)
+	b.options.Notes = notes{"U1": "- likes teal", "": "- of nobody"}
+	b.Engine = agent.New(b.options)
+	b.answer(t, t.Context(), one(asks("1", "which colour?")))
+	original := model.Requests()[0]
+	if !strings.Contains(wholeText(original), "likes teal") {
+		t.Fatalf("the question was asked without the note: %s", wholeText(original))
+	}
+	r, err := b.Replay(t.Context(), room, agent.LastTurn, agent.ReplayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := wholeText(r.Request); !strings.Contains(got, "- likes teal") || strings.Contains(got, "of nobody") {
+		t.Errorf("the replayed request is %s", got)
+	}
+}
+
+func says(role llm.Role, text string) llm.Message {
+	return llm.Message{Role: role, Parts: []llm.Part{{Text: text}}}
+}
+
+// A turn that failed has no answer to compare with, whatever was said before it failed.
+func TestReplay_TurnThatFailed_HasNoOldAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		state conversation.State
+		last  llm.Message
+		old   string
+	}{
+		"answered": {conversation.Answered, says(llm.Assistant, " red "), "red"},
+		"failed":   {conversation.Failed, says(llm.Assistant, "half"), ""},
+		"no word":  {conversation.Answered, says(llm.User, "and?"), ""},
+	} {
+		b := engine(nil, recorder())
+		turn := conversation.Turn{ID: "web/1", Of: []string{"web/1"}, State: c.state, Messages: []llm.Message{
+			{Role: llm.User, Parts: []llm.Part{{Text: "which colour?"}}}, c.last,
+		}}
+		if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+			t.Fatal(err)
+		}
+		r, err := b.Replay(t.Context(), room, "1", agent.ReplayOptions{})
+		if err != nil || r.Old != c.old {
+			t.Errorf("%s: the old answer is %q, %v, want %q", name, r.Old, err, c.old)
+		}
+	}
+	// What has no question cannot be asked again.
+	b := engine(nil, recorder())
+	turn := conversation.Turn{ID: "web/1", Of: []string{"web/1"}, State: conversation.Answered}
+	if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Replay(t.Context(), room, "1", agent.ReplayOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "no question") {
+		t.Errorf("without a question: %v", err)
+	}
+}
+
+// Each call without a record is named, and what is asked for may be looked at as often as one likes.
+func TestRecordedCalls_NamesAllThatAreMissing(t *testing.T) {
+	calls := agent.NewRecordedCalls(nil)
+	look := tool.Named{Name: "look", Tool: tool.Func{}}
+	for n := range 2 {
+		args := json.RawMessage(fmt.Sprintf(`{ "b": %d, "a": 1 }`, n))
+		out, _ := calls.Call(t.Context(), tool.Intent{Tool: look, Args: args}, 100)
+		if !out.Result.IsError || !strings.Contains(out.Shown, "nothing was run") {
+			t.Errorf("the call returned %+v", out)
+		}
+	}
+	for range 2 {
+		if diff := cmp.Diff([]string{`look {"a":1,"b":0}`, `look {"a":1,"b":1}`}, calls.Missing()); diff != "" {
+			t.Errorf("missing (-want +got):\n%s", diff)
+		}
+	}
+	if out, _ := calls.Refuse(t.Context(), tool.Intent{}, "why not", 100); !out.Result.IsError || out.Shown != "why not" {
+		t.Errorf("a refusal is %+v", out)
 	}
 }

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -40,6 +41,30 @@ func TestAnswer_CitedSources_AreNamedBelow(t *testing.T) {
 		}
 		if turns := b.memory.turns[room]; len(turns) > 0 && strings.Contains(turns[0].Messages[len(turns[0].Messages)-1].Text(), "Sources:") {
 			t.Error("the history holds the line")
+		}
+	}
+}
+
+// The only source of an answer is named like several, and a number that no source has names none.
+func TestAnswer_OneSource_IsNamedBelow(t *testing.T) {
+	for said, want := range map[string]string{
+		"It is red [1].":         "It is red [1].\n\nSources: \\[1\\] [The tower](https://tower.example/)",
+		"It is red [0], [2].":    "It is red [0], [2].",
+		"It is red `list[1]`.":   "It is red `list[1]`.",
+		"It is [1](https://x/).": "It is [1](https://x/).",
+	} {
+		box := tools{"look": does(func(ctx context.Context, _ json.RawMessage) (tool.Result, error) {
+			n := tool.CallerFrom(ctx).NumberSources([]chat.Link{{Title: "The tower", URL: "https://tower.example/"}})
+			return tool.Text(fmt.Sprint("source ", n)), nil
+		})}
+		d := engine(box, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+			if n == 1 {
+				return llmtest.Calls("look", `{}`), nil
+			}
+			return llmtest.Says(said), nil
+		}}).ask(t, "which colour?")
+		if d.Text != want {
+			t.Errorf("answered %q, want %q", d.Text, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"ravenbot/internal/agent"
+	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
@@ -228,10 +229,42 @@ func TestSummary_TellsSpeakersFilesAndResults(t *testing.T) {
 			t.Errorf("%q is missing in %.300q", want, asked)
 		}
 	}
-	if f, r := strings.Count(asked, "f"), strings.Count(asked, "r"); f < 900 || f > 1100 || r < 280 || r > 350 {
-		t.Errorf("%d bytes of the file and %d of the result are told", f, r)
+	// A thousand bytes of a file, with the words before it, and three hundred of a result.
+	for letter, n := range map[string]int{"f": 1000 - len("\n[attached: "), "r": 300} {
+		if !strings.Contains(asked, strings.Repeat(letter, n)) || strings.Contains(asked, strings.Repeat(letter, n+1)) {
+			t.Errorf("not %d times %q are told: %.300q", n, letter, asked)
+		}
 	}
 	if strings.Contains(asked, "a note of the bot") || strings.Contains(asked, "next") {
 		t.Errorf("told more than what is forgotten: %.300q", asked)
+	}
+}
+
+// A message that is deleted leaves every turn and every summary that quotes it, wherever they are.
+func TestPurge_RemovesAllQuotes(t *testing.T) {
+	b := engine(nil, &llmtest.Model{Script: denied})
+	places := []chat.Address{room, {Platform: "web", Channel: "elsewhere"}}
+	for _, at := range places {
+		for n := range 2 {
+			turn := conversation.Turn{ID: fmt.Sprint(at, n), State: conversation.Answered, Messages: []llm.Message{
+				{Role: llm.User, Parts: []llm.Part{
+					{Text: "The key is 4711.", Subject: "web/quoted", Source: llm.SourceContext},
+					{Text: fmt.Sprintf("What about room %d?", n)},
+				}},
+			}}
+			if err := b.memory.SaveTurn(t.Context(), at, &turn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.memory.sums[at] = conversation.Summary{Upto: 2, From: 1, Text: "The key is 4711."}
+	}
+	if err := b.Purge(t.Context(), "web/quoted"); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range places {
+		all := fmt.Sprint(b.memory.turns[at], b.memory.sums[at])
+		if strings.Contains(all, "4711") || !strings.Contains(all, "room 1") {
+			t.Errorf("in %s there is %s", at, all)
+		}
 	}
 }

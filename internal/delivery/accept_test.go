@@ -175,3 +175,23 @@ func TestAnswer_MissedMessage_SaysHowLongAgoItWas(t *testing.T) {
 		})
 	}
 }
+
+// The adapter that looks for an earlier attempt is told how far back it has to look: to when the post was stored.
+func TestAnswer_TellsSinceWhenItMayBeThere(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		began := time.Now()
+		p := &platform{fail: func(try int, _ chat.Draft) error {
+			if try < 3 {
+				return errors.New("the connection was lost")
+			}
+			return nil
+		}}
+		w := start(t, path, p, answerer(echo))
+		defer w.stop()
+		accept(t, w, said("general", "1", "hello"))
+		later()
+		if d := p.at(0); !d.Since.Equal(began) || !d.Again {
+			t.Errorf("posted again: %v, since %v, want since %v", d.Again, d.Since, began)
+		}
+	})
+}

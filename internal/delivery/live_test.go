@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/delivery"
+	"ravenbot/internal/store/bolt"
 )
 
 // writer writes a word a second, for as many seconds as the question says.
@@ -131,4 +134,32 @@ func TestAViewThatFailsLeavesTheAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a platform watches of the work is shown to whoever waits in the post as well, and told with the message that it
+// is about.
+func TestAnAnswerIsShownWhileItIsWatched(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &watched{platform: platform{edits: 2 * time.Second}}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, writer{}, delivery.Options{})
+		defer w.stop()
+		accept(t, w, said("a", "slow", "6"))
+		later()
+		posted(t, &p.platform, "0 ", "0 1 2 ", "0 1 2 3 4 ", "0 1 2 3 4 5 done")
+		if got := p.words.String(); got != "slow:0 slow:1 slow:2 slow:3 slow:4 slow:5 " {
+			t.Errorf("watched %q", got)
+		}
+	})
+}
+
+// watched is a platform that shows progress by itself.
+type watched struct {
+	platform
+	words strings.Builder
+}
+
+func (p *watched) Show(_ chat.Address, progress chat.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.words.WriteString(progress.Message + ":" + progress.Text)
 }

@@ -116,6 +116,7 @@ func kindOf(name, mediaType string) kind {
 	ending := strings.ToLower(path.Ext(name))
 	media, _, _ := strings.Cut(mediaType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
+	// The name first: platforms and browsers often call a file of a known name application/octet-stream.
 	switch {
 	case kindsByEnding[ending] != "":
 		return kindsByEnding[ending]
@@ -147,6 +148,7 @@ func (r *Reader) Read(ctx context.Context, name, mediaType string, data []byte) 
 	if err != nil {
 		return nil, err
 	}
+	// Empty parts go before they are counted: a scan without a text layer has as many pages as any other.
 	size := 0
 	list = slices.DeleteFunc(list, func(s Section) bool { return strings.TrimSpace(s.Text) == "" })
 	for i := range list {
@@ -221,6 +223,7 @@ func (r *Reader) readPDF(ctx context.Context, data []byte) ([]Section, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Numbered before empty pages are dropped, so that the numbers are those that a viewer shows.
 	var list []Section
 	for n, words := range pages {
 		list = append(list, Section{fmt.Sprintf("p. %d", n+1), words, Plain})

@@ -46,6 +46,7 @@ func readSheets(a *archive) ([]Section, error) {
 	if r.epoch = time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC); book.child("workbookPr").attr("date1904") == "1" {
 		r.epoch = time.Date(1904, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
+	// Texts and formats before the sheets, whose cells name both by their index.
 	if part := partOf(refers, "sharedStrings"); part != "" {
 		if err := r.readStrings(part); err != nil {
 			return nil, err
@@ -120,6 +121,7 @@ func (t *richText) UnmarshalXML(d *xml.Decoder, _ xml.StartElement) error {
 				if b.WriteString(words); b.Len() > maxText {
 					return errTooMuch
 				}
+			// The text of a run is inside of it; a run within a run is not allowed, and is skipped.
 			case e.Name.Local == "r" && !inRun:
 				inRun = true
 			default:
@@ -175,6 +177,7 @@ func (r *sheetReader) readFormats(part string) error {
 		code, isOwn := own[id]
 		// ECMA-376 part 1, 18.8.30: the formats that every program knows without a code.
 		r.dates[index] = isOwn && isDateFormat(code) || !isOwn && (n >= 14 && n <= 22 || n >= 45 && n <= 47)
+		// Formats without an element of this kind have no number: cells count the xf elements alone.
 		index++
 	}
 	return nil

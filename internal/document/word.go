@@ -49,6 +49,7 @@ func (r *wordReader) readStyles(a *archive, part string) error {
 		return err
 	}
 	for _, s := range root.child("styles").children {
+		// A style of one's own has any name; its outline level says whether it is a heading.
 		name := strings.ToLower(s.child("name").attr("val"))
 		level := 0
 		if n, ok := strings.CutPrefix(name, "heading "); ok {
@@ -87,6 +88,7 @@ func (r *wordReader) writeBlocks(list []*element) {
 
 // blocks returns paragraphs and tables that are written apart from the rest.
 func (r *wordReader) blocks(list []*element) string {
+	// A writer of its own: what stands in a cell or a box must not break the line that is being written.
 	inner := &wordReader{levels: r.levels, lists: r.lists, refers: r.refers}
 	inner.writeBlocks(list)
 	return strings.TrimSpace(inner.out.String())
@@ -95,6 +97,7 @@ func (r *wordReader) blocks(list []*element) string {
 // writeParagraph writes a paragraph as a heading, an item of a list or text. Its own numbering counts before that of
 // its style: numbering 0 takes a paragraph out of the list that the style puts it in.
 func (r *wordReader) writeParagraph(p *element) {
+	// Word separates things by empty paragraphs, which would become items and headings without words.
 	words := strings.TrimSpace(r.inline(p.children))
 	if words == "" {
 		return
@@ -171,6 +174,7 @@ func (r *wordReader) rows(table *element) [][]string {
 			if tc.name != "tc" {
 				continue
 			}
+			// A cell is one line of a Markdown table: its paragraphs follow one another without blank lines.
 			row = append(
 				row,
 				strings.Join(strings.FieldsFunc(r.blocks(tc.children), func(c rune) bool { return c == '\n' }), "\n"),

@@ -41,6 +41,7 @@ func readFont(v pdf.Value) *font {
 	} else {
 		f.readSimple(v)
 	}
+	// Last, since it says what the others only let one guess.
 	if u := v.Key("ToUnicode"); u.Kind() == pdf.Stream {
 		f.readUnicode(u)
 	}
@@ -68,6 +69,7 @@ func (f *font) readSimple(v pdf.Value) {
 			f.texts[code] = raw
 			continue
 		}
+		// The library leaves the codes from 0x80 to 0x9f as they are where an encoding only says what differs.
 		f.texts[code] = enc.Decode(raw)
 		if encoding.Kind() == pdf.Dict && code >= 0x80 && code < 0xa0 && f.texts[code] == string(rune(code)) {
 			f.texts[code] = string(beyond[code-0x80])
@@ -107,6 +109,7 @@ func (f *font) readDifferences(list pdf.Value) {
 
 // readWide reads the widths of a font of two bytes a code.
 func (f *font) readWide(v pdf.Value) {
+	// The usual width of a composite font where it tells none (PDF 32000-1, 9.7.4.3).
 	f.width = 1000
 	if w := v.Key("DW"); w.Kind() == pdf.Integer || w.Kind() == pdf.Real {
 		f.width = w.Float64()

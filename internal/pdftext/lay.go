@@ -18,6 +18,7 @@ const (
 // lay puts the pieces of a page together in the order in which they are shown.
 func lay(pieces []piece) string {
 	var b strings.Builder
+	// The distance of lines differs from page to page: what is a paragraph is measured against the page's own.
 	usual, blank := usualStep(pieces), true
 	for i, p := range pieces {
 		if i > 0 {
@@ -54,12 +55,14 @@ func usualStep(pieces []piece) float64 {
 	counts := map[float64]int{}
 	for i := 1; i < len(pieces); i++ {
 		p, q := pieces[i-1], pieces[i]
+		// Rounded to half a point: the steps of one text differ by what its program rounds.
 		if down := p.across - q.across; down > lineStep*max(p.size, q.size, 1) && math.Abs(p.turned-q.turned) < 0.1 {
 			counts[math.Round(down*2)/2]++
 		}
 	}
 	best := 0.0
 	for step, n := range counts {
+		// Of two the smaller one, so that the order of the map does not decide.
 		if n > counts[best] || n == counts[best] && step < best {
 			best = step
 		}
@@ -80,6 +83,7 @@ var (
 // mend gives text as it would be typed.
 func mend(text string) string {
 	text = letters.Replace(strings.ToValidUTF8(text, "\uFFFD"))
+	// Blanks first: a hyphen ends its line only where nothing follows it.
 	text = blanks().ReplaceAllString(text, "\n")
 	text = hyphen().ReplaceAllString(text, "$1$2")
 	return strings.TrimSpace(gaps().ReplaceAllString(text, "\n\n"))

@@ -1,0 +1,211 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+// What is wrong with a store is said in words that name no path, the most urgent first.
+func TestProblem_NamesNoPath(t *testing.T) {
+	full := &store.SystemError{What: "the disk is full"}
+	for want, set := range map[string]func(h *health){
+		"": func(*health) {},
+		"the store cannot be written: the disk is full": func(h *health) { h.writing = full },
+		"the store cannot be written":                   func(h *health) { h.writing = errors.New("write /secret: odd") },
+		"the store is damaged":                          func(h *health) { h.damage = []string{"a record is wrong"} },
+		"the file of the store was removed or replaced": func(h *health) { h.file, h.writing = errNoFile, full },
+		"the store cannot be written: it is read-only":  func(h *health) { h.refuse = &store.SystemError{What: "it is read-only"} },
+	} {
+		db := opened(t)
+		db.health.mu.Lock()
+		set(&db.health)
+		db.health.mu.Unlock()
+		if got := db.Problem(); got != want || (db.Health() == nil) != (want == "") {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		if damage := db.Damage(); (len(damage) == 1) != (want == "the store is damaged") {
+			t.Errorf("%q: the damage is %q", want, damage)
+		}
+	}
+}
+
+// A record says whether it can be trusted before anything is read from it.
+func TestUnseal_RefusesWhatCannotBeTrusted(t *testing.T) {
+	good := seal([]byte("words"))
+	newer, flipped := bytes.Clone(good), bytes.Clone(good)
+	newer[0]++
+	flipped[len(flipped)-1] ^= 1
+	for name, c := range map[string]struct {
+		record []byte
+		want   string // in the error
+	}{
+		"good":                  {good, ""},
+		"empty body":            {seal(nil), ""},
+		"nothing":               {nil, "too short"},
+		"shorter than a header": {good[:headerSize-1], "too short"},
+		"another format":        {newer, "its format 2 is not known"},
+		"another byte":          {flipped, "checksum"},
+	} {
+		body, err := unseal(c.record)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %q, %v", name, body, err)
+		}
+	}
+	if body, err := unseal(good); string(body) != "words" || err != nil {
+		t.Errorf("unsealed %q, %v", body, err)
+	}
+}
+
+// A check that runs counts a bucket that was deleted and made again from its beginning, and no other.
+func TestCheckOpen_BucketIsDeletedMeanwhile_IsCountedAgain(t *testing.T) {
+	db := opened(t)
+	for i := range 2 {
+		saveTurns(t, db, room(i), 1000*i, 1000*i+50, time.Now())
+	}
+	name := func(i int) string { return turnsBucket + nul + room(i).String() }
+	c := &check{frames: []frame{
+		{name: turnsBucket, last: []byte("x"), sum: tally{count: 7}},
+		{name: name(0), last: []byte("y"), sum: tally{count: 9}},
+	}}
+	db.writing.Lock()
+	db.check = c
+	db.writing.Unlock()
+	if err := db.DeleteConversation(t.Context(), room(1)); err != nil {
+		t.Fatal(err)
+	}
+	if f := c.frames[1]; f.name != name(0) || f.sum.count != 9 || string(f.last) != "y" {
+		t.Errorf("another bucket is counted again: %+v", f)
+	}
+	if err := db.DeleteConversation(t.Context(), room(0)); err != nil {
+		t.Fatal(err)
+	}
+	if f := c.frames[1]; f.name != name(0) || f.sum != (tally{}) || f.last != nil {
+		t.Errorf("the deleted bucket is counted on: %+v", f)
+	}
+	if f := c.frames[0]; string(f.last) != "x" {
+		t.Errorf("the bucket around it is counted again: %+v", f)
+	}
+	db.setCheck(nil, "")
+	checkWhole(t, db)
+}
+
+// A backup that comes over a connection is checked as a whole before it has its name, and replaces nothing.
+func TestReceive_ChecksBeforeItNames(t *testing.T) {
+	db, folder := opened(t), t.TempDir()
+	if err := db.SaveBlob(t.Context(), "words", []byte(`"hello"`)); err != nil {
+		t.Fatal(err)
+	}
+	copies := NewBackups(db, BackupOptions{Folder: folder, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	f, err := copies.Copy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	whole, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+		t.Errorf("the copy left %v, %v", left, err)
+	}
+	path := filepath.Join(folder, "received.db")
+	for name, sent := range map[string][]byte{
+		"cut":     whole[:len(whole)/2],
+		"nothing": nil,
+		"spoiled": bytes.Replace(whole, []byte("hello"), []byte("hallo"), 1),
+	} {
+		if err := Receive(t.Context(), bytes.NewReader(sent), path); err == nil {
+			t.Errorf("%s: it was taken", name)
+		}
+		if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+			t.Errorf("%s: it left %v, %v", name, left, err)
+		}
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Receive(over, bytes.NewReader(whole), path); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the request: %v", err)
+	}
+	if err := Receive(t.Context(), bytes.NewReader(whole), path); err != nil {
+		t.Fatal(err)
+	}
+	if err := Receive(t.Context(), bytes.NewReader(whole), path); err == nil {
+		t.Error("a second backup took the place of the first")
+	}
+	there, err := Open(path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	if raw, err := there.LoadBlob(t.Context(), "words"); string(raw) != `"hello"` || err != nil {
+		t.Errorf("the backup has %s, %v", raw, err)
+	}
+}
+
+// The places that something was read in last come first.
+func TestLastSeen_NewestFirst(t *testing.T) {
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	now := noon
+	db, err := Open(filepath.Join(t.TempDir(), "raven.db"), func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for n, minutes := range []int{2, 5, 1, 4} {
+		now = noon.Add(time.Duration(minutes) * time.Minute)
+		m := chat.Message{ID: fmt.Sprint(n), Conversation: room(n), Reach: chat.Addressed, Time: now}
+		if _, err := db.Accept(t.Context(), store.Received{Message: m, At: now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := db.LastSeen(t.Context(), "web", noon.Add(2*time.Minute))
+	if err != nil || len(got) != 3 || got[0].Conversation != room(1) || got[2].Conversation != room(0) {
+		t.Errorf("listed %+v, %v", got, err)
+	}
+}
+
+// Listing begins behind the newest call where before is larger than any.
+func TestToolCalls_BeforeANumberThatIsNotReached(t *testing.T) {
+	db := opened(t)
+	calls := []store.ToolCall{{ID: "1", Tool: "look"}, {ID: "2", Tool: "pay"}, {ID: "3", Tool: "look"}}
+	err := db.update(t.Context(), func(tx *tx) error { return saveCalls(tx, calls) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	isLook := func(c store.ToolCall) bool { return c.Tool == "look" }
+	for name, c := range map[string]struct {
+		before uint64
+		n      int
+		match  func(store.ToolCall) bool
+		want   string
+	}{
+		"all":            {0, 9, nil, "321"},
+		"far beyond":     {99, 9, nil, "321"},
+		"right behind":   {4, 9, nil, "321"},
+		"in the middle":  {3, 9, nil, "21"},
+		"the first":      {1, 9, nil, ""},
+		"few":            {0, 1, nil, "3"},
+		"those that fit": {99, 9, isLook, "31"},
+	} {
+		list, err := db.ToolCalls(t.Context(), c.before, c.n, c.match)
+		got := ""
+		for _, one := range list {
+			got += one.ID
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
+		}
+	}
+}
