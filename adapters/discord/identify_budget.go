@@ -45,14 +45,24 @@ func newBudget(p gatewayPlan, now time.Time) *identifyBudget {
 	for i := range b.buckets {
 		b.buckets[i].turn = make(chan struct{}, 1)
 	}
+	b.setRemaining(p, now)
+	return b
+}
+
+// setRemaining notes how many sessions Discord says are left, where it does.
+func (b *identifyBudget) setRemaining(p gatewayPlan, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if p.Limit.ResetAfter > 0 {
 		b.remaining, b.reset = p.Limit.Remaining, now.Add(time.Duration(p.Limit.ResetAfter)*time.Millisecond)
 	}
-	return b
 }
 
 // bucketOf returns the bucket of a shard.
 func (b *identifyBudget) bucketOf(shard int) *identifyBucket { return &b.buckets[shard%len(b.buckets)] }
+
+// bucketNumber returns the number of a shard's bucket.
+func (b *identifyBudget) bucketNumber(shard int) int { return shard % len(b.buckets) }
 
 // claim counts a session that a shard is about to begin. If it has to wait it returns for how long.
 func (b *identifyBudget) claim(now time.Time, shard int) time.Duration {
@@ -100,7 +110,13 @@ func (d *shard) allowIdentify(ctx context.Context) (begun func(bool), ok bool) {
 		return nil, false
 	}
 	for {
+		d.refreshBudget(ctx)
 		pause := d.budget.claim(d.o.Now(), d.id)
+		if pause <= 0 {
+			if pause = d.claimIdentify(ctx); pause > 0 {
+				d.budget.finishClaim(d.o.Now(), d.id, false)
+			}
+		}
 		if pause > identifyEvery {
 			d.o.Log.Error(
 				"too many new discord sessions today, waiting",
@@ -122,6 +138,7 @@ func (d *shard) allowIdentify(ctx context.Context) (begun func(bool), ok bool) {
 	}
 	return func(was bool) {
 		d.budget.finishClaim(d.o.Now(), d.id, was)
+		d.endIdentify(was)
 		<-turn
 	}, true
 }

@@ -1,0 +1,756 @@
+package discord_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/adapters/discord"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/chat/chattest"
+	"ravenbot/internal/sim"
+	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/store"
+)
+
+// party is several processes with one bot, and what they share.
+type party struct {
+	*simdiscord.Server
+	t         *testing.T
+	o         discord.Options
+	ann       simdiscord.User
+	took      chan takenBy
+	processes []*process
+
+	mu     sync.Mutex
+	known  map[string]bool // messages that one of them has accepted
+	owners map[string]int  // of channels; others belong to whoever asks first
+	refuse error           // of handing on
+
+	count    int
+	members  map[int]bool
+	shards   map[int]int // owners
+	sessions map[int]string
+	until    map[int]time.Time // by bucket
+	begun    int
+}
+
+// process is one of a party. It is the Router and the store.Shards of its adapter.
+type process struct {
+	*party
+	n    int
+	d    *discord.Discord
+	log  *journal
+	stop func()
+}
+
+// takenBy is a message and which process took it.
+type takenBy struct {
+	by int
+	chat.Message
+}
+
+func newParty(t *testing.T, so simdiscord.Options, o discord.Options) *party {
+	t.Helper()
+	so.OpenAPI = openAPI(t)
+	p := &party{
+		Server:   must(simdiscord.New(so)),
+		t:        t,
+		o:        o,
+		took:     make(chan takenBy, 10_000),
+		known:    map[string]bool{},
+		owners:   map[string]int{},
+		members:  map[int]bool{},
+		shards:   map[int]int{},
+		sessions: map[int]string{},
+		until:    map[int]time.Time{},
+	}
+	p.ann = p.AddUser("ann")
+	t.Cleanup(func() {
+		for _, one := range p.processes {
+			one.stop()
+		}
+		p.Close()
+		if v := p.Violations(); len(v) > 0 {
+			t.Errorf("requests that Discord's document does not allow: %+v", v)
+		}
+		for _, one := range p.processes {
+			if t.Failed() || strings.Contains(one.log.String(), "panic") {
+				t.Errorf("process %d:\n%s", one.n, one.log.String())
+			}
+		}
+	})
+	return p
+}
+
+// join starts a process. The first one leads.
+func (p *party) join() *process {
+	p.t.Helper()
+	one := &process{party: p, n: len(p.processes) + 1, log: &journal{}}
+	leads := make(chan struct{})
+	if one.n == 1 {
+		close(leads)
+	}
+	o := p.o
+	o.Token, o.APIBaseURL, o.Log = "token", p.URL(), (&stage{log: one.log}).logger()
+	o.Commands, o.MessageCommands = chattest.Commands(), chattest.MessageCommands()
+	o.Sharing = &discord.Sharing{Router: one, Shards: one, Leads: leads}
+	one.d = discord.New(o)
+	p.mu.Lock()
+	p.processes = append(p.processes, one)
+	p.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := one.d.Run(ctx, one.accept); err != nil {
+			p.t.Errorf("process %d: %v", one.n, err)
+		}
+	}()
+	one.stop = func() {
+		cancel()
+		<-done
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		maps.DeleteFunc(p.owners, func(_ string, by int) bool { return by == one.n })
+	}
+	return one
+}
+
+// accept takes a message unless one of the processes has taken it, as the database that they share does.
+func (p *process) accept(_ context.Context, m chat.Message) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.known[m.Key()] {
+		p.known[m.Key()] = true
+		p.took <- takenBy{p.n, m}
+	}
+	return nil
+}
+
+func (p *process) ownerOf(channel chat.Address) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := channel.Base().String()
+	if p.owners[key] == 0 {
+		p.owners[key] = p.n
+	}
+	return p.owners[key]
+}
+
+func (p *process) Owns(_ context.Context, channel chat.Address) (bool, error) {
+	return p.ownerOf(channel) == p.n, nil
+}
+
+func (p *process) HandOn(ctx context.Context, channel chat.Address, request []byte) ([]byte, bool, error) {
+	owner := p.ownerOf(channel)
+	if owner == p.n {
+		return nil, true, nil
+	}
+	p.mu.Lock()
+	to, refuse := p.processes[owner-1], p.refuse
+	p.mu.Unlock()
+	if refuse != nil {
+		return nil, false, refuse
+	}
+	answer, err := to.d.TakeRequest(ctx, request)
+	return answer, false, err
+}
+
+func (p *process) JoinShards(_ context.Context, _ string, want, least int) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.members, p.n)
+	if len(p.members) == 0 || p.count < least {
+		p.count = want
+		clear(p.shards)
+		clear(p.sessions)
+	}
+	p.members[p.n] = true
+	return p.count, nil
+}
+
+func (p *process) ShardTable(context.Context, string) (store.ShardTable, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.table(), nil
+}
+
+func (p *process) table() store.ShardTable {
+	t := store.ShardTable{Count: p.count, Replicas: len(p.members), Identifies: p.begun}
+	for id := range p.count {
+		switch p.shards[id] {
+		case 0:
+			t.Free = append(t.Free, id)
+		case p.n:
+			t.Own = append(t.Own, id)
+		}
+	}
+	return t
+}
+
+func (p *process) ClaimShard(_ context.Context, _ string, shard, count int) ([]byte, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t := p.table(); p.shards[shard] != 0 || count != p.count || len(t.Own) >= t.Part() {
+		return nil, false, nil
+	}
+	left := p.sessions[shard]
+	p.shards[shard] = p.n
+	delete(p.sessions, shard)
+	return []byte(left), true, nil
+}
+
+func (p *process) ReleaseShard(_ context.Context, _ string, shard int, session []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shards[shard] == p.n {
+		delete(p.shards, shard)
+		p.sessions[shard] = string(session)
+	}
+	return nil
+}
+
+func (p *process) LeaveShards(context.Context, string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.members, p.n)
+	return nil
+}
+
+func (p *process) BeginIdentify(_ context.Context, _ string, bucket, maxPerDay int) (time.Duration, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.begun >= maxPerDay {
+		return time.Hour, nil
+	}
+	if wait := time.Until(p.until[bucket]); wait > 0 {
+		return wait, nil
+	}
+	p.until[bucket] = time.Now().Add(time.Minute)
+	p.begun++
+	return 0, nil
+}
+
+func (p *process) EndIdentify(_ context.Context, _ string, bucket int, hasBegun bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until[bucket] = time.Now()
+	if !hasBegun {
+		p.begun--
+	} else {
+		p.until[bucket] = time.Now().Add(5 * time.Second)
+	}
+	return nil
+}
+
+// has waits until a process is connected by these shards alone.
+func (p *process) has(shards ...int) {
+	p.t.Helper()
+	eventually(p.t, fmt.Sprintf("process %d has the shards %v", p.n, shards), func() bool {
+		h := p.d.Health()
+		return h.Connected && slices.Equal(h.Shards, shards)
+	})
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ctx := within(t)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// next returns the next message that one of the processes takes.
+func (p *party) next() takenBy {
+	p.t.Helper()
+	return receive(p.t, p.took)
+}
+
+// idle checks that nothing was taken that nobody waited for.
+func (p *party) idle() {
+	p.t.Helper()
+	select {
+	case m := <-p.took:
+		p.t.Errorf("process %d took %+v", m.by, m.Message)
+	default:
+	}
+}
+
+// guildOn adds a channel to a new server on a shard.
+func (p *party) guildOn(shard, count int) simdiscord.Channel {
+	return p.AddChannel(p.AddGuildOn(shard, count, fmt.Sprint("guild ", shard)), "general")
+}
+
+func (p *party) give(channel simdiscord.Channel, to *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := chat.Address{Platform: "discord", Workspace: channel.GuildID, Channel: channel.ID}
+	p.owners[at.String()] = to.n
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Each of several processes has a part of the shards, and what comes is taken once, in the order of its channel.
+func TestSharing_ShardsAreDivided(t *testing.T) {
+	t.Parallel()
+	p := newParty(t, simdiscord.Options{Shards: 4, MaxConcurrency: 2}, discord.Options{})
+	var channels []simdiscord.Channel
+	for n := range 4 {
+		channels = append(channels, p.guildOn(n, 4))
+	}
+	dm := p.AddDM(p.ann)
+	first := p.join()
+	eventually(t, "the first one begins", func() bool { return len(p.Identifies()) > 0 })
+	second := p.join()
+	eventually(t, "each has two", func() bool {
+		a, b := first.d.Health(), second.d.Health()
+		return a.Connected && b.Connected && len(a.Shards) == 2 && len(b.Shards) == 2
+	})
+	const count = 5
+	for i := range count {
+		for _, c := range append(channels, dm) {
+			p.Say(c.ID, p.ann, fmt.Sprint(p.Mention(), " ", i))
+		}
+	}
+	last, by := map[string]string{}, map[string]int{}
+	for range count * (len(channels) + 1) {
+		m := p.next()
+		at := m.Conversation.String()
+		if last[at] >= m.ID || by[at] != 0 && by[at] != m.by {
+			t.Errorf("process %d took %s of %s after %s of process %d", m.by, m.ID, at, last[at], by[at])
+		}
+		last[at], by[at] = m.ID, m.by
+	}
+	p.idle()
+	holder := first
+	if !slices.Contains(first.d.Health().Shards, 0) {
+		holder = second
+	}
+	if got := by["discord:@me/"+dm.ID]; got != holder.n {
+		t.Errorf("direct messages came to process %d, want %d, which has shard 0", got, holder.n)
+	}
+	if n := len(p.Identifies()); n != 4 { // one too early would have been refused, and repeated
+		t.Errorf("%d sessions were begun, want 4", n)
+	}
+	h := first.d.Health()
+	if want := fmt.Sprintf("shards %d, %d of 4", h.Shards[0], h.Shards[1]); !strings.Contains(h.Detail, want) || h.ShardCount != 4 {
+		t.Errorf("health %+v, want %q in it", h, want)
+	}
+	p.registeredBy(first)
+}
+
+// registeredBy checks that the commands were made once.
+func (p *party) registeredBy(leader *process) {
+	p.t.Helper()
+	if err := p.WaitCommand(within(p.t), chattest.MessageCommands()[0].Title); err != nil {
+		p.t.Fatal(err)
+	}
+	n := 0
+	for _, r := range p.Requests() {
+		if strings.HasSuffix(r.Path, "/commands") {
+			n++
+		}
+	}
+	if want := 1 + 1 + len(chattest.MessageCommands()); n != want {
+		p.t.Errorf("%d requests about commands, want %d of the leader", n, want)
+	}
+}
+
+// With one shard one process is connected, and the others stand by.
+func TestSharing_OneShard_IsOfOneProcess(t *testing.T) {
+	t.Parallel()
+	p := newParty(t, simdiscord.Options{}, discord.Options{})
+	c := p.guildOn(0, 1)
+	first := p.join()
+	first.has(0)
+	second := p.join()
+	eventually(t, "the second one stands by", func() bool { return second.d.Health().Connected })
+	if h := second.d.Health(); len(h.Shards) != 0 || !strings.Contains(h.Detail, "other replicas have the connection") {
+		t.Errorf("health %+v", h)
+	}
+	p.Say(c.ID, p.ann, p.Mention()+" hi")
+	if m := p.next(); m.by != 1 || p.Connections() != 1 {
+		t.Errorf("process %d took it, with %d connections", m.by, p.Connections())
+	}
+}
+
+// What happens between two owners of a shard is read from the session of the first: also what no history tells.
+func TestSharing_ShardMoves_NothingIsMissed(t *testing.T) {
+	t.Parallel()
+	p := newParty(t, simdiscord.Options{MaxConcurrency: 1}, discord.Options{})
+	c, never := p.guildOn(0, 1), p.guildOn(0, 1)
+	first := p.join()
+	first.has(0)
+	said := p.Say(c.ID, p.ann, p.Mention()+" before")
+	if m := p.next(); m.ID != said.ID {
+		t.Fatalf("message %+v", m)
+	}
+	second := p.join()
+	eventually(t, "the second one stands by", func() bool { return second.d.Health().Connected })
+	first.stop()
+	// The next session may begin five seconds after the last.
+	p.Say(c.ID, p.ann, p.Mention()+" between")
+	p.Edit(said.ID, p.Mention()+" edited")
+	mentioned := p.Say(never.ID, p.ann, p.Mention()+" where nobody has spoken to it")
+	p.Delete(said.ID)
+	private := p.Say(p.AddDM(p.ann).ID, p.ann, "in private")
+	second.has(0)
+	p.Say(c.ID, p.ann, p.Mention()+" after")
+	var got []string
+	for range 6 {
+		m := p.next()
+		got = append(got, fmt.Sprint(m.by, " ", m.Change, m.Text))
+		if m.ID == mentioned.ID && m.Conversation.Workspace != never.GuildID || m.ID == private.ID && !m.Direct {
+			t.Errorf("message %+v", m)
+		}
+	}
+	want := []string{"2 between", "2 editededited", "2 where nobody has spoken to it", "2 deleted", "2 in private", "2 after"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("taken (-want +got):\n%s", diff)
+	}
+	p.idle()
+	if r := p.Resumes(); len(r) != 1 || !r[0].OK || len(p.Identifies()) != 2 {
+		t.Errorf("%d sessions were begun, and resumed %+v", len(p.Identifies()), r)
+	}
+	eventually(t, "the former session is closed", func() bool { return p.Connections() == 1 })
+}
+
+// Where the session of the former owner is gone, the channels are read.
+func TestSharing_FormerSessionIsGone_ReadsTheChannels(t *testing.T) {
+	t.Parallel()
+	p := newParty(t, simdiscord.Options{}, discord.Options{})
+	c := p.guildOn(0, 1)
+	p.o.CatchUp = time.Hour
+	p.o.LastSeen = func(context.Context) ([]chat.LastSeen, error) {
+		return []chat.LastSeen{all(chat.Address{Platform: "discord", Workspace: c.GuildID, Channel: c.ID})}, nil
+	}
+	first := p.join()
+	first.has(0)
+	p.Say(c.ID, p.ann, p.Mention()+" before")
+	p.next()
+	second := p.join()
+	p.SetFaults(simdiscord.GatewayFaults{RefuseResumes: true})
+	first.stop()
+	p.Say(c.ID, p.ann, p.Mention()+" between")
+	second.has(0)
+	p.Say(c.ID, p.ann, p.Mention()+" after")
+	for _, want := range []string{"between", "after"} {
+		if m := p.next(); m.Text != want || m.by != 2 {
+			t.Errorf("process %d took %q, want %q", m.by, m.Text, want)
+		}
+	}
+	p.idle()
+}
+
+// setRefuse has handing on fail, or work again.
+func (p *party) setRefuse(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = err
+}
+
+// While something that came by a shard is not stored, nobody may go on behind it: whoever has it next reads the channels.
+func TestSharing_NotStoredAtTheEnd_SessionIsNotLeft(t *testing.T) {
+	t.Parallel()
+	p, _, c := shared(t, simdiscord.Options{}, discord.Options{})
+	p.setRefuse(errors.New("nobody answers"))
+	p.Say(c.ID, p.ann, p.Mention()+" stuck")
+	first := p.processes[0]
+	eventually(t, "it waits", func() bool { return strings.Contains(first.d.Health().Detail, "1 messages waiting") })
+	first.stop()
+	if log := first.log.String(); !strings.Contains(log, "shard released") || strings.Contains(log, "session_left=true") {
+		t.Error("the session was left")
+	}
+}
+
+// Who has had more than their part for long enough releases one shard after the other, and none for the sake of a
+// process that is there for a moment.
+func TestSharing_Balance(t *testing.T) {
+	t.Parallel()
+	p := newParty(t, simdiscord.Options{Shards: 4, MaxConcurrency: 4}, discord.Options{})
+	first := p.join()
+	discord.SetBalanceAfter(first.d, 300*time.Millisecond)
+	first.has(0, 1, 2, 3)
+	second := p.join()
+	first.has(0, 1)
+	second.has(2, 3)
+	if n := len(p.Identifies()); n != 6 {
+		t.Errorf("%d sessions were begun, want 6", n)
+	}
+	second.stop()
+	first.has(0, 1, 2, 3)
+	if n := len(p.Identifies()); n != 8 {
+		t.Errorf("%d sessions were begun, want 8", n)
+	}
+	p.mu.Lock()
+	p.begun = 300 // more than a quarter of the day's
+	p.mu.Unlock()
+	third := p.join()
+	eventually(t, "the third one stands by", func() bool { return third.d.Health().Connected })
+	p.Say(p.guildOn(3, 4).ID, p.ann, p.Mention()+" hi")
+	if m := p.next(); m.by != 1 {
+		t.Errorf("process %d took it", m.by)
+	}
+}
+
+// A bot that has come to more servers than its shards may hold is divided anew by whoever is told first.
+func TestSharing_MoreShardsAreWanted(t *testing.T) {
+	t.Parallel()
+	p := newParty(t, simdiscord.Options{Shards: 2, MaxConcurrency: 16}, discord.Options{})
+	c := p.guildOn(3, 4)
+	first := p.join()
+	discord.SetBalanceAfter(first.d, 300*time.Millisecond)
+	first.has(0, 1)
+	second := p.join()
+	discord.SetBalanceAfter(second.d, 300*time.Millisecond)
+	second.has(1)
+	p.WantShards(4)
+	eventually(t, "both have their parts of four", func() bool {
+		a, b := first.d.Health(), second.d.Health()
+		return a.Connected && b.Connected && len(a.Shards) == 2 && len(b.Shards) == 2 && a.ShardCount == 4
+	})
+	p.Say(c.ID, p.ann, p.Mention()+" hi")
+	p.next()
+	p.idle()
+}
+
+// Discord begins one session in five seconds of a bucket, whichever process asks, and none where none is left.
+func TestSharing_SessionsOfAllProcessesShareTheLimits(t *testing.T) {
+	t.Parallel()
+	p := newParty(t, simdiscord.Options{Shards: 3, MaxConcurrency: 1, Identifies: 2}, discord.Options{})
+	a, b := p.join(), p.join()
+	logged := func(one *process) bool {
+		return strings.Contains(one.log.String(), "too many new discord sessions today")
+	}
+	eventually(t, "two are connected and one waits", func() bool {
+		return len(p.Identifies()) == 2 && (logged(a) || logged(b))
+	})
+	at := p.Identifies()
+	if gap := at[1].At.Sub(at[0].At); gap < 5*time.Second {
+		t.Errorf("two sessions were begun within %v", gap)
+	}
+}
+
+// shared is two processes of which the first has the only shard, and the second a channel.
+func shared(t *testing.T, so simdiscord.Options, o discord.Options) (p *party, owner *process, channel simdiscord.Channel) {
+	t.Helper()
+	p = newParty(t, so, o)
+	channel = p.guildOn(0, 1)
+	p.join().has(0)
+	owner = p.join()
+	eventually(t, "the second one stands by", func() bool { return owner.d.Health().Connected })
+	p.give(channel, owner)
+	return p, owner, channel
+}
+
+// What the owner of a channel lacks, because another process has the shard, it is handed or asks Discord for.
+func TestSharing_ChannelOfAnotherProcess_TellsTheSame(t *testing.T) {
+	t.Parallel()
+	o := readable()
+	p, owner, c := shared(t, o.sim, o.discord)
+	p.SetTopic(c.ID, "Lunch and more")
+	thread := p.AddThread(c, "side")
+	secret := p.AddPrivateThread(c, "secret")
+	boss := p.AddPerson(simdiscord.User{Name: "boss1", Global: "Boss", Nick: "Chief", Manager: true})
+	eve := p.AddPerson(simdiscord.User{Name: "eve", Nick: "Evie"})
+	other := p.AddChannel(simdiscord.Guild{ID: c.GuildID}, "kitchen")
+	first := p.Say(c.ID, p.ann, "pizza in <#"+other.ID+">, says <@&"+c.GuildID+"0>")
+	inThread, inSecret := p.Say(thread.ID, p.ann, "public"), p.Say(secret.ID, p.ann, "private")
+	link := func(q simdiscord.Post) string {
+		return "https://discord.com/channels/" + c.GuildID + "/" + q.ChannelID + "/" + q.ID
+	}
+	p.Say(c.ID, boss, p.Mention()+" what does <@"+eve.ID+"> eat? "+link(inThread)+" "+link(inSecret), simdiscord.ReplyTo(first.ID))
+	var m takenBy
+	for m.Reach != chat.Addressed {
+		m = p.next()
+	}
+	want := chat.User{ID: boss.ID, Name: "Chief", Handle: "boss1", Admin: true, Roles: []string{c.GuildID + "0", "managers"}}
+	if diff := cmp.Diff(want, m.Author); diff != "" || m.by != owner.n || !strings.HasPrefix(m.Text, "what does @Evie eat?") {
+		t.Errorf("process %d took %q; author (-want +got): %s", m.by, m.Text, diff)
+	}
+	q := chat.ContextQuery{Messages: 5}
+	there, here := owner.d.Context(within(t), m.Message, q), p.processes[0].d.Context(within(t), m.Message, q)
+	// Who spoke is known by their names in the server to whoever has the shard.
+	if diff := cmp.Diff(here, there); diff != "" {
+		t.Errorf("where the shard is not it is told otherwise (-with shard +without): %s", diff)
+	}
+	place := chat.Place{Server: "guild 0", Channel: "general", Topic: "Lunch and more"}
+	if there.Place != place || there.Reply == nil || there.Reply.Text != "pizza in #kitchen, says @managers" {
+		t.Errorf("place %+v, reply %+v", there.Place, there.Reply)
+	}
+	if got := spoken(there.Linked); !slices.Equal(got, []string{"ann: public"}) || len(there.Notes) != 1 {
+		t.Errorf("linked %q, notes %q, want the public thread alone", got, there.Notes)
+	}
+	said, err := owner.d.History(within(t), m.Conversation, m.ID, 1)
+	if err != nil || len(said) != 1 || said[0].Text != "pizza in #kitchen, says @managers" {
+		t.Errorf("history %+v: %v", said, err)
+	}
+}
+
+// Who may not read a channel's history is not told of it by a process without its shard either; nor is anybody where
+// Discord does not say who may.
+func TestSharing_ChannelOfAnotherProcess_HistoryOfThoseWhoMayReadIt(t *testing.T) {
+	t.Parallel()
+	for name, hide := range map[string]func(*party, simdiscord.Channel){
+		"not allowed": func(p *party, c simdiscord.Channel) { p.HideHistoryFromPeople(c.ID) },
+		"not known": func(p *party, c simdiscord.Channel) {
+			p.Fail(sim.Fault{Match: sim.MatchPath("GET", "/guilds/"+c.GuildID), Status: 500})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := readable()
+			p, owner, c := shared(t, o.sim, o.discord)
+			hide(p, c)
+			p.Say(c.ID, p.ann, "not for all")
+			p.Say(c.ID, p.ann, p.Mention()+" what was said?")
+			var m takenBy
+			for m.Reach != chat.Addressed {
+				m = p.next()
+			}
+			told := owner.d.Context(within(t), m.Message, chat.ContextQuery{Messages: 5})
+			if len(told.Recent) != 0 || len(told.Notes) != 1 {
+				t.Errorf("told %q, notes %q", spoken(told.Recent), told.Notes)
+			}
+		})
+	}
+}
+
+// What has to wait is not lost: a process that is busy says so through the one that has the shard.
+func TestSharing_ChannelOfAnotherProcess_IsBusy(t *testing.T) {
+	t.Parallel()
+	p := newParty(t, simdiscord.Options{}, discord.Options{})
+	c := p.guildOn(0, 1)
+	first := p.join()
+	first.has(0)
+	d := discord.New(discord.Options{Token: "token", APIBaseURL: p.URL(), Log: (&stage{log: first.log}).logger(),
+		Sharing: &discord.Sharing{Router: first, Shards: &process{party: p, n: 2}, Leads: make(chan struct{})}})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx, func(context.Context, chat.Message) error { return chat.ErrBusy }) }()
+	p.mu.Lock()
+	p.processes = append(p.processes, &process{party: p, n: 2, d: d, log: first.log, stop: func() { cancel(); <-done }})
+	p.mu.Unlock()
+	p.give(c, p.processes[1])
+	p.Say(c.ID, p.ann, p.Mention()+" hi")
+	if _, err := p.WaitPost(within(t), c.ID, func(q simdiscord.Post) bool { return strings.Contains(q.Content, "busy") }); err != nil {
+		t.Error(err)
+	}
+}
+
+// A command is answered within Discord's three seconds, though its channel belongs to another process than its shard,
+// which posts the answer.
+func TestSharing_InteractionsOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	p, owner, c := shared(t, simdiscord.Options{}, discord.Options{Former: former(allKinds())})
+	if err := p.WaitCommand(within(t), "raven"); err != nil {
+		t.Fatal(err)
+	}
+	deferred := func(in simdiscord.Interaction) {
+		t.Helper()
+		back, err := p.WaitCallback(within(t), in.ID)
+		if err != nil || back.After > 3*time.Second || back.Type != simdiscord.CallbackDeferred {
+			t.Fatalf("answered with %+v: %v", back, err)
+		}
+	}
+	ask := must(p.Slash(c.ID, p.ann, "raven", "ask", map[string]any{"text": "hi"}))
+	m := p.next()
+	if m.by != owner.n || m.ID != ask.ID || m.Text != "hi" {
+		t.Errorf("process %d took %+v", m.by, m.Message)
+	}
+	if _, err := owner.d.Post(within(t), m.Conversation, chat.Draft{Key: m.Key(), Text: "Hello.", Reply: m.Reply}); err != nil {
+		t.Fatal(err)
+	}
+	deferred(ask)
+	if _, err := p.WaitAnswer(within(t), ask.ID, func(q simdiscord.Post) bool { return q.Content == "Hello." }); err != nil {
+		t.Error(err)
+	}
+
+	// The form is opened where the channel belongs, and by nobody else.
+	set := must(p.Slash(c.ID, p.ann, "raven", "settings", nil))
+	back, err := p.WaitCallback(within(t), set.ID)
+	if err != nil || back.Type != simdiscord.CallbackModal || back.After > 3*time.Second {
+		t.Fatalf("answered with %+v: %v", back, err)
+	}
+	sent := must(p.Fill(set.ID, map[string][]string{"line": {"words"}, "toggle": {"false"}, "choices": {}}))
+	if m = p.next(); m.by != owner.n || m.ID != sent.ID || m.Values["line"] != "words" {
+		t.Errorf("process %d took %+v", m.by, m.Message)
+	}
+	deferred(sent)
+
+	// A thread that was opened for the answer is known to whoever answers in it.
+	threaded := must(p.Slash(c.ID, p.ann, "raven", "ask", map[string]any{"text": "at length", "thread": true}))
+	m = p.next()
+	if m.by != owner.n || m.Conversation.Thread == "" || m.ID != threaded.ID {
+		t.Fatalf("process %d took %+v", m.by, m.Message)
+	}
+	ref, err := owner.d.Post(within(t), m.Conversation, chat.Draft{Key: m.Key(), Text: "Long."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	posts := p.Posts(m.Conversation.Thread)
+	if i := slices.IndexFunc(posts, func(q simdiscord.Post) bool { return q.ID == ref.IDs[0] }); i < 0 ||
+		!strings.Contains(posts[i].Content, "To go on here") {
+		t.Errorf("posted %+v, want how to go on", posts)
+	}
+	p.idle()
+}
+
+// Where the owner of a channel does not answer, a command is acknowledged, and taken when it does.
+func TestSharing_OwnerDoesNotAnswer_InteractionWaits(t *testing.T) {
+	t.Parallel()
+	p, owner, c := shared(t, simdiscord.Options{}, discord.Options{Former: former(allKinds())})
+	if err := p.WaitCommand(within(t), "raven"); err != nil {
+		t.Fatal(err)
+	}
+	p.setRefuse(errors.New("nobody answers"))
+	ask := must(p.Slash(c.ID, p.ann, "raven", "ask", map[string]any{"text": "hi"}))
+	back, err := p.WaitCallback(within(t), ask.ID)
+	if err != nil || back.After > 3*time.Second || back.Type != simdiscord.CallbackDeferred {
+		t.Fatalf("answered with %+v: %v", back, err)
+	}
+	p.setRefuse(nil)
+	m := p.next()
+	if m.by != owner.n || m.ID != ask.ID {
+		t.Errorf("process %d took %+v", m.by, m.Message)
+	}
+	if _, err := owner.d.Post(within(t), m.Conversation, chat.Draft{Key: m.Key(), Text: "Hello.", Reply: m.Reply}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.WaitAnswer(within(t), ask.ID, func(q simdiscord.Post) bool { return q.Content == "Hello." }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTakeRequest_ThatCannotBeTaken_IsAnError(t *testing.T) {
+	t.Parallel()
+	d := discord.New(discord.Options{Token: "token"}) // does not run
+	if _, err := d.TakeRequest(t.Context(), []byte("{")); err == nil {
+		t.Error("what is no request was taken")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.TakeRequest(ended, []byte("{}")); !errors.Is(err, context.Canceled) {
+		t.Errorf("a process that does not run took a request: %v", err)
+	}
+}
