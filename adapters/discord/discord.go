@@ -21,6 +21,9 @@
 //     nowhere else.
 //   - Of earlier messages the bot tells only what whoever asks may read, too, and it says how many
 //     Discord does not show to it.
+//   - Of several processes with this bot each has a part of the sessions, within the limits that Discord sets
+//     to all of them together, and what comes for a channel of another process is handed on to it. When a
+//     session moves in good order nothing that it brings is missed.
 //   - What people say while the bot is away is read when it is back, before what they say
 //     since in the same place, as far back as Options.CatchUp allows.
 //

@@ -122,10 +122,15 @@ func (d *shard) leftSession() []byte {
 	d.mu.Lock()
 	s, waiting := d.last, d.waiting
 	d.mu.Unlock()
-	if s == nil || !s.canResume() || waiting > 0 || d.missed.IsBehind() {
+	left := d.former // there was no time to read it
+	switch {
+	case left != nil:
+	case s == nil || !s.canResume() || waiting > 0 || d.missed.IsBehind():
 		return nil
+	default:
+		left = &formerSession{ID: s.id, ResumeURL: s.resumeURL, Sequence: s.lastSequence()}
 	}
-	raw, err := json.Marshal(formerSession{ID: s.id, ResumeURL: s.resumeURL, Sequence: s.lastSequence()})
+	raw, err := json.Marshal(left)
 	if err != nil {
 		return nil // strings and numbers alone always have a form in JSON
 	}

@@ -169,7 +169,7 @@ func (p *process) JoinShards(_ context.Context, _ string, want, least int) (int,
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.members, p.n)
-	if len(p.members) == 0 || p.count < least {
+	if p.count != want && (len(p.members) == 0 || p.count < least) {
 		p.count = want
 		clear(p.shards)
 		clear(p.sessions)
@@ -435,6 +435,24 @@ func TestSharing_ShardMoves_NothingIsMissed(t *testing.T) {
 	eventually(t, "the former session is closed", func() bool { return p.Connections() == 1 })
 }
 
+// An owner that ends before it could begin a session leaves that of its former owner to the next one.
+func TestSharing_ShardMovesTwice_NothingIsMissed(t *testing.T) {
+	t.Parallel()
+	p := newParty(t, simdiscord.Options{MaxConcurrency: 1}, discord.Options{})
+	c := p.guildOn(0, 1)
+	first := p.join()
+	first.has(0)
+	first.stop()
+	p.Say(c.ID, p.ann, p.Mention()+" between")
+	second := p.join() // waits for five seconds
+	eventually(t, "the second one has the shard", func() bool { return len(second.d.Health().Shards) == 1 })
+	second.stop()
+	p.join().has(0)
+	if m := p.next(); m.by != 3 || m.Text != "between" || len(p.Identifies()) != 2 {
+		t.Errorf("process %d took %q after %d sessions", m.by, m.Text, len(p.Identifies()))
+	}
+}
+
 // Where the session of the former owner is gone, the channels are read.
 func TestSharing_FormerSessionIsGone_ReadsTheChannels(t *testing.T) {
 	t.Parallel()
@@ -604,6 +622,41 @@ func TestSharing_ChannelOfAnotherProcess_TellsTheSame(t *testing.T) {
 	said, err := owner.d.History(within(t), m.Conversation, m.ID, 1)
 	if err != nil || len(said) != 1 || said[0].Text != "pizza in #kitchen, says @managers" {
 		t.Errorf("history %+v: %v", said, err)
+	}
+}
+
+// What happens in threads of a channel, and below posts of the process that owns it, comes to that one, too; and it posts
+// in forums whose shard another one has.
+func TestSharing_ChannelOfAnotherProcess_HasItsThreadsAndReactions(t *testing.T) {
+	t.Parallel()
+	p, owner, c := shared(t, simdiscord.Options{}, discord.Options{})
+	thread := p.AddThread(c, "side")
+	said := p.Say(thread.ID, p.ann, p.Mention()+" in the thread")
+	at := chat.Address{Platform: "discord", Workspace: c.GuildID, Channel: c.ID, Thread: thread.ID}
+	m := p.next()
+	if m.by != owner.n || m.Conversation != at {
+		t.Errorf("process %d took %+v, want it from %s", m.by, m.Message, at)
+	}
+	ref, err := owner.d.Post(within(t), at, chat.Draft{Key: m.Key(), Text: "an answer", Reply: m.Reply})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.React(ref.IDs[0], p.ann, "👍")
+	if m = p.next(); m.by != owner.n || m.Reaction == nil || m.Reaction.Post != ref.IDs[0] || m.Conversation != at {
+		t.Errorf("process %d took %+v", m.by, m.Message)
+	}
+	p.Archive(thread.ID)
+	p.Delete(said.ID)
+	if m = p.next(); m.by != owner.n || m.Change != chat.Deleted || m.Conversation != at {
+		t.Errorf("process %d took %+v", m.by, m.Message)
+	}
+	forum := p.AddForum(simdiscord.Guild{ID: c.GuildID}, "posts")
+	to := chat.Address{Platform: "discord", Workspace: c.GuildID, Channel: forum.ID}
+	if _, err := owner.d.Post(within(t), to, chat.Draft{Key: "k", Title: "News", Text: "hello"}); err != nil {
+		t.Fatal(err)
+	}
+	if threads := p.Threads(forum.ID); len(threads) != 1 || threads[0].Name != "News" {
+		t.Errorf("threads %+v", threads)
 	}
 }
 

@@ -52,13 +52,14 @@ const (
 	readDay = `select extract(epoch from at + interval '1 day' - clock_timestamp())::float8
 		from ravenbot.shard_identifies where bot = $1 order by at desc offset $2 limit 1`
 	readBucket = `select extract(epoch from until - clock_timestamp())::float8 from ravenbot.shard_buckets
-		where bot = $1 and bucket = $2 and not ` + ofNobody
+		where bot = $1 and bucket = $2 and (owner = 0 or not ` + ofNobody + `)`
 	addIdentify = `with counted as (insert into ravenbot.shard_identifies (bot) values ($1) returning id)
 		insert into ravenbot.shard_buckets (bot, bucket, owner, identify, until)
 		select $1, $2, $3, id, clock_timestamp() + make_interval(secs => $4) from counted
 		on conflict (bot, bucket) do update
 			set owner = excluded.owner, identify = excluded.identify, until = excluded.until`
-	endIdentify = `update ravenbot.shard_buckets set until = clock_timestamp() + make_interval(secs => $4)
+	// Afterwards the pause counts, whether the owner is still there or not.
+	endIdentify = `update ravenbot.shard_buckets set owner = 0, until = clock_timestamp() + make_interval(secs => $4)
 		where bot = $1 and bucket = $2 and owner = $3`
 	uncountIdentify = `delete from ravenbot.shard_identifies where id =
 		(select identify from ravenbot.shard_buckets where bot = $1 and bucket = $2 and owner = $3)`

@@ -107,6 +107,17 @@ func TestReleaseShard_SessionGoesToTheNextOwnerOnce(t *testing.T) {
 	if table := a.table(t); table.Replicas != 1 {
 		t.Errorf("%d replicas take part, want one", table.Replicas)
 	}
+	// Also where nobody is there in between.
+	if err := a.ReleaseShard(t.Context(), bot, 0, []byte("last")); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.LeaveShards(t.Context(), bot); err != nil {
+		t.Fatal(err)
+	}
+	joinShards(t, 1, b)
+	if left, isOwn := b.claims(t, 0, 1); !isOwn || left != "last" {
+		t.Errorf("claimed by who begins: %v, %q", isOwn, left)
+	}
 }
 
 // A replica that is over owns its shards until another one has inherited, and can neither claim nor release any
@@ -268,7 +279,14 @@ func TestBeginIdentify_OneAtATimeInABucket(t *testing.T) {
 	if wait := may(first, 2, 1); wait != 0 {
 		t.Errorf("a day later: free in %v", wait)
 	}
+	if wait := may(first, 3, 1000); wait != 0 {
+		t.Errorf("a bucket that was never used is free in %v", wait)
+	}
+	end(first, 3, true)
 	pause(t, conn, first, second)
+	if wait := may(second, 3, 1000); wait <= 0 {
+		t.Error("the pause after a session of a replica that is over does not count")
+	}
 	if wait := may(second, 2, 1000); wait != 0 {
 		t.Errorf("the bucket of a replica that is over is free in %v", wait)
 	}

@@ -27,7 +27,8 @@ create table ravenbot.shard_identifies (
     at timestamptz not null default clock_timestamp()
 );
 
--- Until when nobody else may begin a session in a bucket. owner is who began the last one, identify its row.
+-- Until when nobody else may begin a session in a bucket. owner is who is beginning one; 0: nobody is. identify is the row
+-- of the last one.
 create table ravenbot.shard_buckets (
     bot text collate "C" not null,
     bucket int not null,
