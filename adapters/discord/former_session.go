@@ -10,8 +10,8 @@ import (
 )
 
 // A session that is resumed brings what was missed, but not the servers, channels and roles, without which it cannot be
-// read. So the next owner of a shard begins a session of its own, and resumes that of the former owner beside it, only to
-// read what came between the two. Discord allows several sessions of one shard (reference of 2026-08).
+// read. So the next owner of a shard begins a session of its own, and resumes that of the former owner beside it, only
+// to read what came between the two. Discord allows several sessions of one shard (reference of 2026-08).
 
 // formerSession is what the former owner of a shard has left of its session: all events up to the sequence are handled.
 type formerSession struct {

@@ -25,8 +25,8 @@ func (d *Discord) newGuilds() *kit.Cache[*discordgo.State] {
 	})
 }
 
-// fetchGuild asks Discord for a server with its roles and channels: as much of the picture that events give as is needed
-// to say what a message is about, and who may read what. Threads are asked for one by one.
+// fetchGuild asks Discord for a server with its roles and channels: as much of the picture that events give as is
+// needed to say what a message is about, and who may read what. Threads are asked for one by one.
 func (d *Discord) fetchGuild(ctx context.Context, id string) (*discordgo.State, error) {
 	var g struct {
 		Name  string            `json:"name"`

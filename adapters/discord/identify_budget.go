@@ -142,3 +142,46 @@ func (d *shard) allowIdentify(ctx context.Context) (begun func(bool), ok bool) {
 		<-turn
 	}, true
 }
+
+// claimIdentify asks whether this process may begin a session of a shard now: 0, or how long to wait.
+func (d *shard) claimIdentify(ctx context.Context) time.Duration {
+	if d.o.Sharing == nil {
+		return 0
+	}
+	wait, err := d.o.Sharing.Shards.BeginIdentify(ctx, d.botKey, d.budget.bucketNumber(d.id), d.budget.maxPerDay)
+	if err != nil {
+		if ctx.Err() == nil {
+			d.o.Log.Warn("discord session not claimed, trying again", "platform", "discord", "shard", d.id, "error", err)
+		}
+		return firstPause
+	}
+	return wait
+}
+
+// endIdentify tells the other processes that a session was begun, or was not.
+func (d *shard) endIdentify(hasBegun bool) {
+	if d.o.Sharing == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), releaseTimeout)
+	defer cancel()
+	err := d.o.Sharing.Shards.EndIdentify(ctx, d.botKey, d.budget.bucketNumber(d.id), hasBegun)
+	if err != nil {
+		// The others wait for as long as beginning a session can take.
+		d.o.Log.Warn("end of beginning a discord session not noted", "platform", "discord", "shard", d.id, "error", err)
+	}
+}
+
+// refreshBudget asks how many sessions are left, of which the other processes begin some, too.
+func (d *shard) refreshBudget(ctx context.Context) {
+	if d.o.Sharing == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	var p gatewayPlan
+	err := d.api.do(ctx, request{method: "GET", path: "/gateway/bot"}, &p)
+	if err == nil {
+		d.budget.setRemaining(p, d.o.Now())
+	}
+}

@@ -108,8 +108,8 @@ func (d *Discord) runSharedShards(
 	}
 }
 
-// identifySelf asks Discord who the bot is, which a process without a shard is not told, and returns the name of the bot
-// among the processes; false if ctx ended first.
+// identifySelf asks Discord who the bot is, which a process without a shard is not told, and returns the name of the
+// bot among the processes; false if ctx ended first.
 func (d *Discord) identifySelf(ctx context.Context) (bot string, ok bool, err error) {
 	for pause := firstPause; d.botUser().ID == ""; pause = min(2*pause, maxPause) {
 		var self wireUser
@@ -155,7 +155,7 @@ func (d *Discord) joinShards(ctx context.Context, bot string, want, least int) (
 	}
 }
 
-// follow does what the table of shards asks for: it lets go of what is no longer this process's, claims what is free, and
+// follow does what the table of shards asks for: it ends what is no longer this process's, claims what is free, and
 // releases what is too much.
 func (s *sharedShards) follow(ctx context.Context, table store.ShardTable) {
 	for id, h := range s.held {
@@ -359,48 +359,5 @@ func (d *Discord) awaitLead(ctx context.Context) {
 			d.o.Log.Warn("discord application not read, trying again", "platform", "discord", "wait", pause, "error", err)
 		}
 		kit.Sleep(ctx, pause)
-	}
-}
-
-// claimIdentify asks whether this process may begin a session of a shard now: 0, or how long to wait.
-func (d *shard) claimIdentify(ctx context.Context) time.Duration {
-	if d.o.Sharing == nil {
-		return 0
-	}
-	wait, err := d.o.Sharing.Shards.BeginIdentify(ctx, d.botKey, d.budget.bucketNumber(d.id), d.budget.maxPerDay)
-	if err != nil {
-		if ctx.Err() == nil {
-			d.o.Log.Warn("discord session not claimed, trying again", "platform", "discord", "shard", d.id, "error", err)
-		}
-		return firstPause
-	}
-	return wait
-}
-
-// endIdentify tells the other processes that a session was begun, or was not.
-func (d *shard) endIdentify(hasBegun bool) {
-	if d.o.Sharing == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), releaseTimeout)
-	defer cancel()
-	err := d.o.Sharing.Shards.EndIdentify(ctx, d.botKey, d.budget.bucketNumber(d.id), hasBegun)
-	if err != nil {
-		// The others wait for as long as beginning a session can take.
-		d.o.Log.Warn("end of beginning a discord session not noted", "platform", "discord", "shard", d.id, "error", err)
-	}
-}
-
-// refreshBudget asks how many sessions are left, of which the other processes begin some, too.
-func (d *shard) refreshBudget(ctx context.Context) {
-	if d.o.Sharing == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	var p gatewayPlan
-	err := d.api.do(ctx, request{method: "GET", path: "/gateway/bot"}, &p)
-	if err == nil {
-		d.budget.setRemaining(p, d.o.Now())
 	}
 }

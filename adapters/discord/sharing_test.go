@@ -233,7 +233,7 @@ func (p *process) BeginIdentify(_ context.Context, _ string, bucket, maxPerDay i
 		return time.Hour, nil
 	}
 	if wait := time.Until(p.until[bucket]); wait > 0 {
-		return wait, nil
+		return min(wait, 5*time.Second), nil
 	}
 	p.until[bucket] = time.Now().Add(time.Minute)
 	p.begun++
@@ -353,7 +353,8 @@ func TestSharing_ShardsAreDivided(t *testing.T) {
 		t.Errorf("%d sessions were begun, want 4", n)
 	}
 	h := first.d.Health()
-	if want := fmt.Sprintf("shards %d, %d of 4", h.Shards[0], h.Shards[1]); !strings.Contains(h.Detail, want) || h.ShardCount != 4 {
+	want := fmt.Sprintf("shards %d, %d of 4", h.Shards[0], h.Shards[1])
+	if !strings.Contains(h.Detail, want) || h.ShardCount != 4 {
 		t.Errorf("health %+v, want %q in it", h, want)
 	}
 	p.registeredBy(first)
@@ -410,7 +411,7 @@ func TestSharing_ShardMoves_NothingIsMissed(t *testing.T) {
 	first.stop()
 	// The next session may begin five seconds after the last.
 	p.Say(c.ID, p.ann, p.Mention()+" between")
-	p.Edit(said.ID, p.Mention()+" edited")
+	p.Edit(said.ID, p.Mention()+" now")
 	mentioned := p.Say(never.ID, p.ann, p.Mention()+" where nobody has spoken to it")
 	p.Delete(said.ID)
 	private := p.Say(p.AddDM(p.ann).ID, p.ann, "in private")
@@ -419,12 +420,18 @@ func TestSharing_ShardMoves_NothingIsMissed(t *testing.T) {
 	var got []string
 	for range 6 {
 		m := p.next()
-		got = append(got, fmt.Sprint(m.by, " ", m.Change, m.Text))
+		what := string(m.Change)
+		if what != "" {
+			what += " "
+		}
+		got = append(got, fmt.Sprint(m.by, " ", what+m.Text))
 		if m.ID == mentioned.ID && m.Conversation.Workspace != never.GuildID || m.ID == private.ID && !m.Direct {
 			t.Errorf("message %+v", m)
 		}
 	}
-	want := []string{"2 between", "2 editededited", "2 where nobody has spoken to it", "2 deleted", "2 in private", "2 after"}
+	want := []string{
+		"2 between", "2 edited now", "2 where nobody has spoken to it", "2 deleted ", "2 in private", "2 after",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("taken (-want +got):\n%s", diff)
 	}
@@ -487,7 +494,8 @@ func (p *party) setRefuse(err error) {
 	p.refuse = err
 }
 
-// While something that came by a shard is not stored, nobody may go on behind it: whoever has it next reads the channels.
+// While something that came by a shard is not stored, nobody may go on behind it: whoever has it next reads the
+// channels.
 func TestSharing_NotStoredAtTheEnd_SessionIsNotLeft(t *testing.T) {
 	t.Parallel()
 	p, _, c := shared(t, simdiscord.Options{}, discord.Options{})
@@ -570,7 +578,11 @@ func TestSharing_SessionsOfAllProcessesShareTheLimits(t *testing.T) {
 }
 
 // shared is two processes of which the first has the only shard, and the second a channel.
-func shared(t *testing.T, so simdiscord.Options, o discord.Options) (p *party, owner *process, channel simdiscord.Channel) {
+func shared(
+	t *testing.T,
+	so simdiscord.Options,
+	o discord.Options,
+) (p *party, owner *process, channel simdiscord.Channel) {
 	t.Helper()
 	p = newParty(t, so, o)
 	channel = p.guildOn(0, 1)
@@ -597,13 +609,20 @@ func TestSharing_ChannelOfAnotherProcess_TellsTheSame(t *testing.T) {
 	link := func(q simdiscord.Post) string {
 		return "https://discord.com/channels/" + c.GuildID + "/" + q.ChannelID + "/" + q.ID
 	}
-	p.Say(c.ID, boss, p.Mention()+" what does <@"+eve.ID+"> eat? "+link(inThread)+" "+link(inSecret), simdiscord.ReplyTo(first.ID))
+	p.Say(c.ID, boss, p.Mention()+" hello") // histories do not tell what somebody is called in a server
+	for m := p.next(); m.Reach != chat.Addressed; {
+		m = p.next()
+	}
+	ask := " what does <@" + eve.ID + "> eat? " + link(inThread) + " " + link(inSecret)
+	p.Say(c.ID, boss, p.Mention()+ask, simdiscord.ReplyTo(first.ID))
 	var m takenBy
 	for m.Reach != chat.Addressed {
 		m = p.next()
 	}
-	want := chat.User{ID: boss.ID, Name: "Chief", Handle: "boss1", Admin: true, Roles: []string{c.GuildID + "0", "managers"}}
-	if diff := cmp.Diff(want, m.Author); diff != "" || m.by != owner.n || !strings.HasPrefix(m.Text, "what does @Evie eat?") {
+	roles := []string{c.GuildID + "0", "managers"}
+	want := chat.User{ID: boss.ID, Name: "Chief", Handle: "boss1", Admin: true, Roles: roles}
+	if diff := cmp.Diff(want, m.Author); diff != "" || m.by != owner.n ||
+		!strings.HasPrefix(m.Text, "what does @Evie eat?") {
 		t.Errorf("process %d took %q; author (-want +got): %s", m.by, m.Text, diff)
 	}
 	q := chat.ContextQuery{Messages: 5}
@@ -612,6 +631,9 @@ func TestSharing_ChannelOfAnotherProcess_TellsTheSame(t *testing.T) {
 	if diff := cmp.Diff(here, there); diff != "" {
 		t.Errorf("where the shard is not it is told otherwise (-with shard +without): %s", diff)
 	}
+	if got := spoken(there.Recent); !slices.Contains(got, "Chief: @ravenbot hello") {
+		t.Errorf("recent %q", got)
+	}
 	place := chat.Place{Server: "guild 0", Channel: "general", Topic: "Lunch and more"}
 	if there.Place != place || there.Reply == nil || there.Reply.Text != "pizza in #kitchen, says @managers" {
 		t.Errorf("place %+v, reply %+v", there.Place, there.Reply)
@@ -619,14 +641,14 @@ func TestSharing_ChannelOfAnotherProcess_TellsTheSame(t *testing.T) {
 	if got := spoken(there.Linked); !slices.Equal(got, []string{"ann: public"}) || len(there.Notes) != 1 {
 		t.Errorf("linked %q, notes %q, want the public thread alone", got, there.Notes)
 	}
-	said, err := owner.d.History(within(t), m.Conversation, m.ID, 1)
-	if err != nil || len(said) != 1 || said[0].Text != "pizza in #kitchen, says @managers" {
+	said, err := owner.d.History(within(t), m.Conversation, m.ID, 2)
+	if err != nil || len(said) != 2 || said[0].Text != "pizza in #kitchen, says @managers" {
 		t.Errorf("history %+v: %v", said, err)
 	}
 }
 
-// What happens in threads of a channel, and below posts of the process that owns it, comes to that one, too; and it posts
-// in forums whose shard another one has.
+// What happens in threads of a channel, and below posts of the process that owns it, comes to that one, too; and it
+// posts in forums whose shard another one has.
 func TestSharing_ChannelOfAnotherProcess_HasItsThreadsAndReactions(t *testing.T) {
 	t.Parallel()
 	p, owner, c := shared(t, simdiscord.Options{}, discord.Options{})

@@ -48,10 +48,11 @@ const (
 	deleteMembership = `delete from ravenbot.shard_members where bot = $1 and owner = $2`
 
 	forgetIdentifies = `delete from ravenbot.shard_identifies where bot = $1 and at <= clock_timestamp() - interval '1 day'`
-	// How long nobody may begin a session because of the limit of a day, and because of the bucket, in seconds.
+	// How long nobody may begin a session because of the limit of a day, and because of the bucket, in seconds. Who
+	// begins one there is ready long before the end of its time, so that it is asked again.
 	readDay = `select extract(epoch from at + interval '1 day' - clock_timestamp())::float8
 		from ravenbot.shard_identifies where bot = $1 order by at desc offset $2 limit 1`
-	readBucket = `select extract(epoch from until - clock_timestamp())::float8 from ravenbot.shard_buckets
+	readBucket = `select least(extract(epoch from until - clock_timestamp())::float8, $3) from ravenbot.shard_buckets
 		where bot = $1 and bucket = $2 and (owner = 0 or not ` + ofNobody + `)`
 	addIdentify = `with counted as (insert into ravenbot.shard_identifies (bot) values ($1) returning id)
 		insert into ravenbot.shard_buckets (bot, bucket, owner, identify, until)
@@ -215,7 +216,7 @@ func (m *membership) BeginIdentify(
 			b.Queue(lockPlan, bot)
 			b.Queue(forgetIdentifies, bot)
 			b.Queue(readDay, bot, max(maxPerDay-1, 0)).Query(longer)
-			b.Queue(readBucket, bot, bucket).Query(longer)
+			b.Queue(readBucket, bot, bucket, identifyPause.Seconds()).Query(longer)
 		})
 		if wait = time.Duration(seconds * float64(time.Second)); err != nil || wait > 0 {
 			return orUnchanged(err)
