@@ -25,8 +25,9 @@ const (
 	balanceAfter = time.Minute
 	// balancePart: shards move for balance alone while less than one in so many of the day's sessions were begun.
 	balancePart = 4
-	// drainTimeout is how long what a shard has brought may take to be stored before it is released.
-	drainTimeout = 3 * time.Second
+	// drainTimeout is how long what a shard has brought may take to be stored before it is released: as long as answers
+	// may take that are under way when the bot ends.
+	drainTimeout = 5 * time.Second
 	drainPause   = 20 * time.Millisecond
 	// releaseTimeout bounds telling the others what this process no longer has.
 	releaseTimeout = 5 * time.Second
