@@ -31,6 +31,7 @@ type catchUp struct {
 	d *shard
 
 	mu     sync.Mutex
+	former *formerSession            // is read instead of what people said; nil: there is none
 	state  *discordgo.State          // of the present session
 	from   time.Time                 // the earliest moment worth reading
 	since  string                    // its id, by Discord's clock
@@ -40,7 +41,7 @@ type catchUp struct {
 
 // newMissed returns nil where nothing is to be read.
 func (d *shard) newMissed() *catchUp {
-	if d.o.CatchUp <= 0 || d.o.LastSeen == nil {
+	if !d.readsHistory() && d.o.Sharing == nil {
 		return nil
 	}
 	c := &catchUp{d: d}
@@ -57,6 +58,9 @@ func (d *shard) newMissed() *catchUp {
 	return c
 }
 
+// readsHistory reports whether what people said while the bot was away is read in the channels.
+func (d *Discord) readsHistory() bool { return d.o.CatchUp > 0 && d.o.LastSeen != nil }
+
 // begin makes what a new session brings wait for what was missed before it.
 func (c *catchUp) begin(state *discordgo.State) {
 	if c == nil {
@@ -64,6 +68,9 @@ func (c *catchUp) begin(state *discordgo.State) {
 	}
 	c.mu.Lock()
 	c.state, c.heard, c.guilds = state, nil, map[string][]chat.Address{}
+	if c.d.former != nil { // for the first session alone
+		c.former, c.d.former = c.d.former, nil
+	}
 	c.from = c.d.o.Now().Add(-min(c.d.o.CatchUp, maxCatchUp))
 	c.since = snowflake(c.from)
 	c.mu.Unlock()
@@ -77,9 +84,17 @@ func snowflake(t time.Time) string {
 
 // listGaps returns the places in which something may be missing.
 func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
-	heard, err := c.d.o.LastSeen(ctx)
-	if err != nil {
-		return nil, err
+	c.mu.Lock()
+	former := c.former
+	c.former = nil
+	c.mu.Unlock()
+	var heard []chat.LastSeen
+	if isRead := former != nil && c.replay(ctx, *former); !isRead && c.d.readsHistory() {
+		var err error
+		// Not with ctx, of which reading the former session may have used up the most.
+		if heard, err = c.d.o.LastSeen(c.d.ctx); err != nil {
+			return nil, err
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,12 +38,15 @@ const hiddenReason = "Discord shows me only messages that mention me or reply to
 type contextReader struct {
 	*Discord
 	state *discordgo.State
-	m     chat.Message
-	guild string // empty in a direct message
+	// isAsked: another process has the shard, so that state has what Discord said when it was asked.
+	isAsked bool
+	m       chat.Message
+	guild   string // empty in a direct message
 }
 
-func (d *Discord) newContextReader(m chat.Message) contextReader {
-	r := contextReader{Discord: d, state: d.stateOf(m.Conversation.Workspace), m: m}
+func (d *Discord) newContextReader(ctx context.Context, m chat.Message) contextReader {
+	r := contextReader{Discord: d, m: m}
+	r.state, r.isAsked = d.stateOf(ctx, m.Conversation.Workspace)
 	if m.Conversation.Workspace != directGuild {
 		r.guild = m.Conversation.Workspace
 	}
@@ -54,7 +57,7 @@ func (d *Discord) newContextReader(m chat.Message) contextReader {
 // was said before it there, and the messages of its channel that it links to. What Discord does not
 // tell before ctx ends is missing.
 func (d *Discord) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
-	r := d.newContextReader(m)
+	r := d.newContextReader(ctx, m)
 	var c chat.Context
 	var replyNotes, recentNotes, linkNotes []string
 	// Side by side, so that one slow answer costs no more than itself.
@@ -87,6 +90,9 @@ func (r contextReader) mayReadHistory() bool {
 		Author:    &discordgo.User{ID: r.m.Author.ID},
 		Member:    &discordgo.Member{Roles: r.m.Author.Roles},
 	})
+	if err != nil && r.isAsked && serverName(r.state, r.guild) == "" {
+		return false // Discord did not say
+	}
 	// Of a channel that no event has shown the permissions are not known, and then only its members
 	// can have spoken to the bot.
 	return err != nil || allowed&discordgo.PermissionReadMessageHistory != 0
@@ -237,7 +243,7 @@ func (r contextReader) readLinked(ctx context.Context) (linked []chat.Said, note
 			note := fmt.Sprintf("Only the first %d linked messages were looked at.", maxLinked)
 			return linked, append(notes, note)
 		}
-		if guild != r.m.Conversation.Workspace || !r.isReadableByAll(channel) {
+		if guild != r.m.Conversation.Workspace || !r.isReadableByAll(ctx, channel) {
 			notes = append(notes, "The linked message "+link+" was not read, because it is in another channel, "+
 				"which whoever asks may not be allowed to read.")
 			continue
@@ -266,14 +272,19 @@ func (r contextReader) fetchTarget(ctx context.Context, channel, message string)
 
 // isReadableByAll reports whether whoever reads the message's channel may read another one, too: it
 // is the same, the channel that a thread belongs to, or a public thread.
-func (r contextReader) isReadableByAll(channel string) bool {
+func (r contextReader) isReadableByAll(ctx context.Context, channel string) bool {
 	at := r.m.Conversation
 	if channel == channelOf(at) || channel == at.Channel {
 		return true
 	}
 	c, found := findChannel(r.state, r.guild, channel)
-	public := c.Type == discordgo.ChannelTypeGuildPublicThread || c.Type == discordgo.ChannelTypeGuildNewsThread
-	return found && public && c.ParentID == at.Channel
+	known := channelInfo{kind: c.Type, parent: c.ParentID}
+	if !found && r.isAsked {
+		known = r.channelInfo(ctx, r.state, r.guild, channel)
+		found = known.parent != ""
+	}
+	public := known.kind == discordgo.ChannelTypeGuildPublicThread || known.kind == discordgo.ChannelTypeGuildNewsThread
+	return found && public && known.parent == at.Channel
 }
 
 // fetchMessage returns one message of a channel.

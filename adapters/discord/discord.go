@@ -21,6 +21,9 @@
 //     nowhere else.
 //   - Of earlier messages the bot tells only what whoever asks may read, too, and it says how many
 //     Discord does not show to it.
+//   - Of several processes with this bot each has a part of the sessions, within the limits that Discord sets
+//     to all of them together, and what comes for a channel of another process is handed on to it. When a
+//     session moves in good order nothing that it brings is missed.
 //   - What people say while the bot is away is read when it is back, before what they say
 //     since in the same place, as far back as Options.CatchUp allows.
 //
@@ -37,8 +40,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
+
 	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
 )
 
 // Options are what the adapter needs.
@@ -67,11 +73,10 @@ type Options struct {
 	MessageCommands []chat.MessageCommand
 	// Former returns the forms that commands and buttons ask for; nil: none do.
 	Former chat.Former
-	// Start is closed when this process may connect, which one process alone may do with a token;
-	// nil: it may at once.
-	Start <-chan struct{}
-	Log   *slog.Logger
-	Now   func() time.Time // nil: time.Now
+	// Sharing is set where other processes have this bot, too; nil: this one has all shards and channels.
+	Sharing *Sharing
+	Log     *slog.Logger
+	Now     func() time.Time // nil: time.Now
 }
 
 // Discord is the platform. All methods may be called concurrently; Run once.
@@ -93,15 +98,22 @@ type Discord struct {
 	quoted        kit.Memory[json.RawMessage] // messages that the latest questions reply to, by question
 	targets       kit.Memory[json.RawMessage] // messages that commands were used on, by id
 	channels      *kit.Cache[channelInfo]
-	members       *kit.Cache[string] // names, by server and user
-	busy          kit.BusyNotes      // of messages that were turned away, by place
-	unreadable    kit.Memory[bool]   // places that the operator was told of
+	members       *kit.Cache[string]           // names, by server and user
+	askedGuilds   *kit.Cache[*discordgo.State] // servers whose shards other processes have
+	busy          kit.BusyNotes                // of messages that were turned away, by place
+	unreadable    kit.Memory[bool]             // places that the operator was told of
+
+	taking chan struct{} // closed when take is set
+	take   func(context.Context, chat.Message) error
 
 	mu               sync.Mutex
 	budget           *identifyBudget
-	shards           []*shard // none before it is known how many
-	detail           string   // why there are none
-	waits            bool     // another process is connected
+	shards           []*shard         // none before it is known how many
+	detail           string           // why there are none
+	waits            bool             // other processes have all of them
+	shared           store.ShardTable // as it was seen last; zero: shards are not shared
+	botKey           string           // the name of the bot among the processes that share it
+	balanceAfter     time.Duration
 	self             wireUser
 	app              string
 	registered       bool // being registered, or registered
@@ -131,8 +143,10 @@ func New(o Options) *Discord {
 		pendingCallbacks: map[string]chan struct{}{},
 		busy:             kit.BusyNotes{Gather: busyGather, Every: busyEvery},
 		openWithin:       openTimeout,
+		taking:           make(chan struct{}),
+		balanceAfter:     balanceAfter,
 	}
-	d.channels, d.members = d.newChannels(), d.newMembers()
+	d.channels, d.members, d.askedGuilds = d.newChannels(), d.newMembers(), d.newGuilds()
 	d.nicks.Size, d.quoted.Size, d.targets.Size = maxNicks, maxQuotes, maxQuotes
 	d.parents.Size, d.sent.ids.Size = maxParents, maxMade
 	d.base, d.baseErr = url.Parse(o.APIBaseURL)
@@ -161,10 +175,16 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 			Err:    d.baseErr,
 		}
 	}
-	d.awaitStart(ctx)
+	if d.o.Sharing != nil {
+		d.take = accept
+		accept = d.acceptHereOrThere
+		d.startWork(func() { d.awaitLead(ctx) })
+		close(d.taking)
+	}
 	err := d.runPlans(ctx, accept)
 	d.channels.Close()
 	d.members.Close()
+	d.askedGuilds.Close()
 	d.mu.Lock()
 	d.ending = true
 	d.mu.Unlock()
@@ -184,23 +204,6 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 		}
 	}
 	return err
-}
-
-// awaitStart waits until this process may connect, or ctx ends.
-func (d *Discord) awaitStart(ctx context.Context) {
-	if d.o.Start == nil {
-		return
-	}
-	d.mu.Lock()
-	d.detail, d.waits = "another replica is connected", true
-	d.mu.Unlock()
-	select {
-	case <-d.o.Start:
-	case <-ctx.Done():
-	}
-	d.mu.Lock()
-	d.detail, d.waits = "not connected yet", false
-	d.mu.Unlock()
 }
 
 // startWork starts work that Run waits for; false if Run is about to return.

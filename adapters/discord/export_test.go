@@ -10,6 +10,13 @@ import (
 // SetOpenWithin spares tests the wait for a gateway that says nothing.
 func SetOpenWithin(d *Discord, t time.Duration) { d.openWithin = t }
 
+// SetBalanceAfter spares tests the wait for shards that are released for balance.
+func SetBalanceAfter(d *Discord, t time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.balanceAfter = t
+}
+
 // Kept counts what is remembered for each request and interaction.
 func Kept(d *Discord) int {
 	d.mu.Lock()

@@ -99,8 +99,11 @@ func (d *Discord) fetchForum(ctx context.Context, channel string) (forumChannel,
 
 // isForumAddress reports whether a post to an address begins a thread in a forum, as far as it is known.
 func (d *Discord) isForumAddress(ctx context.Context, to chat.Address) bool {
-	return to.Thread == "" && to.Workspace != directGuild &&
-		isForum(d.channelInfo(ctx, d.stateOf(to.Workspace), to.Workspace, to.Channel).kind)
+	if to.Thread != "" || to.Workspace == directGuild {
+		return false
+	}
+	state, _ := d.stateOf(ctx, to.Workspace)
+	return isForum(d.channelInfo(ctx, state, to.Workspace, to.Channel).kind)
 }
 
 // enterForum begins the thread of a post where its channel is a forum, with the first piece as its first message, or

@@ -29,7 +29,7 @@ func (d *Discord) History(ctx context.Context, at chat.Address, before string, m
 	if err != nil {
 		return nil, err
 	}
-	r := d.newContextReader(chat.Message{Conversation: at})
+	r := d.newContextReader(ctx, chat.Message{Conversation: at})
 	list := make([]chat.Said, 0, len(page))
 	for _, w := range page {
 		list = append(list, r.said(w.wireMessage))

@@ -45,14 +45,24 @@ func newBudget(p gatewayPlan, now time.Time) *identifyBudget {
 	for i := range b.buckets {
 		b.buckets[i].turn = make(chan struct{}, 1)
 	}
+	b.setRemaining(p, now)
+	return b
+}
+
+// setRemaining notes how many sessions Discord says are left, where it does.
+func (b *identifyBudget) setRemaining(p gatewayPlan, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if p.Limit.ResetAfter > 0 {
 		b.remaining, b.reset = p.Limit.Remaining, now.Add(time.Duration(p.Limit.ResetAfter)*time.Millisecond)
 	}
-	return b
 }
 
 // bucketOf returns the bucket of a shard.
 func (b *identifyBudget) bucketOf(shard int) *identifyBucket { return &b.buckets[shard%len(b.buckets)] }
+
+// bucketNumber returns the number of a shard's bucket.
+func (b *identifyBudget) bucketNumber(shard int) int { return shard % len(b.buckets) }
 
 // claim counts a session that a shard is about to begin. If it has to wait it returns for how long.
 func (b *identifyBudget) claim(now time.Time, shard int) time.Duration {
@@ -100,7 +110,13 @@ func (d *shard) allowIdentify(ctx context.Context) (begun func(bool), ok bool) {
 		return nil, false
 	}
 	for {
+		d.refreshBudget(ctx)
 		pause := d.budget.claim(d.o.Now(), d.id)
+		if pause <= 0 {
+			if pause = d.claimIdentify(ctx); pause > 0 {
+				d.budget.finishClaim(d.o.Now(), d.id, false)
+			}
+		}
 		if pause > identifyEvery {
 			d.o.Log.Error(
 				"too many new discord sessions today, waiting",
@@ -122,6 +138,50 @@ func (d *shard) allowIdentify(ctx context.Context) (begun func(bool), ok bool) {
 	}
 	return func(was bool) {
 		d.budget.finishClaim(d.o.Now(), d.id, was)
+		d.endIdentify(was)
 		<-turn
 	}, true
+}
+
+// claimIdentify asks whether this process may begin a session of a shard now: 0, or how long to wait.
+func (d *shard) claimIdentify(ctx context.Context) time.Duration {
+	if d.o.Sharing == nil {
+		return 0
+	}
+	wait, err := d.o.Sharing.Shards.BeginIdentify(ctx, d.botKey, d.budget.bucketNumber(d.id), d.budget.maxPerDay)
+	if err != nil {
+		if ctx.Err() == nil {
+			d.o.Log.Warn("discord session not claimed, trying again", "platform", "discord", "shard", d.id, "error", err)
+		}
+		return firstPause
+	}
+	return wait
+}
+
+// endIdentify tells the other processes that a session was begun, or was not.
+func (d *shard) endIdentify(hasBegun bool) {
+	if d.o.Sharing == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), releaseTimeout)
+	defer cancel()
+	err := d.o.Sharing.Shards.EndIdentify(ctx, d.botKey, d.budget.bucketNumber(d.id), hasBegun)
+	if err != nil {
+		// The others wait for as long as beginning a session can take.
+		d.o.Log.Warn("end of beginning a discord session not noted", "platform", "discord", "shard", d.id, "error", err)
+	}
+}
+
+// refreshBudget asks how many sessions are left, of which the other processes begin some, too.
+func (d *shard) refreshBudget(ctx context.Context) {
+	if d.o.Sharing == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	var p gatewayPlan
+	err := d.api.do(ctx, request{method: "GET", path: "/gateway/bot"}, &p)
+	if err == nil {
+		d.budget.setRemaining(p, d.o.Now())
+	}
 }

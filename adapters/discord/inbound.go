@@ -24,6 +24,10 @@ const firstAlarm = 1000
 // over in order, places beside one another, so that none waits for the store longer than it
 // has to. There is no limit, because the gateway cannot be asked to wait.
 func (d *shard) push(in inbound) {
+	if d.collect != nil {
+		d.collect(in)
+		return
+	}
 	d.countWaiting(1)
 	d.queues.Do(channelOf(in.message.Conversation), func() {
 		if d.deliver(d.ctx, in) {

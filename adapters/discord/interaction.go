@@ -310,7 +310,7 @@ func (d *Discord) acknowledge(
 	begun := d.startWork(func() {
 		defer finish()
 		if in.form != nil {
-			is := d.showForm(ctx, w, arrived, in.message)
+			is := d.answerWithForm(ctx, w, arrived, in.message)
 			if in.form <- is; is {
 				return
 			}

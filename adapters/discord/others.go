@@ -22,9 +22,10 @@ type otherProcess struct {
 	reported time.Time
 }
 
-// noteOwn looks at a message of the bot's account. Only what a bot posts by this protocol carries a nonce.
+// noteOwn looks at a message of the bot's account. Only what a bot posts by this protocol carries a nonce. Among
+// processes that share the bot others are expected.
 func (d *shard) noteOwn(w wirePost) {
-	if w.Author.ID != d.botUser().ID || len(w.Nonce) == 0 || d.sent.has(w.ID) {
+	if d.o.Sharing != nil || w.Author.ID != d.botUser().ID || len(w.Nonce) == 0 || d.sent.has(w.ID) {
 		return
 	}
 	time.AfterFunc(answerWait, func() {

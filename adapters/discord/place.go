@@ -2,7 +2,6 @@ package discord
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -86,17 +85,6 @@ func (d *Discord) channelInfo(ctx context.Context, state *discordgo.State, guild
 		d.o.Log.Debug("discord channel not looked up", "platform", "discord", "channel", id, "error", err)
 	}
 	return c
-}
-
-// stateOf returns the picture of a server; an empty one where there is none.
-func (d *Discord) stateOf(guild string) *discordgo.State {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	i := slices.IndexFunc(d.shards, func(s *shard) bool { return s.isCovering(guild) })
-	if i < 0 || d.shards[i].state == nil {
-		return discordgo.NewState()
-	}
-	return d.shards[i].state
 }
 
 // placeOf returns where a message was said, as far as that is known before ctx ends.

@@ -31,11 +31,11 @@ func recentPlace(guild, channel string) string { return guild + "/" + channel }
 func (d *Discord) recentOf(guild string) *kit.Recent[*wireMessage] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i := slices.IndexFunc(d.shards, func(s *shard) bool { return s.isCovering(guild) })
-	if i < 0 || d.shards[i].recent == nil || d.shards[i].connectionFault() != "" {
+	s := d.shardOf(guild)
+	if s == nil || s.recent == nil || s.connectionFault() != "" {
 		return &kit.Recent[*wireMessage]{}
 	}
-	return d.shards[i].recent
+	return s.recent
 }
 
 // noteMessage remembers a message that an event brought. In direct messages the history has everything that was said.

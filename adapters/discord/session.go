@@ -41,7 +41,7 @@ func (d *shard) supervise(ctx context.Context) error {
 			d.mu.Unlock()
 		}
 		end := d.runConnection(ctx, s, begun)
-		d.setDisconnected(end)
+		d.setDisconnected(end, s)
 		if end.fatal != nil {
 			return end.fatal
 		}
@@ -77,7 +77,8 @@ func (d *shard) runConnection(ctx context.Context, s *session, begun func(bool))
 		begun(false)
 		return connectionEnd{cause: "no connection to the gateway: " + hideAddress(err).Error(), resume: resuming}
 	}
-	c.start(s, greeting, func(f frame) { d.handle(ctx, s, f) })
+	// What it brings may be dealt with for longer than it lasts.
+	c.start(s, greeting, func(f frame) { d.handle(d.ctx, s, f) })
 	end := d.watch(ctx, s, c, begun)
 	c.drop()
 	c.wg.Wait() // what it brought is handled before another connection brings more
@@ -120,6 +121,9 @@ func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func
 		now := time.Now()
 		cause := ""
 		switch {
+		case ctx.Err() != nil && d.o.Sharing != nil:
+			// Another process reads what comes from now on.
+			return connectionEnd{cause: "the shard is released", wasLive: lived, resume: s.canResume()}
 		case ctx.Err() != nil:
 			c.closeSession()
 			return connectionEnd{cause: "the bot ends", wasLive: lived}
@@ -173,10 +177,13 @@ func (d *shard) setConnected(c *connection) {
 	d.o.Log.Info("discord connected", "platform", "discord", "user", user, "shard", d.id, "shards", d.count)
 }
 
-func (d *shard) setDisconnected(end connectionEnd) {
+func (d *shard) setDisconnected(end connectionEnd, s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.conn, d.connectedSince, d.detail = nil, time.Time{}, end.cause
+	d.conn, d.connectedSince, d.detail, d.last = nil, time.Time{}, end.cause, nil
+	if end.resume {
+		d.last = s
+	}
 }
 
 // handle takes an event from the reading goroutine and returns at once.
@@ -203,19 +210,27 @@ func (d *shard) handle(ctx context.Context, s *session, f frame) {
 		if g, ok := seen.(*discordgo.GuildCreate); ok {
 			d.missed.onGuild(g)
 		}
+	default:
+		d.handleMessage(ctx, s.state, f)
+	}
+}
+
+// handleMessage handles an event by which people say or do something.
+func (d *shard) handleMessage(ctx context.Context, state *discordgo.State, f frame) {
+	switch f.Type {
 	case "MESSAGE_CREATE":
-		d.onMessage(s.state, f.Data)
+		d.onMessage(state, f.Data)
 	case "MESSAGE_UPDATE":
-		d.onUpdate(s.state, f.Data)
+		d.onUpdate(state, f.Data)
 	case "MESSAGE_DELETE", "MESSAGE_DELETE_BULK":
-		d.onDelete(s.state, f.Data)
+		d.onDelete(state, f.Data)
 	case "MESSAGE_REACTION_ADD",
 		"MESSAGE_REACTION_REMOVE",
 		"MESSAGE_REACTION_REMOVE_ALL",
 		"MESSAGE_REACTION_REMOVE_EMOJI":
-		d.onReaction(s.state, f.Type, f.Data)
+		d.onReaction(state, f.Type, f.Data)
 	case "INTERACTION_CREATE":
-		d.onInteraction(ctx, s.state, f.Data)
+		d.onInteraction(ctx, state, f.Data)
 	}
 }
 
@@ -242,7 +257,9 @@ func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
 	d.self, d.app = ready.User, cmp.Or(ready.Application.ID, ready.User.ID) // the same but for the oldest bots
 	app := d.app
 	d.mu.Unlock()
-	d.registerOnce(ctx, app)
+	if d.o.Sharing == nil { // else one of the processes does
+		d.registerOnce(ctx, app)
+	}
 }
 
 func sameHost(address string, base *url.URL) bool {

@@ -25,7 +25,12 @@ type shard struct {
 	queues    *kit.Queues // of messages on their way to accept, by place
 	missed    *catchUp    // nil: nothing is read afterwards
 
+	former *formerSession // what the former owner has left; nil: nothing
+	// collect takes what is pushed in place of the queues; nil: they do.
+	collect func(inbound)
+
 	// Guarded by Discord's lock.
+	last           *session                  // which another process may go on with; nil: none
 	conn           *connection               // the present one, nil if none
 	state          *discordgo.State          // servers, channels and roles as the present session has them; nil: none yet
 	recent         *kit.Recent[*wireMessage] // what was said, as the present session has shown it; nil: nothing
@@ -139,7 +144,15 @@ func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, cha
 			return err
 		}
 		p.Shards = min(max(p.Shards, least), maxShards)
-		switch err := d.runShards(ctx, p, accept); {
+		if d.o.Sharing != nil {
+			err = d.runSharedShards(ctx, &p, least, accept)
+		} else {
+			err = d.runShards(ctx, p, accept)
+		}
+		switch {
+		case errors.Is(err, errDivided):
+			d.o.Log.Info("discord shards divided by another replica", "platform", "discord")
+			continue
 		case !errors.Is(err, errReplan):
 			return err
 		case d.o.Shards != 0:
@@ -210,9 +223,14 @@ func (d *Discord) Health() chat.Health {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.shards) == 0 {
-		return chat.Health{Connected: d.waits, Detail: d.detail}
+		return chat.Health{Connected: d.waits, Detail: d.detail, ShardCount: d.shared.Count}
 	}
-	all := chat.Health{Connected: true}
+	all := chat.Health{Connected: true, ShardCount: d.shared.Count}
+	if d.o.Sharing != nil {
+		for _, s := range d.shards {
+			all.Shards = append(all.Shards, s.id)
+		}
+	}
 	heard := d.shards[0].lastEvent
 	waiting, behind := 0, 0
 	for _, s := range d.shards {
@@ -220,7 +238,8 @@ func (d *Discord) Health() chat.Health {
 			if s.count > 1 {
 				fault = fmt.Sprintf("shard %d of %d: %s", s.id, s.count, fault)
 			}
-			return chat.Health{Detail: fault}
+			all.Connected, all.Since, all.Detail = false, time.Time{}, fault
+			return all
 		}
 		if s.connectedSince.After(all.Since) {
 			all.Since = s.connectedSince
@@ -234,7 +253,9 @@ func (d *Discord) Health() chat.Health {
 		}
 	}
 	all.Detail = "last event " + heard.UTC().Format(time.RFC3339)
-	if n := len(d.shards); n > 1 {
+	if n := len(d.shards); d.o.Sharing != nil && d.shards[0].count > 1 {
+		all.Detail += ", " + d.shardsDetail()
+	} else if n > 1 {
 		all.Detail += " or later on each of " + strconv.Itoa(n) + " shards"
 	}
 	if waiting > 0 {

@@ -339,6 +339,13 @@ func (c *CatchUp) Has(key string) bool {
 	return c.open[key] != nil
 }
 
+// IsBehind reports whether something is not read yet, or may not be.
+func (c *CatchUp) IsBehind() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asking != nil || len(c.open) > 0
+}
+
 // Len returns how many places are not read yet.
 func (c *CatchUp) Len() int {
 	if c == nil {

@@ -208,6 +208,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		}
 	}
 	a.platforms = platform.NewSet(a.o.Log, a.newPlatform, list...)
+	a.o.Replica.OnRequest(a.platforms.TakeRequest)
 	a.history = history.New(history.Options{
 		Store:    a.store,
 		Platform: a.platforms.Get,

@@ -36,8 +36,9 @@ type storm struct {
 	d         *daemon
 	lanes     []func(text string) question
 	questions []*question
-	named     []string       // channels of Discord
-	deaths    map[string]int // by fail point; "": at a random moment
+	guilds    []simdiscord.Guild // the servers of Discord in which questions are asked
+	named     []string           // addresses of channels there
+	deaths    map[string]int     // by fail point; "": at a random moment
 	// spacing is how long after a question the next one may be asked in the same place; last says when one was.
 	spacing time.Duration
 	last    map[int]time.Time // by lane
@@ -94,12 +95,13 @@ func TestChaos(t *testing.T) {
 	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 100)},
 		simdiscord.Options{})
 	w.model.SetScript(stormScript)
-	s := &storm{world: w, rng: rand.New(rand.NewPCG(seed, 0)), deaths: map[string]int{}, last: map[int]time.Time{}}
+	s := &storm{world: w, rng: rand.New(rand.NewPCG(seed, 0)), deaths: map[string]int{}, last: map[int]time.Time{},
+		guilds: []simdiscord.Guild{w.guild}}
 	s.addLanes()
 	settings := w.base()
 	var named []any // so that they are read again though nothing was ever taken from them
 	for _, q := range s.named {
-		named = append(named, map[string]any{"match": "discord:" + w.guild.ID + "/" + q, "agent": "default"})
+		named = append(named, map[string]any{"match": q, "agent": "default"})
 	}
 	settings["channels"] = named
 	s.d = w.daemon(settings).withTools()
@@ -148,9 +150,9 @@ func (s *storm) live(n int) {
 // addLanes makes the conversations: channels of Discord, direct messages, a
 // thread and single mentions in Slack.
 func (s *storm) addLanes() {
-	for n := range 3 {
-		c := s.discord.AddChannel(s.guild, fmt.Sprint("d", n))
-		s.named = append(s.named, c.ID)
+	for n := range max(3, len(s.guilds)) {
+		c := s.discord.AddChannel(s.guilds[n%len(s.guilds)], fmt.Sprint("d", n))
+		s.named = append(s.named, "discord:"+c.GuildID+"/"+c.ID)
 		s.lanes = append(s.lanes, func(text string) question {
 			s.discord.Say(c.ID, s.anna, s.discord.Mention()+" "+text)
 			return question{lane: c.ID, channel: c.ID}

@@ -49,22 +49,23 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 		return nil
 	}
 	d := c.Platforms.Discord
-	return discord.New(discord.Options{
+	o := discord.Options{
 		Token:          d.Token.Reveal(),
 		APIBaseURL:     d.APIBaseURL.Reveal(),
 		MessageContent: c.AnswersAll("discord"),
 		CatchUp:        d.CatchUp.Std(),
 		LastSeen:       a.lastSeen("discord"),
 		Shards:         d.Shards,
-		Start:          a.o.Replica.Leads(),
 		Commands:       CommandSpecs(), MessageCommands: MessageCommands(),
 		Suggest: func(ctx context.Context, at chat.Address, command, option, typed string) []string {
 			return a.features.Complete(ctx, at, command, option, typed)
 		},
-		Former: a.openForm,
-		Log:    a.o.Log,
-		Now:    a.o.Now,
-	})
+		Former: a.openForm, Log: a.o.Log, Now: a.o.Now,
+	}
+	if n := a.o.Replica; n != nil {
+		o.Sharing = &discord.Sharing{Router: n, Shards: n.Shards(), Leads: n.Leads()}
+	}
+	return discord.New(o)
 }
 
 // newSlack returns nil where Slack is switched off.
@@ -86,22 +87,12 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		UsesRoles: func() bool { return policy.UsesRoles(a.conf()) },
 		CheckForm: func(ctx context.Context, m chat.Message) map[string]string { return a.features.CheckForm(ctx, m) },
 		Title:     func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
-		Log:       a.o.Log,
-		Now:       a.o.Now,
+		Log:       a.o.Log, Now: a.o.Now,
 	}
 	if a.o.Replica != nil {
 		o.Router = a.o.Replica
-		a.o.Replica.OnRequest(a.takeSlackRequest)
 	}
 	return slack.New(o)
-}
-
-// takeSlackRequest takes what Slack has sent to another replica.
-func (a *App) takeSlackRequest(ctx context.Context, request []byte) ([]byte, error) {
-	if s, ok := a.platforms.Get("slack").(*slack.Slack); ok {
-		return s.TakeRequest(ctx, request)
-	}
-	return nil, errors.New("slack is not switched on here")
 }
 
 // reconnect replaces the platforms whose configuration has changed.

@@ -38,12 +38,15 @@ type replicas struct {
 	accepted map[int]bool
 }
 
+// shards is how many sessions Discord asks for.
+const shards = 4
+
 // newReplicas starts n daemons in a world under load, with more in their configuration.
 func newReplicas(t *testing.T, n int, seed uint64, more map[string]any) *replicas {
 	t.Helper()
 	cluster := pgtest.NewCluster(t, pgtest.Options{})
 	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 300)},
-		simdiscord.Options{})
+		simdiscord.Options{Shards: shards, MaxConcurrency: shards})
 	w.model.SetScript(stormScript)
 	r := &replicas{
 		// What one person says in a row takes them some time; what comes faster, over different connections, has no
@@ -62,10 +65,13 @@ func newReplicas(t *testing.T, n int, seed uint64, more map[string]any) *replica
 			}
 		}
 	})
+	for n := range shards {
+		r.guilds = append(r.guilds, w.discord.AddGuildOn(n, shards, fmt.Sprint("guild of shard ", n)))
+	}
 	r.addLanes()
 	var named []any
 	for _, q := range r.named {
-		named = append(named, map[string]any{"match": "discord:" + w.guild.ID + "/" + q, "agent": "default"})
+		named = append(named, map[string]any{"match": q, "agent": "default"})
 	}
 	for range n {
 		settings := w.base()

@@ -357,11 +357,21 @@ type Health struct {
 	// RateLimited counts how often the platform said that it keeps events back, because there
 	// are too many.
 	RateLimited int64 `json:"rateLimited,omitempty"`
+	// Shards are the sessions that this process has of the ShardCount by which the platform's events come, where they
+	// are divided among several processes.
+	Shards     []int `json:"shards,omitempty"`
+	ShardCount int   `json:"shardCount,omitempty"`
 }
 
 // Reporter is a Platform that can tell whether it is really connected.
 type Reporter interface {
 	Health() Health
+}
+
+// RequestTaker is a Platform that several processes share. It takes what another of them hands on: what the platform
+// has sent to that one for a channel of this one.
+type RequestTaker interface {
+	TakeRequest(ctx context.Context, request []byte) ([]byte, error)
 }
 
 // Typist is a Platform that can show that an answer is being written. Typing is

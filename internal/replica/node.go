@@ -53,8 +53,8 @@ type Node struct {
 	held     map[string]func(*http.Request) bool // by path, for Held
 }
 
-// Taker takes a request that another replica has handed on, and returns its answer.
-type Taker func(ctx context.Context, request []byte) ([]byte, error)
+// Taker takes a request about a channel that another replica has handed on, and returns its answer.
+type Taker func(ctx context.Context, channel chat.Address, request []byte) ([]byte, error)
 
 func newNode(o Options, members store.Membership, self store.Replica) *Node {
 	return &Node{
@@ -75,6 +75,14 @@ func (n *Node) Leads() <-chan struct{} {
 		return nil
 	}
 	return n.leads
+}
+
+// Shards returns how the sessions of a bot are divided among the replicas; nil where this process is alone.
+func (n *Node) Shards() store.Shards {
+	if n == nil {
+		return nil
+	}
+	return n.members
 }
 
 // IsLeader reports whether this replica is the leader.
@@ -418,7 +426,11 @@ func (n *Node) takeFrom(ctx context.Context, e envelope) ([]byte, error) {
 		n.forget(e.Channel)
 		return nil, errNotOwner
 	}
-	answer, err := take(ctx, e.Request)
+	channel, err := chat.ParseAddress(e.Channel)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := take(ctx, channel, e.Request)
 	if err != nil {
 		n.o.Log.Warn("request of another replica not taken", "channel", e.Channel, "error", err)
 		return nil, &refusedError{"see its log"}

@@ -88,6 +88,7 @@ func (d *database) end(id int64, left ...store.Received) {
 
 // member is the part of one replica in a database.
 type member struct {
+	store.Shards // none: nobody asks for them
 	*database
 	self store.Replica
 }
@@ -244,7 +245,7 @@ func (d *database) joinWith(t *testing.T, around func(*replica.Node, http.Handle
 func (r *running) takes(answer string, err error) func() []string {
 	var mu sync.Mutex
 	var got []string
-	r.OnRequest(func(_ context.Context, request []byte) ([]byte, error) {
+	r.OnRequest(func(_ context.Context, _ chat.Address, request []byte) ([]byte, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		got = append(got, string(request))

@@ -73,6 +73,7 @@ type Membership interface {
 	Replicas(ctx context.Context) ([]Replica, error)
 	// Leave lets the others inherit at once what this process leaves. Nothing is written afterwards.
 	Leave(ctx context.Context) error
+	Shards
 }
 
 // Replica is a process that shares a store.

@@ -37,7 +37,8 @@ type gateway struct {
 	closed     bool
 	away       bool
 	faults     GatewayFaults
-	minShards  int // less are turned away
+	minShards  int  // less are turned away
+	isReset    bool // the token is refused, since too many sessions were begun with it
 	links      []*link
 	sessions   map[string]*session
 	identifies []Identify
@@ -274,7 +275,7 @@ func (s *Server) receive(l *link, data []byte) {
 
 // isToken reports whether a token, with or without the word Bot, is the bot's.
 func (s *Server) isToken(token string) bool {
-	return strings.TrimPrefix(token, "Bot ") == s.opts.Token
+	return !s.isReset && strings.TrimPrefix(token, "Bot ") == s.opts.Token
 }
 
 // identify starts a session, or closes the connection with the code that the mistake has.
@@ -296,6 +297,13 @@ func (s *Server) identify(l *link, data []byte) {
 	early := len(d.Shard) == 2 && s.isTooEarly(d.Shard[0])
 	s.identifies = append(s.identifies, Identify{At: time.Now(), Intents: *d.Intents, Shard: d.Shard})
 	switch {
+	// Documented: who begins more sessions than a day has loses all of them, and the token.
+	case len(s.identifies) > s.opts.Identifies:
+		s.isReset = true
+		clear(s.sessions)
+		for _, open := range s.links {
+			open.sock.CloseWith(4004, "Authentication failed")
+		}
 	case early:
 		l.sock.Send(encode(opInvalidSession, false))
 	case l.session != nil:

@@ -233,3 +233,24 @@ func TestInteractionDeadlines(t *testing.T) {
 		t.Errorf("late callback: %d %v", status, answer)
 	}
 }
+
+// Discord resets the token of who begins more sessions than a day has, and ends those that there are.
+func TestMoreSessionsThanADayHas(t *testing.T) {
+	t.Parallel()
+	s := open(t, simdiscord.Options{Identifies: 1})
+	s.AddGuild("home")
+	first, second := client(t, s, "token"), client(t, s, "token")
+	first.ShouldReconnectOnError, second.ShouldReconnectOnError = false, false
+	connect(t, s, first)
+	_ = second.Open() // it may fail now, or hear of its end later
+	if _, err := s.WaitIdentifies(within(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for ctx := within(t); s.Connections() > 0; <-tick.C {
+		if ctx.Err() != nil {
+			t.Fatalf("%d connections are left", s.Connections())
+		}
+	}
+}

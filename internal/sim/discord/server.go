@@ -53,7 +53,8 @@ type Options struct {
 	// modulo it; who does so too early is told that its session is invalid. 0: 1 is
 	// told and nothing is checked.
 	MaxConcurrency int
-	Identifies     int // that are left of the day's, default 1,000
+	// Identifies is how many sessions are left of the day's, default 1,000. Who begins more loses the token.
+	Identifies int
 	// NoEmbeds takes Embed Links from the bot: "refuse" refuses its messages with
 	// embeds, "drop" takes the embeds out of them.
 	NoEmbeds string

@@ -1,0 +1,83 @@
+package discord
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"ravenbot/adapters/kit"
+)
+
+// guildLife is how long what Discord was asked of a server counts, where another process has its shard: a change of
+// roles or permissions counts so much later there.
+const guildLife = 30 * time.Second
+
+// newGuilds returns the memory of servers whose shards other processes have, by their ids.
+func (d *Discord) newGuilds() *kit.Cache[*discordgo.State] {
+	return kit.NewCache(kit.CacheOptions[*discordgo.State]{
+		Look:    d.fetchGuild,
+		Life:    guildLife,
+		Timeout: channelTimeout,
+		Now:     d.o.Now,
+	})
+}
+
+// fetchGuild asks Discord for a server with its roles and channels: as much of the picture that events give as is
+// needed to say what a message is about, and who may read what. Threads are asked for one by one.
+func (d *Discord) fetchGuild(ctx context.Context, id string) (*discordgo.State, error) {
+	var g struct {
+		Name  string            `json:"name"`
+		Owner string            `json:"owner_id"`
+		Roles []*discordgo.Role `json:"roles"`
+	}
+	if err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + id}, &g); err != nil {
+		return nil, fmt.Errorf("ask for a server: %w", err)
+	}
+	var channels []*discordgo.Channel
+	if err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + id + "/channels"}, &channels); err != nil {
+		return nil, fmt.Errorf("ask for the channels of a server: %w", err)
+	}
+	for _, c := range channels {
+		c.GuildID = id
+	}
+	state := newSession().state
+	err := state.GuildAdd(&discordgo.Guild{ID: id, Name: g.Name, OwnerID: g.Owner, Roles: g.Roles, Channels: channels})
+	return state, err
+}
+
+// shardOf returns the shard of this process by which a server's events come; nil: there is none. The lock is held.
+func (d *Discord) shardOf(guild string) *shard {
+	i := slices.IndexFunc(d.shards, func(s *shard) bool { return s.isCovering(guild) })
+	if i < 0 {
+		return nil
+	}
+	return d.shards[i]
+}
+
+// stateOf returns the picture of a server: that of its shard, or what Discord says when it is asked, where another
+// process has the shard. It is empty where there is neither.
+func (d *Discord) stateOf(ctx context.Context, guild string) (state *discordgo.State, isAsked bool) {
+	d.mu.Lock()
+	s := d.shardOf(guild)
+	if s != nil {
+		state = s.state
+	}
+	d.mu.Unlock()
+	switch {
+	case state != nil:
+		return state, false
+	case d.o.Sharing == nil || guild == directGuild || guild == "":
+		return discordgo.NewState(), false
+	}
+	state, err := d.askedGuilds.Get(ctx, guild)
+	if err != nil && ctx.Err() == nil {
+		d.o.Log.Warn("discord server not looked up", "platform", "discord", "guild", guild, "error", err)
+	}
+	if state == nil {
+		state = discordgo.NewState()
+	}
+	return state, true
+}
