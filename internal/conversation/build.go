@@ -70,8 +70,11 @@ func pairResults(messages []llm.Message) []llm.Message {
 		if len(m.Parts) == 0 {
 			continue
 		}
-		// Without calls the second one is empty, and appendMessage drops it.
-		out = append(out, m, resultsFor(m.Calls(), results))
+		out = append(out, m)
+		// An empty message would be dropped later, too; without them out does not grow to twice its size.
+		if calls := m.Calls(); len(calls) > 0 {
+			out = append(out, resultsFor(calls, results))
+		}
 	}
 	return out
 }
