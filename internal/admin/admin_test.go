@@ -130,7 +130,10 @@ func (b *bot) Control(name, verb string) (mcp.Status, error) {
 	return b.Get(name)
 }
 
-func (b *bot) Approve(_ context.Context, name string) ([]mcp.Change, error) {
+func (b *bot) Approve(_ context.Context, name, seen string) ([]mcp.Change, error) {
+	if seen != "" && seen != mcp.Fingerprint(b.Pending(name)) {
+		return nil, mcp.ErrChanged
+	}
 	return b.Pending(name), nil
 }
 
@@ -885,5 +888,29 @@ func TestServersCallsAndApprovalsOverTheAPI(t *testing.T) {
 	}
 	if got, want := strings.Join(b.did, ", "), "add new, replace files, replace none, restart files, stop none"; got != want {
 		t.Errorf("did %s, want %s", got, want)
+	}
+}
+
+// What was shown is what is approved: a server may send other tools in between.
+func TestApproval_OfToolsThatHaveChangedSince_IsRefused(t *testing.T) {
+	_, _, server, client := start(t, nil)
+	at := server.URL + "/api/v1/mcp/servers/files/"
+	tag := do(t, client, http.MethodGet, at+"pending", nil, "Authorization", bearerHeader).header.Get("ETag")
+	for match, want := range map[string]int{tag: 200, "*": 200, `"another"`: 412} {
+		r := do(t, client, http.MethodPost, at+"approve", nil, "Authorization", bearerHeader, "If-Match", match)
+		if r.status != want || want == 412 && !strings.Contains(r.body, `"code":"changed"`) {
+			t.Errorf("with If-Match %s: %d %s, want %d", match, r.status, r.body, want)
+		}
+	}
+	page := do(t, client, http.MethodGet, server.URL+"/servers", nil, "Authorization", bearerHeader).body
+	if shown := `hx-vals='{"seen":"` + strings.Trim(tag, `"`) + `"}'`; tag == "" || !strings.Contains(page, shown) {
+		t.Errorf("the page does not send back what it shows, want %s in\n%s", shown, page)
+	}
+	for seen, want := range map[string]string{strings.Trim(tag, `"`): "Approved the tools", "another": "look at it again"} {
+		r := do(t, client, http.MethodPost, server.URL+"/servers/files/approve", strings.NewReader("seen="+seen),
+			"Authorization", bearerHeader, "Content-Type", "application/x-www-form-urlencoded")
+		if !strings.Contains(r.body, want) {
+			t.Errorf("approved on the page having seen %s: %d %s, want %q", seen, r.status, r.body, want)
+		}
 	}
 }

@@ -53,7 +53,7 @@ var operations = map[string]operation{
 	"POST /mcp/servers/{name}/start":         {summary: "Start it", answer: serverAnswer},
 	"POST /mcp/servers/{name}/stop":          {summary: "Stop it", answer: serverAnswer},
 	"POST /mcp/servers/{name}/restart":       {summary: "Restart it", answer: serverAnswer},
-	"POST /mcp/servers/{name}/approve":       {summary: "Take its tools as they are now", answer: serverAnswer},
+	"POST /mcp/servers/{name}/approve":       {summary: "Take its tools as they are now; with If-Match only those of the ETag of /pending", answer: serverAnswer},
 	"POST /mcp/servers/{name}/call":          {summary: "Call one of its tools", body: `{"type":"object","properties":{"tool":{"type":"string"},"arguments":{"type":"object"}},"required":["tool"]}`},
 	"GET /mcp/servers/{name}/pending":        {summary: "What waits for an approval, with the differences", answer: listAnswer},
 	"GET /mcp/servers/{name}/tools":          {summary: "All its tools", answer: listAnswer},

@@ -29,7 +29,8 @@ type Servers interface {
 	Remove(ctx context.Context, name string) error
 	// Control starts, stops or restarts a server, as verb says.
 	Control(name, verb string) (mcp.Status, error)
-	Approve(ctx context.Context, name string) ([]mcp.Change, error)
+	// Approve approves the tools that wait. seen is the mcp.Fingerprint of those that were shown; empty: as they are.
+	Approve(ctx context.Context, name, seen string) ([]mcp.Change, error)
 }
 
 // ServerCalls makes single calls for the operator.
@@ -85,6 +86,9 @@ func (s *Server) writeServerError(w http.ResponseWriter, r *http.Request, err er
 	case errors.Is(err, mcp.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", err.Error(),
 			"change its entry in config.json; the bot reloads it")
+	case errors.Is(err, mcp.ErrChanged):
+		writeError(w, http.StatusPreconditionFailed, "changed", err.Error(),
+			"GET /api/v1/mcp/servers/{name}/pending shows what waits now, and its ETag")
 	case errors.Is(err, mcp.ErrDisabled):
 		writeError(w, http.StatusConflict, "disabled", err.Error(), `remove "disabled" from its entry first`)
 	case errors.As(err, &bad) && bad.BadInput():
@@ -161,9 +165,14 @@ func (s *Server) controlServer(verb string) http.HandlerFunc {
 	}
 }
 
-// approveServer approves the changed tools of a server and writes what changed.
+// approveServer approves the changed tools of a server and writes what changed. With If-Match it approves those alone
+// that serverPending showed with that ETag.
 func (s *Server) approveServer(w http.ResponseWriter, r *http.Request) {
-	changes, err := s.o.Servers.Approve(r.Context(), r.PathValue("name"))
+	seen := strings.Trim(strings.TrimSpace(r.Header.Get("If-Match")), `"`)
+	if seen == "*" { // whatever there is (RFC 9110, 13.1.1)
+		seen = ""
+	}
+	changes, err := s.o.Servers.Approve(r.Context(), r.PathValue("name"), seen)
 	if err != nil {
 		s.writeServerError(w, r, err)
 		return
@@ -233,13 +242,15 @@ type CallResult struct {
 	IsError    bool            `json:"isError"`
 }
 
-// serverPending writes the tools that wait for an approval, with the differences.
+// serverPending writes the tools that wait for an approval, with the differences. The ETag stands for them.
 func (s *Server) serverPending(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.o.Servers.Get(r.PathValue("name")); err != nil {
 		s.writeServerError(w, r, err)
 		return
 	}
-	writeList(w, r, s.o.Servers.Pending(r.PathValue("name")))
+	list := s.o.Servers.Pending(r.PathValue("name"))
+	w.Header().Set("ETag", `"`+mcp.Fingerprint(list)+`"`)
+	writeList(w, r, list)
 }
 
 // serverView is a server on the page.
@@ -248,6 +259,9 @@ type serverView struct {
 	Log     []mcp.LogLine
 	Changes []mcp.Change
 }
+
+// Fingerprint returns that of the changes, which the page sends back with an approval.
+func (v serverView) Fingerprint() string { return mcp.Fingerprint(v.Changes) }
 
 // serversPage shows the page of servers, or only its list when the page refreshes itself.
 func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
@@ -280,7 +294,7 @@ func (s *Server) controlServerOnPage(w http.ResponseWriter, r *http.Request) {
 	case "start", "stop", "restart":
 		_, err = s.o.Servers.Control(name, verb)
 	case "approve":
-		_, err = s.o.Servers.Approve(r.Context(), name)
+		_, err = s.o.Servers.Approve(r.Context(), name, r.PostFormValue("seen"))
 	case "remove":
 		err = s.o.Servers.Remove(r.Context(), name)
 	default:
@@ -301,7 +315,7 @@ func (s *Server) controlServerOnPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) showServerResult(w http.ResponseWriter, err error, done string) {
 	var bad interface{ BadInput() bool }
 	known := errors.As(err, &bad)
-	for _, e := range []error{mcp.ErrNotFound, mcp.ErrExists, mcp.ErrConfigured, mcp.ErrDisabled} {
+	for _, e := range []error{mcp.ErrNotFound, mcp.ErrExists, mcp.ErrConfigured, mcp.ErrDisabled, mcp.ErrChanged} {
 		known = known || errors.Is(err, e)
 	}
 	switch {

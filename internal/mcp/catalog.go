@@ -256,8 +256,7 @@ func (c *Catalog) Control(name, verb string) (Status, error) {
 	return c.Get(name)
 }
 
-// Approve offers the tools of a server that were withheld, and returns what that changes.
-// The error wraps ErrNotFound.
-func (c *Catalog) Approve(ctx context.Context, name string) ([]Change, error) {
-	return c.host.Approve(ctx, name)
+// Approve is Host.Approve.
+func (c *Catalog) Approve(ctx context.Context, name, seen string) ([]Change, error) {
+	return c.host.Approve(ctx, name, seen)
 }

@@ -27,6 +27,7 @@ var (
 	ErrConfigured = errors.New("the MCP server belongs to the configuration")
 	ErrDisabled   = errors.New("the MCP server is disabled in the configuration")
 	ErrNotRunning = errors.New("the MCP host does not run")
+	ErrChanged    = errors.New("what waits for the approval has changed since it was shown; look at it again")
 )
 
 // Host has one supervised connection per server. All methods are safe for

@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -337,10 +339,20 @@ func (h *Host) Pending(name string) []Change {
 	return describeChanges(s.quarantinedTools())
 }
 
-// Approve offers the quarantined tools of a server as they are now, and returns what was
-// approved, which may be nothing. It returns an error that wraps ErrNotFound, or says that
+// Fingerprint returns a text that stands for a list of changes: another list has another one.
+func Fingerprint(list []Change) string {
+	h := sha256.New()
+	for _, c := range list {
+		fmt.Fprintf(h, "%q %q\n", c.Tool, c.After)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Approve offers the quarantined tools of a server, and returns what was approved, which may be
+// nothing. seen is the Fingerprint of the changes that were read before; empty: the tools are
+// taken as they are now. It returns an error that wraps ErrNotFound or ErrChanged, or says that
 // the approval could not be saved; then nothing is approved.
-func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
+func (h *Host) Approve(ctx context.Context, name, seen string) ([]Change, error) {
 	s, err := h.server(name)
 	if err != nil {
 		return nil, err
@@ -352,6 +364,10 @@ func (h *Host) Approve(ctx context.Context, name string) ([]Change, error) {
 	defer s.savingPins.Unlock()
 	list, p := s.quarantinedTools()
 	approved := describeChanges(list, p)
+	// A server may send other tools between the moment they are shown and the approval.
+	if seen != "" && seen != Fingerprint(approved) {
+		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, ErrChanged)
+	}
 	if len(approved) == 0 {
 		return approved, nil
 	}

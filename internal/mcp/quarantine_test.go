@@ -53,7 +53,7 @@ func TestAHeldServerOffersNothingBeforeItIsApproved(t *testing.T) {
 	if st := settled(t, h, "a"); st.State != Quarantined || st.Pending != 2 || len(h.Tools()) != 0 {
 		t.Fatalf("after a restart: %+v, offered %v", st, names(h.Tools()))
 	}
-	if changes, err := h.Approve(t.Context(), "a"); err != nil || len(changes) != 2 || changes[0].Kind != AddedTool {
+	if changes, err := h.Approve(t.Context(), "a", ""); err != nil || len(changes) != 2 || changes[0].Kind != AddedTool {
 		t.Fatalf("approved %+v, %v", changes, err)
 	}
 	end()
@@ -100,7 +100,12 @@ func TestAChangedToolIsWithheldUntilApproved(t *testing.T) {
 			if st := settled(t, h, "a"); st.State != Quarantined || st.Pending != 1 || states(h, "a")["pay"] != ToolQuarantined {
 				t.Errorf("after a restart: %+v", st)
 			}
-			changes, err := h.Approve(t.Context(), "a")
+			shown := Fingerprint(h.Pending("a"))
+			if changes, err := h.Approve(t.Context(), "a", Fingerprint(nil)); !errors.Is(err, ErrChanged) || len(changes) != 0 ||
+				len(h.Pending("a")) != 1 {
+				t.Errorf("approved %+v, %v for something else that was shown", changes, err)
+			}
+			changes, err := h.Approve(t.Context(), "a", shown)
 			if err != nil || len(changes) != 1 || changes[0].Kind != ChangedTool || changes[0].Tool != "pay" ||
 				changes[0].Before == changes[0].After {
 				t.Errorf("approved %+v, %v", changes, err)
@@ -227,15 +232,15 @@ func TestPinsThatCannotBeReadHoldEverything(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	keep.readOnly = true
-	if changes, err := h.Approve(t.Context(), "a"); err == nil || len(changes) != 0 || len(h.Tools()) != 0 {
+	if changes, err := h.Approve(t.Context(), "a", ""); err == nil || len(changes) != 0 || len(h.Tools()) != 0 {
 		t.Errorf("an approval that is not kept: %+v, %v", changes, err)
 	}
 	keep.readOnly = false
-	if changes, err := h.Approve(t.Context(), "a"); err != nil || len(changes) != 1 || changes[0].Kind != AddedTool ||
+	if changes, err := h.Approve(t.Context(), "a", ""); err != nil || len(changes) != 1 || changes[0].Kind != AddedTool ||
 		len(h.Tools()) != 1 {
 		t.Errorf("approved %+v, %v", changes, err)
 	}
-	if _, err := h.Approve(t.Context(), "x"); !errors.Is(err, ErrNotFound) {
+	if _, err := h.Approve(t.Context(), "x", ""); !errors.Is(err, ErrNotFound) {
 		t.Errorf("approve of nobody: %v", err)
 	}
 }
@@ -434,7 +439,7 @@ func TestApprove_CountsInOtherProcesses(t *testing.T) {
 			t.Fatalf("at first sight: %+v", st)
 		}
 	}
-	if _, err := there.Approve(t.Context(), "a"); err != nil {
+	if _, err := there.Approve(t.Context(), "a", ""); err != nil {
 		t.Fatal(err)
 	}
 	s, err := here.server("a")
@@ -473,7 +478,7 @@ func TestReloadPins_OffersWhatAnotherProcessHasApproved(t *testing.T) {
 	if st, _ := here.Server("a"); st.Pending != 1 {
 		t.Errorf("nothing was approved: %+v", st)
 	}
-	if _, err := there.Approve(t.Context(), "a"); err != nil {
+	if _, err := there.Approve(t.Context(), "a", ""); err != nil {
 		t.Fatal(err)
 	}
 	here.reloadPins()
