@@ -2,6 +2,7 @@ package simdiscord
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,6 +52,18 @@ type parameter struct {
 		Type any `json:"type"`
 	} `json:"schema"`
 	pointer string
+}
+
+// validators are those made so far by the hash of their document. It has 1.2 MB, and tests start a server each: to read
+// it again takes seconds under the race detector, in which servers answer too late.
+var validators sync.Map // [sha256.Size]byte to func() (*validator, error)
+
+// findValidator returns the validator of a document, which all servers share.
+func findValidator(document []byte) (*validator, error) {
+	made, _ := validators.LoadOrStore(sha256.Sum256(document), sync.OnceValues(func() (*validator, error) {
+		return newValidator(document)
+	}))
+	return made.(func() (*validator, error))()
 }
 
 func newValidator(document []byte) (*validator, error) {

@@ -88,7 +88,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{opts: opts, world: newWorld(), gateway: newGateway(),
 		interactions: map[string]*interaction{}, commands: map[string][]command{}, bursts: map[string][]time.Time{}}
 	if len(opts.OpenAPI) > 0 {
-		v, err := newValidator(opts.OpenAPI)
+		v, err := findValidator(opts.OpenAPI)
 		if err != nil {
 			return nil, fmt.Errorf("load OpenAPI document: %w", err)
 		}
