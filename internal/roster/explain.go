@@ -113,6 +113,8 @@ func (r *Roster) Why(sim Simulation) (Verdict, error) {
 			q.askPolicy(), q.askHooks()},
 	}
 	for _, f := range verdict.Layers {
+		// The strictest layer decides, in whatever order they are asked: a denial stands, and a question only replaces
+		// an allowance.
 		if f.Decision == string(tool.Deny) || f.Decision == string(tool.Ask) && verdict.Verdict == string(tool.Allow) {
 			verdict.Verdict = f.Decision
 		}
@@ -130,6 +132,7 @@ func (r *Roster) Why(sim Simulation) (Verdict, error) {
 func (r *Roster) explainWithheld(name, user string, channel chat.Address) (Verdict, error) {
 	for _, s := range r.o.Servers.Servers() {
 		for _, t := range r.o.Servers.ToolsOf(s.Name) {
+			// A tool that is withheld has no registered name, so the one that it would get is compared.
 			if tool.SafeName(s.Name, t.Name) != name {
 				continue
 			}
@@ -177,6 +180,7 @@ func (q inquiry) intent() tool.Intent {
 		User:         chat.User{ID: q.user, Roles: q.sim.Roles},
 	}}
 	if q.sim.Tainted {
+		// The policy looks at whether there is any taint, not at what it says.
 		in.Caller.Taint = []string{"text of others, as was assumed"}
 	}
 	return in
@@ -232,6 +236,7 @@ func (q inquiry) askSettings() Finding {
 		scope settings.Scope
 		whose string
 	}{
+		// The same order in which settings.Effective has one layer cover another.
 		{settings.User(q.channel.Platform, q.user), "the user's settings"},
 		{settings.Channel(q.channel), "the channel's settings"},
 		{settings.Instance, "the bot's settings"},

@@ -145,6 +145,7 @@ func (r *Roster) apply(c *config.Config, models map[string]agent.Model) error {
 	if err != nil {
 		return err
 	}
+	// Replaced as a whole, so that a turn that is under way keeps the agents it began with.
 	r.state.Store(&state{config: c, models: models, members: members, rooms: rooms, profiles: r.profiles(c, members)})
 	return nil
 }
@@ -180,6 +181,7 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 	for name, raw := range kept {
 		var a config.Agent
 		_, err := c.ParseEntry(raw, &a)
+		// The configuration counts: whoever edits the file must not find an agent of theirs replaced from the page.
 		if _, taken := all[name]; taken {
 			err = errors.New("the configuration has an agent of that name")
 		}
@@ -225,6 +227,7 @@ func (r *Roster) chosenRooms() (map[string]string, error) {
 // agentAt returns the agent that answers in a conversation, and why it does.
 func (r *Roster) agentAt(s *state, at chat.Address) (name, why string) {
 	if at.Platform == r.o.RoomPlatform {
+		// The agent that was chosen may have been removed since; the room then falls back to the configuration.
 		if _, ok := s.members[s.rooms[at.Channel]]; ok {
 			return s.rooms[at.Channel], "it was chosen for this web room"
 		}
@@ -242,6 +245,7 @@ func (s *state) configuredAt(at chat.Address) (name, why string) {
 			return rule.Agent, fmt.Sprintf("the rule %q of channels names it", rule.Match)
 		}
 	}
+	// Sorted: of two agents that name the same channel always the same one answers.
 	for _, n := range slices.Sorted(maps.Keys(s.members)) {
 		if slices.ContainsFunc(s.members[n].Channels, func(p string) bool { return config.Covers(p, address) }) {
 			return n, "it names this channel"
@@ -260,6 +264,7 @@ func (r *Roster) Exists(name string) bool {
 func (r *Roster) SkillTools() []tool.Tool {
 	for _, m := range r.state.Load().members {
 		if len(m.skills) > 0 {
+			// Read from the present state at each call: agents and their skills may change while the tool stays.
 			skillsOf := func(agent string) []skill.Skill { return r.state.Load().members[agent].skills }
 			return []tool.Tool{skill.ReadTool(skillsOf)}
 		}
@@ -350,6 +355,7 @@ func describe(name string, m member) Agent {
 		Limits:          Limits{MaxSteps: m.Limits.MaxSteps, MaxResultBytes: m.Limits.MaxResultBytes},
 		Context:         Context(m.Agent.Context),
 	}
+	// An empty list means "no server" and must not become null, which means "every one".
 	if m.MCPServers != nil {
 		a.MCPServers = []Link{}
 	}
@@ -391,6 +397,7 @@ func (r *Roster) Add(ctx context.Context, name string, entry json.RawMessage) (A
 	}
 	r.changes.Lock()
 	defer r.changes.Unlock()
+	// Under the lock: of two requests for one name the second is refused.
 	if r.Exists(name) {
 		return Agent{}, ErrExists
 	}
@@ -422,6 +429,7 @@ func (r *Roster) save(ctx context.Context, name string, entry json.RawMessage, o
 	for _, s := range r.o.Servers.Servers() {
 		servers = append(servers, s.Name)
 	}
+	// Servers added over the API count too: the entry may name one that config.json does not have.
 	if _, _, err := r.state.Load().config.ParseAgentEntry(entry, servers); err != nil {
 		return Agent{}, InputError{err}
 	}
@@ -487,6 +495,7 @@ func (r *Roster) Choose(ctx context.Context, room, name string) error {
 func (r *Roster) Offered(room string) (names []string, chosen, configured string) {
 	s := r.state.Load()
 	configured, _ = s.configuredAt(chat.Address{Platform: r.o.RoomPlatform, Channel: room})
+	// What was chosen and is gone is not shown as chosen; agentAt passes over it, too.
 	if chosen = s.rooms[room]; !r.Exists(chosen) {
 		chosen = ""
 	}

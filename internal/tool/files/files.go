@@ -132,6 +132,7 @@ func (p *pack) find(written string) (location, error) {
 	if err := rejectDotDot(written); err != nil {
 		return location{}, err
 	}
+	// Cleaned before it is cut, so that "./docs/a" and "docs//a" mean the same file as "docs/a".
 	first, rest, _ := strings.Cut(path.Clean(written), "/")
 	for _, r := range p.roots {
 		if r.Name == first {

@@ -63,6 +63,7 @@ func (p *pack) search(ctx context.Context, in searchArgs) (string, error) {
 		s.limit = defaultMatches
 	}
 	for _, t := range targets {
+		// Of several roots one that cannot be read, such as a folder that is missing, must not hide what the others have.
 		if err := s.searchTarget(ctx, t); err != nil && len(targets) == 1 {
 			return "", err
 		} else if err != nil {
@@ -81,6 +82,7 @@ func compile(s string) (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the regular expression cannot be read: %w", err)
 	}
+	// Compiled as regexp does it: only then are counted repetitions written out, and large.
 	prog, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(prog.Inst) > maxProgram {
 		return nil, errors.New("the regular expression is too large: its repetitions multiply")
@@ -130,6 +132,7 @@ func (s *searcher) searchTarget(ctx context.Context, t target) error {
 		if err == nil || errors.Is(err, errEnough) {
 			return err
 		}
+		// Most folders hold files that are no text; to name them all would say nothing.
 		if !errors.Is(err, errKind) && !errors.Is(err, errOwn) &&
 			!errors.Is(err, fs.ErrNotExist) { // it may be deleted since the folder was read
 			s.noteOmitted(err.Error())
@@ -189,6 +192,7 @@ func (s *searcher) searchLine(ctx context.Context, at location, number int, line
 			s.noteOmitted(fmt.Sprintf("searching took longer than %s", callTimeout))
 			return errEnough
 		}
+		// A match across the border of two parts is not found; lines of this length are mostly data.
 		part := line[:min(len(line), chunkBytes)]
 		line = line[len(part):]
 		m := s.expr.FindIndex(part)

@@ -86,6 +86,7 @@ func (p *pack) write(_ context.Context, in writeArgs) (string, error) {
 		return "", err
 	}
 	defer root.Close()
+	// An edit that has read the old file must not replace it after this write.
 	p.edits.Lock()
 	defer p.edits.Unlock()
 	// Lstat, so that replaceFile sees a link and refuses it.
@@ -125,6 +126,7 @@ func (p *pack) edit(_ context.Context, in editArgs) (string, error) {
 	if err != nil {
 		return "", describeError("edit", at, err)
 	}
+	// Read under the lock: what is replaced is what was read.
 	now, err := readWhole(root, at)
 	if err != nil {
 		return "", err
@@ -146,6 +148,7 @@ func replacePiece(at location, now, piece, with string) (next string, line int, 
 		return "", 0, errors.New("the piece to replace is empty")
 	}
 	if !strings.Contains(now, piece) && strings.Contains(now, "\r\n") {
+		// Pairs first, so that a piece with some carriage returns gets none twice.
 		crlf := strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n")
 		piece, with = crlf.Replace(piece), crlf.Replace(with)
 	}
@@ -153,6 +156,7 @@ func replacePiece(at location, now, piece, with string) (next string, line int, 
 	switch {
 	case !found:
 		return "", 0, fmt.Errorf("%s does not hold this piece; files_read shows what it holds", at)
+	// From the next byte, not from behind the piece: two places that overlap are two places.
 	case strings.Contains(now[len(before)+1:], piece):
 		return "", 0, fmt.Errorf("%s holds this piece more than once; take in more of what stands around it", at)
 	case len(now)-len(piece)+len(with) > maxWrittenBytes:
@@ -182,6 +186,7 @@ func readWhole(root *os.Root, at location) (string, error) {
 // never a part of one.
 func replaceFile(root *os.Root, at location, was fs.FileInfo, text string) error {
 	if was != nil {
+		// The rename would replace the link itself by a file, and leave what it leads to as it was.
 		if was.Mode()&fs.ModeSymlink != 0 {
 			return fmt.Errorf("%s is a link; name the file that it leads to", at)
 		}
