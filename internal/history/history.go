@@ -153,6 +153,7 @@ func (s *Service) dropUnused(searched chat.Address) {
 	total := 0
 	for at, p := range s.places {
 		// One that is being searched is in use.
+		// Waiting for its lock would keep s.mu, and with it every other search, while a platform is read.
 		if at == searched || !p.TryLock() {
 			continue
 		}

@@ -70,6 +70,7 @@ func (s *Service) refreshTurns(ctx context.Context, p *place, v store.Conversati
 		}
 	}
 	slices.Sort(changed)
+	// The newest are kept: when a place is read first, all of its turns count as changed.
 	changed = changed[max(0, len(changed)-maxOfPlace):]
 	for len(changed) > 0 {
 		// Neighbouring turns are read at once.

@@ -39,6 +39,7 @@ func (s *Service) read(ctx context.Context, q Query, after time.Time) (list []Me
 	p.Lock()
 	defer p.Unlock()
 	if err := s.refresh(ctx, p.place, q.In.Base()); err != nil {
+		// As in Search: half of a change may have been noted.
 		p.place = newPlace()
 		return nil, nil, fmt.Errorf("read %s: %w", q.In, err)
 	}

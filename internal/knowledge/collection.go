@@ -130,6 +130,7 @@ func (r *Repository) readFile(ctx context.Context, p location, before *file) *fi
 
 // readRegularFile returns the content of a regular file of at most MaxFile bytes.
 func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
+	// Before the file is opened: opening a pipe would block, with the lock of the agent's files held.
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -169,6 +170,7 @@ func (r *Repository) findFiles(agent string, named []string) []location {
 	}
 	// The sort is stable, so that of two files with one name the uploaded one comes first.
 	slices.SortStableFunc(list, func(x, y location) int { return cmp.Compare(x.name, y.name) })
+	// The operator may name a folder and a file in it, whose passages would be found twice.
 	seen := map[string]bool{}
 	list = slices.DeleteFunc(list, func(p location) bool {
 		again := seen[p.path]
@@ -246,6 +248,7 @@ func (r *Repository) Files(ctx context.Context, agent string, named []string) []
 // folder returns the folder of the uploaded files of an agent. Where the name of the agent cannot be the name of a
 // folder, a hash of it is used.
 func (r *Repository) folder(agent string) string {
+	// Names with = are hashed as well, so that no agent is named like the folder of another one.
 	if strings.ContainsAny(agent, "/\\:=") || strings.HasPrefix(agent, ".") || !filepath.IsLocal(agent) {
 		sum := sha256.Sum256([]byte(agent))
 		agent = "=" + hex.EncodeToString(sum[:12])
@@ -366,6 +369,7 @@ func (r *Repository) DeleteAll(ctx context.Context, agent string) error {
 	r.copying.Lock()
 	defer r.copying.Unlock()
 	if r.o.Copies != nil {
+		// One by one: other machines delete theirs by the record of each deletion. The store first, as in Delete.
 		for _, p := range r.uploads(agent) {
 			if err := r.o.Copies.delete(ctx, agent, p.name); err != nil {
 				return err

@@ -113,6 +113,7 @@ func splitRows(text string, tabs bool) []section {
 	if tabs {
 		r.Comma = '\t'
 	}
+	// A strict reader stops at the first row with another number of cells or a stray quote.
 	r.FieldsPerRecord, r.LazyQuotes = -1, true
 	_, err := r.Read()
 	if err != nil {

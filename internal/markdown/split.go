@@ -198,6 +198,7 @@ func (s *splitter) isShort(l line) bool {
 
 // add puts a line into the piece, or what fits of it.
 func (s *splitter) add(l line) {
+	// Without spare capacity append copies: a line that is only measured must not end up in the array of s.lines.
 	if s.length(append(s.lines[:len(s.lines):len(s.lines)], l)) <= s.limit(0) {
 		s.lines = append(s.lines, l)
 		return

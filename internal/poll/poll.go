@@ -136,6 +136,7 @@ func (s *Service) load(ctx context.Context, fn func(was, p *poll)) error {
 	defer s.mu.Unlock()
 	for id, raw := range items {
 		was := s.polls[id]
+		// A change of one poll has all of them read again, and each may hold maxVoters votes to decode.
 		if was != nil && bytes.Equal(was.raw, raw) {
 			continue
 		}
@@ -168,6 +169,7 @@ func decodePoll(raw json.RawMessage) (*poll, error) {
 func (s *Service) Run(ctx context.Context) {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
+	// The time of a poll may have ended while no process ran.
 	s.closeOverdue(ctx)
 	for {
 		s.editPosts(ctx)
@@ -208,6 +210,7 @@ func (s *Service) closeOverdue(ctx context.Context) {
 		}
 	}
 	for _, id := range old {
+		// Every process that shares the store deletes old polls: another one may have been first.
 		if err := s.o.Store.DeleteItem(ctx, itemKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
 			s.o.Log.Error("closed poll not deleted, tried again", "poll", id, "error", err)
 			continue
@@ -278,8 +281,10 @@ func (s *Service) saveLocked(ctx context.Context, p *poll) error {
 	if known := s.polls[p.ID]; known != nil {
 		was = known.raw
 	}
+	// A plain save would overwrite the votes that another process has stored since this one read the poll.
 	swapped, err := s.o.Store.SwapItem(ctx, itemKind, p.ID, was, raw, nil)
 	if err == nil && !swapped {
+		// Read before errChanged is returned, so that the next try changes the poll as the other process left it.
 		err = cmp.Or(s.readLocked(ctx, p.ID), errChanged)
 	}
 	if err != nil {
@@ -355,12 +360,15 @@ func (s *Service) start(ctx context.Context, m chat.Message, q request) error {
 		s.mu.Unlock()
 		return inputError(fmt.Sprintf("There are too many open polls already: a channel may have %d, and all channels together %d. Close one first.", maxOpenHere, maxOpen))
 	}
+	// Stored before it is posted, so that every button that people see belongs to a poll that is known. s.mu is held
+	// since the count: two polls that begin at once must not both take the last place.
 	err := s.saveLocked(ctx, p)
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	d := p.draft()
+	// editPost finds the post by this key until the press of a button tells where it is.
 	d.Key = p.key()
 	return s.o.Poster.Interject(ctx, p.To, d, "")
 }
@@ -383,6 +391,7 @@ func (s *Service) tryVote(ctx context.Context, m chat.Message, id string, option
 		return "", err
 	case p == nil:
 		return "", inputError("This poll is no longer known.")
+	// Run closes a poll up to checkEvery after its time, and votes in between must not count.
 	case p.Closed != nil || !s.o.Now().Before(p.Closes):
 		return "", inputError("This poll is closed.")
 	case option < 0 || option >= len(p.Options):
@@ -440,6 +449,7 @@ func (s *Service) closeByPress(ctx context.Context, m chat.Message, id string) (
 		s.mu.Unlock()
 		return "", inputError("Only whoever started the poll, or an administrator, can close it.")
 	}
+	// closePoll locks again. A poll that somebody else closes in between stays closed by them.
 	s.mu.Unlock()
 	name := m.Author.Name
 	if name == "" {
@@ -494,6 +504,7 @@ func (p *poll) draft() chat.Draft {
 		percent, bar := 0, ""
 		if total > 0 {
 			percent = (100*counts[n] + total/2) / total
+			// Rounded up, so that an answer with a single vote has a bar, too.
 			bar = strings.Repeat("▇", (barCells*counts[n]+total-1)/total)
 		}
 		if bar != "" {

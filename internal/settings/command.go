@@ -52,6 +52,7 @@ func (r *Repository) Command(ctx context.Context, m chat.Message) chat.Draft {
 			return say("%s", r.describe(m))
 		}
 	}
+	// Layer leaves out values that were locked after they were set: Check would refuse every change because of them.
 	l := r.Layer(scope)
 	err := l.setKey(words)
 	if err == nil {

@@ -138,6 +138,7 @@ func centrality(sentences []bag, in []int, weights []float64) []float64 {
 		length := 1 - bm25Length + bm25Length*float64(b.words*len(sentences))/float64(max(words, 1))
 		for _, c := range b.counts {
 			times := float64(c.times)
+			// Less one, since the sentence is no query for itself.
 			central[i] += float64(in[c.id]-1) * weights[c.id] * times * (1 + bm25Saturation) / (times + bm25Saturation*length)
 		}
 		best = max(best, central[i])

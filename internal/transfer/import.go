@@ -172,10 +172,12 @@ func (i *importer) takeMessage(ctx context.Context, line []byte) error {
 
 // hasTurn reports whether a turn of a conversation holds a message: what was said to the bot, or its answer.
 func (i *importer) hasTurn(ctx context.Context, a chat.Address, id string) (bool, error) {
+	// The ID of an answer is made of that of the question, and the store knows the turn by the question alone.
 	at, _, err := i.o.Store.TurnOf(ctx, a.Platform+"/"+strings.TrimSuffix(id, history.AnswerSuffix))
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
+	// The ID of a message is unique in its conversation only: a turn of another one is no copy.
 	return err == nil && at == a, err
 }
 

@@ -139,6 +139,7 @@ func (p pack) kwhOf(args json.RawMessage) (answer, error) {
 	if got := t.bill(step(low)); got != sen {
 		return p.between(sen, low), nil
 	}
+	// A bill never falls with the consumption, so that all steps of one sum are neighbours.
 	high := t.first(sen+1) - 1
 	data := map[string]any{"rm": sum(sen), "exact": true, "kwh": amount(step(low)), "upToKWh": amount(step(high))}
 	switch from, to := plain(step(low), 2), plain(step(high), 2); {

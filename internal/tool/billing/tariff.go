@@ -159,6 +159,7 @@ func (t *Tariff) bill(kwh *big.Rat) int64 {
 	for _, l := range t.lines(kwh) {
 		sum.Add(sum, l.cost)
 	}
+	// Rounded once: lines that were rounded one by one could add up to another total.
 	return max(round(sum), t.minimum)
 }
 

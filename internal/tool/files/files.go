@@ -188,6 +188,7 @@ func describeError(what string, at location, err error) error {
 		return &modelError{fmt.Sprintf("%s does not exist", at), err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &modelError{fmt.Sprintf("%s: that took longer than %s", at, callTimeout), err}
+	// The cause alone: the whole text may name paths of this machine.
 	case errors.As(err, &in):
 		reason = in.Err
 	case errors.As(err, &link):
@@ -216,6 +217,7 @@ func openText(root *os.Root, p location) (openFile, error) {
 	if err != nil {
 		return openFile{}, describeError("read", p, err)
 	}
+	// Checked again on what is open now, which may be another file than the one that was looked at before.
 	if info, err = f.Stat(); err == nil {
 		if err = requireRegular(p, info); err == nil && p.root.own.isOwn(info) {
 			err = describeOwn(p)

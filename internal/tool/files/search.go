@@ -82,7 +82,7 @@ func compile(s string) (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the regular expression cannot be read: %w", err)
 	}
-	// Compiled as regexp does it: only then are counted repetitions written out, and large.
+	// Matching takes longer with a larger program, and a short text such as (a{30}){30} can make a large one.
 	prog, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(prog.Inst) > maxProgram {
 		return nil, errors.New("the regular expression is too large: its repetitions multiply")

@@ -78,6 +78,7 @@ func (w *walk) entries(folder string) ([]fs.DirEntry, error) {
 		return nil, describeError("read", location{w.at, folder}, err)
 	}
 	defer f.Close()
+	// One more than a call may visit, so that visit notices that there are more.
 	list, err := f.ReadDir(maxEntries + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, describeError("read", location{w.at, folder}, err)
@@ -160,6 +161,7 @@ func (p *pack) targets(written string) ([]target, error) {
 	}
 	var list []target
 	for _, r := range p.roots {
+		// The name of a root may hold characters of a pattern, which does not match itself then.
 		if ok, _ := path.Match(wanted[0], r.Name); ok || wanted[0] == "**" || wanted[0] == r.Name {
 			t := target{r, wanted.commonFolder(), wanted}
 			if len(wanted) == 1 && wanted[0] != "**" { // the root itself

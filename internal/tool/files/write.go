@@ -148,7 +148,7 @@ func replacePiece(at location, now, piece, with string) (next string, line int, 
 		return "", 0, errors.New("the piece to replace is empty")
 	}
 	if !strings.Contains(now, piece) && strings.Contains(now, "\r\n") {
-		// Pairs first, so that a piece with some carriage returns gets none twice.
+		// The first pair keeps a line end that is complete already from getting a second carriage return.
 		crlf := strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n")
 		piece, with = crlf.Replace(piece), crlf.Replace(with)
 	}
@@ -156,7 +156,7 @@ func replacePiece(at location, now, piece, with string) (next string, line int, 
 	switch {
 	case !found:
 		return "", 0, fmt.Errorf("%s does not hold this piece; files_read shows what it holds", at)
-	// From the next byte, not from behind the piece: two places that overlap are two places.
+	// From the second byte of the piece on: occurrences that overlap leave open, too, which one is meant.
 	case strings.Contains(now[len(before)+1:], piece):
 		return "", 0, fmt.Errorf("%s holds this piece more than once; take in more of what stands around it", at)
 	case len(now)-len(piece)+len(with) > maxWrittenBytes:
@@ -214,7 +214,9 @@ func createFile(root *os.Root, name string, was fs.FileInfo, text string) error 
 		return err
 	}
 	if _, err = io.WriteString(f, text); err == nil && was != nil {
+		// Not by OpenFile, whose mode the umask reduces.
 		err = f.Chmod(was.Mode().Perm())
 	}
+	// Without Sync a crash after the rename could leave an empty file in the place of the old one.
 	return errors.Join(err, f.Sync(), f.Close())
 }

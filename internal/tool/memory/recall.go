@@ -46,6 +46,7 @@ func (p *Pack) Recall(ctx context.Context, m chat.Message, question string) stri
 	shown := 0
 	for _, n := range chooseNotes(own, here, question) {
 		line := fmt.Sprintf("- %s: %s\n", describeNote(n), text.Shorten(n.Text, maxRecalledChars))
+		// No break where one does not fit: a shorter note behind it may.
 		if shown < maxRecalled && b.Len()+len(line) <= maxRecallBytes {
 			b.WriteString(line)
 			shown++

@@ -137,6 +137,7 @@ func cleanHits(list []hit) []hit {
 var tags = text.Pattern(`</?[a-zA-Z][^>]*>`)
 
 func cleanText(s string, maxChars int) string {
+	// Tags first: what was escaped is text that the page shows, such as "<b>" in an article about HTML.
 	plain := html.UnescapeString(tags().ReplaceAllString(s, ""))
 	return text.Shorten(text.OneLine(text.Clean(plain)), maxChars)
 }
