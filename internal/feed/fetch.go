@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,6 +55,8 @@ type Fetcher struct {
 
 	mu      sync.Mutex
 	unsaved map[string]*State // by address: what reads have shown that is not stored yet
+
+	saving sync.Mutex // held while states are written; it is taken before mu
 }
 
 // NewFetcher returns a Fetcher. Without a store (nil) every fetch is the first one and returns the whole document;
@@ -344,7 +347,10 @@ func (f *Fetcher) loadState(ctx context.Context, address string) (State, error) 
 	unsaved := f.unsaved[address]
 	f.mu.Unlock()
 	if unsaved != nil {
-		return *unsaved, nil
+		state := *unsaved
+		// Its items are read by others: by whoever stores them, and in the results of whoever fetched them.
+		state.Document.Items = slices.Clone(state.Document.Items)
+		return state, nil
 	}
 	state, found, err := f.store.LoadFeed(ctx, address)
 	if err != nil {
@@ -371,6 +377,9 @@ func (f *Fetcher) noteUnsaved(s *State) {
 // saveStates stores the unsaved states of some feeds. Where that fails they are forgotten: the next requests make up for
 // what they held.
 func (f *Fetcher) saveStates(ctx context.Context, addresses ...string) error {
+	// One after the other, so that an older state of a feed is not written over a newer one.
+	f.saving.Lock()
+	defer f.saving.Unlock()
 	unsaved := map[string]*State{}
 	var states []State
 	f.mu.Lock()

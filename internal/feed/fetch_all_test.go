@@ -118,3 +118,43 @@ func TestFetchAll_CutOff_KeepsWhatWasRead(t *testing.T) {
 		t.Errorf("%d documents, %v, %v", *sent, errs[0], err)
 	}
 }
+
+// watchedStore calls fn while states are written.
+type watchedStore struct {
+	StateStore
+	fn func()
+}
+
+func (s watchedStore) SaveFeeds(ctx context.Context, states ...State) error {
+	s.fn()
+	return s.StateStore.SaveFeeds(ctx, states...)
+}
+
+// Two writes side by side could end in the other order, and leave the older state of a feed.
+func TestFetch_WhileStatesAreWritten_NobodyElseWrites(t *testing.T) {
+	s, f := newSite(t)
+	serveVersioned(s)
+	writes := 0
+	f.store = watchedStore{f.store, func() {
+		if writes++; f.saving.TryLock() {
+			t.Error("another read could write states now")
+		}
+	}}
+	if _, err := f.Fetch(t.Context(), s.URL+"/a"); err != nil || writes != 1 {
+		t.Errorf("%d writes, %v", writes, err)
+	}
+}
+
+// What one read gets of another one that is not stored yet is its own.
+func TestLoadState_NotStoredYet_SharesNoItems(t *testing.T) {
+	_, f := newSite(t)
+	f.noteUnsaved(&State{URL: "https://example.org/a", Document: Document{Items: []Item{{ID: "1", Source: "before"}}}})
+	state, err := f.loadState(t.Context(), "https://example.org/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state.Document.Items[0].Source = "after"
+	if kept := f.unsaved["https://example.org/a"].Document.Items[0].Source; kept != "before" {
+		t.Errorf("the state that is being stored has the source %q", kept)
+	}
+}
