@@ -92,6 +92,7 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 		cancel()
 		_ = reader.Close() // the handler's next write fails
+		// The caller closes the store next, which the handler may still use.
 		<-done
 		return nil, r.Context().Err()
 	}

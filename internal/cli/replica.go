@@ -43,6 +43,7 @@ func (c *invocation) runReplica(ctx context.Context, o app.Options) error {
 			err = errors.Join(err, shared.Close())
 		}
 		err = errors.Join(err, l.Close())
+		// Whoever stops the bot while it waits for the database has not met a failure.
 		if ctx.Err() != nil {
 			o.Log.Info("stopped")
 			return nil

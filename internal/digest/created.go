@@ -169,6 +169,7 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	}
 	s.o.Log.Info("digest created", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
 	s.notifyChange()
+	// Now and not at the first regular poll: what comes in between would be marked as seen and never posted.
 	s.markCurrentItems(ctx, d)
 	return s.info(ctx, d)
 }
@@ -223,6 +224,7 @@ func (s *Service) validateNew(p Plan) (spec, error) {
 		return d, ErrExists
 	}
 	here, own := 0, 0
+	// User ids are a platform's own, so only those of the same platform count.
 	for _, other := range s.created {
 		if other.Source == FromChat && other.By.ID == p.By.ID && other.On == p.On {
 			own++

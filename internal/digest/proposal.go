@@ -356,6 +356,7 @@ func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok 
 	s.mu.Lock()
 	w, ok := s.proposals[id]
 	s.mu.Unlock()
+	// The buttons stay in the channel, where everybody can press them, also after the proposal has expired.
 	switch {
 	case !ok || s.o.Now().Sub(w.At) > proposalLifetime:
 		return refusalDraft("This plan was decided or has expired. Please ask for it again."), true
@@ -398,6 +399,7 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 		s.o.Log.Error("decision on proposal not stored", "digest", w.Plan.Name, "error", err)
 		return refusalDraft("I could not save that. Please try again. The reason is in the bot's log.")
 	}
+	// The decision is stored and stands, also where the post that shows the proposal cannot be replaced.
 	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{
 		Key:  w.key() + "/decided",
 		Text: shown,

@@ -373,6 +373,7 @@ func (s *Service) awaitOutcomes(
 		run.OK, run.Posted = false, 0
 		forget = made.newIDs
 	}
+	// Also when ctx ends: otherwise the items of a digest that nobody got would stay marked as seen.
 	err := s.o.Store.AmendRun(context.WithoutCancel(ctx), run, forget)
 	if err == nil && !run.OK {
 		err = errors.New(run.Note)
@@ -415,6 +416,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 			draft = e.head
 		}
 		draft.Key, draft.Buttons, draft.Title, draft.Tags = key, press, title, d.Tags
+		// Nobody is notified of a post that only says that the run failed or found nothing.
 		if run.OK && run.Posted > 0 {
 			draft.Notify = d.Ping
 		}

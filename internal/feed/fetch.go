@@ -247,6 +247,7 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 			return res, err
 		}
 		if err := lock.waitForGap(ctx, f.opts.HostPause, f.opts.Now()); err != nil {
+			// The pause is a wait for others to the same host, too: that it was cut off says nothing about the feed.
 			if ctx.Err() != nil {
 				err = fmt.Errorf("%w: %w", ErrQueued, err)
 			}
@@ -384,6 +385,7 @@ func (f *Fetcher) saveStates(ctx context.Context, addresses ...string) error {
 	var states []State
 	f.mu.Lock()
 	for _, address := range addresses {
+		// An address may be named twice, and SaveFeeds takes states of different addresses only.
 		if s := f.unsaved[address]; s != nil && unsaved[address] == nil {
 			unsaved[address] = s
 			states = append(states, *s)
@@ -393,6 +395,8 @@ func (f *Fetcher) saveStates(ctx context.Context, addresses ...string) error {
 	if len(states) == 0 {
 		return nil
 	}
+	// Without the lock, because others read feeds meanwhile. The states are unsaved until they are stored: a read that
+	// begins now must not find the older ones in the store.
 	err := f.store.SaveFeeds(ctx, states...)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -436,6 +440,7 @@ func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
 		return got, nil
 	}
 	got.changed = true
+	// What a "not modified" answer said of the former document does not hold for this one.
 	f.freshUntil.Delete(state.URL)
 	state.ETag, state.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
 	state.FetchedAt, state.NextAllowed = now, time.Time{}

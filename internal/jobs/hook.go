@@ -57,6 +57,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/hooks/")
 	hook, ok := s.o.Config().Webhooks[name]
 	switch {
+	// Anybody can sign with an empty secret, so that a webhook without one must not take anything.
 	case !ok || hook.Secret == "":
 		refuseDelivery(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no webhook %.100q", name),
 			"webhooks in config.json names them")
@@ -152,6 +153,7 @@ func (s *Service) deliver(
 	if s.wasDelivered(id) {
 		return id, nil
 	}
+	// A post that is stored before would be sent twice, by delivery's recovery and by Deliver.
 	select {
 	case <-s.o.Delivery.Ready():
 	default:

@@ -28,6 +28,7 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 		return
 	}
 	isLate := s.o.Now().Sub(due) > lateAfter
+	// Quiet hours are for what repeats: a time that somebody named stands (docs/jobs.md).
 	if !j.IsOnce() {
 		held, ended := s.waitForQuietEnd(ctx, j.plan.Zone())
 		if ended {
@@ -108,6 +109,7 @@ func (s *Service) finish(
 	seen *sight,
 	settled func(context.Context) error,
 ) {
+	// A post that is stored before would be sent twice, by delivery's recovery and by Deliver.
 	select {
 	case <-s.o.Delivery.Ready():
 	case <-ctx.Done():
@@ -136,6 +138,7 @@ func (s *Service) finish(
 func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d chat.Draft, seen *sight) error {
 	defer s.lock(id)()
 	j, ok := s.find(id)
+	// Also at a further try of finish, where the posts were stored and only settled has failed: nothing is posted again.
 	if !ok || j.isDone(due) || j.IsOnce() && !j.At.Equal(due) {
 		return nil
 	}

@@ -264,6 +264,7 @@ func normalize(c Config) Config {
 func (h *Host) retire(s *server) {
 	s.retired.Store(true)
 	h.toolNames.release(s.c.Name)
+	// Before Run no server has been started, and at its end all of them are ended.
 	if h.ctx == nil {
 		return
 	}

@@ -44,6 +44,8 @@ func (s *server) forCaller(ctx context.Context) (*server, string) {
 			"and it is not known for whom this one is. Nothing was run.", s.c.Name)
 	}
 	at := caller.Conversation
+	// A user id alone may be that of somebody else on another platform or in another workspace, whose calls must not be
+	// made with this user's sign-in.
 	m, problem := s.userServer(at.Platform + ":" + at.Workspace + "/" + caller.User.ID)
 	if problem != "" {
 		return nil, problem

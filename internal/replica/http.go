@@ -160,6 +160,7 @@ func (n *Node) serveByLeader(w http.ResponseWriter, r *http.Request) {
 	case leader.Address == "":
 		unavailable(w, "the database does not answer")
 		return
+	// While the leader changes, two replicas may each take the other one for it: the request would go back and forth.
 	case leader.ID == n.self.ID, r.Header.Get(viaHeader) != "":
 		unavailable(w, "another replica takes over within seconds")
 		return

@@ -195,6 +195,7 @@ func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 	if err != nil {
 		return err
 	}
+	// Before leads is closed: what runs from then on must know what the former leader stored last.
 	if leader.ID == n.self.ID && !n.IsLeader() {
 		n.reload(ctx, parts)
 	}
@@ -282,6 +283,7 @@ func (n *Node) owner(ctx context.Context, key string) (store.Replica, error) {
 	}
 	n.asking.Lock()
 	defer n.asking.Unlock()
+	// Many messages of a new channel may come at once: whoever waited finds what the first one was told.
 	if owner, ok := n.knownOwner(key); ok {
 		return owner, nil
 	}
@@ -324,6 +326,7 @@ func (n *Node) releaseIdle(ctx context.Context, work Work) error {
 	defer n.asking.Unlock()
 	var idle []string
 	n.mu.Lock()
+	// A key that was claimed again since then is in use, and must not be released.
 	for _, key := range n.unreleased {
 		if _, inUse := n.own[key]; !inUse {
 			idle = append(idle, key)
@@ -365,6 +368,7 @@ func (n *Node) HandOn(ctx context.Context, channel chat.Address, request []byte)
 			if err == nil {
 				return answer, false, nil
 			}
+			// The owner is the right one and could not take it: to look for another one would change nothing.
 			if isRefused(err) {
 				return nil, false, err
 			}

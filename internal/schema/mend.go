@@ -93,6 +93,7 @@ func onlyChoice(root any, at, wanted []string) (any, bool) {
 		return nil, false
 	}
 	if value == nil {
+		// Only a property is removed: in a list, all values behind it would move to other places.
 		_, inObject := parent.(map[string]any)
 		return drop{}, inObject
 	}

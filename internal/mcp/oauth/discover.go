@@ -138,6 +138,8 @@ func (s *session) fetchResourceMetadata(ctx context.Context, c *challenge) (docu
 		if ctx.Err() != nil {
 			return nil, false, err
 		}
+		// A document that could not be read does not count as missing: discover would go on with guessed addresses, while the
+		// server may name others.
 		var missing missingError
 		if !errors.As(err, &missing) {
 			errs = append(errs, err)
@@ -175,6 +177,7 @@ func (s *session) guessTarget(ctx context.Context, c *challenge) (*target, error
 		return p, nil
 	case err != nil:
 		return nil, err
+	// With the slash, since https://example.com.org begins with https://example.com and is another host.
 	case !strings.HasPrefix(d.text("issuer")+"/", root+"/"):
 		return nil, fmt.Errorf(
 			"the metadata of the authorization server at %s name the issuer %.200q",

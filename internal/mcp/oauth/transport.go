@@ -63,6 +63,7 @@ func (c *tokenTransport) sendOnce(r *http.Request) (*http.Response, error) {
 		closeBody(r)
 		return nil, err
 	}
+	// Not by current, which may ask for a new token: a session that ends is not worth one.
 	token := c.s.rec.Access
 	c.s.release()
 	last, err := withToken(r, token, 1)

@@ -99,6 +99,7 @@ func (t tallies) add(r store.Record) {
 	h := sha256.New()
 	// JSON that is no UTF-8 is kept by some engines with its bytes replaced, as every reader replaces them.
 	for _, part := range []string{r.Group, r.Key, strings.ToValidUTF8(string(r.Body), "\uFFFD")} {
+		// With its length, so that the end of one part cannot pass for the beginning of the next.
 		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // never fails
 		_, _ = h.Write([]byte(part))
 	}

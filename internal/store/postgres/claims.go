@@ -56,6 +56,8 @@ func (t *tx) claim(key string, owner int64) (r store.Replica, err error) {
 	if err != nil || isOwned {
 		return r, err
 	}
+	// The owner that was read has ended. Where another process has taken the key from it since, nothing is moved, and the
+	// second look finds that process.
 	err = t.send(func(b *pgx.Batch) {
 		b.Queue(moveClaim, key, r.ID, owner)
 		read(b)

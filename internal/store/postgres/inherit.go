@@ -39,6 +39,8 @@ const (
 // Inherit ends the memberships whose time is over, and makes what they left this process's.
 func (m *membership) Inherit(ctx context.Context) (left store.Inherited, err error) {
 	mayEnd := m.isSteady(time.Now())
+	// Asked at short intervals, and mostly there is nothing: the write transaction would lock the row of the table format
+	// each time, for which whoever joins waits.
 	var isAny bool
 	err = m.db.read(ctx, func(ctx context.Context) error {
 		return m.db.pool.QueryRow(ctx, isAnyLeft, m.db.owner(), mayEnd).Scan(&isAny)
@@ -117,6 +119,7 @@ func (t *tx) takeRows(owner int64, left *store.Inherited) error {
 		b.Queue(takePosts, owner).Query(each(func(rows pgx.Rows) error {
 			var p store.Post
 			err := scanRecord(t.db, rows, "posts", &p)
+			// A post that was given up, and whose place was told so, needs no more work.
 			if !p.Notified {
 				left.Posts = append(left.Posts, p)
 			}
@@ -133,6 +136,7 @@ func keysOf(left *store.Inherited) []string {
 		keys = append(keys, store.ClaimKey(r.Message.Conversation))
 	}
 	for _, p := range left.Posts {
+		// A post that was given up is not resumed, so that its channel need not belong to this replica.
 		if p.Error == "" {
 			keys = append(keys, store.ClaimKey(p.To))
 		}

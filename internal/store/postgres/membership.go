@@ -187,6 +187,7 @@ func (m *membership) Join(ctx context.Context, address string) (store.Replica, e
 	var asked time.Time
 	// No guard: it asks for what this makes.
 	err := m.db.writeWith(ctx, func(*pgx.Batch) {}, func(t *tx) error {
+		// Before the request, as in keep: the database counts from later on, so that this process stops first.
 		asked = time.Now()
 		by, err := t.findOthers(m.alone)
 		if err != nil {
@@ -203,6 +204,7 @@ func (m *membership) Join(ctx context.Context, address string) (store.Replica, e
 	if err != nil {
 		return store.Replica{}, fmt.Errorf("join the replicas: %w", err)
 	}
+	// The membership lasts until Leave, and ctx may be that of the call alone.
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	m.mu.Lock()
 	m.id, m.renewed, m.steady, m.stop, m.kept = me.ID, asked, asked, stop, make(chan struct{})
@@ -330,6 +332,7 @@ func (m *membership) Leave(ctx context.Context) error {
 	if id == 0 {
 		return nil
 	}
+	// A renewal that comes after endMember would give the row its time back, and keep the others from inheriting.
 	stop()
 	<-kept
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)

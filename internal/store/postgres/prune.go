@@ -72,6 +72,7 @@ func (p *pruner) noteChanged() error {
 	if len(p.changed) == 0 {
 		return nil
 	}
+	// Also when ctx has ended: what was deleted until then is deleted, and the others would go on using it.
 	return p.db.write(context.WithoutCancel(p.ctx), func(t *tx) error {
 		return t.send(func(b *pgx.Batch) { t.noteChange(b, store.ConversationChanges) })
 	})
@@ -275,6 +276,7 @@ func (p *pruner) pruneIndexes() error {
 			more = len(subjects) == maxLooked
 			for i := 0; i < len(subjects); i += maxDeleted {
 				end := min(i+maxDeleted, len(subjects))
+				// By all three columns: a message may have become part of another turn since the search, and its entry is needed.
 				err := p.db.write(p.ctx, func(t *tx) error {
 					_, err := t.exec(`delete from ravenbot.`+table+` m using unnest($1::text[], $2::bigint[], $3::bigint[])
 						as g (subject, conversation, seq)

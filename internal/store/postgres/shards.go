@@ -142,6 +142,8 @@ func (m *membership) ClaimShard(
 			b.Queue(readShard, bot, shard).Query(each(func(rows pgx.Rows) error { return rows.Scan(&session, &isFree) }))
 		})
 		part := store.ShardTable{Count: planned, Replicas: others + 1}.Part()
+		// Where the number of shards was changed meanwhile, this one is of the former division, and would bring events that
+		// others get as well.
 		if err != nil || planned != count || own >= part || !isFree {
 			return orUnchanged(err)
 		}
@@ -239,6 +241,7 @@ func (m *membership) EndIdentify(ctx context.Context, bot string, bucket int, ha
 		}
 		return t.send(func(b *pgx.Batch) {
 			b.Queue(lockPlan, bot)
+			// Before endIdentify, which takes the owner out of the row by which the counted session is found.
 			b.Queue(uncountIdentify, bot, bucket, owner)
 			b.Queue(endIdentify, bot, bucket, owner, 0.0)
 		})

@@ -123,6 +123,8 @@ func (t *tx) send(queue func(b *pgx.Batch)) error {
 		return nil
 	}
 	results := t.conn.SendBatch(t.ctx, b)
+	// Set before the error of the batch is known: run must roll back what a failed batch has begun, or the connection
+	// would go back to the pool in the middle of a transaction.
 	if t.tx == nil {
 		t.tx = results.Tx()
 	}
