@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"ravenbot/internal/store"
 )
 
 const keySize = 32
@@ -43,21 +45,12 @@ func LoadKey(path string) ([]byte, error) {
 	}
 	// The folder as well: after a power failure records could be there that were encrypted with a key which is not.
 	if err == nil {
-		err = syncFolder(filepath.Dir(path))
+		err = store.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make the key for secrets: %w", err)
 	}
 	return key, nil
-}
-
-// syncFolder writes the names of the files in a folder to the disk.
-func syncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // ParseKey returns the key that is written in base64. It returns an error for one of another size.

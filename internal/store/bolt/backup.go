@@ -9,10 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/store"
 )
 
 // Backup copies the store to path, which must not exist. The copy is written under a
@@ -134,20 +135,7 @@ func writeBeside(path string, fill func(*os.File) error, take func(name string) 
 		_ = os.Remove(f.Name()) // or it is gone
 		return err
 	}
-	return syncFolder(dir)
-}
-
-// syncFolder makes the names in a folder durable, where the system can do that.
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if !errors.Is(err, syscall.EIO) {
-		err = nil // not every file system supports it for folders
-	}
-	return errors.Join(err, f.Close())
+	return store.SyncFolder(dir)
 }
 
 // Verify checks the whole of a copy of a store that nobody writes to, such as a backup. It

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/store"
 )
 
 // An open store is compacted by copying its records to a new file, in small steps and from a read
@@ -301,7 +303,7 @@ func (c *compaction) replace() error {
 		return err
 	}
 	c.renamed = true
-	if err = cmp.Or(c.reach(stepRenamed), syncFolder(filepath.Dir(path))); err != nil {
+	if err = cmp.Or(c.reach(stepRenamed), store.SyncFolder(filepath.Dir(path))); err != nil {
 		// Which of the two files a power cut would leave is not known. They hold the same, as long as
 		// nothing more is written.
 		err = fmt.Errorf("the compacted file may not be on the disk under its name, restart the bot: %w", err)
