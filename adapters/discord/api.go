@@ -171,6 +171,7 @@ func (a *api) do(ctx context.Context, r request, out any) error {
 			return e
 		}
 		status, header, body, err := a.send(ctx, r)
+		// Also after a success: it may have been the last request that the limit of the route allows for now.
 		pause, global := rateLimit(status, header, body)
 		turn.Leave(pause, global)
 		switch {

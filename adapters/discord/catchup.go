@@ -85,6 +85,7 @@ func snowflake(t time.Time) string {
 // listGaps returns the places in which something may be missing.
 func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
 	c.mu.Lock()
+	// Only once: reading a former session ends it, so that another attempt would find none.
 	former := c.former
 	c.former = nil
 	c.mu.Unlock()
@@ -222,7 +223,6 @@ func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err er
 // parseMessages reads a history as if it had come live: in a history messages do not
 // name their server, nor the roles of who wrote them.
 func (c *catchUp) parseMessages(ctx context.Context, at chat.Address, said []wirePost) []chat.Message {
-	// Messages of a history do not name their server.
 	guild := at.Workspace
 	if guild == directGuild {
 		guild = ""

@@ -45,6 +45,7 @@ func (d *shard) readFormer(ctx context.Context, f formerSession) (events []frame
 		events = append(events, f)
 	})
 	st := c.currentStatus()
+	// What was missed comes in order and before RESUMED: once the session is live, events holds all of it.
 	for !st.live && !st.invalid && st.ended == nil && ctx.Err() == nil {
 		d.awaitNews(ctx, c, readTimeout)
 		st = c.currentStatus()
@@ -125,6 +126,7 @@ func (d *shard) leftSession() []byte {
 	left := d.former // there was no time to read it
 	switch {
 	case left != nil:
+	// The sequence counts what was read. Were something not stored yet, the next owner would resume behind it.
 	case s == nil || !s.canResume() || waiting > 0 || d.missed.IsBehind():
 		return nil
 	default:

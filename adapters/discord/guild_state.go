@@ -76,6 +76,7 @@ func (d *Discord) stateOf(ctx context.Context, guild string) (state *discordgo.S
 	if err != nil && ctx.Err() == nil {
 		d.o.Log.Warn("discord server not looked up", "platform", "discord", "guild", guild, "error", err)
 	}
+	// After an error Get returns the last known picture, which still tells more than an empty one.
 	if state == nil {
 		state = discordgo.NewState()
 	}

@@ -113,6 +113,7 @@ func (d *shard) allowIdentify(ctx context.Context) (begun func(bool), ok bool) {
 		d.refreshBudget(ctx)
 		pause := d.budget.claim(d.o.Now(), d.id)
 		if pause <= 0 {
+			// Own limits first: asking the other replicas counts a session, which must then be begun or given back.
 			if pause = d.claimIdentify(ctx); pause > 0 {
 				d.budget.finishClaim(d.o.Now(), d.id, false)
 			}

@@ -30,6 +30,7 @@ func (d *shard) push(in inbound) {
 	}
 	d.countWaiting(1)
 	d.queues.Do(channelOf(in.message.Conversation), func() {
+		// What was not handed over stays counted, so that no session is left in which it counts as handled.
 		if d.deliver(d.ctx, in) {
 			d.countWaiting(-1)
 		}
@@ -84,6 +85,7 @@ func (d *shard) acceptRepeatedly(ctx context.Context, in inbound) bool {
 				in.stored()
 			}
 			return true
+		// The note to the author waits for the first answer to the interaction, and that one for stored.
 		case errors.Is(err, chat.ErrBusy):
 			if in.stored != nil {
 				in.stored()

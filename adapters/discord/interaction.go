@@ -122,6 +122,7 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 		wantsThread: wantsThread(d.o.Commands, w.Data.Options),
 		form:        d.newVerdict(m),
 	}
+	// A look-up of the thread may take longer than the three seconds that Discord waits for the first answer.
 	if parent := w.Channel.Parent; w.GuildID != "" && parent != "" && isThread(w.Channel.Type) {
 		in.message.Conversation = chat.Address{
 			Platform:  "discord",

@@ -205,6 +205,7 @@ func (p *postJob) placeNext(ctx context.Context) error {
 		if err := p.findEarlier(ctx); err != nil || len(p.ids) > before {
 			return err
 		}
+		// The whole answer replaces the one that was cut off, which would else stay beside it unfinished.
 		if p.partial != "" && before == 0 {
 			p.draft.Replaces = chat.Ref{IDs: []string{p.partial}}
 			return nil
@@ -220,6 +221,7 @@ func (p *postJob) simplifyAfter(err error) bool {
 	switch {
 	case !isCode(err, errNoPermission):
 		return false
+	// One code stands for every permission that is lacking, so files are left out first, and cards only then.
 	case len(next.files) > 0:
 		p.mode.bare = true
 	case len(next.embeds) > 0:
@@ -259,6 +261,7 @@ func (p *postJob) chooseRoute(ctx context.Context) error {
 	}
 	p.answersID, p.command, p.press = h.ID, true, h.Press
 	p.draft.Ephemeral = p.draft.Ephemeral || h.Press || h.Form
+	// command stays set without a hook: an earlier attempt may have answered while the token was valid.
 	if p.d.o.Now().Sub(h.Received) >= tokenLife {
 		return nil
 	}
@@ -339,6 +342,7 @@ func (p *postJob) noteSent(m postedMessage, err error) error {
 		var e *chat.PostError
 		if p.repeatingNow && errors.As(err, &e) && e.Maybe {
 			p.d.sent.resent.Change(p.pieceKey(), func(at time.Time, known bool) time.Time {
+				// The first such attempt counts: were the time moved on, the post could be sent again without end.
 				if known {
 					return at
 				}
@@ -376,7 +380,7 @@ func (p *postJob) nextPayload() payload {
 	}
 	// The flag that stops link previews hides embeds of our own, too.
 	if len(piece.embeds) == 0 {
-		body.Flags = flagNoPreviews // with it our own embeds would be hidden too
+		body.Flags = flagNoPreviews
 	}
 	return body
 }

@@ -23,7 +23,7 @@ const (
 // An error means that looking again later may help.
 func (p *postJob) findEarlier(ctx context.Context) error {
 	// No history shows a message that only the asker sees.
-	private := p.command && p.draft.Ephemeral // nobody but the asker sees those
+	private := p.command && p.draft.Ephemeral
 	if private && p.hook != nil {
 		p.searched, p.unsearchable = true, true
 		return nil
@@ -54,6 +54,7 @@ func (p *postJob) findEarlier(ctx context.Context) error {
 		}
 	}
 	p.searched = true
+	// A page that was not read may hold a piece.
 	p.unsearchable = !end || private && len(p.ids) == before
 	return nil
 }
@@ -114,6 +115,7 @@ func (p *postJob) isNext(w wirePost) bool {
 	if self := p.d.botUser().ID; !w.Author.Bot || self != "" && w.Author.ID != self {
 		return false
 	}
+	// A nonce decides where it is shown: by their words alone, pieces of different posts may be alike.
 	var own string
 	if json.Unmarshal(w.Nonce, &own) == nil && own != "" {
 		return own == nonce(p.channel, p.draft.Key, len(p.ids))

@@ -151,6 +151,7 @@ func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, cha
 		}
 		switch {
 		case errors.Is(err, errDivided):
+			// Without a pause: joining again returns the number of shards that the others use.
 			d.o.Log.Info("discord shards divided by another replica", "platform", "discord")
 			continue
 		case !errors.Is(err, errReplan):

@@ -73,6 +73,7 @@ func (d *Discord) runSharedShards(
 	d.mu.Lock()
 	before := d.budget
 	d.budget, d.botKey = newBudget(*p, d.o.Now()), bot
+	// The limit of a day counts the sessions of former plans, too.
 	if before != nil {
 		d.budget.begun = before.begun
 	}
@@ -239,6 +240,7 @@ func (s *sharedShards) start(ctx context.Context, id int, left []byte) {
 func (s *sharedShards) end(h *heldShard) (left []byte) {
 	h.disconnect()
 	<-h.ended
+	// A session can be left only when all that it brought is stored. Without one the next owner reads the history.
 	for end := time.Now().Add(drainTimeout); time.Now().Before(end); kit.Sleep(h.ctx, drainPause) {
 		if left = h.leftSession(); left != nil || !h.isDraining() {
 			break

@@ -46,6 +46,7 @@ func (d *shard) openThread(ctx context.Context, m *chat.Message) {
 			return
 		}
 		d.openedThreads.Put(m.ID, id)
+		// The event of the new thread may come late, and each message there would be looked up until then.
 		d.parents.Put(id, at.Channel)
 	}
 	// What is said there without a mention does not reach the bot, so its first answer says how to
@@ -120,6 +121,7 @@ func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, ti
 		nil,
 	)
 	switch {
+	// A message has one thread at most: one that is there already is that of an earlier attempt.
 	case err == nil, isCode(err, errHasThread):
 		to.Thread = id
 		d.parents.Put(id, to.Channel)

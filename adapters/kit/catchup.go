@@ -238,6 +238,7 @@ func (c *CatchUp) Drop(chosen func(*Gap) bool) {
 func (c *CatchUp) take(ctx context.Context) *Gap {
 	for ctx.Err() == nil {
 		c.mu.Lock()
+		// Both under one lock: a gap that is added after the look closes the channel that is waited for.
 		g, at := c.next(c.Now())
 		changed := c.waitChange()
 		c.mu.Unlock()
@@ -393,6 +394,7 @@ func (c *CatchUp) before(keys []string) <-chan struct{} {
 	if first == nil {
 		return nil
 	}
+	// One is enough: Wait looks again when it is filled.
 	return first.filled
 }
 

@@ -195,6 +195,7 @@ func (r *Recent[V]) trim(p *recentPlace[V]) {
 		p.list = slices.Delete(p.list, 0, over)
 		p.since = p.list[0].ID
 	}
+	// This may forget p itself, so that no caller may use it afterwards.
 	for r.bytes > r.MaxBytes {
 		r.remove(r.used.Back())
 	}
@@ -297,6 +298,7 @@ func (r *Recent[V]) Await(ctx context.Context, place, id string) {
 		if r.added == nil {
 			r.added = make(chan struct{})
 		}
+		// Under the lock: an event that comes before the select closes this very channel.
 		added := r.added
 		r.mu.Unlock()
 		select {
@@ -336,6 +338,7 @@ func (r *Recent[V]) EndReading(reading *Reading, since, before string, messages 
 	if p == nil || reading.isStale || !r.isLive() {
 		return
 	}
+	// The place may have been forgotten and begun again while it was read, with messages missing in between.
 	if _, found := p.search(before); !found {
 		return
 	}

@@ -153,6 +153,7 @@ func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
+		// Behind its replies: an attempt that fails among them must read the whole thread again.
 		g.After = m.TS
 	}
 	return n, nil
@@ -196,7 +197,9 @@ func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string)
 		s.o.Log.Warn("too many slack messages missed, the rest not read", "channel", at.Channel, "thread", at.Thread,
 			"messages", len(all))
 	}
+	// The first message of a thread comes with the replies, and is handed over with the channel.
 	all = slices.DeleteFunc(all, func(m wireMessage) bool { return m.TS == at.Thread })
+	// Slack sends the newest of a page first; questions must be taken in the order in which they were asked.
 	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
 	return all, nil
 }

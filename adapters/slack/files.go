@@ -137,6 +137,7 @@ func (s *Slack) download(ctx context.Context, address, fileType string, limit in
 	defer func() { _ = res.Body.Close() }()
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
+	// To a token without files:read Slack shows its page to sign in on, or redirects to it.
 	case res.StatusCode/100 == 3,
 		kind == "text/html" && fileType != "text/html",
 		res.StatusCode == http.StatusForbidden:

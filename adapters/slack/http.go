@@ -139,6 +139,7 @@ func (s *Slack) serveCommand(w http.ResponseWriter, r *http.Request, body []byte
 		writeError(w, http.StatusBadRequest, "the body is no form")
 		return false
 	}
+	// In the form that a socket brings, because the process that the channel belongs to parses it.
 	payload, err := json.Marshal(wireCommand{
 		TeamID:      form.Get("team_id"),
 		ChannelID:   form.Get("channel_id"),
@@ -213,6 +214,7 @@ func (s *Slack) take(ctx context.Context, m chat.Message, ok bool) (json.RawMess
 		return nil, nil
 	}
 	if m.Kind() != chat.EventReaction {
+		// Slack waits three seconds for the answer to a request, and sends an event again after that.
 		limited, cancel := context.WithTimeout(ctx, interactionWait)
 		s.awaitMissed(limited, m.Conversation)
 		cancel()

@@ -66,6 +66,7 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 		if errors.As(err, &failed) && failed.Permanent {
 			s.attempts.Drop(d.Key)
 		} else {
+			// That this attempt was refused tells nothing of an earlier one, so that mayRepeat is kept.
 			unknown := failed == nil || failed.Maybe
 			s.attempts.Put(d.Key, sendAttempt{ids: p.ids, unknown: p.mayRepeat || unknown, repeated: p.repeated ||
 				p.marked && unknown})
@@ -201,7 +202,7 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 	one := p.pieces[n]
 	id, err := p.call(ctx, method, p.messageOptions(one, n, ts))
 	// An earlier process began a stream here and did not end it; Slack edits no open stream.
-	if errorCode(err) == "streaming_state_conflict" { // an earlier process began it
+	if errorCode(err) == "streaming_state_conflict" {
 		if err = p.stopStream(ctx, n, ts); err == nil {
 			id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
 		}
@@ -375,6 +376,7 @@ func (s *Slack) countResponseUse(url string) bool {
 // id and no error if the Web API has to be used.
 func (p *postJob) sendResponse(ctx context.Context, n int) (string, error) {
 	h := p.handle
+	// Counted before it is used: an attempt whose outcome is not known may be one of the five.
 	if !p.isSlackAddress(h.ResponseURL) || p.o.Now().Sub(h.Received) > responseLife ||
 		!p.countResponseUse(h.ResponseURL) {
 		return "", nil

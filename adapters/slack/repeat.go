@@ -85,6 +85,7 @@ func (p *postJob) searchEarlier(ctx context.Context) (whole bool, err error) {
 					p.posted[n] = m.TS
 				}
 			}
+			// Files are posted behind the last piece, so that all pieces being found does not end the search for them.
 			pages++
 			return pages < maxLookPages && (len(p.posted) < len(p.pieces) || len(p.files) > 0 && !p.uploaded)
 		},
@@ -128,6 +129,7 @@ func (p *postJob) recognize(m wireMessage) int {
 		}
 		return -1
 	}
+	// Streams answer in threads. A first piece without a label may be one that was not ended, even with all its text.
 	begun := p.to.Thread != "" && m.TS != p.to.Thread && timestampOf(p.draft.Reply.MessageID) != "" &&
 		len(m.Files) == 0
 	for n, one := range p.pieces {

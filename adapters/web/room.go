@@ -79,6 +79,7 @@ func (r *room) publish(e Event) {
 		select {
 		case sub <- e:
 		default:
+			// Waiting for a slow browser with r.mu held would stop the answer for all others.
 			delete(r.subs, sub)
 			close(sub)
 		}

@@ -29,12 +29,14 @@ func (w *Web) serveStream(rw http.ResponseWriter, r *http.Request) {
 		w.writeError(rw, r, err)
 		return
 	}
+	// A browser that connects again by itself repeats since as the page had it, beside a newer Last-Event-ID.
 	seen, _ := strconv.ParseUint(r.FormValue("since"), 10, 64)
 	if last, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64); err == nil {
 		seen = max(seen, last)
 	}
 	rw.Header().Set("Content-Type", "text/event-stream")
 	rw.Header().Set("Cache-Control", "no-store")
+	// nginx would else keep events back until its buffer is full.
 	rw.Header().Set("X-Accel-Buffering", "no")
 	s := &streamer{
 		w:     w,
@@ -131,6 +133,7 @@ func (s *streamer) sendEvent(e Event) error {
 	id := e.Progress.Message
 	_, shown := s.shown[id]
 	if shown && e.Progress.Tool == nil {
+		// Each time the whole text is sent, so that what comes within textEvery is sent once.
 		if !slices.Contains(s.stale, id) {
 			s.stale = append(s.stale, id)
 		}

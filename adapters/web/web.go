@@ -283,6 +283,7 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	if again {
 		e.ID, d.Reply, d.Answers = old.ID, old.Draft.Reply, old.Draft.Answers
 	}
+	// The handle is the asker's entry, which is in the log already.
 	d.Reply.Handle, d.Answers, d.Replaces = nil, slices.Clone(d.Answers), chat.Ref{}
 	for i := range d.Answers {
 		d.Answers[i].Handle = nil

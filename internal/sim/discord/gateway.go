@@ -213,6 +213,7 @@ func (s *Server) detach(l *link) {
 	s.state.Lock()
 	defer s.state.Release()
 	s.links = slices.DeleteFunc(s.links, func(o *link) bool { return o == l })
+	// Another connection may have resumed the session meanwhile.
 	if l.session != nil && l.session.link == l {
 		l.session.link = nil
 	}
@@ -401,6 +402,7 @@ func (s *Server) resume(l *link, data []byte) {
 		for _, missed := range sess.log[d.Seq:] {
 			l.sock.Send(missed)
 		}
+		// Behind what was missed, as on Discord: clients take it for the end of that.
 		sess.dispatch("RESUMED", map[string]any{})
 	}
 }

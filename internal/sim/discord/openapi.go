@@ -54,8 +54,8 @@ type parameter struct {
 	pointer string
 }
 
-// validators are those made so far by the hash of their document. It has 1.2 MB, and tests start a server each: to read
-// it again takes seconds under the race detector, in which servers answer too late.
+// validators are those made so far, by the hash of their document. All servers of a process share them: Discord's
+// document has 1.2 MB, and to read it for each server takes seconds under the race detector.
 var validators sync.Map // [sha256.Size]byte to func() (*validator, error)
 
 // findValidator returns the validator of a document, which all servers share.

@@ -147,6 +147,7 @@ func (s *Server) receive(data []byte) {
 	if s.faults.IgnoreAcks {
 		return
 	}
+	// From the newest on: all attempts to deliver an envelope have its id.
 	for _, d := range slices.Backward(s.deliveries) {
 		if d.EnvelopeID == ack.EnvelopeID && !d.Over {
 			s.recordAck(d, ack.Payload)
