@@ -52,19 +52,18 @@ func NewCache[V any](o CacheOptions[V]) *Cache[V] {
 // Get returns the value of a key, and asks for it unless a fresh one is known. With an error, which
 // is that of the look-up or of ctx, it returns the value that was known before, if there is one.
 func (c *Cache[V]) Get(ctx context.Context, key string) (V, error) {
-	known, _ := c.values.Get(key)
-	l := c.start(key)
+	known, l := c.start(key)
 	if l == nil {
-		return known.value, nil
+		return known, nil
 	}
 	select {
 	case <-l.done:
 		if l.err != nil {
-			return known.value, l.err
+			return known, l.err
 		}
 		return l.value, nil
 	case <-ctx.Done():
-		return known.value, ctx.Err()
+		return known, ctx.Err()
 	}
 }
 
@@ -83,22 +82,24 @@ func (c *Cache[V]) Fresh(key string) (V, bool) {
 // Prefetch begins to look a key up unless a fresh value is known. It does not wait.
 func (c *Cache[V]) Prefetch(key string) { c.start(key) }
 
-// start returns the look-up of a key that runs, or begins one; nil where the known value is fresh
-// or the cache is closed.
-func (c *Cache[V]) start(key string) *lookup[V] {
-	// The lock is held from the look at the values to the start, so that there is one look-up.
+// start returns the known value of a key, and the look-up of the key that runs, or begins one; nil where the known value
+// is fresh or the cache is closed.
+func (c *Cache[V]) start(key string) (V, *lookup[V]) {
+	// The lock is held from the look at the values to the start: there is one look-up, and where there is none because
+	// one has just ended, the value is what that has found.
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.values.Get(key); ok && c.o.Now().Sub(known.at) < c.o.Life || c.closed {
-		return nil
+	known, ok := c.values.Get(key)
+	if ok && c.o.Now().Sub(known.at) < c.o.Life || c.closed {
+		return known.value, nil
 	}
 	if l := c.running[key]; l != nil {
-		return l
+		return known.value, l
 	}
 	l := &lookup[V]{done: make(chan struct{})}
 	c.running[key] = l
 	c.wg.Go(func() { c.run(key, l) })
-	return l
+	return known.value, l
 }
 
 func (c *Cache[V]) run(key string, l *lookup[V]) {

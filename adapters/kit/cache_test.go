@@ -3,6 +3,7 @@ package kit_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,4 +121,22 @@ func TestCache_Fresh_EndsWithTheLife(t *testing.T) {
 			t.Errorf("%d is fresh: %v, after a minute: %v; asked %d times", n, young, old, s.asked)
 		}
 	})
+}
+
+// A look-up may end just when somebody else asks for its key: they get what it has found.
+func TestCache_LookupEndsMeanwhile_ItsValueIsReturned(t *testing.T) {
+	c := kit.NewCache(kit.CacheOptions[int]{
+		Look:    func(context.Context, string) (int, error) { return 1, nil },
+		Life:    time.Minute,
+		Timeout: time.Minute,
+		Now:     time.Now,
+	})
+	defer c.Close()
+	for n := range 20_000 {
+		key := strconv.Itoa(n)
+		c.Prefetch(key)
+		if got, err := c.Get(t.Context(), key); got != 1 || err != nil {
+			t.Fatalf("key %d: %d, %v", n, got, err)
+		}
+	}
 }
