@@ -68,13 +68,6 @@ func New[K comparable](compare func(a, b K) int, fields ...Field) *Index[K] {
 	}
 }
 
-// Len returns the number of documents.
-func (x *Index[K]) Len() int {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return len(x.numbers)
-}
-
 // Update removes documents by key and adds others, which replace those of the same keys. Searches see all of the
 // change or nothing of it. A key that is not in the index is ignored.
 func (x *Index[K]) Update(remove []K, add []Doc[K]) {

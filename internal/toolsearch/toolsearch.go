@@ -153,7 +153,14 @@ func (x *Index) Search(query string, k int, keep func(name string) bool) []Hit {
 }
 
 // Len returns the number of tools.
-func (x *Index) Len() int { return x.tools.Len() }
+func (x *Index) Len() (n int) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, s := range x.servers {
+		n += len(s.Tools)
+	}
+	return n
+}
 
 // Domains returns the servers by name.
 func (x *Index) Domains() []Domain {
