@@ -24,6 +24,8 @@ func (s *Server) withLock(h handler) handler {
 	}
 }
 
+// routeAccount registers what a bot asks about itself, its servers, channels and members, and the making of private
+// channels and threads.
 func (s *Server) routeAccount(mux *http.ServeMux) {
 	get := func(path string, h handler) { s.handle(mux, "GET "+path, s.withLock(h)) }
 	get("/gateway", func(*call) (int, any, *apiError) {
@@ -64,6 +66,7 @@ func (s *Server) routeAccount(mux *http.ServeMux) {
 	s.handle(mux, "POST /channels/{channel}/messages/{message}/threads", s.withLock(s.startThread))
 }
 
+// channelOf returns the channel that a path names; code 10003 where there is none.
 func (s *Server) channelOf(c *call) (Channel, *apiError) {
 	ch, ok := s.channel(c.PathValue("channel"))
 	if !ok {
@@ -72,6 +75,8 @@ func (s *Server) channelOf(c *call) (Channel, *apiError) {
 	return ch, nil
 }
 
+// listGuilds returns the servers of the bot, ordered by id, behind the id in "after", with what the bot may do in each.
+// A page holds 200, the default and most that Discord allows.
 func (s *Server) listGuilds(c *call) (int, any, *apiError) {
 	limit, after := 200, c.URL.Query().Get("after")
 	if n, err := strconv.Atoi(c.URL.Query().Get("limit")); err == nil {
@@ -93,6 +98,7 @@ func (s *Server) listGuilds(c *call) (int, any, *apiError) {
 	return 200, list, nil
 }
 
+// getUser returns a user by id; code 10013 where there is none.
 func (s *Server) getUser(c *call) (int, any, *apiError) {
 	u, ok := s.user(c.PathValue("user"))
 	if !ok {
@@ -101,6 +107,8 @@ func (s *Server) getUser(c *call) (int, any, *apiError) {
 	return 200, userWire(u), nil
 }
 
+// getApplication returns the bot's application. Its flags tell which privileged intents were switched on for an app in
+// fewer than 100 servers: the GATEWAY_*_LIMITED bits of Discord's document on applications.
 func (s *Server) getApplication(*call) (int, any, *apiError) {
 	flags := 0
 	for intent, bit := range map[int]int{IntentPresences: 1 << 13, IntentGuildMembers: 1 << 15,
@@ -113,6 +121,7 @@ func (s *Server) getApplication(*call) (int, any, *apiError) {
 		"bot_require_code_grant": false, "verify_key": strings.Repeat("0", 64), "flags": flags, "bot": userWire(s.bot)}, nil
 }
 
+// withGuild lets h answer for the server that a path names, with status 200; code 10004 where there is none.
 func (s *Server) withGuild(h func(Guild, *call) (any, *apiError)) handler {
 	return func(c *call) (int, any, *apiError) {
 		g, ok := s.guild(c.PathValue("guild"))
@@ -124,6 +133,7 @@ func (s *Server) withGuild(h func(Guild, *call) (any, *apiError)) handler {
 	}
 }
 
+// guildChannels returns the channels of a server. Threads are not among them, as with Discord.
 func (s *Server) guildChannels(g Guild, _ *call) (any, *apiError) {
 	list := []any{}
 	for _, c := range s.channels {
@@ -134,6 +144,7 @@ func (s *Server) guildChannels(g Guild, _ *call) (any, *apiError) {
 	return list, nil
 }
 
+// guildThreads returns the threads of a server that are not archived. Which of them the bot has joined is left empty.
 func (s *Server) guildThreads(g Guild, _ *call) (any, *apiError) {
 	list := []any{}
 	for _, c := range s.channels {
@@ -177,6 +188,8 @@ func (s *Server) archivedThreads(c *call) (int, any, *apiError) {
 	return 200, map[string]any{"threads": list, "members": []any{}, "has_more": len(threads) > limit}, nil
 }
 
+// guildMember returns somebody as a member of a server; code 10007 where nobody has that id. Every user is a member of
+// every server.
 func (s *Server) guildMember(g Guild, c *call) (any, *apiError) {
 	u, ok := s.user(c.PathValue("user"))
 	if !ok {
@@ -187,6 +200,8 @@ func (s *Server) guildMember(g Guild, c *call) (any, *apiError) {
 	return m, nil
 }
 
+// openDM returns the private channel with a user, made when it is asked for first. A bot cannot write to a bot: code
+// 50007.
 func (s *Server) openDM(c *call) (int, any, *apiError) {
 	var d struct {
 		Recipient string `json:"recipient_id"`
@@ -204,6 +219,9 @@ func (s *Server) openDM(c *call) (int, any, *apiError) {
 	return 200, s.channelWire(s.dm(u.ID)), nil
 }
 
+// startThread makes a thread in a text channel, from a message or without one, or a post in a forum. It refuses names
+// that are not of 1 to 100 characters, channels of other kinds (50024), messages that are not there (10008) and a
+// second thread from one message (160004).
 func (s *Server) startThread(c *call) (int, any, *apiError) {
 	parent, err := s.channelOf(c)
 	if err != nil {
@@ -299,6 +317,7 @@ type command = map[string]any
 
 var commandName = text.Pattern(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]+$`) // of 32 at most
 
+// routeCommands registers the application's commands, those for all servers and those of one server alike.
 func (s *Server) routeCommands(mux *http.ServeMux) {
 	for _, scope := range []string{"/applications/{app}/commands", "/applications/{app}/guilds/{guild}/commands"} {
 		s.handle(mux, "GET "+scope, s.withOwnApp(s.listCommands))
@@ -310,6 +329,8 @@ func (s *Server) routeCommands(mux *http.ServeMux) {
 	}
 }
 
+// withOwnApp lets h answer for the bot's own application: code 10002 for another one, 50001 for a server that the bot
+// is not in.
 func (s *Server) withOwnApp(h handler) handler {
 	return s.withLock(func(c *call) (int, any, *apiError) {
 		if c.PathValue("app") != s.bot.ID {
@@ -366,6 +387,8 @@ func (s *Server) findCommand(guild string, is func(command) bool) int {
 	return slices.IndexFunc(s.commands[guild], is)
 }
 
+// addCommand adds a command, or replaces the one of the same id; validateCommand sets the id from the name and the
+// type.
 func (s *Server) addCommand(c *call) (int, any, *apiError) {
 	var cmd command
 	if json.Unmarshal(c.body, &cmd) != nil || cmd == nil {
@@ -383,6 +406,7 @@ func (s *Server) addCommand(c *call) (int, any, *apiError) {
 	return 201, cmd, nil
 }
 
+// replaceCommands replaces all commands at once. When one of them is refused nothing is changed.
 func (s *Server) replaceCommands(c *call) (int, any, *apiError) {
 	var list []command
 	if json.Unmarshal(c.body, &list) != nil {
@@ -398,6 +422,7 @@ func (s *Server) replaceCommands(c *call) (int, any, *apiError) {
 	return 200, orEmpty(list), nil
 }
 
+// commandOf returns the place of the command that a path names; code 10063 where there is none.
 func (s *Server) commandOf(c *call) (int, *apiError) {
 	i := s.findCommand(c.PathValue("guild"), func(cmd command) bool { return cmd["id"] == c.PathValue("command") })
 	if i < 0 {
@@ -406,6 +431,7 @@ func (s *Server) commandOf(c *call) (int, *apiError) {
 	return i, nil
 }
 
+// getCommand returns a command by id.
 func (s *Server) getCommand(c *call) (int, any, *apiError) {
 	i, err := s.commandOf(c)
 	if err != nil {
@@ -414,6 +440,7 @@ func (s *Server) getCommand(c *call) (int, any, *apiError) {
 	return 200, s.commands[c.PathValue("guild")][i], nil
 }
 
+// editCommand changes the fields of a command that the request names. Its id stays, its version is a new one.
 func (s *Server) editCommand(c *call) (int, any, *apiError) {
 	i, err := s.commandOf(c)
 	if err != nil {
@@ -428,6 +455,7 @@ func (s *Server) editCommand(c *call) (int, any, *apiError) {
 	return 200, cmd, nil
 }
 
+// deleteCommand removes a command, without a body in the answer.
 func (s *Server) deleteCommand(c *call) (int, any, *apiError) {
 	i, err := s.commandOf(c)
 	if err != nil {

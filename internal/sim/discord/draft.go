@@ -53,6 +53,8 @@ func newCall(r *http.Request) (*call, *apiError) {
 	return c, nil
 }
 
+// readParts reads a multipart request: the part payload_json takes the place of the body, and each other part is a
+// file.
 func (c *call) readParts(boundary string) *apiError {
 	reader := multipart.NewReader(strings.NewReader(string(c.body)), boundary)
 	c.body = nil
@@ -79,6 +81,8 @@ func (c *call) readParts(boundary string) *apiError {
 	}
 }
 
+// draft returns the message that a request holds, checked against Discord's limits. Without a body it is empty, which
+// is allowed while there are files.
 func (c *call) draft() (draft, *apiError) {
 	var d draft
 	if len(c.body) == 0 {
@@ -90,6 +94,7 @@ func (c *call) draft() (draft, *apiError) {
 	return d, d.check()
 }
 
+// nonce returns the nonce as text: Discord accepts an integer or a string.
 func (d draft) nonce() string {
 	var text string
 	if json.Unmarshal(d.Nonce, &text) == nil {
@@ -98,6 +103,8 @@ func (d draft) nonce() string {
 	return string(d.Nonce)
 }
 
+// check refuses what is longer than Discord allows (2,000 characters of text, 25 of a nonce), and text or embeds beside
+// components of the second version.
 func (d draft) check() *apiError {
 	v2 := d.Flags != nil && *d.Flags&FlagComponentsV2 != 0
 	if d.Content != nil && utf8.RuneCountInString(*d.Content) > 2000 {
@@ -126,6 +133,8 @@ func (d draft) check() *apiError {
 	return d.AllowedMentions.check()
 }
 
+// check refuses unknown kinds, more than 100 users or roles, and a kind that is allowed as a whole and listed as well.
+// nil allows everything.
 func (a *allowed) check() *apiError {
 	if a == nil {
 		return nil
@@ -163,6 +172,7 @@ type embed struct {
 	} `json:"fields"`
 }
 
+// checkEmbeds refuses more than 10 embeds, fields over their limits, and more than 6,000 characters over all of them.
 func checkEmbeds(list []json.RawMessage) *apiError {
 	if len(list) > 10 {
 		return tooLong("embeds", 10)
@@ -207,6 +217,8 @@ func checkEmbeds(list []json.RawMessage) *apiError {
 	return nil
 }
 
+// checkComponents refuses more than 5 rows or, in the second version, 40 components and 4,000 characters over all; ids
+// over 100 and labels over 80 characters; an id that is there twice; and rows that do not hold 1 to 5 components.
 func checkComponents(list []json.RawMessage, v2 bool) *apiError {
 	if !v2 && len(list) > 5 {
 		return tooLong("components", 5)

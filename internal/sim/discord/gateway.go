@@ -83,6 +83,7 @@ type packet struct {
 	Name string          `json:"t,omitempty"`
 }
 
+// encode returns a gateway packet without a sequence number.
 func encode(op int, data any) []byte {
 	raw, err := json.Marshal(data)
 	if err != nil {

@@ -281,6 +281,8 @@ func (s *Server) find(id string) (Interaction, bool) {
 	return in.Interaction, true
 }
 
+// routeInteractions registers the answers to interactions. All but the callback stand under webhooks, where the token
+// alone is the authorization.
 func (s *Server) routeInteractions(mux *http.ServeMux) {
 	s.handle(mux, "POST /interactions/{interaction}/{token}/callback", s.withLock(s.callback))
 	const hook = "/webhooks/{app}/{token}"
@@ -292,6 +294,8 @@ func (s *Server) routeInteractions(mux *http.ServeMux) {
 	}
 }
 
+// callback accepts the first answer to an interaction, once (40060) and in time (10062). It returns 204, or with
+// with_response=true the message that the answer made.
 func (s *Server) callback(c *call) (int, any, *apiError) {
 	in := s.interactions[c.PathValue("interaction")]
 	switch {
@@ -360,6 +364,7 @@ func (s *Server) answer(in *interaction, kind int, c *call) *apiError {
 	return err
 }
 
+// checkChoices refuses more than 25 suggestions, and names that are not of 1 to 100 characters.
 func checkChoices(body []byte) *apiError {
 	var d struct {
 		Choices []struct{ Name, Value string }
@@ -407,6 +412,7 @@ func (s *Server) interactionOf(c *call) (*interaction, *apiError) {
 	return nil, unknownError(10015, "Webhook")
 }
 
+// followUp posts a further answer. The first one after a deferral takes the place of "is thinking…".
 func (s *Server) followUp(c *call) (int, any, *apiError) {
 	in, err := s.interactionOf(c)
 	if err != nil {
@@ -425,6 +431,8 @@ func (s *Server) followUp(c *call) (int, any, *apiError) {
 	return 200, s.wire(s.postAnswer(in, d, c.files, 0), true), nil
 }
 
+// withAnswer lets h answer for the message that a path names, which must be of the interaction whose token it has;
+// "@original" is its first one. Code 10008 where there is none.
 func (s *Server) withAnswer(h func(*Post, *call) (int, any, *apiError)) handler {
 	return func(c *call) (int, any, *apiError) {
 		in, err := s.interactionOf(c)
@@ -446,6 +454,7 @@ func (s *Server) withAnswer(h func(*Post, *call) (int, any, *apiError)) handler 
 
 func (s *Server) getAnswer(p *Post, _ *call) (int, any, *apiError) { return 200, s.wire(p, true), nil }
 
+// editAnswer changes an answer to an interaction.
 func (s *Server) editAnswer(p *Post, c *call) (int, any, *apiError) {
 	d, err := c.draft()
 	if err != nil {
@@ -454,6 +463,7 @@ func (s *Server) editAnswer(p *Post, c *call) (int, any, *apiError) {
 	return s.rewrite(p, d, c.files)
 }
 
+// deleteAnswer deletes an answer to an interaction.
 func (s *Server) deleteAnswer(p *Post, _ *call) (int, any, *apiError) {
 	s.deletePost(p)
 	return 204, nil, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// routeMessages registers reading, writing, changing and deleting messages, typing and the bot's own reactions.
 func (s *Server) routeMessages(mux *http.ServeMux) {
 	const messages = "/channels/{channel}/messages"
 	s.handle(mux, "GET "+messages, s.withLock(s.listMessages))
@@ -41,6 +42,8 @@ func (s *Server) checkRate(channel string) *apiError {
 			"X-RateLimit-Reset-After": strconv.FormatFloat(wait, 'f', 3, 64), "X-RateLimit-Scope": "user"}}
 }
 
+// createMessage posts a message of the bot. With enforce_nonce the same nonce within Options.NonceLife returns the
+// message that is there. Code 50006 for an empty one.
 func (s *Server) createMessage(c *call) (int, any, *apiError) {
 	ch, err := s.channelOf(c)
 	if err != nil {
@@ -84,6 +87,8 @@ func (s *Server) createMessage(c *call) (int, any, *apiError) {
 	return 200, s.wire(p, true), nil
 }
 
+// setReference lets a message answer another one of its channel. What cannot be found is refused, unless
+// fail_if_not_exists is false: then the message is posted without a reference.
 func (s *Server) setReference(p *Post, d draft) *apiError {
 	if d.Reference == nil {
 		return nil
@@ -129,6 +134,7 @@ func (s *Server) messageOf(c *call) (*Post, *apiError) {
 // setting counts, not what a session asked for.
 func (s *Server) mayRead() bool { return s.opts.Privileged&IntentMessageContent != 0 }
 
+// getMessage returns a message; code 50001 where the bot may not read the history.
 func (s *Server) getMessage(c *call) (int, any, *apiError) {
 	if s.hidden[c.PathValue("channel")] {
 		return 0, nil, fail(403, 50001, "Missing Access")
@@ -148,6 +154,7 @@ func (s *Server) historyWire(p *Post) map[string]any {
 	return wire
 }
 
+// editMessage changes a message of the bot; code 50005 for one of somebody else.
 func (s *Server) editMessage(c *call) (int, any, *apiError) {
 	p, err := s.messageOf(c)
 	if err != nil {
@@ -179,6 +186,8 @@ func (s *Server) rewrite(p *Post, d draft, files []File) (int, any, *apiError) {
 	return 200, s.wire(p, true), nil
 }
 
+// deleteMessage deletes a message of the bot; code 50013 for one of somebody else, for the bot has no right to manage
+// messages.
 func (s *Server) deleteMessage(c *call) (int, any, *apiError) {
 	p, err := s.messageOf(c)
 	if err != nil {
@@ -191,6 +200,8 @@ func (s *Server) deleteMessage(c *call) (int, any, *apiError) {
 	return 204, nil, nil
 }
 
+// listMessages returns at most 100 messages of a channel, the newest first, before, after or around an id. Where the
+// history is hidden from the bot the list is empty and no error, as with Discord.
 func (s *Server) listMessages(c *call) (int, any, *apiError) {
 	ch, err := s.channelOf(c)
 	if err != nil {
@@ -249,6 +260,7 @@ func window(posts []*Post, before, after, around string, limit int) []*Post {
 	return posts[lo:hi]
 }
 
+// signalTyping counts that the bot was shown as typing.
 func (s *Server) signalTyping(c *call) (int, any, *apiError) {
 	ch, err := s.channelOf(c)
 	if err != nil {
@@ -258,6 +270,7 @@ func (s *Server) signalTyping(c *call) (int, any, *apiError) {
 	return 204, nil, nil
 }
 
+// addReaction adds a reaction of the bot; adding it again changes nothing.
 func (s *Server) addReaction(c *call) (int, any, *apiError) {
 	p, err := s.messageOf(c)
 	if err != nil {
@@ -267,6 +280,7 @@ func (s *Server) addReaction(c *call) (int, any, *apiError) {
 	return 204, nil, nil
 }
 
+// removeReaction removes a reaction of the bot; without one nothing changes.
 func (s *Server) removeReaction(c *call) (int, any, *apiError) {
 	p, err := s.messageOf(c)
 	if err != nil {

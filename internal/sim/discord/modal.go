@@ -87,6 +87,7 @@ func checkModal(body []byte) *apiError {
 	return nil
 }
 
+// check returns why Discord refuses a field; empty: it does not.
 func (f modalField) check() string {
 	switch f.Type {
 	case partInput:
@@ -103,6 +104,8 @@ func (f modalField) check() string {
 	return ""
 }
 
+// checkMenu returns why Discord refuses a select menu: it has 1 to 25 options of 1 to 100 characters, each value once,
+// and its bounds fit them.
 func (f modalField) checkMenu() string {
 	minimum, maximum := f.bounds()
 	if len(f.Options) < 1 || len(f.Options) > 25 || minimum < 0 || maximum < 1 || maximum > len(f.Options) ||
@@ -126,6 +129,7 @@ func (f modalField) checkMenu() string {
 	return ""
 }
 
+// bounds returns how many values may be chosen: one where the field does not say.
 func (f modalField) bounds() (minimum, maximum int) {
 	minimum, maximum = 1, 1
 	if f.Min != nil {
@@ -137,6 +141,7 @@ func (f modalField) bounds() (minimum, maximum int) {
 	return minimum, maximum
 }
 
+// between reports whether a text has minimum to maximum characters.
 func between(s string, minimum, maximum int) bool {
 	n := utf8.RuneCountInString(s)
 	return n >= minimum && n <= maximum
@@ -182,6 +187,8 @@ func (s *Server) Fill(interaction string, fields map[string][]string) (Interacti
 	), nil
 }
 
+// fill returns the field as a submitted form has it. A text that the person did not enter keeps its value; it fails
+// when what was entered or chosen is not allowed by the field.
 func (f modalField) fill(values []string, named bool) (map[string]any, error) {
 	wire := map[string]any{"type": f.Type, "custom_id": f.Name}
 	if f.Type == partInput {

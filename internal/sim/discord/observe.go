@@ -155,6 +155,7 @@ func (s *Server) Posts(channel string) []Post {
 	return s.ownPosts(channel)
 }
 
+// ownPosts returns the bot's posts of a channel in their order, with those that were deleted. The lock is held.
 func (s *Server) ownPosts(channel string) []Post {
 	var own []Post
 	for _, p := range s.order[channel] {
@@ -212,6 +213,7 @@ func (s *Server) WaitSessions(ctx context.Context, n int) error {
 	return nil
 }
 
+// connected returns how many connections have a session. The lock is held.
 func (s *Server) connected() int {
 	n := 0
 	for _, l := range s.links {
@@ -285,6 +287,7 @@ func (s *Server) Violations() []Violation {
 	return slices.Clone(s.violations)
 }
 
+// report records what the OpenAPI document does not allow.
 func (s *Server) report(found []Violation) {
 	s.state.Lock()
 	defer s.state.Release()

@@ -66,6 +66,8 @@ func findValidator(document []byte) (*validator, error) {
 	return made.(func() (*validator, error))()
 }
 
+// newValidator reads Discord's OpenAPI document. Schemas are compiled when a request needs them: all of them would take
+// seconds.
 func newValidator(document []byte) (*validator, error) {
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
 	if err != nil {
@@ -91,6 +93,7 @@ func newValidator(document []byte) (*validator, error) {
 	return v, nil
 }
 
+// readPattern reads a path of the document with its methods.
 func readPattern(template string, item map[string]json.RawMessage) (apiPattern, error) {
 	p := apiPattern{template: template, segments: strings.Split(template, "/"), methods: map[string]operation{}}
 	base := documentURL + "#/paths/" + escape(template)
@@ -112,6 +115,7 @@ func readPattern(template string, item map[string]json.RawMessage) (apiPattern, 
 	return p, nil
 }
 
+// setPointers notes where in the document the schema of each parameter stands.
 func setPointers(list []parameter, base string) {
 	for i := range list {
 		list[i].pointer = base + "/parameters/" + strconv.Itoa(i) + "/schema"
@@ -192,6 +196,8 @@ func (v *validator) check(r *http.Request, c *call) []Violation {
 	return found
 }
 
+// checkParameters reports parameters of the path and the query that are missing, unknown or not as the document has
+// them. Headers are not checked.
 func (v *validator) checkParameters(
 	r *http.Request,
 	params []parameter,
@@ -241,6 +247,7 @@ func (v *validator) validateText(p parameter, text string) error {
 	return v.validate(p.pointer, decoded)
 }
 
+// validate checks a value against the schema at a place of the document, compiled once.
 func (v *validator) validate(pointer string, value any) error {
 	v.mu.Lock()
 	schema, err := v.compiler.Compile(pointer)
@@ -265,6 +272,8 @@ func (v *validator) match(path string) (apiPattern, map[string]string, bool) {
 	return best, values, literal >= 0
 }
 
+// fit returns the values of the parameters in a path, and how many of its segments stand literally in the pattern: of
+// several patterns that fit, the one with the most is meant.
 func (p apiPattern) fit(segments []string) (values map[string]string, literal int, ok bool) {
 	if len(segments) != len(p.segments) {
 		return nil, 0, false

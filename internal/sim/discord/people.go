@@ -110,6 +110,7 @@ func (s *Server) Unfurl(message, title string) {
 	s.announce("MESSAGE_UPDATE", p)
 }
 
+// encodeEmbed returns the preview of a link.
 func encodeEmbed(title string) json.RawMessage {
 	raw, err := json.Marshal(map[string]string{"type": "link", "title": title})
 	if err != nil {
@@ -118,11 +119,14 @@ func encodeEmbed(title string) json.RawMessage {
 	return raw
 }
 
+// deletePost marks a message as deleted, and announces it. The lock is held.
 func (s *Server) deletePost(p *Post) {
 	p.Deleted = true
 	s.announce("MESSAGE_DELETE", p)
 }
 
+// mustPost returns a message that a test names; it panics where there is none, for then the test is wrong. The lock is
+// held.
 func (s *Server) mustPost(id string) *Post {
 	p, ok := s.posts[id]
 	if !ok || p.Deleted {
@@ -138,6 +142,7 @@ func (s *Server) React(message string, by User, emoji string) {
 	s.react(s.mustPost(message), by.ID, emoji)
 }
 
+// react adds a reaction of a user, once. The lock is held.
 func (s *Server) react(p *Post, user, emoji string) {
 	if s.emoji[p.ID] == nil {
 		s.emoji[p.ID] = map[string][]string{}
@@ -174,6 +179,7 @@ func (s *Server) ClearReactions(message, emoji string) {
 	s.emitReaction(name, p, data)
 }
 
+// unreact removes a reaction of a user. The lock is held.
 func (s *Server) unreact(p *Post, user, emoji string) {
 	users := s.emoji[p.ID][emoji]
 	i := slices.Index(users, user)

@@ -87,6 +87,7 @@ func pings(text, replied string, rule allowed) Pings {
 	return p
 }
 
+// named returns the ids that a text mentions in the way of re, each once: all of them, or those in only.
 func named(re *regexp.Regexp, text string, all bool, only []string) []string {
 	var ids []string
 	for _, m := range re.FindAllStringSubmatch(text, -1) {
@@ -109,6 +110,7 @@ func pingText(content string, components []json.RawMessage) string {
 	return strings.Join(texts, "\n")
 }
 
+// walkComponents calls visit for each component at any depth: whatever has a type.
 func walkComponents(list []json.RawMessage, visit func(map[string]any)) {
 	var walk func(any)
 	walk = func(v any) {
@@ -134,6 +136,7 @@ func walkComponents(list []json.RawMessage, visit func(map[string]any)) {
 	}
 }
 
+// componentType returns the number of a component's type.
 func componentType(c map[string]any) int {
 	n, _ := c["type"].(float64)
 	return int(n)
@@ -149,6 +152,7 @@ func (s *Server) store(p *Post) {
 	s.order[p.ChannelID] = append(s.order[p.ChannelID], p)
 }
 
+// messageIntent returns the intent without which an app is not sent the messages of a channel.
 func messageIntent(c Channel) int {
 	if c.Kind == KindDM {
 		return IntentDirectMessages
@@ -244,6 +248,8 @@ func (s *Server) wire(p *Post, content bool) map[string]any {
 	return wire
 }
 
+// addReference adds what a message answers: the reference, and the answered message itself, null where it was deleted.
+// The lock is held.
 func (s *Server) addReference(wire map[string]any, p *Post, c Channel, content bool) {
 	wire["message_reference"] = map[string]any{
 		"type":       0,
@@ -286,6 +292,8 @@ func (s *Server) ExpireFiles() {
 	s.expired++
 }
 
+// filesWire returns the files of a message with signed addresses; Expire makes those that were handed out before
+// invalid. The lock is held.
 func (s *Server) filesWire(p *Post) []any {
 	list := []any{}
 	for _, f := range p.Files {
@@ -308,6 +316,7 @@ func (s *Server) filesWire(p *Post) []any {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000-07:00") }
 
+// orEmpty returns a list that is encoded as [] where it would be null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -315,6 +324,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
+// union returns what is in a or b, in that order, each once as long as a holds it once.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, s := range b {

@@ -104,6 +104,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
+// setDefault sets a field that has the zero value.
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -123,6 +124,7 @@ func (s *Server) Close() {
 	s.HTTPServer.Close()
 }
 
+// serve tells files, the gateway and the API apart by their path. Versions 9 and 10 of the API are answered alike.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/attachments/") {
 		s.serveFile(w, r)
@@ -146,6 +148,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	http.StripPrefix("/api/"+version, s.api).ServeHTTP(w, r)
 }
 
+// apiPath cuts /api/vN off a path; false: it is not a path of the API.
 func apiPath(path string) (version, rest string, ok bool) {
 	tail, ok := strings.CutPrefix(path, "/api/")
 	if !ok {
@@ -173,6 +176,8 @@ func fail(status, code int, message string) *apiError {
 	return &apiError{status: status, body: errorBody(code, message, nil)}
 }
 
+// badForm returns an error about a field, nested as Discord nests it: the parts of a.b.0 are objects in each other, the
+// innermost has _errors.
 func badForm(field, code, message string) *apiError {
 	var detail any = map[string]any{"_errors": []any{map[string]string{"code": code, "message": message}}}
 	parts := strings.Split(field, ".")
@@ -186,6 +191,7 @@ func tooLong(field string, limit int) *apiError {
 	return badForm(field, "BASE_TYPE_MAX_LENGTH", fmt.Sprintf("Must be %d or fewer in length.", limit))
 }
 
+// errorBody returns the body of an error as all parts of Discord's API have it.
 func errorBody(code int, message string, errors any) map[string]any {
 	body := map[string]any{"code": code, "message": message}
 	if errors != nil {
@@ -194,6 +200,7 @@ func errorBody(code int, message string, errors any) map[string]any {
 	return body
 }
 
+// writeJSON answers with a body, or without one where it is nil.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	if body == nil {
 		w.WriteHeader(status)
@@ -204,8 +211,10 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the caller may have hung up
 }
 
+// handler answers a call: with a status and a body, or with an error of Discord's form.
 type handler func(*call) (status int, body any, err *apiError)
 
+// handle registers h. Every call is checked against the OpenAPI document first, those that are refused as well.
 func (s *Server) handle(mux *http.ServeMux, pattern string, h handler) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		c, err := newCall(r)
@@ -239,6 +248,7 @@ func bucketHeaders(h http.Header, pattern string) {
 	h.Set("X-RateLimit-Bucket", fmt.Sprintf("%x", pattern))
 }
 
+// routes returns the API without authorization and faults, which serve looks after.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	s.routeAccount(mux)

@@ -62,6 +62,7 @@ type world struct {
 	readers  map[string][]string            // channels that these users, the bot and nobody else can see
 }
 
+// newWorld returns a world with nobody and nothing in it.
 func newWorld() world {
 	return world{
 		posts:    map[string]*Post{},
@@ -81,17 +82,21 @@ func newWorld() world {
 
 const epoch = 1420070400000 // Discord's first millisecond
 
+// newID returns an id of Discord's form: milliseconds since 2015 in the upper bits, never the same twice and always
+// greater than the one before.
 func (w *world) newID() string {
 	w.lastID = max(w.lastID+1, (time.Now().UnixMilli()-epoch)<<22)
 	return strconv.FormatInt(w.lastID, 10)
 }
 
+// addUser adds a user under a new id. The lock is held.
 func (w *world) addUser(u User) User {
 	u.ID = w.newID()
 	w.users = append(w.users, u)
 	return u
 }
 
+// channel returns a channel, thread or private channel by id. The lock is held.
 func (w *world) channel(id string) (Channel, bool) {
 	i := slices.IndexFunc(w.channels, func(c Channel) bool { return c.ID == id })
 	if i < 0 {
@@ -109,6 +114,7 @@ func (w *world) mustChannel(id string) Channel {
 	return c
 }
 
+// user returns a user by id. The lock is held.
 func (w *world) user(id string) (User, bool) {
 	i := slices.IndexFunc(w.users, func(u User) bool { return u.ID == id })
 	if i < 0 {
@@ -117,6 +123,7 @@ func (w *world) user(id string) (User, bool) {
 	return w.users[i], true
 }
 
+// guild returns a server by id. The lock is held.
 func (w *world) guild(id string) (Guild, bool) {
 	i := slices.IndexFunc(w.guilds, func(g Guild) bool { return g.ID == id })
 	if i < 0 {
@@ -147,6 +154,7 @@ func (s *Server) AddManager(name string) User { return s.newUser(User{Name: name
 // AddBot adds another bot.
 func (s *Server) AddBot(name string) User { return s.newUser(User{Name: name, Bot: true}) }
 
+// newUser adds a user under a new id.
 func (s *Server) newUser(u User) User {
 	s.state.Lock()
 	defer s.state.Release()
@@ -241,6 +249,7 @@ func (s *Server) AddForumPost(forum Channel, by User, title, text string) (Chann
 	return c, s.Say(c.ID, by, text, func(p *Post) { p.ID = c.ID })
 }
 
+// newChannel adds a channel or thread under a new id, and announces it under the name of an event.
 func (s *Server) newChannel(c Channel, eventName string) Channel {
 	s.state.Lock()
 	defer s.state.Release()
@@ -296,6 +305,7 @@ func (s *Server) AddDM(with User) Channel {
 	return s.dm(with.ID)
 }
 
+// dm returns the private channel with a user, made when there is none. The lock is held.
 func (s *Server) dm(user string) Channel {
 	for _, c := range s.channels {
 		if c.Kind == KindDM && c.recipient == user {
@@ -307,6 +317,7 @@ func (s *Server) dm(user string) Channel {
 	return c
 }
 
+// orNull returns a text, or null where it is empty.
 func orNull(text string) any {
 	if text == "" {
 		return nil
@@ -314,6 +325,7 @@ func orNull(text string) any {
 	return text
 }
 
+// userWire returns a user as Discord sends one. Users have no discriminator any more: "0" (since 2023).
 func userWire(u User) map[string]any {
 	return map[string]any{
 		"id":            u.ID,
@@ -333,6 +345,7 @@ const (
 	viewChannel         = 1 << 10
 )
 
+// permissions returns what somebody may do, as the decimal bit set of Discord's API.
 func permissions(u User) string {
 	p := int64(everyonePermissions)
 	if u.Manager {
@@ -344,6 +357,8 @@ func permissions(u User) string {
 // managerRole returns the id of the guild's role that carries Manage Server.
 func managerRole(guild string) string { return guild + "0" }
 
+// memberWire returns somebody as a member of a server, without the user itself: it stands beside it in messages, within
+// it elsewhere.
 func memberWire(guild string, u User) map[string]any {
 	roles := []string{}
 	if u.Manager {
@@ -353,6 +368,7 @@ func memberWire(guild string, u User) map[string]any {
 		"nick": orNull(u.Nick), "avatar": nil, "flags": 0, "pending": false}
 }
 
+// rolesWire returns the roles of a server: that of everybody, which has the server's own id, and one for managers.
 func rolesWire(guild string) []any {
 	role := func(id, name string, bits int64) map[string]any {
 		return map[string]any{"id": id, "name": name, "permissions": strconv.FormatInt(bits, 10), "position": 0, "color": 0,
@@ -364,6 +380,7 @@ func rolesWire(guild string) []any {
 	}
 }
 
+// channelWire returns a channel as Discord sends one. The lock is held.
 func (s *Server) channelWire(c Channel) map[string]any {
 	wire := map[string]any{"id": c.ID, "type": c.Kind, "flags": 0, "last_message_id": nil}
 	if posts := s.order[c.ID]; len(posts) > 0 {
@@ -422,6 +439,7 @@ func (s *Server) channelWire(c Channel) map[string]any {
 	return wire
 }
 
+// guildWire returns a server as GUILD_CREATE has it, with its channels, threads and members. The lock is held.
 func (s *Server) guildWire(g Guild) map[string]any {
 	wire := s.plainGuildWire(g)
 	channels, threads, members := []any{}, []any{}, []any{}
@@ -452,6 +470,7 @@ func (s *Server) guildWire(g Guild) map[string]any {
 	return wire
 }
 
+// plainGuildWire returns a server as the REST API has it.
 func (s *Server) plainGuildWire(g Guild) map[string]any {
 	return map[string]any{
 		"id":                            g.ID,
