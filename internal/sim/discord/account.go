@@ -387,8 +387,7 @@ func (s *Server) findCommand(guild string, is func(command) bool) int {
 	return slices.IndexFunc(s.commands[guild], is)
 }
 
-// addCommand adds a command, or replaces the one of the same id; validateCommand sets the id from the name and the
-// type.
+// addCommand adds a command, or replaces the one of the same name, whose id it takes over.
 func (s *Server) addCommand(c *call) (int, any, *apiError) {
 	var cmd command
 	if json.Unmarshal(c.body, &cmd) != nil || cmd == nil {

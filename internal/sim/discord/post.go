@@ -292,7 +292,7 @@ func (s *Server) ExpireFiles() {
 	s.expired++
 }
 
-// filesWire returns the files of a message with signed addresses; Expire makes those that were handed out before
+// filesWire returns the files of a message with signed addresses; ExpireFiles makes those that were handed out before
 // invalid. The lock is held.
 func (s *Server) filesWire(p *Post) []any {
 	list := []any{}
