@@ -21,6 +21,7 @@ func (s *Server) postChannel(id string) (*Channel, *slackError) {
 	return c, nil
 }
 
+// rawOrNil returns blocks or attachments as they were sent; nil: there are none.
 func rawOrNil(text string) json.RawMessage {
 	if text == "" || text == "[]" {
 		return nil
@@ -52,6 +53,7 @@ func (s *Server) storePost(p *Post) {
 	s.posts[p.Channel] = append(s.posts[p.Channel], p)
 }
 
+// thread refuses to write into a thread whose first message is not there, or is itself a reply.
 func (s *Server) thread(c *Channel, ts string) *slackError {
 	if ts == "" {
 		return nil
@@ -66,6 +68,8 @@ func (s *Server) thread(c *Channel, ts string) *slackError {
 	return nil
 }
 
+// postMessage serves chat.postMessage: it stores the message and sends it to the app as an event too, as Slack does
+// with what a bot writes.
 func (s *Server) postMessage(a args) (map[string]any, *slackError) {
 	c, err := s.postChannel(a["channel"])
 	if err != nil {
@@ -83,6 +87,7 @@ func (s *Server) postMessage(a args) (map[string]any, *slackError) {
 	return map[string]any{"channel": c.ID, "ts": p.TS, "message": s.wire(p, true)}, nil
 }
 
+// postEphemeral serves chat.postEphemeral. The message is in no history, and there is no event for it.
 func (s *Server) postEphemeral(a args) (map[string]any, *slackError) {
 	c, err := s.postChannel(a["channel"])
 	if err != nil {
@@ -115,6 +120,8 @@ func (s *Server) ownPost(a args, foreign string) (*Post, *slackError) {
 	return p, nil
 }
 
+// updateMessage serves chat.update. The text is replaced, and blocks go when a text comes without them, as with Slack;
+// metadata and previews stay where the request does not name them.
 func (s *Server) updateMessage(a args) (map[string]any, *slackError) {
 	p, err := s.ownPost(a, "cant_update_message")
 	if err != nil {
@@ -141,6 +148,7 @@ func (s *Server) updateMessage(a args) (map[string]any, *slackError) {
 	return map[string]any{"channel": p.Channel, "ts": p.TS, "text": p.Shown(), "message": s.wire(p, true)}, nil
 }
 
+// deleteMessage serves chat.delete, for the bot's own messages.
 func (s *Server) deleteMessage(a args) (map[string]any, *slackError) {
 	p, err := s.ownPost(a, "cant_delete_message")
 	if err != nil {
@@ -150,6 +158,8 @@ func (s *Server) deleteMessage(a args) (map[string]any, *slackError) {
 	return map[string]any{"channel": p.Channel, "ts": p.TS}, nil
 }
 
+// startStream serves chat.startStream. A stream stands in a thread, and outside of private conversations it has to name
+// its recipient and their workspace.
 func (s *Server) startStream(a args) (map[string]any, *slackError) {
 	c, err := s.postChannel(a["channel"])
 	if err != nil {
@@ -222,6 +232,7 @@ func (p *Post) track(a args) {
 	p.Tasks = tasks
 }
 
+// streamingPost returns the bot's message to which a stream is still written.
 func (s *Server) streamingPost(a args) (*Post, *slackError) {
 	p, err := s.ownPost(a, "message_not_owned_by_app")
 	if err != nil {
@@ -233,6 +244,7 @@ func (s *Server) streamingPost(a args) (*Post, *slackError) {
 	return p, nil
 }
 
+// extend adds to the text of a stream, which holds at most maxMarkdown characters.
 func (s *Server) extend(p *Post, a args) *slackError {
 	text, err := streamText(a)
 	if err != nil {
@@ -252,6 +264,7 @@ func (s *Server) extend(p *Post, a args) *slackError {
 	return nil
 }
 
+// appendStream serves chat.appendStream; without text it is refused with no_text.
 func (s *Server) appendStream(a args) (map[string]any, *slackError) {
 	p, err := s.streamingPost(a)
 	if err != nil {
@@ -267,6 +280,7 @@ func (s *Server) appendStream(a args) (map[string]any, *slackError) {
 	return map[string]any{"channel": p.Channel, "ts": p.TS}, nil
 }
 
+// stopStream serves chat.stopStream: it adds a last text and blocks, after which the message is one like others.
 func (s *Server) stopStream(a args) (map[string]any, *slackError) {
 	p, err := s.streamingPost(a)
 	if err != nil {

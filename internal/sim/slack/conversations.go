@@ -28,6 +28,7 @@ func (s *Server) readableChannel(a args) (*Channel, *slackError) {
 	return c, nil
 }
 
+// conversationInfo serves conversations.info.
 func (s *Server) conversationInfo(a args) (map[string]any, *slackError) {
 	c := s.channel(a["channel"])
 	if c == nil {
@@ -55,6 +56,7 @@ func (s *Server) conversationMembers(a args) (map[string]any, *slackError) {
 	return map[string]any{"members": page, "response_metadata": map[string]any{"next_cursor": cursor}}, nil
 }
 
+// listConversations serves conversations.list for channels; private conversations are left out.
 func (s *Server) listConversations(a args) (map[string]any, *slackError) {
 	list := []any{}
 	for _, c := range s.channels {
@@ -92,6 +94,8 @@ type timeRange struct {
 	after, before  string // from a cursor
 }
 
+// parseTimeRange reads which messages a history is asked for. A limit is 1 to 999, 100 where none is given; oldest "0"
+// is the beginning.
 func parseTimeRange(a args) (timeRange, *slackError) {
 	w := timeRange{oldest: a["oldest"], latest: a["latest"], inclusive: a.isSet("inclusive"), limit: 100}
 	if w.oldest == "0" {
@@ -127,6 +131,8 @@ func parseTimeRange(a args) (timeRange, *slackError) {
 	return w, nil
 }
 
+// contains reports whether a message is in the range. The bounds themselves are in it with inclusive alone, those of a
+// cursor never.
 func (w timeRange) contains(p *Post) bool {
 	switch {
 	case w.oldest != "" && (p.TS < w.oldest || p.TS == w.oldest && !w.inclusive),
@@ -172,6 +178,7 @@ func (s *Server) history(a args) (map[string]any, *slackError) {
 	return s.pageWire(page, next, a), nil
 }
 
+// pageWire returns a page of a history; next is the cursor of the one behind it, empty for the last.
 func (s *Server) pageWire(page []*Post, next string, a args) map[string]any {
 	list := []any{}
 	for _, p := range page {
@@ -208,6 +215,7 @@ func (s *Server) readReplies(a args) (map[string]any, *slackError) {
 	return s.pageWire(append([]*Post{root}, page...), next, a), nil
 }
 
+// openConversation serves conversations.open: the private conversation with one user, made when there is none.
 func (s *Server) openConversation(a args) (map[string]any, *slackError) {
 	if _, ok := s.user(a["users"]); !ok {
 		return nil, refuse("user_not_found")
@@ -215,6 +223,7 @@ func (s *Server) openConversation(a args) (map[string]any, *slackError) {
 	return map[string]any{"channel": s.channelWire(s.dm(a["users"]))}, nil
 }
 
+// joinConversation serves conversations.join, which makes the bot a member of a channel.
 func (s *Server) joinConversation(a args) (map[string]any, *slackError) {
 	c := s.channel(a["channel"])
 	switch {
@@ -227,6 +236,7 @@ func (s *Server) joinConversation(a args) (map[string]any, *slackError) {
 	return map[string]any{"channel": s.channelWire(c)}, nil
 }
 
+// userInfo serves users.info, for the bot's own user as well.
 func (s *Server) userInfo(a args) (map[string]any, *slackError) {
 	u, ok := s.user(a["user"])
 	if a["user"] == BotUserID {
@@ -248,6 +258,8 @@ func (s *Server) listUsers(a args) (map[string]any, *slackError) {
 	return map[string]any{"members": page, "response_metadata": map[string]any{"next_cursor": cursor}}, nil
 }
 
+// userWire returns a user as Slack sends one. A guest of one channel is "ultra restricted", one of several
+// "restricted".
 func (s *Server) userWire(u User) map[string]any {
 	return map[string]any{
 		"id":                  u.ID,
@@ -265,6 +277,7 @@ func (s *Server) userWire(u User) map[string]any {
 	}
 }
 
+// reactionPost returns the message of a reaction.
 func (s *Server) reactionPost(a args) (*Post, *slackError) {
 	if s.channel(a["channel"]) == nil {
 		return nil, refuse("channel_not_found")
@@ -276,6 +289,7 @@ func (s *Server) reactionPost(a args) (*Post, *slackError) {
 	return p, nil
 }
 
+// addReaction serves reactions.add; a second one of the same name is refused with already_reacted.
 func (s *Server) addReaction(a args) (map[string]any, *slackError) {
 	p, err := s.reactionPost(a)
 	if err != nil {
@@ -291,6 +305,7 @@ func (s *Server) addReaction(a args) (map[string]any, *slackError) {
 	return nil, nil
 }
 
+// removeReaction serves reactions.remove; refused with no_reaction where there is none.
 func (s *Server) removeReaction(a args) (map[string]any, *slackError) {
 	p, err := s.reactionPost(a)
 	if err != nil {

@@ -111,6 +111,7 @@ func encodeEnvelope(e *envelope, n int, reason string) []byte {
 	return mustJSON(frame)
 }
 
+// mustJSON encodes a value of the simulator, which cannot fail.
 func mustJSON(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -201,6 +202,8 @@ func (s *Server) changePost(p *Post, alter func()) []string {
 	return ids
 }
 
+// emitChanged tells the app that a message was changed, and returns the id of the event; empty: the bot is not in the
+// channel. The lock is held.
 func (s *Server) emitChanged(p *Post, before map[string]any) string {
 	c := s.mustChannel(p.Channel)
 	if !c.Member {

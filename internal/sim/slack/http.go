@@ -135,6 +135,8 @@ func (s *Server) post(d *Delivery, base, reason string) {
 	}
 }
 
+// newSignedRequest returns what Slack sends to an app over HTTP for an envelope: forms for commands and interactions,
+// the payload alone for events.
 func newSignedRequest(d *Delivery, base string) SignedRequest {
 	const formType = "application/x-www-form-urlencoded"
 	switch d.Kind {

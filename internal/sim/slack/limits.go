@@ -28,6 +28,7 @@ var (
 	bareSpecial = text.Pattern(`(?:^|[^\w<!])@(channel|here|everyone)\b`)
 )
 
+// broadcast notes that a whole group of people is called: channel, here or everyone.
 func (p *Pings) broadcast(word string) {
 	switch word {
 	case "channel":
@@ -39,6 +40,8 @@ func (p *Pings) broadcast(word string) {
 	}
 }
 
+// scan notes whom a text calls. With bare, words such as @here count without angle brackets, as Slack's parse=full and
+// link_names have it.
 func (p *Pings) scan(text string, bare bool) {
 	for _, m := range special().FindAllStringSubmatch(text, -1) {
 		p.broadcast(m[1])
@@ -56,6 +59,7 @@ func (p *Pings) scan(text string, bare bool) {
 	}
 }
 
+// addNew returns a list with s at its end, unless it is there already.
 func addNew(list []string, s string) []string {
 	if slices.Contains(list, s) {
 		return list
@@ -95,6 +99,7 @@ func (p *Pings) scanBlocks(v any, bare bool) {
 	}
 }
 
+// pingsOf returns whom a message calls, in its text, its blocks and its attachments.
 func pingsOf(a args) Pings {
 	var p Pings
 	bare := a["parse"] == "full" || a.isSet("link_names")
@@ -192,6 +197,8 @@ var blockTypes = []string{
 	"video",
 }
 
+// checkBlocks refuses blocks that Slack would refuse: more than 50, too long texts, wrong numbers of elements, and
+// Markdown of more than 12,000 characters over all of them.
 func checkBlocks(raw string) *slackError {
 	if raw == "" {
 		return nil
@@ -223,6 +230,7 @@ func checkBlocks(raw string) *slackError {
 	return nil
 }
 
+// invalidBlocks returns the error of wrong blocks with a message for each problem, as Slack words them.
 func invalidBlocks(problems ...string) *slackError {
 	e := refuse("invalid_blocks")
 	for _, p := range problems {
@@ -231,18 +239,21 @@ func invalidBlocks(problems ...string) *slackError {
 	return e
 }
 
+// object returns the text of a block that has a text object.
 func (b block) object() textObject {
 	var o textObject
 	_ = json.Unmarshal(b.Text, &o) // absent or a bare string: stays empty
 	return o
 }
 
+// plain returns the text of a block whose text is a bare string, such as that of Markdown.
 func (b block) plain() string {
 	var s string
 	_ = json.Unmarshal(b.Text, &s) // absent or an object: stays empty
 	return s
 }
 
+// check returns what is wrong with a block.
 func (b block) check() []string {
 	var bad []string
 	limit := func(what, text string, minimum, maximum int) {
@@ -297,6 +308,7 @@ func (b block) check() []string {
 	return bad
 }
 
+// between returns what is wrong with a number of elements; nil: nothing.
 func between(n, minimum, maximum int) []string {
 	if n < minimum || n > maximum {
 		return []string{fmt.Sprintf("between %d and %d elements required", minimum, maximum)}

@@ -119,6 +119,7 @@ func (s *Server) Posts(channel string) []Post {
 	return s.ownPosts(channel)
 }
 
+// ownPosts returns the bot's messages of a channel in their order, with those that were deleted. The lock is held.
 func (s *Server) ownPosts(channel string) []Post {
 	var own []Post
 	for _, p := range s.posts[channel] {
@@ -188,6 +189,7 @@ func (s *Server) Answers(call Call) []Answer {
 	return s.answers(call)
 }
 
+// answers returns what was sent to the response_url of a call. The lock is held.
 func (s *Server) answers(call Call) []Answer {
 	if resp := s.responses[call.token]; resp != nil {
 		return slices.Clone(resp.answers)
@@ -211,6 +213,7 @@ func (s *Server) Deliveries() []Delivery {
 	return s.attempts()
 }
 
+// attempts returns all attempts to deliver something to the app, the oldest first. The lock is held.
 func (s *Server) attempts() []Delivery {
 	var all []Delivery
 	for _, d := range s.deliveries {

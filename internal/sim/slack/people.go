@@ -62,6 +62,8 @@ func (s *Server) say(channel string, by User, text, thread string) Event {
 	return s.write(&Post{Channel: channel, User: by.ID, Text: text, ThreadTS: thread})
 }
 
+// write stores what a person wrote and sends the events that Slack sends: app_mention where the bot is called, and
+// message.
 func (s *Server) write(p *Post) Event {
 	s.state.Lock()
 	defer s.state.Release()
@@ -123,6 +125,7 @@ func (s *Server) Unreact(channel, ts string, by User, name string) Event {
 	return s.emitReaction("reaction_removed", p, by.ID, name)
 }
 
+// emitReaction tells the app about a reaction, where it has the scope and is in the channel. The lock is held.
 func (s *Server) emitReaction(kind string, p *Post, user, name string) Event {
 	e := Event{TS: p.TS, Channel: p.Channel}
 	if s.checkScope("reactions:read") != nil || !s.mustChannel(p.Channel).Member {
@@ -212,6 +215,8 @@ type Call struct {
 	token       string
 }
 
+// newCall starts a command or a press: with a trigger id and a response_url, both of which end after a while. The lock
+// is held.
 func (s *Server) newCall(channel string, by User, source *Post) Call {
 	call := Call{EventID: s.newID("In"), TriggerID: s.newID("trigger."), Channel: channel, User: by, token: rand.Text()}
 	call.ResponseURL = s.URL() + "/commands/" + call.token
@@ -301,6 +306,7 @@ func (s *Server) SubmitView(v View, by User, values map[string]map[string]any) C
 	return call
 }
 
+// interactive delivers an interaction of a kind with what all of them have in common. The lock is held.
 func (s *Server) interactive(call Call, kind string, extra map[string]any) {
 	extra["type"], extra["trigger_id"], extra["api_app_id"], extra["token"] = kind, call.TriggerID, AppID, "legacy"
 	extra["user"] = map[string]any{
@@ -313,6 +319,7 @@ func (s *Server) interactive(call Call, kind string, extra map[string]any) {
 	s.deliver(&envelope{event: call.EventID, kind: KindInteractive, inner: kind, payload: mustJSON(extra)})
 }
 
+// findAction returns an element of blocks by its action_id, with the id of its block; nil: there is none.
 func findAction(blocks json.RawMessage, id string) map[string]any {
 	var list []map[string]any
 	if json.Unmarshal(blocks, &list) != nil {

@@ -90,6 +90,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
+// setDefault sets a field that has the zero value.
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -115,6 +116,7 @@ func (s *Server) Close() {
 	s.client.CloseIdleConnections()
 }
 
+// routes returns the Web API, the socket, and the addresses that Slack hands out: for responses, uploads and files.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	methods := s.methods()
@@ -150,6 +152,8 @@ type method struct {
 	run   func(args) (map[string]any, *slackError)
 }
 
+// serveMethod calls a method of the Web API. What is wrong with a request is found in Slack's order: its form, the
+// method's name, token and scope, the rate, the arguments. Errors have status 200 and ok false, rates 429.
 func (s *Server) serveMethod(w http.ResponseWriter, r *http.Request, methods map[string]method) {
 	a, err := readArgs(r)
 	if err != nil {
@@ -190,6 +194,8 @@ func (s *Server) serveMethod(w http.ResponseWriter, r *http.Request, methods map
 	_ = json.NewEncoder(w).Encode(body) // the caller may have hung up
 }
 
+// writeError answers with an error as Slack does: with status 200, the missing scope and the messages where there are
+// some.
 func writeError(w http.ResponseWriter, e *slackError) {
 	body := map[string]any{"ok": false, "error": e.code}
 	if e.needed != "" {
@@ -202,6 +208,8 @@ func writeError(w http.ResponseWriter, e *slackError) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
+// readArgs returns the arguments of a method, which come as a form, as JSON or as multipart. Values of JSON that are no
+// strings stay JSON text.
 func readArgs(r *http.Request) (args, error) {
 	a := args{}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -238,6 +246,7 @@ func readArgs(r *http.Request) (args, error) {
 	return a, nil
 }
 
+// token returns the token of a request, from its header or its arguments.
 func token(r *http.Request, a args) string {
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return bearer
@@ -245,6 +254,7 @@ func token(r *http.Request, a args) string {
 	return a["token"]
 }
 
+// authorize checks the token, of which the app has two kinds, and the scope that the method needs.
 func (s *Server) authorize(m method, token string) *slackError {
 	want, other := s.opts.BotToken, s.opts.AppToken
 	if m.app {
@@ -294,6 +304,7 @@ func (s *Server) RateLimit(method string, times int, after time.Duration) (off f
 		Body:   `{"ok":false,"error":"ratelimited"}`})
 }
 
+// methods returns the methods of the Web API that are simulated, with the scope each needs.
 func (s *Server) methods() map[string]method {
 	return map[string]method{
 		"auth.test":                             {run: s.authTest},
@@ -330,11 +341,13 @@ func (s *Server) methods() map[string]method {
 	}
 }
 
+// authTest serves auth.test.
 func (s *Server) authTest(args) (map[string]any, *slackError) {
 	return map[string]any{"url": "https://sim.slack.com/", "team": "Simulated", "team_id": TeamID, "user": "ravenbot",
 		"user_id": BotUserID, "bot_id": BotID, "is_enterprise_install": false}, nil
 }
 
+// botInfo serves bots.info, for the bot alone.
 func (s *Server) botInfo(a args) (map[string]any, *slackError) {
 	if a["bot"] != BotID {
 		return nil, refuse("bot_not_found")

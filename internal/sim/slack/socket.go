@@ -134,6 +134,7 @@ func (s *Server) ping(l *link, done <-chan struct{}) {
 	}
 }
 
+// receive takes an acknowledgement from the app. Slack ignores what it cannot read, and what is too long.
 func (s *Server) receive(data []byte) {
 	var ack struct {
 		EnvelopeID string          `json:"envelope_id"`

@@ -23,6 +23,7 @@ type AssistantThread struct {
 	Prompts json.RawMessage
 }
 
+// splitBlocks yields lists of at most maxBlocks blocks: a view may have more of them than a message.
 func splitBlocks(list []json.RawMessage) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for start := 0; start < len(list); start += maxBlocks {
@@ -34,6 +35,7 @@ func splitBlocks(list []json.RawMessage) func(func(string) bool) {
 	}
 }
 
+// openView serves views.open with a trigger id, which is good once and for a few seconds.
 func (s *Server) openView(a args) (map[string]any, *slackError) {
 	born, ok := s.triggers[a["trigger_id"]]
 	switch {
@@ -49,11 +51,13 @@ func (s *Server) openView(a args) (map[string]any, *slackError) {
 	return s.keepView(View{ID: s.newID("V"), Raw: json.RawMessage(a["view"])}), nil
 }
 
+// keepView stores a new view and returns it as Slack does. The lock is held.
 func (s *Server) keepView(v View) map[string]any {
 	s.views = append(s.views, v)
 	return map[string]any{"view": viewWire(v)}
 }
 
+// viewWire returns a view as Slack sends one. Its hash changes with each update.
 func viewWire(v View) map[string]any {
 	wire := map[string]any{}
 	_ = json.Unmarshal(v.Raw, &wire) // checked on the way in
@@ -65,6 +69,7 @@ func viewWire(v View) map[string]any {
 	return wire
 }
 
+// updateView serves views.update.
 func (s *Server) updateView(a args) (map[string]any, *slackError) {
 	if err := checkView(a["view"]); err != nil {
 		return nil, err
@@ -79,6 +84,7 @@ func (s *Server) updateView(a args) (map[string]any, *slackError) {
 	return nil, refuse("not_found")
 }
 
+// publishView serves views.publish, which shows a view on a user's home tab.
 func (s *Server) publishView(a args) (map[string]any, *slackError) {
 	if _, ok := s.user(a["user_id"]); !ok {
 		return nil, refuse("user_not_found")
@@ -89,6 +95,7 @@ func (s *Server) publishView(a args) (map[string]any, *slackError) {
 	return s.keepView(View{ID: s.newID("V"), User: a["user_id"], Raw: json.RawMessage(a["view"])}), nil
 }
 
+// assistant returns the assistant thread that arguments name, made when it is named first. The lock is held.
 func (s *Server) assistant(a args) (*AssistantThread, *slackError) {
 	if s.channel(a["channel_id"]) == nil {
 		return nil, refuse("channel_not_found")
@@ -108,6 +115,7 @@ func (s *Server) titledAssistant(a args) (*AssistantThread, *slackError) {
 	return s.assistant(a)
 }
 
+// setStatus serves assistant.threads.setStatus; an empty status removes it.
 func (s *Server) setStatus(a args) (map[string]any, *slackError) {
 	t, err := s.titledAssistant(a)
 	if err == nil {
@@ -116,6 +124,7 @@ func (s *Server) setStatus(a args) (map[string]any, *slackError) {
 	return nil, err
 }
 
+// setTitle serves assistant.threads.setTitle.
 func (s *Server) setTitle(a args) (map[string]any, *slackError) {
 	t, err := s.titledAssistant(a)
 	if err == nil {
