@@ -73,12 +73,14 @@ func (s *Server) render(at string) string {
 	return s.Serve(at, []byte(f.rss(s.URL()+at)), "application/rss+xml; charset=utf-8", f.opts...)
 }
 
+// element writes an element, unless its text is empty.
 func element(b *strings.Builder, name, text string) {
 	if text != "" {
 		fmt.Fprintf(b, "<%s>%s</%s>\n", name, escape(text), name)
 	}
 }
 
+// date returns a time in a layout; empty for the zero time.
 func date(t time.Time, layout string) string {
 	if t.IsZero() {
 		return ""
@@ -86,6 +88,7 @@ func date(t time.Time, layout string) string {
 	return t.Format(layout)
 }
 
+// rss returns the feed as RSS 2.0.
 func (f feed) rss(self string) string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
@@ -111,6 +114,7 @@ func (f feed) rss(self string) string {
 	return b.String()
 }
 
+// atom returns the feed as Atom (RFC 4287).
 func (f feed) atom(self string) string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<feed xmlns="http://www.w3.org/2005/Atom">` + "\n")

@@ -124,6 +124,7 @@ func (s *Server) ServeDir(prefix string, dir fs.FS) error {
 	})
 }
 
+// typeOf returns the media type of a page by its name.
 func typeOf(name string) string {
 	switch path.Ext(name) {
 	case ".xml":
@@ -186,6 +187,7 @@ func (s *Server) GzipBomb(at string, size int64) (string, error) {
 	return s.Serve(at, packed, "application/rss+xml", Header("Content-Encoding", "gzip")), nil
 }
 
+// pack returns what fill writes, compressed.
 func pack(fill func(*gzip.Writer) error) ([]byte, error) {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -260,6 +262,7 @@ func (s *Server) Hits(at string) Hits {
 	return Hits{}
 }
 
+// serve answers with a page, with 304 where the client has it as it is, or with whatever the page was told to do.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.state.Lock()
 	p := s.pages[r.URL.Path]

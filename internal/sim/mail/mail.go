@@ -66,6 +66,7 @@ func New(password string) (*Server, error) {
 	return s, nil
 }
 
+// makeCertificate makes the certificate of STARTTLS for 127.0.0.1, valid for a day.
 func (s *Server) makeCertificate() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -148,6 +149,7 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
+// serve accepts connections until the listener is closed.
 func (s *Server) serve() {
 	for {
 		c, err := s.listener.Accept()
@@ -180,6 +182,7 @@ func (s *Server) fault(at string) (Fault, bool) {
 	return f, true
 }
 
+// keep stores an accepted mail and wakes those who wait for one.
 func (s *Server) keep(m Mail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,6 +201,8 @@ type session struct {
 
 func (c *session) say(line string) { _, _ = c.conn.Write([]byte(line + "\r\n")) }
 
+// run answers the commands of a connection until it ends. A fault without an answer breaks it off, after which the
+// client cannot know whether its mail was accepted.
 func (c *session) run() {
 	c.say("220 simmail ready")
 	for {
@@ -257,6 +262,7 @@ func (c *session) handle(word, rest string) bool {
 	return true
 }
 
+// signIn answers AUTH PLAIN (RFC 4616): authorization, user and password between NUL bytes.
 func (c *session) signIn(rest string) {
 	_, encoded, _ := strings.Cut(rest, " ")
 	raw, _ := base64.StdEncoding.DecodeString(encoded) // what cannot be read is no password

@@ -55,6 +55,7 @@ type (
 // anthropicVersion is the only version of the API there is.
 const anthropicVersion = "2023-06-01"
 
+// anthropicError answers with an error as the Messages API words it.
 func anthropicError(w http.ResponseWriter, status int, kind, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -89,6 +90,8 @@ func anthropicKind(status int) string {
 	return "invalid_request_error"
 }
 
+// serveAnthropic serves POST /v1/messages: it checks key, version and request in that order, and answers from the
+// script, whole or as events.
 func (s *Server) serveAnthropic(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("X-Api-Key") != s.opts.APIKey {
 		anthropicError(w, 401, "authentication_error", "invalid x-api-key")
@@ -137,6 +140,7 @@ func (s *Server) serveAnthropic(w http.ResponseWriter, r *http.Request) {
 	out.put(mustJSON(message))
 }
 
+// failAnthropic answers with the error that the script asks for.
 func failAnthropic(w http.ResponseWriter, reply Reply) {
 	if reply.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(reply.RetryAfter.Round(time.Second).Seconds())))
@@ -197,6 +201,7 @@ func (s *Server) checkAnthropic(a *aRequest) string {
 	return ""
 }
 
+// countMarks returns how many blocks are marked for the cache; a request may have four.
 func countMarks(blocks []aBlock) (n int) {
 	for _, b := range blocks {
 		if b.Cache != nil {
@@ -227,6 +232,7 @@ func readAnthropicBlocks(at string, raw json.RawMessage) ([]aBlock, string) {
 	return blocks, ""
 }
 
+// checkAnthropicTools returns what is wrong with the tools of a request; empty: nothing.
 func checkAnthropicTools(a *aRequest) string {
 	seen := map[string]bool{}
 	for n, t := range a.Tools {
@@ -348,6 +354,7 @@ func (a aRequest) newRequest(raw []byte) Request {
 	return r
 }
 
+// resultText returns the text of a tool result, which is a text or a list of blocks.
 func resultText(raw json.RawMessage) string {
 	blocks, _ := readAnthropicBlocks("", raw)
 	var text strings.Builder
@@ -359,6 +366,8 @@ func resultText(raw json.RawMessage) string {
 	return text.String()
 }
 
+// anthropicMessage returns the message with which a stream begins: without content, with the input's tokens, of which
+// those from the cache are counted apart.
 func (s *Server) anthropicMessage(a aRequest, reply Reply) map[string]any {
 	return map[string]any{
 		"id": "msg_sim", "type": "message", "role": "assistant", "model": reply.Served, "content": []any{},
@@ -372,6 +381,7 @@ func (s *Server) anthropicMessage(a aRequest, reply Reply) map[string]any {
 	}
 }
 
+// anthropicUsage returns the tokens of an answer. Thoughts count as output, cached input is not part of the input.
 func anthropicUsage(u *Usage) map[string]any {
 	return map[string]any{
 		"input_tokens":                u.Prompt - u.Cached,
@@ -381,6 +391,7 @@ func anthropicUsage(u *Usage) map[string]any {
 	}
 }
 
+// anthropicStop returns the reason for the end of an answer in Anthropic's words.
 func anthropicStop(reply Reply) string {
 	switch {
 	case reply.Block != "", reply.Finish == "SAFETY", reply.Finish == "PROHIBITED_CONTENT":

@@ -69,6 +69,7 @@ var statusNames = map[int]string{
 	504: "DEADLINE_EXCEEDED",
 }
 
+// geminiError answers with an error as Google's APIs word it.
 func geminiError(w http.ResponseWriter, status int, message string, details ...any) {
 	body := map[string]any{"code": status, "message": message, "status": statusNames[status]}
 	if len(details) > 0 {
@@ -94,6 +95,8 @@ func (s *Server) geminiKey(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
+// serveModels lists the models or describes one. The OpenAI-compatible API has the same path; its requests carry a
+// bearer token.
 func (s *Server) serveModels(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") {
 		s.listOpenAI(w, r)
@@ -122,6 +125,8 @@ func (s *Server) serveModels(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, mustJSON(map[string]any{"models": list}))
 }
 
+// serveGemini serves generateContent, streamGenerateContent, countTokens and the embeddings of a model. What its rules
+// do not allow is recorded as rejected, and answered with 400.
 func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 	model, action, _ := strings.Cut(r.PathValue("action"), ":")
 	stream := action == "streamGenerateContent"
@@ -180,6 +185,7 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 	putStream(out, w, r.URL.Query().Get("alt") == "sse", pieces)
 }
 
+// putStream writes the pieces of a stream: as server-sent events, or without alt=sse as one JSON array that grows.
 func putStream(out *pipe, w http.ResponseWriter, sse bool, pieces []map[string]any) {
 	if sse {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -199,6 +205,8 @@ func putStream(out *pipe, w http.ResponseWriter, sse bool, pieces []map[string]a
 	out.put("]")
 }
 
+// failGemini answers with the error that the script asks for. How long to wait stands in the body, as Google has it,
+// not in a header.
 func failGemini(w http.ResponseWriter, reply Reply) {
 	if reply.Body != "" {
 		w.WriteHeader(reply.Status)

@@ -70,6 +70,7 @@ func (s *Server) readGemini(raw []byte, model string) (Request, string) {
 	return req, ""
 }
 
+// textOf returns the text of parts, without that of thoughts.
 func textOf(parts []gPart) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -80,6 +81,8 @@ func textOf(parts []gPart) string {
 	return b.String()
 }
 
+// newMessage returns a content as the script sees it. Results of functions come from the user for Gemini, from the tool
+// here.
 func newMessage(c gContent) Message {
 	m := Message{Role: c.Role, Text: textOf(c.Parts)}
 	if m.Role == "" {
@@ -99,6 +102,7 @@ func newMessage(c gContent) Message {
 
 var functionName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_.:-]*$`) // of 64 at most
 
+// checkDeclarations returns what is wrong with the declared functions; empty: nothing.
 func checkDeclarations(list []gDeclaration) string {
 	seen := map[string]bool{}
 	for i, d := range list {
@@ -130,6 +134,7 @@ func checkDeclarations(list []gDeclaration) string {
 	return ""
 }
 
+// checkConfig returns what is wrong with the mode of function calling; empty: nothing.
 func checkConfig(g gRequest, declarations []gDeclaration) string {
 	calling := g.ToolConfig.Calling
 	if !slices.Contains([]string{"", "MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"}, calling.Mode) {
@@ -143,6 +148,7 @@ func checkConfig(g gRequest, declarations []gDeclaration) string {
 	return ""
 }
 
+// calls returns the parts that call a function.
 func (c gContent) calls() (calls []gPart) {
 	for _, p := range c.Parts {
 		if p.Call != nil {
@@ -152,6 +158,7 @@ func (c gContent) calls() (calls []gPart) {
 	return calls
 }
 
+// responses returns the results of functions.
 func (c gContent) responses() (list []*gResponse) {
 	for _, p := range c.Parts {
 		if p.Response != nil {
@@ -194,6 +201,7 @@ func checkTurns(contents []gContent) string {
 	return ""
 }
 
+// check returns what is wrong with a content, at being its place in the request; empty: nothing.
 func (c gContent) check(at string) string {
 	if !slices.Contains([]string{"", "user", "model", "function"}, c.Role) {
 		return at + ": Please use a valid role: user, model."
@@ -218,6 +226,7 @@ func (c gContent) check(at string) string {
 	return ""
 }
 
+// isObject reports whether JSON is an object.
 func isObject(raw json.RawMessage) bool {
 	var m map[string]json.RawMessage
 	return json.Unmarshal(raw, &m) == nil && m != nil

@@ -53,6 +53,7 @@ type (
 	}
 )
 
+// openAIError answers with an error as OpenAI words it.
 func openAIError(w http.ResponseWriter, status int, message, code string) {
 	kind := "invalid_request_error"
 	switch {
@@ -69,6 +70,7 @@ func openAIError(w http.ResponseWriter, status int, message, code string) {
 	)
 }
 
+// bearer checks the key of a request, and answers it where the key is wrong.
 func (s *Server) bearer(w http.ResponseWriter, r *http.Request) bool {
 	if r.Header.Get("Authorization") == "Bearer "+s.opts.APIKey {
 		return true
@@ -77,6 +79,7 @@ func (s *Server) bearer(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
+// listOpenAI lists the models.
 func (s *Server) listOpenAI(w http.ResponseWriter, r *http.Request) {
 	if !s.bearer(w, r) {
 		return
@@ -89,6 +92,8 @@ func (s *Server) listOpenAI(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, mustJSON(map[string]any{"object": "list", "data": list}))
 }
 
+// serveOpenAI serves chat completions. api tells OpenAI's own from Google's compatible one, which signs the first call
+// of an answer and wants the signature back.
 func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string) {
 	if !s.bearer(w, r) {
 		return
@@ -158,6 +163,7 @@ func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string)
 	)
 }
 
+// failOpenAI answers with the error that the script asks for.
 func failOpenAI(w http.ResponseWriter, reply Reply) {
 	if reply.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(reply.RetryAfter.Round(time.Second).Seconds())))
@@ -174,6 +180,7 @@ func failOpenAI(w http.ResponseWriter, reply Reply) {
 	openAIError(w, reply.Status, message, "")
 }
 
+// openAIUsage returns the tokens of an answer. Thoughts count as completion; cached tokens are part of the prompt here.
 func openAIUsage(u *Usage) map[string]any {
 	return map[string]any{
 		"prompt_tokens":     u.Prompt,
@@ -186,6 +193,7 @@ func openAIUsage(u *Usage) map[string]any {
 	}
 }
 
+// openAIFinish returns the reason for the end of an answer in OpenAI's words.
 func openAIFinish(reply Reply) string {
 	switch {
 	case reply.Block != "", reply.Finish == "SAFETY", reply.Finish == "PROHIBITED_CONTENT":
@@ -200,6 +208,7 @@ func openAIFinish(reply Reply) string {
 	return "stop"
 }
 
+// openAICalls returns the calls of an answer. Their arguments are a string of JSON.
 func (s *Server) openAICalls(model string, calls []Call, api string) []map[string]any {
 	var list []map[string]any
 	for i, c := range calls {
@@ -216,6 +225,8 @@ func (s *Server) openAICalls(model string, calls []Call, api string) []map[strin
 	return list
 }
 
+// streamOpenAI writes an answer as chunks: texts and calls in pieces, the finish reason, the usage where it was asked
+// for, and [DONE].
 func (s *Server) streamOpenAI(out *pipe, o oRequest, reply Reply, api string) {
 	chunk := func(choices []any, usage any) {
 		body := map[string]any{
@@ -331,6 +342,8 @@ func checkMessages(list []oMessage) string {
 	return ""
 }
 
+// openCalls adds the calls of the message with the number i to open, the ids that wait for a result. It returns what is
+// wrong with them; empty: nothing.
 func openCalls(calls []oCall, open map[string]bool, i int) string {
 	for _, c := range calls {
 		var text string
@@ -369,6 +382,7 @@ func (s *Server) checkCompatible(o oRequest) string {
 	return ""
 }
 
+// newRequest returns a request as the script sees it.
 func (o oRequest) newRequest(api string, raw []byte) Request {
 	req := Request{API: api, Model: o.Model, Stream: o.Stream, Store: o.Store, Raw: raw}
 	var choice string
@@ -409,6 +423,7 @@ func (o oRequest) newRequest(api string, raw []byte) Request {
 	return req
 }
 
+// contentText returns the text of a message, which is a string, a list of parts, or null beside calls.
 func contentText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

@@ -96,6 +96,7 @@ func checkSchema(raw json.RawMessage, at string) string {
 	return eachSubschema(o, at, []string{"properties"}, checkSchema)
 }
 
+// checkRequired returns which required field has no property, which Gemini refuses; empty: none.
 func checkRequired(o object, at string) string {
 	var required []string
 	var properties object

@@ -166,6 +166,7 @@ func Echo(r Request) Reply {
 	return Reply{Text: strings.SplitAfter(r.Asked(), " ")}
 }
 
+// quoteResults returns what tools returned, one after the other.
 func quoteResults(results []Result) string {
 	var b strings.Builder
 	for _, res := range results {

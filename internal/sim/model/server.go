@@ -71,6 +71,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
+// routes returns the APIs of all providers side by side; their paths do not meet, but for the list of models.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, version := range []string{"/v1beta", "/v1"} {
@@ -136,6 +137,7 @@ func (s *Server) Rejected() []Rejection {
 	return slices.Clone(s.rejected)
 }
 
+// reject records a request that breaks a rule of its API.
 func (s *Server) reject(api, problem string, raw []byte) {
 	s.state.Lock()
 	defer s.state.Release()
@@ -229,6 +231,7 @@ type pipe struct {
 	wrote   bool
 }
 
+// pipe returns the writer of a stream, which pauses between pieces and ends early as the script asks.
 func (s *Server) pipe(w http.ResponseWriter, r *http.Request, reply Reply) *pipe {
 	p := &pipe{s: s, w: w, ctx: r.Context(), left: -1, between: reply.ChunkDelay}
 	if reply.CutAfter > 0 {
@@ -261,6 +264,7 @@ func (p *pipe) put(piece string) {
 	}
 }
 
+// mustJSON encodes a value of the simulator or the script.
 func mustJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -133,6 +133,7 @@ func (s *Server) setTitle(a args) (map[string]any, *slackError) {
 	return nil, err
 }
 
+// setPrompts serves assistant.threads.setSuggestedPrompts.
 func (s *Server) setPrompts(a args) (map[string]any, *slackError) {
 	t, err := s.assistant(a)
 	if err != nil {
@@ -280,6 +281,8 @@ func (s *Server) serveResponse(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("ok")) // the caller may have hung up
 }
 
+// respond does what a POST to a response_url asks for: it adds an answer, or replaces or deletes the message that was
+// acted on. The lock is held.
 func (s *Server) respond(resp *response, a args) {
 	ans := Answer{
 		At:        time.Now(),

@@ -51,6 +51,8 @@ type viewObject struct {
 	Blocks   json.RawMessage `json:"blocks"`
 }
 
+// checkView refuses views that Slack would refuse: titles and labels over 24 characters, metadata over 3,000 and too
+// many or wrong blocks.
 func checkView(raw string) *slackError {
 	var v viewObject
 	if json.Unmarshal([]byte(raw), &v) != nil || v.Type != "modal" && v.Type != "home" {
@@ -106,6 +108,7 @@ func checkInputs(v viewObject) *slackError {
 	return nil
 }
 
+// check returns what is wrong with an input; empty: nothing. A modal with an input needs a button that submits it.
 func (b inputBlock) check(v viewObject) string {
 	switch {
 	case v.Type == "modal" && v.Submit == nil:
@@ -120,6 +123,7 @@ func (b inputBlock) check(v viewObject) string {
 	return b.Element.check()
 }
 
+// check returns what is wrong with an element; empty: nothing.
 func (e element) check() string {
 	switch e.Type {
 	case "plain_text_input":
@@ -144,6 +148,7 @@ func (e element) check() string {
 	return "unsupported type: " + e.Type
 }
 
+// checkOptions returns what is wrong with at most maximum options; empty: nothing.
 func (e element) checkOptions(maximum int) string {
 	if len(e.Options) == 0 || len(e.Options) > maximum {
 		return fmt.Sprintf("between 1 and %d options required", maximum)
@@ -165,6 +170,7 @@ func (e element) checkOptions(maximum int) string {
 	return ""
 }
 
+// initial returns the options that are chosen from the beginning.
 func (e element) initial() []optionObject {
 	if e.One != nil {
 		return []optionObject{*e.One}

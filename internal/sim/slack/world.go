@@ -95,16 +95,19 @@ type world struct {
 	views     []View
 }
 
+// newWorld returns a workspace with nobody and nothing in it.
 func newWorld() world {
 	return world{posts: map[string][]*Post{}, files: map[string]*File{}, threads: map[string]*AssistantThread{},
 		guestIn: map[string][]string{}}
 }
 
+// newID returns an id with a prefix that tells its kind: U, C, D, F, V. The lock is held.
 func (w *world) newID(prefix string) string {
 	w.lastID++
 	return fmt.Sprintf("%s%08d", prefix, w.lastID)
 }
 
+// newTS returns the timestamp of a message: microseconds, always greater than the one before. The lock is held.
 func (w *world) newTS() string {
 	w.lastTS = max(w.lastTS+1, time.Now().UnixMicro())
 	return strconv.FormatInt(w.lastTS/1e6, 10) + "." + fmt.Sprintf("%06d", w.lastTS%1e6)
@@ -182,6 +185,7 @@ func (s *Server) SetTopic(channel, topic string) {
 	s.mustChannel(channel).Topic = topic
 }
 
+// addUser adds a user under a new id.
 func (s *Server) addUser(u User) User {
 	s.state.Lock()
 	defer s.state.Release()
@@ -215,6 +219,7 @@ func (s *Server) RemoveMember(channel string, who User) {
 	c.Members = slices.DeleteFunc(slices.Clone(c.Members), func(id string) bool { return id == who.ID })
 }
 
+// addChannel adds a channel under a new id.
 func (s *Server) addChannel(c Channel) Channel {
 	s.state.Lock()
 	defer s.state.Release()
@@ -230,6 +235,7 @@ func (s *Server) AddDM(with User) Channel {
 	return *s.dm(with.ID)
 }
 
+// dm returns the private conversation with a user, made when there is none. The lock is held.
 func (w *world) dm(user string) *Channel {
 	for _, c := range w.channels {
 		if c.User == user {
@@ -241,6 +247,7 @@ func (w *world) dm(user string) *Channel {
 	return c
 }
 
+// channel returns a channel by id; nil: there is none. The lock is held.
 func (w *world) channel(id string) *Channel {
 	i := slices.IndexFunc(w.channels, func(c *Channel) bool { return c.ID == id })
 	if i < 0 {
@@ -258,6 +265,7 @@ func (w *world) mustChannel(id string) *Channel {
 	return c
 }
 
+// user returns a user by id. The lock is held.
 func (w *world) user(id string) (User, bool) {
 	i := slices.IndexFunc(w.users, func(u User) bool { return u.ID == id })
 	if i < 0 {
@@ -266,6 +274,7 @@ func (w *world) user(id string) (User, bool) {
 	return w.users[i], true
 }
 
+// message returns a message by channel and timestamp; nil: there is none, or it was deleted. The lock is held.
 func (w *world) message(channel, ts string) *Post {
 	for _, p := range w.posts[channel] {
 		if p.TS == ts && !p.Deleted {
@@ -389,6 +398,7 @@ func (w *world) replies(p *Post) []*Post {
 	return replies
 }
 
+// channelWire returns a channel as Slack sends one. The lock is held.
 func (w *world) channelWire(c *Channel) map[string]any {
 	if c.User != "" {
 		return map[string]any{"id": c.ID, "is_im": true, "user": c.User, "is_open": true}
@@ -406,6 +416,7 @@ func (w *world) channelWire(c *Channel) map[string]any {
 	}
 }
 
+// channelType returns the channel_type of events.
 func channelType(c *Channel) string {
 	if c.User != "" {
 		return "im"
