@@ -185,6 +185,8 @@ func (s *Server) LocalAPI() http.Handler {
 	})
 }
 
+// serve answers every request. Handlers with a proof of their own come first, then the probes; the checks of host and
+// origin come before everything that reads a cookie or a token. A panic in a handler is answered with 500 and logged.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.recoverPanic(w, r)
 	setHeaders(w.Header())

@@ -32,6 +32,7 @@ func (s *Server) listAgents(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, s.o.Agents.List())
 }
 
+// getAgent serves GET /api/v1/agents/{name}.
 func (s *Server) getAgent(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Agents.Get(r.PathValue("name"))
 	s.writeAgent(w, r, http.StatusOK, v, err)
@@ -72,6 +73,7 @@ func isBadInput(err error) bool {
 	return errors.As(err, &bad) && bad.BadInput()
 }
 
+// addAgent serves POST /api/v1/agents; 409 where the name is taken.
 func (s *Server) addAgent(w http.ResponseWriter, r *http.Request) {
 	name, raw, ok := readEntry(w, r)
 	if !ok {
@@ -84,6 +86,8 @@ func (s *Server) addAgent(w http.ResponseWriter, r *http.Request) {
 	s.writeAgent(w, r, http.StatusCreated, v, err)
 }
 
+// putAgent serves PUT /api/v1/agents/{name}, which replaces an agent that was made over the API or on the page as a
+// whole.
 func (s *Server) putAgent(w http.ResponseWriter, r *http.Request) {
 	name, raw, ok := readEntry(w, r)
 	if !ok {
@@ -99,6 +103,7 @@ func (s *Server) putAgent(w http.ResponseWriter, r *http.Request) {
 	s.writeAgent(w, r, http.StatusOK, v, err)
 }
 
+// deleteAgent serves DELETE /api/v1/agents/{name}. Its files go with it; where it answered, the default agent does.
 func (s *Server) deleteAgent(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Agents.Remove(r.Context(), r.PathValue("name")); err != nil {
 		s.writeAgentError(w, r, err)
@@ -135,6 +140,7 @@ type agentsView struct {
 // roomChoice is a web room with its agent.
 type roomChoice struct{ Room, Agent string }
 
+// agentsPage shows the agents, the form of a new one and who answers in which web room.
 func (s *Server) agentsPage(w http.ResponseWriter, _ *http.Request) {
 	v := agentsView{
 		Agents: s.o.Agents.List(),
@@ -148,6 +154,7 @@ func (s *Server) agentsPage(w http.ResponseWriter, _ *http.Request) {
 	s.page(w, http.StatusOK, "agents", v)
 }
 
+// agentPage shows an agent with its form and its files.
 func (s *Server) agentPage(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Agents.Get(r.PathValue("name"))
 	if err != nil {
@@ -259,12 +266,14 @@ func splitFields(text string) []string {
 	return list
 }
 
+// removeAgent removes an agent from the page's button.
 func (s *Server) removeAgent(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	s.showAgentResult(w, s.o.Agents.Remove(r.Context(), name),
 		name+" is removed. Where it answered, the default agent does.")
 }
 
+// chooseAgent has an agent answer in a web room; without a name the configuration decides again.
 func (s *Server) chooseAgent(w http.ResponseWriter, r *http.Request) {
 	room, name := strings.TrimSpace(r.PostFormValue("room")), r.PostFormValue("agent")
 	done := fmt.Sprintf("%s answers in the web room %s.", name, room)

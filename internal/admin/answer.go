@@ -139,6 +139,8 @@ type answerView struct {
 	Failed bool           `json:"failed,omitempty"`
 }
 
+// writeStep writes what has happened to an answer: a reset, a note, a tool, a piece of its text, or the whole answer,
+// which is the last event.
 func (o *eventWriter) writeStep(e Event) error {
 	if e.Entry != nil && e.Entry.Draft != nil {
 		d := e.Entry.Draft
@@ -165,6 +167,7 @@ func (o *eventWriter) writeStep(e Event) error {
 	return err
 }
 
+// writeEvent writes a server-sent event with a value as its data, in one line.
 func (o *eventWriter) writeEvent(name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -173,6 +176,7 @@ func (o *eventWriter) writeEvent(name string, v any) error {
 	return o.write(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, data))
 }
 
+// write sends bytes at once. It fails when the reader is gone or takes nothing for writeTimeout.
 func (o *eventWriter) write(b []byte) error {
 	if !o.started {
 		o.started = true

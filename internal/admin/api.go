@@ -107,6 +107,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 // methods maps the methods that a path accepts to their handlers.
 type methods map[string]http.HandlerFunc
 
+// serve calls the handler of the request's method; 405 with Allow where the path has none. HEAD is answered as GET.
 func (m methods) serve(w http.ResponseWriter, r *http.Request) {
 	method := r.Method
 	// The server drops the body of an answer to HEAD.
@@ -123,6 +124,8 @@ func (m methods) serve(w http.ResponseWriter, r *http.Request) {
 		"use "+strings.Join(takes, " or "))
 }
 
+// writeJSON answers with a value as JSON, which no cache may store. It panics for what cannot be encoded: that is a
+// mistake in the program.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -216,6 +219,8 @@ func (s *Server) loadConversation(ctx context.Context, a chat.Address, n int) (
 	return turns, lines, others, err
 }
 
+// getConversation serves GET /api/v1/conversations/{address}: its newest turns and what was said besides; 404 where
+// nothing is stored.
 func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
 	a, ok := parseConversation(w, r)
 	if !ok {
@@ -226,7 +231,6 @@ func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.writeFailure(w, r, "the conversation could not be read", err)
 	case len(turns)+len(lines)+len(others) == 0:
-		// writeNoConversation answers a request for a conversation that does not exist.
 		writeNoConversation(w, a)
 	default:
 		out := map[string]any{"address": a.String(), "turns": plainTurns(turns)}
@@ -240,6 +244,8 @@ func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// deleteConversation serves DELETE /api/v1/conversations/{address}, which removes everything that was stored of it; 404
+// where nothing is.
 func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
 	a, ok := parseConversation(w, r)
 	if !ok {
@@ -271,6 +277,7 @@ func (s *Server) forget(ctx context.Context, a chat.Address) error {
 	return err
 }
 
+// writeNoConversation answers a request for a conversation of which nothing is stored.
 func writeNoConversation(w http.ResponseWriter, a chat.Address) {
 	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("no conversation is stored for %.200s", a),
 		"GET /api/v1/conversations lists them")

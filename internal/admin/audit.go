@@ -90,6 +90,7 @@ type statusRecorder struct {
 	status int
 }
 
+// WriteHeader remembers the status for the audit entry.
 func (o *statusRecorder) WriteHeader(status int) {
 	o.status = status
 	o.ResponseWriter.WriteHeader(status)

@@ -50,6 +50,8 @@ type callView struct {
 	Turn       string          `json:"turn"`
 }
 
+// newCallView returns a tool call as page and API show it. Its address in lists is its sequence number, for the ids of
+// calls are the model's.
 func newCallView(c store.ToolCall) callView {
 	v := callView{
 		ID:         strconv.FormatUint(c.Seq, 10),
@@ -214,6 +216,7 @@ type approvalView struct {
 	By       string          `json:"by"`
 }
 
+// newApprovalView returns an approval as page and API show it.
 func newApprovalView(a store.Approval) approvalView {
 	v := approvalView{
 		ID:       a.ID,
@@ -249,17 +252,18 @@ func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, items)
 }
 
+// getApproval serves GET /api/v1/approvals/{id}, for one that was decided lately as well.
 func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) {
 	all := s.o.Approvals.All()
 	i := slices.IndexFunc(all, func(a store.Approval) bool { return a.ID == r.PathValue("id") })
 	if i < 0 {
-		// writeNoApproval answers a request for an approval that does not exist.
 		writeNoApproval(w)
 		return
 	}
 	writeJSON(w, http.StatusOK, newApprovalView(all[i]))
 }
 
+// writeNoApproval answers a request for an approval that is not there.
 func writeNoApproval(w http.ResponseWriter) {
 	writeError(w, http.StatusNotFound, "not_found", approval.ErrUnknown.Error(),
 		"GET /api/v1/approvals lists those that are open")

@@ -37,6 +37,7 @@ type Digests interface {
 	ResumeMail(ctx context.Context, name, mailbox string) error
 }
 
+// listDigests serves GET /api/v1/digests.
 func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.List(r.Context())
 	if err != nil {
@@ -46,6 +47,7 @@ func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, list)
 }
 
+// getDigest serves GET /api/v1/digests/{name}.
 func (s *Server) getDigest(w http.ResponseWriter, r *http.Request) {
 	i, err := s.o.Digests.Get(r.Context(), r.PathValue("name"))
 	s.writeDigest(w, r, http.StatusOK, i, err)
@@ -79,6 +81,7 @@ func (s *Server) writeDigest(w http.ResponseWriter, r *http.Request, status int,
 	}
 }
 
+// addDigest serves POST /api/v1/digests; 409 where the name is taken.
 func (s *Server) addDigest(w http.ResponseWriter, r *http.Request) {
 	name, raw, ok := readEntry(w, r)
 	if !ok {
@@ -91,6 +94,8 @@ func (s *Server) addDigest(w http.ResponseWriter, r *http.Request) {
 	s.writeDigest(w, r, http.StatusCreated, i, err)
 }
 
+// putDigest serves PUT /api/v1/digests/{name}, which replaces a digest that was made in chat, on the page or over the
+// API; one of the configuration is refused.
 func (s *Server) putDigest(w http.ResponseWriter, r *http.Request) {
 	name, raw, ok := readEntry(w, r)
 	if !ok {
@@ -105,6 +110,7 @@ func (s *Server) putDigest(w http.ResponseWriter, r *http.Request) {
 	s.writeDigest(w, r, http.StatusOK, i, err)
 }
 
+// deleteDigest serves DELETE /api/v1/digests/{name}.
 func (s *Server) deleteDigest(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Digests.Remove(r.Context(), r.PathValue("name")); err != nil {
 		s.writeDigest(w, r, 0, nil, err)
@@ -130,11 +136,15 @@ func (s *Server) addToDigest(w http.ResponseWriter, r *http.Request) {
 	}{i, added}, err)
 }
 
+// previewDigest serves POST /api/v1/digests/{name}/preview: what a run now would post. Nothing is posted, and nothing
+// counts as shown.
 func (s *Server) previewDigest(w http.ResponseWriter, r *http.Request) {
 	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
 	s.writeDigest(w, r, http.StatusOK, p, err)
 }
 
+// runDigest serves POST /api/v1/digests/{name}/run. It answers when the posts are stored, which may be before they are
+// on the platform.
 func (s *Server) runDigest(w http.ResponseWriter, r *http.Request) {
 	run, err := s.runNow(r)
 	s.writeDigest(w, r, http.StatusOK, run, err)
@@ -145,6 +155,7 @@ func (s *Server) runNow(r *http.Request) (store.Run, error) {
 	return s.o.Digests.Run(r.Context(), r.PathValue("name"), s.o.Now(), true)
 }
 
+// pauseDigest returns the handler of pause (on) or resume, which answer with the digest as it is then.
 func (s *Server) pauseDigest(on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
@@ -168,6 +179,7 @@ func (s *Server) explainDigest(w http.ResponseWriter, r *http.Request) {
 	s.writeDigest(w, r, http.StatusOK, last, err)
 }
 
+// listFeeds serves GET /api/v1/feeds: the feeds of all digests, and since when each of them fails.
 func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.KnownFeeds(r.Context())
 	if err != nil {
@@ -177,6 +189,7 @@ func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, list)
 }
 
+// digestsPage shows the digests with their next runs and what can be done with each.
 func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.List(r.Context())
 	if err != nil {
@@ -186,6 +199,7 @@ func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "digests", list)
 }
 
+// feedsPage shows the feeds of all digests.
 func (s *Server) feedsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.KnownFeeds(r.Context())
 	if err != nil {
@@ -208,6 +222,7 @@ type previewView struct {
 	Post template.HTML
 }
 
+// previewPage shows what a run of a digest would post now.
 func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
 	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
 	if err != nil {
@@ -221,6 +236,7 @@ func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "preview", v)
 }
 
+// runDigestOnPage runs a digest from the page's button and says what it posted.
 func (s *Server) runDigestOnPage(w http.ResponseWriter, r *http.Request) {
 	run, err := s.runNow(r)
 	if err != nil {
@@ -230,6 +246,7 @@ func (s *Server) runDigestOnPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "ran", run)
 }
 
+// explainPage shows why each entry of a digest's last run was posted or not.
 func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
 	switch {

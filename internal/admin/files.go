@@ -42,6 +42,7 @@ func bodyLimit(r *http.Request) int64 {
 	return maxBody
 }
 
+// listFiles serves GET /api/v1/agents/{name}/files.
 func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Files.List(r.PathValue("name"))
 	if err != nil {
@@ -122,6 +123,8 @@ func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 	return kept, nil
 }
 
+// addFiles serves POST /api/v1/agents/{name}/files. The first file stands in the answer itself too, for those who send
+// one.
 func (s *Server) addFiles(w http.ResponseWriter, r *http.Request) {
 	kept, err := s.upload(r)
 	if err != nil {
@@ -151,6 +154,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, f) // the reader is gone when this fails
 }
 
+// deleteFile serves DELETE /api/v1/agents/{name}/files/{file}.
 func (s *Server) deleteFile(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Files.Delete(r.Context(), r.PathValue("name"), r.PathValue("file")); err != nil {
 		s.writeFileError(w, r, err)
@@ -159,6 +163,8 @@ func (s *Server) deleteFile(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// uploadFilesOnPage adds files from the page's form. Where one is refused, those before it stay saved, and the page says
+// both.
 func (s *Server) uploadFilesOnPage(w http.ResponseWriter, r *http.Request) {
 	kept, err := s.upload(r)
 	done := ""
@@ -169,9 +175,13 @@ func (s *Server) uploadFilesOnPage(w http.ResponseWriter, r *http.Request) {
 		}
 		done += fmt.Sprintf("%s is saved in %s. ", v.Name, passages)
 	}
+	if err != nil && done != "" {
+		err = fmt.Errorf("%w. %s", err, strings.TrimSuffix(done, ". "))
+	}
 	s.showAgentResult(w, err, strings.TrimSpace(done))
 }
 
+// deleteFileOnPage removes a file from the page's button.
 func (s *Server) deleteFileOnPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
 	s.showAgentResult(w, s.o.Files.Delete(r.Context(), r.PathValue("name"), name), name+" is removed.")

@@ -44,6 +44,8 @@ type guard struct {
 	proxies []netip.Prefix
 }
 
+// newGuard returns the checks of host, origin and failed logins. Accepted hosts are the one that is listened on and
+// that of the public address; a wildcard address accepts every IP address.
 func newGuard(o Options) *guard {
 	g := &guard{hosts: map[string]bool{}, origins: http.NewCrossOriginProtection(),
 		// A person mistypes a token a few times; scripts with a wrong token try again more often.
@@ -164,6 +166,7 @@ func (g *guard) clientAddress(r *http.Request) string {
 	return host
 }
 
+// isTrustedProxy reports whether forwarded headers of a peer are believed.
 func (g *guard) isTrustedProxy(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return err == nil && slices.ContainsFunc(g.proxies, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })

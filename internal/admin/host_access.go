@@ -80,6 +80,7 @@ func (s *Server) refuseHostAccess(w http.ResponseWriter, r *http.Request, err er
 	return true
 }
 
+// writeHostAccess shows the page on which access of another MCP host is granted or refused.
 func (s *Server) writeHostAccess(w http.ResponseWriter, status int, v hostAccessView) {
 	// The answer to the page's form leads to the host: browsers apply the policy for forms to redirects, too.
 	w.Header().Set("Content-Security-Policy",

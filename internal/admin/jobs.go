@@ -20,6 +20,7 @@ type Jobs interface {
 
 const jobHint = `send {"at" or "schedule", "timezone", "post": [ADDRESS], "text" or "prompt", "tools": []}`
 
+// listJobs serves GET /api/v1/jobs.
 func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Jobs.List(r.Context())
 	if err != nil {
@@ -29,6 +30,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, list)
 }
 
+// addJob serves POST /api/v1/jobs.
 func (s *Server) addJob(w http.ResponseWriter, r *http.Request) {
 	var in jobs.Request
 	d := json.NewDecoder(r.Body)
@@ -50,6 +52,7 @@ func (s *Server) addJob(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// deleteJob serves DELETE /api/v1/jobs/{id}.
 func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request) {
 	err := s.o.Jobs.Remove(r.Context(), r.PathValue("id"))
 	switch {

@@ -41,6 +41,7 @@ func parsePage(w http.ResponseWriter, r *http.Request) (limit int, cursor string
 	return min(limit, maxPageSize), cmp.Or(q.Get("cursor"), q.Get("next")), true
 }
 
+// writeBadCursor answers a request whose cursor is none of ours.
 func writeBadCursor(w http.ResponseWriter) {
 	writeError(w, http.StatusBadRequest, "bad_request", "cursor has to be what the page before gave as next",
 		"leave it out for the first page")

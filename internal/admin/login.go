@@ -107,6 +107,7 @@ func (s *Server) refuseLogin(w http.ResponseWriter, r *http.Request, wrong strin
 	s.loginPage(w, r, http.StatusUnauthorized, wrong)
 }
 
+// loginPage shows the form for the admin token, with the reason why the last try failed.
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	var b bytes.Buffer
 	v := loginView{template.CSS(loginStyle), problem, nextPath(r)}

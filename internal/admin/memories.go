@@ -34,6 +34,7 @@ func newMemoryView(m store.Memory) memoryView { return memoryView{m.N, m.Text, m
 
 const scopeHint = "user:PLATFORM/ID or channel:ADDRESS, percent-encoded"
 
+// listMemories serves GET /api/v1/memories: the notes of a scope, those that fit q first where it is there.
 func (s *Server) listMemories(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	list, err := s.o.Memories.List(r.Context(), q.Get("scope"), q.Get("q"))
@@ -48,6 +49,7 @@ func (s *Server) listMemories(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, items)
 }
 
+// addMemory serves POST /api/v1/memories.
 func (s *Server) addMemory(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Scope, Text string }
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
@@ -63,6 +65,7 @@ func (s *Server) addMemory(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusCreated, newMemoryView(kept))
 }
 
+// deleteMemory serves DELETE /api/v1/memories/{scope}/{n}.
 func (s *Server) deleteMemory(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.ParseUint(r.PathValue("n"), 10, 64)
 	if err != nil {
@@ -77,6 +80,7 @@ func (s *Server) deleteMemory(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// writeMemoryError answers with what went wrong with notes.
 func (s *Server) writeMemoryError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case isBadInput(err):

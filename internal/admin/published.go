@@ -104,6 +104,7 @@ func (s *Server) servePublished(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// writePublishedPage shows the posts of a published digest to whoever has its address.
 func (s *Server) writePublishedPage(w http.ResponseWriter, r *http.Request, token string, p digest.Publication) {
 	v := publishedView{Style: template.CSS(publishedStyle), Title: p.Title,
 		Feed: digest.PagePath(token) + digest.FeedSuffix}
@@ -170,6 +171,8 @@ type atomText struct {
 	Text string `xml:",chardata"`
 }
 
+// writeAtom writes the posts of a published digest as an Atom feed (RFC 4287). A feed without posts has the beginning
+// of time as its date, for it has to have one that does not change.
 func (s *Server) writeAtom(w http.ResponseWriter, r *http.Request, token string, p digest.Publication) {
 	page := s.baseURL(r) + digest.PagePath(token)
 	f := atomFeed{

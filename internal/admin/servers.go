@@ -49,6 +49,7 @@ func withoutSchemas(v mcp.Status) mcp.Status {
 	return v
 }
 
+// servers returns the MCP servers as pages show them, without the schemas of their tools.
 func (s *Server) servers() []mcp.Status {
 	list := s.o.Servers.List()
 	for i, v := range list {
@@ -59,6 +60,7 @@ func (s *Server) servers() []mcp.Status {
 
 func (s *Server) listServers(w http.ResponseWriter, r *http.Request) { writeList(w, r, s.servers()) }
 
+// getServer serves GET /api/v1/mcp/servers/{name}.
 func (s *Server) getServer(w http.ResponseWriter, r *http.Request) {
 	v, err := s.o.Servers.Get(r.PathValue("name"))
 	s.writeServer(w, r, http.StatusOK, v, err)
@@ -124,6 +126,7 @@ func readEntry(w http.ResponseWriter, r *http.Request) (name string, raw json.Ra
 	return strings.TrimSpace(in.Name), raw, err == nil
 }
 
+// addServer serves POST /api/v1/mcp/servers; 409 where the name is taken. It does not wait for the connection.
 func (s *Server) addServer(w http.ResponseWriter, r *http.Request) {
 	name, raw, ok := readEntry(w, r)
 	if !ok {
@@ -136,6 +139,7 @@ func (s *Server) addServer(w http.ResponseWriter, r *http.Request) {
 	s.writeServer(w, r, http.StatusCreated, v, err)
 }
 
+// putServer serves PUT /api/v1/mcp/servers/{name}; a server of the configuration is refused.
 func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
 	name, raw, ok := readEntry(w, r)
 	if !ok {
@@ -150,6 +154,7 @@ func (s *Server) putServer(w http.ResponseWriter, r *http.Request) {
 	s.writeServer(w, r, http.StatusOK, v, err)
 }
 
+// deleteServer serves DELETE /api/v1/mcp/servers/{name}.
 func (s *Server) deleteServer(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Servers.Remove(r.Context(), r.PathValue("name")); err != nil {
 		s.writeServerError(w, r, err)
@@ -158,6 +163,7 @@ func (s *Server) deleteServer(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// controlServer returns the handler of start, stop or restart, which answer with the server as it is then.
 func (s *Server) controlServer(verb string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, err := s.o.Servers.Control(r.PathValue("name"), verb)
@@ -188,6 +194,7 @@ func (s *Server) approveServer(w http.ResponseWriter, r *http.Request) {
 	}{withoutSchemas(v), changes})
 }
 
+// serverTools serves GET /api/v1/mcp/servers/{name}/tools.
 func (s *Server) serverTools(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Servers.Tools(r.PathValue("name"))
 	if err != nil {
@@ -197,6 +204,7 @@ func (s *Server) serverTools(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, list)
 }
 
+// serverLogs serves GET /api/v1/mcp/servers/{name}/logs.
 func (s *Server) serverLogs(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Servers.Logs(r.PathValue("name"))
 	if err != nil {

@@ -37,6 +37,8 @@ type sessions struct {
 	since time.Time                       // older sessions have ended
 }
 
+// newSessions returns the sessions of the page. Their key comes from the admin token, so that a new token ends them
+// all.
 func newSessions(token string, now func() time.Time) *sessions {
 	secret := []byte(token)
 	if token == "" {
@@ -130,6 +132,7 @@ func (s *sessions) writeCookie(w http.ResponseWriter, id []byte, secure bool) {
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure})
 }
 
+// sign returns the code that proves that a cookie is ours.
 func (s *sessions) sign(body []byte) []byte {
 	mac := hmac.New(sha256.New, s.key)
 	mac.Write(body)

@@ -19,6 +19,7 @@ type settingsView struct {
 	Effective *settings.Layer           `json:"effective,omitempty"` // with ?channel=ADDRESS&user=ID
 }
 
+// getSettings serves GET /api/v1/settings: every layer, and with channel (and user) what is in effect there.
 func (s *Server) getSettings(w http.ResponseWriter, r *http.Request) {
 	v := s.settingsView()
 	if at := r.URL.Query().Get("channel"); at != "" {
@@ -33,6 +34,7 @@ func (s *Server) getSettings(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, v)
 }
 
+// settingsView returns the layers of settings by what they are for.
 func (s *Server) settingsView() settingsView {
 	v := settingsView{Channels: map[string]settings.Layer{}, Users: map[string]settings.Layer{}}
 	for scope, l := range s.o.Settings.All() {

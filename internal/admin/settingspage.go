@@ -48,6 +48,7 @@ func parsePlace(r *http.Request) (settingsPlace, settings.Scope, error) {
 // Whole reports whether the place is the whole bot.
 func (p settingsPlace) Whole() bool { return p == settingsPlace{} }
 
+// settingsForm shows the settings of the instance or of one channel.
 func (s *Server) settingsForm(w http.ResponseWriter, r *http.Request) {
 	at, scope, err := parsePlace(r)
 	if err != nil {

@@ -40,6 +40,7 @@ func (s *Server) listTokens(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, s.o.Tokens.List(Owner))
 }
 
+// getToken serves GET /api/v1/auth/mcp-tokens/{name}; the token itself is not stored and not shown.
 func (s *Server) getToken(w http.ResponseWriter, r *http.Request) {
 	t, err := s.o.Tokens.Get(Owner, r.PathValue("name"))
 	if err != nil {
@@ -103,6 +104,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 	}{t, secret})
 }
 
+// revokeToken serves DELETE /api/v1/auth/mcp-tokens/{name}.
 func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) {
 	if err := s.o.Tokens.Revoke(r.Context(), Owner, r.PathValue("name")); err != nil {
 		s.writeTokenError(w, r, err)

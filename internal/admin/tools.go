@@ -24,6 +24,7 @@ type Tools interface {
 // defaultFound is how many tools a search returns without k.
 const defaultFound = 10
 
+// listTools serves GET /api/v1/tools: all of them, or with query the k that fit it best.
 func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 	query := strings.TrimSpace(r.URL.Query().Get("query"))
 	if query == "" {
@@ -43,6 +44,8 @@ func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 	writePage(w, s.o.Tools.SearchTools(query, k), "")
 }
 
+// whyTool serves GET /api/v1/tools/{name}/why: which rules decide whether somebody may use a tool in a channel, with
+// these arguments where they are there.
 func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 	at, err := chat.ParseAddress(r.URL.Query().Get("channel"))
 	if err != nil {

@@ -84,6 +84,7 @@ func (s *Server) changeMailing(r *http.Request, m digest.Mailing) (stopped bool,
 	return m.Stopped, errNoAction
 }
 
+// writeUnsubscribePage shows whether a mailbox receives a digest, with the button that changes it.
 func (s *Server) writeUnsubscribePage(
 	w http.ResponseWriter,
 	r *http.Request,
