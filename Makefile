@@ -57,7 +57,7 @@ COMPUTING_IN := ./adapters/discord ./adapters/web ./internal/digest ./internal/d
 # The race detector needs cgo and a C compiler; the daemon itself is built without either. The target vet has vetted
 # everything already. Tests that run in parallel wait for simulated platforms and databases for most of their time.
 race:
-	CGO_ENABLED=1 go test -race -vet=off -parallel 4 -timeout 15m -skip '$(COMPUTING_NAMES)' $$(go list ./... | grep -v /internal/archtest$$)
+	CGO_ENABLED=1 go test -race -vet=off -p 3 -parallel 4 -timeout 15m -skip '$(COMPUTING_NAMES)' $$(go list ./... | grep -v /internal/archtest$$)
 	go test -vet=off -timeout 15m -run '$(COMPUTING_NAMES)' $(COMPUTING_IN)
 	go test ./internal/archtest
 

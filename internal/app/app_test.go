@@ -203,6 +203,7 @@ func TestAConversationIsTakenUpAfterARestart(t *testing.T) {
 }
 
 func TestAMessageUnderWayIsAnsweredOnceAfterARestart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	settings := w.base()
 	w.model.SetScript(func(simmodel.Request) simmodel.Reply { return simmodel.Reply{Hang: true} })
@@ -322,6 +323,7 @@ func TestAFeedIsSubscribedToFromAChannel(t *testing.T) {
 }
 
 func TestADigestIsPostedOnSchedule(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.feeds.AddFeed("/own.xml", "Our own", simfeeds.Atom)
 	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed",

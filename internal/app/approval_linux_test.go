@@ -32,6 +32,7 @@ func useOnce(tool string) simmodel.Script {
 // A question about a call outlives a kill, is decided by the asker alone, and the
 // call is made once.
 func TestAnApprovalOutlivesAKill(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.model.SetScript(useOnce("kit_effect"))
 	d := w.daemon(w.asking()).withTools().start().toolsReady()
@@ -117,6 +118,7 @@ func TestADenialIsAWord(t *testing.T) {
 
 // An approval for a conversation covers the next call there, until foreign text is read or it is revoked.
 func TestAnApprovalForAConversationCoversTheNextCall(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	page := w.feeds.Serve("/page", html("<p>Nothing here.</p>"), "text/html")
 	w.model.SetScript(obedient)
@@ -161,6 +163,7 @@ func TestAnApprovalForAConversationCoversTheNextCall(t *testing.T) {
 
 // A rule for a role holds for the members of a Slack user group, by its handle.
 func TestARuleForARoleHoldsForAUserGroup(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.slack.AddUserGroup("writers", w.berit)
 	w.model.SetScript(obedient)

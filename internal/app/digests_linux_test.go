@@ -163,6 +163,7 @@ func TestATaskHasNobodyToAsk(t *testing.T) {
 }
 
 func TestDigestsFollowTheConfiguration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	url := w.own()
 	w.model.SetScript(echo)

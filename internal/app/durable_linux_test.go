@@ -176,6 +176,7 @@ func TestEdit_AddsTheMention_AnsweredOnceAlsoAcrossRestart(t *testing.T) {
 // A long answer is shown while it is written, and finished in place when the bot
 // was killed meanwhile.
 func TestAnAnswerGrowsAndIsFinishedInPlace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	slow := func(simmodel.Request) simmodel.Reply {
 		reply := simmodel.Reply{ChunkDelay: 100 * time.Millisecond}

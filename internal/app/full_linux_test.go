@@ -94,6 +94,7 @@ func (d *daemon) readiness() (status int, text string) {
 // TestAStoreThatIsTakenAway_IsNoticed: what is written to a file without a name is lost at the next
 // start, so nothing is acknowledged any more.
 func TestAStoreThatIsTakenAway_IsNoticed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d := w.daemon(w.base()).start()
 	path := w.path("data/ravenbot.db")

@@ -16,6 +16,7 @@ import (
 // TestJobs_DaemonKilled_EachOnce kills the program itself while it takes deliveries of a webhook and reminders fall due.
 // Whoever gets no 202 sends again; each delivery and each reminder is posted once.
 func TestJobs_DaemonKilled_EachOnce(t *testing.T) {
+	t.Parallel()
 	const deliveries, reminders, kills, together = 16, 8, 4, 4
 	w := newWorld(t)
 	to := "slack:" + simslack.TeamID + "/" + w.channel.ID

@@ -12,6 +12,7 @@ import (
 // A poll is started, voted in on Discord and Slack by two people each, goes on after a restart
 // with its votes, and is closed by whoever started it.
 func TestPoll_OnDiscordAndSlack_SurvivesARestart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	bob, arne := w.discord.AddUser("bob"), w.slack.AddUser("arne")
 	settings := w.base()

@@ -111,6 +111,7 @@ func TestReactionsRankTheNextDigest(t *testing.T) {
 // What is in the thread below a digest belongs to it, and answers are reacted to as
 // digests are. A bot that has just been started knows them all.
 func TestReactionsInThreadsCount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	settings := w.everywhere(w.many(9))
 	w.model.SetScript(echo)

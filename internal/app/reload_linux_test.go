@@ -13,6 +13,7 @@ import (
 // A configuration that changes is taken up while the bot runs; what did not change
 // goes on, and one that is broken changes nothing.
 func TestTheConfigurationIsTakenUpWhileTheBotRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
 		said := r.System

@@ -316,6 +316,7 @@ func (r *replicas) api(n int, method, path, body string, out any) {
 
 // TestReplicas_AreOneBot has a channel that one replica owns use what another one, the leader, does and knows.
 func TestReplicas_AreOneBot(t *testing.T) {
+	t.Parallel()
 	r := newReplicas(t, 2, 1, map[string]any{"tools": map[string]any{
 		"policy": []any{map[string]any{"tools": []string{"kit.*"}, "decision": "ask"}}}})
 	leader := r.leader()

@@ -50,6 +50,7 @@ func (r *replicas) askInNewChannels(ended *daemon) {
 // TestReplicas_ShareDiscord has three replicas with four shards of Discord updated one after the other, killed and
 // paused, under load: no question is lost or answered twice, and few sessions of those of the day are used up.
 func TestReplicas_ShareDiscord(t *testing.T) {
+	t.Parallel()
 	r := newReplicas(t, 3, uint64(time.Now().UnixNano()), nil)
 	r.leader()
 	r.waitShards()
