@@ -43,6 +43,7 @@ type scriptedModel struct {
 
 func (*scriptedModel) ID() string { return "eval/script" }
 
+// Generate answers with the next step of the script, and with "Done." behind its end.
 func (m *scriptedModel) Generate(context.Context, llm.Request) iter.Seq2[llm.Chunk, error] {
 	m.mu.Lock()
 	step := Step{Text: "Done."}
@@ -74,6 +75,7 @@ type recordingModel struct {
 	requests []llm.Request
 }
 
+// Generate notes what the model is sent, and asks it.
 func (m *recordingModel) Generate(ctx context.Context, q llm.Request) iter.Seq2[llm.Chunk, error] {
 	m.mu.Lock()
 	m.requests = append(m.requests, q)
@@ -92,6 +94,7 @@ func (r roster) Route(chat.Message) agent.Profile { return r.profile }
 // DiscoveryThreshold returns a number that no case reaches: its tools are all declared.
 func (roster) DiscoveryThreshold() int { return maxCases }
 
+// Model returns a model of the case by its name.
 func (r roster) Model(name string) (agent.Model, bool) {
 	m, ok := r.models[name]
 	return m, ok
@@ -100,6 +103,7 @@ func (r roster) Model(name string) (agent.Model, bool) {
 // toolbox has the tools of a case, whose calls are answered by records.
 type toolbox []Tool
 
+// List returns the tools that a case declares; a call of one is answered by the case.
 func (b toolbox) List() []tool.Named {
 	var list []tool.Named
 	for _, t := range b {
@@ -405,6 +409,7 @@ type silentModel struct{}
 
 func (silentModel) ID() string { return "eval/none" }
 
+// Generate fails as a provider without access does.
 func (silentModel) Generate(context.Context, llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		yield(llm.Chunk{}, &llm.Error{Kind: llm.Denied, Provider: "eval", Reason: "there is no model"})

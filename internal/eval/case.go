@@ -229,6 +229,7 @@ func (s *Suite) addLine(line []byte, folder string) error {
 	return nil
 }
 
+// unknownKind returns the error of a case whose kind is none, with those that there are.
 func unknownKind(kind string) error {
 	return fmt.Errorf("there is no kind %q; the kinds are %s", kind,
 		strings.Join(slices.Sorted(maps.Keys(checks)), ", "))
@@ -279,6 +280,7 @@ var checks = map[string]func(Case) error{
 	},
 }
 
+// require returns an error that names the remedy where something is missing in a case.
 func require(ok bool, remedy string) error {
 	if ok {
 		return nil
@@ -286,6 +288,7 @@ func require(ok bool, remedy string) error {
 	return errors.New(remedy)
 }
 
+// checkQueries refuses a case of searching without queries, or with one that expects nothing.
 func checkQueries(c Case) error {
 	for _, q := range c.Queries {
 		if q.Query == "" || len(q.Expect) == 0 {

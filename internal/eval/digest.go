@@ -33,6 +33,7 @@ const caseDigest = "eval"
 // caseFeeds are the feeds of a case, by their addresses.
 type caseFeeds map[string]feed.Document
 
+// newCaseFeeds returns feeds with the entries of a case; their age counts from now.
 func newCaseFeeds(c Case, now time.Time) caseFeeds {
 	feeds := caseFeeds{}
 	for _, e := range c.Entries {

@@ -62,6 +62,7 @@ type Result struct {
 	CostUSD  float64 `json:"costUSD,omitempty"`
 }
 
+// check notes what was checked, and why it failed if it did.
 func (r *Result) check(what string, ok bool, why string) {
 	if ok {
 		why = ""
@@ -108,6 +109,8 @@ func (r *Runner) Run(ctx context.Context, s Suite) ([]Result, []Sum, error) {
 	return results, sumByKind(s, results), nil
 }
 
+// sumByKind returns how the cases of each kind did, in the order in which the kinds appear. Where a suite names no
+// threshold, every case has to pass.
 func sumByKind(s Suite, results []Result) []Sum {
 	var sums []Sum
 	at := map[string]int{}
@@ -147,6 +150,7 @@ type workspace struct {
 	now    func() time.Time
 }
 
+// open returns a workspace with an empty store in a folder of its own.
 func (r *Runner) open() (*workspace, error) {
 	folder, err := os.MkdirTemp("", "ravenbot-eval-")
 	if err != nil {
@@ -159,6 +163,7 @@ func (r *Runner) open() (*workspace, error) {
 	return &workspace{folder, db, slog.New(slog.DiscardHandler), r.o.Now}, nil
 }
 
+// close closes the store and removes the folder.
 func (w *workspace) close() error {
 	err := w.db.Close()
 	if err2 := os.RemoveAll(w.folder); err == nil {
@@ -167,6 +172,7 @@ func (w *workspace) close() error {
 	return err
 }
 
+// runCase runs a case in a workspace of its own, so that no case knows of another.
 func (r *Runner) runCase(ctx context.Context, c Case) (res Result, err error) {
 	w, err := r.open()
 	if err != nil {

@@ -53,6 +53,7 @@ func (r *Runner) judge(ctx context.Context, b *conversationBench, c Case, res *R
 	return nil
 }
 
+// judgeFacts asks the judge which statements an answer makes. The list it returns has one entry a statement.
 func (r *Runner) judgeFacts(
 	ctx context.Context,
 	b *conversationBench,

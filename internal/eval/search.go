@@ -74,6 +74,7 @@ func (w *workspace) knowledge(c Case) (*knowledge.Repository, []string, error) {
 	return repository, named, nil
 }
 
+// knowledgeSearcher returns a search in the files of a case, which are indexed first.
 func (w *workspace) knowledgeSearcher(ctx context.Context, c Case) (func(string) ([]string, error), error) {
 	repository, named, err := w.knowledge(c)
 	if err != nil {
@@ -107,6 +108,7 @@ func (w *workspace) saveNotes(
 	return pack, scope, nil
 }
 
+// memorySearcher returns a search in the notes of a case, which are saved first.
 func (w *workspace) memorySearcher(ctx context.Context, c Case) (func(string) ([]string, error), error) {
 	at, err := c.place()
 	if err != nil {
@@ -169,6 +171,7 @@ func (w *workspace) searchHistory(ctx context.Context, at chat.Address, k int) f
 	}
 }
 
+// toolSearcher returns a search among the tools of a case.
 func toolSearcher(c Case) func(string) ([]string, error) {
 	servers := map[string]*toolsearch.Server{}
 	for _, t := range c.Tools {

@@ -24,6 +24,7 @@ type compiled struct {
 // exhausted is the panic that ends a check after maxSteps: the library has no other way to be stopped.
 type exhausted struct{}
 
+// newCompiled counts how much work each part of a schema is, so that a check can be refused before it takes too long.
 func newCompiled(s *jsonschema.Schema) *compiled {
 	c := &compiled{schema: s, at: map[string]*jsonschema.Schema{}}
 	seen := map[*jsonschema.Schema]bool{s: true}
@@ -77,6 +78,7 @@ func (c *compiled) validate(value any) (problem *jsonschema.ValidationError) {
 	return problem
 }
 
+// isCircular reports whether a schema leads back to itself without a value in between.
 func isCircular(e *jsonschema.ValidationError) bool {
 	_, is := e.ErrorKind.(*kind.RefCycle)
 	return is
@@ -110,6 +112,7 @@ func parts(s *jsonschema.Schema) []*jsonschema.Schema {
 	return slices.DeleteFunc(list, func(p *jsonschema.Schema) bool { return p == nil })
 }
 
+// appendAny appends the schemas in a keyword whose value is one schema or a list.
 func appendAny(list []*jsonschema.Schema, v any) []*jsonschema.Schema {
 	switch v := v.(type) {
 	case *jsonschema.Schema:

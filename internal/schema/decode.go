@@ -63,6 +63,7 @@ func scan(data []byte) error {
 	}
 }
 
+// unexpected returns an error as it is, but for the end of the text in the middle of a value.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -70,6 +71,8 @@ func unexpected(err error) error {
 	return err
 }
 
+// step returns the open objects and lists after a token. It fails for a key that is there twice, and for values nested
+// deeper than maxDepth.
 func step(levels []level, token json.Token) ([]level, error) {
 	top := len(levels) - 1
 	switch t := token.(type) {

@@ -61,6 +61,8 @@ func field(location []string) string {
 	return b.String()
 }
 
+// reason returns in words that a model can act on why a value does not fit: what is missing, unknown or of another
+// type, with the name that was meant where one is close.
 func (c *compiled) reason(leaf *jsonschema.ValidationError) string {
 	switch k := leaf.ErrorKind.(type) {
 	case *kind.Required:
@@ -87,6 +89,7 @@ func (c *compiled) reason(leaf *jsonschema.ValidationError) string {
 	return leaf.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
 
+// names returns names in quotes, shortened, for a message.
 func names(list []string) string {
 	var quoted []string
 	for _, n := range list {
@@ -97,6 +100,7 @@ func names(list []string) string {
 
 func shorten(s string) string { return text.Shorten(s, maxValue) }
 
+// typeName returns the type of a value in words.
 func typeName(value any) string {
 	switch value.(type) {
 	case nil:

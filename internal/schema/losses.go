@@ -31,6 +31,7 @@ func Losses(before, after json.RawMessage) []string {
 
 type losses struct{ list []string }
 
+// add notes what cannot be declared to a model; behind maxLosses nothing is added.
 func (l *losses) add(at, what string) {
 	if len(l.list) < maxLosses {
 		l.list = append(l.list, text.Shorten(at, maxMessage)+": "+what)
@@ -70,6 +71,7 @@ var annotations = map[string]bool{"$schema": true, "$id": true, "$anchor": true,
 	"description": true,
 	"examples":    true, "default": true, "deprecated": true, "readOnly": true, "writeOnly": true}
 
+// empty reports whether a schema is {}, which allows everything.
 func empty(v any) bool {
 	table, ok := v.(map[string]any)
 	return ok && len(table) == 0

@@ -38,6 +38,7 @@ type change struct {
 
 type drop struct{}
 
+// changes returns the changes by which a wrong value may become a right one, from what is wrong with it.
 func changes(value any, problem *jsonschema.ValidationError) []change {
 	wanted := map[string][]string{}
 	at := map[string][]string{}
@@ -142,6 +143,7 @@ func convert(value any, want string) (any, bool) {
 	return nil, false
 }
 
+// isSame reports whether two values are the same JSON.
 func isSame(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

@@ -67,6 +67,8 @@ type parsedArgs struct {
 	raw   json.RawMessage
 }
 
+// parseArguments reads the arguments of a call. None at all are an empty object, and an object within a string is
+// accepted, which models write now and then.
 func parseArguments(args json.RawMessage) (parsedArgs, error) {
 	args = bytes.TrimSpace(args)
 	if len(args) == 0 || string(args) == "null" {
@@ -90,6 +92,7 @@ func parseArguments(args json.RawMessage) (parsedArgs, error) {
 	return parsedArgs{value, args}, nil
 }
 
+// encode returns the arguments as JSON: raw as it came where nothing was changed.
 func encode(value any, raw json.RawMessage) (json.RawMessage, error) {
 	if raw != nil {
 		return raw, nil

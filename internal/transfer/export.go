@@ -84,6 +84,7 @@ func covers(only, a chat.Address) bool {
 	return only.IsZero() || a == only || only.Thread == "" && a.Base() == only
 }
 
+// exportSettings writes the layers of settings, or those of one channel, in the order of their scopes.
 func (s *Service) exportSettings(ctx context.Context, lines *json.Encoder, only chat.Address) error {
 	layers, err := s.o.Store.Settings(ctx)
 	if err != nil {
@@ -100,6 +101,7 @@ func (s *Service) exportSettings(ctx context.Context, lines *json.Encoder, only 
 	return nil
 }
 
+// exportSubscriptions writes who has subscribed to which feed, or what was subscribed to in one channel.
 func (s *Service) exportSubscriptions(ctx context.Context, lines *json.Encoder, only chat.Address) error {
 	list, err := s.o.Store.Subscriptions(ctx)
 	if err != nil {
@@ -117,6 +119,7 @@ func (s *Service) exportSubscriptions(ctx context.Context, lines *json.Encoder, 
 	return nil
 }
 
+// exportMemories writes the notes of all people and channels, or those of one channel.
 func (s *Service) exportMemories(ctx context.Context, lines *json.Encoder, only chat.Address) error {
 	scopes, err := s.o.Store.MemoryScopes(ctx)
 	if err != nil {
@@ -144,6 +147,7 @@ func (s *Service) exportMemories(ctx context.Context, lines *json.Encoder, only 
 // written user:slack/U1.
 func writeScope(scope string) string { return strings.Replace(scope, "/", ":", 1) }
 
+// readScope returns the scope of notes in the store's form from that of a file, user:PLATFORM/ID or channel:ADDRESS.
 func readScope(written string) (string, error) {
 	kind, of, found := strings.Cut(written, ":")
 	switch {
@@ -177,6 +181,7 @@ func (s *Service) exportConversations(ctx context.Context, lines *json.Encoder, 
 	}
 }
 
+// exportConversation writes what was said in a conversation, oldest first.
 func (s *Service) exportConversation(ctx context.Context, lines *json.Encoder, a chat.Address) error {
 	messages, err := s.readConversation(ctx, a)
 	if err != nil {

@@ -94,6 +94,7 @@ func (i *importer) takeLines(ctx context.Context, r io.Reader, line int) (int, e
 	return line - 1, lines.Err()
 }
 
+// addError notes what is wrong with a line; behind maxErrors the rest is only counted.
 func (i *importer) addError(line int, err error) {
 	if len(i.result.Errors) == maxErrors {
 		i.more++
@@ -141,6 +142,7 @@ func (i *importer) count(kind string, isNew bool) {
 	}
 }
 
+// takeMessage collects a message; a batch of them is stored at a time.
 func (i *importer) takeMessage(ctx context.Context, line []byte) error {
 	var m message
 	if err := decode(line, &m); err != nil {
@@ -181,6 +183,7 @@ func (i *importer) hasTurn(ctx context.Context, a chat.Address, id string) (bool
 	return err == nil && at == a, err
 }
 
+// saveMessages stores the collected messages. Those that are there already are counted as left out.
 func (i *importer) saveMessages(ctx context.Context) error {
 	if len(i.messages) == 0 {
 		return nil
@@ -198,6 +201,7 @@ func (i *importer) saveMessages(ctx context.Context) error {
 	return nil
 }
 
+// takeMemory stores a note, unless its scope has one of the same text.
 func (i *importer) takeMemory(ctx context.Context, line []byte) error {
 	var m memory
 	if err := decode(line, &m); err != nil {

@@ -94,6 +94,7 @@ func newTool[In any](
 	}
 }
 
+// readOnly returns the hints of tools that change nothing and reach nothing outside of the folders.
 func readOnly() tool.Hints {
 	yes, no := true, false
 	return tool.Hints{ReadOnly: &yes, OpenWorld: &no}

@@ -18,6 +18,7 @@ type listArgs struct {
 	Depth int
 }
 
+// listTool returns the tool that lists a folder.
 func (p *pack) listTool() tool.Tool {
 	return newTool(
 		"list",
@@ -30,6 +31,8 @@ func (p *pack) listTool() tool.Tool {
 	)
 }
 
+// list lists a folder, what a pattern matches, or every root. What does not fit into maxListed lines is said at the
+// end.
 func (p *pack) list(ctx context.Context, in listArgs) (string, error) {
 	targets, err := p.targets(in.Path)
 	if err != nil {
@@ -99,6 +102,7 @@ func (l *lister) listTarget(ctx context.Context, t target, among bool) error {
 	return err
 }
 
+// writeLine adds an entry; errEnough ends the listing after maxListed of them.
 func (l *lister) writeLine(at location, e fs.DirEntry) error {
 	if l.lines++; l.lines > maxListed {
 		l.omitted = fmt.Sprintf("there are more than %d", maxListed)

@@ -24,6 +24,7 @@ type readArgs struct {
 	From, To int
 }
 
+// readTool returns the tool that reads a file.
 func (p *pack) readTool() tool.Tool {
 	return newTool(
 		"read",
@@ -36,6 +37,7 @@ func (p *pack) readTool() tool.Tool {
 	)
 }
 
+// read returns lines of a text file, from and to included, and says where they stop short of its end.
 func (p *pack) read(ctx context.Context, in readArgs) (string, error) {
 	from := max(in.From, 1)
 	if in.To != 0 && in.To < from {

@@ -35,6 +35,7 @@ type searchArgs struct {
 	Limit         int
 }
 
+// searchTool returns the tool that searches in files.
 func (p *pack) searchTool() tool.Tool {
 	return newTool(
 		"search",
@@ -49,6 +50,7 @@ func (p *pack) searchTool() tool.Tool {
 	)
 }
 
+// search returns the lines that a regular expression matches, at most limit of them over all files.
 func (p *pack) search(ctx context.Context, in searchArgs) (string, error) {
 	expr, err := compile(in.Pattern)
 	if err != nil {
@@ -108,6 +110,7 @@ func (s *searcher) noteOmitted(why string) {
 	}
 }
 
+// searchTarget searches a file, a folder with all that is in it, or what a pattern matches.
 func (s *searcher) searchTarget(ctx context.Context, t target) error {
 	root, err := t.root.open()
 	if err != nil {
@@ -223,6 +226,7 @@ func matchExcerpt(line []byte, m []int) string {
 	return s
 }
 
+// describe returns what was found, with what was not searched and why.
 func (s *searcher) describe() string {
 	var b strings.Builder
 	switch s.matches {

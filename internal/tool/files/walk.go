@@ -72,6 +72,8 @@ func (w *walk) visit(ctx context.Context, folder string, depth int) error {
 	return nil
 }
 
+// entries returns what is in a folder by name. A folder with more than maxEntries is read up to one more, which the
+// visit refuses.
 func (w *walk) entries(folder string) ([]fs.DirEntry, error) {
 	f, err := w.root.Open(folder)
 	if err != nil {
@@ -93,6 +95,7 @@ type pattern []string
 // isPattern reports whether a path has a character that makes it a pattern.
 func isPattern(s string) bool { return strings.ContainsAny(s, "*?[") }
 
+// parsePattern reads a pattern whose elements are those of path.Match, or ** for any number of folders.
 func parsePattern(s string) (pattern, error) {
 	if len(s) > maxPathBytes {
 		return nil, fmt.Errorf("the pattern is longer than %d bytes", maxPathBytes)
@@ -191,6 +194,7 @@ func (p pattern) commonFolder() string {
 	return path.Join(plain...)
 }
 
+// exists reports whether something has the name that was written, which may look like a pattern.
 func (p *pack) exists(written string) bool {
 	at, err := p.find(written)
 	if err != nil {

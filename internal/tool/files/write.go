@@ -19,6 +19,7 @@ const maxWrittenBytes = 1 << 20
 
 type writeArgs struct{ Path, Text string }
 
+// writeTool returns the tool that writes a file whole.
 func (p *pack) writeTool() tool.Tool {
 	yes, no := true, false
 	return newTool(
@@ -34,6 +35,7 @@ func (p *pack) writeTool() tool.Tool {
 
 type editArgs struct{ Path, Old, New string }
 
+// editTool returns the tool that replaces a piece of a file.
 func (p *pack) editTool() tool.Tool {
 	yes, no := true, false
 	return newTool(
@@ -48,6 +50,7 @@ func (p *pack) editTool() tool.Tool {
 	)
 }
 
+// writable returns the names of the roots in which files may be written.
 func (p *pack) writable() string {
 	var names []string
 	for _, r := range p.roots {
@@ -72,6 +75,7 @@ func (p *pack) findWritable(written string) (location, error) {
 	return at, nil
 }
 
+// write writes a text file in one step: readers see the old one or the new one.
 func (p *pack) write(_ context.Context, in writeArgs) (string, error) {
 	at, err := p.findWritable(in.Path)
 	if err != nil {
@@ -110,6 +114,8 @@ func (p *pack) write(_ context.Context, in writeArgs) (string, error) {
 	return fmt.Sprintf("Written: %s, a new file of %s.", at, formatSize(int64(len(in.Text)))), nil
 }
 
+// edit replaces a piece that stands in a file exactly once. Edits run one at a time, so that none is lost between
+// reading and writing.
 func (p *pack) edit(_ context.Context, in editArgs) (string, error) {
 	at, err := p.findWritable(in.Path)
 	if err != nil {
