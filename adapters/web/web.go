@@ -5,6 +5,10 @@
 // shows the same, that a post repeated under its key appears once, that a reader who is slow or
 // gone delays nobody, and that nothing said, posted or returned by a tool becomes active markup.
 // Who may see the page is decided by whoever serves Handler; what is answered, by the agent.
+//
+// A room is a list of lines in the store and of readers that are shown each new line (room.go, stream.go); a browser
+// reads them as server-sent events with the number of the last line it has, so that nothing is missed when its
+// connection breaks. Answers under way are shown from memory alone.
 package web
 
 import (

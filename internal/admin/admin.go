@@ -3,6 +3,12 @@
 // for themselves answers without the admin token or a session; that no other site and no unknown host name can act
 // with a session; that tokens are compared in constant time; and that content is never shown as active markup. What
 // the API reports and changes is left to small interfaces and functions; the package knows no platform and no store.
+//
+// Server.serve is the one entrance and shows the order of the checks. api.go has the routes of the API, pages.go those
+// of the dashboard; a handler of either stands in the file of its subject, and both call the same interface in Options.
+// Errors of the API have a code, a message and a hint (writeError); what nobody can act on is logged under a reference
+// that the answer names. Every request that changes something is written to the audit log (audit.go), and described in
+// openapi.json, which a test compares with the routes.
 package admin
 
 import (

@@ -5,6 +5,18 @@
 // for ever. Conversations that outgrow their window are summarized in the background
 // (Run). Who may use what comes from outside, as a Profile; package delivery decides when
 // and where the answer is posted.
+//
+// A message becomes an answer in one run (run.go):
+//   - beginRun routes it to a profile, loads the history (history_cache.go) and writes the question with what it is
+//     about (question.go), or reopens the turn of an edit, a retry or a crash (reopen_turn.go).
+//   - loop asks the models of the chain in turn (model_request.go), reads the stream of an answer (answer_reader.go),
+//     and makes the calls in it (tool_calls.go). It ends with an answer without calls, a limit or an error.
+//   - Calls are saved with the turn before they are made, and each result before the model sees it, so that a restart
+//     knows which calls may have had an effect.
+//   - What foreign text has reached the turn is noted with it (taint.go); the policy judges later calls by that.
+//
+// The text of a failure is made in failure_text.go, and nowhere else. Summaries (summary.go), titles (title.go) and
+// replays (replay.go) use the same requests without a run's queue or posts.
 package agent
 
 import (

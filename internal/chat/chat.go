@@ -4,6 +4,11 @@
 // abilities). It promises plain values that survive a round trip through JSON
 // and imports nothing but the standard library. How a draft looks on a platform
 // is the adapter's business; when it is sent is delivery's.
+//
+// An adapter implements Platform (connect, post, health) and those of the optional interfaces that its platform can do,
+// such as editing, typing, forms and reading back; callers ask for an ability by a type assertion. What a person did is
+// a Message, whose Kind says what (event.go); what the bot says is a Draft, in Markdown, which each adapter brings into
+// its platform's form and length.
 package chat
 
 import (

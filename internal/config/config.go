@@ -6,6 +6,10 @@
 //
 // It leaves to others: what a schedule, an address or a bundled feed is (those checks are handed to Load), starting
 // anything, and noticing that the file changed. A loaded Config is never changed again and may be read concurrently.
+//
+// Parse reads the file into a tree that knows its lines (decode.go, node.go), replaces ${NAME} and ${file:…} in its
+// strings (expand.go), fills the structs of this file field by field, and then checks what fields say together
+// (check.go). A fault never ends the reading, so that all of them are found in one go.
 package config
 
 // Config is the whole of config.json.

@@ -4,6 +4,9 @@
 // after a crash: they begin with the user, roles alternate, every call has exactly one result
 // directly after it, and there is no result without a call. It does no I/O and knows no
 // provider.
+//
+// A Turn is one question with everything up to its answer, in the form in which it is stored. Window says which turns a
+// request may have; turns that are left out stand in a Summary up to a number, behind which the turns are whole.
 package conversation
 
 import (

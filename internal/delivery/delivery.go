@@ -9,6 +9,14 @@
 //   - A place learns when a post to it could not be delivered.
 //
 // What an answer says is up to the agent, and how it looks up to the adapter.
+//
+// Accept stores a message, and route puts it into the queue of its conversation (queue.go). One goroutine works on a
+// queue while there is anything in it; its jobs are questions to answer and posts to send, in one order. A question
+// waits for a slot (slots.go), takes in the messages that came meanwhile (question.go), is shown while it is answered
+// (live.go), and ends with one transaction that holds its turn and its post (answer.go). Posts are tried until they
+// succeed, are refused for good or are too old (send.go); their outcomes are stored in batches. A start and a takeover
+// read what is left from the store in the same way (resume.go). Service.mu guards all queues and questions; nothing
+// slow is done under it.
 package delivery
 
 import (

@@ -9,6 +9,11 @@
 //   - A preview is made by the same code as a run.
 //
 // When runs are due is up to package schedule, and how posts look up to the adapters.
+//
+// A digest has three forms: a config.Digest or what was said in chat (created.go), the Plan of it with all defaults,
+// and the spec that a run works with. An edition is what one run knows: items with their verdicts, stories, and the
+// text. Only finishRun makes any of it last. Everything that people change (pausing, filters, sharing, unsubscribing)
+// is an item of the store of its own, read again when another replica has changed it.
 package digest
 
 import (

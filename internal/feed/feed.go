@@ -7,6 +7,11 @@
 // permanent moves and failures. Group finds items of several feeds that tell the same story and says why.
 //
 // Which items are new, which are worth posting and how they look is left to package digest.
+//
+// A document passes these steps: characters (encoding.go, chars.go), structure (clean.go for XML, jsonfeed.go for
+// JSON), the parser, and the conversion into Items (convert.go, html.go, date.go, media.go). Fetcher keeps a State for
+// each feed, which holds validators, the pause that the server asked for (pace.go), failures and the items that were
+// read last, so that several digests of one feed ask its server once.
 package feed
 
 import (

@@ -5,6 +5,10 @@
 // search never shows another's messages, and that neither the time of a search nor the memory it holds grows without
 // bound. Indexes are kept while they are used, and made again from the store when they are needed. Who may search is
 // left to the caller; the tool and the command search the place where they are used.
+//
+// A place is a channel with its threads, and its index (place.go) lives as long as it is asked now and then. Each
+// search first brings the index up to what the store has (refresh.go); question.go reads names, times and words from
+// what was asked, and rank.go orders what was found, with the messages around it.
 package history
 
 import (

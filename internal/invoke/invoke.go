@@ -4,6 +4,11 @@
 // first, that a tool which fails, hangs or panics becomes a result that a model can act on,
 // and that every call, refused ones included, produces one record and one log line. It
 // leaves the decisions to the policy, the hooks and package approval.
+//
+// Invoker.Call is the way of a call: check and correct the arguments (package schema), decide by the policy, let the
+// hooks make that stricter or change the arguments, ask a person where the decision is to ask, run the tool, let the
+// hooks see the result, cut it to what is shown, and return it with its record. Whoever calls stores the record: a turn
+// with itself, other callers by package invoke's wrappers (recorded.go).
 package invoke
 
 import (

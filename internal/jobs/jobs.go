@@ -7,6 +7,10 @@
 //   - Who made a job, and administrators where it posts, can see and remove it, nobody else.
 //
 // When something is due is up to package schedule, how a post looks to the adapters.
+//
+// A job is stored whole as an item of the store under its id (job.go). schedule.Loop says when one is due; run.go
+// carries it out and swaps the item for the one with its next time, or removes it, in the transaction that stores the
+// posts. What people type is read in when.go, webhooks in hook.go and payload.go, and what a job watches in watch.go.
 package jobs
 
 import (

@@ -3,6 +3,10 @@
 // go into the prompt as a whole, and of large ones the passages that fit the question, each with its source; and that
 // a file which cannot be read does not keep the others from being used. The prompt says that the contents of files are
 // data. Reading files is left to package document.
+//
+// A collection is what one agent knows. With each question the folder is looked at again, and files whose time or size
+// has changed are read. Texts are split into passages with the headings above them (passages.go), and found by words
+// and, where a model for embeddings is configured, by meaning (passage_index.go).
 package knowledge
 
 import (

@@ -2,6 +2,10 @@
 // Agents come from the configuration, and from the API and the dashboard. It promises that
 // the agent "default" is always there, that an agent of the configuration is changed in the
 // configuration alone, and that a change takes effect with the next message.
+//
+// Route is asked for each message: the channel's agent, a room's, or the default one, with the layers of settings on
+// top. It returns a Profile, which does not change while a turn is answered; Apply replaces what a configuration says
+// for the turns that begin later.
 package roster
 
 import (

@@ -3,6 +3,10 @@
 // instance's, that a value is checked before it is stored, and that reading is quick enough for every message.
 // Command and Form let everybody change their own layer and administrators the channel's; callers of Set decide for
 // themselves who may.
+//
+// A Layer is a set of values, all of them optional; Effective lays those of the instance, a channel and a user over
+// each other. What the operator has locked (lock.go) users cannot set for themselves. All layers are kept in memory,
+// and stored as one record each.
 package settings
 
 import (
