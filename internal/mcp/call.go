@@ -118,6 +118,7 @@ func mayRepeat(err error, h tool.Hints) bool {
 	return errors.Is(err, transport.ErrSessionTerminated) || errors.As(err, &lost) && h.Repeatable()
 }
 
+// callTimeout returns how long a call of the server may take.
 func (s *server) callTimeout() time.Duration {
 	if s.c.Timeout > 0 {
 		return s.c.Timeout
@@ -260,6 +261,7 @@ func (c *connection) request(
 	return nil, err
 }
 
+// isClosed reports whether a channel that is never sent on was closed.
 func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:

@@ -102,6 +102,8 @@ func (c *Catalog) Reload(ctx context.Context) error {
 	return nil
 }
 
+// reloadEntries takes over the servers that another replica has added, changed or removed. An entry that cannot be used
+// is logged and left as it was.
 func (c *Catalog) reloadEntries(ctx context.Context) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()

@@ -148,6 +148,8 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
+// checkProtocol refuses a protocol version in the configuration that the SDK does not know; empty: the newest that both
+// sides know.
 func checkProtocol(version string) error {
 	if version == "" || sdk.IsValidProtocolVersion(version) {
 		return nil
@@ -166,6 +168,7 @@ func (s *server) protocolEra() era {
 	return legacy
 }
 
+// connectStdio starts the program of a server and shakes hands with it. When that fails the program has ended.
 func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
 	process, err := newStdio(s.c, s.logs, s.o.Watch, s.o.Protected)
 	if err != nil {
@@ -187,6 +190,7 @@ func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
 	return conn, err
 }
 
+// connectSSE connects over HTTP with server-sent events, the transport of protocol versions before 2025-03-26.
 func (s *server) connectSSE(ctx context.Context, at *url.URL) (*connection, error) {
 	g := s.originTransport(at)
 	stream := newSSE(at, g.client(), s.logs)
@@ -197,6 +201,7 @@ func (s *server) connectSSE(ctx context.Context, at *url.URL) (*connection, erro
 	return s.handshake(ctx, conn, versionedTransport{over, stream}, SSE, -1)
 }
 
+// connectHTTP connects over streamable HTTP (protocol 2025-03-26 and later).
 func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, error) {
 	g := s.originTransport(at)
 	streamable, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(g.client()),
@@ -274,6 +279,7 @@ func (s *server) handshake(
 	return nil, err
 }
 
+// clientVersion returns the version of the bot that servers are told.
 func (s *server) clientVersion() string {
 	if s.o.Version == "" {
 		return "dev"

@@ -121,6 +121,7 @@ func mergeLines(a, b []string) []string {
 	return append(append(list, prefixLines("-", a[i:])...), prefixLines("+", b[j:])...)
 }
 
+// prefixLines returns the lines with a mark before each.
 func prefixLines(mark string, lines []string) []string {
 	list := make([]string, len(lines))
 	for i, l := range lines {

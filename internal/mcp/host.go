@@ -173,6 +173,8 @@ func (h *Host) Put(c Config, source string) error {
 	})
 }
 
+// put adds or replaces a server after may has agreed to what is there under its name; nil: nothing. Both locks are held
+// meanwhile, so that may and the change see the same.
 func (h *Host) put(c Config, source string, may func(there *server) error) error {
 	err := check(c)
 	h.changing.Lock()
@@ -396,6 +398,7 @@ func (h *Host) Stop(name string) error { return h.control(name, (*server).stop) 
 // the errors of Start.
 func (h *Host) Restart(name string) error { return h.control(name, (*server).restart) }
 
+// control has a server start, stop or begin anew. It fails with ErrNotFound, ErrDisabled, or ErrNotRunning before Run.
 func (h *Host) control(name string, do func(*server) error) error {
 	s, err := h.server(name)
 	if err != nil {
@@ -415,6 +418,7 @@ func (h *Host) control(name string, do func(*server) error) error {
 	return nil
 }
 
+// isRunning reports whether Run has begun.
 func (h *Host) isRunning() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

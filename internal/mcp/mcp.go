@@ -154,6 +154,7 @@ type Options struct {
 	silence time.Duration // see wrappedTransport; set by tests
 }
 
+// withDefaults returns options with the defaults for those that are zero.
 func withDefaults(o Options) Options {
 	if o.HealthInterval <= 0 {
 		o.HealthInterval = 60 * time.Second

@@ -48,6 +48,8 @@ type originTransport struct {
 	open   map[net.Conn]bool
 }
 
+// newOriginTransport returns a transport for one server: headers of the configuration are sent to its origin alone, and
+// close ends all of its connections.
 func newOriginTransport(origin *url.URL, headers map[string]string) *originTransport {
 	g := &originTransport{origin: origin, headers: headers, open: map[net.Conn]bool{}}
 	g.base = &http.Transport{

@@ -46,6 +46,8 @@ type pin struct {
 	Clean int `json:"clean,omitempty"`
 }
 
+// newPin returns what is stored of an approved tool. One that the scan found nothing in is marked with the version of
+// the scan, so that a newer scan looks at it again.
 func newPin(t inspectedTool) pin {
 	p := pin{Hash: t.hash, Tool: t.toolSpec}
 	if len(t.flags) == 0 && t.refusal == "" {

@@ -100,6 +100,7 @@ func (s *server) features() serverFeatures {
 	return s.listing.Offers
 }
 
+// features returns what the server offers beside tools, as it said when the connection began.
 func (c *connection) features() serverFeatures {
 	o := c.client.GetServerCapabilities()
 	return serverFeatures{Resources: o.Resources != nil, Prompts: o.Prompts != nil}
@@ -178,6 +179,7 @@ func (h *Host) askServers(
 	return tool.Text(truncateResult(strings.Join(parts, "\n\n"))), nil
 }
 
+// listResources returns the resources and resource templates of one server, or of all that have some.
 func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, error) {
 	return h.askServers(ctx, w.Server, serverFeatures.hasResources, func(ctx context.Context, c *connection) string {
 		lines := c.listLines(ctx, "resources", "uri", func(ctx context.Context, at sdk.Cursor) error {
@@ -200,6 +202,7 @@ func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, 
 	})
 }
 
+// listPrompts returns the prompts of one server, or of all that have some.
 func (h *Host) listPrompts(ctx context.Context, w resourceArgs) (tool.Result, error) {
 	return h.askServers(ctx, w.Server, serverFeatures.hasPrompts, func(ctx context.Context, c *connection) string {
 		lines := c.listLines(ctx, "prompts", "name", func(ctx context.Context, at sdk.Cursor) error {
@@ -273,6 +276,7 @@ func itemLine(o map[string]json.RawMessage, key string) string {
 	return text.Cut(line, maxListedLine)
 }
 
+// readResource returns a resource as text and files, within the limits of a tool result.
 func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, error) {
 	send := func(ctx context.Context, c *connection, m *sdk.Meta) error {
 		request := sdk.ReadResourceRequest{}
@@ -297,6 +301,7 @@ func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, e
 	return h.askServer(ctx, w.Server, "resource_read", serverFeatures.hasResources, send, read)
 }
 
+// getPrompt returns the messages that a server makes of a prompt.
 func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, error) {
 	send := func(ctx context.Context, c *connection, m *sdk.Meta) error {
 		request := sdk.GetPromptRequest{}

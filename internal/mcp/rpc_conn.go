@@ -47,6 +47,8 @@ type rpcConn struct {
 	onNotification func(sdk.JSONRPCNotification)
 }
 
+// newRPCConn returns a connection without a transport: whoever makes it sets send. onInvalid sees each line that is no
+// message.
 func newRPCConn(onInvalid func([]byte)) *rpcConn {
 	ctx, fail := context.WithCancelCause(context.Background())
 	return &rpcConn{
@@ -179,6 +181,7 @@ func (d *rpcConn) receiveOne(message []byte) {
 	}
 }
 
+// handleNotification hands a notification to whoever asked for them; before anybody has, notifications are dropped.
 func (d *rpcConn) handleNotification(message []byte) {
 	var n sdk.JSONRPCNotification
 	d.mu.Lock()

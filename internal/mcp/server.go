@@ -87,6 +87,7 @@ type serverInfo struct {
 	isolation                    []string // what keeps its process from the bot, in words
 }
 
+// newServer returns a server that does nothing until run.
 func newServer(h *Host, c Config, source string) *server {
 	o := &h.o
 	firstAttempt := make(chan struct{})
@@ -354,6 +355,7 @@ func (s *server) recordListing(conn *connection, list []toolSpec) {
 	}
 }
 
+// clearConnection has calls wait for the next connection.
 func (s *server) clearConnection() {
 	s.mu.Lock()
 	s.conn = nil
@@ -385,6 +387,7 @@ func (s *server) wakeWaiters() {
 	s.changed = make(chan struct{})
 }
 
+// recordFailure sets the state to Failed with what happened, secrets masked, and notes when the next attempt is.
 func (s *server) recordFailure(err error, wait time.Duration, came outcome) {
 	problem := s.mask(plainLine(err.Error()))
 	s.mu.Lock()
@@ -398,6 +401,7 @@ func (s *server) recordFailure(err error, wait time.Duration, came outcome) {
 	s.logs.add("bot", []byte("failed: "+problem))
 }
 
+// markStopped sets the state to Stopped and ends the wait for a first attempt.
 func (s *server) markStopped() {
 	s.mu.Lock()
 	s.wanted = false
@@ -426,12 +430,14 @@ func (s *server) offeredTools() []tool.Tool {
 	return s.tools
 }
 
+// isWanted reports whether somebody wants the server to run.
 func (s *server) isWanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.wanted
 }
 
+// start has the server connect; it does not wait for that.
 func (s *server) start() error {
 	s.mu.Lock()
 	if s.conn == nil {
@@ -443,6 +449,7 @@ func (s *server) start() error {
 	return nil
 }
 
+// restart ends the connection and has the server connect anew; it does not wait for that.
 func (s *server) restart() error {
 	s.mu.Lock()
 	s.conn = nil // new calls wait for the next connection

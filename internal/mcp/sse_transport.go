@@ -31,6 +31,7 @@ type sseTransport struct {
 	work          sync.WaitGroup
 }
 
+// newSSE returns a transport for server-sent events that is not connected yet.
 func newSSE(at *url.URL, client *http.Client, logs *logBuffer) *sseTransport {
 	s := &sseTransport{url: at, client: client, endpointKnown: make(chan struct{}), cancel: func() {}}
 	s.rpcConn = newRPCConn(func(m []byte) { logs.add("stdout", m) })
@@ -84,6 +85,7 @@ func checkEventStream(resp *http.Response) error {
 // statusError is an HTTP status other than success.
 type statusError int
 
+// Error returns the status in words, with a remedy where the credentials were refused.
 func (e statusError) Error() string {
 	switch e {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -138,6 +140,8 @@ func readEvents(stream io.Reader, handle func(name string, data []byte) error) e
 	}
 }
 
+// handleEvent takes one event of the stream: the endpoint to which messages are posted, once, and then messages. It
+// fails for an endpoint at another origin.
 func (s *sseTransport) handleEvent(name string, data []byte) error {
 	switch {
 	case len(data) == 0:

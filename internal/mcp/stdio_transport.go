@@ -50,6 +50,8 @@ type stdioTransport struct {
 	closeOnce       sync.Once
 }
 
+// newStdio prepares the program of a server; Start runs it. watch is told its process group, which has to end with the
+// bot, and protected returns folders that it must not see. It fails where the program is not found.
 func newStdio(
 	c Config,
 	logs *logBuffer,

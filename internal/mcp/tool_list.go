@@ -64,6 +64,7 @@ type listing struct {
 	Offers       serverFeatures `json:"offers,omitzero"`
 }
 
+// equalListings reports whether two lists of tools are the same as JSON.
 func equalListings(a, b listing) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

@@ -284,12 +284,14 @@ func withCapture(ctx context.Context) (context.Context, *capture) {
 	return context.WithValue(ctx, captureKey{}, c), c
 }
 
+// set keeps the result of a request as the server sent it.
 func (c *capture) set(raw json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.raw = raw
 }
 
+// result returns the result that was kept; nil: there is none.
 func (c *capture) result() json.RawMessage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
