@@ -214,7 +214,7 @@ func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err er
 		if err := kit.AcceptMissed(ctx, c.d.accept, m); err != nil {
 			return messages, err
 		}
-		g.After = m.ID
+		c.Advance(g, m.ID)
 		messages++
 	}
 	return messages, nil

@@ -42,8 +42,8 @@ type CatchUp struct {
 	Readers  int // gaps that are read at the same time; 0: one
 	// List returns the gaps there are. It is asked again after an error.
 	List func(ctx context.Context) ([]*Gap, error)
-	// Read reads a gap, hands over what it holds and returns how many messages that were. It
-	// moves After on as messages are safe, so that another attempt begins behind them.
+	// Read reads a gap, hands over what it holds and returns how many messages that were. It calls
+	// Advance as messages are safe, so that another attempt begins behind them.
 	Read func(ctx context.Context, g *Gap) (messages int, err error)
 	// IsFinal tells whether an error means that the gap can never be read. It tells the
 	// operator; all other errors are logged here, and the gap is read again.
@@ -206,6 +206,13 @@ func (c *CatchUp) Add(gaps []*Gap) {
 		}
 	}
 	c.announce()
+}
+
+// Advance notes that everything up to a message of a gap that is being read is safe.
+func (c *CatchUp) Advance(g *Gap, message string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g.After = message
 }
 
 // Hasten lets the chosen gaps be read at once, unless reading them has failed.

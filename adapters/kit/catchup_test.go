@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,4 +167,70 @@ func TestAcceptMissed_NoRoom_OffersAgain(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// A place that is listed again while it is read is read from where it stands, if that is older than
+// what was listed; the reader moves on meanwhile.
+func TestCatchUp_OutageWhileAReaderMovesOn_ReadsFromTheOlderPlace(t *testing.T) {
+	for _, tt := range []struct{ name, listed, want string }{
+		{"listed further on", "30", "20"},
+		{"listed before it", "05", "05"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				c := newCatchUp()
+				var lists, reads atomic.Int32
+				c.List = func(context.Context) ([]*Gap, error) {
+					if lists.Add(1) == 1 {
+						return []*Gap{gapAt("C1", "10")}, nil
+					}
+					return []*Gap{gapAt("C1", tt.listed)}, nil
+				}
+				move, end := make(chan struct{}), make(chan struct{})
+				second := make(chan string, 1)
+				c.Read = func(_ context.Context, g *Gap) (int, error) {
+					if reads.Add(1) > 1 {
+						second <- g.After
+						return 0, nil
+					}
+					<-move
+					c.Advance(g, "20")
+					<-end
+					return 1, nil
+				}
+				c.IsFinal = func(*Gap, error) bool { return false }
+				done := make(chan struct{})
+				go func() { c.Run(ctx); close(done) }()
+				c.Begin()
+				synctest.Wait()
+				close(move)
+				synctest.Wait()
+				c.Begin()
+				synctest.Wait()
+				close(end)
+				if got := <-second; got != tt.want {
+					t.Errorf("read again from %q, want %q", got, tt.want)
+				}
+				cancel()
+				<-done
+			})
+		})
+	}
+}
+
+// A gap is moved on and listed again at the same time: the race detector sees what is not guarded.
+func TestCatchUp_AdvanceAndOutageAtTheSameTime(t *testing.T) {
+	c := newCatchUp()
+	c.Begin()
+	c.known([]*Gap{gapAt("C1", "10")})
+	g, _ := c.next(time.Time{})
+	var reading sync.WaitGroup
+	reading.Go(func() { c.Advance(g, "20") })
+	c.Begin()
+	c.known([]*Gap{gapAt("C1", "30")})
+	reading.Wait()
+	if again, _ := c.next(time.Time{}); again == nil || again.After != "10" && again.After != "20" {
+		t.Errorf("the place is read again by %+v, want from 10 or 20", again)
+	}
 }

@@ -154,7 +154,7 @@ func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
 			return n, err
 		}
 		// Behind its replies: an attempt that fails among them must read the whole thread again.
-		g.After = m.TS
+		s.missed.Advance(g, m.TS)
 	}
 	return n, nil
 }

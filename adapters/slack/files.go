@@ -200,41 +200,70 @@ func (p *postJob) uploadFiles(ctx context.Context) error {
 		return nil
 	}
 	if p.mayRepeat && !p.searched {
-		if _, err := p.searchEarlier(ctx); err != nil && !isFinal(err) {
+		whole, err := p.searchEarlier(ctx)
+		if err != nil && !isFinal(err) {
 			return p.lookError(err)
 		}
+		p.searched, p.blind = true, err != nil || !whole
 	}
 	if p.uploaded {
 		return nil
 	}
+	form := url.Values{"channel_id": {p.to.Channel}}
+	if p.to.Thread != "" {
+		form.Set("thread_ts", p.to.Thread)
+	}
+	if p.mayRepeat && p.blind {
+		if p.repeated {
+			return &chat.PostError{Permanent: true, Err: errSentTwice}
+		}
+		// The text above may have been posted long ago, so that the files say it themselves.
+		p.marked = true
+		form.Set("initial_comment", "_"+chat.MayRepeat+"_")
+	}
 	var done []map[string]string
 	for _, f := range p.files {
 		id, err := p.uploadFile(ctx, f)
-		if err != nil {
+		if isRefusal(err) {
 			return p.postWithoutFiles(ctx, err)
+		}
+		if err != nil {
+			// Nobody sees a file before its upload is completed: trying again repeats nothing.
+			return unseen(p.postError(err))
 		}
 		done = append(done, map[string]string{"id": id, "title": f.Name})
 	}
 	raw, err := json.Marshal(done)
 	if err != nil {
-		return p.postWithoutFiles(ctx, err)
+		return &chat.PostError{Permanent: true, Err: fmt.Errorf("name the files of a post: %w", err)}
 	}
-	form := url.Values{"files": {string(raw)}, "channel_id": {p.to.Channel}}
-	if p.to.Thread != "" {
-		form.Set("thread_ts", p.to.Thread)
-	}
-	if err := p.callPaced(ctx, "files.completeUploadExternal", form, nil); err != nil {
+	form.Set("files", string(raw))
+	if err := p.callPaced(ctx, "files.completeUploadExternal", form, nil); isRefusal(err) {
 		return p.postWithoutFiles(ctx, err)
+	} else if err != nil {
+		return p.postError(err)
 	}
 	return nil
+}
+
+// isRefusal reports whether Slack will refuse the files of a post again, too.
+func isRefusal(err error) bool {
+	word := errorCode(err)
+	return word != "" && !transientCodes[word]
+}
+
+// unseen returns an error of posting as one after which nothing new is there.
+func unseen(err error) error {
+	var failed *chat.PostError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	return &chat.PostError{Permanent: failed.Permanent, After: failed.After, Err: failed.Err}
 }
 
 // postWithoutFiles ends a post whose files Slack refuses: a text that was to be a file is posted as
 // messages, and other files are named in the footer.
 func (p *postJob) postWithoutFiles(ctx context.Context, err error) error {
-	if word := errorCode(err); word == "" || transientCodes[word] {
-		return p.postError(err)
-	}
 	remedy := remedies[errorCode(err)]
 	p.o.Log.Warn("slack refuses the files of a post, posting without them", "post", p.draft.Key, "error", err,
 		"remedy", remedy)

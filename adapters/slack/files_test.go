@@ -2,6 +2,7 @@ package slack_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -177,5 +178,43 @@ func TestWhatIsForOneAloneHasNoFiles(t *testing.T) {
 	if a := b.sim.Answers(call); len(b.sim.Posts(channel)) != 0 || len(a) != 1 ||
 		!strings.Contains(string(a[0].Blocks), "without its files") {
 		t.Errorf("answers %+v, posts %q", a, shared(b, channel))
+	}
+}
+
+// Where the bot may not read the channel it cannot see whether its files are there: they are posted
+// once more, with a mark, and never a third time.
+func TestPost_FilesOfUnknownOutcomeInAnUnreadableChannel_AreMarkedAndPostedTwiceAtMost(t *testing.T) {
+	b := start(t, simslack.Options{Scopes: without("channels:history", "assistant:write")}, slack.Options{})
+	channel := b.sim.AddChannel("general").ID
+	up(t, b)
+	to := chat.Address{Channel: channel}
+	d := chat.Draft{Key: "k", Text: "Here it is.", Since: time.Now(), Files: []chat.File{{Name: "a.csv", Data: []byte("1,2,3")}}}
+	fail := func(path string, accept bool) {
+		b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", path), Times: 1, Accept: accept, Status: http.StatusBadGateway})
+	}
+	post := func() error {
+		_, err := b.Post(deadline(t), to, d)
+		return err
+	}
+	fail("/upload/", false) // nobody sees it, so that it does not count
+	for range 2 {
+		if err := post(); err == nil {
+			t.Fatal("no failure")
+		}
+		fail("files.completeUploadExternal", true)
+	}
+	if err := post(); err == nil {
+		t.Fatal("no failure")
+	}
+	var failed *chat.PostError
+	if err := post(); !errors.As(err, &failed) || !failed.Permanent {
+		t.Errorf("the third attempt: %v, want a refusal for good", err)
+	}
+	var texts []string
+	for _, p := range b.sim.Posts(channel) {
+		texts = append(texts, fmt.Sprint(len(p.Files), " ", p.Text))
+	}
+	if want := []string{"0 Here it is.", "1 ", "1 _" + chat.MayRepeat + "_"}; !slices.Equal(texts, want) {
+		t.Errorf("posted %q, want %q", texts, want)
 	}
 }

@@ -423,6 +423,7 @@ var remedies = map[string]string{
 	"msg_blocks_too_long":     "it is too long",
 	"invalid_arguments":       "Slack does not accept its form",
 	"missing_scope":           "add the scope to the app and reinstall it",
+	"not_allowed_token_type":  "use the bot token, which begins with xoxb-",
 	"cannot_reply_to_message": "the thread takes no replies",
 	"thread_not_found":        "the thread is gone",
 	"user_not_in_channel":     "the user has left",
@@ -450,12 +451,13 @@ func (s *Slack) postError(err error) error {
 		case tokenCodes[word]:
 			return &chat.PostError{After: tokenPause, Err: fmt.Errorf("slack refuses the bot token; check %s: %w",
 				botTokenPlace, err)}
+		// First what has a remedy: missing_scope is told of new posts, too.
+		case permanent:
+			return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack refuses the post: %s (%w)", remedy, err)}
 		case uneditableCodes[word]:
 			return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack cannot edit the post: %w", err)}
-		case !permanent:
-			return &chat.PostError{Maybe: true, Err: fmt.Errorf("slack refuses the post for now: %w", err)}
 		}
-		return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack refuses the post: %s (%w)", remedy, err)}
+		return &chat.PostError{Maybe: true, Err: fmt.Errorf("slack refuses the post for now: %w", err)}
 	}
 	return &chat.PostError{Maybe: !kit.IsUnsent(err), Err: fmt.Errorf("post to slack: %w", redact(err))}
 }

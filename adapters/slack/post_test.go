@@ -309,3 +309,15 @@ func TestAnAnswerThatNeverLeftIsNoRepeat(t *testing.T) {
 		t.Errorf("%+v, %v, posts %q", ref, err, standing(b, channel))
 	}
 }
+
+func TestPost_WithoutTheScope_NamesTheRemedy(t *testing.T) {
+	b := start(t, simslack.Options{Scopes: without("chat:write", "assistant:write")}, slack.Options{})
+	channel := b.sim.AddChannel("general").ID
+	up(t, b)
+	_, err := b.Post(deadline(t), chat.Address{Channel: channel}, chat.Draft{Key: "k", Text: "an answer"})
+	var failed *chat.PostError
+	if !errors.As(err, &failed) || !failed.Permanent || !strings.Contains(err.Error(), "add the scope") ||
+		strings.Contains(err.Error(), "edit") {
+		t.Errorf("refused with %v, want the remedy", err)
+	}
+}

@@ -135,10 +135,10 @@ func lifetime(raw json.RawMessage) int64 {
 
 // refresh renews the token, unless another process does. It deletes a refresh token that is no longer valid.
 func (s *session) refresh(ctx context.Context) error {
-	release, renewed := s.claimRenewal(ctx)
+	release, renewed, err := s.claimRenewal(ctx)
 	defer release()
-	if renewed {
-		return nil
+	if err != nil || renewed {
+		return err
 	}
 	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {s.rec.Refresh}}
 	if s.rec.Resource != "" {

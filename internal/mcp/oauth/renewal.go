@@ -51,35 +51,37 @@ func (s *session) takeRenewed() bool {
 	return true
 }
 
-// claimRenewal waits until no other process renews the token. It returns true where one has done so meanwhile. Where
-// the right to renew it cannot be had, the caller renews it all the same: a token that may be lost is better than one
-// that is never renewed.
-func (s *session) claimRenewal(ctx context.Context) (release func(), renewed bool) {
+// claimRenewal waits until no other process renews the token. It returns true where one has done so meanwhile, and an
+// error where ctx ends first. Where the right to renew it cannot be had, the caller renews it all the same: a token
+// that may be lost is better than one that is never renewed.
+func (s *session) claimRenewal(ctx context.Context) (release func(), renewed bool, err error) {
 	release = func() {}
 	shared, ok := s.b.o.Store.(SharedStore)
 	if !ok {
-		return release, false
+		return release, false, nil
 	}
-	for end := time.Now().Add(requestTimeout); ; {
+	// Not less than a claim lasts: until then the other process may be using the refresh token.
+	for end := time.Now().Add(claimLifetime); ; {
 		let, claimed, err := shared.Claim(s.key, s.b.o.Now().Add(claimLifetime))
 		if err != nil {
 			s.b.o.Log.Warn("renewal of an mcp token not kept from other processes", "server", s.e.Name, "error", err)
-			return release, s.takeRenewed()
+			return release, s.takeRenewed(), nil
 		}
 		if claimed {
 			release = let
 		}
 		// Read after the claim: from then on nobody else renews it.
 		if s.takeRenewed() {
-			return release, true
+			return release, true, nil
 		}
 		if claimed || time.Now().After(end) {
-			return release, false
+			return release, false, nil
 		}
 		select {
 		case <-time.After(claimRetry):
 		case <-ctx.Done():
-			return release, false
+			// A server that sees a refresh token twice may revoke what the other process has got.
+			return release, false, context.Cause(ctx)
 		}
 	}
 }

@@ -789,3 +789,46 @@ func TestTriesEnd(t *testing.T) {
 		t.Errorf("%d tries", len(p.bearers))
 	}
 }
+
+// otherClaim is a memory in which another process has the right to renew, and which says when it is asked for.
+type otherClaim struct {
+	*memory
+	asked func()
+}
+
+func (k otherClaim) Claim(string, time.Time) (release func(), ok bool, err error) {
+	k.asked()
+	return nil, false, nil
+}
+
+// A refresh token that another process is using must not be sent a second time: servers that see that revoke the grant.
+func TestRefresh_ContextEndsWhileAnotherProcessRenews_LeavesTheTokenAlone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p, b := newPeer(t), newBot(t, func(o *Options) {
+		o.Store = otherClaim{&memory{m: map[string][]byte{}}, cancel}
+	})
+	c := b.client(Entry{Name: "a", URL: p.url()})
+	b.consent(c, p.url())
+	b.pass(2 * time.Hour)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url(), strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := c.Do(r); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v %v", resp, err)
+	}
+	// Whoever asks next gets the lock of the session only when the renewal is over.
+	ended, end := context.WithCancel(t.Context())
+	end()
+	next, err := http.NewRequestWithContext(ended, http.MethodPost, p.url(), strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := c.Do(next); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v %v", resp, err)
+	}
+	if n := p.named.count("refresh_token"); n != 0 {
+		t.Errorf("the refresh token was sent %d times while another process used it", n)
+	}
+}
