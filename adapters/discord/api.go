@@ -315,7 +315,7 @@ func rateLimit(status int, h http.Header, body []byte) (pause time.Duration, glo
 	err := json.Unmarshal(body, &d)
 	pause = parseSeconds(h.Get("Retry-After"))
 	if err == nil && d.After != nil {
-		pause = time.Duration(*d.After * float64(time.Second))
+		pause = secondsToRest(*d.After)
 	}
 	if pause <= 0 {
 		pause = unnamedPause
@@ -325,12 +325,25 @@ func rateLimit(status int, h http.Header, body []byte) (pause time.Duration, glo
 	return max(pause, minPause), d.Global || h.Get("X-RateLimit-Global") == "true" || err != nil
 }
 
+// parseSeconds returns a number of seconds; 0: it is none.
 func parseSeconds(s string) time.Duration {
 	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || f <= 0 || f > 1e6 {
+	if err != nil {
 		return 0
 	}
-	return time.Duration(f * float64(time.Second))
+	return secondsToRest(f)
+}
+
+// secondsToRest returns how long seconds are, at most kit.MaxRest; 0: they are no time.
+func secondsToRest(f float64) time.Duration {
+	// Compared before they are multiplied: the product may not fit.
+	switch {
+	case f >= kit.MaxRest.Seconds():
+		return kit.MaxRest
+	case f > 0:
+		return time.Duration(f * float64(time.Second))
+	}
+	return 0
 }
 
 // refusalReason returns in words for people why Discord refused a post.

@@ -94,6 +94,7 @@ type Discord struct {
 	openedThreads kit.Memory[string]          // threads opened for answers, by interaction
 	threadHints   kit.Memory[bool]            // questions for whose answers a thread was opened, by key
 	partialShown  kit.Memory[string]          // what the latest unfinished answers show, by message
+	begun         kit.Memory[begunAnswer]     // what is left of unfinished answers that could not be shown, by post
 	nicks         kit.Memory[string]          // what people are called in servers, by server and user
 	quoted        kit.Memory[json.RawMessage] // messages that the latest questions reply to, by question
 	targets       kit.Memory[json.RawMessage] // messages that commands were used on, by id

@@ -16,6 +16,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 	"github.com/google/go-cmp/cmp"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/markdown"
 )
@@ -218,6 +219,11 @@ func TestLimits(t *testing.T) {
 		{status: 429, header: map[string]string{"Retry-After": "3"}, body: `{"retry_after":3,"global":true}`, pause: 3 * time.Second, global: true},
 		{status: 429, header: map[string]string{"Retry-After": "7"}, body: `<html>`, pause: 7 * time.Second, global: true},
 		{status: 429, header: map[string]string{"Retry-After": "soon"}, body: ``, pause: unnamedPause, global: true},
+		{status: 429, body: `{"retry_after":9e9,"global":true}`, pause: kit.MaxRest, global: true},
+		{status: 429, body: `{"retry_after":9e99,"global":false}`, pause: kit.MaxRest},
+		{status: 429, body: `{"retry_after":-1,"global":false}`, pause: unnamedPause},
+		{status: 429, header: map[string]string{"Retry-After": "999999"}, body: `<html>`, pause: kit.MaxRest, global: true},
+		{status: 200, header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset-After": "9e17"}, pause: kit.MaxRest},
 	}
 	for _, c := range cases {
 		h := map[string][]string{}

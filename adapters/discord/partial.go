@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -16,6 +17,10 @@ const editEvery = 1100 * time.Millisecond
 // postPartial posts an unfinished answer, or updates what is shown of it. It does not look for
 // earlier attempts, because the whole answer follows.
 func (p *postJob) postPartial(ctx context.Context) (chat.Ref, error) {
+	key := p.memoryKey()
+	if begun, known := p.d.begun.Get(key); known && len(begun.ids) > len(p.draft.Replaces.IDs) {
+		p.draft.Replaces.IDs = begun.ids
+	}
 	p.draft.Key += "/live" // its nonce must not stand for that of the whole answer
 	if err := p.chooseRoute(ctx); err != nil {
 		return chat.Ref{}, &chat.PostError{Err: err}
@@ -26,6 +31,10 @@ func (p *postJob) postPartial(ctx context.Context) (chat.Ref, error) {
 		switch {
 		case id == "":
 			if err := p.sendNext(ctx); err != nil {
+				// Whoever called does not learn of what is there: the whole answer has to take its place.
+				var failed *chat.PostError
+				unknown := len(p.ids) == 0 && errors.As(err, &failed) && failed.Maybe
+				p.d.begun.Put(key, begunAnswer{ids: slices.Clone(p.ids), unknown: unknown})
 				return chat.Ref{}, err
 			}
 			id = p.ids[len(p.ids)-1]
@@ -39,7 +48,25 @@ func (p *postJob) postPartial(ctx context.Context) (chat.Ref, error) {
 		}
 		p.d.partialShown.Put(id, look)
 	}
+	p.d.begun.Drop(key)
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
+}
+
+// begunAnswer is what may be shown of an answer although showing it failed.
+type begunAnswer struct {
+	ids     []string
+	unknown bool // the first message may be there
+}
+
+// replaceBegun lets the whole answer take the place of what showing it has left behind.
+func (p *postJob) replaceBegun() {
+	begun, _ := p.d.begun.Get(p.memoryKey())
+	switch n := len(p.draft.Replaces.IDs); {
+	case len(begun.ids) > n:
+		p.draft.Replaces.IDs = begun.ids
+	case begun.unknown && n == 0:
+		p.draft.Again = true
+	}
 }
 
 // isShown reports whether a message is known to look like that. What is forgotten costs an edit.

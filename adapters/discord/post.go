@@ -93,6 +93,7 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	if draft.Partial {
 		return p.postPartial(ctx)
 	}
+	p.replaceBegun()
 	// What an earlier call within this process posted is not posted again.
 	done := d.sent.get(p.memoryKey())
 	p.ids = done.ids
@@ -120,6 +121,7 @@ func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (
 	if err := p.removeSurplus(ctx); err != nil {
 		return chat.Ref{}, d.postError(err)
 	}
+	d.begun.Drop(p.memoryKey())
 	return chat.Ref{IDs: slices.Clone(p.ids), Repeated: p.repeated}, nil
 }
 

@@ -305,3 +305,36 @@ func TestRepeatedAnswersToCommands(t *testing.T) {
 		t.Errorf("everybody sees %+v, found %+v: %v", ref, got, err)
 	}
 }
+
+// The beginning of an answer may be there although showing it failed; the whole answer takes its place.
+func TestPost_ShowingTheBeginningFailed_WholeAnswerTakesItsPlace(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		pages int
+		fault sim.Fault
+	}{
+		{"posted without an answer", 1, sim.Fault{Accept: true, Status: 502, Times: 1}},
+		{"refused after the first message", 2, sim.Fault{Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`, Times: 1}},
+	} {
+		s := open(t, script{sim: simdiscord.Options{NonceLife: time.Nanosecond}})
+		asked := s.Say(s.general.ID, s.ann, s.Mention()+" hi")
+		receive(t, s.got)
+		var posts atomic.Int32
+		tt.fault.Match = func(r sim.Request) bool {
+			return r.Method == "POST" && strings.HasSuffix(r.Path, "/messages") && int(posts.Add(1)) == tt.pages
+		}
+		s.Fail(tt.fault)
+		d := chat.Draft{Key: "k", Text: pages("a", tt.pages), Reply: chat.Reply{MessageID: asked.ID}, Partial: true}
+		if ref, err := s.d.Post(within(t), s.address(), d); err == nil {
+			t.Fatalf("%s: no failure, %v", tt.name, ref)
+		}
+		d.Partial, d.Text = false, "9 the whole answer"
+		if ref := s.post(t, s.address(), d); ref.Repeated {
+			t.Errorf("%s: the answer says that it may be a repeat", tt.name)
+		}
+		if got := s.shown(s.general.ID); !slices.Equal(got, []string{"9 t"}) {
+			t.Errorf("%s: the channel shows %q, want the whole answer alone", tt.name, got)
+		}
+	}
+}

@@ -45,6 +45,10 @@ const (
 	sweepEvery = time.Minute
 )
 
+// MaxRest is how long a platform is left alone at most, whatever it asks for: a wrong number must not silence the bot
+// for good. What it asks for next is heard again.
+const MaxRest = time.Hour
+
 // WaitError says that a turn would come only after the caller's deadline.
 type WaitError struct{ After time.Duration }
 

@@ -215,3 +215,20 @@ func TestAWeekLeavesMemoryFlat(t *testing.T) {
 		}
 	})
 }
+
+// A wrong number of seconds must not keep the bot from a channel for good, nor count as none.
+func TestRetryAfter_AnyNumberOfSeconds_IsAnHourAtMost(t *testing.T) {
+	for seconds, want := range map[string]time.Duration{"7": 7 * time.Second, "0": time.Second, "soon": time.Second,
+		"999999999": kit.MaxRest, "9223372036854775807": kit.MaxRest} {
+		s := wired(func(string, url.Values) (int, http.Header, string) {
+			return http.StatusTooManyRequests, http.Header{"Retry-After": {seconds}}, ""
+		})
+		if got := retryAfter(s.callAPI(t.Context(), "users.info", nil, nil)); got != want {
+			t.Errorf("asked to wait %s s: a call waits %v, want %v", seconds, got, want)
+		}
+		p := &postJob{Slack: s, to: chat.Address{Channel: "C1"}}
+		if _, err := p.callOnce(t.Context(), nil); seconds[0] == '9' && retryAfter(err) != want {
+			t.Errorf("asked to wait %s s: a post waits %v (%v), want %v", seconds, retryAfter(err), err, want)
+		}
+	}
+}

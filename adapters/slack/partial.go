@@ -57,7 +57,9 @@ func (s *Slack) postPartial(ctx context.Context, to chat.Address, d chat.Draft) 
 		}
 		if err != nil {
 			var failed *chat.PostError
-			if ts == "" && errors.As(err, &failed) && failed.Maybe { // it may be there: the whole answer looks for it
+			unknown := ts == "" && errors.As(err, &failed) && failed.Maybe
+			// It may be there, or pieces before it are that the caller does not learn of: the whole answer looks for them.
+			if unknown || len(p.ids) > len(old) {
 				s.attempts.Put(d.Key, sendAttempt{unknown: true})
 			}
 			return chat.Ref{}, err

@@ -261,3 +261,27 @@ func TestAGrowingStreamCallsNobody(t *testing.T) {
 		t.Errorf("in the end: %q calls %+v", p.Markdown, p.Pings)
 	}
 }
+
+// Of a beginning that could not be shown as a whole the first message is there: the whole answer takes its place.
+func TestPost_ShowingTheBeginningFailed_WholeAnswerTakesItsPlace(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	to, d := asked(t, b)
+	d.Reply.MessageID = strings.TrimSuffix(d.Reply.MessageID, "0") + "1" // nobody's, so that there is no stream
+	posts := 0
+	b.sim.Fail(sim.Fault{Match: func(r sim.Request) bool {
+		if !strings.HasSuffix(r.Path, "/chat.postMessage") {
+			return false
+		}
+		posts++
+		return posts == 2
+	}, Times: 1, Status: http.StatusOK, Body: `{"ok":false,"error":"restricted_action"}`})
+	d.Text = long("is   ", 2)
+	if ref, err := b.Post(deadline(t), to, d); err == nil {
+		t.Fatalf("no failure, %v", ref)
+	}
+	d.Text, d.Since = "the whole answer", time.Now()
+	ref := whole(t, b, to, d)
+	if got := standing(b, to.Channel); ref.Repeated || len(got) != 1 || got[0] != d.Text {
+		t.Errorf("%+v, the channel shows %q, want the whole answer alone", ref, first(got))
+	}
+}

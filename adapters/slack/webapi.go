@@ -13,6 +13,8 @@ import (
 	"time"
 
 	slackgo "github.com/slack-go/slack"
+
+	"ravenbot/adapters/kit"
 )
 
 // historyQuery names a part of a channel, or of a thread in it.
@@ -114,10 +116,11 @@ func (s *Slack) callAPI(ctx context.Context, method string, form url.Values, ans
 	switch {
 	case res.StatusCode == http.StatusTooManyRequests:
 		seconds, err := strconv.Atoi(res.Header.Get("Retry-After"))
-		// Callers take 0 for no rate limit.
+		// Callers take 0 for no rate limit. A number that does not fit is none.
 		if err != nil || seconds < 1 {
 			seconds = 1
 		}
+		seconds = min(seconds, int(kit.MaxRest/time.Second))
 		return fmt.Errorf(
 			"%s: %w",
 			method,
@@ -187,7 +190,11 @@ func isFinal(err error) bool {
 func retryAfter(err error) time.Duration {
 	var limited *slackgo.RateLimitedError
 	if errors.As(err, &limited) {
-		return limited.RetryAfter
+		// The library reads any number of seconds, which may not even fit into a Duration.
+		if limited.RetryAfter < 0 {
+			return kit.MaxRest
+		}
+		return min(limited.RetryAfter, kit.MaxRest)
 	}
 	return 0
 }

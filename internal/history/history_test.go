@@ -3,6 +3,7 @@ package history_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -41,6 +42,7 @@ type world struct {
 	shared  bool
 	reads   int
 	failing error
+	failAt  int            // the read that fails; 0: none does
 	threads []chat.Address // open ones
 	lists   int            // of them that were asked for
 }
@@ -94,7 +96,9 @@ func (w *world) OpenThreads(_ context.Context, _ chat.Address, _ time.Time, limi
 }
 
 func (w *world) History(_ context.Context, at chat.Address, before string, limit int) ([]chat.Said, error) {
-	w.reads++
+	if w.reads++; w.reads == w.failAt {
+		return nil, errors.New("the connection is lost")
+	}
 	list := w.said[at]
 	if i := slices.IndexFunc(list, func(s chat.Said) bool { return s.ID == before }); before != "" {
 		list = list[:max(i, 0)]
@@ -283,6 +287,68 @@ func TestSearch_ReadsThePlatformRarelyAndSeesDeletions(t *testing.T) {
 	w.failing = &chat.SetupError{Reason: "no scope"}
 	if got := w.find(q); len(got) == 0 {
 		t.Error("a platform that fails keeps what is known from being found")
+	}
+}
+
+// What is older than the page at which reading a channel was interrupted is read the next time, also where so much was
+// said meanwhile that reading is interrupted once more.
+func TestSearch_ReadingWasInterrupted_GoesOnBehindIt(t *testing.T) {
+	w := newWorld(t)
+	n := 0
+	say := func(many int) {
+		for range many {
+			w.said[general] = append(w.said[general], chat.Said{ID: fmt.Sprintf("%04d", n), By: "anna",
+				Text: fmt.Sprint("balloon ", n), At: noon.Add(time.Duration(n) * time.Minute)})
+			n++
+		}
+	}
+	for range 2 {
+		say(150)
+		w.failAt = w.reads + 2
+		w.find(history.Query{In: general, Text: "balloon"})
+		w.wait(time.Minute)
+	}
+	for _, old := range []string{"balloon 7", "balloon 47", "balloon 187"} {
+		if got := w.find(history.Query{In: general, Text: old, Limit: 1}); len(got) == 0 || got[0] != "anna: "+old {
+			t.Errorf("%q is found, want %s", got, old)
+		}
+	}
+	w.wait(time.Minute)
+	before := w.reads
+	if w.find(history.Query{In: general, Text: "balloon"}); w.reads != before+1 {
+		t.Errorf("%d pages are read when nothing is missing, want 1", w.reads-before)
+	}
+}
+
+// Catching up reads one page of a thread; who searches there afterwards finds the rest, too.
+func TestSearch_ThreadThatWasCaughtUpWith_IsReadToItsBeginning(t *testing.T) {
+	w := newWorld(t)
+	w.threads = []chat.Address{thread}
+	for i := range 150 {
+		w.said[thread] = append(w.said[thread], chat.Said{ID: fmt.Sprintf("%04d", i), By: "anna",
+			Text: fmt.Sprint("balloon ", i), At: noon.Add(time.Duration(i) * time.Minute)})
+	}
+	if _, err := w.search.ReadChannel(t.Context(), general, noon); err != nil {
+		t.Fatal(err)
+	}
+	w.wait(time.Minute)
+	if got := w.find(history.Query{In: thread, Text: "balloon 7", Limit: 1}); len(got) == 0 || got[0] != "anna: balloon 7" {
+		t.Errorf("%q is found, want balloon 7", got)
+	}
+}
+
+// Of more imported messages than a search holds the newest are found.
+func TestSearch_MoreImportedMessagesThanAreHeld_FindsTheNewest(t *testing.T) {
+	w := newWorld(t)
+	texts := make([]string, 51_000)
+	for i := range texts {
+		texts[i] = fmt.Sprint("balloon ", i)
+	}
+	w.save(general, texts...)
+	for _, want := range []string{"balloon 50999", "balloon 2500"} {
+		if got := w.find(history.Query{In: general, Text: want, Limit: 1}); len(got) == 0 || got[0] != "carl: "+want {
+			t.Errorf("%q is found, want %s", got, want)
+		}
 	}
 }
 

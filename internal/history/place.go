@@ -20,6 +20,7 @@ type place struct {
 	turns   map[chat.Address]map[uint64]uint64 // versions of the turns that were read
 	stored  map[chat.Address]uint64            // version of the messages outside of turns that were read
 	read    map[chat.Address]time.Time         // when a platform's history was read
+	unread  map[chat.Address][]string          // messages behind which it was not read on, those read last at the end
 	used    time.Time
 
 	threads      []chat.Address // open ones with messages after threadsAfter, as of threadsAt
@@ -45,6 +46,7 @@ func newPlace() *place {
 		turns:   map[chat.Address]map[uint64]uint64{},
 		stored:  map[chat.Address]uint64{},
 		read:    map[chat.Address]time.Time{},
+		unread:  map[chat.Address][]string{},
 	}
 }
 

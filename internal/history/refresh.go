@@ -99,18 +99,24 @@ func (s *Service) refreshTurns(ctx context.Context, p *place, v store.Conversati
 func (s *Service) refreshMessages(ctx context.Context, p *place, v store.ConversationVersion) error {
 	source := importSource(v.Address)
 	p.drop(source)
-	for cursor, n := "", 0; n < maxOfPlace; {
+	// The store reads from the oldest on. Of more than are kept the newest count.
+	var batches [][]store.Message
+	for cursor := ""; ; {
 		list, next, err := s.o.Store.Messages(ctx, v.Address, cursor, readBatch)
 		if err != nil {
 			return err
 		}
-		for _, m := range list {
-			p.add(source, FromStored(m))
-		}
-		if n += len(list); len(list) < readBatch {
+		batches = append(batches, list)
+		batches = batches[max(0, len(batches)-maxOfPlace/readBatch):]
+		if len(list) < readBatch {
 			break
 		}
 		cursor = next
+	}
+	for _, list := range batches {
+		for _, m := range list {
+			p.add(source, FromStored(m))
+		}
 	}
 	p.stored[v.Address] = v.Messages
 	return nil
@@ -191,14 +197,18 @@ func (s *Service) readThreads(ctx context.Context, p *place, in chat.Address, af
 	return p.threads
 }
 
-// readPages reads a place from the newest message back, to the messages that are known from the time before. What is
-// no longer on the newest page was deleted on the platform.
+// readPages reads a place from the newest message back, to the messages that are known from the time before, and goes
+// on where an earlier call ended before it was through. What is no longer on the newest page was deleted on the platform.
 func (s *Service) readPages(ctx context.Context, p *place, historian chat.Historian, at chat.Address, pages int) error {
 	before, source := "", platformSource(at)
 	for range pages {
 		page, err := historian.History(ctx, at, before, platformPage)
-		if err != nil || len(page) == 0 {
+		if err != nil {
+			p.readOn(at, before)
 			return err
+		}
+		if len(page) == 0 {
+			return nil
 		}
 		seen, there := false, map[string]bool{}
 		for _, said := range page {
@@ -217,9 +227,25 @@ func (s *Service) readPages(ctx context.Context, p *place, historian chat.Histor
 				}
 			}
 		}
-		if before = page[0].ID; seen {
+		if before = page[0].ID; !seen {
+			continue
+		}
+		unread := p.unread[at]
+		if len(unread) == 0 {
 			return nil
 		}
+		before, p.unread[at] = unread[len(unread)-1], unread[:len(unread)-1]
+	}
+	// A place that is read for catching up is read further when it is searched.
+	if pages < maxPages {
+		p.readOn(at, before)
 	}
 	return nil
+}
+
+// readOn notes that what is older than a message of a place has not been read yet.
+func (p *place) readOn(at chat.Address, before string) {
+	if before != "" {
+		p.unread[at] = append(p.unread[at], before)
+	}
 }

@@ -47,6 +47,8 @@ const (
 	checkEvery = 10 * time.Second
 	// maxTries bounds how often a vote finds that another process has changed the poll meanwhile.
 	maxTries = 50
+	// deleteTimeout bounds deleting a poll that could not be posted.
+	deleteTimeout = 5 * time.Second
 )
 
 // Poster posts polls, as delivery.Service does.
@@ -55,9 +57,16 @@ type Poster interface {
 	Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
 }
 
+// Store keeps polls and knows where posts are, as store.Store does.
+type Store interface {
+	store.Items
+	// PostRef returns where a post of the last days is, or false.
+	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
+}
+
 // Options are what a Service needs.
 type Options struct {
-	Store   store.Items
+	Store   Store
 	Poster  Poster
 	CanPost func(to chat.Address) bool
 	Log     *slog.Logger
@@ -264,6 +273,12 @@ func (s *Service) editPost(ctx context.Context, id string) error {
 		replaces = p.key() // nobody has pressed a button yet
 	}
 	s.mu.Unlock()
+	if replaces != "" {
+		// A poll that could not be posted, or whose post is no longer known, would be posted closed and without a vote.
+		if _, known, err := s.o.Store.PostRef(ctx, replaces); err != nil || !known {
+			return err
+		}
+	}
 	return s.o.Poster.Interject(ctx, to, d, replaces)
 }
 
@@ -370,7 +385,21 @@ func (s *Service) start(ctx context.Context, m chat.Message, q request) error {
 	d := p.draft()
 	// editPost finds the post by this key until the press of a button tells where it is.
 	d.Key = p.key()
-	return s.o.Poster.Interject(ctx, p.To, d, "")
+	err = s.o.Poster.Interject(ctx, p.To, d, "")
+	if err == nil {
+		return nil
+	}
+	// Nobody sees the poll, and whoever asked for it is told so. ctx may be what has ended.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+	defer cancel()
+	if gone := s.o.Store.DeleteItem(limited, itemKind, p.ID); gone != nil {
+		s.o.Log.Error("poll that was not posted not deleted, it closes at its time", "poll", p.ID, "error", gone)
+		return err
+	}
+	s.mu.Lock()
+	delete(s.polls, p.ID)
+	s.mu.Unlock()
+	return err
 }
 
 // vote counts a vote, moves it, or takes it back where it is the same as before. It returns what the voter is told.

@@ -34,6 +34,7 @@ type world struct {
 	edits int
 	keys  map[string]string // key → id
 	fail  error             // of the next write
+	lost  error             // what posting fails with
 }
 
 func (w *world) SwapItem(
@@ -88,6 +89,9 @@ func (*world) SaveItem(context.Context, string, string, json.RawMessage, bool) e
 func (w *world) Interject(_ context.Context, _ chat.Address, d chat.Draft, replaces string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.lost != nil {
+		return w.lost
+	}
 	id := w.keys[replaces]
 	if len(d.Replaces.IDs) > 0 {
 		id = d.Replaces.IDs[0]
@@ -99,6 +103,13 @@ func (w *world) Interject(_ context.Context, _ chat.Address, d chat.Draft, repla
 	}
 	w.posts[id], w.keys[d.Key] = d, id
 	return nil
+}
+
+func (w *world) PostRef(_ context.Context, key string) (chat.Ref, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id, ok := w.keys[key]
+	return chat.Ref{IDs: []string{id}}, ok, nil
 }
 
 func (w *world) post(id string) chat.Draft {
@@ -302,12 +313,57 @@ func TestPoll_VoteThatCannotBeStored_IsNotConfirmed(t *testing.T) {
 	}
 }
 
+func TestPoll_PostThatCannotBeStored_IsNoPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s, stop := w.run(t)
+		defer stop()
+		w.lost = errors.New("disk full")
+		m := chat.Message{ID: "1", Conversation: news, Author: anna, Command: commandName, Text: "Lunch? | Pizza | Soup"}
+		if d, err := s.Handle(t.Context(), m); err == nil {
+			t.Fatalf("told %+v although the poll was not posted", d)
+		}
+		if len(w.items) != 0 {
+			t.Errorf("%d polls are open that nobody sees", len(w.items))
+		}
+		w.lost = nil
+		time.Sleep(defaultDuration + time.Hour)
+		synctest.Wait()
+		if len(w.posts) != 0 {
+			t.Errorf("posted %+v at the end of a poll that nobody saw", w.posts)
+		}
+	})
+}
+
+// The platform may refuse the post for good after it was stored.
+func TestPoll_PostWasRefusedByThePlatform_IsNotPostedAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s, stop := w.run(t)
+		defer stop()
+		start(t, s, anna, "Lunch? | Pizza | Soup | closes 2h")
+		w.mu.Lock()
+		clear(w.posts)
+		clear(w.keys)
+		w.mu.Unlock()
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if len(w.posts) != 0 {
+			t.Errorf("posted %+v at the end of a poll that nobody saw", w.posts)
+		}
+	})
+}
+
 func TestParseRequest(t *testing.T) {
 	for words, want := range map[string]request{
 		"Lunch? | Pizza | Soup":                             {"Lunch?", []string{"Pizza", "Soup"}, defaultDuration},
 		"Lunch?\nOptions: Pizza | Soup\nCloses: 2h":         {"Lunch?", []string{"Pizza", "Soup"}, 2 * time.Hour},
 		" Lunch? |Pizza||  hot   Soup | Closes in 3 days |": {"Lunch?", []string{"Pizza", "hot Soup"}, 72 * time.Hour},
 		"Lunch? | a | b | closes 30 min":                    {"Lunch?", []string{"a", "b"}, 30 * time.Minute},
+		"The shop: | closes early | closes late":            {"The shop:", []string{"closes early", "closes late"}, defaultDuration},
+		"The shop: | closes early | closes late | is open":  {"The shop:", []string{"closes early", "closes late", "is open"}, defaultDuration},
+		"The shop: | closes early | is open | closes 2h":    {"The shop:", []string{"closes early", "is open"}, 2 * time.Hour},
+		"The shop:\nOptions: is open | closes 2h":           {"The shop:", []string{"is open", "closes 2h"}, defaultDuration},
 	} {
 		got, err := parseRequest(words)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(request{})); diff != "" || err != nil {

@@ -28,28 +28,31 @@ type request struct {
 // platforms with options send it. The error is an inputError.
 func parseRequest(words string) (request, error) {
 	q := request{duration: defaultDuration}
-	closes := ""
+	closes, labelled := "", false
 	var pieces []string
 	for line := range strings.Lines(words) {
 		line = strings.TrimSpace(line)
 		if after, ok := strings.CutPrefix(line, labelCloses+":"); ok {
-			closes = after
+			closes, labelled = after, true
 			continue
 		}
-		line = strings.TrimPrefix(line, labelOptions+":")
-		pieces = append(pieces, strings.Split(line, "|")...)
+		line, ok := strings.CutPrefix(line, labelOptions+":")
+		labelled = labelled || ok
+		for piece := range strings.SplitSeq(line, "|") {
+			if piece = strings.Join(strings.Fields(piece), " "); piece != "" {
+				pieces = append(pieces, piece)
+			}
+		}
 	}
-	for _, piece := range pieces {
-		piece = strings.Join(strings.Fields(piece), " ")
-		when, ok := strings.CutPrefix(strings.ToLower(piece), "closes ")
-		switch {
-		case piece == "":
-		case q.question == "":
-			q.question = piece
-		case ok:
-			closes = when
-		default:
-			q.options = append(q.options, piece)
+	if len(pieces) > 0 {
+		q.question, q.options = pieces[0], pieces[1:]
+	}
+	if last := len(q.options) - 1; !labelled && last >= 0 {
+		when, ok := strings.CutPrefix(strings.ToLower(q.options[last]), "closes ")
+		_, err := parseDuration(when)
+		// An answer may begin with the same word: "The shop: | closes early | closes late".
+		if ok && (err == nil || last >= minOptions) {
+			closes, q.options = when, q.options[:last]
 		}
 	}
 	if closes = strings.TrimSpace(closes); closes != "" {
