@@ -319,7 +319,7 @@ func TestRepeatedEvents(t *testing.T) {
 
 func TestHealthAndTyping(t *testing.T) {
 	t.Parallel()
-	s := open(t, script{sim: simdiscord.Options{HeartbeatInterval: 300 * time.Millisecond}})
+	s := open(t, script{sim: simdiscord.Options{HeartbeatInterval: 2 * time.Second}})
 	if err := s.WaitHeartbeats(within(t), 2); err != nil {
 		t.Fatal(err)
 	}

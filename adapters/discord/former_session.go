@@ -130,7 +130,8 @@ func (d *shard) leftSession() []byte {
 	case s == nil || !s.canResume() || waiting > 0 || d.missed.IsBehind():
 		return nil
 	default:
-		left = &formerSession{ID: s.id, ResumeURL: s.resumeURL, Sequence: s.lastSequence()}
+		id, address := s.resumption()
+		left = &formerSession{ID: id, ResumeURL: address, Sequence: s.lastSequence()}
 	}
 	raw, err := json.Marshal(left)
 	if err != nil {

@@ -52,13 +52,14 @@ type frame struct {
 type session struct {
 	state *discordgo.State // servers, channels and roles
 
-	// id and resumeURL are set by READY; only with an id a session can be resumed.
-	id, resumeURL string
-	// refused counts the attempts to resume that were not answered by RESUMED.
+	// refused counts the attempts to resume that were not answered by RESUMED. Whoever connects alone uses it.
 	refused int
 
-	mu       sync.Mutex
-	sequence int64 // of the last event that was handled
+	// READY comes while whoever connects decides whether the session can be resumed, so that mu guards what follows.
+	mu sync.Mutex
+	// id and resumeURL are set by READY; only with an id a session can be resumed.
+	id, resumeURL string
+	sequence      int64 // of the last event that was handled
 }
 
 func newSession() *session {
@@ -68,7 +69,25 @@ func newSession() *session {
 	return &session{state: state}
 }
 
-func (s *session) canResume() bool { return s.id != "" && s.refused < maxRefused }
+// canResume reports whether the session is worth an attempt to resume it.
+func (s *session) canResume() bool {
+	id, _ := s.resumption()
+	return id != "" && s.refused < maxRefused
+}
+
+// resumption returns what the session is resumed by: its id, and the address that Discord wants it to be resumed at,
+// both empty before READY. The address is also empty where it was of no use.
+func (s *session) resumption() (id, address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id, s.resumeURL
+}
+
+func (s *session) setResumption(id, address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id, s.resumeURL = id, address
+}
 
 func (s *session) lastSequence() int64 {
 	s.mu.Lock()
@@ -166,8 +185,8 @@ func (d *Discord) dialable(address string) (string, error) {
 
 // dial connects to the gateway, where a session is resumed to the address that READY named.
 func (d *Discord) dial(ctx context.Context, s *session) (*connection, error) {
-	resuming := s.canResume() && s.resumeURL != ""
-	address := s.resumeURL
+	id, address := s.resumption()
+	resuming := s.canResume() && address != ""
 	if !resuming {
 		var err error
 		if address, err = d.gatewayAddress(ctx); err != nil {
@@ -185,7 +204,7 @@ func (d *Discord) dial(ctx context.Context, s *session) (*connection, error) {
 	}
 	if err != nil {
 		if resuming {
-			s.resumeURL = "" // the next attempt asks for an address
+			s.setResumption(id, "") // the next attempt asks for an address
 		}
 		return nil, fmt.Errorf("connect to the gateway: %w", err)
 	}
@@ -321,7 +340,8 @@ func (d *shard) greeting(s *session) (frame, error) {
 		"properties":      object{"os": runtime.GOOS, "browser": "ravenbot", "device": "ravenbot"},
 	}
 	if s.canResume() {
-		op, data = opResume, object{"token": "Bot " + d.o.Token, "session_id": s.id, "seq": s.lastSequence()}
+		id, _ := s.resumption()
+		op, data = opResume, object{"token": "Bot " + d.o.Token, "session_id": id, "seq": s.lastSequence()}
 	}
 	raw, err := json.Marshal(data)
 	return frame{Op: op, Data: raw}, err

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -370,6 +371,20 @@ func TestPartialUpdates(t *testing.T) {
 		Conversation: chat.Address{Platform: "discord", Workspace: "3", Channel: "2"}, Reply: chat.Reply{MessageID: "5"}}
 	if diff := cmp.Diff(want, d.one(t)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A connection may be given up while READY is read: the race detector sees what is not guarded.
+func TestReadyWhileTheConnectionIsGivenUp(t *testing.T) {
+	d, s := idle(), newSession()
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		d.onReady(t.Context(), s, []byte(`{"session_id":"a","resume_gateway_url":"ws://127.0.0.1:1","user":{"id":"1"}}`))
+	})
+	_ = s.canResume()
+	reading.Wait()
+	if id, address := s.resumption(); id != "a" || address != "ws://127.0.0.1:1" || !s.canResume() {
+		t.Errorf("resumed as %q at %q", id, address)
 	}
 }
 

@@ -248,11 +248,11 @@ func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
 		d.o.Log.Error("discord READY event not decoded", "platform", "discord", "error", err)
 		return
 	}
-	s.id = ready.Session
 	// What stands in for Discord may pass on an address that leads past it.
-	if d.base.Host == officialHost || sameHost(ready.ResumeURL, d.base) {
-		s.resumeURL = ready.ResumeURL
+	if d.base.Host != officialHost && !sameHost(ready.ResumeURL, d.base) {
+		ready.ResumeURL = ""
 	}
+	s.setResumption(ready.Session, ready.ResumeURL)
 	d.mu.Lock()
 	d.self, d.app = ready.User, cmp.Or(ready.Application.ID, ready.User.ID) // the same but for the oldest bots
 	app := d.app

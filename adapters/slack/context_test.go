@@ -211,7 +211,7 @@ func TestContext_SlowLookUp_ComesBackInTime(t *testing.T) {
 	e := b.sim.Mention(channel, anna, "hello")
 	m := handed(t, b, e)
 	for _, id := range e.IDs {
-		if d, err := b.sim.WaitAck(deadline(t), id); err != nil || d.After > time.Second {
+		if d, err := b.sim.WaitAck(deadline(t), id); err != nil || d.After > 3*time.Second {
 			t.Errorf("acknowledged after %v, %v", d.After, err)
 		}
 	}
@@ -219,7 +219,7 @@ func TestContext_SlowLookUp_ComesBackInTime(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	c := b.Context(ctx, m, chat.ContextQuery{Messages: 5})
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 	if got := fmt.Sprint(spoken(c.Recent)); c.Place.Channel != "general" || len(c.Names) != 0 ||

@@ -144,7 +144,7 @@ func TestAMentionIsOneMessageThoughItComesTwice(t *testing.T) {
 		}
 	}
 	for _, id := range e.IDs {
-		if d, err := b.sim.WaitAck(deadline(t), id); err != nil || d.After > 2*time.Second {
+		if d, err := b.sim.WaitAck(deadline(t), id); err != nil || d.After > 3*time.Second {
 			t.Errorf("event %s: %+v, %v", id, d, err)
 		}
 	}
@@ -193,7 +193,7 @@ func TestASlashCommandIsAnsweredThoughItTakesLong(t *testing.T) {
 		m.Conversation.Channel != channel {
 		t.Errorf("the command became %+v", m)
 	}
-	if d, err := b.sim.WaitAck(deadline(t), call.EventID); err != nil || d.After > 2*time.Second {
+	if d, err := b.sim.WaitAck(deadline(t), call.EventID); err != nil || d.After > 3*time.Second {
 		t.Errorf("ack %+v, %v", d, err)
 	}
 	for n := range 6 {

@@ -7,6 +7,7 @@ package bundled
 import (
 	"embed"
 	"io/fs"
+	"strings"
 )
 
 //go:embed *.xml
@@ -14,3 +15,12 @@ var files embed.FS
 
 // Feeds returns the bundled feeds: bundled:NAME in a configuration is the file NAME.xml.
 func Feeds() fs.FS { return files }
+
+// Names returns the names of the bundled feeds, in order.
+func Names() []string {
+	found, _ := fs.Glob(files, "*.xml") // fails for a malformed pattern alone
+	for i, name := range found {
+		found[i] = strings.TrimSuffix(name, ".xml")
+	}
+	return found
+}

@@ -229,7 +229,7 @@ func configChecks() config.Checks {
 			// Opening is the whole check: the feeds are embedded in the program.
 			f, err := bundled.Feeds().Open(name + ".xml")
 			if err != nil {
-				return fmt.Errorf("no feed of this name came with the bot")
+				return fmt.Errorf("no feed of this name came with the bot; there are %s", strings.Join(bundled.Names(), ", "))
 			}
 			return f.Close()
 		},

@@ -113,7 +113,7 @@ func startDaemon(t *testing.T, dir string) daemonProcess {
 		for range lines { // so that it can write
 		}
 		<-read
-		if err := <-ended; err != nil || time.Since(began) > 8*time.Second {
+		if err := <-ended; err != nil || time.Since(began) > 30*time.Second {
 			t.Errorf("the daemon ended after %v with %v; it wrote:\n%s", time.Since(began), err, log)
 		}
 		cancel()

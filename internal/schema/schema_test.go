@@ -174,7 +174,7 @@ func TestDeepAndLargeInput(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("%s: took %v", name, took)
 		}
 	}
