@@ -2,11 +2,14 @@ package digest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -605,4 +608,77 @@ func handled(ctx context.Context, f feature.Feature, m chat.Message) (chat.Draft
 		return chat.Draft{}, false
 	}
 	return *d, true
+}
+
+// heldStore has a reload wait when it has read the proposals.
+type heldStore struct {
+	digest.Store
+	read, release chan struct{}
+}
+
+func (h heldStore) Items(ctx context.Context, kind string) (map[string]json.RawMessage, error) {
+	items, err := h.Store.Items(ctx, kind)
+	if kind == "digest wish" {
+		close(h.read)
+		<-h.release
+	}
+	return items, err
+}
+
+// A reload that has read a proposal does not bring it back when it is decided meanwhile.
+func TestProposal_DecidedDuringAReload_StaysDecided(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
+	b.feeds[a] = []feed.Item{story(1)}
+	held := heldStore{b.db, make(chan struct{}), make(chan struct{})}
+	b.options.Store = held
+	b.Service = digest.New(b.options)
+	asked, err := b.propose(t, anna, weekdays)
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := presses(anna, asked.Buttons[1].Value)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := b.Reload(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	<-held.read
+	decided := make(chan string, 1)
+	wg.Go(func() { d, _ := handled(t.Context(), b, no); decided <- d.Text })
+	// The decision waits for the reload, or is done: both are right.
+	select {
+	case first := <-decided:
+		decided <- first
+	case <-time.After(200 * time.Millisecond):
+	}
+	close(held.release)
+	wg.Wait()
+	if first := <-decided; !strings.Contains(first, "is not created") {
+		t.Fatalf("the first decision: %s", first)
+	}
+	if again := b.answer(t, no); !strings.Contains(again, "was decided or has expired") {
+		t.Errorf("a second decision after the reload: %s", again)
+	}
+}
+
+// neverReady is a delivery that has not begun when the bot is stopped.
+type neverReady struct{ *bench }
+
+func (neverReady) Ready() <-chan struct{} { return nil }
+
+func TestRun_TookTooLongAndDeliveryIsNotReady_Ends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := service(t, digest.Plan{Prompt: "what is new?"}, func(o *digest.Options) {
+			o.Task = func(ctx context.Context, _ digest.Task) (chat.Draft, func(context.Context) error, error) {
+				<-ctx.Done()
+				return chat.Draft{}, nil, ctx.Err()
+			}
+		})
+		b.options.Delivery = neverReady{b}
+		b.restart(t, digest.Plan{Name: "morning", Prompt: "what is new?", Schedule: "30 8 * * *", Post: []string{general.String()}})
+		if run, err := b.Run(t.Context(), "morning", monday, false); err == nil {
+			t.Errorf("stored %+v although delivery is not ready", run)
+		}
+	})
 }

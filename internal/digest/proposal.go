@@ -413,7 +413,7 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 func (s *Service) applyDecision(ctx context.Context, w proposal, yes bool, m chat.Message) (text, shown string, err error) {
 	if !yes {
 		return "The digest `" + w.Plan.Name + "` is not created.", "**The digest `" + w.Plan.Name + "`** was rejected.",
-			s.deleteItem(ctx, proposalKind, w.ID)
+			s.deleteProposal(ctx, w.ID)
 	}
 	info, err := s.Create(ctx, w.Plan)
 	if err != nil {
@@ -421,7 +421,7 @@ func (s *Service) applyDecision(ctx context.Context, w proposal, yes bool, m cha
 	}
 	// After the digest was created: a crash in between leaves the proposal open, and a second yes is refused because
 	// the name is taken. The other way round the digest would be lost.
-	if err := s.deleteItem(ctx, proposalKind, w.ID); err != nil {
+	if err := s.deleteProposal(ctx, w.ID); err != nil {
 		s.o.Log.Error("proposal of a digest that was made not deleted", "proposal", w.ID, "error", err)
 	}
 	text = "The digest `" + info.Name + "` is created."
@@ -431,6 +431,19 @@ func (s *Service) applyDecision(ctx context.Context, w proposal, yes bool, m cha
 	text += " `/raven digest list` shows it; `pause`, `edit` and `remove` change it."
 	return text, "**The digest `" + w.Plan.Name + "`**, confirmed by " + escape(cmp.Or(m.Author.Name, "somebody")) +
 		"\n\n" + w.Summary, nil
+}
+
+// deleteProposal deletes a proposal that was decided.
+func (s *Service) deleteProposal(ctx context.Context, id string) error {
+	// What a reload has read before the deletion still has the proposal. It must not be taken up when the proposal is no
+	// longer among those that are being decided.
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
+	err := s.deleteItem(ctx, proposalKind, id)
+	s.mu.Lock()
+	delete(s.deciding, id)
+	s.mu.Unlock()
+	return err
 }
 
 // moreRequest matches "more on 3".

@@ -172,7 +172,10 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 	// A run that took too long has failed, which is stored and posted without the deadline.
 	case errors.Is(ended, context.DeadlineExceeded):
 		err = errors.Join(errTimeout, err)
-		ctx = context.WithoutCancel(ctx)
+		// Not without any: delivery may never get ready where the bot is stopped just now.
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		defer end()
 	case ended != nil:
 		return madeRun{run: run}, ended // cut off, not failed: the next start catches up
 	}
@@ -253,6 +256,9 @@ func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition,
 }
 
 var errTimeout = errors.New("it took too long")
+
+// storeTimeout bounds storing a run that took too long.
+const storeTimeout = time.Minute
 
 // failureDraft returns the post that says that a run failed. It holds no text of an error, which may name secrets.
 func failureDraft(d spec, err error) chat.Draft {

@@ -474,3 +474,34 @@ func TestAddRequest_ChecksWhatIsAskedFor(t *testing.T) {
 func remind(words string) chat.Message {
 	return chat.Message{Conversation: general, Author: anna, Command: "remind", Text: words}
 }
+
+// A job that another process changes while it is carried out is carried out as it is then, and stays known.
+func TestJob_ChangedElsewhereAtItsTime_IsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBot(t)
+		id := idIn(t, b.say(t, anna, "remind", "every day at 9 stand up").Text)
+		stop := b.run(t)
+		defer stop()
+		changed := false
+		b.disk.onSwap = func(after bool) error {
+			if after || changed {
+				return nil
+			}
+			changed = true
+			b.disk.mu.Lock()
+			key := "job/" + id
+			raw := bytes.Replace(b.disk.items[key], []byte("stand up"), []byte("sit down"), 1)
+			if bytes.Equal(raw, b.disk.items[key]) {
+				t.Errorf("no job to change among %v", b.disk.items)
+			}
+			b.disk.items[key] = raw
+			b.disk.mu.Unlock()
+			return nil
+		}
+		<-time.After(50 * time.Hour)
+		synctest.Wait()
+		if got := b.disk.texts(); len(got) != 2 || got[1] != "⏰ sit down" {
+			t.Errorf("on two days posted %q, want the second as it was changed", got)
+		}
+	})
+}

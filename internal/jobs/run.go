@@ -156,15 +156,11 @@ func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d ch
 		}
 	}
 	err := s.replace(ctx, j, next, posts)
-	switch {
-	// The store has another job of that name or none: what was due is not this one any more.
-	case errors.Is(err, errChanged):
-		s.mu.Lock()
-		delete(s.jobs, id)
-		s.mu.Unlock()
-		s.o.Log.Error("job was replaced outside of this process, skipped", "job", id)
-		return nil
-	case err != nil:
+	if errors.Is(err, errChanged) {
+		// Another process has changed it just now: what the job is by then decides whether this due time still counts.
+		return errors.Join(err, s.Load(ctx))
+	}
+	if err != nil {
 		return err
 	}
 	s.o.Delivery.Deliver(posts)

@@ -220,8 +220,10 @@ func (r *Roster) chosenRooms() (map[string]string, error) {
 	rooms := map[string]string{}
 	for room, raw := range kept {
 		var name string
+		// One that cannot be read must not keep the bot from starting, nor any other agent from being changed.
 		if err := json.Unmarshal(raw, &name); err != nil {
-			return nil, fmt.Errorf("read the agent of web room %s: %w", room, err)
+			r.o.Log.Error("agent of a web room not read, the configuration decides there", "room", room, "error", err)
+			continue
 		}
 		rooms[room] = name
 	}
@@ -458,10 +460,15 @@ func (r *Roster) Remove(ctx context.Context, name string) error {
 	if err := r.checkChangeable(name); err != nil {
 		return err
 	}
+	// The files first: after a crash in between the agent is still there to be removed again. The other way round a later
+	// agent of its name would know them.
+	if err := r.o.Knowledge.DeleteAll(ctx, name); err != nil {
+		return err
+	}
 	if err := r.o.Store.DeleteItem(ctx, agentKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return errors.Join(r.refresh(), r.o.Knowledge.DeleteAll(ctx, name))
+	return r.refresh()
 }
 
 // Rooms returns the web rooms for which an agent was chosen.

@@ -1,0 +1,121 @@
+package roster_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ravenbot/internal/config"
+	"ravenbot/internal/document"
+	"ravenbot/internal/knowledge"
+	"ravenbot/internal/mcp"
+	"ravenbot/internal/roster"
+	"ravenbot/internal/settings"
+	"ravenbot/internal/store/bolt"
+)
+
+// disk is a store that a crash may cut off from the bot right after an item was deleted.
+type disk struct {
+	*bolt.DB
+	crash bool
+}
+
+var errCrash = errors.New("the process has ended")
+
+func (d *disk) DeleteItem(ctx context.Context, kind, name string) error {
+	if err := d.DB.DeleteItem(ctx, kind, name); err != nil || !d.crash {
+		return err
+	}
+	panic(errCrash)
+}
+
+// start returns the agents of a store and a folder, as at the start of the bot.
+func start(t *testing.T, d *disk, folder string) *roster.Roster {
+	t.Helper()
+	conf, err := config.Parse([]byte(`{}`), "config.json", config.Options{Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := mcp.NewHost(mcp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	r := roster.New(roster.Options{
+		Store:        d,
+		Servers:      host,
+		Settings:     settings.New(d, func() []string { return nil }, nil),
+		RoomPlatform: "web",
+		CheckRoom:    func(string) error { return nil },
+		Log:          log,
+		Knowledge: knowledge.New(knowledge.Options{
+			Folder:    folder,
+			Documents: document.NewReader(func(context.Context, []byte) ([]string, error) { return nil, nil }),
+			Log:       log,
+		}),
+	})
+	if err := r.Apply(conf, nil); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func open(t *testing.T) *disk {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return &disk{DB: db}
+}
+
+// Whatever is left of an agent that was being removed when the bot ended, another one of its name does not know its
+// files.
+func TestRemove_CrashInTheMiddle_NextAgentInheritsNoFiles(t *testing.T) {
+	d, folder := open(t), t.TempDir()
+	r := start(t, d, folder)
+	entry := json.RawMessage(`{"systemPrompt": "Be kind."}`)
+	if _, err := r.Add(t.Context(), "helper", entry); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (roster.Files{Roster: r}).Put(t.Context(), "helper", "salaries.md", []byte("# Salaries")); err != nil {
+		t.Fatal(err)
+	}
+	d.crash = true
+	func() {
+		defer func() {
+			if ended := recover(); ended != errCrash {
+				t.Fatalf("the removal ended with %v", ended)
+			}
+		}()
+		_ = r.Remove(t.Context(), "helper")
+	}()
+	d.crash = false
+	r = start(t, d, folder)
+	if _, err := r.Add(t.Context(), "helper", entry); err != nil {
+		t.Fatal(err)
+	}
+	list, err := roster.Files{Roster: r}.List("helper")
+	if err != nil || len(list) != 0 {
+		t.Errorf("the new agent knows %+v (%v), want nothing", list, err)
+	}
+}
+
+// One record that cannot be read is left out; all others count.
+func TestApply_BadRecordOfARoom_IsLeftOut(t *testing.T) {
+	d := open(t)
+	for room, raw := range map[string]string{"lobby": `"default"`, "broken": `{"name": 7}`} {
+		if err := d.SaveItem(t.Context(), "agent of web room", room, json.RawMessage(raw), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := start(t, d, t.TempDir())
+	if rooms := r.Rooms(); len(rooms) != 1 || rooms["lobby"] != "default" {
+		t.Errorf("rooms %v, want the lobby alone", rooms)
+	}
+}
