@@ -227,6 +227,9 @@ func (c *catchUp) parseMessages(ctx context.Context, at chat.Address, said []wir
 	if guild == directGuild {
 		guild = ""
 	}
+	if len(said) == 0 { // the usual case: the whole server need not be copied for it
+		return nil
+	}
 	c.mu.Lock()
 	state := snapshot(c.state, guild)
 	c.mu.Unlock()
@@ -278,6 +281,27 @@ func (d *Discord) lookUpMember(ctx context.Context, guild, user string) wireMemb
 // snapshot copies what a reader wants to know of a server: discordgo changes its
 // state while others read.
 func snapshot(state *discordgo.State, guild string) *discordgo.State {
+	return copyServer(state, guild, func(g *discordgo.Guild) *discordgo.Guild {
+		return &discordgo.Guild{Roles: copyAll(g.Roles), Channels: copyAll(g.Channels), Threads: copyAll(g.Threads),
+			Members: copyAll(g.Members)}
+	})
+}
+
+// snapshotChannel copies what permissions in one channel depend on: a server may have hundreds of channels, and this is
+// done for each question.
+func snapshotChannel(state *discordgo.State, guild, channel string) *discordgo.State {
+	shot := copyServer(state, guild, func(g *discordgo.Guild) *discordgo.Guild {
+		return &discordgo.Guild{Roles: copyAll(g.Roles)}
+	})
+	if c, ok := findChannel(state, guild, channel); ok {
+		_ = shot.ChannelAdd(&c) // fails without its server alone, of which nothing is known then
+	}
+	return shot
+}
+
+// copyServer returns a state with the part of a server that part copies, while nobody changes the server. The state is
+// empty where the server is not known.
+func copyServer(state *discordgo.State, guild string, part func(*discordgo.Guild) *discordgo.Guild) *discordgo.State {
 	shot := discordgo.NewState()
 	shot.TrackPresences = false
 	state.RLock()
@@ -286,11 +310,9 @@ func snapshot(state *discordgo.State, guild string) *discordgo.State {
 	if i < 0 {
 		return shot
 	}
-	g := state.Guilds[i]
-	_ = shot.GuildAdd(
-		&discordgo.Guild{ID: g.ID, OwnerID: g.OwnerID, Roles: copyAll(g.Roles), Channels: copyAll(g.Channels),
-			Threads: copyAll(g.Threads), Members: copyAll(g.Members)},
-	) // fails without a state alone
+	own := part(state.Guilds[i])
+	own.ID, own.OwnerID = guild, state.Guilds[i].OwnerID
+	_ = shot.GuildAdd(own) // fails without a state alone
 	return shot
 }
 

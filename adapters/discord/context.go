@@ -85,7 +85,7 @@ func (r contextReader) mayReadHistory() bool {
 	if r.guild == "" {
 		return true
 	}
-	allowed, err := snapshot(r.state, r.guild).MessagePermissions(&discordgo.Message{
+	allowed, err := snapshotChannel(r.state, r.guild, r.m.Conversation.Channel).MessagePermissions(&discordgo.Message{
 		ChannelID: r.m.Conversation.Channel, // threads have the permissions of their channel
 		Author:    &discordgo.User{ID: r.m.Author.ID},
 		Member:    &discordgo.Member{Roles: r.m.Author.Roles},

@@ -229,6 +229,11 @@ func (d digests) List(context.Context) ([]digest.Info, error) {
 	return []digest.Info{{Name: "morning", Schedule: "30 8 * * *", Timezone: "UTC", Feeds: []string{"bundled:news"}}}, nil
 }
 
+func (d digests) Page(ctx context.Context, from, n int) ([]digest.Info, bool, error) {
+	list, err := d.List(ctx)
+	return list[min(from, len(list)):], from+n < len(list), err
+}
+
 func (d digests) Get(_ context.Context, name string) (digest.Info, error) {
 	if name != "morning" && name != "made" {
 		return digest.Info{}, fmt.Errorf("look at %s: %w", name, digest.ErrUnknown)

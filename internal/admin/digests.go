@@ -17,6 +17,8 @@ import (
 // and those with a method BadInput that returns true, which are for the sender to correct.
 type Digests interface {
 	List(ctx context.Context) ([]digest.Info, error)
+	// Page returns up to n digests behind the first from of them, and whether others follow.
+	Page(ctx context.Context, from, n int) (list []digest.Info, more bool, err error)
 	Get(ctx context.Context, name string) (digest.Info, error)
 	Preview(ctx context.Context, name string) (digest.Preview, error)
 	Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error)
@@ -39,12 +41,16 @@ type Digests interface {
 
 // listDigests serves GET /api/v1/digests.
 func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Digests.List(r.Context())
+	limit, from, ok := parseNumberedPage(w, r)
+	if !ok {
+		return
+	}
+	list, more, err := s.o.Digests.Page(r.Context(), from, limit)
 	if err != nil {
 		s.writeFailure(w, r, "the digests could not be listed", err)
 		return
 	}
-	writeList(w, r, list)
+	writeNumberedPage(w, list, from, more)
 }
 
 // getDigest serves GET /api/v1/digests/{name}.

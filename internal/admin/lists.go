@@ -47,22 +47,36 @@ func writeBadCursor(w http.ResponseWriter) {
 		"leave it out for the first page")
 }
 
-// writeList writes the page that is asked for of a list that is bounded. The cursor is the number of items before the
-// page.
+// writeList writes the page that is asked for of a list that is bounded.
 func writeList[T any](w http.ResponseWriter, r *http.Request, items []T) {
-	limit, cursor, ok := parsePage(w, r)
+	limit, from, ok := parseNumberedPage(w, r)
 	if !ok {
 		return
+	}
+	items = items[min(from, len(items)):]
+	more := len(items) > limit
+	writeNumberedPage(w, items[:min(limit, len(items))], from, more)
+}
+
+// parseNumberedPage is parsePage for lists whose cursor is the number of items before the page.
+func parseNumberedPage(w http.ResponseWriter, r *http.Request) (limit, from int, ok bool) {
+	limit, cursor, ok := parsePage(w, r)
+	if !ok {
+		return 0, 0, false
 	}
 	from, err := parseNumber(cursor, 0)
 	if err != nil {
 		writeBadCursor(w)
-		return
+		return 0, 0, false
 	}
-	items = items[min(from, len(items)):]
+	return limit, from, true
+}
+
+// writeNumberedPage writes a page behind from items; more says that others follow it.
+func writeNumberedPage[T any](w http.ResponseWriter, items []T, from int, more bool) {
 	next := ""
-	if len(items) > limit {
-		items, next = items[:limit], strconv.Itoa(from+limit)
+	if more {
+		next = strconv.Itoa(from + len(items))
 	}
 	writePage(w, items, next)
 }

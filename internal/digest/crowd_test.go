@@ -271,3 +271,35 @@ func probeStore(t *testing.T, b *bench, work func(stop <-chan struct{})) time.Du
 		}
 	}
 }
+
+// countedRuns counts the digests whose runs are looked up.
+type countedRuns struct {
+	digest.Store
+	lookUps atomic.Int32
+}
+
+func (c *countedRuns) LastRuns(ctx context.Context, name string, n int) ([]store.Run, error) {
+	c.lookUps.Add(1)
+	return c.Store.LastRuns(ctx, name, n)
+}
+
+func TestPage_OfManyDigests_LooksUpThoseAlone(t *testing.T) {
+	c := &countedRuns{}
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { c.Store, o.Store = o.Store, c })
+	if err := b.Configure(manyDigests(20, 1, func(int, int) string { return a })); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []struct {
+		from, n, want int
+		more          bool
+	}{{0, 6, 6, true}, {6, 6, 6, true}, {18, 6, 2, false}, {14, 6, 6, false}, {30, 6, 0, false}} {
+		c.lookUps.Store(0)
+		list, more, err := b.Page(t.Context(), page.from, page.n)
+		if err != nil || len(list) != page.want || more != page.more || int(c.lookUps.Load()) != page.want {
+			t.Errorf("%d from %d on: %d, more %v, %d looked up, %v", page.n, page.from, len(list), more, c.lookUps.Load(), err)
+		}
+	}
+	if list, _, err := b.Page(t.Context(), 1, 1); err != nil || list[0].Name != "d1" {
+		t.Errorf("the second is %v, %v", list, err)
+	}
+}

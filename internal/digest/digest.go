@@ -341,9 +341,21 @@ type Info struct {
 }
 
 // List describes all digests, by name.
-func (s *Service) List(ctx context.Context) ([]Info, error) {
+func (s *Service) List(ctx context.Context) ([]Info, error) { return s.describe(ctx, s.specs()) }
+
+// Page describes up to n digests behind the first from of them, by name, and reports whether others follow. Only these
+// are looked up: there may be thousands.
+func (s *Service) Page(ctx context.Context, from, n int) (list []Info, more bool, err error) {
+	all := s.specs()
+	all = all[min(from, len(all)):]
+	list, err = s.describe(ctx, all[:min(n, len(all))])
+	return list, n < len(all), err
+}
+
+// describe describes digests.
+func (s *Service) describe(ctx context.Context, all []spec) ([]Info, error) {
 	list := []Info{}
-	for _, d := range s.specs() {
+	for _, d := range all {
 		i, err := s.info(ctx, d)
 		if err != nil {
 			return nil, err

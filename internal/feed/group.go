@@ -91,6 +91,7 @@ type groupEntry struct {
 	titleTerms vector // terms of the title alone
 	terms      vector
 	anchors    anchors
+	common     []string // what commonWords returns; set by it
 	shingles   []uint64
 	at         time.Time
 }
@@ -141,6 +142,15 @@ func newGroupEntry(e Entry, index int) *groupEntry {
 	t.shingles = hashShingles(words)
 	t.titleTerms, t.terms = countTerms(title, nil), countTerms(title, words[:min(len(words), maxLeadWords)])
 	return t
+}
+
+// commonWords returns the words by which the entry's language is told from others. It reads them once, and only for the
+// few entries that share names and numbers with another one.
+func (t *groupEntry) commonWords() []string {
+	if t.common == nil {
+		t.common = append([]string{}, findCommonWords(t.Heading(), t.Text())...)
+	}
+	return t.common
 }
 
 // clearHomePageLinks clears links that many posts of one feed share: they lead to a home page and identify nothing.

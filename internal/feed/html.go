@@ -97,6 +97,7 @@ func PlainText(fragment string) string {
 	var b plainBuilder
 	// Most titles, and many texts, have no markup: a tokenizer takes 4 KB of memory for each.
 	if strings.IndexByte(fragment, '<') < 0 {
+		b.out.Grow(len(fragment))
 		b.addText(html.UnescapeString(fragment)) // as the tokenizer does
 		return b.String()
 	}

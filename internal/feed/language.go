@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -19,29 +20,54 @@ const (
 	minNameLength    = 3 // letters
 )
 
-// anchors are what a text says in any language: names and numbers, each sorted and once, and the words in lower case by
-// which languages are told apart.
-type anchors struct{ names, numbers, common []string }
+// anchors are what a text says in any language: names and numbers, each sorted and once.
+type anchors struct{ names, numbers []string }
 
 // findAnchors reads the title and the beginning of a text.
 func findAnchors(title, lead string) (a anchors) {
-	n := 0
-	for _, part := range []string{title, lead} {
-		begins := true // a sentence, whose first word is capitalized whatever it is
-		for word := range strings.FieldsSeq(part) {
-			if n++; n > 2*maxLeadWords {
-				break
-			}
-			ends := strings.HasSuffix(word, ".") || strings.HasSuffix(word, ":") || strings.HasSuffix(word, "?")
-			a.add(trimWord(word), begins)
-			begins = ends
+	for word, begins := range leadWords(title, lead) {
+		// Nine words of ten: they are told apart here, before anything is cut off or copied.
+		if 'a' <= word[0] && word[0] <= 'z' && !strings.ContainsAny(word, "'’") {
+			continue
 		}
+		a.add(trimWord(word), begins)
 	}
-	for _, list := range []*[]string{&a.names, &a.numbers, &a.common} {
+	for _, list := range []*[]string{&a.names, &a.numbers} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
 	return a
+}
+
+// findCommonWords returns the words in lower case of a title and the beginning of a text, by which languages are told
+// apart, sorted and each once.
+func findCommonWords(title, lead string) (words []string) {
+	for word := range leadWords(title, lead) {
+		if word = trimWord(word); isCommonWord(word) {
+			words = append(words, word)
+		}
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// leadWords returns the first words of a title and a text, and which of them begin a sentence.
+func leadWords(title, lead string) iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		n := 0
+		for _, part := range []string{title, lead} {
+			begins := true // a sentence, whose first word is capitalized whatever it is
+			for word := range strings.FieldsSeq(part) {
+				if n++; n > 2*maxLeadWords {
+					return
+				}
+				if !yield(word, begins) {
+					return
+				}
+				begins = strings.HasSuffix(word, ".") || strings.HasSuffix(word, ":") || strings.HasSuffix(word, "?")
+			}
+		}
+	}
 }
 
 // trimWord returns a word without the punctuation around it, and without what is joined to it before an apostrophe or
@@ -65,12 +91,20 @@ func (a *anchors) add(word string, begins bool) {
 		if number := plainNumber(word); len(number) > 1 { // "3" is in every second text
 			a.numbers = append(a.numbers, number)
 		}
-	case utf8.RuneCountInString(word) < minNameLength && strings.ToUpper(word) != word:
-	case unicode.IsUpper(first) && !begins:
+	case unicode.IsUpper(first) && !begins && !isShort(word):
 		a.names = append(a.names, strings.ToLower(word))
-	case unicode.IsLower(first):
-		a.common = append(a.common, word)
 	}
+}
+
+// isCommonWord reports whether a word is neither a name nor a number, and long enough to be of one language.
+func isCommonWord(word string) bool {
+	first, _ := utf8.DecodeRuneInString(word)
+	return unicode.IsLower(first) && !isShort(word)
+}
+
+// isShort reports whether a word is short, and not an abbreviation in capitals.
+func isShort(word string) bool {
+	return utf8.RuneCountInString(word) < minNameLength && strings.ToUpper(word) != word
 }
 
 // plainNumber returns a number as it is written without points or commas between thousands, and with a point before
@@ -96,10 +130,6 @@ func tellSameAbroad(a, b *groupEntry) bool {
 		return false
 	}
 	x, y := a.anchors, b.anchors
-	if len(x.common) == 0 || len(y.common) == 0 ||
-		float64(countShared(x.common, y.common)) > maxCommonWords*float64(min(len(x.common), len(y.common))) {
-		return false
-	}
 	names, numbers := countShared(x.names, y.names), countShared(x.numbers, y.numbers)
 	fewer := min(len(x.names)+len(x.numbers), len(y.names)+len(y.numbers))
 	share := float64(names+numbers) / float64(max(fewer, 1))
@@ -107,7 +137,15 @@ func tellSameAbroad(a, b *groupEntry) bool {
 	if numbers == 0 && share < minNameShare {
 		return false
 	}
-	return names > 0 && names+numbers >= minAnchors && share >= minAnchorShare
+	// Last, because it takes longest.
+	return names > 0 && names+numbers >= minAnchors && share >= minAnchorShare && areForeign(a, b)
+}
+
+// areForeign reports whether two entries are in different languages.
+func areForeign(a, b *groupEntry) bool {
+	x, y := a.commonWords(), b.commonWords()
+	return len(x) > 0 && len(y) > 0 &&
+		float64(countShared(x, y)) <= maxCommonWords*float64(min(len(x), len(y)))
 }
 
 // countShared returns how many elements two sorted lists have in common.

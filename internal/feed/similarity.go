@@ -170,9 +170,9 @@ func stem(word string) string {
 // firstWords returns up to n words in lower case. Where words are written without spaces, pairs of neighbouring
 // characters take their place.
 func firstWords(text string, n int) []string {
-	// A word and the space behind it take some six bytes: the list seldom has to grow, and is not made for 500 words
-	// where a teaser has 20.
-	words := make([]string, 0, min(n, len(text)/6+1))
+	// A word and the space behind it take some six bytes, and seldom less than five: the list seldom has to grow, and is
+	// not made for 500 words where a teaser has 20.
+	words := make([]string, 0, min(n, len(text)/5+1))
 	for run := range strings.FieldsFuncSeq(strings.ToLower(text), isSeparator) {
 		// "Apple's" and "Apple" are one word.
 		run = strings.TrimSuffix(strings.TrimSuffix(strings.Trim(run, "'’.,"), "'s"), "’s")
@@ -196,6 +196,10 @@ func isSeparator(r rune) bool {
 
 // ideographPairs returns the pairs of neighbouring characters of scripts that are written without spaces.
 func ideographPairs(run string) (pairs []string) {
+	// Most words have none, and need not be copied.
+	if strings.IndexFunc(run, isIdeograph) < 0 {
+		return nil
+	}
 	runes := []rune(run)
 	for i := 0; i+1 < len(runes); i++ {
 		if isIdeograph(runes[i]) && isIdeograph(runes[i+1]) {
@@ -281,7 +285,7 @@ type titleNumbers struct {
 	all     []string
 	serials []string // those that number a series: versions, issues, weeks
 	dates   []string // days and months
-	pattern string   // the title without numbers
+	pattern string   // the title without its numbers; "" where it has none
 }
 
 // dateWords tell the posts of a series apart as a number would. "May" is left out: it is also a verb.
@@ -292,6 +296,7 @@ var dateWords = wordSet(`monday tuesday wednesday thursday friday saturday sunda
 func parseTitleNumbers(title string) (f titleNumbers) {
 	if strings.ContainsAny(title, "0123456789") { // few titles have a number, and the patterns take long
 		f.all = numberPattern().FindAllString(title, 20)
+		f.pattern = titleKey(numberPattern().ReplaceAllString(title, "0"))
 		for _, m := range serialPattern().FindAllStringSubmatch(title, 20) {
 			f.serials = append(f.serials, m[1]+m[2])
 		}
@@ -302,7 +307,6 @@ func parseTitleNumbers(title string) (f titleNumbers) {
 			f.dates = append(f.dates, word)
 		}
 	}
-	f.pattern = titleKey(numberPattern().ReplaceAllString(title, "0"))
 	return f
 }
 

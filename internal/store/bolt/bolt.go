@@ -92,6 +92,7 @@ type DB struct {
 
 	health  health
 	commits atomic.Uint64
+	reads   atomic.Uint64
 	writing sync.Mutex     // held while a transaction is written, in steps of a check, and while the file is replaced
 	file    os.FileInfo    // of the file that is open; changed with writing held
 	check   *check         // the one that runs, or nil
@@ -490,7 +491,12 @@ func (db *DB) header() (m meta, err error) {
 // view runs fn in a read transaction. It returns a *store.DamagedError where reading
 // fails because of damage.
 func (db *DB) view(fn func(*tx) error) (err error) {
-	return db.viewFile(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
+	err = db.viewFile(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
+	// Lists are read without a write meanwhile. What is mapped is a cache, so that a failure concerns nobody.
+	if db.reads.Add(1)%readsPerRelease == 0 {
+		_ = db.releasePages()
+	}
+	return err
 }
 
 // viewFile is view for what bbolt has to read itself.

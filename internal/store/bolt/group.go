@@ -32,6 +32,9 @@ const maxBatch = 512
 // costs a hundredth of a transaction.
 const releaseInterval = 8
 
+// readsPerRelease is the same for read transactions, of which each looks at some pages alone.
+const readsPerRelease = 128
+
 // update runs fn in a write transaction and returns when it is safe on disk. A change
 // that fails is left out and the rest of its batch is run again. So fn may run more than
 // once, and must set every result each time. ctx is checked before the change is queued;

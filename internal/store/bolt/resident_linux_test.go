@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ravenbot/internal/store"
 )
 
 // What was read of a large store does not stay in the process's memory.
@@ -33,6 +35,29 @@ func TestDB_PagesThatWereRead_AreReleased(t *testing.T) {
 	}
 	if all, err := db.Items(t.Context(), "large"); err != nil || len(all) != items || string(all["7"]) != string(text) {
 		t.Errorf("afterwards there are %d items: %v", len(all), err)
+	}
+}
+
+// Nor does it where nothing is written meanwhile, as while thousands of digests are listed.
+func TestDB_PagesThatManyReadsLookAt_AreReleased(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "raven.db"))
+	text := json.RawMessage(`"` + strings.Repeat("x", 1<<17) + `"`)
+	const items = 512
+	var list []store.Item
+	for n := range items {
+		list = append(list, store.Item{Kind: "large", Name: fmt.Sprint(n), Data: text})
+	}
+	if _, err := db.FinishRun(t.Context(), store.Run{Digest: "d"}, nil, nil, list...); err != nil {
+		t.Fatal(err)
+	}
+	before := mappedMiB(t)
+	for n := range items {
+		if _, err := db.Item(t.Context(), "large", fmt.Sprint(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := mappedMiB(t); now > before+items/8/2 {
+		t.Errorf("%d MiB of files were in memory, and %d MiB after %d MiB were read", before, now, items/8)
 	}
 }
 
