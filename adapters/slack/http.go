@@ -83,7 +83,7 @@ func (r *replays) has(signature string) bool {
 }
 
 // add notes that a request was taken. Two maps take turns, so that nothing has to be deleted one by one; a signature
-// stays for one window at least, and for two at most.
+// stays for one window at least.
 func (r *replays) add(signature string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
