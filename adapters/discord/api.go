@@ -18,28 +18,32 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// api sends REST requests, each with a deadline, a size limit and its turn.
+// api sends REST requests, each with a deadline, a size limit and its turn. Its methods may be called concurrently.
 type api struct {
 	base   *url.URL
 	token  string
 	log    *slog.Logger
 	client *http.Client
-	pace   *kit.Pacer
+	// pace holds requests of one route, and all of them, to the limits that Discord has told.
+	pace *kit.Pacer
 }
 
 const (
 	requestTimeout = 20 * time.Second
 	uploadTimeout  = 2 * time.Minute // for requests with files
-	maxAnswer      = 16 << 20
-	userAgent      = "DiscordBot (ravenbot, 1)"
+	// maxAnswer is how many bytes of an answer are read; more is an error.
+	maxAnswer = 16 << 20
+	userAgent = "DiscordBot (ravenbot, 1)"
 )
 
 // The steady rate stays below the 50 requests a second that Discord takes.
 const (
 	perRequest = time.Second / 45
-	burst      = 20 * perRequest
+	// burst is how far requests may run ahead of that rate: twenty at once after a rest.
+	burst = 20 * perRequest
 )
 
+// newAPI returns an api that reaches no network before its first request. base may be nil: then every request fails.
 func newAPI(base *url.URL, token string, log *slog.Logger) *api {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 32
@@ -74,7 +78,7 @@ const (
 	errBadForm        = 50035
 )
 
-// apiError is a request that, as far as is known, had no effect.
+// apiError is a request that failed; but for maybe it had no effect.
 type apiError struct {
 	what    string // method and path, without tokens
 	status  int    // 0: no answer
@@ -118,7 +122,8 @@ func isCode(err error, codes ...int) bool {
 	return false
 }
 
-// isRetryable reports whether the same request may succeed later.
+// isRetryable reports whether the same request may succeed later: there was no answer, it was too soon, or Discord
+// failed.
 func isRetryable(err error) bool {
 	var e *apiError
 	return !errors.As(err, &e) || e.status == 0 || e.status == http.StatusTooManyRequests || e.status >= 500
@@ -147,8 +152,9 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// do sends a request when its turn has come, waits out rate limits as long as ctx lasts, and
-// decodes the answer into out unless that is nil. Errors are *apiError.
+// do sends a request when its turn has come, waits out rate limits as long as ctx lasts, and decodes the answer into
+// out unless that is nil. Nothing but a rate limit has a request repeated. Errors are *apiError; status 429 in one
+// means that the turn would come only after ctx has ended.
 func (a *api) do(ctx context.Context, r request, out any) error {
 	e := &apiError{what: r.method + " " + redact(r.path)}
 	if a.base == nil {
@@ -178,6 +184,7 @@ func (a *api) do(ctx context.Context, r request, out any) error {
 		case err != nil:
 			e.maybe, e.err = !kit.IsUnsent(err), err
 			return e
+		// Discord has not carried it out, so that repeating it is safe.
 		case status == http.StatusTooManyRequests:
 			a.log.Warn(
 				"discord rate limit",
@@ -208,6 +215,8 @@ func redact(path string) string {
 	return strings.Join(parts, "/")
 }
 
+// send sends a request once and reads its answer as a whole, whatever its status. The error is one of the connection,
+// and holds no address, which has the token of an interaction.
 func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, error) {
 	within := requestTimeout
 	if len(r.files) > 0 {
@@ -243,7 +252,8 @@ func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, er
 	return resp.StatusCode, resp.Header, body, nil
 }
 
-// content returns what a request sends, and its media type.
+// content returns what a request sends, and its media type; nil and "" where it has no body. It is made again for each
+// attempt, because sending uses it up.
 func (r request) content() (io.Reader, string, error) {
 	switch {
 	case r.body == nil:
@@ -300,7 +310,8 @@ const (
 	minPause     = 10 * time.Millisecond
 )
 
-// rateLimit returns how long the route of an answer, or every request, has to rest.
+// rateLimit returns how long the route of an answer, or every request if global, has to rest. Waits are in seconds,
+// with fractions, in headers and body alike (Discord's reference, rate limits).
 func rateLimit(status int, h http.Header, body []byte) (pause time.Duration, global bool) {
 	if status != http.StatusTooManyRequests {
 		if h.Get("X-RateLimit-Remaining") == "0" {
@@ -363,7 +374,8 @@ func refusalReason(e *apiError) string {
 	return "Discord refused the message"
 }
 
-// postError returns a *chat.PostError for an error of the API.
+// postError returns a *chat.PostError for an error of the API: permanent where Discord refused for good, after a pause
+// where it refused the token, and with Maybe where the request may have been carried out.
 func (d *Discord) postError(err error) error {
 	var e *apiError
 	if !errors.As(err, &e) {

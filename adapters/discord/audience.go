@@ -18,7 +18,7 @@ const audienceTimeout = 15 * time.Second
 // readBits are the permissions without which somebody does not read a channel.
 var readBits = []int64{discordgo.PermissionViewChannel, discordgo.PermissionReadMessageHistory}
 
-// audienceChannel is a channel with its exceptions from the permissions of roles.
+// audienceChannel is a channel with its exceptions from the permissions of roles. Threads have none of their own.
 type audienceChannel struct {
 	ID         string                           `json:"id"`
 	Guild      string                           `json:"guild_id"`
@@ -33,8 +33,9 @@ type audienceGuild struct {
 	Roles []*discordgo.Role `json:"roles"`
 }
 
-// ReadersCanRead reports whether everybody who can read one place can read another, too. It compares the exceptions
-// of both channels and says no where they do not show it.
+// ReadersCanRead reports whether everybody who can read one place can read another, too. It compares the exceptions of
+// both channels and says no where they do not show it: the members of roles are not listed. Other servers and direct
+// messages are never readable. It fails where Discord does not tell of either channel.
 func (d *Discord) ReadersCanRead(ctx context.Context, readers, source chat.Address) (bool, error) {
 	switch {
 	case readers == source, readers.Base() == source:
@@ -83,6 +84,7 @@ func (d *Discord) audienceOf(ctx context.Context, at chat.Address) (audienceChan
 	return c, nil
 }
 
+// audienceGuild asks Discord for the roles of a server.
 func (d *Discord) audienceGuild(ctx context.Context, id string) (audienceGuild, error) {
 	var g audienceGuild
 	if err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + id}, &g); err != nil {
@@ -127,6 +129,7 @@ type exceptions struct {
 	allowed, denied []string
 }
 
+// exceptionsOf returns what a channel says of a permission; whom it says nothing of has it by their roles.
 func exceptionsOf(c audienceChannel, bit int64) exceptions {
 	var e exceptions
 	for _, o := range c.Overwrites {
@@ -144,10 +147,12 @@ func exceptionsOf(c audienceChannel, bit int64) exceptions {
 	return e
 }
 
+// containsAll reports whether all ids of some are among all.
 func containsAll(all, some []string) bool {
 	return !slices.ContainsFunc(some, func(id string) bool { return !slices.Contains(all, id) })
 }
 
+// sameIDs reports whether two lists hold the same ids, in any order.
 func sameIDs(a, b []string) bool { return containsAll(a, b) && containsAll(b, a) }
 
 // UserCanRead reports whether a member of a server can read one of its channels, or the channel of a thread.

@@ -11,6 +11,7 @@ import (
 // Rules of telling people that the bot is busy: by one note a place every 5 seconds at most, which
 // names all that was refused there.
 const (
+	// busyEvery is how often a place is told, busyGather how long a note waits for further refused messages.
 	busyEvery    = 5 * time.Second
 	busyGather   = time.Second
 	busyTimeout  = time.Minute
@@ -37,6 +38,7 @@ func (d *Discord) queueBusyNote(ctx context.Context, m chat.Message) {
 	}
 }
 
+// postBusyNote replies to the first of the refused messages, in the name of all.
 func (d *Discord) postBusyNote(ctx context.Context, n kit.BusyNote) {
 	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()

@@ -61,7 +61,8 @@ func (d *shard) newMissed() *catchUp {
 // readsHistory reports whether what people said while the bot was away is read in the channels.
 func (d *Discord) readsHistory() bool { return d.o.CatchUp > 0 && d.o.LastSeen != nil }
 
-// begin makes what a new session brings wait for what was missed before it.
+// begin makes what a new session brings wait for what was missed before it. c may be nil. It runs in the goroutine that
+// handles events, before any event behind READY.
 func (c *catchUp) begin(state *discordgo.State) {
 	if c == nil {
 		return
@@ -82,7 +83,8 @@ func snowflake(t time.Time) string {
 	return strconv.FormatInt(max(t.UnixMilli()-firstMilli, 0)<<22, 10)
 }
 
-// listGaps returns the places in which something may be missing.
+// listGaps returns the places in which something may be missing: the conversations that the store knows, and the active
+// threads of their channels. Where a former session was read there are none of the former.
 func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
 	c.mu.Lock()
 	// Only once: reading a former session ends it, so that another attempt would find none.
@@ -130,7 +132,8 @@ func newGap(at chat.Address, after string) *kit.Gap {
 	return &kit.Gap{Key: channelOf(at), At: at, After: after}
 }
 
-// onGuild takes note that a server has shown itself, with its active threads.
+// onGuild takes note that a server has shown itself, with its active threads, and has its places read now. c may be
+// nil.
 func (c *catchUp) onGuild(g *discordgo.GuildCreate) {
 	if c == nil || g.Guild == nil || g.Unavailable {
 		return
@@ -156,7 +159,7 @@ func (c *catchUp) onGuild(g *discordgo.GuildCreate) {
 	}
 }
 
-// threadGaps makes gaps of the threads that lie under channels to be read.
+// threadGaps makes gaps of the threads that lie under channels to be read. c.mu is held.
 func (c *catchUp) threadGaps(threads []chat.Address) []*kit.Gap {
 	var gaps []*kit.Gap
 	for _, t := range threads {
@@ -176,8 +179,9 @@ func (c *catchUp) isUnreadable(g *kit.Gap, err error) bool {
 	return true
 }
 
-// readGap hands over what people said in a gap, oldest first, but for what the bot has
-// replied to where everybody sees it.
+// readGap hands over what people said in a gap, oldest first, but for what the bot has replied to where everybody sees
+// it, and returns how many messages were accepted. g.After moves with each, so that another attempt continues behind
+// it.
 func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err error) {
 	var said []wirePost
 	// All is read first: the reply that tells that a message was answered may be pages behind it.
@@ -278,8 +282,8 @@ func (d *Discord) lookUpMember(ctx context.Context, guild, user string) wireMemb
 	return m
 }
 
-// snapshot copies what a reader wants to know of a server: discordgo changes its
-// state while others read.
+// snapshot copies what a reader wants to know of a server: discordgo changes its state while others read. It is empty
+// where the server has not shown itself.
 func snapshot(state *discordgo.State, guild string) *discordgo.State {
 	return copyServer(state, guild, func(g *discordgo.Guild) *discordgo.Guild {
 		return &discordgo.Guild{Roles: copyAll(g.Roles), Channels: copyAll(g.Channels), Threads: copyAll(g.Threads),
@@ -316,6 +320,7 @@ func copyServer(state *discordgo.State, guild string, part func(*discordgo.Guild
 	return shot
 }
 
+// copyAll returns the values of a list in memory of their own, one level deep.
 func copyAll[T any](list []*T) []*T {
 	all := make([]*T, len(list))
 	for i, e := range list {

@@ -71,8 +71,8 @@ func Invite(application string) string {
 // checkTimeout is the time for all questions of one check.
 const checkTimeout = time.Minute
 
-// Application returns the id of the bot's application: from the token, whose first
-// part it is, else from Discord.
+// Application returns the id of the bot's application: from the token, whose first part it is, else from Discord. It
+// needs no Run.
 func (d *Discord) Application(ctx context.Context) (string, error) {
 	first, _, _ := strings.Cut(d.o.Token, ".")
 	if id, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(first, "=")); err == nil {
@@ -86,8 +86,8 @@ func (d *Discord) Application(ctx context.Context) (string, error) {
 	return a.ID, err
 }
 
-// Prove asks Discord whether it takes the token, and returns the id of the application to which it
-// belongs. A refusal is a *chat.SetupError with its remedy.
+// Prove asks Discord whether it takes the token, and returns the id of the application to which it belongs. A refusal
+// is a *chat.SetupError with its remedy; other errors mean that Discord did not answer. It needs no Run.
 func (d *Discord) Prove(ctx context.Context) (application string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -95,11 +95,13 @@ func (d *Discord) Prove(ctx context.Context) (application string, err error) {
 	return a.ID, err
 }
 
+// application is what Discord tells of the bot's application.
 type application struct {
 	ID    string `json:"id"`
 	Flags int64  `json:"flags"`
 }
 
+// application asks Discord for the bot's application. A refused token is a *chat.SetupError.
 func (d *Discord) application(ctx context.Context) (application, error) {
 	var a application
 	if d.baseErr != nil {
@@ -149,6 +151,7 @@ func (d *Discord) Check(ctx context.Context) []Finding {
 	return found
 }
 
+// unknownFinding says that something could not be found out, which counts as a fault, too.
 func unknownFinding(where, what string, err error) Finding {
 	return Finding{
 		Where:   where,
@@ -158,6 +161,8 @@ func unknownFinding(where, what string, err error) Finding {
 	}
 }
 
+// checkIntents returns a finding where the configuration needs the content of messages and the application may not have
+// it.
 func (d *Discord) checkIntents(ctx context.Context) []Finding {
 	a, err := d.application(ctx)
 	switch {
@@ -170,6 +175,7 @@ func (d *Discord) checkIntents(ctx context.Context) []Finding {
 		Remedy: intentRemedy}}
 }
 
+// guild is a server as the list of the bot's servers has it; Permissions are a number in decimal digits.
 type guild struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -202,6 +208,7 @@ func (d *Discord) guilds(ctx context.Context) ([]guild, error) {
 	return all, nil
 }
 
+// missing returns a finding for each permission that the bot lacks in the server; an administrator lacks none.
 func (g guild) missing() []Finding {
 	where := fmt.Sprintf("server %s (%s)", g.Name, g.ID)
 	granted, err := strconv.ParseInt(g.Permissions, 10, 64)

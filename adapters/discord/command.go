@@ -44,7 +44,7 @@ type choice struct {
 	Value string `json:"value"`
 }
 
-// newCommand writes the bot's commands as one application command of Discord.
+// newCommand writes the bot's commands as one application command of Discord, with a subcommand each.
 func newCommand(specs []chat.CommandSpec) command {
 	c := command{Type: slashCommand, Name: commandName, Description: "Ask the bot, run a digest, see what it can do"}
 	for _, spec := range specs {
@@ -72,6 +72,8 @@ func (d *Discord) newCommands() []command {
 	return list
 }
 
+// newOption writes an option of a subcommand. All but the one that asks for a thread are texts, of which the feature
+// makes what it needs.
 func newOption(o chat.CommandOption) option {
 	opt := option{
 		Type:        optString,
@@ -89,8 +91,9 @@ func newOption(o chat.CommandOption) option {
 	return opt
 }
 
-// commandText reads the options of a command as the words of its text, in the order of
-// the specification: "/raven digest run morning" is digest with the text "run morning".
+// commandText reads the options of a command as the words of its text, in the order of the specification: "/raven
+// digest run morning" is digest with the text "run morning". An option with a label becomes a line of its own, "Label:
+// value"; without a subcommand it is help.
 func commandText(specs []chat.CommandSpec, options []wireOption) (command, text string) {
 	command = chat.CommandHelp
 	switch {
@@ -157,9 +160,9 @@ func (d *Discord) registerOnce(ctx context.Context, app string) {
 	})
 }
 
-// register makes the application's commands those above, with as few requests as
-// it takes: Discord limits how often a day commands may be made. Commands of other
-// names are not ours to touch.
+// register makes the application's commands those above, with as few requests as it takes: Discord limits how often a
+// day commands may be made. Commands of other names are not ours to touch. It fails with the first command that cannot
+// be made.
 func (d *Discord) register(ctx context.Context, app string) error {
 	path := "/applications/" + app + "/commands"
 	var have []command

@@ -9,7 +9,8 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// connectionEnd is how a connection ended.
+// connectionEnd is how a connection ended. cause is for the log and Health, fatal ends the shard, and with neither
+// resume nor fatal the next connection begins a new session.
 type connectionEnd struct {
 	cause   string
 	fatal   error
@@ -18,8 +19,8 @@ type connectionEnd struct {
 	wasLive bool // READY or RESUMED had come
 }
 
-// pause returns how long to wait before the next attempt. After an invalid session Discord asks for
-// one to five seconds.
+// pause returns how long to wait before the next attempt, of which so many failed in a row. It is random, so that many
+// shards do not connect at once. After an invalid session Discord asks for one to five seconds.
 func (e connectionEnd) pause(failures int) time.Duration {
 	switch {
 	case e.invalid:
@@ -33,10 +34,13 @@ func (e connectionEnd) pause(failures int) time.Duration {
 
 // Close codes that tell more than "try again", by Discord's gateway reference.
 const (
-	codeToken      = 4004
-	codeInvalid    = 4006 // no longer in the reference, but sent
-	codeSequence   = 4007
-	codeTimedOut   = 4009
+	// The token is wrong.
+	codeToken   = 4004
+	codeInvalid = 4006 // no longer in the reference, but sent
+	// The sequence to resume at, or the session, is no longer known.
+	codeSequence = 4007
+	codeTimedOut = 4009
+	// The server cannot be divided in this way, or has to be divided further.
 	codeShard      = 4010
 	codeSharding   = 4011
 	codeVersion    = 4012
@@ -89,6 +93,7 @@ func tokenError(err error) *chat.SetupError {
 		Remedy: "reset the token at " + portal + " → your application → Bot → Reset Token, and set DISCORD_TOKEN", Err: err}
 }
 
+// intentsError returns the error that only other intents end, with the page on which they are switched on.
 func (d *Discord) intentsError(code int) error {
 	if !d.o.MessageContent {
 		return &chat.SetupError{Reason: fmt.Sprintf("Discord refused the intents asked for (close code %d)", code),

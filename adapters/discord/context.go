@@ -44,6 +44,8 @@ type contextReader struct {
 	guild   string // empty in a direct message
 }
 
+// newContextReader returns a reader for what one message is about. Where another replica has the shard it asks Discord
+// for the server first.
 func (d *Discord) newContextReader(ctx context.Context, m chat.Message) contextReader {
 	r := contextReader{Discord: d, m: m}
 	r.state, r.isAsked = d.stateOf(ctx, m.Conversation.Workspace)
@@ -146,8 +148,8 @@ func (r contextReader) readReply(ctx context.Context) (*chat.Said, []string) {
 	return &said, nil
 }
 
-// readRecent returns the newest messages before the message in its place that Discord shows, and
-// says how many it does not.
+// readRecent returns the newest messages before the message in its place that Discord shows, oldest first, and says how
+// many it does not.
 func (r contextReader) readRecent(ctx context.Context, q chat.ContextQuery) ([]chat.Said, []string) {
 	if q.Messages <= 0 {
 		return nil, nil
@@ -287,7 +289,7 @@ func (r contextReader) isReadableByAll(ctx context.Context, channel string) bool
 	return found && public && known.parent == at.Channel
 }
 
-// fetchMessage returns one message of a channel.
+// fetchMessage returns one message of a channel; an *apiError with errUnknownMessage where there is none.
 func (d *Discord) fetchMessage(ctx context.Context, channel, id string) (wireMessage, error) {
 	var w wireMessage
 	path := "/channels/" + channel + "/messages/"
@@ -323,7 +325,7 @@ func (d *Discord) fetchPage(
 	return page, len(raw) < limit, nil
 }
 
-// said returns a message as it is read back.
+// said returns a message as it is read back. It is Hidden where Discord keeps its words from the bot, with the reason.
 func (r contextReader) said(w wireMessage) chat.Said {
 	w.GuildID = r.guild // what is read back does not name its server
 	reader := r.newReader(r.state, w)
@@ -345,8 +347,8 @@ func (r contextReader) said(w wireMessage) chat.Said {
 	return said
 }
 
-// subjectOf returns the subject of a message; of a post of the bot that of what it answers, if it
-// answers anything.
+// subjectOf returns the subject of a message, under which it is forgotten when it is deleted; of a post of the bot that
+// of what it answers, and "" if it answers nothing.
 func (r contextReader) subjectOf(m messageReader) string {
 	id := m.w.ID
 	if m.isSelf(m.w.Author) {

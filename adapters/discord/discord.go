@@ -29,6 +29,16 @@
 //
 // It leaves to others: storing messages and knowing those that came before (accept), the
 // order of posts in one conversation and their repetition (delivery).
+//
+// Run asks for a plan (shard.go), of which each shard is one session that supervise keeps connected (session.go). A
+// connection reads frames in one goroutine (gateway.go), which changes the picture of servers and turns an event into
+// an inbound message (event.go, interaction.go); push queues that by place, and deliver waits for what was missed,
+// looks the thread up and repeats accept until the message is taken (inbound.go). A draft goes out by one postJob
+// (post.go), piece by piece: the pieces that replace a post are edited, those of an earlier attempt found (repeat.go),
+// others posted under a nonce. Every request passes api.do, which knows the limits of all.
+//
+// Discord.mu guards what shards, posts and Health share, and is never held during a request; session.mu and
+// connection.mu guard the little that heartbeats and readers share.
 package discord
 
 import (
@@ -56,9 +66,9 @@ type Options struct {
 	// MessageContent asks for the privileged intent, without which messages that
 	// do not concern the bot arrive empty and are ignored.
 	MessageContent bool
-	// CatchUp is how far back messages are read that were said while the bot was
-	// away, 30 days at most; 0: not at all. Heard lists the conversations to read,
-	// the most important first, with the last message taken of each.
+	// CatchUp is how far back messages are read that were said while the bot was away, 30 days at most; 0: not at all.
+	// LastSeen lists the conversations to read, the most important first, with the last message taken of each; nil:
+	// none are read.
 	CatchUp  time.Duration
 	LastSeen func(context.Context) ([]chat.LastSeen, error)
 	// Shards is the number of gateway sessions among which servers are divided; 0:
@@ -87,7 +97,7 @@ type Discord struct {
 	api     *api
 	sent    sentPosts
 	others  otherProcess
-	// openTimeout is the time from dialling to HELLO.
+	// openWithin is the time from dialling to HELLO; openTimeout but in tests.
 	openWithin time.Duration
 
 	parents       kit.Memory[string]          // thread to channel, "" for what is no thread
@@ -104,23 +114,28 @@ type Discord struct {
 	busy          kit.BusyNotes                // of messages that were turned away, by place
 	unreadable    kit.Memory[bool]             // places that the operator was told of
 
+	// take accepts what is for this process; it is set where processes share the bot.
 	taking chan struct{} // closed when take is set
 	take   func(context.Context, chat.Message) error
 
-	mu               sync.Mutex
-	budget           *identifyBudget
-	shards           []*shard         // none before it is known how many
-	detail           string           // why there are none
-	waits            bool             // other processes have all of them
-	shared           store.ShardTable // as it was seen last; zero: shards are not shared
-	botKey           string           // the name of the bot among the processes that share it
-	balanceAfter     time.Duration
-	self             wireUser
-	app              string
-	registered       bool // being registered, or registered
+	mu sync.Mutex
+	// What follows is guarded by mu.
+	budget *identifyBudget
+	shards []*shard         // none before it is known how many
+	detail string           // why there are none
+	waits  bool             // other processes have all of them
+	shared store.ShardTable // as it was seen last; zero: shards are not shared
+	botKey string           // the name of the bot among the processes that share it
+	// balanceAfter is the constant of that name but in tests.
+	balanceAfter time.Duration
+	self         wireUser
+	app          string
+	registered   bool // being registered, or registered
+	// pendingCallbacks are closed when the first answer to an interaction was sent or given up, by its token.
 	pendingCallbacks map[string]chan struct{}
-	ending           bool
-	wg               sync.WaitGroup // goroutines that Run waits for
+	// ending: Run is about to return, so that no more work may be started.
+	ending bool
+	wg     sync.WaitGroup // goroutines that Run waits for
 }
 
 var (
@@ -130,7 +145,8 @@ var (
 	_ chat.Fetcher  = (*Discord)(nil)
 )
 
-// New returns an adapter that connects with Run. It may post before that.
+// New returns an adapter that connects with Run. It may post before that. It reaches no network and starts nothing; an
+// address that cannot be read is reported by Run.
 func New(o Options) *Discord {
 	if o.APIBaseURL == "" {
 		o.APIBaseURL = "https://discord.com"
@@ -166,8 +182,9 @@ func (d *Discord) Limits() chat.Limits {
 	return chat.Limits{Text: maxText, Cards: maxEmbeds, Edits: editEvery}
 }
 
-// Run connects and stays connected until ctx ends. It returns a *chat.SetupError for what no new
-// attempt would change: a refused token, or intents that are not switched on.
+// Run connects and stays connected until ctx ends, for which it returns nil. It returns a *chat.SetupError for what no
+// new attempt would change: a refused token, or intents that are not switched on. It returns when all that it started
+// has ended; messages that were not stored by then are read again after the next start.
 func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	if d.baseErr != nil {
 		return &chat.SetupError{
@@ -177,6 +194,7 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 		}
 	}
 	if d.o.Sharing != nil {
+		// Another process may hand something on at once, so that take is set before the first shard is claimed.
 		d.take = accept
 		accept = d.acceptHereOrThere
 		d.startWork(func() { d.awaitLead(ctx) })
@@ -207,7 +225,7 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 	return err
 }
 
-// startWork starts work that Run waits for; false if Run is about to return.
+// startWork starts work that Run waits for; false if Run is about to return, and then work is not done.
 func (d *Discord) startWork(work func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,7 +235,7 @@ func (d *Discord) startWork(work func()) bool {
 	return !d.ending
 }
 
-// Typing shows for about ten seconds that the bot is writing.
+// Typing shows for about ten seconds that the bot is writing. Its error says nothing about posts.
 func (d *Discord) Typing(ctx context.Context, to chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

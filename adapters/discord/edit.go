@@ -54,7 +54,7 @@ func (p *postJob) editPost(ctx context.Context, id string) error {
 	return p.callOnPost(ctx, request{method: "PATCH", body: p.nextEdit(), files: p.nextFiles()}, id)
 }
 
-// removeSurplus deletes the posts that were to be replaced and are not.
+// removeSurplus deletes the posts that were to be replaced and are not. One that Discord does not let it delete stays.
 func (p *postJob) removeSurplus(ctx context.Context) error {
 	for _, id := range p.draft.Replaces.IDs {
 		if id == p.uneditable || slices.Contains(p.ids, id) {

@@ -13,6 +13,7 @@ import (
 // directGuild stands in an address for the server of a direct message.
 const directGuild = "@me"
 
+// botUser returns the bot's account; without an id before the first READY.
 func (d *Discord) botUser() wireUser {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,8 +38,8 @@ func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	d.enqueue(state, inbound{message: m}, w.GuildID, w.ChannelID)
 }
 
-// parseMessage returns what a person said, without the conversation; false if no person said
-// anything, or if Discord does not show it to the bot.
+// parseMessage returns what a person said, without the conversation; false if no person said anything, or if Discord
+// does not show it to the bot. state may not change meanwhile.
 func (d *Discord) parseMessage(state *discordgo.State, w wireMessage) (chat.Message, bool) {
 	if w.Author.Bot || w.Author.System || w.WebhookID != "" || w.Type != typeDefault && w.Type != typeReply {
 		return chat.Message{}, false
@@ -129,8 +130,8 @@ func (d *shard) enqueue(state *discordgo.State, in inbound, guild, channel strin
 	d.push(in)
 }
 
-// setAddress sets the conversation of a message as far as it is known without asking. A change of
-// a message that is known needs no thread: that message has it.
+// setAddress sets the conversation of a message as far as it is known without asking, and has guild say where it has to
+// be looked up. A change of a message that is known needs no thread: that message has it.
 func (d *shard) setAddress(state *discordgo.State, in *inbound, guild, channel string) {
 	a, known := d.addressOf(state, guild, channel)
 	// An edit by which a message speaks to the bot may be a question of its own.
@@ -152,7 +153,8 @@ func isGroup(state *discordgo.State, channel string) bool {
 	return err == nil && c.Type == discordgo.ChannelTypeGroupDM
 }
 
-// addressOf returns where a channel is; false if it may be a thread.
+// addressOf returns where a channel is; false if it may be a thread, which then stands as a channel. A direct message
+// has directGuild for its workspace.
 func (d *Discord) addressOf(state *discordgo.State, guild, channel string) (chat.Address, bool) {
 	a := chat.Address{Platform: "discord", Workspace: guild, Channel: channel}
 	if guild == "" {
@@ -174,7 +176,8 @@ func (d *Discord) addressOf(state *discordgo.State, guild, channel string) (chat
 
 const (
 	lookupTimeout = 5 * time.Second
-	maxParents    = 5000
+	// maxParents is how many channels are remembered to be threads, or none.
+	maxParents = 5000
 )
 
 // lookUpAddress asks Discord whether a channel that no event has shown is a thread. One that cannot

@@ -131,8 +131,8 @@ func (w wireMessage) parseFiles() []chat.File {
 // errExpired says that there is no file, or no longer, at an address.
 var errExpired = errors.New("the file is not at this address, or no longer")
 
-// Fetch reads a file of a message. Once an address has expired the message is asked for a new one;
-// nothing else is repeated.
+// Fetch reads a file of a message, of limit bytes at most and never more than maxFetch. Once an address has expired the
+// message is asked for a new one; nothing else is repeated.
 func (d *Discord) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

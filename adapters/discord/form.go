@@ -37,6 +37,7 @@ const (
 	inputText = 2
 )
 
+// modal is a form in Discord's own form: its parts are labels, each around one input or menu, and texts.
 type modal struct {
 	ID    string `json:"custom_id"`
 	Title string `json:"title"`
@@ -154,6 +155,7 @@ func fitsMenu(options []chat.Option) bool {
 	return len(options) > 0 && len(options) <= maxOptions
 }
 
+// newMenu returns a menu of a field's options, of which one or several may be chosen.
 func newMenu(f chat.Field, several bool) selectComponent {
 	m := selectComponent{Type: componentSelect, Name: f.Name, Most: 1, Required: f.Required}
 	if several {
@@ -185,7 +187,7 @@ type wireField struct {
 	Parts  []wireField     `json:"components"`
 }
 
-// read stores what was filled in by name.
+// read stores what was filled in by name, also in the components within: several choices one a line.
 func (f wireField) read(values map[string]string) {
 	var text string
 	switch {
@@ -231,8 +233,8 @@ func (v formResult) wait(ctx context.Context) bool {
 	}
 }
 
-// showForm answers an interaction with the form that it asks for. It returns false if it asks for
-// none, or if there was no form in time.
+// showForm answers an interaction with the form that it asks for, or with the reason why there is none. It returns
+// false if it asks for none, or if there was no form in time; then the interaction is a message.
 func (d *Discord) showForm(ctx context.Context, w wireInteraction, arrived time.Time, m chat.Message) bool {
 	type outcome struct {
 		form *chat.Form

@@ -23,7 +23,8 @@ type formerSession struct {
 // readTimeout bounds reading what came between two sessions.
 const readTimeout = 15 * time.Second
 
-// readFormer returns the events that the former session of a shard has not handled; false: Discord no longer has it.
+// readFormer returns the events that the former session of a shard has not handled; false: Discord no longer has it, or
+// did not send all of it within readTimeout. The session is over afterwards.
 func (d *shard) readFormer(ctx context.Context, f formerSession) (events []frame, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -55,7 +56,8 @@ func (d *shard) readFormer(ctx context.Context, f formerSession) (events []frame
 	return events, st.live
 }
 
-// replay has what came between two sessions accepted, before anything that the present one brought.
+// replay has what came between two sessions accepted, before anything that the present one brought. false: it was not
+// read, or not all of it accepted, and then the history is read instead; what was accepted already is known by its id.
 func (c *catchUp) replay(ctx context.Context, f formerSession) (ok bool) {
 	c.awaitGuilds(ctx)
 	events, ok := c.d.readFormer(ctx, f)
@@ -79,7 +81,7 @@ func (c *catchUp) replay(ctx context.Context, f formerSession) (ok bool) {
 	return true
 }
 
-// handleMissed handles an event of a former session.
+// handleMissed handles an event of a former session, with the picture that the present one has.
 func (d *shard) handleMissed(c *catchUp, f frame) {
 	var e struct {
 		ID    string `json:"id"`

@@ -31,6 +31,7 @@ type forumChannel struct {
 	} `json:"available_tags"`
 }
 
+// isForum reports whether posts in a channel of some kind are threads.
 func isForum(kind discordgo.ChannelType) bool {
 	return kind == discordgo.ChannelTypeGuildForum || kind == discordgo.ChannelTypeGuildMedia
 }
@@ -89,6 +90,7 @@ func (d *Discord) CheckTags(ctx context.Context, to chat.Address, tags []string)
 	return err
 }
 
+// fetchForum asks Discord for a channel with its tags, each time: somebody may have changed them a moment ago.
 func (d *Discord) fetchForum(ctx context.Context, channel string) (forumChannel, error) {
 	ctx, cancel := context.WithTimeout(ctx, channelTimeout)
 	defer cancel()
@@ -130,6 +132,7 @@ func (p *postJob) enterForum(ctx context.Context, to chat.Address) error {
 	return nil
 }
 
+// forumTitle returns the title of the draft's thread, by which a repeat also finds it.
 func (p *postJob) forumTitle() string {
 	return cmp.Or(cutText(strings.Join(strings.Fields(p.draft.Title), " "), maxThreadName), untitled)
 }

@@ -40,7 +40,8 @@ const (
 	apiVersion  = "10"
 )
 
-// frame is what is sent over the gateway, in either direction.
+// frame is what is sent over the gateway, in either direction. Sequence and Type are those of an event (opDispatch) and
+// empty in all others.
 type frame struct {
 	Op       int             `json:"op"`
 	Data     json.RawMessage `json:"d"`
@@ -48,7 +49,8 @@ type frame struct {
 	Type     string          `json:"t,omitempty"` // of an event
 }
 
-// session is what a connection goes on with where another one ended.
+// session is what a connection goes on with where another one ended. Its fields belong to the goroutine of supervise
+// while there is no connection, and to that which reads the connection while there is one; sequence is guarded by mu.
 type session struct {
 	state *discordgo.State // servers, channels and roles
 
@@ -62,6 +64,8 @@ type session struct {
 	sequence      int64 // of the last event that was handled
 }
 
+// newSession returns a session that Discord does not know yet. Its picture leaves out what the bot never looks at,
+// which is the most of it in a large server.
 func newSession() *session {
 	state := discordgo.NewState()
 	state.TrackEmojis, state.TrackStickers, state.TrackVoice = false, false, false
@@ -89,12 +93,14 @@ func (s *session) setResumption(id, address string) {
 	s.id, s.resumeURL = id, address
 }
 
+// lastSequence returns the sequence of the last event that was handled; 0: none was.
 func (s *session) lastSequence() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sequence
 }
 
+// setSequence notes that the event with a sequence was handled.
 func (s *session) setSequence(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +155,7 @@ func (s status) closeCode() int {
 	return 0
 }
 
-// gatewayAddress asks Discord where the gateway is.
+// gatewayAddress asks Discord where the gateway is. It is asked for each new session: Discord may move it.
 func (d *Discord) gatewayAddress(ctx context.Context) (string, error) {
 	var answer struct {
 		URL string `json:"url"`
@@ -183,7 +189,9 @@ func (d *Discord) dialable(address string) (string, error) {
 	return u.String(), nil
 }
 
-// dial connects to the gateway, where a session is resumed to the address that READY named.
+// dial connects to the gateway, where a session is resumed to the address that READY named. The connection reads
+// nothing before start, and the caller ends it with drop or closeSession. A refused address to resume at is not tried
+// again.
 func (d *Discord) dial(ctx context.Context, s *session) (*connection, error) {
 	id, address := s.resumption()
 	resuming := s.canResume() && address != ""
@@ -283,6 +291,7 @@ func (c *connection) sendHeartbeats(s *session, interval time.Duration) {
 	}
 }
 
+// sendHeartbeat tells Discord that the bot lives, and up to which event it has come; null before the first one.
 func (c *connection) sendHeartbeat(s *session) {
 	f := frame{Op: opHeartbeat}
 	if n := s.lastSequence(); n > 0 {
@@ -291,7 +300,7 @@ func (c *connection) sendHeartbeat(s *session) {
 	c.write(f)
 }
 
-// write sends a frame. A connection that takes none is cut: its reader tells.
+// write sends a frame. A connection that takes none within writeTimeout is cut: its reader tells.
 func (c *connection) write(f frame) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -301,6 +310,7 @@ func (c *connection) write(f frame) {
 	}
 }
 
+// change alters the status and wakes whoever watches it.
 func (c *connection) change(alter func(*status)) {
 	c.mu.Lock()
 	alter(&c.status)
@@ -308,6 +318,7 @@ func (c *connection) change(alter func(*status)) {
 	kit.Wake(c.news)
 }
 
+// currentStatus returns a copy of the status.
 func (c *connection) currentStatus() status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -329,7 +340,8 @@ func (c *connection) closeSession() {
 	c.drop()
 }
 
-// greeting returns how a connection begins: by resuming its session, or a new one.
+// greeting returns how a connection begins: by resuming its session, or a new one. It holds the token and is not
+// logged.
 func (d *shard) greeting(s *session) (frame, error) {
 	type object = map[string]any
 	op, data := opIdentify, object{
@@ -347,6 +359,8 @@ func (d *shard) greeting(s *session) (frame, error) {
 	return frame{Op: op, Data: raw}, err
 }
 
+// intents returns which events Discord is to send. Content needs the operator's consent on Discord's pages, so that it
+// is asked for only where the configuration needs it.
 func (d *Discord) intents() discordgo.Intent {
 	intents := discordgo.IntentsGuilds | discordgo.IntentsGuildMessages | discordgo.IntentsDirectMessages |
 		discordgo.IntentsGuildMessageReactions | discordgo.IntentsDirectMessageReactions

@@ -58,7 +58,8 @@ func (d *Discord) shardOf(guild string) *shard {
 }
 
 // stateOf returns the picture of a server: that of its shard, or what Discord says when it is asked, where another
-// process has the shard. It is empty where there is neither.
+// process has the shard (isAsked). It is never nil, but empty where there is neither. The picture of a shard changes
+// while it is read; snapshot copies it.
 func (d *Discord) stateOf(ctx context.Context, guild string) (state *discordgo.State, isAsked bool) {
 	d.mu.Lock()
 	s := d.shardOf(guild)

@@ -30,12 +30,16 @@ type identifyBucket struct {
 
 // Rules of beginning sessions.
 const (
+	// defaultIdentifies is Discord's number for small bots (reference of 2026).
 	defaultIdentifies = 1000
 	identifyEvery     = 5 * time.Second
 	day               = 24 * time.Hour
-	reservedPart      = 10 // of the day's sessions one in so many is left alone
+	// Left alone for restarts by the operator, of which this process knows nothing.
+	reservedPart = 10 // of the day's sessions one in so many is left alone
 )
 
+// newBudget returns the budget of a plan in which no session was begun. Where Discord tells no limits it takes
+// defaultIdentifies a day and one bucket.
 func newBudget(p gatewayPlan, now time.Time) *identifyBudget {
 	total := cmp.Or(max(p.Limit.Total, 0), defaultIdentifies)
 	b := &identifyBudget{
@@ -64,7 +68,8 @@ func (b *identifyBudget) bucketOf(shard int) *identifyBucket { return &b.buckets
 // bucketNumber returns the number of a shard's bucket.
 func (b *identifyBudget) bucketNumber(shard int) int { return shard % len(b.buckets) }
 
-// claim counts a session that a shard is about to begin. If it has to wait it returns for how long.
+// claim counts a session that a shard is about to begin and returns 0, or returns how long to wait and counts nothing.
+// The caller has the turn of the shard's bucket.
 func (b *identifyBudget) claim(now time.Time, shard int) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,15 +14,16 @@ type inbound struct {
 	guild       string // set where it must be looked up whether the channel is a thread
 	stored      func() // called when accept has taken the message, nil if nobody asks
 	wantsThread bool   // the answer is wanted in a thread of its own
-	form        formResult
+	// form tells whether a form was the answer, so that nothing is accepted; nil: there can be none.
+	form formResult
 }
 
 // firstAlarm is how many messages may wait to be stored before the operator is told.
 const firstAlarm = 1000
 
-// push queues a message behind those of the same place: what was said in one place is handed
-// over in order, places beside one another, so that none waits for the store longer than it
-// has to. There is no limit, because the gateway cannot be asked to wait.
+// push queues a message behind those of the same place: what was said in one place is handed over in order, places
+// beside one another, so that none waits for the store longer than it has to. There is no limit, because the gateway
+// cannot be asked to wait. It returns at once.
 func (d *shard) push(in inbound) {
 	if d.collect != nil {
 		d.collect(in)
@@ -54,7 +55,8 @@ func (d *shard) countWaiting(change int) {
 	}
 }
 
-// deliver brings one message to accept; false: ctx ended first.
+// deliver brings one message to accept, once what was missed before it is in; true: it was accepted, refused as one too
+// many, or answered with a form. false: ctx ended first.
 func (d *shard) deliver(ctx context.Context, in inbound) bool {
 	if in.form.wait(ctx) {
 		return true

@@ -17,9 +17,12 @@ import (
 // takes further ones for fifteen minutes.
 const (
 	storeTimeout = 2 * time.Second // how long the first answer waits for accept
+	// deferTimeout is when the first answer is given up, counted from the arrival; deferAgain is the pause before
+	// another attempt.
 	deferTimeout = 2900 * time.Millisecond
 	deferAgain   = 200 * time.Millisecond
-	tokenLife    = 14*time.Minute + 30*time.Second
+	// tokenLife is Discord's 15 minutes, less the time that a request may take.
+	tokenLife = 14*time.Minute + 30*time.Second
 )
 
 // Callback types: what the first answer is.
@@ -48,6 +51,7 @@ type handle struct {
 // path returns where answers to the interaction are sent.
 func (h handle) path() string { return "/webhooks/" + h.Application + "/" + h.Token }
 
+// wireOption is an option of a command, or a subcommand, which has options and no value.
 type wireOption struct {
 	Name    string       `json:"name"`
 	Value   any          `json:"value"`
@@ -55,6 +59,8 @@ type wireOption struct {
 	Options []wireOption `json:"options"`
 }
 
+// wireInteraction is what Discord tells of a command, a press or a form that was sent. Member is set in servers, User
+// in direct messages.
 type wireInteraction struct {
 	ID          string                    `json:"id"`
 	Application string                    `json:"application_id"`
@@ -152,7 +158,8 @@ func (w wireInteraction) isPress() bool {
 		w.Data.Value != "" && w.Message.ID != ""
 }
 
-// interactionMessage returns the message of an interaction, without the conversation.
+// interactionMessage returns the message of an interaction, without the conversation. It fails for one that names no
+// user.
 func (d *Discord) interactionMessage(state *discordgo.State, w wireInteraction) (chat.Message, error) {
 	user, admin := w.User, false
 	var roles []string
@@ -240,7 +247,7 @@ func (d *Discord) targetOf(state *discordgo.State, w wireInteraction) *chat.Said
 // firstMilli is the time at which Discord's ids begin to count, in milliseconds.
 const firstMilli = 1420070400000
 
-// timeOfID returns the time within an id.
+// timeOfID returns the time within an id, or another one where it is no id.
 func timeOfID(id string, otherwise time.Time) time.Time {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -262,11 +269,13 @@ func (d *Discord) firstAnswer(m chat.Message) callback {
 	return callback{Type: answerDeferred, Data: &callbackData{Flags: flagEphemeral}}
 }
 
+// callback is the first answer to an interaction.
 type callback struct {
 	Type int `json:"type"`
 	Data any `json:"data,omitempty"` // *callbackData, or a modal
 }
 
+// callbackData is what a first answer shows. Choices is nil but for completions, which may have none.
 type callbackData struct {
 	Content string    `json:"content,omitempty"`
 	Flags   int       `json:"flags,omitempty"`
@@ -282,12 +291,14 @@ func noteCallback(text string) callback {
 	}
 }
 
+// startCallback sends a first answer without keeping the events of the gateway waiting.
 func (d *Discord) startCallback(ctx context.Context, w wireInteraction, arrived time.Time, c callback) {
 	d.startWork(func() { d.sendCallback(ctx, w, arrived, c) })
 }
 
-// acknowledge answers with a form if one is asked for. Otherwise it tells Discord that an answer
-// will come: when the message is stored, or shortly before Discord's three seconds are over.
+// acknowledge answers with a form if one is asked for. Otherwise it tells Discord that an answer will come: when the
+// message is stored, or shortly before Discord's three seconds are over. It returns at once; in.form gets its result in
+// any case, and posts to the interaction wait until this is done (see awaitCallback).
 func (d *Discord) acknowledge(
 	ctx context.Context,
 	w wireInteraction,

@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// wirePost is a message of a channel's history.
+// wirePost is a message of a channel's history, or as an event brings it. Nonce is set where a bot posted it by this
+// protocol: a string, in some clients a number.
 type wirePost struct {
 	wireMessage
 	Nonce json.RawMessage `json:"nonce"`
@@ -73,4 +74,5 @@ func compareIDs(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
+// isNewer reports whether a message came after another one; every id is newer than "".
 func isNewer(id, than string) bool { return compareIDs(id, than) > 0 }

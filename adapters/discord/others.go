@@ -16,8 +16,10 @@ const (
 )
 
 // otherProcess notices that another process posts with the token of this one: both see every message, and each answers.
+// Its fields are guarded by mu.
 type otherProcess struct {
-	mu       sync.Mutex
+	mu sync.Mutex
+	// seen counts posts of another process since the last report.
 	seen     int
 	reported time.Time
 }
@@ -35,6 +37,7 @@ func (d *shard) noteOwn(w wirePost) {
 	})
 }
 
+// noteForeign counts a post of another process, and reports it when there are several.
 func (d *shard) noteForeign(channel string) {
 	o := &d.others
 	o.mu.Lock()

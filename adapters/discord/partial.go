@@ -14,8 +14,8 @@ import (
 // pace that Discord asks for is kept.
 const editEvery = 1100 * time.Millisecond
 
-// postPartial posts an unfinished answer, or updates what is shown of it. It does not look for
-// earlier attempts, because the whole answer follows.
+// postPartial posts an unfinished answer, or updates what is shown of it. It does not look for earlier attempts,
+// because the whole answer follows. A message that shows the same already is not edited.
 func (p *postJob) postPartial(ctx context.Context) (chat.Ref, error) {
 	key := p.memoryKey()
 	if begun, known := p.d.begun.Get(key); known && len(begun.ids) > len(p.draft.Replaces.IDs) {

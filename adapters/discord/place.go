@@ -25,6 +25,7 @@ type channelInfo struct {
 	parent string // of a thread
 }
 
+// newChannels returns the memory of channels that no event has shown, by their ids.
 func (d *Discord) newChannels() *kit.Cache[channelInfo] {
 	return kit.NewCache(kit.CacheOptions[channelInfo]{
 		Look:    d.fetchChannel,

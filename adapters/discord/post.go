@@ -27,6 +27,7 @@ type mentions struct {
 	RepliedUser bool     `json:"replied_user"`
 }
 
+// noMentions returns the rule by which nobody is notified, whatever the text says.
 func noMentions() *mentions { return &mentions{Parse: []string{}} }
 
 // idPattern matches an id of Discord.
@@ -49,6 +50,8 @@ func mentionsOf(d chat.Draft) (text string, rule *mentions) {
 	return strings.Join(names, " "), rule
 }
 
+// reference names the message that a post replies to. FailIfNotExists stays false: an answer is posted also where its
+// question is gone.
 type reference struct {
 	MessageID       string `json:"message_id"`
 	FailIfNotExists bool   `json:"fail_if_not_exists"`
@@ -75,15 +78,19 @@ type postedMessage struct {
 	Embeds *[]json.RawMessage `json:"embeds"`
 }
 
-// nonce returns a name for a piece of a post, at most 25 characters. For a few minutes Discord
-// returns the message that has it instead of posting another one.
+// nonce returns a name for a piece of a post, at most 25 characters (24 here: 18 bytes of a hash in base64). For a few
+// minutes Discord returns the message that has it instead of posting another one.
 func nonce(channel, key string, index int) string {
 	sum := sha256.Sum256([]byte(channel + "\x00" + key + "\x00" + strconv.Itoa(index)))
 	return base64.RawURLEncoding.EncodeToString(sum[:18])
 }
 
-// Post sends a draft as one message or more, or edits the posts that it replaces. After an error
-// the same call continues where it stopped.
+// Post sends a draft as one message or more, or edits the posts that it replaces. After an error the same call
+// continues where it stopped.
+//
+// Errors are *chat.PostError: After says when to try again, Permanent that it is of no use, Maybe that the post may be
+// there nevertheless. Ref.Repeated says that the post tells its readers that it may stand there twice. Posts to one
+// channel keep the order of their calls only where the caller waits for each.
 func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (chat.Ref, error) {
 	if to.Platform != d.Name() || to.Channel == "" {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("post to %s: not a Discord address", to)}
@@ -141,12 +148,14 @@ type outcome struct {
 	repeated bool
 }
 
+// get returns how far a post has come; the zero outcome where nothing is known of it.
 func (s *sentPosts) get(key string) outcome {
 	o, _ := s.done.Get(key)
 	o.ids = slices.Clone(o.ids)
 	return o
 }
 
+// put notes how far a post has come, and that its messages are the bot's own.
 func (s *sentPosts) put(key string, o outcome) {
 	o.ids = slices.Clone(o.ids)
 	s.done.Put(key, o)
@@ -178,16 +187,17 @@ type postJob struct {
 	command      bool     // it answers an interaction, or did
 	searched     bool     // for an earlier attempt
 	unsearchable bool     // an earlier attempt may be there although none was seen
-	// repeated: a piece was sent, or is about to be, that may be there already;
-	// daring: the present one.
+	// repeated: a piece was sent, or is about to be, that may be there already; repeatingNow: the present one.
 	repeated, repeatingNow bool
 }
 
+// memoryKey names the post among all of the process; pieceKey its next piece.
 func (p *postJob) memoryKey() string { return cmp.Or(p.home, p.channel) + " " + p.draft.Key }
 
 func (p *postJob) pieceKey() string { return p.memoryKey() + " " + strconv.Itoa(len(p.ids)) }
 
-// placeNext edits, finds or posts the next piece, or several.
+// placeNext edits, finds or posts the next piece, or several, and appends their ids. It may also leave the pieces as
+// they are and only change what is to be done, so that it is called until all have ids. Errors are *chat.PostError.
 func (p *postJob) placeNext(ctx context.Context) error {
 	if id := p.nextReplaced(); id != "" {
 		err := p.editPost(ctx, id)
@@ -244,7 +254,8 @@ func (p *postJob) renderAgain() {
 	}
 }
 
-// chooseRoute decides whether the post answers an interaction or goes to the channel.
+// chooseRoute decides whether the post answers an interaction or goes to the channel. It fails only where ctx ends
+// while the first answer to the interaction is under way.
 func (p *postJob) chooseRoute(ctx context.Context) error {
 	p.answersID = p.draft.Reply.MessageID
 	if len(p.draft.Reply.Handle) == 0 {
@@ -337,7 +348,8 @@ func (p *postJob) answerInteraction(ctx context.Context) error {
 	return p.noteSent(m, p.d.api.do(ctx, r, &m))
 }
 
-// noteSent notes the outcome of sending a piece.
+// noteSent notes the outcome of sending a piece: its id, or that it has to be sent in another form. Errors are
+// *chat.PostError.
 func (p *postJob) noteSent(m postedMessage, err error) error {
 	if err != nil {
 		err = p.d.postError(err)
@@ -368,6 +380,7 @@ func (p *postJob) noteSent(m postedMessage, err error) error {
 // nextFiles returns the files of the next piece.
 func (p *postJob) nextFiles() []chat.File { return p.pieces[len(p.ids)].files }
 
+// nextPayload returns the next piece as a new message.
 func (p *postJob) nextPayload() payload {
 	piece, allowed := p.pieces[len(p.ids)], noMentions()
 	if len(p.ids) == 0 { // the names stand in the first message

@@ -24,6 +24,7 @@ func (d *Discord) newRecent() *kit.Recent[*wireMessage] {
 	return r
 }
 
+// recentPlace names a channel or thread in the memory; the server stands first, so that all of it can be dropped.
 func recentPlace(guild, channel string) string { return guild + "/" + channel }
 
 // recentOf returns the memory of a server's messages; an empty one where its session has no connection, so that edits

@@ -38,6 +38,7 @@ type piece struct {
 	files   []chat.File
 }
 
+// embed is a card as Discord shows it.
 type embed struct {
 	Title       string       `json:"title,omitempty"`
 	URL         string       `json:"url,omitempty"`
@@ -56,6 +57,7 @@ type embedFooter struct {
 	Text string `json:"text"`
 }
 
+// length returns how many characters of maxEmbedsText an embed takes.
 func (e embed) length() int {
 	n := markdown.Length(e.Title) + markdown.Length(e.Description)
 	if e.Footer != nil {
@@ -74,6 +76,7 @@ type renderMode struct {
 // are with the last one.
 func render(d chat.Draft) []piece { return renderAs(d, renderMode{}) }
 
+// renderAs is render in a mode.
 func renderAs(d chat.Draft, m renderMode) []piece {
 	text := draftText(d)
 	if names, _ := mentionsOf(d); names != "" {
@@ -196,6 +199,7 @@ func footerText(own string, left []string) string {
 	return joinLines(own, "too much to attach: "+strings.Join(left, ", "))
 }
 
+// joinLines joins two notes of the small line; either may be empty.
 func joinLines(a, b string) string {
 	if a == "" || b == "" {
 		return a + b
@@ -211,7 +215,7 @@ func firstParts(text, small string, messages int) []string {
 	return parts
 }
 
-// withSmallLine cuts a text into messages and ends the last one with the small line.
+// withSmallLine cuts a text into messages and ends the last one with the small line, for which there is always room.
 func withSmallLine(text, small string) []string {
 	parts := markdown.Split(text, maxText)
 	if small == "" {
@@ -260,6 +264,7 @@ func smallLine(d chat.Draft) string {
 	return "-# " + cutText(escapeText(strings.Join(words, " · ")), maxSmallLine)
 }
 
+// runMark returns the sign of a tool call: done, failed or still running.
 func runMark(s chat.RunState) string {
 	switch s {
 	case chat.Done:
@@ -287,6 +292,8 @@ func packEmbeds(cards []chat.Card) [][]embed {
 	return groups
 }
 
+// newEmbed returns a card as an embed, cut to Discord's limits. An address that Discord does not take as a link would
+// have the whole message refused, so that it is left out.
 func newEmbed(c chat.Card) embed {
 	title := escapeText(c.Title)
 	if strings.TrimSpace(title) == "" {
@@ -352,7 +359,7 @@ func escapeText(s string) string {
 	})
 }
 
-// cutText returns a text of at most so many characters, with an ellipsis if it was cut.
+// cutText returns a text of at most so many characters as Discord counts them, with an ellipsis if it was cut.
 func cutText(s string, limit int) string {
 	if markdown.Length(s) <= limit {
 		return s

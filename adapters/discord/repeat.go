@@ -14,13 +14,14 @@ import (
 
 // Rules of repeating a post whose outcome is not known.
 const (
+	// maxLookPages of pageSize messages are looked through.
 	maxLookPages = 5
 	clockSkew    = time.Minute     // between this machine's clock and Discord's
 	nonceLife    = 2 * time.Minute // Discord remembers "a few"
 )
 
-// findEarlier finds the pieces that an earlier attempt posted, and notes if that can never be seen.
-// An error means that looking again later may help.
+// findEarlier finds the pieces that an earlier attempt posted and appends their ids, and notes if that can never be
+// seen. An error means that looking again later may help.
 func (p *postJob) findEarlier(ctx context.Context) error {
 	// No history shows a message that only the asker sees.
 	private := p.command && p.draft.Ephemeral
@@ -102,7 +103,7 @@ func (p *postJob) isCutOff(w wirePost) bool {
 		strings.HasSuffix(w.Content, stillWriting)
 }
 
-// isNext reports whether a message is the next piece.
+// isNext reports whether a message is the next piece: by its nonce, else by its author, its words and what it answers.
 func (p *postJob) isNext(w wirePost) bool {
 	after := p.answersID
 	if len(p.ids) > 0 {
@@ -142,9 +143,9 @@ func (p *postJob) isNext(w wirePost) bool {
 	return true
 }
 
-// allowRepeat decides on a piece that may be there although nobody can see it. It is sent once more
-// with a mark, or without one while Discord itself refuses a second message, which shield says. A
-// third attempt is an error.
+// allowRepeat decides on a piece that may be there although nobody can see it. It is sent once more with a mark, or
+// without one while Discord itself refuses a second message, which shield says: so long after the draft was made, or
+// after the repeat, a nonce is still known. A third attempt is a *chat.PostError.
 func (p *postJob) allowRepeat(shield time.Duration) error {
 	p.repeatingNow = false
 	if !p.unsearchable {

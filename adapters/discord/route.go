@@ -77,6 +77,7 @@ func (d *Discord) acceptHereOrThere(ctx context.Context, m chat.Message) error {
 	return nil
 }
 
+// handOn has the process that the channel of a message belongs to take it. isOwn: it is this one, and nothing was done.
 func (d *Discord) handOn(ctx context.Context, r handedOn) (back handedBack, isOwn bool, err error) {
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -131,8 +132,8 @@ func (d *Discord) answerWithForm(ctx context.Context, w wireInteraction, arrived
 // formTransfer is how much longer a form may take that another process shows.
 const formTransfer = 300 * time.Millisecond
 
-// TakeRequest takes what another process has handed on, and returns its answer. After an error it must be handed on
-// again.
+// TakeRequest takes what another process has handed on, and returns its answer. It waits until Run has begun. After an
+// error it must be handed on again.
 func (d *Discord) TakeRequest(ctx context.Context, raw []byte) ([]byte, error) {
 	var r handedOn
 	if err := json.Unmarshal(raw, &r); err != nil {

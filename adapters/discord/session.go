@@ -24,7 +24,8 @@ const (
 	maxRefused   = 2 // answers to RESUME other than RESUMED before a new session
 )
 
-// supervise keeps a connection alive until ctx ends or no attempt can succeed.
+// supervise keeps a connection alive until ctx ends, for which it returns nil, or no attempt can succeed. It begins a
+// session where there is none to resume, within the limits of identifyBudget.
 func (d *shard) supervise(ctx context.Context) error {
 	var s *session
 	failures := 0
@@ -48,6 +49,7 @@ func (d *shard) supervise(ctx context.Context) error {
 		if !end.resume {
 			s = nil
 		}
+		// A connection that was live begins the pauses again, also one that lasted only a moment: Discord greeted it.
 		failures++
 		if end.wasLive {
 			failures = 0
@@ -62,8 +64,8 @@ func (d *shard) supervise(ctx context.Context) error {
 	return nil
 }
 
-// runConnection connects and stays until the connection ends. It calls begun once, with whether a
-// session was begun.
+// runConnection connects and stays until the connection ends, and says how. It calls begun once, with whether a session
+// was begun. When it returns, nothing that the connection brought is still being handled.
 func (d *shard) runConnection(ctx context.Context, s *session, begun func(bool)) connectionEnd {
 	resuming := s.canResume()
 	greeting, err := d.greeting(s)
@@ -103,8 +105,8 @@ func hideAddress(err error) error {
 	return err
 }
 
-// watch waits for the end of a connection, and brings it about where Discord has fallen
-// silent or has dropped the session. It calls begun when Discord has greeted the session.
+// watch waits for the end of a connection, and brings it about where Discord has fallen silent or has dropped the
+// session. It calls begun with true when Discord has greeted the session, and not at all before that.
 func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func(bool)) connectionEnd {
 	openBy := time.Now().Add(d.openWithin)
 	greetBy := openBy.Add(readyTimeout)
@@ -157,7 +159,8 @@ func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func
 	}
 }
 
-// awaitNews returns when the status of a connection has changed, after a time, or with ctx.
+// awaitNews returns when the status of a connection has changed, after a time, or with ctx. It may also return without
+// a reason; callers look at the status again.
 func (d *shard) awaitNews(ctx context.Context, c *connection, within time.Duration) {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -177,6 +180,7 @@ func (d *shard) setConnected(c *connection) {
 	d.o.Log.Info("discord connected", "platform", "discord", "user", user, "shard", d.id, "shards", d.count)
 }
 
+// setDisconnected notes why there is no connection, and the session that may be left to another process.
 func (d *shard) setDisconnected(end connectionEnd, s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,7 +190,8 @@ func (d *shard) setDisconnected(end connectionEnd, s *session) {
 	}
 }
 
-// handle takes an event from the reading goroutine and returns at once.
+// handle takes an event from the reading goroutine and returns at once. What it does takes no look at the network and
+// no wait: heartbeats are answered by the same goroutine.
 func (d *shard) handle(ctx context.Context, s *session, f frame) {
 	// A panic ends here, so that the sequence moves on: a resumed session would bring the same event again.
 	defer func() {
@@ -234,7 +239,8 @@ func (d *shard) handleMessage(ctx context.Context, state *discordgo.State, f fra
 	}
 }
 
-// onReady takes note of who the bot is, and of what the session can be resumed by.
+// onReady takes note of who the bot is, and of what the session can be resumed by. Without a session id the next
+// connection begins a new one.
 func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
 	var ready struct {
 		Session     string   `json:"session_id"`
@@ -262,6 +268,7 @@ func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
 	}
 }
 
+// sameHost reports whether an address names the host of the API, with its port.
 func sameHost(address string, base *url.URL) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Host == base.Host

@@ -42,6 +42,8 @@ type shard struct {
 	waiting, alarm int
 }
 
+// newShard returns a shard that is not connected. ctx ends the handing over of messages, not the connection, which has
+// a context of its own (see supervise).
 func newShard(
 	ctx context.Context,
 	d *Discord,
@@ -62,8 +64,8 @@ func newShard(
 	return s
 }
 
-// isCovering reports whether a server, or direct messages, come by this shard. The rule is
-// Discord's.
+// isCovering reports whether a server, or direct messages, come by this shard. The rule is Discord's: bits 22 and up of
+// a server's id, modulo the number of shards; direct messages come by shard 0.
 func (d *shard) isCovering(guild string) bool {
 	id, err := strconv.ParseUint(guild, 10, 64)
 	if guild == directGuild || err != nil {
@@ -86,8 +88,8 @@ type gatewayPlan struct {
 // maxShards is more than any bot needs whose process could hold the servers.
 const maxShards = 1024
 
-// askPlan asks Discord how to connect; false if ctx ended first. What stands in for Discord and
-// does not know the question is connected to by one session.
+// askPlan asks Discord how to connect, as often as it takes; false if ctx ended first, or with an error where the token
+// is refused. What stands in for Discord and does not know the question is connected to by one session.
 func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		var p gatewayPlan
@@ -132,8 +134,8 @@ func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 // errReplan ends the sessions of a bot that has joined more servers than they may hold.
 var errReplan = errors.New("discord wants more sessions")
 
-// runPlans keeps all shards connected until ctx ends or one of them can never connect. If Discord
-// wants more shards it is asked again, unless the operator set their number.
+// runPlans keeps all shards connected until ctx ends, for which it returns nil, or one of them can never connect. If
+// Discord wants more shards it is asked again, unless the operator set their number.
 func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -179,8 +181,8 @@ func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, cha
 	}
 }
 
-// runShards keeps the shards of a plan connected. Messages that they brought are handed over even
-// after that.
+// runShards keeps the shards of a plan connected, and returns when all have ended: the first error, or nil with ctx.
+// One that fails ends the others. Messages that they brought are handed over even after that.
 func (d *Discord) runShards(
 	ctx context.Context,
 	p gatewayPlan,
@@ -218,8 +220,9 @@ func (d *Discord) runShards(
 	return err
 }
 
-// Health returns the health of the worst shard: a shard is connected if Discord greeted its session
-// and has answered the last heartbeat that was due.
+// Health returns the health of the worst shard: a shard is connected if Discord greeted its session and has answered
+// the last heartbeat that was due. A process whose shards all belong to others is healthy. Since is when the last of
+// the shards was connected.
 func (d *Discord) Health() chat.Health {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -42,6 +42,8 @@ type sharedShards struct {
 	bot    string
 	plan   gatewayPlan
 	accept func(context.Context, chat.Message) error
+	// held are the shards of this process by their numbers. It may differ from the table for a moment: a shard is ended
+	// before it is released, and started behind its claim.
 	held   map[int]*heldShard
 	failed chan error // why a shard can never connect
 	excess time.Time  // since when this process has more than its part; zero: it has not
@@ -111,7 +113,7 @@ func (d *Discord) runSharedShards(
 }
 
 // identifySelf asks Discord who the bot is, which a process without a shard is not told, and returns the name of the
-// bot among the processes; false if ctx ended first.
+// bot among the processes; false if ctx ended first, or with an error where the token is refused.
 func (d *Discord) identifySelf(ctx context.Context) (bot string, ok bool, err error) {
 	for pause := firstPause; d.botUser().ID == ""; pause = min(2*pause, maxPause) {
 		var self wireUser
@@ -137,7 +139,8 @@ func (d *Discord) identifySelf(ctx context.Context) (bot string, ok bool, err er
 	return d.Name() + "/" + d.botUser().ID, true, nil
 }
 
-// joinShards takes part in the shards and returns how many there are; false if ctx ended first.
+// joinShards takes part in the shards and returns how many there are, which the first process decides; false if ctx
+// ended first. least is the number below which Discord has refused.
 func (d *Discord) joinShards(ctx context.Context, bot string, want, least int) (count int, ok bool) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		count, err := d.o.Sharing.Shards.JoinShards(ctx, bot, want, least)
@@ -196,6 +199,7 @@ func (s *sharedShards) isBeginning(id int) bool {
 	return false
 }
 
+// claim takes a free shard and connects it; another process may have been quicker, and then nothing happens.
 func (s *sharedShards) claim(ctx context.Context, id int) {
 	left, isOwn, err := s.o.Sharing.Shards.ClaimShard(ctx, s.bot, id, s.plan.Shards)
 	switch {
@@ -235,8 +239,8 @@ func (s *sharedShards) start(ctx context.Context, id int, left []byte) {
 	})
 }
 
-// end disconnects a shard, waits until what it has brought is stored, and returns what its next owner may read of its
-// session.
+// end disconnects a shard, waits up to drainTimeout until what it has brought is stored, and returns what its next
+// owner may read of its session; nil where that is not certain to be complete.
 func (s *sharedShards) end(h *heldShard) (left []byte) {
 	h.disconnect()
 	<-h.ended
@@ -273,7 +277,8 @@ func (s *sharedShards) release(ctx context.Context, h *heldShard) {
 	s.o.Log.Info("discord shard released", "platform", "discord", "shard", h.id, "session_left", left != nil)
 }
 
-// releaseAll lets other processes have all shards.
+// releaseAll lets other processes have all shards, in the end of a process. What cannot be told them they find out when
+// the membership of this one has run out.
 func (s *sharedShards) releaseAll(ctx context.Context) {
 	for _, h := range s.held {
 		h.disconnect() // all at once
@@ -288,7 +293,8 @@ func (s *sharedShards) releaseAll(ctx context.Context) {
 	}
 }
 
-// balance releases a shard where this process has had more than its part for some time.
+// balance releases a shard where this process has had more than its part for some time and all its shards are
+// connected. There is no release while many sessions of the day are used up, because each move costs one.
 func (s *sharedShards) balance(ctx context.Context, table store.ShardTable) {
 	isWhole := true
 	s.mu.Lock()
@@ -329,6 +335,7 @@ func (s *sharedShards) setShared(table store.ShardTable) {
 	}
 }
 
+// countShards returns a number of shards in words; one is just a connection.
 func countShards(n int) string {
 	if n == 1 {
 		return "connection"

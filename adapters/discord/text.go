@@ -37,6 +37,7 @@ func (r messageReader) saidText() string { return r.wholeText(r.mention) }
 // namedText returns a text with names in the place of mentions.
 func (r messageReader) namedText(content string) string { return nameMentions(content, r.mention) }
 
+// mention returns what people read in the place of a mention, with the space behind it.
 func (r messageReader) mention(kind, id, space string) string { return r.mentionName(kind, id) + space }
 
 // wholeText returns the words of a message, and in brackets what it holds besides.
@@ -113,11 +114,12 @@ func (c wireContent) extras() []string {
 	return append(lines, componentTexts(c.Components)...)
 }
 
+// bracketed returns words as a line of their own that says what they are, cut to maxEmbedded.
 func bracketed(kind, words string) string {
 	return "[" + kind + ": " + text.Shorten(strings.TrimSpace(words), maxEmbedded) + "]"
 }
 
-// embedText returns what an embed says.
+// embedText returns what an embed says, a part a line; empty where it is of an unexpected form.
 func embedText(raw json.RawMessage) string {
 	var e struct {
 		Title       string `json:"title"`

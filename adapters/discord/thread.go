@@ -74,6 +74,7 @@ func (d *Discord) withThreadHint(draft chat.Draft) chat.Draft {
 	return draft
 }
 
+// newThread opens a public thread below no message, named after a question, and returns its id.
 func (d *Discord) newThread(ctx context.Context, channel, question string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -95,8 +96,8 @@ func (d *Discord) CanThread(to chat.Address) bool {
 	return to.Thread == "" && to.Workspace != directGuild
 }
 
-// Thread opens a thread below a post, once, and returns its address. Where there can be no thread,
-// or the bot lacks the permission, it returns the address of the channel.
+// Thread opens a thread below a post, once, and returns its address. Where there can be no thread, or the bot lacks the
+// permission, it returns the address of the channel. Other errors are *chat.PostError.
 func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, title string) (chat.Address, error) {
 	if !d.CanThread(to) || len(post.IDs) == 0 {
 		return to, nil

@@ -53,7 +53,8 @@ func attachmentRefs(files []chat.File) []attachmentRef {
 	return list
 }
 
-// multipartBody returns the body of a request with files, and its media type.
+// multipartBody returns the body of a request with files, and its media type, in the form of Discord's reference on
+// uploading files: payload_json first, then files[0], files[1] and so on.
 func multipartBody(body any, files []chat.File) (data []byte, kind string, err error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -82,6 +83,7 @@ func multipartBody(body any, files []chat.File) (data []byte, kind string, err e
 // fileNameReplacer replaces in a file's name what a header cannot hold.
 var fileNameReplacer = strings.NewReplacer("\\", "_", `"`, "_", "/", "_", "\r", "_", "\n", "_")
 
+// writePart writes one part of a multipart body.
 func writePart(w *multipart.Writer, disposition, kind string, data []byte) error {
 	p, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}, "Content-Type": {kind}})
 	if err != nil {

@@ -31,6 +31,7 @@ type prompt struct {
 	Message string `json:"message"`
 }
 
+// suggestedPrompts returns the questions that the agent view and the manifest show.
 func suggestedPrompts() []prompt {
 	return []prompt{
 		{"What can you do?", "What can you do for me?"},
@@ -46,7 +47,8 @@ type agentView struct {
 	untitled kit.Memory[bool] // threads that Slack began and that have no title yet
 }
 
-// queueChore queues work for the agent view and returns at once.
+// queueChore queues work and returns at once. Where maxChores wait already the work is dropped: none of it is needed
+// for an answer.
 func (s *Slack) queueChore(do func(context.Context) error) {
 	select {
 	case s.agentView.chores <- do:
@@ -55,7 +57,7 @@ func (s *Slack) queueChore(do func(context.Context) error) {
 	}
 }
 
-// runChores does queued work until ctx ends.
+// runChores does queued work, one after the other and each within choreTimeout, until ctx ends.
 func (s *Slack) runChores(ctx context.Context) {
 	for {
 		select {
@@ -133,6 +135,7 @@ func (s *Slack) titleThread(m chat.Message) {
 	if at.Thread == "" || m.Kind() != chat.EventMessage || !m.Direct {
 		return
 	}
+	// Slack says that a thread began, or, in the agent view, the question itself is its first message.
 	_, begun := s.agentView.untitled.Get(threadKey(at.Channel, at.Thread))
 	if !begun && !(s.self.agent && at.Thread == ts) {
 		return
@@ -158,6 +161,7 @@ func makeTitle(text string) string {
 	return cutText(markdown.Slack(strings.Join(strings.Fields(text), " ")), maxTitle)
 }
 
+// setTitle names a thread of the agent view, in place of the name that it has.
 func (s *Slack) setTitle(ctx context.Context, at chat.Address, title string) error {
 	return s.api.SetAssistantThreadsTitleContext(
 		ctx,
@@ -168,8 +172,8 @@ func (s *Slack) setTitle(ctx context.Context, at chat.Address, title string) err
 // isDirectChannel reports whether a channel is a direct message between one person and the bot.
 func isDirectChannel(channel string) bool { return strings.HasPrefix(channel, "D") }
 
-// scopesOf returns the scopes of a token, which Slack names in a header of its answers; false if
-// the header is empty.
+// scopesOf returns the scopes of a token, sorted, which Slack names in a header of its answers, separated by commas;
+// false if the header is empty.
 func scopesOf(header string) ([]string, bool) {
 	var list []string
 	for one := range strings.SplitSeq(header, ",") {

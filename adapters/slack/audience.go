@@ -14,11 +14,15 @@ import (
 
 // Rules of asking who reads what.
 const (
+	// audienceTimeout bounds all calls of one question together.
 	audienceTimeout = 20 * time.Second
-	membersPage     = 1000
-	maxMemberPages  = 20
-	guestsLife      = 5 * time.Minute // how long a list of guests counts as fresh
-	directScope     = "im:write"
+	// membersPage is how many people are asked for at once; with maxMemberPages of them who reads a channel of up to
+	// 20,000 people is known, and nobody counts as a reader of a larger one.
+	membersPage    = 1000
+	maxMemberPages = 20
+	guestsLife     = 5 * time.Minute // how long a list of guests counts as fresh
+	// directScope lets the bot open direct messages with somebody who has not written to it.
+	directScope = "im:write"
 )
 
 // audience says who reads a channel.
@@ -33,7 +37,9 @@ type audience struct {
 func (a audience) isOpen() bool { return !a.Private && !a.Direct && !a.Group }
 
 // ReadersCanRead reports whether everybody who can read one place can read another, too. Threads have the readers of
-// their channel. Guests of the workspace read the channels alone that they are in, also of the public ones.
+// their channel. Guests of the workspace read the channels alone that they are in, also of the public ones. It returns
+// false where that is not certain: other workspaces, channels shared with them, other direct messages; and an error
+// where Slack does not answer, or a channel or workspace is too large to be compared.
 func (s *Slack) ReadersCanRead(ctx context.Context, readers, source chat.Address) (bool, error) {
 	switch {
 	case readers.Base() == source.Base():
@@ -99,9 +105,10 @@ func (s *Slack) fetchGuests(ctx context.Context) (map[string]bool, error) {
 	for range maxMemberPages {
 		var answer struct {
 			Members []struct {
-				ID     string `json:"id"`
-				Guest  bool   `json:"is_restricted"`
-				Single bool   `json:"is_ultra_restricted"`
+				ID    string `json:"id"`
+				Guest bool   `json:"is_restricted"`
+				// Single-channel guests, who should be restricted, too.
+				Single bool `json:"is_ultra_restricted"`
 			} `json:"members"`
 			Metadata struct {
 				Cursor string `json:"next_cursor"`
@@ -125,7 +132,7 @@ func (s *Slack) fetchGuests(ctx context.Context) (map[string]bool, error) {
 }
 
 // UserCanRead reports whether a user can read a channel: an active member of the workspace every public one, others
-// those that they are in.
+// those that they are in. Nobody who was deactivated or is unknown can.
 func (s *Slack) UserCanRead(ctx context.Context, user string, at chat.Address) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
 	defer cancel()
@@ -149,6 +156,7 @@ func (s *Slack) UserCanRead(ctx context.Context, user string, at chat.Address) (
 	return members[user], err
 }
 
+// audienceOf asks Slack what kind of channel it is, each time: a channel may be made private at any moment.
 func (s *Slack) audienceOf(ctx context.Context, channel string) (audience, error) {
 	var answer struct {
 		Channel audience `json:"channel"`
@@ -182,7 +190,8 @@ func (s *Slack) membersOf(ctx context.Context, channel string) (map[string]bool,
 	return nil, fmt.Errorf("a channel has more than %d members", maxMemberPages*membersPage)
 }
 
-// DirectMessage returns the direct messages with a user.
+// DirectMessage returns the direct messages with a user, which Slack opens if there are none. The error is a
+// *chat.PostError, permanent where Slack refuses.
 func (s *Slack) DirectMessage(ctx context.Context, workspace, user string) (chat.Address, error) {
 	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
 	defer cancel()

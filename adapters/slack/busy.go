@@ -13,9 +13,13 @@ import (
 // Rules of telling people that the bot is busy: each by one note a minute at most, which names all
 // that was refused.
 const (
-	busyEvery    = time.Minute
-	busyGather   = time.Second
-	busyLook     = 250 * time.Millisecond
+	// busyEvery is how often one person is told in one place, busyGather how long a note waits for further refused
+	// messages.
+	busyEvery  = time.Minute
+	busyGather = time.Second
+	// busyLook is how often it is looked which notes are due.
+	busyLook = 250 * time.Millisecond
+	// busyWorkers bounds the notes that are posted at a time, busyTimeout each of them with its waits for Slack's pace.
 	busyWorkers  = 4
 	busyTimeout  = time.Minute
 	maxBusyChars = 2000
@@ -25,6 +29,7 @@ const (
 // message. Commands are told each time, because their author sees nothing else.
 func (s *Slack) queueBusyNote(m chat.Message) {
 	key := m.Conversation.Channel + " " + m.Author.ID
+	// A message at the top of a channel and one that begins a thread share a note, those in a thread have their own.
 	if isInteraction(m) {
 		key += " " + m.ID
 	} else if m.Conversation.Thread != m.Reply.MessageID {

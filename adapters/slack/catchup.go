@@ -12,8 +12,10 @@ import (
 
 // Bounds of catching up.
 const (
-	maxCatchUp      = 30 * 24 * time.Hour
-	maxMissed       = 1000 // messages of one conversation
+	// maxCatchUp bounds Options.CatchUp.
+	maxCatchUp = 30 * 24 * time.Hour
+	maxMissed  = 1000 // messages of one conversation
+	// historyPageSize is what Slack recommends at most for conversations.history.
 	historyPageSize = 200
 	// interactionWait is how long what Slack wants answered within three seconds may wait
 	// for what was missed before it.
@@ -42,6 +44,7 @@ func (s *Slack) awaitMissed(ctx context.Context, at chat.Address) {
 	s.missed.Wait(ctx, threadKey(at.Channel, at.Thread), threadKey(at.Channel, ""))
 }
 
+// newGap returns the gap of a channel or thread, keyed as awaitMissed asks for it.
 func newGap(at chat.Address) *kit.Gap { return &kit.Gap{Key: threadKey(at.Channel, at.Thread), At: at} }
 
 // gaps returns the conversations to be read, channels first. Of a channel nothing is read that is
@@ -113,8 +116,9 @@ func (s *Slack) reportUnreadable(channel string, err error) {
 	s.o.Log.Warn("missed slack messages cannot be read", "channel", channel, "error", err, "remedy", remedy)
 }
 
-// readGap reads a gap and hands its messages over, oldest first. It returns how many were accepted;
-// when it is called again it continues behind them.
+// readGap reads a gap and hands its messages over, oldest first. It returns how many were accepted; when it is called
+// again it continues behind them, because g.After moves with each. It fails where Slack does not answer, or accept
+// refuses a message.
 func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
 	// The process that the channel belongs to has seen what was said there.
 	if mine, err := s.owns(ctx, g.At.Channel); err != nil || !mine {
@@ -159,7 +163,7 @@ func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
 	return n, nil
 }
 
-// acceptMissed hands over the messages that people wrote, and returns how many.
+// acceptMissed hands over the messages that people wrote, and returns how many. It ends at the first error of accept.
 func (s *Slack) acceptMissed(ctx context.Context, team string, messages []wireMessage) (n int, err error) {
 	for _, one := range messages {
 		m, ok := s.parseMessage(team, one)
@@ -175,8 +179,8 @@ func (s *Slack) acceptMissed(ctx context.Context, team string, messages []wireMe
 	return n, nil
 }
 
-// readHistory returns the messages of a channel, or the replies of a thread, after a timestamp,
-// oldest first.
+// readHistory returns the messages of a channel, or the replies of a thread, after a timestamp, oldest first. About
+// maxMissed are returned at most, which is logged; of a thread that is gone there are none.
 func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string) ([]wireMessage, error) {
 	var all []wireMessage
 	whole, err := readPages(

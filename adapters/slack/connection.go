@@ -26,7 +26,8 @@ const (
 // connection as soon as Slack says that it is going to (v0.34.0, 2026-11): what
 // comes between that and the next one would be lost, or late.
 type connection struct {
-	conn    *websocket.Conn
+	conn *websocket.Conn
+	// writing is held while a frame is written: gorilla/websocket allows one writer of data at a time.
 	writing sync.Mutex
 
 	// Used by the goroutine of socket.listen alone.
@@ -36,7 +37,8 @@ type connection struct {
 	until   time.Time // when it is closed if Slack has not done so; zero: not decided
 }
 
-// openConnection asks Slack for an address and connects to it.
+// openConnection asks Slack for an address and connects to it. The address is good for one connection, so that each
+// attempt asks for its own. Errors hold no address, which is itself a permission to connect.
 func (s *Slack) openConnection(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -64,7 +66,8 @@ func (s *Slack) openConnection(ctx context.Context) (*connection, error) {
 // extendDeadline moves the time at which the connection counts as dead.
 func (l *connection) extendDeadline() { _ = l.conn.SetReadDeadline(time.Now().Add(silenceLimit)) }
 
-// read gives each frame to take, and returns the error with which the connection ended.
+// read hands each frame to take, one after the other, and returns the error with which the connection ended. It ends
+// with close, or when neither a frame nor a ping came for silenceLimit.
 func (l *connection) read(take func(frame []byte)) error {
 	for {
 		l.extendDeadline()
@@ -76,7 +79,8 @@ func (l *connection) read(take func(frame []byte)) error {
 	}
 }
 
-// ack tells Slack that an envelope was taken, with an answer where it is not nil.
+// ack tells Slack that an envelope was taken, with an answer where it is not nil. Several goroutines may call it. After
+// an error Slack sends the envelope again.
 func (l *connection) ack(envelope string, answer json.RawMessage) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -87,7 +91,7 @@ func (l *connection) ack(envelope string, answer json.RawMessage) error {
 	}{envelope, answer})
 }
 
-// close ends the connection; its reader ends, too.
+// close ends the connection; its reader ends, too. It may be called more than once.
 func (l *connection) close() {
 	_ = l.conn.WriteControl(
 		websocket.CloseMessage,

@@ -75,7 +75,8 @@ type readMessages struct {
 	notes []string
 }
 
-// readRecent returns the newest messages before m in its thread or channel, and the thread's first.
+// readRecent returns the newest messages before m in its thread or channel, and the thread's first. What could not be
+// read is said in notes; there is no error.
 func (s *Slack) readRecent(ctx context.Context, m chat.Message, q chat.ContextQuery) readMessages {
 	p := passage{
 		channel: m.Conversation.Channel,
@@ -133,7 +134,8 @@ func (s *Slack) fetchPassage(ctx context.Context, p passage) (all []wireMessage,
 	return all, whole, err
 }
 
-// selectRecent returns what is told of the messages of a passage and of others, which are oldest first.
+// selectRecent returns what is told of the messages of a passage and of others, which are oldest first: up to p.max
+// that somebody spoke, between the last known one and the question.
 func (s *Slack) selectRecent(p passage, all []wireMessage) (r readMessages) {
 	if p.thread != "" {
 		return s.selectReplies(p, all)
@@ -241,7 +243,7 @@ func threadOfLink(query string) string {
 	return values.Get("thread_ts")
 }
 
-// readMessage returns one message of a channel or thread; nil where there is none.
+// readMessage returns one message of a channel or thread; nil without an error where there is none.
 func (s *Slack) readMessage(ctx context.Context, channel, thread, ts string) (*wireMessage, error) {
 	// The range holds only the message itself. A thread comes with its first message before that.
 	p := historyQuery{channel: channel, thread: thread, oldest: ts, latest: ts, inclusive: true, pageSize: 2}
@@ -264,6 +266,7 @@ func peopleIn(messages []wireMessage) []string {
 	return users
 }
 
+// saidAll returns messages of one place as they are read back, in their order.
 func (s *Slack) saidAll(at chat.Address, messages []wireMessage, names map[string]string) []chat.Said {
 	list := make([]chat.Said, 0, len(messages))
 	for _, m := range messages {
@@ -272,7 +275,8 @@ func (s *Slack) saidAll(at chat.Address, messages []wireMessage, names map[strin
 	return list
 }
 
-// said returns a message as it is read back.
+// said returns a message as it is read back. names are those of users, by their ids. Its subject is that of the message
+// itself, of an answer of the bot that of the question: whoever has the question deleted has the answer forgotten, too.
 func (s *Slack) said(at chat.Address, m wireMessage, names map[string]string) chat.Said {
 	about := chat.Message{ID: messageID(at.Workspace, at.Channel, m.TS), Conversation: at}
 	subject := about.Subject()
@@ -297,7 +301,7 @@ func (s *Slack) said(at chat.Address, m wireMessage, names map[string]string) ch
 	}
 }
 
-// linkTo returns the address at which people find a message.
+// linkTo returns the address at which people find a message; empty where the address of the workspace is not known.
 func (s *Slack) linkTo(channel string, m wireMessage) string {
 	if s.self.teamURL == "" {
 		return ""

@@ -26,16 +26,19 @@ type eventEnvelope struct {
 
 // wireMessage is an event, or a message as it is read from a conversation.
 type wireMessage struct {
-	Type        string            `json:"type"`
-	Subtype     string            `json:"subtype"`
-	User        string            `json:"user"`
-	BotID       string            `json:"bot_id"`
-	Text        string            `json:"text"`
-	TS          string            `json:"ts"`
-	EventTS     string            `json:"event_ts"`
-	ThreadTS    string            `json:"thread_ts"`
-	ParentUser  string            `json:"parent_user_id"` // who began the thread
-	Channel     string            `json:"channel"`
+	Type    string `json:"type"`
+	Subtype string `json:"subtype"`
+	User    string `json:"user"`
+	BotID   string `json:"bot_id"`
+	Text    string `json:"text"`
+	TS      string `json:"ts"`
+	// EventTS is when the event happened, of an edit for example, while TS names the message.
+	EventTS string `json:"event_ts"`
+	// ThreadTS is the timestamp of the thread's first message, also in that message itself once it has replies.
+	ThreadTS   string `json:"thread_ts"`
+	ParentUser string `json:"parent_user_id"` // who began the thread
+	Channel    string `json:"channel"`
+	// ChannelType is im, mpim, group or channel; only events of messages have it.
 	ChannelType string            `json:"channel_type"`
 	Files       []json.RawMessage `json:"files"`
 	Attachments []json.RawMessage `json:"attachments"`
@@ -139,7 +142,9 @@ func (s *Slack) greet(to chat.Address) {
 	})
 }
 
-// parseMessage translates a message; false if no person wrote it.
+// parseMessage translates a message; false if no person wrote it, or it is a notice. A direct message, a mention and a
+// reply in a thread that the bot began are addressed to the bot; other replies are followed, and all else is overheard.
+// Mentions, and direct messages in the agent view, begin a thread: their own timestamp is the conversation's thread.
 func (s *Slack) parseMessage(team string, e wireMessage) (chat.Message, bool) {
 	if !spokenSubtypes[e.Subtype] || e.BotID != "" || e.User == "" || e.User == s.self.user ||
 		e.User == "USLACKBOT" ||
@@ -149,6 +154,7 @@ func (s *Slack) parseMessage(team string, e wireMessage) (chat.Message, bool) {
 	direct := e.ChannelType == "im" || isDirectChannel(e.Channel)
 	mentioned := e.Type == "app_mention" || strings.Contains(e.Text, "<@"+s.self.user+">") ||
 		strings.Contains(e.Text, "<@"+s.self.user+"|")
+	// A reply has the timestamp of the thread's first message beside its own; that message has the same twice.
 	threaded := e.ThreadTS != "" && e.ThreadTS != e.TS
 	m := chat.Message{
 		ID:           messageID(team, e.Channel, e.TS),
@@ -181,7 +187,7 @@ func (s *Slack) parseMessage(team string, e wireMessage) (chat.Message, bool) {
 	return m, true
 }
 
-// parseEdit translates an edit; false if only a link preview or a pin was added.
+// parseEdit translates an edit; false if only a link preview or a pin was added, or no person wrote the message.
 func (s *Slack) parseEdit(team string, e wireMessage) (chat.Message, bool) {
 	var now, was wireMessage
 	if json.Unmarshal(e.Message, &now) != nil {
@@ -233,8 +239,8 @@ func (s *Slack) parseDeletion(team string, e wireMessage, ts string) (chat.Messa
 // messageID returns the ID of a message of ours for Slack's timestamp.
 func messageID(team, channel, ts string) string { return team + "/" + channel + "/" + ts }
 
-// timestampOf returns the timestamp within a message's ID, or of a post; empty if it has none, such
-// as a command.
+// timestampOf returns the timestamp within a message's ID, or of a post; empty if it has none, such as a command or an
+// answer at a response_url.
 func timestampOf(id string) string {
 	ts := id[strings.LastIndexByte(id, '/')+1:]
 	if !timestampPattern().MatchString(ts) {
@@ -247,13 +253,13 @@ func timestampOf(id string) string {
 // time.
 var timestampPattern = text.Pattern(`^[0-9]{10}\.[0-9]{6}$`)
 
-// formatTimestamp returns the timestamp of a time.
+// formatTimestamp returns the timestamp of a time, to the microsecond.
 func formatTimestamp(t time.Time) string {
 	micros := t.UnixMicro()
 	return fmt.Sprintf("%010d.%06d", micros/1e6, micros%1e6)
 }
 
-// parseTimestamp reads a timestamp such as 1712345678.000200.
+// parseTimestamp reads a timestamp such as 1712345678.000200; the zero time where it is none.
 func parseTimestamp(ts string) time.Time {
 	seconds, micros, _ := strings.Cut(ts, ".")
 	sec, err := strconv.ParseInt(seconds, 10, 64)
@@ -277,10 +283,14 @@ type wireCommand struct {
 
 // handle is what is kept with a command or a press in order to answer it later.
 type handle struct {
+	// ResponseURL takes up to five answers within 30 minutes of Received (see countResponseUse); it needs no token, so
+	// that it is kept out of logs and errors.
 	ResponseURL string    `json:"responseURL"`
 	Received    time.Time `json:"received"`
-	User        string    `json:"user"`
-	Press       bool      `json:"press,omitempty"`
+	// User is who gave the command or pressed: private answers are for this user alone.
+	User string `json:"user"`
+	// Press: a button, a shortcut or a form, whose answer is always private.
+	Press bool `json:"press,omitempty"`
 }
 
 // interactionID returns an ID for something a person did once, so that a second delivery is
@@ -299,6 +309,8 @@ func triggerOf(id string) string {
 	return rest
 }
 
+// parseCommand translates /raven; false if it names no channel or user. Received is when this process saw it, because
+// Slack sends no time with a command.
 func (s *Slack) parseCommand(c wireCommand) (chat.Message, bool) {
 	if c.ChannelID == "" || c.UserID == "" {
 		return chat.Message{}, false

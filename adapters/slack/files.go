@@ -25,10 +25,12 @@ type wireFile struct {
 	Name    string `json:"name"`
 	Type    string `json:"mimetype"`
 	Subtype string `json:"subtype"`
-	Millis  int64  `json:"duration_ms"`
-	Size    int64  `json:"size"`
-	URL     string `json:"url_private"`
-	Load    string `json:"url_private_download"`
+	// Millis is how long a clip lasts; 0 for other files.
+	Millis int64 `json:"duration_ms"`
+	// Size is in bytes; 0 for files that Slack does not show to the app.
+	Size int64  `json:"size"`
+	URL  string `json:"url_private"`
+	Load string `json:"url_private_download"`
 }
 
 // parseWireFiles returns the files of a message. One of an unexpected form is left out.
@@ -78,6 +80,7 @@ type fileHandle struct {
 }
 
 var (
+	// Reasons why a file cannot be read, in words that the model passes on.
 	errNoPlace = errors.New("slack told no address for it; files of other workspaces cannot be read")
 	errForeign = errors.New("its address is not one of Slack's, so the token is not sent there")
 	errLogin   = errors.New(
@@ -85,7 +88,8 @@ var (
 	)
 )
 
-// Fetch reads a file of a message. The bot's token is sent to Slack and to nobody else.
+// Fetch reads a file of a message, within fileTimeout. The bot's token is sent to Slack and to nobody else. The error
+// says why it cannot be read; a file of more than limit bytes is a *kit.TooLargeError.
 func (s *Slack) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, error) {
 	data, err := s.fetch(ctx, f, limit)
 	if err != nil {
@@ -94,6 +98,7 @@ func (s *Slack) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, er
 	return data, nil
 }
 
+// fetch tries the addresses of a file in turn: either may be missing, and either may be refused while the other is not.
 func (s *Slack) fetch(ctx context.Context, f chat.File, limit int64) ([]byte, error) {
 	var h fileHandle
 	if err := json.Unmarshal(f.Handle, &h); err != nil {
@@ -119,8 +124,8 @@ func (s *Slack) fetch(ctx context.Context, f chat.File, limit int64) ([]byte, er
 	return nil, err
 }
 
-// download reads a file from one address. It returns a *kit.TooLargeError where the file has more
-// than limit bytes.
+// download reads a file from one address. It returns a *kit.TooLargeError where the file has more than limit bytes, and
+// errForeign without a request where the address is not Slack's.
 func (s *Slack) download(ctx context.Context, address, fileType string, limit int64) ([]byte, error) {
 	if !s.isFileAddress(address) {
 		return nil, errForeign
@@ -168,8 +173,8 @@ func (s *Slack) isFileAddress(address string) bool {
 		u.Scheme == "https" && (u.Host == "files.slack.com" || u.Host == "files."+base.Host)
 }
 
-// planFiles returns a draft with the files that can be shown with it. A text that is too long for
-// messages becomes a file.
+// planFiles returns a draft with the files that can be shown with it. A text that is too long for maxPieces messages
+// becomes a file, and its beginning the text. private: the post is for one person alone, for whom Slack has no files.
 func planFiles(d chat.Draft, private bool) (chat.Draft, []chat.File) {
 	var list []chat.File
 	for _, f := range d.Files {
@@ -199,6 +204,7 @@ func (p *postJob) uploadFiles(ctx context.Context) error {
 	if len(p.files) == 0 {
 		return nil
 	}
+	// Pieces may all have been known already, so that nothing has looked for the files yet.
 	if p.mayRepeat && !p.searched {
 		whole, err := p.searchEarlier(ctx)
 		if err != nil && !isFinal(err) {
@@ -286,8 +292,8 @@ func (p *postJob) postWithoutFiles(ctx context.Context, err error) error {
 	return p.postAll(ctx)
 }
 
-// uploadFile sends the bytes of a file to Slack, where nobody sees them yet, and returns the file's
-// id.
+// uploadFile sends the bytes of a file to Slack, where nobody sees them yet, and returns the file's id. A file that is
+// uploaded and never completed is not shown to anybody, so that an attempt may be repeated freely.
 func (p *postJob) uploadFile(ctx context.Context, f chat.File) (id string, err error) {
 	var place struct {
 		URL string `json:"upload_url"`
@@ -327,7 +333,8 @@ func (p *postJob) callPaced(ctx context.Context, method string, form url.Values,
 	return p.repeatPaced(ctx, method, func() error { return p.callAPI(ctx, method, form, answer) })
 }
 
-// hasFiles reports whether a message of the bot holds all files of the draft.
+// hasFiles reports whether a message of the bot holds all files of the draft, by name and size; false if the draft has
+// none.
 func (p *postJob) hasFiles(m wireMessage) bool {
 	if len(p.files) == 0 {
 		return false

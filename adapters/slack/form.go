@@ -18,12 +18,15 @@ import (
 
 // Rules of forms. What opens one is good for three seconds.
 const (
+	// formerTimeout and openFormTimeout together leave half a second of the three for what comes before and for the
+	// network.
 	formerTimeout   = time.Second
 	openFormTimeout = 1500 * time.Millisecond
 	formID          = "ravenbot-form"
 
-	maxFormTitle   = 24
-	maxFormFields  = 5
+	maxFormTitle  = 24
+	maxFormFields = 5
+	// Limits of Slack's blocks, in characters (reference of 2026).
 	maxFieldText   = 3000
 	maxFieldLabel  = 150 // Slack takes 2,000, as of help
 	maxFieldHelp   = 500
@@ -31,11 +34,14 @@ const (
 	maxOptionLabel = 75
 	maxOptionValue = 75 // 150 by the documents of 2026, which were not always so
 	maxFormState   = 3000
-	fieldAction    = "value"
-	toggleChosen   = "true"
+	// fieldAction is the action id of each element; the block has the name of its field.
+	fieldAction = "value"
+	// toggleChosen is the value of a toggle that is on.
+	toggleChosen = "true"
 )
 
-// formState goes with a form and comes back when it is sent.
+// formState goes with a form as its private_metadata and comes back when it is sent, because Slack does not say where
+// the form was opened. People cannot change it.
 type formState struct {
 	Form   string       `json:"form"`
 	At     chat.Address `json:"at"`
@@ -43,9 +49,9 @@ type formState struct {
 	Handle handle       `json:"handle"`
 }
 
-// openFormFor opens the form that a command or a press asks for. It adds to the message whether its
-// author is an administrator. It returns true if the form, or a note why there is none, is all
-// there is to answer.
+// openFormFor opens the form that a command or a press asks for. It adds to the message the roles of its author, and
+// whether they are an administrator. It returns true if the form, or a note why there is none, is all there is to
+// answer; false: the message is to be accepted.
 func (s *Slack) openFormFor(ctx context.Context, m *chat.Message) (done bool) {
 	// Questions need no rights, and the look-up costs a call.
 	m.Author.Admin = !m.IsQuestion() && s.isAdmin(ctx, m.Author.ID)
@@ -132,6 +138,8 @@ func (s *Slack) queueNote(m chat.Message, text string) {
 	})
 }
 
+// openForm has Slack show a form. It fails where Slack refuses it, for example because the trigger is older than three
+// seconds.
 func (s *Slack) openForm(ctx context.Context, m chat.Message, f *chat.Form) error {
 	ctx, cancel := context.WithTimeout(ctx, openFormTimeout)
 	defer cancel()
@@ -154,6 +162,7 @@ func (s *Slack) openForm(ctx context.Context, m chat.Message, f *chat.Form) erro
 	return s.callAPI(ctx, "views.open", url.Values{"trigger_id": {triggerOf(m.ID)}, "view": {string(view)}}, nil)
 }
 
+// plainTextObject returns a text without formatting, cut to so many characters.
 func plainTextObject(text string, most int) *slackgo.TextBlockObject {
 	return slackgo.NewTextBlockObject(slackgo.PlainTextType, cutText(text, most), false, false)
 }
@@ -197,7 +206,8 @@ func newView(f *chat.Form, state string) slackgo.ModalViewRequest {
 	return v
 }
 
-// newElement returns the element in which a field is filled in; nil if its value is too long.
+// newElement returns the element in which a field is filled in; nil if its value is too long. A choice that does not
+// fit in a menu becomes a line of text, several choices become one a line.
 func newElement(f chat.Field) slackgo.BlockElement {
 	switch {
 	case f.Kind == chat.Toggle:
@@ -248,7 +258,8 @@ func newElement(f chat.Field) slackgo.BlockElement {
 	return in
 }
 
-// fitsMenu reports whether Slack takes options as a menu.
+// fitsMenu reports whether Slack takes options as a menu: not too many, with labels, and with short values of which no
+// two are alike.
 func fitsMenu(list []chat.Option) bool {
 	seen := map[string]bool{"": true}
 	for _, o := range list {
@@ -280,6 +291,7 @@ type wireField struct {
 	} `json:"selected_options"`
 }
 
+// text returns what was filled in, as newElement takes it: several choices one a line, an empty toggle as "false".
 func (f wireField) text() string {
 	var several []string
 	for _, o := range f.Several {
@@ -318,8 +330,9 @@ type wireSubmission struct {
 	} `json:"view"`
 }
 
-// parseSubmission translates a form of ours that was sent; false if it is another one. The answer
-// goes to the sender, where the command or the press was that opened the form.
+// parseSubmission translates a form of ours that was sent; false if it is another one. The answer goes to the sender,
+// where the command or the press was that opened the form. A form that is sent again with other values is another
+// message: the values are part of its id.
 func (s *Slack) parseSubmission(payload []byte) (chat.Message, bool) {
 	var sent wireSubmission
 	var state formState

@@ -8,6 +8,7 @@ import (
 
 // Rules of reading the user groups of the workspace, which are the roles of its members.
 const (
+	// groupsInterval is how late a change of a group may count.
 	groupsInterval = 5 * time.Minute
 	groupsTimeout  = 10 * time.Second
 	groupsTries    = 3 // before the bot starts without them
@@ -36,7 +37,8 @@ func (s *Slack) watchGroups(ctx context.Context, endFirst func()) {
 	}
 }
 
-// readGroups reads the user groups, and reports whether it need not be tried again at once.
+// readGroups reads the user groups, and reports whether it need not be tried again at once: they were read, or Slack
+// refuses for good. What was read before stays where Slack does not answer.
 func (s *Slack) readGroups(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, groupsTimeout)
 	defer cancel()
@@ -66,7 +68,7 @@ func (s *Slack) readGroups(ctx context.Context) bool {
 	return true
 }
 
-// rolesOf returns the user groups of a user, as ids and handles, as far as they are known.
+// rolesOf returns the user groups of a user, as ids and handles, as far as they are known; nil if there are none.
 func (s *Slack) rolesOf(user string) []string {
 	if known := s.roles.Load(); known != nil {
 		return (*known)[user]

@@ -17,7 +17,9 @@ const (
 	namesTimeout      = 4 * time.Second
 )
 
-// History reads back a channel, without the replies in its threads, or a thread.
+// History reads back a channel, without the replies in its threads, or a thread: the newest most messages before the
+// one with a timestamp, oldest first; before "" is the end. It returns fewer where notices are among them, and of a
+// thread only what is among its first maxThreadMessages. A *chat.SetupError says that Slack does not show the channel.
 func (s *Slack) History(ctx context.Context, at chat.Address, before string, most int) ([]chat.Said, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
@@ -59,7 +61,7 @@ func (s *Slack) History(ctx context.Context, at chat.Address, before string, mos
 	return s.saidAll(at, all, s.lookUpNames(ctx, peopleIn(all))), nil
 }
 
-// Link returns the address of a message by the ID of its Message or Said.
+// Link returns the address of a message by the ID of its Message or Said; empty if that names no message.
 func (s *Slack) Link(at chat.Address, id string) string {
 	ts := timestampOf(id)
 	if ts == "" {

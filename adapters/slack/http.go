@@ -20,8 +20,9 @@ import (
 // maxBody is the most that is read of a request, in bytes.
 const maxBody = 1 << 20
 
-// Handler serves /slack/events, /slack/commands and /slack/interactive for HTTP mode. Every request
-// needs a valid signature no older than five minutes, and takes effect once.
+// Handler serves /slack/events, /slack/commands and /slack/interactive for HTTP mode; in socket mode they are not
+// found. Every request needs a valid signature no older than five minutes, and takes effect once. Slack gets 200 when a
+// message is stored, and 503 when it is to send it again.
 func (s *Slack) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /slack/events", s.requireSignature(s.serveEvent))
@@ -74,12 +75,15 @@ type replays struct {
 	since      time.Time // when young was begun
 }
 
+// has reports whether a request with a signature was taken not long ago.
 func (r *replays) has(signature string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.young[signature] || r.old[signature]
 }
 
+// add notes that a request was taken. Two maps take turns, so that nothing has to be deleted one by one; a signature
+// stays for one window at least.
 func (r *replays) add(signature string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,6 +107,8 @@ func writeError(w http.ResponseWriter, status int, message string) {
 // that a request could be replayed in another form.
 var signature = text.Pattern(`^v0=[0-9a-f]{64}$`)
 
+// isGenuine reports whether a body was signed with the app's secret within the last five minutes
+// (https://docs.slack.dev/authentication/verifying-requests-from-slack).
 func (s *Slack) isGenuine(h http.Header, body []byte) bool {
 	if !signature().MatchString(h.Get("X-Slack-Signature")) {
 		return false
@@ -117,6 +123,7 @@ func (s *Slack) isGenuine(h http.Header, body []byte) bool {
 	return v.Ensure() == nil
 }
 
+// serveEvent takes an event, or answers the question by which Slack checks the address.
 func (s *Slack) serveEvent(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
 	var o eventEnvelope
 	if err := json.Unmarshal(body, &o); err != nil {
@@ -133,6 +140,7 @@ func (s *Slack) serveEvent(w http.ResponseWriter, r *http.Request, body []byte) 
 	return s.takeAndAnswer(w, r, request{Kind: eventsKind, Payload: body})
 }
 
+// serveCommand takes a slash command, which comes as a form.
 func (s *Slack) serveCommand(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
@@ -156,6 +164,7 @@ func (s *Slack) serveCommand(w http.ResponseWriter, r *http.Request, body []byte
 	return s.takeAndAnswer(w, r, request{Kind: commandsKind, Payload: payload})
 }
 
+// serveInteraction takes a press, a shortcut or a form that was sent: JSON in a field of a form.
 func (s *Slack) serveInteraction(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
@@ -165,7 +174,8 @@ func (s *Slack) serveInteraction(w http.ResponseWriter, r *http.Request, body []
 	return s.takeAndAnswer(w, r, request{Kind: interactiveKind, Payload: []byte(form.Get("payload"))})
 }
 
-// awaitReady waits until Run knows who the bot is.
+// awaitReady waits until Run knows who the bot is; false: the request ended first and has an answer. Without knowing
+// it, the bot would take its own posts for those of others.
 func (s *Slack) awaitReady(w http.ResponseWriter, r *http.Request) bool {
 	select {
 	case <-s.ready:
@@ -176,7 +186,7 @@ func (s *Slack) awaitReady(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// takeAndAnswer answers 200 when the message of a request is stored or does not concern the bot.
+// takeAndAnswer answers 200 when the message of a request is stored or does not concern the bot, else 503.
 func (s *Slack) takeAndAnswer(w http.ResponseWriter, r *http.Request, in request) (taken bool) {
 	if !s.awaitReady(w, r) {
 		return false

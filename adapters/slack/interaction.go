@@ -64,7 +64,8 @@ func (s *Slack) parseInteraction(payload []byte) (chat.Message, bool) {
 	return s.parsePress(payload)
 }
 
-// parseShortcut translates a shortcut of ours that was used on a message; false if it is none.
+// parseShortcut translates a shortcut of ours that was used on a message; false if it is none. Target is the message
+// that it was used on; the conversation is where that stands.
 func (s *Slack) parseShortcut(payload []byte) (chat.Message, bool) {
 	var i wireAction
 	known := func(c chat.MessageCommand) bool { return c.Name == i.Callback }
@@ -80,6 +81,7 @@ func (s *Slack) parseShortcut(payload []byte) (chat.Message, bool) {
 	var target wireMessage
 	_ = json.Unmarshal(i.Message, &target) // without it the message is known by its timestamp
 	at := chat.Address{Platform: s.Name(), Workspace: i.Team.ID, Channel: i.Channel.ID}
+	// The first message of a thread names itself as its thread, but stands in the channel.
 	if target.ThreadTS != i.TS {
 		at.Thread = target.ThreadTS
 	}

@@ -24,7 +24,8 @@ type scopeNeed struct {
 	lost    string   // without it
 }
 
-// scopeNeeds returns all scopes, in order.
+// scopeNeeds returns all scopes, in order, with what comes of each. Manifest, doctor and the documentation are made
+// from it: what is not listed here is not asked for.
 func scopeNeeds() []scopeNeed {
 	return []scopeNeed{
 		{"app_mentions:read", nil, []string{"app_mention"}, "the bot does not hear that it is mentioned"},
@@ -162,7 +163,8 @@ func Manifest(url string, commands []chat.CommandSpec, onMessages []chat.Message
 	return b.Bytes(), err
 }
 
-// ManifestLink returns the address of the page on which Slack makes the app of Manifest.
+// ManifestLink returns the address of the page on which Slack makes the app of Manifest, which takes the same
+// arguments.
 func ManifestLink(
 	address string,
 	commands []chat.CommandSpec,
@@ -199,6 +201,7 @@ func usageHint(commands []chat.CommandSpec) string {
 	return hint
 }
 
+// manifest returns the manifest as a tree, in the form of 2026-08 (https://docs.slack.dev/reference/app-manifest).
 func manifest(url string, commands []chat.CommandSpec, onMessages []chat.MessageCommand) map[string]any {
 	type object = map[string]any
 	shortcuts := []any{}
@@ -255,8 +258,9 @@ const (
 	appTokenPlace = "SLACK_APP_TOKEN (xapp-…, with the scope connections:write, under Basic Information of the app)"
 )
 
-// Prove asks Slack whether it takes the tokens that there are, the bot token and the
-// app-level one. A refusal is a *chat.SetupError with its remedy.
+// Prove asks Slack whether it takes the tokens that there are, the bot token and the app-level one. A refusal is a
+// *chat.SetupError with its remedy; any other error means that Slack was not reached. It needs no Run, and opens no
+// connection.
 func (s *Slack) Prove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -278,8 +282,8 @@ func (s *Slack) Prove(ctx context.Context) error {
 	return nil
 }
 
-// Check asks Slack which scopes the bot token has, and returns a finding for each one that is
-// missing; none if all is well. It needs no Run.
+// Check asks Slack which scopes the bot token has, and returns a finding for each one that is missing; none if all is
+// well. That Slack could not be asked is a finding, too. It needs no Run.
 func (s *Slack) Check(ctx context.Context) []Finding {
 	const reinstall = "reinstall the app to the workspace (OAuth & Permissions of the app)"
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

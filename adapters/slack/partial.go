@@ -27,8 +27,9 @@ const stillWriting = "✍️ writing…"
 
 var errNoEdit = errors.New("an answer at a response_url cannot be edited")
 
-// postPartial posts an unfinished answer, or updates what is shown of it. It does not look for
-// earlier attempts, because the whole answer follows.
+// postPartial posts an unfinished answer, or updates what is shown of it, and returns the ids of its messages. It does
+// not look for earlier attempts, because the whole answer follows. No ids and no error: there is nothing to show yet.
+// Errors are *chat.PostError, permanent where such an answer cannot be edited.
 func (s *Slack) postPartial(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	if len(d.Reply.Handle) > 0 {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: errNoEdit}
@@ -73,8 +74,9 @@ func (s *Slack) postPartial(ctx context.Context, to chat.Address, d chat.Draft) 
 	return chat.Ref{IDs: slices.Clone(p.ids)}, nil
 }
 
-// growPiece shows a piece in the post ts, or in a new one if ts is empty: as a stream where Slack
-// takes that, otherwise by edits.
+// growPiece shows a piece in the post ts, or in a new one if ts is empty: as a stream where Slack takes that, otherwise
+// by edits, between which it waits for editEvery. It returns the id of the post, and errNothingYet where a stream has
+// nothing to begin with.
 func (p *postJob) growPiece(ctx context.Context, n int, ts string) (string, error) {
 	if ts == "" {
 		if id, err := p.beginStream(ctx, n); id != "" || err != nil {

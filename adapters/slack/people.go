@@ -25,8 +25,10 @@ const (
 
 // person is what Slack said of a user.
 type person struct {
-	name  string
-	zone  string
+	name string
+	// zone is a name of the IANA database such as "Europe/Berlin"; empty if Slack did not say.
+	zone string
+	// admin: of the workspace, or its owner.
 	admin bool
 	bot   bool
 }
@@ -109,7 +111,8 @@ func (s *Slack) knownName(user string) string {
 	return who.name
 }
 
-// lookUpNames returns the names of users, as far as Slack tells them before ctx ends.
+// lookUpNames returns the names of users by their ids, as far as Slack tells them before ctx ends. Of more than
+// maxNames users the first by id are looked up, each of them once, maxNameAsks at a time.
 func (s *Slack) lookUpNames(ctx context.Context, users []string) map[string]string {
 	users = slices.Compact(slices.Sorted(slices.Values(users)))
 	var mu sync.Mutex
@@ -143,7 +146,8 @@ func (s *Slack) lookUpNames(ctx context.Context, users []string) map[string]stri
 // mentionedUser matches the mention of a user as it stands in the text of a chat.Message.
 var mentionedUser = text.Pattern(`@([UW][A-Z0-9]{2,})\b`)
 
-// mentionedIn returns the users whom the text of a message mentions by their ids.
+// mentionedIn returns the users whom the text of a message mentions by their ids, in order, one as often as it is
+// there.
 func mentionedIn(text string) []string {
 	var users []string
 	for _, found := range mentionedUser().FindAllStringSubmatch(text, -1) {

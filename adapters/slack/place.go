@@ -25,6 +25,7 @@ type channelInfo struct {
 	members int
 }
 
+// newChannels returns the memory of channels, which all that asks for channels shares.
 func (s *Slack) newChannels() *kit.Cache[channelInfo] {
 	return kit.NewCache(kit.CacheOptions[channelInfo]{
 		Look:    s.fetchChannel,
@@ -66,7 +67,8 @@ func (s *Slack) fetchChannel(ctx context.Context, channel string) (channelInfo, 
 	}, nil
 }
 
-// placeOf returns where a message was said, as far as Slack tells it before ctx ends.
+// placeOf returns where a message was said, as far as Slack tells it before ctx ends. Of a direct message only the
+// workspace is told.
 func (s *Slack) placeOf(ctx context.Context, m chat.Message) chat.Place {
 	place := chat.Place{InThread: threadOf(m) != ""}
 	if m.Conversation.Workspace == s.self.team {

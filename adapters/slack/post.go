@@ -21,9 +21,13 @@ import (
 // metadataType marks our posts; their payload is a label.
 const metadataType = "ravenbot_post"
 
-// Post sends a draft in as many messages as it needs, in order, or edits the posts that it
-// replaces. Pieces that an earlier call with the same key posted are not posted again: they are
-// remembered within the process, and looked up on Slack if the call may be a repeat.
+// Post sends a draft in as many messages as it needs, in order, or edits the posts that it replaces. Pieces that an
+// earlier call with the same key posted are not posted again: they are remembered within the process, and looked up on
+// Slack if the call may be a repeat.
+//
+// One post is made at a time in a channel; others wait until ctx ends. Errors are *chat.PostError: After says when to
+// try again, Permanent that it is of no use, Maybe that the post may be there nevertheless. Ref.Repeated says that the
+// post tells its readers that it may stand there twice.
 func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	if d.Partial {
 		return s.postPartial(ctx, to, d)
@@ -99,6 +103,7 @@ type postJob struct {
 	blind     bool           // a further attempt could not be found either
 }
 
+// postAll brings every piece into its place, deletes what is left of former posts, and posts the files.
 func (p *postJob) postAll(ctx context.Context) error {
 	// Pieces are posted one after the other: Slack shows messages in the order of arrival.
 	for n := len(p.ids); n < len(p.pieces); n++ {
@@ -119,8 +124,9 @@ func (p *postJob) postAll(ctx context.Context) error {
 	return p.uploadFiles(ctx)
 }
 
-// placePiece puts a piece where it belongs and returns the id of its post. Once a replaced post is
-// gone, all that follow are posted again, so that the order is kept.
+// placePiece puts a piece where it belongs and returns the id of its post: in the post that it replaces, where an
+// earlier attempt has it, in the unfinished answer, or in a new post. Once a replaced post is gone, all that follow are
+// posted again, so that the order is kept.
 func (p *postJob) placePiece(ctx context.Context, n int) (string, error) {
 	if n < len(p.replaced) && slices.Equal(p.ids, p.replaced[:n]) {
 		id, err := p.sendPiece(ctx, n, p.replaced[n])
@@ -186,8 +192,8 @@ var refusedFormCodes = map[string]bool{
 	"invalid_blocks_format": true,
 }
 
-// sendPiece posts a piece, or edits the post ts. Where Slack refuses its form it is sent as plain
-// text.
+// sendPiece posts a piece, or edits the post ts, and returns the id of the post. Where Slack refuses its form it is
+// sent without pictures, and then as plain text. Errors are *chat.PostError.
 func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, error) {
 	if done, err := p.finishStream(ctx, n, ts); done || err != nil {
 		return ts, err
@@ -227,6 +233,7 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 	return id, nil
 }
 
+// messageOptions returns what is sent for a piece: as an edit of the post ts, or as a new one if ts is empty.
 func (p *postJob) messageOptions(one piece, n int, ts string) []slackgo.MsgOption {
 	options := []slackgo.MsgOption{
 		slackgo.MsgOptionText(one.text, false),
@@ -353,7 +360,8 @@ func (p *postJob) deletePost(ctx context.Context, ts string) error {
 	return p.postError(err)
 }
 
-// shortKey returns a short name for a draft's key that does not reveal it.
+// shortKey returns a short name for a draft's key that does not reveal it: what goes into the metadata of a post is
+// seen by every app that may read the channel.
 func shortKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:12])
@@ -366,7 +374,8 @@ const (
 	responseLife    = 29 * time.Minute
 )
 
-// countResponseUse counts a use of a response_url, and reports whether Slack still takes it.
+// countResponseUse counts a use of a response_url, and reports whether Slack still takes it. The count is that of this
+// process; after a restart Slack refuses one too many, and the Web API is used.
 func (s *Slack) countResponseUse(url string) bool {
 	used, _ := s.responseUses.Change(shortKey(url), func(n int, _ bool) int { return n + 1 })
 	return used < maxResponseUses
@@ -437,9 +446,11 @@ var tokenCodes = map[string]bool{
 	"org_login_required": true, "team_access_not_granted": true,
 }
 
+// tokenPause is how long posts wait after a token was refused.
 const tokenPause = 30 * time.Second
 
-// postError returns a *chat.PostError for a post that failed.
+// postError returns a *chat.PostError for a post that failed; one that is a *chat.PostError already as it is. A word of
+// Slack's that is not among remedies is not taken for final: the post may have been made.
 func (s *Slack) postError(err error) error {
 	var already *chat.PostError
 	if errors.As(err, &already) {
@@ -462,7 +473,8 @@ func (s *Slack) postError(err error) error {
 	return &chat.PostError{Maybe: !kit.IsUnsent(err), Err: fmt.Errorf("post to slack: %w", redact(err))}
 }
 
-// redact removes addresses, which can themselves be a permission, from an error.
+// redact removes addresses, which can themselves be a permission, from an error. What it returns wraps nothing, because
+// the chain holds the address, too: codes and waits are read from the error before.
 func redact(err error) error {
 	text := err.Error()
 	if i := strings.Index(text, "http"); i >= 0 {

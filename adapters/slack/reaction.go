@@ -19,6 +19,7 @@ type wireReaction struct {
 		Channel string `json:"channel"`
 		TS      string `json:"ts"`
 	} `json:"item"`
+	// EventTS is when the reaction was added or taken away.
 	EventTS string `json:"event_ts"`
 }
 
@@ -89,8 +90,9 @@ func (s *Slack) parseReaction(o eventEnvelope) (chat.Message, bool) {
 	}, true
 }
 
-// isFromBot reports whether a bot added a reaction, which Slack does not say with the event. A user
-// whom Slack does not describe counts as a person.
+// isFromBot reports whether a bot added a reaction, which Slack does not say with the event. A user whom Slack does not
+// describe within adminTimeout counts as a person. Taking one away is not looked at: what was not counted cannot be
+// taken back.
 func (s *Slack) isFromBot(ctx context.Context, m chat.Message) bool {
 	if m.Kind() != chat.EventReaction || m.Reaction.Gone {
 		return false

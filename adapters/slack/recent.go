@@ -77,6 +77,7 @@ func (s *Slack) noteMessage(e wireMessage) {
 	}
 }
 
+// isMentioned reports whether a message mentions the bot, in either form in which Slack writes that.
 func (s *Slack) isMentioned(e wireMessage) bool {
 	return strings.Contains(e.Text, "<@"+s.self.user+">") || strings.Contains(e.Text, "<@"+s.self.user+"|")
 }
@@ -109,6 +110,7 @@ func (s *Slack) dropRecent(channel string) {
 // messageOverhead is what a message counts as beside its texts, in bytes.
 const messageOverhead = 700
 
+// newRecentMessage returns a message as it is remembered: without what only events of changes have.
 func newRecentMessage(m wireMessage) kit.RecentMessage[*wireMessage] {
 	m.Message, m.Previous, m.ReplyUsers = nil, nil, nil
 	size := messageOverhead + len(m.Text) + len(m.Blocks) + len(m.Metadata)
@@ -121,7 +123,8 @@ func newRecentMessage(m wireMessage) kit.RecentMessage[*wireMessage] {
 	return kit.RecentMessage[*wireMessage]{ID: m.TS, Value: &m, Size: size}
 }
 
-// recallPassage returns what is told of a passage, if all of it is remembered.
+// recallPassage returns what is told of a passage, if all of it is remembered; else it is to be read. It waits up to
+// eventWait for the event of the question itself, which says that events come here.
 func (s *Slack) recallPassage(ctx context.Context, p passage) (r readMessages, ok bool) {
 	if p.before == "" {
 		return r, false // a command, which is no message
@@ -175,7 +178,8 @@ func (p *postJob) rememberLabel(n int, ts string) {
 	p.lastPosts.Put(threadKey(p.to.Channel, p.to.Thread), ts)
 }
 
-// endReading remembers what was read of a passage.
+// endReading remembers what was read of a passage; nothing of it where the reading failed or was not whole. What events
+// brought meanwhile is newer and stays.
 func (s *Slack) endReading(reading *kit.Reading, p passage, all []wireMessage, isWhole bool, err error) {
 	before, since := p.before, ""
 	switch {

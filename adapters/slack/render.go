@@ -56,7 +56,8 @@ func (p piece) blocks() []slackgo.Block {
 // harmless.
 func splitText(text string) []string { return markdown.Split(markdown.Slack(text), maxText) }
 
-// render returns the messages of a draft.
+// render returns the messages of a draft, at least one: its text, then its cards, maxCards a message. Mentions stand in
+// the first message, the footer and buttons in the last.
 func render(d chat.Draft) []piece {
 	text := d.Text
 	if d.Failed {
@@ -119,6 +120,7 @@ func (p piece) withoutImages() (piece, bool) {
 	return p, had
 }
 
+// cardBlocks returns a story as a section with its title, text and picture, and a line with its source and age.
 func cardBlocks(c chat.Card) []slackgo.Block {
 	text := "*" + c.Label() + linkText(c.Title, c.URL) + "*"
 	if c.Text != "" {
@@ -161,7 +163,8 @@ func cardBlocks(c chat.Card) []slackgo.Block {
 // idPattern matches an id of Slack.
 var idPattern = text.Pattern(`^[A-Z0-9]+$`)
 
-// mentionsOf returns the mentions that a draft asks for. Those in its text are made harmless.
+// mentionsOf returns the mentions that a draft asks for, of users and user groups; empty if there are none. Those in
+// its text are made harmless, and what is no id of Slack is left out.
 func mentionsOf(d chat.Draft) string {
 	var names []string
 	for _, who := range d.Notify {
@@ -214,6 +217,7 @@ func joinFooter(footer, note string) string {
 	return footer + " · " + note
 }
 
+// contextBlock returns a line of small text, in mrkdwn.
 func contextBlock(text string) slackgo.Block {
 	return slackgo.NewContextBlock(
 		"",
@@ -256,6 +260,7 @@ var (
 // escape returns plain text for Slack's mrkdwn, with mentions made harmless.
 func escape(s string) string { return controlEscapes.Replace(markdown.Slack(s)) }
 
+// linkText returns a link in Slack's form, in which the title has no line ends; the title alone without an address.
 func linkText(title, address string) string {
 	if address == "" {
 		return strings.ReplaceAll(escape(title), "\n", " ")
@@ -263,7 +268,7 @@ func linkText(title, address string) string {
 	return "<" + addressEscapes.Replace(address) + "|" + strings.ReplaceAll(escape(title), "\n", " ") + ">"
 }
 
-// cutText returns the first n characters of a text.
+// cutText returns the first n characters of a text, the last of which is an ellipsis if it was cut.
 func cutText(s string, n int) string {
 	if runes := []rune(s); len(runes) > n {
 		return string(runes[:n-1]) + "…"

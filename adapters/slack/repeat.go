@@ -11,6 +11,7 @@ import (
 
 // Bounds of the search for what an earlier attempt posted.
 const (
+	// maxLookPages of lookPageSize messages are looked through; where there are more, the search is not whole.
 	maxLookPages = 5
 	lookPageSize = 100
 	// clockSkew is how far our clock and Slack's may be apart.
@@ -21,8 +22,9 @@ var errSentTwice = errors.New(
 	"it was sent twice without an answer, and Slack does not let the bot see whether it is there",
 )
 
-// findEarlier finds what an earlier attempt posted. If that can never be known, the post is made
-// once more and says so; if Slack only fails to answer, nothing is posted now.
+// findEarlier finds what an earlier attempt posted, and sets posted and partial. If that can never be known, the post
+// is made once more and says so; if Slack only fails to answer, nothing is posted now. It returns a *chat.PostError
+// where the post must not be sent: to be tried later, or, where it was sent twice blindly, never.
 func (p *postJob) findEarlier(ctx context.Context) error {
 	select {
 	case <-p.ready: // the bot has to know its own posts
@@ -65,8 +67,8 @@ func (p *postJob) lookError(err error) error {
 	}
 }
 
-// searchEarlier looks for the pieces of the draft where they would be. whole is false if some
-// messages there were not read.
+// searchEarlier looks for the pieces of the draft where they would be: behind what is answered, or since the draft was
+// made. whole is false if some messages there were not read.
 func (p *postJob) searchEarlier(ctx context.Context) (whole bool, err error) {
 	p.posted, p.partial = map[int]string{}, map[int]string{}
 	oldest := timestampOf(p.draft.Reply.MessageID)
@@ -109,8 +111,8 @@ func (p *postJob) numberUnlabelled() {
 	p.partial[n] = ts
 }
 
-// recognize returns which piece of the draft a message is; -1 if none. A message without a label is
-// recognized by its text.
+// recognize returns which piece of the draft a message is; -1 if none. A message without a label is recognized by its
+// text. An unfinished answer is noted in partial, and a message with the files in uploaded.
 func (p *postJob) recognize(m wireMessage) int {
 	if !p.isOwnPost(m) {
 		return -1

@@ -23,7 +23,8 @@ type request struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
-// channel returns the channel that a request is about; "" where it is about none.
+// channel returns the channel that a request is about; "" where it is about none. Each kind of request has it in
+// another field, and a form has it in the state that was given to it.
 func (r request) channel() string {
 	var p struct {
 		Event struct {
@@ -62,7 +63,9 @@ func (r request) channel() string {
 	return ""
 }
 
-// route has the process that a request's channel belongs to take it. It returns false where that is this process.
+// route has the process that a request's channel belongs to take it, and returns what Slack is to be answered. routed
+// is false where that is this process, where the request is about no channel, and where there is one process alone.
+// After an error nobody has taken it, so that Slack has to send it again.
 func (s *Slack) route(ctx context.Context, r request) (answer json.RawMessage, routed bool, err error) {
 	channel := r.channel()
 	if s.o.Router == nil || channel == "" {

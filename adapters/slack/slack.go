@@ -15,6 +15,16 @@
 //   - A refused token is reported with its remedy, and posts wait for a better one.
 //
 // What is answered is left to others.
+//
+// A request comes in by an envelope of a socket (socket.go) or an HTTP request (http.go). parsePayload turns it into a
+// chat.Message, by its kind in event.go, interaction.go or form.go. It is handed on where the channel belongs to
+// another process (route.go), else it waits for what was missed before it (catchup.go) and goes to accept, in one queue
+// a channel. A draft goes out by one postJob (post.go): render cuts it into pieces, each of which is found (repeat.go),
+// streamed (stream.go), edited or posted, under a hidden label by which a later attempt and a later process find it
+// again.
+//
+// What Slack was told once is remembered in kit.Memory and kit.Cache, which have locks of their own; the rest of
+// Slack's fields are set before ready is closed and are only read after that.
 package slack
 
 import (
@@ -38,11 +48,13 @@ import (
 
 // Options are the configuration of the platform.
 type Options struct {
+	// BotToken begins with xoxb-. It goes with each call of the Web API, and with downloads of files.
 	BotToken      string
 	AppToken      string // Socket Mode
 	SigningSecret string // HTTP mode
 	Mode          string // "socket" or "http"
-	APIBaseURL    string // "https://slack.com/api/"
+	// APIBaseURL ends with a slash; methods of the Web API are appended to it. A simulation stands at another address.
+	APIBaseURL string // "https://slack.com/api/"
 	// CatchUp is how far back messages are read that were sent while the bot was not
 	// connected; 0: they are not.
 	CatchUp time.Duration
@@ -65,11 +77,13 @@ type Options struct {
 	// Router is set where other processes may hold connections of this app, too, so that not every
 	// event comes to the process that its channel belongs to; nil: there are none.
 	Router Router
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Log and Now are both required. Now is the clock of everything but waits and deadlines.
+	Log *slog.Logger
+	Now func() time.Time
 }
 
-// Slack is one Slack app in one workspace.
+// Slack is one Slack app in one workspace. All methods may be called concurrently; Run is called once. Posts may be
+// made before Run has connected; what needs to know who the bot is waits for that.
 type Slack struct {
 	o           Options
 	api         *slackgo.Client
@@ -107,6 +121,7 @@ type Slack struct {
 	self   botIdentity
 	accept func(context.Context, chat.Message) error
 
+	// mu guards health.
 	mu     sync.Mutex
 	health chat.Health
 }
@@ -125,13 +140,15 @@ const (
 	callTimeout = 30 * time.Second
 	// fileTimeout bounds bringing or getting one file.
 	fileTimeout = 2 * time.Minute
-	// maxResponse is the most that is read of an answer of Slack, in bytes.
+	// maxResponse is the most that is read of an answer of Slack, in bytes. What is longer is cut, and then fails to be
+	// decoded.
 	maxResponse = 16 << 20
 )
 
-// New returns the platform; it reaches no network.
+// New returns the platform; it reaches no network and starts nothing. The tokens are checked by Run.
 func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	// Nearly all requests go to one host, of which the default keeps two connections.
 	t.MaxIdleConnsPerHost = 64
 	client := &http.Client{Transport: limitedTransport{t}, Timeout: callTimeout, CheckRedirect: kit.NoRedirect}
 	s := &Slack{
@@ -160,6 +177,7 @@ func (c limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The body of a WebSocket handshake is the connection itself, which has to stay writable.
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		res.Body = struct {
 			io.Reader
@@ -172,7 +190,7 @@ func (c limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // Name returns "slack".
 func (s *Slack) Name() string { return "slack" }
 
-// Limits returns the limits of one message.
+// Limits returns the limits of one message, and how often an answer that is being written may be edited.
 func (s *Slack) Limits() chat.Limits {
 	return chat.Limits{Text: maxText, Cards: maxCards, Edits: growEvery}
 }
@@ -185,6 +203,7 @@ func (s *Slack) Health() chat.Health {
 	return s.health
 }
 
+// setHealth notes whether messages can reach the bot, and why not; Since moves only when that changes.
 func (s *Slack) setHealth(is bool, detail string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +213,10 @@ func (s *Slack) setHealth(is bool, detail string) {
 	s.health.Connected, s.health.Detail = is, detail
 }
 
-// Run connects and hands over messages until ctx ends.
+// Run connects and hands over messages until ctx ends, for which it returns nil, or the error of ctx while it is still
+// asking who the bot is. It returns a *chat.SetupError for what no new attempt would change: a refused token, a missing
+// scope, no signing secret in HTTP mode. accept may be called by many goroutines at once, in order within a channel;
+// chat.ErrBusy from it means that the author is told so, and any other error that Slack has to send the message again.
 func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	if s.o.Mode == "http" && s.o.SigningSecret == "" {
 		return &chat.SetupError{Reason: "Slack in HTTP mode needs the app's signing secret",
@@ -213,7 +235,9 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 	defer s.people.Close()
 	defer s.guests.Close()
 	defer s.channels.Close()
+	// Everything that reads accept or self waits for ready, which is closed below.
 	s.accept = accept
+	// What runs beside ends before Run returns, also where listen has failed and ctx goes on.
 	beside, stop := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
@@ -221,6 +245,8 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 	helpers.Go(func() { s.runChores(beside) })
 	helpers.Go(func() { s.postBusyNotes(beside) })
 	helpers.Go(func() { s.missed.Run(beside) })
+	// No message may be judged before the groups are known, or a rule that denies something to a role would not hold
+	// yet.
 	if s.o.UsesRoles != nil {
 		read := make(chan struct{})
 		helpers.Go(func() { s.watchGroups(beside, sync.OnceFunc(func() { close(read) })) })
@@ -238,7 +264,8 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 	return s.listen(ctx)
 }
 
-// identify asks Slack who the bot is until there is an answer.
+// identify asks Slack who the bot is until there is an answer, with pauses that double up to a minute. It returns a
+// *chat.SetupError where Slack refuses the token, and the error of ctx where that ends first.
 func (s *Slack) identify(ctx context.Context) error {
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
@@ -267,7 +294,8 @@ func (s *Slack) identify(ctx context.Context) error {
 	}
 }
 
-// setupError returns a *chat.SetupError for a refusal that no retry changes; nil for other errors.
+// setupError returns a *chat.SetupError for a refusal that no retry changes; nil for other errors. what names the token
+// that was used, where says where the operator finds it.
 func setupError(err error, what, where string) error {
 	var told slackgo.SlackErrorResponse
 	if !errors.As(err, &told) {
@@ -288,9 +316,11 @@ func setupError(err error, what, where string) error {
 	return nil
 }
 
-// takeMessage hands a message over, and reports whether Slack may be told that it was taken.
+// takeMessage hands a message over, and reports whether Slack may be told that it was taken: accept stored it, turned
+// it away with a note to its author, or it is a reaction of a bot.
 func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 	if m.Reply.MessageID != "" && !isInteraction(m) {
+		// A stream of the answer has to name whom it is for (see streamRecipient).
 		s.authors.Put(threadKey(m.Conversation.Channel, m.Reply.MessageID), m.Author.ID)
 	}
 	if s.isFromBot(ctx, m) {

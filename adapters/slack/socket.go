@@ -41,9 +41,12 @@ type socket struct {
 	queues  *kit.Queues
 	helpers sync.WaitGroup
 
-	links   []*connection
+	// links are the open connections, oldest first. Mostly it is one; while Slack replaces it there are two.
+	links []*connection
+	// news brings what the readers of all links read; its room lets them go on while one frame is handled.
 	news    chan connectionEvent
 	dialled chan dialResult
+	// dialing: an attempt to connect is under way or waits for its pause; there is one at a time.
 	dialing bool
 	wait    time.Duration // before the next attempt to connect
 
@@ -66,8 +69,8 @@ type dialResult struct {
 	err  error
 }
 
-// listen keeps a Socket Mode connection until ctx ends. The next one is open before Slack closes
-// the present one.
+// listen keeps a Socket Mode connection until ctx ends, for which it returns nil. The next one is open before Slack
+// closes the present one. It returns a *chat.SetupError where Slack refuses the app-level token.
 func (s *Slack) listen(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	k := &socket{
@@ -76,7 +79,8 @@ func (s *Slack) listen(ctx context.Context) error {
 		queues:  kit.NewQueues(ctx),
 		news:    make(chan connectionEvent, 64),
 		dialled: make(chan dialResult, 1),
-		stale:   true,
+		// The first connection of a process reads what was missed, however short the bot was away.
+		stale: true,
 	}
 	s.socket.Store(k)
 	// The last runs first: what the other two wait for ends with ctx.
@@ -122,7 +126,8 @@ func (k *socket) closeAll() {
 	}
 }
 
-// dial opens a connection after a pause, unless one is being opened.
+// dial opens a connection after a pause, unless one is being opened. The result comes by dialled, or not at all when
+// ctx has ended.
 func (k *socket) dial(wait time.Duration) {
 	if k.dialing {
 		return
@@ -137,7 +142,8 @@ func (k *socket) dial(wait time.Duration) {
 	})
 }
 
-// addConnection uses a new connection. The error says that there can never be one.
+// addConnection uses a new connection, or tries again after a pause. The error is a *chat.SetupError and says that
+// there can never be one.
 func (k *socket) addConnection(d dialResult) error {
 	k.dialing = false
 	if d.err != nil {
@@ -159,6 +165,7 @@ func (k *socket) addConnection(d dialResult) error {
 	return nil
 }
 
+// publish hands an event to listen, or drops it when the bot ends.
 func (k *socket) publish(n connectionEvent) {
 	select {
 	case k.news <- n:
@@ -166,8 +173,8 @@ func (k *socket) publish(n connectionEvent) {
 	}
 }
 
-// dropConnection forgets a connection that has ended, and opens another one if none is left to
-// stay.
+// dropConnection forgets a connection that has ended, and opens another one if none is left to stay. Envelopes that
+// were not acknowledged on it Slack sends again on another one.
 func (k *socket) dropConnection(l *connection, why error) {
 	l.close()
 	// While it is still among the links: until now there was a connection.
@@ -181,6 +188,7 @@ func (k *socket) dropConnection(l *connection, why error) {
 		return
 	}
 	switch {
+	// A connection that Slack ended at once is likely to be ended again; pauses then grow to a second.
 	case l.leaving, k.o.Now().Sub(l.opened) > steadyAfter:
 		k.wait = 0
 	default:
@@ -256,7 +264,8 @@ func (k *socket) noteOthers(counted int) {
 			"one that ended a moment ago is counted for a while")
 }
 
-// onFrame handles one frame at once. Storing a message is left to the queues.
+// onFrame handles one frame at once, because frames of other connections wait behind it. Storing a message is left to
+// the queues. A frame that cannot be decoded is logged and skipped: it names no envelope that could be acknowledged.
 func (k *socket) onFrame(l *connection, data []byte) {
 	var f struct {
 		Type       string          `json:"type"`
@@ -332,6 +341,8 @@ func (k *socket) handleRequest(envelope string, r request, done func(answer json
 		k.queues.Do(envelope, func() { done(nil, true) })
 		return
 	}
+	// Acknowledged only behind takeMessage: a crash between the two has Slack send the message again, and accept knows
+	// it.
 	take := func() {
 		k.awaitTurn(m)
 		taken := k.takeMessage(k.ctx, m)

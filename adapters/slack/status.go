@@ -31,8 +31,9 @@ const (
 	noReactions = "reactions"
 )
 
-// Typing shows that an answer is being made, until something is posted there. Channels take a
-// status since March 2026 (scope chat:write); a place without a thread gets a reaction.
+// Typing shows that an answer is being made, until something is posted there. Channels take a status since March 2026
+// (scope chat:write); a place without a thread gets a reaction. It returns nil where nothing can be shown, and an error
+// where Slack did not answer; either way the answer itself is not affected.
 func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
 	select {
 	case <-s.ready:
@@ -69,7 +70,7 @@ func (s *Slack) Typing(ctx context.Context, to chat.Address) error {
 	return s.react(ctx, to)
 }
 
-// expectAnswer remembers a command until its answer is posted.
+// expectAnswer remembers a question by /raven until its answer is posted.
 func (s *Slack) expectAnswer(m chat.Message) {
 	var h handle
 	if m.Command != chat.CommandAsk || json.Unmarshal(m.Reply.Handle, &h) != nil || h.ResponseURL == "" {
@@ -144,7 +145,8 @@ func (s *Slack) noteUnsupported(what string, err error) {
 	}
 }
 
-// react puts a reaction on the newest question of a place, unless it has one.
+// react puts a reaction on the newest question of a place, unless it has one. A reaction that is not certain is noted
+// as there, so that clearReaction takes it back.
 func (s *Slack) react(ctx context.Context, to chat.Address) error {
 	where := threadKey(to.Channel, to.Thread)
 	ts, known := s.asked.Get(where)

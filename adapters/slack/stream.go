@@ -27,7 +27,8 @@ type streamState struct {
 // threadKey returns a key for a message or a thread of a channel.
 func threadKey(channel, ts string) string { return channel + " " + ts }
 
-// beginStream starts a stream for a piece. It returns no id and no error if there can be none.
+// beginStream starts a stream for a piece and returns its timestamp. It returns no id and no error if there can be
+// none, and errNothingYet if there is no text yet.
 func (p *postJob) beginStream(ctx context.Context, n int) (string, error) {
 	options, ok := p.streamRecipient()
 	if !ok {
@@ -185,8 +186,8 @@ func taskChunk(t chat.ToolRun) slackgo.TaskUpdateChunk {
 	return c
 }
 
-// extendStream updates an open stream, and ends it where another piece follows. It returns false if
-// the message has to be edited instead.
+// extendStream updates an open stream, and ends it where another piece follows. It returns false if the message has to
+// be edited instead; then the stream is closed.
 func (p *postJob) extendStream(ctx context.Context, n int, ts string) (bool, error) {
 	st, _ := p.streams.Get(threadKey(p.to.Channel, ts))
 	if st == nil || !st.open {
@@ -215,6 +216,7 @@ func (p *postJob) extendStream(ctx context.Context, n int, ts string) (bool, err
 	_, err := p.call(ctx, method, options)
 	switch {
 	case err == nil:
+		// Only the holder of the channel's gate changes a stream, so that no lock is needed.
 		*st = grown
 		return true, nil
 	case errorCode(err) != "":
@@ -274,7 +276,7 @@ func (p *postJob) closeStream(ctx context.Context, n int, ts string) error {
 	return nil
 }
 
-// stopStream ends the stream ts if it is one.
+// stopStream ends the stream ts if it is one; that it is none any more is no error.
 func (p *postJob) stopStream(ctx context.Context, n int, ts string) error {
 	_, err := p.call(ctx, "chat.stopStream", []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.labelOption(n)})
 	if word := errorCode(err); word == "message_not_in_streaming_state" || uneditableCodes[word] {

@@ -29,7 +29,8 @@ func (s *Slack) incomingText(m wireMessage) string {
 	return strings.TrimSpace(words + s.bracketed(m, incomingKinds))
 }
 
-// saidText returns the words of a message that is read back, with the names of users for their ids.
+// saidText returns the words of a message that is read back, with the names of users for their ids; a user without a
+// name stays an id. Empty: it says nothing, like a notice.
 func (s *Slack) saidText(m wireMessage, names map[string]string) string {
 	nameOf := func(user, label string) string {
 		if user == s.self.user {
@@ -156,7 +157,8 @@ type block struct {
 	Elements []block         `json:"elements"`
 }
 
-// blockText returns the words of a list of blocks in Slack's own form, a block a line.
+// blockText returns the words of a list of blocks in Slack's own form, a block a line, cut to maxEmbedded; empty where
+// it is of an unexpected form.
 func blockText(raw json.RawMessage) string {
 	var list []block
 	if json.Unmarshal(raw, &list) != nil {

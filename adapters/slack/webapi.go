@@ -93,7 +93,10 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 	return messages, answer.Metadata.Cursor, nil
 }
 
-// callAPI calls a method of the Web API and decodes its answer, which may be nil.
+// callAPI calls a method of the Web API and decodes its answer, which may be nil. It does not wait for Slack's pace and
+// repeats nothing. Errors wrap a slackgo.SlackErrorResponse (Slack refused), *slackgo.RateLimitedError (it was too
+// soon) or slackgo.StatusCodeError; others mean that there was no answer. They may hold the address, but never the
+// token.
 func (s *Slack) callAPI(ctx context.Context, method string, form url.Values, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -177,7 +180,7 @@ var transientCodes = map[string]bool{
 	"team_added_to_org":   true,
 }
 
-// isFinal reports whether reading was refused and will be refused again.
+// isFinal reports whether reading was refused and will be refused again. An error without an answer is not final.
 func isFinal(err error) bool {
 	if word := errorCode(err); word != "" {
 		return !transientCodes[word]
@@ -220,7 +223,7 @@ func labelOf(m wireMessage) (postLabel, bool) {
 	return meta.Payload, true
 }
 
-// isOwnPost reports whether the bot posted a message.
+// isOwnPost reports whether the bot posted a message, as its user or as its app.
 func (s *Slack) isOwnPost(m wireMessage) bool {
 	return m.User == s.self.user && m.User != "" || m.BotID == s.self.bot && m.BotID != ""
 }

@@ -30,10 +30,11 @@ type workMark struct {
 // tokenPattern matches the token by which the page makes a press or a form unique.
 var tokenPattern = text.Pattern(`^[a-z0-9]{1,40}$`)
 
+// newToken returns a random token that is in no other page, press or room.
 func newToken() string { return strings.ToLower(rand.Text()) }
 
-// acceptAction hands over the press of a button or a form that was sent. It returns when that is
-// safe on disk.
+// acceptAction hands over the press of a button or a form that was sent. It returns when that is safe on disk. The
+// error of accept is wrapped.
 func (w *Web) acceptAction(ctx context.Context, m chat.Message) error {
 	accept, err := w.awaitAccept(ctx)
 	if err != nil {
@@ -45,8 +46,8 @@ func (w *Web) acceptAction(ctx context.Context, m chat.Message) error {
 	return nil
 }
 
-// newPress returns the press of a button below the post with a Seq; an empty post means that it is
-// below none.
+// newPress returns the press of a button below the post with a Seq; an empty post means that it is below none. Each
+// press is another message. The error is an *InputError where no button of the page sends that.
 func (w *Web) newPress(room, post, value string) (chat.Message, error) {
 	if err := CheckRoom(room); err != nil {
 		return chat.Message{}, err
@@ -177,6 +178,8 @@ func (w *Web) serveForm(rw http.ResponseWriter, r *http.Request) {
 	w.answerTaken(rw, r, err, "hide-form")
 }
 
+// parseForm returns the message of a form that was filled in. Its id holds the token of the page, so that a form that
+// is sent twice is one message. Faults of the input are *InputError.
 func (w *Web) parseForm(r *http.Request) (chat.Message, error) {
 	room := r.PathValue("room")
 	if err := CheckRoom(room); err != nil {

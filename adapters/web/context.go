@@ -21,8 +21,8 @@ const botName = "ravenbot"
 // maxLater is how many lines may have come after a message whose past is read.
 const maxLater = 20
 
-// Context returns the room of a message, its author, and the lines before it. Nothing of a room is
-// hidden from the bot.
+// Context returns the room of a message, its author, and the lines before it, q.Messages at most. Nothing of a room is
+// hidden from the bot. Lines that the store does not return are named in a note.
 func (w *Web) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
 	c := chat.Context{Place: chat.Place{Channel: m.Conversation.Channel}, Names: map[string]string{}}
 	if m.Author.Name != "" {

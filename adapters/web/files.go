@@ -31,7 +31,7 @@ type fileHandle struct {
 	N    uint64 `json:"n"`
 }
 
-// keepFiles stores the data of files, and returns them with handles in its place.
+// keepFiles stores the data of files, and returns them with handles in its place. A file without data stays as it is.
 func (w *Web) keepFiles(ctx context.Context, room string, files []chat.File) ([]chat.File, error) {
 	kept := slices.Clone(files)
 	for i, f := range kept {
@@ -51,7 +51,8 @@ func (w *Web) keepFiles(ctx context.Context, room string, files []chat.File) ([]
 	return kept, nil
 }
 
-// Fetch returns a file of a message.
+// Fetch returns a file of a message. It fails with store.ErrNotFound once newer files have pushed it out, and where it
+// has more than limit bytes.
 func (w *Web) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, error) {
 	var at fileHandle
 	if err := json.Unmarshal(f.Handle, &at); err != nil {
@@ -91,6 +92,8 @@ func parseFiles(r *http.Request) ([]chat.File, error) {
 	return list, nil
 }
 
+// parseFile returns a file of a form with its data, under its last path element as a name. The type that the browser
+// names counts, unless it names none in particular.
 func parseFile(head *multipart.FileHeader, limit int64) (chat.File, error) {
 	name := shorten(strings.Join(strings.Fields(path.Base(head.Filename)), " "), maxFileName)
 	if head.Size > limit {
@@ -156,6 +159,7 @@ func showFiles(files []chat.File) []shownFile {
 	return list
 }
 
+// formatSize returns a number of bytes in words; empty where it is not known.
 func formatSize(n int64) string {
 	switch {
 	case n <= 0:

@@ -7,7 +7,8 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// History reads back a room.
+// History reads back a room: up to most lines before the one with a Seq, oldest first; before "" is the end. Lines
+// without words are left out. A *chat.SetupError says that before is no Seq.
 func (w *Web) History(ctx context.Context, at chat.Address, before string, most int) ([]chat.Said, error) {
 	var seq uint64
 	if before != "" {

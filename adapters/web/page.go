@@ -39,6 +39,7 @@ type page struct {
 	tags   map[string]string // entity tag of each static file
 }
 
+// newPage returns the embedded files with their tags, which are hashes of their content.
 func newPage() *page {
 	static, err := fs.Sub(files, "static")
 	if err != nil {
@@ -88,6 +89,7 @@ func (w *Web) Static() http.Handler {
 	return mux
 }
 
+// operator returns who speaks on the page: there is one account, and it has the admin token.
 func operator() chat.User {
 	return chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
 }
@@ -104,6 +106,7 @@ type roomView struct {
 	Agents  *Offer // nil: there is no choice
 }
 
+// showRoom serves the page of a room, with its newest lines.
 func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("room")
 	if err := CheckRoom(name); err != nil {
@@ -128,7 +131,7 @@ func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 	w.render(rw, r, "page", v)
 }
 
-// loadRoom returns the lines below before, and the present work if these are the newest.
+// loadRoom returns up to pageSize lines below before, oldest first, and the present work if these are the newest (0).
 func (w *Web) loadRoom(ctx context.Context, name string, before uint64) (roomView, error) {
 	v := roomView{Room: name, State: w.room(name).state()}
 	entries, err := w.o.Log.Entries(ctx, name, before, pageSize+1)
@@ -191,6 +194,7 @@ func (w *Web) roomNames(ctx context.Context, current string) ([]string, error) {
 	return names, nil
 }
 
+// showEarlier serves the lines of a room before a line, as a fragment.
 func (w *Web) showEarlier(rw http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("room")
 	before, err := strconv.ParseUint(r.FormValue("before"), 10, 64)
@@ -313,6 +317,7 @@ func (w *Web) render(rw http.ResponseWriter, r *http.Request, name string, v any
 	_, _ = rw.Write(b) // the reader is gone when this fails
 }
 
+// fragment returns a template over a value as HTML. It is rendered as a whole, so that a fault in it is no half page.
 func (p *page) fragment(name string, v any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := templates().ExecuteTemplate(&b, name, v); err != nil {

@@ -20,7 +20,8 @@ const (
 	pictureCacheTime  = 24 * time.Hour
 )
 
-// Picture fetches a picture that a stranger named, up to so many bytes.
+// Picture fetches a picture that a stranger named, up to so many bytes. It fails for a larger one, and has to keep such
+// addresses away from private networks.
 type Picture func(ctx context.Context, address string, limit int64) ([]byte, error)
 
 // shownDraft is a draft with the place of its pictures on the page; empty: none is shown.
@@ -29,6 +30,7 @@ type shownDraft struct {
 	Pictures string
 }
 
+// newShownDraft returns a draft for the template, with where the pictures of its cards are served.
 func newShownDraft(room string, line uint64, d *chat.Draft) shownDraft {
 	return shownDraft{*d, "/chat/" + room + "/pictures/" + strconv.FormatUint(line, 10) + "/"}
 }

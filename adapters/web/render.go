@@ -34,7 +34,8 @@ var templates = sync.OnceValue(func() *template.Template {
 	}).ParseFS(files, "templates/*.html"))
 })
 
-// Draft renders a post as the page shows it, for other pages in the same look.
+// Draft renders a post as the page shows it, for other pages in the same look. Its pictures are left out: they are
+// served for lines of rooms alone.
 func Draft(d chat.Draft) template.HTML {
 	var b bytes.Buffer
 	if err := templates().ExecuteTemplate(&b, "draft", shownDraft{Draft: d}); err != nil {
@@ -80,6 +81,7 @@ func isWebAddress(address string) bool {
 }
 
 const (
+	// Bounds of what is indented: indentation grows with the square of the depth.
 	maxPrettyBytes = 64 << 10
 	maxPrettyDepth = 40
 )
@@ -118,6 +120,7 @@ func jsonDepth(src []byte) int {
 	return deepest
 }
 
+// formatDuration returns how long something took, in words; empty where it is not known.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -133,6 +136,7 @@ func formatDuration(d time.Duration) string {
 // formatTime returns a time for readers without the script that shows it in their own zone.
 func formatTime(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") }
 
+// formatISO returns a time for the script that shows it in the reader's zone.
 func formatISO(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // domID returns the ID of a message as a part of an element's id.

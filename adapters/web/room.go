@@ -10,9 +10,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Event is something that happened in a room: an Entry that is on record, or a
-// passing view of work. One of the two is set. Events are shared between readers
-// and must not be changed.
+// Event is something that happened in a room: an Entry that is on record, or a passing view of work. One of the two is
+// set. Events are shared between readers and must not be changed, nor what they point to.
 type Event struct {
 	Entry    *store.Entry
 	Progress *chat.Progress
@@ -34,17 +33,20 @@ type room struct {
 	last        uint64 // highest Seq in the log
 	lastWritten uint64 // Seq of the line written last
 
+	// mu guards the fields below. Where both are held, order is taken first.
 	mu      sync.Mutex
 	changes int // lines that took another's place
-	turns   []*turnState
-	subs    map[chan Event]struct{}
+	// turns are the messages that are worked on, oldest first; subs are the readers.
+	turns []*turnState
+	subs  map[chan Event]struct{}
 }
 
 // turnState is a message that is being answered.
 type turnState struct {
-	id    string // of the message
-	said  bool   // this process has put the message's line on record
-	text  strings.Builder
+	id   string // of the message
+	said bool   // this process has put the message's line on record
+	text strings.Builder
+	// tools are the calls of the answer so far; text and note are what is shown of it now.
 	tools []chat.ToolRun
 	note  string
 }
@@ -52,9 +54,9 @@ type turnState struct {
 // maxWaitingEvents is how far a reader may fall behind before it is dropped.
 const maxWaitingEvents = 256
 
-// Subscribe returns what happens in a room from now on. The channel is closed when the reader falls
-// too far behind; it must then read the log and subscribe again. cancel must be called; it does not
-// close the channel.
+// Subscribe returns what happens in a room from now on. The channel is closed when the reader falls too far behind, by
+// maxWaitingEvents; it must then read the log and subscribe again. cancel must be called; it does not close the
+// channel.
 func (w *Web) Subscribe(name string) (events <-chan Event, cancel func()) {
 	events, _, cancel = w.room(name).subscribe()
 	return events, cancel
@@ -106,7 +108,8 @@ func (r *room) record(event Event, isNew bool) {
 	}
 }
 
-// state returns a name for the entries that replaced others until now.
+// state returns a name for the entries that replaced others until now. A browser that shows another state may show a
+// line as it was before; after a restart every state is another one.
 func (r *room) state() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,6 +136,8 @@ func (r *room) turnOf(id string) *turnState {
 	return t
 }
 
+// showProgress adds a step of work to what is shown of it: text is appended, a tool call takes the place of its earlier
+// state, Reset begins the text again.
 func (r *room) showProgress(p chat.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

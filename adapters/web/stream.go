@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	// keepAliveEvery is how often a silent stream says that it is there, before proxies give it up.
 	keepAliveEvery = 15 * time.Second
 	// textEvery is how often the text of an answer is sent again while it grows.
 	textEvery = 100 * time.Millisecond
@@ -63,6 +64,8 @@ type streamer struct {
 	stale []string       // messages whose text has grown since it was sent
 }
 
+// run sends events until ctx ends, the bot stops, or the browser takes none any more. A browser that fell behind is
+// brought up to date and goes on.
 func (s *streamer) run(ctx context.Context) error {
 	for {
 		// Before the log is read: an entry written in between comes twice, and its Seq tells the second time.
@@ -75,6 +78,7 @@ func (s *streamer) run(ctx context.Context) error {
 	}
 }
 
+// sendUntilDropped brings the browser up to date and sends events until the reader is dropped, which is errDropped.
 func (s *streamer) sendUntilDropped(ctx context.Context, events <-chan Event) error {
 	if err := s.sync(ctx); err != nil {
 		return err
@@ -126,6 +130,7 @@ func (s *streamer) sync(ctx context.Context) error {
 	return s.send(v, parts...)
 }
 
+// sendEvent sends one event. Text waits for the next flush; all else is sent at once.
 func (s *streamer) sendEvent(e Event) error {
 	if e.Entry != nil {
 		return s.sendEntry(e)
@@ -237,7 +242,7 @@ func (s *streamer) sendTexts() error {
 	return nil
 }
 
-// send renders templates over one value and sends them as one event.
+// send renders templates over one value and sends them as one event, with the newest line's number as its id.
 func (s *streamer) send(v any, names ...string) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "id: %d\n", s.seen)
@@ -256,6 +261,7 @@ func (s *streamer) send(v any, names ...string) error {
 	return s.write(b.Bytes())
 }
 
+// write sends bytes within writeTimeout, past all buffers.
 func (s *streamer) write(b []byte) error {
 	if err := s.out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err

@@ -29,9 +29,11 @@ import (
 	"ravenbot/internal/text"
 )
 
-// Log keeps the lines of rooms. An entry with the ID of an earlier one takes its
-// place and its Seq; a new one gets a higher Seq than all before it.
+// Log keeps the lines of rooms. An entry with the ID of an earlier one takes its place and its Seq; a new one gets a
+// higher Seq than all before it. Its methods are called concurrently, but SaveEntry for one room by one goroutine at a
+// time.
 type Log interface {
+	// SaveEntry returns the entry as it is on record, with its Seq. What it returns must survive a crash.
 	SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 	// Entries returns up to n lines with Seq below before (0: the newest), oldest first.
 	Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error)
@@ -61,9 +63,9 @@ type Options struct {
 
 // Agents tells who may answer in rooms, and takes a choice of one.
 type Agents interface {
+	// Offered is asked each time a room is shown.
 	Offered(room string) Offer
-	// Choose has an agent answer in a room; none: as the configuration says. Faults of
-	// the input are *InputError.
+	// Choose has an agent answer in a room; "": as the configuration says. Faults of the input are *InputError.
 	Choose(ctx context.Context, room, agent string) error
 }
 
@@ -83,6 +85,7 @@ func (e *InputError) Error() string { return e.What }
 func (e *InputError) BadInput() bool { return true }
 
 var (
+	// errStopped is returned to people while Run has ended; errDropped never leaves the package.
 	errStopped = errors.New("the chat is stopping; try again in a moment")
 	errDropped = errors.New("reader too slow")
 )
@@ -96,13 +99,14 @@ type Web struct {
 	// pictures has a place for each that is being fetched.
 	pictures chan struct{}
 
+	// mu guards the three fields below. It is held for moments only; a room has locks of its own.
 	mu     sync.Mutex
 	accept func(context.Context, chat.Message) error
 	since  time.Time
 	rooms  map[string]*room
 }
 
-// New returns a Web that takes messages once Run runs.
+// New returns a Web that takes messages once Run runs. Pages may be served before that.
 func New(o Options) *Web {
 	return &Web{
 		o:        o,
@@ -120,7 +124,8 @@ func (w *Web) Name() string { return "web" }
 // Limits returns generous limits: a page has none of its own.
 func (w *Web) Limits() chat.Limits { return chat.Limits{Text: 100_000, Cards: 100} }
 
-// Run takes messages until ctx ends; then the streams to browsers end, too. It is called once.
+// Run takes messages until ctx ends, for which it returns nil; then the streams to browsers end, too. It is called
+// once.
 func (w *Web) Run(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	w.mu.Lock()
 	w.accept, w.since = accept, w.o.Now()
@@ -159,8 +164,9 @@ var roomPattern = text.Pattern(`^[a-z0-9_-]{1,64}$`)
 // maxText is the longest message taken, in bytes.
 const maxText = 64 << 10
 
-// Say says something in a room as a person, with files that hold their data. It returns when the
-// message is safe on disk; the answer arrives as a post. Faults of the input are *InputError.
+// Say says something in a room as a person, with files that hold their data. It returns when the message is safe on
+// disk; the answer arrives as a post. It waits up to ten seconds for Run to begin. Faults of the input are *InputError;
+// the error of accept is wrapped, chat.ErrBusy among them.
 func (w *Web) Say(
 	ctx context.Context,
 	name string,
@@ -215,8 +221,8 @@ func (w *Web) Say(
 	return m, nil
 }
 
-// newMessage returns the message of a person's entry. The entry is kept as the reply's handle, so
-// that it is not lost if the process ends between storing the two.
+// newMessage returns the message of a person's entry. The entry is kept as the reply's handle, so that it is not lost
+// if the process ends between storing the two: Post writes it again.
 func (w *Web) newMessage(e store.Entry) (chat.Message, error) {
 	handle, err := json.Marshal(e)
 	if err != nil {
@@ -255,8 +261,9 @@ func (w *Web) awaitAccept(ctx context.Context) (func(context.Context, chat.Messa
 	return w.accept, nil
 }
 
-// Post records a draft and shows it, in the place of the one that it replaces. The ref is the
-// entry's Seq.
+// Post records a draft and shows it, in the place of the one that it replaces. The ref is the entry's Seq. Repeating a
+// post under its key changes nothing. An address that is no room is a permanent *chat.PostError; other errors are the
+// store's.
 func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	err := CheckRoom(to.Channel)
 	if to.Platform != w.Name() || to.Workspace != "" || to.Thread != "" {
@@ -298,8 +305,8 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	return chat.Ref{IDs: []string{strconv.FormatUint(r.lastWritten, 10)}}, nil
 }
 
-// restoreEntry records the entry that a post answers unless this process has done so. The caller
-// holds r.order.
+// restoreEntry records the entry that a post answers unless this process has done so. The caller holds r.order. A
+// handle that cannot be read is logged and left out: the answer is worth more than its question's line.
 func (w *Web) restoreEntry(ctx context.Context, r *room, to chat.Reply) error {
 	if len(to.Handle) == 0 || markedWork(to) != "" || r.isRecorded(to.MessageID) {
 		return nil
@@ -340,13 +347,14 @@ func (w *Web) writeEntry(ctx context.Context, r *room, e store.Entry, how Event)
 	return nil
 }
 
-// Show passes progress of work to whoever reads the room.
+// Show passes progress of work to whoever reads the room. It returns at once, and is kept nowhere but in memory.
 func (w *Web) Show(to chat.Address, p chat.Progress) {
 	if CheckRoom(to.Channel) == nil {
 		w.room(to.Channel).showProgress(p)
 	}
 }
 
+// room returns what this process knows of a room, which it begins with the first mention of its name.
 func (w *Web) room(name string) *room {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -358,6 +366,7 @@ func (w *Web) room(name string) *room {
 	return r
 }
 
+// shorten returns the first n characters of a text, with an ellipsis if it was cut.
 func shorten(s string, n int) string {
 	if runes := []rune(s); len(runes) > n {
 		return string(runes[:n]) + "…"

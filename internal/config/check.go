@@ -43,7 +43,8 @@ func nodeAt(root *node, path ...any) *node {
 	return n
 }
 
-// checker checks how values fit together, after each has been checked by itself.
+// checker checks how values fit together, after each has been checked by itself. Its methods report faults and warnings
+// to the decoder and change nothing of the configuration.
 type checker struct {
 	*decoder
 	c      *Config
@@ -51,6 +52,7 @@ type checker struct {
 	checks Checks
 }
 
+// check reports what is wrong with c, which was decoded from root. Of one value one fault is reported.
 func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k := checker{d, c, root, checks}
 	k.checkHTTP()
@@ -160,17 +162,21 @@ func parseProxy(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
+// isLoopback reports whether a host is this machine by its name alone. Another name may lead here, too, but nothing is
+// looked up.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
+// checkDiscord checks the token's form. Whether Discord takes it is found out when the bot connects.
 func (k checker) checkDiscord() {
 	if strings.HasPrefix(strings.ToLower(k.c.Platforms.Discord.Token.Reveal()), "bot ") {
 		k.report("starts with the word Bot, which is not part of it", "give the token alone", "platforms", "discord", "token")
 	}
 }
 
+// checkSlack checks that each token is in its place, and that those are there which the mode needs.
 func (k checker) checkSlack() {
 	s := k.c.Platforms.Slack
 	bad := func(name, reason, remedy string) { k.report(reason, remedy, "platforms", "slack", name) }
@@ -204,6 +210,7 @@ func (k checker) checkSlack() {
 	}
 }
 
+// checkModels checks that fallbacks exist and end, and warns of models that cannot answer.
 func (k checker) checkModels() {
 	for _, name := range slices.Sorted(maps.Keys(k.c.Models)) {
 		m := k.c.Models[name]
@@ -277,6 +284,7 @@ func checkNameExists[T any](k checker, what, name string, names map[string]T, pa
 	}
 }
 
+// checkAgents checks every agent, and that there is one called default.
 func (k checker) checkAgents() {
 	if _, ok := k.c.Agents["default"]; !ok {
 		k.report("missing", `name one of the agents "default"`, "agents", "default")
@@ -338,6 +346,7 @@ func (k checker) checkMatch(pattern string, path ...any) {
 	}
 }
 
+// checkChannels checks the rules for channels.
 func (k checker) checkChannels() {
 	for i, ch := range k.c.Channels {
 		checkNameExists(k, "agent", ch.Agent, k.c.Agents, "channels", i, "agent")
@@ -370,7 +379,7 @@ func (k checker) checkJobs() {
 	}
 }
 
-// checkWith validates a value with another package's check.
+// checkWith validates a value with another package's check; a nil check accepts it.
 func (k checker) checkWith(judge func(string) error, value, remedy string, path ...any) {
 	if judge == nil {
 		return
@@ -390,6 +399,7 @@ func (k checker) reportError(err error, value, remedy string, path ...any) {
 	k.report(reason, remedy, path...)
 }
 
+// checkFeed checks the address of a feed, or the name of a bundled one.
 func (k checker) checkFeed(feed string, path ...any) {
 	name, bundled := strings.CutPrefix(feed, "bundled:")
 	if !bundled {
@@ -424,6 +434,7 @@ func (k checker) checkPostAddress(address string, path ...any) {
 	}
 }
 
+// checkTools checks what holds for all tools.
 func (k checker) checkTools() {
 	if name := k.c.Tools.Discovery.Embeddings; name != "" {
 		path := []any{"tools", "discovery", "embeddings"}
@@ -462,6 +473,8 @@ func (k checker) checkTools() {
 	}
 }
 
+// checkFileRoots checks that each folder has a name of its own, and warns of those that do not exist or hold what
+// nobody should read.
 func (k checker) checkFileRoots() {
 	names := map[string]bool{}
 	for i, r := range k.c.Tools.Files.Roots {
@@ -497,6 +510,7 @@ func (k checker) checkFileRoots() {
 	}
 }
 
+// checkPrivateHosts checks a list of private hosts at a path.
 func (k checker) checkPrivateHosts(hosts []string, path ...any) {
 	for i, host := range hosts {
 		// egress decides what it accepts, so the check is its own.
@@ -518,7 +532,8 @@ func parseHTTPURL(s string) (*url.URL, bool) {
 	return u, true
 }
 
-// splitAddress splits platform:workspace/channel[/thread] into its parts.
+// splitAddress splits platform:workspace/channel[/thread] into its parts, three or four of them; the workspace may be
+// empty. The error says what is wrong with it, and does not quote it.
 func splitAddress(address string) ([]string, error) {
 	platform, rest, ok := strings.Cut(address, ":")
 	parts := append([]string{platform}, strings.Split(rest, "/")...)

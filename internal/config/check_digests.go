@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// checkDigests checks the mail server and every digest.
 func (k checker) checkDigests() {
 	k.checkSMTP()
 	for name, g := range k.c.Digests {
@@ -135,6 +136,7 @@ func (k checker) checkHasTask(g Digest, name string) {
 	}
 }
 
+// checkSchedule checks the time zone and, with another package's check, when a digest is due.
 func (k checker) checkSchedule(g Digest, name string) {
 	if _, err := time.LoadLocation(g.Timezone); err != nil {
 		k.report(

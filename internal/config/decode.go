@@ -38,6 +38,7 @@ func (d *decoder) addFaultAt(offset int, key, reason, remedy string) {
 	d.appendFault(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
 }
 
+// addFault adds a fault of a value, addFaultAt one of a place, and addWarning what does not keep the file from loading.
 func (d *decoder) addFault(n *node, reason, remedy string) {
 	d.addFaultAt(n.offset, n.path, reason, remedy)
 }
@@ -141,6 +142,8 @@ func remedyFor(want, have byte) string {
 	return "see deploy/config.schema.json for what goes here"
 }
 
+// decodeStruct fills a struct from an object. Unknown keys, names of one field that are given twice, and required ones
+// that are missing are faults.
 func (d *decoder) decodeStruct(n *node, v reflect.Value) {
 	known := d.fieldsOf(v.Type())
 	fields, given := known.byName, make(map[string]string)

@@ -11,6 +11,8 @@ import (
 	"github.com/joho/godotenv"
 )
 
+// maxEnvFile is the most that is read of a .env file, in bytes: it holds keys, and finding a malformed line takes a
+// time that is the square of its lines.
 const maxEnvFile = 64 << 10
 
 // readEnvFile reads NAME=value lines. A dollar sign in a value stays as it is: keys and passwords contain them. The
@@ -61,7 +63,8 @@ func malformedLine(text []byte) int {
 	return 1
 }
 
-// dotEnv reads the .env file in the decoder's folder. It may be missing.
+// dotEnv reads the .env file in the decoder's folder. It may be missing, and returns nil with a fault where it is
+// malformed.
 func (d *decoder) dotEnv() map[string]string {
 	vars, line, err := readEnvFile(filepath.Join(d.dir, ".env"))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -21,7 +21,9 @@ type Change struct {
 }
 
 // Edit sets values in the text of a configuration and leaves everything else, comments included, as it is written. It
-// does not rewrite values that are right already, so a text that needs no change is returned unchanged.
+// does not rewrite values that are right already, so a text that needs no change is returned unchanged. It fails where
+// the text is no JSON, or a path leads through something that is no object. The result is not checked otherwise: see
+// Parse.
 func Edit(text []byte, changes ...Change) ([]byte, error) {
 	for _, c := range changes {
 		v, err := hujson.Parse(text)
@@ -73,6 +75,7 @@ func (c Change) patch(v *hujson.Value) ([]byte, error) {
 	return fmt.Appendf(patch, `{"op":"add","path":%q,"value":%s}]`, at, bytes.TrimSpace(value.Bytes())), nil
 }
 
+// jsonPointer returns a path in the form of RFC 6901.
 func jsonPointer(path []string) string {
 	var b strings.Builder
 	for _, name := range path {
@@ -107,7 +110,8 @@ func RawString(text []byte, path ...string) string {
 	return literal.String()
 }
 
-// ParseEnvFile parses the NAME=value lines of a .env file. The error never quotes the file.
+// ParseEnvFile parses the NAME=value lines of a .env file. The error never quotes the file, and says which line is
+// wrong.
 func ParseEnvFile(text []byte) (map[string]string, error) {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return nil, errors.New("it contains a zero byte")
@@ -119,6 +123,7 @@ func ParseEnvFile(text []byte) (map[string]string, error) {
 	return vars, nil
 }
 
+// plainValue matches what needs no quotes in a .env file.
 var plainValue = text.Pattern(`^[A-Za-z0-9._~:/+=@%-]*$`)
 
 // SetVariable sets one variable in the text of a .env file and leaves all other lines as they are. It returns an

@@ -32,7 +32,7 @@ func (d *decoder) expand(n *node) (string, bool) {
 // badReference is what is wrong with a ${…}, as reason and remedy of a fault.
 type badReference struct{ reason, remedy string }
 
-// expandText replaces ${…} in a text. $${ stands for a plain ${.
+// expandText replaces ${…} in a text. $${ stands for a plain ${. The second result is nil where all of it was replaced.
 func (d *decoder) expandText(s string) (string, *badReference) {
 	var out strings.Builder
 	for {
@@ -78,9 +78,11 @@ func closingBrace(s string) int {
 	return -1
 }
 
+// variableName matches the name of a variable; dots are of some hosts' own variables.
 var variableName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
-// resolve returns the value of what stands between ${ and }.
+// resolve returns the value of what stands between ${ and }, or why there is none. In a disabled entry a variable that
+// is not set is empty.
 func (d *decoder) resolve(ref string) (string, *badReference) {
 	name, fallback, hasDefault := strings.Cut(ref, ":-")
 	if path, ok := strings.CutPrefix(ref, "file:"); ok {
@@ -125,7 +127,8 @@ func (d *decoder) resolve(ref string) (string, *badReference) {
 		fmt.Sprintf("set it in .env or the environment, or write ${%s:-} to allow it to be empty", name)}
 }
 
-// editorVariable returns the value of variables of editors that MCP entries are copied from.
+// editorVariable returns the value of variables of editors that MCP entries are copied from; false outside of such
+// entries, and for other names.
 func (d *decoder) editorVariable(name string) (string, bool) {
 	if !d.inServer {
 		return "", false
@@ -196,6 +199,7 @@ func plainCause(err error) error {
 	return err
 }
 
+// bareVariable matches $NAME.
 var bareVariable = text.Pattern(`\$[A-Za-z_][A-Za-z0-9_]*`)
 
 // expandEnv is expand for the env of an MCP server, where other hosts also accept $NAME. An unset one stays as

@@ -53,6 +53,7 @@ func (f *Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// sortFaults sorts faults by file, line and column, so that they read from top to bottom.
 func sortFaults(list []Fault) {
 	slices.SortStableFunc(list, func(a, b Fault) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -45,7 +45,8 @@ type Checks struct {
 type SkillFault struct{ Problem, Remedy string }
 
 // Load reads the file at path and the .env file beside it. It returns a *Faults when the files could be read and are
-// wrong, and another error when config.json cannot be read at all.
+// wrong, and another error when config.json cannot be read at all. It reads up to 4 MiB, and the files that ${file:…}
+// and envFile name; nothing is written, and no network is used unless a check does.
 func Load(path string, opts Options) (*Config, error) {
 	text, err := readLimited(path, maxFileBytes)
 	if err != nil {
@@ -54,7 +55,8 @@ func Load(path string, opts Options) (*Config, error) {
 	return Parse(text, path, opts)
 }
 
-// Parse is Load for a text that is, or will be, in the file at path.
+// Parse is Load for a text that is, or will be, in the file at path. Relative paths count from its folder, where the
+// .env file is read, too. text is not changed.
 func Parse(text []byte, path string, opts Options) (*Config, error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
@@ -75,7 +77,7 @@ func Parse(text []byte, path string, opts Options) (*Config, error) {
 
 // ParseEntry reads one entry, such as one of mcpServers, that comes from elsewhere but is written as in the file:
 // variables and paths mean what they mean there. into points to an MCPServer, an Agent or a Digest. The error is a
-// *Faults; the warnings are for whoever sent the entry.
+// *Faults; the warnings are for whoever sent the entry. It may be called concurrently; c is only read.
 func (c *Config) ParseEntry(text []byte, into any) (warnings []Fault, err error) {
 	return c.parseEntry(text, into, nil)
 }
@@ -165,7 +167,8 @@ func (d *decoder) decodeConfig(checks Checks) *Config {
 	return c
 }
 
-// addBuiltins adds what the file may leave out and other packages rely on.
+// addBuiltins adds what the file may leave out and other packages rely on: the models offline and default, the agent
+// default, and the parts of addresses that go without saying.
 func (d *decoder) addBuiltins(c *Config, root *node) {
 	if c.Models == nil {
 		c.Models = make(map[string]Model)

@@ -17,7 +17,8 @@ const (
 	maxDepth     = 64
 )
 
-// node is a value of the file with its place. kind is the first byte of its grammar: { [ " 0 t f n.
+// node is a value of the file with its place. kind is the first byte of its grammar: { [ " 0 t f n. offset counts bytes
+// of the text, and path is its key as Fault has it.
 type node struct {
 	kind    byte
 	offset  int
@@ -27,6 +28,7 @@ type node struct {
 	elems   []*node
 }
 
+// member is a name in an object, where it stands, and its value.
 type member struct {
 	name   string
 	offset int
@@ -110,7 +112,7 @@ func (d *decoder) syntaxFault(text []byte, err error) {
 	d.appendFault(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
 }
 
-// newNode converts hujson's value. A name that an object uses twice is a fault.
+// newNode converts hujson's value. A name that an object uses twice is a fault, and its first value counts.
 func (d *decoder) newNode(v *hujson.Value, path string) *node {
 	n := &node{kind: byte(v.Value.Kind()), offset: v.StartOffset, path: path}
 	switch value := v.Value.(type) {

@@ -61,7 +61,7 @@ func scopePath(open []scope) string {
 	return path
 }
 
-// stringEnd returns the offset behind the string that starts at an offset.
+// stringEnd returns the offset behind the string that starts at an offset; the end of the text where it is not closed.
 func stringEnd(text []byte, start int) int {
 	for i := start + 1; i < len(text); i++ {
 		switch text[i] {

@@ -14,7 +14,8 @@ import (
 //go:embed config.go
 var source string
 
-// Schema returns the JSON Schema (draft 2020-12) of config.json, made from the structs and their comments.
+// Schema returns the JSON Schema (draft 2020-12) of config.json, made from the structs and their comments, indented and
+// with a line end. It is the same each time.
 func Schema() []byte {
 	g := generator{docs: parseDocs(source), defs: make(map[string]any)}
 	root := g.object(reflect.TypeFor[Config]())
@@ -55,6 +56,7 @@ func parseDocs(source string) map[string]string {
 	return docs
 }
 
+// oneLine returns a comment with single spaces; empty for nil.
 func oneLine(c *ast.CommentGroup) string { return strings.Join(strings.Fields(c.Text()), " ") }
 
 // generator builds the schema; docs are the descriptions, defs the types used so far.
@@ -63,6 +65,7 @@ type generator struct {
 	defs map[string]any
 }
 
+// object returns the schema of a struct, and adds to defs those that it refers to.
 func (g generator) object(t reflect.Type) map[string]any {
 	properties, required := make(map[string]any), []string{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -119,6 +122,7 @@ func (g generator) widenServerEntry(properties map[string]any) {
 	properties["enabled"] = map[string]any{"type": "boolean", "description": "false is disabled."}
 }
 
+// field returns the schema of a struct field, with what its tags say.
 func (g generator) field(f reflect.StructField) map[string]any {
 	s := g.value(f.Type)
 	inner := s
@@ -142,6 +146,7 @@ func (g generator) field(f reflect.StructField) map[string]any {
 	return s
 }
 
+// defaultValue returns the text of a default tag as a value of its kind. A default of a list has one element.
 func defaultValue(kind reflect.Kind, text string) any {
 	switch kind {
 	case reflect.Slice:
@@ -158,6 +163,7 @@ func defaultValue(kind reflect.Kind, text string) any {
 	return text
 }
 
+// value returns the schema of a type, as the decoder reads it: some structs may also be written as a string.
 func (g generator) value(t reflect.Type) map[string]any {
 	str := map[string]any{"type": "string"}
 	switch t {

@@ -10,7 +10,8 @@ import (
 // too many places.
 const minSecretLength = 8
 
-// Masker returns a function that masks every secret of the configuration in a text.
+// Masker returns a function that masks every secret of the configuration in a text, as it was loaded. The function may
+// be called concurrently; making it walks the whole configuration, so that it is made once.
 func (c *Config) Masker() func(string) string {
 	found := map[string]bool{}
 	collectSecrets(reflect.ValueOf(c).Elem(), found)

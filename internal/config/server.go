@@ -41,6 +41,7 @@ func (s *MCPServer) decode(d *decoder, n *node, _ reflect.StructTag) {
 	}
 }
 
+// isLiteral reports whether a node is there and of a kind.
 func isLiteral(n *node, kind byte) bool { return n != nil && n.kind == kind }
 
 // flattenTransport turns "transport": {"type", …} or "transport": "sse" into members of the entry itself.

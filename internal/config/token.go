@@ -35,7 +35,8 @@ func (c *Config) AdminToken() (token Secret, created bool, err error) {
 }
 
 // FindAdminToken is AdminToken for commands that talk to a running daemon: it creates nothing. The error wraps
-// fs.ErrNotExist when no daemon has created a token yet.
+// fs.ErrNotExist when no daemon has created a token yet; a file that others can read, or that is empty, is an error,
+// too.
 func (c *Config) FindAdminToken() (Secret, error) {
 	if c.HTTP.AdminToken != "" {
 		return c.HTTP.AdminToken, nil
@@ -63,7 +64,7 @@ func (c *Config) FindAdminToken() (Secret, error) {
 	return Secret(token), nil
 }
 
-// FolderError is returned where the folder of the store cannot be made.
+// FolderError is returned where the folder of the store cannot be made; Err is the operating system's.
 type FolderError struct {
 	Folder string
 	Err    error

@@ -12,6 +12,7 @@ import (
 	"ravenbot/internal/text"
 )
 
+// mask stands for a secret.
 const mask = "***"
 
 // Secret is a value that prints as *** wherever it is printed, logged or marshalled. Only Reveal returns the value.

@@ -37,7 +37,7 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	return &chat.Draft{Ephemeral: true, Text: list(words, found)}, nil
 }
 
-// list returns messages as Markdown for people.
+// list returns messages as Markdown for people: who said what and when, with a link.
 func list(words string, found []Message) string {
 	if len(found) == 0 {
 		return "I found nothing like that here. Try other words."

@@ -27,10 +27,11 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Store keeps conversations.
+// Store keeps conversations. Its methods may be called concurrently.
 type Store interface {
 	// Versions returns the versions of a channel and of the threads in it.
 	Versions(ctx context.Context, channel chat.Address) ([]store.ConversationVersion, error)
+	// Turns returns the turns of a conversation in a range, oldest first.
 	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
 	// Messages returns up to n messages outside of turns behind a cursor, oldest first, and the next cursor.
 	Messages(ctx context.Context, a chat.Address, cursor string, n int) ([]store.Message, string, error)
@@ -40,7 +41,8 @@ type Store interface {
 
 // Options configure a Service.
 type Options struct {
-	Store    Store
+	Store Store
+	// Platform returns the platform whose history may be read, too.
 	Platform func(name string) chat.Platform // nil where it is switched off
 	// Place returns the conversation that a caller may read back, and false where there is none.
 	Place func(tool.Caller) (chat.Address, bool)
@@ -85,8 +87,9 @@ type Query struct {
 	Limit  int
 }
 
-// Search returns the messages that fit a query best, the best first. It fails when the store does; what a platform
-// cannot tell is left out.
+// Search returns the messages that fit a query best, the best first; none for a query without words or with a limit
+// below 1. It fails when the store does; what a platform cannot tell within platformTimeout is left out. Searches of
+// one channel wait for one another, those of different ones do not.
 func (s *Service) Search(ctx context.Context, q Query) ([]Message, error) {
 	if strings.TrimSpace(q.Text) == "" || q.Limit < 1 {
 		return nil, nil
@@ -176,7 +179,8 @@ func (s *Service) dropUnused(searched chat.Address) {
 }
 
 // Purge removes a message that was deleted on its platform from what is searched, and from the messages outside of
-// turns.
+// turns. subject is the platform and the message's ID with "/" between. The turns that hold the message are the store's
+// to change; the next search sees that.
 func (s *Service) Purge(ctx context.Context, subject string) error {
 	platform, id, _ := strings.Cut(subject, "/")
 	s.mu.Lock()

@@ -27,6 +27,7 @@ type place struct {
 	threadsAt    time.Time
 	threadsAfter time.Time
 
+	// removed and added are what commit has to bring into the index.
 	removed []string
 	added   []search.Doc[string]
 }
@@ -37,6 +38,7 @@ type entry struct {
 	sources int
 }
 
+// newPlace returns a place in which nothing was read.
 func newPlace() *place {
 	return &place{
 		corpus:  corpus{places: map[string]int{}, words: newIndex()},
@@ -110,12 +112,14 @@ func (p *place) dropMessage(id string) {
 	}
 }
 
+// forget takes out a message that no source has any more; commit takes it out of the index.
 func (p *place) forget(k string) {
 	p.unfold(k, p.known[k].Text)
 	delete(p.known, k)
 	p.removed = append(p.removed, k)
 }
 
+// unfold takes a message out of those that begin with the same words.
 func (p *place) unfold(k, text string) {
 	words := fold(text)
 	p.folds[words] = slices.DeleteFunc(p.folds[words], func(other string) bool { return other == k })
@@ -179,8 +183,11 @@ func (p *place) hasWords(m Message) bool {
 }
 
 const (
+	// sameWithin is how far apart the times of one message may be in a turn and on its platform: a turn knows when its
+	// question came, not when its answer was posted.
 	sameWithin = 10 * time.Minute
-	foldBytes  = 120
+	// foldBytes is how much of the words two messages are compared by.
+	foldBytes = 120
 )
 
 // fold returns the beginning of a text as letters and digits alone, in lower case.

@@ -20,7 +20,7 @@ type question struct {
 }
 
 // parseQuestion returns what a query asks for among the messages of some authors. Times in it are read in the zone of
-// now.
+// now. A word that names an author and means something else only makes that author's messages count more.
 func parseQuestion(query string, authors []string, now time.Time) question {
 	q := question{text: query, answers: search.Answers(query)}
 	words := slices.Collect(search.Words(query))
@@ -62,9 +62,11 @@ func isSaying(words []string, at int) bool {
 	return slices.ContainsFunc(near, func(w string) bool { return slices.Contains(sayingVerbs, w) })
 }
 
+// months are the names of the months, as alternatives of a pattern.
 const months = "january|february|march|april|may|june|july|august|september|october|november|december"
 
 var (
+	// Ways in which a query names days; parseRange tries them in this order.
 	dayMonth  = text.Pattern(`\b(\d{1,2})(?:st|nd|rd|th)?(?: of)? (` + months + `)(?: (\d{4}))?\b`)
 	monthDay  = text.Pattern(`\b(` + months + `) (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?\b`)
 	partMonth = text.Pattern(`\b(?:(beginning|start|middle|end) of |in |during |since )(` + months +

@@ -47,6 +47,8 @@ func (s *Service) refresh(ctx context.Context, p *place, channel chat.Address) e
 	return nil
 }
 
+// turnSource, importSource and platformSource name where messages of a conversation come from; within a place its
+// thread tells conversations apart.
 func turnSource(a chat.Address, seq uint64) string {
 	return "turn " + a.Thread + " " + strconv.FormatUint(seq, 10)
 }
@@ -198,7 +200,8 @@ func (s *Service) readThreads(ctx context.Context, p *place, in chat.Address, af
 }
 
 // readPages reads a place from the newest message back, to the messages that are known from the time before, and goes
-// on where an earlier call ended before it was through. What is no longer on the newest page was deleted on the platform.
+// on where an earlier call ended before it was through; at most so many pages. What is no longer on the newest page was
+// deleted on the platform. It fails where the platform does; what was read until then stays.
 func (s *Service) readPages(ctx context.Context, p *place, historian chat.Historian, at chat.Address, pages int) error {
 	before, source := "", platformSource(at)
 	for range pages {

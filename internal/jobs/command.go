@@ -27,6 +27,7 @@ const (
 	maxListed     = 50
 )
 
+// jobsUsage is shown below lists, and where an action is not known.
 const jobsUsage = "Say `/raven jobs`, `/raven jobs remove ID`, `/raven jobs edit ID when TIME` or " +
 	"`/raven jobs edit ID text TEXT`; " +
 	"`/raven jobs watch ADDRESS WORDS` says when a page has a new line with these words; " +

@@ -37,7 +37,8 @@ const (
 	// maxDeliveries bounds them; the oldest are forgotten first.
 	maxDeliveries = 100_000
 	pruneInterval = time.Hour
-	maxPayload    = 1 << 20
+	// maxPayload is the largest body of a delivery, in bytes; larger ones are refused with status 413.
+	maxPayload = 1 << 20
 	// maxForeign is how much of a payload a task is shown.
 	maxForeign = 3500
 	// hookTimeout is how long a delivery may take to be stored.
@@ -52,7 +53,9 @@ const (
 // errBusy is returned while the posts of an earlier process are not queued yet.
 var errBusy = errors.New("the bot is starting")
 
-// ServeHTTP takes a delivery at /hooks/{name}. It is answered once its job is stored.
+// ServeHTTP takes a delivery at /hooks/{name}. It is answered with 202 once its job or its posts are stored; with 401
+// where it is not signed, 404 where there is no such webhook or it has no secret, 413 where it is too large, 429 where
+// there are too many, and 500 or 503 where it is to be sent again. It needs no other authentication.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/hooks/")
 	hook, ok := s.o.Config().Webhooks[name]
@@ -122,7 +125,8 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(raw, '\n')) // the sender is gone when this fails
 }
 
-// isSigned reports whether a delivery was sent by somebody who knows the secret.
+// isSigned reports whether a delivery was sent by somebody who knows the secret: by an HMAC over the body as GitHub
+// sends it (X-Hub-Signature-256), or by the secret itself. Both are compared in constant time.
 func isSigned(secret string, header http.Header, body []byte) bool {
 	if signature, ok := strings.CutPrefix(header.Get("X-Hub-Signature-256"), "sha256="); ok {
 		sent, err := hex.DecodeString(signature)
@@ -209,7 +213,8 @@ func newEvent(id, words string, at time.Time) feed.Item {
 	return it
 }
 
-// jobID returns the id of the job of a delivery: the same whenever its sender says that it is the same.
+// jobID returns the id of the job of a delivery: the same whenever its sender says that it is the same, by one of the
+// headers in use for that, else a random one.
 func jobID(name string, header http.Header) string {
 	for _, key := range []string{"X-GitHub-Delivery", "Idempotency-Key", "X-Gitlab-Event-UUID", "Webhook-Id"} {
 		if value := header.Get(key); value != "" && len(value) <= maxKeyBytes {
@@ -331,7 +336,8 @@ func (l *hookLimits) reserve(name string, perMinute int, now time.Time) time.Dur
 	return 0
 }
 
-// ParseTemplate reads the template of a webhook's text.
+// ParseTemplate reads the template of a webhook's text. The error is one of its syntax; a field that a payload lacks is
+// no error.
 func ParseTemplate(words string) (*template.Template, error) {
 	return template.New("webhook").Option("missingkey=zero").Parse(words)
 }
@@ -378,6 +384,7 @@ type limitedWriter struct {
 	left int
 }
 
+// Write keeps what fits, and returns io.ErrShortWrite where that is not all.
 func (w *limitedWriter) Write(p []byte) (int, error) {
 	n := min(len(p), w.left)
 	w.left -= n

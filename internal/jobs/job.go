@@ -21,7 +21,8 @@ const (
 	FromHook = "hook"
 )
 
-// Job is something to do once or on a schedule: post a text, or have an agent carry out a prompt. It is stored as JSON.
+// Job is something to do once or on a schedule: post a text, or have an agent carry out a prompt. It is stored as JSON,
+// so that names in it stay. A value is not changed once it is stored; a change stores another one.
 type Job struct {
 	ID       string    `json:"id"`
 	At       time.Time `json:"at,omitzero"`        // once; zero: Schedule says when
@@ -71,12 +72,13 @@ func (e BadJob) Unwrap() error { return e.Err }
 // BadInput marks the error as the sender's to correct.
 func (BadJob) BadInput() bool { return true }
 
+// badJobf returns a BadJob with a formatted text.
 func badJobf(format string, args ...any) error { return BadJob{fmt.Errorf(format, args...)} }
 
 // IsOnce reports whether the job is due at one time.
 func (j Job) IsOnce() bool { return j.Schedule == "" }
 
-// when returns when the job is due.
+// when returns when the job is due. The error is one of its zone or schedule, which were checked when it was made.
 func (j Job) when() (schedule.Schedule, error) {
 	zone, err := schedule.LoadZone(j.Timezone)
 	if err != nil {
@@ -269,7 +271,8 @@ type Request struct {
 	Watch    *Watch   `json:"watch"`
 }
 
-// AddRequest stores a job of the operator. It returns a BadJob where it cannot be carried out.
+// AddRequest stores a job of the operator, and describes it. It returns a BadJob where it cannot be carried out; other
+// errors are the store's.
 func (s *Service) AddRequest(ctx context.Context, r Request) (Info, error) {
 	j := Job{
 		Schedule: r.Schedule,

@@ -91,13 +91,16 @@ type Service struct {
 	loop    *schedule.Loop
 	changed chan struct{} // has room for one: the jobs of the loop are to be replaced
 	slots   chan struct{} // one for each task under way
-	hooks   hookLimits
-	locks   [64]sync.Mutex
-	seed    maphash.Seed
+	// hooks counts deliveries; it has a lock of its own.
+	hooks hookLimits
+	// locks keep two changes of one job apart (see lock). They are taken before reloading.
+	locks [64]sync.Mutex
+	seed  maphash.Seed
 	// reloading is held for reading while a job or a delivery is changed, in the store and here, and for writing by Load:
 	// what it has read is no older than what is here. It is taken before mu.
 	reloading sync.RWMutex
 
+	// mu guards jobs and deliveries. It is not held while the store is asked.
 	mu         sync.Mutex
 	jobs       map[string]stored
 	deliveries map[string]time.Time // of webhooks, by job id: when they came
@@ -107,6 +110,7 @@ type Service struct {
 // many.
 type stored struct {
 	Job
+	// raw is the item as the store has it, which a change names so that it replaces nothing else.
 	raw  json.RawMessage
 	plan schedule.Schedule
 }
@@ -121,7 +125,7 @@ func newStored(j Job, raw json.RawMessage) (stored, error) {
 // people's questions quick.
 const maxTasks = 4
 
-// New returns a Service without jobs; Load reads those of before.
+// New returns a Service without jobs; Load reads those of before. Nothing is carried out before Run.
 func New(o Options) *Service {
 	s := &Service{
 		o:          o,
@@ -135,8 +139,9 @@ func New(o Options) *Service {
 	return s
 }
 
-// Load reads the jobs that earlier processes, others that share the store, or an import have left, in the place of those
-// that are known.
+// Load reads the jobs that earlier processes, others that share the store, or an import have left, in the place of
+// those that are known. A job that cannot be read is logged and skipped. It fails when the store does; then nothing has
+// changed.
 func (s *Service) Load(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -178,7 +183,7 @@ func (*Service) SharedKinds() []string { return []string{jobKind, deliveryKind} 
 // Reload takes up what other processes have changed.
 func (s *Service) Reload(ctx context.Context) error { return s.Load(ctx) }
 
-// Run carries out what is due until ctx ends.
+// Run carries out what is due until ctx ends, and returns when all work has ended. It is called once, after Load.
 func (s *Service) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -233,7 +238,8 @@ func (s *Service) find(id string) (stored, bool) {
 	return j, ok
 }
 
-// Add stores a job, which counts from now on. It returns a BadJob where it cannot be carried out.
+// Add stores a job, which counts from now on, under a new id, and describes it. It returns a BadJob where it cannot be
+// carried out, or there are too many; other errors are the store's.
 func (s *Service) Add(ctx context.Context, j Job) (Info, error) {
 	j.ID, j.Created = text.RandomID(idBytes), s.o.Now().UTC()
 	j.Since = j.Created
@@ -306,7 +312,7 @@ func (s *Service) checkNew(j Job) error {
 	return nil
 }
 
-// List describes all jobs, the next one first.
+// List describes all jobs, the next one first. It never fails.
 func (s *Service) List(context.Context) ([]Info, error) {
 	return s.list(func(Job) bool { return true }), nil
 }
@@ -333,6 +339,7 @@ func (s *Service) list(wanted func(Job) bool) []Info {
 	return infos
 }
 
+// btoi returns 1 for true, so that truth values can be ordered.
 func btoi(b bool) int {
 	if b {
 		return 1

@@ -11,7 +11,7 @@ type QuietHours struct {
 	from, to time.Duration // since midnight
 }
 
-// ParseQuietHours reads "22:00-07:00"; empty: there are none.
+// ParseQuietHours reads "22:00-07:00"; empty: there are none. The end itself is not quiet; hours may go over midnight.
 func ParseQuietHours(s string) (QuietHours, error) {
 	if s == "" {
 		return QuietHours{}, nil

@@ -41,7 +41,7 @@ func (*Service) MessageCommands() []chat.MessageCommand {
 	}}
 }
 
-// OpenForm returns the form that asks when to be reminded of a message.
+// OpenForm returns the form that asks when to be reminded of a message; nil for any other message.
 func (s *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
 	if m.Command != formRemind || m.Target == nil {
 		return nil, nil

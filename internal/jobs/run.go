@@ -62,7 +62,8 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 	s.finish(ctx, id, due, d, nil, settled)
 }
 
-// makeDraft returns what a job posts.
+// makeDraft returns what a job posts. A task waits for one of maxTasks slots, and fails where its answer is one of
+// failure. settled is nil where nothing is to be done behind the post.
 func (s *Service) makeDraft(
 	ctx context.Context,
 	j Job,

@@ -36,7 +36,8 @@ func (j Job) taskAddress() chat.Address {
 }
 
 // AgentTask returns a Task that has the agent answer the prompt, in a turn that goes on where it stood when it is cut
-// off. The conversation of what is done once is deleted with it.
+// off. The conversation of what is done once is deleted with it, by the function that the Task returns; that may be
+// called again where it has failed.
 func AgentTask(a Agent, turns Turns, now func() time.Time) Task {
 	return func(ctx context.Context, j Job, due time.Time) (chat.Draft, func(context.Context) error, error) {
 		at := j.taskAddress()
@@ -93,7 +94,7 @@ func (s *Service) Find(at chat.Address) (j Job, channel chat.Address, ok bool) {
 const MaxTokens = 30_000
 
 // Readable returns the conversation that a task may read back: the channel that its job posts to, if there is but one.
-// A webhook's may read none: what was sent decides what it does.
+// A webhook's may read none: what was sent decides what it does. false also where the conversation is no task's.
 func (s *Service) Readable(task chat.Address) (chat.Address, bool) {
 	j, channel, ok := s.Find(task)
 	if !ok || len(j.Post) != 1 || j.Hook != "" {

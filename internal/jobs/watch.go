@@ -151,7 +151,8 @@ func (s *Service) look(ctx context.Context, j Job) (chat.Draft, *sight) {
 	return chat.Draft{Text: describeFresh(j, fresh)}, now
 }
 
-// readWatched returns the lines that count of what a job looks at.
+// readWatched returns the lines that count of what a job looks at, maxWatchedLines at most. It calls the tool in the
+// name of whoever made the job, unattended, and fails where the call does, is refused or takes longer than lookTimeout.
 func (s *Service) readWatched(ctx context.Context, j Job) ([]string, error) {
 	counts, err := j.Watch.matcher()
 	if err != nil {

@@ -54,6 +54,7 @@ type Finding struct {
 	Reason   string `json:"reason"`
 }
 
+// describeTool returns a tool as the API and the page show it.
 func describeTool(n tool.Named) ToolItem {
 	spec := n.Tool.Spec()
 	return ToolItem{Name: n.Name, Server: spec.Server, Description: spec.Description, Hint: spec.Hints.Class(),
@@ -69,8 +70,8 @@ func (r *Roster) ListTools() []ToolItem {
 	return list
 }
 
-// SearchTools returns the k tools that fit a request best, as models find them. The index is
-// made for the search: the operator waits for it, and nobody else.
+// SearchTools returns up to k tools that fit a request best, as models find them. The index is made for the search: the
+// operator waits for it, and nobody else.
 func (r *Roster) SearchTools(query string, k int) []ToolItem {
 	all := r.o.Tools.List()
 	index := toolsearch.New()
@@ -92,8 +93,9 @@ func (r *Roster) AboutServer(name string) string {
 	return e.Description
 }
 
-// Why asks every layer that decides whether a user may make a call in a channel. The error
-// wraps ErrNoTool and names tools that may be meant.
+// Why asks every layer that decides whether a user may make a call in a channel, and makes no call. The error wraps
+// ErrNoTool and names tools that may be meant. The user's name is not known here, so that a rule that names it counts
+// as not met.
 func (r *Roster) Why(sim Simulation) (Verdict, error) {
 	all := r.o.Tools.List()
 	at := slices.IndexFunc(all, func(n tool.Named) bool { return n.Name == sim.Tool })
@@ -151,6 +153,7 @@ func (r *Roster) explainWithheld(name, user string, channel chat.Address) (Verdi
 	return Verdict{}, r.unknownTool(name)
 }
 
+// unknownTool returns an error that wraps ErrNoTool and names tools that may be meant.
 func (r *Roster) unknownTool(name string) error {
 	var similar []string
 	for _, item := range r.SearchTools(name, 3) {
@@ -186,6 +189,7 @@ func (q inquiry) intent() tool.Intent {
 	return in
 }
 
+// finding returns what a layer says that can only allow or deny.
 func finding(layer string, ok bool, reason string) Finding {
 	f := Finding{Layer: layer, Decision: string(tool.Allow), Reason: reason}
 	if !ok {
@@ -249,6 +253,7 @@ func (q inquiry) askSettings() Finding {
 	return finding(layer, on, "no settings are above the configuration, which has tools "+onOff(on))
 }
 
+// onOff returns a switch in words.
 func onOff(on bool) string {
 	if on {
 		return "on"

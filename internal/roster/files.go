@@ -50,6 +50,7 @@ func (f Files) Search(ctx context.Context, agent, query string, k int) ([]knowle
 	return f.o.Knowledge.Search(ctx, agent, f.Knowledge(agent), query, k), nil
 }
 
+// describeFile returns a file as the API and the page show it.
 func describeFile(f knowledge.File) File {
 	v := File{Name: f.Name, Bytes: f.Bytes, Hash: f.Hash, Changed: f.Changed, Source: FromConfig, Passages: f.Passages}
 	if f.Uploaded {
@@ -75,8 +76,8 @@ func (f Files) find(agent, name string) (File, error) {
 	return File{}, ErrNoFile
 }
 
-// Put keeps a file of an agent, also of one of the configuration's, in the place of one of
-// that name.
+// Put keeps a file of an agent, also of one of the configuration's, in the place of one of that name, and returns it;
+// File.Error says why it is not known.
 func (f Files) Put(ctx context.Context, agent, name string, data []byte) (File, error) {
 	if !f.Exists(agent) {
 		return File{}, ErrNotFound
@@ -87,7 +88,8 @@ func (f Files) Put(ctx context.Context, agent, name string, data []byte) (File, 
 	return f.find(agent, name)
 }
 
-// Open returns a file as it was uploaded.
+// Open returns a file as it was uploaded, and what is known of it. The caller closes it. Files that the configuration
+// names are ErrNoFile: they are read where they are.
 func (f Files) Open(agent, name string) (io.ReadCloser, File, error) {
 	v, err := f.find(agent, name)
 	if err != nil {

@@ -100,7 +100,8 @@ func toolPrompt(c *config.Config) string {
 	return c.Tools.SystemPrompt
 }
 
-// Route returns how a message is to be worked on.
+// Route returns how a message is to be worked on. A message of a task has the agent that the task names, its limits and
+// its tools, and the settings of the channel that it posts to; every other one those of its channel and author.
 func (r *Roster) Route(m chat.Message) agent.Profile {
 	s := r.state.Load()
 	if t, ok := r.o.Tasks.Task(m.Conversation); ok {
@@ -153,7 +154,8 @@ func (r *Roster) DiscoveryThreshold() int {
 	}
 }
 
-// withSettings returns a profile with what was set for a user, a channel or the bot.
+// withSettings returns a profile with what was set for a user, a channel or the bot. p is a copy, but what it points to
+// is shared among turns and stays as it is.
 func withSettings(c *config.Config, p agent.Profile, m member, set settings.Layer) agent.Profile {
 	if set.Model != "" {
 		p.Models = modelChain(c, set.Model)
@@ -202,6 +204,7 @@ func (r *Roster) toolAccess(c *config.Config, a config.Agent) toolAccess {
 	}
 }
 
+// matchAny reports whether a name matches one of some patterns.
 func matchAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return policy.Match(p, name) })
 }

@@ -131,8 +131,8 @@ func New(o Options) *Roster {
 	return r
 }
 
-// Apply takes up a configuration with its models, and the agents kept beside it. With an
-// error nothing has changed.
+// Apply takes up a configuration with its models, and the agents kept beside it. With an error, which is the store's,
+// nothing has changed. Turns under way keep the profile that they began with.
 func (r *Roster) Apply(c *config.Config, models map[string]agent.Model) error {
 	r.changes.Lock()
 	defer r.changes.Unlock()
@@ -198,6 +198,7 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 	return all, nil
 }
 
+// member returns an agent ready for work. Skills that cannot be loaded are logged and left out.
 func (r *Roster) member(c *config.Config, name string, a config.Agent, source string) member {
 	skills, err := skill.Load(a.Skills)
 	if err != nil { // those of config.json were checked, but files change
@@ -212,6 +213,7 @@ func (r *Roster) member(c *config.Config, name string, a config.Agent, source st
 	}
 }
 
+// chosenRooms returns the agents that were chosen for web rooms, whether they still exist or not.
 func (r *Roster) chosenRooms() (map[string]string, error) {
 	kept, err := r.o.Store.Items(context.Background(), roomKind)
 	if err != nil {

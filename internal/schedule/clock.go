@@ -23,6 +23,7 @@ type dayPart struct {
 	from, to int // minutes of the day; a night ends after midnight
 }
 
+// dayParts overlap: six is in the afternoon to some and in the evening to others, and both are right.
 var dayParts = [4]dayPart{
 	{"morning", 0, 12*60 - 1},
 	{"afternoon", 12 * 60, 18*60 - 1},
@@ -66,12 +67,13 @@ func (c clock) within(part dayPart) (int, error) {
 	return 0, fmt.Errorf("%q is no time of the %s", c.text, part.name)
 }
 
+// clockTime matches a time of day in digits; "h" stands between or behind hours and minutes, as in French.
 var clockTime = text.Pattern(`^(\d{1,2})(?:[:.h](\d{2}))?(am|pm|h)?$`)
 
 // hourNames are the hours in words.
 var hourNames = strings.Split(" one two three four five six seven eight nine ten eleven twelve", " ")
 
-// parseTimeOfDay reads "8:30", "9am", "18", "eight" or "noon".
+// parseTimeOfDay reads "8:30", "9am", "18", "eight" or "noon"; false for other words.
 func parseTimeOfDay(word string) (clock, bool) {
 	switch word {
 	case "noon", "midday":

@@ -19,6 +19,7 @@ var namedSchedules = map[string]string{
 	"@hourly":   "0 * * * *",
 }
 
+// fieldNames are the five fields in their order, for errors.
 var fieldNames = [5]string{"minute", "hour", "day of month", "month", "day of week"}
 
 // isCron tells cron from words: in cron the first two fields, minute and hour, have no letters.
@@ -34,7 +35,7 @@ func isCron(text string) bool {
 	return true
 }
 
-// parseCron parses a cron expression or a name such as @daily.
+// parseCron parses a cron expression or a name such as @daily. It returns one rule, and an error that names the field.
 func parseCron(text string) ([]rule, error) {
 	if strings.HasPrefix(text, "@") {
 		named, ok := namedSchedules[strings.ToLower(text)]
@@ -93,6 +94,7 @@ func parseField(index int, field string) (uint64, error) {
 	return [5]uint64{spec.Minute, spec.Hour, spec.Dom, spec.Month, spec.Dow}[index], nil
 }
 
+// isStar reports whether a field restricts nothing by its first value; isPlainStar also that there is no other one.
 func isStar(field string) bool { return strings.HasPrefix(field, "*") || strings.HasPrefix(field, "?") }
 
 func isPlainStar(field string) bool { return isStar(field) && !strings.Contains(field, ",") }

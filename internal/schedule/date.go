@@ -16,9 +16,11 @@ func (d date) in(year int) time.Time {
 	return time.Date(year, time.Month(d.month), d.day, 0, 0, 0, 0, time.UTC)
 }
 
+// dateFrom returns the date of a time, in its own zone.
 func dateFrom(t time.Time) date { return date{t.Year(), int(t.Month()), t.Day()} }
 
 var (
+	// Dates in digits: with dots the day comes first everywhere, with slashes it depends on the country.
 	dottedDate  = text.Pattern(`^(\d{1,2})\.(\d{1,2})\.(\d{4})?$`)
 	slashedDate = text.Pattern(`^\d{1,4}/\d{1,2}(/\d{1,4})?$`)
 	yearPattern = text.Pattern(`^(19|20|21)\d\d$`)

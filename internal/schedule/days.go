@@ -130,7 +130,8 @@ const (
 	maxBusinessDay = 20
 )
 
-// parseNth reads what follows "first and third".
+// parseNth reads what follows "first and third": a weekday, business days, or dates. every says that "every" stands
+// before it, which makes some of them unclear.
 func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 	weekday, isWeekday := acceptFrom(p, parseWeekday)
 	r.pooled = !isWeekday && p.acceptBusinessDay()
@@ -208,6 +209,7 @@ func weekdayRange(from, to int) (set uint64) {
 	}
 }
 
+// weekdayNames are the days of the week as time.Weekday numbers them.
 var weekdayNames = [7]string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
 
 // parseWeekday reads the name of a weekday, its plural or its first letters.
@@ -222,8 +224,10 @@ func parseWeekday(word string) (int, bool) {
 	return 0, false
 }
 
+// ordinalPattern matches an ordinal in digits.
 var ordinalPattern = text.Pattern(`^(\d{1,2})(st|nd|rd|th)$`)
 
+// ordinals are the ordinals in words; "last" is lastOrdinal.
 var ordinals = [6]string{"last", "first", "second", "third", "fourth", "fifth"}
 
 // parseOrdinal reads "first" and "1st"; "last" is 0.

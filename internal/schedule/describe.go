@@ -100,6 +100,7 @@ func (r rule) listWeekdays() (names []string) {
 	return names
 }
 
+// describeWeekdays returns the weekdays of a rule, with which of a month's they are.
 func (r rule) describeWeekdays() string {
 	switch {
 	case r.weeks != 0:

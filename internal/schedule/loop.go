@@ -51,8 +51,9 @@ type Loop struct {
 	// Log is told of clocks that jump. nil: nobody is.
 	Log *slog.Logger
 
-	mu      sync.Mutex
-	next    []Job
+	mu   sync.Mutex
+	next []Job
+	// next and changed are guarded by mu; wake has room for one, so that Set never waits.
 	changed bool
 	wake    chan struct{} // made by Run
 }
@@ -72,7 +73,7 @@ func (l *Loop) Set(jobs []Job) {
 	}
 }
 
-// Run runs jobs until ctx ends, and returns when every call of Do has returned.
+// Run runs jobs until ctx ends, and returns when every call of Do has returned. It is called once.
 func (l *Loop) Run(ctx context.Context) {
 	r := &loopRun{loop: l, log: l.Log, states: map[string]*jobState{}, done: make(chan *jobState)}
 	if r.log == nil {
@@ -139,7 +140,8 @@ func (r *loopRun) noticeJump() {
 	r.wall, r.timer = wall, timer
 }
 
-// jobState is the state of one job: every instant up to base has been dealt with.
+// jobState is the state of one job: every instant up to base has been dealt with. started are the latest instants for
+// which Do was called, oldest first; busy says that a call is under way or waits.
 type jobState struct {
 	job     Job
 	base    time.Time
@@ -177,7 +179,7 @@ func (r *loopRun) applyJobs() {
 	}
 }
 
-// newJobState returns the state of a new job, as of its last run.
+// newJobState returns the state of a new job, as of its last run; a job that was never run has missed nothing.
 func (r *loopRun) newJobState(job Job) *jobState {
 	s := &jobState{job: job}
 	now := r.now()
@@ -258,7 +260,7 @@ func (r *loopRun) startDue(ctx context.Context) time.Duration {
 }
 
 // takeDue moves base to the latest due instant that has passed, and returns that instant and true if it is to be
-// started.
+// started; earlier ones that have passed are skipped.
 func (s *jobState) takeDue(now time.Time) (due time.Time, give bool) {
 	if !s.isDue || s.due.After(now) {
 		return time.Time{}, false

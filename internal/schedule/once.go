@@ -36,7 +36,7 @@ func ParseTime(text string, zone *time.Location, now time.Time) (time.Time, erro
 	return due, nil
 }
 
-// ParseNext reads a schedule or, where the words are none, one time.
+// ParseNext reads a schedule or, where the words are none, one time. The error is that of the form that was meant.
 func ParseNext(text string, zone *time.Location, now time.Time) (Schedule, error) {
 	s, err := Parse(text, zone)
 	if err == nil {
@@ -96,9 +96,10 @@ type onceParser struct {
 	zone *time.Location
 	now  time.Time
 
-	after     time.Duration // "in 20 minutes"
-	days      int           // "in 3 days"
-	months    int
+	after  time.Duration // "in 20 minutes"
+	days   int           // "in 3 days"
+	months int
+	// isAfter: the time is counted from now, by after, days and months together.
 	isAfter   bool
 	date      date
 	hasDate   bool
@@ -248,7 +249,8 @@ func (p *onceParser) weekdayDate(weekday int, next bool) (d date, isNearest, fou
 	return dateFrom(due), false, true, nil
 }
 
-// result returns the time that all parts make.
+// result returns the time that all parts make, which may be past. It returns an error for parts that do not go
+// together, or do not make a time.
 func (p *onceParser) result() (time.Time, error) {
 	minute := p.clock.minute
 	if p.hasClock && p.part.name != "" {

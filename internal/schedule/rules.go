@@ -168,6 +168,7 @@ func (s sentence) timeRules() (list []rule, err error) {
 	}
 	switch {
 	case s.window:
+		// Both ends count: "every hour from 9 to 17" is also due at 17.
 		for at := s.from; at <= s.to; at += s.every {
 			minutes = append(minutes, at)
 		}

@@ -6,6 +6,16 @@
 // repeated hour. The package holds the time zone database, so results do not depend on the machine.
 //
 // What a job does, and remembering which instants were done, are left to the caller.
+//
+// Every way of writing a schedule ends in rules (wall.go), sets of wall times as bits; a schedule is due whenever one
+// of its rules is. Cron fields are such sets already (cron.go). Words are divided into words.go's tokens, read part by
+// part into a sentence (sentence.go, days.go, clock.go, date.go), and a sentence is turned into rules (rules.go), which
+// refuses whatever may mean two things. A time that is due once has a parser of its own over the same parts (once.go,
+// amount.go). Parsers hold the words that are left: a method that begins with accept consumes what it finds, and puts
+// back what it does not.
+//
+// Loop (loop.go) is one goroutine that looks at the clock at least every 30 seconds and computes from the wall time,
+// never from a timer, which instants have passed.
 package schedule
 
 import (
@@ -15,7 +25,8 @@ import (
 	_ "time/tzdata" // the same zones on every machine, also in an empty container
 )
 
-// horizonYears is how far ahead Next looks before it reports that nothing is due.
+// horizonYears is how far ahead Next looks before it reports that nothing is due: 29 February on a certain weekday
+// comes back after 28 years, but for the turn of a century.
 const horizonYears = 30
 
 // Schedule is a parsed expression in a time zone. It is a value, safe for
@@ -27,11 +38,12 @@ type Schedule struct {
 	once  time.Time // the one instant of a schedule without rules
 }
 
-// Parse reads when something is due: a five-field cron expression (minute, hour, day of month, month, day of week),
-// one of @yearly, @monthly, @weekly, @daily and @hourly, or plain English such as "weekdays at 8:30", "every monday
-// and thursday at 9am", "first monday of the month at 9", "every other tuesday at 9" and "every 2 hours". In cron,
-// months and weekdays may be English three-letter names; Sunday is 0 or 7. Words may name the zone ("9 Oslo time"),
-// which otherwise is the given one; nil: UTC. The error names the field or the word that is wrong.
+// Parse reads when something is due: a five-field cron expression (minute, hour, day of month, month, day of week), one
+// of @yearly, @monthly, @weekly, @daily and @hourly, or plain English such as "weekdays at 8:30", "every monday and
+// thursday at 9am", "first monday of the month at 9", "every other tuesday at 9" and "every 2 hours". In cron, months
+// and weekdays may be English three-letter names; Sunday is 0 or 7. Words may name the zone ("9 Oslo time"), which
+// otherwise is the given one; nil: UTC. The error names the field or the word that is wrong. That the schedule is ever
+// due is not checked: see Next.
 func Parse(expr string, zone *time.Location) (Schedule, error) {
 	if zone == nil {
 		zone = time.UTC

@@ -92,6 +92,8 @@ func (s *sentence) add(one sentence) bool {
 	return true
 }
 
+// isTimed, isCycle and isLimited report whether the sentence says at what time, every how many days or weeks, and what
+// is excepted: each may be said once.
 func (s *sentence) isTimed() bool   { return len(s.times) > 0 || s.every > 0 }
 func (s *sentence) isCycle() bool   { return s.everyDays > 0 || s.everyWeeks > 0 }
 func (s *sentence) isLimited() bool { return s.without != 0 || s.withoutMonths != 0 }

@@ -19,6 +19,7 @@ const (
 
 // rule is a set of wall times: those whose fields are among the bits, and that its other fields allow.
 type rule struct {
+	// The sets of values of the five fields; bit n stands for the value n. Sunday is 0.
 	minute uint64
 	hour   uint64
 	dom    uint64
@@ -87,8 +88,8 @@ func (r rule) nextInHour(hour, after time.Time, zone *time.Location) (time.Time,
 	return time.Time{}, false
 }
 
-// firstPass returns the first instant at which clocks show the wall time (written as if it were UTC), or the end of
-// the gap that it falls into.
+// firstPass returns the first instant at which clocks show the wall time (written as if it were UTC), or the end of the
+// gap that it falls into. It walks the periods between two changes of the zone's offset, mostly one or two.
 func firstPass(wall time.Time, zone *time.Location) time.Time {
 	probe := wall.Add(-26 * time.Hour).In(zone) // before any instant of that wall time
 	for {

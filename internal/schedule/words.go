@@ -74,6 +74,7 @@ func splitStart(words []string) (start int, rest []string, err error) {
 }
 
 var (
+	// Ways of writing that are brought into one form before words are read.
 	separatorPattern = text.Pattern(`\s*[,;]+\s*`)
 	rangePattern     = text.Pattern(`^([a-z]{3,}|[\d:.]+(?:am|pm)?)[-–]([a-z]{3,}|[\d:.]+(?:am|pm)?)$`)
 	spacedRange      = text.Pattern(`\s[-–]\s`)

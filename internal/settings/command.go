@@ -18,12 +18,14 @@ func encodeLayer(l Layer) ([]byte, error) {
 	return json.Marshal(l)
 }
 
+// decodeLayer reads a layer as it was stored.
 func decodeLayer(raw []byte) (Layer, error) {
 	var l Layer
 	err := json.Unmarshal(raw, &l)
 	return l, err
 }
 
+// usage stands below each list and each refusal.
 const usage = "Say `/raven settings` or, as an administrator, `/raven settings channel` to see and fill them in, " +
 	"`/raven settings KEY VALUE` to set one for yourself, `/raven settings channel KEY VALUE` for this channel " +
 	"(administrators). Keys: `model NAME`, `language NAME`, `timezone Europe/Oslo`, `tools on|off`, `steps N`, `prompt TEXT`; " +

@@ -38,6 +38,7 @@ type userError string
 
 func (r userError) Error() string { return string(r) }
 
+// errNotAdmin and errAllLocked are shown in place of a form.
 const errNotAdmin userError = "Only administrators change the settings of a channel. " +
 	"Yours you can change with `/raven settings`."
 
@@ -89,6 +90,7 @@ func (r *Repository) Form(ctx context.Context, m chat.Message) (*chat.Form, erro
 	return nil, nil
 }
 
+// newForm returns the form of a layer, filled in with what it sets now. What is left empty says what holds instead.
 func (r *Repository) newForm(id, title, intro string, m chat.Message) *chat.Form {
 	l, scope := r.layerOf(id, m)
 	below := r.inherited(id, m)
@@ -210,6 +212,7 @@ func onOrOff(is *bool) string {
 	return off
 }
 
+// systemPrompt returns the prompt that a layer sets; empty also where it sets an empty one.
 func systemPrompt(l Layer) string {
 	if l.Tools.SystemPrompt == nil {
 		return ""
@@ -217,8 +220,8 @@ func systemPrompt(l Layer) string {
 	return *l.Tools.SystemPrompt
 }
 
-// HandleForm answers a submitted form of Form: it sets all values that the form shows, or says why it cannot. It
-// returns false when the form is not one of them.
+// HandleForm answers a submitted form of Form: it sets all values that the form shows, or none and says why it cannot.
+// It returns false when the form is not one of them.
 func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft, bool) {
 	if m.Text != formMe && m.Text != formChannel {
 		return chat.Draft{}, false
@@ -337,6 +340,7 @@ func (r *Repository) takeSent(m chat.Message, form string) map[string]string {
 	return values
 }
 
+// sentKey names a form that one person sent in one channel.
 func sentKey(m chat.Message, form string) string {
 	return m.Conversation.Base().String() + " " + m.Author.ID + " " + form
 }

@@ -22,6 +22,7 @@ type setting struct {
 	clear func(*Layer)
 }
 
+// all are the values of a layer, in the order in which they are listed.
 var all = []setting{
 	{"model", fieldModel, func(l Layer) string { return l.Model }, func(l *Layer) { l.Model = "" }},
 	{"language", fieldLanguage, func(l Layer) string { return l.Language }, func(l *Layer) { l.Language = "" }},
@@ -45,6 +46,7 @@ var all = []setting{
 // isLocked reports whether members may not set a value.
 func (m MemberRules) isLocked(s setting) bool { return slices.Contains(m.Locked, s.name) }
 
+// opensModel reports whether members may choose a model; no model, which takes a choice back, always.
 func (m MemberRules) opensModel(name string) bool {
 	return name == "" || m.Models == nil || slices.Contains(m.Models, name)
 }

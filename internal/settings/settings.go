@@ -93,6 +93,7 @@ type Repository struct {
 	// scope end in the same order in both places, and what is read is no older than what is here. It is taken before mu.
 	changes sync.Mutex
 
+	// mu guards the two maps, for moments only.
 	mu     sync.RWMutex
 	layers map[Scope]Layer              // all that set anything, so that reading needs no store
 	sent   map[string]map[string]string // what was filled in of forms that could not be taken
@@ -137,7 +138,8 @@ func (*Repository) SharedKinds() []string { return []string{store.SettingChanges
 // Reload takes up what other processes have changed.
 func (r *Repository) Reload(ctx context.Context) error { return r.Load(ctx) }
 
-// Effective returns the settings that apply to a user in a channel. Its zero values are set in no layer.
+// Effective returns the settings that apply to a user in a channel. Its zero values are set in no layer. It is called
+// for every message, and asks no store. Values that members may not set count in a user's layer no more.
 func (r *Repository) Effective(a chat.Address, user string) Layer {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -172,7 +174,8 @@ const (
 	maxLanguageChars = 60      // characters
 )
 
-// Check returns an error, in words for whoever set it, when a layer has a value that is not allowed in its scope.
+// Check returns an error, in words for whoever set it, when a layer has a value that is not allowed in its scope. The
+// model has to be one that there is now.
 func (r *Repository) Check(s Scope, l Layer) error {
 	if s.isUser() {
 		if err := r.members().check(l); err != nil {
@@ -204,7 +207,8 @@ func (r *Repository) Check(s Scope, l Layer) error {
 	return fmt.Errorf("there is no model %q; there are: %s", l.Model, strings.Join(names, ", "))
 }
 
-// Set replaces the layer of a scope; a zero layer removes it. It fails when Check does, or the store.
+// Set replaces the layer of a scope; a zero layer removes it. It fails when Check does, or the store, and has then
+// changed nothing. Whoever reads a layer to change it must expect that another change comes between.
 func (r *Repository) Set(ctx context.Context, s Scope, l Layer) error {
 	if err := r.Check(s, l); err != nil {
 		return err
