@@ -16,6 +16,12 @@ func TestStore_KeepsTheContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store { return open(t, pgtest.Start(t), now) })
 }
 
+// Behind pgbouncer in transaction mode nothing may depend on which connection a transaction gets.
+func TestStore_BehindAPooler_KeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store { return open(t, pgtest.StartPooled(t), now) })
+}
+
 // open opens a store that is closed when the test ends.
 func open(tb testing.TB, url string, now func() time.Time) *postgres.DB {
 	tb.Helper()
