@@ -26,25 +26,32 @@ func (d *Discord) newGuilds() *kit.Cache[*discordgo.State] {
 }
 
 // fetchGuild asks Discord for a server with its roles and channels: as much of the picture that events give as is
-// needed to say what a message is about, and who may read what. Threads are asked for one by one.
+// needed to say what a message is about, and who may read what. Threads are asked for one by one. A refusal is no
+// error: then the picture is empty.
 func (d *Discord) fetchGuild(ctx context.Context, id string) (*discordgo.State, error) {
 	var g struct {
 		Name  string            `json:"name"`
 		Owner string            `json:"owner_id"`
 		Roles []*discordgo.Role `json:"roles"`
 	}
-	if err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + id}, &g); err != nil {
-		return nil, fmt.Errorf("ask for a server: %w", err)
-	}
 	var channels []*discordgo.Channel
-	if err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + id + "/channels"}, &channels); err != nil {
-		return nil, fmt.Errorf("ask for the channels of a server: %w", err)
+	err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + id}, &g)
+	if err == nil {
+		err = d.api.do(ctx, request{method: "GET", path: "/guilds/" + id + "/channels"}, &channels)
+	}
+	if isRefused(err) {
+		// An error would have Discord asked for every message, and too many refusals have it forbid this address.
+		d.o.Log.Warn("discord server not shown to the bot", "platform", "discord", "guild", id, "error", err)
+		return newSession().state, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for a server and its channels: %w", err)
 	}
 	for _, c := range channels {
 		c.GuildID = id
 	}
 	state := newSession().state
-	err := state.GuildAdd(&discordgo.Guild{ID: id, Name: g.Name, OwnerID: g.Owner, Roles: g.Roles, Channels: channels})
+	err = state.GuildAdd(&discordgo.Guild{ID: id, Name: g.Name, OwnerID: g.Owner, Roles: g.Roles, Channels: channels})
 	return state, err
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -408,5 +410,25 @@ func TestMentionsOf_IDsThatAreNone_AreLeftOut(t *testing.T) {
 	}
 	if _, rule := mentionsOf(d); len(rule.Users) != 1 || len(rule.Roles) != 0 || rule.Parse == nil || len(rule.Parse) > 0 {
 		t.Errorf("it may notify %+v", rule)
+	}
+}
+
+// The bot was removed from a server: Discord is asked once for a while, and who wants to know gets an empty picture.
+func TestAskedGuild_Refused_IsNotAskedForAtEveryMessage(t *testing.T) {
+	d := New(Options{Token: "token", APIBaseURL: "http://discord.test", Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	defer d.askedGuilds.Close()
+	asked := 0
+	d.api.client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		asked++
+		return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Request: r,
+			Body: io.NopCloser(strings.NewReader(`{"code":10004,"message":"Unknown Guild"}`))}, nil
+	})
+	for range 3 {
+		if state, err := d.askedGuilds.Get(t.Context(), "7"); err != nil || state == nil || len(state.Guilds) != 0 {
+			t.Errorf("got %v, %v, want an empty picture", state, err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("Discord was asked %d times, want once", asked)
 	}
 }

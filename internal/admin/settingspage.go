@@ -101,8 +101,6 @@ func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l, err := s.parseLayer(r, at)
-	// The page has no field for the time zone, and must not take it away.
-	l.Timezone = s.o.Settings.Layer(scope).Timezone
 	if err == nil {
 		err = s.o.Settings.Check(scope, l)
 	}
@@ -110,7 +108,12 @@ func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
 	p, status := s.newSettingsPage(at, l), http.StatusUnprocessableEntity
 	if err != nil {
 		p.Problem = err.Error()
-	} else if err := s.o.Settings.Set(r.Context(), scope, l); err != nil {
+	} else if err := s.o.Settings.Change(r.Context(), scope, func(was *settings.Layer) error {
+		// The page has no field for the time zone, and must not take it away.
+		l.Timezone = was.Timezone
+		*was = l
+		return nil
+	}); err != nil {
 		ref := newReference()
 		s.o.Log.Error("settings not saved", "reference", ref, "error", err)
 		status = http.StatusInternalServerError

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"ravenbot/internal/config"
@@ -21,19 +22,19 @@ func backupFlags(c *invocation) {
 // backup copies the store to a file.
 func backup(ctx context.Context, c *invocation) error {
 	file := c.args[0]
-	over := c.flagOn("overwrite")
-	if _, err := os.Lstat(file); !over && !errors.Is(err, fs.ErrNotExist) {
+	_, err := os.Lstat(file)
+	there := !errors.Is(err, fs.ErrNotExist)
+	if there && !c.flagOn("overwrite") {
 		return errors.Join(err, fmt.Errorf("%s exists already: name another file, or use --overwrite", file))
 	}
 	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
-	if !over {
+	if there {
+		err = replaceBackup(ctx, c, cfg, file)
+	} else {
 		err = copyStore(ctx, c, cfg, file)
-		// The old backup is replaced only once the new one is complete.
-	} else if err = copyStore(ctx, c, cfg, file+".new"); err == nil {
-		err = os.Rename(file+".new", file)
 	}
 	if err != nil {
 		return err
@@ -45,6 +46,24 @@ func backup(ctx context.Context, c *invocation) error {
 	}
 	fmt.Fprintf(c.Out, "%s holds a checked copy of the store, %d bytes.\n", file, info.Size())
 	return nil
+}
+
+// replaceBackup copies the store to a file that is there, which is replaced only once the copy is complete.
+func replaceBackup(ctx context.Context, c *invocation, cfg *config.Config, file string) (err error) {
+	// A folder of its own: what is left when the program is killed stands in the way of no later backup.
+	folder, err := os.MkdirTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	made := filepath.Join(folder, filepath.Base(file))
+	if err := copyStore(ctx, c, cfg, made); err != nil {
+		return err
+	}
+	if err := os.Rename(made, file); err != nil {
+		return err
+	}
+	return store.SyncFolder(filepath.Dir(file))
 }
 
 // copyStore has the running daemon copy its store, or copies it here when none runs.

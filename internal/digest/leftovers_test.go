@@ -214,3 +214,31 @@ func TestProposal_ThatCannotBeMadeNow_StaysOpen(t *testing.T) {
 		t.Errorf("with room: %q", got)
 	}
 }
+
+// The configuration takes the name of a digest whose page was shared: its old address does not show the operator's posts.
+func TestConfigure_NameOfASharedDigest_OldAddressShowsNothing(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
+	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()}, Source: digest.FromAPI}
+	if _, err := b.Create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	old, err := b.Publish(t.Context(), "made")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.restart(t, made)
+	b.feeds[a] = []feed.Item{story(1)}
+	if _, err := b.Run(t.Context(), "made", b.now, false); err != nil {
+		t.Fatal(err)
+	}
+	if p, ok, err := b.Published(t.Context(), old); ok || err != nil {
+		t.Errorf("the old address shows %+v, %v", p, err)
+	}
+	token, err := b.Publish(t.Context(), "made")
+	if err != nil || token == old {
+		t.Fatalf("the operator's page has the old address (%v), want another one", err)
+	}
+	if p, ok, err := b.Published(t.Context(), token); err != nil || !ok || len(p.Posts) != 1 {
+		t.Errorf("the operator's page shows %+v, %v, %v", p, ok, err)
+	}
+}

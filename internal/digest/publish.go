@@ -25,7 +25,13 @@ const (
 type publishRecord struct {
 	Token string    `json:"token"`
 	At    time.Time `json:"at"`
+	// Source is where the digest comes from; empty: the record is older than this field.
+	Source string `json:"source,omitempty"`
 }
+
+// isOf reports whether a record is of a digest, not of one made in the chat before whose name the configuration has
+// taken: whoever has the address of that one must not read the operator's posts.
+func (r publishRecord) isOf(d spec) bool { return cmp.Or(r.Source, d.Source) == d.Source }
 
 // Publication is a digest as its private address shows it.
 type Publication struct {
@@ -55,13 +61,14 @@ func (s *Service) Publish(ctx context.Context, name string) (string, error) {
 	var r publishRecord
 	raw, err := s.o.Store.Item(ctx, publishKind, name)
 	if err == nil {
-		err = json.Unmarshal(raw, &r)
-		return r.Token, err
+		if err = json.Unmarshal(raw, &r); err != nil || r.isOf(d) {
+			return r.Token, err
+		}
 	}
-	if !errors.Is(err, store.ErrNotFound) {
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", err
 	}
-	r = publishRecord{Token: strings.ToLower(rand.Text()), At: s.o.Now().UTC()}
+	r = publishRecord{Token: strings.ToLower(rand.Text()), At: s.o.Now().UTC(), Source: d.Source}
 	if err := s.saveItem(ctx, publishKind, name, r); err != nil {
 		return "", err
 	}
@@ -93,7 +100,7 @@ func (s *Service) Published(ctx context.Context, token string) (Publication, boo
 	}
 	// A digest that was removed takes its page with it.
 	d, ok := s.find(found)
-	if !ok {
+	if !ok || !all[found].isOf(d) {
 		return Publication{}, false, nil
 	}
 	// From what is kept of the runs, not from posts: those may be edited or deleted where they were posted.

@@ -26,6 +26,10 @@ const (
 	maxFile     = 10 << 20 // bytes of one file
 	maxFiles    = 500      // of one agent
 	readTimeout = 60 * time.Second
+	// slowRead is from when on a file that could not be read in time counts as slow. A slow one is read again after
+	// slowPause, or when it has changed: each question to its agent would else wait for it.
+	slowRead  = 10 * time.Second
+	slowPause = 10 * time.Minute
 	// maxClockStep is how long after a change another one may leave the time of the file as it was: some file systems
 	// count in steps of two seconds.
 	maxClockStep = 2 * time.Second
@@ -54,6 +58,7 @@ type collection struct {
 type file struct {
 	File
 	read     time.Time
+	retry    time.Time // when a slow one is read again
 	passages []passage
 }
 
@@ -101,9 +106,9 @@ func (r *Repository) refresh(ctx context.Context, s *collection, places []locati
 // readFile returns the current state of a file: before, where nothing has changed. A file that cannot be read is
 // returned with its error, which is logged once.
 func (r *Repository) readFile(ctx context.Context, p location, before *file) *file {
-	if info, err := os.Stat(p.path); err == nil && before != nil && before.Hash != "" && before.Name == p.name &&
+	if info, err := os.Stat(p.path); err == nil && before != nil && before.Name == p.name &&
 		before.Bytes == info.Size() && before.Changed.Equal(info.ModTime()) &&
-		before.read.Sub(before.Changed) > maxClockStep {
+		(before.Hash != "" && before.read.Sub(before.Changed) > maxClockStep || time.Now().Before(before.retry)) {
 		return before
 	}
 	f := &file{File: File{Name: p.name, Uploaded: p.uploaded}, read: time.Now()}
@@ -118,6 +123,10 @@ func (r *Repository) readFile(ctx context.Context, p location, before *file) *fi
 		var parts []section
 		if parts, err = splitSections(ctx, p.name, data, r.o.Documents); ctx.Err() != nil {
 			f.Hash = "" // the time was up: without a hash it is read again at the next question
+			// Whoever comes behind a slow file has had no time of its own, and is read then.
+			if time.Since(f.read) >= slowRead {
+				f.retry, err = time.Now().Add(slowPause), errSlow
+			}
 		}
 		f.passages = splitPassages(p.name, parts)
 		f.Passages = len(f.passages)
@@ -127,6 +136,9 @@ func (r *Repository) readFile(ctx context.Context, p location, before *file) *fi
 	}
 	return f
 }
+
+var errSlow = fmt.Errorf("it takes too long to read; it is tried again in %.0f minutes, or when it has changed",
+	slowPause.Minutes())
 
 // readRegularFile returns the content of a regular file of at most MaxFile bytes.
 func readRegularFile(path string) ([]byte, fs.FileInfo, error) {

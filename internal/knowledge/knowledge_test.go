@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -283,5 +284,38 @@ func TestNoWordIsLostByCutting(t *testing.T) {
 				t.Fatalf("%q is lost of %q: %q", w, text.String(), got)
 			}
 		}
+	})
+}
+
+// A file that never gets read in time holds up one question, not each one. The others are known.
+func TestRecall_FileThatIsNeverReadInTime_HoldsUpOneQuestionAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, reads := t.TempDir(), 0
+		b := knowledge.New(knowledge.Options{Folder: filepath.Join(dir, "kept"), Log: slog.New(slog.DiscardHandler),
+			Documents: document.NewReader(func(ctx context.Context, _ []byte) ([]string, error) {
+				reads++
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})})
+		slow := write(t, filepath.Join(dir, "slow.pdf"), "%PDF-1.7 a drawing")
+		named := []string{slow, write(t, filepath.Join(dir, "a.md"), "The office opens at nine."),
+			write(t, filepath.Join(dir, "zoo.md"), "The zoo opens at ten.")}
+		ask := func(want int, when string) {
+			t.Helper()
+			words := told(t, b, "helper", named, "when does the zoo open?")
+			words = told(t, b, "helper", named, "when does the zoo open?")
+			if reads != want || !strings.Contains(words, "at nine") || !strings.Contains(words, "at ten") {
+				t.Errorf("%s: read %d times, want %d; told %q", when, reads, want, words)
+			}
+		}
+		ask(1, "at first")
+		files := b.Files(t.Context(), "helper", named)
+		if len(files) != 3 || files[1].Err == nil || !strings.Contains(files[1].Err.Error(), "too long") {
+			t.Errorf("the files are %+v", files)
+		}
+		write(t, slow, "%PDF-1.7 another drawing")
+		ask(2, "after a change")
+		time.Sleep(11 * time.Minute)
+		ask(3, "after a while")
 	})
 }

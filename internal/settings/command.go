@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"ravenbot/internal/chat"
 )
@@ -36,13 +37,13 @@ func (r *Repository) Command(ctx context.Context, m chat.Message) chat.Draft {
 	say := func(format string, args ...any) chat.Draft {
 		return chat.Draft{Ephemeral: true, Text: fmt.Sprintf(format, args...)}
 	}
-	words := strings.Fields(m.Text)
-	if len(words) == 0 {
+	key, value := cutWord(m.Text)
+	if key == "" {
 		return say("%s", r.describe(m))
 	}
 	scope, whose := User(m.Conversation.Platform, m.Author.ID), "you"
-	if words[0] == "channel" || words[0] == "me" {
-		if words[0] == "channel" {
+	if key == "channel" || key == "me" {
+		if key == "channel" {
 			if scope, whose = Channel(m.Conversation), "this channel"; !m.Author.Admin {
 				d := say("Only administrators change the settings of a channel. " +
 					"Yours you can change with `/raven settings KEY VALUE`.")
@@ -50,17 +51,12 @@ func (r *Repository) Command(ctx context.Context, m chat.Message) chat.Draft {
 				return d
 			}
 		}
-		if words = words[1:]; len(words) == 0 {
+		if key, value = cutWord(value); key == "" {
 			return say("%s", r.describe(m))
 		}
 	}
 	// Layer leaves out values that were locked after they were set: Check would refuse every change because of them.
-	l := r.Layer(scope)
-	err := l.setKey(words)
-	if err == nil {
-		err = r.Set(ctx, scope, l)
-	}
-	if err != nil {
+	if err := r.Change(ctx, scope, func(l *Layer) error { return l.setKey(key, value) }); err != nil {
 		d := say("Nothing was changed: %v. %s", err, usage)
 		d.Failed = true
 		return d
@@ -68,12 +64,24 @@ func (r *Repository) Command(ctx context.Context, m chat.Message) chat.Draft {
 	return say("Set for %s.\n\n%s", whose, r.describe(m))
 }
 
-// setKey changes one value of a layer: words are its key and the words of the value, or "default" to remove it.
-func (l *Layer) setKey(words []string) error {
-	if len(words) < 2 {
+// cutWord returns the first word of a text, and what stands behind it.
+func cutWord(text string) (word, rest string) {
+	text = strings.TrimSpace(text)
+	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
+		return text[:i], strings.TrimSpace(text[i:])
+	}
+	return text, ""
+}
+
+// setKey changes one value of a layer; "default" removes it.
+func (l *Layer) setKey(key, value string) error {
+	if value == "" {
 		return fmt.Errorf("a key and a value are needed")
 	}
-	key, value := words[0], strings.Join(words[1:], " ")
+	// The lines of a prompt say what belongs together.
+	if key != fieldPrompt {
+		value = strings.Join(strings.Fields(value), " ")
+	}
 	reset := value == unset
 	switch key {
 	case "model":

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,6 +42,9 @@ func (r userError) Error() string { return string(r) }
 // errNotAdmin and errAllLocked are shown in place of a form.
 const errNotAdmin userError = "Only administrators change the settings of a channel. " +
 	"Yours you can change with `/raven settings`."
+
+// errBadFields is the error of a form with faults, which are told by their fields.
+var errBadFields = errors.New("the form has faults")
 
 const errAllLocked userError = "Here administrators set all settings. `/raven settings channel` shows them."
 
@@ -229,8 +233,15 @@ func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft
 	if m.Text == formChannel && !m.Author.Admin {
 		return chat.Draft{Ephemeral: true, Failed: true, Text: errNotAdmin.Error()}, true
 	}
-	l, scope := r.layerOf(m.Text, m)
-	if faults := r.setFields(scope, &l, m.Values); len(faults) > 0 {
+	_, scope := r.layerOf(m.Text, m)
+	var faults map[string]error
+	err := r.Change(ctx, scope, func(l *Layer) error {
+		if faults = r.setFields(scope, l, m.Values); len(faults) > 0 {
+			return errBadFields
+		}
+		return nil
+	})
+	if len(faults) > 0 {
 		r.keepSent(m)
 		return chat.Draft{
 			Ephemeral: true,
@@ -241,7 +252,7 @@ func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft
 	}
 	// What was kept of a refused attempt must not fill in a form that is opened later.
 	r.takeSent(m, m.Text)
-	if err := r.Set(ctx, scope, l); err != nil {
+	if err != nil {
 		return chat.Draft{
 			Ephemeral: true,
 			Failed:    true,
@@ -304,12 +315,12 @@ func (r *Repository) setFields(scope Scope, l *Layer, values map[string]string) 
 		}
 		// Checked apart from the other values, so that a fault belongs to the field that has it.
 		var alone Layer
-		err := alone.setKey([]string{name, value})
+		err := alone.setKey(name, value)
 		if err == nil {
 			err = r.Check(scope, alone)
 		}
 		if err == nil {
-			err = l.setKey([]string{name, value})
+			err = l.setKey(name, value)
 		}
 		if err != nil {
 			faults[name] = err

@@ -210,6 +210,21 @@ func (r *Repository) Check(s Scope, l Layer) error {
 // Set replaces the layer of a scope; a zero layer removes it. It fails when Check does, or the store, and has then
 // changed nothing. Whoever reads a layer to change it must expect that another change comes between.
 func (r *Repository) Set(ctx context.Context, s Scope, l Layer) error {
+	return r.Change(ctx, s, func(was *Layer) error {
+		*was = l
+		return nil
+	})
+}
+
+// Change changes the layer of a scope, as Layer returns it, in one step: no other change of this process comes in
+// between. It fails when change does, Check, or the store; then nothing has changed.
+func (r *Repository) Change(ctx context.Context, s Scope, change func(*Layer) error) error {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	l := r.Layer(s)
+	if err := change(&l); err != nil {
+		return err
+	}
 	if err := r.Check(s, l); err != nil {
 		return err
 	}
@@ -217,8 +232,6 @@ func (r *Repository) Set(ctx context.Context, s Scope, l Layer) error {
 	if err != nil {
 		return err
 	}
-	r.changes.Lock()
-	defer r.changes.Unlock()
 	if err := r.store.SaveSetting(ctx, string(s), raw); err != nil {
 		return err
 	}

@@ -3,7 +3,9 @@ package settings_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -203,5 +205,48 @@ func TestAPromptTooLongToBeShownStays(t *testing.T) {
 	if _, ours := b.HandleForm(t.Context(), m); !ours || *b.Effective(thread, "U1").Tools.SystemPrompt != long ||
 		b.Effective(thread, "U1").Language != "German" {
 		t.Errorf("became %+v", b.Effective(thread, "U1").Language)
+	}
+}
+
+// Two administrators change different keys of a channel at once: both count.
+func TestCommand_TwoKeysAtOnce_BothAreSet(t *testing.T) {
+	var b *settings.Repository
+	root := chat.User{ID: "U9", Admin: true}
+	var other sync.WaitGroup
+	first := true
+	b = settings.New(kept{}, func() []string {
+		// The names of models are asked for while the first change is checked. The second one is done then, or waits.
+		if first {
+			first = false
+			done := make(chan struct{})
+			other.Go(func() {
+				defer close(done)
+				if d := say(b, root, "channel language Norwegian"); d.Failed {
+					t.Error(d.Text)
+				}
+			})
+			select {
+			case <-done:
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+		return []string{"default", "fast"}
+	}, nil)
+	if d := say(b, root, "channel model fast"); d.Failed {
+		t.Fatal(d.Text)
+	}
+	other.Wait()
+	if l := b.Layer(settings.Channel(thread)); l.Model != "fast" || l.Language != "Norwegian" {
+		t.Errorf("set are %+v, want both keys", l)
+	}
+}
+
+func TestCommand_Prompt_KeepsItsLines(t *testing.T) {
+	b := book(t, kept{})
+	if d := say(b, chat.User{ID: "U1"}, " me  prompt   Be kind.\n\n- Be brief.\n  - And  clear. \n"); d.Failed {
+		t.Fatal(d.Text)
+	}
+	if got, want := b.Effective(thread, "U1").Tools.SystemPrompt, "Be kind.\n\n- Be brief.\n  - And  clear."; got == nil || *got != want {
+		t.Errorf("the prompt is %q, want %q", *got, want)
 	}
 }

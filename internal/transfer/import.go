@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +43,16 @@ type importer struct {
 	messages []store.Message
 	more     int // errors beyond maxErrors
 	reload   bool
+	// What is there, read with the first record of its kind: to read it for each one takes a time that is the square of
+	// their number.
+	scopes        map[string]bool
+	subscriptions map[subscriptionKey]bool
+}
+
+// subscriptionKey is what tells subscriptions apart.
+type subscriptionKey struct {
+	to  chat.Address
+	url string
 }
 
 // maxEnd bounds how long what was read is stored and put into effect.
@@ -154,9 +163,12 @@ func (i *importer) takeMessage(ctx context.Context, line []byte) error {
 	}
 	// Searches find it in its turn already, and would show a second copy of it.
 	has, err := i.hasTurn(ctx, a, m.ID)
-	if err != nil || has {
-		i.count(kindMessage, false)
+	if err != nil {
 		return err
+	}
+	if has {
+		i.count(kindMessage, false)
+		return nil
 	}
 	i.messages = append(i.messages, store.Message{
 		Conversation: a,
@@ -223,8 +235,11 @@ func (i *importer) takeMemory(ctx context.Context, line []byte) error {
 	if errors.Is(err, store.ErrFull) {
 		return faultf("%s has %d notes, which is the most", m.Scope, maxMemories)
 	}
+	if err != nil {
+		return err
+	}
 	i.count(kindMemory, isNew)
-	return err
+	return nil
 }
 
 func (i *importer) takeSetting(ctx context.Context, line []byte) error {
@@ -235,17 +250,26 @@ func (i *importer) takeSetting(ctx context.Context, line []byte) error {
 	if err := checkObject(v.Value); err != nil || v.Scope == "" || len(v.Scope) > maxIDBytes {
 		return faultf(`"scope" or "value" cannot be used: %w`, cmp.Or(err, errors.New("the scope is missing or too long")))
 	}
-	layers, err := i.o.Store.Settings(ctx)
-	if err != nil {
-		return err
+	if i.scopes == nil {
+		layers, err := i.o.Store.Settings(ctx)
+		if err != nil {
+			return err
+		}
+		i.scopes = map[string]bool{}
+		for scope := range layers {
+			i.scopes[scope] = true
+		}
 	}
-	_, there := layers[v.Scope]
+	there := i.scopes[v.Scope]
 	if !there {
 		i.reload = true
-		err = i.o.Store.SaveSetting(ctx, v.Scope, v.Value)
+		if err := i.o.Store.SaveSetting(ctx, v.Scope, v.Value); err != nil {
+			return err
+		}
+		i.scopes[v.Scope] = true
 	}
 	i.count(kindSetting, !there)
-	return err
+	return nil
 }
 
 func (i *importer) takeSubscription(ctx context.Context, line []byte) error {
@@ -260,16 +284,27 @@ func (i *importer) takeSubscription(ctx context.Context, line []byte) error {
 	if v.URL == "" || len(v.URL) > maxIDBytes*4 {
 		return faultf(`"url" has %d bytes, want 1 to %d`, len(v.URL), maxIDBytes*4)
 	}
-	list, err := i.o.Store.Subscriptions(ctx)
-	if err != nil {
-		return err
+	if i.subscriptions == nil {
+		list, err := i.o.Store.Subscriptions(ctx)
+		if err != nil {
+			return err
+		}
+		i.subscriptions = map[subscriptionKey]bool{}
+		for _, s := range list {
+			i.subscriptions[subscriptionKey{s.To, s.URL}] = true
+		}
 	}
-	there := slices.ContainsFunc(list, func(s store.Subscription) bool { return s.To == to && s.URL == v.URL })
+	k := subscriptionKey{to, v.URL}
+	there := i.subscriptions[k]
 	if !there {
-		err = i.o.Store.SaveSubscription(ctx, store.Subscription{To: to, URL: v.URL, Title: v.Title, At: v.At.UTC()})
+		err := i.o.Store.SaveSubscription(ctx, store.Subscription{To: to, URL: v.URL, Title: v.Title, At: v.At.UTC()})
+		if err != nil {
+			return err
+		}
+		i.subscriptions[k] = true
 	}
 	i.count(kindSubscription, !there)
-	return err
+	return nil
 }
 
 func (i *importer) takeItem(ctx context.Context, line []byte) error {
@@ -288,7 +323,11 @@ func (i *importer) takeItem(ctx context.Context, line []byte) error {
 		i.count(v.Kind, false)
 		return nil
 	}
+	// Also with an error: whether the record was stored is not always known then.
 	i.reload = true
+	if err != nil {
+		return err
+	}
 	i.count(v.Kind, true)
-	return err
+	return nil
 }

@@ -237,3 +237,71 @@ func TestExport_HoldsNothingThatIsOverItsRetention(t *testing.T) {
 		t.Errorf("after pruning the export is\n%s", after)
 	}
 }
+
+// brokenStore stores nothing, and counts how often it is asked for all settings or subscriptions.
+type brokenStore struct {
+	transfer.Store
+	fail  error
+	lists int
+}
+
+func (s *brokenStore) SaveSetting(ctx context.Context, scope string, layer []byte) error {
+	return errors.Join(s.fail, s.Store.SaveSetting(ctx, scope, layer))
+}
+
+func (s *brokenStore) SaveMemory(ctx context.Context, m store.Memory, limit int) (store.Memory, bool, error) {
+	if s.fail != nil {
+		return m, true, s.fail
+	}
+	return s.Store.SaveMemory(ctx, m, limit)
+}
+
+func (s *brokenStore) SaveItem(ctx context.Context, kind, name string, item json.RawMessage, over bool) error {
+	return errors.Join(s.fail, s.Store.SaveItem(ctx, kind, name, item, over))
+}
+
+func (s *brokenStore) SaveSubscription(ctx context.Context, one store.Subscription) error {
+	return errors.Join(s.fail, s.Store.SaveSubscription(ctx, one))
+}
+
+func (s *brokenStore) Settings(ctx context.Context) (map[string][]byte, error) {
+	s.lists++
+	return s.Store.Settings(ctx)
+}
+
+func (s *brokenStore) Subscriptions(ctx context.Context) ([]store.Subscription, error) {
+	s.lists++
+	return s.Store.Subscriptions(ctx)
+}
+
+// What the store refuses does not count as added, and many records of a kind do not have all of them read for each.
+func TestImport_CountsWhatIsStored_AndReadsWhatIsThereOnce(t *testing.T) {
+	lines := []string{
+		`{"kind":"setting","scope":"user/slack/U%d","value":{"language":"German"}}`,
+		`{"kind":"subscription","to":"slack:T1/C1","url":"https://example.org/%d","title":"Feed","at":"2026-03-04T12:00:00Z"}`,
+		`{"kind":"memory","scope":"user:slack/U1","text":"note %d","by":"anna","at":"2026-03-04T12:00:00Z"}`,
+		`{"kind":"digest","name":"d%d","value":{"a":1}}`,
+	}
+	for _, line := range lines {
+		s := newSide(t)
+		kept := &brokenStore{Store: s.db, fail: errors.New("the disk is full")}
+		service := transfer.New(transfer.Options{Store: kept, Reload: func(context.Context) error { return nil }})
+		r, err := service.Import(t.Context(), strings.NewReader(fmt.Sprintf(line, 1)), 1)
+		if !errors.Is(err, kept.fail) || len(r.Added) != 0 || r.Skipped != 0 {
+			t.Errorf("%s: counted %+v although it was not stored (%v)", line, r, err)
+		}
+		var many strings.Builder
+		for n := range 50 {
+			fmt.Fprintf(&many, line+"\n"+line+"\n", 10+n, 10+n)
+		}
+		kept.fail, kept.lists = nil, 0
+		r, err = service.Import(t.Context(), strings.NewReader(many.String()), 1)
+		added := 0
+		for _, n := range r.Added {
+			added += n
+		}
+		if err != nil || added != 50 || r.Skipped != 50 || len(r.Errors) != 0 || kept.lists > 1 {
+			t.Errorf("%s: %+v, %v, want 50 of 100 added; all were read %d times", line, r, err, kept.lists)
+		}
+	}
+}
