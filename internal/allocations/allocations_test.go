@@ -230,7 +230,7 @@ func storeTurn(t *testing.T, before int) func() error {
 		if err := db.SaveAnswer(t.Context(), to, []string{m.Key()}, turn, []store.Post{p}); err != nil {
 			return err
 		}
-		return db.SaveOutcomes(t.Context(), []store.Outcome{{Key: p.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: now}})
+		return db.SaveOutcomes(t.Context(), []store.Outcome{{Key: p.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: now}}, 0)
 	}
 	for range before {
 		if err := do(); err != nil {

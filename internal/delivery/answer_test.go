@@ -262,9 +262,9 @@ type tallied struct {
 	times int
 }
 
-func (s *tallied) SaveOutcomes(ctx context.Context, list []store.Outcome) error {
+func (s *tallied) SaveOutcomes(ctx context.Context, list []store.Outcome, patience time.Duration) error {
 	s.times++
-	return s.DB.SaveOutcomes(ctx, list)
+	return s.DB.SaveOutcomes(ctx, list, patience)
 }
 
 // Posts that are sent at the same time cost one transaction for their outcomes.

@@ -63,7 +63,7 @@ type Outbox interface {
 	MarkNotified(ctx context.Context, keys []string) error
 	SavePosts(ctx context.Context, posts []store.Post) error
 	PendingPosts(ctx context.Context) ([]store.Post, error)
-	SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error
+	SaveOutcomes(ctx context.Context, outcomes []store.Outcome, patience time.Duration) error
 }
 
 // Reactions keeps the feedback that reactions to posts are.

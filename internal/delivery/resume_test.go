@@ -43,7 +43,7 @@ func (l *left) posts(posts ...store.Post) []store.Post {
 		}
 	}
 	if err == nil && len(outcomes) > 0 {
-		err = l.db.SaveOutcomes(l.t.Context(), outcomes)
+		err = l.db.SaveOutcomes(l.t.Context(), outcomes, 0)
 	}
 	if err != nil {
 		l.t.Fatal(err)

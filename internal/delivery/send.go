@@ -94,10 +94,10 @@ func (s *Service) flushOutcomes(ctx context.Context) {
 // stops the bot kills it when it takes long, and the next start finds what is missing.
 const storeLastFor = 3 * time.Second
 
-// gatherFor is how long the outcome of a post may wait for others, to be stored with them.
-// Nobody waits for it: after a crash meanwhile the platform is asked for the post before it
-// is sent again.
-const gatherFor = 20 * time.Millisecond
+// gatherFor is how long the outcome of a post may wait for others, to be stored with them, and then again for another
+// write, to be stored with that. Nobody waits for it: after a crash meanwhile the platform is asked for the post before
+// it is sent again.
+const gatherFor = 10 * time.Millisecond
 
 // storeOutcomes stores outcomes until ctx ends. When the store is full or broken it waits, and
 // once the channel is full the queues wait, too.
@@ -110,10 +110,14 @@ func (s *Service) storeOutcomes(ctx context.Context) {
 			return
 		}
 		batch, waiters := s.gatherBatch(first)
+		patience := gatherFor
+		if len(waiters) > 0 {
+			patience = 0
+		}
 		if len(batch) > 0 {
 			limited, cancel := context.WithTimeout(ctx, giveUpAfter)
 			_ = s.retryWrite(limited, "outcomes of posts not stored", func() error {
-				return s.o.Store.SaveOutcomes(limited, batch)
+				return s.o.Store.SaveOutcomes(limited, batch, patience)
 			})
 			cancel()
 		}

@@ -24,11 +24,11 @@ type readOnly struct {
 	full *atomic.Bool
 }
 
-func (s readOnly) SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error {
+func (s readOnly) SaveOutcomes(ctx context.Context, outcomes []store.Outcome, patience time.Duration) error {
 	if s.full.Load() {
 		return errors.New("no space left")
 	}
-	return s.DB.SaveOutcomes(ctx, outcomes)
+	return s.DB.SaveOutcomes(ctx, outcomes, patience)
 }
 
 // Whoever stops the bot kills it when it takes long. Outcomes that cannot be stored are found by the next start.

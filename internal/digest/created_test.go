@@ -341,7 +341,7 @@ func TestMoreOnAnEntry(t *testing.T) {
 	if _, err := b.Run(t.Context(), "feed-a", monday.AddDate(0, 0, 1), false); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.db.SaveOutcomes(t.Context(), []store.Outcome{{Key: first.Key, Ref: chat.Ref{IDs: []string{"17.01"}}, At: b.now}}); err != nil {
+	if err := b.db.SaveOutcomes(t.Context(), []store.Outcome{{Key: first.Key, Ref: chat.Ref{IDs: []string{"17.01"}}, At: b.now}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	b.restart(t)

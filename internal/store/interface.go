@@ -104,8 +104,9 @@ type Outbox interface {
 	SavePosts(ctx context.Context, posts []Post) error
 	// PendingPosts returns the posts without an outcome, oldest first.
 	PendingPosts(ctx context.Context) ([]Post, error)
-	// SaveOutcomes stores the outcomes of posts and marks the messages that they answer as done.
-	SaveOutcomes(ctx context.Context, outcomes []Outcome) error
+	// SaveOutcomes stores the outcomes of posts and marks the messages that they answer as done. It may wait for up to
+	// patience, to share the transaction of another write.
+	SaveOutcomes(ctx context.Context, outcomes []Outcome, patience time.Duration) error
 	// Undelivered returns the posts of the last week that were given up.
 	Undelivered(ctx context.Context) ([]Post, error)
 	// Unnotified returns those of the posts that were given up whose places were not told so, oldest first.

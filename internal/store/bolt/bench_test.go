@@ -81,7 +81,7 @@ func turn(tb testing.TB, db *bolt.DB, w, i int) error {
 	if err := db.SaveAnswer(ctx, to, []string{m.Key()}, t, []store.Post{p}); err != nil {
 		return err
 	}
-	return db.SaveOutcomes(ctx, []store.Outcome{{Key: p.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: time.Now()}})
+	return db.SaveOutcomes(ctx, []store.Outcome{{Key: p.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: time.Now()}}, 0)
 }
 
 // bareTurn has bbolt itself share commits where there are many writers.

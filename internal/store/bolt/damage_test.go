@@ -295,7 +295,7 @@ func answer(t *testing.T, db *bolt.DB, to chat.Address, id string, i int) error 
 	if i%23 == 0 {
 		o = store.Outcome{Key: p.Key, Error: "refused", At: day}
 	}
-	return db.SaveOutcomes(t.Context(), []store.Outcome{o})
+	return db.SaveOutcomes(t.Context(), []store.Outcome{o}, 0)
 }
 
 // make40k is a text that needs many pages.

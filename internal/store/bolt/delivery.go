@@ -260,9 +260,10 @@ func (db *DB) listPosts(what string, want func(store.Post) bool) ([]store.Post, 
 }
 
 // SaveOutcomes stores the outcomes of posts and marks the messages that they answer as
-// done. A post that was given up stays in the outbox with its error, for the operator.
-func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error {
-	err := db.update(ctx, func(tx *tx) error {
+// done. A post that was given up stays in the outbox with its error, for the operator. The first
+// write of anybody within patience takes the outcomes along.
+func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome, patience time.Duration) error {
+	err := db.updateWithin(ctx, patience, func(tx *tx) error {
 		for _, o := range outcomes {
 			if err := db.saveOutcome(tx, o); err != nil {
 				return fmt.Errorf("post %s: %w", o.Key, err)

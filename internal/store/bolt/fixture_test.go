@@ -137,7 +137,7 @@ func writeRecords(t *testing.T, db *bolt.DB) {
 		{Key: "p2", To: fixtureRoom, Draft: chat.Draft{Text: "refused"}, Message: message("refused").Key(), At: day},
 		{Key: "p3", To: fixtureRoom, Draft: chat.Draft{Text: "pending"}, At: day}}))
 	add(db.SaveOutcomes(ctx, []store.Outcome{{Key: "p1", Ref: chat.Ref{IDs: []string{"m1"}}, At: day},
-		{Key: "p2", Error: "no rights", At: day}}))
+		{Key: "p2", Error: "no rights", At: day}}, 0))
 	add(db.SaveStream(ctx, "p3", chat.Ref{IDs: []string{"m3"}}))
 	add(db.SaveFeedback(ctx, store.Feedback{Turn: "answered", User: "anna", Good: true, At: day}))
 	add(db.SaveSummary(ctx, fixtureRoom, conversation.Summary{Upto: 1, Text: "a summary", At: day}))

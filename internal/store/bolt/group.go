@@ -3,7 +3,9 @@ package bolt
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"time"
 
 	"go.etcd.io/bbolt"
 )
@@ -11,10 +13,11 @@ import (
 // group lets concurrent writers share a transaction. The first writer becomes the leader
 // and commits all queued changes at once, its own among them. Then it passes the lead to
 // the first writer that queued meanwhile. So a lone writer waits for nobody, and many
-// writers share one fsync.
+// writers share one fsync. Who is patient waits for the next batch of others.
 type group struct {
 	mu        sync.Mutex
 	queue     []*change
+	patient   []*change
 	hasLeader bool
 }
 
@@ -40,12 +43,20 @@ const readsPerRelease = 128
 // once, and must set every result each time. ctx is checked before the change is queued;
 // a queued change is not cancelled.
 func (db *DB) update(ctx context.Context, fn func(*tx) error) error {
+	return db.updateWithin(ctx, 0, fn)
+}
+
+// updateWithin is update for a change that waits a while for others to share a transaction with.
+func (db *DB) updateWithin(ctx context.Context, patience time.Duration, fn func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	// With room for a signal, since the leader signals itself, too.
 	c := &change{fn: fn, signal: make(chan bool, 1)}
 	g := &db.group
+	if patience > 0 && g.awaitOthers(c, patience) {
+		return c.err
+	}
 	g.mu.Lock()
 	g.queue = append(g.queue, c)
 	lead := !g.hasLeader
@@ -62,13 +73,37 @@ func (db *DB) update(ctx context.Context, fn func(*tx) error) error {
 	return c.err
 }
 
-// takeBatch removes the next batch from the queue and returns it.
+// awaitOthers waits for a batch of others, and reports whether one took a change along and is done.
+func (g *group) awaitOthers(c *change, patience time.Duration) bool {
+	g.mu.Lock()
+	g.patient = append(g.patient, c)
+	g.mu.Unlock()
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	select {
+	case <-c.signal:
+		return true
+	case <-over.C:
+	}
+	g.mu.Lock()
+	waiting := len(g.patient)
+	g.patient = slices.DeleteFunc(g.patient, func(other *change) bool { return other == c })
+	isLeft := len(g.patient) < waiting
+	g.mu.Unlock()
+	if isLeft {
+		return false
+	}
+	<-c.signal // it is in a batch that is being committed
+	return true
+}
+
+// takeBatch removes the next batch from the queue and returns it, with what waits for one behind it.
 func (g *group) takeBatch() []*change {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := min(len(g.queue), maxBatch)
-	batch := g.queue[:n:n]
-	g.queue = g.queue[n:]
+	batch := append(g.queue[:n:n], g.patient...)
+	g.queue, g.patient = g.queue[n:], nil
 	return batch
 }
 

@@ -95,7 +95,7 @@ func changeStore(t *testing.T, db *bolt.DB, n int, random *rand.Rand) {
 		err = db.SaveAnswer(ctx, powerRoom, []string{m.Key()}, turn,
 			[]store.Post{{Key: m.Key(), To: powerRoom, Message: m.Key(), At: powerTime}})
 	case 2:
-		err = db.SaveOutcomes(ctx, []store.Outcome{{Key: m.Key(), Ref: chat.Ref{IDs: []string{id}}, At: powerTime}})
+		err = db.SaveOutcomes(ctx, []store.Outcome{{Key: m.Key(), Ref: chat.Ref{IDs: []string{id}}, At: powerTime}}, 0)
 	default:
 		item, _ := json.Marshal(strings.Repeat("item ", random.IntN(2000)))
 		err = db.SaveItem(ctx, "test", fmt.Sprint(n%3), item, true)

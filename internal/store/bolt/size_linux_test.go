@@ -202,7 +202,7 @@ func yearTurn(b *testing.B, db *bolt.DB, to chat.Address, i int, at time.Time) e
 	if err := db.SaveAnswer(ctx, to, []string{m.Key()}, t, []store.Post{p}); err != nil {
 		return err
 	}
-	return db.SaveOutcomes(ctx, []store.Outcome{{Key: p.Key, Ref: chat.Ref{IDs: []string{"p" + m.ID}}, At: at}})
+	return db.SaveOutcomes(ctx, []store.Outcome{{Key: p.Key, Ref: chat.Ref{IDs: []string{"p" + m.ID}}, At: at}}, 0)
 }
 
 // reportMessage reports processor time and bytes written of one message, with one writer, and how

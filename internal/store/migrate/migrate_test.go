@@ -59,9 +59,9 @@ func fill(t *testing.T, s store.Store) {
 			{Text: "a", Subject: "slack/8"}, {Text: "b", Raw: []byte(`{"a":"\u0000"}`), Subject: "quoted said0"}}}}}
 	posts := []store.Post{{Key: "pending", To: general, At: day}, {Key: "replaced", To: general, At: day}}
 	must(s.SaveAnswer(ctx, general, nil, quoting, posts))
-	must(s.SaveOutcomes(ctx, []store.Outcome{{Key: "replaced", Error: "no", At: day}}))
+	must(s.SaveOutcomes(ctx, []store.Outcome{{Key: "replaced", Error: "no", At: day}}, 0))
 	must(s.SavePosts(ctx, []store.Post{{Key: "new", To: general, Replaces: "replaced", At: day}}))
-	must(s.SaveOutcomes(ctx, []store.Outcome{{Key: "new", Ref: chat.Ref{IDs: []string{"1"}}, At: day}}))
+	must(s.SaveOutcomes(ctx, []store.Outcome{{Key: "new", Ref: chat.Ref{IDs: []string{"1"}}, At: day}}, 0))
 	must(s.SaveStream(ctx, "pending", chat.Ref{IDs: []string{"2"}, Repeated: true}))
 	must(s.SaveFeedback(ctx, store.Feedback{Turn: "q", User: "U1", Good: true, At: day}))
 	must(s.SaveReaction(ctx, store.Reaction{Turn: "q", User: "U2", Post: "p", Sign: "up", Gone: true, At: day}))

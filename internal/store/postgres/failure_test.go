@@ -286,7 +286,7 @@ func oneAnswer(ctx context.Context, db *postgres.DB, w, n int) error {
 		func() error { return db.SaveTurn(ctx, room(w), turn) },
 		func() error { return db.SaveAnswer(ctx, room(w), []string{m.Key()}, turn, []store.Post{post}) },
 		func() error {
-			return db.SaveOutcomes(ctx, []store.Outcome{{Key: post.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: time.Now()}})
+			return db.SaveOutcomes(ctx, []store.Outcome{{Key: post.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: time.Now()}}, 0)
 		},
 	} {
 		err := step()

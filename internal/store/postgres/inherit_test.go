@@ -42,7 +42,7 @@ func (r *replica) leave(t *testing.T, prefix string, n int) {
 		err := r.SaveOutcomes(t.Context(), []store.Outcome{
 			{Key: posts[1].Key, Error: "refused", At: time.Now()},
 			{Key: posts[2].Key, Error: "refused", At: time.Now()},
-		})
+		}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

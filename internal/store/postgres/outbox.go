@@ -101,8 +101,9 @@ func (db *DB) listPosts(ctx context.Context, what string, owner int64, failed bo
 }
 
 // SaveOutcomes stores the outcomes of posts and marks the messages that they answer as done. A post that
-// was given up stays with its error, for the operator. An outcome that was stored before changes nothing.
-func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome) error {
+// was given up stays with its error, for the operator. An outcome that was stored before changes nothing. It does not
+// wait: writers share no transaction here.
+func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome, _ time.Duration) error {
 	err := db.write(ctx, func(t *tx) error {
 		posts, err := t.lockPosts(outcomeKeys(outcomes))
 		if err != nil || len(posts) == 0 {

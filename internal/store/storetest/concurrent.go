@@ -398,7 +398,7 @@ func oddTexts(t *testing.T, s store.Store, _ *time.Time) {
 		_, got, err := s.TurnOf(ctx, m.Subject())
 		must(t, err)
 		same(t, "the turn of the message", turn.Seq, got.Seq)
-		must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: name, Ref: chat.Ref{IDs: []string{name}}, At: noon}}))
+		must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: name, Ref: chat.Ref{IDs: []string{name}}, At: noon}}, 0))
 		_, known, err = s.PostRef(ctx, name)
 		must(t, err)
 		same(t, "where the post is, is known", true, known)

@@ -130,10 +130,10 @@ func postPlaces(t *testing.T, s store.Store, now *time.Time) {
 	}
 	must(t, s.SavePosts(ctx, []store.Post{{Key: "a", To: general}}))
 	same(t, "where a post is that was not made", 0, len(ref("a")))
-	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Ref: chat.Ref{IDs: []string{"1"}}, At: noon}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Ref: chat.Ref{IDs: []string{"1"}}, At: noon}}, 0))
 	same(t, "where the post is", []string{"1"}, ref("a"))
 	must(t, s.SavePosts(ctx, []store.Post{{Key: "b", To: general, Replaces: "a"}}))
-	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "b", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "b", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}, 0))
 	same(t, "where it is after an edit", []string{"1", "2"}, ref("a"))
 
 	both := []string{"web/1", "web/2"}
@@ -147,7 +147,7 @@ func postPlaces(t *testing.T, s store.Store, now *time.Time) {
 		Message: both[0],
 		Also:    both[1:],
 	}}))
-	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "c", Error: "refused", At: noon}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "c", Error: "refused", At: noon}}, 0))
 	waiting, err := s.Unanswered(ctx)
 	must(t, err)
 	same(t, "messages waiting after the outcome of the post for both", 0, len(waiting))
@@ -188,7 +188,7 @@ func begunAnswers(t *testing.T, s store.Store, _ *time.Time) {
 		same(t, "where the answer is shown", true, found && len(ref.IDs) == len(ids))
 	}
 	must(t, s.SavePosts(ctx, []store.Post{{Key: "a", To: general}}))
-	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}, 0))
 	_, found, err := s.Stream(ctx, "a")
 	must(t, err)
 	same(t, "a begun answer is known after its post", false, found)
@@ -307,7 +307,7 @@ func shownTurns(t *testing.T, s store.Store, now *time.Time) {
 		{Key: "1", Ref: chat.Ref{IDs: []string{"10", "11"}}, At: noon},
 		{Key: "2", Ref: chat.Ref{IDs: []string{"11"}}, At: noon},
 		{Key: "3", Ref: chat.Ref{IDs: []string{"12"}}, At: noon},
-	}))
+	}, 0))
 	for _, c := range []struct {
 		channel, id string
 		want        store.ShownTurn

@@ -40,7 +40,7 @@ func SayEverywhere(t *testing.T, s store.Store, a chat.Address, name, words stri
 	must(t, s.SaveAnswer(ctx, a, []string{m.Key()}, turn, posts))
 	must(t, s.SaveOutcomes(ctx, []store.Outcome{
 		{Key: posts[0].Key, Ref: chat.Ref{IDs: []string{"shown " + name}}, At: at},
-		{Key: posts[1].Key, Error: "refused", At: at}}))
+		{Key: posts[1].Key, Error: "refused", At: at}}, 0))
 	must(t, s.SaveApproval(ctx, store.Approval{ID: name, Turn: name, Conversation: a,
 		Args: json.RawMessage(`"` + words + `"`), At: at}))
 	_, err = s.SaveMessages(ctx, []store.Message{{Conversation: a, ID: "imported " + name, At: at, Text: words}})

@@ -130,7 +130,7 @@ func messageUntilPosted(t *testing.T, s store.Store, _ *time.Time) {
 	must(t, err)
 	same(t, "messages waiting while the answer is on its way", 2, len(waiting))
 
-	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "web/1", Ref: chat.Ref{IDs: []string{"9"}}, At: noon}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "web/1", Ref: chat.Ref{IDs: []string{"9"}}, At: noon}}, 0))
 	must(t, s.SaveAnswer(ctx, general, []string{second.Message.Key()}, nil, nil))
 	waiting, err = s.Unanswered(ctx)
 	must(t, err)
@@ -149,7 +149,7 @@ func messageUntilPosted(t *testing.T, s store.Store, _ *time.Time) {
 func postUndelivered(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	must(t, s.SavePosts(ctx, []store.Post{{Key: "a", To: general}, {Key: "b", To: general}, {Key: "a", To: general}}))
-	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Error: "no such channel", At: noon}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Error: "no such channel", At: noon}}, 0))
 	pending, err := s.PendingPosts(ctx)
 	must(t, err)
 	lost, err := s.Undelivered(ctx)
