@@ -112,7 +112,7 @@ func (r serverTool) checkOutput(res tool.Result) tool.Result {
 
 // mayRepeat reports whether a lost call may be sent once more: if the server has not run
 // it (a terminated session refuses before it runs anything), or if running it twice does
-// no harm.
+// no harm. A call that timed out is never repeated: the server may still be at work on it.
 func mayRepeat(err error, h tool.Hints) bool {
 	var lost connectionLostError
 	return errors.Is(err, transport.ErrSessionTerminated) || errors.As(err, &lost) && h.Repeatable()
@@ -129,7 +129,8 @@ func (s *server) callTimeout() time.Duration {
 // awaitConnection returns the connection, or nil and the state of the server. A server
 // that was not started because its tools were known is started now. A lost server that
 // is about to be connected again is waited for, and so is one that is being checked: a
-// request to a dead server would be lost.
+// request to a dead server would be lost. The connection may be lost again by the time it is used;
+// the request then fails with connectionLostError.
 func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 	s.mu.Lock()
 	conn, state, soon := s.conn, s.state, s.isReconnecting()
@@ -181,7 +182,7 @@ func (s *server) hasTried() bool {
 }
 
 // nextConnection returns the connection that follows a lost one; nil if none is made
-// within reconnectWait.
+// within reconnectWait. It does not start a server that was stopped.
 func (s *server) nextConnection(ctx context.Context, lost *connection) *connection {
 	ctx, cancel := context.WithTimeout(ctx, reconnectWait)
 	defer cancel()
@@ -195,7 +196,9 @@ func (s *server) nextConnection(ctx context.Context, lost *connection) *connecti
 	return conn
 }
 
-// failureText returns what the model is told where there is no result.
+// failureText returns what the model is told where there is no result. It says whether the call may
+// have had an effect, because a model that is told only of a failure tries again. Secrets of the
+// entry are masked, and text of the server is cut to 500 bytes.
 func (s *server) failureText(err error) string {
 	var lost connectionLostError
 	var late callTimeoutError

@@ -24,7 +24,8 @@ const CatalogKind = "mcp server"
 var serverName = text.Pattern(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
 // Catalog lists and controls the servers of a Host, and keeps the entries of those that are
-// added beside the configured ones. It is safe for concurrent use.
+// added beside the configured ones. It is safe for concurrent use. An entry is stored before the
+// host is told of it, so that no server runs that the next start would not bring back.
 type Catalog struct {
 	host  *Host
 	items store.Items
@@ -162,7 +163,9 @@ func (c *Catalog) Logs(name string) ([]LogLine, error) {
 // Pending returns the tools of a server that wait for an approval.
 func (c *Catalog) Pending(name string) []Change { return c.host.Pending(name) }
 
-// Add starts a server and keeps its entry. The error is an InputError, or wraps ErrExists.
+// Add keeps the entry of a server and starts it in the background. The status returned is that of a
+// server which may not be connected yet. The error is an InputError where the name or the entry is
+// invalid, or wraps ErrExists, or is the store's; nothing is kept then.
 func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (Status, error) {
 	if !serverName().MatchString(name) {
 		return Status{}, InputError{fmt.Errorf("the name %.80q is not allowed: "+
@@ -245,8 +248,8 @@ func (c *Catalog) Remove(ctx context.Context, name string) error {
 	return c.host.Remove(name)
 }
 
-// Control starts, stops or restarts a server, as verb says. The error wraps ErrNotFound,
-// ErrDisabled or ErrNotRunning.
+// Control starts, stops or restarts a server, as verb says: "start", "stop" or "restart". The error
+// wraps ErrNotFound, ErrDisabled or ErrNotRunning, or is an InputError for any other verb.
 func (c *Catalog) Control(name, verb string) (Status, error) {
 	do := map[string]func(string) error{"start": c.host.Start, "stop": c.host.Stop, "restart": c.host.Restart}[verb]
 	if do == nil {

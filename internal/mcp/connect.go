@@ -22,14 +22,17 @@ import (
 // limit of 5 s takes a server that boots longer for an old one (mcp-go v1.2.1, 2026-11).
 const discoverTimeout = 5 * time.Second
 
-// learned is what an earlier connection has shown of a server, so that the next attempt
-// does not try other transports and protocols first.
+// learned is what an earlier connection has shown of a server, so that the next attempt does not
+// try other transports and protocols first. The zero value means that nothing is known; it is set
+// back to that when an attempt fails.
 type learned struct {
 	transport string // Stdio, HTTP or SSE
 	era       era
 }
 
-// connection is one live connection.
+// connection is one live connection. It is made by the goroutine of server.run, and used by any
+// number of calls at a time. Fields without a lock of their own are set before connect returns,
+// and only read from then on; nobody else has the connection before.
 type connection struct {
 	s      *server
 	number int64 // of this connection among the server's
@@ -40,17 +43,17 @@ type connection struct {
 	instructions string // the server's own words on its use: untrusted text
 
 	lost          <-chan struct{} // closed when the connection is lost
-	lossReason    func() error
-	fail          func(error)   // ends the connection for a reason
-	onToolsListed func()        // called when its tools are known
-	beforeClose   func()        // called before it is closed, if not nil
-	afterClose    []func()      // called after it is closed
-	relistWanted  chan struct{} // signalled when the server says that its tools have changed
-	checkWanted   chan struct{} // signalled when the server should be checked
+	lossReason    func() error    // why it was lost; only after lost is closed
+	fail          func(error)     // ends the connection for a reason
+	onToolsListed func()          // called when its tools are known
+	beforeClose   func()          // called before it is closed, if not nil
+	afterClose    []func()        // called after it is closed
+	relistWanted  chan struct{}   // signalled when the server says that its tools have changed
+	checkWanted   chan struct{}   // signalled when the server should be checked
 
 	hasAnswered atomic.Bool // a call was answered
 
-	createdAt   time.Time
+	createdAt   time.Time    // lastMessage and silentSince count from here
 	lastMessage atomic.Int64 // nanoseconds from createdAt to the last message of the server
 	silentSince atomic.Int64 // lastMessage when a call timed out in silence; else -1
 
@@ -59,6 +62,7 @@ type connection struct {
 	work            sync.WaitGroup // background work
 	backgroundSlots chan struct{}  // bounds background work
 
+	// mu guards the fields below.
 	mu              sync.Mutex
 	calls           map[string]*pendingCall            // by token
 	callCount       int                                // calls made so far
@@ -115,8 +119,9 @@ func (s *server) connect(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// dial connects over the transport that the entry names or an earlier connection has
-// shown, else tries what is possible.
+// dial connects over the transport that the entry names or an earlier connection has shown, else
+// tries what is possible: Streamable HTTP first, and SSE only where the server refuses that as one
+// of the older transport does.
 func (s *server) dial(ctx context.Context) (*connection, error) {
 	if s.c.Command != "" {
 		conn, err := s.connectStdio(ctx, s.protocolEra())
@@ -157,7 +162,7 @@ func checkProtocol(version string) error {
 	return fmt.Errorf("unknown protocol version %q; known are %s", version, strings.Join(sdk.ValidProtocolVersions, ", "))
 }
 
-// protocolEra returns the era that is configured or learned.
+// protocolEra returns the era that is configured or learned; unknown: neither.
 func (s *server) protocolEra() era {
 	switch {
 	case s.c.Protocol == "":
@@ -388,9 +393,9 @@ func (c *connection) hasCalls() bool {
 // noteMessage records that a message of the server has come.
 func (c *connection) noteMessage() { c.lastMessage.Store(int64(time.Since(c.createdAt))) }
 
-// noteTimeout records that a call has timed out, if the server was silent meanwhile. A
-// message in the first tenth of the call's time does not count as a sign of life: the
-// server may have sent it before it read the call.
+// noteTimeout records that a call has timed out, if the server was silent meanwhile: isSilent then
+// holds until the next message. A message in the first tenth of the call's time does not count as a
+// sign of life: the server may have sent it before it read the call.
 func (c *connection) noteTimeout(f *pendingCall) {
 	last := c.lastMessage.Load()
 	if time.Duration(last) < f.startedAt.Add(f.timeout/10).Sub(c.createdAt) {
@@ -398,7 +403,8 @@ func (c *connection) noteTimeout(f *pendingCall) {
 	}
 }
 
-// isSilent reports whether no message has come since a call timed out in silence.
+// isSilent reports whether no message has come since a call timed out in silence. New calls wait
+// for the outcome of a check then, instead of each running into its own timeout.
 func (c *connection) isSilent() bool { return c.silentSince.Load() == c.lastMessage.Load() }
 
 // noteFailure draws conclusions about the connection from the error of a request.
@@ -415,7 +421,9 @@ func (c *connection) noteFailure(err error) {
 	}
 }
 
-// close ends the connection and returns when its process and background work have ended.
+// close ends the connection and returns when its process and background work have ended. Calls that
+// wait on it fail with connectionLostError. It may be called after a failed handshake, and more
+// than once.
 func (c *connection) close() {
 	// Under the lock, so that runInBackground adds no work once Wait may run.
 	c.mu.Lock()

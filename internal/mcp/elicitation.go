@@ -16,8 +16,8 @@ import (
 type Question struct {
 	ID      string // the server's own in URL mode
 	Server  string
-	Tool    string // that was called
-	Message string
+	Tool    string          // that was called
+	Message string          // at most maxQuestionBytes
 	Schema  json.RawMessage // of Answer.Content: an object of plain fields; nil: URL mode
 	URL     string          // an http or https address that the person is to open
 }
@@ -29,14 +29,18 @@ const (
 	Cancel  = "cancel"  // neither yes nor no
 )
 
-// Answer is the person's answer. Content is used with Accept in form mode.
+// Answer is the person's answer. Content is used with Accept in form mode. An Action that is none
+// of the three is passed on to the server as it is.
 type Answer struct {
 	Action  string
 	Content json.RawMessage
 }
 
-// elicit asks the person on whose behalf the server was called. Where that is nobody in
-// particular, or the server has asked too often, the answer is Decline.
+// elicit asks the person on whose behalf the server was called, and returns the result of the
+// server's request. Where that is nobody in particular, or the server has asked too often, the
+// answer is Decline; where the person was not reached, or the answer does not fit the schema, it is
+// Cancel. The timeouts of the calls are paused meanwhile. An error is returned only for a question
+// that cannot be asked.
 func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (json.RawMessage, *requestError) {
 	q, wrong := c.parseQuestion(o)
 	if wrong != "" {

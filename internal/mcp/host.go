@@ -58,7 +58,9 @@ type lease struct {
 	done   chan struct{}
 }
 
-// NewHost checks the options. It starts nothing; Run does.
+// NewHost returns a host of the servers in o, or an error that names every invalid entry of them.
+// It starts nothing and reads nothing from the store. Tools known from the store can be listed
+// before Run.
 func NewHost(o Options) (*Host, error) {
 	h := &Host{
 		o:           withDefaults(o),
@@ -74,7 +76,7 @@ func NewHost(o Options) (*Host, error) {
 
 // Run connects servers in the background and keeps them connected until ctx
 // ends; then it ends every connection and process, and returns when they are
-// gone. It may be called once.
+// gone. It may be called once. A second call returns an error at once; the result is nil otherwise.
 func (h *Host) Run(ctx context.Context) error {
 	h.mu.Lock()
 	if h.started {
@@ -152,7 +154,8 @@ func (h *Host) Apply(servers []Config) error {
 }
 
 // Add adds a server beside the configured ones; source says where it comes from. It
-// returns an error that wraps ErrExists if the name is taken.
+// returns an error that wraps ErrExists if the name is taken. An invalid entry is refused with what
+// is wrong with it. Before Run the server is only kept; Run starts it.
 func (h *Host) Add(c Config, source string) error {
 	return h.put(c, source, func(there *server) error {
 		if there != nil {
@@ -163,7 +166,8 @@ func (h *Host) Add(c Config, source string) error {
 }
 
 // Put adds a server, or replaces the one of that name. It returns an error that wraps
-// ErrConfigured if that one belongs to the configuration.
+// ErrConfigured if that one belongs to the configuration. An entry that equals the one that runs
+// changes nothing, and so does not interrupt its calls.
 func (h *Host) Put(c Config, source string) error {
 	return h.put(c, source, func(there *server) error {
 		if there != nil && there.source == FromConfig {
@@ -192,7 +196,9 @@ func (h *Host) put(c Config, source string, may func(there *server) error) error
 }
 
 // Remove ends a server that was added, and deletes its saved state. The error wraps
-// ErrNotFound or ErrConfigured.
+// ErrNotFound or ErrConfigured. The names of its tools are free at once, while those who hold a
+// lease still call it. After an error of the store the server is gone all the same, and some of its
+// saved state is not.
 func (h *Host) Remove(name string) error {
 	h.changing.Lock()
 	defer h.changing.Unlock()
@@ -226,7 +232,8 @@ func (h *Host) drop(name string) {
 	_, _ = h.take(name) // one that is not there, or configured here, stays as it is
 }
 
-// setServer adds or replaces a server, unless the same entry runs already; h.mu is held.
+// setServer adds or replaces a server, unless the same entry runs already; h.mu is held. The new
+// server begins with the log of the old one, and reads its other saved state from the store.
 func (h *Host) setServer(c Config, source string) {
 	old := h.servers[c.Name]
 	if old != nil && old.source == source && reflect.DeepEqual(normalize(old.c), normalize(c)) {
@@ -299,7 +306,8 @@ func (h *Host) retire(s *server) {
 // hour has passed. Whoever works with a list of tools holds a lease meanwhile.
 func (h *Host) Lease() (release func()) { return h.leaseServer(nil) }
 
-// leaseServer keeps one server running, or all for nil.
+// leaseServer keeps one server running, or all for nil. The function returned may be called more
+// than once. For a server that is retired already a lease comes too late.
 func (h *Host) leaseServer(s *server) (release func()) {
 	l := &lease{server: s, done: make(chan struct{})}
 	h.mu.Lock()
@@ -357,7 +365,8 @@ func (h *Host) sortedServers() []*server {
 	return list
 }
 
-// Servers returns the status of every server, sorted by name.
+// Servers returns the status of every server, sorted by name; an empty list, not nil, if there is
+// none. It waits for no server: a status that is old is refreshed for the next reader.
 func (h *Host) Servers() []Status {
 	list := []Status{}
 	for _, s := range h.sortedServers() {
@@ -375,7 +384,8 @@ func (h *Host) Server(name string) (Status, bool) {
 	return s.status(), true
 }
 
-// Config returns the entry that a server runs with; false: there is no such server.
+// Config returns the entry that a server runs with; false: there is no such server. It holds
+// secrets in clear, and its maps and slices are the server's own: they must not be changed.
 func (h *Host) Config(name string) (Config, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -391,7 +401,8 @@ func (h *Host) Config(name string) (Config, bool) {
 func (h *Host) Start(name string) error { return h.control(name, (*server).start) }
 
 // Stop ends a server's connection and process, and returns when both are gone. It
-// returns the errors of Start.
+// returns the errors of Start. A server that was stopped stays so until Start, Restart, a change of
+// its entry, or the next start of the bot: a call does not start it.
 func (h *Host) Stop(name string) error { return h.control(name, (*server).stop) }
 
 // Restart ends a server's connection and connects again, in the background. It returns
@@ -452,7 +463,8 @@ func (h *Host) Wait(ctx context.Context, name string) error {
 }
 
 // Tools returns the offered tools of all servers, sorted by server and name. It makes
-// Host a tool.Source.
+// Host a tool.Source. A tool stays valid after the list was made: it is called over whichever
+// connection its server has by then, and its result is a failure where there is none.
 func (h *Host) Tools() []tool.Tool {
 	var list []tool.Tool
 	for _, s := range h.sortedServers() {

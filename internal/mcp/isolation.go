@@ -135,7 +135,8 @@ func TryIsolation(c *config.Config) []string {
 }
 
 // isolationNotes returns what keeps a server from the bot and what does not, in words; s.mu is held. It is empty for
-// one that was not started yet, or runs elsewhere.
+// one that was not started yet, or runs elsewhere. Its elements are whole clauses without a
+// subject, for people to read.
 func (s *server) isolationNotes() []string {
 	if s.c.Command != "" && s.o.Protected == nil {
 		return []string{isolationOff}

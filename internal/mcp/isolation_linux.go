@@ -30,6 +30,7 @@ const networkABI = 4
 
 // Limits of a server's process.
 const (
+	// What is far more than known servers need, and keeps one that leaks from starving the machine.
 	maxServerFiles    = 4096
 	maxServerFileSize = 16 << 30
 	serverOOMScore    = "500" // the kernel ends servers before the bot where memory runs out

@@ -17,6 +17,8 @@ type LogLine struct {
 }
 
 const (
+	// maxLogLines lines of maxLogLine bytes, 1 MB, are the most that the log of one server holds in
+	// memory.
 	maxLogLines = 500
 	maxLogLine  = 2 << 10 // bytes
 	// maxSavedLines and maxSavedBytes bound what is kept of a log over restarts.
@@ -26,14 +28,15 @@ const (
 	minSaveInterval = 2 * time.Second
 )
 
-// logBuffer holds the newest lines of a server as they came. Room is used again, and
-// lines are cleaned when read, so that a flood costs little.
+// logBuffer holds the newest lines of a server as they came: a ring once there are maxLogLines.
+// Room is used again, and lines are cleaned when read, so that a flood costs little. It is safe for
+// concurrent use.
 type logBuffer struct {
 	now      func() time.Time
 	appended chan<- struct{} // poked at each line; nil: nobody keeps them
 	mu       sync.Mutex
 	entries  []logEntry
-	next     int
+	next     int  // index in entries of the next line
 	unsaved  bool // there are lines that were not saved yet
 }
 
@@ -59,7 +62,9 @@ func (r *logBuffer) add(stream string, text []byte) {
 	}
 }
 
-// prepend adds the lines of an earlier process, which are masked already.
+// prepend adds the lines of an earlier process, which are masked already. It is called before the
+// first add: it expects a ring that is not full, and only the newest maxLogLines of the lines are
+// kept.
 func (r *logBuffer) prepend(lines []LogLine) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -84,9 +84,10 @@ type SignIn struct {
 	Grant        string
 }
 
-// StateStore keeps what is known of servers over restarts, by kind: "tools", so that a
-// server need not be started before its first call, "pins", the tools as they were
-// first seen or approved, and "log". It must be safe for concurrent use.
+// StateStore keeps what is known of servers over restarts, by kind: "tools", so that a server need
+// not be started before its first call, "pins", the tools as they were first seen or approved, and
+// "log". It must be safe for concurrent use. Processes that share a store see what the others
+// saved: pins are read again before they are written.
 type StateStore interface {
 	// Load returns what was last saved of a server, or nil.
 	Load(what, server string) ([]byte, error)
@@ -182,7 +183,8 @@ func withDefaults(o Options) Options {
 
 const maxServerName = 100 // bytes
 
-// check returns what is wrong with an entry, for the operator.
+// check returns what is wrong with an entry, for the operator. A disabled entry needs only a valid
+// name. Whether a command exists is found out when it is started.
 func check(c Config) error {
 	switch {
 	case c.Name == "":

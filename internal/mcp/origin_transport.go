@@ -34,9 +34,9 @@ type SignIns interface {
 	Waiting(c Config) *Consent
 }
 
-// originTransport is the RoundTripper of servers over HTTP: the configured headers go
-// only to the configured origin, the size of answers is limited, and the proxies of the
-// environment are not used.
+// originTransport is the RoundTripper of servers over HTTP: the configured headers go only to the
+// configured origin, the size of answers is limited, and the proxies of the environment are not
+// used. It has no deadline for whole answers, because event streams last; those who call set one.
 type originTransport struct {
 	origin     *url.URL
 	headers    map[string]string
@@ -44,8 +44,8 @@ type originTransport struct {
 	authorized http.RoundTripper // base, with the credentials of SignIns
 
 	mu     sync.Mutex
-	closed bool
-	open   map[net.Conn]bool
+	closed bool              // no connection is made any more
+	open   map[net.Conn]bool // every connection that is not closed
 }
 
 // newOriginTransport returns a transport for one server: headers of the configuration are sent to its origin alone, and
@@ -90,6 +90,7 @@ func (g *originTransport) dial(ctx context.Context, network, address string) (ne
 	return c, nil
 }
 
+// trackedConn is a connection that originTransport.close can end.
 type trackedConn struct {
 	net.Conn
 	owner *originTransport
@@ -131,6 +132,8 @@ func (g *originTransport) client() *http.Client {
 	}}
 }
 
+// isSameOrigin reports whether scheme, host and port are equal. A default port that only one of
+// them names makes them differ.
 func isSameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
 }

@@ -33,15 +33,15 @@ type pendingCall struct {
 	timeout   time.Duration
 	startedAt time.Time
 
-	mu          sync.Mutex
+	mu          sync.Mutex // guards the fields below; taken after connection.mu is released
 	timer       *time.Timer
-	deadline    time.Time // when the time is up
-	maxDeadline time.Time // progress does not carry beyond
-	paused      int
-	pausedAt    time.Time // when it was paused
-	pausedFor   time.Duration
-	reportedAt  time.Time
-	requests    int // what the server wanted of us meanwhile
+	deadline    time.Time     // when the time is up
+	maxDeadline time.Time     // progress does not carry beyond
+	paused      int           // pauses that have not ended
+	pausedAt    time.Time     // when it was paused
+	pausedFor   time.Duration // all pauses that have ended together
+	reportedAt  time.Time     // when the caller was last told of progress
+	requests    int           // what the server wanted of us meanwhile
 }
 
 // callTimeoutError says that a call has not been answered in time.
@@ -57,7 +57,9 @@ func callFromContext(ctx context.Context) *pendingCall {
 	return f
 }
 
-// beginCall registers a call and starts its timeout; the function returned ends it.
+// beginCall registers a call and starts its timeout; the function returned ends it. The call ends
+// with a callTimeoutError as its cause when the time is up, and with the cause of ctx when that
+// ends first.
 func (c *connection) beginCall(ctx context.Context, name string, timeout time.Duration) (*pendingCall, func()) {
 	now := time.Now()
 	f := &pendingCall{

@@ -30,7 +30,9 @@ type Change struct {
 	Flags  []string `json:"flags,omitempty"`
 }
 
-// pins are the tools of a server as they were first seen or last approved. They are stored.
+// pins are the tools of a server as they were first seen or last approved. They are stored, and
+// shared by all processes with the same store. A tool that a server no longer lists keeps its pin,
+// so that it cannot come back changed.
 type pins struct {
 	Entry string         `json:"entry"` // see entryIdentity
 	Tools map[string]pin `json:"tools"`
@@ -40,7 +42,7 @@ type pins struct {
 
 // pin is one tool of pins.
 type pin struct {
-	Hash string   `json:"hash"`
+	Hash string   `json:"hash"` // toolSpec.hash of Tool
 	Tool toolSpec `json:"tool"`
 	// Clean is the scanVersion that found nothing suspicious, or 0.
 	Clean int `json:"clean,omitempty"`
@@ -143,7 +145,8 @@ func (s *server) takeOverPins() (pinned bool) {
 	return s.pins.takeOver(*stored) && s.decideTools()
 }
 
-// decidedTool is a tool with the decision whether it is offered.
+// decidedTool is a tool with the decision whether it is offered, and, if not, why, in words for the
+// operator.
 type decidedTool struct {
 	inspectedTool
 	state ToolState
@@ -151,7 +154,8 @@ type decidedTool struct {
 }
 
 // decideTools decides which tools are offered, and reports whether it pinned any; s.mu is
-// held.
+// held. It is repeated with each list of the server, and calls no server or store. Whoever calls it
+// saves the pins afterwards if it returns true: s.mu must not be held for that.
 func (s *server) decideTools() (pinned bool) {
 	// All tools of the first listing are trusted, unless the server is held. Later ones only if
 	// nothing about them is suspicious, and changed ones never.
@@ -300,7 +304,8 @@ func (s *server) savePins() {
 	s.saveOrLog(kindPins, p)
 }
 
-// quarantinedTools returns the tools that wait for Approve, and a copy of the pins.
+// quarantinedTools returns the tools that wait for Approve, and a copy of the pins; without the
+// marks that they were lost or held, because a copy with all tools approved has neither.
 func (s *server) quarantinedTools() ([]decidedTool, pins) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -106,8 +106,9 @@ func (c *connection) features() serverFeatures {
 	return serverFeatures{Resources: o.Resources != nil, Prompts: o.Prompts != nil}
 }
 
-// connectionTo returns a server's connection, which is kept until release is called, or
-// what to tell the model instead.
+// connectionTo returns a server's connection, which is kept until release is called, or what to
+// tell the model instead; conn and release are then nil. It may wait for the server to start, as
+// long as ctx lasts.
 func (h *Host) connectionTo(
 	ctx context.Context,
 	name string,
@@ -145,8 +146,9 @@ func (h *Host) serversWith(ctx context.Context, has func(serverFeatures) bool) [
 func (o serverFeatures) hasResources() bool { return o.Resources }
 func (o serverFeatures) hasPrompts() bool   { return o.Prompts }
 
-// askServers lists what one server offers or, without a name, what all do. It asks them
-// concurrently.
+// askServers lists what one server offers or, without a name, what all do that the caller may use.
+// It asks them concurrently. The result has a part for each, in the order of their names; a server
+// that fails has its failure as its part. An error is returned only when ctx ends.
 func (h *Host) askServers(
 	ctx context.Context,
 	name string,

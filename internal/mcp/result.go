@@ -39,9 +39,10 @@ func parseResult(raw json.RawMessage) tool.Result {
 	return r
 }
 
-// containsValues reports whether a text says what structured data says: the data itself, or
-// each of its texts, numbers and truth values. Servers should send both (specification of
-// 2025-06-18), and some send a sentence beside the data.
+// containsValues reports whether a text says what structured data says: the data itself, or each of
+// its texts, numbers and truth values. Servers should send both (specification of 2025-06-18), and
+// some send a sentence beside the data. Data without any value is not contained, unless it stands
+// there as it is.
 func containsValues(said string, data json.RawMessage) bool {
 	if strings.Contains(said, string(data)) {
 		return true
@@ -130,7 +131,7 @@ func resourceText(o map[string]json.RawMessage) string {
 }
 
 // parseFile returns the data of a part as a file; false: it has none, or there is no room.
-// number tells files without a name apart.
+// number tells files without a name apart. What is decoded is taken from room.
 func parseFile(o map[string]json.RawMessage, number int, room *int) (chat.File, bool) {
 	kind := jsonString(o["type"])
 	encoded, media, name := jsonString(o["data"]), jsonString(o["mimeType"]), ""

@@ -39,11 +39,12 @@ type rpcConn struct {
 	ctx         context.Context // ends when the connection is lost; its cause is the reason
 	done        <-chan struct{} // of ctx
 	fail        context.CancelCauseFunc
-	answerSlots chan struct{}
-	answers     sync.WaitGroup
+	answerSlots chan struct{}  // one element for each request that is being answered
+	answers     sync.WaitGroup // waited for by the transports when they close
 
+	// mu guards the fields below.
 	mu             sync.Mutex
-	pending        map[string]chan *transport.JSONRPCResponse
+	pending        map[string]chan *transport.JSONRPCResponse // by the id that was sent, as text
 	onNotification func(sdk.JSONRPCNotification)
 }
 
@@ -248,11 +249,11 @@ func (d *rpcConn) deliverResponse(id sdk.RequestId, o map[string]json.RawMessage
 	}
 }
 
-// lineReader reads lines of at most max bytes.
+// lineReader reads lines of at most max bytes. It is not safe for concurrent use.
 type lineReader struct {
 	r   *bufio.Reader
 	max int
-	buf []byte
+	buf []byte // of a line that is longer than the buffer of r
 }
 
 var errTooLong = errors.New("a message was larger than is accepted")

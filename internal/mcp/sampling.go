@@ -10,14 +10,15 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// SamplingRequest is a server's request to a model.
+// SamplingRequest is a server's request to a model. Its texts are untrusted, and its numbers
+// unchecked: MaxTokens may be 0 or negative, where the server gave none or a wrong one.
 type SamplingRequest struct {
 	Server      string
 	Tool        string // that was called
 	System      string
 	Messages    []SamplingMessage
 	MaxTokens   int
-	Temperature *float64
+	Temperature *float64 // nil: the server gave none
 	Stop        []string // texts at which to stop
 }
 
@@ -28,7 +29,7 @@ type SamplingMessage struct {
 	Files []chat.File
 }
 
-// SamplingResult is the model's answer.
+// SamplingResult is the model's answer. Text goes to the server as it is.
 type SamplingResult struct {
 	Text   string
 	Model  string

@@ -84,6 +84,7 @@ func (s *server) restoreListing() bool {
 	return len(r.Tools) > 0 || r.Offers != serverFeatures{}
 }
 
+// saveListing saves what the server offers, for the entry as it is now.
 func (s *server) saveListing(now listing) { s.saveOrLog(kindTools, savedListing{s.fingerprint(), now}) }
 
 // fingerprint returns a hash of the fields that decide which tools the server has. It
@@ -93,7 +94,9 @@ func (s *server) fingerprint() string {
 	return hashJSON(c.Command, c.Args, c.Env, c.Dir, c.URL, c.Headers, c.Transport)
 }
 
-// hashJSON returns a hash of values in their JSON form.
+// hashJSON returns a hash of values in their JSON form, in hex; "" where one cannot be encoded.
+// Stored records hold such hashes: another order or form of the values makes every entry and tool
+// look changed.
 func hashJSON(values ...any) string {
 	data, err := json.Marshal(values)
 	if err != nil {

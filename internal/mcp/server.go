@@ -13,6 +13,8 @@ import (
 )
 
 const (
+	// Delays between attempts to connect: the first, which doubles with each failure, and the
+	// longest.
 	firstDelay = time.Second
 	maxDelay   = 5 * time.Minute
 	// steadyAfter is how long a connection without an answered call must have lasted for
@@ -32,12 +34,14 @@ const (
 )
 
 var (
+	// Reasons with which setWanted ends a session. Neither counts as a failure of the server.
 	errStopped   = errors.New("stopped")
 	errRestarted = errors.New("restarted")
 )
 
-// server supervises one entry: at most one connection at a time, made, watched and ended
-// by the goroutine in run.
+// server supervises one entry: at most one connection at a time, made, watched and ended by the
+// goroutine in run. Calls and the methods of Host only change wanted and wait for the state, so
+// that two of them cannot start the same program twice.
 type server struct {
 	c       Config
 	h       *Host
@@ -53,21 +57,23 @@ type server struct {
 	endFirstAttempt func()
 	wakeup          chan struct{} // signalled when wanted has changed, or to cut a delay short
 
+	// mu guards the fields below. It is taken after Host.mu, and not held while anybody waits for
+	// the server or the store.
 	mu                  sync.Mutex
-	state               State
-	problem             string
-	since               time.Time
-	retryAt             time.Time // of the next attempt, after a good connection was lost
-	checkedAt           time.Time
-	wanted              bool
+	state               State                   // never Quarantined: see publicState
+	problem             string                  // why it is Failed, secrets masked; else ""
+	since               time.Time               // of state
+	retryAt             time.Time               // of the next attempt, after a good connection was lost
+	checkedAt           time.Time               // when it last listed its tools
+	wanted              bool                    // whether run should keep a connection
 	endSession          context.CancelCauseFunc // ends the current attempt or connection
 	conn                *connection             // nil unless connected
 	info                serverInfo
-	listing             listing
+	listing             listing         // the last one, of this or an earlier process
 	inspected           []inspectedTool // the tools of listed
 	instructionWarnings []string        // what is suspicious in its instructions
 	pins                *pins           // nil: none of its tools was ever seen
-	decisions           []decidedTool
+	decisions           []decidedTool   // one for each of inspected
 	quarantined         map[string]bool // tools that wait for Approve
 	tools               []tool.Tool     // those that are offered
 	changed             chan struct{}   // closed at the next change of state
@@ -130,7 +136,10 @@ func (s *server) restoreSaved() {
 	s.restored = s.restoreListing()
 }
 
-// run keeps the server connected while it is wanted, until ctx ends.
+// run keeps the server connected while it is wanted, until ctx ends. An attempt that fails is
+// repeated after a growing delay, which Start and Restart cut short. The number of failures begins
+// again with 0 after a session in which a call was answered or which lasted for steadyAfter: a
+// server that lists its tools and ends at once is delayed like one that does not start.
 func (s *server) run(ctx context.Context) {
 	if s.c.Disabled {
 		return
@@ -201,7 +210,7 @@ func retryDelay(n int, luck float64) time.Duration {
 }
 
 // waitForWakeup waits until ctx ends, until fires or s.wakeup is signalled, and reports
-// whether it was the last.
+// whether it was the last. A nil channel never fires.
 func (s *server) waitForWakeup(ctx context.Context, until <-chan time.Time) bool {
 	select {
 	case <-ctx.Done():

@@ -100,7 +100,9 @@ func (c *connection) cancelRequest(fields map[string]any) {
 	}
 }
 
-// handleRequest returns the result of a request of the server.
+// handleRequest returns the result of a request of the server, or the error to answer it with. A
+// question to a person may take maxPersonWait. What was not announced to the server is answered
+// like an unknown method, except for elicitation, which is declined.
 func (c *connection) handleRequest(
 	ctx context.Context,
 	method string,

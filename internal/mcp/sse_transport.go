@@ -17,8 +17,9 @@ import (
 // maxEndpoint is the longest address that a server may name, in bytes.
 const maxEndpoint = 8 << 10
 
-// sseTransport is the older HTTP transport (2024-11-05): the server's messages come as
-// events of one stream, each of ours is a POST to the endpoint that the first event names.
+// sseTransport is the older HTTP transport (2024-11-05): the server's messages come as events of
+// one stream, each of ours is a POST to the endpoint that the first event names. It does not
+// connect again: when the stream ends, the connection is lost, and server.run makes another one.
 type sseTransport struct {
 	*rpcConn
 	url    *url.URL
@@ -199,7 +200,7 @@ func checkPosted(resp *http.Response, err error) error {
 // SetProtocolVersion sets the version that further requests name in their header.
 func (s *sseTransport) SetProtocolVersion(version string) { s.protocol.Store(version) }
 
-// Close ends the stream.
+// Close ends the stream, and returns when its reader and the answers under way have ended.
 func (s *sseTransport) Close() error {
 	s.fail(errors.New("closed"))
 	s.cancel()

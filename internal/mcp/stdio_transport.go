@@ -155,7 +155,8 @@ func installHint(command string) string {
 	return "install it, or write its whole path as command"
 }
 
-// Start starts the process, which runs until Close whatever becomes of the context.
+// Start starts the process, which runs until Close whatever becomes of the context. It may be
+// called once. On an error nothing is left running and all pipes are closed.
 func (s *stdioTransport) Start(context.Context) error {
 	// Our copies of the process's ends are closed in any case: only then do its streams end
 	// with it.
@@ -379,8 +380,9 @@ func (s *stdioTransport) writeMessages() {
 	}
 }
 
-// Close ends the process, first by closing its input, then by SIGTERM, then by SIGKILL, and
-// returns when the process and its readers are gone.
+// Close ends the process, first by closing its input, then by SIGTERM, then by SIGKILL, and returns
+// when the process and its readers are gone, after 7.3 s at the latest; a process that the kernel
+// cannot end is then left behind. It may be called more than once, and before Start.
 func (s *stdioTransport) Close() error {
 	// The first reason counts: the end of the process, which follows, must not be taken for a loss.
 	s.fail(errors.New("closed"))

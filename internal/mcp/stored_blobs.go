@@ -15,7 +15,7 @@ func (s StoredBlobs) Load(what, server string) ([]byte, error) {
 	return s.Blobs.LoadBlob(context.Background(), what+"/"+server)
 }
 
-// Save keeps something of a server.
+// Save keeps something of a server; the JSON null deletes it, as it reads like nothing.
 func (s StoredBlobs) Save(what, server string, data []byte) error {
 	return s.Blobs.SaveBlob(context.Background(), what+"/"+server, data)
 }

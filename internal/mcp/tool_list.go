@@ -16,6 +16,7 @@ import (
 )
 
 const (
+	// Limits of one list of tools; what is beyond them is left out without an error.
 	maxPages     = 100
 	maxTools     = 2000
 	maxToolName  = 512     // bytes; the specification of 2025-11-25 allows 128
@@ -64,7 +65,8 @@ type listing struct {
 	Offers       serverFeatures `json:"offers,omitzero"`
 }
 
-// equalListings reports whether two lists of tools are the same as JSON.
+// equalListings reports whether two lists of tools are the same as JSON. Those that cannot be
+// encoded are not.
 func equalListings(a, b listing) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
@@ -177,6 +179,7 @@ func (s *server) isIncluded(name string) bool {
 	return (len(s.c.Include) == 0 || matchesAny(s.c.Include, name)) && !matchesAny(s.c.Exclude, name)
 }
 
+// matchesAny reports whether a name matches one of the patterns; false for none.
 func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matchesPattern(p, name) })
 }

@@ -183,6 +183,8 @@ func isHidden(before, c rune) bool {
 	return unicode.Is(unicode.Cf, c)
 }
 
+// isVariationSelector reports whether a character chooses the form of the one before it (Unicode
+// blocks Variation Selectors and its supplement). Rows of them can carry text that nobody sees.
 func isVariationSelector(c rune) bool {
 	return 0xFE00 <= c && c <= 0xFE0F || 0xE0100 <= c && c <= 0xE01EF
 }

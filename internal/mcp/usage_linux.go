@@ -19,7 +19,8 @@ var usage struct {
 // usageAge is how old a count may be: servers that are looked at together share one.
 const usageAge = time.Second
 
-// usageOf returns what a process group uses; zero where that cannot be read.
+// usageOf returns what a process group uses, as counted within the last usageAge; zero where that
+// cannot be read. It is safe for concurrent use.
 func usageOf(group int) groupUsage {
 	usage.Lock()
 	defer usage.Unlock()

@@ -16,13 +16,13 @@ const (
 	userIdleTimeout = 15 * time.Minute
 )
 
-// userConnections are the connections of a server whose users each sign in for themselves.
-// Its own connection, with the sign-in of the operator, tells which tools there
-// are; calls go over the one of who calls.
+// userConnections are the connections of a server whose users each sign in for themselves. Its own
+// connection, with the sign-in of the operator, tells which tools there are; calls go over the one
+// of who calls. The zero value is ready for use.
 type userConnections struct {
 	mu     sync.Mutex
-	byUser map[string]*userServer
-	closed bool // the server has ended: no more are made
+	byUser map[string]*userServer // by platform:workspace/user
+	closed bool                   // the server has ended: no more are made
 }
 
 // userServer is the connection of one user.

@@ -57,11 +57,14 @@ type pendingInitialize struct {
 	reply
 }
 
+// reply is the outcome of a request: a response, which may hold an error of the server, or the
+// reason why none came.
 type reply struct {
 	response *transport.JSONRPCResponse
 	err      error
 }
 
+// ok reports whether the server answered with a result.
 func (r reply) ok() bool { return r.err == nil && r.response.Error == nil }
 
 // eraOf returns the era that a transport was made for.
@@ -270,6 +273,7 @@ func checkDiscovery(answer reply) (*transport.JSONRPCResponse, error) {
 // requests itself, since the library would lose parts of them.
 func (t *wrappedTransport) SetRequestHandler(transport.RequestHandler) {}
 
+// captureKey is the key of a capture in a context.
 type captureKey struct{}
 
 // capture holds the raw result of the last request made with its context.

@@ -16,7 +16,8 @@ type Engine interface {
 	// Run maintains the store and watches over it until ctx ends.
 	Run(ctx context.Context, log *slog.Logger)
 	// Owned returns nil while this process is the one that may act on the records, else why it may
-	// not: another process may have taken over. Whoever sends something out asks right before.
+	// not: another process may have taken over. It asks nobody, so that whoever sends something out
+	// can call it right before.
 	Owned() error
 	// Health returns what keeps the store from working, or nil.
 	Health() error
@@ -34,6 +35,7 @@ type Backups interface {
 	Run(ctx context.Context)
 	// Copy returns an open copy of the store, which is deleted when the caller closes it.
 	Copy(ctx context.Context) (*os.File, error)
+	// Status returns the state of the newest backup, whoever made it.
 	Status() BackupStatus
 }
 

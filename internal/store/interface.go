@@ -12,7 +12,8 @@ import (
 // Store is everything that the bot keeps. Package storetest is its contract as a test suite.
 // All methods may be called concurrently. A write is one transaction: when it returns nil,
 // everything is on disk, and with an error nothing is. Packages that need storage declare the
-// few methods that they call; only construction names the whole.
+// few methods that they call; only construction names the whole. Errors are wrapped with what was
+// attempted. Where the store itself is the matter they wrap a *DamagedError or a *SystemError.
 type Store interface {
 	Inbox
 	Outbox
@@ -45,6 +46,7 @@ type Store interface {
 	Size() (bytes, free int64, err error)
 	// Commits returns the number of write transactions since the store was opened.
 	Commits() uint64
+	// Close ends the use of the store. Other methods fail afterwards.
 	Close() error
 }
 
@@ -117,7 +119,7 @@ type Outbox interface {
 	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
 	// SaveStream stores where an answer has begun to be shown, until its post has an outcome.
 	SaveStream(ctx context.Context, key string, ref chat.Ref) error
-	// Stream returns what Streamed stored.
+	// Stream returns what SaveStream stored, and false where there is nothing.
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
 	// ShownTurn returns the turn that a message of the bot shows, by the message's id and channel.
 	ShownTurn(ctx context.Context, in chat.Address, id string) (ShownTurn, bool, error)
@@ -140,12 +142,16 @@ type Conversations interface {
 	// TurnOf returns the turn that holds a message. It returns ErrNotFound where none does;
 	// where the turn itself was deleted the conversation is returned with the error.
 	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
+	// DeleteTurn deletes a turn, also from the indexes of its messages; there may be none.
 	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
 	// TurnsQuoting returns where the turns are that quoted a message when they were first
 	// stored, by the message's subject. A turn may be gone, or quote it no longer.
 	TurnsQuoting(ctx context.Context, subject string) ([]TurnRef, error)
+	// Summary returns the summary of the older turns; its Upto is 0 where there is none.
 	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
+	// SaveSummary replaces the summary of a conversation.
 	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
+	// HasConversation reports whether anything is kept of a conversation.
 	HasConversation(ctx context.Context, a chat.Address) (bool, error)
 	// Conversations returns up to n conversations that anything is kept of, by address, behind a
 	// cursor, and the cursor behind them; it is empty for the first and behind the last.
@@ -175,12 +181,15 @@ type Messages interface {
 
 // ToolCalls keeps the calls of tools, their results and their approvals.
 type ToolCalls interface {
+	// SaveCalls stores calls that belong to no turn, or whose turn is saved later, with their Whole
+	// texts.
 	SaveCalls(ctx context.Context, calls []ToolCall) error
 	// ToolCalls returns up to n calls that match, newest first, with a Seq below before; 0
 	// begins with the newest.
 	ToolCalls(ctx context.Context, before uint64, n int, match func(ToolCall) bool) ([]ToolCall, error)
 	// ToolResult returns a result that was too large to be shown at once, or ErrNotFound.
 	ToolResult(ctx context.Context, id string) (ToolResult, error)
+	// SaveApproval stores an approval and replaces an earlier one of the same turn and call.
 	SaveApproval(ctx context.Context, a Approval) error
 	// DecideApproval stores the decision on an approval that is stored without one. It returns false and changes nothing
 	// where it is decided already, or is not stored under that ID.
@@ -191,6 +200,7 @@ type ToolCalls interface {
 
 // Digests keeps feeds, subscriptions and runs of digests.
 type Digests interface {
+	// LoadFeed returns the record of a feed, and false where there is none.
 	LoadFeed(ctx context.Context, url string) (Feed, bool, error)
 	// SaveFeeds stores the records of feeds, which have different addresses, in one transaction.
 	SaveFeeds(ctx context.Context, feeds ...Feed) error
@@ -203,9 +213,11 @@ type Digests interface {
 	FinishRun(ctx context.Context, r Run, saw []string, posts []Post, items ...Item) (bool, error)
 	// AmendRun replaces a run, and makes items unseen again.
 	AmendRun(ctx context.Context, r Run, forget []string) error
+	// SaveSubscription replaces a subscription of the same conversation to the same feed.
 	SaveSubscription(ctx context.Context, s Subscription) error
 	// DeleteSubscription returns ErrNotFound where there is none.
 	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
+	// Subscriptions returns all subscriptions.
 	Subscriptions(ctx context.Context) ([]Subscription, error)
 }
 
@@ -231,6 +243,7 @@ type Notes interface {
 	// SaveMemory stores a note, and returns it with its number. It returns the stored note and
 	// false where the scope has one with the same text, and ErrFull where it holds limit notes.
 	SaveMemory(ctx context.Context, m Memory, limit int) (Memory, bool, error)
+	// Memories returns the notes of a scope, oldest first.
 	Memories(ctx context.Context, scope string) ([]Memory, error)
 	// MemoryScopes returns the scopes that may have notes, in order.
 	MemoryScopes(ctx context.Context) ([]string, error)
@@ -240,5 +253,6 @@ type Notes interface {
 	ReplaceMemory(ctx context.Context, m Memory) (before, kept Memory, err error)
 	// DeleteMemory returns ErrNotFound where there is no such note.
 	DeleteMemory(ctx context.Context, scope string, n uint64) error
+	// DeleteMemories deletes all notes of a scope; there may be none.
 	DeleteMemories(ctx context.Context, scope string) error
 }

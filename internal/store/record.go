@@ -20,6 +20,7 @@ type Record struct {
 type Source interface {
 	// Records calls fn with every record, those of a kind together.
 	Records(ctx context.Context, fn func(Record) error) error
+	// Close ends the use of the store.
 	Close() error
 }
 
@@ -27,7 +28,9 @@ type Source interface {
 // daemon opens it, and it can be filled from the start again.
 type Target interface {
 	Source
-	// AddRecords stores records that are not there yet.
+	// AddRecords stores records that are not there yet. It is one transaction. A kind that it does
+	// not know is an error.
 	AddRecords(ctx context.Context, list []Record) error
+	// Complete marks the store as filled, as the last step.
 	Complete(ctx context.Context) error
 }

@@ -76,6 +76,7 @@ func (e *SystemError) Error() string {
 	return fmt.Sprintf("store %s cannot be used: %s; %s (%v)", e.Path, e.What, e.Remedy, e.Err)
 }
 
+// Unwrap returns the error as it was returned, and the system's own.
 func (e *SystemError) Unwrap() []error { return []error{e.Err, e.Code} }
 
 // NewerError is returned where a later version of ravenbot has written the store.

@@ -77,6 +77,8 @@ func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket strin
 	http.Redirect(w, r, p.consentURL, http.StatusSeeOther)
 }
 
+// cookieName is the cookie by which the return is recognized as that of the browser that opened the
+// link. It lasts as long as a consent is asked for.
 const cookieName = "ravenbot_consent"
 
 // browserID returns what identifies the browser of a request, or "" where it has no cookie yet.
@@ -88,7 +90,8 @@ func browserID(r *http.Request) string {
 	return cookie.Value
 }
 
-// handleReturn handles the return of a browser from the authorization server.
+// handleReturn handles the return of a browser from the authorization server. Whatever comes of it,
+// the consent is over: a second return with the same state finds nothing.
 func (b *Broker) handleReturn(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p, ok := b.takePending(q.Get("state"))
@@ -135,7 +138,9 @@ func (p *pending) checkAnswer(q url.Values) error {
 	return nil
 }
 
-// ServeHTTP serves the bot's client metadata document, for MetadataURL.
+// ServeHTTP serves the bot's client metadata document, for MetadataURL, and 404 where there is none
+// (OAuth Client ID Metadata Documents, named by the MCP specification of 2025-11-25). It holds
+// nothing secret.
 func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if b.o.MetadataURL == "" {
 		http.NotFound(w, r)

@@ -7,10 +7,10 @@ import (
 
 // challenge is what a server says in a refusal.
 type challenge struct {
-	bearer            bool // it asks for a bearer token
-	insufficientScope bool // the token lacks scopes
-	metadata          string
-	scopes            []string
+	bearer            bool     // it asks for a bearer token
+	insufficientScope bool     // the token lacks scopes
+	metadata          string   // address of the resource's metadata (RFC 9728, 5.1); "": not given
+	scopes            []string // that the server names; empty: none
 }
 
 // readChallenge reads a refusal. It returns nil if the response is none. A 403 is a refusal only if the server says
@@ -46,7 +46,8 @@ type authChallenge struct {
 	params map[string]string // by lower-case name; the first of a name counts
 }
 
-// parseChallenges reads as much of a header as is well formed.
+// parseChallenges reads as much of a header as is well formed. What follows a mistake is left out,
+// as it cannot be told where the next challenge begins.
 func parseChallenges(header string) []authChallenge {
 	var list []authChallenge
 	p := headerParser{header}
@@ -77,6 +78,7 @@ func parseChallenges(header string) []authChallenge {
 // headerParser holds the rest of a header.
 type headerParser struct{ rest string }
 
+// skip leaves out the characters of a set.
 func (w *headerParser) skip(set string) { w.rest = strings.TrimLeft(w.rest, set) }
 
 // token reads a token, or the padded text that some schemes have instead.
@@ -90,6 +92,7 @@ func (w *headerParser) token() string {
 	return t
 }
 
+// isTokenChar reports whether a character may stand in a token (RFC 9110, 5.6.2).
 func isTokenChar(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
 		strings.ContainsRune("!#$%&'*+-.^_`|~", c)
@@ -104,7 +107,8 @@ func (w *headerParser) equals() bool {
 	return ok
 }
 
-// value reads a token or a quoted string.
+// value reads a token or a quoted string, without its quotes and escapes. It returns false where
+// the closing quote is missing.
 func (w *headerParser) value() (string, bool) {
 	quoted, ok := strings.CutPrefix(w.rest, `"`)
 	if !ok {

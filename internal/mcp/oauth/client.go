@@ -25,6 +25,8 @@ import (
 
 // Ways in which a client authenticates at a token endpoint.
 const (
+	// Ways in which a client authenticates at a token endpoint: names of OAuth's registry (RFC
+	// 7591, 2; OpenID Connect Core, 9).
 	none      = "none"
 	basic     = "client_secret_basic"
 	post      = "client_secret_post"
@@ -33,8 +35,10 @@ const (
 
 const clientName = "ravenbot"
 
-// clientFor returns the bot's client at an authorization server: the configured one, else the one that its metadata
-// document describes, else one that it registers, once.
+// clientFor returns the bot's client at an authorization server: the configured one, else the one
+// that its metadata document describes, else one that it registers, once. It returns an error that
+// says what to configure where the server registers nobody; with an error of the store the client
+// is good, but would be registered anew after a restart.
 func (s *session) clientFor(ctx context.Context, p *target, scopes []string) (client, error) {
 	b := s.b
 	switch {
@@ -76,7 +80,8 @@ func (s *session) authMethod(a authServer) string {
 	return basic
 }
 
-// register creates a client by dynamic registration (RFC 7591).
+// register creates a client by dynamic registration (RFC 7591). The error holds what the server
+// said, without control characters.
 func (s *session) register(ctx context.Context, p *target, scopes []string) (client, error) {
 	wanted := basic // the default of servers that name no method (RFC 8414, 2)
 	for _, m := range []string{post, none, basic} {
@@ -137,7 +142,8 @@ func (b *Broker) clientMetadata() map[string]any {
 	}
 }
 
-// applicationType tells a client on a person's own machine from one on a server.
+// applicationType tells a client on a person's own machine, "native", from one on a server, "web"
+// (OpenID Connect Registration, 2). Some servers allow loopback addresses for native clients alone.
 func applicationType(redirect string) string {
 	u, err := url.Parse(redirect)
 	if err != nil {
@@ -149,7 +155,9 @@ func applicationType(redirect string) string {
 	return "web"
 }
 
-// authenticate adds to a token request what shows who the client is.
+// authenticate adds to a token request what shows who the client is: to its form r or to its
+// header. audience is the issuer, for signed assertions. It fails for a method that the bot does
+// not know, and for a key that cannot sign.
 func (s *session) authenticate(r url.Values, header http.Header, c client, audience string) error {
 	switch c.Method {
 	case basic:
@@ -219,7 +227,8 @@ func (s *session) signAssertion(c client, audience string) (string, error) {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature), nil
 }
 
-// sign returns a signature in the form of JSON Web Signatures.
+// sign returns a signature in the form of JSON Web Signatures (RFC 7518, 3.3 and 3.4). The key is
+// an *rsa.PrivateKey or an *ecdsa.PrivateKey on P-256.
 func sign(key any, text []byte) ([]byte, error) {
 	digest := sha256.Sum256(text)
 	if k, ok := key.(*rsa.PrivateKey); ok {

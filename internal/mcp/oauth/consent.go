@@ -10,17 +10,18 @@ import (
 	"strings"
 )
 
-// pending is a consent that is being asked for.
+// pending is a consent that is being asked for. Its fields stay as they are once addPending has it,
+// except for browser and notified.
 type pending struct {
 	Consent
 	s          *session
-	ticket     string // identifies it in the link
-	consentURL string // where the link leads: the authorization server's page
-	browser    string // the browser that opened the link last; guarded by the broker's mu until the pending is taken
-	state      string
-	verifier   string
+	ticket     string   // identifies it in the link
+	consentURL string   // where the link leads: the authorization server's page
+	browser    string   // the browser that opened the link last; guarded by the broker's mu until the pending is taken
+	state      string   // identifies it in the return; the authorization server sees it
+	verifier   string   // secret of PKCE (RFC 7636), sent with the code
 	asked      []string // scopes that refusals named
-	notified   bool
+	notified   bool     // guarded by the session's lock
 	target     *target
 	client     client
 }
@@ -67,7 +68,7 @@ func (b *Broker) removePending(s *session) {
 	maps.DeleteFunc(b.pending, func(_ string, p *pending) bool { return p.s.key == s.key || !now.Before(p.Expires) })
 }
 
-// pendingFor returns the consent that a session asks for, or nil.
+// pendingFor returns the consent that a session asks for, or nil. An expired one does not count.
 func (b *Broker) pendingFor(s *session) *pending {
 	now := b.o.Now()
 	b.mu.Lock()
@@ -80,7 +81,8 @@ func (b *Broker) pendingFor(s *session) *pending {
 	return nil
 }
 
-// findTicket returns the consent that a link stands for.
+// findTicket returns the consent that a link stands for; false: none, or it has expired. The link
+// can be opened again until the consent is decided.
 func (b *Broker) findTicket(ticket string) (*pending, bool) {
 	now := b.o.Now()
 	b.mu.Lock()

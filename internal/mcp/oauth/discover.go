@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// target is where a token for a server can be obtained.
+// target is where a token for a server can be obtained. What it holds was named by the server and
+// the authorization server, and checked by discover.
 type target struct {
 	resource string   // the server's identifier, as it publishes it
 	scopes   []string // those that the server supports, if it says so
@@ -54,13 +55,15 @@ func (d document) list(key string) []string {
 	return l
 }
 
+// flag returns a field that is a boolean, and false for anything else.
 func (d document) flag(key string) bool {
 	var b bool
 	return json.Unmarshal(d[key], &b) == nil && b
 }
 
-// discover finds where to get the token that a refusal asks for. It prefers the issuer that was used before, if the
-// server still names it.
+// discover finds where to get the token that a refusal asks for. It prefers the issuer that was
+// used before, if the server still names it. It fails where the server's metadata are about another
+// resource, name no issuer or not the configured one, or cannot be read; nothing is guessed then.
 func (s *session) discover(ctx context.Context, c *challenge, before string) (*target, error) {
 	resource, found, err := s.fetchResourceMetadata(ctx, c)
 	if err != nil {
@@ -306,7 +309,9 @@ func (s *session) fetchDocument(ctx context.Context, at string) (document, error
 	return d, nil
 }
 
-// fetchJSON makes one request through package egress. The document is nil if the answer is not a JSON object.
+// fetchJSON makes one request through package egress, within requestTimeout, and returns the status
+// and the document; nil if the answer is not a JSON object. A status that is no success is no
+// error. The error may name the address, and no header or body of the request.
 func (s *session) fetchJSON(ctx context.Context, r *http.Request) (int, document, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -27,9 +27,11 @@ type granter struct {
 	client   client
 }
 
+// newGranter returns the token endpoint of a target, for a client.
 func newGranter(p *target, c client) granter { return granter{p.token, p.issuer, c} }
 
-// refusedError is an OAuth error from a server.
+// refusedError is an OAuth error from a server (RFC 6749, 5.2). Its texts are printable and hold no
+// secret that was sent.
 type refusedError struct {
 	status int
 	code   string // "": none was given
@@ -59,7 +61,7 @@ func readRefusal(status int, d document, secrets []string) refusedError {
 	return refusedError{status, printable(d.text("error")), printable(detail)}
 }
 
-// printable makes a server's text fit for one line of a log.
+// printable makes a server's text fit for one line of a log: visible ASCII, at most 200 bytes.
 func printable(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < 0x20 || c > 0x7e {
@@ -100,7 +102,8 @@ func (s *session) requestToken(ctx context.Context, g granter, form url.Values) 
 	return s.readToken(d)
 }
 
-// readToken reads the answer of a token endpoint.
+// readToken reads the answer of a token endpoint. It fails for a token of a type other than bearer,
+// or with characters that no header may have.
 func (s *session) readToken(d document) (token, error) {
 	t := token{access: d.text("access_token"), refresh: d.text("refresh_token")}
 	isPrintable := !strings.ContainsFunc(t.access, func(c rune) bool { return c < 0x21 || c > 0x7e })
@@ -133,7 +136,9 @@ func lifetime(raw json.RawMessage) int64 {
 	return int64(min(seconds, maxSeconds))
 }
 
-// refresh renews the token, unless another process does. It deletes a refresh token that is no longer valid.
+// refresh renews the token, unless another process does; the session's lock is held. On an error
+// the current record stays, except for a refresh token that the server calls invalid: that is
+// deleted, in the store as well, so that the next refusal leads to a new sign-in.
 func (s *session) refresh(ctx context.Context) error {
 	release, renewed, err := s.claimRenewal(ctx)
 	defer release()
@@ -180,7 +185,8 @@ func (s *session) isRefreshTokenInvalid(e refusedError) bool {
 	return e.code != "" && (e.status == http.StatusBadRequest || e.status == http.StatusUnauthorized)
 }
 
-// requestOwnToken gets a token for the bot's own credentials.
+// requestOwnToken gets a token for the bot's own credentials (RFC 6749, 4.4), and makes it the
+// current one.
 func (s *session) requestOwnToken(ctx context.Context, at *target, scopes []string) error {
 	if s.e.ClientID == "" {
 		return errors.New("the grant client_credentials needs a configured client")
@@ -198,7 +204,8 @@ func (s *session) requestOwnToken(ctx context.Context, at *target, scopes []stri
 	return nil
 }
 
-// forgetClient deletes a registration that the authorization server does not know any more.
+// forgetClient deletes a registration that the authorization server does not know any more, as its
+// error code says; the next sign-in then registers another one. Other codes leave it.
 func (s *session) forgetClient(code, issuer string) {
 	if code != "invalid_client" && code != "unauthorized_client" {
 		return

@@ -42,7 +42,8 @@ const (
 	maxDocument     = 256 << 10        // bytes of one answer
 )
 
-// Store keeps small records across restarts. It must be safe for concurrent use.
+// Store keeps small records across restarts. It must be safe for concurrent use. Keys begin with
+// token/ or client/; what is stored is encrypted, and of no use without the key of Options.Box.
 type Store interface {
 	// Load returns what was last saved under a key, or nil.
 	Load(key string) ([]byte, error)
@@ -96,7 +97,8 @@ type Consent struct {
 	Expires time.Time
 }
 
-// ConsentNeededError is the error of a request that needs a person's consent.
+// ConsentNeededError is the error of a request that needs a person's consent. A second request that
+// needs the same consent gets the same link.
 type ConsentNeededError struct{ Consent }
 
 // Error leaves out the link, which is for one person and not for logs.
@@ -115,7 +117,9 @@ func (e *ConsentNeededError) Link() (url, user string, until time.Time) {
 	return e.URL, e.User, e.Expires
 }
 
-// Broker holds the tokens of all servers and users. All methods are safe for concurrent use.
+// Broker holds the tokens of all servers and users. All methods are safe for concurrent use. mu is
+// held only for a moment, and after a session's lock where both are needed; nobody waits for a
+// server with it.
 type Broker struct {
 	o    Options
 	path string // of RedirectURL, as browsers know it
@@ -125,7 +129,8 @@ type Broker struct {
 	pending  map[string]*pending // by state
 }
 
-// New returns a Broker. It returns an error where the options are not valid.
+// New returns a Broker, which reads stored records only when they are needed. It returns an error
+// where Egress or Box is missing, or RedirectURL is no http or https address.
 func New(o Options) (*Broker, error) {
 	if o.Egress == nil {
 		return nil, errors.New("oauth: Options.Egress is missing")
@@ -147,7 +152,9 @@ func New(o Options) (*Broker, error) {
 }
 
 // Transport returns a transport that adds tokens to the requests to a server and answers its refusals. It passes on a
-// request that has an Authorization header unchanged.
+// request that has an Authorization header unchanged. Transports for the same entry share one
+// token. Where the entry has changed since, a new session begins, and a consent under way ends. A
+// transport is returned in any case; for an entry that cannot be used it fails every request.
 func (b *Broker) Transport(e Entry, next http.RoundTripper) http.RoundTripper {
 	at, err := url.Parse(e.URL)
 	if err != nil || at.Host == "" {
@@ -198,7 +205,8 @@ func (b *Broker) Waiting(server, user string) (Consent, bool) {
 	return Consent{}, false
 }
 
-// Forget deletes the token of a server and user, in memory and in the store.
+// Forget deletes the token of a server and user, in memory and in the store. Without one it returns
+// nil. The registration of the client stays. The error is that of ctx or of the store.
 func (b *Broker) Forget(ctx context.Context, server, user string) error {
 	key := tokenKey(Entry{Name: server, User: user})
 	b.mu.Lock()

@@ -16,8 +16,8 @@ type record struct {
 	Access    string    `json:"access"`
 	Refresh   string    `json:"refresh,omitempty"`
 	Expires   time.Time `json:"expires,omitzero"`
-	Requested []string  `json:"requested,omitempty"`
-	Granted   []string  `json:"granted,omitempty"`
+	Requested []string  `json:"requested,omitempty"` // scopes, also of earlier sign-ins
+	Granted   []string  `json:"granted,omitempty"`   // scopes; nil: the server did not say
 	Client    client    `json:"client"`
 }
 
@@ -29,10 +29,13 @@ type client struct {
 	Expires time.Time `json:"expires,omitzero"`
 }
 
+// tokenKey returns the key of the record of a server and user. Names are escaped, so that no name
+// can hold the separator and become another's key.
 func tokenKey(e Entry) string {
 	return "token/" + url.PathEscape(e.Name) + "/" + url.PathEscape(e.User)
 }
 
+// clientKey returns the key of the bot's registration at an authorization server.
 func clientKey(server, issuer, redirect string) string {
 	return "client/" + url.PathEscape(server) + "/" + url.PathEscape(issuer) + "/" + url.PathEscape(redirect)
 }

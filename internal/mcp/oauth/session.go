@@ -29,15 +29,16 @@ type session struct {
 	egress *egress.Client
 
 	lock           chan struct{}
-	loaded         bool
-	rec            record
+	loaded         bool        // the stored record was read
+	rec            record      // the token in use; zero: none
 	widenings      []time.Time // when more scopes were requested
 	notices        int         // since the last consent
 	quietUntil     time.Time   // no further notice for notifiedScopes before this time
 	notifiedScopes []string    // scopes of the last notice
 }
 
-// acquire takes the lock, and reads the stored record the first time.
+// acquire takes the lock, and reads the stored record the first time. Its error is the cause of
+// ctx. Whoever gets nil calls release.
 func (s *session) acquire(ctx context.Context) error {
 	// A channel instead of a mutex, so that whoever waits can give up with ctx.
 	select {
@@ -55,8 +56,10 @@ func (s *session) acquire(ctx context.Context) error {
 	return nil
 }
 
+// release gives the lock back.
 func (s *session) release() { <-s.lock }
 
+// clearRecord forgets the token in memory; the lock is held. The stored record stays.
 func (s *session) clearRecord() { s.rec = record{} }
 
 // saveRecord stores the record. A record that cannot be stored is used until the process ends.
@@ -74,7 +77,10 @@ func (s *session) saveRecord() {
 	}
 }
 
-// current returns the token to send, renewed if it is about to expire, or "" if there is none.
+// current returns the token to send, renewed if it is about to expire, or "" if there is none. It
+// fails where a token has expired and cannot be renewed for now. A token that the server has
+// refused for good counts as none: the request is then sent without one, and the refusal leads to a
+// sign-in.
 func (s *session) current(ctx context.Context) (string, error) {
 	if err := s.acquire(ctx); err != nil {
 		return "", err
@@ -91,8 +97,10 @@ func (s *session) current(ctx context.Context) (string, error) {
 	return s.rec.Access, nil
 }
 
-// handleRefusal reacts to a refusal: with a token that another request has got meanwhile, a renewed one, or one for
-// the bot's own credentials. Otherwise it returns the consent that a person is asked for.
+// handleRefusal reacts to a refusal: with a token that another request has got meanwhile, a renewed
+// one, or one for the bot's own credentials; it then returns nil, nil, and the request is worth
+// sending again. Otherwise it returns the consent that a person is asked for, or why there can be
+// none. The session's lock is held, for up to flowTimeout.
 func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) (*pending, error) {
 	// Another process may have a newer one.
 	if s.rec.Access != used || s.takeRenewed() {
@@ -135,6 +143,7 @@ func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) 
 	return p, nil
 }
 
+// signInError wraps an error with what was attempted.
 func (s *session) signInError(err error) error {
 	return fmt.Errorf("sign in at MCP server %q: %w", s.e.Name, err)
 }
@@ -251,7 +260,8 @@ func (s *session) shouldNotify(p *pending) bool {
 	return true
 }
 
-// exchangeCode exchanges the code that a consent has led to for a token.
+// exchangeCode exchanges the code that a consent has led to for a token. On an error the person has
+// to consent again: a code is good once.
 func (s *session) exchangeCode(ctx context.Context, p *pending, code string) error {
 	if err := s.acquire(ctx); err != nil {
 		return err

@@ -79,6 +79,7 @@ type signInFailure struct{ error }
 // Authorizing marks the error's text as complete: callers add nothing to it.
 func (signInFailure) Authorizing() {}
 
+// Unwrap returns the cause.
 func (f signInFailure) Unwrap() error { return f.error }
 
 // wrapFailure returns err as a signInFailure, unless it is ctx's error or asks for consent.
@@ -106,6 +107,8 @@ func withToken(r *http.Request, token string, try int) (*http.Request, error) {
 	return attempt, nil
 }
 
+// closeBody closes the body of a request, if it has one, as a RoundTripper has to also when it
+// sends nothing.
 func closeBody(r *http.Request) {
 	if r.Body != nil {
 		r.Body.Close()

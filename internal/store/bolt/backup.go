@@ -16,8 +16,10 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Backup copies the store to path, which must not exist. The copy is written under a
-// temporary name, synced and checked as a whole before it gets its own.
+// Backup copies the store to path, which must not exist; its folder is made. The copy is written
+// under a temporary name, synced and checked as a whole before it gets its own. Others read and
+// write meanwhile. It returns fs.ErrExist, wrapped, for a path that is taken, and the error of ctx;
+// nothing is left then but, after a crash, the temporary file.
 func (db *DB) Backup(ctx context.Context, path string) error {
 	err := createFile(path, func(f *os.File) error {
 		if err := db.copyTo(ctx, f); err != nil {
@@ -49,8 +51,9 @@ func BackupFile(ctx context.Context, path, to string) error {
 	return nil
 }
 
-// Receive writes a copy of a store that is read from r to path, which must not exist. The
-// copy is checked as a whole before it gets its name.
+// Receive writes a copy of a store that is read from r to path, which must not exist. The copy is
+// checked as a whole before it gets its name: one that was cut off on its way is a
+// *store.DamagedError.
 func Receive(ctx context.Context, r io.Reader, path string) error {
 	err := createFile(path, func(f *os.File) error {
 		if _, err := io.Copy(&steadyWriter{ctx: ctx, f: f}, r); err != nil {
@@ -100,8 +103,8 @@ func (w *steadyWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// createFile makes a file at path that is either whole or not there, and replaces none.
-// fill writes and syncs it under a temporary name in the same folder.
+// createFile makes a file at path that is either whole or not there, and replaces none: it returns
+// fs.ErrExist. fill writes and syncs it under a temporary name in the same folder.
 func createFile(path string, fill func(*os.File) error) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fs.ErrExist
@@ -116,8 +119,9 @@ func createFile(path string, fill func(*os.File) error) error {
 	})
 }
 
-// writeBeside has fill write a temporary file in the folder of path, and take move it into
-// place. Where either fails, the temporary file is removed.
+// writeBeside has fill write a temporary file in the folder of path, which is made, and take move
+// it into place. Where either fails, the temporary file is removed. When it returns nil the name is
+// on the disk.
 func writeBeside(path string, fill func(*os.File) error, take func(name string) error) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -313,7 +317,7 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 	return s.size, after, err
 }
 
-// trim cuts off the room behind the last page that is in use.
+// trim cuts off the room behind the last page that is in use, and syncs the file.
 func trim(f *os.File) error {
 	m, _, err := readMetas(f)
 	if err != nil {

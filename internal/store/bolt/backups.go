@@ -19,7 +19,7 @@ import (
 type BackupOptions struct {
 	Folder string        // where backups are kept; it is created
 	Every  time.Duration // 0: none are made
-	Keep   int           // how many
+	Keep   int           // how many; less than 1 counts as 1
 	Log    *slog.Logger
 	Now    func() time.Time
 }
@@ -37,7 +37,7 @@ type Backups struct {
 	err    error // of the last try
 }
 
-// NewBackups returns the backups of a store.
+// NewBackups returns the backups of a store. It makes none; Run and Copy do.
 func NewBackups(db *DB, o BackupOptions) *Backups { return &Backups{db: db, o: o} }
 
 const (
@@ -47,7 +47,8 @@ const (
 	retryBackup = time.Hour
 )
 
-// Run makes backups until ctx ends.
+// Run makes backups until ctx ends; with an interval of 0 it returns at once. A backup that fails
+// is logged, shown by Status, and tried again after an hour at most.
 func (b *Backups) Run(ctx context.Context) {
 	if b.o.Every <= 0 {
 		return
@@ -106,8 +107,9 @@ func (b *Backups) makeBackup(ctx context.Context) error {
 	return nil
 }
 
-// Copy returns an open, verified copy of the store, which is deleted when the caller
-// closes it.
+// Copy returns an open, verified copy of the store, which is deleted when the caller closes it. It
+// waits for a backup that is being made. The copy is made in the folder of the backups, which needs
+// the room.
 func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
 	b.making.Lock()
 	defer b.making.Unlock()
@@ -132,6 +134,7 @@ func (b *Backups) removeLeftovers() {
 	}
 }
 
+// surplus returns the backups above the number to keep, which are the oldest. One always stays.
 func (b *Backups) surplus() []backupFile {
 	list := listBackups(b.o.Folder)
 	return list[min(len(list), max(b.o.Keep, 1)):]
@@ -163,6 +166,7 @@ func (b *Backups) Status() store.BackupStatus {
 	return s
 }
 
+// backupName returns the file name of a backup that was begun at a time. Names sort by it.
 func backupName(t time.Time) string { return "ravenbot-" + t.UTC().Format(fileTimeFormat) + ".db" }
 
 // backupFile is a backup with the time in its name.

@@ -83,7 +83,9 @@ func bucketNames() []string {
 		trashName(turnsBucket), trashName(messagesBucket), trashName(messageIDsBucket)}
 }
 
-// DB is an open store. Its methods may be called concurrently.
+// DB is an open store. Its methods may be called concurrently. It has the lock of its file until
+// Close. writing is taken before health.mu; no record is read or written with health.mu or group.mu
+// held.
 type DB struct {
 	path  string
 	bolt  atomic.Pointer[bbolt.DB] // CompactOpen replaces it
@@ -104,8 +106,11 @@ type DB struct {
 	reached func(step string) error // for tests: called at each step of CompactOpen
 }
 
-// Open opens the store at path, making it where none has ever been. The errors
-// are *store.InUseError, *store.DamagedError, and those of the file system.
+// Open opens the store at path, making it where none has ever been, together with its folder. A
+// file that is as the bot left it is opened without being read; any other one is read as a whole
+// first, which takes seconds where it has gigabytes. The errors are *store.InUseError,
+// *store.DamagedError, *store.NewerError, *store.SystemError, and those of the file system. The
+// caller closes the DB.
 func Open(path string, now func() time.Time) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the store: %w", explainSystemError(path, err))
@@ -139,6 +144,7 @@ func Open(path string, now func() time.Time) (*DB, error) {
 	return db, nil
 }
 
+// newDB returns a DB over an open file, whose buckets and tallies may be missing.
 func newDB(path string, b *bbolt.DB, now func() time.Time) *DB {
 	db := &DB{path: path, now: now}
 	db.bolt.Store(b)
@@ -208,13 +214,16 @@ const (
 	markerTallied = "Its records are counted.\n"
 )
 
+// markerPath returns the path of the marker file of a store.
 func markerPath(path string) string { return path + ".initialized" }
 
+// readMarker returns what the marker of a store says. A marker that cannot be read counts as none.
 func readMarker(path string) (made, tallied bool) {
 	text, err := os.ReadFile(markerPath(path))
 	return err == nil, strings.Contains(string(text), markerTallied)
 }
 
+// writeMarker makes the marker, or replaces one of the first versions, which knew no tallies.
 func writeMarker(path string) error {
 	if _, tallied := readMarker(path); tallied {
 		return nil
@@ -245,6 +254,8 @@ func isUnused(path string) (bool, error) {
 	return false, nil
 }
 
+// damagedError returns a *store.DamagedError: what was found, and what the operator can do about
+// it.
 func damagedError(path, what, way string) error {
 	return &store.DamagedError{Path: path, What: what, Remedy: way}
 }
@@ -256,8 +267,10 @@ const (
 		"or put a backup in its place"
 )
 
-// openFile opens the file with bbolt, which locks it: exclusively, or with readOnly
-// against writers alone.
+// openFile opens the file with bbolt, which locks it: exclusively, or with readOnly against writers
+// alone. It waits a second for the lock. It returns a *store.InUseError where another process keeps
+// it or has replaced the file meanwhile, a *store.DamagedError where bbolt does not know the file
+// for its own, and a *store.SystemError where the system refuses.
 func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 	defer catchFaults(path, &err)()
 	var opened *os.File
@@ -328,9 +341,9 @@ func isFileAt(f *os.File, path string) bool {
 // formatErrors are what bbolt says of a file that is no database of it.
 var formatErrors = []error{bolterrors.ErrInvalid, bolterrors.ErrVersionMismatch, bolterrors.ErrChecksum}
 
-// lock keeps other processes from writing to the file at path until release is called. A
-// file that bbolt refuses to open, or that is not there, needs no lock: no process can open it as a
-// store.
+// lock keeps other processes from writing to the file at path until release is called. A file that
+// bbolt refuses to open, or that is not there, needs no lock: no process can open it as a store. It
+// returns a *store.InUseError where a process has the store open.
 func lock(path string) (release func() error, err error) {
 	b, err := openFile(path, true)
 	var broken *store.DamagedError
@@ -436,7 +449,8 @@ func (s *scan) damageError(path string) error {
 	return nil
 }
 
-// Close waits for commits under way and closes the file.
+// Close waits for commits and readers under way, closes the file, and records how it was left, so
+// that Open need not read it. A second call returns nil. Other methods fail afterwards.
 func (db *DB) Close() error {
 	if db.closed.Swap(true) {
 		return nil
@@ -488,8 +502,9 @@ func (db *DB) header() (m meta, err error) {
 	return m, err
 }
 
-// view runs fn in a read transaction. It returns a *store.DamagedError where reading
-// fails because of damage.
+// view runs fn in a read transaction. It returns a *store.DamagedError where reading fails because
+// of damage. fn must keep no key or value beyond its end: they lie in the mapped file. It may run
+// while others write, and sees the store as it was when it began.
 func (db *DB) view(fn func(*tx) error) (err error) {
 	err = db.viewFile(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
 	// Lists are read without a write meanwhile. What is mapped is a cache, so that a failure concerns nobody.

@@ -22,6 +22,7 @@ const (
 // check reads an open store as a whole, in small steps between which others write. It counts the
 // records of a bucket from the first key on, and transactions tell it of what they change among
 // those that it has counted. So at the end of a bucket its count must be the tally of the bucket.
+// DB.writing guards it.
 type check struct {
 	frames []frame // from a top-level bucket inwards
 	faults []string
@@ -34,8 +35,9 @@ type frame struct {
 	sum  tally
 }
 
-// CheckOpen reads the whole store, while others use it, and returns what is wrong with it. What it
-// finds counts in Health. One check runs at a time.
+// CheckOpen reads the whole store, while others use it, and returns what is wrong with it, at most
+// maxFaults lines. What it finds counts in Health, and after damaged pages nothing is written any
+// more. It works a tenth of the time. One check runs at a time. The error is that of ctx.
 func (db *DB) CheckOpen(ctx context.Context) ([]string, error) {
 	c := &check{}
 	defer db.setCheck(nil, "")
@@ -90,6 +92,7 @@ func (db *DB) runStep(c *check) {
 	}
 }
 
+// addFault notes a fault; from maxFaults on they are left out.
 func (c *check) addFault(format string, args ...any) {
 	if len(c.faults) < maxFaults {
 		c.faults = append(c.faults, fmt.Sprintf(format, args...))

@@ -16,8 +16,10 @@ const recordVersion = 1
 
 const headerSize = 5
 
+// checksum returns the CRC-32C of some bytes, which processors compute in hardware.
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
+// seal returns a body in its stored form, in new memory.
 func seal(body []byte) []byte {
 	v := make([]byte, headerSize, headerSize+len(body))
 	v[0] = recordVersion
@@ -25,7 +27,8 @@ func seal(body []byte) []byte {
 	return append(v, body...)
 }
 
-// unseal returns the body of a sealed record, or why it cannot be trusted.
+// unseal returns the body of a sealed record, or why it cannot be trusted. The body shares the
+// memory of v.
 func unseal(v []byte) ([]byte, error) {
 	switch {
 	case len(v) < headerSize:
@@ -70,7 +73,9 @@ func (db *DB) decode(key, v []byte, record any) error {
 	return nil
 }
 
+// seqKey returns a key that sorts by number.
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
-// timeKey returns a key that sorts by time.
+// timeKey returns a key that sorts by time. Its length is always the same, so that something can
+// follow.
 func timeKey(t time.Time) []byte { return []byte(t.UTC().Format("2006-01-02T15:04:05.000000000Z")) }

@@ -58,7 +58,9 @@ const (
 )
 
 // CompactOpen rewrites the store without its free space while others use it, and returns its size
-// before and after, in bytes. Where it fails the store goes on as it was.
+// before and after, in bytes. Where it fails the store goes on as it was; it fails where the copy
+// cannot keep up with what is written, where it is not equal in the end, and where writing fails
+// meanwhile. The disk needs room for both files. It must not be called while another one runs.
 func (db *DB) CompactOpen(ctx context.Context) (before, after int64, err error) {
 	c := compaction{db: db, ctx: ctx}
 	if before, _, err = db.Size(); err == nil {
@@ -75,9 +77,10 @@ func (db *DB) CompactOpen(ctx context.Context) (before, after int64, err error) 
 
 // compaction is one run of CompactOpen.
 type compaction struct {
-	db      *DB
-	ctx     context.Context
-	to      *DB // the copy
+	db  *DB
+	ctx context.Context
+	to  *DB // the copy
+	// batch is what flush copies next, and size its bytes.
 	batch   []copiedRecord
 	size    int
 	renamed bool
@@ -255,7 +258,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// follow makes what was written meanwhile again in the copy, until little is left.
+// follow makes what was written meanwhile again in the copy, until little is left. It returns
+// errBehind where that does not come about within maxRounds.
 func (c *compaction) follow() error {
 	for range maxRounds {
 		c.db.writing.Lock()
@@ -271,7 +275,10 @@ func (c *compaction) follow() error {
 	return errBehind
 }
 
-// replace makes the copy the file of the store, while writers wait.
+// replace makes the copy the file of the store, while writers wait. Its order matters: the copy is
+// on the disk and equal before it gets the name, and nobody writes to either before the name is on
+// the disk. An error before the rename leaves the old file in use; one after it leaves the store
+// without writing.
 func (c *compaction) replace() error {
 	db := c.db
 	db.writing.Lock()

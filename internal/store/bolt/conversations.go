@@ -69,7 +69,8 @@ func indexQuotes(tx *tx, subjects []string, at store.TurnRef) error {
 	return nil
 }
 
-// unindexTurn removes a turn from the indexes: a deleted message must not be traceable.
+// unindexTurn removes a turn from the indexes: a deleted message must not be traceable. Entries
+// that name another turn stay.
 func unindexTurn(tx *tx, t conversation.Turn, at store.TurnRef) error {
 	places := tx.top(messageTurnsBucket)
 	for _, subject := range t.Subjects() {
@@ -199,7 +200,7 @@ func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, convers
 	return at.Conversation, t, nil
 }
 
-// DeleteTurn removes a turn; there may be none.
+// DeleteTurn removes a turn; there may be none. Its number is not given again.
 func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error {
 	err := db.update(ctx, func(tx *tx) error {
 		b := tx.top(turnsBucket).nested(a.String())

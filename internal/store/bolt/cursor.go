@@ -8,6 +8,8 @@ import (
 
 // A cursor of a list is the last key that was returned, written for addresses on the web.
 
+// writeCursor returns the cursor of a list: the last key that was returned, written for addresses
+// on the web.
 func writeCursor(key []byte) string { return base64.RawURLEncoding.EncodeToString(key) }
 
 // readCursor returns the key of a cursor; nil: it stands before the first. It returns a

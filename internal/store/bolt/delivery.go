@@ -30,7 +30,8 @@ type doneRecord struct {
 	Ref  chat.Ref  `json:"ref,omitzero"`
 }
 
-// Finished messages and posts share a bucket; the prefix keeps their keys apart.
+// messageDoneKey and postDoneKey return the keys of finished messages and posts. They share a
+// bucket, and the prefix keeps their keys apart.
 func messageDoneKey(key string) []byte { return []byte("m/" + key) }
 func postDoneKey(key string) []byte    { return []byte("p/" + key) }
 
@@ -198,8 +199,9 @@ func (db *DB) SavePosts(ctx context.Context, posts []store.Post) error {
 	return nil
 }
 
-// savePosts stores posts that are not known by their keys, and gives each a Seq. A post that was stored or sent before
-// keeps Seq 0, by which the caller knows.
+// savePosts stores posts that are not known by their keys, and gives each a Seq. A post that was
+// stored or sent before keeps Seq 0, by which the caller knows. It writes to the caller's posts,
+// and so does every run of the change.
 func (db *DB) savePosts(tx *tx, posts []store.Post) error {
 	outbox, done := tx.top(outboxBucket), tx.top(doneBucket)
 	for i := range posts {

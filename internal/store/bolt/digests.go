@@ -46,7 +46,8 @@ func (db *DB) SaveFeeds(ctx context.Context, feeds ...store.Feed) error {
 	return nil
 }
 
-// feedKey returns a key within bbolt's limit; no URL in use comes near it.
+// feedKey returns a key within bbolt's limit, to which longer addresses are cut; no URL in use
+// comes near it.
 func feedKey(url string) []byte { return []byte(url[:min(len(url), maxKey)]) }
 
 // Item returns one item of a kind. It returns store.ErrNotFound where there is none.

@@ -10,6 +10,8 @@ import (
 	"ravenbot/internal/store"
 )
 
+// feedbackKey returns the key of a user's feedback. With an empty user it is the prefix of all on a
+// turn.
 func feedbackKey(turn, user string) []byte { return []byte(turn + nul + user) }
 
 // SaveFeedback stores the feedback of a user on a turn and replaces their earlier one.

@@ -32,7 +32,7 @@ var migrations = []func(*tx) error{
 	func(*tx) error { return nil }, // the new buckets are made at opening, and no record has changed
 }
 
-// format returns the format of the file.
+// format returns the format of the file. A file without a number is of format 1.
 func (t *tx) format() (int, error) {
 	b := t.named(formatBucket)
 	if b == nil {

@@ -15,10 +15,11 @@ import (
 // the first writer that queued meanwhile. So a lone writer waits for nobody, and many
 // writers share one fsync. Who is patient waits for the next batch of others.
 type group struct {
+	// mu guards the fields below. It is not held while a transaction is written.
 	mu        sync.Mutex
 	queue     []*change
 	patient   []*change
-	hasLeader bool
+	hasLeader bool // a writer commits now, and will pass the lead on
 }
 
 // change is what one writer wants to do within a transaction that it may share with others.
@@ -28,7 +29,8 @@ type change struct {
 	signal chan bool // true: the change is done; false: its writer leads the next batch
 }
 
-// maxBatch bounds how much one transaction may hold.
+// maxBatch bounds how many changes one transaction may hold, and so how long the first of them
+// waits.
 const maxBatch = 512
 
 // releaseInterval is after how many transactions the pages that they looked at are released. Looking at them again
@@ -118,8 +120,9 @@ func (g *group) passLead() {
 	g.queue[0].signal <- false
 }
 
-// commit writes a batch and signals every writer of it. A change that fails is removed,
-// and the rest is tried again.
+// commit writes a batch and signals every writer of it. A change that fails is removed, and the
+// rest is tried again. Where the commit itself fails all of them get its error, and none is tried
+// again: whether the disk has the transaction is not known.
 func (db *DB) commit(batch []*change) {
 	left := append([]*change(nil), batch...)
 	for len(left) > 0 {

@@ -77,18 +77,21 @@ func (db *DB) Damage() []string {
 // Checked returns when the whole store was last read and found to be good.
 func (db *DB) Checked() time.Time { return db.health.checkedAt() }
 
+// checkedAt returns when the whole file was last found to be good.
 func (h *health) checkedAt() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.checked
 }
 
+// isDamaged reports whether a check has found anything since the store was opened.
 func (h *health) isDamaged() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.damage) > 0
 }
 
+// noteChecked records that the whole file was read.
 func (h *health) noteChecked(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +192,8 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// watch returns what keeps the store from being written.
+// watch returns what keeps the store from being written, and tries to write where that failed
+// before.
 func (db *DB) watch(ctx context.Context) error {
 	if err := db.checkFile(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"syscall"
 )
 
+// fileIDOf returns the numbers of a file's device and inode, or zero where the system tells none.
 func fileIDOf(info fs.FileInfo) fileID {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return fileID{s.Dev, s.Ino}

@@ -118,13 +118,15 @@ func readMeta(f io.ReaderAt, at int64) (m meta, ok bool, err error) {
 // page is the bytes of a page and of its overflow pages.
 type page []byte
 
+// id, kind, count and overflow are the header of a page: its number, what it holds, how many
+// elements, and how many further pages belong to it.
 func (p page) id() uint64       { return binary.NativeEndian.Uint64(p) }
 func (p page) kind() uint16     { return binary.NativeEndian.Uint16(p[8:]) }
 func (p page) count() int       { return int(binary.NativeEndian.Uint16(p[10:])) }
 func (p page) overflow() uint64 { return uint64(binary.NativeEndian.Uint32(p[12:])) }
 
-// leaf returns an element of a leaf page. It returns false where the element reaches beyond
-// the page.
+// leaf returns an element of a leaf page, whose key and value share its memory. It returns false
+// where the element reaches beyond the page, or has no key.
 func (p page) leaf(i int) (flags uint32, key, value []byte, ok bool) {
 	e, ok := p.element(i)
 	if !ok {

@@ -59,6 +59,7 @@ func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, 
 	return p.changedAddresses(), nil
 }
 
+// changedAddresses returns the conversations that have lost something so far, sorted.
 func (p *pruner) changedAddresses() []chat.Address {
 	return slices.SortedFunc(maps.Keys(p.changed), func(a, b chat.Address) int {
 		return strings.Compare(a.String(), b.String())

@@ -58,8 +58,9 @@ const (
 	maxReadBytes = 4 << 20
 )
 
-// Records calls fn with every record, outside of any transaction. What was deleted and not yet removed is
-// removed before.
+// Records calls fn with every record, outside of any transaction: what others write meanwhile may
+// be missing. What was deleted and not yet removed is removed before. It ends with the first error
+// of fn, with that of ctx, or with a *store.DamagedError.
 func (db *DB) Records(ctx context.Context, fn func(store.Record) error) error {
 	p := &pruner{db: db, ctx: ctx, now: db.now()}
 	if err := p.emptyTrash(); err != nil {
@@ -232,6 +233,7 @@ func (s *scan) isEmpty() bool {
 	return len(s.faults) == 0
 }
 
+// setFormat writes the number of the file's format.
 func (db *DB) setFormat(ctx context.Context, format int) error {
 	return db.update(ctx, func(tx *tx) error {
 		return tx.top(formatBucket).put([]byte(formatBucket), formatRecord{format})
@@ -246,7 +248,9 @@ func (db *DB) Complete(ctx context.Context) error {
 	return nil
 }
 
-// AddRecords stores records of another store, with what indexes have to say of them.
+// AddRecords stores records of another store in one transaction, with what indexes have to say of
+// them. It fails for a kind that this version does not know: a migration must leave nothing out in
+// silence.
 func (db *DB) AddRecords(ctx context.Context, list []store.Record) error {
 	err := db.update(ctx, func(tx *tx) error {
 		for _, r := range list {

@@ -35,8 +35,9 @@ type Loss struct {
 }
 
 // Salvage copies every readable record of a damaged store to a new one, which must not exist, and
-// says what was lost. It returns a *store.InUseError where a process has the store open, and fails
-// where nothing at all can be read.
+// says what was lost. The damaged file is only read. It returns a *store.InUseError where a process
+// has the store open, and fails where nothing at all can be read, or a newer version has written
+// the file.
 func Salvage(ctx context.Context, from, to string) (Salvaged, error) {
 	r := Salvaged{From: from, To: to, Lost: []Loss{}, Faults: []string{}}
 	release, err := lock(from)
@@ -171,6 +172,8 @@ func (s *salvager) readTree() error {
 	return s.flush()
 }
 
+// addFault notes a fault, and that its bucket may lack records. Faults of the older tree are not
+// listed: what it leads to was given up by the younger one.
 func (s *salvager) addFault(bucket, format string, args ...any) {
 	s.torn[bucket] = true
 	if !s.older && len(s.faults) < maxFaults {

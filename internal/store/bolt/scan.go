@@ -68,6 +68,8 @@ func scanFile(ctx context.Context, path string) (*scan, error) {
 	return s, s.err
 }
 
+// newScan returns a scan of a file of some bytes. With detailed it keeps what it counts of each
+// bucket, which takes memory for a million of them.
 func newScan(ctx context.Context, f io.ReaderAt, size int64, detailed bool) *scan {
 	return &scan{ctx: ctx, f: f, size: size, totals: map[string]*Count{}, detailed: detailed,
 		counts: map[string]tally{}, recorded: map[string]tally{}}
@@ -190,6 +192,7 @@ func (s *scan) takeBuffer() page {
 	return p
 }
 
+// reuseBuffer keeps a buffer for the next page; a larger one, of a page with overflow, is dropped.
 func (s *scan) reuseBuffer(p page) {
 	if len(p) == s.meta.pageSize {
 		s.buffers = append(s.buffers, p)

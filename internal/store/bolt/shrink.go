@@ -9,6 +9,8 @@ import (
 // more with 2 GB on ext4 (measured 2026-11-22). So a large file loses its name first, and then its
 // contents in parts, unless it has another name or somebody else is reading it.
 const (
+	// A part of shrinkBy bytes is freed every shrinkRest, so that a file of 3 GB takes about a
+	// second.
 	shrinkBy   = 32 << 20
 	shrinkRest = 10 * time.Millisecond
 )

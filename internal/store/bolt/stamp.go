@@ -12,7 +12,7 @@ import (
 
 // A whole check of the file takes seconds where it has gigabytes. So the store remembers, in a file
 // beside it, which file it last had open and in which state it left it. A file that is still that
-// one is opened at once, and read as a whole while the bot works (see check.go). Any other one, such
+// one is opened at once, and read as a whole while the bot works (see check_open.go). Any other one, such
 // as a copy, a file that was touched, and one that a power cut ended, is checked before it is opened.
 // It is beside the store since it holds what is only known after the last write.
 
@@ -37,6 +37,7 @@ type fileID struct {
 	Inode  uint64 `json:"inode"`
 }
 
+// stampPath returns the path of the stamp of a store.
 func stampPath(path string) string { return path + ".stamp" }
 
 // readStamp returns the stamp of the store at path, or one that fits no file.

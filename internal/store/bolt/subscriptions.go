@@ -8,6 +8,7 @@ import (
 	"ravenbot/internal/store"
 )
 
+// subscriptionKey returns the key of a subscription. Those of a conversation stand together.
 func subscriptionKey(to chat.Address, url string) []byte { return feedKey(to.String() + " " + url) }
 
 // SaveSubscription stores a subscription and replaces one of the same conversation to the

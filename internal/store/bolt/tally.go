@@ -13,6 +13,7 @@ type tally struct {
 	seq   uint64 // the bucket's sequence
 }
 
+// add adds a record by its digest.
 func (t *tally) add(digest uint64) { t.count, t.sum = t.count+1, t.sum+digest }
 
 // remove subtracts a record. A difference below zero wraps, and wraps back when it is added
@@ -21,6 +22,8 @@ func (t *tally) remove(digest uint64) { t.count, t.sum = t.count-1, t.sum-digest
 
 const tallySize = 24
 
+// seal returns the tally in its stored form: three numbers of 8 bytes, big-endian, behind a
+// record's header.
 func (t tally) seal() []byte {
 	body := binary.BigEndian.AppendUint64(make([]byte, 0, tallySize), t.count)
 	body = binary.BigEndian.AppendUint64(body, t.sum)

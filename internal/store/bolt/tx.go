@@ -10,8 +10,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// tx is a transaction. Records are written only through its buckets, which update the
-// tallies; no other code of this package writes to a bucket of bbolt.
+// tx is a transaction. Records are written only through its buckets, which update the tallies; no
+// other code of this package writes to a bucket of bbolt. It is used by one goroutine, and not
+// after its end. The last step of one that writes is writeTallies.
 type tx struct {
 	db      *DB
 	bolt    *bbolt.Tx
@@ -237,9 +238,10 @@ func (t *tx) readTally(tallies *bbolt.Bucket, name string) (tally, error) {
 	return kept, nil
 }
 
+// has reports whether there is a record under key; a nested bucket is none.
 func (b *bucket) has(key []byte) bool { return b.bolt.Get(key) != nil }
 
-// raw returns the stored form of the record under key, or nil.
+// raw returns the stored form of the record under key, which lies in the file, or nil.
 func (b *bucket) raw(key []byte) []byte { return b.bolt.Get(key) }
 
 // get reads the record under key. It returns false where there is none.
@@ -251,7 +253,8 @@ func (b *bucket) get(key []byte, record any) (bool, error) {
 	return true, b.tx.db.decode(key, v, record)
 }
 
-// put writes a record under key.
+// put writes a record under key, in the place of one that is there. An unchanged record is written,
+// too.
 func (b *bucket) put(key []byte, record any) error {
 	v, err := encode(record)
 	if err != nil {
@@ -291,7 +294,8 @@ func (b *bucket) appendTo(key, element []byte) error {
 	return b.replace(key, old, seal(slices.Concat(list[:len(list)-1], []byte(","), element, []byte("]"))))
 }
 
-// putRaw writes a record in its stored form.
+// putRaw writes a record in its stored form under a key that is not there: the tally would else
+// count it twice.
 func (b *bucket) putRaw(key, value []byte) error {
 	b.count(key, value)
 	b.notePut(key, value)
@@ -306,6 +310,7 @@ func (b *bucket) count(key, value []byte) {
 	b.tx.noteChange(b.name, key, (*tally).add, d)
 }
 
+// discount removes a record from the tally.
 func (b *bucket) discount(key, value []byte) {
 	d := digest(key, value)
 	b.delta.remove(d)
@@ -357,8 +362,12 @@ func (b *bucket) raiseSequence(n uint64) error {
 // cursor reads the records of a bucket in the order of their keys.
 type cursor struct{ bolt *bbolt.Cursor }
 
+// cursor returns a cursor that stands nowhere yet. A bucket must not be changed while one moves in
+// it.
 func (b *bucket) cursor() cursor { return cursor{b.bolt.Cursor()} }
 
+// first, last, next, prev and seek return the record that they lead to: seek to the first whose key
+// is not below the one that is given. k is nil where there is none, and v for a nested bucket.
 func (c cursor) first() (k, v []byte)          { return c.bolt.First() }
 func (c cursor) last() (k, v []byte)           { return c.bolt.Last() }
 func (c cursor) next() (k, v []byte)           { return c.bolt.Next() }

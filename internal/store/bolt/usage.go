@@ -11,6 +11,7 @@ import (
 	"ravenbot/internal/store"
 )
 
+// dayFormat is the format of days in keys and in store.Usage, in UTC.
 const dayFormat = "2006-01-02"
 
 // countTurn adds the usage of a turn to the sums, without what was counted before: a turn
