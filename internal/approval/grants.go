@@ -58,8 +58,10 @@ func (g Grant) allows(in tool.Intent, now time.Time) bool {
 	return g.Where == at && in.Caller.User.ID != "" && g.User == userKey(at, in.Caller.User)
 }
 
+// hasExpired reports whether a grant is over; one without an end never is.
 func (g Grant) hasExpired(now time.Time) bool { return !g.Expires.IsZero() && !now.Before(g.Expires) }
 
+// userKey names a user among those of all platforms.
 func userKey(at chat.Address, u chat.User) string { return at.Platform + "/" + u.ID }
 
 // Grants are the standing approvals. They are safe for concurrent use.
@@ -70,11 +72,12 @@ type Grants struct {
 	// has read is no older than what is here. It is taken before mu.
 	reloading sync.RWMutex
 
+	// mu guards list, for moments only: Allow is asked before every call.
 	mu   sync.Mutex
 	list []Grant // oldest first
 }
 
-// LoadGrants reads the stored grants.
+// LoadGrants reads the stored grants. With an error the Grants hold none and may still be reloaded.
 func LoadGrants(ctx context.Context, s store.Items, now func() time.Time) (*Grants, error) {
 	g := &Grants{store: s, now: now}
 	return g, g.Reload(ctx)

@@ -18,6 +18,7 @@ import (
 // file, never cut: people decide about the exact call.
 const maxShownArgs = 1500
 
+// postKey is the key of the post that asks, by which the decision replaces it.
 func postKey(a store.Approval) string { return "approval/" + a.ID }
 
 // questionDraft returns the post that asks.
@@ -97,6 +98,7 @@ func describeApprovers(list []string) string {
 	return strings.Join(words, " or ")
 }
 
+// reasonSentence says why a call needs an approval; empty where no reason is known.
 func reasonSentence(s string) string {
 	if s == "" {
 		return ""
@@ -210,6 +212,7 @@ func (q *Queue) parseDecision(m chat.Message) (what, id string) {
 	return "", ""
 }
 
+// hasID reports whether an approval of an ID is known, decided or not.
 func (q *Queue) hasID(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -257,4 +260,5 @@ func (q *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error)
 	return &chat.Draft{Ephemeral: true, Text: fmt.Sprintf("`%s` is %s.", a.Tool, a.Decision)}, nil
 }
 
+// refusalDraft returns an answer, for its reader alone, that nothing was done.
 func refusalDraft(s string) *chat.Draft { return &chat.Draft{Ephemeral: true, Failed: true, Text: s} }

@@ -6,6 +6,11 @@
 // processes share the store: a call waits in the process that makes it, and is decided in
 // any of them. Package policy decides which calls need an approval; package
 // delivery brings the posts to the platforms.
+//
+// Ask stores an approval without a decision, posts the question and waits (queue.go). A press or a word (messages.go),
+// the API or the end of the time makes the decision, which is stored first, if nobody has decided yet, and then wakes
+// the call; Begin notes the start of an approved one, so that a restart does not make it twice. An approval for more
+// than the one call leaves a Grant (grants.go), which package policy asks before it asks a person.
 package approval
 
 import (
@@ -55,10 +60,12 @@ var scopes = map[string]Scope{pressYes: Once, pressHere: InConversation, pressAl
 
 // Store stores approvals.
 type Store interface {
+	// SaveApproval stores an approval in the place of one with its ID.
 	SaveApproval(ctx context.Context, a store.Approval) error
 	// DecideApproval stores the decision on an approval that is stored without one. It returns false where it is not
 	// stored, or is decided already.
 	DecideApproval(ctx context.Context, a store.Approval) (bool, error)
+	// Approvals returns those that were asked for since a time; the zero time: all that are kept.
 	Approvals(ctx context.Context, since time.Time) ([]store.Approval, error)
 }
 
@@ -83,6 +90,7 @@ type Queue struct {
 	// stored. It is taken before mu.
 	deciding sync.Mutex
 
+	// mu guards the entries and what they hold. It is not held while the store is asked or anything is posted.
 	mu      sync.Mutex
 	entries map[string]*entry // by turn and call
 }
@@ -97,7 +105,8 @@ type entry struct {
 // New returns a Queue that Load fills.
 func New(o Options) *Queue { return &Queue{o: o, entries: map[string]*entry{}} }
 
-// Load reads the approvals of earlier processes.
+// Load reads the approvals of earlier processes. It fails when the store does. It is called once, before anything is
+// asked.
 func (q *Queue) Load(ctx context.Context) error {
 	list, err := q.o.Store.Approvals(ctx, time.Time{})
 	if err != nil {
@@ -164,10 +173,11 @@ func newEntry(a store.Approval) *entry {
 	return e
 }
 
+// key names a call; outside of turns its ID alone does.
 func key(turn, call string) string { return turn + "\x00" + call }
 
-// Run denies questions that are open for too long, until ctx ends. It also covers those
-// from before a restart, for which no call waits.
+// Run denies questions that are open for too long, until ctx ends, for which it returns nil. It also covers those from
+// before a restart, for which no call waits.
 func (q *Queue) Run(ctx context.Context) error {
 	look := time.NewTicker(checkInterval)
 	defer look.Stop()
@@ -224,7 +234,8 @@ func (q *Queue) Fresh(turn, call string) bool {
 	return e != nil && !e.Started
 }
 
-// Begin records that an approved call is being started.
+// Begin records that an approved call is being started. It fails where the call was never asked about, or the store
+// fails; the call must then not be made.
 func (q *Queue) Begin(ctx context.Context, in tool.Intent) error {
 	q.mu.Lock()
 	e := q.entries[key(in.Caller.Turn, in.Caller.Call)]
@@ -238,9 +249,9 @@ func (q *Queue) Begin(ctx context.Context, in tool.Intent) error {
 	return q.o.Store.SaveApproval(ctx, a)
 }
 
-// Ask asks whether a call may be made, unless that was asked before, and returns the
-// decision, with who made it or why it is no. It returns an error only when ctx ends or the
-// store fails.
+// Ask asks whether a call may be made, unless that was asked before, and returns the decision, with who made it or why
+// it is no. It waits for up to Wait, less what passed before a restart. It returns an error only when ctx ends or the
+// store fails. Where ctx ends because the work was stopped, the question is denied; where the bot ends, it stays open.
 func (q *Queue) Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (bool, string, error) {
 	e, err := q.openQuestion(ctx, in, v)
 	if err != nil || e == nil {
@@ -521,6 +532,7 @@ func (q *Queue) Decide(
 	return e.Approval, nil
 }
 
+// displayName returns how a user is named in posts and logs.
 func displayName(u chat.User) string { return cmp.Or(u.Name, u.ID) }
 
 // mayDecide reports whether a user of a platform may decide. IDs are unique only within a

@@ -52,6 +52,7 @@ type Link struct {
 	Hash string `json:"hash"`
 }
 
+// link returns the entry's place in the chain.
 func (e Entry) link() Link { return Link{e.Seq, e.Hash} }
 
 // Kinds of the stored items. The base is the newest entry that is no longer kept: the chain goes on from there.
@@ -67,6 +68,7 @@ type Log struct {
 	log   *slog.Logger
 	now   func() time.Time
 
+	// mu guards the fields below. It is held while an entry is stored, because each names the one before.
 	mu   sync.Mutex
 	list []Entry // oldest first
 	base Link
@@ -174,7 +176,7 @@ func (l *Log) saveBase(ctx context.Context, base Link) error {
 }
 
 // Record stores an entry and sets its ID, Time and place in the chain. It logs an error when the entry cannot be
-// stored.
+// stored: what was changed is changed already, and whoever calls could only report the same. It waits for the store.
 func (l *Log) Record(ctx context.Context, e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +235,8 @@ func (l *Log) readNewer(ctx context.Context) error {
 // SharedKinds returns the kind whose changes Reload takes up.
 func (*Log) SharedKinds() []string { return []string{itemKind} }
 
-// Reload adds the entries that other processes have stored, and drops those that they have deleted.
+// Reload adds the entries that other processes have stored, and drops those that they have deleted. It fails when the
+// store does; what was read until then counts.
 func (l *Log) Reload(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -54,7 +54,7 @@ type chain struct {
 	started bool
 }
 
-// ParseLink reads a Link that is written as SEQ:HASH. An empty text is the zero Link.
+// ParseLink reads a Link that is written as SEQ:HASH. An empty text is the zero Link. The error says what is wanted.
 func ParseLink(s string) (Link, error) {
 	if s == "" {
 		return Link{}, nil
@@ -70,7 +70,8 @@ func ParseLink(s string) (Link, error) {
 	return Link{Seq: seq, Hash: hash}, nil
 }
 
-// follow checks the next entry against the one before it.
+// follow checks the next entry against the one before it. The error is an errFault, in words for the operator; the
+// report then ends before the entry.
 func (c *chain) follow(e Entry) error {
 	want := c.report.Head.Seq + 1
 	switch {
@@ -116,8 +117,8 @@ func (c *chain) end() Report {
 	return c.report
 }
 
-// Verify reads the stored entries again and checks their chain. Unless anchor is zero, it has to be one of them. The
-// error is that of reading.
+// Verify reads the stored entries again and checks their chain. Unless anchor is zero, it has to be one of them. What
+// is wrong stands in Report.Problem; the error is that of reading. Nothing is recorded while it reads.
 func (l *Log) Verify(ctx context.Context, anchor Link) (Report, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,8 +172,9 @@ func readAtRest(ctx context.Context, store store.Items) ([]Entry, Link, error) {
 	return nil, Link{}, errors.New("read the audit: other processes change it all the time")
 }
 
-// Export records that it was made, and writes all entries with a hash as JSON lines, oldest first. The last one is
-// the export itself, by which a file that lost its end is known.
+// Export records that it was made, and writes all entries with a hash as JSON lines, oldest first. The last one is the
+// export itself, by which a file that lost its end is known. It fails when the record cannot be stored, and then writes
+// nothing, or when w does.
 func (l *Log) Export(ctx context.Context, w io.Writer, by Entry) error {
 	by.Action = ActionExport
 	l.mu.Lock()

@@ -19,8 +19,9 @@ var kindNames = map[string]string{
 	"grant":             "standing approval",
 }
 
-// ChangeStore is a store that records what people change in the chat: whatever is saved or deleted in a context with
-// an author (chat.WithAuthor). Requests to the API are recorded by their handlers.
+// ChangeStore is a store that records what people change in the chat: whatever is saved or deleted in a context with an
+// author (chat.WithAuthor). Requests to the API are recorded by their handlers. Its methods return what those of the
+// store return; a change that failed is not recorded.
 type ChangeStore struct {
 	store.Store
 	Log *Log

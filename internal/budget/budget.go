@@ -51,6 +51,7 @@ func formatUSD(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
+// formatTokens returns a number of tokens in words.
 func formatTokens(n float64) string { return formatCount(int(n)) + " tokens" }
 
 // formatCount returns a number with a comma between thousands.
@@ -66,6 +67,7 @@ func formatCount(n int) string {
 type account struct{ kind, id string }
 
 const (
+	// Kinds of accounts.
 	instance = "instance"
 	channel  = "channel"
 	user     = "user"
@@ -103,6 +105,7 @@ type Tracker struct {
 	now    func() time.Time
 	format func(amount float64) string
 
+	// mu guards the fields below; day is the UTC date that the sums are of.
 	mu       sync.Mutex
 	day      string
 	spent    map[account]float64 // today
@@ -126,7 +129,7 @@ func newTracker(now func() time.Time, format func(float64) string) *Tracker {
 	}
 }
 
-// Add adds spend of today that was not reserved.
+// Add adds spend of today that was not reserved, such as what was spent before the process began.
 func (t *Tracker) Add(p Payer, usd float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,7 +1,12 @@
-// Package document reads the text of files that people work with: PDF, Word, Excel and PowerPoint files, tables, HTML and
-// text. It promises that a file, however damaged or hostile, costs bounded time and memory, that nothing in it is run,
-// and that an error says in words why a file is not read. Text in pictures is not read. Reading PDFs, which may make any
-// parser loop, is left to a function that the caller passes.
+// Package document reads the text of files that people work with: PDF, Word, Excel and PowerPoint files, tables, HTML
+// and text. It promises that a file, however damaged or hostile, costs bounded time and memory, that nothing in it is
+// run, and that an error says in words why a file is not read. Text in pictures is not read. Reading PDFs, which may
+// make any parser loop, is left to a function that the caller passes.
+//
+// The kind of a file is known by the ending of its name, else by its media type. An Office file is a zip archive of
+// parts that refer to each other by relations (office.go); each kind has a reader of its own (word.go, sheets.go,
+// slides.go), which all count against the limits of one file. A document is returned as sections, whose names are what
+// people see: pages, sheets and slides.
 package document
 
 import (
@@ -73,6 +78,7 @@ func NewReader(pdf PDF) *Reader { return &Reader{pdf, make(chan struct{}, 1)} }
 type kind string
 
 const (
+	// The kinds of files; kindOld are those that are recognized and not read.
 	kindPDF    kind = "pdf"
 	kindWord   kind = "word"
 	kindSheets kind = "sheets"
@@ -84,6 +90,7 @@ const (
 	kindOld    kind = "old"
 )
 
+// kindsByEnding and kindsByType are the kinds of files that are more than text.
 var kindsByEnding = map[string]kind{
 	".pdf": kindPDF, ".docx": kindWord, ".docm": kindWord, ".dotx": kindWord, ".xlsx": kindSheets, ".xlsm": kindSheets,
 	".pptx": kindSlides, ".pptm": kindSlides, ".ppsx": kindSlides, ".doc": kindOld, ".xls": kindOld, ".ppt": kindOld,
@@ -142,7 +149,8 @@ var blankLines = text.Pattern(`\n{3,}`)
 // Reads reports whether files of a name or media type are read at all.
 func (r *Reader) Reads(name, mediaType string) bool { return Reads(name, mediaType) }
 
-// Read returns the sections of a document; at least one, none of them empty. The error is a reason in words.
+// Read returns the sections of a document; at least one, none of them empty. The error is a reason in words for whoever
+// sent the file, and may be shown: it holds nothing of the file. It is that of ctx where that ends first.
 func (r *Reader) Read(ctx context.Context, name, mediaType string, data []byte) ([]Section, error) {
 	list, err := r.readKind(ctx, kindOf(name, mediaType), data)
 	if err != nil {
@@ -164,8 +172,8 @@ func (r *Reader) Read(ctx context.Context, name, mediaType string, data []byte) 
 	return list, nil
 }
 
-// readKind returns the sections of a file of a kind. It returns ErrOldForm and ErrKind for what is not read at all,
-// and else the fault of the file.
+// readKind returns the sections of a file of a kind. It returns errOldForm and ErrKind for what is not read at all, and
+// else the fault of the file.
 func (r *Reader) readKind(ctx context.Context, k kind, data []byte) ([]Section, error) {
 	switch k {
 	case kindPDF:
@@ -231,7 +239,8 @@ func (r *Reader) readPDF(ctx context.Context, data []byte) ([]Section, error) {
 	return list, nil
 }
 
-// Text returns the text of a document in one piece, with a heading above every part.
+// Text returns the text of a document in one piece, with a heading such as [p. 3] above every part. Errors are those of
+// Read.
 func (r *Reader) Text(ctx context.Context, name, mediaType string, data []byte) (string, error) {
 	list, err := r.Read(ctx, name, mediaType, data)
 	if err != nil {

@@ -26,7 +26,8 @@ type archive struct {
 	left  int64 // bytes that may still be unpacked
 }
 
-// readOffice reads an Office file with a function for its kind.
+// readOffice reads an Office file with a function for its kind. The error is errTooMuch, errDamaged, or says that the
+// file is protected.
 func readOffice(data []byte, read func(*archive) ([]Section, error)) ([]Section, error) {
 	// A protected file is an archive of the older kind around the encrypted one.
 	if bytes.HasPrefix(data, []byte{0xD0, 0xCF, 0x11, 0xE0}) {
@@ -50,7 +51,8 @@ func readOffice(data []byte, read func(*archive) ([]Section, error)) ([]Section,
 	return list, err
 }
 
-// open returns the decoder of a part. It fails where there is no such part. What it reads counts towards maxUnzipped.
+// open returns the decoder of a part, and a function that closes it. It fails where there is no such part. What it
+// reads counts towards maxUnzipped.
 func (a *archive) open(name string) (*xml.Decoder, func(), error) {
 	f := a.parts[name]
 	if f == nil {
@@ -87,7 +89,8 @@ type element struct {
 	children []*element
 }
 
-// tree returns a part as a tree. Entities that the part declares are not expanded but refused, by encoding/xml.
+// tree returns a part as a tree. Entities that the part declares are not expanded but refused, by encoding/xml. It
+// returns errTooMuch for more elements than maxElements, or deeper ones than maxDepth.
 func (a *archive) tree(name string) (*element, error) {
 	d, done, err := a.open(name)
 	if err != nil {

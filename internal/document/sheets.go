@@ -22,12 +22,14 @@ const (
 
 // sheetReader reads the sheets of an Excel file.
 type sheetReader struct {
-	a       *archive
+	a *archive
+	// strings are the texts that cells share, by their index.
 	strings []string
 	dates   map[int]bool // which cell formats show dates, by index
 	epoch   time.Time
 	cells   int
-	size    int
+	// size is how many bytes of text were read of all sheets, cells how many cells.
+	size int
 }
 
 // readSheets reads an Excel file: each sheet as a table of the values that its cells show.
@@ -324,7 +326,8 @@ func (r *sheetReader) shown(c cell) string {
 	return c.Value // a text that a formula made, an error, an ISO date
 }
 
-// date returns a number of days as a date, with the time where there is one, or as a time alone.
+// date returns a number of days as a date, with the time where there is one, or as a time alone. A number outside of
+// what Excel shows as dates is returned as it is.
 func (r *sheetReader) date(days float64) string {
 	if days < 0 || days > 2_958_466 { // the year 10000
 		return fmt.Sprint(days)

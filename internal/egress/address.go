@@ -42,6 +42,7 @@ var (
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
+// mustParsePrefixes returns networks, and panics for a text that is none.
 func mustParsePrefixes(texts ...string) []netip.Prefix {
 	list := make([]netip.Prefix, len(texts))
 	for i, text := range texts {

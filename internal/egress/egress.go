@@ -41,6 +41,7 @@ var (
 )
 
 const (
+	// The defaults of GetOptions.
 	defaultTimeout   = 15 * time.Second
 	defaultMaxBytes  = 10 << 20
 	defaultRedirects = 5
@@ -104,8 +105,8 @@ func (c *Client) WithAllowed(hosts ...string) (*Client, error) {
 // CloseIdle closes connections that no request uses.
 func (c *Client) CloseIdle() { c.transport.CloseIdleConnections() }
 
-// HTTPClient returns an *http.Client behind the same checks, for libraries that need one. It follows five redirects
-// and limits neither time nor bytes: its user must.
+// HTTPClient returns an *http.Client behind the same checks, for libraries that need one. It follows five redirects and
+// limits neither time nor bytes: its user must. It shares the connections of c.
 func (c *Client) HTTPClient() *http.Client {
 	return &http.Client{
 		Transport: guardedTripper{c.transport},
@@ -143,7 +144,8 @@ type Response struct {
 }
 
 // Get fetches a URL. It returns a Response for any status; an error means that there is no complete answer, and says
-// what was attempted. Get never retries.
+// what was attempted, without secrets of the address. Test it for ErrBlocked, ErrTooLarge, ErrTimeout, ErrRedirects and
+// ErrURL. Get never retries.
 func (c *Client) Get(ctx context.Context, rawURL string, o GetOptions) (*Response, error) {
 	o = o.withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
@@ -155,6 +157,7 @@ func (c *Client) Get(ctx context.Context, rawURL string, o GetOptions) (*Respons
 	return res, nil
 }
 
+// withDefaults returns the options with the defaults filled in.
 func (o GetOptions) withDefaults() GetOptions {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
@@ -168,6 +171,7 @@ func (o GetOptions) withDefaults() GetOptions {
 	return o
 }
 
+// get is Get with the defaults filled in, and without words for the error.
 func (c *Client) get(ctx context.Context, rawURL string, o GetOptions) (*Response, error) {
 	req, err := c.newRequest(ctx, rawURL, o)
 	if err != nil {
@@ -194,6 +198,7 @@ func (c *Client) get(ctx context.Context, rawURL string, o GetOptions) (*Respons
 	}, nil
 }
 
+// newRequest returns the request for an address; ErrURL where it cannot be one.
 func (c *Client) newRequest(ctx context.Context, rawURL string, o GetOptions) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSpace(rawURL), nil)
 	if err != nil {
@@ -237,6 +242,7 @@ func (t *redirectTracker) check(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// checkRedirects returns ErrRedirects where there were more hops than the limit.
 func checkRedirects(hops, limit int) error {
 	if hops > limit {
 		return fmt.Errorf("%w: more than %d", ErrRedirects, limit)
@@ -279,6 +285,7 @@ type cappedReader struct {
 	left, limit int64
 }
 
+// Read reads up to the limit, and returns an error that wraps ErrTooLarge where there is more.
 func (c *cappedReader) Read(p []byte) (int, error) {
 	// One byte beyond the limit tells a body of exactly that size from a larger one.
 	if int64(len(p)) > c.left+1 {
@@ -292,6 +299,7 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// tooLargeError returns an error that wraps ErrTooLarge and names the limit.
 func tooLargeError(limit int64) error {
 	return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
 }

@@ -53,6 +53,7 @@ func checkURL(u *url.URL) error {
 	return nil
 }
 
+// isDigits reports whether a text has nothing but ASCII digits; an empty one does.
 func isDigits(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
 }
@@ -64,7 +65,8 @@ type guard struct {
 	dialer   net.Dialer
 }
 
-// dial connects to the first address of a host that accepts.
+// dial connects to the first address of a host that accepts, and returns the error of the first address where none
+// does. An address that is not allowed is an error that wraps ErrBlocked.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, portText, err := net.SplitHostPort(address)
 	if err != nil {
@@ -113,6 +115,7 @@ func (g *guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	return addrs[:min(len(addrs), 4)], nil
 }
 
+// control is the function by which a dialer lets a socket be looked at before it is connected.
 type control func(ctx context.Context, network, address string, c syscall.RawConn) error
 
 // control returns a function that runs between the creation of the socket and its connection: what it sees is the
@@ -152,6 +155,7 @@ type rule struct {
 	port   uint16 // 0: any
 }
 
+// matches reports whether a rule allows a connection: by the name that was asked for, or by the address it leads to.
 func (r rule) matches(host string, dialled netip.AddrPort) bool {
 	if r.port != 0 && r.port != dialled.Port() {
 		return false
@@ -240,8 +244,11 @@ func splitPort(entry string) (host string, port uint16, err error) {
 	return host, uint16(n), nil
 }
 
+// canonicalHost returns a host name in lower case and without the dot of the root.
 func canonicalHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
+// isHostName reports whether a name can be one of a host (RFC 1123, with underscores, which some networks use), and is
+// not an address in disguise.
 func isHostName(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false
@@ -254,6 +261,7 @@ func isHostName(name string) bool {
 	return !isDigits(name[strings.LastIndexByte(name, '.')+1:])
 }
 
+// isNotNameRune reports whether a character cannot be in a host name in lower case.
 func isNotNameRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 }

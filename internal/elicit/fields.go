@@ -101,6 +101,7 @@ func parseFields(schema json.RawMessage) ([]field, error) {
 	return list, nil
 }
 
+// rank sorts required fields before others.
 func rank(required bool) int {
 	if required {
 		return 0
@@ -295,7 +296,8 @@ func (p property) parseNumber(raw string) (any, error) {
 	return json.Number(strconv.FormatFloat(f, 'f', -1, 64)), nil
 }
 
-// checkFormat checks a text against its format, one of those that MCP names.
+// checkFormat checks a text against its format, one of those that MCP names; a text without a format, or with an
+// unknown one, is never wrong.
 func (p property) checkFormat(raw string) error {
 	var err error
 	switch p.Format {

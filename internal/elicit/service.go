@@ -113,6 +113,7 @@ type Options struct {
 type Service struct {
 	o Options
 
+	// mu guards open, and answered of each question.
 	mu   sync.Mutex
 	open map[string]*question
 }
@@ -131,8 +132,9 @@ type question struct {
 // New returns a Service without questions.
 func New(o Options) *Service { return &Service{o: o, open: map[string]*question{}} }
 
-// Ask asks the caller in ctx, and returns their answer. It returns an error when ctx ends,
-// when the question is invalid, and ErrNobody when nobody can be asked.
+// Ask asks the caller in ctx, and returns their answer. It waits as long as ctx lasts, and replaces the post at the
+// end. It returns an error when ctx ends, when the question is invalid, when too many are open, and ErrNobody when
+// nobody can be asked.
 func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	caller := tool.CallerFrom(ctx)
 	if caller.User.ID == "" || !s.o.Reaches(caller.Conversation) {
@@ -196,14 +198,17 @@ func (s *Service) dropExpired() {
 	maps.DeleteFunc(s.open, func(_ string, q *question) bool { return !q.until.IsZero() && !now.Before(q.until) })
 }
 
+// forget takes a question out of those that are open; one that is not among them changes nothing.
 func (s *Service) forget(q *question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, q.id)
 }
 
+// key is the key of the post that asks.
 func (q *question) key() string { return "question/" + q.id }
 
+// title says who asks and why, without the question itself, which is for one person alone.
 func (q *question) title() string {
 	return fmt.Sprintf("**The MCP server `%s` asks something** before `%s` can go on.", q.Server, q.Tool)
 }
@@ -415,6 +420,8 @@ func (s *Service) deliverAnswer(q *question, a Answer, words string) *chat.Draft
 	return &chat.Draft{Ephemeral: true, Text: words}
 }
 
+// refusalDraft returns an answer, for its reader alone, that nothing was sent.
 func refusalDraft(s string) *chat.Draft { return &chat.Draft{Ephemeral: true, Failed: true, Text: s} }
 
+// quote returns a text as a block quote, so that a server's words are not taken for the bot's.
 func quote(s string) string { return "> " + strings.ReplaceAll(s, "\n", "\n> ") }

@@ -11,8 +11,9 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Since returns what was said after an instant where a caller is, oldest first: in the channel, in its threads as far as
-// they are open to all who read it, and in the conversation. It returns false where the caller may read nothing. What a platform cannot tell is left out.
+// Since returns what was said after an instant where a caller is, oldest first: in the channel, in its threads as far
+// as they are open to all who read it, and in the conversation. It returns false where the caller may read nothing.
+// What a platform cannot tell is left out.
 func (s *Service) Since(ctx context.Context, c tool.Caller, after time.Time) ([]Message, bool, error) {
 	at, ok := s.o.Place(c)
 	if !ok {

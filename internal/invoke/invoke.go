@@ -71,9 +71,10 @@ type Invoker struct{ o Options }
 // New returns an Invoker.
 func New(o Options) *Invoker { return &Invoker{o} }
 
-// Call makes a call, if it is allowed, and returns its outcome and the record to be stored.
-// shown is how much of a result is shown at once, in bytes (0: DefaultPage); the record
-// keeps the whole of a longer one under an id.
+// Call makes a call, if it is allowed, and returns its outcome and the record to be stored. shown is how much of a
+// result is shown at once, in bytes (0: the default of 5 KiB); the record keeps the whole of a longer one under an id.
+// Call never fails: what goes wrong is a result with IsError. It may wait for a person, as long as Approvals does, and
+// then runs the tool for up to 20 minutes; when ctx ends it returns soon.
 func (i *Invoker) Call(ctx context.Context, in tool.Intent, shown int) (tool.Outcome, store.ToolCall) {
 	if shown <= 0 {
 		shown = defaultPage
@@ -220,8 +221,8 @@ func describeRuling(r tool.Ruling) string {
 	return word
 }
 
-// checkArgs sets the arguments of an intent in the form that the tool's schema demands, or
-// returns a result that says what is wrong with them.
+// checkArgs sets the arguments of an intent in the form that the tool's schema demands, or returns a result that says
+// what is wrong with them; nil: nothing is.
 func (i *Invoker) checkArgs(in *tool.Intent, args json.RawMessage) *tool.Result {
 	fitting, err := i.o.Check(in.Tool.Tool.Spec().Schema, args)
 	if err != nil {

@@ -108,6 +108,7 @@ func (o *shape) node(path string, depth int) *shapeNode {
 	return s
 }
 
+// countType counts a value of a JSON type.
 func (s *shapeNode) countType(kind string) { s.types[kind]++ }
 
 // scalarType returns the JSON Schema type of a token.

@@ -39,8 +39,9 @@ type OperatorCalls struct {
 	At chat.Address
 }
 
-// Call calls a tool of an MCP server, by the name that the server or the models use. It
-// returns an InputError where there is no such tool.
+// Call calls a tool of an MCP server, by the name that the server or the models use, and stores the record of the call.
+// It returns an InputError where there is no such tool. What goes wrong with the call is a result with IsError; any
+// other error is that of storing the record, and the result is valid nevertheless.
 func (o *OperatorCalls) Call(ctx context.Context, server, name string, args json.RawMessage) (tool.Result, error) {
 	defer o.Servers.Lease()()
 	for _, n := range o.Tools.List() {

@@ -46,7 +46,7 @@ type File struct {
 	Err      error // why it could not be read
 }
 
-// collection is the files of one agent.
+// collection is the files of one agent. Its fields are guarded by mu; an index that was handed out is never changed.
 type collection struct {
 	mu    sync.Mutex       // held while files are read, so that concurrent questions read each file once
 	files map[string]*file // by path
@@ -243,7 +243,7 @@ func (r *Repository) HasFiles(agent string, named []string) bool {
 	return len(named) > 0 || len(r.findFiles(agent, nil)) > 0
 }
 
-// Files returns the files of an agent by name.
+// Files returns the files of an agent by name, those that could not be read with their error.
 func (r *Repository) Files(ctx context.Context, agent string, named []string) []File {
 	r.refreshed(ctx, agent, named)
 	s := r.collection(agent)
@@ -291,8 +291,9 @@ func checkName(name string) error {
 	return nil
 }
 
-// Put stores an uploaded file, and replaces one of the same name. Readers see the old or the new file, never a part
-// of one. It returns BadFile, and stores nothing, when the file cannot be read.
+// Put stores an uploaded file, and replaces one of the same name. Readers see the old or the new file, never a part of
+// one. It returns BadFile, and stores nothing, when the file cannot be read; other errors are those of the disk or the
+// store.
 func (r *Repository) Put(ctx context.Context, agent, name string, data []byte) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -314,7 +315,7 @@ func (r *Repository) Put(ctx context.Context, agent, name string, data []byte) e
 	return r.writeFile(agent, name, data)
 }
 
-// writeFile writes an uploaded file.
+// writeFile writes an uploaded file, whole or not at all. r.copying is held.
 func (r *Repository) writeFile(agent, name string, data []byte) error {
 	folder := r.folder(agent)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -352,7 +353,7 @@ func (r *Repository) checkReadable(ctx context.Context, name string, data []byte
 	return nil
 }
 
-// Open opens an uploaded file. It returns fs.ErrNotExist when there is none.
+// Open opens an uploaded file, which the caller closes. It returns fs.ErrNotExist when there is none.
 func (r *Repository) Open(agent, name string) (*os.File, error) {
 	if checkName(name) != nil {
 		return nil, fs.ErrNotExist

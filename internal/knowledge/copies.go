@@ -37,8 +37,10 @@ type content struct {
 	Data []byte `json:"data"`
 }
 
+// key is the name of both items of a file.
 func (c copyRecord) key() string { return c.Agent + "/" + c.Name }
 
+// save keeps a file, in the place of one of that name.
 func (c Copies) save(ctx context.Context, agent, name string, data []byte) error {
 	sum := sha256.Sum256(data)
 	record := copyRecord{Agent: agent, Name: name, SHA256: hex.EncodeToString(sum[:])}
@@ -49,6 +51,7 @@ func (c Copies) save(ctx context.Context, agent, name string, data []byte) error
 	return c.put(ctx, FileKind, record.key(), record)
 }
 
+// delete removes a file and leaves a record of it. A file that is not there is no error.
 func (c Copies) delete(ctx context.Context, agent, name string) error {
 	record := copyRecord{Agent: agent, Name: name, Deleted: time.Now()}
 	// The record first: a crash in between must not leave one whose content is gone, at which every Restore would fail.
@@ -62,6 +65,7 @@ func (c Copies) delete(ctx context.Context, agent, name string) error {
 	return nil
 }
 
+// put stores an item.
 func (c Copies) put(ctx context.Context, kind, name string, v any) error {
 	raw, err := json.Marshal(v)
 	if err == nil {
@@ -105,7 +109,7 @@ func (c Copies) load(ctx context.Context, record copyRecord) ([]byte, error) {
 
 // Restore makes the uploaded files on this machine those of the store: it writes those that others have uploaded,
 // deletes those that others have deleted, and stores those of agents, which it is given, that the store does not know.
-// Without Copies it does nothing.
+// Without Copies it does nothing. It stops at the first error; what is done is done, and the next call does the rest.
 func (r *Repository) Restore(ctx context.Context, agents []string) error {
 	if r.o.Copies == nil {
 		return nil

@@ -28,6 +28,7 @@ type passageIndex struct {
 	words    *search.Index[int] // by position in passages
 }
 
+// newPassageIndex returns an index of passages, whose positions in the list are their names.
 func newPassageIndex(list []passage) *passageIndex {
 	x := &passageIndex{passages: list, words: search.New(cmp.Compare[int],
 		search.Field{Weight: 1, LengthEffect: 0.75, UsualLength: 100}, // the text; 100 words are about passageBytes

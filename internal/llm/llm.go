@@ -251,7 +251,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// IsRetryable reports whether the same request may succeed later.
+// IsRetryable reports whether the same request may succeed later, from the same model. TimedOut is not among them: what
+// took too long once is asked of the next model.
 func (e *Error) IsRetryable() bool {
 	return !e.CircuitOpen && (e.Kind == RateLimited || e.Kind == Unavailable)
 }
@@ -281,7 +282,7 @@ func (m Message) Text() string {
 	return s
 }
 
-// Calls returns the tool calls of a message in order.
+// Calls returns the tool calls of a message in order; nil if there are none.
 func (m Message) Calls() []Call {
 	var calls []Call
 	for _, p := range m.Parts {

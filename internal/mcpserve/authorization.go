@@ -42,7 +42,8 @@ const (
 // anybody may register, and what counts is what the operator sees and PKCE proves.
 const clientPrefix = "rvnclient_"
 
-// client is a registered client.
+// client is a registered client, as its ID holds it: the names of the keys are short because the ID is part of
+// addresses.
 type client struct {
 	Name      string   `json:"n"`
 	Redirects []string `json:"r"`
@@ -94,6 +95,7 @@ type Authorization struct {
 	owner  string
 	now    func() time.Time
 
+	// mu guards codes, which are kept in memory alone: after a restart the operator is asked again.
 	mu    sync.Mutex
 	codes map[string]grantedCode
 }
@@ -103,7 +105,8 @@ func NewAuthorization(tokens *Tokens, owner string, now func() time.Time) *Autho
 	return &Authorization{tokens: tokens, owner: owner, now: now, codes: map[string]grantedCode{}}
 }
 
-// Handlers returns the handlers that anybody may call. baseURL returns the address under which a request reaches the bot.
+// Handlers returns the handlers that anybody may call, by their paths. baseURL returns the address under which a
+// request reaches the bot, without a slash at the end; it is the issuer.
 func (a *Authorization) Handlers(baseURL func(*http.Request) string) map[string]http.Handler {
 	resource := func(w http.ResponseWriter, r *http.Request) {
 		writeOAuth(w, http.StatusOK, map[string]any{
@@ -147,6 +150,7 @@ func only(method string, serve http.HandlerFunc) http.Handler {
 	})
 }
 
+// writeOAuth answers with JSON that nobody may cache, as RFC 6749 (5.1) wants of tokens.
 func writeOAuth(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -154,6 +158,7 @@ func writeOAuth(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the reader is gone when this fails
 }
 
+// writeOAuthError answers with an error in the form of RFC 6749 (5.2) and RFC 7591 (3.2.2).
 func writeOAuthError(w http.ResponseWriter, status int, code, words string) {
 	writeOAuth(w, status, map[string]string{"error": code, "error_description": words})
 }
@@ -225,6 +230,7 @@ func (c client) check() error {
 	return nil
 }
 
+// isLoopback reports whether a host is this machine, by its address or as localhost.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -329,7 +335,7 @@ func (a *Authorization) Deny(q AuthorizationRequest, issuer string) string {
 }
 
 // Approve returns where the browser goes when the operator has granted an access: with a code that the client exchanges
-// for a token once, within minutes.
+// for a token once, within codeLife. q must come from Read, and the operator must have been asked about it.
 func (a *Authorization) Approve(q AuthorizationRequest, granted Access, issuer string) string {
 	code := rand.Text()
 	a.mu.Lock()

@@ -34,6 +34,7 @@ type drainingStream struct {
 	ctx   context.Context
 }
 
+// newDrainingStream returns a stream over in and out, neither of which it closes.
 func newDrainingStream(ctx context.Context, in io.Reader, out io.Writer) *drainingStream {
 	d := &drainingStream{in: bufio.NewReader(in), out: out, open: map[string]bool{}, empty: make(chan struct{}), ctx: ctx}
 	close(d.empty)
@@ -55,7 +56,8 @@ func (d *drainingStream) Read(p []byte) (int, error) {
 	return 0, d.err
 }
 
-// readLine returns the next line with its line break.
+// readLine returns the next line with its line break, and the error that follows it. A line longer than maxMessageBytes
+// is bufio.ErrTooLong, and ends the stream.
 func (d *drainingStream) readLine() ([]byte, error) {
 	var line []byte
 	for {

@@ -3,6 +3,11 @@
 // gets in without a token made for this, that a token sees and runs only the tools that it
 // was made for, and that every call passes package invoke like those of the bot's own
 // conversations. Tokens are stored as hashes.
+//
+// A request to Handler brings its token, which becomes a grant in its context; a program that was started by the
+// operator (Serve) has a grant to everything. The library answers the protocol and asks allowedTools for the list; call
+// looks the tool up among those that the grant may use, makes the call and returns its outcome as a result. Tokens are
+// made by the operator, over the API or by a sign-in of the host (authorization.go).
 package mcpserve
 
 import (
@@ -29,7 +34,7 @@ import (
 // which no chat platform shows.
 const Platform = "mcp"
 
-// Discovery finds tools among many.
+// Discovery finds tools among many, as toolsearch.Finder does. Its methods are called concurrently.
 type Discovery interface {
 	Sync(all []tool.Named)
 	Tools(usable func() []tool.Named) []tool.Named
@@ -98,6 +103,7 @@ type grant struct {
 	tools     []string // patterns
 }
 
+// grantFrom returns the grant of a request; false: it has none, and may do nothing.
 func grantFrom(ctx context.Context) (grant, bool) {
 	g, ok := ctx.Value(grantKey{}).(grant)
 	return g, ok

@@ -9,9 +9,8 @@ import (
 // maxDepth is how many levels of elements are read: deeper ones would need too much stack.
 const maxDepth = 400
 
-// removeHidden removes what readers of a page do not see or read: comments, hidden elements, menus, and what is nested too
-// deep. Scripts
-// stay, since some hold the author and the date as data; whatever is shown is free of them.
+// removeHidden removes what readers of a page do not see or read: comments, hidden elements, menus, and what is nested
+// too deep. Scripts stay, since some hold the author and the date as data; whatever is shown is free of them.
 func removeHidden(n *html.Node, depth int) {
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling
@@ -24,7 +23,8 @@ func removeHidden(n *html.Node, depth int) {
 	}
 }
 
-// isHidden reports whether readers of the page do not see an element, or skip it as a menu: hidden text can carry instructions for a model.
+// isHidden reports whether readers of the page do not see an element, or skip it as a menu: hidden text can carry
+// instructions for a model.
 func isHidden(n *html.Node) bool {
 	switch n.Data {
 	case "style", "noscript", "template", "iframe", "dialog", "svg", "nav":

@@ -81,6 +81,7 @@ func declaredLanguage(doc *html.Node) string {
 	return ""
 }
 
+// countElements returns the number of elements of a page.
 func countElements(doc *html.Node) (count int) {
 	for n := range doc.Descendants() {
 		if n.Type == html.ElementNode {

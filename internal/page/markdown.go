@@ -68,6 +68,7 @@ func countCells(t *html.Node) int {
 	return (rows + extra) * columns
 }
 
+// countColumns returns how many columns a row fills, spans included.
 func countColumns(row *html.Node) (count int) {
 	for c := range row.ChildNodes() {
 		if c.Type == html.ElementNode {

@@ -191,7 +191,7 @@ func (f *font) meanRange(first, last int, from string, list []string) {
 	}
 }
 
-// unhex gives the bytes of a string in angle brackets.
+// unhex returns the bytes of a string in angle brackets; empty where it is malformed.
 func unhex(t string) string {
 	digits := strings.Join(strings.Fields(strings.Trim(t, "<>")), "")
 	if len(digits)%2 == 1 {
@@ -204,6 +204,7 @@ func unhex(t string) string {
 	return string(raw)
 }
 
+// means notes what a code stands for, unless the font has too many.
 func (f *font) means(code int, text string) {
 	if len(f.texts) < maxCodes {
 		f.texts[code] = text
@@ -234,8 +235,8 @@ func inUTF16(raw string, by int) string {
 	return string(utf16.Decode(units))
 }
 
-// read gives the text of a string, its width in thousandths of the font's size, and
-// how many characters and blanks it has.
+// read returns the text of a string, its width in thousandths of the font's size, and how many characters and blanks it
+// has. A code of which nothing is known has a width and no text.
 func (f *font) read(raw string) (text string, width float64, chars, blanks int) {
 	var b strings.Builder
 	step := 1

@@ -33,7 +33,8 @@ func lay(pieces []piece) string {
 	return mend(b.String())
 }
 
-// between is what stands between two pieces.
+// between returns what stands between two pieces: nothing, a blank, a line end or a blank line. usual is the step
+// between lines of the page; 0: it has none.
 func between(p, q piece, usual float64) string {
 	size := max(p.size, q.size, 1)
 	down, gap := p.across-q.across, q.along-(p.along+p.width)
@@ -50,7 +51,7 @@ func between(p, q piece, usual float64) string {
 	return ""
 }
 
-// usualStep is the step down between lines that most lines have.
+// usualStep returns the step down between lines that most lines of a page have, in its units; 0 where it has one line.
 func usualStep(pieces []piece) float64 {
 	counts := map[float64]int{}
 	for i := 1; i < len(pieces); i++ {
@@ -80,7 +81,7 @@ var (
 		"", "\u00a0", " ", "\r", "\n", "\x00", "")
 )
 
-// mend gives text as it would be typed.
+// mend returns text as it would be typed: without ligatures, hyphens at line ends, and blank lines in a row.
 func mend(text string) string {
 	text = letters.Replace(strings.ToValidUTF8(text, "\uFFFD"))
 	// Blanks first: a hyphen ends its line only where nothing follows it.

@@ -44,7 +44,7 @@ const (
 	special = blank + "()<>[]{}/%"
 )
 
-// each yields every operator with its operands.
+// each calls do with every operator and its operands. What is no operator ends with the data.
 func (l *lexer) each(do func(op string, args []operand)) {
 	var args []operand
 	for {
@@ -64,7 +64,7 @@ func (l *lexer) each(do func(op string, args []operand)) {
 	}
 }
 
-// next gives an operand or an operator; false: there is no more.
+// next returns an operand, or an operator as op; ok is false where there is no more.
 func (l *lexer) next() (o operand, op string, ok bool) {
 	for l.at < len(l.data) {
 		c := l.data[l.at]
@@ -102,6 +102,7 @@ func (l *lexer) next() (o operand, op string, ok bool) {
 	return operand{}, "", false
 }
 
+// peek returns the byte behind the present one; 0 at the end.
 func (l *lexer) peek() byte {
 	if l.at+1 < len(l.data) {
 		return l.data[l.at+1]
@@ -206,7 +207,7 @@ func (l *lexer) skipImage() {
 	}
 }
 
-// unescaped gives a name in which #20 stands for a blank.
+// unescaped returns a name in which #20 stands for a blank.
 func unescaped(name string) string {
 	for at := strings.IndexByte(name, '#'); at >= 0 && at+2 < len(name); {
 		if raw, err := hex.DecodeString(name[at+1 : at+3]); err == nil {

@@ -3,6 +3,10 @@
 // given back: the library that reads them may loop, or ask for any memory, so that
 // Separate has it read in a process of its own, which is ended. Nothing in a file is
 // run: scripts, forms and attachments are not looked at. Text in pictures is not read.
+//
+// The library finds the objects of a file. What a page shows is read here: lexer takes its content apart into operators
+// (lex.go), shower follows these and notes each string with its place (show.go), by means of fonts that say what codes
+// stand for and how wide they are (font.go), and lay puts the pieces together into lines and paragraphs (lay.go).
 package pdftext
 
 import (
@@ -47,7 +51,8 @@ var (
 		MaxPages, maxText>>20)
 )
 
-// Pages gives the text of the pages. It may take any time and memory: see Separate.
+// Pages returns the text of the pages, in their order; a page without text is empty. It may take any time and memory:
+// see Separate. Errors are ErrNoText, ErrEncrypted, ErrTooMuch, or say that the file is damaged.
 func Pages(data []byte) (pages []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -134,8 +139,8 @@ type answer struct {
 	Empty bool     `json:"empty,omitempty"`
 }
 
-// Main reads a PDF from in and writes what Separate reads. It ends the process when
-// that takes too much memory or time.
+// Main reads a PDF from in and writes what Separate reads, and returns the exit status of the process. It ends the
+// process when that takes too much memory or time.
 func Main(in io.Reader, out io.Writer) int {
 	// Where the machine runs out of memory, this process is to be ended before others;
 	// elsewhere than on Linux there is no such file.
@@ -175,8 +180,9 @@ func watch() {
 	}
 }
 
-// Separate has a program read a PDF by Main, with nothing of this one's environment.
-// name is what the program is to think it is called by.
+// Separate has a program read a PDF by Main, with nothing of this one's environment, and returns what Pages returns
+// there. name is what the program is to think it is called by. It may be called concurrently; each call is a process of
+// up to maxMem. The error is in words that may be shown.
 func Separate(ctx context.Context, program, name string, data []byte) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()

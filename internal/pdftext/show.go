@@ -27,7 +27,7 @@ const (
 // matrix is a transformation: a b c d e f as a PDF writes them.
 type matrix [6]float64
 
-// times gives m done before n.
+// times returns the transformation that does m before n.
 func (m matrix) times(n matrix) matrix {
 	return matrix{m[0]*n[0] + m[1]*n[2], m[0]*n[1] + m[1]*n[3], m[2]*n[0] + m[3]*n[2], m[2]*n[1] + m[3]*n[3],
 		m[4]*n[0] + m[5]*n[2] + n[4], m[4]*n[1] + m[5]*n[3] + n[5]}
@@ -58,8 +58,7 @@ type shower struct {
 	left       int // bytes that may be read still
 }
 
-// show gives the pieces of a page as they are shown; where it is damaged, those before
-// the damage.
+// show returns the pieces of a page as they are shown; where it is damaged, those before the damage.
 func (r *reader) show(content, resources pdf.Value) (pieces []piece) {
 	s := &shower{reader: r, state: state{ctm: matrix{1, 0, 0, 1, 0, 0}, wide: 1}, left: maxContentBytes}
 	defer func() {
@@ -94,8 +93,8 @@ func (s *shower) run(content, resources pdf.Value, depth int) {
 	})
 }
 
-// bytes gives what a page or a form is written in, which may be in several parts; of a
-// damaged part what is before the damage.
+// bytes returns what a page or a form is written in, which may be in several parts; of a damaged part what is before
+// the damage.
 func (s *shower) bytes(content pdf.Value) (data []byte) {
 	if content.Kind() == pdf.Array {
 		for i := range min(content.Len(), maxForms) {
@@ -109,7 +108,7 @@ func (s *shower) bytes(content pdf.Value) (data []byte) {
 	return data
 }
 
-// fontOf gives a font, read once for all pages.
+// fontOf returns a font, read once for all pages.
 func (r *reader) fontOf(v pdf.Value) *font {
 	key := v.String()
 	if r.fonts[key] == nil {
@@ -135,6 +134,7 @@ func (s *shower) form(v, resources pdf.Value, depth int) {
 	s.state, s.saved = before, s.saved[:min(n, len(s.saved))]
 }
 
+// numbers returns a list of six numbers as a matrix; false where there are not six.
 func numbers(list pdf.Value) (m matrix, ok bool) {
 	for i := range m {
 		m[i] = list.Index(i).Float64()
@@ -142,7 +142,7 @@ func numbers(list pdf.Value) (m matrix, ok bool) {
 	return m, list.Len() == len(m)
 }
 
-// wants is how many numbers an operator needs; others are not in it.
+// wants returns how many numbers an operator needs; 0 for those that are not listed.
 func wants(op string) int {
 	switch op {
 	case "cm", "Tm":
@@ -198,6 +198,7 @@ func (s *shower) do(op string, args []operand) {
 	}
 }
 
+// stand sets where the text and its line are, move moves both from the beginning of the line.
 func (s *shower) stand(m matrix) { s.text, s.line = m, m }
 
 func (s *shower) move(x, y float64) { s.stand(matrix{1, 0, 0, 1, x, y}.times(s.line)) }
@@ -230,6 +231,7 @@ func (s *shower) write(op string, args []operand) {
 	}
 }
 
+// advance moves the text on along its line, in units of text space.
 func (s *shower) advance(by float64) { s.text = matrix{1, 0, 0, 1, by * s.wide, 0}.times(s.text) }
 
 // put shows a string.

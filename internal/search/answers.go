@@ -18,6 +18,7 @@ const (
 )
 
 var (
+	// Words by which a text is recognized to name a time, a number, a place or a person, in English.
 	timeWords = wordSet(`january february march april may june july august september october november december
 		monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays
 		sundays today tomorrow yesterday tonight morning evening noon midnight spring summer autumn winter week weekend

@@ -52,8 +52,9 @@ type Hit[K comparable] struct {
 	Evidence float64
 }
 
-// Search returns the documents that fit a question best, the best first. A document that has none of its words, nor
-// one that stands for them, is not returned.
+// Search returns the documents that fit a question best, the best first. A document that has none of its words, nor one
+// that stands for them, is not returned; nor is anything for a question without words, or a limit below 1. It may be
+// called concurrently, also beside changes, which wait for it.
 func (x *Index[K]) Search(q Query[K]) []Hit[K] {
 	clauses := x.parse(q.Text, q.Everyday)
 	if q.Limit < 1 || len(clauses) == 0 {
@@ -254,7 +255,7 @@ func (x *Index[K]) scoreRelated(s *scores, t term, stems []string, weight float6
 	s.addSubstitutes()
 }
 
-// rarity is BM25's inverse document frequency of a word that docs documents have.
+// rarity returns BM25's inverse document frequency of a word that docs documents have; 0 documents is the highest.
 func (x *Index[K]) rarity(docs int) float64 {
 	n, all := float64(docs), float64(len(x.numbers))
 	return math.Log(1 + (all-n+0.5)/(n+0.5))
@@ -327,6 +328,7 @@ func (x *Index[K]) best(s *scores, q Query[K]) []Hit[K] {
 	return list
 }
 
+// order sorts hits by score, and those of one score by key, so that a search is the same each time.
 func (x *Index[K]) order(a, b Hit[K]) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), x.compare(a.Key, b.Key))
 }

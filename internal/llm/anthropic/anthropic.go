@@ -71,6 +71,7 @@ func New(o Options) *Model {
 // limitBody ends the body of an answer that is larger than any real one.
 type limitBody struct{ next http.RoundTripper }
 
+// RoundTrip makes a request whose answer cannot be read beyond maxAnswerBytes.
 func (l limitBody) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := l.next.RoundTrip(r)
 	if res != nil {
@@ -82,7 +83,8 @@ func (l limitBody) RoundTrip(r *http.Request) (*http.Response, error) {
 // ID returns anthropic/MODEL.
 func (m *Model) ID() string { return provider + "/" + m.o.Model }
 
-// Generate streams one answer.
+// Generate streams one answer, as llm.Model says. An answer that ends without a reason is an error: the rest of it is
+// missing.
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		params, err := m.newParams(r)
@@ -192,6 +194,7 @@ func readUsage(u sdk.Usage) *llm.Usage {
 	}
 }
 
+// readFinish converts the reason why an answer ended; "" where it has not.
 func readFinish(reason sdk.StopReason) llm.Finish {
 	switch reason {
 	case "end_turn", "stop_sequence", "tool_use":

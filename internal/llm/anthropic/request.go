@@ -14,7 +14,7 @@ import (
 	"ravenbot/internal/text"
 )
 
-// newParams converts a request to the API's form.
+// newParams converts a request to the API's form. It fails where a schema is no JSON object.
 func (m *Model) newParams(r llm.Request) (sdk.MessageNewParams, error) {
 	p := sdk.MessageNewParams{
 		Model:         m.o.Model,
@@ -157,6 +157,8 @@ func newBlock(p llm.Part, role llm.Role) (sdk.ContentBlockParamUnion, bool) {
 	return sdk.NewTextBlock(p.Text), true
 }
 
+// newResult returns the result of a call as a block; an empty one has no content, which the API allows and empty text
+// not.
 func newResult(r llm.Result) sdk.ContentBlockParamUnion {
 	b := sdk.ToolResultBlockParam{ToolUseID: toolID(r.ID)}
 	if r.IsError {
@@ -181,4 +183,5 @@ func callInput(args json.RawMessage) any {
 // notInID matches what the API refuses in the ID of a call; other providers' IDs may hold it.
 var notInID = text.Pattern(`[^a-zA-Z0-9_-]`)
 
+// toolID returns the ID of a call in the characters that the API takes. A call and its result get the same one.
 func toolID(id string) string { return notInID().ReplaceAllString(id, "_") }

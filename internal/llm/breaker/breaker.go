@@ -4,6 +4,11 @@
 // It promises that a model that fails repeatedly is not asked for a while, whoever wants to, that one request at a time
 // then finds out whether it answers again, and that no answer is larger than MaxAnswerBytes. Asking again and asking
 // another model is left to the caller.
+//
+// Model wraps another model and counts the end of each request in its circuit. A circuit is closed until three requests
+// in a row fail; it is then open for a pause, and half-open until a probe, which is somebody's own request, closes it
+// or opens it for twice as long. Failures are those by which a model cannot be reached, is overloaded or out of quota,
+// or does not answer in time; a refused prompt, a wrong key and a caller who leaves are none.
 package breaker
 
 import (

@@ -35,6 +35,7 @@ type note struct {
 	tooLarge   atomic.Pointer[http.MaxBytesError] // the answer was not read to its end
 }
 
+// noteKey is the key under which a context has the note of its requests.
 type noteKey struct{}
 
 // withNote returns a context whose requests are noted.
@@ -67,6 +68,7 @@ type limitedBody struct {
 	note *note
 }
 
+// Read notes that the limit was reached, and returns what the body returns.
 func (b limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {

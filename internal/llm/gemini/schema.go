@@ -25,7 +25,7 @@ var (
 )
 
 // maxDepth is how many levels of a schema are kept. The model may send anything for deeper levels; it is checked when
-// the call comes.
+// the call comes. It also bounds the recursion over schemas of strangers.
 const maxDepth = 24
 
 // ConvertSchema converts a tool's JSON Schema to what Gemini accepts. What cannot be expressed goes into the
@@ -297,6 +297,7 @@ func addNotes(in, out map[string]any) {
 // maxNameLength is the longest name of a parameter, in characters.
 const maxNameLength = 64
 
+// validName matches the names of parameters that Gemini accepts.
 var validName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 // parameterName returns a name that Gemini accepts: letters, digits and _, at most 64, not starting with a digit. A

@@ -9,7 +9,7 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// Embed returns vectors for texts, in their order.
+// Embed returns vectors for texts, in their order. Where the endpoint sends none for a text, its vector is nil.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usage, error) {
 	body, err := json.Marshal(map[string]any{"model": m.o.Model, "input": texts, "encoding_format": "float"})
 	if err != nil {

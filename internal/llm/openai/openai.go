@@ -43,7 +43,7 @@ type Model struct {
 // maxAnswerBytes is how many bytes of one answer are read.
 const maxAnswerBytes = 32 << 20
 
-// New returns a model. It makes no request.
+// New returns a model. It makes no request, and sets no time limit: ctx of each request does.
 func New(o Options) *Model {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
@@ -86,7 +86,8 @@ func (m *Model) send(ctx context.Context, r llm.Request) (*http.Response, error)
 	return m.post(ctx, "/chat/completions", "text/event-stream", body)
 }
 
-// post sends JSON to a path below the endpoint.
+// post sends JSON to a path below the endpoint. The caller closes the body of the answer, which may have any status.
+// The error is one of the connection.
 func (m *Model) post(ctx context.Context, path, accept string, body []byte) (*http.Response, error) {
 	url := strings.TrimRight(m.o.BaseURL, "/") + path
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
@@ -175,4 +176,5 @@ func isContextTooLong(text string) bool {
 	return slices.ContainsFunc(tooLongWords, func(words string) bool { return strings.Contains(text, words) })
 }
 
+// errNoEnd is the error of a stream that ends cleanly and says neither [DONE] nor why the answer ended.
 var errNoEnd = errors.New("the body ended before the answer did")

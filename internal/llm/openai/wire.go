@@ -12,6 +12,7 @@ import (
 	"ravenbot/internal/llm"
 )
 
+// request is the body of a chat request (https://platform.openai.com/docs/api-reference/chat/create).
 type request struct {
 	Model         string         `json:"model"`
 	Messages      []message      `json:"messages"`
@@ -30,12 +31,14 @@ type answerFormat struct {
 	Schema answerSchema `json:"json_schema"`
 }
 
+// answerSchema names the schema of an answer; Strict has the endpoint hold the model to it.
 type answerSchema struct {
 	Name   string          `json:"name"`
 	Strict bool            `json:"strict"`
 	Schema json.RawMessage `json:"schema"`
 }
 
+// message is what one role said, in the API's form.
 type message struct {
 	Role       string            `json:"role"`
 	Content    any               `json:"content"` // a string, nil, or []piece where there are images
@@ -50,15 +53,18 @@ type contentPart struct {
 	ImageURL *image `json:"image_url,omitempty"`
 }
 
+// image is an image as a data URL.
 type image struct {
 	URL string `json:"url"` // a data URL
 }
 
+// toolDecl declares a tool, whose type is always function.
 type toolDecl struct {
 	Type     string   `json:"type"`
 	Function function `json:"function"`
 }
 
+// function is what a model is told of a tool; Parameters is a JSON Schema of an object.
 type function struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
@@ -134,7 +140,8 @@ func (m *Model) newRequest(r llm.Request) request {
 	return q
 }
 
-// newMessages converts one message; in the API each tool result is a message of its own.
+// newMessages converts one message; in the API each tool result is a message of its own. Thoughts are not sent back:
+// the API has no place for them.
 func (m *Model) newMessages(said llm.Message) []message {
 	var out []message
 	var texts []string
@@ -216,6 +223,7 @@ type completion struct {
 	Error *apiError `json:"error"`
 }
 
+// delta is what a piece of an answer adds, or the whole of one.
 type delta struct {
 	Content   answerText `json:"content"`
 	ToolCalls []toolCall `json:"tool_calls"`

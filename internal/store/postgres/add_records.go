@@ -131,8 +131,8 @@ func (db *DB) Complete(ctx context.Context) error {
 	return nil
 }
 
-// AddRecords stores records of another store. Conversations, digests, rooms and scopes come before what belongs
-// to them.
+// AddRecords stores records of another store, all or none. Conversations, digests, rooms and scopes come before what
+// belongs to them. Records that are there already are an error: the store was empty.
 func (db *DB) AddRecords(ctx context.Context, list []store.Record) error {
 	adders := adders()
 	err := db.write(ctx, func(t *tx) error {
@@ -181,6 +181,7 @@ func queueCounts(b *pgx.Batch, list []store.Record) {
 // recordText returns a record as the server holds it.
 func recordText(body []byte) string { return strings.ToValidUTF8(string(body), "\uFFFD") }
 
+// numberOf returns the number that the key of a numbered record is, eight bytes with the most significant first.
 func numberOf(key string) (int64, error) {
 	if len(key) != 8 {
 		return 0, fmt.Errorf("the key is no number")
@@ -335,12 +336,14 @@ func conversationAdders() map[string]adder {
 	}
 }
 
+// addTurn queues storing a turn of a conversation that is there.
 func addTurn(b *pgx.Batch, r store.Record, t conversation.Turn, text string) {
 	b.Queue(`insert into ravenbot.turns (conversation, seq, v, record, began, hash)
 		select id, $2, $3, $4, $5, $6 from ravenbot.conversations where address = $1`,
 		keyText(r.Group), int64(t.Seq), recordVersion, text, t.Began, hashOf(text))
 }
 
+// addMessage queues storing a message outside of turns, of a conversation that is there.
 func addMessage(b *pgx.Batch, r store.Record, m store.Message, text string) {
 	b.Queue(`insert into ravenbot.messages (conversation, at, id, platform, v, record)
 		select id, $2, $3, $4, $5, $6 from ravenbot.conversations where address = $1`,

@@ -12,6 +12,8 @@ import (
 
 // How many calls, and texts of large results, are kept.
 const (
+	// maxCalls is the same as in the store in a file; maxResults is how many results longer than what is shown are kept
+	// whole.
 	maxCalls   = 20_000
 	maxResults = 256
 )
@@ -66,8 +68,8 @@ func queueCalls(b *pgx.Batch, calls []store.ToolCall, numbers []uint64) error {
 // callPage is how many calls are read at once where they have to be looked through.
 const callPage = 500
 
-// ToolCalls returns up to n calls that match, newest first, with a Seq below before; 0 begins with the
-// newest.
+// ToolCalls returns up to n calls that match, newest first, with a Seq below before; 0 begins with the newest. A nil
+// match takes all. Where few match it reads many pages.
 func (db *DB) ToolCalls(
 	ctx context.Context,
 	before uint64,

@@ -20,7 +20,8 @@ const (
 	releaseClaims = `delete from ravenbot.claims where key = any($1::text[]) and owner = $2`
 )
 
-// Claim returns the replica that owns a key, and makes it this one where nobody does.
+// Claim returns the replica that owns a key, and makes it this one where nobody does: nobody has claimed it, or the
+// owner's membership was ended. It writes only then.
 func (m *membership) Claim(ctx context.Context, key string) (owner store.Replica, err error) {
 	form := keyText(key)
 	var isOwned bool

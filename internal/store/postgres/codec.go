@@ -31,7 +31,8 @@ func encode(record any) (string, error) {
 	return strings.ToValidUTF8(strings.TrimSuffix(body.String(), "\n"), "\uFFFD"), nil
 }
 
-// decode reads a record of a table.
+// decode reads a record of a table. It returns a *store.NewerError for one that a later version has written, and a
+// *store.DamagedError for one that is no JSON of its kind.
 func (db *DB) decode(table string, v int16, body []byte, record any) error {
 	if v > recordVersion {
 		return &store.NewerError{Path: db.name, Format: int(v), Known: recordVersion}

@@ -105,7 +105,7 @@ func (db *DB) Conversations(
 	return list, next, nil
 }
 
-// Versions returns the versions of a channel and of the threads in it. It reads no record: the hashes of
+// Versions returns the versions of a channel and of the threads in it, by address. It reads no record: the hashes of
 // turns and the version of the messages tell of every change.
 func (db *DB) Versions(ctx context.Context, channel chat.Address) ([]store.ConversationVersion, error) {
 	var list []store.ConversationVersion

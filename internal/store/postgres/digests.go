@@ -65,7 +65,8 @@ func (db *DB) LastRuns(ctx context.Context, digest string, n int) ([]store.Run, 
 	return runs, nil
 }
 
-// SeenItems returns which of some items a digest has seen, and whether it ever saw any.
+// SeenItems returns which of some items a digest has seen, and whether it ever saw any: the first run of a digest is
+// told by that.
 func (db *DB) SeenItems(
 	ctx context.Context,
 	digest string,

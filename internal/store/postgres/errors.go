@@ -68,6 +68,7 @@ func (db *DB) explain(err error) error {
 	return err
 }
 
+// systemError returns an error in words for the operator, whose text has no password.
 func (db *DB) systemError(what, remedy string, err error) *store.SystemError {
 	return &store.SystemError{Path: db.name, What: what, Remedy: remedy, Err: db.withoutPassword(err), Code: err}
 }
@@ -83,7 +84,8 @@ func (db *DB) withoutPassword(err error) error {
 // readOnly is the code of the server's error where it takes no changes.
 const readOnly = "25006"
 
-// isForAll reports whether an error keeps every transaction from being written, and not this one alone.
+// isForAll reports whether an error keeps every transaction from being written, and not this one alone: such an error
+// makes the store unhealthy.
 func isForAll(err error) bool {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {

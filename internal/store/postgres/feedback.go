@@ -38,8 +38,8 @@ func queueFeedback(b *pgx.Batch, f store.Feedback, conflict string) (*pgx.Queued
 		keyText(f.Turn), keyText(f.User), recordVersion, record, f.Withdrawn, f.At), nil
 }
 
-// SaveReaction applies a reaction, or the removal of one, to the feedback of its user. A removal without a
-// user applies to all users.
+// SaveReaction applies a reaction, or the removal of one, to the feedback of its user. A removal without a user applies
+// to all users. One that is older than what is stored changes nothing.
 func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 	err := db.write(ctx, func(t *tx) error {
 		given, err := t.lockFeedback(r)

@@ -50,6 +50,7 @@ func (h *health) noteFailure(err error, now time.Time) time.Duration {
 	return now.Sub(h.since)
 }
 
+// noteChecked records when the database was found to be good.
 func (h *health) noteChecked(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,8 +95,8 @@ const (
 	writersEvery = time.Hour
 )
 
-// Run watches over the database until ctx ends: whether it answers, is open for changes, and still holds
-// the store.
+// Run watches over the database until ctx ends: whether it answers, is open for changes, and still holds the store. It
+// logs when the store can no longer be used and when it can be again, each once. It is called once.
 func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 	ticker := time.NewTicker(checkEvery)
 	defer ticker.Stop()

@@ -104,7 +104,8 @@ func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address,
 // ofOwner keeps rows of others out of a list; 0 stands for a process that is no member.
 const ofOwner = `($1 = 0 or owner = $1)`
 
-// Unanswered returns the messages without an outcome, in order of arrival: of a member its own.
+// Unanswered returns the messages without an outcome, in order of arrival: of a member its own, of a process that is
+// none all of them.
 func (db *DB) Unanswered(ctx context.Context) ([]store.Received, error) {
 	list, err := readRecords[store.Received](ctx, db, "inbox",
 		`select v, record from ravenbot.inbox where record is not null and `+ofOwner+` order by seq`, db.owner())
@@ -114,8 +115,9 @@ func (db *DB) Unanswered(ctx context.Context) ([]store.Received, error) {
 	return list, nil
 }
 
-// SaveAnswer stores, in one transaction, the turn that answered messages and the posts with the answer. turn
-// may be nil: a command keeps no history. Without posts the messages, named by their keys, are done at once.
+// SaveAnswer stores, in one transaction, the turn that answered messages and the posts with the answer, and sets the
+// Seq of both. turn may be nil: a command keeps no history. Without posts the messages, named by their keys, are done
+// at once. With an error neither turn nor posts have changed.
 func (db *DB) SaveAnswer(
 	ctx context.Context,
 	to chat.Address,

@@ -36,7 +36,9 @@ const (
 	deleteClaims = `delete from ravenbot.claims where ` + ofNobody
 )
 
-// Inherit ends the memberships whose time is over, and makes what they left this process's.
+// Inherit ends the memberships whose time is over, and makes what they left this process's: messages and posts that
+// wait, channels, and the lead. It returns that, and nothing where there is nothing; it is cheap then. What is returned
+// has to be resumed by the caller, since nobody else will.
 func (m *membership) Inherit(ctx context.Context) (left store.Inherited, err error) {
 	mayEnd := m.isSteady(time.Now())
 	// Asked at short intervals, and mostly there is nothing: the write transaction would lock the row of the table format
@@ -61,7 +63,8 @@ func (m *membership) Inherit(ctx context.Context) (left store.Inherited, err err
 	return left, nil
 }
 
-// inherit is the transaction of Inherit; mayEnd: also memberships that were not ended in order.
+// inherit is the transaction of Inherit; mayEnd: also memberships that were not ended in order. It adds to left what
+// this process has from then on.
 func (m *membership) inherit(t *tx, mayEnd bool, left *store.Inherited) error {
 	lock, owner := lockMembers, m.db.owner()
 	if !m.alone {

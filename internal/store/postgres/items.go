@@ -98,8 +98,9 @@ func (db *DB) DeleteItem(ctx context.Context, kind, name string) error {
 	return nil
 }
 
-// SwapItem replaces an item by another, or by none, and stores posts in the same transaction. It returns
-// false and changes nothing where the item is another than was.
+// SwapItem replaces an item by another, or by none (nil), and stores posts in the same transaction, whose Seq it sets.
+// was nil means that there has to be no item. It returns false and changes nothing where the item is another than was,
+// byte by byte.
 func (db *DB) SwapItem(
 	ctx context.Context,
 	kind, name string,

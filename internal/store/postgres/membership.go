@@ -18,6 +18,7 @@ import (
 const (
 	// memberTime is how long a member that does not renew its time keeps the others from inheriting.
 	memberTime = 10 * time.Second
+	// renewEvery is how often a member renews its time, retryRenew the pause after a renewal that failed.
 	renewEvery = 2 * time.Second
 	retryRenew = 500 * time.Millisecond
 	// ownedFor is how long after it asked for a renewal a member begins to send something. The rest of its
@@ -57,10 +58,12 @@ type membership struct {
 	pool  *pgxpool.Pool
 	alone bool // no other process may be a member
 
+	// mu guards the fields below. No statement runs while it is held.
 	mu      sync.Mutex
 	id      int64     // of the row; 0: not a member
 	renewed time.Time // when the last renewal that succeeded was asked for
 	steady  time.Time // since when no renewal was late
+	// hasLeft and isLost are for good: a process that left or was taken over joins no more.
 	hasLeft bool
 	isLost  bool
 	lost    chan struct{}
@@ -78,6 +81,7 @@ func (db *DB) Membership(ctx context.Context) (store.Membership, error) {
 	return m, nil
 }
 
+// newMembership returns a membership that has not joined; from then on nothing may be written before it has.
 func (db *DB) newMembership(ctx context.Context) (*membership, error) {
 	config := db.pool.Config()
 	config.MaxConns = 2 // one may be of no use and not closed yet
@@ -175,7 +179,8 @@ func (m *membership) guard(b *pgx.Batch) {
 	})
 }
 
-// Join makes this process a member.
+// Join makes this process a member, and keeps renewing its time until Leave. It returns a *store.InUseError where
+// another process wants to be alone, or where this one does and there are others. A process joins once.
 func (m *membership) Join(ctx context.Context, address string) (store.Replica, error) {
 	m.mu.Lock()
 	hasJoined := m.id != 0 || m.hasLeft
@@ -276,6 +281,7 @@ func (m *membership) renew(ctx context.Context, id int64) (bool, error) {
 	return tag.RowsAffected() == 1, err
 }
 
+// noteRenewed notes a renewal that was asked for at an instant, and begins the steady time again where it came late.
 func (m *membership) noteRenewed(asked time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -293,6 +299,7 @@ func (m *membership) isSteady(now time.Time) bool {
 	return m.alone || elapsed(m.renewed, now) <= maxGap && elapsed(m.steady, now) >= steadyFor
 }
 
+// noteLost notes, once, that another process has inherited what a member of an id had.
 func (m *membership) noteLost(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -322,7 +329,8 @@ func (m *membership) Replicas(ctx context.Context) (list []store.Replica, err er
 	return list, nil
 }
 
-// Leave lets another process inherit at once. Nothing is written afterwards.
+// Leave lets another process inherit at once. Nothing is written afterwards. It may be called more than once, and waits
+// for the renewal under way, two seconds at most; with an error others inherit when its time is over.
 func (m *membership) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	id, stop, kept := m.id, m.stop, m.kept

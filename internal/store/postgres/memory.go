@@ -9,8 +9,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// SaveMemory stores a note, and returns it with its number. It returns the stored note and false where the
-// scope has one with the same text, and store.ErrFull where it holds limit notes.
+// SaveMemory stores a note, and returns it with its number. It returns the stored note and false where the scope has
+// one with the same text, and store.ErrFull where it holds limit notes. Writers of one scope wait for one another.
 func (db *DB) SaveMemory(ctx context.Context, m store.Memory, limit int) (kept store.Memory, isNew bool, err error) {
 	scope := keyText(m.Scope)
 	err = db.write(ctx, func(t *tx) error {
@@ -42,6 +42,7 @@ func (db *DB) SaveMemory(ctx context.Context, m store.Memory, limit int) (kept s
 	return kept, isNew, nil
 }
 
+// queueMemory queues storing a note under its number.
 func queueMemory(b *pgx.Batch, m store.Memory) error {
 	record, err := encode(m)
 	if err != nil {

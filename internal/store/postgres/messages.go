@@ -81,8 +81,8 @@ func (t *tx) lockConversations(addresses map[string]chat.Address) (map[string]in
 	})
 }
 
-// Messages returns up to n messages of a conversation behind a cursor, oldest first, and the cursor behind
-// the last of them.
+// Messages returns up to n messages of a conversation behind a cursor, oldest first, and the cursor behind the last of
+// them; where there are none it is the same cursor, behind which later messages may come.
 func (db *DB) Messages(
 	ctx context.Context,
 	a chat.Address,

@@ -90,6 +90,7 @@ func (db *DB) Unnotified(ctx context.Context) ([]store.Post, error) {
 	return slices.DeleteFunc(list, func(p store.Post) bool { return p.Notified }), err
 }
 
+// listPosts returns the posts that wait, or those that were given up, of one owner or, for 0, of all.
 func (db *DB) listPosts(ctx context.Context, what string, owner int64, failed bool) ([]store.Post, error) {
 	list, err := readRecords[store.Post](ctx, db, "posts",
 		`select v, record from ravenbot.posts where record is not null and `+ofOwner+` and failed = $2 order by seq`,
@@ -137,6 +138,7 @@ func orUnchanged(err error) error {
 	return err
 }
 
+// outcomeKeys returns the keys of the posts that have the outcomes.
 func outcomeKeys(outcomes []store.Outcome) []string {
 	keys := make([]string, len(outcomes))
 	for i, o := range outcomes {
@@ -180,6 +182,7 @@ func saveOutcome(b *pgx.Batch, now time.Time, p store.Post, o store.Outcome) err
 	return markDone(b, now, p.Messages())
 }
 
+// updatePost queues storing a post in the place of what has its key.
 func updatePost(b *pgx.Batch, p store.Post) error {
 	record, err := encode(p)
 	if err != nil {

@@ -10,6 +10,15 @@
 // It uses plain SQL in a schema of its own, without extensions, functions, triggers, advisory locks and
 // notifications. No state stays in a connection, so that a pooler may lend it to others after each
 // transaction. It is the only importer of pgx.
+//
+// Every method passes read or write. Both run what they are given through retry (retry.go), which repeats it while the
+// database is away or transactions keep one another from committing, so that such a function may run more than once and
+// sets its results anew each time. write (write.go) sends statements in batches: the first with the beginning of the
+// transaction, the last with its commit and a row by which an unknown outcome is found out. A record is JSON in a row
+// with the columns by which it is found (codec.go); tables and later changes of them are the files in migrations
+// (schema.go). Errors of the server become a *store.SystemError in words for the operator (errors.go), and Health is
+// what they leave (health.go). Where several replicas share the database, membership.go refuses the writes of one that
+// is no member any more.
 package postgres
 
 import (
@@ -41,6 +50,7 @@ type Options struct {
 }
 
 const (
+	// connectTimeout bounds one attempt to connect, where the URL has no connect_timeout.
 	defaultMaxConns = 16
 	defaultTimeout  = 15 * time.Second
 	connectTimeout  = 10 * time.Second
@@ -200,7 +210,7 @@ func (db *DB) Size() (bytes, free int64, err error) {
 // Commits returns the number of write transactions of this process since the store was opened.
 func (db *DB) Commits() uint64 { return db.commits.Load() }
 
-// LocalAddr returns the address that this machine has towards the database.
+// LocalAddr returns the address that this machine has towards the database, as other replicas may reach it.
 func (db *DB) LocalAddr(ctx context.Context) (addr net.Addr, err error) {
 	err = db.read(ctx, func(ctx context.Context) error {
 		return db.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
@@ -211,7 +221,8 @@ func (db *DB) LocalAddr(ctx context.Context) (addr net.Addr, err error) {
 	return addr, err
 }
 
-// Close ends the membership, where there is one, and closes all connections. It waits for operations under way.
+// Close ends the membership, where there is one, and closes all connections. It waits for operations under way. The
+// error is one of ending the membership; the connections are closed in any case.
 func (db *DB) Close() error {
 	var err error
 	if db.members != nil {

@@ -78,6 +78,7 @@ func (p *pruner) noteChanged() error {
 	})
 }
 
+// changedAddresses returns the conversations that lost something, by address.
 func (p *pruner) changedAddresses() []chat.Address {
 	return slices.SortedFunc(maps.Keys(p.changed), func(a, b chat.Address) int {
 		return strings.Compare(a.String(), b.String())
@@ -109,7 +110,8 @@ func (p *pruner) emptyDeleted() error {
 	return err
 }
 
-// deleteAll runs a statement that deletes up to maxDeleted rows, the last parameter, until there are no more.
+// deleteAll runs a statement that deletes up to maxDeleted rows, the last parameter, until there are no more. Each run
+// is a transaction of its own, so that nobody waits for long.
 func (p *pruner) deleteAll(sql string, args ...any) error {
 	for n := int64(maxDeleted); n >= maxDeleted; {
 		if err := p.ctx.Err(); err != nil {

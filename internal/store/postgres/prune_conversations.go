@@ -74,7 +74,8 @@ func (p *pruner) mayBeOld(began time.Time, o oldTurns) bool {
 		o.summary > 0 && p.isOver(began, keepTurns)
 }
 
-// pruneTurns deletes the old turns of a conversation, in small transactions.
+// pruneTurns deletes the old turns of a conversation, in small transactions, and the conversation itself where nothing
+// is left of it.
 func (p *pruner) pruneTurns(o oldTurns) error {
 	if err := p.findOld(&o); err != nil || o.upto == 0 {
 		return err

@@ -30,8 +30,10 @@ type storedFile struct {
 	chat.File
 }
 
+// seqKey returns a number as other engines write it as a key, so that keys sort as the numbers do.
 func seqKey(seq int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(seq))) }
 
+// joinKey returns a key that has several parts in other engines. It changes parts.
 func joinKey(parts ...string) string {
 	for i, p := range parts {
 		parts[i] = parseKey(p)
@@ -127,7 +129,9 @@ func dumps() []dump {
 	}
 }
 
-// Records calls fn with every record, as of one instant. What was deleted and not yet removed is left out.
+// Records calls fn with every record, as of one instant, in the order in which AddRecords takes them, and ends with the
+// first error of fn. What was deleted and not yet removed is left out. Memory does not grow with the store. It returns
+// a *store.InUseError where a daemon has connected to a store that OpenSource opened.
 func (db *DB) Records(ctx context.Context, fn func(store.Record) error) error {
 	ctx, cancel := context.WithTimeout(ctx, maxWhole)
 	defer cancel()
@@ -174,15 +178,18 @@ func dumpKind(ctx context.Context, tx pgx.Tx, d dump, fn func(store.Record) erro
 	return rows.Err()
 }
 
+// dumpWaiting and the functions below return records whose form in other engines is not that of the table.
 func dumpWaiting(c columns) (store.Record, error) {
 	body, err := encode(waitingRecord{c.body, uint64(c.n)})
 	return store.Record{Key: parseKey(c.a), Body: []byte(body)}, err
 }
 
+// dumpDone returns what remains of a finished message or post, under m/ or p/ and its key.
 func dumpDone(c columns) (store.Record, error) {
 	return store.Record{Key: c.a + parseKey(c.b), Body: c.body}, nil
 }
 
+// dumpMessageTurn returns of which turn a message is a part.
 func dumpMessageTurn(c columns) (store.Record, error) {
 	a, err := chat.ParseAddress(parseKey(c.b))
 	if err != nil {
@@ -192,6 +199,7 @@ func dumpMessageTurn(c columns) (store.Record, error) {
 	return store.Record{Key: parseKey(c.a), Body: []byte(body)}, err
 }
 
+// dumpQuote returns the turns that quote a message, in their order.
 func dumpQuote(c columns) (store.Record, error) {
 	var pairs [][2]json.RawMessage
 	if err := json.Unmarshal(c.body, &pairs); err != nil {
@@ -215,14 +223,17 @@ func dumpQuote(c columns) (store.Record, error) {
 // maxKey bounds the bytes of a key in other engines.
 const maxKey = 32768
 
+// cutKey returns as much of a key as other engines take.
 func cutKey(key string) string { return key[:min(len(key), maxKey)] }
 
+// dumpFeed returns a feed under its address, which the table has shortened.
 func dumpFeed(c columns) (store.Record, error) {
 	var f store.Feed
 	err := json.Unmarshal(c.body, &f)
 	return store.Record{Key: cutKey(f.URL), Body: c.body}, err
 }
 
+// dumpSubscription returns a subscription under its conversation and the address of its feed.
 func dumpSubscription(c columns) (store.Record, error) {
 	var s store.Subscription
 	err := json.Unmarshal(c.body, &s)
@@ -263,6 +274,7 @@ func dumpFiles(ctx context.Context, tx pgx.Tx, fn func(store.Record) error) erro
 	return rows.Err()
 }
 
+// dumpUsage calls fn with the sums of usage, which are columns here and JSON elsewhere.
 func dumpUsage(ctx context.Context, tx pgx.Tx, fn func(store.Record) error) error {
 	rows, err := tx.Query(ctx, `select day, model, channel, user_id, turns, input, cached, output from ravenbot.usage`)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 // committed.
 type lostError struct{ err error }
 
+// lostError, unknownError and conflictError have the text of what they wrap.
 func (e *lostError) Error() string { return e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
 
@@ -34,16 +35,18 @@ func (e *conflictError) Unwrap() error { return e.err }
 
 // Bounds of repeating.
 const (
-	minPause     = 5 * time.Millisecond
-	maxPause     = 500 * time.Millisecond
+	minPause = 5 * time.Millisecond
+	maxPause = 500 * time.Millisecond
+	// maxConflicts is far more than writers of one row meet; more of them would be a fault of ours.
 	maxConflicts = 50
 	// patience is how long a call waits for a database that does not answer. A restart takes about a second.
 	// Where the database has been away for longer, calls fail at the first try.
 	patience = 5 * time.Second
 )
 
-// retry runs an operation until it is done, its error will not pass, or it has taken too long. Conflicts
-// of transactions pass, and so does a database that restarts.
+// retry runs an operation until it is done, its error will not pass, or it has taken too long. Conflicts of
+// transactions pass, and so does a database that restarts. The operation has to set its results anew each time it runs.
+// Errors are those of explain.
 func (db *DB) retry(ctx context.Context, timeout time.Duration, operation func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

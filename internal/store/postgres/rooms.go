@@ -113,6 +113,7 @@ type fileRecord struct {
 	Duration time.Duration   `json:"duration,omitempty"`
 }
 
+// newFileRecord returns what is stored of a file beside its bytes.
 func newFileRecord(at time.Time, f chat.File) fileRecord {
 	return fileRecord{At: at, Name: f.Name, Type: f.Type, Size: f.Size, Handle: f.Handle, Duration: f.Duration}
 }
@@ -122,7 +123,7 @@ func (r fileRecord) file(data []byte) chat.File {
 	return chat.File{Name: r.Name, Type: r.Type, Size: r.Size, Handle: r.Handle, Data: data, Duration: r.Duration}
 }
 
-// SaveRoomFile stores a file of a web room, and returns its number.
+// SaveRoomFile stores a file of a web room, and returns its number. The oldest above keepFiles of the room go.
 func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint64, error) {
 	now := db.now()
 	record, err := encode(newFileRecord(now, f))

@@ -126,7 +126,7 @@ func (db *DB) createFormat(ctx context.Context) error {
 	})
 }
 
-// migrateOnce takes the next step and returns the format that the tables have then.
+// migrateOnce takes the next step, in a transaction of its own, and returns the format that the tables have then.
 func (db *DB) migrateOnce(ctx context.Context, steps []string) (format int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxMigration)
 	defer cancel()

@@ -45,7 +45,7 @@ func (db *DB) SaveSetting(ctx context.Context, scope string, layer []byte) error
 	return nil
 }
 
-// LoadBlob returns what was last saved under a key, or nil.
+// LoadBlob returns the JSON that was last saved under a key, or nil.
 func (db *DB) LoadBlob(ctx context.Context, key string) ([]byte, error) {
 	data, _, err := readRecord[json.RawMessage](ctx, db, "blobs",
 		`select v, record from ravenbot.blobs where key = $1`, keyText(key))

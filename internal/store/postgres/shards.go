@@ -66,7 +66,9 @@ const (
 		(select identify from ravenbot.shard_buckets where bot = $1 and bucket = $2 and owner = $3)`
 )
 
-// JoinShards has this process take part in the shards of a bot.
+// JoinShards has this process take part in the shards of a bot, and returns how many there are: want, where nobody else
+// takes part or what the others use is fewer than least, else what the others use. Where the number changes nobody owns
+// a shard any more.
 func (m *membership) JoinShards(ctx context.Context, bot string, want, least int) (count int, err error) {
 	bot, owner := keyText(bot), m.db.owner()
 	err = m.db.write(ctx, func(t *tx) error {
@@ -93,7 +95,8 @@ func (m *membership) JoinShards(ctx context.Context, bot string, want, least int
 	return count, nil
 }
 
-// ShardTable returns who owns the shards of a bot.
+// ShardTable returns who owns the shards of a bot, as of one statement. It locks nothing, so that a shard that is free
+// may be claimed by another process a moment later.
 func (m *membership) ShardTable(ctx context.Context, bot string) (table store.ShardTable, err error) {
 	owner := m.db.owner()
 	err = m.db.read(ctx, func(ctx context.Context) error {
@@ -123,7 +126,9 @@ func (m *membership) ShardTable(ctx context.Context, bot string) (table store.Sh
 	return table, nil
 }
 
-// ClaimShard makes a shard this process's where nobody owns it.
+// ClaimShard makes a shard this process's where nobody owns it and this process has fewer than its part. former is what
+// the last owner has left of its session, once; nil: nothing. isOwn is false also where the shards are divided among
+// another number than count.
 func (m *membership) ClaimShard(
 	ctx context.Context,
 	bot string,
@@ -160,7 +165,8 @@ func (m *membership) ClaimShard(
 	return former, isOwn, nil
 }
 
-// ReleaseShard returns a shard of this process to nobody.
+// ReleaseShard returns a shard of this process to nobody, with what the next owner gets as former; nil: nothing. A
+// shard that is not this process's stays as it is.
 func (m *membership) ReleaseShard(ctx context.Context, bot string, shard int, session []byte) error {
 	var left *string
 	if session != nil {
@@ -199,7 +205,9 @@ func (t *tx) changeShards(bot, sql string, args ...any) error {
 	})
 }
 
-// BeginIdentify counts a session that this process is about to begin, or returns when to ask again.
+// BeginIdentify counts a session that this process is about to begin and returns 0, or returns when to ask again: the
+// limit of a day is used up, or another process begins one in the bucket. What was counted has to be ended by
+// EndIdentify; a process that cannot do so keeps the bucket for identifyTime.
 func (m *membership) BeginIdentify(
 	ctx context.Context,
 	bot string,
@@ -232,7 +240,7 @@ func (m *membership) BeginIdentify(
 	return wait, nil
 }
 
-// EndIdentify ends what BeginIdentify began.
+// EndIdentify ends what BeginIdentify began. hasBegun false takes the session out of the count of the day.
 func (m *membership) EndIdentify(ctx context.Context, bot string, bucket int, hasBegun bool) error {
 	bot, owner := keyText(bot), m.db.owner()
 	err := m.db.write(ctx, func(t *tx) error {
