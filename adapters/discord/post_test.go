@@ -340,7 +340,7 @@ func TestGlobalRateLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			side := s.AddChannel(s.guild, "side")
-			const rest = 15 * time.Second
+			const rest = 5 * time.Second
 			limit(s, rest)
 			done := make(chan error, 1)
 			began := time.Now()

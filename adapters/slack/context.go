@@ -140,6 +140,7 @@ func (s *Slack) selectRecent(p passage, all []wireMessage) (r readMessages) {
 	if p.thread != "" {
 		return s.selectReplies(p, all)
 	}
+	r.list = make([]wireMessage, 0, min(p.max, len(all))) // a list that grows would copy each of them twice
 	for i := len(all) - 1; i >= 0 && len(r.list) < p.max && all[i].TS > p.after; i-- {
 		if (p.before == "" || all[i].TS < p.before) && s.isSpoken(all[i]) {
 			r.list = append(r.list, all[i])

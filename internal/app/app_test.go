@@ -375,7 +375,8 @@ func TestAQuestionIsAnsweredThroughARealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if blocks := string(got.Blocks); !strings.Contains(blocks, "filesystem_read_text_file") {
+	// An answer that takes long is streamed, with the tool as a card above it.
+	if blocks := string(got.Blocks); !strings.Contains(blocks, "filesystem_read_text_file") && len(got.Tasks) == 0 {
 		t.Errorf("the answer does not name the tool: %s", blocks)
 	}
 	for _, r := range w.model.Rejected() {

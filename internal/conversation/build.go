@@ -52,16 +52,26 @@ func (t Turn) UserMessages() []llm.Message {
 func pairResults(messages []llm.Message) []llm.Message {
 	// Calls of one message may end in any order, and a crash may have left a result behind
 	// later messages: so results are searched in the whole turn.
-	results := map[string]llm.Result{}
+	var results map[string]llm.Result
+	calls := 0
 	for _, m := range messages {
 		for _, p := range m.Parts {
 			if p.Result != nil {
+				if results == nil { // most turns have none
+					results = map[string]llm.Result{}
+				}
 				results[p.Result.ID] = *p.Result
+			}
+			if p.Call != nil {
+				calls++
 			}
 		}
 	}
-	var out []llm.Message
-	used := map[string]bool{}
+	out := make([]llm.Message, 0, len(messages))
+	var used map[string]bool
+	if calls > 0 {
+		used = make(map[string]bool, calls)
+	}
 	for _, m := range messages {
 		if m.Role == llm.ToolRole {
 			continue // built again below
@@ -79,10 +89,10 @@ func pairResults(messages []llm.Message) []llm.Message {
 	return out
 }
 
-// allowedParts returns the parts that a user or assistant message may hold: no results, no
+// allowedParts returns a list of its own of the parts that a user or assistant message may hold: no results, no
 // empty parts, and no calls without a name or with an id that the turn used before.
 func allowedParts(m llm.Message, used map[string]bool) []llm.Part {
-	var parts []llm.Part
+	parts := make([]llm.Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
 		switch {
 		case p.Result != nil:
@@ -116,10 +126,11 @@ func resultsFor(calls []llm.Call, results map[string]llm.Result) llm.Message {
 }
 
 // fitToModel adapts a message to the model of the request: raw parts and thoughts of other
-// models are dropped, and malformed arguments become an empty object.
+// models are dropped, and malformed arguments become an empty object. The list of its parts is changed, which
+// pairResults has made.
 func fitToModel(m llm.Message, origin string) llm.Message {
 	foreign := m.Origin != origin
-	parts := make([]llm.Part, 0, len(m.Parts))
+	parts := m.Parts[:0]
 	for _, p := range m.Parts {
 		// Raw parts hold signatures that only their own model accepts.
 		if foreign {

@@ -57,8 +57,8 @@ type Poster interface {
 	Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
 }
 
-// Store keeps polls and knows where posts are, as store.Store does.
-type Store interface {
+// pollStore keeps polls and knows where posts are, as store.Store does.
+type pollStore interface {
 	store.Items
 	// PostRef returns where a post of the last days is, or false.
 	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
@@ -66,7 +66,7 @@ type Store interface {
 
 // Options are what a Service needs.
 type Options struct {
-	Store   Store
+	Store   pollStore
 	Poster  Poster
 	CanPost func(to chat.Address) bool
 	Log     *slog.Logger

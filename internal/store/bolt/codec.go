@@ -19,12 +19,24 @@ const headerSize = 5
 // checksum returns the CRC-32C of some bytes, which processors compute in hardware.
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// seal returns a body in its stored form, in new memory.
-func seal(body []byte) []byte {
-	v := make([]byte, headerSize, headerSize+len(body))
+// seal returns a record as it is stored, in new memory, whose body has some parts.
+func seal(parts ...[]byte) []byte {
+	size := headerSize
+	for _, p := range parts {
+		size += len(p)
+	}
+	v := make([]byte, headerSize, size)
+	for _, p := range parts {
+		v = append(v, p...)
+	}
+	return writeHeader(v)
+}
+
+// writeHeader writes the header of a record, for which there is room before its body.
+func writeHeader(v []byte) []byte {
 	v[0] = recordVersion
-	binary.BigEndian.PutUint32(v[1:], checksum(body))
-	return append(v, body...)
+	binary.BigEndian.PutUint32(v[1:], checksum(v[headerSize:]))
+	return v
 }
 
 // unseal returns the body of a sealed record, or why it cannot be trusted. The body shares the
@@ -43,17 +55,17 @@ func unseal(v []byte) ([]byte, error) {
 
 // encode returns a record as it is stored: as JSON with a version and a checksum.
 func encode(record any) ([]byte, error) {
-	body, err := encodeBody(record)
+	v, err := encodeBehind(make([]byte, headerSize), record)
 	if err != nil {
 		return nil, err
 	}
-	return seal(body), nil
+	return writeHeader(v), nil
 }
 
-// encodeBody returns the JSON of a record.
-func encodeBody(record any) ([]byte, error) {
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
+// encodeBehind appends the JSON of a record to what comes before it.
+func encodeBehind(before []byte, record any) ([]byte, error) {
+	body := bytes.NewBuffer(before)
+	enc := json.NewEncoder(body)
 	enc.SetEscapeHTML(false) // raw parts of a provider must come back byte by byte
 	if err := enc.Encode(record); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func indexQuotes(tx *tx, subjects []string, at store.TurnRef) error {
 	if len(subjects) == 0 {
 		return nil
 	}
-	ref, err := encodeBody(at)
+	ref, err := encodeBehind(nil, at)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.etcd.io/bbolt"
@@ -274,12 +273,12 @@ func (b *bucket) replace(key, old, value []byte) error {
 	return b.bolt.Put(key, value)
 }
 
-// appendTo adds an element, as encodeBody returns it, to a record that is a list, unless it is there. The list is not
+// appendTo adds an element, as JSON, to a record that is a list, unless it is there. The list is not
 // decoded: a message that many turns quote has a long one, and each of them adds to it.
 func (b *bucket) appendTo(key, element []byte) error {
 	old := b.bolt.Get(key)
 	if old == nil {
-		return b.replace(key, nil, seal(slices.Concat([]byte("["), element, []byte("]"))))
+		return b.replace(key, nil, seal([]byte("["), element, []byte("]")))
 	}
 	list, err := unseal(old)
 	if err == nil && !bytes.HasSuffix(list, []byte("}]")) {
@@ -291,7 +290,7 @@ func (b *bucket) appendTo(key, element []byte) error {
 	if bytes.Contains(list, element) {
 		return nil
 	}
-	return b.replace(key, old, seal(slices.Concat(list[:len(list)-1], []byte(","), element, []byte("]"))))
+	return b.replace(key, old, seal(list[:len(list)-1], []byte(","), element, []byte("]")))
 }
 
 // putRaw writes a record in its stored form under a key that is not there: the tally would else
