@@ -480,8 +480,6 @@ func TestJob_ChangedElsewhereAtItsTime_IsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBot(t)
 		id := idIn(t, b.say(t, anna, "remind", "every day at 9 stand up").Text)
-		stop := b.run(t)
-		defer stop()
 		changed := false
 		b.disk.onSwap = func(after bool) error {
 			if after || changed {
@@ -498,6 +496,8 @@ func TestJob_ChangedElsewhereAtItsTime_IsNotForgotten(t *testing.T) {
 			b.disk.mu.Unlock()
 			return nil
 		}
+		stop := b.run(t)
+		defer stop()
 		<-time.After(50 * time.Hour)
 		synctest.Wait()
 		if got := b.disk.texts(); len(got) != 2 || got[1] != "⏰ sit down" {
