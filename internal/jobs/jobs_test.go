@@ -518,6 +518,7 @@ func TestQuietHours_JobChangedOrRemovedMeanwhile_IsNotCarriedOutAsItWas(t *testi
 			return chat.Draft{Text: "done"}, nil, nil
 		}
 		reminder := idIn(t, b.say(t, anna, "remind", "every day at 6 run").Text)
+		moved := idIn(t, b.say(t, anna, "remind", "every day at 6 swim").Text)
 		task, err := b.Add(t.Context(), jobs.Job{Schedule: "0 5 * * *", Timezone: "Europe/Oslo", Prompt: "tidy up",
 			Post: []string{general.String()}, Source: jobs.FromAPI})
 		if err != nil {
@@ -527,6 +528,7 @@ func TestQuietHours_JobChangedOrRemovedMeanwhile_IsNotCarriedOutAsItWas(t *testi
 		defer stop()
 		<-time.After(5*time.Hour + 30*time.Minute) // 6:30
 		b.say(t, anna, "jobs", "edit "+reminder+" text walk")
+		b.say(t, anna, "jobs", "edit "+moved+" when every day at 20")
 		if err := b.Remove(t.Context(), task.ID); err != nil {
 			t.Fatal(err)
 		}

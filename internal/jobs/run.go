@@ -36,8 +36,8 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 		}
 		// Whoever set quiet hours knows why it comes then.
 		isLate = isLate && !held
-		// It may have been changed or removed in those hours.
-		if j, ok = s.find(id); !ok || j.isDone(due) {
+		// It may have been changed, moved or removed in those hours.
+		if j, ok = s.find(id); !ok || j.isDone(due) || due.Before(j.Since) {
 			return
 		}
 	}
