@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -26,7 +27,7 @@ func (s shelf) SaveSetting(_ context.Context, scope string, layer []byte) error 
 // The page lays a layer out as a choice, a line, a switch, a number and a text, and
 // keeps what differs from what is below it.
 func TestTheSettingsPageChangesEveryLayer(t *testing.T) {
-	book := settings.New(shelf{map[string][]byte{}}, func() []string { return []string{"default", "large"} }, nil)
+	book := settings.New(shelf{map[string][]byte{}}, func() []string { return []string{"default", "large"} }, nil, slog.New(slog.DiscardHandler))
 	_, s, server, client := start(t, func(o *Options) { o.Settings = book })
 	enter(t, s, client, server.URL)
 	page := func(path string, form url.Values) (int, string) {

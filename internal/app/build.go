@@ -171,7 +171,7 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	p.settings = settings.New(a.changes, func() []string { return a.roster.ModelNames() }, func() settings.MemberRules {
 		rules := a.conf().Settings
 		return settings.MemberRules{Locked: rules.Locked, Models: rules.Models}
-	})
+	}, a.o.Log)
 	if err := p.settings.Load(ctx); err != nil {
 		return err
 	}

@@ -72,11 +72,11 @@ func (s *Service) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	paused, err := loadItems[pause](ctx, s.o.Store, pauseKind)
+	paused, err := loadItems[pause](ctx, s, pauseKind)
 	if err != nil {
 		return err
 	}
-	wishes, err := loadItems[proposal](ctx, s.o.Store, proposalKind)
+	wishes, err := loadItems[proposal](ctx, s, proposalKind)
 	if err != nil {
 		return err
 	}
@@ -127,9 +127,10 @@ func (s *Service) compileStored(name string, raw json.RawMessage) (spec, error) 
 	return d, nil
 }
 
-// loadItems returns all items of a kind, by name.
-func loadItems[T any](ctx context.Context, from store.Items, kind string) (map[string]T, error) {
-	raw, err := from.Items(ctx, kind)
+// loadItems returns all items of a kind, by name. One that cannot be read, as an import may bring it, is logged and left
+// out: it must not keep the others from counting, nor the bot from starting.
+func loadItems[T any](ctx context.Context, s *Service, kind string) (map[string]T, error) {
+	raw, err := s.o.Store.Items(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,8 @@ func loadItems[T any](ctx context.Context, from store.Items, kind string) (map[s
 	for name, data := range raw {
 		var v T
 		if err := json.Unmarshal(data, &v); err != nil {
-			return nil, fmt.Errorf("read %s %q: %w", kind, name, err)
+			s.o.Log.Error("stored record not read, skipped", "kind", kind, "name", name, "error", err)
+			continue
 		}
 		all[name] = v
 	}

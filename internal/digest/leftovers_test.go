@@ -242,3 +242,24 @@ func TestConfigure_NameOfASharedDigest_OldAddressShowsNothing(t *testing.T) {
 		t.Errorf("the operator's page shows %+v, %v, %v", p, ok, err)
 	}
 }
+
+// Records that cannot be read, as an import may bring them, keep neither the bot from starting nor others from counting.
+func TestLoad_RecordsThatCannotBeRead_AreSkipped(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
+	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()}, Source: digest.FromAPI}
+	if _, err := b.Create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Pause(t.Context(), "made", true); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"digest pause", "digest wish", "digest member filter", "digest page", "digest unsubscription"} {
+		if err := b.db.SaveItem(t.Context(), kind, "broken", json.RawMessage(`{"at":7,"id":7,"digest":7}`), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.restart(t)
+	if p, ok := b.Plan("made"); !ok || !p.Paused {
+		t.Errorf("the digest is %+v, want it paused", p)
+	}
+}

@@ -136,7 +136,8 @@ func (s *Service) loadMemberFilters(ctx context.Context) (map[string]memberFilte
 	for id, raw := range items {
 		f := memberFilter{raw: raw}
 		if err := json.Unmarshal(raw, &f); err != nil {
-			return nil, fmt.Errorf("read %s %q: %w", memberKind, id, err)
+			s.o.Log.Error("stored record not read, skipped", "kind", memberKind, "name", id, "error", err)
+			continue
 		}
 		list[id] = f
 	}

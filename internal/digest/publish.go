@@ -87,7 +87,7 @@ func (s *Service) Unpublish(ctx context.Context, name string) error {
 
 // Published returns the digest that a token stands for, or false.
 func (s *Service) Published(ctx context.Context, token string) (Publication, bool, error) {
-	all, err := loadItems[publishRecord](ctx, s.o.Store, publishKind)
+	all, err := loadItems[publishRecord](ctx, s, publishKind)
 	if err != nil {
 		return Publication{}, false, err
 	}

@@ -82,7 +82,7 @@ func (s *Service) mailPosts(ctx context.Context, d spec, run store.Run, draft ch
 
 // unsubscribed returns all that was unsubscribed, by mailingID.
 func (s *Service) unsubscribed(ctx context.Context) (map[string]unsubscription, error) {
-	list, err := loadItems[unsubscription](ctx, s.o.Store, unsubscribedKind)
+	list, err := loadItems[unsubscription](ctx, s, unsubscribedKind)
 	if err != nil {
 		return nil, fmt.Errorf("read who wants no mails: %w", err)
 	}

@@ -337,21 +337,6 @@ func TestSearch_ThreadThatWasCaughtUpWith_IsReadToItsBeginning(t *testing.T) {
 	}
 }
 
-// Of more imported messages than a search holds the newest are found.
-func TestSearch_MoreImportedMessagesThanAreHeld_FindsTheNewest(t *testing.T) {
-	w := newWorld(t)
-	texts := make([]string, 51_000)
-	for i := range texts {
-		texts[i] = fmt.Sprint("balloon ", i)
-	}
-	w.save(general, texts...)
-	for _, want := range []string{"balloon 50999", "balloon 2500"} {
-		if got := w.find(history.Query{In: general, Text: want, Limit: 1}); len(got) == 0 || got[0] != "carl: "+want {
-			t.Errorf("%q is found, want %s", got, want)
-		}
-	}
-}
-
 func TestTool_SearchesThePlaceOfItsCaller(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		w := newWorld(t)

@@ -67,10 +67,9 @@ const months = "january|february|march|april|may|june|july|august|september|octo
 
 var (
 	// Ways in which a query names days; parseRange tries them in this order.
-	dayMonth  = text.Pattern(`\b(\d{1,2})(?:st|nd|rd|th)?(?: of)? (` + months + `)(?: (\d{4}))?\b`)
-	monthDay  = text.Pattern(`\b(` + months + `) (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?\b`)
-	partMonth = text.Pattern(`\b(?:(beginning|start|middle|end) of |in |during |since )(` + months +
-		`)(?: (\d{4}))?\b`)
+	dayMonth   = text.Pattern(`\b(\d{1,2})(?:st|nd|rd|th)?(?: of)? (` + months + `)(?: (\d{4}))?\b`)
+	monthDay   = text.Pattern(`\b(` + months + `) (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?\b`)
+	partMonth  = text.Pattern(`\b(?:(beginning|start|middle|end) of |in |during )(` + months + `)(?: (\d{4}))?\b`)
 	isoDay     = text.Pattern(`\b(\d{4})-(\d{2})-(\d{2})\b`)
 	agoPattern = text.Pattern(`\b(a|an|one|two|three|four|five|six|\d{1,3}) (day|week|month|year)s? ago\b`)
 	onWeekday  = text.Pattern(`\b(?:on|last) (monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`)
@@ -80,6 +79,18 @@ var (
 // are zero where the query names no time. A year that is not named is the newest for which the time is not in the
 // future.
 func parseRange(query string, now time.Time) (from, to time.Time) {
+	if _, after, ok := strings.Cut(query, "since "); ok {
+		for _, word := range []string{"in ", "on "} { // "since june", "since monday"
+			if from, _ := parseSpan(word+after, now); !from.IsZero() {
+				return from, time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, now.Location())
+			}
+		}
+	}
+	return parseSpan(query, now)
+}
+
+// parseSpan is parseRange for times that end by themselves.
+func parseSpan(query string, now time.Time) (from, to time.Time) {
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	days := func(from time.Time, n int) (time.Time, time.Time) { return from, from.AddDate(0, 0, n) }
 	monday := today.AddDate(0, 0, -(int(today.Weekday())+6)%7)

@@ -280,8 +280,10 @@ func (s *Service) loadDeliveries(ctx context.Context) (map[string]time.Time, err
 	list := map[string]time.Time{}
 	for id, raw := range items {
 		var at time.Time
+		// One that cannot be read must not keep all jobs from being carried out; its sender may send it again.
 		if err := json.Unmarshal(raw, &at); err != nil {
-			return nil, fmt.Errorf("read delivery %s of a webhook: %w", id, err)
+			s.o.Log.Error("delivery of a webhook not read, skipped", "job", id, "error", err)
+			continue
 		}
 		list[id] = at
 	}

@@ -505,3 +505,46 @@ func TestJob_ChangedElsewhereAtItsTime_IsNotForgotten(t *testing.T) {
 		}
 	})
 }
+
+// What is held in quiet hours is carried out as it is when they end: changed words count, and what was removed is not
+// begun, for a task would use its tools.
+func TestQuietHours_JobChangedOrRemovedMeanwhile_IsNotCarriedOutAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBot(t)
+		b.conf.Jobs.QuietHours = "22:00-07:00"
+		tasks := 0
+		b.task = func(context.Context, jobs.Job, time.Time) (chat.Draft, func(context.Context) error, error) {
+			tasks++
+			return chat.Draft{Text: "done"}, nil, nil
+		}
+		reminder := idIn(t, b.say(t, anna, "remind", "every day at 6 run").Text)
+		moved := idIn(t, b.say(t, anna, "remind", "every day at 6 swim").Text)
+		task, err := b.Add(t.Context(), jobs.Job{Schedule: "0 5 * * *", Timezone: "Europe/Oslo", Prompt: "tidy up",
+			Post: []string{general.String()}, Source: jobs.FromAPI})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := b.run(t)
+		defer stop()
+		<-time.After(5*time.Hour + 30*time.Minute) // 6:30
+		b.say(t, anna, "jobs", "edit "+reminder+" text walk")
+		b.say(t, anna, "jobs", "edit "+moved+" when every day at 20")
+		if err := b.Remove(t.Context(), task.ID); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(35 * time.Minute)
+		if got := b.disk.texts(); !slices.Equal(got, []string{"⏰ walk"}) || tasks != 0 {
+			t.Errorf("posted %q after %d tasks, want the changed reminder alone", got, tasks)
+		}
+	})
+}
+
+func TestLoad_DeliveryThatCannotBeRead_IsSkipped(t *testing.T) {
+	b := newBot(t)
+	id := idIn(t, b.say(t, anna, "remind", "tomorrow at 9 call Carl").Text)
+	b.disk.items["hook delivery/broken"] = json.RawMessage(`{"at": 7}`)
+	b.restart(t)
+	if list := b.say(t, anna, "jobs", "").Text; !strings.Contains(list, id) {
+		t.Errorf("the jobs are %s", list)
+	}
+}

@@ -36,6 +36,10 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 		}
 		// Whoever set quiet hours knows why it comes then.
 		isLate = isLate && !held
+		// It may have been changed, moved or removed in those hours.
+		if j, ok = s.find(id); !ok || j.isDone(due) || due.Before(j.Since) {
+			return
+		}
 	}
 	if j.Watch != nil {
 		// A look that the end of ctx cut off has not failed: it must not count as a failure of the place.

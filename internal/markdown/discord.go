@@ -84,9 +84,9 @@ func indent(s, first, rest string) string {
 }
 
 // codeBlock fences code. Three backticks inside would end the block on Discord,
-// whatever the fence; an invisible space keeps them apart.
+// whatever the fence.
 func codeBlock(language, code string) string {
-	code = strings.ReplaceAll(strings.TrimRight(code, "\n"), "```", "`\u200b``")
+	code = separateBackticks(strings.TrimRight(code, "\n"), 3)
 	return "```" + language + "\n" + code + "\n```"
 }
 
@@ -220,11 +220,22 @@ func (w discordWriter) plainCode(n ast.Node) string {
 	return strings.ReplaceAll(b.String(), "\n", " ")
 }
 
+// codeSpan marks code in a line. A fence of more than two backticks would begin a block on Discord.
 func codeSpan(code string) string {
 	if strings.Contains(code, "`") {
-		return "`` " + code + " ``"
+		return "`` " + separateBackticks(code, 2) + " ``"
 	}
 	return "`" + code + "`"
+}
+
+// separateBackticks keeps backticks apart, where n or more are in a row, by invisible spaces.
+func separateBackticks(code string, n int) string {
+	row := strings.Repeat("`", n)
+	// What is replaced may stand before a further backtick: "````" has two rows of three.
+	for strings.Contains(code, row) {
+		code = strings.ReplaceAll(code, row, "`\u200b"+row[1:])
+	}
+	return code
 }
 
 // link writes a masked link; Discord shows one only where the text is not itself

@@ -150,6 +150,10 @@ func TestDiscordShowsWhatItCannot(t *testing.T) {
 		{"> quote\n> more", "> quote\n> more"},
 		{"<https://e.org>", "https://e.org"},
 		{"    code", "```\ncode\n```"},
+		{"`` a`b ``", "`` a`b ``"},
+		{"``` a``b ```", "`` a`\u200b`b ``"},
+		{"```` a```b ````", "`` a`\u200b`\u200b`b ``"},
+		{"~~~\n````\n~~~", "```\n`\u200b`\u200b``\n```"},
 		{"a ||b|| \\*c\\*", "a \\|\\|b\\|\\| \\*c\\*"},
 	}
 	for _, c := range cases {

@@ -72,6 +72,10 @@ func (f *fake) serve() {
 	case "crash":
 		fmt.Fprintln(os.Stderr, "cannot start: the token "+os.Getenv("API_TOKEN")+" is bad")
 		os.Exit(3)
+	case "gated": // starts when the test lets it
+		for _, err := os.Stat(os.Getenv("FAKE_GATE")); err != nil; _, err = os.Stat(os.Getenv("FAKE_GATE")) {
+			<-time.After(10 * time.Millisecond)
+		}
 	case "slow":
 		<-time.After(400 * time.Millisecond)
 	case "stubborn":

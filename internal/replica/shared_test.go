@@ -135,7 +135,7 @@ func start(t *testing.T, url string, conf *config.Config) *process {
 	ctx, log := t.Context(), slog.New(slog.DiscardHandler)
 	db := &heldStore{DB: must(postgres.Open(ctx, url, postgres.Options{Log: log}))}
 	p := &process{db: db}
-	p.settings = settings.New(db, func() []string { return nil }, nil)
+	p.settings = settings.New(db, func() []string { return nil }, nil, log)
 	p.grants = must(approval.LoadGrants(ctx, db, time.Now))
 	p.approvals = approval.New(approval.Options{Store: db, Grants: p.grants, Log: log, Now: time.Now,
 		Post: everywhere{}.Interject})

@@ -48,7 +48,7 @@ func start(t *testing.T, d *disk, folder string) *roster.Roster {
 	r := roster.New(roster.Options{
 		Store:        d,
 		Servers:      host,
-		Settings:     settings.New(d, func() []string { return nil }, nil),
+		Settings:     settings.New(d, func() []string { return nil }, nil, log),
 		RoomPlatform: "web",
 		CheckRoom:    func(string) error { return nil },
 		Log:          log,

@@ -12,6 +12,7 @@ package settings
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
@@ -89,6 +90,7 @@ type Repository struct {
 	store   Store
 	models  func() []string // names that Model may have
 	members func() MemberRules
+	log     *slog.Logger
 	// changes is held while a layer is changed, in the store and here, and while all are read again: two changes of a
 	// scope end in the same order in both places, and what is read is no older than what is here. It is taken before mu.
 	changes sync.Mutex
@@ -101,18 +103,18 @@ type Repository struct {
 
 // New returns an empty Repository; Load fills it. models returns the names of the models that may be chosen,
 // members what people may set for themselves; nil: everything.
-func New(s Store, models func() []string, members func() MemberRules) *Repository {
+func New(s Store, models func() []string, members func() MemberRules, log *slog.Logger) *Repository {
 	if members == nil {
 		members = func() MemberRules { return MemberRules{} }
 	}
-	return &Repository{store: s, models: models, members: members, layers: map[Scope]Layer{}}
+	return &Repository{store: s, models: models, members: members, log: log, layers: map[Scope]Layer{}}
 }
 
 // Models returns the names that Layer.Model may have.
 func (r *Repository) Models() []string { return r.models() }
 
-// Load reads the stored layers. It fails when the store does, or when a layer cannot be decoded; then nothing has
-// changed.
+// Load reads the stored layers. It fails when the store does; then nothing has changed. A layer that cannot be decoded
+// is logged and left out: it must not keep the bot from starting.
 func (r *Repository) Load(ctx context.Context) error {
 	r.changes.Lock()
 	defer r.changes.Unlock()
@@ -122,9 +124,12 @@ func (r *Repository) Load(ctx context.Context) error {
 	}
 	layers := map[Scope]Layer{}
 	for scope, raw := range kept {
-		if layers[Scope(scope)], err = decodeLayer(raw); err != nil {
-			return fmt.Errorf("read settings of %s: %w", scope, err)
+		l, err := decodeLayer(raw)
+		if err != nil {
+			r.log.Error("settings not read, skipped", "scope", scope, "error", err)
+			continue
 		}
+		layers[Scope(scope)] = l
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -2,6 +2,7 @@ package settings_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,7 @@ func (k kept) SaveSetting(_ context.Context, scope string, layer []byte) error {
 
 func book(t *testing.T, k kept) *settings.Repository {
 	t.Helper()
-	b := settings.New(k, func() []string { return []string{"default", "fast"} }, nil)
+	b := settings.New(k, func() []string { return []string{"default", "fast"} }, nil, slog.New(slog.DiscardHandler))
 	if err := b.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func TestCommand_TwoKeysAtOnce_BothAreSet(t *testing.T) {
 			}
 		}
 		return []string{"default", "fast"}
-	}, nil)
+	}, nil, slog.New(slog.DiscardHandler))
 	if d := say(b, root, "channel model fast"); d.Failed {
 		t.Fatal(d.Text)
 	}
@@ -248,5 +249,13 @@ func TestCommand_Prompt_KeepsItsLines(t *testing.T) {
 	}
 	if got, want := b.Effective(thread, "U1").Tools.SystemPrompt, "Be kind.\n\n- Be brief.\n  - And  clear."; got == nil || *got != want {
 		t.Errorf("the prompt is %q, want %q", *got, want)
+	}
+}
+
+// One layer that cannot be read, as an import may bring it, must not keep the others from counting.
+func TestLoad_LayerThatCannotBeRead_IsSkipped(t *testing.T) {
+	b := book(t, kept{"instance": []byte(`{"model":7}`), "user/slack/U1": []byte(`{"language":"German"}`)})
+	if l := b.Effective(thread, "U1"); l.Language != "German" || l.Model != "" {
+		t.Errorf("set are %+v, want the language alone", l)
 	}
 }

@@ -84,13 +84,13 @@ func (s *session) authMethod(a authServer) string {
 // said, without control characters.
 func (s *session) register(ctx context.Context, p *target, scopes []string) (client, error) {
 	wanted := basic // the default of servers that name no method (RFC 8414, 2)
+	// Of several that the server takes the last of these counts: basic, else none, else a secret in the form.
 	for _, m := range []string{post, none, basic} {
 		if slices.Contains(p.methods, m) {
 			wanted = m
 		}
 	}
 	about := s.b.clientMetadata()
-	// The simplest method that both sides support: a secret in the form, none, then basic.
 	about["token_endpoint_auth_method"] = wanted
 	if len(scopes) > 0 {
 		about["scope"] = strings.Join(scopes, " ")
