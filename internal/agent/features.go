@@ -111,8 +111,8 @@ func (c Conversation) Question(m chat.Message) (chat.Message, bool) {
 	return m, true
 }
 
-// Handle carries out a press. It returns nil for a retry, which passes to the agent, and for what
-// is none of the buttons.
+// Handle carries out a press. It returns nil for a retry that is allowed,
+// which passes to the agent, and for what is none of the buttons.
 func (c Conversation) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	if m.Command == formAsk {
 		return answerPrivately("I could not open the form. Reply to the message and mention me with your question."), nil

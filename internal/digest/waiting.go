@@ -20,7 +20,7 @@ const (
 	maxWaiting = 200
 )
 
-// waitingItems are the items that wait for a place.
+// waitingItems are the items that wait for a place, as they are stored with each run.
 type waitingItems struct {
 	Version int            `json:"version"`
 	Items   []waitingEntry `json:"items"`
