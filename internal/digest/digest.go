@@ -68,7 +68,7 @@ type Feeds interface {
 	Fetch(ctx context.Context, url string) (feed.Result, error)
 	FetchAll(ctx context.Context, urls []string, turn func(read func())) ([]feed.Result, []error)
 	PollAll(ctx context.Context, urls []string, turn func(read func())) ([]feed.Result, []error)
-	// Find returns the feeds that a page names; none is no error.
+	// Find returns the feeds that a page names. The error wraps feed.ErrNoFeed where there is none.
 	Find(ctx context.Context, url string) ([]feed.Link, error)
 }
 
