@@ -91,6 +91,7 @@ func (s *Service) addMemberFilter(ctx context.Context, d spec, m chat.Message, w
 	if err := s.checkMemberLimits(f); err != nil {
 		return "", err
 	}
+	// Opened now and not at the first run: whoever asks learns at once that it does not work.
 	if f.To, err = s.o.Platforms.DirectMessage(ctx, f.From, f.User.ID); err != nil {
 		s.o.Log.Warn("direct messages not opened", "user", f.User.ID, "error", err)
 		return "", BadPlan{errors.New("no direct message can be sent to you from here")}
