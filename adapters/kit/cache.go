@@ -102,6 +102,8 @@ func (c *Cache[V]) start(key string) (V, *lookup[V]) {
 	return known.value, l
 }
 
+// run looks a value up and hands it to all who wait for it. An error is handed on and not kept: the
+// next one who asks looks it up again.
 func (c *Cache[V]) run(key string, l *lookup[V]) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.Timeout)
 	defer cancel()

@@ -178,6 +178,7 @@ func (c *CatchUp) known(gaps []*Gap) {
 	c.announce()
 }
 
+// add opens a gap and queues it to be filled; c's lock is held.
 func (c *CatchUp) add(g *Gap) {
 	g.filled = make(chan struct{})
 	if c.open == nil {

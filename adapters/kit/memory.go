@@ -24,6 +24,7 @@ func (m *Memory[V]) Get(key string) (V, bool) {
 	return m.find(key)
 }
 
+// find returns what is remembered under a key, in either generation, or false.
 func (m *Memory[V]) find(key string) (V, bool) {
 	v, known := m.young[key]
 	if !known {

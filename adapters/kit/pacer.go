@@ -193,6 +193,8 @@ func (t Turn) forget() {
 	}
 }
 
+// isIdle reports whether a line can be forgotten: nobody waits in it, and a new one would let the
+// next request through no sooner.
 func (l *line) isIdle(now time.Time) bool {
 	keep := l.next
 	if l.gap > 0 {

@@ -35,6 +35,7 @@ func (q *Queues) Do(key string, job func()) {
 	}
 }
 
+// work does the jobs of a key in order until there are none.
 func (q *Queues) work(key string) {
 	for job := q.next(key); job != nil; job = q.next(key) {
 		job()

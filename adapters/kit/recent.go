@@ -88,6 +88,7 @@ func (r *Recent[V]) Drop(match func(place string) bool) {
 	r.dropIf(match)
 }
 
+// dropIf forgets the places that match. They are begun again with their next message.
 func (r *Recent[V]) dropIf(match func(place string) bool) {
 	// What arrived already may be newer than what the next event brings: a place that is begun again
 	// is complete behind it at the earliest.
@@ -99,6 +100,7 @@ func (r *Recent[V]) dropIf(match func(place string) bool) {
 	}
 }
 
+// remove forgets a place and gives back the bytes that its messages count for.
 func (r *Recent[V]) remove(e *list.Element) {
 	p := r.used.Remove(e).(*recentPlace[V])
 	delete(r.places, p.key)
@@ -124,6 +126,7 @@ func (r *Recent[V]) find(key string) *recentPlace[V] {
 	return p
 }
 
+// isLive reports whether events tell of every message now, so that what is kept is complete.
 func (r *Recent[V]) isLive() bool {
 	return r.live && (r.resumeAt.IsZero() || !r.Now().Before(r.resumeAt))
 }
@@ -182,6 +185,7 @@ func (r *Recent[V]) put(p *recentPlace[V], m RecentMessage[V]) {
 	p.list = slices.Insert(p.list, i, m)
 }
 
+// search returns where a message is in the list, or would have to be put, and whether it is there.
 func (p *recentPlace[V]) search(id string) (int, bool) {
 	return slices.BinarySearchFunc(p.list, id, func(m RecentMessage[V], id string) int { return compareIDs(m.ID, id) })
 }

@@ -42,6 +42,7 @@ func (t Terminal) Once(ctx context.Context, ask Ask, text string) (chat.Draft, e
 	return d, nil
 }
 
+// runMark returns the sign before a call that has ended.
 func runMark(s chat.RunState) string {
 	if s == chat.Failed {
 		return "✗"

@@ -51,6 +51,9 @@ var operators = map[token.Token]token.Token{
 	token.MUL: token.QUO, token.QUO: token.MUL,
 }
 
+// visit notes the changes of one node of a file, and reports whether the nodes in it are looked at.
+// Each is one that a test should notice: another operator, a number one higher, a condition turned
+// round, a statement left out.
 func (f *finder) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:
@@ -97,6 +100,7 @@ func (f *finder) visit(n ast.Node) bool {
 	return true
 }
 
+// text returns the source of a node.
 func (f *finder) text(n ast.Node) string {
 	return string(f.source[f.files.Position(n.Pos()).Offset:f.files.Position(n.End()).Offset])
 }
@@ -111,6 +115,7 @@ func (f *finder) isLog(n ast.Expr) bool {
 // the process: it does nothing in the others.
 func (f *finder) isFailpoint(n ast.Expr) bool { return strings.HasPrefix(f.text(n), "failpoint.Here(") }
 
+// add notes a change: what stands between two positions, and by what it is replaced.
 func (f *finder) add(begin, end token.Pos, by string) {
 	f.found = append(f.found, change{
 		file:   f.file,

@@ -72,6 +72,8 @@ type runner struct {
 	choices *rand.Rand
 }
 
+// run tries n changes of a package in an order that the seed decides, and prints those that no test
+// notices.
 func (r *runner) run(n int) error {
 	all, err := findChanges(strings.TrimPrefix(r.pkg, "./"))
 	if err != nil {
@@ -156,6 +158,7 @@ type change struct {
 	by         string
 }
 
+// apply returns the source with the change, in new memory.
 func (c change) apply() []byte {
 	return append(append(bytes.Clone(c.source[:c.begin]), c.by...), c.source[c.end:]...)
 }
@@ -174,11 +177,13 @@ func (c change) key() string {
 		cmp.Or(c.by, "nothing"))
 }
 
+// String returns the change for people, with the line that it is in.
 func (c change) String() string {
 	_, number := c.line()
 	return fmt.Sprintf("%s (line %d)", c.key(), number)
 }
 
+// firstLine returns a text up to its first line end.
 func firstLine(s string) string {
 	first, _, _ := strings.Cut(s, "\n")
 	return first

@@ -85,6 +85,8 @@ type conformanceRun struct {
 	changed chan struct{} // closed and replaced when open changes
 }
 
+// newConformanceRun returns the client for one scenario of the suite: an MCP host with one server,
+// a sign-in, and the server to which the browser returns.
 func newConformanceRun(w world, g scenario) (*conformanceRun, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -149,11 +151,13 @@ type conformanceSignIn struct {
 	entry  oauth.Entry
 }
 
+// Authorize signs in to whichever server the suite names.
 func (s conformanceSignIn) Authorize(c mcp.Config, next http.RoundTripper) http.RoundTripper {
 	s.entry.URL = c.URL
 	return s.broker.Transport(s.entry, next)
 }
 
+// Waiting returns nil: the links go to the scenario's own browser.
 func (conformanceSignIn) Waiting(mcp.Config) *mcp.Consent { return nil }
 
 // run plays the scenario and stops everything that it has started.

@@ -38,6 +38,7 @@ func main() {
 	os.Exit(status)
 }
 
+// run carries out a command and returns the exit status; 2: there is no such command.
 func run(ctx context.Context, args []string) int {
 	all := commands()
 	if len(args) > 0 {

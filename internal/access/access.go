@@ -56,6 +56,8 @@ func (g *Gate) MayUse(at chat.Address, userID string) bool {
 	return rule.AllowsUser(userID, "")
 }
 
+// admits reports whether a message is for the bot: its author may use the bot here, and it names
+// the bot or is said where the bot takes part.
 func (g *Gate) admits(ctx context.Context, m chat.Message, active bool) bool {
 	if m.Author.Operator {
 		return true

@@ -40,12 +40,14 @@ import (
 
 // Memory stores conversations.
 type Memory interface {
+	// Turns returns the turns of a range, oldest first.
 	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
 	// TurnOf returns the turn that holds a message. It returns store.ErrNotFound where
 	// none does; the address is still set if the message was known once.
 	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
 	// SaveTurn stores a turn, and the calls that have ended since it was saved last.
 	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...store.ToolCall) error
+	// DeleteTurn deletes a turn, also from the indexes of its messages; there may be none.
 	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
 	// TurnsQuoting returns where the turns are that quoted a message.
 	TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef, error)
@@ -53,6 +55,7 @@ type Memory interface {
 
 // Summaries stores the summaries that replace older turns of conversations in requests.
 type Summaries interface {
+	// Summary returns the summary of the older turns; its Upto is 0 where there is none.
 	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
 	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
 }
@@ -73,6 +76,8 @@ type Store interface {
 
 // Roster says who answers a message, and with what.
 type Roster interface {
+	// Route returns the profile that a message is answered with. It knows one for every message; of
+	// a message without an author it is that of the place.
 	Route(m chat.Message) Profile
 	// Model returns a model by its configured name; false: it is not switched on.
 	Model(name string) (Model, bool)
@@ -142,7 +147,8 @@ type Approvals interface {
 
 // Discovery replaces many tools by a few that find and run them.
 type Discovery interface {
-	// Sync updates the index to all current tools.
+	// Sync updates the index to all current tools. It is called at each turn, and cheap where
+	// nothing changed.
 	Sync(all []tool.Named)
 	// Tools returns the few for one turn; they find only what usable returns.
 	Tools(usable func() []tool.Named) []tool.Named
@@ -162,13 +168,13 @@ type Model struct {
 // of its channel.
 type Profile struct {
 	Agent     string
-	Models    []string // configured names; each is the fallback for those before it
-	Utility   []string // the same for titles and summaries; none: Models
-	System    string
-	MaxSteps  int // rounds of tool calls
-	MaxResult int // bytes of a tool result shown to the model at once
-	MaxTokens int // that a turn may use before it has to answer; 0: no limit
-	Uses      func(tool.Named) bool
+	Models    []string               // configured names; each is the fallback for those before it
+	Utility   []string               // the same for titles and summaries; none: Models
+	System    string                 // instructions of the operator; the rest of the system prompt is made here
+	MaxSteps  int                    // rounds of tool calls
+	MaxResult int                    // bytes of a tool result shown to the model at once
+	MaxTokens int                    // that a turn may use before it has to answer; 0: no limit
+	Uses      func(tool.Named) bool  // whether a tool may be used at all
 	Servers   func(name string) bool // MCP servers that it may use; nil: all
 	ToolText  bool                   // System holds the operator's own text about tools
 	// Recall returns what the agent knows from files about a question; earlier are the
@@ -198,7 +204,8 @@ type Calls interface {
 	Refuse(ctx context.Context, in tool.Intent, why string, shown int) (tool.Outcome, store.ToolCall)
 }
 
-// Options are what an Engine needs. All must be safe for concurrent use.
+// Options are what an Engine needs. All must be safe for concurrent use. Roster, Store, Tools,
+// Calls, Files, Log, Now and Jitter must be set.
 type Options struct {
 	Roster    Roster
 	Store     Store
@@ -229,12 +236,14 @@ type Engine struct {
 	removals  atomic.Int64 // counts removed turns, so that no summary brings one back
 }
 
-// New returns an engine.
+// New returns an engine, which starts nothing. Without Run conversations are answered and not
+// summarized.
 func New(o Options) *Engine {
 	return &Engine{o: o, history: newHistoryCache(o), full: make(chan chat.Address, maxFull)}
 }
 
-// Forget drops a deleted conversation from the cache.
+// Forget drops a deleted conversation from the cache. A summary that is being written of it is
+// thrown away.
 func (e *Engine) Forget(a chat.Address) {
 	e.removals.Add(1)
 	e.history.forget(a)
@@ -378,7 +387,8 @@ func (e *Engine) CompleteJSON(
 }
 
 // CompleteRequest is Complete for a request that the caller has put together. Where it fails the usage until then is
-// returned with the error.
+// returned with the error. The chain of models, retries, timeouts and the budget are those of
+// answers.
 func (e *Engine) CompleteRequest(
 	ctx context.Context,
 	on store.Usage,

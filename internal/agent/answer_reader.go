@@ -14,7 +14,8 @@ import (
 // errNoFinish says that an answer stopped without a finish reason.
 var errNoFinish = errors.New("it came without a finish reason")
 
-// readAnswer streams one answer and joins its parts.
+// readAnswer streams one answer and joins its parts. The usage is that of what came, also with an
+// error. With errNoFinish the message is what came until the stream ended, and may be used.
 func (r *run) readAnswer(
 	ctx context.Context,
 	model Model,
@@ -55,7 +56,8 @@ func (r *run) readAnswer(
 	return m, usage, r.checkAnswer(m, finish)
 }
 
-// checkAnswer returns an error if an answer that has ended cannot be used.
+// checkAnswer returns an error if an answer that has ended cannot be used: an *llm.Error, whose
+// kind decides whether the model is asked again. It notes where an answer that can be used was cut.
 func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 	switch finish {
 	case llm.FinishBlocked:

@@ -30,7 +30,8 @@ const (
 type Documents interface {
 	// Reads reports whether files of a name or media type are read at all.
 	Reads(name, mediaType string) bool
-	// Text returns the text of a file. The error is a reason in words, for people.
+	// Text returns the text of a file. The error is a reason in words, for people and for the
+	// model.
 	Text(ctx context.Context, name, mediaType string, data []byte) (string, error)
 }
 
@@ -41,15 +42,20 @@ var (
 		"audio/aiff", "audio/mp4", "audio/m4a", "audio/x-m4a", "audio/webm"}
 )
 
+// mediaType returns the type of a file in lower case and without parameters, as its platform names
+// it.
 func mediaType(f chat.File) string {
 	media, _, _ := strings.Cut(f.Type, ";")
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
+// isImage and isSound report whether a file is of a type that models take.
 func isImage(f chat.File) bool { return slices.Contains(imageTypes, mediaType(f)) }
 func isSound(f chat.File) bool { return slices.Contains(soundTypes, mediaType(f)) }
 
-// readFiles returns the text of a message's files as parts, and the names of the others.
+// readFiles returns the text of a message's files as parts, and the names of the others, in their
+// order: each file has a part, so that the model never takes one for missing. It takes up to
+// filesTimeout.
 func (e *Engine) readFiles(ctx context.Context, m chat.Message) []llm.Part {
 	ctx, cancel := context.WithTimeout(ctx, filesTimeout)
 	defer cancel()
@@ -164,6 +170,7 @@ func (r *run) someModelHears(f chat.File) bool {
 	})
 }
 
+// hears reports whether a model takes sounds of a type.
 func hears(m llm.Model, mediaType string) bool {
 	listener, ok := llm.As[llm.Listener](m)
 	return ok && listener.Hears(mediaType)

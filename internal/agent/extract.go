@@ -26,8 +26,8 @@ type line struct {
 	by    string
 	text  string
 	words []string
-	turn  int // index of its turn; -1: it stood in the summary before
-	score float64
+	turn  int     // index of its turn; -1: it stood in the summary before
+	score float64 // set by scoreLines; more is better
 }
 
 // extractSummary returns a summary made without a model: the sentences, each with who said it,
@@ -63,6 +63,8 @@ func extractSummary(before string, turns []conversation.Turn) string {
 	return strings.Join(out, "\n")
 }
 
+// String returns the line as it stands in a summary. Those of the summary before have their speaker
+// already.
 func (l line) String() string {
 	if l.turn < 0 {
 		return l.text
@@ -150,6 +152,7 @@ func scoreLines(lines []line) {
 	}
 }
 
+// distinct returns the words without repeats, sorted, in new memory.
 func distinct(words []string) []string {
 	sorted := slices.Clone(words)
 	slices.Sort(sorted)

@@ -10,7 +10,9 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// errorText returns the sentence for the user. It discloses no internals.
+// errorText returns the sentence for the user, with a reference by which the operator finds the
+// error in the log. It discloses no internals; the reasons that it repeats are those of llm.Error,
+// which are for people.
 func errorText(err error, ref string) string {
 	tail := " (reference " + ref + ")."
 	var fault *llm.Error

@@ -75,7 +75,8 @@ func (Conversation) MessageCommands() []chat.MessageCommand {
 // Forms returns the form in which somebody asks about a message.
 func (Conversation) Forms() []string { return []string{formAsk} }
 
-// OpenForm returns the form that asks what somebody wants to know about a message.
+// OpenForm returns the form that asks what somebody wants to know about a message; nil: m opens
+// none.
 func (Conversation) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
 	if m.Command != formAsk || m.Target == nil {
 		return nil, nil
@@ -110,7 +111,8 @@ func (c Conversation) Question(m chat.Message) (chat.Message, bool) {
 	return m, true
 }
 
-// Handle carries out a press. A retry passes to the agent.
+// Handle carries out a press. It returns nil for a retry that is allowed,
+// which passes to the agent, and for what is none of the buttons.
 func (c Conversation) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	if m.Command == formAsk {
 		return answerPrivately("I could not open the form. Reply to the message and mention me with your question."), nil
@@ -131,6 +133,7 @@ func (c Conversation) Handle(ctx context.Context, m chat.Message) (*chat.Draft, 
 	return nil, nil
 }
 
+// answerPrivately returns an answer that only whoever asked can see, where the platform has such.
 func answerPrivately(text string) *chat.Draft { return &chat.Draft{Ephemeral: true, Text: text} }
 
 // Commands returns the commands that stop and forget.

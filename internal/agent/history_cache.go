@@ -14,8 +14,10 @@ import (
 // maxHistories is how many conversations stay in the cache.
 const maxHistories = 256
 
-// historyCache caches the windows of recent conversations, so that the cost of a message
-// does not depend on the length of the conversation.
+// historyCache caches the windows of recent conversations, so that the cost of a message does not
+// depend on the length of the conversation. What it holds may be ahead of the store by the answers
+// whose write is under way, and is never behind it: whoever changes stored turns in another way
+// calls forget.
 type historyCache struct {
 	memory    Memory
 	summaries Summaries
@@ -43,6 +45,7 @@ type history struct {
 	unstored []string
 }
 
+// newHistoryCache returns an empty cache over the store of o.
 func newHistoryCache(o Options) *historyCache {
 	return &historyCache{
 		memory:    o.Store,
@@ -53,7 +56,8 @@ func newHistoryCache(o Options) *historyCache {
 	}
 }
 
-// load returns a copy of the history of a conversation, in which every turn is stored.
+// load returns a copy of the history of a conversation, in which every turn is stored. The turns of
+// the copy are shared with the cache and must not be changed.
 func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.Window) (history, error) {
 	h.mu.Lock()
 	if e := h.byAddress[a]; e != nil {

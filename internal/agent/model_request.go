@@ -15,8 +15,10 @@ import (
 // errNoModel is returned when no model of the chain is configured.
 var errNoModel = errors.New("no language model of this agent is switched on")
 
-// askModels returns one complete message of the model in use, or of the next one in the
-// chain when it fails for good. request builds the request for the model with an ID.
+// askModels returns one complete message of the model in use, or of the next one in the chain when
+// it fails for good. request builds the request for the model with an ID. Where all fail the error
+// is that of the last one that was asked, or errNoModel. A later request of the same run begins
+// with the model that answered, so that a turn is not answered by several without need.
 func (r *run) askModels(ctx context.Context, request func(origin string) llm.Request) (llm.Message, error) {
 	err := errNoModel
 	for ; r.modelIndex < len(r.profile.Models); r.modelIndex++ {
@@ -189,6 +191,7 @@ func explainTimeout(ctx context.Context, err error) error {
 	return err
 }
 
+// isKind reports whether an error is a model's, of a kind.
 func isKind(err error, kind llm.Kind) bool {
 	var fault *llm.Error
 	return errors.As(err, &fault) && fault.Kind == kind

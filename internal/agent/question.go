@@ -93,6 +93,7 @@ func lastMessageID(turns []conversation.Turn) string {
 	return id
 }
 
+// last returns the last element of a list, which must not be empty.
 func last[T any](list []T) T { return list[len(list)-1] }
 
 // writeQuestion makes the messages of a new turn from what was asked.
@@ -178,6 +179,7 @@ func (r *run) earlierQuestions() []string {
 	return list
 }
 
+// questionText returns the words of all messages of the question.
 func (r *run) questionText() string { return questionText(*r.turn) }
 
 // questionText returns the words of a turn's messages.
@@ -204,8 +206,9 @@ func (r *run) shownKnowledge() string {
 	return b.String()
 }
 
-// loadVolatile finds what stands behind the question in this turn alone: it may differ in the
-// next one, or is not for everybody who will ask then.
+// loadVolatile finds what stands behind the question in this turn alone: it may differ in the next
+// one, or is not for everybody who will ask then. It stands last, so that the beginning of the
+// request can be cached.
 func (r *run) loadVolatile(ctx context.Context) {
 	r.volatile = nil
 	if r.engine.o.Notes != nil {

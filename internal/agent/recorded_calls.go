@@ -23,6 +23,7 @@ type RecordedCall struct {
 // RecordedCalls answers tool calls with recorded results instead of making them. Only tools that
 // find others are run. It is safe for concurrent use.
 type RecordedCalls struct {
+	// list is only read, and so needs no lock.
 	list []RecordedCall
 
 	mu      sync.Mutex // guards missing

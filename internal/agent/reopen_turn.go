@@ -18,7 +18,8 @@ const editedNote = "\n(This was edited after the calls below had been made.)"
 
 // reopen prepares an existing turn to be answered again: with the current text of its
 // messages, and without its answer, if it has one. Calls and their results stay, so that
-// nothing is done twice. It reports false where there is nothing new to answer.
+// nothing is done twice. It reports false where there is nothing new to answer. It changes t alone;
+// the caller stores it.
 func (r *run) reopen(t *conversation.Turn) bool {
 	q := r.asked
 	words := t.UserMessages()
@@ -146,7 +147,8 @@ func callsAndResults(messages []llm.Message) []llm.Message {
 	return nil
 }
 
-// openCalls returns the calls at the end of a turn that have no result.
+// openCalls returns the calls at the end of a turn that have no result; none where the turn ends
+// with an answer or a question.
 func openCalls(messages []llm.Message) []llm.Call {
 	// From the end: results stand behind the calls that they belong to.
 	done := map[string]bool{}

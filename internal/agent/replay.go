@@ -157,8 +157,8 @@ func (e *Engine) replayRun(
 	return r, notes, nil
 }
 
-// historyBefore returns what was said before a turn, and true where a summary covers the turn itself and can
-// therefore not be used.
+// historyBefore returns what was said before a turn, and true where a summary covers the turn
+// itself and can therefore not be used. The error is that of the store.
 func (e *Engine) historyBefore(
 	ctx context.Context,
 	a chat.Address,
@@ -240,12 +240,15 @@ func storedAnswer(t conversation.Turn) string {
 // discardingStore is a store that keeps nothing of a run.
 type discardingStore struct{ Store }
 
+// SaveTurn stores nothing.
 func (discardingStore) SaveTurn(context.Context, chat.Address, *conversation.Turn, ...store.ToolCall) error {
 	return nil
 }
 
+// SaveSummary stores nothing.
 func (discardingStore) SaveSummary(context.Context, chat.Address, conversation.Summary) error {
 	return nil
 }
 
+// CountUsage counts nothing.
 func (discardingStore) CountUsage(context.Context, store.Usage) error { return nil }

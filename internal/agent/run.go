@@ -16,17 +16,19 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// run is the work on one message.
+// run is the work on one message. One goroutine goes through it; the calls of a step run beside it,
+// and touch only what r.mu guards, the store of the turn (see callAll) and what does not change
+// during the step.
 type run struct {
 	engine        *Engine
 	asked         chat.Asked
 	message       chat.Message // the last of what is asked, which the answer refers to
 	profile       Profile
-	history       history
-	turn          *conversation.Turn
-	tools         map[string]tool.Named
-	declared      []llm.ToolSpec
-	usesDiscovery bool // the model has to find most tools first
+	history       history               // what was said before the turn
+	turn          *conversation.Turn    // what is stored; grows with each step
+	tools         map[string]tool.Named // by name: all that may be called
+	declared      []llm.ToolSpec        // those that the model is told of
+	usesDiscovery bool                  // the model has to find most tools first
 
 	usage           store.Usage     // channel and user that requests count for
 	modelIndex      int             // index in profile.Models of the model in use
@@ -49,12 +51,12 @@ type run struct {
 	volatile        []llm.Part      // what stands behind the question in this turn alone
 	unknownOutcome  []string        // tools that were interrupted and may have taken effect
 
-	mu          sync.Mutex  // guards what follows
-	sources     []chat.Link // that tools named, in the order of their numbers
-	unavailable []string    // why tools that the model called are not offered now
-	show        func(chat.Progress)
-	runs        []chat.ToolRun
-	files       []chat.File // of tools, for the answer
+	mu          sync.Mutex          // guards what follows
+	sources     []chat.Link         // that tools named, in the order of their numbers
+	unavailable []string            // why tools that the model called are not offered now
+	show        func(chat.Progress) // called with mu held, for one thing at a time
+	runs        []chat.ToolRun      // the calls as people see them
+	files       []chat.File         // of tools, for the answer
 }
 
 // maxDeclaredTools is how many tools are declared to a model: requests with several
@@ -254,9 +256,10 @@ func (r *run) isRevised() bool {
 	}
 }
 
-// loop asks the model and makes its calls until there is an answer, which it returns. Each
-// step is stored before the next: calls before they run, results before the model sees
-// them.
+// loop asks the model and makes its calls until there is an answer, which it returns. Each step is
+// stored before the next: calls before they run, results before the model sees them. It returns
+// errRevised when the question changes, the error of ctx, that of the store, or the last one of the
+// models; what the turn has by then stays stored, and the next run of it goes on from there.
 func (r *run) loop(ctx context.Context) (string, error) {
 	if err := r.resume(ctx); err != nil {
 		return "", err
@@ -356,7 +359,7 @@ func (r *run) addResult(res llm.Result) {
 	last.Parts = append(last.Parts, llm.Part{Result: &res})
 }
 
-// save stores the turn, with the records of calls that have ended.
+// save stores the turn as far as it has come, with the records of calls that have ended.
 func (r *run) save(ctx context.Context, calls ...store.ToolCall) error {
 	return r.engine.o.Store.SaveTurn(ctx, r.message.Conversation, r.turn, calls...)
 }

@@ -58,7 +58,9 @@ func (e *Engine) compactLater(a chat.Address) {
 }
 
 // Compact replaces the summary of a conversation by one that also covers the turns which no longer
-// fit the window. The turns stay in the store.
+// fit the window. The turns stay in the store. It returns nil where nothing is to be summarized,
+// and where a turn was removed meanwhile: then it is scheduled again. Without an answer of a model
+// the summary is made of sentences, so that the error is always one of the store.
 func (e *Engine) Compact(ctx context.Context, a chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, compactTimeout)
 	defer cancel()
@@ -218,9 +220,10 @@ func transcriptLine(m llm.Message) string {
 // shortLine returns a text as one line of at most maxChars characters.
 func shortLine(s string, maxChars int) string { return text.Shorten(text.OneLine(s), maxChars) }
 
-// Purge removes the turn that holds a message, the quotes of it in other turns, and its traces
-// in summaries. Messages of other people that were answered in the same turn are removed as
-// well.
+// Purge removes the turn that holds a message, the quotes of it in other turns, and its traces in
+// summaries. Messages of other people that were answered in the same turn are removed as well. It
+// may be repeated after an error, and goes on where it stopped; a message that is not known is no
+// error.
 func (e *Engine) Purge(ctx context.Context, subject string) error {
 	e.summaryMu.Lock()
 	defer e.summaryMu.Unlock()

@@ -16,7 +16,8 @@ import (
 // careful, and some tell people where the text came from.
 const maxTaint = 8
 
-// addTaint adds a source of foreign text to a list.
+// addTaint adds a source of foreign text to a list, and returns the list as it is where the source
+// is in it or it is full. The given list is not changed: stored turns share it.
 func addTaint(list []string, source string) []string {
 	if len(list) >= maxTaint || slices.Contains(list, source) {
 		return list
@@ -79,6 +80,7 @@ func (r *run) taintByResult(c llm.Call) {
 	r.taintTurn(source)
 }
 
+// maxTaintURLChars is how much of an address the name of a source shows.
 const maxTaintURLChars = 100
 
 // describedServers returns the MCP servers of which the model was told, or may be told by a
@@ -97,8 +99,8 @@ func (r *run) describedServers() []string {
 // addressPattern matches web addresses in a text. Brackets of Markdown end them.
 var addressPattern = text.Pattern(`https?://[^\s<>"'` + "`" + `\\\[\](){}|^]+(?:\([^\s()]*\)[^\s<>"'` + "`" + `\\\[\](){}|^]*)*`)
 
-// addresses returns the web addresses in a text, as they stand there and without the
-// punctuation that may follow them.
+// addresses returns the web addresses in a text, as they stand there and, where punctuation
+// follows, also without it: a point may be the end of the sentence or of the address.
 func addresses(s string) []string {
 	var list []string
 	for _, u := range addressPattern().FindAllString(s, -1) {

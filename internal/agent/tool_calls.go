@@ -27,8 +27,9 @@ const (
 	maxShownResult = 4 << 10
 )
 
-// callAll makes calls concurrently and records each result as soon as it is there, so that
-// a crash meanwhile repeats no call that has finished.
+// callAll makes calls concurrently and records each result as soon as it is there, so that a crash
+// meanwhile repeats no call that has finished. It returns when all have ended, also after an error:
+// that of ctx, or of storing a result. A call that fails is no error, but a result that says so.
 func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	r.beginStep()
 	var mu sync.Mutex // guards r.turn and failed
@@ -93,7 +94,8 @@ func (r *run) unwrap(c llm.Call) (llm.Call, error) {
 	return c, err
 }
 
-// countRepeat counts a call, and reports whether it has been made too often.
+// countRepeat counts a call, and reports whether it has been made too often in this run; no further
+// calls are made then. White space in the arguments does not count.
 func (r *run) countRepeat(c llm.Call) bool {
 	var args bytes.Buffer // compact: models vary the white space
 	if json.Compact(&args, c.Args) != nil {
@@ -249,7 +251,8 @@ func (r *run) userID() string {
 	return r.message.Conversation.Platform + "/" + u.ID
 }
 
-// toolNames returns the names of the tools that are declared to the model.
+// toolNames returns the names of the tools that are declared to the model, at most
+// maxDeclaredTools.
 func (r *run) toolNames() []string {
 	var names []string
 	for _, s := range r.declared {

@@ -60,6 +60,7 @@ func Start(t testing.TB) *Browser {
 	return &Browser{t: t, ctx: ctx}
 }
 
+// findProgram returns the path of a browser; empty: none is installed.
 func findProgram() string {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -109,6 +110,7 @@ func (p *Page) record(event any) {
 	}
 }
 
+// describe returns an exception of a page's script in words.
 func describe(e *runtime.ExceptionDetails) string {
 	if e.Exception == nil {
 		return e.Text
@@ -138,6 +140,7 @@ func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.V
 	})
 }
 
+// run carries out steps in the browser within maxWait, and fails the test where one fails.
 func (p *Page) run(what string, steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, maxWait)
@@ -170,6 +173,8 @@ func (p *Page) Eval(expression string) any {
 	return value
 }
 
+// eval returns the value of an expression in the page; of a promise, that with which it is
+// fulfilled.
 func (p *Page) eval(expression string) (any, error) {
 	ctx, cancel := context.WithTimeout(p.ctx, maxWait)
 	defer cancel()
@@ -223,6 +228,8 @@ func (p *Page) Type(selector, text string) {
 	p.run("type into "+selector, command(input.InsertText, input.InsertTextParams{Text: text}))
 }
 
+// mustDo calls a method of the first element that a selector names, and fails the test where there
+// is none.
 func (p *Page) mustDo(selector, method string) {
 	p.t.Helper()
 	if p.Eval(fmt.Sprintf("(e => { e?.%s(); return !!e })(document.querySelector(%q))", method, selector)) != true {

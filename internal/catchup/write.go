@@ -181,6 +181,7 @@ func links(said []history.Message) []string {
 	return entries
 }
 
+// join puts sections together with blank lines between them; empty ones are left out.
 func join(sections ...string) string {
 	return strings.Join(slices.DeleteFunc(sections, func(s string) bool { return s == "" }), "\n\n")
 }

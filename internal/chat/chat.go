@@ -451,6 +451,7 @@ func (e *SetupError) Error() string {
 	return s
 }
 
+// Unwrap returns the platform's error; nil: there is none.
 func (e *SetupError) Unwrap() error { return e.Err }
 
 // PostError is a post that was refused or whose outcome is unknown.
@@ -464,7 +465,10 @@ type PostError struct {
 	Err   error
 }
 
+// Error returns the text of the platform's error; whether to try again is in the fields.
 func (e *PostError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the platform's error.
 func (e *PostError) Unwrap() error { return e.Err }
 
 // ErrStopped is the cause with which the work on an answer ends when somebody

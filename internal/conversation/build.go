@@ -151,6 +151,7 @@ func fitToModel(m llm.Message, origin string) llm.Message {
 	return m
 }
 
+// isObject reports whether arguments are a JSON object, as providers demand.
 func isObject(raw json.RawMessage) bool {
 	return json.Valid(raw) && strings.HasPrefix(strings.TrimSpace(string(raw)), "{")
 }

@@ -24,8 +24,9 @@ func (s *Service) answerInSlot(a chat.Address, l *queue, q *question) {
 }
 
 // answerQuestion makes the answer to a question, stores it and sends it. The order keeps the
-// promise of one visible outcome: turn and post are stored in one transaction before
-// anything is sent.
+// promise of one visible outcome: turn and post are stored in one transaction before anything is
+// sent. It returns when the post has an outcome, or the service ends; what has no outcome then is
+// taken up by the next start.
 func (s *Service) answerQuestion(a chat.Address, l *queue, q *question) {
 	began := s.o.Now()
 	turn, draft, shown, done := s.produceAnswer(a, l, q)
@@ -202,8 +203,8 @@ func answerButtons(turn string, d chat.Draft) []chat.Button {
 	return []chat.Button{{Label: "👍", Value: chat.PressGood + turn}, {Label: "👎", Value: chat.PressBad + turn}}
 }
 
-// lookUpRef returns where a post is. It returns an empty Ref where that is no longer known:
-// then the answer becomes a new post.
+// lookUpRef returns where a post is. It returns an empty Ref where that is no longer known, or
+// cannot be read: then the answer becomes a new post.
 func (s *Service) lookUpRef(key string) chat.Ref {
 	s.flushOutcomes(s.workCtx) // the outcome of the post may not be stored yet
 	ref, _, err := s.o.Store.PostRef(s.workCtx, key)
@@ -228,6 +229,7 @@ func quoteMessages(messages []chat.Message) string {
 	return strings.Join(list, ", ")
 }
 
+// appendNote returns a footer with one more note in it.
 func appendNote(footer, more string) string {
 	if footer == "" {
 		return more
@@ -235,7 +237,8 @@ func appendNote(footer, more string) string {
 	return footer + " · " + more
 }
 
-// describeAge returns a duration in words.
+// describeAge returns a duration in words, in whole units: minutes up to two hours, hours up to two
+// days.
 func describeAge(d time.Duration) string {
 	switch {
 	case d < 2*time.Hour:
@@ -281,7 +284,9 @@ const (
 	typingEvery = 8 * time.Second
 )
 
-// showTyping shows a typing indicator until the returned function is called.
+// showTyping shows a typing indicator until the returned function is called, or ctx ends. Failures
+// are only logged: an answer does not depend on it. typingEvery is less than the 10 seconds for
+// which Discord shows an indicator (documentation of Trigger Typing Indicator).
 func (s *Service) showTyping(ctx context.Context, a chat.Address) func() {
 	t, ok := s.o.Platform(a.Platform).(chat.Typist)
 	if !ok {

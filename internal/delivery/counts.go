@@ -4,6 +4,7 @@ import "sync/atomic"
 
 // counts are what has happened since the start.
 type counts struct {
+	// They are what Counts names.
 	accepted, repeats, busy, merged, revised, stopped atomic.Int64
 	posted, repeated, givenUp, notified               atomic.Int64
 }
@@ -15,11 +16,11 @@ type Counts struct {
 	Busy     int64 `json:"busy"`     // refused, because too many were waiting
 	Merged   int64 `json:"merged"`   // answered together with another
 	Revised  int64 `json:"revised"`  // edits and deletions that reached work under way
-	Stopped  int64 `json:"stopped"`
+	Stopped  int64 `json:"stopped"`  // answers that a person has stopped
 	Posted   int64 `json:"posted"`   // posts that a platform accepted
 	Repeated int64 `json:"repeated"` // of them, those that may be there twice
-	GivenUp  int64 `json:"givenUp"`
-	Notified int64 `json:"told"` // undelivered posts whose places were told
+	GivenUp  int64 `json:"givenUp"`  // posts that were refused for good, or for too long
+	Notified int64 `json:"told"`     // undelivered posts whose places were told
 }
 
 // Counts returns what has happened since the start.

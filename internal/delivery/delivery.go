@@ -40,8 +40,12 @@ type Inbox interface {
 	ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error)
 	// TurnsQuoting returns where the turns are that quoted a message.
 	TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef, error)
+	// Accept stores a message. It returns false where the message was accepted before.
 	Accept(ctx context.Context, r store.Received) (bool, error)
+	// Unanswered returns the messages without an outcome, oldest first.
 	Unanswered(ctx context.Context) ([]store.Received, error)
+	// SaveAnswer stores the turn, which may be nil, and the posts that answer messages, named by
+	// their keys, in one transaction. Without posts the messages are done.
 	SaveAnswer(
 		ctx context.Context,
 		to chat.Address,
@@ -59,9 +63,14 @@ type Outbox interface {
 	// Stream returns it.
 	SaveStream(ctx context.Context, key string, ref chat.Ref) error
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
+	// Unnotified returns the posts that were given up and whose places were not told; MarkNotified
+	// records that they were.
 	Unnotified(ctx context.Context) ([]store.Post, error)
 	MarkNotified(ctx context.Context, keys []string) error
+	// SavePosts stores posts and sets their Seq, to 0 for those whose key was stored before.
 	SavePosts(ctx context.Context, posts []store.Post) error
+	// PendingPosts returns the posts without an outcome, oldest first; SaveOutcomes stores
+	// outcomes, and marks the messages as done that these posts answer.
 	PendingPosts(ctx context.Context) ([]store.Post, error)
 	SaveOutcomes(ctx context.Context, outcomes []store.Outcome, patience time.Duration) error
 }
@@ -71,6 +80,7 @@ type Reactions interface {
 	// ShownTurn returns the turn that a message of the bot shows, by the message's id and
 	// channel, or false.
 	ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error)
+	// SaveReaction applies a reaction to the feedback of its user. A repeat changes nothing.
 	SaveReaction(ctx context.Context, r store.Reaction) error
 }
 
@@ -110,7 +120,8 @@ type Options struct {
 	// decision that this work waits for. nil: no message is urgent.
 	Urgent func(m chat.Message) bool
 	Log    *slog.Logger
-	Now    func() time.Time
+	// Now is the clock for what is stored and for limits; waits are by the real one.
+	Now func() time.Time
 	// MaxTurns bounds the answers worked on at a time (0: 256), MaxBacklog the messages that
 	// are not answered yet (0: 10,000). Limits says how users and channels share them.
 	MaxTurns, MaxBacklog int
@@ -127,6 +138,8 @@ type Service struct {
 	ready  chan struct{} // closed when Run has queued what an earlier process left
 	ending chan struct{} // closed when Run's context has ended
 
+	// mu guards the fields up to closed, the queues in it and their questions. Neither the store
+	// nor a platform is called with it held.
 	mu          sync.Mutex
 	queues      map[chat.Address]*queue
 	questions   map[string]*question // waiting or being answered, by the subjects of their messages
@@ -144,7 +157,8 @@ type Service struct {
 	counts   counts
 }
 
-// New returns a Service that begins to work when Run is called.
+// New returns a Service that begins to work when Run is called. Accept, Send and Interject wait for
+// that. Store, Answerer, Platform, Admit, Log and Now must be set.
 func New(o Options) *Service {
 	if o.MaxTurns == 0 {
 		o.MaxTurns = 256
@@ -168,7 +182,8 @@ func New(o Options) *Service {
 
 // Run resumes the posts and messages that an earlier process left, and works until ctx
 // ends. Then it waits for the work under way, at most for Options.Grace, and for the outcomes of the last posts to be
-// stored, at most for storeLastFor.
+// stored, at most for storeLastFor. It may be called once. The error is that of reading what was
+// left; the service accepts nothing then.
 func (s *Service) Run(ctx context.Context) error {
 	// Work outlives ctx by the grace period, so its context is a separate one.
 	turns, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -216,6 +231,8 @@ func (s *Service) runPeriodic(ctx context.Context) {
 	}
 }
 
+// stopAccepting has jobs that come from now on left to the next start, and ends the waits between
+// attempts to post.
 func (s *Service) stopAccepting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,9 +251,11 @@ func (s *Service) hasRoom(m chat.Message) bool {
 	return s.limiter.allow(m, len(s.questions), s.o.Now())
 }
 
-// Accept stores a message and queues it; a reaction is stored as feedback. A nil error
-// means that the message is on disk, or is not for the bot. Accept returns chat.ErrBusy
-// where too many messages wait, in all or of the message's user or channel.
+// Accept stores a message and queues it; a reaction is stored as feedback. A nil error means that
+// the message is on disk, is a repeat, or is not for the bot: its platform may be told that it was
+// received. Accept returns chat.ErrBusy where too many messages wait, in all or of the message's
+// user or channel, and else the error of the store or of ctx: then the platform should deliver the
+// message again.
 func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	select {
 	case <-s.ready:
@@ -286,7 +305,8 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 // answer to an older one.
 const maxQuestionAge = 15 * time.Minute
 
-// resolveChange prepares an edit or deletion for Accept; false where it concerns nothing.
+// resolveChange prepares an edit or deletion for Accept; false where it concerns nothing. It sets
+// the conversation to that of the changed message, and makes a question of an edit that is one.
 func (s *Service) resolveChange(ctx context.Context, m *chat.Message) (bool, error) {
 	at, known, err := s.o.Store.ConversationOf(ctx, m.Subject())
 	switch {
@@ -323,9 +343,10 @@ func (s *Service) postRefusal(ctx context.Context, m chat.Message, reason string
 	}
 }
 
-// Interject stores a post and sends it at once, past the queue of its conversation. With
-// replaces it replaces the post with that key. A post whose key was stored before is skipped, unless it takes the place
-// of another one.
+// Interject stores a post and sends it at once, past the queue of its conversation. With replaces
+// it replaces the post with that key. A post whose key was stored before is skipped, unless it
+// takes the place of another one. It returns when the post is stored, without waiting for its
+// outcome.
 func (s *Service) Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error {
 	select {
 	case <-s.ready:
@@ -353,7 +374,8 @@ func (s *Service) Interject(ctx context.Context, to chat.Address, d chat.Draft, 
 	return nil
 }
 
-// Send stores a post and queues it. A post whose key was stored before is skipped.
+// Send stores a post and queues it. A post whose key was stored before is skipped. It returns when
+// the post is stored; from then on the post has an outcome, whatever happens to the process.
 func (s *Service) Send(ctx context.Context, to chat.Address, d chat.Draft) error {
 	select {
 	case <-s.ready:

@@ -52,6 +52,7 @@ type pendingMessage struct {
 	channel       chat.Address
 }
 
+// newPendingMessage returns what the limits count of a message. A thread counts for its channel.
 func newPendingMessage(m chat.Message) pendingMessage {
 	return pendingMessage{m.Subject(), userKey(m), m.Conversation.Base()}
 }
@@ -77,13 +78,14 @@ type limiter struct {
 
 // tokenBucket holds how many messages a user could send at a time.
 type tokenBucket struct {
-	tokens float64
+	tokens float64 // at the time at; fractions add up
 	at     time.Time
 }
 
 // minSweep is how many buckets are kept before full ones are dropped.
 const minSweep = 256
 
+// newLimiter returns a limiter with the defaults for limits that are zero.
 func newLimiter(c Limits, turns, backlog int) limiter {
 	return limiter{
 		Limits:   c.withDefaults(turns, backlog),
@@ -95,8 +97,8 @@ func newLimiter(c Limits, turns, backlog int) limiter {
 	}
 }
 
-// allow reports whether a message may be accepted while open messages are not answered. It
-// takes a token of its user.
+// allow reports whether a message may be accepted while open messages are not answered. It takes a
+// token of its user in any case; it does not count the message, which add does.
 func (c *limiter) allow(m chat.Message, open int, now time.Time) bool {
 	user, channel := userKey(m), m.Conversation.Base()
 	// The token is taken first, also while the rate is not limited, so that a user who sends

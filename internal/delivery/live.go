@@ -18,8 +18,9 @@ const (
 	liveTimeout = 15 * time.Second
 )
 
-// liveAnswer shows an answer while it is made: a post that is edited at the platform's pace,
-// and that the whole answer replaces.
+// liveAnswer shows an answer while it is made: a post that is edited at the platform's pace, and
+// that the whole answer replaces. show may be called from any goroutine, end once; a nil liveAnswer
+// shows nothing.
 type liveAnswer struct {
 	s        *Service
 	platform chat.Platform
@@ -27,16 +28,17 @@ type liveAnswer struct {
 	key      string
 	reply    chat.Reply
 
+	// mu guards the fields up to cancel.
 	mu     sync.Mutex
 	text   []byte
 	tools  []chat.ToolRun
-	dirty  bool
+	dirty  bool               // there is more than was shown
 	cancel context.CancelFunc // of the edit under way; nil while the post is being made
 
 	ref  chat.Ref      // of the post; empty: there is none
 	news chan struct{} // holds an element when there is more to show
-	stop chan struct{}
-	done chan struct{}
+	stop chan struct{} // closed by end
+	done chan struct{} // closed when nothing is shown any more
 }
 
 // startLiveAnswer begins to show the answer to a question, in the post that an earlier
@@ -105,7 +107,9 @@ func (l *liveAnswer) show(p chat.Progress) {
 	}
 }
 
-// end stops showing the answer, and returns where its post is.
+// end stops showing the answer, and returns where its post is; an empty Ref: there is none. It
+// waits for a first post that is under way, since only its outcome tells what the whole answer
+// replaces.
 func (l *liveAnswer) end() chat.Ref {
 	if l == nil {
 		return chat.Ref{}

@@ -103,13 +103,16 @@ func (q *question) isCommand() bool {
 		q.messages[0].Command == chat.CommandAsk
 }
 
+// isPlain reports whether a question consists of messages that people said, without a command among
+// them.
 func (q *question) isPlain() bool {
 	return q.followUp == nil && q.fixedReply == nil && !slices.ContainsFunc(q.messages, func(m chat.Message) bool {
 		return m.Command != ""
 	})
 }
 
-// merge adds another question to q. Changes of its messages reach q from then on.
+// merge adds another question to q. Changes of its messages reach q from then on. s.mu is held, and
+// q is not being answered yet.
 func (s *Service) merge(q, other *question) {
 	// All messages of q were deleted while it waited: no turn of that name was begun.
 	if len(q.messages) == 0 && q.turn != "" {
@@ -130,8 +133,8 @@ func (s *Service) merge(q, other *question) {
 	s.counts.merged.Add(1)
 }
 
-// revise applies an edit or deletion to a question that waits or is being answered. An edit
-// that arrives after a newer one changes nothing.
+// revise applies an edit or deletion to a question that waits or is being answered; s.mu is held.
+// An edit that arrives after a newer one changes nothing.
 func (s *Service) revise(q *question, change chat.Message) {
 	// Also where nothing changes: the change waits in the inbox, and is done with the answer.
 	q.keys = append(q.keys, change.Key())
@@ -222,6 +225,7 @@ func (s *Service) questionsToStop(m chat.Message) []*question {
 	return found
 }
 
+// isAskedBy reports whether somebody has said any message of the question.
 func (q *question) isAskedBy(u chat.User) bool {
 	return slices.ContainsFunc(q.messages, func(asked chat.Message) bool { return asked.Author.ID == u.ID })
 }
@@ -230,4 +234,5 @@ func (q *question) isAskedBy(u chat.User) bool {
 // administrator.
 func (q *question) mayStop(m chat.Message) bool { return m.AuthorManages() || q.isAskedBy(m.Author) }
 
+// stoppedDraft returns the answer to a question that was stopped, in new memory.
 func stoppedDraft() *chat.Draft { return &chat.Draft{Text: "Stopped."} }

@@ -5,7 +5,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// queue holds the jobs of one conversation. It exists while there is work in it.
+// queue holds the jobs of one conversation. It exists while there is work in it. Service.mu guards
+// it, apart from news.
 type queue struct {
 	jobs    []job
 	resumed []job         // to be put before jobs when recovery ends
@@ -15,6 +16,7 @@ type queue struct {
 	news    chan struct{} // holds an element when jobs or beside have changed
 }
 
+// newQueue returns an empty queue, which nobody works on.
 func newQueue() *queue { return &queue{news: make(chan struct{}, 1)} }
 
 // wake lets runQueue look at the queue again.

@@ -44,7 +44,7 @@ func (s *Service) flushUnlessClosed() bool {
 		s.mu.Unlock()
 		return false
 	}
-	s.wg.Add(1) // Run closes the channel of outcomes only when all work is done
+	s.wg.Add(1) // Run ends the storing of outcomes only when all work is done
 	s.mu.Unlock()
 	defer s.wg.Done()
 	s.flushOutcomes(s.workCtx)

@@ -9,6 +9,7 @@ import (
 )
 
 // resumeWork queues what has no outcome, and what an earlier process has given up without notice.
+// Nothing is queued where any of the reads fails.
 func (s *Service) resumeWork(ctx context.Context) error {
 	posts, err := s.o.Store.PendingPosts(ctx)
 	if err != nil {

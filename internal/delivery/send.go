@@ -127,7 +127,8 @@ func (s *Service) storeOutcomes(ctx context.Context) {
 	}
 }
 
-// gatherBatch collects outcomes for gatherFor, or until somebody waits for them.
+// gatherBatch collects outcomes for gatherFor, or until somebody waits for them. It returns at most
+// as many as the channel holds, and whom to tell when they are stored.
 func (s *Service) gatherBatch(first outcomeEvent) (batch []store.Outcome, waiters []chan struct{}) {
 	end := time.After(gatherFor)
 	next := first
@@ -224,8 +225,9 @@ func (s *Service) waitToRetry(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// retryWrite repeats a write to the store until it succeeds or ctx ends: a full disk may get
-// space again, and to proceed without the record would break a promise.
+// retryWrite repeats a write to the store until it succeeds or ctx ends, with errStopped: a full
+// disk may get space again, and to proceed without the record would break a promise. what is the
+// message of the log for each failure.
 func (s *Service) retryWrite(ctx context.Context, what string, write func() error) error {
 	wait := firstWait
 	for {

@@ -14,11 +14,12 @@ type workerSlots struct {
 	maxPerChannel int
 
 	mu      sync.Mutex
-	free    int
-	running map[chat.Address]int
-	waiting map[chat.Address][]chan struct{}
+	free    int                              // slots that nobody has
+	running map[chat.Address]int             // slots that a channel has; none for 0
+	waiting map[chat.Address][]chan struct{} // closed when the slot is granted; oldest first
 }
 
+// newWorkerSlots returns slots for all answers and for those of one channel; both are at least 1.
 func newWorkerSlots(all, maxPerChannel int) *workerSlots {
 	return &workerSlots{
 		maxPerChannel: maxPerChannel,
@@ -28,7 +29,8 @@ func newWorkerSlots(all, maxPerChannel int) *workerSlots {
 	}
 }
 
-// acquire waits for a slot for a channel. It returns false where ctx ends first.
+// acquire waits for a slot for a channel, which release gives back. It returns false where ctx ends
+// first.
 func (s *workerSlots) acquire(ctx context.Context, channel chat.Address) bool {
 	turn := make(chan struct{})
 	s.mu.Lock()

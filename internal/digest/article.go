@@ -65,8 +65,8 @@ func (s *Service) readPage(ctx context.Context, d spec, i *item) {
 	}
 }
 
-// mentionsTitle reports whether a text contains at least half of the longer words of a
-// title.
+// mentionsTitle reports whether a text contains at least half of the longer words of a title. A
+// title without a word of four letters is mentioned by every text.
 func mentionsTitle(title, text string) bool {
 	text = strings.ToLower(text)
 	words, found := 0, 0

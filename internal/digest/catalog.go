@@ -75,7 +75,7 @@ func FromEntry(name string, d config.Digest) Plan {
 	return p
 }
 
-// Agents tells which agents there are.
+// Agents tells which agents there are. Exists reports whether there is one of a name.
 type Agents interface {
 	Exists(name string) bool
 }

@@ -10,6 +10,7 @@ import (
 )
 
 var (
+	// Patterns of what a model writes. They are tried on its whole answer, which maxWritten bounds.
 	citation    = text.Pattern(`\[(\d+)\]`)
 	titledLink  = text.Pattern(`!?\[([^\[\]]*)\]\s*\([^()]*\)`)
 	bareAddress = text.Pattern(`(?i)<?(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>]*>?` +
@@ -150,6 +151,7 @@ func linkTarget(address string) string { return addressEscapes.Replace(address) 
 // linkedCitation matches a citation as linkCitations writes it.
 var linkedCitation = text.Pattern(`\s*(?:\[\[\d+\]\]\([^()\s]*\)|\[\d+\])`)
 
+// firstLink matches the number of the first citation in a statement of keepCited.
 var firstLink = text.Pattern(`\[(\d+)\]`)
 
 // firstCitedItem returns the index of the item that a statement cites first. The statement

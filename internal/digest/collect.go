@@ -110,20 +110,21 @@ func (i *item) imageURL() string {
 	return ""
 }
 
-// edition is a digest while it is made.
+// edition is a digest while it is made, by one goroutine. Nothing of it outlasts the run but what
+// newRunItems and buildPosts make of it.
 type edition struct {
 	items     []*item
 	stories   []story // what could be posted, the best first
 	chosen    []story
-	entries   []story         // what has a card: chosen, but for the style deep
-	surplus   []story         // of an instant digest: what is only named
-	waiting   []story         // what is carried over to the next run
-	kept      []byte          // the stored items that wait, as they were before
-	seen      map[string]bool // the items that earlier runs decided about, by id
-	seenIDs   []string        // the ids of the items that need no further decision
-	newIDs    []string        // of those that were not seen before
-	faults    []string        // feeds that could not be read, for readers
-	failures  map[string]string
+	entries   []story           // what has a card: chosen, but for the style deep
+	surplus   []story           // of an instant digest: what is only named
+	waiting   []story           // what is carried over to the next run
+	kept      []byte            // the stored items that wait, as they were before
+	seen      map[string]bool   // the items that earlier runs decided about, by id
+	seenIDs   []string          // the ids of the items that need no further decision
+	newIDs    []string          // of those that were not seen before
+	faults    []string          // feeds that could not be read, for readers
+	failures  map[string]string // why feeds failed, by address
 	unasked   map[string]bool   // feeds by address, for which no request was made
 	shownURLs map[string]string // feeds by address, as they may be shown
 	notes     []string          // for readers: what else was left out
@@ -151,8 +152,9 @@ type story struct {
 // members returns all items of a story.
 func (st story) members() []*item { return append([]*item{st.item}, st.also...) }
 
-// collect reads the feeds and makes stories of the items that could be posted. It returns an *UnreadError where no feed
-// could be read.
+// collect reads the feeds and makes stories of the items that could be posted. It returns an
+// *UnreadError where no feed could be read, and else the error of the store or of ctx; the edition
+// is returned with it, as far as it was made.
 func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	e := &edition{failures: map[string]string{}, unasked: map[string]bool{}, shownURLs: map[string]string{}}
 	if d.Style == Weekly {
@@ -343,7 +345,8 @@ func (e *UnreadError) Error() string { return "no feed could be read: " + string
 // itemID returns what identifies an item within a digest: two feeds may give theirs the same identifiers.
 func itemID(address string, it feed.Item) string { return shortHash(address + "\x00" + it.ID) }
 
-// host returns the host of an address, with its port, else the address itself.
+// host returns the host of an address, with its port, else the address itself. It is what people
+// see of a feed without a title.
 func host(address string) string {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
 		return u.Host
@@ -357,4 +360,5 @@ func isWebURL(link string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
+// escapeHTML returns plain text as markup, the form in which package feed has the texts of items.
 func escapeHTML(s string) string { return html.EscapeString(s) }

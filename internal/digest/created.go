@@ -36,7 +36,7 @@ const (
 // pause says whether a digest is paused, and since when it is or is not.
 type pause struct {
 	Paused bool      `json:"paused"`
-	Since  time.Time `json:"since"`
+	Since  time.Time `json:"since"` // runs that were due before are not caught up
 }
 
 // Load reads the digests made in chat or through the API, the pauses, the proposals and the filters of members. A
@@ -146,7 +146,9 @@ func loadItems[T any](ctx context.Context, s *Service, kind string) (map[string]
 	return all, nil
 }
 
-// Create stores a digest, which runs from now on. It returns a BadPlan or ErrExists.
+// Create stores a digest, which runs from now on. It returns a BadPlan or ErrExists, or the error
+// of the store. Of a digest that posts items as they come it reads the feeds once, which may take
+// as long as pollTimeout.
 func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	p.At = s.o.Now().UTC()
 	d, err := s.validateNew(p)
@@ -293,7 +295,8 @@ func (s *Service) findChangeable(name string) (spec, error) {
 }
 
 // Change changes the plan of a digest that was made in chat or through the API. It returns a
-// BadPlan, ErrUnknown or ErrConfigured.
+// BadPlan, also for an error of change, ErrUnknown or ErrConfigured. change may be called twice,
+// each time with a copy of the plan as it is then.
 func (s *Service) Change(ctx context.Context, name string, change func(*Plan) error) (Info, error) {
 	d, err := s.tryChange(ctx, name, change)
 	if errors.Is(err, errChanged) { // once more, with what it is now

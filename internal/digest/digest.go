@@ -45,6 +45,8 @@ var (
 type BadPlan struct{ Err error }
 
 func (e BadPlan) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong with the plan.
 func (e BadPlan) Unwrap() error { return e.Err }
 
 // BadInput marks the error as the sender's to correct.
@@ -60,17 +62,27 @@ type Editor func(ctx context.Context, system, prompt string, schema json.RawMess
 // Feeds reads feeds, for somebody who waits (Fetch, FetchAll) or at intervals (PollAll), and finds the feeds of a page,
 // as feed.Fetcher does.
 type Feeds interface {
+	// Fetch reads one feed. FetchAll and PollAll read several, and call turn around each read;
+	// their results and errors are in the order of the addresses. PollAll asks no server while a
+	// feed counts as fresh.
 	Fetch(ctx context.Context, url string) (feed.Result, error)
 	FetchAll(ctx context.Context, urls []string, turn func(read func())) ([]feed.Result, []error)
 	PollAll(ctx context.Context, urls []string, turn func(read func())) ([]feed.Result, []error)
+	// Find returns the feeds that a page names. The error wraps feed.ErrNoFeed where there is none.
 	Find(ctx context.Context, url string) ([]feed.Link, error)
 }
 
 // Runs keeps runs and the items that they saw, as in store.Store.
 type Runs interface {
+	// SeenItems returns which of some items a digest has seen, and whether it has ever seen any.
 	SeenItems(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
+	// FinishRun stores a run with all that belongs to it in one transaction, and sets the Seq of
+	// its posts. It returns false and stores nothing where a run for that due time is stored
+	// already.
 	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post, items ...store.Item) (bool, error)
+	// AmendRun replaces a run, and makes items unseen again.
 	AmendRun(ctx context.Context, r store.Run, forget []string) error
+	// LastRuns returns the newest n runs of a digest, newest first.
 	LastRuns(ctx context.Context, digest string, n int) ([]store.Run, error)
 }
 
@@ -176,6 +188,8 @@ type Service struct {
 	// has read is no older than what is here. It is taken before mu, and by nobody twice.
 	reloading sync.RWMutex
 
+	// mu guards the fields below. It is held for moments: neither the store nor a platform is
+	// called with it.
 	mu         sync.Mutex
 	configured map[string]spec
 	created    map[string]spec
@@ -204,7 +218,8 @@ func New(o Options) *Service {
 	}
 }
 
-// Configure replaces the digests of the configuration, all or, with an error, none.
+// Configure replaces the digests of the configuration, all or, with an error, none. The error names
+// the digest whose plan is wrong. A run that is under way goes on with the plan that it began with.
 func (s *Service) Configure(plans []Plan) error {
 	specs := map[string]spec{}
 	for _, p := range plans {
@@ -267,7 +282,8 @@ func (s *Service) specs() []spec {
 	return list
 }
 
-// lockRun waits until a digest is not running, and marks it as running until unlock.
+// lockRun waits until a digest is not running, and marks it as running until unlock. It does not
+// end with a context: a run is bounded by RunTimeout, so that the wait is, too.
 func (s *Service) lockRun(name string) (unlock func()) {
 	s.mu.Lock()
 	// Locks are kept for good: one that was removed while a run waits for it would let two
@@ -282,7 +298,8 @@ func (s *Service) lockRun(name string) (unlock func()) {
 	return m.Unlock
 }
 
-// Jobs returns the digests that run on a schedule.
+// Jobs returns the digests that run on a schedule, paused ones included. Those that post items as
+// they come are polled instead (Poll).
 func (s *Service) Jobs() []schedule.Job {
 	var jobs []schedule.Job
 	for _, d := range s.specs() {
@@ -435,7 +452,8 @@ func (s *Service) Names(at chat.Address) []string {
 	return names
 }
 
-// FeedURLs returns the addresses of the feeds of all digests, each once.
+// FeedURLs returns the addresses of the feeds of all digests, each once, sorted. They may hold
+// secrets.
 func (s *Service) FeedURLs() []string {
 	var all []string
 	for _, d := range s.specs() {

@@ -30,7 +30,8 @@ const (
 // candidateLengths are how many characters of each candidate a model reads: fewer where the request is limited.
 var candidateLengths = []int{1200, 600, cardLength}
 
-// judgement is what a model says about one candidate, by its number.
+// judgement is what a model says about one candidate, by its number. Its numbers and texts are a
+// model's, and may be anything.
 type judgement struct {
 	N         int    `json:"n"`
 	Relevance int    `json:"relevance"`
@@ -78,7 +79,8 @@ func (d spec) candidateLimit() int {
 	return max(d.MaxItems, min(candidateFactor*d.MaxItems, maxCandidates))
 }
 
-// editorPrompt returns the request to the model that chooses, or false where it does not fit into the digest's tokens.
+// editorPrompt returns the request to the model that chooses, or false where it does not fit into
+// the digest's tokens, even with the shortest texts.
 func (s *Service) editorPrompt(d spec, e *edition) (system, prompt string, fits bool) {
 	system = editorRules
 	if language := s.languageOf(d); language != "" {
@@ -385,7 +387,7 @@ func (e *edition) putTopics(topics, statements map[int]string) {
 	})
 }
 
-// firstSentence returns the first sentence of a text.
+// firstSentence returns the first sentence of a text, with the citations behind it.
 func firstSentence(text string) string { return strings.TrimSpace(sentence().FindString(text)) }
 
 // plainStatement returns a statement of keepCited as plain text, without its citations.

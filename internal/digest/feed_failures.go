@@ -12,6 +12,8 @@ import (
 	"ravenbot/internal/store"
 )
 
+// failureKind is the kind of the items that hold a digest's failing feeds, named after digests. It
+// keeps the name that it had first.
 const failureKind = "digest trouble"
 
 // feedFailure is the state of a digest's feed that cannot be read.

@@ -64,7 +64,8 @@ func turnID(digest string, due time.Time) string {
 	return "digest/" + shortHash(digest+"\x00"+due.UTC().Format(time.RFC3339Nano))
 }
 
-// shortHash returns a hash in 24 characters that any store takes as a key.
+// shortHash returns a hash in 24 characters that any store takes as a key: 96 bits of SHA-256 in
+// hex. Stored records are named by it.
 func shortHash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:12])
@@ -162,7 +163,8 @@ func (s *Service) pastRuns(ctx context.Context, name string) ([]pastRun, error) 
 	return list, nil
 }
 
-// deleteOldRuns deletes the entries of runs that are too old or too many.
+// deleteOldRuns deletes the entries of runs that are older than keepPastRuns, or more than
+// maxPastRuns.
 func (s *Service) deleteOldRuns(ctx context.Context, name string) error {
 	items, err := s.o.Store.Items(ctx, pastRunKind+name)
 	if err != nil {

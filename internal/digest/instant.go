@@ -133,7 +133,8 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 // maxSubscriptions is how many feeds may be followed in one place.
 const maxSubscriptions = 50
 
-// Unsubscribe ends a subscription. It returns store.ErrNotFound where there is none.
+// Unsubscribe ends a subscription. It returns store.ErrNotFound where there is none. What was seen
+// stays, so that nothing is posted twice where the place subscribes again.
 func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address string) error {
 	err := s.o.Store.DeleteSubscription(ctx, to, address)
 	if err == nil {
@@ -142,8 +143,9 @@ func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address stri
 	return err
 }
 
-// Poll reads the feeds of all subscriptions and of the digests that post items as they come,
-// and posts what is new. A feed that cannot be read is logged and tried at the next poll.
+// Poll reads the feeds of all subscriptions and of the digests that post items as they come, and
+// posts what is new. A feed that cannot be read is logged and tried at the next poll. A call waits
+// until the one before has ended.
 func (s *Service) Poll(ctx context.Context) {
 	s.pollLock.Lock()
 	defer s.pollLock.Unlock()

@@ -91,6 +91,7 @@ func (s *Service) addMemberFilter(ctx context.Context, d spec, m chat.Message, w
 	if err := s.checkMemberLimits(f); err != nil {
 		return "", err
 	}
+	// Opened now and not at the first run: whoever asks learns at once that it does not work.
 	if f.To, err = s.o.Platforms.DirectMessage(ctx, f.From, f.User.ID); err != nil {
 		s.o.Log.Warn("direct messages not opened", "user", f.User.ID, "error", err)
 		return "", BadPlan{errors.New("no direct message can be sent to you from here")}
@@ -221,7 +222,8 @@ func (s *Service) deleteMemberFilter(ctx context.Context, id string) error {
 }
 
 // memberPosts returns what of a run goes to members by direct message. That it is told is stored before the run is:
-// where the run is not stored after all, it is made again for the same due time.
+// where the run is not stored after all, it is made again for the same due time. Whoever may no
+// longer read the channel gets nothing; a failure concerns one member alone.
 func (s *Service) memberPosts(ctx context.Context, d spec, run store.Run, e *edition) []store.Post {
 	var posts []store.Post
 	if !run.OK || len(e.chosen) == 0 {
@@ -249,8 +251,9 @@ func (s *Service) memberPosts(ctx context.Context, d spec, run store.Run, e *edi
 	return posts
 }
 
-// draft returns what of a run fits, and notes it as told: entries as they were posted, then stories that had no place in
-// the post, in their own words.
+// draft returns what of a run fits, and notes it as told: entries as they were posted, then stories
+// that had no place in the post, in their own words. Without cards nothing fits, and nothing is
+// noted.
 func (f *memberFilter) draft(d spec, e *edition, said map[int]string, run store.Run) chat.Draft {
 	filters, err := f.parse(d.zone)
 	if err != nil {

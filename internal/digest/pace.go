@@ -21,6 +21,7 @@ const (
 // bounded ones, so that a slow server holds up nobody.
 type pace struct{ turn, read chan struct{} }
 
+// newPace returns a pace at which a step may begin at once.
 func newPace() pace { return pace{make(chan struct{}, 1), make(chan struct{}, 1)} }
 
 // do waits for its turn until ctx ends, and does a step. A step of a run that somebody waits for is done at once.

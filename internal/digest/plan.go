@@ -70,7 +70,9 @@ type Plan struct {
 	Paused bool      `json:"paused,omitempty"` // kept beside the plan for those of the configuration
 }
 
-// Feed is a feed of a plan. In JSON it is an address, or {"url","mergeDuplicates","weight","pin","mute"}.
+// Feed is a feed of a plan. In JSON it is an address, or
+// {"url","mergeDuplicates","weight","pin","mute"}. URL may hold a secret, such as a token in its
+// query; logs and readers see displayURL.
 type Feed struct {
 	URL     string
 	Shown   string  // the address without secrets; empty: as URL
@@ -159,8 +161,11 @@ type spec struct {
 	raw json.RawMessage // as it is stored; nil: it is the configuration's
 }
 
+// isInstant reports whether a digest posts items as they come, and so is polled instead of due.
 func (d spec) isInstant() bool { return d.Schedule == OnNew }
-func (d spec) isTask() bool    { return d.Plan.isTask() }
+
+// isTask reports whether a digest is a task for an agent.
+func (d spec) isTask() bool { return d.Plan.isTask() }
 
 // isTask reports whether a plan is a task for an agent.
 func (p Plan) isTask() bool {

@@ -44,9 +44,10 @@ type proposal struct {
 // key names the post that shows a proposal, which the decision replaces.
 func (w proposal) key() string { return "digest-wish/" + w.ID }
 
-// Propose shows a plan in the conversation of the caller, where the caller or an
-// administrator confirms or rejects it. Feeds may be named by words. The text that it
-// returns is for the model that called; a BadPlan says what the model has to correct.
+// Propose shows a plan in the conversation of the caller, where the caller or an administrator
+// confirms or rejects it. Feeds may be named by words. The text that it returns is for the model
+// that called; a BadPlan says what the model has to correct. It returns when the plan is stored and
+// on its way: nobody waits for the person.
 func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (string, error) {
 	if caller.User.ID == "" || !s.o.Platforms.CanPost(caller.Conversation) {
 		return "", BadPlan{errors.New("nobody here can confirm a digest, or nothing can be posted here, " +
@@ -100,7 +101,8 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 		cmp.Or(caller.User.Name, "the asker") + " or an administrator has to confirm it. Do not repeat the plan.", nil
 }
 
-// freeName returns name, with a number where a digest has that name.
+// freeName returns name, with a number where a digest has that name. Another process may take it
+// before it is stored; Create returns ErrExists then.
 func (s *Service) freeName(name string) string {
 	for n := 2; ; n++ {
 		if _, taken := s.find(name); !taken {
@@ -145,8 +147,9 @@ func (s *Service) saveProposal(ctx context.Context, w proposal) error {
 	return err
 }
 
-// resolveFeed returns the address and the title of the feed that an address or words name.
-// Its errors are for the model, and list candidates.
+// resolveFeed returns the address and the title of the feed that an address or words name. Its
+// errors are for the model, and list candidates. It reads the feed, so
+// that none is proposed that cannot be read.
 func (s *Service) resolveFeed(ctx context.Context, words string) (address, title string, err error) {
 	address = words
 	if !isWebURL(words) && !strings.HasPrefix(words, "bundled:") {

@@ -67,8 +67,9 @@ func (s *Service) rankStories(ctx context.Context, d spec, e *edition) error {
 	return nil
 }
 
-// chooseStories gives the places to stories, as a model judges them where there is one. It returns what the model wrote,
-// if that is text alone, and the model's name.
+// chooseStories gives the places to stories, as a model judges them where there is one. It returns
+// what the model wrote, if that is text alone, and the model's name. It cannot fail: without a
+// usable answer the scores decide alone.
 func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answer, text, model string) {
 	if d.Style == Weekly {
 		d.chooseWeekly(e)
@@ -228,6 +229,8 @@ func (st story) compareKind(other story) int {
 	return cmp.Compare(rank(st.score.Kind), rank(other.score.Kind))
 }
 
+// sourceKey and topicKey return the keys of preferences. They are also words for a model
+// (describeLikes).
 func sourceKey(source string) string { return "source " + source }
 func topicKey(topic string) string   { return "topic " + strings.ToLower(topic) }
 
@@ -250,9 +253,9 @@ func preferenceFor(like map[string]float64, i *item) float64 {
 	return math.Sqrt(factor(sourceKey(i.source)) * best)
 }
 
-// learnPreferences returns the factors of sources and topics that feedback on earlier posts
-// amounts to, from 1/maxPreference to maxPreference. Feedback on a post is shared equally by
-// its entries.
+// learnPreferences returns the factors of sources and topics that feedback on earlier posts amounts
+// to, from 1/maxPreference to maxPreference, by sourceKey and topicKey. What is missing counts 1.
+// Feedback on a post is shared equally by its entries.
 func learnPreferences(runs []pastRun, words []store.Feedback) map[string]float64 {
 	byTurn := map[string]pastRun{}
 	for _, p := range runs {

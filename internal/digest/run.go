@@ -23,8 +23,9 @@ type Preview struct {
 	Faults []string   `json:"faults,omitempty"`
 }
 
-// Preview makes a digest without posting or storing anything. A task is not carried out,
-// since its tools could have effects.
+// Preview makes a digest without posting or storing anything. A task is not carried out, since its
+// tools could have effects. It may ask a model, whose use counts. It returns ErrUnknown, an
+// *UnreadError, or the error of ctx or the store.
 func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 	d, ok := s.find(name)
 	if !ok {
@@ -57,8 +58,10 @@ func (s *Service) LastVerdicts(ctx context.Context, name string) (RunVerdicts, b
 	return s.loadVerdicts(ctx, name)
 }
 
-// Run makes and posts a digest for a due time, and waits up to outcomeTimeout for the
-// outcomes of its posts. A second run for the same due time posts nothing.
+// Run makes and posts a digest for a due time, and waits up to outcomeTimeout for the outcomes of
+// its posts. A second run for the same due time posts nothing. With manual it
+// also runs a digest that is paused, and does not wait behind scheduled runs. It returns ErrUnknown
+// where there is no such digest; a run that has failed is stored and returned with its error.
 func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
 	return s.lockAndRun(ctx, name, due, manual, s.awaitOutcomes)
 }
@@ -255,6 +258,7 @@ func (s *Service) produce(ctx context.Context, d spec, due time.Time) (*edition,
 	return e, settled, err
 }
 
+// errTimeout is the reason of a run that RunTimeout has ended.
 var errTimeout = errors.New("it took too long")
 
 // storeTimeout bounds storing a run that took too long.
@@ -337,7 +341,8 @@ func newItem(kind, name string, v any) (store.Item, error) {
 	return store.Item{Kind: kind, Name: name, Data: data}, err
 }
 
-// atOnce makes changes of the store at the same time, so that most share a transaction, and returns their errors.
+// atOnce makes changes of the store at the same time, so that most share a transaction, and returns
+// their errors joined when all have ended.
 func atOnce(changes ...func() error) error {
 	errs := make([]error, len(changes))
 	var wg sync.WaitGroup
@@ -398,8 +403,9 @@ func postKey(name string, due time.Time, to chat.Address) string {
 	return runKey(name, due) + "/" + to.String()
 }
 
-// buildPosts returns the posts of a run, in an order in which a thread's head comes before
-// what is below it.
+// buildPosts returns the posts of a run, in an order in which a thread's head comes before what is
+// below it; none where there is nothing to say. Their keys follow from the due time and the place,
+// so that a repeated run makes the same posts.
 func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 	if e.draft.Text == "" {
 		return nil

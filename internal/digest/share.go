@@ -85,7 +85,8 @@ func choosePlaces(
 	return chosen, left
 }
 
-// next returns the index of the story that gets the next place, or -1.
+// next returns the index of the story that gets the next place, or -1: the sources of all others
+// have their share.
 func (p *places) next(stories []story, taken map[int]bool) int {
 	best := -1
 	for n, st := range stories {

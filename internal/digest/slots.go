@@ -14,11 +14,13 @@ const (
 
 // slots bound the runs that are under way.
 type slots struct {
+	// Each holds an element for a run that is under way.
 	scheduled chan struct{}
 	asked     chan struct{}
 	tasks     chan struct{}
 }
 
+// newSlots returns slots of which all are free.
 func newSlots() slots {
 	return slots{
 		scheduled: make(chan struct{}, maxScheduledRuns),

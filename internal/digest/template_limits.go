@@ -96,6 +96,8 @@ func insertSteps(list *parse.ListNode, step parse.Node) {
 // limitedBuilder is a strings.Builder whose Write fails above maxTemplateOutput.
 type limitedBuilder struct{ strings.Builder }
 
+// Write appends to the text. It returns errTooLong, and appends nothing, where that would be too
+// much.
 func (s *limitedBuilder) Write(p []byte) (int, error) {
 	if s.Len()+len(p) > maxTemplateOutput {
 		return 0, errTooLong

@@ -50,7 +50,8 @@ func mailingID(digest, mailbox string) string {
 	return shortHash(digest + "\x00" + strings.ToLower(mailbox))
 }
 
-// mailPosts returns the mails of a run. It fails where it is not known who wants none: they must not get one.
+// mailPosts returns the mails of a run. It fails where it is not known who wants none: they must
+// not get one. Each mailbox has a post of its own, so that no reader sees the address of another.
 func (s *Service) mailPosts(ctx context.Context, d spec, run store.Run, draft chat.Draft) ([]store.Post, error) {
 	if len(d.mail) == 0 || draft.Text == "" {
 		return nil, nil
@@ -150,7 +151,8 @@ func (s *Service) Mailing(ctx context.Context, token string) (Mailing, bool, err
 	return Mailing{}, false, nil
 }
 
-// StopMail has a mailbox get no more mails of a digest.
+// StopMail has a mailbox get no more mails of a digest. It may be repeated. Whether the mailbox
+// gets the digest is not looked at: the caller has the Mailing of a token.
 func (s *Service) StopMail(ctx context.Context, digest, mailbox string) error {
 	u := unsubscription{Version: unsubscribedVersion, Digest: digest, Mailbox: mailbox, At: s.o.Now().UTC()}
 	if err := s.saveItem(ctx, unsubscribedKind, mailingID(digest, mailbox), u); err != nil {

@@ -20,7 +20,7 @@ const (
 	maxWaiting = 200
 )
 
-// waitingItems are the items that wait for a place.
+// waitingItems are the items that wait for a place, as they are stored with each run.
 type waitingItems struct {
 	Version int            `json:"version"`
 	Items   []waitingEntry `json:"items"`
@@ -58,6 +58,8 @@ func (s *Service) addWaiting(ctx context.Context, d spec, e *edition) error {
 		return fmt.Errorf("read which items of digest %s wait: %w", d.Name, err)
 	}
 	e.kept = kept
+	// What a feed still lists is read from there, which may have corrected it since; the stored
+	// copy is for what the feed has dropped.
 	listed, feeds := map[string]*item{}, map[string]Feed{}
 	for _, i := range e.items {
 		listed[i.id] = i

@@ -32,6 +32,8 @@ func (s *Service) collectWeekly(ctx context.Context, d spec, e *edition) error {
 	if err != nil {
 		return err
 	}
+	// One vote is enough to tell what people liked from the rest. Without any, the number of
+	// sources is all that is known.
 	if slices.ContainsFunc(e.stories, func(st story) bool { return rating[st.item] > 0 }) {
 		e.stories = slices.DeleteFunc(e.stories, func(st story) bool {
 			liked := rating[st.item] > 0

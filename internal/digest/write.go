@@ -36,7 +36,7 @@ type content struct {
 	modelTexts       bool        // texts of cards are a model's
 }
 
-// part is a topic with its entries. Styles without topics have one part.
+// part is a topic with its entries. Styles without topics have one part, whose topic is empty.
 type part struct {
 	topic   string
 	entries []entryLine
@@ -110,7 +110,8 @@ func nonEmpty(words ...string) []string {
 	return slices.DeleteFunc(words, func(s string) bool { return s == "" })
 }
 
-// storyCard returns a story as entry n of a post, with sentences of its own text.
+// storyCard returns a story as entry n of a post, with sentences of its own text. It needs no
+// model: what one says of the story is filled in later.
 func storyCard(n int, st story) chat.Card {
 	c := chat.Card{
 		N:      n,
@@ -167,8 +168,8 @@ func shorten(s string, n int) string {
 	return b.String()
 }
 
-// cutBetweenWords returns the first n characters of a longer text, without the word that they end in unless it is half
-// of them.
+// cutBetweenWords returns the first n characters of a longer text with an ellipsis, without the
+// word that they end in unless it is half of them.
 func cutBetweenWords(s string, n int) string {
 	end := 0
 	for range n {

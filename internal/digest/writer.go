@@ -70,6 +70,7 @@ func (s *Service) askModel(ctx context.Context, d spec, e *edition) (text, model
 		}
 		return "", ""
 	}
+	// Readers must not see the remains of an answer in a form that nobody asked for.
 	if looksLikeJSON(text) {
 		s.o.Log.Warn("digest summary dropped, it is no prose", "digest", d.Name, "model", model)
 		return "", ""

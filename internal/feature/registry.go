@@ -102,6 +102,7 @@ func (r *Registry) Buttons() []Button {
 	return list
 }
 
+// buttonsOf returns the buttons of a feature; none where it handles none.
 func buttonsOf(f Feature) []Button {
 	if h, ok := f.(ButtonHandler); ok {
 		return h.Buttons()
@@ -109,6 +110,7 @@ func buttonsOf(f Feature) []Button {
 	return nil
 }
 
+// formsOf returns the ids of a feature's forms; none where it handles none.
 func formsOf(f Feature) []string {
 	if h, ok := f.(FormHandler); ok {
 		return h.Forms()
@@ -116,6 +118,7 @@ func formsOf(f Feature) []string {
 	return nil
 }
 
+// isUrgent reports whether a message is for a feature and must not wait behind the queue.
 func isUrgent(f Feature, m chat.Message) bool {
 	h, ok := f.(UrgentHandler)
 	return ok && h.Urgent(m)
@@ -234,6 +237,7 @@ func unknown(m chat.Message) *chat.Draft {
 	return nil
 }
 
+// refuse returns an answer for the asker alone that says why nothing was done.
 func refuse(text string) *chat.Draft {
 	return &chat.Draft{Ephemeral: true, Failed: true, Text: text}
 }

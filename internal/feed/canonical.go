@@ -26,9 +26,10 @@ var tracking = map[string]bool{
 	"cmpid":   true,
 }
 
-// CanonicalURL returns the address without what differs between two links to one page: tracking parameters, fragment,
-// default port, letter case of the host, trailing slash, order of parameters. It returns anything but a web address
-// unchanged, trimmed.
+// CanonicalURL returns the address without what differs between two links to one page: tracking
+// parameters, fragment, default port, letter case of the host, trailing slash, order of parameters.
+// It returns anything but a web address unchanged, trimmed. The result is for comparing: a server
+// may answer it differently.
 func CanonicalURL(address string) string {
 	address = strings.TrimSpace(address)
 	u, err := url.Parse(address)
@@ -68,6 +69,7 @@ func unwrapLink(link string) string {
 	return link
 }
 
+// googleHost matches the hosts of Google in all countries.
 var googleHost = text.Pattern(`^www\.google\.[a-z]{2,3}(\.[a-z]{2})?$`)
 
 // titleKey returns a key that is equal for titles that differ only in markup, letter case, white space or

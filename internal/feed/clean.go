@@ -30,9 +30,9 @@ const (
 type cleaner struct {
 	out   bytes.Buffer
 	stack []frame
-	items int
-	root  string
-	pace  Pace
+	items int    // begun so far
+	root  string // local name of the root element, lower case
+	pace  Pace   // what the elements so far say
 }
 
 // frame is an open element.
@@ -51,8 +51,10 @@ type frame struct {
 	text        []byte // not written yet
 }
 
-// cleanXML returns a cleaner whose out holds the cleaned document and whose root is the local name of its root
-// element.
+// cleanXML returns a cleaner whose out holds the cleaned document and whose root is the local name
+// of its root element. data is UTF-8 without characters that XML forbids; base may be nil. It
+// returns an error where there is no element, or elements are nested too deeply; the cleaner is
+// returned with it.
 func cleanXML(data []byte, base *url.URL) (*cleaner, error) {
 	c := &cleaner{}
 	c.out.Grow(len(data) + len(data)/8)
@@ -412,6 +414,7 @@ func isBinary(kind string) bool {
 	return strings.Contains(kind, "/") && !strings.HasPrefix(kind, "text/") && !strings.HasSuffix(kind, "xml")
 }
 
+// wrapperDiv matches a div that is the whole of a fragment, as far as an expression can tell.
 var wrapperDiv = text.Pattern(`(?s)^\s*<div[^>]*>(.*)</div>\s*$`)
 
 // unwrapMarkup returns the markup without the div that Atom 1.0 wraps XHTML in and that is not part of it (RFC 4287,

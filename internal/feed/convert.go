@@ -21,6 +21,7 @@ import (
 const maxField = 2_000 // bytes of a short text: a category, an author, an address
 
 // convertFeed converts gofeed's result into a Document: sanitized, bounded, with absolute links.
+// The lists of the result are empty rather than nil, as JSON shows them.
 func convertFeed(in *gofeed.Feed) Document {
 	doc := Document{
 		Feed: Feed{
@@ -128,6 +129,8 @@ func safeLink(link string) string {
 	return ""
 }
 
+// isWebURL reports whether a link begins like a web address. Whether it can be parsed is not looked
+// at.
 func isWebURL(link string) bool {
 	lower := strings.ToLower(link)
 	return strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")

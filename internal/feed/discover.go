@@ -24,7 +24,7 @@ const (
 	probeTimeout  = 5 * time.Second
 )
 
-// Link is a feed that a page offers.
+// Link is a feed that a page offers. Its title is the publisher's text, on one line.
 type Link struct {
 	URL   string `json:"url"`
 	Title string `json:"title"` // as the page or the feed has it; may be empty
@@ -130,6 +130,7 @@ func (f *Fetcher) probeUsualPlaces(ctx context.Context, page *url.URL) ([]Link, 
 	)
 }
 
+// feedTypes are the media types by which pages name feeds, JSON Feed's own among them.
 var feedTypes = []string{"application/atom+xml", "application/rss+xml", "application/rdf+xml", "application/feed+json",
 	"application/x-rss+xml", "application/x.atom+xml"}
 

@@ -35,6 +35,7 @@ var byteOrderMarks = []struct {
 	{[]byte{0x4C, 0x6F, 0xA7, 0x94}, false, charmap.CodePage037},
 }
 
+// xmlEncoding matches an XML declaration up to the name of its encoding.
 var xmlEncoding = text.Pattern(`^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
 
 // toUTF8 converts the document to valid UTF-8. The byte order mark decides, then the server's charset, then the XML

@@ -22,8 +22,9 @@ import (
 // ErrNotFeed is wrapped by the error of Parse for a document that is not a feed.
 var ErrNotFeed = errors.New("not a feed")
 
-// Document is a parsed feed. Links are absolute where the document's address was known; HTML is sanitized; times are
-// in UTC, and zero where they are unknown.
+// Document is a parsed feed. Links are absolute where the document's address was known; HTML is
+// sanitized; times are in UTC, and zero where they are unknown. Items are in the feed's order, at
+// most maxItems.
 type Document struct {
 	Feed  Feed   `json:"feed"`
 	Items []Item `json:"items"`
@@ -76,7 +77,8 @@ func (f Feed) Heading() string { return oneLine(PlainText(f.Title)) }
 // Heading returns the title as plain text on one line. It returns "" when the item has no title.
 func (i Item) Heading() string { return oneLine(PlainText(i.Title)) }
 
-// Text returns the item's content as plain text, or its summary when it has no content.
+// Text returns the item's content as plain text, or its summary when it has no content. It is made
+// at each call, which costs as much as reading the markup.
 func (i Item) Text() string {
 	if text := PlainText(i.Content); text != "" {
 		return text

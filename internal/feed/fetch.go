@@ -27,7 +27,8 @@ const (
 	bundledScheme = "bundled:"
 )
 
-// StateStore keeps what is known about a feed between fetches. Its methods may be called concurrently.
+// StateStore keeps what is known about a feed between fetches, by the address that the feed is
+// asked for. Its methods may be called concurrently.
 type StateStore interface {
 	// LoadFeed returns false when nothing is known about the feed.
 	LoadFeed(ctx context.Context, url string) (State, bool, error)
@@ -45,13 +46,15 @@ type Options struct {
 	HostPause time.Duration
 }
 
-// Fetcher fetches feeds. It is safe for concurrent use; feeds of one host are fetched one after the other.
+// Fetcher fetches feeds. It is safe for concurrent use; feeds of one host are fetched one after the
+// other. A state is read and changed by whoever holds the lock of the feed's host, and stored by
+// whoever asked for the feed, after the lock was released.
 type Fetcher struct {
 	client     *egress.Client
 	store      StateStore
 	opts       Options
-	hosts      hostLocks
-	freshUntil sync.Map // address → time.Time until which a "not modified" answer counts as fresh
+	hosts      hostLocks // one request to a host at a time
+	freshUntil sync.Map  // address → time.Time until which a "not modified" answer counts as fresh
 
 	mu      sync.Mutex
 	unsaved map[string]*State // by address: what reads have shown that is not stored yet
@@ -178,8 +181,10 @@ func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
 	return res, err
 }
 
-// FetchAll fetches feeds as Fetch does, and stores what that shows about them in one transaction. It calls turn for all
-// of them in parallel, which calls read when the feed may be read. Results and errors have the order of the addresses.
+// FetchAll fetches feeds as Fetch does, and stores what that shows about them in one transaction.
+// It calls turn for all of them in parallel, which calls read once when the feed may be read.
+// Results and errors have the order of the addresses. An error of the store is part of every feed's
+// error.
 func (f *Fetcher) FetchAll(ctx context.Context, addresses []string, turn func(read func())) ([]Result, []error) {
 	return f.fetchAll(ctx, addresses, turn, false)
 }
@@ -218,7 +223,8 @@ func (f *Fetcher) fetchAll(
 	return results, errs
 }
 
-// State returns what is known about a feed, such as since when it fails.
+// State returns what is known about a feed, such as since when it fails; a new state where nothing
+// is known. It makes no request.
 func (f *Fetcher) State(ctx context.Context, address string) (State, error) {
 	return f.loadState(ctx, strings.TrimSpace(address))
 }
@@ -413,6 +419,8 @@ func (f *Fetcher) saveStates(ctx context.Context, addresses ...string) error {
 }
 
 // fetch makes one request, and a second one where the address is a page that names a single feed.
+// It changes state by what the answer shows, also with an error; whoever calls it records the
+// failure.
 func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
 	address := state.fetchAddress()
 	res, doc, err := f.request(ctx, state, address)
@@ -496,7 +504,8 @@ func (f *Fetcher) noteRetryAfter(state *State, address string, res *egress.Respo
 	return &WaitError{address, state.NextAllowed}
 }
 
-// retryAfter reads a Retry-After header: seconds or a date. said is false where it holds neither.
+// retryAfter reads a Retry-After header: seconds or a date (RFC 9110, 10.2.3). said is false where
+// it holds neither; the pause is then defaultRetryAfter.
 func retryAfter(header string, now time.Time) (pause time.Duration, said bool) {
 	header = strings.TrimSpace(header)
 	// With 32 bits the number of nanoseconds cannot overflow.

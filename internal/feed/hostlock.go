@@ -13,18 +13,19 @@ type hostLocks struct {
 	byName map[string]*host
 }
 
-// who hold the lock or wait for it
+// host is a host with those who hold its lock or wait for it. hostLocks.mu guards users; the other
+// fields belong to whoever holds the lock.
 type host struct {
-	lock         chan struct{}
-	users        int       // who hold the turn or wait for it
-	lastPoll     time.Time // when Poll last made a request
-	blockedUntil time.Time // before this time the host wants no requests
+	lock         chan struct{} // holds an element while somebody has the lock
+	users        int           // who hold the turn or wait for it
+	lastPoll     time.Time     // when Poll last made a request
+	blockedUntil time.Time     // before this time the host wants no requests
 }
 
 // maxIdleHosts is how many hosts that nobody waits for are remembered.
 const maxIdleHosts = 1000
 
-// hostLock is the right to make requests to a host, until release.
+// hostLock is the right to make requests to a host, until release, which is called once.
 type hostLock struct {
 	all  *hostLocks
 	name string

@@ -91,8 +91,9 @@ func unescapeQuotes(safe string) string {
 	return out.String()
 }
 
-// PlainText returns what a reader sees of an HTML fragment: its text with entities decoded and white space collapsed,
-// blocks separated by blank lines, list items and breaks by line ends.
+// PlainText returns what a reader sees of an HTML fragment: its text with entities decoded and
+// white space collapsed, blocks separated by blank lines, list items and breaks by line ends. It is
+// no markup any more, and must be escaped before it is shown as such.
 func PlainText(fragment string) string {
 	var b plainBuilder
 	// Most titles, and many texts, have no markup: a tokenizer takes 4 KB of memory for each.

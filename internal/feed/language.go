@@ -12,6 +12,7 @@ import (
 // Two texts in different languages have hardly a word in common but names and numbers. Those tell of one event where
 // most of them are in both.
 const (
+	// The limits were chosen on pairs of texts written by hand (see ARCHITECTURE, Decisions).
 	maxCommonWords   = 0.2  // share of words in lower case that texts in different languages have in common
 	minAnchors       = 4    // names and numbers in common
 	minAnchorShare   = 0.5  // of the names and numbers of the text that has fewer

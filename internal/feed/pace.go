@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// maxFresh bounds what a server may ask for: a feed is read twice a day at least. The delays after
+// failures double from minBackoff to maxBackoff; a feed that is gone (HTTP 410) is asked once a
+// week.
 const (
 	maxFresh    = 12 * time.Hour // a server's longer freshness counts as this
 	minBackoff  = 10 * time.Minute
@@ -17,7 +20,7 @@ const (
 
 // Pace is how often a feed says that it changes.
 type Pace struct {
-	TTL       time.Duration `json:"ttl,omitempty"`
+	TTL       time.Duration `json:"ttl,omitempty"`       // 0: the feed does not say
 	SkipHours uint32        `json:"skipHours,omitempty"` // bit n: not between n and n+1 o'clock, UTC
 	SkipDays  uint8         `json:"skipDays,omitempty"`  // bit n: not on that time.Weekday
 }

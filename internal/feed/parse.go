@@ -109,7 +109,8 @@ var (
 )
 
 const (
-	// preamble is how many bytes may stand before the document; declared in bytes.
+	// preamble is in how many bytes a document must begin; what stands before it there is left out.
+	// blankStart are the characters that are left out in any case.
 	preamble   = 4 << 10 // bytes in which the document must begin
 	blankStart = " \t\r\n\x00\uFEFF"
 )

@@ -144,6 +144,7 @@ var stopWords = wordSet(
 	up us was we were what when where which who why will with would you your`,
 )
 
+// wordSet returns the words of a text as a set.
 func wordSet(words string) map[string]bool {
 	in := map[string]bool{}
 	for _, word := range strings.Fields(words) {
@@ -152,8 +153,8 @@ func wordSet(words string) map[string]bool {
 	return in
 }
 
-// stem removes the endings in which two mentions of one thing most often differ. It serves comparison only; package
-// lexicon has a real stemmer.
+// stem removes the endings in which two mentions of one thing most often differ. It serves
+// comparison only, of English words above all; package search has real stemmers.
 func stem(word string) string {
 	for _, ending := range []struct {
 		off, on   string
@@ -209,6 +210,8 @@ func ideographPairs(run string) (pairs []string) {
 	return pairs
 }
 
+// isIdeograph reports whether a character is of a script that is written without spaces between
+// words.
 func isIdeograph(r rune) bool {
 	return r >= 0x0E00 &&
 		unicode.In(
@@ -274,6 +277,9 @@ func jaccard(a, b []uint64) float64 {
 }
 
 var (
+	// numberPattern matches numbers as they are written, with points, commas and colons in them.
+	// serialPattern matches those that number a series: behind a word such as week or version,
+	// behind #, or with several points, unless they are an amount of money or a share.
 	numberPattern = text.Pattern(`\d+(?:[.,:]\d+)*`)
 	serialPattern = text.Pattern(
 		`(?i)(?:\b(?:week|episode|ep|part|day|vol|volume|issue|no|chapter|round|season|version|v)\b\.?\s*|#|\bv)(\d+(?:\.\d+)*)|(?:^|[^$£€\d.,])(\d+(?:\.\d+)+)(?:$|[^\d%. ]| (?:[^mbpt]|$))`,

@@ -7,6 +7,7 @@ import (
 	"ravenbot/internal/text"
 )
 
+// atomXML and rssXML are the media types of feeds at documented addresses.
 const atomXML, rssXML = "application/atom+xml", "application/rss+xml"
 
 // documentedFeeds returns the feeds that a page has at addresses which its site documents (as of November 2026). It
@@ -37,6 +38,7 @@ func atomLinks(base string, pairs ...string) (list []Link) {
 	return list
 }
 
+// channelID matches the ids of YouTube's channels.
 var channelID = text.Pattern(`^UC[\w-]{22}$`)
 
 // youTube returns the feeds of a channel or playlist. A feed's address needs the channel's id; pages of handles name

@@ -10,6 +10,7 @@ import (
 )
 
 const (
+	// stateVersion is to be raised when older states cannot be used any more: they count as absent.
 	stateVersion = 1
 	maxKeptItems = 120
 	maxKeptText  = 4 << 10  // bytes of one text of a kept item
@@ -54,7 +55,8 @@ type State struct {
 // succeeded.
 func (s *State) Failing() (since time.Time, times int) { return s.FailingSince, s.Failures }
 
-// addFailure records one more failure and computes when Poll tries again.
+// addFailure records one more failure and computes when Poll tries again. The stored document
+// stays: it is what is known of the feed.
 func (s *State) addFailure(now time.Time, gone bool, why string) {
 	if s.Failures == 0 {
 		s.FailingSince = now

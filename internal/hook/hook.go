@@ -216,6 +216,8 @@ type limitedBuffer struct {
 	over  bool // something was dropped
 }
 
+// Write keeps what there is room for. It takes the rest as well, so that the command is not blocked
+// by its output.
 func (b *limitedBuffer) Write(p []byte) (int, error) {
 	if room := b.limit - b.kept.Len(); len(p) > room {
 		b.over = true

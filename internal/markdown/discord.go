@@ -22,6 +22,7 @@ func Discord(src string) string {
 // (of a quote, of a list), which the block around them puts before each line.
 type discordWriter struct{ src []byte }
 
+// blocks returns the blocks in a node, with a text between them; empty ones are left out.
 func (w discordWriter) blocks(parent ast.Node, between string) string {
 	var out []string
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
@@ -32,6 +33,8 @@ func (w discordWriter) blocks(parent ast.Node, between string) string {
 	return strings.Join(out, between)
 }
 
+// block returns one block as Discord shows it: headings below the third are bold, since it knows
+// three, and tables are code.
 func (w discordWriter) block(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.Heading:
@@ -64,6 +67,7 @@ func (w discordWriter) block(n ast.Node) string {
 	return w.inline(n)
 }
 
+// list returns a list whose items are indented by the width of their marks.
 func (w discordWriter) list(l *ast.List) string {
 	var items []string
 	number := l.Start
@@ -167,6 +171,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
+// inline returns the text in a block, with its markup.
 func (w discordWriter) inline(parent ast.Node) string {
 	var b strings.Builder
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
@@ -175,6 +180,7 @@ func (w discordWriter) inline(parent ast.Node) string {
 	return b.String()
 }
 
+// span returns one piece of such text. A kind that is not known is returned without its markup.
 func (w discordWriter) span(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.Text:
@@ -210,6 +216,7 @@ func (w discordWriter) span(n ast.Node) string {
 	return w.inline(n)
 }
 
+// plainCode returns the text of a code span on one line.
 func (w discordWriter) plainCode(n ast.Node) string {
 	var b strings.Builder
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -220,7 +227,8 @@ func (w discordWriter) plainCode(n ast.Node) string {
 	return strings.ReplaceAll(b.String(), "\n", " ")
 }
 
-// codeSpan marks code in a line. A fence of more than two backticks would begin a block on Discord.
+// codeSpan returns code as a span, with two backticks where it holds one. A fence of more than two would begin a block
+// on Discord.
 func codeSpan(code string) string {
 	if strings.Contains(code, "`") {
 		return "`` " + separateBackticks(code, 2) + " ``"

@@ -22,6 +22,7 @@ var dialect = goldmark.New(
 		renderer.WithNodeRenderers(util.Prioritized(literalRenderer{}, 1)),
 	))
 
+// parse returns the tree of a text. Its nodes refer to src, which must not change.
 func parse(src []byte) ast.Node { return dialect.Parser().Parse(text.NewReader(src)) }
 
 // HTML returns Markdown as HTML for a page. Raw HTML is shown as text, links of dangerous schemes lose their target,
@@ -72,6 +73,7 @@ func (literalRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	})
 }
 
+// escape writes pieces of the source as text, whatever markup they hold.
 func escape(w util.BufWriter, src []byte, segments *text.Segments) {
 	for _, s := range segments.Sliced(0, segments.Len()) {
 		_, _ = w.WriteString(html.EscapeString(string(s.Value(src))))

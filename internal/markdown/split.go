@@ -124,6 +124,8 @@ var fence = text.Pattern("^(.*?)(`{3,}|~{3,})(.*)$")
 // notIndent matches what does not take part in an indentation, which quotes do.
 var notIndent = text.Pattern(`[^\s>]`)
 
+// markCode notes with the lines of a code block by which lines a piece that is cut within it has to
+// be closed, and the next one opened. number returns the index of the line at a byte.
 func markCode(lines []line, n *ast.FencedCodeBlock, number func(int) int) {
 	if n.Lines().Len() == 0 {
 		return
@@ -150,6 +152,7 @@ func markCode(lines []line, n *ast.FencedCodeBlock, number func(int) int) {
 	}
 }
 
+// markTable notes with the rows of a table its head, which each piece of it repeats.
 func markTable(lines []line, n *east.Table, number func(int) int) {
 	first, last := -1, -1
 	_ = ast.Walk(n, func(c ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -281,6 +284,7 @@ func (s *splitter) flush(n int) {
 	}
 }
 
+// length returns how long a piece of these lines is for the platform.
 func (s *splitter) length(lines []line) int { return Length(render(lines)) }
 
 // render writes the lines of a piece. Where it begins or ends inside of a fence,
@@ -382,6 +386,7 @@ func joins(before, after string) bool {
 	return last == joiner || first == joiner || unicode.Is(unicode.M, first)
 }
 
+// words returns the words of a text and the white space between them.
 func words(s string) []string { return word().FindAllString(s, -1) }
 
 // atoms cuts a line where it may be broken; a word holds together what touches.

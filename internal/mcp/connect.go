@@ -263,6 +263,7 @@ func (s *server) handshake(
 		options = append(options, client.WithProtocolVersion(sdk.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
 	conn.client = client.NewClient(over, options...)
+	// Before Start: a notification may come together with the answer to initialize.
 	conn.client.OnNotification(conn.handleNotification)
 	err := conn.client.Start(ctx)
 	if err == nil {

@@ -53,6 +53,8 @@ func containsValues(said string, data json.RawMessage) bool {
 	if said == "" || d.Decode(&v) != nil {
 		return false
 	}
+	// Numbers are compared as whole words: 5 is part of 15, and not said by it. Texts may be parts
+	// of a sentence.
 	words := map[string]bool{}
 	for _, w := range strings.FieldsFunc(said, func(c rune) bool {
 		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("+-.", c)

@@ -32,10 +32,12 @@ type Bot struct {
 	IsLeader  func() bool             // among the replicas of a store
 }
 
+// gauge returns a value that goes up and down. labels are names and values in turn.
 func gauge(name, help string, value float64, labels ...string) Sample {
 	return Sample{Name: name, Help: help, Value: value, Labels: labels}
 }
 
+// counter returns a value that only grows while the process runs.
 func counter(name, help string, value float64, labels ...string) Sample {
 	return Sample{Name: name, Help: help, IsCounter: true, Value: value, Labels: labels}
 }
@@ -85,6 +87,7 @@ func (b Bot) Samples() []Sample {
 	return append(list, b.storeSamples()...)
 }
 
+// storeSamples returns what the store holds and how it is. What cannot be read now is left out.
 func (b Bot) storeSamples() []Sample {
 	var list []Sample
 	if posts, err := b.Store.Undelivered(context.Background()); err == nil {
@@ -116,6 +119,7 @@ func (b Bot) storeSamples() []Sample {
 		float64(b.Store.Commits())))
 }
 
+// oneIf returns 1 for true, the form in which Prometheus has truth values.
 func oneIf(b bool) float64 {
 	if b {
 		return 1

@@ -267,6 +267,8 @@ func (s *Set) Health() []Health {
 	return list
 }
 
+// healthLocked returns the health of a platform; s's lock is held. A refusal counts until the
+// platform reports that it is connected.
 func (s *Set) healthLocked(name string) chat.Health {
 	health := chat.Health{Connected: s.refused[name] == nil}
 	if r, ok := s.platforms[name].(chat.Reporter); ok {

@@ -68,10 +68,14 @@ type call struct {
 	texts func() []string // see textsIn
 }
 
+// newCall returns a call with what rules compare. Its arguments are searched for addresses once,
+// and only if a rule asks for hosts.
 func newCall(in tool.Intent) call {
 	return call{in, toolNames(in.Tool), sync.OnceValue(func() []string { return textsIn(in.Args) })}
 }
 
+// decide returns what the first rule that holds says, or the mode where none does. The reason is
+// for people and names the rule by its place in the configuration.
 func (p *Policy) decide(in call) tool.Verdict {
 	at := p.ruleIndex(in)
 	if at < 0 {
@@ -94,10 +98,12 @@ func (p *Policy) decide(in call) tool.Verdict {
 // RuleIndex returns the index of the rule that decides about a call, or -1 where none does.
 func (p *Policy) RuleIndex(in tool.Intent) int { return p.ruleIndex(newCall(in)) }
 
+// ruleIndex returns the place of the first rule that holds, or -1.
 func (p *Policy) ruleIndex(in call) int {
 	return slices.IndexFunc(p.o.Rules, func(r Rule) bool { return p.holds(r, in) })
 }
 
+// holds reports whether all conditions of a rule are met. A list that is empty is no condition.
 func (p *Policy) holds(r Rule, in call) bool {
 	c := in.Caller
 	switch {
@@ -128,6 +134,7 @@ func matchesHint(hint, class string) bool {
 	return hint == "" || hint == class || hint == "destructive" && class == "unknown"
 }
 
+// matchesChannel reports whether a call was made in a channel that a pattern names.
 func matchesChannel(patterns []string, c tool.Caller) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		// A rule for a channel is about its threads, too.
@@ -136,6 +143,8 @@ func matchesChannel(patterns []string, c tool.Caller) bool {
 	})
 }
 
+// matchesHosts reports whether the hosts in a call's arguments meet a rule: any of them where it
+// refuses or asks, all of them where it allows.
 func matchesHosts(r Rule, hosts []string) bool {
 	matches := func(host string) bool {
 		return slices.ContainsFunc(r.Hosts, func(p string) bool { return Match(strings.ToLower(p), host) })
@@ -165,6 +174,7 @@ func toolNames(n tool.Named) []string {
 	return []string{n.Name, spec.Server + "." + spec.Name, spec.Server}
 }
 
+// matchesNames reports whether a pattern matches any name of a tool.
 func matchesNames(patterns, names []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return Match(p, name) })

@@ -76,6 +76,7 @@ func (p *Policy) taint(c tool.Caller) []string {
 // maxTaint is how many sources of foreign text a reason names.
 const maxTaint = 3
 
+// describeTaint returns for people which foreign text a turn has read, up to maxTaint sources.
 func describeTaint(taint []string) string {
 	named := strings.Join(taint[:min(len(taint), maxTaint)], ", ")
 	if n := len(taint) - maxTaint; n > 0 {
@@ -122,6 +123,7 @@ func unnamedAddresses(in call) []string {
 	})
 }
 
+// isAddress reports whether a whole text is a web address.
 func isAddress(s string) bool {
 	if !strings.Contains(s, "://") {
 		return false

@@ -104,6 +104,7 @@ type poll struct {
 	edited bool            // this process has edited its post
 }
 
+// key names the post of a poll, which its edits replace.
 func (p *poll) key() string { return "poll/" + p.ID }
 
 // New returns a Service without polls; Load reads those of before.
@@ -169,6 +170,7 @@ func (s *Service) load(ctx context.Context, fn func(was, p *poll)) error {
 	return nil
 }
 
+// decodePoll returns a stored poll, which remembers how it was stored: a change replaces only that.
 func decodePoll(raw json.RawMessage) (*poll, error) {
 	p := &poll{raw: raw}
 	return p, json.Unmarshal(raw, p)
@@ -411,6 +413,9 @@ func (s *Service) vote(ctx context.Context, m chat.Message, id string, option in
 	return words, err
 }
 
+// tryVote stores a vote, its change or its withdrawal, and returns what the voter is told. An
+// inputError says why a vote does not count; any other error is the store's, and nothing has
+// changed then.
 func (s *Service) tryVote(ctx context.Context, m chat.Message, id string, option int) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -496,6 +501,8 @@ func (s *Service) closePoll(ctx context.Context, id, by, post string) error {
 	return retry(func() error { return s.tryClose(ctx, id, by, post) })
 }
 
+// tryClose stores that a poll is closed. One that is closed already, or not known, is no error. by
+// is empty where its time is over; post is the message that shows the poll, where that is known.
 func (s *Service) tryClose(ctx context.Context, id, by, post string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -553,6 +560,8 @@ func (p *poll) draft() chat.Draft {
 	return d
 }
 
+// footer returns the line below a poll: how many votes it has, whose it is, and until when it is
+// open.
 func (p *poll) footer(total int) string {
 	votes := fmt.Sprintf("%d votes", total)
 	if total == 1 {

@@ -64,6 +64,8 @@ func parseRequest(words string) (request, error) {
 	return q, q.check()
 }
 
+// check returns an inputError where a poll cannot be made of a request. Answers that differ in
+// letter case alone are the same.
 func (q request) check() error {
 	switch {
 	case q.question == "" || len(q.options) < minOptions:

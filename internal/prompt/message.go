@@ -49,6 +49,8 @@ func zoneOf(c chat.Context, instance *time.Location) *time.Location {
 // that holds all of its past.
 var zones sync.Map
 
+// speakerPart returns the part that says who speaks and when, as far as either is known. Stored
+// turns hold it: summaries find the name by its form.
 func speakerPart(name, when string) llm.Part {
 	p := llm.Part{Source: llm.SourceSpeaker}
 	switch {
@@ -119,8 +121,10 @@ func Context(c chat.Context, known func(subject string) bool, instance *time.Loc
 	return slices.Concat([]llm.Part{head}, parts, []llm.Part{contextPart("End of what it is about.]\n")})
 }
 
+// contextPart returns a text as part of what a message is about.
 func contextPart(text string) llm.Part { return llm.Part{Source: llm.SourceContext, Text: text} }
 
+// isKnown reports whether a message is in the request anyway.
 func isKnown(s chat.Said, known func(string) bool) bool {
 	return s.Subject != "" && known != nil && known(s.Subject)
 }

@@ -78,6 +78,7 @@ func join(sections []section) string {
 	return strings.Join(texts, "\n\n")
 }
 
+// compact returns the sections that have a text.
 func compact(sections []section) []section {
 	var kept []section
 	for _, s := range sections {
@@ -88,6 +89,7 @@ func compact(sections []section) []section {
 	return kept
 }
 
+// skills returns the section that names the agent's skills; empty: it has none.
 func (s System) skills() string {
 	if len(s.Skills) == 0 {
 		return ""
@@ -101,6 +103,7 @@ func (s System) skills() string {
 	return b.String()
 }
 
+// rules returns the section of rules, of which each is there only where it can apply.
 func (s System) rules() string {
 	rules := []string{dataRule}
 	if len(s.Tools) > 0 {
@@ -126,6 +129,8 @@ func (s System) rules() string {
 // platformNames are the names of platforms as people write them.
 var platformNames = map[string]string{"discord": "Discord", "slack": "Slack"}
 
+// place returns where the conversation takes place. Names and topics are strangers' words, and so
+// are quoted and cut.
 func (s System) place() string {
 	platform := platformNames[s.Platform]
 	switch {
@@ -170,4 +175,5 @@ func shorten(s string, maxChars int) string {
 	return text.Shorten(quoteMarks.Replace(text.OneLine(s)), maxChars)
 }
 
+// quoteName returns a name that others chose, cut to maxNameChars characters.
 func quoteName(s string) string { return shorten(s, maxNameChars) }

@@ -65,6 +65,7 @@ func Statuses(models map[string]agent.Model) []breaker.Status {
 	return list
 }
 
+// build returns the model of an entry, without limits or a circuit around it. It makes no request.
 func build(name string, m config.Model) (llm.Model, error) {
 	switch m.Provider {
 	case "gemini":
@@ -132,6 +133,7 @@ func CheckOne(ctx context.Context, c *config.Config, name string) Check {
 	return Check{Model: name + " (" + m.ID() + ")", Err: askForOneWord(ctx, m.Model)}
 }
 
+// askForOneWord makes the smallest request that shows whether a model answers, within checkTimeout.
 func askForOneWord(ctx context.Context, m llm.Model) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

@@ -62,6 +62,7 @@ type envelope struct {
 // somebody has recorded on the way is of no use with another replica, nor with this one after a restart.
 func sealedFor(replica int64) string { return "request to replica " + strconv.FormatInt(replica, 10) }
 
+// answeredBy is sealedFor for the answers of a replica.
 func answeredBy(replica int64) string { return "answer of replica " + strconv.FormatInt(replica, 10) }
 
 // send has another replica take a request, and returns its answer. It returns a *refusedError where the right replica
@@ -188,6 +189,8 @@ func (n *Node) Held(path string, has func(*http.Request) bool, next http.Handler
 	})
 }
 
+// isHeld reports whether Held serves a path: its requests go to the replica that keeps what they are
+// about, and not to the leader.
 func (n *Node) isHeld(path string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -268,6 +271,7 @@ func unavailable(w http.ResponseWriter, why string) {
 	}})
 }
 
+// writeJSON answers a request of another replica. Nothing keeps such an answer.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -56,6 +56,7 @@ type Node struct {
 // Taker takes a request about a channel that another replica has handed on, and returns its answer.
 type Taker func(ctx context.Context, channel chat.Address, request []byte) ([]byte, error)
 
+// newNode returns the node of a replica that has joined and owns nothing yet.
 func newNode(o Options, members store.Membership, self store.Replica) *Node {
 	return &Node{
 		o:       o,
@@ -411,6 +412,8 @@ func (e *refusedError) Error() string {
 	return "the replica that the channel belongs to refused it: " + e.what
 }
 
+// isRefused reports whether another replica answered and refused, as opposed to one that was not
+// reached.
 func isRefused(err error) bool {
 	_, ok := errors.AsType[*refusedError](err)
 	return ok

@@ -62,6 +62,7 @@ func Run(ctx context.Context, o Options) {
 	}
 }
 
+// prune deletes once what is over its time. A failure is logged; the next time makes up for it.
 func prune(ctx context.Context, o Options) {
 	changed, err := o.Store.Prune(ctx, o.Keep())
 	// What was deleted before an error is forgotten, too.

@@ -202,6 +202,7 @@ func (s *Sampler) describe(calledTool string, c agent.Completion) string {
 	return fmt.Sprintf("%s; %s read %d tokens and wrote %d%s", during, c.Model, c.Usage.Input, c.Usage.Output, cost)
 }
 
+// joinNotes puts notes together; empty ones are left out.
 func joinNotes(list ...string) string {
 	var notes []string
 	for _, note := range list {

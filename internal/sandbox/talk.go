@@ -94,6 +94,7 @@ func (w *World) Talk(ctx context.Context, in io.Reader, out io.Writer, prompt bo
 	<-ctx.Done()
 }
 
+// sayDiscord says a line in the channel of the simulated Discord, or makes a command of "/raven …".
 func (w *World) sayDiscord(ctx context.Context, wg *sync.WaitGroup, win *window, text string) {
 	command, ok := strings.CutPrefix(text, "/raven")
 	if !ok {
@@ -160,6 +161,7 @@ func describeForm(raw json.RawMessage) string {
 // answerTimeout is how long to wait for answers to a command.
 const answerTimeout = 10 * time.Minute
 
+// saySlack says a line in the channel of the simulated Slack, or makes a command of "/raven …".
 func (w *World) saySlack(ctx context.Context, wg *sync.WaitGroup, win *window, text string) {
 	command, ok := strings.CutPrefix(text, "/raven")
 	if !ok {
@@ -187,6 +189,7 @@ func (w *World) awaitSlack(ctx context.Context, wg *sync.WaitGroup, win *window,
 	})
 }
 
+// watchDiscord shows the bot's posts on the simulated Discord until ctx ends.
 func (w *World) watchDiscord(ctx context.Context, win *window) {
 	shown := map[string]string{}
 	for {
@@ -231,6 +234,7 @@ func discordText(p simdiscord.Post) string {
 	return withLabels(strings.Join(text, "\n"), findButtons(p.ChannelID, p.ID, p.Components...))
 }
 
+// watchSlack shows the bot's posts on the simulated Slack until ctx ends.
 func (w *World) watchSlack(ctx context.Context, win *window) {
 	shown := map[string]string{}
 	for {
@@ -269,6 +273,7 @@ func (w *World) watchForms(ctx context.Context, win *window) {
 	}
 }
 
+// slackText returns a post as the window shows it, with the labels of its buttons.
 func slackText(p simslack.Post) string {
 	if p.EphemeralTo != "" {
 		return p.Shown() // its buttons cannot be pressed here

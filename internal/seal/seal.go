@@ -62,6 +62,8 @@ func ParseKey(text string) ([]byte, error) {
 	return key, nil
 }
 
+// readKey returns the key in a file. It refuses a file that others can read, and one of another
+// length: sealing with a part of a key would lose what was sealed with the whole.
 func readKey(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -70,6 +70,7 @@ func firstKeyCheck(ctx context.Context, s store.Store, box *Box) (json.RawMessag
 	return raw, err
 }
 
+// recordName returns what an item is sealed under, so that none can take the place of another.
 func recordName(kind, name string) string { return kind + "/" + name }
 
 // SaveItem encrypts an item of one of Kinds and stores it.

@@ -105,6 +105,7 @@ func (s *Service) Attach(h *mcp.Host) {
 	s.host = h
 }
 
+// attached returns the host that is told of sign-ins; nil: none yet.
 func (s *Service) attached() *mcp.Host {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,6 +182,7 @@ func (s *Service) offerLink(ctx context.Context, c oauth.Consent) error {
 // grants stores the state of sign-ins, which the broker has encrypted.
 type grants struct{ store store.Blobs }
 
+// Load returns what was last saved under a key, or nil.
 func (g grants) Load(key string) ([]byte, error) {
 	raw, err := g.store.LoadBlob(context.Background(), blobPrefix+"/"+key)
 	if err != nil || len(raw) == 0 {
@@ -191,6 +193,7 @@ func (g grants) Load(key string) ([]byte, error) {
 	return data, err
 }
 
+// Save replaces what is kept under a key; nil deletes it.
 func (g grants) Save(key string, data []byte) error {
 	raw, err := json.Marshal(data) // nil becomes null, which stands for nothing
 	if err != nil {

@@ -50,6 +50,7 @@ func ReadTool(skills func(agent string) []Skill) tool.Tool {
 	}
 }
 
+// names returns the names of skills for a model, or "none".
 func names(list []Skill) string {
 	if len(list) == 0 {
 		return "none"

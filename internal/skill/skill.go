@@ -165,6 +165,7 @@ func open(folder string) (Skill, error) {
 
 var namePattern = text.Pattern(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
+// oneLine returns a text on one line.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // split returns the front matter and the body of a SKILL.md; false: it has no front matter.

@@ -59,6 +59,8 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger, now func() ti
 	return &Storage{db, noBackups{}}, nil
 }
 
+// openFile opens the store in a file. The error of a damaged one names the newest backup that is
+// good.
 func openFile(ctx context.Context, c *config.Config, log *slog.Logger, now func() time.Time) (*Storage, error) {
 	db, err := bolt.Open(c.Store.Reveal(), now)
 	if err != nil {
@@ -133,8 +135,11 @@ func (noCopiesError) BadInput() bool { return true }
 // noBackups are the Backups of a store that its own server keeps copies of.
 type noBackups struct{}
 
+// Run returns at once: the operator backs up the database.
 func (noBackups) Run(context.Context) {}
 
+// Copy returns a noCopiesError, which says what to use instead.
 func (noBackups) Copy(context.Context) (*os.File, error) { return nil, noCopiesError{} }
 
+// Status returns the zero status: there is no folder.
 func (noBackups) Status() store.BackupStatus { return store.BackupStatus{} }

@@ -22,6 +22,7 @@ var starters = set(`a an and as at after all although an but by for from he her 
 	last many more most mr mrs ms my no not now on one or our she since so some that the their then there these they this
 	those to two under until we what when where which while who why with would you your`)
 
+// set returns the words of a text as a set.
 func set(words string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range strings.Fields(words) {
@@ -57,6 +58,8 @@ func maskAddresses(text string) string {
 	})
 }
 
+// split returns the sentences of a paragraph. Pieces without a word, and such as go on a sentence,
+// belong to the one before.
 func split(paragraph string) []string {
 	masked := maskAddresses(paragraph)
 	var out []string
@@ -82,6 +85,7 @@ func split(paragraph string) []string {
 	return out
 }
 
+// hasWord reports whether a text holds a letter or a digit.
 func hasWord(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }

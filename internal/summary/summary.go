@@ -98,6 +98,8 @@ type candidate struct {
 // worth returns the score less what a chosen sentence says already.
 func (c candidate) worth() float64 { return c.score - repeatPenalty*c.repeat }
 
+// score returns the sentences with their scores, in their order: what they have in common with the
+// others and with the title, and how early they stand.
 func score(title string, sentences []string) []candidate {
 	space := newSpace()
 	counted := make([]bag, len(sentences))

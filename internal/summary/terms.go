@@ -38,8 +38,11 @@ type entry struct {
 	weight float64
 }
 
+// newSpace returns a space without terms.
 func newSpace() *space { return &space{ids: map[string]int{}} }
 
+// count returns how often each term is in a text, by its number in the space. Common words count as
+// words and not as terms.
 func (s *space) count(text string) bag {
 	var ids []int
 	words := 0
@@ -89,6 +92,7 @@ func rarity(in []int, sentences int) []float64 {
 	return weights
 }
 
+// weighted returns the terms with their weights as a vector of unit length, or one without terms.
 func (b bag) weighted(weights []float64) vector {
 	v := make(vector, 0, len(b.counts))
 	var square float64
@@ -105,6 +109,7 @@ func (b bag) weighted(weights []float64) vector {
 	return v
 }
 
+// cosine returns the cosine of the angle between two vectors of unit length.
 func (v vector) cosine(w vector) (sum float64) {
 	for len(v) > 0 && len(w) > 0 {
 		switch cmp.Compare(v[0].id, w[0].id) {
@@ -172,8 +177,11 @@ func eachPair(run string, yield func(string)) {
 	}
 }
 
+// isWordRune reports whether a character may be part of a word.
 func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
 
+// isIdeograph reports whether a character is of a script that is written without spaces between
+// words.
 func isIdeograph(r rune) bool {
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer,
 		unicode.Myanmar)

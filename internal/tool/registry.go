@@ -74,6 +74,8 @@ func (r *Registry) Find(name string) (Tool, bool) {
 	return nil, false
 }
 
+// name returns the name under which models call a tool. A tool keeps its name as long as the
+// process runs: one that comes later and would have the same gets a hash behind it.
 func (r *Registry) name(s Spec) string {
 	id := s.Server + "\x00" + s.Name
 	if name, ok := r.names[id]; ok {

@@ -207,6 +207,7 @@ func (t metaTools) discover(ctx context.Context, args json.RawMessage) (tool.Res
 	return tool.Text(b.String()), nil
 }
 
+// search returns the k best hits among the tools in a table.
 func (t metaTools) search(query string, k int, table map[string]tool.Named) []Hit {
 	return t.index.Search(query, k, func(name string) bool { _, ok := table[name]; return ok })
 }
@@ -314,6 +315,7 @@ func (t metaTools) listDomains(context.Context, json.RawMessage) (tool.Result, e
 	return tool.Text(strings.TrimSpace(b.String())), nil
 }
 
+// compareDomain orders domains by name, for a binary search.
 func compareDomain(d Domain, name string) int { return cmp.Compare(d.Name, name) }
 
 // browse answers browse_tool_domain with a page of tools by name. The cursor is the last name of the page before, so

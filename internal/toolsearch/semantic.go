@@ -242,6 +242,8 @@ func normalize(v []float32) []float32 {
 	return u
 }
 
+// dotProduct returns the similarity of two vectors of the same length; of unit vectors it is their
+// cosine.
 func dotProduct(a, b []float32) (sum float64) {
 	for i := range a {
 		sum += float64(a[i]) * float64(b[i])

@@ -100,6 +100,8 @@ func (x *Index) Replace(s Server) {
 	x.servers[s.Name] = s
 }
 
+// equal reports whether two states of a server are the same, so that nothing has to be indexed
+// again.
 func (s Server) equal(other Server) bool {
 	return s.Text == other.Text && slices.EqualFunc(s.Tools, other.Tools, func(a, b Doc) bool {
 		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Parameters, b.Parameters)

@@ -8,6 +8,7 @@ import "syscall"
 // does not end it.
 func newSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
+// killGroup kills a process group by its id.
 func killGroup(group int) {
 	_ = syscall.Kill(-group, syscall.SIGKILL) // an error means that the group is already gone
 }

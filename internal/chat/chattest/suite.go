@@ -104,6 +104,7 @@ type stage struct {
 	changed chan struct{}            // closed and replaced with each message
 }
 
+// newStage returns a stage on which no platform runs yet.
 func newStage(t *testing.T, w *World) *stage {
 	return &stage{World: w, changed: make(chan struct{}), stop: func() {}}
 }
@@ -129,8 +130,10 @@ func (s *stage) start(t *testing.T) {
 	await(t, "the connection", func() bool { return s.health().Connected })
 }
 
+// health returns what the platform says of itself.
 func (s *stage) health() chat.Health { return s.Platform.(chat.Reporter).Health() }
 
+// accept takes a message of the platform as the bot does, unless answerWith has it refused.
 func (s *stage) accept(_ context.Context, m chat.Message) error {
 	s.mu.Lock()
 	answer := s.answer
@@ -148,6 +151,7 @@ func (s *stage) accept(_ context.Context, m chat.Message) error {
 	return nil
 }
 
+// answerWith has later messages answered by a function, whose error the platform is told.
 func (s *stage) answerWith(answer func(chat.Message) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,6 +182,7 @@ func (s *stage) next(t *testing.T, what string, fits func(chat.Message) bool) ch
 	}
 }
 
+// say has a person say something, and returns the id of the message.
 func (s *stage) say(t *testing.T, at chat.Address, text string, files ...chat.File) string {
 	t.Helper()
 	id, err := s.Say(at, text, files...)
@@ -187,6 +192,7 @@ func (s *stage) say(t *testing.T, at chat.Address, text string, files ...chat.Fi
 	return id
 }
 
+// post posts a draft in the channel, and fails the test where the platform refuses it.
 func (s *stage) post(t *testing.T, d chat.Draft) chat.Ref {
 	t.Helper()
 	ref, err := s.Platform.Post(t.Context(), s.Channel, d)
@@ -208,6 +214,7 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
+// hasText returns a match for messages that say exactly this.
 func hasText(text string) func(chat.Message) bool {
 	return func(m chat.Message) bool { return m.Text == text && m.Kind() == chat.EventMessage }
 }

@@ -82,6 +82,8 @@ func (db *DB) SwapItem(
 		if _, err := b.get([]byte(name), &kept); err != nil {
 			return err
 		}
+		// Byte by byte: the caller got was from here, so that an equal value written otherwise is a
+		// change.
 		if swapped = bytes.Equal(kept, was); !swapped {
 			return nil
 		}

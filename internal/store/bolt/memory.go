@@ -110,6 +110,7 @@ func (db *DB) ReplaceMemory(ctx context.Context, m store.Memory) (before, kept s
 		}); err != nil {
 			return err
 		}
+		// The other note stays, under the number that people have seen: one of two equal ones is enough.
 		if kept.N != m.N {
 			return b.delete(seqKey(m.N))
 		}

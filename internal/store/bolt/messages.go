@@ -155,6 +155,8 @@ func (db *DB) Versions(_ context.Context, channel chat.Address) ([]store.Convers
 			return err
 		}
 		return eachThread(tx.top(messagesBucket), channel, func(a chat.Address, b *bucket) error {
+			// The tally changes with every message that is added or deleted, and costs one look-up
+			// however many there are.
 			kept, err := b.expectedTally()
 			if kept.count > 0 {
 				version(a).Messages = mix(kept.sum) ^ kept.count

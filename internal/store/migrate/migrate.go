@@ -85,6 +85,7 @@ type tally struct{ records, groups, sum uint64 }
 
 type tallies map[string]*tally
 
+// add counts a record. The sum of the hashes does not depend on the order, in which engines differ.
 func (t tallies) add(r store.Record) {
 	k := t[r.Kind]
 	if k == nil {
@@ -107,6 +108,7 @@ func (t tallies) add(r store.Record) {
 	k.sum += binary.BigEndian.Uint64(h.Sum(nil))
 }
 
+// records returns how many records there are of all kinds.
 func (t tallies) records() (n uint64) {
 	for _, k := range t {
 		n += k.records
@@ -136,6 +138,7 @@ func (t tallies) compare(found tallies) error {
 	return nil
 }
 
+// of returns the tally of a kind; zero where there is none of it.
 func (t tallies) of(kind string) tally {
 	if k := t[kind]; k != nil {
 		return *k
@@ -155,6 +158,7 @@ func (t tallies) kinds(other tallies) []string {
 	return slices.Compact(list)
 }
 
+// report returns how many records there are of each kind that has any.
 func (t tallies) report() Report {
 	r := Report{Records: t.records(), Kinds: []Count{}}
 	for _, kind := range t.kinds(nil) {

@@ -11,6 +11,8 @@ import (
 	"ravenbot/internal/store"
 )
 
+// Calls are listed newest first, whether a turn saves them or nobody; a whole result goes with its
+// conversation, and of many results the oldest goes.
 func callsListed(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	call := func(n int) store.ToolCall {
@@ -66,6 +68,8 @@ func callsListed(t *testing.T, s store.Store, now *time.Time) {
 	same(t, "calls of last year", 0, len(ids(s.ToolCalls(ctx, 0, 9, nil))))
 }
 
+// An approval is replaced by a later one of the same call, and decided once; one that is a month
+// old goes.
 func approvalKept(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	a := store.Approval{
@@ -113,6 +117,7 @@ func approvalKept(t *testing.T, s store.Store, now *time.Time) {
 	same(t, "approvals a month later", 0, len(list))
 }
 
+// Names of items are unique in their kind, and one that is taken is replaced only on demand.
 func itemsKept(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	must(t, s.SaveItem(ctx, "server", "one", json.RawMessage(`{"a":1}`), false))

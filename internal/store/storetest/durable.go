@@ -12,6 +12,8 @@ import (
 	"ravenbot/internal/store"
 )
 
+// The conversation of a message is known while the message waits and after its answer, for all
+// messages of the turn.
 func conversationOfMessage(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	m := message("1")
@@ -44,6 +46,8 @@ func conversationOfMessage(t *testing.T, s store.Store, _ *time.Time) {
 	}
 }
 
+// The newest message of a conversation is remembered for a month; edits and deletions are not
+// messages.
 func lastSeen(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	for i := range 3 {
@@ -79,6 +83,8 @@ func lastSeen(t *testing.T, s store.Store, now *time.Time) {
 	same(t, "heard after a month", 0, len(list))
 }
 
+// Turns are read in ranges by number; one that was deleted is in no range, and is not found by its
+// message.
 func turnRanges(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 5 {
@@ -120,6 +126,8 @@ func turnRanges(t *testing.T, s store.Store, _ *time.Time) {
 	}
 }
 
+// Where a post is follows its edits; one that was given up finishes the messages that it answers,
+// and is listed for a week.
 func postPlaces(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	ref := func(key string) []string {
@@ -162,6 +170,7 @@ func postPlaces(t *testing.T, s store.Store, now *time.Time) {
 	same(t, "posts given up a week ago", 0, len(lost))
 }
 
+// A conversation without a summary has the zero one; the summary goes with the conversation.
 func summaries(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	none, err := s.Summary(ctx, general)
@@ -179,6 +188,7 @@ func summaries(t *testing.T, s store.Store, _ *time.Time) {
 	same(t, "summary of a removed conversation", conversation.Summary{}, got)
 }
 
+// Where an answer has begun to be shown is known until its post has an outcome.
 func begunAnswers(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for _, ids := range [][]string{{"1"}, {"1", "2"}} {
@@ -194,6 +204,7 @@ func begunAnswers(t *testing.T, s store.Store, _ *time.Time) {
 	same(t, "a begun answer is known after its post", false, found)
 }
 
+// Without a retention old turns go only when a summary covers them, and their messages stay known.
 func oldTurns(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	for i := range 4 {
@@ -217,6 +228,7 @@ func oldTurns(t *testing.T, s store.Store, now *time.Time) {
 	}
 }
 
+// The newest feedback of each user counts; it is kept for a year.
 func newestFeedback(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	for _, f := range []store.Feedback{
@@ -240,6 +252,7 @@ func newestFeedback(t *testing.T, s store.Store, now *time.Time) {
 	same(t, "feedback of last year", 0, len(list))
 }
 
+// Reactions become feedback in whatever order their events come, and however often.
 func reactions(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	step := 0
@@ -294,6 +307,8 @@ func reactions(t *testing.T, s store.Store, _ *time.Time) {
 	react("U1", "p", "heart", true, true, "a U1 bad\n") // the button was the later word
 }
 
+// The turn that a message shows is found by its id and channel, since ids are unique in a channel
+// alone.
 func shownTurns(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	here, there := general, general
@@ -334,6 +349,7 @@ func shownTurns(t *testing.T, s store.Store, now *time.Time) {
 	same(t, "a post of last month is known", false, found)
 }
 
+// A layer of settings is replaced as a whole, and deleted by nil.
 func settingLayers(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for scope, layer := range map[string]string{"instance": `{"model":"a"}`, "user/web/U1": `{"model":"b"}`} {
@@ -346,6 +362,7 @@ func settingLayers(t *testing.T, s store.Store, _ *time.Time) {
 	same(t, "settings", map[string][]byte{"instance": []byte(`{"model":"c"}`)}, all)
 }
 
+// Usage is summed by day; a turn that is answered again counts with what it has used since.
 func usageCounted(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	turn := &conversation.Turn{

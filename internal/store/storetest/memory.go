@@ -8,6 +8,7 @@ import (
 	"ravenbot/internal/store"
 )
 
+// Numbers of notes are not used again; equal texts are one note, and a full scope takes none.
 func memories(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	note := func(scope, text string) store.Memory {

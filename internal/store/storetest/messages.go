@@ -11,6 +11,8 @@ import (
 	"ravenbot/internal/store"
 )
 
+// Messages are stored in any order and read by time; each change of a conversation changes its
+// version, and none other.
 func messagesOutsideTurns(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	inThread := general

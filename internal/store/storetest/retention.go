@@ -63,6 +63,8 @@ func WeekIn(channel string) store.Retention {
 	return store.Retention{Conversations: func(a chat.Address) time.Duration { return days(a.Channel) }, Rooms: days}
 }
 
+// What is over its conversation's retention is nowhere any more, in no index and no summary, and
+// the rest is whole.
 func overItsTime(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	other := chat.Address{Platform: "web", Channel: "other"}
@@ -105,6 +107,7 @@ func overItsTime(t *testing.T, s store.Store, now *time.Time) {
 	same(t, "its summary", conversation.Summary{}, s1)
 }
 
+// containsAll returns an error that names the first word that a text lacks.
 func containsAll(text string, words ...string) error {
 	for _, w := range words {
 		if !strings.Contains(text, w) {

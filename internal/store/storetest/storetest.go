@@ -81,10 +81,12 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
+// message returns a message of the conversation general, addressed to the bot.
 func message(id string) chat.Message {
 	return chat.Message{ID: id, Conversation: general, Text: "hello", Reach: chat.Addressed, Time: noon}
 }
 
+// must ends the test where there is an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -92,6 +94,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// same fails the test where two values differ, and goes on.
 func same(t *testing.T, what string, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -99,6 +102,8 @@ func same(t *testing.T, what string, want, got any) {
 	}
 }
 
+// A message waits until the post that answers it has an outcome, whatever is stored twice
+// meanwhile.
 func messageUntilPosted(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	first := store.Received{Message: message("1"), At: noon}
@@ -146,6 +151,7 @@ func messageUntilPosted(t *testing.T, s store.Store, _ *time.Time) {
 	}
 }
 
+// A post that was given up no longer waits, and its place is to be told once.
 func postUndelivered(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	must(t, s.SavePosts(ctx, []store.Post{{Key: "a", To: general}, {Key: "b", To: general}, {Key: "a", To: general}}))
@@ -167,6 +173,7 @@ func postUndelivered(t *testing.T, s store.Store, _ *time.Time) {
 	}
 }
 
+// A message that was answered counts as a repeat for two days.
 func doneKeysPruned(t *testing.T, s store.Store, now *time.Time) {
 	ctx := t.Context()
 	m := message("1")
@@ -187,6 +194,7 @@ func doneKeysPruned(t *testing.T, s store.Store, now *time.Time) {
 	}
 }
 
+// A turn is replaced as it grows, and raw parts of a provider come back byte by byte.
 func turnGrows(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 3 {
@@ -207,6 +215,7 @@ func turnGrows(t *testing.T, s store.Store, _ *time.Time) {
 	same(t, "raw bytes", `{"thoughtSignature":"q+8="}`, string(turns[1].Messages[0].Parts[0].Raw))
 }
 
+// A conversation that was deleted is neither listed nor there.
 func conversationDeleted(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	turn := conversation.Turn{ID: "1", Began: noon}
@@ -223,6 +232,8 @@ func conversationDeleted(t *testing.T, s store.Store, _ *time.Time) {
 	same(t, "the conversation is there", false, has)
 }
 
+// Of two runs for the same due time the first is stored, with its posts and items; a run with an
+// item that cannot be stored is not. A run that is amended makes items unseen again.
 func runOnce(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	run := store.Run{Digest: "morning", Due: noon, Ended: noon, OK: true, Posted: 2}
@@ -275,6 +286,7 @@ func runOnce(t *testing.T, s store.Store, _ *time.Time) {
 	same(t, "runs after one was amended", []store.Run{later, run}, runs)
 }
 
+// Records of feeds are stored together or not at all.
 func feedRecord(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	want := store.Feed{URL: "https://example.org/feed", Data: []byte(`{"etag":"\"a\""}`)}
@@ -305,6 +317,7 @@ func feedRecord(t *testing.T, s store.Store, _ *time.Time) {
 	}
 }
 
+// A subscription is stored once, however often it is made.
 func subscriptions(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	want := store.Subscription{To: general, URL: "https://example.org/feed", Title: "Feed", At: noon}
@@ -320,6 +333,7 @@ func subscriptions(t *testing.T, s store.Store, _ *time.Time) {
 	}
 }
 
+// A blob that was never saved is nil.
 func blobs(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	none, err := s.LoadBlob(ctx, "files")
@@ -331,6 +345,7 @@ func blobs(t *testing.T, s store.Store, _ *time.Time) {
 	same(t, "after", `{"tools":[]}`, string(list))
 }
 
+// A line that is written again keeps its place; a room that was deleted begins anew.
 func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
 	for i := range 5 {
@@ -381,6 +396,8 @@ func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 // kept is how long records are kept where a test says nothing else.
 var kept = store.Retention{Calls: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour, Feedback: 365 * 24 * time.Hour}
 
+// prune deletes what is over its time by the suite's retention, and returns the conversations that
+// changed.
 func prune(t *testing.T, s store.Store) []chat.Address {
 	t.Helper()
 	changed, err := s.Prune(t.Context(), kept)

@@ -48,6 +48,8 @@ type answer struct {
 	data map[string]any
 }
 
+// tool returns a tool that computes an answer and says by which tariff. An error of calculate is
+// for the model.
 func (p pack) tool(name, does, schema string, calculate func(args json.RawMessage) (answer, error)) tool.Tool {
 	yes, no := true, false
 	return tool.Func{
@@ -87,14 +89,18 @@ func (t *Tariff) about(now time.Time) string {
 // money writes a sum of sen.
 func (t *Tariff) money(sen int64) string { return t.currency + " " + ringgit(sen) }
 
+// ringgit returns a sum in ringgit with two decimals.
 func ringgit(sen int64) string { return fmt.Sprintf("%d.%02d", sen/100, sen%100) }
 
 // sum and amount are numbers in data, as exact as they are written.
-func sum(sen int64) json.Number       { return json.Number(ringgit(sen)) }
+func sum(sen int64) json.Number { return json.Number(ringgit(sen)) }
+
+// amount returns an energy as a number of JSON with two decimals.
 func amount(kwh *big.Rat) json.Number { return json.Number(plain(kwh, 2)) }
 
 var errMissing = errors.New("a number is missing")
 
+// billOf returns what a consumption costs, with what each block adds.
 func (p pack) billOf(args json.RawMessage) (answer, error) {
 	var in struct{ KWh decimal }
 	if err := json.Unmarshal(args, &in); err != nil {
@@ -117,8 +123,10 @@ func (p pack) billOf(args json.RawMessage) (answer, error) {
 	return answer{text.String(), map[string]any{"kwh": amount(in.KWh.Rat), "rm": sum(bill)}}, nil
 }
 
+// inRinggit returns an exact sum in ringgit.
 func inRinggit(sen *big.Rat) *big.Rat { return new(big.Rat).Quo(sen, big.NewRat(100, 1)) }
 
+// kwhOf returns which consumptions have a bill: one, a range, or none.
 func (p pack) kwhOf(args json.RawMessage) (answer, error) {
 	var in struct{ RM decimal }
 	if err := json.Unmarshal(args, &in); err != nil {
@@ -170,6 +178,7 @@ func (p pack) between(sen, above int64) answer {
 // days is how long a month of sun is.
 const days = 30
 
+// solar returns the monthly bill without and with a solar system. What it exports earns nothing.
 func (p pack) solar(args json.RawMessage) (answer, error) {
 	var in struct{ MonthlyKWh, SystemKWp, SunHoursPerDay, DirectShare decimal }
 	if err := json.Unmarshal(args, &in); err != nil {

@@ -61,6 +61,8 @@ type layout struct {
 	} `json:"blocks"`
 }
 
+// parse reads and checks a tariff. Unknown fields are errors: a misspelt one would change sums in
+// silence.
 func parse(text []byte) (*Tariff, error) {
 	if len(text) > largest {
 		return nil, fmt.Errorf("it is larger than %d KiB", largest>>10)
@@ -90,6 +92,7 @@ func parse(text []byte) (*Tariff, error) {
 	return t, t.checkBlocks()
 }
 
+// checkHead returns what is wrong with the description of a tariff.
 func (t *Tariff) checkHead() error {
 	if t.name == "" || t.source == "" || t.currency == "" {
 		return errors.New("name, source and currency are needed")
@@ -106,6 +109,8 @@ func (t *Tariff) checkHead() error {
 // maxBlocks is more than any tariff has.
 const maxBlocks = 100
 
+// checkBlocks returns what is wrong with the blocks: they have to rise and to end without a bound,
+// and the last has to cost something.
 func (t *Tariff) checkBlocks() error {
 	if len(t.blocks) == 0 || len(t.blocks) > maxBlocks {
 		return fmt.Errorf("it has %d blocks, want 1 to %d", len(t.blocks), maxBlocks)

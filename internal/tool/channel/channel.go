@@ -77,6 +77,8 @@ type request struct {
 	Before   string
 }
 
+// answer reads back a channel as a request asks. Wrong arguments and missing rights are results for
+// the model.
 func (q request) answer(ctx context.Context, read Reader, at chat.Address) (tool.Result, error) {
 	var since time.Time
 	if q.Since != "" {

@@ -202,6 +202,8 @@ func (p *Pack) export(ctx context.Context, of scope) (chat.Draft, error) {
 	}, nil
 }
 
+// remove deletes one note of a scope by its number, or "all", and returns what whoever asked is
+// told.
 func (p *Pack) remove(ctx context.Context, of scope, which string) (string, error) {
 	if strings.EqualFold(which, "all") {
 		list, err := p.o.Store.Memories(ctx, of.key)

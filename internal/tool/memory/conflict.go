@@ -100,6 +100,7 @@ func content(text string) map[string]bool {
 	return words
 }
 
+// isNegated reports whether a text holds an odd number of negations: two take each other back.
 func isNegated(text string) bool {
 	negated := false
 	for w := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
@@ -108,6 +109,7 @@ func isNegated(text string) bool {
 	return negated
 }
 
+// stemSet returns the stems of a text's words as a set.
 func stemSet(words string) map[string]bool {
 	m := map[string]bool{}
 	for w := range search.Stems(words) {

@@ -120,6 +120,8 @@ func (p *Pack) newTool(
 	}
 }
 
+// save stores a note, unless one says the same already, and tells of one that it may contradict.
+// What the caller did wrong is a result; an error is the store's.
 func (p *Pack) save(ctx context.Context, c tool.Caller, in args) (tool.Result, error) {
 	of, note, refused := checkNote(c, in)
 	if refused != "" {
@@ -223,8 +225,11 @@ func (p *Pack) refuseFull(ctx context.Context, of scope) (tool.Result, error) {
 		maxNotes, of.whom, old.N, formatDay(old.At), old.Text, of.word, old.N)), nil
 }
 
+// formatDay returns the day of a note, in UTC.
 func formatDay(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
+// search returns the notes about the channel and about whoever asks, the newest first or, with a
+// query, the best. Notes about somebody else are in no scope that it reads.
 func (p *Pack) search(ctx context.Context, c tool.Caller, in args) (tool.Result, error) {
 	scopes := []scope{channelScope(c.Conversation)}
 	if c.User.ID != "" {
@@ -245,6 +250,7 @@ func (p *Pack) search(ctx context.Context, c tool.Caller, in args) (tool.Result,
 	return tool.Text(describe(notes, c.User.ID == "")), nil
 }
 
+// describe returns notes for a model, with a warning that they are data.
 func describe(hits []hit, several bool) string {
 	var b strings.Builder
 	switch {

@@ -14,14 +14,17 @@ type scope struct {
 	word string // what comes before the verb of the command
 }
 
+// userScope is the scope of a user, in whatever channel they write.
 func userScope(platform, id string) scope {
 	return scope{"user/" + platform + "/" + id, "you", ""}
 }
 
+// channelScope is the scope of a channel, with its threads.
 func channelScope(a chat.Address) scope {
 	return scope{"channel/" + a.Base().String(), "this channel", "channel "}
 }
 
+// isChannel reports whether a scope is a channel's.
 func (of scope) isChannel() bool { return of.word != "" }
 
 // parseScope reads the written form of a scope, as operators use it: user:PLATFORM/ID or channel:ADDRESS. Its error

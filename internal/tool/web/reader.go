@@ -28,6 +28,7 @@ type readError string
 
 func (e readError) Error() string { return string(e) }
 
+// newReadError returns an error whose text is for the model.
 func newReadError(format string, args ...any) error { return readError(fmt.Sprintf(format, args...)) }
 
 // Read fetches a page. The error is a sentence for people and models.

@@ -39,6 +39,7 @@ func newProvider(o Options) (provider, bool) {
 	return provider{}, false
 }
 
+// newGet returns a request for JSON with its parameters in the query.
 func newGet(ctx context.Context, address string, query url.Values) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"?"+query.Encode(), nil)
 	if err == nil {
@@ -47,6 +48,7 @@ func newGet(ctx context.Context, address string, query url.Values) (*http.Reques
 	return req, err
 }
 
+// newPost returns a request for JSON with its parameters as JSON.
 func newPost(ctx context.Context, address string, body any) (*http.Request, error) {
 	data, err := json.Marshal(body)
 	if err != nil {

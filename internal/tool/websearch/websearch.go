@@ -67,6 +67,8 @@ type searcher struct {
 	client   *http.Client
 }
 
+// call carries out the tool. What went wrong is a result for the model; an error is returned only
+// when ctx ends.
 func (s *searcher) call(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	var in struct{ Query string }
 	if err := json.Unmarshal(args, &in); err != nil {
@@ -136,6 +138,8 @@ func cleanHits(list []hit) []hit {
 // tags matches markup: Brave marks words with <strong>.
 var tags = text.Pattern(`</?[a-zA-Z][^>]*>`)
 
+// cleanText returns a text of a search engine as plain text on one line, cut to a number of
+// characters.
 func cleanText(s string, maxChars int) string {
 	// Tags first: what was escaped is text that the page shows, such as "<b>" in an article about HTML.
 	plain := html.UnescapeString(tags().ReplaceAllString(s, ""))

@@ -47,6 +47,7 @@ func Start(tb testing.TB) string {
 var errMissing = fmt.Errorf("PostgreSQL %d or newer is not installed: initdb, postgres and pg_ctl are neither "+
 	"on the PATH nor in /usr/lib/postgresql/*/bin", minVersion)
 
+// skipOrFail skips a test where PostgreSQL is not installed, and fails it for any other error.
 func skipOrFail(tb testing.TB, err error) {
 	tb.Helper()
 	if errors.Is(err, errMissing) || errors.Is(err, errNoPooler) {
@@ -89,6 +90,7 @@ func NewCluster(tb testing.TB, o Options) *Cluster {
 	return c
 }
 
+// newCluster makes and starts a server in a temporary folder, which is removed where that fails.
 func newCluster(o Options) (*Cluster, error) {
 	bin, err := findPrograms()
 	if err != nil {
@@ -105,6 +107,8 @@ func newCluster(o Options) (*Cluster, error) {
 	return c, nil
 }
 
+// prepare makes the database files and starts the server. Nothing is synced to the disk: the data
+// live as long as the tests.
 func (c *Cluster) prepare() error {
 	if err := c.chooseUser(); err != nil {
 		return err
@@ -137,6 +141,7 @@ func (c *Cluster) prepare() error {
 	return errors.Join(err, c.guardian.Close())
 }
 
+// data returns the folder of the database files.
 func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
 // guard starts a process that waits for the end of this one, or of the test, and then ends the server and
@@ -172,6 +177,7 @@ func (c *Cluster) run(program string, args ...string) error {
 	return nil
 }
 
+// freePort returns a port of the loopback address that nobody listened on a moment ago.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
