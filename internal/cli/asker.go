@@ -18,6 +18,7 @@ var errInputEnded = errors.New("the input ended")
 // unusableError is an answer that cannot be used, with what to do about it.
 type unusableError struct{ reason, remedy string }
 
+// Error returns reason and remedy in one line. askThrice prints them on two.
 func (e *unusableError) Error() string { return e.reason + ": " + e.remedy }
 
 // unusablef returns an unusableError.
@@ -36,6 +37,8 @@ type asker struct {
 	secrets        []string // typed so far; masked in all output
 }
 
+// newAsker returns an asker on the streams of a command. It reads 1 MiB of answers at most, and its input ends when ctx
+// does.
 func newAsker(ctx context.Context, c *invocation, acceptDefaults bool) asker {
 	a := asker{
 		ctx:            ctx,
@@ -51,6 +54,7 @@ func newAsker(ctx context.Context, c *invocation, acceptDefaults bool) asker {
 	return a
 }
 
+// say prints a line for the person, without the secrets that were typed.
 func (a *asker) say(format string, args ...any) {
 	fmt.Fprintln(a.out, a.maskSecrets(fmt.Sprintf(format, args...)))
 }
@@ -66,7 +70,8 @@ func (a *asker) maskSecrets(text string) string {
 	return text
 }
 
-// askThrice calls ask up to three times, as long as it returns an unusableError.
+// askThrice calls ask up to three times, as long as it returns an unusableError, and prints each of those. Any other
+// error, such as errInputEnded, ends it at once. With --yes it calls ask once, since the same default would come again.
 func (a *asker) askThrice(what string, ask func() error) error {
 	var unusable *unusableError
 	for range 3 {
@@ -85,7 +90,8 @@ func (a *asker) askThrice(what string, ask func() error) error {
 	return fmt.Errorf("%s: no answer could be used; nothing was written", what)
 }
 
-// ask returns the answer to a question, or the default when the answer is empty.
+// ask returns the answer to a question, without the blanks around it, or the default when the answer is empty. Without
+// a default the answer may be "".
 func (a *asker) ask(question, offered string) (string, error) {
 	if offered != "" {
 		question += " [" + offered + "]"
@@ -171,6 +177,8 @@ func (a *asker) disableEcho() (restore func()) {
 	}
 }
 
+// stty changes how the terminal behaves, with the program of that name. It returns an error where there is none, as on
+// Windows.
 func (a *asker) stty(mode string) error {
 	// Without the cancellation: the echo must come back after Ctrl-C, too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), 5*time.Second)

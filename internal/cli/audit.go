@@ -17,7 +17,8 @@ func verifyFlags(c *invocation) {
 	c.flags.String("head", "", "want `SEQ:HASH` to be an entry of the chain, as the log named it")
 }
 
-// exportAudit writes the audit as JSON lines, oldest first, to a file or to standard output.
+// exportAudit writes the audit as JSON lines, oldest first, to a file or, without a name or with -, to standard output.
+// A file of that name is replaced once the export is complete.
 func exportAudit(ctx context.Context, c *invocation) error {
 	d, release, err := c.api(ctx)
 	if err != nil {
@@ -71,6 +72,8 @@ func verifyAudit(ctx context.Context, c *invocation) error {
 	return err
 }
 
+// verifyAuditFile checks the chain of an export, or with - that of standard input. A chain that does not hold is no
+// error but the Problem of the report.
 func verifyAuditFile(c *invocation, name string, anchor audit.Link) (audit.Report, error) {
 	if name == "-" {
 		return audit.VerifyExport(c.In, anchor)

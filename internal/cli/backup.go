@@ -19,7 +19,8 @@ func backupFlags(c *invocation) {
 	c.flags.Bool("overwrite", false, "take the place of a FILE that is there")
 }
 
-// backup copies the store to a file.
+// backup copies the store to a file, which must not exist without --overwrite. The copy is checked before it gets its
+// name, so that a file of that name is always a whole store.
 func backup(ctx context.Context, c *invocation) error {
 	file := c.args[0]
 	_, err := os.Lstat(file)
@@ -66,7 +67,9 @@ func replaceBackup(ctx context.Context, c *invocation, cfg *config.Config, file 
 	return store.SyncFolder(filepath.Dir(file))
 }
 
-// copyStore has the running daemon copy its store, or copies it here when none runs.
+// copyStore has the running daemon copy its store, or copies it here when none runs, to a file that must not exist. It
+// returns a usage error for a database, and an error that wraps *store.InUseError where another process has the store
+// open and does not answer.
 func copyStore(ctx context.Context, c *invocation, cfg *config.Config, file string) error {
 	path, err := storeFile(cfg, "`pg_dump` makes a backup, and `ravenbot store migrate` makes a file of it")
 	if err != nil {
@@ -100,7 +103,8 @@ func (c *invocation) explainInUse(cfg *config.Config, err error) error {
 	return err
 }
 
-// restore puts a backup in the place of the store.
+// restore puts a backup in the place of the store, which is kept under another name. It returns *store.InUseError while
+// a daemon runs.
 func restore(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 // errAnswerFailed ends chat with status 1 when the only answer asked for was an error.
 var errAnswerFailed = errors.New("the answer was an error")
 
-// runChat answers once or holds a conversation, through the daemon where one runs.
+// runChat answers once or holds a conversation, through the daemon where one runs. Without one it runs the bot itself
+// until the conversation ends, without listener, platforms and scheduled digests, so that nobody else sees it.
 func runChat(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -109,6 +110,7 @@ type interruptibleReader struct {
 	in  io.Reader
 }
 
+// Read returns io.EOF once the context has ended, also while a read is pending. What that read returns later is lost.
 func (r interruptibleReader) Read(p []byte) (int, error) {
 	type result struct {
 		n   int
@@ -128,8 +130,9 @@ func (r interruptibleReader) Read(p []byte) (int, error) {
 	}
 }
 
-// sendMessage sends text to the terminal's web room of the daemon and returns the answer. It calls seen for
-// each tool that ran.
+// sendMessage sends text to the terminal's web room of the daemon and returns the answer, which comes as an event
+// stream. It calls seen for each state of a tool call. Where the stream ends without an answer, it returns an error;
+// the daemon may still be answering then.
 func (c *client) sendMessage(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error) {
 	var d chat.Draft
 	path := "/api/v1/conversations/" + url.PathEscape("web:/"+terminal.Room) + "/messages"

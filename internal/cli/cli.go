@@ -43,7 +43,8 @@ const (
 	exitStore  = 3
 )
 
-// World holds what a command uses of the outside: arguments, streams and environment.
+// World holds what a command uses of the outside: arguments (without the program's name), streams and environment.
+// Tests replace them.
 type World struct {
 	Args     []string
 	In       io.Reader
@@ -66,12 +67,15 @@ func jsonFlag(c *invocation) { c.flags.BoolVar(&c.json, "json", false, "print da
 // usageError is the error of a command that was called wrongly. It ends with exit status 2.
 type usageError struct{ text string }
 
+// Error returns what was wrong, without the name of the command, which reportError adds.
 func (e *usageError) Error() string { return e.text }
 
 // usageErrorf returns a usageError.
 func usageErrorf(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// Run runs the command that the arguments name and returns the exit status.
+// Run runs the command that the arguments name and returns the exit status. It prints an error on w.Err, where control
+// characters are replaced. When ctx ends, a command ends early with the status of a failure, but the daemon ends in
+// order with that of success.
 func Run(ctx context.Context, w World) int {
 	// The daemon starts this program again for these two jobs; they are no commands for people.
 	if len(w.Args) > 0 {
@@ -95,7 +99,8 @@ func Run(ctx context.Context, w World) int {
 	return c.reportError(cmd.CommandPath(), err)
 }
 
-// invoke runs fn after cobra has read flags and arguments.
+// invoke runs fn after cobra has read flags and arguments. It returns a usage error for --json where the command prints
+// no data.
 func (c *invocation) invoke(ctx context.Context, fn func(context.Context, *invocation) error) error {
 	if c.json && c.flags.Lookup("json").Hidden {
 		return usageErrorf("unknown flag: --json")
@@ -107,7 +112,7 @@ func (c *invocation) invoke(ctx context.Context, fn func(context.Context, *invoc
 	return fn(ctx, c)
 }
 
-// flagText returns the value of a flag.
+// flagText returns the value of a flag of any type, as text. It panics for a flag that the command does not have.
 func (c *invocation) flagText(flag string) string { return c.flags.Lookup(flag).Value.String() }
 
 // flagOn reports whether a flag without a value is on.
@@ -122,7 +127,8 @@ func (c *invocation) flagInt(flag string) int {
 	return n
 }
 
-// reportError reports the error of a command, named by its whole path, and returns the exit status.
+// reportError prints the error of a command, named by the first two words of its path, and returns the exit status. It
+// prints nothing for nil.
 func (c *invocation) reportError(path string, err error) int {
 	var usage *usageError
 	var faults *config.Faults

@@ -20,8 +20,10 @@ import (
 // errNoDaemon is returned when no daemon answers at the configured address.
 var errNoDaemon = errors.New("no ravenbot is running here")
 
-// client calls the HTTP API of the running daemon.
+// client calls the HTTP API of the running daemon, or that of a bot in this process (local_api.go). It may be used
+// concurrently.
 type client struct {
+	// base is scheme and address, without a slash at the end.
 	base  string
 	token string
 	http  *http.Client
@@ -30,8 +32,9 @@ type client struct {
 // requestTimeout is longer than the 30 minutes that the daemon takes for an answer at most.
 const requestTimeout = 31 * time.Minute
 
-// findDaemon returns a client of the running daemon of a configuration. It returns errNoDaemon when none
-// answers.
+// findDaemon returns a client of the running daemon of a configuration. It returns errNoDaemon when none answers
+// /healthz within two seconds, and also where no admin token is known: a daemon of this configuration would have made
+// one.
 func findDaemon(ctx context.Context, cfg *config.Config) (*client, error) {
 	token, err := cfg.FindAdminToken()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +63,8 @@ func findDaemon(ctx context.Context, cfg *config.Config) (*client, error) {
 	return c, res.Body.Close()
 }
 
-// do makes a request. A status of 300 or above becomes an error with the text of the API.
+// do makes a request, with body as JSON unless it is nil. A status of 300 or above becomes an error with the text of
+// the API. The caller closes the body of the answer.
 func (c *client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var in io.Reader
 	if body != nil {
@@ -105,7 +109,7 @@ func (c *client) send(ctx context.Context, method, path, kind string, body io.Re
 	return nil, fmt.Errorf("the daemon answered with status %d", res.StatusCode)
 }
 
-// parseAPIError returns the error that the API sent as JSON, or nil when there is none.
+// parseAPIError returns the error that the API sent as JSON, with its hint, or nil when raw holds none.
 func parseAPIError(raw []byte) error {
 	var t struct {
 		Error struct{ Message, Hint string }
@@ -119,7 +123,7 @@ func parseAPIError(raw []byte) error {
 // maxAnswer is the largest answer of the daemon that is read, in bytes.
 const maxAnswer = 64 << 20
 
-// requestJSON makes a request with body, which may be nil, and reads the answer into out.
+// requestJSON makes a request with body, which may be nil, and reads the answer into out, which may not.
 func (c *client) requestJSON(ctx context.Context, method, path string, body, out any) error {
 	res, err := c.do(ctx, method, path, body)
 	if err != nil {
@@ -129,7 +133,8 @@ func (c *client) requestJSON(ctx context.Context, method, path string, body, out
 	return json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out)
 }
 
-// requestList returns all items of a list of the API, page by page.
+// requestList returns all items of a list of the API, page by page, and a list without items rather than nil. path has
+// no query.
 func requestList[T any](ctx context.Context, c *client, path string) ([]T, error) {
 	items := []T{}
 	for cursor := ""; ; {

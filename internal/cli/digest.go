@@ -24,7 +24,8 @@ func previewFlags(c *invocation) {
 	c.flags.Bool("explain", false, "say for every item why it is or is not posted")
 }
 
-// openLocal opens the store and returns a bot that is not running. The caller closes it.
+// openLocal opens the store and returns a bot that is not running and that nothing outside can reach. The caller closes
+// it. It returns an error that wraps *store.InUseError where another process has the store open.
 func openLocal(c *invocation, cfg *config.Config) (*app.App, error) {
 	// Only warnings: the log would hide the output of a short command.
 	lg := slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -126,7 +127,6 @@ func previewDigest(ctx context.Context, c *invocation) error {
 	if c.json {
 		return writeJSON(c.Out, p)
 	}
-	// writePreview prints the post of a preview.
 	writePreview(c.Out, p)
 	if c.flagOn("explain") {
 		fmt.Fprintln(c.Out)
@@ -139,6 +139,7 @@ func previewDigest(ctx context.Context, c *invocation) error {
 	return nil
 }
 
+// writePreview prints the post of a preview, or that there would be none.
 func writePreview(w io.Writer, p digest.Preview) {
 	if p.Draft.Text == "" {
 		fmt.Fprintln(w, "Nothing new: nothing would be posted.")
@@ -147,7 +148,8 @@ func writePreview(w io.Writer, p digest.Preview) {
 	fmt.Fprintln(w, terminal.Text(p.Draft))
 }
 
-// runDigest has the daemon post a digest now.
+// runDigest has the daemon post a digest now. It fails where none runs, because this process is connected to no
+// platform.
 func runDigest(ctx context.Context, c *invocation) error {
 	name := c.args[0]
 	cfg, err := c.loadConfig()

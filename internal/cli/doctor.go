@@ -29,7 +29,7 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
-// finding is the result of one check.
+// finding is the result of one check. Where OK is false, Cause says why, and Lost and Fix what follows from it.
 type finding struct {
 	Name  string `json:"name"`
 	OK    bool   `json:"ok"`

@@ -25,7 +25,8 @@ func caseFlags(c *invocation) {
 // errBelowThreshold ends eval with status 1.
 var errBelowThreshold = errors.New("below a threshold")
 
-// evaluate runs files of cases and prints what came of them.
+// evaluate runs files of cases and prints what came of them. It returns an error that wraps errBelowThreshold after
+// printing where a kind of cases in a file scores below its threshold.
 func evaluate(ctx context.Context, c *invocation) error {
 	o, err := c.evalOptions()
 	if err != nil {
@@ -95,6 +96,7 @@ func (c *invocation) evalOptions() (eval.Options, error) {
 	return o, nil
 }
 
+// priceOf returns what the tokens of a model cost, as configured; zero prices for a model without any.
 func priceOf(m config.Model) budget.Price {
 	return budget.Price{
 		InputPerM:  m.Price.InputPerM,

@@ -23,6 +23,7 @@ import (
 // headers collects the values of repeated --header flags.
 type headers http.Header
 
+// String returns "", which pflag takes as the default and does not print in the help.
 func (h headers) String() string { return "" }
 
 // Type names the kind of value.
@@ -60,7 +61,8 @@ type parseOutput struct {
 	Items *[]feed.Item `json:"items,omitempty"`
 }
 
-// parseFeeds prints what files and addresses hold as feeds.
+// parseFeeds prints what files and addresses hold as feeds. One that cannot be read does not keep it from the others;
+// they are counted in the error at the end.
 func parseFeeds(ctx context.Context, c *invocation) error {
 	names := c.args
 	var fetcher *feed.Fetcher
@@ -105,6 +107,7 @@ func parseFeeds(ctx context.Context, c *invocation) error {
 	return nil
 }
 
+// isAddress reports whether an argument is an address, or a feed that came with the bot. Everything else is a file.
 func isAddress(name string) bool {
 	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") || strings.HasPrefix(name, "bundled:")
 }
@@ -124,6 +127,8 @@ func (c *invocation) newFetcher() (*feed.Fetcher, error) {
 	return feed.NewFetcher(out, nil, feed.Options{Bundled: bundled.Feeds()}), nil
 }
 
+// parseFeed reads a feed from an address, or else from a file or with - from standard input, with the headers of the
+// command line. fetcher may be nil when name is a file.
 func (c *invocation) parseFeed(ctx context.Context, fetcher *feed.Fetcher, name string) (feed.Document, error) {
 	if isAddress(name) {
 		res, err := fetcher.Fetch(ctx, name)
@@ -292,7 +297,8 @@ func printImport(c *invocation, list []outlineItem) error {
 	return err
 }
 
-// storedDigestFeeds returns the feeds of the digests that the bot keeps beside config.json.
+// storedDigestFeeds returns the feeds of the digests that the bot keeps beside config.json. Where they cannot be read,
+// it prints a warning and returns none.
 func (c *invocation) storedDigestFeeds(ctx context.Context, cfg *config.Config) (list []feed.Outline) {
 	digests, err := c.loadDigests(ctx, cfg)
 	if err != nil {
@@ -309,7 +315,8 @@ func (c *invocation) storedDigestFeeds(ctx context.Context, cfg *config.Config) 
 	return list
 }
 
-// exportFeeds writes the feeds of all digests as OPML, one folder a digest.
+// exportFeeds writes the feeds of all digests as OPML, one folder a digest. It leaves out those whose address holds a
+// secret and those that come with the bot.
 func exportFeeds(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {

@@ -37,7 +37,8 @@ const (
 	varSlackApp  = "SLACK_APP_TOKEN"
 )
 
-// setup is one run of init. The files start as they are on disk, or as shipped, and change with each answer.
+// setup is one run of init. The files start as they are on disk, or as shipped, and change with each answer, in memory
+// alone until writeFiles.
 type setup struct {
 	asker
 	c              *invocation
@@ -49,7 +50,8 @@ type setup struct {
 
 // setupFile is a file that init writes.
 type setupFile struct {
-	path         string
+	path string
+	// before is what the file held at the start, or what is shipped; text is what it is to hold.
 	before, text []byte
 	exists       bool
 }
@@ -176,7 +178,7 @@ type reference struct {
 	path     []string
 }
 
-// askKey asks for the value of a variable. An empty answer removes a value that was set.
+// askKey asks for the value of a variable. An empty answer stands for the value that is set, and "-" removes it.
 func (b *setup) askKey(question, variable string) (string, error) {
 	set := b.currentValue(variable)
 	key, err := b.askSecret(question, set)
@@ -230,6 +232,8 @@ type modelEntry struct {
 	Fallback []string `json:"fallback,omitempty"`
 }
 
+// askGemini asks for a key and makes the default model one of Gemini's. Where no key is named, the configured model
+// stays.
 func (b *setup) askGemini(ctx context.Context) error {
 	return b.askThrice("the key for Gemini", func() error {
 		key, err := b.askKey("Gemini API key, from https://aistudio.google.com/apikey", varGemini)
@@ -258,6 +262,8 @@ func (b *setup) askGemini(ctx context.Context) error {
 	})
 }
 
+// askAnthropic asks for a key and a model's name, and makes that the default model. Where no key is named, the
+// configured model stays.
 func (b *setup) askAnthropic(ctx context.Context) error {
 	return b.askThrice("the key for Anthropic", func() error {
 		key, err := b.askKey("Anthropic API key, from https://console.anthropic.com/settings/keys", varAnthropic)
@@ -285,6 +291,8 @@ func (b *setup) askAnthropic(ctx context.Context) error {
 	})
 }
 
+// askOpenAI asks for address, model and key, and makes that the default model. A key is optional, since servers on the
+// same machine often need none. Address and name that were tried are the defaults of the next attempt.
 func (b *setup) askOpenAI(ctx context.Context) error {
 	base, name := "https://api.openai.com/v1", ""
 	return b.askThrice("the model", func() (err error) {
@@ -329,6 +337,7 @@ func (b *setup) verifyModel(ctx context.Context) error {
 	return nil
 }
 
+// askDiscord asks for a token and tries it. Where none is named, Discord is left out, which is no error.
 func (b *setup) askDiscord(ctx context.Context) error {
 	b.say("")
 	return b.askThrice("the token for Discord", func() error {
@@ -358,6 +367,8 @@ func (b *setup) askDiscord(ctx context.Context) error {
 	})
 }
 
+// askSlack asks for the bot token and then for the app-level token, and tries each. Slack is left out unless both are
+// there.
 func (b *setup) askSlack(ctx context.Context) error {
 	b.say("")
 	options := slack.Options{

@@ -11,7 +11,8 @@ import (
 )
 
 // api returns a client of the running daemon or, where none runs, of a bot that is put together here over its store.
-// The caller calls release at the end, which closes that store.
+// The caller calls release once at the end, after closing all answers; it closes that store. release is nil when err is
+// not.
 func (c *invocation) api(ctx context.Context) (d *client, release func() error, err error) {
 	cfg, err := c.loadConfig()
 	if err != nil {
@@ -31,7 +32,8 @@ func (c *invocation) api(ctx context.Context) (d *client, release func() error, 
 }
 
 // requestAPI makes a request to the running daemon or, where none runs, to a bot that is put together here. It reads
-// the answer into out, unless that is nil.
+// the answer into out, unless that is nil. It opens and closes the store each time: a command that makes several
+// requests uses api.
 func (c *invocation) requestAPI(ctx context.Context, method, path string, body, out any) error {
 	d, release, err := c.api(ctx)
 	if err != nil {
@@ -51,7 +53,9 @@ func (c *invocation) requestAPI(ctx context.Context, method, path string, body, 
 // handlerTransport makes requests to a handler of this process.
 type handlerTransport struct{ handler http.Handler }
 
-// RoundTrip serves a request. Its answer can be read while the handler writes it.
+// RoundTrip serves a request. It returns when the handler sends the status, and the answer can be read while the
+// handler writes it. It returns the error of the request's context where that ends first, but not before the handler
+// has returned.
 func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	reader, writer := io.Pipe()
 	w := &pipeWriter{header: http.Header{}, body: writer, begun: make(chan int, 1)}
@@ -105,6 +109,7 @@ type pipeBody struct {
 	done   <-chan struct{}
 }
 
+// Close always waits for the handler, so that the store may be closed next.
 func (b pipeBody) Close() error {
 	b.cancel()
 	err := b.PipeReader.Close()
@@ -112,7 +117,8 @@ func (b pipeBody) Close() error {
 	return err
 }
 
-// pipeWriter is the ResponseWriter of a handlerTransport.
+// pipeWriter is the ResponseWriter of a handlerTransport. It is used by the handler's goroutine alone; header passes to
+// the client with the status.
 type pipeWriter struct {
 	header http.Header
 	body   *io.PipeWriter
@@ -122,6 +128,7 @@ type pipeWriter struct {
 
 func (w *pipeWriter) Header() http.Header { return w.header }
 
+// WriteHeader sends the status to RoundTrip. Later calls do nothing.
 func (w *pipeWriter) WriteHeader(status int) {
 	if !w.wrote {
 		w.wrote = true
@@ -131,6 +138,7 @@ func (w *pipeWriter) WriteHeader(status int) {
 	}
 }
 
+// Write waits until the client has read b, or has closed the body, and then returns an error.
 func (w *pipeWriter) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.body.Write(b)

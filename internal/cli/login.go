@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// isTerminal reports whether a stream is a terminal, or another device.
+// isTerminal reports whether a stream is a terminal, or another device such as /dev/null.
 func isTerminal(stream any) bool {
 	if shown, ok := stream.(printableWriter); ok {
 		stream = shown.w

@@ -15,6 +15,7 @@ import (
 	"ravenbot/internal/mcp"
 )
 
+// serversPath is where the API lists the MCP servers.
 const serversPath = "/api/v1/mcp/servers"
 
 // serverPath returns the path of the server that the first argument names.
@@ -104,7 +105,8 @@ func serverTools(ctx context.Context, c *invocation) error {
 	return nil
 }
 
-// waitConnected waits until the daemon has connected a server for the first time, or failed to.
+// waitConnected waits up to two minutes until the daemon has connected a server for the first time, or failed to, which
+// is no error here.
 func waitConnected(ctx context.Context, d *client, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

@@ -57,13 +57,17 @@ func serveMCP(ctx context.Context, c *invocation) error {
 	return errors.Join(err, <-ended, a.Close())
 }
 
-// relay passes messages between standard streams and the daemon's MCP endpoint.
+// relay passes messages between standard streams and the daemon's MCP endpoint. A request that it cannot pass on is
+// answered with an error of its own, unless it was cancelled.
 type relay struct {
+	// d has the admin token and makes the relay's own token, with which http sends the messages. http has no timeout,
+	// because a call may wait for the approval of a person.
 	d     *client
 	http  *http.Client
 	name  string // of the token
 	token string
 
+	// mu guards all but d, http and name.
 	mu      sync.Mutex
 	out     io.Writer
 	version string                        // of the protocol, as agreed
@@ -144,6 +148,8 @@ type rpcMessage struct {
 	} `json:"params"`
 }
 
+// readMessage returns the parts of a message that the relay needs. It returns an error for a batch, too, which MCP has
+// not had since 2025-06-18.
 func readMessage(line []byte) (rpcMessage, error) {
 	var m rpcMessage
 	err := json.Unmarshal(line, &m)
@@ -183,7 +189,8 @@ func (r *relay) forward(ctx context.Context, m rpcMessage, line []byte) {
 // errTokenRefused is returned when the daemon refuses the token of the relay.
 var errTokenRefused = errors.New("the daemon refuses the token")
 
-// post sends one message to the daemon's endpoint.
+// post sends one message to the daemon's endpoint and writes what is answered. It returns errTokenRefused where nothing
+// was done with the message, so that it can be sent again.
 func (r *relay) post(ctx context.Context, m rpcMessage, line []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.d.base+"/mcp", bytes.NewReader(line))
 	if err != nil {
@@ -284,6 +291,7 @@ func (r *relay) renewToken(ctx context.Context) error {
 	return nil
 }
 
+// revokeToken revokes the relay's token, within two seconds. Where that fails, the token ends by itself after 24 hours.
 func (r *relay) revokeToken() {
 	// Not of the command's context, which has ended where somebody interrupted the command.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

@@ -25,7 +25,7 @@ type note struct {
 	By   string    `json:"by"`
 }
 
-// memoryScope returns the scope that the command line names.
+// memoryScope returns the scope that the command line names, which the API checks. It returns a usage error for none.
 func (c *invocation) memoryScope() (string, error) {
 	scope := c.flagText("scope")
 	if scope == "" {
@@ -34,6 +34,7 @@ func (c *invocation) memoryScope() (string, error) {
 	return scope, nil
 }
 
+// listMemories prints the newest notes: all of them, up to maxRanked, unless -k is written.
 func listMemories(ctx context.Context, c *invocation) error {
 	if !c.flags.Changed("k") {
 		return c.showMemories(ctx, "", maxRanked)
@@ -45,6 +46,7 @@ func listMemories(ctx context.Context, c *invocation) error {
 	return c.showMemories(ctx, "", k)
 }
 
+// searchMemories prints the notes that fit a query, the best first.
 func searchMemories(ctx context.Context, c *invocation) error {
 	k, err := c.resultLimit()
 	if err != nil {
@@ -76,6 +78,7 @@ func (c *invocation) showMemories(ctx context.Context, query string, k int) erro
 	return t.Flush()
 }
 
+// addMemory keeps a note and prints its number.
 func addMemory(ctx context.Context, c *invocation) error {
 	scope, err := c.memoryScope()
 	if err != nil {
@@ -93,6 +96,7 @@ func addMemory(ctx context.Context, c *invocation) error {
 	return err
 }
 
+// removeMemory removes the note with a number.
 func removeMemory(ctx context.Context, c *invocation) error {
 	scope, err := c.memoryScope()
 	if err != nil {

@@ -25,7 +25,8 @@ type migration struct {
 	migrate.Report
 }
 
-// migrateStore copies every record of a store to another one, compares the two, and prints how many there are.
+// migrateStore copies every record of a store to another one, compares the two, and prints how many there are. The
+// first stays as it is. A migration that was cut off is repeated from the beginning with the same names.
 func migrateStore(ctx context.Context, c *invocation) (err error) {
 	from, to := c.args[0], c.args[1]
 	if from == to {
@@ -55,6 +56,7 @@ func migrateStore(ctx context.Context, c *invocation) (err error) {
 	return errors.Join(printMigration(c.Out, result), printBeside(c.Out, from))
 }
 
+// isDatabase reports whether a store is named by the URL of a PostgreSQL database. Other names are paths of files.
 func isDatabase(name string) bool {
 	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
 }
@@ -99,6 +101,7 @@ func (c *invocation) migrationProgress() migrate.Progress {
 	}
 }
 
+// printMigration prints the result of a migration for people.
 func printMigration(w io.Writer, m migration) error {
 	fmt.Fprintf(w, "%s holds the %d records of %s; both were read and are the same.\n", m.To, m.Records, m.From)
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)

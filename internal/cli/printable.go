@@ -10,6 +10,7 @@ import (
 // U+FFFD. A character must not be split over two writes.
 type printableWriter struct{ w io.Writer }
 
+// Write returns the length of p, also where more or fewer bytes were written.
 func (v printableWriter) Write(p []byte) (int, error) {
 	shown := bytes.Map(func(r rune) rune {
 		// Tabs and line breaks move the cursor only forward.

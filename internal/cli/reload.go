@@ -65,7 +65,8 @@ func (c *invocation) watchConfig(ctx context.Context, hangup <-chan os.Signal, a
 	}
 }
 
-// reload loads the configuration and applies it to the running bot.
+// reload loads the configuration and applies it to the running bot. Where either fails, it logs the error, and the bot
+// keeps the previous configuration.
 func (c *invocation) reload(a *app.App, lg *slog.Logger) {
 	cfg, err := c.loadConfig()
 	if err == nil {

@@ -71,6 +71,7 @@ type replayTool struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
+// newReplayOutput returns a replay as replay --json prints it, with the request that Replay itself leaves out.
 func newReplayOutput(r agent.Replay) replayOutput {
 	out := replayOutput{
 		Replay:        r,
@@ -85,7 +86,8 @@ func newReplayOutput(r agent.Replay) replayOutput {
 	return out
 }
 
-// checkModel returns a usage error where a flag names a model that cannot be asked.
+// checkModel returns a usage error where a flag names a model that is not configured or has no key. It returns nil for
+// "".
 func checkModel(cfg *config.Config, flag, name string) error {
 	m, ok := cfg.Models[name]
 	switch {
@@ -99,6 +101,9 @@ func checkModel(cfg *config.Config, flag, name string) error {
 	return nil
 }
 
+// replayOverCopy copies the store to a folder of its own, plays the turn over the copy, and removes the folder. It
+// returns an error that wraps store.ErrNotFound where the conversation has no such turn. model may be "": the agent's
+// is asked then.
 func (c *invocation) replayOverCopy(
 	ctx context.Context,
 	cfg *config.Config,
@@ -159,6 +164,7 @@ type requestTokens struct{ system, tools, messages int }
 
 func (t requestTokens) sum() int { return t.system + t.tools + t.messages }
 
+// countTokens estimates the tokens of a request from its bytes.
 func countTokens(q llm.Request) requestTokens {
 	t := requestTokens{system: len(q.System), messages: conversation.Turn{Messages: q.Messages}.Size()}
 	for _, spec := range q.Tools {
@@ -198,6 +204,7 @@ func (c *invocation) writeReplay(r agent.Replay) {
 	}
 }
 
+// orUnknown returns the name of a model, or words for a turn that was recorded without one.
 func orUnknown(model string) string {
 	if model == "" {
 		return "model not recorded"
@@ -205,6 +212,7 @@ func orUnknown(model string) string {
 	return model
 }
 
+// indent returns s with two blanks before each line, and none around it.
 func indent(s string) string { return "  " + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
 
 // messageText returns a message of a request as text, with its calls and results.

@@ -14,8 +14,9 @@ import (
 // errTakenOver ends a replica of which another one has taken over what it owned.
 var errTakenOver = errors.New("another replica has taken over")
 
-// runReplica runs the daemon as one of those that share a database, until ctx ends. Where another replica has taken over
-// what this one owned, because it was paused or cut off, the process begins anew.
+// runReplica runs the daemon as one of those that share a database, until ctx ends. It takes the port before it joins,
+// so that others can reach it from its first moment as a member. Where another replica has taken over what this one
+// owned, because it was paused or cut off, the process begins anew.
 func (c *invocation) runReplica(ctx context.Context, o app.Options) error {
 	l, err := net.Listen("tcp", o.Config.HTTP.Listen)
 	if err != nil {

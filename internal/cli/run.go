@@ -16,8 +16,8 @@ import (
 	"ravenbot/internal/config"
 )
 
-// newLogger returns a logger as configured. What libraries print through the standard log goes to the debug
-// level.
+// newLogger returns a logger as configured. What libraries print through the standard log goes to the debug level, and
+// stays so for the whole process.
 func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // checked by config
@@ -35,7 +35,7 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 // 300 it was 88 for 3 % less processor time (2026-11).
 const gcPercent = 150
 
-// runDaemon runs the daemon until ctx ends.
+// runDaemon runs the daemon until ctx ends, which is no error.
 func runDaemon(ctx context.Context, c *invocation) error {
 	cfg, err := c.loadConfig()
 	if err != nil {

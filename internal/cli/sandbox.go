@@ -101,7 +101,8 @@ func (c *invocation) writeSandboxConfig(w *sandbox.World, dir string) (string, e
 	return path, os.WriteFile(path, text, 0o600)
 }
 
-// freeAddressOr returns wanted when nobody listens there, and otherwise the same host with port 0.
+// freeAddressOr returns wanted when nobody listens there, and otherwise the same host with port 0, for which the system
+// chooses a free port.
 func freeAddressOr(wanted string) string {
 	l, err := net.Listen("tcp", wanted)
 	if err != nil {

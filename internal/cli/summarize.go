@@ -43,7 +43,8 @@ func summarize(_ context.Context, c *invocation) error {
 	return nil
 }
 
-// readFile reads a file, or standard input for "-". It fails when there are more than limit bytes.
+// readFile reads a file, or standard input for "-". It fails when there are more than limit bytes, and returns none of
+// them then.
 func readFile(c *invocation, name string, limit int64) ([]byte, error) {
 	in := io.NopCloser(c.In)
 	if name != "-" {

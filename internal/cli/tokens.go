@@ -19,6 +19,7 @@ func tokenFlags(c *invocation) {
 	c.flags.String("tools", "*", "`NAMES` or patterns of the tools that it may use, with commas between")
 }
 
+// tokensPath is where the API keeps the tokens of MCP hosts.
 const tokensPath = "/api/v1/auth/mcp-tokens"
 
 // revokeToken revokes a token.
@@ -62,7 +63,8 @@ func listTokens(ctx context.Context, c *invocation) error {
 	return t.Flush()
 }
 
-// createToken creates a token and prints it.
+// createToken creates a token and prints it. It is never shown again: the daemon keeps a hash. It returns the API's
+// error where the name is taken, without --overwrite.
 func createToken(ctx context.Context, c *invocation) error {
 	d, err := c.requireDaemon(ctx)
 	if err != nil {

@@ -50,7 +50,8 @@ func evalFlags(c *invocation) {
 			"server/name where several servers have a tool of one name")
 }
 
-// resultLimit returns the number of tools to rank.
+// resultLimit returns how many results a search prints, from -k. It returns a usage error for less than 1 or more than
+// maxRanked.
 func (c *invocation) resultLimit() (int, error) {
 	k := c.flagInt("k")
 	if k < 1 || k > maxRanked {
@@ -130,7 +131,8 @@ func (l toolLine) server() string {
 	return cmp.Or(l.Server, subject)
 }
 
-// readTools returns an index of a file of tools, and their names.
+// readTools returns an index of a file of tools, and their names. It fails at a line that is no tool, and where a
+// server has two tools of one name.
 func readTools(name string) (*toolsearch.Index, toolNames, error) {
 	var lines []toolLine
 	names := toolNames{}

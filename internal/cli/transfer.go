@@ -24,7 +24,8 @@ func exportFlags(c *invocation) {
 	c.flags.String("conversation", "", "export what is kept of one channel or thread alone, by its `ADDRESS`")
 }
 
-// exportStore writes what is kept to a file, or with - to standard output, as JSON lines.
+// exportStore writes what is kept to a file, or with - to standard output, as JSON lines. A file of that name is
+// replaced once the export is complete.
 func exportStore(ctx context.Context, c *invocation) error {
 	path := "/api/v1/export"
 	if written := c.flagText("conversation"); written != "" {
@@ -49,8 +50,8 @@ func exportStore(ctx context.Context, c *invocation) error {
 	return errors.Join(err, release())
 }
 
-// writeWhole writes a stream to a file, which gets its name only when all of it is there. The file may hold secrets,
-// so others may not read it.
+// writeWhole writes a stream to a file, which gets its name only when all of it is there. Until then it is in a file of
+// the same name with .new, which is removed after an error. The file may hold secrets, so others may not read it.
 func writeWhole(name string, r io.Reader) error {
 	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -72,7 +73,9 @@ const (
 	importLines = 2000
 )
 
-// importStore adds the records of a file, or with - of standard input, that are not there.
+// importStore adds the records of a file, or with - of standard input, that are not there. It goes on after a line that
+// cannot be imported, prints those at the end and returns an error. Because records that are there are skipped, an
+// import that was cut off can be repeated.
 func importStore(ctx context.Context, c *invocation) error {
 	records := c.In
 	if c.args[0] != "-" {
@@ -123,7 +126,8 @@ func importStore(ctx context.Context, c *invocation) error {
 	return nil
 }
 
-// sendLines calls send with whole lines of a file, as many as one request takes, and the number of the first.
+// sendLines calls send with whole lines of a file, as many as one request takes, and the number of the first, from 1.
+// It ends at the first error of send, and for a line of more than transfer.MaxLine bytes.
 func sendLines(ctx context.Context, r io.Reader, send func(batch []byte, first int) error) error {
 	in := bufio.NewReader(interruptibleReader{ctx, r})
 	var batch []byte

@@ -21,7 +21,8 @@ type readOutput struct {
 	*web.Page
 }
 
-// readPages prints the main text of files and addresses, as the tool web_fetch reads them.
+// readPages prints the main text of files and addresses, as the tool web_fetch reads them. One that cannot be read does
+// not keep it from the others; they are counted in the error at the end.
 func readPages(ctx context.Context, c *invocation) error {
 	var reader web.Reader
 	// Files alone need no configuration, and no network.
@@ -58,6 +59,8 @@ func (c *invocation) newPageClient() (*egress.Client, error) {
 	return egress.New(egress.Options{AllowPrivateHosts: cfg.Egress.AllowPrivateHosts, UserAgent: "ravenbot"})
 }
 
+// readPage reads a page from an address, or else from a file or with - from standard input, as if it had come from
+// --url.
 func (c *invocation) readPage(ctx context.Context, reader web.Reader, name string) (web.Page, error) {
 	if isAddress(name) {
 		return reader.Read(ctx, name)
