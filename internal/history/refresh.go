@@ -198,7 +198,8 @@ func (s *Service) readThreads(ctx context.Context, p *place, in chat.Address, af
 }
 
 // readPages reads a place from the newest message back, to the messages that are known from the time before, and goes
-// on where an earlier call ended before it was through. What is no longer on the newest page was deleted on the platform.
+// on where an earlier call ended before it was through. What is no longer on the newest page was deleted on the
+// platform.
 func (s *Service) readPages(ctx context.Context, p *place, historian chat.Historian, at chat.Address, pages int) error {
 	before, source := "", platformSource(at)
 	for range pages {
