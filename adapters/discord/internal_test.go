@@ -226,7 +226,8 @@ func TestLimits(t *testing.T) {
 		{status: 429, body: `{"retry_after":9e99,"global":false}`, pause: kit.MaxRest},
 		{status: 429, body: `{"retry_after":-1,"global":false}`, pause: unnamedPause},
 		{status: 429, header: map[string]string{"Retry-After": "999999"}, body: `<html>`, pause: kit.MaxRest, global: true},
-		{status: 200, header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset-After": "9e17"}, pause: kit.MaxRest},
+		{status: 200, header: map[string]string{"X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset-After": "9e17"},
+			pause: kit.MaxRest},
 	}
 	for _, c := range cases {
 		h := map[string][]string{}

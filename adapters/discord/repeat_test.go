@@ -315,7 +315,8 @@ func TestPost_ShowingTheBeginningFailed_WholeAnswerTakesItsPlace(t *testing.T) {
 		fault sim.Fault
 	}{
 		{"posted without an answer", 1, sim.Fault{Accept: true, Status: 502, Times: 1}},
-		{"refused after the first message", 2, sim.Fault{Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`, Times: 1}},
+		{"refused after the first message", 2, sim.Fault{Status: 403, Times: 1,
+			Body: `{"code":50013,"message":"Missing Permissions"}`}},
 	} {
 		s := open(t, script{sim: simdiscord.Options{NonceLife: time.Nanosecond}})
 		asked := s.Say(s.general.ID, s.ann, s.Mention()+" hi")

@@ -188,7 +188,8 @@ func TestPost_FilesOfUnknownOutcomeInAnUnreadableChannel_AreMarkedAndPostedTwice
 	channel := b.sim.AddChannel("general").ID
 	up(t, b)
 	to := chat.Address{Channel: channel}
-	d := chat.Draft{Key: "k", Text: "Here it is.", Since: time.Now(), Files: []chat.File{{Name: "a.csv", Data: []byte("1,2,3")}}}
+	files := []chat.File{{Name: "a.csv", Data: []byte("1,2,3")}}
+	d := chat.Draft{Key: "k", Text: "Here it is.", Since: time.Now(), Files: files}
 	fail := func(path string, accept bool) {
 		b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", path), Times: 1, Accept: accept, Status: http.StatusBadGateway})
 	}

@@ -127,8 +127,8 @@ func (s *Service) compileStored(name string, raw json.RawMessage) (spec, error) 
 	return d, nil
 }
 
-// loadItems returns all items of a kind, by name. One that cannot be read, as an import may bring it, is logged and left
-// out: it must not keep the others from counting, nor the bot from starting.
+// loadItems returns all items of a kind, by name. One that cannot be read, as an import may bring it, is logged and
+// left out: it must not keep the others from counting, nor the bot from starting.
 func loadItems[T any](ctx context.Context, s *Service, kind string) (map[string]T, error) {
 	raw, err := s.o.Store.Items(ctx, kind)
 	if err != nil {

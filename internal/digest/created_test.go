@@ -676,7 +676,8 @@ func TestRun_TookTooLongAndDeliveryIsNotReady_Ends(t *testing.T) {
 			}
 		})
 		b.options.Delivery = neverReady{b}
-		b.restart(t, digest.Plan{Name: "morning", Prompt: "what is new?", Schedule: "30 8 * * *", Post: []string{general.String()}})
+		b.restart(t, digest.Plan{Name: "morning", Prompt: "what is new?", Schedule: "30 8 * * *",
+			Post: []string{general.String()}})
 		if run, err := b.Run(t.Context(), "morning", monday, false); err == nil {
 			t.Errorf("stored %+v although delivery is not ready", run)
 		}

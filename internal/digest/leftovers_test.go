@@ -215,10 +215,12 @@ func TestProposal_ThatCannotBeMadeNow_StaysOpen(t *testing.T) {
 	}
 }
 
-// The configuration takes the name of a digest whose page was shared: its old address does not show the operator's posts.
+// The configuration takes the name of a digest whose page was shared: its old address does not show the operator's
+// posts.
 func TestConfigure_NameOfASharedDigest_OldAddressShowsNothing(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a)})
-	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()}, Source: digest.FromAPI}
+	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()},
+		Source: digest.FromAPI}
 	if _, err := b.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
@@ -243,18 +245,22 @@ func TestConfigure_NameOfASharedDigest_OldAddressShowsNothing(t *testing.T) {
 	}
 }
 
-// Records that cannot be read, as an import may bring them, keep neither the bot from starting nor others from counting.
+// Records that cannot be read, as an import may bring them, keep neither the bot from starting nor others from
+// counting.
 func TestLoad_RecordsThatCannotBeRead_AreSkipped(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a)})
-	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()}, Source: digest.FromAPI}
+	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()},
+		Source: digest.FromAPI}
 	if _, err := b.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Pause(t.Context(), "made", true); err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"digest pause", "digest wish", "digest member filter", "digest page", "digest unsubscription"} {
-		if err := b.db.SaveItem(t.Context(), kind, "broken", json.RawMessage(`{"at":7,"id":7,"digest":7}`), true); err != nil {
+	broken := json.RawMessage(`{"at":7,"id":7,"digest":7}`)
+	for _, kind := range []string{"digest pause", "digest wish", "digest member filter", "digest page",
+		"digest unsubscription"} {
+		if err := b.db.SaveItem(t.Context(), kind, "broken", broken, true); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,7 +16,12 @@ type manyMessages struct {
 	n int
 }
 
-func (s manyMessages) Messages(_ context.Context, a chat.Address, cursor string, n int) ([]store.Message, string, error) {
+func (s manyMessages) Messages(
+	_ context.Context,
+	a chat.Address,
+	cursor string,
+	n int,
+) ([]store.Message, string, error) {
 	first := 0
 	if cursor != "" {
 		first, _ = strconv.Atoi(cursor)

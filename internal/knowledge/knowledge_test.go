@@ -302,8 +302,10 @@ func TestRecall_FileThatIsNeverReadInTime_HoldsUpOneQuestionAlone(t *testing.T) 
 			write(t, filepath.Join(dir, "zoo.md"), "The zoo opens at ten.")}
 		ask := func(want int, when string) {
 			t.Helper()
-			words := told(t, b, "helper", named, "when does the zoo open?")
-			words = told(t, b, "helper", named, "when does the zoo open?")
+			var words string
+			for range 2 {
+				words = told(t, b, "helper", named, "when does the zoo open?")
+			}
 			if reads != want || !strings.Contains(words, "at nine") || !strings.Contains(words, "at ten") {
 				t.Errorf("%s: read %d times, want %d; told %q", when, reads, want, words)
 			}

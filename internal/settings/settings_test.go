@@ -247,8 +247,9 @@ func TestCommand_Prompt_KeepsItsLines(t *testing.T) {
 	if d := say(b, chat.User{ID: "U1"}, " me  prompt   Be kind.\n\n- Be brief.\n  - And  clear. \n"); d.Failed {
 		t.Fatal(d.Text)
 	}
-	if got, want := b.Effective(thread, "U1").Tools.SystemPrompt, "Be kind.\n\n- Be brief.\n  - And  clear."; got == nil || *got != want {
-		t.Errorf("the prompt is %q, want %q", *got, want)
+	got, want := b.Effective(thread, "U1").Tools.SystemPrompt, "Be kind.\n\n- Be brief.\n  - And  clear."
+	if got == nil || *got != want {
+		t.Errorf("the prompt is %v, want %q", got, want)
 	}
 }
 

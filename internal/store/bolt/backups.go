@@ -128,9 +128,12 @@ func (b *Backups) Copy(ctx context.Context) (*os.File, error) {
 
 // removeLeftovers removes the temporary files of backups that were cut short.
 func (b *Backups) removeLeftovers() {
-	left, _ := filepath.Glob(filepath.Join(b.o.Folder, ".ravenbot-*.db-*")) // fails for bad patterns only
-	for _, path := range left {
-		_ = removeLarge(path) // tried again the next time
+	// A file that is being written has a dot before its name, and that of a copy has one already.
+	for _, pattern := range []string{".ravenbot-*.db-*", "..ravenbot-*.db-*"} {
+		left, _ := filepath.Glob(filepath.Join(b.o.Folder, pattern)) // fails for bad patterns only
+		for _, path := range left {
+			_ = removeLarge(path) // tried again the next time
+		}
 	}
 }
 

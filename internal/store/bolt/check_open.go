@@ -37,14 +37,17 @@ type frame struct {
 
 // CheckOpen reads the whole store, while others use it, and returns what is wrong with it, at most
 // maxFaults lines. What it finds counts in Health, and after damaged pages nothing is written any
-// more. It works a tenth of the time. One check runs at a time. The error is that of ctx.
+// more. It works a tenth of the time. One check runs at a time. The error is that of ctx, or says why
+// the store cannot be read.
 func (db *DB) CheckOpen(ctx context.Context) ([]string, error) {
 	c := &check{}
 	defer db.setCheck(nil, "")
 	for _, name := range append(bucketNames(), talliesBucket) {
 		for db.setCheck(c, name); len(c.frames) > 0; {
 			began := time.Now()
-			db.runStep(c)
+			if err := db.runStep(c); err != nil {
+				return c.faults, err
+			}
 			rest := time.NewTimer(max(minRest, restFactor*time.Since(began)))
 			select {
 			case <-ctx.Done():
@@ -69,8 +72,8 @@ func (db *DB) setCheck(c *check, name string) {
 	}
 }
 
-// runStep counts some records.
-func (db *DB) runStep(c *check) {
+// runStep counts some records. Damage that it meets is noted; the error is any other one.
+func (db *DB) runStep(c *check) error {
 	// The pages are read ahead, since a disk may be slow and nobody writes during the step itself.
 	db.writing.Lock()
 	ahead := check{frames: append([]frame{}, c.frames...)}
@@ -89,7 +92,9 @@ func (db *DB) runStep(c *check) {
 		c.addFault("%s", damaged.What)
 		db.health.noteDamage(err, err)
 		c.frames = c.frames[:len(c.frames)-1]
+		return nil
 	}
+	return err
 }
 
 // addFault notes a fault; from maxFaults on they are left out.
