@@ -30,6 +30,7 @@ type buttonRow struct {
 	Buttons []button `json:"components"`
 }
 
+// button is a button as Discord takes it (Components Reference, Button). Value comes back when it is pressed.
 type button struct {
 	Type  int    `json:"type"`
 	Look  int    `json:"style"`
@@ -65,6 +66,7 @@ func buttonRows(buttons []chat.Button) []buttonRow {
 	return list
 }
 
+// buttonStyle returns Discord's number of a style; an unknown style is a quiet button.
 func buttonStyle(s chat.Style) int {
 	switch s {
 	case chat.Primary:

@@ -128,6 +128,7 @@ func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
 	return gaps, nil
 }
 
+// newGap returns what was missed at an address since the message with the id after.
 func newGap(at chat.Address, after string) *kit.Gap {
 	return &kit.Gap{Key: channelOf(at), At: at, After: after}
 }

@@ -21,6 +21,7 @@ const (
 	optBoolean    = 5
 )
 
+// command is an application command as Discord takes it (Application Commands, Object).
 type command struct {
 	ID          string   `json:"id,omitempty"`
 	Type        int      `json:"type"`
@@ -29,6 +30,7 @@ type command struct {
 	Options     []option `json:"options,omitempty"`
 }
 
+// option is a parameter or a subcommand of a command; only a subcommand has options of its own.
 type option struct {
 	Type        int      `json:"type"`
 	Name        string   `json:"name"`
@@ -39,6 +41,7 @@ type option struct {
 	Options     []option `json:"options,omitempty"`
 }
 
+// choice is a value that an option may have.
 type choice struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

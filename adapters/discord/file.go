@@ -58,6 +58,7 @@ func (a attachment) mediaType() string {
 	return ""
 }
 
+// readableTypes are media types that are used although they are not text or Office documents.
 var readableTypes = []string{
 	"image/png",
 	"image/jpeg",

@@ -44,11 +44,13 @@ type modal struct {
 	Parts []any  `json:"components"` // of labelled and display
 }
 
+// textComponent is a part of a modal that is only read (Text Display).
 type textComponent struct {
 	Type int    `json:"type"`
 	Text string `json:"content"`
 }
 
+// labelComponent is a part of a modal that names and explains another one.
 type labelComponent struct {
 	Type  int    `json:"type"`
 	Label string `json:"label"`
@@ -56,6 +58,7 @@ type labelComponent struct {
 	Part  any    `json:"component"` // an input or a menu
 }
 
+// inputComponent is a field for text. Max is in characters.
 type inputComponent struct {
 	Type     int    `json:"type"`
 	Name     string `json:"custom_id"`
@@ -65,6 +68,7 @@ type inputComponent struct {
 	Max      int    `json:"max_length"`
 }
 
+// selectComponent is a menu, of which Least to Most options are chosen.
 type selectComponent struct {
 	Type     int            `json:"type"`
 	Name     string         `json:"custom_id"`
@@ -74,6 +78,7 @@ type selectComponent struct {
 	Required bool           `json:"required"`
 }
 
+// selectOption is an option of a menu.
 type selectOption struct {
 	Label  string `json:"label"`
 	Value  string `json:"value"`

@@ -106,14 +106,18 @@ type messageReader struct {
 	answers bool // it refers to a post of the bot
 }
 
+// newReader returns what reads w. state may lack its server; then no role is known.
 func (d *Discord) newReader(state *discordgo.State, w wireMessage) messageReader {
 	// A forwarded message refers to where it came from, too.
 	answers := w.Type == typeReply && d.sent.has(w.Reference.MessageID)
 	return messageReader{d: d, self: d.botUser(), state: state, w: w, answers: answers}
 }
 
+// isSelf reports whether a user is the bot.
 func (r messageReader) isSelf(u wireUser) bool { return u.ID == r.self.ID }
 
+// reachOf returns how a message reaches the bot: addressed in a direct message, by a mention of it or of its own role,
+// and as a reply to it; followed in a thread of its own, where Discord shows it the text; else overheard.
 func (r messageReader) reachOf() chat.Reach {
 	switch {
 	case r.w.GuildID == "",
@@ -165,6 +169,8 @@ func (r messageReader) isOwnRole(id string) bool {
 	return err == nil && slices.Contains(member.Roles, id)
 }
 
+// isAdmin reports whether the author owns the server or may manage it by a role. Where the server is not known, nobody
+// may.
 func (r messageReader) isAdmin() bool {
 	g, err := r.state.Guild(r.w.GuildID)
 	if err != nil {
@@ -179,10 +185,12 @@ func (r messageReader) isAdmin() bool {
 	return g.OwnerID == r.w.Author.ID || canManage(bits)
 }
 
+// canManage reports whether permissions of Discord make somebody an administrator of the bot.
 func canManage(permissions int64) bool {
 	return permissions&(discordgo.PermissionManageGuild|discordgo.PermissionAdministrator) != 0
 }
 
+// canManageText is canManage for permissions as Discord writes them, a number in a string. For other text it is false.
 func canManageText(permissions string) bool {
 	bits, err := strconv.ParseInt(permissions, 10, 64)
 	return err == nil && canManage(bits)

@@ -70,6 +70,7 @@ func (d *shard) noteDeletion(guild, channel, id string) {
 	d.recent.Delete(recentPlace(guild, channel), id, isAnswer)
 }
 
+// newRecentMessage returns a message as it is kept, with about how many bytes it takes.
 func newRecentMessage(w wireMessage) kit.RecentMessage[*wireMessage] {
 	// What it replies to is not shown with it; that it is gone counts.
 	if string(w.Referenced) != "null" {

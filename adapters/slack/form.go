@@ -271,6 +271,7 @@ func fitsMenu(list []chat.Option) bool {
 	return len(list) > 0 && len(list) <= maxOptions
 }
 
+// optionObjects returns options in Block Kit's form, their labels cut to what Slack takes.
 func optionObjects(list []chat.Option) []*slackgo.OptionBlockObject {
 	var all []*slackgo.OptionBlockObject
 	for _, o := range list {

@@ -25,6 +25,7 @@ const maxPieces = 5
 // stillWriting ends an answer that is not whole.
 const stillWriting = "✍️ writing…"
 
+// errNoEdit is returned for an unfinished answer that would go to a response_url.
 var errNoEdit = errors.New("an answer at a response_url cannot be edited")
 
 // postPartial posts an unfinished answer, or updates what is shown of it, and returns the ids of its messages. It does

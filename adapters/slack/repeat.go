@@ -18,6 +18,7 @@ const (
 	clockSkew = time.Minute
 )
 
+// errSentTwice is why a post is given up whose two attempts had no answer: both may be there already.
 var errSentTwice = errors.New(
 	"it was sent twice without an answer, and Slack does not let the bot see whether it is there",
 )

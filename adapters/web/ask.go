@@ -113,6 +113,7 @@ func (w *Web) catchUp(
 	return false, nil
 }
 
+// isAnswer reports whether an entry of a room answers the message with an id.
 func isAnswer(e store.Entry, id string) bool {
 	return e.Draft != nil && slices.Contains(e.Draft.For(), id)
 }

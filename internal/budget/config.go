@@ -8,11 +8,13 @@ func ConfiguredRates(conf func() *config.Config) Rates { return configuredRates{
 // configuredRates are the prices of the configuration as it is now.
 type configuredRates struct{ conf func() *config.Config }
 
+// Caps returns the budgets of a day in US dollars; 0 is no budget.
 func (r configuredRates) Caps() Caps {
 	b := r.conf().Budget
 	return Caps{Instance: b.InstanceDailyUSD, Channel: b.ChannelDailyUSD, User: b.UserDailyUSD, Digest: b.DigestDailyUSD}
 }
 
+// Limits returns what a user may use in a day; 0 is no limit.
 func (r configuredRates) Limits() Limits {
 	l := r.conf().Limits
 	return Limits{MessageChars: l.MessageChars, Messages: l.UserDailyMessages, Files: l.UserDailyFiles,

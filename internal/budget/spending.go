@@ -164,6 +164,7 @@ func (s *Spending) shownFrom() string {
 	return s.now().UTC().AddDate(0, 0, 1-usageDays).Format(time.DateOnly)
 }
 
+// priced returns a sum with its cost at the prices of now, which need not be those of its day.
 func (s *Spending) priced(u store.Usage) Usage {
 	return Usage{Usage: u, Channel: u.Channel.String(), USD: s.Cost(u)}
 }
@@ -188,6 +189,7 @@ func (p Price) Cost(tokens llm.Usage) float64 {
 	return (float64(fresh)*p.InputPerM + float64(tokens.Cached)*p.CachedPerM + float64(tokens.Output)*p.OutputPerM) / 1e6
 }
 
+// tokenCount returns what counts towards the tokens of a user. Cached tokens are part of the input and count in full.
 func tokenCount(u llm.Usage) float64 { return float64(u.Input + u.Output) }
 
 // Reserve lets a request be made in the name of a channel and a user, and returns what counts
@@ -228,6 +230,7 @@ func (s *Spending) refusal(on store.Usage, err error) error {
 	return err
 }
 
+// formatHours returns a time for people, in minutes, of which it names at least one.
 func formatHours(d time.Duration) string {
 	if d < time.Hour {
 		return fmt.Sprintf("%d min", max(1, int(d.Minutes())))

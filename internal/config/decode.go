@@ -33,6 +33,7 @@ type decoder struct {
 
 func (d *decoder) appendFault(f Fault) { d.faults = append(d.faults, f) }
 
+// addFaultAt adds a fault at an offset in the file, in bytes.
 func (d *decoder) addFaultAt(offset int, key, reason, remedy string) {
 	line, column := d.position(offset)
 	d.appendFault(Fault{File: d.file, Line: line, Column: column, Key: key, Reason: reason, Remedy: remedy})
@@ -43,6 +44,7 @@ func (d *decoder) addFault(n *node, reason, remedy string) {
 	d.addFaultAt(n.offset, n.path, reason, remedy)
 }
 
+// addWarning adds a fault of a value that does not keep the file from loading.
 func (d *decoder) addWarning(n *node, reason, remedy string) {
 	line, column := d.position(n.offset)
 	d.warnings = append(
@@ -179,6 +181,7 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value) {
 	}
 }
 
+// isEmptyList reports whether v is a list without entries.
 func isEmptyList(v reflect.Value) bool { return v.Kind() == reflect.Slice && v.Len() == 0 }
 
 // typeNoun returns a type's name for use in a sentence.
@@ -204,6 +207,8 @@ func (d *decoder) addUnknownKey(n *node, m member, t reflect.Type) {
 	d.addFaultAt(m.offset, joinKey(n.path, m.name), "unknown key", suggest(m.name, d.fieldsOf(t).names))
 }
 
+// decodeMap reads the members of an object into a new map, each over the defaults of its type. One without a name is
+// left out with a fault.
 func (d *decoder) decodeMap(n *node, v reflect.Value) {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.members)))
 	for _, m := range n.members {
@@ -219,6 +224,8 @@ func (d *decoder) decodeMap(n *node, v reflect.Value) {
 	}
 }
 
+// decodeSlice reads the elements of a list into a new slice, which has as many, also where one of them has a fault. tag
+// is that of the list and holds for each element.
 func (d *decoder) decodeSlice(n *node, v reflect.Value, tag reflect.StructTag) {
 	list := reflect.MakeSlice(v.Type(), len(n.elems), len(n.elems))
 	for i, e := range n.elems {
@@ -312,6 +319,7 @@ func (d *decoder) absPath(path string) string {
 	return filepath.Join(d.dir, path)
 }
 
+// decodeInt reads a whole number. Where it has a fault, v keeps its default.
 func (d *decoder) decodeInt(n *node, v reflect.Value, tag reflect.StructTag) {
 	// Parsed as a float, because JSON allows 1e3 and 10.0 for whole numbers.
 	x, err := strconv.ParseFloat(n.text, 64)
@@ -324,6 +332,7 @@ func (d *decoder) decodeInt(n *node, v reflect.Value, tag reflect.StructTag) {
 	}
 }
 
+// decodeFloat reads a number. Where it has a fault, v keeps its default.
 func (d *decoder) decodeFloat(n *node, v reflect.Value, tag reflect.StructTag) {
 	x, err := strconv.ParseFloat(n.text, 64)
 	if err != nil {

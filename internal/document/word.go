@@ -156,8 +156,10 @@ func (r *wordReader) inline(list []*element) string {
 	return b.String()
 }
 
+// isOff reports whether a switch of Word is off (ST_OnOff of ECMA-376). One without a value is on.
 func isOff(value string) bool { return value == "0" || value == "false" || value == "off" }
 
+// isWebAddress reports whether a link leads somewhere outside the document that a reader may follow.
 func isWebAddress(s string) bool {
 	return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "mailto:")
 }

@@ -115,6 +115,7 @@ func refuseDelivery(w http.ResponseWriter, status int, code, message, hint strin
 	answer(w, status, map[string]any{"error": map[string]string{"code": code, "message": message, "hint": hint}})
 }
 
+// answer writes v as JSON. It panics for a value that has no JSON form.
 func answer(w http.ResponseWriter, status int, v any) {
 	raw, err := json.Marshal(v)
 	if err != nil {

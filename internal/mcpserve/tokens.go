@@ -45,6 +45,7 @@ type storedToken struct {
 	raw json.RawMessage // as it is stored
 }
 
+// key returns the key of a token in the store: a name is unique for its owner alone.
 func (t storedToken) key() string { return t.Owner + "\x00" + t.Name }
 
 // Tokens manages the tokens of all owners. It is safe for concurrent use.
@@ -67,6 +68,7 @@ var (
 	ErrTokenTools  = errors.New("tools has to name at least one tool or pattern")
 )
 
+// tokenName is a name that can be shown in a line and written in a path, 1 to 64 characters without blanks at its ends.
 var tokenName = text.Pattern(`^[\pL\pN_.-](?:[\pL\pN_. -]{0,62}[\pL\pN_.-])?$`)
 
 // LoadTokens returns the stored tokens.
@@ -100,6 +102,7 @@ func (t *Tokens) Reload(ctx context.Context) error {
 	return nil
 }
 
+// hashToken returns what is stored of a secret.
 func hashToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
@@ -149,6 +152,7 @@ func (t *Tokens) Create(
 	return k.Token, secret, nil
 }
 
+// isExpired reports whether a token has ended. One without an end never does.
 func (t *Tokens) isExpired(k storedToken) bool {
 	return !k.Expires.IsZero() && !t.now().Before(k.Expires)
 }

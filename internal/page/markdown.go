@@ -166,6 +166,7 @@ func isLanguage(s string) bool {
 	})
 }
 
+// setAttribute sets an attribute of a node, in the place of the value that it has.
 func setAttribute(n *html.Node, key, value string) {
 	for i := range n.Attr {
 		if n.Attr[i].Key == key {

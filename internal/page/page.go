@@ -136,6 +136,7 @@ func linksIn(main *html.Node) []string {
 	return links
 }
 
+// find returns the first element of the first of names that doc has any of, or nil. doc itself is not looked at.
 func find(doc *html.Node, names ...string) *html.Node {
 	for _, name := range names {
 		for n := range doc.Descendants() {
@@ -147,6 +148,7 @@ func find(doc *html.Node, names ...string) *html.Node {
 	return nil
 }
 
+// attribute returns an attribute of a node, or "" where it has none.
 func attribute(n *html.Node, key string) string {
 	for _, a := range n.Attr {
 		if a.Key == key {
@@ -156,6 +158,7 @@ func attribute(n *html.Node, key string) string {
 	return ""
 }
 
+// innerText returns the text in a node as it is written, with that of scripts and styles. It returns "" for nil.
 func innerText(n *html.Node) string {
 	if n == nil {
 		return ""
@@ -169,4 +172,5 @@ func innerText(n *html.Node) string {
 	return b.String()
 }
 
+// oneLine joins words by single blanks.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

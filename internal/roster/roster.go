@@ -348,6 +348,7 @@ func (a Agent) Linked() string {
 	return "none"
 }
 
+// describe returns an agent as the API shows it.
 func describe(name string, m member) Agent {
 	a := Agent{
 		Name:            name,
@@ -423,6 +424,8 @@ func (r *Roster) Replace(ctx context.Context, name string, entry json.RawMessage
 	return r.save(ctx, name, entry, true)
 }
 
+// checkChangeable returns ErrConfigured for an agent of config.json, which the API cannot change, and the error of Get
+// where there is no such agent.
 func (r *Roster) checkChangeable(name string) error {
 	a, err := r.Get(name)
 	if err == nil && a.Source != FromAPI {

@@ -100,8 +100,10 @@ func wordEnd(runes []rune, start int) int {
 	return i
 }
 
+// isWordRune reports whether a character is part of a word. Marks are, since they combine with the letter before them.
 func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
 
+// isIdeograph reports whether a character belongs to a script that puts no blanks between words.
 func isIdeograph(r rune) bool {
 	// No script of these begins below U+0E00, and looking in the tables costs time.
 	return r >= 0x0e00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,

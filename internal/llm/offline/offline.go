@@ -104,6 +104,7 @@ func toolResults(r llm.Request) []llm.Result {
 	return nil
 }
 
+// callStart finds the name of a tool and the brace that its arguments begin with.
 var callStart = text.Pattern(`^\s*([A-Za-z_][A-Za-z0-9_-]*)\s+(\{)`)
 
 // parseCalls reads tool calls: names, each followed by a JSON object, and nothing else. It returns nil for any other
@@ -136,6 +137,7 @@ func firstUnknown(calls []llm.Call, tools []llm.ToolSpec) string {
 	return ""
 }
 
+// hasTool reports whether a tool of that name was declared to the model.
 func hasTool(tools []llm.ToolSpec, name string) bool {
 	for _, t := range tools {
 		if t.Name == name {
@@ -145,6 +147,7 @@ func hasTool(tools []llm.ToolSpec, name string) bool {
 	return false
 }
 
+// linkPattern finds an address; brackets and quotation marks around it are not part of it.
 var linkPattern = text.Pattern(`(?:https?://|bundled:)[^\s<>"'` + "`" + `\])]+`)
 
 // findLink returns the first address in a text, without punctuation behind it.
@@ -152,6 +155,7 @@ func findLink(words string) string {
 	return strings.TrimRight(linkPattern().FindString(words), ".,;:!?")
 }
 
+// feedLike finds what makes a request or an address one for a feed rather than a page.
 var feedLike = text.Pattern(`(?i)\b(feed|rss|atom)\b|\.(rss|atom|xml)\b|^bundled:`)
 
 // fetchCall returns a call of the tool that reads an address: as a feed where it looks like one.
@@ -230,6 +234,7 @@ func formatResult(s string) string {
 	return fence + "\n" + strings.TrimRight(s, "\n") + "\n" + fence
 }
 
+// introduction returns the answer to what this model cannot do.
 func introduction(tools []llm.ToolSpec) string {
 	return "I am the **offline model**: no language model is connected, so I cannot answer questions in my own words. " +
 		"(Set `GEMINI_API_KEY` in `.env` to connect one.) " + listAbilities(tools)

@@ -213,6 +213,7 @@ func (p *pruner) pruneSummaries() error {
 	return nil
 }
 
+// isOldSummary reports whether a summary has words of messages that are older than the conversation keeps them.
 func (p *pruner) isOldSummary(a chat.Address, s conversation.Summary) bool {
 	return s.Text != "" && p.isOver(s.Since, p.keep.Conversation(a))
 }

@@ -14,6 +14,7 @@ import (
 	"ravenbot/internal/store"
 )
 
+// dayFormat writes a day of usage, which is one in UTC. As text, days are in their order.
 const dayFormat = "2006-01-02"
 
 // countTurn queues adding the usage of a turn to the sums, without what was counted before: a turn may be
@@ -38,6 +39,8 @@ func (db *DB) CountUsage(ctx context.Context, u store.Usage) error {
 	return nil
 }
 
+// addUsage queues adding usage to the sums of today, and notes it for what this process has counted once the
+// transaction is committed.
 func (t *tx) addUsage(b *pgx.Batch, u store.Usage) {
 	u.Day = t.db.now().UTC().Format(dayFormat)
 	u.Channel = u.Channel.Base() // threads count for their channel

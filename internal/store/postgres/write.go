@@ -59,6 +59,8 @@ func (db *DB) writeWith(ctx context.Context, guard func(*pgx.Batch), change func
 	return err
 }
 
+// tryWrite is one attempt of write. It returns a *lostError where nothing was committed because the connection is lost,
+// and an *unknownError where that could not be found out.
 func (db *DB) tryWrite(ctx context.Context, guard func(*pgx.Batch), change func(*tx) error) error {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
@@ -195,6 +197,8 @@ func (t *tx) commitQuery() string {
 // randomID returns a number that no other process has; never 0.
 func randomID() int64 { return rand.Int64N(1<<63-1) + 1 }
 
+// commit commits the transaction. Where the connection is lost meanwhile, it finds out over another one whether it was
+// committed.
 func (t *tx) commit() error {
 	err := t.tx.Commit(t.ctx)
 	if err != nil && t.conn.Conn().IsClosed() {
