@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -263,22 +264,28 @@ func (s *Service) findLocked(name string) (spec, bool) {
 }
 
 // specs returns all digests, by name.
-func (s *Service) specs() []spec {
+func (s *Service) specs() []spec { return s.named(s.names()) }
+
+// names returns the names of all digests, sorted.
+func (s *Service) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := map[string]bool{}
-	for name := range s.configured {
-		names[name] = true
+	names := slices.AppendSeq(make([]string, 0, len(s.configured)+len(s.created)), maps.Keys(s.configured))
+	names = slices.AppendSeq(names, maps.Keys(s.created))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// named returns the digests of some names, without those that are gone.
+func (s *Service) named(names []string) []spec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]spec, 0, len(names))
+	for _, name := range names {
+		if d, ok := s.findLocked(name); ok {
+			list = append(list, d)
+		}
 	}
-	for name := range s.created {
-		names[name] = true
-	}
-	var list []spec
-	for name := range names {
-		d, _ := s.findLocked(name)
-		list = append(list, d)
-	}
-	slices.SortFunc(list, func(a, b spec) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 
@@ -363,10 +370,10 @@ func (s *Service) List(ctx context.Context) ([]Info, error) { return s.describe(
 // Page describes up to n digests behind the first from of them, by name, and reports whether others follow. Only these
 // are looked up: there may be thousands.
 func (s *Service) Page(ctx context.Context, from, n int) (list []Info, more bool, err error) {
-	all := s.specs()
-	all = all[min(from, len(all)):]
-	list, err = s.describe(ctx, all[:min(n, len(all))])
-	return list, n < len(all), err
+	names := s.names()
+	names = names[min(from, len(names)):]
+	list, err = s.describe(ctx, s.named(names[:min(n, len(names))]))
+	return list, n < len(names), err
 }
 
 // describe describes digests.
