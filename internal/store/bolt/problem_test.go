@@ -101,6 +101,36 @@ func TestCheckOpen_BucketIsDeletedMeanwhile_IsCountedAgain(t *testing.T) {
 	checkWhole(t, db)
 }
 
+// A store that cannot be read ends a check: trying again at once would change nothing.
+func TestCheckOpen_StoreIsClosed_Ends(t *testing.T) {
+	db := opened(t)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if faults, err := db.CheckOpen(t.Context()); err == nil || len(faults) > 0 {
+		t.Errorf("found %v, %v", faults, err)
+	}
+}
+
+// What a kill leaves of a copy goes with the next one.
+func TestCopy_RemovesWhatAKillLeft(t *testing.T) {
+	db, folder := opened(t), t.TempDir()
+	copies := NewBackups(db, BackupOptions{Folder: folder, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	for _, name := range []string{"..ravenbot-copy.db-20261123T000000Z-1", ".ravenbot-copy.db-20261123T000000Z"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("cut"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := copies.Copy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
 // A backup that comes over a connection is checked as a whole before it has its name, and replaces nothing.
 func TestReceive_ChecksBeforeItNames(t *testing.T) {
 	db, folder := opened(t), t.TempDir()
