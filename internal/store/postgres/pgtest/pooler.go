@@ -51,7 +51,10 @@ var pooler = sync.OnceValues(func() (port int, err error) {
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	return port, waitForPort(port)
+	if err := waitForPort(port); err != nil {
+		return 0, errors.Join(err, poolerInput.Close())
+	}
+	return port, nil
 })
 
 // errNoPooler is returned where pgbouncer is not installed.
