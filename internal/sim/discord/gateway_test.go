@@ -21,6 +21,7 @@ func TestResumeReplaysInOrder(t *testing.T) {
 	ann := s.AddUser("ann")
 	seen := make(chan string, 100)
 	dg := client(t, s, "token")
+	dg.ShouldReconnectOnError = true
 	dg.AddHandler(func(_ *discordgo.Session, m *discordgo.MessageCreate) { seen <- m.Content })
 	connect(t, s, dg)
 	exchange := func(from, to int) {
@@ -50,6 +51,7 @@ func TestReconnectAndInvalidSession(t *testing.T) {
 	s := open(t, simdiscord.Options{})
 	s.AddGuild("home")
 	dg := client(t, s, "token")
+	dg.ShouldReconnectOnError = true
 	connect(t, s, dg)
 	s.AskReconnect()
 	if _, err := s.WaitResumes(within(t), 1); err != nil {

@@ -20,6 +20,7 @@ func TestOutage(t *testing.T) {
 	seen := make(chan string, 10)
 	last := make(chan string, 10)
 	dg := client(t, s, "token")
+	dg.ShouldReconnectOnError = true
 	dg.AddHandler(func(_ *discordgo.Session, m *discordgo.MessageCreate) { seen <- m.ID })
 	dg.AddHandler(func(_ *discordgo.Session, g *discordgo.GuildCreate) { last <- g.Threads[0].LastMessageID })
 	connect(t, s, dg)
