@@ -48,11 +48,13 @@ COMPUTING := TestMonth_NoFeedIsStarved TestNoSourceFillsMoreThanItsPart \
 	TestSearchFindsWhatPeopleAskFor TestTypingErrorsCostLittle TestHistoryLeavesNoTrace \
 	TestTenThousandToolsFitInMemory TestWeekWithFlatMemory \
 	TestTwentyThousandInteractionsLeaveTheHeapAsItWas TestManyInteractionsLeaveNothing \
-	TestCommonMarkExamplesSurviveSplitting TestHostileInputIsBounded
+	TestCommonMarkExamplesSurviveSplitting TestHostileInputIsBounded TestDeepAndLargeInput TestDamagedCopies TestPowerCuts \
+	TestDB_PagesThatWereRead_AreReleased TestDB_PagesThatManyReadsLookAt_AreReleased TestSalvage_OfAnyDamage_InventsNothing
 space := $(subst ,, )
 COMPUTING_NAMES := ^($(subst $(space),|,$(strip $(COMPUTING))))$$
 COMPUTING_IN := ./adapters/discord ./adapters/web ./internal/digest ./internal/document ./internal/feed ./internal/markdown \
-	./internal/page ./internal/pdftext ./internal/schedule ./internal/summary ./internal/toolsearch
+	./internal/page ./internal/pdftext ./internal/schedule ./internal/schema ./internal/store/bolt ./internal/summary \
+	./internal/toolsearch
 
 # The race detector needs cgo and a C compiler; the daemon itself is built without either. The target vet has vetted
 # everything already. Tests that run in parallel wait for simulated platforms and databases for most of their time.
