@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,18 +52,18 @@ func exportStore(ctx context.Context, c *invocation) error {
 }
 
 // writeWhole writes a stream to a file, which gets its name only when all of it is there. Until then it is in a file of
-// the same name with .new, which is removed after an error. The file may hold secrets, so others may not read it.
+// its own beside it, which is removed after an error. The file may hold secrets, so others may not read it.
 func writeWhole(name string, r io.Reader) error {
-	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // mode 0600
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(f, r)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(name+".new", name)
+		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(name+".new"))
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -371,7 +371,7 @@ type Billing struct {
 
 // Settings is what people may set for themselves in the chat; administrators set the rest for channels and the bot.
 type Settings struct {
-	// Settings that members may not set: model, language, tools.enabled, tools.maxSteps, tools.systemPrompt.
+	// Settings that members may not set: model, language, timezone, tools.enabled, tools.maxSteps, tools.systemPrompt.
 	Locked []string `json:"locked"`
 	// Names of the models that members may choose. Absent: all.
 	Models []string `json:"models"`

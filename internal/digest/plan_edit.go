@@ -119,23 +119,19 @@ func (p *Plan) setFeedOption(key, value string) error {
 // setFeed adds the feed of "+ADDRESS" or "ADDRESS" to a plan, or removes that of "-ADDRESS".
 func (p *Plan) setFeed(value string) error {
 	address := strings.TrimSpace(strings.TrimLeft(value, "+-"))
-	var feeds []Feed
-	for _, f := range p.Feeds {
-		if f.URL == address && value[0] != '-' {
-			return nil // it stays as it is
-		}
-		if f.URL != address {
-			feeds = append(feeds, f)
-		}
-	}
-	switch {
-	case address == "":
+	if address == "" {
 		return errors.New("say +ADDRESS to add a feed, -ADDRESS to take one out")
-	case value[0] == '-' && len(feeds) == len(p.Feeds):
-		return fmt.Errorf("it does not read %.100s", address)
-	case value[0] != '-':
-		feeds = append(feeds, Feed{URL: address})
 	}
-	p.Feeds = feeds
+	// People leave out a slash at the end, or write the host in capitals.
+	isMeant := func(f Feed) bool { return feed.CanonicalURL(f.URL) == feed.CanonicalURL(address) }
+	known := slices.ContainsFunc(p.Feeds, isMeant)
+	switch {
+	case value[0] == '-' && !known:
+		return fmt.Errorf("it does not read %.100s", address)
+	case value[0] == '-':
+		p.Feeds = slices.DeleteFunc(slices.Clone(p.Feeds), isMeant)
+	case !known:
+		p.Feeds = append(slices.Clip(p.Feeds), Feed{URL: address})
+	}
 	return nil
 }

@@ -139,8 +139,10 @@ func describeCommits(repo, by, ref, address string, commits []object) string {
 			break
 		}
 		// Not by raw, which joins the lines: the first one is the subject of the commit.
-		message, _, _ := strings.Cut(fmt.Sprint(c.at("message").value), "\n")
-		lines = append(lines, "- "+link(text.Shorten(text.OneLine(message), maxValueChars), c.at("url").raw()))
+		message, _ := c.at("message").value.(string)
+		subject, _, _ := strings.Cut(message, "\n")
+		subject = cmp.Or(subject, c.at("id").raw())
+		lines = append(lines, "- "+link(text.Shorten(text.OneLine(subject), maxValueChars), c.at("url").raw()))
 	}
 	return strings.Join(lines, "\n")
 }
