@@ -395,7 +395,7 @@ func (s *Service) start(ctx context.Context, m chat.Message, q request) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
 	if gone := s.o.Store.DeleteItem(limited, itemKind, p.ID); gone != nil {
-		s.o.Log.Error("poll that was not posted not deleted, it closes at its time", "poll", p.ID, "error", gone)
+		s.o.Log.Error("poll without a post could not be deleted, it closes at its time", "poll", p.ID, "error", gone)
 		return err
 	}
 	s.mu.Lock()

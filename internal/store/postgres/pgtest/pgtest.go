@@ -1,6 +1,7 @@
 // Package pgtest gives tests databases of a private PostgreSQL server. The server keeps its files in a
 // temporary folder and ends with the test process, also where that is killed. Where no PostgreSQL of
-// version 15 or newer is installed, tests are skipped.
+// version 15 or newer is installed, tests are skipped; those behind a pooler also where there is no
+// pgbouncer.
 package pgtest
 
 import (
