@@ -13,6 +13,9 @@ type Changes interface {
 	// Changes returns a number for each kind of records, another one after each change that another process has made. It
 	// may change without one.
 	Changes(ctx context.Context) (map[string]int64, error)
+	// Changed brings a value soon after such a change, so that nobody has to wait for the next look. It may bring one
+	// without a reason, and may miss one; nil brings none.
+	Changed() <-chan struct{}
 }
 
 // Shared is a part of the bot that keeps in memory what is stored.
@@ -27,6 +30,8 @@ type Shared interface {
 // Times of Watch.
 const (
 	watchEvery = 500 * time.Millisecond
+	// gatherFor is how long a look waits after it was told of a change: many changes one after another are one look.
+	gatherFor = 50 * time.Millisecond
 	// maxWatch bounds one look at the numbers, maxReload one reload.
 	maxWatch  = 5 * time.Second
 	maxReload = time.Minute
@@ -35,9 +40,9 @@ const (
 	restAfter = 20
 )
 
-// Watch has the parts reload what other processes have changed, half a second after the change, until ctx ends. All
-// reload once when it begins: what was changed since they were loaded is not known. A reload that fails is repeated. A
-// store that is no Changes belongs to this process alone, and Watch returns at once.
+// Watch has the parts reload what other processes have changed, half a second after the change at most, until ctx ends.
+// All reload once when it begins: what was changed since they were loaded is not known. A reload that fails is repeated.
+// A store that is no Changes belongs to this process alone, and Watch returns at once.
 func Watch(ctx context.Context, store any, log *slog.Logger, parts ...Shared) {
 	changes, ok := store.(Changes)
 	if !ok {
@@ -56,6 +61,12 @@ func Watch(ctx context.Context, store any, log *slog.Logger, parts ...Shared) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-changes.Changed():
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(gatherFor):
+			}
 		}
 	}
 }

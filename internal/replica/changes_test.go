@@ -19,11 +19,16 @@ type numbers struct {
 	mu     sync.Mutex
 	n      map[string]int64
 	failed error
+	looks  int
+	notice chan struct{}
 }
+
+func (n *numbers) Changed() <-chan struct{} { return n.notice }
 
 func (n *numbers) Changes(context.Context) (map[string]int64, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.looks++
 	list := map[string]int64{}
 	for kind, number := range n.n {
 		list[kind] = number
@@ -93,6 +98,28 @@ func TestWatch_ReloadsWhatOthersHaveChanged(t *testing.T) {
 		s.change("memory", nil)
 		later(time.Second)
 		check("jobs were changed", 2, 2)
+	})
+}
+
+func TestWatch_ToldOfChanges_LooksSoonAndOnceForMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := &numbers{n: map[string]int64{}, notice: make(chan struct{})}, &part{kinds: []string{"job"}}
+		later := watching(t, s, slog.New(slog.DiscardHandler), p)
+		later(10 * time.Millisecond) // behind the first look, and long before the second one
+		s.change("job", nil)
+		s.notice <- struct{}{}
+		later(100 * time.Millisecond)
+		if p.count.Load() != 2 {
+			t.Errorf("%d reloads", p.count.Load())
+		}
+		before := s.looks
+		for began := time.Now(); time.Since(began) < time.Second; {
+			s.change("job", nil)
+			s.notice <- struct{}{}
+		}
+		if looks := s.looks - before; looks > 30 {
+			t.Errorf("%d looks in a second", looks)
+		}
 	})
 }
 

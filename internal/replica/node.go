@@ -176,6 +176,7 @@ func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
 			}
 		}
 		select {
+		case <-n.members.Left():
 		case <-look.C:
 		case <-ctx.Done():
 		}

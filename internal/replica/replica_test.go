@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -34,10 +35,12 @@ type database struct {
 	stuck   error // of Release, which has no effect then
 	tried   int   // calls of Release that were stuck
 	now     time.Time
+	looks   int // calls of Inherit
+	notices chan struct{}
 }
 
 func newDatabase() *database {
-	return &database{claims: map[string]store.Replica{}, now: time.Unix(1e9, 0)}
+	return &database{claims: map[string]store.Replica{}, now: time.Unix(1e9, 0), notices: make(chan struct{}, 1)}
 }
 
 func (d *database) fail(err error) {
@@ -104,10 +107,12 @@ func (m *member) Join(_ context.Context, address string) (store.Replica, error) 
 
 func (m *member) Lost() <-chan struct{} { return nil }
 
+func (m *member) Left() <-chan struct{} { return m.notices }
+
 func (m *member) Inherit(context.Context) (left store.Inherited, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.err != nil {
+	if m.looks++; m.err != nil {
 		return left, m.err
 	}
 	left, left.From = m.left, m.gone
@@ -533,6 +538,28 @@ func TestLeader_IsGone_AnotherOneLeads(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("what the leader does is not done")
 	}
+}
+
+func TestRun_AnotherOneHasLeft_LooksAtOnce(t *testing.T) {
+	l := listen(t)
+	synctest.Test(t, func(t *testing.T) {
+		d := newDatabase()
+		node, err := replica.Join(t.Context(), options(d, l))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { node.Run(ctx, &running{}); close(ended) }()
+		defer func() { cancel(); <-ended }()
+		synctest.Wait()
+		before := d.looks
+		d.notices <- struct{}{}
+		synctest.Wait() // no time passes
+		if d.looks != before+1 {
+			t.Errorf("%d looks", d.looks-before)
+		}
+	})
 }
 
 func TestPages_DatabaseIsAway_SaysSo(t *testing.T) {

@@ -73,6 +73,9 @@ type Membership interface {
 	Release(ctx context.Context, keys ...string) error
 	// Replicas returns the members whose time is not over, in the order in which they joined.
 	Replicas(ctx context.Context) ([]Replica, error)
+	// Left brings a value soon after another process has left, so that Inherit need not wait for the next look. It may
+	// bring one without a reason, and may miss one.
+	Left() <-chan struct{}
 	// Leave lets the others inherit at once what this process leaves. Nothing is written afterwards.
 	Leave(ctx context.Context) error
 	Shards

@@ -67,8 +67,10 @@ type membership struct {
 	hasLeft bool
 	isLost  bool
 	lost    chan struct{}
-	stop    context.CancelFunc // of keep
+	stop    context.CancelFunc // of keep and listen
 	kept    chan struct{}      // closed when keep has returned
+
+	changed, left signal // see listen
 }
 
 // Membership returns the part of this process among those that share the database. From now on db writes only
@@ -89,7 +91,13 @@ func (db *DB) newMembership(ctx context.Context) (*membership, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect for renewals: %w", db.explain(err))
 	}
-	db.members = &membership{db: db, pool: pool, lost: make(chan struct{})}
+	db.members = &membership{
+		db:      db,
+		pool:    pool,
+		lost:    make(chan struct{}),
+		changed: make(signal, 1),
+		left:    make(signal, 1),
+	}
 	db.guard = db.members.guard
 	return db.members, nil
 }
@@ -215,6 +223,9 @@ func (m *membership) Join(ctx context.Context, address string) (store.Replica, e
 	m.id, m.renewed, m.steady, m.stop, m.kept = me.ID, asked, asked, stop, make(chan struct{})
 	m.mu.Unlock()
 	go m.keep(keeping, me.ID)
+	if !m.alone {
+		go m.listen(keeping)
+	}
 	return me, nil
 }
 
@@ -345,7 +356,7 @@ func (m *membership) Leave(ctx context.Context) error {
 	<-kept
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)
 	defer cancel()
-	if _, err := m.pool.Exec(ctx, endMember, id); err != nil {
+	if _, err := m.pool.Exec(ctx, leave, id); err != nil {
 		return fmt.Errorf("leave the replicas: %w", err)
 	}
 	return nil

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Processes tell one another at once what they would find at their next look otherwise: that something was changed, and
+// that a member has left. PostgreSQL delivers that with the commit. Whoever is told looks as always, and looks at
+// intervals all the same: notices get lost where the connection breaks, and none arrives through a pooler that lends
+// connections for one transaction.
+
+const (
+	noticeChannel = "ravenbot"
+	leftNotice    = "left" // any other notice is the number of the process that has changed something
+	// notifyChange and leave send the notices. $1 of the latter is the id of the member.
+	notifyChange = `select pg_notify('` + noticeChannel + `', $1::bigint::text)`
+	leave        = `with ended as (` + endMember + ` returning id)
+		select pg_notify('` + noticeChannel + `', '` + leftNotice + `') from ended`
+)
+
+const (
+	// maxSilence is how long a connection may bring no notice before it is asked whether it still works.
+	maxSilence = 30 * time.Second
+	// relisten is the pause before the next connection.
+	relisten = 2 * time.Second
+)
+
+// signal tells one receiver that there is something to look at. Several signals that it has not received are one.
+type signal chan struct{}
+
+// send does not wait.
+func (s signal) send() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// listen sends the signals of this process for the notices of others, until ctx ends. It has a connection of its own, and
+// connects again where that fails.
+func (m *membership) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		// An error is not reported: renewals fail with it, and the looks at intervals go on.
+		_ = m.listenOnce(ctx)
+		select {
+		case <-time.After(relisten):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// listenOnce listens until the connection fails, and returns why.
+func (m *membership) listenOnce(ctx context.Context) error {
+	conn, err := m.connectToListen(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewEvery)
+		defer cancel()
+		_ = conn.Close(closing) // nothing was written
+	}()
+	// What came before the connection listened.
+	m.changed.send()
+	m.left.send()
+	for {
+		waiting, cancel := context.WithTimeout(ctx, maxSilence)
+		notice, err := conn.WaitForNotification(waiting)
+		isSilent := waiting.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case err == nil && notice.Payload == leftNotice:
+			m.left.send()
+		case err == nil:
+			if notice.Payload != strconv.FormatInt(m.db.process, 10) {
+				m.changed.send()
+			}
+		case isSilent:
+			if err := m.ping(ctx, conn); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// connectToListen returns a connection that receives the notices from now on.
+func (m *membership) connectToListen(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxSilence)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, m.pool.Config().ConnConfig)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Exec(ctx, "listen "+noticeChannel); err != nil {
+		_ = conn.Close(ctx) // it is of no use
+		return nil, err
+	}
+	return conn, nil
+}
+
+// ping returns an error where the server does not answer on a connection.
+func (m *membership) ping(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, renewEvery)
+	defer cancel()
+	return conn.Ping(ctx)
+}
+
+// Left returns what brings a value soon after another process has left. It may bring one without a reason, and may miss
+// one.
+func (m *membership) Left() <-chan struct{} { return m.left }
+
+// Changed returns what brings a value soon after another process has changed something that Changes counts. It may bring
+// one without a reason, and may miss one. It never brings any where this process is no member.
+func (db *DB) Changed() <-chan struct{} {
+	if db.members == nil {
+		return nil
+	}
+	return db.members.changed
+}

@@ -1,0 +1,66 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ravenbot/internal/store/postgres/pgtest"
+)
+
+// receive waits for a signal.
+func receive(t *testing.T, of string, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(time.Minute):
+		t.Fatalf("no signal that another process has %s", of)
+	}
+}
+
+func TestNotices_TellOthersAlone(t *testing.T) {
+	url := pgtest.Start(t)
+	here, there := joinReplica(t, url), joinReplica(t, url)
+	// Each connection says that it listens, since it may have missed something before.
+	receive(t, "left", there.Left())
+	receive(t, "changed", there.Changed())
+	if err := here.SaveItem(t.Context(), "job", "one", []byte(`{}`), false); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, "changed", there.Changed())
+	// What it has changed itself comes before what another one does later.
+	if err := there.SaveItem(t.Context(), "job", "two", []byte(`{}`), false); err != nil {
+		t.Fatal(err)
+	}
+	if err := here.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, "left", there.Left())
+	select {
+	case <-there.Changed():
+		t.Error("a process is told of its own changes")
+	default:
+	}
+}
+
+func TestNotices_ConnectionBreaks_AnotherOneListens(t *testing.T) {
+	url := pgtest.Start(t)
+	here, there := joinReplica(t, url), joinReplica(t, url)
+	receive(t, "changed", there.Changed())
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	tag, err := conn.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity
+		where datname = current_database() and query = 'listen ravenbot'`)
+	if err != nil || tag.RowsAffected() < 1 {
+		t.Fatal(tag, err)
+	}
+	receive(t, "changed", there.Changed()) // by the next connection
+	if err := here.SaveItem(t.Context(), "job", "one", []byte(`{}`), false); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, "changed", there.Changed())
+}
