@@ -36,7 +36,7 @@ const (
 	userAgent = "DiscordBot (ravenbot, 1)"
 )
 
-// The steady rate stays below the 50 requests a second that Discord takes.
+// The steady rate stays below the 50 requests a second that Discord takes from a bot, whose replicas share it.
 const (
 	perRequest = time.Second / 45
 	// burst is how far requests may run ahead of that rate: twenty at once after a rest.

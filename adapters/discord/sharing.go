@@ -326,6 +326,7 @@ func (s *sharedShards) setHeld() {
 
 // setShared notes what Health says of a process without a shard.
 func (s *sharedShards) setShared(table store.ShardTable) {
+	s.api.pace.Share(table.Replicas)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shared = table

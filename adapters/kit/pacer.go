@@ -20,6 +20,7 @@ type Pacer struct {
 	Learn bool
 
 	mu    sync.Mutex
+	among int       // how many processes share the rate; 0: this one has it alone
 	all   time.Time // no request before
 	slot  time.Time // when the next request is due at the steady rate
 	lines map[string]*line
@@ -102,6 +103,13 @@ func (p *Pacer) Enter(ctx context.Context, key string, free bool) (Turn, error) 
 	}
 }
 
+// Share has this process take an equal part of the steady rate, which n processes share.
+func (p *Pacer) Share(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.among = n
+}
+
 // claim takes a slot, or returns how long to wait before asking again.
 func (p *Pacer) claim(l *line, free bool) time.Duration {
 	p.mu.Lock()
@@ -123,7 +131,8 @@ func (p *Pacer) claim(l *line, free bool) time.Duration {
 	if pause := p.slot.Sub(now) - p.Burst; pause > 0 {
 		return pause
 	}
-	p.slot = p.slot.Add(p.Every)
+	// Burst is a time, so that fewer requests fit into it, too.
+	p.slot = p.slot.Add(p.Every * time.Duration(max(p.among, 1)))
 	return 0
 }
 

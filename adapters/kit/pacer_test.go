@@ -53,6 +53,24 @@ func TestPacer_WaitsAsLongAsTold(t *testing.T) {
 	})
 }
 
+func TestPacer_SharedRate_IsDivided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Pacer{Every: time.Second / 10, Burst: time.Second}
+		p.Share(3)
+		began := time.Now()
+		for range 30 {
+			turn, err := p.Enter(t.Context(), "a", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn.Leave(0, false)
+		}
+		if took := time.Since(began); took < 7500*time.Millisecond || took > 8500*time.Millisecond {
+			t.Errorf("30 requests at a third of 10 a second took %v", took)
+		}
+	})
+}
+
 func TestPacer_OneAtATimeInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p Pacer

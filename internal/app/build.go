@@ -111,6 +111,7 @@ func (a *App) schedule(p *parts) {
 		task{name: "store", run: run(func(ctx context.Context) { a.store.Run(ctx, a.o.Log) })},
 		task{name: "replica", run: run(func(ctx context.Context) { a.o.Replica.Run(ctx, a.delivery, p.shared...) })},
 		task{name: "changes", run: run(func(ctx context.Context) { replica.Watch(ctx, a.store.Engine, a.o.Log, p.shared...) })},
+		task{name: "limits", run: run(func(ctx context.Context) { a.o.Replica.ShareCounts(ctx, a.delivery, a.spending) })},
 		task{name: "polls", run: run(p.polls.Run), leads: true},
 		task{name: "retention", leads: true, run: run(func(ctx context.Context) {
 			retention.Run(ctx, retention.Options{Store: a.store, Keep: func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) }, Forget: a.agent.ForgetExpired, Log: a.o.Log})

@@ -27,6 +27,8 @@ type quota struct {
 	day    string
 	used   map[string]*use // by user
 	others map[string]int  // messages that other processes have answered, by user, as last read
+	// filesElsewhere are files that other processes have taken, by user, as last told.
+	filesElsewhere map[string]int
 }
 
 // use is what a user asked for today.
@@ -42,7 +44,7 @@ const maxRecent = 16
 // of returns what a user asked for today; q.mu is held.
 func (q *quota) of(now time.Time, user string) *use {
 	if day := now.UTC().Format(time.DateOnly); day != q.day {
-		q.day, q.used, q.others = day, map[string]*use{}, nil
+		q.day, q.used, q.others, q.filesElsewhere = day, map[string]*use{}, nil, nil
 	}
 	if q.used[user] == nil {
 		q.used[user] = &use{}
@@ -78,9 +80,9 @@ func (q *quota) take(now time.Time, l Limits, user string, m chat.Message) (exce
 	case l.Messages > 0 && u.messages+q.others[user] >= l.Messages:
 		return fmt.Sprintf("You have asked me %s times today, which is the limit for one person.",
 			formatCount(u.messages+q.others[user]))
-	case l.Files > 0 && len(m.Files) > 0 && u.files+len(m.Files) > l.Files:
+	case l.Files > 0 && len(m.Files) > 0 && u.files+q.filesElsewhere[user]+len(m.Files) > l.Files:
 		return fmt.Sprintf("You have sent me %s files today; the limit for one person is %s.",
-			formatCount(u.files), formatCount(l.Files))
+			formatCount(u.files+q.filesElsewhere[user]), formatCount(l.Files))
 	}
 	u.messages++
 	u.files += len(m.Files)
@@ -115,6 +117,7 @@ func (s *Spending) remainingLimits(user string) []string {
 	s.quota.mu.Lock()
 	u := *s.quota.of(s.now(), user)
 	u.messages += s.quota.others[user]
+	u.files += s.quota.filesElsewhere[user]
 	s.quota.mu.Unlock()
 	var list []string
 	for _, one := range []struct {

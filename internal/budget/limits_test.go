@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -182,5 +183,38 @@ func TestReload_WithoutLimitsNothingIsRead(t *testing.T) {
 	}
 	if err := s.Reload(t.Context()); err != nil || reads != 1 {
 		t.Errorf("%d reads, want the one at the start; %v", reads, err)
+	}
+}
+
+func TestRefuse_FilesSentToOtherProcessesCount(t *testing.T) {
+	now := time.Date(2026, 11, 22, 21, 30, 0, 0, time.UTC)
+	l := budget.Limits{Files: 5}
+	here, there := spending(t, l, &now), spending(t, l, &now)
+	share := func() {
+		t.Helper()
+		told, err := here.Told()
+		if err == nil {
+			err = there.Hear(map[int64]json.RawMessage{7: told})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	here.Refuse(said(1, "anna", "look", 3))
+	share()
+	share() // what is told again replaces what was told before
+	if r := there.Refuse(said(2, "anna", "look", 3)); !strings.Contains(r, "sent me 3 files") {
+		t.Errorf("the fourth to sixth file: %q", r)
+	}
+	if r := there.Refuse(said(3, "anna", "look", 2)) + there.Refuse(said(4, "berit", "look", 5)); r != "" {
+		t.Errorf("what is within the limit is refused: %q", r)
+	}
+	here.Refuse(said(5, "carl", "look", 5))
+	now = now.Add(3 * time.Hour)
+	if r := there.Refuse(said(6, "carl", "look", 5)); r != "" {
+		t.Errorf("files of yesterday count: %q", r)
+	}
+	if err := there.Hear(map[int64]json.RawMessage{7: json.RawMessage(`3`)}); err == nil {
+		t.Error("what cannot be read is taken for nothing")
 	}
 }

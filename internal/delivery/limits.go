@@ -65,8 +65,8 @@ func userKey(m chat.Message) string {
 	return m.Conversation.Platform + "/" + m.Author.ID
 }
 
-// limiter counts the messages that are not answered yet, and limits the rate of each user.
-// Service.mu guards it.
+// limiter counts the messages that are not answered yet, and limits the rate of each user, over all processes that share
+// the store. Service.mu guards it.
 type limiter struct {
 	Limits
 	backlog  int
@@ -74,12 +74,17 @@ type limiter struct {
 	channels map[chat.Address]int
 	buckets  map[string]tokenBucket
 	sweepAt  int // number of buckets at which the full ones are dropped
+	// heard is what other processes told last, by their ids and by user, and elsewhere how many messages of a user are
+	// not answered there.
+	heard     map[int64]map[string]sender
+	elsewhere map[string]int
 }
 
 // tokenBucket holds how many messages a user could send at a time.
 type tokenBucket struct {
 	tokens float64 // at the time at; fractions add up
 	at     time.Time
+	sent   int // tokens that were taken in this process since it was full
 }
 
 // minSweep is how many buckets are kept before full ones are dropped.
@@ -101,15 +106,16 @@ func newLimiter(c Limits, turns, backlog int) limiter {
 // token of its user in any case; it does not count the message, which add does.
 func (c *limiter) allow(m chat.Message, open int, now time.Time) bool {
 	user, channel := userKey(m), m.Conversation.Base()
+	waiting := c.users[user] + c.elsewhere[user]
 	// The token is taken first, also while the rate is not limited, so that a user who sends
 	// a flood is limited as soon as the bot is busy.
-	within := c.takeToken(user, now) || open < c.RelaxedBelow || c.users[user] == 0
+	within := c.takeToken(user, now) || open < c.RelaxedBelow || waiting == 0
 	switch {
 	// Channels without open messages get up to twice the backlog: those that filled it must
 	// not shut the others out.
 	case open >= c.backlog && c.channels[channel] > 0, open >= 2*c.backlog:
 		return false
-	case c.channels[channel] >= c.MaxPerChannel, user != "" && c.users[user] >= c.MaxPerUser:
+	case c.channels[channel] >= c.MaxPerChannel, user != "" && waiting >= c.MaxPerUser:
 		return false
 	}
 	return within
@@ -121,14 +127,18 @@ func (c *limiter) takeToken(user string, now time.Time) bool {
 		return true
 	}
 	// Tokens are added when the bucket is read, so that no timer is needed.
-	tokens := c.tokensAt(c.buckets[user], now)
+	b := c.buckets[user]
+	tokens := c.tokensAt(b, now)
 	if len(c.buckets) >= c.sweepAt {
 		c.dropFullBuckets(now)
 	}
 	if tokens < 1 {
 		return false
 	}
-	c.buckets[user] = tokenBucket{tokens: tokens - 1, at: now}
+	if tokens == float64(c.UserBurst) {
+		b.sent = 0
+	}
+	c.buckets[user] = tokenBucket{tokens: tokens - 1, at: now, sent: b.sent + 1}
 	return true
 }
 

@@ -3,6 +3,7 @@ package replica_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,7 @@ type database struct {
 	now     time.Time
 	looks   int // calls of Inherit
 	notices chan struct{}
+	told    []string
 }
 
 func newDatabase() *database {
@@ -108,6 +110,13 @@ func (m *member) Join(_ context.Context, address string) (store.Replica, error) 
 func (m *member) Lost() <-chan struct{} { return nil }
 
 func (m *member) Left() <-chan struct{} { return m.notices }
+
+func (m *member) Tell(_ context.Context, topic string, mine json.RawMessage) (map[int64]json.RawMessage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told = append(m.told, topic+" "+string(mine))
+	return map[int64]json.RawMessage{9: json.RawMessage(`"` + topic + `"`)}, m.err
+}
 
 func (m *member) Inherit(context.Context) (left store.Inherited, err error) {
 	m.mu.Lock()

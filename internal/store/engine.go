@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"os"
 	"time"
@@ -73,6 +74,9 @@ type Membership interface {
 	Release(ctx context.Context, keys ...string) error
 	// Replicas returns the members whose time is not over, in the order in which they joined.
 	Replicas(ctx context.Context) ([]Replica, error)
+	// Tell replaces what this process tells the others under a topic, as JSON, and returns what each of them tells under
+	// it, by their IDs. What a process tells is forgotten with its membership.
+	Tell(ctx context.Context, topic string, mine json.RawMessage) (others map[int64]json.RawMessage, err error)
 	// Left brings a value soon after another process has left, so that Inherit need not wait for the next look. It may
 	// bring one without a reason, and may miss one.
 	Left() <-chan struct{}

@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"encoding/json"
+	"maps"
 	"testing"
 	"time"
 
@@ -63,4 +65,40 @@ func TestNotices_ConnectionBreaks_AnotherOneListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	receive(t, "changed", there.Changed())
+}
+
+func TestTell_OthersHearWhatWasToldLast(t *testing.T) {
+	url := pgtest.Start(t)
+	one, two, three := joinReplica(t, url), joinReplica(t, url), joinReplica(t, url)
+	tell := func(r *replica, topic, mine string) map[int64]json.RawMessage {
+		t.Helper()
+		others, err := r.Tell(t.Context(), topic, json.RawMessage(mine))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return others
+	}
+	check := func(what string, got map[int64]json.RawMessage, want map[int64]string) {
+		t.Helper()
+		texts := map[int64]string{}
+		for id, text := range got {
+			texts[id] = string(text)
+		}
+		if !maps.Equal(texts, want) {
+			t.Errorf("%s: it hears %v, want %v", what, texts, want)
+		}
+	}
+	check("the first", tell(one, "a", `{"n": 1}`), map[int64]string{})
+	tell(one, "a", `{"n": 2}`)
+	tell(one, "b", `"of another topic"`)
+	check("the second", tell(two, "a", `[]`), map[int64]string{one.id: `{"n": 2}`})
+	check("the first again", tell(one, "a", `{}`), map[int64]string{two.id: `[]`})
+	check("the third", tell(three, "b", `0`), map[int64]string{one.id: `"of another topic"`})
+	if err := one.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("after the first has left", tell(two, "b", `1`), map[int64]string{three.id: `0`})
+	if _, err := two.Tell(t.Context(), "a", json.RawMessage(`{`)); err == nil {
+		t.Error("what is no JSON was told")
+	}
 }

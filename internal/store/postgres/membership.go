@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -48,6 +49,11 @@ const (
 	renewMember = `update ravenbot.replicas set expires_at = clock_timestamp() + make_interval(secs => $2) where id = $1`
 	endMember   = `update ravenbot.replicas set expires_at = '-infinity' where id = $1`
 	checkMember = `select 1 from ravenbot.replicas where id = $1 for key share`
+	// $2 is the topic and $3 what is told. A row is only written when that has changed.
+	tell = `with mine as (update ravenbot.replicas set told = told || jsonb_build_object($2::text, $3::jsonb)
+			where id = $1 and told -> $2::text is distinct from $3::jsonb)
+		select id, told -> $2::text from ravenbot.replicas
+			where id <> $1 and told ? $2::text and expires_at > clock_timestamp()`
 	listMembers = `select id, name, address from ravenbot.replicas where expires_at > clock_timestamp() order by id`
 )
 
@@ -338,6 +344,29 @@ func (m *membership) Replicas(ctx context.Context) (list []store.Replica, err er
 		return nil, fmt.Errorf("list the replicas: %w", err)
 	}
 	return list, nil
+}
+
+// Tell replaces what this process tells the others under a topic, and returns what each of them tells, by their ids. It
+// is no write in the sense of the records: what a process tells whose time is over is deleted with its row.
+func (m *membership) Tell(
+	ctx context.Context,
+	topic string,
+	mine json.RawMessage,
+) (others map[int64]json.RawMessage, err error) {
+	err = m.db.read(ctx, func(ctx context.Context) error {
+		others = map[int64]json.RawMessage{}
+		return m.db.eachRow(ctx, tell, []any{m.db.owner(), topic, mine}, func(rows pgx.Rows) error {
+			var id int64
+			var told json.RawMessage
+			err := rows.Scan(&id, &told)
+			others[id] = told
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tell the other replicas: %w", err)
+	}
+	return others, nil
 }
 
 // Leave lets another process inherit at once. Nothing is written afterwards. It may be called more than once, and waits
