@@ -317,7 +317,8 @@ func (r *replicas) api(n int, method, path, body string, out any) {
 // TestReplicas_AreOneBot has a channel that one replica owns use what another one, the leader, does and knows.
 func TestReplicas_AreOneBot(t *testing.T) {
 	t.Parallel()
-	r := newReplicas(t, 2, 1, map[string]any{"tools": map[string]any{
+	const dailyFiles = 30
+	r := newReplicas(t, 2, 1, map[string]any{"limits": map[string]any{"userDailyFiles": dailyFiles}, "tools": map[string]any{
 		"policy": []any{map[string]any{"tools": []string{"kit.*"}, "decision": "ask"}}}})
 	leader := r.leader()
 	follower := 1 - leader
@@ -359,6 +360,29 @@ func TestReplicas_AreOneBot(t *testing.T) {
 			p, err := r.slack.WaitPost(deadline(t), channel, answered)
 			return err == nil && strings.Contains(p.Shown(), "rhymes: true")
 		})
+	})
+	t.Run("files sent to one replica count in the other one", func(t *testing.T) {
+		r.model.SetScript(func(simmodel.Request) simmodel.Reply { return simmodel.Say("seen") })
+		// send returns what a file in a channel is answered.
+		send := func(to string) string {
+			e := r.slack.Share(to, "", r.berit, simslack.BotMention+" look",
+				simslack.File{Name: "a.txt", Type: "text/plain", Body: []byte("text")})
+			p, err := r.slack.WaitPost(deadline(t), to, func(p simslack.Post) bool { return p.ThreadTS == e.TS && p.Shown() != "" })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.Shown()
+		}
+		for range dailyFiles {
+			send(channel)
+		}
+		there := r.at(leader)
+		for n := 0; !strings.Contains(send(there), "You have sent me"); n++ {
+			if n == dailyFiles {
+				t.Fatal("the other replica counts its own files alone")
+			}
+			time.Sleep(300 * time.Millisecond)
+		}
 	})
 	t.Run("a reminder asked for here is sent by the leader", func(t *testing.T) {
 		r.slack.Slash(channel, r.berit, "/raven", "remind me in 1 second to water the plants")
