@@ -317,7 +317,7 @@ func (r *replicas) api(n int, method, path, body string, out any) {
 // TestReplicas_AreOneBot has a channel that one replica owns use what another one, the leader, does and knows.
 func TestReplicas_AreOneBot(t *testing.T) {
 	t.Parallel()
-	const dailyFiles = 30
+	const dailyFiles = 5
 	r := newReplicas(t, 2, 1, map[string]any{"limits": map[string]any{"userDailyFiles": dailyFiles}, "tools": map[string]any{
 		"policy": []any{map[string]any{"tools": []string{"kit.*"}, "decision": "ask"}}}})
 	leader := r.leader()
@@ -377,11 +377,13 @@ func TestReplicas_AreOneBot(t *testing.T) {
 			send(channel)
 		}
 		there := r.at(leader)
-		for n := 0; !strings.Contains(send(there), "You have sent me"); n++ {
-			if n == dailyFiles {
-				t.Fatal("the other replica counts its own files alone")
-			}
-			time.Sleep(300 * time.Millisecond)
+		within(t, "the other replica knows of the files", func() bool {
+			call := r.slack.Slash(there, r.berit, "/raven", "usage")
+			answer, err := r.slack.WaitAnswer(deadline(t), call, func(simslack.Answer) bool { return true })
+			return err == nil && strings.Contains(answer.Text, fmt.Sprint("your files of today: ", dailyFiles, " of ", dailyFiles))
+		})
+		if said := send(there); !strings.Contains(said, "You have sent me") {
+			t.Errorf("one file more was answered %q", said)
 		}
 	})
 	t.Run("a reminder asked for here is sent by the leader", func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"ravenbot/internal/app"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/roster"
+	"ravenbot/internal/text"
 )
 
 // query has ask read an answer of the daemon. Where no daemon runs, it opens the store here and calls with.
@@ -103,7 +104,7 @@ func showTools(ctx context.Context, c *invocation, query string, k int) error {
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tSERVER\tHINT\tDESCRIPTION")
 	for _, v := range list.Items {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", v.Name, v.Server, v.Hint, truncate(oneLine(v.Description), 80))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", v.Name, v.Server, v.Hint, truncate(text.OneLine(v.Description), 80))
 	}
 	return t.Flush()
 }

@@ -19,6 +19,7 @@ import (
 	"ravenbot/internal/egress"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/text"
 )
 
 // What the daemon needs of this machine and of others, tried as the daemon would: a set-up that passes has to start.
@@ -112,7 +113,7 @@ func diagnoseConfiguredServer(ctx context.Context, name string, s config.MCPServ
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("it did not answer within %v", probeTimeout)
 	}
-	f.Cause = strings.TrimPrefix(oneLine(err.Error()), f.Name+": ")
+	f.Cause = strings.TrimPrefix(text.OneLine(err.Error()), f.Name+": ")
 	if f.Fix = "start the server, or correct its url"; s.Command != "" {
 		f.Fix = "install the program or write its full path as command, and see what it says when it is started by hand"
 	}
@@ -156,7 +157,7 @@ func diagnoseFeed(ctx context.Context, fetcher *feed.Fetcher, address string) fi
 	if err == nil {
 		return f
 	}
-	f.OK, f.Cause, f.Fix = false, "no feed could be read: "+oneLine(err.Error()), "correct its address, or remove it from the digest"
+	f.OK, f.Cause, f.Fix = false, "no feed could be read: "+text.OneLine(err.Error()), "correct its address, or remove it from the digest"
 	if links, err := fetcher.Find(ctx, address); err == nil && len(links) > 0 {
 		f.Fix = "the page there links " + links[0].URL + ": write that instead"
 	}

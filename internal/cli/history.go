@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 )
 
 func historyFlags(c *invocation) {
@@ -49,8 +50,8 @@ func searchHistory(ctx context.Context, c *invocation) error {
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "TIME\tAUTHOR\tTEXT\tLINK")
 	for _, m := range list.Items {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", m.At.UTC().Format("2006-01-02 15:04"), oneLine(m.Author),
-			truncate(oneLine(m.Text), 120), m.Link)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", m.At.UTC().Format("2006-01-02 15:04"), text.OneLine(m.Author),
+			truncate(text.OneLine(m.Text), 120), m.Link)
 	}
 	return t.Flush()
 }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"ravenbot/internal/admin"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/text"
 )
 
 // serversPath is where the API lists the MCP servers.
@@ -46,13 +46,10 @@ func listServers(ctx context.Context, c *invocation) error {
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tSTATE\tTOOLS\tFROM\tERROR")
 	for _, v := range list.Items {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", v.Name, v.State, len(v.Tools), v.Source, oneLine(v.Error))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", v.Name, v.State, len(v.Tools), v.Source, text.OneLine(v.Error))
 	}
 	return t.Flush()
 }
-
-// oneLine joins the lines of s.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // serverTools prints the tools of a server: of the daemon, or else of the configuration, which is started for
 // it. An address is asked directly.
@@ -99,7 +96,7 @@ func serverTools(ctx context.Context, c *invocation) error {
 		}
 		fmt.Fprintf(c.Out, "%s%s\n", t.Name, state)
 		if t.Description != "" {
-			fmt.Fprintf(c.Out, "    %s\n", oneLine(t.Description))
+			fmt.Fprintf(c.Out, "    %s\n", text.OneLine(t.Description))
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"ravenbot/internal/text"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -73,7 +74,7 @@ func (c *invocation) showMemories(ctx context.Context, query string, k int) erro
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "N\tDATE\tFROM\tTEXT")
 	for _, n := range list.Items {
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", n.N, n.At.UTC().Format(time.DateOnly), oneLine(n.By), n.Text)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", n.N, n.At.UTC().Format(time.DateOnly), text.OneLine(n.By), n.Text)
 	}
 	return t.Flush()
 }

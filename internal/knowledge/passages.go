@@ -20,7 +20,7 @@ const (
 	overlapBytes    = 200
 	maxTitle        = 80     // characters of a heading
 	maxPassages     = 20_000 // of all files of an agent
-	mostText        = 8 << 20
+	maxText         = 8 << 20
 )
 
 // passage is a part of a file, small enough to be quoted in a prompt.

@@ -6,6 +6,8 @@ import (
 
 	"codeberg.org/readeck/go-readability"
 	"golang.org/x/net/html"
+
+	"ravenbot/internal/text"
 )
 
 const (
@@ -66,7 +68,7 @@ func findArticle(doc *html.Node) (p Page, node *html.Node) {
 	if err != nil {
 		return p, nil
 	}
-	p.Title, p.Byline = oneLine(found.Title), oneLine(found.Byline)
+	p.Title, p.Byline = text.OneLine(found.Title), text.OneLine(found.Byline)
 	if found.PublishedTime != nil {
 		p.Published = found.PublishedTime.Format(time.RFC3339)
 	}
@@ -76,7 +78,7 @@ func findArticle(doc *html.Node) (p Page, node *html.Node) {
 // declaredLanguage returns the language that a page declares.
 func declaredLanguage(doc *html.Node) string {
 	if root := find(doc, "html"); root != nil {
-		return oneLine(attribute(root, "lang"))
+		return text.OneLine(attribute(root, "lang"))
 	}
 	return ""
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
 	"golang.org/x/net/html"
+
+	"ravenbot/internal/text"
 )
 
 // toMarkdown returns a part of a page as Markdown. It changes the part.
@@ -30,7 +32,7 @@ func toMarkdown(main *html.Node) string {
 	))
 	md, err := c.ConvertNode(main)
 	if err != nil || !utf8.Valid(md) {
-		return oneLine(innerText(main))
+		return text.OneLine(innerText(main))
 	}
 	return strings.TrimSpace(string(md))
 }

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/charset"
+
+	"ravenbot/internal/text"
 )
 
 // Page is what readers see of an HTML page. What the page does not say is empty.
@@ -44,7 +46,7 @@ func Read(body []byte, contentType, address string) Page {
 	if err != nil { // elements are nested more than 512 deep, as no page for people is
 		return Page{}
 	}
-	title := oneLine(innerText(find(doc, "title")))
+	title := text.OneLine(innerText(find(doc, "title")))
 	removeHidden(doc, 0)
 	resolveLinks(doc, baseOf(doc, address))
 	markCodeLanguages(doc)
@@ -171,6 +173,3 @@ func innerText(n *html.Node) string {
 	}
 	return b.String()
 }
-
-// oneLine joins words by single blanks.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
