@@ -2,6 +2,9 @@ package llm_test
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,5 +44,18 @@ func TestTextsBecomeVectorsInTheirOrder(t *testing.T) {
 		if !errors.As(err, &told) || told.Kind != llm.Denied {
 			t.Errorf("%s: a wrong key: %v", name, err)
 		}
+	}
+}
+
+func TestEmbed_TextWithoutVector_IsAnError(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"data": [{"index": 1, "embedding": [1, 0]}, {"index": 7, "embedding": [0, 1]}]}`)
+	}))
+	defer server.Close()
+	m := openai.New(openai.Options{Name: "openai", APIKey: "key", Model: "m", BaseURL: server.URL})
+	got, _, err := m.Embed(t.Context(), []string{"a", "bcd"})
+	var told *llm.Error
+	if !errors.As(err, &told) || told.Kind != llm.Unavailable || got != nil {
+		t.Errorf("%v, %v", got, err)
 	}
 }

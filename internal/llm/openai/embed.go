@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"ravenbot/internal/llm"
 )
 
-// Embed returns vectors for texts, in their order. Where the endpoint sends none for a text, its vector is nil.
+// Embed returns vectors for texts, in their order. It fails where the endpoint sends none for a
+// text.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usage, error) {
 	body, err := json.Marshal(map[string]any{"model": m.o.Model, "input": texts, "encoding_format": "float"})
 	if err != nil {
@@ -42,6 +44,10 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 		if d.Index >= 0 && d.Index < len(vectors) {
 			vectors[d.Index] = d.Embedding
 		}
+	}
+	if missing := slices.IndexFunc(vectors, func(v []float32) bool { return len(v) == 0 }); missing >= 0 {
+		err := fmt.Errorf("read embeddings: of %d texts number %d has none", len(texts), missing+1)
+		return nil, llm.Usage{}, m.readingError(ctx, err)
 	}
 	return vectors, llm.Usage{Input: answer.Usage.Prompt}, nil
 }
