@@ -24,9 +24,9 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/provider"
 	"ravenbot/internal/schema"
-	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/postgres"
 )
 
 // finding is the result of one check. Where OK is false, Cause says why, and Lost and Fix what follows from it.
@@ -127,20 +127,20 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 	return finding{Name: "store " + path, OK: true}
 }
 
-// diagnoseDatabase connects to the database as a replica does, which makes its tables where there are none.
+// diagnoseDatabase looks at the database, and changes nothing: a newer format of its tables would stop the replicas of an
+// older version.
 func diagnoseDatabase(ctx context.Context, cfg *config.Config) finding {
-	name := "store " + cfg.Store.String()
-	// What goes wrong is part of the finding.
-	s, err := storage.OpenShared(ctx, cfg, slog.New(slog.DiscardHandler), time.Now)
+	f := finding{Name: "store " + cfg.Store.String()}
+	remark, err := postgres.Check(ctx, cfg.Store.Reveal(), postgres.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		f := finding{Name: name, Cause: err.Error(), Lost: "everything: the bot does not start"}
+		f.Cause, f.Lost = err.Error(), "everything: the bot does not start"
 		f.Fix = "look at the address of the store, at the rights of its user, and whether the server runs"
 		return f
 	}
-	if err := s.Close(); err != nil {
-		return finding{Name: name, Cause: err.Error()}
+	if f.OK = true; remark != "" {
+		f.Notes = []string{remark}
 	}
-	return finding{Name: name, OK: true}
+	return f
 }
 
 // diagnoseDaemon asks the running daemon whether its platforms are connected, and which models it does not ask.

@@ -98,9 +98,13 @@ func TestOpen_WhatCannotBeUsed_IsSaidWithARemedyAndNoPassword(t *testing.T) {
 			if err == nil {
 				t.Fatal("it was opened: ", db.Close())
 			}
+			_, checked := postgres.Check(t.Context(), test.address, postgres.Options{})
+			if checked == nil {
+				t.Fatal("nothing is found wrong with it")
+			}
 			for text, want := range map[string]bool{test.want: true, "s3cret": false, url.QueryEscape(password): false} {
-				if strings.Contains(err.Error(), text) != want {
-					t.Errorf("the error has %q: %v, want %v: %v", text, !want, want, err)
+				if strings.Contains(err.Error(), text) != want || strings.Contains(checked.Error(), text) != want {
+					t.Errorf("the errors have %q: %v, want %v: %v, %v", text, !want, want, err, checked)
 				}
 			}
 			if isContext := errors.Is(err, context.DeadlineExceeded); isContext {
@@ -124,4 +128,31 @@ func TestOpen_ForAUserWhoOwnsTheSchemaAlone_Works(t *testing.T) {
 	}
 	u.User = url.UserPassword("poor", "x")
 	open(t, u.String(), time.Now)
+}
+
+func TestCheck_ChangesNothing(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t)
+	check := func(when, want string) {
+		t.Helper()
+		remark, err := postgres.Check(t.Context(), url, postgres.Options{})
+		if err != nil || !strings.Contains(remark, want) || want == "" && remark != "" {
+			t.Errorf("%s: %q, %v; want %q", when, remark, err, want)
+		}
+	}
+	check("an empty database", "the first start makes its tables")
+	check("an empty database again", "the first start makes its tables")
+	if err := open(t, url, time.Now).SaveBlob(t.Context(), "test", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	check("a database in use", "")
+	conn := connect(t, url)
+	if _, err := conn.Exec(t.Context(), "update ravenbot.format set number = 2"); err != nil {
+		t.Fatal(err)
+	}
+	check("tables of an older version", "from format 2 to")
+	var format int
+	if err := conn.QueryRow(t.Context(), "select number from ravenbot.format").Scan(&format); err != nil || format != 2 {
+		t.Errorf("the format is %d, %v", format, err)
+	}
 }
