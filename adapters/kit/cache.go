@@ -82,8 +82,8 @@ func (c *Cache[V]) Fresh(key string) (V, bool) {
 // Prefetch begins to look a key up unless a fresh value is known. It does not wait.
 func (c *Cache[V]) Prefetch(key string) { c.start(key) }
 
-// start returns the known value of a key, and the look-up of the key that runs, or begins one; nil where the known value
-// is fresh or the cache is closed.
+// start returns the known value of a key, and the look-up of the key that runs, or begins one; nil where the known
+// value is fresh or the cache is closed.
 func (c *Cache[V]) start(key string) (V, *lookup[V]) {
 	// The lock is held from the look at the values to the start: there is one look-up, and where there is none because
 	// one has just ended, the value is what that has found.

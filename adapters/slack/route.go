@@ -79,8 +79,8 @@ func (s *Slack) route(ctx context.Context, r request) (answer json.RawMessage, r
 	return answer, !mine, err
 }
 
-// channelAddress returns the address of a channel. The workspace is the bot's: a person of another one has a part in the
-// same channel.
+// channelAddress returns the address of a channel. The workspace is the bot's: a person of another one has a part in
+// the same channel.
 func (s *Slack) channelAddress(channel string) chat.Address {
 	return chat.Address{Platform: s.Name(), Workspace: s.self.team, Channel: channel}
 }

@@ -163,8 +163,8 @@ func (s *Server) deleteFile(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// uploadFilesOnPage adds files from the page's form. Where one is refused, those before it stay saved, and the page says
-// both.
+// uploadFilesOnPage adds files from the page's form. Where one is refused, those before it stay saved, and the page
+// says both.
 func (s *Server) uploadFilesOnPage(w http.ResponseWriter, r *http.Request) {
 	kept, err := s.upload(r)
 	done := ""

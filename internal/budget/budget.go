@@ -4,9 +4,8 @@
 // A request is allowed while none of its caps is reached. Requests under way count with their expected cost, so that
 // many at once cannot together exceed what one alone may use. A cap can therefore be exceeded by the cost of the last
 // request, and by what requests beside it cost more than expected. Where several processes share a store, each knows
-// what the others have spent two seconds ago at most, and so a cap can be exceeded by what they spend in that time, too.
-// Days end at midnight UTC, like those of the stored
-// usage.
+// what the others have spent two seconds ago at most, and so a cap can be exceeded by what they spend in that time,
+// too. Days end at midnight UTC, like those of the stored usage.
 //
 // Prices, and the sums that outlive the process, are the caller's.
 package budget

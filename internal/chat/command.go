@@ -20,8 +20,8 @@ type CommandSpec struct {
 	Public bool
 }
 
-// MessageCommand describes something that people do with a message of anybody: an entry in its menu. The Message that it
-// sends has its Name as Command, and what it was done with as Target.
+// MessageCommand describes something that people do with a message of anybody: an entry in its menu. The Message that
+// it sends has its Name as Command, and what it was done with as Target.
 type MessageCommand struct {
 	Name    string // lower case letters and -, at most 32 characters; no CommandSpec has it
 	Title   string // what the menu shows, at most 24 characters

@@ -127,8 +127,8 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 	return finding{Name: "store " + path, OK: true}
 }
 
-// diagnoseDatabase looks at the database, and changes nothing: a newer format of its tables would stop the replicas of an
-// older version.
+// diagnoseDatabase looks at the database, and changes nothing: a newer format of its tables would stop the replicas of
+// an older version.
 func diagnoseDatabase(ctx context.Context, cfg *config.Config) finding {
 	f := finding{Name: "store " + cfg.Store.String()}
 	remark, err := postgres.Check(ctx, cfg.Store.Reveal(), postgres.Options{Log: slog.New(slog.DiscardHandler)})
@@ -241,7 +241,8 @@ func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 	return list
 }
 
-// diagnoseTags checks whether the posts of digests can be made in their channels: forums may want tags, and have others.
+// diagnoseTags checks whether the posts of digests can be made in their channels: forums may want tags, and have
+// others.
 func diagnoseTags(ctx context.Context, cfg *config.Config, platform chat.Tagger) []finding {
 	var list []finding
 	for _, name := range slices.Sorted(maps.Keys(cfg.Digests)) {

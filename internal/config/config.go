@@ -431,7 +431,8 @@ type MCPServer struct {
 	AllowPaths []string `json:"allowPaths" form:"path"`
 	// none: its process gets no network. Where the system cannot take it away, the server is not started.
 	Network string `json:"network" enum:"all|none" default:"all"`
-	// MiB of memory that its processes may use together (Linux alone): with more it is ended, and started again. 0: no limit.
+	// MiB of memory that its processes may use together (Linux alone): with more it is ended, and started again. 0: no
+	// limit.
 	MaxMemoryMB int `json:"maxMemoryMB" min:"0" default:"4096"`
 	// The one version of MCP to speak, such as 2025-06-18. Empty: what the server prefers.
 	Protocol string `json:"protocol"`
@@ -567,7 +568,8 @@ type Webhook struct {
 	Secret Secret `json:"secret" required:"true"`
 	// Where it posts: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
 	Post []string `json:"post"`
-	// Name of a digest of the configuration that collects the deliveries and posts them at its times, in the place of post.
+	// Name of a digest of the configuration that collects the deliveries and posts them at its times, in the place of
+	// post.
 	Digest string `json:"digest"`
 	// Name of the agent that carries out the prompt.
 	Agent string `json:"agent" default:"default"`
@@ -594,8 +596,8 @@ type Budget struct {
 	DigestDailyUSD float64 `json:"digestDailyUSD" min:"0"`
 }
 
-// Limits bound what one person may have the bot do. Days end at midnight UTC. 0: no limit. Whoever holds the admin token
-// has none.
+// Limits bound what one person may have the bot do. Days end at midnight UTC. 0: no limit. Whoever holds the admin
+// token has none.
 type Limits struct {
 	// Characters of a message, as many as Slack allows. A longer one is refused, with the advice to attach a file.
 	MessageChars int `json:"messageChars" default:"40000" min:"0"`

@@ -14,8 +14,8 @@ type wordReader struct {
 	out    strings.Builder
 }
 
-// readWord reads a Word file: its text with headings, lists, tables, links and footnotes. Deleted and hidden text is left
-// out.
+// readWord reads a Word file: its text with headings, lists, tables, links and footnotes. Deleted and hidden text is
+// left out.
 func readWord(a *archive) ([]Section, error) {
 	main, refers, err := a.mainPart()
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Document returns docs/commands.md: every command with its options, every entry in the menu of a message, and every button.
+// Document returns docs/commands.md: every command with its options, every entry in the menu of a message, and every
+// button.
 func (r *Registry) Document() string {
 	var b strings.Builder
 	b.WriteString("# Commands and buttons\n\n")

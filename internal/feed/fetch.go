@@ -189,9 +189,9 @@ func (f *Fetcher) FetchAll(ctx context.Context, addresses []string, turn func(re
 	return f.fetchAll(ctx, addresses, turn, false)
 }
 
-// PollAll is FetchAll for regular polling while nobody waits. It makes no request while the last document is fresh (ttl,
-// Cache-Control, Expires, skipHours, skipDays) and returns that document. It waits longer the more often a feed has
-// failed, and then returns a *FailingError. It spaces its requests to a host.
+// PollAll is FetchAll for regular polling while nobody waits. It makes no request while the last document is fresh
+// (ttl, Cache-Control, Expires, skipHours, skipDays) and returns that document. It waits longer the more often a feed
+// has failed, and then returns a *FailingError. It spaces its requests to a host.
 func (f *Fetcher) PollAll(ctx context.Context, addresses []string, turn func(read func())) ([]Result, []error) {
 	return f.fetchAll(ctx, addresses, turn, true)
 }
@@ -381,8 +381,8 @@ func (f *Fetcher) noteUnsaved(s *State) {
 	f.unsaved[s.URL] = s
 }
 
-// saveStates stores the unsaved states of some feeds. Where that fails they are forgotten: the next requests make up for
-// what they held.
+// saveStates stores the unsaved states of some feeds. Where that fails they are forgotten: the next requests make up
+// for what they held.
 func (f *Fetcher) saveStates(ctx context.Context, addresses ...string) error {
 	// One after the other, so that an older state of a feed is not written over a newer one.
 	f.saving.Lock()

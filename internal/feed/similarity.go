@@ -71,8 +71,8 @@ func weighTerms(list []*groupEntry) {
 }
 
 // agreement returns the share of the words in only one of the two titles that the other entry's text also holds. Titles
-// made after one pattern ("Earthquake strikes Peru", "Earthquake strikes Turkey") are confirmed only by their own texts.
-// It returns 0 where the titles have the same words.
+// made after one pattern ("Earthquake strikes Peru", "Earthquake strikes Turkey") are confirmed only by their own
+// texts. It returns 0 where the titles have the same words.
 func agreement(a, b *groupEntry) float64 {
 	var borne, all float64
 	for _, two := range [][2]*groupEntry{{a, b}, {b, a}} {

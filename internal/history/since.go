@@ -24,8 +24,8 @@ func (s *Service) Since(ctx context.Context, c tool.Caller, after time.Time) ([]
 }
 
 // ReadChannel returns what was said in a channel after an instant, oldest first, with its threads as far as they are
-// open to all who read it. Who may be told of it is up to the caller. Where the platform refuses to show the channel, it
-// returns what is stored together with a *chat.SetupError.
+// open to all who read it. Who may be told of it is up to the caller. Where the platform refuses to show the channel,
+// it returns what is stored together with a *chat.SetupError.
 func (s *Service) ReadChannel(ctx context.Context, channel chat.Address, after time.Time) ([]Message, error) {
 	list, refused, err := s.read(ctx, s.inPlace(channel, "", 0), after)
 	if err == nil {

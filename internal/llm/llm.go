@@ -107,7 +107,8 @@ type Request struct {
 	Schema json.RawMessage
 	// MaxOutput lowers the limit of the answer's tokens that the model is configured with; 0: that one holds.
 	MaxOutput int
-	// Temperature and Stop, the texts at which to stop, are for requests that somebody else has made; nil: the model's own.
+	// Temperature and Stop, the texts at which to stop, are for requests that somebody else has made; nil: the model's
+	// own.
 	Temperature *float64
 	Stop        []string
 }

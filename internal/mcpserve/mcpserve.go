@@ -192,8 +192,8 @@ func (s *Server) syncTools() {
 	s.mcp.SetTools(list...)
 }
 
-// allowedTools returns the list of tools for one caller, from the grant in ctx. Before a call the library asks about the
-// one tool of the call (mcp-go 1.2): a tool that is not listed may be called by its name all the same.
+// allowedTools returns the list of tools for one caller, from the grant in ctx. Before a call the library asks about
+// the one tool of the call (mcp-go 1.2): a tool that is not listed may be called by its name all the same.
 func (s *Server) allowedTools(ctx context.Context, asked []sdk.Tool) []sdk.Tool {
 	list := []sdk.Tool{}
 	g, ok := grantFrom(ctx)

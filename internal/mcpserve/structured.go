@@ -7,8 +7,8 @@ import (
 	"ravenbot/internal/text"
 )
 
-// cleanStructured returns a JSON object whose texts hold no invisible characters; nil where the data is no object, which
-// is what the protocol wants of structured results.
+// cleanStructured returns a JSON object whose texts hold no invisible characters; nil where the data is no object,
+// which is what the protocol wants of structured results.
 func cleanStructured(data json.RawMessage) map[string]any {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber() // large integers keep their digits

@@ -37,8 +37,8 @@ func toMarkdown(main *html.Node) string {
 	return strings.TrimSpace(string(md))
 }
 
-// unwrapTables turns tables that hold others into plain blocks: they are layout, and the converter would write what they
-// hold once for every level.
+// unwrapTables turns tables that hold others into plain blocks: they are layout, and the converter would write what
+// they hold once for every level.
 func unwrapTables(main *html.Node) {
 	var layout []*html.Node
 	for n := range main.Descendants() {
@@ -122,8 +122,9 @@ func removeEmptyImages(main *html.Node) {
 	}
 }
 
-// markCodeLanguages gives every code block the class by which the converter knows its language. Generators of pages write
-// it in several ways: highlight-python (Sphinx), highlight-source-go (GitHub), brush: js (MDN), language-x (HTML's own).
+// markCodeLanguages gives every code block the class by which the converter knows its language. Generators of pages
+// write it in several ways: highlight-python (Sphinx), highlight-source-go (GitHub), brush: js (MDN), language-x
+// (HTML's own).
 func markCodeLanguages(doc *html.Node) {
 	for n := range doc.Descendants() {
 		if n.Type != html.ElementNode || n.Data != "pre" {

@@ -84,8 +84,8 @@ func (s *Set) ReadersCanRead(ctx context.Context, readers, source chat.Address) 
 	return readers.Platform == source.Platform && readers.Workspace == source.Workspace, nil
 }
 
-// CheckTags returns a *chat.SetupError where a post with tags cannot be made in a place. Other platforms than those with
-// tags leave them out.
+// CheckTags returns a *chat.SetupError where a post with tags cannot be made in a place. Other platforms than those
+// with tags leave them out.
 func (s *Set) CheckTags(ctx context.Context, to chat.Address, tags []string) error {
 	if t, ok := s.Get(to.Platform).(chat.Tagger); ok {
 		return t.CheckTags(ctx, to, tags)

@@ -41,8 +41,8 @@ const (
 )
 
 // Watch has the parts reload what other processes have changed, half a second after the change at most, until ctx ends.
-// All reload once when it begins: what was changed since they were loaded is not known. A reload that fails is repeated.
-// A store that is no Changes belongs to this process alone, and Watch returns at once.
+// All reload once when it begins: what was changed since they were loaded is not known. A reload that fails is
+// repeated. A store that is no Changes belongs to this process alone, and Watch returns at once.
 func Watch(ctx context.Context, store any, log *slog.Logger, parts ...Shared) {
 	changes, ok := store.(Changes)
 	if !ok {

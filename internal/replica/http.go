@@ -134,8 +134,8 @@ func isLocal(path string) bool {
 	return path == "/healthz" || path == "/readyz" || path == "/metrics" || strings.HasPrefix(path, "/slack/")
 }
 
-// Handler returns a handler that takes what other replicas hand on, has next answer what this one answers for itself, or
-// finds somebody for (Held), and all else while it is the leader, and hands on the rest to the leader.
+// Handler returns a handler that takes what other replicas hand on, has next answer what this one answers for itself,
+// or finds somebody for (Held), and all else while it is the leader, and hands on the rest to the leader.
 func (n *Node) Handler(next http.Handler) http.Handler {
 	if n == nil {
 		return next

@@ -102,8 +102,8 @@ func OpenShared(ctx context.Context, c *config.Config, log *slog.Logger, now fun
 // keySuffix is added to the store's path for the file with the key that its secrets are encrypted with.
 const keySuffix = ".key"
 
-// OpenBox returns what encrypts secrets in the store, with the configured key or the one in the file beside it. Of a shared
-// store it returns an error where the key is another one than that of the first process.
+// OpenBox returns what encrypts secrets in the store, with the configured key or the one in the file beside it. Of a
+// shared store it returns an error where the key is another one than that of the first process.
 func OpenBox(ctx context.Context, c *config.Config, s store.Store) (*seal.Box, error) {
 	var key []byte
 	var err error

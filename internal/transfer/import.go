@@ -78,7 +78,8 @@ func (s *Service) Import(ctx context.Context, r io.Reader, first int) (Result, e
 	return i.result, err
 }
 
-// takeLines imports lines and returns the number of the last one. It fails where they cannot be read, or the store fails.
+// takeLines imports lines and returns the number of the last one. It fails where they cannot be read, or the store
+// fails.
 func (i *importer) takeLines(ctx context.Context, r io.Reader, line int) (int, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, MaxLine)

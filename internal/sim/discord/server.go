@@ -124,8 +124,8 @@ func (s *Server) Close() {
 	s.HTTPServer.Close()
 }
 
-// serve tells files, the gateway and the API apart by their path. Versions 9 and 10 of the API are answered alike. Where
-// a path holds the token of an interaction no other authorization is asked for.
+// serve tells files, the gateway and the API apart by their path. Versions 9 and 10 of the API are answered alike.
+// Where a path holds the token of an interaction no other authorization is asked for.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/attachments/") {
 		s.serveFile(w, r)

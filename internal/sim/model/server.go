@@ -1,6 +1,6 @@
 // Package simmodel is a language model to test clients with: Gemini's generateContent, OpenAI's chat completions,
-// Google's OpenAI-compatible API and Anthropic's Messages API, on a real socket of 127.0.0.1. A Script decides what the model says and how it
-// fails.
+// Google's OpenAI-compatible API and Anthropic's Messages API, on a real socket of 127.0.0.1. A Script decides what the
+// model says and how it fails.
 //
 // It enforces the rules that the providers document: thought signatures and call ids come back as issued, every call
 // is answered, roles alternate, names and schemas use only what is supported, keys are valid. A request that breaks a

@@ -1,8 +1,8 @@
 // Package files is the native tool pack for the operator's files: files_read, files_list and files_search and, in roots
 // that allow it, files_write and files_edit. It promises that nothing outside the roots is read or written, whatever
-// paths and links say (os.Root); that the bot's own files are left out; that only regular files are opened; that every call is limited in files, bytes and
-// time; that a file is replaced as a whole or not at all; and that paths begin with the name of the root, so that they
-// never say where on the machine it is. Who may call what is left to package policy.
+// paths and links say (os.Root); that the bot's own files are left out; that only regular files are opened; that every
+// call is limited in files, bytes and time; that a file is replaced as a whole or not at all; and that paths begin with
+// the name of the root, so that they never say where on the machine it is. Who may call what is left to package policy.
 package files
 
 import (
@@ -38,8 +38,8 @@ type Root struct {
 }
 
 // Tools returns the tools of the pack: none without a root, only those that read where no root may be written to. A
-// root is opened at each call, so that it need not exist yet. own are paths of the bot itself: they, what is below them and
-// what is named after them is neither given out nor changed.
+// root is opened at each call, so that it need not exist yet. own are paths of the bot itself: they, what is below them
+// and what is named after them is neither given out nor changed.
 func Tools(roots []Root, own []string) []tool.Tool {
 	if len(roots) == 0 {
 		return nil

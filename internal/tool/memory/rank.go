@@ -17,8 +17,8 @@ type hit struct {
 // usualWords is the number of words of a usual note.
 const usualWords = 6
 
-// rank returns the notes that fit a query, the best first; of equal ones, the first of notes. A scope holds so few notes
-// that making an index of them for one search takes about a millisecond.
+// rank returns the notes that fit a query, the best first; of equal ones, the first of notes. A scope holds so few
+// notes that making an index of them for one search takes about a millisecond.
 func rank(notes []hit, query string) []hit {
 	index := search.New(cmp.Compare[int], search.Field{Weight: 1, LengthEffect: 0.4, UsualLength: usualWords})
 	docs := make([]search.Doc[int], len(notes))
