@@ -70,7 +70,8 @@ func multipartBody(body any, files []chat.File) (data []byte, kind string, err e
 		if kind == "" || strings.ContainsAny(kind, "\r\n") {
 			kind = "application/octet-stream"
 		}
-		if err := writePart(w, fmt.Sprintf(`form-data; name="files[%d]"; filename="%s"`, i, fileNameReplacer.Replace(f.Name)), kind, f.Data); err != nil {
+		disposition := fmt.Sprintf(`form-data; name="files[%d]"; filename="%s"`, i, fileNameReplacer.Replace(f.Name))
+		if err := writePart(w, disposition, kind, f.Data); err != nil {
 			return nil, "", err
 		}
 	}

@@ -93,9 +93,10 @@ type Slack struct {
 	pacer       kit.Pacer     // by method and channel
 	ready       chan struct{} // closed when self and accept are set
 
-	attempts     kit.Memory[sendAttempt]             // drafts that are not wholly posted, by their keys
-	responseUses kit.Memory[int]                     // of response_urls
-	streams      kit.Memory[*streamState]            // by channel and timestamp; only who is in the channel's gate changes one
+	attempts     kit.Memory[sendAttempt] // drafts that are not wholly posted, by their keys
+	responseUses kit.Memory[int]         // of response_urls
+	// by channel and timestamp; only who is in the channel's gate changes one
+	streams      kit.Memory[*streamState]
 	unsupported  kit.Memory[bool]                    // channels where streams are refused, and "" where all are
 	authors      kit.Memory[string]                  // who wrote the latest messages, by channel and timestamp
 	busy         kit.BusyNotes                       // of messages that were turned away, by place and author

@@ -27,7 +27,11 @@ type historyQuery struct {
 }
 
 // pageFetcher gets one page of a passage; next is empty with the last one.
-type pageFetcher func(ctx context.Context, p historyQuery, cursor string) (messages []wireMessage, next string, err error)
+type pageFetcher func(
+	ctx context.Context,
+	p historyQuery,
+	cursor string,
+) (messages []wireMessage, next string, err error)
 
 // readPages gives the pages of a query to visit until visit has enough or there are no more; whole
 // reports which. In a channel the order is Slack's: newest first within a page, which need not be

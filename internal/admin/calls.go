@@ -309,7 +309,8 @@ func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 			`send {"decision":"approve"} or {"decision":"deny"}`)
 		return
 	}
-	if in.Scope = cmp.Or(in.Scope, approval.Once); !slices.Contains([]approval.Scope{approval.Once, approval.InConversation, approval.Always}, in.Scope) {
+	scopes := []approval.Scope{approval.Once, approval.InConversation, approval.Always}
+	if in.Scope = cmp.Or(in.Scope, approval.Once); !slices.Contains(scopes, in.Scope) {
 		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("scope is %.40q", in.Scope),
 			"leave it out, or send once, conversation or always")
 		return

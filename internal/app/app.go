@@ -134,7 +134,8 @@ func (a *App) Listen() error {
 	}
 	l, err := net.Listen("tcp", a.conf().HTTP.Listen)
 	if err != nil {
-		return fmt.Errorf("listen on %s (is another ravenbot running? http.listen in config.json names the address): %w", a.conf().HTTP.Listen, err)
+		return fmt.Errorf("listen on %s (is another ravenbot running? http.listen in config.json names the address): %w",
+			a.conf().HTTP.Listen, err)
 	}
 	a.listener = l
 	return nil

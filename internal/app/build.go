@@ -28,7 +28,6 @@ import (
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/jobs"
 	"ravenbot/internal/knowledge"
-	"ravenbot/internal/llm"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/pdftext"
@@ -100,7 +99,8 @@ func (a *App) schedule(p *parts) {
 		return func(ctx context.Context) error { f(ctx); return nil }
 	}
 	if !a.o.Local {
-		a.tasks = append(a.tasks, task{name: "serve http", run: func(ctx context.Context) error { return a.admin.Serve(ctx, a.listener) }})
+		serve := func(ctx context.Context) error { return a.admin.Serve(ctx, a.listener) }
+		a.tasks = append(a.tasks, task{name: "serve http", run: serve})
 	}
 	a.tasks = append(a.tasks,
 		task{name: "agent", run: a.agent.Run},
@@ -110,11 +110,18 @@ func (a *App) schedule(p *parts) {
 		task{name: "start servers", run: a.startServers},
 		task{name: "store", run: run(func(ctx context.Context) { a.store.Run(ctx, a.o.Log) })},
 		task{name: "replica", run: run(func(ctx context.Context) { a.o.Replica.Run(ctx, a.delivery, p.shared...) })},
-		task{name: "changes", run: run(func(ctx context.Context) { replica.Watch(ctx, a.store.Engine, a.o.Log, p.shared...) })},
+		task{name: "changes", run: run(func(ctx context.Context) {
+			replica.Watch(ctx, a.store.Engine, a.o.Log, p.shared...)
+		})},
 		task{name: "limits", run: run(func(ctx context.Context) { a.o.Replica.ShareCounts(ctx, a.delivery, a.spending) })},
 		task{name: "polls", run: run(p.polls.Run), leads: true},
 		task{name: "retention", leads: true, run: run(func(ctx context.Context) {
-			retention.Run(ctx, retention.Options{Store: a.store, Keep: func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) }, Forget: a.agent.ForgetExpired, Log: a.o.Log})
+			retention.Run(ctx, retention.Options{
+				Store:  a.store,
+				Keep:   func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) },
+				Forget: a.agent.ForgetExpired,
+				Log:    a.o.Log,
+			})
 		})},
 		task{name: "embeddings", run: run(p.meaning.Run)})
 	if !a.o.Local {
@@ -132,14 +139,19 @@ func (a *App) schedule(p *parts) {
 func (a *App) buildEgress(_ context.Context, p *parts) error {
 	c := a.o.Config
 	var err error
-	if p.pages, err = egress.New(egress.Options{AllowPrivateHosts: c.Egress.AllowPrivateHosts, UserAgent: userAgent}); err != nil {
+	p.pages, err = egress.New(egress.Options{AllowPrivateHosts: c.Egress.AllowPrivateHosts, UserAgent: userAgent})
+	if err != nil {
 		return fmt.Errorf("egress.allowPrivateHosts: %w", err)
 	}
 	wider, err := p.pages.WithAllowed(c.Feeds.AllowPrivateHosts...)
 	if err != nil {
 		return fmt.Errorf("feeds.allowPrivateHosts: %w", err)
 	}
-	p.feeds = feed.NewFetcher(wider, feed.StoredStates{Records: a.store}, feed.Options{Bundled: bundled.Feeds(), Now: a.o.Now, HostPause: 500 * time.Millisecond})
+	p.feeds = feed.NewFetcher(wider, feed.StoredStates{Records: a.store}, feed.Options{
+		Bundled:   bundled.Feeds(),
+		Now:       a.o.Now,
+		HostPause: 500 * time.Millisecond,
+	})
 	return nil
 }
 
@@ -222,7 +234,14 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 
 // buildCalls makes what every tool call goes through.
 func (a *App) buildCalls(ctx context.Context, p *parts) error {
-	p.approvals = approval.New(approval.Options{Store: a.store, Grants: a.grants, Log: a.o.Log, Now: a.o.Now, Post: a.interject, Decided: a.audit.RecordDecision})
+	p.approvals = approval.New(approval.Options{
+		Store:   a.store,
+		Grants:  a.grants,
+		Log:     a.o.Log,
+		Now:     a.o.Now,
+		Post:    a.interject,
+		Decided: a.audit.RecordDecision,
+	})
 	if err := p.approvals.Load(ctx); err != nil {
 		return err
 	}
@@ -311,7 +330,9 @@ func (t tasks) Task(at chat.Address) (roster.Task, bool) {
 }
 
 func (a *App) buildAgent(_ context.Context, p *parts) error {
-	p.meaning = toolsearch.NewSemanticIndex(a.embedding, a.o.Log)
+	p.meaning = toolsearch.NewSemanticIndex(func() (toolsearch.Embedder, bool) {
+		return a.roster.Embedder(a.conf().Tools.Discovery.Embeddings, a.store.CountUsage)
+	}, a.o.Log)
 	a.agent = agent.New(agent.Options{
 		Roster:    a.roster,
 		Store:     a.store,
@@ -333,30 +354,6 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 	a.o.Replica.OnAcquire(a.agent.ForgetChannel)
 	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
-}
-
-// embedding returns the model that compares tools by their meaning, if one is configured and
-// has its key.
-func (a *App) embedding() (toolsearch.Embedder, bool) {
-	name := a.conf().Tools.Discovery.Embeddings
-	if name == "" {
-		return toolsearch.Embedder{}, false
-	}
-	m, _ := a.roster.Model(name)
-	embedder, ok := llm.As[llm.Embedder](m.Model)
-	if !ok {
-		return toolsearch.Embedder{}, false
-	}
-	embed := func(ctx context.Context, texts []string) ([][]float32, error) {
-		vectors, used, err := embedder.Embed(ctx, texts)
-		if used != (llm.Usage{}) {
-			if err := a.store.CountUsage(context.WithoutCancel(ctx), store.Usage{Model: m.ID(), Tokens: used}); err != nil {
-				a.o.Log.Error("usage of an embedding model not counted", "error", err)
-			}
-		}
-		return vectors, err
-	}
-	return toolsearch.Embedder{Name: m.ID(), Embed: embed}, true
 }
 
 func (a *App) buildDelivery(context.Context, *parts) error {
@@ -382,7 +379,8 @@ func (a *App) buildDelivery(context.Context, *parts) error {
 type router struct{ a *App }
 
 func (r router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
-	return feature.Router{Registry: r.a.features, Agent: budget.Limited{Answerer: r.a.agent, Spending: r.a.spending}}.Answer(ctx, q, show)
+	limited := budget.Limited{Answerer: r.a.agent, Spending: r.a.spending}
+	return feature.Router{Registry: r.a.features, Agent: limited}.Answer(ctx, q, show)
 }
 
 func (r router) Purge(ctx context.Context, subject string) error {
@@ -431,7 +429,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		MaxPerUser: func() int { return a.conf().Limits.UserDigests },
 	})
 	p.loop.LastDue = a.digests.LastDue
-	a.registry.Add(native(digestTools(a.digests, a.platforms)))
+	a.registry.Add(native(a.digests.Tools(a.platforms.CanPost)))
 	return errors.Join(a.digests.Configure(digest.Plans(a.conf())), a.digests.Load(ctx))
 }
 
@@ -442,7 +440,11 @@ func (a *App) buildJobs(ctx context.Context, p *parts) error {
 		Delivery: a.delivery,
 		Places:   a.platforms,
 		Task:     jobs.AgentTask(a.agent, a.store, a.o.Now),
-		Calls:    &invoke.UnattendedCalls{Calls: invoke.Recorded{Invoker: p.calls, Store: a.store}, Tools: a.registry, Servers: a.mcp},
+		Calls: &invoke.UnattendedCalls{
+			Calls:   invoke.Recorded{Invoker: p.calls, Store: a.store},
+			Tools:   a.registry,
+			Servers: a.mcp,
+		},
 		Config:   a.conf,
 		Timezone: func(at chat.Address, user string) string { return p.settings.Effective(at, user).Timezone },
 		Log:      a.o.Log,
@@ -474,7 +476,13 @@ func (a *App) pollFeeds(ctx context.Context) {
 
 // buildFeatures registers the features: one line each.
 func (a *App) buildFeatures(ctx context.Context, p *parts) error {
-	p.polls = poll.New(poll.Options{Store: a.store, Poster: a.delivery, CanPost: a.platforms.CanPost, Log: a.o.Log, Now: a.o.Now})
+	p.polls = poll.New(poll.Options{
+		Store:   a.store,
+		Poster:  a.delivery,
+		CanPost: a.platforms.CanPost,
+		Log:     a.o.Log,
+		Now:     a.o.Now,
+	})
 	err := p.polls.Load(ctx)
 	if err != nil {
 		return err

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
 
 	"ravenbot/internal/agent"
@@ -49,7 +47,14 @@ func (a *App) prepare(c *config.Config, old *setup) (*setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &setup{config: c, models: models, rules: policy.FromConfig(c, a.grants.Allow), hooks: hook.FromConfig(c, a.o.Log), mask: c.Masker(), packs: packs}, nil
+	return &setup{
+		config: c,
+		models: models,
+		rules:  policy.FromConfig(c, a.grants.Allow),
+		hooks:  hook.FromConfig(c, a.o.Log),
+		mask:   c.Masker(),
+		packs:  packs,
+	}, nil
 }
 
 // Reload takes up a configuration that was read again. What has not changed goes on
@@ -72,9 +77,14 @@ func (a *App) Reload(c *config.Config) error {
 		a.o.Log.Error("MCP servers added through the API not restored", "error", err)
 	}
 	a.reconnect(old.config, c)
-	changed, waiting := changedKeys(old.config, c)
+	changed, waiting := c.ChangedKeys(old.config)
 	a.o.Log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
-	a.audit.Record(ctx, audit.Entry{Who: "operator", From: filepath.Base(c.Path), Action: "configuration", Target: strings.Join(changed, ",")})
+	a.audit.Record(ctx, audit.Entry{
+		Who:    "operator",
+		From:   filepath.Base(c.Path),
+		Action: "configuration",
+		Target: strings.Join(changed, ","),
+	})
 	if len(waiting) > 0 {
 		a.o.Log.Warn("some changes of the configuration need a restart", "keys", strings.Join(waiting, ","))
 	}
@@ -91,25 +101,4 @@ func (a *App) apply(s *setup) error {
 		return fmt.Errorf("agents: %w", err)
 	}
 	return a.digests.Configure(digest.Plans(s.config))
-}
-
-// keysAtStart are the parts of the configuration that are read at start alone.
-func keysAtStart() []string {
-	return []string{"backup", "egress", "feeds", "http", "log", "mcp", "store"}
-}
-
-// changedKeys returns the parts of the configuration that differ, and those of them that wait
-// for the next start.
-func changedKeys(old, now *config.Config) (changed, waiting []string) {
-	before, after := reflect.ValueOf(*old), reflect.ValueOf(*now)
-	for i := range before.NumField() {
-		key := before.Type().Field(i).Tag.Get("json")
-		if !before.Type().Field(i).IsExported() || key == "-" || reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
-			continue
-		}
-		if changed = append(changed, key); slices.Contains(keysAtStart(), key) {
-			waiting = append(waiting, key)
-		}
-	}
-	return changed, waiting
 }

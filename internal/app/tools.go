@@ -3,19 +3,16 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
-	"ravenbot/internal/digest"
 	"ravenbot/internal/elicit"
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/mcp"
-	"ravenbot/internal/platform"
 	"ravenbot/internal/sampling"
 	"ravenbot/internal/schema"
 	"ravenbot/internal/store"
@@ -108,7 +105,12 @@ func fixedNames() []string {
 // lateAgent lets sampling, which is made first, use the agent and the roster.
 type lateAgent struct{ *App }
 
-func (l lateAgent) CompleteRequest(ctx context.Context, on store.Usage, models []string, q llm.Request) (agent.Completion, error) {
+func (l lateAgent) CompleteRequest(
+	ctx context.Context,
+	on store.Usage,
+	models []string,
+	q llm.Request,
+) (agent.Completion, error) {
 	return l.agent.CompleteRequest(ctx, on, models, q)
 }
 
@@ -117,7 +119,13 @@ func (l lateAgent) Route(m chat.Message) agent.Profile { return l.roster.Route(m
 // askPerson puts the question of an MCP server to the person on whose behalf it is called.
 func askPerson(questions *elicit.Service) func(context.Context, mcp.Question) (mcp.Answer, error) {
 	return func(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
-		got, err := questions.Ask(ctx, elicit.Question{Server: q.Server, Tool: q.Tool, Message: q.Message, Schema: q.Schema, URL: q.URL})
+		got, err := questions.Ask(ctx, elicit.Question{
+			Server:  q.Server,
+			Tool:    q.Tool,
+			Message: q.Message,
+			Schema:  q.Schema,
+			URL:     q.URL,
+		})
 		return mcp.Answer{Action: string(got.Action), Content: got.Content}, err
 	}
 }
@@ -148,42 +156,14 @@ func (a *App) notes() *memory.Pack {
 	return memory.New(memory.Options{Store: a.changes, Now: a.o.Now, Log: a.o.Log, Manages: chat.Message.AuthorManages})
 }
 
-// digestTools returns the tools that subscribe to feeds and propose digests.
-func digestTools(d *digest.Service, platforms *platform.Set) []tool.Tool {
-	return []tool.Tool{feeds.SubscribeTool(d, platforms.CanPost), feeds.CreateTool(planner{d})}
-}
-
-// planner lets a tool propose digests.
-type planner struct{ digests *digest.Service }
-
-func (p planner) Propose(ctx context.Context, w feeds.Proposal) (string, error) {
-	plan := digest.Plan{
-		Name:     w.Name,
-		Channels: w.Channels,
-		Schedule: w.Schedule,
-		Timezone: w.Timezone,
-		Style:    w.Style,
-		Language: w.Language,
-		Prompt:   w.Prompt,
-		MaxItems: w.MaxItems,
-		Filters:  w.Filters,
-	}
-	for _, f := range w.Feeds {
-		plan.Feeds = append(plan.Feeds, digest.Feed{URL: f})
-	}
-	text, err := p.digests.Propose(ctx, w.Caller, plan)
-	var bad digest.BadPlan
-	if errors.As(err, &bad) || errors.Is(err, digest.ErrExists) {
-		return "", feeds.ProposalError{Reason: fmt.Sprintf("The digest cannot be made so: %v.", err)}
-	}
-	return text, err
-}
-
 // readHistory reads what was said in a conversation.
 func (a *App) readHistory(ctx context.Context, at chat.Address, before string, limit int) ([]chat.Said, error) {
 	h, ok := a.platforms.Get(at.Platform).(chat.Historian)
 	if !ok {
-		return nil, &chat.SetupError{Reason: at.Platform + " cannot read back what was said", Remedy: "ask on another platform"}
+		return nil, &chat.SetupError{
+			Reason: at.Platform + " cannot read back what was said",
+			Remedy: "ask on another platform",
+		}
 	}
 	return h.History(ctx, at, before, limit)
 }

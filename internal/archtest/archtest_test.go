@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	"internal/transfer":        append(vocabulary(), "internal/history"),
 	"internal/toolsearch":      append(behaviour(), "internal/search"),
 	"internal/knowledge":       append(vocabulary(), "internal/search", "internal/document"),
-	"internal/digest":          append(behaviour(), "internal/catchup", "internal/schedule", "internal/config"),
+	"internal/digest":          append(behaviour(), "internal/catchup", "internal/schedule", "internal/config", "internal/tool/feeds"),
 	"internal/admin":           append(behaviour(), "internal/budget", "internal/history", "internal/knowledge", "internal/mcp", "internal/transfer", "internal/platform", "internal/roster", "internal/agent", "internal/approval", "internal/audit", "internal/delivery", "internal/digest", "internal/jobs", "internal/mcpserve", "internal/policy", "internal/schedule", "internal/settings", "internal/markdown"),
 	"internal/eval":            append(behaviour(), "internal/agent", "internal/budget", "internal/digest", "internal/document", "internal/feed", "internal/history", "internal/knowledge", "internal/page", "internal/store/bolt", "internal/tool/memory", "internal/toolsearch"),
 	"internal/document":        {"internal/page"},

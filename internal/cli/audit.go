@@ -45,7 +45,8 @@ func verifyAudit(ctx context.Context, c *invocation) error {
 		return usageErrorf("--head: %v", err)
 	}
 	if len(c.args) == 0 {
-		err = c.requestAPI(ctx, http.MethodGet, "/api/v1/audit/verify?"+url.Values{"head": {c.flagText("head")}}.Encode(), nil, &report)
+		head := url.Values{"head": {c.flagText("head")}}.Encode()
+		err = c.requestAPI(ctx, http.MethodGet, "/api/v1/audit/verify?"+head, nil, &report)
 	} else {
 		report, err = verifyAuditFile(c, c.args[0], anchor)
 	}

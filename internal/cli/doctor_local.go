@@ -157,7 +157,8 @@ func diagnoseFeed(ctx context.Context, fetcher *feed.Fetcher, address string) fi
 	if err == nil {
 		return f
 	}
-	f.OK, f.Cause, f.Fix = false, "no feed could be read: "+text.OneLine(err.Error()), "correct its address, or remove it from the digest"
+	f.OK, f.Cause = false, "no feed could be read: "+text.OneLine(err.Error())
+	f.Fix = "correct its address, or remove it from the digest"
 	if links, err := fetcher.Find(ctx, address); err == nil && len(links) > 0 {
 		f.Fix = "the page there links " + links[0].URL + ": write that instead"
 	}

@@ -36,7 +36,8 @@ func New(log *slog.Logger, about func(chat.Message) string, features ...Feature)
 	}
 	claim := func(kind string, names map[string]Feature, name string, f Feature) error {
 		if _, taken := names[name]; taken || name == "" || strings.Contains(name, " ") {
-			return fmt.Errorf("register feature %T: its %s %q is empty, has a space in it, or is taken by another feature", f, kind, name)
+			return fmt.Errorf("register feature %T: its %s %q is empty, has a space in it, or is taken by another feature",
+				f, kind, name)
 		}
 		names[name] = f
 		return nil

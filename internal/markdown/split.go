@@ -394,7 +394,8 @@ func atoms(s string) []string {
 	var out []string
 	for _, a := range atom().FindAllString(s, -1) {
 		n := len(out)
-		if n > 0 && (joins(out[n-1], a) || strings.TrimSpace(a) != "" && strings.TrimSpace(out[n-1]) != "" && len(out[n-1])+len(a) < 200) {
+		if n > 0 && (joins(out[n-1], a) ||
+			strings.TrimSpace(a) != "" && strings.TrimSpace(out[n-1]) != "" && len(out[n-1])+len(a) < 200) {
 			out[n-1] += a
 			continue
 		}

@@ -73,7 +73,8 @@ func (b Bot) Samples() []Sample {
 			gauge("ravenbot_platform_shards", "Of the sessions by which the events of a platform come, those that this replica has "+
 				"of those that are divided among replicas.", float64(len(h.Shards)), "platform", h.Name),
 			counter("ravenbot_platform_rate_limited_total",
-				"Notices of a platform that it keeps events back, because there are too many.", float64(h.RateLimited), "platform", h.Name))
+				"Notices of a platform that it keeps events back, because there are too many.", float64(h.RateLimited),
+				"platform", h.Name))
 	}
 	for _, s := range b.Circuits() {
 		list = append(list, gauge("ravenbot_model_circuit_open",

@@ -187,7 +187,12 @@ const (
 )
 
 // runOne runs a platform, and again when it was refused, until ctx ends.
-func (s *Set) runOne(ctx context.Context, name string, p chat.Platform, accept func(context.Context, chat.Message) error) {
+func (s *Set) runOne(
+	ctx context.Context,
+	name string,
+	p chat.Platform,
+	accept func(context.Context, chat.Message) error,
+) {
 	for wait := firstRetry; ; wait = min(2*wait, maxRetry) {
 		began := time.Now()
 		err := p.Run(ctx, accept)

@@ -111,7 +111,9 @@ func (p *Policy) holds(r Rule, in call) bool {
 		!matchesHint(r.Hint, p.Class(in.Tool.Tool.Spec())),
 		len(r.Channels) > 0 && !matchesChannel(r.Channels, c),
 		len(r.Users) > 0 && !slices.Contains(r.Users, c.User.ID) && !slices.Contains(r.Users, c.User.Handle),
-		len(r.Roles) > 0 && !slices.ContainsFunc(r.Roles, func(role string) bool { return slices.Contains(c.User.Roles, role) }),
+		len(r.Roles) > 0 && !slices.ContainsFunc(r.Roles, func(role string) bool {
+			return slices.Contains(c.User.Roles, role)
+		}),
 		r.Tainted != nil && *r.Tainted != (len(c.Taint) > 0):
 		return false
 	}

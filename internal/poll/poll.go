@@ -375,7 +375,8 @@ func (s *Service) start(ctx context.Context, m chat.Message, q request) error {
 	}
 	if here >= maxOpenHere || all >= maxOpen {
 		s.mu.Unlock()
-		return inputError(fmt.Sprintf("There are too many open polls already: a channel may have %d, and all channels together %d. Close one first.", maxOpenHere, maxOpen))
+		return inputError(fmt.Sprintf("There are too many open polls already: a channel may have %d, and all channels "+
+			"together %d. Close one first.", maxOpenHere, maxOpen))
 	}
 	// Stored before it is posted, so that every button that people see belongs to a poll that is known. s.mu is held
 	// since the count: two polls that begin at once must not both take the last place.

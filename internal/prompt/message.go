@@ -235,8 +235,11 @@ func Enclose(what, foreign string) string {
 
 // Several returns the remark that n messages of users are to be answered in one reply.
 func Several(n int) llm.Part {
-	return llm.Part{Source: llm.SourceNote, Text: fmt.Sprintf("\n[The last %d messages of users came while you were busy: "+
-		"answer each of them, in their order, in one reply.]\n", n)}
+	return llm.Part{
+		Source: llm.SourceNote,
+		Text: fmt.Sprintf("\n[The last %d messages of users came while you were busy: "+
+			"answer each of them, in their order, in one reply.]\n", n),
+	}
 }
 
 // Late returns the remark that time has passed since a message was said.

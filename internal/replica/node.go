@@ -236,7 +236,8 @@ func (n *Node) inherit(ctx context.Context, work Work, parts []Shared) error {
 		return err
 	}
 	for _, r := range left.From {
-		n.o.Log.Info("taken over what a replica left", "replica", r.Name, "messages", len(left.Messages), "posts", len(left.Posts))
+		n.o.Log.Info("taken over what a replica left",
+			"replica", r.Name, "messages", len(left.Messages), "posts", len(left.Posts))
 	}
 	if work != nil && len(left.Messages)+len(left.Posts) > 0 {
 		n.reload(ctx, parts)

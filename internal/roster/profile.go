@@ -12,11 +12,14 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/prompt"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/skill"
+	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
+	"ravenbot/internal/toolsearch"
 )
 
 const (
@@ -137,6 +140,31 @@ func (r *Roster) Writers(name string, channel chat.Address) []string {
 func (r *Roster) Model(name string) (agent.Model, bool) {
 	m, ok := r.state.Load().models[name]
 	return m, ok
+}
+
+// Embedder returns a configured model that makes vectors of texts, by its name; false where there is none, or it makes no
+// vectors. count is called with what each request has used.
+func (r *Roster) Embedder(
+	name string,
+	count func(context.Context, store.Usage) error,
+) (toolsearch.Embedder, bool) {
+	m, _ := r.Model(name)
+	embedder, ok := llm.As[llm.Embedder](m.Model)
+	if name == "" || !ok {
+		return toolsearch.Embedder{}, false
+	}
+	embed := func(ctx context.Context, texts []string) ([][]float32, error) {
+		vectors, used, err := embedder.Embed(ctx, texts)
+		if used != (llm.Usage{}) {
+			// It was paid for, also where nobody waits for the answer any more.
+			err := count(context.WithoutCancel(ctx), store.Usage{Model: m.ID(), Tokens: used})
+			if err != nil {
+				r.o.Log.Error("usage of an embedding model not counted", "error", err)
+			}
+		}
+		return vectors, err
+	}
+	return toolsearch.Embedder{Name: m.ID(), Embed: embed}, true
 }
 
 // ModelNames returns the configured names of the models that are switched on, sorted.

@@ -108,7 +108,8 @@ func (l *losses) compareBelow(at, keyword string, before, after any) {
 		if len(to) < len(from) {
 			l.add(at, keyword+" names fewer")
 		}
-	case "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties":
+	case "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems",
+		"unevaluatedProperties":
 		l.compare(at+"."+keyword, before, after)
 	}
 }

@@ -316,7 +316,9 @@ func changesNameTheirSubject(t *testing.T, s *stage) {
 	s.Edit(s.Channel, id, "first")
 	edited := s.next(t, "the edit", func(m chat.Message) bool { return m.Kind() == chat.EventEdit && m.Text == "first" })
 	s.Edit(s.Channel, id, "the first")
-	again := s.next(t, "the second edit", func(m chat.Message) bool { return m.Kind() == chat.EventEdit && m.Text == "the first" })
+	again := s.next(t, "the second edit", func(m chat.Message) bool {
+		return m.Kind() == chat.EventEdit && m.Text == "the first"
+	})
 	s.Delete(s.Channel, id)
 	deleted := s.next(t, "the deletion", func(m chat.Message) bool { return m.Kind() == chat.EventDelete })
 	for _, m := range []chat.Message{edited, again, deleted} {

@@ -83,7 +83,8 @@ func (s *Server) listGuilds(c *call) (int, any, *apiError) {
 		limit = n
 	}
 	list := []any{}
-	for _, g := range slices.SortedFunc(slices.Values(s.guilds), func(a, b Guild) int { return strings.Compare(a.ID, b.ID) }) {
+	byID := func(a, b Guild) int { return strings.Compare(a.ID, b.ID) }
+	for _, g := range slices.SortedFunc(slices.Values(s.guilds), byID) {
 		granted, narrowed := s.granted[g.ID]
 		if !narrowed {
 			granted = permissions(s.bot)
