@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -59,6 +60,14 @@ func (db *DB) explain(err error) error {
 		return db.systemError("the server refused a statement", "look at the server's log", err)
 	case errors.Is(err, context.Canceled):
 		return err
+	case isUntrusted(err):
+		return db.systemError("the certificate of the database is not the expected one", "write the host in the address of "+
+			"the store as the certificate names it, and name the certificate of its authority: "+
+			"sslmode=verify-full&sslrootcert=FILE", err)
+	// pgx has no name for this error (v5.12.0, 2026-11).
+	case strings.Contains(err.Error(), "server refused TLS connection"):
+		return db.systemError("the database takes no encrypted connections", "switch them on in the server (ssl = on), or, "+
+			"where the way to it is safe, write sslmode=disable in the address of the store", err)
 	case isLost(err) || isOfConnection(err):
 		explained = db.systemError("the database does not answer",
 			"see that it runs and can be reached from here; it is tried again by itself", err)
@@ -66,6 +75,12 @@ func (db *DB) explain(err error) error {
 		return explained
 	}
 	return err
+}
+
+// isUntrusted reports whether a connection failed since the server's certificate is not trusted, or is for another host.
+func isUntrusted(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	return errors.As(err, &untrusted)
 }
 
 // systemError returns an error in words for the operator, whose text has no password.

@@ -23,7 +23,9 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
@@ -136,6 +138,10 @@ func parseURL(address string, o Options) (*pgxpool.Config, error) {
 		return nil, fmt.Errorf("a database is named postgres://USER:PASSWORD@HOST/DATABASE")
 	}
 	config, err := pgxpool.ParseConfig(address)
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, fmt.Errorf("a file that the address of the database %s names cannot be read: %w", DisplayName(address),
+			file)
+	}
 	if err != nil {
 		// The cause may quote what it could not read, and with it the password.
 		return nil, fmt.Errorf("the address of the database %s cannot be read: want postgres://USER:PASSWORD@HOST/DATABASE; "+

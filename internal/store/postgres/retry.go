@@ -116,6 +116,9 @@ func isOfConnection(err error) bool {
 	if errors.As(err, &refused) {
 		return isPassing(refused.Code)
 	}
+	if isUntrusted(err) {
+		return false
+	}
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, net.ErrClosed) || pgconn.Timeout(err) || pgconn.SafeToRetry(err)

@@ -67,6 +67,8 @@ type Options struct {
 	Password string
 	// Settings are further settings of the server.
 	Settings map[string]string
+	// Files are written into the server's folder before it starts, by name. They are closed to other users.
+	Files map[string][]byte
 }
 
 // Cluster is a server with its files.
@@ -130,6 +132,9 @@ func (c *Cluster) prepare() error {
 	if err := c.guard(); err != nil {
 		return err
 	}
+	if err := c.writeFiles(); err != nil {
+		return errors.Join(err, c.guardian.Close())
+	}
 	var err error
 	for range 5 { // another process may take the port first
 		if c.port, err = freePort(); err != nil {
@@ -140,6 +145,24 @@ func (c *Cluster) prepare() error {
 		}
 	}
 	return errors.Join(err, c.guardian.Close())
+}
+
+// writeFiles writes Options.Files for the user that the server runs as.
+func (c *Cluster) writeFiles() error {
+	folder, err := os.Stat(c.data())
+	if err != nil {
+		return err
+	}
+	for name, content := range c.o.Files {
+		path := filepath.Join(c.data(), name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return err
+		}
+		if err := giveToOwnerOf(path, folder); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // data returns the folder of the database files.

@@ -52,3 +52,12 @@ func (c *Cluster) commandContext(ctx context.Context, name string, args ...strin
 	}
 	return cmd
 }
+
+// giveToOwnerOf has a file belong to who owns a folder.
+func giveToOwnerOf(path string, folder os.FileInfo) error {
+	owner, ok := folder.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("the owner of %s is not known", folder.Name())
+	}
+	return os.Chown(path, int(owner.Uid), int(owner.Gid))
+}
