@@ -252,3 +252,25 @@ func TestRecordedCalls_NamesAllThatAreMissing(t *testing.T) {
 		t.Errorf("a refusal is %+v", out)
 	}
 }
+
+// Arguments are the same whatever their order and white space, and not where a long number differs in its last digit.
+func TestRecordedCalls_ArgumentsAreComparedToTheDigit(t *testing.T) {
+	calls := agent.NewRecordedCalls([]agent.RecordedCall{
+		{Tool: "look", Args: json.RawMessage(`{"id":9007199254740993,"at":"tower"}`), Text: "red"},
+		{Tool: "any", Text: "always", IsError: true},
+		{Tool: "odd", Args: json.RawMessage(`{`), Text: "not JSON"},
+	})
+	for _, c := range []struct{ tool, args, want string }{
+		{"look", `{ "at": "tower", "id": 9007199254740993 }`, "red"},
+		{"look", `{"at":"tower","id":9007199254740992}`, "There is no record of a call of look"},
+		{"any", `{"n":1}`, "always"},
+		{"odd", `{`, "not JSON"},
+		{"odd", `{}`, "There is no record"},
+	} {
+		in := tool.Intent{Tool: tool.Named{Name: c.tool, Tool: tool.Func{}}, Args: json.RawMessage(c.args)}
+		out, _ := calls.Call(t.Context(), in, 100)
+		if !strings.HasPrefix(out.Shown, c.want) || out.Result.IsError != (c.want != "red" && c.want != "not JSON") {
+			t.Errorf("%s %s: %+v, want %q", c.tool, c.args, out, c.want)
+		}
+	}
+}

@@ -268,3 +268,81 @@ func TestPurge_RemovesAllQuotes(t *testing.T) {
 		}
 	}
 }
+
+// A model is given at most 24 KiB at once: as many whole turns as fit, and of a turn that is longer its beginning.
+func TestSummary_NoRequestIsTooLong(t *testing.T) {
+	var asked []string
+	b := engine(nil, &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) {
+		asked = append(asked, r.Messages[0].Text())
+		return llmtest.Says(strings.Repeat("s", 9<<10)), nil
+	}})
+	b.store(t, [2]string{"<long>", strings.Repeat("x", 25<<10)}, [2]string{"<half>", strings.Repeat("x", 12<<10-20)},
+		[2]string{"<half>", strings.Repeat("x", 12<<10-20)}, [2]string{"<more>", "x"}, [2]string{"last", "ok"})
+	inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+	if err := b.Compact(t.Context(), room); err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for n, text := range asked {
+		_, source, found := strings.Cut(text, "\n\nThen:\n")
+		if !found {
+			source = text
+		}
+		if found != (n > 0) || len(source) > 24<<10 || len(source) < 23<<10 && n < 2 {
+			t.Errorf("request %d has %d bytes of %d to summarize", n, len(source), len(text))
+		}
+		got = append(got, strings.Count(source, "User: <"))
+	}
+	if fmt.Sprint(got) != "[1 2 1]" {
+		t.Errorf("the requests have %v turns", got)
+	}
+	if n := len(b.memory.sums[room].Text); n < 8<<10 || n > 8<<10+64 {
+		t.Errorf("a summary of 9 KiB was stored with %d bytes", n)
+	}
+}
+
+// The summary of an offline model, which only quotes sentences, and an empty one are replaced by chosen sentences.
+func TestSummary_OfNoUse_IsReplacedBySentences(t *testing.T) {
+	for name, c := range map[string]struct{ model, text string }{
+		"offline": {"offline", "quoted"},
+		"empty":   {"test/m", " \n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := engine(nil, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
+				chunks := llmtest.Says(c.text)
+				chunks[0].ServedBy = c.model
+				return chunks, nil
+			}})
+			b.store(t, [2]string{"The code is 4711.", "noted"}, [2]string{"last", "ok"})
+			inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+			if err := b.Compact(t.Context(), room); err != nil {
+				t.Fatal(err)
+			}
+			if s := b.memory.sums[room]; !strings.Contains(s.Text, "4711") || strings.Contains(s.Text, "quoted") || s.By != "" {
+				t.Errorf("%s: the summary is %+v", name, s)
+			}
+			if logged := strings.Contains(b.log.String(), "no model summarized"); logged {
+				t.Errorf("%s: logged as a failure", name)
+			}
+		})
+	}
+}
+
+// A conversation without a summary, of which retention has deleted turns, begins with what is left, too.
+func TestForgetExpired_WithoutASummary_BeginsWithWhatIsLeft(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	b.answer(t, t.Context(), one(asks("1", "the first")))
+	b.answer(t, t.Context(), one(asks("2", "the second")))
+	b.memory.turns[room][0] = conversation.Turn{}
+	if err := b.ForgetExpired(t.Context(), []chat.Address{room}); err != nil {
+		t.Fatal(err)
+	}
+	b.answer(t, t.Context(), one(asks("3", "and now?")))
+	if text := wholeText(last(model.Requests())); strings.Contains(text, "the first") || !strings.Contains(text, "the second") {
+		t.Errorf("the next request is\n%s", text)
+	}
+	if s, ok := b.memory.sums[room]; ok {
+		t.Errorf("a summary was made: %+v", s)
+	}
+}

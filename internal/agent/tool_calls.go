@@ -98,8 +98,7 @@ func (r *run) unwrap(c llm.Call) (llm.Call, error) {
 // calls are made then. White space in the arguments does not count.
 func (r *run) countRepeat(c llm.Call) bool {
 	var args bytes.Buffer // compact: models vary the white space
-	if json.Compact(&args, c.Args) != nil {
-		args.Reset()
+	if json.Compact(&args, c.Args) != nil { // which has written nothing then
 		args.Write(c.Args)
 	}
 	key := c.Name + " " + args.String()
