@@ -88,3 +88,12 @@ func TestScoreLines_FavoursWhatIsRare(t *testing.T) {
 		}
 	}
 }
+
+// Capital letters make names, but for that of the first word.
+func TestNameCount(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "Ask": 0, "Ask Berit Hansen": 2, "ask Åse, not (Berit)": 1} {
+		if got := nameCount(text); got != want {
+			t.Errorf("%q has %d names, want %d", text, got, want)
+		}
+	}
+}

@@ -68,6 +68,9 @@ func TestReplay_UsesRecordsAndChangesNothing(t *testing.T) {
 		if diff := cmp.Diff(original, r.Request); diff != "" {
 			t.Errorf("%s: the request is not the one of then (-then +now):\n%s", name, diff)
 		}
+		if len(r.Notes) != 1 {
+			t.Errorf("%s: although nothing has changed the notes are %q", name, r.Notes)
+		}
 		if r.Question != "second question" || r.Old != "answer two" || r.New != "" {
 			t.Errorf("%s: without a model it is %+v", name, r)
 		}
@@ -271,6 +274,16 @@ func TestRecordedCalls_ArgumentsAreComparedToTheDigit(t *testing.T) {
 		out, _ := calls.Call(t.Context(), in, 100)
 		if !strings.HasPrefix(out.Shown, c.want) || out.Result.IsError != (c.want != "red" && c.want != "not JSON") {
 			t.Errorf("%s %s: %+v, want %q", c.tool, c.args, out, c.want)
+		}
+	}
+}
+
+// A replay without what was said before would be no replay: it fails where the store does.
+func TestReplay_StoreFails_IsAnError(t *testing.T) {
+	for _, what := range []string{"turn", "turns", "summary"} {
+		b, _ := recorded(t)
+		if _, err := b.fails(what).Replay(t.Context(), room, "web/second question", agent.ReplayOptions{}); !errors.Is(err, errUnreadable) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

@@ -184,6 +184,9 @@ func TestRun_SummarizesWhatHasOutgrownItsWindow(t *testing.T) {
 		if s := b.memory.sums[room]; s.Text != "in short" || s.Upto < 2 {
 			t.Errorf("the summary is %+v", s)
 		}
+		if strings.Contains(b.log.String(), "level=ERROR") {
+			t.Errorf("the log has an error:\n%s", b.log)
+		}
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("ended with %v", err)
@@ -344,5 +347,19 @@ func TestForgetExpired_WithoutASummary_BeginsWithWhatIsLeft(t *testing.T) {
 	}
 	if s, ok := b.memory.sums[room]; ok {
 		t.Errorf("a summary was made: %+v", s)
+	}
+}
+
+// A summary that has its words stays as it is where older turns of the conversation are deleted.
+func TestForgetExpired_SummaryWithWords_Stays(t *testing.T) {
+	b := engine(nil, recorder())
+	b.store(t, [2]string{"first", "one"}, [2]string{"second", "two"})
+	was := conversation.Summary{Upto: 1, From: 1, Text: "in short", By: "test/"}
+	b.memory.sums[room] = was
+	if err := b.ForgetExpired(t.Context(), []chat.Address{room}); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.memory.sums[room]; s.Text != was.Text || s.By != was.By {
+		t.Errorf("the summary is %+v", s)
 	}
 }

@@ -98,8 +98,8 @@ func (r *run) unwrap(c llm.Call) (llm.Call, error) {
 // calls are made then. White space in the arguments does not count.
 func (r *run) countRepeat(c llm.Call) bool {
 	var args bytes.Buffer // compact: models vary the white space
-	if json.Compact(&args, c.Args) != nil { // which has written nothing then
-		args.Write(c.Args)
+	if json.Compact(&args, c.Args) != nil {
+		args.Write(c.Args) // Compact writes nothing where it fails
 	}
 	key := c.Name + " " + args.String()
 	r.callCounts[key]++
