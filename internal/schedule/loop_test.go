@@ -363,7 +363,9 @@ func TestSetWhileTheLoopRuns(t *testing.T) {
 			{10 * time.Hour, []Job{a, b}, "a 1 08:00"}, // b is new: nothing is due for it until tomorrow
 			{24 * time.Hour, []Job{a, b}, "a 2 08:00, b 2 09:00"},
 			{30 * time.Minute, []Job{s.job(t, "a", "daily at 7:00"), b}, ""}, // counts from now, 10:30
-			{24 * time.Hour, []Job{b}, "a 3 07:00, b 3 09:00"},
+			// At its new time, and not at the old one as one that was missed.
+			{20*time.Hour + 40*time.Minute, []Job{s.job(t, "a", "daily at 7:00"), b}, "a 3 07:00"},
+			{3*time.Hour + 20*time.Minute, []Job{b}, "b 3 09:00"},
 			{24 * time.Hour, nil, "b 4 09:00"},
 			{48 * time.Hour, []Job{a}, ""},
 			{24 * time.Hour, nil, "a 7 08:00"},

@@ -77,6 +77,9 @@ var phrases = []struct{ text, due string }{
 	{"annually on march 3rd at 9", "3 Mar 09:00, 3 Mar 09:00"},
 	{"every december 24 at noon", "24 Dec 12:00, 24 Dec 12:00"},
 	{"every monday from june to august at 9", "7 Jun 09:00, 14 Jun 09:00"},
+	{"every monday from november to february at 9", "23 Nov 09:00, 30 Nov 09:00, 7 Dec 09:00, 14 Dec 09:00, 21 Dec 09:00, " +
+		"28 Dec 09:00, 4 Jan 09:00, 11 Jan 09:00, 18 Jan 09:00, 25 Jan 09:00, 1 Feb 09:00, 8 Feb 09:00, 15 Feb 09:00, 22 Feb 09:00, " +
+		"1 Nov 09:00"},
 	{"every day at 9 Oslo time", "23 Nov 09:00, 24 Nov 09:00"},
 	{"every day at 9 new york time", "22 Nov 15:00, 23 Nov 15:00"},
 	{"weekdays at 9 UTC", "23 Nov 10:00, 24 Nov 10:00"},
@@ -91,6 +94,8 @@ var phrases = []struct{ text, due string }{
 	{"friday the 13th at 9", refused},
 	{"friday, the 13th at 9", refused},
 	{"last weekday at 9", refused},
+	{"per day at 9", refused},
+	{"a day at 9", refused},
 	{"last weekend of the month at 9", refused},
 	{"first business day at 9", refused},
 	{"monthly on monday at 9", refused},
@@ -198,12 +203,14 @@ func TestParseTime(t *testing.T) {
 		"in 1.5 hours":                     "2026-11-25T13:30:30+01:00",
 		"in 1h30m":                         "2026-11-25T13:30:30+01:00",
 		"in 2 hours and 5 minutes":         "2026-11-25T14:05:30+01:00",
+		"in 2 hours, 90 seconds":           "2026-11-25T14:02:00+01:00",
 		"20 minutes from now":              "2026-11-25T12:20:30+01:00",
 		"in two weeks":                     "2026-12-09T12:00:30+01:00",
 		"in 3 days at 9":                   "2026-11-28T09:00:00+01:00",
 		"in a month":                       "2026-12-25T12:00:30+01:00",
 		"in 5 months":                      "2027-04-25T12:00:30+02:00", // the same time of the clock, in summer
 		"tomorrow at noon":                 "2026-11-26T12:00:00+01:00",
+		"tomorrow, at 9":                   "2026-11-26T09:00:00+01:00",
 		"tomorrow morning at 8":            "2026-11-26T08:00:00+01:00",
 		"tomorrow at 8 in the evening":     "2026-11-26T20:00:00+01:00",
 		"9am tomorrow":                     "2026-11-26T09:00:00+01:00",
