@@ -464,3 +464,35 @@ func TestLoop_ManyDueAtOnce_AllAreCalledAFewAtATime(t *testing.T) {
 		}
 	})
 }
+
+// A job that is added is called on time, and not when the loop looks at the clock next.
+func TestSet_WakesTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var called []string
+		var logged bytes.Buffer
+		l := &Loop{
+			Log:     slog.New(slog.NewTextHandler(&logged, nil)),
+			LastDue: func(string) (time.Time, bool) { return time.Time{}, false },
+			Do:      func(context.Context, string, time.Time) { called = append(called, time.Now().UTC().Format("15:04:05")) },
+		}
+		<-time.After(10 * time.Second) // so that the looks at the clock are not on the minute
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { l.Run(ctx) })
+		<-time.After(35 * time.Second)
+		every, err := Parse("every minute", time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Set([]Job{{Name: "a", Schedule: every}})
+		<-time.After(20 * time.Second)
+		cancel()
+		wg.Wait()
+		if len(called) != 1 || called[0] != "00:01:00" {
+			t.Errorf("called at %q", called)
+		}
+		if logged.Len() > 0 { // about a clock that is right
+			t.Errorf("logged %s", &logged)
+		}
+	})
+}
