@@ -287,3 +287,15 @@ func TestReplay_StoreFails_IsAnError(t *testing.T) {
 		}
 	}
 }
+
+// A replay waits for nobody and costs nothing that counts: not for a server, nor for somebody's yes, nor a budget.
+func TestReplay_AsksNoBudget(t *testing.T) {
+	b, model := recorded(t)
+	model.Script = sayHere
+	p := &purse{refused: "test/m"}
+	b.options.Budget, b.options.Servers = p, starting{}
+	r, err := agent.New(b.options).Replay(t.Context(), room, "1", agent.ReplayOptions{Ask: true})
+	if err != nil || r.New != "here" || len(p.reserved) != 0 {
+		t.Errorf("answered %+v, %v, reserved %+v", r, err, p.reserved)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/store"
 )
 
 // store puts turns of a question and an answer into the conversation.
@@ -362,4 +363,82 @@ func TestForgetExpired_SummaryWithWords_Stays(t *testing.T) {
 	if s := b.memory.sums[room]; s.Text != was.Text || s.By != was.By {
 		t.Errorf("the summary is %+v", s)
 	}
+}
+
+// A message that is deleted while a summary of it is written is not in the summary: the one that is being written is
+// thrown away. The same holds for a conversation that is forgotten.
+func TestCompact_RemovalMeanwhile_ThrowsTheSummaryAway(t *testing.T) {
+	for name, remove := range map[string]func(*bench) error{
+		"a message":        func(b *bench) error { return b.Purge(t.Context(), "web/The key is 4711.") },
+		"the conversation": func(b *bench) error { b.Forget(room); return nil },
+		"expired turns":    func(b *bench) error { return b.ForgetExpired(t.Context(), []chat.Address{room}) },
+	} {
+		var b *bench
+		b = engine(nil, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
+			if err := remove(b); err != nil {
+				t.Error(err)
+			}
+			return llmtest.Says("the key is 4711"), nil
+		}})
+		b.store(t, [2]string{"The key is 4711.", "noted"}, [2]string{"last", "ok"})
+		inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+		if err := b.Compact(t.Context(), room); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if s := b.memory.sums[room]; s.Text != "" {
+			t.Errorf("%s: the summary is %+v", name, s)
+		}
+	}
+}
+
+// At most 500 turns are summarized at a time; the others keep for the next time.
+func TestCompact_VeryManyTurns_AreTakenInParts(t *testing.T) {
+	b := engine(nil, &llmtest.Model{Script: denied})
+	for n := range 510 {
+		b.store(t, [2]string{fmt.Sprint("question ", n), "ok"})
+	}
+	var read int
+	inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+	b.options.Store = counted{b.memory, &read}
+	b.Engine = agent.New(b.options)
+	if err := b.Compact(t.Context(), room); err != nil || read != 500 {
+		t.Errorf("%d turns were read, %v", read, err)
+	}
+}
+
+// counted is a store that notes the largest number of turns that is asked for.
+type counted struct {
+	*memory
+	most *int
+}
+
+func (c counted) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
+	*c.most = max(*c.most, r.Newest)
+	return c.memory.Turns(ctx, a, r)
+}
+
+// A summary that was thrown away is made again while the bot works.
+func TestCompact_ThrownAway_IsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b *bench
+		b = engine(nil, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+			if n == 1 {
+				b.Forget(room)
+			}
+			return llmtest.Says(fmt.Sprint("summary ", n)), nil
+		}})
+		b.store(t, [2]string{"first", "noted"}, [2]string{"last", "ok"})
+		inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		if err := b.Compact(t.Context(), room); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		stop()
+		if err := <-ended; err != nil || b.memory.sums[room].Text != "summary 2" {
+			t.Errorf("the summary is %+v, %v", b.memory.sums[room], err)
+		}
+	})
 }
