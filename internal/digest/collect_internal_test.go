@@ -23,6 +23,7 @@ type records struct {
 	Store
 	kept map[string]map[string]json.RawMessage
 	runs []store.Run // of every digest, newest first
+	subs []store.Subscription
 }
 
 func newRecords() *records { return &records{kept: map[string]map[string]json.RawMessage{}} }

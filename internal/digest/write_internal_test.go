@@ -48,7 +48,7 @@ func TestHeadLength(t *testing.T) {
 	}{
 		{Brief, nil, 3}, {Deep, nil, 3}, {Bullets, []int{12}, 5}, {Titles, []int{30}, 10},
 		{Topics, []int{4, 4, 4}, 4}, {Topics, []int{1, 3, 3, 5}, 4}, {Topics, []int{2, 4, 6}, 6}, {Topics, []int{10, 2}, 10},
-		{Topics, []int{11, 2}, 5}, {Topics, []int{1, 8, 4}, 1}, {Topics, []int{3, 4, 5}, 3}, {Topics, []int{5, 7}, 5},
+		{Topics, []int{11, 2}, 5}, {Topics, []int{1, 8, 4}, 1}, {Topics, []int{3, 4, 5}, 3}, {Topics, []int{5, 7}, 5}, {Topics, []int{4, 2, 6}, 4},
 	} {
 		e := &edition{}
 		for _, n := range c.topics {
