@@ -256,7 +256,10 @@ func TestFilesOfTools_FillThePost(t *testing.T) {
 // A call that cannot be stored is not made: nobody would know of it after a crash.
 func TestCall_ThatCannotBeStored_IsNotMade(t *testing.T) {
 	var runs atomic.Int32
-	model := &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) { return llmtest.Calls("look", `{}`), nil }}
+	model := &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
+		return llmtest.Calls("look", `{}`),
+			nil
+	}}
 	b := engine(tools{"look": counting(&runs)}, model)
 	b.memory.crashAfter(0, func(error) {}) // the process goes on
 	_, d := b.Answer(t.Context(), one(asks("1", "go")), func(chat.Progress) {})

@@ -39,7 +39,8 @@ func TestExtractSummary_TellsWhoSaidWhat(t *testing.T) {
 	}}
 	turns := []conversation.Turn{
 		{State: conversation.Answered, Messages: []llm.Message{anna, said(llm.Assistant, "I note 8. It is early!")}},
-		{State: conversation.Failed, Messages: []llm.Message{said(llm.User, "Is it 9?"), said(llm.Assistant, "Half of it is")}},
+		{State: conversation.Failed, Messages: []llm.Message{said(llm.User, "Is it 9?"), said(llm.Assistant,
+			"Half of it is")}},
 		{State: conversation.Answered, Messages: []llm.Message{said(llm.User, "the gate: opens at 8")}},
 		{State: conversation.Answered, Messages: []llm.Message{said(llm.User, "...")}},
 		{State: conversation.Answered},

@@ -193,7 +193,8 @@ func TestKeepPlace_LookUpThatFails_ChangesNothing(t *testing.T) {
 		t.Errorf("of a conversation that is not cached: %+v", got)
 	}
 	loadAll(t, e)
-	for _, c := range []struct{ told, want chat.Place }{{chat.Place{}, chat.Place{}}, {ops, ops}, {chat.Place{}, ops}, {dev, dev}} {
+	for _, c := range []struct{ told, want chat.Place }{{chat.Place{}, chat.Place{}}, {ops, ops}, {chat.Place{}, ops},
+		{dev, dev}} {
 		if got := e.history.keepPlace(racedRoom, c.told); got != c.want {
 			t.Errorf("told %+v: %+v", c.told, got)
 		}

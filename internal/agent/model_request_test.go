@@ -59,7 +59,8 @@ func TestBudget_CountsEveryRequest(t *testing.T) {
 			t.Errorf("counted (-want +got):\n%s", diff)
 		}
 		turn := b.memory.turns[room][0]
-		if want := (llm.Usage{Input: 13, Output: 6}); turn.Usage != want || turn.Model != "test/m" || turn.User != "web/U1" {
+		if want := (llm.Usage{Input: 13, Output: 6}); turn.Usage != want || turn.Model != "test/m" ||
+			turn.User != "web/U1" {
 			t.Errorf("the turn of %s with %s used %+v, want %+v", turn.User, turn.Model, turn.Usage, want)
 		}
 	})
@@ -72,7 +73,8 @@ func TestBudget_UsedUp_FallbackAnswers(t *testing.T) {
 	b.options.Budget = &purse{refused: "test/dear"}
 	b.Engine = b.over()
 	d := b.answer(t, t.Context(), one(asks("1", "hello")))
-	if d.Text != "here" || d.Footer != "answered by test/cheap because today's budget is used up" || len(dear.Requests()) != 0 {
+	if d.Text != "here" || d.Footer != "answered by test/cheap because today's budget is used up" ||
+		len(dear.Requests()) != 0 {
 		t.Errorf("answered %q, %q after %d requests", d.Text, d.Footer, len(dear.Requests()))
 	}
 	b = engine(nil, dear)
@@ -96,7 +98,8 @@ func TestMaxTokens_UsedUp_TheModelAnswers(t *testing.T) {
 		b := engine(tools{"look": reads("memory", true, "seen")}, model)
 		inProfile(b, func(p *agent.Profile) { p.MaxTokens = limit })
 		d := b.answer(t, t.Context(), one(asks("1", "go")))
-		if n := len(model.Requests()); n != want || d.Text != "here" || strings.Contains(d.Footer, "stopped after 30 tokens") != (n == 3) {
+		if n := len(model.Requests()); n != want || d.Text != "here" || strings.Contains(d.Footer,
+			"stopped after 30 tokens") != (n == 3) {
 			t.Errorf("with %d tokens: answered %q, %q after %d requests, want %d", limit, d.Text, d.Footer, n, want)
 		}
 	}
@@ -109,7 +112,8 @@ func TestRetry_PauseHasJitterAndFitsTheTimeout(t *testing.T) {
 		asked  time.Duration
 		pauses []time.Duration
 	}{
-		"first waits":       {0, []time.Duration{0, 1050 * time.Millisecond, 3150 * time.Millisecond, 7350 * time.Millisecond}},
+		"first waits": {0, []time.Duration{0, 1050 * time.Millisecond, 3150 * time.Millisecond,
+			7350 * time.Millisecond}},
 		"as long as asked":  {40 * time.Second, []time.Duration{0, 42 * time.Second, 84 * time.Second}},
 		"until the timeout": {80 * time.Second, []time.Duration{0, 84 * time.Second}},
 		"too long":          {116 * time.Second, []time.Duration{0}},
@@ -204,7 +208,8 @@ func TestComplete_CountsWhatItUsed(t *testing.T) {
 			if (err != nil) != c.isError || done.Usage != c.used {
 				t.Errorf("%s: %+v, %v", name, done, err)
 			}
-			if err == nil && (done.Text != "here" || done.Model != "test/m" || done.Served != "test/m" || done.Finish != llm.FinishStop) {
+			if err == nil && (done.Text != "here" || done.Model != "test/m" || done.Served != "test/m" ||
+				done.Finish != llm.FinishStop) {
 				t.Errorf("%s: %+v", name, done)
 			}
 			if c.used == (llm.Usage{}) {
@@ -239,7 +244,8 @@ func TestComplete_CallerGone_StillCounts(t *testing.T) {
 	}})
 	b.options.Store = uncounted{b.memory, nil, &used}
 	b.Engine = agent.New(b.options)
-	if _, err := b.CompleteRequest(ctx, store.Usage{Channel: room}, []string{"test/m"}, llm.Request{}); err != nil || len(used) != 1 {
+	if _, err := b.CompleteRequest(ctx, store.Usage{Channel: room}, []string{"test/m"}, llm.Request{}); err != nil ||
+		len(used) != 1 {
 		t.Errorf("%v, counted %+v", err, used)
 	}
 }

@@ -492,7 +492,8 @@ func TestAnswer_LateOrSeveral_TheModelIsTold(t *testing.T) {
 		}
 		b.answer(t, t.Context(), q)
 		text := wholeText(model.Requests()[0])
-		late, several := strings.Contains(text, prompt.Late(said.Add(c.late)).Text), strings.Contains(text, prompt.Several(2).Text)
+		late, several := strings.Contains(text, prompt.Late(said.Add(c.late)).Text), strings.Contains(text,
+			prompt.Several(2).Text)
 		if late != c.isLate || several != c.manys {
 			t.Errorf("%s: told that it is late: %v, of several: %v, in\n%s", name, late, several, text)
 		}

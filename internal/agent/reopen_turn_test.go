@@ -54,7 +54,8 @@ func TestReopen_EditIsNotedWhereCallsWereMade(t *testing.T) {
 			b.press(t, chat.PressRetry+"web/1")
 		}
 		text := wholeText(last(model.Requests()))
-		if got := strings.Contains(text, editNote); got != c.want || !strings.Contains(text, map[bool]string{true: "other", false: "first"}[c.edits]) {
+		if got := strings.Contains(text, editNote); got != c.want || !strings.Contains(text, map[bool]string{true: "other",
+			false: "first"}[c.edits]) {
 			t.Errorf("%s: noted %v in\n%s", name, got, text)
 		}
 		turn := b.memory.turns[room][0]
@@ -146,7 +147,8 @@ func TestRevision_WhileTheModelIsAsked_EndsTheRun(t *testing.T) {
 // A press whose turn is gone is told so, and an edit of a message that is not known is nobody's question.
 func TestReopen_TurnThatIsGone(t *testing.T) {
 	b := engine(nil, recorder())
-	if d := b.press(t, chat.PressRetry+"web/9"); d == nil || !d.Ephemeral || !strings.Contains(d.Text, "I no longer know") {
+	if d := b.press(t, chat.PressRetry+"web/9"); d == nil || !d.Ephemeral || !strings.Contains(d.Text,
+		"I no longer know") {
 		t.Errorf("the press is answered %+v", d)
 	}
 	if d := b.answer(t, t.Context(), edit("9", "words")); d != nil {
@@ -168,7 +170,8 @@ func TestReopen_SeesWhatWasSaidBefore(t *testing.T) {
 	m.Command, m.Author = chat.Pressed, chat.User{ID: "U9", Admin: true}
 	b.answer(t, t.Context(), chat.Asked{Messages: []chat.Message{m}})
 	text := wholeText(last(model.Requests()))
-	if !strings.Contains(text, "question 1") || !strings.Contains(text, "question 2") || strings.Contains(text, "question 3") {
+	if !strings.Contains(text, "question 1") || !strings.Contains(text, "question 2") || strings.Contains(text,
+		"question 3") {
 		t.Errorf("the request is\n%s", text)
 	}
 	if len(p.reserved) != 1 || p.reserved[0].User != "web/U1" {

@@ -282,7 +282,8 @@ func TestRecordedCalls_ArgumentsAreComparedToTheDigit(t *testing.T) {
 func TestReplay_StoreFails_IsAnError(t *testing.T) {
 	for _, what := range []string{"turn", "turns", "summary"} {
 		b, _ := recorded(t)
-		if _, err := b.fails(what).Replay(t.Context(), room, "web/second question", agent.ReplayOptions{}); !errors.Is(err, errUnreadable) {
+		if _, err := b.fails(what).Replay(t.Context(), room, "web/second question", agent.ReplayOptions{}); !errors.Is(err,
+			errUnreadable) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

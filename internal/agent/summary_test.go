@@ -322,7 +322,8 @@ func TestSummary_OfNoUse_IsReplacedBySentences(t *testing.T) {
 			if err := b.Compact(t.Context(), room); err != nil {
 				t.Fatal(err)
 			}
-			if s := b.memory.sums[room]; !strings.Contains(s.Text, "4711") || strings.Contains(s.Text, "quoted") || s.By != "" {
+			if s := b.memory.sums[room]; !strings.Contains(s.Text, "4711") || strings.Contains(s.Text, "quoted") ||
+				s.By != "" {
 				t.Errorf("%s: the summary is %+v", name, s)
 			}
 			if logged := strings.Contains(b.log.String(), "no model summarized"); logged {
@@ -343,7 +344,8 @@ func TestForgetExpired_WithoutASummary_BeginsWithWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.answer(t, t.Context(), one(asks("3", "and now?")))
-	if text := wholeText(last(model.Requests())); strings.Contains(text, "the first") || !strings.Contains(text, "the second") {
+	if text := wholeText(last(model.Requests())); strings.Contains(text, "the first") || !strings.Contains(text,
+		"the second") {
 		t.Errorf("the next request is\n%s", text)
 	}
 	if s, ok := b.memory.sums[room]; ok {

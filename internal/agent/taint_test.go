@@ -38,14 +38,17 @@ func callThen(text string, calls ...string) *llmtest.Model {
 // What was read is noted with the turn, with the address that it came from; what the bot's own packs return is not
 // foreign, and a tool that does not exist returned nothing.
 func TestAnswer_ResultsOfToolsTaintTheTurn(t *testing.T) {
-	box := tools{"page": reads("web", true, "news"), "notes": reads("memory", true, "a note"), "sheet": reads("office", false, "1")}
+	box := tools{"page": reads("web", true, "news"), "notes": reads("memory", true, "a note"), "sheet": reads("office",
+		false, "1")}
 	long := "https://example.org/" + strings.Repeat("a", 200)
 	for name, c := range map[string]struct {
 		calls []string
 		want  []string
 	}{
-		"a page":          {[]string{"page", `{"url":"https://example.org/a"}`}, []string{"the result of page (https://example.org/a)"}},
-		"a long address":  {[]string{"page", `{"url":"` + long + `"}`}, []string{"the result of page (" + long[:99] + "…)"}},
+		"a page": {[]string{"page", `{"url":"https://example.org/a"}`},
+			[]string{"the result of page (https://example.org/a)"}},
+		"a long address": {[]string{"page", `{"url":"` + long + `"}`}, []string{"the result of page (" + long[:99] +
+			"…)"}},
 		"no address":      {[]string{"page", `{}`}, []string{"the result of page"}},
 		"twice the same":  {[]string{"sheet", `{"n":1}`, "sheet", `{"n":2}`}, []string{"the result of sheet"}},
 		"the bot's own":   {[]string{"notes", `{}`}, nil},
@@ -83,7 +86,8 @@ func TestTaint_IsBoundedAndOutlivesItsTurn(t *testing.T) {
 
 // Calls are judged by what the turns before have read as well, and by the servers whose descriptions the model was told.
 func TestCaller_TellsWhatTheModelHasRead(t *testing.T) {
-	box := tools{"page": reads("web", true, "news"), "sheet": reads("office", false, "1"), "file": reads("drive", false, "2"),
+	box := tools{"page": reads("web", true, "news"), "sheet": reads("office", false, "1"), "file": reads("drive", false,
+		"2"),
 		"other": reads("drive", false, "3")}
 	b := engine(box, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
 		switch n {
@@ -189,14 +193,17 @@ func TestAnswer_LinksThatNobodyGave_ArePointedOut(t *testing.T) {
 		asked, answer, want string
 		reads               bool
 	}{
-		"given by the page":  {"go", given, "", true},
-		"given by a person":  {"go https://made.example/?q=secret", made, "", true},
-		"made":               {"go", made + " and " + made + "#2", "links that nobody gave lead to made.example: look before you open one", true},
-		"shown as it is":     {"go", "https://made.example/?q=secret", "", true},
-		"no address":         {"go", "[more](page.html)", "", true},
-		"nothing was read":   {"go", made, "", false},
-		"more than five":     {"go", many, "links that nobody gave lead to h0.example, h1.example, h2.example, h3.example, h4.example: look before you open one", true},
-		"made, given before": {"go", made + given, "links that nobody gave lead to made.example: look before you open one", true},
+		"given by the page": {"go", given, "", true},
+		"given by a person": {"go https://made.example/?q=secret", made, "", true},
+		"made": {"go", made + " and " + made + "#2",
+			"links that nobody gave lead to made.example: look before you open one", true},
+		"shown as it is":   {"go", "https://made.example/?q=secret", "", true},
+		"no address":       {"go", "[more](page.html)", "", true},
+		"nothing was read": {"go", made, "", false},
+		"more than five": {"go", many,
+			"links that nobody gave lead to h0.example, h1.example, h2.example, h3.example, h4.example: look before you open one", true},
+		"made, given before": {"go", made + given, "links that nobody gave lead to made.example: look before you open one",
+			true},
 	} {
 		calls := []string{"page", `{}`}
 		if !c.reads {

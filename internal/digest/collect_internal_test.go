@@ -74,23 +74,35 @@ func TestDecideAlone(t *testing.T) {
 		change          func(*item, *spec)
 		verdict, reason string
 	}{
-		"nothing":              {func(*item, *spec) {}, "", ""},
-		"no link":              {func(i *item, _ *spec) { i.Link = "" }, "no link", ""},
-		"a foreign link":       {func(i *item, _ *spec) { i.Link = "javascript:x" }, "no link", ""},
-		"an event":             {func(i *item, _ *spec) { i.Link, i.event = "", "build" }, "", ""},
-		"an event, bad link":   {func(i *item, _ *spec) { i.Link, i.event = "javascript:x", "build" }, "no link", ""},
-		"muted":                {func(i *item, _ *spec) { i.feed.Mute = true }, "muted", "its feed is muted"},
-		"as old as may be":     {func(i *item, d *spec) { i.Published, d.MaxAge = noon.Add(-time.Hour), Duration(time.Hour) }, "", ""},
-		"too old":              {func(i *item, d *spec) { i.Published, d.MaxAge = noon.Add(-time.Hour-1), Duration(time.Hour) }, "too old", ""},
-		"of no age":            {func(_ *item, d *spec) { d.MaxAge = Duration(time.Hour) }, "", ""},
-		"any age":              {func(i *item, _ *spec) { i.Published = noon.AddDate(-1, 0, 0) }, "", ""},
-		"has waited":           {func(i *item, _ *spec) { i.since = noon.AddDate(0, 0, -7) }, "", ""},
-		"has waited too long":  {func(i *item, _ *spec) { i.since = noon.AddDate(0, 0, -7).Add(-1) }, "too old", "it has waited for a place since 23 Feb 11:59"},
-		"filtered":             {func(_ *item, d *spec) { d.filters = []filter{mustFilter("-boat")} }, "filtered by -boat", ""},
-		"wanted":               {func(_ *item, d *spec) { d.filters = []filter{mustFilter("boat")} }, "", ""},
-		"an advertisement":     {func(i *item, _ *spec) { i.Categories = []string{"Sponsored"} }, "advertisement", `it calls itself "Sponsored"`},
-		"adverts are welcome":  {func(i *item, d *spec) { i.Categories, d.Adverts = []string{"Sponsored"}, true }, "", ""},
-		"muted before too old": {func(i *item, d *spec) { i.feed.Mute, i.Published, d.MaxAge = true, noon.AddDate(-1, 0, 0), 1 }, "muted", "its feed is muted"},
+		"nothing":            {func(*item, *spec) {}, "", ""},
+		"no link":            {func(i *item, _ *spec) { i.Link = "" }, "no link", ""},
+		"a foreign link":     {func(i *item, _ *spec) { i.Link = "javascript:x" }, "no link", ""},
+		"an event":           {func(i *item, _ *spec) { i.Link, i.event = "", "build" }, "", ""},
+		"an event, bad link": {func(i *item, _ *spec) { i.Link, i.event = "javascript:x", "build" }, "no link", ""},
+		"muted":              {func(i *item, _ *spec) { i.feed.Mute = true }, "muted", "its feed is muted"},
+		"as old as may be": {func(i *item, d *spec) {
+			i.Published, d.MaxAge = noon.Add(-time.Hour),
+				Duration(time.Hour)
+		}, "", ""},
+		"too old": {func(i *item, d *spec) {
+			i.Published, d.MaxAge = noon.Add(-time.Hour-1),
+				Duration(time.Hour)
+		}, "too old", ""},
+		"of no age":  {func(_ *item, d *spec) { d.MaxAge = Duration(time.Hour) }, "", ""},
+		"any age":    {func(i *item, _ *spec) { i.Published = noon.AddDate(-1, 0, 0) }, "", ""},
+		"has waited": {func(i *item, _ *spec) { i.since = noon.AddDate(0, 0, -7) }, "", ""},
+		"has waited too long": {func(i *item, _ *spec) { i.since = noon.AddDate(0, 0, -7).Add(-1) }, "too old",
+			"it has waited for a place since 23 Feb 11:59"},
+		"filtered": {func(_ *item, d *spec) { d.filters = []filter{mustFilter("-boat")} }, "filtered by -boat",
+			""},
+		"wanted": {func(_ *item, d *spec) { d.filters = []filter{mustFilter("boat")} }, "", ""},
+		"an advertisement": {func(i *item, _ *spec) { i.Categories = []string{"Sponsored"} }, "advertisement",
+			`it calls itself "Sponsored"`},
+		"adverts are welcome": {func(i *item, d *spec) { i.Categories, d.Adverts = []string{"Sponsored"}, true }, "", ""},
+		"muted before too old": {func(i *item, d *spec) {
+			i.feed.Mute, i.Published, d.MaxAge = true, noon.AddDate(-1, 0,
+				0), 1
+		}, "muted", "its feed is muted"},
 	} {
 		st := tale("A", "A new boat", "It sails.")
 		d := spec{zone: time.UTC}
@@ -150,7 +162,8 @@ func TestFailedFilter(t *testing.T) {
 
 // The verdicts that tell the most come first: failed feeds, then what was posted and what waits.
 func TestListVerdicts_Order(t *testing.T) {
-	e := &edition{failures: map[string]string{"b": "gone", "a": "down"}, shownURLs: map[string]string{"a": "A", "b": "B"}}
+	e := &edition{failures: map[string]string{"b": "gone", "a": "down"}, shownURLs: map[string]string{"a": "A",
+		"b": "B"}}
 	for _, verdict := range []string{seenBefore, overLimit, "muted", carriedOver, posted, "merged into X"} {
 		st := tale("A", verdict, "")
 		st.verdict, st.reason = verdict, "why"
@@ -196,7 +209,8 @@ func TestListSeen(t *testing.T) {
 func TestUpdateFailures(t *testing.T) {
 	const x, y = "https://x.example/feed", "https://y.example/feed"
 	s, kept := onRecords()
-	d := spec{Plan: Plan{Name: "news", Feeds: []Feed{{URL: x}, {URL: y, Shown: "https://y.example/***"}}}, title: "news", zone: time.UTC,
+	d := spec{Plan: Plan{Name: "news", Feeds: []Feed{{URL: x}, {URL: y, Shown: "https://y.example/***"}}},
+		title: "news", zone: time.UTC,
 		post: []chat.Address{{Platform: "web", Channel: "a"}, {Platform: "web", Channel: "b"}}}
 	step := func(d spec, hours int, failing map[string]string, unasked ...string) (lines []string, keys []string) {
 		t.Helper()
@@ -283,7 +297,8 @@ func TestAddWaiting(t *testing.T) {
 	if err := s.addWaiting(t.Context(), d, e); err != nil {
 		t.Fatal(err)
 	}
-	if len(e.items) != 2 || e.items[0].text() != "new words" || !e.items[0].since.Equal(noon) || e.items[1].text() != "kept words" ||
+	if len(e.items) != 2 || e.items[0].text() != "new words" || !e.items[0].since.Equal(noon) ||
+		e.items[1].text() != "kept words" ||
 		!e.items[1].since.Equal(since) || e.items[1].feed.Weight != 3 || e.items[1].listed || e.kept == nil {
 		t.Errorf("came back: %+v", e.items)
 	}
@@ -375,7 +390,8 @@ func TestPastRuns_AreBounded(t *testing.T) {
 	add(2*time.Hour, false)
 	add(30*24*time.Hour, true)
 	add(30*24*time.Hour+1, true)
-	if err := s.saveItem(t.Context(), pastRunKind+"news", "odd", pastRun{Version: 2, Due: noon.Add(-time.Hour)}); err != nil {
+	if err := s.saveItem(t.Context(), pastRunKind+"news", "odd", pastRun{Version: 2,
+		Due: noon.Add(-time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	turns := func() (list []string) {
@@ -412,9 +428,11 @@ func TestPastRuns_AreBounded(t *testing.T) {
 func TestNewRunVerdicts(t *testing.T) {
 	for n, want := range map[int][2]int{200: {200, 0}, 203: {200, 3}} {
 		all := slices.Repeat([]Verdict{{Title: strings.Repeat("x", 200)}}, n)
-		if got := newRunVerdicts(noon, all); len(got.Items) != want[0] || got.More != want[1] || len([]rune(got.Items[0].Title)) != 161 ||
+		if got := newRunVerdicts(noon, all); len(got.Items) != want[0] || got.More != want[1] ||
+			len([]rune(got.Items[0].Title)) != 161 ||
 			len(all[0].Title) != 200 {
-			t.Errorf("of %d verdicts %d are kept, %d more, with titles of %d characters", n, len(got.Items), got.More, len(got.Items[0].Title))
+			t.Errorf("of %d verdicts %d are kept, %d more, with titles of %d characters", n, len(got.Items), got.More,
+				len(got.Items[0].Title))
 		}
 	}
 }

@@ -96,7 +96,8 @@ func TestEditorPrompt_FitsTheTokens(t *testing.T) {
 			want = describeCandidates(e, spec{}, length)
 		}
 		if fits != (length > 0) || prompt != want {
-			t.Errorf("%d tokens: a prompt of %d bytes, fits: %v; want texts of %d characters", tokens, len(prompt), fits, length)
+			t.Errorf("%d tokens: a prompt of %d bytes, fits: %v; want texts of %d characters", tokens, len(prompt), fits,
+				length)
 		}
 	}
 }
@@ -173,7 +174,8 @@ func TestApplyJudgements_MergesWhatIsTheSame(t *testing.T) {
 	candidates[5].feed.NoMerge = true
 	e := &edition{candidates: candidates, postedTitles: []string{"Old", "Older"}}
 	a := answer{Items: []judgement{
-		{N: 1, Relevance: 5}, {N: 2, Relevance: 9, SameAs: 1}, {N: 3, Relevance: 9, SameAs: 2}, {N: 4, Relevance: 9, Told: 2},
+		{N: 1, Relevance: 5}, {N: 2, Relevance: 9, SameAs: 1}, {N: 3, Relevance: 9, SameAs: 2}, {N: 4, Relevance: 9,
+			Told: 2},
 		{N: 5, Relevance: 12, SameAs: 5, Told: 3}, {N: 6, Relevance: -1, SameAs: 1, Told: 1},
 	}}
 	left := (spec{}).applyJudgements(e, a)
@@ -188,7 +190,8 @@ func TestApplyJudgements_MergesWhatIsTheSame(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%s %d %s %s", relevance, st.score.Sources, st.verdict, st.reason))
 	}
-	want := []string{"5 3  ", "none 1 merged into T1 same story, says the model", "none 1 merged into T1 same story, says the model",
+	want := []string{"5 3  ", "none 1 merged into T1 same story, says the model",
+		"none 1 merged into T1 same story, says the model",
 		"none 1 merged into Older same story, says the model, posted before", "10 1  ", "0 1  ", "none 1  "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("judged (-want +got):\n%s", diff)
@@ -215,8 +218,10 @@ func TestApplyJudgement_Kinds(t *testing.T) {
 		want   string
 	}{
 		{"", judgement{Kind: "news", Relevance: 0}, ""}, {"", judgement{Kind: "advert", Relevance: 9}, kindOffer},
-		{"", judgement{Kind: "links", Relevance: 9}, kindRoundup}, {"sailing", judgement{Kind: "news", Relevance: 2}, kindOffTopic},
-		{"sailing", judgement{Kind: "news", Relevance: 3}, ""}, {"sailing", judgement{Kind: "links", Relevance: 1}, kindRoundup},
+		{"", judgement{Kind: "links", Relevance: 9}, kindRoundup}, {"sailing", judgement{Kind: "news", Relevance: 2},
+			kindOffTopic},
+		{"sailing", judgement{Kind: "news", Relevance: 3}, ""}, {"sailing", judgement{Kind: "links", Relevance: 1},
+			kindRoundup},
 	} {
 		st := tale("A", "T", "")
 		if (spec{Plan: Plan{Prompt: c.prompt}}).applyJudgement(st, c.j); st.score.Kind != c.want {

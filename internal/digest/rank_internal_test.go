@@ -22,7 +22,8 @@ var near = cmpopts.EquateApprox(0, 1e-9)
 
 // A score is the product of what it is made of, and its text shows each factor.
 func TestScoreStories_IsAProduct(t *testing.T) {
-	fresh, old, undated, list := tale("A", "Fresh", ""), tale("A", "Old", ""), tale("B", "Undated", ""), tale("A", "Weekly links", "")
+	fresh, old, undated, list := tale("A", "Fresh", ""), tale("A", "Old", ""), tale("B", "Undated", ""), tale("A",
+		"Weekly links", "")
 	for _, st := range []story{fresh, list} {
 		st.Published = noon.Add(time.Hour) // in the future, as some feeds say
 	}
@@ -85,11 +86,13 @@ func TestLearnPreferences(t *testing.T) {
 	for range 20 {
 		words = append(words, store.Feedback{Turn: "two"})
 	}
-	want := map[string]float64{"source A": 4.0 / 3, "topic sea": 0.5, "topic land": 0.5, "source B": 0.5, "source C": 0.5}
+	want := map[string]float64{"source A": 4.0 / 3, "topic sea": 0.5, "topic land": 0.5, "source B": 0.5,
+		"source C": 0.5}
 	if diff := cmp.Diff(want, learnPreferences(runs, words), near); diff != "" {
 		t.Errorf("after many votes (-want +got):\n%s", diff)
 	}
-	want = map[string]float64{"source A": 4.0 / 3, "topic sea": 4 / 3.5, "topic land": 3 / 3.5, "source B": 3 / 3.5, "source C": 3 / 3.5}
+	want = map[string]float64{"source A": 4.0 / 3, "topic sea": 4 / 3.5, "topic land": 3 / 3.5, "source B": 3 / 3.5,
+		"source C": 3 / 3.5}
 	if diff := cmp.Diff(want, learnPreferences(runs, words[:3]), near); diff != "" {
 		t.Errorf("after two votes (-want +got):\n%s", diff)
 	}
@@ -97,7 +100,8 @@ func TestLearnPreferences(t *testing.T) {
 
 // Readers are told in a few words why a story is posted.
 func TestWhy(t *testing.T) {
-	pinned, told, liked, waited, plain := tale("A", "1", ""), tale("A", "2", ""), tale("A", "3", ""), tale("A", "4", ""), tale("A", "5", "")
+	pinned, told, liked, waited, plain := tale("A", "1", ""), tale("A", "2", ""), tale("A", "3", ""), tale("A", "4",
+		""), tale("A", "5", "")
 	pinned.feed.Pin = true
 	told.also = []*item{tale("B", "2", "").item, tale("B", "2b", "").item}
 	liked.score.Liked, waited.score.Liked = 1.15, 1.14
@@ -129,7 +133,8 @@ func TestCarryOver(t *testing.T) {
 		for _, st := range []story{first, waited, event} {
 			got = append(got, st.verdict+": "+st.reason)
 		}
-		want := []string{"carried over: no room, it waits until 4 Mar 13:00", "carried over: no room, it waits until 3 Mar 13:00",
+		want := []string{"carried over: no room, it waits until 4 Mar 13:00",
+			"carried over: no room, it waits until 3 Mar 13:00",
 			"carried over: no room, it waits until 4 Mar 13:00"}
 		waiting := 3
 		if isFirst {
@@ -181,9 +186,11 @@ func TestChoosePlaces(t *testing.T) {
 	if len(left) != 0 {
 		t.Errorf("with room for all %v got none", headings(left))
 	}
-	three := []story{tale("A", "1", ""), tale("A", "2", ""), tale("A", "3", ""), tale("A", "4", ""), tale("B", "5", ""), tale("C", "6", "")}
+	three := []story{tale("A", "1", ""), tale("A", "2", ""), tale("A", "3", ""), tale("A", "4", ""), tale("B", "5", ""),
+		tale("C", "6", "")}
 	chosen, left = choosePlaces(three, 6, maxSourceShare, nil)
-	if diff := cmp.Diff([]string{"1", "5", "6"}, headings(chosen)); diff != "" || left[0].reason != "one source fills at most 40 %" {
+	if diff := cmp.Diff([]string{"1", "5", "6"}, headings(chosen)); diff != "" ||
+		left[0].reason != "one source fills at most 40 %" {
 		t.Errorf("of a busy source, left because %s (-want +got):\n%s", left[0].reason, diff)
 	}
 	if chosen, _ = choosePlaces(three, 6, wholeShare, nil); len(chosen) != 6 {
@@ -232,7 +239,8 @@ func TestLastShownByFeed_IsTheNewest(t *testing.T) {
 		return p
 	}
 	want := map[string]time.Time{"a": noon.Add(2 * time.Hour), "b": noon.Add(3 * time.Hour)}
-	for _, runs := range [][]pastRun{{run(1, "a"), run(3, "b"), run(2, "a", "b")}, {run(2, "a", "b"), run(3, "b"), run(1, "a")}} {
+	for _, runs := range [][]pastRun{{run(1, "a"), run(3, "b"), run(2, "a", "b")}, {run(2, "a", "b"), run(3, "b"),
+		run(1, "a")}} {
 		if diff := cmp.Diff(want, lastShownByFeed(runs)); diff != "" {
 			t.Errorf("shown at (-want +got):\n%s", diff)
 		}
@@ -251,7 +259,8 @@ func TestDropKnownPages(t *testing.T) {
 	lead, merged := past(other, "lead"), past(other, "merged")
 	lead.Also = []pastEntry{merged}
 	for _, isUnmerged := range []bool{false, true} {
-		fresh, again, also, alone, front := tale("A", "fresh", ""), tale("A", "lead", ""), tale("A", "merged", ""), tale("A", "lead", ""),
+		fresh, again, also, alone, front := tale("A", "fresh", ""), tale("A", "lead", ""), tale("A", "merged", ""),
+			tale("A", "lead", ""),
 			tale("A", "", "")
 		again.Link += "?utm_source=x"
 		alone.feed.NoMerge = true
@@ -264,7 +273,8 @@ func TestDropKnownPages(t *testing.T) {
 		}
 		if len(left) != want || again.verdict != "merged into lead" || again.postedBefore != "lead" ||
 			again.reason != "same address, posted before" {
-			t.Errorf("unmerged %v: %d are left, the page that was posted is %q because %q", isUnmerged, len(left), again.verdict,
+			t.Errorf("unmerged %v: %d are left, the page that was posted is %q because %q", isUnmerged, len(left),
+				again.verdict,
 				again.reason)
 		}
 		if isDropped := also.verdict == "merged into lead"; isDropped == isUnmerged {
@@ -309,7 +319,8 @@ func TestPastEntry_KeepsTheItem(t *testing.T) {
 		t.Errorf("kept as %+v", kept)
 	}
 	back := kept.feedItem()
-	if got := (&item{Item: back}); got.Heading() != "Tea & biscuits" || got.text() != "Some text" || back.Link != st.Link ||
+	if got := (&item{Item: back}); got.Heading() != "Tea & biscuits" || got.text() != "Some text" ||
+		back.Link != st.Link ||
 		!back.Time().Equal(noon) || back.Image != st.Image || len(back.Categories) != 10 {
 		t.Errorf("comes back as %+v", back)
 	}
@@ -326,8 +337,10 @@ func TestImageURL(t *testing.T) {
 		item feed.Item
 		want string
 	}{
-		"its own":       {feed.Item{Image: "https://example.org/a.png", Enclosures: []feed.Enclosure{png}}, "https://example.org/a.png"},
-		"an enclosure":  {feed.Item{Image: "data:x", Enclosures: []feed.Enclosure{{Type: "audio/mp3", URL: "https://a.example/x"}, png}}, png.URL},
+		"its own": {feed.Item{Image: "https://example.org/a.png", Enclosures: []feed.Enclosure{png}},
+			"https://example.org/a.png"},
+		"an enclosure": {feed.Item{Image: "data:x", Enclosures: []feed.Enclosure{{Type: "audio/mp3",
+			URL: "https://a.example/x"}, png}}, png.URL},
 		"no web page":   {feed.Item{Enclosures: []feed.Enclosure{{Type: "image/png", URL: "file:///etc/passwd"}}}, ""},
 		"another thing": {feed.Item{Enclosures: []feed.Enclosure{{Type: "audio/mp3", URL: "https://a.example/x"}}}, ""},
 	} {

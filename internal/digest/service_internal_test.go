@@ -90,7 +90,8 @@ func TestPublish_RecordDamaged_IsAnError(t *testing.T) {
 // A published digest shows its newest thirty posts, with the words that were posted.
 func TestPublished_IsBounded(t *testing.T) {
 	s, kept := onRecords()
-	s.created["news"] = spec{Plan: Plan{Name: "news", Feeds: []Feed{{URL: "x"}}, Source: FromAPI}, title: "news", zone: time.UTC}
+	s.created["news"] = spec{Plan: Plan{Name: "news", Feeds: []Feed{{URL: "x"}}, Source: FromAPI}, title: "news",
+		zone: time.UTC}
 	for n := range 40 {
 		due := noon.Add(-time.Duration(n) * time.Hour)
 		kept.runs = append(kept.runs, store.Run{Due: due, OK: true})
@@ -98,7 +99,8 @@ func TestPublished_IsBounded(t *testing.T) {
 		if n != 1 {
 			also := past("g", "same")
 			also.Link = "https://example.org/T"
-			p.Entries = []pastEntry{{N: 1, Title: "T", Link: "https://example.org/T", Said: "said", Text: "own", Also: []pastEntry{past("f", "other"), also}}}
+			p.Entries = []pastEntry{{N: 1, Title: "T", Link: "https://example.org/T", Said: "said", Text: "own",
+				Also: []pastEntry{past("f", "other"), also}}}
 		}
 		if err := s.saveItem(t.Context(), pastRunKind+"news", due.Format(time.RFC3339Nano), p); err != nil {
 			t.Fatal(err)
@@ -110,7 +112,8 @@ func TestPublished_IsBounded(t *testing.T) {
 	}
 	p, found, err := s.Published(t.Context(), token)
 	if err != nil || !found || len(p.Posts) != 30 || p.Posts[0].ID != "0" || p.Posts[1].ID != "2" ||
-		p.Posts[0].Title != "news, 2 March 2026 12:00" || p.Posts[0].Draft.Cards[0].Text != "said" || len(p.Posts[0].Draft.Cards[0].Also) != 1 {
+		p.Posts[0].Title != "news, 2 March 2026 12:00" || p.Posts[0].Draft.Cards[0].Text != "said" ||
+		len(p.Posts[0].Draft.Cards[0].Also) != 1 {
 		t.Errorf("%d posts, %v, %v, the first %+v", len(p.Posts), found, err, p.Posts[:min(1, len(p.Posts))])
 	}
 	for _, wrong := range []string{"", "x", token + "x"} {
@@ -157,7 +160,8 @@ func TestPropose_ManyAreOpen(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	for _, w := range s.proposals {
-		if w.Plan.By.Admin || w.Plan.MaxTokens != 30_000 || w.Plan.Name != "say-hello-to-all" || !slices.Equal(w.Plan.Post, []string{"web:/general"}) {
+		if w.Plan.By.Admin || w.Plan.MaxTokens != 30_000 || w.Plan.Name != "say-hello-to-all" || !slices.Equal(w.Plan.Post,
+			[]string{"web:/general"}) {
 			t.Errorf("proposed is %+v", w.Plan)
 		}
 		break
@@ -186,7 +190,8 @@ func TestPropose_ManyAreOpen(t *testing.T) {
 	if err := propose(); err != nil || len(s.proposals) != 1 || len(kept.kept[proposalKind]) != 1 {
 		t.Errorf("after that: %v, %d are open, %d stored", err, len(s.proposals), len(kept.kept[proposalKind]))
 	}
-	if text := on.shown[len(on.shown)-1]; !strings.Contains(text.Text, "Only anna or an administrator") || text.Footer != "expires at 14:00 UTC" {
+	if text := on.shown[len(on.shown)-1]; !strings.Contains(text.Text, "Only anna or an administrator") ||
+		text.Footer != "expires at 14:00 UTC" {
 		t.Errorf("shown is %+v", text)
 	}
 }
@@ -195,7 +200,8 @@ func TestPropose_ManyAreOpen(t *testing.T) {
 func TestFreeName(t *testing.T) {
 	s, _ := onRecords()
 	for want, taken := range map[string][]string{
-		"news": nil, "news-2": {"news"}, "news-3": {"news", "news-2"}, "news-11": {"news", "news-2", "news-3", "news-4", "news-5", "news-6",
+		"news": nil, "news-2": {"news"}, "news-3": {"news", "news-2"}, "news-11": {"news", "news-2", "news-3", "news-4",
+			"news-5", "news-6",
 			"news-7", "news-8", "news-9", "news-10"},
 	} {
 		s.created = map[string]spec{}
@@ -214,12 +220,14 @@ func TestFindKnownFeed(t *testing.T) {
 	for n := range 12 {
 		kept.subs = append(kept.subs, store.Subscription{URL: fmt.Sprintf("https://h%d.example/daily", n)})
 	}
-	s.created["news"] = spec{Plan: Plan{Name: "news", Feeds: []Feed{{URL: "https://x.example/?key=1", Shown: "https://x.example/?key=***"},
+	s.created["news"] = spec{Plan: Plan{Name: "news", Feeds: []Feed{{URL: "https://x.example/?key=1",
+		Shown: "https://x.example/?key=***"},
 		{URL: "bundled:news"}}}}
 	if got, err := s.findKnownFeed(t.Context(), "Daily H3"); err != nil || got != "https://h3.example/daily" {
 		t.Errorf("found %q, %v", got, err)
 	}
-	if got, err := s.findKnownFeed(t.Context(), "daily"); err == nil || got != "" || strings.Count(err.Error(), "https://") != 10 {
+	if got, err := s.findKnownFeed(t.Context(), "daily"); err == nil || got != "" || strings.Count(err.Error(),
+		"https://") != 10 {
 		t.Errorf("found %q, %v", got, err)
 	}
 	for _, words := range []string{"weekly", "x.example", "bundled news"} {
@@ -232,11 +240,13 @@ func TestFindKnownFeed(t *testing.T) {
 // The configuration's digests are sorted, each with its webhooks and what is not usual of its feeds.
 func TestPlans_OfAConfiguration(t *testing.T) {
 	c := &config.Config{Digests: map[string]config.Digest{
-		"b": {Articles: true, Feeds: []config.DigestFeed{{Weight: 1, MergeDuplicates: true}, {Weight: 2, Pin: true, Mute: true}}},
+		"b": {Articles: true, Feeds: []config.DigestFeed{{Weight: 1, MergeDuplicates: true}, {Weight: 2, Pin: true,
+			Mute: true}}},
 		"a": {},
 	}, Webhooks: map[string]config.Webhook{"z": {Digest: "b"}, "ci": {Digest: "b"}, "task": {}}}
 	list := Plans(c)
-	if len(list) != 2 || list[0].Name != "a" || list[1].Name != "b" || !slices.Equal(list[1].Hooks, []string{"ci", "z"}) || len(list[0].Hooks) != 0 {
+	if len(list) != 2 || list[0].Name != "a" || list[1].Name != "b" || !slices.Equal(list[1].Hooks, []string{"ci",
+		"z"}) || len(list[0].Hooks) != 0 {
 		t.Fatalf("%+v", list)
 	}
 	want := []Feed{{}, {Weight: 2, NoMerge: true, Pin: true, Mute: true}}
@@ -253,11 +263,13 @@ type answering struct {
 	used   store.Usage
 }
 
-func (a *answering) Answer(ctx context.Context, q chat.Asked, _ func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+func (a *answering) Answer(ctx context.Context, q chat.Asked, _ func(chat.Progress)) (*conversation.Turn,
+	*chat.Draft) {
 	return a.answer(ctx, q)
 }
 
-func (a *answering) Complete(_ context.Context, on store.Usage, models []string, system, prompt string) (string, string, error) {
+func (a *answering) Complete(_ context.Context, on store.Usage, models []string, system, prompt string) (string,
+	string, error) {
 	a.used = on
 	return system + prompt, strings.Join(models, ","), nil
 }
@@ -305,7 +317,8 @@ func TestAgentTask(t *testing.T) {
 			return c.turn, c.draft
 		}}
 		do := AgentTask(a, a, func() time.Time { return noon })
-		d, settle, err := do(c.ctx, Task{Key: "digest/news/1", Plan: Plan{Name: "news", By: chat.User{ID: "U1"}}, Prompt: "Say."})
+		d, settle, err := do(c.ctx, Task{Key: "digest/news/1", Plan: Plan{Name: "news", By: chat.User{ID: "U1"}},
+			Prompt: "Say."})
 		if (err != nil) != c.isError || !c.isError && d.Text != "done" || (settle != nil) != (c.saved > 0) {
 			t.Errorf("%s: %+v, %v", c.name, d, err)
 		}
@@ -317,7 +330,8 @@ func TestAgentTask(t *testing.T) {
 				t.Errorf("%s: saved %q, %v", c.name, a.saved, err)
 			}
 		}
-		if m := asked.Last(); m.ID != "digest/news/1" || m.Text != "Say." || m.Author.ID != "U1" || asked.Turn != m.Key() || !m.Time.Equal(noon) {
+		if m := asked.Last(); m.ID != "digest/news/1" || m.Text != "Say." || m.Author.ID != "U1" ||
+			asked.Turn != m.Key() || !m.Time.Equal(noon) {
 			t.Errorf("%s: asked %+v", c.name, m)
 		}
 	}
@@ -383,20 +397,23 @@ func TestAddChannels(t *testing.T) {
 	r := &reporter{}
 	s.o.Channels, s.o.Platforms = r, &everywhere{}
 	channel := func(name string) chat.Address { return chat.Address{Platform: "web", Channel: name} }
-	d := spec{Plan: Plan{Name: "news", Language: "Norwegian", Prompt: "sailing"}, post: []chat.Address{channel("general")},
+	d := spec{Plan: Plan{Name: "news", Language: "Norwegian", Prompt: "sailing"},
+		post:     []chat.Address{channel("general")},
 		channels: []chat.Address{channel("open"), channel("secret"), channel("odd")}}
 	e := &edition{}
 	if err := s.addChannels(t.Context(), d, e); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.asked.Channels) != 1 || r.asked.Channels[0].Channel != "open" || len(e.faults) != 1 || !r.asked.After.Equal(noon.Add(-24*time.Hour)) {
+	if len(r.asked.Channels) != 1 || r.asked.Channels[0].Channel != "open" || len(e.faults) != 1 ||
+		!r.asked.After.Equal(noon.Add(-24*time.Hour)) {
 		t.Errorf("asked for %+v, faults %q", r.asked, e.faults)
 	}
 	want := "Write in this language: Norwegian. Whoever made the digest adds, as far as the rules above allow it: sailing"
 	if r.asked.Extra != want || r.asked.Write != nil {
 		t.Errorf("told %q", r.asked.Extra)
 	}
-	kept.runs = []store.Run{{Began: noon.Add(-time.Hour)}, {Began: noon.Add(-2 * time.Hour), OK: true}, {Began: noon.Add(-3 * time.Hour), OK: true}}
+	kept.runs = []store.Run{{Began: noon.Add(-time.Hour)}, {Began: noon.Add(-2 * time.Hour), OK: true},
+		{Began: noon.Add(-3 * time.Hour), OK: true}}
 	if err := s.addChannels(t.Context(), d, e); err != nil || !r.asked.After.Equal(noon.Add(-26*time.Hour)) {
 		t.Errorf("after a run %v is asked for, %v", r.asked.After, err)
 	}
@@ -425,9 +442,10 @@ func TestChooseInstant(t *testing.T) {
 		chosen, surplus int
 		postpone        bool
 	}{
-		"room":           {nil, false, 10, 5, 3, false},
-		"fewer wanted":   {nil, false, 2, 2, 6, false},
-		"room for two":   {[]store.Run{{Due: noon.Add(-time.Minute), Posted: 20}, {Due: noon.Add(-time.Hour + 1), Posted: 8}}, false, 10, 2, 6, false},
+		"room":         {nil, false, 10, 5, 3, false},
+		"fewer wanted": {nil, false, 2, 2, 6, false},
+		"room for two": {[]store.Run{{Due: noon.Add(-time.Minute), Posted: 20}, {Due: noon.Add(-time.Hour + 1),
+			Posted: 8}}, false, 10, 2, 6, false},
 		"an hour ago":    {[]store.Run{{Due: noon.Add(-time.Hour), Posted: 30}}, false, 10, 5, 3, false},
 		"no room":        {[]store.Run{{Due: noon, Posted: 30}}, false, 10, 0, 0, true},
 		"the first look": {nil, true, 10, 0, 0, false},
@@ -454,7 +472,8 @@ func TestChooseInstant(t *testing.T) {
 	}
 	s, _ := onRecords()
 	e := &edition{firstRun: true}
-	if err := s.chooseInstant(t.Context(), spec{Plan: Plan{Source: fromSubscription, MaxItems: 5}}, e, stories()); err != nil || e.markOnly || len(e.chosen) != 5 {
+	if err := s.chooseInstant(t.Context(), spec{Plan: Plan{Source: fromSubscription, MaxItems: 5}}, e,
+		stories()); err != nil || e.markOnly || len(e.chosen) != 5 {
 		t.Errorf("of a subscription: %+v, %v", e.chosen, err)
 	}
 }
@@ -465,7 +484,8 @@ func TestPoll_Failure_IsLogged(t *testing.T) {
 		err  error
 		stop bool
 		want bool
-	}{"it fails": {errors.New("down"), false, true}, "it works": {nil, false, false}, "the bot stops": {errors.New("down"), true, false}} {
+	}{"it fails": {errors.New("down"), false, true}, "it works": {nil, false, false},
+		"the bot stops": {errors.New("down"), true, false}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var logged bytes.Buffer

@@ -47,8 +47,10 @@ func TestHeadLength(t *testing.T) {
 		want   int
 	}{
 		{Brief, nil, 3}, {Deep, nil, 3}, {Bullets, []int{12}, 5}, {Titles, []int{30}, 10},
-		{Topics, []int{4, 4, 4}, 4}, {Topics, []int{1, 3, 3, 5}, 4}, {Topics, []int{2, 4, 6}, 6}, {Topics, []int{10, 2}, 10},
-		{Topics, []int{11, 2}, 5}, {Topics, []int{1, 8, 4}, 1}, {Topics, []int{3, 4, 5}, 3}, {Topics, []int{5, 7}, 5}, {Topics, []int{4, 2, 6}, 4},
+		{Topics, []int{4, 4, 4}, 4}, {Topics, []int{1, 3, 3, 5}, 4}, {Topics, []int{2, 4, 6}, 6}, {Topics, []int{10, 2},
+			10},
+		{Topics, []int{11, 2}, 5}, {Topics, []int{1, 8, 4}, 1}, {Topics, []int{3, 4, 5}, 3}, {Topics, []int{5, 7}, 5},
+		{Topics, []int{4, 2, 6}, 4},
 	} {
 		e := &edition{}
 		for _, n := range c.topics {
@@ -65,7 +67,8 @@ func TestRenderRows(t *testing.T) {
 	a, b := tale("A", "One", "First."), tale("B", "Two *2*", "Second. More.")
 	b.also = []*item{tale("C", "Other", "").item}
 	e := editionOf(a, b, tale("A", "Three", "Third."), tale("", "Four", ""))
-	e.parts = []part{{topic: "Sea", entries: []entryLine{{0, "said [[1]](x)"}, {n: 1}}}, {topic: "", entries: []entryLine{{n: 2}, {n: 3}}}}
+	e.parts = []part{{topic: "Sea", entries: []entryLine{{0, "said [[1]](x)"}, {n: 1}}}, {topic: "",
+		entries: []entryLine{{n: 2}, {n: 3}}}}
 	for rows, want := range map[[2]int]string{
 		{0, 4}: "\n\n**Sea**\n\n- **1.** [One](https://example.org/One) (A): said [[1]](x)\n" +
 			"- **2.** [Two \\*2\\*](https://example.org/Two%20*2*) (B, also [C](https://example.org/Other)): Second.\n\n" +
@@ -89,7 +92,8 @@ func TestCompose_FoldsWhatIsLong(t *testing.T) {
 		style string
 		n     int
 		head  string // its end; empty: it is not folded
-	}{{Brief, 6, ""}, {Brief, 7, "The other 4 are below"}, {Bullets, 10, ""}, {Bullets, 11, "\n\n*The other 6 are below.*"},
+	}{{Brief, 6, ""}, {Brief, 7, "The other 4 are below"}, {Bullets, 10, ""}, {Bullets, 11,
+		"\n\n*The other 6 are below.*"},
 		{Titles, 20, ""}, {Titles, 21, "\n\n*The other 11 are below.*"}} {
 		var stories []story
 		for n := range c.n {
@@ -110,7 +114,8 @@ func TestCompose_FoldsWhatIsLong(t *testing.T) {
 		if end := e.head.Text + e.head.Footer; (e.head.Text == "") != (c.head == "") || !strings.HasSuffix(end, c.head) {
 			t.Errorf("%s of %d: the head ends with %q", c.style, c.n, end)
 		}
-		if c.head != "" && cards && (len(e.head.Cards) != 3 || len(e.rest.Cards) != c.n-3 || strings.Contains(e.head.Text, "below")) {
+		if c.head != "" && cards && (len(e.head.Cards) != 3 || len(e.rest.Cards) != c.n-3 || strings.Contains(e.head.Text,
+			"below")) {
 			t.Errorf("%s: %d cards in the head, %d below", c.style, len(e.head.Cards), len(e.rest.Cards))
 		}
 	}
@@ -140,7 +145,8 @@ func TestParseLines(t *testing.T) {
 // Without a model, topics are the feeds' own categories or else the sources, and a summary is made of first sentences,
 // each once, with its item.
 func TestFillWithoutModel(t *testing.T) {
-	a, b, c := tale("A", "T1", "The boat sailed to Oslo today."), tale("B", "T2", "The boat sailed to Oslo today."), tale("A", "T3", "It rains in Bergen now.")
+	a, b, c := tale("A", "T1", "The boat sailed to Oslo today."), tale("B", "T2", "The boat sailed to Oslo today."),
+		tale("A", "T3", "It rains in Bergen now.")
 	a.Categories, c.Categories = []string{"# Sea", "Land"}, []string{"Sea"}
 	e := editionOf(a, b, c)
 	e.fillWithoutModel(spec{Plan: Plan{Style: Topics}})
@@ -169,7 +175,8 @@ func TestDeep(t *testing.T) {
 	if diff := cmp.Diff([]string{"Lead", "Also0", "Also1", "Also2", "Also3"}, headings(tellings)); diff != "" {
 		t.Errorf("tellings (-want +got):\n%s", diff)
 	}
-	if got := editionOf(tellings...).explainWithoutModel(tellings); !strings.HasPrefix(got, "The long telling says more. [[4]](https://example.org/Also2)") {
+	if got := editionOf(tellings...).explainWithoutModel(tellings); !strings.HasPrefix(got,
+		"The long telling says more. [[4]](https://example.org/Also2)") {
 		t.Errorf("explained: %s", got)
 	}
 	if got := deepStories(nil); got != nil {
@@ -187,8 +194,10 @@ func TestStoryCard(t *testing.T) {
 	twin.Link, other.Image = st.Link, "https://example.org/c.png"
 	st.also = []*item{twin.item, other.item}
 	c := storyCard(2, st)
-	if c.N != 2 || c.Title != "One sentence. Two sentences." || c.Image != "https://example.org/c.png" || len(c.Also) != 1 ||
-		c.Also[0] != (chat.Link{Title: "C", URL: other.Link}) || c.Text != "One sentence. Two sentences." || c.Minutes != 0 {
+	if c.N != 2 || c.Title != "One sentence. Two sentences." || c.Image != "https://example.org/c.png" ||
+		len(c.Also) != 1 ||
+		c.Also[0] != (chat.Link{Title: "C", URL: other.Link}) || c.Text != "One sentence. Two sentences." ||
+		c.Minutes != 0 {
 		t.Errorf("the card is %+v", c)
 	}
 	st = tale("A", "", "")
@@ -232,7 +241,8 @@ func TestFitPrompt(t *testing.T) {
 				want = numberItems(cards, length)
 			}
 			if prompt != want || fits != (length >= 0) {
-				t.Errorf("%s, %d tokens: a prompt of %d bytes, %v; want texts of %d characters", style, tokens, len(prompt), fits, length)
+				t.Errorf("%s, %d tokens: a prompt of %d bytes, %v; want texts of %d characters", style, tokens, len(prompt),
+					fits, length)
 			}
 		}
 	}
@@ -374,7 +384,10 @@ func TestReadPage_TakesWhatIsAboutTheItem(t *testing.T) {
 		"of others": {strings.Repeat("We use cookies. ", 40), 0},
 		"long":      {about + strings.Repeat("x", 30_000), 20_000},
 	} {
-		s := New(Options{Log: slog.New(slog.DiscardHandler), Pages: articles(func(string) (string, error) { return c.page, nil })})
+		s := New(Options{Log: slog.New(slog.DiscardHandler), Pages: articles(func(string) (string, error) {
+			return c.page,
+				nil
+		})})
 		st := tale("A", "Boats, harbour", "teaser")
 		if s.readPage(t.Context(), spec{}, st.item); len(st.pageText) != c.size {
 			t.Errorf("%s: %d bytes are used", name, len(st.pageText))

@@ -77,9 +77,10 @@ var phrases = []struct{ text, due string }{
 	{"annually on march 3rd at 9", "3 Mar 09:00, 3 Mar 09:00"},
 	{"every december 24 at noon", "24 Dec 12:00, 24 Dec 12:00"},
 	{"every monday from june to august at 9", "7 Jun 09:00, 14 Jun 09:00"},
-	{"every monday from november to february at 9", "23 Nov 09:00, 30 Nov 09:00, 7 Dec 09:00, 14 Dec 09:00, 21 Dec 09:00, " +
-		"28 Dec 09:00, 4 Jan 09:00, 11 Jan 09:00, 18 Jan 09:00, 25 Jan 09:00, 1 Feb 09:00, 8 Feb 09:00, 15 Feb 09:00, 22 Feb 09:00, " +
-		"1 Nov 09:00"},
+	{"every monday from november to february at 9",
+		"23 Nov 09:00, 30 Nov 09:00, 7 Dec 09:00, 14 Dec 09:00, 21 Dec 09:00, " +
+			"28 Dec 09:00, 4 Jan 09:00, 11 Jan 09:00, 18 Jan 09:00, 25 Jan 09:00, 1 Feb 09:00, 8 Feb 09:00, 15 Feb 09:00, 22 Feb 09:00, " +
+			"1 Nov 09:00"},
 	{"monday - friday at 9", "23 Nov 09:00, 24 Nov 09:00"},
 	{"every hour from 9 - 11 on mondays", "23 Nov 09:00, 23 Nov 10:00, 23 Nov 11:00, 30 Nov 09:00"},
 	{"weekdays at 9 utc time", "23 Nov 10:00, 24 Nov 10:00"},
@@ -117,10 +118,12 @@ var phrases = []struct{ text, due string }{
 	{"every sixty minutes", "22 Nov 13:00, 22 Nov 14:00"},
 	{"every fifteen minutes", "22 Nov 12:15, 22 Nov 12:30"},
 	{"every twenty minutes", "22 Nov 12:20, 22 Nov 12:40"},
-	{"every forty minutes from 9 to 11 on weekdays", "23 Nov 09:00, 23 Nov 09:40, 23 Nov 10:20, 23 Nov 11:00, 24 Nov 09:00"},
+	{"every forty minutes from 9 to 11 on weekdays",
+		"23 Nov 09:00, 23 Nov 09:40, 23 Nov 10:20, 23 Nov 11:00, 24 Nov 09:00"},
 	{"every 4 hours except on mondays", "22 Nov 16:00, 22 Nov 20:00, 24 Nov 00:00"},
 	{"every day at 9 except in november and december", "1 Jan 09:00, 2 Jan 09:00"},
-	{"every monday in january, may and december at 9", "7 Dec 09:00, 14 Dec 09:00, 21 Dec 09:00, 28 Dec 09:00, 4 Jan 09:00"},
+	{"every monday in january, may and december at 9",
+		"7 Dec 09:00, 14 Dec 09:00, 21 Dec 09:00, 28 Dec 09:00, 4 Jan 09:00"},
 	{"sept 1 every year at 9", "1 Sep 09:00, 1 Sep 09:00"},
 	{"the 31st of every month at 9", "31 Dec 09:00, 31 Jan 09:00, 31 Mar 09:00"},
 	{"the 1st and 15th of the month at 9", "1 Dec 09:00, 15 Dec 09:00, 1 Jan 09:00"},
@@ -360,10 +363,13 @@ func TestParseTime(t *testing.T) {
 		"tomorrow at 9 Tokyo time":         "2026-11-26T09:00:00+09:00",
 		"28 march 2027 at 2:30":            "2027-03-28T03:00:00+02:00", // the clock is put ahead over it
 
-		"in 3661 days": refused, "in half a day": refused, "in 1.5 months": refused, "in -5 minutes": refused, "in 2 fathoms": refused,
-		"32.1.2027 at 9": refused, "1.13.2027 at 9": refused, "29.2.2027 at 9": refused, "the 32nd at 9": refused, "the 0th at 9": refused,
-		"friday tomorrow at 9": refused, "tomorrow in the morning in the evening at 8": refused, "tomorrow in 2 hours": refused,
-		"next friday at 9": refused, "tomorrow at 9 and": refused, "and": refused, "tomorrow": refused, "friday 3": refused, "tomorrow at midnight": refused,
+		"in 3661 days": refused, "in half a day": refused, "in 1.5 months": refused, "in -5 minutes": refused,
+		"in 2 fathoms":   refused,
+		"32.1.2027 at 9": refused, "1.13.2027 at 9": refused, "29.2.2027 at 9": refused, "the 32nd at 9": refused,
+		"the 0th at 9":         refused,
+		"friday tomorrow at 9": refused, "tomorrow in the morning in the evening at 8": refused,
+		"tomorrow in 2 hours": refused,
+		"next friday at 9":    refused, "tomorrow at 9 and": refused, "and": refused, "tomorrow": refused, "friday 3": refused, "tomorrow at midnight": refused,
 		"today at 9": refused, "24/12 at 9": refused, "30 february at 9": refused, "in 0 minutes": refused, "now": refused,
 		"in a while": refused, "soon": refused, "yesterday at 9": refused, "in 20": refused, "in 2 hours at 9": refused,
 		"tomorrow at 9 and 17": refused, "monday or tuesday at 9": refused, "mondays at 9": refused, "every monday at 9": refused,
