@@ -24,6 +24,9 @@ type records struct {
 	kept map[string]map[string]json.RawMessage
 	runs []store.Run // of every digest, newest first
 	subs []store.Subscription
+
+	amended   []store.Run
+	forgotten []string // items that are new again
 }
 
 func newRecords() *records { return &records{kept: map[string]map[string]json.RawMessage{}} }
