@@ -102,6 +102,11 @@ var phrases = []struct{ text, due string }{
 	{"mon, wed and fri at 9", "23 Nov 09:00, 25 Nov 09:00, 27 Nov 09:00, 30 Nov 09:00"},
 	{"the first day of the quarter at 9", "1 Jan 09:00, 1 Apr 09:00, 1 Jul 09:00, 1 Oct 09:00, 1 Jan 09:00"},
 	{"last day of the quarter at 9", "31 Dec 09:00, 31 Mar 09:00, 30 Jun 09:00, 30 Sep 09:00, 31 Dec 09:00"},
+	{"first weekday of the month and first monday of the month at 9", "1 Dec 09:00, 7 Dec 09:00, 1 Jan 09:00, 4 Jan 09:00"},
+	{"first monday and last monday of the month at 9", "30 Nov 09:00, 7 Dec 09:00, 28 Dec 09:00"},
+	{"first monday of the month and the 15th of the month at 9", "7 Dec 09:00, 15 Dec 09:00, 4 Jan 09:00"},
+	{"every day at half-past eight", "23 Nov 08:30, 24 Nov 08:30"},
+	{"every day at quarter-to nine and quarter-past ten", "23 Nov 08:45, 23 Nov 10:15"},
 	{"every day at 12am", "23 Nov 00:00, 24 Nov 00:00"},
 	{"every day at 12pm", "23 Nov 12:00, 24 Nov 12:00"},
 	{"every day at 1pm", "22 Nov 13:00, 23 Nov 13:00"},
@@ -182,6 +187,8 @@ var phrases = []struct{ text, due string }{
 	{"every 0 days at 9", refused},
 	{"every 32nd of the month at 9", refused},
 	{"per day at 9", refused},
+	{"last monday and tuesday of the month at 9", refused},
+	{"first monday and sunday at 9", refused},
 	{"first monday and tuesday at 9", refused},
 	{"sixth monday of the month at 9", refused},
 	{"6th monday of the month at 9", refused},
@@ -313,6 +320,7 @@ func TestParseTime(t *testing.T) {
 		"in 2 years":                       "2028-11-25T12:00:30+01:00",
 		"in 3 months at 9":                 "2027-02-25T09:00:00+01:00",
 		"in 3660 days":                     "2036-12-02T12:00:30+01:00", // about ten years, the most
+		"in the evening at 8":              "2026-11-25T20:00:00+01:00",
 		"in the morning at 8":              "2026-11-26T08:00:00+01:00",
 		"tonight at 1":                     "2026-11-26T01:00:00+01:00",
 		"this afternoon at 3":              "2026-11-25T15:00:00+01:00",
@@ -363,6 +371,7 @@ func TestParseTime(t *testing.T) {
 		"tomorrow at 9 Tokyo time":         "2026-11-26T09:00:00+09:00",
 		"28 march 2027 at 2:30":            "2027-03-28T03:00:00+02:00", // the clock is put ahead over it
 
+		"the last at 9": refused, "the last of december at 9": refused,
 		"in 3661 days": refused, "in half a day": refused, "in 1.5 months": refused, "in -5 minutes": refused,
 		"in 2 fathoms":   refused,
 		"32.1.2027 at 9": refused, "1.13.2027 at 9": refused, "29.2.2027 at 9": refused, "the 32nd at 9": refused,
