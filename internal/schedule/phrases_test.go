@@ -107,6 +107,7 @@ var phrases = []struct{ text, due string }{
 	{"first monday of the month and the 15th of the month at 9", "7 Dec 09:00, 15 Dec 09:00, 4 Jan 09:00"},
 	{"every day at half-past eight", "23 Nov 08:30, 24 Nov 08:30"},
 	{"every day at quarter-to nine and quarter-past ten", "23 Nov 08:45, 23 Nov 10:15"},
+	{"first monday and second tuesday of the month at 9", "7 Dec 09:00, 8 Dec 09:00, 4 Jan 09:00, 12 Jan 09:00"},
 	{"every day at 12am", "23 Nov 00:00, 24 Nov 00:00"},
 	{"every day at 12pm", "23 Nov 12:00, 24 Nov 12:00"},
 	{"every day at 1pm", "22 Nov 13:00, 23 Nov 13:00"},
@@ -320,6 +321,12 @@ func TestParseTime(t *testing.T) {
 		"in 2 years":                       "2028-11-25T12:00:30+01:00",
 		"in 3 months at 9":                 "2027-02-25T09:00:00+01:00",
 		"in 3660 days":                     "2036-12-02T12:00:30+01:00", // about ten years, the most
+		"24.12. 18:00":                     "2026-12-24T18:00:00+01:00",
+		"31 january, 2027 at 9":            "2027-01-31T09:00:00+01:00",
+		"31 october 2027 at 2:30":          "2027-10-31T02:30:00+02:00", // the first of the two
+		"midnight":                         "2026-11-26T00:00:00+01:00",
+		"tomorrow night at 11":             "2026-11-26T23:00:00+01:00",
+		"tomorrow night at 1":              "2026-11-27T01:00:00+01:00",
 		"in the evening at 8":              "2026-11-25T20:00:00+01:00",
 		"in the morning at 8":              "2026-11-26T08:00:00+01:00",
 		"tonight at 1":                     "2026-11-26T01:00:00+01:00",
@@ -371,6 +378,7 @@ func TestParseTime(t *testing.T) {
 		"tomorrow at 9 Tokyo time":         "2026-11-26T09:00:00+09:00",
 		"28 march 2027 at 2:30":            "2027-03-28T03:00:00+02:00", // the clock is put ahead over it
 
+		"2026-13-01 at 9": refused, "2026-02-30 at 9": refused, "wednesday night at 1": refused, "friday at midnight": refused,
 		"the last at 9": refused, "the last of december at 9": refused,
 		"in 3661 days": refused, "in half a day": refused, "in 1.5 months": refused, "in -5 minutes": refused,
 		"in 2 fathoms":   refused,
@@ -418,5 +426,35 @@ func TestParseNext_NamesTheFaultOfTheFormThatWasMeant(t *testing.T) {
 	s, err = ParseNext("in 20 minutes", time.UTC, now)
 	if err != nil || dueInstants(s, now, 2, time.UTC) != "25 Nov 12:20" {
 		t.Errorf("a time is %s (%v), want once", dueInstants(s, now, 2, time.UTC), err)
+	}
+}
+
+// Days, weeks, months and years ahead are those of the calendar: at the same time of the clock, and on the last day of a
+// month that has no such date.
+func TestParseTime_CountsOnTheCalendar(t *testing.T) {
+	oslo := zone(t, "Europe/Oslo")
+	for _, c := range []struct{ now, text, want string }{
+		{"2027-01-31T10:00:00+01:00", "in a month", "2027-02-28T10:00:00+01:00"},
+		{"2027-01-31T10:00:00+01:00", "in a month and a day", "2027-03-01T10:00:00+01:00"},
+		{"2027-01-31T10:00:00+01:00", "in 2 months", "2027-03-31T10:00:00+02:00"},
+		{"2028-02-29T10:00:00+01:00", "in a year", "2029-02-28T10:00:00+01:00"},
+		{"2027-03-27T10:00:00+01:00", "in a day", "2027-03-28T10:00:00+02:00"},
+		{"2027-03-27T10:00:00+01:00", "in 24 hours", "2027-03-28T11:00:00+02:00"},
+		{"2027-03-27T10:00:00+01:00", "in a day and 2 hours", "2027-03-28T12:00:00+02:00"},
+		{"2026-12-31T23:59:59+01:00", "at 0:00", "2027-01-01T00:00:00+01:00"},
+		{"2026-12-31T10:00:00+01:00", "tomorrow at 9", "2027-01-01T09:00:00+01:00"},
+		{"2026-12-31T10:00:00+01:00", "the 30th at 9", "2027-01-30T09:00:00+01:00"},
+		{"2027-01-30T10:00:00+01:00", "the 30th at 9", "2027-03-30T09:00:00+02:00"},
+		{"2026-11-29T10:00:00+01:00", "next monday at 9", "2026-11-30T09:00:00+01:00"},
+		{"2026-11-30T10:00:00+01:00", "next monday at 9", "2026-12-07T09:00:00+01:00"},
+	} {
+		now, err := time.Parse(time.RFC3339, c.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ParseTime(c.text, oslo, now)
+		if err != nil || got.Format(time.RFC3339) != c.want {
+			t.Errorf("on %s, %q is %s, %v, want %s", c.now, c.text, got.Format(time.RFC3339), err, c.want)
+		}
 	}
 }
