@@ -444,3 +444,34 @@ func TestCompact_ThrownAway_IsMadeAgain(t *testing.T) {
 		}
 	})
 }
+
+// A summary that cannot be stored is logged, and tried again after the next turn.
+func TestRun_SummaryNotStored_IsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := engine(nil, recorder())
+		inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 2, MaxBytes: 1 << 20} })
+		b.Engine = b.fails("save summary")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		for n := range 6 {
+			b.answer(t, t.Context(), one(asks(fmt.Sprint(n), "words")))
+			synctest.Wait()
+		}
+		stop()
+		if err := <-ended; err != nil || strings.Count(b.log.String(), "conversation not summarized") < 2 {
+			t.Errorf("%v, logged\n%s", err, b.log)
+		}
+	})
+}
+
+// Words that are edited leave the summary that covers them, also where theirs is the last turn of it.
+func TestEdit_OfTheLastTurnOfASummary_LeavesIt(t *testing.T) {
+	b := engine(nil, &llmtest.Model{Script: denied})
+	b.store(t, [2]string{"The lock is 12.", "noted"}, [2]string{"The key is 4711.", "noted"}, [2]string{"last", "ok"})
+	b.memory.sums[room] = conversation.Summary{Upto: 2, From: 1, Text: "4711 and 12"}
+	b.answer(t, t.Context(), edit("The key is 4711.", "The key is secret."))
+	if s := b.memory.sums[room]; strings.Contains(s.Text, "4711") || !strings.Contains(s.Text, "secret") || s.Upto != 2 {
+		t.Errorf("the summary is %+v", s)
+	}
+}
