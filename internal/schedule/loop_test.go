@@ -365,8 +365,10 @@ func TestSetWhileTheLoopRuns(t *testing.T) {
 			{30 * time.Minute, []Job{s.job(t, "a", "daily at 7:00"), b}, ""}, // counts from now, 10:30
 			// At its new time, and not at the old one as one that was missed.
 			{20*time.Hour + 40*time.Minute, []Job{s.job(t, "a", "daily at 7:00"), b}, "a 3 07:00"},
-			{3*time.Hour + 20*time.Minute, []Job{b}, "b 3 09:00"},
-			{24 * time.Hour, nil, "b 4 09:00"},
+			// What a new schedule would have had today was never promised.
+			{3*time.Hour + 20*time.Minute, []Job{s.job(t, "a", "daily at 9:30"), b}, "b 3 09:00"},
+			{30 * time.Minute, []Job{b}, ""},
+			{23*time.Hour + 30*time.Minute, nil, "b 4 09:00"},
 			{48 * time.Hour, []Job{a}, ""},
 			{24 * time.Hour, nil, "a 7 08:00"},
 		} {

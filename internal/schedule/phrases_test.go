@@ -458,3 +458,27 @@ func TestParseTime_CountsOnTheCalendar(t *testing.T) {
 		}
 	}
 }
+
+// A part of the day has its times from its first to its last minute; a time of twelve hours is the one that is in it.
+func TestParseTime_PartsOfTheDay(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"tomorrow morning at 0:00": "26 00:00", "tomorrow morning at 11:59": "26 11:59", "tomorrow morning at 12:00": refused,
+		"tomorrow morning at 7pm": refused, "tomorrow morning at 12": refused,
+		"tomorrow afternoon at 12:00": "26 12:00", "tomorrow afternoon at 17:59": "26 17:59", "tomorrow afternoon at 18:00": refused,
+		"tomorrow afternoon at 11am": refused, "tomorrow afternoon at 5": "26 17:00", "tomorrow afternoon at 6": refused,
+		"tomorrow evening at 16:00": "26 16:00", "tomorrow evening at 23:59": "26 23:59", "tomorrow evening at 15:59": refused,
+		"tomorrow evening at 4": "26 16:00", "tomorrow evening at 3": refused, "tomorrow evening at 11": "26 23:00",
+		"tomorrow night at 18:00": "26 18:00", "tomorrow night at 17:59": refused, "tomorrow night at 5:59": "27 05:59",
+		"tomorrow night at 6:00": "26 18:00", "tomorrow night at 06:00": refused, "tomorrow night at 12": "27 00:00",
+		"tomorrow night at 12:30": "27 00:30",
+	} {
+		got, err := ParseTime(text, time.UTC, now)
+		switch {
+		case (err != nil) != (want == refused):
+			t.Errorf("%q is %s (%v), want %s", text, got, err, want)
+		case err == nil && got.Format("2 15:04") != want:
+			t.Errorf("%q is %s, want %s", text, got.Format("2 15:04"), want)
+		}
+	}
+}
