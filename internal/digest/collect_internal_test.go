@@ -21,9 +21,11 @@ import (
 // records is a store of items in memory. What else is asked of it does not work.
 type records struct {
 	Store
-	kept map[string]map[string]json.RawMessage
-	runs []store.Run // of every digest, newest first
-	subs []store.Subscription
+	kept         map[string]map[string]json.RawMessage
+	runs         []store.Run // of every digest, newest first
+	subs         []store.Subscription
+	words        []store.Feedback
+	unsubscribed []string
 
 	amended   []store.Run
 	forgotten []string // items that are new again
