@@ -29,7 +29,7 @@ func TestKeepCited(t *testing.T) {
 		"a [1]. [2]":                                   {"", 0, 0},
 		"# It rains\n[1] and [it] snows [2].":          {"It rains " + one + " and (it) snows " + two + ".", 0, 0},
 		"It rains [here](https://x.example/) [1].":     {"It rains here " + one + ".", 0, 1},
-		"It rains at https://x.example/a today [1].":   {"", 1, 1},
+		"Rain: https://x.example/a today [1].":         {"", 1, 1},
 		"It rains a lot at https://x.example/a [1].":   {"It rains a lot " + one + ".", 0, 1},
 		"Visit www.x.example today [1].":               {"", 1, 1},
 		"<b>It rains</b> `now` [1].":                   {"It rains now " + one + ".", 0, 0},
