@@ -17,14 +17,14 @@ import (
 	"ravenbot/internal/store"
 )
 
-// purse is a budget that notes what is reserved and counted, and refuses models by name.
-type purse struct {
+// fakeBudget is a budget that notes what is reserved and counted, and refuses models by name.
+type fakeBudget struct {
 	refused  string
 	reserved []store.Usage
 	counted  []llm.Usage
 }
 
-func (p *purse) Reserve(_ context.Context, on store.Usage, _ llm.Request) (func(llm.Usage), error) {
+func (p *fakeBudget) Reserve(_ context.Context, on store.Usage, _ llm.Request) (func(llm.Usage), error) {
 	if on.Model == p.refused {
 		return nil, &llm.Error{Kind: llm.Capped, Reason: "The budget of today is used up."}
 	}
@@ -45,7 +45,7 @@ func broken(n int, _ llm.Request) ([]llm.Chunk, error) {
 func TestBudget_CountsEveryRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := engine(nil, &llmtest.Model{Name: "m", Script: broken})
-		p := &purse{}
+		p := &fakeBudget{}
 		b.options.Budget = p
 		b.Engine = b.over()
 		if d := b.answer(t, t.Context(), one(asks("1", "hello"))); d.Text != "here" || d.Footer != "" {
@@ -70,7 +70,7 @@ func TestBudget_CountsEveryRequest(t *testing.T) {
 func TestBudget_UsedUp_FallbackAnswers(t *testing.T) {
 	dear, cheap := &llmtest.Model{Name: "dear", Script: sayHere}, &llmtest.Model{Name: "cheap", Script: sayHere}
 	b := engine(nil, dear, cheap)
-	b.options.Budget = &purse{refused: "test/dear"}
+	b.options.Budget = &fakeBudget{refused: "test/dear"}
 	b.Engine = b.over()
 	d := b.answer(t, t.Context(), one(asks("1", "hello")))
 	if d.Text != "here" || d.Footer != "answered by test/cheap because today's budget is used up" ||
@@ -78,7 +78,7 @@ func TestBudget_UsedUp_FallbackAnswers(t *testing.T) {
 		t.Errorf("answered %q, %q after %d requests", d.Text, d.Footer, len(dear.Requests()))
 	}
 	b = engine(nil, dear)
-	b.options.Budget = &purse{refused: "test/dear"}
+	b.options.Budget = &fakeBudget{refused: "test/dear"}
 	b.Engine = b.over()
 	if d := b.answer(t, t.Context(), one(asks("1", "hello"))); !d.Failed || d.Text != "The budget of today is used up." {
 		t.Errorf("without a fallback: answered %q", d.Text)

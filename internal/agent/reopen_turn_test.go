@@ -163,7 +163,7 @@ func TestReopen_SeesWhatWasSaidBefore(t *testing.T) {
 	for _, id := range []string{"1", "2", "3"} {
 		b.answer(t, t.Context(), one(asks(id, "question "+id)))
 	}
-	p := &purse{}
+	p := &fakeBudget{}
 	b.options.Budget = p
 	b.Engine = agent.New(b.options)
 	m := asks("press", chat.PressRetry+"web/2")

@@ -293,7 +293,7 @@ func TestReplay_StoreFails_IsAnError(t *testing.T) {
 func TestReplay_AsksNoBudget(t *testing.T) {
 	b, model := recorded(t)
 	model.Script = sayHere
-	p := &purse{refused: "test/m"}
+	p := &fakeBudget{refused: "test/m"}
 	b.options.Budget, b.options.Servers = p, starting{}
 	r, err := agent.New(b.options).Replay(t.Context(), room, "1", agent.ReplayOptions{Ask: true})
 	if err != nil || r.New != "here" || len(p.reserved) != 0 {
