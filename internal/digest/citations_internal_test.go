@@ -31,6 +31,8 @@ func TestKeepCited(t *testing.T) {
 		"It rains [here](https://x.example/) [1].":     {"It rains here " + one + ".", 0, 1},
 		"Rain: https://x.example/a today [1].":         {"", 1, 1},
 		"It rains a lot at https://x.example/a [1].":   {"It rains a lot " + one + ".", 0, 1},
+		"Visit us at www.x.example today [1].":         {"", 1, 1},
+		"Visit us at www.x.example again today [1].":   {"Visit us again today " + one + ".", 0, 1},
 		"Visit www.x.example today [1].":               {"", 1, 1},
 		"<b>It rains</b> `now` [1].":                   {"It rains now " + one + ".", 0, 0},
 		"It is told by x.example/a and y.example [2].": {"It is told by and y.example " + two + ".", 0, 1},
