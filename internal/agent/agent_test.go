@@ -523,6 +523,13 @@ func TestATurnGoesOnWhereACrashCutIt(t *testing.T) {
 	}
 	if turns := b.memory.turns[room]; len(turns) != 1 || turns[0].State != conversation.Answered {
 		t.Errorf("stored turns %+v, want the one, answered", turns)
+	} else if r := turns[0].Messages[2].Parts[0].Result; r == nil || r.ID != "1" ||
+		r.Content != conversation.Interrupted || !r.IsError {
+		t.Errorf("of the call that was not made again there is stored %+v", r)
+	}
+	if want := "I was interrupted: whether pay took effect is not known"; d.Footer != want || len(d.Tools) != 2 ||
+		d.Tools[0].State != chat.Failed || d.Tools[1].State != chat.Done {
+		t.Errorf("people see %q and %+v", d.Footer, d.Tools)
 	}
 }
 

@@ -6,10 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/internal/agent"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
 	"ravenbot/internal/tool"
@@ -205,6 +211,133 @@ func TestMaxSteps_WithoutTools_IsNotMentioned(t *testing.T) {
 		inProfile(b, func(p *agent.Profile) { p.MaxSteps = 0 })
 		if d := b.ask(t, "hello"); d.Text != "here" || d.Footer != footer {
 			t.Errorf("with %q: answered %q with footer %q", box, d.Text, d.Footer)
+		}
+	}
+}
+
+// An answer that is stopped while its calls run shows no words that the model said before them: they are no answer.
+func TestStop_DuringCalls_ShowsNoWordsBeforeThem(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		stop(chat.ErrStopped)
+		return tool.Text("seen"), nil
+	})}
+	b := engine(box, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
+		return append([]llm.Chunk{{Parts: []llm.Part{{Text: "I look."}}}}, llmtest.Calls("look", `{}`)...), nil
+	}})
+	if d := b.answer(t, ctx, one(asks("1", "go"))); d.Text != "Stopped." {
+		t.Errorf("answered %q", d.Text)
+	}
+}
+
+// Files go with an answer as long as all of them have at most 8 MiB, over all calls of the turn.
+func TestFilesOfTools_FillThePost(t *testing.T) {
+	for last, want := range map[int]int{1 << 20: 3, 1<<20 + 1: 2} {
+		sizes := []int{4 << 20, 3 << 20, last}
+		box := tools{"draw": does(func(_ context.Context, args json.RawMessage) (tool.Result, error) {
+			var n int
+			if err := json.Unmarshal(args, &n); err != nil {
+				return tool.Result{}, err
+			}
+			return tool.Result{Text: "drawn", Files: []chat.File{{Name: "a.bin", Data: make([]byte, sizes[n])}}}, nil
+		})}
+		b := engine(box, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+			if n <= len(sizes) {
+				return llmtest.Calls("draw", fmt.Sprint(n-1)), nil
+			}
+			return llmtest.Says("there"), nil
+		}})
+		if d := b.answer(t, t.Context(), one(asks("1", "draw"))); len(d.Files) != want {
+			t.Errorf("a last file of %d bytes: %d files are posted, want %d", last, len(d.Files), want)
+		}
+	}
+}
+
+// A call that cannot be stored is not made: nobody would know of it after a crash.
+func TestCall_ThatCannotBeStored_IsNotMade(t *testing.T) {
+	var runs atomic.Int32
+	model := &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
+		return llmtest.Calls("look", `{}`),
+			nil
+	}}
+	b := engine(tools{"look": counting(&runs)}, model)
+	b.memory.crashAfter(0, func(error) {}) // the process goes on
+	_, d := b.Answer(t.Context(), one(asks("1", "go")), func(chat.Progress) {})
+	if !d.Failed || runs.Load() != 0 || len(model.Requests()) != 1 {
+		t.Errorf("answered %+v after %d calls and %d requests", d, runs.Load(), len(model.Requests()))
+	}
+}
+
+// People see a call when it begins, what it reports, and how it ended, how long it took and with how much of its
+// result; calls keep their order.
+func TestCalls_AreShownWhileTheyRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		box := tools{
+			"slow": does(func(ctx context.Context, _ json.RawMessage) (tool.Result, error) {
+				tool.CallerFrom(ctx).Report("half done")
+				time.Sleep(time.Minute)
+				return tool.Text(strings.Repeat("x", 5000)), nil
+			}),
+			"quick": does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Failure("no"), nil }),
+		}
+		b := engine(box, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+			if n == 1 {
+				return llmtest.Calls("slow", `{}`, "quick", `{}`), nil
+			}
+			return llmtest.Says("done"), nil
+		}})
+		d := b.ask(t, "go")
+		shown := map[string][]string{}
+		for _, p := range b.shown {
+			if r := p.Tool; r != nil {
+				shown[r.Name] = append(shown[r.Name], fmt.Sprintf("%s %q %v %d", r.State, r.Note, r.Took, len(r.Result)))
+			}
+		}
+		want := map[string][]string{
+			"slow": {`running "" 0s 0`, `running "half done" 0s 0`,
+				fmt.Sprintf(`done "" 1m0s %d`, len(conversation.Cut(strings.Repeat("x", 5000), 4<<10)))},
+			"quick": {`running "" 0s 0`, `failed "" 0s 2`},
+		}
+		if diff := cmp.Diff(want, shown); diff != "" {
+			t.Errorf("shown (-want +got):\n%s", diff)
+		}
+		if len(d.Tools) != 2 || d.Tools[0].State == chat.Running || d.Tools[1].State == chat.Running {
+			t.Errorf("the answer has the calls %+v", d.Tools)
+		}
+	})
+}
+
+// A result that people have to see stands below the answer with 300 characters at most.
+func TestResultsToShow_AreShort(t *testing.T) {
+	b := engine(tools{"bill": tool.Func{Described: tool.Spec{ShowResult: true},
+		Do: func(context.Context, json.RawMessage) (tool.Result, error) {
+			return tool.Text(strings.Repeat("x", 301)), nil
+		}}},
+		callThen("twenty", "bill", `{}`))
+	if d := b.ask(t, "go"); d.Footer != strings.Repeat("x", 299)+"…" {
+		t.Errorf("the footer has %d bytes: %s", len(d.Footer), d.Footer)
+	}
+}
+
+// Tools run for whoever asked; where several people are answered at once for nobody, who has the fewest rights.
+func TestCaller_OfSeveralPeople_IsNobody(t *testing.T) {
+	for other, want := range map[string]chat.User{"U1": {ID: "U1"}, "U2": {Name: "several people"}} {
+		b := engine(tools{"look": reads("memory", true, "seen")}, callThen("done", "look", `{}`))
+		var got chat.User
+		b.options.Calls = b.calls(func(c tool.Caller, _ tool.Named) (tool.Decision, string) {
+			got = c.User
+			return tool.Allow, ""
+		})
+		b.Engine = b.over()
+		first, second := asks("1", "one"), asks("2", "two")
+		second.Author.ID = other
+		b.answer(t, t.Context(), chat.Asked{Turn: first.Key(), Messages: []chat.Message{first, second}})
+		user := "web/U1"
+		if other != "U1" {
+			user = ""
+		}
+		if !cmp.Equal(got, want) || b.memory.turns[room][0].User != user {
+			t.Errorf("with a message of %s: the caller is %+v, the turn of %q", other, got, b.memory.turns[room][0].User)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
@@ -250,4 +252,16 @@ func TestTitle(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A title is worth a wait of eight seconds.
+func TestTitle_ModelHangs_IsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := engine(nil, hanging{})
+		inProfile(b, func(p *agent.Profile) { p.Utility = []string{"test/hanging"} })
+		began := time.Now()
+		if got := b.Title(t.Context(), asks("1", "why")); got != "" || time.Since(began) != 8*time.Second {
+			t.Errorf("%q after %v", got, time.Since(began))
+		}
+	})
 }

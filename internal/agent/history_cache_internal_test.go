@@ -161,3 +161,58 @@ func TestAddToHistory_TurnThatIsNotStored_IsNotTold(t *testing.T) {
 		s.stored = nil
 	}
 }
+
+// The conversations that were used last stay in the cache, 256 of them.
+func TestHistoryCache_DropsTheLeastRecentlyUsed(t *testing.T) {
+	e, s := newRacedEngine(0)
+	load := func(n int) (isRead bool) {
+		before := s.reads
+		a := chat.Address{Platform: "web", Channel: fmt.Sprint(n)}
+		if _, err := e.history.load(t.Context(), a, conversation.DefaultWindow()); err != nil {
+			t.Fatal(err)
+		}
+		return s.reads > before
+	}
+	for n := range 256 {
+		load(n)
+	}
+	if load(0) {
+		t.Error("256 conversations are not kept")
+	}
+	load(256)
+	if load(0) || load(256) || !load(1) {
+		t.Error("what was used last was dropped, or what was not used is kept")
+	}
+}
+
+// What is known of a place stays known when it cannot be looked up, and is replaced by what is news.
+func TestKeepPlace_LookUpThatFails_ChangesNothing(t *testing.T) {
+	e, _ := newRacedEngine(0)
+	ops, dev := chat.Place{Channel: "ops"}, chat.Place{Channel: "dev"}
+	if got := e.history.keepPlace(racedRoom, ops); got != ops {
+		t.Errorf("of a conversation that is not cached: %+v", got)
+	}
+	loadAll(t, e)
+	for _, c := range []struct{ told, want chat.Place }{{chat.Place{}, chat.Place{}}, {ops, ops}, {chat.Place{}, ops},
+		{dev, dev}} {
+		if got := e.history.keepPlace(racedRoom, c.told); got != c.want {
+			t.Errorf("told %+v: %+v", c.told, got)
+		}
+	}
+}
+
+// An answer to a turn that the history has replaces it, wherever it stands.
+func TestAddToHistory_TurnAnsweredAgain_IsReplaced(t *testing.T) {
+	for n := range 2 {
+		e, s := newRacedEngine(0)
+		loadAll(t, e)
+		again := s.turns[n]
+		again.Messages = []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: "other words"}}}}
+		s.stored = &again
+		e.addToHistory(racedRoom, &again, conversation.DefaultWindow())
+		past, err := e.history.load(t.Context(), racedRoom, conversation.DefaultWindow())
+		if err != nil || len(past.turns) != 2 || past.turns[n].Messages[0].Text() != "other words" {
+			t.Errorf("turn %d: the history is %+v, %v", n, past.turns, err)
+		}
+	}
+}

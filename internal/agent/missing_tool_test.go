@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
@@ -106,4 +108,29 @@ func TestResume_WaitsForTheToolsOfItsCalls(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hung is a server that never gets ready.
+type hung struct{ away }
+
+func (hung) WaitAll(ctx context.Context) { <-ctx.Done() }
+
+// A turn that a crash interrupted waits ten seconds for the servers of its calls, and goes on without them.
+func TestResume_ServerNeverComes_GoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := engine(tools{}, &llmtest.Model{Script: sayHere})
+		b.options.Servers = hung{}
+		b.Engine = agent.New(b.options)
+		turn := conversation.Turn{ID: "web/1", Of: []string{"web/1"}, State: conversation.Open, Messages: []llm.Message{
+			{Role: llm.User, Parts: []llm.Part{{Text: "look"}}},
+			{Role: llm.Assistant, Parts: []llm.Part{{Call: &llm.Call{ID: "1", Name: "look", Args: []byte(`{}`)}}}},
+		}}
+		if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if d := b.answer(t, t.Context(), one(asks("1", "look"))); d.Text != "here" || time.Since(began) != 10*time.Second {
+			t.Errorf("answered %q after %v", d.Text, time.Since(began))
+		}
+	})
 }

@@ -210,7 +210,6 @@ func (r *run) shownKnowledge() string {
 // one, or is not for everybody who will ask then. It stands last, so that the beginning of the
 // request can be cached.
 func (r *run) loadVolatile(ctx context.Context) {
-	r.volatile = nil
 	if r.engine.o.Notes != nil {
 		m := r.message
 		m.Author = r.asker()

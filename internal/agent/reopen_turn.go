@@ -29,10 +29,9 @@ func (r *run) reopen(t *conversation.Turn) bool {
 	steps := callsAndResults(t.Messages[min(len(words), len(t.Messages)):])
 	var now []llm.Message
 	changed := false
-	if q.Last().Command == chat.Pressed { // the retry button: the same question again
-		now = words
-	} else if q.Turn == "" { // an edit of one message of a turn that has ended
-		m := q.Last()
+	switch m := q.Last(); {
+	case m.Command == chat.Pressed: // the retry button: the same question again
+	case q.Turn == "": // an edit of one message of a turn that has ended
 		i := slices.Index(t.Subjects(), m.Subject())
 		if i < 0 || i >= len(words) || r.hasWords(words[i], len(q.Messages)-1) {
 			return false
@@ -40,7 +39,7 @@ func (r *run) reopen(t *conversation.Turn) bool {
 		// The turn may answer several messages; only the edited one changes.
 		now, changed = slices.Clone(words), true
 		now[i] = r.rewrite(words[i], len(q.Messages)-1)
-	} else { // a turn that a crash or a revision interrupted: messages may have come or gone
+	default: // a turn that a crash or a revision interrupted: messages may have come or gone
 		before := t.Subjects()
 		t.Of = nil
 		for i, m := range q.Messages {

@@ -68,6 +68,9 @@ func TestReplay_UsesRecordsAndChangesNothing(t *testing.T) {
 		if diff := cmp.Diff(original, r.Request); diff != "" {
 			t.Errorf("%s: the request is not the one of then (-then +now):\n%s", name, diff)
 		}
+		if len(r.Notes) != 1 {
+			t.Errorf("%s: although nothing has changed the notes are %q", name, r.Notes)
+		}
 		if r.Question != "second question" || r.Old != "answer two" || r.New != "" {
 			t.Errorf("%s: without a model it is %+v", name, r)
 		}
@@ -250,5 +253,50 @@ func TestRecordedCalls_NamesAllThatAreMissing(t *testing.T) {
 	}
 	if out, _ := calls.Refuse(t.Context(), tool.Intent{}, "why not", 100); !out.Result.IsError || out.Shown != "why not" {
 		t.Errorf("a refusal is %+v", out)
+	}
+}
+
+// Arguments are the same whatever their order and white space, and not where a long number differs in its last digit.
+func TestRecordedCalls_ArgumentsAreComparedToTheDigit(t *testing.T) {
+	calls := agent.NewRecordedCalls([]agent.RecordedCall{
+		{Tool: "look", Args: json.RawMessage(`{"id":9007199254740993,"at":"tower"}`), Text: "red"},
+		{Tool: "any", Text: "always", IsError: true},
+		{Tool: "odd", Args: json.RawMessage(`{`), Text: "not JSON"},
+	})
+	for _, c := range []struct{ tool, args, want string }{
+		{"look", `{ "at": "tower", "id": 9007199254740993 }`, "red"},
+		{"look", `{"at":"tower","id":9007199254740992}`, "There is no record of a call of look"},
+		{"any", `{"n":1}`, "always"},
+		{"odd", `{`, "not JSON"},
+		{"odd", `{}`, "There is no record"},
+	} {
+		in := tool.Intent{Tool: tool.Named{Name: c.tool, Tool: tool.Func{}}, Args: json.RawMessage(c.args)}
+		out, _ := calls.Call(t.Context(), in, 100)
+		if !strings.HasPrefix(out.Shown, c.want) || out.Result.IsError != (c.want != "red" && c.want != "not JSON") {
+			t.Errorf("%s %s: %+v, want %q", c.tool, c.args, out, c.want)
+		}
+	}
+}
+
+// A replay without what was said before would be no replay: it fails where the store does.
+func TestReplay_StoreFails_IsAnError(t *testing.T) {
+	for _, what := range []string{"turn", "turns", "summary"} {
+		b, _ := recorded(t)
+		if _, err := b.fails(what).Replay(t.Context(), room, "web/second question", agent.ReplayOptions{}); !errors.Is(err,
+			errUnreadable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A replay waits for nobody and costs nothing that counts: not for a server, nor for somebody's yes, nor a budget.
+func TestReplay_AsksNoBudget(t *testing.T) {
+	b, model := recorded(t)
+	model.Script = sayHere
+	p := &fakeBudget{refused: "test/m"}
+	b.options.Budget, b.options.Servers = p, starting{}
+	r, err := agent.New(b.options).Replay(t.Context(), room, "1", agent.ReplayOptions{Ask: true})
+	if err != nil || r.New != "here" || len(p.reserved) != 0 {
+		t.Errorf("answered %+v, %v, reserved %+v", r, err, p.reserved)
 	}
 }

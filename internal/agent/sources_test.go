@@ -68,3 +68,22 @@ func TestAnswer_OneSource_IsNamedBelow(t *testing.T) {
 		}
 	}
 }
+
+// Of very many sources that an answer cites the first ten are named.
+func TestAnswer_ManySources_TenAreNamed(t *testing.T) {
+	var links []chat.Link
+	said := "All of it"
+	for n := range 12 {
+		links = append(links, chat.Link{Title: fmt.Sprint("Page ", n+1), URL: fmt.Sprint("https://a.example/", n+1)})
+		said += fmt.Sprintf(" [%d]", 12-n)
+	}
+	box := tools{"look": does(func(ctx context.Context, _ json.RawMessage) (tool.Result, error) {
+		tool.CallerFrom(ctx).NumberSources(links)
+		return tool.Text("seen"), nil
+	})}
+	d := engine(box, callThen(said, "look", `{}`)).ask(t, "which?")
+	_, named, _ := strings.Cut(d.Text, "Sources: ")
+	if strings.Count(named, "](https://") != 10 || !strings.HasPrefix(named, `\[1\] [Page 1]`) || strings.Contains(named, "Page 11") {
+		t.Errorf("named are %s", named)
+	}
+}

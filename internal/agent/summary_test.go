@@ -12,6 +12,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/store"
 )
 
 // store puts turns of a question and an answer into the conversation.
@@ -184,6 +185,9 @@ func TestRun_SummarizesWhatHasOutgrownItsWindow(t *testing.T) {
 		if s := b.memory.sums[room]; s.Text != "in short" || s.Upto < 2 {
 			t.Errorf("the summary is %+v", s)
 		}
+		if strings.Contains(b.log.String(), "level=ERROR") {
+			t.Errorf("the log has an error:\n%s", b.log)
+		}
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("ended with %v", err)
@@ -266,5 +270,208 @@ func TestPurge_RemovesAllQuotes(t *testing.T) {
 		if strings.Contains(all, "4711") || !strings.Contains(all, "room 1") {
 			t.Errorf("in %s there is %s", at, all)
 		}
+	}
+}
+
+// A model is given at most 24 KiB at once: as many whole turns as fit, and of a turn that is longer its beginning.
+func TestSummary_NoRequestIsTooLong(t *testing.T) {
+	var asked []string
+	b := engine(nil, &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) {
+		asked = append(asked, r.Messages[0].Text())
+		return llmtest.Says(strings.Repeat("s", 9<<10)), nil
+	}})
+	b.store(t, [2]string{"<long>", strings.Repeat("x", 25<<10)}, [2]string{"<half>", strings.Repeat("x", 12<<10-20)},
+		[2]string{"<half>", strings.Repeat("x", 12<<10-20)}, [2]string{"<more>", "x"}, [2]string{"last", "ok"})
+	inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+	if err := b.Compact(t.Context(), room); err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for n, text := range asked {
+		_, source, found := strings.Cut(text, "\n\nThen:\n")
+		if !found {
+			source = text
+		}
+		if found != (n > 0) || len(source) > 24<<10 || len(source) < 23<<10 && n < 2 {
+			t.Errorf("request %d has %d bytes of %d to summarize", n, len(source), len(text))
+		}
+		got = append(got, strings.Count(source, "User: <"))
+	}
+	if fmt.Sprint(got) != "[1 2 1]" {
+		t.Errorf("the requests have %v turns", got)
+	}
+	if n := len(b.memory.sums[room].Text); n < 8<<10 || n > 8<<10+64 {
+		t.Errorf("a summary of 9 KiB was stored with %d bytes", n)
+	}
+}
+
+// The summary of an offline model, which only quotes sentences, and an empty one are replaced by chosen sentences.
+func TestSummary_OfNoUse_IsReplacedBySentences(t *testing.T) {
+	for name, c := range map[string]struct{ model, text string }{
+		"offline": {"offline", "quoted"},
+		"empty":   {"test/m", " \n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := engine(nil, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
+				chunks := llmtest.Says(c.text)
+				chunks[0].ServedBy = c.model
+				return chunks, nil
+			}})
+			b.store(t, [2]string{"The code is 4711.", "noted"}, [2]string{"last", "ok"})
+			inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+			if err := b.Compact(t.Context(), room); err != nil {
+				t.Fatal(err)
+			}
+			if s := b.memory.sums[room]; !strings.Contains(s.Text, "4711") || strings.Contains(s.Text, "quoted") ||
+				s.By != "" {
+				t.Errorf("%s: the summary is %+v", name, s)
+			}
+			if logged := strings.Contains(b.log.String(), "no model summarized"); logged {
+				t.Errorf("%s: logged as a failure", name)
+			}
+		})
+	}
+}
+
+// A conversation without a summary, of which retention has deleted turns, begins with what is left, too.
+func TestForgetExpired_WithoutASummary_BeginsWithWhatIsLeft(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	b.answer(t, t.Context(), one(asks("1", "the first")))
+	b.answer(t, t.Context(), one(asks("2", "the second")))
+	b.memory.turns[room][0] = conversation.Turn{}
+	if err := b.ForgetExpired(t.Context(), []chat.Address{room}); err != nil {
+		t.Fatal(err)
+	}
+	b.answer(t, t.Context(), one(asks("3", "and now?")))
+	if text := wholeText(last(model.Requests())); strings.Contains(text, "the first") || !strings.Contains(text,
+		"the second") {
+		t.Errorf("the next request is\n%s", text)
+	}
+	if s, ok := b.memory.sums[room]; ok {
+		t.Errorf("a summary was made: %+v", s)
+	}
+}
+
+// A summary that has its words stays as it is where older turns of the conversation are deleted.
+func TestForgetExpired_SummaryWithWords_Stays(t *testing.T) {
+	b := engine(nil, recorder())
+	b.store(t, [2]string{"first", "one"}, [2]string{"second", "two"})
+	was := conversation.Summary{Upto: 1, From: 1, Text: "in short", By: "test/"}
+	b.memory.sums[room] = was
+	if err := b.ForgetExpired(t.Context(), []chat.Address{room}); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.memory.sums[room]; s.Text != was.Text || s.By != was.By {
+		t.Errorf("the summary is %+v", s)
+	}
+}
+
+// A message that is deleted while a summary of it is written is not in the summary: the one that is being written is
+// thrown away. The same holds for a conversation that is forgotten.
+func TestCompact_RemovalMeanwhile_ThrowsTheSummaryAway(t *testing.T) {
+	for name, remove := range map[string]func(*bench) error{
+		"a message":        func(b *bench) error { return b.Purge(t.Context(), "web/The key is 4711.") },
+		"the conversation": func(b *bench) error { b.Forget(room); return nil },
+		"expired turns":    func(b *bench) error { return b.ForgetExpired(t.Context(), []chat.Address{room}) },
+	} {
+		var b *bench
+		b = engine(nil, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
+			if err := remove(b); err != nil {
+				t.Error(err)
+			}
+			return llmtest.Says("the key is 4711"), nil
+		}})
+		b.store(t, [2]string{"The key is 4711.", "noted"}, [2]string{"last", "ok"})
+		inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+		if err := b.Compact(t.Context(), room); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if s := b.memory.sums[room]; s.Text != "" {
+			t.Errorf("%s: the summary is %+v", name, s)
+		}
+	}
+}
+
+// At most 500 turns are summarized at a time; the others keep for the next time.
+func TestCompact_VeryManyTurns_AreTakenInParts(t *testing.T) {
+	b := engine(nil, &llmtest.Model{Script: denied})
+	for n := range 510 {
+		b.store(t, [2]string{fmt.Sprint("question ", n), "ok"})
+	}
+	var read int
+	inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+	b.options.Store = counted{b.memory, &read}
+	b.Engine = agent.New(b.options)
+	if err := b.Compact(t.Context(), room); err != nil || read != 500 {
+		t.Errorf("%d turns were read, %v", read, err)
+	}
+}
+
+// counted is a store that notes the largest number of turns that is asked for.
+type counted struct {
+	*memory
+	most *int
+}
+
+func (c counted) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
+	*c.most = max(*c.most, r.Newest)
+	return c.memory.Turns(ctx, a, r)
+}
+
+// A summary that was thrown away is made again while the bot works.
+func TestCompact_ThrownAway_IsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b *bench
+		b = engine(nil, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+			if n == 1 {
+				b.Forget(room)
+			}
+			return llmtest.Says(fmt.Sprint("summary ", n)), nil
+		}})
+		b.store(t, [2]string{"first", "noted"}, [2]string{"last", "ok"})
+		inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		if err := b.Compact(t.Context(), room); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		stop()
+		if err := <-ended; err != nil || b.memory.sums[room].Text != "summary 2" {
+			t.Errorf("the summary is %+v, %v", b.memory.sums[room], err)
+		}
+	})
+}
+
+// A summary that cannot be stored is logged, and tried again after the next turn.
+func TestRun_SummaryNotStored_IsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := engine(nil, recorder())
+		inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 2, MaxBytes: 1 << 20} })
+		b.Engine = b.fails("save summary")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		for n := range 6 {
+			b.answer(t, t.Context(), one(asks(fmt.Sprint(n), "words")))
+			synctest.Wait()
+		}
+		stop()
+		if err := <-ended; err != nil || strings.Count(b.log.String(), "conversation not summarized") < 2 {
+			t.Errorf("%v, logged\n%s", err, b.log)
+		}
+	})
+}
+
+// Words that are edited leave the summary that covers them, also where theirs is the last turn of it.
+func TestEdit_OfTheLastTurnOfASummary_LeavesIt(t *testing.T) {
+	b := engine(nil, &llmtest.Model{Script: denied})
+	b.store(t, [2]string{"The lock is 12.", "noted"}, [2]string{"The key is 4711.", "noted"}, [2]string{"last", "ok"})
+	b.memory.sums[room] = conversation.Summary{Upto: 2, From: 1, Text: "4711 and 12"}
+	b.answer(t, t.Context(), edit("The key is 4711.", "The key is secret."))
+	if s := b.memory.sums[room]; strings.Contains(s.Text, "4711") || !strings.Contains(s.Text, "secret") || s.Upto != 2 {
+		t.Errorf("the summary is %+v", s)
 	}
 }

@@ -99,8 +99,7 @@ func (r *run) unwrap(c llm.Call) (llm.Call, error) {
 func (r *run) countRepeat(c llm.Call) bool {
 	var args bytes.Buffer // compact: models vary the white space
 	if json.Compact(&args, c.Args) != nil {
-		args.Reset()
-		args.Write(c.Args)
+		args.Write(c.Args) // Compact writes nothing where it fails
 	}
 	key := c.Name + " " + args.String()
 	r.callCounts[key]++

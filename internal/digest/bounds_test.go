@@ -370,7 +370,7 @@ func (s said) Report(context.Context, catchup.Query) (catchup.Report, error) { r
 // What was said stands in the first part of a long post, above the entries; where nothing else is new it is all there is.
 func TestChannels_StandInTheFirstPartOfALongPost(t *testing.T) {
 	const line = "- Anna: we paint the shed"
-	report := catchup.Report{Text: line, Entries: 1, Said: 1, IDs: []string{"1"}}
+	report := catchup.Report{Text: line, Entries: 1, Said: 1, Left: 3, Unread: 2, IDs: []string{"1"}}
 	for name, c := range map[string]struct {
 		items, posts int
 		want         string
@@ -393,6 +393,11 @@ func TestChannels_StandInTheFirstPartOfALongPost(t *testing.T) {
 			}
 			if c.posts == 2 && strings.Contains(b.sent[1].Draft.Text, "shed") {
 				t.Errorf("the second post says %q", b.sent[1].Draft.Text)
+			}
+			const left = "3 messages older than the newest 1 left out"
+			if footer := b.sent[0].Draft.Footer; !strings.Contains(footer, left) ||
+				!strings.Contains(footer, "I cannot read 2 channels: invite me there") {
+				t.Errorf("below the first post stands %q", footer)
 			}
 		})
 	}

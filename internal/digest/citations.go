@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"ravenbot/internal/text"
 )
@@ -83,7 +84,14 @@ func withoutRemoved(one string) (string, bool) {
 	}
 	one = strings.ReplaceAll(leadToRemoved().ReplaceAllString(one, ""), removedAddress, "")
 	one = strings.Join(strings.Fields(one), " ")
-	return one, len(strings.Fields(citation().ReplaceAllString(one, ""))) >= minWordsLeft
+	words := 0
+	for _, w := range strings.Fields(citation().ReplaceAllString(one, "")) {
+		// The full stop behind a citation stands alone, and is no word.
+		if strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			words++
+		}
+	}
+	return one, words >= minWordsLeft
 }
 
 // linkCitations returns a sentence with its citations as links, one for each item, and the

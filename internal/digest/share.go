@@ -126,7 +126,7 @@ func (p *places) turn(st story) int {
 	if st.score != nil && st.score.Kind == kindRoundup {
 		turn++
 	}
-	return max(turn, 1)
+	return turn
 }
 
 // comparePins puts stories of pinned feeds first.

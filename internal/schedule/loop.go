@@ -65,11 +65,9 @@ func (l *Loop) Set(jobs []Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next, l.changed = slices.Clone(jobs), true
-	if l.wake != nil {
-		select {
-		case l.wake <- struct{}{}:
-		default: // Run has not yet seen an earlier change and will see both
-		}
+	select {
+	case l.wake <- struct{}{}:
+	default: // Run has not begun, or has not yet seen an earlier change and will see both
 	}
 }
 

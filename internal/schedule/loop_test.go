@@ -363,8 +363,12 @@ func TestSetWhileTheLoopRuns(t *testing.T) {
 			{10 * time.Hour, []Job{a, b}, "a 1 08:00"}, // b is new: nothing is due for it until tomorrow
 			{24 * time.Hour, []Job{a, b}, "a 2 08:00, b 2 09:00"},
 			{30 * time.Minute, []Job{s.job(t, "a", "daily at 7:00"), b}, ""}, // counts from now, 10:30
-			{24 * time.Hour, []Job{b}, "a 3 07:00, b 3 09:00"},
-			{24 * time.Hour, nil, "b 4 09:00"},
+			// At its new time, and not at the old one as one that was missed.
+			{20*time.Hour + 40*time.Minute, []Job{s.job(t, "a", "daily at 7:00"), b}, "a 3 07:00"},
+			// What a new schedule would have had today was never promised.
+			{3*time.Hour + 20*time.Minute, []Job{s.job(t, "a", "daily at 9:30"), b}, "b 3 09:00"},
+			{30 * time.Minute, []Job{b}, ""},
+			{23*time.Hour + 30*time.Minute, nil, "b 4 09:00"},
 			{48 * time.Hour, []Job{a}, ""},
 			{24 * time.Hour, nil, "a 7 08:00"},
 		} {
@@ -459,6 +463,38 @@ func TestLoop_ManyDueAtOnce_AllAreCalledAFewAtATime(t *testing.T) {
 			if n != 1 {
 				t.Errorf("job %s was called %d times", name, n)
 			}
+		}
+	})
+}
+
+// A job that is added is called on time, and not when the loop looks at the clock next.
+func TestSet_WakesTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var called []string
+		var logged bytes.Buffer
+		l := &Loop{
+			Log:     slog.New(slog.NewTextHandler(&logged, nil)),
+			LastDue: func(string) (time.Time, bool) { return time.Time{}, false },
+			Do:      func(context.Context, string, time.Time) { called = append(called, time.Now().UTC().Format("15:04:05")) },
+		}
+		<-time.After(10 * time.Second) // so that the looks at the clock are not on the minute
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { l.Run(ctx) })
+		<-time.After(35 * time.Second)
+		every, err := Parse("every minute", time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Set([]Job{{Name: "a", Schedule: every}})
+		<-time.After(20 * time.Second)
+		cancel()
+		wg.Wait()
+		if len(called) != 1 || called[0] != "00:01:00" {
+			t.Errorf("called at %q", called)
+		}
+		if logged.Len() > 0 { // about a clock that is right
+			t.Errorf("logged %s", &logged)
 		}
 	})
 }

@@ -77,6 +77,62 @@ var phrases = []struct{ text, due string }{
 	{"annually on march 3rd at 9", "3 Mar 09:00, 3 Mar 09:00"},
 	{"every december 24 at noon", "24 Dec 12:00, 24 Dec 12:00"},
 	{"every monday from june to august at 9", "7 Jun 09:00, 14 Jun 09:00"},
+	{"every monday from november to february at 9",
+		"23 Nov 09:00, 30 Nov 09:00, 7 Dec 09:00, 14 Dec 09:00, 21 Dec 09:00, " +
+			"28 Dec 09:00, 4 Jan 09:00, 11 Jan 09:00, 18 Jan 09:00, 25 Jan 09:00, 1 Feb 09:00, 8 Feb 09:00, 15 Feb 09:00, 22 Feb 09:00, " +
+			"1 Nov 09:00"},
+	{"monday - friday at 9", "23 Nov 09:00, 24 Nov 09:00"},
+	{"every hour from 9 - 11 on mondays", "23 Nov 09:00, 23 Nov 10:00, 23 Nov 11:00, 30 Nov 09:00"},
+	{"weekdays at 9 utc time", "23 Nov 10:00, 24 Nov 10:00"},
+	{"weekdays at 9 (Oslo time)", "23 Nov 09:00, 24 Nov 09:00"},
+	{"0 9 * * 5-7", "27 Nov 09:00, 28 Nov 09:00, 29 Nov 09:00"},
+	{"0 9 * * 1-7/9", "23 Nov 09:00, 30 Nov 09:00"},
+	{"0 9 * * 1-7/3", "23 Nov 09:00, 26 Nov 09:00, 29 Nov 09:00"},
+	{"0 9 * * 7", "29 Nov 09:00, 6 Dec 09:00"},
+	{"@DAILY", "23 Nov 00:00, 24 Nov 00:00"},
+	{"fifth monday of the month at 9", "30 Nov 09:00, 29 Mar 09:00"},
+	{"the 20th business day of the month at 9", "27 Nov 09:00, 28 Dec 09:00"},
+	{"every day at 9 starting 2026-11-24", "24 Nov 09:00, 25 Nov 09:00"},
+	{"first monday and first tuesday of the month at 9", "1 Dec 09:00, 7 Dec 09:00, 4 Jan 09:00, 5 Jan 09:00"},
+	{"first monday and second monday of the month at 9", "7 Dec 09:00, 14 Dec 09:00, 4 Jan 09:00, 11 Jan 09:00"},
+	{"friday to sunday at 9", "27 Nov 09:00, 28 Nov 09:00, 29 Nov 09:00, 4 Dec 09:00"},
+	{"saturday through monday at 9", "23 Nov 09:00, 28 Nov 09:00, 29 Nov 09:00, 30 Nov 09:00"},
+	{"weekend days at 9", "28 Nov 09:00, 29 Nov 09:00"},
+	{"the 15th and the last day of the month at 9", "30 Nov 09:00, 15 Dec 09:00, 31 Dec 09:00"},
+	{"mon, wed and fri at 9", "23 Nov 09:00, 25 Nov 09:00, 27 Nov 09:00, 30 Nov 09:00"},
+	{"the first day of the quarter at 9", "1 Jan 09:00, 1 Apr 09:00, 1 Jul 09:00, 1 Oct 09:00, 1 Jan 09:00"},
+	{"last day of the quarter at 9", "31 Dec 09:00, 31 Mar 09:00, 30 Jun 09:00, 30 Sep 09:00, 31 Dec 09:00"},
+	{"first weekday of the month and first monday of the month at 9", "1 Dec 09:00, 7 Dec 09:00, 1 Jan 09:00, 4 Jan 09:00"},
+	{"first monday and last monday of the month at 9", "30 Nov 09:00, 7 Dec 09:00, 28 Dec 09:00"},
+	{"first monday of the month and the 15th of the month at 9", "7 Dec 09:00, 15 Dec 09:00, 4 Jan 09:00"},
+	{"every day at half-past eight", "23 Nov 08:30, 24 Nov 08:30"},
+	{"every day at quarter-to nine and quarter-past ten", "23 Nov 08:45, 23 Nov 10:15"},
+	{"first monday and second tuesday of the month at 9", "7 Dec 09:00, 8 Dec 09:00, 4 Jan 09:00, 12 Jan 09:00"},
+	{"every day at 12am", "23 Nov 00:00, 24 Nov 00:00"},
+	{"every day at 12pm", "23 Nov 12:00, 24 Nov 12:00"},
+	{"every day at 1pm", "22 Nov 13:00, 23 Nov 13:00"},
+	{"every day at five past 7", "23 Nov 07:05, 24 Nov 07:05"},
+	{"every day at 59 minutes past 23", "22 Nov 23:59, 23 Nov 23:59"},
+	{"every day at quarter to 0:00", "22 Nov 23:45, 23 Nov 23:45"},
+	{"every hour at :15 on weekdays", "23 Nov 00:15, 23 Nov 01:15"},
+	{"weekdays every hour at :15 and :59", "23 Nov 00:15, 23 Nov 00:59, 23 Nov 01:15"},
+	{"every hour at :00", "22 Nov 13:00, 22 Nov 14:00"},
+	{"every 1 hours", "22 Nov 13:00, 22 Nov 14:00"},
+	{"every thirty minutes", "22 Nov 12:30, 22 Nov 13:00"},
+	{"every forty-five minutes", "22 Nov 12:45, 22 Nov 13:30"},
+	{"every ninety minutes", "22 Nov 13:30, 22 Nov 15:00"},
+	{"every sixty minutes", "22 Nov 13:00, 22 Nov 14:00"},
+	{"every fifteen minutes", "22 Nov 12:15, 22 Nov 12:30"},
+	{"every twenty minutes", "22 Nov 12:20, 22 Nov 12:40"},
+	{"every forty minutes from 9 to 11 on weekdays",
+		"23 Nov 09:00, 23 Nov 09:40, 23 Nov 10:20, 23 Nov 11:00, 24 Nov 09:00"},
+	{"every 4 hours except on mondays", "22 Nov 16:00, 22 Nov 20:00, 24 Nov 00:00"},
+	{"every day at 9 except in november and december", "1 Jan 09:00, 2 Jan 09:00"},
+	{"every monday in january, may and december at 9",
+		"7 Dec 09:00, 14 Dec 09:00, 21 Dec 09:00, 28 Dec 09:00, 4 Jan 09:00"},
+	{"sept 1 every year at 9", "1 Sep 09:00, 1 Sep 09:00"},
+	{"the 31st of every month at 9", "31 Dec 09:00, 31 Jan 09:00, 31 Mar 09:00"},
+	{"the 1st and 15th of the month at 9", "1 Dec 09:00, 15 Dec 09:00, 1 Jan 09:00"},
 	{"every day at 9 Oslo time", "23 Nov 09:00, 24 Nov 09:00"},
 	{"every day at 9 new york time", "22 Nov 15:00, 23 Nov 15:00"},
 	{"weekdays at 9 UTC", "23 Nov 10:00, 24 Nov 10:00"},
@@ -91,6 +147,67 @@ var phrases = []struct{ text, due string }{
 	{"friday the 13th at 9", refused},
 	{"friday, the 13th at 9", refused},
 	{"last weekday at 9", refused},
+	{"twice a week on monday and friday at 9", refused},
+	{"twice a month on the 1st and 15th at 9", refused},
+	{"three times a day at 9 and 17", refused},
+	{"every hour at :60", refused},
+	{"every hour at :5", refused},
+	{"every hour at :15 at :45", refused},
+	{"every 30 minutes at :15", refused},
+	{"weekdays at 9 at :15", refused},
+	{"every day at 13pm", refused},
+	{"every day at 0am", refused},
+	{"every day at 9:60", refused},
+	{"every day at 60 past 7", refused},
+	{"every day at 0 past 7", refused},
+	{"every day at quarter past 9:30", refused},
+	{"every day except the 1st at 9", refused},
+	{"every day except the last day of the month at 9", refused},
+	{"every day except the first monday of the month at 9", refused},
+	{"every day except days at 9", refused},
+	{"every day except at 9", refused},
+	{"every day at 9 except", refused},
+	{"every day at 9 except in snow", refused},
+	{"the 1st of the month except monday at 9", refused},
+	{"monday except monday at 9", refused},
+	{"every monday in may except in may at 9", refused},
+	{"weekly on the 1st at 9", refused},
+	{"every 2 weeks on the 1st at 9", refused},
+	{"every 2 weeks at 9", refused},
+	{"every 2 days on monday at 9", refused},
+	{"yearly on the 1st at 9", refused},
+	{"every december 24 in may at 9", refused},
+	{"every hour in the morning", refused},
+	{"from 9 to 17 on weekdays at 9", refused},
+	{"every hour from 17 to 9", refused},
+	{"the first and last day of the quarter at 9", refused},
+	{"every day at 9 Oslo time UTC", refused},
+	{"every day at 9 time", refused},
+	{"every day at 9 Europe/Olso", refused},
+	{"every 0 minutes", refused},
+	{"every 0 days at 9", refused},
+	{"every 32nd of the month at 9", refused},
+	{"per day at 9", refused},
+	{"last monday and tuesday of the month at 9", refused},
+	{"first monday and sunday at 9", refused},
+	{"first monday and tuesday at 9", refused},
+	{"sixth monday of the month at 9", refused},
+	{"6th monday of the month at 9", refused},
+	{"monday to at 9", refused},
+	{"monday to noon", refused},
+	{"the 0th of the month at 9", refused},
+	{"every third monday at 9", refused},
+	{"mon wed at 9", refused},
+	{"monday, the 15th at 9", refused},
+	{"time", refused},
+	{"time for tea every day at 9", refused},
+	{"*5 9 * * *", refused},
+	{"0 9 * * 1-7/0", refused},
+	{"0 9 * * 1-7/12", refused},
+	{"0 9, * * *", refused},
+	{"0 9 * *", refused},
+	{"@often", refused},
+	{"a day at 9", refused},
 	{"last weekend of the month at 9", refused},
 	{"first business day at 9", refused},
 	{"monthly on monday at 9", refused},
@@ -196,14 +313,40 @@ func TestParseTime(t *testing.T) {
 		"in half an hour":                  "2026-11-25T12:30:30+01:00",
 		"in an hour and a half":            "2026-11-25T13:30:30+01:00",
 		"in 1.5 hours":                     "2026-11-25T13:30:30+01:00",
+		"in a quarter of an hour":          "2026-11-25T12:15:30+01:00",
+		"in forty-five minutes":            "2026-11-25T12:45:30+01:00",
+		"in sixty minutes":                 "2026-11-25T13:00:30+01:00",
+		"in 2 days and an hour":            "2026-11-27T13:00:30+01:00",
+		"in a fortnight":                   "2026-12-09T12:00:30+01:00",
+		"in 2 years":                       "2028-11-25T12:00:30+01:00",
+		"in 3 months at 9":                 "2027-02-25T09:00:00+01:00",
+		"in 3660 days":                     "2036-12-02T12:00:30+01:00", // about ten years, the most
+		"24.12. 18:00":                     "2026-12-24T18:00:00+01:00",
+		"31 january, 2027 at 9":            "2027-01-31T09:00:00+01:00",
+		"31 october 2027 at 2:30":          "2027-10-31T02:30:00+02:00", // the first of the two
+		"midnight":                         "2026-11-26T00:00:00+01:00",
+		"tomorrow night at 11":             "2026-11-26T23:00:00+01:00",
+		"tomorrow night at 1":              "2026-11-27T01:00:00+01:00",
+		"in the evening at 8":              "2026-11-25T20:00:00+01:00",
+		"in the morning at 8":              "2026-11-26T08:00:00+01:00",
+		"tonight at 1":                     "2026-11-26T01:00:00+01:00",
+		"this afternoon at 3":              "2026-11-25T15:00:00+01:00",
+		"25.11.2026 12:01":                 "2026-11-25T12:01:00+01:00",
+		"25 november at 12":                "2027-11-25T12:00:00+01:00",
+		"the 25th at 12:01":                "2026-11-25T12:01:00+01:00",
+		"the 25th at 12":                   "2026-12-25T12:00:00+01:00",
+		"12:01":                            "2026-11-25T12:01:00+01:00",
+		"2026-11-25t12:01":                 "2026-11-25T12:01:00+01:00",
 		"in 1h30m":                         "2026-11-25T13:30:30+01:00",
 		"in 2 hours and 5 minutes":         "2026-11-25T14:05:30+01:00",
+		"in 2 hours, 90 seconds":           "2026-11-25T14:02:00+01:00",
 		"20 minutes from now":              "2026-11-25T12:20:30+01:00",
 		"in two weeks":                     "2026-12-09T12:00:30+01:00",
 		"in 3 days at 9":                   "2026-11-28T09:00:00+01:00",
 		"in a month":                       "2026-12-25T12:00:30+01:00",
 		"in 5 months":                      "2027-04-25T12:00:30+02:00", // the same time of the clock, in summer
 		"tomorrow at noon":                 "2026-11-26T12:00:00+01:00",
+		"tomorrow, at 9":                   "2026-11-26T09:00:00+01:00",
 		"tomorrow morning at 8":            "2026-11-26T08:00:00+01:00",
 		"tomorrow at 8 in the evening":     "2026-11-26T20:00:00+01:00",
 		"9am tomorrow":                     "2026-11-26T09:00:00+01:00",
@@ -235,7 +378,15 @@ func TestParseTime(t *testing.T) {
 		"tomorrow at 9 Tokyo time":         "2026-11-26T09:00:00+09:00",
 		"28 march 2027 at 2:30":            "2027-03-28T03:00:00+02:00", // the clock is put ahead over it
 
-		"next friday at 9": refused, "tomorrow at 9 and": refused, "and": refused, "tomorrow": refused, "friday 3": refused, "tomorrow at midnight": refused,
+		"2026-13-01 at 9": refused, "2026-02-30 at 9": refused, "wednesday night at 1": refused, "friday at midnight": refused,
+		"the last at 9": refused, "the last of december at 9": refused,
+		"in 3661 days": refused, "in half a day": refused, "in 1.5 months": refused, "in -5 minutes": refused,
+		"in 2 fathoms":   refused,
+		"32.1.2027 at 9": refused, "1.13.2027 at 9": refused, "29.2.2027 at 9": refused, "the 32nd at 9": refused,
+		"the 0th at 9":         refused,
+		"friday tomorrow at 9": refused, "tomorrow in the morning in the evening at 8": refused,
+		"tomorrow in 2 hours": refused,
+		"next friday at 9":    refused, "tomorrow at 9 and": refused, "and": refused, "tomorrow": refused, "friday 3": refused, "tomorrow at midnight": refused,
 		"today at 9": refused, "24/12 at 9": refused, "30 february at 9": refused, "in 0 minutes": refused, "now": refused,
 		"in a while": refused, "soon": refused, "yesterday at 9": refused, "in 20": refused, "in 2 hours at 9": refused,
 		"tomorrow at 9 and 17": refused, "monday or tuesday at 9": refused, "mondays at 9": refused, "every monday at 9": refused,
@@ -275,5 +426,59 @@ func TestParseNext_NamesTheFaultOfTheFormThatWasMeant(t *testing.T) {
 	s, err = ParseNext("in 20 minutes", time.UTC, now)
 	if err != nil || dueInstants(s, now, 2, time.UTC) != "25 Nov 12:20" {
 		t.Errorf("a time is %s (%v), want once", dueInstants(s, now, 2, time.UTC), err)
+	}
+}
+
+// Days, weeks, months and years ahead are those of the calendar: at the same time of the clock, and on the last day of a
+// month that has no such date.
+func TestParseTime_CountsOnTheCalendar(t *testing.T) {
+	oslo := zone(t, "Europe/Oslo")
+	for _, c := range []struct{ now, text, want string }{
+		{"2027-01-31T10:00:00+01:00", "in a month", "2027-02-28T10:00:00+01:00"},
+		{"2027-01-31T10:00:00+01:00", "in a month and a day", "2027-03-01T10:00:00+01:00"},
+		{"2027-01-31T10:00:00+01:00", "in 2 months", "2027-03-31T10:00:00+02:00"},
+		{"2028-02-29T10:00:00+01:00", "in a year", "2029-02-28T10:00:00+01:00"},
+		{"2027-03-27T10:00:00+01:00", "in a day", "2027-03-28T10:00:00+02:00"},
+		{"2027-03-27T10:00:00+01:00", "in 24 hours", "2027-03-28T11:00:00+02:00"},
+		{"2027-03-27T10:00:00+01:00", "in a day and 2 hours", "2027-03-28T12:00:00+02:00"},
+		{"2026-12-31T23:59:59+01:00", "at 0:00", "2027-01-01T00:00:00+01:00"},
+		{"2026-12-31T10:00:00+01:00", "tomorrow at 9", "2027-01-01T09:00:00+01:00"},
+		{"2026-12-31T10:00:00+01:00", "the 30th at 9", "2027-01-30T09:00:00+01:00"},
+		{"2027-01-30T10:00:00+01:00", "the 30th at 9", "2027-03-30T09:00:00+02:00"},
+		{"2026-11-29T10:00:00+01:00", "next monday at 9", "2026-11-30T09:00:00+01:00"},
+		{"2026-11-30T10:00:00+01:00", "next monday at 9", "2026-12-07T09:00:00+01:00"},
+	} {
+		now, err := time.Parse(time.RFC3339, c.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ParseTime(c.text, oslo, now)
+		if err != nil || got.Format(time.RFC3339) != c.want {
+			t.Errorf("on %s, %q is %s, %v, want %s", c.now, c.text, got.Format(time.RFC3339), err, c.want)
+		}
+	}
+}
+
+// A part of the day has its times from its first to its last minute; a time of twelve hours is the one that is in it.
+func TestParseTime_PartsOfTheDay(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"tomorrow morning at 0:00": "26 00:00", "tomorrow morning at 11:59": "26 11:59", "tomorrow morning at 12:00": refused,
+		"tomorrow morning at 7pm": refused, "tomorrow morning at 12": refused,
+		"tomorrow afternoon at 12:00": "26 12:00", "tomorrow afternoon at 17:59": "26 17:59", "tomorrow afternoon at 18:00": refused,
+		"tomorrow afternoon at 11am": refused, "tomorrow afternoon at 5": "26 17:00", "tomorrow afternoon at 6": refused,
+		"tomorrow evening at 16:00": "26 16:00", "tomorrow evening at 23:59": "26 23:59", "tomorrow evening at 15:59": refused,
+		"tomorrow evening at 4": "26 16:00", "tomorrow evening at 3": refused, "tomorrow evening at 11": "26 23:00",
+		"tomorrow night at 18:00": "26 18:00", "tomorrow night at 17:59": refused, "tomorrow night at 5:59": "27 05:59",
+		"tomorrow night at 6:00": "26 18:00", "tomorrow night at 06:00": refused, "tomorrow night at 12": "27 00:00",
+		"tomorrow night at 12:30": "27 00:30",
+	} {
+		got, err := ParseTime(text, time.UTC, now)
+		switch {
+		case (err != nil) != (want == refused):
+			t.Errorf("%q is %s (%v), want %s", text, got, err, want)
+		case err == nil && got.Format("2 15:04") != want:
+			t.Errorf("%q is %s, want %s", text, got.Format("2 15:04"), want)
+		}
 	}
 }

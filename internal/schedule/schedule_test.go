@@ -109,6 +109,7 @@ func TestParseNamesTheFaultyField(t *testing.T) {
 		"61 * * * *":       "minute field",
 		"0 24 * * *":       "hour field",
 		"0 0 0 * *":        "day of month field",
+		"0 0 x * *":        "day of month field",
 		"0 0 * foo *":      "month field",
 		"0 0 * * 8":        "day of week field",
 		"0 0 * * 1-8":      "day of week field",

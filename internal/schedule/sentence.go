@@ -231,7 +231,7 @@ func (p *wordParser) parseExcept(s *sentence) error {
 		return err
 	}
 	for _, d := range days {
-		if d.dow == 0 || d.dow == allWeekdays || d.weeks != 0 || d.dom != 0 || d.lastDate {
+		if !d.isWeekdays() || d.dow == allWeekdays {
 			return errors.New("only weekdays and months can follow \"except\"")
 		}
 		s.without |= d.dow

@@ -95,10 +95,11 @@ func splitWords(text string) []string {
 	for _, word := range strings.Fields(strings.TrimRight(text, " ,.!")) {
 		m := rangePattern().FindStringSubmatch(word)
 		parts := strings.Split(word, "/")
+		_, isNumber := parseNumber(word) // "forty-five" is no range
 		switch {
 		case word == "half-past" || word == "quarter-past" || word == "quarter-to":
 			words = append(words, strings.Split(word, "-")...)
-		case m != nil && !isoDate().MatchString(word):
+		case m != nil && !isNumber && !isoDate().MatchString(word):
 			words = append(words, m[1], "to", m[2])
 		// "tue/thu" are days, "Europe/Oslo" is a zone.
 		case len(parts) > 1 && !slices.ContainsFunc(parts, func(s string) bool { _, ok := parseWeekday(s); return !ok }):

@@ -164,17 +164,43 @@ func TestWordsNotUnderstood(t *testing.T) {
 
 func TestDescribeCron(t *testing.T) {
 	for expr, want := range map[string]string{
-		"30 8 * * 1-5":   "weekdays at 8:30",
-		"@hourly":        "every hour",
-		"@weekly":        "every Sunday at 0:00",
-		"* * * * *":      "every minute",
-		"0 9 */10 * 1":   "every Monday that is the 1st, 11th, 21st and 31st of the month at 9:00",
-		"0 9 1-31 * 5":   "every day at 9:00",
-		"*/20 3-8 * * *": "every 20 minutes from 3:00 to 8:40",
-		"1,2 5-11 * * *": "every day at minute 1 and 2 of hour 5, 6, 7, 8, 9, 10 and 11",
+		"30 8 * * 1-5":                         "weekdays at 8:30",
+		"0 9 1,2,3,4,11,12,13,21,22,23,31 * *": "the 1st, 2nd, 3rd, 4th, 11th, 12th, 13th, 21st, 22nd, 23rd and 31st of the month at 9:00",
+		"0 9 1 5 *":                            "the 1st of the month in May at 9:00",
+		"0 9 1 5,6 *":                          "the 1st of the month in May and June at 9:00",
+		"0 9 1,2 5 *":                          "the 1st and 2nd of the month in May at 9:00",
+		"0 9 * 12 1":                           "every Monday in December at 9:00",
+		"0 9 1 * 1":                            "the 1st of the month and every Monday at 9:00",
+		"0 9 * * 0,6":                          "weekends at 9:00",
+		"0,7 4-9 * * *":                        "every day at 4:00, 4:07, 5:00, 5:07, 6:00, 6:07, 7:00, 7:07, 8:00, 8:07, 9:00 and 9:07",
+		"*/20 3-5 * * *":                       "every day at 3:00, 3:20, 3:40, 4:00, 4:20, 4:40, 5:00, 5:20 and 5:40",
+		"*/20 3-6 * * *":                       "every 20 minutes from 3:00 to 6:40",
+		"*/30 0-3 * * 1":                       "every Monday every 30 minutes from 0:00 to 3:30",
+		"5,35 * * * *":                         "every hour at :05 and :35",
+		"*/15 * * * *":                         "every 15 minutes",
+		"0 */3 * * *":                          "every 3 hours",
+		"0 1-23/2 * * *":                       "every day at 1:00, 3:00, 5:00, 7:00, 9:00, 11:00, 13:00, 15:00, 17:00, 19:00, 21:00 and 23:00",
+		"@hourly":                              "every hour",
+		"@weekly":                              "every Sunday at 0:00",
+		"* * * * *":                            "every minute",
+		"0 9 */10 * 1":                         "every Monday that is the 1st, 11th, 21st and 31st of the month at 9:00",
+		"0 9 1-31 * 5":                         "every day at 9:00",
+		"*/20 3-8 * * *":                       "every 20 minutes from 3:00 to 8:40",
+		"1,2 5-11 * * *":                       "every day at minute 1 and 2 of hour 5, 6, 7, 8, 9, 10 and 11",
 	} {
 		if got := parsed(t, expr).Describe(); got != want {
 			t.Errorf("%q is %q, want %q", expr, got, want)
 		}
+	}
+}
+
+// What is due once says so, and of what is never due there is nothing to say.
+func TestDescribe_WithoutRules(t *testing.T) {
+	if got := (Schedule{}).Describe(); got != "" {
+		t.Errorf("the zero schedule is %q", got)
+	}
+	at := time.Date(2026, 12, 24, 18, 5, 0, 0, time.UTC)
+	if got := At(at).Describe(); got != "once, on 24 December 2026 at 18:05" {
+		t.Errorf("one time is %q", got)
 	}
 }

@@ -1,0 +1,180 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/agent"
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/tool"
+)
+
+const editNote = "(This was edited after the calls below had been made.)"
+
+// press answers the press of a button of a turn.
+func (b *bench) press(t *testing.T, value string) *chat.Draft {
+	t.Helper()
+	m := asks("press/"+value, value)
+	m.Command = chat.Pressed
+	return b.answer(t, t.Context(), chat.Asked{Messages: []chat.Message{m}})
+}
+
+// The model is told that words were edited after its calls; not where there were none, or nothing was edited.
+func TestReopen_EditIsNotedWhereCallsWereMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		calls, edits bool
+		want         bool
+	}{
+		"edit after calls":    {true, true, true},
+		"edit without calls":  {false, true, false},
+		"retry after calls":   {true, false, false},
+		"retry without calls": {false, false, false},
+	} {
+		model := &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+			if n == 1 && c.calls {
+				return llmtest.Calls("look", `{}`), nil
+			}
+			return llmtest.Says("done"), nil
+		}}
+		b := engine(tools{"look": reads("memory", true, "seen")}, model)
+		b.answer(t, t.Context(), one(asks("1", "first")))
+		if c.edits {
+			b.answer(t, t.Context(), edit("1", "other"))
+		} else {
+			b.press(t, chat.PressRetry+"web/1")
+		}
+		text := wholeText(last(model.Requests()))
+		if got := strings.Contains(text, editNote); got != c.want || !strings.Contains(text, map[bool]string{true: "other",
+			false: "first"}[c.edits]) {
+			t.Errorf("%s: noted %v in\n%s", name, got, text)
+		}
+		turn := b.memory.turns[room][0]
+		if turn.State != conversation.Answered || last(turn.Messages).Text() != "done" || len(b.memory.turns[room]) != 1 {
+			t.Errorf("%s: the turn is %+v", name, turn)
+		}
+	}
+}
+
+// A turn that a revision cut off goes on with the messages that there are then: those that were taken away are gone from
+// it, and each of the others finds it.
+func TestReopen_MessagesHaveComeAndGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		then  []string // words of the messages by id
+		of    []string
+		noted bool
+	}{
+		"one more":          {[]string{"1:one", "2:two", "3:three"}, []string{"web/1", "web/2", "web/3"}, true},
+		"one less":          {[]string{"2:two"}, []string{"web/2"}, true},
+		"one edited":        {[]string{"1:won", "2:two"}, []string{"web/1", "web/2"}, true},
+		"none":              {[]string{"1:one", "2:two"}, []string{"web/1", "web/2"}, false},
+		"another in return": {[]string{"1:one", "3:three"}, []string{"web/1", "web/3"}, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			model := &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+				if n == 1 {
+					return llmtest.Calls("look", `{}`), nil
+				}
+				return llmtest.Says("done"), nil
+			}}
+			revised := make(chan struct{})
+			b := engine(tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+				close(revised)
+				return tool.Text("seen"), nil
+			})}, model)
+			ask := func(words ...string) chat.Asked {
+				q := chat.Asked{Turn: "web/1"}
+				for _, w := range words {
+					id, text, _ := strings.Cut(w, ":")
+					q.Messages = append(q.Messages, asks(id, text))
+				}
+				return q
+			}
+			q := ask("1:one", "2:two")
+			q.Revised = revised
+			if turn, d := b.Answer(t.Context(), q, func(chat.Progress) {}); turn != nil || d != nil {
+				t.Fatalf("%s: answered %+v before it was revised", name, d)
+			}
+			if d := b.answer(t, t.Context(), ask(c.then...)); d == nil || d.Text != "done" {
+				t.Fatalf("%s: answered %+v", name, d)
+			}
+			turn := b.memory.turns[room][0]
+			var words []string
+			for _, m := range turn.UserMessages() {
+				words = append(words, m.Parts[0].Text)
+			}
+			var want []string
+			for _, w := range c.then {
+				_, text, _ := strings.Cut(w, ":")
+				want = append(want, text)
+			}
+			if diff := cmp.Diff(want, words); diff != "" || !slices.Equal(turn.Of, c.of) {
+				t.Errorf("%s: the turn is of %q (-want +got):\n%s", name, turn.Of, diff)
+			}
+			if got := strings.Contains(wholeText(last(model.Requests())), editNote); got != c.noted {
+				t.Errorf("%s: noted as edited: %v", name, got)
+			}
+		})
+	}
+}
+
+// A question that changes while the model is asked is not answered, nor called a failure.
+func TestRevision_WhileTheModelIsAsked_EndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := engine(nil, hanging{})
+		revised := make(chan struct{})
+		time.AfterFunc(time.Second, func() { close(revised) })
+		q := one(asks("1", "first"))
+		q.Revised = revised
+		if turn, d := b.Answer(t.Context(), q, func(chat.Progress) {}); turn != nil || d != nil {
+			t.Errorf("answered %+v", d)
+		}
+		if strings.Contains(b.log.String(), "message not answered") {
+			t.Errorf("it is logged as a failure:\n%s", b.log)
+		}
+	})
+}
+
+// A press whose turn is gone is told so, and an edit of a message that is not known is nobody's question.
+func TestReopen_TurnThatIsGone(t *testing.T) {
+	b := engine(nil, recorder())
+	if d := b.press(t, chat.PressRetry+"web/9"); d == nil || !d.Ephemeral || !strings.Contains(d.Text,
+		"I no longer know") {
+		t.Errorf("the press is answered %+v", d)
+	}
+	if d := b.answer(t, t.Context(), edit("9", "words")); d != nil {
+		t.Errorf("the edit is answered %+v", d)
+	}
+}
+
+// A turn that is answered again is asked with what was said before it alone, and counts for whoever asked it.
+func TestReopen_SeesWhatWasSaidBefore(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	for _, id := range []string{"1", "2", "3"} {
+		b.answer(t, t.Context(), one(asks(id, "question "+id)))
+	}
+	p := &fakeBudget{}
+	b.options.Budget = p
+	b.Engine = agent.New(b.options)
+	m := asks("press", chat.PressRetry+"web/2")
+	m.Command, m.Author = chat.Pressed, chat.User{ID: "U9", Admin: true}
+	b.answer(t, t.Context(), chat.Asked{Messages: []chat.Message{m}})
+	text := wholeText(last(model.Requests()))
+	if !strings.Contains(text, "question 1") || !strings.Contains(text, "question 2") || strings.Contains(text,
+		"question 3") {
+		t.Errorf("the request is\n%s", text)
+	}
+	if len(p.reserved) != 1 || p.reserved[0].User != "web/U1" {
+		t.Errorf("it counts for %+v", p.reserved)
+	}
+}

@@ -1,0 +1,400 @@
+package digest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
+)
+
+func (r *records) AmendRun(_ context.Context, run store.Run, forget []string) error {
+	r.amended, r.forgotten = append(r.amended, run), forget
+	return nil
+}
+
+func (r *records) SwapItem(
+	ctx context.Context,
+	kind, name string,
+	was, now json.RawMessage,
+	_ []store.Post,
+) (bool, error) {
+	if string(r.kept[kind][name]) != string(was) {
+		return false, nil
+	}
+	return true, r.SaveItem(ctx, kind, name, now, true)
+}
+
+// One place that got a digest is enough; where none did the run has failed, and its items are new again.
+func TestAwaitOutcomes(t *testing.T) {
+	place := func(name string) chat.Address { return chat.Address{Platform: "web", Channel: name} }
+	made := madeRun{newIDs: []string{"i"}, places: map[string]chat.Address{"a": place("a"), "b": place("b")}}
+	for name, c := range map[string]struct {
+		outcomes []store.Outcome
+		note     string
+		failed   bool
+	}{
+		"all got it": {[]store.Outcome{{Key: "a"}, {Key: "b"}}, "before", false},
+		"one did not": {[]store.Outcome{{Key: "a"}, {Key: "b", Error: "full"}}, "before; not posted to web:/b: full",
+			false},
+		"none did": {[]store.Outcome{{Key: "b", Error: "full"}, {Key: "a", Error: "gone"}},
+			"before; not posted to web:/a: gone; not posted to web:/b: full", true},
+		"a notice failed":   {[]store.Outcome{{Key: "a"}, {Key: "b"}, {Key: "feeds", Error: "full"}}, "before", false},
+		"nothing was heard": {nil, "before", false},
+	} {
+		s, kept := onRecords()
+		run := store.Run{OK: true, Posted: 2, Note: "before"}
+		got, err := s.awaitOutcomes(t.Context(), run, made, func(context.Context) []store.Outcome { return c.outcomes })
+		if (err != nil) != c.failed || got.Note != c.note || got.OK == c.failed || (got.Posted == 0) != c.failed {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if isAmended := len(kept.amended) == 1; isAmended != (c.note != "before") ||
+			c.failed != (len(kept.forgotten) == 1) {
+			t.Errorf("%s: amended %+v, forgotten %q", name, kept.amended, kept.forgotten)
+		}
+	}
+	s, _ := onRecords()
+	got, _ := s.awaitOutcomes(t.Context(), store.Run{OK: true}, made, func(context.Context) []store.Outcome {
+		return []store.Outcome{{Key: "a", Error: "full"}}
+	})
+	if got.Note != "not posted to web:/a: full" {
+		t.Errorf("without a note before: %q", got.Note)
+	}
+}
+
+// A post that says that a run failed names why, and nothing of the error.
+func TestFailureDraft(t *testing.T) {
+	secret := errors.New("secret")
+	feeds := spec{title: "news", Plan: Plan{Feeds: []Feed{{URL: "x"}}}}
+	for want, d := range map[string]chat.Draft{
+		"none of its feeds could be read": failureDraft(feeds, secret), "the agent found no answer": failureDraft(spec{},
+			secret),
+		"it took too long": failureDraft(feeds, errors.Join(errTimeout, secret)),
+	} {
+		if !d.Failed || !strings.Contains(d.Text, ": "+want+". I will try again") || strings.Contains(d.Text, "secret") {
+			t.Errorf("%s: %+v", want, d)
+		}
+	}
+}
+
+// Runs of the schedule, runs that are asked for, and tasks have slots of their own; polls need none, and nobody waits
+// longer than for as long as they want to.
+func TestSlots(t *testing.T) {
+	s := newSlots()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	plain := spec{Plan: Plan{Feeds: []Feed{{URL: "x"}}}}
+	asked, task, askedTask, poll := plain, spec{}, spec{asked: true}, plain
+	asked.asked, poll.quiet = true, true
+	for _, c := range []struct {
+		d     spec
+		slots int
+	}{{plain, 4}, {task, 8}, {asked, 4}} {
+		var release func()
+		for range c.slots {
+			var err error
+			if release, err = s.acquire(t.Context(), c.d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.acquire(ended, c.d); !errors.Is(err, context.Canceled) {
+			t.Errorf("of %d slots one more is free: %v", c.slots, err)
+		}
+		release()
+		if _, err := s.acquire(t.Context(), c.d); err != nil {
+			t.Errorf("a slot that was given back is not free: %v", err)
+		}
+	}
+	if _, err := s.acquire(ended, askedTask); !errors.Is(err, context.Canceled) {
+		t.Errorf("a task that is asked for has a slot of its own: %v", err)
+	}
+	for range 20 {
+		if _, err := s.acquire(ended, poll); err != nil {
+			t.Fatalf("a poll waits: %v", err)
+		}
+	}
+}
+
+// Missed runs are caught up since the last one, or since the digest was made, changed or resumed, whatever is latest.
+func TestLastDue(t *testing.T) {
+	at := func(hours int) time.Time { return noon.Add(time.Duration(hours) * time.Hour) }
+	for name, c := range map[string]struct {
+		made, resumed, ran time.Time
+		want               time.Time
+	}{
+		"never":   {want: time.Time{}},
+		"made":    {made: at(1), want: at(1)},
+		"resumed": {made: at(1), resumed: at(2), ran: at(-1), want: at(2)},
+		"ran":     {made: at(1), resumed: at(2), ran: at(3), want: at(3)},
+		"changed": {made: at(4), resumed: at(2), ran: at(3), want: at(4)},
+	} {
+		s, kept := onRecords()
+		s.created["news"] = spec{Plan: Plan{Name: "news", At: c.made}}
+		if !c.resumed.IsZero() {
+			s.pauses["news"] = pause{Since: c.resumed}
+		}
+		if !c.ran.IsZero() {
+			kept.runs = []store.Run{{Due: c.ran}}
+		}
+		if since, ok := s.LastDue("news"); !since.Equal(c.want) || ok == c.want.IsZero() {
+			t.Errorf("%s: since %v, %v", name, since, ok)
+		}
+	}
+}
+
+// A page of digests has so many of them, and says whether others follow.
+func TestPage(t *testing.T) {
+	s, _ := onRecords()
+	for n := range 5 {
+		name := fmt.Sprint("d", n)
+		s.created[name] = spec{Plan: Plan{Name: name, Schedule: OnNew}}
+	}
+	s.configured["d2"] = spec{Plan: Plan{Name: "d2", Schedule: OnNew, Source: FromConfig}}
+	for _, c := range []struct {
+		from, n int
+		want    []string
+		more    bool
+	}{{0, 2, []string{"d0", "d1"}, true}, {2, 3, []string{"d2", "d3", "d4"}, false}, {4, 3, []string{"d4"}, false}, {9,
+		3, nil, false}} {
+		list, more, err := s.Page(t.Context(), c.from, c.n)
+		var got []string
+		for _, i := range list {
+			if got = append(got, i.Name); i.Name == "d2" && i.Source != FromConfig {
+				t.Error("what was made hides what is configured")
+			}
+		}
+		if err != nil || !slices.Equal(got, c.want) || more != c.more {
+			t.Errorf("from %d: %q, more %v, %v", c.from, got, more, err)
+		}
+	}
+	if got := s.Names(chat.Address{}); len(got) != 0 {
+		t.Errorf("visible nowhere: %q", got)
+	}
+}
+
+// Digests that are visible in a channel are offered while somebody types, and only for the digest command.
+func TestComplete_Names(t *testing.T) {
+	s, _ := onRecords()
+	here := chat.Address{Platform: "web", Channel: "general"}
+	s.created["news"] = spec{Plan: Plan{Name: "news"}, post: []chat.Address{here}}
+	s.created["other"] = spec{Plan: Plan{Name: "other"}}
+	for _, c := range []struct {
+		command, option, typed string
+		want                   int
+	}{{"digest", "name", "", 1}, {"digest", "name", "NE", 1}, {"digest", "name", "x", 0}, {"remind", "name", "", 0},
+		{"ask", "zone", "oslo", 1},
+		{"ask", "more", "oslo", 0}} {
+		if got := s.Complete(t.Context(), here, c.command, c.option, c.typed); len(got) != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// A member has ten filters at most, on each platform, and all together five thousand; one filter has ten words.
+func TestMemberFilter_Limits(t *testing.T) {
+	s, _ := onRecords()
+	add := func(user, platform string, n int) {
+		for range n {
+			id := fmt.Sprint(len(s.members))
+			s.members[id] = memberFilter{ID: id, User: chat.User{ID: user}, From: chat.Address{Platform: platform}}
+		}
+	}
+	anna := memberFilter{User: chat.User{ID: "U1"}, From: chat.Address{Platform: "slack"}}
+	add("U1", "slack", 9)
+	add("U1", "discord", 5)
+	if err := s.checkMemberLimits(anna); err != nil {
+		t.Errorf("the tenth: %v", err)
+	}
+	add("U1", "slack", 1)
+	if err := s.checkMemberLimits(anna); err == nil || !strings.Contains(err.Error(), "you have 10 filters already") {
+		t.Errorf("the eleventh: %v", err)
+	}
+	add("U2", "slack", 4999-15)
+	other := memberFilter{User: chat.User{ID: "U3"}, From: chat.Address{Platform: "slack"}}
+	if err := s.checkMemberLimits(other); err != nil {
+		t.Errorf("the last of all: %v", err)
+	}
+	add("U2", "slack", 1)
+	if err := s.checkMemberLimits(other); err == nil || !strings.Contains(err.Error(), "there are 5000 filters") {
+		t.Errorf("one more: %v", err)
+	}
+	for n, want := range map[int]string{0: "it holds no word", 10: "", 11: "11 words are too many; 10 are taken"} {
+		_, err := memberFilter{Words: strings.Repeat("a,", n)}.parse(time.UTC)
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%d words: %v", n, err)
+		}
+	}
+	if (memberFilter{From: chat.Address{Platform: "slack"}}).isOf("", "slack") {
+		t.Error("a filter of nobody is everybody's")
+	}
+}
+
+// A filter sends what fits of the post, then of what had no place, up to twenty, and nothing that an earlier run sent.
+func TestMemberFilter_Draft(t *testing.T) {
+	run := store.Run{Due: noon, Began: noon}
+	d := spec{title: "news", zone: time.UTC}
+	var chosen, waiting []story
+	for n := range 3 {
+		chosen = append(chosen, tale("A", fmt.Sprint("boat c", n), ""))
+	}
+	for n := range 25 {
+		waiting = append(waiting, tale("A", fmt.Sprint("boat w", n), ""))
+	}
+	chosen[1].also = []*item{tale("B", "told", "").item}
+	chosen[2].Title, chosen[2].heading = "car", ""
+	e := editionOf(chosen...)
+	e.waiting, e.surplus = waiting, []story{tale("A", "boat s", "")}
+	f := memberFilter{ID: "f", Words: "boat", Told: map[string]time.Time{"told": noon.Add(-time.Hour), "boat c0": noon}}
+	draft := f.draft(d, e, map[int]string{0: "said of it", 2: "a boat, says the model"}, run)
+	var got []string
+	for _, c := range draft.Cards {
+		got = append(got, c.Title+" "+c.Why)
+	}
+	if len(got) != 22 || got[0] != "boat c0 " || got[1] != "car " || got[2] != "boat s not in the post" ||
+		got[21] != "boat w18 not in the post" ||
+		draft.Cards[0].Text != "said of it" || draft.Cards[0].N != 1 || draft.Cards[1].N != 3 || draft.Cards[2].N != 0 {
+		t.Errorf("sent %q, %+v", got, draft.Cards[:2])
+	}
+	if len(f.Told) != 23 || !f.Told["boat w18"].Equal(noon) || !f.Told["boat c2"].Equal(noon) {
+		t.Errorf("%d are told", len(f.Told))
+	}
+	// Without room to remember what is sent it is not sent.
+	f = memberFilter{ID: "f", Words: "boat", Told: map[string]time.Time{}}
+	for n := range 996 {
+		f.Told[fmt.Sprint(n)] = noon
+	}
+	if draft = f.draft(d, e, nil, run); len(draft.Cards) != 3 || len(f.Told) != 1000 {
+		t.Errorf("with little room %d are sent, %d remembered", len(draft.Cards), len(f.Told))
+	}
+}
+
+// Of what was told, what is older than thirty days is forgotten, and beyond a thousand the oldest; what still waits is
+// kept.
+func TestMemberFilter_WithTold(t *testing.T) {
+	month := 30 * 24 * time.Hour
+	e := &edition{waiting: []story{tale("A", "waits", "")}}
+	f := memberFilter{Told: map[string]time.Time{"waits": noon.Add(-2 * month), "old": noon.Add(-month - 1),
+		"kept": noon.Add(-month),
+		"due":  noon.Add(-3 * month)}}
+	f = f.withTold(spec{}, e, noon.Add(-3*month), noon)
+	var got []string
+	for id := range f.Told {
+		got = append(got, id)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"due", "kept", "waits"}, got); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	for n := range 1000 {
+		f.Told[fmt.Sprint(n)] = noon.Add(-time.Duration(n) * time.Minute)
+	}
+	f = f.withTold(spec{}, e, noon, noon)
+	if _, waits := f.Told["waits"]; len(f.Told) != 1000 || !waits || f.Told["998"].IsZero() ||
+		!f.Told["999"].IsZero() && !f.Told["kept"].IsZero() {
+		t.Errorf("%d are kept, what waits: %v", len(f.Told), waits)
+	}
+}
+
+// Posts with entries have buttons and notify people; each place has its own, with a thread below it where one fits.
+func TestBuildPosts(t *testing.T) {
+	on := &everywhere{}
+	s, _ := onRecords()
+	s.o.Platforms = on
+	a, b := chat.Address{Platform: "web", Channel: "a"}, chat.Address{Platform: "slack", Channel: "b"}
+	d := spec{Plan: Plan{Name: "news", Ping: []string{"role:1"}, Tags: []string{"t"}}, title: "News", zone: time.UTC,
+		post: []chat.Address{a, b}}
+	e := &edition{}
+	run := store.Run{Digest: "news", Due: noon, Ended: noon, OK: true, Posted: 2}
+	if got := s.buildPosts(d, run, e); got != nil {
+		t.Errorf("of nothing: %+v", got)
+	}
+	e.draft, e.head, e.rest = chat.Draft{Text: "all"}, chat.Draft{Text: "head"}, chat.Draft{Cards: []chat.Card{{}}}
+	e.cards = []chat.Card{{}, {Also: []chat.Link{{}}}}
+	posts := s.buildPosts(d, run, e)
+	var got []string
+	for _, p := range posts {
+		got = append(got, fmt.Sprintf("%s %q %d buttons, notifies %d, below %q, title %q", p.To, p.Draft.Text,
+			len(p.Draft.Buttons),
+			len(p.Draft.Notify), strings.TrimPrefix(p.Below, "digest/news/"), p.Draft.Title+p.Title))
+	}
+	want := []string{`web:/a "all" 3 buttons, notifies 1, below "", title "News, 2 March"`,
+		`slack:/b "head" 3 buttons, notifies 1, below "", title "News, 2 March"`,
+		`slack:/b "" 0 buttons, notifies 0, below "2026-03-02T12:00:00Z/slack:/b", title "News, 2 March"`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("posts (-want +got):\n%s", diff)
+	}
+	e.cards[1].Also = nil
+	for name, change := range map[string]func(*store.Run, *spec){
+		"it failed": func(r *store.Run, _ *spec) { r.OK = false }, "nothing is in it": func(r *store.Run,
+			_ *spec) {
+			r.Posted = 0
+		},
+		"a poll": func(_ *store.Run, d *spec) { d.quiet = true }, "no twins": func(*store.Run, *spec) {},
+	} {
+		r, changed := run, d
+		change(&r, &changed)
+		p := s.buildPosts(changed, r, e)[0]
+		buttons, notifies := 2, 1
+		if name == "it failed" || name == "nothing is in it" {
+			buttons, notifies = 0, 0
+		} else if name == "a poll" {
+			buttons = 0
+		}
+		if len(p.Draft.Buttons) != buttons || len(p.Draft.Notify) != notifies || (p.Turn == "") != (notifies == 0) {
+			t.Errorf("%s: %d buttons, notifies %d, turn %q", name, len(p.Draft.Buttons), len(p.Draft.Notify), p.Turn)
+		}
+	}
+}
+
+// CanThread has threads on Slack alone.
+func (*everywhere) CanThread(to chat.Address) bool { return to.Platform == "slack" }
+
+// What is stored with a run is its verdicts; of one that succeeded also what it posted, and what waits where that has
+// changed.
+func TestNewRunItems(t *testing.T) {
+	d := spec{Plan: Plan{Name: "news"}}
+	kinds := func(d spec, ok bool, e *edition) string {
+		t.Helper()
+		items, err := newRunItems(d, store.Run{Due: noon, Ended: noon, OK: ok}, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for _, i := range items {
+			list = append(list, i.Kind)
+		}
+		return strings.Join(list, " ")
+	}
+	full := editionOf(tale("A", "T", ""))
+	empty := &edition{}
+	kept := &edition{kept: []byte(`{"version":1,"items":[]}`)}
+	cleared := &edition{kept: []byte(`{"version":1,"items":[{}]}`)}
+	repeats := &edition{items: []*item{{postedBefore: "x"}}}
+	weekly, quiet := d, d
+	weekly.Style, quiet.quiet = Weekly, true
+	for _, c := range []struct {
+		name string
+		got  string
+		want string
+	}{
+		{"it failed", kinds(d, false, full), verdictKind}, {"nothing new", kinds(d, true, empty), verdictKind},
+		{"a post", kinds(d, true, full), verdictKind + " " + pastRunKind + "news " + waitingKind},
+		{"a poll", kinds(quiet, true, full), verdictKind + " " + pastRunKind + "news"},
+		{"a week", kinds(weekly, true, full), verdictKind + " " + pastRunKind + "news"},
+		{"as before", kinds(d, true, kept), verdictKind}, {"nothing waits", kinds(d, true, cleared), verdictKind + " " +
+			waitingKind},
+		{"repeats", kinds(d, true, repeats), verdictKind + " " + pastRunKind + "news"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: stored %s, want %s", c.name, c.got, c.want)
+		}
+	}
+}
