@@ -432,7 +432,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 	})
 	p.loop.LastDue = a.digests.LastDue
 	a.registry.Add(native(digestTools(a.digests, a.platforms)))
-	return errors.Join(a.digests.Configure(digest.Plans(a.conf())), a.digests.Load(ctx))
+	return errors.Join(a.digests.Configure(ctx, digest.Plans(a.conf())), a.digests.Load(ctx))
 }
 
 func (a *App) buildJobs(ctx context.Context, p *parts) error {
