@@ -21,6 +21,9 @@ const (
 	maxMessage = 8 << 20
 	// maxConcurrent is how many of its requests are handled at a time.
 	maxConcurrent = 16
+	// maxPending is how many of its messages are handled or wait for that. Others are refused, since the next one may
+	// cancel what all wait for, and reading must go on.
+	maxPending = 1000
 )
 
 // serveMCP serves the bot as an MCP server on standard streams: through the daemon where one runs, or else
@@ -62,13 +65,16 @@ func serveMCP(ctx context.Context, c *invocation) error {
 type relay struct {
 	// d has the admin token and makes the relay's own token, with which http sends the messages. http has no timeout,
 	// because a call may wait for the approval of a person.
-	d     *client
-	http  *http.Client
-	name  string // of the token
-	token string
+	d    *client
+	http *http.Client
+	name string // of the token
+	// slots are taken by the messages that are handled, pending also by those that wait. renewing is held while a token
+	// is asked for.
+	slots, pending, renewing chan struct{}
 
-	// mu guards all but d, http and name.
+	// mu guards what follows.
 	mu      sync.Mutex
+	token   string
 	out     io.Writer
 	version string                        // of the protocol, as agreed
 	cancels map[string]context.CancelFunc // of requests under way, by id
@@ -83,15 +89,18 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 		name:    "stdio-" + strconv.Itoa(os.Getpid()),
 		out:     c.Out,
 		cancels: map[string]context.CancelFunc{},
+
+		slots:    make(chan struct{}, maxConcurrent),
+		pending:  make(chan struct{}, maxPending),
+		renewing: make(chan struct{}, 1),
 	}
-	if err := r.renewToken(ctx); err != nil {
+	if err := r.renewToken(ctx, ""); err != nil {
 		return err
 	}
 	// Deferred first, so that it runs after all messages have been answered.
 	defer r.revokeToken()
 	var work sync.WaitGroup
 	defer work.Wait()
-	slots := make(chan struct{}, maxConcurrent)
 	lines := bufio.NewScanner(interruptibleReader{ctx, c.In})
 	lines.Buffer(nil, maxMessage)
 	for lines.Scan() {
@@ -108,6 +117,12 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 		if m.Method == "notifications/cancelled" {
 			r.cancel(string(m.Params.RequestID))
 		}
+		select {
+		case r.pending <- struct{}{}:
+		default:
+			r.writeError(m, "too many requests are waiting for an answer, send it again later")
+			continue
+		}
 		sent, done := context.WithCancel(ctx)
 		// Before the request is sent by a goroutine, so that a cancellation in the next line finds it.
 		if m.ID != nil {
@@ -115,18 +130,17 @@ func relayMCP(ctx context.Context, c *invocation, d *client) error {
 			r.cancels[string(m.ID)] = done
 			r.mu.Unlock()
 		}
+		handle := func() {
+			r.handle(sent, m, line)
+			done()
+			<-r.pending
+		}
 		if m.Method == "initialize" {
 			// Alone and in order: later messages carry the protocol version that it agrees on.
-			r.forward(sent, m, line)
-			done()
+			handle()
 			continue
 		}
-		// Blocks reading while all slots are taken, which slows the host down.
-		slots <- struct{}{}
-		work.Go(func() {
-			defer func() { done(); <-slots }()
-			r.forward(sent, m, line)
-		})
+		work.Go(handle)
 	}
 	if err := lines.Err(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("read the messages of the host: %w", err)
@@ -165,39 +179,54 @@ func (r *relay) cancel(id string) {
 	}
 }
 
-// forward sends one message and writes the answer. Requests that fail are answered with a JSON-RPC error.
-func (r *relay) forward(ctx context.Context, m rpcMessage, line []byte) {
+// handle sends one message once there is a slot for it, and writes the answer. A request that fails is answered with a
+// JSON-RPC error, one that was cancelled is not answered.
+func (r *relay) handle(ctx context.Context, m rpcMessage, line []byte) {
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.cancels, string(m.ID))
 	}()
-	err := r.post(ctx, m, line)
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return
+	}
+	token := r.currentToken()
+	err := r.post(ctx, m, line, token)
 	if errors.Is(err, errTokenRefused) { // revoked, or older than its 24 hours
-		if err = r.renewToken(ctx); err == nil {
-			err = r.post(ctx, m, line)
+		if err = r.renewToken(ctx, token); err == nil {
+			err = r.post(ctx, m, line, r.currentToken())
 		}
 	}
-	if err == nil || m.ID == nil || ctx.Err() != nil {
-		return // nobody waits for an answer
+	if err != nil && ctx.Err() == nil {
+		r.writeError(m, "could not reach the daemon: "+err.Error())
 	}
-	answer, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603,
-		"message": "could not reach the daemon: " + err.Error()}}) // these types always marshal
+}
+
+// writeError answers a request with a JSON-RPC error. Notifications have no answer.
+func (r *relay) writeError(m rpcMessage, message string) {
+	if m.ID == nil {
+		return
+	}
+	answer, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID,
+		"error": map[string]any{"code": -32603, "message": message}}) // these types always marshal
 	r.write(answer)
 }
 
 // errTokenRefused is returned when the daemon refuses the token of the relay.
 var errTokenRefused = errors.New("the daemon refuses the token")
 
-// post sends one message to the daemon's endpoint and writes what is answered. It returns errTokenRefused where nothing
-// was done with the message, so that it can be sent again.
-func (r *relay) post(ctx context.Context, m rpcMessage, line []byte) error {
+// post sends one message to the daemon's endpoint with a token and writes what is answered. It returns errTokenRefused
+// where nothing was done with the message, so that it can be sent again.
+func (r *relay) post(ctx context.Context, m rpcMessage, line []byte, token string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.d.base+"/mcp", bytes.NewReader(line))
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
-	version, token := r.version, r.token
+	version := r.version
 	r.mu.Unlock()
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
@@ -276,8 +305,25 @@ func (r *relay) write(raw []byte) {
 	_, _ = r.out.Write(line.Bytes()) // when the host is gone, our input ends, too
 }
 
-// renewToken creates a token in place of the one before.
-func (r *relay) renewToken(ctx context.Context) error {
+// currentToken returns the token that was made last.
+func (r *relay) currentToken() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.token
+}
+
+// renewToken creates a token in place of one that was refused, unless another request has done so meanwhile: each new
+// token ends the one before.
+func (r *relay) renewToken(ctx context.Context, refused string) error {
+	select {
+	case r.renewing <- struct{}{}:
+		defer func() { <-r.renewing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if r.currentToken() != refused {
+		return nil
+	}
 	var made struct {
 		Token string `json:"token"`
 	}

@@ -37,12 +37,17 @@ const (
 type pause struct {
 	Paused bool      `json:"paused"`
 	Since  time.Time `json:"since"` // runs that were due before are not caught up
+	// Source is where the digest comes from; empty: the record is older than this field.
+	Source string `json:"source,omitempty"`
 }
 
 // Load reads the digests made in chat or through the API, the pauses, the proposals and the filters of members. A
-// digest that can no longer be carried out is logged and left out.
+// digest that can no longer be carried out is logged and left out. It is called after Configure.
 func (s *Service) Load(ctx context.Context) error {
 	if err := s.load(ctx); err != nil {
+		return err
+	}
+	if err := s.resetMovedNames(ctx); err != nil {
 		return err
 	}
 	s.notifyChange()
@@ -59,7 +64,12 @@ func (s *Service) Reload(ctx context.Context) error {
 	s.eventLock.Lock()
 	clear(s.events) // counted again when the next one comes
 	s.eventLock.Unlock()
-	return s.Load(ctx)
+	// Names are not looked at: where two processes have different configurations each would undo what the other did.
+	if err := s.load(ctx); err != nil {
+		return err
+	}
+	s.notifyChange()
+	return nil
 }
 
 // load replaces in memory what is stored. With an error nothing is replaced.
@@ -474,6 +484,31 @@ func (s *Service) deleteItem(ctx context.Context, kind, name string) error {
 	return nil
 }
 
+// resetMovedNames has digests begin anew whose name has gone from one made in chat or through the API to one of the
+// configuration, or back: what the other left is deleted, and runs that were due before are not caught up.
+func (s *Service) resetMovedNames(ctx context.Context) error {
+	s.mu.Lock()
+	var moved []spec
+	for name := range s.created {
+		if d, _ := s.findLocked(name); (d.Source == FromConfig) != (s.pauses[name].Source == FromConfig) {
+			moved = append(moved, d)
+		}
+	}
+	s.mu.Unlock()
+	for _, d := range moved {
+		if err := s.deleteTraces(ctx, d.Name); err != nil {
+			return fmt.Errorf("delete what another digest called %s has left: %w", d.Name, err)
+		}
+		// This goes last: a deletion that was cut off is made again at the next start.
+		if err := s.savePause(ctx, d.Name, pause{Since: s.o.Now().UTC(), Source: d.Source}); err != nil {
+			return fmt.Errorf("store whose the name %s is: %w", d.Name, err)
+		}
+		s.o.Log.Warn("two digests have the same name, that of the configuration counts; the one in effect begins anew",
+			"digest", d.Name, "source", d.Source)
+	}
+	return nil
+}
+
 // Pause pauses or resumes a digest. Runs that fall due meanwhile are skipped.
 func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	d, ok := s.find(name)
@@ -483,7 +518,7 @@ func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	if d.Paused == on {
 		return nil
 	}
-	if err := s.savePause(ctx, name, pause{on, s.o.Now().UTC()}); err != nil {
+	if err := s.savePause(ctx, name, pause{on, s.o.Now().UTC(), d.Source}); err != nil {
 		return err
 	}
 	s.notifyChange()

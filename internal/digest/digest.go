@@ -219,9 +219,9 @@ func New(o Options) *Service {
 	}
 }
 
-// Configure replaces the digests of the configuration, all or, with an error, none. The error names
-// the digest whose plan is wrong. A run that is under way goes on with the plan that it began with.
-func (s *Service) Configure(plans []Plan) error {
+// Configure replaces the digests of the configuration, all or, with an error, none. The error names the digest whose plan
+// is wrong, or is the store's. A run that is under way goes on with the plan that it began with.
+func (s *Service) Configure(ctx context.Context, plans []Plan) error {
 	specs := map[string]spec{}
 	for _, p := range plans {
 		p.Source = FromConfig
@@ -231,11 +231,21 @@ func (s *Service) Configure(plans []Plan) error {
 		}
 		specs[p.Name] = d
 	}
-	s.mu.Lock()
-	s.configured = specs
-	s.mu.Unlock()
+	was := s.setConfigured(specs)
+	if err := s.resetMovedNames(ctx); err != nil {
+		s.setConfigured(was)
+		return err
+	}
 	s.notifyChange()
 	return nil
+}
+
+// setConfigured replaces the digests of the configuration, and returns those of before.
+func (s *Service) setConfigured(specs map[string]spec) (was map[string]spec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, s.configured = s.configured, specs
+	return was
 }
 
 // notifyChange tells the schedule that digests have changed. s.mu must not be held: the schedule asks for them.

@@ -245,6 +245,83 @@ func TestConfigure_NameOfASharedDigest_OldAddressShowsNothing(t *testing.T) {
 	}
 }
 
+// The configuration takes the name of a digest that was made in chat, at a start or while the bot runs, and gives it up
+// again: each time the digest that counts then inherits nothing, and keeps over restarts what is its own.
+func TestConfigure_TakesNameOfAMadeDigestAndGivesItUp_BothBeginAnew(t *testing.T) {
+	for _, atStart := range []bool{true, false} {
+		b := service(t, digest.Plan{Feeds: from(a)})
+		b.restart(t)
+		made := digest.Plan{Name: "morning", Schedule: "0 9 * * *", Feeds: from(a, b2), MaxItems: 1,
+			Post: []string{general.String()}, Source: digest.FromAPI}
+		if _, err := b.Create(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		configure := func(plans ...digest.Plan) {
+			t.Helper()
+			if atStart {
+				b.restart(t, plans...)
+			} else if err := b.Configure(t.Context(), plans); err != nil {
+				t.Fatal(err)
+			}
+		}
+		isNew := func(what string) {
+			t.Helper()
+			for _, kind := range traceKinds("morning")[1:] {
+				if items := b.items(t, kind); len(items) > 0 {
+					t.Errorf("%s: of the kind %q it has %d items", what, kind, len(items))
+				}
+			}
+			if p, ok := b.Plan("morning"); !ok || p.Paused {
+				t.Errorf("%s: it is %+v, want it not paused", what, p)
+			}
+			if since, ok := b.LastDue("morning"); !ok || !since.Equal(b.now) {
+				t.Errorf("%s: missed runs are caught up since %v, want from now on", what, since)
+			}
+		}
+		keepsPause := func(what string, plans ...digest.Plan) {
+			t.Helper()
+			b.now = b.now.Add(time.Hour)
+			if err := b.Pause(t.Context(), "morning", true); err != nil {
+				t.Fatal(err)
+			}
+			b.restart(t, plans...)
+			if p, _ := b.Plan("morning"); !p.Paused {
+				t.Errorf("%s: after a restart it is not paused any more", what)
+			}
+		}
+		b.leaveTraces(t)
+		b.now = b.now.Add(time.Hour)
+		configure(made)
+		isNew("taken")
+		keepsPause("taken", made)
+		b.now = b.now.Add(time.Hour)
+		configure()
+		isNew("given up")
+		keepsPause("given up")
+	}
+}
+
+// What another digest of the name has left cannot be deleted: the configuration before it stays in effect.
+func TestConfigure_StoreRefuses_ChangesNothing(t *testing.T) {
+	b, f := onFrail(t, digest.Plan{Feeds: from(a)})
+	f.arm(-1)
+	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()},
+		Source: digest.FromAPI}
+	if _, err := b.Create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	f.arm(1)
+	if err := b.Configure(t.Context(), []digest.Plan{made}); !errors.Is(err, errDisk) {
+		t.Errorf("configured: %v", err)
+	}
+	if p, _ := b.Plan("made"); p.Source != digest.FromAPI {
+		t.Errorf("the digest in effect is %+v", p)
+	}
+	if p, _ := b.Plan("morning"); p.Source != digest.FromConfig {
+		t.Errorf("that of the configuration before is %+v", p)
+	}
+}
+
 // Records that cannot be read, as an import may bring them, keep neither the bot from starting nor others from
 // counting.
 func TestLoad_RecordsThatCannotBeRead_AreSkipped(t *testing.T) {

@@ -135,7 +135,7 @@ func New(o Options) *Service {
 		jobs:       map[string]stored{},
 		deliveries: map[string]time.Time{},
 	}
-	s.loop = &schedule.Loop{LastDue: s.lastDue, Do: s.run, Now: o.Now, Log: o.Log}
+	s.loop = &schedule.Loop{LastDue: s.lastDue, Do: s.run, Hold: s.hold, Now: o.Now, Log: o.Log}
 	return s
 }
 

@@ -402,6 +402,55 @@ func TestQuietHours_HoldRepeatingJobs(t *testing.T) {
 	})
 }
 
+// However many repeating jobs wait for the end of quiet hours, a reminder at a time that somebody named comes then.
+func TestQuietHours_ManyHeldJobs_ReminderComesAtItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBot(t)
+		b.conf.Jobs.QuietHours = "22:00-07:00"
+		const many = 300 // more than the loop carries out at once
+		for range many {
+			if _, err := b.Add(t.Context(), jobs.Job{Schedule: "0 4 * * *", Timezone: "Europe/Oslo", Text: "water",
+				Post: []string{general.String()}, Source: jobs.FromAPI}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.say(t, anna, "remind", "at 5am get up")
+		stop := b.run(t)
+		defer stop()
+		<-time.After(5*time.Hour + 30*time.Minute) // 6:30
+		if got := b.disk.texts(); !slices.Equal(got, []string{"⏰ get up"}) {
+			t.Errorf("before 7: %q", got)
+		}
+		<-time.After(35 * time.Minute)
+		got := b.disk.texts()
+		if slices.Sort(got); len(got) != many || got[0] != "water" || got[many-1] != "water" {
+			t.Errorf("after 7: %d posts, %q to %q; want %d, none of which says that it is late", len(got), got[0],
+				got[len(got)-1], many)
+		}
+	})
+}
+
+// Quiet hours end when the clock shows it, also in the night in which clocks are set back.
+func TestQuietHours_ClocksSetBack_EndByTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBot(t)
+		b.conf.Jobs.QuietHours = "22:00-07:00"
+		// In Oslo clocks are set back on 29 October 2000 at 3:00.
+		b.jump(time.Date(2000, 10, 28, 12, 0, 0, 0, time.UTC).Sub(time.Now()))
+		b.say(t, anna, "remind", "every day at 23 run")
+		stop := b.run(t)
+		defer stop()
+		<-time.After(17*time.Hour + 30*time.Minute) // 6:30
+		if got := b.disk.texts(); len(got) != 0 {
+			t.Errorf("before 7: %q", got)
+		}
+		<-time.After(35 * time.Minute)
+		if got := b.disk.texts(); !slices.Equal(got, []string{"⏰ run"}) {
+			t.Errorf("after 7: %q", got)
+		}
+	})
+}
+
 func TestTool_RemindsTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBot(t)

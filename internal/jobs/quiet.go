@@ -25,21 +25,24 @@ func ParseQuietHours(s string) (QuietHours, error) {
 	return QuietHours{sinceMidnight(begin), sinceMidnight(end)}, nil
 }
 
-// remaining returns how long it stays quiet, by the clock of a time; 0: it is not quiet.
-func (q QuietHours) remaining(at time.Time) time.Duration {
+// end returns when the quiet hours end that a time is in, by the clock of its zone, or the time itself where it is not
+// quiet.
+func (q QuietHours) end(at time.Time) time.Time {
 	now := sinceMidnight(at)
+	days := 0
 	switch {
-	case q.from < q.to && now >= q.from && now < q.to:
-		return q.to - now
+	case q.from < q.to && now >= q.from && now < q.to, q.from > q.to && now < q.to:
 	case q.from > q.to && now >= q.from:
-		return 24*time.Hour - now + q.to
-	case q.from > q.to && now < q.to:
-		return q.to - now
+		days = 1
+	default:
+		return at
 	}
-	return 0
+	year, month, day := at.Date()
+	// In a night in which clocks change, what the clock shows counts and not the hours that pass.
+	return time.Date(year, month, day+days, 0, int(q.to/time.Minute), 0, 0, at.Location())
 }
 
-// sinceMidnight returns what the clock shows as a duration; where clocks change that day, another one has passed.
+// sinceMidnight returns what a clock shows as a duration.
 func sinceMidnight(t time.Time) time.Duration {
 	return time.Duration(t.Hour()*3600+t.Minute()*60+t.Second()) * time.Second
 }

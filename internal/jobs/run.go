@@ -23,23 +23,14 @@ const (
 
 // run carries out a job for a due time. What is cut off by the end of ctx is due again at the next start.
 func (s *Service) run(ctx context.Context, id string, due time.Time) {
+	begun := s.o.Now()
 	j, ok := s.find(id)
 	if !ok || j.isDone(due) {
 		return
 	}
-	isLate := s.o.Now().Sub(due) > lateAfter
-	// Quiet hours are for what repeats: a time that somebody named stands (docs/jobs.md).
-	if !j.IsOnce() {
-		held, ended := s.waitForQuietEnd(ctx, j.plan.Zone())
-		if ended {
-			return
-		}
-		// Whoever set quiet hours knows why it comes then.
-		isLate = isLate && !held
-		// It may have been changed, moved or removed in those hours.
-		if j, ok = s.find(id); !ok || j.isDone(due) || due.Before(j.Since) {
-			return
-		}
+	// A repeating job may have been changed, moved or removed in the quiet hours that held it.
+	if !j.IsOnce() && due.Before(j.Since) {
+		return
 	}
 	if j.Watch != nil {
 		// A look that the end of ctx cut off has not failed: it must not count as a failure of the place.
@@ -60,7 +51,7 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 			Text:   "I could not do the job `" + id + "`: " + what + ". The reason is in the bot's log.",
 		}
 	}
-	if isLate {
+	if s.isLate(j, begun, due) {
 		d.Text += "\n\n*Late: this was due on " + j.formatDue(due) + ".*"
 	}
 	s.finish(ctx, id, due, d, nil, settled)
@@ -191,24 +182,31 @@ func (j stored) formatDue(due time.Time) string {
 	return due.In(j.plan.Zone()).Format("Mon 2 Jan 2006 15:04 MST")
 }
 
-// waitForQuietEnd waits while it is quiet in a time zone. It returns whether it waited, and whether ctx has ended
-// meanwhile.
-func (s *Service) waitForQuietEnd(ctx context.Context, zone *time.Location) (held, ended bool) {
-	for {
-		quiet, err := ParseQuietHours(s.o.Config().Jobs.QuietHours)
-		if err != nil {
-			s.o.Log.Error("quiet hours not understood, there are none", "error", err) // checked when it was read
-		}
-		rest := quiet.remaining(s.o.Now().In(zone))
-		if rest <= 0 {
-			return held, false
-		}
-		held = true
-		// The clock may be set meanwhile, so it is looked at now and then.
-		select {
-		case <-time.After(min(rest, time.Minute)):
-		case <-ctx.Done():
-			return true, true
-		}
+// hold returns how long a job that is due waits for the end of quiet hours.
+func (s *Service) hold(id string) time.Duration {
+	j, ok := s.find(id)
+	// Quiet hours are for what repeats: a time that somebody named stands (docs/jobs.md).
+	if !ok || j.IsOnce() {
+		return 0
 	}
+	now := s.o.Now()
+	return s.quietHours().end(now.In(j.plan.Zone())).Sub(now)
+}
+
+// isLate reports whether a due time is carried out so late that its post says so. Quiet hours do not count: whoever set
+// them knows why it comes then.
+func (s *Service) isLate(j stored, begun, due time.Time) bool {
+	if !j.IsOnce() {
+		due = s.quietHours().end(due.In(j.plan.Zone()))
+	}
+	return begun.Sub(due) > lateAfter
+}
+
+// quietHours returns the quiet hours of the configuration in effect.
+func (s *Service) quietHours() QuietHours {
+	quiet, err := ParseQuietHours(s.o.Config().Jobs.QuietHours)
+	if err != nil {
+		s.o.Log.Error("quiet hours not understood, there are none", "error", err) // checked when it was read
+	}
+	return quiet
 }

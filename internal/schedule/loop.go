@@ -46,6 +46,9 @@ type Loop struct {
 	// different jobs may. Instants that pass while Do runs are missed like those of downtime, except the latest of
 	// them if it is at most two minutes old. Do should return soon after ctx ends.
 	Do func(ctx context.Context, name string, due time.Time)
+	// Hold returns how long a due instant of a job still waits before Do is called for it; 0: not at all. What waits is
+	// none of the calls under way. The loop asks again at least every 30 s. nil: nothing waits.
+	Hold func(name string) time.Duration
 	// Now returns the current time. nil: time.Now.
 	Now func() time.Time
 	// Log is told of clocks that jump. nil: nobody is.
@@ -110,14 +113,16 @@ type loopRun struct {
 	states map[string]*jobState
 	done   chan *jobState
 	calls  sync.WaitGroup
-	count  int // of the calls that are under way
-	queue  []dueCall
+	count  int       // of the calls that are under way
+	queue  []dueCall // those that wait for others to end
+	held   []dueCall // those that wait as Hold says
 }
 
-// dueCall is a call of Do that waits for others to end.
+// dueCall is a call of Do that waits.
 type dueCall struct {
-	job *jobState
-	due time.Time
+	job  *jobState
+	due  time.Time
+	hold time.Duration // what Hold returned when it was last asked
 }
 
 // now returns what the clock shows. Without Round(0) two times would be compared by the timers, which know nothing of
@@ -221,17 +226,23 @@ func (r *loopRun) finishCall(ctx context.Context, s *jobState) {
 		delete(r.states, s.job.Name)
 	}
 	r.count--
-	if len(r.queue) > 0 {
+	for len(r.queue) > 0 && r.count < maxCalls {
 		next := r.queue[0]
 		r.queue = r.queue[1:]
-		// That a job was removed meanwhile is found by Do, as where the call has begun.
-		r.startCall(ctx, next)
+		// That a job was removed meanwhile is found by Do, as where the call has begun. Its hold may have begun
+		// meanwhile, too.
+		r.startOrWait(ctx, next)
 	}
 }
 
 // startDue starts what is due and returns how long to wait before the next look at the clock.
 func (r *loopRun) startDue(ctx context.Context) time.Duration {
 	now, pause := r.now(), clockCheckInterval
+	held := r.held
+	r.held = nil
+	for _, c := range held {
+		r.startOrWait(ctx, c)
+	}
 	restarted, ahead := 0, time.Duration(0)
 	for _, s := range r.states {
 		if s.busy || s.removed {
@@ -253,6 +264,9 @@ func (r *loopRun) startDue(ctx context.Context) time.Duration {
 	if restarted > 0 {
 		r.log.Warn("clock was ahead when jobs last ran, their schedules start again from now",
 			"jobs", restarted, "ahead", ahead.Round(time.Second))
+	}
+	for _, c := range r.held {
+		pause = min(pause, c.hold)
 	}
 	return pause
 }
@@ -276,18 +290,30 @@ func (s *jobState) takeDue(now time.Time) (due time.Time, give bool) {
 	return due, true
 }
 
-// queueCall starts a call of Do, or has it wait for others to end.
+// queueCall starts a call of Do for a due instant, now or as soon as it may be.
 func (r *loopRun) queueCall(ctx context.Context, s *jobState, due time.Time) {
 	// The latest are kept: the clock comes by them again when it was ahead.
 	s.started = append(s.started, due)
 	slices.SortFunc(s.started, time.Time.Compare)
 	s.started = s.started[max(0, len(s.started)-maxRemembered):]
 	s.busy = true
-	if r.count >= maxCalls {
-		r.queue = append(r.queue, dueCall{s, due})
-		return
+	r.startOrWait(ctx, dueCall{job: s, due: due})
+}
+
+// startOrWait starts a call, or has it wait: for the end of its hold, or for others to end.
+func (r *loopRun) startOrWait(ctx context.Context, c dueCall) {
+	c.hold = 0
+	if r.loop.Hold != nil {
+		c.hold = r.loop.Hold(c.job.job.Name)
 	}
-	r.startCall(ctx, dueCall{s, due})
+	switch {
+	case c.hold > 0:
+		r.held = append(r.held, c)
+	case r.count >= maxCalls:
+		r.queue = append(r.queue, c)
+	default:
+		r.startCall(ctx, c)
+	}
 }
 
 // startCall calls Do in a goroutine of its own.

@@ -498,3 +498,62 @@ func TestSet_WakesTheLoop(t *testing.T) {
 		}
 	})
 }
+
+// Jobs that are held take no part of the calls at once: however many there are, another job runs when it is due. Each
+// is called once, when its hold ends.
+func TestLoop_ManyHeld_OthersRunMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &setting{loop: &Loop{}}
+		jobs := []Job{s.job(t, "other", "daily at 9:00")}
+		for n := range maxCalls + 44 {
+			jobs = append(jobs, s.job(t, fmt.Sprintf("held%03d", n), "daily at 8:00"))
+		}
+		s.loop.Set(jobs)
+		holdEnd := time.Now().Add(10 * time.Hour)
+		s.loop.Hold = func(name string) time.Duration {
+			if name == "other" {
+				return 0
+			}
+			return time.Until(holdEnd)
+		}
+		s.start(t, 5*time.Minute)
+		<-time.After(9*time.Hour + 30*time.Minute)
+		if got := s.take(); got != "other 1 09:00" {
+			t.Errorf("while the others are held: ran %q", got)
+		}
+		<-time.After(time.Hour)
+		got := strings.Split(s.take(), ", ")
+		if distinct := slices.Compact(slices.Clone(got)); len(got) != maxCalls+44 || len(distinct) != len(got) {
+			t.Errorf("after the hold %d calls were made for %d due times, want one for each of %d", len(got), len(distinct),
+				maxCalls+44)
+		}
+	})
+}
+
+// A call that waits for others is held when its hold begins meanwhile.
+func TestLoop_HoldBeginsWhileACallWaits_ItIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &setting{loop: &Loop{}}
+		var jobs []Job
+		for n := range maxCalls + 1 {
+			jobs = append(jobs, s.job(t, fmt.Sprint(n), "daily at 8:00"))
+		}
+		s.loop.Set(jobs)
+		from, to := time.Now().Add(8*time.Hour+time.Minute), time.Now().Add(10*time.Hour)
+		s.loop.Hold = func(string) time.Duration {
+			if time.Now().Before(from) {
+				return 0
+			}
+			return time.Until(to)
+		}
+		s.start(t, 5*time.Minute)
+		<-time.After(9 * time.Hour)
+		if got := strings.Count(s.take(), "08:00"); got != maxCalls {
+			t.Errorf("%d calls were made before the hold ended, want %d", got, maxCalls)
+		}
+		<-time.After(2 * time.Hour)
+		if got := strings.Count(s.take(), "08:00"); got != 1 {
+			t.Errorf("%d calls were made after it, want 1", got)
+		}
+	})
+}
