@@ -420,18 +420,29 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Writer:    digest.AgentWriter(a.agent, a.roster),
 		Editor:    digest.AgentEditor(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
-		Language:  func(to chat.Address) string { return p.settings.Effective(to, "").Language },
+		Settings:  digestSettings{a, p.settings},
 		OnChange:  func() { p.loop.Set(a.digests.Jobs()) },
 		PublicURL: signin.BaseURL(a.conf()),
 		MailURL:   a.conf().HTTP.PublicURL.Reveal(),
-		Log:       a.o.Log, Now: a.o.Now,
-
-		MaxPerUser: func() int { return a.conf().Limits.UserDigests },
+		Log:       a.o.Log,
+		Now:       a.o.Now,
 	})
 	p.loop.LastDue = a.digests.LastDue
 	a.registry.Add(native(a.digests.Tools(a.platforms.CanPost)))
 	return errors.Join(a.digests.Configure(ctx, digest.Plans(a.conf())), a.digests.Load(ctx))
 }
+
+// digestSettings are what is set for digests.
+type digestSettings struct {
+	app      *App
+	settings *settings.Repository
+}
+
+func (d digestSettings) Language(to chat.Address) string {
+	return d.settings.Effective(to, "").Language
+}
+
+func (d digestSettings) MaxDigestsPerUser() int { return d.app.conf().Limits.UserDigests }
 
 func (a *App) buildJobs(ctx context.Context, p *parts) error {
 	a.jobs = jobs.New(jobs.Options{

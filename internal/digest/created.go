@@ -261,10 +261,10 @@ func (s *Service) validateNew(p Plan) (spec, error) {
 
 // maxPerUser returns how many digests one person may have made in chat; 0: any number.
 func (s *Service) maxPerUser() int {
-	if s.o.MaxPerUser == nil {
+	if s.o.Settings == nil {
 		return 0
 	}
-	return s.o.MaxPerUser()
+	return s.o.Settings.MaxDigestsPerUser()
 }
 
 // checkFrequency returns an error where a digest is due too often or never.

@@ -102,7 +102,7 @@ func TestADigestIsMadeInChat(t *testing.T) {
 
 // One person makes so many digests in chat; what they remove makes room, and others have their own limit.
 func TestDigestsOfOnePerson_AreLimited(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.MaxPerUser = func() int { return 2 } })
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.Settings = setElsewhere{maxPerUser: 2} })
 	b.feeds[a] = []feed.Item{story(1)}
 	add := func(who chat.User) error {
 		t.Helper()

@@ -145,6 +145,14 @@ type Pages interface {
 	Article(ctx context.Context, url string) (string, error)
 }
 
+// Settings are what people and operators have set elsewhere.
+type Settings interface {
+	// Language returns the one set for a channel, or an empty string.
+	Language(to chat.Address) string
+	// MaxDigestsPerUser returns how many digests one person may have made in chat; 0: any number.
+	MaxDigestsPerUser() int
+}
+
 // Options are what a Service needs. All may be called concurrently.
 type Options struct {
 	Feeds     Feeds
@@ -159,11 +167,8 @@ type Options struct {
 	Editor func(Plan) Editor
 	// Task has an agent with its tools carry out a prompt. settled is called when its outcome
 	// is stored.
-	Task func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
-	// Language returns the one set for a channel, or an empty string.
-	Language func(to chat.Address) string
-	// MaxPerUser returns how many digests one person may have made in chat; 0: any number. nil: the same.
-	MaxPerUser func() int
+	Task     func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
+	Settings Settings // nil: nothing is set
 	// PublicURL is the address under which others reach the bot, without a slash at its end.
 	PublicURL string
 	// MailURL is the same for mails, which have no link to unsubscribe where it is empty: their readers are elsewhere, so

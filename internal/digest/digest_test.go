@@ -87,6 +87,15 @@ type bench struct {
 	readerError error    // why it is not known
 }
 
+// setElsewhere is what people and operators have set.
+type setElsewhere struct {
+	language   string
+	maxPerUser int
+}
+
+func (s setElsewhere) Language(chat.Address) string { return s.language }
+func (s setElsewhere) MaxDigestsPerUser() int       { return s.maxPerUser }
+
 // service has one digest, called morning and posted to general.
 func service(t *testing.T, p digest.Plan, change ...func(*digest.Options)) *bench {
 	t.Helper()

@@ -81,7 +81,7 @@ func TestEditorPrompt_FitsTheTokens(t *testing.T) {
 	for n := range 8 {
 		e.candidates = append(e.candidates, tale("A", fmt.Sprint("Title ", n), strings.Repeat("words ", 400)))
 	}
-	s := New(Options{Language: nil})
+	s := New(Options{})
 	size := func(length int) int {
 		prompt := describeCandidates(e, spec{}, length)
 		system, _, _ := s.editorPrompt(spec{}, e)

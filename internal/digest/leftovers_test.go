@@ -191,7 +191,7 @@ func TestProposals_StoreRefuses_ChangeNothing(t *testing.T) {
 
 // A plan that cannot be made now can be confirmed once there is room.
 func TestProposal_ThatCannotBeMadeNow_StaysOpen(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.MaxPerUser = func() int { return 1 } })
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.Settings = setElsewhere{maxPerUser: 1} })
 	b.feeds[a] = []feed.Item{story(1)}
 	var yes []chat.Message
 	for _, name := range []string{"first", "second"} {

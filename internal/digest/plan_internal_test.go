@@ -286,7 +286,7 @@ func TestValidateNew_Limits(t *testing.T) {
 			"more often than every 15 minutes"},
 	} {
 		limit = 0
-		s := New(Options{Now: func() time.Time { return noon }, MaxPerUser: func() int { return limit }})
+		s := New(Options{Now: func() time.Time { return noon }, Settings: userLimit{&limit}})
 		c.fill(s)
 		_, err := s.validateNew(daily(c.plan))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -324,3 +324,9 @@ func TestCanBeManaged(t *testing.T) {
 		t.Error("a digest of nobody is everybody's")
 	}
 }
+
+// userLimit sets how many digests one person may have made.
+type userLimit struct{ limit *int }
+
+func (userLimit) Language(chat.Address) string { return "" }
+func (u userLimit) MaxDigestsPerUser() int     { return *u.limit }

@@ -207,7 +207,7 @@ func TestADigestIsWrittenInTheLanguageOfItsChannel(t *testing.T) {
 	for own, want := range map[string]string{"": "Norwegian", "German": "German"} {
 		told := ""
 		b := service(t, digest.Plan{Feeds: from(a), Language: own}, func(o *digest.Options) {
-			o.Language = func(chat.Address) string { return "Norwegian" }
+			o.Settings = setElsewhere{language: "Norwegian"}
 			o.Writer = func(digest.Plan) digest.Writer {
 				return func(_ context.Context, system, _ string) (string, string, error) {
 					told = system

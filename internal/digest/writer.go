@@ -90,8 +90,8 @@ func explainWriterError(err error) string {
 // languageOf returns the language in which a digest is written: its own, else that of its first place. "" stands for
 // the language of the items.
 func (s *Service) languageOf(d spec) string {
-	if d.Language == "" && s.o.Language != nil && len(d.post) > 0 {
-		return s.o.Language(d.post[0])
+	if d.Language == "" && s.o.Settings != nil && len(d.post) > 0 {
+		return s.o.Settings.Language(d.post[0])
 	}
 	return d.Language
 }

@@ -81,11 +81,10 @@ func (r *Runner) runDigest(ctx context.Context, w *workspace, c Case) (res Resul
 	}
 	feeds := newCaseFeeds(c, w.now())
 	o := digest.Options{
-		Feeds:    feeds,
-		Store:    w.db,
-		Log:      w.log,
-		Now:      w.now,
-		Language: func(chat.Address) string { return "" },
+		Feeds: feeds,
+		Store: w.db,
+		Log:   w.log,
+		Now:   w.now,
 	}
 	model := r.o.Model
 	if model == "" && len(c.Script) > 0 {
