@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/feed"
 )
