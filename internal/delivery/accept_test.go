@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -194,4 +195,46 @@ func TestAnswer_TellsSinceWhenItMayBeThere(t *testing.T) {
 			t.Errorf("posted again: %v, since %v, want since %v", d.Again, d.Since, began)
 		}
 	})
+}
+
+// quoting is a store with a turn that quotes a message, or none where it cannot be read.
+type quoting struct {
+	*bolt.DB
+	turns []store.TurnRef
+	err   error
+}
+
+func (s quoting) TurnsQuoting(context.Context, string) ([]store.TurnRef, error) {
+	return s.turns, s.err
+}
+
+// A message that the bot was only told of leaves what it was told, when it is deleted.
+func TestAccept_QuotedMessageIsDeleted_IsPurged(t *testing.T) {
+	elsewhere := said("general", "", "").Conversation
+	for _, tt := range []struct {
+		name  string
+		store quoting
+		want  []string
+	}{
+		{"quoted", quoting{turns: []store.TurnRef{{Conversation: elsewhere}}}, []string{"web/1"}},
+		{"not quoted", quoting{}, nil},
+		{"not known", quoting{err: errors.New("disk failed")}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			story(t, func(t *testing.T, path string) {
+				a := &thinker{}
+				wrap := func(db *bolt.DB) delivery.Store { tt.store.DB = db; return tt.store }
+				w := startOver(t, path, wrap, &platform{}, a, delivery.Options{})
+				defer w.stop()
+				err := w.Accept(t.Context(), changed("general", "1", chat.Deleted, "", ""))
+				if !errors.Is(err, tt.store.err) {
+					t.Errorf("Accept returned %v, want %v", err, tt.store.err)
+				}
+				later()
+				if !slices.Equal(a.purged, tt.want) {
+					t.Errorf("purged %q, want %q", a.purged, tt.want)
+				}
+			})
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -76,5 +77,47 @@ func TestIdleBucketsAreDropped(t *testing.T) {
 	}
 	if most > 1000 || len(c.users) > 0 || len(c.channels) > 0 {
 		t.Errorf("%d buckets at a time, and %d users and %d channels in the end", most, len(c.users), len(c.channels))
+	}
+}
+
+// A free slot goes to the channel that has the fewest, and none to a channel that has all it may have.
+func TestWorkerSlots_FreeSlot_GoesToTheChannelWithTheFewest(t *testing.T) {
+	channel := func(name string) chat.Address { return chat.Address{Platform: "slack", Channel: name} }
+	for range 20 { // which channel of a map is looked at first is by chance
+		s := newWorkerSlots(4, 3)
+		for _, name := range []string{"A", "A", "A", "B"} {
+			if !s.acquire(t.Context(), channel(name)) {
+				t.Fatal("a free slot is not granted")
+			}
+		}
+		waits := func(name string) chan struct{} {
+			turn := make(chan struct{})
+			s.waiting[channel(name)] = append(s.waiting[channel(name)], turn)
+			return turn
+		}
+		turns := map[string]chan struct{}{"A": waits("A"), "B": waits("B"), "C": waits("C")}
+		for _, step := range []struct{ release, want string }{{"A", "C"}, {"C", "B"}, {"B", "A"}} {
+			s.release(channel(step.release))
+			for name, turn := range turns {
+				select {
+				case <-turn:
+					if name != step.want {
+						t.Fatalf("%s got the slot, want %s", name, step.want)
+					}
+					delete(turns, name)
+				default:
+					if name == step.want {
+						t.Fatalf("%s did not get the slot", name)
+					}
+				}
+			}
+		}
+	}
+	s := newWorkerSlots(3, 1)
+	s.acquire(t.Context(), channel("A"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s.acquire(ctx, channel("A")) {
+		t.Error("a channel got more slots than it may have")
 	}
 }
