@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -242,6 +243,49 @@ func TestUndelivered_PlatformIsOneWay_IsNotTold(t *testing.T) {
 		pass(time.Hour)
 		if c := w.Counts(); p.tries != 1 || c.GivenUp != 1 || c.Notified != 0 {
 			t.Errorf("%d requests, counted %+v; want the one post alone", p.tries, c)
+		}
+	})
+}
+
+// impatient is a store that notes how long it may wait for other writes.
+type impatient struct {
+	*bolt.DB
+	mu       sync.Mutex
+	patience []time.Duration
+}
+
+func (s *impatient) SaveOutcomes(ctx context.Context, outcomes []store.Outcome, patience time.Duration) error {
+	s.mu.Lock()
+	s.patience = append(s.patience, patience)
+	s.mu.Unlock()
+	return s.DB.SaveOutcomes(ctx, outcomes, patience)
+}
+
+// The outcome of a post may wait for another write, unless somebody waits for it.
+func TestOutcomes_SomebodyWaits_AreStoredAtOnce(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		s, p := &impatient{}, &platform{}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { s.DB = db; return s }, p, answerer(echo), delivery.Options{})
+		defer w.stop()
+		room := said("a", "", "").Conversation
+		for _, post := range []struct{ key, replaces string }{{"first", ""}, {"second", ""}, {"third", "second"}} {
+			if err := w.Interject(t.Context(), room, chat.Draft{Key: post.key, Text: post.key}, post.replaces); err != nil {
+				t.Fatal(err)
+			}
+			if synctest.Wait(); post.key == "first" {
+				soon()
+			}
+		}
+		soon()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		want := []bool{false, true, false} // the third post asks where the second is
+		var got []bool
+		for _, patience := range s.patience {
+			got = append(got, patience == 0)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("stored with patience %v, want none the second time alone", s.patience)
 		}
 	})
 }
