@@ -121,3 +121,22 @@ func TestWorkerSlots_FreeSlot_GoesToTheChannelWithTheFewest(t *testing.T) {
 		t.Error("a channel got more slots than it may have")
 	}
 }
+
+// The defaults are those that the fields name.
+func TestLimits_WithoutValues_HaveDefaults(t *testing.T) {
+	want := Limits{UserInterval: 3 * time.Second, UserBurst: 10, RelaxedBelow: 500, MaxPerUser: 100, MaxPerChannel: 2500,
+		MaxTurnsPerChannel: 32}
+	if got := (Limits{}).withDefaults(256, 10_000); got != want {
+		t.Errorf("the defaults are %+v, want %+v", got, want)
+	}
+	small := Limits{UserInterval: 3 * time.Second, UserBurst: 10, RelaxedBelow: 1, MaxPerUser: 100, MaxPerChannel: 1,
+		MaxTurnsPerChannel: 1}
+	if got := (Limits{}).withDefaults(1, 1); got != small {
+		t.Errorf("the defaults of a small bot are %+v, want %+v", got, small)
+	}
+	set := Limits{UserInterval: time.Second, UserBurst: 2, RelaxedBelow: 3, MaxPerUser: 4, MaxPerChannel: 5,
+		MaxTurnsPerChannel: 6}
+	if got := set.withDefaults(256, 10_000); got != set {
+		t.Errorf("values that are set became %+v, want %+v", got, set)
+	}
+}
