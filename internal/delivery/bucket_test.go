@@ -140,3 +140,18 @@ func TestLimits_WithoutValues_HaveDefaults(t *testing.T) {
 		t.Errorf("values that are set became %+v, want %+v", got, set)
 	}
 }
+
+// The cost of looking for full buckets is spread: it is done again when there are twice as many.
+func TestLimiter_BucketsThatStay_AreLookedAtLessOften(t *testing.T) {
+	c, now := newLimiter(Limits{}, 256, 10_000), time.Unix(1000, 0)
+	for n := range minSweep + 1 {
+		c.takeToken(fmt.Sprint(n), now)
+	}
+	if c.sweepAt != 2*minSweep || len(c.buckets) != minSweep+1 {
+		t.Errorf("%d buckets are looked at when there are %d, want %d", len(c.buckets), c.sweepAt, 2*minSweep)
+	}
+	c.dropFullBuckets(now.Add(time.Hour))
+	if c.sweepAt != minSweep || len(c.buckets) != 0 {
+		t.Errorf("%d full buckets stay, looked at when there are %d", len(c.buckets), c.sweepAt)
+	}
+}

@@ -174,7 +174,8 @@ func (s *failing) SaveAnswer(
 func TestAnswer_CannotBeStored_IsTriedUntilItIs(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		s, p := &failing{began: time.Now(), fails: 8}, &platform{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { s.DB = db; return s }, p, answerer(echo), delivery.Options{})
+		wrap := func(db *bolt.DB) delivery.Store { s.DB = db; return s }
+		w := startOver(t, path, wrap, p, answerer(echo), delivery.Options{})
 		defer w.stop()
 		accept(t, w, said("a", "1", "hello"))
 		pass(3 * time.Minute)
@@ -265,7 +266,8 @@ func (s *impatient) SaveOutcomes(ctx context.Context, outcomes []store.Outcome, 
 func TestOutcomes_SomebodyWaits_AreStoredAtOnce(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		s, p := &impatient{}, &platform{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { s.DB = db; return s }, p, answerer(echo), delivery.Options{})
+		wrap := func(db *bolt.DB) delivery.Store { s.DB = db; return s }
+		w := startOver(t, path, wrap, p, answerer(echo), delivery.Options{})
 		defer w.stop()
 		room := said("a", "", "").Conversation
 		for _, post := range []struct{ key, replaces string }{{"first", ""}, {"second", ""}, {"third", "second"}} {

@@ -34,7 +34,7 @@ func TestFindCommand(t *testing.T) {
 		{"later in the PATH", "only", root, both, filepath.Join(second, "only"), ""},
 		{"not executable", "plain", "", both, "", "plain not found: install it, or write its whole path"},
 		{"relative folder in the PATH", "both", "", []string{"PATH=."}, "", "both not found"},
-		{"no PATH", "docker", "", []string{"HOME=/"}, "", "docker not found: install it, or use a server that needs no container"},
+		{"no PATH", "docker", "", []string{"HOME=/"}, "", "docker not found: install it, or use a server"},
 		{"name like PATH", "both", "", []string{"MYPATH=" + first, "XPATH=" + first}, "", "both not found"},
 		{"Python", "python3", "", nil, "", "python3 not found: install Python 3"},
 		{"uv", "uvx", "", nil, "", "uvx not found: install uv"},
