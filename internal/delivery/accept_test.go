@@ -3,12 +3,14 @@ package delivery_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
@@ -176,6 +178,24 @@ func TestAnswer_MissedMessage_SaysHowLongAgoItWas(t *testing.T) {
 	}
 }
 
+// Nobody is told about a delay that is hardly one.
+func TestAnswer_MissedForAMoment_SaysNothing(t *testing.T) {
+	for age, want := range map[time.Duration]bool{time.Minute: false, 2 * time.Minute: false, 121 * time.Second: true} {
+		story(t, func(t *testing.T, path string) {
+			p := &platform{}
+			w := start(t, path, p, answerer(echo))
+			defer w.stop()
+			m := said("general", "1", "hello")
+			m.Missed, m.Time = true, time.Now().Add(-age)
+			accept(t, w, m)
+			soon()
+			if got := p.at(0).Footer; (got != "") != want {
+				t.Errorf("after %v the footer is %q", age, got)
+			}
+		})
+	}
+}
+
 // The adapter that looks for an earlier attempt is told how far back it has to look: to when the post was stored.
 func TestAnswer_TellsSinceWhenItMayBeThere(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
@@ -194,4 +214,63 @@ func TestAnswer_TellsSinceWhenItMayBeThere(t *testing.T) {
 			t.Errorf("posted again: %v, since %v, want since %v", d.Again, d.Since, began)
 		}
 	})
+}
+
+// quoting is a store with a turn that quotes a message, or none where it cannot be read.
+type quoting struct {
+	*bolt.DB
+	turns  []store.TurnRef
+	err    error
+	doneIn *[]chat.Address // the conversations of answers
+}
+
+func (s quoting) SaveAnswer(
+	ctx context.Context,
+	to chat.Address,
+	messages []string,
+	turn *conversation.Turn,
+	posts []store.Post,
+) error {
+	*s.doneIn = append(*s.doneIn, to)
+	return s.DB.SaveAnswer(ctx, to, messages, turn, posts)
+}
+
+func (s quoting) TurnsQuoting(context.Context, string) ([]store.TurnRef, error) {
+	return s.turns, s.err
+}
+
+// A message that the bot was only told of leaves what it was told, when it is deleted.
+func TestAccept_QuotedMessageIsDeleted_IsPurged(t *testing.T) {
+	elsewhere := said("another", "", "").Conversation
+	for _, tt := range []struct {
+		name  string
+		store quoting
+		want  []string
+	}{
+		{"quoted", quoting{turns: []store.TurnRef{{Conversation: elsewhere}}}, []string{"web/1"}},
+		{"not quoted", quoting{}, nil},
+		{"not known", quoting{err: errors.New("disk failed")}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			story(t, func(t *testing.T, path string) {
+				a := &thinker{}
+				var doneIn []chat.Address
+				wrap := func(db *bolt.DB) delivery.Store { tt.store.DB, tt.store.doneIn = db, &doneIn; return tt.store }
+				w := startOver(t, path, wrap, &platform{}, a, delivery.Options{})
+				defer w.stop()
+				err := w.Accept(t.Context(), changed("general", "1", chat.Deleted, "", ""))
+				if !errors.Is(err, tt.store.err) {
+					t.Errorf("Accept returned %v, want %v", err, tt.store.err)
+				}
+				later()
+				if !slices.Equal(a.purged, tt.want) {
+					t.Errorf("purged %q, want %q", a.purged, tt.want)
+				}
+				// In the queue of the turn, so that no answer there is made with it meanwhile.
+				if len(doneIn) != len(tt.want) || len(doneIn) > 0 && doneIn[0] != elsewhere {
+					t.Errorf("done in %v, want it in the conversation of the turn alone", doneIn)
+				}
+			})
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,6 +141,38 @@ func TestAnswer_WithTools_HasAButtonWhereThePlatformDoesNotShowThem(t *testing.T
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("on %T the buttons are %q, want %q", c.on, got, c.want)
+			}
+		})
+	}
+}
+
+// named is a worker whose turns have a name of its own.
+type named struct {
+	worker
+	turn string
+}
+
+func (a named) Answer(
+	ctx context.Context,
+	q chat.Asked,
+	show func(chat.Progress),
+) (*conversation.Turn, *chat.Draft) {
+	turn, draft := a.worker.Answer(ctx, q, show)
+	turn.ID = a.turn
+	return turn, draft
+}
+
+// The value of a button takes 90 bytes: an answer whose turn has a longer name has no buttons.
+func TestAnswer_NameOfItsTurnIsTooLong_HasNoButtons(t *testing.T) {
+	for length, want := range map[int]int{90 - len(chat.PressRetry): 3, 91 - len(chat.PressRetry): 0} {
+		story(t, func(t *testing.T, path string) {
+			p := &platform{}
+			w := start(t, path, p, named{turn: strings.Repeat("x", length)})
+			defer w.stop()
+			accept(t, w, said("a", "1", "look"))
+			later()
+			if got := p.at(0).Buttons; len(got) != want {
+				t.Errorf("a name of %d bytes: %d buttons, want %d", length, len(got), want)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -76,5 +77,81 @@ func TestIdleBucketsAreDropped(t *testing.T) {
 	}
 	if most > 1000 || len(c.users) > 0 || len(c.channels) > 0 {
 		t.Errorf("%d buckets at a time, and %d users and %d channels in the end", most, len(c.users), len(c.channels))
+	}
+}
+
+// A free slot goes to the channel that has the fewest, and none to a channel that has all it may have.
+func TestWorkerSlots_FreeSlot_GoesToTheChannelWithTheFewest(t *testing.T) {
+	channel := func(name string) chat.Address { return chat.Address{Platform: "slack", Channel: name} }
+	for range 20 { // which channel of a map is looked at first is by chance
+		s := newWorkerSlots(4, 3)
+		for _, name := range []string{"A", "A", "A", "B"} {
+			if !s.acquire(t.Context(), channel(name)) {
+				t.Fatal("a free slot is not granted")
+			}
+		}
+		waits := func(name string) chan struct{} {
+			turn := make(chan struct{})
+			s.waiting[channel(name)] = append(s.waiting[channel(name)], turn)
+			return turn
+		}
+		turns := map[string]chan struct{}{"A": waits("A"), "B": waits("B"), "C": waits("C")}
+		for _, step := range []struct{ release, want string }{{"A", "C"}, {"C", "B"}, {"B", "A"}} {
+			s.release(channel(step.release))
+			for name, turn := range turns {
+				select {
+				case <-turn:
+					if name != step.want {
+						t.Fatalf("%s got the slot, want %s", name, step.want)
+					}
+					delete(turns, name)
+				default:
+					if name == step.want {
+						t.Fatalf("%s did not get the slot", name)
+					}
+				}
+			}
+		}
+	}
+	s := newWorkerSlots(3, 1)
+	s.acquire(t.Context(), channel("A"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s.acquire(ctx, channel("A")) {
+		t.Error("a channel got more slots than it may have")
+	}
+}
+
+// The defaults are those that the fields name.
+func TestLimits_WithoutValues_HaveDefaults(t *testing.T) {
+	want := Limits{UserInterval: 3 * time.Second, UserBurst: 10, RelaxedBelow: 500, MaxPerUser: 100, MaxPerChannel: 2500,
+		MaxTurnsPerChannel: 32}
+	if got := (Limits{}).withDefaults(256, 10_000); got != want {
+		t.Errorf("the defaults are %+v, want %+v", got, want)
+	}
+	small := Limits{UserInterval: 3 * time.Second, UserBurst: 10, RelaxedBelow: 1, MaxPerUser: 100, MaxPerChannel: 1,
+		MaxTurnsPerChannel: 1}
+	if got := (Limits{}).withDefaults(1, 1); got != small {
+		t.Errorf("the defaults of a small bot are %+v, want %+v", got, small)
+	}
+	set := Limits{UserInterval: time.Second, UserBurst: 2, RelaxedBelow: 3, MaxPerUser: 4, MaxPerChannel: 5,
+		MaxTurnsPerChannel: 6}
+	if got := set.withDefaults(256, 10_000); got != set {
+		t.Errorf("values that are set became %+v, want %+v", got, set)
+	}
+}
+
+// The cost of looking for full buckets is spread: it is done again when there are twice as many.
+func TestLimiter_BucketsThatStay_AreLookedAtLessOften(t *testing.T) {
+	c, now := newLimiter(Limits{}, 256, 10_000), time.Unix(1000, 0)
+	for n := range minSweep + 1 {
+		c.takeToken(fmt.Sprint(n), now)
+	}
+	if c.sweepAt != 2*minSweep || len(c.buckets) != minSweep+1 {
+		t.Errorf("%d buckets are looked at when there are %d, want %d", len(c.buckets), c.sweepAt, 2*minSweep)
+	}
+	c.dropFullBuckets(now.Add(time.Hour))
+	if c.sweepAt != minSweep || len(c.buckets) != 0 {
+		t.Errorf("%d full buckets stay, looked at when there are %d", len(c.buckets), c.sweepAt)
 	}
 }

@@ -163,3 +163,34 @@ func (p *watched) Show(_ chat.Address, progress chat.Progress) {
 	defer p.mu.Unlock()
 	p.words.WriteString(progress.Message + ":" + progress.Text)
 }
+
+// A platform that asks for time gets it, and shows the answer afterwards.
+func TestLiveAnswer_PlatformAsksForTime_IsShownLater(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second, fail: func(try int, _ chat.Draft) error {
+			if try == 1 {
+				return &chat.PostError{After: 3 * time.Second, Err: errors.New("slow down")}
+			}
+			return nil
+		}}
+		w := start(t, path, p, writer{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "6"))
+		later()
+		if got := p.texts(); len(got) < 2 || !p.at(0).Partial || p.at(len(got)-1).Partial || p.tries != len(got)+1 {
+			t.Errorf("posted %q, want a beginning and the whole answer", got)
+		}
+	})
+}
+
+func TestLiveAnswer_AnotherProcessOwnsTheStore_ShowsNothing(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		s, p := &sharedStore{}, &platform{edits: time.Second}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { s.DB = db; return s }, p, writer{}, delivery.Options{})
+		defer w.stop()
+		s.isTaken.Store(true)
+		accept(t, w, said("a", "1", "20"))
+		later()
+		posted(t, p)
+	})
+}

@@ -490,3 +490,96 @@ func TestStop_IsForWhoeverAskedAndAdministrators(t *testing.T) {
 		}
 	})
 }
+
+// Messages are answered together while their texts are within a limit.
+func TestMerge_EndsWhereTheTextsAreTooLong(t *testing.T) {
+	for size, want := range map[int]int{16 << 10: 2, 16<<10 + 1: 3} {
+		story(t, func(t *testing.T, path string) {
+			p, a := &platform{}, &thinker{}
+			w := start(t, path, p, a)
+			defer w.stop()
+			accept(t, w, said("a", "1", "one"))
+			soon()
+			accept(t, w, said("a", "2", strings.Repeat("x", size-1)))
+			accept(t, w, said("a", "3", "y"))
+			later()
+			if len(a.asked) != want {
+				t.Errorf("%d bytes that waited were answered in %d turns, want %d", size, len(a.asked)-1, want-1)
+			}
+		})
+	}
+}
+
+// Where the time of one message is not known, all stay in the order in which they came.
+func TestMerge_TimeNotKnown_KeepsTheOrder(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		accept(t, w, said("a", "1", "one"))
+		soon()
+		for _, n := range []int{4, 0, 2} {
+			m := said("a", "n"+strconv.Itoa(n), strconv.Itoa(n))
+			if n > 0 {
+				m.Time = time.Unix(int64(n), 0)
+			}
+			accept(t, w, m)
+		}
+		later()
+		if len(a.asked) != 2 || !slices.Equal(a.asked[1], []string{"4", "0", "2"}) {
+			t.Errorf("asked %q, want what waited in the order in which it came", a.asked)
+		}
+	})
+}
+
+func TestAnswer_ToSeveral_QuotesTheirBeginnings(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, &thinker{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "one"))
+		soon()
+		accept(t, w, said("a", "2", strings.Repeat("ä", 48)))
+		accept(t, w, said("a", "3", strings.Repeat("ö", 49)))
+		later()
+		want := "in answer to “" + strings.Repeat("ä", 48) + "”, “" + strings.Repeat("ö", 47) + "…”"
+		if got := p.at(1).Footer; got != want {
+			t.Errorf("footer %q, want %q", got, want)
+		}
+	})
+}
+
+// What is said about a stop is for whoever said it; that an answer was stopped is for all who wait for it.
+func TestStop_WordsAboutIt_AreForItsAuthorAlone(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, &thinker{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "stop"))
+		soon()
+		accept(t, w, said("a", "2", "a long story"))
+		soon()
+		accept(t, w, said("a", "3", "stop"))
+		soon()
+		if got := p.texts(); len(got) != 2 || !p.at(0).Ephemeral || p.at(1).Ephemeral {
+			t.Errorf("posted %q, want the first for its author and the second for all", got)
+		}
+	})
+}
+
+func TestWorkingIn_CountsThreadsAndNoOtherChannel(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		w := start(t, path, &platform{}, &thinker{})
+		defer w.stop()
+		accept(t, w, from("anna", "a", "1"))
+		soon()
+		channel, other := said("a", "", "").Conversation, said("b", "", "").Conversation
+		if !w.WorkingIn(channel) || w.WorkingIn(other) || w.Working(channel) {
+			t.Error("want work in the thread to count for its channel alone")
+		}
+		later()
+		if w.WorkingIn(channel) {
+			t.Error("work that is done counts")
+		}
+	})
+}

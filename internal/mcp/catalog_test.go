@@ -162,6 +162,22 @@ func TestCatalog_ChangeThatIsNotStored_HasNoEffect(t *testing.T) {
 	}
 }
 
+// A server whose entry cannot be stored would be gone after the next start: it is not added.
+func TestCatalog_AddThatIsNotStored_AddsNothing(t *testing.T) {
+	items := &brokenItems{itemStore: itemStore{}, err: errors.New("no space left")}
+	c, host := catalogOn(t, items)
+	if _, err := c.Add(t.Context(), "tickets", json.RawMessage(firstEntry)); !errors.Is(err, items.err) {
+		t.Errorf("while the store is full: %v", err)
+	}
+	if _, exists := host.Config("tickets"); exists {
+		t.Error("the server was added, although its entry is not kept")
+	}
+	items.err = nil
+	if _, err := c.Add(t.Context(), "tickets", json.RawMessage(firstEntry)); err != nil {
+		t.Errorf("tried again: %v", err)
+	}
+}
+
 // An entry that cannot run must not be kept either.
 func TestCatalog_InvalidReplacement_LeavesTheServerAsItIs(t *testing.T) {
 	c, host, items := newCatalog(t)

@@ -121,10 +121,15 @@ func findCommand(command, dir string, env []string) (string, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		if _, err := exec.LookPath(path); err != nil {
+		// Made absolute first: without dir "./server" has become "server", which LookPath searches in our PATH.
+		path, err := filepath.Abs(path)
+		if err == nil {
+			_, err = exec.LookPath(path)
+		}
+		if err != nil {
 			return "", fmt.Errorf("start %q: %w: check command, a relative one counts from cwd", command, errors.Unwrap(err))
 		}
-		return filepath.Abs(path)
+		return path, nil
 	}
 	for _, v := range env {
 		folders, ok := strings.CutPrefix(v, "PATH=")

@@ -107,6 +107,9 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 			}
 		}
 	}
+	if err := db.Health(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("on a full disk the health of the store is %v", err)
+	}
 	if err := db.Backup(t.Context(), filepath.Join(dir, "copy.db")); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a backup to a full disk gave %v", err)
 	}
@@ -124,6 +127,9 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 			}
 		}
 	})
+	if err := db.Health(); err != nil {
+		t.Errorf("with room again the health of the store is %v", err)
+	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -239,3 +239,16 @@ func TestToolCalls_BeforeANumberThatIsNotReached(t *testing.T) {
 		}
 	}
 }
+
+// A tally that is not as long as one says so, whatever its checksum.
+func TestUnsealTally_RefusesAnotherSize(t *testing.T) {
+	want := tally{count: 3, sum: 5, seq: 7}
+	if got, err := unsealTally(want.seal()); got != want || err != nil {
+		t.Errorf("read %+v (%v), want %+v", got, err, want)
+	}
+	for _, size := range []int{0, tallySize - 1, tallySize + 1} {
+		if _, err := unsealTally(seal(make([]byte, size))); err == nil || !strings.Contains(err.Error(), "wrong size") {
+			t.Errorf("%d bytes are read as a tally (%v)", size, err)
+		}
+	}
+}

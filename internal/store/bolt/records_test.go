@@ -47,3 +47,26 @@ func recordsOf(t *testing.T, db *DB) []string {
 	t.Helper()
 	return slices.DeleteFunc(dump(t, db), func(s string) bool { return strings.Contains(s, " counts on from ") })
 }
+
+// A record that an index cannot be made of is refused, and nothing of it is stored.
+func TestAddRecords_NoID_IsRefused(t *testing.T) {
+	to, err := OpenTarget(t.Context(), filepath.Join(t.TempDir(), "other.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	before := dump(t, to)
+	for _, r := range []store.Record{
+		{Kind: "entry", Group: "general", Key: string(seqKey(1)), Body: []byte(`{"seq":"one","id":"e1"}`)},
+		{Kind: "entry", Group: "general", Key: string(seqKey(1)), Body: []byte(`{"seq":1,"id":7}`)},
+		{Kind: "message", Group: "web:general", Key: "1", Body: []byte(`{"id":7}`)},
+		{Kind: "unknown", Key: "1", Body: []byte(`{}`)},
+	} {
+		if err := to.AddRecords(t.Context(), []store.Record{r}); err == nil {
+			t.Errorf("%s %s was stored", r.Kind, r.Body)
+		}
+	}
+	if diff := cmp.Diff(before, dump(t, to)); diff != "" {
+		t.Error(diff)
+	}
+}
