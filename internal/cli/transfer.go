@@ -91,8 +91,14 @@ func importStore(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
+	return errors.Join(importRecords(ctx, c, d, records), release())
+}
+
+// importRecords sends records to a daemon and prints what was added, also where it fails in the middle: the batches
+// before are there then.
+func importRecords(ctx context.Context, c *invocation, d *client, records io.Reader) error {
 	total := transfer.Result{Added: map[string]int{}}
-	err = sendLines(ctx, records, func(batch []byte, first int) error {
+	err := sendLines(ctx, records, func(batch []byte, first int) error {
 		var r transfer.Result
 		path := "/api/v1/import?line=" + strconv.Itoa(first)
 		res, err := d.send(ctx, http.MethodPost, path, "application/x-ndjson", bytes.NewReader(batch))
@@ -107,9 +113,6 @@ func importStore(ctx context.Context, c *invocation) error {
 		}
 		return errors.Join(err, res.Body.Close())
 	})
-	if err = errors.Join(err, release()); err != nil {
-		return err
-	}
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(total.Added)) {
 		parts = append(parts, fmt.Sprintf("%s %d", kind, total.Added[kind]))
@@ -122,9 +125,9 @@ func importStore(ctx context.Context, c *invocation) error {
 		fmt.Fprintf(c.Err, "%s:%d: %s\n", c.args[0], e.Line, e.Error)
 	}
 	if len(total.Errors) > 0 {
-		return fmt.Errorf("%d lines were not imported", len(total.Errors))
+		err = errors.Join(err, fmt.Errorf("%d lines were not imported", len(total.Errors)))
 	}
-	return nil
+	return err
 }
 
 // sendLines calls send with whole lines of a file, as many as one request takes, and the number of the first, from 1.

@@ -185,7 +185,17 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	s.notifyChange()
 	// Now and not at the first regular poll: what comes in between would be marked as seen and never posted.
 	s.markCurrentItems(ctx, d)
-	return s.info(ctx, d)
+	return s.infoOfStored(ctx, d), nil
+}
+
+// infoOfStored describes a digest that was stored just now. What cannot be read of it is missing: an error would say
+// that it was not stored.
+func (s *Service) infoOfStored(ctx context.Context, d spec) Info {
+	i, err := s.info(ctx, d)
+	if err != nil {
+		s.o.Log.Error("last run of digest not read", "digest", d.Name, "error", err)
+	}
+	return i
 }
 
 // saveNew stores a digest, then takes it up. It returns ErrExists where another process has made one of the name.
@@ -318,7 +328,7 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 		return Info{}, err
 	}
 	s.notifyChange()
-	return s.info(ctx, d)
+	return s.infoOfStored(ctx, d), nil
 }
 
 // errChanged is the error where the store has another digest than this process: another process has changed it.

@@ -132,6 +132,24 @@ func (r *racingChange) SwapItem(
 	return r.Store.SwapItem(ctx, kind, name, was, now, posts)
 }
 
+// noRuns is a store that cannot read runs.
+type noRuns struct{ digest.Store }
+
+func (noRuns) LastRuns(context.Context, string, int) ([]store.Run, error) { return nil, errDisk }
+
+// Only the look at a digest that is stored fails: it is not said to have failed.
+func TestCreateAndChange_ReadAfterwardsFails_Succeed(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { o.Store = noRuns{o.Store} })
+	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()},
+		Source: digest.FromAPI}
+	if info, err := b.Create(t.Context(), made); err != nil || info.Name != "made" || info.Next == nil {
+		t.Errorf("made: %+v, %v", info, err)
+	}
+	if info, added, err := b.AddFeeds(t.Context(), "made", []string{b2}); err != nil || added != 1 || len(info.Feeds) != 2 {
+		t.Errorf("changed: %+v, %v", info, err)
+	}
+}
+
 func TestAddFeeds_AnotherReplicaChangesTheDigest_CountsEachFeedOnce(t *testing.T) {
 	racing := &racingChange{}
 	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { racing.Store, o.Store = o.Store, racing })
