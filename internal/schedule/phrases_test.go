@@ -412,6 +412,8 @@ func TestParseTime(t *testing.T) {
 func TestParseNext_NamesTheFaultOfTheFormThatWasMeant(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]string{
+		"":                  "want 5 fields",
+		"each day tomorrow": `schedule "each day tomorrow": "tomorrow" was not understood`,
 		"tomorrow":          "at what time",
 		"in a while":        `"while" was not understood`,
 		"next friday at 9":  "may be 27 November or 4 December",
