@@ -523,3 +523,21 @@ func (polled) Find(context.Context, string) ([]feed.Link, error) { return nil, f
 func (r *records) SeenItems(context.Context, string, []string) (map[string]bool, bool, error) {
 	return map[string]bool{}, true, nil
 }
+
+// unreadable is Channels that cannot be read.
+type unreadable struct{}
+
+func (unreadable) Report(context.Context, catchup.Query) (catchup.Report, error) {
+	return catchup.Report{}, errors.New("the platform is down")
+}
+
+// A digest whose channels cannot be read is not made as if nothing had been said there.
+func TestBuildEdition_ChannelsUnreadable_IsAnError(t *testing.T) {
+	s, _ := onRecords()
+	s.o.Channels, s.o.Platforms, s.o.Feeds = unreadable{}, &everywhere{}, polled(func() error { return nil })
+	at := chat.Address{Platform: "web", Channel: "general"}
+	d := spec{Plan: Plan{Name: "news"}, post: []chat.Address{at}, channels: []chat.Address{at}, asked: true}
+	if _, err := s.buildEdition(t.Context(), d); err == nil || !strings.Contains(err.Error(), "the platform is down") {
+		t.Errorf("the edition is made: %v", err)
+	}
+}

@@ -50,7 +50,8 @@ func mergeRule(r *rule, item rule) bool {
 	case r.month != item.month:
 		return false
 	case r.pooled || item.pooled:
-		if !r.pooled || !item.pooled || r.dow != item.dow {
+		// Both have the same weekdays then.
+		if r.pooled != item.pooled {
 			return false
 		}
 		r.weeks |= item.weeks

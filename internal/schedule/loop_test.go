@@ -557,3 +557,28 @@ func TestLoop_HoldBeginsWhileACallWaits_ItIsHeld(t *testing.T) {
 		}
 	})
 }
+
+// A loop without a log goes on where there is something to log, such as a clock that was ahead.
+func TestLoop_WithoutALog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		every, err := Parse("every minute", time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &Loop{
+			Jobs:    []Job{{Name: "a", Schedule: every}},
+			LastDue: func(string) (time.Time, bool) { return time.Now().Add(24 * time.Hour), true },
+			Do:      func(context.Context, string, time.Time) { calls++ },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { l.Run(ctx) })
+		<-time.After(90 * time.Second)
+		cancel()
+		wg.Wait()
+		if calls != 1 {
+			t.Errorf("%d calls", calls)
+		}
+	})
+}

@@ -102,7 +102,8 @@ var phrases = []struct{ text, due string }{
 	{"mon, wed and fri at 9", "23 Nov 09:00, 25 Nov 09:00, 27 Nov 09:00, 30 Nov 09:00"},
 	{"the first day of the quarter at 9", "1 Jan 09:00, 1 Apr 09:00, 1 Jul 09:00, 1 Oct 09:00, 1 Jan 09:00"},
 	{"last day of the quarter at 9", "31 Dec 09:00, 31 Mar 09:00, 30 Jun 09:00, 30 Sep 09:00, 31 Dec 09:00"},
-	{"first weekday of the month and first monday of the month at 9", "1 Dec 09:00, 7 Dec 09:00, 1 Jan 09:00, 4 Jan 09:00"},
+	{"first weekday of the month and first monday of the month at 9",
+		"1 Dec 09:00, 7 Dec 09:00, 1 Jan 09:00, 4 Jan 09:00"},
 	{"first monday and last monday of the month at 9", "30 Nov 09:00, 7 Dec 09:00, 28 Dec 09:00"},
 	{"first monday of the month and the 15th of the month at 9", "7 Dec 09:00, 15 Dec 09:00, 4 Jan 09:00"},
 	{"every day at half-past eight", "23 Nov 08:30, 24 Nov 08:30"},
@@ -314,6 +315,8 @@ func TestParseTime(t *testing.T) {
 		"in an hour and a half":            "2026-11-25T13:30:30+01:00",
 		"in 1.5 hours":                     "2026-11-25T13:30:30+01:00",
 		"in a quarter of an hour":          "2026-11-25T12:15:30+01:00",
+		"in one hour":                      "2026-11-25T13:00:30+01:00",
+		"in 0.5 hours":                     "2026-11-25T12:30:30+01:00",
 		"in forty-five minutes":            "2026-11-25T12:45:30+01:00",
 		"in sixty minutes":                 "2026-11-25T13:00:30+01:00",
 		"in 2 days and an hour":            "2026-11-27T13:00:30+01:00",
@@ -378,15 +381,17 @@ func TestParseTime(t *testing.T) {
 		"tomorrow at 9 Tokyo time":         "2026-11-26T09:00:00+09:00",
 		"28 march 2027 at 2:30":            "2027-03-28T03:00:00+02:00", // the clock is put ahead over it
 
-		"2026-13-01 at 9": refused, "2026-02-30 at 9": refused, "wednesday night at 1": refused, "friday at midnight": refused,
-		"the last at 9": refused, "the last of december at 9": refused,
+		"2026-13-01 at 9": refused, "2026-02-30 at 9": refused, "wednesday night at 1": refused,
+		"friday at midnight": refused,
+		"the last at 9":      refused, "the last of december at 9": refused,
 		"in 3661 days": refused, "in half a day": refused, "in 1.5 months": refused, "in -5 minutes": refused,
 		"in 2 fathoms":   refused,
 		"32.1.2027 at 9": refused, "1.13.2027 at 9": refused, "29.2.2027 at 9": refused, "the 32nd at 9": refused,
 		"the 0th at 9":         refused,
 		"friday tomorrow at 9": refused, "tomorrow in the morning in the evening at 8": refused,
 		"tomorrow in 2 hours": refused,
-		"next friday at 9":    refused, "tomorrow at 9 and": refused, "and": refused, "tomorrow": refused, "friday 3": refused, "tomorrow at midnight": refused,
+		"next friday at 9":    refused, "tomorrow at 9 and": refused, "and": refused, "tomorrow": refused,
+		"friday 3": refused, "tomorrow at midnight": refused,
 		"today at 9": refused, "24/12 at 9": refused, "30 february at 9": refused, "in 0 minutes": refused, "now": refused,
 		"in a while": refused, "soon": refused, "yesterday at 9": refused, "in 20": refused, "in 2 hours at 9": refused,
 		"tomorrow at 9 and 17": refused, "monday or tuesday at 9": refused, "mondays at 9": refused, "every monday at 9": refused,
@@ -407,6 +412,8 @@ func TestParseTime(t *testing.T) {
 func TestParseNext_NamesTheFaultOfTheFormThatWasMeant(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]string{
+		"":                  "want 5 fields",
+		"each day tomorrow": `schedule "each day tomorrow": "tomorrow" was not understood`,
 		"tomorrow":          "at what time",
 		"in a while":        `"while" was not understood`,
 		"next friday at 9":  "may be 27 November or 4 December",
@@ -463,12 +470,15 @@ func TestParseTime_CountsOnTheCalendar(t *testing.T) {
 func TestParseTime_PartsOfTheDay(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]string{
-		"tomorrow morning at 0:00": "26 00:00", "tomorrow morning at 11:59": "26 11:59", "tomorrow morning at 12:00": refused,
-		"tomorrow morning at 7pm": refused, "tomorrow morning at 12": refused,
-		"tomorrow afternoon at 12:00": "26 12:00", "tomorrow afternoon at 17:59": "26 17:59", "tomorrow afternoon at 18:00": refused,
-		"tomorrow afternoon at 11am": refused, "tomorrow afternoon at 5": "26 17:00", "tomorrow afternoon at 6": refused,
-		"tomorrow evening at 16:00": "26 16:00", "tomorrow evening at 23:59": "26 23:59", "tomorrow evening at 15:59": refused,
-		"tomorrow evening at 4": "26 16:00", "tomorrow evening at 3": refused, "tomorrow evening at 11": "26 23:00",
+		"tomorrow morning at 0:00": "26 00:00", "tomorrow morning at 11:59": "26 11:59",
+		"tomorrow morning at 12:00": refused,
+		"tomorrow morning at 7pm":   refused, "tomorrow morning at 12": refused,
+		"tomorrow afternoon at 12:00": "26 12:00", "tomorrow afternoon at 17:59": "26 17:59",
+		"tomorrow afternoon at 18:00": refused,
+		"tomorrow afternoon at 11am":  refused, "tomorrow afternoon at 5": "26 17:00", "tomorrow afternoon at 6": refused,
+		"tomorrow evening at 16:00": "26 16:00", "tomorrow evening at 23:59": "26 23:59",
+		"tomorrow evening at 15:59": refused,
+		"tomorrow evening at 4":     "26 16:00", "tomorrow evening at 3": refused, "tomorrow evening at 11": "26 23:00",
 		"tomorrow night at 18:00": "26 18:00", "tomorrow night at 17:59": refused, "tomorrow night at 5:59": "27 05:59",
 		"tomorrow night at 6:00": "26 18:00", "tomorrow night at 06:00": refused, "tomorrow night at 12": "27 00:00",
 		"tomorrow night at 12:30": "27 00:30",
@@ -479,6 +489,35 @@ func TestParseTime_PartsOfTheDay(t *testing.T) {
 			t.Errorf("%q is %s (%v), want %s", text, got, err, want)
 		case err == nil && got.Format("2 15:04") != want:
 			t.Errorf("%q is %s, want %s", text, got.Format("2 15:04"), want)
+		}
+	}
+}
+
+// What cannot be understood as a time is told with the words that are wrong.
+func TestParseTime_NamesWhatIsWrong(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 30, 0, time.UTC)
+	for text, want := range map[string]string{
+		"at": `something is missing after "at"`, "tomorrow at": `something is missing after "at"`,
+		"in": "it does not say how long from now", "in 20": `something is missing after "20"`,
+		"in a":           `something is missing after "a"`,
+		"in 2 hours and": `something is missing after "and"`, "in half an": `something is missing after "half an"`,
+		"tomorrow at 9 and 17": `two times of day, "9" and "17"`, "friday 3": `"3" may be a time or something else`,
+		"tomorrow friday at 9": `two days, the second by "friday"`,
+		"morning evening at 8": "names both morning and evening",
+		"in the morning":       "it does not say at what time", "now": `"now" was not understood`,
+		"24/12 at 9":     `"24/12" is read differently in different countries`,
+		"next year at 9": `"next year" was not understood`,
+		"this at 9":      `"this at" was not understood`, "2026-13-01 at 9": `"2026-13-01" is no date`,
+		"today at 9":           "Wed 25 Nov 2026 09:00 UTC is past",
+		"in 99999999999 hours": "more than ten years ahead", "at half eight": `"half eight" may mean two times`,
+		"in 2 hours at 9":      "both a time of day and how long from now",
+		"tomorrow in 2 hours":  "both a day and how long from now",
+		"wednesday night at 1": "at the beginning or at the end of the day", "30 february at 9": "no such date",
+		"in 1.5 days": "1.5 days is no number of whole days", "in 2 fathoms": `"fathoms" was not understood`,
+		"tomorrow at 7pm in the morning": `"7pm" is no time of the morning`, "at 25": `"25" is not a time of day`,
+	} {
+		if _, err := ParseTime(text, time.UTC, now); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want it to mention %q", text, err, want)
 		}
 	}
 }

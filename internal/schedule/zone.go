@@ -56,7 +56,8 @@ func splitZone(words []string) (rest []string, zone *time.Location, err error) {
 			if name, rest, err = splitCity(rest); err == nil && name != "" {
 				err = set(name)
 			}
-		case strings.Contains(bare, "/"):
+		// "24/12" is a date, of which the parser of dates says what is wrong with it.
+		case strings.Contains(bare, "/") && !slashedDate().MatchString(bare):
 			name, ok := findZone(func(zone string) bool { return strings.EqualFold(zone, bare) })
 			if !ok {
 				_, err = LoadZone(bare)
