@@ -195,6 +195,9 @@ func TestResume_Stop_StopsWhatTheOtherProcessDid(t *testing.T) {
 		if len(got) != 3 || got[0] != "Stopped." || got[1] != "Stopped." || got[2] != "re: live" {
 			t.Errorf("posted %q, want that one and its stop are answered, and the live question as well", got)
 		}
+		if len(got) == 3 && (!p.at(0).Again || !p.at(1).Again) {
+			t.Error("the answers are not marked as perhaps sent before")
+		}
 	})
 }
 
