@@ -320,7 +320,11 @@ func (b *setup) askOpenAI(ctx context.Context) error {
 		} else if err != nil {
 			return err
 		}
-		return b.verifyModel(ctx)
+		if err = b.verifyModel(ctx); err != nil {
+			// Else the key of the provider that refused it would be kept for whatever is named next.
+			delete(b.answers, varOpenAI)
+		}
+		return err
 	})
 }
 

@@ -72,7 +72,7 @@ func NewFetcher(client *egress.Client, store StateStore, opts Options) *Fetcher 
 		client:  client,
 		store:   store,
 		opts:    opts,
-		hosts:   hostLocks{byName: map[string]*host{}},
+		hosts:   hostLocks{now: opts.Now, byName: map[string]*host{}},
 		unsaved: map[string]*State{},
 	}
 }
