@@ -95,6 +95,7 @@ type DB struct {
 	health  health
 	commits atomic.Uint64
 	reads   atomic.Uint64
+	mapped  atomic.Int64   // bytes of files in memory when they were last released
 	writing sync.Mutex     // held while a transaction is written, in steps of a check, and while the file is replaced
 	file    os.FileInfo    // of the file that is open; changed with writing held
 	check   *check         // the one that runs, or nil

@@ -33,8 +33,7 @@ type change struct {
 // waits.
 const maxBatch = 512
 
-// releaseInterval is after how many transactions the pages that they looked at are released. Looking at them again
-// costs a hundredth of a transaction.
+// releaseInterval is after how many transactions it is looked at whether the pages that they looked at are to be released.
 const releaseInterval = 8
 
 // readsPerRelease is the same for read transactions, of which each looks at some pages alone.
