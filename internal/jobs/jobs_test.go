@@ -436,7 +436,7 @@ func TestQuietHours_ClocksSetBack_EndByTheClock(t *testing.T) {
 		b := newBot(t)
 		b.conf.Jobs.QuietHours = "22:00-07:00"
 		// In Oslo clocks are set back on 29 October 2000 at 3:00.
-		b.jump(time.Date(2000, 10, 28, 12, 0, 0, 0, time.UTC).Sub(time.Now()))
+		b.jump(time.Until(time.Date(2000, 10, 28, 12, 0, 0, 0, time.UTC)))
 		b.say(t, anna, "remind", "every day at 23 run")
 		stop := b.run(t)
 		defer stop()
