@@ -292,6 +292,10 @@ func (r *replicas) at(n int) string {
 			}
 			return owner >= 0
 		})
+		// What the model says may be changed next: the answer must not come after that.
+		if _, err := r.slack.WaitPost(deadline(r.t), c, func(simslack.Post) bool { return true }); err != nil {
+			r.t.Fatal(err)
+		}
 		if owner == n {
 			return c
 		}
@@ -330,7 +334,14 @@ func TestReplicas_AreOneBot(t *testing.T) {
 		within(t, "the tools of the replica are there", func() bool {
 			return strings.Contains(r.all[follower].out.String(), "mcp server connected")
 		})
-		r.model.SetScript(useOnce("kit_effect"))
+		useTool := useOnce("kit_effect")
+		r.model.SetScript(func(q simmodel.Request) simmodel.Reply {
+			// A greeting that looked for a channel of this replica may still wait for its answer.
+			if last := q.Last(); len(last.Results) == 0 && !strings.Contains(last.Text, "use it") {
+				return simmodel.Say("hello")
+			}
+			return useTool(q)
+		})
 		r.slack.Mention(channel, r.berit, "use it")
 		if _, err := r.slack.WaitPost(deadline(t), channel, inSlack("May I run")); err != nil {
 			t.Fatal(err)
