@@ -65,8 +65,8 @@ func userKey(m chat.Message) string {
 	return m.Conversation.Platform + "/" + m.Author.ID
 }
 
-// limiter counts the messages that are not answered yet, and limits the rate of each user, over all processes that share
-// the store. Service.mu guards it.
+// limiter counts the messages that are not answered yet, and limits the rate of each user, over all processes that
+// share the store. Service.mu guards it.
 type limiter struct {
 	Limits
 	backlog  int

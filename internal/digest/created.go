@@ -452,8 +452,8 @@ func (s *Service) deleteDigest(ctx context.Context, name string) error {
 	return nil
 }
 
-// deleteTraces deletes what is stored beside a digest and would count for another one of its name: whether it is paused,
-// its page, the filters of members, what it posted, and what waits for it.
+// deleteTraces deletes what is stored beside a digest and would count for another one of its name: whether it is
+// paused, its page, the filters of members, what it posted, and what waits for it.
 func (s *Service) deleteTraces(ctx context.Context, name string) error {
 	s.reloading.RLock()
 	defer s.reloading.RUnlock()
@@ -511,7 +511,7 @@ func (s *Service) resetMovedNames(ctx context.Context) error {
 		}
 		// This goes last: a deletion that was cut off is made again at the next start.
 		if err := s.savePause(ctx, d.Name, pause{Since: s.o.Now().UTC(), Source: d.Source}); err != nil {
-			return fmt.Errorf("store whose the name %s is: %w", d.Name, err)
+			return fmt.Errorf("store which digest has the name %s: %w", d.Name, err)
 		}
 		s.o.Log.Warn("two digests have the same name, that of the configuration counts; the one in effect begins anew",
 			"digest", d.Name, "source", d.Source)

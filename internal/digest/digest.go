@@ -224,8 +224,8 @@ func New(o Options) *Service {
 	}
 }
 
-// Configure replaces the digests of the configuration, all or, with an error, none. The error names the digest whose plan
-// is wrong, or is the store's. A run that is under way goes on with the plan that it began with.
+// Configure replaces the digests of the configuration, all or, with an error, none. The error names the digest whose
+// plan is wrong, or is the store's. A run that is under way goes on with the plan that it began with.
 func (s *Service) Configure(ctx context.Context, plans []Plan) error {
 	specs := map[string]spec{}
 	for _, p := range plans {

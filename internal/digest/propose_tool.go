@@ -10,8 +10,8 @@ import (
 	"ravenbot/internal/tool/feeds"
 )
 
-// Tools returns the tools by which a model subscribes a channel to feeds and proposes digests. canPost reports whether the
-// bot may post in a channel.
+// Tools returns the tools by which a model subscribes a channel to feeds and proposes digests. canPost reports whether
+// the bot may post in a channel.
 func (s *Service) Tools(canPost func(chat.Address) bool) []tool.Tool {
 	return []tool.Tool{feeds.SubscribeTool(s, canPost), feeds.CreateTool(proposer{s})}
 }

@@ -76,8 +76,8 @@ func (t *hostLock) dropIfIdle() {
 	}
 }
 
-// dropIdle forgets the hosts that nobody uses, but for those that want no requests now. l.mu is held. The number at which
-// it is called next doubles with what is left, so that its cost is spread.
+// dropIdle forgets the hosts that nobody uses, but for those that want no requests now. l.mu is held. The number at
+// which it is called next doubles with what is left, so that its cost is spread.
 func (l *hostLocks) dropIdle() {
 	now := l.now()
 	for name, h := range l.byName {

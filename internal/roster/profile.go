@@ -142,8 +142,8 @@ func (r *Roster) Model(name string) (agent.Model, bool) {
 	return m, ok
 }
 
-// Embedder returns a configured model that makes vectors of texts, by its name; false where there is none, or it makes no
-// vectors. count is called with what each request has used.
+// Embedder returns a configured model that makes vectors of texts, by its name; false where there is none, or it makes
+// no vectors. count is called with what each request has used.
 func (r *Roster) Embedder(
 	name string,
 	count func(context.Context, store.Usage) error,

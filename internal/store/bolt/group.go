@@ -33,7 +33,8 @@ type change struct {
 // waits.
 const maxBatch = 512
 
-// releaseInterval is after how many transactions it is looked at whether the pages that they looked at are to be released.
+// releaseInterval is after how many transactions it is looked at whether the pages that they looked at are to be
+// released.
 const releaseInterval = 8
 
 // readsPerRelease is the same for read transactions, of which each looks at some pages alone.

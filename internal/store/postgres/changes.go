@@ -10,8 +10,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// noteChange queues recording that something of a kind was changed, and telling other processes with the commit. The number that it writes is that of the
-// transaction, and so another one each time.
+// noteChange queues recording that something of a kind was changed, and telling other processes with the commit. The
+// number that it writes is that of the transaction, and so another one each time.
 func (t *tx) noteChange(b *pgx.Batch, kind string) {
 	b.Queue(`insert into ravenbot.changes as c (kind, slot, process, n) values ($1, $2, $3, $4)
 		on conflict (kind, slot) do update set process = excluded.process, n = excluded.n, at = now()`,

@@ -9,8 +9,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Check looks whether a database can be opened, with the errors of Open, and changes nothing in it. It returns a remark on
-// what the next start would change, or "".
+// Check looks whether a database can be opened, with the errors of Open, and changes nothing in it. It returns a remark
+// on what the next start would change, or "".
 func Check(ctx context.Context, address string, o Options) (remark string, err error) {
 	db, err := connect(ctx, address, o)
 	if err != nil {

@@ -77,7 +77,8 @@ func (db *DB) explain(err error) error {
 	return err
 }
 
-// isUntrusted reports whether a connection failed since the server's certificate is not trusted, or is for another host.
+// isUntrusted reports whether a connection failed since the server's certificate is not trusted, or is for another
+// host.
 func isUntrusted(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	return errors.As(err, &untrusted)

@@ -40,8 +40,8 @@ func (s signal) send() {
 	}
 }
 
-// listen sends the signals of this process for the notices of others, until ctx ends. It has a connection of its own, and
-// connects again where that fails.
+// listen sends the signals of this process for the notices of others, until ctx ends. It has a connection of its own,
+// and connects again where that fails.
 func (m *membership) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		// An error is not reported: renewals fail with it, and the looks at intervals go on.
@@ -115,8 +115,8 @@ func (m *membership) ping(ctx context.Context, conn *pgx.Conn) error {
 // one.
 func (m *membership) Left() <-chan struct{} { return m.left }
 
-// Changed returns what brings a value soon after another process has changed something that Changes counts. It may bring
-// one without a reason, and may miss one. It never brings any where this process is no member.
+// Changed returns what brings a value soon after another process has changed something that Changes counts. It may
+// bring one without a reason, and may miss one. It never brings any where this process is no member.
 func (db *DB) Changed() <-chan struct{} {
 	if db.members == nil {
 		return nil
