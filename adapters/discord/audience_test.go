@@ -51,7 +51,11 @@ func TestAudience_ReadersOfAPlace(t *testing.T) {
 			t.Errorf("%s: %t, %v, want %t", c.name, got, err, c.want)
 		}
 	}
-	if got, err := s.d.ReadersCanRead(t.Context(), open, chat.Address{Platform: "discord", Workspace: s.guild.ID, Channel: "99"}); err == nil || got {
+	if got, err := s.d.ReadersCanRead(t.Context(), open, chat.Address{
+		Platform:  "discord",
+		Workspace: s.guild.ID,
+		Channel:   "99",
+	}); err == nil || got {
 		t.Errorf("a channel that does not exist: %t, %v", got, err)
 	}
 	for _, c := range []struct {

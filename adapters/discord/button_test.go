@@ -132,7 +132,11 @@ func TestAnswerToAPressLeavesThePost(t *testing.T) {
 	s := open(t, script{})
 	ref := s.post(t, s.address(), chat.Draft{Key: "k", Text: "an answer",
 		Buttons: []chat.Button{{Label: "Good", Value: "good"}}})
-	s.Fail(sim.Fault{Match: sim.MatchPath("POST", "/callback"), Times: 1, Status: 500}) // the answer is ready before Discord knows of it
+	s.Fail(sim.Fault{
+		Match:  sim.MatchPath("POST", "/callback"),
+		Times:  1,
+		Status: 500,
+	}) // the answer is ready before Discord knows of it
 	m := s.press(t, ref.IDs[0], "good")
 	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: strings.Repeat("thank you @everyone. ", 150), Reply: m.Reply})
 	posts := s.Posts(s.general.ID)

@@ -120,7 +120,9 @@ func TestNotFurtherBackThanCatchUp(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[time.Duration]string{30 * time.Minute: "conversations=1 messages=0",
 		2 * time.Hour: "conversations=2 messages=2"} {
-		s := open(t, script{discord: discord.Options{CatchUp: limit, Now: func() time.Time { return time.Now().Add(time.Hour) }},
+		s := open(t, script{discord: discord.Options{CatchUp: limit, Now: func() time.Time {
+			return time.Now().Add(time.Hour)
+		}},
 			missed: func(s *stage) []chat.LastSeen {
 				quiet := s.AddThread(s.general, "quiet")
 				s.Say(s.general.ID, s.ann, s.Mention()+" an hour ago")
@@ -129,7 +131,9 @@ func TestNotFurtherBackThanCatchUp(t *testing.T) {
 			}})
 		s.logged(t, `msg="caught up" platform=discord `+want)
 	}
-	off := open(t, script{discord: discord.Options{LastSeen: func(context.Context) ([]chat.LastSeen, error) { panic("asked although switched off") }}})
+	off := open(t, script{discord: discord.Options{LastSeen: func(context.Context) ([]chat.LastSeen, error) {
+		panic("asked although switched off")
+	}}})
 	off.exchange(t, 0, 3)
 	for _, r := range off.Requests() {
 		if history(off.general.ID)(r) {
@@ -147,7 +151,9 @@ func TestLiveMessagesWaitForTheMissedOnes(t *testing.T) {
 		side = s.AddChannel(s.guild, "side")
 		s.numbered(s.general.ID, 0, 150)
 		s.Say(side.ID, s.ann, s.Mention()+" missed elsewhere")
-		off = s.Fail(sim.Fault{Match: func(r sim.Request) bool { return history(s.general.ID)(r) && r.Query.Get("after") != s.general.ID }, Status: 502})
+		off = s.Fail(sim.Fault{Match: func(r sim.Request) bool {
+			return history(s.general.ID)(r) && r.Query.Get("after") != s.general.ID
+		}, Status: 502})
 		elsewhere := s.address()
 		elsewhere.Channel = side.ID
 		return []chat.LastSeen{all(s.address()), all(elsewhere)}
@@ -257,13 +263,14 @@ func TestNothingPassesBeforeThePlacesAreKnown(t *testing.T) {
 	var asked atomic.Int32
 	var at chat.Address
 	known := make(chan struct{})
-	s := open(t, script{discord: discord.Options{CatchUp: time.Hour, LastSeen: func(context.Context) ([]chat.LastSeen, error) {
-		if asked.Add(1) < 3 {
-			return nil, errors.New("disk full")
-		}
-		<-known
-		return []chat.LastSeen{all(at)}, nil
-	}}})
+	s := open(t, script{discord: discord.Options{CatchUp: time.Hour,
+		LastSeen: func(context.Context) ([]chat.LastSeen, error) {
+			if asked.Add(1) < 3 {
+				return nil, errors.New("disk full")
+			}
+			<-known
+			return []chat.LastSeen{all(at)}, nil
+		}}})
 	at = s.address()
 	s.numbered(s.general.ID, 0, 3)
 	if err := s.log.Wait(within(t), func() bool { return strings.Count(s.log.b.String(), "disk full") == 2 }); err != nil {

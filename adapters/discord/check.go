@@ -225,7 +225,8 @@ func (g guild) missing() []Finding {
 				Where:   where,
 				Missing: p.Name,
 				Loses:   p.Loses,
-				Remedy:  "Server Settings → Roles → the bot's role → " + p.Name + ", or invite the bot again (ravenbot discord invite)",
+				Remedy: "Server Settings → Roles → the bot's role → " + p.Name +
+					", or invite the bot again (ravenbot discord invite)",
 			})
 		}
 	}

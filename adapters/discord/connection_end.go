@@ -53,7 +53,8 @@ const (
 	portal        = "https://discord.com/developers/applications"
 	contentIntent = "Message Content Intent"
 	intentsPage   = portal + " → your application → Bot → Privileged Gateway Intents"
-	intentRemedy  = "switch on " + contentIntent + " at " + intentsPage + `, or take "respondTo": "all" out of the Discord channels in config.json`
+	intentRemedy  = "switch on " + contentIntent + " at " + intentsPage +
+		`, or take "respondTo": "all" out of the Discord channels in config.json`
 )
 
 // verdict decides from the status of a connection that ended what to do next.

@@ -143,9 +143,10 @@ func TestContext_Reply_QuotesItWhole(t *testing.T) {
 			return s.Say(s.general.ID, s.AddUser("bob"), "sales fell")
 		}, false, "bob: ", true, false, 0, "Message Content Intent"},
 		// The app may read messages, but no channel asks for it: the event is empty, a request is not.
-		{"shown on request", script{sim: simdiscord.Options{Privileged: simdiscord.IntentMessageContent}}, func(s *stage) simdiscord.Post {
-			return s.Say(s.general.ID, s.AddUser("bob"), "sales fell")
-		}, false, "bob: sales fell", false, false, 0, ""},
+		{"shown on request", script{sim: simdiscord.Options{Privileged: simdiscord.IntentMessageContent}},
+			func(s *stage) simdiscord.Post {
+				return s.Say(s.general.ID, s.AddUser("bob"), "sales fell")
+			}, false, "bob: sales fell", false, false, 0, ""},
 		{"deleted", readable(), func(s *stage) simdiscord.Post {
 			return s.Say(s.general.ID, s.AddUser("bob"), "sales fell")
 		}, true, "", false, false, 0, "was deleted"},
@@ -319,7 +320,8 @@ func TestMessage_EmbedPollStickerVoice_AreNamedInWords(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
 	s.Say(s.general.ID, s.ann, s.Mention()+" see", simdiscord.With(func(p *simdiscord.Post) {
-		p.Embeds = []json.RawMessage{[]byte(`{"title":"Release 2","url":"https://example.org/2","description":"Faster","fields":[{"name":"Size","value":"3 MB"}]}`)}
+		p.Embeds = []json.RawMessage{[]byte(`{"title":"Release 2","url":"https://example.org/2","description":"Faster",` +
+			`"fields":[{"name":"Size","value":"3 MB"}]}`)}
 		p.Poll = []byte(`{"question":{"text":"Lunch?"},"answers":[{"answer_id":1,"poll_media":{"text":"Pizza"}},{"answer_id":2,"poll_media":{"text":"Sushi"}}],
 			"results":{"answer_counts":[{"id":1,"count":3}]}}`)
 		p.Stickers = []string{"Wave"}
@@ -330,7 +332,9 @@ func TestMessage_EmbedPollStickerVoice_AreNamedInWords(t *testing.T) {
 		t.Errorf("text %q, want %q", m.Text, want)
 	}
 	voice := simdiscord.File{Name: "voice-message.ogg", ContentType: "audio/ogg", Seconds: 11.6}
-	s.Say(s.AddDM(s.ann).ID, s.ann, "", simdiscord.Attach(voice), simdiscord.With(func(p *simdiscord.Post) { p.Flags |= 1 << 13 }))
+	s.Say(s.AddDM(s.ann).ID, s.ann, "", simdiscord.Attach(voice), simdiscord.With(func(p *simdiscord.Post) {
+		p.Flags |= 1 << 13
+	}))
 	if m := receive(t, s.got); m.Text != "[attached: voice message, 12 s]" {
 		t.Errorf("a voice message is %q", m.Text)
 	}

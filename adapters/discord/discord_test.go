@@ -292,7 +292,8 @@ func TestReach(t *testing.T) {
 func TestWithoutMessageContent(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
-	if got := s.Identifies()[0].Intents; got != simdiscord.IntentGuilds|simdiscord.IntentGuildMessages|simdiscord.IntentDirectMessages|simdiscord.IntentGuildReactions|simdiscord.IntentDirectReactions {
+	if got := s.Identifies()[0].Intents; got != simdiscord.IntentGuilds|simdiscord.IntentGuildMessages|
+		simdiscord.IntentDirectMessages|simdiscord.IntentGuildReactions|simdiscord.IntentDirectReactions {
 		t.Errorf("intents %b", got)
 	}
 	own := s.post(t, s.address(), chat.Draft{Key: "k", Text: "hello"})
@@ -370,7 +371,8 @@ func TestAddressThatIsNone(t *testing.T) {
 		t.Errorf("run: %v", err)
 	}
 	var post *chat.PostError
-	if _, err := d.Post(within(t), chat.Address{Platform: "discord", Channel: "1"}, chat.Draft{Text: "x"}); !errors.As(err, &post) {
+	if _, err := d.Post(within(t), chat.Address{Platform: "discord", Channel: "1"},
+		chat.Draft{Text: "x"}); !errors.As(err, &post) {
 		t.Errorf("post: %v", err)
 	}
 }

@@ -179,7 +179,8 @@ func TestVeryLongAnswerIsAttached(t *testing.T) {
 	s := open(t, script{})
 	said := s.Say(s.general.ID, s.ann, s.Mention()+" everything")
 	receive(t, s.got)
-	text := "# Everything\n\n" + strings.Repeat("```go\nfmt.Println(\"@everyone\")\n```\n\nWords of a very long answer.\n\n", 300)
+	text := "# Everything\n\n" + strings.Repeat("```go\nfmt.Println(\"@everyone\")\n```\n\nWords of a very long "+
+		"answer.\n\n", 300)
 	live := chat.Draft{Key: "k", Text: text, Partial: true, Reply: chat.Reply{MessageID: said.ID}}
 	live.Replaces = s.post(t, s.address(), live)
 	if n := len(live.Replaces.IDs); n != 6 {
@@ -197,7 +198,8 @@ func TestVeryLongAnswerIsAttached(t *testing.T) {
 		string(left[0].Files[0].Body) != text {
 		t.Fatalf("%d posts, the first %+v", len(left), left[0])
 	}
-	if p := left[0]; !strings.HasSuffix(p.Content, "\n-# the whole answer is in answer.md · by a test") || strings.Count(p.Content, "```")%2 != 0 ||
+	if p := left[0]; !strings.HasSuffix(p.Content, "\n-# the whole answer is in answer.md · by a test") ||
+		strings.Count(p.Content, "```")%2 != 0 ||
 		len([]rune(p.Content)) < 1500 || p.Pings.Everyone || len(p.Components) != 1 || p.ReplyTo != said.ID {
 		t.Errorf("post %+v", p)
 	}
@@ -207,10 +209,21 @@ func TestVeryLongAnswerIsAttached(t *testing.T) {
 func TestWithoutThePermissionToAttach(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
-	s.Fail(sim.Fault{Match: func(r sim.Request) bool { return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") },
+	s.Fail(sim.Fault{Match: func(r sim.Request) bool {
+		return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/")
+	},
 		Status: 403, Body: `{"code":50013,"message":"Missing Permissions"}`})
-	ref := s.post(t, s.address(), chat.Draft{Key: "k", Text: "short", Files: []chat.File{{Name: "a.txt", Data: []byte("x")}}})
-	s.post(t, s.address(), chat.Draft{Key: "k2", Text: "edited", Files: []chat.File{{Name: "b.txt", Data: []byte("x")}}, Replaces: ref})
+	ref := s.post(t, s.address(), chat.Draft{
+		Key:   "k",
+		Text:  "short",
+		Files: []chat.File{{Name: "a.txt", Data: []byte("x")}},
+	})
+	s.post(t, s.address(), chat.Draft{
+		Key:      "k2",
+		Text:     "edited",
+		Files:    []chat.File{{Name: "b.txt", Data: []byte("x")}},
+		Replaces: ref,
+	})
 	posts := s.Posts(s.general.ID)
 	if len(posts) != 1 || posts[0].Content != "edited\n-# I may not attach files here: b.txt" {
 		t.Fatalf("posts %+v", posts)

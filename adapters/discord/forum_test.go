@@ -57,7 +57,9 @@ func TestForum_DraftWithATitle_IsAPostWithTags(t *testing.T) {
 func TestForum_UnknownOutcome_IsLookedForFirst(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		s, at := forum(t, false)
-		s.Fail(sim.Fault{Match: func(r sim.Request) bool { return r.Method == "POST" && strings.HasSuffix(r.Path, "/threads") }, Times: 1, Accept: taken, Drop: true})
+		s.Fail(sim.Fault{Match: func(r sim.Request) bool {
+			return r.Method == "POST" && strings.HasSuffix(r.Path, "/threads")
+		}, Times: 1, Accept: taken, Drop: true})
 		d := chat.Draft{Key: "k", Title: "morning", Text: "hello"}
 		var lost *chat.PostError
 		if _, err := s.d.Post(t.Context(), at, d); !errors.As(err, &lost) || !lost.Maybe {
@@ -96,7 +98,11 @@ func TestForum_TagsThatDoNotFit_AreRefused(t *testing.T) {
 		!refused.Permanent || len(s.Threads(at.Channel)) != 0 {
 		t.Errorf("a post without a tag: %v", err)
 	}
-	if err := s.d.CheckTags(t.Context(), chat.Address{Platform: "discord", Workspace: s.guild.ID, Channel: "9"}, nil); err == nil || errors.As(err, new(*chat.SetupError)) {
+	if err := s.d.CheckTags(t.Context(), chat.Address{
+		Platform:  "discord",
+		Workspace: s.guild.ID,
+		Channel:   "9",
+	}, nil); err == nil || errors.As(err, new(*chat.SetupError)) {
 		t.Errorf("a channel that is not there: %v", err)
 	}
 }

@@ -104,7 +104,9 @@ func TestBusyIsSaidOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.WaitAnswer(within(t), in.ID, func(p simdiscord.Post) bool { return strings.Contains(p.Content, "busy") }); err != nil {
+		if _, err := s.WaitAnswer(within(t), in.ID, func(p simdiscord.Post) bool {
+			return strings.Contains(p.Content, "busy")
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -211,7 +213,9 @@ func TestSilentGateway(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{before: func(s *simdiscord.Server) { s.SetFaults(simdiscord.GatewayFaults{NoHello: true}) },
 		offline: true, openWithin: 500 * time.Millisecond, sim: simdiscord.Options{HeartbeatInterval: time.Minute}})
-	if err := s.log.Wait(within(t), func() bool { return strings.Contains(s.log.b.String(), "connection lost") }); err != nil {
+	if err := s.log.Wait(within(t), func() bool {
+		return strings.Contains(s.log.b.String(), "connection lost")
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if h := s.d.Health(); h.Connected || h.Detail == "" {
@@ -225,7 +229,10 @@ func TestSilentGateway(t *testing.T) {
 // The bot can be ended while the gateway says nothing.
 func TestEndsWhileConnecting(t *testing.T) {
 	t.Parallel()
-	s := open(t, script{before: func(s *simdiscord.Server) { s.SetFaults(simdiscord.GatewayFaults{NoHello: true}) }, offline: true})
+	s := open(t, script{
+		before:  func(s *simdiscord.Server) { s.SetFaults(simdiscord.GatewayFaults{NoHello: true}) },
+		offline: true,
+	})
 	asked := func(r sim.Request) bool { return strings.HasSuffix(r.Path, "/gateway") }
 	if _, err := s.WaitRequest(within(t), asked); err != nil {
 		t.Fatal(err)
@@ -258,7 +265,9 @@ func TestGatewayOfAnyAddress(t *testing.T) {
 		"a query of its own": func(url string) sim.Fault {
 			return sim.Fault{Status: 200, Body: `{"url":"` + strings.Replace(url, "http", "ws", 1) + `/?region=north"}`}
 		},
-		"only the bot's place": func(string) sim.Fault { return sim.Fault{Status: 404, Body: `{"code":0,"message":"404: Not Found"}`} },
+		"only the bot's place": func(string) sim.Fault {
+			return sim.Fault{Status: 404, Body: `{"code":0,"message":"404: Not Found"}`}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, script{before: func(s *simdiscord.Server) {

@@ -170,7 +170,9 @@ func TestInteractionTokenIsOver(t *testing.T) {
 	s := open(t, script{sim: simdiscord.Options{TokenLife: time.Nanosecond}})
 	m := s.slash(t, "ask", map[string]any{"text": "slow"})
 	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "late", Reply: m.Reply})
-	if _, err := s.WaitPost(within(t), s.general.ID, func(p simdiscord.Post) bool { return p.Content == "late" && p.Interaction == "" }); err != nil {
+	if _, err := s.WaitPost(within(t), s.general.ID, func(p simdiscord.Post) bool {
+		return p.Content == "late" && p.Interaction == ""
+	}); err != nil {
 		t.Error(err)
 	}
 }
@@ -183,7 +185,9 @@ func TestAnswerAfterAQuarterOfAnHour(t *testing.T) {
 	m := s.slash(t, "ask", map[string]any{"text": "very slow"})
 	late.Store(int64(15 * time.Minute))
 	s.post(t, m.Conversation, chat.Draft{Key: m.Key(), Text: "late", Reply: m.Reply})
-	if _, err := s.WaitPost(within(t), s.general.ID, func(p simdiscord.Post) bool { return p.Content == "late" && p.Interaction == "" }); err != nil {
+	if _, err := s.WaitPost(within(t), s.general.ID, func(p simdiscord.Post) bool {
+		return p.Content == "late" && p.Interaction == ""
+	}); err != nil {
 		t.Error(err)
 	}
 	for _, r := range s.Requests() {

@@ -70,12 +70,20 @@ func (d idleShard) one(t *testing.T) chat.Message {
 }
 
 func FuzzEvents(f *testing.F) {
-	f.Add([]byte(`{"id":"5","channel_id":"2","guild_id":"3","type":0,"content":"<@1> hi <#2> <:x:9>","author":{"id":"4"},"mentions":[{"id":"1"}]}`))
-	f.Add([]byte(`{"id":"5","application_id":"1","type":2,"token":"t","channel_id":"2","guild_id":"3","member":{"user":{"id":"4"},"permissions":"32"},"data":{"name":"raven","options":[{"name":"ask","options":[{"name":"text","value":"x"}]}]}}`))
-	f.Add([]byte(`{"id":"5","channel_id":"2","type":0,"content":"","author":{"id":"4"},"attachments":[{"id":"6","filename":"a.png","content_type":"image/png","size":3,"url":"https://cdn.discordapp.com/a"}]}`))
-	f.Add([]byte(`{"id":"5","application_id":"1","type":3,"token":"t","channel_id":"2","user":{"id":"4"},"data":{"custom_id":"good","component_type":2},"message":{"id":"7"}}`))
-	f.Add([]byte(`{"id":"5","application_id":"1","type":4,"token":"t","channel_id":"2","user":{"id":"4"},"data":{"name":"raven","options":[{"name":"digest","options":[{"name":"name","value":"m","focused":true}]}]}}`))
-	f.Add([]byte(`{"id":"5","application_id":"1","type":5,"token":"t","channel_id":"2","user":{"id":"4"},"data":{"custom_id":"form","components":[{"type":18,"component":{"type":4,"custom_id":"a","value":"b"}},{"type":18,"component":{"type":3,"custom_id":"c","values":["d"]}}]}}`))
+	f.Add([]byte(`{"id":"5","channel_id":"2","guild_id":"3","type":0,"content":"<@1> hi <#2> <:x:9>",` +
+		`"author":{"id":"4"},"mentions":[{"id":"1"}]}`))
+	f.Add([]byte(`{"id":"5","application_id":"1","type":2,"token":"t","channel_id":"2","guild_id":"3",` +
+		`"member":{"user":{"id":"4"},"permissions":"32"},"data":{"name":"raven","options":[{"name":"ask",` +
+		`"options":[{"name":"text","value":"x"}]}]}}`))
+	f.Add([]byte(`{"id":"5","channel_id":"2","type":0,"content":"","author":{"id":"4"},"attachments":[{"id":"6",` +
+		`"filename":"a.png","content_type":"image/png","size":3,"url":"https://cdn.discordapp.com/a"}]}`))
+	f.Add([]byte(`{"id":"5","application_id":"1","type":3,"token":"t","channel_id":"2","user":{"id":"4"},` +
+		`"data":{"custom_id":"good","component_type":2},"message":{"id":"7"}}`))
+	f.Add([]byte(`{"id":"5","application_id":"1","type":4,"token":"t","channel_id":"2","user":{"id":"4"},` +
+		`"data":{"name":"raven","options":[{"name":"digest","options":[{"name":"name","value":"m","focused":true}]}]}}`))
+	f.Add([]byte(`{"id":"5","application_id":"1","type":5,"token":"t","channel_id":"2","user":{"id":"4"},` +
+		`"data":{"custom_id":"form","components":[{"type":18,"component":{"type":4,"custom_id":"a","value":"b"}},` +
+		`{"type":18,"component":{"type":3,"custom_id":"c","values":["d"]}}]}}`))
 	f.Add([]byte(`{"type":3,"data":null,"member":null,"user":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, state := idle(), discordgo.NewState()
@@ -130,7 +138,8 @@ func TestMentionOfTheBotsRole(t *testing.T) {
 		"30": {Reach: chat.Addressed, Text: "hi"},
 		"31": {Reach: chat.Overheard, Text: "@crew hi", ForOther: true},
 	} {
-		d.onMessage(state, []byte(`{"id":"5","channel_id":"2","guild_id":"3","content":"<@&`+role+`> hi","author":{"id":"4"},"mention_roles":["`+role+`"]}`))
+		d.onMessage(state, []byte(`{"id":"5","channel_id":"2","guild_id":"3","content":"<@&`+role+
+			`> hi","author":{"id":"4"},"mention_roles":["`+role+`"]}`))
 		if got := d.one(t); got.Reach != want.Reach || got.Text != want.Text || got.ForOther != want.ForOther ||
 			!got.Author.Admin {
 			t.Errorf("role %s: %+v", role, got)
@@ -361,14 +370,16 @@ func TestPartialUpdates(t *testing.T) {
 		`{"id":"5","channel_id":"2","guild_id":"3","embeds":[{"title":"x"}]}`,
 		`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.678901+00:00","flags":4}`,
 		`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":null,"content":"x","author":{"id":"4"}}`,
-		`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.678901+00:00","content":"x","author":{"id":"1","bot":false}}`,
+		`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.678901+00:00","content":"x",` +
+			`"author":{"id":"1","bot":false}}`,
 	} {
 		d.onUpdate(state, []byte(data))
 		if list := d.handed(); len(list) > 0 {
 			t.Errorf("%s was taken for an edit: %+v", data, list)
 		}
 	}
-	d.onUpdate(state, []byte(`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.6+00:00","content":"x"}`))
+	d.onUpdate(state, []byte(`{"id":"5","channel_id":"2","guild_id":"3",`+
+		`"edited_timestamp":"2026-01-02T03:04:05.6+00:00","content":"x"}`))
 	want := chat.Message{ID: "5", Change: chat.Edited, Revision: "2026-01-02T03:04:05.600000Z", Text: "x",
 		Reach:        chat.Overheard,
 		Conversation: chat.Address{Platform: "discord", Workspace: "3", Channel: "2"}, Reply: chat.Reply{MessageID: "5"}}

@@ -69,7 +69,8 @@ func (s *stub) id() string {
 func (s *stub) command(t *testing.T, data string) {
 	t.Helper()
 	id := s.id()
-	s.onInteraction(t.Context(), s.state, []byte(`{"id":"`+id+`","application_id":"1","token":"t`+id+`","channel_id":"20","guild_id":"3","channel":{"type":0},
+	s.onInteraction(t.Context(), s.state, []byte(`{"id":"`+id+`","application_id":"1","token":"t`+id+
+		`","channel_id":"20","guild_id":"3","channel":{"type":0},
 		"member":{"user":{"id":"4"},"permissions":"0"},`+data+`}`))
 	s.reply(t, <-s.got)
 }
@@ -94,7 +95,8 @@ func (s *stub) reply(t *testing.T, m chat.Message) {
 
 const (
 	ask   = `"type":2,"data":{"name":"raven","options":[{"name":"ask","options":[{"name":"text","value":"x"}]}]}`
-	apart = `"type":2,"data":{"name":"raven","options":[{"name":"ask","options":[{"name":"text","value":"x"},{"name":"thread","value":true}]}]}`
+	apart = `"type":2,"data":{"name":"raven","options":[{"name":"ask","options":[{"name":"text","value":"x"},` +
+		`{"name":"thread","value":true}]}]}`
 	press = `"type":3,"data":{"custom_id":"good","component_type":2},"message":{"id":"77"}`
 )
 
@@ -177,13 +179,16 @@ func TestWeekWithFlatMemory(t *testing.T) {
 func (s *stub) minute(t *testing.T, minute int) {
 	t.Helper()
 	id := s.id()
-	s.onMessage(s.state, []byte(`{"id":"`+id+`","channel_id":"9`+id+`","guild_id":"3","type":0,"content":"<@1> hi","author":{"id":"4"}}`))
+	s.onMessage(s.state, []byte(`{"id":"`+id+`","channel_id":"9`+id+
+		`","guild_id":"3","type":0,"content":"<@1> hi","author":{"id":"4"}}`))
 	s.reply(t, <-s.got)
 	for _, data := range []string{ask, apart, press} {
 		s.command(t, data)
 	}
 	if minute%10 == 0 {
-		s.onInteraction(t.Context(), s.state, []byte(`{"id":"`+id+`","token":"t","type":4,"data":{"name":"raven","options":[{"name":"digest","options":[{"name":"name","value":"m","focused":true}]}]}}`))
+		s.onInteraction(t.Context(), s.state, []byte(`{"id":"`+id+
+			`","token":"t","type":4,"data":{"name":"raven","options":[{"name":"digest","options":[{"name":"name","value":"m",`+
+			`"focused":true}]}]}}`))
 	}
 	synctest.Wait()
 }

@@ -15,7 +15,8 @@ import (
 
 // ownPost is the event of a post of the bot's account with a nonce.
 func ownPost(id string) []byte {
-	return []byte(`{"id":"` + id + `","channel_id":"20","guild_id":"3","type":0,"nonce":"n` + id + `","author":{"id":"1","bot":true}}`)
+	return []byte(`{"id":"` + id + `","channel_id":"20","guild_id":"3","type":0,"nonce":"n` + id +
+		`","author":{"id":"1","bot":true}}`)
 }
 
 func TestPostsOfAnotherProcessAreReported(t *testing.T) {

@@ -89,7 +89,11 @@ func TestNothingPings(t *testing.T) {
 	calls := "@everyone @here <@" + s.ann.ID + "> <@!" + s.ann.ID + "> <@&" + s.guild.ID + "0>"
 	s.post(t, s.address(), chat.Draft{Key: "1", Text: calls, Footer: calls, Reply: chat.Reply{MessageID: asked.ID}})
 	s.post(t, s.address(), chat.Draft{Key: "2", Text: calls, Failed: true})
-	s.post(t, s.address(), chat.Draft{Key: "3", Text: calls, Cards: []chat.Card{{Title: calls, Text: calls, URL: "https://example.org", Source: calls}}})
+	s.post(t, s.address(), chat.Draft{
+		Key:   "3",
+		Text:  calls,
+		Cards: []chat.Card{{Title: calls, Text: calls, URL: "https://example.org", Source: calls}},
+	})
 	if err := s.WaitCommand(within(t), "raven"); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +128,13 @@ func TestNaughtyStrings(t *testing.T) {
 	s.post(t, s.address(), chat.Draft{Key: "all", Text: strings.Join(list, "\n\n"), Footer: list[len(list)-1]})
 	var cards []chat.Card
 	for i, text := range list {
-		cards = append(cards, chat.Card{Title: text, Text: text, URL: "https://example.org/" + text, Source: text, Also: []chat.Link{{Title: text, URL: text}}})
+		cards = append(cards, chat.Card{
+			Title:  text,
+			Text:   text,
+			URL:    "https://example.org/" + text,
+			Source: text,
+			Also:   []chat.Link{{Title: text, URL: text}},
+		})
 		if i%20 == 0 {
 			s.post(t, s.address(), chat.Draft{Key: "one" + text, Text: text})
 		}
@@ -145,8 +155,12 @@ func TestDigestCards(t *testing.T) {
 	when := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var cards []chat.Card
 	for range 23 {
-		cards = append(cards, chat.Card{Title: "A story with [brackets](https://evil.example)", URL: "https://example.org/story", Text: strings.Repeat("Words of it. ", 60),
-			N: 3, Image: "https://example.org/1.png", Source: "The Feed", Time: when, Also: []chat.Link{{Title: "Elsewhere", URL: "https://example.com/a_(b)"}, {Title: "No link"}}})
+		cards = append(cards, chat.Card{Title: "A story with [brackets](https://evil.example)",
+			URL: "https://example.org/story", Text: strings.Repeat("Words of it. ", 60),
+			N: 3, Image: "https://example.org/1.png", Source: "The Feed", Time: when, Also: []chat.Link{{
+				Title: "Elsewhere",
+				URL:   "https://example.com/a_(b)",
+			}, {Title: "No link"}}})
 	}
 	ref := s.post(t, s.address(), chat.Draft{Key: "d", Text: "**Morning** news", Footer: "made by a test", Cards: cards})
 	posts := s.Posts(s.general.ID)
@@ -160,8 +174,11 @@ func TestDigestCards(t *testing.T) {
 			t.Error("the cards are hidden by their message's flags")
 		}
 	}
-	want := `{"title":"3. A story with [brackets\\]\\(https://evil.example)","url":"https://example.org/story","description":"` +
-		strings.TrimSpace(strings.Repeat("Words of it. ", 60)) + ` \nalso: [Elsewhere](https://example.com/a_%28b%29), No link","timestamp":"2026-01-02T03:04:05Z","footer":{"text":"The Feed"},"thumbnail":{"url":"https://example.org/1.png"}}`
+	want := `{"title":"3. A story with [brackets\\]\\(https://evil.example)","url":"https://example.org/story",` +
+		`"description":"` +
+		strings.TrimSpace(strings.Repeat("Words of it. ", 60)) +
+		` \nalso: [Elsewhere](https://example.com/a_%28b%29), No link","timestamp":"2026-01-02T03:04:05Z",` +
+		`"footer":{"text":"The Feed"},"thumbnail":{"url":"https://example.org/1.png"}}`
 	if got := string(posts[2].Embeds[0]); n != len(cards) || got != want {
 		t.Errorf("%d embeds, one is\n%s\nwant\n%s", n, got, want)
 	}
@@ -235,7 +252,8 @@ func TestEarlierAttemptOfMessagesThatAreAlike(t *testing.T) {
 	ref := s.post(t, s.address(), d)
 	var shown []string
 	for _, p := range s.Posts(s.general.ID) {
-		shown = append([]string{fmt.Sprintf(`{"id":%q,"author":{"id":%q,"bot":true},"content":%q}`, p.ID, p.Author.ID, p.Content)}, shown...)
+		shown = append([]string{fmt.Sprintf(`{"id":%q,"author":{"id":%q,"bot":true},"content":%q}`, p.ID,
+			p.Author.ID, p.Content)}, shown...)
 	}
 	s.Fail(sim.Fault{Match: sim.MatchPath("GET", "/messages"), Status: 200, Body: "[" + strings.Join(shown, ",") + "]",
 		Header: map[string]string{"Content-Type": "application/json"}})
@@ -313,7 +331,11 @@ func TestRateLimitOfARoute(t *testing.T) {
 	if _, err := s.WaitRequest(within(t), s.messages()); err != nil {
 		t.Fatal(err)
 	}
-	s.post(t, chat.Address{Platform: "discord", Workspace: s.guild.ID, Channel: side.ID}, chat.Draft{Key: "side", Text: "at once"})
+	s.post(t, chat.Address{
+		Platform:  "discord",
+		Workspace: s.guild.ID,
+		Channel:   side.ID,
+	}, chat.Draft{Key: "side", Text: "at once"})
 	if posts := s.Posts(side.ID); posts[0].Sent.Sub(began) >= rest {
 		t.Errorf("another channel waited %v", posts[0].Sent.Sub(began))
 	}
@@ -330,7 +352,13 @@ func TestGlobalRateLimit(t *testing.T) {
 	for name, limit := range map[string]func(s *stage, rest time.Duration){
 		"global": func(s *stage, rest time.Duration) { s.RateLimit(s.messages(), 1, rest, "global") },
 		"before Discord, as HTML": func(s *stage, _ time.Duration) {
-			s.Fail(sim.Fault{Match: s.messages(), Times: 1, Status: 429, Header: map[string]string{"Retry-After": "5"}, Body: "<html>slow down</html>"})
+			s.Fail(sim.Fault{
+				Match:  s.messages(),
+				Times:  1,
+				Status: 429,
+				Header: map[string]string{"Retry-After": "5"},
+				Body:   "<html>slow down</html>",
+			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -348,7 +376,9 @@ func TestGlobalRateLimit(t *testing.T) {
 				_, err := s.d.Post(within(t), s.address(), chat.Draft{Key: "a", Text: "limited"})
 				done <- err
 			}()
-			if err := s.log.Wait(within(t), func() bool { return strings.Contains(s.log.b.String(), "rate limit") }); err != nil {
+			if err := s.log.Wait(within(t), func() bool {
+				return strings.Contains(s.log.b.String(), "rate limit")
+			}); err != nil {
 				t.Fatal(err)
 			}
 			m := s.slash(t, "ask", map[string]any{"text": "interactions are not held up"})
@@ -356,7 +386,11 @@ func TestGlobalRateLimit(t *testing.T) {
 			if took := time.Since(began); took >= rest {
 				t.Errorf("an interaction waited %v", took)
 			}
-			s.post(t, chat.Address{Platform: "discord", Workspace: s.guild.ID, Channel: side.ID}, chat.Draft{Key: "b", Text: "held back"})
+			s.post(t, chat.Address{
+				Platform:  "discord",
+				Workspace: s.guild.ID,
+				Channel:   side.ID,
+			}, chat.Draft{Key: "b", Text: "held back"})
 			if posts := s.Posts(side.ID); posts[0].Sent.Sub(began) < rest {
 				t.Errorf("another channel did not wait: %v", posts[0].Sent.Sub(began))
 			}
@@ -376,7 +410,8 @@ func TestRateLimitBeyondTheDeadline(t *testing.T) {
 	defer cancel()
 	_, err := s.d.Post(ctx, s.address(), chat.Draft{Key: "k", Text: "x"})
 	var refused *chat.PostError
-	if !errors.As(err, &refused) || refused.Permanent || refused.Maybe || refused.After < 50*time.Second || ctx.Err() != nil {
+	if !errors.As(err, &refused) || refused.Permanent || refused.Maybe || refused.After < 50*time.Second ||
+		ctx.Err() != nil {
 		t.Errorf("error %+v", err)
 	}
 }
@@ -390,7 +425,11 @@ func TestRefusedReplyIsPostedWithoutReference(t *testing.T) {
 	s.Fail(sim.Fault{Match: func(r sim.Request) bool {
 		return s.messages()(r) && strings.Contains(string(r.Body), "message_reference")
 	}, Status: 400, Body: `{"code":160002,"message":"Cannot reply without permission to read message history"}`})
-	if _, err := s.d.Post(within(t), s.address(), chat.Draft{Key: "k", Text: "an answer", Reply: chat.Reply{MessageID: asked.ID}}); err != nil {
+	if _, err := s.d.Post(within(t), s.address(), chat.Draft{
+		Key:   "k",
+		Text:  "an answer",
+		Reply: chat.Reply{MessageID: asked.ID},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	posts := s.Posts(s.general.ID)
@@ -406,7 +445,8 @@ func TestWithoutThePermissionForEmbeds(t *testing.T) {
 		s := open(t, script{sim: simdiscord.Options{NoEmbeds: how}})
 		d := chat.Draft{Key: "d", Text: "**Morning** news", Footer: "made by a test"}
 		for n := range 12 {
-			d.Cards = append(d.Cards, chat.Card{Title: fmt.Sprintf("Story %d [x](y)", n), URL: fmt.Sprint("https://example.org/", n), Text: strings.Repeat("Words. ", 50),
+			d.Cards = append(d.Cards, chat.Card{Title: fmt.Sprintf("Story %d [x](y)", n),
+				URL: fmt.Sprint("https://example.org/", n), Text: strings.Repeat("Words. ", 50),
 				Source: "Letters", Also: []chat.Link{{Title: "elsewhere", URL: "https://example.com/"}}})
 		}
 		ref := s.post(t, s.address(), d)
@@ -424,7 +464,8 @@ func TestWithoutThePermissionForEmbeds(t *testing.T) {
 				t.Errorf("%s: story %d is not there once:\n%s", how, n, all)
 			}
 		}
-		if len(ref.IDs) != len(s.Posts(s.general.ID)) || !strings.HasPrefix(all, "**Morning** news") || !strings.HasSuffix(all, "-# made by a test\n") {
+		if len(ref.IDs) != len(s.Posts(s.general.ID)) || !strings.HasPrefix(all, "**Morning** news") ||
+			!strings.HasSuffix(all, "-# made by a test\n") {
 			t.Errorf("%s: %d posts, %q", how, len(s.Posts(s.general.ID)), all)
 		}
 	}
@@ -434,7 +475,11 @@ func TestWithoutThePermissionForEmbeds(t *testing.T) {
 func TestPost_Notify_NotifiesThoseAlone(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
-	d := chat.Draft{Key: "ping", Text: "@everyone <@&111> <@222> " + strings.Repeat("News of the day. ", 300), Notify: []string{"role:333", "user:444"}}
+	d := chat.Draft{
+		Key:    "ping",
+		Text:   "@everyone <@&111> <@222> " + strings.Repeat("News of the day. ", 300),
+		Notify: []string{"role:333", "user:444"},
+	}
 	s.post(t, s.address(), d)
 	posts := s.Posts(s.general.ID)
 	if len(posts) < 2 {

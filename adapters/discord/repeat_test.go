@@ -137,7 +137,9 @@ func TestAnswersToCommandsAreEdited(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
 	later := func() *discord.Discord {
-		return discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Log: s.logger(), Now: func() time.Time { return time.Now().Add(time.Hour) }})
+		return discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Log: s.logger(), Now: func() time.Time {
+			return time.Now().Add(time.Hour)
+		}})
 	}
 	for _, ephemeral := range []bool{false, true} {
 		sub, options := "ask", map[string]any{"text": "why?"}
@@ -172,7 +174,13 @@ func TestEarlierAttemptInABusyChannel(t *testing.T) {
 		}
 	}
 	chatter(250)
-	d := chat.Draft{Key: "k", Text: pages("a", 2), Reply: chat.Reply{MessageID: asked.ID}, Again: true, Since: time.Now().Add(72 * time.Hour)} // by a wrong clock
+	d := chat.Draft{
+		Key:   "k",
+		Text:  pages("a", 2),
+		Reply: chat.Reply{MessageID: asked.ID},
+		Again: true,
+		Since: time.Now().Add(72 * time.Hour),
+	} // by a wrong clock
 	ref := s.post(t, s.address(), d)
 	chatter(250)
 	if got, err := s.another(t).Post(within(t), s.address(), d); err != nil ||
@@ -251,7 +259,10 @@ func TestRepeatThatNobodyCanRuleOutIsMarked(t *testing.T) {
 func TestAtMostOneRepeat(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
-	s := open(t, script{sim: simdiscord.Options{NonceLife: time.Nanosecond}, discord: discord.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}})
+	s := open(t, script{
+		sim:     simdiscord.Options{NonceLife: time.Nanosecond},
+		discord: discord.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }},
+	})
 	if err := s.WaitCommand(within(t), "raven"); err != nil {
 		t.Fatal(err)
 	}

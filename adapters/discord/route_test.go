@@ -167,7 +167,9 @@ func TestSharing_ChannelOfAnotherProcess_IsBusy(t *testing.T) {
 	p.mu.Unlock()
 	p.give(c, p.processes[1])
 	p.Say(c.ID, p.ann, p.Mention()+" hi")
-	if _, err := p.WaitPost(within(t), c.ID, func(q simdiscord.Post) bool { return strings.Contains(q.Content, "busy") }); err != nil {
+	if _, err := p.WaitPost(within(t), c.ID, func(q simdiscord.Post) bool {
+		return strings.Contains(q.Content, "busy")
+	}); err != nil {
 		t.Error(err)
 	}
 }
@@ -192,11 +194,17 @@ func TestSharing_InteractionsOfAnotherProcess(t *testing.T) {
 	if m.by != owner.n || m.ID != ask.ID || m.Text != "hi" {
 		t.Errorf("process %d took %+v", m.by, m.Message)
 	}
-	if _, err := owner.d.Post(within(t), m.Conversation, chat.Draft{Key: m.Key(), Text: "Hello.", Reply: m.Reply}); err != nil {
+	if _, err := owner.d.Post(within(t), m.Conversation, chat.Draft{
+		Key:   m.Key(),
+		Text:  "Hello.",
+		Reply: m.Reply,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	deferred(ask)
-	if _, err := p.WaitAnswer(within(t), ask.ID, func(q simdiscord.Post) bool { return q.Content == "Hello." }); err != nil {
+	if _, err := p.WaitAnswer(within(t), ask.ID, func(q simdiscord.Post) bool {
+		return q.Content == "Hello."
+	}); err != nil {
 		t.Error(err)
 	}
 
@@ -248,10 +256,16 @@ func TestSharing_OwnerDoesNotAnswer_InteractionWaits(t *testing.T) {
 	if m.by != owner.n || m.ID != ask.ID {
 		t.Errorf("process %d took %+v", m.by, m.Message)
 	}
-	if _, err := owner.d.Post(within(t), m.Conversation, chat.Draft{Key: m.Key(), Text: "Hello.", Reply: m.Reply}); err != nil {
+	if _, err := owner.d.Post(within(t), m.Conversation, chat.Draft{
+		Key:   m.Key(),
+		Text:  "Hello.",
+		Reply: m.Reply,
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.WaitAnswer(within(t), ask.ID, func(q simdiscord.Post) bool { return q.Content == "Hello." }); err != nil {
+	if _, err := p.WaitAnswer(within(t), ask.ID, func(q simdiscord.Post) bool {
+		return q.Content == "Hello."
+	}); err != nil {
 		t.Error(err)
 	}
 }

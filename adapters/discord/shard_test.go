@@ -114,18 +114,19 @@ func TestHealthIsThatOfTheWorstShard(t *testing.T) {
 func TestShardsCatchUp(t *testing.T) {
 	t.Parallel()
 	var channels []simdiscord.Channel
-	s := open(t, script{sim: simdiscord.Options{Shards: 2, MaxConcurrency: 2}, offline: true, missed: func(s *stage) []chat.LastSeen {
-		var heard []chat.LastSeen
-		for i := range 2 {
-			c := s.AddChannel(s.AddGuildOn(i, 2, "guild"), "general")
-			channels = append(channels, c)
-			s.Say(c.ID, s.ann, s.Mention()+"missed")
-			heard = append(heard, all(chat.Address{Platform: "discord", Workspace: c.GuildID, Channel: c.ID}))
-		}
-		dm := s.AddDM(s.ann)
-		s.Say(dm.ID, s.ann, "missed")
-		return append(heard, all(chat.Address{Platform: "discord", Workspace: "@me", Channel: dm.ID}))
-	}})
+	s := open(t, script{sim: simdiscord.Options{Shards: 2, MaxConcurrency: 2}, offline: true,
+		missed: func(s *stage) []chat.LastSeen {
+			var heard []chat.LastSeen
+			for i := range 2 {
+				c := s.AddChannel(s.AddGuildOn(i, 2, "guild"), "general")
+				channels = append(channels, c)
+				s.Say(c.ID, s.ann, s.Mention()+"missed")
+				heard = append(heard, all(chat.Address{Platform: "discord", Workspace: c.GuildID, Channel: c.ID}))
+			}
+			dm := s.AddDM(s.ann)
+			s.Say(dm.ID, s.ann, "missed")
+			return append(heard, all(chat.Address{Platform: "discord", Workspace: "@me", Channel: dm.ID}))
+		}})
 	s.connected(t, 2)
 	for range 3 {
 		if m := receive(t, s.got); m.Text != "missed" {

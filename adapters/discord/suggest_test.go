@@ -43,7 +43,8 @@ func (s *stage) typing(t *testing.T, text string) ([]string, time.Duration) {
 
 func TestNamesAreCompleted(t *testing.T) {
 	t.Parallel()
-	s := open(t, script{discord: discord.Options{Suggest: func(_ context.Context, at chat.Address, command, option, prefix string) []string {
+	s := open(t, script{discord: discord.Options{Suggest: func(_ context.Context, at chat.Address,
+		command, option, prefix string) []string {
 		list := []string{at.Platform + " " + command + " " + option + " " + prefix, "", strings.Repeat("x", 101)}
 		for i := range 40 {
 			list = append(list, strconv.Itoa(i))

@@ -115,7 +115,8 @@ func TestPost_IsAMailWithTextAndPage(t *testing.T) {
 		t.Errorf("the headers are %v", m.Header)
 	}
 	parts := bodies(t, m)
-	const want = "Morning: 2 new stories — größer\r\n\r\n1. Crane\r\nOur own\r\nThe harbour gets a crane.\r\nhttps://own.example/1\r\n" +
+	const want = "Morning: 2 new stories — größer\r\n\r\n1. Crane\r\nOur own\r\nThe harbour gets a " +
+		"crane.\r\nhttps://own.example/1\r\n" +
 		"also: Other https://other.example/1\r\n\r\nsummary by nobody\r\n"
 	if strings.TrimSpace(parts["text/plain"]) != strings.TrimSpace(want) ||
 		!strings.HasPrefix(parts["text/html"], "<!DOCTYPE html><title>Morgen") {
@@ -146,7 +147,8 @@ func TestPost_OfAList_SaysHowToLeaveIt(t *testing.T) {
 			h.Get("Bcc") != "" {
 			t.Errorf("list %q, link %q: the headers are %v", c.list, c.unsubscribe, h)
 		}
-		if text := bodies(t, m)["text/plain"]; strings.Contains(text, "Unsubscribe: "+c.unsubscribe) != (c.unsubscribe != "") {
+		if text := bodies(t, m)["text/plain"]; strings.Contains(text,
+			"Unsubscribe: "+c.unsubscribe) != (c.unsubscribe != "") {
 			t.Errorf("list %q, link %q: the text is %q", c.list, c.unsubscribe, text)
 		}
 	}

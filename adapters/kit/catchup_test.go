@@ -163,7 +163,9 @@ func TestAcceptMissed_NoRoom_OffersAgain(t *testing.T) {
 			t.Errorf("offered %d times: %v", offered, err)
 		}
 		broken := errors.New("disk full")
-		if err := AcceptMissed(t.Context(), func(context.Context, chat.Message) error { return broken }, chat.Message{}); !errors.Is(err, broken) {
+		if err := AcceptMissed(t.Context(), func(context.Context, chat.Message) error {
+			return broken
+		}, chat.Message{}); !errors.Is(err, broken) {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -124,7 +124,11 @@ func TestTyping_WithoutStatus_PutsAReactionAndTakesItBack(t *testing.T) {
 		if got := b.sim.Reactions(e.Channel, e.TS); len(got["eyes"]) != 1 {
 			t.Fatalf("the question has the reactions %v", got)
 		}
-		if _, err := b.Post(deadline(t), m.Conversation, chat.Draft{Key: m.Key(), Text: "hello", Reply: m.Reply}); err != nil {
+		if _, err := b.Post(deadline(t), m.Conversation, chat.Draft{
+			Key:   m.Key(),
+			Text:  "hello",
+			Reply: m.Reply,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		did(t, b, "reactions.remove", i+1)
@@ -167,7 +171,10 @@ func TestEachMissingScopeIsAFinding(t *testing.T) {
 	}
 	server := world(t, simslack.Options{})
 	for _, token := range []string{"xoxb-wrong", "xoxb-token"} { // refused; or Slack does not tell
-		if found := slack.New(slack.Options{BotToken: token, APIBaseURL: server.APIURL()}).Check(deadline(t)); len(found) != 1 || found[0].Remedy == "" {
+		if found := slack.New(slack.Options{
+			BotToken:   token,
+			APIBaseURL: server.APIURL(),
+		}).Check(deadline(t)); len(found) != 1 || found[0].Remedy == "" {
 			t.Errorf("%s: %+v", token, found)
 		}
 	}

@@ -130,7 +130,9 @@ func TestLiveMessagesWaitForWhatWasMissedBeforeThem(t *testing.T) {
 	up(t, b)
 	for _, e := range []simslack.Event{server.Mention(busy, anna, "live"),
 		server.ThreadReply(busy, root.TS, anna, "live in the thread")} {
-		if _, err := server.WaitDelivery(deadline(t), func(d simslack.Delivery) bool { return d.EventID == e.IDs[0] && d.Over }); err != nil {
+		if _, err := server.WaitDelivery(deadline(t), func(d simslack.Delivery) bool {
+			return d.EventID == e.IDs[0] && d.Over
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,7 +223,9 @@ func (j *journal) wait(t *testing.T, text string) string {
 }
 
 func TestAChannelThatCannotBeReadHoldsUpNobody(t *testing.T) {
-	server := world(t, simslack.Options{Scopes: slices.DeleteFunc(slack.Scopes(), func(s string) bool { return s == "im:history" })})
+	server := world(t, simslack.Options{Scopes: slices.DeleteFunc(slack.Scopes(), func(s string) bool {
+		return s == "im:history"
+	})})
 	closed, general, anna := server.AddOtherChannel("closed").ID, server.AddChannel("general").ID, server.AddUser("anna")
 	direct := server.AddDM(anna).ID
 	server.DM(anna, "nobody may read this")
@@ -288,12 +292,16 @@ func TestWhatHasAReplyIsNotAnsweredAgain(t *testing.T) {
 	answer(two, one)
 	byKey := server.DM(anna, "answered by an earlier version")
 	key := "slack/" + simslack.TeamID + "/" + direct + "/" + byKey.TS
-	if _, err := first.Post(deadline(t), chat.Address{Channel: direct}, chat.Draft{Key: key, Text: "an answer"}); err != nil {
+	if _, err := first.Post(deadline(t), chat.Address{Channel: direct},
+		chat.Draft{Key: key, Text: "an answer"}); err != nil {
 		t.Fatal(err)
 	}
 	server.DM(anna, "open")
 	unlabelled := server.Mention(general, anna, "answered without a word of it")
-	if _, err := first.Post(deadline(t), chat.Address{Channel: general, Thread: unlabelled.TS}, chat.Draft{Key: "another", Text: "an answer"}); err != nil {
+	if _, err := first.Post(deadline(t), chat.Address{
+		Channel: general,
+		Thread:  unlabelled.TS,
+	}, chat.Draft{Key: "another", Text: "an answer"}); err != nil {
 		t.Fatal(err)
 	}
 	server.Mention(general, anna, "open in the channel")
@@ -316,7 +324,9 @@ func TestOnlyAnOutageIsCaughtUp(t *testing.T) {
 	var last atomic.Value
 	last.Store("")
 	var log journal
-	b := join(t, server, slack.Options{CatchUp: time.Hour, Log: log.logger(), Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+	b := join(t, server, slack.Options{CatchUp: time.Hour, Log: log.logger(), Now: func() time.Time {
+		return time.Now().Add(time.Duration(ahead.Load()))
+	},
 		LastSeen: func(context.Context) ([]chat.LastSeen, error) {
 			return []chat.LastSeen{in(channel, "", last.Load().(string))}, nil
 		}})

@@ -87,7 +87,8 @@ func TestContext_Thread_BringsItsRootAndReplies(t *testing.T) {
 		p.ThreadTS = root.TS
 		p.Blocks = json.RawMessage(`[{"type":"header","text":{"type":"plain_text","text":"Disk full"}},
 			{"type":"section","fields":[{"type":"mrkdwn","text":"*host*: db1"}]},{"type":"actions","elements":[{"type":"button","text":{"type":"plain_text","text":"Ack"}}]}]`)
-		p.Attachments = json.RawMessage(`[{"title":"Runbook","title_link":"https://example.org/r","fields":[{"title":"Level","value":"high"}]}]`)
+		p.Attachments = json.RawMessage(`[{"title":"Runbook","title_link":"https://example.org/r",` +
+			`"fields":[{"title":"Level","value":"high"}]}]`)
 	})
 	e := b.sim.ThreadReply(channel, root.TS, berit, simslack.BotMention+" who is right?")
 	b.sim.ThreadReply(channel, root.TS, anna, "said afterwards")
@@ -130,7 +131,11 @@ func TestContext_OwnAnswers_NameTheirQuestionAndGoWithIt(t *testing.T) {
 	var asked []chat.Message
 	for _, e := range events {
 		m := handed(t, b, e)
-		if _, err := b.Post(deadline(t), m.Conversation, chat.Draft{Key: m.Key(), Text: "re: " + m.Text, Reply: m.Reply}); err != nil {
+		if _, err := b.Post(deadline(t), m.Conversation, chat.Draft{
+			Key:   m.Key(),
+			Text:  "re: " + m.Text,
+			Reply: m.Reply,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		asked = append(asked, m)
@@ -139,7 +144,8 @@ func TestContext_OwnAnswers_NameTheirQuestionAndGoWithIt(t *testing.T) {
 	b.sim.Delete(channel, asked[1].Reply.MessageID)
 	last := handed(t, b, b.sim.ThreadReply(channel, root.TS, anna, simslack.BotMention+" and now?"))
 	c := b.Context(deadline(t), last, chat.ContextQuery{Messages: 20})
-	if diff := cmp.Diff([]string{"anna: @ravenbot two", "ravenbot: re: two"}, spoken(c.Recent)); diff != "" || c.Root != nil {
+	if diff := cmp.Diff([]string{"anna: @ravenbot two", "ravenbot: re: two"}, spoken(c.Recent)); diff != "" ||
+		c.Root != nil {
 		t.Errorf("root %+v, recent (-want +got): %s", c.Root, diff)
 	}
 	for _, said := range c.Recent {
@@ -251,8 +257,10 @@ func TestMessage_VoiceAndSharedText_AreNamedInWords(t *testing.T) {
 	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
 	up(t, b)
 	e := b.sim.Emit(map[string]any{
-		"type": "app_mention", "channel": channel, "user": anna.ID, "ts": "1795330610.000100", "text": simslack.BotMention + " hear",
-		"files": []any{map[string]any{"id": "F1", "name": "audio_message.m4a", "mimetype": "audio/mp4", "subtype": "slack_audio", "duration_ms": 12345}},
+		"type": "app_mention", "channel": channel, "user": anna.ID, "ts": "1795330610.000100",
+		"text": simslack.BotMention + " hear",
+		"files": []any{map[string]any{"id": "F1", "name": "audio_message.m4a", "mimetype": "audio/mp4",
+			"subtype": "slack_audio", "duration_ms": 12345}},
 		"attachments": []any{
 			map[string]any{"is_share": true, "text": "shared <words>"},
 			map[string]any{"from_url": "https://example.org", "title": "a preview"},

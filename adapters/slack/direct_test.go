@@ -25,20 +25,25 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 				return s.parseEvent(eventEnvelope{TeamID: "T1", Event: json.RawMessage("{" + at + "," + fields + "}")})
 			}
 		}
-		const old, edited = `{"user":"U2","text":"a","ts":"1700000000.000001"}`, `{"user":"U2","text":"b","ts":"1700000000.000001","edited":{"ts":"1700000001.000000"}}`
+		const old, edited = `{"user":"U2","text":"a","ts":"1700000000.000001"}`, `{"user":"U2","text":"b",` +
+			`"ts":"1700000000.000001","edited":{"ts":"1700000001.000000"}}`
 		for what, read := range map[string]func() (chat.Message, bool){
-			"message":           event(`"type":"message","user":"U2","text":"<@U1> hi","ts":"1700000000.000001"`),
-			"reply in a thread": event(`"type":"message","user":"U2","text":"hi","ts":"1700000001.000001","thread_ts":"1700000000.000001"`),
-			"edit":              event(`"type":"message","subtype":"message_changed","message":` + edited + `,"previous_message":` + old),
-			"deletion":          event(`"type":"message","subtype":"message_deleted","deleted_ts":"1700000000.000001","previous_message":` + old),
-			"bare deletion":     event(`"type":"message","subtype":"message_deleted","deleted_ts":"1700000000.000001"`),
+			"message": event(`"type":"message","user":"U2","text":"<@U1> hi","ts":"1700000000.000001"`),
+			"reply in a thread": event(`"type":"message","user":"U2","text":"hi","ts":"1700000001.000001",` +
+				`"thread_ts":"1700000000.000001"`),
+			"edit": event(`"type":"message","subtype":"message_changed","message":` + edited + `,"previous_message":` +
+				old),
+			"deletion": event(`"type":"message","subtype":"message_deleted","deleted_ts":"1700000000.000001",` +
+				`"previous_message":` + old),
+			"bare deletion": event(`"type":"message","subtype":"message_deleted","deleted_ts":"1700000000.000001"`),
 			"reaction": event(`"type":"reaction_added","user":"U2","reaction":"+1","item_user":"U1",
 				"item":{"type":"message","channel":"` + place.channel + `","ts":"1700000000.000001"}`),
 			"command": func() (chat.Message, bool) {
 				return s.parseCommand(wireCommand{ChannelID: place.channel, UserID: "U2", Text: "help", TriggerID: "1"})
 			},
 			"press": func() (chat.Message, bool) {
-				return s.parseInteraction([]byte(`{"type":"block_actions","trigger_id":"1","user":{"id":"U2"},"channel":{"id":"` + place.channel + `"},
+				return s.parseInteraction([]byte(`{"type":"block_actions","trigger_id":"1","user":{"id":"U2"},"channel":{"id":"` +
+					place.channel + `"},
 					"container":{"message_ts":"1.1"},"actions":[{"action_id":"ravenbot-0","value":"stop"}]}`))
 			},
 			"form": func() (chat.Message, bool) {
@@ -47,7 +52,9 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return s.parseInteraction(fmt.Appendf(nil, `{"type":"view_submission","user":{"id":"U2"},"view":{"id":"V1","callback_id":%q,"private_metadata":%q}}`, formID, state))
+				return s.parseInteraction(fmt.Appendf(nil,
+					`{"type":"view_submission","user":{"id":"U2"},"view":{"id":"V1","callback_id":%q,"private_metadata":%q}}`,
+					formID, state))
 			},
 		} {
 			if m, ok := read(); !ok || m.Direct != place.want {

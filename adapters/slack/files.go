@@ -84,7 +84,8 @@ var (
 	errNoPlace = errors.New("slack told no address for it; files of other workspaces cannot be read")
 	errForeign = errors.New("its address is not one of Slack's, so the token is not sent there")
 	errLogin   = errors.New(
-		"slack answered with a page to sign in on: the bot token lacks the scope files:read; add it to the app and reinstall it",
+		"slack answered with a page to sign in on: the bot token lacks the scope files:read; add it to the app and " +
+			"reinstall it",
 	)
 )
 

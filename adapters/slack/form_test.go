@@ -87,10 +87,17 @@ func TestFormsGoAndComeBack(t *testing.T) {
 		if d, err := b.sim.WaitAck(deadline(t), sent.EventID); err != nil || len(d.Answer) != 0 {
 			t.Errorf("%s: the form was acknowledged with %s, %v", mode, d.Answer, err)
 		}
-		if _, err := b.Post(deadline(t), at, chat.Draft{Key: "k", Text: "Nothing was changed.", Failed: true, Reply: m.Reply}); err != nil {
+		if _, err := b.Post(deadline(t), at, chat.Draft{
+			Key:    "k",
+			Text:   "Nothing was changed.",
+			Failed: true,
+			Reply:  m.Reply,
+		}); err != nil {
 			t.Fatal(err)
 		}
-		if a, err := b.sim.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return true }); err != nil || a.InChannel {
+		if a, err := b.sim.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool {
+			return true
+		}); err != nil || a.InChannel {
 			t.Errorf("%s: answered with %+v, %v", mode, a, err)
 		}
 		press(t, b, at, anna)
@@ -142,7 +149,8 @@ func TestFormsKeepTheLimits(t *testing.T) {
 	up(t, b)
 	anna := b.sim.AddUser("anna")
 	b.sim.Slash(b.sim.AddChannel("general").ID, anna, "/raven", "settings")
-	if _, err := b.sim.FillView(newView(t, b), anna, map[string][]string{"d": {many[1].Value, many[3].Value}, "c": {"8.5"}}); err != nil {
+	if _, err := b.sim.FillView(newView(t, b), anna,
+		map[string][]string{"d": {many[1].Value, many[3].Value}, "c": {"8.5"}}); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{"a": "xxa", "c": "8.5", "d": many[1].Value + "\n" + many[3].Value, "e": ""}

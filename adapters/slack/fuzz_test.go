@@ -14,15 +14,23 @@ func FuzzEvent(f *testing.F) {
 	s := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	s.self = botIdentity{team: "T1", user: "U1", bot: "B1"}
 	for _, seed := range []string{
-		`{"type":"message","channel":"C1","user":"U2","text":"<@U1> hi <https://a|b>","ts":"1700000000.000001","thread_ts":"1700000000.000000"}`,
-		`{"type":"message","subtype":"message_changed","channel":"C1","message":{"user":"U2","text":"b","ts":"1700000000.000001","edited":{"ts":"1700000001.000000"}},"previous_message":{"user":"U2","text":"a","ts":"1700000000.000001"}}`,
-		`{"type":"message","subtype":"message_changed","channel":"C1","message":{"subtype":"tombstone","user":"USLACKBOT","ts":"1700000000.000001"},"previous_message":{"user":"U2","text":"a","ts":"1700000000.000001"}}`,
+		`{"type":"message","channel":"C1","user":"U2","text":"<@U1> hi <https://a|b>","ts":"1700000000.000001",` +
+			`"thread_ts":"1700000000.000000"}`,
+		`{"type":"message","subtype":"message_changed","channel":"C1","message":{"user":"U2","text":"b",` +
+			`"ts":"1700000000.000001","edited":{"ts":"1700000001.000000"}},"previous_message":{"user":"U2","text":"a",` +
+			`"ts":"1700000000.000001"}}`,
+		`{"type":"message","subtype":"message_changed","channel":"C1","message":{"subtype":"tombstone","user":"USLACKBOT",` +
+			`"ts":"1700000000.000001"},"previous_message":{"user":"U2","text":"a","ts":"1700000000.000001"}}`,
 		`{"type":"message","subtype":"message_deleted","channel":"D1","deleted_ts":"1700000000.000001"}`,
-		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"k","piece":-1,"answers":"1 2"}}}`,
-		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"8254c329a92850f6d539dd37","piece":-1,"live":true}}}`,
+		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post","event_payload":{"key":"k",` +
+			`"piece":-1,"answers":"1 2"}}}`,
+		`{"type":"message","user":"U1","ts":"1.2","metadata":{"event_type":"ravenbot_post",` +
+			`"event_payload":{"key":"8254c329a92850f6d539dd37","piece":-1,"live":true}}}`,
 		`{"type":"message","subtype":"message_changed","channel":"C1","message":"x","previous_message":[]}`,
-		`{"type":"reaction_added","user":"U2","reaction":"+1::skin-tone-2","item_user":"U1","item":{"type":"message","channel":"C1","ts":"1700000000.000001"},"event_ts":"1700000001.000000"}`,
-		`{"type":"reaction_removed","user":"U2","reaction":"-1","item":{"type":"message","channel":"C1","ts":"x"},"event_ts":7}`,
+		`{"type":"reaction_added","user":"U2","reaction":"+1::skin-tone-2","item_user":"U1","item":{"type":"message",` +
+			`"channel":"C1","ts":"1700000000.000001"},"event_ts":"1700000001.000000"}`,
+		`{"type":"reaction_removed","user":"U2","reaction":"-1","item":{"type":"message","channel":"C1","ts":"x"},` +
+			`"event_ts":7}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -58,7 +66,9 @@ func FuzzPress(f *testing.F) {
 	s := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	s.self = botIdentity{team: "T1", user: "U1", bot: "B1"}
 	for _, seed := range []string{
-		`{"type":"block_actions","trigger_id":"1","response_url":"https://hooks.slack.com/a","team":{"id":"T1"},"user":{"id":"U2","username":"b"},"channel":{"id":"C1"},"container":{"message_ts":"1.1","thread_ts":"1.0"},"message":{"thread_ts":"1.0"},"actions":[{"action_id":"ravenbot-0","value":"good x"}]}`,
+		`{"type":"block_actions","trigger_id":"1","response_url":"https://hooks.slack.com/a","team":{"id":"T1"},` +
+			`"user":{"id":"U2","username":"b"},"channel":{"id":"C1"},"container":{"message_ts":"1.1","thread_ts":"1.0"},` +
+			`"message":{"thread_ts":"1.0"},"actions":[{"action_id":"ravenbot-0","value":"good x"}]}`,
 		`{"type":"block_actions","user":null,"actions":[{"action_id":"ravenbot-0"}]}`,
 		`{"type":"view_submission","trigger_id":"1","user":{"id":"U2"}}`,
 	} {

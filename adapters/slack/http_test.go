@@ -38,7 +38,8 @@ func status(b *bot, r *http.Request) int {
 	return w.Code
 }
 
-var event = []byte(`{"type":"event_callback","team_id":"T1","event":{"type":"message","user":"U9","channel":"D9","ts":"1700000000.000002","text":"hello"}}`)
+var event = []byte(`{"type":"event_callback","team_id":"T1","event":{"type":"message","user":"U9","channel":"D9",` +
+	`"ts":"1700000000.000002","text":"hello"}}`)
 
 // mutate changes one byte into another printable one.
 func mutate(random *rand.Rand, s string) string {
@@ -180,7 +181,8 @@ func TestCommandsThatShareATriggerAreSeveral(t *testing.T) {
 			"trigger_id": "1.2.abc"} {
 			form.Set(key, value)
 		}
-		if code := status(b, signedRequest("/slack/commands", []byte(form.Encode()), now.Add(time.Duration(n)*time.Second))); code != http.StatusOK {
+		if code := status(b, signedRequest("/slack/commands", []byte(form.Encode()),
+			now.Add(time.Duration(n)*time.Second))); code != http.StatusOK {
 			t.Fatalf("command %d: status %d", n, code)
 		}
 	}
@@ -202,7 +204,8 @@ func TestWhatIsSharedIsRead(t *testing.T) {
 	if code := status(b, signedRequest("/slack/events", shared, time.Now())); code != http.StatusOK {
 		t.Fatalf("status %d", code)
 	}
-	if got := b.wait(t, 1)[0].Text; got != "and this?\n[shared message: the train to [Oslo](https://example.org) is late]" {
+	if got := b.wait(t, 1)[0].Text; got != "and this?\n[shared message: the train to [Oslo](https://example.org) "+
+		"is late]" {
 		t.Errorf("read %q", got)
 	}
 }

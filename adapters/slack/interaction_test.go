@@ -98,7 +98,11 @@ func TestAPressIsAnsweredToWhoPressedAlone(t *testing.T) {
 	m := b.wait(t, 3)[2]
 	before := b.sim.Posts(to.Channel)
 	for n := range 6 {
-		if _, err := b.Post(deadline(t), m.Conversation, chat.Draft{Key: fmt.Sprint(n), Text: "Thank you, <!channel>!", Reply: m.Reply}); err != nil {
+		if _, err := b.Post(deadline(t), m.Conversation, chat.Draft{
+			Key:   fmt.Sprint(n),
+			Text:  "Thank you, <!channel>!",
+			Reply: m.Reply,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -144,12 +148,14 @@ func TestOnlyOurButtonsArePressed(t *testing.T) {
 	up(t, b)
 	for _, payload := range []string{
 		`{"type":"view_submission","trigger_id":"1","user":{"id":"U1"},"view":{}}`,
-		`{"type":"block_actions","trigger_id":"1","user":{"id":"U1"},"channel":{"id":"C1"},"actions":[{"action_id":"other","value":"stop"}]}`,
+		`{"type":"block_actions","trigger_id":"1","user":{"id":"U1"},"channel":{"id":"C1"},` +
+			`"actions":[{"action_id":"other","value":"stop"}]}`,
 		`{"type":"block_actions","trigger_id":"1","user":{"id":"U1"},"channel":{"id":"C1"},"actions":[]}`,
 		`{"type":"block_actions","trigger_id":"1","user":{"id":"U1"},"actions":[{"action_id":"ravenbot-0","value":"stop"}]}`,
 		`{"type":["odd"]}`,
 	} {
-		if _, err := b.sim.WaitAck(deadline(t), b.sim.InjectPayload(simslack.KindInteractive, json.RawMessage(payload))); err != nil {
+		if _, err := b.sim.WaitAck(deadline(t), b.sim.InjectPayload(simslack.KindInteractive,
+			json.RawMessage(payload))); err != nil {
 			t.Error(err)
 		}
 	}

@@ -20,7 +20,9 @@ func TestJoin_GreetsOnce(t *testing.T) {
 		acked(t, b, b.sim.Emit(map[string]any{"type": "member_joined_channel", "user": user, "channel": channel,
 			"channel_type": "C", "team": simslack.TeamID}))
 	}
-	if _, err := b.sim.WaitPost(deadline(t), channel, func(p simslack.Post) bool { return strings.Contains(p.Shown(), "Mention me") }); err != nil {
+	if _, err := b.sim.WaitPost(deadline(t), channel, func(p simslack.Post) bool {
+		return strings.Contains(p.Shown(), "Mention me")
+	}); err != nil {
 		t.Fatal(err)
 	}
 	handed(t, b, b.sim.Mention(channel, anna, "hello"))

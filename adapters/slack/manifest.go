@@ -32,7 +32,8 @@ func scopeNeeds() []scopeNeed {
 		{assistantScope, []string{"assistant.threads.setSuggestedPrompts", "assistant.threads.setTitle"}, nil,
 			"the agent view: no suggested questions, titles and status, and direct messages begin no threads"},
 		{"channels:history", []string{"conversations.history", "conversations.replies"}, []string{"message.channels"},
-			"replies in threads of public channels are not heard, what was said while the bot was away is not read, and a post may come twice after a crash"},
+			"replies in threads of public channels are not heard, what was said while the bot was away is not read, and a " +
+				"post may come twice after a crash"},
 		{
 			channelsScope,
 			[]string{"conversations.info", "conversations.members"},

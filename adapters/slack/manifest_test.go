@@ -23,8 +23,9 @@ import (
 // library are the functions of slack-go that call a method with the bot token.
 var library = map[string]string{"AuthTestContext": "auth.test",
 	"SetAssistantThreadsSuggestedPromptsContext": "assistant.threads.setSuggestedPrompts",
-	"SetAssistantThreadsTitleContext":            "assistant.threads.setTitle", "SetAssistantThreadsStatusContext": "assistant.threads.setStatus",
-	"AddReactionContext": "reactions.add", "RemoveReactionContext": "reactions.remove"}
+	"SetAssistantThreadsTitleContext":            "assistant.threads.setTitle",
+	"SetAssistantThreadsStatusContext":           "assistant.threads.setStatus",
+	"AddReactionContext":                         "reactions.add", "RemoveReactionContext": "reactions.remove"}
 
 // others take no bot token, or have their method named beside the call.
 var others = []string{"StartSocketModeContext", "SendMessageContext"}

@@ -68,7 +68,8 @@ func (l *limited) answer(_ string, form url.Values) (int, http.Header, string) {
 	}
 	if wait > 0 {
 		l.refused++
-		return http.StatusTooManyRequests, http.Header{"Retry-After": {fmt.Sprint(int((wait + time.Second - 1) / time.Second))}}, `{"ok":false,"error":"ratelimited"}`
+		return http.StatusTooManyRequests, http.Header{"Retry-After": {fmt.Sprint(int((wait +
+			time.Second - 1) / time.Second))}}, `{"ok":false,"error":"ratelimited"}`
 	}
 	l.in[channel]++
 	l.taken = append(l.taken, channel+" "+form.Get("text"))

@@ -74,7 +74,11 @@ func TestAnAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 			var before chat.Ref
 			if c.was > 0 {
 				var err error
-				if before, err = b.Post(deadline(t), to, chat.Draft{Key: "was", Text: long("was  ", c.was), Footer: "first"}); err != nil {
+				if before, err = b.Post(deadline(t), to, chat.Draft{
+					Key:    "was",
+					Text:   long("was  ", c.was),
+					Footer: "first",
+				}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -132,7 +136,11 @@ func TestPlainWordsShowAboveTheirFooter(t *testing.T) {
 	b := start(t, simslack.Options{}, slack.Options{})
 	channel := b.sim.AddChannel("general").ID
 	up(t, b)
-	if _, err := b.Post(deadline(t), chat.Address{Channel: channel}, chat.Draft{Key: "k", Text: "plain words", Footer: "a note"}); err != nil {
+	if _, err := b.Post(deadline(t), chat.Address{Channel: channel}, chat.Draft{
+		Key:    "k",
+		Text:   "plain words",
+		Footer: "a note",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var blocks []struct{ Type string }
@@ -243,7 +251,9 @@ func TestLookingWaitsUntilTheBotKnowsItself(t *testing.T) {
 }
 
 func TestWhatCannotBeLookedUpIsSentOnceMoreAndSaysSo(t *testing.T) {
-	b := start(t, simslack.Options{Scopes: slices.DeleteFunc(slack.Scopes(), func(s string) bool { return s == "channels:history" })}, slack.Options{})
+	b := start(t, simslack.Options{Scopes: slices.DeleteFunc(slack.Scopes(), func(s string) bool {
+		return s == "channels:history"
+	})}, slack.Options{})
 	channel := b.sim.AddChannel("general").ID
 	up(t, b)
 	to, d := chat.Address{Channel: channel}, chat.Draft{Key: "k", Text: "an answer", Footer: "a note", Since: time.Now()}

@@ -72,7 +72,9 @@ func TestReactions(t *testing.T) {
 
 // A workspace that has not granted the scope tells of no reactions, and goes on.
 func TestWithoutTheScopeThereAreNoReactions(t *testing.T) {
-	b := start(t, simslack.Options{Scopes: slices.DeleteFunc(slack.Scopes(), func(s string) bool { return s == "reactions:read" })}, slack.Options{})
+	b := start(t, simslack.Options{Scopes: slices.DeleteFunc(slack.Scopes(), func(s string) bool {
+		return s == "reactions:read"
+	})}, slack.Options{})
 	channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
 	up(t, b)
 	posted, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel},

@@ -70,7 +70,8 @@ func TestNotesAreInTheText(t *testing.T) {
 			State: chat.Done, Note: "approved by anna"}}}
 	pieces := render(d)
 	last := pieces[len(pieces)-1]
-	if !strings.HasSuffix(last.text, "✓ `feeds_fetch` (approved by anna) · asked 5 minutes ago; I could not answer sooner") || len([]rune(last.text)) > maxPlainText {
+	if !strings.HasSuffix(last.text, "✓ `feeds_fetch` (approved by anna) · asked 5 minutes ago; I could not "+
+		"answer sooner") || len([]rune(last.text)) > maxPlainText {
 		t.Errorf("text %q", last.text)
 	}
 }

@@ -122,7 +122,8 @@ func TestRoute_EachChannelIsTakenByItsOwner(t *testing.T) {
 
 // What the owner could not take is not acknowledged, and taken when Slack sends it again.
 func TestRoute_WhatTheOwnerCannotTake_ComesAgain(t *testing.T) {
-	s := share(t, simslack.Options{RetryDelays: []time.Duration{50 * time.Millisecond, 50 * time.Millisecond}}, slack.Options{})
+	s := share(t, simslack.Options{RetryDelays: []time.Duration{50 * time.Millisecond, 50 * time.Millisecond}},
+		slack.Options{})
 	sim := s.bots[0].sim
 	anna, channel := sim.AddUser("anna"), sim.AddChannel("general").ID
 	s.mu.Lock()

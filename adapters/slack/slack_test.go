@@ -202,10 +202,14 @@ func TestASlashCommandIsAnsweredThoughItTakesLong(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.sim.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(fmt.Sprint(a), "answer 0") }); err != nil {
+	if _, err := b.sim.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool {
+		return strings.Contains(fmt.Sprint(a), "answer 0")
+	}); err != nil {
 		t.Error(err)
 	}
-	if _, err := b.sim.WaitPost(deadline(t), channel, func(p simslack.Post) bool { return strings.Contains(p.Shown(), "answer 5") }); err != nil {
+	if _, err := b.sim.WaitPost(deadline(t), channel, func(p simslack.Post) bool {
+		return strings.Contains(p.Shown(), "answer 5")
+	}); err != nil {
 		t.Error("after its uses the response_url was not left: ", err)
 	}
 }
@@ -234,7 +238,8 @@ func TestSlackIsToldOnlyWhenTheMessageIsStored(t *testing.T) {
 func TestWhatCannotBeReadIsAcknowledged(t *testing.T) {
 	b := start(t, simslack.Options{}, slack.Options{})
 	up(t, b)
-	id := b.sim.InjectPayload("events_api", json.RawMessage(`{"type":"event_callback","event":{"type":["not","a","string"]}}`))
+	id := b.sim.InjectPayload("events_api", json.RawMessage(`{"type":"event_callback","event":{"type":["not","a",`+
+		`"string"]}}`))
 	if _, err := b.sim.WaitAck(deadline(t), id); err != nil {
 		t.Error(err)
 	}
@@ -315,7 +320,9 @@ func TestALongAnswerIsSplitAndPingsNobody(t *testing.T) {
 	b := start(t, simslack.Options{}, slack.Options{})
 	channel := b.sim.AddChannel("general").ID
 	up(t, b)
-	text := "<!channel> <!here> <@U1> @everyone\n\n" + strings.Repeat("```go\nfmt.Println(1)\n```\n\n| a | b |\n|---|---|\n| 1 | [x](https://example.org/a) |\n\nSome words. ", 300)
+	text := "<!channel> <!here> <@U1> @everyone\n\n" +
+		strings.Repeat("```go\nfmt.Println(1)\n```\n\n| a | b |\n|---|---|\n| 1 | [x](https://example.org/a) "+
+			"|\n\nSome words. ", 300)
 	ref, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel},
 		chat.Draft{Key: "k", Text: text})
 	if err != nil {
@@ -349,7 +356,11 @@ func TestNaughtyStringsPingNobody(t *testing.T) {
 	up(t, b)
 	to := chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}
 	for n, s := range list {
-		d := chat.Draft{Key: fmt.Sprint(n), Text: s, Cards: []chat.Card{{Title: s, URL: "https://example.org", Text: s, Source: s}}}
+		d := chat.Draft{
+			Key:   fmt.Sprint(n),
+			Text:  s,
+			Cards: []chat.Card{{Title: s, URL: "https://example.org", Text: s, Source: s}},
+		}
 		if _, err := b.Post(deadline(t), to, d); err != nil {
 			t.Errorf("%q: %v", s, err)
 		}
@@ -367,10 +378,18 @@ func TestADigestKeepsToTheLimits(t *testing.T) {
 	up(t, b)
 	d := chat.Draft{Key: "digest", Text: "**News**: 60 stories", Footer: "summary by nobody"}
 	for n := range 60 {
-		d.Cards = append(d.Cards, chat.Card{Title: fmt.Sprintf("Story %d <b> | & more", n), URL: fmt.Sprintf("https://example.org/%d?a=1&b=2", n),
-			Text: strings.Repeat("word ", 100), Source: "Feed", Time: time.Now(), Also: []chat.Link{{Title: "Other", URL: "https://example.com"}}})
+		d.Cards = append(d.Cards, chat.Card{Title: fmt.Sprintf("Story %d <b> | & more", n),
+			URL:  fmt.Sprintf("https://example.org/%d?a=1&b=2", n),
+			Text: strings.Repeat("word ", 100), Source: "Feed", Time: time.Now(), Also: []chat.Link{{
+				Title: "Other",
+				URL:   "https://example.com",
+			}}})
 	}
-	if _, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, d); err != nil {
+	if _, err := b.Post(deadline(t), chat.Address{
+		Platform:  "slack",
+		Workspace: simslack.TeamID,
+		Channel:   channel,
+	}, d); err != nil {
 		t.Fatal(err)
 	}
 	shown := ""
@@ -393,11 +412,20 @@ func TestAPictureThatSlackCannotGetCostsThePictureAlone(t *testing.T) {
 	channel := b.sim.AddChannel("news").ID
 	up(t, b)
 	to := chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}
-	d := chat.Draft{Key: "1", Text: "**News**", Cards: []chat.Card{{N: 3, Title: "A story", URL: "https://example.org/1", Image: "https://example.org/1.png"}}}
+	d := chat.Draft{
+		Key:   "1",
+		Text:  "**News**",
+		Cards: []chat.Card{{N: 3, Title: "A story", URL: "https://example.org/1", Image: "https://example.org/1.png"}},
+	}
 	if _, err := b.Post(deadline(t), to, d); err != nil {
 		t.Fatal(err)
 	}
-	b.sim.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.postMessage"), Times: 1, Status: 200, Body: `{"ok":false,"error":"invalid_blocks"}`})
+	b.sim.Fail(sim.Fault{
+		Match:  sim.MatchPath("POST", "chat.postMessage"),
+		Times:  1,
+		Status: 200,
+		Body:   `{"ok":false,"error":"invalid_blocks"}`,
+	})
 	d.Key = "2"
 	if _, err := b.Post(deadline(t), to, d); err != nil {
 		t.Fatal(err)
@@ -408,7 +436,9 @@ func TestAPictureThatSlackCannotGetCostsThePictureAlone(t *testing.T) {
 	}
 	for n, p := range posts {
 		blocks := string(p.Blocks)
-		if strings.Contains(blocks, `"image_url":"https://example.org/1.png"`) != (n == 0) || !strings.Contains(blocks, `*3. \u003chttps://example.org/1|A story\u003e*`) && !strings.Contains(blocks, `*3. <https://example.org/1|A story>*`) {
+		if strings.Contains(blocks, `"image_url":"https://example.org/1.png"`) != (n == 0) ||
+			!strings.Contains(blocks, `*3. \u003chttps://example.org/1|A story\u003e*`) &&
+				!strings.Contains(blocks, `*3. <https://example.org/1|A story>*`) {
 			t.Errorf("post %d has the blocks %s", n, blocks)
 		}
 	}
@@ -625,7 +655,10 @@ func TestAnAnnouncedRefreshLeavesNoGap(t *testing.T) {
 // Without a warning Slack sends nothing more by the old connection; what comes
 // before the next one is there it sends again.
 func TestARefreshWithoutWarningLosesNothing(t *testing.T) {
-	b := start(t, simslack.Options{RetryDelays: []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, time.Second}, RefreshGrace: time.Second}, slack.Options{})
+	b := start(t, simslack.Options{
+		RetryDelays:  []time.Duration{50 * time.Millisecond, 50 * time.Millisecond, time.Second},
+		RefreshGrace: time.Second,
+	}, slack.Options{})
 	up(t, b)
 	talking := chatter(b)
 	for n := range drops(t) {
@@ -640,11 +673,13 @@ func TestARefreshWithoutWarningLosesNothing(t *testing.T) {
 	if n := b.sim.Connections(); n > 5 {
 		t.Errorf("%d connections are left", n)
 	}
-	t.Logf("%d refreshes, %d messages, %d of them sent again, slowest acknowledgement %v", drops(t), len(events), again, slowest)
+	t.Logf("%d refreshes, %d messages, %d of them sent again, slowest acknowledgement %v", drops(t), len(events),
+		again, slowest)
 }
 
 func TestDropsLoseNothing(t *testing.T) {
-	b := start(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{500 * time.Millisecond}, 30)}, slack.Options{})
+	b := start(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{500 * time.Millisecond}, 30)},
+		slack.Options{})
 	up(t, b)
 	talking := chatter(b)
 	for range drops(t) {
@@ -654,7 +689,8 @@ func TestDropsLoseNothing(t *testing.T) {
 	}
 	events := talking.end()
 	slowest, again := inOrder(t, b, events)
-	t.Logf("%d drops, %d messages, %d of them sent again, slowest acknowledgement %v", drops(t), len(events), again, slowest)
+	t.Logf("%d drops, %d messages, %d of them sent again, slowest acknowledgement %v", drops(t), len(events),
+		again, slowest)
 }
 
 func TestHTTPModeTakesSignedRequestsAlone(t *testing.T) {
@@ -675,7 +711,8 @@ func TestHTTPModeTakesSignedRequestsAlone(t *testing.T) {
 	if d, err := b.sim.WaitAck(deadline(t), call.EventID); err != nil || d.Status != http.StatusOK {
 		t.Errorf("command: %+v, %v", d, err)
 	}
-	body := []byte(`{"type":"event_callback","team_id":"T1","event":{"type":"message","user":"U9","channel":"D9","ts":"1.2","text":"x"}}`)
+	body := []byte(`{"type":"event_callback","team_id":"T1","event":{"type":"message","user":"U9","channel":"D9",` +
+		`"ts":"1.2","text":"x"}}`)
 	good := simslack.SignedRequest{URL: server.URL + "/slack/events", ContentType: "application/json", Body: body}
 	parcels := map[string]func(*simslack.SignedRequest){
 		"wrong secret": func(p *simslack.SignedRequest) { p.Secret = "another" },
@@ -733,12 +770,15 @@ func TestBusyIsSaidOnceToEach(t *testing.T) {
 	}
 	for n := range 2 {
 		call := b.sim.Slash(channel, users[0], "/raven", "help")
-		if a, err := b.sim.WaitAnswer(deadline(t), call, func(simslack.Answer) bool { return true }); err != nil || a.InChannel || !strings.Contains(a.Text, "busy right now") {
+		if a, err := b.sim.WaitAnswer(deadline(t), call, func(simslack.Answer) bool {
+			return true
+		}); err != nil || a.InChannel || !strings.Contains(a.Text, "busy right now") {
 			t.Errorf("command %d is answered %+v: %v", n, a, err)
 		}
 	}
 	for _, p := range b.sim.Ephemerals() {
-		if p.ThreadTS != "" || !strings.Contains(p.Shown(), "try again") || !strings.Contains(p.Shown(), "“hi”") && !strings.Contains(p.Shown(), "help") {
+		if p.ThreadTS != "" || !strings.Contains(p.Shown(), "try again") ||
+			!strings.Contains(p.Shown(), "“hi”") && !strings.Contains(p.Shown(), "help") {
 			t.Errorf("told with %+v", p)
 		}
 	}
@@ -753,14 +793,20 @@ func TestPost_Card_ShowsTimeInTheReadersZone(t *testing.T) {
 	channel := b.sim.AddChannel("news").ID
 	up(t, b)
 	at := time.Date(2026, 11, 21, 23, 30, 0, 0, time.UTC)
-	d := chat.Draft{Key: "1", Text: `**News**: [Weekly links \#212](https://example.org/1) is out \[1\]`, Cards: []chat.Card{{
-		Title: "A story", URL: "https://example.org/1", Source: "A & B", Time: at, Minutes: 4, Why: "told by 2 sources",
-	}}}
-	if _, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, d); err != nil {
+	d := chat.Draft{Key: "1", Text: `**News**: [Weekly links \#212](https://example.org/1) is out \[1\]`,
+		Cards: []chat.Card{{
+			Title: "A story", URL: "https://example.org/1", Source: "A & B", Time: at, Minutes: 4, Why: "told by 2 sources",
+		}}}
+	if _, err := b.Post(deadline(t), chat.Address{
+		Platform:  "slack",
+		Workspace: simslack.TeamID,
+		Channel:   channel,
+	}, d); err != nil {
 		t.Fatal(err)
 	}
 	post := b.sim.Posts(channel)[0]
-	want := fmt.Sprintf("A &amp; B · <!date^%d^{date_short_pretty} {time}|21 Nov 2026 23:30 UTC> · 4 min read · told by 2 sources", at.Unix())
+	want := fmt.Sprintf("A &amp; B · <!date^%d^{date_short_pretty} {time}|21 Nov 2026 23:30 UTC> · 4 min read · told "+
+		"by 2 sources", at.Unix())
 	var blocks []struct {
 		Elements []struct{ Text string }
 	}
@@ -781,7 +827,11 @@ func TestPost_Notify_IsInABlockOfItsOwn(t *testing.T) {
 	channel := b.sim.AddChannel("news").ID
 	up(t, b)
 	d := chat.Draft{Key: "1", Text: "News for <!channel> and <@U9>", Notify: []string{"role:S1", "user:U2"}}
-	if _, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel}, d); err != nil {
+	if _, err := b.Post(deadline(t), chat.Address{
+		Platform:  "slack",
+		Workspace: simslack.TeamID,
+		Channel:   channel,
+	}, d); err != nil {
 		t.Fatal(err)
 	}
 	var blocks []struct {

@@ -52,7 +52,10 @@ func TestAPressedButton(t *testing.T) {
 		!strings.Contains(page, `name="post" value="`+ref.IDs[0]+`"`) {
 		t.Errorf("the page lacks the buttons: %s", page)
 	}
-	if status, _, _ := request(t, c, "POST", base+"/chat/general/press", url.Values{"post": ref.IDs, "value": {chat.PressRetry + "turn"}}, "HX-Request", "true"); status != 204 {
+	if status, _, _ := request(t, c, "POST", base+"/chat/general/press", url.Values{
+		"post":  ref.IDs,
+		"value": {chat.PressRetry + "turn"},
+	}, "HX-Request", "true"); status != 204 {
 		t.Errorf("pressing gave %d", status)
 	}
 	m := next(t, got)
@@ -151,7 +154,8 @@ func TestAFormOnThePage(t *testing.T) {
 			t.Errorf("the form became %+v (-want +got):\n%s", m, diff)
 		}
 	}
-	if status, _, body := request(t, c, "POST", base+"/chat/general/press", url.Values{"post": {"7"}, "value": {"ask"}}, "HX-Request", "true"); status != 200 || !strings.Contains(body, `name="post" value="7"`) {
+	if status, _, body := request(t, c, "POST", base+"/chat/general/press", url.Values{"post": {"7"}, "value": {"ask"}},
+		"HX-Request", "true"); status != 200 || !strings.Contains(body, `name="post" value="7"`) {
 		t.Errorf("a button with a form gave %d %s", status, body)
 	}
 	for _, bad := range []url.Values{{}, {"form": {"x"}}, {"form": {strings.Repeat("x", 101)}, "once": {"a"}},

@@ -56,7 +56,8 @@ type servers struct{ admin.Servers }
 
 func (servers) List() []mcp.Status {
 	return []mcp.Status{
-		{Name: "filesystem", State: "connected", Description: "Reads and writes files below ./files.", Transport: "stdio", Source: "config.json", Since: noon,
+		{Name: "filesystem", State: "connected", Description: "Reads and writes files below ./files.", Transport: "stdio",
+			Source: "config.json", Since: noon,
 			Tools: []mcp.ToolInfo{{Name: "filesystem_read_file", Description: "Read a file."},
 				{Name: "filesystem_list_directory", Description: "List a directory."}}},
 		{Name: "remote", State: "error", Error: "connect to https://tools.example/mcp: connection refused", Transport: "http", Source: "config.json", Since: noon},
@@ -110,9 +111,11 @@ func (digests) Run(context.Context, string, time.Time, bool) (store.Run, error) 
 	return store.Run{Posted: 2, OK: true}, nil
 }
 
-var news = chat.Draft{Key: "digest/morning", Text: "**Two stories** about ravens today: they plan ahead, and they remember faces.",
+var news = chat.Draft{Key: "digest/morning", Text: "**Two stories** about ravens today: they plan ahead, and they " +
+	"remember faces.",
 	Cards: []chat.Card{
-		{Title: "Ravens cache food where nobody looks", URL: "https://birds.example/cache", Source: "Bird Letters", Time: noon,
+		{Title: "Ravens cache food where nobody looks", URL: "https://birds.example/cache", Source: "Bird Letters",
+			Time: noon,
 			Text: "In a field study of three winters, ravens moved their caches whenever another raven had a line of sight.",
 			Also: []chat.Link{{Title: "The Daily Corvid", URL: "https://corvid.example/1"},
 				{Title: "Nature Notes", URL: "https://notes.example/2"}}},
@@ -150,9 +153,11 @@ func TestAConversationInTheBrowser(t *testing.T) {
 	shoot(p, "running-light")
 	run.State, run.Took, run.Result = chat.Done, 1234*time.Millisecond, `{"title":"Winter","lines":[1,2]}`
 	w.Show(general, chat.Progress{Message: m.ID, Tool: &run})
-	p.Wait("!document.querySelector('.tool.running') && document.querySelector('.tool.done:not([open])')?.innerText.includes('1.2 s')")
+	p.Wait("!document.querySelector('.tool.running') && " +
+		"document.querySelector('.tool.done:not([open])')?.innerText.includes('1.2 s')")
 	p.Click(".tool.done summary")
-	p.Wait(`[...document.querySelectorAll('.tool.done pre')].some(e => e.checkVisibility() && e.innerText.includes('  "title": "Winter",\n'))`)
+	p.Wait(`[...document.querySelectorAll('.tool.done pre')].some(e => e.checkVisibility() && e.innerText.includes('  ` +
+		`"title": "Winter",\n'))`)
 
 	w.Show(general, chat.Progress{Message: m.ID, Text: "They **cache"})
 	w.Show(general, chat.Progress{Message: m.ID, Text: " food** and"})
@@ -162,20 +167,34 @@ func TestAConversationInTheBrowser(t *testing.T) {
 	}
 	shoot(p, "streaming-light")
 	p.Reload()
-	p.Wait("document.querySelector('.working .prose strong')?.innerText === 'cache food' && document.querySelector('.working .tool.done')")
+	p.Wait("document.querySelector('.working .prose strong')?.innerText === 'cache food' && " +
+		"document.querySelector('.working .tool.done')")
 
-	answer := "They **cache food** and play:\n\n| bird | caches |\n|---|---:|\n| raven | 1200 |\n| jay | 4000 |\n\n```go\nfmt.Println(\"kraa\")\n```\n\nSee [Bird Letters](https://birds.example/winter)."
-	if _, err := w.Post(t.Context(), general, chat.Draft{Key: m.Key(), Text: answer, Reply: m.Reply, Tools: []chat.ToolRun{run}, Footer: "answered by offline"}); err != nil {
+	answer := "They **cache food** and play:\n\n| bird | caches |\n|---|---:|\n| raven | 1200 |\n| jay | 4000 " +
+		"|\n\n```go\nfmt.Println(\"kraa\")\n```\n\nSee [Bird Letters](https://birds.example/winter)."
+	if _, err := w.Post(t.Context(), general, chat.Draft{
+		Key:    m.Key(),
+		Text:   answer,
+		Reply:  m.Reply,
+		Tools:  []chat.ToolRun{run},
+		Footer: "answered by offline",
+	}); err != nil {
 		t.Fatal(err)
 	}
-	p.Wait("document.querySelector('#log .bot table td.right')?.innerText === '1200' && !document.querySelector('#working article')")
+	p.Wait("document.querySelector('#log .bot table td.right')?.innerText === '1200' && " +
+		"!document.querySelector('#working article')")
 	if _, err := w.Post(t.Context(), general, news); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Post(t.Context(), general, chat.Draft{Key: "x", Failed: true, Text: "The language model could not be reached; please try again in a minute (reference 1a2b3c4d)."}); err != nil {
+	if _, err := w.Post(t.Context(), general, chat.Draft{
+		Key:    "x",
+		Failed: true,
+		Text:   "The language model could not be reached; please try again in a minute (reference 1a2b3c4d).",
+	}); err != nil {
 		t.Fatal(err)
 	}
-	p.Wait("document.querySelectorAll('.card h3 a[rel=\"noopener noreferrer nofollow\"]').length === 2 && document.querySelector('.failed')")
+	p.Wait("document.querySelectorAll('.card h3 a[rel=\"noopener noreferrer nofollow\"]').length === 2 && " +
+		"document.querySelector('.failed')")
 	before := p.Text("#log")
 	p.Reload()
 	p.Wait("document.querySelectorAll('#log article').length === 4")
@@ -193,13 +212,15 @@ func TestTheOtherPagesInTheBrowser(t *testing.T) {
 	p.Click("#log-of-filesystem summary")
 	p.Eval("document.querySelector('section').dataset.old = 'yes'; htmx.ajax('GET', '/servers', {target: '[hx-get]'})")
 	p.Wait("document.querySelector('section') && !document.querySelector('section').dataset.old")
-	p.Wait("document.querySelector('#log-of-filesystem').open && document.querySelector('#log-of-filesystem pre').innerText.includes('running on stdio')")
+	p.Wait("document.querySelector('#log-of-filesystem').open && document.querySelector('#log-of-filesystem " +
+		"pre').innerText.includes('running on stdio')")
 
 	p.Go(base + "/digests")
 	p.Click(".action.second")
 	p.Wait("document.querySelectorAll('.outcome .card').length === 2")
 	p.Click("[hx-post='/digests/morning/explain']")
-	p.Wait("document.querySelectorAll('.outcome .verdicts tbody tr').length === 4 && document.querySelectorAll('.outcome .verdicts a').length === 3")
+	p.Wait("document.querySelectorAll('.outcome .verdicts tbody tr').length === 4 && " +
+		"document.querySelectorAll('.outcome .verdicts a').length === 3")
 	p.Go(base + "/feeds")
 	p.Wait("document.querySelector('.pill.failed') && document.body.innerText.includes('status 404')")
 	p.Go(base + "/digests")
@@ -227,7 +248,8 @@ func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 	p.Offline(true)
 	p.Type("#text", ", again")
 	p.Enter(false)
-	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('cannot be reached') && text.value === 'hello, again'")
+	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('cannot be reached') && text.value === " +
+		"'hello, again'")
 	p.Offline(false)
 	if _, err := w.Post(t.Context(), general, news); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,8 @@ func TestContract(t *testing.T) {
 			},
 			Press: func(at chat.Address, post, value string) {
 				form := url.Values{"post": {post}, "value": {value}}
-				if status, _, body := request(t, c, "POST", base+"/chat/"+at.Channel+"/press", form, "HX-Request", "true"); status != 204 {
+				if status, _, body := request(t, c, "POST", base+"/chat/"+at.Channel+"/press", form,
+					"HX-Request", "true"); status != 204 {
 					t.Errorf("pressing gave %d: %s", status, body)
 				}
 			},

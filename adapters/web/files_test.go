@@ -99,7 +99,9 @@ func TestMessages_WithFiles_AreTakenShownAndFetched(t *testing.T) {
 		}
 	}
 	entries, err := db.Entries(t.Context(), "general", 0, 10)
-	if err != nil || len(entries) != 1 || slices.ContainsFunc(entries[0].Files, func(f chat.File) bool { return f.Data != nil }) {
+	if err != nil || len(entries) != 1 || slices.ContainsFunc(entries[0].Files, func(f chat.File) bool {
+		return f.Data != nil
+	}) {
 		t.Errorf("the lines are %+v, %v", entries, err)
 	}
 	_, _, page := request(t, server.Client(), "GET", server.URL+"/chat/general", nil)
@@ -192,7 +194,8 @@ func TestFilesInTheBrowser(t *testing.T) {
 	if m.Text != "what is this?" || len(m.Files) != 2 || m.Files[0].Name != "cat.png" || m.Files[1].Name != "report.pdf" {
 		t.Errorf("asked %+v", m)
 	}
-	p.Wait("document.querySelector('.person .file img')?.naturalWidth === 1 && document.querySelectorAll('#chosen li').length === 0 && files.files.length === 0")
+	p.Wait("document.querySelector('.person .file img')?.naturalWidth === 1 && document.querySelectorAll('#chosen " +
+		"li').length === 0 && files.files.length === 0")
 	d := chat.Draft{Key: m.Key(), Reply: m.Reply, Text: "A **dot**, and the table that it is made of.",
 		Files: []chat.File{{Name: "again.png", Type: "image/png", Data: picture(t)},
 			{Name: "table.csv", Type: "text/csv", Data: []byte("a,b")}, {Name: "sound.mp3", Type: "audio/mpeg", Data: []byte("ID3")}}}

@@ -27,7 +27,8 @@ func hostile(t *testing.T) []string {
 	list := []string{
 		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `[x](javascript:alert(1))`, `[x](JaVaScRiPt:alert(1))`,
 		`[x](data:text/html;base64,PHNjcmlwdD4=)`, `![x](https://spy.example/pixel.png)`, `<https://ok.example/?"onclick="x>`,
-		`[x](/logout)`, `[x](//evil.example)`, `<javascript:alert(1)>`, "</pre></details><form action=//evil.example><button>", `{{.}}`, "a\r\ndata: b\n\nevent: evil\ndata: <b>",
+		`[x](/logout)`, `[x](//evil.example)`, `<javascript:alert(1)>`,
+		"</pre></details><form action=//evil.example><button>", `{{.}}`, "a\r\ndata: b\n\nevent: evil\ndata: <b>",
 		`<div hx-get="/logout" hx-trigger="load">`, `<div hx-swap-oob="innerHTML:#log">gone</div>`,
 	}
 	root := os.Getenv("RAVENBOT_CORPORA")
@@ -97,7 +98,8 @@ func everywhere(s string) roomView {
 var (
 	inert = strings.Fields(`article header span time div details summary code pre h1 h2 h3 h4 h5 h6 p a ol ul li em strong del blockquote hr br
 		table thead tbody tr th td input`)
-	plain = strings.Fields(`class id datetime aria-hidden role tabindex rel target title hx-disable hx-swap-oob type checked disabled start open`)
+	plain = strings.Fields(`class id datetime aria-hidden role tabindex rel target title hx-disable hx-swap-oob type ` +
+		`checked disabled start open`)
 )
 
 // active returns what in a fragment could do more than be read.

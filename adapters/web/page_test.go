@@ -33,7 +33,8 @@ func serve(t *testing.T, w *Web) (string, *http.Client) {
 	return server.URL, c
 }
 
-func request(t *testing.T, c *http.Client, method, address string, form url.Values, headers ...string) (int, http.Header, string) {
+func request(t *testing.T, c *http.Client, method, address string, form url.Values,
+	headers ...string) (int, http.Header, string) {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -105,7 +106,8 @@ func TestThePageAndItsForms(t *testing.T) {
 		t.Errorf("said (-want +got):\n%s", diff)
 	}
 	_, header, _ := request(t, c, "GET", base+"/static/app.js", nil)
-	if status, _, _ := request(t, c, "GET", base+"/static/app.js", nil, "If-None-Match", header.Get("ETag")); status != 304 {
+	if status, _, _ := request(t, c, "GET", base+"/static/app.js", nil, "If-None-Match",
+		header.Get("ETag")); status != 304 {
 		t.Errorf("known file: %d, want 304", status)
 	}
 }
@@ -113,7 +115,10 @@ func TestThePageAndItsForms(t *testing.T) {
 func TestOlderLinesAreLoadedInPages(t *testing.T) {
 	w, _ := begin(t, ignore)
 	for i := range 120 {
-		if _, err := w.Post(t.Context(), general, chat.Draft{Key: fmt.Sprint(i), Text: fmt.Sprintf("post-%03d.", i)}); err != nil {
+		if _, err := w.Post(t.Context(), general, chat.Draft{
+			Key:  fmt.Sprint(i),
+			Text: fmt.Sprintf("post-%03d.", i),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

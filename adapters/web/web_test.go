@@ -106,7 +106,8 @@ func TestAskYieldsTheWorkAndLastTheAnswer(t *testing.T) {
 	if diff := cmp.Diff([]string{"tool web_fetch", "text It is ", "answer It is sunny."}, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"anna: how is the weather?", "bot: news", "bot: It is sunny."}, lines(t, db)); diff != "" {
+	if diff := cmp.Diff([]string{"anna: how is the weather?", "bot: news", "bot: It is sunny."},
+		lines(t, db)); diff != "" {
 		t.Errorf("room (-want +got):\n%s", diff)
 	}
 }

@@ -75,7 +75,8 @@ func TestConformanceCallsWhatThereIs(t *testing.T) {
 	}{
 		{[]string{peer.URL}, nil, 0, `add {"a":1,"unit":"m"}: am`, ""},
 		{[]string{peer.URL}, map[string]string{"MCP_CONFORMANCE_PROTOCOL_VERSION": "2025-06-18",
-			"MCP_CONFORMANCE_CONTEXT": `{"toolCalls":[{"name":"add","arguments":{"a":3}},{"name":"none"}]}`}, 0, `add {"a":3}: aaa`, "protocol=2025-06-18"},
+			"MCP_CONFORMANCE_CONTEXT": `{"toolCalls":[{"name":"add","arguments":{"a":3}},{"name":"none"}]}`}, 0,
+			`add {"a":3}: aaa`, "protocol=2025-06-18"},
 		{[]string{peer.URL}, map[string]string{"MCP_CONFORMANCE_PROTOCOL_VERSION": "1999"}, 1, "", "unknown protocol version"},
 		{[]string{peer.URL}, map[string]string{"MCP_CONFORMANCE_CONTEXT": `{`}, 2, "", "MCP_CONFORMANCE_CONTEXT"},
 		{[]string{"http://127.0.0.1:1/"}, nil, 1, "", "not connected"},
@@ -109,7 +110,8 @@ func guarded(next http.Handler) http.Handler {
 		json(w, `{"resource":"http://%s/mcp","authorization_servers":["http://%[1]s"]}`, r.Host)
 	})
 	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, r *http.Request) {
-		json(w, `{"issuer":"http://%s","authorization_endpoint":"http://%[1]s/authorize","token_endpoint":"http://%[1]s/token",`+
+		json(w, `{"issuer":"http://%s","authorization_endpoint":"http://%[1]s/authorize",`+
+			`"token_endpoint":"http://%[1]s/token",`+
 			`"registration_endpoint":"http://%[1]s/register","code_challenge_methods_supported":["S256"]}`, r.Host)
 	})
 	mux.HandleFunc("/register", func(w http.ResponseWriter, _ *http.Request) { json(w, `{"client_id":"c"}`) })

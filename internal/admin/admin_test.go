@@ -167,7 +167,8 @@ func (b *bot) Feedback(context.Context) ([]store.Feedback, error) { return nil, 
 // calls are one call that was made, and one that waits.
 type calls struct{ s string }
 
-func (c calls) ToolCalls(_ context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error) {
+func (c calls) ToolCalls(
+	_ context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error) {
 	call := store.ToolCall{Seq: 7, ID: "c1", Turn: "web/1", Server: "s", Tool: c.s, Args: json.RawMessage(`{"x":1}`),
 		Result: c.s, Note: c.s, User: c.s}
 	if before == 7 || match != nil && !match(call) {
@@ -202,7 +203,8 @@ func (c calls) Decide(_ context.Context, id string, yes bool, _ chat.User, _ str
 	return a, nil
 }
 
-func (c calls) Approve(ctx context.Context, id string, scope approval.Scope, by chat.User, on string) (store.Approval, error) {
+func (c calls) Approve(ctx context.Context, id string, scope approval.Scope, by chat.User,
+	on string) (store.Approval, error) {
 	if scope != approval.Once {
 		return store.Approval{}, approval.ErrScope
 	}
@@ -412,15 +414,15 @@ func start(t *testing.T, change func(*Options)) (*bot, *Server, *httptest.Server
 	page := http.NewServeMux()
 	page.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "chat page ", r.URL.Path) })
 	page.HandleFunc("/panic", func(http.ResponseWriter, *http.Request) { panic("a secret") })
+	teapot := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }
 	o := Options{Token: token, Listen: "127.0.0.1:0", Chat: page,
 		Render: func(d chat.Draft) template.HTML {
 			return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
 		},
 		Rooms: b, Store: b, Platforms: b, Agent: b, Instance: b, ServerCalls: b,
 		Servers: b, Calls: calls{"s_do"}, Approvals: calls{"s_do"}, Grants: grants{}, Digests: digests{b}, Conversations: b,
-		Mounts: map[string]http.Handler{"/slack/events": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) })},
-		Audit:  &changes{},
-		Log:    slog.New(slog.DiscardHandler), Now: b.time}
+		Mounts: map[string]http.Handler{"/slack/events": http.HandlerFunc(teapot)},
+		Audit:  &changes{}, Log: slog.New(slog.DiscardHandler), Now: b.time}
 	if change != nil {
 		change(&o)
 	}
@@ -769,7 +771,8 @@ func TestForeignTextOnThePagesStaysText(t *testing.T) {
 			o.Conversations = nastyConversations{o.Conversations.(*bot), s}
 		})
 		for _, route := range []string{"GET /servers", "GET /calls", "GET /digests", "GET /feeds", "GET /posts",
-			"GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "POST /digests/x/explain", "GET /login?token=" + url.QueryEscape(s)} {
+			"GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "POST /digests/x/explain",
+			"GET /login?token=" + url.QueryEscape(s)} {
 			method, path, _ := strings.Cut(route, " ")
 			r := do(t, client, method, server.URL+path, nil, "Authorization", bearerHeader)
 			escaped := template.HTMLEscapeString(s)

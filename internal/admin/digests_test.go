@@ -29,7 +29,8 @@ func TestDigestsAreChangedOnTheirPage(t *testing.T) {
 	if !b.paused["morning"] {
 		t.Error("the digest does not pause")
 	}
-	if page := do(t, client, http.MethodGet, server.URL+"/digests", nil, "Authorization", bearerHeader).body; !strings.Contains(page, `hx-post="/digests/morning/pause"`) {
+	if page := do(t, client, http.MethodGet, server.URL+"/digests", nil, "Authorization",
+		bearerHeader).body; !strings.Contains(page, `hx-post="/digests/morning/pause"`) {
 		t.Errorf("the page offers no pause:\n%s", page)
 	}
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // contentPolicy lets pages load from the bot alone and forbids inline scripts and styles.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; " +
+	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // setHeaders sets the headers that every answer carries. The referrer policy is
 // same-origin, not no-referrer: with the latter browsers send "Origin: null" with

@@ -169,7 +169,8 @@ func TestHostAccess_FromTheFirstRefusalToTheToken(t *testing.T) {
 	if shown.status != 200 || !strings.Contains(shown.body, "Claude b") || !strings.Contains(shown.body, "host.example") {
 		t.Fatalf("the page: %d %s", shown.status, shown.body)
 	}
-	if policy := shown.header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' https://host.example;") {
+	if policy := shown.header.Get("Content-Security-Policy"); !strings.Contains(policy,
+		"form-action 'self' https://host.example;") {
 		t.Errorf("browsers would not follow the answer: %s", policy)
 	}
 	answer := w.decide(w.query(), "decision", "allow", "tools", "feeds.*, web_fetch", "life", "30 days")
@@ -185,7 +186,8 @@ func TestHostAccess_FromTheFirstRefusalToTheToken(t *testing.T) {
 	if r := w.exchange(got.Get("code")); json.Unmarshal([]byte(r.body), &issued) != nil || r.status != 200 {
 		t.Fatalf("exchange: %d %s", r.status, r.body)
 	}
-	if r := do(t, w.client, "POST", w.base+"/mcp", strings.NewReader("{}"), "Authorization", "Bearer "+issued.Token); r.status != 200 {
+	if r := do(t, w.client, "POST", w.base+"/mcp", strings.NewReader("{}"), "Authorization",
+		"Bearer "+issued.Token); r.status != 200 {
 		t.Errorf("with the token: %d", r.status)
 	}
 	list := w.tokens.List(Owner)

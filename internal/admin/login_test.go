@@ -65,7 +65,8 @@ func TestTheTokenLogsIn(t *testing.T) {
 			t.Errorf("token %q: %d", wrong, r.status)
 		}
 	}
-	if r := do(t, client, "POST", server.URL+"/login", form("token", token), "Content-Type", formType); r.status != http.StatusSeeOther {
+	if r := do(t, client, "POST", server.URL+"/login", form("token", token),
+		"Content-Type", formType); r.status != http.StatusSeeOther {
 		t.Errorf("right token: %d", r.status)
 	}
 	if !inside(t, client, server.URL) {
@@ -173,7 +174,8 @@ func TestASessionOutlivesARestartButNotALogout(t *testing.T) {
 		t.Error("the session outlived the token")
 	}
 	s.sessions = newSessions(token, b.time)
-	if r := do(t, client, "POST", server.URL+"/logout", nil, "Sec-Fetch-Site", "same-origin"); r.status != http.StatusSeeOther {
+	if r := do(t, client, "POST", server.URL+"/logout", nil, "Sec-Fetch-Site",
+		"same-origin"); r.status != http.StatusSeeOther {
 		t.Errorf("logout: %d", r.status)
 	}
 	if inside(t, client, server.URL) {
@@ -256,7 +258,8 @@ func TestForeignPagesAndNamesAreRefused(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.name, r.status, c.status)
 		}
 	}
-	if r := do(t, client, "POST", server.URL+"/login", form("token", token), "Content-Type", formType, "Origin", "http://evil.example"); r.status != 403 {
+	if r := do(t, client, "POST", server.URL+"/login", form("token", token), "Content-Type", formType, "Origin",
+		"http://evil.example"); r.status != 403 {
 		t.Errorf("login from a foreign page: %d", r.status)
 	}
 	if r := do(t, client, "GET", server.URL+"/", nil, "Host", "evil.example"); r.status != 403 {

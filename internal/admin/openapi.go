@@ -21,22 +21,38 @@ type operation struct {
 
 // Schemas that several operations share.
 const (
-	serverBody = `{"type":"object","description":"as an entry of mcpServers in config.json","properties":{"name":{"type":"string"},"command":{"type":"string"},` +
-		`"args":{"type":"array","items":{"type":"string"}},"env":{"type":"object"},"url":{"type":"string"},"headers":{"type":"object"},"disabled":{"type":"boolean"},` +
-		`"eager":{"type":"boolean"},"timeout":{"type":"string"},"includeTools":{"type":"array","items":{"type":"string"}},"excludeTools":{"type":"array","items":{"type":"string"}}}}`
-	agentBody = `{"type":"object","description":"as an entry of agents in config.json","properties":{"name":{"type":"string"},"model":{"type":"string"},"systemPrompt":{"type":"string"},` +
-		`"mcpServers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"enabled":{"type":"boolean"}}}},"fallbackServers":{"type":"array","items":{"type":"string"}},` +
+	serverBody = `{"type":"object","description":"as an entry of mcpServers in config.json",` +
+		`"properties":{"name":{"type":"string"},"command":{"type":"string"},` +
+		`"args":{"type":"array","items":{"type":"string"}},"env":{"type":"object"},"url":{"type":"string"},` +
+		`"headers":{"type":"object"},"disabled":{"type":"boolean"},` +
+		`"eager":{"type":"boolean"},"timeout":{"type":"string"},"includeTools":{"type":"array","items":{"type":"string"}},` +
+		`"excludeTools":{"type":"array","items":{"type":"string"}}}}`
+	agentBody = `{"type":"object","description":"as an entry of agents in config.json",` +
+		`"properties":{"name":{"type":"string"},"model":{"type":"string"},"systemPrompt":{"type":"string"},` +
+		`"mcpServers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},` +
+		`"enabled":{"type":"boolean"}}}},"fallbackServers":{"type":"array","items":{"type":"string"}},` +
 		`"tools":{"type":"array","items":{"type":"string"}}}}`
-	serverAnswer = `{"type":"object","required":["name","state","error","tools","source"],"properties":{"name":{"type":"string"},"state":{"type":"string","enum":["uninitialized","connecting",` +
-		`"connected","no_tools_found","quarantined","error","stopped","disabled"]},"error":{"type":"string"},"tools":{"type":"array","items":{"type":"object"}},"source":{"type":"string","enum":["config","api"]}}}`
-	layerBody    = `{"type":"object","properties":{"model":{"type":"string"},"language":{"type":"string"},"timezone":{"type":"string"},"tools":{"type":"object","properties":{"enabled":{"type":"boolean"},"maxSteps":{"type":"integer"},"systemPrompt":{"type":"string"}}}}}`
-	settingsBody = `{"type":"object","properties":{"instance":` + layerBody + `,"channels":{"type":"object","additionalProperties":` + layerBody + `},"users":{"type":"object","additionalProperties":` + layerBody + `}}}`
-	jobBody      = `{"type":"object","required":["post"],"properties":{"at":{"type":"string","description":"RFC 3339, or words such as tomorrow at noon"},"schedule":{"type":"string"},"timezone":{"type":"string"},` +
-		`"post":{"type":"array","items":{"type":"string"}},"text":{"type":"string"},"prompt":{"type":"string"},"agent":{"type":"string"},"tools":{"type":"array","items":{"type":"string"}},` +
-		`"watch":{"type":"object","description":"what to look at instead","properties":{"url":{"type":"string"},"feed":{"type":"string"},"tool":{"type":"string"},"arguments":{"type":"object"},"for":{"type":"string"}}}}}`
-	fileBody    = `{"type":"object","properties":{"file":{"type":"string","format":"binary"}},"required":["file"]}`
-	listAnswer  = `{"type":"object","required":["items","next"],"properties":{"items":{"type":"array","items":{"type":"object"}},"next":{"type":"string"}}}`
-	errorAnswer = `{"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["code","message","hint"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"}}}}}`
+	serverAnswer = `{"type":"object","required":["name","state","error","tools","source"],` +
+		`"properties":{"name":{"type":"string"},"state":{"type":"string","enum":["uninitialized","connecting",` +
+		`"connected","no_tools_found","quarantined","error","stopped","disabled"]},"error":{"type":"string"},` +
+		`"tools":{"type":"array","items":{"type":"object"}},"source":{"type":"string","enum":["config","api"]}}}`
+	layerBody = `{"type":"object","properties":{"model":{"type":"string"},"language":{"type":"string"},` +
+		`"timezone":{"type":"string"},"tools":{"type":"object","properties":{"enabled":{"type":"boolean"},` +
+		`"maxSteps":{"type":"integer"},"systemPrompt":{"type":"string"}}}}}`
+	settingsBody = `{"type":"object","properties":{"instance":` + layerBody +
+		`,"channels":{"type":"object","additionalProperties":` + layerBody +
+		`},"users":{"type":"object","additionalProperties":` + layerBody + `}}}`
+	jobBody = `{"type":"object","required":["post"],"properties":{"at":{"type":"string","description":"RFC 3339, or ` +
+		`words such as tomorrow at noon"},"schedule":{"type":"string"},"timezone":{"type":"string"},` +
+		`"post":{"type":"array","items":{"type":"string"}},"text":{"type":"string"},"prompt":{"type":"string"},` +
+		`"agent":{"type":"string"},"tools":{"type":"array","items":{"type":"string"}},` +
+		`"watch":{"type":"object","description":"what to look at instead","properties":{"url":{"type":"string"},` +
+		`"feed":{"type":"string"},"tool":{"type":"string"},"arguments":{"type":"object"},"for":{"type":"string"}}}}}`
+	fileBody   = `{"type":"object","properties":{"file":{"type":"string","format":"binary"}},"required":["file"]}`
+	listAnswer = `{"type":"object","required":["items","next"],"properties":{"items":{"type":"array",` +
+		`"items":{"type":"object"}},"next":{"type":"string"}}}`
+	errorAnswer = `{"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["code",` +
+		`"message","hint"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"}}}}}`
 )
 
 // operations describes the paths under /api/v1. One that is missing here appears with its path alone.
@@ -128,8 +144,9 @@ func describeAPI(routes map[string]methods) []byte {
 		"security": []any{map[string]any{"token": []string{}}},
 		"paths":    paths,
 		"components": map[string]any{
-			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer", "description": "http.adminToken, or the token in the file beside the store"}},
-			"schemas":         map[string]any{"Error": json.RawMessage(errorAnswer)},
+			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer",
+				"description": "http.adminToken, or the token in the file beside the store"}},
+			"schemas": map[string]any{"Error": json.RawMessage(errorAnswer)},
 		},
 	})
 	if err != nil {
@@ -159,10 +176,12 @@ func describeOperation(method, path string) map[string]any {
 		}
 	}
 	o := map[string]any{
-		"operationId": strings.ToLower(method) + strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", ".", "_").Replace(path),
-		"summary":     known.summary,
+		"operationId": strings.ToLower(method) +
+			strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", ".", "_").Replace(path),
+		"summary": known.summary,
 		"responses": map[string]any{strconv.Itoa(status): done,
-			"default": map[string]any{"description": "What is wrong, and what to do.", "content": mediaType("application/json", `{"$ref":"#/components/schemas/Error"}`)}},
+			"default": map[string]any{"description": "What is wrong, and what to do.",
+				"content": mediaType("application/json", `{"$ref":"#/components/schemas/Error"}`)}},
 	}
 	if known.body != "" {
 		kind := known.kind

@@ -21,7 +21,8 @@ func TestApproval_OfToolsThatHaveChangedSince_IsRefused(t *testing.T) {
 	if shown := `hx-vals='{"seen":"` + strings.Trim(tag, `"`) + `"}'`; tag == "" || !strings.Contains(page, shown) {
 		t.Errorf("the page does not send back what it shows, want %s in\n%s", shown, page)
 	}
-	for seen, want := range map[string]string{strings.Trim(tag, `"`): "Approved the tools", "another": "look at it again"} {
+	for seen, want := range map[string]string{strings.Trim(tag, `"`): "Approved the tools",
+		"another": "look at it again"} {
 		r := do(t, client, http.MethodPost, server.URL+"/servers/files/approve", strings.NewReader("seen="+seen),
 			"Authorization", bearerHeader, "Content-Type", "application/x-www-form-urlencoded")
 		if !strings.Contains(r.body, want) {

@@ -27,7 +27,9 @@ func (s shelf) SaveSetting(_ context.Context, scope string, layer []byte) error 
 // The page lays a layer out as a choice, a line, a switch, a number and a text, and
 // keeps what differs from what is below it.
 func TestTheSettingsPageChangesEveryLayer(t *testing.T) {
-	book := settings.New(shelf{map[string][]byte{}}, func() []string { return []string{"default", "large"} }, nil, slog.New(slog.DiscardHandler))
+	book := settings.New(shelf{map[string][]byte{}}, func() []string {
+		return []string{"default", "large"}
+	}, nil, slog.New(slog.DiscardHandler))
 	_, s, server, client := start(t, func(o *Options) { o.Settings = book })
 	enter(t, s, client, server.URL)
 	page := func(path string, form url.Values) (int, string) {
@@ -39,7 +41,8 @@ func TestTheSettingsPageChangesEveryLayer(t *testing.T) {
 		}
 		return r.status, r.body
 	}
-	if _, body := page("/settings", nil); !regexp.MustCompile(`name="tools" type="checkbox" role="switch" value="on" checked`).MatchString(body) || strings.Count(body, "<option") != 3 ||
+	if _, body := page("/settings", nil); !regexp.MustCompile(`name="tools" type="checkbox" role="switch" `+
+		`value="on" checked`).MatchString(body) || strings.Count(body, "<option") != 3 ||
 		!strings.Contains(body, `type="number"`) || !strings.Contains(body, "<textarea") {
 		t.Errorf("the page is %s", body)
 	}
@@ -51,7 +54,13 @@ func TestTheSettingsPageChangesEveryLayer(t *testing.T) {
 		scope settings.Scope
 		want  settings.Layer
 	}{
-		{"/settings", url.Values{"model": {"large"}, "language": {" Norsk "}, "tools": {"on"}, "steps": {"5"}, "prompt": {words}}, settings.Instance,
+		{"/settings", url.Values{
+			"model":    {"large"},
+			"language": {" Norsk "},
+			"tools":    {"on"},
+			"steps":    {"5"},
+			"prompt":   {words},
+		}, settings.Instance,
 			settings.Layer{Model: "large", Language: "Norsk", Tools: settings.Tools{MaxSteps: &five, SystemPrompt: &words}}},
 		{"/settings", url.Values{}, settings.Instance, settings.Layer{Tools: settings.Tools{Enabled: &off}}},
 		{room, url.Values{}, "channel/web:/general", settings.Layer{}}, // off, as the bot is

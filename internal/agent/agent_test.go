@@ -218,7 +218,13 @@ type bench struct {
 func engine(ts tools, models ...llm.Model) *bench {
 	b := &bench{memory: &memory{turns: map[chat.Address][]conversation.Turn{},
 		sums: map[chat.Address]conversation.Summary{}}, log: &bytes.Buffer{}}
-	p := agent.Profile{Agent: "default", MaxSteps: 10, MaxResult: 200, Window: conversation.DefaultWindow(), Uses: func(tool.Named) bool { return true }}
+	p := agent.Profile{
+		Agent:     "default",
+		MaxSteps:  10,
+		MaxResult: 200,
+		Window:    conversation.DefaultWindow(),
+		Uses:      func(tool.Named) bool { return true },
+	}
 	configured := map[string]agent.Model{}
 	for _, m := range models {
 		p.Models = append(p.Models, m.ID())
@@ -272,7 +278,9 @@ var room = chat.Address{Platform: "web", Channel: "general"}
 func (b *bench) ask(t *testing.T, text string) chat.Draft {
 	t.Helper()
 	m := chat.Message{ID: text, Text: text, Conversation: room}
-	turn, d := b.Answer(t.Context(), chat.Asked{Turn: m.Key(), Messages: []chat.Message{m}}, func(p chat.Progress) { b.shown = append(b.shown, p) })
+	turn, d := b.Answer(t.Context(), chat.Asked{Turn: m.Key(), Messages: []chat.Message{m}}, func(p chat.Progress) {
+		b.shown = append(b.shown, p)
+	})
 	if d == nil {
 		t.Fatal("no answer at all")
 	}
@@ -479,7 +487,9 @@ func TestAnotherModelStandsIn(t *testing.T) {
 			t.Error("a model was asked what it does not understand")
 			return nil, nil
 		}}}
-		spare := &llmtest.Model{Name: "spare", Script: func(int, llm.Request) ([]llm.Chunk, error) { return llmtest.Says("here"), nil }}
+		spare := &llmtest.Model{Name: "spare", Script: func(int, llm.Request) ([]llm.Chunk, error) {
+			return llmtest.Says("here"), nil
+		}}
 		d := engine(nil, down, never, spare).ask(t, "go")
 		if d.Text != "here" || !strings.Contains(d.Footer, "test/spare") {
 			t.Errorf("answered %q with footer %q, want the spare model named", d.Text, d.Footer)
@@ -567,7 +577,13 @@ func TestALargeResultIsReadInPages(t *testing.T) {
 	b := engine(box, model)
 	box["result_read"] = invoke.Reader(b.memory).(tool.Func)
 	b.options.Roster.(*roster).profile = func(chat.Message) agent.Profile {
-		return agent.Profile{Agent: "default", Models: []string{model.ID()}, MaxSteps: 40, MaxResult: 300, Uses: func(tool.Named) bool { return true }}
+		return agent.Profile{
+			Agent:     "default",
+			Models:    []string{model.ID()},
+			MaxSteps:  40,
+			MaxResult: 300,
+			Uses:      func(tool.Named) bool { return true },
+		}
 	}
 	b.Engine = b.over()
 	b.ask(t, "go")

@@ -43,7 +43,9 @@ func TestAnswer_Sounds_GoToModelsThatHear(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := engine(nil, c.models...)
-			b.options.Files = files(func(context.Context, string, chat.File, int64) ([]byte, error) { return []byte("sound"), nil })
+			b.options.Files = files(func(context.Context, string, chat.File, int64) ([]byte, error) {
+				return []byte("sound"), nil
+			})
 			b.Engine = b.over()
 			if d := b.answer(t, t.Context(), one(m)); d.Text != "heard" {
 				t.Fatalf("answered %q", d.Text)
@@ -57,7 +59,8 @@ func TestAnswer_Sounds_GoToModelsThatHear(t *testing.T) {
 			if sounds != c.sounds || strings.Contains(words, "you cannot hear it") != c.note {
 				t.Errorf("%d sounds, words %q", sounds, words)
 			}
-			if !strings.Contains(words, "[attached: voice.ogg, audio/ogg; codecs=opus, 12s; only models that hear are given it]") || !strings.Contains(words, "[attached: song.mp3, audio/mpeg; only") {
+			if !strings.Contains(words, "[attached: voice.ogg, audio/ogg; codecs=opus, 12s; only models that hear are "+
+				"given it]") || !strings.Contains(words, "[attached: song.mp3, audio/mpeg; only") {
 				t.Errorf("the words are %q", words)
 			}
 		})
@@ -91,7 +94,8 @@ func TestAnswer_Documents_AreRead(t *testing.T) {
 		"scan.pdf, which could not be read: it holds no text that can be read; was it scanned?]",
 		"a.docx, which could not be read: it is damaged, or not what its name says]",
 		"big.pdf, which could not be read: it is larger than 20 MiB]",
-		"words of 1.txt", "words of 2.txt", "words of 3.txt", "4.txt, which could not be read: the files before it have all the room that there is]"} {
+		"words of 1.txt", "words of 2.txt", "words of 3.txt",
+		"4.txt, which could not be read: the files before it have all the room that there is]"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("the words lack %q: %.3000s", want, words)
 		}
@@ -188,8 +192,8 @@ func TestAnswer_ManyDocuments_EightAreRead(t *testing.T) {
 	}
 }
 
-// A platform that never sends a file holds an answer up for 45 seconds, not for ever; a file that takes too long to read
-// is named as one.
+// A platform that never sends a file holds an answer up for 45 seconds, not for ever; a file that takes too long to
+// read is named as one.
 func TestAnswer_FilesThatHang_AreGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		file chat.File

@@ -178,7 +178,9 @@ func TestCallIDs_AreUniqueInATurn(t *testing.T) {
 
 // What a model thinks, says and calls are parts of their own, in their order, however they are cut into pieces.
 func TestAnswer_ThoughtsWordsAndCalls_StayApart(t *testing.T) {
-	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("seen"), nil })}
+	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		return tool.Text("seen"), nil
+	})}
 	b := engine(box, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
 		if n > 1 {
 			return llmtest.Says("done"), nil

@@ -247,7 +247,10 @@ func TestOldTurnsBecomeASummary(t *testing.T) {
 				t.Fatalf("summary %+v, want the first 21 turns in it", s)
 			}
 			var got llm.Request
-			b2 := engine(nil, &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) { got = r; return llmtest.Says("ok"), nil }})
+			b2 := engine(nil, &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) {
+				got = r
+				return llmtest.Says("ok"), nil
+			}})
 			b2.memory = b.memory
 			b2.Engine = b2.over()
 			b2.answer(t, t.Context(), one(asks("next", "and now?")))

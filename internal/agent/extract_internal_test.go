@@ -46,7 +46,8 @@ func TestExtractSummary_TellsWhoSaidWhat(t *testing.T) {
 		{State: conversation.Answered},
 	}
 	got := extractSummary("\n- Berit: The lock is blue.\n\n- you: It is.\n", turns)
-	want := "- Berit: The lock is blue.\n- you: It is.\n- Anna: The gate opens at 8.\n- you: I note 8.\n- you: It is early!\n- user: Is it 9?"
+	want := "- Berit: The lock is blue.\n- you: It is.\n- Anna: The gate opens at 8.\n- you: I note 8.\n- you: It is " +
+		"early!\n- user: Is it 9?"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the summary (-want +got):\n%s", diff)
 	}

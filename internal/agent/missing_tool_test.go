@@ -40,7 +40,9 @@ func TestAnswer_ToolOfAServerThatIsDown_SaysSoToModelAndUser(t *testing.T) {
 		"no tool of a server":        {"nonesuch", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := engine(tools{"ok": does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("fine"), nil })}, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+			b := engine(tools{"ok": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+				return tool.Text("fine"), nil
+			})}, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
 				if n < 3 {
 					return llmtest.Calls(c.tool, `{"n":`+string(rune('0'+n))+`}`), nil
 				}
@@ -49,7 +51,10 @@ func TestAnswer_ToolOfAServerThatIsDown_SaysSoToModelAndUser(t *testing.T) {
 			b.options.Servers = away{}
 			profile := b.options.Roster.Route(chat.Message{})
 			profile.Servers = func(string) bool { return c.uses }
-			b.options.Roster = &roster{profile: func(chat.Message) agent.Profile { return profile }, models: b.options.Roster.(*roster).models}
+			b.options.Roster = &roster{
+				profile: func(chat.Message) agent.Profile { return profile },
+				models:  b.options.Roster.(*roster).models,
+			}
 			b.Engine = b.over()
 			d := b.answer(t, t.Context(), one(asks("1", "send it")))
 			const why = "The MCP server office cannot be reached just now."

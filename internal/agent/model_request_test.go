@@ -105,8 +105,8 @@ func TestMaxTokens_UsedUp_TheModelAnswers(t *testing.T) {
 	}
 }
 
-// Conversations that failed together do not ask again together: the pause is up to a tenth longer than asked for, and no
-// longer than the time that is left.
+// Conversations that failed together do not ask again together: the pause is up to a tenth longer than asked for, and
+// no longer than the time that is left.
 func TestRetry_PauseHasJitterAndFitsTheTimeout(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked  time.Duration

@@ -207,7 +207,9 @@ func TestTools_NamesThoseOfOneServer(t *testing.T) {
 
 // A turn that fails in the end shows what was done until then.
 func TestFailure_AfterACall_ShowsTheCall(t *testing.T) {
-	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("seen"), nil })}
+	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		return tool.Text("seen"), nil
+	})}
 	b := engine(box, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
 		if n == 1 {
 			return llmtest.Calls("look", `{}`), nil
@@ -305,7 +307,9 @@ func TestForget_SaysWhatBecameOfIt(t *testing.T) {
 
 // A model whose steps are used up is told so, or it would go on calling tools instead of answering.
 func TestMaxSteps_UsedUp_TheModelIsTold(t *testing.T) {
-	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("seen"), nil })}
+	box := tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		return tool.Text("seen"), nil
+	})}
 	model := &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
 		if strings.Contains(r.System, "No more tools can be called") {
 			return llmtest.Says("that is all I found"), nil

@@ -106,7 +106,8 @@ func TestAnswer_TellsWhatTheQuestionIsAbout(t *testing.T) {
 	r := model.Requests()[0]
 	text := wholeText(r)
 	for _, want := range []string{
-		"in the channel #ops", "Rules of web.", "Anna says (Sunday, 22 November 2026, 08:30 Europe/Oslo):\nis this true, @Berit?",
+		"in the channel #ops", "Rules of web.", "Anna says (Sunday, 22 November 2026, 08:30 Europe/Oslo):\nis this " +
+			"true, @Berit?",
 		"> Carl:\n> It costs 40 kroner.", "of bill.txt", "> Dan:\n> said before", "> the news of today",
 	} {
 		if !strings.Contains(text, want) {
@@ -116,7 +117,9 @@ func TestAnswer_TellsWhatTheQuestionIsAbout(t *testing.T) {
 	if strings.Contains(text, "an answer that the history has") {
 		t.Error("an answer of the bot is told again")
 	}
-	if !slices.ContainsFunc(r.Messages[0].Parts, func(p llm.Part) bool { return p.Media != nil && string(p.Media.Data) == "of bill.png" }) {
+	if !slices.ContainsFunc(r.Messages[0].Parts, func(p llm.Part) bool {
+		return p.Media != nil && string(p.Media.Data) == "of bill.png"
+	}) {
 		t.Error("the picture of the message replied to is missing")
 	}
 	next := asks("2", "and now?")
@@ -283,7 +286,8 @@ func TestAnswer_StopKeepsWhatWasShown(t *testing.T) {
 	if d := b.answer(t, ctx, one(asks("1", "tell me all"))); d.Text != "The first half\n\n*(stopped)*" {
 		t.Errorf("the post says %q", d.Text)
 	}
-	if d := b.answer(t, t.Context(), one(asks("2", "go on"))); !strings.Contains(d.Text, "The first half\n\n(Stopped by a user here.)") {
+	if d := b.answer(t, t.Context(), one(asks("2", "go on"))); !strings.Contains(d.Text,
+		"The first half\n\n(Stopped by a user here.)") {
 		t.Errorf("the next request is %q", d.Text)
 	}
 }

@@ -65,8 +65,8 @@ func TestReopen_EditIsNotedWhereCallsWereMade(t *testing.T) {
 	}
 }
 
-// A turn that a revision cut off goes on with the messages that there are then: those that were taken away are gone from
-// it, and each of the others finds it.
+// A turn that a revision cut off goes on with the messages that there are then: those that were taken away are gone
+// from it, and each of the others finds it.
 func TestReopen_MessagesHaveComeAndGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		then  []string // words of the messages by id

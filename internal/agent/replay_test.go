@@ -142,7 +142,8 @@ func TestReplay_NoSuchTurn_IsNotFound(t *testing.T) {
 		t.Errorf("the turn of the first message is %+v, %v", r, err)
 	}
 	elsewhere := chat.Address{Platform: "web", Channel: "elsewhere"}
-	if _, err := b.Replay(t.Context(), elsewhere, "web/first question", agent.ReplayOptions{}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := b.Replay(t.Context(), elsewhere, "web/first question",
+		agent.ReplayOptions{}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("from another conversation: the error is %v", err)
 	}
 }

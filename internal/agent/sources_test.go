@@ -14,7 +14,11 @@ import (
 )
 
 func TestAnswer_CitedSources_AreNamedBelow(t *testing.T) {
-	search := tool.Func{Described: tool.Spec{Server: "web", Name: "search", Native: true}, Do: func(ctx context.Context, _ json.RawMessage) (tool.Result, error) {
+	search := tool.Func{Described: tool.Spec{
+		Server: "web",
+		Name:   "search",
+		Native: true,
+	}, Do: func(ctx context.Context, _ json.RawMessage) (tool.Result, error) {
 		links := []chat.Link{{Title: "Ravens [eat]", URL: "https://a.example/1"},
 			{Title: "Crows", URL: "https://a.example/2"}}
 		first := tool.CallerFrom(ctx).NumberSources(links)
@@ -39,7 +43,8 @@ func TestAnswer_CitedSources_AreNamedBelow(t *testing.T) {
 		if d := b.answer(t, t.Context(), one(asks("1", "what do they eat?"))); d.Text != answer+want {
 			t.Errorf("answered %q, want %q", d.Text, answer+want)
 		}
-		if turns := b.memory.turns[room]; len(turns) > 0 && strings.Contains(turns[0].Messages[len(turns[0].Messages)-1].Text(), "Sources:") {
+		if turns := b.memory.turns[room]; len(turns) > 0 &&
+			strings.Contains(turns[0].Messages[len(turns[0].Messages)-1].Text(), "Sources:") {
 			t.Error("the history holds the line")
 		}
 	}
@@ -83,7 +88,8 @@ func TestAnswer_ManySources_TenAreNamed(t *testing.T) {
 	})}
 	d := engine(box, callThen(said, "look", `{}`)).ask(t, "which?")
 	_, named, _ := strings.Cut(d.Text, "Sources: ")
-	if strings.Count(named, "](https://") != 10 || !strings.HasPrefix(named, `\[1\] [Page 1]`) || strings.Contains(named, "Page 11") {
+	if strings.Count(named, "](https://") != 10 || !strings.HasPrefix(named, `\[1\] [Page 1]`) ||
+		strings.Contains(named, "Page 11") {
 		t.Errorf("named are %s", named)
 	}
 }

@@ -84,7 +84,8 @@ func TestTaint_IsBoundedAndOutlivesItsTurn(t *testing.T) {
 	}
 }
 
-// Calls are judged by what the turns before have read as well, and by the servers whose descriptions the model was told.
+// Calls are judged by what the turns before have read as well, and by the servers whose descriptions the model was
+// told.
 func TestCaller_TellsWhatTheModelHasRead(t *testing.T) {
 	box := tools{"page": reads("web", true, "news"), "sheet": reads("office", false, "1"), "file": reads("drive", false,
 		"2"),
@@ -201,7 +202,8 @@ func TestAnswer_LinksThatNobodyGave_ArePointedOut(t *testing.T) {
 		"no address":       {"go", "[more](page.html)", "", true},
 		"nothing was read": {"go", made, "", false},
 		"more than five": {"go", many,
-			"links that nobody gave lead to h0.example, h1.example, h2.example, h3.example, h4.example: look before you open one", true},
+			"links that nobody gave lead to h0.example, h1.example, h2.example, h3.example, h4.example: look before you " +
+				"open one", true},
 		"made, given before": {"go", made + given, "links that nobody gave lead to made.example: look before you open one",
 			true},
 	} {

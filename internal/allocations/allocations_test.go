@@ -1,5 +1,6 @@
 // Package allocations compares what the work on a message allocates with the figures of the last commit. Times depend
-// on the machine; the number and the size of allocations hardly do, and most of what makes a program slow shows in them.
+// on the machine; the number and the size of allocations hardly do, and most of what makes a program slow shows in
+// them.
 package allocations
 
 import (

@@ -56,7 +56,8 @@ func TestQuestion_ReplyOnDiscord_QuotesTheOlderAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := w.lastRequest("explain that one")
-	if before, after, _ := strings.Cut(raw, "It replies to this message"); !strings.Contains(after, "you said: what is tea?") {
+	if before, after, _ := strings.Cut(raw, "It replies to this message"); !strings.Contains(after,
+		"you said: what is tea?") {
 		t.Errorf("the answer is not quoted behind %s", before)
 	}
 }

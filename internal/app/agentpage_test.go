@@ -40,7 +40,8 @@ func TestAgentsAreMadeOnThePage(t *testing.T) {
 	}
 	page.Go("http://" + b.Addr() + "/agents/helper")
 	page.Click(`input[name="server"][value="one"]`)
-	page.Eval(`document.querySelector("#agent-tools").value = "web.*, feeds.*"; document.querySelector("#agent-steps").value = "3"`)
+	page.Eval(`document.querySelector("#agent-tools").value = "web.*, feeds.*"; ` +
+		`document.querySelector("#agent-steps").value = "3"`)
 	page.Click(`form[hx-post="/agents/helper"] button`)
 	page.Wait(`document.querySelector("#outcome").innerText.includes("helper is saved")`)
 	want.Tools, want.Limits.MaxSteps, want.MCPServers[0].Enabled = []string{"web.*", "feeds.*"}, 3, true
@@ -59,7 +60,8 @@ func TestAgentsAreMadeOnThePage(t *testing.T) {
 	page.Go("http://" + b.Addr() + "/agents/default")
 	for name, want := range map[string]string{"cat.txt": "cat.txt is saved in 1 passage.",
 		"hurt.pdf": "Not done: hurt.pdf is not kept: it is damaged, or no PDF."} {
-		page.Eval(`{const files = new DataTransfer(); files.items.add(new File(["The cat is Mons."], "` + name + `")); file.files = files.files}`)
+		page.Eval(`{const files = new DataTransfer(); files.items.add(new File(["The cat is Mons."], "` + name +
+			`")); file.files = files.files}`)
 		page.Click(`form[hx-post="/agents/default/files"] button`)
 		page.Wait(`document.querySelector("#outcome").innerText.includes("` + want + `")`)
 	}

@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 		os.Exit(status)
 	})
 	goleak.VerifyTestMain(m, clean,
-		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"), // genai starts it for the life of the process
+		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
+		// genai starts it for the life of the process
 		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections of clients
@@ -107,7 +108,9 @@ func TestSlackIsAnswered(t *testing.T) {
 		t.Error(err)
 	}
 	call := w.slack.Slash(w.channel.ID, w.berit, "/raven", "ask by command")
-	if _, err := w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(a.Text, "by command") }); err != nil {
+	if _, err := w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool {
+		return strings.Contains(a.Text, "by command")
+	}); err != nil {
 		t.Error(err)
 	}
 	answers := 0
@@ -261,7 +264,8 @@ func TestADigestOfRealFeedsIsPostedEverywhere(t *testing.T) {
 	}
 	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 3 1 1 *", "timezone": "Europe/Oslo",
 		"feeds": feeds, "maxItems": 25,
-		"post": []string{"discord:" + w.guild.ID + "/" + w.news.ID, "slack:" + simslack.TeamID + "/" + w.channel.ID, "web:/general"}}}
+		"post": []string{"discord:" + w.guild.ID + "/" + w.news.ID, "slack:" + simslack.TeamID + "/" + w.channel.ID,
+			"web:/general"}}}
 	w.model.SetScript(func(simmodel.Request) simmodel.Reply {
 		return simmodel.Say("Our own feed has a first story [1]. Invented news without a source.")
 	})
@@ -359,9 +363,10 @@ func TestAQuestionIsAnsweredThroughARealServer(t *testing.T) {
 	}
 	settings := w.base()
 	settings["mcpServers"] = map[string]any{
-		"filesystem": map[string]any{"command": "npx", "args": []string{"-y", "@modelcontextprotocol/server-filesystem@2026.8.31", files}, "timeout": "60s"},
-		"missing":    map[string]any{"command": "no-such-program-at-all"},
-		"hanging":    map[string]any{"command": "sleep", "args": []string{"600"}},
+		"filesystem": map[string]any{"command": "npx",
+			"args": []string{"-y", "@modelcontextprotocol/server-filesystem@2026.8.31", files}, "timeout": "60s"},
+		"missing": map[string]any{"command": "no-such-program-at-all"},
+		"hanging": map[string]any{"command": "sleep", "args": []string{"600"}},
 	}
 	args := must(json.Marshal(map[string]string{"path": filepath.Join(files, "menu.txt")}))
 	w.model.SetScript(simmodel.CallTool("filesystem_read_text_file", string(args)))

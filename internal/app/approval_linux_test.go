@@ -111,7 +111,9 @@ func TestADenialIsAWord(t *testing.T) {
 	if n := ran(w.dir, "effect")["q"]; n != 0 {
 		t.Errorf("the tool ran %d times", n)
 	}
-	if _, err := w.discord.WaitPost(deadline(t), w.news.ID, func(p simdiscord.Post) bool { return strings.HasPrefix(p.Content, "**Denied** by anna") }); err != nil {
+	if _, err := w.discord.WaitPost(deadline(t), w.news.ID, func(p simdiscord.Post) bool {
+		return strings.HasPrefix(p.Content, "**Denied** by anna")
+	}); err != nil {
 		t.Error(err)
 	}
 }
@@ -136,7 +138,8 @@ func TestAnApprovalForAConversationCoversTheNextCall(t *testing.T) {
 		t.Helper()
 		within(t, "the note is saved", func() bool {
 			var notes struct{ Items []struct{ Text string } }
-			b.call(http.MethodGet, "/api/v1/memories?scope="+url.QueryEscape("channel:slack:"+simslack.TeamID+"/"+w.channel.ID), nil, &notes)
+			b.call(http.MethodGet, "/api/v1/memories?scope="+url.QueryEscape("channel:slack:"+simslack.TeamID+"/"+w.channel.ID),
+				nil, &notes)
 			return len(notes.Items) == n
 		})
 	}
@@ -151,12 +154,14 @@ func TestAnApprovalForAConversationCoversTheNextCall(t *testing.T) {
 		grants.Items[0].User != "slack/"+w.berit.ID {
 		t.Fatalf("the standing approvals are %+v", grants)
 	}
-	w.slack.ThreadReply(w.channel.ID, first.TS, w.berit, "DO(web_fetch url="+page+") DO(memory_save text=three; about=channel)")
+	w.slack.ThreadReply(w.channel.ID, first.TS, w.berit,
+		"DO(web_fetch url="+page+") DO(memory_save text=three; about=channel)")
 	again, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("text of others was read before"))
 	if err != nil || strings.Contains(again.Shown(), "Always here") {
 		t.Errorf("after a page it asks %q, %v", again.Shown(), err)
 	}
-	if status := b.call(http.MethodDelete, "/api/v1/grants/"+grants.Items[0].ID, nil, nil); status != http.StatusNoContent {
+	if status := b.call(http.MethodDelete, "/api/v1/grants/"+
+		grants.Items[0].ID, nil, nil); status != http.StatusNoContent {
 		t.Errorf("revoking gave status %d", status)
 	}
 }
@@ -174,7 +179,8 @@ func TestARuleForARoleHoldsForAUserGroup(t *testing.T) {
 	w.slack.Mention(w.channel.ID, w.berit, "DO(memory_save text=one; about=channel)")
 	within(t, "the note is saved", func() bool {
 		var notes struct{ Items []struct{ Text string } }
-		b.call(http.MethodGet, "/api/v1/memories?scope="+url.QueryEscape("channel:slack:"+simslack.TeamID+"/"+w.channel.ID), nil, &notes)
+		b.call(http.MethodGet, "/api/v1/memories?scope="+url.QueryEscape("channel:slack:"+simslack.TeamID+"/"+w.channel.ID),
+			nil, &notes)
 		return len(notes.Items) == 1
 	})
 	if w.slackPosts("May I run") != 0 {

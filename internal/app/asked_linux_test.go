@@ -29,7 +29,9 @@ func TestAServerAsksWhoeverHadItCalled(t *testing.T) {
 		t.Fatalf("the buttons are %v", values)
 	}
 	press := w.discord.Click(asked.ID, w.discord.AddUser("eve"), values[0])
-	if p, err := w.discord.WaitAnswer(deadline(t), press.ID, func(simdiscord.Post) bool { return true }); err != nil || !p.Ephemeral() || !strings.Contains(p.Content, "nly anna can answer") {
+	if p, err := w.discord.WaitAnswer(deadline(t), press.ID, func(simdiscord.Post) bool {
+		return true
+	}); err != nil || !p.Ephemeral() || !strings.Contains(p.Content, "nly anna can answer") {
 		t.Errorf("somebody else was answered %+v (%v)", p.Content, err)
 	}
 	press = w.discord.Click(asked.ID, w.anna, values[0])
@@ -38,7 +40,9 @@ func TestAServerAsksWhoeverHadItCalled(t *testing.T) {
 		sent, err = w.discord.Fill(press.ID, map[string][]string{"colour": {"blue"}, "count": {"many"}})
 		return err == nil
 	})
-	if p, err := w.discord.WaitAnswer(deadline(t), sent.ID, func(simdiscord.Post) bool { return true }); err != nil || !strings.Contains(p.Content, "want a number") {
+	if p, err := w.discord.WaitAnswer(deadline(t), sent.ID, func(simdiscord.Post) bool {
+		return true
+	}); err != nil || !strings.Contains(p.Content, "want a number") {
 		t.Errorf("a wrong value was answered %+v (%v)", p.Content, err)
 	}
 	press = w.discord.Click(asked.ID, w.anna, values[0])

@@ -129,8 +129,9 @@ func (w *benchWorld) command(b testing.TB, servers map[string]any) *exec.Cmd {
 	b.Helper()
 	dir := b.TempDir()
 	settings := map[string]any{
-		"http":      map[string]any{"listen": "127.0.0.1:0", "adminToken": "admin-token"},
-		"platforms": map[string]any{"slack": map[string]any{"botToken": "xoxb-token", "appToken": "xapp-token", "apiBaseURL": w.slack.APIURL()}},
+		"http": map[string]any{"listen": "127.0.0.1:0", "adminToken": "admin-token"},
+		"platforms": map[string]any{"slack": map[string]any{"botToken": "xoxb-token", "appToken": "xapp-token",
+			"apiBaseURL": w.slack.APIURL()}},
 		"models": map[string]any{"default": map[string]any{"provider": "gemini", "model": "gemini-3.8-flash", "apiKey": "key",
 			"baseURL": w.model.GeminiURL()}},
 		"mcpServers": servers,
@@ -179,7 +180,9 @@ func (w *benchWorld) exchange(b testing.TB, channel string, n int) time.Duration
 	b.Helper()
 	began := time.Now()
 	e := w.slack.Mention(channel, w.berit, fmt.Sprint("question ", n))
-	_, err := w.slack.WaitPost(b.Context(), channel, func(p simslack.Post) bool { return p.ThreadTS == e.TS && strings.Contains(p.Shown(), "answer") })
+	_, err := w.slack.WaitPost(b.Context(), channel, func(p simslack.Post) bool {
+		return p.ThreadTS == e.TS && strings.Contains(p.Shown(), "answer")
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -38,7 +38,8 @@ func TestABudgetEndsAndOutlivesARestart(t *testing.T) {
 	over := func() {
 		t.Helper()
 		before := len(w.model.Asked())
-		if got := answerIn(t, b.ask("a", "hello")); !strings.Contains(got, "The budget of this channel for today, $0.05, is used up; it starts again at midnight UTC, in ") {
+		if got := answerIn(t, b.ask("a", "hello")); !strings.Contains(got,
+			"The budget of this channel for today, $0.05, is used up; it starts again at midnight UTC, in ") {
 			t.Errorf("over the budget it says %q", got)
 		}
 		if after := len(w.model.Asked()); after != before {
@@ -52,7 +53,8 @@ func TestABudgetEndsAndOutlivesARestart(t *testing.T) {
 	if got := answerIn(t, b.ask("b", "hello")); got != "hello" {
 		t.Errorf("another channel hears %q", got)
 	}
-	if got := answerIn(t, b.ask("a", "/usage")); !strings.Contains(got, "budget of today for this channel: $0.0600 of $0.0500") {
+	if got := answerIn(t, b.ask("a", "/usage")); !strings.Contains(got,
+		"budget of today for this channel: $0.0600 of $0.0500") {
 		t.Errorf("the usage says %q", got)
 	}
 }
@@ -129,7 +131,8 @@ func TestOnePersonsLimitsHold(t *testing.T) {
 	say(w.berit, strings.Repeat("long ", 300), "characters, and I read up to 1,000")
 	say(w.berit, "first", "first")
 	say(w.berit, "second", "second")
-	say(w.berit, "third", "You have asked me 2 times today, which is the limit for one person. It starts again at midnight UTC")
+	say(w.berit, "third", "You have asked me 2 times today, which is the limit for one person. It starts again at "+
+		"midnight UTC")
 	say(anna, "also first", "also first")
 	asked := len(w.model.Asked())
 	b.stop()

@@ -16,10 +16,13 @@ func TestCatchup_OnSlack_CitesTheChannelAlone(t *testing.T) {
 	secret := w.slack.AddChannel("secret")
 	w.slack.Say(w.channel.ID, carl, "We decided to paint the shed green")
 	w.slack.Say(secret.ID, carl, "We decided to buy a boat")
-	w.model.SetScript(simmodel.Sequence(simmodel.Reply{Text: []string{"DECISION: the shed will be green [1]\nDECISION: no such message [7]"}}))
+	w.model.SetScript(simmodel.Sequence(simmodel.Reply{Text: []string{"DECISION: the shed will be green [1]\nDECISION: " +
+		"no such message [7]"}}))
 	b := w.run(w.base())
 	call := w.slack.Slash(w.channel.ID, w.berit, "/raven", "catchup 3 hours")
-	answer, err := w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(a.Text, "shed will be green") })
+	answer, err := w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool {
+		return strings.Contains(a.Text, "shed will be green")
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

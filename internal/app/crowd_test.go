@@ -61,8 +61,10 @@ func TestACrowdAndQuietChannels(t *testing.T) {
 	}
 	took := time.Since(began)
 	stop()
-	t.Logf("%d messages of %d users in %d channels: %d answered, %d told busy, in %v; quiet channels p95 %v idle, %v meanwhile; heap at most %d MiB",
-		many, many/20, len(c.slack)+len(c.discord), answered, busy, took.Round(time.Millisecond), p95(idle), p95(during), *peak>>20)
+	t.Logf("%d messages of %d users in %d channels: %d answered, %d told busy, in %v; quiet channels p95 %v idle, %v "+
+		"meanwhile; heap at most %d MiB",
+		many, many/20, len(c.slack)+len(c.discord), answered, busy, took.Round(time.Millisecond), p95(idle),
+		p95(during), *peak>>20)
 	limit := 2 * p95(idle)
 	if os.Getenv("RAVENBOT_CROWD") == "" {
 		limit += 20 * time.Second // figures are of use only where nothing else runs
@@ -264,7 +266,9 @@ func (q *quiet) ask(t *testing.T, times int) []time.Duration {
 			wg.Go(func() {
 				began := time.Now()
 				e := q.world.slack.Mention(q.slack[n].ID, q.berits[n], "quietly")
-				if _, err := q.world.slack.WaitPost(deadline(t), q.slack[n].ID, func(p simslack.Post) bool { return p.ThreadTS == e.TS }); err != nil {
+				if _, err := q.world.slack.WaitPost(deadline(t), q.slack[n].ID, func(p simslack.Post) bool {
+					return p.ThreadTS == e.TS
+				}); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -275,7 +279,9 @@ func (q *quiet) ask(t *testing.T, times int) []time.Duration {
 			wg.Go(func() {
 				began := time.Now()
 				said := q.world.discord.Say(q.discord[n].ID, q.annas[n], q.world.discord.Mention()+" quietly")
-				if _, err := q.world.discord.WaitPost(deadline(t), q.discord[n].ID, func(p simdiscord.Post) bool { return p.ReplyTo == said.ID }); err != nil {
+				if _, err := q.world.discord.WaitPost(deadline(t), q.discord[n].ID, func(p simdiscord.Post) bool {
+					return p.ReplyTo == said.ID
+				}); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()

@@ -88,7 +88,8 @@ func (d *daemon) mark(run int) string { return fmt.Sprintf("KILL_TEST_RUN=%s#%d"
 // write writes the configuration.
 func (d *daemon) write() {
 	d.w.t.Helper()
-	if err := os.WriteFile(filepath.Join(d.dir, "config.json"), must(json.Marshal(withOpenTools(d.settings))), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, "config.json"),
+		must(json.Marshal(withOpenTools(d.settings))), 0o600); err != nil {
 		d.w.t.Fatal(err)
 	}
 }
@@ -144,7 +145,9 @@ func (d *daemon) start() *daemon {
 // toolsReady waits until the tool server is connected.
 func (d *daemon) toolsReady() *daemon {
 	d.w.t.Helper()
-	within(d.w.t, "the tool server is connected", func() bool { return strings.Contains(d.out.String(), "mcp server connected") })
+	within(d.w.t, "the tool server is connected", func() bool {
+		return strings.Contains(d.out.String(), "mcp server connected")
+	})
 	return d
 }
 
@@ -264,12 +267,13 @@ func hold(t *testing.T, platform string, match func(path, body string) bool) (ba
 		},
 	}
 	l := must(net.Listen("tcp", "127.0.0.1:0"))
-	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := must(io.ReadAll(r.Body))
-		r.Body = io.NopCloser(strings.NewReader(string(body)))
-		ctx := context.WithValue(r.Context(), heldKey{}, match(r.URL.Path, string(body)))
-		proxy.ServeHTTP(w, r.WithContext(ctx))
-	})}
+	s := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body := must(io.ReadAll(r.Body))
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			ctx := context.WithValue(r.Context(), heldKey{}, match(r.URL.Path, string(body)))
+			proxy.ServeHTTP(w, r.WithContext(ctx))
+		})}
 	served := make(chan struct{})
 	go func() { _ = s.Serve(l); close(served) }()
 	t.Cleanup(func() { _ = s.Close(); <-served })

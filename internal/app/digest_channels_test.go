@@ -33,7 +33,8 @@ func TestDigestOfChannels_OnSlack_TellsEachMessageOnce(t *testing.T) {
 	w.slack.Say(w.channel.ID, carl, "We decided to paint the shed green")
 	w.slack.Say(secret.ID, carl, "We decided to buy a boat")
 	w.model.SetScript(simmodel.Sequence(
-		simmodel.Reply{Text: []string{"DECISION: the shed will be green [1]\nDECISION: no such message [7]\nTOPIC: without a number"}},
+		simmodel.Reply{Text: []string{"DECISION: the shed will be green [1]\nDECISION: no such message [7]\nTOPIC: " +
+			"without a number"}},
 		simmodel.Reply{Text: []string{"QUESTION: berit asks for a brush [1]"}}))
 	settings := w.base()
 	settings["digests"] = map[string]any{"round": map[string]any{"schedule": "every day at 9",
@@ -73,8 +74,10 @@ func TestDigestOfChannels_OnSlack_ThreadsAndGuests(t *testing.T) {
 	settings := w.base()
 	settings["models"] = map[string]any{"default": map[string]any{"provider": "offline"}}
 	settings["digests"] = map[string]any{
-		"inside":  map[string]any{"schedule": "every day at 9", "channels": []string{address(w.channel)}, "post": []string{address(w.channel)}},
-		"outside": map[string]any{"schedule": "every day at 9", "channels": []string{address(w.channel)}, "post": []string{address(work)}},
+		"inside": map[string]any{"schedule": "every day at 9", "channels": []string{address(w.channel)},
+			"post": []string{address(w.channel)}},
+		"outside": map[string]any{"schedule": "every day at 9", "channels": []string{address(w.channel)},
+			"post": []string{address(work)}},
 	}
 	question := w.slack.Say(w.channel.ID, w.berit, "Shall we decide about the shed?")
 	w.slack.ThreadReply(w.channel.ID, question.TS, w.slack.AddUser("carl"), "We decided to paint it green")
@@ -101,8 +104,10 @@ func TestDigestOfChannels_OnDiscordWithoutAModel_ListsMessages(t *testing.T) {
 	w.discord.LimitReaders(board.ID, w.anna)
 	address := func(c simdiscord.Channel) string { return "discord:" + w.guild.ID + "/" + c.ID }
 	settings["digests"] = map[string]any{
-		"wide":   map[string]any{"schedule": "every day at 9", "channels": []string{address(board)}, "post": []string{address(w.news)}},
-		"narrow": map[string]any{"schedule": "every day at 9", "channels": []string{address(w.news)}, "post": []string{address(board)}},
+		"wide": map[string]any{"schedule": "every day at 9", "channels": []string{address(board)},
+			"post": []string{address(w.news)}},
+		"narrow": map[string]any{"schedule": "every day at 9", "channels": []string{address(w.news)},
+			"post": []string{address(board)}},
 	}
 	b := w.run(settings)
 	w.discord.Say(w.news.ID, w.anna, "We agreed on *Friday*, see https://plan.example/a")

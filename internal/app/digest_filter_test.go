@@ -24,10 +24,14 @@ func TestDigestFilter_OnDiscordAndSlack(t *testing.T) {
 		map[string]any{"action": "filter", "name": "harbour", "more": "crane, choir"}))
 	must(w.discord.WaitAnswer(deadline(t), in.ID, inDiscord("I send you directly what fits")))
 	call := w.slack.Slash(team.ID, w.berit, "/raven", "digest filter harbour crane, choir")
-	must(w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(a.Text, "I send you directly what fits") }))
+	must(w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool {
+		return strings.Contains(a.Text, "I send you directly what fits")
+	}))
 	b.digestRun("harbour")
 	direct := w.discord.AddDM(w.anna)
-	post := must(w.discord.WaitPost(deadline(t), direct.ID, func(p simdiscord.Post) bool { return strings.Contains(embeds(p)+p.Content, "harbour gets a new crane") }))
+	post := must(w.discord.WaitPost(deadline(t), direct.ID, func(p simdiscord.Post) bool {
+		return strings.Contains(embeds(p)+p.Content, "harbour gets a new crane")
+	}))
 	if !strings.Contains(embeds(post)+post.Content, "https://own.example/1") {
 		t.Errorf("anna is sent %s %s", post.Content, embeds(post))
 	}
@@ -40,7 +44,9 @@ func TestDigestFilter_OnDiscordAndSlack(t *testing.T) {
 	w.story("2")
 	w.story("3")
 	b.digestRun("harbour")
-	must(w.slack.WaitPost(deadline(t), team.ID, func(p simslack.Post) bool { return strings.Contains(p.Shown()+string(p.Blocks), "Choir wins") }))
+	must(w.slack.WaitPost(deadline(t), team.ID, func(p simslack.Post) bool {
+		return strings.Contains(p.Shown()+string(p.Blocks), "Choir wins")
+	}))
 	for _, p := range w.slack.Posts(dm.ID) {
 		if strings.Contains(p.Shown()+string(p.Blocks), "Choir") {
 			t.Error("somebody who left the channel on Slack is sent what it says")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A digest whose place is a forum is a post with a title and tags; what it has too many is in the same thread. Tags that
-// the forum does not have are refused when the digest is made.
+// A digest whose place is a forum is a post with a title and tags; what it has too many is in the same thread. Tags
+// that the forum does not have are refused when the digest is made.
 func TestDigest_InAForum(t *testing.T) {
 	w := newWorld(t)
 	forum := w.discord.AddForum(w.guild, "digests")

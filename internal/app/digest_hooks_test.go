@@ -16,8 +16,9 @@ func TestWebhook_CollectedByADigest(t *testing.T) {
 	settings := w.base()
 	settings["models"] = map[string]any{"default": map[string]any{"provider": "offline"}}
 	settings["webhooks"] = map[string]any{
-		"ci":     map[string]any{"secret": "hook-secret", "digest": "builds"},
-		"sensor": map[string]any{"secret": "hook-secret", "digest": "builds", "template": "It is {{.temperature}} °C in the {{.room}}."},
+		"ci": map[string]any{"secret": "hook-secret", "digest": "builds"},
+		"sensor": map[string]any{"secret": "hook-secret", "digest": "builds",
+			"template": "It is {{.temperature}} °C in the {{.room}}."},
 	}
 	settings["digests"] = map[string]any{"builds": map[string]any{"schedule": "every day at 9", "maxItems": 3,
 		"post": []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}}}

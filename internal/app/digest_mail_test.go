@@ -56,7 +56,8 @@ func TestDigest_ByMail(t *testing.T) {
 	}
 }
 
-// A reader ends the mails of a digest by the link in them, others still get them, and the operator sees and undoes that.
+// A reader ends the mails of a digest by the link in them, others still get them, and the operator sees and undoes
+// that.
 func TestDigest_ByMail_CanBeUnsubscribed(t *testing.T) {
 	w := newWorld(t)
 	server := must(simmail.New(""))

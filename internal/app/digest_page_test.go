@@ -54,7 +54,9 @@ func TestDigestPage_IsReadableUntilItIsRevoked(t *testing.T) {
 		!strings.Contains(doc.Items[0].Content, "JSON Feed: no XML at all") {
 		t.Errorf("the feed: %d, %v, %+v", code, err, doc)
 	}
-	if again := b.ask("general", "/digest share morning"); !strings.Contains(again, strings.TrimPrefix(shared.Page, "http://")) && !strings.Contains(again, shared.Page[strings.LastIndex(shared.Page, "/d/"):]) {
+	if again := b.ask("general", "/digest share morning"); !strings.Contains(again,
+		strings.TrimPrefix(shared.Page, "http://")) &&
+		!strings.Contains(again, shared.Page[strings.LastIndex(shared.Page, "/d/"):]) {
 		t.Errorf("asked in chat it is shared as %q, over the API as %q", again, shared.Page)
 	}
 	if dir := os.Getenv("RAVENBOT_SCREENSHOTS"); dir != "" {

@@ -63,7 +63,8 @@ func (w *world) runPictures(places ...string) *bot {
 		w.feeds.AddFeed("/post", "Morning Post", simfeeds.Atom)}
 	for n, news := range pictureNews {
 		picture := w.feeds.Serve(fmt.Sprintf("/%d.png", n), paint(n), "image/png")
-		words := strings.Repeat(news.text+" The paper has asked three people who know about it what they expect, and all of them were careful. ", 14)
+		words := strings.Repeat(news.text+" The paper has asked three people who know about it what they expect, and all "+
+			"of them were careful. ", 14)
 		w.feeds.AddItem([]string{"/gazette", "/post"}[n%2], simfeeds.Item{
 			Title: news.title, Content: `<p><img src="` + picture + `"/>` + news.text + " " + words + "</p>",
 			Categories: []string{news.topic}, Published: time.Now().Add(-time.Duration(n+1) * 100 * time.Minute),
@@ -77,11 +78,13 @@ func (w *world) runPictures(places ...string) *bot {
 	}
 	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
 		if strings.HasPrefix(r.System, "You explain one news story") {
-			return simmodel.Say("Parliament has adopted the law on free-flowing rivers [1]. Weirs without a licence have to be removed within ten years [1][2]. " +
-				"Both papers asked three people who know about it, and all of them were careful [1][2].")
+			return simmodel.Say("Parliament has adopted the law on free-flowing rivers [1]. Weirs without a licence have to " +
+				"be removed within ten years [1][2]. Both papers asked three people who know about it, and all of them were " +
+				"careful [1][2].")
 		}
 		if !strings.HasPrefix(r.System, "You edit") {
-			return simmodel.Say("The week brought a law on rivers [1] and a library in a lighthouse [2]. Night trains come back in May [3].")
+			return simmodel.Say("The week brought a law on rivers [1] and a library in a lighthouse [2]. Night trains come " +
+				"back in May [3].")
 		}
 		return simmodel.Say(judgePictures(r.Asked()))
 	})

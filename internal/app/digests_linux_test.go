@@ -196,10 +196,14 @@ func TestDigestsFollowTheConfiguration(t *testing.T) {
 			return d.api(http.MethodGet, "/api/v1/conversations/web%3A%2Fgeneral", &got) == nil && len(got.Lines) > 0
 		})
 	}
-	if err := os.WriteFile(w.path("config.json"), []byte(`{"digests": {"two": {"schedule": "never ever", "feeds": ["x"], "post": ["web:/general"]}}}`), 0o600); err != nil {
+	if err := os.WriteFile(w.path("config.json"),
+		[]byte(`{"digests": {"two": {"schedule": "never ever", "feeds": ["x"], "post": ["web:/general"]}}}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "a broken file is refused", func() bool { return strings.Contains(d.out.String(), "configuration not reloaded") })
+	within(t, "a broken file is refused", func() bool {
+		return strings.Contains(d.out.String(), "configuration not reloaded")
+	})
 	if got := names(); got != "two * * * * *" {
 		t.Errorf("after a broken file there are %s", got)
 	}
@@ -312,7 +316,13 @@ func TestKilledAgainAndAgainWhileADigestIsMade(t *testing.T) {
 	d.kill()
 	long := time.Now().AddDate(0, 0, -3).UTC()
 	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
-	if _, err := db.FinishRun(t.Context(), store.Run{Digest: "many", Due: long, Began: long, Ended: long, OK: true}, nil, nil); err != nil {
+	if _, err := db.FinishRun(t.Context(), store.Run{
+		Digest: "many",
+		Due:    long,
+		Began:  long,
+		Ended:  long,
+		OK:     true,
+	}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

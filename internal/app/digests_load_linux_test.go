@@ -18,8 +18,8 @@ import (
 // feedsEach is how many feeds each digest of the load test has.
 const feedsEach = 4
 
-// TestLoad_ManyDigestsInOneMinute has as many digests due in one minute as RAVENBOT_DIGESTS says, each with feeds of its
-// own on one server and a place of its own on Discord, Slack or the page. It measures chat before and meanwhile.
+// TestLoad_ManyDigestsInOneMinute has as many digests due in one minute as RAVENBOT_DIGESTS says, each with feeds of
+// its own on one server and a place of its own on Discord, Slack or the page. It measures chat before and meanwhile.
 func TestLoad_ManyDigestsInOneMinute(t *testing.T) {
 	digests, err := strconv.Atoi(os.Getenv("RAVENBOT_DIGESTS"))
 	if err != nil {
@@ -55,8 +55,10 @@ func TestLoad_ManyDigestsInOneMinute(t *testing.T) {
 		posted, failed = countRuns(t, d)
 		return posted+failed == digests
 	})
-	t.Logf("%d digests of %d feeds: read within %s, %s of processor time, %d posted, %d failed, %.0f MiB at most (now %.0f MiB, %.0f of them of files)",
-		digests, feedsEach, read.Round(time.Second), (c.cpu() - cpu).Round(time.Second), posted, failed, c.peak(), c.resident(), c.memory("RssFile:"))
+	t.Logf("%d digests of %d feeds: read within %s, %s of processor time, %d posted, %d failed, %.0f MiB at most (now "+
+		"%.0f MiB, %.0f of them of files)",
+		digests, feedsEach, read.Round(time.Second), (c.cpu() - cpu).Round(time.Second), posted, failed, c.peak(),
+		c.resident(), c.memory("RssFile:"))
 	info, _ := os.Stat(w.path("data/ravenbot.db"))
 	t.Logf("store %d MiB", info.Size()>>20)
 	t.Logf("chat without them: %s; meanwhile: %s", distribution(idle), distribution(during))
@@ -81,7 +83,8 @@ func serveManyFeeds(t *testing.T) (address string, asked *atomic.Int64) {
 		w.Header().Set("Content-Type", "application/rss+xml")
 		fmt.Fprintf(w, `<rss version="2.0"><channel><title>Feed %s</title>`, r.URL.Path)
 		for n := range 20 {
-			fmt.Fprintf(w, `<item><guid>%[1]s-%[2]d</guid><title>Entry %[2]d of feed %[1]s</title><link>https://example.org%[1]s/%[2]d</link>`+
+			fmt.Fprintf(w, `<item><guid>%[1]s-%[2]d</guid><title>Entry %[2]d of feed `+
+				`%[1]s</title><link>https://example.org%[1]s/%[2]d</link>`+
 				`<description>%[3]s</description></item>`, r.URL.Path, n, text)
 		}
 		fmt.Fprint(w, `</channel></rss>`)

@@ -33,10 +33,13 @@ func TestAPostThatIsRefusedBecomesVisible(t *testing.T) {
 		}
 	}
 	w.slack.Mention(w.channel.ID, w.berit, "and now?")
-	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("could not be posted here (reference slack/")); err != nil {
+	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID,
+		inSlack("could not be posted here (reference slack/")); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the loss counts as told", func() bool { return strings.Contains(b.metrics(), "ravenbot_losses_told_total 1") })
+	within(t, "the loss counts as told", func() bool {
+		return strings.Contains(b.metrics(), "ravenbot_losses_told_total 1")
+	})
 	for _, want := range []string{`ravenbot_posts_total{outcome="given_up"} 1`, `ravenbot_posts_total{outcome="posted"} 1`,
 		`ravenbot_platform_connected{platform="slack"} 1`, "ravenbot_build_info"} {
 		if !strings.Contains(b.metrics(), want) {
@@ -218,7 +221,9 @@ func TestATurnIsAtMostThreeTransactions(t *testing.T) {
 		return n
 	}
 	settled := func() int {
-		within(t, "nothing is left to do", func() bool { return strings.Contains(b.metrics(), "ravenbot_conversations_active 0") })
+		within(t, "nothing is left to do", func() bool {
+			return strings.Contains(b.metrics(), "ravenbot_conversations_active 0")
+		})
 		last, since := -1, time.Now()
 		within(t, "the outcomes are stored", func() bool {
 			if now := commits(); now != last {
@@ -261,7 +266,8 @@ func TestSettingsHoldAndUsageIsCounted(t *testing.T) {
 		Users    map[string]struct{ Language string }
 		Error    struct{ Message string }
 	}
-	body := json.RawMessage(`{"instance":{"language":"Norwegian","tools":{"enabled":false,"systemPrompt":"No tools today."}}}`)
+	body := json.RawMessage(`{"instance":{"language":"Norwegian","tools":{"enabled":false,"systemPrompt":"No tools ` +
+		`today."}}}`)
 	if status := b.call(http.MethodPut, "/api/v1/settings", body, &got); status != http.StatusOK ||
 		got.Instance.Language != "Norwegian" {
 		t.Fatalf("setting gave %d %+v", status, got)
@@ -279,7 +285,8 @@ func TestSettingsHoldAndUsageIsCounted(t *testing.T) {
 	}
 	for _, bad := range []string{`{"instance":{"model":"nonesuch"}}`, `{"instance":{"tools":{"maxSteps":0}}}`,
 		`{"instance":{"colour":"red"}}`, `{"channels":{"nowhere":{}}}`} {
-		if status := b.call(http.MethodPut, "/api/v1/settings", json.RawMessage(bad), &got); status != http.StatusBadRequest || got.Error.Message == "" {
+		if status := b.call(http.MethodPut, "/api/v1/settings",
+			json.RawMessage(bad), &got); status != http.StatusBadRequest || got.Error.Message == "" {
 			t.Errorf("%s gave %d %+v", bad, status, got)
 		}
 	}

@@ -28,13 +28,15 @@ func TestSettingsAreAFormOnDiscord(t *testing.T) {
 		}
 		return p.Content
 	}
-	if got := fill(w.anna, "", map[string][]string{"language": {"German"}, "steps": {"4"}}); !strings.Contains(got, "German (set by you)") || !strings.Contains(got, "4 (set by you)") {
+	if got := fill(w.anna, "", map[string][]string{"language": {"German"}, "steps": {"4"}}); !strings.Contains(got,
+		"German (set by you)") || !strings.Contains(got, "4 (set by you)") {
 		t.Errorf("answered %q", got)
 	}
 	if got := fill(w.anna, "channel", nil); !strings.Contains(got, "Only administrators") {
 		t.Errorf("somebody else is answered %q", got)
 	}
-	if got := fill(boss, "channel", map[string][]string{"tools": {"off"}}); !strings.Contains(got, "off (set for this channel)") {
+	if got := fill(boss, "channel", map[string][]string{"tools": {"off"}}); !strings.Contains(got,
+		"off (set for this channel)") {
 		t.Errorf("an administrator is answered %q", got)
 	}
 	// What was filled in comes back when the form is opened again.
@@ -63,7 +65,9 @@ func TestSettingsAreAFormOnSlack(t *testing.T) {
 	views := 0
 	fill := func(by simslack.User, text string, fields map[string][]string) string {
 		call := w.slack.Slash(w.channel.ID, by, "/raven", "settings "+text)
-		within(t, "the form is there, or an answer", func() bool { return len(w.slack.Views()) > views || len(w.slack.Answers(call)) > 0 })
+		within(t, "the form is there, or an answer", func() bool {
+			return len(w.slack.Views()) > views || len(w.slack.Answers(call)) > 0
+		})
 		if all := w.slack.Views(); len(all) > views {
 			views = len(all)
 			must(w.slack.FillView(all[views-1], by, fields))
@@ -74,13 +78,15 @@ func TestSettingsAreAFormOnSlack(t *testing.T) {
 		}
 		return a.Text + string(a.Blocks)
 	}
-	if got := fill(w.berit, "", map[string][]string{"language": {"German"}, "model": {"offline"}}); !strings.Contains(got, "German (set by you)") {
+	if got := fill(w.berit, "", map[string][]string{"language": {"German"}, "model": {"offline"}}); !strings.Contains(got,
+		"German (set by you)") {
 		t.Errorf("answered %q", got)
 	}
 	if got := fill(w.berit, "channel", nil); !strings.Contains(got, "Only administrators") {
 		t.Errorf("somebody else is answered %q", got)
 	}
-	if got := fill(root, "channel", map[string][]string{"tools": {"off"}, "prompt": {"Be kind."}}); !strings.Contains(got, "off (set for this channel)") {
+	if got := fill(root, "channel", map[string][]string{"tools": {"off"}, "prompt": {"Be kind."}}); !strings.Contains(got,
+		"off (set for this channel)") {
 		t.Errorf("an administrator is answered %q", got)
 	}
 	w.slack.Slash(w.channel.ID, w.berit, "/raven", "settings")
@@ -88,7 +94,8 @@ func TestSettingsAreAFormOnSlack(t *testing.T) {
 	shown := w.slack.Views()[views]
 	views++
 	bad := must(w.slack.FillView(shown, w.berit, map[string][]string{"steps": {"9999"}}))
-	if d := must(w.slack.WaitAck(deadline(t), bad.EventID)); !strings.Contains(string(d.Answer), `"response_action":"errors"`) || !strings.Contains(string(d.Answer), `"steps":"Tools.maxSteps is 9999, want 1 to`) {
+	if d := must(w.slack.WaitAck(deadline(t), bad.EventID)); !strings.Contains(string(d.Answer),
+		`"response_action":"errors"`) || !strings.Contains(string(d.Answer), `"steps":"Tools.maxSteps is 9999, want 1 to`) {
 		t.Errorf("the form is told %s", d.Answer)
 	}
 	if got := fill(root, "channel language Norwegian", nil); !strings.Contains(got, "Norwegian (set for this channel)") {

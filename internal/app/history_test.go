@@ -76,7 +76,8 @@ func TestATaskReadsBackTheChannelItPostsTo(t *testing.T) {
 	settings := w.base()
 	settings["digests"] = map[string]any{
 		"recap": map[string]any{"schedule": "0 3 1 1 *", "prompt": "Sum up what was said.", "post": []string{here}},
-		"both":  map[string]any{"schedule": "0 3 1 1 *", "prompt": "Sum up what was said.", "post": []string{here, "web:/general"}},
+		"both": map[string]any{"schedule": "0 3 1 1 *", "prompt": "Sum up what was said.",
+			"post": []string{here, "web:/general"}},
 	}
 	w.model.SetScript(reads(`{}`))
 	b := w.run(settings)
@@ -85,7 +86,9 @@ func TestATaskReadsBackTheChannelItPostsTo(t *testing.T) {
 		if status := b.call(http.MethodPost, "/api/v1/digests/"+name+"/run", nil, nil); status != http.StatusOK {
 			t.Fatalf("the run of %s: status %d", name, status)
 		}
-		if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, func(p simslack.Post) bool { return strings.Contains(string(p.Blocks)+p.Text, want) }); err != nil {
+		if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, func(p simslack.Post) bool {
+			return strings.Contains(string(p.Blocks)+p.Text, want)
+		}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

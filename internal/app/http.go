@@ -95,8 +95,8 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		o.Chat = a.web.Handler()
 	}
 	a.admin = admin.New(o)
-	p.shared = []replica.Shared{p.settings, a.grants, a.catalog, a.roster, roster.Files{Roster: a.roster}, a.digests, a.jobs,
-		p.polls, p.approvals, tokens, a.admin, a.audit, p.signIn, a.agent, a.spending}
+	p.shared = []replica.Shared{p.settings, a.grants, a.catalog, a.roster, roster.Files{Roster: a.roster}, a.digests,
+		a.jobs, p.polls, p.approvals, tokens, a.admin, a.audit, p.signIn, a.agent, a.spending}
 	return nil
 }
 

@@ -81,7 +81,8 @@ func newLair(t *testing.T) *lair {
 	settings["channels"] = []any{map[string]any{"match": "discord:1/2", "agent": "default", "respondTo": "all"}}
 	settings["agents"] = map[string]any{
 		"default": map[string]any{"systemPrompt": "You are a test."},
-		"reader":  map[string]any{"systemPrompt": "You are a test.", "knowledge": []string{"handbook.md"}, "channels": []string{"web:/reader*"}},
+		"reader": map[string]any{"systemPrompt": "You are a test.", "knowledge": []string{"handbook.md"},
+			"channels": []string{"web:/reader*"}},
 	}
 	settings["mcpServers"] = map[string]any{"kit": map[string]any{
 		"command": os.Args[0],
@@ -238,8 +239,10 @@ func (l *lair) carriers() map[string]func(payload string) int {
 	}
 	mention := func(text string) string { return l.discord.Mention() + " " + text }
 	return map[string]func(string) int{
-		"text of a page":    page(func(p string) []byte { return html("<p>" + p + "</p>") }),
-		"table of a page":   page(func(p string) []byte { return html("<table><tr><th>a</th></tr><tr><td>" + p + "</td></tr></table>") }),
+		"text of a page": page(func(p string) []byte { return html("<p>" + p + "</p>") }),
+		"table of a page": page(func(p string) []byte {
+			return html("<table><tr><th>a</th></tr><tr><td>" + p + "</td></tr></table>")
+		}),
 		"picture of a page": page(func(p string) []byte { return html(`<img src="/x.png" alt="` + p + `">`) }),
 		"title of a page": page(func(p string) []byte {
 			return []byte("<html><head><title>" + p + "</title></head><body><p>Nothing here.</p></body></html>")
@@ -357,7 +360,8 @@ func TestSafeMode_ForeignTextOrdersNothingInJobs(t *testing.T) {
 			name := fmt.Sprintf("job%d", l.n)
 			before := len(l.model.Asked())
 			digest := map[string]any{"name": name, "schedule": "0 3 1 1 *", "post": []string{"web:/" + name},
-				"prompt": "The word is " + secretWord + ". " + prompt(payload), "tools": []string{"web_fetch", "feeds_fetch", "kit_look"}}
+				"prompt": "The word is " + secretWord + ". " + prompt(payload),
+				"tools":  []string{"web_fetch", "feeds_fetch", "kit_look"}}
 			if status := l.bot.call(http.MethodPost, "/api/v1/digests", digest, nil); status != http.StatusCreated {
 				t.Fatalf("adding the job gave status %d", status)
 			}

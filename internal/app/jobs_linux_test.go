@@ -13,8 +13,8 @@ import (
 	simslack "ravenbot/internal/sim/slack"
 )
 
-// TestJobs_DaemonKilled_EachOnce kills the program itself while it takes deliveries of a webhook and reminders fall due.
-// Whoever gets no 202 sends again; each delivery and each reminder is posted once.
+// TestJobs_DaemonKilled_EachOnce kills the program itself while it takes deliveries of a webhook and reminders fall
+// due. Whoever gets no 202 sends again; each delivery and each reminder is posted once.
 func TestJobs_DaemonKilled_EachOnce(t *testing.T) {
 	t.Parallel()
 	const deliveries, reminders, kills, together = 16, 8, 4, 4
@@ -28,7 +28,8 @@ func TestJobs_DaemonKilled_EachOnce(t *testing.T) {
 	for n := range reminders {
 		job := map[string]any{"at": fmt.Sprintf("in %d seconds", 1+n/2), "post": []string{to},
 			"text": fmt.Sprintf("reminder %d.", n)}
-		if status := send(d.base()+"/api/v1/jobs", string(must(json.Marshal(job))), "Authorization", "Bearer admin-token"); status != http.StatusCreated {
+		if status := send(d.base()+"/api/v1/jobs", string(must(json.Marshal(job))), "Authorization",
+			"Bearer admin-token"); status != http.StatusCreated {
 			t.Fatalf("a reminder is answered %d", status)
 		}
 	}

@@ -160,12 +160,15 @@ func TestJobs_OverTheAPI(t *testing.T) {
 			t.Errorf("%v is answered %d: %+v", bad, status, fault)
 		}
 	}
-	if status := b.call(http.MethodPost, "/api/v1/jobs", map[string]any{"at": "in 1 second", "post": []string{to}, "text": "the *bell* rings"}, nil); status != http.StatusCreated {
+	if status := b.call(http.MethodPost, "/api/v1/jobs",
+		map[string]any{"at": "in 1 second", "post": []string{to},
+			"text": "the *bell* rings"}, nil); status != http.StatusCreated {
 		t.Errorf("a job once is answered %d", status)
 	}
 	must(w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("bell")))
 	var lines string
-	if b.call(http.MethodGet, "/api/v1/export", nil, &lines); !strings.Contains(lines, `{"kind":"job","name":"`+made.ID+`"`) {
+	if b.call(http.MethodGet, "/api/v1/export", nil, &lines); !strings.Contains(lines,
+		`{"kind":"job","name":"`+made.ID+`"`) {
 		t.Errorf("the export has no job: %s", lines)
 	}
 	var list struct{ Items []struct{ ID, Text string } }

@@ -290,8 +290,10 @@ func (s *storm) judge() {
 	}
 	s.inOrder(order)
 	s.noneRejected()
-	s.t.Logf("%d kills (%v), %d questions: lost %d, doubled %d; %d effects run, %d calls of unknown outcome; %d answered before their tool was there; "+
-		"%d requests rejected by the model", s.d.runs-1, s.deaths, len(s.questions), sum.lost, sum.doubled, len(effects), sum.unknown, sum.bare, len(s.model.Rejected()))
+	s.t.Logf("%d kills (%v), %d questions: lost %d, doubled %d; %d effects run, %d calls of unknown outcome; %d "+
+		"answered before their tool was there; %d requests rejected by the "+
+		"model", s.d.runs-1, s.deaths, len(s.questions), sum.lost, sum.doubled, len(effects),
+		sum.unknown, sum.bare, len(s.model.Rejected()))
 }
 
 // count checks that a question was answered once.

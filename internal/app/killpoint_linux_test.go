@@ -272,7 +272,8 @@ func TestKilledWhileADigestIsPosted(t *testing.T) {
 	settings := w.base()
 	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 3 1 1 *",
 		"feeds": []string{w.feeds.URL() + "/own.xml"},
-		"post":  []string{"web:/general", "slack:" + simslack.TeamID + "/" + w.channel.ID, "discord:" + w.guild.ID + "/" + w.news.ID}}}
+		"post": []string{"web:/general", "slack:" + simslack.TeamID + "/" + w.channel.ID,
+			"discord:" + w.guild.ID + "/" + w.news.ID}}}
 	slack, taken := hold(t, strings.TrimSuffix(w.slack.APIURL(), "/api/"), isPost)
 	platform(settings, "slack")["apiBaseURL"] = slack + "/api/"
 	off := w.discord.RateLimit(sim.MatchPath(http.MethodPost, "/messages"), 0, time.Minute, "shared")

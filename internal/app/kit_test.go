@@ -82,7 +82,8 @@ func wondering() map[string]any {
 
 func toolList() []any {
 	schema := map[string]any{"type": "object", "properties": map[string]any{"question": map[string]string{"type": "string"},
-		"ms": map[string]string{"type": "integer"}, "hold": map[string]string{"type": "boolean"}}, "required": []string{"question"}}
+		"ms": map[string]string{"type": "integer"}, "hold": map[string]string{"type": "boolean"}},
+		"required": []string{"question"}}
 	tools := []any{
 		map[string]any{"name": "effect", "description": "does something", "inputSchema": schema},
 		map[string]any{"name": "wonder", "description": "asks something back", "inputSchema": schema},

@@ -75,7 +75,8 @@ func TestAnAgentKnowsItsFiles(t *testing.T) {
 			t.Errorf("%s %v: %d %s", agent, files, status, said)
 		}
 	}
-	if status, said := b.upload("default", map[string]string{"large.txt": strings.Repeat("x", admin.MaxFile+1)}); status != http.StatusBadRequest || !strings.Contains(said, "larger than 10 MiB") {
+	if status, said := b.upload("default", map[string]string{"large.txt": strings.Repeat("x", admin.MaxFile+
+		1)}); status != http.StatusBadRequest || !strings.Contains(said, "larger than 10 MiB") {
 		t.Errorf("a large file: %d %s", status, said)
 	}
 	if text := ask("cat?"); !strings.Contains(text, "The cat is Mons.") || !strings.Contains(text, "[cats.txt]") {
@@ -96,7 +97,8 @@ func TestAnAgentKnowsItsFiles(t *testing.T) {
 	}
 	var list struct{ Items []roster.File }
 	b.call(http.MethodGet, agentsPath+"/default/files", nil, &list)
-	if got := fmt.Sprint(len(list.Items), list.Items[0].Name, list.Items[0].Source, list.Items[1].Name, list.Items[1].Source); got != "2cats.txtapihandbook.mdconfig" {
+	if got := fmt.Sprint(len(list.Items), list.Items[0].Name, list.Items[0].Source, list.Items[1].Name,
+		list.Items[1].Source); got != "2cats.txtapihandbook.mdconfig" {
 		t.Errorf("listed %s: %+v", got, list.Items)
 	}
 	var text string

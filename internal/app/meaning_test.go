@@ -29,7 +29,9 @@ func TestToolsAreFoundByTheirMeaningWhereAModelIsConfigured(t *testing.T) {
 		"apiKey": "key", "baseURL": w.model.OpenAIURL()}
 	settings["tools"] = map[string]any{"discovery": map[string]any{"mode": "always", "embeddings": "alike"}}
 	b = w.run(settings)
-	within(t, "the tools are compared", func() bool { return strings.Contains(answerIn(t, b.ask("other", "find it")), "- web_fetch: ") })
+	within(t, "the tools are compared", func() bool {
+		return strings.Contains(answerIn(t, b.ask("other", "find it")), "- web_fetch: ")
+	})
 	var usage string
 	b.call("GET", "/api/v1/usage", nil, &usage)
 	if !strings.Contains(usage, `"model":"alike/gpt-sim"`) {

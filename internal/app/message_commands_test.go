@@ -30,7 +30,8 @@ func TestMessageCommand_RemindMe_OnDiscord(t *testing.T) {
 		t.Errorf("everybody sees %q", p.Content)
 	}
 	sent = must(w.discord.Fill(open(), map[string][]string{"when": {"tomorrow at 9"}}))
-	if p := must(w.discord.WaitAnswer(deadline(t), sent.ID, inDiscord("I will remind you here on"))); !strings.Contains(p.Content, "09:00") {
+	if p := must(w.discord.WaitAnswer(deadline(t), sent.ID,
+		inDiscord("I will remind you here on"))); !strings.Contains(p.Content, "09:00") {
 		t.Errorf("it says %q", p.Content)
 	}
 	sent = must(w.discord.Fill(open(), map[string][]string{"words": {"in 1 second"}}))
@@ -53,11 +54,14 @@ func TestMessageCommand_RemindMe_OnSlack(t *testing.T) {
 	view := w.slack.Views()[0]
 	// A time that is not understood is told inside of the form.
 	bad := must(w.slack.FillView(view, w.berit, map[string][]string{"words": {"friday or so"}}))
-	if d := must(w.slack.WaitAck(deadline(t), bad.EventID)); !strings.Contains(string(d.Answer), `"words":"That does not work`) {
+	if d := must(w.slack.WaitAck(deadline(t), bad.EventID)); !strings.Contains(string(d.Answer),
+		`"words":"That does not work`) {
 		t.Errorf("the form is told %s", d.Answer)
 	}
 	must(w.slack.FillView(view, w.berit, map[string][]string{"words": {"in 1 second"}}))
-	answer := must(w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(a.Text, "I will remind you here") }))
+	answer := must(w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool {
+		return strings.Contains(a.Text, "I will remind you here")
+	}))
 	if answer.InChannel {
 		t.Error("everybody sees the answer")
 	}
@@ -69,8 +73,8 @@ func TestMessageCommand_RemindMe_OnSlack(t *testing.T) {
 	}
 }
 
-// What came from a message on is summarised for whoever asks, and a question about a message brings it along, also where
-// the bot may not read what others say.
+// What came from a message on is summarised for whoever asks, and a question about a message brings it along, also
+// where the bot may not read what others say.
 func TestMessageCommand_SummariseAndAsk(t *testing.T) {
 	w := newWorld(t)
 	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
@@ -84,7 +88,9 @@ func TestMessageCommand_SummariseAndAsk(t *testing.T) {
 	w.slack.Say(w.channel.ID, carl, "We decided to buy a boat")
 	from := w.slack.Say(w.channel.ID, carl, "We decided to paint the shed green")
 	call := w.slack.Shortcut(w.channel.ID, from.TS, w.berit, "summarise-from")
-	answer := must(w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(a.Text, "shed will be green") }))
+	answer := must(w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool {
+		return strings.Contains(a.Text, "shed will be green")
+	}))
 	asked := w.model.Asked()
 	if got := asked[len(asked)-1].LastUserText(); answer.InChannel || !strings.Contains(got, "paint the shed") ||
 		strings.Contains(got, "boat") {

@@ -113,7 +113,8 @@ func TestModelHangs_FallbackAnswersAfterTheFirstTokenTimeout(t *testing.T) {
 	settings["models"].(map[string]any)["default"].(map[string]any)["timeout"] = "10m"
 	b := w.run(settings)
 	for n := range 5 {
-		if answer := answerIn(t, b.ask("general", fmt.Sprint("question ", n))); !strings.Contains(answer, "from the spare model") {
+		if answer := answerIn(t, b.ask("general", fmt.Sprint("question ", n))); !strings.Contains(answer,
+			"from the spare model") {
 			t.Errorf("answered %q, want the fallback's answer", answer)
 		}
 	}

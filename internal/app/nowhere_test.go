@@ -61,7 +61,8 @@ func TestNothingIsSubscribedToNowhere(t *testing.T) {
 	w.feeds.AddFeed("/own.xml", "Our own", simfeeds.RSS)
 	b := w.run(w.base())
 	var made struct{ Token string }
-	if status := b.call(http.MethodPost, "/api/v1/auth/mcp-tokens", map[string]any{"name": "laptop", "tools": []string{"*"}}, &made); status != http.StatusCreated {
+	if status := b.call(http.MethodPost, "/api/v1/auth/mcp-tokens",
+		map[string]any{"name": "laptop", "tools": []string{"*"}}, &made); status != http.StatusCreated {
 		t.Fatalf("the token: status %d", status)
 	}
 	url := w.feeds.URL() + "/own.xml"
@@ -121,7 +122,8 @@ func TestApproval_OfCallsFromOutsideOfChats_Runs(t *testing.T) {
 				b.call(http.MethodGet, "/api/v1/approvals", nil, &open)
 				return len(open.Items) == 1
 			})
-			if status := b.call(http.MethodPost, "/api/v1/approvals/"+open.Items[0].ID, map[string]string{"decision": "approve"}, nil); status != http.StatusOK {
+			if status := b.call(http.MethodPost, "/api/v1/approvals/"+open.Items[0].ID,
+				map[string]string{"decision": "approve"}, nil); status != http.StatusOK {
 				t.Fatalf("approving gave status %d", status)
 			}
 			if got := <-answered; !strings.Contains(got, "effect done for "+name) {

@@ -114,7 +114,9 @@ func TestAMemoryOutlivesItsConversationAndStaysWithItsUser(t *testing.T) {
 	say := func(who simdiscord.User, text, want string) string {
 		t.Helper()
 		asked := w.discord.Say(w.news.ID, who, w.discord.Mention()+" "+text)
-		got, err := w.discord.WaitPost(deadline(t), w.news.ID, func(p simdiscord.Post) bool { return p.ReplyTo == asked.ID && strings.Contains(p.Content, want) })
+		got, err := w.discord.WaitPost(deadline(t), w.news.ID, func(p simdiscord.Post) bool {
+			return p.ReplyTo == asked.ID && strings.Contains(p.Content, want)
+		})
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}

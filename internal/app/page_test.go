@@ -36,7 +36,8 @@ func TestTheChatPage(t *testing.T) {
 	close(release)
 	page.Wait(`document.querySelector("#log article.bot .prose strong")`)
 	turn := func() string {
-		return page.Text("#log article.person .said") + " | " + page.Text("#log article.bot .prose") + " | " + page.Text("#log article.bot details summary")
+		return page.Text("#log article.person .said") + " | " + page.Text("#log article.bot .prose") + " | " +
+			page.Text("#log article.bot details summary")
 	}
 	before := turn()
 	for _, want := range []string{"what is in the primer?", "It names RSS", "feeds_fetch"} {

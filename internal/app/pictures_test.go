@@ -21,7 +21,8 @@ func TestPictures_OfTheDocuments(t *testing.T) {
 	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
 		switch {
 		case r.Asked() != question:
-			return simmodel.Say("A feed is a file that a site rewrites whenever it publishes: a few kilobytes that a program reads in a moment. [1]")
+			return simmodel.Say("A feed is a file that a site rewrites whenever it publishes: a few kilobytes that a program " +
+				"reads in a moment. [1]")
 		case len(r.Last().Results) == 0:
 			return simmodel.Reply{Calls: []simmodel.Call{{Name: "feeds_fetch",
 				Args: json.RawMessage(`{"url":"bundled:feeds-primer"}`)}}}
@@ -29,7 +30,8 @@ func TestPictures_OfTheDocuments(t *testing.T) {
 		return simmodel.Say("The *feeds primer* explains in ten short entries how feeds work:\n\n" +
 			"- a feed is **a file that a site rewrites** whenever it publishes,\n" +
 			"- polite readers ask with `If-None-Match` and wait when they are told to,\n" +
-			"- items keep their id, so nothing is shown twice.\n\nSay *every weekday at 9 post me the primer here* and I follow it for this channel.")
+			"- items keep their id, so nothing is shown twice.\n\nSay *every weekday at 9 post me the primer here* and I " +
+			"follow it for this channel.")
 	})
 	settings := w.base()
 	settings["digests"] = map[string]any{"morning": map[string]any{"schedule": "0 8 * * *",

@@ -273,14 +273,18 @@ func compareDocument(t *testing.T, path, got string) {
 	}
 	want := string(must(os.ReadFile(path)))
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s is out of date; go test ./internal/app -run Prompts -update writes it (-it has +it should have):\n%s", path, diff)
+		t.Errorf("%s is out of date; go test ./internal/app -run Prompts -update writes it (-it has +it should have):\n%s",
+			path, diff)
 	}
 }
 
 const promptDocumentHead = "# What the model is sent\n\n" +
-	"Each section shows one situation and the last request to the model in it: the system prompt, the names of the tools, and the\n" +
-	"messages. Times, ids and addresses are replaced by fixed ones. Token counts are bytes divided by four, rounded to ten; those\n" +
-	"of the tools include their descriptions and schemas. This page is written by a test, which plays the situations against the\n" +
+	"Each section shows one situation and the last request to the model in it: the system prompt, the names of the " +
+	"tools, and the\n" +
+	"messages. Times, ids and addresses are replaced by fixed ones. Token counts are bytes divided by four, rounded to " +
+	"ten; those\n" +
+	"of the tools include their descriptions and schemas. This page is written by a test, which plays the situations " +
+	"against the\n" +
 	"real program: `go test ./internal/app -run Prompts -update`.\n\n"
 
 // promptDocument returns docs/prompts.md. A system prompt or list of tools that stands in an

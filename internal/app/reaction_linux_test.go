@@ -45,7 +45,8 @@ func (w *world) onDiscord(text string) (to string, react, unreact func(sign stri
 // A reaction below a digest moves the feeds of its items in the next one, also after a
 // restart, until it is taken back. Nothing is said about it.
 func TestReactionsRankTheNextDigest(t *testing.T) {
-	for name, on := range map[string]func(*world, string) (string, func(string), func(string)){"slack": (*world).onSlack, "discord": (*world).onDiscord} {
+	for name, on := range map[string]func(*world, string) (string, func(string), func(string)){"slack": (*world).onSlack,
+		"discord": (*world).onDiscord} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			to, react, unreact := on(w, "https://liked.example/1")
@@ -129,7 +130,10 @@ func TestReactionsInThreadsCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the threads are there", func() bool { _, slack, _, discord := w.folded(); return slack != "" && discord != "" })
+	within(t, "the threads are there", func() bool {
+		_, slack, _, discord := w.folded()
+		return slack != "" && discord != ""
+	})
 	b.stop()
 	b = w.run(settings)
 	for _, p := range w.slack.Posts(w.channel.ID) {

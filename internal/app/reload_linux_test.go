@@ -40,11 +40,14 @@ func TestTheConfigurationIsTakenUpWhileTheBotRuns(t *testing.T) {
 		return ""
 	}
 	before := kit()
-	if err := os.WriteFile(w.path("config.json"), []byte(`{"agents": {"default": {"systemPrompt": 7}}}`), 0o600); err != nil {
+	if err := os.WriteFile(w.path("config.json"),
+		[]byte(`{"agents": {"default": {"systemPrompt": 7}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_ = d.cmd.Process.Signal(syscall.SIGHUP)
-	within(t, "the bad file is refused", func() bool { return strings.Contains(d.out.String(), "configuration not reloaded") })
+	within(t, "the bad file is refused", func() bool {
+		return strings.Contains(d.out.String(), "configuration not reloaded")
+	})
 	asked("You are a test.")
 	d.settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You have changed."}}
 	d.settings["mcpServers"].(map[string]any)["more"] = map[string]any{"command": os.Args[0],

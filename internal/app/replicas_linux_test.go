@@ -322,8 +322,9 @@ func (r *replicas) api(n int, method, path, body string, out any) {
 func TestReplicas_AreOneBot(t *testing.T) {
 	t.Parallel()
 	const dailyFiles = 5
-	r := newReplicas(t, 2, 1, map[string]any{"limits": map[string]any{"userDailyFiles": dailyFiles}, "tools": map[string]any{
-		"policy": []any{map[string]any{"tools": []string{"kit.*"}, "decision": "ask"}}}})
+	r := newReplicas(t, 2, 1, map[string]any{"limits": map[string]any{"userDailyFiles": dailyFiles},
+		"tools": map[string]any{
+			"policy": []any{map[string]any{"tools": []string{"kit.*"}, "decision": "ask"}}}})
 	leader := r.leader()
 	follower := 1 - leader
 	within(t, "both replicas are connected", func() bool { return r.isReady(leader) && r.isReady(follower) })
@@ -378,7 +379,9 @@ func TestReplicas_AreOneBot(t *testing.T) {
 		send := func(to string) string {
 			e := r.slack.Share(to, "", r.berit, simslack.BotMention+" look",
 				simslack.File{Name: "a.txt", Type: "text/plain", Body: []byte("text")})
-			p, err := r.slack.WaitPost(deadline(t), to, func(p simslack.Post) bool { return p.ThreadTS == e.TS && p.Shown() != "" })
+			p, err := r.slack.WaitPost(deadline(t), to, func(p simslack.Post) bool {
+				return p.ThreadTS == e.TS && p.Shown() != ""
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -391,7 +394,8 @@ func TestReplicas_AreOneBot(t *testing.T) {
 		within(t, "the other replica knows of the files", func() bool {
 			call := r.slack.Slash(there, r.berit, "/raven", "usage")
 			answer, err := r.slack.WaitAnswer(deadline(t), call, func(simslack.Answer) bool { return true })
-			return err == nil && strings.Contains(answer.Text, fmt.Sprint("your files of today: ", dailyFiles, " of ", dailyFiles))
+			return err == nil && strings.Contains(answer.Text,
+				fmt.Sprint("your files of today: ", dailyFiles, " of ", dailyFiles))
 		})
 		if said := send(there); !strings.Contains(said, "You have sent me") {
 			t.Errorf("one file more was answered %q", said)

@@ -158,7 +158,8 @@ func TestAToolThatChangesIsHeldUntilItIsApproved(t *testing.T) {
 func TestAServerOfTheAPIOutlivesOneOfItsNameInTheConfiguration(t *testing.T) {
 	w := newWorld(t)
 	b := w.run(w.base())
-	if status := b.call(http.MethodPost, "/api/v1/mcp/servers", map[string]any{"name": "mine", "command": "no-such-program"}, nil); status != http.StatusCreated {
+	if status := b.call(http.MethodPost, "/api/v1/mcp/servers",
+		map[string]any{"name": "mine", "command": "no-such-program"}, nil); status != http.StatusCreated {
 		t.Fatalf("adding it gave status %d", status)
 	}
 	reload := func(servers map[string]any) {
@@ -168,7 +169,9 @@ func TestAServerOfTheAPIOutlivesOneOfItsNameInTheConfiguration(t *testing.T) {
 		if err := os.WriteFile(w.path("config.json"), must(json.Marshal(set)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Reload(must(config.Load(w.path("config.json"), config.Options{Env: func(string) (string, bool) { return "", false }}))); err != nil {
+		if err := b.Reload(must(config.Load(w.path("config.json"), config.Options{Env: func(string) (string, bool) {
+			return "", false
+		}}))); err != nil {
 			t.Fatal(err)
 		}
 	}

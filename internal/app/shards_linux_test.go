@@ -34,7 +34,8 @@ func (r *replicas) waitShards() {
 }
 
 // askInNewChannels asks on each shard in a channel in which nobody has ever spoken to the bot: no history tells of it.
-// It leaves out shards of which a replica that has ended could not leave the session: on a busy machine that may happen.
+// It leaves out shards of which a replica that has ended could not leave the session: on a busy machine that may
+// happen.
 func (r *replicas) askInNewChannels(ended *daemon) {
 	for n, g := range r.guilds {
 		if strings.Contains(ended.out.String(), fmt.Sprintf("shard=%d session_left=false", n)) {

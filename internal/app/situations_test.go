@@ -313,7 +313,9 @@ var situations = []situation{
 				Body: []byte("Tea at four.")})
 			pdf := s.slack.Upload(simslack.File{Name: "menu.pdf", Title: "menu.pdf", Type: "application/pdf",
 				Body: smallPDF("Soup of the day")})
-			s.slack.SayWith(s.channel.ID, s.berit, simslack.BotMention+" sum these up", func(p *simslack.Post) { p.Files = []simslack.File{text, pdf} })
+			s.slack.SayWith(s.channel.ID, s.berit, simslack.BotMention+" sum these up", func(p *simslack.Post) {
+				p.Files = []simslack.File{text, pdf}
+			})
 			s.next()
 		},
 		has: []string{"plan.txt", "Tea at four.", "menu.pdf", "Soup of the day", "sum these up"},

@@ -25,7 +25,8 @@ func TestSkills_AreToldOfAndRead(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"SKILL.md": "---\nname: brew-tea\ndescription: Makes tea.\n---\nSee times.md.", "times.md": "Green: two minutes."} {
+	for name, text := range map[string]string{"SKILL.md": "---\nname: brew-tea\ndescription: Makes tea.\n---\nSee " +
+		"times.md.", "times.md": "Green: two minutes."} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,8 @@ func TestNamesAreCompletedWhereTheyAreTaken(t *testing.T) {
 	}
 	in := must(w.discord.Slash(w.news.ID, w.anna, "raven", "ask",
 		map[string]any{"text": "what is new?", "feed": "bundled:feeds-primer", "zone": "Europe/Oslo"}))
-	if p := must(w.discord.WaitAnswer(deadline(t), in.ID, inDiscord("you said"))); !strings.Contains(p.Content, "what is new?\nFeed: bundled:feeds-primer\nTime zone: Europe/Oslo") {
+	if p := must(w.discord.WaitAnswer(deadline(t), in.ID, inDiscord("you said"))); !strings.Contains(p.Content,
+		"what is new?\nFeed: bundled:feeds-primer\nTime zone: Europe/Oslo") {
 		t.Errorf("asked with a feed and a zone: %q", p.Content)
 	}
 	in = must(w.discord.Slash(w.news.ID, w.anna, "raven", "digest",

@@ -55,7 +55,8 @@ func TestACheaperModelNamesThreadsAndSumsUp(t *testing.T) {
 				return w.slack.Assistant(e.Channel, e.TS).Title == "News, by gpt-sim"
 			})
 			within(t, "the conversation outgrows its window", func() bool {
-				if text := answerIn(t, b.ask("general", strings.Repeat("many words ", 1500))); text != "answered by gemini-3.8-flash" {
+				if text := answerIn(t, b.ask("general", strings.Repeat("many words ",
+					1500))); text != "answered by gemini-3.8-flash" {
 					t.Errorf("the answer is %q", text)
 				}
 				return w.asked("gpt-sim", "You keep the memory") > 0

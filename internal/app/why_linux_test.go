@@ -28,7 +28,8 @@ func TestWhyNamesEachLayer(t *testing.T) {
 	why := func(tool string) (roster.Verdict, string) {
 		t.Helper()
 		var v roster.Verdict
-		if status := b.call(http.MethodGet, "/api/v1/tools/"+tool+"/why?user=U1&channel=web:/general", nil, &v); status != http.StatusOK {
+		if status := b.call(http.MethodGet, "/api/v1/tools/"+tool+
+			"/why?user=U1&channel=web:/general", nil, &v); status != http.StatusOK {
 			t.Fatalf("%s: status %d", tool, status)
 		}
 		var said []string

@@ -18,7 +18,8 @@ func (*Queue) Commands() []chat.CommandSpec {
 	return []chat.CommandSpec{{
 		Name:    commandName,
 		Summary: "Tools that need not ask here, and how to change that",
-		Help:    "lists the tools that need not ask here, because somebody approved them for more than one call; `revoke ID` ends that",
+		Help: "lists the tools that need not ask here, because somebody approved them for more than one call; " +
+			"`revoke ID` ends that",
 		Options: []chat.CommandOption{{Name: "what", Summary: "revoke and the ID from the list; nothing lists them"}},
 	}}
 }

@@ -124,7 +124,8 @@ func TestCommand_ListsAndRevokesGrants(t *testing.T) {
 		if got := say(bert, ""); !strings.Contains(got, "No tool") {
 			t.Errorf("without any: %q", got)
 		}
-		if _, err := b.Approve(t.Context(), askGrantable(t, b, intent("1", anna, `{}`)), approval.InConversation, anna, "slack"); err != nil {
+		if _, err := b.Approve(t.Context(), askGrantable(t, b, intent("1", anna, `{}`)), approval.InConversation,
+			anna, "slack"); err != nil {
 			t.Fatal(err)
 		}
 		var id string

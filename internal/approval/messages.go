@@ -55,8 +55,8 @@ func (q *Queue) questionDraft(a store.Approval) chat.Draft {
 	}
 	d.Text = text + reasonSentence(a.Reason) + who + " can decide: press a button, or write `approve` or `deny`."
 	if a.Grantable {
-		d.Text += " *In this conversation* and *Always here* also let me run this tool with other arguments, as long as I have read " +
-			"nothing that others wrote; *Always here* is for administrators. `/raven approvals` lists and ends that."
+		d.Text += " *In this conversation* and *Always here* also let me run this tool with other arguments, as long as I " +
+			"have read nothing that others wrote; *Always here* is for administrators. `/raven approvals` lists and ends that."
 	}
 	d.Footer = fmt.Sprintf("denied if nobody decides by %s UTC · %s", a.Expires.UTC().Format("15:04"), a.ID)
 	return d

@@ -161,7 +161,8 @@ func TestOnlyTheAskerOrAnAdministratorDecides(t *testing.T) {
 		b := d.book(t)
 		got := ask(t.Context(), b, intent("1", anna, `{"x":"a\u202eb`+"```"+`"}`))
 		asked := d.last()
-		if !strings.Contains(asked.Text, "````json") || !strings.Contains(asked.Text, `\u202e`) || !strings.Contains(asked.Text, "anna") || len(asked.Buttons) != 2 {
+		if !strings.Contains(asked.Text, "````json") || !strings.Contains(asked.Text, `\u202e`) ||
+			!strings.Contains(asked.Text, "anna") || len(asked.Buttons) != 2 {
 			t.Errorf("asked %+v", asked)
 		}
 		if _, ok := says(b, bert, "approve"); ok {
@@ -180,7 +181,8 @@ func TestOnlyTheAskerOrAnAdministratorDecides(t *testing.T) {
 		if a := <-got; !a.ok || a.words != "approved by anna" {
 			t.Errorf("the answer is %+v", a)
 		}
-		if p := d.last(); d.over[len(d.over)-1] != asked.Key || !strings.HasPrefix(p.Text, "**Approved** by anna") || len(p.Buttons) != 0 {
+		if p := d.last(); d.over[len(d.over)-1] != asked.Key || !strings.HasPrefix(p.Text, "**Approved** by anna") ||
+			len(p.Buttons) != 0 {
 			t.Errorf("the question became %+v", p)
 		}
 		press.Author = boss

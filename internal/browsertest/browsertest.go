@@ -88,7 +88,8 @@ func (b *Browser) Page() *Page {
 	b.t.Cleanup(closePage)
 	p.ctx = ctx
 	// The first action opens the tab, which ends with the context: that must not be one with a deadline.
-	if err := chromedp.Do(ctx, command(log.Enable, cdp.Empty{}), command(network.Enable, network.EnableParams{})); err != nil {
+	if err := chromedp.Do(ctx, command(log.Enable, cdp.Empty{}),
+		command(network.Enable, network.EnableParams{})); err != nil {
 		b.t.Fatalf("open a page: %v", err)
 	}
 	return p

@@ -48,7 +48,11 @@ func TestEachCapIsKept(t *testing.T) {
 			if !errors.As(err, &reached) || err.Error() != test.want {
 				t.Errorf("%v, want %q", err, test.want)
 			}
-			if _, err := l.Reserve(t.Context(), test.caps, budget.Payer{Channel: "slack:T/D", User: "slack/V", Digest: "evening"}, 0.01); (err != nil) != (name == "instance") {
+			if _, err := l.Reserve(t.Context(), test.caps, budget.Payer{
+				Channel: "slack:T/D",
+				User:    "slack/V",
+				Digest:  "evening",
+			}, 0.01); (err != nil) != (name == "instance") {
 				t.Errorf("somebody else: %v", err)
 			}
 		})

@@ -92,7 +92,8 @@ func TestReserve_TokensOfAUserAreUsedUp(t *testing.T) {
 	count(llm.Usage{Input: 8_000, Output: 2_000})
 	var refused *llm.Error
 	if _, err := s.Reserve(t.Context(), anna, llm.Request{}); !errors.As(err, &refused) || refused.Kind != llm.Capped ||
-		!strings.HasPrefix(refused.Reason, "Your budget for today, 20,000 tokens, is used up; it starts again at midnight UTC, in 12 h 0 min") {
+		!strings.HasPrefix(refused.Reason, "Your budget for today, 20,000 tokens, is used up; it starts again at midnight "+
+			"UTC, in 12 h 0 min") {
 		t.Errorf("over the limit: %v", err)
 	}
 	anna.User = "slack/berit"

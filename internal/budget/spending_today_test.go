@@ -40,7 +40,9 @@ func (dollar) Price(string) budget.Price { return budget.Price{InputPerM: 1} }
 // What was counted while the clock was ahead is not spent today, and is not read at the start.
 func TestLoadSpending_CountsTodayAlone(t *testing.T) {
 	d := &days{}
-	if _, err := budget.LoadSpending(t.Context(), d, dollar{}, slog.New(slog.DiscardHandler), func() time.Time { return noon }); err != nil {
+	if _, err := budget.LoadSpending(t.Context(), d, dollar{}, slog.New(slog.DiscardHandler), func() time.Time {
+		return noon
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if d.read != 2 {

@@ -142,7 +142,8 @@ func TestCatchup_WithoutAModel_ListsTheMessages(t *testing.T) {
 }
 
 func TestCatchup_Model_CitesMessagesOrIsDropped(t *testing.T) {
-	got := ask(t, talk(), "", "Here it is:\n**DECISION**: shipping on *Friday* [1]\nDECISION: invented [9]\nDECISION: without a number\n"+
+	got := ask(t, talk(), "", "Here it is:\n**DECISION**: shipping on *Friday* [1]\nDECISION: invented [9]\nDECISION: "+
+		"without a number\n"+
 		"QUESTION: Carl wants the [budget](https://evil.example) looked at [2]\nTOPIC: coffee [4][3]")
 	const want = `**What was said here since 10:00**
 
@@ -194,7 +195,8 @@ func TestCatchup_Since_IsUnderstoodOrRefused(t *testing.T) {
 }
 
 func TestCatchup_NothingToTell_SaysSo(t *testing.T) {
-	if d := ask(t, &channel{}, "", "TOPIC: much [1]"); !strings.Contains(d.Text, "Nobody has written here since Tue 24 Nov 12:00") {
+	if d := ask(t, &channel{}, "", "TOPIC: much [1]"); !strings.Contains(d.Text,
+		"Nobody has written here since Tue 24 Nov 12:00") {
 		t.Errorf("of an empty channel it says %q", d.Text)
 	}
 	if d := ask(t, &channel{closed: true}, "", ""); !d.Failed || !strings.Contains(d.Text, "I cannot read back") {

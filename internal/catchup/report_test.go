@@ -68,15 +68,19 @@ func TestReport_OfAChannel_IsForEverybodyAndLeavesOutBots(t *testing.T) {
 - **Carl** ([Wed 12:00](https://chat.example/m4)): @U1 can you look at the budget?
 - **Dora** ([Wed 12:30](https://chat.example/m5)): see https://docs.example/plan (and https://docs.example/plan)
 - **Dora** ([Wed 12:40](https://chat.example/m6)): the coffee is ready`
-		asked := strings.Replace(want, "**Else**\n- **Carl** ([Wed 12:00](https://chat.example/m4)): @U1 can you look at the budget?\n", "**Else**\n", 1)
-		asked = "**Questions**\n- **Carl** ([Wed 12:00](https://chat.example/m4)): @U1 can you look at the budget?\n\n" + asked
+		asked := strings.Replace(want, "**Else**\n- **Carl** ([Wed 12:00](https://chat.example/m4)): @U1 can you look at "+
+			"the budget?\n", "**Else**\n", 1)
+		asked = "**Questions**\n- **Carl** ([Wed 12:00](https://chat.example/m4)): @U1 can you look at the budget?\n\n" +
+			asked
 		if err != nil || got.Text != asked || got.Said != 4 || got.Entries != 5 || len(got.IDs) != 4 {
 			t.Errorf("with the model's %q: %v, %+v\n%s\nwant\n%s", answer, err, got, got.Text, asked)
 		}
 	}
-	got, err := report(t, talk(), "QUESTION: Carl asks about the budget [1]\nDECISION: [2] invented https://evil.example/x", "m1", "m2", "m3")
+	got, err := report(t, talk(), "QUESTION: Carl asks about the budget [1]\nDECISION: [2] invented "+
+		"https://evil.example/x", "m1", "m2", "m3")
 	if err != nil || !strings.HasPrefix(got.Text, "**Decisions**") || strings.Contains(got.Text, "evil") ||
-		!strings.Contains(got.Text, "**Open questions**\n- Carl asks about the budget ([Wed 12:00](https://chat.example/m4))") {
+		!strings.Contains(got.Text, "**Open questions**\n- Carl asks about the budget ([Wed "+
+			"12:00](https://chat.example/m4))") {
 		t.Errorf("%v\n%s", err, got.Text)
 	}
 }

@@ -21,7 +21,8 @@ type reader struct {
 
 // instructions returns the system prompt of the model that writes. extra is added to it.
 func (r reader) instructions(extra string) string {
-	task, question := "You tell somebody what they missed in a chat channel.", "what somebody wants to know from the reader, and who"
+	task := "You tell somebody what they missed in a chat channel."
+	question := "what somebody wants to know from the reader, and who"
 	if r.group {
 		task = "You tell a team what was said in its chat channels."
 		question = "what somebody asked and nobody has answered, and who asks"
@@ -32,7 +33,8 @@ func (r reader) instructions(extra string) string {
 		"QUESTION: " + question + " [5]\n" +
 		"TOPIC: what else was talked about and came of it [8][9]\n" +
 		"Say only what the messages say. Write in their language, one short sentence a line, the most important first, " +
-		"at most five lines of a kind. Leave out a kind of which there is nothing. Do not repeat links: they are listed beside."
+		"at most five lines of a kind. Leave out a kind of which there is nothing. Do not repeat links: they are " +
+		"listed beside."
 	if extra != "" {
 		words += "\n\n" + extra
 	}

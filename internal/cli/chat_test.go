@@ -17,7 +17,9 @@ import (
 func startCommand(ctx context.Context, in io.Reader, out io.Writer, args ...string) <-chan int {
 	status := make(chan int, 1)
 	go func() {
-		status <- Run(ctx, World{Args: args, In: in, Out: out, Err: out, Env: func(string) (string, bool) { return "", false }})
+		status <- Run(ctx, World{Args: args, In: in, Out: out, Err: out, Env: func(string) (string, bool) {
+			return "", false
+		}})
 	}()
 	return status
 }
@@ -83,7 +85,9 @@ func TestInterruptEndsAConversation(t *testing.T) {
 // TestInterruptFailsAQuestion interrupts a question that a model does not answer.
 func TestInterruptFailsAQuestion(t *testing.T) {
 	t.Parallel()
-	model, err := simmodel.New(simmodel.Options{Script: func(simmodel.Request) simmodel.Reply { return simmodel.Reply{Hang: true} }})
+	model, err := simmodel.New(simmodel.Options{Script: func(simmodel.Request) simmodel.Reply {
+		return simmodel.Reply{Hang: true}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

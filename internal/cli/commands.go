@@ -71,13 +71,14 @@ func newRoot(c *invocation) *cobra.Command {
 			c.command("search QUERY", "find notes by words or by a question", 1, unlimited, searchMemories, memoryFlags),
 			c.command("add TEXT", "add a note", 1, unlimited, addMemory, memoryFlags),
 			c.command("remove N", "remove a note by its number", 1, 1, removeMemory, memoryFlags)),
-		c.command("replay ADDRESS TURN", "answer a stored turn (its number, its id or last) again with its recorded tool results; "+
-			"nothing is changed or posted", 2, 2, replayTurn, replayFlags),
+		c.command("replay ADDRESS TURN", "answer a stored turn (its number, its id or last) again with its recorded tool "+
+			"results; nothing is changed or posted", 2, 2, replayTurn, replayFlags),
 		c.command("run", "run the daemon", 0, 0, runDaemon),
 		c.command("sandbox", "run the daemon in a simulated world, with no token and no network, and talk with it", 0, 0,
 			runSandbox, sandboxFlags),
 		c.group("schedule", "show when a schedule is due",
-			c.command("next EXPR", "show when a schedule, or a time such as \"tomorrow at noon\", is due next; put the expression in quotes", 1, 1,
+			c.command("next EXPR", "show when a schedule, or a time such as \"tomorrow at noon\", is due next; put the "+
+				"expression in quotes", 1, 1,
 				printNextDue, scheduleFlags)),
 		c.group("slack", "work with the bot's app on Slack",
 			c.command("manifest", "print the manifest from which Slack makes the app", 0, 0, printManifest, slackFlags)),

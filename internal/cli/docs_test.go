@@ -61,7 +61,8 @@ func documents(t *testing.T) []string {
 func TestReferenceIsTheHelp(t *testing.T) {
 	const name = "docs/cli.md"
 	var b strings.Builder
-	b.WriteString("# The command line\n\nThis page is what the commands say of themselves, written by `go test ./internal/cli -update`.\n")
+	b.WriteString("# The command line\n\nThis page is what the commands say of themselves, written by `go test " +
+		"./internal/cli -update`.\n")
 	for _, cmd := range commands(newRoot(&invocation{})) {
 		path := strings.Fields(cmd.CommandPath())[1:]
 		title := cmp.Or(strings.Join(path, " "), "ravenbot")
@@ -94,10 +95,12 @@ func commands(cmd *cobra.Command) []*cobra.Command {
 
 // commandLine finds command lines: in quotes or backquotes, and at the start of a
 // line of a script or unit.
-var commandLine = regexp.MustCompile("(?m)[`\"](?:bin/)?ravenbot ([^`\"\n]+)[`\"]|^(?:\t|ExecStart=)?(?:bin/|/usr/local/bin/)?ravenbot ((?:[a-z]+ |--)[^\n]*)$")
+var commandLine = regexp.MustCompile("(?m)[`\"](?:bin/)?ravenbot " +
+	"([^`\"\n]+)[`\"]|^(?:\t|ExecStart=)?(?:bin/|/usr/local/bin/)?ravenbot ((?:[a-z]+ |--)[^\n]*)$")
 
 func TestCommandsThatAreWrittenDownExist(t *testing.T) {
-	files := append(documents(t), "config.json", ".env.example", "Makefile", "Dockerfile", "deploy/compose.yaml", "deploy/ravenbot.service")
+	files := append(documents(t), "config.json", ".env.example", "Makefile", "Dockerfile", "deploy/compose.yaml",
+		"deploy/ravenbot.service")
 	found := map[string]int{}
 	for _, name := range files {
 		for _, m := range commandLine.FindAllStringSubmatch(readText(t, name), -1) {
@@ -165,9 +168,11 @@ func below(cmd *cobra.Command, name string) *cobra.Command {
 
 func TestWrongCommandLinesAreFound(t *testing.T) {
 	for line, right := range map[string]bool{
-		"run --config config.json": true, "chat [TEXT]": true, "digest preview NAME [--explain]": true, "config check --help": true,
+		"run --config config.json": true, "chat [TEXT]": true, "digest preview NAME [--explain]": true,
+		"config check --help":          true,
 		"schedule next EXPR --tz ZONE": true, "feeds parse --url U FILE": true, "COMMAND --help": true,
-		"fly": false, "chat --loud": false, "digest": false, "digest burn NAME": false, "run now": false, "feeds parse --url=U --loud": false,
+		"fly": false, "chat --loud": false, "digest": false, "digest burn NAME": false, "run now": false,
+		"feeds parse --url=U --loud": false,
 	} {
 		if err := exists(strings.Fields(line)); (err == nil) != right {
 			t.Errorf("ravenbot %s: %v", line, err)
@@ -215,7 +220,8 @@ var heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 func anchors(text string) []string {
 	var list []string
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
-		list = append(list, strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\d _-]`).ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+		list = append(list, strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\d _-]`).ReplaceAllString(strings.ToLower(m[1]),
+			""), " ", "-"))
 	}
 	return list
 }

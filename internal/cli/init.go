@@ -65,7 +65,8 @@ func runInit(ctx context.Context, c *invocation) error {
 		return err
 	}
 	fmt.Fprintf(c.Out,
-		"This writes %s and %s. Press Enter to accept the value in [brackets]. Nothing is written before the last question.\n\n",
+		"This writes %s and %s. Press Enter to accept the value in [brackets]. Nothing is written before the last "+
+			"question.\n\n",
 		b.config.path, b.dotEnv.path)
 	for _, ask := range []func(context.Context) error{b.askModel, b.askDiscord, b.askSlack} {
 		if err := ask(ctx); err != nil {

@@ -22,7 +22,8 @@ func TestRun_ToolServerReadsEnvironmentOfTheBot_FindsNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The program's name first, so that the test knows that it was the bot's process.
-	script := `{ tr '\0' ' ' </proc/$PPID/cmdline; tr '\0' '\n' </proc/$PPID/environ; echo "own: $OWN"; } >seen 2>&1; cat >/dev/null`
+	script := `{ tr '\0' ' ' </proc/$PPID/cmdline; tr '\0' '\n' </proc/$PPID/environ; echo "own: $OWN"; } >seen 2>&1; ` +
+		`cat >/dev/null`
 	text, err := json.Marshal(map[string]any{
 		"http":   map[string]any{"listen": freeAddress(t)},
 		"models": map[string]any{"default": map[string]any{"provider": "offline"}},

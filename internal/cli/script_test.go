@@ -61,7 +61,8 @@ func playScripts(t *testing.T, dir string, variables map[string]string) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "freeport": freePort, "waitready": waitReady, "terminate": terminate,
-			"serve": serve, "model": model, "post": post, "field": field, "keys": keys, "platforms": platforms, "mode": mode, "fill": fill,
+			"serve": serve, "model": model, "post": post, "field": field, "keys": keys, "platforms": platforms, "mode": mode,
+			"fill": fill,
 		},
 	})
 }

@@ -31,7 +31,8 @@ func TestShippedConfiguration(t *testing.T) {
 
 	d := startDaemon(t, dir)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if status, text := request(t, http.DefaultClient, http.MethodGet, "http://"+address+path, "", ""); status != http.StatusOK {
+		if status, text := request(t, http.DefaultClient, http.MethodGet,
+			"http://"+address+path, "", ""); status != http.StatusOK {
 			t.Errorf("%s: status %d: %s", path, status, text)
 		}
 	}
@@ -46,11 +47,13 @@ func TestShippedConfiguration(t *testing.T) {
 
 	token := strings.TrimSpace(read(t, filepath.Join(dir, "data", "ravenbot.db.token")))
 	general := "http://" + address + "/api/v1/conversations/web%3A%2Fgeneral/messages"
-	if status, text := request(t, http.DefaultClient, http.MethodPost, general, token, `{"text":"What can you do, raven?"}`); status != http.StatusOK ||
+	if status, text := request(t, http.DefaultClient, http.MethodPost, general, token,
+		`{"text":"What can you do, raven?"}`); status != http.StatusOK ||
 		!strings.Contains(text, "event: answer\n") || !strings.Contains(text, "offline model") {
 		t.Errorf("a question: status %d: %s", status, text)
 	}
-	if status, text := request(t, http.DefaultClient, http.MethodPost, general, token, `{"text":"/digest run morning"}`); status != http.StatusOK ||
+	if status, text := request(t, http.DefaultClient, http.MethodPost, general, token,
+		`{"text":"/digest run morning"}`); status != http.StatusOK ||
 		!strings.Contains(text, "on its way to `web:/general`") {
 		t.Errorf("the digest: status %d: %s", status, text)
 	}
@@ -66,7 +69,8 @@ func TestShippedConfiguration(t *testing.T) {
 			t.Errorf("after a restart the room does not show %q", said)
 		}
 	}
-	if _, text := request(t, http.DefaultClient, http.MethodPost, general, token, `{"text":"/digest run morning"}`); !strings.Contains(text, "nothing new") {
+	if _, text := request(t, http.DefaultClient, http.MethodPost, general, token,
+		`{"text":"/digest run morning"}`); !strings.Contains(text, "nothing new") {
 		t.Errorf("the digest after a restart: %s", text)
 	}
 	d.stop()

@@ -13,7 +13,8 @@ func TestRetention(t *testing.T) {
 			{"match": "slack:T1/C3"}]
 	}`, nil, nil)
 	for address, want := range map[string]time.Duration{
-		"slack:T1/C1": 7 * day, "slack:T1/C1/17.1": 7 * day, "slack:T1/C2": 0, "slack:T1/C3": 90 * day, "web:/general": 90 * day,
+		"slack:T1/C1": 7 * day, "slack:T1/C1/17.1": 7 * day, "slack:T1/C2": 0, "slack:T1/C3": 90 * day,
+		"web:/general": 90 * day,
 	} {
 		if got := c.RetentionFor(address); got != want {
 			t.Errorf("what is said at %s is kept for %v, want %v", address, got, want)

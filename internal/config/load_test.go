@@ -56,7 +56,8 @@ func TestEmptyObjectIsAllDefaults(t *testing.T) {
 }
 
 func TestNullAndEmptyMeanDefault(t *testing.T) {
-	c := mustLoad(t, `{"store": null, "log": {"level": ""}, "platforms": {"slack": {"apiBaseURL": ""}, "discord": null}}`, nil, nil)
+	c := mustLoad(t, `{"store": null, "log": {"level": ""}, "platforms": {"slack": {"apiBaseURL": ""}, "discord": null}}`,
+		nil, nil)
 	if c.Log.Level != "info" || c.Platforms.Slack.APIBaseURL.Reveal() != "https://slack.com/api/" ||
 		!strings.HasSuffix(c.Store.Reveal(), "ravenbot.db") {
 		t.Errorf("got %q, %q, %q", c.Log.Level, c.Platforms.Slack.APIBaseURL.Reveal(), c.Store.Reveal())
@@ -141,7 +142,8 @@ func TestARootThatHoldsSecretsIsWarnedOf(t *testing.T) {
 		"..":    "the configuration and .env; the store",
 		"data2": "",
 	} {
-		c := mustLoad(t, `{"store": "data/x.db", "tools": {"files": {"roots": [{"path": "`+root+`", "name": "a"}]}}}`, nil, nil)
+		c := mustLoad(t, `{"store": "data/x.db", "tools": {"files": {"roots": [{"path": "`+root+
+			`", "name": "a"}]}}}`, nil, nil)
 		var got []string
 		for _, w := range c.Warnings {
 			if what, _, ok := strings.Cut(w.Reason, ": the files tools"); ok {

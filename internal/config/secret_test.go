@@ -99,7 +99,8 @@ func TestPrintShowsWhatIsInEffect(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"store": "postgres://***@db/raven?sslpassword=***"`, `"catchUp": "15m"`, `"timeout": "2m"`, `"K": "***"`,
-		`"--api-key",`, `"--password=***"`, `"${SECRET}"`, `"https://x/s/${SECRET}/mcp?api_key=***"`, `"https://x/feed?token=***&n=1"`,
+		`"--api-key",`, `"--password=***"`, `"${SECRET}"`, `"https://x/s/${SECRET}/mcp?api_key=***"`,
+		`"https://x/feed?token=***&n=1"`,
 		`"Authorization": "***"`, `"token": "***"`, `"maxSteps": 10`,
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -117,8 +118,10 @@ func TestFaultsKeepSecrets(t *testing.T) {
 		`{"http": {"listen": "${SECRET}"}}`, `{"log": {"level": "${SECRET}"}}`, `{"feeds": {"pollInterval": "${SECRET}"}}`,
 		`{"http": {"publicURL": "${SECRET}"}}`, `{"agents": {"default": {"systemPrompt": "${file:${SECRET}}"}}}`,
 		`{"digests": {"d": {"schedule": "bad ${SECRET}", "feeds": ["bundled:unknown"], "post": ["x:${SECRET}/y"]}}}`,
-		`{"mcpServers": {"a": {"url": "${SECRET}", "timeout": "${SECRET}"}}}`, `{"egress": {"allowPrivateHosts": ["${SECRET}!"]}}`,
-		`{"agents": {"default": {"model": "${SECRET}", "mcpServers": ["${SECRET}"]}}}`, `{"channels": [{"match": "${SECRET}", "agent": "${SECRET}"}]}`,
+		`{"mcpServers": {"a": {"url": "${SECRET}", "timeout": "${SECRET}"}}}`,
+		`{"egress": {"allowPrivateHosts": ["${SECRET}!"]}}`,
+		`{"agents": {"default": {"model": "${SECRET}", "mcpServers": ["${SECRET}"]}}}`,
+		`{"channels": [{"match": "${SECRET}", "agent": "${SECRET}"}]}`,
 		`{"digests": {"d": {"schedule": "1", "feeds": ["${SECRET}"], "post": ["${SECRET}"], "timezone": "${SECRET}"}}}`,
 		`{"models": {"default": {"provider": "${SECRET}", "model": "m", "fallback": ["${SECRET}"]}}}`,
 	}

@@ -45,7 +45,8 @@ func TestPastedServers(t *testing.T) {
 	}{
 		{"Claude Desktop", `{"command": "npx", "args": ["-y", "x"], "env": {"A": "b"}}`,
 			seen{Command: "npx", Args: []string{"-y", "x"}, Env: map[string]string{"A": "b"}, Timeout: std}},
-		{"VS Code", `{"type": "stdio", "command": "x", "args": ["${userHome}", "${workspaceFolderBasename}${/}x"], "gallery": true}`,
+		{"VS Code", `{"type": "stdio", "command": "x", "args": ["${userHome}", "${workspaceFolderBasename}${/}x"], ` +
+			`"gallery": true}`,
 			seen{Type: "stdio", Command: "x", Args: []string{"/home/me", "DIR/x"}, Timeout: std}},
 		{"Cursor", `{"url": "https://x/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}}`,
 			seen{URL: "https://x/mcp", Headers: map[string]string{"Authorization": "Bearer t"}, Timeout: std}},
@@ -102,7 +103,8 @@ func TestForeignKeysWarnOnce(t *testing.T) {
 
 func TestDisabledServersNeedNothing(t *testing.T) {
 	for _, off := range []string{`"disabled": true`, `"enabled": false`} {
-		c := mustLoad(t, `{"mcpServers": {"a": {`+off+`, "command": "${CMD}", "args": ["${input:x}"], "env": {"K": "${KEY}", "L": "$L"},
+		c := mustLoad(t, `{"mcpServers": {"a": {`+off+
+			`, "command": "${CMD}", "args": ["${input:x}"], "env": {"K": "${KEY}", "L": "$L"},
 			"envFile": "none.env", "url": "${URL}", "headers": {"A": "Bearer ${file:none}"}, "timeout": "${T}"}}}`, nil, nil)
 		if len(c.EnabledServers()) != 0 || len(c.Warnings) != 0 {
 			t.Errorf("%s: enabled %v, warnings %v", off, c.EnabledServers(), c.Warnings)
@@ -111,7 +113,8 @@ func TestDisabledServersNeedNothing(t *testing.T) {
 }
 
 func TestApprovalsComeOnlyFromTheFile(t *testing.T) {
-	c := mustLoad(t, `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x", "autoApprove": ["read"], "disabledTools": ["rm"], "trust": true}}}`, nil, nil)
+	c := mustLoad(t, `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x", "autoApprove": ["read"], `+
+		`"disabledTools": ["rm"], "trust": true}}}`, nil, nil)
 	if a := c.MCPServers["a"]; a.Trust || a.AlwaysAllow != nil {
 		t.Errorf("a server is trusted by default: %+v", a)
 	}

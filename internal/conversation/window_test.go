@@ -243,7 +243,8 @@ func TestBuildSeparatesWhatPeopleSaid(t *testing.T) {
 	}{
 		"a line end between two people":   {said("one", "two"), []string{"one", "\n", "two"}},
 		"none where there is one already": {said("one\n", "two"), []string{"one\n", "two"}},
-		"none between parts of an answer": {[]llm.Message{says(llm.User, "q"), says(llm.Assistant, "a"), says(llm.Assistant, "b")},
+		"none between parts of an answer": {[]llm.Message{says(llm.User, "q"), says(llm.Assistant, "a"),
+			says(llm.Assistant, "b")},
 			[]string{"q", "a", "b"}},
 	} {
 		var got []string
@@ -315,7 +316,10 @@ func TestBuildLeavesOutWhatModelsRefuse(t *testing.T) {
 // The newest turn counts like the others, and stays whatever its size.
 func TestTrim_CountsTheNewestTurn(t *testing.T) {
 	turn := func(size int) conversation.Turn {
-		return conversation.Turn{Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: strings.Repeat("x", size)}}}}}
+		return conversation.Turn{Messages: []llm.Message{{
+			Role:  llm.User,
+			Parts: []llm.Part{{Text: strings.Repeat("x", size)}},
+		}}}
 	}
 	w := conversation.Window{MaxTurns: 10, MaxBytes: 100}
 	for name, c := range map[string]struct {

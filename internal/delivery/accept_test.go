@@ -27,7 +27,9 @@ func (fullStore) Accept(context.Context, store.Received) (bool, error) {
 func TestAccept_MessageThatIsNotStored_IsAnError(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return fullStore{db} }, p, answerer(echo), delivery.Options{})
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store {
+			return fullStore{db}
+		}, p, answerer(echo), delivery.Options{})
 		defer w.stop()
 		if err := w.Accept(t.Context(), said("general", "1", "hello")); err == nil {
 			t.Error("a message that was not stored counts as accepted")
@@ -140,7 +142,9 @@ func (p *doubting) Post(ctx context.Context, to chat.Address, d chat.Draft) (cha
 
 func TestCounts_PostsThatMayBeThereTwice(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, &doubting{}, answerer(echo), delivery.Options{})
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store {
+			return db
+		}, &doubting{}, answerer(echo), delivery.Options{})
 		defer w.stop()
 		for id, text := range map[string]string{"1": "surely", "2": "perhaps", "3": "certainly"} {
 			accept(t, w, said("room"+id, id, text))

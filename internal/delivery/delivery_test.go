@@ -360,7 +360,8 @@ func TestSendPostsOnceForAKey(t *testing.T) {
 		w := start(t, path, p, answerer(echo))
 		defer w.stop()
 		for range 3 {
-			if err := w.Send(t.Context(), chat.Address{Platform: "web", Channel: "a"}, chat.Draft{Key: "digest/1", Text: "news"}); err != nil {
+			if err := w.Send(t.Context(), chat.Address{Platform: "web", Channel: "a"},
+				chat.Draft{Key: "digest/1", Text: "news"}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -27,7 +27,10 @@ func (s *sharedStore) Owned() error {
 func TestNothingIsSentWhileAnotherProcessOwnsTheStore(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		s, p := &sharedStore{}, &platform{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { s.DB = db; return s }, p, answerer(echo), delivery.Options{})
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store {
+			s.DB = db
+			return s
+		}, p, answerer(echo), delivery.Options{})
 		defer w.stop()
 		s.isTaken.Store(true)
 		accept(t, w, said("general", "1", "hello"))

@@ -61,8 +61,8 @@ type outcomeEvent struct {
 	flushed chan struct{}
 }
 
-// queueOutcome passes an outcome on to be stored. It returns false where ctx ends before there is room: a post without an
-// outcome is sent again by the next start, which asks the platform for it first.
+// queueOutcome passes an outcome on to be stored. It returns false where ctx ends before there is room: a post without
+// an outcome is sent again by the next start, which asks the platform for it first.
 func (s *Service) queueOutcome(ctx context.Context, e outcomeEvent) bool {
 	// Where there is room the outcome is not lost, also when ctx has ended: select would choose either.
 	select {

@@ -116,7 +116,8 @@ func TestShutdown_WhatComesMeanwhile_IsLeftToTheNextStart(t *testing.T) {
 		stopped := make(chan struct{})
 		go func() { w.stop(); close(stopped) }()
 		synctest.Wait()
-		for _, m := range []chat.Message{said("a", "behind", "behind"), said("b", "beside", "beside"), said("b", "urgent", "urgent")} {
+		for _, m := range []chat.Message{said("a", "behind", "behind"), said("b", "beside", "beside"),
+			said("b", "urgent", "urgent")} {
 			accept(t, w, m)
 		}
 		reaction := said("a", "sign", "")
@@ -159,7 +160,8 @@ func TestUndelivered_NoticeSaysWhatItWas(t *testing.T) {
 		}
 		soon()
 		got := p.texts()
-		if len(got) != 2 || !strings.HasPrefix(got[0], "My answer of 1 January 00:00 UTC could not be posted here (reference web/1).") ||
+		if len(got) != 2 || !strings.HasPrefix(got[0],
+			"My answer of 1 January 00:00 UTC could not be posted here (reference web/1).") ||
 			!strings.HasPrefix(got[1], "A post of mine of 1 January 00:00 UTC could not be posted here (reference digest/1).") {
 			t.Errorf("the notices are %q", got)
 		}

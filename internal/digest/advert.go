@@ -14,21 +14,25 @@ const advertisement = "advertisement"
 // The words by which publishers mark what somebody paid for. Words that are also subjects of news, such as Werbung or
 // promoted, count in brackets alone.
 const (
-	paidLabels = `sponsored(?: (?:post|content|story|feature))?|advertisement|advertorial|paid (?:post|content|partnership)` +
+	paidLabels = `sponsored(?: (?:post|content|story|feature))?|advertisement|advertorial|` +
+		`paid (?:post|content|partnership)` +
 		`|partner content|anzeige|gesponsert|publicité|contenu sponsorisé|publirreportaje|contenido patrocinado` +
 		`|annonsørinnhold|annonsinnehåll|sponsrat|contenuto sponsorizzato`
 	bracketLabels = paidLabels + `|ad|werbung|promoted|publicidad|annonse|annons|reklame|pubblicità|реклама|広告|广告`
 )
 
 var (
-	advertTitle = text.Pattern(`(?i)^(?:[\[(](` + bracketLabels + `)[\])]|(` + paidLabels + `)(?: by [^:]{2,40})?\s*[:|–—])` +
+	advertTitle = text.Pattern(`(?i)^(?:[\[(](` + bracketLabels + `)[\])]|(` + paidLabels +
+		`)(?: by [^:]{2,40})?\s*[:|–—])` +
 		`|[\[(](` + bracketLabels + `)[\])]$|[|–—-] (` + paidLabels + `)$`)
 	advertTopic = text.Pattern(`(?i)^(` + paidLabels + `)$`)
 
 	// Offers name a discount, or a code to get one. "Save 40 % of the energy" is news.
-	offerTitle = text.Pattern(`(?i)\bsave (?:up to )?(?:\d+ ?%|[$€£] ?\d+)(?: (?:on|off|now|today|with|when|this)\b|[!:.,]|$)` +
+	offerTitle = text.Pattern(`(?i)\bsave (?:up to )?(?:\d+ ?%|[$€£] ?\d+)` +
+		`(?: (?:on|off|now|today|with|when|this)\b|[!:.,]|$)` +
 		`|\b\d+ ?% off\b|\b(?:promo|coupon|discount|voucher) codes?\b|\b(?:gutschein|rabatt)codes?\b` +
-		`|\b(?:today's|best|early|last-minute)[\w\s-]{0,30} deals\b|\b(?:black friday|cyber monday|prime day)[\w\s-]{0,30} deals?\b`)
+		`|\b(?:today's|best|early|last-minute)[\w\s-]{0,30} deals\b|\b(?:black friday|cyber monday|prime day)` +
+		`[\w\s-]{0,30} deals?\b`)
 
 	roundupTitle = text.Pattern(`(?i)\b(?:daily|weekly|monthly|weekend|(?:mon|tues|wednes|thurs|fri|satur|sun)day)(?:'s)? ` +
 		`(?:links|reading(?: list)?|link dump|(?:news |link )?round-?up|linkfest)\b` +

@@ -44,7 +44,8 @@ func TestReadingMinutes_OfTextsThatAreWhole(t *testing.T) {
 		t.Errorf("a text that is cut off takes %d minutes", got)
 	}
 	// A page of 20,000 bytes may have been cut there.
-	if whole, cut := strings.Repeat("longword ", 2221)+"1234567", strings.Repeat("longword ", 2221)+"12345678"; digest.ReadingMinutes(whole) != 0 && digest.ReadingMinutes(cut) != 0 {
+	if whole, cut := strings.Repeat("longword ", 2221)+"1234567", strings.Repeat("longword ", 2221)+
+		"12345678"; digest.ReadingMinutes(whole) != 0 && digest.ReadingMinutes(cut) != 0 {
 		t.Errorf("%d and %d bytes count as whole", len(whole), len(cut))
 	}
 }
@@ -350,7 +351,8 @@ func TestModel_AnswerThatIsTooLong_IsNotUsed(t *testing.T) {
 		b := service(t, digest.Plan{Feeds: from(a), Style: digest.Bullets}, func(o *digest.Options) {
 			o.Editor = func(digest.Plan) digest.Editor {
 				return func(context.Context, string, string, json.RawMessage) (string, string, error) {
-					text := `{"opening":[],"items":[{"n":1,"relevance":9,"kind":"news","sameAs":0,"told":0,"topic":"","text":"The model says it [1]."}]}`
+					text := `{"opening":[],"items":[{"n":1,"relevance":9,"kind":"news","sameAs":0,"told":0,"topic":"","text":"The ` +
+						`model says it [1]."}]}`
 					return strings.Repeat(" ", 64<<10-len(text)+extra) + text, "m", nil
 				}
 			}
@@ -367,7 +369,8 @@ type said struct{ report catchup.Report }
 
 func (s said) Report(context.Context, catchup.Query) (catchup.Report, error) { return s.report, nil }
 
-// What was said stands in the first part of a long post, above the entries; where nothing else is new it is all there is.
+// What was said stands in the first part of a long post, above the entries; where nothing else is new it is all there
+// is.
 func TestChannels_StandInTheFirstPartOfALongPost(t *testing.T) {
 	const line = "- Anna: we paint the shed"
 	report := catchup.Report{Text: line, Entries: 1, Said: 1, Left: 3, Unread: 2, IDs: []string{"1"}}
@@ -380,7 +383,12 @@ func TestChannels_StandInTheFirstPartOfALongPost(t *testing.T) {
 		"a long post":  {12, 2, "**Said in this channel** (1 message)\n\n" + line},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := service(t, digest.Plan{Feeds: from(a), Channels: []string{general.String()}, Style: digest.Bullets, MaxItems: 20},
+			b := service(t, digest.Plan{
+				Feeds:    from(a),
+				Channels: []string{general.String()},
+				Style:    digest.Bullets,
+				MaxItems: 20,
+			},
 				func(o *digest.Options) { o.Channels = said{report} })
 			b.threads = func(chat.Address) bool { return true }
 			b.feeds[a] = distinct(c.items)
@@ -411,13 +419,19 @@ func TestPropose_DescribesThePlan(t *testing.T) {
 		plan      digest.Plan
 		has, lack []string
 	}{
-		"feeds": {digest.Plan{Schedule: "0 9 * * *", Feeds: from(a)}, []string{"- reads [", "- runs ", "next: ", "- posts to `slack:T1/C1`"},
+		"feeds": {digest.Plan{Schedule: "0 9 * * *", Feeds: from(a)},
+			[]string{"- reads [", "- runs ", "next: ", "- posts to `slack:T1/C1`"},
 			[]string{"tells decisions", "is told", "tokens", "style", "language", "filters"}},
-		"all of it": {digest.Plan{Schedule: "0 9 * * *", Feeds: from(a), Channels: []string{news.String()}, Prompt: "Be brief.", MaxTokens: 700,
+		"all of it": {digest.Plan{Schedule: "0 9 * * *", Feeds: from(a), Channels: []string{news.String()},
+			Prompt: "Be brief.", MaxTokens: 700,
 			Style: digest.Titles, Language: "Norwegian", Filters: []string{"rain"}},
-			[]string{"- tells decisions, questions and links of `slack:T1/C1`", "- is told: Be brief.", "at most 700 tokens", "- style: titles",
+			[]string{"- tells decisions, questions and links of `slack:T1/C1`", "- is told: Be brief.", "at most 700 tokens",
+				"- style: titles",
 				"- language: Norwegian", "- filters: rain"}, nil},
-		"as they come": {digest.Plan{Schedule: digest.OnNew, Feeds: from(a)}, []string{"posts items as they come, at most 5 at a time and 30 an hour"},
+		"as they come": {digest.Plan{
+			Schedule: digest.OnNew,
+			Feeds:    from(a),
+		}, []string{"posts items as they come, at most 5 at a time and 30 an hour"},
 			[]string{"- runs "}},
 	} {
 		d, err := b.propose(t, anna, c.plan)
@@ -471,7 +485,8 @@ func TestPublished_HasTheWordsOfThePost(t *testing.T) {
 func TestCheckFilter_OfEveryForm(t *testing.T) {
 	for text, want := range map[string]string{
 		"word": "", "-word": "", "/a.b/": "", "-/a.b/": "", "/": "", "-/": "", "//": "", "mute:word until 2026-12-24": "",
-		"": "holds no word", "-": "holds no word", "  ": "holds no word", "/(/": "no expression", "mute:word": "write mute:WORD until",
+		"": "holds no word", "-": "holds no word", "  ": "holds no word", "/(/": "no expression",
+		"mute:word":             "write mute:WORD until",
 		"mute:word until later": "write mute:WORD until", "mute: until 2026-12-24": "holds no word",
 	} {
 		err := digest.CheckFilter(text)
@@ -483,7 +498,8 @@ func TestCheckFilter_OfEveryForm(t *testing.T) {
 
 // What a look at the feeds finds beyond five items is named: three of them with their links, the others counted.
 func TestOnNew_NamesWhatIsTooMuch(t *testing.T) {
-	for n, want := range map[int]string{5: "**New in morning**", 6: ", and 1 more: [", 8: ", and 3 more: [", 9: ", and 4 more: ["} {
+	for n, want := range map[int]string{5: "**New in morning**", 6: ", and 1 more: [", 8: ", and 3 more: [",
+		9: ", and 4 more: ["} {
 		b := service(t, digest.Plan{Feeds: from(a), Schedule: digest.OnNew})
 		b.feeds[a] = nil
 		b.Poll(t.Context())
@@ -521,7 +537,8 @@ func TestList_SaysWhatAndWhen(t *testing.T) {
 		return b.Command(t.Context(), m).Text
 	}
 	const head = "**Digests**\n\n"
-	want := head + "- **all**: every day at 9:00, `0 9 * * *` (UTC), 2 feeds and 1 channel and 1 webhook to `web:/general`, next Mon 2 Mar 09:00 UTC\n" +
+	want := head + "- **all**: every day at 9:00, `0 9 * * *` (UTC), 2 feeds and 1 channel and 1 webhook to " +
+		"`web:/general`, next Mon 2 Mar 09:00 UTC\n" +
 		"- **come**: `on-new` (UTC), 1 feed to `web:/general`\n" +
 		"- **task**: every day at 10:00, `every day at 10` (UTC), a task to `web:/general`, next Mon 2 Mar 10:00 UTC"
 	if diff := cmp.Diff(want, list(false)); diff != "" {

@@ -93,8 +93,8 @@ func (s *Service) readableChannels(ctx context.Context, d spec) (list []chat.Add
 	return list, slices.Compact(left)
 }
 
-// checkPlaces returns a BadPlan where a post with the digest's tags cannot be made in one of its places, or somebody who
-// reads it there may not read one of its channels.
+// checkPlaces returns a BadPlan where a post with the digest's tags cannot be made in one of its places, or somebody
+// who reads it there may not read one of its channels.
 func (s *Service) checkPlaces(ctx context.Context, d spec) error {
 	for _, to := range d.post {
 		// What cannot be found out now is told by the run.

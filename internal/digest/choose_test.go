@@ -54,10 +54,13 @@ func TestEveryItemHasOneVerdictAndARunDecidesAsItsPreview(t *testing.T) {
 		t.Errorf("the run decided otherwise than its preview (-preview +run):\n%s", diff)
 	}
 	want := map[string]string{
-		"https://example.org/1": "already seen", twin.Link: "merged into Story number 73 of a long series", "https://example.org/73": "posted",
-		"https://example.org/72": "posted", "https://example.org/71": "posted", "https://example.org/70": "carried over", old.Link: "too old",
+		"https://example.org/1": "already seen", twin.Link: "merged into Story number 73 of a long series",
+		"https://example.org/73": "posted",
+		"https://example.org/72": "posted", "https://example.org/71": "posted", "https://example.org/70": "carried over",
+		old.Link:  "too old",
 		spam.Link: "filtered by -/sp[ae]m/",
-		"":        "feed failed: https://example.org/feed/gone could not be fetched: the connection failed or the feed is malformed",
+		"": "feed failed: https://example.org/feed/gone could not be fetched: the connection failed or the feed is " +
+			"malformed",
 	}
 	if diff := cmp.Diff(want, verdicts(p)); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
@@ -112,7 +115,13 @@ func TestNoSourceFillsMoreThanItsPart(t *testing.T) {
 				b.feeds[url] = append(b.feeds[url], it)
 			}
 		}
-		if err := b.Configure(t.Context(), []digest.Plan{{Name: "morning", Schedule: "0 8 * * *", Post: []string{"web:/x"}, Feeds: from(urls...), MaxItems: limit}}); err != nil {
+		if err := b.Configure(t.Context(), []digest.Plan{{
+			Name:     "morning",
+			Schedule: "0 8 * * *",
+			Post:     []string{"web:/x"},
+			Feeds:    from(urls...),
+			MaxItems: limit,
+		}}); err != nil {
 			t.Fatal(err)
 		}
 		count := map[string]int{}

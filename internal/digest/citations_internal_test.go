@@ -115,8 +115,8 @@ func TestCollectWeekly(t *testing.T) {
 	}
 }
 
-// A subscription is ended by its address or title, by whoever is where it is posted; words that name a digest and a feed
-// mean the digest.
+// A subscription is ended by its address or title, by whoever is where it is posted; words that name a digest and a
+// feed mean the digest.
 func TestUnsubscribeChannel(t *testing.T) {
 	s, kept := onRecords()
 	here := chat.Address{Platform: "web", Channel: "general"}

@@ -85,7 +85,8 @@ func (i *item) Heading() string {
 // lineEnd matches the end of a line behind which no sentence goes on.
 var lineEnd = text.Pattern(`\n+([^\p{Ll}\s])`)
 
-// text returns the text of an item's page, else what the feed has, with blank lines between blocks and entries of lists.
+// text returns the text of an item's page, else what the feed has, with blank lines between blocks and entries of
+// lists.
 func (i *item) text() string {
 	if i.pageText != "" {
 		return i.pageText

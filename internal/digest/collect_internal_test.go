@@ -209,8 +209,8 @@ func TestListSeen(t *testing.T) {
 	}
 }
 
-// Channels are told once that a feed fails, polls only when it fails for the third time, and once that it works again. A
-// feed that was not asked stays as it was, and one that left the digest is forgotten.
+// Channels are told once that a feed fails, polls only when it fails for the third time, and once that it works again.
+// A feed that was not asked stays as it was, and one that left the digest is forgotten.
 func TestUpdateFailures(t *testing.T) {
 	const x, y = "https://x.example/feed", "https://y.example/feed"
 	s, kept := onRecords()
@@ -252,7 +252,8 @@ func TestUpdateFailures(t *testing.T) {
 		t.Errorf("of a feed that was not asked: %q", lines)
 	}
 	lines, _ = step(d, 3, map[string]string{x: "x is down"})
-	if diff := cmp.Diff([]string{"A feed works again: https://y.example/\\*\\*\\*. It had failed since 2 Mar 12:00 UTC."}, lines); diff != "" {
+	if diff := cmp.Diff([]string{"A feed works again: https://y.example/\\*\\*\\*. It had failed since 2 Mar 12:00 UTC."},
+		lines); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 	if lines, again := step(d, 4, fails); len(lines) != 1 || slices.Equal(again, first) {

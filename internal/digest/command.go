@@ -17,9 +17,10 @@ import (
 )
 
 // usageText lists what the command can do.
-const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, `resume NAME`, " +
-	"`unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `filter NAME WORDS`, `filters`, `unfilter ID`, `share NAME`, `unshare NAME`, " +
-	"`remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
+const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, " +
+	"`resume NAME`, `unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `filter NAME WORDS`, " +
+	"`filters`, `unfilter ID`, `share NAME`, `unshare NAME`, `remove NAME` or `unsubscribe FEED`. To make one, ask me " +
+	"for it in your own words, or say " + createExample
 
 const createExample = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: " +
 	"when, the time zone, and the feeds; `here` tells what was said in this channel."

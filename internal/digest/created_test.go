@@ -81,7 +81,8 @@ func TestADigestIsMadeInChat(t *testing.T) {
 		t.Error("the word of the wrong one counts")
 	}
 	b.restart(t) // the question outlives it
-	if got := b.answer(t, presses(anna, yes)); !strings.Contains(got, "`feed-a` is created. Its first run is on Tue 3 Mar 09:00 CET") {
+	if got := b.answer(t, presses(anna, yes)); !strings.Contains(got,
+		"`feed-a` is created. Its first run is on Tue 3 Mar 09:00 CET") {
 		t.Fatalf("the answer is %q", got)
 	}
 	if got := b.answer(t, presses(anna, yes)); !strings.Contains(got, "decided or has expired") {
@@ -341,7 +342,11 @@ func TestMoreOnAnEntry(t *testing.T) {
 	if _, err := b.Run(t.Context(), "feed-a", monday.AddDate(0, 0, 1), false); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.db.SaveOutcomes(t.Context(), []store.Outcome{{Key: first.Key, Ref: chat.Ref{IDs: []string{"17.01"}}, At: b.now}}, 0); err != nil {
+	if err := b.db.SaveOutcomes(t.Context(), []store.Outcome{{
+		Key: first.Key,
+		Ref: chat.Ref{IDs: []string{"17.01"}},
+		At:  b.now,
+	}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	b.restart(t)
@@ -383,7 +388,11 @@ func TestMergedItemsAreShownAgain(t *testing.T) {
 	if button.Label != "Unmerge" || len(button.Value) > 90 {
 		t.Fatalf("buttons %+v", b.sent[0].Draft.Buttons)
 	}
-	for _, d := range []chat.Draft{b.Command(t.Context(), chat.Message{Conversation: news, Author: bob, Text: "unmerge feed-a-feed-b 1"}), func() chat.Draft { d, _ := handled(t.Context(), b, presses(bob, button.Value)); return d }()} {
+	for _, d := range []chat.Draft{b.Command(t.Context(), chat.Message{
+		Conversation: news,
+		Author:       bob,
+		Text:         "unmerge feed-a-feed-b 1",
+	}), func() chat.Draft { d, _ := handled(t.Context(), b, presses(bob, button.Value)); return d }()} {
 		if len(d.Cards) != 1 || d.Cards[0].URL != b.sent[0].Draft.Cards[0].Also[0].URL {
 			t.Errorf("shown %+v", d)
 		}

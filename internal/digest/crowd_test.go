@@ -152,7 +152,8 @@ func (q queuedFeeds) FetchAll(ctx context.Context, urls []string, turn func(func
 // Answers in chat wait for the transactions of runs: one for what was learned of the feeds, and one for the run.
 func TestRun_OfManyFeeds_TakesTwoTransactions(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, `<rss version="2.0"><channel><title>Feed %[1]s</title><item><guid>%[1]s</guid><title>Item of %[1]s</title>`+
+		fmt.Fprintf(w, `<rss version="2.0"><channel><title>Feed %[1]s</title><item><guid>%[1]s</guid><title>Item of `+
+			`%[1]s</title>`+
 			`<link>https://example.org%[1]s</link></item></channel></rss>`, r.URL.Path)
 	}))
 	defer server.Close()
@@ -177,8 +178,8 @@ func TestRun_OfManyFeeds_TakesTwoTransactions(t *testing.T) {
 	}
 }
 
-// TestLoad_5000DigestsInOneMinute runs as many digests of four feeds each, all of one host, as findings about memory and
-// false failures were made with. It prints what they cost, and runs where RAVENBOT_LOAD says how many.
+// TestLoad_5000DigestsInOneMinute runs as many digests of four feeds each, all of one host, as findings about memory
+// and false failures were made with. It prints what they cost, and runs where RAVENBOT_LOAD says how many.
 func TestLoad_5000DigestsInOneMinute(t *testing.T) {
 	digests := 0
 	if _, err := fmt.Sscan(os.Getenv("RAVENBOT_LOAD"), &digests); err != nil {
@@ -191,7 +192,8 @@ func TestLoad_5000DigestsInOneMinute(t *testing.T) {
 		w.Header().Set("Content-Type", "application/rss+xml")
 		fmt.Fprintf(w, `<rss version="2.0"><channel><title>Feed %s</title>`, r.URL.Path)
 		for n := range 20 {
-			fmt.Fprintf(w, `<item><guid>%s-%d</guid><title>Item %d of feed %s</title><link>%s%s/%d</link><description>%s</description></item>`,
+			fmt.Fprintf(w, `<item><guid>%s-%d</guid><title>Item %d of feed `+
+				`%s</title><link>%s%s/%d</link><description>%s</description></item>`,
 				r.URL.Path, n, n, r.URL.Path, "https://example.org", r.URL.Path, n, strings.Repeat("Some words of the item. ", 20))
 		}
 		fmt.Fprint(w, `</channel></rss>`)
@@ -208,7 +210,9 @@ func TestLoad_5000DigestsInOneMinute(t *testing.T) {
 		o.Delivery, o.Now = l, time.Now
 	})
 	l.bench = b
-	if err := b.Configure(t.Context(), manyDigests(digests, each, func(d, f int) string { return fmt.Sprintf("%s/%d/%d", server.URL, d, f) })); err != nil {
+	if err := b.Configure(t.Context(), manyDigests(digests, each, func(d, f int) string {
+		return fmt.Sprintf("%s/%d/%d", server.URL, d, f)
+	})); err != nil {
 		t.Fatal(err)
 	}
 	idle := probeStore(t, b, func(stop <-chan struct{}) { <-stop })
@@ -232,7 +236,8 @@ func TestLoad_5000DigestsInOneMinute(t *testing.T) {
 		all.Wait()
 	})
 	took := time.Since(begin)
-	t.Logf("%d digests of %d feeds: %s, %d requests, %d failed, %d MB at most; a write to the store took %s idle, %s busy (95th percentile)",
+	t.Logf("%d digests of %d feeds: %s, %d requests, %d failed, %d MB at most; a write to the store took %s idle, %s "+
+		"busy (95th percentile)",
 		digests, each, took.Round(time.Second), requests.Load(), failed.Load(), highest.Load()>>20, idle, busy)
 	if failed.Load() > 0 || highest.Load() > 200<<20 {
 		t.Errorf("%d digests failed, %d MB were in use; want none, and 200 MB at most", failed.Load(), highest.Load()>>20)

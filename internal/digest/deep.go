@@ -14,9 +14,9 @@ const (
 	deepLength    = 4000
 )
 
-const deepRules = "You explain one news story to readers who know nothing of it, from the numbered texts that tell it. Write six to ten " +
-	"plain sentences: what has happened, who is concerned, why it matters, what is not known or disputed, and what comes next, as " +
-	"far as the texts say it. Where they contradict one another, say so. " + writerRules
+const deepRules = "You explain one news story to readers who know nothing of it, from the numbered texts that tell " +
+	"it. Write six to ten plain sentences: what has happened, who is concerned, why it matters, what is not known or " +
+	"disputed, and what comes next, as far as the texts say it. Where they contradict one another, say so. " + writerRules
 
 // deepStories returns the story of a digest of the style deep and its other tellings, each as an entry of its own.
 func deepStories(chosen []story) []story {

@@ -66,8 +66,9 @@ func (f feeds) Find(context.Context, string) ([]feed.Link, error) { return nil, 
 
 func story(n int) feed.Item {
 	return feed.Item{ID: fmt.Sprint(n), Title: fmt.Sprintf("Story number %d of a long series", n),
-		Link:      fmt.Sprintf("https://example.org/%d", n),
-		Summary:   fmt.Sprintf("<p>The town council decided on matter %d after a long debate. Nobody was surprised by it.</p>", n),
+		Link: fmt.Sprintf("https://example.org/%d", n),
+		Summary: fmt.Sprintf("<p>The town council decided on matter %d after a long debate. Nobody was surprised "+
+			"by it.</p>", n),
 		Published: monday.Add(time.Duration(n) * time.Hour)}
 }
 
@@ -106,7 +107,14 @@ func service(t *testing.T, p digest.Plan, change ...func(*digest.Options)) *benc
 	}
 	t.Cleanup(func() { db.Close() })
 	b.db = db
-	b.options = digest.Options{Feeds: b.feeds, Store: db, Delivery: b, Platforms: b, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return b.now }}
+	b.options = digest.Options{
+		Feeds:     b.feeds,
+		Store:     db,
+		Delivery:  b,
+		Platforms: b,
+		Log:       slog.New(slog.DiscardHandler),
+		Now:       func() time.Time { return b.now },
+	}
 	for _, c := range change {
 		c(&b.options)
 	}
@@ -406,7 +414,9 @@ func TestWithoutAModelTheItemsOwnSentencesAreUsed(t *testing.T) {
 		},
 	} {
 		for _, style := range []string{digest.Brief, digest.Bullets, digest.Topics} {
-			b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10, Style: style}, func(o *digest.Options) { o.Writer = writer })
+			b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10, Style: style}, func(o *digest.Options) {
+				o.Writer = writer
+			})
 			b.feeds[a] = []feed.Item{story(1), story(2), story(3)}
 			run := b.run(t, monday)
 			d := b.sent[0].Draft
@@ -438,7 +448,11 @@ func TestCommand(t *testing.T) {
 		{"list", "30 8 * * *"}, {"preview morning", "1 new story from Feed a"},
 		{"run morning", "on its way to `web:/general` with 1 item"}, {"run nonesuch", "no digest \"nonesuch\""}, {"dance", "Say `digest list`"},
 	} {
-		if d := b.Command(t.Context(), chat.Message{Text: c.text, Conversation: general, Author: chat.User{ID: "1"}}); !strings.Contains(d.Text, c.want) {
+		if d := b.Command(t.Context(), chat.Message{
+			Text:         c.text,
+			Conversation: general,
+			Author:       chat.User{ID: "1"},
+		}); !strings.Contains(d.Text, c.want) {
 			t.Errorf("digest %s: %q, want %q in it", c.text, d.Text, c.want)
 		}
 	}

@@ -152,8 +152,8 @@ func describeCandidates(e *edition, d spec, length int) string {
 	return b.String()
 }
 
-// judgeCandidates has a model judge the candidates and write about them. Its answer, where it is none that can be used, is returned
-// as text, which may still hold sentences that cite items.
+// judgeCandidates has a model judge the candidates and write about them. Its answer, where it is none that can be used,
+// is returned as text, which may still hold sentences that cite items.
 func (s *Service) judgeCandidates(ctx context.Context, d spec, e *edition) (a answer, text, model string) {
 	ask := s.editor(d)
 	if ask == nil {
@@ -220,8 +220,8 @@ func (s *Service) editor(d spec) Editor {
 	}
 }
 
-// parseAnswer reads an answer about n candidates. It returns errBadAnswer where it holds nothing about any of them. What
-// it says about other numbers is dropped.
+// parseAnswer reads an answer about n candidates. It returns errBadAnswer where it holds nothing about any of them.
+// What it says about other numbers is dropped.
 func parseAnswer(text string, n int) (answer, error) {
 	var a answer
 	begin, end := strings.Index(text, "{"), strings.LastIndex(text, "}") // some models put a fence around it
@@ -349,8 +349,8 @@ func (e *edition) useAnswer(d spec, a answer) {
 	}
 }
 
-// groupByTopic sorts stories so that those of one topic stand together, in the order in which the topics come first; those
-// without a topic come last. The entries of a post are then numbered as they are read.
+// groupByTopic sorts stories so that those of one topic stand together, in the order in which the topics come first;
+// those without a topic come last. The entries of a post are then numbered as they are read.
 func (e *edition) groupByTopic(a answer) {
 	topics := map[*item]string{}
 	for _, j := range a.Items {

@@ -57,14 +57,15 @@ func TestDescribeLikes_TellsTheStrongest(t *testing.T) {
 	}
 }
 
-// A model reads of each candidate where it is from, who else tells it, when, and the beginning of its text, and then what
-// was posted before.
+// A model reads of each candidate where it is from, who else tells it, when, and the beginning of its text, and then
+// what was posted before.
 func TestDescribeCandidates_NumbersItemsAndEarlierPosts(t *testing.T) {
 	first, second := tale("A", "One", "first text of many words"), tale("B", "Two", "second")
 	first.Published = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 	first.also = []*item{second.item}
 	e := &edition{candidates: []story{first, second}, postedTitles: []string{"Old", "Older"}}
-	want := "[1] One (A; 2 sources; 2 Mar 2026 09:00)\nfirst text…\n\n[2] Two (B)\nsecond\n\nPosted before:\n1. Old\n2. Older\n"
+	want := "[1] One (A; 2 sources; 2 Mar 2026 09:00)\nfirst text…\n\n[2] Two (B)\nsecond\n\nPosted before:\n1. " +
+		"Old\n2. Older\n"
 	d := spec{zone: time.FixedZone("", 3600)}
 	if diff := cmp.Diff(want, describeCandidates(e, d, 12)); diff != "" {
 		t.Errorf("the candidates (-want +got):\n%s", diff)
@@ -288,7 +289,8 @@ func TestUseAnswer_ByStyle(t *testing.T) {
 	}}
 	boat, house := "The boat sailed [[2]](https://example.org/T1)", "The house stands [[1]](https://example.org/T3)."
 	for style, want := range map[string]string{
-		Brief:   "Both matter [[2]](https://example.org/T1)[[1]](https://example.org/T3).|: 0  1 |The house stands.|The boat sailed",
+		Brief: "Both matter [[2]](https://example.org/T1)[[1]](https://example.org/T3).|: 0  1 |The house stands.|The " +
+			"boat sailed",
 		Bullets: "|: 0 " + house + " 1 " + boat,
 		Topics:  "|Land: 0 " + house + "|Sea: 1 " + boat,
 	} {

@@ -97,7 +97,8 @@ func (s *scriptedEditor) answer(prompt string) string {
 func titled(n int, title string, hours int) feed.Item {
 	it := story(n)
 	it.Title, it.Published = title, monday.Add(-time.Duration(hours)*time.Hour)
-	it.Summary = "<p>" + strings.Repeat("What happened in matter "+fmt.Sprint(n)+" is told at length by "+title+". ", 12) + "</p>"
+	it.Summary = "<p>" + strings.Repeat("What happened in matter "+fmt.Sprint(n)+" is told at length by "+title+". ", 12) +
+		"</p>"
 	return it
 }
 
@@ -186,8 +187,10 @@ func TestModel_MergesAcrossLanguagesAndDropsWhatWasTold(t *testing.T) {
 		titled(6, "What we read on the weekend", 1), titled(7, "Harbour opens after the storm", 5)}
 	p := b.preview(t)
 	want := map[string]string{
-		"https://example.org/2": "posted", "https://example.org/3": "posted", "https://example.org/4": "merged into Ein neues Gesetz für Flüsse",
-		"https://example.org/5": "merged into The bridge has fallen", "https://example.org/6": "posted", "https://example.org/7": "posted",
+		"https://example.org/2": "posted", "https://example.org/3": "posted",
+		"https://example.org/4": "merged into Ein neues Gesetz für Flüsse",
+		"https://example.org/5": "merged into The bridge has fallen", "https://example.org/6": "posted",
+		"https://example.org/7": "posted",
 	}
 	if diff := cmp.Diff(want, verdicts(p)); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)

@@ -24,7 +24,8 @@ func TestEvents_AreKeptUntilShownOrTooOld(t *testing.T) {
 		t.Errorf("an event for no digest: %v", err)
 	}
 	for n := range 4 {
-		if err := errors.Join(b.AddEvent(t.Context(), "morning", "ci", fault(n, monday)), b.AddEvent(t.Context(), "morning", "ci", fault(n, monday))); err != nil {
+		if err := errors.Join(b.AddEvent(t.Context(), "morning", "ci", fault(n, monday)),
+			b.AddEvent(t.Context(), "morning", "ci", fault(n, monday))); err != nil {
 			t.Fatal(err)
 		}
 	}

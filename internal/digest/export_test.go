@@ -40,7 +40,10 @@ func MatchesFilter(written, text string) (bool, error) {
 func SurplusLine(n int) string {
 	var list []story
 	for i := range n {
-		list = append(list, story{item: &item{Item: feed.Item{Title: fmt.Sprint("Story ", i), Link: fmt.Sprint("https://example.org/", i)}}})
+		list = append(list, story{item: &item{Item: feed.Item{
+			Title: fmt.Sprint("Story ", i),
+			Link:  fmt.Sprint("https://example.org/", i),
+		}}})
 	}
 	return surplusLine(list)
 }

@@ -165,7 +165,12 @@ func onFrail(t *testing.T, p digest.Plan, change ...func(*digest.Options)) (*ben
 func TestRun_StoreFailsAnywhere_SaysSoAndPostsOnce(t *testing.T) {
 	const maxOperations = 60
 	for n := 1; ; n++ {
-		b, f := onFrail(t, digest.Plan{Feeds: from(a, b2), Hooks: []string{"push"}, MaxItems: 2, Email: []string{"anna@example.org"}},
+		b, f := onFrail(t, digest.Plan{
+			Feeds:    from(a, b2),
+			Hooks:    []string{"push"},
+			MaxItems: 2,
+			Email:    []string{"anna@example.org"},
+		},
 			func(o *digest.Options) { o.MailURL = mailURL })
 		b.feeds[a], b.feeds[b2] = []feed.Item{story(1)}, []feed.Item{story(20)}
 		f.arm(-1)
@@ -219,7 +224,13 @@ func TestRun_StoreFailsAnywhere_SaysSoAndPostsOnce(t *testing.T) {
 // A request that cannot be stored, or whose answer cannot be read, is answered by an error, never by silence; one that
 // was stored is not.
 func TestRequests_StoreFailsAnywhere_AreErrors(t *testing.T) {
-	byAPI := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()}, Source: digest.FromAPI}
+	byAPI := digest.Plan{
+		Name:     "made",
+		Schedule: "0 9 * * *",
+		Feeds:    from(a),
+		Post:     []string{general.String()},
+		Source:   digest.FromAPI,
+	}
 	ctx := t.Context()
 	requests := map[string]func(b *bench) error{
 		"load":        func(b *bench) error { return b.Load(ctx) },
@@ -283,8 +294,10 @@ func TestRequests_StoreFailsAnywhere_AreErrors(t *testing.T) {
 // The same in chat: the answer says that it did not work.
 func TestCommands_StoreFailsAnywhere_SaySo(t *testing.T) {
 	owner := chat.User{ID: "U1", Name: "anna", Admin: true}
-	for _, text := range []string{"list", "run morning", "preview morning", "explain morning", "explain morning last", "pause morning",
-		"resume morning", "share morning", "unshare morning", "remove made", "edit made style titles", "mute made rain until 2027-01-01",
+	for _, text := range []string{"list", "run morning", "preview morning", "explain morning", "explain morning last",
+		"pause morning",
+		"resume morning", "share morning", "unshare morning", "remove made", "edit made style titles",
+		"mute made rain until 2027-01-01",
 		"unsubscribe " + a, "filter morning council", "unfilter ID"} {
 		t.Run(text, func(t *testing.T) {
 			for n := 1; ; n++ {

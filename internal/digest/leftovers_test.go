@@ -30,7 +30,8 @@ func (b *bench) leaveTraces(t *testing.T) (token string) {
 	b.run(t, b.now)
 	b.member(t, "bert", "filter morning council")
 	token, err := b.Publish(t.Context(), "morning")
-	err = errors.Join(err, b.AddEvent(t.Context(), "morning", "push", fault(9, b.now)), b.Pause(t.Context(), "morning", true))
+	err = errors.Join(err, b.AddEvent(t.Context(), "morning", "push", fault(9, b.now)),
+		b.Pause(t.Context(), "morning", true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,8 @@ func (b *bench) items(t *testing.T, kind string) map[string]json.RawMessage {
 }
 
 // A digest of the name of one that the operator took out of the configuration is another one: it is not paused, the
-// address of the old page does not show it, its page does not show what the old one posted, and nobody gets it directly.
+// address of the old page does not show it, its page does not show what the old one posted, and nobody gets it
+// directly.
 func TestCreate_NameOfADigestThatIsGone_InheritsNothing(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a, b2), Hooks: []string{"push"}, MaxItems: 1})
 	token := b.leaveTraces(t)
@@ -88,7 +90,8 @@ func TestCreate_NameOfADigestThatIsGone_InheritsNothing(t *testing.T) {
 // A digest that is removed leaves nothing but which items it saw.
 func TestRemove_LeavesNoTraces(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a)})
-	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a, b2), MaxItems: 1, Post: []string{general.String()},
+	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a, b2), MaxItems: 1,
+		Post:   []string{general.String()},
 		Source: digest.FromAPI}
 	if _, err := b.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
@@ -145,7 +148,8 @@ func TestCreateAndChange_ReadAfterwardsFails_Succeed(t *testing.T) {
 	if info, err := b.Create(t.Context(), made); err != nil || info.Name != "made" || info.Next == nil {
 		t.Errorf("made: %+v, %v", info, err)
 	}
-	if info, added, err := b.AddFeeds(t.Context(), "made", []string{b2}); err != nil || added != 1 || len(info.Feeds) != 2 {
+	if info, added, err := b.AddFeeds(t.Context(), "made", []string{b2}); err != nil || added != 1 ||
+		len(info.Feeds) != 2 {
 		t.Errorf("changed: %+v, %v", info, err)
 	}
 }
@@ -174,8 +178,8 @@ func TestAddFeeds_AnotherReplicaChangesTheDigest_CountsEachFeedOnce(t *testing.T
 	}
 }
 
-// What the store refuses has not happened: a proposal that nobody was shown cannot be confirmed, and a decision that was
-// not stored can be made again.
+// What the store refuses has not happened: a proposal that nobody was shown cannot be confirmed, and a decision that
+// was not stored can be made again.
 func TestProposals_StoreRefuses_ChangeNothing(t *testing.T) {
 	b, f := onFrail(t, digest.Plan{Feeds: from(a)})
 	f.arm(-1)

@@ -294,8 +294,8 @@ func (f *memberFilter) draft(d spec, e *edition, said map[int]string, run store.
 	return chat.Draft{Text: heading, Cards: cards, Footer: "/raven digest unfilter " + f.ID + " ends this"}
 }
 
-// wants reports whether a story fits and was not told by an earlier run. What a model said about it counts as well as its
-// own words.
+// wants reports whether a story fits and was not told by an earlier run. What a model said about it counts as well as
+// its own words.
 func (f *memberFilter) wants(st story, said string, filters []filter, run store.Run) bool {
 	for _, i := range st.members() {
 		if at, told := f.Told[i.id]; told && !at.Equal(run.Due) {

@@ -147,7 +147,8 @@ func TestMemberFilter_WhatCannotBeIsRefused(t *testing.T) {
 			t.Errorf("%q is answered %q, want %q", words, answer, want)
 		}
 	}
-	if answer := b.member(t, "shy", "filter morning security"); !strings.Contains(answer, "no direct message can be sent") {
+	if answer := b.member(t, "shy", "filter morning security"); !strings.Contains(answer,
+		"no direct message can be sent") {
 		t.Errorf("who takes no direct messages is answered %q", answer)
 	}
 	elsewhere := chat.Message{Conversation: chat.Address{Platform: "web", Channel: "other"},
@@ -174,8 +175,8 @@ func titles(posts []store.Post) []string {
 	return list
 }
 
-// What fits and had no place in the post is sent, too, marked as such and in its own words; it is not sent again when it
-// gets its place, nor when another feed tells it.
+// What fits and had no place in the post is sent, too, marked as such and in its own words; it is not sent again when
+// it gets its place, nor when another feed tells it.
 func TestMemberFilter_SendsWhatHadNoPlace(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a, b2), MaxItems: 1, MaxAge: digest.Duration(240 * time.Hour)})
 	b.feeds[a], b.feeds[b2] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall.")}, nil
@@ -191,7 +192,8 @@ func TestMemberFilter_SendsWhatHadNoPlace(t *testing.T) {
 	if got := run(); len(got) != 0 {
 		t.Errorf("nothing fits, and anna got %+v", got)
 	}
-	hole := topical(3, "Security hole found in the mail server of the city", "An update closes it. Engineers found it on Monday.")
+	hole := topical(3, "Security hole found in the mail server of the city",
+		"An update closes it. Engineers found it on Monday.")
 	b.feeds[a] = append(b.feeds[a],
 		topical(2, "Library opens on Sundays", "Books may be borrowed."), hole,
 		topical(4, "Security of old bridges was looked at", "All of them hold."),
@@ -230,8 +232,8 @@ func TestMemberFilter_ManyWithoutAPlace_ComeInParts(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 1, MaxAge: digest.Duration(2400 * time.Hour)})
 	b.feeds[a] = []feed.Item{topical(0, "The harbour gets a crane", "It is tall.")}
 	b.member(t, "anna", "filter morning security")
-	words := strings.Fields("apple bridge castle desert engine forest garden hammer island jacket kettle ladder mirror needle " +
-		"orange pencil quarry ribbon saddle tunnel umpire valley window yellow zipper anchor")
+	words := strings.Fields("apple bridge castle desert engine forest garden hammer island jacket kettle ladder " +
+		"mirror needle orange pencil quarry ribbon saddle tunnel umpire valley window yellow zipper anchor")
 	sent := map[string]int{}
 	for n := range 4 {
 		b.sent, b.now = nil, b.now.Add(24*time.Hour)
@@ -263,8 +265,8 @@ func TestMemberFilter_ManyWithoutAPlace_ComeInParts(t *testing.T) {
 	}
 }
 
-// Of the style deep, which posts one story, members get the others that fit; of one that posts items as they come, those
-// that the post only names.
+// Of the style deep, which posts one story, members get the others that fit; of one that posts items as they come,
+// those that the post only names.
 func TestMemberFilter_OtherStyles(t *testing.T) {
 	for name, p := range map[string]digest.Plan{
 		"deep":   {Feeds: from(a), Style: digest.Deep},

@@ -144,8 +144,8 @@ func (m *month) edit(_ context.Context, _, prompt string, _ json.RawMessage) (st
 	return string(raw), "gemini/test", err
 }
 
-// TestMonth_NoFeedIsStarved runs a digest each morning of a month: without a model, and with one in a month in which half
-// of the feeds write in another language. It prints what the promises of docs/digests.md come to.
+// TestMonth_NoFeedIsStarved runs a digest each morning of a month: without a model, and with one in a month in which
+// half of the feeds write in another language. It prints what the promises of docs/digests.md come to.
 func TestMonth_NoFeedIsStarved(t *testing.T) {
 	t.Run("without a model", func(t *testing.T) { runMonth(t, newMonth(11, 1), 30) })
 	t.Run("two languages and a model", func(t *testing.T) { runMonth(t, newMonth(11, 2), 18) })
@@ -276,8 +276,8 @@ func (s *monthCount) count(m *month, verdicts []digest.Verdict, urls []string, n
 	}
 }
 
-// countUngrounded returns how many sentences of a post rest on none of its items: those of a model that cite none, those
-// that are in no item's text, and links that are no item's.
+// countUngrounded returns how many sentences of a post rest on none of its items: those of a model that cite none,
+// those that are in no item's text, and links that are no item's.
 func countUngrounded(d chat.Draft, m *month, byModel bool) int {
 	bad := strings.Count(d.Text, "Aliens") + strings.Count(d.Text, "Nobody knows")
 	for _, row := range strings.Split(d.Text, "\n- ")[1:] {

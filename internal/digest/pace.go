@@ -15,10 +15,10 @@ const (
 	readGap = 50 * time.Millisecond
 )
 
-// pace bounds which part of the processor and of the store's transactions runs take that nobody waits for: thousands may
-// be due in one minute, and conversations are answered meanwhile. Steps that compute are done alone, each with a pause
-// behind it, so that they take about an eighth of one processor. The beginnings of reads of feeds have such pauses, too, but
-// bounded ones, so that a slow server holds up nobody.
+// pace bounds which part of the processor and of the store's transactions runs take that nobody waits for: thousands
+// may be due in one minute, and conversations are answered meanwhile. Steps that compute are done alone, each with a
+// pause behind it, so that they take about an eighth of one processor. The beginnings of reads of feeds have such
+// pauses, too, but bounded ones, so that a slow server holds up nobody.
 type pace struct{ turn, read chan struct{} }
 
 // newPace returns a pace at which a step may begin at once.

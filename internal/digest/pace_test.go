@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Steps of runs that nobody waits for take an eighth of the time; a run that somebody waits for does not queue behind them.
+// Steps of runs that nobody waits for take an eighth of the time; a run that somebody waits for does not queue behind
+// them.
 func TestPace_StepsThatNobodyWaitsFor_TakeAnEighthOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, began := newPace(), time.Now()
@@ -50,8 +51,8 @@ func TestPace_StepsThatNobodyWaitsFor_TakeAnEighthOfTheTime(t *testing.T) {
 	})
 }
 
-// The beginnings of reads have pauses of seven times as long as a read took, up to a limit; a run that somebody waits for
-// reads at once.
+// The beginnings of reads have pauses of seven times as long as a read took, up to a limit; a run that somebody waits
+// for reads at once.
 func TestPace_ReadsBeginOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, began := newPace(), time.Now()
@@ -73,7 +74,8 @@ func TestPace_ReadsBeginOneAfterAnother(t *testing.T) {
 		p.doRead(t.Context(), spec{asked: true}, read(0))
 		time.Sleep(time.Second)
 		mu.Lock()
-		want := []time.Duration{0, 0, 16 * time.Millisecond, 66 * time.Millisecond, 116 * time.Millisecond, 116 * time.Millisecond}
+		want := []time.Duration{0, 0, 16 * time.Millisecond, 66 * time.Millisecond, 116 * time.Millisecond,
+			116 * time.Millisecond}
 		if !slices.Equal(begun, want) {
 			t.Errorf("the reads began at %v, want %v", begun, want)
 		}

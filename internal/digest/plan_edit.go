@@ -72,8 +72,8 @@ func (p *Plan) setField(key, value string) error {
 		return p.setFeedOption(key, value)
 	}
 	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
-		"catchUp, tags and filters (with commas between them), feeds with +ADDRESS or -ADDRESS, channels, pin, unpin, mute or unmute " +
-		"with an ADDRESS, or weight with ADDRESS and a number")
+		"catchUp, tags and filters (with commas between them), feeds with +ADDRESS or -ADDRESS, channels, pin, unpin, " +
+		"mute or unmute with an ADDRESS, or weight with ADDRESS and a number")
 }
 
 // splitList returns what stands between commas.

@@ -413,7 +413,8 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 }
 
 // applyDecision stores a decision. It returns what whoever decided is told, and what is shown in place of the proposal.
-func (s *Service) applyDecision(ctx context.Context, w proposal, yes bool, m chat.Message) (text, shown string, err error) {
+func (s *Service) applyDecision(ctx context.Context, w proposal, yes bool,
+	m chat.Message) (text, shown string, err error) {
 	if !yes {
 		return "The digest `" + w.Plan.Name + "` is not created.", "**The digest `" + w.Plan.Name + "`** was rejected.",
 			s.deleteProposal(ctx, w.ID)

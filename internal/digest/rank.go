@@ -23,8 +23,8 @@ const (
 	maxPreference = 2.0
 )
 
-// rankStories merges items that tell the same story, and ranks the stories. Of a digest that posts items as they come it
-// chooses, too.
+// rankStories merges items that tell the same story, and ranks the stories. Of a digest that posts items as they come
+// it chooses, too.
 func (s *Service) rankStories(ctx context.Context, d spec, e *edition) error {
 	var left []*item
 	for _, i := range e.items {
@@ -102,7 +102,8 @@ func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answ
 	return a, text, model
 }
 
-// carryOver decides about the stories that got no place: they wait for the next run. At the first run only events of webhooks do.
+// carryOver decides about the stories that got no place: they wait for the next run. At the first run only events of
+// webhooks do.
 func (d spec) carryOver(e *edition, rest []story, now time.Time) {
 	for _, st := range rest {
 		// The surplus of feeds is old news at the first run; an event comes once.

@@ -75,8 +75,8 @@ func TestSortByScore_KindsComeFirst(t *testing.T) {
 	}
 }
 
-// A vote on a post is shared by its entries, three opinions of each kind are assumed at first, and the factor is between
-// a half and two. Feedback on something else counts for nothing.
+// A vote on a post is shared by its entries, three opinions of each kind are assumed at first, and the factor is
+// between a half and two. Feedback on something else counts for nothing.
 func TestLearnPreferences(t *testing.T) {
 	runs := []pastRun{
 		{Turn: "one", Entries: []pastEntry{{Source: "A", Topics: []string{"Sea"}}}},
@@ -118,7 +118,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// What got no place waits from when it was seen first, as long as the digest takes items; at a first run events alone do.
+// What got no place waits from when it was seen first, as long as the digest takes items; at a first run events alone
+// do.
 func TestCarryOver(t *testing.T) {
 	first, waited, event := tale("A", "1", ""), tale("A", "2", ""), tale("hook", "3", "")
 	waited.since, event.event = noon.Add(-24*time.Hour), "build"
@@ -198,8 +199,8 @@ func TestChoosePlaces(t *testing.T) {
 	}
 }
 
-// Where there are more feeds than places, a third of them goes to the best stories, and the others to the feeds that were
-// shown longest ago.
+// Where there are more feeds than places, a third of them goes to the best stories, and the others to the feeds that
+// were shown longest ago.
 func TestChoosePlaces_MoreFeedsThanPlaces(t *testing.T) {
 	var stories []story
 	shown := map[string]time.Time{}

@@ -30,7 +30,8 @@ func (r *records) LoadFeed(_ context.Context, url string) (store.Feed, bool, err
 	return store.Feed{Data: raw}, ok, nil
 }
 
-// What is told of a feed is when it was read, why it fails, and when it is read next: when all reasons to wait are over.
+// What is told of a feed is when it was read, why it fails, and when it is read next: when all reasons to wait are
+// over.
 func TestKnownFeeds_TellWhenTheyAreReadNext(t *testing.T) {
 	at := func(hours int) time.Time { return noon.Add(time.Duration(hours) * time.Hour) }
 	for name, c := range map[string]struct {
@@ -390,8 +391,8 @@ func (*everywhere) ReadersCanRead(_ context.Context, _, source chat.Address) (bo
 	return source.Channel != "secret", nil
 }
 
-// Channels are read from a day before the last run that succeeded, in the digest's language, and those alone that everybody
-// may read who reads the digest.
+// Channels are read from a day before the last run that succeeded, in the digest's language, and those alone that
+// everybody may read who reads the digest.
 func TestAddChannels(t *testing.T) {
 	s, kept := onRecords()
 	r := &reporter{}

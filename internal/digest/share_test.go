@@ -276,7 +276,13 @@ func TestPreview_ExplainsTheScoreAndItsParts(t *testing.T) {
 func TestCommand_FeedOptions(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a)})
 	b.feeds[a], b.feeds[b2] = []feed.Item{story(1)}, []feed.Item{story(2)}
-	if _, err := b.Create(t.Context(), digest.Plan{Name: "own", Schedule: "0 8 * * *", Post: []string{general.String()}, Feeds: from(a, b2), Source: digest.FromAPI}); err != nil {
+	if _, err := b.Create(t.Context(), digest.Plan{
+		Name:     "own",
+		Schedule: "0 8 * * *",
+		Post:     []string{general.String()},
+		Feeds:    from(a, b2),
+		Source:   digest.FromAPI,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	root := chat.User{ID: "root", Admin: true}

@@ -44,7 +44,8 @@ func TestRun_Deep_ExplainsOneStory(t *testing.T) {
 		if !strings.HasPrefix(d.Text, "**morning**: one story, as 2 sources tell it\n") {
 			t.Errorf("model %v: it begins otherwise: %q", model, d.Text)
 		}
-		want := "The council decided [[1]](https://example.org/1). Both papers say so [[1]](https://example.org/1)[[2]](https://elsewhere.example/1)."
+		want := "The council decided [[1]](https://example.org/1). Both papers say so " +
+			"[[1]](https://example.org/1)[[2]](https://elsewhere.example/1)."
 		if model && (!strings.Contains(d.Text, want) || strings.Contains(d.Text, "Aliens") || len(asked) < 1500) {
 			t.Errorf("text %q, asked with %d bytes", d.Text, len(asked))
 		}
@@ -109,7 +110,13 @@ func TestRun_Weekly_IsWhatWasLiked(t *testing.T) {
 	if run, err := b.Run(t.Context(), "weekly", b.now, false); err != nil || run.Posted != 0 {
 		t.Errorf("a second round-up without new posts: %+v, %v", run, err)
 	}
-	if err := b.Configure(t.Context(), []digest.Plan{{Name: "w", Schedule: "daily at 8", Style: digest.Weekly, Feeds: from(a), Post: []string{"web:/x"}}}); err == nil {
+	if err := b.Configure(t.Context(), []digest.Plan{{
+		Name:     "w",
+		Schedule: "daily at 8",
+		Style:    digest.Weekly,
+		Feeds:    from(a),
+		Post:     []string{"web:/x"},
+	}}); err == nil {
 		t.Error("a weekly digest with feeds passes")
 	}
 }

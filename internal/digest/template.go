@@ -140,8 +140,8 @@ func headEntries(style string) int {
 	return 3
 }
 
-// headLength returns how many entries the first part of a long post holds: whole topics, where their ends are not too far
-// from the usual length.
+// headLength returns how many entries the first part of a long post holds: whole topics, where their ends are not too
+// far from the usual length.
 func (e *edition) headLength(style string) int {
 	top := headEntries(style)
 	if style != Topics {

@@ -90,9 +90,9 @@ func (s *Service) unsubscribed(ctx context.Context) (map[string]unsubscription, 
 	return list, nil
 }
 
-// mailKey returns the key that signs the links of mails. It is made once for the store, which keeps it in clear: whoever
-// has a copy of the store could unsubscribe the mailboxes that stand there, too, which a click takes back. Encrypted, it
-// would be lost with the file of the other key, and with it the links of all mails that were sent.
+// mailKey returns the key that signs the links of mails. It is made once for the store, which keeps it in clear:
+// whoever has a copy of the store could unsubscribe the mailboxes that stand there, too, which a click takes back.
+// Encrypted, it would be lost with the file of the other key, and with it the links of all mails that were sent.
 func (s *Service) mailKey(ctx context.Context) ([]byte, error) {
 	raw, err := s.o.Store.Item(ctx, mailKeyKind, mailKeyName)
 	if errors.Is(err, store.ErrNotFound) {

@@ -123,7 +123,8 @@ func TestCompose_FoldsWhatIsLong(t *testing.T) {
 
 // A line of a model belongs to the first item that it cites; items that it forgot come last.
 func TestParseLines(t *testing.T) {
-	written := "Sure, here it is:\n- Third and first [3][1].\n* Third again [3].\n# Sea life\n• First [1].\n## sea\nNothing here.\n# Sea life\nFifth [5]."
+	written := "Sure, here it is:\n- Third and first [3][1].\n* Third again [3].\n# Sea life\n• First [1].\n## " +
+		"sea\nNothing here.\n# Sea life\nFifth [5]."
 	for style, want := range map[string][]string{
 		Bullets: {": 0 First [[1]](https://example.org/T1). 1  2 Third and first [[3]](https://example.org/T3)[[1]](https://example.org/T1)."},
 		Topics: {": 2 Third and first [[3]](https://example.org/T3)[[1]](https://example.org/T1).",
@@ -154,7 +155,8 @@ func TestFillWithoutModel(t *testing.T) {
 		t.Errorf("topics (-want +got):\n%s", diff)
 	}
 	e.fillWithoutModel(spec{})
-	want := "The boat sailed to Oslo today. [[1]](https://example.org/T1) It rains in Bergen now. [[3]](https://example.org/T3)"
+	want := "The boat sailed to Oslo today. [[1]](https://example.org/T1) It rains in Bergen now. " +
+		"[[3]](https://example.org/T3)"
 	if e.summary != want {
 		t.Errorf("summary: %s", e.summary)
 	}
@@ -325,8 +327,8 @@ func (p *slowPages) Article(ctx context.Context, link string) (string, error) {
 	}
 }
 
-// Pages are read where feeds have teasers alone: four hosts at once, one page of each at a time, each within ten seconds
-// and all within forty.
+// Pages are read where feeds have teasers alone: four hosts at once, one page of each at a time, each within ten
+// seconds and all within forty.
 func TestReadPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stories []story

@@ -76,7 +76,8 @@ func FuzzNoForeignLinkSurvives(f *testing.F) {
 }
 
 func TestTheRunSaysWhatAModelInvented(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a)}, writes("The council met [1]. Aliens landed. Read [more](https://evil.example) [2]. So they say."))
+	b := service(t, digest.Plan{Feeds: from(a)},
+		writes("The council met [1]. Aliens landed. Read [more](https://evil.example) [2]. So they say."))
 	b.feeds[a] = []feed.Item{story(1), story(2)}
 	run := b.run(t, monday)
 	for _, want := range []string{"2 statements of the model without an item left out",
@@ -88,7 +89,8 @@ func TestTheRunSaysWhatAModelInvented(t *testing.T) {
 }
 
 func TestStyles(t *testing.T) {
-	model := "# Town hall\n- The first matter was decided [2].\n- And the second [1].\n# Rest of the world and much more\n- Nothing [9].\n- The third too [3]."
+	model := "# Town hall\n- The first matter was decided [2].\n- And the second [1].\n# Rest of the world and much " +
+		"more\n- Nothing [9].\n- The third too [3]."
 	for _, c := range []struct {
 		style, writes string
 		want, never   []string
@@ -127,17 +129,20 @@ func TestStyles(t *testing.T) {
 
 func TestATemplateMakesThePost(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a, "https://example.org/feed/gone"), Timezone: "Europe/Oslo",
-		Template: `# {{.Name}}, {{.Date}}: {{.Count}}{{range .Items}}{{"\n"}}{{.N}} {{.Link}} {{clock .Time}} {{.Title}}{{end}}{{range .LeftOut}} !{{.}}{{end}}`})
+		Template: `# {{.Name}}, {{.Date}}: {{.Count}}{{range .Items}}{{"\n"}}{{.N}} {{.Link}} {{clock .Time}} ` +
+			`{{.Title}}{{end}}{{range .LeftOut}} !{{.}}{{end}}`})
 	evil := story(1)
 	evil.Title = "[click](https://evil.example) *now* <b>x</b>"
 	b.feeds[a] = []feed.Item{evil}
 	got := b.preview(t).Draft
-	want := "# morning, Monday, 2 March 2026: 1\n1 [\\[click\\](https://evil.example) \\*now\\* x](https://example.org/1) 2 Mar 10:00 \\[click\\](https://evil.example) \\*now\\* x !"
+	want := "# morning, Monday, 2 March 2026: 1\n1 [\\[click\\](https://evil.example) \\*now\\* " +
+		"x](https://example.org/1) 2 Mar 10:00 \\[click\\](https://evil.example) \\*now\\* x !"
 	if !strings.HasPrefix(got.Text, want) || len(got.Cards) != 0 {
 		t.Errorf("the template made\n%s\nwant\n%s", got.Text, want)
 	}
 	for _, bad := range []string{"{{", "{{.Nope}}", "{{range .Items}}{{.Nope}}{{end}}", "{{call .Name}}",
-		`{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`, `{{range $i, $x := .Items}}{{printf "%1000000d" 1}}{{end}}`} {
+		`{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`,
+		`{{range $i, $x := .Items}}{{printf "%1000000d" 1}}{{end}}`} {
 		if err := digest.CheckTemplate(bad); err == nil {
 			t.Errorf("the template %s passes", bad)
 		}
@@ -175,7 +180,8 @@ func TestARunKeepsToItsTokens(t *testing.T) {
 }
 
 func TestAPageIsReadWhereTheFeedHasATeaser(t *testing.T) {
-	about := "Story number 1 of a long series begins. " + strings.Repeat("The mayor of the town explained at length what the series is about and who wrote it. ", 6)
+	about := "Story number 1 of a long series begins. " +
+		strings.Repeat("The mayor of the town explained at length what the series is about and who wrote it. ", 6)
 	asked := map[string]int{}
 	for _, c := range []struct {
 		name, page string
@@ -190,7 +196,8 @@ func TestAPageIsReadWhereTheFeedHasATeaser(t *testing.T) {
 			o.Pages = pages(func(url string) (string, error) { asked[c.name+url]++; return c.page, c.err })
 		})
 		long := story(2)
-		long.Content = strings.Repeat("<p>This text is long enough by itself, and says all that there is to say of it.</p>", 9)
+		long.Content = strings.Repeat("<p>This text is long enough by itself, and says all that there is to say of it.</p>",
+			9)
 		b.feeds[a] = []feed.Item{story(1), long}
 		if got := b.preview(t).Draft.Cards[1].Text; !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q in it", c.name, got, c.want)

@@ -35,9 +35,10 @@ func archive(t testing.TB, parts map[string]string) []byte {
 }
 
 const (
-	relationsHead = `<?xml version="1.0"?><Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">`
-	relationType  = `Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/`
-	nameSpaces    = `xmlns:w="urn:w" xmlns:a="urn:a" xmlns:p="urn:p" xmlns:mc="urn:mc" ` +
+	relationsHead = `<?xml version="1.0"?><Relationships ` +
+		`xmlns="http://schemas.openxmlformats.org/package/2006/relationships">`
+	relationType = `Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/`
+	nameSpaces   = `xmlns:w="urn:w" xmlns:a="urn:a" xmlns:p="urn:p" xmlns:mc="urn:mc" ` +
 		`xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"`
 )
 
@@ -59,9 +60,11 @@ func word(t testing.TB, body string) []byte {
 		"_rels/.rels": relations("officeDocument", "word/document.xml"),
 		"word/_rels/document.xml.rels": relations("styles", "styles.xml", "footnotes", "/word/footnotes.xml",
 			"hyperlink", "https://example.org/x", "hyperlink", "file://etc"),
-		"word/styles.xml": `<w:styles ` + nameSpaces + `><w:style w:styleId="berschrift2"><w:name w:val="heading 2"/></w:style>` +
+		"word/styles.xml": `<w:styles ` + nameSpaces +
+			`><w:style w:styleId="berschrift2"><w:name w:val="heading 2"/></w:style>` +
 			`<w:style w:styleId="L"><w:pPr><w:numPr/></w:pPr></w:style></w:styles>`,
-		"word/footnotes.xml": `<w:footnotes ` + nameSpaces + `><w:footnote w:id="0" w:type="separator"><w:p><w:r><w:t>---</w:t></w:r></w:p></w:footnote>` +
+		"word/footnotes.xml": `<w:footnotes ` + nameSpaces +
+			`><w:footnote w:id="0" w:type="separator"><w:p><w:r><w:t>---</w:t></w:r></w:p></w:footnote>` +
 			`<w:footnote w:id="2"><w:p><w:r><w:t>As Ada said.</w:t></w:r></w:p></w:footnote></w:footnotes>`,
 		"word/document.xml": `<w:document ` + nameSpaces + `><w:body>` + body + `</w:body></w:document>`,
 	})
@@ -77,13 +80,17 @@ func sheetsSharing(t testing.TB, strings, rows string) []byte {
 		"_rels/.rels": relations("officeDocument", "xl/workbook.xml"),
 		"xl/_rels/workbook.xml.rels": relations("worksheet", "worksheets/sheet1.xml", "worksheet", "worksheets/sheet2.xml",
 			"sharedStrings", "sharedStrings.xml", "styles", "styles.xml", "chartsheet", "chartsheets/c.xml"),
-		"xl/workbook.xml": `<workbook ` + nameSpaces + `><sheets><sheet name="Prices" r:id="r1"/><sheet name="Drafts" r:id="r2" state="hidden"/>` +
+		"xl/workbook.xml": `<workbook ` + nameSpaces +
+			`><sheets><sheet name="Prices" r:id="r1"/><sheet name="Drafts" r:id="r2" state="hidden"/>` +
 			`<sheet name="Chart" r:id="r5"/></sheets></workbook>`,
 		"xl/sharedStrings.xml": `<sst>` + strings + `</sst>`,
-		"xl/styles.xml": `<styleSheet><numFmts><numFmt numFmtId="170" formatCode="yyyy\-mm"/><numFmt numFmtId="171" formatCode="0.0 &quot;days&quot;"/></numFmts>` +
-			`<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="170"/><xf numFmtId="171"/><xf numFmtId="20"/></cellXfs></styleSheet>`,
+		"xl/styles.xml": `<styleSheet><numFmts><numFmt numFmtId="170" formatCode="yyyy\-mm"/><numFmt numFmtId="171" ` +
+			`formatCode="0.0 &quot;days&quot;"/></numFmts>` +
+			`<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="170"/><xf numFmtId="171"/><xf ` +
+			`numFmtId="20"/></cellXfs></styleSheet>`,
 		"xl/worksheets/sheet1.xml": `<worksheet><sheetData>` + rows + `</sheetData></worksheet>`,
-		"xl/worksheets/sheet2.xml": `<worksheet><sheetData><row><c t="inlineStr"><is><t>draft</t></is></c></row></sheetData></worksheet>`,
+		"xl/worksheets/sheet2.xml": `<worksheet><sheetData><row><c ` +
+			`t="inlineStr"><is><t>draft</t></is></c></row></sheetData></worksheet>`,
 	})
 }
 
@@ -92,11 +99,14 @@ func slides(t testing.TB, shapes string) []byte {
 	return archive(t, map[string]string{
 		"_rels/.rels":                     relations("officeDocument", "ppt/presentation.xml"),
 		"ppt/_rels/presentation.xml.rels": relations("slide", "slides/b.xml", "slide", "slides/a.xml"),
-		"ppt/presentation.xml":            `<p:presentation ` + nameSpaces + `><p:sldIdLst><p:sldId r:id="r2"/><p:sldId r:id="r1"/></p:sldIdLst></p:presentation>`,
-		"ppt/slides/a.xml":                fmt.Sprintf(slide, "", shapes),
-		"ppt/slides/b.xml":                fmt.Sprintf(slide, `show="0"`, `<p:sp><p:txBody><a:p><a:r><a:t>the second</a:t></a:r></a:p></p:txBody></p:sp>`),
-		"ppt/slides/_rels/a.xml.rels":     relations("notesSlide", "../notes/n.xml"),
-		"ppt/notes/n.xml": `<p:notes ` + nameSpaces + `><p:cSld><p:spTree><p:sp><p:nvSpPr><p:nvPr><p:ph type="body"/></p:nvPr></p:nvSpPr>` +
+		"ppt/presentation.xml": `<p:presentation ` + nameSpaces +
+			`><p:sldIdLst><p:sldId r:id="r2"/><p:sldId r:id="r1"/></p:sldIdLst></p:presentation>`,
+		"ppt/slides/a.xml": fmt.Sprintf(slide, "", shapes),
+		"ppt/slides/b.xml": fmt.Sprintf(slide, `show="0"`,
+			`<p:sp><p:txBody><a:p><a:r><a:t>the second</a:t></a:r></a:p></p:txBody></p:sp>`),
+		"ppt/slides/_rels/a.xml.rels": relations("notesSlide", "../notes/n.xml"),
+		"ppt/notes/n.xml": `<p:notes ` + nameSpaces +
+			`><p:cSld><p:spTree><p:sp><p:nvSpPr><p:nvPr><p:ph type="body"/></p:nvPr></p:nvSpPr>` +
 			`<p:txBody><a:p><a:r><a:t>smile</a:t></a:r></a:p></p:txBody></p:sp></p:spTree></p:cSld></p:notes>`,
 	})
 }
@@ -136,9 +146,11 @@ func TestText_OfEveryKind(t *testing.T) {
 		data  []byte
 		want  string
 	}{
-		"a.docx": {data: word(t, wordBody), want: "## Food\n\nRavens eat[^2][nuts](https://example.org/x)seeds\n\n  - inner\n- outer\n" +
+		"a.docx": {data: word(t, wordBody), want: "## Food\n\nRavens eat[^2][nuts](https://example.org/x)seeds\n\n  - " +
+			"inner\n- outer\n" +
 			"| a\\|b | one<br>two |\n|---|---|\n|  |  |\n\nboxed\n\n[^2]: As Ada said."},
-		"a.xlsx": {data: sheets(t, sheetRows), want: "[sheet Prices]\nitem,bought on\n\n\"nut, \"\"large\"\"\",,2026-03-04,0.30000000000000004,TRUE\n" +
+		"a.xlsx": {data: sheets(t, sheetRows), want: "[sheet Prices]\nitem,bought on\n\n\"nut, " +
+			"\"\"large\"\"\",,2026-03-04,0.30000000000000004,TRUE\n" +
 			"2026-03-04 12:00:00,3,06:00:00,#DIV/0!\n7\n\n[sheet Drafts (hidden)]\ndraft"},
 		"a.pptx": {data: slides(t, slideShapes), want: "[slide 1]\n# Ravens\n\nclever\nbirds\n\n| k |\n|---|\n\nNotes: smile\n\n[slide 2 (hidden)]\nthe second"},
 		"a.pdf":  {data: []byte("one\ftwo"), want: "[p. 1]\none\n\n[p. 2]\ntwo"},

@@ -281,7 +281,9 @@ func TestBodiesAreBounded(t *testing.T) {
 			}
 		}
 	})
-	mux.HandleFunc("/announced", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "99999999") })
+	mux.HandleFunc("/announced", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "99999999")
+	})
 	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("a"))
 		w.(http.Flusher).Flush()
@@ -299,7 +301,8 @@ func TestBodiesAreBounded(t *testing.T) {
 	defer close(release)
 	c := newClient(t, Options{AllowPrivateHosts: []string{hostPort(server)}})
 	for path, want := range map[string]error{
-		"/endless": ErrTooLarge, "/bomb": ErrTooLarge, "/empties": ErrTooLarge, "/announced": ErrTooLarge, "/slow": ErrTimeout, "/exact": nil,
+		"/endless": ErrTooLarge, "/bomb": ErrTooLarge, "/empties": ErrTooLarge, "/announced": ErrTooLarge,
+		"/slow": ErrTimeout, "/exact": nil,
 	} {
 		limit := 10 * time.Second
 		if want == ErrTimeout {

@@ -43,7 +43,12 @@ func (b *board) last() chat.Draft {
 
 func newDesk() (*elicit.Service, *board) {
 	b := &board{}
-	return elicit.New(elicit.Options{Post: b.post, Reaches: func(a chat.Address) bool { return a.Platform == "slack" }, Log: slog.New(slog.DiscardHandler), Now: time.Now}), b
+	return elicit.New(elicit.Options{
+		Post:    b.post,
+		Reaches: func(a chat.Address) bool { return a.Platform == "slack" },
+		Log:     slog.New(slog.DiscardHandler),
+		Now:     time.Now,
+	}), b
 }
 
 type outcome struct {
@@ -171,7 +176,11 @@ func TestALinkIsShownToWhoeverAskedAlone(t *testing.T) {
 			t.Errorf("the server hears %+v", a)
 		}
 		caller := tool.Caller{Conversation: here, User: anna}
-		if err := d.Offer(t.Context(), caller, elicit.Question{Server: "bank", URL: "https://bank.example/in", Message: "Sign in"}, time.Now().Add(time.Hour)); err != nil {
+		if err := d.Offer(t.Context(), caller, elicit.Question{
+			Server:  "bank",
+			URL:     "https://bank.example/in",
+			Message: "Sign in",
+		}, time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		value = b.last().Buttons[0].Value
@@ -194,7 +203,11 @@ func TestWordsAnswerWhereThereAreNoButtons(t *testing.T) {
 			_, ours := handled(t.Context(), d, chat.Message{Conversation: here, Author: by, Text: text})
 			return ours
 		}
-		one := elicit.Question{Server: "shop", Tool: "buy", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}
+		one := elicit.Question{
+			Server: "shop",
+			Tool:   "buy",
+			Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`),
+		}
 		got := ask(t.Context(), d, one)
 		if says(bert, "answer 5") || says(anna, "the answer is 5") || !says(anna, "answer 5") {
 			t.Error("words were taken wrongly")
@@ -226,7 +239,11 @@ func TestWordsAnswerWhereThereAreNoButtons(t *testing.T) {
 func TestWords_ElsewhereOrAmbiguous_ReachNoServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := newDesk()
-		one := elicit.Question{Server: "shop", Tool: "buy", Schema: json.RawMessage(`{"type":"object","properties":{"s":{"type":"string"}}}`)}
+		one := elicit.Question{
+			Server: "shop",
+			Tool:   "buy",
+			Schema: json.RawMessage(`{"type":"object","properties":{"s":{"type":"string"}}}`),
+		}
 		got := ask(t.Context(), d, one)
 		for _, at := range []chat.Address{
 			{Platform: "slack", Workspace: "T1", Channel: "C2"},
@@ -260,7 +277,8 @@ func TestWhoCannotBeAskedIsNotAsked(t *testing.T) {
 				t.Errorf("%s: %+v", name, o)
 			}
 		}
-		if _, err := d.Ask(tool.WithCaller(t.Context(), tool.Caller{Conversation: here}), elicit.Question{URL: "https://x.example"}); err == nil {
+		if _, err := d.Ask(tool.WithCaller(t.Context(), tool.Caller{Conversation: here}),
+			elicit.Question{URL: "https://x.example"}); err == nil {
 			t.Error("nobody in particular was asked")
 		}
 		if len(b.posts) != 0 {

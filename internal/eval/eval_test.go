@@ -76,7 +76,8 @@ func TestStarterSet_WithoutAModel_ReachesItsThresholds(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"answer", "knowledge", "memory", "history", "tools", "page", "compaction", "prompt", "digest"} {
+	for _, kind := range []string{"answer", "knowledge", "memory", "history", "tools", "page", "compaction", "prompt",
+		"digest"} {
 		if !measured[kind] {
 			t.Errorf("no case of kind %s was measured", kind)
 		}
@@ -86,15 +87,21 @@ func TestStarterSet_WithoutAModel_ReachesItsThresholds(t *testing.T) {
 // TestRun_WhatIsNotThere_FailsItsCheck expects of each kind one thing that holds and one that does not.
 func TestRun_WhatIsNotThere_FailsItsCheck(t *testing.T) {
 	for kind, c := range map[string]string{
-		"knowledge":  `"files":[{"name":"a.md","text":"The tower is red."}],"queries":[{"query":"tower","expect":["red","blue"]}]`,
-		"memory":     `"notes":["the tower is red"],"queries":[{"query":"tower","expect":["red","blue"]}]`,
-		"history":    `"messages":[{"author":"Anna","text":"the tower is red"}],"queries":[{"query":"tower","expect":["red","blue"]}]`,
-		"tools":      `"tools":[{"name":"paint","description":"Paint the tower"}],"queries":[{"query":"tower","expect":["paint","wash"]}]`,
-		"page":       `"html":"<article><p>The tower is red.</p></article>","expect":["red"],"forbid":["tower"]`,
-		"compaction": `"turns":[{"user":"The tower is red.","answer":"Yes."}],"facts":[{"text":"red"},{"text":"blue","query":"tower"}]`,
-		"prompt":     `"questions":["Hello"],"system":"You are terse.","maxTokens":1}, {"kind":"prompt","questions":["Hello"],"maxTokens":900`,
+		"knowledge": `"files":[{"name":"a.md","text":"The tower is red."}],"queries":[{"query":"tower","expect":["red",` +
+			`"blue"]}]`,
+		"memory": `"notes":["the tower is red"],"queries":[{"query":"tower","expect":["red","blue"]}]`,
+		"history": `"messages":[{"author":"Anna","text":"the tower is red"}],"queries":[{"query":"tower",` +
+			`"expect":["red","blue"]}]`,
+		"tools": `"tools":[{"name":"paint","description":"Paint the tower"}],"queries":[{"query":"tower",` +
+			`"expect":["paint","wash"]}]`,
+		"page": `"html":"<article><p>The tower is red.</p></article>","expect":["red"],"forbid":["tower"]`,
+		"compaction": `"turns":[{"user":"The tower is red.","answer":"Yes."}],"facts":[{"text":"red"},{"text":"blue",` +
+			`"query":"tower"}]`,
+		"prompt": `"questions":["Hello"],"system":"You are terse.","maxTokens":1}, {"kind":"prompt","questions":["Hello"],` +
+			`"maxTokens":900`,
 		// That the post links to nothing else is a check of its own, which holds.
-		"digest": `"entries":[{"feed":"F","title":"The tower is red","url":"https://example.com/a","text":"The tower is red."}],` +
+		"digest": `"entries":[{"feed":"F","title":"The tower is red","url":"https://example.com/a","text":"The tower is ` +
+			`red."}],` +
 			`"expect":["red","blue","green"]`,
 		"answer": `"question":"Which tower?","system":"Be terse.","request":["Be terse","Be verbose"]`,
 	} {

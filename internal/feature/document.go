@@ -16,7 +16,8 @@ func (r *Registry) Document() string {
 		"This page is generated from the features that the bot has (`go test ./internal/app -run Document -update`).\n",
 	)
 	b.WriteString(
-		"On Discord and Slack a command is written `/raven NAME …`; on the web page and in the terminal `/NAME …` does the same.\n",
+		"On Discord and Slack a command is written `/raven NAME …`; on the web page and in the terminal `/NAME …` does " +
+			"the same.\n",
 	)
 	for _, c := range r.Commands() {
 		fmt.Fprintf(&b, "\n## /raven %s\n\n%s.\n", c.Name, c.Summary)

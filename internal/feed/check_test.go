@@ -76,7 +76,8 @@ func checkNode(t testing.TB, name string, n *xhtml.Node) {
 		return
 	}
 	switch n.Data {
-	case "script", "style", "iframe", "frame", "object", "embed", "applet", "form", "input", "meta", "link", "base", "svg", "math":
+	case "script", "style", "iframe", "frame", "object", "embed", "applet", "form", "input", "meta", "link", "base", "svg",
+		"math":
 		t.Errorf("%s: active element <%s>", name, n.Data)
 	}
 	for _, a := range n.Attr {

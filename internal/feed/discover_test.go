@@ -18,17 +18,19 @@ func TestKnownSites(t *testing.T) {
 		"https://www.youtube.com/channel/UC_x5XG1OV2P6uZZ5FSM9Ttw/videos": "https://www.youtube.com/feeds/videos.xml?channel_id=UC_x5XG1OV2P6uZZ5FSM9Ttw",
 		"https://m.youtube.com/playlist?list=PL1&x=2":                     "https://www.youtube.com/feeds/videos.xml?playlist_id=PL1",
 		"https://www.youtube.com/@golang":                                 "",
-		"https://github.com/golang/go.git":                                "https://github.com/golang/go/releases.atom https://github.com/golang/go/tags.atom https://github.com/golang/go/commits.atom",
-		"https://github.com/golang/go/releases":                           "https://github.com/golang/go/releases.atom https://github.com/golang/go/tags.atom https://github.com/golang/go/commits.atom",
-		"https://github.com/rsc":                                          "https://github.com/rsc.atom",
-		"https://github.com/":                                             "",
-		"https://gitlab.com/a/b/-/issues":                                 "https://gitlab.com/a/b/-/tags?format=atom",
-		"https://old.reddit.com/r/golang/top":                             "https://www.reddit.com/r/golang/.rss",
-		"https://www.reddit.com/u/spez":                                   "https://www.reddit.com/user/spez/.rss",
-		"https://www.reddit.com/user/spez/":                               "https://www.reddit.com/user/spez/.rss",
-		"https://www.reddit.com/":                                         "",
-		"https://bsky.app/profile/go.dev":                                 "https://bsky.app/profile/go.dev/rss",
-		"https://notgithub.com/a/b":                                       "",
+		"https://github.com/golang/go.git": "https://github.com/golang/go/releases.atom " +
+			"https://github.com/golang/go/tags.atom https://github.com/golang/go/commits.atom",
+		"https://github.com/golang/go/releases": "https://github.com/golang/go/releases.atom " +
+			"https://github.com/golang/go/tags.atom https://github.com/golang/go/commits.atom",
+		"https://github.com/rsc":              "https://github.com/rsc.atom",
+		"https://github.com/":                 "",
+		"https://gitlab.com/a/b/-/issues":     "https://gitlab.com/a/b/-/tags?format=atom",
+		"https://old.reddit.com/r/golang/top": "https://www.reddit.com/r/golang/.rss",
+		"https://www.reddit.com/u/spez":       "https://www.reddit.com/user/spez/.rss",
+		"https://www.reddit.com/user/spez/":   "https://www.reddit.com/user/spez/.rss",
+		"https://www.reddit.com/":             "",
+		"https://bsky.app/profile/go.dev":     "https://bsky.app/profile/go.dev/rss",
+		"https://notgithub.com/a/b":           "",
 	} {
 		u, err := url.Parse(page)
 		if err != nil {
@@ -54,7 +56,8 @@ func TestFind(t *testing.T) {
 		fmt.Fprint(w, rss)
 	}
 	s.mux.HandleFunc("/feed.rss", feed)
-	s.mux.HandleFunc("/two", page(`<link rel="alternate" type="application/rss+xml" title="All" href="feed.rss"><link rel=alternate type="application/atom+xml" href="/other">`))
+	s.mux.HandleFunc("/two", page(`<link rel="alternate" type="application/rss+xml" title="All" href="feed.rss"><link `+
+		`rel=alternate type="application/atom+xml" href="/other">`))
 	s.mux.HandleFunc("/@raven", page("a profile"))
 	s.mux.HandleFunc("/@raven.rss", feed)
 	s.mux.HandleFunc("/none", page(""))

@@ -176,7 +176,8 @@ func TestFetchHonoursRetryAfter(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 2, 3, 8, 0, 0, 0, time.UTC)
 	for header, want := range map[string]time.Duration{
-		"120": 2 * time.Minute, "": defaultRetryAfter, "soon": defaultRetryAfter, "-5": defaultRetryAfter, "999999999": maxRetryAfter,
+		"120": 2 * time.Minute, "": defaultRetryAfter, "soon": defaultRetryAfter, "-5": defaultRetryAfter,
+		"999999999":                     maxRetryAfter,
 		"Tue, 03 Feb 2026 08:30:00 GMT": 30 * time.Minute, "Tue, 03 Feb 2026 07:30:00 GMT": 0,
 	} {
 		if got, _ := retryAfter(header, now); got != want {
@@ -219,7 +220,9 @@ func TestFetchOfAPage(t *testing.T) {
 func TestFetchErrors(t *testing.T) {
 	s, f := newSite(t)
 	s.mux.HandleFunc("/304", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
-	s.mux.HandleFunc("/500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	s.mux.HandleFunc("/500", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	})
 	s.mux.HandleFunc("/503", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	for address, want := range map[string]string{
 		s.URL + "/404":   "the server answered 404 Not Found",

@@ -90,7 +90,8 @@ func together(groups [][]Member) map[[2]int]Reason {
 }
 
 const bridgeText = "The city council voted on Tuesday to close the old harbour bridge for two years of repairs. " +
-	"Traffic across the harbour will be led over the northern ring road from the first of March, and ferries will run every ten minutes."
+	"Traffic across the harbour will be led over the northern ring road from the first of March, and ferries will run " +
+	"every ten minutes."
 
 func TestGroupReasons(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 3, n, 8, 0, 0, 0, time.UTC) }
@@ -111,10 +112,13 @@ func TestGroupReasons(t *testing.T) {
 		{"one title, weeks apart", item("a", "https://a.example/1", "Old harbour bridge closes for two years", "", day(2)), item("b", "https://b.example/1", "Old harbour bridge closes for two years", "", day(12)), ""},
 		{"one title of a row", item("a", "https://a.example/1", "Weekly update", "", day(2)), item("b", "https://b.example/1", "Weekly update", "", day(2)), ""},
 		{"one title in one feed", item("a", "https://a.example/1", "The most important links of the day", "Ships", day(2)), item("a", "https://a.example/2", "The most important links of the day", "Trains", day(3)), ""},
-		{"the words of a title turned round", item("a", "https://a.example/1", "Old harbour bridge closes for two years", bridgeText, day(2)),
+		{"the words of a title turned round", item("a", "https://a.example/1", "Old harbour bridge closes for two years",
+			bridgeText, day(2)),
 			item("b", "https://b.example/1", "For two years, old harbour bridge closes",
-				"Detours are long. "+bridgeText[:len(bridgeText)/2]+" Nobody likes it, says our reporter, who walked there and asked.", day(2)), SameStory},
-		{"turned round, of another text", item("a", "https://a.example/1", "Dog bites the man in the old harbour", "The animal was caught by the police an hour later near the station.", day(2)),
+				"Detours are long. "+bridgeText[:len(bridgeText)/2]+
+					" Nobody likes it, says our reporter, who walked there and asked.", day(2)), SameStory},
+		{"turned round, of another text", item("a", "https://a.example/1", "Dog bites the man in the old harbour",
+			"The animal was caught by the police an hour later near the station.", day(2)),
 			item("b", "https://b.example/1", "Man bites the dog in the old harbour",
 				"He said in court that hunger had driven him to it, and was sorry.", day(2)), ""},
 		{"a reprint", item("a", "https://a.example/1", "Bridge closes", bridgeText, day(2)), item("b", "https://b.example/1", "Detours ahead", "<p>"+strings.ToUpper(bridgeText)+"</p> (agency)", day(2)), Reprint},
@@ -142,8 +146,9 @@ func TestGroupForgetsHomePages(t *testing.T) {
 // TestGroupDoesNotChain drifts from one story to another in steps that are each
 // small: neighbours may come together, the ends may not.
 func TestGroupDoesNotChain(t *testing.T) {
-	words := strings.Fields("harbour bridge council repairs traffic ferries detour engineers steel cables budget contract tender delay " +
-		"minister lawsuit judge verdict appeal evidence witness trial prison sentence police robbery jewels museum guard alarm")
+	words := strings.Fields("harbour bridge council repairs traffic ferries detour engineers steel cables budget " +
+		"contract tender delay minister lawsuit judge verdict appeal evidence witness trial prison sentence police " +
+		"robbery jewels museum guard alarm")
 	var entries []Entry
 	for n := 0; n+8 <= len(words); n++ {
 		some := words[n : n+8]
@@ -181,7 +186,9 @@ func TestGroupIsOfTheEntriesAlone(t *testing.T) {
 		}
 		last := -1
 		for _, group := range groups {
-			if group[0].Index < last || !slices.IsSortedFunc(group, func(a, b Member) int { return a.Index - b.Index }) || group[0].Reason != "" {
+			if group[0].Index < last || !slices.IsSortedFunc(group, func(a, b Member) int {
+				return a.Index - b.Index
+			}) || group[0].Reason != "" {
 				t.Fatalf("group %v after one that begins with %d", group, last)
 			}
 			last = group[0].Index

@@ -123,7 +123,8 @@ func TestHostileServers(t *testing.T) {
 func TestServersThatTakeTheirTime(t *testing.T) {
 	s, _ := world(t)
 	slow := s.Slow("/slow", bytes.Repeat([]byte("<rss>"), 1000), "text/xml", 100*time.Millisecond)
-	hanging := strings.Replace(s.Hang("/hang"), "127.0.0.1", "localhost", 1) // another host, so that neither waits for the other
+	hanging := strings.Replace(s.Hang("/hang"), "127.0.0.1",
+		"localhost", 1) // another host, so that neither waits for the other
 	client, err := egress.New(egress.Options{AllowPrivateHosts: []string{"127.0.0.1", "localhost"}})
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +153,9 @@ func BenchmarkPollNotModified(b *testing.B) {
 			var page strings.Builder
 			page.WriteString(`<rss version="2.0"><channel><title>x</title>`)
 			for n := range items {
-				fmt.Fprintf(&page, "<item><guid>%d</guid><title>Item %[1]d</title><link>https://a.example/%[1]d</link><description>%s</description></item>", n, strings.Repeat("Some words. ", 40))
+				fmt.Fprintf(&page, "<item><guid>%d</guid><title>Item "+
+					"%[1]d</title><link>https://a.example/%[1]d</link><description>%s</description></item>", n,
+					strings.Repeat("Some words. ", 40))
 			}
 			page.WriteString("</channel></rss>")
 			for n := range feeds {

@@ -55,9 +55,10 @@ func TestAbsoluteMarkupKeepsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for markup, want := range map[string]string{
-		`<A HREF='z'>q</A> & <img src=//b.example/i  alt>`: `<a href="https://a.example/x/z">q</A> & <img src="https://b.example/i" alt="">`,
-		`<P Class=x>untouched<br/ > &nbsp;`:                `<P Class=x>untouched<br/ > &nbsp;`,
-		`<a href="mailto:a@b">m</a><a href="">e</a>`:       `<a href="mailto:a@b">m</a><a href="">e</a>`,
+		`<A HREF='z'>q</A> & <img src=//b.example/i  alt>`: `<a href="https://a.example/x/z">q</A> & <img ` +
+			`src="https://b.example/i" alt="">`,
+		`<P Class=x>untouched<br/ > &nbsp;`:          `<P Class=x>untouched<br/ > &nbsp;`,
+		`<a href="mailto:a@b">m</a><a href="">e</a>`: `<a href="mailto:a@b">m</a><a href="">e</a>`,
 	} {
 		if got := string(absoluteMarkup(base, []byte(markup))); got != want {
 			t.Errorf("%q becomes %q, want %q", markup, got, want)
@@ -66,7 +67,8 @@ func TestAbsoluteMarkupKeepsTheRest(t *testing.T) {
 }
 
 func FuzzSafeHTML(f *testing.F) {
-	for _, seed := range []string{"<b>x</b>", "<a href=\"java\tscript:x\">", "<svg><style><img src=x onerror=y>", "a<b", "<p title=\"`\">", "<math><mtext><table>"} {
+	for _, seed := range []string{"<b>x</b>", "<a href=\"java\tscript:x\">", "<svg><style><img src=x onerror=y>", "a<b",
+		"<p title=\"`\">", "<math><mtext><table>"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, fragment string) {

@@ -42,8 +42,8 @@ func TestGroup_RealFeeds_NoEventIsFoundWhereThereIsNone(t *testing.T) {
 	}
 }
 
-// Names and numbers tell of an event only where the texts are in different languages, of the same days, and of different
-// feeds.
+// Names and numbers tell of an event only where the texts are in different languages, of the same days, and of
+// different feeds.
 func TestGroup_SameEvent(t *testing.T) {
 	pairs := labelledPairs(t, "languages.txt")
 	change := func(alter func(b *Entry)) Reason {
@@ -63,11 +63,13 @@ func TestGroup_SameEvent(t *testing.T) {
 		{"of the same feed", "", func(b *Entry) { b.Feed = "a" }},
 		{"of a feed that is never merged", "", func(b *Entry) { b.Alone = true }},
 		{"other numbers", "", func(b *Entry) {
-			b.Title, b.Summary = "Sturm Ida: 7.000 Haushalte ohne Strom", "Nach dem Sturm Ida sind laut Enedis in Nantes 7.000 Haushalte ohne Strom."
+			b.Title, b.Summary = "Sturm Ida: 7.000 Haushalte ohne Strom", "Nach dem Sturm Ida sind laut Enedis in Nantes "+
+				"7.000 Haushalte ohne Strom."
 		}},
 		{"the same language", "", func(b *Entry) {
 			b.Title = "Enedis hires 142 people for Brest"
-			b.Summary = "Storm season has cut off electricity to many homes in winter, said Enedis in Brest on Monday. It will hire 142 people in Brittany, 80 of them at sea."
+			b.Summary = "Storm season has cut off electricity to many homes in winter, said Enedis in Brest on Monday. It " +
+				"will hire 142 people in Brittany, 80 of them at sea."
 		}},
 	} {
 		if got := change(tc.alter); got != tc.want {
@@ -78,8 +80,9 @@ func TestGroup_SameEvent(t *testing.T) {
 
 func TestPlainNumber(t *testing.T) {
 	for word, want := range map[string]string{
-		"80,000": "80000", "80.000": "80000", "1.234.567": "1234567", "3.2": "3.2", "3,2": "3.2", "9.8": "9.8", "2:03:17": "2:03:17",
-		"142": "142", "5G": "5g", "12,4": "12.4", "7.4.1": "7.4.1",
+		"80,000": "80000", "80.000": "80000", "1.234.567": "1234567", "3.2": "3.2", "3,2": "3.2", "9.8": "9.8",
+		"2:03:17": "2:03:17",
+		"142":     "142", "5G": "5g", "12,4": "12.4", "7.4.1": "7.4.1",
 	} {
 		if got := plainNumber(word); got != want {
 			t.Errorf("%s is read as %s, want %s", word, got, want)

@@ -10,7 +10,8 @@ import (
 
 func TestPictures(t *testing.T) {
 	item := func(inner string) string {
-		return `<rss version="2.0" xmlns:media="http://search.yahoo.com/mrss/" xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd"><channel><title>x</title><item>` +
+		return `<rss version="2.0" xmlns:media="http://search.yahoo.com/mrss/" ` +
+			`xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd"><channel><title>x</title><item>` +
 			inner + `</item></channel></rss>`
 	}
 	for text, want := range map[string]string{
@@ -46,13 +47,15 @@ func TestMediaAreEnclosures(t *testing.T) {
 }
 
 func TestJSONFeed(t *testing.T) {
-	const start = `{"version":"https://jsonfeed.org/version/1.1","title":"J","items":[{"id":"1","content_text":"a < b"},{"id":"2","content_html":"<i>x</i>"}`
+	const start = `{"version":"https://jsonfeed.org/version/1.1","title":"J","items":[{"id":"1","content_text":"a < ` +
+		`b"},{"id":"2","content_html":"<i>x</i>"}`
 	for name, text := range map[string]string{
-		"whole":                start + `,null,{"id":"3","content_text":"& so on"}]}`,
-		"cut in an item":       start + `,{"id":"3","content_text":"& so on"},{"id":"4","content`,
-		"cut after an item":    start + `,{"id":"3","content_text":"& so on"},`,
-		"cut after the list":   start + `,{"id":"3","content_text":"& so on"}],"home`,
-		"the title comes late": strings.Replace(start, `"title":"J",`, "", 1) + `,{"id":"3","content_text":"& so on"}],"title":"J"}`,
+		"whole":              start + `,null,{"id":"3","content_text":"& so on"}]}`,
+		"cut in an item":     start + `,{"id":"3","content_text":"& so on"},{"id":"4","content`,
+		"cut after an item":  start + `,{"id":"3","content_text":"& so on"},`,
+		"cut after the list": start + `,{"id":"3","content_text":"& so on"}],"home`,
+		"the title comes late": strings.Replace(start, `"title":"J",`, "", 1) +
+			`,{"id":"3","content_text":"& so on"}],"title":"J"}`,
 	} {
 		doc := mustParse(t, text, Hint{})
 		var got []string
@@ -73,7 +76,8 @@ func TestJSONFeed(t *testing.T) {
 
 func TestJSONFeedIsBounded(t *testing.T) {
 	for name, text := range map[string]string{
-		"items":  `{"version":"https://jsonfeed.org/version/1","items":[` + strings.Repeat(`{"id":"1"},`, maxBytes/11-100) + `{}]}`,
+		"items": `{"version":"https://jsonfeed.org/version/1","items":[` + strings.Repeat(`{"id":"1"},`, maxBytes/11-100) +
+			`{}]}`,
 		"depth":  `{"version":"https://jsonfeed.org/version/1","items":[` + strings.Repeat(`{"_x":[`, maxBytes/7-100),
 		"fields": `{"version":"https://jsonfeed.org/version/1","items":[]` + strings.Repeat(`,"x":1`, maxBytes/6-100) + `}`,
 	} {

@@ -14,7 +14,8 @@ import (
 func TestReadOPML(t *testing.T) {
 	const list = "\n<?xml version='1.0' encoding='ISO-8859-1'?>" + `<!DOCTYPE opml [<!ENTITY x "y">]>
 		<OPML version="1.0"><head><title>Mine</title></head><body>
-		<outline text="News"><outline TEXT="Caf` + "\xe9" + ` &amp; Bar" xmlURL=" https://a.example/feed " HTMLURL="https://a.example/"/>
+		<outline text="News"><outline TEXT="Caf` + "\xe9" +
+		` &amp; Bar" xmlURL=" https://a.example/feed " HTMLURL="https://a.example/"/>
 			<outline title="Deep"><outline type="rss" xmlUrl="http://b.example/atom.xml/"></outline></outline>
 			<outline text="&lt;b&gt;Bold&lt;/b&gt; &x;" url="https://c.example/rss" htmlUrl="javascript:alert(1)"/></outline>
 		<outline text="no address"/><outline text="bad" xmlUrl="javascript:alert(1)"/>

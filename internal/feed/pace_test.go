@@ -279,9 +279,10 @@ func TestHostLocks_WhoAskedToWait_IsNotForgotten(t *testing.T) {
 func TestExplainFailing(t *testing.T) {
 	at := time.Date(2026, 2, 3, 8, 0, 0, 0, time.UTC)
 	for want, err := range map[string]error{
-		"F has failed 4 times since 3 February 08:00 UTC. The next attempt is after 3 February 09:00 UTC. The last failure: F answered with status 500.": &FailingError{"F", at, 4, at.Add(time.Hour), "F answered with status 500."},
-		"F is gone for good: its server says that it was removed.":                                                                                       &StatusError{"F", 410},
-		"F did not answer in time.": fmt.Errorf("fetch: %w", egress.ErrTimeout),
+		"F has failed 4 times since 3 February 08:00 UTC. The next attempt is after 3 February 09:00 UTC. The last " +
+			"failure: F answered with status 500.": &FailingError{"F", at, 4, at.Add(time.Hour), "F answered with status 500."},
+		"F is gone for good: its server says that it was removed.": &StatusError{"F", 410},
+		"F did not answer in time.":                                fmt.Errorf("fetch: %w", egress.ErrTimeout),
 	} {
 		if got := Explain("F", err); got != want {
 			t.Errorf("%q, want %q", got, want)

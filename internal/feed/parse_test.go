@@ -164,7 +164,8 @@ func TestParseRepairs(t *testing.T) {
 
 func TestNotAFeed(t *testing.T) {
 	for data, want := range map[string]string{
-		"<!DOCTYPE html><html><head><title>Some\n page</title></head></html>": `not a feed: it looks like an HTML page titled "Some page"`,
+		"<!DOCTYPE html><html><head><title>Some\n page</title></head></html>": `not a feed: it looks like an HTML page ` +
+			`titled "Some page"`,
 		"":                   "not a feed: the document is empty",
 		"just words":         `not a feed: it begins with "just words"`,
 		"<opml/>":            "not a feed: its root element is <opml>",
@@ -203,15 +204,17 @@ func TestBombs(t *testing.T) {
 		"nested, plain":           "<feed>" + strings.Repeat("<a>", 3_000_000),
 		"nested in an item":       "<rss><channel><item><description>" + strings.Repeat("<div>", 1_500_000),
 		"nested JSON":             `{"items":` + strings.Repeat("[", 5_000_000),
-		"huge text":               "<rss><channel><item><title>a</title><description>" + strings.Repeat("A", 9<<20) + "</description></item></channel></rss>",
-		"huge attribute":          `<rss><channel a="` + strings.Repeat("A", 9<<20) + `"><title>T</title></channel></rss>`,
-		"many items":              "<rss><channel>" + strings.Repeat(item, 100_000) + "</channel></rss>",
-		"many attributes":         "<rss" + attributesText(200_000) + "><channel></channel></rss>",
-		"broken markup":           "<rss><channel>" + strings.Repeat("<<", 4<<20),
-		"stray end tags":          "<rss><channel>" + strings.Repeat("</x>", 1<<20),
-		"entities":                "<rss><channel><title>" + strings.Repeat("&lt;", 1<<19) + "</title></channel></rss>",
-		"HTML in HTML":            "<rss><channel><item><description>" + strings.Repeat("&lt;a href=x&gt;", 100_000) + "</description></item></channel></rss>",
-		"too long":                strings.Repeat(" ", maxBytes+1),
+		"huge text": "<rss><channel><item><title>a</title><description>" + strings.Repeat("A", 9<<20) +
+			"</description></item></channel></rss>",
+		"huge attribute":  `<rss><channel a="` + strings.Repeat("A", 9<<20) + `"><title>T</title></channel></rss>`,
+		"many items":      "<rss><channel>" + strings.Repeat(item, 100_000) + "</channel></rss>",
+		"many attributes": "<rss" + attributesText(200_000) + "><channel></channel></rss>",
+		"broken markup":   "<rss><channel>" + strings.Repeat("<<", 4<<20),
+		"stray end tags":  "<rss><channel>" + strings.Repeat("</x>", 1<<20),
+		"entities":        "<rss><channel><title>" + strings.Repeat("&lt;", 1<<19) + "</title></channel></rss>",
+		"HTML in HTML": "<rss><channel><item><description>" + strings.Repeat("&lt;a href=x&gt;", 100_000) +
+			"</description></item></channel></rss>",
+		"too long": strings.Repeat(" ", maxBytes+1),
 	}
 	for name, data := range bombs {
 		start := time.Now()

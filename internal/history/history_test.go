@@ -280,7 +280,11 @@ func TestSearch_ReadsThePlatformRarelyAndSeesDeletions(t *testing.T) {
 	}
 	w.wait(time.Minute)
 	w.said[general] = slices.DeleteFunc(w.said[general], func(s chat.Said) bool { return s.Text == "balloon 240" })
-	if got := w.find(history.Query{In: general, Text: "balloon 240", Limit: 1}); got[0] == "anna: balloon 240" || w.reads != 5 {
+	if got := w.find(history.Query{
+		In:    general,
+		Text:  "balloon 240",
+		Limit: 1,
+	}); got[0] == "anna: balloon 240" || w.reads != 5 {
 		t.Errorf("%q is found after %d reads, though it was deleted on the platform", got, w.reads)
 	}
 	w.wait(time.Minute)
@@ -332,7 +336,11 @@ func TestSearch_ThreadThatWasCaughtUpWith_IsReadToItsBeginning(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wait(time.Minute)
-	if got := w.find(history.Query{In: thread, Text: "balloon 7", Limit: 1}); len(got) == 0 || got[0] != "anna: balloon 7" {
+	if got := w.find(history.Query{
+		In:    thread,
+		Text:  "balloon 7",
+		Limit: 1,
+	}); len(got) == 0 || got[0] != "anna: balloon 7" {
 		t.Errorf("%q is found, want balloon 7", got)
 	}
 }
@@ -387,8 +395,9 @@ func BenchmarkSearch(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer db.Close()
-	words := strings.Fields("boat harbour budget meeting deploy server coffee invoice holiday car engine when how who price " +
-		"monday friday fix broken customer contract lawyer office key door printer queue wife school train ticket flight")
+	words := strings.Fields("boat harbour budget meeting deploy server coffee invoice holiday car engine when how " +
+		"who price monday friday fix broken customer contract lawyer office key door printer queue wife school train " +
+		"ticket flight")
 	var list []store.Message
 	for i := range 6000 {
 		text := ""
@@ -402,7 +411,12 @@ func BenchmarkSearch(b *testing.B) {
 	if _, err := db.SaveMessages(b.Context(), list); err != nil {
 		b.Fatal(err)
 	}
-	s := history.New(history.Options{Store: db, Platform: func(string) chat.Platform { return nil }, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	s := history.New(history.Options{
+		Store:    db,
+		Platform: func(string) chat.Platform { return nil },
+		Log:      slog.New(slog.DiscardHandler),
+		Now:      time.Now,
+	})
 	began := time.Now()
 	q := history.Query{In: general, Text: "what did user3 say about the price of the train last week?", Limit: 10}
 	if found, err := s.Search(b.Context(), q); err != nil || len(found) != 10 {

@@ -35,7 +35,12 @@ func TestSince_OpenThreads_AreReadAndOthersAreNot(t *testing.T) {
 	open, secret := at("open"), at("secret")
 	w.threads = []chat.Address{open}
 	for n, place := range []chat.Address{general, open, secret} {
-		w.said[place] = []chat.Said{{ID: fmt.Sprint(n + 1), By: "anna", Text: "said in " + place.Thread, At: noon.Add(time.Minute)}}
+		w.said[place] = []chat.Said{{
+			ID:   fmt.Sprint(n + 1),
+			By:   "anna",
+			Text: "said in " + place.Thread,
+			At:   noon.Add(time.Minute),
+		}}
 	}
 	w.turn(at("open"), "10", "berit", "asked in the open", "answered in the open")
 	w.turn(at("secret"), "11", "berit", "asked in secret", "answered in secret")
@@ -43,7 +48,8 @@ func TestSince_OpenThreads_AreReadAndOthersAreNot(t *testing.T) {
 	if got := w.since(general, noon.Add(-time.Hour)); !slices.Equal(got, want) {
 		t.Errorf("in the channel there is %q, want %q", got, want)
 	}
-	want = []string{"answered in secret", "answered in the open", "asked in secret", "asked in the open", "said in", "said in open",
+	want = []string{"answered in secret", "answered in the open", "asked in secret", "asked in the open", "said in",
+		"said in open",
 		"said in secret"}
 	if got := w.since(secret, noon.Add(-time.Hour)); !slices.Equal(got, want) {
 		t.Errorf("in the private thread there is %q, want %q", got, want)
@@ -59,7 +65,12 @@ func TestSince_ManyThreads_TakeFewRequests(t *testing.T) {
 		a.Thread = fmt.Sprint(n)
 		w.threads = append(w.threads, a)
 		for m := range 300 {
-			w.said[a] = append(w.said[a], chat.Said{ID: fmt.Sprint(1000*n + m), By: "anna", Text: fmt.Sprintf("word %d of %d", m, n), At: noon})
+			w.said[a] = append(w.said[a], chat.Said{
+				ID:   fmt.Sprint(1000*n + m),
+				By:   "anna",
+				Text: fmt.Sprintf("word %d of %d", m, n),
+				At:   noon,
+			})
 		}
 	}
 	if got := w.since(general, noon.Add(-time.Hour)); len(got) != 20*100 || w.reads != 1+20 || w.lists != 1 {

@@ -21,7 +21,9 @@ import (
 
 // command is a hook that runs a shell script, which is the test's, not ours.
 func command(when, script string, lenient bool) hook.Command {
-	return hook.Command{When: when, Matches: func(n tool.Named) bool { return n.Name == "s_do" }, Command: []string{"sh", "-c", script},
+	return hook.Command{When: when, Matches: func(n tool.Named) bool {
+		return n.Name == "s_do"
+	}, Command: []string{"sh", "-c", script},
 		Timeout: 5 * time.Second, AllowOnError: lenient, Log: slog.New(slog.DiscardHandler)}
 }
 
@@ -88,7 +90,8 @@ func TestACommandSeesTheCallAndNothingOfOurs(t *testing.T) {
 		!strings.Contains(string(env), "PATH=") {
 		t.Errorf("its environment is %s", env)
 	}
-	if r, err := command(hook.After, "exit 1", false).After(t.Context(), intent("another"), tool.Text("x")); err != nil || r.Text != "x" {
+	if r, err := command(hook.After, "exit 1", false).After(t.Context(), intent("another"), tool.Text("x")); err != nil ||
+		r.Text != "x" {
 		t.Errorf("a tool that it is not about: %v, %v", r, err)
 	}
 }

@@ -74,10 +74,11 @@ func (s *stage) Begin(context.Context, tool.Intent) error { s.begun++; return ni
 
 func (s *stage) call(t *testing.T, args string, result func() (tool.Result, error)) (tool.Outcome, store.ToolCall) {
 	t.Helper()
-	n := tool.Named{Name: "s_do", Tool: tool.Func{Described: tool.Spec{Server: "s", Name: "do"}, Do: func(_ context.Context, args json.RawMessage) (tool.Result, error) {
-		s.ran = append(s.ran, string(args))
-		return result()
-	}}}
+	n := tool.Named{Name: "s_do", Tool: tool.Func{Described: tool.Spec{Server: "s", Name: "do"},
+		Do: func(_ context.Context, args json.RawMessage) (tool.Result, error) {
+			s.ran = append(s.ran, string(args))
+			return result()
+		}}}
 	in := tool.Intent{Tool: n, Args: json.RawMessage(args),
 		Caller: tool.Caller{Turn: "web/1", Call: "c1", User: chat.User{ID: "U1"},
 			Conversation: chat.Address{Platform: "web", Channel: "general"},
@@ -134,9 +135,13 @@ func TestACallPassesPolicyHooksAndApproval(t *testing.T) {
 		"hooks change arguments":        {hooks: []tool.Hook{ruling(tool.Ruling{Decision: tool.Allow, Args: json.RawMessage(`{"x":2}`)}, nil)}, runs: []string{`{"x":2}`}, says: "fine"},
 		"changed ones have to fit":      {hooks: []tool.Hook{ruling(tool.Ruling{Decision: tool.Allow, Args: json.RawMessage(`{"bad":2}`)}, nil)}, says: "do not fit"},
 		"a hook that fails":             {hooks: []tool.Hook{ruling(allow, errors.New("disk full of secrets"))}, says: "was not run, because a hook before it failed (reference "},
-		"a hook changes the result": {hooks: []tool.Hook{hooked{after: func(r tool.Result) (tool.Result, error) { return tool.Text(r.Text + " indeed"), nil }}},
+		"a hook changes the result": {hooks: []tool.Hook{hooked{after: func(r tool.Result) (tool.Result, error) {
+			return tool.Text(r.Text + " indeed"), nil
+		}}},
 			runs: []string{`{}`}, says: "fine indeed"},
-		"a hook keeps the result back": {hooks: []tool.Hook{hooked{after: func(r tool.Result) (tool.Result, error) { return r, errors.New("no") }}},
+		"a hook keeps the result back": {hooks: []tool.Hook{hooked{after: func(r tool.Result) (tool.Result, error) {
+			return r, errors.New("no")
+		}}},
 			runs: []string{`{}`}, says: "its result is withheld"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +194,8 @@ func TestWhatBreaksInAToolIsTold(t *testing.T) {
 func TestARecordHoldsNoSecretAndTheBeginning(t *testing.T) {
 	s := newStage()
 	long := "hunter2 " + strings.Repeat("word\x1b[31m ", 50)
-	got, record := s.call(t, `{"password":"p","deep":[{"api_key":"k"}],"text":"about hunter2"}`, func() (tool.Result, error) { return tool.Text(long), nil })
+	got, record := s.call(t, `{"password":"p","deep":[{"api_key":"k"}],"text":"about hunter2"}`,
+		func() (tool.Result, error) { return tool.Text(long), nil })
 	want := `{"deep":[{"api_key":"***"}],"password":"***","text":"about ***"}`
 	if string(record.Args) != want || len(record.Result) > 100 || !strings.HasPrefix(record.Result, "*** word") {
 		t.Errorf("recorded %s → %q", record.Args, record.Result)

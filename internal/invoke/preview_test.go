@@ -34,12 +34,14 @@ func TestTheHeadOfALargeResultSaysWhatItIs(t *testing.T) {
 		want       []string
 		not        []string
 	}{
-		{"json", string(list), []string{"- items: array of 400", "- items[].id: integer (400 times)", "- items[].boss: null", "- items[].tags: array of 2 (400 times)",
+		{"json", string(list), []string{"- items: array of 400", "- items[].id: integer (400 times)", "- items[].boss: null",
+			"- items[].tags: array of 2 (400 times)",
 			"First of items[]:", `{"boss":null,"id":0,"name":"person 0","tags":["a","b"]}`,
 			`"name":"person 3"`}, []string{"person 399"}},
 		{"text", strings.Join(rows, "\n"), []string{"row 0 of a long log\n", "row 399 of a long log", "are left out"}, []string{"row 200 of"}},
 		{"csv", table, []string{"a table of 400 rows below the first; columns: name (text), age (number), town (text)", "name,age,town\nPerson 0,20,", "offset"}, nil},
-		{"html", "<!doctype html><title>Ravens</title><nav>menu</nav><script>evil()</script><h1>Food</h1>" + strings.Repeat("<p>They cache <b>food</b>.</p>", 300),
+		{"html", "<!doctype html><title>Ravens</title><nav>menu</nav><script>evil()</script><h1>Food</h1>" +
+			strings.Repeat("<p>They cache <b>food</b>.</p>", 300),
 			[]string{"# Ravens", "They cache **food**.", `as "markdown"`}, []string{"evil", "menu", "<p>"}},
 		{"html that is small without its tags", "<html><body><p>Hello</p>" + strings.Repeat("<script>x()</script>", 300), []string{"Hello", "the main text of an HTML page"}, []string{"x()"}},
 		{"broken json", `{"a":` + strings.Repeat("[1,2,", 900), []string{`{"a":[1,2,`, "are left out"}, nil},

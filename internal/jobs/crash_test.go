@@ -67,9 +67,9 @@ func (k *killer) onSwap(after bool) error {
 	return errKilled
 }
 
-// TestReminders_OverKillsAndClockJumps_EachOnce has the bot killed in the middle of storing, and the clock jump by hours
-// and days in both directions, while reminders are made and fall due: each is posted once. RAVENBOT_JOBS=1000 makes it
-// as many.
+// TestReminders_OverKillsAndClockJumps_EachOnce has the bot killed in the middle of storing, and the clock jump by
+// hours and days in both directions, while reminders are made and fall due: each is posted once. RAVENBOT_JOBS=1000
+// makes it as many.
 func TestReminders_OverKillsAndClockJumps_EachOnce(t *testing.T) {
 	n := manyTimes(t, 200)
 	synctest.Test(t, func(t *testing.T) {
@@ -134,8 +134,8 @@ func (b *bot) live(t *testing.T, k *killer, chance *rand.Rand, promised map[stri
 	wg.Wait()
 }
 
-// TestRepeatingJob_OverKills_EachDueTimeOnce posts once for each hour, also where the bot is killed while it stores, and
-// where the clock jumps by hours and back.
+// TestRepeatingJob_OverKills_EachDueTimeOnce posts once for each hour, also where the bot is killed while it stores,
+// and where the clock jumps by hours and back.
 func TestRepeatingJob_OverKills_EachDueTimeOnce(t *testing.T) {
 	for _, jump := range []time.Duration{0, 3 * time.Hour, 24 * time.Hour} {
 		t.Run(jump.String(), func(t *testing.T) {
@@ -148,7 +148,11 @@ func repeatOverKills(t *testing.T, jump time.Duration) {
 	b := newBot(t)
 	chance := rand.New(rand.NewPCG(3, 4))
 	k := &killer{chance: chance}
-	if _, err := b.AddRequest(t.Context(), jobs.Request{Schedule: "every hour", Post: []string{general.String()}, Text: "cuckoo"}); err != nil {
+	if _, err := b.AddRequest(t.Context(), jobs.Request{
+		Schedule: "every hour",
+		Post:     []string{general.String()},
+		Text:     "cuckoo",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	b.disk.onSwap = k.onSwap

@@ -376,7 +376,8 @@ func TestRemind_TooMany_IsRefusedInWords(t *testing.T) {
 			who  chat.User
 			want string
 		}{{anna, ""}, {anna, ""}, {anna, "you have 2 reminders and jobs already"}, {bert, ""}} {
-			if d := b.say(t, c.who, "remind", "tomorrow at 9 call Carl"); d.Failed != (c.want != "") || !strings.Contains(d.Text, c.want) {
+			if d := b.say(t, c.who, "remind", "tomorrow at 9 call Carl"); d.Failed != (c.want != "") ||
+				!strings.Contains(d.Text, c.want) {
 				t.Errorf("%s is told %s", c.who.Name, d.Text)
 			}
 		}
@@ -465,7 +466,8 @@ func TestTool_RemindsTheCaller(t *testing.T) {
 			t.Errorf("the tool is %+v", spec)
 		}
 		in := tool.Caller{Conversation: general, User: anna}
-		if r := call(in, `{"when":"tomorrow at 9","text":"call Carl"}`); r.IsError || !strings.Contains(fmt.Sprint(r), "Sun 2 Jan 2000 09:00 CET") {
+		if r := call(in, `{"when":"tomorrow at 9","text":"call Carl"}`); r.IsError ||
+			!strings.Contains(fmt.Sprint(r), "Sun 2 Jan 2000 09:00 CET") {
 			t.Errorf("answered %+v", r)
 		}
 		for _, args := range []string{`{"when":"soon","text":"x"}`, `{"when":"tomorrow at 9","text":""}`, `[]`} {
@@ -513,7 +515,8 @@ func TestAddRequest_ChecksWhatIsAskedFor(t *testing.T) {
 			}
 		}
 		list, err := b.List(t.Context())
-		if err != nil || len(list) != 3 || list[0].Prompt != "look" || list[1].Next.Format(time.RFC3339) != "2000-01-02T09:00:00Z" {
+		if err != nil || len(list) != 3 || list[0].Prompt != "look" ||
+			list[1].Next.Format(time.RFC3339) != "2000-01-02T09:00:00Z" {
 			t.Errorf("the list is %+v (%v)", list, err)
 		}
 	})

@@ -115,7 +115,8 @@ func TestWatch_ThatFails_IsToldOfOnce(t *testing.T) {
 		defer stop()
 		b.page.set("", errors.New("no such host"))
 		<-time.After(10 * time.Hour)
-		if got := b.disk.texts(); len(got) != 1 || !strings.Contains(got[0], "I could not look at <https://shop.example/x> for “sold out” the last 5 times") {
+		if got := b.disk.texts(); len(got) != 1 || !strings.Contains(got[0],
+			"I could not look at <https://shop.example/x> for “sold out” the last 5 times") {
 			t.Errorf("posted %q", got)
 		}
 		b.page.set("sold out", nil)

@@ -127,7 +127,9 @@ func TestWithoutCopiesNothingIsRestored(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Error(err)
 	}
-	if files := b.Files(t.Context(), "default", nil); !slices.ContainsFunc(files, func(f knowledge.File) bool { return f.Name == "rules.md" }) {
+	if files := b.Files(t.Context(), "default", nil); !slices.ContainsFunc(files, func(f knowledge.File) bool {
+		return f.Name == "rules.md"
+	}) {
 		t.Error("the file is gone")
 	}
 }

@@ -65,7 +65,8 @@ func TestSmallFilesAreKnownAsAWhole(t *testing.T) {
 	}
 	for name, data := range map[string]string{
 		"handbook.md": "# Holidays\n\nFive weeks.\n\n## Sick leave\n\nTell Anna.\n", "report.pdf": "first page\fsecond page",
-		"page.html": "<title>Site</title><script>evil()</script><h1>Opening</h1><p>At <b>nine</b>.</p>", "prices.csv": "item,price\nseed,3\nnut,4\n",
+		"page.html":  "<title>Site</title><script>evil()</script><h1>Opening</h1><p>At <b>nine</b>.</p>",
+		"prices.csv": "item,price\nseed,3\nnut,4\n",
 	} {
 		if err := b.Put(t.Context(), "default", name, []byte(data)); err != nil {
 			t.Fatal(err)
@@ -94,7 +95,8 @@ func book(n int) string {
 	for page := range n {
 		fmt.Fprintf(&b, "# Chapter %d\n\n", page)
 		for p := range 12 {
-			fmt.Fprintf(&b, "In paragraph %d of this part nothing of note is told, but at some length, as was the custom of its author and of the time. ", p)
+			fmt.Fprintf(&b, "In paragraph %d of this part nothing of note is told, but at some length, as was the custom of "+
+				"its author and of the time. ", p)
 		}
 		fmt.Fprintf(&b, "The keeper of lighthouse number %d is called Keeper%d.\n\n", page, page)
 	}
@@ -272,7 +274,8 @@ func TestNoWordIsLostByCutting(t *testing.T) {
 			words = append(words, w)
 			text.WriteString(w + separator.Draw(t, "separator"))
 		}
-		if err := b.Put(t.Context(), "default", rapid.SampledFrom([]string{"x.md", "x.csv", "x.pdf"}).Draw(t, "name"), []byte(text.String())); err != nil {
+		if err := b.Put(t.Context(), "default", rapid.SampledFrom([]string{"x.md", "x.csv", "x.pdf"}).Draw(t, "name"),
+			[]byte(text.String())); err != nil {
 			t.Fatal(err)
 		}
 		got := b.Standing(context.Background(), "default", nil)

@@ -17,7 +17,8 @@ func gardenBook() string {
 		"autumn": "it is cut back by a third and cleaned of fallen leaves",
 		"winter": "it stands in a cool and bright room and is hardly watered",
 	}
-	filler := "Gardeners of earlier days had much to tell of such things, and not all of what they told has been shown to be right. "
+	filler := "Gardeners of earlier days had much to tell of such things, and not all of what they told has been shown " +
+		"to be right. "
 	for _, plant := range plants {
 		for _, season := range []string{"spring", "summer", "autumn", "winter"} {
 			fmt.Fprintf(&b, "# The %s in %s\n\nOf the %s: in %s %s. %s\n\n", plant, season, plant, season, care[season],
@@ -67,7 +68,8 @@ func TestRecall_FollowUpsAndTextsWithoutASubject(t *testing.T) {
 
 func TestSearch_PassagesTellTheirLine(t *testing.T) {
 	b, _ := base(t)
-	text := "\n\nAn introduction without a heading.\n\n# Opening hours\n\nFrom nine to five.\n\n## Holidays\n\nClosed at Easter.\n"
+	text := "\n\nAn introduction without a heading.\n\n# Opening hours\n\nFrom nine to five.\n\n## Holidays\n\nClosed " +
+		"at Easter.\n"
 	if err := b.Put(t.Context(), "default", "shop.md", []byte(text)); err != nil {
 		t.Fatal(err)
 	}

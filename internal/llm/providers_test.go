@@ -244,7 +244,8 @@ func TestGenerate_RequestTooLong_IsNamedByEachProvidersOwnWords(t *testing.T) {
 		"The input context is too long (1200293 tokens).",
 	}
 	openai := []string{
-		"This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens. context_length_exceeded",
+		"This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens. " +
+			"context_length_exceeded",
 		"This endpoint's maximum context length is 131072 tokens. However, you requested about 140000 tokens.",
 		"request (131168 tokens) exceeds the available context size (131072 tokens), try increasing it",
 		"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
@@ -267,7 +268,8 @@ func TestGenerate_RequestTooLong_IsNamedByEachProvidersOwnWords(t *testing.T) {
 	}
 	// llama.cpp answers 200 with the error in the place of an answer, and did so with 500.
 	for _, status := range []int{200, 500} {
-		body := `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`
+		body := `{"error":{"code":400,"message":"the request exceeds the available context size",` +
+			`"type":"exceed_context_size_error"}}`
 		sim.SetScript(simmodel.Sequence(simmodel.Reply{Status: status, Body: body}))
 		_, _, err := collect(t.Context(), models["openai"], llm.Request{Messages: []llm.Message{user("hi")}})
 		if fault, ok := errors.AsType[*llm.Error](err); !ok || fault.Kind != llm.ContextTooLong {
@@ -376,7 +378,10 @@ func TestACallOfACutStreamIsNeverReturnedAsWhole(t *testing.T) {
 			defer server.Close()
 			m := newModel(t, name, server.URL+target.Path)
 			for kept, sent = 0, 1; kept <= sent; kept++ {
-				got, last, err := collect(t.Context(), m, llm.Request{Messages: []llm.Message{user("hi")}, Tools: []llm.ToolSpec{look}})
+				got, last, err := collect(t.Context(), m, llm.Request{
+					Messages: []llm.Message{user("hi")},
+					Tools:    []llm.ToolSpec{look},
+				})
 				isWhole := len(got.Calls()) == 1 && string(got.Calls()[0].Args) == `{"x":1234567}`
 				switch fault, _ := errors.AsType[*llm.Error](err); {
 				case err != nil && (fault == nil || !fault.IsRetryable()):
@@ -396,7 +401,8 @@ func TestAHangingModelEndsWithTheContext(t *testing.T) {
 	sim.SetScript(simmodel.Sequence(simmodel.Reply{Hang: true}))
 	for name, m := range models {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if _, _, err := collect(ctx, m, llm.Request{Messages: []llm.Message{user("hi")}}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, _, err := collect(ctx, m, llm.Request{Messages: []llm.Message{user("hi")}}); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
@@ -539,7 +545,8 @@ func TestParametersKeepTheirNamesWhileOtherToolsAreDeclared(t *testing.T) {
 
 // The schema of an answer goes out in each provider's own form; a request without one asks for free text.
 func TestGenerate_Schema_IsSent(t *testing.T) {
-	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`)
+	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],` +
+		`"additionalProperties":false}`)
 	for name, want := range map[string]string{
 		"gemini": "generationConfig responseJsonSchema", "openai": "response_format json_schema schema",
 		"google-openai": "response_format json_schema schema", "anthropic": "output_config format schema",

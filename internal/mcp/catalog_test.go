@@ -37,7 +37,8 @@ func (itemStore) Item(context.Context, string, string) (json.RawMessage, error) 
 	return nil, errors.ErrUnsupported
 }
 
-func (itemStore) SwapItem(context.Context, string, string, json.RawMessage, json.RawMessage, []store.Post) (bool, error) {
+func (itemStore) SwapItem(context.Context, string, string, json.RawMessage, json.RawMessage,
+	[]store.Post) (bool, error) {
 	return false, errors.ErrUnsupported
 }
 
@@ -65,7 +66,8 @@ func catalogOn(t *testing.T, items store.Items) (*Catalog, *Host) {
 }
 
 const (
-	firstEntry  = `{"URL":"https://first.example/mcp","SignIn":{"ClientID":"first"},"AllowPrivateHosts":["first.internal"]}`
+	firstEntry = `{"URL":"https://first.example/mcp","SignIn":{"ClientID":"first"},` +
+		`"AllowPrivateHosts":["first.internal"]}`
 	secondEntry = `{"URL":"https://second.example/mcp","SignIn":{"ClientID":"second"},"AllowPrivateHosts":["10.0.0.0/8"]}`
 )
 
@@ -188,7 +190,8 @@ func TestCatalog_InvalidReplacement_LeavesTheServerAsItIs(t *testing.T) {
 	if _, err := c.Replace(t.Context(), "tickets", json.RawMessage(`{"URL":"nowhere"}`)); !errors.As(err, &bad) {
 		t.Errorf("an invalid entry: %v", err)
 	}
-	if entry, _ := host.Config("tickets"); entry.URL != "https://first.example/mcp" || string(items["tickets"]) != firstEntry {
+	if entry, _ := host.Config("tickets"); entry.URL != "https://first.example/mcp" ||
+		string(items["tickets"]) != firstEntry {
 		t.Errorf("the server has the URL %q, and %s is kept", entry.URL, items["tickets"])
 	}
 }

@@ -63,7 +63,8 @@ type fakeRequest struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-const allOf = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","allOf":[{"required":["a"]}],"if":{"properties":{"a":{"const":1}}},"then":{"required":["b"]},"x-own":{"Deep":[1.50]}}`
+const allOf = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","allOf":[{"required":["a"]}],` +
+	`"if":{"properties":{"a":{"const":1}}},"then":{"required":["b"]},"x-own":{"Deep":[1.50]}}`
 
 func (f *fake) serve() {
 	switch f.mode {
@@ -143,7 +144,8 @@ func (f *fake) answer(r fakeRequest) {
 		if old := os.Getenv("FAKE_VERSION"); old != "" {
 			version = old
 		}
-		f.result(r, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"fake","version":"7"},"instructions":%q}`, version, os.Getenv("FAKE_INSTRUCTIONS")))
+		f.result(r, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{}},`+
+			`"serverInfo":{"name":"fake","version":"7"},"instructions":%q}`, version, os.Getenv("FAKE_INSTRUCTIONS")))
 	case "tools/list":
 		f.list(r)
 	case "tools/call":
@@ -191,14 +193,18 @@ func (f *fake) list(r fakeRequest) {
 		}
 		f.result(r, `{"tools":[`+string(tools)+`]}`)
 	case "odd tools":
-		f.result(r, `{"tools":[5,{"name":""},{"name":7},{"name":"odd","inputSchema":[]},{"NAME":"shouted"},{"name":"twice","title":"first","inputSchema":{"type":"object","type":"object"}},{"name":"twice","title":"second"}]}`)
+		f.result(r, `{"tools":[5,{"name":""},{"name":7},{"name":"odd","inputSchema":[]},{"NAME":"shouted"},`+
+			`{"name":"twice","title":"first","inputSchema":{"type":"object","type":"object"}},{"name":"twice",`+
+			`"title":"second"}]}`)
 	default:
 		tools := []string{simple("echo", `,"annotations":{"readOnlyHint":true,"destructiveHint":false,"READONLYHINT":false}`),
 			`{"name":"strict","inputSchema":` + allOf + `}`}
-		for _, name := range strings.Fields("die hang held next pid secret env cwd garbage big flood twice impostor grow logs sample fail reject huge ask take_back notify progress input visit") {
+		for _, name := range strings.Fields("die hang held next pid secret env cwd garbage big flood twice impostor grow " +
+			"logs sample fail reject huge ask take_back notify progress input visit") {
 			tools = append(tools, simple(name, ""))
 		}
-		tools = append(tools, simple("return", `,"outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`), simple("die_once", `,"annotations":{"idempotentHint":true}`), simple("die_once_writing", ""))
+		tools = append(tools, simple("return", `,"outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},`+
+			`"required":["n"]}`), simple("die_once", `,"annotations":{"idempotentHint":true}`), simple("die_once_writing", ""))
 		f.result(r, `{"tools":[`+strings.Join(tools, ",")+f.tools+`]}`)
 	}
 }
@@ -298,7 +304,8 @@ func (f *fake) call(r fakeRequest) {
 		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, own.Method, own.Params))
 		say("notified")
 	case "progress":
-		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":3,"total":10,"message":"copying\u202e"}}`, r.Params.Meta.ProgressToken))
+		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":3,`+
+			`"total":10,"message":"copying\u202e"}}`, r.Params.Meta.ProgressToken))
 		say("done")
 	case "input":
 		if len(r.Params.InputResponses) == 0 {
@@ -313,7 +320,9 @@ func (f *fake) call(r fakeRequest) {
 			return
 		}
 		f.visited = true
-		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"sign in first","data":{"elicitations":[{"mode":"url","elicitationId":"v1","url":"https://sign.in/x","message":"Sign in"}]}}}`, r.ID))
+		f.line(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"sign in first",`+
+			`"data":{"elicitations":[{"mode":"url","elicitationId":"v1","url":"https://sign.in/x","message":"Sign in"}]}}}`,
+			r.ID))
 	case "return":
 		f.result(r, string(own.Result))
 	case "grow":

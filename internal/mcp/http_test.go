@@ -21,9 +21,10 @@ import (
 // library is a server made with the library, with tools echo and grow.
 func library() *sdkserver.MCPServer {
 	s := sdkserver.NewMCPServer("library", "1", sdkserver.WithToolCapabilities(true))
-	s.AddTool(sdk.NewTool("echo", sdk.WithString("text")), func(_ context.Context, r sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return sdk.NewToolResultText("you said " + r.GetString("text", "")), nil
-	})
+	s.AddTool(sdk.NewTool("echo", sdk.WithString("text")),
+		func(_ context.Context, r sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return sdk.NewToolResultText("you said " + r.GetString("text", "")), nil
+		})
 	s.AddTool(sdk.NewTool("grow"), func(context.Context, sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		s.AddTool(sdk.NewTool("grown"), func(context.Context, sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return sdk.NewToolResultText("big"), nil
@@ -142,7 +143,8 @@ func scripted(do func(w http.ResponseWriter, r *http.Request, request []byte)) h
 		switch jsonString(jsonObject(body)["method"]) {
 		case "initialize":
 			w.Header().Set("Mcp-Session-Id", "s1")
-			respond(w, body, `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"scripted","version":"1"}}`)
+			respond(w, body, `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},`+
+				`"serverInfo":{"name":"scripted","version":"1"}}`)
 		case "notifications/initialized":
 			w.WriteHeader(http.StatusAccepted)
 		case "tools/list":
@@ -223,7 +225,9 @@ func TestRefusalsAreExplained(t *testing.T) {
 	}
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	page := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>welcome</html>") }))
+	page := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "<html>welcome</html>")
+	}))
 	h := running(t, Options{Servers: []Config{
 		{Name: "unauthorized", URL: status(401)},
 		{Name: "unauthorized sse", URL: status(403), Transport: SSE},
@@ -235,10 +239,11 @@ func TestRefusalsAreExplained(t *testing.T) {
 	for name, want := range map[string]string{
 		"unauthorized":     "the server refused the credentials (HTTP 401): check headers",
 		"unauthorized sse": "the server refused the credentials (HTTP 403): check headers",
-		"missing":          "it takes neither Streamable HTTP (it refuses to initialize) nor SSE (open the event stream: the server answered HTTP 404 Not Found)",
-		"broken":           "500",
-		"closed":           "connection refused",
-		"page":             "unexpected content type",
+		"missing": "it takes neither Streamable HTTP (it refuses to initialize) nor SSE (open the event stream: " +
+			"the server answered HTTP 404 Not Found)",
+		"broken": "500",
+		"closed": "connection refused",
+		"page":   "unexpected content type",
 	} {
 		if st := until(t, h, name, Failed); !strings.Contains(st.Error, want) || strings.Contains(st.Error, "sesame") {
 			t.Errorf("%s: error %q, want %q in it", name, st.Error, want)

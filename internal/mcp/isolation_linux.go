@@ -69,7 +69,8 @@ func accessOf(abi int) uint64 {
 // own, which leaves their folders as they are. Without it, Landlock allows everything but them: a folder that holds
 // one then allows what is in it now, and nothing new.
 //
-// An error is returned where withoutNetwork is wanted and cannot be enforced: an operator who asked for it relies on it.
+// An error is returned where withoutNetwork is wanted and cannot be enforced: an operator who asked for it relies on
+// it.
 func isolateThread(hidden []string, withoutNetwork bool) ([]string, error) {
 	// A namespace without any interface is the whole of it; Landlock knows TCP alone (Linux 6.7).
 	cut := withoutNetwork && syscall.Unshare(syscall.CLONE_NEWNET) == nil

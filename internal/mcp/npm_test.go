@@ -79,7 +79,8 @@ func useEverything(t *testing.T, h *Host, name string) {
 	if res := call(t, find1(t, h, name, "get-tiny-image"), `{}`); !strings.Contains(res.Text, "[image: image/png, ") {
 		t.Errorf("the image is shown as %.200q", res.Text)
 	}
-	if res := call(t, find1(t, h, name, "get-structured-content"), `{"location":"New York"}`); len(jsonObject(res.Structured)) == 0 {
+	if res := call(t, find1(t, h, name, "get-structured-content"),
+		`{"location":"New York"}`); len(jsonObject(res.Structured)) == 0 {
 		t.Errorf("the structured result is %+v", res)
 	}
 }

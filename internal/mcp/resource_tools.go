@@ -68,7 +68,8 @@ func (h *Host) ResourceTools() []tool.Tool {
 		add(
 			"prompt_get",
 			"Gives a prompt of an MCP server with its blanks filled in.",
-			`{"type":"object","properties":{`+of+`,"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["server","name"]}`,
+			`{"type":"object","properties":{`+of+`,"name":{"type":"string"},"arguments":{"type":"object",`+
+				`"additionalProperties":{"type":"string"}}},"required":["server","name"]}`,
 			h.getPrompt,
 		)
 	}

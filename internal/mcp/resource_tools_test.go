@@ -21,19 +21,24 @@ import (
 func resourceServer() *sdkserver.MCPServer {
 	s := sdkserver.NewMCPServer("shelves", "1", sdkserver.WithResourceCapabilities(false, true),
 		sdkserver.WithPromptCapabilities(true))
-	s.AddResource(sdk.NewResource("note://1", "first", sdk.WithMIMEType("text/plain"), sdk.WithResourceDescription("a\u202e note")), func(context.Context, sdk.ReadResourceRequest) ([]sdk.ResourceContents, error) {
-		return []sdk.ResourceContents{sdk.TextResourceContents{URI: "note://1", MIMEType: "text/plain",
-			Text: "ravens remember"},
-			sdk.BlobResourceContents{URI: "note://1/raven.png", MIMEType: "image/png",
-				Blob: base64.StdEncoding.EncodeToString([]byte("raven"))}}, nil
-	})
-	s.AddResourceTemplate(sdk.NewResourceTemplate("note://{n}", "any note"), func(_ context.Context, r sdk.ReadResourceRequest) ([]sdk.ResourceContents, error) {
-		return []sdk.ResourceContents{sdk.TextResourceContents{URI: r.Params.URI, Text: "this is " + r.Params.URI}}, nil
-	})
-	s.AddPrompt(sdk.NewPrompt("greet", sdk.WithPromptDescription("greets"), sdk.WithArgument("who", sdk.RequiredArgument())), func(_ context.Context, r sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-		return sdk.NewGetPromptResult("", []sdk.PromptMessage{sdk.NewPromptMessage(sdk.RoleUser,
-			sdk.NewTextContent("Greet "+r.Params.Arguments["who"]))}), nil
-	})
+	s.AddResource(sdk.NewResource("note://1", "first", sdk.WithMIMEType("text/plain"),
+		sdk.WithResourceDescription("a\u202e note")),
+		func(context.Context, sdk.ReadResourceRequest) ([]sdk.ResourceContents, error) {
+			return []sdk.ResourceContents{sdk.TextResourceContents{URI: "note://1", MIMEType: "text/plain",
+				Text: "ravens remember"},
+				sdk.BlobResourceContents{URI: "note://1/raven.png", MIMEType: "image/png",
+					Blob: base64.StdEncoding.EncodeToString([]byte("raven"))}}, nil
+		})
+	s.AddResourceTemplate(sdk.NewResourceTemplate("note://{n}", "any note"),
+		func(_ context.Context, r sdk.ReadResourceRequest) ([]sdk.ResourceContents, error) {
+			return []sdk.ResourceContents{sdk.TextResourceContents{URI: r.Params.URI, Text: "this is " + r.Params.URI}}, nil
+		})
+	s.AddPrompt(sdk.NewPrompt("greet", sdk.WithPromptDescription("greets"),
+		sdk.WithArgument("who", sdk.RequiredArgument())),
+		func(_ context.Context, r sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+			return sdk.NewGetPromptResult("", []sdk.PromptMessage{sdk.NewPromptMessage(sdk.RoleUser,
+				sdk.NewTextContent("Greet "+r.Params.Arguments["who"]))}), nil
+		})
 	return s
 }
 
@@ -73,9 +78,11 @@ func TestResourcesAndPrompts(t *testing.T) {
 	wantText(t, fromPack(t, h, "prompts_list", `{"server":"new"}`),
 		"Prompts of new:\n- greet | greets | argument who, required")
 	for _, name := range []string{"new", "old"} {
-		want := tool.Result{Text: "[resource note://1 text/plain]\nravens remember\n[resource note://1/raven.png image/png: 5 bytes]",
+		want := tool.Result{Text: "[resource note://1 text/plain]\nravens remember\n[resource note://1/raven.png " +
+			"image/png: 5 bytes]",
 			Files: []chat.File{{Name: "raven.png", Type: "image/png", Size: 5, Data: []byte("raven")}}}
-		if diff := cmp.Diff(want, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"note://1"}`, name))); diff != "" {
+		if diff := cmp.Diff(want, fromPack(t, h, "resource_read",
+			fmt.Sprintf(`{"server":%q,"uri":"note://1"}`, name))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		wantText(t, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"note://7"}`, name)),
@@ -127,7 +134,8 @@ func TestItemLine(t *testing.T) {
 			t.Errorf("itemLine(%s) = %q, want %q", raw, got, want)
 		}
 	}
-	if got := itemLine(jsonObject(json.RawMessage(`{"uri":"`+strings.Repeat("ü", 1000)+`"}`)), "uri"); len(got) > maxListedLine {
+	if got := itemLine(jsonObject(json.RawMessage(`{"uri":"`+strings.Repeat("ü", 1000)+
+		`"}`)), "uri"); len(got) > maxListedLine {
 		t.Errorf("a line of %d bytes", len(got))
 	}
 }

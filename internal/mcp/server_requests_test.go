@@ -44,8 +44,9 @@ func asking(id, method, params string) string {
 
 const (
 	elicitation = "elicitation/create"
-	form        = `{"message":"How many?\u202e","requestedSchema":{"type":"object","properties":{"n":{"type":"integer","default":3},"why":{"type":"string","default":"because"}},"required":["n"]}}`
-	visit       = `{"mode":"url","elicitationId":"e1","message":"Sign in","url":"https://sign.in/x?y=z"}`
+	form        = `{"message":"How many?\u202e","requestedSchema":{"type":"object","properties":{"n":{"type":"integer",` +
+		`"default":3},"why":{"type":"string","default":"because"}},"required":["n"]}}`
+	visit = `{"mode":"url","elicitationId":"e1","message":"Sign in","url":"https://sign.in/x?y=z"}`
 )
 
 func TestQuestionsOfServers(t *testing.T) {
@@ -65,7 +66,8 @@ func TestQuestionsOfServers(t *testing.T) {
 		{"no form", elicitation, `{"message":"x"}`, Answer{}, nil, `{"code":-32602,"message":"requestedSchema must be an object of modest size"}`},
 		{"no address", elicitation, `{"mode":"url","elicitationId":"x","url":"javascript:alert(1)"}`, Answer{}, nil, `{"code":-32602,"message":"url must be a web address"}`},
 		{"roots", "roots/list", `{}`, Answer{}, nil, `{"roots":[{"uri":"file:///srv","name":"srv"}]}`},
-		{"sampling", "sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"hello"}}],"maxTokens":7}`, Answer{}, nil,
+		{"sampling", "sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"hello"}}],` +
+			`"maxTokens":7}`, Answer{}, nil,
 			`{"content":{"text":"you said hello","type":"text"},"model":"m","role":"assistant","stopReason":"endTurn"}`},
 		{"unknown", "tasks/list", `{}`, Answer{}, nil, `{"code":-32601,"message":"this client does not answer tasks/list"}`},
 	}
@@ -172,12 +174,13 @@ func TestNobodyCanBeAsked(t *testing.T) {
 
 func TestAServerTakesItsQuestionBack(t *testing.T) {
 	asked, ended := make(chan struct{}), make(chan error, 1)
-	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, Ask: func(ctx context.Context, q Question) (Answer, error) {
-		close(asked)
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return Answer{}, ctx.Err()
-	}})
+	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")},
+		Ask: func(ctx context.Context, q Question) (Answer, error) {
+			close(asked)
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return Answer{}, ctx.Err()
+		}})
 	settled(t, h, "a")
 	ctx, leave := context.WithCancel(as(t, "ann"))
 	left := make(chan error)
@@ -199,13 +202,14 @@ func TestAServerTakesItsQuestionBack(t *testing.T) {
 
 func TestAddressesToVisitFirst(t *testing.T) {
 	asked := make(chan Question, 2)
-	h := running(t, Options{Servers: []Config{fakeServer("a", "plain"), fakeServer("no", "plain")}, Ask: func(_ context.Context, q Question) (Answer, error) {
-		asked <- q
-		if q.Server == "no" {
-			return Answer{Action: Decline}, nil
-		}
-		return Answer{Action: Accept}, nil
-	}})
+	h := running(t, Options{Servers: []Config{fakeServer("a", "plain"), fakeServer("no", "plain")},
+		Ask: func(_ context.Context, q Question) (Answer, error) {
+			asked <- q
+			if q.Server == "no" {
+				return Answer{Action: Decline}, nil
+			}
+			return Answer{Action: Accept}, nil
+		}})
 	settled(t, h, "a")
 	settled(t, h, "no")
 	wantFailure(t, callAs(t, "ann", find1(t, h, "no", "visit"), `{}`), "URL elicitation required")
@@ -232,14 +236,16 @@ func TestAddressesToVisitFirst(t *testing.T) {
 
 // Servers of the newest protocol ask in their answer, and are called again.
 func TestInputThatACallNeeds(t *testing.T) {
-	h := running(t, Options{Servers: []Config{fakeServer("a", "modern")}, Roots: []Root{{URI: "file:///srv"}}, Ask: func(ctx context.Context, q Question) (Answer, error) {
-		return Answer{Action: Accept, Content: json.RawMessage(`{"n":4,"why":"` + tool.CallerFrom(ctx).User.ID + `"}`)}, nil
-	}})
+	h := running(t, Options{Servers: []Config{fakeServer("a", "modern")}, Roots: []Root{{URI: "file:///srv"}},
+		Ask: func(ctx context.Context, q Question) (Answer, error) {
+			return Answer{Action: Accept, Content: json.RawMessage(`{"n":4,"why":"` + tool.CallerFrom(ctx).User.ID + `"}`)}, nil
+		}})
 	if st := settled(t, h, "a"); st.Protocol != "2026-07-28" {
 		t.Fatalf("%+v", st)
 	}
 	input := find1(t, h, "a", "input")
-	wantText(t, callAs(t, "ann", input, `{"state":"s1","requests":{"one":{"method":"elicitation/create","params":`+form+`},"two":{"method":"roots/list"}}}`),
+	wantText(t, callAs(t, "ann", input, `{"state":"s1","requests":{"one":{"method":"elicitation/create","params":`+form+
+		`},"two":{"method":"roots/list"}}}`),
 		`{"one":{"action":"accept","content":{"n":4,"why":"ann"}},"two":{"roots":[{"uri":"file:///srv"}]}}s1`)
 	wantText(t, callAs(t, "ann", input, `{"requests":{}}`), `{}`) // asked to come back later
 	wantFailure(t, callAs(t, "ann", input, `{"requests":{"x":{"method":"sampling/createMessage","params":{}}}}`),
@@ -303,16 +309,17 @@ func TestQuestionsOnStreams(t *testing.T) {
 	s := &streaming{waits: map[string]chan string{}, cancelled: make(chan string, 1)}
 	var all sync.WaitGroup
 	all.Add(2)
-	h := running(t, Options{Servers: []Config{{Name: "a", URL: serve(t, s).URL}}, Ask: func(ctx context.Context, q Question) (Answer, error) {
-		who := tool.CallerFrom(ctx).User.ID
-		if who == "eve" {
-			<-ctx.Done()
-			return Answer{}, ctx.Err()
-		}
-		all.Done()
-		all.Wait() // both are asked at the same time
-		return Answer{Action: Accept, Content: json.RawMessage(`{"n":1,"why":"` + who + `"}`)}, nil
-	}})
+	h := running(t, Options{Servers: []Config{{Name: "a", URL: serve(t, s).URL}},
+		Ask: func(ctx context.Context, q Question) (Answer, error) {
+			who := tool.CallerFrom(ctx).User.ID
+			if who == "eve" {
+				<-ctx.Done()
+				return Answer{}, ctx.Err()
+			}
+			all.Done()
+			all.Wait() // both are asked at the same time
+			return Answer{Action: Accept, Content: json.RawMessage(`{"n":1,"why":"` + who + `"}`)}, nil
+		}})
 	settled(t, h, "a")
 	do := find1(t, h, "a", "do")
 	var wg sync.WaitGroup
@@ -344,7 +351,11 @@ func TestQuestionsOverSSE(t *testing.T) {
 	e.events.do = func(e *events, id string) {
 		e.say(`{"jsonrpc":"2.0","id":"q` + id + `","method":"elicitation/create","params":` + form + `}`)
 	}
-	h := running(t, Options{Servers: []Config{{Name: "a", URL: serve(t, e).URL, Transport: SSE}}, Ask: func(ctx context.Context, q Question) (Answer, error) {
+	h := running(t, Options{Servers: []Config{{
+		Name:      "a",
+		URL:       serve(t, e).URL,
+		Transport: SSE,
+	}}, Ask: func(ctx context.Context, q Question) (Answer, error) {
 		return Answer{Action: Accept, Content: json.RawMessage(`{"n":1,"why":"` + tool.CallerFrom(ctx).User.ID + `"}`)}, nil
 	}})
 	settled(t, h, "a")
@@ -383,7 +394,8 @@ func TestProgressIsReported(t *testing.T) {
 	if note := <-notes; note != "3 of 10: copying" {
 		t.Errorf("note %q", note)
 	}
-	call(t, find1(t, h, "a", "notify"), `{"method":"notifications/message","params":{"level":"error","logger":"db","data":{"at":[1]}}}`)
+	call(t, find1(t, h, "a", "notify"), `{"method":"notifications/message","params":{"level":"error","logger":"db",`+
+		`"data":{"at":[1]}}}`)
 	lines(t, h, "a", `message: error db: {"at":[1]}`)
 }
 
@@ -446,7 +458,9 @@ func TestTheTimeOfACall(t *testing.T) {
 				c := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a")).newConnection(nil)
 				notes := 0
 				began := time.Now()
-				f, end := c.beginCall(tool.WithCaller(t.Context(), tool.Caller{Report: func(string) { notes++ }}), "x", 30*time.Second)
+				f, end := c.beginCall(tool.WithCaller(t.Context(), tool.Caller{Report: func(string) {
+					notes++
+				}}), "x", 30*time.Second)
 				tt.do(f)
 				<-f.ctx.Done()
 				var late callTimeoutError
@@ -467,13 +481,16 @@ func TestResultsAreHeldAgainstTheirSchema(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, Schemas: schema.New()})
 	settled(t, h, "a")
 	for result, want := range map[string]string{
-		`{"content":[{"type":"text","text":"five"}],"structuredContent":{"n":5}}`:   "five\n{\"n\":5}",
-		`{"content":[{"type":"text","text":"five"}],"structuredContent":{"n":"5"}}`: "five\n{\"n\":\"5\"}\n[The structured result does not match the output schema of the tool: n: must be integer, not string]",
-		`{"content":[{"type":"text","text":"five"}]}`:                               "five\n[The tool returned no structured result, although it declares an output schema.]",
+		`{"content":[{"type":"text","text":"five"}],"structuredContent":{"n":5}}`: "five\n{\"n\":5}",
+		`{"content":[{"type":"text","text":"five"}],"structuredContent":{"n":"5"}}`: "five\n{\"n\":\"5\"}\n[The " +
+			"structured result does not match the output schema of the tool: n: must be integer, not string]",
+		`{"content":[{"type":"text","text":"five"}]}`: "five\n[The tool returned no structured result, although it " +
+			"declares an output schema.]",
 	} {
 		wantText(t, call(t, find1(t, h, "a", "return"), `{"result":`+result+`}`), want)
 	}
-	wantFailure(t, call(t, find1(t, h, "a", "return"), `{"result":{"content":[{"type":"text","text":"no"}],"isError":true}}`), "no")
+	wantFailure(t, call(t, find1(t, h, "a", "return"),
+		`{"result":{"content":[{"type":"text","text":"no"}],"isError":true}}`), "no")
 }
 
 // FuzzFulfil feeds what servers may ask for; whatever it is, the answer is JSON or a
@@ -481,7 +498,8 @@ func TestResultsAreHeldAgainstTheirSchema(t *testing.T) {
 func FuzzFulfil(f *testing.F) {
 	f.Add("elicitation/create", []byte(form))
 	f.Add("elicitation/create", []byte(visit))
-	f.Add("sampling/createMessage", []byte(`{"messages":[{"role":5,"content":[{"type":"image","data":"AA=="},{"type":"text","text":"x"}]}],"temperature":"hot","stopSequences":[1],"modelPreferences":{"hints":[{"name":"m"}]}}`))
+	f.Add("sampling/createMessage", []byte(`{"messages":[{"role":5,"content":[{"type":"image","data":"AA=="},`+
+		`{"type":"text","text":"x"}]}],"temperature":"hot","stopSequences":[1],"modelPreferences":{"hints":[{"name":"m"}]}}`))
 	f.Add("roots/list", []byte(`null`))
 	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Roots: []Root{}, Schemas: schema.New(),
 		Ask:    func(context.Context, Question) (Answer, error) { return Answer{Action: Accept}, nil },

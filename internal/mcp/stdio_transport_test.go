@@ -688,7 +688,11 @@ func (s *memoryStore) Save(what, server string, data []byte) error {
 
 func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
 	cache := &memoryStore{}
-	entry := Config{Name: "a", Command: os.Args[0], Args: []string{"fake", "plain"}} // without a mark: the same in all hosts
+	entry := Config{
+		Name:    "a",
+		Command: os.Args[0],
+		Args:    []string{"fake", "plain"},
+	} // without a mark: the same in all hosts
 
 	first := running(t, Options{Servers: []Config{entry}, Store: cache})
 	if st := settled(t, first, "a"); st.State != Connected {

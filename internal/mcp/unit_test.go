@@ -34,12 +34,15 @@ func TestResultOf(t *testing.T) {
 		{"other case is another key", `{"content":[{"type":"text","text":"yes","Text":"no"}],"ISERROR":true,"Content":[]}`, tool.Result{Text: "yes"}},
 		{"data alone", `{"content":[],"structuredContent":{"a":1.50}}`, tool.Result{Text: `{"a":1.50}`, Structured: json.RawMessage(`{"a":1.50}`)}},
 		{"data and text", `{"content":[{"type":"text","text":"a is 1"}],"structuredContent":{"a":1}}`, tool.Result{Text: "a is 1", Structured: json.RawMessage(`{"a":1}`)}},
-		{"data and a sentence on it", `{"content":[{"type":"text","text":"Graph read."}],"structuredContent":{"entities":[{"name":"Ada"}]}}`,
+		{"data and a sentence on it", `{"content":[{"type":"text","text":"Graph read."}],` +
+			`"structuredContent":{"entities":[{"name":"Ada"}]}}`,
 			tool.Result{Text: "Graph read.\n{\"entities\":[{\"name\":\"Ada\"}]}",
 				Structured: json.RawMessage(`{"entities":[{"name":"Ada"}]}`)}},
-		{"data and a number that only looks alike", `{"content":[{"type":"text","text":"10 found"}],"structuredContent":{"n":1}}`,
+		{"data and a number that only looks alike",
+			`{"content":[{"type":"text","text":"10 found"}],"structuredContent":{"n":1}}`,
 			tool.Result{Text: "10 found\n{\"n\":1}", Structured: json.RawMessage(`{"n":1}`)}},
-		{"data as text in another form", `{"content":[{"type":"text","text":"{ \"ok\": true, \"who\": \"Ada\" }"}],"structuredContent":{"who":"Ada","ok":true}}`,
+		{"data as text in another form", `{"content":[{"type":"text","text":"{ \"ok\": true, \"who\": \"Ada\" }"}],` +
+			`"structuredContent":{"who":"Ada","ok":true}}`,
 			tool.Result{Text: `{ "ok": true, "who": "Ada" }`, Structured: json.RawMessage(`{"who":"Ada","ok":true}`)}},
 		{"empty data", `{"content":[{"type":"text","text":"Done."}],"structuredContent":{"list":[]}}`,
 			tool.Result{Text: "Done.\n{\"list\":[]}", Structured: json.RawMessage(`{"list":[]}`)}},
@@ -47,9 +50,11 @@ func TestResultOf(t *testing.T) {
 		{"image", `{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}`, tool.Result{Text: "[image: image/png, 3 bytes]", Files: []chat.File{{Name: "image-1.png", Type: "image/png", Size: 3, Data: []byte{0, 0, 0}}}}},
 		{"large audio", `{"content":[{"type":"audio","data":"` + strings.Repeat("AAAA", 1024) + `"}]}`, tool.Result{Text: "[audio: unknown type, 3.0 KiB]", Files: []chat.File{{Name: "audio-1.bin", Type: "application/octet-stream", Size: 3072, Data: make([]byte, 3072)}}}},
 		{"data that is none", `{"content":[{"type":"image","mimeType":"image/png\r\nx","data":"???"}]}`, tool.Result{Text: "[image: image/pngx, 0 bytes]"}},
-		{"two of a kind", `{"content":[{"type":"image","mimeType":"image/jpeg","data":"AA=="},{"type":"image","mimeType":"image/jpeg; q=1","data":"AA=="}]}`, tool.Result{Text: "[image: image/jpeg, 1 bytes]\n[image: image/jpeg; q=1, 1 bytes]",
-			Files: []chat.File{{Name: "image-1.jpg", Type: "image/jpeg", Size: 1, Data: []byte{0}},
-				{Name: "image-2.jpg", Type: "image/jpeg", Size: 1, Data: []byte{0}}}}},
+		{"two of a kind", `{"content":[{"type":"image","mimeType":"image/jpeg","data":"AA=="},{"type":"image",` +
+			`"mimeType":"image/jpeg; q=1","data":"AA=="}]}`,
+			tool.Result{Text: "[image: image/jpeg, 1 bytes]\n[image: image/jpeg; q=1, 1 bytes]",
+				Files: []chat.File{{Name: "image-1.jpg", Type: "image/jpeg", Size: 1, Data: []byte{0}},
+					{Name: "image-2.jpg", Type: "image/jpeg", Size: 1, Data: []byte{0}}}}},
 		{"link", `{"content":[{"type":"resource_link","uri":"file:///x","name":"x","mimeType":"text/plain","size":7}]}`, tool.Result{Text: "[resource x file:///x text/plain 7 bytes]"}},
 		{"text inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`, tool.Result{Text: "[resource file:///x]\ninside"}},
 		{"data inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","blob":"AAAA"}}]}`, tool.Result{Text: "[resource file:///x: 3 bytes]", Files: []chat.File{{Name: "x", Type: "application/octet-stream", Size: 3, Data: []byte{0, 0, 0}}}}},
@@ -167,7 +172,9 @@ func TestFrames(t *testing.T) {
 
 func TestGuardKeepsHeadersFromOtherOrigins(t *testing.T) {
 	var got atomic.Value
-	other := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got.Store(r.Header.Get("Authorization")) }))
+	other := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got.Store(r.Header.Get("Authorization"))
+	}))
 	own, err := url.Parse("https://own.example/mcp")
 	if err != nil {
 		t.Fatal(err)
@@ -244,8 +251,10 @@ func TestCountSinceEvent_HoweverTheStreamIsCut(t *testing.T) {
 func FuzzMessages(f *testing.F) {
 	for _, seed := range []string{
 		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":"1","error":{"code":"x","message":5}}`,
-		`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"a":[]}}]`,
-		`{"jsonrpc":"2.0","ID":1,"result":{}}`, `{"jsonrpc":"2.0","id":1.0,"result":null}`, `{"jsonrpc":"2.0","id":{},"error":null}`, "null", "[[", `{"jsonrpc":"2.0","id":1e99,"method":""}`,
+		`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/tools/list_changed",` +
+			`"params":{"a":[]}}]`,
+		`{"jsonrpc":"2.0","ID":1,"result":{}}`, `{"jsonrpc":"2.0","id":1.0,"result":null}`,
+		`{"jsonrpc":"2.0","id":{},"error":null}`, "null", "[[", `{"jsonrpc":"2.0","id":1e99,"method":""}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -278,7 +287,8 @@ func FuzzMessages(f *testing.F) {
 }
 
 func FuzzResultOf(f *testing.F) {
-	f.Add([]byte(`{"content":[{"type":"resource","resource":{"uri":"x","blob":5}},{"type":"image","data":""}],"structuredContent":[1],"isError":"x"}`))
+	f.Add([]byte(`{"content":[{"type":"resource","resource":{"uri":"x","blob":5}},{"type":"image","data":""}],` +
+		`"structuredContent":[1],"isError":"x"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if r := parseResult(raw); len(r.Text) > maxResultBytes+200 {
 			t.Errorf("a result of %d bytes", len(r.Text))

@@ -21,7 +21,9 @@ func BenchmarkWarm(b *testing.B) {
 	for i, c := range o.Servers {
 		var now listing
 		for n := range 16 {
-			schema := fmt.Sprintf(`{"type":"object","properties":{"a%d":{"type":"string","description":%q},"b":{"type":"array","items":{"type":"string","description":%q}},"c":{"enum":["x","y"]}},"required":["b"],"x":%q}`, i, words, words, words+words)
+			schema := fmt.Sprintf(`{"type":"object","properties":{"a%d":{"type":"string","description":%q},`+
+				`"b":{"type":"array","items":{"type":"string","description":%q}},"c":{"enum":["x","y"]}},"required":["b"],"x":%q}`,
+				i, words, words, words+words)
 			now.Tools = append(now.Tools, toolSpec{Name: fmt.Sprint("tool", n), Description: words,
 				Schema: json.RawMessage(schema)})
 		}

@@ -55,9 +55,11 @@ func stateless(answer func(w http.ResponseWriter, method string, request []byte)
 		case r.Header.Get("Mcp-Protocol-Version") != "2026-07-28" || r.Header.Get("Mcp-Method") != method:
 			w.WriteHeader(http.StatusBadRequest)
 		case method == "server/discover":
-			respond(w, body, `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}`)
+			respond(w, body, `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],`+
+				`"capabilities":{"tools":{"listChanged":true}}}`)
 		case method == "tools/list":
-			respond(w, body, `"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"do","inputSchema":{"type":"object"}}]}`)
+			respond(w, body, `"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"do",`+
+				`"inputSchema":{"type":"object"}}]}`)
 		default:
 			respond(w, body, `"error":{"code":-32601,"message":"no such method"}`)
 		}
@@ -164,7 +166,8 @@ func TestAVersionRefusedAndOfferedIsSentAgain(t *testing.T) {
 			done = true
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`, jsonObject(request)["id"])
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"no",`+
+				`"data":{"supported":["2026-07-28"],"requested":"2026-07-28"}}}`, jsonObject(request)["id"])
 		})
 		return done
 	})}
@@ -193,7 +196,8 @@ func TestOneVersionAlone(t *testing.T) {
 		}
 		wantText(t, call(t, find1(t, h, v, "echo"), `{"text":"hi"}`), "you said hi")
 	}
-	if st := until(t, h, "old", Failed); st.Error != "it does not speak version 2026-07-28 of the protocol, the one that is configured" {
+	if st := until(t, h, "old", Failed); st.Error != "it does not speak version 2026-07-28 of the protocol, the one "+
+		"that is configured" {
 		t.Errorf("%+v", st)
 	}
 	if seen := old.methods(); slices.Contains(seen, "initialize") {
@@ -222,18 +226,19 @@ func TestOldServersOverHTTP(t *testing.T) {
 	var o Options
 	for name, do := range odd {
 		next := scripted(answer)
-		o.Servers = append(o.Servers, Config{Name: name, Transport: HTTP, URL: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				return
-			}
-			if jsonString(jsonObject(body)["method"]) == "server/discover" {
-				do(w, body)
-				return
-			}
-			r.Body = io.NopCloser(strings.NewReader(string(body)))
-			next.ServeHTTP(w, r)
-		})).URL})
+		o.Servers = append(o.Servers, Config{Name: name, Transport: HTTP,
+			URL: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return
+				}
+				if jsonString(jsonObject(body)["method"]) == "server/discover" {
+					do(w, body)
+					return
+				}
+				r.Body = io.NopCloser(strings.NewReader(string(body)))
+				next.ServeHTTP(w, r)
+			})).URL})
 	}
 	h := running(t, o)
 	for name := range odd {
@@ -266,14 +271,15 @@ func TestTheStreamIsOpenBeforeToolsAreListed(t *testing.T) {
 // The stream of changes of a new server is opened again when it ends.
 func TestASubscriptionThatEndsIsMadeAgain(t *testing.T) {
 	made := make(chan struct{}, 64)
-	h := running(t, Options{Servers: []Config{{Name: "a", URL: serve(t, stateless(func(w http.ResponseWriter, method string, request []byte) bool {
-		if method != "subscriptions/listen" {
-			return false
-		}
-		made <- struct{}{}
-		respond(w, request, `"result":{"resultType":"complete"}`)
-		return true
-	})).URL}}})
+	h := running(t, Options{Servers: []Config{{Name: "a",
+		URL: serve(t, stateless(func(w http.ResponseWriter, method string, request []byte) bool {
+			if method != "subscriptions/listen" {
+				return false
+			}
+			made <- struct{}{}
+			respond(w, request, `"result":{"resultType":"complete"}`)
+			return true
+		})).URL}}})
 	settled(t, h, "a")
 	for range 2 {
 		select {

@@ -232,8 +232,12 @@ func newHost(t *testing.T, patterns ...string) *host {
 	}
 	all := []tool.Named{named("feeds", "fetch", true), named("web", "fetch", true), named("office", "book_room", false),
 		named("office", "bake_cake", false)}
-	s := mcpserve.New(mcpserve.Options{Tools: func() []tool.Named { return all }, Matches: policy.MatchesAny, Shown: func() int { return 5000 }, Version: "1",
-		Discovery: toolsearch.NewFinder(toolsearch.New(), func(string) string { return "" }), Log: slog.New(slog.DiscardHandler),
+	s := mcpserve.New(mcpserve.Options{Tools: func() []tool.Named {
+		return all
+	}, Matches: policy.MatchesAny, Shown: func() int { return 5000 }, Version: "1",
+		Discovery: toolsearch.NewFinder(toolsearch.New(), func(string) string {
+			return ""
+		}), Log: slog.New(slog.DiscardHandler),
 		Calls: h, Servers: away{}})
 	h.streams = s
 	tokens := load(t, &shelf{items: map[string]json.RawMessage{}}, time.Now)
@@ -242,7 +246,9 @@ func newHost(t *testing.T, patterns ...string) *host {
 		t.Fatal(err)
 	}
 	h.token = secret
-	h.server = httptest.NewServer(s.Handler(tokens, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	h.server = httptest.NewServer(s.Handler(tokens, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
 	t.Cleanup(h.server.Close)
 	return h
 }
@@ -310,7 +316,9 @@ func TestATokenSeesAndRunsWhatItWasMadeFor(t *testing.T) {
 			t.Errorf("%s gave %s, want %q", params, got, want)
 		}
 	}
-	if slices.ContainsFunc(h.ran, func(in tool.Intent) bool { return in.Tool.Name == "web_fetch" || in.Tool.Name == "office_bake_cake" }) || len(h.kept) != len(h.ran) {
+	if slices.ContainsFunc(h.ran, func(in tool.Intent) bool {
+		return in.Tool.Name == "web_fetch" || in.Tool.Name == "office_bake_cake"
+	}) || len(h.kept) != len(h.ran) {
 		t.Errorf("ran %d calls and recorded %d", len(h.ran), len(h.kept))
 	}
 	want := tool.Caller{Conversation: chat.Address{Platform: "mcp", Workspace: "admin", Channel: "laptop"},
@@ -343,7 +351,9 @@ func TestRequestsAreAnsweredThoughTheInputEnds(t *testing.T) {
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":"two","method":"tools/call","params":{"name":"feeds_fetch","arguments":{"x":1}}}` // without a line's end
 	var out bytes.Buffer
-	err := h.streams.Serve(t.Context(), ending{strings.NewReader(in), sync.OnceFunc(func() { close(h.hold) })}, &out, "operator")
+	err := h.streams.Serve(t.Context(), ending{strings.NewReader(in), sync.OnceFunc(func() {
+		close(h.hold)
+	})}, &out, "operator")
 	if err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
@@ -362,7 +372,8 @@ func TestACancelledRequestDoesNotHoldTheEnd(t *testing.T) {
 `
 	began := time.Now()
 	var out bytes.Buffer
-	_ = h.streams.Serve(t.Context(), strings.NewReader(in), &out, "operator") // how the end of the input is told is the library's
+	_ = h.streams.Serve(t.Context(), strings.NewReader(in),
+		&out, "operator") // how the end of the input is told is the library's
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it ended after %v", took)
 	}
@@ -388,7 +399,8 @@ func TestCall_StructuredResult_IsHandedOn(t *testing.T) {
 	} {
 		h := newHost(t, "office_*")
 		h.result.Structured, h.resultID = json.RawMessage(c.data), c.resultID
-		_, got := h.ask(h.token, "tools/call", `{"name":"execute_tool","arguments":{"name":"office_book_room","arguments":{}}}`)
+		_, got := h.ask(h.token, "tools/call", `{"name":"execute_tool","arguments":{"name":"office_book_room",`+
+			`"arguments":{}}}`)
 		if c.want == "" && strings.Contains(got, "structuredContent") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s, want %q", name, got, c.want)
 		}

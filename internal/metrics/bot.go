@@ -70,8 +70,8 @@ func (b Bot) Samples() []Sample {
 	for _, h := range b.Platforms.Health() {
 		list = append(list, gauge("ravenbot_platform_connected", "Whether a platform is connected.", oneIf(h.Connected),
 			"platform", h.Name),
-			gauge("ravenbot_platform_shards", "Of the sessions by which the events of a platform come, those that this replica has "+
-				"of those that are divided among replicas.", float64(len(h.Shards)), "platform", h.Name),
+			gauge("ravenbot_platform_shards", "Of the sessions by which the events of a platform come, those that this "+
+				"replica has of those that are divided among replicas.", float64(len(h.Shards)), "platform", h.Name),
 			counter("ravenbot_platform_rate_limited_total",
 				"Notices of a platform that it keeps events back, because there are too many.", float64(h.RateLimited),
 				"platform", h.Name))

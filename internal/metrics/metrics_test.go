@@ -23,7 +23,8 @@ func TestSamplesAreReadWhenAskedFor(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		for _, line := range []string{`ravenbot_posts_total{outcome="posted"} ` + want,
 			`ravenbot_posts_total{outcome="gi\"ven"} 0`,
-			"# TYPE ravenbot_posts_total counter", "# TYPE ravenbot_store_bytes gauge", "ravenbot_store_bytes 4096", "go_goroutines "} {
+			"# TYPE ravenbot_posts_total counter", "# TYPE ravenbot_store_bytes gauge", "ravenbot_store_bytes 4096",
+			"go_goroutines "} {
 			if !strings.Contains(w.Body.String(), line) {
 				t.Errorf("status %d, %q is missing in\n%s", w.Code, line, w.Body)
 			}

@@ -88,7 +88,9 @@ func savedPages(t *testing.T) map[string]*savedPage {
 // wordsOf counts the words of a text.
 func wordsOf(s string) map[string]int {
 	counts := map[string]int{}
-	for _, w := range strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for _, w := range strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
 		counts[w]++
 	}
 	return counts
@@ -169,7 +171,8 @@ func TestRead_OfCollectedPages_FindsTheMainContent(t *testing.T) {
 	}
 	slices.SortFunc(results, func(a, b result) int { return cmp.Compare(a.f1, b.f1) })
 	n := float64(len(results))
-	table := fmt.Sprintf("%d pages in %v\nF1 %.3f  precision %.3f  recall %.3f\ntitles %d  authors %d of %d  dates %d of %d\nworst:\n",
+	table := fmt.Sprintf("%d pages in %v\nF1 %.3f  precision %.3f  recall %.3f\ntitles %d  authors %d of %d  dates %d "+
+		"of %d\nworst:\n",
 		len(results), time.Since(began).Round(time.Millisecond), sum/n, precision/n, recall/n,
 		titles, bylines, bylinesKnown, dates, datesKnown)
 	for _, r := range results[:10] {

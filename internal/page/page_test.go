@@ -36,7 +36,8 @@ func TestRead_Links_AreResolvedAsInBrowsers(t *testing.T) {
 		"a mail address stays as such": {href: "mailto:a@example.org", want: "mailto:a@example.org"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			src := fmt.Sprintf(`<html><head><base href="%s"></head><body><p>See <a href="%s">this</a>.</p></body></html>`, c.base, c.href)
+			src := fmt.Sprintf(`<html><head><base href="%s"></head><body><p>See <a href="%s">this</a>.</p></body></html>`,
+				c.base, c.href)
 			if c.base == "" {
 				src = strings.Replace(src, `<base href="">`, "", 1)
 			}
@@ -88,7 +89,8 @@ func TestRead_KeepsStructure(t *testing.T) {
 	got := page.Read([]byte(src), "text/html", "https://example.org/install")
 	for _, want := range []string{"- first\n", "  - inner", "1. one\n2. two", "| key | value |\n", "| port | 8080 |",
 		"| path | a  <br />b |",
-		"```go\nfunc main() {\n\tx := a[0] * b_c\n}\n```", "```python\nprint(\"x\")\n```", "```js\nlet y\n```", "Sentence 5 on removing"} {
+		"```go\nfunc main() {\n\tx := a[0] * b_c\n}\n```", "```python\nprint(\"x\")\n```", "```js\nlet y\n```",
+		"Sentence 5 on removing"} {
 		if !strings.Contains(got.Text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, got.Text)
 		}
@@ -106,14 +108,16 @@ func TestRead_KeepsStructure(t *testing.T) {
 func TestRead_PagesThatAreNoArticles_AreReadAsAWhole(t *testing.T) {
 	var listing, forum, reference, index strings.Builder
 	for i := range 40 {
-		fmt.Fprintf(&listing, `<tr><td>%d.</td><td><a href="/item/%d">Story number %d of the day</a> <span>(site%d.example)</span></td></tr>`+
+		fmt.Fprintf(&listing, `<tr><td>%d.</td><td><a href="/item/%d">Story number %d of the day</a> `+
+			`<span>(site%d.example)</span></td></tr>`+
 			`<tr><td></td><td>%d points by user%d</td></tr>`, i, i, i, i, 100-i, i)
 		fmt.Fprintf(&index, `<li><a href="/p/%d">Package p%d</a></li>`, i, i)
 	}
 	for i := range 12 {
 		fmt.Fprintf(&forum, `<div class="post" id="p%d"><div class="meta">user%d wrote</div><div class="body">%s</div></div>`,
 			i, i, lorem(fmt.Sprint("reply ", i), 3))
-		fmt.Fprintf(&reference, `<section id="f%d"><h3>func F%d(a, b int) error</h3><div class="doc">%s</div><pre>F%d(1, 2)</pre></section>`,
+		fmt.Fprintf(&reference, `<section id="f%d"><h3>func F%d(a, b int) error</h3><div class="doc">%s</div><pre>F%d(1, `+
+			`2)</pre></section>`,
 			i, i, lorem(fmt.Sprint("function ", i), 1), i)
 	}
 	for name, c := range map[string]struct {
@@ -149,7 +153,8 @@ func TestRead_HiddenText_IsLeftOut(t *testing.T) {
 	for _, hidden := range []string{`<p style="display: none">EVIL</p>`, `<p style="visibility : hidden">EVIL</p>`,
 		`<p hidden>EVIL</p>`,
 		`<div aria-hidden="true">EVIL</div>`, `<!-- EVIL -->`, `<template>EVIL</template>`, `<noscript>EVIL</noscript>`,
-		`<script>EVIL</script>`, `<style>EVIL</style>`, `<dialog>EVIL</dialog>`, `<img src="x" style="display:none" alt="EVIL">`,
+		`<script>EVIL</script>`, `<style>EVIL</style>`, `<dialog>EVIL</dialog>`,
+		`<img src="x" style="display:none" alt="EVIL">`,
 		strings.Repeat("<div>", 420) + "EVIL"} {
 		for kind, around := range map[string]string{"article": "<article>" + lorem("ravens", 10) + "%s</article>",
 			"short": "<p>Short.</p>%s"} {

@@ -61,7 +61,8 @@ func pdfOf(pages ...string) []byte {
 		for _, line := range strings.Split(text, "\n") {
 			content += "(" + strings.NewReplacer("(", "\\(", ")", "\\)").Replace(line) + ") Tj 0 -14 Td\n"
 		}
-		objects = append(objects, fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> /Contents %d 0 R >>", 5+2*i),
+		objects = append(objects, fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font "+
+			"<< /F1 3 0 R >> >> /Contents %d 0 R >>", 5+2*i),
 			stream(content+"ET", ""))
 	}
 	return fileOf(objects...)
@@ -74,15 +75,18 @@ func shown(content, table, form string) []byte {
 	return fileOf("<< /Type /Catalog /Pages 2 0 R >>",
 		"<< /Type /Pages /Kids [3 0 R] /Count 1 /Resources << /Font << /A 5 0 R /B 6 0 R >> /XObject << /X 9 0 R >> >> >>",
 		"<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>", stream(content, ""),
-		"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /FirstChar 32 /LastChar 34 /Widths [250 300 300] /Encoding << /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [1 /fi /uni20AC /eacute] >> >>",
+		"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /FirstChar 32 /LastChar 34 /Widths [250 300 300] /Encoding "+
+			"<< /Type /Encoding /BaseEncoding /WinAnsiEncoding /Differences [1 /fi /uni20AC /eacute] >> >>",
 		"<< /Type /Font /Subtype /Type0 /BaseFont /Own /Encoding /Identity-H /DescendantFonts [7 0 R] /ToUnicode 8 0 R >>",
 		"<< /Type /Font /Subtype /CIDFontType2 /DW 600 /W [1 [500 500] 3 9 700] >>", stream(table, ""),
 		stream(form, "/Type /XObject /Subtype /Form /Matrix [1 0 0 1 0 -100] /BBox [0 0 1 1]"))
 }
 
 const (
-	ownTable = "/CIDInit /ProcSet findresource begin 12 dict begin begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange\n" +
-		"2 beginbfchar <0001> <0041> <0002> <D83DDC26> endbfchar 2 beginbfrange <0003> <0005> <0062> <0006> <0007> [<0078> <00660066>] endbfrange endcmap"
+	ownTable = "/CIDInit /ProcSet findresource begin 12 dict begin begincmap 1 begincodespacerange <0000> <FFFF> " +
+		"endcodespacerange\n" +
+		"2 beginbfchar <0001> <0041> <0002> <D83DDC26> endbfchar 2 beginbfrange <0003> <0005> <0062> <0006> <0007> " +
+		"[<0078> <00660066>] endbfrange endcmap"
 	ownForm = "BT /A 10 Tf 50 700 Td (from a form) Tj ET"
 )
 
@@ -116,7 +120,8 @@ func TestWhatCanBeReadOfAPageIs(t *testing.T) {
 		"<< /Type /Page /Parent 2 0 R /Contents [4 0 R 5 0 R 6 0 R] /Resources << /Font << /T 7 0 R >> >> >>",
 		stream("BT /T 10 Tf 10 700 Td", ""), stream("(lost) Tj", "/Filter /Secret"),
 		stream("(ab) Tj 10 0 Td (cd) Tj 20 0 Td (ef) Tj ET", ""),
-		"<< /Type /Font /Subtype /Type3 /FontMatrix [0.1 0 0 0.1 0 0] /FirstChar 97 /LastChar 102 /Widths [5 5 5 5 5 5] /Encoding << /Differences [97 /a /b /c /d /e /f] >> >>")
+		"<< /Type /Font /Subtype /Type3 /FontMatrix [0.1 0 0 0.1 0 0] /FirstChar 97 /LastChar 102 /Widths [5 5 5 5 5 5] "+
+			"/Encoding << /Differences [97 /a /b /c /d /e /f] >> >>")
 	if got, err := pdftext.Pages(data); err != nil || len(got) != 1 || got[0] != "abcd ef" {
 		t.Errorf("read %q, %v", got, err)
 	}
@@ -175,7 +180,8 @@ func TestPages_HeadersAndEndsThatDiffer_AreRead(t *testing.T) {
 func TestWhatIsNoPDFIsToldOf(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"nothing": nil, "text": []byte("hello"), "a header alone": []byte("%PDF-1.4\n"), "cut": pdfOf("hello")[:300],
-		"a page tree that turns in a circle": bytes.Replace(pdfOf("hello"), []byte("/Kids [4 0 R] /Count 1"), []byte("/Kids [2 0 R] /Count 9"), 1),
+		"a page tree that turns in a circle": bytes.Replace(pdfOf("hello"), []byte("/Kids [4 0 R] /Count 1"),
+			[]byte("/Kids [2 0 R] /Count 9"), 1),
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the library never ends on the last
 		if pages, err := pdftext.Separate(ctx, os.Args[0], os.Args[0], data); err == nil {

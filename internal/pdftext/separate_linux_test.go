@@ -19,7 +19,8 @@ import (
 func TestTheReadingProcessKnowsNothingAndIsEnded(t *testing.T) {
 	dir := t.TempDir()
 	seen, program := filepath.Join(dir, "seen"), filepath.Join(dir, "program")
-	script := "#!/bin/sh\n(echo $$; cat /proc/$$/environ) > " + seen + ".new\n/bin/mv " + seen + ".new " + seen + "\nexec /bin/sleep 600\n"
+	script := "#!/bin/sh\n(echo $$; cat /proc/$$/environ) > " + seen + ".new\n/bin/mv " + seen + ".new " + seen +
+		"\nexec /bin/sleep 600\n"
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}

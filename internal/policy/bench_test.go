@@ -9,7 +9,8 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// BenchmarkDecide measures what a call costs in a tainted turn behind 30 rules that do not hold, with 2 KB of arguments.
+// BenchmarkDecide measures what a call costs in a tainted turn behind 30 rules that do not hold, with 2 KB of
+// arguments.
 func BenchmarkDecide(b *testing.B) {
 	o := options()
 	for n := range 30 {
@@ -19,7 +20,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 	texts := map[string]string{"url": "https://named.example/a?b=c"}
 	for n := range 20 {
-		texts[fmt.Sprint("k", n)] = "a hundred characters of an argument that is no address, as tools for files or mail have them all day."
+		texts[fmt.Sprint("k", n)] = "a hundred characters of an argument that is no address, as tools for files or mail " +
+			"have them all day."
 	}
 	args, err := json.Marshal(texts)
 	if err != nil {

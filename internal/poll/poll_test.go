@@ -299,7 +299,13 @@ func TestPoll_IsClosedByItsAuthorOrAnAdministrator(t *testing.T) {
 
 func TestPoll_VoteThatCannotBeStored_IsNotConfirmed(t *testing.T) {
 	w := newWorld()
-	s := New(Options{Store: w, Poster: w, CanPost: func(chat.Address) bool { return true }, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	s := New(Options{
+		Store:   w,
+		Poster:  w,
+		CanPost: func(chat.Address) bool { return true },
+		Log:     slog.New(slog.DiscardHandler),
+		Now:     time.Now,
+	})
 	start(t, s, anna, "Lunch? | Pizza | Soup")
 	w.fail = errors.New("disk full")
 	_, err := s.Handle(t.Context(), chat.Message{Conversation: news, Author: anna, Command: chat.Pressed,

@@ -15,7 +15,8 @@ const (
 	labelCloses  = "Closes"
 )
 
-const usage = "Say for example `/raven poll Where do we have lunch? | Pizza | Soup | closes 2h`: a question, then two to ten answers with | between them."
+const usage = "Say for example `/raven poll Where do we have lunch? | Pizza | Soup | closes 2h`: a question, then " +
+	"two to ten answers with | between them."
 
 // request is a poll that somebody asks for.
 type request struct {

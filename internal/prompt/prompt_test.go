@@ -113,7 +113,8 @@ End of what it is about.]
 	if empty := Context(chat.Context{}, nil, oslo); empty != nil {
 		t.Errorf("nothing is told as %q", joined(empty))
 	}
-	if parts := Context(chat.Context{Reply: &chat.Said{Subject: "x/3", Text: "gone"}}, nil, oslo); parts[1].Subject != "x/3" {
+	if parts := Context(chat.Context{Reply: &chat.Said{Subject: "x/3",
+		Text: "gone"}}, nil, oslo); parts[1].Subject != "x/3" {
 		t.Errorf("the quote is of %q", parts[1].Subject)
 	}
 }
@@ -128,7 +129,9 @@ func TestContext_TextCannotLeaveItsEnvelope(t *testing.T) {
 			Notes:  []string{evil},
 		}
 		inside := strings.TrimSuffix(joined(Context(c, nil, oslo)), "\nEnd of what it is about.]\n")
-		for _, line := range strings.FieldsFunc(inside, func(r rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r) }) {
+		for _, line := range strings.FieldsFunc(inside, func(r rune) bool {
+			return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r)
+		}) {
 			if strings.HasPrefix(line, "End of") || strings.HasPrefix(line, "Now") {
 				t.Errorf("after %q a line is %q", breakChar, line)
 			}

@@ -361,8 +361,8 @@ func TestHandOn_TheOwnerIsGone_WaitsForTheHeir(t *testing.T) {
 	}
 }
 
-// A channel from which nothing came for a while is given back, unless there is work for it; whoever knew its owner finds
-// the new one.
+// A channel from which nothing came for a while is given back, unless there is work for it; whoever knew its owner
+// finds the new one.
 func TestIdleChannels_AreGivenBack(t *testing.T) {
 	d := newDatabase()
 	first, second, third := d.join(t), d.join(t), d.join(t)
@@ -434,7 +434,8 @@ func TestRequests_OfStrangers_AreRefused(t *testing.T) {
 	other, _ := seal.NewBox([]byte(strings.Repeat("k", 32)))
 	mine, _ := seal.NewBox(make([]byte, 32))
 	plain := []byte(`{"channel":"` + store.ClaimKey(general) + `","request":"aGVsbG8="}`)
-	for name, body := range map[string][]byte{"not encrypted": plain, "another key": other.Seal("request to replica 1", plain),
+	for name, body := range map[string][]byte{"not encrypted": plain,
+		"another key":         other.Seal("request to replica 1", plain),
 		"for another replica": mine.Seal("request to replica 2", plain)} {
 		res, err := http.Post(first.url+"/replica/request", "", strings.NewReader(string(body)))
 		if err != nil {
@@ -457,7 +458,8 @@ func TestPages_AreTheLeaders(t *testing.T) {
 	host := func(url string) string { return strings.TrimPrefix(url, "http://") }
 	for path, by := range map[string]*running{"/api/v1/x?y=1": first, "/": first, "/readyz": second, "/healthz": second,
 		"/metrics": second, "/slack/events": second} {
-		if status, body := get(t, second.url+path); status != http.StatusOK || !strings.HasPrefix(body, host(by.url)+" says "+path) {
+		if status, body := get(t, second.url+path); status != http.StatusOK ||
+			!strings.HasPrefix(body, host(by.url)+" says "+path) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
@@ -487,7 +489,8 @@ func TestHeld_GoesToWhoHasIt(t *testing.T) {
 	for _, asked := range all {
 		for query, by := range map[string]*running{"a": all[0], "b": all[1], "c": all[2], "nobody": asked} {
 			want := strings.TrimPrefix(by.url, "http://") + " says /back?state=" + query + " "
-			if status, body := get(t, asked.url+"/back?state="+query); status != http.StatusOK || !strings.HasPrefix(body, want) {
+			if status, body := get(t, asked.url+"/back?state="+query); status != http.StatusOK ||
+				!strings.HasPrefix(body, want) {
 				t.Errorf("%s was asked: %d %s, want %s", asked.url, status, body, want)
 			}
 		}
@@ -526,7 +529,8 @@ func TestLeader_IsGone_AnotherOneLeads(t *testing.T) {
 	d := newDatabase()
 	first, second := d.join(t), d.join(t)
 	first.stop()
-	if status, body := get(t, second.url+"/"); status != http.StatusServiceUnavailable || !strings.Contains(body, "takes over") {
+	if status, body := get(t, second.url+"/"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "takes over") {
 		t.Errorf("without a leader: %d %s", status, body)
 	}
 	d.end(1)

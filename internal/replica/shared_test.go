@@ -141,9 +141,21 @@ func start(t *testing.T, url string, conf *config.Config) *process {
 		Post: everywhere{}.Interject})
 	p.audit = must(audit.Load(ctx, db, time.Now, log))
 	p.tokens = must(mcpserve.LoadTokens(ctx, db, time.Now))
-	p.polls = poll.New(poll.Options{Store: db, Poster: everywhere{}, CanPost: everywhere{}.CanPost, Log: log, Now: time.Now})
+	p.polls = poll.New(poll.Options{
+		Store:   db,
+		Poster:  everywhere{},
+		CanPost: everywhere{}.CanPost,
+		Log:     log,
+		Now:     time.Now,
+	})
 	getConfig := func() *config.Config { return conf }
-	p.digests = digest.New(digest.Options{Store: db, Delivery: everywhere{}, Platforms: everywhere{}, Log: log, Now: time.Now})
+	p.digests = digest.New(digest.Options{
+		Store:     db,
+		Delivery:  everywhere{},
+		Platforms: everywhere{},
+		Log:       log,
+		Now:       time.Now,
+	})
 	p.jobs = jobs.New(jobs.Options{Store: db, Delivery: everywhere{}, Places: everywhere{}, Digests: p.digests,
 		Config: getConfig, Timezone: func(chat.Address, string) string { return "" }, Log: log, Now: time.Now})
 	host := must(mcp.NewHost(mcp.Options{}))
@@ -191,7 +203,9 @@ func eventually(t *testing.T, what string, is func() bool) {
 // What is changed on one replica is known to the other one soon, in both directions.
 func TestReplicas_KnowWhatAnotherHasChanged(t *testing.T) {
 	limits := []byte(`{"budget": {"instanceDailyUSD": 5}, "limits": {"userDailyTokens": 1000}}`)
-	conf := must(config.Parse(limits, "config.json", config.Options{Env: func(string) (string, bool) { return "", false }}))
+	conf := must(config.Parse(limits, "config.json", config.Options{Env: func(string) (string, bool) {
+		return "", false
+	}}))
 	url := pgtest.Start(t)
 	a, b := start(t, url, conf), start(t, url, conf)
 	anna := chat.User{ID: "U1", Name: "anna", Admin: true}
@@ -302,7 +316,9 @@ func do2(t *testing.T) func(any, error) {
 
 // What a replica changes while it reads again what others have changed is not lost: what it has read is older.
 func TestReload_OwnChangeMeanwhile_Stays(t *testing.T) {
-	conf := must(config.Parse([]byte(`{}`), "config.json", config.Options{Env: func(string) (string, bool) { return "", false }}))
+	conf := must(config.Parse([]byte(`{}`), "config.json", config.Options{Env: func(string) (string, bool) {
+		return "", false
+	}}))
 	p := start(t, pgtest.Start(t), conf)
 	ctx := t.Context()
 	token, job := "", ""

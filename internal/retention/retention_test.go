@@ -53,7 +53,8 @@ func TestRun_PrunesSoonAndAgain_AndForgetsWhatIsGone(t *testing.T) {
 		time.Sleep(13 * time.Hour)
 		cancel()
 		<-done
-		if want := []time.Duration{time.Minute, 6*time.Hour + time.Minute, 12*time.Hour + time.Minute}; !slices.Equal(p.at, want) {
+		if want := []time.Duration{time.Minute, 6*time.Hour + time.Minute,
+			12*time.Hour + time.Minute}; !slices.Equal(p.at, want) {
 			t.Errorf("pruned after %v, want %v", p.at, want)
 		}
 		if want := []time.Duration{24 * time.Hour, 48 * time.Hour, 72 * time.Hour}; !slices.Equal(p.keep, want) {

@@ -112,7 +112,8 @@ func (r *Roster) Route(m chat.Message) agent.Profile {
 		p := withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.Effective(t.Channel, ""))
 		p.MaxTokens = t.MaxTokens
 		p.Unattended, p.Granted = true, t.Tools
-		p.System += "\n\nThis is a task that is carried out on a schedule, with nobody there to answer questions. What you write is posted as it is."
+		p.System += "\n\nThis is a task that is carried out on a schedule, with nobody there to answer questions. What " +
+			"you write is posted as it is."
 		return p
 	}
 	name, _ := r.agentAt(s, m.Conversation)

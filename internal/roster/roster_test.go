@@ -36,7 +36,9 @@ func (d *disk) DeleteItem(ctx context.Context, kind, name string) error {
 // start returns the agents of a store and a folder, as at the start of the bot.
 func start(t *testing.T, d *disk, folder string) *roster.Roster {
 	t.Helper()
-	conf, err := config.Parse([]byte(`{}`), "config.json", config.Options{Env: func(string) (string, bool) { return "", false }})
+	conf, err := config.Parse([]byte(`{}`), "config.json", config.Options{Env: func(string) (string, bool) {
+		return "", false
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

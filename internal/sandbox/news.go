@@ -21,19 +21,22 @@ func (w *World) publishFeeds() {
 			{
 				"ferry",
 				"The ferry to the lighthouse runs again",
-				"After two weeks in the yard the ferry to the lighthouse runs again, every hour from eight until six. Its new engine needs a third less fuel, says the harbour office.",
+				"After two weeks in the yard the ferry to the lighthouse runs again, every hour from eight until six. Its new " +
+					"engine needs a third less fuel, says the harbour office.",
 				3 * time.Hour,
 			},
 			{
 				"cranes",
 				"Two old cranes become a playground",
-				"The town keeps two of its old harbour cranes and builds a playground below them. Work begins in spring and takes four months.",
+				"The town keeps two of its old harbour cranes and builds a playground below them. Work begins in spring and " +
+					"takes four months.",
 				20 * time.Hour,
 			},
 			{
 				"herring",
 				"More herring than in ten years",
-				"Boats came back with more herring than in any autumn of the last ten years. The institute for the sea counts a full generation of young fish.",
+				"Boats came back with more herring than in any autumn of the last ten years. The institute for the sea counts a " +
+					"full generation of young fish.",
 				30 * time.Hour,
 			},
 		}),
@@ -41,13 +44,15 @@ func (w *World) publishFeeds() {
 			{
 				"lathe",
 				"How to true a lathe without a gauge",
-				"A sheet of paper and a lamp show where a lathe is off by less than a tenth of a millimetre. The note has five steps and one warning.",
+				"A sheet of paper and a lamp show where a lathe is off by less than a tenth of a millimetre. The note has five " +
+					"steps and one warning.",
 				2 * time.Hour,
 			},
 			{
 				"glue",
 				"Hide glue is back",
-				"Three makers of instruments tell why they went back to hide glue: it lets go with heat and water, so that what was glued can be mended.",
+				"Three makers of instruments tell why they went back to hide glue: it lets go with heat and water, so that what " +
+					"was glued can be mended.",
 				26 * time.Hour,
 			},
 		}))

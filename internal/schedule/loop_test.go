@@ -164,8 +164,8 @@ func TestLoopSurvivesClockJumps(t *testing.T) {
 	}
 }
 
-// TestLoop_ClockAheadThenRight_GoesOn has the clock go ahead and back again, with a restart between: digests went silent
-// until the clock had caught up.
+// TestLoop_ClockAheadThenRight_GoesOn has the clock go ahead and back again, with a restart between: digests went
+// silent until the clock had caught up.
 func TestLoop_ClockAheadThenRight_GoesOn(t *testing.T) {
 	for _, ahead := range []time.Duration{3 * time.Hour, 24 * time.Hour} {
 		for _, restarted := range []bool{false, true} {

@@ -188,7 +188,8 @@ func FuzzParse(f *testing.F) {
 		"TZ=UTC", "? ? ? ? ?",
 		"weekdays at 8:30", "every 2 hours from 9 to 17", "the 1st, last and 3rd friday of may at :15 and 9 a.m.",
 		"every every and and",
-		"in an hour and a half", "next monday at 9", "24 December 18:00", "in and", "the 31st at half past 8 in the evening"} {
+		"in an hour and a half", "next monday at 9", "24 December 18:00", "in and",
+		"the 31st at half past 8 in the evening"} {
 		f.Add(seed, int64(1767225600))
 	}
 	loc := zone(f, "America/New_York")

@@ -12,7 +12,8 @@ import (
 )
 
 // examples end every error about words: they lead to the right words fastest.
-const examples = `"weekdays at 8:30", "every monday and thursday at 9am", "first monday of the month at 9", "every 2 hours"`
+const examples = `"weekdays at 8:30", "every monday and thursday at 9am", "first monday of the month at 9", ` +
+	`"every 2 hours"`
 
 // parseWords reads plain English. It accepts the words in any order that people use ("at 9 on mondays") and several
 // sentences in one ("weekdays at 8 and saturdays at 10"). Every word has to have a meaning; what may mean two things is

@@ -17,14 +17,16 @@ func TestLosses(t *testing.T) {
 		want                []string
 	}{
 		{"nothing", `{"$schema":"x","type":"object","properties":{"a":{"type":"string","title":"A"}},"required":["a"]}`, `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, nil},
-		{"left out", `{"not":{"required":["b"]},"properties":{"a":{"pattern":"^x","minLength":3}}}`, `{"properties":{"a":{"description":"(pattern: \"^x\")"}}}`,
+		{"left out", `{"not":{"required":["b"]},"properties":{"a":{"pattern":"^x","minLength":3}}}`,
+			`{"properties":{"a":{"description":"(pattern: \"^x\")"}}}`,
 			[]string{"arguments: not is left out", "arguments.a: minLength is left out",
 				"arguments.a: pattern is told in words only"}},
 		{"folded", `{"allOf":[{"required":["a"]}],"additionalProperties":true,"properties":{}}`, `{"required":["a"]}`, []string{"arguments: allOf is folded into the rest, as far as that goes"}},
 		{"renamed", `{"properties":{"a-b":{"type":"string"}}}`, `{"properties":{"_a_b_123":{"type":"string"}}}`, []string{"arguments.a-b: goes by another name, or is left out"}},
 		{"types as alternatives", `{"properties":{"a":{"type":["string","null"]}}}`, `{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`, nil},
 		{"definitions", `{"$ref":"#/definitions/x","definitions":{"x":{"const":1}}}`, `{"$ref":"#/$defs/x","$defs":{"x":{}}}`, []string{"arguments.x: const is left out"}},
-		{"deep", `{"properties":{"a":{"items":{"anyOf":[{"type":"string"},{"format":"date"}]},"enum":[1,2]}},"required":["a","b"]}`, `{"properties":{"a":{"items":{"anyOf":[{"type":"string"}]},"enum":[1]}},"required":["a"]}`,
+		{"deep", `{"properties":{"a":{"items":{"anyOf":[{"type":"string"},{"format":"date"}]},"enum":[1,2]}},` +
+			`"required":["a","b"]}`, `{"properties":{"a":{"items":{"anyOf":[{"type":"string"}]},"enum":[1]}},"required":["a"]}`,
 			[]string{"arguments.a: enum names fewer", "arguments.a.items: anyOf has fewer choices",
 				"arguments: required names fewer"}},
 		{"all", `{"properties":{"a":{"type":"string"}}}`, `null`, []string{"arguments: properties is left out"}},
@@ -98,10 +100,12 @@ func marshal(t *rapid.T, v any) json.RawMessage {
 func TestFits(t *testing.T) {
 	c := schema.New()
 	for value, want := range map[string]string{
-		`{"n":5}`: "", `{"n":"5"}`: "n: must be integer, not string", `[1]`: "arguments: must be object, not array", `{`: "not valid JSON: unexpected EOF",
+		`{"n":5}`: "", `{"n":"5"}`: "n: must be integer, not string", `[1]`: "arguments: must be object, not array",
+		`{`: "not valid JSON: unexpected EOF",
 	} {
 		got := ""
-		if err := c.Fits(json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`), json.RawMessage(value)); err != nil {
+		if err := c.Fits(json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`),
+			json.RawMessage(value)); err != nil {
 			got = err.Error()
 		}
 		if got != want {

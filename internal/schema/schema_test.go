@@ -69,7 +69,9 @@ func TestCheck(t *testing.T) {
 		{name: "unknown and part of a name", schema: booking, args: `{"city":"O","room_class":1}`, wrong: `arguments: unknown "room_class", did you mean "class"?`},
 		{name: "stranger", schema: booking, args: `{"city":"O","explanation":"because","nights":"2"}`, want: `{"city":"O","nights":2}`},
 		{name: "stranger that is allowed", schema: `{"properties":{"a":{"type":"integer"}}}`, args: `{"a":"1","explanation":"because"}`, want: `{"a":1,"explanation":"because"}`},
-		{name: "stranger of one alternative", schema: `{"anyOf":[{"properties":{"a":{}},"additionalProperties":false,"required":["a"]},{"properties":{"bird":{"type":"integer"}},"additionalProperties":false,"required":["bird"]}]}`, args: `{"bird":"x"}`,
+		{name: "stranger of one alternative", schema: `{"anyOf":[{"properties":{"a":{}},"additionalProperties":false,` +
+			`"required":["a"]},{"properties":{"bird":{"type":"integer"}},"additionalProperties":false,"required":["bird"]}]}`,
+			args:  `{"bird":"x"}`,
 			wrong: `arguments: missing "a"; arguments: unknown "bird"; bird: must be integer, not string`},
 		{name: "number for text", schema: booking, args: `{"city":5.10,"tags":[1]}`, want: `{"city":"5.10","tags":["1"]}`},
 		{name: "number for a choice", schema: `{"properties":{"a":{"type":"string","enum":["1","2"]}}}`, args: `{"a":2}`, want: `{"a":"2"}`},
@@ -144,7 +146,8 @@ func TestNothingIsLoaded(t *testing.T) {
 
 func TestErrorsStayShort(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
-	s := `{"properties":{"a":{"pattern":"^y$"},"b":{"const":1},"c":{"maxLength":3},"d":{"enum":["` + long[:1000] + `"]}},"additionalProperties":false,"required":["z"]}`
+	s := `{"properties":{"a":{"pattern":"^y$"},"b":{"const":1},"c":{"maxLength":3},"d":{"enum":["` + long[:1000] +
+		`"]}},"additionalProperties":false,"required":["z"]}`
 	args := `{"a":"` + long + `","b":"` + long + `","c":"` + long + `","d":"` + long + `","` + long + `":1}`
 	_, err := schema.New().Check(json.RawMessage(s), json.RawMessage(args))
 	if err == nil {

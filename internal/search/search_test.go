@@ -63,7 +63,9 @@ func TestSearch_BestDocumentFirst(t *testing.T) {
 	if hits := x.Search(Query[string]{Text: "storm", Limit: 10}); len(hits) != 0 {
 		t.Errorf("without related words, storm finds %v", hits)
 	}
-	if hits := x.Search(Query[string]{Text: "cat", Limit: 1, Keep: func(k string) bool { return k != "1" }}); len(hits) != 1 || hits[0].Key != "2" {
+	if hits := x.Search(Query[string]{Text: "cat", Limit: 1, Keep: func(k string) bool {
+		return k != "1"
+	}}); len(hits) != 1 || hits[0].Key != "2" {
 		t.Errorf("without document 1, cat finds %v", hits)
 	}
 }

@@ -29,8 +29,8 @@ func decodeLayer(raw []byte) (Layer, error) {
 // usage stands below each list and each refusal.
 const usage = "Say `/raven settings` or, as an administrator, `/raven settings channel` to see and fill them in, " +
 	"`/raven settings KEY VALUE` to set one for yourself, `/raven settings channel KEY VALUE` for this channel " +
-	"(administrators). Keys: `model NAME`, `language NAME`, `timezone Europe/Oslo`, `tools on|off`, `steps N`, `prompt TEXT`; " +
-	"the value `default` takes one back."
+	"(administrators). Keys: `model NAME`, `language NAME`, `timezone Europe/Oslo`, `tools on|off`, `steps N`, " +
+	"`prompt TEXT`; the value `default` takes one back."
 
 // Command answers /raven settings: it shows the settings that apply here, or changes one.
 func (r *Repository) Command(ctx context.Context, m chat.Message) chat.Draft {

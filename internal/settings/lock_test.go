@@ -14,7 +14,9 @@ import (
 func TestLocked_MemberSetsIt_KeepsTheChannelsValue(t *testing.T) {
 	k := kept{}
 	rules := settings.MemberRules{}
-	b := settings.New(k, func() []string { return []string{"default", "fast", "dear"} }, func() settings.MemberRules { return rules }, slog.New(slog.DiscardHandler))
+	b := settings.New(k, func() []string {
+		return []string{"default", "fast", "dear"}
+	}, func() settings.MemberRules { return rules }, slog.New(slog.DiscardHandler))
 	anna, root := chat.User{ID: "U1"}, chat.User{ID: "U9", Admin: true}
 	for _, text := range []string{"tools on", "steps 100", "model dear", "language Malay"} {
 		if d := say(b, anna, text); d.Failed {
@@ -56,7 +58,9 @@ func TestLocked_MemberSetsIt_KeepsTheChannelsValue(t *testing.T) {
 
 func TestLocked_Form_ShowsWhatMaySet(t *testing.T) {
 	rules := settings.MemberRules{Locked: []string{"tools.enabled", "tools.maxSteps"}, Models: []string{"fast"}}
-	b := settings.New(kept{}, func() []string { return []string{"default", "fast"} }, func() settings.MemberRules { return rules }, slog.New(slog.DiscardHandler))
+	b := settings.New(kept{}, func() []string {
+		return []string{"default", "fast"}
+	}, func() settings.MemberRules { return rules }, slog.New(slog.DiscardHandler))
 	m := chat.Message{Conversation: thread, Author: chat.User{ID: "U1"}, Command: "settings"}
 	f, err := b.Form(t.Context(), m)
 	if err != nil || len(f.Fields) != 3 || len(f.Fields[0].Options) != 2 ||

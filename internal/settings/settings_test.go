@@ -45,7 +45,11 @@ func TestAUserBeatsTheChannelBeatsTheInstance(t *testing.T) {
 	b := book(t, k)
 	no, five := false, 5
 	anna, root := chat.User{ID: "U1"}, chat.User{ID: "U9", Admin: true}
-	if err := b.Set(t.Context(), settings.Instance, settings.Layer{Model: "default", Language: "English", Tools: settings.Tools{Enabled: &no}}); err != nil {
+	if err := b.Set(t.Context(), settings.Instance, settings.Layer{
+		Model:    "default",
+		Language: "English",
+		Tools:    settings.Tools{Enabled: &no},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -66,7 +70,11 @@ func TestAUserBeatsTheChannelBeatsTheInstance(t *testing.T) {
 	if got := b.Effective(thread.Base(), "U2"); got.Language != "Norwegian" || got.Model != "default" {
 		t.Errorf("for somebody else %+v", got)
 	}
-	if got := b.Effective(chat.Address{Platform: "slack", Workspace: "T1", Channel: "C2"}, "U2"); got.Language != "English" {
+	if got := b.Effective(chat.Address{
+		Platform:  "slack",
+		Workspace: "T1",
+		Channel:   "C2",
+	}, "U2"); got.Language != "English" {
 		t.Errorf("in another channel %+v", got)
 	}
 	if text := say(b, anna, "").Text; !strings.Contains(text, "`language`: German (set by you)") ||
@@ -87,7 +95,8 @@ func TestWhatIsWrongIsRefusedWithTheRemedy(t *testing.T) {
 	b := book(t, k)
 	for text, want := range map[string]string{"model nonesuch": "there are: default, fast", "steps 0": "1 to 100",
 		"steps many":  "want a number",
-		"tools maybe": "on or off", "colour red": "no key", "model": "a key and a value", "channel model fast": "Only administrators", "prompt " + strings.Repeat("x", 9000): "8192"} {
+		"tools maybe": "on or off", "colour red": "no key", "model": "a key and a value",
+		"channel model fast": "Only administrators", "prompt " + strings.Repeat("x", 9000): "8192"} {
 		if d := say(b, chat.User{ID: "U1"}, text); !d.Failed || !strings.Contains(d.Text, want) {
 			t.Errorf("%.40q was answered %.200q, want %q in it", text, d.Text, want)
 		}
@@ -142,7 +151,8 @@ func TestAFormSetsALayerAsAWhole(t *testing.T) {
 		t.Errorf("for anna (-want +got):\n%s", diff)
 	}
 	again := open(anna, "me")
-	if diff := cmp.Diff(map[string]string{"model": "fast", "language": "", "tools": "off", "steps": "", "prompt": ""}, filled(again, nil)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"model": "fast", "language": "", "tools": "off", "steps": "", "prompt": ""},
+		filled(again, nil)); diff != "" {
 		t.Errorf("the form shows (-want +got):\n%s", diff)
 	}
 	send(anna, again, map[string]string{"model": "default", "tools": "default"})
@@ -194,7 +204,8 @@ func TestAFormTellsWhatIsWrong(t *testing.T) {
 func TestAPromptTooLongToBeShownStays(t *testing.T) {
 	b := book(t, kept{})
 	long := strings.Repeat("ü", 3001)
-	if err := b.Set(t.Context(), settings.User("slack", "U1"), settings.Layer{Tools: settings.Tools{SystemPrompt: &long}}); err != nil {
+	if err := b.Set(t.Context(), settings.User("slack", "U1"),
+		settings.Layer{Tools: settings.Tools{SystemPrompt: &long}}); err != nil {
 		t.Fatal(err)
 	}
 	m := chat.Message{Conversation: thread, Author: chat.User{ID: "U1"}, Command: "settings"}

@@ -28,7 +28,8 @@ func ReadTool(skills func(agent string) []Skill) tool.Tool {
 			Description: "Reads a skill: instructions for certain work, and the files that they name.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
 				`"name":{"type":"string","description":"the skill"},` +
-				`"file":{"type":"string","description":"a file of it, such as references/forms.md; without it, the instructions"}},` +
+				`"file":{"type":"string","description":"a file of it, such as references/forms.md; without it, the ` +
+				`instructions"}},` +
 				`"required":["name"]}`),
 			Hints: tool.Hints{ReadOnly: &yes}},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {

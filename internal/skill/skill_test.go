@@ -28,7 +28,8 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-const good = "---\nname: pdf-forms\ndescription: >\n  Fills forms.\n  Use it for forms.\nlicense: MIT\nmetadata:\n  version: 1.0\nallowed-tools: Read\n---\n\n# Forms\n\nSee references/a.md.\n"
+const good = "---\nname: pdf-forms\ndescription: >\n  Fills forms.\n  Use it for forms.\nlicense: MIT\nmetadata:\n  " +
+	"version: 1.0\nallowed-tools: Read\n---\n\n# Forms\n\nSee references/a.md.\n"
 
 func TestLoad_FrontMatter(t *testing.T) {
 	long := strings.Repeat("x", 1025)

@@ -126,7 +126,8 @@ func OpenBox(ctx context.Context, c *config.Config, s store.Store) (*seal.Box, e
 type noCopiesError struct{}
 
 func (noCopiesError) Error() string {
-	return "the store is a PostgreSQL database: `pg_dump` makes copies of it, and `ravenbot export` writes what people said and made"
+	return "the store is a PostgreSQL database: `pg_dump` makes copies of it, and `ravenbot export` writes what people " +
+		"said and made"
 }
 
 // BadInput reports true: there is nothing wrong with the store.

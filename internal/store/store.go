@@ -269,7 +269,7 @@ type Approval struct {
 	Server       string          `json:"server"`
 	Args         json.RawMessage `json:"args"`
 	Reason       string          `json:"reason,omitempty"`    // why it is asked for
-	Approvers    []string        `json:"approvers,omitempty"` // "roles:NAME", "users:ID"; empty: the asker or an administrator
+	Approvers    []string        `json:"approvers,omitempty"` // "roles:NAME", "users:ID"; empty: asker or administrator
 	Conversation chat.Address    `json:"conversation"`
 	Asker        chat.User       `json:"asker"` // zero: several people; then an administrator decides
 	At           time.Time       `json:"at"`

@@ -64,7 +64,8 @@ func Summarize(title, text string, sentences int) []string {
 // plug matches a sentence that asks the reader to do something for the publisher, or says where the text is from.
 var plug = text.Pattern(
 	`(?i)^(?:read (?:more|on|the (?:rest|full)\b)|continue reading|keep reading|click here|check out\b` +
-		`|subscribe\b|sign up\b|follow (?:us|me)\b|like and subscribe|support (?:us|me|the (?:show|channel))\b|become a (?:member|patron)\b` +
+		`|subscribe\b|sign up\b|follow (?:us|me)\b|like and subscribe|support (?:us|me|the (?:show|channel))\b|` +
+		`become a (?:member|patron)\b` +
 		`|join our\b|this (?:post|article) .{0,200}first appeared on|the post .{0,200}appeared first on|submitted by\b` +
 		`|weiterlesen\b|hier klicken|jetzt abonnieren|lire la suite|leer más|les mer\b)`,
 )

@@ -34,7 +34,8 @@ func TestSentences(t *testing.T) {
 		{"an address", "See https://www.youtube.com/watch?v=abc. It is new.", []string{"See https://www.youtube.com/watch?v=abc.", "It is new."}},
 		{"an address with a stop and a capital", "Read https://example.org/A.B?Next=1!x today. Done.", []string{"Read https://example.org/A.B?Next=1!x today.", "Done."}},
 		{"an address that ends a question", "Have you seen www.example.org/a? I have.", []string{"Have you seen www.example.org/a?", "I have."}},
-		{"a list of long entries", "- The first entry of the list is longer than fifty characters are\n- The second one is as long as the first of the list",
+		{"a list of long entries", "- The first entry of the list is longer than fifty characters are\n- The second one " +
+			"is as long as the first of the list",
 			[]string{"- The first entry of the list is longer than fifty characters are",
 				"- The second one is as long as the first of the list"}},
 	} {
@@ -60,7 +61,8 @@ func TestSummarize(t *testing.T) {
 	want := []string{
 		"The city council voted on Tuesday to close the old harbour bridge for two years of repairs.",
 		"Traffic across the harbour will be led over the northern ring road from the first of March.",
-		"Ferries will run every ten minutes between the two sides of the harbour, the council said, free of charge for pedestrians.",
+		"Ferries will run every ten minutes between the two sides of the harbour, the council said, free of charge for " +
+			"pedestrians.",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
@@ -83,7 +85,8 @@ func TestShortTextsStayWhole(t *testing.T) {
 }
 
 func TestPlugsAreLeftOut(t *testing.T) {
-	text := "The harbour bridge closes in March. Check Out our merch at https://www.youtube.com/watch?v=abc. https://example.org/x\n\n" +
+	text := "The harbour bridge closes in March. Check Out our merch at https://www.youtube.com/watch?v=abc. " +
+		"https://example.org/x\n\n" +
 		"Ferries run instead. The post Harbour bridge appeared first on City News."
 	want := []string{"The harbour bridge closes in March.", "Ferries run instead."}
 	if diff := cmp.Diff(want, Summarize("", text, 3)); diff != "" {

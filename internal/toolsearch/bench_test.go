@@ -38,7 +38,8 @@ func newInvented() *invented {
 	for range vocabularyOf {
 		word := ""
 		for range 2 + random.IntN(3) {
-			word += starts[random.IntN(len(starts))] + vowels[random.IntN(5):][:1] + strings.Trim(ends[random.IntN(len(ends))], "_")
+			word += starts[random.IntN(len(starts))] + vowels[random.IntN(5):][:1] +
+				strings.Trim(ends[random.IntN(len(ends))], "_")
 		}
 		v.words = append(v.words, word)
 	}

@@ -49,11 +49,11 @@ func readServers(t *testing.T) ([]Server, map[string]string) {
 }
 
 // repeated is what every tool of some servers says of itself beside what it does.
-const repeated = ". Part of the %s tools. It returns a JSON object with the result and a status; do not call it with empty " +
-	"arguments. If a search finds nothing, list the items first and try again with another name. Example: read the " +
-	"message, write a summary, send it to the team and create an event for the next meeting. When a file, page or user " +
-	"cannot be found, it says so and suggests what to look at. Prices, dates and times are in the time zone of the " +
-	"account. Large results are cut into pages; pass the cursor to get the next page."
+const repeated = ". Part of the %s tools. It returns a JSON object with the result and a status; do not call it " +
+	"with empty arguments. If a search finds nothing, list the items first and try again with another name. Example: " +
+	"read the message, write a summary, send it to the team and create an event for the next meeting. When a file, " +
+	"page or user cannot be found, it says so and suggests what to look at. Prices, dates and times are in the time " +
+	"zone of the account. Large results are cut into pages; pass the cursor to get the next page."
 
 // readTasks returns the tasks of testdata.
 func readTasks(t *testing.T, names map[string]string) []Question {

@@ -25,7 +25,11 @@ const (
 // MetaToolNames returns the names of the tools that find and call others.
 func MetaToolNames() []string { return []string{discover, schema, execute, domains, browse} }
 
-const prompt = `You have many more tools than are listed. discover_tools finds them: search once for each sub-task, in a few words that name the action and its object. get_tool_schema shows the arguments of all that you need in one call; then execute_tool runs them. list_tool_domains and browse_tool_domain show what there is, when a search found nothing or the user asks what you can do. Never guess the name of a tool. If two searches in different words find nothing, say that there is no tool for it.`
+const prompt = `You have many more tools than are listed. discover_tools finds them: search once for each sub-task, ` +
+	`in a few words that name the action and its object. get_tool_schema shows the arguments of all that you need in ` +
+	`one call; then execute_tool runs them. list_tool_domains and browse_tool_domain show what there is, when a search ` +
+	`found nothing or the user asks what you can do. Never guess the name of a tool. If two searches in different ` +
+	`words find nothing, say that there is no tool for it.`
 
 // Limits of what the meta-tools show at once.
 const (

@@ -30,7 +30,9 @@ func newHouse() *house {
 	for i := range 70 {
 		h.add("lamps", fmt.Sprintf("switch_%02d", i), fmt.Sprintf("Switch lamp %d on or off\nin any room", i), "")
 	}
-	h.finder = NewFinder(New(), func(server string) string { return map[string]string{"lamps": "The lights. All of them."}[server] })
+	h.finder = NewFinder(New(), func(server string) string {
+		return map[string]string{"lamps": "The lights. All of them."}[server]
+	})
 	h.finder.Sync(h.all)
 	return h
 }

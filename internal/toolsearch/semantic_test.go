@@ -37,7 +37,10 @@ func meant(t *testing.T, with embed) (*house, *atomic.Pointer[embed]) {
 	t.Helper()
 	h, e := newHouse(), &atomic.Pointer[embed]{}
 	e.Store(&with)
-	m := NewSemanticIndex(func() (Embedder, bool) { now := *e.Load(); return Embedder{"themes", now}, now != nil }, slog.New(slog.DiscardHandler))
+	m := NewSemanticIndex(func() (Embedder, bool) {
+		now := *e.Load()
+		return Embedder{"themes", now}, now != nil
+	}, slog.New(slog.DiscardHandler))
 	h.finder.WithSemantics(m).Sync(h.all)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -72,7 +75,8 @@ func TestWithoutEmbeddingsWordsFindTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, e := meant(t, func(context.Context, []string) ([][]float32, error) { return nil, errors.New("down") })
 		synctest.Wait()
-		if found := h.call(t, discover, `{"query":"put an event into the calendar"}`).Text; !strings.HasPrefix(found, "- calendar_create: ") {
+		if found := h.call(t, discover, `{"query":"put an event into the calendar"}`).Text; !strings.HasPrefix(found,
+			"- calendar_create: ") {
 			t.Errorf("with a failing model it found\n%s", found)
 		}
 		slow := func(ctx context.Context, texts []string) ([][]float32, error) {
@@ -84,7 +88,8 @@ func TestWithoutEmbeddingsWordsFindTools(t *testing.T) {
 		}
 		e.Store(&slow)
 		began := time.Now()
-		if found := h.call(t, discover, `{"query":"put an event into the calendar"}`).Text; !strings.HasPrefix(found, "- calendar_create: ") || time.Since(began) > queryTimeout {
+		if found := h.call(t, discover, `{"query":"put an event into the calendar"}`).Text; !strings.HasPrefix(found,
+			"- calendar_create: ") || time.Since(began) > queryTimeout {
 			t.Errorf("with a slow model it found, after %v,\n%s", time.Since(began), found)
 		}
 		back := themes

@@ -217,7 +217,14 @@ func TestWhatIsMeasured(t *testing.T) {
 		t.Errorf("%d shown, times %v and %v", shown, got.P50Ms, got.P99Ms)
 	}
 	got.P50Ms, got.P99Ms = 0, 0
-	if diff := gocmp.Diff(Score{Recall1: .5, Recall3: .5, Recall5: .5, Recall10: .5, NDCG10: .5, MRR: .5}, got); diff != "" {
+	if diff := gocmp.Diff(Score{
+		Recall1:  .5,
+		Recall3:  .5,
+		Recall5:  .5,
+		Recall10: .5,
+		NDCG10:   .5,
+		MRR:      .5,
+	}, got); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
 	if diff := gocmp.Diff(Score{}, x.Measure(nil, 5, nil)); diff != "" {

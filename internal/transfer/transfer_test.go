@@ -161,7 +161,8 @@ func TestExport_OfOneConversation(t *testing.T) {
 }
 
 func TestImport_NamesBadLinesAndTakesTheOthers(t *testing.T) {
-	const message = `{"kind":"message","conversation":"web:/general","id":"%s","author":{"id":"","name":"a"},"bot":false,` +
+	const message = `{"kind":"message","conversation":"web:/general","id":"%s","author":{"id":"","name":"a"},` +
+		`"bot":false,` +
 		`"at":"2026-03-04T12:00:00Z","text":"hi"}`
 	for line, want := range map[string]string{
 		`{"kind":`:           "it is no JSON object",
@@ -211,7 +212,8 @@ func TestImport_ReadingFails_KeepsAndReloadsWhatWasRead(t *testing.T) {
 	s := newSide(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	lines := `{"kind":"digest","name":"x","value":{}}` + "\n" + `{"kind":"message","conversation":"web:/general","id":"1",` +
+	lines := `{"kind":"digest","name":"x","value":{}}` + "\n" +
+		`{"kind":"message","conversation":"web:/general","id":"1",` +
 		`"author":{"id":"","name":"a"},"bot":false,"at":"2026-03-04T12:00:00Z","text":"hi"}` + "\n"
 	r, err := s.transfer.Import(ctx, failingReader{strings.NewReader(lines), cancel}, 1)
 	if !errors.Is(err, errGone) {
@@ -278,7 +280,8 @@ func (s *brokenStore) Subscriptions(ctx context.Context) ([]store.Subscription, 
 func TestImport_CountsWhatIsStored_AndReadsWhatIsThereOnce(t *testing.T) {
 	lines := []string{
 		`{"kind":"setting","scope":"user/slack/U%d","value":{"language":"German"}}`,
-		`{"kind":"subscription","to":"slack:T1/C1","url":"https://example.org/%d","title":"Feed","at":"2026-03-04T12:00:00Z"}`,
+		`{"kind":"subscription","to":"slack:T1/C1","url":"https://example.org/%d","title":"Feed",` +
+			`"at":"2026-03-04T12:00:00Z"}`,
 		`{"kind":"memory","scope":"user:slack/U1","text":"note %d","by":"anna","at":"2026-03-04T12:00:00Z"}`,
 		`{"kind":"digest","name":"d%d","value":{"a":1}}`,
 	}

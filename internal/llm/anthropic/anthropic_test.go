@@ -108,7 +108,11 @@ func TestGenerate_Request_IsMarkedForTheCache(t *testing.T) {
 		say(llm.User, llm.Part{Text: "one"}), say(llm.Assistant, llm.Part{Text: "two"}),
 		say(llm.User, llm.Part{Text: "three"}, llm.Part{Text: "four"}),
 	}
-	if _, _, err := ask(t, m, llm.Request{System: "Be brief.", Messages: history, Tools: []llm.ToolSpec{look}}); err != nil {
+	if _, _, err := ask(t, m, llm.Request{
+		System:   "Be brief.",
+		Messages: history,
+		Tools:    []llm.ToolSpec{look},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var sent struct {
@@ -160,7 +164,10 @@ func TestGenerate_Schemas_AreMadeAcceptable(t *testing.T) {
 		{Name: "bare"},
 		{Name: "choice", Schema: json.RawMessage(`{"anyOf":[{"required":["a"]}],"properties":{"a":{"type":"string"}}}`)},
 	}
-	if _, _, err := ask(t, m, llm.Request{Messages: []llm.Message{say(llm.User, llm.Part{Text: "hi"})}, Tools: tools}); err != nil {
+	if _, _, err := ask(t, m, llm.Request{
+		Messages: []llm.Message{say(llm.User, llm.Part{Text: "hi"})},
+		Tools:    tools,
+	}); err != nil {
 		t.Fatal(err, sim.Rejected())
 	}
 	_, _, err := ask(t, m, llm.Request{Messages: []llm.Message{say(llm.User, llm.Part{Text: "hi"})},
@@ -183,7 +190,8 @@ func TestGenerate_CachedInput_IsPartOfInput(t *testing.T) {
 
 func TestGenerate_Errors_AreClassified(t *testing.T) {
 	event := func(kind, data string) string { return "event: " + kind + "\ndata: " + data + "\n\n" }
-	const start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"claude-sim","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`
+	const start = `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant",` +
+		`"model":"claude-sim","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`
 	for _, c := range []struct {
 		name   string
 		status int

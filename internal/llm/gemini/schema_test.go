@@ -16,16 +16,23 @@ func TestSchemaSaysWhatGeminiTakes(t *testing.T) {
 		{"no arguments", `{"type":"object","properties":{},"additionalProperties":false}`, `null`},
 		{"refused keywords", `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{
 			"a":{"type":"string","pattern":"^x","default":"x","minLength":2,"description":"An a."}},"not":{}}`,
-			`{"type":"object","properties":{"a":{"type":"string","description":"An a. (default: \"x\"; pattern: \"^x\"; minLength: 2)"}}}`},
+			`{"type":"object","properties":{"a":{"type":"string","description":"An a. (default: \"x\"; pattern: \"^x\"; ` +
+				`minLength: 2)"}}}`},
 		{"listed types", `{"properties":{"a":{"type":["array","null"],"items":{"type":"string"}},"b":{"type":["string"]}}}`,
-			`{"type":"object","properties":{"a":{"anyOf":[{"type":"array","items":{"type":"string"}},{"type":"null"}]},"b":{"type":"string"}}}`},
+			`{"type":"object","properties":{"a":{"anyOf":[{"type":"array","items":{"type":"string"}},{"type":"null"}]},` +
+				`"b":{"type":"string"}}}`},
 		{"const", `{"properties":{"a":{"const":3}}}`, `{"type":"object","properties":{"a":{"enum":[3]}}}`},
-		{"allOf", `{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"integer"}},"required":["b"]}]}`,
+		{"allOf", `{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},` +
+			`{"properties":{"b":{"type":"integer"}},"required":["b"]}]}`,
 			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}},"required":["a","b"]}`},
-		{"references of an older draft", `{"properties":{"a":{"$ref":"#/definitions/n","description":"x"}},"definitions":{"n":{"type":"string","pattern":"x"}}}`,
-			`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"string","description":"(pattern: \"x\")"}}}`},
-		{"names of parameters", `{"properties":{"user-id":{"type":"string"},"$x":{"type":"string"},"ok":{"type":"string"}},"required":["user-id","ok","zz"]}`,
-			`{"type":"object","properties":{"_user_id_a7571d":{"type":"string"},"__x_53b5ba":{"type":"string"},"ok":{"type":"string"}},"required":["_user_id_a7571d","ok"]}`},
+		{"references of an older draft", `{"properties":{"a":{"$ref":"#/definitions/n","description":"x"}},` +
+			`"definitions":{"n":{"type":"string","pattern":"x"}}}`,
+			`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"string","description":"(pattern: ` +
+				`\"x\")"}}}`},
+		{"names of parameters", `{"properties":{"user-id":{"type":"string"},"$x":{"type":"string"},` +
+			`"ok":{"type":"string"}},"required":["user-id","ok","zz"]}`,
+			`{"type":"object","properties":{"_user_id_a7571d":{"type":"string"},"__x_53b5ba":{"type":"string"},` +
+				`"ok":{"type":"string"}},"required":["_user_id_a7571d","ok"]}`},
 		{"mixed enum", `{"properties":{"a":{"enum":[1,"a",null]}}}`, `{"type":"object","properties":{"a":{"description":"(one of: [1,\"a\",null])"}}}`},
 		{"true for anything", `{"properties":{"a":true,"b":{"items":true}}}`, `{"type":"object","properties":{"a":{},"b":{"items":{}}}}`},
 	}
@@ -88,7 +95,8 @@ func foreign(v any) string {
 }
 
 func FuzzSchema(f *testing.F) {
-	f.Add(`{"properties":{"a":{"type":["string","null"],"allOf":[{"const":1}],"$ref":"#/definitions/x"}},"definitions":{"x":{"not":{}}}}`)
+	f.Add(`{"properties":{"a":{"type":["string","null"],"allOf":[{"const":1}],"$ref":"#/definitions/x"}},` +
+		`"definitions":{"x":{"not":{}}}}`)
 	f.Add(`{"$ref":"http://elsewhere","items":[{"type":"string"},true],"anyOf":[{"if":{}}]}`)
 	f.Fuzz(func(t *testing.T, raw string) {
 		out := gemini.ConvertSchema(json.RawMessage(raw))

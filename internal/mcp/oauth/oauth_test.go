@@ -44,7 +44,8 @@ func TestFromRefusalToToken(t *testing.T) {
 	a := p.named
 	want := map[string]any{"client_name": "ravenbot", "redirect_uris": []any{b.door + "/oauth/callback"},
 		"response_types": []any{"code"},
-		"grant_types":    []any{"authorization_code", "refresh_token"}, "token_endpoint_auth_method": "client_secret_basic", "application_type": "native"}
+		"grant_types":    []any{"authorization_code", "refresh_token"}, "token_endpoint_auth_method": "client_secret_basic",
+		"application_type": "native"}
 	if diff := cmp.Diff([]map[string]any{want}, a.registers); diff != "" {
 		t.Error(diff)
 	}
@@ -428,9 +429,10 @@ func TestPrivateAddressesInMetadataAreRefused(t *testing.T) {
 	}
 	b := newBot(t, func(o *Options) { o.Egress = out })
 	p.resource = named + "/mcp"
-	public := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, at.Host)
-	}}
+	public := &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, at.Host)
+		}}
 	request := func(e Entry) error {
 		e.Name, e.URL = "a", named+"/mcp"
 		_, err := send(&http.Client{Transport: b.broker.Transport(e, public)}, e.URL, "{}")

@@ -160,7 +160,8 @@ func (a *issuer) at(w http.ResponseWriter, r *http.Request, root string) {
 		d := map[string]any{"issuer": root + a.path, "authorization_endpoint": root + "/authorize?kept=1",
 			"token_endpoint":        root + "/token",
 			"registration_endpoint": root + "/register", "code_challenge_methods_supported": []string{"plain", "S256"},
-			"token_endpoint_auth_methods_supported": []string{"client_secret_basic", "none"}, "authorization_response_iss_parameter_supported": true}
+			"token_endpoint_auth_methods_supported":          []string{"client_secret_basic", "none"},
+			"authorization_response_iss_parameter_supported": true}
 		maps.Copy(d, a.more)
 		maps.DeleteFunc(d, func(_ string, v any) bool { return v == nil })
 		reply(w, 200, d)

@@ -263,7 +263,9 @@ func TestAFaultWhileRenewingPasses(t *testing.T) {
 	c := b.client(Entry{Name: "a", URL: p.url()})
 	b.consent(c, p.url())
 	p.with(func() {
-		p.named.grants = func(url.Values) (int, map[string]any) { return 503, map[string]any{"error": "temporarily_unavailable"} }
+		p.named.grants = func(url.Values) (int, map[string]any) {
+			return 503, map[string]any{"error": "temporarily_unavailable"}
+		}
 	})
 	b.pass(time.Hour - renewBefore + time.Second)
 	b.welcome(c, p.url(), "still good for half a minute")
@@ -670,8 +672,10 @@ func (p *peer) secrets() []string {
 // A record of version 1 as the first release wrote it, sealed with the key of
 // newBot, is still read.
 func TestKeptRecordOfVersion1(t *testing.T) {
-	const kept = `{"url":"https://mcp.example/mcp","issuer":"https://auth.example","endpoint":"https://auth.example/token",` +
-		`"resource":"https://mcp.example/mcp","access":"at","refresh":"rt","expires":"2026-11-21T13:00:00Z","requested":["a"],"granted":["a"],` +
+	const kept = `{"url":"https://mcp.example/mcp","issuer":"https://auth.example",` +
+		`"endpoint":"https://auth.example/token",` +
+		`"resource":"https://mcp.example/mcp","access":"at","refresh":"rt","expires":"2026-11-21T13:00:00Z",` +
+		`"requested":["a"],"granted":["a"],` +
 		`"client":{"id":"c","secret":"s","method":"client_secret_basic"}}`
 	b := newBot(t)
 	var raw json.RawMessage = []byte(kept)
@@ -710,7 +714,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	p.with(func() {
 		p.named.grants = func(f url.Values) (int, map[string]any) {
 			return 400, map[string]any{"error": "server_error",
-				"error_description": "you said " + f.Encode() + " configured-secret " + f.Get("code") + " " + f.Get("refresh_token")}
+				"error_description": "you said " + f.Encode() + " configured-secret " + f.Get("code") + " " +
+					f.Get("refresh_token")}
 		}
 	})
 	_, page := browse(t, first.URL)
@@ -752,7 +757,8 @@ func TestMetadataDocument(t *testing.T) {
 	}
 	want := map[string]any{"client_id": at, "client_name": "ravenbot",
 		"redirect_uris": []any{"https://bot.example/oauth/callback"}, "response_types": []any{"code"},
-		"grant_types": []any{"authorization_code", "refresh_token"}, "token_endpoint_auth_method": "none", "application_type": "web"}
+		"grant_types": []any{"authorization_code", "refresh_token"}, "token_endpoint_auth_method": "none",
+		"application_type": "web"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -53,13 +53,16 @@ func TestAccountAndCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if edited, err := dg.ApplicationCommandEdit(s.Bot().ID, home.ID, cmd.ID, &discordgo.ApplicationCommand{Name: "raven", Description: "y"}); err != nil || edited.Description != "y" || edited.ID != cmd.ID {
+	if edited, err := dg.ApplicationCommandEdit(s.Bot().ID, home.ID, cmd.ID,
+		&discordgo.ApplicationCommand{Name: "raven", Description: "y"}); err != nil || edited.Description != "y" ||
+		edited.ID != cmd.ID {
 		t.Errorf("edited %+v: %v", edited, err)
 	}
 	if list, err := dg.ApplicationCommands(s.Bot().ID, home.ID); err != nil || len(list) != 1 {
 		t.Errorf("commands %v: %v", list, err)
 	}
-	if _, err := dg.ApplicationCommandCreate(s.Bot().ID, "", &discordgo.ApplicationCommand{Name: "Not Valid", Description: "x"}); err == nil {
+	if _, err := dg.ApplicationCommandCreate(s.Bot().ID, "",
+		&discordgo.ApplicationCommand{Name: "Not Valid", Description: "x"}); err == nil {
 		t.Error("a bad command name was taken")
 	}
 	if err := dg.ApplicationCommandDelete(s.Bot().ID, home.ID, cmd.ID); err != nil {

@@ -18,7 +18,8 @@ func FuzzMessageBody(f *testing.F) {
 	f.Cleanup(s.Close)
 	url := s.URL() + "/api/v10/channels/" + s.AddChannel(s.AddGuild("home"), "general").ID + "/messages"
 	for _, seed := range []string{`{"content":"x"}`, `{"content":null,"embeds":[{"fields":[{"name":"a","value":"b"}]}]}`,
-		`{"flags":32768,"components":[{"type":10,"content":"x"},{"type":"1","components":5}]}`, `{"nonce":5,"allowed_mentions":{"parse":["users"]}}`, `null`, `[`} {
+		`{"flags":32768,"components":[{"type":10,"content":"x"},{"type":"1","components":5}]}`,
+		`{"nonce":5,"allowed_mentions":{"parse":["users"]}}`, `null`, `[`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {

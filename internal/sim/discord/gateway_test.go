@@ -180,7 +180,8 @@ func TestResumeAddressAndRefusal(t *testing.T) {
 	s := open(t, simdiscord.Options{})
 	s.SetFaults(simdiscord.GatewayFaults{RefuseResumes: true})
 	conn := dial(t, s, "/resume/")
-	if err := conn.WriteMessage(websocket.TextMessage, []byte(`{"op":6,"d":{"token":"token","session_id":"x","seq":1}}`)); err != nil {
+	if err := conn.WriteMessage(websocket.TextMessage,
+		[]byte(`{"op":6,"d":{"token":"token","session_id":"x","seq":1}}`)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`"op":10`, `"op":9,"d":false`} {
@@ -231,7 +232,8 @@ func TestInteractionDeadlines(t *testing.T) {
 	if status, answer := post(t, s, "POST", hook, `{"content":"early"}`); status != 404 || answer["code"] != 10015.0 {
 		t.Errorf("follow-up before the callback: %d %v", status, answer)
 	}
-	if status, answer := post(t, s, "POST", "/interactions/"+in.ID+"/"+in.Token+"/callback", `{"type":5}`); status != 404 || answer["code"] != 10062.0 {
+	if status, answer := post(t, s, "POST", "/interactions/"+in.ID+"/"+in.Token+"/callback",
+		`{"type":5}`); status != 404 || answer["code"] != 10062.0 {
 		t.Errorf("late callback: %d %v", status, answer)
 	}
 }

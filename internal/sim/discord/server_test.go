@@ -55,7 +55,8 @@ func client(t *testing.T, s *simdiscord.Server, token string) *discordgo.Session
 	// that need it.
 	dg.ShouldReconnectOnError = false
 	dg.LogLevel = -1
-	dg.Identify.Intents = simdiscord.IntentGuilds | simdiscord.IntentGuildMessages | simdiscord.IntentDirectMessages | simdiscord.IntentGuildReactions
+	dg.Identify.Intents = simdiscord.IntentGuilds | simdiscord.IntentGuildMessages | simdiscord.IntentDirectMessages |
+		simdiscord.IntentGuildReactions
 	return dg
 }
 
@@ -143,7 +144,10 @@ func TestMentionIsAnswered(t *testing.T) {
 	if _, err := dg.ChannelMessageSend(general.ID, "@here <@"+ann.ID+">"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(simdiscord.Pings{Everyone: true, Users: []string{ann.ID}}, s.Posts(general.ID)[1].Pings); diff != "" {
+	if diff := cmp.Diff(simdiscord.Pings{
+		Everyone: true,
+		Users:    []string{ann.ID},
+	}, s.Posts(general.ID)[1].Pings); diff != "" {
 		t.Errorf("absent allowed_mentions must ping all:\n%s", diff)
 	}
 }
@@ -200,7 +204,10 @@ func TestSlashDeferredAndEdited(t *testing.T) {
 		if _, err := dg.InteractionResponseEdit(i.Interaction, &discordgo.WebhookEdit{Content: &text}); err != nil {
 			t.Error(err)
 		}
-		if _, err := dg.FollowupMessageCreate(i.Interaction, true, &discordgo.WebhookParams{Content: "more", Flags: discordgo.MessageFlagsEphemeral}); err != nil {
+		if _, err := dg.FollowupMessageCreate(i.Interaction, true, &discordgo.WebhookParams{
+			Content: "more",
+			Flags:   discordgo.MessageFlagsEphemeral,
+		}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -227,10 +234,14 @@ func TestSlashDeferredAndEdited(t *testing.T) {
 	if err := receive(t, twice); err == nil || !strings.Contains(err.Error(), "40060") {
 		t.Errorf("second callback: %v", err)
 	}
-	if _, err := s.WaitAnswer(within(t), in.ID, func(p simdiscord.Post) bool { return p.Content == "42: why" && p.Edits == 1 }); err != nil {
+	if _, err := s.WaitAnswer(within(t), in.ID, func(p simdiscord.Post) bool {
+		return p.Content == "42: why" && p.Edits == 1
+	}); err != nil {
 		t.Error(err)
 	}
-	if p, err := s.WaitAnswer(within(t), in.ID, func(p simdiscord.Post) bool { return p.Content == "more" }); err != nil || !p.Ephemeral() {
+	if p, err := s.WaitAnswer(within(t), in.ID, func(p simdiscord.Post) bool {
+		return p.Content == "more"
+	}); err != nil || !p.Ephemeral() {
 		t.Errorf("follow-up %+v: %v", p, err)
 	}
 	if v := s.Violations(); len(v) > 0 {
@@ -244,9 +255,10 @@ func TestButtonUpdatesItsMessage(t *testing.T) {
 	general := s.AddChannel(s.AddGuild("home"), "general")
 	dg := client(t, s, "token")
 	dg.AddHandler(func(dg *discordgo.Session, i *discordgo.InteractionCreate) {
-		err := dg.InteractionRespond(i.Interaction, &discordgo.InteractionResponse{Type: discordgo.InteractionResponseUpdateMessage,
-			Data: &discordgo.InteractionResponseData{Content: "chose " + i.MessageComponentData().CustomID,
-				Components: []discordgo.MessageComponent{}}})
+		err := dg.InteractionRespond(i.Interaction,
+			&discordgo.InteractionResponse{Type: discordgo.InteractionResponseUpdateMessage,
+				Data: &discordgo.InteractionResponseData{Content: "chose " + i.MessageComponentData().CustomID,
+					Components: []discordgo.MessageComponent{}}})
 		if err != nil {
 			t.Error(err)
 		}

@@ -92,7 +92,8 @@ func date(t time.Time, layout string) string {
 func (f feed) rss(self string) string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
-		`<rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:dc="http://purl.org/dc/elements/1.1/"><channel>` + "\n")
+		`<rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/" ` +
+		`xmlns:dc="http://purl.org/dc/elements/1.1/"><channel>` + "\n")
 	element(&b, "title", f.title)
 	element(&b, "link", self)
 	element(&b, "description", f.title)

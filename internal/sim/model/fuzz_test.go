@@ -16,9 +16,11 @@ func FuzzBodies(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(s.Close)
-	f.Add(`{"contents":[{"parts":[{"text":"x"}]}],"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT","properties":{"a":{"anyOf":[{}]}}}}]}]}`)
+	f.Add(`{"contents":[{"parts":[{"text":"x"}]}],"tools":[{"functionDeclarations":[{"name":"f",` +
+		`"parameters":{"type":"OBJECT","properties":{"a":{"anyOf":[{}]}}}}]}]}`)
 	f.Add(`{"contents":[{"role":"model","parts":[{"functionCall":{"name":"f"}}]}],"toolConfig":{}}`)
-	f.Add(`{"model":"gpt-sim","messages":[{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`)
+	f.Add(`{"model":"gpt-sim","messages":[{"role":"assistant","tool_calls":[{"id":"1","type":"function",` +
+		`"function":{"name":"f","arguments":"{}"}}]}]}`)
 	f.Add(`null`)
 	f.Fuzz(func(t *testing.T, body string) {
 		for path, key := range map[string]string{"/v1beta/models/" + gemini + ":generateContent": "x-goog-api-key",

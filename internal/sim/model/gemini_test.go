@@ -49,7 +49,11 @@ func withTool() *genai.GenerateContentConfig {
 	return &genai.GenerateContentConfig{Store: &no, SystemInstruction: genai.NewContentFromText("be brief",
 		genai.RoleUser),
 		Tools: []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: "add", Description: "adds",
-			Parameters: &genai.Schema{Type: genai.TypeObject, Properties: map[string]*genai.Schema{"a": {Type: genai.TypeInteger}}, Required: []string{"a"}}}}}}}
+			Parameters: &genai.Schema{
+				Type:       genai.TypeObject,
+				Properties: map[string]*genai.Schema{"a": {Type: genai.TypeInteger}},
+				Required:   []string{"a"},
+			}}}}}}
 }
 
 func TestParallelCallsRoundTrip(t *testing.T) {
@@ -98,7 +102,14 @@ func TestParallelCallsRoundTrip(t *testing.T) {
 func TestSignatureRules(t *testing.T) {
 	ask := genai.NewContentFromText("go", genai.RoleUser)
 	reply := func(call *genai.FunctionCall) *genai.Content {
-		return &genai.Content{Role: genai.RoleUser, Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{ID: call.ID, Name: call.Name, Response: map[string]any{"ok": true}}}}}
+		return &genai.Content{
+			Role: genai.RoleUser,
+			Parts: []*genai.Part{{FunctionResponse: &genai.FunctionResponse{
+				ID:       call.ID,
+				Name:     call.Name,
+				Response: map[string]any{"ok": true},
+			}}},
+		}
 	}
 	cases := []struct {
 		name   string
@@ -140,7 +151,10 @@ func TestFailuresGeminiClientSees(t *testing.T) {
 		reply simmodel.Reply
 		check func(*genai.GenerateContentResponse, error) bool
 	}{
-		{"overload", simmodel.Reply{Status: 429, RetryAfter: 12 * time.Second}, func(_ *genai.GenerateContentResponse, err error) bool {
+		{"overload", simmodel.Reply{
+			Status:     429,
+			RetryAfter: 12 * time.Second,
+		}, func(_ *genai.GenerateContentResponse, err error) bool {
 			var e genai.APIError
 			return errors.As(err, &e) && e.Code == 429 && e.Status == "RESOURCE_EXHAUSTED" && e.Details[0]["retryDelay"] == "12s"
 		}},
@@ -148,12 +162,18 @@ func TestFailuresGeminiClientSees(t *testing.T) {
 		{"blocked", simmodel.Reply{Block: "SAFETY"}, func(r *genai.GenerateContentResponse, err error) bool {
 			return err == nil && len(r.Candidates) == 0 && r.PromptFeedback.BlockReason == genai.BlockedReasonSafety
 		}},
-		{"cut off", simmodel.Reply{Text: []string{"half"}, Finish: "MAX_TOKENS"}, func(r *genai.GenerateContentResponse, err error) bool {
+		{"cut off", simmodel.Reply{
+			Text:   []string{"half"},
+			Finish: "MAX_TOKENS",
+		}, func(r *genai.GenerateContentResponse, err error) bool {
 			return err == nil && r.Candidates[0].FinishReason == genai.FinishReasonMaxTokens
 		}},
 		{"malformed", simmodel.Reply{Malformed: true}, func(_ *genai.GenerateContentResponse, err error) bool { return err != nil }},
 		{"dropped", simmodel.Reply{Text: []string{strings.Repeat("x", 1000)}, CutAfter: 100}, func(_ *genai.GenerateContentResponse, err error) bool { return err != nil }},
-		{"usage", simmodel.Reply{Usage: &simmodel.Usage{Prompt: 3, Output: 4, Thoughts: 5}, Served: "gemini-4"}, func(r *genai.GenerateContentResponse, err error) bool {
+		{"usage", simmodel.Reply{
+			Usage:  &simmodel.Usage{Prompt: 3, Output: 4, Thoughts: 5},
+			Served: "gemini-4",
+		}, func(r *genai.GenerateContentResponse, err error) bool {
 			return err == nil && r.UsageMetadata.TotalTokenCount == 12 && r.ModelVersion == "gemini-4"
 		}},
 	}
@@ -205,7 +225,8 @@ func send(t *testing.T, url, header, key, body string) (int, string) {
 
 func TestGeminiRules(t *testing.T) {
 	user := `{"role":"user","parts":[{"text":"x"}]}`
-	call := `{"role":"model","parts":[{"functionCall":{"id":"1","name":"f"},"thoughtSignature":"skip_thought_signature_validator"}]}`
+	call := `{"role":"model","parts":[{"functionCall":{"id":"1","name":"f"},` +
+		`"thoughtSignature":"skip_thought_signature_validator"}]}`
 	response := `{"role":"user","parts":[{"functionResponse":{"id":"1","name":"f","response":{}}}]}`
 	tool := func(declaration string) string {
 		return `{"contents":[` + user + `],"tools":[{"functionDeclarations":[` + declaration + `]}]}`
@@ -257,7 +278,8 @@ func TestGeminiRules(t *testing.T) {
 	if status, _ := send(t, url+"?key=key", "X-None", "", contents(user)); status != 403 {
 		t.Errorf("key in the URL: %d", status)
 	}
-	if status, _ := send(t, strings.Replace(url, gemini, "gemini-0", 1), "x-goog-api-key", "key", contents(user)); status != 404 {
+	if status, _ := send(t, strings.Replace(url, gemini, "gemini-0", 1), "x-goog-api-key", "key",
+		contents(user)); status != 404 {
 		t.Errorf("unknown model: %d", status)
 	}
 }

@@ -110,7 +110,8 @@ func checkDeclarations(list []gDeclaration) string {
 		switch {
 		case !functionName().MatchString(d.Name) || len(d.Name) > 64:
 			return fmt.Sprintf(
-				"* GenerateContentRequest.%s.name: Invalid function name %q. Must start with a letter or an underscore, alphanumeric, underscores, dots, colons or dashes, at most 64.",
+				"* GenerateContentRequest.%s.name: Invalid function name %q. Must start with a letter or an underscore, "+
+					"alphanumeric, underscores, dots, colons or dashes, at most 64.",
 				at,
 				d.Name,
 			)
@@ -186,7 +187,8 @@ func checkTurns(contents []gContent) string {
 		case len(responses) > 0 && len(open) == 0:
 			return "Please ensure that function response turn comes immediately after a function call turn."
 		case len(open) > 0 && len(responses) != len(open):
-			return "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn."
+			return "Please ensure that the number of function response parts is equal to the number of function call parts " +
+				"of the function call turn."
 		case len(calls) > 0 && contents[i-1].Role == "model":
 			return "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
 		}
@@ -258,7 +260,8 @@ func (s *Server) checkSignatures(contents []gContent, model string) string {
 		for j, p := range c.calls() {
 			if p.Signature == "" && j == 0 {
 				return fmt.Sprintf(
-					"Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly. Additional data, function call `%s`, position %d.",
+					"Function call is missing a thought_signature in functionCall parts. This is required for tools to work "+
+						"correctly. Additional data, function call `%s`, position %d.",
 					p.Call.Name,
 					start+i+1,
 				)

@@ -282,7 +282,8 @@ func (s *Server) checkOpenAI(o oRequest, api string) string {
 			return fmt.Sprintf("Invalid value for tools[%d].type: %q", i, t.Type)
 		case !openAIName().MatchString(name) || len(name) > 64:
 			return fmt.Sprintf(
-				"Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$', at most 64 long.",
+				"Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern "+
+					"'^[a-zA-Z0-9_-]+$', at most 64 long.",
 				i,
 			)
 		case seen[name]:
@@ -372,7 +373,8 @@ func (s *Server) checkCompatible(o oRequest) string {
 		for j, c := range m.Calls {
 			signature := c.Extra.Google.Signature
 			if signature == "" && j == 0 {
-				return "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly."
+				return "Function call is missing a thought_signature in functionCall parts. This is required for tools to work " +
+					"correctly."
 			}
 			if signature != "" && !s.isGenuine(signature, o.Model, c.Function.Name) {
 				return "Corrupted thought signature."

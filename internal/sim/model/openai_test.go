@@ -40,7 +40,8 @@ func TestOpenAIRoundTrip(t *testing.T) {
 			t.Fatalf("%s: %d %s", base, status, text)
 		}
 		call := string(first.Choices[0].Message.Calls[0])
-		answer := `,{"role":"assistant","content":null,"tool_calls":[` + call + `]},{"role":"tool","tool_call_id":"call-1","content":"three"}`
+		answer := `,{"role":"assistant","content":null,"tool_calls":[` + call +
+			`]},{"role":"tool","tool_call_id":"call-1","content":"three"}`
 		status, text = send(t, url, "Authorization", "Bearer key", body(answer, ""))
 		if status != 200 || !strings.Contains(text, "result: three") {
 			t.Errorf("%s: %d %s", base, status, text)
@@ -48,7 +49,8 @@ func TestOpenAIRoundTrip(t *testing.T) {
 		if last := s.Asked()[1]; last.System != "be brief" || last.Last().Results[0].ID != "call-1" || last.Asked() != "go" {
 			t.Errorf("neutral view %+v", last)
 		}
-		stripped := `,{"role":"assistant","tool_calls":[{"id":"call-1","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call-1","content":"x"}`
+		stripped := `,{"role":"assistant","tool_calls":[{"id":"call-1","type":"function","function":{"name":"add",` +
+			`"arguments":"{}"}}]},{"role":"tool","tool_call_id":"call-1","content":"x"}`
 		status, text = send(t, url, "Authorization", "Bearer key", body(stripped, ""))
 		if lenient := base == "/v1"; (status == 200) != lenient {
 			t.Errorf("%s without signature: %d %s", base, status, text)
@@ -106,7 +108,8 @@ func TestOpenAIStream(t *testing.T) {
 func TestOpenAIRules(t *testing.T) {
 	call := `{"id":"c1","type":"function","function":{"name":"add","arguments":"{}"}}`
 	tool := func(name string) string {
-		return `{"model":"gpt-sim","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"` + name + `"}}]}`
+		return `{"model":"gpt-sim","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function",` +
+			`"function":{"name":"` + name + `"}}]}`
 	}
 	cases := []struct{ name, body, want string }{
 		{"plain", body("", ""), ""},
@@ -131,7 +134,8 @@ func TestOpenAIRules(t *testing.T) {
 		t.Errorf("wrong key: %d", status)
 	}
 	s.SetScript(simmodel.Sequence(simmodel.Reply{Status: 429, RetryAfter: 2 * time.Second}))
-	if status, text := send(t, s.OpenAIURL()+"/chat/completions", "Authorization", "Bearer key", body("", "")); status != 429 || !strings.Contains(text, "rate_limit") {
+	if status, text := send(t, s.OpenAIURL()+"/chat/completions", "Authorization", "Bearer key",
+		body("", "")); status != 429 || !strings.Contains(text, "rate_limit") {
 		t.Errorf("429: %d %s", status, text)
 	}
 }

@@ -132,7 +132,9 @@ func TestSlashIsAnsweredByItsURL(t *testing.T) {
 			t.Errorf("use %d: %v", i, err)
 		}
 	}
-	if a, err := s.WaitAnswer(within(t), call, func(a simslack.Answer) bool { return a.Text == "answer 4" }); err != nil || !a.InChannel {
+	if a, err := s.WaitAnswer(within(t), call, func(a simslack.Answer) bool {
+		return a.Text == "answer 4"
+	}); err != nil || !a.InChannel {
 		t.Errorf("%+v %v", a, err)
 	}
 	if n := len(s.Posts(general.ID)); n != 5 {
@@ -162,7 +164,10 @@ func TestClick(t *testing.T) {
 	if err := sm.Ack(*e.Request); err != nil {
 		t.Fatal(err)
 	}
-	if err := slack.PostWebhook(call.ResponseURL, &slack.WebhookMessage{Text: "approved", ReplaceOriginal: true}); err != nil || s.Posts(general.ID)[0].Text != "approved" {
+	if err := slack.PostWebhook(call.ResponseURL, &slack.WebhookMessage{
+		Text:            "approved",
+		ReplaceOriginal: true,
+	}); err != nil || s.Posts(general.ID)[0].Text != "approved" {
 		t.Errorf("replace: %v", err)
 	}
 }
@@ -228,7 +233,9 @@ func TestInjected(t *testing.T) {
 	if e := receive(t, events); e.Type != socketmode.EventTypeErrorBadMessage {
 		t.Errorf("type %s", e.Type)
 	}
-	if d, err := s.WaitDelivery(within(t), func(d simslack.Delivery) bool { return d.EventID == id }); err != nil || d.Acked {
+	if d, err := s.WaitDelivery(within(t), func(d simslack.Delivery) bool {
+		return d.EventID == id
+	}); err != nil || d.Acked {
 		t.Errorf("%+v %v", d, err)
 	}
 	if !s.Inject(`{"type":"unheard_of"}`) {

@@ -49,7 +49,11 @@ func TestPostsAndHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := s.Posts(general.ID)[0]
-	if diff := cmp.Diff(simslack.Pings{Channel: true, Users: []string{ann.ID}, Groups: []string{"S1"}}, p.Pings); diff != "" {
+	if diff := cmp.Diff(simslack.Pings{
+		Channel: true,
+		Users:   []string{ann.ID},
+		Groups:  []string{"S1"},
+	}, p.Pings); diff != "" {
 		t.Errorf("pings:\n%s", diff)
 	}
 	if _, _, _, err := api.UpdateMessage(general.ID, ts, slack.MsgOptionText("edited", false)); err != nil {
@@ -115,7 +119,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	if _, _, _, err := client(s).UpdateMessage(general.ID, asked.TS, slack.MsgOptionText("x", false)); text(err) != "cant_update_message" {
+	if _, _, _, err := client(s).UpdateMessage(general.ID, asked.TS,
+		slack.MsgOptionText("x", false)); text(err) != "cant_update_message" {
 		t.Errorf("update of another's message: %v", err)
 	}
 }
@@ -199,13 +204,15 @@ func TestStream(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := api.AppendStream(general.ID, ts, slack.MsgOptionMarkdownText(strings.Repeat("x", 12001))); text(err) != "msg_too_long" {
+	if _, _, err := api.AppendStream(general.ID, ts,
+		slack.MsgOptionMarkdownText(strings.Repeat("x", 12001))); text(err) != "msg_too_long" {
 		t.Errorf("long append: %v", err)
 	}
 	if _, _, err := api.StopStream(general.ID, ts); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := api.AppendStream(general.ID, ts, slack.MsgOptionMarkdownText("late")); text(err) != "message_not_in_streaming_state" {
+	if _, _, err := api.AppendStream(general.ID, ts,
+		slack.MsgOptionMarkdownText("late")); text(err) != "message_not_in_streaming_state" {
 		t.Errorf("append after stop: %v", err)
 	}
 	if p := s.Posts(general.ID)[0]; p.Streaming || p.Appends != 3 || !strings.HasPrefix(p.Markdown, "one two x") ||
@@ -245,7 +252,12 @@ func TestFilesViewsAndAgent(t *testing.T) {
 	s := open(t, simslack.Options{})
 	general, ann := s.AddChannel("general"), s.AddUser("ann")
 	api := client(s)
-	if _, err := api.UploadFileContext(within(t), slack.UploadFileParameters{Filename: "a.txt", FileSize: 3, Reader: strings.NewReader("abc"), Channel: general.ID}); err != nil {
+	if _, err := api.UploadFileContext(within(t), slack.UploadFileParameters{
+		Filename: "a.txt",
+		FileSize: 3,
+		Reader:   strings.NewReader("abc"),
+		Channel:  general.ID,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if p := s.Posts(general.ID)[0]; len(p.Files) != 1 || string(p.Files[0].Body) != "abc" || p.Files[0].Name != "a.txt" {
@@ -265,10 +277,18 @@ func TestFilesViewsAndAgent(t *testing.T) {
 		t.Errorf("update: %v", err)
 	}
 	dm := s.DM(ann, "hi")
-	if err := api.SetAssistantThreadsStatus(slack.AssistantThreadsSetStatusParameters{ChannelID: dm.Channel, ThreadTS: dm.TS, Status: "is thinking"}); err != nil {
+	if err := api.SetAssistantThreadsStatus(slack.AssistantThreadsSetStatusParameters{
+		ChannelID: dm.Channel,
+		ThreadTS:  dm.TS,
+		Status:    "is thinking",
+	}); err != nil {
 		t.Error(err)
 	}
-	if err := api.SetAssistantThreadsTitle(slack.AssistantThreadsSetTitleParameters{ChannelID: dm.Channel, ThreadTS: dm.TS, Title: "Hi"}); err != nil {
+	if err := api.SetAssistantThreadsTitle(slack.AssistantThreadsSetTitleParameters{
+		ChannelID: dm.Channel,
+		ThreadTS:  dm.TS,
+		Title:     "Hi",
+	}); err != nil {
 		t.Error(err)
 	}
 	if got := s.Assistant(dm.Channel, dm.TS); len(got.Status) != 1 || got.Title != "Hi" {

@@ -34,7 +34,9 @@ func TestConversations(t *testing.T) {
 	if _, err := api.PostEphemeral(general.ID, ann.ID, slack.MsgOptionText("psst", false)); err != nil {
 		t.Error(err)
 	}
-	if p, err := s.WaitEphemeral(within(t), func(p simslack.Post) bool { return p.Text == "psst" }); err != nil || p.EphemeralTo != ann.ID || len(s.Posts(general.ID)) != 0 {
+	if p, err := s.WaitEphemeral(within(t), func(p simslack.Post) bool {
+		return p.Text == "psst"
+	}); err != nil || p.EphemeralTo != ann.ID || len(s.Posts(general.ID)) != 0 {
 		t.Errorf("ephemeral %+v: %v", p, err)
 	}
 	if team, err := api.GetTeamInfo(); err != nil || team.ID != simslack.TeamID {
@@ -46,7 +48,8 @@ func TestConversations(t *testing.T) {
 	}
 	home := slack.HomeTabViewRequest{Type: slack.VTHomeTab,
 		Blocks: slack.Blocks{BlockSet: []slack.Block{slack.NewDividerBlock()}}}
-	if _, err := api.PublishViewContext(within(t), slack.PublishViewContextRequest{UserID: ann.ID, View: home}); err != nil {
+	if _, err := api.PublishViewContext(within(t),
+		slack.PublishViewContextRequest{UserID: ann.ID, View: home}); err != nil {
 		t.Error(err)
 	}
 	if v, err := s.WaitView(within(t), func(v simslack.View) bool { return v.User == ann.ID }); err != nil {
@@ -122,7 +125,9 @@ func TestFormIsSubmitted(t *testing.T) {
 	if err := sm.Ack(*receive(t, events).Request, map[string]any{"text": "here it is"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.WaitAnswer(within(t), call, func(a simslack.Answer) bool { return a.Text == "here it is" }); err != nil {
+	if _, err := s.WaitAnswer(within(t), call, func(a simslack.Answer) bool {
+		return a.Text == "here it is"
+	}); err != nil {
 		t.Error(err)
 	}
 	view := slack.ModalViewRequest{Type: slack.VTModal, CallbackID: "settings",

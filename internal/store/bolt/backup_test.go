@@ -102,7 +102,8 @@ func TestRestoreKeepsWhatItReplaces(t *testing.T) {
 			path, copied := filepath.Join(dir, "raven.db"), filepath.Join(dir, "copy.db")
 			db := open(t, path)
 			save(t, db, "a")
-			if err := errors.Join(db.Backup(t.Context(), copied), db.SaveFeeds(t.Context(), store.Feed{URL: "b"}), db.Close(), spoil(path)); err != nil {
+			if err := errors.Join(db.Backup(t.Context(), copied), db.SaveFeeds(t.Context(), store.Feed{URL: "b"}), db.Close(),
+				spoil(path)); err != nil {
 				t.Fatal(err)
 			}
 			before, _ := os.ReadFile(path)
@@ -125,7 +126,8 @@ func TestRestoreRefuses(t *testing.T) {
 	path, copied, broken := filepath.Join(dir, "raven.db"), filepath.Join(dir, "copy.db"), filepath.Join(dir, "broken.db")
 	db := open(t, path)
 	save(t, db, "a")
-	if err := errors.Join(db.Backup(t.Context(), copied), db.Backup(t.Context(), broken), os.Truncate(broken, 9000)); err != nil {
+	if err := errors.Join(db.Backup(t.Context(), copied), db.Backup(t.Context(), broken),
+		os.Truncate(broken, 9000)); err != nil {
 		t.Fatal(err)
 	}
 	var inUse *store.InUseError
@@ -291,8 +293,12 @@ func TestWhatVanishedIsNoticed(t *testing.T) {
 	var old []byte
 	to := chat.Address{Platform: "web", Channel: "general"}
 	for want, change := range map[string]func(tx *bbolt.Tx) error{
-		"the bucket feeds holds 2 records where 3 were stored": func(tx *bbolt.Tx) error { return tx.Bucket([]byte("feeds")).Delete([]byte("b")) },
-		"the bucket feeds holds 4 records where 3 were stored": func(tx *bbolt.Tx) error { return tx.Bucket([]byte("feeds")).Put([]byte("z"), old) },
+		"the bucket feeds holds 2 records where 3 were stored": func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("feeds")).Delete([]byte("b"))
+		},
+		"the bucket feeds holds 4 records where 3 were stored": func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte("feeds")).Put([]byte("z"), old)
+		},
 		"the bucket feeds does not hold the records that were stored": func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte("feeds")).Put([]byte("b"), old)
 		},
@@ -423,7 +429,8 @@ func TestADamagedStoreNamesTheNewestGoodBackup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(db.Close(), os.Truncate(path, 8000), os.Truncate(filepath.Join(folder, "ravenbot-20260103-000000.db"), 8000)); err != nil {
+	if err := errors.Join(db.Close(), os.Truncate(path, 8000),
+		os.Truncate(filepath.Join(folder, "ravenbot-20260103-000000.db"), 8000)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := bolt.Open(path, time.Now)

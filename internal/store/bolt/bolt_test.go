@@ -170,7 +170,8 @@ func TestWritersShareACommitAndAFailureHarmsNobodyElse(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if err := db.DeleteConversation(t.Context(), chat.Address{Platform: "web", Channel: "nowhere"}); !errors.Is(err, store.ErrNotFound) {
+			if err := db.DeleteConversation(t.Context(),
+				chat.Address{Platform: "web", Channel: "nowhere"}); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("deleting what is not there gave %v", err)
 			}
 			mu.Lock()

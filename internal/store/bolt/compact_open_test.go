@@ -242,7 +242,9 @@ func TestCompactOpen_KilledAtAnyStep_LeavesTheWholeStore(t *testing.T) {
 		keep("killed when "+step, asItIs)
 		switch step {
 		case stepCopying, stepCopied, stepVerified, stepEqual:
-			keep("power cut when "+step+", copy cut off", func(path string) error { return os.Truncate(compactedPath(path), 5000) })
+			keep("power cut when "+step+", copy cut off", func(path string) error {
+				return os.Truncate(compactedPath(path), 5000)
+			})
 			keep("power cut when "+step+", copy without contents", func(path string) error {
 				info, err := os.Stat(compactedPath(path))
 				if err != nil {

@@ -104,7 +104,8 @@ func writeFixture(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	_, err = w.Write(b)
-	if err := errors.Join(err, w.Close(), os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, packed.Bytes(), 0o644)); err != nil {
+	if err := errors.Join(err, w.Close(), os.MkdirAll(filepath.Dir(path), 0o755),
+		os.WriteFile(path, packed.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -129,7 +130,8 @@ func writeRecords(t *testing.T, db *bolt.DB) {
 			{Role: llm.User, Parts: []llm.Part{{Text: "words of answered"}, {Text: "quoted", Subject: "web/quoted"}}},
 			{Role: llm.Assistant, Parts: []llm.Part{{Text: "an answer"}}}}}
 	call := store.ToolCall{ID: "c1", Turn: "answered", Conversation: fixtureRoom, Server: "native", Tool: "feeds_fetch",
-		Args: json.RawMessage(`{"url":"https://example.org"}`), Result: "its begin", ResultID: "r1", Whole: "all of it", Began: day, Took: time.Second}
+		Args: json.RawMessage(`{"url":"https://example.org"}`), Result: "its begin", ResultID: "r1", Whole: "all of it",
+		Began: day, Took: time.Second}
 	add(db.SaveTurn(ctx, fixtureRoom, turn, call))
 	add(db.SaveAnswer(ctx, fixtureRoom, []string{message("answered").Key()}, turn, []store.Post{
 		{Key: "p1", To: fixtureRoom, Draft: chat.Draft{Text: "an answer"}, Message: message("answered").Key(), Turn: "answered", At: day}}))

@@ -164,7 +164,8 @@ func TestSalvage_WhereAKeyBecameThatOfAnotherRecord_TrustsNeither(t *testing.T) 
 			t.Errorf("record %q was never stored as %q", k, v)
 		}
 	}
-	if len(r.Lost) != 1 || r.Lost[0].Bucket != messageTurnsBucket || int(r.Lost[0].Lost) != len(want)-len(got) || r.Lost[0].Lost > 4 {
+	if len(r.Lost) != 1 || r.Lost[0].Bucket != messageTurnsBucket || int(r.Lost[0].Lost) != len(want)-len(got) ||
+		r.Lost[0].Lost > 4 {
 		t.Errorf("lost %+v of %d records, %d are there", r.Lost, len(want), len(got))
 	}
 }

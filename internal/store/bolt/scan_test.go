@@ -23,7 +23,11 @@ func sample(tb testing.TB) []byte {
 		tb.Fatal(err)
 	}
 	for i := range 40 {
-		if _, err := db.SaveEntry(tb.Context(), store.Entry{ID: fmt.Sprint(i), Room: "general", Text: strings.Repeat("x", 50*i)}); err != nil {
+		if _, err := db.SaveEntry(tb.Context(), store.Entry{
+			ID:   fmt.Sprint(i),
+			Room: "general",
+			Text: strings.Repeat("x", 50*i),
+		}); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -81,7 +81,9 @@ func measureSize(b *testing.B, path string, turns int) {
 		return nil
 	})), "quiet-worst-ms")
 	b.ReportMetric(ms(worstAccept(b, db, "prune", func() error { return prune(b, db) })), "prune-worst-ms")
-	b.ReportMetric(ms(worstAccept(b, db, "backup", func() error { return db.Backup(b.Context(), path+".backup") })), "backup-worst-ms")
+	b.ReportMetric(ms(worstAccept(b, db, "backup", func() error {
+		return db.Backup(b.Context(), path+".backup")
+	})), "backup-worst-ms")
 	if err := os.Remove(path + ".backup"); err != nil {
 		b.Fatal(err)
 	}

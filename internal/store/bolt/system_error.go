@@ -20,7 +20,8 @@ var systemErrors = []struct {
 	{
 		syscall.EROFS,
 		"its file system is read-only",
-		"mount it for writing, or name a store elsewhere; after errors of a disk systems do this by themselves, and dmesg tells",
+		"mount it for writing, or name a store elsewhere; after errors of a disk systems do this by themselves, and " +
+			"dmesg tells",
 	},
 	{
 		syscall.EACCES,
@@ -31,7 +32,8 @@ var systemErrors = []struct {
 	{
 		syscall.ENOMEM,
 		"there is not enough memory to map the file",
-		"give the process more memory or address space (ulimit -v, LimitAS), or make the file smaller with ravenbot store compact",
+		"give the process more memory or address space (ulimit -v, LimitAS), or make the file smaller with ravenbot " +
+			"store compact",
 	},
 	{syscall.EMFILE, "the process has too many files open", "raise its limit (ulimit -n, LimitNOFILE)"},
 	{syscall.ENFILE, "the system has too many files open", "raise fs.file-max, or end what holds them open"},

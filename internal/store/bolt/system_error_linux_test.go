@@ -114,7 +114,8 @@ func TestOpen_LittleAddressSpace_MapsLess(t *testing.T) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "raven.db")
-	cmd := exec.Command("sh", "-c", `ulimit -v 3500000 && exec "$0" -test.run='^TestOpen_LittleAddressSpace_MapsLess$'`, os.Args[0])
+	cmd := exec.Command("sh", "-c", `ulimit -v 3500000 && exec "$0" -test.run='^TestOpen_LittleAddressSpace_MapsLess$'`,
+		os.Args[0])
 	cmd.Env = append(os.Environ(), "RAVENBOT_TEST_NARROW="+path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

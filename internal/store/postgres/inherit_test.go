@@ -88,7 +88,8 @@ func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
 	if got := second.own(t); got != ofSecond {
 		t.Errorf("before, the second has %q, want %q", got, ofSecond)
 	}
-	for key, r := range map[string]*replica{"web:/a": first, "leader": first, "web:/y": first, "web:/b": second, "web:/x": second} {
+	for key, r := range map[string]*replica{"web:/a": first, "leader": first, "web:/y": first, "web:/b": second,
+		"web:/x": second} {
 		if r.owner(t, key) != r.id {
 			t.Errorf("%s was not claimed", key)
 		}

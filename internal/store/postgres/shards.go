@@ -30,7 +30,8 @@ const (
 	setPlan          = `update ravenbot.shard_plans set shards = $2 where bot = $1`
 	deleteShards     = `delete from ravenbot.shards where bot = $1`
 	deleteOldMembers = `delete from ravenbot.shard_members where bot = $1 and ` + ofNobody
-	addShardMember   = `insert into ravenbot.shard_members (bot, owner) values ($1, $2) on conflict (bot, owner) do nothing`
+	addShardMember   = `insert into ravenbot.shard_members (bot, owner) values ($1, $2) on conflict (bot, owner) ` +
+		`do nothing`
 
 	readShardTable = `select p.shards,
 		(select count(*) from ravenbot.shard_members m join ravenbot.replicas r on r.id = m.owner where m.bot = p.bot),
@@ -47,7 +48,8 @@ const (
 	freeShards       = `update ravenbot.shards set owner = 0 where bot = $1 and owner = $2`
 	deleteMembership = `delete from ravenbot.shard_members where bot = $1 and owner = $2`
 
-	forgetIdentifies = `delete from ravenbot.shard_identifies where bot = $1 and at <= clock_timestamp() - interval '1 day'`
+	forgetIdentifies = `delete from ravenbot.shard_identifies where bot = $1 and at <= clock_timestamp() - ` +
+		`interval '1 day'`
 	// How long nobody may begin a session because of the limit of a day, and because of the bucket, in seconds. Who
 	// begins one there is ready long before the end of its time, so that it is asked again.
 	readDay = `select extract(epoch from at + interval '1 day' - clock_timestamp())::float8

@@ -154,7 +154,8 @@ func itemsSwapped(t *testing.T, s store.Store, _ *time.Time) {
 		was, now json.RawMessage
 		want     bool
 	}{
-		{one, two, false}, {nil, one, true}, {nil, one, false}, {two, nil, false}, {one, two, true}, {two, nil, true}, {two, nil, false}, {nil, one, true},
+		{one, two, false}, {nil, one, true}, {nil, one, false}, {two, nil, false},
+		{one, two, true}, {two, nil, true}, {two, nil, false}, {nil, one, true},
 	} {
 		posts := []store.Post{{Key: string(step.was) + ">" + string(step.now), To: general, At: noon}}
 		got, err := s.SwapItem(ctx, "job", "one", step.was, step.now, posts)

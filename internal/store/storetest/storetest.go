@@ -255,7 +255,11 @@ func runOnce(t *testing.T, s store.Store, _ *time.Time) {
 		same(t, "item of a run", `"of run 0"`, string(item))
 	}
 	broken := store.Run{Digest: "morning", Due: noon.Add(time.Minute), Ended: noon}
-	if _, err := s.FinishRun(ctx, broken, []string{"z"}, nil, store.Item{Kind: "verdicts", Name: "morning", Data: []byte(`{`)}); err == nil {
+	if _, err := s.FinishRun(ctx, broken, []string{"z"}, nil, store.Item{
+		Kind: "verdicts",
+		Name: "morning",
+		Data: []byte(`{`),
+	}); err == nil {
 		t.Error("an item that is no JSON is stored")
 	}
 	later := run

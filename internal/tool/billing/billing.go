@@ -22,15 +22,21 @@ import (
 func Tools(t *Tariff, now func() time.Time) []tool.Tool {
 	p := pack{t, now}
 	return []tool.Tool{
-		p.tool("tnb_bill_rm_to_kwh", "Says how many kWh a month's electricity bill stands for: the smallest consumption, in steps of 0.01 kWh, that is billed exactly so.",
-			`{"type":"object","properties":{"rm":{"type":"number","minimum":0,"maximum":1000000,"description":"the bill in ringgit, with at most two decimals"}},"required":["rm"]}`, p.kwhOf),
+		p.tool("tnb_bill_rm_to_kwh", "Says how many kWh a month's electricity bill stands for: the smallest consumption, "+
+			"in steps of 0.01 kWh, that is billed exactly so.",
+			`{"type":"object","properties":{"rm":{"type":"number","minimum":0,"maximum":1000000,"description":"the bill in `+
+				`ringgit, with at most two decimals"}},"required":["rm"]}`, p.kwhOf),
 		p.tool("tnb_bill_kwh_to_rm", "Says what a month's electricity consumption costs, block by block.",
-			`{"type":"object","properties":{"kwh":{"type":"number","minimum":0,"maximum":1000000,"description":"the month's consumption in kWh"}},"required":["kwh"]}`, p.billOf),
-		p.tool("calculate_solar_impact", "Says what a solar system changes about a month's electricity bill: the bill before and after, the saving, and the kWh exported.",
-			`{"type":"object","properties":{"monthlyKWh":{"type":"number","minimum":0,"maximum":1000000,"description":"the month's consumption in kWh"},`+
+			`{"type":"object","properties":{"kwh":{"type":"number","minimum":0,"maximum":1000000,"description":"the month's `+
+				`consumption in kWh"}},"required":["kwh"]}`, p.billOf),
+		p.tool("calculate_solar_impact", "Says what a solar system changes about a month's electricity bill: the bill "+
+			"before and after, the saving, and the kWh exported.",
+			`{"type":"object","properties":{"monthlyKWh":{"type":"number","minimum":0,"maximum":1000000,"description":"the `+
+				`month's consumption in kWh"},`+
 				`"systemKWp":{"type":"number","minimum":0,"maximum":10000,"description":"size of the system in kWp"},`+
 				`"sunHoursPerDay":{"type":"number","minimum":0,"maximum":24,"description":"peak sun hours a day"},`+
-				`"directShare":{"type":"number","minimum":0,"maximum":1,"description":"share of what the system makes that is used directly, 0 to 1"}},`+
+				`"directShare":{"type":"number","minimum":0,"maximum":1,"description":"share of what the system makes that is `+
+				`used directly, 0 to 1"}},`+
 				`"required":["monthlyKWh","systemKWp","sunHoursPerDay","directShare"]}`,
 			p.solar,
 		),

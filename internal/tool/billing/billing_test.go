@@ -48,7 +48,8 @@ func TestTheNamesAreThoseOfTheContract(t *testing.T) {
 	for _, n := range tool.NewRegistry(source(Tools(load(t), time.Now))).List() {
 		names = append(names, n.Name)
 	}
-	if diff := cmp.Diff([]string{"calculate_solar_impact", "tnb_bill_kwh_to_rm", "tnb_bill_rm_to_kwh"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"calculate_solar_impact", "tnb_bill_kwh_to_rm",
+		"tnb_bill_rm_to_kwh"}, names); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }
@@ -62,7 +63,8 @@ func TestBillsOfTheShippedTariff(t *testing.T) {
 	c := calls(t, load(t))
 	for kwh, want := range map[string]string{
 		"0": "RM 3.00", "13.76": "RM 3.00", "13.78": "RM 3.00", "13.79": "RM 3.01", "100": "RM 21.80", "200": "RM 43.60",
-		"200.01": "RM 43.60", "200.02": "RM 43.61", "300": "RM 77.00", "350": "RM 102.80", "600": "RM 231.80", "900": "RM 395.60",
+		"200.01": "RM 43.60", "200.02": "RM 43.61", "300": "RM 77.00", "350": "RM 102.80", "600": "RM 231.80",
+		"900":  "RM 395.60",
 		"1000": "RM 452.70", "1e3": "RM 452.70", `"1000.0"`: "RM 452.70", "1.25": "RM 3.00", "50.000001": "RM 10.90",
 	} {
 		res := c["tnb_bill_kwh_to_rm"](`{"kwh":` + kwh + `}`)
@@ -71,12 +73,14 @@ func TestBillsOfTheShippedTariff(t *testing.T) {
 		}
 	}
 	res := c["tnb_bill_kwh_to_rm"](`{"kwh":350.5}`)
-	want := "350.50 kWh are billed RM 103.06.\n\n- 200.00 kWh at 21.80 sen: RM 43.60\n- 100.00 kWh at 33.40 sen: RM 33.40\n- 50.50 kWh at 51.60 sen: RM 26.058\n\n" +
+	want := "350.50 kWh are billed RM 103.06.\n\n- 200.00 kWh at 21.80 sen: RM 43.60\n- 100.00 kWh at 33.40 sen: RM " +
+		"33.40\n- 50.50 kWh at 51.60 sen: RM 26.058\n\n" +
 		"Tariff: TNB domestic Tariff A, Peninsular Malaysia, valid 2014-01-01 to 2025-06-30."
 	if !strings.HasPrefix(res.Text, want) || !strings.Contains(res.Text, "history") {
 		t.Errorf("said\n%s\nwant\n%s", res.Text, want)
 	}
-	if diff := cmp.Diff(`{"kwh":350.50,"rm":103.06,"tariff":"TNB domestic Tariff A, Peninsular Malaysia"}`, string(res.Structured)); diff != "" {
+	if diff := cmp.Diff(`{"kwh":350.50,"rm":103.06,"tariff":"TNB domestic Tariff A, Peninsular Malaysia"}`,
+		string(res.Structured)); diff != "" {
 		t.Errorf("data (-want +got):\n%s", diff)
 	}
 }
@@ -98,16 +102,19 @@ func TestConsumptionOfABill(t *testing.T) {
 }
 
 func TestASumThatNothingIsBilled(t *testing.T) {
-	dear, err := parse([]byte(`{"name":"Dear","source":"made up","validFrom":"2020-01-01","currency":"RM","blocks":[{"upToKWh":1,"senPerKWh":250},{"upToKWh":null,"senPerKWh":150.5}]}`))
+	dear, err := parse([]byte(`{"name":"Dear","source":"made up","validFrom":"2020-01-01","currency":"RM",` +
+		`"blocks":[{"upToKWh":1,"senPerKWh":250},{"upToKWh":null,"senPerKWh":150.5}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	res := calls(t, dear)["tnb_bill_rm_to_kwh"](`{"rm":0.04}`)
-	want := "No consumption, in steps of 0.01 kWh, is billed exactly RM 0.04: 0.01 kWh are billed RM 0.03 and 0.02 kWh RM 0.05."
+	want := "No consumption, in steps of 0.01 kWh, is billed exactly RM 0.04: 0.01 kWh are billed RM 0.03 and 0.02 kWh " +
+		"RM 0.05."
 	if !strings.HasPrefix(res.Text, want) || strings.Contains(res.Text, "history") {
 		t.Errorf("said %q, want %q", res.Text, want)
 	}
-	if diff := cmp.Diff(`{"above":{"kwh":0.02,"rm":0.05},"below":{"kwh":0.01,"rm":0.03},"exact":false,"rm":0.04,"tariff":"Dear"}`, string(res.Structured)); diff != "" {
+	if diff := cmp.Diff(`{"above":{"kwh":0.02,"rm":0.05},"below":{"kwh":0.01,"rm":0.03},"exact":false,"rm":0.04,`+
+		`"tariff":"Dear"}`, string(res.Structured)); diff != "" {
 		t.Errorf("data (-want +got):\n%s", diff)
 	}
 }
@@ -117,11 +124,14 @@ func TestSolarImpact(t *testing.T) {
 	cases := []struct{ args, want string }{
 		// 4 × 3.5 × 30 = 420 made, 126 used, 474 bought: 77.00 + 174 × 0.516.
 		{`{"monthlyKWh":600,"systemKWp":4,"sunHoursPerDay":3.5,"directShare":0.3}`,
-			`{"afterRm":166.78,"beforeRm":231.80,"boughtKWh":474.00,"directKWh":126.00,"exportedKWh":294.00,"generatedKWh":420.00,"savingRm":65.02,"tariff":"TNB domestic Tariff A, Peninsular Malaysia"}`},
+			`{"afterRm":166.78,"beforeRm":231.80,"boughtKWh":474.00,"directKWh":126.00,"exportedKWh":294.00,` +
+				`"generatedKWh":420.00,"savingRm":65.02,"tariff":"TNB domestic Tariff A, Peninsular Malaysia"}`},
 		{`{"monthlyKWh":100,"systemKWp":10,"sunHoursPerDay":4,"directShare":1}`, // no more is used than is needed
-			`{"afterRm":3.00,"beforeRm":21.80,"boughtKWh":0.00,"directKWh":100.00,"exportedKWh":1100.00,"generatedKWh":1200.00,"savingRm":18.80,"tariff":"TNB domestic Tariff A, Peninsular Malaysia"}`},
+			`{"afterRm":3.00,"beforeRm":21.80,"boughtKWh":0.00,"directKWh":100.00,"exportedKWh":1100.00,` +
+				`"generatedKWh":1200.00,"savingRm":18.80,"tariff":"TNB domestic Tariff A, Peninsular Malaysia"}`},
 		{`{"monthlyKWh":100,"systemKWp":0,"sunHoursPerDay":4,"directShare":0.5}`,
-			`{"afterRm":21.80,"beforeRm":21.80,"boughtKWh":100.00,"directKWh":0.00,"exportedKWh":0.00,"generatedKWh":0.00,"savingRm":0.00,"tariff":"TNB domestic Tariff A, Peninsular Malaysia"}`},
+			`{"afterRm":21.80,"beforeRm":21.80,"boughtKWh":100.00,"directKWh":0.00,"exportedKWh":0.00,"generatedKWh":0.00,` +
+				`"savingRm":0.00,"tariff":"TNB domestic Tariff A, Peninsular Malaysia"}`},
 	}
 	for _, one := range cases {
 		if diff := cmp.Diff(one.want, string(c["calculate_solar_impact"](one.args).Structured)); diff != "" {
@@ -151,7 +161,8 @@ func TestWhatCannotBeComputedIsSaid(t *testing.T) {
 }
 
 func TestAFaultyTariffIsRefused(t *testing.T) {
-	good := `{"name":"a","source":"b","validFrom":"2020-01-01","validTo":"","currency":"RM","minimumCharge":3,"blocks":[{"upToKWh":10,"senPerKWh":1},{"upToKWh":null,"senPerKWh":2}]}`
+	good := `{"name":"a","source":"b","validFrom":"2020-01-01","validTo":"","currency":"RM","minimumCharge":3,` +
+		`"blocks":[{"upToKWh":10,"senPerKWh":1},{"upToKWh":null,"senPerKWh":2}]}`
 	if _, err := parse([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +208,8 @@ type made struct {
 
 func draw(t *rapid.T) made {
 	m := made{minimum: rapid.Int64Range(0, 500).Draw(t, "minimum")}
-	text := fmt.Sprintf(`{"name":"a","source":"b","currency":"RM","validFrom":"2020-01-01","minimumCharge":%d.%02d,"blocks":[`, m.minimum/100, m.minimum%100)
+	text := fmt.Sprintf(`{"name":"a","source":"b","currency":"RM","validFrom":"2020-01-01","minimumCharge":%d.%02d,`+
+		`"blocks":[`, m.minimum/100, m.minimum%100)
 	before := int64(0)
 	for range rapid.IntRange(0, 3).Draw(t, "blocks") {
 		before += rapid.Int64Range(1, 800).Draw(t, "width")

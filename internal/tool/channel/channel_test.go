@@ -49,7 +49,9 @@ var asked = chat.Address{Platform: "slack", Workspace: "T", Channel: "C", Thread
 
 func (l *log) call(t *testing.T, from chat.Address, args string) tool.Result {
 	t.Helper()
-	it := channel.History(l.history, func(c tool.Caller) (chat.Address, bool) { return c.Conversation, !c.Conversation.IsZero() })
+	it := channel.History(l.history, func(c tool.Caller) (chat.Address, bool) {
+		return c.Conversation, !c.Conversation.IsZero()
+	})
 	res, err := it.Call(tool.WithCaller(t.Context(), tool.Caller{Conversation: from, Turn: l.turn}), []byte(args))
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +155,9 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 			t.Errorf("%s gives %+v", args, res)
 		}
 	}
-	it := channel.History((&log{err: errors.New("broken")}).history, func(tool.Caller) (chat.Address, bool) { return asked, true })
+	it := channel.History((&log{err: errors.New("broken")}).history, func(tool.Caller) (chat.Address, bool) {
+		return asked, true
+	})
 	if _, err := it.Call(t.Context(), []byte(`{}`)); err == nil {
 		t.Error("a host's fault is taken for an answer")
 	}

@@ -42,8 +42,8 @@ func CreateTool(p Planner) tool.Tool {
 			Name:   "create",
 			Native: true,
 			Hints:  tool.Hints{ReadOnly: &no, Destructive: &no},
-			Description: "Plans a digest for this channel: what is new in feeds or was said in channels, or an agent's task, on a schedule. " +
-				"People are shown the plan and confirm it.",
+			Description: "Plans a digest for this channel: what is new in feeds or was said in channels, or an agent's task, " +
+				"on a schedule. People are shown the plan and confirm it.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
 				`"name":{"type":"string"},` +
 				`"feeds":{"type":"array","items":{"type":"string"},"description":"addresses, or titles of known feeds"},` +
@@ -54,7 +54,8 @@ func CreateTool(p Planner) tool.Tool {
 				`"language":{"type":"string"},` +
 				`"prompt":{"type":"string","description":"for the writer; alone: the task"},` +
 				`"maxItems":{"type":"integer","minimum":1,"maximum":100},` +
-				`"filters":{"type":"array","items":{"type":"string"},"description":"words of which an item must have one; -word: none"}},"required":["schedule"]}`),
+				`"filters":{"type":"array","items":{"type":"string"},"description":"words of which an item must have one; ` +
+				`-word: none"}},"required":["schedule"]}`),
 		},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			var w Proposal

@@ -41,7 +41,8 @@ func Tools(r Reader, known func() []string) []tool.Tool {
 		Described: tool.Spec{Server: "feeds", Name: "fetch", Native: true, Hints: hints,
 			Description: "Reads an RSS, Atom or JSON feed and lists its newest items with their links.",
 			Schema: json.RawMessage(
-				`{"type":"object","properties":{"url":{"type":"string","description":"of the feed, or of a page that names one; bundled:NAME: a feed that came with the bot"},` +
+				`{"type":"object","properties":{"url":{"type":"string","description":"of the feed, or of a page that names one; ` +
+					`bundled:NAME: a feed that came with the bot"},` +
 					`"limit":{"type":"integer","minimum":1,"maximum":50,"description":"default 10"}},"required":["url"]}`,
 			)},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
@@ -64,7 +65,8 @@ func Tools(r Reader, known func() []string) []tool.Tool {
 		Described: tool.Spec{Server: "feeds", Name: "search", Native: true, Hints: hints,
 			Description: "Looks for words in the items of the feeds that the bot's digests are made of.",
 			Schema: json.RawMessage(
-				`{"type":"object","properties":{"query":{"type":"string","description":"words that an item must all hold"}},"required":["query"]}`,
+				`{"type":"object","properties":{"query":{"type":"string","description":"words that an item must all hold"}},` +
+					`"required":["query"]}`,
 			)},
 		Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 			var in struct{ Query string }

@@ -24,7 +24,9 @@ func pack(t *testing.T, allowed []string, known ...string) map[string]func(args 
 	}
 	t.Cleanup(out.CloseIdle)
 	calls := map[string]func(string) tool.Result{}
-	for _, one := range feeds.Tools(feed.NewFetcher(out, nil, feed.Options{Bundled: bundled.Feeds()}), func() []string { return known }) {
+	for _, one := range feeds.Tools(feed.NewFetcher(out, nil, feed.Options{Bundled: bundled.Feeds()}), func() []string {
+		return known
+	}) {
 		calls[one.Spec().Name] = func(args string) tool.Result {
 			res, err := one.Call(context.Background(), json.RawMessage(args))
 			if err != nil {
@@ -49,7 +51,8 @@ func TestAFeedIsListedNewestFirst(t *testing.T) {
 	}
 	calls := pack(t, []string{"127.0.0.1"}, url)
 	res := calls["fetch"](`{"url":"` + url + `","limit":5}`)
-	want := "**Town (news)**\n\n1. [New story](https://example.org/New) (2026-01-02)\n2. [Old (bracketed) story](https://example.org/Old) (2026-01-01)"
+	want := "**Town (news)**\n\n1. [New story](https://example.org/New) (2026-01-02)\n2. [Old (bracketed) " +
+		"story](https://example.org/Old) (2026-01-01)"
 	if res.IsError || !strings.HasPrefix(res.Text, want[:40]) ||
 		strings.Index(res.Text, "New story") > strings.Index(res.Text, "Old (bracketed)") {
 		t.Errorf("listed\n%s\nwant\n%s", res.Text, want)

@@ -112,7 +112,8 @@ func (d *desk) refuses(name string, args in, want string) {
 
 func TestReading(t *testing.T) {
 	d := newDesk(t)
-	d.says("read", in{"path": "docs/guide.md"}, "docs/guide.md, lines 1 to 3, its end:\n\n# Guide\nRavens cache food.\nThey remember where.\n")
+	d.says("read", in{"path": "docs/guide.md"}, "docs/guide.md, lines 1 to 3, its end:\n\n# Guide\nRavens cache "+
+		"food.\nThey remember where.\n")
 	d.says("read", in{"path": "docs/./guide.md", "from": 2, "to": 2},
 		"docs/guide.md, lines 2 to 2; the file goes on at line 3:\n\nRavens cache food.\n")
 	d.says("read", in{"path": "docs/guide.md", "from": 3, "to": 9},
@@ -132,7 +133,8 @@ func TestALargeFileIsReadInParts(t *testing.T) {
 	d.put("docs/large.txt", strings.Repeat(line, 2000))
 	d.put("docs/long.txt", "short\n"+strings.Repeat("ø", maxShownBytes)+"\nlast\n")
 	res := d.call("read", in{"path": "docs/large.txt"})
-	if want := "docs/large.txt, lines 1 to 656, the last one cut; 64 KiB are shown at once:"; !strings.HasPrefix(res.Text, want) || len(res.Text) > maxShownBytes+200 {
+	if want := "docs/large.txt, lines 1 to 656, the last one cut; 64 KiB are shown at once:"; !strings.HasPrefix(res.Text,
+		want) || len(res.Text) > maxShownBytes+200 {
 		t.Errorf("began with %.100q and has %d bytes, want %q", res.Text, len(res.Text), want)
 	}
 	res = d.call("read", in{"path": "docs/large.txt", "from": 1999})
@@ -144,7 +146,8 @@ func TestALargeFileIsReadInParts(t *testing.T) {
 		strings.Contains(res.Text, "\uFFFD") {
 		t.Errorf("a long line began with %.100q", res.Text)
 	}
-	if got := d.call("read", in{"path": "docs/long.txt", "from": 3}).Text; got != "docs/long.txt, lines 3 to 3, its end:\n\nlast\n" {
+	if got := d.call("read", in{"path": "docs/long.txt",
+		"from": 3}).Text; got != "docs/long.txt, lines 3 to 3, its end:\n\nlast\n" {
 		t.Errorf("behind a long line: %q", got)
 	}
 }
@@ -157,17 +160,22 @@ func TestNothingOutsideTheRootsIsReached(t *testing.T) {
 	d.link("guide.md", "docs/inside")
 	d.link("../secret.txt", "notes/out")
 	for path, want := range map[string]string{
-		"docs/../secret.txt": "goes up", "../secret.txt": "goes up", `docs\..\secret.txt`: "goes up", "docs/birds/../../secret.txt": "goes up",
+		"docs/../secret.txt": "goes up", "../secret.txt": "goes up", `docs\..\secret.txt`: "goes up",
+		"docs/birds/../../secret.txt":          "goes up",
 		filepath.Join(d.dir, "secret.txt")[1:]: "outside of what may be reached: paths begin with one of docs, notes",
 		"secret.txt":                           "outside", "": "outside",
 		"/etc/passwd": "outside", "docs/absolute": "escapes", "docs/relative": "escapes", "docs/up/secret.txt": "escapes",
-		"docs/\x00": "NUL", "docs/" + strings.Repeat("a", maxPathBytes): "longer than", "docs/" + strings.Repeat("a", 300): "could not read",
+		"docs/\x00": "NUL", "docs/" + strings.Repeat("a", maxPathBytes): "longer than",
+		"docs/" + strings.Repeat("a", 300): "could not read",
 	} {
 		d.refuses("read", in{"path": path}, want)
 		if res := d.call("search", in{"path": path, "pattern": "secret of"}); strings.Contains(res.Text, "of the house") {
 			t.Errorf("a search in %q found %q", path, res.Text)
 		}
-		if res := d.call("write", in{"path": strings.Replace(path, "docs", "notes", 1), "text": "x"}); strings.Contains(path, "..") && !res.IsError {
+		if res := d.call("write", in{
+			"path": strings.Replace(path, "docs", "notes", 1),
+			"text": "x",
+		}); strings.Contains(path, "..") && !res.IsError {
 			t.Errorf("%q was written: %s", path, res.Text)
 		}
 	}
@@ -364,7 +372,8 @@ func TestWritingIsOffUnlessARootAllowsIt(t *testing.T) {
 	for _, one := range tool.NewRegistry(source(Tools([]Root{{Name: "docs", Path: t.TempDir()}}, nil))).List() {
 		names = append(names, one.Name+" "+one.Tool.Spec().Hints.Class())
 	}
-	if diff := cmp.Diff([]string{"files_list readOnly", "files_read readOnly", "files_search readOnly"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"files_list readOnly", "files_read readOnly",
+		"files_search readOnly"}, names); diff != "" {
 		t.Errorf("tools of a root to be read (-want +got):\n%s", diff)
 	}
 	for name, one := range newDesk(t).all {
@@ -388,7 +397,8 @@ func TestARootThatIsNotThereIsSaid(t *testing.T) {
 	d.put("a.txt", "raven\n")
 	d.refuses("read", in{"path": "gone/a.txt"}, "gone does not exist")
 	d.says("list", in{}, "here/\n\nNot everything is listed: gone does not exist.")
-	d.says("search", in{"pattern": "raven"}, "1 line matches.\n\nhere/a.txt:1: raven\n\nNot everything was searched: gone does not exist.")
+	d.says("search", in{"pattern": "raven"}, "1 line matches.\n\nhere/a.txt:1: raven\n\nNot everything was searched: "+
+		"gone does not exist.")
 }
 
 func TestPatterns(t *testing.T) {

@@ -24,8 +24,10 @@ func (p *pack) listTool() tool.Tool {
 		"list",
 		"Lists the files in a folder, or those that a pattern matches, with size and date. "+
 			"There are: "+p.rootNames()+".",
-		`{"type":"object","properties":{"path":{"type":"string","description":"a folder, or a pattern such as docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
-			`"depth":{"type":"integer","minimum":1,"maximum":32,"description":"how many levels of folders, 1 if not given; patterns go as deep as they say"}}}`,
+		`{"type":"object","properties":{"path":{"type":"string","description":"a folder, or a pattern such as `+
+			`docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
+			`"depth":{"type":"integer","minimum":1,"maximum":32,"description":"how many levels of folders, 1 if not given; `+
+			`patterns go as deep as they say"}}}`,
 		readOnly(),
 		p.list,
 	)

@@ -29,7 +29,8 @@ func (p *pack) readTool() tool.Tool {
 	return newTool(
 		"read",
 		"Reads a text file, or a range of its lines. The files are below: "+p.rootNames()+".",
-		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a root, such as docs/guide.md"},`+
+		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a `+
+			`root, such as docs/guide.md"},`+
 			`"from":{"type":"integer","minimum":1,"description":"first line, 1 if not given"},`+
 			`"to":{"type":"integer","minimum":1,"description":"last line; the end if not given"}},"required":["path"]}`,
 		readOnly(),

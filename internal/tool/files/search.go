@@ -41,10 +41,13 @@ func (p *pack) searchTool() tool.Tool {
 		"search",
 		"Finds the lines of text files that a regular expression matches, with file and line number. "+
 			"The files are below: "+p.rootNames()+".",
-		`{"type":"object","properties":{"pattern":{"type":"string","description":"regular expression (RE2), for one line; (?i) before it ignores case"},`+
+		`{"type":"object","properties":{"pattern":{"type":"string","description":"regular expression (RE2), for one line; `+
+			`(?i) before it ignores case"},`+
 			`"path":{"type":"string",`+
-			`"description":"a file, a folder or a pattern such as docs/**/*.md, beginning with the name of a root; all roots if not given"},`+
-			`"limit":{"type":"integer","minimum":1,"maximum":200,"description":"how many lines, 50 if not given"}},"required":["pattern"]}`,
+			`"description":"a file, a folder or a pattern such as docs/**/*.md, beginning with the name of a root; all roots `+
+			`if not given"},`+
+			`"limit":{"type":"integer","minimum":1,"maximum":200,"description":"how many lines, 50 if not given"}},`+
+			`"required":["pattern"]}`,
 		readOnly(),
 		p.search,
 	)

@@ -26,7 +26,8 @@ func (p *pack) writeTool() tool.Tool {
 		"write",
 		"Writes a text file, in the place of one with that name. "+
 			"Files may be written below: "+p.writable()+".",
-		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a root"},`+
+		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of `+
+			`a root"},`+
 			`"text":{"type":"string","description":"all of what it is to hold"}},"required":["path","text"]}`,
 		tool.Hints{ReadOnly: &no, Destructive: &yes, Idempotent: &yes, OpenWorld: &no},
 		p.write,
@@ -42,8 +43,10 @@ func (p *pack) editTool() tool.Tool {
 		"edit",
 		"Replaces a piece of a text file, which must stand in it exactly once. "+
 			"Files may be edited below: "+p.writable()+".",
-		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of a root"},`+
-			`"old":{"type":"string","minLength":1,"description":"the piece as it stands in the file, with its blanks and line breaks"},`+
+		`{"type":"object","properties":{"path":{"type":"string","description":"the file, beginning with the name of `+
+			`a root"},`+
+			`"old":{"type":"string","minLength":1,"description":"the piece as it stands in the file, with its blanks and `+
+			`line breaks"},`+
 			`"new":{"type":"string","description":"what takes its place"}},"required":["path","old","new"]}`,
 		tool.Hints{ReadOnly: &no, Destructive: &yes, OpenWorld: &no},
 		p.edit,

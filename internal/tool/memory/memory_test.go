@@ -130,14 +130,17 @@ func TestMemoriesAreSeenWhereTheyBelongAlone(t *testing.T) {
 
 func TestWhatIsStoredIsSaid(t *testing.T) {
 	r := newRoom(t)
-	want := "Stored as number 1 about you: “likes short answers”. `/raven memory list` shows what is kept, `/raven memory delete 1` removes this."
+	want := "Stored as number 1 about you: “likes short answers”. `/raven memory list` shows what is kept, `/raven " +
+		"memory delete 1` removes this."
 	if res := r.save(general, anna, "me", "  likes\n short\u202e \x1banswers "); res.IsError || res.Text != want {
 		t.Errorf("said %q, want %q", res.Text, want)
 	}
-	if res := r.save(random, anna, "me", "likes short answers"); res.Text != "This was remembered before, as number 1 about you." {
+	if res := r.save(random, anna, "me", "likes short answers"); res.Text != "This was remembered before, as number 1 "+
+		"about you." {
 		t.Errorf("said %q of what was there", res.Text)
 	}
-	want = "Stored as number 1 about this channel: “deploys on Fridays”. `/raven memory channel list` shows what is kept, `/raven memory channel delete 1` removes this."
+	want = "Stored as number 1 about this channel: “deploys on Fridays”. `/raven memory channel list` shows what is " +
+		"kept, `/raven memory channel delete 1` removes this."
 	if res := r.save(general, several, "channel", "deploys on Fridays"); res.IsError || res.Text != want {
 		t.Errorf("said %q, want %q", res.Text, want)
 	}
@@ -168,7 +171,8 @@ func TestAFullScopeKeepsWhatItHas(t *testing.T) {
 			t.Fatal(res.Text)
 		}
 	}
-	want := "Nothing was stored: 200 notes about you are kept, and that is the most. The oldest is number 1, of 2026-03-04: “fact 0”. `/raven memory delete 1` makes room."
+	want := "Nothing was stored: 200 notes about you are kept, and that is the most. The oldest is number 1, of " +
+		"2026-03-04: “fact 0”. `/raven memory delete 1` makes room."
 	if res := r.save(general, anna, "me", "one more"); !res.IsError || res.Text != want {
 		t.Errorf("said %q, want %q", res.Text, want)
 	}

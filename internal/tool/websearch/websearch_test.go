@@ -80,12 +80,16 @@ func TestSearch_EveryProvider(t *testing.T) {
 			}))
 			defer server.Close()
 			var numbered []chat.Link
-			res := search(t, name, server.URL+"/", tool.Caller{NumberSources: func(l []chat.Link) int { numbered = l; return 4 }})
+			res := search(t, name, server.URL+"/", tool.Caller{NumberSources: func(l []chat.Link) int {
+				numbered = l
+				return 4
+			}})
 			date := "2026-03-04T05:06:07: "
 			if name == "gemini" {
 				date = ""
 			}
-			want := "[4] Ravens & food\nhttps://a.example/1\n" + date + "They cache it.\n\n[5] https://a.example/2\nhttps://a.example/2\nSecond.\n\n" +
+			want := "[4] Ravens & food\nhttps://a.example/1\n" + date +
+				"They cache it.\n\n[5] https://a.example/2\nhttps://a.example/2\nSecond.\n\n" +
 				"Cite what you use by its number in brackets, such as [4]."
 			if diff := cmp.Diff(want, res.Text); diff != "" || res.IsError {
 				t.Errorf("(-want +got):\n%s", diff)
