@@ -35,12 +35,12 @@ var (
 type Host struct {
 	o Options
 
-	// changing is held while servers are set or removed, and taken before mu: mu is not held while the store deletes what
-	// it keeps of a server, and a new server of that name must not read it meanwhile.
+	// changing is held while servers are set or removed, and taken before mu: mu is not held while the store is read or
+	// deletes what it keeps of a server, and a new server of that name must not read it meanwhile.
 	changing sync.Mutex
 
 	mu          sync.Mutex
-	servers     map[string]*server
+	servers     map[string]*server // changed with both locks held, so that one of them is enough to read it
 	leases      map[*lease]bool
 	toolNames   nameRegistry
 	logAppended chan struct{} // signalled when a server's log has new lines
@@ -49,7 +49,7 @@ type Host struct {
 	work        sync.WaitGroup  // goroutines started for ctx
 
 	restoreOnce sync.Once // see restoreSaved
-	restored    bool      // restoring the saved state has begun
+	restored    bool      // restoring the saved state has begun; as servers
 }
 
 // lease keeps the servers running that existed when it began: all of them, or one.
@@ -139,16 +139,25 @@ func (h *Host) Apply(servers []Config) error {
 	// are free; the new ones are set in order, for the same result at every start.
 	h.changing.Lock()
 	defer h.changing.Unlock()
+	var list []newEntry
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if e, ok := h.prepare(wanted[name], FromConfig); ok {
+			list = append(list, e)
+		}
+	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	for name, s := range h.servers {
 		if _, stays := wanted[name]; s.source == FromConfig && !stays {
 			delete(h.servers, name)
 			h.retire(s)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		h.setServer(wanted[name], FromConfig)
+	for i := range list {
+		h.setServer(&list[i])
+	}
+	h.mu.Unlock()
+	for _, e := range list {
+		e.finish()
 	}
 	return nil
 }
@@ -177,21 +186,24 @@ func (h *Host) Put(c Config, source string) error {
 	})
 }
 
-// put adds or replaces a server after may has agreed to what is there under its name; nil: nothing. Both locks are held
+// put adds or replaces a server after may has agreed to what is there under its name; nil: nothing. h.changing is held
 // meanwhile, so that may and the change see the same.
 func (h *Host) put(c Config, source string, may func(there *server) error) error {
 	err := check(c)
 	h.changing.Lock()
 	defer h.changing.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if err == nil {
 		err = may(h.servers[c.Name])
 	}
 	if err != nil {
 		return fmt.Errorf("MCP server %q: %w", c.Name, err)
 	}
-	h.setServer(c, source)
+	if e, ok := h.prepare(c, source); ok {
+		h.mu.Lock()
+		h.setServer(&e)
+		h.mu.Unlock()
+		e.finish()
+	}
 	return nil
 }
 
@@ -232,24 +244,53 @@ func (h *Host) drop(name string) {
 	_, _ = h.take(name) // one that is not there, or configured here, stays as it is
 }
 
-// setServer adds or replaces a server, unless the same entry runs already; h.mu is held. The new
-// server begins with the log of the old one, and reads its other saved state from the store.
-func (h *Host) setServer(c Config, source string) {
+// newEntry is a server that is about to be added, with what the store keeps of it.
+type newEntry struct {
+	*server
+	saved            savedState
+	restore          bool // saved was read: otherwise Host.restoreSaved does it for all servers, when it is first needed
+	replaces, pinned bool // set by setServer
+}
+
+// prepare returns what setServer needs, read from the store; false: the same entry runs already. h.changing is held, and
+// h.mu must not be.
+func (h *Host) prepare(c Config, source string) (newEntry, bool) {
 	old := h.servers[c.Name]
 	if old != nil && old.source == source && reflect.DeepEqual(normalize(old.c), normalize(c)) {
-		return
+		return newEntry{}, false
 	}
+	e := newEntry{server: newServer(h, c, source), restore: h.restored}
+	if e.restore {
+		e.saved = e.loadState()
+	}
+	return e, true
+}
+
+// setServer adds or replaces a server; both locks are held. The new server begins with the log of the old one, and with
+// its other saved state. Whoever calls it calls finish afterwards.
+func (h *Host) setServer(e *newEntry) {
+	s, old := e.server, h.servers[e.c.Name]
 	if old != nil {
 		h.retire(old)
 	}
-	s := newServer(h, c, source)
-	if old != nil {
+	if e.restore {
+		e.pinned = s.restore(e.saved)
+	}
+	if e.replaces = old != nil; e.replaces {
 		s.logs = &logBuffer{now: h.o.Now, appended: h.logAppended, unsaved: true}
 		// Masked here: the new entry may no longer name the secrets of the old one.
 		s.logs.prepend(old.logs.lines(old.mask))
 	}
-	h.servers[c.Name] = s
+	h.servers[s.c.Name] = s
 	h.startServer(s)
+}
+
+// finish saves the pins of a server that was set where that is needed; no lock but h.changing is held.
+func (e newEntry) finish() {
+	// Tools of the old server may have been approved after its pins were read for the new one.
+	if e.restore && e.replaces && e.takeOverPins() || e.pinned {
+		e.savePins()
+	}
 }
 
 // normalize returns an entry with nil for empty lists and maps, so that entries from
@@ -337,18 +378,22 @@ func (h *Host) server(name string) (*server, error) {
 // names, because the first one that claims the name of a tool keeps it.
 func (h *Host) restoreSaved() {
 	h.restoreOnce.Do(func() {
+		h.changing.Lock()
 		h.mu.Lock()
 		names := slices.Sorted(maps.Keys(h.servers))
 		list := make([]*server, len(names))
 		for i, name := range names {
 			list[i] = h.servers[name]
 		}
-		// From here on each new server restores itself (newServer): the list has all others.
+		// From here on each new server is set with its saved state: the list has all others.
 		h.restored = true
-		// Reading the store takes time: h.mu is not held meanwhile.
+		// Reading the store takes time: no lock is held meanwhile.
 		h.mu.Unlock()
+		h.changing.Unlock()
 		for _, s := range list {
-			s.restoreSaved()
+			if s.restore(s.loadState()) {
+				s.savePins()
+			}
 		}
 	})
 }

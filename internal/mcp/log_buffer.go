@@ -150,12 +150,12 @@ func (h *Host) saveLogs() {
 	}
 }
 
-// restoreLog reads the saved log of an earlier process.
-func (s *server) restoreLog() {
-	data, err := s.loadSaved(kindLog)
+// restoreLog takes over the log of an earlier process.
+func (s *server) restoreLog(from savedRecord) {
+	err := from.err
 	var list []LogLine
-	if err == nil && data != nil {
-		err = json.Unmarshal(data, &list)
+	if err == nil && from.data != nil {
+		err = json.Unmarshal(from.data, &list)
 	}
 	if err != nil {
 		s.log.Warn("saved log of mcp server not read", "error", err)

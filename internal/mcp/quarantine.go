@@ -74,16 +74,15 @@ func (s *server) entryIdentity() string {
 	return hashJSON(c.Command, c.Args, c.URL)
 }
 
-// restorePins reads the pins from the store. If they exist but cannot be read, all tools
+// restorePins takes over the stored pins. If they exist but cannot be read, all tools
 // wait for Approve: which of them have changed is unknown.
-func (s *server) restorePins() {
-	data, err := s.loadSaved(kindPins)
+func (s *server) restorePins(from savedRecord) {
 	var p pins
 	switch {
-	case err == nil && data == nil:
+	case from.err == nil && from.data == nil:
 		return
-	case err != nil || json.Unmarshal(data, &p) != nil:
-		s.log.Error("pinned tools of mcp server not read, all wait for approval", "error", err)
+	case from.err != nil || json.Unmarshal(from.data, &p) != nil:
+		s.log.Error("pinned tools of mcp server not read, all wait for approval", "error", from.err)
 		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, lost: true}
 	case p.Entry == s.entryIdentity():
 		if p.Tools == nil {
@@ -247,8 +246,15 @@ func (c *nameRegistry) release(server string) {
 	maps.DeleteFunc(c.owners, func(_, owner string) bool { return owner == server })
 }
 
-// setListing records what the server offers and decides which tools are offered.
+// setListing records what the server offers, decides which tools are offered, and saves the pins if that made any.
 func (s *server) setListing(now listing) {
+	if s.applyListing(now) {
+		s.savePins()
+	}
+}
+
+// applyListing is setListing without the store: it reports whether the pins have to be saved.
+func (s *server) applyListing(now listing) (pinned bool) {
 	_, p := s.quarantinedTools()
 	inspected := make([]inspectedTool, 0, len(now.Tools))
 	for _, t := range now.Tools {
@@ -257,15 +263,13 @@ func (s *server) setListing(now listing) {
 	warnings := findSuspicions("instructions", now.Instructions)
 	s.mu.Lock() // only now: inspecting thousands of tools takes a while
 	s.listing, s.inspected, s.instructionWarnings = now, inspected, warnings
-	pinned := s.decideTools()
+	pinned = s.decideTools()
 	waits := len(s.quarantined)
 	s.mu.Unlock()
-	if pinned {
-		s.savePins()
-	}
 	if waits > 0 {
 		s.log.Warn("tools of mcp server wait for approval", "tools", waits)
 	}
+	return pinned
 }
 
 // decideAgain repeats the decisions for an unchanged listing: another server may have

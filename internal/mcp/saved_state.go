@@ -27,6 +27,35 @@ func (s *server) loadSaved(what string) (json.RawMessage, error) {
 	return data, err
 }
 
+// savedState is what the store keeps of a server, as it was read.
+type savedState struct{ log, pins, tools savedRecord }
+
+type savedRecord struct {
+	data json.RawMessage // nil: there is none
+	err  error
+}
+
+// loadState reads what the store keeps of the server; Host.mu and s.mu must not be held, as the store may be slow.
+func (s *server) loadState() savedState {
+	load := func(what string) savedRecord {
+		data, err := s.loadSaved(what)
+		return savedRecord{data, err}
+	}
+	if s.c.Disabled {
+		return savedState{}
+	}
+	return savedState{log: load(kindLog), pins: load(kindPins), tools: load(kindTools)}
+}
+
+// restore applies what was read of the server, without the store, and reports whether the pins have to be saved. The
+// pins come before the tools, which are compared with them.
+func (s *server) restore(from savedState) (pinned bool) {
+	s.restoreLog(from.log)
+	s.restorePins(from.pins)
+	s.restored, pinned = s.restoreListing(from.tools)
+	return pinned
+}
+
 // save saves what is to be known after a restart. A replaced server saves nothing: its
 // name belongs to its successor.
 func (s *server) save(what string, value any) error {
@@ -69,19 +98,17 @@ type savedListing struct {
 	listing
 }
 
-// restoreListing reads what the server offers from the store, and reports whether there was
-// anything.
-func (s *server) restoreListing() bool {
-	data, err := s.loadSaved(kindTools)
-	if err != nil {
-		s.log.Warn("saved tools of mcp server not read", "error", err)
+// restoreListing takes over what the server offered, and reports whether there was anything and whether it pinned
+// any tool.
+func (s *server) restoreListing(from savedRecord) (restored, pinned bool) {
+	if from.err != nil {
+		s.log.Warn("saved tools of mcp server not read", "error", from.err)
 	}
 	var r savedListing
-	if err != nil || data == nil || json.Unmarshal(data, &r) != nil || r.Entry != s.fingerprint() {
-		return false
+	if from.err != nil || from.data == nil || json.Unmarshal(from.data, &r) != nil || r.Entry != s.fingerprint() {
+		return false, false
 	}
-	s.setListing(r.listing)
-	return len(r.Tools) > 0 || r.Offers != serverFeatures{}
+	return len(r.Tools) > 0 || r.Offers != serverFeatures{}, s.applyListing(r.listing)
 }
 
 // saveListing saves what the server offers, for the entry as it is now.

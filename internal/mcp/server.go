@@ -93,7 +93,7 @@ type serverInfo struct {
 	isolation                    []string // what keeps its process from the bot, in words
 }
 
-// newServer returns a server that does nothing until run.
+// newServer returns a server that does nothing until run. It reads nothing from the store.
 func newServer(h *Host, c Config, source string) *server {
 	o := &h.o
 	firstAttempt := make(chan struct{})
@@ -117,23 +117,8 @@ func newServer(h *Host, c Config, source string) *server {
 	if c.Disabled {
 		s.state, s.wanted = Disabled, false
 		s.endFirstAttempt()
-		return s
-	}
-	if h.restored { // else Host.restoreSaved does it for all servers, when it is first needed
-		s.restoreSaved()
 	}
 	return s
-}
-
-// restoreSaved reads the saved state of the server. The pins come before the tools, which
-// are compared with them.
-func (s *server) restoreSaved() {
-	if s.c.Disabled {
-		return
-	}
-	s.restoreLog()
-	s.restorePins()
-	s.restored = s.restoreListing()
 }
 
 // run keeps the server connected while it is wanted, until ctx ends. An attempt that fails is

@@ -75,8 +75,7 @@ func (s *server) userServer(user string) (*userServer, string) {
 	c.User, c.PerUser = user, false
 	m := &userServer{server: newServer(s.h, c, s.source), used: time.Now()}
 	m.retired.Store(true) // nothing of it is saved: its tools are those of s
-	// Not restored, so that it connects at once: a call is what it is made for.
-	m.restored, m.logs = false, s.logs
+	m.logs = s.logs
 	if s.users.byUser == nil {
 		s.users.byUser = map[string]*userServer{}
 	}
