@@ -44,6 +44,16 @@ func Spoil(db *DB, buckets ...string) error {
 	})
 }
 
+// SpoilHead changes the last byte of the tally of the tallies, with which every write begins.
+func SpoilHead(db *DB) error {
+	return db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte(talliesBucket))
+		head := bytes.Clone(b.Get([]byte(headKey)))
+		head[len(head)-1] ^= 1
+		return b.Put([]byte(headKey), head)
+	})
+}
+
 func spoilBucket(b *bbolt.Bucket) error {
 	spoiled := map[string][]byte{}
 	if err := b.ForEach(func(k, v []byte) error {

@@ -316,6 +316,23 @@ func TestDB_OneKindOfRecordIsSpoiled_OperationsFailWholeOrDoAll(t *testing.T) {
 	}
 }
 
+// Nothing is written to a store whose tallies cannot be trusted.
+func TestDB_TallyOfTheTalliesIsSpoiled_NothingIsWritten(t *testing.T) {
+	f := recordsIn(t, t.TempDir())
+	for name, do := range allOperations() {
+		whole, err := f.run(t, name, do, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got, err := f.run(t, name, do, bolt.SpoilHead)
+		var damaged *store.DamagedError
+		isWrite := len(whole.changes(nil)) > 0
+		if isWrite != errors.As(err, &damaged) || len(got.changes(nil)) > 0 {
+			t.Errorf("%s changed %q and returned %v", name, got.changes(nil), err)
+		}
+	}
+}
+
 // What cannot write or delete one of its records, or make the bucket for it, fails as a whole, and ends. What does not
 // come to it does the rest.
 func TestDB_RecordCannotBeWritten_OperationsFailWhole(t *testing.T) {
