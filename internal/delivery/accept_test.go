@@ -42,7 +42,9 @@ func TestAccept_MessageThatIsNotStored_IsAnError(t *testing.T) {
 // closedStore is one in which no post can be stored.
 type closedStore struct{ delivery.Store }
 
-func (closedStore) SavePosts(context.Context, []store.Post) error { return errors.New("the store is closed") }
+func (closedStore) SavePosts(context.Context, []store.Post) error {
+	return errors.New("the store is closed")
+}
 
 // A post that was not stored is told to its caller, and is not sent: a crash would lose it.
 func TestSend_PostThatIsNotStored_IsAnError(t *testing.T) {
