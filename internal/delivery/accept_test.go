@@ -41,6 +41,31 @@ func TestAccept_MessageThatIsNotStored_IsAnError(t *testing.T) {
 	})
 }
 
+// closedStore is one in which no post can be stored.
+type closedStore struct{ delivery.Store }
+
+func (closedStore) SavePosts(context.Context, []store.Post) error {
+	return errors.New("the store is closed")
+}
+
+// A post that was not stored is told to its caller, and is not sent: a crash would lose it.
+func TestSend_PostThatIsNotStored_IsAnError(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return closedStore{db} }, p,
+			answerer(echo), delivery.Options{})
+		defer w.stop()
+		room := chat.Address{Platform: "web", Channel: "general"}
+		if err := w.Send(t.Context(), room, chat.Draft{Key: "digest", Text: "news"}); err == nil {
+			t.Error("a post that was not stored counts as sent")
+		}
+		synctest.Wait()
+		if len(p.texts()) != 0 {
+			t.Errorf("%q were posted, want none", p.texts())
+		}
+	})
+}
+
 func TestInterject_ReplacesTheNamedPostAlone(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}

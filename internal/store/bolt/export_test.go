@@ -2,19 +2,55 @@ package bolt
 
 import (
 	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
 
 	"go.etcd.io/bbolt"
 )
 
-// Spoil changes the last byte of every record, as a disk may, and nothing else.
-func Spoil(db *DB) error {
+// Tallies names the bucket of the tallies.
+const Tallies = talliesBucket
+
+// Buckets returns the names of the top-level buckets, without what the file says of itself.
+func Buckets() []string {
+	return slices.DeleteFunc(bucketNames(), func(name string) bool { return name == formatBucket })
+}
+
+// RawRecords returns all records but the tallies, by bucket and key.
+func RawRecords(t *testing.T, db *DB) map[string]string { return rawRecords(t, db) }
+
+// OpenUnsynced opens a store that need not survive the test: nothing of it is synced, and release closes the file
+// alone.
+func OpenUnsynced(path string, now func() time.Time) (db *DB, release func() error, err error) {
+	b, err := openFile(path, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.NoSync = true
+	return newDB(path, b, now), b.Close, nil
+}
+
+// Spoil changes the last byte of every record of top-level buckets, as a disk may, and nothing else.
+func Spoil(db *DB, buckets ...string) error {
 	return db.bolt.Load().Update(func(tx *bbolt.Tx) error {
-		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
-			if string(name) == formatBucket || string(name) == talliesBucket {
-				return nil
+		for _, name := range buckets {
+			if err := spoilBucket(tx.Bucket([]byte(name))); err != nil {
+				return err
 			}
-			return spoilBucket(b)
-		})
+		}
+		return nil
+	})
+}
+
+// SpoilHead changes the last byte of the tally of the tallies, with which every write begins.
+func SpoilHead(db *DB) error {
+	return db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte(talliesBucket))
+		head := bytes.Clone(b.Get([]byte(headKey)))
+		head[len(head)-1] ^= 1
+		return b.Put([]byte(headKey), head)
 	})
 }
 
@@ -37,4 +73,52 @@ func spoilBucket(b *bbolt.Bucket) error {
 		}
 	}
 	return nil
+}
+
+// BlockRecord puts a bucket where a record is to be written, named as RawRecords does. bbolt writes no record there.
+func BlockRecord(db *DB, name string) (bool, error) {
+	path := strings.SplitN(name, nul, 2+strings.Count(nestedIn(name), nul))
+	return true, db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte(path[0]))
+		key := []byte(path[len(path)-1])
+		if len(path) == 3 {
+			var err error
+			if b, err = b.CreateBucketIfNotExists([]byte(path[1])); err != nil {
+				return err
+			}
+		}
+		if b.Get(key) != nil {
+			if err := b.Delete(key); err != nil {
+				return err
+			}
+		}
+		_, err := b.CreateBucket(key)
+		return err
+	})
+}
+
+// nestedIn returns a NUL where the records of a top-level bucket, by the name of one, are in buckets of their own.
+func nestedIn(name string) string {
+	top, _, _ := strings.Cut(name, nul)
+	if slices.Contains(nestingBuckets(), top) || strings.HasPrefix(top, trashName("")) {
+		return nul
+	}
+	return ""
+}
+
+// BlockBucket puts a record where the bucket of a record is to be made. It returns false where that is there.
+func BlockBucket(db *DB, name string) (blocked bool, err error) {
+	if nestedIn(name) == "" {
+		return false, nil
+	}
+	path := strings.SplitN(name, nul, 3)
+	err = db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte(path[0]))
+		if b.Bucket([]byte(path[1])) != nil {
+			return nil
+		}
+		blocked = true
+		return b.Put([]byte(path[1]), seal([]byte("{}")))
+	})
+	return blocked, err
 }

@@ -68,9 +68,14 @@ func mappedMiB(t *testing.T) (mib int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(status), "RssFile:")
-	if _, err := fmt.Sscan(rest, &mib); err != nil {
-		t.Fatal(err)
+	// Files in memory, as in /dev/shm, count as shared memory.
+	for _, field := range []string{"RssFile:", "RssShmem:"} {
+		var kib int
+		_, rest, _ := strings.Cut(string(status), field)
+		if _, err := fmt.Sscan(rest, &kib); err != nil {
+			t.Fatal(err)
+		}
+		mib += kib >> 10
 	}
-	return mib >> 10
+	return mib
 }

@@ -198,8 +198,8 @@ func (s *salvager) readPage(id uint64) (page, bool) {
 	}
 	p = make(page, (p.overflow()+1)*uint64(s.meta.pageSize))
 	// The file may end within the overflow: what stands before its end is of use, and checksums tell what does not.
-	n, err := s.f.ReadAt(p, at)
-	return p, err == nil || errors.Is(err, io.EOF) && n > s.meta.pageSize
+	_, err := s.f.ReadAt(p, at)
+	return p, err == nil || errors.Is(err, io.EOF)
 }
 
 // walk reads a tree of pages of a bucket; "" names the bucket of buckets. What cannot be read is left

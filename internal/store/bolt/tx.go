@@ -329,7 +329,9 @@ func (t *tx) deleteIn(top, nested string, key []byte) error {
 func (b *bucket) delete(key []byte) error {
 	old := b.bolt.Get(key)
 	if old == nil {
-		return nil
+		// A damaged page may have a bucket there, which is an error: whoever deletes the first record until there is none
+		// would never end.
+		return b.bolt.Delete(key)
 	}
 	b.discount(key, old)
 	b.tx.deleted++
