@@ -3,7 +3,6 @@ package mcp
 import (
 	"bufio"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
 
 // TestMain turns the test binary into a server when the environment says so.
@@ -25,7 +22,7 @@ func TestMain(m *testing.M) {
 	}
 	switch mode {
 	case "":
-		os.Exit(runTests(m))
+		os.Exit(m.Run())
 	case "host":
 		fakeHost()
 	case "child":
@@ -34,30 +31,6 @@ func TestMain(m *testing.M) {
 	default:
 		(&fake{mode: mode, out: bufio.NewWriter(os.Stdout)}).serve()
 	}
-}
-
-// maxParallel is how many tests that wait run side by side, whatever the number of processors.
-const maxParallel = 16
-
-// runTests runs the tests, and looks for what those that ran side by side have left behind.
-func runTests(m *testing.M) int {
-	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(maxParallel)); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	if code != 0 {
-		return code
-	}
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if left := zombies(); len(left) > 0 {
-		fmt.Fprintln(os.Stderr, "zombies were left behind:", left)
-		return 1
-	}
-	return 0
 }
 
 // fake is a server on standard streams that misbehaves as its mode and the tools
@@ -185,7 +158,6 @@ func (f *fake) answer(r fakeRequest) {
 func (f *fake) discover(r fakeRequest) {
 	switch f.mode {
 	case "silent":
-		fmt.Fprintln(os.Stderr, "asked for versions")
 	case "dies on the unknown":
 		os.Exit(1)
 	case "empty":

@@ -41,16 +41,6 @@ func fakeServer(name, mode string, env ...string) Config {
 	return c
 }
 
-// parallelTests are the tests that run side by side, by name.
-var parallelTests sync.Map
-
-// waitBesideOthers has a test run beside others: for tests that spend most of their time waiting.
-func waitBesideOthers(t *testing.T) {
-	t.Helper()
-	parallelTests.Store(t.Name(), true)
-	t.Parallel()
-}
-
 // running starts a host and, when the test ends, checks that it leaves nothing.
 func running(t *testing.T, o Options) *Host {
 	t.Helper()
@@ -61,8 +51,6 @@ func running(t *testing.T, o Options) *Host {
 // hosted is running with a way to end the host earlier.
 func hosted(t *testing.T, o Options) (*Host, func()) {
 	t.Helper()
-	testName, _, _ := strings.Cut(t.Name(), "/")
-	_, isParallel := parallelTests.Load(testName)
 	before := goleak.IgnoreCurrent()
 	mark := fmt.Sprintf("FAKE_MARK=%d-%d", os.Getpid(), marks.Add(1))
 	for i := range o.Servers {
@@ -96,10 +84,7 @@ func hosted(t *testing.T, o Options) (*Host, func()) {
 		if left := processes(t, mark); len(left) > 0 {
 			t.Errorf("processes were left behind: %v", left)
 		}
-		if isParallel { // other tests have goroutines and processes: runTests looks when all have ended
-			return
-		}
-		if z := zombies(); len(z) > 0 {
+		if z := zombies(t); len(z) > 0 {
 			t.Errorf("zombies were left behind: %v", z)
 		}
 		goleak.VerifyNone(t, before)
@@ -111,7 +96,7 @@ func hosted(t *testing.T, o Options) (*Host, func()) {
 func processes(t *testing.T, mark string) []int {
 	t.Helper()
 	var found []int
-	for pid, dir := range procs() {
+	for pid, dir := range procs(t) {
 		env, err := os.ReadFile(filepath.Join(dir, "environ"))
 		if err == nil && slices.Contains(strings.Split(string(env), "\x00"), mark) {
 			found = append(found, pid)
@@ -121,9 +106,10 @@ func processes(t *testing.T, mark string) []int {
 }
 
 // zombies gives the ids of our children that nobody has reaped.
-func zombies() []int {
+func zombies(t *testing.T) []int {
+	t.Helper()
 	var found []int
-	for pid, dir := range procs() {
+	for pid, dir := range procs(t) {
 		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 		if err != nil {
 			continue
@@ -136,11 +122,15 @@ func zombies() []int {
 	return found
 }
 
-func procs() map[int]string {
+func procs(t *testing.T) map[int]string {
+	t.Helper()
 	if runtime.GOOS != "linux" {
 		return nil
 	}
-	dirs := must(filepath.Glob("/proc/[0-9]*"))
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
 	list := map[int]string{}
 	for _, dir := range dirs {
 		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {

@@ -252,7 +252,6 @@ func TestRefusalsAreExplained(t *testing.T) {
 }
 
 func TestFaultsOverHTTP(t *testing.T) {
-	waitBesideOthers(t)
 	var forgotten, calls atomic.Int32
 	tests := []struct {
 		name  string
@@ -375,7 +374,6 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestFaultsOverSSE(t *testing.T) {
-	waitBesideOthers(t)
 	tests := []struct {
 		name  string
 		do    func(e *events, id string)
@@ -421,7 +419,6 @@ func TestFaultsOverSSE(t *testing.T) {
 // A server that can be reached but no longer works is noticed at the regular
 // check, and again when it works.
 func TestHealth(t *testing.T) {
-	waitBesideOthers(t)
 	var sick atomic.Bool
 	good := scripted(answer)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

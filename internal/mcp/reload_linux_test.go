@@ -49,7 +49,6 @@ func errText(err error) string {
 // A server that does one thing at a time, and did one during a call that had to wait
 // too long, is not taken for dead: the calls behind that one are answered.
 func TestAServerThatIsBusyIsNotEnded(t *testing.T) {
-	waitBesideOthers(t)
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
