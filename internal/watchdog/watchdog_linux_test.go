@@ -65,11 +65,13 @@ func waitGone(group int) bool {
 	return true
 }
 
-// allZombies reports whether all processes of a group are zombies, which nobody has reaped yet.
+// allZombies reports whether all processes of a group are zombies, which nobody has reaped yet. One that still has
+// threads (l) does not count: they hold its pipes open, so that a write to it does not fail yet.
 func allZombies(group int) bool {
 	out, _ := exec.Command("ps", "-e", "-o", "pgid=,stat=").Output()
 	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) == 2 && f[0] == strconv.Itoa(group) && !strings.HasPrefix(f[1], "Z") {
+		f := strings.Fields(line)
+		if len(f) == 2 && f[0] == strconv.Itoa(group) && (f[1][0] != 'Z' || strings.Contains(f[1], "l")) {
 			return false
 		}
 	}
