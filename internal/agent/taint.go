@@ -97,8 +97,8 @@ func (r *run) describedServers() []string {
 }
 
 // addressPattern matches web addresses in a text. Brackets of Markdown end them.
-var addressPattern = text.Pattern(`https?://[^\s<>"'` + "`" + `\\\[\](){}|^]+(?:\([^\s()]*\)[^\s<>"'` + "`" +
-	`\\\[\](){}|^]*)*`)
+var addressPattern = text.Pattern(`https?://[^\s<>"'` + "`" + `\\\[\](){}|^]+` +
+	`(?:\([^\s()]*\)[^\s<>"'` + "`" + `\\\[\](){}|^]*)*`)
 
 // addresses returns the web addresses in a text, as they stand there and, where punctuation
 // follows, also without it: a point may be the end of the sentence or of the address.

@@ -95,8 +95,8 @@ func commands(cmd *cobra.Command) []*cobra.Command {
 
 // commandLine finds command lines: in quotes or backquotes, and at the start of a
 // line of a script or unit.
-var commandLine = regexp.MustCompile("(?m)[`\"](?:bin/)?ravenbot " +
-	"([^`\"\n]+)[`\"]|^(?:\t|ExecStart=)?(?:bin/|/usr/local/bin/)?ravenbot ((?:[a-z]+ |--)[^\n]*)$")
+var commandLine = regexp.MustCompile("(?m)[`\"](?:bin/)?ravenbot ([^`\"\n]+)[`\"]|" +
+	"^(?:\t|ExecStart=)?(?:bin/|/usr/local/bin/)?ravenbot ((?:[a-z]+ |--)[^\n]*)$")
 
 func TestCommandsThatAreWrittenDownExist(t *testing.T) {
 	files := append(documents(t), "config.json", ".env.example", "Makefile", "Dockerfile", "deploy/compose.yaml",

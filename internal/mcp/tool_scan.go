@@ -107,20 +107,20 @@ var orderPatterns = []struct {
 	phrase func() *regexp.Regexp
 }{
 	{[]string{"ignore", "disregard", "forget", "override"},
-		text.Pattern(`(?i)\b(ignore|disregard|forget|override) (all |any |the |your |of |these ` +
-			`)*(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`)},
+		text.Pattern(`(?i)\b(ignore|disregard|forget|override) (all |any |the |your |of |these )*` +
+			`(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`)},
 	{[]string{"<"},
 		text.Pattern(`(?i)</? ?(important|system|instructions?|secret|admin) ?>`)},
 	{[]string{"do not", "don't", "never", "without"},
 		text.Pattern(`(?i)\b(do not|don't|never|without) ` +
-			`(tell|mention|inform|notify|reveal|alert|telling|mentioning|informing|notifying)\b[^.]{0,` +
-			`60}\b(user|human|operator|owner|anyone)\b`)},
+			`(tell|mention|inform|notify|reveal|alert|telling|mentioning|informing|notifying)\b` +
+			`[^.]{0,60}\b(user|human|operator|owner|anyone)\b`)},
 	{[]string{".ssh", "id_rsa", "id_ed25519", ".aws/", "/etc/", "mcp.json", ".gnupg"},
 		text.Pattern(`(?i)\.ssh/|~/\.ssh\b|\bid_(rsa|ed25519)\b|\.aws/credentials|/etc/(passwd|shadow)\b|\.cursor/mcp\.json|\.gnupg\b`)},
 	{[]string{"credentials", "api key", "password", "private key", "chat history", "system prompt",
 		"environment variables"},
-		text.Pattern(`(?i)\b(send|forward|upload|post|leak|exfiltrate|copy)\b[^.]{0,60}\b(credentials|api ` +
-			`keys?|passwords?|private keys?|chat history|system prompt|environment variables)\b`)},
+		text.Pattern(`(?i)\b(send|forward|upload|post|leak|exfiltrate|copy)\b[^.]{0,60}\b` +
+			`(credentials|api keys?|passwords?|private keys?|chat history|system prompt|environment variables)\b`)},
 	{[]string{"system prompt", "system instruction", "you are now"},
 		text.Pattern(`(?i)\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`)},
 }
@@ -142,8 +142,8 @@ func findOrder(said string) string {
 
 // terminalSequence matches the escape sequences by which text controls a terminal (ECMA-48:
 // CSI, OSC, and two-character escapes).
-var terminalSequence = text.Pattern(`(?:\x1b\[|\x{9b})[0-?]*[ ` +
-	`-/]*[@-~]|(?:\x1b\]|\x{9d})[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?`)
+var terminalSequence = text.Pattern(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|` +
+	`(?:\x1b\]|\x{9d})[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?`)
 
 // describeHidden returns a description of what a text holds that a reader does not see,
 // or "".
