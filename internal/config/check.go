@@ -497,7 +497,7 @@ func (k checker) checkFileRoots() {
 		// The files tools leave the bot's own files out; MCP servers that are told of the root do not.
 		for _, held := range []struct{ what, in string }{
 			{"the configuration and .env", k.dir},
-			{"the store", filepath.Dir(k.c.Store.Reveal())},
+			{"the store", filepath.Dir(k.c.StorePath())},
 		} {
 			if below, err := filepath.Rel(r.Path, held.in); err == nil && filepath.IsLocal(below) {
 				k.addWarning(

@@ -71,7 +71,7 @@ func Parse(text []byte, path string, opts Options) (*Config, error) {
 		return nil, &Faults{d.faults}
 	}
 	sortFaults(d.warnings)
-	c.Path, c.Dir, c.Warnings, c.env = path, dir, d.warnings, d.env
+	c.Warnings = d.warnings
 	return c, nil
 }
 
@@ -151,7 +151,7 @@ func (d *decoder) decodeConfig(checks Checks) *Config {
 	if root == nil || !d.expect(root, '{', "an object") {
 		return nil
 	}
-	c := new(Config)
+	c := &Config{Path: d.file, Dir: d.dir, env: d.env}
 	v := reflect.ValueOf(c).Elem()
 	d.setDefaults(v)
 	var inputs []member

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,20 @@ func TestARootThatHoldsSecretsIsWarnedOf(t *testing.T) {
 		}
 		if strings.Join(got, "; ") != want {
 			t.Errorf("%s: warned of %q, want %q", root, got, want)
+		}
+	}
+}
+
+// With PostgreSQL the store is no file; its keys and token are kept in data/.
+func TestARootBesideAPostgreSQLStoreIsNotTakenForItsFolder(t *testing.T) {
+	for root, warned := range map[string]bool{"data": true, "other": false, "postgres:/x@h": false} {
+		c := mustLoad(t, `{"store": "postgres://x@h/db", "tools": {"files": {"roots": [{"path": "`+root+
+			`", "name": "a"}]}}}`, nil, nil)
+		got := slices.ContainsFunc(c.Warnings, func(w Fault) bool {
+			return strings.HasPrefix(w.Reason, "holds the store")
+		})
+		if got != warned {
+			t.Errorf("%s: warned that it holds the store: %v, want %v", root, got, warned)
 		}
 	}
 }

@@ -174,6 +174,24 @@ func TestAdminToken(t *testing.T) {
 	}
 }
 
+// Where a file system has no hard links, another process's token is not replaced either.
+func TestWriteExclusively_FileExists_LeavesItAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	if err := writeExclusively(path, "first"); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeExclusively(path, "second"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second token: %v, want it to wrap fs.ErrExist", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "first" || err != nil {
+		t.Errorf("the token is %q, %v", text, err)
+	}
+}
+
 func TestConfiguredAdminTokenWins(t *testing.T) {
 	c := mustLoad(t, `{}`, map[string]string{"RAVENBOT_ADMIN_TOKEN": "mine"}, nil)
 	token, created, err := c.AdminToken()

@@ -88,16 +88,31 @@ func writeNewToken(path string) error {
 		return err
 	}
 	defer os.Remove(f.Name())
-	_, err = f.WriteString(rand.Text() + rand.Text() + "\n")
+	text := rand.Text() + rand.Text() + "\n"
+	_, err = f.WriteString(text)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	// Unlike a rename, a link fails when the file exists.
 	err = os.Link(f.Name(), path)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return os.Rename(f.Name(), path) // a file system without hard links
+		return writeExclusively(path, text) // a file system without hard links
 	}
 	return err
+}
+
+// writeExclusively writes a new file that only its owner can read. It fails with fs.ErrExist where there is one. Unlike
+// a link it shows others an incomplete file for a moment.
+func writeExclusively(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
 }
 
 // OwnFiles returns the paths that hold the bot's secrets and records: no tool for files gives them out. Files that are
