@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
@@ -106,7 +107,10 @@ func (b *Broker) handleReturn(w http.ResponseWriter, r *http.Request) {
 		err = errors.New("this is not the browser in which the link was opened, or it keeps no cookies")
 	}
 	if err == nil {
-		err = p.s.exchangeCode(r.Context(), p, q.Get("code"))
+		// The code can be used once, so a browser that is closed now must not end this.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), flowTimeout)
+		defer cancel()
+		err = p.s.exchangeCode(ctx, p, q.Get("code"))
 	}
 	if err != nil {
 		b.o.Log.Warn("mcp consent failed", "server", p.Server, "error", err)

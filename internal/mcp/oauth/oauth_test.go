@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -294,6 +295,49 @@ func TestConsentIsGivenWhereTheLinkWasOpened(t *testing.T) {
 	if !strings.Contains(page, "used for eve alone: go on only if that is you") {
 		t.Errorf("the page says %s", page)
 	}
+}
+
+// A code can be exchanged once: the person who has given consent may close the window while other requests of the
+// session are still under way.
+func TestReturn_BrowserClosedWhileSessionIsBusy_ConsentCounts(t *testing.T) {
+	p, b := newPeer(t), newBot(t)
+	c := b.client(Entry{Name: "a", URL: p.url()})
+	link := b.needed(c, p.url())
+	_, ticket, _ := strings.Cut(link.URL, "?open=")
+	asked, _ := b.broker.findTicket(ticket)
+	person := newBrowser(t)
+	var back *http.Request
+	person.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
+		if !r.URL.Query().Has("code") {
+			return nil
+		}
+		back = r
+		return http.ErrUseLastResponse
+	}
+	press(t, person, link.URL)
+	if back == nil {
+		t.Fatal("the authorization server gave no code")
+	}
+	closed, closeBrowser := context.WithCancel(t.Context())
+	closeBrowser()
+	r := httptest.NewRequest(http.MethodGet, back.URL.String(), nil).WithContext(closed)
+	for _, cookie := range person.Jar.Cookies(back.URL) {
+		r.AddCookie(cookie)
+	}
+	if err := asked.s.acquire(t.Context()); err != nil { // another request of the session
+		t.Fatal(err)
+	}
+	handled := make(chan struct{})
+	go func() {
+		defer close(handled)
+		b.broker.Callback().ServeHTTP(httptest.NewRecorder(), r)
+	}()
+	for b.broker.HasConsent(r.URL.Query()) { // until the return is being handled
+		runtime.Gosched()
+	}
+	asked.s.release()
+	<-handled
+	b.welcome(c, p.url(), "{}")
 }
 
 func TestConsentIsOfOneUser(t *testing.T) {
