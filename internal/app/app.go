@@ -57,9 +57,9 @@ type Options struct {
 	Listener net.Listener
 	// Replica is this process among those that share the store; nil: it has the store alone.
 	Replica *replica.Node
-	// Watch is told of every process group that a tool server is, as in mcp.Options; nil:
-	// should the bot be killed, what servers have started may be left behind.
-	Watch func(group int) (done func())
+	// Watcher is told of the processes of tool servers; nil: should the bot be killed, what
+	// they have started may be left behind.
+	Watcher mcp.Watcher
 }
 
 // App is the bot.

@@ -72,7 +72,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		Sample:         sampler.Sample,
 		Roots:          mcp.FileRoots(c),
 		SignIns:        p.signIn,
-		Watch:          a.o.Watch,
+		Watcher:        a.o.Watcher,
 		Protected:      mcp.Protection(c),
 		Version:        a.o.Version,
 		Log:            a.o.Log,

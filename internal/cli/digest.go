@@ -36,7 +36,7 @@ func openLocal(c *invocation, cfg *config.Config) (*app.App, error) {
 		Now:     time.Now,
 		Local:   true,
 		ReadPDF: readPDF,
-		Watch:   newWatchdog(lg).Watch,
+		Watcher: newWatchdog(lg),
 	})
 	return a, c.explainInUse(cfg, err)
 }

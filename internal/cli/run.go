@@ -63,7 +63,7 @@ func runDaemon(ctx context.Context, c *invocation) error {
 		Log:     lg,
 		Now:     time.Now,
 		ReadPDF: readPDF,
-		Watch:   w.Watch,
+		Watcher: w,
 	}
 	if created {
 		lg.Info("admin token created", "file", cfg.TokenPath())

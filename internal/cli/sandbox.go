@@ -66,7 +66,7 @@ func runSandbox(ctx context.Context, c *invocation) (err error) {
 		Log:     lg,
 		Now:     time.Now,
 		ReadPDF: readPDF,
-		Watch:   watch.Watch,
+		Watcher: watch,
 	})
 	if err != nil {
 		return err

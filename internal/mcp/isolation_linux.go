@@ -77,7 +77,6 @@ func isolateThread(hidden []string, withoutNetwork bool) ([]string, error) {
 	covered := coverPaths(hidden)
 	allow, listable := []string{"/"}, []string(nil)
 	if !covered {
-		makeHomeCaches()
 		allow, listable = splitAround("/", hidden)
 	}
 	dropCapabilities() // after the mounts, which need one of them
@@ -116,8 +115,9 @@ func isolateThread(hidden []string, withoutNetwork bool) ([]string, error) {
 // homeCaches are where npx and uvx keep packages in the home folder.
 var homeCaches = []string{".npm", ".cache", ".local/share"}
 
-// makeHomeCaches makes the folders of homeCaches that are missing. Under Landlock a server could not make them itself
-// where the home folder holds credentials, and the first start of one with npx or uvx would fail.
+// makeHomeCaches makes the folders of homeCaches that are missing, before a server is isolated. Under Landlock a server
+// could not make them itself where the home folder holds credentials, and the first start of one with npx or uvx would
+// fail.
 func makeHomeCaches() {
 	home, err := os.UserHomeDir()
 	if err != nil {

@@ -71,11 +71,13 @@ func needsLandlock(t *testing.T) {
 // bot itself is as it was.
 func TestStdio_Isolated_CannotOpenProtectedFiles(t *testing.T) {
 	needsLandlock(t)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
 	folder, protected := isolatedFolder(t)
 	s, err := newStdio(
 		Config{Name: "spy", Command: "sh", Args: []string{"-c", spyScript + "echo new > made"}, Dir: folder},
 		&logBuffer{now: time.Now},
-		func(int) func() { return func() {} },
+		noWatcher{},
 		func() []string { return protected },
 	)
 	if err != nil {
@@ -89,6 +91,11 @@ func TestStdio_Isolated_CannotOpenProtectedFiles(t *testing.T) {
 		t.Error(err)
 	}
 	checkSpy(t, folder)
+	for _, name := range homeCaches {
+		if info, err := os.Stat(filepath.Join(home, name)); err != nil || !info.IsDir() {
+			t.Errorf("npx and uvx find no folder %s: %v", name, err)
+		}
+	}
 	if os.Getuid() == 0 {
 		if made, err := os.ReadFile(filepath.Join(folder, "made")); err != nil || string(made) != "new\n" {
 			t.Errorf("the new file is %q, %v", made, err)
@@ -162,7 +169,7 @@ func TestHiddenPaths_LeavesOutWhatIsAllowed(t *testing.T) {
 func startScript(t *testing.T, c Config, script string) (*stdioTransport, error) {
 	t.Helper()
 	c.Name, c.Command, c.Args = "script", "sh", []string{"-c", script}
-	s, err := newStdio(c, &logBuffer{now: time.Now}, func(int) func() { return func() {} }, func() []string { return nil })
+	s, err := newStdio(c, &logBuffer{now: time.Now}, noWatcher{}, func() []string { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,9 @@ func isolateThread(_ []string, withoutNetwork bool) ([]string, error) {
 	return []string{"can open every file that the bot can: there is no isolation on " + runtime.GOOS}, nil
 }
 
+// makeHomeCaches does nothing: a server can make the folders itself.
+func makeHomeCaches() {}
+
 // isMainThread returns false: nothing is isolated.
 func isMainThread() bool { return false }
 

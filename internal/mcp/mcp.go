@@ -147,13 +147,22 @@ type Options struct {
 	// keys and the configuration; it is called at each start of one. nil: servers are not isolated.
 	Protected func() []string
 
-	// Watch is called with the id of every process group that is started, and returns a
-	// function to be called before the system can reuse that id. It must not block.
-	// nil: nobody is told.
-	Watch func(group int) (done func())
+	Watcher Watcher // nil: nobody is told of the processes of servers
 
 	silence time.Duration // see wrappedTransport; set by tests
 }
+
+// Watcher is told of the processes of servers, to end them should the bot be killed.
+type Watcher interface {
+	// Watch is called with the id of every process group that is started, and returns a
+	// function to be called before the system can reuse that id. It must not block.
+	Watch(group int) (done func())
+}
+
+// noWatcher is where nobody is told of processes.
+type noWatcher struct{}
+
+func (noWatcher) Watch(int) func() { return func() {} }
 
 // withDefaults returns options with the defaults for those that are zero.
 func withDefaults(o Options) Options {
@@ -175,8 +184,8 @@ func withDefaults(o Options) Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Watch == nil {
-		o.Watch = func(int) func() { return func() {} }
+	if o.Watcher == nil {
+		o.Watcher = noWatcher{}
 	}
 	return o
 }

@@ -29,10 +29,10 @@ const (
 // line. It ends the process together with everything that it has started.
 type stdioTransport struct {
 	*rpcConn
-	cmd   *exec.Cmd
-	logs  *logBuffer
-	watch func(group int) (done func())
-	hide  func() []string // what the process cannot open; nil: it is not isolated
+	cmd     *exec.Cmd
+	logs    *logBuffer
+	watcher Watcher
+	hide    func() []string // what the process cannot open; nil: it is not isolated
 
 	noNetwork bool
 	maxMemory int64 // bytes; 0: not limited
@@ -50,12 +50,12 @@ type stdioTransport struct {
 	closeOnce       sync.Once
 }
 
-// newStdio prepares the program of a server; Start runs it. watch is told its process group, which has to end with the
+// newStdio prepares the program of a server; Start runs it. watcher is told its process group, which has to end with the
 // bot, and protected returns folders that it must not see. It fails where the program is not found.
 func newStdio(
 	c Config,
 	logs *logBuffer,
-	watch func(group int) (done func()),
+	watcher Watcher,
 	protected func() []string,
 ) (*stdioTransport, error) {
 	env := buildEnvironment(c.Env)
@@ -63,7 +63,7 @@ func newStdio(
 	if err != nil {
 		return nil, err
 	}
-	s := &stdioTransport{logs: logs, watch: watch, outbox: make(chan []byte, 16), exited: make(chan struct{})}
+	s := &stdioTransport{logs: logs, watcher: watcher, outbox: make(chan []byte, 16), exited: make(chan struct{})}
 	s.cmd = &exec.Cmd{
 		Path:        path,
 		Args:        append([]string{c.Command}, c.Args...),
@@ -199,6 +199,7 @@ func (s *stdioTransport) Start(context.Context) error {
 		go s.runProcess(started)
 	} else {
 		runOnOwnThread(func() {
+			makeHomeCaches()
 			var err error
 			if s.isolation, err = isolateThread(s.hide(), s.noNetwork); err != nil {
 				started <- err
@@ -253,7 +254,7 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 // starts a process, which must not be isolated.
 func (s *stdioTransport) watchGroup() (done func()) {
 	watched := make(chan func())
-	go func() { watched <- s.watch(s.cmd.Process.Pid) }()
+	go func() { watched <- s.watcher.Watch(s.cmd.Process.Pid) }()
 	return <-watched
 }
 
