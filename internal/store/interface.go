@@ -32,8 +32,9 @@ type Store interface {
 
 	// Settings returns every layer of settings, which is JSON, by its scope.
 	Settings(ctx context.Context) (map[string][]byte, error)
-	// SaveSetting stores a layer; nil deletes it.
-	SaveSetting(ctx context.Context, scope string, layer []byte) error
+	// SwapSetting replaces a layer by another; nil stands for no layer. It returns false and changes nothing where the
+	// layer is not, or no longer, the one to be replaced.
+	SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error)
 
 	Blobs
 	Items

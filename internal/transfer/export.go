@@ -28,7 +28,7 @@ type Store interface {
 	Memories(ctx context.Context, scope string) ([]store.Memory, error)
 	SaveMemory(ctx context.Context, m store.Memory, limit int) (store.Memory, bool, error)
 	Settings(ctx context.Context) (map[string][]byte, error)
-	SaveSetting(ctx context.Context, scope string, layer []byte) error
+	SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error)
 	Subscriptions(ctx context.Context) ([]store.Subscription, error)
 	SaveSubscription(ctx context.Context, s store.Subscription) error
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)

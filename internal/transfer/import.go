@@ -264,10 +264,12 @@ func (i *importer) takeSetting(ctx context.Context, line []byte) error {
 	there := i.scopes[v.Scope]
 	if !there {
 		i.reload = true
-		if err := i.o.Store.SaveSetting(ctx, v.Scope, v.Value); err != nil {
+		// Somebody may have set a layer since the layers were read; it stays then, like the others.
+		isNew, err := i.o.Store.SwapSetting(ctx, v.Scope, nil, v.Value)
+		if err != nil {
 			return err
 		}
-		i.scopes[v.Scope] = true
+		i.scopes[v.Scope], there = true, !isNew
 	}
 	i.count(kindSetting, !there)
 	return nil

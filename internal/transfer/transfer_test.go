@@ -100,8 +100,12 @@ func (s *side) fill() {
 		}
 		s.must(s.db.DeleteMemory(ctx, scope, 2)) // numbers need not be without gaps
 	}
-	s.must(s.db.SaveSetting(ctx, "channel/slack:T1/C1", []byte(`{"language":"German"}`)))
-	s.must(s.db.SaveSetting(ctx, "instance", []byte(`{"model":"default"}`)))
+	for scope, layer := range map[string]string{
+		"channel/slack:T1/C1": `{"language":"German"}`, "instance": `{"model":"default"}`,
+	} {
+		_, err := s.db.SwapSetting(ctx, scope, nil, []byte(layer))
+		s.must(err)
+	}
 	s.must(s.db.SaveSubscription(ctx, store.Subscription{To: general, URL: "https://example.org/feed",
 		Title: "Feed", At: noon}))
 	for kind, name := range map[string]string{"mcp server": "files", "agent": "helper", "digest": "morning", "job": "j1",
@@ -247,8 +251,9 @@ type brokenStore struct {
 	lists int
 }
 
-func (s *brokenStore) SaveSetting(ctx context.Context, scope string, layer []byte) error {
-	return errors.Join(s.fail, s.Store.SaveSetting(ctx, scope, layer))
+func (s *brokenStore) SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error) {
+	swapped, err := s.Store.SwapSetting(ctx, scope, was, now)
+	return swapped, errors.Join(s.fail, err)
 }
 
 func (s *brokenStore) SaveMemory(ctx context.Context, m store.Memory, limit int) (store.Memory, bool, error) {

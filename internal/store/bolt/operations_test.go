@@ -218,12 +218,12 @@ func writers() map[string]operation {
 			return db.SaveRoomFile(ctx, "elsewhere", chat.File{Name: "b.txt"})
 		},
 		"DeleteRoom": done(func(ctx context.Context, db *bolt.DB) error { return db.DeleteRoom(ctx, "general") }),
-		"SaveSetting": done(func(ctx context.Context, db *bolt.DB) error {
-			return db.SaveSetting(ctx, "web", []byte(`{}`))
-		}),
-		"SaveSetting of nothing": done(func(ctx context.Context, db *bolt.DB) error {
-			return db.SaveSetting(ctx, "instance", nil)
-		}),
+		"SwapSetting": func(ctx context.Context, db *bolt.DB) (any, error) {
+			return db.SwapSetting(ctx, "web", nil, []byte(`{}`))
+		},
+		"SwapSetting by nothing": func(ctx context.Context, db *bolt.DB) (any, error) {
+			return db.SwapSetting(ctx, "instance", []byte(`{"language":"en"}`), nil)
+		},
 		"SaveBlob": done(func(ctx context.Context, db *bolt.DB) error { return db.SaveBlob(ctx, "other", []byte(`{}`)) }),
 		"SaveItem": done(func(ctx context.Context, db *bolt.DB) error {
 			return db.SaveItem(ctx, "servers", "new", json.RawMessage(`{}`), false)

@@ -349,14 +349,29 @@ func shownTurns(t *testing.T, s store.Store, now *time.Time) {
 	same(t, "a post of last month is known", false, found)
 }
 
-// A layer of settings is replaced as a whole, and deleted by nil.
+// A layer of settings is replaced as a whole, and deleted by nil, as long as it is the one that the caller knows.
 func settingLayers(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
-	for scope, layer := range map[string]string{"instance": `{"model":"a"}`, "user/web/U1": `{"model":"b"}`} {
-		must(t, s.SaveSetting(ctx, scope, []byte(layer)))
+	a, b, c := []byte(`{"model":"a"}`), []byte(`{"model":"b"}`), []byte(`{"model":"c"}`)
+	for i, step := range []struct {
+		scope    string
+		was, now []byte
+		want     bool
+	}{
+		{"instance", nil, a, true},
+		{"user/web/U1", a, b, false},
+		{"user/web/U1", nil, nil, true},
+		{"user/web/U1", nil, b, true},
+		{"instance", nil, c, false},
+		{"instance", b, c, false},
+		{"instance", b, nil, false},
+		{"instance", a, c, true},
+		{"user/web/U1", b, nil, true},
+	} {
+		swapped, err := s.SwapSetting(ctx, step.scope, step.was, step.now)
+		must(t, err)
+		same(t, fmt.Sprintf("step %d swaps", i), step.want, swapped)
 	}
-	must(t, s.SaveSetting(ctx, "instance", []byte(`{"model":"c"}`)))
-	must(t, s.SaveSetting(ctx, "user/web/U1", nil))
 	all, err := s.Settings(ctx)
 	must(t, err)
 	same(t, "settings", map[string][]byte{"instance": []byte(`{"model":"c"}`)}, all)
