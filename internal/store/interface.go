@@ -129,6 +129,9 @@ type Outbox interface {
 	SaveFeedback(ctx context.Context, f Feedback) error
 	// Feedback returns the feedback of the last year.
 	Feedback(ctx context.Context) ([]Feedback, error)
+	// FeedbackCounts returns how many of those call their answer helpful, and how many do not. It reads them only
+	// where they have changed since the last call.
+	FeedbackCounts(ctx context.Context) (good, bad int, err error)
 	// SaveReaction applies a reaction to a post, or its removal, to the feedback of its user.
 	SaveReaction(ctx context.Context, r Reaction) error
 }

@@ -60,6 +60,10 @@ func readers() map[string]operation {
 			return both(db.ShownTurn(ctx, fixtureRoom, "m1"))
 		},
 		"Feedback": func(ctx context.Context, db *bolt.DB) (any, error) { return db.Feedback(ctx) },
+		"FeedbackCounts": func(ctx context.Context, db *bolt.DB) (any, error) {
+			good, bad, err := db.FeedbackCounts(ctx)
+			return [2]int{good, bad}, err
+		},
 		"Turns": func(ctx context.Context, db *bolt.DB) (any, error) {
 			return db.Turns(ctx, fixtureRoom, whole)
 		},
