@@ -463,6 +463,12 @@ func (s *Service) Plan(name string) (Plan, bool) {
 	return d.Plan, ok
 }
 
+// IsConfigured reports whether the digest of a name is one of the configuration.
+func (s *Service) IsConfigured(name string) bool {
+	d, ok := s.find(name)
+	return ok && d.Source == FromConfig
+}
+
 // Names returns the names of the digests that are visible in a conversation.
 func (s *Service) Names(at chat.Address) []string {
 	var names []string

@@ -40,6 +40,9 @@ type Options struct {
 	Store Store
 	// Reload puts into effect what an import added to the store: digests, agents, servers and settings.
 	Reload func(ctx context.Context) error
+	// IsConfigured reports whether the configuration has a digest of a name. None is imported beside it: the name
+	// would have passed from one to the other, and that of the configuration would begin anew.
+	IsConfigured func(digest string) bool
 }
 
 // Service exports and imports. It is safe for concurrent use; New makes one.
