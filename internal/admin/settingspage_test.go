@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -19,9 +20,14 @@ type shelf struct{ kept map[string][]byte }
 
 func (s shelf) Settings(context.Context) (map[string][]byte, error) { return s.kept, nil }
 
-func (s shelf) SaveSetting(_ context.Context, scope string, layer []byte) error {
-	s.kept[scope] = layer
-	return nil
+func (s shelf) SwapSetting(_ context.Context, scope string, was, now []byte) (bool, error) {
+	if !bytes.Equal(s.kept[scope], was) {
+		return false, nil
+	}
+	if s.kept[scope] = now; now == nil {
+		delete(s.kept, scope)
+	}
+	return true, nil
 }
 
 // The page lays a layer out as a choice, a line, a switch, a number and a text, and

@@ -67,8 +67,9 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Memories:      a.notes(),
 		History:       a.history,
 		Transfer: transfer.New(transfer.Options{
-			Store:  p.sealed,
-			Reload: func(ctx context.Context) error { return replica.Reload(ctx, p.shared...) },
+			Store:        p.sealed,
+			Reload:       func(ctx context.Context) error { return replica.Reload(ctx, p.shared...) },
+			IsConfigured: a.digests.IsConfigured,
 		}),
 		Agent:      a.agent,
 		Instance:   instance{a},

@@ -44,9 +44,13 @@ func (s ChangeStore) record(ctx context.Context, err error, action, target strin
 	return nil
 }
 
-// SaveSetting stores a layer of settings and records the change.
-func (s ChangeStore) SaveSetting(ctx context.Context, scope string, layer []byte) error {
-	return s.record(ctx, s.Store.SaveSetting(ctx, scope, layer), "settings changed", scope)
+// SwapSetting replaces a layer of settings and records the change.
+func (s ChangeStore) SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error) {
+	swapped, err := s.Store.SwapSetting(ctx, scope, was, now)
+	if !swapped {
+		return false, err
+	}
+	return true, s.record(ctx, err, "settings changed", scope)
 }
 
 // SaveItem stores an item and records the change.

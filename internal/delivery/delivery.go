@@ -145,10 +145,10 @@ type Service struct {
 	questions   map[string]*question // waiting or being answered, by the subjects of their messages
 	urgent      []*question          // urgent questions that wait until recovery is over
 	limiter     limiter
-	undelivered []store.Post    // given up, and their places are not told yet
-	queued      int             // jobs in all queues
-	recovering  bool            // what is queued was left by another process
-	resumed     map[string]bool // keys of posts and messages that were left by another process
+	undelivered []store.Post         // given up, and their places are not told yet
+	queued      int                  // jobs in all queues
+	recovering  bool                 // what is queued was left by another process
+	resumed     map[string]time.Time // when posts and messages that another process left were resumed, by key
 	closed      bool
 	workCtx     context.Context // ends when answers under way have to stop
 	wg          sync.WaitGroup
@@ -175,7 +175,7 @@ func New(o Options) *Service {
 		ending:    make(chan struct{}),
 		queues:    map[chat.Address]*queue{},
 		questions: map[string]*question{},
-		resumed:   map[string]bool{},
+		resumed:   map[string]time.Time{},
 		outcomes:  make(chan outcomeEvent, o.MaxTurns),
 	}
 }

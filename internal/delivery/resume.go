@@ -2,7 +2,9 @@ package delivery
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
@@ -29,13 +31,14 @@ func (s *Service) resumeWork(ctx context.Context) error {
 
 // Resume queues work that another process has left and that is this one's now, in the order in which it was stored:
 // first the posts, then the messages without a post. Posts that were given up are queued for notice. What is resumed
-// already is skipped. Do not call it before Ready.
+// within the last hour is skipped. Do not call it before Ready.
 func (s *Service) Resume(posts []store.Post, messages []store.Received) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// No queue is worked on while the lock is held, so that messages which were merged into one answer are merged
 	// again.
 	s.recovering = true
+	s.forgetResumed()
 	answered := map[string]bool{}
 	pending, unanswered := 0, 0
 	for _, p := range posts {
@@ -73,9 +76,20 @@ func (s *Service) Resume(posts []store.Post, messages []store.Received) {
 // noteResumed returns false where a post or a message was resumed before: what Run reads at its start may be passed to
 // Resume, too.
 func (s *Service) noteResumed(key string) bool {
-	isNew := !s.resumed[key]
-	s.resumed[key] = true
-	return isNew
+	if _, ok := s.resumed[key]; ok {
+		return false
+	}
+	s.resumed[key] = s.o.Now()
+	return true
+}
+
+// rememberResumed is how long what was resumed is known. What Run and Resume are both given was read within moments.
+const rememberResumed = time.Hour
+
+// forgetResumed forgets what was resumed so long ago that nobody has it left to be passed to Resume once more.
+func (s *Service) forgetResumed() {
+	before := s.o.Now().Add(-rememberResumed)
+	maps.DeleteFunc(s.resumed, func(_ string, at time.Time) bool { return at.Before(before) })
 }
 
 // isQueued reports whether a message waits or is being answered here.

@@ -39,6 +39,8 @@ type pause struct {
 	Since  time.Time `json:"since"` // runs that were due before are not caught up
 	// Source is where the digest comes from; empty: the record is older than this field.
 	Source string `json:"source,omitempty"`
+	// Other says whether the digest made in chat or through the API is paused whose name that of the configuration has.
+	Other bool `json:"other,omitempty"`
 }
 
 // Load reads the digests made in chat or through the API, the pauses, the proposals and the filters of members. A
@@ -175,7 +177,7 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	d.raw = raw
 	// The name may have been that of a digest of the configuration, or a crash may have cut off the removal of another:
 	// the address of its page would show the posts of this one.
-	if err := s.deleteTraces(ctx, d.Name); err != nil {
+	if err := errors.Join(s.deleteTraces(ctx, d.Name), s.deletePause(ctx, d.Name)); err != nil {
 		return Info{}, fmt.Errorf("create digest %s: delete what is left of an earlier one: %w", d.Name, err)
 	}
 	if err := s.saveNew(ctx, d); err != nil {
@@ -438,7 +440,7 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 // deleteDigest deletes a digest with what is stored of it.
 func (s *Service) deleteDigest(ctx context.Context, name string) error {
 	// The digest itself goes last: where something cannot be deleted it is still there to be removed again.
-	if err := s.deleteTraces(ctx, name); err != nil {
+	if err := errors.Join(s.deleteTraces(ctx, name), s.deletePause(ctx, name)); err != nil {
 		return err
 	}
 	s.reloading.RLock()
@@ -452,13 +454,13 @@ func (s *Service) deleteDigest(ctx context.Context, name string) error {
 	return nil
 }
 
-// deleteTraces deletes what is stored beside a digest and would count for another one of its name: whether it is
-// paused, its page, the filters of members, what it posted, and what waits for it.
+// deleteTraces deletes what is stored beside a digest and would count for another one of its name, but for its pause:
+// its page, the filters of members, what it posted, and what waits for it.
 func (s *Service) deleteTraces(ctx context.Context, name string) error {
 	s.reloading.RLock()
 	defer s.reloading.RUnlock()
 	var steps []func() error
-	for _, kind := range []string{pauseKind, failureKind, waitingKind, publishKind, verdictKind} {
+	for _, kind := range []string{failureKind, waitingKind, publishKind, verdictKind} {
 		steps = append(steps, func() error { return s.deleteItem(ctx, kind, name) })
 	}
 	for _, f := range s.memberFilters(func(f memberFilter) bool { return f.Digest == name }) {
@@ -480,6 +482,16 @@ func (s *Service) deleteTraces(ctx context.Context, name string) error {
 		return err
 	}
 	delete(s.events, name)
+	return nil
+}
+
+// deletePause deletes whether a digest is paused, and since when.
+func (s *Service) deletePause(ctx context.Context, name string) error {
+	s.reloading.RLock()
+	defer s.reloading.RUnlock()
+	if err := s.deleteItem(ctx, pauseKind, name); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pauses, name)
@@ -495,26 +507,35 @@ func (s *Service) deleteItem(ctx context.Context, kind, name string) error {
 }
 
 // resetMovedNames has digests begin anew whose name has gone from one made in chat or through the API to one of the
-// configuration, or back: what the other left is deleted, and runs that were due before are not caught up.
+// configuration, or back: what the other left is deleted, and runs that were due before are not caught up. The one made
+// in chat or through the API that was paused is paused again when its name comes back.
 func (s *Service) resetMovedNames(ctx context.Context) error {
 	s.mu.Lock()
-	var moved []spec
+	moved := map[string]pause{} // as they are afterwards
 	for name := range s.created {
-		if d, _ := s.findLocked(name); (d.Source == FromConfig) != (s.pauses[name].Source == FromConfig) {
-			moved = append(moved, d)
+		d, _ := s.findLocked(name)
+		was, now := s.pauses[name], pause{Since: s.o.Now().UTC(), Source: d.Source}
+		switch isConfigured := d.Source == FromConfig; {
+		case isConfigured == (was.Source == FromConfig):
+			continue
+		case isConfigured:
+			now.Other = was.Paused
+		default:
+			now.Paused = was.Other
 		}
+		moved[name] = now
 	}
 	s.mu.Unlock()
-	for _, d := range moved {
-		if err := s.deleteTraces(ctx, d.Name); err != nil {
-			return fmt.Errorf("delete what another digest called %s has left: %w", d.Name, err)
+	for name, now := range moved {
+		if err := s.deleteTraces(ctx, name); err != nil {
+			return fmt.Errorf("delete what another digest called %s has left: %w", name, err)
 		}
 		// This goes last: a deletion that was cut off is made again at the next start.
-		if err := s.savePause(ctx, d.Name, pause{Since: s.o.Now().UTC(), Source: d.Source}); err != nil {
-			return fmt.Errorf("store which digest has the name %s: %w", d.Name, err)
+		if err := s.savePause(ctx, name, now); err != nil {
+			return fmt.Errorf("store which digest has the name %s: %w", name, err)
 		}
 		s.o.Log.Warn("two digests have the same name, that of the configuration counts; the one in effect begins anew",
-			"digest", d.Name, "source", d.Source)
+			"digest", name, "source", now.Source, "paused", now.Paused)
 	}
 	return nil
 }
@@ -528,7 +549,10 @@ func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	if d.Paused == on {
 		return nil
 	}
-	if err := s.savePause(ctx, name, pause{on, s.o.Now().UTC(), d.Source}); err != nil {
+	s.mu.Lock()
+	p := pause{Paused: on, Since: s.o.Now().UTC(), Source: d.Source, Other: s.pauses[name].Other}
+	s.mu.Unlock()
+	if err := s.savePause(ctx, name, p); err != nil {
 		return err
 	}
 	s.notifyChange()

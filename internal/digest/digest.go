@@ -200,7 +200,7 @@ type Service struct {
 	configured map[string]spec
 	created    map[string]spec
 	pauses     map[string]pause
-	runLocks   map[string]*sync.Mutex // one run of a digest at a time
+	runLocks   map[string]*runLock // of digests that run, or whose run waits: one at a time
 	proposals  map[string]proposal
 	deciding   map[string]bool         // proposals that are being decided, and no longer among the open ones
 	members    map[string]memberFilter // by id
@@ -217,7 +217,7 @@ func New(o Options) *Service {
 		configured: map[string]spec{},
 		created:    map[string]spec{},
 		pauses:     map[string]pause{},
-		runLocks:   map[string]*sync.Mutex{},
+		runLocks:   map[string]*runLock{},
 		proposals:  map[string]proposal{},
 		deciding:   map[string]bool{},
 		members:    map[string]memberFilter{},
@@ -308,16 +308,29 @@ func (s *Service) named(names []string) []spec {
 // end with a context: a run is bounded by RunTimeout, so that the wait is, too.
 func (s *Service) lockRun(name string) (unlock func()) {
 	s.mu.Lock()
-	// Locks are kept for good: one that was removed while a run waits for it would let two
-	// runs in.
-	m := s.runLocks[name]
-	if m == nil {
-		m = &sync.Mutex{}
-		s.runLocks[name] = m
+	l := s.runLocks[name]
+	if l == nil {
+		l = &runLock{}
+		s.runLocks[name] = l
 	}
+	l.users++
 	s.mu.Unlock()
-	m.Lock()
-	return m.Unlock
+	l.Lock()
+	return func() {
+		l.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		// A lock that was removed while a run waits for it would let two runs in.
+		if l.users--; l.users == 0 {
+			delete(s.runLocks, name)
+		}
+	}
+}
+
+// runLock lets one run of a digest in at a time. Service.mu guards users, the runs that hold it or wait for it.
+type runLock struct {
+	sync.Mutex
+	users int
 }
 
 // Jobs returns the digests that run on a schedule, paused ones included. Those that post items as
@@ -461,6 +474,12 @@ func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 func (s *Service) Plan(name string) (Plan, bool) {
 	d, ok := s.find(name)
 	return d.Plan, ok
+}
+
+// IsConfigured reports whether the digest of a name is one of the configuration.
+func (s *Service) IsConfigured(name string) bool {
+	d, ok := s.find(name)
+	return ok && d.Source == FromConfig
 }
 
 // Names returns the names of the digests that are visible in a conversation.

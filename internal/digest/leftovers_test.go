@@ -268,7 +268,8 @@ func TestConfigure_NameOfASharedDigest_OldAddressShowsNothing(t *testing.T) {
 }
 
 // The configuration takes the name of a digest that was made in chat, at a start or while the bot runs, and gives it up
-// again: each time the digest that counts then inherits nothing, and keeps over restarts what is its own.
+// again: each time the digest that counts then inherits nothing, and keeps over restarts what is its own. The one made in
+// chat is paused again if it was.
 func TestConfigure_TakesNameOfAMadeDigestAndGivesItUp_BothBeginAnew(t *testing.T) {
 	for _, atStart := range []bool{true, false} {
 		b := service(t, digest.Plan{Feeds: from(a)})
@@ -286,15 +287,15 @@ func TestConfigure_TakesNameOfAMadeDigestAndGivesItUp_BothBeginAnew(t *testing.T
 				t.Fatal(err)
 			}
 		}
-		isNew := func(what string) {
+		isNew := func(what string, paused bool) {
 			t.Helper()
 			for _, kind := range traceKinds("morning")[1:] {
 				if items := b.items(t, kind); len(items) > 0 {
 					t.Errorf("%s: of the kind %q it has %d items", what, kind, len(items))
 				}
 			}
-			if p, ok := b.Plan("morning"); !ok || p.Paused {
-				t.Errorf("%s: it is %+v, want it not paused", what, p)
+			if p, ok := b.Plan("morning"); !ok || p.Paused != paused {
+				t.Errorf("%s: it is %+v, want it paused: %v", what, p, paused)
 			}
 			if since, ok := b.LastDue("morning"); !ok || !since.Equal(b.now) {
 				t.Errorf("%s: missed runs are caught up since %v, want from now on", what, since)
@@ -314,12 +315,21 @@ func TestConfigure_TakesNameOfAMadeDigestAndGivesItUp_BothBeginAnew(t *testing.T
 		b.leaveTraces(t)
 		b.now = b.now.Add(time.Hour)
 		configure(made)
-		isNew("taken")
+		isNew("taken", false)
 		keepsPause("taken", made)
 		b.now = b.now.Add(time.Hour)
 		configure()
-		isNew("given up")
-		keepsPause("given up")
+		isNew("given up", true)
+		if err := b.Pause(t.Context(), "morning", false); err != nil {
+			t.Fatal(err)
+		}
+		b.now = b.now.Add(time.Hour)
+		configure(made)
+		keepsPause("taken again", made)
+		b.now = b.now.Add(time.Hour)
+		configure()
+		isNew("given up again", false)
+		keepsPause("given up again")
 	}
 }
 

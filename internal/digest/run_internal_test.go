@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -120,6 +121,27 @@ func TestSlots(t *testing.T) {
 		if _, err := s.acquire(ended, poll); err != nil {
 			t.Fatalf("a poll waits: %v", err)
 		}
+	}
+}
+
+// Digests are made and removed for months: a lock is there while a run holds it or waits for it, and no longer.
+func TestLockRun_NobodyRunsOrWaits_IsForgotten(t *testing.T) {
+	s, _ := onRecords()
+	running, most := 0, 0
+	var runs sync.WaitGroup
+	for n := range 100 {
+		runs.Go(func() {
+			defer s.lockRun(fmt.Sprint("digest ", n%2))()
+			if n%2 == 0 {
+				running++ // without another lock: the race detector sees two runs of a digest at a time
+				most = max(most, running)
+				running--
+			}
+		})
+	}
+	runs.Wait()
+	if most != 1 || len(s.runLocks) != 0 {
+		t.Errorf("%d runs at a time, %d locks are left, want 1 and none", most, len(s.runLocks))
 	}
 }
 

@@ -50,11 +50,11 @@ type Options struct {
 // other. A state is read and changed by whoever holds the lock of the feed's host, and stored by
 // whoever asked for the feed, after the lock was released.
 type Fetcher struct {
-	client     *egress.Client
-	store      StateStore
-	opts       Options
-	hosts      hostLocks // one request to a host at a time
-	freshUntil sync.Map  // address → time.Time until which a "not modified" answer counts as fresh
+	client    *egress.Client
+	store     StateStore
+	opts      Options
+	hosts     hostLocks // one request to a host at a time
+	prolonged freshness // by "not modified" answers
 
 	mu      sync.Mutex
 	unsaved map[string]*State // by address: what reads have shown that is not stored yet
@@ -280,8 +280,8 @@ func (f *Fetcher) answerFromState(s *State) (Result, bool, error) {
 	}
 	// A "not modified" answer prolongs freshness in memory only, so the newer of the two times counts.
 	until := s.FreshUntil
-	if later, ok := f.freshUntil.Load(s.URL); ok {
-		until = later.(time.Time)
+	if later, ok := f.prolonged.get(s.URL); ok {
+		until = later
 	}
 	// After a failure the stored document may be outdated, so freshness does not count then.
 	if s.FetchedAt.IsZero() || s.Failures > 0 || !now.Before(until) && !s.Pace.skips(now) {
@@ -444,12 +444,12 @@ func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
 	if res.Status == http.StatusNotModified {
 		got.NotModified = true
 		// in memory alone: not worth a write to the store
-		f.freshUntil.Store(state.URL, now.Add(addJitter(freshFor(res.Header, state.Pace.TTL, now))))
+		f.prolonged.set(state.URL, now.Add(addJitter(freshFor(res.Header, state.Pace.TTL, now))), now)
 		return got, nil
 	}
 	got.changed = true
 	// What a "not modified" answer said of the former document does not hold for this one.
-	f.freshUntil.Delete(state.URL)
+	f.prolonged.forget(state.URL)
 	state.ETag, state.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
 	state.FetchedAt, state.NextAllowed = now, time.Time{}
 	state.Pace, state.FreshUntil = doc.Pace, now.Add(addJitter(freshFor(res.Header, doc.Pace.TTL, now)))

@@ -14,7 +14,7 @@ import (
 // Store is what a Bot counts in the store.
 type Store interface {
 	Undelivered(ctx context.Context) ([]store.Post, error)
-	Feedback(ctx context.Context) ([]store.Feedback, error)
+	FeedbackCounts(ctx context.Context) (good, bad int, err error)
 	Size() (bytes, free int64, err error)
 	Commits() uint64
 	Health() error
@@ -94,14 +94,8 @@ func (b Bot) storeSamples() []Sample {
 	if posts, err := b.Store.Undelivered(context.Background()); err == nil {
 		list = append(list, gauge("ravenbot_posts_undelivered", "Posts given up in the last week.", float64(len(posts))))
 	}
-	if feedback, err := b.Store.Feedback(context.Background()); err == nil {
-		good := 0
-		for _, f := range feedback {
-			if f.Good {
-				good++
-			}
-		}
-		for helpful, n := range map[string]int{"yes": good, "no": len(feedback) - good} {
+	if good, bad, err := b.Store.FeedbackCounts(context.Background()); err == nil {
+		for helpful, n := range map[string]int{"yes": good, "no": bad} {
 			list = append(list, gauge("ravenbot_answers_rated", "Answers that people rated in the last year.", float64(n),
 				"helpful", helpful))
 		}

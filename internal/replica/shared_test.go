@@ -314,6 +314,44 @@ func do2(t *testing.T) func(any, error) {
 	}
 }
 
+// Replicas that change different keys of one layer at once do not overwrite each other's.
+func TestSettings_TwoReplicasChangeKeysAtOnce_AllAreSet(t *testing.T) {
+	url := pgtest.Start(t)
+	scope := settings.Channel(place)
+	open := func() *settings.Repository {
+		db := must(postgres.Open(t.Context(), url, postgres.Options{Log: slog.New(slog.DiscardHandler)}))
+		t.Cleanup(func() { _ = db.Close() })
+		r := settings.New(db, func() []string { return nil }, nil, slog.New(slog.DiscardHandler))
+		if err := r.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	a, b, later := open(), open(), open()
+	for n := 1; n <= 20; n++ {
+		language, steps := fmt.Sprint("language ", n), n
+		var wg sync.WaitGroup
+		for r, change := range map[*settings.Repository]func(*settings.Layer) error{
+			a: func(l *settings.Layer) error { l.Language = language; return nil },
+			b: func(l *settings.Layer) error { l.Tools.MaxSteps = &steps; return nil },
+		} {
+			wg.Go(func() {
+				if err := r.Change(context.Background(), scope, change); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if err := later.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := later.Layer(scope)
+		if l.Tools.MaxSteps == nil || *l.Tools.MaxSteps != n || l.Language != language {
+			t.Fatalf("after changes %d the layer is %+v, want both", n, l)
+		}
+	}
+}
+
 // What a replica changes while it reads again what others have changed is not lost: what it has read is older.
 func TestReload_OwnChangeMeanwhile_Stays(t *testing.T) {
 	conf := must(config.Parse([]byte(`{}`), "config.json", config.Options{Env: func(string) (string, bool) {

@@ -81,8 +81,9 @@ func User(platform, id string) Scope { return Scope("user/" + platform + "/" + i
 type Store interface {
 	// Settings returns all layers, as they were saved.
 	Settings(ctx context.Context) (map[string][]byte, error)
-	// SaveSetting stores a layer, which is JSON; nil removes it.
-	SaveSetting(ctx context.Context, scope string, layer []byte) error
+	// SwapSetting replaces a layer, which is JSON, by another; nil stands for no layer. It returns false and changes
+	// nothing where the layer is not, or no longer, the one to be replaced.
+	SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error)
 }
 
 // Repository holds all layers. It is safe for concurrent use.
@@ -95,9 +96,10 @@ type Repository struct {
 	// scope end in the same order in both places, and what is read is no older than what is here. It is taken before mu.
 	changes sync.Mutex
 
-	// mu guards the two maps, for moments only.
+	// mu guards the maps, for moments only.
 	mu     sync.RWMutex
 	layers map[Scope]Layer              // all that set anything, so that reading needs no store
+	stored map[Scope][]byte             // what the store held of each scope when it was last read or changed
 	sent   map[string]map[string]string // what was filled in of forms that could not be taken
 }
 
@@ -107,7 +109,8 @@ func New(s Store, models func() []string, members func() MemberRules, log *slog.
 	if members == nil {
 		members = func() MemberRules { return MemberRules{} }
 	}
-	return &Repository{store: s, models: models, members: members, log: log, layers: map[Scope]Layer{}}
+	return &Repository{store: s, models: models, members: members, log: log, layers: map[Scope]Layer{},
+		stored: map[Scope][]byte{}}
 }
 
 // Models returns the names that Layer.Model may have.
@@ -118,12 +121,18 @@ func (r *Repository) Models() []string { return r.models() }
 func (r *Repository) Load(ctx context.Context) error {
 	r.changes.Lock()
 	defer r.changes.Unlock()
+	return r.loadLocked(ctx)
+}
+
+// loadLocked reads the stored layers; r.changes is held.
+func (r *Repository) loadLocked(ctx context.Context) error {
 	kept, err := r.store.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	layers := map[Scope]Layer{}
+	layers, stored := map[Scope]Layer{}, map[Scope][]byte{}
 	for scope, raw := range kept {
+		stored[Scope(scope)] = raw
 		l, err := decodeLayer(raw)
 		if err != nil {
 			r.log.Error("settings not read, skipped", "scope", scope, "error", err)
@@ -133,7 +142,7 @@ func (r *Repository) Load(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.layers = layers
+	r.layers, r.stored = layers, stored
 	return nil
 }
 
@@ -221,31 +230,47 @@ func (r *Repository) Set(ctx context.Context, s Scope, l Layer) error {
 	})
 }
 
-// Change changes the layer of a scope, as Layer returns it, in one step: no other change of this process comes in
-// between. It fails when change does, Check, or the store; then nothing has changed.
+// Change changes the layer of a scope, as Layer returns it, in one step: no other change, of this process or another one,
+// comes in between. change is called again where another process was first. Change fails when change does, Check, or
+// the store; then nothing has changed.
 func (r *Repository) Change(ctx context.Context, s Scope, change func(*Layer) error) error {
 	r.changes.Lock()
 	defer r.changes.Unlock()
-	l := r.Layer(s)
-	if err := change(&l); err != nil {
-		return err
+	for {
+		l := r.Layer(s)
+		if err := change(&l); err != nil {
+			return err
+		}
+		if err := r.Check(s, l); err != nil {
+			return err
+		}
+		raw, err := encodeLayer(l)
+		if err != nil {
+			return err
+		}
+		// Only this function and loadLocked write r.stored, and both hold r.changes.
+		swapped, err := r.store.SwapSetting(ctx, string(s), r.stored[s], raw)
+		if err != nil {
+			return err
+		}
+		if swapped {
+			r.put(s, l, raw)
+			return nil
+		}
+		if err := r.loadLocked(ctx); err != nil {
+			return err
+		}
 	}
-	if err := r.Check(s, l); err != nil {
-		return err
-	}
-	raw, err := encodeLayer(l)
-	if err != nil {
-		return err
-	}
-	if err := r.store.SaveSetting(ctx, string(s), raw); err != nil {
-		return err
-	}
+}
+
+// put takes up a layer that was stored as raw.
+func (r *Repository) put(s Scope, l Layer, raw []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l.IsZero() {
 		delete(r.layers, s)
-	} else {
-		r.layers[s] = l
+		delete(r.stored, s)
+		return
 	}
-	return nil
+	r.layers[s], r.stored[s] = l, raw
 }

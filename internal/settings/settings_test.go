@@ -1,6 +1,7 @@
 package settings_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"strings"
@@ -18,11 +19,14 @@ type kept map[string][]byte
 
 func (k kept) Settings(context.Context) (map[string][]byte, error) { return k, nil }
 
-func (k kept) SaveSetting(_ context.Context, scope string, layer []byte) error {
-	if k[scope] = layer; layer == nil {
+func (k kept) SwapSetting(_ context.Context, scope string, was, now []byte) (bool, error) {
+	if !bytes.Equal(k[scope], was) {
+		return false, nil
+	}
+	if k[scope] = now; now == nil {
 		delete(k, scope)
 	}
-	return nil
+	return true, nil
 }
 
 func book(t *testing.T, k kept) *settings.Repository {
@@ -250,6 +254,28 @@ func TestCommand_TwoKeysAtOnce_BothAreSet(t *testing.T) {
 	other.Wait()
 	if l := b.Layer(settings.Channel(thread)); l.Model != "fast" || l.Language != "Norwegian" {
 		t.Errorf("set are %+v, want both keys", l)
+	}
+}
+
+// Two processes share a store. Each changes a key of the layer as it knew it before the other's change.
+func TestChange_AfterAnotherProcess_KeepsBothKeys(t *testing.T) {
+	k := kept{}
+	a, b := book(t, k), book(t, k)
+	root := chat.User{ID: "U9", Admin: true}
+	for _, step := range []struct {
+		in   *settings.Repository
+		text string
+	}{{a, "channel language Norwegian"}, {b, "channel model fast"}, {a, "channel steps 5"}, {b, "channel model default"}} {
+		if d := say(step.in, root, step.text); d.Failed {
+			t.Fatalf("%q: %s", step.text, d.Text)
+		}
+	}
+	five := 5
+	want := settings.Layer{Language: "Norwegian", Tools: settings.Tools{MaxSteps: &five}}
+	for name, r := range map[string]*settings.Repository{"the last writer": b, "a later reader": book(t, k)} {
+		if diff := cmp.Diff(want, r.Layer(settings.Channel(thread))); diff != "" {
+			t.Errorf("what %s knows (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

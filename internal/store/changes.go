@@ -5,6 +5,7 @@ package store
 const (
 	SettingChanges  = "settings"
 	ApprovalChanges = "approvals"
+	FeedbackChanges = "feedback"
 	// ConversationChanges counts deletions of conversations and turns.
 	ConversationChanges = "conversations"
 	// BlobChanges stands before the first part of a blob's key.

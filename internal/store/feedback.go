@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -19,6 +20,36 @@ type Feedback struct {
 	// Withdrawn: all reactions were removed. The record stays so that a late or repeated
 	// event is recognized; lists leave it out.
 	Withdrawn bool `json:"withdrawn,omitempty"`
+}
+
+// FeedbackTotals are the counts of feedback, for stores to remember until it changes. It is safe for concurrent use; its
+// zero value is ready for use. V tells one state of the feedback from another one.
+type FeedbackTotals[V comparable] struct {
+	mu        sync.Mutex
+	isKnown   bool
+	version   V
+	good, bad int
+}
+
+// Get returns the counts of a version, and false where another one was set.
+func (c *FeedbackTotals[V]) Get(version V) (good, bad int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.good, c.bad, c.isKnown && c.version == version
+}
+
+// Set counts the feedback of a version, and returns the counts.
+func (c *FeedbackTotals[V]) Set(version V, list []Feedback) (good, bad int) {
+	for _, f := range list {
+		if f.Good {
+			good++
+		}
+	}
+	bad = len(list) - good
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isKnown, c.version, c.good, c.bad = true, version, good, bad
+	return good, bad
 }
 
 // Sign is a reaction below a post.

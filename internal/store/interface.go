@@ -32,8 +32,9 @@ type Store interface {
 
 	// Settings returns every layer of settings, which is JSON, by its scope.
 	Settings(ctx context.Context) (map[string][]byte, error)
-	// SaveSetting stores a layer; nil deletes it.
-	SaveSetting(ctx context.Context, scope string, layer []byte) error
+	// SwapSetting replaces a layer by another; nil stands for no layer. It returns false and changes nothing where the
+	// layer is not, or no longer, the one to be replaced.
+	SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error)
 
 	Blobs
 	Items
@@ -128,6 +129,9 @@ type Outbox interface {
 	SaveFeedback(ctx context.Context, f Feedback) error
 	// Feedback returns the feedback of the last year.
 	Feedback(ctx context.Context) ([]Feedback, error)
+	// FeedbackCounts returns how many of those call their answer helpful, and how many do not. It reads them only
+	// where they have changed since the last call.
+	FeedbackCounts(ctx context.Context) (good, bad int, err error)
 	// SaveReaction applies a reaction to a post, or its removal, to the feedback of its user.
 	SaveReaction(ctx context.Context, r Reaction) error
 }

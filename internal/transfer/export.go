@@ -28,7 +28,7 @@ type Store interface {
 	Memories(ctx context.Context, scope string) ([]store.Memory, error)
 	SaveMemory(ctx context.Context, m store.Memory, limit int) (store.Memory, bool, error)
 	Settings(ctx context.Context) (map[string][]byte, error)
-	SaveSetting(ctx context.Context, scope string, layer []byte) error
+	SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error)
 	Subscriptions(ctx context.Context) ([]store.Subscription, error)
 	SaveSubscription(ctx context.Context, s store.Subscription) error
 	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
@@ -40,6 +40,9 @@ type Options struct {
 	Store Store
 	// Reload puts into effect what an import added to the store: digests, agents, servers and settings.
 	Reload func(ctx context.Context) error
+	// IsConfigured reports whether the configuration has a digest of a name. None is imported beside it: the name
+	// would have passed from one to the other, and that of the configuration would begin anew.
+	IsConfigured func(digest string) bool
 }
 
 // Service exports and imports. It is safe for concurrent use; New makes one.

@@ -264,10 +264,12 @@ func (i *importer) takeSetting(ctx context.Context, line []byte) error {
 	there := i.scopes[v.Scope]
 	if !there {
 		i.reload = true
-		if err := i.o.Store.SaveSetting(ctx, v.Scope, v.Value); err != nil {
+		// Somebody may have set a layer since the layers were read; it stays then, like the others.
+		isNew, err := i.o.Store.SwapSetting(ctx, v.Scope, nil, v.Value)
+		if err != nil {
 			return err
 		}
-		i.scopes[v.Scope] = true
+		i.scopes[v.Scope], there = true, !isNew
 	}
 	i.count(kindSetting, !there)
 	return nil
@@ -319,6 +321,9 @@ func (i *importer) takeItem(ctx context.Context, line []byte) error {
 	if v.Name == "" || len(v.Name) > maxNameBytes {
 		return faultf(`"name" has %d bytes, want 1 to %d`, len(v.Name), maxNameBytes)
 	}
+	if v.Kind == kindDigest && i.o.IsConfigured(v.Name) {
+		return i.leaveOutDigest(ctx, v.Name)
+	}
 	err := i.o.Store.SaveItem(ctx, itemKinds()[v.Kind], v.Name, v.Value, false)
 	if errors.Is(err, store.ErrExists) {
 		i.count(v.Kind, false)
@@ -330,5 +335,20 @@ func (i *importer) takeItem(ctx context.Context, line []byte) error {
 		return err
 	}
 	i.count(v.Kind, true)
+	return nil
+}
+
+// leaveOutDigest returns why a digest whose name the configuration has is not imported, or nil where it is stored
+// already: the configuration took its name after it was made.
+func (i *importer) leaveOutDigest(ctx context.Context, name string) error {
+	stored, err := i.o.Store.Items(ctx, itemKinds()[kindDigest])
+	if err != nil {
+		return err
+	}
+	if _, ok := stored[name]; !ok {
+		return faultf("config.json has a digest called %q, so this one was left out: import it under another name, or "+
+			"remove that one from config.json first", name)
+	}
+	i.count(kindDigest, false)
 	return nil
 }

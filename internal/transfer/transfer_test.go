@@ -46,7 +46,11 @@ func newSide(t *testing.T) *side {
 	}
 	t.Cleanup(func() { db.Close() })
 	s := &side{t: t, db: db}
-	s.transfer = transfer.New(transfer.Options{Store: db, Reload: func(context.Context) error { s.reloads++; return nil }})
+	s.transfer = transfer.New(transfer.Options{
+		Store:        db,
+		Reload:       func(context.Context) error { s.reloads++; return nil },
+		IsConfigured: func(digest string) bool { return strings.HasPrefix(digest, "configured") },
+	})
 	return s
 }
 
@@ -100,8 +104,12 @@ func (s *side) fill() {
 		}
 		s.must(s.db.DeleteMemory(ctx, scope, 2)) // numbers need not be without gaps
 	}
-	s.must(s.db.SaveSetting(ctx, "channel/slack:T1/C1", []byte(`{"language":"German"}`)))
-	s.must(s.db.SaveSetting(ctx, "instance", []byte(`{"model":"default"}`)))
+	for scope, layer := range map[string]string{
+		"channel/slack:T1/C1": `{"language":"German"}`, "instance": `{"model":"default"}`,
+	} {
+		_, err := s.db.SwapSetting(ctx, scope, nil, []byte(layer))
+		s.must(err)
+	}
 	s.must(s.db.SaveSubscription(ctx, store.Subscription{To: general, URL: "https://example.org/feed",
 		Title: "Feed", At: noon}))
 	for kind, name := range map[string]string{"mcp server": "files", "agent": "helper", "digest": "morning", "job": "j1",
@@ -208,6 +216,23 @@ func (r failingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// A digest beside that of the configuration would take its name, which begins anew then.
+func TestImport_DigestOfTheConfiguration_IsLeftOut(t *testing.T) {
+	s := newSide(t)
+	s.must(s.db.SaveItem(t.Context(), "digest", "configured later", []byte(`{}`), false))
+	r := s.load(`{"kind":"digest","name":"configured","value":{}}` + "\n" +
+		`{"kind":"digest","name":"configured later","value":{}}` + "\n" + `{"kind":"digest","name":"other","value":{}}`)
+	if r.Added["digest"] != 1 || r.Skipped != 1 || len(r.Errors) != 1 || r.Errors[0].Line != 1 ||
+		!strings.Contains(r.Errors[0].Error, `config.json has a digest called "configured"`) {
+		t.Errorf("imported %+v, want the first named as left out, and the second as there", r)
+	}
+	items, err := s.db.Items(t.Context(), "digest")
+	s.must(err)
+	if _, ok := items["configured"]; ok || len(items) != 2 {
+		t.Errorf("stored are %v, want none of the name", items)
+	}
+}
+
 func TestImport_ReadingFails_KeepsAndReloadsWhatWasRead(t *testing.T) {
 	s := newSide(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -247,8 +272,9 @@ type brokenStore struct {
 	lists int
 }
 
-func (s *brokenStore) SaveSetting(ctx context.Context, scope string, layer []byte) error {
-	return errors.Join(s.fail, s.Store.SaveSetting(ctx, scope, layer))
+func (s *brokenStore) SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error) {
+	swapped, err := s.Store.SwapSetting(ctx, scope, was, now)
+	return swapped, errors.Join(s.fail, err)
 }
 
 func (s *brokenStore) SaveMemory(ctx context.Context, m store.Memory, limit int) (store.Memory, bool, error) {
@@ -288,7 +314,11 @@ func TestImport_CountsWhatIsStored_AndReadsWhatIsThereOnce(t *testing.T) {
 	for _, line := range lines {
 		s := newSide(t)
 		kept := &brokenStore{Store: s.db, fail: errors.New("the disk is full")}
-		service := transfer.New(transfer.Options{Store: kept, Reload: func(context.Context) error { return nil }})
+		service := transfer.New(transfer.Options{
+			Store:        kept,
+			Reload:       func(context.Context) error { return nil },
+			IsConfigured: func(string) bool { return false },
+		})
 		r, err := service.Import(t.Context(), strings.NewReader(fmt.Sprintf(line, 1)), 1)
 		if !errors.Is(err, kept.fail) || len(r.Added) != 0 || r.Skipped != 0 {
 			t.Errorf("%s: counted %+v although it was not stored (%v)", line, r, err)

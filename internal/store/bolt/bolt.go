@@ -102,6 +102,8 @@ type DB struct {
 	journal *journal       // of the compaction that runs, or nil
 	retired sync.WaitGroup // files that were replaced and are still read
 
+	feedback store.FeedbackTotals[tally]
+
 	closed  atomic.Bool
 	observe func(*tx)               // for tests: called with every write transaction before it is committed
 	reached func(step string) error // for tests: called at each step of CompactOpen

@@ -66,22 +66,52 @@ func (tx *tx) usersWithFeedback(turn string) []string {
 }
 
 // Feedback returns all feedback that was not withdrawn, by turn.
-func (db *DB) Feedback(ctx context.Context) ([]store.Feedback, error) {
-	var list []store.Feedback
-	err := db.view(func(tx *tx) error {
-		return tx.top(feedbackBucket).each(func(k, v []byte) error {
-			var f store.Feedback
-			err := db.decode(k, v, &f)
-			if !f.Withdrawn {
-				list = append(list, f)
-			}
-			return err
-		})
+func (db *DB) Feedback(ctx context.Context) (list []store.Feedback, err error) {
+	err = db.view(func(tx *tx) error {
+		list, err = tx.feedback()
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list feedback: %w", err)
 	}
 	return list, nil
+}
+
+// feedback returns all feedback that was not withdrawn, by turn.
+func (tx *tx) feedback() ([]store.Feedback, error) {
+	var list []store.Feedback
+	return list, tx.top(feedbackBucket).each(func(k, v []byte) error {
+		var f store.Feedback
+		err := tx.db.decode(k, v, &f)
+		if !f.Withdrawn {
+			list = append(list, f)
+		}
+		return err
+	})
+}
+
+// FeedbackCounts returns how much feedback calls its answer helpful, and how much does not. The tally of the records
+// tells whether they have changed since the last call.
+func (db *DB) FeedbackCounts(context.Context) (good, bad int, err error) {
+	err = db.view(func(tx *tx) error {
+		version, err := tx.top(feedbackBucket).expectedTally()
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if good, bad, ok = db.feedback.Get(version); ok {
+			return nil
+		}
+		list, err := tx.feedback()
+		if err == nil {
+			good, bad = db.feedback.Set(version, list)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("count feedback: %w", err)
+	}
+	return good, bad, nil
 }
 
 // shownRecord says which turn a message of the bot shows.

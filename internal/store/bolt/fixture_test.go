@@ -160,7 +160,8 @@ func writeRecords(t *testing.T, db *bolt.DB) {
 	add(err)
 	add(db.SaveApproval(ctx, store.Approval{ID: "a1", Turn: "answered", Call: "c1", Tool: "feeds_fetch",
 		Conversation: fixtureRoom, At: day, Decision: store.Approved}))
-	add(db.SaveSetting(ctx, "instance", []byte(`{"language":"en"}`)))
+	_, err = db.SwapSetting(ctx, "instance", nil, []byte(`{"language":"en"}`))
+	add(err)
 	add(db.SaveBlob(ctx, "server", []byte(`{"tools":[]}`)))
 	add(db.SaveItem(ctx, "agents", "helper", json.RawMessage(`{"model":"default"}`), false))
 	if err := errors.Join(failed...); err != nil {

@@ -60,6 +60,10 @@ func readers() map[string]operation {
 			return both(db.ShownTurn(ctx, fixtureRoom, "m1"))
 		},
 		"Feedback": func(ctx context.Context, db *bolt.DB) (any, error) { return db.Feedback(ctx) },
+		"FeedbackCounts": func(ctx context.Context, db *bolt.DB) (any, error) {
+			good, bad, err := db.FeedbackCounts(ctx)
+			return [2]int{good, bad}, err
+		},
 		"Turns": func(ctx context.Context, db *bolt.DB) (any, error) {
 			return db.Turns(ctx, fixtureRoom, whole)
 		},
@@ -218,12 +222,12 @@ func writers() map[string]operation {
 			return db.SaveRoomFile(ctx, "elsewhere", chat.File{Name: "b.txt"})
 		},
 		"DeleteRoom": done(func(ctx context.Context, db *bolt.DB) error { return db.DeleteRoom(ctx, "general") }),
-		"SaveSetting": done(func(ctx context.Context, db *bolt.DB) error {
-			return db.SaveSetting(ctx, "web", []byte(`{}`))
-		}),
-		"SaveSetting of nothing": done(func(ctx context.Context, db *bolt.DB) error {
-			return db.SaveSetting(ctx, "instance", nil)
-		}),
+		"SwapSetting": func(ctx context.Context, db *bolt.DB) (any, error) {
+			return db.SwapSetting(ctx, "web", nil, []byte(`{}`))
+		},
+		"SwapSetting by nothing": func(ctx context.Context, db *bolt.DB) (any, error) {
+			return db.SwapSetting(ctx, "instance", []byte(`{"language":"en"}`), nil)
+		},
 		"SaveBlob": done(func(ctx context.Context, db *bolt.DB) error { return db.SaveBlob(ctx, "other", []byte(`{}`)) }),
 		"SaveItem": done(func(ctx context.Context, db *bolt.DB) error {
 			return db.SaveItem(ctx, "servers", "new", json.RawMessage(`{}`), false)

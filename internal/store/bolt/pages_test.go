@@ -234,7 +234,7 @@ func TestSalvage_FileEndsWithinALargeRecord_KeepsWhatIsBefore(t *testing.T) {
 			}
 			// Everything else is brought before the large record, which is not written again.
 			for range 5 {
-				if err := db.SaveSetting(t.Context(), "instance", []byte(`{}`)); err != nil {
+				if _, err := db.SwapSetting(t.Context(), "instance", nil, []byte(`{}`)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -24,16 +24,28 @@ func (db *DB) Settings(ctx context.Context) (map[string][]byte, error) {
 	return all, nil
 }
 
-// SaveSetting stores a layer of settings, which is JSON; nil deletes it.
-func (db *DB) SaveSetting(ctx context.Context, scope string, layer []byte) error {
+// SwapSetting replaces a layer of settings, which is JSON, by another; nil stands for no layer. It returns false and
+// changes nothing where the layer is another than was, byte by byte.
+func (db *DB) SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error) {
+	var swapped bool
 	err := db.update(ctx, func(tx *tx) error {
-		if layer == nil {
-			return tx.top(settingsBucket).delete([]byte(scope))
+		b := tx.top(settingsBucket)
+		var kept json.RawMessage
+		if _, err := b.get([]byte(scope), &kept); err != nil {
+			return err
 		}
-		return tx.top(settingsBucket).put([]byte(scope), json.RawMessage(layer))
+		swapped = bytes.Equal(kept, was)
+		switch {
+		case !swapped:
+			return nil
+		case now == nil:
+			return b.delete([]byte(scope))
+		default:
+			return b.put([]byte(scope), json.RawMessage(now))
+		}
 	})
 	if err != nil {
-		return fmt.Errorf("store settings of %s: %w", scope, err)
+		return false, fmt.Errorf("store settings of %s: %w", scope, err)
 	}
-	return nil
+	return swapped, nil
 }

@@ -93,7 +93,8 @@ func fill(t *testing.T, s store.Store) {
 	must(s.SaveCalls(ctx, []store.ToolCall{{ID: "c", Tool: "t", Began: day, Took: time.Second, Args: args}}))
 	must(s.SaveApproval(ctx, store.Approval{
 		ID: "a", Turn: "q", Call: "c", Conversation: thread, At: day, Decision: store.Denied, Args: args}))
-	must(s.SaveSetting(ctx, "instance", []byte(`{"language":"en"}`)))
+	_, err = s.SwapSetting(ctx, "instance", nil, []byte(`{"language":"en"}`))
+	must(err)
 	must(s.SaveBlob(ctx, "server", []byte(`{"tools":[],"x":"`+"\u2028"+`"}`)))
 	must(s.SaveItem(ctx, "agent", "helper", json.RawMessage(`{"model":"default"}`), false))
 }

@@ -43,6 +43,15 @@ func TestChanges_OfEveryKindAreSeenByOthersAlone(t *testing.T) {
 			return err
 		}
 	}
+	setting := func(was, now []byte) func(context.Context) error {
+		return func(ctx context.Context) error {
+			swapped, err := here.SwapSetting(ctx, "instance", was, now)
+			if err == nil && !swapped {
+				err = errors.New("not swapped")
+			}
+			return err
+		}
+	}
 	save := func(kind string, overwrite bool) func(context.Context) error {
 		return func(ctx context.Context) error { return here.SaveItem(ctx, kind, "one", raw, overwrite) }
 	}
@@ -53,8 +62,9 @@ func TestChanges_OfEveryKindAreSeenByOthersAlone(t *testing.T) {
 		do         func(context.Context) error
 		fails      bool
 	}{
-		{"a setting", "settings", func(ctx context.Context) error { return here.SaveSetting(ctx, "instance", raw) }, false},
-		{"no setting", "settings", func(ctx context.Context) error { return here.SaveSetting(ctx, "instance", nil) }, false},
+		{"a setting", "settings", setting(nil, raw), false},
+		{"a setting that is another one", "", setting(nil, raw), true},
+		{"no setting", "settings", setting(raw, nil), false},
 		{"an item", "agent", save("agent", false), false},
 		{"a taken name", "", save("agent", false), true},
 		{"an item again", "agent", save("agent", true), false},

@@ -339,7 +339,7 @@ func TestHealth_ServerStopsAndStartsAgain_IsSaid(t *testing.T) {
 	if _, err := db.Settings(t.Context()); !errors.As(err, &system) {
 		t.Errorf("reading without a server: %v", err)
 	}
-	if err := db.SaveSetting(t.Context(), "a", []byte(`{}`)); !errors.As(err, &system) {
+	if _, err := db.SwapSetting(t.Context(), "a", nil, []byte(`{}`)); !errors.As(err, &system) {
 		t.Errorf("writing without a server: %v", err)
 	}
 	const problem = "the store cannot be used: the database does not answer"
@@ -349,7 +349,7 @@ func TestHealth_ServerStopsAndStartsAgain_IsSaid(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.SaveSetting(t.Context(), "a", []byte(`{}`)); err != nil || db.Health() != nil {
+	if _, err := db.SwapSetting(t.Context(), "a", nil, []byte(`{}`)); err != nil || db.Health() != nil {
 		t.Errorf("writing when the server is there again: %v, health %v", err, db.Health())
 	}
 }
@@ -368,7 +368,7 @@ func TestWrite_ServerBecomesReadOnly_IsSaidAndPasses(t *testing.T) {
 			}
 		}
 		waitFor(t, func() bool {
-			err := db.SaveSetting(t.Context(), "a", []byte(`{}`))
+			_, err := db.SwapSetting(t.Context(), "a", nil, []byte(`{}`))
 			if step.want == "" {
 				return err == nil
 			}

@@ -18,6 +18,7 @@ func (db *DB) SaveFeedback(ctx context.Context, f store.Feedback) error {
 		return t.sendAll(func(b *pgx.Batch) error {
 			_, err := queueFeedback(b, f, `do update set v = excluded.v, record = excluded.record,
 				withdrawn = excluded.withdrawn, at = excluded.at`)
+			t.noteChange(b, store.FeedbackChanges)
 			return err
 		})
 	})
@@ -51,6 +52,7 @@ func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 			given = []store.Feedback{{Turn: r.Turn, User: r.User}}
 		}
 		return t.sendAll(func(b *pgx.Batch) error {
+			t.noteChange(b, store.FeedbackChanges)
 			for _, f := range given {
 				// Platforms deliver late and twice; such a reaction changes nothing.
 				after, changed := f.Apply(r)
@@ -115,6 +117,35 @@ func (db *DB) Feedback(ctx context.Context) ([]store.Feedback, error) {
 		return nil, fmt.Errorf("list feedback: %w", err)
 	}
 	return list, nil
+}
+
+// feedbackVersion is a sum over the changes of feedback, and the newest of them.
+type feedbackVersion struct{ sum, newest int64 }
+
+// FeedbackCounts returns how much feedback calls its answer helpful, and how much does not. It reads the feedback only
+// where this or another process has changed some since the last call.
+func (db *DB) FeedbackCounts(ctx context.Context) (good, bad int, err error) {
+	var version feedbackVersion
+	err = db.read(ctx, func(ctx context.Context) error {
+		return db.eachRow(ctx, `select coalesce(sum(n >> 16), 0)::bigint, coalesce(max(n), 0) from ravenbot.changes
+			where kind = $1`, []any{keyText(store.FeedbackChanges)}, func(rows pgx.Rows) error {
+			return rows.Scan(&version.sum, &version.newest)
+		})
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("count feedback: %w", err)
+	}
+	good, bad, ok := db.feedback.Get(version)
+	if ok {
+		return good, bad, nil
+	}
+	// Read after its version: what is changed in between is read again at the next call.
+	list, err := db.Feedback(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	good, bad = db.feedback.Set(version, list)
+	return good, bad, nil
 }
 
 // shownRecord says which turn a message of the bot shows.

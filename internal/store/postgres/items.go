@@ -167,12 +167,17 @@ func queueItem(b *pgx.Batch, kind, name string, isNew bool, item json.RawMessage
 		return nil
 	}
 	b.Queue(`insert into ravenbot.items (kind, name, v, record) values ($1, $2, $3, $4) on conflict do nothing`,
-		keyText(kind), keyText(name), recordVersion, record).Exec(func(tag pgconn.CommandTag) error {
-		// There was no row to lock: another process may have made the item meanwhile.
+		keyText(kind), keyText(name), recordVersion, record).Exec(orConflict(fmt.Sprintf("%s %q", kind, name)))
+	return nil
+}
+
+// orConflict returns what checks the insertion of a row that was not there to be locked: another process may have
+// inserted it meanwhile, and the transaction has to be repeated then.
+func orConflict(what string) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() == 0 {
-			return &conflictError{fmt.Errorf("%s %q was made meanwhile", kind, name)}
+			return &conflictError{fmt.Errorf("%s was made meanwhile", what)}
 		}
 		return nil
-	})
-	return nil
+	}
 }

@@ -71,6 +71,7 @@ type DB struct {
 	process  int64      // names this process among those that write to the database
 	slots    chan int64 // of the table writers that are free
 	ownUsage ownUsage
+	feedback store.FeedbackTotals[feedbackVersion]
 	members  *membership // nil: this process may always write
 	// isMigrator: no daemon may be connected to the database meanwhile.
 	isMigrator bool

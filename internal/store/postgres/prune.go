@@ -112,17 +112,25 @@ func (p *pruner) emptyDeleted() error {
 
 // deleteAll runs a statement that deletes up to maxDeleted rows, the last parameter, until there are no more. Each run
 // is a transaction of its own, so that nobody waits for long.
-func (p *pruner) deleteAll(sql string, args ...any) error {
+func (p *pruner) deleteAll(sql string, args ...any) error { return p.deleteKind("", sql, args...) }
+
+// deleteKind is deleteAll for records whose changes are counted under a kind; "" stands for none.
+func (p *pruner) deleteKind(kind, sql string, args ...any) error {
 	for n := int64(maxDeleted); n >= maxDeleted; {
 		if err := p.ctx.Err(); err != nil {
 			return err
 		}
 		err := p.db.write(p.ctx, func(t *tx) (err error) {
 			n, err = t.exec(sql, append(slices.Clone(args), maxDeleted)...)
-			if err == nil && n == 0 {
-				err = errUnchanged
+			switch {
+			case err != nil:
+				return err
+			case n == 0:
+				return errUnchanged
+			case kind != "":
+				return t.send(func(b *pgx.Batch) { t.noteChange(b, kind) })
 			}
-			return err
+			return nil
 		})
 		if err != nil {
 			return err
@@ -151,10 +159,6 @@ func (p *pruner) pruneShortLived() error {
 		{`delete from ravenbot.seen_items where (digest, item) in (select digest, item from ravenbot.seen_items
 			where at < $1 order by at limit $2)`, before(keepSeen)},
 	}
-	if p.keep.Feedback > 0 {
-		steps = append(steps, step{`delete from ravenbot.feedback where (turn, user_id) in
-			(select turn, user_id from ravenbot.feedback where at < $1 order by at limit $2)`, before(p.keep.Feedback)})
-	}
 	if p.keep.Usage > 0 {
 		steps = append(steps, step{`delete from ravenbot.usage where (day, model, channel, user_id) in
 			(select day, model, channel, user_id from ravenbot.usage where day < $1 order by day limit $2)`,
@@ -165,7 +169,11 @@ func (p *pruner) pruneShortLived() error {
 			return err
 		}
 	}
-	return nil
+	if p.keep.Feedback <= 0 {
+		return nil
+	}
+	return p.deleteKind(store.FeedbackChanges, `delete from ravenbot.feedback where (turn, user_id) in
+		(select turn, user_id from ravenbot.feedback where at < $1 order by at limit $2)`, before(p.keep.Feedback))
 }
 
 // inConversations are the tables whose rows are kept no longer than what was said in their conversation, and

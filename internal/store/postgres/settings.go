@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,26 +24,44 @@ func (db *DB) Settings(ctx context.Context) (map[string][]byte, error) {
 	return all, nil
 }
 
-// SaveSetting stores a layer of settings, which is JSON; nil deletes it.
-func (db *DB) SaveSetting(ctx context.Context, scope string, layer []byte) error {
-	record, err := encode(json.RawMessage(layer))
-	if err == nil {
-		err = db.write(ctx, func(t *tx) error {
-			return t.send(func(b *pgx.Batch) {
-				if t.noteChange(b, store.SettingChanges); layer == nil {
-					b.Queue(`delete from ravenbot.settings where scope = $1`, keyText(scope))
-					return
-				}
-				b.Queue(`insert into ravenbot.settings (scope, v, record) values ($1, $2, $3)
-					on conflict (scope) do update set v = excluded.v, record = excluded.record`,
-					keyText(scope), recordVersion, record)
-			})
-		})
-	}
+// SwapSetting replaces a layer of settings, which is JSON, by another; nil stands for no layer. It returns false and
+// changes nothing where the layer is another than was, byte by byte.
+func (db *DB) SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error) {
+	record, err := encode(json.RawMessage(now))
 	if err != nil {
-		return fmt.Errorf("store settings of %s: %w", scope, err)
+		return false, fmt.Errorf("store settings of %s: %w", scope, err)
 	}
-	return nil
+	var swapped bool
+	err = db.write(ctx, func(t *tx) error {
+		// Other transactions that want to change the layer wait from here on.
+		var kept json.RawMessage
+		if err := t.send(func(b *pgx.Batch) {
+			b.Queue(`select v, record from ravenbot.settings where scope = $1 for update`, keyText(scope)).
+				Query(each(func(rows pgx.Rows) error { return scanRecord(t.db, rows, "settings", &kept) }))
+		}); err != nil {
+			return err
+		}
+		if swapped = bytes.Equal(kept, was); !swapped {
+			return errUnchanged
+		}
+		return t.send(func(b *pgx.Batch) {
+			t.noteChange(b, store.SettingChanges)
+			switch {
+			case now == nil:
+				b.Queue(`delete from ravenbot.settings where scope = $1`, keyText(scope))
+			case was != nil:
+				b.Queue(`update ravenbot.settings set v = $2, record = $3 where scope = $1`,
+					keyText(scope), recordVersion, record)
+			default:
+				b.Queue(`insert into ravenbot.settings (scope, v, record) values ($1, $2, $3) on conflict do nothing`,
+					keyText(scope), recordVersion, record).Exec(orConflict("settings of " + scope))
+			}
+		})
+	})
+	if err != nil {
+		return false, fmt.Errorf("store settings of %s: %w", scope, err)
+	}
+	return swapped, nil
 }
 
 // LoadBlob returns the JSON that was last saved under a key, or nil.

@@ -133,6 +133,14 @@ func firstWins(t *testing.T, s store.Store, _ *time.Time) {
 		same(t, "items replaced by another", 1, winners(t, 8, func(i int) (bool, error) {
 			return s.SwapItem(ctx, "job", name, was, fmt.Appendf(nil, `{"next":%d}`, i), nil)
 		}))
+		same(t, "settings made of nothing", 1, winners(t, 8, func(i int) (bool, error) {
+			return s.SwapSetting(ctx, name, nil, fmt.Appendf(nil, `{"n":%d}`, i))
+		}))
+		layers, err := s.Settings(ctx)
+		must(t, err)
+		same(t, "settings replaced by others", 1, winners(t, 8, func(i int) (bool, error) {
+			return s.SwapSetting(ctx, name, layers[name], fmt.Appendf(nil, `{"next":%d}`, i))
+		}))
 		same(t, "items made where there must be none", 1, winners(t, 8, func(int) (bool, error) {
 			err := s.SaveItem(ctx, "server", name, json.RawMessage(`{}`), false)
 			if errors.Is(err, store.ErrExists) {
@@ -410,7 +418,8 @@ func oddTexts(t *testing.T, s store.Store, _ *time.Time) {
 		items, err := s.Items(ctx, "kind"+name)
 		must(t, err)
 		same(t, "the item", map[string]json.RawMessage{name: json.RawMessage(`{"a":"\u0000"}`)}, items)
-		must(t, s.SaveSetting(ctx, name, []byte(`{}`)))
+		_, err = s.SwapSetting(ctx, name, nil, []byte(`{}`))
+		must(t, err)
 		_, _, err = s.SaveMemory(ctx, store.Memory{Scope: name, Text: text, At: noon}, 10)
 		must(t, err)
 		_, err = s.SaveEntry(ctx, store.Entry{ID: name, Room: name, Text: text, At: noon})

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -245,11 +246,21 @@ func newestFeedback(t *testing.T, s store.Store, now *time.Time) {
 		{Turn: "a", User: "U2", At: noon},
 	}
 	same(t, "feedback", want, list)
+	same(t, "counts", [2]int{1, 1}, feedbackCounts(t, s))
 	*now = noon.Add(400 * 24 * time.Hour)
 	prune(t, s)
 	list, err = s.Feedback(ctx)
 	must(t, err)
 	same(t, "feedback of last year", 0, len(list))
+	same(t, "counts of last year", [2]int{}, feedbackCounts(t, s))
+}
+
+// feedbackCounts returns how much feedback calls its answer helpful, and how much does not.
+func feedbackCounts(t *testing.T, s store.Store) [2]int {
+	t.Helper()
+	good, bad, err := s.FeedbackCounts(t.Context())
+	must(t, err)
+	return [2]int{good, bad}
 }
 
 // Reactions become feedback in whatever order their events come, and however often.
@@ -270,6 +281,7 @@ func reactions(t *testing.T, s store.Store, _ *time.Time) {
 		}))
 		list, err := s.Feedback(ctx)
 		must(t, err)
+		same(t, "counts", [2]int{strings.Count(want, "good"), strings.Count(want, "bad")}, feedbackCounts(t, s))
 		got := ""
 		for _, f := range list {
 			got += f.Turn + " " + f.User + map[bool]string{true: " good", false: " bad"}[f.Good] + "\n"
@@ -349,14 +361,29 @@ func shownTurns(t *testing.T, s store.Store, now *time.Time) {
 	same(t, "a post of last month is known", false, found)
 }
 
-// A layer of settings is replaced as a whole, and deleted by nil.
+// A layer of settings is replaced as a whole, and deleted by nil, as long as it is the one that the caller knows.
 func settingLayers(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()
-	for scope, layer := range map[string]string{"instance": `{"model":"a"}`, "user/web/U1": `{"model":"b"}`} {
-		must(t, s.SaveSetting(ctx, scope, []byte(layer)))
+	a, b, c := []byte(`{"model":"a"}`), []byte(`{"model":"b"}`), []byte(`{"model":"c"}`)
+	for i, step := range []struct {
+		scope    string
+		was, now []byte
+		want     bool
+	}{
+		{"instance", nil, a, true},
+		{"user/web/U1", a, b, false},
+		{"user/web/U1", nil, nil, true},
+		{"user/web/U1", nil, b, true},
+		{"instance", nil, c, false},
+		{"instance", b, c, false},
+		{"instance", b, nil, false},
+		{"instance", a, c, true},
+		{"user/web/U1", b, nil, true},
+	} {
+		swapped, err := s.SwapSetting(ctx, step.scope, step.was, step.now)
+		must(t, err)
+		same(t, fmt.Sprintf("step %d swaps", i), step.want, swapped)
 	}
-	must(t, s.SaveSetting(ctx, "instance", []byte(`{"model":"c"}`)))
-	must(t, s.SaveSetting(ctx, "user/web/U1", nil))
 	all, err := s.Settings(ctx)
 	must(t, err)
 	same(t, "settings", map[string][]byte{"instance": []byte(`{"model":"c"}`)}, all)
