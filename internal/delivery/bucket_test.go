@@ -155,3 +155,19 @@ func TestLimiter_BucketsThatStay_AreLookedAtLessOften(t *testing.T) {
 		t.Errorf("%d full buckets stay, looked at when there are %d", len(c.buckets), c.sweepAt)
 	}
 }
+
+// Of very many users a process tells those who send most, and whose messages wait.
+func TestLimiter_ManyUsers_TellsOfThoseWhoSendMost(t *testing.T) {
+	c, now := newLimiter(Limits{}, 256, 10_000), time.Unix(0, 0)
+	for n := range maxTold + 2 {
+		c.takeToken(fmt.Sprint("user ", n), now)
+	}
+	for range 3 {
+		c.takeToken("sends", now)
+		c.users["waits"]++
+	}
+	told := c.told(now)
+	if len(told) != maxTold || told["sends"] != (sender{Sent: 3}) || told["waits"] != (sender{Open: 3}) {
+		t.Errorf("it tells of %d users: %+v, %+v", len(told), told["sends"], told["waits"])
+	}
+}

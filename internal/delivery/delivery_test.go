@@ -249,6 +249,9 @@ func TestTheSameMessageIsAnsweredOnce(t *testing.T) {
 			overheard.Reach = chat.Overheard
 			accept(t, w, overheard)
 			synctest.Wait()
+			if n := w.Counts(); n.Accepted+n.Repeats != 5 || n.Repeats < 4 {
+				t.Errorf("%d messages were accepted and %d came again", n.Accepted, n.Repeats)
+			}
 			w.stop()
 		}
 		if got := p.texts(); !slices.Equal(got, []string{"re: hello"}) {

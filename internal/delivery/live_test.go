@@ -194,3 +194,56 @@ func TestLiveAnswer_AnotherProcessOwnsTheStore_ShowsNothing(t *testing.T) {
 		posted(t, p)
 	})
 }
+
+// restarter shows words, begins again, and shows others, ten seconds apart.
+type restarter struct{ answerer }
+
+func (restarter) Answer(_ context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	for _, p := range []chat.Progress{{Text: "first"}, {Reset: true}, {Text: "second"}} {
+		show(p)
+		<-time.After(10 * time.Second)
+	}
+	return &conversation.Turn{ID: q.Turn}, &chat.Draft{Text: "done"}
+}
+
+// An answer that is begun again leaves what is shown until there are other words.
+func TestLiveAnswer_BegunAgain_KeepsTheWordsUntilThereAreOthers(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := start(t, path, p, restarter{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "go"))
+		later()
+		posted(t, p, "first", "second", "done")
+	})
+}
+
+// On a platform that cannot edit posts an answer is shown as a whole.
+func TestLiveAnswer_PlatformCannotEdit_ShowsNothing(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, restarter{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "go"))
+		later()
+		posted(t, p, "done")
+	})
+}
+
+// A platform that was switched off since a message came keeps no other one from being answered.
+func TestAnswer_PlatformIsSwitchedOff_OthersGoOn(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, answerer(echo))
+		defer w.stop()
+		gone := said("a", "1", "gone")
+		gone.Conversation.Platform = "gone"
+		accept(t, w, gone)
+		accept(t, w, said("a", "2", "here"))
+		later()
+		posted(t, p, "re: here")
+		if n := w.Counts().GivenUp; n != 1 {
+			t.Errorf("%d posts were given up, want 1", n)
+		}
+	})
+}

@@ -143,9 +143,6 @@ func (s *Service) revise(q *question, change chat.Message) {
 	case i < 0: // deleted before
 		return
 	case change.Change == chat.Deleted:
-		if q.followUp != nil {
-			q.followUp = &change
-		}
 		// The slice is cloned because the agent may be reading it without the lock.
 		q.messages = slices.Delete(slices.Clone(q.messages), i, i+1)
 	case change.Text == q.messages[i].Text || change.Revision < q.messages[i].Revision:

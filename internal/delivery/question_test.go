@@ -13,6 +13,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/delivery"
 )
 
 // thinker takes a minute over an answer, and stops when what it was asked is
@@ -581,5 +582,147 @@ func TestWorkingIn_CountsThreadsAndNoOtherChannel(t *testing.T) {
 		if w.WorkingIn(channel) {
 			t.Error("work that is done counts")
 		}
+	})
+}
+
+// Of messages that wait together the name of the turn is that of the first one that is answered.
+func TestMerge_AllBeforeWereDeleted_TheTurnHasTheNameOfTheNext(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		for _, id := range []string{"1", "2", "3"} {
+			accept(t, w, said("a", id, id))
+			soon()
+		}
+		accept(t, w, changed("a", "2", chat.Deleted, "", ""))
+		later()
+		posted(t, p, "re: 1", "re: 3")
+		if want := []string{"web/1", "web/3"}; !slices.Equal(a.turns, want) {
+			t.Errorf("the turns are %q, want %q", a.turns, want)
+		}
+	})
+}
+
+// Where all messages of an answer are deleted what is kept of its turn goes.
+func TestRevise_AllOfSeveralAreDeleted_TheTurnIsPurged(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		for _, id := range []string{"0", "1", "2"} {
+			accept(t, w, said("a", id, id))
+			soon()
+		}
+		pass(time.Minute) // 1 and 2 are being answered
+		accept(t, w, changed("a", "1", chat.Deleted, "", ""))
+		accept(t, w, changed("a", "2", chat.Deleted, "", ""))
+		later()
+		posted(t, p, "re: 0")
+		if !slices.Equal(a.purged, []string{"web/1"}) {
+			t.Errorf("purged %q, want the turn of both", a.purged)
+		}
+	})
+}
+
+// An edited question that is deleted while it is answered again has no further answer.
+func TestRevise_EditedQuestionIsDeleted_IsPurged(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p, a := &platform{}, &thinker{}
+		w := start(t, path, p, a)
+		defer w.stop()
+		accept(t, w, said("a", "1", "helo"))
+		later()
+		accept(t, w, changed("a", "1", chat.Edited, "1", "hello"))
+		soon()
+		accept(t, w, changed("a", "1", chat.Deleted, "", ""))
+		later()
+		posted(t, p, "re: helo")
+		if !slices.Equal(a.purged, []string{"web/1"}) {
+			t.Errorf("purged %q, want the question", a.purged)
+		}
+	})
+}
+
+// Not every platform numbers the edits of a message.
+func TestRevise_EditWithoutANumber_Counts(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, &thinker{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "helo"))
+		soon()
+		accept(t, w, changed("a", "1", chat.Edited, "", "hello"))
+		later()
+		posted(t, p, "re: hello")
+	})
+}
+
+// The word stop is about the place where it is said. The command is about the threads of its channel, too, and about no
+// other channel.
+func TestStop_ReachesNoOtherPlace(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, &thinker{})
+		defer w.stop()
+		for _, at := range []chat.Address{{Channel: "a", Thread: "t"}, {Channel: "b"}, {Channel: "b", Thread: "t"}} {
+			m := said(at.Channel, at.Channel+at.Thread, at.Channel+at.Thread)
+			m.Conversation.Thread = at.Thread
+			accept(t, w, m)
+		}
+		soon()
+		accept(t, w, said("a", "1", "stop"))
+		soon()
+		posted(t, p, "I am not working on anything here just now.")
+		stop := said("a", "2", "")
+		stop.Command = "stop"
+		accept(t, w, stop)
+		later()
+		got := p.texts()[1:]
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"Stopped.", "Stopped.", "re: b", "re: bt"}) {
+			t.Errorf("posted %q, want the thread of the channel to be stopped alone", got)
+		}
+	})
+}
+
+// An answer that is on its way to the platform is not being worked on any more: a stop that comes then is answered by
+// itself.
+func TestStop_WhileTheAnswerIsPosted_IsAnswered(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{fail: func(_ int, d chat.Draft) error {
+			if d.Text == "re: one" {
+				<-time.After(10 * time.Second)
+			}
+			return nil
+		}}
+		w, l := startBeside(t, path, p, &thinker{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "one"))
+		pass(time.Minute + time.Second)
+		accept(t, w, said("a", "2", "stop"))
+		later()
+		posted(t, p, "re: one", "I am not working on anything here just now.")
+		if waiting, err := l.db.Unanswered(t.Context()); err != nil || len(waiting) > 0 {
+			t.Errorf("%d messages still wait (%v)", len(waiting), err)
+		}
+	})
+}
+
+// Who may not ask the bot cannot ask it by an edit either.
+func TestAccept_EditByWhoMayNotAsk_IsNoQuestion(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := startWith(t, path, p, &thinker{}, delivery.Options{
+			Admit: func(_ context.Context, m chat.Message, _ bool) (bool, string) { return m.Author.ID == "anna", "" },
+		})
+		defer w.stop()
+		for _, author := range []string{"anna", "eve"} {
+			edit := changed(author, author, chat.Edited, "1", author)
+			edit.Author.ID, edit.Time = author, time.Now()
+			accept(t, w, edit)
+		}
+		later()
+		posted(t, p, "re: anna")
 	})
 }

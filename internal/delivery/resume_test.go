@@ -1,7 +1,10 @@
 package delivery_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -297,4 +300,54 @@ func TestResume_ManyGivenUp_TheNewestAreTold(t *testing.T) {
 			t.Errorf("%d posts, want the digest and 1000 notices from number 5 on", len(texts))
 		}
 	})
+}
+
+// unreadable is a store that cannot list one kind of what was left.
+type unreadable struct {
+	*bolt.DB
+	what string
+}
+
+var errUnreadable = errors.New("the disk failed")
+
+func (s unreadable) err(what string) error {
+	if s.what == what {
+		return errUnreadable
+	}
+	return nil
+}
+
+func (s unreadable) PendingPosts(context.Context) ([]store.Post, error) { return nil, s.err("posts") }
+
+func (s unreadable) Unanswered(context.Context) ([]store.Received, error) {
+	return nil, s.err("messages")
+}
+
+func (s unreadable) Unnotified(context.Context) ([]store.Post, error) { return nil, s.err("notices") }
+
+// A service that cannot read what was left ends with the error, and accepts nothing: what was left would wait for good.
+func TestRun_CannotReadWhatWasLeft_Fails(t *testing.T) {
+	for _, what := range []string{"posts", "messages", "notices"} {
+		t.Run(what, func(t *testing.T) {
+			story(t, func(t *testing.T, path string) {
+				db, err := bolt.Open(path, time.Now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer db.Close()
+				s := delivery.New(delivery.Options{
+					Store: unreadable{db, what}, Answerer: &thinker{}, Platform: among(nil),
+					Log: slog.New(slog.DiscardHandler), Now: time.Now,
+				})
+				if err := s.Run(t.Context()); !errors.Is(err, errUnreadable) {
+					t.Errorf("Run returned %v", err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := s.Accept(ctx, said("a", "1", "hello")); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Accept returned %v", err)
+				}
+			})
+		})
+	}
 }

@@ -197,11 +197,9 @@ const fileTimeFormat = "20060102-150405"
 
 // refuseSameFile returns an error where file is the store itself.
 func refuseSameFile(file, path string) error {
-	a, err := os.Stat(file)
-	if err != nil {
-		return err
-	}
-	if b, err := os.Stat(path); err == nil && os.SameFile(a, b) {
+	a, err1 := os.Stat(file)
+	b, err2 := os.Stat(path)
+	if err1 == nil && err2 == nil && os.SameFile(a, b) {
 		return fmt.Errorf("%s is the store itself, not a copy of it", file)
 	}
 	return nil

@@ -404,13 +404,15 @@ func (db *DB) runCompaction(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// isWasteful reports whether much of the file is free, and the disk has room for a copy of the rest.
+// isWasteful reports whether the store is to be compacted: one that may be damaged is left as it is.
 func (db *DB) isWasteful() bool {
 	size, free, err := db.Size()
-	if err != nil || free < minWasted || free < size/wastedPart || db.health.isDamaged() {
-		return false
-	}
-	// A copy may take more than the records do, and the bot goes on writing.
 	space, ok := freeSpace(filepath.Dir(followLink(db.path)))
-	return ok && space > (size-free)*3/2+minWasted
+	return err == nil && ok && !db.health.isDamaged() && isWorthCompacting(size, free, space)
+}
+
+// isWorthCompacting reports whether much of a file of some bytes is free, and the disk has room for a copy of the rest.
+func isWorthCompacting(size, free, space int64) bool {
+	// A copy may take more than the records do, and the bot goes on writing.
+	return free >= minWasted && free >= size/wastedPart && space > (size-free)*3/2+minWasted
 }

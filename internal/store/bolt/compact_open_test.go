@@ -448,6 +448,39 @@ func wasteful(t *testing.T) *DB {
 	return db
 }
 
+// A store is compacted where that gives much back, and where the disk has room for the copy and for what is written
+// meanwhile.
+func TestIsWorthCompacting(t *testing.T) {
+	const mb = 1 << 20
+	for name, c := range map[string]struct {
+		size, free, space int64 // in MB
+		want              bool
+	}{
+		"a quarter is free":          {size: 400, free: 100, space: 1000, want: true},
+		"less than a quarter is":     {size: 408, free: 100, space: 1000},
+		"little, and half of it":     {size: 120, free: 60, space: 1000},
+		"just enough, and all of it": {size: 64, free: 64, space: 1000, want: true},
+		"room for one and a half":    {size: 400, free: 100, space: 515, want: true},
+		"room for less":              {size: 400, free: 100, space: 514},
+	} {
+		if got := isWorthCompacting(c.size*mb, c.free*mb, c.space*mb); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// What is wrong with a store must not be copied and then be all that there is.
+func TestIsWasteful_DamagedStore_IsNot(t *testing.T) {
+	db := wasteful(t)
+	if !db.isWasteful() {
+		t.Fatal("a store of which much is free is not wasteful")
+	}
+	db.health.noteDamage(damagedError(db.path, "a record is wrong", restoreRemedy), nil)
+	if db.isWasteful() {
+		t.Error("it would be compacted")
+	}
+}
+
 // TestRun_EndedWhileItCompacts_WaitsForTheEnd: whoever runs a store closes it afterwards.
 func TestRun_EndedWhileItCompacts_WaitsForTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,13 +3,17 @@ package bolt
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
 )
@@ -139,5 +143,176 @@ func TestStamp_LongListOfFreePages_Fits(t *testing.T) {
 	}
 	if s := readStamp(db.path); !s.fits(db.path) {
 		t.Error("the file would be read as a whole")
+	}
+}
+
+// A sweep that has an end looks at nothing from there on.
+func TestSweep_Below_IsNotLookedAt(t *testing.T) {
+	db := opened(t)
+	for _, key := range []string{"a", "b", "c"} {
+		if err := db.SaveBlob(t.Context(), key, []byte(`1`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := sweep{top: blobsBucket, below: []byte("b"), isOld: func(_ *tx, k, _ []byte) (bool, error) {
+		if string(k) >= "b" {
+			t.Errorf("it looks at %s", k)
+		}
+		return true, nil
+	}}
+	if n, err := s.run(t.Context(), db); n != 1 || err != nil {
+		t.Errorf("%d were deleted (%v)", n, err)
+	}
+	if _, err := db.LoadBlob(t.Context(), "b"); err != nil {
+		t.Error(err)
+	}
+}
+
+// An entry of an index stays while its turn is there, or a summary has its words: also at the ends of what the summary
+// covers.
+func TestPrune_IndexOfASummary_StaysAsFarAsItGoes(t *testing.T) {
+	db := opened(t)
+	at := func(a chat.Address, seq uint64) store.TurnRef { return store.TurnRef{Conversation: a, Seq: seq} }
+	other := chat.Address{Platform: "web", Channel: "other"}
+	if err := db.update(t.Context(), func(tx *tx) error {
+		err := tx.top(summariesBucket).put([]byte(general.String()), conversation.Summary{Text: "words", From: 3, Upto: 5})
+		for seq := range uint64(8) {
+			key := []byte(fmt.Sprint("web/", seq))
+			err = errors.Join(err, tx.top(messageTurnsBucket).put(key, at(general, seq)),
+				tx.top(quotesBucket).put(key, []store.TurnRef{at(other, 9), at(general, seq)}))
+		}
+		return errors.Join(err, tx.top(messageTurnsBucket).put([]byte("web/of no summary"), at(other, 4)))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Prune(t.Context(), store.Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, bucket := range []string{messageTurnsBucket, quotesBucket} {
+		var left []string
+		if err := db.view(func(tx *tx) error {
+			return tx.top(bucket).each(func(k, _ []byte) error { left = append(left, string(k)); return nil })
+		}); err != nil || !slices.Equal(left, []string{"web/3", "web/4", "web/5"}) {
+			t.Errorf("of %s %q are left (%v)", bucket, left, err)
+		}
+	}
+}
+
+// What keeps Prune from deleting old words is told: it must not look as if they were gone.
+func TestPrune_CannotDelete_Fails(t *testing.T) {
+	keep := store.Retention{
+		Conversations: func(chat.Address) time.Duration { return time.Hour },
+		Rooms:         func(string) time.Duration { return time.Hour },
+	}
+	name := general.String()
+	for what, spoil := range map[string]func(tx *tx) error{
+		"index of a message": func(tx *tx) error { return blockRecord(tx, messageIDsBucket, name, "m") },
+		"index of a line":    func(tx *tx) error { return blockRecord(tx, entriesBucket, "general", "e") },
+		"line":               func(tx *tx) error { return blockRecord(tx, roomsBucket, "general", "") },
+		"file of a room":     func(tx *tx) error { return blockRecord(tx, roomFilesBucket, "general", "") },
+		"item that was seen": func(tx *tx) error { return blockRecord(tx, seenBucket, "d", "") },
+		"name of messages": func(tx *tx) error {
+			_, err := tx.top(messagesBucket).createNested("web:/general/a/b/c")
+			return err
+		},
+		"name of turns": func(tx *tx) error {
+			_, err := tx.top(turnsBucket).createNested("web:/general/a/b/c")
+			return err
+		},
+		"name of a summary": func(tx *tx) error {
+			return tx.top(summariesBucket).put([]byte("web:/general/a/b/c"), conversation.Summary{Text: "words"})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			db := opened(t)
+			old := time.Now().Add(-2 * keepSeen)
+			_, err1 := db.SaveEntry(t.Context(), store.Entry{ID: "e", Room: "general", At: old})
+			_, err2 := db.SaveRoomFile(t.Context(), "general", chat.File{Name: "a"})
+			_, err3 := db.SaveMessages(t.Context(), []store.Message{{ID: "m", Conversation: general, At: old, Text: "words"}})
+			_, err4 := db.FinishRun(t.Context(), store.Run{Digest: "d", Due: old}, nil, nil)
+			err5 := db.update(t.Context(), spoil)
+			if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Prune(t.Context(), keep); err == nil {
+				t.Error("it says that all is done")
+			}
+		})
+	}
+}
+
+// blockRecord puts a bucket in the place of a record of a nested bucket; "" is the first one.
+func blockRecord(tx *tx, top, nested, key string) error {
+	b, err := tx.top(top).createNested(nested)
+	if err != nil {
+		return err
+	}
+	name := []byte(key)
+	if key == "" {
+		name, _ = b.cursor().first()
+		name = slices.Clone(name)
+	}
+	if len(name) == 0 {
+		name = seqKey(0)
+	} else if err := b.delete(name); err != nil {
+		return err
+	}
+	_, err = b.createNested(string(name))
+	return err
+}
+
+// The file may be replaced by its compacted copy between the look at it and the transaction.
+func TestView_FileIsReplacedMeanwhile_ReadsTheNewOne(t *testing.T) {
+	db := opened(t)
+	other := opened(t)
+	before, tries := db.bolt.Load(), 0
+	err := db.viewFile(func(tx *bbolt.Tx) error {
+		if tries++; tries == 1 {
+			db.bolt.Store(other.bolt.Load())
+			return bolterrors.ErrDatabaseNotOpen
+		}
+		if tx.DB() != other.bolt.Load() {
+			t.Error("it reads the file that was replaced")
+		}
+		return nil
+	})
+	if err != nil || tries != 2 {
+		t.Errorf("%d tries: %v", tries, err)
+	}
+	db.bolt.Store(before)
+	// A store that is closed is not replaced, and is not tried again.
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.viewFile(func(*bbolt.Tx) error { return nil }); !errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+		t.Errorf("reading a closed store gave %v", err)
+	}
+}
+
+// The newest large results are kept, and whoever stores one is told where the oldest cannot be deleted.
+func TestSaveCalls_ManyLargeResults_KeepsTheNewest(t *testing.T) {
+	db := opened(t)
+	save := func(n int) error {
+		id := fmt.Sprint("r", 1000+n)
+		return db.SaveCalls(t.Context(), []store.ToolCall{{ID: id, ResultID: id, Whole: "words", Began: time.Now()}})
+	}
+	for n := range maxResults + 2 {
+		if err := save(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, isKept := range map[int]bool{1: false, 2: true, maxResults + 1: true} {
+		if _, err := db.ToolResult(t.Context(), fmt.Sprint("r", 1000+n)); (err == nil) != isKept {
+			t.Errorf("result %d: %v", n, err)
+		}
+	}
+	if err := db.update(t.Context(), func(tx *tx) error {
+		_, err := tx.top(resultsBucket).createNested("a bucket")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := save(9999); err == nil {
+		t.Error("it says that all is stored")
 	}
 }

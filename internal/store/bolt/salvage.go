@@ -314,7 +314,7 @@ func (s *salvager) readBucket(key, value []byte, in string) error {
 	}
 	isKnown := in != "" && !strings.Contains(in, nul) || slices.Contains(append(bucketNames(), talliesBucket), name)
 	if len(value) < bucketHeader || !isKnown {
-		s.addFault(in, "the bucket %s is wrong", displayName(name))
+		s.addFault(in, "%s is wrong", displayName(name))
 		return nil
 	}
 	if strings.HasPrefix(name, trashName("")) {

@@ -323,7 +323,7 @@ func (s *scan) scanBucket(key, value []byte, in string) {
 		s.hasBuckets, s.hasInbox = true, s.hasInbox || name == inboxBucket
 	}
 	if len(value) < bucketHeader || strings.Count(in, nul) > 0 {
-		s.addFault("the bucket %s is wrong", displayName(name))
+		s.addFault("%s is wrong", displayName(name))
 		return
 	}
 	root, seq := binary.NativeEndian.Uint64(value), binary.NativeEndian.Uint64(value[8:])
@@ -336,7 +336,7 @@ func (s *scan) scanBucket(key, value []byte, in string) {
 	// Without a root page the records follow the bucket's header in place.
 	p := page(value[bucketHeader:])
 	if len(p) < pageHeader || p.kind() != leafPage || p.overflow() != 0 {
-		s.addFault("the bucket %s is wrong", displayName(name))
+		s.addFault("%s is wrong", displayName(name))
 		return
 	}
 	s.scanLeaf(p, nil, nil, c)

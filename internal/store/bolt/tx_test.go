@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -165,4 +166,88 @@ func TestTalliesStayInStep(t *testing.T) {
 	if r, err := Check(t.Context(), db.path); err != nil {
 		t.Errorf("%v\n%+v", err, r)
 	}
+}
+
+// A transaction that cannot be committed is told to whoever made it and to Health, and a copy that follows the store
+// ends: whether the file has the transaction is not known.
+func TestUpdate_CommitFails_IsNotedUntilOneSucceeds(t *testing.T) {
+	db := opened(t)
+	db.journal = &journal{}
+	db.observe = func(tx *tx) {
+		if err := tx.bolt.Bucket([]byte(talliesBucket)).Put([]byte(headKey), seal([]byte("no tally"))); err != nil {
+			t.Error(err)
+		}
+	}
+	commits := db.Commits()
+	failed := db.SaveBlob(t.Context(), "key", []byte(`1`))
+	if health := db.Health(); health == nil || !errors.Is(failed, health) {
+		t.Errorf("the write gave %v, and the health of the store is %v", failed, health)
+	}
+	if n := db.Commits() - commits; n != 0 {
+		t.Errorf("%d transactions count as committed", n)
+	}
+	if _, err := db.journal.take(); !errors.Is(err, errUncertain) {
+		t.Errorf("the journal goes on: %v", err)
+	}
+	db.observe, db.journal = nil, nil
+	if err := db.SaveBlob(t.Context(), "key", []byte(`2`)); err != nil || db.Health() != nil {
+		t.Errorf("the next write gave %v, and the health of the store is %v", err, db.Health())
+	}
+	checkWhole(t, db)
+}
+
+// A change whose time to wait ends while others take it along is carried out once, and is done when it is committed.
+func TestUpdateWithin_PatienceEndsDuringTheCommit_IsCarriedOutOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		before, runs := db.Commits(), 0
+		done := make(chan error, 1)
+		go func() {
+			done <- db.updateWithin(t.Context(), time.Minute, func(tx *tx) error {
+				runs++
+				return tx.top(blobsBucket).put([]byte("patient"), 1)
+			})
+		}()
+		synctest.Wait()
+		began := time.Now()
+		db.observe = func(*tx) { time.Sleep(2 * time.Minute) }
+		if err := db.SaveBlob(t.Context(), "other", []byte(`1`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if n := db.Commits() - before; n != 1 || runs != 1 || time.Since(began) != 2*time.Minute {
+			t.Errorf("it ran %d times, and %d transactions took %v", runs, n, time.Since(began))
+		}
+		db.observe = nil
+		// Nothing is left of it that the next change would meet.
+		if err := db.SaveBlob(t.Context(), "next", []byte(`1`)); err != nil || runs != 1 {
+			t.Errorf("it ran %d times (%v)", runs, err)
+		}
+	})
+}
+
+// Of several changes that wait the one whose time is over first takes the others along.
+func TestUpdateWithin_SeveralWait_ShareTheFirstTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		before, began := db.Commits(), time.Now()
+		done := make(chan error, 3)
+		for n := range 3 {
+			go func() {
+				done <- db.updateWithin(t.Context(), time.Duration(n+1)*time.Minute, func(tx *tx) error {
+					return tx.top(blobsBucket).put(seqKey(uint64(n)), n)
+				})
+			}()
+		}
+		for range 3 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, took := db.Commits()-before, time.Since(began); n != 1 || took != time.Minute {
+			t.Errorf("%d transactions within %v", n, took)
+		}
+	})
 }

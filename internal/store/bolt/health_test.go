@@ -1,0 +1,189 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ravenbot/internal/store"
+)
+
+// runLogged runs what watches over a store, in the bubble of a test, and returns what it logs and a function that ends
+// it. The log may be read while all wait.
+func runLogged(t *testing.T, db *DB) (log *bytes.Buffer, end func()) {
+	t.Helper()
+	log = &bytes.Buffer{}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		db.Run(ctx, slog.New(slog.NewTextHandler(log, nil)))
+	}()
+	return log, func() { stop(); <-done }
+}
+
+// watched waits until the file was looked at n times.
+func watched(n int) {
+	time.Sleep(time.Duration(n) * watchEvery)
+	synctest.Wait()
+}
+
+// The operator is told once that nothing can be written, and once that it can again.
+func TestRun_FileIsGoneForAWhile_TellsOfBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		log, end := runLogged(t, db)
+		defer end()
+		logged := func(gone, back int) {
+			t.Helper()
+			if n := strings.Count(log.String(), "store cannot be written"); n != gone {
+				t.Errorf("%d times it was logged that it cannot be written, want %d", n, gone)
+			}
+			if n := strings.Count(log.String(), "store can be written again"); n != back {
+				t.Errorf("%d times it was logged that it can be written, want %d", n, back)
+			}
+		}
+		watched(3)
+		logged(0, 0)
+		for n := range 2 {
+			if err := os.Rename(db.path, db.path+".away"); err != nil {
+				t.Fatal(err)
+			}
+			watched(3)
+			logged(n+1, n)
+			if err := os.Rename(db.path+".away", db.path); err != nil {
+				t.Fatal(err)
+			}
+			watched(3)
+			logged(n+1, n+1)
+		}
+	})
+}
+
+// A long list of free pages is written when nothing else was for a while, so that the next start need not read the
+// whole file.
+func TestRun_NothingIsWrittenForAWhile_WritesTheListOfFreePages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		isListed := func() bool {
+			t.Helper()
+			m, err := db.header()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m.freelist != noFreelist
+		}
+		feed := store.Feed{URL: "large", Data: append(append([]byte{'"'}, repeatX(maxListedFree*4096*2)...), '"')}
+		save := func() {
+			t.Helper()
+			if err := db.SaveFeeds(t.Context(), feed); err != nil {
+				t.Fatal(err)
+			}
+			feed.Data = []byte(`"small"`)
+		}
+		for range 3 { // what a transaction frees is free when those before it have ended
+			save()
+		}
+		_, end := runLogged(t, db)
+		defer end()
+		time.Sleep(watchEvery / 2)
+		for range 5 {
+			save()
+			watched(1)
+			if isListed() {
+				t.Error("it is written although others write")
+			}
+		}
+		watched(1)
+		if !isListed() {
+			t.Error("it is not written")
+		}
+		written := db.Commits()
+		watched(5)
+		if n := db.Commits() - written; n != 0 {
+			t.Errorf("%d more transactions were written", n)
+		}
+	})
+}
+
+// The whole store is read once a day. What is wrong is logged each time, with what to do.
+func TestRun_StoreIsDamaged_IsLoggedOnceADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		if err := db.SaveBlob(t.Context(), "words", []byte(`"spoiled by a disk"`)); err != nil {
+			t.Fatal(err)
+		}
+		log, end := runLogged(t, db)
+		defer end()
+		logged := func(good, damaged int) {
+			t.Helper()
+			if n := strings.Count(log.String(), "store checked"); n != good {
+				t.Errorf("%d checks found nothing, want %d", n, good)
+			}
+			if n := strings.Count(log.String(), "store damaged"); n != damaged {
+				t.Errorf("%d checks found a damage, want %d", n, damaged)
+			}
+		}
+		pass := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
+		pass(checkEvery - time.Minute)
+		logged(0, 0) // opening it has checked it
+		pass(2 * time.Minute)
+		logged(1, 0)
+		flipByte(t, db.path, "spoiled by")
+		pass(checkEvery)
+		logged(1, 1)
+		pass(checkEvery)
+		logged(1, 2)
+		if !strings.Contains(log.String(), `record \"words\"`) || !strings.Contains(log.String(), "ravenbot store salvage") {
+			t.Errorf("the log does not say what is wrong and what to do: %s", log)
+		}
+	})
+}
+
+// A check that is overdue waits until the start is over.
+func TestRun_CheckIsOverdue_WaitsForTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		db.health.noteChecked(time.Now().AddDate(-1, 0, 0))
+		log, end := runLogged(t, db)
+		defer end()
+		time.Sleep(firstCheck - time.Second)
+		synctest.Wait()
+		if log.Len() > 0 {
+			t.Errorf("it is checked as soon as it is opened: %s", log)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := strings.Count(log.String(), "store checked"); n != 1 {
+			t.Errorf("it was checked %d times within an hour: %s", n, log)
+		}
+	})
+}
+
+// A check that could not read the store is logged and tried again a day later; one that was cut off is neither.
+func TestCheckAndLog_CannotRead_TriesAgainTomorrow(t *testing.T) {
+	db := opened(t)
+	db.health.noteChecked(time.Time{})
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	db.checkAndLog(ended, slog.New(slog.NewTextHandler(&log, nil)))
+	if log.Len() > 0 || !db.Checked().IsZero() {
+		t.Errorf("a check that was cut off counts, and logged %q", log.String())
+	}
+	db.checkAndLog(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+	if !strings.Contains(log.String(), "store not checked") || db.Checked().IsZero() {
+		t.Errorf("it was checked %v, and logged %q", db.Checked(), log.String())
+	}
+}
