@@ -179,6 +179,7 @@ func startScript(t *testing.T, c Config, script string) (*stdioTransport, error)
 
 // A server that takes the memory or the processes of the machine is ended with all that it has started.
 func TestStdio_UsesTooMuch_IsEnded(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		maxMemory    int64
 		script, want string

@@ -152,7 +152,9 @@ type Options struct {
 	// nil: nobody is told.
 	Watch func(group int) (done func())
 
-	silence time.Duration // see wrappedTransport; set by tests
+	// Set by tests alone; 0: the defaults.
+	silence       time.Duration // see wrappedTransport
+	reconnectWait time.Duration // how long a call waits for a lost server that is about to be connected again
 }
 
 // withDefaults returns options with the defaults for those that are zero.
@@ -168,6 +170,9 @@ func withDefaults(o Options) Options {
 	}
 	if o.silence <= 0 {
 		o.silence = defaultSilence
+	}
+	if o.reconnectWait <= 0 {
+		o.reconnectWait = defaultReconnectWait
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
