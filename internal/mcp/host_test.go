@@ -260,3 +260,10 @@ func must[T any](v T, err error) T {
 	}
 	return v
 }
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

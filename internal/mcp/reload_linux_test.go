@@ -40,13 +40,6 @@ func TestACallInFlightOutlivesItsEntry(t *testing.T) {
 	ended(t, old)
 }
 
-func errText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 // A server that does one thing at a time, and did one during a call that had to wait
 // too long, is not taken for dead: the calls behind that one are answered.
 func TestAServerThatIsBusyIsNotEnded(t *testing.T) {

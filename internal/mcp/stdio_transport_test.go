@@ -342,6 +342,9 @@ func TestAHungServerComesBackUnderSteadyCalls(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, reconnectWait: soon})
 	settled(t, h, "a")
 	echo := find1(t, h, "a", "echo")
+	// What it answers late would count as a sign of life.
+	lines(t, h, "a", "stderr: level info")
+	wantText(t, call(t, echo, `{}`), `{}`)
 	if _, err := connectionOf(h, "a").call(t.Context(), "hang", json.RawMessage(`{}`),
 		100*time.Millisecond); !errors.As(err, new(callTimeoutError)) {
 		t.Fatalf("error %v, want that of a call that is not answered in time", err)
@@ -362,7 +365,7 @@ func TestAServerThatDoesNotRead(t *testing.T) {
 	waitBesideOthers(t)
 	c := fakeServer("a", "plain")
 	c.Timeout = time.Second
-	h := running(t, Options{Servers: []Config{c}})
+	h := running(t, Options{Servers: []Config{c}, reconnectWait: soon})
 	settled(t, h, "a")
 	hang, before := find1(t, h, "a", "hang"), connectionOf(h, "a")
 	var wg sync.WaitGroup
