@@ -161,7 +161,8 @@ func TestSample(t *testing.T) {
 }
 
 // inputRequired is a result that asks for input, with a state that is sent back.
-const inputRequired = `{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}},"requestState":"s7"}`
+const inputRequired = `{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}},` +
+	`"requestState":"s7"}`
 
 // A call is sent again with what the server wants, and not for ever.
 func TestSendWithInput(t *testing.T) {
