@@ -15,10 +15,8 @@ import (
 )
 
 const (
-	defaultTimeout = 30 * time.Second
-	// reconnectWait is how long a call waits for a lost server that is about to be
-	// connected again.
-	reconnectWait = 5 * time.Second
+	defaultTimeout       = 30 * time.Second
+	defaultReconnectWait = 5 * time.Second
 )
 
 // serverTool is a tool of a server, called over whichever connection the server has at
@@ -141,11 +139,11 @@ func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 		return conn, state
 	case s.o.Store != nil && (state == Uninitialized || state == Connecting && !s.hasTried()):
 		// A first start may take long (44 s measured for mongodb-mcp-server through npx, 2026-11):
-		// the deadline is the caller's, not reconnectWait.
+		// the deadline is the caller's, not Options.reconnectWait.
 		s.setWanted(true, nil)
 		s.awaitState(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
 	case conn != nil || soon:
-		ctx, cancel := context.WithTimeout(ctx, reconnectWait)
+		ctx, cancel := context.WithTimeout(ctx, s.o.reconnectWait)
 		defer cancel()
 		s.awaitState(ctx, func() bool {
 			if s.conn != nil {
@@ -160,13 +158,13 @@ func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 }
 
 // isReconnecting reports whether a server that has worked is being connected again, or
-// will be within reconnectWait; s.mu is held.
+// will be within Options.reconnectWait; s.mu is held.
 func (s *server) isReconnecting() bool {
 	switch s.state {
 	case Connecting, Connected, NoToolsFound: // the last two: its connection has just ended
 		return len(s.tools) > 0
 	case Failed:
-		return !s.retryAt.IsZero() && s.retryAt.Sub(s.o.Now()) < reconnectWait
+		return !s.retryAt.IsZero() && s.retryAt.Sub(s.o.Now()) < s.o.reconnectWait
 	}
 	return false
 }
@@ -182,9 +180,9 @@ func (s *server) hasTried() bool {
 }
 
 // nextConnection returns the connection that follows a lost one; nil if none is made
-// within reconnectWait. It does not start a server that was stopped.
+// within Options.reconnectWait. It does not start a server that was stopped.
 func (s *server) nextConnection(ctx context.Context, lost *connection) *connection {
-	ctx, cancel := context.WithTimeout(ctx, reconnectWait)
+	ctx, cancel := context.WithTimeout(ctx, s.o.reconnectWait)
 	defer cancel()
 	var conn *connection
 	s.awaitState(ctx, func() bool {

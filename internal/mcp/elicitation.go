@@ -51,6 +51,10 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 		return encodeJSON(map[string]any{"action": Decline}), nil
 	}
 	q.Tool = calls[0].tool
+	var done <-chan struct{}
+	if q.URL != "" { // before the person is asked: the server may report the end before the person answers
+		done = c.urlElicitationDone(q.ID)
+	}
 	// The question lives as long as the calls; the server may also take it back, which
 	// ends ctx.
 	askCtx, end := c.pauseCalls(calls, maxPersonWait)
@@ -67,7 +71,10 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 			a.Action = Cancel
 		}
 	case a.Action == Accept:
-		c.awaitURLElicitation(q.ID, calls)
+		c.awaitURLElicitation(q.ID, done, calls)
+	}
+	if q.URL != "" && a.Action != Accept { // nobody goes there
+		c.finishURLElicitation(q.ID)
 	}
 	result := map[string]any{"action": a.Action}
 	if a.Action == Accept && q.URL == "" {
@@ -130,10 +137,9 @@ func (c *connection) completeAnswer(schema, content json.RawMessage) (json.RawMe
 	return c.s.o.Schemas.Check(schema, content)
 }
 
-// awaitURLElicitation pauses calls while a person is at an address that the server named,
-// until the server reports the end or maxPersonWait has passed. It does not block.
-func (c *connection) awaitURLElicitation(id string, calls []*pendingCall) {
-	done := c.urlElicitationDone(id)
+// awaitURLElicitation pauses calls while a person is at an address that the server named, until
+// done is closed, because the server reports the end, or maxPersonWait has passed. It does not block.
+func (c *connection) awaitURLElicitation(id string, done <-chan struct{}, calls []*pendingCall) {
 	ctx, end := c.pauseCalls(calls, maxPersonWait)
 	started := c.runInBackground(func(context.Context) {
 		defer end()

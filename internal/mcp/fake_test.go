@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // TestMain turns the test binary into a server when the environment says so.
@@ -22,7 +25,7 @@ func TestMain(m *testing.M) {
 	}
 	switch mode {
 	case "":
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	case "host":
 		fakeHost()
 	case "child":
@@ -31,6 +34,30 @@ func TestMain(m *testing.M) {
 	default:
 		(&fake{mode: mode, out: bufio.NewWriter(os.Stdout)}).serve()
 	}
+}
+
+// maxParallel is how many tests that wait run side by side, whatever the number of processors.
+const maxParallel = 16
+
+// runTests runs the tests, and looks for what those that ran side by side have left behind.
+func runTests(m *testing.M) int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(maxParallel)); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if code != 0 {
+		return code
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if left := zombies(); len(left) > 0 {
+		fmt.Fprintln(os.Stderr, "zombies were left behind:", left)
+		return 1
+	}
+	return 0
 }
 
 // fake is a server on standard streams that misbehaves as its mode and the tools
@@ -158,6 +185,7 @@ func (f *fake) answer(r fakeRequest) {
 func (f *fake) discover(r fakeRequest) {
 	switch f.mode {
 	case "silent":
+		fmt.Fprintln(os.Stderr, "asked for versions")
 	case "dies on the unknown":
 		os.Exit(1)
 	case "empty":
@@ -254,6 +282,7 @@ func (f *fake) call(r fakeRequest) {
 		}
 		say(string(word))
 	case "next": // one character of a pipe that stays open
+		fmt.Fprintln(os.Stderr, "waits for the next")
 		pipe, err := os.Open(os.Getenv("FAKE_FILE"))
 		if err != nil {
 			os.Exit(8)

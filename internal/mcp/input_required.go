@@ -126,7 +126,7 @@ func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetai
 		done := c.urlElicitationDone(id)
 		result, refused := c.elicit(ctx, o)
 		if refused != nil || jsonString(jsonObject(result)["action"]) != Accept {
-			c.finishURLElicitation(id) // nobody goes there: awaitURLElicitation did not take it over
+			c.finishURLElicitation(id) // nobody goes there
 			return false
 		}
 		all = append(all, done)

@@ -6,7 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -186,6 +188,7 @@ func startScript(t *testing.T, c Config, script string) (*stdioTransport, error)
 
 // A server that takes the memory or the processes of the machine is ended with all that it has started.
 func TestStdio_UsesTooMuch_IsEnded(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		maxMemory    int64
 		script, want string
@@ -240,6 +243,182 @@ func TestStdio_NoNetwork_ReachesNothing(t *testing.T) {
 		if told := strings.Contains(strings.Join(s.isolation, "; "), "has no network"); told != (without &&
 			os.Getuid() == 0) {
 			t.Errorf("without a network %t, it is said: %q", without, s.isolation)
+		}
+	}
+}
+
+// Rights that a kernel does not know make it refuse the whole ruleset, and one that is missing is not restricted.
+func TestAccessOf_IsWhatTheVersionKnows(t *testing.T) {
+	const first = 1<<13 - 1 // execute to make_sym (landlock(7))
+	for abi, want := range map[int]uint64{
+		1: first, 2: first | 1<<13, 3: first | 3<<13, 4: first | 3<<13, 5: first | 7<<13, 6: first | 7<<13,
+	} {
+		if got := accessOf(abi); got != want {
+			t.Errorf("version %d: %b, want %b", abi, got, want)
+		}
+	}
+}
+
+// asNobody runs a function on a thread that has no rights of root.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	runOnOwnThread(func() {
+		defer close(done)
+		const nobody = 65534
+		if os.Getuid() == 0 { // the call is about this thread alone, unlike syscall.Setresuid
+			if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+				t.Error(errno)
+				return
+			}
+		}
+		f()
+	})
+	<-done
+}
+
+// Without the right to mount, the operator reads what Landlock cannot do.
+func TestIsolateThread_WithoutRoot_SaysWhatIsMissing(t *testing.T) {
+	needsLandlock(t)
+	abi, err := landlock.LandlockGetABIVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, protected := isolatedFolder(t)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	hidden := hiddenPaths(protected, nil)
+	for _, withoutNetwork := range []bool{false, true} {
+		var notes []string
+		var err error
+		asNobody(t, func() { notes, err = isolateThread(hidden, withoutNetwork) })
+		if withoutNetwork && abi < networkABI {
+			if err == nil {
+				t.Errorf("a network that cannot be taken away is no error; notes %q", notes)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(notes[0], "(2 hidden), nor make new files directly in a folder that holds one") ||
+			!strings.HasPrefix(notes[1], "cannot inspect other processes") ||
+			strings.HasSuffix(notes[1], ", nor signal them") != (abi >= scopeABI) {
+			t.Errorf("notes %q", notes)
+		}
+		if withoutNetwork != (len(notes) == 3 && notes[2] == "cannot use TCP; UDP is not kept from it") {
+			t.Errorf("without a network %t: %q", withoutNetwork, notes)
+		}
+	}
+}
+
+// Where Landlock hides files in the home folder, npx and uvx find their folders there.
+func TestMakeHomeCaches(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	makeHomeCaches()
+	for _, name := range []string{".npm", ".cache", ".local/share"} {
+		if info, err := os.Stat(filepath.Join(home, name)); err != nil || info.Mode() != os.ModeDir|0o700 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
+
+// What is allowed goes around each hidden path, and follows no link that may lead to one.
+func TestSplitAround(t *testing.T) {
+	folder, _ := isolatedFolder(t)
+	at := func(name string) string { return filepath.Join(folder, name) }
+	if err := os.Symlink("data/key", at("shortcut")); err != nil {
+		t.Fatal(err)
+	}
+	allow, listable := splitAround(folder, []string{at("secret"), at("data/key")})
+	slices.Sort(allow)
+	slices.Sort(listable)
+	if !slices.Equal(allow, []string{at("notes")}) || !slices.Equal(listable, []string{folder, at("data")}) {
+		t.Errorf("allowed are %q, and %q can be listed", allow, listable)
+	}
+}
+
+// A server that leaks files or fills the disk does not starve the machine, and its memory is not dumped.
+func TestStdio_LimitsOfAProcess(t *testing.T) {
+	s, err := startScript(t, Config{}, "read line")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := strconv.Itoa(s.cmd.Process.Pid)
+	limits, err := os.ReadFile("/proc/" + pid + "/limits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(limits), "\n") {
+		for name, want := range map[string]string{"Max core file size": "0", "Max open files": "4096",
+			"Max file size": "17179869184"} {
+			if fields := strings.Fields(strings.TrimPrefix(line, name)); strings.HasPrefix(line, name) &&
+				(fields[0] != want || fields[1] != want) {
+				t.Errorf("%s, want %s", line, want)
+			}
+		}
+	}
+	if score, err := os.ReadFile("/proc/" + pid + "/oom_score_adj"); err != nil || string(score) != "500\n" {
+		t.Errorf("where memory runs out it has the score %q, %v", score, err)
+	}
+	notes := strings.Join(s.isolation, "; ")
+	if !strings.Contains(notes, "at most 4096 open files, files of at most 16 GiB") {
+		t.Errorf("it is said: %s", notes)
+	}
+	if note := limitProcess(1 << 30); note != "has no limits of its resources" {
+		t.Errorf("of a process that there is not: %s", note)
+	}
+}
+
+// What is used too much of is said with its numbers; what is just allowed is left alone.
+func TestGroupUsage_Excess(t *testing.T) {
+	const mib = 1 << 20
+	for _, tt := range []struct {
+		used groupUsage
+		max  int64
+		want string
+	}{
+		{groupUsage{}, 0, ""},
+		{groupUsage{memory: 500 * mib, processes: 512}, 0, ""},
+		{groupUsage{memory: 64 * mib, processes: 1}, 64 * mib, ""},
+		{groupUsage{memory: 65 * mib, processes: 1}, 64 * mib,
+			"its processes used 65 MiB of memory, where maxMemoryMB allows 64"},
+		{groupUsage{processes: 513}, 0, "it had 513 processes, where 512 are allowed"},
+	} {
+		if got := tt.used.excess(tt.max); got != tt.want {
+			t.Errorf("%+v of at most %d: %q, want %q", tt.used, tt.max, got, tt.want)
+		}
+	}
+}
+
+// All processes of a group count, with the memory that is theirs.
+func TestCountUsage_CountsAGroup(t *testing.T) {
+	s, err := startScript(t, Config{}, "sleep 600 & sleep 600 & read line")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := groupUsage{}
+	for deadline := time.Now().Add(soon); used.processes != 3; <-time.After(10 * time.Millisecond) {
+		if used = countUsage()[s.cmd.Process.Pid]; time.Now().After(deadline) {
+			t.Fatalf("%+v, want 3 processes", used)
+		}
+	}
+	if used.memory < 3*200<<10 || used.memory > 100<<20 {
+		t.Errorf("three small processes use %d bytes", used.memory)
+	}
+	if own := usageOf(s.cmd.Process.Pid); own.processes > 3 {
+		t.Errorf("%+v, want 3 processes at most", own)
+	}
+}
+
+func TestDescribeUsageLimits(t *testing.T) {
+	for maxMemory, want := range map[int64]string{
+		0:       "is ended with more than 512 processes; its memory is not limited",
+		3 << 20: "is ended with more than 3 MiB of memory or 512 processes",
+	} {
+		if got := (&stdioTransport{maxMemory: maxMemory}).describeUsageLimits(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

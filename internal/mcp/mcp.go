@@ -149,7 +149,9 @@ type Options struct {
 
 	Watcher Watcher // nil: nobody is told of the processes of servers
 
-	silence time.Duration // see wrappedTransport; set by tests
+	// Set by tests alone; 0: the defaults.
+	silence       time.Duration // see wrappedTransport
+	reconnectWait time.Duration // how long a call waits for a lost server that is about to be connected again
 }
 
 // Watcher is told of the processes of servers, to end them should the bot be killed.
@@ -177,6 +179,9 @@ func withDefaults(o Options) Options {
 	}
 	if o.silence <= 0 {
 		o.silence = defaultSilence
+	}
+	if o.reconnectWait <= 0 {
+		o.reconnectWait = defaultReconnectWait
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

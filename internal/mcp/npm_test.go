@@ -48,6 +48,7 @@ func connectedWithin(t *testing.T, h *Host, name string, limit time.Duration) St
 }
 
 func TestPublishedServersOverStdio(t *testing.T) {
+	waitBesideOthers(t)
 	needsNode(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -86,6 +87,7 @@ func useEverything(t *testing.T, h *Host, name string) {
 }
 
 func TestPublishedServerOverHTTP(t *testing.T) {
+	waitBesideOthers(t)
 	needsNode(t)
 	for mode, path := range map[string]string{"sse": "/sse", "streamableHttp": "/mcp"} {
 		t.Run(mode, func(t *testing.T) {

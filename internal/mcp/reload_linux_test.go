@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,16 +40,10 @@ func TestACallInFlightOutlivesItsEntry(t *testing.T) {
 	ended(t, old)
 }
 
-func errText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 // A server that does one thing at a time, and did one during a call that had to wait
 // too long, is not taken for dead: the calls behind that one are answered.
 func TestAServerThatIsBusyIsNotEnded(t *testing.T) {
+	waitBesideOthers(t)
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -58,16 +53,14 @@ func TestAServerThatIsBusyIsNotEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	c := fakeServer("a", "plain", "FAKE_FILE="+pipe)
-	c.Timeout = 3 * probeTimeout
-	h := running(t, Options{Servers: []Config{c}})
+	h := running(t, Options{Servers: []Config{fakeServer("a", "plain", "FAKE_FILE="+pipe)}})
 	settled(t, h, "a")
-	next := find1(t, h, "a", "next")
+	s, conn := must(h.server("a")), connectionOf(h, "a")
 	answers := make(chan string, 3)
-	ask := func() {
+	ask := func(timeout time.Duration) {
 		go func() {
-			res, err := next.Call(t.Context(), nil)
-			answers <- res.Text + errText(err)
+			raw, err := conn.call(t.Context(), "next", json.RawMessage(`{}`), timeout)
+			answers <- parseResult(raw).Text + errText(err)
 		}()
 	}
 	say := func(word string) {
@@ -75,19 +68,23 @@ func TestAServerThatIsBusyIsNotEnded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	ask()
-	ask()
-	<-time.After(c.Timeout / 2)
-	say("1") // while the other waits
+	s.mu.Lock()
+	checked := s.changed // closed when the server has been asked whether it lives
+	s.mu.Unlock()
+	const late = 3 * time.Second
+	ask(2 * soon)
+	lines(t, h, "a", "stderr: waits for the next")
+	ask(late)
+	<-time.After(late / 2) // a message that comes at once might have been sent before the call was read
+	say("1")               // while the other waits
 	if got := <-answers; got != "1" {
 		t.Fatalf("the first call gave %q", got)
 	}
-	<-time.After(c.Timeout / 3)
-	ask()
-	if got := <-answers; !strings.Contains(got, "did not answer") {
+	ask(2 * soon)
+	if got := <-answers; !strings.Contains(got, "no answer within") {
 		t.Fatalf("the second call gave %q", got)
 	}
-	<-time.After(probeTimeout + probeTimeout/4) // it was asked whether it lives, and had no time
+	<-checked // it had no time to answer
 	say("2")
 	say("3")
 	if got := <-answers; got != "3" {

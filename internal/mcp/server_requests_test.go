@@ -236,6 +236,7 @@ func TestAddressesToVisitFirst(t *testing.T) {
 
 // Servers of the newest protocol ask in their answer, and are called again.
 func TestInputThatACallNeeds(t *testing.T) {
+	waitBesideOthers(t)
 	h := running(t, Options{Servers: []Config{fakeServer("a", "modern")}, Roots: []Root{{URI: "file:///srv"}},
 		Ask: func(ctx context.Context, q Question) (Answer, error) {
 			return Answer{Action: Accept, Content: json.RawMessage(`{"n":4,"why":"` + tool.CallerFrom(ctx).User.ID + `"}`)}, nil

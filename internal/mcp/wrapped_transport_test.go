@@ -270,6 +270,7 @@ func TestTheStreamIsOpenBeforeToolsAreListed(t *testing.T) {
 
 // The stream of changes of a new server is opened again when it ends.
 func TestASubscriptionThatEndsIsMadeAgain(t *testing.T) {
+	waitBesideOthers(t)
 	made := make(chan struct{}, 64)
 	h := running(t, Options{Servers: []Config{{Name: "a",
 		URL: serve(t, stateless(func(w http.ResponseWriter, method string, request []byte) bool {

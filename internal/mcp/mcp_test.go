@@ -1,0 +1,71 @@
+package mcp
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// These are documented, in ARCHITECTURE, in the configuration or for whoever uses the package.
+func TestOptions_Defaults(t *testing.T) {
+	o := withDefaults(Options{})
+	if o.HealthInterval != time.Minute || o.StatusTTL != 5*time.Minute || o.StartTimeout != 2*time.Minute ||
+		o.silence != 3*time.Second || o.reconnectWait != 5*time.Second {
+		t.Errorf("%+v", o)
+	}
+	o.Watch(1)()
+	o.Log.Info("nobody reads this")
+	if o.Now().IsZero() {
+		t.Error("there is no clock")
+	}
+	own := Options{HealthInterval: 1, StatusTTL: 2, StartTimeout: 3, silence: 4, reconnectWait: 5}
+	if o := withDefaults(own); o.HealthInterval != 1 || o.StatusTTL != 2 || o.StartTimeout != 3 || o.silence != 4 ||
+		o.reconnectWait != 5 {
+		t.Errorf("what was set became %+v", o)
+	}
+	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}, {Name: "b", Command: "x", Timeout: 7}}}))
+	if d := must(h.server("a")).callTimeout(); d != 30*time.Second {
+		t.Errorf("a call may take %v", d)
+	}
+	if d := must(h.server("b")).callTimeout(); d != 7 {
+		t.Errorf("a call that may take 7 ns may take %v", d)
+	}
+}
+
+// What an operator wrote wrong is said in the words of the configuration.
+func TestCheck(t *testing.T) {
+	const long = "its name is longer than 100 bytes, or holds control characters"
+	for _, tt := range []struct {
+		c    Config
+		want string // "": nothing is wrong
+	}{
+		{Config{}, "it has no name"},
+		{Config{Name: strings.Repeat("x", 100), Command: "x"}, ""},
+		{Config{Name: strings.Repeat("x", 101), Command: "x"}, long},
+		{Config{Name: "a\n", Disabled: true}, long},
+		{Config{Name: "a", Disabled: true, Transport: "x"}, ""},
+		{Config{Name: "a", Command: "x", Transport: Stdio}, ""},
+		{Config{Name: "a", Command: "x", Transport: HTTP},
+			`transport "http" does not go with what is given: stdio needs a command, http and sse a url`},
+		{Config{Name: "a", URL: "http://x", Transport: Stdio},
+			`transport "stdio" does not go with what is given: stdio needs a command, http and sse a url`},
+		{Config{Name: "a", URL: "http://x", Transport: SSE}, ""},
+		{Config{Name: "a", URL: "https://x", PerUser: true}, ""},
+		{Config{Name: "a", Command: "x", PerUser: true},
+			"users cannot sign in to a process for themselves: perUser needs a url"},
+		{Config{Name: "a", Command: "x", Protocol: "2025-06-18"}, ""},
+		{Config{Name: "a", URL: "https:///x"}, "its url is not an http or https address"},
+		{Config{Name: "a", URL: "ftp://x"}, "its url is not an http or https address"},
+		{Config{Name: "a", URL: "https://x y"}, "its url is not an http or https address"},
+	} {
+		if err := check(tt.c); errText(err) != tt.want {
+			t.Errorf("%+v: %v, want %q", tt.c, err, tt.want)
+		}
+	}
+	for _, c := range []Config{{Name: "a", URL: "https://x", Protocol: "1999"}, {Name: "a", Command: "x",
+		Protocol: "1999"}} {
+		if err := check(c); err == nil || !strings.HasPrefix(err.Error(), `unknown protocol version "1999"; known are `) {
+			t.Errorf("an unknown version: %v", err)
+		}
+	}
+}

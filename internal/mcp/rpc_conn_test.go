@@ -1,0 +1,219 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/client/transport"
+	sdk "github.com/mark3labs/mcp-go/mcp"
+)
+
+// pipeTo returns a connection whose messages go to a channel, with what is no message in another one.
+func pipeTo() (d *rpcConn, sent, invalid chan string) {
+	sent, invalid = make(chan string, 100), make(chan string, 100)
+	d = newRPCConn(func(m []byte) { invalid <- string(m) })
+	d.send = func(_ context.Context, m []byte) error { sent <- string(m); return nil }
+	return d, sent, invalid
+}
+
+// request returns a request with a number as its id.
+func request(id int64) transport.JSONRPCRequest {
+	return transport.JSONRPCRequest{JSONRPC: "2.0", ID: sdk.NewRequestId(id), Method: "x"}
+}
+
+// Requests that nobody waits for any longer are forgotten: a connection lasts for months.
+func TestSendRequest_ForgetsWhatHasEnded(t *testing.T) {
+	d, sent, _ := pipeTo()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := d.SendRequest(ctx, request(1))
+		ended <- err
+	}()
+	<-sent
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	d.send = func(context.Context, []byte) error { return errors.New("full") }
+	if _, err := d.SendRequest(t.Context(), request(2)); err == nil || err.Error() != "full" {
+		t.Errorf("a request that cannot be sent: %v", err)
+	}
+	if len(d.pending) > 0 {
+		t.Errorf("%d requests still wait", len(d.pending))
+	}
+}
+
+// Whoever waits learns why the connection was lost, not what followed from it.
+func TestSendRequest_ReturnsTheReasonOfALoss(t *testing.T) {
+	reason := errors.New("it fell asleep")
+	d, sent, _ := pipeTo()
+	ended := make(chan error)
+	go func() {
+		_, err := d.SendRequest(t.Context(), request(1))
+		ended <- err
+	}()
+	<-sent
+	d.fail(reason)
+	d.fail(errors.New("a later one"))
+	late := func() error { _, err := d.SendRequest(t.Context(), request(2)); return err }
+	note := func() error { return d.SendNotification(t.Context(), sdk.JSONRPCNotification{}) }
+	for what, err := range map[string]error{"a request that waits": <-ended, "a later request": late(),
+		"a notification": note()} {
+		if !errors.As(err, new(connectionLostError)) || !errors.Is(err, reason) {
+			t.Errorf("%s: %v, want %v", what, err, reason)
+		}
+	}
+	if len(sent) > 0 {
+		t.Errorf("%s was sent over a lost connection", <-sent)
+	}
+	d, _, _ = pipeTo()
+	d.send = func(context.Context, []byte) error { d.fail(reason); return errors.New("broken pipe") }
+	if _, err := d.SendRequest(t.Context(), request(3)); !errors.Is(err, reason) {
+		t.Errorf("lost while it was sent: %v", err)
+	}
+}
+
+// An answer that came just before the end counts.
+func TestSendRequest_AnswerBeforeTheEnd(t *testing.T) {
+	for range 50 { // which of two channels that are ready is read is left to chance
+		d, _, _ := pipeTo()
+		d.send = func(context.Context, []byte) error {
+			d.receive([]byte(`{"jsonrpc":"2.0","id":1,"result":{"a":1}}`))
+			d.fail(errors.New("ended"))
+			return nil
+		}
+		if a, err := d.SendRequest(t.Context(), request(1)); err != nil || string(a.Result) != `{"a":1}` {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	}
+}
+
+func TestReceive_TellsMessagesApart(t *testing.T) {
+	d, sent, invalid := pipeTo()
+	var notes []string
+	d.SetNotificationHandler(func(n sdk.JSONRPCNotification) { notes = append(notes, n.Method) })
+	d.onRequest = func(_ context.Context, r transport.JSONRPCRequest) *transport.JSONRPCResponse {
+		return transport.NewJSONRPCResultResponse(r.ID, json.RawMessage(`"answer to `+r.Method+`"`))
+	}
+	count := 0
+	d.onMessage = func() { count++ }
+	for _, line := range []string{
+		" \t",
+		`{"jsonrpc":"2.0","method":"one"}`,
+		` [{"jsonrpc":"2.0","method":"two"},{"jsonrpc":"2.0","method":"three"}]`,
+		`{"jsonrpc":"2.0","id":"q","method":"ask"}`,
+		`{"jsonrpc":"2.0","id":9,"result":{}}`, // to nobody
+		`{"jsonrpc":"2.0","id":9}`,
+		`{"jsonrpc":"1.0","method":"old"}`,
+		`{"jsonrpc":"2.0","id":[],"method":"odd"}`,
+		`[broken`,
+		`hello`,
+	} {
+		d.receive([]byte(line))
+	}
+	d.answers.Wait()
+	close(invalid)
+	var wrong []string
+	for m := range invalid {
+		wrong = append(wrong, m)
+	}
+	if diff := cmp.Diff([]string{"one", "two", "three"}, notes); diff != "" {
+		t.Errorf("notifications (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{`{"jsonrpc":"2.0","id":9}`, `{"jsonrpc":"1.0","method":"old"}`,
+		`{"jsonrpc":"2.0","id":[],"method":"odd"}`, `[broken`, `hello`}, wrong); diff != "" {
+		t.Errorf("no messages are (-want +got):\n%s", diff)
+	}
+	if got := <-sent; got != `{"jsonrpc":"2.0","id":"q","result":"answer to ask"}` || count != 6 {
+		t.Errorf("answered %s; %d messages", got, count)
+	}
+}
+
+// A server that asks without end starts no more answers than there are places, and gets them later.
+func TestAnswerRequest_FloodIsBounded(t *testing.T) {
+	d, sent, _ := pipeTo()
+	var running sync.WaitGroup
+	running.Add(16)
+	proceed := make(chan struct{})
+	d.onRequest = func(_ context.Context, r transport.JSONRPCRequest) *transport.JSONRPCResponse {
+		running.Done()
+		<-proceed
+		return transport.NewJSONRPCResultResponse(r.ID, json.RawMessage(`{}`))
+	}
+	ask := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	for range 40 {
+		d.receive(ask)
+	}
+	running.Wait()
+	close(proceed)
+	d.answers.Wait()
+	if len(sent) != 16 {
+		t.Errorf("%d requests were answered, want 16", len(sent))
+	}
+	running.Add(1)
+	d.receive(ask)
+	d.answers.Wait()
+	if len(sent) != 17 {
+		t.Error("after the flood nothing is answered")
+	}
+	// nil: the server has taken its request back.
+	d.onRequest = func(context.Context, transport.JSONRPCRequest) *transport.JSONRPCResponse { return nil }
+	d.receive(ask)
+	d.answers.Wait()
+	if len(sent) != 17 {
+		t.Error("what needs no answer was answered")
+	}
+}
+
+// Errors reach whoever asked in whatever form a server sends them.
+func TestDeliverResponse_ReadsErrors(t *testing.T) {
+	for raw, want := range map[string]sdk.JSONRPCErrorDetails{
+		`"error":{"code":-5,"message":"no","data":[1]}`: {Code: -5, Message: "no", Data: json.RawMessage(`[1]`)},
+		`"error":{"code":"x","message":"no"}`:           {Code: sdk.INTERNAL_ERROR, Message: "no"},
+		`"error":{}`:                                    {Code: sdk.INTERNAL_ERROR},
+		`"error":"just words"`:                          {Code: sdk.INTERNAL_ERROR, Message: "just words"},
+	} {
+		for _, id := range []string{"1", `"1"`} { // some servers send the number back as a text
+			d, _, _ := pipeTo()
+			d.send = func(context.Context, []byte) error {
+				d.receive([]byte(`{"jsonrpc":"2.0","id":` + id + `,` + raw + `}`))
+				return nil
+			}
+			a, err := d.SendRequest(t.Context(), request(1))
+			if err != nil || a.Error == nil {
+				t.Fatalf("%s: %+v, %v", raw, a, err)
+			}
+			if diff := cmp.Diff(want, *a.Error); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", raw, diff)
+			}
+		}
+	}
+	d, _, _ := pipeTo()
+	d.send = func(context.Context, []byte) error {
+		d.receive([]byte(`{"jsonrpc":"2.0","id":1,"result":{},"error":"words"}`))
+		return nil
+	}
+	if a, err := d.SendRequest(t.Context(), request(1)); err != nil || a.Error != nil {
+		t.Errorf("a result counts more than an error that is none: %+v, %v", a, err)
+	}
+}
+
+// One huge message does not hold its memory as long as the connection lasts.
+func TestLineReader_GivesLargeBuffersBack(t *testing.T) {
+	f := lineReader{r: bufio.NewReader(strings.NewReader(strings.Repeat("x", 3<<20) + "\nsmall\n")), max: 4 << 20}
+	for range 2 {
+		if _, err := f.next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cap(f.buf) > 0 {
+		t.Errorf("a buffer of %d bytes is kept", cap(f.buf))
+	}
+}

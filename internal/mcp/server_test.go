@@ -1,0 +1,401 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/mark3labs/mcp-go/mcp"
+)
+
+// memoryServer is a server in memory: a transport that answers what the older protocol asks.
+type memoryServer struct {
+	*rpcConn
+	capabilities string // as JSON; "": it has tools
+
+	mu       sync.Mutex
+	isSilent bool
+	tools    string
+	asked    map[string]int // requests by method
+}
+
+func (m *memoryServer) Start(context.Context) error { return nil }
+
+func (m *memoryServer) Close() error { return nil }
+
+// answer is the send of its rpcConn.
+func (m *memoryServer) answer(_ context.Context, message []byte) error {
+	o := jsonObject(message)
+	method := jsonString(o["method"])
+	m.mu.Lock()
+	if m.asked == nil {
+		m.asked = map[string]int{}
+	}
+	m.asked[method]++
+	isSilent, tools := m.isSilent, m.tools
+	m.mu.Unlock()
+	result, ok := map[string]string{
+		"initialize": `{"protocolVersion":"2025-06-18","capabilities":` + m.capabilities +
+			`,"serverInfo":{"name":"memory","version":"1"}}`,
+		"tools/list": `{"tools":[` + tools + `]}`,
+	}[method]
+	if ok && !isSilent {
+		go m.receive(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, o["id"], result))
+	}
+	return nil
+}
+
+// fallSilent has it answer nothing any more.
+func (m *memoryServer) fallSilent(isSilent bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.isSilent = isSilent
+}
+
+func (m *memoryServer) count(method string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked[method]
+}
+
+// inMemory returns a server that is connected to a memoryServer and has listed its tools.
+func inMemory(t *testing.T, o Options) (*server, *connection, *memoryServer) {
+	t.Helper()
+	o.Servers = []Config{{Name: "a", Command: "x"}}
+	s := must(must(NewHost(o)).server("a"))
+	m := &memoryServer{rpcConn: newRPCConn(func([]byte) {}), capabilities: `{"tools":{}}`, tools: `{"name":"x"}`}
+	m.send = m.answer
+	conn := s.newConnection(m.rpcConn)
+	conn, err := s.handshake(t.Context(), conn, &wrappedTransport{Interface: m, conn: conn, era: legacy}, Stdio, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.refresh(t.Context(), conn, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	return s, conn, m
+}
+
+// watchFor starts to watch a connection, and returns when that ended and why.
+func watchFor(t *testing.T, s *server, conn *connection) (ended func() (time.Duration, error)) {
+	began := time.Now()
+	result := make(chan error, 1)
+	go func() { result <- s.watch(t.Context(), conn) }()
+	return func() (time.Duration, error) {
+		err := <-result
+		return time.Since(began), err
+	}
+}
+
+// A server that falls silent is given up at the first regular check, or at the third in a row while a call may keep
+// it busy.
+func TestWatch_SilentServer_IsGivenUp(t *testing.T) {
+	for _, tt := range []struct {
+		what  string
+		calls bool
+		do    func(m *memoryServer)
+		want  time.Duration
+	}{
+		{"at once", false, func(m *memoryServer) { m.fallSilent(true) }, 70 * time.Second},
+		{"during a call", true, func(m *memoryServer) { m.fallSilent(true) }, 190 * time.Second},
+		{"twice, and then for good", true, func(m *memoryServer) {
+			m.fallSilent(true)
+			time.Sleep(150 * time.Second) // two checks are missed
+			m.fallSilent(false)
+			time.Sleep(60 * time.Second)
+			m.fallSilent(true)
+		}, 370 * time.Second},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, conn, m := inMemory(t, Options{})
+				defer conn.close()
+				if tt.calls {
+					_, end := conn.beginCall(t.Context(), "x", time.Hour)
+					defer end()
+				}
+				ended := watchFor(t, s, conn)
+				tt.do(m)
+				// A check that was asked for in between may hold up the regular one for as long as it takes.
+				if took, err := ended(); took < tt.want || took > tt.want+2*probeTimeout ||
+					!errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("given up after %v: %v, want %v", took, err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A server that did not answer a call is asked whether it lives. It is given up where nothing else can be the reason.
+func TestWatch_SuspectServer_HasToAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		what               string
+		isSilent, hasCalls bool
+		noAnswer           bool // of the call, in silence
+		want               time.Duration
+	}{
+		{"no call", true, false, false, 1500 * time.Millisecond},
+		{"a call may keep it busy", true, true, false, 0},
+		{"silent for a whole call", true, true, true, 1500 * time.Millisecond},
+		{"it lives", false, false, false, 0},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, conn, m := inMemory(t, Options{HealthInterval: 24 * time.Hour})
+				defer conn.close()
+				m.fallSilent(tt.isSilent)
+				if tt.hasCalls {
+					_, end := conn.beginCall(t.Context(), "x", time.Hour)
+					defer end()
+				}
+				if tt.noAnswer {
+					conn.silentSince.Store(conn.lastMessage.Load())
+				}
+				ended := watchFor(t, s, conn)
+				synctest.Wait()
+				waiter := s.changed
+				conn.requestCheck()
+				if tt.want == 0 {
+					time.Sleep(1600 * time.Millisecond)
+					if m.count("tools/list") != 2 || !isClosed(waiter) {
+						t.Errorf("%d lists; those who wait for the check were told: %v", m.count("tools/list"), isClosed(waiter))
+					}
+					conn.requestCheck()
+					time.Sleep(time.Minute)
+					if n := m.count("tools/list"); n < 3 || !tt.isSilent && n > 3 {
+						t.Errorf("%d lists after another request", n)
+					}
+					m.fail(errors.New("the end"))
+					_, _ = ended()
+					return
+				}
+				if took, err := ended(); took != tt.want || err == nil {
+					t.Errorf("given up after %v: %v, want %v", took, err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A server that says without end that its tools have changed is asked for them once a second.
+func TestWatch_ChangedTools_AreListedOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, conn, m := inMemory(t, Options{HealthInterval: 24 * time.Hour})
+		defer conn.close()
+		ended := watchFor(t, s, conn)
+		m.mu.Lock()
+		m.tools += `,{"name":"y"}`
+		m.mu.Unlock()
+		for range 100 {
+			m.receive([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		if n := m.count("tools/list") - 1; n != 6 {
+			t.Errorf("in 6 s the tools were listed %d times, want 6", n)
+		}
+		if len(s.offeredTools()) != 2 {
+			t.Error("the new tool is not offered")
+		}
+		m.fail(errors.New("the pipe broke"))
+		if _, err := ended(); err == nil || err.Error() != "the pipe broke" {
+			t.Errorf("the connection ended: %v", err)
+		}
+	})
+}
+
+// A status that is older than its time is checked when it is read, once.
+func TestStatus_OldOne_IsChecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, conn, _ := inMemory(t, Options{StatusTTL: time.Minute})
+		defer conn.close()
+		time.Sleep(time.Minute)
+		s.status()
+		if len(conn.checkWanted) != 0 {
+			t.Error("a status of a minute was checked")
+		}
+		time.Sleep(1)
+		s.status()
+		if len(conn.checkWanted) != 1 {
+			t.Error("an older one was not checked")
+		}
+	})
+}
+
+// A server that cannot be ended is left behind, so that whoever stops it does not wait for ever.
+func TestStop_ServerThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a"))
+		began := time.Now()
+		if err := s.stop(); err == nil || err.Error() != "the server has not ended yet" ||
+			time.Since(began) != 15*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		s.setState(Stopped, "")
+		if err := s.stop(); err != nil {
+			t.Errorf("one that has ended: %v", err)
+		}
+	})
+}
+
+// Nothing starts before the channel is closed, as what is known from the store suffices until then.
+func TestStartAfter_DelaysServers(t *testing.T) {
+	begin := make(chan struct{})
+	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, StartAfter: begin})
+	for range 100 {
+		if st, _ := h.Server("a"); st.State != Uninitialized {
+			t.Fatalf("the server is %s", st.State)
+		}
+	}
+	close(begin)
+	h.WaitAll(t.Context())
+	if st, _ := h.Server("a"); st.State != Connected {
+		t.Errorf("the server is %+v", st)
+	}
+	// A host that ends before then ends at once.
+	_, end := hosted(t, Options{Servers: []Config{fakeServer("b", "plain")}, StartAfter: make(chan struct{})})
+	end()
+}
+
+// Whoever waits for all servers waits for the slowest, and no longer than the context lasts.
+func TestWaitAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := must(NewHost(Options{Servers: []Config{{Name: "a", Disabled: true}, {Name: "b", Command: "x"},
+			{Name: "c", Command: "x"}}}))
+		began := time.Now()
+		time.AfterFunc(time.Second, must(h.server("c")).endFirstAttempt)
+		time.AfterFunc(2*time.Second, must(h.server("b")).endFirstAttempt)
+		h.WaitAll(t.Context())
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("waited for %v", took)
+		}
+		h = must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}, {Name: "b", Command: "x"}}}))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began = time.Now()
+		h.WaitAll(ctx)
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("waited for %v although the context ended after 3 s", took)
+		}
+	})
+}
+
+// Servers without tools, resources and prompts are no fault, and the library need not know a page to read it.
+func TestList_ReadsWhatServersSend(t *testing.T) {
+	for _, tt := range []struct{ what, tools, want string }{
+		{"none", ``, ""},
+		{"twice", `{"name":"b"},{"name":"a"},{"name":"b","title":"second"}`, "a b"},
+		{"unusable names", `{"name":""},5,{"title":"x"},{"name":"` + strings.Repeat("x", 513) + `"}`, ""},
+		{"a long name", `{"name":"` + strings.Repeat("x", 512) + `"}`, strings.Repeat("x", 512)},
+	} {
+		s, conn, m := inMemory(t, Options{})
+		m.mu.Lock()
+		m.tools = tt.tools
+		m.mu.Unlock()
+		list, err := conn.list(t.Context(), time.Minute)
+		var got []string
+		for _, one := range list {
+			got = append(got, one.Name)
+		}
+		if err != nil || strings.Join(got, " ") != tt.want {
+			t.Errorf("%s of %s: %.100q, %v", tt.what, s.c.Name, got, err)
+		}
+		conn.close()
+	}
+	// Of too many tools some are left out: 2,000 of them, or 4 MiB together.
+	var many []string
+	for n := range 2100 {
+		many = append(many, fmt.Sprintf(`{"name":"t%d"}`, n))
+	}
+	large := `,"description":"` + strings.Repeat("x", 1<<20) + `"}`
+	for tools, want := range map[string]int{
+		strings.Join(many, ","): 2000,
+		`{"name":"a"` + large + `,{"name":"b"` + large + `,{"name":"c"` + large + `,{"name":"d"` + large + `,{"name":"e"}`: 4,
+	} {
+		_, conn, m := inMemory(t, Options{})
+		m.mu.Lock()
+		m.tools = tools
+		m.mu.Unlock()
+		if list, err := conn.list(t.Context(), time.Minute); err != nil || len(list) != want {
+			t.Errorf("%d tools were taken, want %d: %v", len(list), want, err)
+		}
+		conn.close()
+	}
+}
+
+// A server is asked for its log messages where it has any, and not told of more than it announced.
+func TestWatchChanges_AsksForTheLog(t *testing.T) {
+	for capabilities, want := range map[string]int{`{"tools":{},"logging":{}}`: 1, `{"tools":{}}`: 0} {
+		s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a"))
+		m := &memoryServer{rpcConn: newRPCConn(func([]byte) {}), capabilities: capabilities}
+		m.send = m.answer
+		conn := s.newConnection(m.rpcConn)
+		conn, err := s.handshake(t.Context(), conn, &wrappedTransport{Interface: m, conn: conn, era: legacy}, Stdio, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if conn.info.version != "memory 1" || conn.info.protocol != "2025-06-18" || conn.info.transport != Stdio {
+			t.Errorf("the server says of itself: %+v", conn.info)
+		}
+		for deadline := time.Now().Add(soon); m.count("logging/setLevel") < want; <-time.After(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the server was not asked for its log")
+			}
+		}
+		m.fail(errors.New("closed"))
+		conn.close()
+		if n := m.count("logging/setLevel"); n != want {
+			t.Errorf("with %s it was asked %d times", capabilities, n)
+		}
+	}
+}
+
+// A connection that ends takes its requests and its background work with it, however often it is closed.
+func TestConnection_Close(t *testing.T) {
+	_, conn, _ := inMemory(t, Options{})
+	ended := make(chan struct{})
+	conn.runInBackground(func(ctx context.Context) { <-ctx.Done(); close(ended) })
+	before, after := 0, 0
+	conn.beforeClose = func() { before++ }
+	conn.afterClose = append(conn.afterClose, func() { after++ })
+	conn.close()
+	if !isClosed(ended) || before != 1 || after != 1 {
+		t.Errorf("the work has ended: %v, called before %d and after %d times", isClosed(ended), before, after)
+	}
+	conn.close()
+}
+
+// What a newer server says is one of the messages that are known, and nothing else.
+func TestHandleNotification_ToolsHaveChanged(t *testing.T) {
+	c := unconnected(t, Options{})
+	note := func(method string) sdk.JSONRPCNotification {
+		var n sdk.JSONRPCNotification
+		if err := json.Unmarshal([]byte(`{"jsonrpc":"2.0","method":"`+method+`"}`), &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for method, want := range map[string]int{
+		"notifications/tools/list_changed":         1,
+		"notifications/subscriptions/acknowledged": 1,
+		"notifications/prompts/list_changed":       0,
+		"notifications/resources/list_changed":     0,
+		"notifications/message":                    0,
+		"notifications/something/else":             0,
+	} {
+		c.handleNotification(note(method))
+		if len(c.relistWanted) != want {
+			t.Errorf("%s: %d lists are wanted, want %d", method, len(c.relistWanted), want)
+		}
+		select {
+		case <-c.relistWanted:
+		default:
+		}
+	}
+}
