@@ -378,18 +378,23 @@ func TestAServerThatDoesNotRead(t *testing.T) {
 	reconnected(t, h, "a", before)
 }
 
+// watcherFunc is a function as a Watcher.
+type watcherFunc func(group int) (done func())
+
+func (f watcherFunc) Watch(group int) (done func()) { return f(group) }
+
 // Each of these takes seconds to end. None is waited for before the others are ended, too.
 func TestServersAreEndedSideBySide(t *testing.T) {
 	waitBesideOthers(t)
 	const n = 4
 	var ended sync.WaitGroup
 	ended.Add(n)
-	o := Options{Watch: func(int) func() {
+	o := Options{Watcher: watcherFunc(func(int) func() {
 		return func() { // called when a process has ended, and before it is reaped
 			ended.Done()
 			ended.Wait()
 		}
-	}}
+	})}
 	for i := range n {
 		o.Servers = append(o.Servers, fakeServer(fmt.Sprint("s", i), "stubborn"))
 	}

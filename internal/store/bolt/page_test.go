@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ravenbot/internal/store"
 )
 
 // header returns a header as bbolt writes it, with that of its page.
@@ -227,8 +229,8 @@ func TestSalvage_NoBucketOfTheStore_IsLeftOut(t *testing.T) {
 				db.SaveItem(t.Context(), "kind", "name", []byte(`{"a":"long enough"}`), true),
 				db.SaveItem(t.Context(), "kind", "other", []byte(`{}`), true),
 				// The tree of the transaction before has these pages, too.
-				db.SaveSetting(t.Context(), "instance", []byte(`{}`)),
-				db.SaveSetting(t.Context(), "instance", []byte(`{}`)),
+				db.SaveSubscription(t.Context(), store.Subscription{URL: "a"}),
+				db.SaveSubscription(t.Context(), store.Subscription{URL: "b"}),
 			} {
 				if err != nil {
 					t.Fatal(err)
