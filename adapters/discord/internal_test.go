@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -22,6 +23,7 @@ import (
 	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/markdown"
+	"ravenbot/internal/store"
 )
 
 // idleShard is a shard without a connection that keeps what it hands over.
@@ -442,5 +444,31 @@ func TestAskedGuild_Refused_IsNotAskedForAtEveryMessage(t *testing.T) {
 	}
 	if asked != 1 {
 		t.Errorf("Discord was asked %d times, want once", asked)
+	}
+}
+
+// Processes that share a bot share its rate: each takes its part of the table's replicas.
+func TestSetShared_Replicas_ShareThePace(t *testing.T) {
+	for replicas, want := range map[int]int{0: 11, 1: 11, 2: 6, 5: 3} {
+		d := idle().Discord
+		// No slot comes back while the test runs, so that what is let in at once shows the part.
+		d.api.pace = &kit.Pacer{Every: time.Hour, Burst: 10 * time.Hour}
+		(&sharedShards{Discord: d}).setShared(store.ShardTable{Count: 1, Replicas: replicas})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		let := 0
+		for ; ; let++ {
+			turn, err := d.api.pace.Enter(ctx, "a", false)
+			if wait := (*kit.WaitError)(nil); errors.As(err, &wait) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn.Leave(0, false)
+		}
+		if let != want {
+			t.Errorf("with %d replicas %d requests are let in at once, want %d", replicas, let, want)
+		}
 	}
 }

@@ -239,9 +239,15 @@ func (s *Slack) parseDeletion(team string, e wireMessage, ts string) (chat.Messa
 // messageID returns the ID of a message of ours for Slack's timestamp.
 func messageID(team, channel, ts string) string { return team + "/" + channel + "/" + ts }
 
-// timestampOf returns the timestamp within a message's ID, or of a post; empty if it has none, such as a command or an
-// answer at a response_url.
+// ephemeralPrefix stands before the timestamp of a post that one person alone sees.
+const ephemeralPrefix = "ephemeral/"
+
+// timestampOf returns the timestamp within a message's ID, or of a post; empty if it has none by which Slack would find
+// it, such as a command, an answer at a response_url, or an ephemeral post.
 func timestampOf(id string) string {
+	if strings.HasPrefix(id, ephemeralPrefix) {
+		return ""
+	}
 	ts := id[strings.LastIndexByte(id, '/')+1:]
 	if !timestampPattern().MatchString(ts) {
 		return ""

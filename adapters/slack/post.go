@@ -227,7 +227,7 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 		return "", p.postError(err)
 	}
 	if method == "chat.postEphemeral" {
-		return "ephemeral/" + id, nil // nothing can be done with it any more
+		return ephemeralPrefix + id, nil // nothing can be done with it any more
 	}
 	p.rememberLabel(n, id)
 	return id, nil

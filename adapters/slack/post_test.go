@@ -103,6 +103,29 @@ func TestAnAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 	}
 }
 
+// Slack neither edits nor deletes what it shows to one person alone, and has no thread below it, although it has a
+// timestamp. That timestamp must not be used as that of a post.
+func TestPost_ReplacesAnEphemeralPost_IsPostedBesideIt(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel := b.sim.AddChannel("general").ID
+	up(t, b)
+	to := chat.Address{Channel: channel}
+	ref, err := b.Post(deadline(t), to, chat.Draft{Key: "other", Text: "other words"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	private := chat.Ref{IDs: []string{"ephemeral/" + ref.IDs[0]}}
+	if _, err := b.Post(deadline(t), to, chat.Draft{Key: "is", Text: "new words", Replaces: private}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"other words", "new words"}, standing(b, channel)); diff != "" {
+		t.Errorf("posts (-want +got):\n%s", diff)
+	}
+	if at, err := b.Thread(deadline(t), to, private, ""); err != nil || at != to {
+		t.Errorf("the thread below it is %v, %v, want none", at, err)
+	}
+}
+
 func TestAnEditedPostStaysQuietAndLosesItsOldForm(t *testing.T) {
 	b := start(t, simslack.Options{}, slack.Options{})
 	channel := b.sim.AddChannel("general").ID

@@ -1,9 +1,11 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -11,6 +13,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/feature"
+	"ravenbot/internal/text"
 )
 
 // Limits bound what one person may have the bot do in a day. 0: no limit.
@@ -78,8 +81,11 @@ func (q *quota) take(now time.Time, l Limits, user string, m chat.Message) (exce
 	}
 	switch {
 	case l.Messages > 0 && u.messages+q.others[user] >= l.Messages:
-		return fmt.Sprintf("You have asked me %s times today, which is the limit for one person.",
-			formatCount(u.messages+q.others[user]))
+		times := formatCount(u.messages+q.others[user]) + " times"
+		if u.messages+q.others[user] == 1 {
+			times = "once"
+		}
+		return fmt.Sprintf("You have asked me %s today, which is the limit for one person.", times)
 	case l.Files > 0 && len(m.Files) > 0 && u.files+q.filesElsewhere[user]+len(m.Files) > l.Files:
 		return fmt.Sprintf("You have sent me %s files today; the limit for one person is %s.",
 			formatCount(u.files+q.filesElsewhere[user]), formatCount(l.Files))
@@ -142,16 +148,53 @@ type Limited struct {
 	Spending *Spending
 }
 
-// Answer answers a question, or says which limit its author has reached.
+// Answer answers a question, or says which limit its author has reached. Of several people who are answered together
+// those within their limits get their answer, and a line below it for each of the others.
 func (l Limited) Answer(
 	ctx context.Context,
 	q chat.Asked,
 	show func(chat.Progress),
 ) (*conversation.Turn, *chat.Draft) {
+	var within []chat.Message
+	var refused []refusal
 	for _, m := range q.Messages {
-		if reason := l.Spending.Refuse(m); reason != "" {
-			return nil, &chat.Draft{Ephemeral: true, Failed: true, Text: reason}
+		switch reason := l.Spending.Refuse(m); {
+		case reason == "":
+			within = append(within, m)
+		// Who sent several messages is told once.
+		case !slices.ContainsFunc(refused, func(r refusal) bool { return r.author.ID == m.Author.ID }):
+			refused = append(refused, refusal{m.Author, reason})
 		}
 	}
-	return l.Answerer.Answer(ctx, q, show)
+	switch {
+	case len(refused) == 0:
+		return l.Answerer.Answer(ctx, q, show)
+	case len(within) == 0 && len(refused) == 1:
+		return nil, &chat.Draft{Ephemeral: true, Failed: true, Text: refused[0].reason}
+	case len(within) == 0:
+		return nil, &chat.Draft{Failed: true, Text: listRefusals(refused)}
+	}
+	q.Messages = within
+	turn, d := l.Answerer.Answer(ctx, q, show)
+	if d != nil {
+		withRefusals := *d
+		withRefusals.Text = strings.TrimSpace(d.Text + "\n\n" + listRefusals(refused))
+		d = &withRefusals
+	}
+	return turn, d
+}
+
+// refusal is why an author is not answered.
+type refusal struct {
+	author chat.User
+	reason string
+}
+
+// listRefusals returns a line for each refusal that names whom it is for: "you" alone could be any of them.
+func listRefusals(list []refusal) string {
+	var lines []string
+	for _, r := range list {
+		lines = append(lines, cmp.Or(text.EscapeMarkdown(text.OneLine(r.author.Name)), r.author.ID)+": "+r.reason)
+	}
+	return strings.Join(lines, "\n")
 }

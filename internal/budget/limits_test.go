@@ -12,6 +12,8 @@ import (
 
 	"ravenbot/internal/budget"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
 )
@@ -217,5 +219,54 @@ func TestRefuse_FilesSentToOtherProcessesCount(t *testing.T) {
 	}
 	if err := there.Hear(map[int64]json.RawMessage{7: json.RawMessage(`3`)}); err == nil {
 		t.Error("what cannot be read is taken for nothing")
+	}
+}
+
+// answerer answers each message by its words.
+type answerer struct{ feature.Answerer }
+
+func (answerer) Answer(_ context.Context, q chat.Asked, _ func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
+	var words []string
+	for _, m := range q.Messages {
+		words = append(words, "re: "+m.Text)
+	}
+	return &conversation.Turn{ID: q.Turn}, &chat.Draft{Text: strings.Join(words, ", ")}
+}
+
+// People who are answered together have limits of their own: one who has reached theirs costs the others no answer, and
+// is told by name.
+func TestAnswer_SeveralPeople_OnlyThoseOverTheirLimitsAreRefused(t *testing.T) {
+	now := time.Date(2026, 3, 4, 22, 0, 0, 0, time.UTC)
+	const refused = "You have asked me once today"
+	for name, c := range map[string]struct {
+		asked     []chat.Message
+		begins    string
+		has       []string
+		ephemeral bool
+		failed    bool
+	}{
+		"within": {[]chat.Message{said(2, "berit", "one", 0), said(3, "carl", "two", 0)}, "re: one, re: two", nil,
+			false, false},
+		"one of two": {[]chat.Message{said(4, "anna", "one", 0), said(5, "berit", "two", 0)}, "re: two\n\n",
+			[]string{"\n\nanna: " + refused}, false, false},
+		"alone, twice": {[]chat.Message{said(6, "anna", "one", 0), said(7, "anna", "two", 0)}, refused, nil, true, true},
+		"everybody": {[]chat.Message{said(8, "anna", "one", 0), said(9, "dora", "two", 0)}, "anna: " + refused,
+			[]string{"\ndora: " + refused}, false, true},
+	} {
+		s := spending(t, budget.Limits{Messages: 1}, &now)
+		s.Refuse(said(1, "anna", "before", 0))
+		s.Refuse(said(1, "dora", "before", 0))
+		_, d := budget.Limited{Answerer: answerer{}, Spending: s}.Answer(t.Context(), chat.Asked{Messages: c.asked}, nil)
+		if !strings.HasPrefix(d.Text, c.begins) || d.Ephemeral != c.ephemeral || d.Failed != c.failed {
+			t.Errorf("%s: answered %+v", name, d)
+		}
+		for _, want := range c.has {
+			if !strings.Contains(d.Text, want) {
+				t.Errorf("%s: %q is not in %q", name, want, d.Text)
+			}
+		}
+		if len(c.has) == 0 && strings.Contains(d.Text, "\n") {
+			t.Errorf("%s: more than one line: %q", name, d.Text)
+		}
 	}
 }

@@ -70,13 +70,17 @@ func indexQuotes(tx *tx, subjects []string, at store.TurnRef) error {
 }
 
 // unindexTurn removes a turn from the indexes: a deleted message must not be traceable. Entries
-// that name another turn stay.
+// that name another turn stay, and those that cannot be read, which count as damage of the store.
 func unindexTurn(tx *tx, t conversation.Turn, at store.TurnRef) error {
 	places := tx.top(messageTurnsBucket)
 	for _, subject := range t.Subjects() {
 		var held store.TurnRef
+		found, err := places.getIntact([]byte(subject), &held)
+		if err != nil {
+			return err
+		}
 		// A message may be part of another turn since.
-		if found, err := places.get([]byte(subject), &held); err != nil || !found || held != at {
+		if !found || held != at {
 			continue
 		}
 		if err := places.delete([]byte(subject)); err != nil {
@@ -86,11 +90,14 @@ func unindexTurn(tx *tx, t conversation.Turn, at store.TurnRef) error {
 	b := tx.top(quotesBucket)
 	for _, subject := range t.Quotes() {
 		var list []store.TurnRef
-		if _, err := b.get([]byte(subject), &list); err != nil {
+		found, err := b.getIntact([]byte(subject), &list)
+		if err != nil {
 			return err
 		}
+		if !found {
+			continue
+		}
 		list = slices.DeleteFunc(list, func(r store.TurnRef) bool { return r == at })
-		var err error
 		if len(list) == 0 {
 			err = b.delete([]byte(subject))
 		} else {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -121,7 +122,8 @@ func (h *health) noteDamage(found, refuse error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var damaged *store.DamagedError
-	if errors.As(found, &damaged) && len(h.damage) < maxFaults {
+	// What is found again, by the next check or another deletion, is no further damage.
+	if errors.As(found, &damaged) && len(h.damage) < maxFaults && !slices.Contains(h.damage, damaged.What) {
 		h.damage = append(h.damage, damaged.What)
 	}
 	if refuse != nil {

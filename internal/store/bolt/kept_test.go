@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -314,5 +315,31 @@ func TestSaveCalls_ManyLargeResults_KeepsTheNewest(t *testing.T) {
 	}
 	if err := save(9999); err == nil {
 		t.Error("it says that all is stored")
+	}
+}
+
+// An entry of an index that cannot be read does not keep a turn from being deleted; the operator learns of it.
+func TestDeleteTurn_DamagedIndexEntry_IsReportedAndTheTurnIsGone(t *testing.T) {
+	for index, what := range map[string]string{messageTurnsBucket: "web/1", quotesBucket: "web/quoted"} {
+		db := opened(t)
+		turn := conversation.Turn{ID: "web/1", Began: time.Now(), Messages: []llm.Message{
+			{Role: llm.User, Parts: []llm.Part{{Text: "words", Subject: "web/quoted"}}}}}
+		if err := db.SaveTurn(t.Context(), general, &turn); err != nil {
+			t.Fatal(err)
+		}
+		if err := Spoil(db, index); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second time there is nothing to delete
+			if err := db.DeleteTurn(t.Context(), general, turn.Seq); err != nil {
+				t.Fatalf("%s: %v", index, err)
+			}
+		}
+		if turns, err := db.Turns(t.Context(), general, store.Range{Newest: 10}); err != nil || len(turns) != 0 {
+			t.Errorf("%s: %d turns are left, %v", index, len(turns), err)
+		}
+		if damage := db.Damage(); len(damage) != 1 || !strings.Contains(damage[0], what) || db.Health() == nil {
+			t.Errorf("%s: the damage is %q, health %v, want the entry of %s", index, damage, db.Health(), what)
+		}
 	}
 }

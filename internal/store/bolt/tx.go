@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/store"
 )
 
 // tx is a transaction. Records are written only through its buckets, which update the tallies; no
@@ -250,6 +252,16 @@ func (b *bucket) get(key []byte, record any) (bool, error) {
 		return false, nil
 	}
 	return true, b.tx.db.decode(key, v, record)
+}
+
+// getIntact is get for who can do without the record: it returns false for one that is damaged, and notes the damage.
+func (b *bucket) getIntact(key []byte, record any) (bool, error) {
+	found, err := b.get(key, record)
+	if damaged := (*store.DamagedError)(nil); errors.As(err, &damaged) {
+		b.tx.db.health.noteDamage(err, nil)
+		return false, nil
+	}
+	return found, err
 }
 
 // put writes a record under key, in the place of one that is there. An unchanged record is written,

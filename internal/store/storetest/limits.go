@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -30,6 +31,12 @@ func roomLimits(t *testing.T, s store.Store, _ *time.Time) {
 	for i := range 2003 {
 		_, err := s.SaveEntry(ctx, store.Entry{ID: fmt.Sprint(i), Room: "general", At: noon})
 		must(t, err)
+	}
+	for _, beyond := range []uint64{0, 3001, math.MaxUint64} {
+		newest, err := s.Entries(ctx, "general", beyond, 1)
+		must(t, err)
+		same(t, fmt.Sprint("lines before ", beyond), 1, len(newest))
+		same(t, fmt.Sprint("the newest line before ", beyond), "2002", newest[0].ID)
 	}
 	lines, err := s.Entries(ctx, "general", 0, 3000)
 	must(t, err)

@@ -5,6 +5,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -363,6 +364,11 @@ func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	must(t, err)
 	if len(newest) != 2 || newest[0].Text != "two" || newest[1].ID != "4" {
 		t.Fatalf("newest lines %+v", newest)
+	}
+	for _, before := range []uint64{newest[1].Seq + 1, 1000, math.MaxUint64} {
+		list, err := s.Entries(ctx, "general", before, 2)
+		must(t, err)
+		same(t, fmt.Sprint("lines before ", before), newest, list)
 	}
 	older, err := s.Entries(ctx, "general", newest[0].Seq, 10)
 	must(t, err)
