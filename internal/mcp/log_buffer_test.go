@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -101,4 +102,39 @@ func TestLogsAreWrittenNowAndThen(t *testing.T) {
 			t.Errorf("the last words are not kept: %.200s", got)
 		}
 	})
+}
+
+// A log holds 500 lines of 2 KiB; 200 of them, and at most 64 KiB, are kept over a restart.
+func TestLogBuffer_IsBounded(t *testing.T) {
+	r := &logBuffer{now: time.Now}
+	for n := range 501 {
+		r.add("stderr", fmt.Appendf(nil, "%d", n))
+	}
+	r.add("stderr", []byte(strings.Repeat("x", 3<<10)))
+	list := r.lines(plainLine)
+	if len(list) != 500 || list[0].Text != "2" || len(list[499].Text) != 2<<10 {
+		t.Errorf("%d lines from %q, the last of %d bytes", len(list), list[0].Text, len(list[len(list)-1].Text))
+	}
+	if saved, ok := r.takeUnsaved(plainLine); !ok || len(saved) != 200 || saved[0].Text != "302" {
+		t.Errorf("%d lines are saved: %v", len(saved), ok)
+	}
+	if _, ok := r.takeUnsaved(plainLine); ok {
+		t.Error("what was saved is saved again")
+	}
+	for range 100 {
+		r.add("stderr", []byte(strings.Repeat("x", 2<<10)))
+	}
+	if saved, _ := r.takeUnsaved(plainLine); len(saved) != 30 { // of 2,050 bytes as JSON, and 80 around them
+		t.Errorf("%d lines of 2 KiB are saved", len(saved))
+	}
+	// Lines of an earlier process come before those of this one.
+	r = &logBuffer{now: time.Now}
+	r.prepend(slices.Repeat([]LogLine{{Stream: "bot", Text: "old"}}, 510))
+	r.add("bot", []byte("new"))
+	if list := r.lines(plainLine); len(list) != 500 || list[0].Text != "old" || list[499].Text != "new" {
+		t.Errorf("%d lines, the last is %q", len(list), list[len(list)-1].Text)
+	}
+	if last := r.lastLine("stdout", plainLine); last != "" {
+		t.Errorf("the last line of a stream without any is %q", last)
+	}
 }

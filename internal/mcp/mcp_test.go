@@ -69,3 +69,19 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// Whoever uses the package reads of these times.
+func TestTimes_AreAsDocumented(t *testing.T) {
+	for what, times := range map[string][2]time.Duration{
+		"Lease":              {maxLease, 30 * time.Minute},
+		"Options.Ask":        {maxPersonWait, 15 * time.Minute},
+		"Options.Sample":     {maxSamplingWait, 5 * time.Minute},
+		"progress of a call": {maxProgressTime, 15 * time.Minute},
+		"idle users":         {userIdleTimeout, 15 * time.Minute},
+		"Close of a process": {exitWait + termWait + killWait, 7300 * time.Millisecond},
+	} {
+		if times[0] != times[1] {
+			t.Errorf("%s: %v, want %v", what, times[0], times[1])
+		}
+	}
+}

@@ -1,8 +1,10 @@
 package mcp
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Whoever calls a tool that is not there now learns why, and what can be done.
@@ -41,3 +43,42 @@ func TestWhyMissing_NamesTheReasonAndTheRemedy(t *testing.T) {
 		}
 	}
 }
+
+// In each state the operator reads what happens next, and with what delay.
+func TestWhyMissing_InEachState(t *testing.T) {
+	now := time.Now()
+	for _, tt := range []struct {
+		state   State
+		retryAt time.Time
+		want    string
+	}{
+		{Connecting, now, `is being started. Try again in a moment.`},
+		{Uninitialized, now, `is being started. Try again in a moment.`},
+		{Connected, now, ""},
+		{NoToolsFound, now, ""},
+		{Failed, time.Time{}, "cannot be reached just now; it is tried again by itself. "},
+		{Failed, now, "cannot be reached just now; it is tried again by itself. "},
+		{Failed, now.Add(200 * time.Millisecond), "it is tried again in 1 s. "},
+		{Failed, now.Add(90 * time.Second), "it is tried again in 90 s. "},
+	} {
+		h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Now: func() time.Time { return now }}))
+		s := must(h.server("a"))
+		s.state, s.retryAt = tt.state, tt.retryAt
+		if _, why := h.WhyMissing("a_x"); !strings.Contains(why, tt.want) || (why == "") != (tt.want == "") {
+			t.Errorf("%s: %q, want %q", tt.state, why, tt.want)
+		}
+	}
+	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, SignIns: consentAt("https://sign.in")}))
+	if _, why := h.WhyMissing("a_x"); !strings.Contains(why, "needs a sign-in") {
+		t.Errorf("where a person has to consent: %q", why)
+	}
+	if st, _ := h.Server("a"); st.ConsentURL != "https://sign.in" {
+		t.Errorf("its status is %+v", st)
+	}
+}
+
+// consentAt is a SignIns for which the operator has to consent at an address.
+type consentAt string
+
+func (consentAt) Authorize(_ Config, next http.RoundTripper) http.RoundTripper { return next }
+func (c consentAt) Waiting(Config) *Consent                                    { return &Consent{URL: string(c)} }

@@ -163,12 +163,18 @@ func TestADifferenceIsReadable(t *testing.T) {
 }
 
 func TestDifference(t *testing.T) {
-	long := strings.Repeat("line\n", maxDiffLines+1)
+	long := strings.Repeat("line\n", 2001) // of 2,000 lines the differences are found
+	short := strings.Repeat("line\n", 2000)
 	for _, tt := range []struct{ before, after, want string }{
 		{"", "a\nb\n", "+a\n+b\n"},
 		{"a\nb\nc\nd\ne\nf\ng\n", "a\nb\nc\nd\ne\nX\ng\n", " …\n d\n e\n-f\n+X\n g\n"},
 		{"a\n", "a\n", " …\n"},
-		{long, "x\n", strings.Repeat("-line\n", maxDiffLines+1) + "+x\n"},
+		{long, "line\n", strings.Repeat("-line\n", 2001) + "+line\n"},
+		{"line\n", long, "-line\n" + strings.Repeat("+line\n", 2001)},
+		{short, "line\n", " line\n" + strings.Repeat("-line\n", 1999)},
+		{"line\n", short, " line\n" + strings.Repeat("+line\n", 1999)},
+		{"a\nb\nc\n", "b\nc\nd\n", "-a\n b\n c\n+d\n"},
+		{"a\nx\nb\n", "b\nx\na\n", "-a\n-x\n b\n+x\n+a\n"},
 	} {
 		if got := diffLines(tt.before, tt.after); got != tt.want {
 			t.Errorf("difference(%.40q, %.40q) = %.200q, want %.200q", tt.before, tt.after, got, tt.want)

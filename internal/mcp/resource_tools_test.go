@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/mark3labs/mcp-go/mcp"
@@ -137,5 +139,84 @@ func TestItemLine(t *testing.T) {
 	if got := itemLine(jsonObject(json.RawMessage(`{"uri":"`+strings.Repeat("ü", 1000)+
 		`"}`)), "uri"); len(got) > maxListedLine {
 		t.Errorf("a line of %d bytes", len(got))
+	}
+}
+
+// Lists are read page by page up to a limit, and a server that has none of a kind says so.
+func TestListLines(t *testing.T) {
+	var many []string
+	for n := range 501 {
+		many = append(many, fmt.Sprintf(`{"uri":"n:%d"}`, n))
+	}
+	for _, tt := range []struct {
+		what, page string
+		want       int // lines
+		pages      int // that were asked for
+	}{
+		{"none", `{"resources":[]}`, 1, 1},
+		{"one", `{"resources":[{"uri":"n:1"},{"name":"without an address"}]}`, 1, 1},
+		{"the same page again", `{"resources":[{"uri":"n:1"}],"nextCursor":"c"}`, 2, 2},
+		{"too many", `{"resources":[` + strings.Join(many, ",") + `],"nextCursor":"c"}`, 500, 1},
+	} {
+		m := &memoryServer{capabilities: `{"resources":{}}`, results: map[string]string{"resources/list": tt.page}}
+		s, conn := connectTo(t, m, Options{})
+		res, err := s.h.listResources(t.Context(), resourceArgs{})
+		list, _, patterns := strings.Cut(res.Text, "\nPatterns:")
+		if err != nil || patterns || strings.Count(list, "\n") != tt.want || m.count("resources/list") != tt.pages {
+			t.Errorf("%s: %d lines of %d pages, %v: %.200s", tt.what, strings.Count(list, "\n"), m.count("resources/list"), err,
+				res.Text)
+		}
+		if none := list == "Resources of a:\n(none)"; none != (tt.what == "none") {
+			t.Errorf("%s: %.200s", tt.what, list)
+		}
+		m.fail(errors.New("closed"))
+		if res, err := s.h.listResources(t.Context(), resourceArgs{}); err != nil || !strings.Contains(res.Text,
+			"was lost") {
+			t.Errorf("%s: from a server that is gone: %+v, %v", tt.what, res, err)
+		}
+		conn.close()
+	}
+}
+
+// Nothing is asked of a server that the caller may not use, and whoever leaves does not wait.
+func TestConnectionTo_OnlyForThoseWhoMayUseIt(t *testing.T) {
+	m := &memoryServer{capabilities: `{"resources":{},"prompts":{}}`}
+	s, conn := connectTo(t, m, Options{})
+	defer conn.close()
+	mayUse := func(servers ...string) context.Context {
+		return tool.WithCaller(t.Context(), tool.Caller{Servers: func(name string) bool {
+			return slices.Contains(servers, name)
+		}})
+	}
+	for _, tt := range []struct {
+		ctx  context.Context
+		name string
+		want bool
+	}{
+		{t.Context(), "a", true}, {mayUse("a"), "a", true}, {mayUse("b"), "a", false}, {t.Context(), "b", false},
+	} {
+		got, release, why := s.h.connectionTo(tt.ctx, tt.name, serverFeatures.hasPrompts)
+		if (got == conn) != tt.want || (why == "") != tt.want || (release != nil) != tt.want {
+			t.Errorf("%s: %v, %q", tt.name, got != nil, why)
+		}
+		if wanted := map[bool]int{true: 1, false: 0}[tt.want]; len(s.h.leases) != wanted {
+			t.Errorf("%s: %d leases, want %d", tt.name, len(s.h.leases), wanted)
+		}
+		if release != nil {
+			release()
+		}
+		if len(s.h.leases) != 0 {
+			t.Error("a lease was not released")
+		}
+	}
+	if _, _, why := s.h.connectionTo(mayUse("b"), strings.Repeat("x", 200), serverFeatures.hasPrompts); why !=
+		`There is no MCP server "`+strings.Repeat("x", 100)+`" that offers this. Those that do: .` {
+		t.Errorf("somebody who may use none reads %q", why)
+	}
+	m.fallSilent(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, cancel)
+	if _, err := s.h.readResource(ctx, resourceArgs{Server: "a", URI: "x"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("whoever has left: %v", err)
 	}
 }

@@ -17,7 +17,8 @@ import (
 // memoryServer is a server in memory: a transport that answers what the older protocol asks.
 type memoryServer struct {
 	*rpcConn
-	capabilities string // as JSON; "": it has tools
+	capabilities string            // as JSON
+	results      map[string]string // by method: what it answers beside tools/list; others are unknown to it
 
 	mu       sync.Mutex
 	isSilent bool
@@ -45,8 +46,15 @@ func (m *memoryServer) answer(_ context.Context, message []byte) error {
 			`,"serverInfo":{"name":"memory","version":"1"}}`,
 		"tools/list": `{"tools":[` + tools + `]}`,
 	}[method]
-	if ok && !isSilent {
+	if !ok {
+		result, ok = m.results[method]
+	}
+	switch {
+	case isSilent || o["id"] == nil:
+	case ok:
 		go m.receive(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, o["id"], result))
+	default:
+		go m.receive(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}`, o["id"]))
 	}
 	return nil
 }
@@ -67,19 +75,27 @@ func (m *memoryServer) count(method string) int {
 // inMemory returns a server that is connected to a memoryServer and has listed its tools.
 func inMemory(t *testing.T, o Options) (*server, *connection, *memoryServer) {
 	t.Helper()
+	m := &memoryServer{capabilities: `{"tools":{}}`, tools: `{"name":"x"}`}
+	s, conn := connectTo(t, m, o)
+	return s, conn, m
+}
+
+// connectTo connects a server in memory, and lists its tools.
+func connectTo(t *testing.T, m *memoryServer, o Options) (*server, *connection) {
+	t.Helper()
 	o.Servers = []Config{{Name: "a", Command: "x"}}
 	s := must(must(NewHost(o)).server("a"))
-	m := &memoryServer{rpcConn: newRPCConn(func([]byte) {}), capabilities: `{"tools":{}}`, tools: `{"name":"x"}`}
+	m.rpcConn = newRPCConn(func([]byte) {})
 	m.send = m.answer
 	conn := s.newConnection(m.rpcConn)
 	conn, err := s.handshake(t.Context(), conn, &wrappedTransport{Interface: m, conn: conn, era: legacy}, Stdio, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.refresh(t.Context(), conn, time.Second); err != nil {
+	if err := s.refresh(t.Context(), conn, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	return s, conn, m
+	return s, conn
 }
 
 // watchFor starts to watch a connection, and returns when that ended and why.
@@ -332,14 +348,8 @@ func TestList_ReadsWhatServersSend(t *testing.T) {
 // A server is asked for its log messages where it has any, and not told of more than it announced.
 func TestWatchChanges_AsksForTheLog(t *testing.T) {
 	for capabilities, want := range map[string]int{`{"tools":{},"logging":{}}`: 1, `{"tools":{}}`: 0} {
-		s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a"))
-		m := &memoryServer{rpcConn: newRPCConn(func([]byte) {}), capabilities: capabilities}
-		m.send = m.answer
-		conn := s.newConnection(m.rpcConn)
-		conn, err := s.handshake(t.Context(), conn, &wrappedTransport{Interface: m, conn: conn, era: legacy}, Stdio, -1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := &memoryServer{capabilities: capabilities}
+		_, conn := connectTo(t, m, Options{})
 		if conn.info.version != "memory 1" || conn.info.protocol != "2025-06-18" || conn.info.transport != Stdio {
 			t.Errorf("the server says of itself: %+v", conn.info)
 		}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdkserver "github.com/mark3labs/mcp-go/server"
@@ -174,4 +176,42 @@ func TestPerUserNeedsAURL(t *testing.T) {
 		URL: serve(t, sdkserver.NewStreamableHTTPServer(library())).URL}}})
 	settled(t, h, "a")
 	wantText(t, call(t, find1(t, h, "a", "echo"), `{"text":"x"}`), "you said x") // without a user, where none is asked for
+}
+
+// At most 200 people use a server at a time; who does not use it for 15 minutes makes room for others.
+func TestUserServer_NumberIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := must(NewHost(Options{Servers: []Config{{Name: "a", URL: "https://x.example", PerUser: true}},
+			StartAfter: make(chan struct{})})) // so that none connects
+		s := must(h.server("a"))
+		if _, problem := s.userServer("early"); problem == "" {
+			t.Error("a host that does not run has a connection of a user")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		runsIn(h, ctx)
+		for n := range 201 {
+			m, problem := s.userServer(fmt.Sprint("user", n))
+			if (problem == "") != (n < 200) || m != nil && (m.c.PerUser || m.c.User != fmt.Sprint("user", n)) {
+				t.Errorf("user %d: %q", n, problem)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		first, _ := s.userServer("user0")
+		time.Sleep(5*time.Minute + time.Second)
+		s.users.mu.Lock()
+		left := len(s.users.byUser)
+		s.users.mu.Unlock()
+		if again, problem := s.userServer("user0"); left != 1 || again != first || problem != "" {
+			t.Errorf("%d users are left, the one who came again has another connection: %v", left, again != first)
+		}
+		if _, problem := s.userServer("user200"); problem != "" {
+			t.Errorf("one more, once there is room: %s", problem)
+		}
+		s.closeUsers()
+		if _, problem := s.userServer("late"); problem == "" || len(s.users.byUser) != 0 {
+			t.Error("a server that has ended has users")
+		}
+		cancel()
+		h.work.Wait()
+	})
 }

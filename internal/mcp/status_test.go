@@ -1,0 +1,61 @@
+package mcp
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPlainLine(t *testing.T) {
+	for s, want := range map[string]string{
+		"a\tb\nc\r": "a bc", "a\x1b[0m\x00": "a[0m", "a\u202eb\u200b": "ab", "\xff": "\uFFFD",
+		"ü \u00a0": "ü \u00a0", "": "",
+	} {
+		if got := plainLine(s); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+	}
+}
+
+// What is named like a secret is masked wherever a server repeats it, and a short value nowhere.
+func TestNewMasker_FindsSecretsByTheirNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"API_TOKEN": true, "api_key": true, "Client_Secret": true, "DB_PASSWORD": true, "AUTHOR": true,
+		"AWS_CREDENTIALS": true,
+		"COOKIE":          true, "SENTRY_DSN": true, "DATABASE_URL": true, "MODE": false, "URL": false, "": false,
+	} {
+		if isSecretName(name) != want {
+			t.Errorf("%s is that of a secret: %v", name, !want)
+		}
+	}
+	for value, want := range map[string]string{"1234": "is ***", "123": "is 123"} {
+		mask := newMasker(Config{Env: map[string]string{"TOKEN": value}, Headers: map[string]string{"X": value}})
+		if got := mask("is " + value); got != want {
+			t.Errorf("%s: %s", value, got)
+		}
+	}
+	if got := newMasker(Config{Headers: map[string]string{"A": "Basic  spaced"}})("it is spaced"); got != "it is ***" {
+		t.Errorf("a credential behind spaces: %s", got)
+	}
+	c := Config{Name: "a", Command: "x", Runs: "x --key sesame-open", Env: map[string]string{"KEY": "sesame-open"}}
+	h := must(NewHost(Options{Servers: []Config{c}}))
+	if st, _ := h.Server("a"); strings.Contains(st.Runs, "sesame") {
+		t.Errorf("people are shown %q", st.Runs)
+	}
+}
+
+// Servers of which some tools wait say so, unless something else is more important.
+func TestPublicState(t *testing.T) {
+	s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a"))
+	for state, want := range map[State]State{
+		Connected: Quarantined, NoToolsFound: Quarantined, Uninitialized: Quarantined, Connecting: Connecting, Failed: Failed,
+		Stopped: Stopped, Disabled: Disabled,
+	} {
+		s.state, s.quarantined = state, map[string]bool{"x": true}
+		if got := s.publicState(); got != want {
+			t.Errorf("%s with tools that wait is shown as %s", state, got)
+		}
+		if s.quarantined = nil; s.publicState() != state {
+			t.Errorf("%s is shown as %s", state, s.publicState())
+		}
+	}
+}
