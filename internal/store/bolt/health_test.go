@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,11 +14,29 @@ import (
 	"ravenbot/internal/store"
 )
 
+// logText is a log that is read while it is written.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // runLogged runs what watches over a store, in the bubble of a test, and returns what it logs and a function that ends
 // it. The log may be read while all wait.
-func runLogged(t *testing.T, db *DB) (log *bytes.Buffer, end func()) {
+func runLogged(t *testing.T, db *DB) (log *logText, end func()) {
 	t.Helper()
-	log = &bytes.Buffer{}
+	log = &logText{}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -157,7 +176,7 @@ func TestRun_CheckIsOverdue_WaitsForTheStart(t *testing.T) {
 		defer end()
 		time.Sleep(firstCheck - time.Second)
 		synctest.Wait()
-		if log.Len() > 0 {
+		if log.String() != "" {
 			t.Errorf("it is checked as soon as it is opened: %s", log)
 		}
 		time.Sleep(time.Hour)
