@@ -357,11 +357,10 @@ func TestPost_BeginningOfUnknownOutcome_HistoryHidden_OneMessageIsLeft(t *testin
 	t.Parallel()
 	for name, accept := range map[string]bool{"the beginning was posted": true, "it was not": false} {
 		s := open(t, script{})
-		asked := s.Say(s.general.ID, s.ann, s.Mention()+" hi")
-		receive(t, s.got)
 		s.HideHistory(s.general.ID)
 		off := s.Fail(sim.Fault{Match: s.messages(), Accept: accept, Status: 502})
-		d := chat.Draft{Key: "k", Text: "so far", Reply: chat.Reply{MessageID: asked.ID}, Partial: true}
+		// Without a reply: Discord refuses those where the history may not be read, and takes the second request.
+		d := chat.Draft{Key: "k", Text: "so far", Partial: true}
 		if ref, err := s.d.Post(within(t), s.address(), d); err == nil {
 			t.Fatalf("%s: no failure, %v", name, ref)
 		}
