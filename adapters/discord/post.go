@@ -187,6 +187,7 @@ type postJob struct {
 	command      bool     // it answers an interaction, or did
 	searched     bool     // for an earlier attempt
 	unsearchable bool     // an earlier attempt may be there although none was seen
+	begunAlone   bool     // the earlier attempt was to show the beginning of the answer
 	// repeated: a piece was sent, or is about to be, that may be there already; repeatingNow: the present one.
 	repeated, repeatingNow bool
 }
@@ -220,6 +221,9 @@ func (p *postJob) placeNext(ctx context.Context) error {
 		// The whole answer replaces the one that was cut off, which would else stay beside it unfinished.
 		if p.partial != "" && before == 0 {
 			p.draft.Replaces = chat.Ref{IDs: []string{p.partial}}
+			return nil
+		}
+		if p.unsearchable && before == 0 && p.repeatBegun(ctx) {
 			return nil
 		}
 	}

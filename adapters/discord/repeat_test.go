@@ -350,3 +350,31 @@ func TestPost_ShowingTheBeginningFailed_WholeAnswerTakesItsPlace(t *testing.T) {
 		}
 	}
 }
+
+// Where the history cannot be read, the nonce tells whether the beginning of an answer is there: either way one message
+// is left, and it shows the whole answer.
+func TestPost_BeginningOfUnknownOutcome_HistoryHidden_OneMessageIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, accept := range map[string]bool{"the beginning was posted": true, "it was not": false} {
+		s := open(t, script{})
+		s.HideHistory(s.general.ID)
+		off := s.Fail(sim.Fault{Match: s.messages(), Accept: accept, Status: 502})
+		// Without a reply: Discord refuses those where the history may not be read, and takes the second request.
+		d := chat.Draft{Key: "k", Text: "so far", Partial: true}
+		if ref, err := s.d.Post(within(t), s.address(), d); err == nil {
+			t.Fatalf("%s: no failure, %v", name, ref)
+		}
+		off()
+		d.Partial, d.Text = false, "the whole answer"
+		var own []string
+		ref := s.post(t, s.address(), d)
+		for _, p := range s.Posts(s.general.ID) {
+			if p.Author.Bot && !p.Deleted {
+				own = append(own, p.Content)
+			}
+		}
+		if ref.Repeated || !slices.Equal(own, []string{"the whole answer"}) {
+			t.Errorf("%s: ref %+v, posts %q", name, ref, own)
+		}
+	}
+}
