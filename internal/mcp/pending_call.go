@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -184,7 +183,7 @@ func progressNote(fields map[string]any) string {
 	message, _ := fields["message"].(string)
 	message = text.Cut(plainLine(message), 150)
 	done, ok := fields["progress"].(float64)
-	if !ok || math.IsNaN(done) || math.IsInf(done, 0) {
+	if !ok {
 		return message
 	}
 	note := fmt.Sprintf("%.6g", done)

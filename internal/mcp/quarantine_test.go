@@ -491,6 +491,7 @@ func TestReloadPins_OffersWhatAnotherProcessHasApproved(t *testing.T) {
 	write(`{"name":"pay","description":"Pays a bill to me."}`)
 	wantText(t, call(t, find1(t, here, "a", "tell"), `{}`), "told")
 	until(t, here, "a", Quarantined)
+	entry.Eager = true // what the first has seen may not be saved yet
 	there, endThere := hosted(t, Options{Servers: []Config{entry}, Store: keep})
 	defer endThere()
 	if st := settled(t, there, "a"); st.Pending != 1 {
