@@ -155,8 +155,10 @@ func TestBuildEnvironment(t *testing.T) {
 
 // Whoever has not installed what a server needs reads how to.
 func TestInstallHint(t *testing.T) {
-	for command, want := range map[string]string{"npx": "Node.js", "node": "Node.js", "npm": "Node.js",
-		"uvx": "install uv", "uv": "install uv", "python3": "Python 3", "pipx": "Python 3", "docker": "needs no container", "x": "whole path"} {
+	for command, want := range map[string]string{
+		"npx": "Node.js", "node": "Node.js", "npm": "Node.js", "uvx": "install uv", "uv": "install uv",
+		"python3": "Python 3", "pipx": "Python 3", "docker": "needs no container", "x": "whole path",
+	} {
 		if got := installHint(command); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", command, got)
 		}
