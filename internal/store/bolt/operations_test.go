@@ -355,9 +355,11 @@ func TestDB_RecordCannotBeWritten_OperationsFailWhole(t *testing.T) {
 				})
 				changes, others := got.changes(nil), whole.changes(nil)
 				delete(others, record)
+				// A record that is no record any more may count as one that is not there, so that nothing is to be done.
+				isNothing := len(changes) == 0 && whole.Before[record] != ""
 				switch {
 				case !isBlocked:
-				case err == nil && !inSteps[name] && len(changes) > 0 && !cmp.Equal(changes, others):
+				case err == nil && !inSteps[name] && !isNothing && !cmp.Equal(changes, others):
 					t.Errorf("%s: record %q cannot be written, and without an error it changed (-want +got):\n%s", name, record,
 						cmp.Diff(others, changes))
 				case err != nil && !inSteps[name] && len(changes) > 0:

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -448,6 +449,7 @@ func quotesIndexed(t *testing.T, s store.Store, _ *time.Time) {
 		return &conversation.Turn{ID: id, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{
 			{Text: "> said", Source: llm.SourceContext, Subject: "slack/8"},
 			{Text: "> said twice", Source: llm.SourceContext, Subject: "slack/8"},
+			{Text: "> said before", Source: llm.SourceContext, Subject: "slack/7"},
 			{Text: "asked"},
 		}}}}
 	}
@@ -456,15 +458,19 @@ func quotesIndexed(t *testing.T, s store.Store, _ *time.Time) {
 	must(t, s.SaveTurn(ctx, general, first))
 	must(t, s.SaveTurn(ctx, general, first))
 	must(t, s.SaveTurn(ctx, other, second))
-	refs, err := s.TurnsQuoting(ctx, "slack/8")
-	must(t, err)
-	same(t, "turns that quote", []store.TurnRef{{Conversation: general, Seq: 1}, {Conversation: other, Seq: 1}}, refs)
+	quote := func(when string, want ...store.TurnRef) {
+		t.Helper()
+		for _, subject := range []string{"slack/7", "slack/8"} {
+			refs, err := s.TurnsQuoting(ctx, subject)
+			must(t, err)
+			if !slices.Equal(refs, want) {
+				t.Errorf("turns that quote %s %s: %v, want %v", subject, when, refs, want)
+			}
+		}
+	}
+	quote("at first", store.TurnRef{Conversation: general, Seq: 1}, store.TurnRef{Conversation: other, Seq: 1})
 	must(t, s.DeleteTurn(ctx, general, first.Seq))
-	refs, err = s.TurnsQuoting(ctx, "slack/8")
-	must(t, err)
-	same(t, "turns that quote after one is gone", []store.TurnRef{{Conversation: other, Seq: 1}}, refs)
+	quote("after one is gone", store.TurnRef{Conversation: other, Seq: 1})
 	must(t, s.DeleteConversation(ctx, other))
-	refs, err = s.TurnsQuoting(ctx, "slack/8")
-	must(t, err)
-	same(t, "turns that quote at the end", 0, len(refs))
+	quote("at the end")
 }
