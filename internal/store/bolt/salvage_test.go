@@ -263,3 +263,45 @@ func TestSalvage_RefusesWhatIsInUseOrThere(t *testing.T) {
 		t.Error("what is no store was salvaged")
 	}
 }
+
+// What is stored after a salvage gets further numbers: one that was given before would replace a record, or name
+// another one.
+func TestSalvage_NumbersGoOn(t *testing.T) {
+	db := opened(t)
+	save := func(db *DB, id string) {
+		t.Helper()
+		call := store.ToolCall{ID: id, Conversation: general, Began: time.Now()}
+		turn := conversation.Turn{ID: "web/" + id, Began: time.Now()}
+		if err := errors.Join(db.SaveCalls(t.Context(), []store.ToolCall{call}),
+			db.SaveTurn(t.Context(), general, &turn)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(db, "first")
+	save(db, "second")
+	// The newest turn is gone, and its number must not be given again.
+	if err := db.DeleteTurn(t.Context(), general, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "salvaged.db")
+	if _, err := Salvage(t.Context(), db.path, to); err != nil {
+		t.Fatal(err)
+	}
+	salvaged, err := Open(to, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer salvaged.Close()
+	save(salvaged, "third")
+	calls, err := salvaged.ToolCalls(t.Context(), 0, 9, nil)
+	if err != nil || len(calls) != 3 || calls[0].ID != "third" || calls[0].Seq != 3 {
+		t.Errorf("the calls are %+v, %v", calls, err)
+	}
+	turns, err := salvaged.Turns(t.Context(), general, store.Range{Newest: 9})
+	if err != nil || len(turns) != 2 || turns[1].ID != "web/third" || turns[1].Seq != 3 {
+		t.Errorf("the turns are %+v, %v", turns, err)
+	}
+}
