@@ -30,7 +30,7 @@ func (s *Service) resumeWork(ctx context.Context) error {
 }
 
 // Resume queues work that another process has left and that is this one's now, in the order in which it was stored:
-// first the posts, then the messages without a post. Posts that were given up are queued for notice. What is resumed
+// first the posts, then the messages without a post. Posts that were given up are queued for notice. What was resumed
 // within the last hour is skipped. Do not call it before Ready.
 func (s *Service) Resume(posts []store.Post, messages []store.Received) {
 	s.mu.Lock()

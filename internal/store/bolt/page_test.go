@@ -185,13 +185,14 @@ func TestScan_KeyTwice_IsNoticed(t *testing.T) {
 		m := imageOf(t, db.path)
 		key := c.damage(m)
 		key[len(key)-1]--
-		if s := scanBytes(m.bytes); !slices.ContainsFunc(s.faults, func(f string) bool { return strings.Contains(f, c.want) }) {
+		isNamed := func(f string) bool { return strings.Contains(f, c.want) }
+		if s := scanBytes(m.bytes); !slices.ContainsFunc(s.faults, isNamed) {
 			t.Errorf("%s: found %q, want %q", name, s.faults, c.want)
 		}
 	}
 }
 
-// What was made a bucket by a damage, and a bucket that no version has, are left out and told of, and all else is there.
+// What damage has made a bucket, and a bucket that no version has, are left out and reported, and all else is there.
 func TestSalvage_NoBucketOfTheStore_IsLeftOut(t *testing.T) {
 	makeBucket := func(bucket, key string) func(m *image) {
 		return func(m *image) {
