@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	})
 	goleak.VerifyTestMain(m, clean,
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
-		// genai starts it for the life of the process
+		// genai, in the bare bot, starts it for the life of the process
 		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections of clients

@@ -146,7 +146,6 @@ var holders = map[string][]string{
 	"go.yaml.in/yaml/v3":                              {"internal/skill"},
 	"golang.org/x/net":                                {"internal/feed", "internal/page"},
 	"golang.org/x/text":                               {"internal/feed", "internal/summary", "internal/schema"},
-	"google.golang.org/genai":                         {"internal/llm/gemini"},
 }
 
 type source struct {

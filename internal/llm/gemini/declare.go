@@ -10,8 +10,7 @@ import (
 )
 
 // declarationCache keeps the encoded declaration of the tools that were declared last, because the same tools are
-// declared for every message. It is written here and not by genai, which converts each tool through reflection into
-// maps and back: for hundreds of tools that took longer than everything else that is done for a message.
+// declared for every message: for hundreds of tools that takes longer than everything else that is done for a message.
 type declarationCache struct {
 	mu      sync.Mutex
 	tools   []llm.ToolSpec
@@ -58,14 +57,18 @@ func (d *declarationCache) declare(tools []llm.ToolSpec) (json.RawMessage, origi
 	return d.encoded, d.names
 }
 
-// restore returns the arguments of a call under the names that the tool knows.
-func (o originalNames) restore(tool string, args map[string]any) map[string]any {
-	names := o[tool]
-	if len(names) == 0 {
-		return args
+// restore returns the arguments of a call under the names that the tool knows, and {} where the model left them out. It
+// fails where they are no JSON object.
+func (o originalNames) restore(tool string, args json.RawMessage) (json.RawMessage, error) {
+	given := map[string]any{}
+	if len(args) > 0 {
+		values := json.NewDecoder(bytes.NewReader(args))
+		values.UseNumber() // ids may be larger than a float64 holds
+		if err := values.Decode(&given); err != nil {
+			return nil, err
+		}
 	}
-	out, _ := restoreValue(args, names).(map[string]any)
-	return out
+	return json.Marshal(restoreValue(given, o[tool]))
 }
 
 // restoreValue renames the keys of a value at any depth.

@@ -2,105 +2,77 @@ package gemini
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"google.golang.org/genai"
 
 	"ravenbot/internal/llm"
 	"ravenbot/internal/text"
 )
 
-// maxAnswerBytes is how many bytes of one answer are read.
-const maxAnswerBytes = 32 << 20
+// apiError is an error of the API (https://google.aip.dev/193).
+type apiError struct {
+	Code    int              `json:"code"` // the status
+	Message string           `json:"message"`
+	Status  string           `json:"status"`
+	Details []map[string]any `json:"details"`
 
-// transport limits answers and records what the library drops.
-type transport struct{ next http.RoundTripper }
-
-// newTransport returns a transport with enough idle connections for many conversations at once.
-func newTransport() http.RoundTripper {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConnsPerHost = 64
-	return transport{t}
+	retryAfter time.Duration // of the header
 }
 
-// note is what the transport records of a request.
-type note struct {
-	retryAfter atomic.Int64                       // seconds that the server asks to wait
-	tooLarge   atomic.Pointer[http.MaxBytesError] // the answer was not read to its end
-}
+// Error returns the error's status and message, which may be long.
+func (e apiError) Error() string { return fmt.Sprintf("status %d %s: %s", e.Code, e.Status, e.Message) }
 
-// noteKey is the key under which a context has the note of its requests.
-type noteKey struct{}
-
-// withNote returns a context whose requests are noted.
-func withNote(ctx context.Context) (context.Context, *note) {
-	n := &note{}
-	return context.WithValue(ctx, noteKey{}, n), n
-}
-
-// RoundTrip makes one request.
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := t.next.RoundTrip(r)
+// readError reads the error of an answer with another status than 200.
+func readError(res *http.Response, body io.Reader) error {
+	raw, err := io.ReadAll(io.LimitReader(body, 64<<10))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	n, ok := r.Context().Value(noteKey{}).(*note)
-	if !ok {
-		n = &note{}
+	var answer struct {
+		Error apiError `json:"error"`
 	}
+	if json.Unmarshal(raw, &answer) != nil || answer.Error.Message == "" {
+		answer.Error.Message = strings.TrimSpace(string(raw))
+	}
+	answer.Error.Code = res.StatusCode
 	// Only whole seconds are read, not dates.
 	if s, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
-		n.retryAfter.Store(s)
+		answer.Error.retryAfter = time.Duration(s) * time.Second
 	}
-	res.Body = limitedBody{http.MaxBytesReader(nil, res.Body, maxAnswerBytes), n}
-	return res, nil
+	return answer.Error
 }
 
-// limitedBody notes that its limit was reached: the library reports the line that was cut instead.
-type limitedBody struct {
-	io.ReadCloser
-	note *note
-}
-
-// Read notes that the limit was reached, and returns what the body returns.
-func (b limitedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		b.note.tooLarge.Store(tooLarge)
-	}
-	return n, err
-}
-
-// maxErrorBytes bounds the text of an error: the library puts whole answers into some.
+// maxErrorBytes bounds the text of an error, which may quote the whole request.
 const maxErrorBytes = 500
 
-// classifyError returns an error of the library as an *llm.Error, or ctx's error.
-func classifyError(ctx context.Context, err error, n *note) error {
+// readingError returns ctx's error, or err as an *llm.Error.
+func readingError(ctx context.Context, err error) error {
 	// A cancelled request is not the provider's fault and must not switch models.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if tooLarge := n.tooLarge.Load(); tooLarge != nil {
-		return llm.ReadingError("gemini", tooLarge)
+	if known, ok := errors.AsType[*llm.Error](err); ok {
+		return known
 	}
-	// Before the text is cut, which loses the type.
-	var api genai.APIError
-	isAPI := errors.As(err, &api)
-	if s := err.Error(); len(s) > maxErrorBytes {
-		err = errors.New(text.Cut(s, maxErrorBytes) + "…")
-	}
-	retryAfter := time.Duration(n.retryAfter.Load()) * time.Second
-	out := &llm.Error{Kind: llm.Unavailable, Provider: "gemini", RetryAfter: retryAfter, Err: err}
+	api, isAPI := errors.AsType[apiError](err)
 	if !isAPI {
-		return out
+		return llm.ReadingError("gemini", err)
 	}
-	out.RetryAfter = max(retryAfter, retryInfo(api.Details))
+	out := &llm.Error{
+		Kind:       llm.Unavailable,
+		Provider:   "gemini",
+		RetryAfter: max(api.retryAfter, retryInfo(api.Details)),
+		Err:        err,
+	}
+	if s := err.Error(); len(s) > maxErrorBytes {
+		out.Err = errors.New(text.Cut(s, maxErrorBytes) + "…")
+	}
 	// A daily quota has the same status as a rate limit, and waiting a minute does not help.
 	switch {
 	case api.Code == http.StatusTooManyRequests && isDailyQuota(api.Details):
@@ -128,7 +100,7 @@ func isTooLong(message string) bool {
 }
 
 // isBadKey reports whether the API rejects the key, which it does with status 400.
-func isBadKey(e genai.APIError) bool {
+func isBadKey(e apiError) bool {
 	for _, d := range e.Details {
 		if d["reason"] == "API_KEY_INVALID" {
 			return true

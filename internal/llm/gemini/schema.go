@@ -12,7 +12,7 @@ import (
 	"ravenbot/internal/text"
 )
 
-// supportedKeywords are the keywords that parametersJsonSchema accepts, as genai documents them for its sister field
+// supportedKeywords are the keywords that parametersJsonSchema accepts, as Google documents them for its sister field
 // responseJsonSchema. The API rejects the whole request for one unknown keyword.
 var supportedKeywords = []string{"$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum",
 	"items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties",
