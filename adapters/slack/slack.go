@@ -151,7 +151,7 @@ func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	// Nearly all requests go to one host, of which the default keeps two connections.
 	t.MaxIdleConnsPerHost = 64
-	client := &http.Client{Transport: limitedTransport{t}, Timeout: callTimeout, CheckRedirect: kit.NoRedirect}
+	client := &http.Client{Transport: limitedTransport{t}, CheckRedirect: kit.NoRedirect}
 	s := &Slack{
 		o:          o,
 		client:     client,
@@ -170,22 +170,33 @@ func New(o Options) *Slack {
 	return s
 }
 
-// limitedTransport bounds how much of an answer is read.
+// limitedTransport bounds how long a call takes, and how much of its answer is read. http.Client has a limit of time,
+// too, for which it starts two goroutines a call.
 type limitedTransport struct{ next http.RoundTripper }
 
-func (c limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := c.next.RoundTrip(r)
+// RoundTrip makes one call, whose answer has to be read within callTimeout.
+func (l limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+	res, err := l.next.RoundTrip(r.WithContext(ctx))
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	// The body of a WebSocket handshake is the connection itself, which has to stay writable.
-	if res.StatusCode != http.StatusSwitchingProtocols {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, maxResponse), res.Body}
-	}
+	res.Body = limitedBody{io.LimitReader(res.Body, maxResponse), res.Body, cancel}
 	return res, nil
+}
+
+// limitedBody is the answer to a call; Close ends its limit of time.
+type limitedBody struct {
+	io.Reader
+	body   io.Closer
+	cancel context.CancelFunc
+}
+
+// Close closes the body.
+func (b limitedBody) Close() error {
+	defer b.cancel()
+	return b.body.Close()
 }
 
 // Name returns "slack".

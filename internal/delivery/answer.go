@@ -292,21 +292,23 @@ func (s *Service) showTyping(ctx context.Context, a chat.Address) func() {
 	if !ok {
 		return func() {}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	s.wg.Go(func() {
-		timer := time.NewTimer(typingAfter)
-		defer timer.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	begin := time.AfterFunc(typingAfter, func() {
+		defer close(done)
 		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-timer.C:
-			}
 			if err := t.Typing(ctx, a); err != nil && ctx.Err() == nil {
 				s.o.Log.Debug("typing not shown", "conversation", a.String(), "error", err)
 			}
-			timer.Reset(typingEvery)
+			if !sleep(ctx, typingEvery) {
+				return
+			}
 		}
 	})
-	return stop
+	return func() {
+		cancel()
+		if !begin.Stop() { // it has begun
+			<-done
+		}
+	}
 }

@@ -35,10 +35,11 @@ type liveAnswer struct {
 	dirty  bool               // there is more than was shown
 	cancel context.CancelFunc // of the edit under way; nil while the post is being made
 
-	ref  chat.Ref      // of the post; empty: there is none
-	news chan struct{} // holds an element when there is more to show
-	stop chan struct{} // closed by end
-	done chan struct{} // closed when nothing is shown any more
+	ref   chat.Ref      // of the post; empty: there is none
+	news  chan struct{} // holds an element when there is more to show
+	begin *time.Timer   // runs run
+	stop  chan struct{} // closed by end
+	done  chan struct{} // closed when run has ended
 }
 
 // startLiveAnswer begins to show the answer to a question, in the post that an earlier
@@ -72,7 +73,7 @@ func (s *Service) startLiveAnswer(ctx context.Context, a chat.Address, q *questi
 	if l.ref = ref; q.resumed && len(ref.IDs) == 0 {
 		return nil
 	}
-	s.wg.Go(func() { l.run(ctx) })
+	l.begin = time.AfterFunc(liveAfter, func() { l.run(ctx) })
 	return l
 }
 
@@ -114,6 +115,9 @@ func (l *liveAnswer) end() chat.Ref {
 	if l == nil {
 		return chat.Ref{}
 	}
+	if l.begin.Stop() { // most answers are there before anything of them is shown
+		return l.ref
+	}
 	close(l.stop)
 	l.mu.Lock()
 	if l.cancel != nil { // an edit under way would only delay the whole answer
@@ -129,7 +133,7 @@ func (l *liveAnswer) end() chat.Ref {
 func (l *liveAnswer) run(ctx context.Context) {
 	// end waits for it, so that the whole answer never comes before a part of it.
 	defer close(l.done)
-	due := time.Now().Add(liveAfter)
+	var due time.Time
 	for {
 		select {
 		case <-l.news:
