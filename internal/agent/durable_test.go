@@ -137,8 +137,8 @@ func TestARevisionCutsOffTheModelAndNotATool(t *testing.T) {
 			}
 			return llmtest.Says(r.Messages[0].Text() + ": " + lastResults(r)[0].Content), nil
 		}})
-		revised := make(chan struct{})
-		time.AfterFunc(time.Second, func() { close(revised) })
+		revised, revise := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, revise)
 		q := one(asks("1", "first"))
 		q.Revised = revised
 		began := time.Now()

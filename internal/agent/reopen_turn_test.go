@@ -86,9 +86,9 @@ func TestReopen_MessagesHaveComeAndGone(t *testing.T) {
 				}
 				return llmtest.Says("done"), nil
 			}}
-			revised := make(chan struct{})
+			revised, revise := context.WithCancel(t.Context())
 			b := engine(tools{"look": does(func(context.Context, json.RawMessage) (tool.Result, error) {
-				close(revised)
+				revise()
 				return tool.Text("seen"), nil
 			})}, model)
 			ask := func(words ...string) chat.Asked {
@@ -131,8 +131,8 @@ func TestReopen_MessagesHaveComeAndGone(t *testing.T) {
 func TestRevision_WhileTheModelIsAsked_EndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := engine(nil, hanging{})
-		revised := make(chan struct{})
-		time.AfterFunc(time.Second, func() { close(revised) })
+		revised, revise := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, revise)
 		q := one(asks("1", "first"))
 		q.Revised = revised
 		if turn, d := b.Answer(t.Context(), q, func(chat.Progress) {}); turn != nil || d != nil {

@@ -233,27 +233,12 @@ var errRevised = errors.New("what was asked has changed")
 // withRevision returns a context for requests to the model, which ends when the question
 // changes. Tools do not use it: the effect of an interrupted call would be unknown.
 func (r *run) withRevision(ctx context.Context) (context.Context, func()) {
-	ctx, stop := context.WithCancelCause(ctx)
-	// The goroutine ends with ctx, and release waits for it.
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		select {
-		case <-r.asked.Revised:
-			stop(errRevised)
-		case <-ctx.Done():
-		}
-	})
-	return ctx, func() { stop(nil); wg.Wait() }
-}
-
-// isRevised reports whether the question has changed.
-func (r *run) isRevised() bool {
-	select {
-	case <-r.asked.Revised:
-		return true
-	default:
-		return false
+	ctx, cancel := context.WithCancelCause(ctx)
+	if r.asked.Revised == nil {
+		return ctx, func() { cancel(nil) }
 	}
+	forget := context.AfterFunc(r.asked.Revised, func() { cancel(errRevised) })
+	return ctx, func() { forget(); cancel(nil) }
 }
 
 // loop asks the model and makes its calls until there is an answer, which it returns. Each step is
@@ -268,7 +253,7 @@ func (r *run) loop(ctx context.Context) (string, error) {
 	asking, release := r.withRevision(ctx)
 	defer release()
 	for step := 1; ; step++ {
-		if r.isRevised() {
+		if r.asked.IsRevised() {
 			return "", errRevised
 		}
 		// The last request declares no tools and says why, so that the model answers with what it has.
@@ -281,7 +266,7 @@ func (r *run) loop(ctx context.Context) (string, error) {
 		}
 		m, err := r.askModels(asking, r.request)
 		// A cancelled request fails in many ways; the revision is the reason.
-		if err != nil && r.isRevised() {
+		if err != nil && r.asked.IsRevised() {
 			err = errRevised
 		}
 		if err != nil {

@@ -186,13 +186,17 @@ func (r *run) finishCall(
 
 // caller returns on whose behalf a call is made.
 func (r *run) caller(c llm.Call) tool.Caller {
+	var revised <-chan struct{}
+	if r.asked.Revised != nil {
+		revised = r.asked.Revised.Done()
+	}
 	return tool.Caller{
 		Conversation:  r.message.Conversation,
 		User:          r.asker(),
 		Agent:         r.profile.Agent,
 		Turn:          r.turn.ID,
 		Call:          c.ID,
-		Revised:       r.asked.Revised,
+		Revised:       revised,
 		Taint:         r.provenance.taint,
 		Described:     r.provenance.described,
 		IsNamed:       r.provenance.isNamed,

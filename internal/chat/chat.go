@@ -116,10 +116,13 @@ type Asked struct {
 	// when that message is edited or deleted meanwhile.
 	Turn     string
 	Messages []Message // as they read now, in order; at least one
-	// Revised is closed when one of them was edited or deleted, or another has to be
-	// taken in: the work stops at the next step and is asked for again.
-	Revised <-chan struct{}
+	// Revised ends when one of them was edited or deleted, or another has to be
+	// taken in: the work stops at the next step and is asked for again. nil: that cannot happen.
+	Revised context.Context
 }
+
+// IsRevised reports whether Revised has ended.
+func (q Asked) IsRevised() bool { return q.Revised != nil && q.Revised.Err() != nil }
 
 // Last is the message that an answer refers to.
 func (q Asked) Last() Message { return q.Messages[len(q.Messages)-1] }

@@ -90,7 +90,7 @@ func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
 		if s.workCtx.Err() != nil {
 			return nil, nil, shown, false
 		}
-		if s.endWork(l, q, asked.Revised) {
+		if s.endWork(l, q, asked) {
 			return turn, draft, shown, true
 		}
 	}
@@ -102,7 +102,7 @@ func (s *Service) beginWork(l *queue, q *question, stop context.CancelCauseFunc)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q.revised == nil {
-		q.revised = make(chan struct{})
+		q.revised, q.revise = context.WithCancel(context.Background())
 	}
 	if !slices.Contains(l.current, q) {
 		l.current = append(l.current, q)
@@ -116,15 +116,13 @@ func (s *Service) beginWork(l *queue, q *question, stop context.CancelCauseFunc)
 	return asked, q.fixedReply
 }
 
-// endWork makes a question final and returns true, unless it was revised since beginWork.
+// endWork makes a question final and returns true, unless it was revised since beginWork returned asked.
 // Both are one step under the lock, so that no revision is lost between them.
-func (s *Service) endWork(l *queue, q *question, revised <-chan struct{}) bool {
+func (s *Service) endWork(l *queue, q *question, asked chat.Asked) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-revised:
+	if asked.IsRevised() {
 		return false
-	default:
 	}
 	// A change that comes from here on finds no question. It is queued behind this one and changes its stored answer.
 	l.current = slices.DeleteFunc(l.current, func(other *question) bool { return other == q })

@@ -343,7 +343,7 @@ type reader struct {
 
 func (r *reader) Answer(_ context.Context, q chat.Asked, _ func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
 	if len(r.read) == 0 {
-		<-q.Revised
+		<-q.Revised.Done()
 	}
 	r.read = append(r.read, q.Last().Text)
 	return &conversation.Turn{ID: q.Turn}, &chat.Draft{Text: fmt.Sprint("re: ", q.Last().Text)}

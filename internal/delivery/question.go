@@ -19,7 +19,8 @@ type question struct {
 	fixedReply   *chat.Draft      // the answer, where the agent need not be asked
 	extraReplies []chat.Reply     // to messages that this answers besides, such as the word stop
 
-	revised chan struct{}           // closed when messages has changed; nil: not being answered
+	revised context.Context // ended by revise when messages has changed; nil: not being answered
+	revise  context.CancelFunc
 	stop    context.CancelCauseFunc // ends the work
 }
 
@@ -152,10 +153,10 @@ func (s *Service) revise(q *question, change chat.Message) {
 		q.messages[i].Text, q.messages[i].Revision = change.Text, change.Revision
 	}
 	s.counts.revised.Add(1)
-	// Work under way is told by the closed channel; the next try gets a new one.
+	// Work under way is told by the end of the context; the next try gets a new one.
 	if q.revised != nil {
-		close(q.revised)
-		q.revised = make(chan struct{})
+		q.revise()
+		q.revised, q.revise = context.WithCancel(context.Background())
 	}
 }
 

@@ -35,7 +35,7 @@ func (a *thinker) Answer(ctx context.Context, q chat.Asked, _ func(chat.Progress
 	a.mu.Unlock()
 	select {
 	case <-time.After(time.Minute):
-	case <-q.Revised:
+	case <-q.Revised.Done():
 		return nil, nil
 	case <-ctx.Done():
 		if errors.Is(context.Cause(ctx), chat.ErrStopped) {
