@@ -27,8 +27,8 @@ var library = map[string]string{"AuthTestContext": "auth.test",
 	"SetAssistantThreadsStatusContext":           "assistant.threads.setStatus",
 	"AddReactionContext":                         "reactions.add", "RemoveReactionContext": "reactions.remove"}
 
-// others take no bot token, or have their method named beside the call.
-var others = []string{"StartSocketModeContext", "SendMessageContext"}
+// others take no bot token.
+var others = []string{"StartSocketModeContext"}
 
 // TestTheMethodsAreThoseThatTheCodeCalls reads the code: the table of scopes can
 // neither lack a method nor name one too many.

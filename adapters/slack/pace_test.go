@@ -228,7 +228,7 @@ func TestRetryAfter_AnyNumberOfSeconds_IsAnHourAtMost(t *testing.T) {
 			t.Errorf("asked to wait %s s: a call waits %v, want %v", seconds, got, want)
 		}
 		p := &postJob{Slack: s, to: chat.Address{Channel: "C1"}}
-		if _, err := p.callOnce(t.Context(), nil); seconds[0] == '9' && retryAfter(err) != want {
+		if _, err := p.callOnce(t.Context(), "chat.postMessage", url.Values{}); seconds[0] == '9' && retryAfter(err) != want {
 			t.Errorf("asked to wait %s s: a post waits %v (%v), want %v", seconds, retryAfter(err), err, want)
 		}
 	}

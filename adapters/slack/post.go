@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -206,22 +208,22 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 		method = "chat.postEphemeral"
 	}
 	one := p.pieces[n]
-	id, err := p.call(ctx, method, p.messageOptions(one, n, ts))
+	id, err := p.call(ctx, method, p.messageForm(one, n, ts))
 	// An earlier process began a stream here and did not end it; Slack edits no open stream.
 	if errorCode(err) == "streaming_state_conflict" {
 		if err = p.stopStream(ctx, n, ts); err == nil {
-			id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
+			id, err = p.call(ctx, method, p.messageForm(one, n, ts))
 		}
 	}
 	// Slack refuses the blocks if it cannot fetch one of their pictures.
 	if bare, had := one.withoutImages(); had && refusedFormCodes[errorCode(err)] {
 		one = bare
-		id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
+		id, err = p.call(ctx, method, p.messageForm(one, n, ts))
 	}
 	if refusedFormCodes[errorCode(err)] {
 		p.o.Log.Warn("slack refuses the blocks of a post, sending plain text", "post", p.draft.Key, "error", err)
 		one.simple, one.below = true, nil
-		id, err = p.call(ctx, method, p.messageOptions(one, n, ts))
+		id, err = p.call(ctx, method, p.messageForm(one, n, ts))
 	}
 	if err != nil {
 		return "", p.postError(err)
@@ -233,31 +235,40 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 	return id, nil
 }
 
-// messageOptions returns what is sent for a piece: as an edit of the post ts, or as a new one if ts is empty.
-func (p *postJob) messageOptions(one piece, n int, ts string) []slackgo.MsgOption {
-	options := []slackgo.MsgOption{
-		slackgo.MsgOptionText(one.text, false),
-		slackgo.MsgOptionDisableLinkUnfurl(),
-		slackgo.MsgOptionDisableMediaUnfurl(),
-		p.labelOption(n),
-	}
+// messageForm returns what is sent for a piece: as an edit of the post ts, or as a new one if ts is empty.
+func (p *postJob) messageForm(one piece, n int, ts string) url.Values {
+	form := p.labelForm(n)
+	form.Set("text", one.text)
+	form.Set("unfurl_links", "false")
+	form.Set("unfurl_media", "false")
 	if blocks := one.blocks(); len(blocks) > 0 || ts != "" { // an edit without blocks has to drop those of before
-		options = append(options, slackgo.MsgOptionBlocks(blocks...))
+		setJSON(form, "blocks", append([]slackgo.Block{}, blocks...))
 	}
 	switch {
 	case ts != "": // where edits, unlike posts, would have names and channels found
-		options = append(options, slackgo.MsgOptionUpdate(ts), slackgo.MsgOptionParse(false))
+		form.Set("ts", ts)
+		form.Set("parse", "none")
 	case p.to.Thread != "":
-		options = append(options, slackgo.MsgOptionTS(p.to.Thread))
+		form.Set("thread_ts", p.to.Thread)
 	}
 	if ts == "" && p.isPrivate() {
-		options = append(options, slackgo.MsgOptionPostEphemeral(p.handle.User))
+		form.Set("user", p.handle.User)
 	}
-	return options
+	return form
 }
 
-// labelOption returns the option that sends the hidden label of a piece.
-func (p *postJob) labelOption(n int) slackgo.MsgOption { return slackgo.MsgOptionMetadata(p.label(n)) }
+// labelForm returns a form with the hidden label of a piece.
+func (p *postJob) labelForm(n int) url.Values {
+	form := url.Values{}
+	setJSON(form, "metadata", p.label(n))
+	return form
+}
+
+// setJSON sets a field of a form to a value of Slack's own types, which can be written as JSON.
+func setJSON(form url.Values, field string, value any) {
+	raw, _ := json.Marshal(value)
+	form.Set(field, string(raw))
+}
 
 // label returns the hidden label of a piece.
 func (p *postJob) label(n int) slackgo.SlackMetadata {
@@ -287,20 +298,23 @@ func (p *postJob) answeredTimestamps() string {
 }
 
 // call calls a method on messages at the pace that Slack takes, as often as it was too soon.
-func (p *postJob) call(ctx context.Context, method string, options []slackgo.MsgOption) (ts string, err error) {
+func (p *postJob) call(ctx context.Context, method string, form url.Values) (ts string, err error) {
 	err = p.repeatPaced(ctx, method, func() (err error) {
-		ts, err = p.callOnce(ctx, options)
+		ts, err = p.callOnce(ctx, method, form)
 		return err
 	})
 	return ts, err
 }
 
-// callOnce calls a method on messages.
-func (p *postJob) callOnce(ctx context.Context, options []slackgo.MsgOption) (ts string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	_, ts, _, err = p.api.SendMessageContext(ctx, p.to.Channel, options...)
-	return ts, err
+// callOnce calls a method on messages, and returns the timestamp of the message.
+func (p *postJob) callOnce(ctx context.Context, method string, form url.Values) (ts string, err error) {
+	form.Set("channel", p.to.Channel)
+	var answer struct {
+		Timestamp string `json:"ts"`
+		Ephemeral string `json:"message_ts"` // of one that only one person sees
+	}
+	err = p.callAPI(ctx, method, form, &answer)
+	return cmp.Or(answer.Timestamp, answer.Ephemeral), err
 }
 
 // repeatPaced makes a call when its turn has come, as often as Slack says that it was too soon.
@@ -349,7 +363,7 @@ type sendAttempt struct {
 
 // deletePost deletes a post that is no longer needed.
 func (p *postJob) deletePost(ctx context.Context, ts string) error {
-	_, err := p.call(ctx, "chat.delete", []slackgo.MsgOption{slackgo.MsgOptionDelete(ts)})
+	_, err := p.call(ctx, "chat.delete", url.Values{"ts": {ts}})
 	switch word := errorCode(err); {
 	case err == nil, word == "message_not_found":
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -30,7 +31,7 @@ func threadKey(channel, ts string) string { return channel + " " + ts }
 // beginStream starts a stream for a piece and returns its timestamp. It returns no id and no error if there can be
 // none, and errNothingYet if there is no text yet.
 func (p *postJob) beginStream(ctx context.Context, n int) (string, error) {
-	options, ok := p.streamRecipient()
+	form, ok := p.streamRecipient()
 	if !ok {
 		return "", nil
 	}
@@ -43,17 +44,13 @@ func (p *postJob) beginStream(ctx context.Context, n int) (string, error) {
 	if len(chunks) == 0 {
 		return "", errNothingYet
 	}
-	options = append(
-		options,
-		slackgo.MsgOptionStartStream(),
-		slackgo.MsgOptionTS(p.to.Thread),
-		slackgo.MsgOptionChunks(chunks...),
-		slackgo.MsgOptionDisableLinkUnfurl(),
-		slackgo.MsgOptionDisableMediaUnfurl(),
-	)
+	form.Set("thread_ts", p.to.Thread)
+	setJSON(form, "chunks", chunks)
+	form.Set("unfurl_links", "false")
+	form.Set("unfurl_media", "false")
 	var ts string
 	err := p.tryPaced(ctx, "chat.startStream", func() (err error) {
-		ts, err = p.callOnce(ctx, options)
+		ts, err = p.callOnce(ctx, "chat.startStream", form)
 		return err
 	})
 	switch {
@@ -72,10 +69,10 @@ func (p *postJob) beginStream(ctx context.Context, n int) (string, error) {
 // errNothingYet says that a text has not come far enough to be shown.
 var errNothingYet = errors.New("nothing to show yet")
 
-// streamRecipient returns the options that name the person whom a stream is for; false if there can
+// streamRecipient returns a form that names the person whom a stream is for; false if there can
 // be no stream. A stream answers a message in its thread, and needs the message's author outside of
 // direct messages.
-func (p *postJob) streamRecipient() ([]slackgo.MsgOption, bool) {
+func (p *postJob) streamRecipient() (url.Values, bool) {
 	if p.to.Thread == "" {
 		return nil, false
 	}
@@ -86,12 +83,9 @@ func (p *postJob) streamRecipient() ([]slackgo.MsgOption, bool) {
 	}
 	author, known := p.authors.Get(threadKey(p.to.Channel, p.draft.Reply.MessageID))
 	if !known {
-		return nil, isDirectChannel(p.to.Channel)
+		return url.Values{}, isDirectChannel(p.to.Channel)
 	}
-	return []slackgo.MsgOption{
-		slackgo.MsgOptionRecipientUserID(author),
-		slackgo.MsgOptionRecipientTeamID(p.to.Workspace),
-	}, true
+	return url.Values{"recipient_user_id": {author}, "recipient_team_id": {p.to.Workspace}}, true
 }
 
 // channelCodes are the words of refusals that say nothing about other channels.
@@ -201,19 +195,17 @@ func (p *postJob) extendStream(ctx context.Context, n int, ts string) (bool, err
 		return false, p.closeStream(ctx, n, ts)
 	}
 	chunks, grown := p.streamChunks(st, n, target)
-	method, options := "chat.appendStream", []slackgo.MsgOption{slackgo.MsgOptionAppendStream(ts)}
+	method, form := "chat.appendStream", url.Values{}
 	if n < len(p.pieces)-1 {
-		method, options, grown.open = "chat.stopStream", []slackgo.MsgOption{
-			slackgo.MsgOptionStopStream(ts),
-			p.labelOption(n),
-		}, false
+		method, form, grown.open = "chat.stopStream", p.labelForm(n), false
 	}
+	form.Set("ts", ts)
 	if len(chunks) > 0 {
-		options = append(options, slackgo.MsgOptionChunks(chunks...))
+		setJSON(form, "chunks", chunks)
 	} else if grown.open {
 		return true, nil
 	}
-	_, err := p.call(ctx, method, options)
+	_, err := p.call(ctx, method, form)
 	switch {
 	case err == nil:
 		// Only the holder of the channel's gate changes a stream, so that no lock is needed.
@@ -248,16 +240,17 @@ func (p *postJob) finishStream(ctx context.Context, n int, ts string) (bool, err
 		return false, p.closeStream(ctx, n, ts)
 	}
 	chunks, _ := p.streamChunks(st, n, pieces[n].body)
-	options := []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.labelOption(n)}
+	form := p.labelForm(n)
+	form.Set("ts", ts)
 	if len(chunks) > 0 {
-		options = append(options, slackgo.MsgOptionChunks(chunks...))
+		setJSON(form, "chunks", chunks)
 	}
 	if below := pieces[n].below; len(below) > 0 {
-		options = append(options, slackgo.MsgOptionBlocks(below...))
+		setJSON(form, "blocks", below)
 	}
 	p.streams.Drop(threadKey(p.to.Channel, ts))
 	// Forgotten above: where the outcome of this call is not known, the next attempt edits the message.
-	_, err := p.call(ctx, "chat.stopStream", options)
+	_, err := p.call(ctx, "chat.stopStream", form)
 	switch {
 	case err == nil:
 		return true, nil
@@ -278,7 +271,9 @@ func (p *postJob) closeStream(ctx context.Context, n int, ts string) error {
 
 // stopStream ends the stream ts if it is one; that it is none any more is no error.
 func (p *postJob) stopStream(ctx context.Context, n int, ts string) error {
-	_, err := p.call(ctx, "chat.stopStream", []slackgo.MsgOption{slackgo.MsgOptionStopStream(ts), p.labelOption(n)})
+	form := p.labelForm(n)
+	form.Set("ts", ts)
+	_, err := p.call(ctx, "chat.stopStream", form)
 	if word := errorCode(err); word == "message_not_in_streaming_state" || uneditableCodes[word] {
 		return nil
 	}
