@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -68,5 +69,22 @@ func TestAddRecords_NoID_IsRefused(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, dump(t, to)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A target that cannot be marked as one is closed: whoever is told of the error has nothing to close, and can try again.
+func TestOpenTarget_CannotBeMarked_IsClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "target.db")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if db, err := OpenTarget(over, path, time.Now); db != nil || !errors.Is(err, context.Canceled) {
+		t.Fatalf("returned %v, %v", db, err)
+	}
+	db, err := OpenTarget(t.Context(), path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
