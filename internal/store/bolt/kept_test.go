@@ -343,3 +343,51 @@ func TestDeleteTurn_DamagedIndexEntry_IsReportedAndTheTurnIsGone(t *testing.T) {
 		}
 	}
 }
+
+// A message that cannot be deleted, since a bucket is in its place, is reported, and the rest is deleted.
+func TestPrune_BucketInThePlaceOfAMessage_IsReportedAndTheRestIsDeleted(t *testing.T) {
+	db, old := opened(t), time.Now().Add(-48*time.Hour)
+	other := chat.Address{Platform: "web", Channel: "other"}
+	var list []store.Message
+	for _, id := range []string{"1", "2", "3"} {
+		list = append(list, store.Message{ID: id, Conversation: general, At: old, Text: "words"},
+			store.Message{ID: id, Conversation: other, At: old, Text: "words"})
+	}
+	_, err1 := db.SaveMessages(t.Context(), list)
+	_, err2 := db.SaveEntry(t.Context(), store.Entry{ID: "e", Room: "general", At: old})
+	err3 := db.update(t.Context(), func(tx *tx) error { return blockRecord(tx, messagesBucket, general.String(), "") })
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // found again it is no further damage
+		var damaged *store.DamagedError
+		_, err := db.Prune(t.Context(), store.Retention{
+			Conversations: func(chat.Address) time.Duration { return time.Hour },
+			Rooms:         func(string) time.Duration { return time.Hour },
+		})
+		if !errors.As(err, &damaged) || !strings.Contains(damaged.What, general.String()) {
+			t.Fatalf("pruning gave %v", err)
+		}
+		if damage := db.Damage(); len(damage) != 1 || damage[0] != damaged.What || db.Health() == nil {
+			t.Errorf("the damage is %q, health %v", damage, db.Health())
+		}
+	}
+	if err := db.view(func(tx *tx) error {
+		for b, want := range map[*bucket]int{
+			tx.top(messagesBucket).nested(general.String()): 1, // the bucket
+			tx.top(messagesBucket).nested(other.String()):   0,
+			tx.top(roomsBucket).nested("general"):           0,
+		} {
+			n := 0
+			if b != nil {
+				_ = b.each(func(_, _ []byte) error { n++; return nil })
+			}
+			if n != want {
+				t.Errorf("%d records are left, want %d", n, want)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

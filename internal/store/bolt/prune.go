@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -33,11 +34,13 @@ type pruner struct {
 	now     time.Time
 	keep    store.Retention
 	changed map[chat.Address]bool // conversations that lost turns or their summary
+	blocked error                 // the last damage that kept a record from being deleted, nil where there is none
 }
 
 // Prune deletes the records that are older than they are kept. Without a retention of their
 // conversation turns are deleted only where a summary covers them. It returns the conversations
-// that lost turns or their summary, by address.
+// that lost turns or their summary, by address, also where it fails. A bucket in the place of a record does not keep it
+// from deleting the rest; it returns a *store.DamagedError then.
 func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, error) {
 	p := &pruner{db: db, ctx: ctx, now: db.now(), keep: keep, changed: map[chat.Address]bool{}}
 	for _, step := range []func() error{
@@ -56,7 +59,17 @@ func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, 
 			return p.changedAddresses(), fmt.Errorf("prune store: %w", err)
 		}
 	}
+	if p.blocked != nil {
+		return p.changedAddresses(), fmt.Errorf("prune store: %w", p.blocked)
+	}
 	return p.changedAddresses(), nil
+}
+
+// run carries out a sweep, and keeps what it could not delete for the end of Prune.
+func (p *pruner) run(s *sweep) error {
+	_, err := s.run(p.ctx, p.db)
+	p.blocked = cmp.Or(s.blocked, p.blocked)
+	return err
 }
 
 // changedAddresses returns the conversations that have lost something so far, sorted.
@@ -84,8 +97,7 @@ func pruneBucket[T any](p *pruner, bucket string, isOld func(T) bool) error {
 		err := p.db.decode(k, v, &record)
 		return err == nil && isOld(record), err
 	}}
-	_, err := s.run(p.ctx, p.db)
-	return err
+	return p.run(&s)
 }
 
 // pruneShortLived deletes what is kept for days or weeks.
@@ -130,8 +142,7 @@ func (p *pruner) pruneUsage() error {
 		below: []byte(p.now.Add(-p.keep.Usage).UTC().Format(dayFormat)),
 		isOld: func(*tx, []byte, []byte) (bool, error) { return true, nil },
 	}
-	_, err := s.run(p.ctx, p.db)
-	return err
+	return p.run(&s)
 }
 
 // pruneSeen deletes the items that no feed of their digest has listed for long.
@@ -142,8 +153,7 @@ func (p *pruner) pruneSeen() error {
 			err := p.db.decode(k, v, &last)
 			return last.Before(p.now.Add(-keepSeen)), err
 		}}
-		_, err := s.run(p.ctx, p.db)
-		return err
+		return p.run(&s)
 	})
 }
 
@@ -362,8 +372,7 @@ func (p *pruner) pruneSummaries() error {
 			return errors.Join(err, dropConversation(tx, a.String()))
 		},
 	}
-	_, err := s.run(p.ctx, p.db)
-	return err
+	return p.run(&s)
 }
 
 func (p *pruner) decodeSummary(k, v []byte) (a chat.Address, s conversation.Summary, err error) {
@@ -382,7 +391,7 @@ func (p *pruner) pruneIndexes() error {
 		}
 		return p.isGone(tx, at)
 	}}
-	if _, err := places.run(p.ctx, p.db); err != nil {
+	if err := p.run(&places); err != nil {
 		return err
 	}
 	quotes := sweep{top: quotesBucket, isOld: func(tx *tx, k, v []byte) (bool, error) {
@@ -397,8 +406,7 @@ func (p *pruner) pruneIndexes() error {
 		}
 		return true, nil
 	}}
-	_, err := quotes.run(p.ctx, p.db)
-	return err
+	return p.run(&quotes)
 }
 
 // isGone reports whether nothing is left of a turn, neither itself nor words in a summary.
@@ -445,7 +453,7 @@ func (p *pruner) pruneMessages() error {
 				return b.delete(k)
 			},
 		}
-		if _, err = s.run(p.ctx, p.db); err != nil {
+		if err = p.run(&s); err != nil {
 			return err
 		}
 		return p.db.update(p.ctx, func(tx *tx) error {
@@ -482,8 +490,7 @@ func (p *pruner) pruneRooms() error {
 			}
 			return p.isOver(at, p.keep.Rooms(room)), nil
 		}}
-		_, err := s.run(p.ctx, p.db)
-		return err
+		return p.run(&s)
 	})
 }
 
@@ -508,8 +515,7 @@ func (p *pruner) pruneLines(room string) error {
 			return b.delete(k)
 		},
 	}
-	_, err := s.run(p.ctx, p.db)
-	return err
+	return p.run(&s)
 }
 
 // fileTime returns when a file of a room was stored; zero: before the times of files were. It

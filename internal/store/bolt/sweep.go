@@ -3,6 +3,7 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -32,10 +33,13 @@ type sweep struct {
 	isOld func(tx *tx, k, v []byte) (bool, error)
 	// drop deletes a record with what belongs to it; nil: the record alone is deleted.
 	drop func(tx *tx, b *bucket, k, v []byte) error
+	// blocked is the damage that run met, nil where there is none: a bucket stands in the place of a record, which
+	// cannot be deleted.
+	blocked error
 }
 
 // bucket returns the bucket that is swept, or nil where there is none.
-func (s sweep) bucket(tx *tx) *bucket {
+func (s *sweep) bucket(tx *tx) *bucket {
 	b := tx.top(s.top)
 	if s.nested != "" {
 		return b.nested(s.nested)
@@ -44,8 +48,9 @@ func (s sweep) bucket(tx *tx) *bucket {
 }
 
 // run looks in short read transactions and deletes in small write transactions. It returns how
-// many records were deleted, indexes apart.
-func (s sweep) run(ctx context.Context, db *DB) (int, error) {
+// many records were deleted, indexes apart. Where a bucket stands in the place of a record it notes the damage and
+// goes on with the rest.
+func (s *sweep) run(ctx context.Context, db *DB) (int, error) {
 	deleted := 0
 	var after []byte
 	for done := false; !done; {
@@ -73,7 +78,7 @@ func (s sweep) run(ctx context.Context, db *DB) (int, error) {
 
 // look returns the keys of old records behind a key, the last key that it looked at, and whether
 // there are no further ones.
-func (s sweep) look(tx *tx, after []byte) (old [][]byte, last []byte, done bool, err error) {
+func (s *sweep) look(tx *tx, after []byte) (old [][]byte, last []byte, done bool, err error) {
 	b := s.bucket(tx)
 	if b == nil {
 		return nil, nil, true, nil
@@ -87,22 +92,30 @@ func (s sweep) look(tx *tx, after []byte) (old [][]byte, last []byte, done bool,
 		if n == maxLooked {
 			return old, last, false, nil
 		}
-		isOld, err := s.isOld(tx, k, v)
-		if err != nil {
-			return nil, nil, false, err
-		}
 		// Keys are copied: they lie in the file, which may move when the transaction has ended.
 		last = bytes.Clone(k)
-		if isOld {
+		if v == nil {
+			s.noteBlocked(b, k)
+		} else if isOld, err := s.isOld(tx, k, v); err != nil {
+			return nil, nil, false, err
+		} else if isOld {
 			old = append(old, last)
 		}
 		k, v = c.next()
 	}
 }
 
+// noteBlocked notes that a bucket stands in the place of a record, as damage of the store.
+func (s *sweep) noteBlocked(b *bucket, k []byte) {
+	db := b.tx.db
+	what := fmt.Sprintf("a bucket is in the place of record %q of %s", k, displayName(b.name))
+	s.blocked = damagedError(db.path, what, restoreRemedy)
+	db.health.noteDamage(s.blocked, nil)
+}
+
 // delete deletes the first of the records in one transaction, as far as they are still old. It
 // returns how many, and the keys that are left.
-func (s sweep) delete(ctx context.Context, db *DB, keys [][]byte) (n int, left [][]byte, err error) {
+func (s *sweep) delete(ctx context.Context, db *DB, keys [][]byte) (n int, left [][]byte, err error) {
 	err = db.update(ctx, func(tx *tx) error {
 		n, left = 0, keys // this change may run more than once
 		b := s.bucket(tx)

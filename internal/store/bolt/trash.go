@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -33,6 +34,7 @@ func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 		return r.Conversation == a, err
 	}}
 	_, err := results.run(ctx, db)
+	err = cmp.Or(err, results.blocked)
 	for moved, left := false, false; err == nil && !moved; {
 		if moved, left, err = db.moveToTrash(ctx, a); err == nil && left {
 			err = db.emptyTrash(ctx, a)
