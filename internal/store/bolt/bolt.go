@@ -510,9 +510,9 @@ func (db *DB) header() (m meta, err error) {
 // while others write, and sees the store as it was when it began.
 func (db *DB) view(fn func(*tx) error) (err error) {
 	err = db.viewFile(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
-	// Lists are read without a write meanwhile. What is mapped is a cache, so that a failure concerns nobody.
+	// Lists are read without a write meanwhile.
 	if db.reads.Add(1)%readsPerRelease == 0 {
-		_ = db.releasePages()
+		db.releasePages()
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -219,10 +220,7 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 		if err != nil || !found {
 			return err
 		}
-		if err := unindexTurn(tx, t, store.TurnRef{Conversation: a, Seq: seq}); err != nil {
-			return err
-		}
-		return b.delete(seqKey(seq))
+		return errors.Join(unindexTurn(tx, t, store.TurnRef{Conversation: a, Seq: seq}), b.delete(seqKey(seq)))
 	})
 	if err != nil {
 		return fmt.Errorf("delete a turn of %s: %w", a, err)

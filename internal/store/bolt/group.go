@@ -177,9 +177,8 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 	case errors.Is(err, errUnchanged):
 		return nil
 	case err == nil:
-		// What is mapped is a cache: that it could not be released is no reason to fail a write that is done.
 		if db.commits.Add(1)%releaseInterval == 0 {
-			_ = db.releasePages()
+			db.releasePages()
 		}
 		// Only now: what is rolled back with a change that failed must count in neither of them.
 		committed.tellCheck()

@@ -3,6 +3,7 @@ package bolt
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -127,10 +128,7 @@ func deleteMessage(tx *tx, name, id string) error {
 	if found, err := ids.get([]byte(id), &key); err != nil || !found {
 		return err
 	}
-	if err := ids.delete([]byte(id)); err != nil {
-		return err
-	}
-	return tx.deleteIn(messagesBucket, name, key)
+	return errors.Join(ids.delete([]byte(id)), tx.deleteIn(messagesBucket, name, key))
 }
 
 // Versions returns the versions of a channel and of the threads in it. It decodes no record: the

@@ -343,10 +343,8 @@ func dropConversation(tx *tx, name string) error {
 // unindex removes a stored turn from the indexes of its messages and quotes.
 func (p *pruner) unindex(tx *tx, a chat.Address, k, v []byte) error {
 	var t conversation.Turn
-	if err := p.db.decode(k, v, &t); err != nil {
-		return err
-	}
-	return unindexTurn(tx, t, store.TurnRef{Conversation: a, Seq: binary.BigEndian.Uint64(k)})
+	err := p.db.decode(k, v, &t)
+	return errors.Join(err, unindexTurn(tx, t, store.TurnRef{Conversation: a, Seq: binary.BigEndian.Uint64(k)}))
 }
 
 // pruneSummaries empties the summaries that may hold words which are over the retention of their
@@ -444,13 +442,8 @@ func (p *pruner) pruneMessages() error {
 			isOld:  func(*tx, []byte, []byte) (bool, error) { return true, nil },
 			drop: func(tx *tx, b *bucket, k, v []byte) error {
 				var m store.Message
-				if err := p.db.decode(k, v, &m); err != nil {
-					return err
-				}
-				if err := tx.deleteIn(messageIDsBucket, name, []byte(m.ID)); err != nil {
-					return err
-				}
-				return b.delete(k)
+				err := p.db.decode(k, v, &m)
+				return errors.Join(err, tx.deleteIn(messageIDsBucket, name, []byte(m.ID)), b.delete(k))
 			},
 		}
 		if err = p.run(&s); err != nil {
@@ -506,13 +499,8 @@ func (p *pruner) pruneLines(room string) error {
 		},
 		drop: func(tx *tx, b *bucket, k, v []byte) error {
 			var e store.Entry
-			if err := p.db.decode(k, v, &e); err != nil {
-				return err
-			}
-			if err := tx.deleteIn(entriesBucket, room, []byte(e.ID)); err != nil {
-				return err
-			}
-			return b.delete(k)
+			err := p.db.decode(k, v, &e)
+			return errors.Join(err, tx.deleteIn(entriesBucket, room, []byte(e.ID)), b.delete(k))
 		},
 	}
 	return p.run(&s)

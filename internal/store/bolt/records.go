@@ -155,28 +155,24 @@ func (db *DB) readSome(
 
 // isDangling reports whether a record is the index entry of a conversation that is gone, which Prune would
 // delete.
-func (t *tx) isDangling(bucket string, body []byte) (bool, error) {
+func (t *tx) isDangling(bucket string, body []byte) (isDangling bool, err error) {
 	var list []store.TurnRef
 	switch bucket {
 	case messageTurnsBucket:
 		list = make([]store.TurnRef, 1)
-		if err := json.Unmarshal(body, &list[0]); err != nil {
-			return false, err
-		}
+		err = json.Unmarshal(body, &list[0])
 	case quotesBucket:
-		if err := json.Unmarshal(body, &list); err != nil {
-			return false, err
-		}
+		err = json.Unmarshal(body, &list)
 	default:
 		return false, nil
 	}
 	for _, at := range list {
 		name := at.Conversation.String()
 		if t.top(turnsBucket).nested(name) != nil || t.top(messagesBucket).nested(name) != nil {
-			return false, nil
+			return false, err
 		}
 	}
-	return true, nil
+	return true, err
 }
 
 // incompleteFormat is the format of a file that a migration from another store has not filled yet. Older
@@ -290,18 +286,12 @@ func (t *tx) addRecord(r store.Record) error {
 		}
 		return errors.Join(err, b.raiseSequence(r.Seq))
 	}
-	if err := b.putSealed([]byte(r.Key), seal(r.Body)); err != nil {
-		return err
-	}
-	return t.index(r)
+	return errors.Join(b.putSealed([]byte(r.Key), seal(r.Body)), t.index(r))
 }
 
 // putSealed writes a record in its stored form over one that may be there.
 func (b *bucket) putSealed(key, value []byte) error {
-	if err := b.delete(key); err != nil {
-		return err
-	}
-	return b.putRaw(key, value)
+	return errors.Join(b.delete(key), b.putRaw(key, value))
 }
 
 // index adds a record to the index bucket of its kind, where that has one.

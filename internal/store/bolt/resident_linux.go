@@ -17,36 +17,25 @@ func maxMappedGrowth(size int64) int64 { return min(max(size/32, 4<<20), 32<<20)
 // releasePages takes the pages of the file out of the process's memory where they have grown much since the last time;
 // the system's cache still has them. bbolt maps the whole file, and each page that is looked at brings 15 neighbours
 // along, so that the process would grow with the store: to 1,200 MB while 5,000 digests ran (measured 2026-11-22).
-func (db *DB) releasePages() error {
-	mapped, err := mappedBytes()
-	if err != nil {
-		return err
-	}
+// What is mapped is a cache: that it cannot be released is told to nobody.
+func (db *DB) releasePages() {
+	mapped := mappedBytes()
 	// While a transaction is open bbolt does not map the file elsewhere.
-	return db.viewFile(func(tx *bbolt.Tx) error {
-		if mapped < db.mapped.Load()+maxMappedGrowth(tx.Size()) {
-			return nil
+	_ = db.viewFile(func(tx *bbolt.Tx) error {
+		if mapped >= db.mapped.Load()+maxMappedGrowth(tx.Size()) {
+			_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
+			db.mapped.Store(mappedBytes())
 		}
-		_, _, errno := syscall.Syscall(syscall.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
-		if errno != 0 {
-			return errno
-		}
-		mapped, err := mappedBytes()
-		db.mapped.Store(mapped)
-		return err
+		return nil
 	})
 }
 
-// mappedBytes returns how much of mapped files, the program itself included, is in this process's memory.
-func mappedBytes() (int64, error) {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0, err
-	}
+// mappedBytes returns how much of mapped files, the program itself included, is in this process's memory; 0 where the
+// system does not tell.
+func mappedBytes() int64 {
+	text, _ := os.ReadFile("/proc/self/statm")
 	// In pages: all, resident, and those of them that are of files (proc(5)).
 	var size, resident, shared int64
-	if _, err := fmt.Sscan(string(text), &size, &resident, &shared); err != nil {
-		return 0, fmt.Errorf("read /proc/self/statm: %w", err)
-	}
-	return shared * int64(os.Getpagesize()), nil
+	_, _ = fmt.Sscan(string(text), &size, &resident, &shared)
+	return shared * int64(os.Getpagesize())
 }

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -62,10 +63,7 @@ func (db *DB) deletePushedOut(room, ids *bucket, newest uint64) error {
 	if err != nil || !found {
 		return err
 	}
-	if err := ids.delete([]byte(old.ID)); err != nil {
-		return err
-	}
-	return room.delete(key)
+	return errors.Join(ids.delete([]byte(old.ID)), room.delete(key))
 }
 
 // Entries returns up to n lines of a web room with a Seq below before (0: the newest),
@@ -134,12 +132,10 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 		if n, err = files.nextSequence(); err != nil {
 			return err
 		}
-		if n > keepFiles && files.has(seqKey(n-keepFiles)) {
-			if err := files.delete(seqKey(n - keepFiles)); err != nil {
-				return err
-			}
+		if n > keepFiles {
+			err = files.delete(seqKey(n - keepFiles))
 		}
-		return files.put(seqKey(n), roomFile{db.now(), f})
+		return errors.Join(err, files.put(seqKey(n), roomFile{db.now(), f}))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("store a file of room %s: %w", room, err)

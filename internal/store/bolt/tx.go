@@ -11,7 +11,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// tx is a transaction. Records are written only through its buckets, which update the tallies; no
+// tx is a transaction. One in which anything fails is rolled back as a whole, so that errors of several steps may be
+// joined. Records are written only through its buckets, which update the tallies; no
 // other code of this package writes to a bucket of bbolt. It is used by one goroutine, and not
 // after its end. The last step of one that writes is writeTallies.
 type tx struct {
@@ -148,15 +149,13 @@ func (b *bucket) createNested(key string) (*bucket, error) {
 
 // deleteNested removes the bucket in b under a key, which must be there.
 func (b *bucket) deleteNested(key string) error {
-	if err := b.bolt.DeleteBucket([]byte(key)); err != nil {
-		return err
-	}
+	err := b.bolt.DeleteBucket([]byte(key))
 	b.discount([]byte(key), nil)
 	b.noteRedo(len(key), func(b *bucket) error { return b.deleteNested(key) })
 	name := b.name + nul + key
 	b.tx.noteGone(name)
 	delete(b.tx.opened, name)
-	return b.tx.deleteTally(name)
+	return errors.Join(err, b.tx.deleteTally(name))
 }
 
 // moveNested moves the bucket in b under a key to another top-level bucket, which must hold none
@@ -165,10 +164,7 @@ func (b *bucket) moveNested(key string, to *bucket) error {
 	inner := b.nested(key)
 	// The tally moves as well: the bucket's records count under its new name.
 	kept, err := inner.expectedTally()
-	if err != nil {
-		return err
-	}
-	if err := b.bolt.MoveBucket([]byte(key), to.bolt); err != nil {
+	if err := errors.Join(err, b.bolt.MoveBucket([]byte(key), to.bolt), b.tx.deleteTally(inner.name)); err != nil {
 		return err
 	}
 	b.discount([]byte(key), nil)
@@ -176,9 +172,6 @@ func (b *bucket) moveNested(key string, to *bucket) error {
 	b.noteMove(key, to.name)
 	b.tx.noteGone(inner.name)
 	delete(b.tx.opened, inner.name)
-	if err := b.tx.deleteTally(inner.name); err != nil {
-		return err
-	}
 	moved := b.tx.openBucket(to.name+nul+key, to.bolt.Bucket([]byte(key)))
 	// Under the new name no tally is stored yet, so that all of it is a change.
 	moved.delta, moved.changed = tally{count: kept.count, sum: kept.sum}, true
@@ -445,11 +438,8 @@ func (t *tx) writeTallies() error {
 			continue
 		}
 		next, err := b.expectedTally()
-		if err != nil {
-			return err
-		}
 		next.seq = b.bolt.Sequence()
-		if err := t.writeTally(name, next); err != nil {
+		if err := errors.Join(err, t.writeTally(name, next)); err != nil {
 			return err
 		}
 	}
