@@ -41,7 +41,7 @@ func TestOpen_WhatTheSystemForbids_IsNoDamage(t *testing.T) {
 			return filepath.Join(path, "raven.db")
 		}, syscall.ENOTDIR, "correct store"},
 		"no file descriptors": {func(t *testing.T, path string) string {
-			useUpFiles(t)
+			t.Cleanup(limitFiles(t, 0))
 			return path
 		}, syscall.EMFILE, "LimitNOFILE"},
 	} {
@@ -72,36 +72,6 @@ func moveStore(t *testing.T, from, to string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// useUpFiles leaves the process no file descriptor until the test ends.
-func useUpFiles(t *testing.T) {
-	t.Helper()
-	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
-	few := before
-	few.Cur = 64
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
-		t.Fatal(err)
-	}
-	var held []*os.File
-	t.Cleanup(func() {
-		for _, f := range held {
-			_ = f.Close() // opened for nothing
-		}
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-			t.Error(err)
-		}
-	})
-	for {
-		f, err := os.Open(os.DevNull)
-		if err != nil {
-			return
-		}
-		held = append(held, f)
 	}
 }
 
