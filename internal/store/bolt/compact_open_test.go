@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -533,4 +534,188 @@ func TestRun_MuchOfTheFileIsFree_GivesItBack(t *testing.T) {
 		}
 		checkWhole(t, db)
 	})
+}
+
+// runBusy runs what watches over a store to which much is written, in the bubble of a test.
+func runBusy(t *testing.T, db *DB) (log *logText, end func()) {
+	t.Helper()
+	log, endRun := runLogged(t, db)
+	over := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(compactEvery / 2):
+				db.commits.Add(quietCommits + 1)
+			}
+		}
+	})
+	return log, func() { endRun(); close(over); wg.Wait() }
+}
+
+// A store that is never quiet is compacted after a day all the same, and not before.
+func TestRun_NeverQuiet_IsCompactedAfterADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := wasteful(t)
+		log, end := runBusy(t, db)
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if strings.Contains(log.String(), "store compacted") {
+			t.Error("it was compacted within the day")
+		}
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if !strings.Contains(log.String(), "store compacted") {
+			t.Error("it was not compacted after the day")
+		}
+		end()
+	})
+}
+
+// A minute with few writes is quiet.
+func TestRun_FewWritesAMinute_IsCompactedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := wasteful(t)
+		log, end := runLogged(t, db)
+		time.Sleep(compactEvery / 2)
+		db.commits.Add(60)
+		time.Sleep(compactEvery)
+		synctest.Wait()
+		if !strings.Contains(log.String(), "store compacted") {
+			t.Error("it was not compacted")
+		}
+		end()
+	})
+}
+
+// A compaction that fails is told, and tried again a day later.
+func TestRun_CompactionFails_IsTriedAgainADayLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := wasteful(t)
+		atSteps(db, func(step string) error {
+			if step == stepCopied {
+				return errStop
+			}
+			return nil
+		})
+		log, end := runLogged(t, db)
+		for _, c := range []struct {
+			after time.Duration
+			want  int
+		}{{2 * time.Minute, 1}, {24*time.Hour - 2*time.Minute, 1}, {4 * time.Minute, 2}} {
+			time.Sleep(c.after)
+			synctest.Wait()
+			if n := strings.Count(log.String(), "store not compacted, trying again later"); n != c.want {
+				t.Errorf("after %v more %d failures are told, want %d", c.after, n, c.want)
+			}
+		}
+		end()
+	})
+}
+
+// What happens to the store while it is compacted ends the compaction, and the store is what it was.
+func TestCompactOpen_StoreChangesMeanwhile_Fails(t *testing.T) {
+	many := func(t *testing.T, db *DB, n int) error {
+		return db.update(t.Context(), func(tx *tx) error {
+			var err error
+			for i := range n {
+				err = errors.Join(err, tx.top(blobsBucket).put(seqKey(uint64(i)), 1))
+			}
+			return err
+		})
+	}
+	for what, c := range map[string]struct {
+		step   string
+		change func(t *testing.T, db *DB) error
+		want   string // in the error; "": it succeeds
+	}{
+		"it is closed": {stepCopied, func(_ *testing.T, db *DB) error {
+			db.closed.Store(true)
+			return nil
+		}, "closed meanwhile"},
+		"writing fails": {stepCopied, func(_ *testing.T, db *DB) error {
+			db.journal.fail(errUncertain)
+			return nil
+		}, errUncertain.Error()},
+		"pages are wrong": {stepVerified, func(_ *testing.T, db *DB) error {
+			db.health.noteDamage(nil, errStop)
+			return nil
+		}, errStop.Error()},
+		"much is written": {stepCopied, func(t *testing.T, db *DB) error { return many(t, db, 3*maxRedone) }, ""},
+		"its file is gone": {stepVerified, func(_ *testing.T, db *DB) error {
+			return os.Rename(db.path, db.path+".moved")
+		}, "no such file"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			db := opened(t)
+			fillWithSpace(t, db)
+			var want []string
+			atSteps(db, func(step string) error {
+				if step != c.step {
+					return nil
+				}
+				err := c.change(t, db)
+				want = dump(t, db)
+				return err
+			})
+			_, _, err := db.CompactOpen(t.Context())
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("it gave %v, want %q", err, c.want)
+			}
+			if diff := cmp.Diff(want, dump(t, db)); diff != "" {
+				t.Error(diff)
+			}
+			if _, err := os.Stat(compactedPath(db.path)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the copy is left (%v)", err)
+			}
+			db.closed.Store(false)
+		})
+	}
+}
+
+// A copy follows what is written until little is left, and gives up where that does not come about.
+func TestFollow_EndsWhereLittleIsLeft(t *testing.T) {
+	for what, c := range map[string]struct {
+		written []int // changes made since the last round, by round; the last number is that of all further ones
+		rounds  int
+		want    error
+	}{
+		"nothing is written":   {[]int{0}, 1, nil},
+		"as much as may wait":  {[]int{100}, 1, nil},
+		"more, and then less":  {[]int{101, 101, 100}, 3, nil},
+		"more in every round":  {[]int{101}, 200, errBehind},
+		"more than one redone": {[]int{3 * maxRedone, 0}, 2, nil},
+	} {
+		db, to := opened(t), opened(t)
+		follower := compaction{db: db, ctx: t.Context(), to: to}
+		follower.setJournal(&journal{})
+		rounds := 0
+		// write keeps the changes of a round, of which the first one keeps those of the next.
+		var write func()
+		write = func() {
+			n := c.written[min(rounds, len(c.written)-1)]
+			rounds++
+			for i := range n {
+				db.journal.list = append(db.journal.list, redo{fn: func(*tx) error {
+					if i == 0 {
+						write()
+					}
+					return nil
+				}})
+			}
+		}
+		write()
+		// The changes that are kept meanwhile are left for the next time.
+		if err := follower.follow(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if last := c.written[len(c.written)-1]; last > 0 {
+			rounds--
+		}
+		if rounds != c.rounds {
+			t.Errorf("%s: %d rounds, want %d", what, rounds, c.rounds)
+		}
+	}
 }

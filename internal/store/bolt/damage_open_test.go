@@ -77,7 +77,8 @@ func TestCheckTop_OneSignOfDamage_IsReported(t *testing.T) {
 		"a bucket is gone": {func(tx *bbolt.Tx, _ *tally) error { return tx.DeleteBucket([]byte(blobsBucket)) },
 			"the bucket " + blobsBucket + " is missing"},
 		"a bucket that never was": {func(tx *bbolt.Tx, _ *tally) error {
-			return errors.Join(tx.DeleteBucket([]byte(blobsBucket)), tx.Bucket([]byte(talliesBucket)).Delete([]byte(blobsBucket)))
+			err := tx.DeleteBucket([]byte(blobsBucket))
+			return errors.Join(err, tx.Bucket([]byte(talliesBucket)).Delete([]byte(blobsBucket)))
 		}, ""},
 	} {
 		db := opened(t)
