@@ -1,9 +1,12 @@
 package bolt
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -389,5 +392,141 @@ func TestPrune_BucketInThePlaceOfAMessage_IsReportedAndTheRestIsDeleted(t *testi
 		return nil
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// More conversations than one read transaction looks at are all pruned, and each that lost something is named once.
+func TestPrune_ManyConversations_AllAreLookedAt(t *testing.T) {
+	db := opened(t)
+	old, n := time.Now().Add(-48*time.Hour), 2*maxLooked+1
+	if err := db.update(t.Context(), func(tx *tx) error {
+		for i := range n {
+			turn := &conversation.Turn{ID: fmt.Sprint(i), Began: old}
+			if err := db.putTurn(tx, room(i), turn); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	keep := store.Retention{Conversations: func(chat.Address) time.Duration { return time.Hour }}
+	changed, err := db.Prune(t.Context(), keep)
+	if err != nil || len(changed) != n {
+		t.Fatalf("%d conversations lost something (%v), want %d", len(changed), err, n)
+	}
+	if !slices.IsSortedFunc(changed, func(a, b chat.Address) int { return strings.Compare(a.String(), b.String()) }) {
+		t.Error("they are not sorted")
+	}
+	if list, _, err := db.Conversations(t.Context(), "", n); err != nil || len(list) != 0 {
+		t.Errorf("%d are left (%v)", len(list), err)
+	}
+}
+
+// A turn that a clock which was ahead has dated keeps those behind it from being kept too long, and goes with them.
+func TestPrune_TurnOfTheFuture_KeepsNoOtherOne(t *testing.T) {
+	db := opened(t)
+	now := time.Now()
+	for i, began := range []time.Time{now.Add(-48 * time.Hour), now.Add(48 * time.Hour), now.Add(-47 * time.Hour), now} {
+		if err := db.SaveTurn(t.Context(), general, &conversation.Turn{ID: fmt.Sprint(i), Began: began}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep := store.Retention{Conversations: func(chat.Address) time.Duration { return time.Hour }}
+	if _, err := db.Prune(t.Context(), keep); err != nil {
+		t.Fatal(err)
+	}
+	turns, err := db.Turns(t.Context(), general, store.Range{Newest: 10})
+	if err != nil || len(turns) != 1 || turns[0].ID != "3" {
+		t.Errorf("%d turns are left (%v): %+v", len(turns), err, turns)
+	}
+}
+
+// Files of rooms of the first versions have no time: they are over every time that files are kept, and those whose time
+// cannot be read are damaged.
+func TestFileTime_ReadsTheBeginning(t *testing.T) {
+	at := time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
+	for body, want := range map[string]time.Time{
+		`{"at":"2026-05-06T12:00:00Z","name":"a"}`:                                at,
+		`{"at":"2026-05-06T12:00:00Z","data":"` + strings.Repeat("x", 100) + `"}`: at,
+		`{"name":"a","at":"2026-05-06T12:00:00Z"}`:                                {},
+		`{}`: {},
+		`[]`: {},
+		``:   {},
+	} {
+		if got, err := fileTime(seal([]byte(body))); err != nil || !got.Equal(want) {
+			t.Errorf("%s: %v (%v), want %v", body, got, err, want)
+		}
+	}
+	for _, record := range [][]byte{seal([]byte(`{"at":"yesterday"}`)), seal([]byte(`{"at":7}`)), []byte("short")} {
+		if at, err := fileTime(record); err == nil {
+			t.Errorf("%q is of %v", record, at)
+		}
+	}
+}
+
+// An old store that is kept within the same second as another one gets a name of its own.
+func TestKeepAs_NameIsTaken_TakesTheNext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raven.db")
+	if name, err := keepAs(path, path+".old"); name != "" || err != nil {
+		t.Errorf("without a file it kept %q (%v)", name, err)
+	}
+	for n, want := range []string{".old", ".old-2", ".old-3"} {
+		if err := os.WriteFile(path, []byte{byte(n)}, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		name, err := keepAs(path, path+".old")
+		if err != nil || name != path+want {
+			t.Fatalf("kept as %s (%v), want %s", name, err, want)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, name := range []string{".old", ".old-2", ".old-3"} {
+		if b, err := os.ReadFile(path + name); err != nil || len(b) != 1 || b[0] != byte(n) {
+			t.Errorf("%s holds %v (%v)", name, b, err)
+		}
+	}
+}
+
+// A stamp that cannot be written leaves none: the file is checked the next time.
+func TestStamp_CannotBeWritten_LeavesNone(t *testing.T) {
+	db := opened(t)
+	s := readStamp(db.path)
+	if s == (stamp{}) {
+		t.Fatal("an open store has no stamp")
+	}
+	s.Checked = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // which JSON cannot say
+	s.write(db.path)
+	if _, err := os.Stat(stampPath(db.path)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there still is one (%v)", err)
+	}
+}
+
+// Backups of a damaged store fail, and the log names what helps; none are made without an interval, and none after the
+// end of the program.
+func TestBackups_StoreIsDamaged_LogNamesTheRemedy(t *testing.T) {
+	db := opened(t)
+	if err := errors.Join(db.SaveBlob(t.Context(), "k", []byte(`1`)), Spoil(db, blobsBucket)); err != nil {
+		t.Fatal(err)
+	}
+	log := &logText{}
+	o := BackupOptions{Folder: t.TempDir(), Log: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now}
+	copies := NewBackups(db, o)
+	copies.Run(t.Context()) // ends at once
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := copies.makeBackup(over); !errors.Is(err, context.Canceled) || log.String() != "" || copies.Status().Error != "" {
+		t.Errorf("at the end of the program: %v, %+v, logged %s", err, copies.Status(), log)
+	}
+	var damaged *store.DamagedError
+	err := copies.makeBackup(t.Context())
+	if !errors.As(err, &damaged) || !strings.Contains(log.String(), "ravenbot store check") ||
+		copies.Status().Error != err.Error() {
+		t.Errorf("it gave %v, %+v, and logged %s", err, copies.Status(), log)
+	}
+	if got := SuggestBackup(t.Context(), o.Folder, errStop); got != errStop {
+		t.Errorf("another error became %v", got)
 	}
 }

@@ -370,6 +370,33 @@ func TestDB_RecordCannotBeWritten_OperationsFailWhole(t *testing.T) {
 	}
 }
 
+// In a store without records nothing is found and nothing is deleted. Whoever names a record is told that there is
+// none; what may be there or not is no error.
+func TestDB_NoRecords_NamedOnesAreNotFound(t *testing.T) {
+	named := map[string]bool{"AmendRun": true, "DeleteConversation": true, "DeleteItem": true, "DeleteMemory": true,
+		"DeleteSubscription": true, "Item": true, "ReplaceMemory": true, "RoomFile": true, "ToolResult": true, "TurnOf": true}
+	writes := map[string]bool{"CountUsage": true, "SaveEntry again": true, "SaveMemory": true, "SaveReaction": true}
+	f := fixture{filepath.Join(t.TempDir(), "raven.db")}
+	db, err := bolt.Open(f.path, func() time.Time { return day })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range allOperations() {
+		got, err := f.run(t, name, do, nil)
+		isMissing := errors.Is(err, store.ErrNotFound)
+		if isMissing != named[name] || err != nil && !isMissing {
+			t.Errorf("%s returned %v", name, err)
+		}
+		_, isReader := readers()[name]
+		if changes := got.changes(nil); len(changes) > 0 && (isMissing || isReader && !writes[name]) {
+			t.Errorf("%s changed %q", name, changes)
+		}
+	}
+}
+
 // fixture is a store with a record of each kind, of which every operation gets a copy.
 type fixture struct{ path string }
 
