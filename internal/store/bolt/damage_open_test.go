@@ -45,6 +45,9 @@ func TestOpen_TalliesOfAKilledStoreAreWrong_IsDamage(t *testing.T) {
 		}, "the tallies are not those of the last change"},
 		"no tallies": {func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte(talliesBucket)) },
 			"the tallies of its records are missing"},
+		"no tally of the tallies": {func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte(talliesBucket)).Delete([]byte(headKey))
+		}, "the tallies are not those of the last change"},
 		"a bucket is gone": {func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte(blobsBucket)) },
 			"the bucket " + blobsBucket + " is missing"},
 		"the tally of the tallies": {func(tx *bbolt.Tx) error { return spoilTally(tx, headKey) },
@@ -308,5 +311,45 @@ func TestPrune_TurnIsDamaged_IsReportedAndStays(t *testing.T) {
 	}
 	if !slices.Equal(before, dump(t, db)) {
 		t.Error("it was changed")
+	}
+}
+
+// The check reads a bounded part of the store in each of its steps, in which nobody writes, and all of it in the end.
+func TestCheckOpen_StepsAreSmall(t *testing.T) {
+	for what, c := range map[string]struct {
+		records, size int
+		most          uint64 // records in a step
+	}{
+		"many records":  {records: 1200, size: 10, most: 500},
+		"large records": {records: 12, size: 300 << 10, most: 4},
+	} {
+		db := opened(t)
+		if err := db.update(t.Context(), func(tx *tx) error {
+			var err error
+			for i := range c.records {
+				err = errors.Join(err, tx.top(blobsBucket).put(seqKey(uint64(i)), string(repeatX(c.size))))
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		steps := &check{frames: []frame{{name: blobsBucket}}}
+		var counted uint64
+		for len(steps.frames) > 0 {
+			before := steps.frames[0].sum.count
+			if err := db.view(func(tx *tx) error { return steps.step(tx) }); err != nil {
+				t.Fatal(err)
+			}
+			if len(steps.frames) == 0 {
+				break
+			}
+			counted = steps.frames[0].sum.count
+			if n := counted - before; n == 0 || n > c.most {
+				t.Fatalf("%s: a step has read %d", what, n)
+			}
+		}
+		if left := uint64(c.records) - counted; left > c.most || len(steps.faults) > 0 {
+			t.Errorf("%s: the last step has read %d, and found %q", what, left, steps.faults)
+		}
 	}
 }

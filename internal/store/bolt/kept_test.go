@@ -530,3 +530,51 @@ func TestBackups_StoreIsDamaged_LogNamesTheRemedy(t *testing.T) {
 		t.Errorf("another error became %v", got)
 	}
 }
+
+// How long records are kept that no setting is about, to the second.
+func TestPrune_LimitsOfTheirOwn(t *testing.T) {
+	const day = 24 * time.Hour
+	now := time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
+	db := openAt(t, func() time.Time { return now })
+	limits := map[string]time.Duration{doneBucket: 2 * day, streamsBucket: 2 * day, outboxBucket: 7 * day,
+		lastSeenBucket: 30 * day, shownTurnsBucket: 30 * day, approvalsBucket: 30 * day,
+		seenBucket + nul + "digest": 90 * day, turnsBucket + nul + general.String(): 30 * day}
+	if err := db.update(t.Context(), func(tx *tx) error {
+		_, err1 := tx.createNamed(seenBucket + nul + "digest")
+		_, err2 := tx.createNamed(turnsBucket + nul + general.String())
+		err := errors.Join(err1, err2, tx.top(summariesBucket).put([]byte(general.String()),
+			conversation.Summary{Text: "words", From: 1, Upto: 9, Since: now}))
+		for n, age := range []time.Duration{time.Second, 0} { // the first is older than it is kept
+			for bucket, limit := range limits {
+				at := now.Add(-limit - age)
+				err = errors.Join(err, tx.named(bucket).put(seqKey(uint64(n+1)), map[string]any{
+					doneBucket:       doneRecord{Done: at},
+					streamsBucket:    doneRecord{Done: at},
+					outboxBucket:     store.Post{Error: "refused", At: at},
+					lastSeenBucket:   chat.LastSeen{At: at},
+					shownTurnsBucket: shownRecord{At: at},
+					approvalsBucket:  store.Approval{At: at},
+					seenBucket:       at,
+					turnsBucket:      conversation.Turn{Began: at},
+				}[strings.SplitN(bucket, nul, 2)[0]]))
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Prune(t.Context(), store.Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.view(func(tx *tx) error {
+		for bucket := range limits {
+			b := tx.named(bucket)
+			if b.has(seqKey(1)) || !b.has(seqKey(2)) {
+				t.Errorf("%s: the older record is there %v, the younger %v", displayName(bucket), b.has(seqKey(1)), b.has(seqKey(2)))
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,6 +93,74 @@ func TestATreeThatLeadsToItselfIsNoticed(t *testing.T) {
 	}
 	if s := scanBytes(b); !strings.Contains(s.describeFaults(), "is in two places") {
 		t.Errorf("found %q", s.describeFaults())
+	}
+}
+
+// failingDisk is a file of which the disk cannot read what is read after a number of times.
+type failingDisk struct {
+	io.ReaderAt
+	left int
+}
+
+func (d *failingDisk) ReadAt(p []byte, at int64) (int, error) {
+	if d.left--; d.left < 0 {
+		return 0, syscall.EIO
+	}
+	return d.ReaderAt.ReadAt(p, at)
+}
+
+// What a disk cannot read is no damage, and nothing is said of a file that was not read to its end.
+func TestScan_DiskFailsAtAnyRead_IsTheError(t *testing.T) {
+	b := sample(t)
+	for n := 0; ; n++ {
+		s := newScan(t.Context(), &failingDisk{bytes.NewReader(b), n}, int64(len(b)), true)
+		s.readAll()
+		if s.err == nil && len(s.faults) == 0 && n > 4 {
+			return // it was read to its end
+		}
+		if !errors.Is(s.err, syscall.EIO) || len(s.faults) > 0 {
+			t.Fatalf("read %d: %v, faults %q", n, s.err, s.faults)
+		}
+	}
+}
+
+// A page is used once, and is one of the file; those with the headers are taken.
+func TestClaimPages(t *testing.T) {
+	const last = 130
+	s := &scan{meta: meta{pages: last + 1}, used: make([]uint64, 3)}
+	for _, c := range []struct {
+		id, overflow uint64
+		want         bool
+	}{
+		{0, 0, false}, {1, 0, false}, {2, 0, true}, {2, 0, false}, {3, 2, true}, {5, 0, false}, {6, 0, true},
+		{7, last - 6, false}, {7, last - 7, true}, {100, 0, false}, {last, 0, false}, {last + 1, 0, false},
+		{8, 1 << 63, false},
+	} {
+		if got := s.claimPages(c.id, c.overflow); got != c.want {
+			t.Errorf("page %d with %d more: %v, want %v (%s)", c.id, c.overflow, got, c.want, s.describeFaults())
+		}
+	}
+	want := fmt.Sprintf("page 2 is referred to, and the last is %d", last)
+	if s := (&scan{meta: meta{pages: last + 1}}); s.claimPages(0, 2) || s.describeFaults() != want {
+		t.Errorf("said %q, want %q", s.describeFaults(), want)
+	}
+}
+
+// An error names three faults and the number of the others; 20 are listed.
+func TestDescribeFaults_NamesThree(t *testing.T) {
+	for n, want := range map[int]string{
+		1: "fault 1", 3: "fault 1; fault 2; fault 3", 4: "fault 1; fault 2; fault 3; and 1 faults more",
+		20: "fault 1; fault 2; fault 3; and 17 faults more", 21: "fault 1; fault 2; fault 3; and 18 faults more",
+		25: "fault 1; fault 2; fault 3; and 22 faults more",
+	} {
+		s, c := &scan{}, &check{}
+		for i := range n {
+			s.addFault("fault %d", i+1)
+			c.addFault("fault %d", i+1)
+		}
+		if got := s.describeFaults(); got != want || len(s.faults) != min(n, 20) || len(c.faults) != min(n, 20) {
+			t.Errorf("%d: %q, of which %d and %d are listed, want %q", n, got, len(s.faults), len(c.faults), want)
+		}
 	}
 }
 
