@@ -578,3 +578,82 @@ func TestPrune_LimitsOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// One backup is always kept.
+func TestBackups_KeepNone_KeepsTheNewest(t *testing.T) {
+	for keep, want := range map[int]int{0: 1, 1: 1, 2: 2, 9: 3} {
+		folder := t.TempDir()
+		for _, at := range []int{1, 3, 2} {
+			path := filepath.Join(folder, backupName(time.Unix(int64(at), 0)))
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		surplus := NewBackups(nil, BackupOptions{Folder: folder, Keep: keep}).surplus()
+		if len(surplus) != 3-want {
+			t.Errorf("of 3 backups with %d to keep %d are too many, want %d", keep, len(surplus), 3-want)
+		}
+		for _, old := range surplus {
+			if old.time.Equal(time.Unix(3, 0)) {
+				t.Error("the newest is one of them")
+			}
+		}
+	}
+}
+
+// What is done with several records at once is done with each of them.
+func TestDB_SeveralAtOnce_AllAreDone(t *testing.T) {
+	db, ctx, now := opened(t), t.Context(), time.Now()
+	names := []string{"1", "2", "3"}
+	check := func(what string, err error, left int, want int) {
+		t.Helper()
+		if err != nil || left != want {
+			t.Errorf("%s: %d are there, want %d (%v)", what, left, want, err)
+		}
+	}
+	var posts []store.Post
+	var outcomes []store.Outcome
+	var calls []store.ToolCall
+	var feeds []store.Feed
+	var list []store.Message
+	for i, name := range names {
+		posts = append(posts, store.Post{Key: name, To: general, At: now})
+		outcomes = append(outcomes, store.Outcome{Key: name, Error: "refused", At: now})
+		calls = append(calls, store.ToolCall{ID: name, ResultID: name, Whole: "words", Began: now})
+		feeds = append(feeds, store.Feed{URL: name, Data: []byte(`1`)})
+		list = append(list, store.Message{ID: "same", Conversation: room(i), At: now},
+			store.Message{ID: name, Conversation: room(i), At: now})
+	}
+	err := errors.Join(db.SavePosts(ctx, posts), db.SaveCalls(ctx, calls), db.SaveFeeds(ctx, feeds...))
+	pending, err1 := db.PendingPosts(ctx)
+	check("posts", errors.Join(err, err1), len(pending), 3)
+	err = db.SaveOutcomes(ctx, outcomes, 0)
+	untold, err1 := db.Unnotified(ctx)
+	check("undelivered posts", errors.Join(err, err1), len(untold), 3)
+	err = db.MarkNotified(ctx, append([]string{"unknown"}, names...))
+	untold, err1 = db.Unnotified(ctx)
+	check("posts that nobody was told of", errors.Join(err, err1), len(untold), 0)
+	found, err := db.ToolCalls(ctx, 0, 9, nil)
+	check("calls", err, len(found), 3)
+	for _, name := range names {
+		_, err1 := db.ToolResult(ctx, name)
+		_, isThere, err2 := db.LoadFeed(ctx, name)
+		if err := errors.Join(err1, err2); err != nil || !isThere {
+			t.Errorf("result and feed %s: %v, %v", name, isThere, err)
+		}
+	}
+	added, err := db.SaveMessages(ctx, list)
+	check("messages that are new", err, added, 6)
+	err = db.DeleteMessage(ctx, "web", "same")
+	for i := range names {
+		left, _, err1 := db.Messages(ctx, room(i), "", 9)
+		check("messages", errors.Join(err, err1), len(left), 1)
+	}
+	run := store.Run{Digest: "d", Due: now, Ended: now}
+	_, err = db.FinishRun(ctx, run, names, nil)
+	seen, _, err1 := db.SeenItems(ctx, "d", names)
+	check("items that were seen", errors.Join(err, err1), len(seen), 3)
+	err = db.AmendRun(ctx, run, names)
+	seen, _, err1 = db.SeenItems(ctx, "d", names)
+	check("items after the run was taken back", errors.Join(err, err1), len(seen), 0)
+}

@@ -155,10 +155,11 @@ func (p page) branch(i int) (key []byte, child uint64, ok bool) {
 	return e[at : at+k], binary.NativeEndian.Uint64(e[8:]), true
 }
 
-// element returns the page from an element on: positions count from the element's start.
+// element returns the page from an element on: positions count from the element's start. It returns false where there
+// is no such element.
 func (p page) element(i int) ([]byte, bool) {
 	at := pageHeader + i*elementSize
-	if at+elementSize > len(p) {
+	if i >= p.count() || at+elementSize > len(p) {
 		return nil, false
 	}
 	return p[at:], true

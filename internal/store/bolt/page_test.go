@@ -112,6 +112,7 @@ func TestFreePages_EndWithTheirPage(t *testing.T) {
 // element appends to a page of one element the numbers that say where its key and value are, and what these are.
 func element(size int, numbers ...uint32) page {
 	p := make(page, pageHeader+size)
+	p[10] = 1
 	for i, n := range numbers {
 		binary.NativeEndian.PutUint32(p[pageHeader+4*i:], n)
 	}
@@ -147,9 +148,42 @@ func TestElements_EndWithTheirPage(t *testing.T) {
 		"no key":            {element(size, elementSize, 0, 7), ""},
 		"one byte too many": {element(size, elementSize, 9, 7), ""},
 	} {
+		if _, _, ok := c.p.branch(1); ok {
+			t.Errorf("branch %s: there is one behind the last", name)
+		}
 		key, child, ok := c.p.branch(0)
 		if ok != (c.want != "") || ok && (string(key) != c.want || child != 7) {
 			t.Errorf("branch %s: %q, page %d, %v, want %q", name, key, child, ok, c.want)
+		}
+	}
+}
+
+// What is salvaged of a file is read once, and ends with the file.
+func TestSalvager_ReadsPagesOfTheFileOnce(t *testing.T) {
+	const size, pages = 1024, 9
+	for what, c := range map[string]struct {
+		id, says, overflow uint64
+		want               int // bytes
+	}{
+		"a page":           {id: 2, says: 2, want: size},
+		"the last":         {id: 8, says: 8, want: size},
+		"a header":         {id: 1, says: 1},
+		"behind the last":  {id: 9, says: 9},
+		"another one":      {id: 3, says: 4},
+		"two pages":        {id: 3, says: 3, overflow: 1, want: 2 * size},
+		"up to the last":   {id: 3, says: 3, overflow: 5, want: 6 * size},
+		"beyond the last":  {id: 3, says: 3, overflow: 6},
+		"far beyond":       {id: 3, says: 3, overflow: 11},
+		"all and two more": {id: 3, says: 3, overflow: 10},
+	} {
+		file := make([]byte, (pages+1)*size)
+		binary.NativeEndian.PutUint64(file[c.id*size:], c.says)
+		binary.NativeEndian.PutUint32(file[c.id*size+12:], uint32(c.overflow))
+		s := &salvager{f: bytes.NewReader(file), meta: meta{pageSize: size, pages: pages}, used: map[uint64]bool{}}
+		for n, want := range []int{c.want, 0} {
+			if p, ok := s.readPage(c.id); ok != (want > 0) || len(p) != want {
+				t.Errorf("%s, time %d: %d bytes, %v, want %d", what, n, len(p), ok, want)
+			}
 		}
 	}
 }

@@ -233,7 +233,7 @@ func (s *salvager) readBranch(p page, depth int, low, high []byte, bucket string
 			continue
 		}
 		end := high
-		if next, _, ok := p.branch(i + 1); ok && i+1 < p.count() && bytes.Compare(next, key) > 0 {
+		if next, _, ok := p.branch(i + 1); ok && bytes.Compare(next, key) > 0 {
 			end = next
 		}
 		if err := s.walk(child, depth+1, key, end, bucket); err != nil {

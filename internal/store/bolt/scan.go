@@ -276,7 +276,7 @@ func (s *scan) scanBranch(p page, depth int, low, high []byte, in *counted) {
 		}
 		// The keys below a branch end where the next branch begins.
 		end := high
-		if next, _, ok := p.branch(i + 1); ok && i+1 < p.count() {
+		if next, _, ok := p.branch(i + 1); ok {
 			end = next
 		}
 		s.scanTree(child, depth+1, key, end, in)
