@@ -27,12 +27,8 @@ func (db *DB) SaveCalls(ctx context.Context, calls []store.ToolCall) error {
 func saveCalls(tx *tx, calls []store.ToolCall) error {
 	for _, c := range calls {
 		b := tx.top(callsBucket)
-		seq, err := b.nextSequence()
-		if err != nil {
-			return err
-		}
-		c.Seq = seq
-		if err := b.put(seqKey(seq), c); err != nil {
+		c.Seq = b.nextSequence()
+		if err := b.put(seqKey(c.Seq), c); err != nil {
 			return err
 		}
 		if err := b.dropFirstAbove(maxCalls); err != nil {

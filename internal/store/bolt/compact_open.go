@@ -184,7 +184,8 @@ func (c *compaction) copyTop(name string, b *bbolt.Bucket) error {
 		if err := to.createTop(name); err != nil {
 			return err
 		}
-		return to.top(name).raiseSequence(b.Sequence())
+		to.top(name).raiseSequence(b.Sequence())
+		return nil
 	}); err != nil {
 		return err
 	}
@@ -227,12 +228,10 @@ func (c *compaction) flush() error {
 				continue
 			}
 			inner, err := b.createNested(string(r.key))
-			if err == nil {
-				err = inner.raiseSequence(r.seq)
-			}
 			if err != nil {
 				return err
 			}
+			inner.raiseSequence(r.seq)
 		}
 		return nil
 	})

@@ -25,21 +25,16 @@ func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 		// While a deleted conversation of this address is still being emptied, the indexes name its
 		// turns: a new one must not have their numbers.
 		if old := tx.top(trashName(turnsBucket)).nested(a.String()); old != nil && b.bolt.Sequence() == 0 {
-			if err := b.raiseSequence(old.bolt.Sequence()); err != nil {
-				return err
-			}
+			b.raiseSequence(old.bolt.Sequence())
 		}
-		if turn.Seq, err = b.nextSequence(); err != nil {
-			return err
-		}
+		turn.Seq = b.nextSequence()
 		// What a turn quotes is known when it begins, so this costs nothing at later steps.
 		if err := indexQuotes(tx, turn.Quotes(), store.TurnRef{Conversation: a, Seq: turn.Seq}); err != nil {
 			return err
 		}
-	} else if err := b.raiseSequence(turn.Seq); err != nil {
-		// The conversation may have been deleted since the turn began: the next turn must not get its number.
-		return err
 	}
+	// The conversation may have been deleted since the turn began: the next turn must not get its number.
+	b.raiseSequence(turn.Seq)
 	places := tx.top(messageTurnsBucket)
 	for _, subject := range turn.Subjects() {
 		// A turn is saved at each step; its messages are indexed once.

@@ -55,11 +55,7 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 				return nil
 			}
 			inbox := tx.top(inboxBucket)
-			seq, err := inbox.nextSequence()
-			if err != nil {
-				return err
-			}
-			if err := inbox.put([]byte(key), inboxRecord{r, seq}); err != nil {
+			if err := inbox.put([]byte(key), inboxRecord{r, inbox.nextSequence()}); err != nil {
 				return err
 			}
 			return saveLastSeen(tx, r.Message, db.now())
@@ -210,11 +206,7 @@ func (db *DB) savePosts(tx *tx, posts []store.Post) error {
 		if outbox.has(key) || done.has(postDoneKey(posts[i].Key)) {
 			continue
 		}
-		seq, err := outbox.nextSequence()
-		if err != nil {
-			return err
-		}
-		posts[i].Seq = seq
+		posts[i].Seq = outbox.nextSequence()
 		if err := outbox.put(key, posts[i]); err != nil {
 			return err
 		}

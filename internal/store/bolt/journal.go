@@ -98,7 +98,7 @@ func (b *bucket) noteMove(key, to string) {
 
 // noteSequence is noteRedo for the number that a bucket counts on from.
 func (b *bucket) noteSequence(n uint64) {
-	b.noteRedo(0, func(b *bucket) error { return b.raiseSequence(n) })
+	b.noteRedo(0, func(b *bucket) error { b.raiseSequence(n); return nil })
 }
 
 // maxRedone is how many changes are made again in one transaction.

@@ -36,9 +36,7 @@ func (db *DB) SaveMemory(ctx context.Context, m store.Memory, limit int) (kept s
 		}
 		// The sequence never goes back while the scope exists: a number that people have seen
 		// names one note for good.
-		if kept.N, err = scope.nextSequence(); err != nil {
-			return err
-		}
+		kept.N = scope.nextSequence()
 		return scope.put(seqKey(kept.N), kept)
 	})
 	if err != nil {

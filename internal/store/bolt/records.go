@@ -284,7 +284,8 @@ func (t *tx) addRecord(r store.Record) error {
 		if r.Kind == "message" {
 			_, err = t.createNamed(messageIDsBucket + nul + r.Group)
 		}
-		return errors.Join(err, b.raiseSequence(r.Seq))
+		b.raiseSequence(r.Seq)
+		return err
 	}
 	return errors.Join(b.putSealed([]byte(r.Key), seal(r.Body)), t.index(r))
 }

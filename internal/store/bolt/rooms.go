@@ -33,9 +33,7 @@ func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 			return err
 		}
 		if out.Seq == 0 {
-			if out.Seq, err = room.nextSequence(); err != nil {
-				return err
-			}
+			out.Seq = room.nextSequence()
 			if err := ids.put([]byte(e.ID), out.Seq); err != nil {
 				return err
 			}
@@ -129,10 +127,7 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 		if err != nil {
 			return err
 		}
-		if n, err = files.nextSequence(); err != nil {
-			return err
-		}
-		if n > keepFiles {
+		if n = files.nextSequence(); n > keepFiles {
 			err = files.delete(seqKey(n - keepFiles))
 		}
 		return errors.Join(err, files.put(seqKey(n), roomFile{db.now(), f}))

@@ -357,7 +357,7 @@ func (s *salvager) flush() error {
 			case err != nil:
 				return err
 			case r.key == nil:
-				err = b.raiseSequence(r.seq)
+				b.raiseSequence(r.seq)
 			case !b.has(r.key):
 				added = append(added, r)
 				err = b.putRaw(r.key, r.value)

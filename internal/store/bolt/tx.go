@@ -348,21 +348,18 @@ func (b *bucket) delete(key []byte) error {
 }
 
 // nextSequence increments the bucket's sequence and returns it.
-func (b *bucket) nextSequence() (uint64, error) {
-	b.changed = true
-	n, err := b.bolt.NextSequence()
-	b.noteSequence(n)
-	return n, err
+func (b *bucket) nextSequence() uint64 {
+	b.raiseSequence(b.bolt.Sequence() + 1)
+	return b.bolt.Sequence()
 }
 
 // raiseSequence has the bucket count on from a number, unless it is further.
-func (b *bucket) raiseSequence(n uint64) error {
-	if n <= b.bolt.Sequence() {
-		return nil
+func (b *bucket) raiseSequence(n uint64) {
+	if n > b.bolt.Sequence() {
+		b.changed = true
+		b.noteSequence(n)
+		_ = b.bolt.SetSequence(n) // fails outside of a write transaction alone, where all that follows fails, too
 	}
-	b.changed = true
-	b.noteSequence(n)
-	return b.bolt.SetSequence(n)
 }
 
 // cursor reads the records of a bucket in the order of their keys.
