@@ -2,8 +2,10 @@ package bolt
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,4 +123,29 @@ func BlockBucket(db *DB, name string) (blocked bool, err error) {
 		return b.Put([]byte(path[1]), seal([]byte("{}")))
 	})
 	return blocked, err
+}
+
+// endingContext ends when it was looked at a number of times.
+type endingContext struct {
+	context.Context
+	end  context.CancelFunc
+	mu   sync.Mutex
+	left int
+}
+
+// EndAfter returns a context that ends at the look that follows n others.
+func EndAfter(parent context.Context, n int) context.Context {
+	ctx, end := context.WithCancel(parent)
+	return &endingContext{Context: ctx, end: end, left: n}
+}
+
+// Err ends the context when it was called often enough.
+func (c *endingContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left == 0 {
+		c.end()
+	}
+	c.left--
+	return c.Context.Err()
 }

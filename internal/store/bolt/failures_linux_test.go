@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -197,7 +196,7 @@ func TestFiles_NoDescriptorIsLeft_FailWholeAndCanBeTriedAgain(t *testing.T) {
 // Whatever the place at which the context ends.
 func TestFiles_ContextEnds_FailWholeAndCanBeTriedAgain(t *testing.T) {
 	failEverywhere(t, context.Canceled, func(t *testing.T, n int) (context.Context, func()) {
-		return endAfter(t.Context(), n), func() {}
+		return bolt.EndAfter(t.Context(), n), func() {}
 	})
 }
 
@@ -211,7 +210,7 @@ func TestDB_ContextEnds_OperationsFailWholeOrDoAll(t *testing.T) {
 		}
 		for n := 0; ; n++ {
 			got, err := f.run(t, name, func(ctx context.Context, db *bolt.DB) (any, error) {
-				return do(endAfter(ctx, n), db)
+				return do(bolt.EndAfter(ctx, n), db)
 			}, nil)
 			if err == nil {
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -227,31 +226,6 @@ func TestDB_ContextEnds_OperationsFailWholeOrDoAll(t *testing.T) {
 			}
 		}
 	}
-}
-
-// endingContext ends when it was looked at a number of times.
-type endingContext struct {
-	context.Context
-	end  context.CancelFunc
-	mu   sync.Mutex
-	left int
-}
-
-// endAfter returns a context that ends at the look that follows n others.
-func endAfter(parent context.Context, n int) context.Context {
-	ctx, end := context.WithCancel(parent)
-	return &endingContext{Context: ctx, end: end, left: n}
-}
-
-// Err ends the context when it was called often enough.
-func (c *endingContext) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.left == 0 {
-		c.end()
-	}
-	c.left--
-	return c.Context.Err()
 }
 
 // limitFiles leaves the process n file descriptors until restore is called.

@@ -81,6 +81,14 @@ func TestSweep_RecordIsGoneOrYoungerSince_IsSkipped(t *testing.T) {
 	if v, err := db.LoadBlob(t.Context(), "young"); err != nil || string(v) != `"young"` {
 		t.Errorf("the young one is %q (%v)", v, err)
 	}
+	// So is a bucket with all that it held.
+	s = sweep{top: roomsBucket, nested: "gone", isOld: s.isOld}
+	if n, left, err := s.delete(t.Context(), db, [][]byte{[]byte("old")}); err != nil || n != 0 || len(left) > 0 {
+		t.Errorf("of a bucket that is gone %d were deleted, %q are left (%v)", n, left, err)
+	}
+	if n, err := s.run(t.Context(), db); n != 0 || err != nil {
+		t.Errorf("of a bucket that is gone %d were deleted (%v)", n, err)
+	}
 }
 
 // What others wrote as JSON comes back byte by byte: a provider signs it, and SwapItem compares it.

@@ -40,10 +40,7 @@ func (s *salvager) dropStrangers() error {
 // dropWhere removes records of a bucket from the copy.
 func (s *salvager) dropWhere(name string, match func(tx *tx, k, v []byte) bool) error {
 	return s.db.update(s.ctx, func(tx *tx) error {
-		b := tx.named(name)
-		if b == nil {
-			return nil
-		}
+		b := tx.named(name) // something of it was written
 		var keys [][]byte
 		if err := b.each(func(k, v []byte) error {
 			if match(tx, k, v) {

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -303,5 +304,108 @@ func TestSalvage_NumbersGoOn(t *testing.T) {
 	turns, err := salvaged.Turns(t.Context(), general, store.Range{Newest: 9})
 	if err != nil || len(turns) != 2 || turns[1].ID != "web/third" || turns[1].Seq != 3 {
 		t.Errorf("the turns are %+v, %v", turns, err)
+	}
+}
+
+// A record belongs to a bucket where it says so itself, or where nothing is said; a turn where the index of messages
+// says so. What holds words and says nothing belongs to nobody.
+func TestBelongs(t *testing.T) {
+	db := opened(t)
+	turn := conversation.Turn{ID: "1", Of: []string{"web/1"}, Began: time.Now()}
+	if err := db.SaveTurn(t.Context(), general, &turn); err != nil {
+		t.Fatal(err)
+	}
+	name, other := general.String(), room(1).String()
+	if err := db.view(func(tx *tx) error {
+		for what, c := range map[string]struct {
+			outer, inner string
+			key          []byte
+			record       any
+			want         bool
+		}{
+			"a turn":                  {turnsBucket, name, seqKey(1), turn, true},
+			"a turn of another one":   {turnsBucket, other, seqKey(1), turn, false},
+			"another turn":            {turnsBucket, name, seqKey(2), turn, false},
+			"a turn without a number": {turnsBucket, name, []byte("1"), turn, false},
+			"a turn of no messages":   {turnsBucket, name, seqKey(1), conversation.Turn{ID: "2"}, false},
+			"no turn":                 {turnsBucket, name, seqKey(1), 7, false},
+			"a turn of no address":    {turnsBucket, "web:/general/a/b/c", seqKey(1), turn, false},
+			"a message":               {messagesBucket, name, nil, store.Message{Conversation: general}, true},
+			"a message elsewhere":     {messagesBucket, name, nil, store.Message{Conversation: room(1)}, false},
+			"no message":              {messagesBucket, name, nil, 7, false},
+			"a line":                  {roomsBucket, "general", nil, store.Entry{Room: "general"}, true},
+			"a line elsewhere":        {roomsBucket, "general", nil, store.Entry{Room: "other"}, false},
+			"a note":                  {memoriesBucket, "scope", nil, store.Memory{Scope: "scope"}, true},
+			"a note elsewhere":        {memoriesBucket, "scope", nil, store.Memory{Scope: "other"}, false},
+			"a run":                   {runsBucket, "digest", nil, store.Run{Digest: "digest"}, true},
+			"a run elsewhere":         {runsBucket, "digest", nil, store.Run{Digest: "other"}, false},
+			"a file":                  {roomFilesBucket, "general", nil, map[string]string{"name": "a"}, false},
+			"an item":                 {itemsBucket, "agents", nil, map[string]string{}, false},
+			"an item that was seen":   {seenBucket, "digest", nil, time.Now(), true},
+		} {
+			v, err := encode(c.record)
+			if err != nil {
+				return err
+			}
+			if got := belongs(tx, c.outer, c.inner, c.key, v); got != c.want {
+				t.Errorf("%s: %v, want %v", what, got, c.want)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever salvages is told where the copy cannot be written: a name that was a record's is a bucket's in another page.
+func TestSalvager_CopyCannotBeWritten_Fails(t *testing.T) {
+	for what, r := range map[string]salvagedRecord{
+		"a bucket in the place of a record": {bucket: blobsBucket + nul + "k", key: []byte("k"), value: seal([]byte(`1`))},
+		"a record in the place of a bucket": {bucket: turnsBucket, key: []byte(general.String()), value: seal([]byte(`1`))},
+	} {
+		db := opened(t)
+		saveTurns(t, db, general, 0, 1, time.Now())
+		if err := db.SaveBlob(t.Context(), "k", []byte(`1`)); err != nil {
+			t.Fatal(err)
+		}
+		s := &salvager{ctx: t.Context(), db: db, counts: map[string]tally{}}
+		if err := errors.Join(s.add(r), s.flush()); err == nil || s.records > 0 {
+			t.Errorf("%s: %d records are salvaged (%v)", what, s.records, err)
+		}
+	}
+}
+
+// Where it is ended before all is read, salvaging fails: what is left out then is no loss.
+func TestSalvageInto_ContextEnds_Fails(t *testing.T) {
+	db := opened(t)
+	saveTurns(t, db, general, 0, 300, time.Now())
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	torn := imageOf(t, db.path)
+	// A record is damaged: then the tree of the transaction before is read, too, and what may belong to others dropped.
+	p, i := torn.find(turnsBucket+nul+general.String(), string(seqKey(7)))
+	_, _, value, _ := p.leaf(i)
+	value[len(value)-1] ^= 1
+	torn.write(db.path)
+	whole, err := salvageInto(t.Context(), db.path, filepath.Join(t.TempDir(), "salvaged.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, n := t.TempDir(), 0
+	for ; ; n++ {
+		s, err := salvageInto(EndAfter(t.Context(), n), db.path, filepath.Join(folder, fmt.Sprint(n)))
+		if err == nil {
+			if s.records != whole.records {
+				t.Errorf("after %d looks at its context it salvages %d records of %d", n, s.records, whole.records)
+			}
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("after %d looks at its context: %v", n, err)
+		}
+	}
+	if n < 20 {
+		t.Errorf("it looks at its context %d times", n)
 	}
 }
