@@ -139,6 +139,12 @@ func EndAfter(parent context.Context, n int) context.Context {
 	return &endingContext{Context: ctx, end: end, left: n}
 }
 
+// HasEnded reports whether the end of a context that EndAfter returned was seen by whoever has it.
+func HasEnded(ctx context.Context) bool {
+	c, ok := ctx.(*endingContext)
+	return ok && c.Context.Err() != nil
+}
+
 // Err ends the context when it was called often enough.
 func (c *endingContext) Err() error {
 	c.mu.Lock()

@@ -122,6 +122,9 @@ func failEverywhere(t *testing.T, want error, fail func(t *testing.T, n int) (co
 				ctx, restore := fail(t, n)
 				err := do(ctx)
 				restore()
+				if err == nil && bolt.HasEnded(ctx) {
+					t.Errorf("place %d: it was ended and says that it is done", n)
+				}
 				var damaged *store.DamagedError
 				if err != nil && (!errors.Is(err, want) || errors.As(err, &damaged)) {
 					t.Errorf("place %d: %v", n, err)
@@ -209,9 +212,11 @@ func TestDB_ContextEnds_OperationsFailWholeOrDoAll(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for n := 0; ; n++ {
-			got, err := f.run(t, name, func(ctx context.Context, db *bolt.DB) (any, error) {
-				return do(bolt.EndAfter(ctx, n), db)
-			}, nil)
+			ctx := bolt.EndAfter(t.Context(), n)
+			got, err := f.run(t, name, func(_ context.Context, db *bolt.DB) (any, error) { return do(ctx, db) }, nil)
+			if err == nil && bolt.HasEnded(ctx) {
+				t.Errorf("%s: it was ended after %d looks at its context, and says that it is done", name, n)
+			}
 			if err == nil {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s: after %d looks at its context it did something else (-want +got):\n%s", name, n, diff)

@@ -394,9 +394,10 @@ func TestSalvageInto_ContextEnds_Fails(t *testing.T) {
 	}
 	folder, n := t.TempDir(), 0
 	for ; ; n++ {
-		s, err := salvageInto(EndAfter(t.Context(), n), db.path, filepath.Join(folder, fmt.Sprint(n)))
+		ctx := EndAfter(t.Context(), n)
+		s, err := salvageInto(ctx, db.path, filepath.Join(folder, fmt.Sprint(n)))
 		if err == nil {
-			if s.records != whole.records {
+			if s.records != whole.records || HasEnded(ctx) {
 				t.Errorf("after %d looks at its context it salvages %d records of %d", n, s.records, whole.records)
 			}
 			break
