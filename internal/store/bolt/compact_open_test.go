@@ -724,3 +724,26 @@ func TestFollow_EndsWhereLittleIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// What is copied in one transaction is bounded in bytes, and for small records in number.
+func TestCopyRecord_WritesPartsOfALimitedSize(t *testing.T) {
+	for what, c := range map[string]struct {
+		size, want int // bytes of a record, and records in a transaction
+	}{
+		"large records": {400 << 10, 3},
+		"small records": {1, 10_485},
+	} {
+		db, to := opened(t), opened(t)
+		part := compaction{db: db, ctx: t.Context(), to: to}
+		value := seal(repeatX(c.size))
+		for n := range 2*c.want + 1 {
+			r := copiedRecord{bucket: blobsBucket, key: seqKey(uint64(n)), value: value}
+			if err := part.copyRecord(r); err != nil {
+				t.Fatal(err)
+			}
+			if left := (n + 1) % c.want; len(part.batch) != left {
+				t.Fatalf("%s: after %d records %d wait, want %d", what, n+1, len(part.batch), left)
+			}
+		}
+	}
+}
