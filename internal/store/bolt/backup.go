@@ -315,13 +315,10 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 	return s.size, after, err
 }
 
-// trim cuts off the room behind the last page that is in use, and syncs the file.
+// trim cuts off the room behind the last page that is in use, and syncs the file. Where it fails the file is of no use.
 func trim(f *os.File) error {
 	m, _, err := readMetas(f)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Truncate(int64(m.pages)*int64(m.pageSize)), f.Sync())
+	return errors.Join(err, f.Truncate(int64(m.pages)*int64(m.pageSize)), f.Sync())
 }
 
 // compactInto copies the records of one file to another, which is empty.
