@@ -525,7 +525,8 @@ func TestBackups_StoreIsDamaged_LogNamesTheRemedy(t *testing.T) {
 	copies.Run(t.Context()) // ends at once
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := copies.makeBackup(over); !errors.Is(err, context.Canceled) || log.String() != "" || copies.Status().Error != "" {
+	if err := copies.makeBackup(over); !errors.Is(err, context.Canceled) || log.String() != "" ||
+		copies.Status().Error != "" {
 		t.Errorf("at the end of the program: %v, %+v, logged %s", err, copies.Status(), log)
 	}
 	var damaged *store.DamagedError
@@ -578,7 +579,8 @@ func TestPrune_LimitsOfTheirOwn(t *testing.T) {
 		for bucket := range limits {
 			b := tx.named(bucket)
 			if b.has(seqKey(1)) || !b.has(seqKey(2)) {
-				t.Errorf("%s: the older record is there %v, the younger %v", displayName(bucket), b.has(seqKey(1)), b.has(seqKey(2)))
+				t.Errorf("%s: the older record is there %v, the younger %v", displayName(bucket), b.has(seqKey(1)),
+					b.has(seqKey(2)))
 			}
 		}
 		return nil

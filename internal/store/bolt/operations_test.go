@@ -284,6 +284,22 @@ func TestDB_EveryRecordIsSpoiled_WhoeverReadsOneIsTold(t *testing.T) {
 	}
 }
 
+// Prune says of each kind of record that it looks at that one of them is spoiled: what is kept may be over its time.
+func TestPrune_OneKindOfRecordIsSpoiled_IsDamage(t *testing.T) {
+	f := recordsIn(t, t.TempDir())
+	for _, bucket := range []string{"approvals", "calls", "done", "feedback", "heard", "outbox", "places", "quotes",
+		"results", "roomfiles", "rooms", "seen", "shown", "streams", "summaries", "turns"} {
+		if !slices.Contains(bolt.Buckets(), bucket) {
+			t.Fatalf("there is no bucket %s", bucket)
+		}
+		_, err := f.run(t, "Prune all", readers()["Prune all"], func(db *bolt.DB) error { return bolt.Spoil(db, bucket) })
+		var damaged *store.DamagedError
+		if !errors.As(err, &damaged) {
+			t.Errorf("%s is spoiled, and pruning returned %v", bucket, err)
+		}
+	}
+}
+
 // A record that a disk has spoiled makes what needs it fail as a whole, and nothing else. What does not need it does
 // what it always does.
 func TestDB_OneKindOfRecordIsSpoiled_OperationsFailWholeOrDoAll(t *testing.T) {
