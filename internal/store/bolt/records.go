@@ -207,7 +207,7 @@ func OpenTarget(ctx context.Context, path string, now func() time.Time) (*DB, er
 		return nil, err
 	}
 	if err := db.setFormat(ctx, incompleteFormat); err != nil {
-		return nil, errors.Join(fmt.Errorf("begin store %s: %w", path, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("begin to fill store %s: %w", path, err), db.Close())
 	}
 	return db, nil
 }
