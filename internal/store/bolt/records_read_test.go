@@ -1,0 +1,154 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ravenbot/internal/store"
+)
+
+// A store that a migration has begun to fill is refused by whoever else opens it, and is filled from the start by the
+// next one. A store without records is filled, too.
+func TestOpenTarget_BegunOrEmpty_IsFilledFromTheStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "target.db")
+	fill := func(n int) *DB {
+		t.Helper()
+		db, err := OpenTarget(t.Context(), path, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := store.Record{Kind: "blob", Key: fmt.Sprint("key", n), Body: []byte(`1`)}
+		if err := db.AddRecords(t.Context(), []store.Record{r}); err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	empty, err := Open(path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inUse *store.InUseError
+	if _, err := OpenTarget(t.Context(), path, time.Now); !errors.As(err, &inUse) {
+		t.Errorf("filling a store in use gave %v", err)
+	}
+	if err := empty.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := fill(1).Close(); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *store.DamagedError
+	if _, err := Open(path, time.Now); !errors.As(err, &damaged) || !strings.Contains(damaged.Remedy, "migrate again") {
+		t.Errorf("opening a store that was begun gave %v", err)
+	}
+	db := fill(2)
+	if err := db.Complete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first, err1 := db.LoadBlob(t.Context(), "key1")
+	second, err2 := db.LoadBlob(t.Context(), "key2")
+	if err := errors.Join(err1, err2); err != nil || first != nil || string(second) != "1" {
+		t.Errorf("of the first try there is %q, of the second %q (%v)", first, second, err)
+	}
+	checkWhole(t, db)
+}
+
+// Whoever reads all records gets each of them once, however many there are, and ends where they want.
+func TestRecords_ManyOrLarge_AreReadOnceUpToTheFirstError(t *testing.T) {
+	db := opened(t)
+	const n = 2*maxRead + 1
+	if err := db.update(t.Context(), func(tx *tx) error {
+		var err error
+		for i := range n {
+			err = errors.Join(err, tx.top(blobsBucket).put(seqKey(uint64(i)), i))
+		}
+		for i := range 3 {
+			err = errors.Join(err, tx.top(feedsBucket).put(seqKey(uint64(i)), string(repeatX(maxReadBytes*2/3))))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	if err := db.Records(t.Context(), func(r store.Record) error { found[r.Kind+r.Key]++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if found["blob"+string(seqKey(uint64(i)))] != 1 || i < 3 && found["feed"+string(seqKey(uint64(i)))] != 1 {
+			t.Fatalf("record %d was read %d times", i, found["blob"+string(seqKey(uint64(i)))])
+		}
+	}
+	over, cancel := context.WithCancel(t.Context())
+	for what, c := range map[string]struct {
+		ctx  context.Context
+		fn   func() error // called with the seventh record
+		want error
+	}{
+		"an error":               {t.Context(), func() error { return errStop }, errStop},
+		"the end of the context": {over, func() error { cancel(); return nil }, context.Canceled},
+	} {
+		calls := 0
+		err := db.Records(c.ctx, func(store.Record) error {
+			if calls++; calls == 7 {
+				return c.fn()
+			}
+			return nil
+		})
+		if !errors.Is(err, c.want) || calls > 8 {
+			t.Errorf("%s: %d records were read (%v)", what, calls, err)
+		}
+	}
+}
+
+// Entries of indexes whose conversation is gone are no records any more: a store that checks what an index refers to
+// would refuse them.
+func TestRecords_IndexEntryOfNoConversation_IsLeftOut(t *testing.T) {
+	db := opened(t)
+	saveTurns(t, db, general, 0, 1, time.Now())
+	gone := store.TurnRef{Conversation: room(1), Seq: 1}
+	here := store.TurnRef{Conversation: general, Seq: 1}
+	if err := db.update(t.Context(), func(tx *tx) error {
+		places, quotes := tx.top(messageTurnsBucket), tx.top(quotesBucket)
+		return errors.Join(places.put([]byte("gone"), gone), places.put([]byte("here"), here),
+			quotes.put([]byte("gone"), []store.TurnRef{gone, gone}), quotes.put([]byte("here"), []store.TurnRef{gone, here}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	if err := db.Records(t.Context(), func(r store.Record) error {
+		if r.Key == "gone" || r.Key == "here" {
+			found = append(found, r.Kind+" "+r.Key)
+		}
+		return nil
+	}); err != nil || !slices.Equal(found, []string{"messageTurn here", "quote here"}) {
+		t.Errorf("read %q (%v)", found, err)
+	}
+	// One that cannot be understood is not taken for either.
+	for _, bucket := range []string{messageTurnsBucket, quotesBucket} {
+		if err := db.update(t.Context(), func(tx *tx) error { return tx.top(bucket).put([]byte("odd"), 7) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Records(t.Context(), func(store.Record) error { return nil }); err == nil {
+			t.Errorf("an entry of %s that is a number is read", bucket)
+		}
+		if err := db.update(t.Context(), func(tx *tx) error { return tx.top(bucket).delete([]byte("odd")) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The name of a deleted conversation that cannot be read is told.
+	if err := db.update(t.Context(), func(tx *tx) error {
+		_, err := tx.top(trashName(turnsBucket)).createNested("web:/general/a/b/c")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Records(t.Context(), func(store.Record) error { return nil }); err == nil {
+		t.Error("what was deleted and cannot be removed is not told")
+	}
+}
