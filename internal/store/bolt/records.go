@@ -210,7 +210,10 @@ func OpenTarget(ctx context.Context, path string, now func() time.Time) (*DB, er
 	if err != nil {
 		return nil, err
 	}
-	return db, db.setFormat(ctx, incompleteFormat)
+	if err := db.setFormat(ctx, incompleteFormat); err != nil {
+		return nil, errors.Join(fmt.Errorf("begin to fill store %s: %w", path, err), db.Close())
+	}
+	return db, nil
 }
 
 // scanUnderLock scans a file that no other process has open.

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -68,5 +69,22 @@ func TestAddRecords_NoID_IsRefused(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, dump(t, to)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A store that could not be begun is closed, so that the next attempt finds it free.
+func TestOpenTarget_FormatNotWritten_StoreIsClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raven.db")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if db, err := OpenTarget(cancelled, path, time.Now); !errors.Is(err, context.Canceled) || db != nil {
+		t.Fatalf("%v, %v", db, err)
+	}
+	db, err := OpenTarget(t.Context(), path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
 	}
 }
