@@ -233,3 +233,35 @@ func TestRetryAfter_AnyNumberOfSeconds_IsAnHourAtMost(t *testing.T) {
 		}
 	}
 }
+
+// hanging is a Slack that answers nothing, or begins an answer that has no end.
+type hanging struct{ begins bool }
+
+func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+	if h.begins {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(hangingBody{r.Context()}), Request: r}, nil
+	}
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+type hangingBody struct{ ctx context.Context }
+
+func (b hangingBody) Read([]byte) (int, error) {
+	<-b.ctx.Done()
+	return 0, b.ctx.Err()
+}
+
+func TestCallAPI_SlackHangs_EndsAtItsLimit(t *testing.T) {
+	for _, begins := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := wired(nil)
+			s.client.Transport = limitedTransport{hanging{begins}}
+			began := time.Now()
+			err := s.callAPI(t.Context(), "users.info", nil, nil)
+			if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != callTimeout {
+				t.Errorf("with an answer begun (%v) the call ended after %v with %v", begins, took, err)
+			}
+		})
+	}
+}

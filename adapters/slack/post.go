@@ -237,16 +237,15 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 
 // messageForm returns what is sent for a piece: as an edit of the post ts, or as a new one if ts is empty.
 func (p *postJob) messageForm(one piece, n int, ts string) url.Values {
-	form := p.labelForm(n)
+	form := p.labelForm(n, ts)
 	form.Set("text", one.text)
 	form.Set("unfurl_links", "false")
 	form.Set("unfurl_media", "false")
 	if blocks := one.blocks(); len(blocks) > 0 || ts != "" { // an edit without blocks has to drop those of before
-		setJSON(form, "blocks", append([]slackgo.Block{}, blocks...))
+		setJSON(form, "blocks", append([]slackgo.Block{}, blocks...)) // none are [], not null
 	}
 	switch {
 	case ts != "": // where edits, unlike posts, would have names and channels found
-		form.Set("ts", ts)
 		form.Set("parse", "none")
 	case p.to.Thread != "":
 		form.Set("thread_ts", p.to.Thread)
@@ -257,10 +256,13 @@ func (p *postJob) messageForm(one piece, n int, ts string) url.Values {
 	return form
 }
 
-// labelForm returns a form with the hidden label of a piece.
-func (p *postJob) labelForm(n int) url.Values {
+// labelForm returns a form with the hidden label of a piece; it changes the post ts, unless that is empty.
+func (p *postJob) labelForm(n int, ts string) url.Values {
 	form := url.Values{}
 	setJSON(form, "metadata", p.label(n))
+	if ts != "" {
+		form.Set("ts", ts)
+	}
 	return form
 }
 
@@ -418,8 +420,6 @@ func (p *postJob) sendResponse(ctx context.Context, n int) (string, error) {
 	if blocks := p.pieces[n].blocks(); len(blocks) > 0 {
 		m.Blocks = &slackgo.Blocks{BlockSet: blocks}
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	err := slackgo.PostWebhookCustomHTTPContext(ctx, h.ResponseURL, p.client, m)
 	var status slackgo.StatusCodeError
 	switch {

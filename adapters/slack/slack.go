@@ -280,9 +280,7 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 // *chat.SetupError where Slack refuses the token, and the error of ctx where that ends first.
 func (s *Slack) identify(ctx context.Context) error {
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		who, err := s.api.AuthTestContext(call)
-		cancel()
+		who, err := s.api.AuthTestContext(ctx)
 		if err == nil {
 			scopes, _ := scopesOf(who.Header.Get(scopesHeader))
 			s.self = botIdentity{

@@ -195,11 +195,10 @@ func (p *postJob) extendStream(ctx context.Context, n int, ts string) (bool, err
 		return false, p.closeStream(ctx, n, ts)
 	}
 	chunks, grown := p.streamChunks(st, n, target)
-	method, form := "chat.appendStream", url.Values{}
+	method, form := "chat.appendStream", url.Values{"ts": {ts}}
 	if n < len(p.pieces)-1 {
-		method, form, grown.open = "chat.stopStream", p.labelForm(n), false
+		method, form, grown.open = "chat.stopStream", p.labelForm(n, ts), false
 	}
-	form.Set("ts", ts)
 	if len(chunks) > 0 {
 		setJSON(form, "chunks", chunks)
 	} else if grown.open {
@@ -240,8 +239,7 @@ func (p *postJob) finishStream(ctx context.Context, n int, ts string) (bool, err
 		return false, p.closeStream(ctx, n, ts)
 	}
 	chunks, _ := p.streamChunks(st, n, pieces[n].body)
-	form := p.labelForm(n)
-	form.Set("ts", ts)
+	form := p.labelForm(n, ts)
 	if len(chunks) > 0 {
 		setJSON(form, "chunks", chunks)
 	}
@@ -271,9 +269,7 @@ func (p *postJob) closeStream(ctx context.Context, n int, ts string) error {
 
 // stopStream ends the stream ts if it is one; that it is none any more is no error.
 func (p *postJob) stopStream(ctx context.Context, n int, ts string) error {
-	form := p.labelForm(n)
-	form.Set("ts", ts)
-	_, err := p.call(ctx, "chat.stopStream", form)
+	_, err := p.call(ctx, "chat.stopStream", p.labelForm(n, ts))
 	if word := errorCode(err); word == "message_not_in_streaming_state" || uneditableCodes[word] {
 		return nil
 	}

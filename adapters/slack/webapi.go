@@ -102,8 +102,6 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 // soon) or slackgo.StatusCodeError; others mean that there was no answer. They may hold the address, but never the
 // token.
 func (s *Slack) callAPI(ctx context.Context, method string, form url.Values, answer any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	r, err := http.NewRequestWithContext(
 		ctx,
 		http.MethodPost,

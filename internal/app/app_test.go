@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 		os.Exit(status)
 	})
 	goleak.VerifyTestMain(m, clean,
+		// genai, which the bare bot uses, starts it for the life of the process.
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
-		// genai, in the bare bot, starts it for the life of the process
 		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
 		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections of clients

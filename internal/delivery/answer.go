@@ -282,9 +282,9 @@ const (
 	typingEvery = 8 * time.Second
 )
 
-// showTyping shows a typing indicator until the returned function is called, or ctx ends. Failures
-// are only logged: an answer does not depend on it. typingEvery is less than the 10 seconds for
-// which Discord shows an indicator (documentation of Trigger Typing Indicator).
+// showTyping shows a typing indicator until the returned function is called, or ctx ends. That function cancels a call
+// that is under way, and waits for its end. Failures are only logged: an answer does not depend on it. typingEvery is
+// less than the 10 seconds for which Discord shows an indicator (documentation of Trigger Typing Indicator).
 func (s *Service) showTyping(ctx context.Context, a chat.Address) func() {
 	t, ok := s.o.Platform(a.Platform).(chat.Typist)
 	if !ok {

@@ -25,7 +25,8 @@ func ConfiguredStatus(servers []Config) []Status {
 	return list
 }
 
-// Probe starts or reaches one server, returns its tools, and ends it.
+// Probe starts or reaches one server, returns its tools, and ends it. It fails where the server cannot be reached,
+// or ctx ends.
 func Probe(ctx context.Context, c Config, version string) ([]ToolInfo, error) {
 	host, err := NewHost(Options{Servers: []Config{c}, Version: version, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -37,6 +38,10 @@ func Probe(ctx context.Context, c Config, version string) ([]ToolInfo, error) {
 	defer func() { stop(); <-ended }()
 	if err := host.Wait(ctx, c.Name); err != nil {
 		return nil, err
+	}
+	// The end of ctx ends the host, too, and with it an attempt that then counts as made.
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	if s, _ := host.Server(c.Name); s.Error != "" {
 		return nil, fmt.Errorf("MCP server %s: %s", c.Name, s.Error)

@@ -44,13 +44,16 @@ type answerPart struct {
 	Signature string        `json:"thoughtSignature"`
 }
 
-// readPieces reads an answer and hands its pieces to handle, until that fails. It reads server-sent events, and the JSON
-// that gateways send which ignore that events were asked for: a list of pieces, or one piece.
+// readPieces reads an answer and hands its pieces to handle, until that fails. It reads server-sent events, and the
+// JSON that gateways send which ignore that events were asked for: a list of pieces, or one piece.
 func readPieces(answer io.Reader, handle func(piece) error) error {
 	body := bufio.NewReader(answer)
 	first, err := body.Peek(1)
-	if err != nil { // an empty answer, or none at all
-		return ignoreEnd(err)
+	if err == io.EOF { // an empty answer has no pieces
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	if first[0] == '{' || first[0] == '[' {
 		return readJSON(body, first[0] == '[', handle)
@@ -108,14 +111,6 @@ func readJSON(body io.Reader, isList bool, handle func(piece) error) error {
 		return nil
 	}
 	_, err := pieces.Token() // the "]", without which the answer is cut
-	return err
-}
-
-// ignoreEnd returns err, or nil where it is io.EOF.
-func ignoreEnd(err error) error {
-	if err == io.EOF {
-		return nil
-	}
 	return err
 }
 

@@ -116,7 +116,8 @@ func TestGenerate_PartsWithACallOrSignature_GoBackUnchanged(t *testing.T) {
 	const call = `{"functionCall":{"id":"1","name":"look","args":{"id":12345678901234567890},"new":[1]},` +
 		`"thoughtSignature":"YQ==","later":{"b":1,"a":2}}`
 	const signature = `{"text":"","thoughtSignature":"YWJj"}`
-	m, sent := endpoint(t, 200, `data: {"candidates":[{"content":{"parts":[`+call+`,`+signature+`]},"finishReason":"STOP"}]}`)
+	m, sent := endpoint(t, 200,
+		`data: {"candidates":[{"content":{"parts":[`+call+`,`+signature+`]},"finishReason":"STOP"}]}`)
 	chunks, err := generate(t, m, question)
 	if err != nil || len(chunks) != 1 || len(chunks[0].Parts) != 2 {
 		t.Fatalf("%+v, %v", chunks, err)
@@ -125,7 +126,10 @@ func TestGenerate_PartsWithACallOrSignature_GoBackUnchanged(t *testing.T) {
 		t.Errorf("the tool is called with %s", args)
 	}
 	answer := llm.Message{Role: llm.Assistant, Parts: chunks[0].Parts}
-	result := llm.Message{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.Result{ID: "1", Name: "look", Content: "x"}}}}
+	result := llm.Message{
+		Role:  llm.ToolRole,
+		Parts: []llm.Part{{Result: &llm.Result{ID: "1", Name: "look", Content: "x"}}},
+	}
 	if _, err := generate(t, m, question, answer, result); err != nil {
 		t.Fatal(err)
 	}

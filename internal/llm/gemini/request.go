@@ -89,7 +89,7 @@ func (m *Model) encodeRequest(r llm.Request) (body []byte, names originalNames, 
 	if len(r.Tools) == 0 {
 		return body, nil, nil
 	}
-	// Beside json.Marshal, which would check and copy the declarations of hundreds of tools for each message.
+	// Not by json.Marshal, which would check and copy the declarations of hundreds of tools for each message.
 	tools, names := m.tools.declare(r.Tools)
 	whole := make([]byte, 0, len(tools)+len(body)+len(`{"tools":,`))
 	whole = append(append(whole, `{"tools":`...), tools...)
