@@ -44,7 +44,15 @@ func BackupFile(ctx context.Context, path, to string) error {
 	if err != nil {
 		return err
 	}
-	err = createFile(to, func(f *os.File) error { return copyFile(ctx, path, f) })
+	err = createFile(to, func(f *os.File) error {
+		if err := copyFile(ctx, path, f); err != nil {
+			return err
+		}
+		if _, err := os.Stat(walPath(path)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return finishCopy(ctx, path, f.Name())
+	})
 	if err = errors.Join(err, release()); err != nil {
 		return fmt.Errorf("back up store %s to %s: %w", path, to, err)
 	}
@@ -68,11 +76,14 @@ func Receive(ctx context.Context, r io.Reader, path string) error {
 }
 
 // copyTo writes the store as it is at one moment to a file, and syncs the file. Writers go on meanwhile.
-func (db *DB) copyTo(ctx context.Context, f *os.File) error {
-	if err := db.viewFile(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(&steadyWriter{ctx: ctx, f: f})
+func (db *DB) copyTo(ctx context.Context, f *os.File) (err error) {
+	defer catchFaults(db.path, &err)()
+	held, err := db.beginCopy(nil)
+	if err != nil {
 		return err
-	}); err != nil {
+	}
+	defer func() { _ = held.Rollback() }()
+	if _, err = held.WriteTo(&steadyWriter{ctx: ctx, f: f}); err != nil {
 		return cmp.Or(ctx.Err(), err) // bbolt returns a cancelled write as text only
 	}
 	return f.Sync()
@@ -178,13 +189,13 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 		if err := copyFile(ctx, file, f); err != nil {
 			return err
 		}
-		return finishCopy(ctx, f.Name())
+		return finishCopy(ctx, file, f.Name())
 	}, func(name string) (err error) {
 		// The old file keeps its name too until the rename, so that a crash leaves a store.
 		if kept, err = keepAs(path, path+".before-restore-"+now.UTC().Format(fileTimeFormat)); err != nil {
 			return err
 		}
-		return errors.Join(os.Rename(name, path), writeMarker(path))
+		return errors.Join(os.Rename(name, path), writeMarker(path), keepWAL(path, kept))
 	})
 	if err = errors.Join(err, release()); err != nil {
 		return kept, fmt.Errorf("restore store %s from %s: %w", path, file, err)
@@ -239,8 +250,22 @@ func keepAs(path, name string) (string, error) {
 	return name, err
 }
 
-// finishCopy brings a new copy to this version of the store, and checks it.
-func finishCopy(ctx context.Context, path string) error {
+// keepWAL has the write-ahead log go along with a store that gets another name; "": the store is gone.
+func keepWAL(path, kept string) (err error) {
+	if kept == "" {
+		err = os.Remove(walPath(path))
+	} else {
+		err = os.Rename(walPath(path), walPath(kept))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// finishCopy brings a new copy of the store at from to this version, with what the store's write-ahead log holds, and
+// checks it.
+func finishCopy(ctx context.Context, from, path string) error {
 	found, err := scanFile(ctx, path)
 	if err != nil {
 		return err
@@ -251,12 +276,20 @@ func finishCopy(ctx context.Context, path string) error {
 	}
 	db := newDB(path, b, time.Now)
 	err = db.update(ctx, func(tx *tx) error {
+		// The tallies carry the number of their transaction, which differs in a copy: they are written again as of
+		// this one.
+		tx.atOnce = true
 		if !found.hasTallies() {
 			return tx.createTallies(found)
 		}
-		// The tallies carry the number of their transaction, which differs in a copy. Loading
-		// them has them written again as of this one.
-		return tx.loadTallies()
+		if found.generation == 0 {
+			return nil
+		}
+		if _, err := tx.redoLog(from); err != nil {
+			return err
+		}
+		_, err := tx.renewGeneration() // so that what the log gets later is not for the copy
+		return err
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
@@ -297,20 +330,21 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 		if err := compactInto(path, f.Name()); err != nil {
 			return explainSystemError(path, err)
 		}
-		if err := finishCopy(ctx, f.Name()); err != nil {
+		if err := finishCopy(ctx, path, f.Name()); err != nil {
 			return err
 		}
 		return trim(f)
 	}, func(name string) error {
+		var kept string
 		info, err := os.Stat(name)
 		if err == nil && s.isHeaderOnly() {
-			_, err = keepAs(path, path+".before-compact-"+now.UTC().Format(fileTimeFormat))
+			kept, err = keepAs(path, path+".before-compact-"+now.UTC().Format(fileTimeFormat))
 		}
 		if err != nil {
 			return err
 		}
 		after = info.Size()
-		return errors.Join(os.Rename(name, path), writeMarker(path))
+		return errors.Join(os.Rename(name, path), writeMarker(path), keepWAL(path, kept))
 	})
 	return s.size, after, err
 }

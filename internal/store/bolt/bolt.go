@@ -100,6 +100,10 @@ type DB struct {
 	file    os.FileInfo    // of the file that is open; changed with writing held
 	check   *check         // the one that runs, or nil
 	journal *journal       // of the compaction that runs, or nil
+	wal     *wal           // nil: each change is committed at once
+	open    *tx            // what is committed next, or nil; guarded by writing
+	unsaved atomic.Bool    // there are changes in the log that are not committed; set with writing held
+	flusher *time.Timer    // runs flush
 	retired sync.WaitGroup // files that were replaced and are still read
 
 	feedback store.FeedbackTotals[tally]
@@ -150,6 +154,8 @@ func Open(path string, now func() time.Time) (*DB, error) {
 // newDB returns a DB over an open file, whose buckets and tallies may be missing.
 func newDB(path string, b *bbolt.DB, now func() time.Time) *DB {
 	db := &DB{path: path, now: now}
+	db.flusher = time.AfterFunc(flushAfter, func() { _ = db.flush() }) // health tells where it fails
+	db.flusher.Stop()
 	db.bolt.Store(b)
 	return db
 }
@@ -266,7 +272,7 @@ func damagedError(path, what, way string) error {
 const (
 	restoreRemedy = "put a backup in its place, or move the file away to begin with an empty store; " +
 		"ravenbot store salvage copies what can still be read of it"
-	compactRemedy = "ravenbot store compact makes it whole again, perhaps without the last change; " +
+	compactRemedy = "ravenbot store compact makes it whole again, perhaps without the last changes; " +
 		"or put a backup in its place"
 )
 
@@ -377,7 +383,13 @@ func catchFaults(path string, err *error) func() {
 func (db *DB) prepare(createTallies bool, found *scan) error {
 	// What a compaction that was cut short has left. Nobody else makes one: this process has the lock.
 	_ = os.Remove(compactedPath(db.path))
-	err := db.createBuckets(createTallies, found)
+	var err error
+	if db.wal, err = openWAL(db.path); err != nil {
+		return fmt.Errorf("prepare store %s: %w", db.path, err)
+	}
+	if err = db.redoLeft(); err == nil {
+		err = db.createBuckets(createTallies, found)
+	}
 	if err == nil {
 		err = db.update(context.Background(), (*tx).migrate)
 	}
@@ -393,6 +405,7 @@ func (db *DB) prepare(createTallies bool, found *scan) error {
 		err = db.stampOpen()
 	}
 	if err != nil {
+		_ = db.wal.close(false)
 		return fmt.Errorf("prepare store %s: %w", db.path, err)
 	}
 	return nil
@@ -455,13 +468,20 @@ func (s *scan) damageError(path string) error {
 // Close waits for commits and readers under way, closes the file, and records how it was left, so
 // that Open need not read it. A second call returns nil. Other methods fail afterwards.
 func (db *DB) Close() error {
+	isSaved := db.unsaved.Load() && db.flush() == nil // where it fails the log has what is not committed
 	if db.closed.Swap(true) {
 		return nil
+	}
+	db.flusher.Stop()
+	if isSaved {
+		// Both headers lead to all records then: a disk that damages one of them loses nothing.
+		_ = db.update(context.Background(), func(tx *tx) error { tx.atOnce = true; return nil })
 	}
 	_ = db.writeFreelist() // where the disk is full, bbolt reads the whole file at the next start
 	// The lock keeps CompactOpen from replacing the file meanwhile.
 	db.writing.Lock()
-	err := db.bolt.Load().Close()
+	db.rollBack()
+	err := errors.Join(db.bolt.Load().Close(), db.wal.close(!db.unsaved.Load()))
 	db.writing.Unlock()
 	db.retired.Wait()
 	if err != nil {
@@ -489,8 +509,8 @@ func (db *DB) writeFreelist() error {
 		return err
 	}
 	return db.update(context.Background(), func(tx *tx) error {
-		tx.lists = true
-		return tx.loadTallies() // which has them written again
+		tx.lists, tx.atOnce = true, true
+		return nil
 	})
 }
 
@@ -509,10 +529,31 @@ func (db *DB) header() (m meta, err error) {
 // of damage. fn must keep no key or value beyond its end: they lie in the mapped file. It may run
 // while others write, and sees the store as it was when it began.
 func (db *DB) view(fn func(*tx) error) (err error) {
+	if db.unsaved.Load() && db.flush() != nil {
+		return db.lookUp(fn)
+	}
 	err = db.viewFile(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
 	// Lists are read without a write meanwhile.
 	if db.reads.Add(1)%readsPerRelease == 0 {
 		db.releasePages()
+	}
+	return err
+}
+
+// lookUp is view for few records, which does not have what is in the log committed. Nobody writes meanwhile.
+func (db *DB) lookUp(fn func(*tx) error) (err error) {
+	if !db.unsaved.Load() {
+		return db.view(fn)
+	}
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	defer catchFaults(db.path, &err)()
+	t, err := db.openTx()
+	if err == nil {
+		err = fn(t)
+	}
+	if !db.unsaved.Load() { // it was committed meanwhile
+		db.rollBack()
 	}
 	return err
 }

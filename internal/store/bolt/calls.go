@@ -102,7 +102,7 @@ func (db *DB) ToolCalls(
 // no longer kept.
 func (db *DB) ToolResult(_ context.Context, id string) (store.ToolResult, error) {
 	var r store.ToolResult
-	err := db.view(func(tx *tx) error {
+	err := db.lookUp(func(tx *tx) error {
 		found, err := tx.top(resultsBucket).get([]byte(id), &r)
 		if err == nil && !found {
 			err = store.ErrNotFound

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,10 @@ func Check(ctx context.Context, path string) (Report, error) {
 		return r, err
 	}
 	s, err := scanFile(ctx, path)
+	var inLog error
+	if err == nil {
+		_, inLog = readWAL(path, s.generation)
+	}
 	if err = errors.Join(err, release()); err != nil {
 		return r, fmt.Errorf("check store %s: %w", path, explainSystemError(path, err))
 	}
@@ -49,7 +54,7 @@ func Check(ctx context.Context, path string) (Report, error) {
 	if s.goodHeaders == 0 { // then nothing is known of the pages
 		r.Free = 0
 	}
-	return r.withDamage(s.damageError(path))
+	return r.withDamage(cmp.Or(s.damageError(path), inLog))
 }
 
 // withDamage returns the report and err, with the damage that only err tells of added to

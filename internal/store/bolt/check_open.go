@@ -82,7 +82,11 @@ func (db *DB) runStep(c *check) error {
 	db.writing.Lock()
 	defer db.writing.Unlock()
 	known := len(c.faults)
-	err := db.view(func(tx *tx) error { return c.step(tx) })
+	err := db.flushLocked()
+	if err != nil {
+		return err
+	}
+	err = db.view(func(tx *tx) error { return c.step(tx) })
 	for _, what := range c.faults[known:] {
 		db.health.noteDamage(damagedError(db.path, what, restoreRemedy), nil)
 	}

@@ -152,13 +152,7 @@ func (c *compaction) copyAndReplace() error {
 // copyAll copies all records as of the instant at which the journal begins.
 func (c *compaction) copyAll() (err error) {
 	defer catchFaults(c.db.path, &err)()
-	// Nobody writes between the beginnings of the journal and of the transaction.
-	c.db.writing.Lock()
-	held, err := c.db.bolt.Load().Begin(false)
-	if err == nil {
-		c.db.journal = &journal{}
-	}
-	c.db.writing.Unlock()
+	held, err := c.db.beginCopy(&journal{})
 	if err != nil {
 		return err
 	}
@@ -176,6 +170,28 @@ func (c *compaction) copyAll() (err error) {
 		return err
 	}
 	return c.flush()
+}
+
+// beginCopy begins a read transaction that holds all that was written, and has what is written from then on kept in a
+// journal; nil: in none. The write-ahead log gets nothing that follows this state of the file, so that a copy of it never
+// gets what was written later.
+func (db *DB) beginCopy(j *journal) (*bbolt.Tx, error) {
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	if err := db.flushLocked(); err != nil {
+		return nil, err
+	}
+	held, err := db.bolt.Load().Begin(false)
+	if err != nil {
+		return nil, err
+	}
+	if db.wal != nil {
+		db.wal.broken = true
+	}
+	if j != nil {
+		db.journal = j
+	}
+	return held, nil
 }
 
 // copyTop copies a top-level bucket with those in it.
@@ -267,7 +283,7 @@ func (c *compaction) follow() error {
 		if err != nil {
 			return err
 		}
-		if err := c.to.redoAll(c.ctx, list); err != nil || len(list) <= maxLeft {
+		if err := c.to.redoAll(c.ctx, list.encoded); err != nil || list.n <= maxLeft {
 			return err
 		}
 	}
@@ -285,17 +301,18 @@ func (c *compaction) replace() error {
 	if db.closed.Load() {
 		return errors.New("it was closed meanwhile")
 	}
-	list, err := db.journal.take()
-	if err = cmp.Or(err, db.health.mayWrite()); err != nil {
+	err := cmp.Or(db.health.mayWrite(), db.flushLocked())
+	list, lost := db.journal.take()
+	if err = cmp.Or(err, lost); err != nil {
 		return err
 	}
 	// follow leaves up to maxLeft, and writers have gone on since.
-	if len(list) > 2*maxLeft {
+	if list.n > 2*maxLeft {
 		return errBehind
 	}
 	// All of the copy is on the disk when its last transaction is.
 	for _, step := range []func() error{
-		func() error { return c.to.redoAll(c.ctx, list) },
+		func() error { return c.to.redoAll(c.ctx, list.encoded) },
 		func() error { return db.compareWith(c.to) },
 		func() error { return c.reach(stepEqual) },
 	} {

@@ -109,7 +109,7 @@ func unindexTurn(tx *tx, t conversation.Turn, at store.TurnRef) error {
 // TurnsQuoting returns where the turns are that quoted a message when they were first stored.
 func (db *DB) TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef, error) {
 	var list []store.TurnRef
-	err := db.view(func(tx *tx) error {
+	err := db.lookUp(func(tx *tx) error {
 		_, err := tx.top(quotesBucket).get([]byte(subject), &list)
 		return err
 	})
@@ -183,7 +183,7 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error) {
 	var at store.TurnRef
 	var t conversation.Turn
-	err := db.view(func(tx *tx) error {
+	err := db.lookUp(func(tx *tx) error {
 		found, err := tx.top(messageTurnsBucket).get([]byte(subject), &at)
 		if err != nil {
 			return err
@@ -227,7 +227,7 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 // there is none.
 func (db *DB) Summary(ctx context.Context, a chat.Address) (conversation.Summary, error) {
 	var s conversation.Summary
-	err := db.view(func(tx *tx) error {
+	err := db.lookUp(func(tx *tx) error {
 		_, err := tx.top(summariesBucket).get([]byte(a.String()), &s)
 		return err
 	})
@@ -249,7 +249,7 @@ func (db *DB) SaveSummary(ctx context.Context, a chat.Address, s conversation.Su
 // HasConversation reports whether anything is kept of a conversation.
 func (db *DB) HasConversation(ctx context.Context, a chat.Address) (bool, error) {
 	var has bool
-	err := db.view(func(tx *tx) error {
+	err := db.lookUp(func(tx *tx) error {
 		has = tx.top(turnsBucket).nested(a.String()) != nil || tx.top(messagesBucket).nested(a.String()) != nil
 		return nil
 	})

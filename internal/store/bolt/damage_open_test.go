@@ -20,7 +20,7 @@ import (
 // changeUncounted changes a store as no transaction of it does: the tallies stay what they are.
 func changeUncounted(t *testing.T, db *DB, change func(tx *bbolt.Tx) error) {
 	t.Helper()
-	if err := db.bolt.Load().Update(change); err != nil {
+	if err := db.direct(change); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -145,6 +145,7 @@ func TestCheckOpen_TalliesAreWrong_NamesThem(t *testing.T) {
 func TestCheckOpen_PagesAreGone_RefusesWrites(t *testing.T) {
 	db := opened(t)
 	saveTurns(t, db, general, 0, 700, time.Now())
+	flush(t, db)
 	m := imageOf(t, db.path)
 	if err := os.Truncate(db.path, 4*int64(m.meta.pageSize)); err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestCheckOpen_PagesAreGone_RefusesWrites(t *testing.T) {
 	if _, err := db.Turns(t.Context(), general, store.Range{Newest: 1000}); !errors.As(err, &damaged) {
 		t.Errorf("reading gave %v", err)
 	}
-	_ = db.bolt.Load().Close() // the test is over
+	_ = db.leave() // the test is over
 }
 
 // A list of free pages that bbolt must not use is refused: it would write over the pages that the list names.
@@ -260,7 +261,7 @@ func TestSize_NoHeaderIsGood_IsDamage(t *testing.T) {
 	if _, _, err := db.Size(); !errors.As(err, &damaged) {
 		t.Errorf("its size gave %v", err)
 	}
-	kill(t, db)
+	_ = db.leave()
 	r, err := Check(t.Context(), db.path)
 	if r.Free != 0 || len(r.Damage) == 0 || !errors.As(err, &damaged) {
 		t.Errorf("the check found %+v (%v)", r, err)

@@ -43,24 +43,16 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 		return tx.top(inboxBucket).has([]byte(key)) || tx.top(doneBucket).has(messageDoneKey(key))
 	}
 	var isNew bool
-	err := db.view(func(tx *tx) error {
-		isNew = !known(tx)
-		return nil
+	err := db.update(ctx, func(tx *tx) error {
+		if isNew = !known(tx); !isNew {
+			return nil // which costs no fsync
+		}
+		inbox := tx.top(inboxBucket)
+		if err := inbox.put([]byte(key), inboxRecord{r, inbox.nextSequence()}); err != nil {
+			return err
+		}
+		return saveLastSeen(tx, r.Message, db.now())
 	})
-	// Repeats are mostly found in the read transaction, which costs no fsync. The check is
-	// made again in the write transaction, since another writer may have come first.
-	if err == nil && isNew {
-		err = db.update(ctx, func(tx *tx) error {
-			if isNew = !known(tx); !isNew {
-				return nil
-			}
-			inbox := tx.top(inboxBucket)
-			if err := inbox.put([]byte(key), inboxRecord{r, inbox.nextSequence()}); err != nil {
-				return err
-			}
-			return saveLastSeen(tx, r.Message, db.now())
-		})
-	}
 	if err != nil {
 		return false, fmt.Errorf("store message %s: %w", key, err)
 	}
@@ -108,7 +100,7 @@ func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address,
 	var in inboxRecord
 	var at store.TurnRef
 	var waits, held bool
-	err := db.view(func(tx *tx) (err error) {
+	err := db.lookUp(func(tx *tx) (err error) {
 		if waits, err = tx.top(inboxBucket).get([]byte(subject), &in); err != nil || waits {
 			return err
 		}
@@ -334,7 +326,7 @@ func (db *DB) markDone(tx *tx, messages []string) error {
 func (db *DB) PostRef(ctx context.Context, key string) (chat.Ref, bool, error) {
 	var r doneRecord
 	var found bool
-	err := db.view(func(tx *tx) (err error) {
+	err := db.lookUp(func(tx *tx) (err error) {
 		found, err = tx.top(doneBucket).get(postDoneKey(key), &r)
 		return err
 	})

@@ -34,9 +34,50 @@ func OpenUnsynced(path string, now func() time.Time) (db *DB, release func() err
 	return newDB(path, b, now), b.Close, nil
 }
 
+// direct changes the file without what this package keeps of changes.
+func (db *DB) direct(fn func(*bbolt.Tx) error) error {
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	if err := db.flushLocked(); err != nil {
+		return err
+	}
+	db.rollBack()
+	return db.bolt.Load().Update(fn)
+}
+
+// directView reads the file.
+func (db *DB) directView(fn func(*bbolt.Tx) error) error {
+	if db.unsaved.Load() {
+		if err := db.flush(); err != nil {
+			return err
+		}
+	}
+	return db.bolt.Load().View(fn)
+}
+
+// CommitOnlyWhenFull has the log committed when it is full, or by Flush.
+func CommitOnlyWhenFull(db *DB) {
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	db.flusher.Stop()
+	db.flusher = time.AfterFunc(time.Hour, func() {})
+}
+
+// Flush has all that is in the write-ahead log committed.
+func Flush(db *DB) error { return db.flush() }
+
+// leave closes the file and leaves all else as it is, as a kill does.
+func (db *DB) leave() error {
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	db.closed.Store(true)
+	db.rollBack()
+	return db.bolt.Load().Close()
+}
+
 // Spoil changes the last byte of every record of top-level buckets, as a disk may, and nothing else.
 func Spoil(db *DB, buckets ...string) error {
-	return db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+	return db.direct(func(tx *bbolt.Tx) error {
 		for _, name := range buckets {
 			if err := spoilBucket(tx.Bucket([]byte(name))); err != nil {
 				return err
@@ -48,7 +89,7 @@ func Spoil(db *DB, buckets ...string) error {
 
 // SpoilHead changes the last byte of the tally of the tallies, with which every write begins.
 func SpoilHead(db *DB) error {
-	return db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+	return db.direct(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(talliesBucket))
 		head := bytes.Clone(b.Get([]byte(headKey)))
 		head[len(head)-1] ^= 1
@@ -80,7 +121,7 @@ func spoilBucket(b *bbolt.Bucket) error {
 // BlockRecord puts a bucket where a record is to be written, named as RawRecords does. bbolt writes no record there.
 func BlockRecord(db *DB, name string) (bool, error) {
 	path := strings.SplitN(name, nul, 2+strings.Count(nestedIn(name), nul))
-	return true, db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+	return true, db.direct(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(path[0]))
 		key := []byte(path[len(path)-1])
 		if len(path) == 3 {
@@ -114,7 +155,7 @@ func BlockBucket(db *DB, name string) (blocked bool, err error) {
 		return false, nil
 	}
 	path := strings.SplitN(name, nul, 3)
-	err = db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+	err = db.direct(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(path[0]))
 		if b.Bucket([]byte(path[1])) != nil {
 			return nil

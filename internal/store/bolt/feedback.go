@@ -146,7 +146,7 @@ func saveShownTurns(tx *tx, p store.Post, o store.Outcome) error {
 func (db *DB) ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error) {
 	var r shownRecord
 	found := false
-	err := db.view(func(tx *tx) error {
+	err := db.lookUp(func(tx *tx) error {
 		prefix := shownKey(in.Platform, id, "")
 		c := tx.top(shownTurnsBucket).cursor()
 		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix) && !found; k, v = c.next() {

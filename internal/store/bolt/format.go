@@ -20,7 +20,8 @@ import (
 //
 //	1: up to November 2026, without a number in the file
 //	2: a list of free pages only where it is short; deleted conversations are moved aside
-const formatVersion = 2
+//	3: the last changes may be in the write-ahead log alone
+const formatVersion = 3
 
 // formatRecord is what the file says of itself.
 type formatRecord struct {
@@ -30,6 +31,7 @@ type formatRecord struct {
 // migrations bring a file to the format after their index: the first from 1 to 2.
 var migrations = []func(*tx) error{
 	func(*tx) error { return nil }, // the new buckets are made at opening, and no record has changed
+	func(*tx) error { return nil }, // the commit that follows is the first which a log can belong to
 }
 
 // format returns the format of the file. A file without a number is of format 1.
@@ -69,10 +71,19 @@ func checkFormat(path string, format int) error {
 	return nil
 }
 
-// readFormat keeps the format of a file that is scanned.
-func (s *scan) readFormat(value []byte) {
+// readFormat keeps what a file that is scanned says of itself. What cannot be read is a fault as a record.
+func (s *scan) readFormat(key, value []byte) {
+	body, err := unseal(value)
+	if err != nil {
+		return
+	}
 	var r formatRecord
-	if body, err := unseal(value); err == nil && json.Unmarshal(body, &r) == nil {
-		s.format = r.Format
+	switch string(key) {
+	case formatBucket:
+		if json.Unmarshal(body, &r) == nil {
+			s.format = r.Format
+		}
+	case string(generationKey):
+		_ = json.Unmarshal(body, &s.generation)
 	}
 }

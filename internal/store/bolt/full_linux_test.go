@@ -113,7 +113,7 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 	if err := db.Backup(t.Context(), filepath.Join(dir, "copy.db")); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a backup to a full disk gave %v", err)
 	}
-	if names := list(t, dir); names != "filler raven.db raven.db.initialized raven.db.stamp" {
+	if names := list(t, dir); names != "filler raven.db raven.db.initialized raven.db.stamp raven.db.wal" {
 		t.Errorf("the disk holds %s", names)
 	}
 	if err := os.Remove(filler); err != nil {

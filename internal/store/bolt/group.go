@@ -2,12 +2,9 @@ package bolt
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
-
-	"go.etcd.io/bbolt"
 )
 
 // group lets concurrent writers share a transaction. The first writer becomes the leader
@@ -144,7 +141,7 @@ func (db *DB) commit(batch []*change) {
 	}
 }
 
-// tryCommit carries out changes in one transaction. Where one of them fails nothing is changed, and failed is set to
+// tryCommit makes changes safe together. Where one of them fails nothing is changed, and failed is set to
 // its index: the others can be tried without it.
 func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 	db.writing.Lock()
@@ -153,48 +150,189 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 		return err
 	}
 	defer catchFaults(db.path, &err)()
-	var committed *tx
-	err = db.bolt.Load().Update(func(b *bbolt.Tx) error {
-		t := &tx{db: db, bolt: b, opened: map[string]*bucket{}}
-		committed = t
-		defer func() { db.chooseFreelist(t) }() // bbolt looks at the choice when it commits
-		for i, c := range changes {
-			if err := c.fn(t); err != nil {
-				*failed = i // the change is to blame, not the commit
-				return err
-			}
+	isDone := false
+	defer func() {
+		// After an error or a fault, and where it holds nothing.
+		if !isDone || !db.unsaved.Load() {
+			db.rollBack()
 		}
-		// Rolling back costs nothing, while an empty commit would cost an fsync.
-		if !t.isChanged() {
-			return errUnchanged
+	}()
+	t, err := db.openTx()
+	if err != nil {
+		return err
+	}
+	for i, c := range changes {
+		if err := c.fn(t); err != nil {
+			*failed = i // the change is to blame, not the commit
+			isDone = !t.isChanged()
+			return err
 		}
-		if db.observe != nil {
-			db.observe(t)
-		}
-		return t.writeTallies()
-	})
-	switch {
-	case errors.Is(err, errUnchanged):
+	}
+	if isDone = !t.isChanged(); isDone {
 		return nil
-	case err == nil:
-		if db.commits.Add(1)%releaseInterval == 0 {
-			db.releasePages()
-		}
-		// Only now: what is rolled back with a change that failed must count in neither of them.
-		committed.tellCheck()
-		db.journal.add(committed)
-		db.health.noteWrite(nil)
-	case *failed < 0:
-		// The file may have the transaction or not, so that a copy cannot follow any more.
-		db.journal.fail(errUncertain)
-		err = explainSystemError(db.path, err)
-		db.health.noteWrite(err)
+	}
+	if db.observe != nil {
+		db.observe(t)
+	}
+	if err = db.save(t); err != nil {
+		return err
+	}
+	isDone = true
+	if db.commits.Add(1)%releaseInterval == 0 {
+		db.releasePages()
+	}
+	return nil
+}
+
+// save makes what an open transaction has changed safe: in the write-ahead log, and where that has no room, with a
+// commit.
+func (db *DB) save(t *tx) error {
+	if t.atOnce || !db.wal.hasRoom(len(t.changes.encoded)) || db.wal.append(t.changes.encoded) != nil {
+		return db.commitOpen(t)
+	}
+	db.noteSaved(t)
+	if !db.unsaved.Swap(true) {
+		db.flusher.Reset(flushAfter)
+	}
+	return nil
+}
+
+// noteSaved tells whoever follows the changes of those that are safe now. What is rolled back with a change that failed
+// counts in none of them.
+func (db *DB) noteSaved(t *tx) {
+	t.tellCheck()
+	db.journal.add(t.changes)
+	db.health.noteWrite(nil)
+	t.forgetChanges()
+}
+
+// forgetChanges has the next batch begin.
+func (t *tx) forgetChanges() {
+	t.changes, t.noted, t.atOnce, t.deleted = ops{encoded: t.changes.encoded[:0]}, false, false, 0
+	t.recount, t.gone = nil, nil
+	if cap(t.changes.encoded) > walSize {
+		t.changes.encoded = nil // a large import, say
+	}
+}
+
+// flushAfter is after how long what is in the log alone is committed, at the latest.
+const flushAfter = time.Second
+
+// flush commits what is in the write-ahead log alone.
+func (db *DB) flush() (err error) {
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	return db.flushLocked()
+}
+
+// flushLocked is flush for who holds db.writing.
+func (db *DB) flushLocked() (err error) {
+	if !db.unsaved.Load() || db.closed.Load() {
+		return nil
+	}
+	if err := db.health.mayWrite(); err != nil {
+		return err
+	}
+	defer catchFaults(db.path, &err)()
+	t, err := db.openTx()
+	if err == nil && db.unsaved.Load() {
+		err = db.commitOpen(t)
 	}
 	return err
 }
 
-// errUnchanged rolls back a transaction that changed nothing.
-var errUnchanged = errors.New("nothing was changed")
+// openTx returns the transaction that the next changes belong to, and begins it where there is none. It holds what is
+// in the write-ahead log.
+func (db *DB) openTx() (*tx, error) {
+	if db.open != nil {
+		return db.open, nil
+	}
+	b, err := db.bolt.Load().Begin(true)
+	if err != nil {
+		return nil, err
+	}
+	db.open = &tx{db: db, bolt: b, opened: map[string]*bucket{}}
+	if !db.unsaved.Load() {
+		return db.open, nil
+	}
+	if err := db.redoWAL(db.open); err != nil {
+		db.rollBack()
+		return nil, err
+	}
+	return db.open, nil
+}
+
+// redoWAL makes the changes of the log again in a new transaction.
+func (db *DB) redoWAL(t *tx) error {
+	generation, err := t.generation()
+	if err != nil {
+		return err
+	}
+	if generation != db.wal.generation {
+		// The commit that failed is in the file after all.
+		db.wal.begin(generation)
+		db.wal.broken = true
+		db.unsaved.Store(false)
+		return nil
+	}
+	n, err := t.redoLog(db.path)
+	if err == nil && n != int(db.wal.entries) {
+		err = damagedError(walPath(db.path), "entries of it are missing", restoreRemedy)
+	}
+	t.forgetChanges()
+	return err
+}
+
+// commitOpen commits the open transaction.
+func (db *DB) commitOpen(t *tx) error {
+	err := db.writeOpen(t)
+	if err != nil {
+		// The file may have the transaction or not, so that a copy cannot follow any more.
+		db.journal.fail(errUncertain)
+		err = explainSystemError(db.path, err)
+		db.health.noteWrite(err)
+		if db.wal != nil {
+			db.wal.broken = true
+		}
+		db.rollBack()
+		return err
+	}
+	db.noteSaved(t)
+	db.unsaved.Store(false)
+	db.flusher.Stop()
+	return nil
+}
+
+// writeOpen writes the open transaction to the file.
+func (db *DB) writeOpen(t *tx) error {
+	var generation uint64
+	var err error
+	if db.wal != nil {
+		if generation, err = t.renewGeneration(); err != nil {
+			return err
+		}
+	}
+	if err := t.writeTallies(); err != nil {
+		return err
+	}
+	db.chooseFreelist(t)
+	db.open = nil
+	if err := t.bolt.Commit(); err != nil {
+		return err
+	}
+	if db.wal != nil {
+		db.wal.begin(generation)
+	}
+	return nil
+}
+
+// rollBack ends the open transaction, if there is one. What it has of the write-ahead log is made again in the next one.
+func (db *DB) rollBack() {
+	if t := db.open; t != nil {
+		db.open = nil
+		_ = t.bolt.Rollback() // which only fails where it has ended
+	}
+}
 
 // Commits returns the number of write transactions since the store was opened.
 func (db *DB) Commits() uint64 { return db.commits.Load() }

@@ -106,6 +106,13 @@ func (h *health) noteWrite(err error) {
 	h.writing = err
 }
 
+// noteFile keeps what is wrong with the file at the store's path; nil: nothing.
+func (h *health) noteFile(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.file = err
+}
+
 // mayWrite returns why nothing may be written, or nil. What is written to a file without a name, or
 // over wrong pages, would be lost.
 func (h *health) mayWrite() error {
@@ -146,10 +153,26 @@ func (db *DB) checkFile() error {
 		err = fmt.Errorf("the file of store %s was replaced while the bot runs: restart the bot to use the new one; %w",
 			db.path, errNoFile)
 	}
-	db.health.mu.Lock()
-	defer db.health.mu.Unlock()
-	db.health.file = err
+	db.health.noteFile(err)
+	if err == nil && !isFileAt(db.wal.f, walPath(db.path)) {
+		err = db.renewWAL()
+		db.health.noteFile(err)
+	}
 	return err
+}
+
+// renewWAL makes the write-ahead log anew where somebody has removed it: its changes are committed first.
+func (db *DB) renewWAL() error {
+	if err := db.flushLocked(); err != nil {
+		return err
+	}
+	w, err := openWAL(db.path)
+	if err != nil {
+		return err
+	}
+	old := db.wal
+	db.wal = w
+	return old.f.Close()
 }
 
 const (
@@ -207,7 +230,7 @@ func (db *DB) watch(ctx context.Context) error {
 		return nil
 	}
 	// Who is not ready may get no messages: whether writing works again has to be tried.
-	return db.update(ctx, func(tx *tx) error { return tx.loadTallies() })
+	return db.update(ctx, func(tx *tx) error { tx.atOnce = true; return nil })
 }
 
 // runChecks reads the whole store at intervals until ctx ends, since bbolt notices no flipped bits.

@@ -1,26 +1,127 @@
 package bolt
 
 import (
-	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
 
+// opKind is what a change does to a bucket.
+type opKind byte
+
+// The kinds of changes. They are in the write-ahead log: a kind keeps its number and its meaning.
+const (
+	opPut          opKind = 1 // writes a value in its stored form under a key
+	opDelete       opKind = 2 // removes the record under a key
+	opCreateNested opKind = 3 // creates the bucket under a key where there is none
+	opDeleteNested opKind = 4 // removes the bucket under a key
+	opMoveNested   opKind = 5 // moves the bucket under a key to the top-level bucket that the value names
+	opSequence     opKind = 6 // has the bucket count on from the number that the key is
+)
+
+// op is a change of one bucket, which can be made again: in a copy of the store, or after a crash.
+type op struct {
+	kind       opKind
+	bucket     string
+	key, value []byte
+}
+
+// ops are changes in the order in which they were made, encoded: of each the kind, and its bucket, key and value with
+// their lengths before them.
+type ops struct {
+	encoded []byte
+	n       int
+}
+
+// add appends a change.
+func (o *ops) add(kind opKind, bucket string, key, value []byte) {
+	o.n++
+	o.encoded = append(o.encoded, byte(kind))
+	o.encoded = binary.AppendUvarint(o.encoded, uint64(len(bucket)))
+	o.encoded = append(o.encoded, bucket...)
+	o.encoded = binary.AppendUvarint(o.encoded, uint64(len(key)))
+	o.encoded = append(o.encoded, key...)
+	o.encoded = binary.AppendUvarint(o.encoded, uint64(len(value)))
+	o.encoded = append(o.encoded, value...)
+}
+
+// errOps says that encoded changes cannot be read.
+var errOps = errors.New("a change in it cannot be read")
+
+// nextOp reads the first of some encoded changes, and returns the rest. Key and value share the memory of b.
+func nextOp(b []byte) (o op, rest []byte, err error) {
+	if len(b) == 0 {
+		return op{}, nil, errOps
+	}
+	o.kind, rest = opKind(b[0]), b[1:]
+	var name []byte
+	for _, part := range []*[]byte{&name, &o.key, &o.value} {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return op{}, nil, errOps
+		}
+		*part, rest = rest[n:n+int(size):n+int(size)], rest[n+int(size):]
+	}
+	o.bucket = string(name)
+	return o, rest, nil
+}
+
+// redo makes a change again. Key and value must stay as they are until the transaction ends.
+func (t *tx) redo(o op) error {
+	b := t.named(o.bucket)
+	if b == nil {
+		return damagedError(t.db.path, displayName(o.bucket)+" is missing", restoreRemedy)
+	}
+	switch o.kind {
+	case opPut:
+		return b.replace(o.key, b.bolt.Get(o.key), o.value)
+	case opDelete:
+		return b.delete(o.key)
+	case opCreateNested:
+		_, err := b.createNested(string(o.key))
+		return err
+	case opDeleteNested:
+		return b.deleteNested(string(o.key))
+	case opMoveNested:
+		return b.moveNested(string(o.key), t.top(string(o.value)))
+	case opSequence:
+		if len(o.key) == 8 {
+			b.raiseSequence(binary.BigEndian.Uint64(o.key))
+			return nil
+		}
+	}
+	return errOps
+}
+
+// redoAll makes encoded changes again, all of them in one transaction.
+func (t *tx) redoAll(encoded []byte) error {
+	for len(encoded) > 0 {
+		o, rest, err := nextOp(encoded)
+		if err == nil {
+			err = t.redo(o)
+		}
+		if err != nil {
+			return err
+		}
+		encoded = rest
+	}
+	return nil
+}
+
+// note keeps a change of the bucket for the write-ahead log, and for the copy that is made, if one is.
+func (b *bucket) note(kind opKind, key, value []byte) {
+	if b.tx.db.wal != nil || b.tx.db.journal != nil {
+		b.tx.changes.add(kind, b.name, key, value)
+	}
+	b.tx.noted = true
+}
+
 // journal keeps what is committed while a copy of the store is made, in order, so that the copy can
 // follow. It is guarded by DB.writing. A nil journal keeps nothing.
 type journal struct {
-	list []redo
-	size int
+	list ops
 	err  error // why the copy cannot follow
-}
-
-// redo makes a change again, in the copy.
-type redo struct {
-	fn   func(*tx) error
-	size int
-	// alone: a transaction that has changed the same bucket before must not make it.
-	alone bool
 }
 
 // maxJournal bounds the bytes of a journal, which is kept in memory.
@@ -32,15 +133,12 @@ var (
 )
 
 // add keeps the changes of a committed transaction.
-func (j *journal) add(t *tx) {
+func (j *journal) add(changes ops) {
 	if j == nil || j.err != nil {
 		return
 	}
-	j.list = append(j.list, t.redo...)
-	for _, r := range t.redo {
-		j.size += r.size
-	}
-	if j.size > maxJournal {
+	j.list.encoded, j.list.n = append(j.list.encoded, changes.encoded...), j.list.n+changes.n
+	if len(j.list.encoded) > maxJournal {
 		j.fail(errBehind)
 	}
 }
@@ -53,78 +151,45 @@ func (j *journal) fail(err error) {
 }
 
 // take removes everything from the journal and returns it.
-func (j *journal) take() ([]redo, error) {
+func (j *journal) take() (ops, error) {
 	list := j.list
-	j.list, j.size = nil, 0
+	j.list = ops{}
 	return list, j.err
-}
-
-// redoCost is about what an entry of a journal takes besides the record.
-const redoCost = 200
-
-// noteRedo keeps a change of a bucket for the copy that is made, if one is. fn gets the same bucket
-// there.
-func (b *bucket) noteRedo(size int, fn func(*bucket) error) {
-	if b.tx.db.journal == nil {
-		return
-	}
-	name := b.name
-	b.tx.redo = append(b.tx.redo, redo{size: size + redoCost, fn: func(t *tx) error {
-		b := t.named(name)
-		if b == nil {
-			return damagedError(t.db.path, displayName(name)+" is missing", restoreRemedy)
-		}
-		return fn(b)
-	}})
-}
-
-// notePut is noteRedo for a record that is written.
-func (b *bucket) notePut(key, value []byte) {
-	if b.tx.db.journal == nil {
-		return
-	}
-	key, value = bytes.Clone(key), bytes.Clone(value)
-	b.noteRedo(len(key)+len(value), func(b *bucket) error { return b.replace(key, b.bolt.Get(key), value) })
-}
-
-// noteMove is noteRedo for a bucket that moves to another top-level bucket.
-func (b *bucket) noteMove(key, to string) {
-	if b.tx.db.journal == nil {
-		return
-	}
-	b.noteRedo(len(key), func(b *bucket) error { return b.moveNested(key, b.tx.top(to)) })
-	b.tx.redo[len(b.tx.redo)-1].alone = true // bbolt moves a bucket as it was before the transaction
-}
-
-// noteSequence is noteRedo for the number that a bucket counts on from.
-func (b *bucket) noteSequence(n uint64) {
-	b.noteRedo(0, func(b *bucket) error { b.raiseSequence(n); return nil })
 }
 
 // maxRedone is how many changes are made again in one transaction.
 const maxRedone = 500
 
-// redoAll makes changes again, in their order.
-func (db *DB) redoAll(ctx context.Context, list []redo) error {
-	for len(list) > 0 {
-		n := 1
-		// One that is alone comes first in its transaction: those behind it do no harm.
-		for n < min(len(list), maxRedone) && !list[n].alone {
-			n++
+// redoAll makes encoded changes again, in their order, in transactions of up to maxRedone changes.
+func (db *DB) redoAll(ctx context.Context, encoded []byte) error {
+	for len(encoded) > 0 {
+		n, err := firstOps(encoded)
+		if err == nil {
+			err = db.update(ctx, func(tx *tx) error { return tx.redoAll(encoded[:n]) })
 		}
-		if err := db.update(ctx, func(tx *tx) error {
-			for _, r := range list[:n] {
-				if err := r.fn(tx); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
+		if err != nil {
 			return fmt.Errorf("follow what was written: %w", err)
 		}
-		list = list[n:]
+		encoded = encoded[n:]
 	}
 	return nil
+}
+
+// firstOps returns how many bytes of encoded changes can be made again in one transaction. A bucket that is moved comes
+// first: bbolt moves it as it was before the transaction.
+func firstOps(encoded []byte) (int, error) {
+	rest := encoded
+	for n := 0; len(rest) > 0 && n < maxRedone; n++ {
+		o, after, err := nextOp(rest)
+		if err != nil {
+			return 0, err
+		}
+		if n > 0 && o.kind == opMoveNested {
+			break
+		}
+		rest = after
+	}
+	return len(encoded) - len(rest), nil
 }
 
 // compareWith returns an error where another store does not hold exactly the same records: the tally

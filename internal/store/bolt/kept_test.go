@@ -122,7 +122,7 @@ func TestVerify_DatabaseOfAnotherProgram_IsRefused(t *testing.T) {
 // A conversation whose name cannot be read is told of, and not left out.
 func TestConversations_NameIsDamaged_Fail(t *testing.T) {
 	db := opened(t)
-	if err := db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+	if err := db.direct(func(tx *bbolt.Tx) error {
 		_, err := tx.Bucket([]byte(turnsBucket)).CreateBucket([]byte("web:/general/a/b/c"))
 		return err
 	}); err != nil {

@@ -247,7 +247,7 @@ func countRecords(t *testing.T, db *DB, word string) (n int) {
 			return nil
 		})
 	}
-	if err := db.bolt.Load().View(func(tx *bbolt.Tx) error {
+	if err := db.directView(func(tx *bbolt.Tx) error {
 		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error { return visit(b) })
 	}); err != nil {
 		t.Fatal(err)
@@ -273,12 +273,14 @@ func TestManyFreePages_AreListedWhenTheStoreIsClosed(t *testing.T) {
 	if err := db.SaveFeeds(t.Context(), large); err != nil {
 		t.Fatal(err)
 	}
+	flush(t, db)
 	for range 3 { // what a transaction frees is free when those before it have ended
 		large.Data = []byte(`"small"`)
 		if err := db.SaveFeeds(t.Context(), large); err != nil {
 			t.Fatal(err)
 		}
 		large.URL += "r"
+		flush(t, db)
 	}
 	if listed() {
 		t.Error("a long list is written with each transaction")
@@ -365,6 +367,7 @@ func TestBackup_OfASpoiledRecord_FailsAndLeavesNothing(t *testing.T) {
 	if err := db.SaveBlob(t.Context(), "words", []byte(`"spoiled by a disk"`)); err != nil {
 		t.Fatal(err)
 	}
+	flush(t, db)
 	flipByte(t, db.path, "spoiled by")
 	to := filepath.Join(t.TempDir(), "copy.db")
 	var damaged *store.DamagedError

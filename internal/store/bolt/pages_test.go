@@ -181,6 +181,7 @@ func TestReadMetas_HeaderIsMuchOlder_CountsAsDamaged(t *testing.T) {
 		if err := db.SaveBlob(t.Context(), "a", []byte(`1`)); err != nil {
 			t.Fatal(err)
 		}
+		flush(t, db)
 	}
 	kill(t, db)
 	m := imageOf(t, db.path)

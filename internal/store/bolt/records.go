@@ -196,7 +196,7 @@ func OpenTarget(ctx context.Context, path string, now func() time.Time) (*DB, er
 		if s.format != incompleteFormat && !s.isEmpty() {
 			return nil, fmt.Errorf("fill store %s: it holds records: %w", path, store.ErrExists)
 		}
-		for _, file := range []string{path, markerPath(path), stampPath(path)} {
+		for _, file := range []string{path, walPath(path), markerPath(path), stampPath(path)} {
 			if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return nil, fmt.Errorf("begin store from the start: %w", err)
 			}

@@ -141,7 +141,7 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 // RoomFile returns a file of a web room, or store.ErrNotFound.
 func (db *DB) RoomFile(ctx context.Context, room string, n uint64) (chat.File, error) {
 	var f roomFile
-	err := db.view(func(tx *tx) error {
+	err := db.lookUp(func(tx *tx) error {
 		files := tx.top(roomFilesBucket).nested(room)
 		if files == nil {
 			return store.ErrNotFound

@@ -61,6 +61,7 @@ func Salvage(ctx context.Context, from, to string) (Salvaged, error) {
 // salvager reads what it can of a damaged file, without bbolt, and writes it to a new store.
 type salvager struct {
 	ctx    context.Context
+	from   string
 	f      io.ReaderAt
 	size   int64
 	meta   meta
@@ -107,7 +108,7 @@ func salvageInto(ctx context.Context, from, to string) (*salvager, error) {
 		return nil, err
 	}
 	b.NoSync = true // a new file, which is synced as a whole
-	s := &salvager{ctx: ctx, f: f, size: info.Size(), db: newDB(to, b, time.Now),
+	s := &salvager{ctx: ctx, from: from, f: f, size: info.Size(), db: newDB(to, b, time.Now),
 		counts: map[string]tally{}, recorded: map[string]tally{}, torn: map[string]bool{}, faults: []string{}}
 	err = s.run()
 	return s, errors.Join(err, b.Sync(), b.Close())
@@ -143,6 +144,13 @@ func (s *salvager) run() error {
 	}
 	if s.records == 0 {
 		return errors.New("no record of it can be read")
+	}
+	if err := s.db.update(s.ctx, func(tx *tx) error {
+		tx.atOnce = true
+		_, err := tx.redoLog(s.from)
+		return err
+	}); err != nil {
+		s.faults = append(s.faults, fmt.Sprintf("what the write-ahead log holds is missing: %v", err))
 	}
 	return s.db.update(s.ctx, func(tx *tx) error {
 		if format, err := tx.format(); err != nil || format > formatVersion {

@@ -33,6 +33,7 @@ type scan struct {
 	counts     map[string]tally
 	recorded   map[string]tally // the head apart
 	format     int              // 0: it has none
+	generation uint64           // 0: it has none
 	hasBuckets bool             // there are buckets
 	hasInbox   bool             // the one that every store has
 	faults     []string
@@ -346,7 +347,7 @@ func (s *scan) scanBucket(key, value []byte, in string) {
 func (s *scan) checkValue(key, value []byte, name string) {
 	if name != talliesBucket {
 		if name == formatBucket {
-			s.readFormat(value)
+			s.readFormat(key, value)
 		}
 		if _, err := unseal(value); err != nil {
 			s.addFault("record %q of %s: %v", key, displayName(name), err)

@@ -47,8 +47,16 @@ func flipByte(t *testing.T, path, text string) {
 // kill ends a store as a killed bot does: nothing is written any more.
 func kill(t *testing.T, db *DB) {
 	t.Helper()
-	db.closed.Store(true)
-	if err := db.bolt.Load().Close(); err != nil {
+	flush(t, db)
+	if err := db.leave(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flush has all that is in the write-ahead log committed.
+func flush(t *testing.T, db *DB) {
+	t.Helper()
+	if err := db.flush(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -153,7 +161,7 @@ func copyOver(t *testing.T, path string) {
 func TestCheckOpen_FindsRecordsThatAreMissing(t *testing.T) {
 	db := opened(t)
 	saveTurns(t, db, general, 0, 700, time.Now())
-	err := db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+	err := db.direct(func(tx *bbolt.Tx) error {
 		return errors.Join(tx.Bucket([]byte(turnsBucket)).Bucket([]byte(general.String())).Delete(seqKey(600)),
 			tx.Bucket([]byte(messageTurnsBucket)).Delete([]byte("web/3")))
 	})

@@ -21,11 +21,13 @@ type tx struct {
 	opened  map[string]*bucket // by name, in a write transaction; nil in one that only reads
 	tallies *bbolt.Bucket      // of a write transaction, once loadTallies was called
 	head    tally              // of the tallies themselves; its seq is the transaction's number
-	deleted int                // records
+	deleted int                // records, since the last batch of changes was safe
 	lists   bool               // the list of free pages is written, however long it is
 	recount map[int]*tally     // by frame of the check that runs: what changes of what it has counted
 	gone    []string           // buckets that are deleted or moved, where a check runs
-	redo    []redo             // what this transaction changes, where a compaction runs
+	changes ops                // since then; see note
+	noted   bool               // there are changes since then
+	atOnce  bool               // what was changed since then goes to the file, not to the write-ahead log
 }
 
 // bucket is a bucket in a transaction.
@@ -83,7 +85,7 @@ func (t *tx) createTop(name string) error {
 	}
 	b, err := t.bolt.CreateBucket([]byte(name))
 	if err == nil {
-		t.openBucket(name, b).changed = true
+		t.openBucket(name, b).changed, t.atOnce = true, true
 	}
 	return err
 }
@@ -91,6 +93,7 @@ func (t *tx) createTop(name string) error {
 // createTallies writes the tallies of a file that has none, from what a scan found in it;
 // nil: the file is new.
 func (t *tx) createTallies(found *scan) error {
+	t.atOnce = true
 	if _, err := t.bolt.CreateBucketIfNotExists([]byte(talliesBucket)); err != nil {
 		return err
 	}
@@ -138,10 +141,7 @@ func (b *bucket) createNested(key string) (*bucket, error) {
 		return nil, err
 	}
 	b.count([]byte(key), nil)
-	b.noteRedo(len(key), func(b *bucket) error {
-		_, err := b.createNested(key)
-		return err
-	})
+	b.note(opCreateNested, []byte(key), nil)
 	held := b.tx.openBucket(b.name+nul+key, inner)
 	held.changed = true // an empty bucket has a tally, too
 	return held, nil
@@ -151,7 +151,7 @@ func (b *bucket) createNested(key string) (*bucket, error) {
 func (b *bucket) deleteNested(key string) error {
 	err := b.bolt.DeleteBucket([]byte(key))
 	b.discount([]byte(key), nil)
-	b.noteRedo(len(key), func(b *bucket) error { return b.deleteNested(key) })
+	b.note(opDeleteNested, []byte(key), nil)
 	name := b.name + nul + key
 	b.tx.noteGone(name)
 	delete(b.tx.opened, name)
@@ -169,7 +169,8 @@ func (b *bucket) moveNested(key string, to *bucket) error {
 	}
 	b.discount([]byte(key), nil)
 	to.count([]byte(key), nil)
-	b.noteMove(key, to.name)
+	b.note(opMoveNested, []byte(key), []byte(to.name))
+	b.tx.atOnce = true // so that nothing which the transaction changed before comes before it in the log
 	b.tx.noteGone(inner.name)
 	delete(b.tx.opened, inner.name)
 	moved := b.tx.openBucket(to.name+nul+key, to.bolt.Bucket([]byte(key)))
@@ -274,7 +275,7 @@ func (b *bucket) replace(key, old, value []byte) error {
 		b.discount(key, old)
 	}
 	b.count(key, value)
-	b.notePut(key, value)
+	b.note(opPut, key, value)
 	return b.bolt.Put(key, value)
 }
 
@@ -302,7 +303,7 @@ func (b *bucket) appendTo(key, element []byte) error {
 // count it twice.
 func (b *bucket) putRaw(key, value []byte) error {
 	b.count(key, value)
-	b.notePut(key, value)
+	b.note(opPut, key, value)
 	return b.bolt.Put(key, value)
 }
 
@@ -340,10 +341,7 @@ func (b *bucket) delete(key []byte) error {
 	}
 	b.discount(key, old)
 	b.tx.deleted++
-	if b.tx.db.journal != nil {
-		key := bytes.Clone(key)
-		b.noteRedo(len(key), func(b *bucket) error { return b.delete(key) })
-	}
+	b.note(opDelete, key, nil)
 	return b.bolt.Delete(key)
 }
 
@@ -357,28 +355,55 @@ func (b *bucket) nextSequence() uint64 {
 func (b *bucket) raiseSequence(n uint64) {
 	if n > b.bolt.Sequence() {
 		b.changed = true
-		b.noteSequence(n)
+		b.note(opSequence, seqKey(n), nil)
 		_ = b.bolt.SetSequence(n) // fails outside of a write transaction alone, where all that follows fails, too
 	}
 }
 
 // cursor reads the records of a bucket in the order of their keys.
-type cursor struct{ bolt *bbolt.Cursor }
+type cursor struct {
+	bolt *bbolt.Cursor
+	at   []byte // the key of the record that it stands at, nil where it stands at none
+}
 
 // cursor returns a cursor that stands nowhere yet. A bucket must not be changed while one moves in
 // it.
-func (b *bucket) cursor() cursor { return cursor{b.bolt.Cursor()} }
+func (b *bucket) cursor() *cursor { return &cursor{bolt: b.bolt.Cursor()} }
 
-// first, last, next, prev and seek return the record that they lead to: seek to the first whose key
+// first, next, seek, last and prev return the record that they lead to: seek to the first whose key
 // is not below the one that is given. k is nil where there is none, and v for a nested bucket.
-func (c cursor) first() (k, v []byte)          { return c.bolt.First() }
-func (c cursor) last() (k, v []byte)           { return c.bolt.Last() }
-func (c cursor) next() (k, v []byte)           { return c.bolt.Next() }
-func (c cursor) prev() (k, v []byte)           { return c.bolt.Prev() }
-func (c cursor) seek(key []byte) (k, v []byte) { return c.bolt.Seek(key) }
+func (c *cursor) first() (k, v []byte)          { return c.standAt(c.bolt.First()) }
+func (c *cursor) next() (k, v []byte)           { return c.standAt(c.bolt.Next()) }
+func (c *cursor) seek(key []byte) (k, v []byte) { return c.standAt(c.bolt.Seek(key)) }
+
+func (c *cursor) last() (k, v []byte) {
+	// In a bucket whose pages a transaction has emptied Last would not return (bbolt v1.5.0, cursor.go).
+	if first, _ := c.bolt.First(); first == nil {
+		return c.standAt(nil, nil)
+	}
+	return c.standAt(c.bolt.Last())
+}
+
+func (c *cursor) prev() (k, v []byte) {
+	k, v = c.bolt.Prev()
+	if k == nil && c.at != nil && c.bolt.Bucket().Writable() {
+		// Prev takes a page that the transaction has emptied for the beginning of the bucket (bbolt v1.5.0, cursor.go).
+		first, _ := c.bolt.Bucket().Cursor().First()
+		for k == nil && !bytes.Equal(first, c.at) {
+			k, v = c.bolt.Prev()
+		}
+	}
+	return c.standAt(k, v)
+}
+
+// standAt notes where the cursor stands.
+func (c *cursor) standAt(k, v []byte) ([]byte, []byte) {
+	c.at = k
+	return k, v
+}
 
 // from returns the first record behind a key; nil: the first of all.
-func (c cursor) from(key []byte) (k, v []byte) {
+func (c *cursor) from(key []byte) (k, v []byte) {
 	if key == nil {
 		return c.first()
 	}
@@ -388,18 +413,8 @@ func (c cursor) from(key []byte) (k, v []byte) {
 	return k, v
 }
 
-// isChanged reports whether there is anything to commit.
-func (t *tx) isChanged() bool {
-	if t.tallies != nil {
-		return true
-	}
-	for _, b := range t.opened {
-		if b.changed {
-			return true
-		}
-	}
-	return false
-}
+// isChanged reports whether there is anything to make safe since the last batch.
+func (t *tx) isChanged() bool { return t.noted || t.atOnce }
 
 // loadTallies reads the tallies' own tally, which has to be done before any of them is
 // written.

@@ -42,7 +42,7 @@ func TestARecordLostWhileTheStoreIsOpenIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := db.bolt.Load().Update(func(tx *bbolt.Tx) error {
+	err := db.direct(func(tx *bbolt.Tx) error {
 		return errors.Join(tx.Bucket([]byte(inboxBucket)).Delete([]byte("web/2")),
 			tx.Bucket([]byte(turnsBucket)).Bucket([]byte(to.String())).Delete(seqKey(2)))
 	})
@@ -171,6 +171,7 @@ func TestUpdate_CommitFails_IsNotedUntilOneSucceeds(t *testing.T) {
 	db := opened(t)
 	db.journal = &journal{}
 	db.observe = func(tx *tx) {
+		tx.atOnce = true
 		if err := tx.bolt.Bucket([]byte(talliesBucket)).Put([]byte(headKey), seal([]byte("no tally"))); err != nil {
 			t.Error(err)
 		}
@@ -197,6 +198,7 @@ func TestUpdate_CommitFails_IsNotedUntilOneSucceeds(t *testing.T) {
 func TestUpdateWithin_PatienceEndsDuringTheCommit_IsCarriedOutOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := opened(t)
+		flush(t, db)
 		before, runs := db.Commits(), 0
 		done := make(chan error, 1)
 		go func() {
