@@ -6,6 +6,7 @@
 //     Reading a record finds that it is wrong; reading a whole bucket finds that one is
 //     missing.
 //   - A copy gets its name only after all of it was read and checked.
+//   - What is changed is appended to a write-ahead log, and is safe when a call returns.
 //   - Concurrent writers share one fsync, and a lone writer waits for nobody.
 //   - No read transaction outlives the call that began it.
 //   - The file is compacted while it is used, and a crash meanwhile loses nothing.

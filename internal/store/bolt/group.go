@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// group lets concurrent writers share a transaction. The first writer becomes the leader
+// group lets concurrent writers share an entry of the write-ahead log, or a commit. The first writer becomes the leader
 // and commits all queued changes at once, its own among them. Then it passes the lead to
 // the first writer that queued meanwhile. So a lone writer waits for nobody, and many
 // writers share one fsync. Who is patient waits for the next batch of others.
@@ -37,7 +37,7 @@ const releaseInterval = 8
 // readsPerRelease is the same for read transactions, of which each looks at some pages alone.
 const readsPerRelease = 128
 
-// update runs fn in a write transaction and returns when it is safe on disk. A change
+// update runs fn in a write transaction and returns when what it has changed is safe on disk. A change
 // that fails is left out and the rest of its batch is run again. So fn may run more than
 // once, and must set every result each time. ctx is checked before the change is queued;
 // a queued change is not cancelled.
@@ -219,7 +219,7 @@ func (t *tx) forgetChanges() {
 const flushAfter = time.Second
 
 // flush commits what is in the write-ahead log alone.
-func (db *DB) flush() (err error) {
+func (db *DB) flush() error {
 	db.writing.Lock()
 	defer db.writing.Unlock()
 	return db.flushLocked()
@@ -234,6 +234,7 @@ func (db *DB) flushLocked() (err error) {
 		return err
 	}
 	defer catchFaults(db.path, &err)()
+	defer db.rollBack() // where it fails, or the log turns out to be committed
 	t, err := db.openTx()
 	if err == nil && db.unsaved.Load() {
 		err = db.commitOpen(t)
@@ -316,10 +317,10 @@ func (db *DB) writeOpen(t *tx) error {
 		return err
 	}
 	db.chooseFreelist(t)
-	db.open = nil
 	if err := t.bolt.Commit(); err != nil {
 		return err
 	}
+	db.open = nil
 	if db.wal != nil {
 		db.wal.begin(generation)
 	}

@@ -258,11 +258,11 @@ func (db *DB) checkAndLog(ctx context.Context, log *slog.Logger) {
 	faults, err := db.CheckOpen(ctx)
 	switch {
 	case ctx.Err() != nil:
-	case err != nil:
-		log.Error("store not checked, trying again tomorrow", "error", err)
 	case len(faults) > 0:
 		log.Error("store damaged", "what", describe(faults, 0), "remedy",
 			"stop the bot, see what ravenbot store check says, and restore a backup or use ravenbot store salvage")
+	case err != nil:
+		log.Error("store not checked, trying again tomorrow", "error", err)
 	default:
 		log.Info("store checked", "took", db.now().Sub(began).Round(time.Millisecond))
 		return

@@ -9,6 +9,9 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+
+	"ravenbot/internal/store"
 )
 
 // A commit of bbolt writes some 20 pages and waits for the disk twice. So what is changed is first appended to a
@@ -48,7 +51,15 @@ type wal struct {
 
 // openWAL opens the log of a store, and makes it where there is none. What it holds is left alone until the first commit.
 func openWAL(path string) (*wal, error) {
-	f, err := os.OpenFile(walPath(path), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(walPath(path), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if f, err = os.OpenFile(walPath(path), os.O_RDWR|os.O_CREATE, 0o600); err == nil {
+			// Else a power cut could take the whole file.
+			if err = store.SyncFolder(filepath.Dir(f.Name())); err != nil {
+				err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+			}
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the write-ahead log: %w", explainSystemError(path, err))
 	}

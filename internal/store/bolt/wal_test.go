@@ -1,0 +1,386 @@
+package bolt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/store"
+)
+
+// saveBlob saves a record of some bytes.
+func saveBlob(t *testing.T, db *DB, key string, size int) {
+	t.Helper()
+	if err := db.SaveBlob(t.Context(), key, slices.Concat([]byte{'"'}, repeatX(size), []byte{'"'})); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// left is a store that was killed with changes in the log alone, and what it held.
+func left(t *testing.T) (path string, held []string) {
+	t.Helper()
+	db, same := opened(t), opened(t)
+	CommitOnlyWhenFull(db)
+	for _, db := range []*DB{db, same} {
+		saveBlob(t, db, "committed", 10)
+		flush(t, db)
+		saveBlob(t, db, "in the log", 100)
+		saveBlob(t, db, "committed", 20)
+	}
+	held = dump(t, same)
+	if err := db.leave(); err != nil {
+		t.Fatal(err)
+	}
+	return db.path, held
+}
+
+// Whatever was changed, and however it is opened again.
+func TestWAL_AfterAKill_EverythingIsThere(t *testing.T) {
+	now := time.Now()
+	clock := func() time.Time { return now }
+	db, same := openAt(t, clock), openAt(t, clock)
+	CommitOnlyWhenFull(db)
+	for n := range 6 {
+		for _, db := range []*DB{db, same} {
+			changeEverything(t, db, n)
+			saveTurns(t, db, general, 300_000+n, 300_002+n, now)
+			saveBlob(t, db, fmt.Sprint("blob ", n), 100)
+			if err := db.DeleteTurn(t.Context(), general, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := dump(t, same)
+		if !db.unsaved.Load() {
+			t.Fatal("nothing is in the log alone")
+		}
+		if err := db.leave(); err != nil {
+			t.Fatal(err)
+		}
+		db = reopenAt(t, db.path, clock)
+		CommitOnlyWhenFull(db)
+		if diff := cmp.Diff(want, dump(t, db)); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	checkWhole(t, db)
+}
+
+// What is copied or mended offline has what the log holds.
+func TestWAL_OfflineOperations_TakeItAlong(t *testing.T) {
+	other := func(t *testing.T) string { return filepath.Join(t.TempDir(), "other.db") }
+	for name, do := range map[string]func(t *testing.T, path string) (string, error){
+		"backup": func(t *testing.T, path string) (string, error) {
+			to := other(t)
+			return to, BackupFile(t.Context(), path, to)
+		},
+		"compact": func(t *testing.T, path string) (string, error) {
+			_, _, err := Compact(t.Context(), path, time.Now())
+			if _, statErr := os.Stat(walPath(path)); err == nil && statErr == nil {
+				t.Error("the log is still there")
+			}
+			return path, err
+		},
+		"salvage": func(t *testing.T, path string) (string, error) {
+			to := other(t)
+			r, err := Salvage(t.Context(), path, to)
+			if len(r.Faults) > 0 {
+				t.Errorf("%+v", r)
+			}
+			return to, err
+		},
+		"restore keeps what it replaces": func(t *testing.T, path string) (string, error) {
+			empty := opened(t)
+			if err := empty.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return Restore(t.Context(), empty.path, path, time.Now())
+		},
+		"restore takes a copy with its log": func(t *testing.T, path string) (string, error) {
+			to := other(t)
+			_, err := Restore(t.Context(), path, to, time.Now())
+			return to, err
+		},
+		"check": func(t *testing.T, path string) (string, error) {
+			_, err := Check(t.Context(), path)
+			return path, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, want := left(t)
+			got, err := do(t, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			db := reopenAt(t, got, time.Now)
+			if diff := cmp.Diff(want, dump(t, db)); diff != "" {
+				t.Error(diff)
+			}
+			checkWhole(t, db)
+		})
+	}
+}
+
+// A file that is put in the place of the store gets nothing of a log that belongs to another state.
+func TestWAL_OfAnotherFile_IsIgnored(t *testing.T) {
+	db := opened(t)
+	CommitOnlyWhenFull(db)
+	saveBlob(t, db, "before", 10)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	if err := db.Backup(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	want := dump(t, db)
+	saveBlob(t, db, "later", 10)
+	saveBlob(t, db, "later still", 10)
+	if err := db.leave(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(copied, db.path); err != nil {
+		t.Fatal(err)
+	}
+	restored := reopenAt(t, db.path, time.Now)
+	if diff := cmp.Diff(want, dump(t, restored)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An entry that was cut off was never said to be safe. One before others was: that it is gone must not pass unnoticed.
+func TestReadWAL_DamagedEntry(t *testing.T) {
+	for name, c := range map[string]struct {
+		entry     int
+		isDamaged bool
+	}{
+		"the last":  {entry: 2},
+		"the first": {entry: 0, isDamaged: true},
+		"between":   {entry: 1, isDamaged: true},
+	} {
+		db := opened(t)
+		CommitOnlyWhenFull(db)
+		flush(t, db)
+		for n := range 3 {
+			saveBlob(t, db, fmt.Sprint("blob ", n), 10)
+		}
+		if err := db.leave(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(walPath(db.path))
+		if err != nil || len(b) != 3*walBlock {
+			t.Fatalf("the log has %d bytes (%v)", len(b), err)
+		}
+		b[c.entry*walBlock+walHeader] ^= 1
+		if err := os.WriteFile(walPath(db.path), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var damaged *store.DamagedError
+		_, checked := Check(t.Context(), db.path)
+		opened, err := Open(db.path, time.Now)
+		if errors.As(err, &damaged) != c.isDamaged || errors.As(checked, &damaged) != c.isDamaged {
+			t.Errorf("%s: opening gave %v, the check %v", name, err, checked)
+		}
+		if c.isDamaged && (damaged.Path != walPath(db.path) || !strings.Contains(damaged.Remedy, "without the last changes")) {
+			t.Errorf("%s: %v", name, damaged)
+		}
+		if err != nil {
+			continue
+		}
+		if v, err := opened.LoadBlob(t.Context(), "blob 1"); err != nil || v == nil {
+			t.Errorf("%s: the entry before is %q (%v)", name, v, err)
+		}
+		if v, err := opened.LoadBlob(t.Context(), "blob 2"); err != nil || v != nil {
+			t.Errorf("%s: the entry that was cut off is %q (%v)", name, v, err)
+		}
+		if err := opened.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What does not fit is committed, and so is what the log cannot take.
+func TestSave_CommitsWhatTheLogCannotTake(t *testing.T) {
+	for name, prepare := range map[string]func(db *DB) int{
+		"it is full":        func(db *DB) int { db.wal.at = walSize - walBlock; return walBlock },
+		"it is too large":   func(*DB) int { return walSize },
+		"it cannot be used": func(db *DB) int { _ = db.wal.f.Close(); return 10 },
+	} {
+		db := opened(t)
+		CommitOnlyWhenFull(db)
+		flush(t, db)
+		saveBlob(t, db, "before", 10)
+		before, err := db.header()
+		if err != nil {
+			t.Fatal(err)
+		}
+		saveBlob(t, db, "large", prepare(db))
+		after, err := db.header()
+		if err != nil || after.txid != before.txid+1 || db.unsaved.Load() {
+			t.Errorf("%s: commit %d after %d (%v)", name, after.txid, before.txid, err)
+		}
+		if err := db.leave(); err != nil {
+			t.Fatal(err)
+		}
+		if got := reopenAt(t, db.path, time.Now); !hasBlobs(t, got, "before", "large") {
+			t.Errorf("%s: something is lost", name)
+		}
+	}
+}
+
+func hasBlobs(t *testing.T, db *DB, keys ...string) bool {
+	t.Helper()
+	for _, key := range keys {
+		if v, err := db.LoadBlob(t.Context(), key); err != nil || v == nil {
+			t.Logf("%s: %q (%v)", key, v, err)
+			return false
+		}
+	}
+	return true
+}
+
+// Neither a commit that fails nor a change that is rolled back takes along what was said to be safe.
+func TestRollBack_KeepsWhatTheLogHolds(t *testing.T) {
+	db := opened(t)
+	CommitOnlyWhenFull(db)
+	flush(t, db)
+	saveBlob(t, db, "kept", 10)
+	errRefused := errors.New("refused")
+	if err := db.update(t.Context(), func(tx *tx) error {
+		return errors.Join(tx.top(blobsBucket).put([]byte("refused"), 1), errRefused)
+	}); !errors.Is(err, errRefused) {
+		t.Fatal(err)
+	}
+	db.observe = func(tx *tx) {
+		tx.atOnce = true
+		if err := tx.bolt.Bucket([]byte(talliesBucket)).Put([]byte(headKey), seal([]byte("no tally"))); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := db.SaveBlob(t.Context(), "failed", []byte(`1`)); err == nil {
+		t.Error("a commit that was to fail did not")
+	}
+	db.observe = nil
+	if !hasBlobs(t, db, "kept") || hasBlobs(t, db, "refused") || hasBlobs(t, db, "failed") {
+		t.Error("the store does not hold what was safe")
+	}
+	saveBlob(t, db, "later", 10)
+	want := dump(t, db)
+	if err := db.leave(); err != nil {
+		t.Fatal(err)
+	}
+	db = reopenAt(t, db.path, time.Now)
+	if diff := cmp.Diff(want, dump(t, db)); diff != "" || !hasBlobs(t, db, "kept", "later") {
+		t.Error(diff)
+	}
+	checkWhole(t, db)
+}
+
+// A log that somebody removes is made anew, and what it held is committed.
+func TestCheckFile_LogIsRemoved_IsMadeAnew(t *testing.T) {
+	db := opened(t)
+	CommitOnlyWhenFull(db)
+	flush(t, db)
+	saveBlob(t, db, "before", 10)
+	if err := os.Remove(walPath(db.path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.checkFile(); err != nil {
+		t.Fatal(err)
+	}
+	saveBlob(t, db, "first", 10)
+	saveBlob(t, db, "second", 10)
+	if !db.unsaved.Load() {
+		t.Error("the log is not used")
+	}
+	if err := db.leave(); err != nil {
+		t.Fatal(err)
+	}
+	if db = reopenAt(t, db.path, time.Now); !hasBlobs(t, db, "before", "first", "second") {
+		t.Error("something is lost")
+	}
+}
+
+// A log is there while a store is open, and after a kill.
+func TestClose_RemovesTheLog(t *testing.T) {
+	db := opened(t)
+	saveBlob(t, db, "before", 10)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(walPath(db.path)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the log is there (%v)", err)
+	}
+}
+
+// Going back through records stops nowhere because a transaction has emptied the pages between.
+func TestCursor_PagesAreEmptied_GoesBackToTheFirst(t *testing.T) {
+	db := opened(t)
+	if err := db.update(t.Context(), func(tx *tx) error {
+		for n := range 3000 {
+			if err := tx.top(blobsBucket).put(seqKey(uint64(n)), n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, db)
+	errDone := errors.New("done")
+	err := db.update(t.Context(), func(tx *tx) error {
+		b := tx.top(blobsBucket)
+		count := func() (n int) {
+			c := b.cursor()
+			for k, _ := c.last(); k != nil; k, _ = c.prev() {
+				n++
+			}
+			return n
+		}
+		for _, c := range []struct{ from, to, left int }{{500, 2500, 1000}, {2500, 3000, 500}, {0, 500, 0}} {
+			for n := c.from; n < c.to; n++ {
+				if err := b.delete(seqKey(uint64(n))); err != nil {
+					return err
+				}
+			}
+			if n := count(); n != c.left {
+				t.Errorf("%d records from the last to the first, want %d", n, c.left)
+			}
+		}
+		return errDone
+	})
+	if !errors.Is(err, errDone) {
+		t.Error(err)
+	}
+}
+
+// What is read of a log is what was written, or an error.
+func TestNextOp_CutOff_IsAnError(t *testing.T) {
+	var list ops
+	list.add(opPut, "bucket", []byte("key"), []byte("value"))
+	o, rest, err := nextOp(list.encoded)
+	if err != nil || len(rest) > 0 || o.kind != opPut || o.bucket != "bucket" || !bytes.Equal(o.key, []byte("key")) ||
+		!bytes.Equal(o.value, []byte("value")) {
+		t.Errorf("%+v, %q, %v", o, rest, err)
+	}
+	for n := range len(list.encoded) {
+		if _, _, err := nextOp(list.encoded[:n]); !errors.Is(err, errOps) {
+			t.Errorf("%d bytes of it: %v", n, err)
+		}
+	}
+}
+
+// reopenAt opens the store at a path.
+func reopenAt(t *testing.T, path string, now func() time.Time) *DB {
+	t.Helper()
+	db, err := Open(path, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
