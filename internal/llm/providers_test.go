@@ -615,3 +615,26 @@ func TestOutputLimit_TheLowerOneHolds(t *testing.T) {
 		}
 	}
 }
+
+// A key is for the host that it was set for alone.
+func TestModels_EndpointRedirects_IsNotFollowed(t *testing.T) {
+	var followed []string
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		followed = append(followed, r.URL.Path)
+	}))
+	defer other.Close()
+	for _, code := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
+		redirects := httptest.NewServer(http.RedirectHandler(other.URL+"/elsewhere", code))
+		for _, name := range []string{"gemini", "openai", "anthropic"} {
+			m := newModel(t, name, redirects.URL)
+			_, _, err := collect(t.Context(), m, llm.Request{Messages: []llm.Message{user("hi")}})
+			if err == nil || !strings.Contains(err.Error(), "redirects to "+other.URL) {
+				t.Errorf("%s, status %d: %v", name, code, err)
+			}
+		}
+		redirects.Close()
+	}
+	if len(followed) > 0 {
+		t.Errorf("it was followed: %v", followed)
+	}
+}

@@ -49,11 +49,11 @@ type Model struct {
 
 // New returns a model. It makes no request.
 func New(o Options) *Model {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConnsPerHost = 64
+	client := llm.HTTPClient()
+	client.Transport = limitBody{client.Transport}
 	options := []option.RequestOption{
 		option.WithAPIKey(o.APIKey),
-		option.WithHTTPClient(&http.Client{Transport: limitBody{t}}),
+		option.WithHTTPClient(client),
 		option.WithMaxRetries(0), // the agent retries, within its own deadline and budget
 	}
 	// The service is made directly: the SDK's client would also read keys and addresses from the environment.

@@ -54,10 +54,7 @@ func New(o Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up gemini: %w", err)
 	}
-	// Enough idle connections for many conversations at once.
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConnsPerHost = 64
-	return &Model{o: o, base: base.JoinPath("v1beta"), client: &http.Client{Transport: t}}, nil
+	return &Model{o: o, base: base.JoinPath("v1beta"), client: llm.HTTPClient()}, nil
 }
 
 // ID returns gemini/MODEL.

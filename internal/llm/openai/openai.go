@@ -45,9 +45,7 @@ const maxAnswerBytes = 32 << 20
 
 // New returns a model. It makes no request, and sets no time limit: ctx of each request does.
 func New(o Options) *Model {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConnsPerHost = 64
-	return &Model{o: o, client: &http.Client{Transport: t}}
+	return &Model{o: o, client: llm.HTTPClient()}
 }
 
 // ID returns NAME/MODEL.
