@@ -93,19 +93,19 @@ type DB struct {
 	group group
 	now   func() time.Time
 
-	health  health
-	commits atomic.Uint64
-	reads   atomic.Uint64
-	mapped  atomic.Int64   // bytes of files in memory when they were last released
-	writing sync.Mutex     // held while a transaction is written, in steps of a check, and while the file is replaced
-	file    os.FileInfo    // of the file that is open; changed with writing held
-	check   *check         // the one that runs, or nil
-	journal *journal       // of the compaction that runs, or nil
-	wal     *wal           // nil: each change is committed at once
-	open    *tx            // what is committed next, or nil; guarded by writing
-	unsaved atomic.Bool    // there are changes in the log that are not committed; set with writing held
-	flusher *time.Timer    // runs flush
-	retired sync.WaitGroup // files that were replaced and are still read
+	health      health
+	commits     atomic.Uint64
+	reads       atomic.Uint64
+	mapped      atomic.Int64   // bytes of files in memory when they were last released
+	writing     sync.Mutex     // held while a transaction is written, in steps of a check, and while the file is replaced
+	file        os.FileInfo    // of the file that is open; changed with writing held
+	check       *check         // the one that runs, or nil
+	journal     *journal       // of the compaction that runs, or nil
+	wal         *wal           // nil: each change is committed at once
+	pending     *tx            // what the log holds and the file does not, and what is being changed; nil: see pendingTx
+	uncommitted atomic.Bool    // the log holds changes that are not committed; set with writing held
+	flusher     *time.Timer    // runs flush
+	retired     sync.WaitGroup // files that were replaced and are still read
 
 	feedback store.FeedbackTotals[tally]
 
@@ -469,7 +469,7 @@ func (s *scan) damageError(path string) error {
 // Close waits for commits and readers under way, closes the file, and records how it was left, so
 // that Open need not read it. A second call returns nil. Other methods fail afterwards.
 func (db *DB) Close() error {
-	isSaved := db.unsaved.Load() && db.flush() == nil // where it fails the log has what is not committed
+	isSaved := db.uncommitted.Load() && db.flush() == nil // where it fails the log has what is not committed
 	if db.closed.Swap(true) {
 		return nil
 	}
@@ -482,7 +482,7 @@ func (db *DB) Close() error {
 	// The lock keeps CompactOpen from replacing the file meanwhile.
 	db.writing.Lock()
 	db.rollBack()
-	err := errors.Join(db.bolt.Load().Close(), db.wal.close(!db.unsaved.Load()))
+	err := errors.Join(db.bolt.Load().Close(), db.wal.close(!db.uncommitted.Load()))
 	db.writing.Unlock()
 	db.retired.Wait()
 	if err != nil {
@@ -528,9 +528,10 @@ func (db *DB) header() (m meta, err error) {
 
 // view runs fn in a read transaction. It returns a *store.DamagedError where reading fails because
 // of damage. fn must keep no key or value beyond its end: they lie in the mapped file. It may run
-// while others write, and sees the store as it was when it began.
+// while others write, and sees the store as it was when it began, since what the write-ahead log holds is committed
+// first.
 func (db *DB) view(fn func(*tx) error) (err error) {
-	if db.unsaved.Load() && db.flush() != nil {
+	if db.uncommitted.Load() && db.flush() != nil {
 		return db.lookUp(fn)
 	}
 	err = db.viewFile(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
@@ -541,22 +542,24 @@ func (db *DB) view(fn func(*tx) error) (err error) {
 	return err
 }
 
-// lookUp is view for few records, which does not have what is in the log committed. Nobody writes meanwhile.
+// lookUp is view for few records: what the write-ahead log holds is read where it is, and nobody writes meanwhile.
 func (db *DB) lookUp(fn func(*tx) error) (err error) {
-	if !db.unsaved.Load() {
+	if !db.uncommitted.Load() {
 		return db.view(fn)
 	}
 	db.writing.Lock()
 	defer db.writing.Unlock()
 	defer catchFaults(db.path, &err)()
-	t, err := db.openTx()
-	if err == nil {
-		err = fn(t)
+	defer func() {
+		if !db.uncommitted.Load() { // it was committed before the lock was there
+			db.rollBack()
+		}
+	}()
+	t, err := db.pendingTx()
+	if err != nil {
+		return err
 	}
-	if !db.unsaved.Load() { // it was committed meanwhile
-		db.rollBack()
-	}
-	return err
+	return fn(t)
 }
 
 // viewFile is view for what bbolt has to read itself.

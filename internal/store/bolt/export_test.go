@@ -47,7 +47,7 @@ func (db *DB) direct(fn func(*bbolt.Tx) error) error {
 
 // directView reads the file.
 func (db *DB) directView(fn func(*bbolt.Tx) error) error {
-	if db.unsaved.Load() {
+	if db.uncommitted.Load() {
 		if err := db.flush(); err != nil {
 			return err
 		}

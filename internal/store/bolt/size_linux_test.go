@@ -226,6 +226,9 @@ func reportMessage(b *testing.B, db, empty *bolt.DB, when string) {
 					b.Fatal(err)
 				}
 			}
+			if err := bolt.Flush(db); err != nil { // what is in the log alone costs something yet
+				b.Fatal(err)
+			}
 			cpu[which] += usedCPU() - before
 			written[which] += bytesWritten(b) - bytes
 		}

@@ -58,7 +58,7 @@ func TestWAL_AfterAKill_EverythingIsThere(t *testing.T) {
 			}
 		}
 		want := dump(t, same)
-		if !db.unsaved.Load() {
+		if !db.uncommitted.Load() {
 			t.Fatal("nothing is in the log alone")
 		}
 		if err := db.leave(); err != nil {
@@ -220,7 +220,7 @@ func TestSave_CommitsWhatTheLogCannotTake(t *testing.T) {
 		}
 		saveBlob(t, db, "large", prepare(db))
 		after, err := db.header()
-		if err != nil || after.txid != before.txid+1 || db.unsaved.Load() {
+		if err != nil || after.txid != before.txid+1 || db.uncommitted.Load() {
 			t.Errorf("%s: commit %d after %d (%v)", name, after.txid, before.txid, err)
 		}
 		if err := db.leave(); err != nil {
@@ -294,7 +294,7 @@ func TestCheckFile_LogIsRemoved_IsMadeAnew(t *testing.T) {
 	}
 	saveBlob(t, db, "first", 10)
 	saveBlob(t, db, "second", 10)
-	if !db.unsaved.Load() {
+	if !db.uncommitted.Load() {
 		t.Error("the log is not used")
 	}
 	if err := db.leave(); err != nil {

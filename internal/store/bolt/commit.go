@@ -1,0 +1,200 @@
+package bolt
+
+import "time"
+
+// Changes that are safe in the write-ahead log stay in one open transaction of bbolt, the pending one, until it is
+// committed. Short reads see what it holds (lookUp), and all others have it committed first (view).
+
+// tryCommit makes changes safe together. Where one of them fails nothing is changed, and failed is set to
+// its index: the others can be tried without it.
+func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	if err := db.health.mayWrite(); err != nil {
+		return err
+	}
+	defer catchFaults(db.path, &err)()
+	isDone := false
+	defer func() {
+		// After an error or a fault, and where it holds nothing.
+		if !isDone || !db.uncommitted.Load() {
+			db.rollBack()
+		}
+	}()
+	t, err := db.pendingTx()
+	if err != nil {
+		return err
+	}
+	for i, c := range changes {
+		if err := c.fn(t); err != nil {
+			*failed = i // the change is to blame, not the commit
+			isDone = !t.isChanged()
+			return err
+		}
+	}
+	if isDone = !t.isChanged(); isDone {
+		return nil
+	}
+	if db.observe != nil {
+		db.observe(t)
+	}
+	if err = db.save(t); err != nil {
+		return err
+	}
+	isDone = true
+	if db.commits.Add(1)%releaseInterval == 0 {
+		db.releasePages()
+	}
+	return nil
+}
+
+// save makes what the pending transaction has changed safe: in the write-ahead log, and where that has no room, with a
+// commit.
+func (db *DB) save(t *tx) error {
+	if t.atOnce || !db.wal.hasRoom(len(t.changes.encoded)) || db.wal.append(t.changes.encoded) != nil {
+		return db.commitPending(t)
+	}
+	db.noteSaved(t)
+	if !db.uncommitted.Swap(true) {
+		db.flusher.Reset(flushAfter)
+	}
+	return nil
+}
+
+// noteSaved tells whoever follows the changes of those that are safe now. What is rolled back with a change that failed
+// counts in none of them.
+func (db *DB) noteSaved(t *tx) {
+	t.tellCheck()
+	db.journal.add(t.changes)
+	db.health.noteWrite(nil)
+	t.forgetChanges()
+}
+
+// forgetChanges has the next batch begin.
+func (t *tx) forgetChanges() {
+	t.changes, t.noted, t.atOnce, t.deleted = ops{encoded: t.changes.encoded[:0]}, false, false, 0
+	t.recount, t.gone = nil, nil
+	if cap(t.changes.encoded) > walSize {
+		t.changes.encoded = nil // a large import, say
+	}
+}
+
+// flushAfter is after how long what is in the log alone is committed, at the latest.
+const flushAfter = time.Second
+
+// flush commits what is in the write-ahead log alone.
+func (db *DB) flush() error {
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	return db.flushLocked()
+}
+
+// flushLocked is flush for who holds db.writing.
+func (db *DB) flushLocked() (err error) {
+	if !db.uncommitted.Load() || db.closed.Load() {
+		return nil
+	}
+	if err := db.health.mayWrite(); err != nil {
+		return err
+	}
+	defer catchFaults(db.path, &err)()
+	defer db.rollBack() // where it fails, or the log turns out to be committed
+	t, err := db.pendingTx()
+	if err == nil && db.uncommitted.Load() {
+		err = db.commitPending(t)
+	}
+	return err
+}
+
+// pendingTx returns the transaction that the next changes belong to, and begins it where there is none. It holds what is
+// in the write-ahead log.
+func (db *DB) pendingTx() (*tx, error) {
+	if db.pending != nil {
+		return db.pending, nil
+	}
+	b, err := db.bolt.Load().Begin(true)
+	if err != nil {
+		return nil, err
+	}
+	db.pending = &tx{db: db, bolt: b, opened: map[string]*bucket{}}
+	if !db.uncommitted.Load() {
+		return db.pending, nil
+	}
+	if err := db.redoWAL(db.pending); err != nil {
+		db.rollBack()
+		return nil, err
+	}
+	return db.pending, nil
+}
+
+// redoWAL makes the changes of the log again in a new transaction.
+func (db *DB) redoWAL(t *tx) error {
+	generation, err := t.generation()
+	if err != nil {
+		return err
+	}
+	if generation != db.wal.generation {
+		// The commit that failed is in the file after all.
+		db.wal.begin(generation)
+		db.wal.broken = true
+		db.uncommitted.Store(false)
+		return nil
+	}
+	n, err := t.redoLog(db.path)
+	if err == nil && n != int(db.wal.entries) {
+		err = damagedError(walPath(db.path), "entries of it are missing", restoreRemedy)
+	}
+	t.forgetChanges()
+	return err
+}
+
+// commitPending commits the open transaction.
+func (db *DB) commitPending(t *tx) error {
+	err := db.writePending(t)
+	if err != nil {
+		// The file may have the transaction or not, so that a copy cannot follow any more.
+		db.journal.fail(errUncertain)
+		err = explainSystemError(db.path, err)
+		db.health.noteWrite(err)
+		if db.wal != nil {
+			db.wal.broken = true
+		}
+		db.rollBack()
+		return err
+	}
+	db.noteSaved(t)
+	db.uncommitted.Store(false)
+	db.flusher.Stop()
+	return nil
+}
+
+// writePending writes the open transaction to the file.
+func (db *DB) writePending(t *tx) error {
+	var generation uint64
+	var err error
+	if db.wal != nil {
+		if generation, err = t.renewGeneration(); err != nil {
+			return err
+		}
+	}
+	if err := t.writeTallies(); err != nil {
+		return err
+	}
+	db.chooseFreelist(t)
+	if err := t.bolt.Commit(); err != nil {
+		return err
+	}
+	db.pending = nil
+	if db.wal != nil {
+		db.wal.begin(generation)
+	}
+	return nil
+}
+
+// rollBack ends the pending transaction, if there is one. What it has of the write-ahead log is made again in the next one.
+func (db *DB) rollBack() {
+	if t := db.pending; t != nil {
+		db.pending = nil
+		_ = t.bolt.Rollback() // which only fails where it has ended
+	}
+}
