@@ -104,7 +104,7 @@ type DB struct {
 	wal         *wal           // nil: each change is committed at once
 	pending     *tx            // what the log holds and the file does not, and what is being changed; nil: see pendingTx
 	uncommitted atomic.Bool    // the log holds changes that are not committed; set with writing held
-	flusher     *time.Timer    // runs flush
+	flusher     *time.Timer    // runs flushAndEmpty
 	retired     sync.WaitGroup // files that were replaced and are still read
 
 	feedback store.FeedbackTotals[tally]
@@ -155,7 +155,7 @@ func Open(path string, now func() time.Time) (*DB, error) {
 // newDB returns a DB over an open file, whose buckets and tallies may be missing.
 func newDB(path string, b *bbolt.DB, now func() time.Time) *DB {
 	db := &DB{path: path, now: now}
-	db.flusher = time.AfterFunc(flushAfter, func() { _ = db.flush() }) // health tells where it fails
+	db.flusher = time.AfterFunc(flushAfter, db.flushAndEmpty)
 	db.flusher.Stop()
 	db.bolt.Store(b)
 	return db

@@ -89,6 +89,16 @@ func (db *DB) flush() error {
 	return db.flushLocked()
 }
 
+// flushAndEmpty commits what is in the log alone, and empties it: what was deleted since is to be gone from there, too,
+// where nothing else is written.
+func (db *DB) flushAndEmpty() {
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	if err := db.flushLocked(); err == nil && !db.closed.Load() {
+		_ = db.wal.f.Truncate(0) // where it fails, the log is void all the same
+	}
+}
+
 // flushLocked is flush for who holds db.writing.
 func (db *DB) flushLocked() (err error) {
 	if !db.uncommitted.Load() || db.closed.Load() {

@@ -147,6 +147,7 @@ func (s *sweep) delete(ctx context.Context, db *DB, keys [][]byte) (n int, left 
 				return err
 			}
 			n++
+			tx.atOnce = true // the transaction that is pending stays small
 		}
 		return nil
 	})

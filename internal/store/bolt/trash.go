@@ -100,6 +100,7 @@ func (db *DB) emptyTrash(ctx context.Context, a chat.Address) error {
 // false where nothing is left.
 func emptySome(tx *tx, a chat.Address) (left bool, err error) {
 	name, before, began := a.String(), tx.deleted, time.Now()
+	tx.atOnce = true // so that nobody looks for the first record behind ever more pages without any
 	for _, top := range conversationBuckets() {
 		all := tx.top(trashName(top))
 		b := all.nested(name)

@@ -317,6 +317,25 @@ func TestClose_RemovesTheLog(t *testing.T) {
 	}
 }
 
+// What was said does not stay in the log when it is committed and nothing else is written.
+func TestFlushAndEmpty_LeavesNothingInTheLog(t *testing.T) {
+	db := opened(t)
+	CommitOnlyWhenFull(db)
+	saveBlob(t, db, "before", 10)
+	db.flushAndEmpty()
+	if info, err := os.Stat(walPath(db.path)); err != nil || info.Size() > 0 || db.uncommitted.Load() {
+		t.Errorf("the log has %d bytes (%v)", info.Size(), err)
+	}
+	saveBlob(t, db, "later", 10)
+	saveBlob(t, db, "last", 10)
+	if err := db.leave(); err != nil {
+		t.Fatal(err)
+	}
+	if again := reopenAt(t, db.path, time.Now); !hasBlobs(t, again, "before", "later", "last") {
+		t.Error("something is lost")
+	}
+}
+
 // Going back through records stops nowhere because a transaction has emptied the pages between.
 func TestCursor_PagesAreEmptied_GoesBackToTheFirst(t *testing.T) {
 	db := opened(t)
