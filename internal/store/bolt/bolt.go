@@ -102,6 +102,7 @@ type DB struct {
 	check       *check         // the one that runs, or nil
 	journal     *journal       // of the compaction that runs, or nil
 	wal         *wal           // nil: each change is committed at once
+	access      sync.Mutex     // held while pending is used; taken after writing
 	pending     *tx            // what the log holds and the file does not, and what is being changed; nil: see pendingTx
 	uncommitted atomic.Bool    // the log holds changes that are not committed; set with writing held
 	flusher     *time.Timer    // runs flushAndEmpty
@@ -481,7 +482,9 @@ func (db *DB) Close() error {
 	_ = db.writeFreelist() // where the disk is full, bbolt reads the whole file at the next start
 	// The lock keeps CompactOpen from replacing the file meanwhile.
 	db.writing.Lock()
+	db.access.Lock()
 	db.rollBack()
+	db.access.Unlock()
 	err := errors.Join(db.bolt.Load().Close(), db.wal.close(!db.uncommitted.Load()))
 	db.writing.Unlock()
 	db.retired.Wait()
@@ -532,7 +535,9 @@ func (db *DB) header() (m meta, err error) {
 // first.
 func (db *DB) view(fn func(*tx) error) (err error) {
 	if db.uncommitted.Load() && db.flush() != nil {
-		return db.lookUp(fn)
+		if found, err := db.readPending(fn); found {
+			return err
+		}
 	}
 	err = db.viewFile(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
 	// Lists are read without a write meanwhile.
@@ -542,24 +547,30 @@ func (db *DB) view(fn func(*tx) error) (err error) {
 	return err
 }
 
-// lookUp is view for few records: what the write-ahead log holds is read where it is, and nobody writes meanwhile.
-func (db *DB) lookUp(fn func(*tx) error) (err error) {
-	if !db.uncommitted.Load() {
-		return db.view(fn)
-	}
-	db.writing.Lock()
-	defer db.writing.Unlock()
-	defer catchFaults(db.path, &err)()
-	defer func() {
-		if !db.uncommitted.Load() { // it was committed before the lock was there
-			db.rollBack()
+// lookUp is view for few records: what the write-ahead log holds is read where it is, and nobody writes meanwhile. What
+// is being appended to the log may be seen: whatever is written because of it comes behind it.
+func (db *DB) lookUp(fn func(*tx) error) error {
+	if db.uncommitted.Load() {
+		if found, err := db.readPending(fn); found {
+			return err
 		}
-	}()
+	}
+	return db.view(fn)
+}
+
+// readPending runs fn in the pending transaction. It returns false where there is none, since all is committed.
+func (db *DB) readPending(fn func(*tx) error) (found bool, err error) {
+	db.access.Lock()
+	defer db.access.Unlock()
+	if db.pending == nil && !db.uncommitted.Load() {
+		return false, nil
+	}
+	defer catchFaults(db.path, &err)()
 	t, err := db.pendingTx()
 	if err != nil {
-		return err
+		return true, err
 	}
-	return fn(t)
+	return true, fn(t)
 }
 
 // viewFile is view for what bbolt has to read itself.

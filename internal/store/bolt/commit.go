@@ -14,6 +14,8 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 		return err
 	}
 	defer catchFaults(db.path, &err)()
+	db.access.Lock()
+	defer db.access.Unlock()
 	isDone := false
 	defer func() {
 		// After an error or a fault, and where it holds nothing.
@@ -51,7 +53,7 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 // save makes what the pending transaction has changed safe: in the write-ahead log, and where that has no room, with a
 // commit.
 func (db *DB) save(t *tx) error {
-	if t.atOnce || !db.wal.hasRoom(len(t.changes.encoded)) || db.wal.append(t.changes.encoded) != nil {
+	if t.atOnce || !db.wal.hasRoom(len(t.changes.encoded)) || db.appendToLog(t) != nil {
 		return db.commitPending(t)
 	}
 	db.noteSaved(t)
@@ -59,6 +61,14 @@ func (db *DB) save(t *tx) error {
 		db.flusher.Reset(flushAfter)
 	}
 	return nil
+}
+
+// appendToLog appends what the pending transaction has changed to the write-ahead log. Others read what is pending while
+// the disk is waited for.
+func (db *DB) appendToLog(t *tx) error {
+	db.access.Unlock()
+	defer db.access.Lock()
+	return db.wal.append(t.changes.encoded)
 }
 
 // noteSaved tells whoever follows the changes of those that are safe now. What is rolled back with a change that failed
@@ -107,6 +117,8 @@ func (db *DB) flushLocked() (err error) {
 	if err := db.health.mayWrite(); err != nil {
 		return err
 	}
+	db.access.Lock()
+	defer db.access.Unlock()
 	defer catchFaults(db.path, &err)()
 	defer db.rollBack() // where it fails, or the log turns out to be committed
 	t, err := db.pendingTx()

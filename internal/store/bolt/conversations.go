@@ -139,8 +139,8 @@ func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.T
 
 // Turns returns turns of a conversation, oldest first.
 func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
-	var turns []conversation.Turn
-	err := db.view(func(tx *tx) error {
+	var keys, values [][]byte
+	err := db.lookUp(func(tx *tx) error {
 		b := tx.top(turnsBucket).nested(a.String())
 		if b == nil {
 			return nil
@@ -157,12 +157,9 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 			}
 		}
 		var found tally
-		for ; k != nil && len(turns) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.prev() {
-			var t conversation.Turn
-			if err := db.decode(k, v, &t); err != nil {
-				return err
-			}
-			turns = append(turns, t)
+		for ; k != nil && len(keys) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.prev() {
+			// They are decoded below, when others may write again.
+			keys, values = append(keys, bytes.Clone(k)), append(values, bytes.Clone(v))
 			found.add(digest(k, v))
 		}
 		// Only where all turns were read does the tally show that one is missing.
@@ -171,10 +168,15 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 		}
 		return nil
 	})
+	var turns []conversation.Turn
+	for i := len(keys) - 1; i >= 0 && err == nil; i-- {
+		var t conversation.Turn
+		err = db.decode(keys[i], values[i], &t)
+		turns = append(turns, t)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load conversation %s: %w", a, err)
 	}
-	slices.Reverse(turns)
 	return turns, nil
 }
 

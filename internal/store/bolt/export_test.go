@@ -41,7 +41,9 @@ func (db *DB) direct(fn func(*bbolt.Tx) error) error {
 	if err := db.flushLocked(); err != nil {
 		return err
 	}
+	db.access.Lock()
 	db.rollBack()
+	db.access.Unlock()
 	return db.bolt.Load().Update(fn)
 }
 
@@ -71,7 +73,9 @@ func (db *DB) leave() error {
 	db.writing.Lock()
 	defer db.writing.Unlock()
 	db.closed.Store(true)
+	db.access.Lock()
 	db.rollBack()
+	db.access.Unlock()
 	return db.bolt.Load().Close()
 }
 
