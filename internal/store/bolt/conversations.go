@@ -68,42 +68,31 @@ func indexQuotes(tx *tx, subjects []string, at store.TurnRef) error {
 // unindexTurn removes a turn from the indexes: a deleted message must not be traceable. Entries
 // that name another turn stay, and those that cannot be read, which count as damage of the store.
 func unindexTurn(tx *tx, t conversation.Turn, at store.TurnRef) error {
+	var failed error
 	places := tx.top(messageTurnsBucket)
 	for _, subject := range t.Subjects() {
 		var held store.TurnRef
 		found, err := places.getIntact([]byte(subject), &held)
-		if err != nil {
-			return err
+		if found && held == at { // a message may be part of another turn since
+			err = places.delete([]byte(subject))
 		}
-		// A message may be part of another turn since.
-		if !found || held != at {
-			continue
-		}
-		if err := places.delete([]byte(subject)); err != nil {
-			return err
-		}
+		failed = errors.Join(failed, err)
 	}
 	b := tx.top(quotesBucket)
 	for _, subject := range t.Quotes() {
 		var list []store.TurnRef
 		found, err := b.getIntact([]byte(subject), &list)
-		if err != nil {
-			return err
-		}
-		if !found {
-			continue
-		}
 		list = slices.DeleteFunc(list, func(r store.TurnRef) bool { return r == at })
-		if len(list) == 0 {
+		switch {
+		case err != nil || !found:
+		case len(list) == 0:
 			err = b.delete([]byte(subject))
-		} else {
+		default:
 			err = b.put([]byte(subject), list)
 		}
-		if err != nil {
-			return err
-		}
+		failed = errors.Join(failed, err)
 	}
-	return nil
+	return failed
 }
 
 // TurnsQuoting returns where the turns are that quoted a message when they were first stored.

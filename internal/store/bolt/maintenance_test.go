@@ -361,6 +361,19 @@ func checkWhole(t *testing.T, db *DB) {
 	}
 }
 
+// A backup reads all of the store, which need not be checked again so soon.
+func TestBackup_CountsAsACheck(t *testing.T) {
+	now := time.Now()
+	db := openAt(t, func() time.Time { return now })
+	now = now.Add(time.Hour)
+	if err := db.Backup(t.Context(), filepath.Join(t.TempDir(), "copy.db")); err != nil {
+		t.Fatal(err)
+	}
+	if !db.Checked().Equal(now) {
+		t.Errorf("the store counts as checked at %v, want %v", db.Checked(), now)
+	}
+}
+
 // A backup of a store that a disk has spoiled is no backup.
 func TestBackup_OfASpoiledRecord_FailsAndLeavesNothing(t *testing.T) {
 	db := opened(t)
