@@ -15,6 +15,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/storetest"
 )
 
 // changeUncounted changes a store as no transaction of it does: the tallies stay what they are.
@@ -312,6 +313,22 @@ func TestPrune_TurnIsDamaged_IsReportedAndStays(t *testing.T) {
 	}
 	if !slices.Equal(before, dump(t, db)) {
 		t.Error("it was changed")
+	}
+}
+
+// Wherever buckets of their own are expected.
+func TestPrune_RecordInThePlaceOfABucket_IsReported(t *testing.T) {
+	for _, top := range []string{seenBucket, messagesBucket, roomsBucket, roomFilesBucket, trashName(turnsBucket)} {
+		db := opened(t)
+		changeUncounted(t, db, func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte(top)).Put([]byte("web:/general"), seal([]byte("{}")))
+		})
+		var damaged *store.DamagedError
+		_, err := db.Prune(t.Context(), storetest.WeekIn("general"))
+		if want := "a record is in the place of " + top; !errors.As(err, &damaged) || !strings.HasPrefix(damaged.What, want) ||
+			len(db.Damage()) != 1 {
+			t.Errorf("%s: pruning gave %v, damage %q", top, err, db.Damage())
+		}
 	}
 }
 

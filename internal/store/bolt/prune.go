@@ -158,15 +158,20 @@ func (p *pruner) pruneSeen() error {
 }
 
 // eachNested calls fn with the name of every bucket in a top-level bucket, outside of any
-// transaction.
+// transaction. A record in the place of a bucket is noted as damage.
 func (p *pruner) eachNested(top string, fn func(name string) error) error {
 	var after []byte
 	for {
 		var names []string
 		if err := p.db.view(func(tx *tx) error {
 			c := tx.top(top).cursor()
-			for k, _ := c.from(after); k != nil && len(names) < maxLooked; k, _ = c.next() {
+			for k, v := c.from(after); k != nil && len(names) < maxLooked; k, v = c.next() {
 				names = append(names, string(k))
+				if v != nil {
+					what := fmt.Sprintf("a record is in the place of %s", displayName(top+nul+string(k)))
+					p.blocked = damagedError(p.db.path, what, restoreRemedy)
+					p.db.health.noteDamage(p.blocked, nil)
+				}
 			}
 			return nil
 		}); err != nil {
