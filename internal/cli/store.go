@@ -51,6 +51,10 @@ func reportStore(ctx context.Context, c *invocation, path string) error {
 // printReport prints the report of a check for people.
 func printReport(w io.Writer, r bolt.Report) error {
 	fmt.Fprintf(w, "%s: %d bytes, of which %d are free.\n", r.Path, r.Bytes, r.Free)
+	if r.Logged > 0 {
+		fmt.Fprintf(w, "The bot was killed: what is in %d entries of %s.wal is not counted here, and the next start adds it.\n",
+			r.Logged, r.Path)
+	}
 	if len(r.Items) > 0 {
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(t, "NAME\tRECORDS\tIN PARTS")

@@ -24,7 +24,8 @@ type Count struct {
 type Report struct {
 	Path   string   `json:"path"`
 	Bytes  int64    `json:"bytes"`
-	Free   int64    `json:"freeBytes"` // within Bytes
+	Free   int64    `json:"freeBytes"`        // within Bytes
+	Logged int      `json:"logged,omitempty"` // entries of the write-ahead log: Items leaves them out, the next start adds them
 	Items  []Count  `json:"items"`
 	Damage []string `json:"damage"`
 }
@@ -44,7 +45,9 @@ func Check(ctx context.Context, path string) (Report, error) {
 	s, err := scanFile(ctx, path)
 	var inLog error
 	if err == nil {
-		_, inLog = readWAL(path, s.generation)
+		var list [][]byte
+		list, inLog = readWAL(path, s.generation)
+		r.Logged = len(list)
 	}
 	if err = errors.Join(err, release()); err != nil {
 		return r, fmt.Errorf("check store %s: %w", path, explainSystemError(path, err))

@@ -109,7 +109,10 @@ func TestWAL_OfflineOperations_TakeItAlong(t *testing.T) {
 			return to, err
 		},
 		"check": func(t *testing.T, path string) (string, error) {
-			_, err := Check(t.Context(), path)
+			r, err := Check(t.Context(), path)
+			if r.Logged != 2 {
+				t.Errorf("%+v", r)
+			}
 			return path, err
 		},
 	} {
