@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,6 +49,15 @@ func scanBytes(b []byte) *scan {
 	s := newScan(context.Background(), bytes.NewReader(b), int64(len(b)), true)
 	s.readAll()
 	return s
+}
+
+// What lies deeper than any tree has levels is not read.
+func TestScanTree_TooDeep_IsAFault(t *testing.T) {
+	s := scanBytes(sample(t))
+	s.scanTree(s.meta.root, maxDepth, nil, nil, nil)
+	if want := []string{fmt.Sprintf("page %d is too deep in a tree", s.meta.root)}; !slices.Equal(s.faults, want) {
+		t.Errorf("found %q, want %q", s.faults, want)
+	}
 }
 
 // TestAFreePageInUseIsNoticed: bbolt would write over it at one of the next changes.
