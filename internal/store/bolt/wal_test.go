@@ -308,6 +308,33 @@ func TestCheckFile_LogIsRemoved_IsMadeAnew(t *testing.T) {
 	}
 }
 
+// What cannot be committed is kept, and is said.
+func TestCheckFile_LogCannotBeMadeAnew_IsSaid(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, db *DB){
+		"the file may not be written": func(_ *testing.T, db *DB) { db.health.noteDamage(nil, errStop) },
+		"a folder is in its place": func(t *testing.T, db *DB) {
+			if err := os.Mkdir(walPath(db.path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		db := opened(t)
+		CommitOnlyWhenFull(db)
+		flush(t, db)
+		saveBlob(t, db, "before", 10)
+		if err := os.Remove(walPath(db.path)); err != nil {
+			t.Fatal(err)
+		}
+		spoil(t, db)
+		if err := db.checkFile(); err == nil || !errors.Is(db.Health(), err) {
+			t.Errorf("%s: the error is %v, the health %v", name, err, db.Health())
+		}
+		if !hasBlobs(t, db, "before") {
+			t.Errorf("%s: something is lost", name)
+		}
+	}
+}
+
 // A log is there while a store is open, and after a kill.
 func TestClose_RemovesTheLog(t *testing.T) {
 	db := opened(t)
