@@ -433,3 +433,35 @@ func reopenAt(t *testing.T, path string, now func() time.Time) *DB {
 	t.Cleanup(func() { db.Close() })
 	return db
 }
+
+// Changes that make no sense end in an error, and change nothing.
+func TestRedoAll_ChangesThatCannotBeMade_AreErrors(t *testing.T) {
+	db := opened(t)
+	before := dump(t, db)
+	for name, c := range map[string]struct {
+		kind        opKind
+		bucket, key string
+	}{
+		"unknown kind":          {99, blobsBucket, "key"},
+		"unknown bucket":        {opPut, "nowhere", "key"},
+		"a number is no number": {opSequence, blobsBucket, "key"},
+		"no such bucket in it":  {opDeleteNested, turnsBucket, "web:/nowhere"},
+		"cut off":               {opPut, blobsBucket, "key"},
+	} {
+		var list ops
+		list.add(opPut, blobsBucket, []byte("before"), seal([]byte("1")))
+		list.add(c.kind, c.bucket, []byte(c.key), nil)
+		if name == "cut off" {
+			list.encoded = list.encoded[:len(list.encoded)-1]
+		}
+		if err := db.update(t.Context(), func(tx *tx) error { return tx.redoAll(list.encoded) }); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if err := db.redoAll(t.Context(), list.encoded); err == nil {
+			t.Errorf("%s, in a copy: no error", name)
+		}
+	}
+	if diff := cmp.Diff(before, dump(t, db)); diff != "" {
+		t.Error(diff)
+	}
+}
