@@ -71,10 +71,13 @@ func (w *wal) close(isCommitted bool) error {
 	if w == nil {
 		return nil
 	}
-	if info, err := w.f.Stat(); err == nil && (isCommitted || info.Size() == 0) && isFileAt(w.f, w.f.Name()) {
-		_ = os.Remove(w.f.Name()) // what is left is void
+	info, err := w.f.Stat()
+	isVoid := err == nil && (isCommitted || info.Size() == 0) && isFileAt(w.f, w.f.Name())
+	err = w.f.Close()
+	if isVoid {
+		_ = os.Remove(w.f.Name()) // it does no harm where it stays
 	}
-	return w.f.Close()
+	return err
 }
 
 // hasRoom reports whether changes of some bytes can be appended.
