@@ -90,7 +90,7 @@ func (t *tx) forgetChanges() {
 }
 
 // flushAfter is after how long what is in the log alone is committed, at the latest.
-const flushAfter = time.Second
+const flushAfter = 200 * time.Millisecond
 
 // flush commits what is in the write-ahead log alone.
 func (db *DB) flush() error {
