@@ -52,8 +52,8 @@ func reportStore(ctx context.Context, c *invocation, path string) error {
 func printReport(w io.Writer, r bolt.Report) error {
 	fmt.Fprintf(w, "%s: %d bytes, of which %d are free.\n", r.Path, r.Bytes, r.Free)
 	if r.Logged > 0 {
-		fmt.Fprintf(w, "The bot was killed: what is in %d entries of %s.wal is not counted here, and the next start adds it.\n",
-			r.Logged, r.Path)
+		fmt.Fprintf(w, "The bot was killed: %d entries of the write-ahead log are not counted here, and the next start adds them.\n",
+			r.Logged)
 	}
 	if len(r.Items) > 0 {
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)

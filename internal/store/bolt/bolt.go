@@ -389,7 +389,7 @@ func (db *DB) prepare(createTallies bool, found *scan) error {
 	if db.wal, err = openWAL(db.path); err != nil {
 		return fmt.Errorf("prepare store %s: %w", db.path, err)
 	}
-	if err = db.redoLeft(); err == nil {
+	if err = db.redoAfterKill(); err == nil {
 		err = db.createBuckets(createTallies, found)
 	}
 	if err == nil {
@@ -561,6 +561,13 @@ func (db *DB) lookUp(fn func(*tx) error) error {
 // readPending runs fn in the pending transaction. It returns false where there is none, since all is committed.
 func (db *DB) readPending(fn func(*tx) error) (found bool, err error) {
 	db.access.Lock()
+	if db.pending == nil && db.uncommitted.Load() {
+		// It was rolled back. Who begins it again uses the log, which writing guards.
+		db.access.Unlock()
+		db.writing.Lock()
+		defer db.writing.Unlock()
+		db.access.Lock()
+	}
 	defer db.access.Unlock()
 	if db.pending == nil && !db.uncommitted.Load() {
 		return false, nil

@@ -1,6 +1,10 @@
 package bolt
 
-import "time"
+import (
+	"time"
+
+	"go.etcd.io/bbolt"
+)
 
 // Changes that are safe in the write-ahead log stay in one open transaction of bbolt, the pending one, until it is
 // committed. Short reads see what it holds (lookUp), and all others have it committed first (view).
@@ -120,12 +124,34 @@ func (db *DB) flushLocked() (err error) {
 	db.access.Lock()
 	defer db.access.Unlock()
 	defer catchFaults(db.path, &err)()
-	defer db.rollBack() // where it fails, or the log turns out to be committed
+	defer db.rollBack() // where it fails
 	t, err := db.pendingTx()
-	if err == nil && db.uncommitted.Load() {
-		err = db.commitPending(t)
+	if err != nil {
+		return err
 	}
-	return err
+	return db.commitPending(t)
+}
+
+// beginCopy begins a read transaction that holds all that was written, and has what is written from then on kept in a
+// journal; nil: in none. The write-ahead log gets nothing that follows this state of the file, so that a copy of it never
+// gets what was written later.
+func (db *DB) beginCopy(j *journal) (*bbolt.Tx, error) {
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	if err := db.flushLocked(); err != nil {
+		return nil, err
+	}
+	held, err := db.bolt.Load().Begin(false)
+	if err != nil {
+		return nil, err
+	}
+	if db.wal != nil {
+		db.wal.needsCommit = true
+	}
+	if j != nil {
+		db.journal = j
+	}
+	return held, nil
 }
 
 // pendingTx returns the transaction that the next changes belong to, and begins it where there is none. It holds what is
@@ -142,24 +168,24 @@ func (db *DB) pendingTx() (*tx, error) {
 	if !db.uncommitted.Load() {
 		return db.pending, nil
 	}
-	if err := db.redoWAL(db.pending); err != nil {
+	if err := db.redoPending(db.pending); err != nil {
 		db.rollBack()
 		return nil, err
 	}
 	return db.pending, nil
 }
 
-// redoWAL makes the changes of the log again in a new transaction.
-func (db *DB) redoWAL(t *tx) error {
+// redoPending makes the changes of the log again in a new transaction, which becomes the pending one.
+func (db *DB) redoPending(t *tx) error {
 	generation, err := t.generation()
 	if err != nil {
 		return err
 	}
 	if generation != db.wal.generation {
-		// The commit that failed is in the file after all.
+		// The commit that failed is in the file after all, but may not be on the disk: it is made once more, and the log
+		// is left alone until then.
 		db.wal.begin(generation)
-		db.wal.broken = true
-		db.uncommitted.Store(false)
+		db.wal.needsCommit = true
 		return nil
 	}
 	n, err := t.redoLog(db.path)
@@ -170,7 +196,7 @@ func (db *DB) redoWAL(t *tx) error {
 	return err
 }
 
-// commitPending commits the open transaction.
+// commitPending commits the pending transaction.
 func (db *DB) commitPending(t *tx) error {
 	err := db.writePending(t)
 	if err != nil {
@@ -179,7 +205,7 @@ func (db *DB) commitPending(t *tx) error {
 		err = explainSystemError(db.path, err)
 		db.health.noteWrite(err)
 		if db.wal != nil {
-			db.wal.broken = true
+			db.wal.needsCommit = true
 		}
 		db.rollBack()
 		return err
@@ -190,7 +216,7 @@ func (db *DB) commitPending(t *tx) error {
 	return nil
 }
 
-// writePending writes the open transaction to the file.
+// writePending writes the pending transaction to the file.
 func (db *DB) writePending(t *tx) error {
 	var generation uint64
 	var err error

@@ -172,28 +172,6 @@ func (c *compaction) copyAll() (err error) {
 	return c.flush()
 }
 
-// beginCopy begins a read transaction that holds all that was written, and has what is written from then on kept in a
-// journal; nil: in none. The write-ahead log gets nothing that follows this state of the file, so that a copy of it never
-// gets what was written later.
-func (db *DB) beginCopy(j *journal) (*bbolt.Tx, error) {
-	db.writing.Lock()
-	defer db.writing.Unlock()
-	if err := db.flushLocked(); err != nil {
-		return nil, err
-	}
-	held, err := db.bolt.Load().Begin(false)
-	if err != nil {
-		return nil, err
-	}
-	if db.wal != nil {
-		db.wal.broken = true
-	}
-	if j != nil {
-		db.journal = j
-	}
-	return held, nil
-}
-
 // copyTop copies a top-level bucket with those in it.
 func (c *compaction) copyTop(name string, b *bbolt.Bucket) error {
 	if err := c.to.update(c.ctx, func(to *tx) error {
@@ -283,7 +261,7 @@ func (c *compaction) follow() error {
 		if err != nil {
 			return err
 		}
-		if err := c.to.redoAll(c.ctx, list.encoded); err != nil || list.n <= maxLeft {
+		if err := c.to.redoInSteps(c.ctx, list.encoded); err != nil || list.n <= maxLeft {
 			return err
 		}
 	}
@@ -312,7 +290,7 @@ func (c *compaction) replace() error {
 	}
 	// All of the copy is on the disk when its last transaction is.
 	for _, step := range []func() error{
-		func() error { return c.to.redoAll(c.ctx, list.encoded) },
+		func() error { return c.to.redoInSteps(c.ctx, list.encoded) },
 		func() error { return db.compareWith(c.to) },
 		func() error { return c.reach(stepEqual) },
 	} {

@@ -124,6 +124,13 @@ func (h *health) mayWrite() error {
 	return h.refuse
 }
 
+// noteMisplaced notes what stands where something else belongs, and returns it as a *store.DamagedError.
+func (db *DB) noteMisplaced(format string, args ...any) error {
+	err := damagedError(db.path, fmt.Sprintf(format, args...), restoreRemedy)
+	db.health.noteDamage(err, nil)
+	return err
+}
+
 // noteDamage keeps what a check found, and why nothing may be written any more; nil: it may.
 func (h *health) noteDamage(found, refuse error) {
 	h.mu.Lock()

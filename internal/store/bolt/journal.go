@@ -160,8 +160,8 @@ func (j *journal) take() (ops, error) {
 // maxRedone is how many changes are made again in one transaction.
 const maxRedone = 500
 
-// redoAll makes encoded changes again, in their order, in transactions of up to maxRedone changes.
-func (db *DB) redoAll(ctx context.Context, encoded []byte) error {
+// redoInSteps makes encoded changes again, in their order, in transactions of up to maxRedone changes.
+func (db *DB) redoInSteps(ctx context.Context, encoded []byte) error {
 	for len(encoded) > 0 {
 		n, err := firstOps(encoded)
 		if err == nil {

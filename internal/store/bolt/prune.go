@@ -168,9 +168,7 @@ func (p *pruner) eachNested(top string, fn func(name string) error) error {
 			for k, v := c.from(after); k != nil && len(names) < maxLooked; k, v = c.next() {
 				names = append(names, string(k))
 				if v != nil {
-					what := fmt.Sprintf("a record is in the place of %s", displayName(top+nul+string(k)))
-					p.blocked = damagedError(p.db.path, what, restoreRemedy)
-					p.db.health.noteDamage(p.blocked, nil)
+					p.blocked = p.db.noteMisplaced("a record is in the place of %s", displayName(top+nul+string(k)))
 				}
 			}
 			return nil

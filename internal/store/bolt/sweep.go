@@ -3,7 +3,6 @@ package bolt
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -107,10 +106,7 @@ func (s *sweep) look(tx *tx, after []byte) (old [][]byte, last []byte, done bool
 
 // noteBlocked notes that a bucket stands in the place of a record, as damage of the store.
 func (s *sweep) noteBlocked(b *bucket, k []byte) {
-	db := b.tx.db
-	what := fmt.Sprintf("a bucket is in the place of record %q of %s", k, displayName(b.name))
-	s.blocked = damagedError(db.path, what, restoreRemedy)
-	db.health.noteDamage(s.blocked, nil)
+	s.blocked = b.tx.db.noteMisplaced("a bucket is in the place of record %q of %s", k, displayName(b.name))
 }
 
 // delete deletes the first of the records in one transaction, as far as they are still old. It

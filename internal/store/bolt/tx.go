@@ -11,23 +11,24 @@ import (
 	"ravenbot/internal/store"
 )
 
-// tx is a transaction. One in which anything fails is rolled back as a whole, so that errors of several steps may be
-// joined. Records are written only through its buckets, which update the tallies; no
-// other code of this package writes to a bucket of bbolt. It is used by one goroutine, and not
-// after its end. The last step of one that writes is writeTallies.
+// tx is a transaction. One that writes takes several batches of changes until it is committed (see commit.go). Where a
+// change fails, its batch is rolled back as a whole, so that errors of several steps may be joined. Records are written
+// only through its buckets, which update the tallies; no other code of this package writes to a bucket of bbolt. It is
+// used by one goroutine at a time, and not after its end. The last step of one that writes is writeTallies.
 type tx struct {
 	db      *DB
 	bolt    *bbolt.Tx
 	opened  map[string]*bucket // by name, in a write transaction; nil in one that only reads
 	tallies *bbolt.Bucket      // of a write transaction, once loadTallies was called
 	head    tally              // of the tallies themselves; its seq is the transaction's number
-	deleted int                // records, since the last batch of changes was safe
 	lists   bool               // the list of free pages is written, however long it is
-	recount map[int]*tally     // by frame of the check that runs: what changes of what it has counted
-	gone    []string           // buckets that are deleted or moved, where a check runs
-	changes ops                // since then; see note
-	noted   bool               // there are changes since then
-	atOnce  bool               // what was changed since then goes to the file, not to the write-ahead log
+	// Of the batch, until it is safe:
+	changes ops            // see note
+	noted   bool           // something is changed
+	atOnce  bool           // it is committed, and not appended to the write-ahead log
+	deleted int            // records
+	recount map[int]*tally // by frame of the check that runs: what changes of what it has counted
+	gone    []string       // buckets that are deleted or moved, where a check runs
 }
 
 // bucket is a bucket in a transaction.
@@ -413,7 +414,7 @@ func (c *cursor) from(key []byte) (k, v []byte) {
 	return k, v
 }
 
-// isChanged reports whether there is anything to make safe since the last batch.
+// isChanged reports whether the batch has anything to make safe.
 func (t *tx) isChanged() bool { return t.noted || t.atOnce }
 
 // loadTallies reads the tallies' own tally, which has to be done before any of them is

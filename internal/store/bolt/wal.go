@@ -44,9 +44,9 @@ type wal struct {
 	entries    uint32 // since then
 	at         int64  // where the next entry begins
 	buf        []byte
-	// broken: nothing is appended before the next commit. An entry or a commit may be on the disk in part, or a copy of the
+	// needsCommit: nothing is appended before the next commit. An entry or a commit may be on the disk in part, or a copy of the
 	// file was made.
-	broken bool
+	needsCommit bool
 }
 
 // openWAL opens the log of a store, and makes it where there is none. What it holds is left alone until the first commit.
@@ -63,7 +63,7 @@ func openWAL(path string) (*wal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the write-ahead log: %w", explainSystemError(path, err))
 	}
-	return &wal{f: f, broken: true}, nil
+	return &wal{f: f, needsCommit: true}, nil
 }
 
 // close closes the log. It is removed where the file holds all that is in it.
@@ -82,7 +82,7 @@ func (w *wal) close(isCommitted bool) error {
 
 // hasRoom reports whether changes of some bytes can be appended.
 func (w *wal) hasRoom(size int) bool {
-	return w != nil && !w.broken && w.at+blocks(size) <= walSize
+	return w != nil && !w.needsCommit && w.at+blocks(size) <= walSize
 }
 
 // blocks returns the size of an entry, in bytes.
@@ -102,7 +102,7 @@ func (w *wal) append(changes []byte) error {
 		err = syncData(w.f)
 	}
 	if err != nil {
-		w.broken = true
+		w.needsCommit = true
 		return err
 	}
 	w.entries, w.at = w.entries+1, w.at+size
@@ -178,8 +178,8 @@ func (t *tx) generation() (n uint64, err error) {
 	return n, err
 }
 
-// redoLeft makes the changes again that the log holds and the file does not: the bot was killed, or the power failed.
-func (db *DB) redoLeft() error {
+// redoAfterKill makes the changes again that the log holds and the file does not: the bot was killed, or the power failed.
+func (db *DB) redoAfterKill() error {
 	return db.update(context.Background(), func(tx *tx) error {
 		n, err := tx.redoLog(db.path)
 		if n > 0 {

@@ -24,8 +24,8 @@ func saveBlob(t *testing.T, db *DB, key string, size int) {
 	}
 }
 
-// left is a store that was killed with changes in the log alone, and what it held.
-func left(t *testing.T) (path string, held []string) {
+// killedStore is a store that was killed with changes in the log alone, and what it held.
+func killedStore(t *testing.T) (path string, held []string) {
 	t.Helper()
 	db, same := opened(t), opened(t)
 	CommitOnlyWhenFull(db)
@@ -117,7 +117,7 @@ func TestWAL_OfflineOperations_TakeItAlong(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path, want := left(t)
+			path, want := killedStore(t)
 			got, err := do(t, path)
 			if err != nil {
 				t.Fatal(err)
@@ -281,6 +281,39 @@ func TestRollBack_KeepsWhatTheLogHolds(t *testing.T) {
 		t.Error(diff)
 	}
 	checkWhole(t, db)
+}
+
+// A commit that failed and is in the file all the same may not be on the disk. It is made once more before the log is
+// used again.
+func TestFlush_CommitThatFailedIsInTheFile_IsMadeOnceMore(t *testing.T) {
+	db := opened(t)
+	CommitOnlyWhenFull(db)
+	saveBlob(t, db, "kept", 10)
+	flush(t, db)
+	saveBlob(t, db, "void", 10)
+	// As it is after such a commit: there is no transaction, and the log belongs to the commit before.
+	db.access.Lock()
+	db.rollBack()
+	db.wal.generation++
+	db.access.Unlock()
+	before, err := db.header()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !hasBlobs(t, db, "kept") || hasBlobs(t, db, "void") {
+		t.Error("the store does not hold what is in its file")
+	}
+	flush(t, db)
+	if after, err := db.header(); err != nil || after.txid != before.txid+1 || db.uncommitted.Load() {
+		t.Errorf("commit %d after %d (%v)", after.txid, before.txid, err)
+	}
+	saveBlob(t, db, "later", 10)
+	if err := db.leave(); err != nil {
+		t.Fatal(err)
+	}
+	if again := reopenAt(t, db.path, time.Now); !hasBlobs(t, again, "kept", "later") {
+		t.Error("something is lost")
+	}
 }
 
 // A log that somebody removes is made anew, and what it held is committed.
@@ -457,7 +490,7 @@ func TestRedoAll_ChangesThatCannotBeMade_AreErrors(t *testing.T) {
 		if err := db.update(t.Context(), func(tx *tx) error { return tx.redoAll(list.encoded) }); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if err := db.redoAll(t.Context(), list.encoded); err == nil {
+		if err := db.redoInSteps(t.Context(), list.encoded); err == nil {
 			t.Errorf("%s, in a copy: no error", name)
 		}
 	}
