@@ -218,6 +218,7 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 		last = err
 		if n := db.Commits(); err == nil && n == commits {
 			_ = db.writeFreelist() // for a start after a crash; where it fails, the next write tells
+			db.emptyLog()
 		} else {
 			commits = n
 		}

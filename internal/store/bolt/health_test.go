@@ -52,6 +52,21 @@ func watched(n int) {
 	synctest.Wait()
 }
 
+// What was said and deleted does not stay in the log of a store to which nothing is written.
+func TestRun_NothingIsWritten_EmptiesTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		flush(t, db)
+		_, end := runLogged(t, db)
+		defer end()
+		saveBlob(t, db, "said", 10)
+		watched(3)
+		if info, err := os.Stat(walPath(db.path)); err != nil || info.Size() > 0 {
+			t.Errorf("the log has %d bytes (%v)", info.Size(), err)
+		}
+	})
+}
+
 // The operator is told once that nothing can be written, and once that it can again.
 func TestRun_FileIsGoneForAWhile_TellsOfBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

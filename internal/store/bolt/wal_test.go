@@ -381,20 +381,26 @@ func TestClose_RemovesTheLog(t *testing.T) {
 }
 
 // What was said does not stay in the log when it is committed and nothing else is written.
-func TestFlushAndEmpty_LeavesNothingInTheLog(t *testing.T) {
+func TestEmptyLog_RemovesWhatIsCommitted(t *testing.T) {
 	db := opened(t)
 	CommitOnlyWhenFull(db)
-	saveBlob(t, db, "before", 10)
-	db.flushAndEmpty()
-	if info, err := os.Stat(walPath(db.path)); err != nil || info.Size() > 0 || db.uncommitted.Load() {
-		t.Errorf("the log has %d bytes (%v)", info.Size(), err)
+	flush(t, db)
+	for _, isCommitted := range []bool{false, true} {
+		saveBlob(t, db, fmt.Sprint("committed ", isCommitted), 10)
+		if isCommitted {
+			flush(t, db)
+		}
+		db.emptyLog()
+		if info, err := os.Stat(walPath(db.path)); err != nil || (info.Size() == 0) != isCommitted {
+			t.Errorf("committed %v: the log has %d bytes (%v)", isCommitted, info.Size(), err)
+		}
 	}
 	saveBlob(t, db, "later", 10)
-	saveBlob(t, db, "last", 10)
 	if err := db.leave(); err != nil {
 		t.Fatal(err)
 	}
-	if again := reopenAt(t, db.path, time.Now); !hasBlobs(t, again, "before", "later", "last") {
+	again := reopenAt(t, db.path, time.Now)
+	if !hasBlobs(t, again, "committed false", "committed true", "later") {
 		t.Error("something is lost")
 	}
 }
