@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func newReplicas(t *testing.T, n int, seed uint64, more map[string]any) *replica
 		maps.Copy(settings, more)
 		settings["store"] = r.url
 		settings["storeKey"] = base64.StdEncoding.EncodeToString(make([]byte, 32))
-		host := freeAddress()
+		host := ownAddress()
 		settings["http"] = map[string]any{"listen": host, "adminToken": "admin-token"}
 		d := w.daemon(settings).withTools()
 		d.dir = t.TempDir()
@@ -89,9 +90,14 @@ func newReplicas(t *testing.T, n int, seed uint64, more map[string]any) *replica
 	return r
 }
 
-// freeAddress returns an address of loopback that nobody listens on.
-func freeAddress() string {
-	l := must(net.Listen("tcp", "127.0.0.1:0"))
+// addresses is how many addresses of loopback were given to replicas.
+var addresses atomic.Int32
+
+// ownAddress returns an address of loopback that nobody else listens on, also while the replica it is for is down: it is
+// not 127.0.0.1, from which connections take the ports that are free.
+func ownAddress() string {
+	n, pid := addresses.Add(1), os.Getpid()
+	l := must(net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+n%250, pid>>8&255, pid&255)))
 	defer l.Close()
 	return l.Addr().String()
 }
