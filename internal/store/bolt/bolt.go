@@ -104,6 +104,7 @@ type DB struct {
 	wal         *wal           // nil: each change is committed at once
 	access      sync.Mutex     // held while pending is used; taken after writing
 	pending     *tx            // what the log holds and the file does not, and what is being changed; nil: see pendingTx
+	opsBuffer   []byte         // for what the next pending transaction changes
 	uncommitted atomic.Bool    // the log holds changes that are not committed; set with writing held
 	flusher     *time.Timer    // runs flush
 	retired     sync.WaitGroup // files that were replaced and are still read

@@ -91,6 +91,7 @@ func (t *tx) forgetChanges() {
 	if cap(t.changes.encoded) > walSize {
 		t.changes.encoded = nil // a large import, say
 	}
+	t.db.opsBuffer = t.changes.encoded
 }
 
 // flushAfter is after how long what is in the log alone is committed, at the latest.
@@ -164,7 +165,7 @@ func (db *DB) pendingTx() (*tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.pending = &tx{db: db, bolt: b, opened: map[string]*bucket{}}
+	db.pending = &tx{db: db, bolt: b, opened: map[string]*bucket{}, changes: ops{encoded: db.opsBuffer}}
 	if !db.uncommitted.Load() {
 		return db.pending, nil
 	}

@@ -24,7 +24,7 @@ import (
 
 // newestFormat has a file in testdata, as all before it. A new one is written by
 // RAVENBOT_UPDATE=1 go test ./internal/store/bolt -run Fixture, and none is changed.
-const newestFormat = 3
+const newestFormat = 4
 
 // TestFixture_OfEachFormat_IsReadWhole opens a file of each format as its version left it.
 func TestFixture_OfEachFormat_IsReadWhole(t *testing.T) {

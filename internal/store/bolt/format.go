@@ -21,7 +21,8 @@ import (
 //	1: up to November 2026, without a number in the file
 //	2: a list of free pages only where it is short; deleted conversations are moved aside
 //	3: the last changes may be in the write-ahead log alone
-const formatVersion = 3
+//	4: the log says what is added to a list, not the whole list
+const formatVersion = 4
 
 // formatRecord is what the file says of itself.
 type formatRecord struct {
@@ -32,6 +33,7 @@ type formatRecord struct {
 var migrations = []func(*tx) error{
 	func(*tx) error { return nil }, // the new buckets are made at opening, and no record has changed
 	func(*tx) error { return nil }, // the commit that follows is the first which a log can belong to
+	func(*tx) error { return nil }, // logs of format 3 can be read, but not those of format 4 by an older version
 }
 
 // format returns the format of the file. A file without a number is of format 1.

@@ -18,6 +18,7 @@ const (
 	opDeleteNested opKind = 4 // removes the bucket under a key
 	opMoveNested   opKind = 5 // moves the bucket under a key to the top-level bucket that the value names
 	opSequence     opKind = 6 // has the bucket count on from the number that the key is
+	opAppend       opKind = 7 // adds the value to the list under a key, unless it is there
 )
 
 // op is a change of one bucket, which can be made again: in a copy of the store, or after a crash.
@@ -76,6 +77,8 @@ func (t *tx) redo(o op) error {
 	switch o.kind {
 	case opPut:
 		return b.replace(o.key, b.bolt.Get(o.key), o.value)
+	case opAppend:
+		return b.appendTo(o.key, o.value)
 	case opDelete:
 		return b.delete(o.key)
 	case opCreateNested:

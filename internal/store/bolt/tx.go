@@ -272,20 +272,26 @@ func (b *bucket) put(key []byte, record any) error {
 // replace writes a value in its stored form over old, which is nil where there is none. A replaced record leaves the
 // tally, which holds the digests of what is there.
 func (b *bucket) replace(key, old, value []byte) error {
+	b.note(opPut, key, value)
+	return b.exchange(key, old, value)
+}
+
+// exchange is replace for a change that is noted otherwise.
+func (b *bucket) exchange(key, old, value []byte) error {
 	if old != nil {
 		b.discount(key, old)
 	}
 	b.count(key, value)
-	b.note(opPut, key, value)
 	return b.bolt.Put(key, value)
 }
 
-// appendTo adds an element, as JSON, to a record that is a list, unless it is there. The list is not
-// decoded: a message that many turns quote has a long one, and each of them adds to it.
+// appendTo adds an element, as JSON, to a record that is a list, unless it is there. The list is neither decoded nor
+// noted as a whole: a message that many turns quote has a long one, and each of them adds to it.
 func (b *bucket) appendTo(key, element []byte) error {
 	old := b.bolt.Get(key)
 	if old == nil {
-		return b.replace(key, nil, seal([]byte("["), element, []byte("]")))
+		b.note(opAppend, key, element)
+		return b.exchange(key, nil, seal([]byte("["), element, []byte("]")))
 	}
 	list, err := unseal(old)
 	if err == nil && !bytes.HasSuffix(list, []byte("}]")) {
@@ -297,7 +303,8 @@ func (b *bucket) appendTo(key, element []byte) error {
 	if bytes.Contains(list, element) {
 		return nil
 	}
-	return b.replace(key, old, seal(list[:len(list)-1], []byte(","), element, []byte("]")))
+	b.note(opAppend, key, element)
+	return b.exchange(key, old, seal(list[:len(list)-1], []byte(","), element, []byte("]")))
 }
 
 // putRaw writes a record in its stored form under a key that is not there: the tally would else

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ravenbot/internal/conversation"
+	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
 )
 
@@ -69,6 +71,33 @@ func TestWAL_AfterAKill_EverythingIsThere(t *testing.T) {
 		if diff := cmp.Diff(want, dump(t, db)); diff != "" {
 			t.Fatal(diff)
 		}
+	}
+	checkWhole(t, db)
+}
+
+// A message that many turns quote has a long list of them: the log gets what is added to it, and a kill loses none of it.
+func TestWAL_ALongList_IsNotWrittenAnew(t *testing.T) {
+	db := opened(t)
+	CommitOnlyWhenFull(db)
+	const turns = 100
+	for n := range turns {
+		before := db.wal.at
+		turn := &conversation.Turn{ID: fmt.Sprint(n), Of: []string{fmt.Sprint("web/", n)}, Messages: []llm.Message{
+			{Role: llm.User, Parts: []llm.Part{{Text: "hello", Subject: "web/quoted by all"}}}}}
+		if err := db.SaveTurn(t.Context(), general, turn); err != nil {
+			t.Fatal(err)
+		}
+		if size := db.wal.at - before; size > walBlock {
+			t.Fatalf("turn %d took %d bytes of the log", n, size)
+		}
+	}
+	if err := db.leave(); err != nil {
+		t.Fatal(err)
+	}
+	db = reopenAt(t, db.path, time.Now)
+	list, err := db.TurnsQuoting(t.Context(), "web/quoted by all")
+	if err != nil || len(list) != turns || len(slices.Compact(list)) != turns {
+		t.Errorf("%d turns, %v", len(list), err)
 	}
 	checkWhole(t, db)
 }
