@@ -48,9 +48,7 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 		return err
 	}
 	isDone = true
-	if db.commits.Add(1)%releaseInterval == 0 {
-		db.releasePages()
-	}
+	db.commits.Add(1)
 	return nil
 }
 
@@ -214,6 +212,7 @@ func (db *DB) commitPending(t *tx) error {
 	db.noteSaved(t)
 	db.uncommitted.Store(false)
 	db.flusher.Stop()
+	db.releasePages()
 	return nil
 }
 

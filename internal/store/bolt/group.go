@@ -30,11 +30,8 @@ type change struct {
 // waits.
 const maxBatch = 512
 
-// releaseInterval is after how many transactions it is looked at whether the pages that they looked at are to be
-// released.
-const releaseInterval = 8
-
-// readsPerRelease is the same for read transactions, of which each looks at some pages alone.
+// readsPerRelease is after how many read transactions it is looked at whether the pages that they looked at are to be
+// released, as after each commit.
 const readsPerRelease = 128
 
 // update runs fn in a write transaction and returns when what it has changed is safe on disk. A change

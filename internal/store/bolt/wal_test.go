@@ -79,7 +79,7 @@ func TestWAL_AfterAKill_EverythingIsThere(t *testing.T) {
 func TestWAL_ALongList_IsNotWrittenAnew(t *testing.T) {
 	db := opened(t)
 	CommitOnlyWhenFull(db)
-	const turns = 100
+	const turns = 200
 	for n := range turns {
 		before := db.wal.at
 		turn := &conversation.Turn{ID: fmt.Sprint(n), Of: []string{fmt.Sprint("web/", n)}, Messages: []llm.Message{
