@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -378,6 +379,43 @@ func TestReplicas_AreOneBot(t *testing.T) {
 			p, err := r.slack.WaitPost(deadline(t), channel, answered)
 			return err == nil && strings.Contains(p.Shown(), "rhymes: true")
 		})
+	})
+	t.Run("what is set in channels of both at once is all kept", func(t *testing.T) {
+		there := r.at(leader)
+		// set changes a setting of the user in a channel, and returns what that is answered.
+		set := func(in, text string) string {
+			call := r.slack.Slash(in, r.berit, "/raven", "settings "+text)
+			answer, err := r.slack.WaitAnswer(deadline(t), call, func(simslack.Answer) bool { return true })
+			if err != nil {
+				t.Error(err)
+			}
+			return answer.Text
+		}
+		for n, language := range []string{"Norwegian", "Danish", "Icelandic", "Finnish"} {
+			zone, prompt := fmt.Sprint("Etc/GMT+", n+1), fmt.Sprint("Prompt number ", n)
+			var answers [2]string
+			var all sync.WaitGroup
+			all.Go(func() { answers[0] = set(channel, "language "+language) })
+			all.Go(func() { answers[1] = set(there, "timezone "+zone) })
+			all.Go(func() {
+				r.api(follower, http.MethodPut, "/api/v1/settings", `{"instance":{"tools":{"systemPrompt":"`+prompt+`"}}}`, nil)
+			})
+			all.Wait()
+			for _, replica := range []int{leader, follower} {
+				within(t, "replicas know what was set in both", func() bool {
+					var now struct {
+						Instance struct{ Tools struct{ SystemPrompt string } }
+						Users    map[string]struct{ Language, Timezone string }
+					}
+					r.api(replica, http.MethodGet, "/api/v1/settings", "", &now)
+					me := now.Users["slack/"+r.berit.ID]
+					return me.Language == language && me.Timezone == zone && now.Instance.Tools.SystemPrompt == prompt
+				})
+			}
+			if t.Failed() {
+				t.Fatalf("%q", answers)
+			}
+		}
 	})
 	t.Run("files sent to one replica count in the other one", func(t *testing.T) {
 		r.model.SetScript(func(simmodel.Request) simmodel.Reply { return simmodel.Say("seen") })
