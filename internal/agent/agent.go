@@ -284,7 +284,10 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	if r == nil {
 		return nil, nil
 	}
-	answer, err := r.loop(ctx)
+	answer := ""
+	if err = q.AwaitStored(ctx); err == nil { // so far the work has only read
+		answer, err = r.loop(ctx)
+	}
 	// A revision and a stop come before ctx and err: both follow from them.
 	switch {
 	case errors.Is(err, errRevised):

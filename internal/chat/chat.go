@@ -119,6 +119,20 @@ type Asked struct {
 	// Revised ends when one of them was edited or deleted, or another has to be
 	// taken in: the work stops at the next step and is asked for again. nil: that cannot happen.
 	Revised context.Context
+	// Stored is closed when the messages are stored, or cannot be: then Revised has ended. Before that the work may only
+	// read: no model is asked, nothing is changed, and nobody is told anything. nil: they are stored.
+	Stored <-chan struct{}
+}
+
+// AwaitStored waits until Stored is closed. It returns the error of ctx where that ends first.
+func (q Asked) AwaitStored(ctx context.Context) error {
+	if q.Stored != nil {
+		select {
+		case <-q.Stored:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
 }
 
 // IsRevised reports whether Revised has ended.

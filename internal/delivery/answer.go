@@ -74,21 +74,19 @@ func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
 	defer func() { shown = view.end() }() // known only when no partial post is under way
 	for {
 		asked, reply := s.beginWork(l, q, stop)
-		switch {
-		case reply != nil:
-			turn, draft = nil, reply
-		case len(asked.Messages) == 0:
-			// All messages were deleted: what the agent keeps of them is deleted, too.
-			turn, draft = nil, nil
+		turn, draft = nil, reply
+		if reply == nil && len(asked.Messages) > 0 {
+			turn, draft = s.askAgent(ctx, asked, view)
+		}
+		// The service's context: that of the work also ends when a person stops it, which has an answer to be stored.
+		if !s.awaitStored(l, q) || s.workCtx.Err() != nil {
+			return nil, nil, shown, false
+		}
+		// All messages were deleted: what the agent keeps of them is deleted, too.
+		if reply == nil && len(asked.Messages) == 0 {
 			_ = s.retryWrite(s.workCtx, "deleted message not purged", func() error {
 				return s.o.Answerer.Purge(s.workCtx, asked.Turn)
 			})
-		default:
-			turn, draft = s.askAgent(ctx, asked, view)
-		}
-		// Not ctx, which also ends when a person stops the work: that has an answer to be stored.
-		if s.workCtx.Err() != nil {
-			return nil, nil, shown, false
 		}
 		if s.endWork(l, q, asked) {
 			return turn, draft, shown, true
@@ -108,7 +106,7 @@ func (s *Service) beginWork(l *queue, q *question, stop context.CancelCauseFunc)
 		l.current = append(l.current, q)
 	}
 	q.stop = stop
-	asked := chat.Asked{Turn: q.turn, Messages: q.messages, Revised: q.revised}
+	asked := chat.Asked{Turn: q.turn, Messages: q.messages, Revised: q.revised, Stored: q.stored}
 	// The deletion of a message that was answered before names the message, not the turn.
 	if q.followUp != nil && len(q.messages) == 0 {
 		asked.Turn = q.followUp.Subject()
@@ -125,11 +123,8 @@ func (s *Service) endWork(l *queue, q *question, asked chat.Asked) bool {
 		return false
 	}
 	// A change that comes from here on finds no question. It is queued behind this one and changes its stored answer.
-	l.current = slices.DeleteFunc(l.current, func(other *question) bool { return other == q })
-	for _, h := range q.pending {
-		delete(s.questions, h.subject)
-		s.limiter.remove(h)
-	}
+	l.removeCurrent(q)
+	s.forgetPending(q)
 	return true
 }
 

@@ -10,8 +10,9 @@
 //
 // What an answer says is up to the agent, and how it looks up to the adapter.
 //
-// Accept stores a message, and route puts it into the queue of its conversation (queue.go). One goroutine works on a
-// queue while there is anything in it; its jobs are questions to answer and posts to send, in one order. A question
+// Accept stores a message, and route puts it into the queue of its conversation (queue.go). What a question is about is
+// already read while it is being stored, where its conversation has nothing else to do (unstored.go). One goroutine works
+// on a queue while there is anything in it; its jobs are questions to answer and posts to send, in one order. A question
 // waits for a slot (slots.go), takes in the messages that came meanwhile (question.go), is shown while it is answered
 // (live.go), and ends with one transaction that holds its turn and its post (answer.go). Posts are tried until they
 // succeed, are refused for good or are too old (send.go); their outcomes are stored in batches. A start and a takeover
@@ -286,19 +287,26 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 		return chat.ErrBusy
 	}
 	failpoint.Here(failpoint.Received)
-	// Stored before it is routed, and before the platform is told: from here on it has an outcome whatever happens.
+	unstored := s.beginUnstored(m)
+	// Stored before anything is done about it, and before the platform is told: from here on it has an outcome whatever
+	// happens.
 	isNew, err := s.o.Store.Accept(ctx, store.Received{Message: m, At: s.o.Now()})
-	if err != nil {
-		return err
-	}
-	if !isNew {
+	isAccepted := err == nil && isNew
+	if isAccepted {
+		failpoint.Here(failpoint.Stored)
+		s.counts.accepted.Add(1)
+	} else if err == nil {
 		s.counts.repeats.Add(1)
-		return nil
 	}
-	failpoint.Here(failpoint.Stored)
-	s.counts.accepted.Add(1)
-	s.route(m)
-	return nil
+	switch {
+	case unstored != nil && isAccepted:
+		close(unstored.stored)
+	case unstored != nil:
+		s.withdraw(unstored)
+	case isAccepted:
+		s.route(m)
+	}
+	return err
 }
 
 // maxQuestionAge is how old a message may be that becomes a question by an edit: nobody expects an

@@ -63,15 +63,17 @@ func (s *Service) startLiveAnswer(ctx context.Context, a chat.Address, q *questi
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
-	ref, _, err := s.o.Store.Stream(ctx, l.key)
-	if err != nil {
-		s.o.Log.Error("place of partial answer not read", "post", l.key, "error", err)
-	}
-	// An earlier process may have posted a beginning and crashed before it stored where. A
-	// second beginning could not be told from it, so only the whole answer is posted, and
-	// the adapter looks for an earlier post first.
-	if l.ref = ref; q.resumed && len(ref.IDs) == 0 {
-		return nil
+	if q.resumed {
+		ref, _, err := s.o.Store.Stream(ctx, l.key)
+		if err != nil {
+			s.o.Log.Error("place of partial answer not read", "post", l.key, "error", err)
+		}
+		// An earlier process may have posted a beginning and crashed before it stored where. A
+		// second beginning could not be told from it, so only the whole answer is posted, and
+		// the adapter looks for an earlier post first.
+		if l.ref = ref; len(ref.IDs) == 0 {
+			return nil
+		}
 	}
 	l.begin = time.AfterFunc(liveAfter, func() { l.run(ctx) })
 	return l

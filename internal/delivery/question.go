@@ -18,10 +18,16 @@ type question struct {
 	resumed      bool             // left by an earlier process, which may have begun to show the answer
 	fixedReply   *chat.Draft      // the answer, where the agent need not be asked
 	extraReplies []chat.Reply     // to messages that this answers besides, such as the word stop
+	stored       chan struct{}    // closed when the message is stored, or withdrawn; nil: it was stored before
 
 	revised context.Context // ended by revise when messages has changed; nil: not being answered
 	revise  context.CancelFunc
 	stop    context.CancelCauseFunc // ends the work
+}
+
+// newQuestion returns the question that a message is.
+func newQuestion(m chat.Message) *question {
+	return &question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}}
 }
 
 // Waiting messages are answered together up to these limits.
@@ -43,7 +49,8 @@ func (s *Service) route(m chat.Message) {
 func (s *Service) routeLocked(m chat.Message) {
 	q := s.questions[m.Subject()]
 	switch {
-	case m.Change != "" && q != nil:
+	// One whose message is being stored may be withdrawn, and this change is not to be: it comes behind the answer.
+	case m.Change != "" && q != nil && q.isStored():
 		s.revise(q, m)
 	case m.Change == chat.Deleted:
 		s.enqueueQuestion(m, &question{keys: []string{m.Key()}, followUp: &m})
@@ -51,16 +58,13 @@ func (s *Service) routeLocked(m chat.Message) {
 		s.enqueueQuestion(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, followUp: &m})
 	case m.Stops() && s.stopWork(m):
 	case s.o.Urgent != nil && s.o.Urgent(m):
-		s.answerUrgent(&question{
-			turn:     m.Key(),
-			messages: []chat.Message{m},
-			keys:     []string{m.Key()},
-			resumed:  s.recovering,
-		})
+		q := newQuestion(m)
+		q.resumed = s.recovering
+		s.answerUrgent(q)
 	case m.Command == chat.Pressed:
 		s.enqueueQuestion(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, followUp: &m})
 	default:
-		s.enqueueQuestion(m, &question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()}})
+		s.enqueueQuestion(m, newQuestion(m))
 	}
 }
 
@@ -89,6 +93,9 @@ func (s *Service) enqueueQuestion(m chat.Message, q *question) {
 // may, commands and changes of answered messages may not.
 func (q *question) canMerge(other *question) bool {
 	if other == nil || !q.isPlain() || !other.isPlain() || len(q.messages)+len(other.messages) > maxMergedMessages {
+		return false
+	}
+	if !q.isStored() { // it may be withdrawn, alone
 		return false
 	}
 	size := 0
@@ -153,11 +160,27 @@ func (s *Service) revise(q *question, change chat.Message) {
 		q.messages[i].Text, q.messages[i].Revision = change.Text, change.Revision
 	}
 	s.counts.revised.Add(1)
+	q.interrupt()
+}
+
+// interrupt tells the work on a question that its messages have changed; s.mu is held.
+func (q *question) interrupt() {
 	// Work under way is told by the end of the context; the next try gets a new one.
 	if q.revised != nil {
 		q.revise()
 		q.revised, q.revise = context.WithCancel(context.Background())
 	}
+}
+
+// forgetPending has the messages of a question count as answered; s.mu is held.
+func (s *Service) forgetPending(q *question) {
+	for _, h := range q.pending {
+		if s.questions[h.subject] == q { // not that of an edit which was stored first
+			delete(s.questions, h.subject)
+		}
+		s.limiter.remove(h)
+	}
+	q.pending = nil
 }
 
 // stopWork stops the work that a stop message is about, and reports whether the message is
@@ -173,13 +196,13 @@ func (s *Service) stopWork(m chat.Message) bool {
 		}
 		s.counts.stopped.Add(1)
 	}
-	own := &question{turn: m.Key(), messages: []chat.Message{m}, keys: []string{m.Key()},
-		fixedReply: stoppedDraft()}
+	own := newQuestion(m)
+	own.fixedReply = stoppedDraft()
 	own.fixedReply.Ephemeral = true
 	switch {
 	case len(running) == 0 && len(found) > 0:
 		own.fixedReply.Text = "Only whoever asked, or an administrator, can stop this."
-	case len(running) > 0 && m.Command == "":
+	case len(running) > 0 && m.Command == "" && running[0].isStored():
 		// The stopped answer says so, and finishes this message with its own.
 		running[0].keys = append(running[0].keys, m.Key())
 		running[0].extraReplies = append(running[0].extraReplies, m.Reply)

@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"slices"
+
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 )
@@ -25,6 +27,11 @@ func (l *queue) wake() {
 	case l.news <- struct{}{}:
 	default:
 	}
+}
+
+// removeCurrent removes a question from those that are being answered.
+func (l *queue) removeCurrent(q *question) {
+	l.current = slices.DeleteFunc(l.current, func(other *question) bool { return other == q })
 }
 
 // maxBeside is how many commands of one conversation are answered at a time. Unlike messages

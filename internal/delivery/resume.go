@@ -92,10 +92,11 @@ func (s *Service) forgetResumed() {
 	maps.DeleteFunc(s.resumed, func(_ string, at time.Time) bool { return at.Before(before) })
 }
 
-// isQueued reports whether a message waits or is being answered here.
+// isQueued reports whether a message waits or is being answered here. One that is being stored does not count: it turns
+// out to be a repeat.
 func (s *Service) isQueued(m chat.Message) bool {
 	q := s.questions[m.Subject()]
-	return q != nil && slices.Contains(q.keys, m.Key())
+	return q != nil && q.isStored() && slices.Contains(q.keys, m.Key())
 }
 
 // startResumed ends recovery: it puts what was resumed before what waits in its queue, since it is older, starts
