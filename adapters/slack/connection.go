@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -66,16 +67,26 @@ func (s *Slack) openConnection(ctx context.Context) (*connection, error) {
 // extendDeadline moves the time at which the connection counts as dead.
 func (l *connection) extendDeadline() { _ = l.conn.SetReadDeadline(time.Now().Add(silenceLimit)) }
 
+// maxKeptFrame is how large a buffer for frames may stay between two of them, in bytes.
+const maxKeptFrame = 64 << 10
+
 // read hands each frame to take, one after the other, and returns the error with which the connection ended. It ends
 // with close, or when neither a frame nor a ping came for silenceLimit.
 func (l *connection) read(take func(frame []byte)) error {
+	var frame bytes.Buffer
 	for {
 		l.extendDeadline()
-		_, frame, err := l.conn.ReadMessage()
+		_, r, err := l.conn.NextReader()
+		if err == nil {
+			_, err = frame.ReadFrom(r)
+		}
 		if err != nil {
 			return err
 		}
-		take(frame)
+		take(bytes.Clone(frame.Bytes())) // which has the size of the frame, while the buffer grows in steps
+		if frame.Reset(); frame.Cap() > maxKeptFrame {
+			frame = bytes.Buffer{}
+		}
 	}
 }
 

@@ -75,6 +75,9 @@ func formatTime(t time.Time) string {
 
 // Words returns the text of a message with the names of those whom it mentions by ID.
 func Words(m chat.Message, c chat.Context) string {
+	if !strings.Contains(m.Text, "@") { // most messages mention nobody, and a replacer is dear to make
+		return m.Text
+	}
 	// Longest first, because one ID may begin another, and all at once, because a name may look like a mention.
 	ids := slices.SortedFunc(maps.Keys(c.Names), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	var pairs []string

@@ -47,14 +47,13 @@ type answerPart struct {
 // readPieces reads an answer and hands its pieces to handle, until that fails. It reads server-sent events, and the
 // JSON that gateways send which ignore that events were asked for: a list of pieces, or one piece.
 func readPieces(answer io.Reader, handle func(piece) error) error {
-	body := bufio.NewReader(answer)
-	first, err := body.Peek(1)
-	if err == io.EOF { // an empty answer has no pieces
+	var first [1]byte
+	if _, err := io.ReadFull(answer, first[:]); err == io.EOF { // an empty answer has no pieces
 		return nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return err
 	}
+	body := io.MultiReader(bytes.NewReader(first[:]), answer)
 	if first[0] == '{' || first[0] == '[' {
 		return readJSON(body, first[0] == '[', handle)
 	}

@@ -11,14 +11,15 @@
 package gemini
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/llm"
@@ -77,7 +78,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: "gemini", Err: err})
 			return
 		}
-		answer, err := m.post(ctx, "streamGenerateContent", "alt=sse", body)
+		answer, err := m.post(ctx, "streamGenerateContent", "alt=sse", body...)
 		if err != nil {
 			yield(llm.Chunk{}, err)
 			return
@@ -107,15 +108,24 @@ func (m *Model) resource() string {
 	return "models/" + m.o.Model
 }
 
-// post sends JSON to a method of the model and returns the body of its answer, of which maxAnswerBytes can be read. The
-// caller closes it. The error is ctx's or an *llm.Error.
-func (m *Model) post(ctx context.Context, method, query string, body []byte) (io.ReadCloser, error) {
+// post sends JSON, in parts that follow one another, to a method of the model and returns the body of its answer, of which
+// maxAnswerBytes can be read. The caller closes it. The error is ctx's or an *llm.Error.
+func (m *Model) post(ctx context.Context, method, query string, parts ...[]byte) (io.ReadCloser, error) {
 	u := m.base.JoinPath(m.resource() + ":" + method)
 	u.RawQuery = query
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), nil)
 	if err != nil {
 		return nil, readingError(ctx, err)
 	}
+	for _, part := range parts {
+		req.ContentLength += int64(len(part))
+	}
+	// Made again where an idle connection turns out to be closed.
+	req.GetBody = func() (io.ReadCloser, error) {
+		rest := net.Buffers(slices.Clone(parts)) // reading takes parts away
+		return io.NopCloser(&rest), nil
+	}
+	req.Body, _ = req.GetBody()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Goog-Api-Key", m.o.APIKey)
 	res, err := m.client.Do(req)

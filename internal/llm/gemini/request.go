@@ -67,8 +67,9 @@ type blob struct {
 // textPart returns a part of text, which may be empty.
 func textPart(text string) part { return part{Text: &text} }
 
-// encodeRequest returns a request as it is sent. names restores the parameters of calls in its answer.
-func (m *Model) encodeRequest(r llm.Request) (body []byte, names originalNames, err error) {
+// encodeRequest returns a request as it is sent, in parts of which some are shared by all requests. names restores the
+// parameters of calls in its answer.
+func (m *Model) encodeRequest(r llm.Request) (parts [][]byte, names originalNames, err error) {
 	q := request{Config: config{
 		MaxOutputTokens: r.OutputLimit(m.o.MaxOutputTokens),
 		Temperature:     cmp.Or(r.Temperature, m.o.Temperature),
@@ -83,17 +84,17 @@ func (m *Model) encodeRequest(r llm.Request) (body []byte, names originalNames, 
 	if q.Contents, err = newContents(r.Messages); err != nil {
 		return nil, nil, err
 	}
-	if body, err = json.Marshal(q); err != nil {
+	body, err := json.Marshal(q)
+	if err != nil {
 		return nil, nil, fmt.Errorf("write a request: %w", err)
 	}
 	if len(r.Tools) == 0 {
-		return body, nil, nil
+		return [][]byte{body}, nil, nil
 	}
 	// Not by json.Marshal, which would check and copy the declarations of hundreds of tools for each message.
 	tools, names := m.tools.declare(r.Tools)
-	whole := make([]byte, 0, len(tools)+len(body)+len(`{"tools":,`))
-	whole = append(append(whole, `{"tools":`...), tools...)
-	return append(append(whole, ','), body[1:]...), names, nil
+	body[0] = ','
+	return [][]byte{[]byte(`{"tools":`), tools, body}, names, nil
 }
 
 // noSignature takes the place of the signature of a call that another model made. Google documents it for history
