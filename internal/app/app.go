@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +32,7 @@ import (
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/replica"
+	"ravenbot/internal/resident"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/storage"
 	"ravenbot/internal/tool"
@@ -231,6 +231,6 @@ func (a *App) announce(ctx context.Context) error {
 	}
 	a.o.Log.Info("ready", attrs...)
 	close(a.ready)
-	debug.FreeOSMemory() // the heap that only starting needed
+	resident.Release() // what only starting needed
 	return nil
 }
