@@ -238,8 +238,19 @@ func (n *Node) findHolder(ctx context.Context, address string) (store.Replica, b
 	return store.Replica{}, false
 }
 
-// proxy hands an HTTP request on to another replica.
+// proxy hands an HTTP request on to another replica. It gives up when that one has ended: one that is paused, and a
+// machine without power, leave the connection open and answer nothing.
 func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	ended := n.endOf(to.ID)
+	go func() {
+		select {
+		case <-ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = "http", to.Address
@@ -260,7 +271,7 @@ func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) {
 			unavailable(w, "the replica that has to answer does not answer; another one takes over within seconds")
 		},
 	}
-	proxy.ServeHTTP(w, r)
+	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // unavailable answers a request that no replica can take now.

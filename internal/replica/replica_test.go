@@ -553,6 +553,31 @@ func TestLeader_IsGone_AnotherOneLeads(t *testing.T) {
 	}
 }
 
+// Requests that the leader does not answer end with its membership, also where its connections stay open.
+func TestPages_LeaderIsPaused_EndWithItsMembership(t *testing.T) {
+	d := newDatabase()
+	asked, over := make(chan struct{}), make(chan struct{})
+	leader := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(asked); <-over }))
+	defer leader.Close()
+	defer close(over)
+	m := &member{database: d}
+	self, _ := m.Join(t.Context(), strings.TrimPrefix(leader.URL, "http://"))
+	_, _ = m.Claim(t.Context(), "leader")
+	second := d.join(t)
+	go func() { <-asked; d.end(self.ID) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, second.url+"/", nil)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal("no answer after the end of the leader: ", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable {
+		t.Error(res.Status)
+	}
+}
+
 func TestRun_AnotherOneHasLeft_LooksAtOnce(t *testing.T) {
 	l := listen(t)
 	synctest.Test(t, func(t *testing.T) {
