@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"ravenbot/internal/chat"
 )
@@ -108,7 +109,7 @@ func (s *Slack) TakeRequest(ctx context.Context, raw []byte) ([]byte, error) {
 	k := s.socket.Load()
 	if k == nil {
 		m, ok := s.parsePayload(r.Kind, r.Payload)
-		return s.take(ctx, m, ok)
+		return s.take(ctx, m, ok, time.Now())
 	}
 	// In line with what comes to this process for the same channel.
 	result := make(chan []byte, 1)
