@@ -16,6 +16,8 @@ type Router interface {
 	// HandOn has the process that a channel belongs to pass a request to its TakeRequest, and returns what that
 	// returned. mine is true where the channel belongs to this process: then nothing was done.
 	HandOn(ctx context.Context, channel chat.Address, request []byte) (answer []byte, mine bool, err error)
+	// Processes returns how many processes share the app now, with this one.
+	Processes() int
 }
 
 // request is what Slack sent in one envelope, or one HTTP request.

@@ -20,6 +20,8 @@ type alone struct{}
 
 func (alone) Owns(context.Context, chat.Address) (bool, error) { return true, nil }
 
+func (alone) Processes() int { return 1 }
+
 func (alone) HandOn(context.Context, chat.Address, []byte) ([]byte, bool, error) {
 	return nil, true, nil
 }
@@ -48,6 +50,8 @@ func (a as) ownerOf(channel chat.Address) int {
 func (a as) Owns(_ context.Context, channel chat.Address) (bool, error) {
 	return a.ownerOf(channel) == a.n, nil
 }
+
+func (as) Processes() int { return 2 }
 
 func (a as) HandOn(ctx context.Context, channel chat.Address, request []byte) ([]byte, bool, error) {
 	a.mu.Lock()
@@ -182,6 +186,8 @@ type ownerAway struct {
 }
 
 func (*ownerAway) Owns(context.Context, chat.Address) (bool, error) { return false, nil }
+
+func (*ownerAway) Processes() int { return 2 }
 
 func (o *ownerAway) HandOn(ctx context.Context, _ chat.Address, request []byte) ([]byte, bool, error) {
 	select {

@@ -47,6 +47,7 @@ type Node struct {
 	own    map[string]time.Time     // keys of this replica, and when each was last used
 	others map[string]store.Replica // the owners of other keys, as far as they were asked for
 	leader store.Replica            // as it was found last; zero: the database did not answer
+	living int                      // replicas, as they were counted last
 	// ended are closed when a replica that answers HTTP requests for this one is no replica any more.
 	ended map[int64]chan struct{}
 	take  Taker
@@ -100,6 +101,13 @@ func (n *Node) IsLeader() bool {
 	default:
 		return false
 	}
+}
+
+// Processes returns how many replicas there were lately, with this one.
+func (n *Node) Processes() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.living
 }
 
 // WhenLeading returns a function that waits until this replica is the leader, and then calls run.
@@ -207,7 +215,7 @@ func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	before := n.leader
-	n.leader = leader
+	n.leader, n.living = leader, len(living)
 	ids := map[int64]bool{}
 	for _, r := range living {
 		ids[r.ID] = true
