@@ -177,6 +177,12 @@ func (s *Slack) serveInteraction(w http.ResponseWriter, r *http.Request, body []
 // awaitReady waits until Run knows who the bot is; false: the request ended first and has an answer. Without knowing
 // it, the bot would take its own posts for those of others.
 func (s *Slack) awaitReady(w http.ResponseWriter, r *http.Request) bool {
+	// First alone: what has arrived is taken, also where Slack has hung up.
+	select {
+	case <-s.ready:
+		return true
+	default:
+	}
 	select {
 	case <-s.ready:
 		return true
@@ -191,11 +197,11 @@ func (s *Slack) takeAndAnswer(w http.ResponseWriter, r *http.Request, in request
 	if !s.awaitReady(w, r) {
 		return false
 	}
-	answer, routed, err := s.route(r.Context(), in)
-	if err == nil && !routed {
-		m, ok := s.parsePayload(in.Kind, in.Payload)
-		answer, err = s.take(r.Context(), m, ok)
+	takeNow := s.routeOrTake
+	if in.Kind == eventsKind {
+		takeNow = s.takeInTurn
 	}
+	answer, err := takeNow(r.Context(), in, time.Now())
 	switch {
 	case err != nil:
 		writeError(w, http.StatusServiceUnavailable, "the message could not be stored; send it again")
@@ -208,12 +214,41 @@ func (s *Slack) takeAndAnswer(w http.ResponseWriter, r *http.Request, in request
 	return err == nil
 }
 
+// takeInTurn takes an event behind the earlier ones of its channel, as a socket does. It goes on with that when Slack has
+// hung up, after three seconds: the process that the channel belongs to may have failed and another one take over within
+// seconds, but Slack sends the event again at once, where it meets the same, and then after a minute.
+func (s *Slack) takeInTurn(ctx context.Context, in request, arrived time.Time) (json.RawMessage, error) {
+	result := make(chan error, 1) // the queue never waits for this request
+	s.events.Do(in.channel(), func() {
+		_, err := s.routeOrTake(s.running, in, arrived) // an event has no answer but that it was taken
+		result <- err
+	})
+	select {
+	case err := <-result:
+		return nil, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.running.Done():
+		return nil, s.running.Err()
+	}
+}
+
+// routeOrTake has the process that a request's channel belongs to take it, and returns what Slack is to be answered.
+func (s *Slack) routeOrTake(ctx context.Context, in request, arrived time.Time) (json.RawMessage, error) {
+	answer, routed, err := s.route(ctx, in)
+	if err != nil || routed {
+		return answer, err
+	}
+	m, ok := s.parsePayload(in.Kind, in.Payload)
+	return s.take(ctx, m, ok, arrived)
+}
+
 // errNotStored is returned for a message that Slack has to send again.
 var errNotStored = errors.New("the message could not be stored")
 
 // take stores a message that needs an answer at once, or opens the form that it asks for, and returns what Slack is to
-// be answered: nil for nothing in particular.
-func (s *Slack) take(ctx context.Context, m chat.Message, ok bool) (json.RawMessage, error) {
+// be answered: nil for nothing in particular. arrived is when Slack sent the request.
+func (s *Slack) take(ctx context.Context, m chat.Message, ok bool, arrived time.Time) (json.RawMessage, error) {
 	if !ok {
 		return nil, nil
 	}
@@ -225,7 +260,7 @@ func (s *Slack) take(ctx context.Context, m chat.Message, ok bool) (json.RawMess
 	}
 	if m.Kind() != chat.EventReaction {
 		// Slack waits three seconds for the answer to a request, and sends an event again after that.
-		limited, cancel := context.WithTimeout(ctx, interactionWait)
+		limited, cancel := context.WithDeadline(ctx, arrived.Add(interactionWait))
 		s.awaitMissed(limited, m.Conversation)
 		cancel()
 	}

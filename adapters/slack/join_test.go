@@ -57,6 +57,10 @@ func TestConnectionsOfAnotherProcessAreReported(t *testing.T) {
 	up(t, b)
 	join(t, b.sim, slack.Options{Log: second.logger()})
 	second.wait(t, "slack counts connections of another process")
+	// Also where processes share a store: that of the others is another one.
+	var third journal
+	join(t, b.sim, slack.Options{Log: third.logger(), Router: alone{}})
+	third.wait(t, "slack counts connections of another process")
 	first.mu.Lock()
 	defer first.mu.Unlock()
 	if strings.Contains(first.lines.String(), "another process") {

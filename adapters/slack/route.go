@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"ravenbot/internal/chat"
 )
@@ -15,6 +16,8 @@ type Router interface {
 	// HandOn has the process that a channel belongs to pass a request to its TakeRequest, and returns what that
 	// returned. mine is true where the channel belongs to this process: then nothing was done.
 	HandOn(ctx context.Context, channel chat.Address, request []byte) (answer []byte, mine bool, err error)
+	// Processes returns how many processes share the app now, with this one.
+	Processes() int
 }
 
 // request is what Slack sent in one envelope, or one HTTP request.
@@ -108,7 +111,7 @@ func (s *Slack) TakeRequest(ctx context.Context, raw []byte) ([]byte, error) {
 	k := s.socket.Load()
 	if k == nil {
 		m, ok := s.parsePayload(r.Kind, r.Payload)
-		return s.take(ctx, m, ok)
+		return s.take(ctx, m, ok, time.Now())
 	}
 	// In line with what comes to this process for the same channel.
 	result := make(chan []byte, 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,8 @@ import (
 type alone struct{}
 
 func (alone) Owns(context.Context, chat.Address) (bool, error) { return true, nil }
+
+func (alone) Processes() int { return 1 }
 
 func (alone) HandOn(context.Context, chat.Address, []byte) ([]byte, bool, error) {
 	return nil, true, nil
@@ -47,6 +50,8 @@ func (a as) ownerOf(channel chat.Address) int {
 func (a as) Owns(_ context.Context, channel chat.Address) (bool, error) {
 	return a.ownerOf(channel) == a.n, nil
 }
+
+func (as) Processes() int { return 2 }
 
 func (a as) HandOn(ctx context.Context, channel chat.Address, request []byte) ([]byte, bool, error) {
 	a.mu.Lock()
@@ -140,6 +145,58 @@ func TestRoute_WhatTheOwnerCannotTake_ComesAgain(t *testing.T) {
 	if got := s.bots[1].wait(t, 1); got[0].Text != "is anybody there?" {
 		t.Errorf("the owner got %+v", got)
 	}
+}
+
+// Over HTTP, what waits for the owner of its channel is taken in its order, though Slack has hung up meanwhile.
+func TestRoute_SlackHangsUpWhileTheOwnerIsAway_EventsAreTakenInOrder(t *testing.T) {
+	const count = 20
+	b := start(t, simslack.Options{}, slack.Options{Mode: "http", SigningSecret: "signing-secret"})
+	owner := &ownerAway{to: b, back: make(chan struct{})}
+	asked := join(t, b.sim, slack.Options{Mode: "http", SigningSecret: "signing-secret", Router: owner})
+	// It is about no channel, and taken when the bot is ready.
+	ready := []byte(`{"type":"event_callback","team_id":"T1","event":{"type":"tokens_revoked"}}`)
+	if code := status(asked, signedRequest("/slack/events", ready, time.Now())); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	for n := range count {
+		body := strings.Replace(string(event), "hello", fmt.Sprint("message ", n), 1)
+		body = strings.Replace(body, "000002", fmt.Sprintf("%06d", n), 1)
+		ctx, hangUp := context.WithCancel(t.Context())
+		ended := make(chan int)
+		go func() {
+			ended <- status(asked, signedRequest("/slack/events", []byte(body), time.Now()).WithContext(ctx))
+		}()
+		hangUp()
+		if code := <-ended; code != http.StatusServiceUnavailable {
+			t.Fatalf("message %d: status %d", n, code)
+		}
+	}
+	close(owner.back)
+	for n, m := range b.wait(t, count) {
+		if want := fmt.Sprint("message ", n); m.Text != want {
+			t.Errorf("message %d is %q", n, m.Text)
+		}
+	}
+}
+
+// ownerAway is the Router of a process whose channels all belong to another one, which takes nothing until it is back.
+type ownerAway struct {
+	to   *bot
+	back chan struct{}
+}
+
+func (*ownerAway) Owns(context.Context, chat.Address) (bool, error) { return false, nil }
+
+func (*ownerAway) Processes() int { return 2 }
+
+func (o *ownerAway) HandOn(ctx context.Context, _ chat.Address, request []byte) ([]byte, bool, error) {
+	select {
+	case <-o.back:
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+	answer, err := o.to.TakeRequest(ctx, request)
+	return answer, false, err
 }
 
 // A form is opened and checked by the owner of its channel, whichever process Slack asks.

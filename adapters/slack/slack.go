@@ -118,9 +118,11 @@ type Slack struct {
 	labels       kit.Memory[json.RawMessage] // metadata of the bot's latest posts, by channel and timestamp
 	lastPosts    kit.Memory[string]          // timestamp of the bot's latest post, by channel and thread
 
-	socket atomic.Pointer[socket] // nil in HTTP mode
-	self   botIdentity
-	accept func(context.Context, chat.Message) error
+	socket  atomic.Pointer[socket] // nil in HTTP mode
+	running context.Context        // of Run, in HTTP mode
+	events  *kit.Queues            // by channel, in HTTP mode
+	self    botIdentity
+	accept  func(context.Context, chat.Message) error
 
 	// mu guards health.
 	mu     sync.Mutex
@@ -267,9 +269,11 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 	if s.o.Mode == "http" {
 		// Before requests are let in, which have to wait for what was missed.
 		s.missed.Begin()
+		s.running, s.events = ctx, kit.NewQueues(ctx)
 		close(s.ready)
 		s.setHealth(true, "HTTP mode: Slack calls us")
 		<-ctx.Done()
+		s.events.Wait()
 		return nil
 	}
 	close(s.ready)

@@ -253,10 +253,15 @@ func (k *socket) onHello(l *connection) {
 }
 
 // noteOthers warns where Slack counts more connections of this app than are open here. Slack gives each event to one of
-// them: another process with the same token and a store of its own answers a part of the messages. Among processes that
-// hand on what is another one's, others are expected.
+// them: another process with the same token and a store of its own answers a part of the messages. Processes that hand on
+// what is another one's are expected, each with two connections while one replaces the other.
 func (k *socket) noteOthers(counted int) {
-	if k.hasOthers = counted > len(k.links); !k.hasOthers || k.o.Router != nil {
+	expected := len(k.links)
+	k.hasOthers = counted > expected
+	if k.o.Router != nil {
+		expected += 2 * (k.o.Router.Processes() - 1)
+	}
+	if counted <= expected {
 		return
 	}
 	k.o.Log.Warn("slack counts connections of another process", "counted", counted, "here", len(k.links),

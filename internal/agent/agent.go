@@ -239,6 +239,7 @@ type Engine struct {
 // New returns an engine, which starts nothing. Without Run conversations are answered and not
 // summarized.
 func New(o Options) *Engine {
+	o.Store = waitingStore{o.Store}
 	return &Engine{o: o, history: newHistoryCache(o), full: make(chan chat.Address, maxFull)}
 }
 

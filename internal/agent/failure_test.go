@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
 	"ravenbot/internal/store"
+	"ravenbot/internal/tool"
 )
 
 // failingStore is a store in which one thing fails.
@@ -305,5 +307,86 @@ func TestAnswer_EditUnderASummary_SeesNothingLater(t *testing.T) {
 	}
 	if got := wholeText(model.Requests()[0]); !strings.Contains(got, "other") || strings.Contains(got, "secret") {
 		t.Errorf("the request is %s", got)
+	}
+}
+
+// restartingStore is a store whose database does not answer until back is closed.
+type restartingStore struct {
+	*memory
+	back chan struct{}
+}
+
+func (s restartingStore) err() error {
+	select {
+	case <-s.back:
+		return nil
+	default:
+		return &store.SystemError{What: "the database does not answer", Passing: true}
+	}
+}
+
+func (s restartingStore) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return s.memory.Turns(ctx, a, r)
+}
+
+func (s restartingStore) SaveTurn(
+	ctx context.Context, a chat.Address, t *conversation.Turn, calls ...store.ToolCall,
+) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	return s.memory.SaveTurn(ctx, a, t, calls...)
+}
+
+// A turn waits for a database that restarts, whether it is away when the question comes or when a tool has run.
+func TestAnswer_DatabaseRestarts_Waits(t *testing.T) {
+	for name, awayAt := range map[string]int{"when the question comes": 0, "when the tool has run": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := restartingStore{back: make(chan struct{})}
+				var runs int
+				away := func() {
+					s.back = make(chan struct{})
+					time.AfterFunc(time.Hour, func() { close(s.back) })
+				}
+				b := engine(tools{"pay": does(func(context.Context, json.RawMessage) (tool.Result, error) {
+					if runs++; awayAt == 1 {
+						away()
+					}
+					return tool.Text("paid"), nil
+				})}, &llmtest.Model{Script: func(n int, r llm.Request) ([]llm.Chunk, error) {
+					if n == 1 {
+						return llmtest.Calls("pay", `{}`), nil
+					}
+					return llmtest.Says(r.Messages[len(r.Messages)-1].Parts[0].Result.Content), nil
+				}})
+				close(s.back)
+				if awayAt == 0 {
+					away()
+				}
+				s.memory = b.memory
+				b.options.Store = &s
+				b.Engine = agent.New(b.options)
+				began := time.Now()
+				if d := b.answer(t, t.Context(), one(asks("1", "pay"))); d == nil || d.Failed || !strings.Contains(d.Text, "paid") {
+					t.Errorf("answered %+v", d)
+				}
+				if waited := time.Since(began); waited < time.Hour || runs != 1 {
+					t.Errorf("answered after %v, with %d runs of the tool", waited, runs)
+				}
+			})
+		})
+	}
+}
+
+// Where nothing passes by itself, the person is told at once.
+func TestAnswer_StoreIsDamaged_SaysSoAtOnce(t *testing.T) {
+	b := engine(nil, &llmtest.Model{Script: denied})
+	turn, d := b.fails("turns").Answer(t.Context(), one(asks("1", "hello")), func(chat.Progress) {})
+	if turn != nil || d == nil || !d.Failed {
+		t.Errorf("answered %+v", d)
 	}
 }

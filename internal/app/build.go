@@ -164,6 +164,11 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 		files.Copies = &knowledge.Copies{Items: a.store}
 	}
 	p.knowledge = knowledge.New(files)
+	if files.Copies == nil { // the store may have been a database
+		if err := p.knowledge.Unpack(ctx, knowledge.Copies{Items: a.store}); err != nil {
+			return err
+		}
+	}
 	var err error
 	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
 		return err

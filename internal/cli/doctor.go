@@ -24,9 +24,9 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/provider"
 	"ravenbot/internal/schema"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
-	"ravenbot/internal/store/postgres"
 )
 
 // finding is the result of one check. Where OK is false, Cause says why, and Lost and Fix what follows from it.
@@ -131,10 +131,10 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 // an older version.
 func diagnoseDatabase(ctx context.Context, cfg *config.Config) finding {
 	f := finding{Name: "store " + cfg.Store.String()}
-	remark, err := postgres.Check(ctx, cfg.Store.Reveal(), postgres.Options{Log: slog.New(slog.DiscardHandler)})
+	remark, err := storage.CheckShared(ctx, cfg)
 	if err != nil {
 		f.Cause, f.Lost = err.Error(), "everything: the bot does not start"
-		f.Fix = "look at the address of the store, at the rights of its user, and whether the server runs"
+		f.Fix = "look at the address of the store, the rights of its user, the key for secrets, and whether the server runs"
 		return f
 	}
 	if f.OK = true; remark != "" {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"net/url"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -287,13 +288,7 @@ func (d *decoder) checkForm(n *node, s, form string) string {
 		return d.absPath(s)
 	case "store":
 		if strings.Contains(s, "://") {
-			if !strings.HasPrefix(s, "postgres://") && !strings.HasPrefix(s, "postgresql://") {
-				d.addFault(
-					n,
-					"neither a path nor a postgres:// address",
-					`write "data/ravenbot.db" or "postgres://user@host/database"`,
-				)
-			}
+			d.checkDatabaseAddress(n, s)
 			return s
 		}
 		return d.absPath(s)
@@ -309,6 +304,34 @@ func (d *decoder) checkForm(n *node, s, form string) string {
 		}
 	}
 	return s
+}
+
+// sslModes are the values of sslmode in the address of a database.
+var sslModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+
+// checkDatabaseAddress reports what is wrong with the address of a database, without any part of it: it may hold a
+// password.
+func (d *decoder) checkDatabaseAddress(n *node, s string) {
+	if !strings.HasPrefix(s, "postgres://") && !strings.HasPrefix(s, "postgresql://") {
+		d.addFault(
+			n,
+			"neither a path nor a postgres:// address",
+			`write "data/ravenbot.db" or "postgres://user@host/database"`,
+		)
+		return
+	}
+	u, err := url.Parse(s)
+	// Several hosts with ports, divided by commas, are more than url knows.
+	if err != nil && !strings.Contains(s, ",") {
+		d.addFault(n, "this postgres:// address cannot be read", "write postgres://USER:PASSWORD@HOST/DATABASE; in a "+
+			"password, characters such as / @ : # are written as %2F %40 %3A %23")
+	}
+	if err != nil {
+		return
+	}
+	if mode := u.Query().Get("sslmode"); mode != "" && !slices.Contains(sslModes, mode) {
+		d.addFault(n, "sslmode has an unknown value", "write one of "+strings.Join(sslModes, ", "))
+	}
 }
 
 // absPath returns a path as an absolute one, counted from the folder of the file.

@@ -121,7 +121,7 @@ func (r *Repository) Restore(ctx context.Context, agents []string) error {
 		return err
 	}
 	for _, record := range list {
-		if err := r.restoreFile(ctx, record); err != nil {
+		if err := r.restoreFile(ctx, *r.o.Copies, record); err != nil {
 			return err
 		}
 	}
@@ -143,8 +143,31 @@ func (r *Repository) Restore(ctx context.Context, agents []string) error {
 	return nil
 }
 
+// Unpack makes the uploaded files on this machine those of a store that was shared once, and deletes the copies in it:
+// from then on the files alone count. Most stores have no copies.
+func (r *Repository) Unpack(ctx context.Context, c Copies) error {
+	r.copying.Lock()
+	defer r.copying.Unlock()
+	list, err := c.list(ctx)
+	if err != nil {
+		return err
+	}
+	for name, record := range list {
+		if err := r.restoreFile(ctx, c, record); err != nil {
+			return err
+		}
+		// The record first: a crash in between must not leave one whose content is gone.
+		for _, kind := range []string{FileKind, contentKind} {
+			if err := c.Items.DeleteItem(ctx, kind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+				return fmt.Errorf("delete the copy of the file %q: %w", record.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
 // restoreFile makes one file on this machine that of the store.
-func (r *Repository) restoreFile(ctx context.Context, record copyRecord) error {
+func (r *Repository) restoreFile(ctx context.Context, c Copies, record copyRecord) error {
 	if checkName(record.Name) != nil {
 		return nil // a later version allows more
 	}
@@ -160,7 +183,7 @@ func (r *Repository) restoreFile(ctx context.Context, record copyRecord) error {
 			return nil
 		}
 	}
-	data, err := r.o.Copies.load(ctx, record)
+	data, err := c.load(ctx, record)
 	if err != nil {
 		return err
 	}

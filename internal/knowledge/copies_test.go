@@ -133,3 +133,35 @@ func TestWithoutCopiesNothingIsRestored(t *testing.T) {
 		t.Error("the file is gone")
 	}
 }
+
+// A store that was shared gives its copies back to the folder beside it, once.
+func TestUnpack_StoreIsSharedNoMore_FilesAreBesideIt(t *testing.T) {
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	copies := knowledge.Copies{Items: db}
+	open := func(folder string, c *knowledge.Copies) machine {
+		return machine{knowledge.New(knowledge.Options{
+			Folder:    folder,
+			Documents: document.NewReader(pages),
+			Log:       slog.New(slog.DiscardHandler),
+			Copies:    c,
+		}), folder}
+	}
+	shared := open(t.TempDir(), &copies)
+	shared.put(t, "default", "rules.md", "No shoes.")
+	shared.put(t, "default", "menu.md", "Soup.")
+	if err := shared.Delete(t.Context(), "default", "menu.md"); err != nil {
+		t.Fatal(err)
+	}
+	alone := open(t.TempDir(), nil)
+	for _, text := range []string{"No shoes.", "Shoes."} {
+		if err := alone.Unpack(t.Context(), copies); err != nil {
+			t.Fatal(err)
+		}
+		alone.want(t, "default", map[string]string{"rules.md": text})
+		alone.put(t, "default", "rules.md", "Shoes.") // which the next start must leave as it is
+	}
+}

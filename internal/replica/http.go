@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,10 +28,18 @@ const (
 	sendTimeout = 10 * time.Second
 	// maxRequest is the most that is read of such a request or its answer, in bytes: a frame of Slack, in base64.
 	maxRequest = 8 << 20
+	// leaderWait bounds how long an HTTP request waits for another leader: longer than the others wait for one that was
+	// killed.
+	leaderWait = 15 * time.Second
+	// maxKept is how long the body of such a request may be, in bytes. It is kept meanwhile.
+	maxKept = 1 << 20
 )
 
 // requestPath is where a replica takes what others hand on.
 const requestPath = "/replica/request"
+
+// notTakenHeader is set where a replica was taken for the leader, and is not: nothing was done.
+const notTakenHeader = "Ravenbot-Not-Taken"
 
 // viaHeader names the replica that has handed an HTTP request on, so that it is handed on once.
 const viaHeader = "Ravenbot-Replica"
@@ -147,26 +156,76 @@ func (n *Node) Handler(next http.Handler) http.Handler {
 		case isLocal(r.URL.Path), n.isHeld(r.URL.Path), n.IsLeader():
 			next.ServeHTTP(w, r)
 		default:
-			n.serveByLeader(w, r)
+			n.serveByLeader(w, r, next)
 		}
 	})
 }
 
-// serveByLeader hands an HTTP request on to the leader.
-func (n *Node) serveByLeader(w http.ResponseWriter, r *http.Request) {
-	n.mu.Lock()
-	leader := n.leader
-	n.mu.Unlock()
-	switch {
-	case leader.Address == "":
-		unavailable(w, "the database does not answer")
-		return
+// serveByLeader hands an HTTP request on to the leader. While the leader changes the request waits for the next one,
+// which may be this replica: whoever sends webhooks mostly sends them once, and a person would see an error for nothing.
+func (n *Node) serveByLeader(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	// While the leader changes, two replicas may each take the other one for it: the request would go back and forth.
-	case leader.ID == n.self.ID, r.Header.Get(viaHeader) != "":
-		unavailable(w, "another replica takes over within seconds")
+	if r.Header.Get(viaHeader) != "" {
+		w.Header().Set(notTakenHeader, "true")
+		unavailable(w, takesOver)
 		return
 	}
-	n.proxy(w, r, leader)
+	body, isWhole, err := readSmallBody(r)
+	if err != nil {
+		unavailable(w, "the request was cut off")
+		return
+	}
+	for until := time.Now().Add(leaderWait); ; {
+		if isWhole {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		n.mu.Lock()
+		leader := n.leader
+		n.mu.Unlock()
+		why := takesOver
+		switch {
+		case n.IsLeader():
+			next.ServeHTTP(w, r)
+			return
+		case leader.Address == "":
+			unavailable(w, "the database does not answer")
+			return
+		case leader.ID != n.self.ID:
+			var again bool
+			if again, why = n.proxy(w, r, leader); why == "" {
+				return
+			} else if !again || !isWhole {
+				until = time.Time{}
+			}
+		}
+		if time.Now().After(until) {
+			unavailable(w, why)
+			return
+		}
+		select {
+		case <-time.After(handOnPause):
+		case <-n.leads:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// takesOver is what somebody is told who asks while the leader changes.
+const takesOver = "another replica takes over within seconds"
+
+// readSmallBody reads the body of a request, so that it can be sent more than once. isWhole is false for one of more than
+// maxKept bytes, which stays in the request.
+func readSmallBody(r *http.Request) (body []byte, isWhole bool, err error) {
+	body, err = io.ReadAll(io.LimitReader(r.Body, maxKept+1))
+	if err != nil || len(body) <= maxKept {
+		return body, true, err
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	return nil, false, nil
 }
 
 // Held returns a handler for requests to a path that are about something which one replica alone keeps in memory. has
@@ -181,7 +240,9 @@ func (n *Node) Held(path string, has func(*http.Request) bool, next http.Handler
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !has(r) && r.Header.Get(viaHeader) == "" {
 			if other, ok := n.findHolder(r.Context(), r.URL.String()); ok {
-				n.proxy(w, r, other)
+				if _, why := n.proxy(w, r, other); why != "" {
+					unavailable(w, why)
+				}
 				return
 			}
 		}
@@ -238,8 +299,21 @@ func (n *Node) findHolder(ctx context.Context, address string) (store.Replica, b
 	return store.Replica{}, false
 }
 
-// proxy hands an HTTP request on to another replica.
-func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) {
+// proxy hands an HTTP request on to another replica. why says why that one has not answered; then nothing was written to w,
+// and again reports whether the request may be made again: the replica has not taken it, or to make it twice is harmless.
+// proxy gives up when the other replica has ended: one that is paused, and a machine without power, leave the connection
+// open and answer nothing.
+func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) (again bool, why string) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	ended := n.endOf(to.ID)
+	go func() {
+		select {
+		case <-ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host = "http", to.Address
@@ -255,12 +329,29 @@ func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) {
 		},
 		Transport:     towardsOthers,
 		FlushInterval: -1, // server-sent events
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+		ModifyResponse: func(res *http.Response) error {
+			if res.Header.Get(notTakenHeader) != "" {
+				return errNotTaken
+			}
+			return nil
+		},
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			n.o.Log.Debug("request not handed on", "replica", to.Address, "error", err)
-			unavailable(w, "the replica that has to answer does not answer; another one takes over within seconds")
+			again, why = isRepeatable(r, err), "the replica that has to answer does not answer; "+takesOver
 		},
 	}
-	proxy.ServeHTTP(w, r)
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+	return again, why
+}
+
+// errNotTaken is returned for a request that another replica has answered by notTakenHeader.
+var errNotTaken = errors.New("the replica is not the leader")
+
+// isRepeatable reports whether a request that failed may be made again.
+func isRepeatable(r *http.Request, err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return errors.Is(err, errNotTaken) || ok && op.Op == "dial" || // it has reached nobody
+		r.Method == http.MethodGet || r.Method == http.MethodHead || r.Header.Get("Idempotency-Key") != ""
 }
 
 // unavailable answers a request that no replica can take now.

@@ -47,7 +47,10 @@ type Node struct {
 	own    map[string]time.Time     // keys of this replica, and when each was last used
 	others map[string]store.Replica // the owners of other keys, as far as they were asked for
 	leader store.Replica            // as it was found last; zero: the database did not answer
-	take   Taker
+	living int                      // replicas, as they were counted last
+	// ended are closed when a replica that answers HTTP requests for this one is no replica any more.
+	ended map[int64]chan struct{}
+	take  Taker
 	// acquired is told of channels that belong to this replica from now on.
 	acquired func(channel chat.Address)
 	held     map[string]func(*http.Request) bool // by path, for Held
@@ -65,6 +68,7 @@ func newNode(o Options, members store.Membership, self store.Replica) *Node {
 		leads:   make(chan struct{}),
 		own:     map[string]time.Time{},
 		others:  map[string]store.Replica{},
+		ended:   map[int64]chan struct{}{},
 		held:    map[string]func(*http.Request) bool{},
 	}
 }
@@ -97,6 +101,13 @@ func (n *Node) IsLeader() bool {
 	default:
 		return false
 	}
+}
+
+// Processes returns how many replicas there were lately, with this one.
+func (n *Node) Processes() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.living
 }
 
 // WhenLeading returns a function that waits until this replica is the leader, and then calls run.
@@ -204,7 +215,7 @@ func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	before := n.leader
-	n.leader = leader
+	n.leader, n.living = leader, len(living)
 	ids := map[int64]bool{}
 	for _, r := range living {
 		ids[r.ID] = true
@@ -213,6 +224,12 @@ func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 	for key, owner := range n.others {
 		if !ids[owner.ID] {
 			delete(n.others, key)
+		}
+	}
+	for id, ended := range n.ended {
+		if !ids[id] {
+			close(ended)
+			delete(n.ended, id)
 		}
 	}
 	switch {
@@ -314,6 +331,16 @@ func (n *Node) knownOwner(key string) (store.Replica, bool) {
 	}
 	owner, ok := n.others[key]
 	return owner, ok
+}
+
+// endOf returns a channel that is closed when a replica has ended.
+func (n *Node) endOf(id int64) <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended[id] == nil {
+		n.ended[id] = make(chan struct{})
+	}
+	return n.ended[id]
 }
 
 // forget has the owner of a key be asked for again.

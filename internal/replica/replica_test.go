@@ -524,15 +524,81 @@ func TestHeld_PausedReplica_DelaysNobody(t *testing.T) {
 	}
 }
 
+// A request waits while the leader changes, and arrives as it was sent.
+func TestPages_LeaderIsGone_WaitForTheNext(t *testing.T) {
+	d := newDatabase()
+	first := d.join(t)
+	second := d.joinWith(t, func(_ *replica.Node, _ http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	})
+	first.stop()
+	sent := &observed{Reader: strings.NewReader("the delivery"), read: make(chan struct{})}
+	go func() { <-sent.read; d.end(1) }()
+	res, err := http.Post(second.url+"/hooks/ci", "text/plain", sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); res.StatusCode != http.StatusOK || string(body) != "the delivery" {
+		t.Errorf("%s: %q, %v", res.Status, body, err)
+	}
+}
+
+// observed is a reader that closes a channel when it was read to its end.
+type observed struct {
+	io.Reader
+	read chan struct{}
+}
+
+func (o *observed) Read(p []byte) (int, error) {
+	n, err := o.Reader.Read(p)
+	if err == io.EOF {
+		close(o.read)
+	}
+	return n, err
+}
+
+// What a leader may have taken before its connection broke is not sent to the next one.
+func TestPages_LeaderBreaksOff_OnlyHarmlessRequestsAreMadeAgain(t *testing.T) {
+	for _, c := range []struct {
+		method, key string
+		want        int
+	}{
+		{http.MethodPost, "", http.StatusServiceUnavailable},
+		{http.MethodPost, "a key", http.StatusOK},
+		{http.MethodGet, "", http.StatusOK},
+	} {
+		d := newDatabase()
+		m := &member{database: d}
+		var leader *httptest.Server
+		leader = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			d.end(m.self.ID)
+			leader.CloseClientConnections()
+		}))
+		defer leader.Close()
+		_, _ = m.Join(t.Context(), strings.TrimPrefix(leader.URL, "http://"))
+		_, _ = m.Claim(t.Context(), "leader")
+		second := d.join(t)
+		req, _ := http.NewRequestWithContext(t.Context(), c.method, second.url+"/", strings.NewReader("text"))
+		if c.key != "" {
+			req.Header.Set("Idempotency-Key", c.key)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != c.want {
+			t.Errorf("%s with the key %q: %s", c.method, c.key, res.Status)
+		}
+	}
+}
+
 // When the leader is gone another replica leads, and serves the pages itself.
 func TestLeader_IsGone_AnotherOneLeads(t *testing.T) {
 	d := newDatabase()
 	first, second := d.join(t), d.join(t)
 	first.stop()
-	if status, body := get(t, second.url+"/"); status != http.StatusServiceUnavailable ||
-		!strings.Contains(body, "takes over") {
-		t.Errorf("without a leader: %d %s", status, body)
-	}
 	d.end(1)
 	select {
 	case <-second.Leads():
@@ -550,6 +616,31 @@ func TestLeader_IsGone_AnotherOneLeads(t *testing.T) {
 	case <-ran:
 	case <-time.After(20 * time.Second):
 		t.Error("what the leader does is not done")
+	}
+}
+
+// Requests that the leader does not answer end with its membership, also where its connections stay open.
+func TestPages_LeaderIsPaused_EndWithItsMembership(t *testing.T) {
+	d := newDatabase()
+	asked, over := make(chan struct{}), make(chan struct{})
+	leader := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(asked); <-over }))
+	defer leader.Close()
+	defer close(over)
+	m := &member{database: d}
+	self, _ := m.Join(t.Context(), strings.TrimPrefix(leader.URL, "http://"))
+	_, _ = m.Claim(t.Context(), "leader")
+	second := d.join(t)
+	go func() { <-asked; d.end(self.ID) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, second.url+"/", nil)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal("no answer after the end of the leader: ", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable {
+		t.Error(res.Status)
 	}
 }
 

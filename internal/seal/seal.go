@@ -21,12 +21,15 @@ const keySize = 32
 // LoadKey reads the key that encrypts secrets, and creates it at the first call: 32 random bytes in a file that only
 // its owner may read. It returns an error for a file that others may read.
 func LoadKey(path string) ([]byte, error) {
-	key, err := readKey(path)
+	key, err := ReadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	key = make([]byte, keySize)
-	rand.Read(key)
+	key = NewKey()
+	// Beside a database there may be nothing else that makes the folder.
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("make the key for secrets: %w", err)
+	}
 	// Written to a temporary file first, so that a crash leaves no half a key.
 	f, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
 	if err != nil {
@@ -41,7 +44,7 @@ func LoadKey(path string) ([]byte, error) {
 	}
 	// Another process was faster. Its key counts, because it may have encrypted records with it already.
 	if errors.Is(err, fs.ErrExist) {
-		return readKey(path)
+		return ReadKey(path)
 	}
 	// The folder as well: after a power failure records could be there that were encrypted with a key which is not.
 	if err == nil {
@@ -62,9 +65,16 @@ func ParseKey(text string) ([]byte, error) {
 	return key, nil
 }
 
-// readKey returns the key in a file. It refuses a file that others can read, and one of another
-// length: sealing with a part of a key would lose what was sealed with the whole.
-func readKey(path string) ([]byte, error) {
+// NewKey returns a random key.
+func NewKey() []byte {
+	key := make([]byte, keySize)
+	rand.Read(key)
+	return key
+}
+
+// ReadKey returns the key in a file. Its error wraps fs.ErrNotExist where there is none. It refuses a file that others
+// can read, and one of another length: sealing with a part of a key would lose what was sealed with the whole.
+func ReadKey(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the key for secrets: %w", err)

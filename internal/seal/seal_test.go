@@ -13,7 +13,7 @@ import (
 )
 
 func TestLoadKey(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "oauth.key")
+	path := filepath.Join(t.TempDir(), "data", "oauth.key")
 	first, err := LoadKey(path)
 	if err != nil {
 		t.Fatal(err)

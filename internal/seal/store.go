@@ -42,8 +42,29 @@ func CheckKey(ctx context.Context, s store.Store, box *Box) error {
 	if err != nil {
 		return err
 	}
+	return compareKey(raw, box)
+}
+
+// CompareKey is CheckKey that changes nothing: any key is right for a store without one.
+func CompareKey(ctx context.Context, s store.Store, box *Box) error {
+	raw, err := s.LoadBlob(ctx, keyCheckKey)
+	if err == nil && raw == nil {
+		raw, err = s.Item(ctx, keyCheckKind, keyCheckName)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return compareKey(raw, box)
+}
+
+// compareKey returns an error where something was sealed with another key.
+func compareKey(raw json.RawMessage, box *Box) error {
 	var kept sealedItem
-	if err = json.Unmarshal(raw, &kept); err == nil {
+	err := json.Unmarshal(raw, &kept)
+	if err == nil {
 		_, err = box.Open(keyCheckKey, kept.Sealed)
 	}
 	if err != nil {

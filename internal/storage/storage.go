@@ -5,6 +5,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -99,19 +100,48 @@ func OpenShared(ctx context.Context, c *config.Config, log *slog.Logger, now fun
 	return &Shared{Storage{db, noBackups{}}, membership, address}, nil
 }
 
+// CheckShared looks whether a replica can use the configured database, with the errors of OpenShared and OpenBox, and
+// changes nothing. It returns a remark on what the next start would change, or "".
+func CheckShared(ctx context.Context, c *config.Config) (remark string, err error) {
+	o := postgres.Options{Log: slog.New(slog.DiscardHandler)}
+	// Tables that are not as this version needs them would be changed by Open.
+	if remark, err = postgres.Check(ctx, c.Store.Reveal(), o); err != nil || remark != "" {
+		return remark, err
+	}
+	key, err := configuredKey(c, seal.ReadKey)
+	if errors.Is(err, fs.ErrNotExist) {
+		// As the start does: the key is right where the database has none.
+		key, err = seal.NewKey(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	box, err := seal.NewBox(key)
+	if err != nil {
+		return "", err
+	}
+	db, err := postgres.Open(ctx, c.Store.Reveal(), o)
+	if err != nil {
+		return "", err
+	}
+	return "", errors.Join(seal.CompareKey(ctx, db, box), db.Close())
+}
+
+// configuredKey returns the key of the configuration, or the one that read finds in the file beside the store.
+func configuredKey(c *config.Config, read func(path string) ([]byte, error)) ([]byte, error) {
+	if text := c.StoreKey.Reveal(); text != "" {
+		return seal.ParseKey(text)
+	}
+	return read(c.StorePath() + keySuffix)
+}
+
 // keySuffix is added to the store's path for the file with the key that its secrets are encrypted with.
 const keySuffix = ".key"
 
 // OpenBox returns what encrypts secrets in the store, with the configured key or the one in the file beside it. Of a
 // shared store it returns an error where the key is another one than that of the first process.
 func OpenBox(ctx context.Context, c *config.Config, s store.Store) (*seal.Box, error) {
-	var key []byte
-	var err error
-	if text := c.StoreKey.Reveal(); text != "" {
-		key, err = seal.ParseKey(text)
-	} else {
-		key, err = seal.LoadKey(c.StorePath() + keySuffix)
-	}
+	key, err := configuredKey(c, seal.LoadKey)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package storage_test
 import (
 	"encoding/base64"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -88,5 +89,37 @@ func TestOpenBox_AnotherKeyThanTheFirst_IsRefusedOfASharedStore(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// ravenbot doctor finds what OpenShared and OpenBox would refuse, and changes nothing.
+func TestCheckShared(t *testing.T) {
+	url := pgtest.Start(t)
+	check := func(c *config.Config, remark, want string) {
+		t.Helper()
+		got, err := storage.CheckShared(t.Context(), c)
+		if got != remark || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q, %v; want %q and an error with %q", got, err, remark, want)
+		}
+	}
+	first := load(t, url, oneKey)
+	check(first, "the first start makes its tables", "")
+	s, err := open(t, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(load(t, url, anotherKey), "", "") // no key counts yet
+	if _, err := storage.OpenBox(t.Context(), first, s); err != nil {
+		t.Fatal(err)
+	}
+	check(first, "", "")
+	check(load(t, url, anotherKey), "", "storeKey")
+	keyless := load(t, url, "")
+	check(keyless, "", "storeKey")
+	if _, err := os.Stat(keyless.StorePath() + ".key"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the check has made a key: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
