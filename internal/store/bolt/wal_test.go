@@ -312,7 +312,7 @@ func TestRollBack_KeepsWhatTheLogHolds(t *testing.T) {
 	checkWhole(t, db)
 }
 
-// What the log holds is never missing in silence: while it cannot be made again, nothing is read and nothing is copied.
+// What the log holds is never missing in silence: while it cannot be made again, nothing is read, written or copied.
 func TestFlush_LogCannotBeMadeAgain_IsAnError(t *testing.T) {
 	db := opened(t)
 	CommitOnlyWhenFull(db)
@@ -336,6 +336,9 @@ func TestFlush_LogCannotBeMadeAgain_IsAnError(t *testing.T) {
 	}
 	if err := db.Backup(t.Context(), filepath.Join(t.TempDir(), "backup.db")); !errors.As(err, &damaged) {
 		t.Errorf("a backup gave %v", err)
+	}
+	if err := db.SaveItem(t.Context(), "kind", "another name", []byte(`1`), true); !errors.As(err, &damaged) {
+		t.Errorf("writing gave %v", err)
 	}
 	if err := db.flush(); !errors.As(err, &damaged) {
 		t.Errorf("committing gave %v", err)
