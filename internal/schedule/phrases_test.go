@@ -149,10 +149,13 @@ var phrases = []struct{ text, due string }{
 	{"9am local time every sunday", "29 Nov 09:00, 6 Dec 09:00"},
 	{"from monday to thursday at 9", "23 Nov 09:00, 24 Nov 09:00, 25 Nov 09:00, 26 Nov 09:00, 30 Nov 09:00"},
 	{"tue/thu at 9", "24 Nov 09:00, 26 Nov 09:00"},
+	{"every satur. at 9", "28 Nov 09:00, 5 Dec 09:00"},
 	{"every single day at 9", "23 Nov 09:00, 24 Nov 09:00"},
 	{"friday and the 13th at 9", "27 Nov 09:00, 4 Dec 09:00, 11 Dec 09:00, 13 Dec 09:00"},
 	{"weekends at 10", "28 Nov 10:00, 29 Nov 10:00"},
 
+	{"every saturd at 9", refused},
+	{"every day at half past 9:30 10:00", refused},
 	{"friday the 13th at 9", refused},
 	{"friday, the 13th at 9", refused},
 	{"last weekday at 9", refused},
