@@ -516,6 +516,7 @@ func TestParseTime_NamesWhatIsWrong(t *testing.T) {
 		"in 2 hours and": `something is missing after "and"`, "in half an": `something is missing after "half an"`,
 		"tomorrow at 9 and 17": `two times of day, "9" and "17"`, "friday 3": `"3" may be a time or something else`,
 		"tomorrow friday at 9": `two days, the second by "friday"`,
+		"in 0 days at 9":       `"in 0 days" is no time ahead`,
 		"morning evening at 8": "names both morning and evening",
 		"in the morning":       "it does not say at what time", "now": `"now" was not understood`,
 		"24/12 at 9":     `"24/12" is read differently in different countries`,
