@@ -109,12 +109,8 @@ func parseDateNumber(word string) (int, bool) {
 
 // check returns an error where no year has the date.
 func (d date) check() error {
-	const leapYear = 2024
-	year := d.year
-	if year == 0 {
-		year = leapYear
-	}
-	if d.month > 12 || d.month == 0 && (d.day < 1 || d.day > 31) || d.month != 0 && d.in(year).Day() != d.day {
+	// A date without a year is looked up in the year 0, which is a leap year.
+	if d.month > 12 || d.month == 0 && (d.day < 1 || d.day > 31) || d.month != 0 && d.in(d.year).Day() != d.day {
 		return fmt.Errorf("there is no such date")
 	}
 	return nil

@@ -181,8 +181,6 @@ func (s sentence) timeRules() (list []rule, err error) {
 		return []rule{r}, nil
 	case s.every > 0 && s.every%60 == 0:
 		return []rule{{minute: 1, hour: multiples(s.every/60, 24), elapsed: true}}, nil
-	case s.every > 0 && 60%s.every == 0:
-		return []rule{{minute: multiples(s.every, 60), hour: allHours, elapsed: true}}, nil
 	case s.every > 0:
 		return []rule{{minute: allMinutes, hour: allHours, elapsed: true, interval: s.every}}, nil
 	}

@@ -37,7 +37,7 @@ type rule struct {
 	anyDay bool
 	// elapsed says that hours are counted by a stopwatch and not by the wall clock.
 	elapsed bool
-	// interval is the number of minutes between two runs where hour and minute cannot express it: those minutes of
+	// interval is the number of minutes between two runs that are no whole number of hours apart: those minutes of
 	// the day count that it divides. 0: hour and minute decide.
 	interval int
 	// everyDays and everyWeeks say that only every nth date or week counts, from start on. 0: all of them.

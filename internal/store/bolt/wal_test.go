@@ -312,6 +312,39 @@ func TestRollBack_KeepsWhatTheLogHolds(t *testing.T) {
 	checkWhole(t, db)
 }
 
+// What the log holds is never missing in silence: while it cannot be made again, nothing is read, written or copied.
+func TestFlush_LogCannotBeMadeAgain_IsAnError(t *testing.T) {
+	db := opened(t)
+	CommitOnlyWhenFull(db)
+	flush(t, db)
+	if err := db.SaveItem(t.Context(), "kind", "name", []byte(`1`), true); err != nil {
+		t.Fatal(err)
+	}
+	// After a change that fails, what was said to be safe is in the log alone.
+	errRefused := errors.New("refused")
+	if err := db.update(t.Context(), func(tx *tx) error {
+		return errors.Join(tx.top(blobsBucket).put([]byte("refused"), 1), errRefused)
+	}); !errors.Is(err, errRefused) {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(walPath(db.path), 0); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *store.DamagedError
+	if items, err := db.Items(t.Context(), "kind"); !errors.As(err, &damaged) {
+		t.Errorf("reading gave %v (%v)", items, err)
+	}
+	if err := db.Backup(t.Context(), filepath.Join(t.TempDir(), "backup.db")); !errors.As(err, &damaged) {
+		t.Errorf("a backup gave %v", err)
+	}
+	if err := db.SaveItem(t.Context(), "kind", "another name", []byte(`1`), true); !errors.As(err, &damaged) {
+		t.Errorf("writing gave %v", err)
+	}
+	if err := db.flush(); !errors.As(err, &damaged) {
+		t.Errorf("committing gave %v", err)
+	}
+}
+
 // A commit that failed and is in the file all the same may not be on the disk. It is made once more before the log is
 // used again.
 func TestFlush_CommitThatFailedIsInTheFile_IsMadeOnceMore(t *testing.T) {

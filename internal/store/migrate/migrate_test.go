@@ -2,7 +2,6 @@ package migrate_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,7 +15,6 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
-	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/migrate"
@@ -32,72 +30,6 @@ func clock() time.Time { return day }
 func silent(uint64, bool) {}
 
 var general = chat.Address{Platform: "web", Channel: "general"}
-
-// fill stores records of every kind, with what is hard to carry.
-func fill(t *testing.T, s store.Store) {
-	t.Helper()
-	ctx := t.Context()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	thread := chat.Address{Platform: "slack", Workspace: "T", Channel: "C", Thread: "1.2"}
-	for i, a := range []chat.Address{general, thread} {
-		storetest.SayEverywhere(t, s, a, fmt.Sprint("said", i), "words é<&>𝄞", day)
-		must(s.SaveTurn(ctx, a, &conversation.Turn{ID: fmt.Sprint("deleted", i), Began: day}))
-		must(s.DeleteTurn(ctx, a, 2)) // numbers count on from 3
-	}
-	for _, id := range []string{"waits", "\x00odd", strings.Repeat("long", 200)} {
-		m := chat.Message{ID: id, Conversation: general, Text: id, Time: day}
-		_, err := s.Accept(ctx, store.Received{Message: m, At: day})
-		must(err)
-	}
-	quoting := &conversation.Turn{ID: "q", Of: []string{"web/x", "web/y"}, Began: day, User: "u", Model: "m",
-		Usage: llm.Usage{Input: 7, Cached: 2, Output: 3}, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{
-			{Text: "a", Subject: "slack/8"}, {Text: "b", Raw: []byte(`{"a":"\u0000"}`), Subject: "quoted said0"}}}}}
-	posts := []store.Post{{Key: "pending", To: general, At: day}, {Key: "replaced", To: general, At: day}}
-	must(s.SaveAnswer(ctx, general, nil, quoting, posts))
-	must(s.SaveOutcomes(ctx, []store.Outcome{{Key: "replaced", Error: "no", At: day}}, 0))
-	must(s.SavePosts(ctx, []store.Post{{Key: "new", To: general, Replaces: "replaced", At: day}}))
-	must(s.SaveOutcomes(ctx, []store.Outcome{{Key: "new", Ref: chat.Ref{IDs: []string{"1"}}, At: day}}, 0))
-	must(s.SaveStream(ctx, "pending", chat.Ref{IDs: []string{"2"}, Repeated: true}))
-	must(s.SaveFeedback(ctx, store.Feedback{Turn: "q", User: "U1", Good: true, At: day}))
-	must(s.SaveReaction(ctx, store.Reaction{Turn: "q", User: "U2", Post: "p", Sign: "up", Gone: true, At: day}))
-	must(s.CountUsage(ctx, store.Usage{Model: "title", Tokens: llm.Usage{Input: 1}}))
-	address := "https://example.org/" + strings.Repeat("x", 3000)
-	must(s.SaveFeeds(ctx, store.Feed{URL: address, Data: json.RawMessage(`{"etag":"\"a\""}`)}))
-	must(s.SaveSubscription(ctx, store.Subscription{To: thread, URL: address, At: day}))
-	for n := range 3 {
-		run := store.Run{Digest: "morning", Due: day.Add(time.Duration(n)), Ended: day, OK: true}
-		_, err := s.FinishRun(ctx, run, []string{"item", strings.Repeat("i", 4000), "\xff"}, nil)
-		must(err)
-	}
-	for n := range 3 {
-		_, err := s.SaveEntry(ctx, store.Entry{ID: fmt.Sprint("line", n), Room: "other", Text: "x", At: day})
-		must(err)
-		_, _, err = s.SaveMemory(ctx, store.Memory{Scope: "user/web/a", Text: fmt.Sprint(n), At: day}, 10)
-		must(err)
-		_, _, err = s.SaveMemory(ctx, store.Memory{Scope: "emptied", Text: fmt.Sprint(n), At: day}, 10)
-		must(err)
-	}
-	for n := range uint64(3) {
-		must(s.DeleteMemory(ctx, "emptied", n+1))
-	}
-	emptied := chat.Address{Platform: "web", Channel: "emptied"}
-	_, err := s.SaveMessages(ctx, []store.Message{{Conversation: emptied, ID: "m", At: day}})
-	must(err)
-	must(s.DeleteMessage(ctx, "web", "m"))
-	args := json.RawMessage(`{"b":1, "a":2}`)
-	must(s.SaveCalls(ctx, []store.ToolCall{{ID: "c", Tool: "t", Began: day, Took: time.Second, Args: args}}))
-	must(s.SaveApproval(ctx, store.Approval{
-		ID: "a", Turn: "q", Call: "c", Conversation: thread, At: day, Decision: store.Denied, Args: args}))
-	_, err = s.SwapSetting(ctx, "instance", nil, []byte(`{"language":"en"}`))
-	must(err)
-	must(s.SaveBlob(ctx, "server", []byte(`{"tools":[],"x":"`+"\u2028"+`"}`)))
-	must(s.SaveItem(ctx, "agent", "helper", json.RawMessage(`{"model":"default"}`), false))
-}
 
 // list returns all records of a store, in order.
 func list(t *testing.T, s store.Source) []string {
@@ -130,7 +62,7 @@ func options() postgres.Options {
 func TestRun_ThereAndBack_ChangesNoByte(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	from := openBolt(t, filepath.Join(dir, "from.db"))
-	fill(t, from)
+	storetest.Fill(t, from, day)
 	before := list(t, from)
 	kinds := map[string]bool{}
 	for _, r := range before {
@@ -234,7 +166,7 @@ func TestRun_CutOff_LeavesWhatNoDaemonOpens(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	from := openBolt(t, filepath.Join(dir, "from.db"))
 	defer from.Close()
-	fill(t, from)
+	storetest.Fill(t, from, day)
 	before := list(t, from)
 	path, address := filepath.Join(dir, "to.db"), pgtest.Start(t)
 	for name, target := range map[string]struct {
@@ -303,7 +235,7 @@ func TestRun_CopyThatDiffers_IsRefused(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	from := openBolt(t, filepath.Join(dir, "from.db"))
 	defer from.Close()
-	fill(t, from)
+	storetest.Fill(t, from, day)
 	to, err := bolt.OpenTarget(ctx, filepath.Join(dir, "to.db"), clock)
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +272,7 @@ func TestRun_DaemonStartsMeanwhile_IsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, daemon)
+	storetest.Fill(t, daemon, day)
 	if err := daemon.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -102,6 +102,59 @@ func TestChanges_OfEveryKindAreSeenByOthersAlone(t *testing.T) {
 	}
 }
 
+// Other processes forget what they remember of conversations that lost something, and of feedback that was counted.
+func TestChanges_OfConversationsAndFeedback_AreSeenByOthers(t *testing.T) {
+	url := pgtest.Start(t)
+	now := func() time.Time { return changeTime }
+	here, there := open(t, url, now), open(t, url, now)
+	at := chat.Address{Platform: "web", Channel: "general"}
+	ctx := t.Context()
+	saveTurn := func() error {
+		return here.SaveTurn(ctx, at, &conversation.Turn{ID: "t", Began: changeTime.Add(-time.Hour)})
+	}
+	prune := func(keep store.Retention) error { _, err := here.Prune(ctx, keep); return err }
+	minute := func(chat.Address) time.Duration { return time.Minute }
+	run := store.Run{Digest: "news", Due: changeTime, Ended: changeTime}
+	for _, c := range []struct {
+		what, kind string // kind: what is seen; "": nothing
+		do         func() error
+	}{
+		{"a turn", "", saveTurn},
+		{"no turn", "conversations", func() error { return here.DeleteTurn(ctx, at, 1) }},
+		{"another turn", "", saveTurn},
+		{"no conversation", "conversations", func() error { return here.DeleteConversation(ctx, at) }},
+		{"an old turn", "", saveTurn},
+		{"nothing is too old", "", func() error { return prune(store.Retention{}) }},
+		{"a turn that is too old", "conversations", func() error { return prune(store.Retention{Conversations: minute}) }},
+		{"feedback", "feedback", func() error {
+			return here.SaveFeedback(ctx, store.Feedback{Turn: "t", User: "u", Good: true, At: changeTime.Add(-time.Hour)})
+		}},
+		{"a reaction", "feedback", func() error {
+			return here.SaveReaction(ctx, store.Reaction{Turn: "t", User: "v", Post: "p", Sign: "+1", Good: true, At: changeTime})
+		}},
+		{"feedback that is not too old", "", func() error { return prune(store.Retention{Feedback: 2 * time.Hour}) }},
+		{"feedback that is too old", "feedback", func() error { return prune(store.Retention{Feedback: time.Minute}) }},
+		{"an item of a run", "digest run", func() error {
+			_, err := here.FinishRun(ctx, run, nil, nil, store.Item{Kind: "digest run/news", Name: "1", Data: []byte(`{}`)})
+			return err
+		}},
+	} {
+		before := changesOf(t, there)
+		if err := c.do(); err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		after := changesOf(t, there)
+		if c.kind != "" && after[c.kind] == before[c.kind] {
+			t.Errorf("%s: nothing is seen of it", c.what)
+		}
+		for kind := range after {
+			if kind != c.kind && after[kind] != before[kind] {
+				t.Errorf("%s: a change of %q is seen", c.what, kind)
+			}
+		}
+	}
+}
+
 // Writers of one kind do not wait for one another: each could be held up by a transaction that is not committed.
 func TestChanges_OfManyWritersAtOnce(t *testing.T) {
 	url := pgtest.Start(t)

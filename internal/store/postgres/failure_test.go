@@ -29,6 +29,7 @@ type proxy struct {
 	to string
 	// onCommit is called with what the client sends to commit, once. It returns whether to go on.
 	onCommit atomic.Pointer[func(client, server net.Conn, commit []byte) bool]
+	accepted atomic.Int64 // connections
 	wg       sync.WaitGroup
 }
 
@@ -59,6 +60,7 @@ func (p *proxy) serve() {
 		if err != nil {
 			return
 		}
+		p.accepted.Add(1)
 		server, err := net.Dial("tcp", p.to)
 		if err != nil {
 			_ = client.Close()

@@ -114,6 +114,53 @@ func TestOpen_WhatCannotBeUsed_IsSaidWithARemedyAndNoPassword(t *testing.T) {
 	}
 }
 
+// A server that refuses is not asked again: too many attempts with a wrong password may lock the user out.
+func TestOpen_ServerRefuses_IsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	c := pgtest.NewCluster(t, pgtest.Options{Password: password})
+	for name, change := range map[string]func(u *url.URL){
+		"wrong password":   func(u *url.URL) { u.User = url.UserPassword("ravenbot", "wrong") },
+		"missing database": func(u *url.URL) { u.Path = "/missing" },
+	} {
+		p, address := newProxy(t, c.URL("postgres"))
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(u)
+		if db, err := postgres.Open(t.Context(), u.String(), postgres.Options{}); err == nil {
+			t.Fatal("it was opened: ", db.Close())
+		}
+		if n := p.accepted.Load(); n != 1 {
+			t.Errorf("%s: there were %d connections", name, n)
+		}
+	}
+}
+
+// The same holds where the password is changed while the bot works: who reads or writes learns of it at once.
+func TestStore_PasswordIsChanged_IsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	c := pgtest.NewCluster(t, pgtest.Options{Password: password})
+	p, address := newProxy(t, c.URL("postgres"))
+	db := open(t, address, time.Now)
+	if err := c.Exec(t.Context(), "postgres", `alter role ravenbot password 'another';
+		select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ravenbot'`); err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func() error{
+		"writing": func() error { return db.SaveItem(t.Context(), "kind", "name", []byte(`1`), true) },
+		"reading": func() error { _, err := db.Items(t.Context(), "kind"); return err },
+	} {
+		before := p.accepted.Load()
+		if err := do(); err == nil || !strings.Contains(err.Error(), "refuses the user or the password") {
+			t.Errorf("%s gave %v", name, err)
+		}
+		if n := p.accepted.Load() - before; n != 1 {
+			t.Errorf("%s: there were %d connections", name, n)
+		}
+	}
+}
+
 func TestOpen_ForAUserWhoOwnsTheSchemaAlone_Works(t *testing.T) {
 	t.Parallel()
 	c := pgtest.NewCluster(t, pgtest.Options{Password: password})
