@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -14,7 +15,7 @@ import (
 func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 	db.writing.Lock()
 	defer db.writing.Unlock()
-	if err := db.health.mayWrite(); err != nil {
+	if err := cmp.Or(db.health.mayWrite(), db.checkContents()); err != nil {
 		return err
 	}
 	defer catchFaults(db.path, &err)()
@@ -117,7 +118,7 @@ func (db *DB) flushLocked() (err error) {
 	if !db.uncommitted.Load() || db.closed.Load() {
 		return nil
 	}
-	if err := db.health.mayWrite(); err != nil {
+	if err := cmp.Or(db.health.mayWrite(), db.checkContents()); err != nil {
 		return err
 	}
 	db.access.Lock()
@@ -229,7 +230,9 @@ func (db *DB) writePending(t *tx) error {
 		return err
 	}
 	db.chooseFreelist(t)
-	if err := t.bolt.Commit(); err != nil {
+	err = t.bolt.Commit()
+	db.noteContents() // after an error the file may have the transaction or not
+	if err != nil {
 		return err
 	}
 	db.pending = nil

@@ -60,7 +60,7 @@ func (db *DB) Problem() string {
 	case errors.As(err, &damaged):
 		return "the store is damaged"
 	case errors.Is(err, errNoFile):
-		return "the file of the store was removed or replaced"
+		return "the file of the store was removed, replaced or overwritten"
 	}
 	return "the store cannot be written"
 }
@@ -159,6 +159,9 @@ func (db *DB) checkFile() error {
 	case !os.SameFile(info, db.file):
 		err = fmt.Errorf("the file of store %s was replaced while the bot runs: restart the bot to use the new one; %w",
 			db.path, errNoFile)
+	}
+	if err == nil {
+		err = db.checkContents()
 	}
 	db.health.noteFile(err)
 	if err == nil && !isFileAt(db.wal.f, walPath(db.path)) {
