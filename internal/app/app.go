@@ -93,6 +93,8 @@ type App struct {
 	ready     chan struct{} // closed when every platform has connected or was refused
 	serversGo chan struct{} // closed when MCP servers may start
 	reloading sync.Mutex
+	// keepChanged has one place: a second change before the first was looked at needs no second look.
+	keepChanged chan struct{}
 }
 
 // task is something that runs as long as the bot does.
@@ -116,7 +118,8 @@ func New(o Options) (*App, error) {
 			return nil, err
 		}
 	}
-	a := &App{o: o, store: opened, started: o.Now(), ready: make(chan struct{}), serversGo: make(chan struct{})}
+	a := &App{o: o, store: opened, started: o.Now(), ready: make(chan struct{}), serversGo: make(chan struct{}),
+		keepChanged: make(chan struct{}, 1)}
 	if err := a.assemble(); err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}

@@ -117,10 +117,11 @@ func (a *App) schedule(p *parts) {
 		task{name: "polls", run: run(p.polls.Run), leads: true},
 		task{name: "retention", leads: true, run: run(func(ctx context.Context) {
 			retention.Run(ctx, retention.Options{
-				Store:  a.store,
-				Keep:   func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) },
-				Forget: a.agent.ForgetExpired,
-				Log:    a.o.Log,
+				Store:   a.store,
+				Keep:    a.retention,
+				Forget:  a.agent.ForgetExpired,
+				Changed: a.keepChanged,
+				Log:     a.o.Log,
 			})
 		})},
 		task{name: "embeddings", run: run(p.meaning.Run)})
@@ -133,6 +134,14 @@ func (a *App) schedule(p *parts) {
 			task{name: "audit", run: run(a.audit.Run), leads: true},
 			task{name: "announce", run: a.announce})
 	}
+}
+
+// retention returns how long records are kept now.
+func (a *App) retention() store.Retention { return retention.Configured(a.conf(), a.web.Name()) }
+
+// isOver reports whether what was said in a conversation is over its retention. It may still be stored for some hours.
+func (a *App) isOver(in chat.Address, at time.Time) bool {
+	return a.retention().IsOver(in, at, a.o.Now())
 }
 
 // buildEgress makes the two guarded ways out: for feeds, and for pages.
@@ -226,6 +235,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Store:    a.store,
 		Platform: a.platforms.Get,
 		Place:    a.readableConversation,
+		IsOver:   a.isOver,
 		Log:      a.o.Log,
 		Now:      a.o.Now,
 	})

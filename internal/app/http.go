@@ -70,6 +70,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 			Store:        p.sealed,
 			Reload:       func(ctx context.Context) error { return replica.Reload(ctx, p.shared...) },
 			IsConfigured: a.digests.IsConfigured,
+			IsOver:       a.isOver,
 		}),
 		Agent:      a.agent,
 		Instance:   instance{a},

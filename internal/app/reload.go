@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/agent"
@@ -78,6 +79,12 @@ func (a *App) Reload(c *config.Config) error {
 	}
 	a.reconnect(old.config, c)
 	changed, waiting := c.ChangedKeys(old.config)
+	if slices.Contains(changed, "retention") || slices.Contains(changed, "channels") {
+		select {
+		case a.keepChanged <- struct{}{}:
+		default: // it is pruned soon already
+		}
+	}
 	a.o.Log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
 	a.audit.Record(ctx, audit.Entry{
 		Who:    "operator",

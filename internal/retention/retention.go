@@ -21,7 +21,9 @@ type Options struct {
 	Keep func() store.Retention
 	// Forget is called with the conversations that lost turns or their summary.
 	Forget func(ctx context.Context, conversations []chat.Address) error
-	Log    *slog.Logger
+	// Changed has the store pruned at once: the retention is another one.
+	Changed <-chan struct{}
+	Log     *slog.Logger
 }
 
 // Configured returns how long records are kept by a configuration. rooms is the platform of the web rooms.
@@ -43,7 +45,7 @@ func Configured(c *config.Config, rooms string) store.Retention {
 // Times of pruning. The first follows the start closely, since it ends what a crash left; the
 // others look through all indexes, which takes seconds of processor time on stores of gigabytes.
 const (
-	first = time.Minute
+	first = 10 * time.Second
 	every = 6 * time.Hour
 )
 
@@ -56,6 +58,7 @@ func Run(ctx context.Context, o Options) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		case <-o.Changed:
 		}
 		prune(ctx, o)
 		timer.Reset(every)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
@@ -43,6 +44,8 @@ type Options struct {
 	// IsConfigured reports whether the configuration has a digest of a name. None is imported beside it: the name
 	// would have passed from one to the other, and that of the configuration would begin anew.
 	IsConfigured func(digest string) bool
+	// IsOver reports whether a message is over the retention of its conversation: it is neither exported nor imported.
+	IsOver func(chat.Address, time.Time) bool
 }
 
 // Service exports and imports. It is safe for concurrent use; New makes one.
@@ -191,6 +194,9 @@ func (s *Service) exportConversation(ctx context.Context, lines *json.Encoder, a
 		return err
 	}
 	for _, m := range messages {
+		if s.o.IsOver(m.Conversation, m.At) {
+			continue
+		}
 		err := lines.Encode(message{
 			Kind:         kindMessage,
 			Conversation: m.Conversation.String(),

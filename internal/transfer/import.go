@@ -21,6 +21,7 @@ import (
 type Result struct {
 	Added   map[string]int `json:"added"`   // by kind
 	Skipped int            `json:"skipped"` // records that were there
+	Expired int            `json:"expired"` // messages that are over their retention
 	Errors  []LineError    `json:"errors"`
 }
 
@@ -161,6 +162,10 @@ func (i *importer) takeMessage(ctx context.Context, line []byte) error {
 	a, err := m.check()
 	if err != nil {
 		return faultError{err}
+	}
+	if i.o.IsOver(a, m.At) {
+		i.result.Expired++
+		return nil
 	}
 	// Searches find it in its turn already, and would show a second copy of it.
 	has, err := i.hasTurn(ctx, a, m.ID)
