@@ -127,7 +127,7 @@ func (c *client) checkReady(ctx context.Context) error {
 		Platforms []struct {
 			Name      string
 			Connected bool
-			Error     string
+			Detail    string
 		}
 		Store string
 	}
@@ -138,7 +138,7 @@ func (c *client) checkReady(ctx context.Context) error {
 	}
 	for _, p := range ready.Platforms {
 		if !p.Connected {
-			reasons = append(reasons, strings.TrimSuffix(p.Name+" is not connected: "+p.Error, ": "))
+			reasons = append(reasons, strings.TrimSuffix(p.Name+" is not connected: "+p.Detail, ": "))
 		}
 	}
 	if len(reasons) == 0 {

@@ -16,7 +16,7 @@ func TestCheckReady_DaemonIsNotReady_NamesTheReasons(t *testing.T) {
 		{200, `{"status":"ready"}`, ""},
 		{503, `{"platforms":[{"name":"web","connected":true}],"store":"the disk is full"}`,
 			"it is not ready: the disk is full"},
-		{503, `{"platforms":[{"name":"slack","connected":false,"error":"no network"},{"name":"discord"}]}`,
+		{503, `{"platforms":[{"name":"slack","connected":false,"detail":"no network"},{"name":"discord"}]}`,
 			"it is not ready: slack is not connected: no network; discord is not connected"},
 		{503, `<html>`, "it is not ready (status 503)"},
 	} {
