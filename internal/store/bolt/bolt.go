@@ -112,6 +112,10 @@ type DB struct {
 
 	feedback store.FeedbackTotals[tally]
 
+	readers readers
+	copies  atomic.Int32 // of the file that are being made, with a transaction of their own
+	wiped   uint64       // how many commits there were when free pages were last overwritten; of Run alone
+
 	closed  atomic.Bool
 	observe func(*tx)               // for tests: called with every write transaction before it is committed
 	reached func(step string) error // for tests: called at each step of CompactOpen
@@ -600,7 +604,7 @@ func (db *DB) viewFile(fn func(*bbolt.Tx) error) (err error) {
 		if err := db.checkLength(); err != nil {
 			return err
 		}
-		err := b.View(fn)
+		err := db.readers.count(func() error { return b.View(fn) })
 		// The file was replaced before the transaction could begin.
 		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) && db.bolt.Load() != b {
 			continue

@@ -108,7 +108,7 @@ func (db *DB) flush() error {
 func (db *DB) emptyLog() {
 	db.writing.Lock()
 	defer db.writing.Unlock()
-	if !db.uncommitted.Load() && !db.closed.Load() {
+	if db.wal != nil && !db.uncommitted.Load() && !db.closed.Load() {
 		_ = db.wal.f.Truncate(0) // where it fails, the log is void all the same
 	}
 }
@@ -145,6 +145,7 @@ func (db *DB) beginCopy(j *journal) (*bbolt.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
+	db.copies.Add(1)
 	if db.wal != nil {
 		db.wal.needsCommit = true
 	}
@@ -152,6 +153,12 @@ func (db *DB) beginCopy(j *journal) (*bbolt.Tx, error) {
 		db.journal = j
 	}
 	return held, nil
+}
+
+// endCopy ends the transaction of a copy.
+func (db *DB) endCopy(held *bbolt.Tx) {
+	_ = held.Rollback() // which only fails where it has ended
+	db.copies.Add(-1)
 }
 
 // pendingTx returns the transaction that the next changes belong to, and begins it where there is none. It holds what is

@@ -156,7 +156,7 @@ func (c *compaction) copyAll() (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = held.Rollback() }() // which only fails where it has ended
+	defer c.db.endCopy(held)
 	if err := c.to.update(c.ctx, func(to *tx) error { return to.createTallies(nil) }); err != nil {
 		return err
 	}

@@ -220,12 +220,21 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 		}
 		last = err
 		if n := db.Commits(); err == nil && n == commits {
-			_ = db.writeFreelist() // for a start after a crash; where it fails, the next write tells
-			db.emptyLog()
+			db.tidy(ctx, n)
 		} else {
 			commits = n
 		}
 	}
+}
+
+// tidy makes use of a while in which nothing was written. Where something fails, the next write tells.
+func (db *DB) tidy(ctx context.Context, commits uint64) {
+	if db.wiped != commits && db.bolt.Load().Stats().FreePageN <= maxQuietFree {
+		_ = db.wipeFree(ctx)
+		db.wiped = commits
+	}
+	_ = db.writeFreelist() // for a start after a crash
+	db.emptyLog()
 }
 
 // watch returns what keeps the store from being written, and tries to write where that failed
