@@ -118,7 +118,7 @@ func (a *App) schedule(p *parts) {
 		task{name: "retention", leads: true, run: run(func(ctx context.Context) {
 			retention.Run(ctx, retention.Options{
 				Store:   a.store,
-				Keep:    a.retention,
+				Keep:    func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) },
 				Forget:  a.agent.ForgetExpired,
 				Changed: a.keepChanged,
 				Log:     a.o.Log,
@@ -134,14 +134,6 @@ func (a *App) schedule(p *parts) {
 			task{name: "audit", run: run(a.audit.Run), leads: true},
 			task{name: "announce", run: a.announce})
 	}
-}
-
-// retention returns how long records are kept now.
-func (a *App) retention() store.Retention { return retention.Configured(a.conf(), a.web.Name()) }
-
-// isOver reports whether what was said in a conversation is over its retention. It may still be stored for some hours.
-func (a *App) isOver(in chat.Address, at time.Time) bool {
-	return a.retention().IsOver(in, at, a.o.Now())
 }
 
 // buildEgress makes the two guarded ways out: for feeds, and for pages.
@@ -235,7 +227,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Store:    a.store,
 		Platform: a.platforms.Get,
 		Place:    a.readableConversation,
-		IsOver:   a.isOver,
+		IsOver:   retention.IsOver(a.conf, a.web.Name(), a.o.Now),
 		Log:      a.o.Log,
 		Now:      a.o.Now,
 	})

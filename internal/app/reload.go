@@ -80,10 +80,7 @@ func (a *App) Reload(c *config.Config) error {
 	a.reconnect(old.config, c)
 	changed, waiting := c.ChangedKeys(old.config)
 	if slices.Contains(changed, "retention") || slices.Contains(changed, "channels") {
-		select {
-		case a.keepChanged <- struct{}{}:
-		default: // it is pruned soon already
-		}
+		a.keepChanged.Send()
 	}
 	a.o.Log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
 	a.audit.Record(ctx, audit.Entry{

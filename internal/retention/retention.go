@@ -22,7 +22,7 @@ type Options struct {
 	// Forget is called with the conversations that lost turns or their summary.
 	Forget func(ctx context.Context, conversations []chat.Address) error
 	// Changed has the store pruned at once: the retention is another one.
-	Changed <-chan struct{}
+	Changed Signal
 	Log     *slog.Logger
 }
 
@@ -40,6 +40,26 @@ func Configured(c *config.Config, rooms string) store.Retention {
 		}
 	}
 	return keep
+}
+
+// IsOver returns what reports whether something that was said in a conversation is over its retention. It may still be
+// stored for some hours.
+func IsOver(conf func() *config.Config, rooms string, now func() time.Time) func(chat.Address, time.Time) bool {
+	return func(in chat.Address, at time.Time) bool { return Configured(conf(), rooms).IsOver(in, at, now()) }
+}
+
+// Signal has Run prune the store at once. A second one before the first was looked at needs no second look.
+type Signal chan struct{}
+
+// NewSignal returns a Signal.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Send sends the signal, and waits for nobody.
+func (s Signal) Send() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
 }
 
 // Times of pruning. The first follows the start closely, since it ends what a crash left; the

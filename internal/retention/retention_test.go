@@ -71,7 +71,7 @@ func TestRun_RetentionChanges_PrunesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		p := &pruned{began: time.Now()}
-		changed := make(chan struct{}, 1)
+		changed := retention.NewSignal()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -84,7 +84,7 @@ func TestRun_RetentionChanges_PrunesAtOnce(t *testing.T) {
 			})
 		}()
 		time.Sleep(time.Hour)
-		changed <- struct{}{}
+		changed.Send()
 		synctest.Wait()
 		cancel()
 		<-done

@@ -51,9 +51,17 @@ func newSide(t *testing.T) *side {
 		Store:        db,
 		Reload:       func(context.Context) error { s.reloads++; return nil },
 		IsConfigured: func(digest string) bool { return strings.HasPrefix(digest, "configured") },
+		Checks:       map[string]transfer.Check{"agent": refuseUseless, "setting": refuseUseless},
 		IsOver:       func(_ chat.Address, at time.Time) bool { return s.isOver != nil && s.isOver(at) },
 	})
 	return s
+}
+
+func refuseUseless(name string, _ json.RawMessage) error {
+	if name == "useless" {
+		return errors.New("useless cannot be used")
+	}
+	return nil
 }
 
 func (s *side) export(only chat.Address) string {
@@ -175,7 +183,10 @@ func TestImport_NamesBadLinesAndTakesTheOthers(t *testing.T) {
 		`"bot":false,` +
 		`"at":"2026-03-04T12:00:00Z","text":"hi"}`
 	for line, want := range map[string]string{
-		`{"kind":`:           "it is no JSON object",
+		`{"kind":`: "it is no JSON object",
+		`{"kind":"agent","name":"useless","value":{}}`:                                                 "useless cannot be used",
+		`{"kind":"setting","scope":"useless","value":{}}`:                                              "useless cannot be used",
+		`{"kind":"subscription","to":"web:/a","url":"file:///etc/passwd","at":"2026-03-04T12:00:00Z"}`: `"url" is "file:///etc/passwd"`,
 		`{"kind":"tea"}`:     `its kind "tea" is not known`,
 		`[1]`:                "it is no JSON object",
 		`{"kind":"message"}`: `"conversation": parse address`,
