@@ -29,7 +29,7 @@ type Agents interface {
 }
 
 func (s *Server) listAgents(w http.ResponseWriter, r *http.Request) {
-	writeList(w, r, s.o.Agents.List())
+	writeList(w, r, s.o.Agents.List(), func(a roster.Agent) string { return a.Name })
 }
 
 // getAgent serves GET /api/v1/agents/{name}.

@@ -105,6 +105,10 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	if _, err := parseNumber(cursor, 0); err != nil {
+		writeBadCursor(w)
+		return
+	}
 	items, next := s.o.Audit.Entries(cursor, n), ""
 	if len(items) == n {
 		next = items[n-1].ID

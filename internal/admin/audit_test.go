@@ -14,7 +14,7 @@ import (
 type changes struct{ list []audit.Entry }
 
 func (c *changes) Record(_ context.Context, e audit.Entry) {
-	e.ID = string(rune('a' + len(c.list)))
+	e.ID = string(rune('1' + len(c.list)))
 	c.list = slices.Insert(c.list, 0, e)
 }
 
@@ -42,10 +42,10 @@ func TestChangesAreKept(t *testing.T) {
 	r := ask("GET /audit?limit=1", "")
 	if r.status != 200 || !strings.Contains(r.body, `"action":"POST /api/v1/mcp/servers/files/restart"`) ||
 		!strings.Contains(r.body, `"who":"admin token"`) ||
-		!strings.Contains(r.body, `"from":"127.0.0.1"`) || !strings.Contains(r.body, `"next":"b"`) {
+		!strings.Contains(r.body, `"from":"127.0.0.1"`) || !strings.Contains(r.body, `"next":"2"`) {
 		t.Errorf("the newest change: %d %s", r.status, r.body)
 	}
-	r = ask("GET /audit?next=b", "")
+	r = ask("GET /audit?next=2", "")
 	if !strings.Contains(r.body, `"target":"/mcp/servers/new"`) || strings.Count(r.body, `"action"`) != 1 ||
 		strings.Contains(r.body, "secret-value") {
 		t.Errorf("those before it: %s", r.body)

@@ -249,7 +249,7 @@ func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) {
 			items = append(items, newApprovalView(a))
 		}
 	}
-	writeList(w, r, items)
+	writeList(w, r, items, func(v approvalView) string { return v.ID })
 }
 
 // getApproval serves GET /api/v1/approvals/{id}, for one that was decided lately as well.
@@ -276,7 +276,7 @@ type Grants interface {
 }
 
 func (s *Server) listGrants(w http.ResponseWriter, r *http.Request) {
-	writeList(w, r, s.o.Grants.List())
+	writeList(w, r, s.o.Grants.List(), func(g approval.Grant) string { return g.ID })
 }
 
 // revokeGrant ends a standing approval.

@@ -18,7 +18,7 @@ import (
 type Digests interface {
 	List(ctx context.Context) ([]digest.Info, error)
 	// Page returns up to n digests behind the first from of them, and whether others follow.
-	Page(ctx context.Context, from, n int) (list []digest.Info, more bool, err error)
+	Page(ctx context.Context, after string, n int) (list []digest.Info, more bool, err error)
 	Get(ctx context.Context, name string) (digest.Info, error)
 	Preview(ctx context.Context, name string) (digest.Preview, error)
 	Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error)
@@ -41,16 +41,16 @@ type Digests interface {
 
 // listDigests serves GET /api/v1/digests.
 func (s *Server) listDigests(w http.ResponseWriter, r *http.Request) {
-	limit, from, ok := parseNumberedPage(w, r)
+	limit, after, ok := parseMarkedPage(w, r)
 	if !ok {
 		return
 	}
-	list, more, err := s.o.Digests.Page(r.Context(), from, limit)
+	list, more, err := s.o.Digests.Page(r.Context(), after.key, limit)
 	if err != nil {
 		s.writeFailure(w, r, "the digests could not be listed", err)
 		return
 	}
-	writeNumberedPage(w, list, from, more)
+	writeMarkedPage(w, list, after.n, more, func(i digest.Info) string { return i.Name })
 }
 
 // getDigest serves GET /api/v1/digests/{name}.
@@ -192,7 +192,7 @@ func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
 		s.writeFailure(w, r, "the feeds could not be listed", err)
 		return
 	}
-	writeList(w, r, list)
+	writeList(w, r, list, func(i digest.FeedInfo) string { return i.Name })
 }
 
 // digestsPage shows the digests with their next runs and what can be done with each.

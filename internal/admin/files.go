@@ -49,7 +49,7 @@ func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
 		s.writeFileError(w, r, err)
 		return
 	}
-	writeList(w, r, list)
+	writeList(w, r, list, func(f roster.File) string { return f.Name })
 }
 
 // searchFiles writes the passages of an agent's files that fit ?q.

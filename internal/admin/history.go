@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -26,27 +25,23 @@ type saidView struct {
 	Thread string    `json:"thread"`
 }
 
-// defaultSaid is how many messages a search returns without a limit.
-const defaultSaid = 10
-
-// searchConversation writes what was said in a conversation and fits ?q.
+// searchConversation writes what was said in a conversation and fits ?q, best first.
 func (s *Server) searchConversation(w http.ResponseWriter, r *http.Request) {
 	a, ok := parseConversation(w, r)
 	if !ok {
 		return
 	}
-	q := r.URL.Query()
-	limit, err := parseNumber(q.Get("limit"), defaultSaid)
-	if err != nil || limit < 1 || limit > maxPageSize {
-		writeError(w, http.StatusBadRequest, "bad_request",
-			fmt.Sprintf("limit is %.40q, want a number from 1 to %d", q.Get("limit"), maxPageSize), "leave it out for ten")
+	limit, after, ok := parseMarkedPage(w, r)
+	if !ok {
 		return
 	}
-	if strings.TrimSpace(q.Get("q")) == "" {
+	q := r.URL.Query().Get("q")
+	if strings.TrimSpace(q) == "" {
 		writeError(w, http.StatusBadRequest, "bad_request", "q is empty", "add ?q= with what to look for")
 		return
 	}
-	found, err := s.o.History.Search(r.Context(), history.Query{In: a, Text: q.Get("q"), Limit: limit})
+	// One more shows whether there is a further page.
+	found, err := s.o.History.Search(r.Context(), history.Query{In: a, Text: q, Limit: min(after.n, maxSaid) + limit + 1})
 	if err != nil {
 		s.writeFailure(w, r, "the conversation could not be searched", err)
 		return
@@ -55,5 +50,8 @@ func (s *Server) searchConversation(w http.ResponseWriter, r *http.Request) {
 	for i, m := range found {
 		items[i] = saidView{m.ID, m.Author, m.Bot, m.At.UTC(), m.Text, m.Link, m.Conversation.Thread}
 	}
-	writePage(w, items, "")
+	writeList(w, r, items, func(v saidView) string { return v.Thread + "/" + v.ID })
 }
+
+// maxSaid is how many messages of a search can be paged through.
+const maxSaid = 100_000

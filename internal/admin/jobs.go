@@ -27,7 +27,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) {
 		s.writeFailure(w, r, "the jobs could not be listed", err)
 		return
 	}
-	writeList(w, r, list)
+	writeList(w, r, list, func(i jobs.Info) string { return i.ID })
 }
 
 // addJob serves POST /api/v1/jobs.

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"encoding/base64"
 	"net/http"
 	"slices"
 	"strconv"
@@ -47,36 +48,65 @@ func writeBadCursor(w http.ResponseWriter) {
 		"leave it out for the first page")
 }
 
-// writeList writes the page that is asked for of a list that is bounded.
-func writeList[T any](w http.ResponseWriter, r *http.Request, items []T) {
-	limit, from, ok := parseNumberedPage(w, r)
+// writeList writes the page that is asked for of a list that is bounded. key returns what tells an item from the others.
+func writeList[T any](w http.ResponseWriter, r *http.Request, items []T, key func(T) string) {
+	limit, after, ok := parseMarkedPage(w, r)
 	if !ok {
 		return
 	}
-	items = items[min(from, len(items)):]
-	more := len(items) > limit
-	writeNumberedPage(w, items[:min(limit, len(items))], from, more)
+	from := find(after, items, key)
+	writeMarkedPage(w, items[from:min(from+limit, len(items))], from, from+limit < len(items), key)
 }
 
-// parseNumberedPage is parsePage for lists whose cursor is the number of items before the page.
-func parseNumberedPage(w http.ResponseWriter, r *http.Request) (limit, from int, ok bool) {
+// mark is where a page begins: behind an item. Its number alone would show items twice, or not at all, where others
+// were added or removed since.
+type mark struct {
+	n   int // how many items were before the page
+	key string
+}
+
+// find returns the index of the first item behind a mark. An item that is gone has left its number to the next one.
+func find[T any](m mark, items []T, key func(T) string) int {
+	if m.n == 0 {
+		return 0
+	}
+	// Where several have the same key, as lines of a log may, the nearest one counts.
+	best := -1
+	for i, item := range items {
+		if key(item) == m.key && (best < 0 || abs(i+1-m.n) < abs(best+1-m.n)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return min(m.n-1, len(items))
+	}
+	return best + 1
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// parseMarkedPage is parsePage for lists whose cursor is a mark.
+func parseMarkedPage(w http.ResponseWriter, r *http.Request) (limit int, after mark, ok bool) {
 	limit, cursor, ok := parsePage(w, r)
-	if !ok {
-		return 0, 0, false
+	if !ok || cursor == "" {
+		return limit, mark{}, ok
 	}
-	from, err := parseNumber(cursor, 0)
-	if err != nil {
+	number, encoded, found := strings.Cut(cursor, ".")
+	n, err := strconv.Atoi(number)
+	key, keyErr := base64.RawURLEncoding.DecodeString(encoded)
+	if !found || n < 1 || err != nil || keyErr != nil {
 		writeBadCursor(w)
-		return 0, 0, false
+		return 0, mark{}, false
 	}
-	return limit, from, true
+	return limit, mark{n, string(key)}, true
 }
 
-// writeNumberedPage writes a page behind from items; more says that others follow it.
-func writeNumberedPage[T any](w http.ResponseWriter, items []T, from int, more bool) {
+// writeMarkedPage writes a page behind from items; more says that others follow it.
+func writeMarkedPage[T any](w http.ResponseWriter, items []T, from int, more bool, key func(T) string) {
 	next := ""
 	if more {
-		next = strconv.Itoa(from + len(items))
+		last := key(items[len(items)-1])
+		next = strconv.Itoa(from+len(items)) + "." + base64.RawURLEncoding.EncodeToString([]byte(last))
 	}
 	writePage(w, items, next)
 }
@@ -113,27 +143,31 @@ func (s *Server) listConversations(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	from, err := parseNumber(strings.TrimPrefix(cursor, roomsCursor), 0)
-	if err != nil {
+	after, isRoom := strings.CutPrefix(cursor, roomsCursor)
+	if !isRoom {
 		writeBadCursor(w)
 		return
 	}
-	rooms, err := s.silentRooms(r)
+	rooms, err := s.silentRooms(r, after)
 	if err != nil {
 		s.writeFailure(w, r, "the conversations could not be listed", err)
 		return
 	}
-	rooms = rooms[min(from, len(rooms)):]
 	n := min(len(rooms), limit-len(items))
 	items = append(items, rooms[:n]...)
-	if next = ""; n < len(rooms) {
-		next = roomsCursor + strconv.Itoa(from+n)
+	switch {
+	case n == len(rooms):
+		next = ""
+	case n > 0:
+		next = roomsCursor + rooms[n-1].Address
+	default:
+		next = cursor
 	}
 	writePage(w, items, next)
 }
 
-// silentRooms returns the web rooms in which nothing was asked yet, by name.
-func (s *Server) silentRooms(r *http.Request) ([]conversationItem, error) {
+// silentRooms returns the web rooms behind an address in which nothing was asked yet, by name.
+func (s *Server) silentRooms(r *http.Request, after string) ([]conversationItem, error) {
 	names, err := s.o.Conversations.Rooms(r.Context())
 	if err != nil {
 		return nil, err
@@ -146,7 +180,7 @@ func (s *Server) silentRooms(r *http.Request) ([]conversationItem, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !has {
+		if !has && a.String() > after {
 			items = append(items, conversationItem{Address: a.String()})
 		}
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -58,16 +59,52 @@ func TestConversations_AreListedPageByPage(t *testing.T) {
 
 func TestLists_RefuseWhatIsNoPage(t *testing.T) {
 	_, _, server, client := start(t, nil)
-	for _, path := range []string{"conversations", "mcp/servers", "digests", "audit", "tool-usage", "approvals",
-		"auth/mcp-tokens"} {
-		for _, query := range []string{"limit=0", "limit=x", "limit=-1", "cursor=!"} {
-			if path == "audit" && query == "cursor=!" || path == "auth/mcp-tokens" {
-				continue // its cursors are ids, of which any may be gone
-			}
+	for _, path := range []string{"conversations", "mcp/servers", "digests", "audit", "tool-usage", "approvals"} {
+		for _, query := range []string{"limit=0", "limit=x", "limit=-1", "cursor=!", "cursor=bogus", "cursor=3.!"} {
 			r := do(t, client, "GET", server.URL+"/api/v1/"+path+"?"+query, nil, "Authorization", bearerHeader)
 			if r.status != 400 || !strings.Contains(r.body, `"hint":"leave it out`) {
 				t.Errorf("%s?%s: %d %s", path, query, r.status, r.body)
 			}
 		}
+	}
+}
+
+// Items that come or go between two pages move no others: none is shown twice, and none is left out.
+func TestWriteList_ItemsComeAndGoBetweenPages_OthersAreShownOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		then []string
+		want string
+	}{
+		"nothing changes":          {[]string{"b", "d", "f", "h"}, "b d f h"},
+		"one is added before":      {[]string{"a", "b", "d", "f", "h"}, "b d f h"},
+		"one is added behind":      {[]string{"b", "d", "e", "f", "h"}, "b d e f h"},
+		"one is removed before":    {[]string{"d", "f", "h"}, "b d f h"},
+		"the last one is removed":  {[]string{"b", "f", "h"}, "b d f h"},
+		"all of them are removed":  {nil, "b d"},
+		"those behind are removed": {[]string{"b", "d"}, "b d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			list, next := []string{"b", "d", "f", "h"}, ""
+			for range 5 {
+				w := httptest.NewRecorder()
+				r := httptest.NewRequest(http.MethodGet, "/?limit=2&cursor="+next, nil)
+				writeList(w, r, list, func(s string) string { return s })
+				var page struct {
+					Items []string
+					Next  string
+				}
+				if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != http.StatusOK {
+					t.Fatalf("%d %s", w.Code, w.Body)
+				}
+				got, list, next = append(got, page.Items...), c.then, page.Next
+				if next == "" {
+					break
+				}
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("listed %q, want %s", got, c.want)
+			}
+		})
 	}
 }

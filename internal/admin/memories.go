@@ -46,7 +46,7 @@ func (s *Server) listMemories(w http.ResponseWriter, r *http.Request) {
 	for i, m := range list {
 		items[i] = newMemoryView(m)
 	}
-	writeList(w, r, items)
+	writeList(w, r, items, func(m memoryView) string { return strconv.FormatUint(m.N, 10) })
 }
 
 // addMemory serves POST /api/v1/memories.

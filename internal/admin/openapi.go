@@ -90,7 +90,7 @@ var operations = map[string]operation{
 	"GET /conversations/{address}":           {summary: "One conversation; the address is percent-encoded"},
 	"DELETE /conversations/{address}":        {summary: "Forget a conversation", status: 204},
 	"POST /conversations/{address}/messages": {summary: "Say something in a web room; the answer streams", body: `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`, answer: "events"},
-	"GET /conversations/{address}/search":    {summary: "What was said there and fits ?q, best first; a channel stands for its threads, too; ?limit", answer: listAnswer},
+	"GET /conversations/{address}/search":    {summary: "What was said there and fits ?q, best first; a channel stands for its threads, too", answer: listAnswer},
 	"GET /memories":                          {summary: "The notes of ?scope (user:PLATFORM/ID or channel:ADDRESS), newest first; ?q: those that fit, best first", answer: listAnswer},
 	"POST /memories":                         {summary: "Add a note", body: `{"type":"object","properties":{"scope":{"type":"string"},"text":{"type":"string"}},"required":["scope","text"]}`, status: 201},
 	"DELETE /memories/{scope}/{n}":           {summary: "Remove a note", status: 204},
@@ -204,13 +204,14 @@ func describeOperation(method, path string) map[string]any {
 	return o
 }
 
-// listParameters describes how a page of a list is asked for. A search returns the best and no further pages.
+// listParameters describes how a page of a list is asked for. A search of tools or files returns the best and no further
+// pages.
 func listParameters() []any {
 	return []any{
 		map[string]any{
 			"name":        "limit",
 			"in":          "query",
-			"description": "How many items; searches return 10 without it.",
+			"description": "How many items; searches of tools and files return 10 without it.",
 			"schema":      map[string]any{"type": "integer", "minimum": 1, "maximum": maxPageSize, "default": pageSize},
 		},
 		map[string]any{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/tool"
@@ -58,7 +59,9 @@ func (s *Server) servers() []mcp.Status {
 	return list
 }
 
-func (s *Server) listServers(w http.ResponseWriter, r *http.Request) { writeList(w, r, s.servers()) }
+func (s *Server) listServers(w http.ResponseWriter, r *http.Request) {
+	writeList(w, r, s.servers(), func(st mcp.Status) string { return st.Name })
+}
 
 // getServer serves GET /api/v1/mcp/servers/{name}.
 func (s *Server) getServer(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +204,7 @@ func (s *Server) serverTools(w http.ResponseWriter, r *http.Request) {
 		s.writeServerError(w, r, err)
 		return
 	}
-	writeList(w, r, list)
+	writeList(w, r, list, func(t mcp.ToolInfo) string { return t.Name })
 }
 
 // serverLogs serves GET /api/v1/mcp/servers/{name}/logs.
@@ -211,7 +214,7 @@ func (s *Server) serverLogs(w http.ResponseWriter, r *http.Request) {
 		s.writeServerError(w, r, err)
 		return
 	}
-	writeList(w, r, list)
+	writeList(w, r, list, func(l mcp.LogLine) string { return l.Time.Format(time.RFC3339Nano) + l.Text })
 }
 
 // callServer makes one call for the operator.
@@ -258,7 +261,7 @@ func (s *Server) serverPending(w http.ResponseWriter, r *http.Request) {
 	}
 	list := s.o.Servers.Pending(r.PathValue("name"))
 	w.Header().Set("ETag", `"`+mcp.Fingerprint(list)+`"`)
-	writeList(w, r, list)
+	writeList(w, r, list, func(c mcp.Change) string { return c.Tool })
 }
 
 // serverView is a server on the page.

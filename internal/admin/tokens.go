@@ -37,7 +37,7 @@ type Logouts interface {
 }
 
 func (s *Server) listTokens(w http.ResponseWriter, r *http.Request) {
-	writeList(w, r, s.o.Tokens.List(Owner))
+	writeList(w, r, s.o.Tokens.List(Owner), func(t mcpserve.Token) string { return t.Name })
 }
 
 // getToken serves GET /api/v1/auth/mcp-tokens/{name}; the token itself is not stored and not shown.

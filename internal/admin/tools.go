@@ -28,7 +28,7 @@ const defaultFound = 10
 func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 	query := strings.TrimSpace(r.URL.Query().Get("query"))
 	if query == "" {
-		writeList(w, r, s.o.Tools.ListTools())
+		writeList(w, r, s.o.Tools.ListTools(), func(t roster.ToolItem) string { return t.Name })
 		return
 	}
 	k := defaultFound

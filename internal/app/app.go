@@ -33,6 +33,7 @@ import (
 	"ravenbot/internal/platform"
 	"ravenbot/internal/replica"
 	"ravenbot/internal/resident"
+	"ravenbot/internal/retention"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/storage"
 	"ravenbot/internal/tool"
@@ -88,11 +89,12 @@ type App struct {
 	changes   audit.ChangeStore // the store, for what people change in the chat
 	admin     *admin.Server
 
-	listener  net.Listener
-	started   time.Time
-	ready     chan struct{} // closed when every platform has connected or was refused
-	serversGo chan struct{} // closed when MCP servers may start
-	reloading sync.Mutex
+	listener    net.Listener
+	started     time.Time
+	ready       chan struct{} // closed when every platform has connected or was refused
+	serversGo   chan struct{} // closed when MCP servers may start
+	reloading   sync.Mutex
+	keepChanged retention.Signal
 }
 
 // task is something that runs as long as the bot does.
@@ -116,7 +118,8 @@ func New(o Options) (*App, error) {
 			return nil, err
 		}
 	}
-	a := &App{o: o, store: opened, started: o.Now(), ready: make(chan struct{}), serversGo: make(chan struct{})}
+	a := &App{o: o, store: opened, started: o.Now(), ready: make(chan struct{}), serversGo: make(chan struct{}),
+		keepChanged: retention.NewSignal()}
 	if err := a.assemble(); err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}

@@ -117,10 +117,11 @@ func (a *App) schedule(p *parts) {
 		task{name: "polls", run: run(p.polls.Run), leads: true},
 		task{name: "retention", leads: true, run: run(func(ctx context.Context) {
 			retention.Run(ctx, retention.Options{
-				Store:  a.store,
-				Keep:   func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) },
-				Forget: a.agent.ForgetExpired,
-				Log:    a.o.Log,
+				Store:   a.store,
+				Keep:    func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) },
+				Forget:  a.agent.ForgetExpired,
+				Changed: a.keepChanged,
+				Log:     a.o.Log,
 			})
 		})},
 		task{name: "embeddings", run: run(p.meaning.Run)})
@@ -164,10 +165,8 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 		files.Copies = &knowledge.Copies{Items: a.store}
 	}
 	p.knowledge = knowledge.New(files)
-	if files.Copies == nil { // the store may have been a database
-		if err := p.knowledge.Unpack(ctx, knowledge.Copies{Items: a.store}); err != nil {
-			return err
-		}
+	if err := p.knowledge.Unpack(ctx, knowledge.Copies{Items: a.store}); err != nil { // the store may have been a database
+		return err
 	}
 	var err error
 	if a.audit, err = audit.Load(ctx, a.store, a.o.Now, a.o.Log); err != nil {
@@ -231,6 +230,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Store:    a.store,
 		Platform: a.platforms.Get,
 		Place:    a.readableConversation,
+		IsOver:   retention.IsOver(a.conf, a.web.Name(), a.o.Now),
 		Log:      a.o.Log,
 		Now:      a.o.Now,
 	})

@@ -103,7 +103,7 @@ func TestAStoreThatIsTakenAway_IsNoticed(t *testing.T) {
 	}
 	within(t, "/readyz says that the file is gone", func() bool {
 		status, text := d.readiness()
-		return status == 503 && strings.Contains(text, "the file of the store was removed or replaced")
+		return status == 503 && strings.Contains(text, "the file of the store was removed, replaced or overwritten")
 	})
 	if err := os.Rename(path+".away", path); err != nil {
 		t.Fatal(err)

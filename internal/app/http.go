@@ -18,7 +18,9 @@ import (
 	"ravenbot/internal/metrics"
 	"ravenbot/internal/provider"
 	"ravenbot/internal/replica"
+	"ravenbot/internal/retention"
 	"ravenbot/internal/roster"
+	"ravenbot/internal/settings"
 	"ravenbot/internal/signin"
 	"ravenbot/internal/store"
 	"ravenbot/internal/transfer"
@@ -70,6 +72,9 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 			Store:        p.sealed,
 			Reload:       func(ctx context.Context) error { return replica.Reload(ctx, p.shared...) },
 			IsConfigured: a.digests.IsConfigured,
+			Checks: map[string]transfer.Check{"server": a.catalog.CheckEntry, "digest": digest.CheckStored,
+				"setting": settings.CheckStored, "agent": a.roster.CheckEntry},
+			IsOver: retention.IsOver(a.conf, a.web.Name(), a.o.Now),
 		}),
 		Agent:      a.agent,
 		Instance:   instance{a},

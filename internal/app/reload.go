@@ -78,6 +78,7 @@ func (a *App) Reload(c *config.Config) error {
 	}
 	a.reconnect(old.config, c)
 	changed, waiting := c.ChangedKeys(old.config)
+	a.keepChanged.Send(changed)
 	a.o.Log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
 	a.audit.Record(ctx, audit.Entry{
 		Who:    "operator",

@@ -32,6 +32,9 @@ func backup(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
+	if there && isSameFile(file, cfg.Store.Reveal()) {
+		return usageErrorf("%s is the store itself: name another file", file)
+	}
 	if there {
 		err = replaceBackup(ctx, c, cfg, file)
 	} else {
@@ -47,6 +50,13 @@ func backup(ctx context.Context, c *invocation) error {
 	}
 	fmt.Fprintf(c.Out, "%s holds a checked copy of the store, %d bytes.\n", file, info.Size())
 	return nil
+}
+
+// isSameFile reports whether two paths lead to the same file.
+func isSameFile(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
 // replaceBackup copies the store to a file that is there, which is replaced only once the copy is complete.

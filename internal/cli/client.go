@@ -109,6 +109,44 @@ func (c *client) send(ctx context.Context, method, path, kind string, body io.Re
 	return nil, fmt.Errorf("the daemon answered with status %d", res.StatusCode)
 }
 
+// checkReady returns an error that names what keeps the daemon from being ready, or nil.
+func (c *client) checkReady(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusOK {
+		return nil
+	}
+	var ready struct {
+		Platforms []struct {
+			Name      string
+			Connected bool
+			Detail    string
+		}
+		Store string
+	}
+	_ = json.NewDecoder(io.LimitReader(res.Body, 64<<10)).Decode(&ready) // where it says nothing, the status has to do
+	var reasons []string
+	if ready.Store != "" {
+		reasons = append(reasons, ready.Store)
+	}
+	for _, p := range ready.Platforms {
+		if !p.Connected {
+			reasons = append(reasons, strings.TrimSuffix(p.Name+" is not connected: "+p.Detail, ": "))
+		}
+	}
+	if len(reasons) == 0 {
+		return fmt.Errorf("it is not ready (status %d)", res.StatusCode)
+	}
+	return fmt.Errorf("it is not ready: %s", strings.Join(reasons, "; "))
+}
+
 // parseAPIError returns the error that the API sent as JSON, with its hint, or nil when raw holds none.
 func parseAPIError(raw []byte) error {
 	var t struct {

@@ -149,15 +149,14 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 	if errors.Is(err, errNoDaemon) {
 		return finding{Name: "daemon (none is running here)", OK: true}
 	}
-	var ready struct{ Status string }
 	if err == nil {
-		err = d.requestJSON(ctx, http.MethodGet, "/readyz", nil, &ready)
+		err = d.checkReady(ctx)
 	}
 	f := finding{
 		Name:  "daemon",
 		OK:    err == nil,
 		Cause: errorText(err),
-		Lost:  "the platforms that are not connected",
+		Lost:  "what is said there meanwhile",
 		Fix:   "its log has the reason",
 	}
 	var status struct {

@@ -107,6 +107,7 @@ func importRecords(ctx context.Context, c *invocation, d *client, records io.Rea
 		}
 		err = json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&r)
 		total.Skipped += r.Skipped
+		total.Expired += r.Expired
 		total.Errors = append(total.Errors, r.Errors...)
 		for kind, n := range r.Added {
 			total.Added[kind] += n
@@ -121,6 +122,9 @@ func importRecords(ctx context.Context, c *invocation, d *client, records io.Rea
 		parts = []string{"nothing"}
 	}
 	fmt.Fprintf(c.Out, "added: %s; %d were there already\n", strings.Join(parts, ", "), total.Skipped)
+	if total.Expired > 0 {
+		fmt.Fprintf(c.Out, "%d messages are older than `retention` in config.json keeps them, and were left out\n", total.Expired)
+	}
 	for _, e := range total.Errors {
 		fmt.Fprintf(c.Err, "%s:%d: %s\n", c.args[0], e.Line, e.Error)
 	}

@@ -116,6 +116,19 @@ func (s *Service) load(ctx context.Context) error {
 	return nil
 }
 
+// CheckStored returns why a digest would not be read from the store, or nil.
+func CheckStored(name string, raw json.RawMessage) error {
+	var p Plan
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return err
+	}
+	if p.Name != name {
+		return fmt.Errorf("its value has the name %.80q, and the line has %.80q", p.Name, name)
+	}
+	_, err := compile(p)
+	return err
+}
+
 // compileStored returns a digest that is stored; one without raw can no longer be carried out.
 func (s *Service) compileStored(name string, raw json.RawMessage) (spec, error) {
 	s.mu.Lock()

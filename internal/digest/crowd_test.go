@@ -295,16 +295,17 @@ func TestPage_OfManyDigests_LooksUpThoseAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, page := range []struct {
-		from, n, want int
-		more          bool
-	}{{0, 6, 6, true}, {6, 6, 6, true}, {18, 6, 2, false}, {14, 6, 6, false}, {30, 6, 0, false}} {
+		after   string
+		n, want int
+		more    bool
+	}{{"", 6, 6, true}, {"d13", 6, 6, true}, {"d7", 6, 2, false}, {"d3", 6, 6, false}, {"e", 6, 0, false}} {
 		c.lookUps.Store(0)
-		list, more, err := b.Page(t.Context(), page.from, page.n)
+		list, more, err := b.Page(t.Context(), page.after, page.n)
 		if err != nil || len(list) != page.want || more != page.more || int(c.lookUps.Load()) != page.want {
-			t.Errorf("%d from %d on: %d, more %v, %d looked up, %v", page.n, page.from, len(list), more, c.lookUps.Load(), err)
+			t.Errorf("%d after %q: %d, more %v, %d looked up, %v", page.n, page.after, len(list), more, c.lookUps.Load(), err)
 		}
 	}
-	if list, _, err := b.Page(t.Context(), 1, 1); err != nil || list[0].Name != "d1" {
+	if list, _, err := b.Page(t.Context(), "d0", 1); err != nil || list[0].Name != "d1" {
 		t.Errorf("the second is %v, %v", list, err)
 	}
 }

@@ -395,11 +395,15 @@ type Info struct {
 // List describes all digests, by name.
 func (s *Service) List(ctx context.Context) ([]Info, error) { return s.describe(ctx, s.specs()) }
 
-// Page describes up to n digests behind the first from of them, by name, and reports whether others follow. Only these
-// are looked up: there may be thousands.
-func (s *Service) Page(ctx context.Context, from, n int) (list []Info, more bool, err error) {
+// Page describes up to n digests behind a name, by name, and reports whether others follow. Only these are looked up:
+// there may be thousands.
+func (s *Service) Page(ctx context.Context, after string, n int) (list []Info, more bool, err error) {
 	names := s.names()
-	names = names[min(from, len(names)):]
+	from, found := slices.BinarySearch(names, after)
+	if found {
+		from++
+	}
+	names = names[from:]
 	list, err = s.describe(ctx, s.named(names[:min(n, len(names))]))
 	return list, n < len(names), err
 }

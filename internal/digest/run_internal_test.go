@@ -181,12 +181,13 @@ func TestPage(t *testing.T) {
 	}
 	s.configured["d2"] = spec{Plan: Plan{Name: "d2", Schedule: OnNew, Source: FromConfig}}
 	for _, c := range []struct {
-		from, n int
-		want    []string
-		more    bool
-	}{{0, 2, []string{"d0", "d1"}, true}, {2, 3, []string{"d2", "d3", "d4"}, false}, {4, 3, []string{"d4"}, false}, {9,
-		3, nil, false}} {
-		list, more, err := s.Page(t.Context(), c.from, c.n)
+		after string
+		n     int
+		want  []string
+		more  bool
+	}{{"", 2, []string{"d0", "d1"}, true}, {"d1", 3, []string{"d2", "d3", "d4"}, false}, {"d3", 3, []string{"d4"}, false},
+		{"d30", 3, []string{"d4"}, false}, {"d9", 3, nil, false}} {
+		list, more, err := s.Page(t.Context(), c.after, c.n)
 		var got []string
 		for _, i := range list {
 			if got = append(got, i.Name); i.Name == "d2" && i.Source != FromConfig {
@@ -194,7 +195,7 @@ func TestPage(t *testing.T) {
 			}
 		}
 		if err != nil || !slices.Equal(got, c.want) || more != c.more {
-			t.Errorf("from %d: %q, more %v, %v", c.from, got, more, err)
+			t.Errorf("after %q: %q, more %v, %v", c.after, got, more, err)
 		}
 	}
 	if got := s.Names(chat.Address{}); len(got) != 0 {

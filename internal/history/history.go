@@ -46,8 +46,11 @@ type Options struct {
 	Platform func(name string) chat.Platform // nil where it is switched off
 	// Place returns the conversation that a caller may read back, and false where there is none.
 	Place func(tool.Caller) (chat.Address, bool)
-	Log   *slog.Logger
-	Now   func() time.Time
+	// IsOver reports whether a message is over the retention of its conversation, and not to be found any more; nil:
+	// none is.
+	IsOver func(chat.Address, time.Time) bool
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Limits of what is held in memory.
@@ -105,7 +108,9 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Message, error) {
 	_ = s.readPlatform(ctx, p.place, q.In) // what is stored is searched anyway
 	p.commit()
 	p.used = s.o.Now()
-	found := p.rank(parseQuestion(q.Text, p.authors(), s.o.Now()), q.Limit, func(m Message) bool { return q.covers(m) })
+	found := p.rank(parseQuestion(q.Text, p.authors(), s.o.Now()), q.Limit, func(m Message) bool {
+		return q.covers(m) && (s.o.IsOver == nil || !s.o.IsOver(m.Conversation, m.At))
+	})
 	list := make([]Message, len(found))
 	for i, n := range found {
 		list[i] = p.messages[n]

@@ -45,6 +45,8 @@ type world struct {
 	failAt  int            // the read that fails; 0: none does
 	threads []chat.Address // open ones
 	lists   int            // of them that were asked for
+	// keptFrom is since when messages are kept.
+	keptFrom time.Time
 }
 
 func newWorld(t *testing.T) *world {
@@ -59,6 +61,7 @@ func newWorld(t *testing.T) *world {
 		Store:    w.db,
 		Platform: func(string) chat.Platform { return w },
 		Place:    func(c tool.Caller) (chat.Address, bool) { return c.Conversation, !c.Conversation.IsZero() },
+		IsOver:   func(_ chat.Address, at time.Time) bool { return at.Before(w.keptFrom) },
 		Log:      slog.New(slog.DiscardHandler),
 		Now:      w.time,
 	})
@@ -195,6 +198,20 @@ func TestSearch_TurnsImportsAndThePlatform(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
+	}
+}
+
+// What is over its retention is not found, though it may be stored for some hours.
+func TestSearch_MessagesOverTheirRetention_AreNotFound(t *testing.T) {
+	w := newWorld(t)
+	w.turn(general, "T1/C1/1.0", "anna", "when is the zeppelin due?", "On Friday.")
+	q := history.Query{In: general, Text: "zeppelin", Limit: 10}
+	if found := w.find(q); len(found) == 0 {
+		t.Fatal("nothing is found")
+	}
+	w.keptFrom = w.time()
+	if found := w.find(q); len(found) > 0 {
+		t.Errorf("found %q", found)
 	}
 }
 

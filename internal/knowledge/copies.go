@@ -144,8 +144,11 @@ func (r *Repository) Restore(ctx context.Context, agents []string) error {
 }
 
 // Unpack makes the uploaded files on this machine those of a store that was shared once, and deletes the copies in it:
-// from then on the files alone count. Most stores have no copies.
+// from then on the files alone count. Most stores have no copies. With Options.Copies it does nothing.
 func (r *Repository) Unpack(ctx context.Context, c Copies) error {
+	if r.o.Copies != nil {
+		return nil
+	}
 	r.copying.Lock()
 	defer r.copying.Unlock()
 	list, err := c.list(ctx)

@@ -167,15 +167,7 @@ func (c *Catalog) Pending(name string) []Change { return c.host.Pending(name) }
 // server which may not be connected yet. The error is an InputError where the name or the entry is
 // invalid, or wraps ErrExists, or is the store's; nothing is kept then.
 func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (Status, error) {
-	if !serverName().MatchString(name) {
-		return Status{}, InputError{fmt.Errorf("the name %.80q is not allowed: "+
-			"use a letter, digit or _, then up to 63 of them, dots and hyphens", name)}
-	}
-	if c.isReserved(name) {
-		return Status{}, InputError{fmt.Errorf("the name %q belongs to tools of the bot itself: "+
-			"rules and tokens that name those would count for the server's, too; choose another", name)}
-	}
-	entry, err := c.parse(name, raw)
+	entry, err := c.read(name, raw)
 	if err != nil {
 		return Status{}, InputError{err}
 	}
@@ -196,6 +188,26 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 		return Status{}, errors.Join(err, c.items.DeleteItem(ctx, CatalogKind, name))
 	}
 	return c.Get(name)
+}
+
+// CheckEntry returns why a server could not be added with a name and an entry, or nil. That there is one of that name is no
+// reason.
+func (c *Catalog) CheckEntry(name string, raw json.RawMessage) error {
+	_, err := c.read(name, raw)
+	return err
+}
+
+// read returns the entry of a new server. The errors are those of what was sent.
+func (c *Catalog) read(name string, raw json.RawMessage) (Config, error) {
+	if !serverName().MatchString(name) {
+		return Config{}, fmt.Errorf("the name %.80q is not allowed: "+
+			"use a letter, digit or _, then up to 63 of them, dots and hyphens", name)
+	}
+	if c.isReserved(name) {
+		return Config{}, fmt.Errorf("the name %q belongs to tools of the bot itself: "+
+			"rules and tokens that name those would count for the server's, too; choose another", name)
+	}
+	return c.parse(name, raw)
 }
 
 // Replace changes a server that was added. The error is an InputError, or wraps ErrNotFound

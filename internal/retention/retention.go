@@ -5,6 +5,7 @@ package retention
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -21,7 +22,9 @@ type Options struct {
 	Keep func() store.Retention
 	// Forget is called with the conversations that lost turns or their summary.
 	Forget func(ctx context.Context, conversations []chat.Address) error
-	Log    *slog.Logger
+	// Changed has the store pruned at once: the retention is another one.
+	Changed Signal
+	Log     *slog.Logger
 }
 
 // Configured returns how long records are kept by a configuration. rooms is the platform of the web rooms.
@@ -40,10 +43,33 @@ func Configured(c *config.Config, rooms string) store.Retention {
 	return keep
 }
 
+// IsOver returns what reports whether something that was said in a conversation is over its retention. It may still be
+// stored for some hours.
+func IsOver(conf func() *config.Config, rooms string, now func() time.Time) func(chat.Address, time.Time) bool {
+	return func(in chat.Address, at time.Time) bool { return Configured(conf(), rooms).IsOver(in, at, now()) }
+}
+
+// Signal has Run prune the store at once. A second one before the first was looked at needs no second look.
+type Signal chan struct{}
+
+// NewSignal returns a Signal.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Send sends the signal where one of the configuration's keys that have changed is about retention. It waits for nobody.
+func (s Signal) Send(changed []string) {
+	if !slices.Contains(changed, "retention") && !slices.Contains(changed, "channels") {
+		return
+	}
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
 // Times of pruning. The first follows the start closely, since it ends what a crash left; the
 // others look through all indexes, which takes seconds of processor time on stores of gigabytes.
 const (
-	first = time.Minute
+	first = 10 * time.Second
 	every = 6 * time.Hour
 )
 
@@ -56,6 +82,7 @@ func Run(ctx context.Context, o Options) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		case <-o.Changed:
 		}
 		prune(ctx, o)
 		timer.Reset(every)

@@ -53,8 +53,8 @@ func TestRun_PrunesSoonAndAgain_AndForgetsWhatIsGone(t *testing.T) {
 		time.Sleep(13 * time.Hour)
 		cancel()
 		<-done
-		if want := []time.Duration{time.Minute, 6*time.Hour + time.Minute,
-			12*time.Hour + time.Minute}; !slices.Equal(p.at, want) {
+		soon := 10 * time.Second
+		if want := []time.Duration{soon, 6*time.Hour + soon, 12*time.Hour + soon}; !slices.Equal(p.at, want) {
 			t.Errorf("pruned after %v, want %v", p.at, want)
 		}
 		if want := []time.Duration{24 * time.Hour, 48 * time.Hour, 72 * time.Hour}; !slices.Equal(p.keep, want) {
@@ -62,6 +62,34 @@ func TestRun_PrunesSoonAndAgain_AndForgetsWhatIsGone(t *testing.T) {
 		}
 		if !slices.Equal(forgotten, []chat.Address{room, room, room}) {
 			t.Errorf("forgotten was %v", forgotten)
+		}
+	})
+}
+
+// A retention that was made shorter holds at once, and not after hours.
+func TestRun_RetentionChanges_PrunesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		p := &pruned{began: time.Now()}
+		changed := retention.NewSignal()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			retention.Run(ctx, retention.Options{
+				Store:   p,
+				Keep:    func() store.Retention { return store.Retention{} },
+				Forget:  func(context.Context, []chat.Address) error { return nil },
+				Changed: changed,
+				Log:     slog.New(slog.DiscardHandler),
+			})
+		}()
+		time.Sleep(time.Hour)
+		changed.Send([]string{"retention"})
+		synctest.Wait()
+		cancel()
+		<-done
+		if want := []time.Duration{10 * time.Second, time.Hour}; !slices.Equal(p.at, want) {
+			t.Errorf("pruned after %v, want %v", p.at, want)
 		}
 	})
 }

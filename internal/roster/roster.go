@@ -187,7 +187,7 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 		_, err := c.ParseEntry(raw, &a)
 		// The configuration counts: whoever edits the file must not find an agent of theirs replaced from the page.
 		if _, taken := all[name]; taken {
-			err = errors.New("the configuration has an agent of that name")
+			err = errTaken
 		}
 		if err != nil {
 			r.o.Log.Error("agent made through the API skipped", "agent", name, "error", err)
@@ -399,10 +399,8 @@ var agentName = text.Pattern(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 // Add makes an agent of an entry as config.json has it. The error is ErrExists or an
 // InputError.
 func (r *Roster) Add(ctx context.Context, name string, entry json.RawMessage) (Agent, error) {
-	if !agentName().MatchString(name) {
-		return Agent{}, InputError{
-			fmt.Errorf("the name %.80q is not allowed: use a letter, digit or _, then up to 63 of them, dots and hyphens", name),
-		}
+	if err := checkName(name); err != nil {
+		return Agent{}, InputError{err}
 	}
 	r.changes.Lock()
 	defer r.changes.Unlock()
@@ -412,6 +410,31 @@ func (r *Roster) Add(ctx context.Context, name string, entry json.RawMessage) (A
 	}
 	return r.save(ctx, name, entry, false)
 }
+
+func checkName(name string) error {
+	if !agentName().MatchString(name) {
+		return fmt.Errorf("the name %.80q is not allowed: use a letter, digit or _, then up to 63 of them, dots and hyphens",
+			name)
+	}
+	return nil
+}
+
+// CheckEntry returns why an agent of a name and an entry would not be read from the store, or nil.
+func (r *Roster) CheckEntry(name string, entry json.RawMessage) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	c := r.state.Load().config
+	if _, taken := c.Agents[name]; taken {
+		return errTaken
+	}
+	var a config.Agent
+	_, err := c.ParseEntry(entry, &a)
+	return err
+}
+
+// errTaken is why an agent that was made through the API is not used.
+var errTaken = errors.New("the configuration has an agent of that name")
 
 // Replace changes an agent that was made through the API. The error is ErrNotFound,
 // ErrConfigured or an InputError.

@@ -10,7 +10,9 @@
 package settings
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -76,6 +78,23 @@ func Channel(a chat.Address) Scope { return Scope("channel/" + a.Base().String()
 
 // User returns the scope of a user of a platform, wherever they write.
 func User(platform, id string) Scope { return Scope("user/" + platform + "/" + id) }
+
+// CheckStored returns why a layer would not be read from the store, or would apply to nothing; nil: it is a layer.
+func CheckStored(scope string, raw json.RawMessage) error {
+	kind, of, _ := strings.Cut(scope, "/")
+	switch platform, id, _ := strings.Cut(of, "/"); {
+	case scope == string(Instance), kind == "user" && platform != "" && id != "":
+	case kind == "channel":
+		if a, err := chat.ParseAddress(of); err != nil || Channel(a) != Scope(scope) {
+			return fmt.Errorf("the scope %.80q names no channel", scope)
+		}
+	default:
+		return fmt.Errorf("the scope is %.80q, want instance, channel/ADDRESS or user/PLATFORM/ID", scope)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	return d.Decode(&Layer{})
+}
 
 // Store stores layers by scope.
 type Store interface {

@@ -17,6 +17,12 @@ type Retention struct {
 	Feedback time.Duration
 }
 
+// IsOver reports whether what was said in a conversation at a time is over its retention.
+func (r Retention) IsOver(a chat.Address, at, now time.Time) bool {
+	keep := r.Conversation(a)
+	return keep > 0 && at.Before(now.Add(-keep))
+}
+
 // Conversation returns how long what was said in a conversation is kept.
 func (r Retention) Conversation(a chat.Address) time.Duration {
 	if r.Conversations == nil {

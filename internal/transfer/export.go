@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
@@ -43,13 +44,27 @@ type Options struct {
 	// IsConfigured reports whether the configuration has a digest of a name. None is imported beside it: the name
 	// would have passed from one to the other, and that of the configuration would begin anew.
 	IsConfigured func(digest string) bool
+	// Checks are of settings and of what was made through the API or in chat, by kind. What cannot be used would be
+	// stored, and skipped at each start.
+	Checks map[string]Check
+	// IsOver reports whether a message is over the retention of its conversation: it is neither exported nor imported; nil: none
+	// is.
+	IsOver func(chat.Address, time.Time) bool
 }
+
+// Check returns why a record of a name or scope could not be used, or nil.
+type Check func(name string, value json.RawMessage) error
 
 // Service exports and imports. It is safe for concurrent use; New makes one.
 type Service struct{ o Options }
 
 // New returns a Service.
 func New(o Options) *Service { return &Service{o: o} }
+
+// isOver reports whether a message is over its retention.
+func (s *Service) isOver(in chat.Address, at time.Time) bool {
+	return s.o.IsOver != nil && s.o.IsOver(in, at)
+}
 
 // readBatch is how many turns or messages are read at a time.
 const readBatch = 500
@@ -191,6 +206,9 @@ func (s *Service) exportConversation(ctx context.Context, lines *json.Encoder, a
 		return err
 	}
 	for _, m := range messages {
+		if s.isOver(m.Conversation, m.At) {
+			continue
+		}
 		err := lines.Encode(message{
 			Kind:         kindMessage,
 			Conversation: m.Conversation.String(),

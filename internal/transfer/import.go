@@ -21,6 +21,7 @@ import (
 type Result struct {
 	Added   map[string]int `json:"added"`   // by kind
 	Skipped int            `json:"skipped"` // records that were there
+	Expired int            `json:"expired"` // messages that are over their retention
 	Errors  []LineError    `json:"errors"`
 }
 
@@ -162,6 +163,10 @@ func (i *importer) takeMessage(ctx context.Context, line []byte) error {
 	if err != nil {
 		return faultError{err}
 	}
+	if i.isOver(a, m.At) {
+		i.result.Expired++
+		return nil
+	}
 	// Searches find it in its turn already, and would show a second copy of it.
 	has, err := i.hasTurn(ctx, a, m.ID)
 	if err != nil {
@@ -243,6 +248,14 @@ func (i *importer) takeMemory(ctx context.Context, line []byte) error {
 	return nil
 }
 
+// check returns why a record could not be used, or nil.
+func (i *importer) check(kind, name string, value json.RawMessage) error {
+	if check := i.o.Checks[kind]; check != nil {
+		return check(name, value)
+	}
+	return nil
+}
+
 func (i *importer) takeSetting(ctx context.Context, line []byte) error {
 	var v setting
 	if err := decode(line, &v); err != nil {
@@ -250,6 +263,9 @@ func (i *importer) takeSetting(ctx context.Context, line []byte) error {
 	}
 	if err := checkObject(v.Value); err != nil || v.Scope == "" || len(v.Scope) > maxIDBytes {
 		return faultf(`"scope" or "value" cannot be used: %w`, cmp.Or(err, errors.New("the scope is missing or too long")))
+	}
+	if err := i.check(kindSetting, v.Scope, v.Value); err != nil {
+		return faultError{err}
 	}
 	if i.scopes == nil {
 		layers, err := i.o.Store.Settings(ctx)
@@ -287,6 +303,9 @@ func (i *importer) takeSubscription(ctx context.Context, line []byte) error {
 	if v.URL == "" || len(v.URL) > maxIDBytes*4 {
 		return faultf(`"url" has %d bytes, want 1 to %d`, len(v.URL), maxIDBytes*4)
 	}
+	if !strings.HasPrefix(v.URL, "http://") && !strings.HasPrefix(v.URL, "https://") && !strings.HasPrefix(v.URL, "bundled:") {
+		return faultf(`"url" is %.80q, want the address of a feed that begins with http:// or https://`, v.URL)
+	}
 	if i.subscriptions == nil {
 		list, err := i.o.Store.Subscriptions(ctx)
 		if err != nil {
@@ -323,6 +342,9 @@ func (i *importer) takeItem(ctx context.Context, line []byte) error {
 	}
 	if v.Kind == kindDigest && i.o.IsConfigured(v.Name) {
 		return i.leaveOutDigest(ctx, v.Name)
+	}
+	if err := i.check(v.Kind, v.Name, v.Value); err != nil {
+		return faultError{err}
 	}
 	err := i.o.Store.SaveItem(ctx, itemKinds()[v.Kind], v.Name, v.Value, false)
 	if errors.Is(err, store.ErrExists) {

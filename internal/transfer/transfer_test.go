@@ -36,6 +36,7 @@ type side struct {
 	db       *bolt.DB
 	transfer *transfer.Service
 	reloads  int
+	isOver   func(time.Time) bool
 }
 
 func newSide(t *testing.T) *side {
@@ -50,8 +51,17 @@ func newSide(t *testing.T) *side {
 		Store:        db,
 		Reload:       func(context.Context) error { s.reloads++; return nil },
 		IsConfigured: func(digest string) bool { return strings.HasPrefix(digest, "configured") },
+		Checks:       map[string]transfer.Check{"agent": refuseUseless, "setting": refuseUseless},
+		IsOver:       func(_ chat.Address, at time.Time) bool { return s.isOver != nil && s.isOver(at) },
 	})
 	return s
+}
+
+func refuseUseless(name string, _ json.RawMessage) error {
+	if name == "useless" {
+		return errors.New("useless cannot be used")
+	}
+	return nil
 }
 
 func (s *side) export(only chat.Address) string {
@@ -173,7 +183,10 @@ func TestImport_NamesBadLinesAndTakesTheOthers(t *testing.T) {
 		`"bot":false,` +
 		`"at":"2026-03-04T12:00:00Z","text":"hi"}`
 	for line, want := range map[string]string{
-		`{"kind":`:           "it is no JSON object",
+		`{"kind":`: "it is no JSON object",
+		`{"kind":"agent","name":"useless","value":{}}`:                                                 "useless cannot be used",
+		`{"kind":"setting","scope":"useless","value":{}}`:                                              "useless cannot be used",
+		`{"kind":"subscription","to":"web:/a","url":"file:///etc/passwd","at":"2026-03-04T12:00:00Z"}`: `"url" is "file:///etc/passwd"`,
 		`{"kind":"tea"}`:     `its kind "tea" is not known`,
 		`[1]`:                "it is no JSON object",
 		`{"kind":"message"}`: `"conversation": parse address`,
@@ -336,5 +349,27 @@ func TestImport_CountsWhatIsStored_AndReadsWhatIsThereOnce(t *testing.T) {
 		if err != nil || added != 5 || r.Skipped != 5 || len(r.Errors) != 0 || kept.lists > 1 {
 			t.Errorf("%s: %+v, %v, want 5 of 10 added; all were read %d times", line, r, err, kept.lists)
 		}
+	}
+}
+
+// What is over its retention is in no export, though it may be stored for some hours, and an import does not bring it
+// back, so that the same import twice adds nothing.
+func TestTransfer_MessagesOverTheirRetention_AreLeftOut(t *testing.T) {
+	s := newSide(t)
+	for id, at := range map[string]time.Time{"old": noon.Add(-48 * time.Hour), "new": noon} {
+		_, err := s.db.SaveMessages(t.Context(), []store.Message{{Conversation: general, ID: id, At: at, Text: "of " + id}})
+		s.must(err)
+	}
+	all := s.export(chat.Address{})
+	s.isOver = func(at time.Time) bool { return at.Before(noon.Add(-24 * time.Hour)) }
+	if got := s.export(chat.Address{}); strings.Contains(got, "of old") || !strings.Contains(got, "of new") {
+		t.Errorf("exported:\n%s", got)
+	}
+	to := newSide(t)
+	to.isOver = s.isOver
+	r := to.load(all)
+	want := transfer.Result{Added: map[string]int{"message": 1}, Expired: 1, Errors: []transfer.LineError{}}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Errorf("the import (-want +got):\n%s", diff)
 	}
 }

@@ -82,7 +82,7 @@ func (db *DB) copyTo(ctx context.Context, f *os.File) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = held.Rollback() }()
+	defer db.endCopy(held)
 	if _, err = held.WriteTo(&steadyWriter{ctx: ctx, f: f}); err != nil {
 		return cmp.Or(ctx.Err(), err) // bbolt returns a cancelled write as text only
 	}

@@ -96,20 +96,25 @@ type DB struct {
 	health      health
 	commits     atomic.Uint64
 	reads       atomic.Uint64
-	mapped      atomic.Int64   // bytes of files in memory when they were last released
-	writing     sync.Mutex     // held while a transaction is written, in steps of a check, and while the file is replaced
-	file        os.FileInfo    // of the file that is open; changed with writing held
-	check       *check         // the one that runs, or nil
-	journal     *journal       // of the compaction that runs, or nil
-	wal         *wal           // nil: each change is committed at once
-	access      sync.Mutex     // held while pending is used; taken after writing
-	pending     *tx            // what the log holds and the file does not, and what is being changed; nil: see pendingTx
-	opsBuffer   []byte         // for what the next pending transaction changes
-	uncommitted atomic.Bool    // the log holds changes that are not committed; set with writing held
-	flusher     *time.Timer    // runs flush
-	retired     sync.WaitGroup // files that were replaced and are still read
+	mapped      atomic.Int64             // bytes of files in memory when they were last released
+	writing     sync.Mutex               // held while a transaction is written, in steps of a check, and while the file is replaced
+	file        os.FileInfo              // of the file that is open; changed with writing held
+	contents    atomic.Pointer[contents] // of that file; changed with writing held; nil: not watched
+	check       *check                   // the one that runs, or nil
+	journal     *journal                 // of the compaction that runs, or nil
+	wal         *wal                     // nil: each change is committed at once
+	access      sync.Mutex               // held while pending is used; taken after writing
+	pending     *tx                      // what the log holds and the file does not, and what is being changed; nil: see pendingTx
+	opsBuffer   []byte                   // for what the next pending transaction changes
+	uncommitted atomic.Bool              // the log holds changes that are not committed; set with writing held
+	flusher     *time.Timer              // runs flush
+	retired     sync.WaitGroup           // files that were replaced and are still read
 
 	feedback store.FeedbackTotals[tally]
+
+	readers readers
+	copies  atomic.Int32 // of the file that are being made, with a transaction of their own
+	wiped   uint64       // how many commits there were when free pages were last overwritten; of Run alone
 
 	closed  atomic.Bool
 	observe func(*tx)               // for tests: called with every write transaction before it is committed
@@ -390,7 +395,10 @@ func (db *DB) prepare(createTallies bool, found *scan) error {
 	if db.wal, err = openWAL(db.path); err != nil {
 		return fmt.Errorf("prepare store %s: %w", db.path, err)
 	}
-	if err = db.redoAfterKill(); err == nil {
+	if err = db.openContents(); err == nil {
+		err = db.redoAfterKill()
+	}
+	if err == nil {
 		err = db.createBuckets(createTallies, found)
 	}
 	if err == nil {
@@ -409,6 +417,7 @@ func (db *DB) prepare(createTallies bool, found *scan) error {
 	}
 	if err != nil {
 		_ = db.wal.close(false)
+		db.closeContents()
 		return fmt.Errorf("prepare store %s: %w", db.path, err)
 	}
 	return nil
@@ -486,11 +495,17 @@ func (db *DB) Close() error {
 	db.access.Lock()
 	db.rollBack()
 	db.access.Unlock()
+	isOurs := db.checkContents() == nil
+	db.closeContents()
 	err := errors.Join(db.bolt.Load().Close(), db.wal.close(!db.uncommitted.Load()))
 	db.writing.Unlock()
 	db.retired.Wait()
 	if err != nil {
 		return fmt.Errorf("close store %s: %w", db.path, err)
+	}
+	if !isOurs {
+		_ = os.Remove(stampPath(db.path)) // the next start has to read what is there
+		return nil
 	}
 	return db.stampClosed()
 }
@@ -586,7 +601,10 @@ func (db *DB) viewFile(fn func(*bbolt.Tx) error) (err error) {
 	defer catchFaults(db.path, &err)()
 	for {
 		b := db.bolt.Load()
-		err := b.View(fn)
+		if err := db.checkLength(); err != nil {
+			return err
+		}
+		err := db.readers.count(func() error { return b.View(fn) })
 		// The file was replaced before the transaction could begin.
 		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) && db.bolt.Load() != b {
 			continue

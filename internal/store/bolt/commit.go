@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -14,7 +15,7 @@ import (
 func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 	db.writing.Lock()
 	defer db.writing.Unlock()
-	if err := db.health.mayWrite(); err != nil {
+	if err := cmp.Or(db.health.mayWrite(), db.checkContents()); err != nil {
 		return err
 	}
 	defer catchFaults(db.path, &err)()
@@ -107,7 +108,7 @@ func (db *DB) flush() error {
 func (db *DB) emptyLog() {
 	db.writing.Lock()
 	defer db.writing.Unlock()
-	if !db.uncommitted.Load() && !db.closed.Load() {
+	if db.wal != nil && !db.uncommitted.Load() && !db.closed.Load() {
 		_ = db.wal.f.Truncate(0) // where it fails, the log is void all the same
 	}
 }
@@ -117,7 +118,7 @@ func (db *DB) flushLocked() (err error) {
 	if !db.uncommitted.Load() || db.closed.Load() {
 		return nil
 	}
-	if err := db.health.mayWrite(); err != nil {
+	if err := cmp.Or(db.health.mayWrite(), db.checkContents()); err != nil {
 		return err
 	}
 	db.access.Lock()
@@ -144,6 +145,7 @@ func (db *DB) beginCopy(j *journal) (*bbolt.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
+	db.copies.Add(1)
 	if db.wal != nil {
 		db.wal.needsCommit = true
 	}
@@ -151,6 +153,12 @@ func (db *DB) beginCopy(j *journal) (*bbolt.Tx, error) {
 		db.journal = j
 	}
 	return held, nil
+}
+
+// endCopy ends the transaction of a copy.
+func (db *DB) endCopy(held *bbolt.Tx) {
+	_ = held.Rollback() // which only fails where it has ended
+	db.copies.Add(-1)
 }
 
 // pendingTx returns the transaction that the next changes belong to, and begins it where there is none. It holds what is
@@ -229,7 +237,9 @@ func (db *DB) writePending(t *tx) error {
 		return err
 	}
 	db.chooseFreelist(t)
-	if err := t.bolt.Commit(); err != nil {
+	err = t.bolt.Commit()
+	db.noteContents() // after an error the file may have the transaction or not
+	if err != nil {
 		return err
 	}
 	db.pending = nil

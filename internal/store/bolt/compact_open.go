@@ -156,7 +156,7 @@ func (c *compaction) copyAll() (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = held.Rollback() }() // which only fails where it has ended
+	defer c.db.endCopy(held)
 	if err := c.to.update(c.ctx, func(to *tx) error { return to.createTallies(nil) }); err != nil {
 		return err
 	}
@@ -312,6 +312,7 @@ func (c *compaction) replace() error {
 	}
 	old := db.bolt.Swap(c.to.bolt.Load())
 	db.file, db.journal = newInfo, nil
+	err = cmp.Or(err, db.openContents())
 	db.health.noteChecked(db.now())
 	// Those who read the old file may end. Then its space is given back; it has no name any more, and
 	// closing it tells nothing that could be lost.

@@ -148,6 +148,7 @@ func TestCheckOpen_PagesAreGone_RefusesWrites(t *testing.T) {
 	saveTurns(t, db, general, 0, 700, time.Now())
 	flush(t, db)
 	m := imageOf(t, db.path)
+	db.closeContents() // else it is known already that the file was cut
 	if err := os.Truncate(db.path, 4*int64(m.meta.pageSize)); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,9 @@ func (db *DB) direct(fn func(*bbolt.Tx) error) error {
 	db.access.Lock()
 	db.rollBack()
 	db.access.Unlock()
-	return db.bolt.Load().Update(fn)
+	err := db.bolt.Load().Update(fn)
+	db.noteContents()
+	return err
 }
 
 // directView reads the file.

@@ -60,7 +60,7 @@ func (db *DB) Problem() string {
 	case errors.As(err, &damaged):
 		return "the store is damaged"
 	case errors.Is(err, errNoFile):
-		return "the file of the store was removed or replaced"
+		return "the file of the store was removed, replaced or overwritten"
 	}
 	return "the store cannot be written"
 }
@@ -160,6 +160,9 @@ func (db *DB) checkFile() error {
 		err = fmt.Errorf("the file of store %s was replaced while the bot runs: restart the bot to use the new one; %w",
 			db.path, errNoFile)
 	}
+	if err == nil {
+		err = db.checkContents()
+	}
 	db.health.noteFile(err)
 	if err == nil && !isFileAt(db.wal.f, walPath(db.path)) {
 		err = db.renewWAL()
@@ -217,12 +220,21 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 		}
 		last = err
 		if n := db.Commits(); err == nil && n == commits {
-			_ = db.writeFreelist() // for a start after a crash; where it fails, the next write tells
-			db.emptyLog()
+			db.tidy(ctx, n)
 		} else {
 			commits = n
 		}
 	}
+}
+
+// tidy makes use of a while in which nothing was written. Where something fails, the next write tells.
+func (db *DB) tidy(ctx context.Context, commits uint64) {
+	if db.wiped != commits && db.bolt.Load().Stats().FreePageN <= maxQuietFree {
+		_ = db.wipeFree(ctx)
+		db.wiped = commits
+	}
+	_ = db.writeFreelist() // for a start after a crash
+	db.emptyLog()
 }
 
 // watch returns what keeps the store from being written, and tries to write where that failed

@@ -22,10 +22,10 @@ func TestProblem_NamesNoPath(t *testing.T) {
 	full := &store.SystemError{What: "the disk is full"}
 	for want, set := range map[string]func(h *health){
 		"": func(*health) {},
-		"the store cannot be written: the disk is full": func(h *health) { h.writing = full },
-		"the store cannot be written":                   func(h *health) { h.writing = errors.New("write /secret: odd") },
-		"the store is damaged":                          func(h *health) { h.damage = []string{"a record is wrong"} },
-		"the file of the store was removed or replaced": func(h *health) { h.file, h.writing = errNoFile, full },
+		"the store cannot be written: the disk is full":              func(h *health) { h.writing = full },
+		"the store cannot be written":                                func(h *health) { h.writing = errors.New("write /secret: odd") },
+		"the store is damaged":                                       func(h *health) { h.damage = []string{"a record is wrong"} },
+		"the file of the store was removed, replaced or overwritten": func(h *health) { h.file, h.writing = errNoFile, full },
 		"the store cannot be written: it is read-only": func(h *health) {
 			h.refuse = &store.SystemError{What: "it is read-only"}
 		},

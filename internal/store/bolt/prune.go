@@ -59,6 +59,10 @@ func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, 
 			return p.changedAddresses(), fmt.Errorf("prune store: %w", err)
 		}
 	}
+	if err := db.wipeFree(ctx); err != nil {
+		return p.changedAddresses(), fmt.Errorf("prune store: %w", err)
+	}
+	db.emptyLog()
 	if p.blocked != nil {
 		return p.changedAddresses(), fmt.Errorf("prune store: %w", p.blocked)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -34,12 +35,18 @@ type Loss struct {
 	Outdated bool `json:"outdated,omitempty"`
 }
 
+// nothingRemedy is for a file of which nothing can be salvaged.
+const nothingRemedy = "put a backup in its place"
+
 // Salvage copies every readable record of a damaged store to a new one, which must not exist, and
 // says what was lost. The damaged file is only read. It returns a *store.InUseError where a process
-// has the store open, and fails where nothing at all can be read, or a newer version has written
-// the file.
+// has the store open, a *store.DamagedError where nothing at all can be read, and a *store.NewerError where a newer
+// version has written the file.
 func Salvage(ctx context.Context, from, to string) (Salvaged, error) {
 	r := Salvaged{From: from, To: to, Lost: []Loss{}, Faults: []string{}}
+	if info, err := os.Stat(from); err == nil && info.Size() == 0 {
+		return r, damagedError(from, "the file is empty", nothingRemedy)
+	}
 	release, err := lock(from)
 	if err != nil {
 		return r, err
@@ -52,6 +59,9 @@ func Salvage(ctx context.Context, from, to string) (Salvaged, error) {
 		r.Records, r.Lost, r.Faults = found.records, found.losses(), found.faults
 		return Verify(ctx, f.Name())
 	})
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%s exists already, name another file: %w", to, err)
+	}
 	if err = errors.Join(err, release()); err != nil {
 		return r, fmt.Errorf("salvage store %s: %w", from, err)
 	}
@@ -117,6 +127,9 @@ func salvageInto(ctx context.Context, from, to string) (*salvager, error) {
 // run reads the tree of the newest header, and what that one has lost from the tree of the other.
 func (s *salvager) run() error {
 	m, good, err := readMetas(s.f)
+	if errors.Is(err, errNoHeader) {
+		return damagedError(s.from, err.Error(), nothingRemedy)
+	}
 	if err != nil {
 		return err
 	}
@@ -143,7 +156,7 @@ func (s *salvager) run() error {
 		return err
 	}
 	if s.records == 0 {
-		return errors.New("no record of it can be read")
+		return damagedError(s.from, "no record of it can be read", nothingRemedy)
 	}
 	if err := s.db.update(s.ctx, func(tx *tx) error {
 		tx.atOnce = true
@@ -154,7 +167,7 @@ func (s *salvager) run() error {
 	}
 	return s.db.update(s.ctx, func(tx *tx) error {
 		if format, err := tx.format(); err != nil || format > formatVersion {
-			return errors.Join(err, checkFormat(s.db.path, format))
+			return errors.Join(err, checkFormat(s.from, format))
 		}
 		return tx.migrate()
 	})

@@ -1,0 +1,195 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/storetest"
+)
+
+// holds reports whether a text is anywhere in the file of a store or in its log.
+func holds(t *testing.T, db *DB, text string) bool {
+	t.Helper()
+	for _, path := range []string{db.path, walPath(db.path)} {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(b, []byte(text)) {
+			return true
+		}
+	}
+	return false
+}
+
+// saveMessages stores n messages of a time, of which each is a page of its own.
+func saveMessages(t *testing.T, db *DB, n int, text string, at time.Time) {
+	t.Helper()
+	var list []store.Message
+	for i := range n {
+		list = append(list, store.Message{Conversation: general, ID: text + strconv.Itoa(i), At: at.Add(time.Duration(i)),
+			Text: strings.Repeat(text+" ", 300)})
+	}
+	if _, err := db.SaveMessages(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What was deleted is in the file no more, and what is kept still is.
+func TestPrune_WhatIsDeleted_IsNotInTheFile(t *testing.T) {
+	db := opened(t)
+	saveMessages(t, db, 100, "forgotten", time.Now().Add(-30*24*time.Hour))
+	saveMessages(t, db, 100, "kept", time.Now())
+	if !holds(t, db, "forgotten") {
+		t.Fatal("it was never there")
+	}
+	if _, err := db.Prune(t.Context(), storetest.WeekIn(general.Channel)); err != nil {
+		t.Fatal(err)
+	}
+	if holds(t, db, "forgotten") {
+		t.Error("it is still in the file or the log")
+	}
+	list, _, err := db.Messages(t.Context(), general, "", 1000)
+	if err != nil || len(list) != 100 {
+		t.Errorf("%d messages are left: %v", len(list), err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), db.path); err != nil {
+		t.Errorf("%v: %v", r.Damage, err)
+	}
+}
+
+// Whoever reads sees the pages that were free later.
+func TestWipeFree_SomebodyReads_WaitsForThem(t *testing.T) {
+	db := opened(t)
+	saveMessages(t, db, 50, "read", time.Now())
+	err := db.view(func(tx *tx) error {
+		if err := db.DeleteConversation(t.Context(), general); err != nil {
+			return err
+		}
+		w := wipe{db: db}
+		if isBusy, err := w.step(); !isBusy || err != nil {
+			t.Errorf("with a reader: busy %v, %v", isBusy, err)
+		}
+		n := 0
+		return tx.bolt.Bucket([]byte(messagesBucket)).Bucket([]byte(general.String())).ForEach(func(k, v []byte) error {
+			if n++; !bytes.Contains(v, []byte("read read")) {
+				t.Errorf("record %d was overwritten", n)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := db.beginCopy(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := wipe{db: db}
+	if isBusy, err := w.step(); !isBusy || err != nil {
+		t.Errorf("with a copy: busy %v, %v", isBusy, err)
+	}
+	db.endCopy(held)
+	err = db.wipeFree(t.Context())
+	db.emptyLog()
+	if err != nil || holds(t, db, "read read") {
+		t.Errorf("what was read is still there: %v", err)
+	}
+}
+
+// Where one header is damaged the other one leads to whole pages.
+func TestWipeFree_NewestHeaderIsLost_TheOlderOneIsWhole(t *testing.T) {
+	db := opened(t)
+	for i := range 20 {
+		saveMessages(t, db, 20, "m"+strconv.Itoa(i), time.Now())
+		if err := db.flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.DeleteConversation(t.Context(), general); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.wipeFree(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m := imageOf(t, db.path)
+	kill(t, db)
+	newest := int64(m.meta.txid % 2)
+	f, err := os.OpenFile(db.path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt([]byte{0xff, 0xff, 0xff}, newest*int64(m.meta.pageSize)+pageHeader+20)
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := scanFile(t.Context(), db.path)
+	if err != nil || !s.isHeaderOnly() {
+		t.Errorf("found %q: %v", s.faults, err)
+	}
+}
+
+// Others write and read meanwhile, and nothing of theirs is overwritten.
+func TestWipeFree_OthersWriteAndRead_LosesNothing(t *testing.T) {
+	db := opened(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for n := range 4 {
+		wg.Go(func() {
+			key := strconv.Itoa(n)
+			for i := 0; ctx.Err() == nil; i++ {
+				want := `"` + strings.Repeat(strconv.Itoa(i%10), 100+997*(i%20)) + `"`
+				if err := db.SaveBlob(t.Context(), key, []byte(want)); err != nil {
+					t.Error(err)
+					return
+				}
+				if got, err := db.LoadBlob(t.Context(), key); err != nil || string(got) != want {
+					t.Errorf("blob %s has %d bytes, want %d: %v", key, len(got), len(want), err)
+					return
+				}
+			}
+		})
+	}
+	for ctx.Err() == nil {
+		if err := db.wipeFree(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Check(t.Context(), db.path); err != nil {
+		t.Errorf("%v: %v", r.Damage, err)
+	}
+}
+
+// What people have deleted goes when nothing is written for a while.
+func TestRun_NothingIsWritten_OverwritesFreePages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		_, end := runLogged(t, db)
+		defer end()
+		saveMessages(t, db, 50, "forgotten", time.Now())
+		if err := db.DeleteConversation(t.Context(), general); err != nil {
+			t.Fatal(err)
+		}
+		watched(4)
+		if holds(t, db, "forgotten") {
+			t.Error("it is still in the file or the log")
+		}
+	})
+}
