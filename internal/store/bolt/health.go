@@ -229,8 +229,8 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 
 // tidy makes use of a while in which nothing was written. Where something fails, the next write tells.
 func (db *DB) tidy(ctx context.Context, commits uint64) {
-	if db.wiped != commits && db.bolt.Load().Stats().FreePageN <= maxQuietFree {
-		_ = db.wipeFree(ctx)
+	if db.wiped != commits {
+		_ = db.wipeFree(ctx, maxQuietFree)
 		db.wiped = commits
 	}
 	_ = db.writeFreelist() // for a start after a crash

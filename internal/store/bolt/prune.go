@@ -59,7 +59,7 @@ func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, 
 			return p.changedAddresses(), fmt.Errorf("prune store: %w", err)
 		}
 	}
-	if err := db.wipeFree(ctx); err != nil {
+	if err := db.wipeFree(ctx, maxWiped); err != nil {
 		return p.changedAddresses(), fmt.Errorf("prune store: %w", err)
 	}
 	db.emptyLog()

@@ -19,14 +19,16 @@ import (
 // free pages was made are waited for, and nobody commits meanwhile.
 
 const (
-	// maxWipeTime is how long writers wait for a part of it.
+	// maxWipeTime is how long writers wait for a part of it, and how long it waits for them behind each part.
 	maxWipeTime = 5 * time.Millisecond
 	// wipeRest is how long it waits where others read, and wipeTries is how often, before it is left to the next time.
 	wipeRest  = 20 * time.Millisecond
 	wipeTries = 100
 	// maxQuietFree is up to how many free pages are looked through whenever nothing is written for a while. More are by
-	// Prune alone: they are read from the disk.
+	// Prune alone: they are read from the disk. More than maxWiped are left to the compaction: to write a list of so many
+	// takes tens of milliseconds, in which nobody else writes.
 	maxQuietFree = 64 << 20 / 4096
+	maxWiped     = 256 << 20 / 4096
 )
 
 // wipe is the way through the free pages.
@@ -38,23 +40,22 @@ type wipe struct {
 	isEnd bool
 }
 
-// wipeFree overwrites what free pages hold, in small steps. Where others read all the time, or the file is being copied,
-// some are left to the next time.
-func (db *DB) wipeFree(ctx context.Context) error {
-	w := wipe{db: db}
+// wipeFree overwrites what free pages hold, in small steps, where there are up to maxFree of them. Where others read all
+// the time, or the file is being copied, some are left to the next time.
+func (db *DB) wipeFree(ctx context.Context, maxFree int) error {
+	stats := db.bolt.Load().Stats()
+	w := wipe{db: db, isEnd: stats.FreePageN+stats.PendingPageN > maxFree}
 	for tries := 0; !w.isEnd && tries < wipeTries; {
 		isBusy, err := w.step()
 		if err != nil {
 			return fmt.Errorf("overwrite free pages: %w", err)
 		}
-		if !isBusy {
-			continue
+		pause := maxWipeTime
+		if isBusy {
+			tries, pause = tries+1, wipeRest
 		}
-		tries++
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wipeRest):
+		if err := sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 	return nil

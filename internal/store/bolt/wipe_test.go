@@ -102,7 +102,7 @@ func TestWipeFree_SomebodyReads_WaitsForThem(t *testing.T) {
 		t.Errorf("with a copy: busy %v, %v", isBusy, err)
 	}
 	db.endCopy(held)
-	err = db.wipeFree(t.Context())
+	err = db.wipeFree(t.Context(), maxWiped)
 	db.emptyLog()
 	if err != nil || holds(t, db, "read read") {
 		t.Errorf("what was read is still there: %v", err)
@@ -121,7 +121,7 @@ func TestWipeFree_NewestHeaderIsLost_TheOlderOneIsWhole(t *testing.T) {
 	if err := db.DeleteConversation(t.Context(), general); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.wipeFree(t.Context()); err != nil {
+	if err := db.wipeFree(t.Context(), maxWiped); err != nil {
 		t.Fatal(err)
 	}
 	m := imageOf(t, db.path)
@@ -164,7 +164,7 @@ func TestWipeFree_OthersWriteAndRead_LosesNothing(t *testing.T) {
 		})
 	}
 	for ctx.Err() == nil {
-		if err := db.wipeFree(t.Context()); err != nil {
+		if err := db.wipeFree(t.Context(), maxWiped); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -174,6 +174,27 @@ func TestWipeFree_OthersWriteAndRead_LosesNothing(t *testing.T) {
 	}
 	if r, err := Check(t.Context(), db.path); err != nil {
 		t.Errorf("%v: %v", r.Damage, err)
+	}
+}
+
+func TestWipeFree_MoreFreePagesThanWanted_AreLeft(t *testing.T) {
+	db := opened(t)
+	saveMessages(t, db, 50, "forgotten", time.Now())
+	if err := db.DeleteConversation(t.Context(), general); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		maxFree int
+		isLeft  bool
+	}{{0, true}, {maxWiped, false}} {
+		err := db.wipeFree(t.Context(), c.maxFree)
+		db.emptyLog()
+		if left := holds(t, db, "forgotten"); err != nil || left != c.isLeft {
+			t.Errorf("with up to %d free pages: it is in the file: %v, want %v; %v", c.maxFree, left, c.isLeft, err)
+		}
 	}
 }
 
