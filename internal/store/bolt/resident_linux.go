@@ -20,6 +20,9 @@ func maxMappedGrowth(size int64) int64 { return min(max(size/32, 4<<20), 32<<20)
 // What is mapped is a cache: that it cannot be released is told to nobody.
 func (db *DB) releasePages() {
 	mapped := mappedBytes()
+	if mapped < db.mapped.Load() { // others have released pages, such as those of the program
+		db.mapped.Store(mapped)
+	}
 	// While a transaction is open bbolt does not map the file elsewhere.
 	_ = db.viewFile(func(tx *bbolt.Tx) error {
 		if mapped >= db.mapped.Load()+maxMappedGrowth(tx.Size()) {
