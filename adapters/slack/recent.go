@@ -68,12 +68,13 @@ func (s *Slack) noteMessage(e wireMessage) {
 		s.dropRecent(e.Channel) // what was said while the bot was not in it did not come
 		return
 	}
+	m := newRecentMessage(e)
 	for _, place := range recentPlaces(e.Channel, e) {
 		// A thread that nobody has begun is one where the bot is going to answer.
 		if place == threadKey(e.Channel, e.TS) && !s.isMentioned(e) {
 			continue
 		}
-		s.recent.Add(place, newRecentMessage(e))
+		s.recent.Add(place, m)
 	}
 }
 
@@ -85,8 +86,9 @@ func (s *Slack) isMentioned(e wireMessage) bool {
 // noteEdit remembers what a message says now.
 func (s *Slack) noteEdit(channel string, now wireMessage) {
 	now.Channel = channel
+	m := newRecentMessage(now)
 	for _, place := range recentPlaces(channel, now) {
-		s.recent.Replace(place, newRecentMessage(now))
+		s.recent.Replace(place, m)
 	}
 }
 

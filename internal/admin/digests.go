@@ -17,7 +17,7 @@ import (
 // and those with a method BadInput that returns true, which are for the sender to correct.
 type Digests interface {
 	List(ctx context.Context) ([]digest.Info, error)
-	// Page returns up to n digests behind the first from of them, and whether others follow.
+	// Page returns up to n digests behind a name, and whether others follow.
 	Page(ctx context.Context, after string, n int) (list []digest.Info, more bool, err error)
 	Get(ctx context.Context, name string) (digest.Info, error)
 	Preview(ctx context.Context, name string) (digest.Preview, error)
