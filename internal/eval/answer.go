@@ -190,8 +190,9 @@ func (w *workspace) recall(c Case) (func(context.Context, string, []string) agen
 		return nil, err
 	}
 	return func(ctx context.Context, question string, earlier []string) agent.Knowledge {
-		known := agent.Knowledge{Standing: repository.Standing(ctx, agentName, named)}
-		for _, p := range repository.Recall(ctx, agentName, named, question, earlier) {
+		standing, passages := repository.Recall(ctx, agentName, named, question, earlier)
+		known := agent.Knowledge{Standing: standing}
+		for _, p := range passages {
 			known.Passages = append(known.Passages, p.String())
 		}
 		return known

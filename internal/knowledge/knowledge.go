@@ -86,45 +86,39 @@ type Passage struct {
 // String returns the passage as a model is shown it, with its source before it.
 func (p Passage) String() string { return p.citation + "\n" + p.Text }
 
-// Standing returns the part of an agent's system prompt about its files, which does not depend on the question: small
-// files as a whole, of larger ones that there are some. It returns nothing where the agent has no files. named are the
-// files that the operator names for the agent. It reads the files that have changed, which may take up to readTimeout.
-func (r *Repository) Standing(ctx context.Context, agent string, named []string) string {
-	x, size := r.refreshed(ctx, agent, named)
-	switch {
-	case len(x.passages) == 0:
-		return ""
-	case size <= maxWholeBytes:
-		return "You know these files as a whole. " + dataNotice + "[handbook.md] or [report.pdf, p. 3].\n\n" +
-			writeWhole(x.passages)
-	}
-	// Beyond maxWholeBytes the prompt would grow with every file.
-	return "You know files. Passages of them that may matter stand before a question; knowledge_search finds more. " +
-		dataNotice + "[handbook.md, Holidays] or [report.pdf, p. 3]."
-}
-
-// Recall returns the passages of an agent's files that belong before a question, the best first: at most 6 and 8 KiB,
-// and none where the agent knows its files as a whole or nothing in them has to do with the question. earlier are the
-// questions before it, the newest last: what a question such as "and in spring?" is about.
+// Recall returns what an agent knows from its files when it is asked a question; nothing where it has no files. named are
+// the files that the operator names for the agent. It reads the files that have changed, which may take up to readTimeout.
+//
+// standing is for the system prompt and does not depend on the question: small files as a whole, of larger ones that
+// there are some. passages belong before the question, the best first: at most 6 and 8 KiB, and none where the agent
+// knows its files as a whole or nothing in them has to do with the question. earlier are the questions before it, the
+// newest last: what a question such as "and in spring?" is about.
 func (r *Repository) Recall(
 	ctx context.Context,
 	agent string,
 	named []string,
 	question string,
 	earlier []string,
-) []Passage {
+) (standing string, passages []Passage) {
 	x, size := r.refreshed(ctx, agent, named)
-	if size <= maxWholeBytes {
-		return nil
+	switch {
+	case len(x.passages) == 0:
+		return "", nil
+	case size <= maxWholeBytes:
+		return "You know these files as a whole. " + dataNotice + "[handbook.md] or [report.pdf, p. 3].\n\n" +
+			writeWhole(x.passages), nil
 	}
-	list := x.recall(question, earlier, maxPromptPassages)
+	// Beyond maxWholeBytes the prompt would grow with every file.
+	standing = "You know files. Passages of them that may matter stand before a question; knowledge_search finds more. " +
+		dataNotice + "[handbook.md, Holidays] or [report.pdf, p. 3]."
+	passages = x.recall(question, earlier, maxPromptPassages)
 	left := maxPromptBytes
-	for i, p := range list {
+	for i, p := range passages {
 		if left -= len(p.String()); left < 0 && i > 0 {
-			return list[:i]
+			return standing, passages[:i]
 		}
 	}
-	return list
+	return standing, passages
 }
 
 // Search returns up to k passages of an agent's files that fit a query, the best first, as knowledge_search does; none

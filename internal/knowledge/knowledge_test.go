@@ -51,8 +51,8 @@ func write(t *testing.T, path, text string) string {
 // told returns what the model of an agent is told of its files with a question.
 func told(t *testing.T, b *knowledge.Repository, agent string, named []string, question string) string {
 	t.Helper()
-	text := b.Standing(t.Context(), agent, named)
-	for _, p := range b.Recall(t.Context(), agent, named, question, nil) {
+	text, passages := b.Recall(t.Context(), agent, named, question, nil)
+	for _, p := range passages {
 		text += "\n\n" + p.String()
 	}
 	return text
@@ -278,7 +278,7 @@ func TestNoWordIsLostByCutting(t *testing.T) {
 			[]byte(text.String())); err != nil {
 			t.Fatal(err)
 		}
-		got := b.Standing(context.Background(), "default", nil)
+		got, _ := b.Recall(context.Background(), "default", nil, "what is in it?", nil)
 		if err := b.DeleteAll(t.Context(), "default"); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 func HTTPClient() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
-	t.WriteBufferSize = 16 << 10 // most requests in one write, and without a copy of their own
+	t.WriteBufferSize = 16 << 10 // most requests in one write
 	return &http.Client{Transport: t, CheckRedirect: func(next *http.Request, _ []*http.Request) error {
 		return fmt.Errorf("it redirects to %s://%s, which is not followed: name the address of the API itself",
 			next.URL.Scheme, next.URL.Host)

@@ -45,8 +45,9 @@ func (r *Roster) profiles(c *config.Config, members map[string]member) map[strin
 			Servers:   m.access.server,
 			Skills:    promptSkills(m.skills),
 			Recall: func(ctx context.Context, question string, earlier []string) agent.Knowledge {
-				known := agent.Knowledge{Standing: r.o.Knowledge.Standing(ctx, name, m.Agent.Knowledge)}
-				for _, p := range r.o.Knowledge.Recall(ctx, name, m.Agent.Knowledge, question, earlier) {
+				standing, passages := r.o.Knowledge.Recall(ctx, name, m.Agent.Knowledge, question, earlier)
+				known := agent.Knowledge{Standing: standing}
+				for _, p := range passages {
 					known.Passages = append(known.Passages, p.String())
 				}
 				return known

@@ -11,6 +11,7 @@
 package gemini
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -108,6 +109,10 @@ func (m *Model) resource() string {
 	return "models/" + m.o.Model
 }
 
+// maxJoined is up to how many bytes the parts of a request are copied together. net/http sends a body that is one piece of
+// memory in one write with the header, and others behind it.
+const maxJoined = 16 << 10
+
 // post sends JSON, in parts that follow one another, to a method of the model and returns the body of its answer, of which
 // maxAnswerBytes can be read. The caller closes it. The error is ctx's or an *llm.Error.
 func (m *Model) post(ctx context.Context, method, query string, parts ...[]byte) (io.ReadCloser, error) {
@@ -122,6 +127,9 @@ func (m *Model) post(ctx context.Context, method, query string, parts ...[]byte)
 	}
 	// Made again where an idle connection turns out to be closed.
 	req.GetBody = func() (io.ReadCloser, error) {
+		if req.ContentLength <= maxJoined {
+			return io.NopCloser(bytes.NewReader(slices.Concat(parts...))), nil
+		}
 		rest := net.Buffers(slices.Clone(parts)) // reading takes parts away
 		return io.NopCloser(&rest), nil
 	}
