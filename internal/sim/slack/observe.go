@@ -26,10 +26,13 @@ func (s *Server) SetFaults(f Faults) {
 func (s *Server) Drop(n int) int {
 	s.state.Lock()
 	links := slices.Clone(s.links)
-	s.state.Unlock()
 	if n > 0 {
 		links = links[:min(n, len(links))]
 	}
+	for _, l := range links {
+		l.retiring = true // it ends a moment later
+	}
+	s.state.Unlock()
 	for _, l := range links {
 		l.sock.Cut()
 	}

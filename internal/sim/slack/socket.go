@@ -21,7 +21,7 @@ const (
 // link is one Socket Mode connection.
 type link struct {
 	sock     *sim.Socket
-	retiring bool // was asked to close; gets nothing new
+	retiring bool // was asked to close, or is being cut; gets nothing new
 }
 
 // openConnection returns the address of a new connection, which is valid once.
