@@ -103,7 +103,7 @@ func (s *Server) writeAskError(out *eventWriter, r *http.Request, err error) {
 	status, f := http.StatusServiceUnavailable, apiError{
 		"unavailable",
 		"the bot cannot accept messages right now",
-		"try again in a moment",
+		s.hintFor(err, "try again in a moment"),
 	}
 	var input interface{ BadInput() bool }
 	switch {

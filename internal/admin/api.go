@@ -148,7 +148,8 @@ func writeError(w http.ResponseWriter, status int, code, message, hint string) {
 	writeJSON(w, status, map[string]apiError{"error": {code, message, hint}})
 }
 
-// writeFailure answers a request whose work failed. The cause is for the log alone.
+// writeFailure answers a request whose work failed. The cause is for the log alone, but where the system keeps the
+// store from working.
 func (s *Server) writeFailure(w http.ResponseWriter, r *http.Request, what string, err error) {
 	// The error is most likely the cancellation itself, which is not worth a log line.
 	if r.Context().Err() != nil {
@@ -156,7 +157,19 @@ func (s *Server) writeFailure(w http.ResponseWriter, r *http.Request, what strin
 	}
 	ref := newReference()
 	s.o.Log.Error("request failed", "reference", ref, "method", r.Method, "path", r.URL.Path, "error", err)
-	writeError(w, http.StatusInternalServerError, "internal", what+" (reference "+ref+")", "the bot's log has the reason")
+	writeError(w, http.StatusInternalServerError, "internal", what+" (reference "+ref+")",
+		s.hintFor(err, "the bot's log has the reason"))
+}
+
+// hintFor returns what is the matter with the store where that made a request fail, else other.
+func (s *Server) hintFor(err error, other string) string {
+	if system, ok := errors.AsType[*store.SystemError](err); ok {
+		return "the store cannot be used: " + system.What + "; " + system.Remedy
+	}
+	if problem := s.o.Store.Problem(); problem != "" {
+		return problem + "; the bot's log says what helps"
+	}
+	return other
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {

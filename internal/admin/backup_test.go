@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/store"
 )
 
 // closing tells when a copy was closed.
@@ -132,5 +137,34 @@ func TestOneBackupIsSentAtATime(t *testing.T) {
 	_ = w.Close()
 	if r := <-first; r.status != 200 || r.body != "copy" {
 		t.Errorf("the first got status %d and %q", r.status, r.body)
+	}
+}
+
+// What the operator can do about the store is said where it is asked, not in the log alone.
+func TestFailures_StoreInTrouble_SayWhatIsTheMatter(t *testing.T) {
+	full := &store.SystemError{Path: "/secret/raven.db", What: "there is no space left on its disk", Remedy: "free some"}
+	b, _, server, client := start(t, func(o *Options) {
+		o.Backup = func(context.Context) (Copy, error) { return Copy{}, full }
+	})
+	b.ask = func(context.Context, string, chat.User, string) iter.Seq2[Event, error] {
+		return func(yield func(Event, error) bool) { yield(Event{}, fmt.Errorf("take the message: %w", full)) }
+	}
+	for path, status := range map[string]int{"/backup": 500, "/conversations/web%3A%2Fgeneral/messages": 503} {
+		r := do(t, client, "POST", server.URL+"/api/v1"+path, strings.NewReader(`{"text":"x"}`), "Authorization", bearerHeader)
+		if r.status != status || !strings.Contains(r.body, "no space left on its disk; free some") ||
+			strings.Contains(r.body, "secret") {
+			t.Errorf("%s: status %d, %s", path, r.status, r.body)
+		}
+	}
+	b.ask = func(context.Context, string, chat.User, string) iter.Seq2[Event, error] {
+		return func(yield func(Event, error) bool) {
+			yield(Event{}, errors.New("the file /secret/raven.db was removed"))
+		}
+	}
+	b.problem = "the file of the store was removed"
+	r := do(t, client, "POST", server.URL+"/api/v1/conversations/web%3A%2Fgeneral/messages", strings.NewReader(`{"text":"x"}`),
+		"Authorization", bearerHeader)
+	if !strings.Contains(r.body, b.problem) || strings.Contains(r.body, "secret") {
+		t.Errorf("the file is gone: %s", r.body)
 	}
 }

@@ -111,10 +111,11 @@ func (r *run) shortenRequest() bool {
 
 // A request to a model is made at most maxAttempts times, all within the model's timeout.
 // Between attempts it waits as long as the provider asks, else firstWait, then twice as
-// long each time.
+// long each time. Where another model of the chain can answer it waits maxFallbackWait at most.
 const (
-	maxAttempts = 4
-	firstWait   = time.Second
+	maxAttempts     = 4
+	firstWait       = time.Second
+	maxFallbackWait = 10 * time.Second
 )
 
 // askWithRetry asks one model until it answers or fails for good.
@@ -147,6 +148,9 @@ func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm
 		if deadline, _ := ctx.Deadline(); time.Until(deadline) < pause {
 			return m, err
 		}
+		if pause > maxFallbackWait && r.hasFallback(q) {
+			return m, err
+		}
 		note := "The model did not answer; trying again."
 		if fault.RetryAfter > 0 {
 			note = fmt.Sprintf("The model asks for a pause of %v.", pause.Round(time.Second))
@@ -162,6 +166,20 @@ func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm
 		}
 		wait *= 2
 	}
+}
+
+// hasFallback reports whether a model behind the one in use is switched on and can answer a request.
+func (r *run) hasFallback(q llm.Request) bool {
+	for _, name := range r.profile.Models[r.modelIndex+1:] {
+		model, ok := r.engine.o.Roster.Model(name)
+		if !ok {
+			continue
+		}
+		if narrow, isNarrow := llm.As[llm.Selective](model.Model); !isNarrow || narrow.CanAnswer(q) {
+			return true
+		}
+	}
+	return false
 }
 
 // askWithinBudget asks a model once, unless a spending limit forbids it. It counts the

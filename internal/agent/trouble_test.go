@@ -17,6 +17,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/llm/offline"
 	"ravenbot/internal/tool"
 )
 
@@ -173,6 +174,34 @@ func TestCircuitOpen_FallbackAnswersAtOnce(t *testing.T) {
 			t.Errorf("after %d requests the log says\n%s", len(down.Requests()), b.log)
 		}
 	})
+}
+
+// A long pause that the provider asks for is waited for only where nobody else can answer.
+func TestRateLimit_LongPause_FallbackAnswersAtOnce(t *testing.T) {
+	limited := func(n int, _ llm.Request) ([]llm.Chunk, error) {
+		if n == 1 {
+			return nil, &llm.Error{Kind: llm.RateLimited, RetryAfter: 40 * time.Second}
+		}
+		return llmtest.Says("first"), nil
+	}
+	for name, c := range map[string]struct {
+		fallback llm.Model
+		want     string
+		after    time.Duration
+	}{
+		"fallback":                         {&llmtest.Model{Name: "spare", Script: sayHere}, "here", 0},
+		"fallback that cannot answer this": {offline.Model{}, "first", 40 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				d := engine(nil, &llmtest.Model{Name: "limited", Script: limited}, c.fallback).ask(t, "go")
+				if took := time.Since(began); d.Text != c.want || took != c.after {
+					t.Errorf("answered %q after %v, want %q after %v", d.Text, took, c.want, c.after)
+				}
+			})
+		})
+	}
 }
 
 // The limit of a request is the model's failure, and another model is asked.

@@ -73,7 +73,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 			Reload:       func(ctx context.Context) error { return replica.Reload(ctx, p.shared...) },
 			IsConfigured: a.digests.IsConfigured,
 			Checks: map[string]transfer.Check{"server": a.catalog.CheckEntry, "digest": digest.CheckStored,
-				"setting": settings.CheckStored, "agent": a.roster.CheckEntry},
+				"setting": settings.CheckStored, "agent": a.roster.CheckEntry, "job": a.jobs.CheckStored},
 			IsOver: retention.IsOver(a.conf, a.web.Name(), a.o.Now),
 		}),
 		Agent:      a.agent,

@@ -105,7 +105,7 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 		f := finding{Name: "store " + path + " (not created yet)", OK: true}
 		if err := diagnoseFolder(path); err != nil {
 			f.OK, f.Cause, f.Lost = false, "it cannot be made: "+err.Error(), "everything: the bot does not start"
-			f.Fix = "name another path as store, or give this user the right to write there"
+			f.Fix = "name another path as store, give this user the right to write there, or free space on the disk"
 		}
 		return f
 	case err != nil:
@@ -121,7 +121,16 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 			Name:  "store " + path,
 			Cause: "it cannot be written: " + err.Error(),
 			Lost:  "everything: the bot does not start",
-			Fix:   "give this user the right to write the file and its folder, and see that the file system is not read-only",
+			Fix: "give this user the right to write the file and its folder, and see that the file system is not read-only " +
+				"and has room",
+		}
+	}
+	if err := diagnoseBeside(cfg); err != nil {
+		return finding{
+			Name:  "store " + path,
+			Cause: "a file beside it cannot be used: " + err.Error(),
+			Lost:  "everything: the bot does not start",
+			Fix:   "make the user that the bot runs as the owner of the store and of the files beside it",
 		}
 	}
 	return finding{Name: "store " + path, OK: true}

@@ -19,6 +19,7 @@ import (
 	"ravenbot/internal/egress"
 	"ravenbot/internal/feed"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/seal"
 	"ravenbot/internal/text"
 )
 
@@ -29,6 +30,8 @@ const (
 	probeTimeout = 10 * time.Second
 	// maxProbes is how many are tried at a time.
 	maxProbes = 4
+	// newStoreBytes is the room that is tried: about what a new store and its log take.
+	newStoreBytes = 128 << 10
 )
 
 // diagnoseFolder tries whether a store can be made or written at a path. It leaves nothing behind.
@@ -54,12 +57,32 @@ func diagnoseFolder(path string) error {
 		dir = filepath.Dir(dir)
 	}
 	name, err := os.MkdirTemp(dir, ".ravenbot-doctor-*") // a folder, since some systems allow files alone to be made
+	if err == nil {
+		// On a full disk folders and empty files can still be made.
+		err = os.WriteFile(filepath.Join(name, "probe"), make([]byte, newStoreBytes), 0o600)
+		err = errors.Join(err, os.RemoveAll(name))
+	}
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return fmt.Errorf("in the folder %s: %w", dir, path.Err) // the name that was tried says nothing
-	} else if err != nil {
-		return err
 	}
-	return os.Remove(name)
+	return err
+}
+
+// diagnoseBeside tries whether the files beside a store can be read that it is opened with. Those that a command has made
+// which ran as root cannot.
+func diagnoseBeside(cfg *config.Config) error {
+	path := cfg.Store.Reveal()
+	f, err := os.Open(path + ".initialized")
+	if err == nil {
+		err = f.Close()
+	}
+	if (err == nil || errors.Is(err, fs.ErrNotExist)) && cfg.StoreKey == "" {
+		_, err = seal.ReadKey(path + ".key")
+	}
+	if errors.Is(err, fs.ErrNotExist) { // the first run makes it
+		return nil
+	}
+	return err
 }
 
 // diagnoseListen tries whether the address of the HTTP server is free, where no daemon of this configuration has it.

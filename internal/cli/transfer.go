@@ -68,7 +68,8 @@ func writeWhole(name string, r io.Reader) error {
 	return nil
 }
 
-// importBatch is how many bytes of a file are sent at once, and importLines how many lines.
+// importBatch is how many bytes of a file are sent at once, with what the last line has beyond them, and importLines how
+// many lines.
 const (
 	importBatch = 4 << 20
 	importLines = 2000
@@ -98,7 +99,11 @@ func importStore(ctx context.Context, c *invocation) error {
 // before are there then.
 func importRecords(ctx context.Context, c *invocation, d *client, records io.Reader) error {
 	total := transfer.Result{Added: map[string]int{}}
-	err := sendLines(ctx, records, func(batch []byte, first int) error {
+	refuse := func(line int) {
+		fault := fmt.Sprintf("the line is longer than %d bytes", transfer.MaxLine)
+		total.Errors = append(total.Errors, transfer.LineError{Line: line, Error: fault})
+	}
+	err := sendLines(ctx, records, refuse, func(batch []byte, first int) error {
 		var r transfer.Result
 		path := "/api/v1/import?line=" + strconv.Itoa(first)
 		res, err := d.send(ctx, http.MethodPost, path, "application/x-ndjson", bytes.NewReader(batch))
@@ -135,25 +140,44 @@ func importRecords(ctx context.Context, c *invocation, d *client, records io.Rea
 }
 
 // sendLines calls send with whole lines of a file, as many as one request takes, and the number of the first, from 1.
-// It ends at the first error of send, and for a line of more than transfer.MaxLine bytes.
-func sendLines(ctx context.Context, r io.Reader, send func(batch []byte, first int) error) error {
-	in := bufio.NewReader(interruptibleReader{ctx, r})
+// For a line of more than transfer.MaxLine bytes it calls refuse with its number, and sends an empty one, so that the
+// numbers of the others stay right. It ends at the first error of send.
+func sendLines(ctx context.Context, r io.Reader, refuse func(line int), send func(batch []byte, first int) error) error {
+	in := bufio.NewReaderSize(interruptibleReader{ctx, r}, 64<<10)
 	var batch []byte
 	for first, n := 1, 0; ; {
-		line, err := in.ReadBytes('\n')
+		began := len(batch)
+		var isWhole bool
+		var err error
+		batch, isWhole, err = appendLine(batch, in)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if len(line) > transfer.MaxLine {
-			return fmt.Errorf("line %d is longer than %d bytes", first+n, transfer.MaxLine)
+		if !isWhole {
+			batch = append(batch[:began], '\n')
+			refuse(first + n)
 		}
-		batch = append(batch, line...)
 		n++
 		if err != nil || n == importLines || len(batch) > importBatch {
 			if sendErr := send(batch, first); sendErr != nil || err != nil {
 				return sendErr
 			}
 			first, n, batch = first+n, 0, nil
+		}
+	}
+}
+
+// appendLine appends the next line to batch. isWhole is false where it has more than transfer.MaxLine bytes: the rest of
+// it is read, but not kept. The error is that of in.
+func appendLine(batch []byte, in *bufio.Reader) (longer []byte, isWhole bool, err error) {
+	began := len(batch)
+	for isWhole = true; ; {
+		piece, err := in.ReadSlice('\n')
+		if isWhole = isWhole && len(batch)-began+len(piece) <= transfer.MaxLine; isWhole {
+			batch = append(batch, piece...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return batch, isWhole, err
 		}
 	}
 }

@@ -3,10 +3,13 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"ravenbot/internal/transfer"
 )
 
 // What was added before a request failed is there, and said.
@@ -33,6 +36,31 @@ func TestImportRecords_LaterBatchFails_SaysWhatWasAdded(t *testing.T) {
 		t.Errorf("printed %q", got)
 	}
 	if got := faults.String(); got != "records:7: no record\n" {
+		t.Errorf("printed the faults %q", got)
+	}
+}
+
+// A line that is too long keeps no other from being imported, whether it is before or behind it.
+func TestImportRecords_LineTooLong_IsNamedAndTheOthersAreSent(t *testing.T) {
+	var sent []string
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		sent = append(sent, r.URL.Query().Get("line")+":"+string(body))
+		fmt.Fprint(w, `{"added":{"memory":1}}`)
+	}))
+	defer daemon.Close()
+	var out, faults bytes.Buffer
+	c := &invocation{World: World{Out: &out, Err: &faults}, args: []string{"records"}}
+	long := strings.Repeat("x", transfer.MaxLine+1)
+	err := importRecords(t.Context(), c, &client{daemon.URL, "admin", daemon.Client()},
+		strings.NewReader("{}\n"+long+"\n{}\n"+long))
+	if err == nil || err.Error() != "2 lines were not imported" {
+		t.Errorf("the error is %v", err)
+	}
+	if len(sent) != 1 || sent[0] != "1:{}\n\n{}\n\n" {
+		t.Errorf("sent %.200q", sent)
+	}
+	if got := faults.String(); !strings.HasPrefix(got, "records:2: the line is longer") || !strings.Contains(got, "records:4: ") {
 		t.Errorf("printed the faults %q", got)
 	}
 }

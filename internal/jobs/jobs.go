@@ -121,6 +121,34 @@ func newStored(j Job, raw json.RawMessage) (stored, error) {
 	return stored{j, raw, plan}, err
 }
 
+// readStored returns the job that an item of the store holds. It fails where that is no job with the item's id, or has
+// no schedule that can be read.
+func readStored(id string, raw json.RawMessage) (stored, error) {
+	var j Job
+	if err := json.Unmarshal(raw, &j); err != nil {
+		return stored{}, err
+	}
+	if j.ID != id {
+		return stored{}, fmt.Errorf("its value has the id %.80q, and its name is %.80q", j.ID, id)
+	}
+	return newStored(j, raw)
+}
+
+// CheckStored returns why a job would not be read from the store, would never be due or would post nowhere; nil: it can
+// be stored.
+func (*Service) CheckStored(id string, raw json.RawMessage) error {
+	j, err := readStored(id, raw)
+	switch {
+	case err != nil:
+		return err
+	case j.At.IsZero() == (j.Schedule == ""):
+		return errors.New("it has neither at nor schedule, or both")
+	case len(j.Post) == 0 || len(j.places()) != len(j.Post):
+		return fmt.Errorf("post is %.200q, want addresses of channels", j.Post)
+	}
+	return nil
+}
+
 // maxTasks is how many tasks are carried out at a time. Others wait, so that a morning on which many are due leaves
 // people's questions quick.
 const maxTasks = 4
@@ -160,12 +188,7 @@ func (s *Service) Load(ctx context.Context) error {
 			jobs[id] = was
 			continue
 		}
-		var j Job
-		err := json.Unmarshal(raw, &j)
-		if err == nil && j.ID == id {
-			jobs[id], err = newStored(j, raw)
-		}
-		if err != nil || j.ID != id {
+		if jobs[id], err = readStored(id, raw); err != nil {
 			s.o.Log.Error("stored job is invalid, skipped", "job", id, "error", err)
 			delete(jobs, id)
 		}

@@ -6,6 +6,7 @@
 package llm
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -258,9 +259,12 @@ func (e *Error) IsRetryable() bool {
 	return !e.CircuitOpen && (e.Kind == RateLimited || e.Kind == Unavailable)
 }
 
-// ReadingError returns the error of an answer that could not be read to its end. A body that http.MaxBytesReader ended
-// is not asked for again.
+// ReadingError returns the error of an answer that could not be read to its end. A body that http.MaxBytesReader ended,
+// or a line of it that is too long for a bufio.Scanner, is not asked for again.
 func ReadingError(provider string, err error) *Error {
+	if errors.Is(err, bufio.ErrTooLong) {
+		return &Error{Kind: OutputLimit, Provider: provider, Reason: "it sent more at once than I read", Err: err}
+	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &Error{
 			Kind:     OutputLimit,

@@ -77,7 +77,7 @@ func NewKey() []byte {
 func ReadKey(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the key for secrets: %w", err)
+		return nil, readingError(err)
 	}
 	if open := info.Mode().Perm() & 0o077; open != 0 {
 		return nil, fmt.Errorf(
@@ -88,7 +88,7 @@ func ReadKey(path string) ([]byte, error) {
 	}
 	key, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the key for secrets: %w", err)
+		return nil, readingError(err)
 	}
 	if len(key) != keySize {
 		return nil, fmt.Errorf(
@@ -99,6 +99,14 @@ func ReadKey(path string) ([]byte, error) {
 		)
 	}
 	return key, nil
+}
+
+// readingError returns the error of a key file that cannot be read.
+func readingError(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("read the key for secrets: %w; make the user that the bot runs as the owner of the file (chown)", err)
+	}
+	return fmt.Errorf("read the key for secrets: %w", err)
 }
 
 // version is the first byte of a sealed record.

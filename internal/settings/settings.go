@@ -93,7 +93,11 @@ func CheckStored(scope string, raw json.RawMessage) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	return d.Decode(&Layer{})
+	var l Layer
+	if err := d.Decode(&l); err != nil {
+		return err
+	}
+	return l.check()
 }
 
 // Store stores layers by scope.
@@ -215,6 +219,24 @@ func (r *Repository) Check(s Scope, l Layer) error {
 			return err
 		}
 	}
+	if err := l.check(); err != nil {
+		return err
+	}
+	if l.Model == "" {
+		return nil
+	}
+	names := r.models()
+	for _, name := range names {
+		if name == l.Model {
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no model %q; there are: %s", l.Model, strings.Join(names, ", "))
+}
+
+// check returns an error, in words for whoever set it, when a value is not allowed in any scope. Models are not looked
+// at.
+func (l Layer) check() error {
 	if n := l.Tools.MaxSteps; n != nil && (*n < 1 || *n > maxSteps) {
 		return fmt.Errorf("tools.maxSteps is %d, want 1 to %d", *n, maxSteps)
 	}
@@ -228,16 +250,7 @@ func (r *Repository) Check(s Scope, l Layer) error {
 	if _, err := time.LoadLocation(l.Timezone); err != nil || l.Timezone == "Local" {
 		return fmt.Errorf("timezone is %.80q, want an IANA name such as Europe/Oslo", l.Timezone)
 	}
-	if l.Model == "" {
-		return nil
-	}
-	names := r.models()
-	for _, name := range names {
-		if name == l.Model {
-			return nil
-		}
-	}
-	return fmt.Errorf("there is no model %q; there are: %s", l.Model, strings.Join(names, ", "))
+	return nil
 }
 
 // Set replaces the layer of a scope; a zero layer removes it. It fails when Check does, or the store, and has then

@@ -31,10 +31,11 @@ const (
 	kindUnsubscribed = "unsubscription" // of a mailbox, from a digest
 )
 
-// Limits of what an import takes.
+// Limits of what an import takes. What was exported has to come back: an answer may have 1 MiB, of which JSON writes
+// quotes and ends of lines as two bytes.
 const (
-	MaxLine        = 1 << 20   // bytes of a line
-	maxTextBytes   = 256 << 10 // of a message
+	MaxLine        = 4 << 20 // bytes of a line
+	maxTextBytes   = 1 << 20 // of a message
 	maxIDBytes     = 500
 	maxNameBytes   = 200
 	maxMemoryChars = 500

@@ -158,6 +158,27 @@ func TestRoundTrip_GivesTheSameLines(t *testing.T) {
 	}
 }
 
+// The largest answer that is read from a model comes back, also where JSON writes each byte of it as two.
+func TestRoundTrip_LargestAnswer_ComesBack(t *testing.T) {
+	from, to := newSide(t), newSide(t)
+	from.must(from.db.SaveTurn(t.Context(), general, &conversation.Turn{
+		ID:    "slack/T1/C1/1",
+		Began: noon,
+		State: conversation.Answered,
+		Messages: []llm.Message{
+			{Role: llm.User, Parts: []llm.Part{{Text: "all of it"}}},
+			{Role: llm.Assistant, Parts: []llm.Part{{Text: strings.Repeat(`"`, 1<<20)}}},
+		},
+	}))
+	want := from.export(chat.Address{})
+	if r := to.load(want); r.Added["message"] != 2 || len(r.Errors) != 0 {
+		t.Errorf("the import: %+v", r)
+	}
+	if to.export(chat.Address{}) != want {
+		t.Error("the second export is another one")
+	}
+}
+
 func TestExport_OfOneConversation(t *testing.T) {
 	s := newSide(t)
 	s.fill()

@@ -109,7 +109,7 @@ func (m *Model) stream(
 	defer cancel(nil)
 	hasBegun := m.limitFirstToken(cancel)
 	defer hasBegun()
-	room, isCounted := MaxAnswerBytes, false
+	room, isCounted, hasContent := MaxAnswerBytes, false, false
 	for c, err := range m.Model.Generate(ctx, q) {
 		// Anything counts that the model sends, a thought too.
 		hasBegun()
@@ -117,6 +117,7 @@ func (m *Model) stream(
 			return true, explain(ctx, err)
 		}
 		isCounted = isCounted || c.Usage != nil
+		hasContent = hasContent || len(c.Parts) > 0 || c.Finish != ""
 		isWhole := false
 		if c.Parts, room, isWhole = fit(c.Parts, room); !isWhole {
 			c.Finish = llm.FinishOversize
@@ -130,6 +131,14 @@ func (m *Model) stream(
 		}
 		if !isWhole {
 			return true, nil
+		}
+	}
+	// A page of a proxy or of another service has status 200, too.
+	if !hasContent {
+		return true, &llm.Error{
+			Kind:     llm.Unavailable,
+			Provider: m.ID(),
+			Reason:   "what was sent holds no answer; check models." + m.o.Name + ".baseURL if it is set, and proxies",
 		}
 	}
 	return true, nil

@@ -364,6 +364,28 @@ func TestGenerate_EndlessAnswer_EndsAtTheLimit(t *testing.T) {
 	}
 }
 
+// An endpoint that answers with something else is in trouble like one that does not answer.
+func TestGenerate_AnswerHoldsNothing_IsAFailureOfTheModel(t *testing.T) {
+	for name, chunks := range map[string][]llm.Chunk{"no piece": nil, "usage alone": {{Usage: &llm.Usage{Input: 1}}}} {
+		t.Run(name, func(t *testing.T) {
+			p, m, _ := start(func(_ context.Context, yield func(llm.Chunk, error) bool) {
+				for _, c := range chunks {
+					yield(c, nil)
+				}
+			})
+			for range 5 {
+				fault := ask(t.Context(), m)
+				if fault == nil || fault.Kind != llm.Unavailable || !strings.Contains(fault.Reason, "models.default.baseURL") {
+					t.Fatalf("failed with %v, want the key to check", fault)
+				}
+			}
+			if p.count() != 3 {
+				t.Errorf("the model got %d of 5 requests, want 3", p.count())
+			}
+		})
+	}
+}
+
 func TestGenerate_HugeCall_IsLeftOut(t *testing.T) {
 	call := &llm.Call{ID: "1", Name: "write", Args: []byte(`"` + strings.Repeat("x", breaker.MaxAnswerBytes) + `"`)}
 	_, m, _ := start(func(_ context.Context, yield func(llm.Chunk, error) bool) {

@@ -97,7 +97,8 @@ func TestGenerate_AnswersThatAreNone_AreErrors(t *testing.T) {
 			`"GenerateRequestsPerDayPerProject"}]}]}}`, llm.Exhausted},
 		"a key that is none": {400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key."}}`,
 			llm.Denied},
-		"a page of a proxy": {413, "<html>too large</html>", llm.BadRequest},
+		"a line without end": {200, "data: " + strings.Repeat("x", 33<<20), llm.OutputLimit},
+		"a page of a proxy":  {413, "<html>too large</html>", llm.BadRequest},
 	} {
 		m, _ := endpoint(t, c.status, c.body)
 		_, err := generate(t, m, question)

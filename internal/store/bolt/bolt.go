@@ -117,6 +117,7 @@ type DB struct {
 	wiped   uint64       // how many commits there were when free pages were last overwritten; of Run alone
 
 	closed  atomic.Bool
+	isStuck atomic.Bool             // bbolt faulted with its locks held, see begin
 	observe func(*tx)               // for tests: called with every write transaction before it is committed
 	reached func(step string) error // for tests: called at each step of CompactOpen
 }
@@ -418,7 +419,7 @@ func (db *DB) prepare(createTallies bool, found *scan) error {
 	if err != nil {
 		_ = db.wal.close(false)
 		db.closeContents()
-		return fmt.Errorf("prepare store %s: %w", db.path, err)
+		return fmt.Errorf("prepare store %s: %w", db.path, explainSystemError(db.path, err))
 	}
 	return nil
 }
@@ -493,11 +494,15 @@ func (db *DB) Close() error {
 	// The lock keeps CompactOpen from replacing the file meanwhile.
 	db.writing.Lock()
 	db.access.Lock()
-	db.rollBack()
+	db.rollBackDamaged()
 	db.access.Unlock()
 	isOurs := db.checkContents() == nil
 	db.closeContents()
-	err := errors.Join(db.bolt.Load().Close(), db.wal.close(!db.uncommitted.Load()))
+	var err error
+	if !db.isStuck.Load() { // closing would wait for ever; the end of the process frees the file
+		err = db.bolt.Load().Close()
+	}
+	err = errors.Join(err, db.wal.close(!db.uncommitted.Load()))
 	db.writing.Unlock()
 	db.retired.Wait()
 	if err != nil {
@@ -604,11 +609,21 @@ func (db *DB) viewFile(fn func(*bbolt.Tx) error) (err error) {
 		if err := db.checkLength(); err != nil {
 			return err
 		}
-		err := db.readers.count(func() error { return b.View(fn) })
+		err := db.readers.count(func() error { return db.readIn(b, fn) })
 		// The file was replaced before the transaction could begin.
 		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) && db.bolt.Load() != b {
 			continue
 		}
 		return err
 	}
+}
+
+// readIn runs fn in a read transaction of b.
+func (db *DB) readIn(b *bbolt.DB, fn func(*bbolt.Tx) error) error {
+	t, err := db.begin(b, false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = t.Rollback() }() // which only fails where it has ended
+	return fn(t)
 }

@@ -141,7 +141,7 @@ func (db *DB) beginCopy(j *journal) (*bbolt.Tx, error) {
 	if err := db.flushLocked(); err != nil {
 		return nil, err
 	}
-	held, err := db.bolt.Load().Begin(false)
+	held, err := db.begin(db.bolt.Load(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (db *DB) pendingTx() (*tx, error) {
 	if db.pending != nil {
 		return db.pending, nil
 	}
-	b, err := db.bolt.Load().Begin(true)
+	b, err := db.begin(db.bolt.Load(), true)
 	if err != nil {
 		return nil, err
 	}
@@ -253,6 +253,20 @@ func (db *DB) writePending(t *tx) error {
 func (db *DB) rollBack() {
 	if t := db.pending; t != nil {
 		db.pending = nil
+		hasEnded := false
+		defer func() {
+			if !hasEnded { // bbolt has panicked, with the lock of writers held
+				db.isStuck.Store(true)
+			}
+		}()
 		_ = t.bolt.Rollback() // which only fails where it has ended
+		hasEnded = true
 	}
+}
+
+// rollBackDamaged is rollBack for a file that may have been overwritten, which bbolt reads to do it.
+func (db *DB) rollBackDamaged() {
+	var err error
+	defer catchFaults(db.path, &err)() // the file is looked at all the same
+	db.rollBack()
 }

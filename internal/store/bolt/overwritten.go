@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"go.etcd.io/bbolt"
 )
 
 // A file that somebody else writes over or cuts while it is open, as `cp` onto it does, keeps its name and its inode.
@@ -64,8 +66,28 @@ func (db *DB) readHeaders(f io.ReaderAt) (string, error) {
 	return string(b), err
 }
 
+// begin begins a transaction of b. Where both headers were overwritten, bbolt panics with locks held that nothing frees:
+// from then on there are no transactions any more, and Close leaves bbolt alone.
+func (db *DB) begin(b *bbolt.DB, writable bool) (*bbolt.Tx, error) {
+	if db.isStuck.Load() {
+		return nil, db.noteOverwritten()
+	}
+	hasEnded := false
+	defer func() {
+		if !hasEnded {
+			db.isStuck.Store(true)
+		}
+	}()
+	t, err := b.Begin(writable)
+	hasEnded = true
+	return t, err
+}
+
 // checkContents returns an error where the open file is not as the last commit has left it. db.writing is held.
 func (db *DB) checkContents() error {
+	if db.isStuck.Load() {
+		return db.noteOverwritten()
+	}
 	if err := db.checkLength(); err != nil {
 		return err
 	}

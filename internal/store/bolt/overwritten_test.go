@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // What others do to the open file is reported, and neither reading, writing nor closing waits for ever.
@@ -17,6 +19,19 @@ func TestDB_OpenFileIsOverwritten_RefusesAndCloses(t *testing.T) {
 		},
 		"cut": func(t *testing.T, path string) {
 			if err := os.Truncate(path, 3*4096); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"its pages are zeroed": func(t *testing.T, path string) {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = f.Write(make([]byte, info.Size())); errors.Join(err, f.Close()) != nil {
 				t.Fatal(err)
 			}
 		},
@@ -39,40 +54,54 @@ func TestDB_OpenFileIsOverwritten_RefusesAndCloses(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			db := opened(t)
-			saveBlob(t, db, "before", 10)
-			if err := db.flush(); err != nil {
-				t.Fatal(err)
-			}
-			overwrite(t, db.path)
-			after, err := os.ReadFile(db.path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := db.SaveBlob(t.Context(), "after", []byte("x")); !errors.Is(err, errNoFile) {
-				t.Errorf("writing gave %v", err)
-			}
-			if db.Problem() == "" {
-				t.Error("the store is said to be well")
-			}
-			if err := db.watch(t.Context()); !errors.Is(err, errNoFile) {
-				t.Errorf("the watch found %v", err)
-			}
-			done := make(chan error)
-			go func() { done <- db.Close() }()
-			select {
-			case <-done:
-			case <-time.After(20 * time.Second):
-				t.Fatal("it does not close")
-			}
-			if now, err := os.ReadFile(db.path); err != nil || string(now) != string(after) {
-				t.Errorf("what was put there was changed (%v)", err)
-			}
-			if _, err := os.Stat(stampPath(db.path)); err == nil {
-				t.Error("the next start would not read the file")
-			}
-		})
+		t.Run(name, func(t *testing.T) { playOverwritten(t, overwrite, false) })
+		t.Run(name+" with a change that is not committed", func(t *testing.T) { playOverwritten(t, overwrite, true) })
+	}
+}
+
+// playOverwritten has the file of a store overwritten, writes, reads and closes.
+func playOverwritten(t *testing.T, overwrite func(t *testing.T, path string), isPending bool) {
+	db := opened(t)
+	db.flusher.Stop()
+	saveBlob(t, db, "before", 10)
+	if err := db.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if isPending {
+		saveBlob(t, db, "pending", 10)
+	}
+	overwrite(t, db.path)
+	after, err := os.ReadFile(db.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		// What is read may be there still.
+		for range 2 {
+			_ = db.viewFile(func(*bbolt.Tx) error { return nil })
+		}
+		if err := db.SaveBlob(t.Context(), "after", []byte("x")); !errors.Is(err, errNoFile) {
+			t.Errorf("writing gave %v", err)
+		}
+		if db.Problem() == "" {
+			t.Error("the store is said to be well")
+		}
+		if err := db.watch(t.Context()); !errors.Is(err, errNoFile) {
+			t.Errorf("the watch found %v", err)
+		}
+		done <- db.Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not close")
+	}
+	if now, err := os.ReadFile(db.path); err != nil || string(now) != string(after) {
+		t.Errorf("what was put there was changed (%v)", err)
+	}
+	if _, err := os.Stat(stampPath(db.path)); err == nil {
+		t.Error("the next start would not read the file")
 	}
 }
 
