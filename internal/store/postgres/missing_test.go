@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres/pgtest"
 )
@@ -33,6 +34,32 @@ func TestStore_SchemaIsMissing_EveryMethodSaysSo(t *testing.T) {
 		if explained := (*store.SystemError)(nil); !errors.As(err, &explained) {
 			t.Errorf("%s returned %v", name, err)
 		}
+	}
+}
+
+// A prune that cannot read one of its tables says so, whichever it is.
+func TestPrune_TableIsMissing_SaysSo(t *testing.T) {
+	url := pgtest.Start(t)
+	db, conn := open(t, url, time.Now), connect(t, url)
+	day := func(string) time.Duration { return 24 * time.Hour }
+	keep := store.Retention{Conversations: func(chat.Address) time.Duration { return day("") }, Rooms: day, Calls: day(""),
+		Usage: day(""), Feedback: day("")}
+	for _, table := range []string{"deleted_conversations", "inbox", "posts", "streams", "seen_items", "usage", "feedback",
+		"last_seen", "shown_turns", "approvals", "calls", "results", "conversations", "turns", "summaries", "message_turns",
+		"quotes", "messages", "rooms"} {
+		if _, err := conn.Exec(t.Context(), "alter table ravenbot."+table+" rename to elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := db.Prune(t.Context(), keep)
+		if explained := (*store.SystemError)(nil); !errors.As(err, &explained) {
+			t.Errorf("without %s it returned %v", table, err)
+		}
+		if _, err := conn.Exec(t.Context(), "alter table ravenbot.elsewhere rename to "+table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := db.Prune(t.Context(), keep); err != nil {
+		t.Errorf("with all tables: %v", err)
 	}
 }
 
