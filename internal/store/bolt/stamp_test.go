@@ -94,7 +94,7 @@ func TestDamage_InAFileThatIsTrusted_IsFoundByTheCheck(t *testing.T) {
 				t.Fatalf("the check found %q (%v)", faults, err)
 			}
 			var damaged *store.DamagedError
-			if err := db.Health(); !errors.As(err, &damaged) {
+			if err := db.Health(); !errors.As(err, &damaged) || damaged.What != faults[0] {
 				t.Errorf("after the check the store says %v", err)
 			}
 			// One wrong record does not end the rest of the service.
