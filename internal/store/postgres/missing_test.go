@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres/pgtest"
 	"ravenbot/internal/store/storetest"
@@ -81,6 +82,21 @@ func TestStore_TableIsMissing_PruneAndRecordsSaySo(t *testing.T) {
 	}
 	if err := errors.Join(prune(), records()); err != nil {
 		t.Errorf("with all tables: %v", err)
+	}
+}
+
+// A conversation under no address is not passed over in silence.
+func TestPrune_AddressIsDamaged_SaysSo(t *testing.T) {
+	url := pgtest.Start(t)
+	db := open(t, url, time.Now)
+	if err := db.SaveTurn(t.Context(), general, &conversation.Turn{ID: "a", Began: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, url).Exec(t.Context(), "update ravenbot.conversations set address = 'damaged'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Prune(t.Context(), aDay()); err == nil {
+		t.Error("it says nothing")
 	}
 }
 
