@@ -114,8 +114,8 @@ func (p *onceParser) addAmount(n float64, unit string) (found bool, err error) {
 	case "h", "hr", "hrs", "hour", "hours":
 		p.after += time.Duration(n * float64(time.Hour))
 	case "day", "days", "week", "weeks", "fortnight", "month", "months", "year", "years":
-		if !whole || n > maxAhead.Hours()/24 {
-			return false, fmt.Errorf("%v %s is no number of whole days that I can count", n, unit)
+		if !whole {
+			return false, fmt.Errorf("%v %s is no number of whole days", n, unit)
 		}
 		p.addCalendar(int(n), strings.TrimSuffix(unit, "s"))
 	default:

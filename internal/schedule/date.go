@@ -63,15 +63,16 @@ func (p *wordParser) acceptDate() (d date, found bool, err error) {
 			d.month = lowestBit(month)
 		}
 	}
-	if d.month != 0 {
-		behind := p.words
-		p.accept(",")
-		if yearPattern().MatchString(p.next()) {
-			d.year, _ = strconv.Atoi(p.next())
-			p.words = p.words[1:]
-		} else {
-			p.words = behind
-		}
+	if d.month == 0 {
+		return d, true, nil
+	}
+	behind := p.words
+	p.accept(",")
+	if yearPattern().MatchString(p.next()) {
+		d.year, _ = strconv.Atoi(p.next())
+		p.words = p.words[1:]
+	} else {
+		p.words = behind
 	}
 	return d, true, d.check()
 }
@@ -107,10 +108,10 @@ func parseDateNumber(word string) (int, bool) {
 	return n, err == nil && len(word) <= 2 && n >= 1 && n <= 31
 }
 
-// check returns an error where no year has the date.
+// check returns an error where no year has the date. The month has to be named.
 func (d date) check() error {
 	// A date without a year is looked up in the year 0, which is a leap year.
-	if d.month > 12 || d.month == 0 && (d.day < 1 || d.day > 31) || d.month != 0 && d.in(d.year).Day() != d.day {
+	if d.month < 1 || d.month > 12 || d.in(d.year).Day() != d.day {
 		return fmt.Errorf("there is no such date")
 	}
 	return nil

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,5 +238,13 @@ func TestDescribe_WithoutRules(t *testing.T) {
 	at := time.Date(2026, 12, 24, 18, 5, 0, 0, time.UTC)
 	if got := At(at).Describe(); got != "once, on 24 December 2026 at 18:05" {
 		t.Errorf("one time is %q", got)
+	}
+}
+
+// Times make no more rules than they need: each costs a walk over the days.
+func TestMergeTimes_SameMinutes_ShareARule(t *testing.T) {
+	want := []rule{{minute: 1, hour: 1<<9 | 1<<17}, {minute: 1 << 30, hour: 1 << 10}}
+	if got := mergeTimes([]int{9 * 60, 10*60 + 30, 17 * 60}); !slices.Equal(got, want) {
+		t.Errorf("the rules are %+v, want %+v", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -101,6 +102,30 @@ func TestCheckOpen_BucketIsDeletedMeanwhile_IsCountedAgain(t *testing.T) {
 	}
 	db.setCheck(nil, "")
 	checkWhole(t, db)
+}
+
+// The record that a step counted last belongs to those that were counted.
+func TestCheckOpen_LastCountedRecordIsDeleted_FindsNothing(t *testing.T) {
+	db := opened(t)
+	saveTurns(t, db, general, 0, 2*maxCheckedRecords, time.Now())
+	c := &check{}
+	db.setCheck(c, turnsBucket)
+	if err := db.runStep(c); err != nil {
+		t.Fatal(err)
+	}
+	last := c.frames[len(c.frames)-1].last
+	if err := db.DeleteTurn(t.Context(), general, binary.BigEndian.Uint64(last)); err != nil {
+		t.Fatal(err)
+	}
+	for len(c.frames) > 0 {
+		if err := db.runStep(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.setCheck(nil, "")
+	if len(c.faults) > 0 {
+		t.Errorf("found %q", c.faults)
+	}
 }
 
 // A store that cannot be read ends a check: trying again at once would change nothing.

@@ -94,7 +94,7 @@ func TestDamage_InAFileThatIsTrusted_IsFoundByTheCheck(t *testing.T) {
 				t.Fatalf("the check found %q (%v)", faults, err)
 			}
 			var damaged *store.DamagedError
-			if err := db.Health(); !errors.As(err, &damaged) {
+			if err := db.Health(); !errors.As(err, &damaged) || damaged.What != faults[0] {
 				t.Errorf("after the check the store says %v", err)
 			}
 			// One wrong record does not end the rest of the service.
@@ -125,6 +125,8 @@ func TestStamp_FitsTheFileAloneThatTheStoreLeft(t *testing.T) {
 		"after a crash":   {func(_ *testing.T, _ string, s *stamp) { s.Open = true }, true},
 		"another boot":    {func(_ *testing.T, _ string, s *stamp) { s.Open, s.Boot = true, "before" }, false},
 		"an older copy":   {func(_ *testing.T, _ string, s *stamp) { s.Open = true; s.TxID++ }, false},
+		"its pages alone": {func(t *testing.T, path string, s *stamp) { s.Open = true; cutToPages(t, path, 0) }, true},
+		"a page cut off":  {func(t *testing.T, path string, s *stamp) { s.Open = true; cutToPages(t, path, 1) }, false},
 		"no file numbers": {func(_ *testing.T, _ string, s *stamp) { s.File = fileID{} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,6 +146,18 @@ func TestStamp_FitsTheFileAloneThatTheStoreLeft(t *testing.T) {
 
 func touch(t *testing.T, path string) {
 	if err := os.Chtimes(path, time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cutToPages leaves nothing of a file behind its pages, and takes some bytes of the last one.
+func cutToPages(t *testing.T, path string, less int64) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := readMetas(f)
+	if err := errors.Join(err, f.Truncate(int64(m.pages)*int64(m.pageSize)-less), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -191,7 +205,7 @@ func TestCheckOpen_BesideWriters_FindsNothing(t *testing.T) {
 	var wg sync.WaitGroup
 	for w := range 2 {
 		wg.Go(func() {
-			for i := 0; ; i++ {
+			for i := range 5000 { // and no more: where writing is fast, the check would never catch up
 				select {
 				case <-stop:
 					return

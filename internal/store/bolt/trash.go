@@ -64,8 +64,7 @@ func (db *DB) moveToTrash(ctx context.Context, a chat.Address) (moved, left bool
 		}
 		for _, top := range kept {
 			if tx.top(top).nested(name).changed {
-				tx.atOnce = true
-				return nil // bbolt moves a bucket as it was before the transaction
+				return nil // bbolt moves a bucket as it was before the transaction, which ends with emptying the trash
 			}
 		}
 		for _, top := range kept {

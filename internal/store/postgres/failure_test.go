@@ -21,6 +21,7 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/store/storetest"
 )
 
 // proxy is a TCP proxy that can do something to a connection when the client commits.
@@ -454,6 +455,36 @@ func TestPrune_TwoAtOnce_DoNoHarm(t *testing.T) {
 	list, _, err := first.Conversations(t.Context(), "", 10)
 	if err != nil || len(list) != 0 {
 		t.Errorf("%v are left (%v)", list, err)
+	}
+}
+
+// A prune finds what is old behind 1,000 conversations that are kept, and all of 1,001 turns: a read holds 1,000 rows.
+func TestPrune_MoreThanOneReadHolds_DeletesAllOfIt(t *testing.T) {
+	address := pgtest.Start(t)
+	now := time.Now()
+	db := open(t, address, func() time.Time { return now })
+	storetest.SayEverywhere(t, db, general, "old", "words", now)
+	for _, sql := range []string{
+		`turns select conversation + n, seq, v, record, began, hash from ravenbot.turns`,
+		`messages select conversation + n, at, id || n, platform, v, record from ravenbot.messages`,
+		`summaries select 'web:/a' || n, v, record from ravenbot.summaries`,
+		`turns select id, last_turn + n, v, record, began, hash from ravenbot.conversations join ravenbot.turns
+			on id = conversation`,
+		`conversations select id + n, 'web:/a' || n, channel, last_turn, turns, messages, message_version
+			from ravenbot.conversations`,
+	} {
+		if _, err := connect(t, address).Exec(t.Context(), `insert into ravenbot.`+sql+`, generate_series(1, 1000) n`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(8 * 24 * time.Hour)
+	if _, err := db.Prune(t.Context(), storetest.WeekIn(general.Channel)); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"turns", "messages", "summaries", "conversations"} {
+		if n := db.Count(t, table); n != 1000 {
+			t.Errorf("%d rows of %s are left, want those of the others", n, table)
+		}
 	}
 }
 

@@ -32,8 +32,7 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 	var isNew bool
 	if err == nil {
 		err = db.write(ctx, func(t *tx) error {
-			isNew = false
-			err := t.send(func(b *pgx.Batch) {
+			return t.send(func(b *pgx.Batch) {
 				// A finished message keeps its row, so that the key alone decides.
 				b.Queue(`insert into ravenbot.inbox (key, seq, v, record, owner)
 					values ($1, nextval('ravenbot.inbox_seq'), $2, $3, $4) on conflict (key) do nothing`,
@@ -51,7 +50,6 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 						keyText(m.Conversation.String()), keyText(m.Conversation.Platform), recordVersion, seen, db.now())
 				}
 			})
-			return err
 		})
 	}
 	if err != nil {

@@ -97,7 +97,7 @@ func (t *tx) endMembers(owner int64, mayEnd bool, left *store.Inherited) error {
 	err := t.send(func(b *pgx.Batch) {
 		// When these locks are there, the writers of those members have ended. One that has renewed its time meanwhile
 		// is not among them.
-		b.Queue(lockOver, owner, mayEnd).Query(readReplicas(&left.From))
+		b.Queue(lockOver, owner, mayEnd).Query(each(readReplica(&left.From)))
 	})
 	if err != nil {
 		return err

@@ -239,19 +239,19 @@ func (m *membership) Join(ctx context.Context, address string) (store.Replica, e
 func (t *tx) findOthers(alone bool) (list []store.Replica, err error) {
 	err = t.send(func(b *pgx.Batch) {
 		b.Queue(lockMembers)
-		b.Queue(findOthers, alone).Query(readReplicas(&list))
+		b.Queue(findOthers, alone).Query(each(readReplica(&list)))
 	})
 	return list, err
 }
 
-// readReplicas returns what reads rows of replicas into a list.
-func readReplicas(list *[]store.Replica) func(pgx.Rows) error {
-	return each(func(rows pgx.Rows) error {
+// readReplica returns what reads a row of a replica and appends it to a list.
+func readReplica(list *[]store.Replica) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
 		var r store.Replica
 		err := rows.Scan(&r.ID, &r.Name, &r.Address)
 		*list = append(*list, r)
 		return err
-	})
+	}
 }
 
 // processName returns the name of this process for people.
@@ -333,12 +333,7 @@ func (m *membership) Lost() <-chan struct{} { return m.lost }
 func (m *membership) Replicas(ctx context.Context) (list []store.Replica, err error) {
 	err = m.db.read(ctx, func(ctx context.Context) error {
 		list = nil
-		rows, err := m.db.pool.Query(ctx, listMembers)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		return readReplicas(&list)(rows)
+		return m.db.eachRow(ctx, listMembers, nil, readReplica(&list))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the replicas: %w", err)

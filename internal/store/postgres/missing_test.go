@@ -3,12 +3,18 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/store/storetest"
 )
 
 // Where the tables are gone, every method says so in words for the operator: none takes what it cannot read for
@@ -32,6 +38,92 @@ func TestStore_SchemaIsMissing_EveryMethodSaysSo(t *testing.T) {
 		err, _ := results[len(results)-1].Interface().(error)
 		if explained := (*store.SystemError)(nil); !errors.As(err, &explained) {
 			t.Errorf("%s returned %v", name, err)
+		}
+	}
+}
+
+// pruned are the tables that Prune reads, and dumped those that Records does.
+var (
+	pruned = []string{"deleted_conversations", "inbox", "posts", "streams", "seen_items", "usage", "feedback", "last_seen",
+		"shown_turns", "approvals", "calls", "results", "conversations", "turns", "summaries", "message_turns", "quotes",
+		"messages", "rooms"}
+	dumped = []string{"inbox", "posts", "streams", "seen_items", "usage", "feedback", "last_seen", "shown_turns",
+		"approvals", "calls", "results", "conversations", "turns", "summaries", "messages", "entries", "room_files",
+		"memories", "settings", "blobs", "items", "feeds", "digests", "runs", "subscriptions"}
+)
+
+// aDay keeps everything for a day.
+func aDay() store.Retention {
+	const day = 24 * time.Hour
+	return store.Retention{Conversations: func(chat.Address) time.Duration { return day },
+		Rooms: func(string) time.Duration { return day }, Calls: day, Usage: day, Feedback: day}
+}
+
+// Whichever table cannot be read, neither a prune nor an export passes over it.
+func TestStore_TableIsMissing_PruneAndRecordsSaySo(t *testing.T) {
+	url := pgtest.Start(t)
+	db, conn := open(t, url, time.Now), connect(t, url)
+	prune := func() error { _, err := db.Prune(t.Context(), aDay()); return err }
+	records := func() error { return db.Records(t.Context(), func(store.Record) error { return nil }) }
+	for _, table := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(pruned, dumped)))) {
+		if _, err := conn.Exec(t.Context(), "alter table ravenbot."+table+" rename to elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		explained := (*store.SystemError)(nil)
+		if err := prune(); slices.Contains(pruned, table) && !errors.As(err, &explained) {
+			t.Errorf("without %s Prune returned %v", table, err)
+		}
+		if err := records(); slices.Contains(dumped, table) && !errors.As(err, &explained) {
+			t.Errorf("without %s Records returned %v", table, err)
+		}
+		if _, err := conn.Exec(t.Context(), "alter table ravenbot.elsewhere rename to "+table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(prune(), records()); err != nil {
+		t.Errorf("with all tables: %v", err)
+	}
+}
+
+// A conversation under no address is not passed over in silence.
+func TestPrune_AddressIsDamaged_SaysSo(t *testing.T) {
+	url := pgtest.Start(t)
+	db := open(t, url, time.Now)
+	if err := db.SaveTurn(t.Context(), general, &conversation.Turn{ID: "a", Began: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, url).Exec(t.Context(), "update ravenbot.conversations set address = 'damaged'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Prune(t.Context(), aDay()); err == nil {
+		t.Error("it says nothing")
+	}
+}
+
+// What is old and cannot be deleted is not passed over in silence.
+func TestPrune_RowsCannotBeDeleted_SaysSo(t *testing.T) {
+	url := pgtest.Start(t)
+	now := time.Now()
+	db, conn := open(t, url, func() time.Time { return now }), connect(t, url)
+	run := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(`create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused'; end $$`)
+	storetest.Fill(t, db, now)
+	for i, table := range []string{"feedback", "inbox", "posts", "shown_turns", "approvals", "calls", "results",
+		"conversations", "turns", "summaries", "message_turns", "quotes", "messages", "entries", "room_files"} {
+		storetest.SayEverywhere(t, db, general, fmt.Sprint(i), "words", now)
+		now = now.Add(400 * 24 * time.Hour)
+		run(`create trigger refuse before delete or update on ravenbot.` + table + ` for each row execute function refuse()`)
+		if _, err := db.Prune(t.Context(), aDay()); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("with rows of %s that stay: %v", table, err)
+		}
+		run(`drop trigger refuse on ravenbot.` + table)
+		if _, err := db.Prune(t.Context(), aDay()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -48,6 +48,46 @@ func TestRecords_AddedToAnotherDatabase_AreAllOfThem(t *testing.T) {
 	}
 }
 
+// Whoever reads records may end it at any of them, and it is no success then.
+func TestRecords_ReaderFails_ReturnsItsError(t *testing.T) {
+	db := open(t, pgtest.Start(t), func() time.Time { return changeTime })
+	storetest.Fill(t, db, changeTime)
+	kinds := map[string]bool{}
+	if err := db.Records(t.Context(), func(r store.Record) error { kinds[r.Kind] = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for kind := range kinds {
+		stop := errors.New("enough")
+		err := db.Records(t.Context(), func(r store.Record) error {
+			if r.Kind == kind {
+				return stop
+			}
+			return nil
+		})
+		if !errors.Is(err, stop) {
+			t.Errorf("ended at a %s: %v", kind, err)
+		}
+	}
+}
+
+// A record that is none of its kind is refused where its columns are made of what it holds.
+func TestAddRecords_BodyIsOfNoKind_IsRefused(t *testing.T) {
+	ctx := t.Context()
+	db := open(t, pgtest.Start(t), func() time.Time { return changeTime })
+	storetest.Fill(t, db, changeTime)
+	to := open(t, pgtest.Start(t), func() time.Time { return changeTime })
+	isWhole := map[string]bool{"summary": true, "run": true, "setting": true, "blob": true, "item": true}
+	if err := db.Records(ctx, func(r store.Record) error {
+		r.Body = []byte(`7`)
+		if err := to.AddRecords(ctx, []store.Record{r}); err == nil && !isWhole[r.Kind] {
+			t.Errorf("a %s may be a number", r.Kind)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // recordsOf returns all records of a store, in order.
 func recordsOf(t *testing.T, db *postgres.DB) (all []string) {
 	t.Helper()
