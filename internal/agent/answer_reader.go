@@ -14,6 +14,9 @@ import (
 // errNoFinish says that an answer stopped without a finish reason.
 var errNoFinish = errors.New("it came without a finish reason")
 
+// errUseless says that an answer is complete and holds nothing that can be used.
+var errUseless = errors.New("nothing of it can be used")
+
 // readAnswer streams one answer and joins its parts. The usage is that of what came, also with an
 // error. With errNoFinish the message is what came until the stream ended, and may be used.
 func (r *run) readAnswer(
@@ -67,6 +70,7 @@ func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 			Kind:     llm.Unavailable,
 			Provider: m.Origin,
 			Reason:   "the model wrote a tool call that cannot be read",
+			Err:      errUseless,
 		}
 	case llm.FinishLength:
 		r.cutReason = "cut at the model's length limit"
@@ -101,7 +105,7 @@ func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 			Reason:   "it sent too much without writing a word to read",
 		}
 	case isEmpty:
-		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was empty"}
+		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was empty", Err: errUseless}
 	}
 	return nil
 }

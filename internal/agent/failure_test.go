@@ -262,9 +262,9 @@ func TestAnswer_ByItsFinish(t *testing.T) {
 		"too large":          {words("half", llm.FinishOversize), "half", "cut because it was longer than I read", 1},
 		"too large, no word": {words("", llm.FinishOversize), "it sent too much without writing a word", "", 1},
 		"blocked":            {words("half", llm.FinishBlocked), "its filter withheld the answer", "", 1},
-		"malformed":          {words("half", llm.FinishMalformed), "could not be reached or gave no usable answer", "", 4},
+		"malformed":          {words("half", llm.FinishMalformed), "could not be reached or gave no usable answer", "", 2},
 		"no finish, empty":   {words("", ""), "could not be reached or gave no usable answer", "", 4},
-		"empty":              {words("", llm.FinishStop), "could not be reached or gave no usable answer", "", 4},
+		"empty":              {words("", llm.FinishStop), "could not be reached or gave no usable answer", "", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

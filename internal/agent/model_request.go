@@ -109,11 +109,13 @@ func (r *run) shortenRequest() bool {
 	return true
 }
 
-// A request to a model is made at most maxAttempts times, all within the model's timeout.
+// A request to a model is made at most maxAttempts times, all within the model's timeout; maxUseless times where it is
+// answered with nothing that can be used, since that is paid, too.
 // Between attempts it waits as long as the provider asks, else firstWait, then twice as
 // long each time. Where another model of the chain can answer it waits maxFallbackWait at most.
 const (
 	maxAttempts     = 4
+	maxUseless      = 2
 	firstWait       = time.Second
 	maxFallbackWait = 10 * time.Second
 )
@@ -126,7 +128,7 @@ func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm
 		Reason:   "no answer within " + model.Timeout.String(),
 	})
 	defer cancel()
-	wait := firstWait
+	wait, useless := firstWait, 0
 	for try := 1; ; try++ {
 		began := r.engine.o.Now()
 		m, err := r.askWithinBudget(ctx, model, q)
@@ -137,8 +139,11 @@ func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm
 			r.maybeIncomplete = len(m.Calls()) == 0
 			return m, nil
 		}
+		if errors.Is(err, errUseless) {
+			useless++
+		}
 		var fault *llm.Error
-		if err == nil || !errors.As(err, &fault) || !fault.IsRetryable() || try == maxAttempts {
+		if err == nil || !errors.As(err, &fault) || !fault.IsRetryable() || try == maxAttempts || useless == maxUseless {
 			return m, err
 		}
 		// With jitter, so that conversations which failed together do not all ask again at the same time.
