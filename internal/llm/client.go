@@ -3,7 +3,23 @@ package llm
 import (
 	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 )
+
+// ReadRetryAfter returns how long a provider asks for a pause by the header Retry-After, which is in seconds, perhaps with
+// a fraction, or a date (RFC 9110, 10.2.3); 0: it does not say so.
+func ReadRetryAfter(h http.Header) time.Duration {
+	said := h.Get("Retry-After")
+	// The upper bound keeps the product within a Duration.
+	if s, err := strconv.ParseFloat(said, 64); err == nil && s > 0 && s < 1e6 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if at, err := http.ParseTime(said); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
 
 // HTTPClient returns a client for the API of a provider, with enough idle connections for many conversations at once.
 // It follows no redirect: Go would take the keys in headers of providers' own along to any host. It sets no time limit:

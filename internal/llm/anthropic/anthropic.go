@@ -13,9 +13,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
@@ -237,10 +235,7 @@ func classifyError(ctx context.Context, err error) error {
 		out.Kind = llm.BadRequest
 	}
 	if api.Response != nil {
-		// The API sends whole seconds; the upper bound keeps the product within a Duration.
-		if s, err := strconv.ParseFloat(api.Response.Header.Get("Retry-After"), 64); err == nil && s > 0 && s < 1e6 {
-			out.RetryAfter = time.Duration(s * float64(time.Second))
-		}
+		out.RetryAfter = llm.ReadRetryAfter(api.Response.Header)
 	}
 	return out
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -41,10 +40,7 @@ func readError(res *http.Response, body io.Reader) error {
 		answer.Error.Message = strings.TrimSpace(string(raw))
 	}
 	answer.Error.Code = res.StatusCode
-	// Only whole seconds are read, not dates.
-	if s, err := strconv.ParseInt(res.Header.Get("Retry-After"), 10, 32); err == nil && s > 0 {
-		answer.Error.retryAfter = time.Duration(s) * time.Second
-	}
+	answer.Error.retryAfter = llm.ReadRetryAfter(res.Header)
 	return answer.Error
 }
 

@@ -17,9 +17,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"ravenbot/internal/llm"
 )
@@ -129,10 +127,7 @@ func (m *Model) readError(res *http.Response, body io.Reader) error {
 		answer.Error.Message = strings.TrimSpace(string(raw[:min(len(raw), 300)]))
 	}
 	out := m.classifyError(res.StatusCode, answer.Error)
-	// Seconds may have a fraction; the upper bound keeps the product within a Duration.
-	if s, err := strconv.ParseFloat(res.Header.Get("Retry-After"), 64); err == nil && s > 0 && s < 1e6 {
-		out.RetryAfter = time.Duration(s * float64(time.Second))
-	}
+	out.RetryAfter = llm.ReadRetryAfter(res.Header)
 	return out
 }
 
