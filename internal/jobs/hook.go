@@ -103,6 +103,12 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"send it again after the digest's next run")
 	case err != nil:
 		s.o.Log.Error("delivery of webhook not stored", "hook", name, "error", err)
+		if _, ok := errors.AsType[*store.SystemError](err); ok { // it may pass, such as a full disk
+			w.Header().Set("Retry-After", "60")
+			refuseDelivery(w, http.StatusServiceUnavailable, "unavailable", "the delivery was not stored",
+				"send it again in a minute; the bot's log has the reason")
+			return
+		}
 		refuseDelivery(w, http.StatusInternalServerError, "internal", "the delivery was not stored",
 			"send it again; the bot's log has the reason")
 	default:

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/jobs"
+	"ravenbot/internal/store"
 )
 
 const hookSecret = "CANARY-HOOK"
@@ -116,6 +119,27 @@ func TestWebhook_SameDelivery_IsOneJobAlsoAfterARestart(t *testing.T) {
 	b.send(t.Context(), "ci", `{"text":"three"}`)
 	if got := strings.Join(b.disk.texts(), " "); got != "one two three three" {
 		t.Errorf("posted %q", got)
+	}
+}
+
+// What may pass is said to be so: the services that send webhooks mostly give up after another answer.
+func TestWebhook_StoreFails_TheSenderIsToldWhetherToSendAgain(t *testing.T) {
+	b := newBot(t).withHook("ci", config.Webhook{})
+	for _, c := range []struct {
+		fault error
+		want  int
+	}{
+		{&store.SystemError{What: "the disk is full", Err: syscall.ENOSPC}, http.StatusServiceUnavailable},
+		{errors.New("damaged"), http.StatusInternalServerError},
+		{nil, http.StatusAccepted},
+	} {
+		b.disk.onSwap = func(bool) error { return c.fault }
+		if status, _ := b.send(t.Context(), "ci", `{"text":"one"}`, "X-GitHub-Delivery", "d1"); status != c.want {
+			t.Errorf("with %v it is answered %d, want %d", c.fault, status, c.want)
+		}
+	}
+	if got := b.disk.texts(); len(got) != 1 {
+		t.Errorf("posted %q, want it once", got)
 	}
 }
 
