@@ -95,6 +95,15 @@ func importStore(ctx context.Context, c *invocation) error {
 	return errors.Join(importRecords(ctx, c, d, records), release())
 }
 
+// withoutMark returns what r holds behind the byte order mark that some editors put first.
+func withoutMark(r io.Reader) io.Reader {
+	in := bufio.NewReader(r)
+	if first, err := in.Peek(3); err == nil && string(first) == "\uFEFF" {
+		_, _ = in.Discard(3) // they were read
+	}
+	return in
+}
+
 // importRecords sends records to a daemon and prints what was added, also where it fails in the middle: the batches
 // before are there then.
 func importRecords(ctx context.Context, c *invocation, d *client, records io.Reader) error {
@@ -103,10 +112,13 @@ func importRecords(ctx context.Context, c *invocation, d *client, records io.Rea
 		fault := fmt.Sprintf("the line is longer than %d bytes", transfer.MaxLine)
 		total.Errors = append(total.Errors, transfer.LineError{Line: line, Error: fault})
 	}
-	err := sendLines(ctx, records, refuse, func(batch []byte, first int) error {
+	err := sendLines(ctx, withoutMark(records), refuse, func(batch []byte, first int) error {
 		var r transfer.Result
 		path := "/api/v1/import?line=" + strconv.Itoa(first)
 		res, err := d.send(ctx, http.MethodPost, path, "application/x-ndjson", bytes.NewReader(batch))
+		if lost, ok := errors.AsType[*url.Error](err); ok && ctx.Err() == nil {
+			return fmt.Errorf("the daemon is gone (%w): import the file again when it runs, records that are there are skipped", lost.Err)
+		}
 		if err != nil {
 			return err
 		}
