@@ -100,21 +100,22 @@ func (p *onceParser) parseAmount() (found bool, err error) {
 	return p.addAmount(n, unit)
 }
 
+var errTooFar = errors.New("it is more than ten years ahead")
+
 // addAmount adds n of a unit. found is false where there is no such unit.
 func (p *onceParser) addAmount(n float64, unit string) (found bool, err error) {
-	if n > maxAhead.Minutes() {
-		return false, errors.New("it is more than ten years ahead")
-	}
-	whole := n == math.Trunc(n)
 	switch unit {
 	case "s", "sec", "secs", "second", "seconds":
-		p.after += time.Duration(n * float64(time.Second))
+		return true, p.addDuration(n, time.Second)
 	case "m", "min", "mins", "minute", "minutes":
-		p.after += time.Duration(n * float64(time.Minute))
+		return true, p.addDuration(n, time.Minute)
 	case "h", "hr", "hrs", "hour", "hours":
-		p.after += time.Duration(n * float64(time.Hour))
+		return true, p.addDuration(n, time.Hour)
 	case "day", "days", "week", "weeks", "fortnight", "month", "months", "year", "years":
-		if !whole {
+		if n > maxAhead.Hours()/24 {
+			return false, errTooFar
+		}
+		if n != math.Trunc(n) {
 			return false, fmt.Errorf("%v %s is no number of whole days", n, unit)
 		}
 		p.addCalendar(int(n), strings.TrimSuffix(unit, "s"))
@@ -122,6 +123,15 @@ func (p *onceParser) addAmount(n float64, unit string) (found bool, err error) {
 		return false, unknownWordError(unit)
 	}
 	return true, nil
+}
+
+// addDuration adds n of a unit of elapsed time.
+func (p *onceParser) addDuration(n float64, unit time.Duration) error {
+	if n*float64(unit) > float64(maxAhead-p.after) { // a Duration holds 292 years
+		return errTooFar
+	}
+	p.after += time.Duration(n * float64(unit))
+	return nil
 }
 
 // addCalendar adds n days, weeks, fortnights, months or years, which are counted on the calendar.

@@ -28,7 +28,7 @@ func ParseTime(text string, zone *time.Location, now time.Time) (time.Time, erro
 	case !due.After(now):
 		err = fmt.Errorf("%s is past", due.Format("Mon 2 Jan 2006 15:04 MST"))
 	case due.Sub(now) > maxAhead:
-		err = errors.New("it is more than ten years ahead")
+		err = errTooFar
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("time %q: %w; examples: %s", text, err, onceExamples)
