@@ -560,9 +560,9 @@ func (db *DB) view(fn func(*tx) error) (err error) {
 			return err
 		}
 	}
+	began := time.Now()
 	err = db.viewFile(func(b *bbolt.Tx) error { return fn(&tx{db: db, bolt: b}) })
-	// Lists are read without a write meanwhile.
-	if db.reads.Add(1)%readsPerRelease == 0 {
+	if time.Since(began) > longReading || db.reads.Add(1)%readsPerRelease == 0 {
 		db.releasePages()
 	}
 	return err

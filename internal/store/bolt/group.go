@@ -30,9 +30,12 @@ type change struct {
 // waits.
 const maxBatch = 512
 
-// readsPerRelease is after how many read transactions it is looked at whether the pages that they looked at are to be
-// released, as after each commit.
-const readsPerRelease = 128
+// It is looked at whether pages are to be released after each commit, after each read transaction that takes longReading,
+// which may have looked at thousands, and after every readsPerRelease others.
+const (
+	longReading     = time.Millisecond
+	readsPerRelease = 128
+)
 
 // update runs fn in a write transaction and returns when what it has changed is safe on disk. A change
 // that fails is left out and the rest of its batch is run again. So fn may run more than
