@@ -19,18 +19,22 @@ func maxMappedGrowth(size int64) int64 { return min(max(size/32, 4<<20), 32<<20)
 // along, so that the process would grow with the store: to 1,200 MB while 5,000 digests ran (measured 2026-11-22).
 // What is mapped is a cache: that it cannot be released is told to nobody.
 func (db *DB) releasePages() {
+	_ = db.viewFile(func(tx *bbolt.Tx) error {
+		db.releasePagesIn(tx)
+		return nil
+	})
+}
+
+// releasePagesIn is releasePages in a transaction: while one is open bbolt does not map the file elsewhere.
+func (db *DB) releasePagesIn(tx *bbolt.Tx) {
 	mapped := mappedBytes()
 	if mapped < db.mapped.Load() { // others have released pages, such as those of the program
 		db.mapped.Store(mapped)
 	}
-	// While a transaction is open bbolt does not map the file elsewhere.
-	_ = db.viewFile(func(tx *bbolt.Tx) error {
-		if mapped >= db.mapped.Load()+maxMappedGrowth(tx.Size()) {
-			_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
-			db.mapped.Store(mappedBytes())
-		}
-		return nil
-	})
+	if mapped >= db.mapped.Load()+maxMappedGrowth(tx.Size()) {
+		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
+		db.mapped.Store(mappedBytes())
+	}
 }
 
 // mappedBytes returns how much of mapped files, the program itself included, is in this process's memory; 0 where the
