@@ -112,7 +112,7 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 		f := finding{Name: "store " + path, Cause: err.Error(), Lost: "everything: the bot does not start"}
 		var damaged *store.DamagedError
 		if f.Fix = "what the error says"; errors.As(err, &damaged) {
-			f.Fix = "ravenbot restore FILE puts a backup in its place; ravenbot store salvage copies what can be read"
+			f.Fix = "what the error says; ravenbot restore FILE puts a backup in its place"
 		}
 		return f
 	}

@@ -279,8 +279,8 @@ func damagedError(path, what, way string) error {
 }
 
 const (
-	restoreRemedy = "put a backup in its place, or move the file away to begin with an empty store; " +
-		"ravenbot store salvage copies what can still be read of it"
+	replaceRemedy = "put a backup in its place, or move the file away to begin with an empty store"
+	restoreRemedy = replaceRemedy + "; ravenbot store salvage copies what can still be read of it"
 	compactRemedy = "ravenbot store compact makes it whole again, perhaps without the last changes; " +
 		"or put a backup in its place"
 )
@@ -467,6 +467,8 @@ func (s *scan) damageError(path string) error {
 	// message or send a post twice, so the operator decides.
 	case s.isHeaderOnly():
 		return damagedError(path, s.describeFaults(), compactRemedy)
+	case len(s.faults) > 0 && s.goodHeaders == 0: // salvage finds nothing without one
+		return damagedError(path, s.describeFaults(), replaceRemedy)
 	case len(s.faults) > 0:
 		return damagedError(path, s.describeFaults(), restoreRemedy)
 	// Buckets of somebody else's file, or none where a store was made.

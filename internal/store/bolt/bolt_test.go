@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -58,16 +59,20 @@ func TestSecondProcessIsTurnedAway(t *testing.T) {
 
 func TestDamageIsReportedAndTheFileLeftAlone(t *testing.T) {
 	cases := []struct {
-		name   string
-		damage func(path string) error
+		name        string
+		damage      func(path string) error
+		mayBeCopied bool // some of it may be left, so that salvage is named
 	}{
-		{"missing", os.Remove},
-		{"empty", func(p string) error { return os.Truncate(p, 0) }},
-		{"truncated", func(p string) error { return os.Truncate(p, 20<<10) }},
-		{"cut to one page", func(p string) error { return os.Truncate(p, 4096) }},
-		{"zeroed pages", func(p string) error { return overwrite(p, 16<<10, make([]byte, 48<<10)) }},
-		{"a flipped value", flipValue},
-		{"not a store", func(p string) error { return os.WriteFile(p, []byte("hello, this is no database at all"), 0o600) }},
+		{"missing", os.Remove, false},
+		{"empty", func(p string) error { return os.Truncate(p, 0) }, false},
+		{"truncated", func(p string) error { return os.Truncate(p, 20<<10) }, true},
+		{"cut to one page", func(p string) error { return os.Truncate(p, 4096) }, true},
+		{"both headers zeroed", func(p string) error { return overwrite(p, 0, make([]byte, 8<<10)) }, false},
+		{"zeroed pages", func(p string) error { return overwrite(p, 16<<10, make([]byte, 48<<10)) }, true},
+		{"a flipped value", flipValue, true},
+		{"not a store", func(p string) error {
+			return os.WriteFile(p, []byte("hello, this is no database at all"), 0o600)
+		}, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,6 +89,9 @@ func TestDamageIsReportedAndTheFileLeftAlone(t *testing.T) {
 					db.Close()
 				}
 				t.Fatalf("opening gave %v, want a DamagedError", err)
+			}
+			if strings.Contains(damaged.Remedy, "salvage") != c.mayBeCopied {
+				t.Errorf("the remedy is %q", damaged.Remedy)
 			}
 			if after, _ := os.ReadFile(path); string(before) != string(after) {
 				t.Error("the damaged file was changed")

@@ -98,7 +98,7 @@ func (db *DB) Size() (bytes, free int64, err error) {
 	m, err := db.header()
 	switch {
 	case errors.Is(err, errNoHeader):
-		return 0, 0, damagedError(db.path, err.Error(), restoreRemedy)
+		return 0, 0, damagedError(db.path, err.Error(), replaceRemedy)
 	case err != nil:
 		return 0, 0, explainSystemError(db.path, err)
 	}
