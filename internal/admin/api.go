@@ -148,8 +148,8 @@ func writeError(w http.ResponseWriter, status int, code, message, hint string) {
 	writeJSON(w, status, map[string]apiError{"error": {code, message, hint}})
 }
 
-// writeFailure answers a request whose work failed. The cause is for the log alone, but where the system keeps the
-// store from working.
+// writeFailure answers a request whose work failed. The cause is for the log alone, except where the system
+// keeps the store from working.
 func (s *Server) writeFailure(w http.ResponseWriter, r *http.Request, what string, err error) {
 	// The error is most likely the cancellation itself, which is not worth a log line.
 	if r.Context().Err() != nil {

@@ -130,7 +130,7 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 			Name:  "store " + path,
 			Cause: "a file beside it cannot be used: " + err.Error(),
 			Lost:  "everything: the bot does not start",
-			Fix:   "make the user that the bot runs as the owner of the store and of the files beside it",
+			Fix:   "what the error says; the user that the bot runs as has to own the store and the files beside it",
 		}
 	}
 	return finding{Name: "store " + path, OK: true}

@@ -117,7 +117,8 @@ func importRecords(ctx context.Context, c *invocation, d *client, records io.Rea
 		path := "/api/v1/import?line=" + strconv.Itoa(first)
 		res, err := d.send(ctx, http.MethodPost, path, "application/x-ndjson", bytes.NewReader(batch))
 		if lost, ok := errors.AsType[*url.Error](err); ok && ctx.Err() == nil {
-			return fmt.Errorf("the daemon is gone (%w): import the file again when it runs, records that are there are skipped", lost.Err)
+			return fmt.Errorf("the daemon is gone (%w): import the file again when it runs; records that are there are skipped",
+				lost.Err)
 		}
 		if err != nil {
 			return err

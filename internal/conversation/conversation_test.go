@@ -1,6 +1,7 @@
 package conversation_test
 
 import (
+	"strings"
 	"testing"
 
 	"ravenbot/internal/conversation"
@@ -23,12 +24,9 @@ func TestNewest_Fits_UpToTheLimit(t *testing.T) {
 
 // What was called last is wanted as a whole, and what was called before it in short.
 func TestWithShortResults_SeveralCalls_KeepsTheLast(t *testing.T) {
-	long := make([]byte, 100_000)
-	for i := range long {
-		long[i] = 'x'
-	}
+	long := strings.Repeat("x", 100_000)
 	result := func(id string) llm.Message {
-		return llm.Message{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.Result{ID: id, Content: string(long)}}}}
+		return llm.Message{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.Result{ID: id, Content: long}}}}
 	}
 	turn := conversation.Turn{Messages: []llm.Message{result("a"), {Role: llm.Assistant}, result("b")}}
 	short := turn.WithShortResults()

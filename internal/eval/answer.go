@@ -189,12 +189,8 @@ func (w *workspace) recall(c Case) (func(context.Context, string, []string) agen
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, question string, earlier []string) agent.Knowledge {
-		standing, passages := repository.Recall(ctx, agentName, named, question, earlier)
-		known := agent.Knowledge{Standing: standing}
-		for _, p := range passages {
-			known.Passages = append(known.Passages, p.String())
-		}
+	return func(ctx context.Context, question string, earlier []string) (known agent.Knowledge) {
+		known.Standing, known.Passages = repository.Recall(ctx, agentName, named, question, earlier)
 		return known
 	}, nil
 }

@@ -91,6 +91,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), hookTimeout)
 	defer cancel()
 	var full interface{ Full() bool }
+	var system *store.SystemError
 	id, err := s.deliver(ctx, name, hook, r.Header, body)
 	switch {
 	case errors.Is(err, errBusy):
@@ -101,14 +102,13 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", fmt.Sprint(int(fullRetry.Seconds())))
 		refuseDelivery(w, http.StatusTooManyRequests, "too_many", "too many deliveries wait for the digest",
 			"send it again after the digest's next run")
+	case errors.As(err, &system): // it may pass, such as a full disk
+		s.o.Log.Error("delivery of webhook not stored", "hook", name, "error", err)
+		w.Header().Set("Retry-After", "60")
+		refuseDelivery(w, http.StatusServiceUnavailable, "unavailable", "the delivery was not stored",
+			"send it again in a minute; the bot's log has the reason")
 	case err != nil:
 		s.o.Log.Error("delivery of webhook not stored", "hook", name, "error", err)
-		if _, ok := errors.AsType[*store.SystemError](err); ok { // it may pass, such as a full disk
-			w.Header().Set("Retry-After", "60")
-			refuseDelivery(w, http.StatusServiceUnavailable, "unavailable", "the delivery was not stored",
-				"send it again in a minute; the bot's log has the reason")
-			return
-		}
 		refuseDelivery(w, http.StatusInternalServerError, "internal", "the delivery was not stored",
 			"send it again; the bot's log has the reason")
 	default:

@@ -90,7 +90,7 @@ func (p Passage) String() string { return p.citation + "\n" + p.Text }
 // the files that the operator names for the agent. It reads the files that have changed, which may take up to readTimeout.
 //
 // standing is for the system prompt and does not depend on the question: small files as a whole, of larger ones that
-// there are some. passages belong before the question, the best first: at most 6 and 8 KiB, and none where the agent
+// there are some. passages belong before the question, each with its source, the best first: at most 6 and 8 KiB, and none where the agent
 // knows its files as a whole or nothing in them has to do with the question. earlier are the questions before it, the
 // newest last: what a question such as "and in spring?" is about.
 func (r *Repository) Recall(
@@ -99,7 +99,7 @@ func (r *Repository) Recall(
 	named []string,
 	question string,
 	earlier []string,
-) (standing string, passages []Passage) {
+) (standing string, passages []string) {
 	x, size := r.refreshed(ctx, agent, named)
 	switch {
 	case len(x.passages) == 0:
@@ -111,12 +111,12 @@ func (r *Repository) Recall(
 	// Beyond maxWholeBytes the prompt would grow with every file.
 	standing = "You know files. Passages of them that may matter stand before a question; knowledge_search finds more. " +
 		dataNotice + "[handbook.md, Holidays] or [report.pdf, p. 3]."
-	passages = x.recall(question, earlier, maxPromptPassages)
 	left := maxPromptBytes
-	for i, p := range passages {
+	for i, p := range x.recall(question, earlier, maxPromptPassages) {
 		if left -= len(p.String()); left < 0 && i > 0 {
-			return standing, passages[:i]
+			break
 		}
+		passages = append(passages, p.String())
 	}
 	return standing, passages
 }

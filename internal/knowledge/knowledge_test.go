@@ -53,7 +53,7 @@ func told(t *testing.T, b *knowledge.Repository, agent string, named []string, q
 	t.Helper()
 	text, passages := b.Recall(t.Context(), agent, named, question, nil)
 	for _, p := range passages {
-		text += "\n\n" + p.String()
+		text += "\n\n" + p
 	}
 	return text
 }

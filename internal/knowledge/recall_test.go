@@ -57,8 +57,8 @@ func TestRecall_FollowUpsAndTextsWithoutASubject(t *testing.T) {
 		}
 		switch {
 		case c.first == "" && len(got) > 0:
-			t.Errorf("%q after %q brings %q", c.question, c.earlier, got[0].String()[:80])
-		case c.first != "" && (len(got) == 0 || !strings.HasPrefix(got[0].String(), "[garden.md, "+c.first+"]")):
+			t.Errorf("%q after %q brings %q", c.question, c.earlier, got[0][:80])
+		case c.first != "" && (len(got) == 0 || !strings.HasPrefix(got[0], "[garden.md, "+c.first+"]")):
 			t.Errorf("%q after %q brings %.200q, want first %q", c.question, c.earlier, got, c.first)
 		}
 		if len(got) > 6 {

@@ -44,12 +44,8 @@ func (r *Roster) profiles(c *config.Config, members map[string]member) map[strin
 			Uses:      toolFilter(m, c.Tools.Enabled),
 			Servers:   m.access.server,
 			Skills:    promptSkills(m.skills),
-			Recall: func(ctx context.Context, question string, earlier []string) agent.Knowledge {
-				standing, passages := r.o.Knowledge.Recall(ctx, name, m.Agent.Knowledge, question, earlier)
-				known := agent.Knowledge{Standing: standing}
-				for _, p := range passages {
-					known.Passages = append(known.Passages, p.String())
-				}
+			Recall: func(ctx context.Context, question string, earlier []string) (known agent.Knowledge) {
+				known.Standing, known.Passages = r.o.Knowledge.Recall(ctx, name, m.Agent.Knowledge, question, earlier)
 				return known
 			},
 			ContextMessages: m.Context.Messages,

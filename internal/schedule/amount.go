@@ -100,8 +100,6 @@ func (p *onceParser) parseAmount() (found bool, err error) {
 	return p.addAmount(n, unit)
 }
 
-var errTooFar = errors.New("it is more than ten years ahead")
-
 // addAmount adds n of a unit. found is false where there is no such unit.
 func (p *onceParser) addAmount(n float64, unit string) (found bool, err error) {
 	switch unit {

@@ -14,6 +14,8 @@ const onceExamples = `"in 20 minutes", "tomorrow at noon", "next monday at 9", "
 // maxAhead is how far ahead a time may lie.
 const maxAhead = 10 * 366 * day
 
+var errTooFar = errors.New("it is more than ten years ahead")
+
 // ParseTime reads when something is due once: "in 20 minutes", "tomorrow at noon", "friday at 9", "next monday at 9",
 // "24 December 18:00", "2026-12-24 18:00" or RFC 3339. Days and times are those of the zone (nil: UTC) unless the words
 // name another ("9 Oslo time"). Without a year or a day the next such time after now is meant. It returns an error for

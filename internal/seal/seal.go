@@ -104,7 +104,10 @@ func ReadKey(path string) ([]byte, error) {
 // readingError returns the error of a key file that cannot be read.
 func readingError(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("read the key for secrets: %w; make the user that the bot runs as the owner of the file (chown)", err)
+		return fmt.Errorf(
+			"read the key for secrets: %w; make the user that the bot runs as the owner of the file (chown)",
+			err,
+		)
 	}
 	return fmt.Errorf("read the key for secrets: %w", err)
 }

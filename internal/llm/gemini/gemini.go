@@ -110,7 +110,7 @@ func (m *Model) resource() string {
 }
 
 // maxJoined is up to how many bytes the parts of a request are copied together. net/http sends a body that is one piece of
-// memory in one write with the header, and others behind it.
+// memory in one write with the header, and any other body in a write of its own.
 const maxJoined = 16 << 10
 
 // post sends JSON, in parts that follow one another, to a method of the model and returns the body of its answer, of which
