@@ -47,7 +47,7 @@ const (
 func newAPI(base *url.URL, token string, log *slog.Logger) *api {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 32
-	client := &http.Client{Transport: transport, CheckRedirect: kit.NoRedirect}
+	client := &http.Client{Transport: kit.PermittedTransport{Next: transport}, CheckRedirect: kit.NoRedirect}
 	return &api{base: base, token: token, log: log, client: client, pace: &kit.Pacer{Every: perRequest, Burst: burst}}
 }
 
@@ -222,7 +222,7 @@ func (a *api) send(ctx context.Context, r request) (int, http.Header, []byte, er
 	if len(r.files) > 0 {
 		within = uploadTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := kit.RequestContext(ctx, within)
 	defer cancel()
 	payload, kind, err := r.content()
 	if err != nil {

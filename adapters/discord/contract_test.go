@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"ravenbot/adapters/discord"
 	"ravenbot/internal/chat"
@@ -11,6 +12,9 @@ import (
 	"ravenbot/internal/sim"
 	simdiscord "ravenbot/internal/sim/discord"
 )
+
+// editDelay is how long the service takes for an edit that the contract wants to be slow.
+const editDelay = 500 * time.Millisecond
 
 func TestContract(t *testing.T) {
 	for name, intents := range map[string]int{"default": 0, "message content": simdiscord.IntentMessageContent} {
@@ -83,6 +87,15 @@ func runContract(t *testing.T, intents int) {
 			LoseAnswer: func() {
 				posts := func(r sim.Request) bool { return r.Method == "POST" && strings.HasSuffix(r.Path, "/messages") }
 				s.Fail(sim.Fault{Match: posts, Times: 1, Accept: true, Drop: true})
+			},
+			Delay: func() (time.Duration, func()) {
+				edits := sim.MatchPath("PATCH", "/messages/")
+				s.Fail(sim.Fault{Match: edits, Times: 1, Hang: editDelay, Accept: true})
+				return editDelay, func() {
+					if err := s.WaitArrival(within(t), edits); err != nil {
+						t.Fatal(err)
+					}
+				}
 			},
 			Cut: s.Outage,
 		}

@@ -15,6 +15,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"ravenbot/internal/chat"
 )
 
 // Sleep pauses for a time. It reports whether ctx lasted that long.
@@ -41,11 +43,31 @@ func Wake(ch chan struct{}) {
 // for the address that was configured.
 func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// IsUnsent reports whether a request failed before there was a connection to send it on, so
-// that the other side cannot have acted on it.
+// RequestContext returns the context of one request on behalf of ctx: it ends after limit, or with ctx, unless that ended
+// with chat.ErrSuperseded. The function must be called when the answer was read.
+func RequestContext(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(limit)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
+		end = deadline
+	}
+	request, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
+	unfollow := context.AfterFunc(ctx, func() {
+		if !errors.Is(context.Cause(ctx), chat.ErrSuperseded) {
+			cancel()
+		}
+	})
+	return request, func() {
+		unfollow()
+		cancel()
+	}
+}
+
+// IsUnsent reports whether a request failed before there was a connection to send it on, or permission to send it was
+// gone, so that the other side cannot have acted on it.
 func IsUnsent(err error) bool {
 	var failed *net.OpError
-	return errors.As(err, &failed) && failed.Op == "dial"
+	var refused *notPermittedError
+	return errors.As(err, &failed) && failed.Op == "dial" || errors.As(err, &refused)
 }
 
 // TooLargeError says that a body has more bytes than are allowed.

@@ -15,6 +15,9 @@ import (
 	simslack "ravenbot/internal/sim/slack"
 )
 
+// editDelay is how long the service takes for an edit that the contract wants to be slow.
+const editDelay = 500 * time.Millisecond
+
 func TestContract(t *testing.T) {
 	for _, mode := range []string{"socket", "http"} {
 		t.Run(mode, func(t *testing.T) {
@@ -101,6 +104,15 @@ func newWorld(t *testing.T, mode string) *chattest.World {
 		},
 		LoseAnswer: func() {
 			s.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.postMessage"), Times: 1, Accept: true, Drop: true})
+		},
+		Delay: func() (time.Duration, func()) {
+			edits := sim.MatchPath("POST", "chat.update")
+			s.Fail(sim.Fault{Match: edits, Times: 1, Hang: editDelay, Accept: true})
+			return editDelay, func() {
+				if err := s.WaitArrival(deadline(t), edits); err != nil {
+					t.Fatal(err)
+				}
+			}
 		},
 		Cut: s.Outage,
 	}

@@ -153,11 +153,11 @@ func New(o Options) *Slack {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	// Nearly all requests go to one host, of which the default keeps two connections.
 	t.MaxIdleConnsPerHost = 64
-	client := &http.Client{Transport: limitedTransport{t}, CheckRedirect: kit.NoRedirect}
+	client := &http.Client{Transport: limitedTransport{kit.PermittedTransport{Next: t}}, CheckRedirect: kit.NoRedirect}
 	s := &Slack{
 		o:          o,
 		client:     client,
-		fileClient: &http.Client{Transport: t, Timeout: fileTimeout, CheckRedirect: kit.NoRedirect},
+		fileClient: &http.Client{Transport: kit.PermittedTransport{Next: t}, Timeout: fileTimeout, CheckRedirect: kit.NoRedirect},
 		pacer:      kit.Pacer{Learn: true},
 		ready:      make(chan struct{}),
 		busy:       kit.BusyNotes{Gather: busyGather, Every: busyEvery},
@@ -178,7 +178,7 @@ type limitedTransport struct{ next http.RoundTripper }
 
 // RoundTrip makes one call, whose answer has to be read within callTimeout.
 func (l limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
+	ctx, cancel := kit.RequestContext(r.Context(), callTimeout)
 	res, err := l.next.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		cancel()

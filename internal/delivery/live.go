@@ -32,8 +32,8 @@ type liveAnswer struct {
 	mu     sync.Mutex
 	text   []byte
 	tools  []chat.ToolRun
-	dirty  bool               // there is more than was shown
-	cancel context.CancelFunc // of the edit under way; nil while the post is being made
+	dirty  bool                    // there is more than was shown
+	cancel context.CancelCauseFunc // of the edit under way; nil while the post is being made
 
 	ref   chat.Ref      // of the post; empty: there is none
 	news  chan struct{} // holds an element when there is more to show
@@ -75,7 +75,8 @@ func (s *Service) startLiveAnswer(ctx context.Context, a chat.Address, q *questi
 			return nil
 		}
 	}
-	l.begin = time.AfterFunc(liveAfter, func() { l.run(ctx) })
+	// Not with ctx, which ends when somebody stops the work: showing it ends then as at the end of the work.
+	l.begin = time.AfterFunc(liveAfter, func() { l.run(s.workCtx) })
 	return l
 }
 
@@ -112,7 +113,7 @@ func (l *liveAnswer) show(p chat.Progress) {
 
 // end stops showing the answer, and returns where its post is; an empty Ref: there is none. It
 // waits for a first post that is under way, since only its outcome tells what the whole answer
-// replaces.
+// replaces, and for an edit that was sent, which could be carried out after that one.
 func (l *liveAnswer) end() chat.Ref {
 	if l == nil {
 		return chat.Ref{}
@@ -122,8 +123,8 @@ func (l *liveAnswer) end() chat.Ref {
 	}
 	close(l.stop)
 	l.mu.Lock()
-	if l.cancel != nil { // an edit under way would only delay the whole answer
-		l.cancel()
+	if l.cancel != nil { // an edit that waits for the platform's pace would only delay the whole answer
+		l.cancel(chat.ErrSuperseded)
 	}
 	l.mu.Unlock()
 	<-l.done
@@ -182,19 +183,17 @@ func (l *liveAnswer) draft() (chat.Draft, bool) {
 // first time it stores where the post is, so that after a crash the whole answer can
 // replace it.
 func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
+	ctx, expire := context.WithTimeout(ctx, liveTimeout)
+	defer expire()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	// Only edits may be cancelled: a first post that is cut off could be there or not.
 	if len(l.ref.IDs) > 0 {
 		l.mu.Lock()
 		l.cancel = cancel
 		l.mu.Unlock()
 	}
-	// Another process that has taken over shows the answer itself.
-	if l.s.o.Store.Owned() != nil {
-		return false
-	}
-	ref, err := l.platform.Post(ctx, l.to, d)
+	ref, err := l.s.postOwned(ctx, l.platform, l.to, d)
 	var refused *chat.PostError
 	if errors.As(err, &refused) && refused.After > 0 && sleep(ctx, refused.After) {
 		return true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,9 @@ func (writer) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), chat.ErrStopped) {
+				return nil, &chat.Draft{Text: "stopped"}
+			}
 			return nil, nil
 		}
 		word := fmt.Sprint(n, " ")
@@ -246,4 +250,70 @@ func TestAnswer_PlatformIsSwitchedOff_OthersGoOn(t *testing.T) {
 			t.Errorf("%d posts were given up, want 1", n)
 		}
 	})
+}
+
+// slowEdits is a platform that takes its time to edit an unfinished answer.
+type slowEdits struct {
+	*platform
+	took time.Duration
+
+	mu       sync.Mutex
+	isInEdit bool
+	causes   []error // why the contexts of edits ended while they were made
+	early    []string
+}
+
+func (p *slowEdits) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	isEdit := d.Partial && len(d.Replaces.IDs) > 0
+	p.mu.Lock()
+	if p.isInEdit {
+		p.early = append(p.early, d.Text)
+	}
+	p.isInEdit = isEdit
+	p.mu.Unlock()
+	if isEdit {
+		<-time.After(p.took)
+		p.mu.Lock()
+		p.isInEdit = false
+		if cause := context.Cause(ctx); cause != nil {
+			p.causes = append(p.causes, cause)
+		}
+		p.mu.Unlock()
+	}
+	return p.platform.Post(ctx, to, d)
+}
+
+// A request that is cut off may be carried out later, after that of the whole answer.
+func TestLiveAnswer_EditUnderWay_IsFinishedBeforeTheWholeAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		stopAfter time.Duration
+		last      string
+	}{
+		"the answer is there": {0, "0 1 2 3 4 5 done"},
+		"somebody says stop":  {4500 * time.Millisecond, "stopped"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, path string) {
+				p := &slowEdits{platform: &platform{edits: time.Second}, took: 950 * time.Millisecond}
+				w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, writer{}, delivery.Options{})
+				defer w.stop()
+				accept(t, w, said("a", "1", "6"))
+				if tt.stopAfter > 0 {
+					pass(tt.stopAfter)
+					accept(t, w, said("a", "2", "stop"))
+				}
+				later()
+				texts := p.texts()
+				if got := texts[len(texts)-1]; !strings.Contains(got, tt.last) {
+					t.Errorf("posted %q, want %q at the end", texts, tt.last)
+				}
+				if len(p.early) > 0 {
+					t.Errorf("posted %q while an edit was under way", p.early)
+				}
+				if len(p.causes) != 1 || !errors.Is(p.causes[0], chat.ErrSuperseded) {
+					t.Errorf("edits were told to end for %v, want once that the whole answer is there", p.causes)
+				}
+			})
+		})
+	}
 }

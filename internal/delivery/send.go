@@ -206,11 +206,16 @@ func (s *Service) postOnce(ctx context.Context, platform chat.Platform, p store.
 			return chat.Ref{}, &chat.PostError{Err: fmt.Errorf("find the thread: %w", err)}
 		}
 	}
-	// Right before the request: another process that has taken over sends the post itself.
+	return s.postOwned(ctx, platform, to, p.Draft)
+}
+
+// postOwned makes one attempt to post d while this process owns the store: another one that has taken over sends the
+// post itself.
+func (s *Service) postOwned(ctx context.Context, platform chat.Platform, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	if err := s.o.Store.Owned(); err != nil {
 		return chat.Ref{}, &chat.PostError{Err: err}
 	}
-	return platform.Post(ctx, to, p.Draft)
+	return platform.Post(chat.WithPermission(ctx, s.o.Store.Owned), to, d)
 }
 
 // waitToRetry waits between attempts. It returns false where the service ends: unlike work

@@ -81,11 +81,7 @@ func (s *Service) notifyPlace(ctx context.Context, p store.Post) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	err := s.o.Store.Owned()
-	if err == nil {
-		_, err = platform.Post(ctx, p.To, d)
-	}
-	if err != nil {
+	if _, err := s.postOwned(ctx, platform, p.To, d); err != nil {
 		s.o.Log.Warn("notice of undelivered post failed, retrying later", "post", p.Key, "error", err)
 		return false
 	}

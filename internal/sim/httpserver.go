@@ -39,7 +39,7 @@ type Fault struct {
 	Match  func(Request) bool // nil: every request
 	Times  int                // how many requests it applies to; 0: all until it is removed
 	Hang   time.Duration      // waits that long, or until the caller gives up, before anything else
-	Accept bool               // the request takes effect although Status says otherwise
+	Accept bool               // the request takes effect although the caller gives up, or Status says otherwise
 	Status int                // replaces the real status; 0 after Hang: the real answer
 	Header map[string]string
 	Body   string
@@ -247,9 +247,17 @@ func (d *HTTPServer) remove(gone *fault) {
 
 // applyFault answers a request as a fault says.
 func (d *HTTPServer) applyFault(f *Fault, w *statusWriter, r *http.Request) {
-	if f.Hang > 0 && !d.Pause(r.Context(), f.Hang) {
+	patience := r.Context()
+	if f.Accept {
+		patience = context.WithoutCancel(patience)
+	}
+	if f.Hang > 0 && !d.Pause(patience, f.Hang) {
 		w.code = 499 // the client closed the request, or the server was closed
 		panic(http.ErrAbortHandler)
+	}
+	if f.Status == 0 && !f.Drop {
+		d.handler.ServeHTTP(w, r)
+		return
 	}
 	if f.Accept {
 		d.handler.ServeHTTP(&discardWriter{header: http.Header{}}, r)
@@ -257,12 +265,6 @@ func (d *HTTPServer) applyFault(f *Fault, w *statusWriter, r *http.Request) {
 	if f.Drop {
 		w.code = 499
 		panic(http.ErrAbortHandler)
-	}
-	if f.Status == 0 {
-		if !f.Accept {
-			d.handler.ServeHTTP(w, r)
-		}
-		return
 	}
 	for k, v := range f.Header {
 		w.Header().Set(k, v)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +53,9 @@ type World struct {
 	IsAcknowledged func(message string) bool
 	// LoseAnswer lets the next post be taken by the service and its answer be lost.
 	LoseAnswer func()
+	// Delay has the service carry out the next edit of a post after a while, also if the caller gives up meanwhile. It
+	// returns how long that is, and a function that waits until the edit has come. nil: an edit is done at once.
+	Delay func() (time.Duration, func())
 	// Cut ends the connection and lets none be made until end is called.
 	Cut func() (end func())
 	// MaxText is how many characters a test may post so that nothing becomes a file.
@@ -76,7 +80,9 @@ func Run(t *testing.T, open func(t *testing.T) *World) {
 		"Fetch_KeepsToTheLimit":                 fetchKeepsToLimit,
 		"Post_ReturnsRef":                       postReturnsRef,
 		"Post_SameKeyAfterUnknownOutcome_Once":  repeatAfterUnknownOutcome,
+		"Post_PermissionGone_SendsNothing":      sendsNothingWithoutPermission,
 		"Post_Replaces_EditsInPlace":            replacesInPlace,
+		"Post_EditSuperseded_WholeAnswerStays":  wholeAnswerStays,
 		"Post_LongText_LosesNothing":            splitsLongText,
 		"Post_WrongPlace_IsPermanent":           wrongPlaceIsPermanent,
 		"Thread_GoesBelowThePost":               threadGoesBelow,
@@ -445,6 +451,38 @@ func repeatAfterUnknownOutcome(t *testing.T, s *stage) {
 	}
 }
 
+// "Platforms ask right before they send the request." Permission ends at each of the moments at which the platform asks
+// for it, one after the other.
+func sendsNothingWithoutPermission(t *testing.T, s *stage) {
+	if s.LoseAnswer == nil {
+		t.Skip("posts go into the store, which refuses them itself")
+	}
+	s.start(t)
+	for allowed := 0; ; allowed++ {
+		var asked atomic.Int32 // by several goroutines
+		ctx := chat.WithPermission(t.Context(), func() error {
+			if int(asked.Add(1)) > allowed {
+				return errors.New("another process has taken over")
+			}
+			return nil
+		})
+		_, err := s.Platform.Post(ctx, s.Channel, chat.Draft{Key: fmt.Sprint("k", allowed), Text: "hello there"})
+		if err == nil {
+			if got := s.Shown(s.Channel); len(got) != 1 || allowed == 0 {
+				t.Errorf("shown %q with permission for all of %d requests", got, allowed)
+			}
+			return
+		}
+		var failed *chat.PostError
+		if !errors.As(err, &failed) || failed.Maybe || failed.Permanent {
+			t.Errorf("a post whose permission was gone gave %v, want a *PostError with which it is tried again", err)
+		}
+		if got := s.Shown(s.Channel); len(got) != 0 {
+			t.Fatalf("shown %q, though permission was gone", got)
+		}
+	}
+}
+
 // "Replaces are the posts that this one takes the place of."
 func replacesInPlace(t *testing.T, s *stage) {
 	s.start(t)
@@ -455,6 +493,35 @@ func replacesInPlace(t *testing.T, s *stage) {
 	if !slices.Equal(before.IDs, after.IDs) || len(got) != 2 || !strings.Contains(got[0], "after") ||
 		strings.Contains(got[0], "before") {
 		t.Errorf("shown %q; the refs are %v and %v", got, before.IDs, after.IDs)
+	}
+}
+
+// "A platform finishes a request that it has begun": an edit that is under way when the whole answer comes is carried out
+// before that.
+func wholeAnswerStays(t *testing.T, s *stage) {
+	if s.Delay == nil {
+		t.Skip("an edit is done at once")
+	}
+	s.start(t)
+	d := chat.Draft{Key: "k", Text: "one", Partial: true}
+	d.Replaces = s.post(t, d)
+	delay, came := s.Delay()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		edit := d
+		edit.Text = "one two"
+		_, _ = s.Platform.Post(ctx, s.Channel, edit)
+	}()
+	came()
+	cancel(chat.ErrSuperseded)
+	<-done
+	d.Text, d.Partial = "one two three", false
+	s.post(t, d)
+	time.Sleep(delay) // for what was cut off
+	if got := s.Shown(s.Channel); len(got) != 1 || got[0] != "one two three" {
+		t.Errorf("shown %q", got)
 	}
 }
 
