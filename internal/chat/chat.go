@@ -492,9 +492,9 @@ func (e *PostError) Unwrap() error { return e.Err }
 // said stop.
 var ErrStopped = errors.New("stopped by a user")
 
-// ErrSuperseded is the cause with which showing an unfinished answer ends when the whole one is there. A platform stops
-// waiting to send, and finishes a request that it has begun: one that is cut off may still be carried out, after the whole
-// answer is shown.
+// ErrSuperseded is the cause with which showing an unfinished answer, or that somebody types, ends when the whole answer
+// is there. A platform stops waiting to send, and finishes a request that it has begun: one that is cut off may still be
+// carried out, after the answer is shown.
 var ErrSuperseded = errors.New("the whole answer is there")
 
 // ErrBusy is returned by accept when the bot cannot take more work now.

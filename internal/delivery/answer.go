@@ -69,7 +69,7 @@ func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
 ) {
 	ctx, stop := context.WithCancelCause(s.workCtx)
 	defer stop(nil)
-	defer s.showTyping(ctx, a)()
+	defer s.showTyping(a)()
 	view := s.startLiveAnswer(ctx, a, q)
 	defer func() { shown = view.end() }() // known only when no partial post is under way
 	for {
@@ -271,21 +271,23 @@ func (s *Service) askAgent(
 }
 
 // Typing is shown only for work that takes longer than typingAfter, so that a
-// quick answer costs no extra request.
+// quick answer costs no extra request. The answer waits typingPatience for a request that is under way.
 const (
-	typingAfter = 500 * time.Millisecond
-	typingEvery = 8 * time.Second
+	typingAfter    = 500 * time.Millisecond
+	typingEvery    = 8 * time.Second
+	typingPatience = time.Second
 )
 
-// showTyping shows a typing indicator until the returned function is called, or ctx ends. That function cancels a call
-// that is under way, and waits for its end. Failures are only logged: an answer does not depend on it. typingEvery is
-// less than the 10 seconds for which Discord shows an indicator (documentation of Trigger Typing Indicator).
-func (s *Service) showTyping(ctx context.Context, a chat.Address) func() {
+// showTyping shows a typing indicator until the returned function is called, or the service ends. That function waits
+// for a request that is under way: Slack would show a status that it gets after the answer for two minutes
+// (documentation of assistant.threads.setStatus). Failures are only logged: an answer does not depend on it. typingEvery
+// is less than the 10 seconds for which Discord shows an indicator (documentation of Trigger Typing Indicator).
+func (s *Service) showTyping(a chat.Address) func() {
 	t, ok := s.o.Platform(a.Platform).(chat.Typist)
 	if !ok {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(s.workCtx)
 	done := make(chan struct{})
 	begin := time.AfterFunc(typingAfter, func() {
 		defer close(done)
@@ -299,9 +301,13 @@ func (s *Service) showTyping(ctx context.Context, a chat.Address) func() {
 		}
 	})
 	return func() {
-		cancel()
-		if !begin.Stop() { // it has begun
-			<-done
+		cancel(chat.ErrSuperseded)
+		if begin.Stop() {
+			return
+		}
+		select {
+		case <-done:
+		case <-time.After(typingPatience):
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,6 +221,54 @@ func TestTyping_IsShownWhileAnAnswerTakesTime(t *testing.T) {
 			later()
 			if posted(t, &p.platform, "re: hello"); !slices.Equal(p.at, want) {
 				t.Errorf("typing was shown after %v, want %v for an answer that takes %v", p.at, want, take)
+			}
+		})
+	}
+}
+
+// slowTyping is a platform that takes its time to show that somebody types.
+type slowTyping struct {
+	platform
+	took  time.Duration
+	shown atomic.Bool
+	cause error
+	early bool // a post came before the indicator was shown
+}
+
+func (p *slowTyping) Typing(ctx context.Context, _ chat.Address) error {
+	<-time.After(p.took)
+	p.cause = context.Cause(ctx)
+	p.shown.Store(true)
+	return nil
+}
+
+func (p *slowTyping) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	p.early = !p.shown.Load()
+	return p.platform.Post(ctx, to, d)
+}
+
+// A request that is cut off may be carried out later, and show that somebody types below the answer.
+func TestTyping_RequestUnderWay_AnswerWaitsForItForASecond(t *testing.T) {
+	for took, isEarly := range map[time.Duration]bool{900 * time.Millisecond: false, 10 * time.Second: true} {
+		story(t, func(t *testing.T, path string) {
+			p := &slowTyping{took: took}
+			slow := answerer(func(ctx context.Context, m chat.Message) string {
+				<-time.After(600 * time.Millisecond)
+				return echo(ctx, m)
+			})
+			w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, slow, delivery.Options{})
+			defer w.stop()
+			began := time.Now()
+			accept(t, w, said("a", "1", "hello"))
+			for len(p.texts()) == 0 && time.Since(began) < time.Minute {
+				pass(100 * time.Millisecond)
+			}
+			if waited := time.Since(began); waited > 2*time.Second || p.early != isEarly {
+				t.Errorf("answered after %v, before the indicator was shown: %v; that takes %v", waited, p.early, took)
+			}
+			pass(took)
+			if !errors.Is(p.cause, chat.ErrSuperseded) {
+				t.Errorf("the request was told to end for %v, want that the answer is there", p.cause)
 			}
 		})
 	}
