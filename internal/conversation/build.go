@@ -77,9 +77,6 @@ func pairResults(messages []llm.Message) []llm.Message {
 			continue // built again below
 		}
 		m.Parts = allowedParts(m, used)
-		if len(m.Parts) == 0 {
-			continue
-		}
 		out = append(out, m)
 		// An empty message would be dropped later, too; without them out does not grow to twice its size.
 		if calls := m.Calls(); len(calls) > 0 {

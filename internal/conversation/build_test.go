@@ -74,6 +74,32 @@ func TestBuildDropsForeignSignatures(t *testing.T) {
 	}
 }
 
+// What is left of a part without its signature stays: an image is one, and nothing is none.
+func TestBuild_PartsOfAnotherModel_StayWhereSomethingIsLeft(t *testing.T) {
+	raw := json.RawMessage(`{"signature":1}`)
+	image := llm.Part{Media: &llm.Media{Type: "image/png"}}
+	turn := conversation.Turn{Messages: []llm.Message{
+		says(llm.User, "draw"),
+		{Role: llm.Assistant, Origin: "gemini/a", Parts: []llm.Part{{Raw: raw}, {Media: image.Media, Raw: raw}, {Raw: raw}}},
+	}}
+	got := conversation.Build(conversation.Summary{}, []conversation.Turn{turn}, "openai/b")
+	if diff := cmp.Diff([]llm.Part{image}, got[len(got)-1].Parts); diff != "" {
+		t.Errorf("parts of the answer (-want +got):\n%s", diff)
+	}
+}
+
+// A damaged record may have lost all of a turn but a call.
+func TestBuild_TurnOfACallAlone_GetsAResult(t *testing.T) {
+	turns := []conversation.Turn{
+		{State: conversation.Answered, Messages: []llm.Message{says(llm.User, "q")}},
+		{State: conversation.Open, Messages: []llm.Message{{Role: llm.Assistant, Parts: []llm.Part{calls("c1", "look")}}}},
+	}
+	got := conversation.Build(conversation.Summary{}, turns, "")
+	if fault := llmtest.Malformed(got); fault != "" || len(got) != 3 {
+		t.Errorf("%s in %+v, want the question, the call and its result", fault, got)
+	}
+}
+
 func TestTrimCutsToHalfOnTurnBorders(t *testing.T) {
 	var turns []conversation.Turn
 	for i := range 41 {

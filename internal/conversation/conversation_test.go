@@ -28,7 +28,7 @@ func TestWithShortResults_SeveralCalls_KeepsTheLast(t *testing.T) {
 	result := func(id string) llm.Message {
 		return llm.Message{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.Result{ID: id, Content: long}}}}
 	}
-	turn := conversation.Turn{Messages: []llm.Message{result("a"), {Role: llm.Assistant}, result("b")}}
+	turn := conversation.Turn{Messages: []llm.Message{result("a"), {Role: llm.Assistant}, result("b"), {Role: llm.Assistant}}}
 	short := turn.WithShortResults()
 	if n := len(short.Messages[0].Parts[0].Result.Content); n >= len(long) {
 		t.Errorf("the first result has %d bytes still", n)

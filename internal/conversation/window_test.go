@@ -113,6 +113,14 @@ func TestTrimShortensOldResultsFirst(t *testing.T) {
 	}
 }
 
+// The newest turns keep their results, also where there are no others.
+func TestTrim_NoOlderTurns_ShortensNothing(t *testing.T) {
+	got := conversation.Window{MaxTurns: 10, MaxBytes: 1000}.Trim(looking(1, 5000))
+	if diff := cmp.Diff([]int{5000}, resultSizes(got)); diff != "" {
+		t.Errorf("sizes of the results (-want +got):\n%s", diff)
+	}
+}
+
 func TestShortResultsAreLeftAlone(t *testing.T) {
 	for size, want := range map[int]int{
 		400: 400, // shortening would gain little
