@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -44,10 +45,11 @@ func TestExtractSummary_TellsWhoSaidWhat(t *testing.T) {
 		{State: conversation.Answered, Messages: []llm.Message{said(llm.User, "the gate: opens at 8")}},
 		{State: conversation.Answered, Messages: []llm.Message{said(llm.User, "...")}},
 		{State: conversation.Answered},
+		{State: conversation.Answered, Messages: []llm.Message{said(llm.Assistant, "Nobody asked.")}},
 	}
 	got := extractSummary("\n- Berit: The lock is blue.\n\n- you: It is.\n", turns)
 	want := "- Berit: The lock is blue.\n- you: It is.\n- Anna: The gate opens at 8.\n- you: I note 8.\n- you: It is " +
-		"early!\n- user: Is it 9?"
+		"early!\n- user: Is it 9?\n- you: Nobody asked."
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the summary (-want +got):\n%s", diff)
 	}
@@ -88,6 +90,40 @@ func TestScoreLines_FavoursWhatIsRare(t *testing.T) {
 		if lines[0].score <= lines[1].score {
 			t.Errorf("%s: %q has %.2f, %q has %.2f", name, c.better, lines[0].score, c.worse, lines[1].score)
 		}
+	}
+}
+
+// A number tells as much as two words that nobody else used, and a name as much as one.
+func TestScoreLines_NumbersAndNames_CountLikeRareWords(t *testing.T) {
+	for name, c := range map[string]struct{ better, worse string }{
+		"a number and a word that all use": {"the tower 4711", "the heron ibis"},
+		"three rare words":                 {"heron ibis crane", "the tower 4711"},
+		"a name and a word that all use":   {"the tower Berit", "the heron ibis"},
+	} {
+		lines := []line{{text: c.better, words: wordsOf(c.better)}, {text: c.worse, words: wordsOf(c.worse)}}
+		for range 50 {
+			lines = append(lines, line{text: "the tower", words: wordsOf("the tower")})
+		}
+		scoreLines(lines)
+		if lines[0].score <= lines[1].score {
+			t.Errorf("%s: %q has %.2f, %q has %.2f", name, c.better, lines[0].score, c.worse, lines[1].score)
+		}
+	}
+}
+
+// A summary without a model is filled up to its limit, and not beyond.
+func TestExtractSummary_FillsItsLimit(t *testing.T) {
+	lines := make([]string, 64) // of 128 bytes with their line ends
+	for i := range lines {
+		lines[i] = fmt.Sprintf("- you: %04d %s", i, strings.Repeat("x", 115))
+	}
+	all := strings.Join(lines, "\n")
+	if got := extractSummary(all, nil); got != all {
+		t.Errorf("%d bytes of the %d that fit are left", len(got), len(all))
+	}
+	lines[20] += "x"
+	if got := extractSummary(strings.Join(lines, "\n"), nil); strings.Count(got, "\n") != 62 {
+		t.Errorf("%d lines are left of one byte too much, want 63", strings.Count(got, "\n")+1)
 	}
 }
 

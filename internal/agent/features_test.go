@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -201,7 +202,7 @@ func TestTools_ListIsBounded(t *testing.T) {
 	}
 	few := show(engine(named("shelf", 30), recorder()), "")
 	if strings.Count(few, "- `shelf_") != 30 || strings.Contains(few, "second line") ||
-		!strings.Contains(few, `does \*thing\*`) {
+		!strings.Contains(few, `does \*thing\*`) || strings.Contains(few, strings.Repeat("x", 80)) {
 		t.Errorf("thirty tools: %s", few)
 	}
 	many := engine(named("shelf", 61), recorder())
@@ -219,6 +220,47 @@ func TestTools_ListIsBounded(t *testing.T) {
 	if text := show(engine(box, recorder()), ""); !strings.Contains(text, "- and 2 more") ||
 		strings.Count(text, "**server") != 40 {
 		t.Errorf("forty-two servers: %s", text)
+	}
+	box = named("six", 6)
+	maps.Copy(box, named("seven", 7))
+	maps.Copy(box, named("shelf", 30))
+	text := show(engine(box, recorder()), "")
+	lines := strings.Split(text, "\n")
+	for n, want := range map[int]string{2: "6 and 1 more", 3: "6 and 24 more", 4: "6"} {
+		count, more, _ := strings.Cut(lines[n], " and ")
+		if got := fmt.Sprint(strings.Count(count, "_")); more != "" && got+" and "+more != want || more == "" && got != want {
+			t.Errorf("a server is listed with %s, want %s: %s", got, want, lines[n])
+		}
+	}
+}
+
+// The help names the model that is asked first.
+func TestDescribe_NamesTheFirstModelThatIsSwitchedOn(t *testing.T) {
+	b := engine(nil, recorder(), &llmtest.Model{Name: "spare"})
+	inProfile(b, func(p *agent.Profile) { p.Models = []string{"off", "test/", "test/spare"} })
+	if got := b.Describe(asks("1", "")); got != "I answer with the agent `default` (test/)" {
+		t.Errorf("described as %q", got)
+	}
+}
+
+// What a call was given and what it returned is shown from its beginning.
+func TestCallsBehindAnAnswer_LongTexts_AreCut(t *testing.T) {
+	b := engine(nil, recorder())
+	call := llm.Call{ID: "c", Name: "look", Args: json.RawMessage(`{"text":"` + strings.Repeat("a", 1000) + `"}`)}
+	turn := conversation.Turn{ID: "web/1", State: conversation.Answered, Messages: []llm.Message{
+		says(llm.User, "go"),
+		{Role: llm.Assistant, Parts: []llm.Part{{Call: &call}}},
+		{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.Result{ID: "c", Content: strings.Repeat("r", 1000)}}}},
+	}}
+	if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+		t.Fatal(err)
+	}
+	m := asks("press", chat.PressTools+"web/1")
+	m.Command = chat.Pressed
+	d, err := agent.Conversation{Engine: b.Engine}.Handle(t.Context(), m)
+	if err != nil || strings.Contains(d.Text, strings.Repeat("a", 301)) || strings.Contains(d.Text, strings.Repeat("r", 301)) ||
+		!strings.Contains(d.Text, strings.Repeat("r", 300)+"\n[cut: 700 more bytes]") {
+		t.Errorf("shown as %+v, %v", d, err)
 	}
 }
 

@@ -139,3 +139,31 @@ func TestResume_ServerNeverComes_GoesOn(t *testing.T) {
 		}
 	})
 }
+
+// leases counts how often the tools are kept, and released.
+type leases struct {
+	away
+	kept, released *int
+}
+
+func (l leases) Lease() func() {
+	*l.kept++
+	return func() { *l.released++ }
+}
+
+// A reload must not end the servers of tools that a model was told of.
+func TestAnswer_KeepsTheServersUntilItIsThere(t *testing.T) {
+	kept, released := 0, 0
+	b := engine(nil, &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
+		if kept != 1 || released != 0 {
+			t.Errorf("while the model answers, the servers are kept %d times and released %d times", kept, released)
+		}
+		return llmtest.Says("done"), nil
+	}})
+	b.options.Servers = leases{kept: &kept, released: &released}
+	b.Engine = b.over()
+	b.answer(t, t.Context(), one(asks("1", "go")))
+	if kept != 1 || released != 1 {
+		t.Errorf("the servers are kept %d times and released %d times, want once", kept, released)
+	}
+}

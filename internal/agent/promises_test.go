@@ -260,7 +260,7 @@ func TestFilesOfTools_AboveTen_AreLeftOut(t *testing.T) {
 func TestAttachedFiles_ThatFillTheRoom_LeaveOutTheNext(t *testing.T) {
 	var words string
 	b := engine(nil, &llmtest.Model{Script: func(_ int, r llm.Request) ([]llm.Chunk, error) {
-		words = r.Messages[0].Text()
+		words = r.Messages[len(r.Messages)-1].Text()
 		return llmtest.Says("read"), nil
 	}})
 	b.options.Files = files(func(_ context.Context, _ string, f chat.File, _ int64) ([]byte, error) {
@@ -273,6 +273,14 @@ func TestAttachedFiles_ThatFillTheRoom_LeaveOutTheNext(t *testing.T) {
 	}
 	b.answer(t, t.Context(), one(m))
 	if want := "3.txt, text/plain, which could not be read: the files before it have all the room"; !strings.Contains(words, want) {
+		t.Errorf("the end is %q, want %q", words[max(0, len(words)-300):], want)
+	}
+	m = asks("2", "read")
+	for n, size := range []int64{48 << 10, 48 << 10, 32<<10 - 1, 1000} {
+		m.Files = append(m.Files, chat.File{Name: fmt.Sprint(n, ".txt"), Type: "text/plain", Size: size})
+	}
+	b.answer(t, t.Context(), one(m))
+	if want := "x\n[cut: 999 more bytes]"; !strings.Contains(words, want) {
 		t.Errorf("the end is %q, want %q", words[max(0, len(words)-300):], want)
 	}
 }
