@@ -10,6 +10,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
 )
 
 // What another process has changed in the store is read again by whoever is told of it, and by nobody else: reading
@@ -113,4 +114,69 @@ func TestHistory_TurnIsStored_IsConfirmedOnce(t *testing.T) {
 			t.Errorf("turn %s was looked for %d times, want 2", key, counted.of[key])
 		}
 	}
+}
+
+// A conversation that outgrows its window by results of tools alone needs no summary: the older ones are cut.
+func TestHistory_OldResultsFillTheWindow_AreCut(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	for n, size := range []int{5000, 100, 100, 100, 100} {
+		id := fmt.Sprint("c", n)
+		turn := conversation.Turn{ID: fmt.Sprint("web/", n), State: conversation.Answered, Messages: []llm.Message{
+			says(llm.User, "look"),
+			{Role: llm.Assistant, Parts: []llm.Part{{Call: &llm.Call{ID: id, Name: "look", Args: []byte(`{}`)}}}},
+			{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.Result{ID: id, Content: strings.Repeat("r", size)}}}},
+			says(llm.Assistant, "seen"),
+		}}
+		if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 10, MaxBytes: 5600} })
+	for n, isCut := range []bool{false, false, false, true} {
+		b.answer(t, t.Context(), one(asks(fmt.Sprint("q", n), strings.Repeat("w", 60))))
+		first := model.Requests()[n].Messages[2].Parts[0].Result.Content
+		if got := len(first) < 5000; got != isCut {
+			t.Errorf("at question %d the first result has %d bytes", n, len(first))
+		}
+	}
+}
+
+// Reading one conversation again and again drops none of the others from the cache.
+func TestHistory_ForgottenOften_OthersStay(t *testing.T) {
+	b := engine(nil, recorder())
+	reads := 0
+	other := chat.Address{Platform: "web", Channel: "other"}
+	b.options.Store = readCounter{b.memory, other, &reads}
+	b.Engine = agent.New(b.options)
+	ask := func(in chat.Address, id string) {
+		m := asks(id, "and?")
+		m.Conversation = in
+		turn, _ := b.Answer(t.Context(), one(m), func(chat.Progress) {})
+		if err := b.memory.SaveTurn(t.Context(), in, turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(other, "first")
+	for n := range 300 {
+		b.Forget(room)
+		ask(room, fmt.Sprint(n))
+	}
+	if ask(other, "second"); reads != 1 {
+		t.Errorf("the other conversation was read %d times, want once", reads)
+	}
+}
+
+// readCounter counts how often the turns of a conversation are read.
+type readCounter struct {
+	*memory
+	of    chat.Address
+	reads *int
+}
+
+func (c readCounter) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
+	if a == c.of {
+		*c.reads++
+	}
+	return c.memory.Turns(ctx, a, r)
 }

@@ -44,7 +44,6 @@ func (r *run) askModels(ctx context.Context, request func(origin string) llm.Req
 		r.engine.o.Log.Log(ctx, failureLevel(err), "model failed",
 			"model", model.ID(), "message", r.message.Key(), "error", err)
 	}
-	r.modelIndex = 0 // the next request begins with the first model again
 	return llm.Message{}, err
 }
 

@@ -540,3 +540,46 @@ func TestAnswer_KnowledgeIsToldOnce(t *testing.T) {
 		t.Errorf("the question is %+v, tainted by %q", r.Messages[0].Parts, b.memory.turns[room][0].Taint)
 	}
 }
+
+// The file of a message that is replied to is one line of its own, before what is asked about it.
+func TestAnswer_ReplyToOneFile_NamesIt(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	b.options.Places = &places{about: func(context.Context, chat.Message) chat.Context {
+		return chat.Context{Names: map[string]string{"U1": "Anna"},
+			Reply: &chat.Said{ID: "0", Text: "see here", Files: []chat.File{{Name: "plan.zip"}}}}
+	}}
+	b.Engine = b.over()
+	b.answer(t, t.Context(), one(asks("1", "is it new?")))
+	if text := wholeText(model.Requests()[0]); !strings.Contains(text, "[attached: plan.zip, which could not be read: "+
+		"files of this kind are not read]\nAnna says") {
+		t.Errorf("the request is\n%s", text)
+	}
+}
+
+// Where several people are answered at once, nobody's notes are told: the others would read them.
+func TestAnswer_SeveralPeople_TellsNobodysNotes(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	b.options.Notes = notes{"U1": "- likes teal", "U2": "- likes red"}
+	b.Engine = b.over()
+	first, second := asks("1", "which colour?"), asks("2", "and mine?")
+	second.Author.ID = "U2"
+	b.answer(t, t.Context(), chat.Asked{Turn: first.Key(), Messages: []chat.Message{first, second}})
+	if text := wholeText(model.Requests()[0]); strings.Contains(text, "likes") {
+		t.Errorf("the request is\n%s", text)
+	}
+}
+
+// What the model is told to do with tools depends on those that it has.
+func TestAnswer_ToolsThatAreDeclared_HaveTheirRules(t *testing.T) {
+	const rule = "Save to memory only what somebody asks you to remember"
+	for name, want := range map[string]bool{"memory_save": true, "look": false} {
+		model := recorder()
+		b := engine(tools{name: reads("memory", true, "done")}, model)
+		b.answer(t, t.Context(), one(asks("1", "hello")))
+		if got := strings.Contains(model.Requests()[0].System, rule); got != want {
+			t.Errorf("with the tool %s the rule is told: %v, want %v", name, got, want)
+		}
+	}
+}

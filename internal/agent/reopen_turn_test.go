@@ -129,19 +129,30 @@ func TestReopen_MessagesHaveComeAndGone(t *testing.T) {
 
 // A question that changes while the model is asked is not answered, nor called a failure.
 func TestRevision_WhileTheModelIsAsked_EndsTheRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := engine(nil, hanging{})
-		revised, revise := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, revise)
-		q := one(asks("1", "first"))
-		q.Revised = revised
-		if turn, d := b.Answer(t.Context(), q, func(chat.Progress) {}); turn != nil || d != nil {
-			t.Errorf("answered %+v", d)
-		}
-		if strings.Contains(b.log.String(), "message not answered") {
-			t.Errorf("it is logged as a failure:\n%s", b.log)
-		}
-	})
+	for name, model := range map[string]llm.Model{
+		"it hangs": hanging{},
+		"it asks for a pause": &llmtest.Model{Script: func(int, llm.Request) ([]llm.Chunk, error) {
+			return nil, &llm.Error{Kind: llm.RateLimited, RetryAfter: 20 * time.Second}
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := engine(nil, model)
+			revised, revise := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, revise)
+			q := one(asks("1", "first"))
+			q.Revised = revised
+			began := time.Now()
+			if turn, d := b.Answer(t.Context(), q, func(chat.Progress) {}); turn != nil || d != nil {
+				t.Errorf("%s: answered %+v", name, d)
+			}
+			if took := time.Since(began); took != time.Second {
+				t.Errorf("%s: the run ended after %v", name, took)
+			}
+			if strings.Contains(b.log.String(), "message not answered") {
+				t.Errorf("%s: it is logged as a failure:\n%s", name, b.log)
+			}
+		})
+	}
 }
 
 // A press whose turn is gone is told so, and an edit of a message that is not known is nobody's question.
@@ -176,5 +187,125 @@ func TestReopen_SeesWhatWasSaidBefore(t *testing.T) {
 	}
 	if len(p.reserved) != 1 || p.reserved[0].User != "web/U1" {
 		t.Errorf("it counts for %+v", p.reserved)
+	}
+}
+
+// A record may have lost some of the messages that its turn answers.
+func TestReopen_MessageIsMissingInTheRecord(t *testing.T) {
+	damaged := func(b *bench, state conversation.State) {
+		turn := conversation.Turn{ID: "web/1", Of: []string{"web/1", "web/2"}, State: state,
+			Messages: []llm.Message{says(llm.User, "one")}}
+		if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := engine(nil, recorder())
+	damaged(b, conversation.Answered)
+	if d := b.answer(t, t.Context(), edit("2", "two")); d != nil {
+		t.Errorf("the edit of what is not there is answered %+v", d)
+	}
+	b = engine(nil, recorder())
+	damaged(b, conversation.Open)
+	d := b.answer(t, t.Context(), chat.Asked{Turn: "web/1", Messages: []chat.Message{asks("1", "one"), asks("2", "two")}})
+	if d == nil || d.Text != "ok" || len(b.memory.turns[room][0].UserMessages()) != 2 {
+		t.Errorf("answered %+v, kept %+v", d, b.memory.turns[room][0])
+	}
+}
+
+// A call without a result is a call, too: the model must not take it for an answer to the edited words.
+func TestReopen_EditedAfterACallWithoutResult_IsNoted(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	call := llm.Part{Call: &llm.Call{ID: "c", Name: "look", Args: json.RawMessage(`{}`)}}
+	turn := conversation.Turn{ID: "web/1", State: conversation.Open, Messages: []llm.Message{
+		says(llm.User, "one"), {Role: llm.Assistant, Parts: []llm.Part{call}}}}
+	if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+		t.Fatal(err)
+	}
+	b.answer(t, t.Context(), one(asks("1", "other")))
+	if text := wholeText(model.Requests()[0]); !strings.Contains(text, editNote) {
+		t.Errorf("the request is\n%s", text)
+	}
+}
+
+// A turn that is answered again is open until it is: after a crash it is to be answered, not taken for answered.
+func TestReopen_WhileItIsAnsweredAgain_IsOpen(t *testing.T) {
+	var during []conversation.State
+	var b *bench
+	look := does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		during = append(during, b.memory.turns[room][0].State)
+		return tool.Text("seen"), nil
+	})
+	b = engine(tools{"look": look}, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+		if n == 2 {
+			return llmtest.Calls("look", `{}`), nil
+		}
+		return llmtest.Says("done"), nil
+	}})
+	b.answer(t, t.Context(), one(asks("1", "look")))
+	b.press(t, chat.PressRetry+"web/1")
+	if !slices.Equal(during, []conversation.State{conversation.Open}) {
+		t.Errorf("while the call runs the turn is %q", during)
+	}
+}
+
+// A name that can be looked up now, and could not before, is no edit; nor is one that could be looked up both times.
+func TestReopen_NameBecomesKnown_IsNoEdit(t *testing.T) {
+	for name, before := range map[string]map[string]string{"now": nil, "both times": {"U3": "Berit"}} {
+		b := engine(nil, recorder())
+		names := before
+		b.options.Places = &places{about: func(context.Context, chat.Message) chat.Context {
+			return chat.Context{Names: names}
+		}}
+		b.Engine = b.over()
+		b.answer(t, t.Context(), one(asks("1", "ask @U3")))
+		names = map[string]string{"U3": "Berit"}
+		if d := b.answer(t, t.Context(), edit("1", "ask @U3")); d != nil {
+			t.Errorf("known %s: an edit of nothing is answered %+v", name, d)
+		}
+		if d := b.answer(t, t.Context(), edit("1", "ask @U4")); d == nil {
+			t.Errorf("known %s: an edit is not answered", name)
+		}
+	}
+}
+
+// An edit of a turn that a summary covers changes the summary as well; where the turn cannot be stored nothing is
+// answered, and the next attempt succeeds.
+func TestReopen_SummaryCoversTheTurn_IsMadeAgain(t *testing.T) {
+	b := engine(nil, recorder())
+	b.store(t, [2]string{"The key is 4711.", "noted"}, [2]string{"The lock is 12.", "noted"})
+	b.memory.sums[room] = conversation.Summary{Upto: 2, From: 1, Text: "4711 and 12"}
+	b.memory.crashAfter(0, func(error) {})
+	if d := b.answer(t, t.Context(), edit("The key is 4711.", "The key is 99.")); d == nil || !d.Failed {
+		t.Errorf("with a store that fails: answered %+v", d)
+	}
+	b.memory.crashAfter(-1, nil)
+	if d := b.answer(t, t.Context(), edit("The key is 4711.", "The key is 99.")); d == nil || d.Text != "ok" {
+		t.Errorf("answered %+v", d)
+	}
+	if s := b.memory.sums[room]; strings.Contains(s.Text, "4711") || !strings.Contains(s.Text, "99") {
+		t.Errorf("the summary is %+v", s)
+	}
+}
+
+// A retry brings no knowledge along that the question has already.
+func TestReopen_KnowledgeIsInTheQuestion_IsNotAddedAgain(t *testing.T) {
+	model := recorder()
+	b := engine(nil, model)
+	inProfile(b, func(p *agent.Profile) {
+		p.Recall = func(context.Context, string, []string) agent.Knowledge {
+			return agent.Knowledge{Standing: "Doors close at six.", Passages: []string{"The tower is red."}}
+		}
+	})
+	b.answer(t, t.Context(), one(asks("1", "which colour?")))
+	b.press(t, chat.PressRetry+"web/1")
+	for n, r := range model.Requests() {
+		if !strings.Contains(r.System, "Doors close at six.") || strings.Count(wholeText(r), "The tower is red.") != 1 {
+			t.Errorf("request %d is\n%s", n, wholeText(r))
+		}
+	}
+	if r, err := b.Replay(t.Context(), room, "1", agent.ReplayOptions{}); err != nil ||
+		!strings.Contains(r.Request.System, "Doors close at six.") {
+		t.Errorf("a replay is asked with %q, %v", r.Request.System, err)
 	}
 }

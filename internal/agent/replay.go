@@ -165,7 +165,6 @@ func (e *Engine) historyBefore(
 	seq uint64,
 	w conversation.Window,
 ) (past history, covered bool, err error) {
-	past.address = a
 	if past.summary, err = e.o.Store.Summary(ctx, a); err != nil {
 		return past, false, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -116,12 +117,17 @@ func TestReplay_ToolThatIsGone_IsDeclaredByName(t *testing.T) {
 }
 
 func TestReplay_SummaryOfLater_IsNotTold(t *testing.T) {
-	b, _ := recorded(t)
-	b.memory.sums[room] = conversation.Summary{Upto: 3, Text: "it was answered with two"}
-	r, err := agent.New(b.options).Replay(t.Context(), room, "2", agent.ReplayOptions{})
-	told, _ := json.Marshal(r.Request)
-	if err != nil || strings.Contains(string(told), "answered with two") || !strings.Contains(string(told), "answer one") {
-		t.Errorf("the request is %s, %v", told, err)
+	for _, upto := range []uint64{2, 3} {
+		b, _ := recorded(t)
+		b.memory.sums[room] = conversation.Summary{Upto: upto, Text: "it was answered with two"}
+		r, err := agent.New(b.options).Replay(t.Context(), room, "2", agent.ReplayOptions{})
+		told, _ := json.Marshal(r.Request)
+		if err != nil || strings.Contains(string(told), "answered with two") || !strings.Contains(string(told), "answer one") {
+			t.Errorf("with a summary up to turn %d the request is %s, %v", upto, told, err)
+		}
+		if notes := strings.Join(r.Notes, " "); !strings.Contains(notes, "The summary of that time is gone") {
+			t.Errorf("with a summary up to turn %d the notes are %s", upto, notes)
+		}
 	}
 }
 
@@ -299,5 +305,66 @@ func TestReplay_AsksNoBudget(t *testing.T) {
 	r, err := agent.New(b.options).Replay(t.Context(), room, "1", agent.ReplayOptions{Ask: true})
 	if err != nil || r.New != "here" || len(p.reserved) != 0 {
 		t.Errorf("answered %+v, %v, reserved %+v", r, err, p.reserved)
+	}
+}
+
+// A replay may ask another model, and fails where that one does.
+func TestReplay_OtherModel_IsAsked(t *testing.T) {
+	b, _ := recorded(t)
+	r := b.options.Roster.(*roster)
+	r.models["spare"] = agent.Model{Model: &llmtest.Model{Name: "spare", Script: sayHere}, Timeout: time.Minute}
+	r.models["down"] = agent.Model{Model: failing(), Timeout: time.Minute}
+	got, err := b.Replay(t.Context(), room, "1", agent.ReplayOptions{Ask: true, Model: "spare"})
+	if err != nil || got.New != "here" || got.NewModel != "test/spare" {
+		t.Errorf("answered %+v, %v", got, err)
+	}
+	if got, err := b.Replay(t.Context(), room, "1", agent.ReplayOptions{Ask: true, Model: "down"}); err == nil {
+		t.Errorf("a model that fails answered %+v", got)
+	}
+}
+
+// The number of a turn is decimal.
+func TestReplay_TenthTurn_IsFoundByItsNumber(t *testing.T) {
+	b := engine(nil, recorder())
+	for n := range 11 {
+		b.store(t, [2]string{fmt.Sprint("question ", n+1), "ok"})
+	}
+	if r, err := b.Replay(t.Context(), room, "10", agent.ReplayOptions{}); err != nil || r.Question != "question 10" {
+		t.Errorf("turn 10 is %+v, %v", r, err)
+	}
+}
+
+// A call that a crash cut off has no result that a replay could use.
+func TestReplay_CallWithoutResult_HasNoRecord(t *testing.T) {
+	model := &llmtest.Model{Script: func(n int, q llm.Request) ([]llm.Chunk, error) {
+		if n == 1 {
+			return llmtest.Calls("look", `{}`), nil
+		}
+		return llmtest.Says(lastResults(q)[0].Content), nil
+	}}
+	b := engine(tools{"look": reads("memory", true, "seen")}, model)
+	turn := conversation.Turn{ID: "web/1", State: conversation.Open, Messages: []llm.Message{
+		says(llm.User, "look"),
+		{Role: llm.Assistant, Parts: []llm.Part{{Call: &llm.Call{ID: "c", Name: "look", Args: json.RawMessage(`{}`)}}}},
+	}}
+	if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.Replay(t.Context(), room, "1", agent.ReplayOptions{Ask: true})
+	if err != nil || !strings.HasPrefix(r.New, "There is no record of a call of look") {
+		t.Errorf("answered %+v, %v", r, err)
+	}
+}
+
+// A search for tools that fails tells the model why.
+func TestRecordedCalls_SearchFails_IsToldWhy(t *testing.T) {
+	search := tool.Func{Described: tool.Spec{Server: "discovery", Native: true},
+		Do: func(context.Context, json.RawMessage) (tool.Result, error) {
+			return tool.Result{}, errors.New("the index is broken")
+		}}
+	in := tool.Intent{Tool: tool.Named{Name: "discover_tools", Tool: search}, Args: json.RawMessage(`{}`)}
+	if out, _ := agent.NewRecordedCalls(nil).Call(t.Context(), in, 100); !out.Result.IsError ||
+		!strings.Contains(out.Shown, "the index is broken") {
+		t.Errorf("the call returned %+v", out)
 	}
 }

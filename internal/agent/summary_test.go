@@ -475,3 +475,46 @@ func TestEdit_OfTheLastTurnOfASummary_LeavesIt(t *testing.T) {
 		t.Errorf("the summary is %+v", s)
 	}
 }
+
+// A model is given as much at once as it takes: small turns together, and of too many large ones the newest eight.
+func TestCompact_AsksNoMoreThanNeeded(t *testing.T) {
+	for name, c := range map[string]struct{ turns, size, requests int }{
+		"small turns":      {5, 10, 1},
+		"eight large ones": {8, 24 << 10, 8},
+		"nine large ones":  {9, 24 << 10, 8},
+	} {
+		model := &llmtest.Model{Script: sayHere}
+		b := engine(nil, model)
+		for n := range c.turns + 1 {
+			b.store(t, [2]string{fmt.Sprint("question ", n, strings.Repeat("x", c.size)), "ok"})
+		}
+		inProfile(b, func(p *agent.Profile) { p.Window = conversation.Window{MaxTurns: 1, MaxBytes: 1 << 20} })
+		if err := b.Compact(t.Context(), room); err != nil || len(model.Requests()) != c.requests {
+			t.Errorf("%s: %d requests, want %d, %v", name, len(model.Requests()), c.requests, err)
+		}
+	}
+}
+
+// Whichever write of a removal fails: the removal fails, and is tried again.
+func TestPurge_AnyWriteFails_IsAnError(t *testing.T) {
+	for n := range 10 {
+		b := engine(nil, recorder())
+		quoting := conversation.Turn{ID: "web/2", State: conversation.Answered, Messages: []llm.Message{
+			{Role: llm.User, Parts: []llm.Part{{Text: "> The key is 4711.", Subject: "web/1", Source: llm.SourceContext},
+				{Text: "is it?"}}}, says(llm.Assistant, "yes")}}
+		for _, turn := range []conversation.Turn{{ID: "web/1", Messages: []llm.Message{says(llm.User, "4711")}}, quoting} {
+			if err := b.memory.SaveTurn(t.Context(), room, &turn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.memory.sums[room] = conversation.Summary{Upto: 2, From: 1, Text: "4711"}
+		b.memory.crashAfter(n, func(error) {})
+		err := b.Purge(t.Context(), "web/1")
+		if failed := b.memory.writes < 0; failed != (err != nil) {
+			t.Errorf("write %d fails: %v, the removal returned %v", n, failed, err)
+		}
+		if err == nil && n == 0 {
+			t.Error("nothing was written")
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,6 +215,32 @@ func TestAnswer_LinksThatNobodyGave_ArePointedOut(t *testing.T) {
 		b := engine(tools{"page": page, "notes": reads("memory", true, "none")}, callThen(c.answer, calls...))
 		if d := b.answer(t, t.Context(), one(asks("1", c.asked))); d.Footer != c.want {
 			t.Errorf("%s: the footer is %q, want %q", name, d.Footer, c.want)
+		}
+	}
+}
+
+// Whatever a question brings along from files is foreign text, wherever it stands in the request.
+func TestAnswer_WordsOfFilesTaintTheTurn(t *testing.T) {
+	const known = "files that the agent knows"
+	for name, c := range map[string]struct {
+		knowledge agent.Knowledge
+		files     []chat.File
+		want      []string
+	}{
+		"nothing":         {agent.Knowledge{}, nil, nil},
+		"an attached one": {agent.Knowledge{}, []chat.File{{Name: "plan.zip"}}, []string{"an attached file"}},
+		"always known":    {agent.Knowledge{Standing: "Doors close at six."}, nil, []string{known}},
+		"known of this":   {agent.Knowledge{Passages: []string{"The tower is red."}}, nil, []string{known}},
+	} {
+		b := engine(nil, recorder())
+		inProfile(b, func(p *agent.Profile) {
+			p.Recall = func(context.Context, string, []string) agent.Knowledge { return c.knowledge }
+		})
+		m := asks("1", "which colour?")
+		m.Files = c.files
+		b.answer(t, t.Context(), one(m))
+		if got := b.memory.turns[room][0].Taint; !slices.Equal(got, c.want) {
+			t.Errorf("%s: the turn is tainted by %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -178,24 +178,35 @@ func TestCircuitOpen_FallbackAnswersAtOnce(t *testing.T) {
 
 // A long pause that the provider asks for is waited for only where nobody else can answer.
 func TestRateLimit_LongPause_FallbackAnswersAtOnce(t *testing.T) {
-	limited := func(n int, _ llm.Request) ([]llm.Chunk, error) {
-		if n == 1 {
-			return nil, &llm.Error{Kind: llm.RateLimited, RetryAfter: 40 * time.Second}
-		}
-		return llmtest.Says("first"), nil
-	}
 	for name, c := range map[string]struct {
+		pause    time.Duration
 		fallback llm.Model
 		want     string
 		after    time.Duration
 	}{
-		"fallback":                         {&llmtest.Model{Name: "spare", Script: sayHere}, "here", 0},
-		"fallback that cannot answer this": {offline.Model{}, "first", 40 * time.Second},
+		"fallback":                         {40 * time.Second, &llmtest.Model{Name: "spare", Script: sayHere}, "here", 0},
+		"fallback that cannot answer this": {40 * time.Second, offline.Model{}, "first", 40 * time.Second},
+		"fallback that is switched off":    {40 * time.Second, nil, "first", 40 * time.Second},
+		"pause that is not long": {
+			10 * time.Second, &llmtest.Model{Name: "spare", Script: sayHere}, "first", 10 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				limited := &llmtest.Model{Name: "limited", Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+					if n == 1 {
+						return nil, &llm.Error{Kind: llm.RateLimited, RetryAfter: c.pause}
+					}
+					return llmtest.Says("first"), nil
+				}}
+				b := engine(nil, limited)
+				if c.fallback != nil {
+					b = engine(nil, limited, c.fallback)
+				} else {
+					inProfile(b, func(p *agent.Profile) { p.Models = append(p.Models, "off") })
+				}
 				began := time.Now()
-				d := engine(nil, &llmtest.Model{Name: "limited", Script: limited}, c.fallback).ask(t, "go")
+				d := b.ask(t, "go")
 				if took := time.Since(began); d.Text != c.want || took != c.after {
 					t.Errorf("answered %q after %v, want %q after %v", d.Text, took, c.want, c.after)
 				}
