@@ -59,6 +59,9 @@ func TestSend_PostThatIsNotStored_IsAnError(t *testing.T) {
 		if err := w.Send(t.Context(), room, chat.Draft{Key: "digest", Text: "news"}); err == nil {
 			t.Error("a post that was not stored counts as sent")
 		}
+		if err := w.Interject(t.Context(), room, chat.Draft{Key: "poll", Text: "votes"}, ""); err == nil {
+			t.Error("an urgent post that was not stored counts as sent")
+		}
 		synctest.Wait()
 		if len(p.texts()) != 0 {
 			t.Errorf("%q were posted, want none", p.texts())
@@ -185,6 +188,8 @@ func TestCounts_PostsThatMayBeThereTwice(t *testing.T) {
 func TestAnswer_MissedMessage_SaysHowLongAgoItWas(t *testing.T) {
 	for age, want := range map[time.Duration]string{
 		95 * time.Minute:             "asked 95 minutes ago",
+		2 * time.Hour:                "asked 2 hours ago",
+		48 * time.Hour:               "asked 2 days ago",
 		2*time.Hour + time.Minute:    "asked 2 hours ago",
 		47*time.Hour + 5*time.Minute: "asked 47 hours ago",
 		48*time.Hour + time.Minute:   "asked 2 days ago",
@@ -299,6 +304,70 @@ func TestAccept_QuotedMessageIsDeleted_IsPurged(t *testing.T) {
 				if len(doneIn) != len(tt.want) || len(doneIn) > 0 && doneIn[0] != elsewhere {
 					t.Errorf("done in %v, want it in the conversation of the turn alone", doneIn)
 				}
+			})
+		})
+	}
+}
+
+// unknowing is a store that cannot tell where a message is.
+type unknowing struct{ *bolt.DB }
+
+func (unknowing) ConversationOf(context.Context, string) (chat.Address, bool, error) {
+	return chat.Address{}, false, errors.New("the disk cannot be read")
+}
+
+// A platform delivers an edit again where it was not taken.
+func TestAccept_PlaceOfAnEditCannotBeRead_IsAnError(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return unknowing{db} }, &platform{}, answerer(echo),
+			delivery.Options{})
+		defer w.stop()
+		if err := w.Accept(t.Context(), changed("a", "1", chat.Edited, "1", "hello")); err == nil {
+			t.Error("the edit counts as accepted")
+		}
+	})
+}
+
+// A platform may tell of an edit without the thread: its answer goes where the message was.
+func TestAccept_EditWithoutItsThread_IsAnsweredThere(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &threaded{}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, &thinker{}, delivery.Options{})
+		defer w.stop()
+		m := said("a", "1", "helo")
+		m.Conversation.Thread = "77"
+		accept(t, w, m)
+		later()
+		accept(t, w, changed("a", "1", chat.Edited, "1", "hello"))
+		later()
+		posted(t, &p.platform, "re: helo", "re: hello")
+		if len(p.to) != 2 || p.to[1] != m.Conversation {
+			t.Errorf("posted to %v, want both in %v", p.to, m.Conversation)
+		}
+	})
+}
+
+// Of a message that the bot was never told, an edit may make a question, up to 15 minutes later; its deletion is none.
+func TestAccept_ChangeOfAnUnknownMessage(t *testing.T) {
+	for name, c := range map[string]struct {
+		change chat.Change
+		age    time.Duration
+		want   []string
+	}{
+		"an edit":      {chat.Edited, 15*time.Minute - time.Second, []string{"re: hello"}},
+		"a late edit":  {chat.Edited, 15 * time.Minute, nil},
+		"its deletion": {chat.Deleted, time.Second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, path string) {
+				p := &platform{}
+				w := start(t, path, p, answerer(echo))
+				defer w.stop()
+				m := changed("a", "1", c.change, "1", "hello")
+				m.Time = time.Now().Add(-c.age)
+				accept(t, w, m)
+				later()
+				posted(t, p, c.want...)
 			})
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -382,6 +383,91 @@ func TestAnswer_MessageDeletedWhileItIsShown_SaysSo(t *testing.T) {
 		posted(t, p, "so far", "The message that I was answering was deleted.")
 		if got := p.at(1).Replaces.IDs; !slices.Equal(got, []string{"1"}) {
 			t.Errorf("it replaces %q, want what could be read", got)
+		}
+	})
+}
+
+// loser fails after it has used a tool.
+type loser struct{ worker }
+
+func (a loser) Answer(
+	ctx context.Context,
+	q chat.Asked,
+	show func(chat.Progress),
+) (*conversation.Turn, *chat.Draft) {
+	turn, draft := a.worker.Answer(ctx, q, show)
+	draft.Failed = true
+	return turn, draft
+}
+
+// What was done before an answer failed can be looked at, too.
+func TestAnswer_FailedWithTools_CanBeTriedAgainAndLookedAt(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, loser{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "look"))
+		later()
+		var got []string
+		for _, b := range p.at(0).Buttons {
+			got = append(got, b.Label)
+		}
+		if want := []string{"Try again", "What I did"}; !slices.Equal(got, want) {
+			t.Errorf("the buttons are %q, want %q", got, want)
+		}
+	})
+}
+
+// slowTyping is a platform that takes a second to end a typing indicator.
+type slowTyping struct {
+	platform
+	shows atomic.Bool
+	early atomic.Bool // something was posted meanwhile
+}
+
+func (p *slowTyping) Typing(ctx context.Context, _ chat.Address) error {
+	p.shows.Store(true)
+	<-ctx.Done()
+	<-time.After(time.Second)
+	p.shows.Store(false)
+	return ctx.Err()
+}
+
+func (p *slowTyping) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	if p.shows.Load() {
+		p.early.Store(true)
+	}
+	return p.platform.Post(ctx, to, d)
+}
+
+// An indicator that comes after the answer would say that there is more to come.
+func TestTyping_RequestIsUnderWay_EndsBeforeTheAnswer(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &slowTyping{}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, &thinker{}, delivery.Options{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "hello"))
+		later()
+		if posted(t, &p.platform, "re: hello"); p.early.Load() {
+			t.Error("the answer was posted while the indicator was being shown")
+		}
+	})
+}
+
+// A press of a button is answered as a change of the turn that it names, in the place of its post.
+func TestAnswer_OfAPress_ReplacesThePost(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, named{turn: "web/1"})
+		defer w.stop()
+		accept(t, w, said("a", "1", "look"))
+		later()
+		press := said("a", "2", chat.PressRetry+"web/1")
+		press.Command = chat.Pressed
+		accept(t, w, press)
+		later()
+		if posted(t, p, "done", "done"); !slices.Equal(p.at(1).Replaces.IDs, []string{"1"}) {
+			t.Errorf("the new answer replaces %q", p.at(1).Replaces.IDs)
 		}
 	})
 }

@@ -171,3 +171,54 @@ func TestLimiter_ManyUsers_TellsOfThoseWhoSendMost(t *testing.T) {
 		t.Errorf("it tells of %d users: %+v, %+v", len(told), told["sends"], told["waits"])
 	}
 }
+
+// What is answered of a user makes room for one message, and not for all that wait.
+func TestLimiter_OneOfSeveralOfAUserIsAnswered_TheOthersCount(t *testing.T) {
+	c := newLimiter(Limits{MaxPerUser: 2}, 256, 10_000)
+	m := func(n int) chat.Message {
+		return chat.Message{ID: fmt.Sprint(n), Author: chat.User{ID: "U"},
+			Conversation: chat.Address{Platform: "slack", Channel: fmt.Sprint(n)}}
+	}
+	c.add(newPendingMessage(m(1)))
+	c.add(newPendingMessage(m(2)))
+	c.remove(newPendingMessage(m(1)))
+	c.add(newPendingMessage(m(3)))
+	if c.allow(m(4), 2, time.Unix(0, 0)) {
+		t.Error("a third message may wait where two do")
+	}
+}
+
+// Whoever has used up a rate is heard while the bot is not busy, and where nothing else of theirs waits.
+func TestLimiter_RateIsUsedUp_CountsWhereTheBotIsBusy(t *testing.T) {
+	m := chat.Message{ID: "1", Author: chat.User{ID: "U"}, Conversation: chat.Address{Platform: "slack", Channel: "C"}}
+	for _, tt := range []struct {
+		open, waiting int
+		want          bool
+	}{{4, 1, true}, {5, 1, false}, {5, 0, true}} {
+		c := newLimiter(Limits{UserBurst: 1, RelaxedBelow: 5}, 256, 10_000)
+		c.takeToken(userKey(m), time.Unix(0, 0))
+		for range tt.waiting {
+			c.add(newPendingMessage(m))
+		}
+		if got := c.allow(m, tt.open, time.Unix(0, 0)); got != tt.want {
+			t.Errorf("with %d open messages and %d of their own: %v, want %v", tt.open, tt.waiting, got, tt.want)
+		}
+	}
+}
+
+// An empty bucket gets a token in every interval, and one that was full in between is counted from there.
+func TestLimiter_Tokens_ComeBack(t *testing.T) {
+	c, now := newLimiter(Limits{UserInterval: 3 * time.Second, UserBurst: 2}, 256, 10_000), time.Unix(1000, 0)
+	for _, step := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {0, true}, {0, false}, {2 * time.Second, false}, {time.Second, true}, {0, false}, {time.Hour, true}} {
+		now = now.Add(step.after)
+		if got := c.takeToken("U", now); got != step.want {
+			t.Errorf("at %v a token is there: %v, want %v", now.Sub(time.Unix(1000, 0)), got, step.want)
+		}
+	}
+	if told := c.told(now); told["U"].Sent != 1 {
+		t.Errorf("others are told that %d were sent since the bucket was full, want 1", told["U"].Sent)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -316,4 +317,59 @@ func TestLiveAnswer_EditUnderWay_IsFinishedBeforeTheWholeAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// forgetful is a platform that does not say where an edited post is.
+type forgetful struct{ *platform }
+
+func (p forgetful) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	ref, err := p.platform.Post(ctx, to, d)
+	if len(d.Replaces.IDs) > 0 {
+		return chat.Ref{}, err
+	}
+	return ref, err
+}
+
+func TestLiveAnswer_PlaceOfAnEditIsNotTold_StaysTheFirst(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{edits: 2 * time.Second}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, forgetful{p}, writer{}, delivery.Options{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "6"))
+		later()
+		posted(t, p, "0 ", "0 1 2 ", "0 1 2 3 4 ", "0 1 2 3 4 5 done")
+		for n := 1; n < len(p.texts()); n++ {
+			if got := fmt.Sprint(p.at(n).Replaces.IDs); got != "[1]" {
+				t.Errorf("post %d replaces %s, want the first", n, got)
+			}
+		}
+	})
+}
+
+// slowFirst is a platform that takes ten seconds for the beginning of an answer.
+type slowFirst struct {
+	*platform
+	cut atomic.Bool // the request was to end before
+}
+
+func (p *slowFirst) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	if d.Partial && len(d.Replaces.IDs) == 0 {
+		<-time.After(10 * time.Second)
+		p.cut.Store(ctx.Err() != nil)
+	}
+	return p.platform.Post(ctx, to, d)
+}
+
+// A first post that is cut off could be there or not: the whole answer waits for it.
+func TestLiveAnswer_AnswerIsReadyDuringTheFirstPost_LetsItEnd(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &slowFirst{platform: &platform{edits: 2 * time.Second}}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, writer{}, delivery.Options{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "3"))
+		later()
+		if posted(t, p.platform, "0 ", "0 1 2 done"); p.cut.Load() {
+			t.Error("the first post was cut off")
+		}
+	})
 }

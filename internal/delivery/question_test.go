@@ -726,3 +726,39 @@ func TestAccept_EditByWhoMayNotAsk_IsNoQuestion(t *testing.T) {
 		posted(t, p, "re: anna")
 	})
 }
+
+// What is answered together, and what is stopped, is counted by message.
+func TestCounts_MergedAndStopped(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, &thinker{})
+		defer w.stop()
+		for _, id := range []string{"1", "2", "3", "4"} {
+			accept(t, w, said("a", id, "word "+id))
+			soon()
+		}
+		pass(90 * time.Second)
+		accept(t, w, said("a", "5", "stop"))
+		later()
+		if c := w.Counts(); c.Merged != 2 || c.Stopped != 1 {
+			t.Errorf("merged %d and stopped %d, want 2 and 1 of %q", c.Merged, c.Stopped, p.texts())
+		}
+	})
+}
+
+// An edit of what was answered changes that answer alone, whatever waits beside it.
+func TestMerge_EditOfAnAnswer_IsAnsweredAlone(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{}
+		w := start(t, path, p, &thinker{})
+		defer w.stop()
+		accept(t, w, said("a", "1", "one"))
+		later()
+		accept(t, w, said("a", "2", "two"))
+		soon()
+		accept(t, w, changed("a", "1", chat.Edited, "1", "won"))
+		accept(t, w, said("a", "3", "three"))
+		later()
+		posted(t, p, "re: one", "re: two", "re: won", "re: three")
+	})
+}

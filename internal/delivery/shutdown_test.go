@@ -167,3 +167,17 @@ func TestUndelivered_NoticeSaysWhatItWas(t *testing.T) {
 		}
 	})
 }
+
+// A post that waits for its next attempt does not hold the end up: the next start sends it.
+func TestShutdown_PostWaitsForItsNextAttempt_EndsAtOnce(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		p := &platform{fail: func(int, chat.Draft) error { return &chat.PostError{Err: errors.New("not now"), After: time.Hour} }}
+		w := start(t, path, p, answerer(echo))
+		accept(t, w, said("a", "1", "hello"))
+		pass(time.Minute)
+		began := time.Now()
+		if w.stop(); time.Since(began) != 0 {
+			t.Errorf("the end took %v", time.Since(began))
+		}
+	})
+}
