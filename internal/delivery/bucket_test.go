@@ -222,3 +222,17 @@ func TestLimiter_Tokens_ComeBack(t *testing.T) {
 		t.Errorf("others are told that %d were sent since the bucket was full, want 1", told["U"].Sent)
 	}
 }
+
+// What another process has told before is not taken again.
+func TestLimiter_ToldAgain_TakesWhatIsNew(t *testing.T) {
+	c, now := newLimiter(Limits{UserBurst: 10}, 256, 10_000), time.Unix(1000, 0)
+	for _, step := range []struct {
+		sent int
+		left float64
+	}{{3, 7}, {3, 7}, {5, 5}, {2, 3}} { // the last after the bucket there was full
+		c.hear(map[int64]map[string]sender{1: {"U": {Sent: step.sent}}}, now)
+		if got := c.tokensAt(c.buckets["U"], now); got != step.left {
+			t.Errorf("%d sent elsewhere leave %v, want %v", step.sent, got, step.left)
+		}
+	}
+}

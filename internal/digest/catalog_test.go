@@ -60,3 +60,26 @@ func TestCatalog_Add_ChecksWhatAnEntryNames(t *testing.T) {
 		})
 	}
 }
+
+// An entry that is wrong changes nothing.
+func TestCatalog_Replace_WrongEntry_IsAFault(t *testing.T) {
+	b := made(t, weekdays)
+	catalog := digest.Catalog{Service: b.Service, Config: func() *config.Config { return &config.Config{} },
+		Agents: oneAgent{}}
+	var bad digest.BadPlan
+	if _, err := catalog.Replace(t.Context(), "feed-a", []byte(`{"colour":"red"}`)); !errors.As(err, &bad) {
+		t.Errorf("the fault is %v", err)
+	}
+	if p, _ := b.Plan("feed-a"); p.Schedule != weekdays.Schedule {
+		t.Errorf("the digest is %+v", p)
+	}
+}
+
+// A channel has an address, and belongs to the server or workspace where the digest is posted.
+func TestCheckChannel(t *testing.T) {
+	for channel, ok := range map[string]bool{"slack:T1/C2": true, "slack:T2/C2": false, "web:/general": false, "C2": false} {
+		if err := digest.CheckChannel(channel, news.String()); (err == nil) != ok {
+			t.Errorf("%s: %v", channel, err)
+		}
+	}
+}

@@ -397,6 +397,11 @@ func TestMergedItemsAreShownAgain(t *testing.T) {
 			t.Errorf("shown %+v", d)
 		}
 	}
+	more, _ := handled(t.Context(), b, says(bob, "more on 1"))
+	if len(more.Cards) != 1 || len(more.Cards[0].Also) != 1 || more.Cards[0].Also[0].URL !=
+		b.sent[0].Draft.Cards[0].Also[0].URL {
+		t.Errorf("more about an entry shows %+v", more)
+	}
 	if got := b.command(t, bob, "unmerge feed-a-feed-b 2"); !strings.Contains(got, "Nothing was merged there") {
 		t.Errorf("an entry without others: %q", got)
 	}
