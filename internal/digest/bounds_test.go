@@ -392,7 +392,9 @@ func TestChannels_StandInTheFirstPartOfALongPost(t *testing.T) {
 				func(o *digest.Options) { o.Channels = said{report} })
 			b.threads = func(chat.Address) bool { return true }
 			b.feeds[a] = distinct(c.items)
-			b.run(t, b.now)
+			if run := b.run(t, b.now); run.Posted != c.items+report.Entries {
+				t.Errorf("the run counts %d entries", run.Posted)
+			}
 			if len(b.sent) != c.posts {
 				t.Fatalf("%d posts are sent", len(b.sent))
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ravenbot/internal/catchup"
 	"ravenbot/internal/chat"
@@ -88,26 +89,33 @@ func TestLoad_TellsOfTheDigests(t *testing.T) {
 }
 
 // listener reports one message, and asks which were told before.
-type listener struct{ seen *[]map[string]bool }
+type listener struct {
+	seen *[]map[string]bool
+	err  *error // of the last time
+}
 
 func (l listener) Report(ctx context.Context, q catchup.Query) (catchup.Report, error) {
 	seen, err := q.Seen(ctx, []string{"1", "2"})
-	*l.seen = append(*l.seen, seen)
+	*l.seen, *l.err = append(*l.seen, seen), err
 	return catchup.Report{Text: "- Anna: we paint the shed", Entries: 1, Said: 1, IDs: []string{"1"}}, err
 }
 
-// unseen is a store that cannot tell what a digest has told.
+// unseen is a store that cannot tell which of two messages a digest has told.
 type unseen struct{ digest.Store }
 
-func (unseen) SeenItems(context.Context, string, []string) (map[string]bool, bool, error) {
-	return nil, false, errDisk
+func (u unseen) SeenItems(ctx context.Context, name string, ids []string) (map[string]bool, bool, error) {
+	if len(ids) == 2 {
+		return nil, false, errDisk
+	}
+	return u.Store.SeenItems(ctx, name, ids)
 }
 
 // A message is told once: the next run knows it, and a run that cannot know it tells nothing.
 func TestRun_ChannelMessages_AreToldOnce(t *testing.T) {
 	var seen []map[string]bool
+	var unknown error
 	b := service(t, digest.Plan{Channels: []string{general.String()}},
-		func(o *digest.Options) { o.Channels = listener{&seen} })
+		func(o *digest.Options) { o.Channels = listener{&seen, &unknown} })
 	b.run(t, b.now)
 	b.now = b.now.AddDate(0, 0, 1)
 	b.run(t, b.now)
@@ -115,9 +123,9 @@ func TestRun_ChannelMessages_AreToldOnce(t *testing.T) {
 		t.Errorf("the messages were told before: %v", seen)
 	}
 	b = service(t, digest.Plan{Channels: []string{general.String()}},
-		func(o *digest.Options) { o.Channels, o.Store = listener{&seen}, unseen{o.Store} })
-	if _, err := b.Run(t.Context(), "morning", b.now, false); !errors.Is(err, errDisk) {
-		t.Errorf("the run returned %v", err)
+		func(o *digest.Options) { o.Channels, o.Store = listener{&seen, &unknown}, unseen{o.Store} })
+	if _, err := b.Run(t.Context(), "morning", b.now, false); !errors.Is(err, errDisk) || !errors.Is(unknown, errDisk) {
+		t.Errorf("the run returned %v, and told the channels %v", err, unknown)
 	}
 	for _, p := range b.sent {
 		if strings.Contains(p.Draft.Text, "shed") {
@@ -178,5 +186,97 @@ func TestRun_ModelFails_SaysSo(t *testing.T) {
 			strings.Contains(footer, "secret") {
 			t.Errorf("%s: below the post stands %q", name, footer)
 		}
+	}
+}
+
+// A stored record is taken where it is a digest of its name that can be carried out.
+func TestCheckStored(t *testing.T) {
+	for record, ok := range map[string]bool{
+		`{"name":"news","schedule":"0 9 * * *","feeds":["` + a + `"],"post":["slack:T1/C1"]}`:  true,
+		`{"name":"other","schedule":"0 9 * * *","feeds":["` + a + `"],"post":["slack:T1/C1"]}`: false,
+		`{"name":"news","schedule":"now and then","feeds":["` + a + `"]}`:                      false,
+		`{"name":"news"`: false,
+	} {
+		if err := digest.CheckStored("news", json.RawMessage(record)); (err == nil) != ok {
+			t.Errorf("%s: %v", record, err)
+		}
+	}
+}
+
+// scribe has what was said written about by a model, in two sizes.
+type scribe struct{ wrote *[]string }
+
+func (s scribe) Report(ctx context.Context, q catchup.Query) (catchup.Report, error) {
+	if q.Write == nil {
+		*s.wrote = append(*s.wrote, "nobody")
+		return catchup.Report{}, nil
+	}
+	for _, prompt := range []string{"short", strings.Repeat("long ", 10_000)} {
+		text, err := q.Write(ctx, "system", prompt)
+		if err != nil {
+			text = "nothing"
+		}
+		*s.wrote = append(*s.wrote, text)
+	}
+	return catchup.Report{Text: "- Anna: we paint the shed", Entries: 1, Said: 1, IDs: []string{"1"}}, nil
+}
+
+// What was said in channels is written about by the model of the digest, within its tokens.
+func TestRun_ChannelMessages_AreWrittenWithinTheTokens(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*digest.Options)
+		want   []string
+		note   bool
+	}{
+		"no model":            {func(*digest.Options) {}, []string{"nobody"}, false},
+		"none of this digest": {func(o *digest.Options) { o.Writer = func(digest.Plan) digest.Writer { return nil } }, []string{"nobody"}, false},
+		"a model":             {writes("words"), []string{"words", "nothing"}, true},
+	} {
+		var wrote []string
+		b := service(t, digest.Plan{Channels: []string{general.String()}, MaxTokens: 5000}, c.change,
+			func(o *digest.Options) { o.Channels = scribe{&wrote} })
+		b.run(t, b.now)
+		if !slices.Equal(wrote, c.want) {
+			t.Errorf("%s wrote %q, want %q", name, wrote, c.want)
+		}
+		if c.note && !strings.Contains(b.sent[0].Draft.Footer, "the messages do not fit into 5000 tokens") {
+			t.Errorf("%s: below the post stands %q", name, b.sent[0].Draft.Footer)
+		}
+	}
+}
+
+// More about an entry is told from its page, where that is about it and says more than the feed.
+func TestMore_PageOfAnEntry_IsRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		page string
+		err  error
+		used bool
+	}{
+		"its page":         {"The harbour gets a crane. " + strings.Repeat("Sailors of the port are glad about it. ", 20), nil, true},
+		"a page of others": {strings.Repeat("Please accept our cookies before you read on. ", 20), nil, false},
+		"no page":          {"The harbour gets a crane. " + strings.Repeat("Sailors of the port are glad about it. ", 20), errDisk, false},
+	} {
+		b := made(t, weekdays)
+		b.feeds[a] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall, and it stands there for long.")}
+		b.options.Pages = pages(func(string) (string, error) { return c.page, c.err })
+		b.restart(t)
+		if _, err := b.Run(t.Context(), "feed-a", b.now, false); err != nil {
+			t.Fatal(err)
+		}
+		d, _ := handled(t.Context(), b, says(bob, "more on 1"))
+		if len(d.Cards) != 1 || strings.Contains(d.Cards[0].Text, "Sailors") != c.used {
+			t.Errorf("%s: shown %+v", name, d)
+		}
+	}
+}
+
+// Who asks for a run is told what becomes of it.
+func TestRunNow_SaysWhatBecomesOfIt(t *testing.T) {
+	b := made(t, weekdays)
+	for _, want := range []string{"with 2 items", "nothing new since the last one"} {
+		if got := b.command(t, anna, "run feed-a"); !strings.Contains(got, want) {
+			t.Errorf("answered %q, want %q in it", got, want)
+		}
+		b.now = b.now.Add(time.Hour)
 	}
 }

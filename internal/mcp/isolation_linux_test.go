@@ -422,3 +422,11 @@ func TestDescribeUsageLimits(t *testing.T) {
 		}
 	}
 }
+
+// Operators see in the status what keeps a running server from the bot.
+func TestStatus_Isolated_SaysWhatIsEnforced(t *testing.T) {
+	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, Protected: func() []string { return nil }})
+	if got := strings.Join(settled(t, h, "a").Isolation, "; "); !strings.Contains(got, "processes") {
+		t.Errorf("the status says %q", got)
+	}
+}

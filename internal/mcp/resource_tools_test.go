@@ -220,3 +220,25 @@ func TestConnectionTo_OnlyForThoseWhoMayUseIt(t *testing.T) {
 		t.Errorf("whoever has left: %v", err)
 	}
 }
+
+// The next page of a list is the one that the server names.
+func TestListLines_NextPage_IsTheOneThatIsNamed(t *testing.T) {
+	m := &memoryServer{capabilities: `{"resources":{},"prompts":{}}`, results: map[string]string{
+		"resources/list":           `{"resources":[{"uri":"n:1"}],"nextCursor":"r2"}`,
+		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"n:{id}"}],"nextCursor":"t2"}`,
+		"prompts/list":             `{"prompts":[{"name":"greet"}],"nextCursor":"p2"}`,
+	}}
+	s, conn := connectTo(t, m, Options{})
+	defer conn.close()
+	if _, err := s.h.listResources(t.Context(), resourceArgs{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.h.listPrompts(t.Context(), resourceArgs{}); err != nil {
+		t.Error(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if want := []string{"resources/list r2", "resources/templates/list t2", "prompts/list p2"}; !slices.Equal(m.cursors, want) {
+		t.Errorf("asked for the pages %q, want %q", m.cursors, want)
+	}
+}

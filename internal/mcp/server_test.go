@@ -24,6 +24,7 @@ type memoryServer struct {
 	isSilent bool
 	tools    string
 	asked    map[string]int // requests by method
+	cursors  []string       // with the method, of requests that have one
 }
 
 func (m *memoryServer) Start(context.Context) error { return nil }
@@ -39,6 +40,9 @@ func (m *memoryServer) answer(_ context.Context, message []byte) error {
 		m.asked = map[string]int{}
 	}
 	m.asked[method]++
+	if cursor := jsonString(jsonObject(o["params"])["cursor"]); cursor != "" {
+		m.cursors = append(m.cursors, method+" "+cursor)
+	}
 	isSilent, tools := m.isSilent, m.tools
 	m.mu.Unlock()
 	result, ok := map[string]string{
