@@ -226,8 +226,8 @@ func TestTyping_IsShownWhileAnAnswerTakesTime(t *testing.T) {
 	}
 }
 
-// slowTyping is a platform that takes its time to show that somebody types.
-type slowTyping struct {
+// lateTyping is a platform that takes its time to show that somebody types.
+type lateTyping struct {
 	platform
 	took  time.Duration
 	shown atomic.Bool
@@ -235,14 +235,14 @@ type slowTyping struct {
 	early bool // a post came before the indicator was shown
 }
 
-func (p *slowTyping) Typing(ctx context.Context, _ chat.Address) error {
+func (p *lateTyping) Typing(ctx context.Context, _ chat.Address) error {
 	<-time.After(p.took)
 	p.cause = context.Cause(ctx)
 	p.shown.Store(true)
 	return nil
 }
 
-func (p *slowTyping) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+func (p *lateTyping) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	p.early = !p.shown.Load()
 	return p.platform.Post(ctx, to, d)
 }
@@ -251,7 +251,7 @@ func (p *slowTyping) Post(ctx context.Context, to chat.Address, d chat.Draft) (c
 func TestTyping_RequestUnderWay_AnswerWaitsForItForASecond(t *testing.T) {
 	for took, isEarly := range map[time.Duration]bool{900 * time.Millisecond: false, 10 * time.Second: true} {
 		story(t, func(t *testing.T, path string) {
-			p := &slowTyping{took: took}
+			p := &lateTyping{took: took}
 			slow := answerer(func(ctx context.Context, m chat.Message) string {
 				<-time.After(600 * time.Millisecond)
 				return echo(ctx, m)
