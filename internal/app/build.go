@@ -357,6 +357,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Jitter:    rand.Float64,
 	})
 	a.o.Replica.OnAcquire(a.agent.ForgetChannel)
+	a.o.Replica.CompareConfiguration(func() map[string]string { return a.conf().Sums() })
 	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
 }
@@ -369,7 +370,7 @@ func (a *App) buildDelivery(context.Context, *parts) error {
 	a.delivery = delivery.New(delivery.Options{
 		Store:    a.store,
 		Answerer: router{a},
-		Platform: a.platforms.Get,
+		Platform: a.o.Replica.Platforms(a.platforms.Get),
 		Admit:    a.gate.Admit,
 		Urgent:   func(m chat.Message) bool { return a.features.Urgent(m) },
 		Log:      a.o.Log,
@@ -476,8 +477,7 @@ func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
 	}
 }
 
-// pollFeeds looks at subscriptions, and at digests that post items as they come, until ctx
-// ends.
+// pollFeeds looks at subscriptions, and at digests that post items as they come, until ctx ends.
 func (a *App) pollFeeds(ctx context.Context) {
 	tick := time.NewTicker(a.conf().Feeds.PollInterval.Std())
 	defer tick.Stop()

@@ -163,17 +163,18 @@ func (i instance) Status() any {
 		posts = append(posts, "the store could not be read")
 	}
 	return map[string]any{
-		"version":       a.o.Version,
-		"started":       a.started,
-		"uptimeSeconds": int(a.o.Now().Sub(a.started) / time.Second),
-		"platforms":     a.platforms.Health(),
-		"load":          a.delivery.Load(),
-		"counts":        a.delivery.Counts(),
-		"models":        a.roster.ModelNames(),
-		"modelCircuits": a.circuits(),
-		"tools":         len(a.registry.List()),
-		"store":         a.store.Status(),
-		"postsGivenUp":  posts,
+		"version":              a.o.Version,
+		"started":              a.started,
+		"uptimeSeconds":        int(a.o.Now().Sub(a.started) / time.Second),
+		"platforms":            a.platforms.Health(),
+		"load":                 a.delivery.Load(),
+		"counts":               a.delivery.Counts(),
+		"models":               a.roster.ModelNames(),
+		"modelCircuits":        a.circuits(),
+		"tools":                len(a.registry.List()),
+		"store":                a.store.Status(),
+		"postsGivenUp":         posts,
+		"configurationDiffers": a.o.Replica.ConfigurationDiffers(),
 	}
 }
 

@@ -130,8 +130,7 @@ func askPerson(questions *elicit.Service) func(context.Context, mcp.Question) (m
 	}
 }
 
-// configuredPacks returns the native tools that the configuration turns on, or that are
-// always there and need nothing from outside.
+// configuredPacks returns the native tools that the configuration turns on, or that are always there.
 func (a *App) configuredPacks(c *config.Config) ([]tool.Tool, error) {
 	var roots []files.Root
 	for _, r := range c.Tools.Files.Roots {

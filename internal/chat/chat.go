@@ -497,5 +497,8 @@ var ErrStopped = errors.New("stopped by a user")
 // carried out, after the answer is shown.
 var ErrSuperseded = errors.New("the whole answer is there")
 
+// ErrSwitchedOff is returned for what a platform has to do that is not switched on in this process.
+var ErrSwitchedOff = errors.New("the platform is not switched on here")
+
 // ErrBusy is returned by accept when the bot cannot take more work now.
 var ErrBusy = errors.New("too much work is waiting")

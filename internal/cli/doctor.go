@@ -169,7 +169,8 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 		Fix:   "its log has the reason",
 	}
 	var status struct {
-		ModelCircuits []breaker.Status `json:"modelCircuits"`
+		ModelCircuits        []breaker.Status `json:"modelCircuits"`
+		ConfigurationDiffers []string         `json:"configurationDiffers"`
 	}
 	if err == nil && d.requestJSON(ctx, http.MethodGet, "/api/v1/status", nil, &status) == nil {
 		for _, c := range status.ModelCircuits {
@@ -177,6 +178,10 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 				f.Notes = append(f.Notes, fmt.Sprintf("model %s failed repeatedly and is tried again at %s: %s",
 					c.Name, c.Until.Local().Format(time.TimeOnly), c.Error))
 			}
+		}
+		if keys := status.ConfigurationDiffers; len(keys) > 0 {
+			f.Notes = append(f.Notes, "config.json differs between the replicas, which then do different things: give all the "+
+				"same values of "+strings.Join(keys, ", "))
 		}
 	}
 	return f

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -22,11 +23,17 @@ const (
 	maxTell   = 5 * time.Second
 )
 
-// ShareCounts has parts count what the other replicas have counted, until ctx ends.
+// ShareCounts has parts count what the other replicas have counted, until ctx ends, and compares configurations where
+// CompareConfiguration was called before.
 func (n *Node) ShareCounts(ctx context.Context, parts ...Counter) {
 	if n == nil {
 		return
 	}
+	n.mu.Lock()
+	if n.configuration != nil {
+		parts = append(slices.Clone(parts), n.configuration)
+	}
+	n.mu.Unlock()
 	failing := false // the operator knows
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()

@@ -59,12 +59,14 @@ type Box interface {
 	Open(name string, sealed []byte) ([]byte, error)
 }
 
-// envelope is a request for the owner of a channel, or the question whether an HTTP request is about something that
-// a replica alone has.
+// envelope is a request for the owner of a channel, a post that the sender cannot send itself, or a question: whether an
+// HTTP request is about something that a replica alone has, or whether a platform is switched on.
 type envelope struct {
-	Channel string `json:"channel,omitempty"` // its key
-	Request []byte `json:"request,omitempty"`
-	URL     string `json:"url,omitempty"` // path and query of the HTTP request
+	Channel      string       `json:"channel,omitempty"` // its key
+	Request      []byte       `json:"request,omitempty"`
+	Post         *postRequest `json:"post,omitempty"`
+	URL          string       `json:"url,omitempty"` // path and query of the HTTP request
+	PlatformName string       `json:"platform,omitempty"`
 }
 
 // sealedFor returns the name that requests to a replica are encrypted under, and answeredBy that of its answers: what
@@ -77,7 +79,12 @@ func answeredBy(replica int64) string { return "answer of replica " + strconv.Fo
 // send has another replica take a request, and returns its answer. It returns a *refusedError where the right replica
 // could not take it; after any other error the owner has to be asked for again.
 func (n *Node) send(ctx context.Context, to store.Replica, e envelope) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	return n.sendWithin(ctx, sendTimeout, to, e)
+}
+
+// sendWithin is send for what may take another time.
+func (n *Node) sendWithin(ctx context.Context, limit time.Duration, to store.Replica, e envelope) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	plain, err := json.Marshal(e)
 	if err != nil {
@@ -122,9 +129,14 @@ func (n *Node) serveRequest(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var answer []byte
-	if e.URL != "" {
+	switch {
+	case e.URL != "":
 		answer = []byte(strconv.FormatBool(n.has(e.URL)))
-	} else {
+	case e.PlatformName != "":
+		answer = []byte(strconv.FormatBool(n.platformHere(e.PlatformName) != nil))
+	case e.Post != nil:
+		answer, err = n.servePost(r.Context(), *e.Post)
+	default:
 		answer, err = n.takeFrom(r.Context(), e)
 	}
 	switch {
@@ -239,7 +251,7 @@ func (n *Node) Held(path string, has func(*http.Request) bool, next http.Handler
 	n.mu.Unlock()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !has(r) && r.Header.Get(viaHeader) == "" {
-			if other, ok := n.findHolder(r.Context(), r.URL.String()); ok {
+			if other, ok := n.findHolder(r.Context(), envelope{URL: r.URL.String()}); ok {
 				if _, why := n.proxy(w, r, other); why != "" {
 					unavailable(w, why)
 				}
@@ -270,11 +282,12 @@ func (n *Node) has(address string) bool {
 	return has != nil && has(r)
 }
 
-// findHolder returns the replica that keeps in memory what an HTTP request is about; false: none does.
-func (n *Node) findHolder(ctx context.Context, address string) (store.Replica, bool) {
+// findHolder returns a replica that answers a question with yes: it keeps in memory what an HTTP request is about, or has a
+// platform; false: none does.
+func (n *Node) findHolder(ctx context.Context, question envelope) (store.Replica, bool) {
 	living, err := n.members.Replicas(ctx)
 	if err != nil {
-		n.o.Log.Warn("replica that waits for a request not looked for", "error", err)
+		n.o.Log.Warn("other replicas not asked", "error", err)
 	}
 	living = slices.DeleteFunc(living, func(r store.Replica) bool { return r.ID == n.self.ID })
 	ctx, cancel := context.WithCancel(ctx)
@@ -287,7 +300,7 @@ func (n *Node) findHolder(ctx context.Context, address string) (store.Replica, b
 	replies := make(chan reply, len(living)) // senders never block
 	for _, r := range living {
 		go func() {
-			answer, err := n.send(ctx, r, envelope{URL: address})
+			answer, err := n.send(ctx, r, question)
 			replies <- reply{r, err == nil && string(answer) == "true"}
 		}()
 	}

@@ -54,6 +54,11 @@ type Node struct {
 	// acquired is told of channels that belong to this replica from now on.
 	acquired func(channel chat.Address)
 	held     map[string]func(*http.Request) bool // by path, for Held
+	// platform returns the platforms that are switched on in this process, for Platforms.
+	platform func(name string) chat.Platform
+	work     Work // while Run runs
+	// configuration compares that of this process with those of the others; nil: nothing does.
+	configuration *configuration
 }
 
 // Taker takes a request about a channel that another replica has handed on, and returns its answer.
@@ -175,6 +180,9 @@ func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
 	case <-ctx.Done():
 		return
 	}
+	n.mu.Lock()
+	n.work = work
+	n.mu.Unlock()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for ctx.Err() == nil {
@@ -467,6 +475,11 @@ func (n *Node) takeFrom(ctx context.Context, e envelope) ([]byte, error) {
 		return nil, err
 	}
 	answer, err := take(ctx, channel, e.Request)
+	if errors.Is(err, chat.ErrSwitchedOff) {
+		// The sender has the platform, and asks for the channel until it is its own.
+		n.giveBack(ctx, channel)
+		return nil, errNotOwner
+	}
 	if err != nil {
 		n.o.Log.Warn("request of another replica not taken", "channel", e.Channel, "error", err)
 		return nil, &refusedError{"see its log"}

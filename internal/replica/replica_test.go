@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -39,6 +40,7 @@ type database struct {
 	looks   int // calls of Inherit
 	notices chan struct{}
 	told    []string
+	topics  map[string]map[int64]json.RawMessage // what was told; nil: others tell their topic
 }
 
 func newDatabase() *database {
@@ -115,6 +117,15 @@ func (m *member) Tell(_ context.Context, topic string, mine json.RawMessage) (ma
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.told = append(m.told, topic+" "+string(mine))
+	if m.topics != nil {
+		if m.topics[topic] == nil {
+			m.topics[topic] = map[int64]json.RawMessage{}
+		}
+		others := maps.Clone(m.topics[topic])
+		delete(others, m.self.ID)
+		m.topics[topic][m.self.ID] = mine
+		return others, m.err
+	}
 	return map[int64]json.RawMessage{9: json.RawMessage(`"` + topic + `"`)}, m.err
 }
 
