@@ -55,18 +55,23 @@ func nextPath(r *http.Request) string {
 
 // login accepts a one-time link or the admin token.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	var token, wrong string
-	var right func(string) bool
+	var isRight bool
+	var wrong string
 	switch {
 	case r.Method == http.MethodPost:
-		token, right = r.PostFormValue("token"), s.sessions.isToken
+		isRight = s.sessions.isToken(strings.TrimSpace(r.PostFormValue("token")))
 		wrong = "That is not the admin token. You find it as http.adminToken in config.json, or in the file beside the store."
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", "login takes GET and POST", "")
 		return
 	case r.Method == http.MethodGet && r.URL.Query().Has("token"):
-		token, right = r.URL.Query().Get("token"), s.sessions.redeem
+		var err error
+		if isRight, err = s.redeem(r.Context(), strings.TrimSpace(r.URL.Query().Get("token"))); err != nil {
+			s.o.Log.Error("login link not checked", "error", err)
+			s.loginPage(w, r, http.StatusServiceUnavailable, "I could not check the link. Open it again in a minute.")
+			return
+		}
 		wrong = "This link was used before or has expired. " +
 			"Enter the admin token instead, or have ravenbot login print a new link."
 	default:
@@ -75,7 +80,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	}
 	// A right token or link passes whatever was tried before: who guesses must not lock the operator out, and what the
 	// bot makes itself cannot be guessed.
-	if !right(strings.TrimSpace(token)) {
+	if !isRight {
 		s.refuseLogin(w, r, wrong)
 		return
 	}

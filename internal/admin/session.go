@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,19 +24,19 @@ const (
 )
 
 // sessions manages the sessions of browsers. They are cookies signed with a key that is derived from the
-// admin token: they survive a restart, and end when the token changes. One-time links and logouts are kept in
-// memory.
+// admin token: they survive a restart, and end when the token changes. The same holds for one-time links; which of them
+// were used is stored. Logouts are kept in memory.
 type sessions struct {
 	token  [sha256.Size]byte // hash of the admin token
 	usable bool              // there is an admin token
 	key    []byte
+	links  []byte // the key of one-time links
 	cookie string // its name; it differs between bots on different ports of one host
 	now    func() time.Time
 
 	mu    sync.Mutex
-	links map[[sha256.Size]byte]time.Time // hash of an unused link to its end
-	ended map[string]time.Time            // logged out sessions, until their cookies end
-	since time.Time                       // older sessions have ended
+	ended map[string]time.Time // logged out sessions, until their cookies end
+	since time.Time            // older sessions have ended
 }
 
 // newSessions returns the sessions of the page. Their key comes from the admin token, so that a new token ends them
@@ -46,18 +48,16 @@ func newSessions(token string, now func() time.Time) *sessions {
 		secret = make([]byte, 32)
 		_, _ = rand.Read(secret) // never fails
 	}
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("ravenbot dashboard session, version 2"))
-	key := mac.Sum(nil)
+	key := sign(secret, []byte("ravenbot dashboard session, version 2"))
 	// Cookies ignore the port, so two bots on one host need different names.
 	name := sha256.Sum256(key)
 	return &sessions{
 		token:  sha256.Sum256([]byte(token)),
 		usable: token != "",
 		key:    key,
+		links:  sign(secret, []byte("ravenbot login link, version 1")),
 		cookie: "ravenbot_" + hex.EncodeToString(name[:4]),
 		now:    now,
-		links:  map[[sha256.Size]byte]time.Time{},
 		ended:  map[string]time.Time{},
 	}
 }
@@ -84,26 +84,36 @@ func (s *Server) LoginLink(base string) string {
 	return strings.TrimRight(base, "/") + "/login?token=" + s.sessions.newLink()
 }
 
-// newLink returns the secret of a new one-time link.
+// newLink returns the secret of a new one-time link: a number, its end, and a signature. So it is good in another process
+// with the same admin token, too: after a restart, and where another replica leads by then.
 func (s *sessions) newLink() string {
-	token, now := rand.Text(), s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Nothing else deletes links that nobody has opened.
-	dropExpired(s.links, now)
-	s.links[sha256.Sum256([]byte(token))] = now.Add(linkLifetime)
-	return token
+	body := make([]byte, idSize)
+	_, _ = rand.Read(body) // never fails
+	body = binary.BigEndian.AppendUint64(body, uint64(s.now().Add(linkLifetime).UnixNano()))
+	return base64.RawURLEncoding.EncodeToString(append(body, sign(s.links, body)...))
 }
 
-// redeem reports whether token is that of an unused link, and uses the link up.
-func (s *sessions) redeem(token string) bool {
-	sum := sha256.Sum256([]byte(token))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	end, ok := s.links[sum]
-	// Also an expired link, so that it cannot be tried again.
-	delete(s.links, sum)
-	return ok && s.now().Before(end)
+// readLink returns the number of a one-time link and its end; false: it is none of ours, or has expired.
+func (s *sessions) readLink(token string) (id string, end time.Time, ok bool) {
+	body, ok := readSigned(s.links, token)
+	if !ok {
+		return "", time.Time{}, false
+	}
+	end = time.Unix(0, int64(binary.BigEndian.Uint64(body[idSize:])))
+	return hex.EncodeToString(body[:idSize]), end, s.now().Before(end)
+}
+
+// redeem reports whether token is that of an unused link, and uses the link up. With an error it is not known.
+func (s *Server) redeem(ctx context.Context, token string) (bool, error) {
+	id, end, ok := s.sessions.readLink(token)
+	if !ok {
+		return false, nil
+	}
+	ok, err := s.o.Logouts.UseLink(ctx, id, end, s.o.Now())
+	if err != nil {
+		return false, fmt.Errorf("find out whether a login link was used: %w", err)
+	}
+	return ok, nil
 }
 
 // dropExpired forgets what has ended.
@@ -127,16 +137,27 @@ func (s *sessions) start(w http.ResponseWriter, secure bool) {
 // writeCookie sends the cookie: the session's id, when it was written, and a signature.
 func (s *sessions) writeCookie(w http.ResponseWriter, id []byte, secure bool) {
 	body := binary.BigEndian.AppendUint64(id, uint64(s.now().UnixNano()))
-	value := base64.RawURLEncoding.EncodeToString(append(body, s.sign(body)...))
+	value := base64.RawURLEncoding.EncodeToString(append(body, sign(s.key, body)...))
 	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: value, Path: "/", MaxAge: int(sessionLifetime.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure})
 }
 
-// sign returns the code that proves that a cookie is ours.
-func (s *sessions) sign(body []byte) []byte {
-	mac := hmac.New(sha256.New, s.key)
+// sign returns the code that proves that bytes are ours.
+func sign(key, body []byte) []byte {
+	mac := hmac.New(sha256.New, key)
 	mac.Write(body)
 	return mac.Sum(nil)
+}
+
+// readSigned returns the bytes that a text holds, a number and a time, without the signature behind them; false: the text
+// was not signed with the key.
+func readSigned(key []byte, text string) (body []byte, ok bool) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw) != idSize+8+sha256.Size {
+		return nil, false
+	}
+	body, sum := raw[:idSize+8], raw[idSize+8:]
+	return body, hmac.Equal(sum, sign(key, body))
 }
 
 // readCookie returns the id of the request's session and when its cookie was written. ok is false when there
@@ -146,13 +167,9 @@ func (s *sessions) readCookie(r *http.Request) (id []byte, written time.Time, ok
 	if err != nil {
 		return nil, time.Time{}, false
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(c.Value)
-	if err != nil || len(raw) != idSize+8+sha256.Size {
-		return nil, time.Time{}, false
-	}
-	body, sum := raw[:idSize+8], raw[idSize+8:]
 	// The signature first: nothing of an unsigned cookie is used.
-	if !hmac.Equal(sum, s.sign(body)) {
+	body, ok := readSigned(s.key, c.Value)
+	if !ok {
 		return nil, time.Time{}, false
 	}
 	// The id's capacity is cut, because writeCookie appends to it and would overwrite body.

@@ -30,10 +30,13 @@ type Tokens interface {
 	RevokeAll(ctx context.Context, owner string) (int, error)
 }
 
-// Logouts stores when all sessions were ended.
+// Logouts stores when all sessions were ended, and which login links were used.
 type Logouts interface {
 	SaveLogout(ctx context.Context, at time.Time) error
 	LastLogout(ctx context.Context) (time.Time, error)
+	// UseLink stores that a login link was used, which is good until an instant. It returns false where it was used
+	// before.
+	UseLink(ctx context.Context, id string, until, now time.Time) (bool, error)
 }
 
 func (s *Server) listTokens(w http.ResponseWriter, r *http.Request) {
