@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -153,6 +155,23 @@ func writeBeside(path string, fill func(*os.File) error, take func(name string) 
 	return store.SyncFolder(dir)
 }
 
+// removeUnfinished removes what writeBeside has left beside the store at path when its process was killed. Whoever calls it
+// holds the lock of the store, so that nobody writes such a file. The file keep stays, "": none has to.
+func removeUnfinished(path, keep string) {
+	source, _ := os.Stat(keep)
+	list, _ := os.ReadDir(filepath.Dir(path)) // what cannot be read is tried the next time
+	for _, entry := range list {
+		number, ok := strings.CutPrefix(entry.Name(), "."+filepath.Base(path)+"-")
+		info, err := entry.Info()
+		if _, notNumber := strconv.ParseUint(number, 10, 64); !ok || notNumber != nil || err != nil {
+			continue
+		}
+		if info.Mode().IsRegular() && !os.SameFile(info, source) {
+			_ = removeLarge(filepath.Join(filepath.Dir(path), entry.Name()))
+		}
+	}
+}
+
 // Verify checks the whole of a copy of a store that nobody writes to, such as a backup. It
 // returns a *store.DamagedError where the file is no store or is damaged.
 func Verify(ctx context.Context, path string) error {
@@ -185,6 +204,7 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 	if err := refuseSameFile(file, path); err != nil {
 		return "", errors.Join(err, release())
 	}
+	removeUnfinished(path, file)
 	err = writeBeside(path, func(f *os.File) error {
 		if err := copyFile(ctx, file, f); err != nil {
 			return err
@@ -326,6 +346,7 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 	if err := s.damageError(path); err != nil && !s.isHeaderOnly() {
 		return 0, 0, err
 	}
+	removeUnfinished(path, "")
 	err = writeBeside(path, func(f *os.File) error {
 		if err := compactInto(path, f.Name()); err != nil {
 			return explainSystemError(path, err)

@@ -121,6 +121,40 @@ func TestRestoreKeepsWhatItReplaces(t *testing.T) {
 	}
 }
 
+// What a restore that was killed has left takes the room of a whole store. The next one removes it, and nothing else.
+func TestRestore_AfterOneThatWasKilled_RemovesItsFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "raven.db")
+	db := open(t, path)
+	save(t, db, "a")
+	// Somebody may restore such a file, too, if it is whole.
+	source, left := filepath.Join(dir, ".raven.db-17"), filepath.Join(dir, ".raven.db-4295967296")
+	others := []string{source, filepath.Join(dir, ".raven.db-notes"), filepath.Join(dir, ".raven.db.stamp-1"),
+		filepath.Join(dir, "raven.db-1")}
+	if err := errors.Join(db.Backup(t.Context(), source), db.Close(), os.WriteFile(left, []byte("half"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range others[1:] {
+		if err := os.WriteFile(other, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := bolt.Restore(t.Context(), source, path, day); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file of the restore that was killed: %v", err)
+	}
+	for _, other := range others {
+		if _, err := os.Stat(other); err != nil {
+			t.Errorf("another file: %v", err)
+		}
+	}
+	if got := holds(t, path, "a"); got != "a" {
+		t.Errorf("the restored store holds %q", got)
+	}
+}
+
 func TestRestoreRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path, copied, broken := filepath.Join(dir, "raven.db"), filepath.Join(dir, "copy.db"), filepath.Join(dir, "broken.db")

@@ -15,8 +15,10 @@ var systemErrors = []struct {
 	what   string
 	remedy string
 }{
-	{syscall.ENOSPC, "there is no space left on its disk", "free some, and writing goes on without a restart"},
-	{syscall.EDQUOT, "the disk quota is used up", "free some, and writing goes on without a restart"},
+	{syscall.ENOSPC, "there is no space left on its disk",
+		"free some: a bot that runs goes on by itself, a command has to be run again"},
+	{syscall.EDQUOT, "the disk quota is used up",
+		"free some: a bot that runs goes on by itself, a command has to be run again"},
 	{
 		syscall.EROFS,
 		"its file system is read-only",

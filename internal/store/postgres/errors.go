@@ -22,7 +22,8 @@ var serverErrors = []struct{ code, what, remedy string }{
 	{readOnly, "the server takes no changes: it is a standby, or read-only",
 		"name the primary server in the address that store names; " +
 			"with several hosts in it, target_session_attrs=read-write finds it"},
-	{"53100", "the disk of the database is full", "free some space there, and writing goes on without a restart"},
+	{"53100", "the disk of the database is full",
+		"free some space there: a bot that runs goes on by itself, a command has to be run again"},
 	{"53200", "the server is out of memory", "give it more, or lower work_mem and max_connections"},
 	{"53300", "the server has no connection left",
 		"raise its max_connections, or lower pool_max_conns in the address that store names"},
