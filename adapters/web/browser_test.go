@@ -33,6 +33,7 @@ func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB
 		Rooms:   askless{w},
 		Servers: servers{},
 		Digests: digests{},
+		Logouts: admin.StoredLogouts{Items: db},
 		Log:     slog.New(slog.DiscardHandler),
 		Now:     time.Now,
 	})

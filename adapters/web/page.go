@@ -287,10 +287,9 @@ func (w *Web) writeError(rw http.ResponseWriter, r *http.Request, err error) {
 		status, words = http.StatusBadRequest, "That did not work: "+input.What+"."
 	case errors.Is(err, chat.ErrBusy):
 		status, words = http.StatusServiceUnavailable, "The bot is busy right now. Please try again in a moment."
-	case errors.Is(err, errStopped), errors.Is(err, context.DeadlineExceeded):
+	// Also where the request ended with the bot: without an answer the browser would take it for done.
+	case errors.Is(err, errStopped), errors.Is(err, context.DeadlineExceeded), r.Context().Err() != nil:
 		status, words = http.StatusServiceUnavailable, "The bot is starting or stopping. Please try again in a moment."
-	case r.Context().Err() != nil:
-		return
 	default:
 		w.o.Logger.Error("page not served", "path", r.URL.Path, "error", err)
 	}

@@ -151,9 +151,13 @@ func writeError(w http.ResponseWriter, status int, code, message, hint string) {
 // writeFailure answers a request whose work failed. The cause is for the log alone, except where the system
 // keeps the store from working.
 func (s *Server) writeFailure(w http.ResponseWriter, r *http.Request, what string, err error) {
-	// The error is most likely the cancellation itself, which is not worth a log line.
+	// The error is most likely the cancellation itself, which is not worth a log line. Where the bot is being stopped the
+	// client still waits, and would take no answer at all for success.
 	if r.Context().Err() != nil {
-		return // nobody waits
+		w.Header().Set("Retry-After", "5")
+		writeError(w, http.StatusServiceUnavailable, "unavailable", what+": the bot is being stopped",
+			"try again in a few seconds")
+		return
 	}
 	ref := newReference()
 	s.o.Log.Error("request failed", "reference", ref, "method", r.Method, "path", r.URL.Path, "error", err)

@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ravenbot/internal/chat"
+	"ravenbot/internal/transfer"
 )
 
 // serveOn serves a Server on loopback as the daemon does, and returns its address and its log.
@@ -199,3 +202,36 @@ type tooMany struct{ error }
 
 func (tooMany) Timeout() bool   { return false }
 func (tooMany) Temporary() bool { return true }
+
+// slowImport is an import that the end of the bot cuts off.
+type slowImport struct{ began chan struct{} }
+
+func (slowImport) Export(context.Context, io.Writer, chat.Address) error { return nil }
+
+func (i slowImport) Import(ctx context.Context, _ io.Reader, _ int) (transfer.Result, error) {
+	close(i.began)
+	<-ctx.Done()
+	return transfer.Result{}, ctx.Err()
+}
+
+// Whoever waits while the bot is being stopped must not take what was cut off for done.
+func TestServe_StoppedDuringARequest_AnswersThatItFailed(t *testing.T) {
+	slow := slowImport{make(chan struct{})}
+	_, s, _, client := start(t, func(o *Options) { o.Transfer = slow })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	go func() { <-slow.began; stop() }()
+	r := do(t, client, "POST", "http://"+l.Addr().String()+"/api/v1/import", strings.NewReader("{}"),
+		"Authorization", bearerHeader)
+	if r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, "importing them again adds the rest") {
+		t.Errorf("%d %q", r.status, r.body)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -21,8 +21,7 @@ func (a *App) Ask(ctx context.Context, room string, user chat.User, text string)
 	return a.web.Ask(ctx, room, user, text)
 }
 
-// ServeMCP speaks MCP over two streams until the input or ctx ends. The app has to run
-// meanwhile.
+// ServeMCP speaks MCP over two streams until the input or ctx ends. The app has to run meanwhile.
 func (a *App) ServeMCP(ctx context.Context, in io.Reader, out io.Writer) error {
 	return a.endpoint.Serve(ctx, in, out, "operator")
 }

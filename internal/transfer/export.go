@@ -75,12 +75,15 @@ func (s *Service) Export(ctx context.Context, w io.Writer, only chat.Address) er
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false)
 	if only.IsZero() {
-		for _, kind := range []string{kindServer, kindAgent, kindDigest, kindJob, kindFilter, kindUnsubscribed} {
+		for _, kind := range []string{kindServer, kindAgent, kindDigest, kindJob, kindFilter, kindUnsubscribed, kindPause} {
 			items, err := s.o.Store.Items(ctx, itemKinds()[kind])
 			if err != nil {
 				return err
 			}
 			for _, name := range slices.Sorted(maps.Keys(items)) {
+				if kind == kindPause && !isPaused(items[name]) {
+					continue
+				}
 				if err := lines.Encode(item{kind, name, items[name]}); err != nil {
 					return err
 				}
@@ -95,6 +98,13 @@ func (s *Service) Export(ctx context.Context, w io.Writer, only chat.Address) er
 		}
 	}
 	return nil
+}
+
+// isPaused reports whether what is stored of the pauses of a digest says that it is paused now. A digest that is not is
+// exported without.
+func isPaused(raw json.RawMessage) bool {
+	var p struct{ Paused bool }
+	return json.Unmarshal(raw, &p) == nil && p.Paused
 }
 
 // covers reports whether an address belongs to an export of one conversation.

@@ -136,10 +136,10 @@ func (i *importer) take(ctx context.Context, line []byte) error {
 		return i.takeSetting(ctx, line)
 	case kindSubscription:
 		return i.takeSubscription(ctx, line)
-	case kindServer, kindAgent, kindDigest, kindJob, kindFilter, kindUnsubscribed:
+	case kindServer, kindAgent, kindDigest, kindJob, kindFilter, kindUnsubscribed, kindPause:
 		return i.takeItem(ctx, line)
 	}
-	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, filter, "+
+	return faultf("its kind %.40q is not known: want message, memory, setting, subscription, digest, pause, filter, "+
 		"unsubscription, job, agent or server",
 		head.Kind)
 }

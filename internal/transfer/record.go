@@ -29,6 +29,7 @@ const (
 	kindJob          = "job"
 	kindFilter       = "filter"         // of a member, for entries of digests
 	kindUnsubscribed = "unsubscription" // of a mailbox, from a digest
+	kindPause        = "pause"          // of a digest
 )
 
 // Limits of what an import takes. What was exported has to come back: an answer may have 1 MiB, of which JSON writes
@@ -101,6 +102,7 @@ func itemKinds() map[string]string {
 		kindJob:          "job",
 		kindFilter:       "digest member filter",
 		kindUnsubscribed: "digest unsubscription",
+		kindPause:        "digest pause",
 	}
 }
 

@@ -251,6 +251,21 @@ func (r failingReader) Read(p []byte) (int, error) {
 }
 
 // A digest beside that of the configuration would take its name, which begins anew then.
+// A digest that is paused stays so where it is imported; what is stored of one that is not is left out.
+func TestRoundTrip_PausedDigest_StaysPaused(t *testing.T) {
+	from, to := newSide(t), newSide(t)
+	for name, value := range map[string]string{"news": `{"paused":true,"source":"chat"}`, "other": `{"paused":false}`} {
+		from.must(from.db.SaveItem(t.Context(), "digest pause", name, json.RawMessage(value), false))
+	}
+	lines := from.export(chat.Address{})
+	if want := `{"kind":"pause","name":"news","value":{"paused":true,"source":"chat"}}` + "\n"; lines != want {
+		t.Fatalf("exported %s, want %s", lines, want)
+	}
+	if r := to.load(lines); r.Added["pause"] != 1 || to.reloads != 1 || to.export(chat.Address{}) != lines {
+		t.Errorf("imported %+v, exported %s", r, to.export(chat.Address{}))
+	}
+}
+
 func TestImport_DigestOfTheConfiguration_IsLeftOut(t *testing.T) {
 	s := newSide(t)
 	s.must(s.db.SaveItem(t.Context(), "digest", "configured later", []byte(`{}`), false))

@@ -31,7 +31,8 @@ func (b *Broker) Callback() http.Handler {
 }
 
 // expiredText is shown for links and returns that stand for nothing.
-const expiredText = "This link was used before, or is too old. Use what needed it once more to get a new one."
+const expiredText = "This link was used before, is too old, or is of a bot that was restarted since. " +
+	"Use what needed it once more to get a new one."
 
 // handleOpen says what a link is for, because links can be passed on. It leads to the authorization server only after
 // a click: chat platforms fetch links, too.
