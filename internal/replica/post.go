@@ -18,6 +18,9 @@ const (
 	// postedTimeout bounds how long its answer is waited for. It is longer: once it is over, the post may be sent by
 	// somebody else, and that replica must have stopped trying by then.
 	postedTimeout = 50 * time.Second
+	// waitForPlatform is how old a post may be that no replica can send. Posts of a channel wait for one another: without a
+	// bound those of a platform that was switched off everywhere would gather.
+	waitForPlatform = 6 * time.Hour
 )
 
 // postRequest asks a replica to send a post.
@@ -88,7 +91,8 @@ func (e elsewhere) Limits() chat.Limits { return chat.Limits{} }
 func (e elsewhere) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	by, ok := e.n.findHolder(ctx, envelope{PlatformName: e.name})
 	if !ok {
-		return chat.Ref{}, &chat.PostError{Err: fmt.Errorf(
+		isOver := !d.Since.IsZero() && e.n.o.Now().Sub(d.Since) > waitForPlatform
+		return chat.Ref{}, &chat.PostError{Permanent: isOver, Err: fmt.Errorf(
 			"%s is not switched on in this replica, and no other one that answers has it: compare their config.json", e.name)}
 	}
 	if err := chat.MayAct(ctx); err != nil {

@@ -99,6 +99,12 @@ func TestPlatforms_NoReplicaHasIt_PostIsTriedAgain(t *testing.T) {
 	if refused, ok := errors.AsType[*chat.PostError](err); !ok || refused.Permanent || refused.Maybe {
 		t.Errorf("error %v", err)
 	}
+	// In the database of a test it is the year 2001.
+	old := chat.Draft{Text: "hello", Since: d.clock().Add(-7 * time.Hour)}
+	_, err = first.Platforms(hasNone)("slack").Post(t.Context(), general, old)
+	if refused, ok := errors.AsType[*chat.PostError](err); !ok || !refused.Permanent {
+		t.Errorf("a post that has waited for seven hours: %v", err)
+	}
 	here := &slack{}
 	if got := first.Platforms(here.has)("slack"); got != chat.Platform(here) {
 		t.Errorf("a platform that is here is not used: %v", got)
