@@ -73,6 +73,7 @@ func Run(t *testing.T, open Open) {
 		"a post that waits is kept as it was stored first":      firstPostKept,
 		"a room keeps as many lines and files as it says":       roomLimits,
 		"a digest keeps its newest runs":                        runLimit,
+		"what cannot be written is refused as a whole":          unwritable,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -281,6 +282,14 @@ func runOnce(t *testing.T, s store.Store, _ *time.Time) {
 	must(t, err)
 	same(t, "posts of both runs", 1, len(pending))
 
+	unwritable := run
+	unwritable.Ended = farAway
+	if err := s.AmendRun(ctx, unwritable, []string{"y"}); err == nil {
+		t.Error("a run is replaced by one that cannot be written")
+	}
+	if err := s.AmendRun(ctx, store.Run{Digest: "evening", Due: noon}, nil); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("amending a run of a digest that never ran: %v", err)
+	}
 	run.OK, run.Note = false, "nobody took it"
 	must(t, s.AmendRun(ctx, run, []string{"x"}))
 	seen, _, err = s.SeenItems(ctx, "morning", []string{"x", "y"})
