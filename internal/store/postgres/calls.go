@@ -138,13 +138,22 @@ func (db *DB) DecideApproval(ctx context.Context, a store.Approval) (bool, error
 	var decided bool
 	if err == nil {
 		err = db.write(ctx, func(t *tx) error {
-			n, err := t.exec(`update ravenbot.approvals set v = $3, record = $4
-				where turn = $1 and call = $2 and record ->> 'id' = $5 and record ->> 'decision' is null`,
-				keyText(a.Turn), keyText(a.Call), recordVersion, record, a.ID)
-			if decided = n > 0; err != nil || !decided {
+			// Other transactions that want to decide wait from here on. The record is not looked into by the server, which
+			// cannot read JSON of every text.
+			var kept store.Approval
+			err := t.send(func(b *pgx.Batch) {
+				b.Queue(`select v, record from ravenbot.approvals where turn = $1 and call = $2 for update`,
+					keyText(a.Turn), keyText(a.Call)).
+					Query(each(func(rows pgx.Rows) error { return scanRecord(t.db, rows, "approvals", &kept) }))
+			})
+			if decided = err == nil && kept.ID == a.ID && kept.Decision == ""; !decided {
 				return orUnchanged(err)
 			}
-			return t.send(func(b *pgx.Batch) { t.noteChange(b, store.ApprovalChanges) })
+			return t.send(func(b *pgx.Batch) {
+				b.Queue(`update ravenbot.approvals set v = $3, record = $4 where turn = $1 and call = $2`,
+					keyText(a.Turn), keyText(a.Call), recordVersion, record)
+				t.noteChange(b, store.ApprovalChanges)
+			})
 		})
 	}
 	if err != nil {

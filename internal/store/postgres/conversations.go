@@ -72,13 +72,13 @@ func (db *DB) Conversations(
 		list, next = nil, ""
 		// Only the newest turn and message are looked at.
 		return db.eachRow(ctx, `select c.address, c.turns,
-				coalesce((select t.record ->> 'began' from ravenbot.turns t
-					where t.conversation = c.id order by t.seq desc limit 1), ''),
+				(select t.began from ravenbot.turns t where t.conversation = c.id order by t.seq desc limit 1),
 				coalesce((select m.at from ravenbot.messages m
 					where m.conversation = c.id order by m.at desc limit 1), '')
 			from ravenbot.conversations c where c.address > $1 order by c.address limit $2`,
 			[]any{after[0], n + 1}, func(rows pgx.Rows) error {
-				var key, began, said string
+				var key, said string
+				var began *time.Time
 				var turns int
 				if err := rows.Scan(&key, &turns, &began, &said); err != nil {
 					return err
@@ -88,10 +88,11 @@ func (db *DB) Conversations(
 					return nil
 				}
 				info := store.ConversationInfo{Turns: turns}
-				for _, at := range []string{began, said} {
-					if t, err := time.Parse(time.RFC3339Nano, at); err == nil && t.After(info.Last) {
-						info.Last = t
-					}
+				if began != nil {
+					info.Last = began.UTC()
+				}
+				if t, err := time.Parse(time.RFC3339Nano, said); err == nil && t.After(info.Last) {
+					info.Last = t
 				}
 				var err error
 				info.Address, err = chat.ParseAddress(parseKey(key))

@@ -264,8 +264,8 @@ func (p *pruner) pruneIndexes() error {
 			left join ravenbot.conversations c on c.id = m.conversation
 			left join ravenbot.summaries s on s.address = c.address
 			where not exists (select from ravenbot.turns t where t.conversation = m.conversation and t.seq = m.seq)
-			and (s.address is null or m.seq > (s.record ->> 'upto')::bigint
-				or m.seq < coalesce((s.record ->> 'from')::bigint, 0))`
+			and (s.address is null or m.seq > (` + summaryJSON + ` ->> 'upto')::bigint
+				or m.seq < coalesce((` + summaryJSON + ` ->> 'from')::bigint, 0))`
 		// Finding out costs a look at the whole table, so that this is done once for many.
 		for more := true; more; {
 			var subjects []string

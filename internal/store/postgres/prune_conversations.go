@@ -21,6 +21,10 @@ type oldTurns struct {
 	expired uint64 // as far as they are over the retention
 }
 
+// summaryJSON is the record of a summary s from which the server can read numbers: it refuses to look into JSON with a
+// NUL.
+const summaryJSON = `replace(s.record::text, '\u0000', '\u0020')::json`
+
 // pruneConversations deletes old turns: those that are over their conversation's retention, from the indexes,
 // too, and those that a summary has covered for long. The index of these stays, so that the summary is
 // written again when one of their messages is deleted.
@@ -29,7 +33,7 @@ func (p *pruner) pruneConversations() error {
 	if p.keep.Conversations == nil {
 		join = "join" // only conversations with a summary lose anything
 	}
-	sql := `select c.address, c.id, coalesce((s.record ->> 'upto')::bigint, 0),
+	sql := `select c.address, c.id, coalesce((` + summaryJSON + ` ->> 'upto')::bigint, 0),
 			floor(extract(epoch from (select t.began from ravenbot.turns t
 				where t.conversation = c.id order by t.seq limit 1)))::bigint
 		from ravenbot.conversations c ` + join + ` ravenbot.summaries s on s.address = c.address

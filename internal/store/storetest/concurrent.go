@@ -443,6 +443,7 @@ func oddTexts(t *testing.T, s store.Store, _ *time.Time) {
 		seen, _, err := s.SeenItems(ctx, "d"+name, []string{text + "1", text + "3"})
 		must(t, err)
 		same(t, "items that were seen", map[string]bool{text + "1": true}, seen)
+		oddRecords(t, s, name, text)
 	}
 	settings, err := s.Settings(ctx)
 	must(t, err)
@@ -455,6 +456,30 @@ func oddTexts(t *testing.T, s store.Store, _ *time.Time) {
 		if settings[name] == nil || !slices.Contains(scopes, name) || !slices.Contains(rooms, name) {
 			t.Errorf("%q is missing in settings, scopes or rooms", name)
 		}
+	}
+}
+
+// oddRecords stores a text in records that maintenance, lists and decisions look into.
+func oddRecords(t *testing.T, s store.Store, name, text string) {
+	t.Helper()
+	ctx := t.Context()
+	turn := &conversation.Turn{ID: "newest" + name, Began: noon.Add(time.Minute), Messages: []llm.Message{{
+		Role: llm.User, Parts: []llm.Part{{Text: text, Raw: json.RawMessage(`{"a":"\u0000\ud800"}`)}}}}}
+	must(t, s.SaveTurn(ctx, general, turn))
+	must(t, s.SaveSummary(ctx, general, conversation.Summary{Upto: 1, Text: text + `\u0000`, At: noon}))
+	prune(t, s)
+	list, _, err := s.Conversations(ctx, "", 9)
+	must(t, err)
+	same(t, "conversations", 1, len(list))
+	same(t, "when the newest turn began", noon.Add(time.Minute), list[0].Last)
+	asked := store.Approval{ID: "a", Turn: name, Call: name, Reason: text, At: noon,
+		Args: json.RawMessage(`{"a":"\u0000\ud800"}`)}
+	must(t, s.SaveApproval(ctx, asked))
+	asked.Decision = store.Approved
+	for _, want := range []bool{true, false} {
+		decided, err := s.DecideApproval(ctx, asked)
+		must(t, err)
+		same(t, "it is decided", want, decided)
 	}
 }
 
