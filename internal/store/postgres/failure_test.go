@@ -31,6 +31,8 @@ type proxy struct {
 	// onCommit is called with what the client sends to commit, once. It returns whether to go on.
 	onCommit atomic.Pointer[func(client, server net.Conn, commit []byte) bool]
 	accepted atomic.Int64 // connections
+	sent     atomic.Int64 // bytes to clients
+	cutAt    atomic.Int64 // sent, at which a connection is closed, once; 0: never
 	wg       sync.WaitGroup
 }
 
@@ -68,7 +70,7 @@ func (p *proxy) serve() {
 			continue
 		}
 		p.wg.Go(func() {
-			_, _ = io.Copy(client, server)
+			_, _ = io.Copy(answers{p, client}, server)
 			_ = client.Close()
 		})
 		p.wg.Go(func() {
@@ -76,6 +78,21 @@ func (p *proxy) serve() {
 			p.forward(client, server)
 		})
 	}
+}
+
+// answers writes what the server answers to a client.
+type answers struct {
+	p      *proxy
+	client net.Conn
+}
+
+func (a answers) Write(b []byte) (int, error) {
+	sent := a.p.sent.Add(int64(len(b)))
+	if at := a.p.cutAt.Load(); at > 0 && sent >= at && a.p.cutAt.CompareAndSwap(at, 0) {
+		_, _ = a.client.Write(b[:len(b)-int(sent-at)])
+		return 0, a.client.Close()
+	}
+	return a.client.Write(b)
 }
 
 // forward sends what the client sends to the server. The store sends a commit in one piece.

@@ -110,7 +110,6 @@ func (db *DB) SwapItem(
 	var swapped bool
 	var numbers []uint64
 	err := db.write(ctx, func(t *tx) error {
-		swapped = false
 		kept, err := t.lockItem(kind, name, len(posts), &numbers)
 		if err != nil {
 			return err

@@ -1,10 +1,12 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +41,10 @@ func TestRecords_AddedToAnotherDatabase_AreAllOfThem(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, recordsOf(t, to)); diff != "" {
 		t.Errorf("records (-before +after):\n%s", diff)
+	}
+	// What is counted is no record.
+	if diff := cmp.Diff(countsOf(t, db), countsOf(t, to)); diff != "" {
+		t.Errorf("conversations (-before +after):\n%s", diff)
 	}
 	if err := to.Close(); err != nil {
 		t.Fatal(err)
@@ -85,6 +91,61 @@ func TestAddRecords_BodyIsOfNoKind_IsRefused(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// countsOf returns the list of conversations, and whether each of a channel has messages with a version.
+func countsOf(t *testing.T, db *postgres.DB) (all []string) {
+	t.Helper()
+	list, _, err := db.Conversations(t.Context(), "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list {
+		all = append(all, fmt.Sprint(c.Address, c.Turns, c.Last))
+	}
+	versions, err := db.Versions(t.Context(), general)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range versions {
+		all = append(all, fmt.Sprint(v.Address, v.Turns, v.Messages != 0))
+	}
+	return all
+}
+
+// A database that a daemon is connected to is neither read nor filled.
+func TestOpenSourceAndTarget_DaemonIsConnected_AreRefused(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Start(t)
+	db := open(t, address, time.Now)
+	if err := db.SaveBlob(t.Context(), "a", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for name, open := range map[string]func(context.Context, string, postgres.Options) (*postgres.DB, error){
+		"source": postgres.OpenSource, "target": postgres.OpenTarget,
+	} {
+		wg.Go(func() {
+			var inUse *store.InUseError
+			if _, err := open(t.Context(), address, postgres.Options{}); !errors.As(err, &inUse) {
+				t.Errorf("opened as a %s: %v", name, err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	source, err := postgres.OpenSource(t.Context(), address, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(recordsOf(t, source)); n == 0 {
+		t.Error("nothing is read")
+	}
+	if err := source.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,86 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/llm"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/store/storetest"
+)
+
+// listed returns a call that reads a list of a page, without its cursor.
+func listed[T any](read func(ctx context.Context, cursor string, n int) ([]T, string, error)) func(
+	context.Context) (any, error) {
+	return func(ctx context.Context) (any, error) {
+		list, _, err := read(ctx, "", 9)
+		return list, err
+	}
+}
+
+// whole returns a call that reads a list at once.
+func whole[T any](read func(context.Context) (T, error)) func(context.Context) (any, error) {
+	return func(ctx context.Context) (any, error) { return read(ctx) }
+}
+
+// The connection is lost when all of an answer has come but its end: what is read again is there once.
+func TestRead_ConnectionLostBehindTheRows_ReturnsEachOnce(t *testing.T) {
+	address := pgtest.Start(t)
+	p, behind := newProxy(t, address)
+	now := time.Now()
+	db, other := open(t, behind, time.Now), open(t, address, time.Now)
+	storetest.Fill(t, db, now)
+	if err := other.CountUsage(t.Context(), store.Usage{User: "u", Tokens: llm.Usage{Input: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	day := now.UTC().Format("2006-01-02")
+	for name, read := range map[string]func(context.Context) (any, error){
+		"Unanswered":    whole(db.Unanswered),
+		"PendingPosts":  whole(db.PendingPosts),
+		"Feedback":      whole(db.Feedback),
+		"Subscriptions": whole(db.Subscriptions),
+		"MemoryScopes":  whole(db.MemoryScopes),
+		"Rooms":         whole(db.Rooms),
+		"Settings":      whole(db.Settings),
+		"Conversations": listed(db.Conversations),
+		"Usage": listed(func(ctx context.Context, cursor string, n int) ([]store.Usage, string, error) {
+			return db.Usage(ctx, "", cursor, n)
+		}),
+		"Versions": func(ctx context.Context) (any, error) { return db.Versions(ctx, general) },
+		"Turns": func(ctx context.Context) (any, error) {
+			return db.Turns(ctx, general, store.Range{Newest: 9})
+		},
+		"TurnsQuoting": func(ctx context.Context) (any, error) { return db.TurnsQuoting(ctx, "quoted said0") },
+		"ToolCalls":    func(ctx context.Context) (any, error) { return db.ToolCalls(ctx, 0, 9, nil) },
+		"UsageOfOthers": func(ctx context.Context) (any, error) {
+			return db.UsageOfOthers(ctx, day)
+		},
+	} {
+		var want, got any
+		var err error
+		// A connection that has been idle for a second is asked whether it works, and the answer counts as well.
+		for tries, isCut := 0, false; !isCut && err == nil; tries++ {
+			if tries == 20 {
+				t.Fatalf("%s: the connection was not lost", name)
+			}
+			before := p.sent.Load()
+			if want, err = read(t.Context()); err != nil {
+				break
+			}
+			now := p.sent.Load()
+			p.cutAt.Store(now + (now - before) - 1)
+			got, err = read(t.Context())
+			isCut = p.cutAt.Swap(0) == 0
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
