@@ -263,20 +263,21 @@ func (db *DB) Conversations(
 		turns, messages := tx.top(turnsBucket).cursor(), tx.top(messagesBucket).cursor()
 		t, _ := turns.from(after)
 		m, _ := messages.from(after)
+		var last []byte
 		for t != nil || m != nil {
 			key := t
 			if t == nil || m != nil && bytes.Compare(m, t) < 0 {
 				key = m
 			}
 			if len(list) == n {
-				next = writeCursor([]byte(list[n-1].Address.String()))
+				next = writeCursor(last)
 				return nil
 			}
 			info, err := db.conversationInfo(tx, string(key))
 			if err != nil {
 				return err
 			}
-			list = append(list, info)
+			list, last = append(list, info), key
 			hasTurns, hasMessages := bytes.Equal(key, t), bytes.Equal(key, m)
 			if hasTurns {
 				t, _ = turns.next()

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -82,7 +83,8 @@ func (db *DB) ToolCalls(
 			size = min(n-len(list), callPage)
 		}
 		page, err := readRecords[store.ToolCall](ctx, db, "calls",
-			`select v, record from ravenbot.calls where $1 = 0 or seq < $1 order by seq desc limit $2`, int64(before), size)
+			`select v, record from ravenbot.calls where $1::bigint = 0 or seq < $1 order by seq desc limit $2`,
+			int64(min(before, math.MaxInt64)), size)
 		if err != nil {
 			return nil, fmt.Errorf("list tool calls: %w", err)
 		}

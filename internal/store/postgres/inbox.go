@@ -100,7 +100,7 @@ func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address,
 }
 
 // ofOwner keeps rows of others out of a list; 0 stands for a process that is no member.
-const ofOwner = `($1 = 0 or owner = $1)`
+const ofOwner = `($1::bigint = 0 or owner = $1)`
 
 // Unanswered returns the messages without an outcome, in order of arrival: of a member its own, of a process that is
 // none all of them.

@@ -74,6 +74,13 @@ func Run(t *testing.T, open Open) {
 		"a room keeps as many lines and files as it says":       roomLimits,
 		"a digest keeps its newest runs":                        runLimit,
 		"what cannot be written is refused as a whole":          unwritable,
+		"what is kept for a time of its own is kept that long":  timesKept,
+		"the last seen message is kept for no longer":           lastSeenKept,
+		"without a retention nothing goes":                      withoutEnd,
+		"a young turn keeps those behind it":                    youngTurnFirst,
+		"a post that was replaced late stays known":             replacedLate,
+		"posts have numbers, however they are stored":           postsNumbered,
+		"a list is as long as it is asked for":                  listLengths,
 	}
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
