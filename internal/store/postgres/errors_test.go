@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -45,6 +47,42 @@ func TestExplain_ErrorsOfTheServer_NameCauseAndRemedy(t *testing.T) {
 		}
 		if db.health.noteWrite(nil); db.Health() != nil {
 			t.Errorf("%s: health after a write %v", test.code, db.Health())
+		}
+	}
+}
+
+// An error that passes by itself is told from one for the operator, and what was given up by its caller is neither.
+func TestExplain_WhatPasses(t *testing.T) {
+	db := &DB{name: "postgres://bot@db/raven"}
+	code := func(code string) error { return &pgconn.PgError{Code: code} }
+	for _, test := range []struct {
+		err     error
+		passing bool
+	}{
+		{code("53300"), true}, {code("57P01"), true}, {code("57P03"), true}, {code("57014"), false}, {code("53100"), false},
+		{&lostError{io.EOF}, true}, {io.ErrUnexpectedEOF, true}, {&unknownError{io.EOF}, false},
+	} {
+		var system *store.SystemError
+		if err := db.explain(test.err); !errors.As(err, &system) || system.Passing != test.passing {
+			t.Errorf("%v: %+v, want that it passes: %v", test.err, err, test.passing)
+		}
+	}
+	for _, err := range []error{nil, context.Canceled, store.ErrNotFound} {
+		if got := db.explain(err); got != err {
+			t.Errorf("%v is explained as %v", err, got)
+		}
+	}
+}
+
+func TestDisplayName_HasNoPassword(t *testing.T) {
+	for address, want := range map[string]string{
+		"postgres://bot:s3cret@db:5432/raven?sslmode=disable": "postgres://bot@db:5432/raven",
+		"postgresql://db/raven":                               "postgres://db/raven",
+		"postgres://bot:s3%zzcret@db/x":                       "postgres://…",
+		"data/raven.db":                                       "data/raven.db",
+	} {
+		if got := DisplayName(address); got != want {
+			t.Errorf("%s is shown as %s, want %s", address, got, want)
 		}
 	}
 }

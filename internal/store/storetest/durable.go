@@ -228,6 +228,14 @@ func oldTurns(t *testing.T, s store.Store, now *time.Time) {
 	if !errors.Is(err, store.ErrNotFound) || a != general {
 		t.Errorf("the turn that went is in %v (%v), want its conversation known", a, err)
 	}
+	// A summary that has no words of them leaves nothing to be found.
+	must(t, s.SaveSummary(ctx, general, conversation.Summary{Upto: 3, From: 3, Text: "they said hello", At: *now}))
+	left(1)
+	for i, want := range []chat.Address{{}, {}, general, general} {
+		a, _, err := s.TurnOf(ctx, fmt.Sprint("web/", i+1))
+		same(t, "the turn is found", i == 3, err == nil)
+		same(t, fmt.Sprint("the conversation of message ", i+1), want, a)
+	}
 }
 
 // The newest feedback of each user counts; it is kept for a year.

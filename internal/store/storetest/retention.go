@@ -170,4 +170,13 @@ func summaryOverItsTime(t *testing.T, s store.Store, now *time.Time) {
 	turns, err := s.Turns(ctx, general, store.Range{Newest: 9})
 	must(t, err)
 	same(t, "turns that are left", 2, len(turns))
+
+	// A summary of nothing that is there goes as a whole.
+	alone := chat.Address{Platform: "web", Channel: "general", Thread: "alone"}
+	must(t, s.SaveSummary(ctx, alone, conversation.Summary{Upto: 2, From: 1, Since: noon, Text: "words", At: *now}))
+	_, err = s.Prune(ctx, WeekIn("general"))
+	must(t, err)
+	got, err = s.Summary(ctx, alone)
+	must(t, err)
+	same(t, "the summary of a conversation that is gone", conversation.Summary{}, got)
 }

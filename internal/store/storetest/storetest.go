@@ -180,6 +180,22 @@ func postUndelivered(t *testing.T, s store.Store, _ *time.Time) {
 	if len(unnotified) != 1 || unnotified[0].Key != "a" || len(notified) != 0 {
 		t.Errorf("to give notice of: %+v, and after the notice %+v", unnotified, notified)
 	}
+	// A post that was made is not given up by a second outcome.
+	must(t, s.SavePosts(ctx, []store.Post{{Key: "made", To: general}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{
+		{Key: "made", Ref: chat.Ref{IDs: []string{"1"}}, At: noon}, {Key: "made", Error: "late", At: noon}}, 0))
+	lost, err = s.Undelivered(ctx)
+	must(t, err)
+	same(t, "posts given up", 1, len(lost))
+	both := []string{"c", "d"}
+	for _, key := range both {
+		must(t, s.SavePosts(ctx, []store.Post{{Key: key, To: general}}))
+		must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: key, Error: "no such channel", At: noon}}, 0))
+	}
+	must(t, s.MarkNotified(ctx, both))
+	notified, err = s.Unnotified(ctx)
+	must(t, err)
+	same(t, "posts to give notice of after a notice of two", 0, len(notified))
 }
 
 // A message that was answered counts as a repeat for two days.

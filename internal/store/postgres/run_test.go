@@ -1,0 +1,126 @@
+package postgres_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/postgres/pgtest"
+)
+
+// A store whose disk was full is unhealthy until Run has found that writing works again: who is not ready gets no
+// messages. Run notes when it found the database to be good, and deletes the rows of processes that have ended.
+func TestRun_DiskWasFull_TriesToWrite(t *testing.T) {
+	url := pgtest.Start(t)
+	var now atomic.Pointer[time.Time]
+	opened := time.Now()
+	now.Store(&opened)
+	db, conn := open(t, url, func() time.Time { return *now.Load() }), connect(t, url)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`create function full_disk() returns trigger language plpgsql as
+		$$ begin raise exception 'full' using errcode = '53100'; end $$`)
+	exec(`create trigger full_disk before insert on ravenbot.blobs execute function full_disk()`)
+	if err := db.SaveBlob(t.Context(), "a", []byte(`{}`)); err == nil {
+		t.Fatal("a full disk takes a blob")
+	}
+	if problem := db.Problem(); db.Health() == nil || !strings.Contains(problem, "the disk of the database is full") {
+		t.Fatalf("health %v, problem %q", db.Health(), problem)
+	}
+	const old, young = "now() - interval '25 hours'", "now() - interval '23 hours'"
+	for i, at := range []string{old, young} {
+		id := string('1' + rune(i))
+		exec("insert into ravenbot.writers (id, last, at) values (" + id + ", 7, " + at + ")")
+		exec("insert into ravenbot.changes (kind, slot, process, n, at) values ('k', " + id + ", 1, 1, " + at + ")")
+	}
+	later := opened.Add(time.Minute)
+	now.Store(&later)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { db.Run(ctx, slog.New(slog.DiscardHandler)) })
+	waitFor(t, func() bool { return db.Health() == nil && db.Checked().Equal(later) })
+	rows := func(table string) (n int) {
+		t.Helper()
+		sql := "select count(*) from ravenbot." + table + " where n = 1"
+		if table == "writers" {
+			sql = "select count(*) from ravenbot.writers where last = 7"
+		}
+		if err := conn.QueryRow(t.Context(), sql).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	waitFor(t, func() bool { return rows("writers") == 1 && rows("changes") == 1 })
+	cancel()
+	wg.Wait()
+	if problem := db.Problem(); problem != "" {
+		t.Errorf("the problem is %q", problem)
+	}
+}
+
+// As many calls as are kept are counted by their numbers.
+func TestSaveCalls_MoreThanAreKept_DeletesTheOldest(t *testing.T) {
+	url := pgtest.Start(t)
+	db := open(t, url, time.Now)
+	save := func(id string) {
+		t.Helper()
+		if err := db.SaveCalls(t.Context(), []store.ToolCall{{ID: id, Began: time.Now()}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save("first")
+	save("second")
+	if _, err := connect(t, url).Exec(t.Context(), "select setval('ravenbot.call_seq', 20000)"); err != nil {
+		t.Fatal(err)
+	}
+	save("third")
+	list, err := db.ToolCalls(t.Context(), 0, 9, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 2 || list[0].ID != "third" || list[1].ID != "second" {
+		t.Errorf("calls %+v, want the third and the second", list)
+	}
+}
+
+// A cap of one session a day lets one begin, and one of none none.
+func TestBeginIdentify_FewAreAllowed(t *testing.T) {
+	r := joinReplica(t, pgtest.Start(t))
+	for bot, maxPerDay := range map[string]int{"one": 1, "two": 2} {
+		if _, err := r.JoinShards(t.Context(), bot, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 {
+			wait, err := r.BeginIdentify(t.Context(), bot, n, maxPerDay)
+			if err != nil || (wait > 0) != (n >= maxPerDay) {
+				t.Errorf("session %d of %d waits for %v (%v)", n+1, maxPerDay, wait, err)
+			}
+		}
+	}
+}
+
+// Who joins takes the number that the others use, unless that is less than it can do with.
+func TestJoinShards_NumberIsJustEnough(t *testing.T) {
+	url := pgtest.Start(t)
+	first, second := joinReplica(t, url), joinReplica(t, url)
+	if _, err := first.JoinShards(t.Context(), "bot", 4, 1); err != nil {
+		t.Fatal(err)
+	}
+	for least, want := range []int{3: 4, 4: 4, 5: 8} {
+		if least < 3 {
+			continue
+		}
+		if n, err := second.JoinShards(t.Context(), "bot", 8, least); n != want || err != nil {
+			t.Errorf("of at least %d shards: %d (%v), want %d", least, n, err, want)
+		}
+	}
+}
