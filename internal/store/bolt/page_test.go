@@ -35,6 +35,31 @@ func TestReadMetas_FirstHeaderIsDamaged_FindsTheSecond(t *testing.T) {
 		if got, good, err := readMetas(bytes.NewReader(file)); err != nil || good != 1 || got != want {
 			t.Errorf("with pages of %d bytes: %d good headers, %+v (%v)", size, good, got, err)
 		}
+		if size == 1024 {
+			continue
+		}
+		// What looks like a header of other pages, in the first page, is none.
+		stray := want
+		stray.pageSize, stray.txid = 1<<24, 9
+		copy(file[1024:], header(stray))
+		if got, good, err := readMetas(bytes.NewReader(file)); size < 1<<24 && (err != nil || good != 1 || got != want) {
+			t.Errorf("with pages of %d bytes behind a stray header: %d good, %+v (%v)", size, good, got, err)
+		}
+	}
+}
+
+// A list of free pages is where pages of the store are, behind the headers.
+func TestReadFreelist_IsAPageOfTheStore(t *testing.T) {
+	const size, pages = 1024, 6
+	for at, want := range []bool{false, false, true, true, true, true, false, false} {
+		file := make([]byte, (pages+3)*size)
+		p := page(file[at*size:])
+		binary.NativeEndian.PutUint64(p, uint64(at))
+		binary.NativeEndian.PutUint16(p[8:], freelistPage)
+		m := meta{pageSize: size, root: 3, freelist: uint64(at), pages: pages}
+		if _, ok := readFreelist(bytes.NewReader(file), m); ok != want {
+			t.Errorf("a list in page %d of %d is good: %v, want %v", at, pages, ok, want)
+		}
 	}
 }
 

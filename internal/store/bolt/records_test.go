@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/store"
 )
 
@@ -36,6 +37,20 @@ func TestRecords_AddedToAnotherStore_AreAllOfThem(t *testing.T) {
 	}
 	if diff := cmp.Diff(recordsOf(t, db), recordsOf(t, to)); diff != "" {
 		t.Error(diff)
+	}
+	// Numbers count on from where they were.
+	next := func(db *DB) (turn, line uint64) {
+		t.Helper()
+		saved := &conversation.Turn{ID: "next", Began: time.Now()}
+		entry, err := db.SaveEntry(t.Context(), store.Entry{ID: "next", Room: "general"})
+		if err := errors.Join(err, db.SaveTurn(t.Context(), general, saved)); err != nil {
+			t.Fatal(err)
+		}
+		return saved.Seq, entry.Seq
+	}
+	wantTurn, wantLine := next(db)
+	if turn, line := next(to); turn != wantTurn || line != wantLine || turn == 1 || line == 1 {
+		t.Errorf("the next turn is %d and the next line %d, want %d and %d", turn, line, wantTurn, wantLine)
 	}
 	checkWhole(t, to)
 	if _, err := OpenTarget(t.Context(), path, time.Now); !errors.Is(err, store.ErrExists) {

@@ -20,6 +20,32 @@ import (
 	"ravenbot/internal/store"
 )
 
+// The older of two headers is found wherever it stands, and none where the other one is of another file.
+func TestOlderHeader(t *testing.T) {
+	const size = 4096
+	younger := meta{pageSize: size, root: 3, freelist: 2, pages: 9, txid: 8}
+	older, other := younger, younger
+	older.txid, other.txid, other.pageSize = 7, 7, 2*size
+	for name, c := range map[string]struct {
+		first, second, effective meta
+		want                     bool
+	}{
+		"first":                {older, younger, younger, true},
+		"second":               {younger, older, younger, true},
+		"of one time":          {younger, younger, younger, false},
+		"of another page size": {younger, other, younger, false},
+		"in effect":            {older, younger, older, false},
+	} {
+		file := make([]byte, 2*size)
+		copy(file, header(c.first))
+		copy(file[size:], header(c.second))
+		s := &salvager{f: bytes.NewReader(file), meta: c.effective}
+		if got, ok := s.olderHeader(); ok != c.want || ok && got != older {
+			t.Errorf("%s: %+v, %v, want that one is found: %v", name, got, ok, c.want)
+		}
+	}
+}
+
 // salvageable writes a store with conversations of all sizes, and returns its path and its records.
 func salvageable(t *testing.T) (path string, records map[string]string) {
 	t.Helper()
