@@ -2,7 +2,9 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,6 +66,26 @@ func TestRun_DiskWasFull_TriesToWrite(t *testing.T) {
 	wg.Wait()
 	if problem := db.Problem(); problem != "" {
 		t.Errorf("the problem is %q", problem)
+	}
+}
+
+// The size is that of the tables, which are there from the start, and grows with what is stored.
+func TestSize_GrowsWithTheRecords(t *testing.T) {
+	db := open(t, pgtest.Start(t), time.Now)
+	before, free, err := db.Size()
+	if err != nil || before <= 0 || free != 0 {
+		t.Fatalf("an empty store has %d bytes, of which %d are free (%v)", before, free, err)
+	}
+	digits := rand.New(rand.NewPCG(1, 0))
+	text := strings.Builder{}
+	for range 20_000 { // what cannot be compressed
+		fmt.Fprint(&text, digits.Uint64())
+	}
+	if err := db.SaveBlob(t.Context(), "a", fmt.Appendf(nil, "%q", text.String())); err != nil {
+		t.Fatal(err)
+	}
+	if after, _, err := db.Size(); err != nil || after < before+100_000 {
+		t.Errorf("with a large blob it has %d bytes, and %d before (%v)", after, before, err)
 	}
 }
 
