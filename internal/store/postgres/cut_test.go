@@ -29,6 +29,7 @@ func whole[T any](read func(context.Context) (T, error)) func(context.Context) (
 
 // The connection is lost when all of an answer has come but its end: what is read again is there once.
 func TestRead_ConnectionLostBehindTheRows_ReturnsEachOnce(t *testing.T) {
+	t.Parallel()
 	address := pgtest.Start(t)
 	p, behind := newProxy(t, address)
 	now := time.Now()

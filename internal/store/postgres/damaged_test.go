@@ -119,6 +119,7 @@ func errOf[T any](_ T, err error) error { return err }
 
 // A record that cannot be read, and one of a later version, is neither left out of a list nor written over.
 func TestStore_RecordCannotBeRead_IsSaid(t *testing.T) {
+	t.Parallel()
 	url := pgtest.Start(t)
 	now := time.Now()
 	db, conn := open(t, url, func() time.Time { return now }), connect(t, url)
@@ -154,6 +155,7 @@ func TestStore_RecordCannotBeRead_IsSaid(t *testing.T) {
 
 // What stands under an address that cannot be read is not left out of a list.
 func TestStore_AddressCannotBeRead_IsSaid(t *testing.T) {
+	t.Parallel()
 	url := pgtest.Start(t)
 	db, conn := open(t, url, time.Now), connect(t, url)
 	storetest.Fill(t, db, time.Now())
@@ -212,6 +214,7 @@ func TestStore_AddressCannotBeRead_IsSaid(t *testing.T) {
 
 // What changes nothing is no transaction, for which the disk would be waited for.
 func TestWrite_NothingChanges_IsNotCommitted(t *testing.T) {
+	t.Parallel()
 	url := pgtest.Start(t)
 	now := time.Now()
 	ctx, r, other := t.Context(), joinReplica(t, url), joinReplica(t, url)

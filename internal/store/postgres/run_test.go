@@ -18,6 +18,7 @@ import (
 // A store whose disk was full is unhealthy until Run has found that writing works again: who is not ready gets no
 // messages. Run notes when it found the database to be good, and deletes the rows of processes that have ended.
 func TestRun_DiskWasFull_TriesToWrite(t *testing.T) {
+	t.Parallel()
 	url := pgtest.Start(t)
 	var now atomic.Pointer[time.Time]
 	opened := time.Now()
@@ -71,6 +72,7 @@ func TestRun_DiskWasFull_TriesToWrite(t *testing.T) {
 
 // The size is that of the tables, which are there from the start, and grows with what is stored.
 func TestSize_GrowsWithTheRecords(t *testing.T) {
+	t.Parallel()
 	db := open(t, pgtest.Start(t), time.Now)
 	before, free, err := db.Size()
 	if err != nil || before <= 0 || free != 0 {
