@@ -133,6 +133,30 @@ func TestPrune_RowsCannotBeDeleted_SaysSo(t *testing.T) {
 	}
 }
 
+// A post that was given up and sent again later is changed and not deleted, which may fail like everything else.
+func TestPrune_PostCannotBeChanged_SaysSo(t *testing.T) {
+	url := pgtest.Start(t)
+	now := time.Now()
+	db, ctx := open(t, url, func() time.Time { return now }), t.Context()
+	old := now.Add(-8 * 24 * time.Hour)
+	if err := errors.Join(
+		db.SavePosts(ctx, []store.Post{{Key: "a", To: general, At: old}}),
+		db.SaveOutcomes(ctx, []store.Outcome{{Key: "a", Error: "refused", At: old}}, 0),
+		db.SavePosts(ctx, []store.Post{{Key: "b", To: general, Replaces: "a", At: now}}),
+		db.SaveOutcomes(ctx, []store.Outcome{{Key: "b", Ref: chat.Ref{IDs: []string{"1"}}, At: now}}, 0),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, url).Exec(ctx, `
+		create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused'; end $$;
+		create trigger refuse before update on ravenbot.posts for each row execute function refuse()`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Prune(ctx, store.Retention{}); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("pruning gave %v", err)
+	}
+}
+
 // argumentsOf returns arguments for a method that takes a context and returns an error; false for all others. They are
 // small values: numbers are 1, bytes an empty record, and lists have one element.
 func argumentsOf(ctx context.Context, method reflect.Type) (args []reflect.Value, ok bool) {
