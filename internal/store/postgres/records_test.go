@@ -94,7 +94,7 @@ func TestAddRecords_BodyIsOfNoKind_IsRefused(t *testing.T) {
 	}
 }
 
-// countsOf returns the list of conversations, and whether each of a channel has messages with a version.
+// countsOf returns the list of conversations, and for each the versions of its channel.
 func countsOf(t *testing.T, db *postgres.DB) (all []string) {
 	t.Helper()
 	list, _, err := db.Conversations(t.Context(), "", 100)
@@ -103,13 +103,13 @@ func countsOf(t *testing.T, db *postgres.DB) (all []string) {
 	}
 	for _, c := range list {
 		all = append(all, fmt.Sprint(c.Address, c.Turns, c.Last))
-	}
-	versions, err := db.Versions(t.Context(), general)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range versions {
-		all = append(all, fmt.Sprint(v.Address, v.Turns, v.Messages != 0))
+		versions, err := db.Versions(t.Context(), c.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range versions {
+			all = append(all, fmt.Sprint(v.Address, v.Turns, v.Messages != 0))
+		}
 	}
 	return all
 }
