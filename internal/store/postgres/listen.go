@@ -45,7 +45,7 @@ func (s signal) send() {
 func (m *membership) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		// An error is not reported: renewals fail with it, and the looks at intervals go on.
-		_ = m.listenOnce(ctx)
+		m.listenOnce(ctx)
 		select {
 		case <-time.After(relisten):
 		case <-ctx.Done():
@@ -53,11 +53,11 @@ func (m *membership) listen(ctx context.Context) {
 	}
 }
 
-// listenOnce listens until the connection fails, and returns why.
-func (m *membership) listenOnce(ctx context.Context) error {
+// listenOnce listens until the connection fails.
+func (m *membership) listenOnce(ctx context.Context) {
 	conn, err := m.connectToListen(ctx)
 	if err != nil {
-		return err
+		return
 	}
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewEvery)
@@ -81,10 +81,10 @@ func (m *membership) listenOnce(ctx context.Context) error {
 			}
 		case isSilent:
 			if err := m.ping(ctx, conn); err != nil {
-				return err
+				return
 			}
 		default:
-			return err
+			return
 		}
 	}
 }
