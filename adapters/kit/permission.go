@@ -9,11 +9,15 @@ import (
 
 // PermittedTransport sends the requests of Next for which chat.MayAct gives permission. It asks last when the body is
 // read, for which http.Transport has a connection and its turn on it: what comes after is a write. IsUnsent is true of
-// its error.
+// its error. A request that needs no permission is passed on as it is: http.Transport sends the body of another type in
+// a write of its own, which made an answer 8 to 12 % slower (measured 2026-11-25).
 type PermittedTransport struct{ Next http.RoundTripper }
 
 // RoundTrip sends a request, unless permission for it is gone.
 func (p PermittedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !chat.NeedsPermission(r.Context()) {
+		return p.Next.RoundTrip(r)
+	}
 	// Also here: a request without a body is asked about once.
 	if err := askPermission(r); err != nil {
 		if r.Body != nil {

@@ -20,3 +20,6 @@ func MayAct(ctx context.Context) error {
 	}
 	return mayAct()
 }
+
+// NeedsPermission reports whether MayAct can return anything but nil for ctx.
+func NeedsPermission(ctx context.Context) bool { return ctx.Value(permissionKey{}) != nil }

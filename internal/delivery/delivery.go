@@ -93,6 +93,8 @@ type Store interface {
 	Reactions
 	// Owned returns why nothing may be sent: another process has taken over the store. nil: all may.
 	Owned() error
+	// IsShared reports whether that can happen.
+	IsShared() bool
 }
 
 // Answerer makes answers.

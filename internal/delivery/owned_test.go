@@ -1,12 +1,14 @@
 package delivery_test
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/store/bolt"
 )
@@ -23,6 +25,8 @@ func (s *sharedStore) Owned() error {
 	}
 	return nil
 }
+
+func (s *sharedStore) IsShared() bool { return true }
 
 func TestNothingIsSentWhileAnotherProcessOwnsTheStore(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
@@ -44,6 +48,42 @@ func TestNothingIsSentWhileAnotherProcessOwnsTheStore(t *testing.T) {
 		synctest.Wait()
 		if got := p.texts(); len(got) != 1 || got[0] != "re: hello" {
 			t.Errorf("posted %q once the store was owned again, want the answer once", got)
+		}
+	})
+}
+
+// asksLate is a platform that asks for permission only when a post has waited for the pace of the platform, after which
+// another process owns the store.
+type asksLate struct {
+	platform
+	store *sharedStore
+	asked atomic.Int32
+}
+
+func (p *asksLate) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	if p.asked.Add(1) == 1 {
+		p.store.isTaken.Store(true)
+	}
+	if err := chat.MayAct(ctx); err != nil {
+		return chat.Ref{}, &chat.PostError{Err: err}
+	}
+	return p.platform.Post(ctx, to, d)
+}
+
+func TestPost_StoreIsTakenOverWhileItWaits_IsNotSent(t *testing.T) {
+	story(t, func(t *testing.T, path string) {
+		s := &sharedStore{}
+		p := &asksLate{store: s}
+		w := startOver(t, path, func(db *bolt.DB) delivery.Store {
+			s.DB = db
+			return s
+		}, p, answerer(echo), delivery.Options{})
+		defer w.stop()
+		accept(t, w, said("general", "1", "hello"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := p.texts(); len(got) != 0 || p.asked.Load() != 1 {
+			t.Errorf("posted %q, tried %d times, though another process had taken over meanwhile", got, p.asked.Load())
 		}
 	})
 }

@@ -215,7 +215,10 @@ func (s *Service) postOwned(ctx context.Context, platform chat.Platform, to chat
 	if err := s.o.Store.Owned(); err != nil {
 		return chat.Ref{}, &chat.PostError{Err: err}
 	}
-	return platform.Post(chat.WithPermission(ctx, s.o.Store.Owned), to, d)
+	if s.o.Store.IsShared() {
+		ctx = chat.WithPermission(ctx, s.o.Store.Owned)
+	}
+	return platform.Post(ctx, to, d)
 }
 
 // waitToRetry waits between attempts. It returns false where the service ends: unlike work

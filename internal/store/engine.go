@@ -20,6 +20,8 @@ type Engine interface {
 	// not: another process may have taken over. It asks nobody, so that whoever sends something out
 	// can call it right before.
 	Owned() error
+	// IsShared reports whether another process can take over, so that Owned can return an error.
+	IsShared() bool
 	// Health returns what keeps the store from working, or nil.
 	Health() error
 	// Problem returns Health in a few words that name no path or address; "" where nothing is wrong.

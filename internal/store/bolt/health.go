@@ -46,6 +46,9 @@ func (db *DB) Health() error {
 // Owned returns nil: the lock of the file keeps other processes out as long as it is open.
 func (db *DB) Owned() error { return nil }
 
+// IsShared returns false: nobody can take over.
+func (db *DB) IsShared() bool { return false }
+
 // Problem returns Health in a few words that name no path, for whoever may ask; "" where nothing is
 // wrong.
 func (db *DB) Problem() string {

@@ -141,6 +141,9 @@ func (db *DB) Owned() error {
 	return db.members.owned(time.Now())
 }
 
+// IsShared reports whether this process is a member, whose time can be over.
+func (db *DB) IsShared() bool { return db.members != nil }
+
 // notOwnedError says why a process may not act on the records.
 type notOwnedError string
 
