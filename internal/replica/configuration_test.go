@@ -32,12 +32,30 @@ func (s *sums) get() map[string]string {
 	return s.values
 }
 
+// sharedLog is a log that is read while it is written.
+type sharedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *sharedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *sharedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func TestConfiguration_AnotherReplicaHasADifferentOne_IsLoggedOnceAndWhenItEnds(t *testing.T) {
 	first, second := listen(t), listen(t)
 	synctest.Test(t, func(t *testing.T) {
 		d := newDatabase()
 		d.topics = map[string]map[int64]json.RawMessage{}
-		var log strings.Builder
+		var log sharedLog
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended sync.WaitGroup
 		join := func(o replica.Options, s *sums) *replica.Node {
@@ -71,7 +89,10 @@ func TestConfiguration_AnotherReplicaHasADifferentOne_IsLoggedOnceAndWhenItEnds(
 			!strings.Contains(log.String(), "keys=digests replicas=2") {
 			t.Errorf("differs in %q, log: %s", node.ConfigurationDiffers(), log.String())
 		}
-		if all := strings.Join(d.told, ""); strings.Contains(all, "digests") || strings.Contains(all, "secret") {
+		d.mu.Lock()
+		all := strings.Join(d.told, "")
+		d.mu.Unlock()
+		if strings.Contains(all, "digests") || strings.Contains(all, "secret") {
 			t.Errorf("the database can read what is told: %s", all)
 		}
 		mine.set("digests", "secret")
