@@ -36,6 +36,7 @@ func TestFindCommand(t *testing.T) {
 		{"relative folder in the PATH", "both", "", []string{"PATH=."}, "", "both not found"},
 		{"no PATH", "docker", "", []string{"HOME=/"}, "", "docker not found: install it, or use a server"},
 		{"name like PATH", "both", "", []string{"MYPATH=" + first, "XPATH=" + first}, "", "both not found"},
+		{"list of folders that is not the PATH", "both", "", []string{"MANPATH=:" + first + ":" + second}, "", "both not found"},
 		{"Python", "python3", "", nil, "", "python3 not found: install Python 3"},
 		{"uv", "uvx", "", nil, "", "uvx not found: install uv"},
 		{"Node.js", "npm", "", nil, "", "npm not found: install Node.js"},
