@@ -46,10 +46,10 @@ func countUsage() map[int]groupUsage {
 		if name[0] < '1' || name[0] > '9' {
 			continue
 		}
-		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		stat, _ := os.ReadFile("/proc/" + name + "/stat") // empty where the process has ended
 		// The name of the program is in parentheses and may hold any byte (proc_pid_stat(5)).
 		end := bytes.LastIndexByte(stat, ')')
-		if err != nil || end < 0 {
+		if end < 0 {
 			continue
 		}
 		// Behind the name, counted from 0: the state, the parent, the group (2), and the pages in RAM (21).
