@@ -13,9 +13,6 @@ import (
 	simdiscord "ravenbot/internal/sim/discord"
 )
 
-// editDelay is how long the service takes for an edit that the contract wants to be slow.
-const editDelay = 500 * time.Millisecond
-
 func TestContract(t *testing.T) {
 	for name, intents := range map[string]int{"default": 0, "message content": simdiscord.IntentMessageContent} {
 		t.Run(name, func(t *testing.T) { runContract(t, intents) })
@@ -88,14 +85,20 @@ func runContract(t *testing.T, intents int) {
 				posts := func(r sim.Request) bool { return r.Method == "POST" && strings.HasSuffix(r.Path, "/messages") }
 				s.Fail(sim.Fault{Match: posts, Times: 1, Accept: true, Drop: true})
 			},
-			Delay: func() (time.Duration, func()) {
+			Delay: func() (come, done func()) {
 				edits := sim.MatchPath("PATCH", "/messages/")
-				s.Fail(sim.Fault{Match: edits, Times: 1, Hang: editDelay, Accept: true})
-				return editDelay, func() {
+				s.Fail(sim.Fault{Match: edits, Times: 1, Hang: 500 * time.Millisecond, Accept: true})
+				come = func() {
 					if err := s.WaitArrival(within(t), edits); err != nil {
 						t.Fatal(err)
 					}
 				}
+				done = func() { // this edit and that of the whole answer
+					if _, err := s.WaitRequests(within(t), 2, edits); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return come, done
 			},
 			Cut: s.Outage,
 		}

@@ -15,9 +15,6 @@ import (
 	simslack "ravenbot/internal/sim/slack"
 )
 
-// editDelay is how long the service takes for an edit that the contract wants to be slow.
-const editDelay = 500 * time.Millisecond
-
 func TestContract(t *testing.T) {
 	for _, mode := range []string{"socket", "http"} {
 		t.Run(mode, func(t *testing.T) {
@@ -105,14 +102,20 @@ func newWorld(t *testing.T, mode string) *chattest.World {
 		LoseAnswer: func() {
 			s.Fail(sim.Fault{Match: sim.MatchPath("POST", "chat.postMessage"), Times: 1, Accept: true, Drop: true})
 		},
-		Delay: func() (time.Duration, func()) {
+		Delay: func() (come, done func()) {
 			edits := sim.MatchPath("POST", "chat.update")
-			s.Fail(sim.Fault{Match: edits, Times: 1, Hang: editDelay, Accept: true})
-			return editDelay, func() {
+			s.Fail(sim.Fault{Match: edits, Times: 1, Hang: 500 * time.Millisecond, Accept: true})
+			come = func() {
 				if err := s.WaitArrival(deadline(t), edits); err != nil {
 					t.Fatal(err)
 				}
 			}
+			done = func() { // this edit and that of the whole answer
+				if _, err := s.WaitRequests(deadline(t), 2, edits); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return come, done
 		},
 		Cut: s.Outage,
 	}

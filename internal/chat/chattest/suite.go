@@ -54,8 +54,8 @@ type World struct {
 	// LoseAnswer lets the next post be taken by the service and its answer be lost.
 	LoseAnswer func()
 	// Delay has the service carry out the next edit of a post after a while, also if the caller gives up meanwhile. It
-	// returns how long that is, and a function that waits until the edit has come. nil: an edit is done at once.
-	Delay func() (time.Duration, func())
+	// returns functions that wait until the edit has come, and until it is carried out. nil: an edit is done at once.
+	Delay func() (come, done func())
 	// Cut ends the connection and lets none be made until end is called.
 	Cut func() (end func())
 	// MaxText is how many characters a test may post so that nothing becomes a file.
@@ -505,21 +505,21 @@ func wholeAnswerStays(t *testing.T, s *stage) {
 	s.start(t)
 	d := chat.Draft{Key: "k", Text: "one", Partial: true}
 	d.Replaces = s.post(t, d)
-	delay, came := s.Delay()
+	come, done := s.Delay()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	done := make(chan struct{})
+	returned := make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(returned)
 		edit := d
 		edit.Text = "one two"
 		_, _ = s.Platform.Post(ctx, s.Channel, edit)
 	}()
-	came()
+	come()
 	cancel(chat.ErrSuperseded)
-	<-done
+	<-returned
 	d.Text, d.Partial = "one two three", false
 	s.post(t, d)
-	time.Sleep(delay) // for what was cut off
+	done() // also where it was cut off
 	if got := s.Shown(s.Channel); len(got) != 1 || got[0] != "one two three" {
 		t.Errorf("shown %q", got)
 	}
