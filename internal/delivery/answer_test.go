@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -414,42 +413,6 @@ func TestAnswer_FailedWithTools_CanBeTriedAgainAndLookedAt(t *testing.T) {
 		}
 		if want := []string{"Try again", "What I did"}; !slices.Equal(got, want) {
 			t.Errorf("the buttons are %q, want %q", got, want)
-		}
-	})
-}
-
-// slowTyping is a platform that takes a second to end a typing indicator.
-type slowTyping struct {
-	platform
-	shows atomic.Bool
-	early atomic.Bool // something was posted meanwhile
-}
-
-func (p *slowTyping) Typing(ctx context.Context, _ chat.Address) error {
-	p.shows.Store(true)
-	<-ctx.Done()
-	<-time.After(time.Second)
-	p.shows.Store(false)
-	return ctx.Err()
-}
-
-func (p *slowTyping) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
-	if p.shows.Load() {
-		p.early.Store(true)
-	}
-	return p.platform.Post(ctx, to, d)
-}
-
-// An indicator that comes after the answer would say that there is more to come.
-func TestTyping_RequestIsUnderWay_EndsBeforeTheAnswer(t *testing.T) {
-	story(t, func(t *testing.T, path string) {
-		p := &slowTyping{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, &thinker{}, delivery.Options{})
-		defer w.stop()
-		accept(t, w, said("a", "1", "hello"))
-		later()
-		if posted(t, &p.platform, "re: hello"); p.early.Load() {
-			t.Error("the answer was posted while the indicator was being shown")
 		}
 	})
 }
