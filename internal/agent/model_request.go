@@ -26,7 +26,7 @@ func (r *run) askModels(ctx context.Context, request func(origin string) llm.Req
 		if !ok {
 			continue
 		}
-		// A fallback such as the offline model answers only what it understands.
+		// A fallback such as the offline model answers only what it understands, and one whose circuit is open nothing.
 		narrow, isNarrow := llm.As[llm.Selective](model.Model)
 		if isNarrow && r.fallbackReason != "" && !narrow.CanAnswer(request(model.ID())) {
 			continue

@@ -186,6 +186,7 @@ func TestRateLimit_LongPause_FallbackAnswersAtOnce(t *testing.T) {
 	}{
 		"fallback":                         {40 * time.Second, &llmtest.Model{Name: "spare", Script: sayHere}, "here", 0},
 		"fallback that cannot answer this": {40 * time.Second, offline.Model{}, "first", 40 * time.Second},
+		"fallback that is not asked now":   {40 * time.Second, &refusing{}, "first", 40 * time.Second},
 		"fallback that is switched off":    {40 * time.Second, nil, "first", 40 * time.Second},
 		"pause that is not long": {
 			10 * time.Second, &llmtest.Model{Name: "spare", Script: sayHere}, "first", 10 * time.Second,
@@ -214,6 +215,11 @@ func TestRateLimit_LongPause_FallbackAnswersAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// refusing is a model with an open circuit.
+type refusing struct{ llmtest.Model }
+
+func (*refusing) CanAnswer(llm.Request) bool { return false }
 
 // The limit of a request is the model's failure, and another model is asked.
 func TestWholeTimeout_FallbackAnswers(t *testing.T) {

@@ -195,8 +195,8 @@ const (
 	OutputLimit Kind = "output limit"
 )
 
-// Selective is a Model that can answer only some requests, such as the offline one. It is asked before it is used
-// instead of a model that failed.
+// Selective is a Model that can answer only some requests, such as the offline one, or at some times. It is asked before
+// it is used instead of a model that failed.
 type Selective interface {
 	CanAnswer(r Request) bool
 }

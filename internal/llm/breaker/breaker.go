@@ -46,6 +46,14 @@ func New(m llm.Model, o Options) *Model { return &Model{Model: m, o: o} }
 // Unwrap returns the model itself, for llm.As.
 func (m *Model) Unwrap() llm.Model { return m.Model }
 
+// CanAnswer reports whether a request would be made: the circuit is not open, and the model is none that answers other
+// requests alone.
+func (m *Model) CanAnswer(q llm.Request) bool {
+	state, _, _ := m.circuit.state(time.Now())
+	narrow, isNarrow := llm.As[llm.Selective](m.Model)
+	return state != Open && (!isNarrow || narrow.CanAnswer(q))
+}
+
 // Status is a model and the state of its circuit.
 type Status struct {
 	Name  string    `json:"name"`

@@ -415,3 +415,37 @@ func TestAs_FindsAbilitiesOfTheModelInside(t *testing.T) {
 		t.Error("no model has an ability")
 	}
 }
+
+// selective is a model that answers one text alone.
+type selective struct{ *provider }
+
+func (selective) CanAnswer(q llm.Request) bool { return q.System == "known" }
+
+// A model that would be refused its request is no fallback.
+func TestCanAnswer_IsFalseWhileTheCircuitIsOpenAndWhereTheModelSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, m, _ := start(failing(llm.Unavailable, 0))
+		can := func(want bool, when string) {
+			t.Helper()
+			if got := m.CanAnswer(llm.Request{}); got != want {
+				t.Errorf("%s: %v", when, got)
+			}
+		}
+		can(true, "closed")
+		for range 3 {
+			_ = ask(t.Context(), m)
+		}
+		can(false, "open")
+		time.Sleep(30 * time.Second)
+		can(true, "half-open")
+		p.set(answering)
+		if fault := ask(t.Context(), m); fault != nil {
+			t.Fatal(fault)
+		}
+		can(true, "closed again")
+		narrow := breaker.New(selective{p}, breaker.Options{})
+		if narrow.CanAnswer(llm.Request{System: "unknown"}) || !narrow.CanAnswer(llm.Request{System: "known"}) {
+			t.Error("the model itself is not asked")
+		}
+	})
+}
