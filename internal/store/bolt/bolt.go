@@ -305,6 +305,9 @@ func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 		},
 	}
 	if !readOnly {
+		if err := listFreePages(path); err != nil {
+			return nil, err
+		}
 		o.InitialMmapSize = mapSize(path)
 	}
 	b, err = bbolt.Open(path, 0o600, o)
@@ -492,7 +495,7 @@ func (db *DB) Close() error {
 		// Both headers lead to all records then: a disk that damages one of them loses nothing.
 		_ = db.update(context.Background(), func(tx *tx) error { tx.atOnce = true; return nil })
 	}
-	_ = db.writeFreelist() // where the disk is full, bbolt reads the whole file at the next start
+	_ = db.writeFreelist() // where the disk is full, the next start finds them
 	// The lock keeps CompactOpen from replacing the file meanwhile.
 	db.writing.Lock()
 	db.access.Lock()
@@ -519,9 +522,8 @@ func (db *DB) Close() error {
 
 // maxListedFree is up to how many free pages their list is written with each transaction, as bbolt
 // does by default: with 300,000 of them that took 100 ms of processor time a message (measured
-// 2026-11-22). Without a list bbolt reads the whole file when it opens it, so a short list is
-// written, and a long one when the store is closed or nothing is written for a while: only a bot that
-// is killed at work, with much free space, starts slowly.
+// 2026-11-22). A long list is written when the store is closed or nothing is written for a while. Where
+// the bot was killed at work with many free pages, listFreePages finds them.
 const maxListedFree = 1024
 
 // chooseFreelist decides whether the transaction writes the list of free pages.

@@ -173,9 +173,12 @@ func TestCompactOpen_BesideReadersAndWriters_AnswersBoth(t *testing.T) {
 		path := db.path + ".backup"
 		return errors.Join(db.Backup(t.Context(), path), os.Remove(path))
 	})
-	for range 3 {
-		if _, _, err := db.CompactOpen(t.Context()); err != nil {
-			t.Error(err)
+	for done, tries := 0, 0; done < 3; tries++ {
+		switch _, _, err := db.CompactOpen(t.Context()); {
+		case err == nil:
+			done++
+		case !errors.Is(err, errBehind) || tries == 20: // writers on a busy disk may be faster than the copy
+			t.Fatal(err)
 		}
 	}
 	stop()

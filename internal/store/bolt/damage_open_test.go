@@ -199,7 +199,7 @@ func TestReadFreelist_RefusesWhatIsWrong(t *testing.T) {
 		if c.change != nil {
 			c.change(p, &m)
 		}
-		if _, ok := readFreelist(bytes.NewReader(file), m); ok != c.ok {
+		if _, _, ok := readFreelist(bytes.NewReader(file), m); ok != c.ok {
 			t.Errorf("%s: %v, want %v", what, ok, c.ok)
 		}
 	}

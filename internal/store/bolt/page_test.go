@@ -57,7 +57,7 @@ func TestReadFreelist_IsAPageOfTheStore(t *testing.T) {
 		binary.NativeEndian.PutUint64(p, uint64(at))
 		binary.NativeEndian.PutUint16(p[8:], freelistPage)
 		m := meta{pageSize: size, root: 3, freelist: uint64(at), pages: pages}
-		if _, ok := readFreelist(bytes.NewReader(file), m); ok != want {
+		if _, _, ok := readFreelist(bytes.NewReader(file), m); ok != want {
 			t.Errorf("a list in page %d of %d is good: %v, want %v", at, pages, ok, want)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"os"
 	"time"
 )
@@ -80,7 +78,7 @@ func (s stamp) fits(path string) bool {
 	if err != nil || good < 2 || info.Size() < int64(m.pages)*int64(m.pageSize) {
 		return false
 	}
-	list, ok := readFreelist(f, m)
+	_, list, ok := readFreelist(f, m)
 	if !ok {
 		return false
 	}
@@ -90,36 +88,6 @@ func (s stamp) fits(path string) bool {
 		return s.Boot != "" && s.Boot == bootID() && m.txid >= s.TxID
 	}
 	return m.txid == s.TxID && info.Size() == s.Size && info.ModTime().Equal(s.Modified) && list == s.Freelist
-}
-
-// readFreelist returns the checksum of the list of free pages. It returns false where the list
-// cannot be right: bbolt would write over the pages that it names.
-func readFreelist(f io.ReaderAt, m meta) (sum uint32, ok bool) {
-	if m.freelist == noFreelist {
-		return 0, true
-	}
-	if m.freelist < 2 || m.freelist >= m.pages {
-		return 0, false
-	}
-	at := int64(m.freelist) * int64(m.pageSize)
-	p := make(page, m.pageSize)
-	if _, err := f.ReadAt(p, at); err != nil || p.id() != m.freelist || p.kind() != freelistPage ||
-		p.overflow() >= m.pages {
-		return 0, false
-	}
-	p = make(page, int(p.overflow()+1)*m.pageSize)
-	if _, err := f.ReadAt(p, at); err != nil {
-		return 0, false
-	}
-	ids, ok := p.freePages()
-	last := uint64(1)
-	for _, id := range ids {
-		if id <= last || id >= m.pages {
-			return 0, false
-		}
-		last = id
-	}
-	return crc32.ChecksumIEEE(p), ok
 }
 
 // stampOpen records that the store is open.
@@ -154,7 +122,7 @@ func (db *DB) stampClosed() error {
 	if err != nil || !os.SameFile(info, db.file) {
 		return nil
 	}
-	list, _ := readFreelist(f, m)
+	_, list, _ := readFreelist(f, m)
 	s := stamp{File: fileIDOf(info), Boot: bootID(), TxID: m.txid, Size: info.Size(), Modified: info.ModTime(),
 		Freelist: list, Checked: db.health.checkedAt(), Damaged: db.health.isDamaged()}
 	s.write(db.path)

@@ -166,19 +166,11 @@ func (db *DB) commitListed() (free []uint64, err error) {
 	}
 	f := db.contents.Load().f
 	m, _, err := readMetas(f)
-	if err != nil || m.freelist == noFreelist {
+	if err != nil {
 		return nil, err
 	}
-	p := make(page, m.pageSize)
-	if _, err := f.ReadAt(p, int64(m.freelist)*int64(m.pageSize)); err != nil {
-		return nil, err
-	}
-	p = make(page, int(p.overflow()+1)*m.pageSize)
-	if _, err := f.ReadAt(p, int64(m.freelist)*int64(m.pageSize)); err != nil {
-		return nil, err
-	}
-	free, ok := p.freePages()
-	if !ok || p.kind() != freelistPage {
+	free, _, ok := readFreelist(f, m)
+	if !ok {
 		return nil, damagedError(db.path, "the list of free pages is wrong", restoreRemedy)
 	}
 	return free, nil
