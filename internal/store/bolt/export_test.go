@@ -34,6 +34,9 @@ func OpenUnsynced(path string, now func() time.Time) (db *DB, release func() err
 	return newDB(path, b, now), b.Close, nil
 }
 
+// Watch looks once for what keeps the store from being written.
+func Watch(ctx context.Context, db *DB) error { return db.watch(ctx) }
+
 // direct changes the file without what this package keeps of changes.
 func (db *DB) direct(fn func(*bbolt.Tx) error) error {
 	db.writing.Lock()

@@ -1,8 +1,10 @@
 package bolt_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -148,5 +151,36 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("messages kept (-said +found):\n%s", diff)
+	}
+}
+
+// A disk that was full at the start is told of before anything is written, and leaves no file behind.
+func TestRun_FullDisk_IsToldOfAtOnce(t *testing.T) {
+	dir := smallDisk(t, 8<<20)
+	filler := filepath.Join(dir, "filler")
+	db := open(t, filepath.Join(dir, "raven.db"))
+	stuff(t, filler)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		db.Run(ctx, slog.New(slog.DiscardHandler))
+	}()
+	for began := time.Now(); db.Health() == nil && time.Since(began) < time.Minute; {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	<-ended
+	if err := db.Health(); !errors.Is(err, syscall.ENOSPC) || db.Problem() == "" {
+		t.Errorf("on a full disk the health of the store is %v", err)
+	}
+	if names := list(t, dir); names != "filler raven.db raven.db.initialized raven.db.stamp raven.db.wal" {
+		t.Errorf("the disk holds %s", names)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := bolt.Watch(t.Context(), db); err != nil || db.Health() != nil {
+		t.Errorf("with room again: %v, %v", err, db.Health())
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"ravenbot/internal/store"
@@ -209,11 +211,6 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 	var last error
 	commits := db.Commits()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
 		err := db.watch(ctx)
 		switch {
 		case err != nil && last == nil:
@@ -222,6 +219,11 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 			log.Info("store can be written again")
 		}
 		last = err
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
 		if n := db.Commits(); err == nil && n == commits {
 			db.tidy(ctx, n)
 		} else {
@@ -246,6 +248,10 @@ func (db *DB) watch(ctx context.Context) error {
 	if err := db.checkFile(); err != nil {
 		return err
 	}
+	if err := db.checkRoom(); err != nil {
+		db.health.noteWrite(err)
+		return err
+	}
 	db.health.mu.Lock()
 	failed := db.health.writing
 	db.health.mu.Unlock()
@@ -254,6 +260,26 @@ func (db *DB) watch(ctx context.Context) error {
 	}
 	// Who is not ready may get no messages: whether writing works again has to be tried.
 	return db.update(ctx, func(tx *tx) error { tx.atOnce = true; return nil })
+}
+
+// minRoom is how many bytes have to be free on the disk: about what a long message takes in the store and its log.
+const minRoom = 64 << 10
+
+// checkRoom returns an error where the disk is full, before a message finds that. Some file systems report no free space,
+// or keep some for the superuser, so that it is tried.
+func (db *DB) checkRoom() error {
+	path := followLink(db.path)
+	if space, ok := freeSpace(filepath.Dir(path)); !ok || space >= minRoom {
+		return nil
+	}
+	err := writeBeside(path, func(f *os.File) error {
+		_, err := f.Write(make([]byte, minRoom))
+		return err
+	}, os.Remove)
+	if errors.Is(err, syscall.ENOSPC) {
+		return explainSystemError(db.path, err)
+	}
+	return nil
 }
 
 // runChecks reads the whole store at intervals until ctx ends, since bbolt notices no flipped bits.
