@@ -125,7 +125,6 @@ type Options struct {
 	Tokens        Tokens
 	Settings      *settings.Repository
 	Logouts       Logouts
-	LoggedOut     time.Time // when all sessions were last ended
 	// Store says what is wrong with the store, in a few words; "" where nothing is.
 	Store   interface{ Problem() string }
 	Metrics http.Handler
@@ -163,10 +162,9 @@ type Server struct {
 	hostAccess map[string]http.Handler
 }
 
-// New returns a Server.
+// New returns a Server. Call Reload before it serves, so that sessions which were ended before stay so.
 func New(o Options) *Server {
 	s := &Server{o: o, guard: newGuard(o), sessions: newSessions(o.Token, o.Now)}
-	s.sessions.endAll(o.LoggedOut)
 	if o.MCP != nil {
 		s.mcp = o.MCP(s.refuseWithoutToken)
 	}

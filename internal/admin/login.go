@@ -131,8 +131,13 @@ func (s *Server) createLoginLink(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusCreated, map[string]string{"path": s.LoginLink("")})
 }
 
-// logout ends the session of the request.
+// logout ends the session of the request. Where that cannot be stored, it counts until this process ends.
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
-	s.sessions.logOut(w, r)
+	if id, until, ok := s.sessions.logOut(w, r); ok {
+		err := s.o.Logouts.EndSession(context.WithoutCancel(r.Context()), id, until, s.o.Now())
+		if err != nil {
+			s.o.Log.Warn("logout not stored, it counts in this process alone", "error", err)
+		}
+	}
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"maps"
 	"net/http"
 	"strings"
@@ -141,5 +142,64 @@ func TestUseLink_ManyAtOnce_OneSucceeds(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("a link was used %d times", n)
+	}
+}
+
+// A browser that was logged out stays so in another process with the same store and admin token, where a copy of its cookie
+// was good before: in one that takes up what changed, and in one that begins later. Other sessions go on, and what has
+// expired is not stored for ever.
+func TestLogout_CountsInOtherProcesses(t *testing.T) {
+	shared := &items{}
+	same := func(o *Options) { o.Logouts = StoredLogouts{shared} }
+	b, first, firstServer, firstClient := start(t, same)
+	_, second, secondServer, _ := start(t, same)
+	enter(t, first, firstClient, firstServer.URL)
+	cookie := firstClient.Jar.Cookies(mustParse(t, firstServer.URL))[0]
+	isInside := func(base string) bool {
+		browser := &http.Client{CheckRedirect: firstClient.CheckRedirect}
+		r := do(t, browser, "GET", base+"/chat/general", nil, "Cookie", cookie.Name+"="+cookie.Value)
+		return r.status == http.StatusOK
+	}
+	if !isInside(secondServer.URL) {
+		t.Fatal("the session is unknown to the other process")
+	}
+	_, _, otherServer, otherClient := start(t, same)
+	enter(t, second, otherClient, otherServer.URL)
+	do(t, firstClient, "POST", firstServer.URL+"/logout", nil, "Sec-Fetch-Site", "same-origin")
+	_, third, thirdServer, _ := start(t, same)
+	for _, s := range []*Server{second, third} {
+		if err := s.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, base := range map[string]string{"which ran": secondServer.URL, "which began later": thirdServer.URL} {
+		if isInside(base) {
+			t.Errorf("a kept cookie is good in a process %s", name)
+		}
+	}
+	if !inside(t, otherClient, secondServer.URL) {
+		t.Error("another session ended, too")
+	}
+	b.later(sessionLifetime)
+	enter(t, first, firstClient, firstServer.URL)
+	do(t, firstClient, "POST", firstServer.URL+"/logout", nil, "Sec-Fetch-Site", "same-origin")
+	if ended, err := (StoredLogouts{shared}).EndedSessions(t.Context()); err != nil || len(ended) != 1 {
+		t.Errorf("%d sessions are stored (%v), want the one that was logged out last", len(ended), err)
+	}
+}
+
+func TestLogout_NotStored_CountsHereAndIsLogged(t *testing.T) {
+	kept := &items{}
+	var log strings.Builder
+	_, s, server, client := start(t, func(o *Options) {
+		o.Logouts, o.Log = StoredLogouts{kept}, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	enter(t, s, client, server.URL)
+	cookie := client.Jar.Cookies(mustParse(t, server.URL))[0]
+	kept.failed = errors.New("no database")
+	r := do(t, client, "POST", server.URL+"/logout", nil, "Sec-Fetch-Site", "same-origin")
+	again := do(t, client, "GET", server.URL+"/chat/general", nil, "Cookie", cookie.Name+"="+cookie.Value)
+	if r.status != http.StatusSeeOther || again.status == http.StatusOK || !strings.Contains(log.String(), "logout not stored") {
+		t.Errorf("the logout was answered %d, the cookie afterwards %d; the log says %q", r.status, again.status, log.String())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ const (
 
 // sessions manages the sessions of browsers. They are cookies signed with a key that is derived from the
 // admin token: they survive a restart, and end when the token changes. The same holds for one-time links; which of them
-// were used is stored. Logouts are kept in memory.
+// were used is stored, and so are logouts.
 type sessions struct {
 	token  [sha256.Size]byte // hash of the admin token
 	usable bool              // there is an admin token
@@ -35,7 +36,7 @@ type sessions struct {
 	now    func() time.Time
 
 	mu    sync.Mutex
-	ended map[string]time.Time // logged out sessions, until their cookies end
+	ended map[string]time.Time // logged out sessions by their numbers, until their cookies end
 	since time.Time            // older sessions have ended
 }
 
@@ -176,7 +177,7 @@ func (s *sessions) readCookie(r *http.Request) (id []byte, written time.Time, ok
 	id, written = body[:idSize:idSize], time.Unix(0, int64(binary.BigEndian.Uint64(body[idSize:])))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, over := s.ended[string(id)]
+	_, over := s.ended[hex.EncodeToString(id)]
 	return id, written, !over && written.After(s.since) && s.now().Sub(written) < sessionLifetime
 }
 
@@ -198,14 +199,22 @@ func (s *sessions) endAll(at time.Time) {
 	}
 }
 
-// logOut ends the session of a request.
-func (s *sessions) logOut(w http.ResponseWriter, r *http.Request) {
-	if id, _, ok := s.readCookie(r); ok {
-		s.mu.Lock()
-		dropExpired(s.ended, s.now())
+// end ends sessions that were logged out, each until its cookie ends.
+func (s *sessions) end(ended map[string]time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dropExpired(s.ended, s.now())
+	maps.Copy(s.ended, ended)
+}
+
+// logOut ends the session of a request, and returns its number and when its cookie ends; false: there is none.
+func (s *sessions) logOut(w http.ResponseWriter, r *http.Request) (id string, until time.Time, ok bool) {
+	raw, _, ok := s.readCookie(r)
+	if ok {
 		// The cookie itself stays valid until then, wherever a copy of it is.
-		s.ended[string(id)] = s.now().Add(sessionLifetime)
-		s.mu.Unlock()
+		id, until = hex.EncodeToString(raw), s.now().Add(sessionLifetime)
+		s.end(map[string]time.Time{id: until})
 	}
 	http.SetCookie(w, &http.Cookie{Name: s.cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	return id, until, ok
 }

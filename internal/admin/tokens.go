@@ -30,10 +30,14 @@ type Tokens interface {
 	RevokeAll(ctx context.Context, owner string) (int, error)
 }
 
-// Logouts stores when all sessions were ended, and which login links were used.
+// Logouts stores when all sessions were ended, which ones were logged out, and which login links were used.
 type Logouts interface {
 	SaveLogout(ctx context.Context, at time.Time) error
 	LastLogout(ctx context.Context) (time.Time, error)
+	// EndSession stores that a session was logged out, whose cookie ends at an instant.
+	EndSession(ctx context.Context, id string, until, now time.Time) error
+	// EndedSessions returns the sessions that were logged out, each with the end of its cookie.
+	EndedSessions(ctx context.Context) (map[string]time.Time, error)
 	// UseLink stores that a login link was used, which is good until an instant. It returns false where it was used
 	// before.
 	UseLink(ctx context.Context, id string, until, now time.Time) (bool, error)

@@ -28,10 +28,6 @@ import (
 
 func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 	c := a.o.Config
-	loggedOut, err := admin.LastLogout(ctx, a.store)
-	if err != nil {
-		return err
-	}
 	tokens, err := mcpserve.LoadTokens(ctx, a.store, a.o.Now)
 	if err != nil {
 		return err
@@ -88,7 +84,6 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		HostAccess: mcpserve.NewAuthorization(tokens, admin.Owner, a.o.Now),
 		Settings:   p.settings,
 		Logouts:    admin.StoredLogouts{Items: a.store},
-		LoggedOut:  loggedOut,
 		Store:      a.store,
 		Metrics:    metrics.Handler(a.counted().Samples),
 		MCP:        func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(tokens, refuse) },
@@ -102,6 +97,9 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		o.Chat = a.web.Handler()
 	}
 	a.admin = admin.New(o)
+	if err := a.admin.Reload(ctx); err != nil {
+		return err
+	}
 	p.shared = []replica.Shared{p.settings, a.grants, a.catalog, a.roster, roster.Files{Roster: a.roster}, a.digests,
 		a.jobs, p.polls, p.approvals, tokens, a.admin, a.audit, p.signIn, a.agent, a.spending}
 	return nil
