@@ -59,7 +59,7 @@ const (
 var operations = map[string]operation{
 	"GET /status":                            {summary: "How the bot is: platforms, load, store"},
 	"POST /backup":                           {summary: "A copy of the store, as a file", answer: "file"},
-	"GET /export":                            {summary: "What is kept, as JSON lines; ?conversation: of one channel or thread", answer: "lines"},
+	"GET /export":                            {summary: "What is kept, as JSON lines; ?conversation: of one channel or thread. The header Ravenbot-Missing lists what cannot be decrypted and is left out", answer: "lines"},
 	"POST /import":                           {summary: "Add records that are not there; ?line is the number of the first line", body: `{"type":"string"}`, kind: "application/x-ndjson"},
 	"GET /mcp/servers":                       {summary: "The MCP servers", answer: listAnswer},
 	"POST /mcp/servers":                      {summary: "Add an MCP server", body: serverBody, status: 201, answer: serverAnswer},

@@ -208,6 +208,8 @@ type slowImport struct{ began chan struct{} }
 
 func (slowImport) Export(context.Context, io.Writer, chat.Address) error { return nil }
 
+func (slowImport) Missing(context.Context, chat.Address) ([]string, error) { return nil, nil }
+
 func (i slowImport) Import(ctx context.Context, _ io.Reader, _ int) (transfer.Result, error) {
 	close(i.began)
 	<-ctx.Done()

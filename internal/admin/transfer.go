@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 
@@ -14,12 +15,18 @@ import (
 type Transfer interface {
 	// Export writes all records as JSON lines or, with a conversation, those of that channel or thread.
 	Export(ctx context.Context, w io.Writer, only chat.Address) error
+	// Missing returns which records Export leaves out because they cannot be decrypted, each as its kind and name.
+	Missing(ctx context.Context, only chat.Address) ([]string, error)
 	// Import adds the records of JSON lines that are not there; the first line has the number first.
 	Import(ctx context.Context, r io.Reader, first int) (transfer.Result, error)
 }
 
 // maxImport is the largest part of a file that one request may import, in bytes.
 const maxImport = 8 << 20
+
+// MissingHeader is set in an export that lacks records which cannot be decrypted: it names them, as a JSON list of kinds and
+// names.
+const MissingHeader = "Ravenbot-Missing"
 
 // exportRecords sends the records as JSON lines.
 func (s *Server) exportRecords(w http.ResponseWriter, r *http.Request) {
@@ -30,6 +37,15 @@ func (s *Server) exportRecords(w http.ResponseWriter, r *http.Request) {
 			writeError(w, http.StatusBadRequest, "bad_request", err.Error(), "leave it out to export everything")
 			return
 		}
+	}
+	missing, err := s.o.Transfer.Missing(r.Context(), only)
+	if err != nil {
+		s.writeFailure(w, r, "the records could not be read", err)
+		return
+	}
+	if len(missing) > 0 {
+		list, _ := json.Marshal(missing) // strings can always be encoded
+		w.Header().Set(MissingHeader, string(list))
 	}
 	reader, writer := io.Pipe()
 	ctx, cancel := context.WithCancel(r.Context())
@@ -46,7 +62,7 @@ func (s *Server) exportRecords(w http.ResponseWriter, r *http.Request) {
 	}()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
-	err := sendChunks(w, reader)
+	err = sendChunks(w, reader)
 	cancel()
 	_ = reader.Close() // the export's next write fails
 	<-done

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ravenbot/internal/admin"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/transfer"
 )
@@ -26,7 +27,8 @@ func exportFlags(c *invocation) {
 }
 
 // exportStore writes what is kept to a file, or with - to standard output, as JSON lines. A file of that name is
-// replaced once the export is complete.
+// replaced once the export is complete. Where records cannot be decrypted the others are exported all the same, and the error
+// names the missing ones.
 func exportStore(ctx context.Context, c *invocation) error {
 	path := "/api/v1/export"
 	if written := c.flagText("conversation"); written != "" {
@@ -41,15 +43,53 @@ func exportStore(ctx context.Context, c *invocation) error {
 	}
 	res, err := d.do(ctx, http.MethodGet, path, nil)
 	if err == nil {
+		body := exportBody{res.Body}
 		if c.args[0] == "-" {
-			_, err = io.Copy(c.Out, res.Body)
+			_, err = io.Copy(c.Out, body)
 		} else {
-			err = writeWhole(c.args[0], res.Body)
+			err = writeWhole(c.args[0], body)
+		}
+		if err == nil {
+			err = checkMissing(c.args[0], res.Header)
 		}
 		err = errors.Join(err, res.Body.Close())
 	}
 	return errors.Join(err, release())
 }
+
+// exportBody says of an answer that ends too early what that means.
+type exportBody struct{ io.Reader }
+
+// Read returns the end of a whole answer as it is.
+func (b exportBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("the export was cut off (%w): the log of the bot says why; export again", err)
+	}
+	return n, err
+}
+
+// checkMissing returns an error that names the records which an export lacks, or nil.
+func checkMissing(file string, h http.Header) error {
+	listed := h.Get(admin.MissingHeader)
+	if listed == "" {
+		return nil
+	}
+	var records []string
+	if err := json.Unmarshal([]byte(listed), &records); err != nil {
+		return fmt.Errorf("read which records the export lacks: %w", err)
+	}
+	named := strings.Join(records[:min(len(records), maxNamed)], ", ")
+	if more := len(records) - maxNamed; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Errorf("%s lacks %d records that cannot be decrypted: %s. "+
+		"Restore the key that they were stored with (storeKey, or the file beside the store), or add them again", file,
+		len(records), named)
+}
+
+// maxNamed is how many missing records are named.
+const maxNamed = 20
 
 // writeWhole writes a stream to a file, which gets its name only when all of it is there. Until then it is in a file of
 // its own beside it, which is removed after an error. The file may hold secrets, so others may not read it.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,6 +137,9 @@ func TestStore_KeepsItemsOfItsKindsEncrypted(t *testing.T) {
 	below.items["moved"] = below.items["new"]
 	if items, err := s.Items(t.Context(), "server"); err != nil || len(items) != 2 || items["moved"] != nil {
 		t.Errorf("items are %s, %v", items, err)
+	}
+	if names, err := s.Unreadable(t.Context(), "server"); err != nil || !slices.Equal(names, []string{"moved"}) {
+		t.Errorf("cannot be decrypted: %q, %v", names, err)
 	}
 	if err := s.SaveItem(t.Context(), "other", "plain", json.RawMessage(entry), false); err != nil ||
 		string(below.items["plain"]) != entry {

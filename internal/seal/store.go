@@ -114,21 +114,44 @@ func (s Store) Items(ctx context.Context, kind string) (map[string]json.RawMessa
 		return items, err
 	}
 	for name, raw := range items {
-		var kept sealedItem
-		if json.Unmarshal(raw, &kept) != nil || len(kept.Sealed) == 0 {
+		plain, isSealed, err := s.open(kind, name, raw)
+		switch {
+		case !isSealed:
 			if err := s.SaveItem(ctx, kind, name, raw, true); err != nil {
 				return nil, err
 			}
-			continue
-		}
-		plain, err := s.Box.Open(recordName(kind, name), kept.Sealed)
-		if err != nil {
+		case err != nil:
 			s.Log.Error("stored item not decrypted", "kind", kind, "name", name, "error", err,
 				"remedy", "restore the key file beside the store, or add it again")
 			delete(items, name)
-			continue
+		default:
+			items[name] = plain
 		}
-		items[name] = plain
 	}
 	return items, nil
+}
+
+// open returns what an item holds in clear. isSealed is false for one that an earlier release stored in clear.
+func (s Store) open(kind, name string, raw json.RawMessage) (plain []byte, isSealed bool, err error) {
+	var kept sealedItem
+	if json.Unmarshal(raw, &kept) != nil || len(kept.Sealed) == 0 {
+		return raw, false, nil
+	}
+	plain, err = s.Box.Open(recordName(kind, name), kept.Sealed)
+	return plain, true, err
+}
+
+// Unreadable returns the names of the items of a kind that Items leaves out, sorted.
+func (s Store) Unreadable(ctx context.Context, kind string) (names []string, err error) {
+	items, err := s.Store.Items(ctx, kind)
+	if err != nil || !slices.Contains(s.Kinds, kind) {
+		return nil, err
+	}
+	for name, raw := range items {
+		if _, _, err := s.open(kind, name, raw); err != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }

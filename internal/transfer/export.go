@@ -36,6 +36,12 @@ type Store interface {
 	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
 }
 
+// SealedStore is a Store that keeps some items encrypted.
+type SealedStore interface {
+	// Unreadable returns the names of the items of a kind that Items leaves out, since they cannot be decrypted.
+	Unreadable(ctx context.Context, kind string) ([]string, error)
+}
+
 // Options configure a Service.
 type Options struct {
 	Store Store
@@ -70,12 +76,12 @@ func (s *Service) isOver(in chat.Address, at time.Time) bool {
 const readBatch = 500
 
 // Export writes all records as JSON lines or, with a conversation, those of that channel or thread. Records are in the
-// same order whenever they are the same.
+// same order whenever they are the same. Those that Missing returns are left out.
 func (s *Service) Export(ctx context.Context, w io.Writer, only chat.Address) error {
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false)
 	if only.IsZero() {
-		for _, kind := range []string{kindServer, kindAgent, kindDigest, kindJob, kindFilter, kindUnsubscribed, kindPause} {
+		for _, kind := range exportedItems() {
 			items, err := s.o.Store.Items(ctx, itemKinds()[kind])
 			if err != nil {
 				return err
@@ -98,6 +104,30 @@ func (s *Service) Export(ctx context.Context, w io.Writer, only chat.Address) er
 		}
 	}
 	return nil
+}
+
+// Missing returns which records an export of a conversation, or of everything, lacks because they cannot be decrypted, each
+// as its kind and name.
+func (s *Service) Missing(ctx context.Context, only chat.Address) (records []string, err error) {
+	sealed, ok := s.o.Store.(SealedStore)
+	if !ok || !only.IsZero() {
+		return nil, nil
+	}
+	for _, kind := range exportedItems() {
+		names, err := sealed.Unreadable(ctx, itemKinds()[kind])
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			records = append(records, kind+" "+name)
+		}
+	}
+	return records, nil
+}
+
+// exportedItems returns the kinds of itemKinds in the order in which they are exported.
+func exportedItems() []string {
+	return []string{kindServer, kindAgent, kindDigest, kindJob, kindFilter, kindUnsubscribed, kindPause}
 }
 
 // isPaused reports whether what is stored of the pauses of a digest says that it is paused now. A digest that is not is
