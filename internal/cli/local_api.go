@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -74,7 +73,7 @@ func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			// A handler panics with ErrAbortHandler to say that its answer is not whole.
 			if p := recover(); p != nil {
 				w.WriteHeader(http.StatusInternalServerError)
-				_ = writer.CloseWithError(fmt.Errorf("the answer was cut off: %v", p)) // never fails
+				_ = writer.CloseWithError(io.ErrUnexpectedEOF) // as over the network; never fails
 			}
 		}()
 		t.handler.ServeHTTP(w, served)

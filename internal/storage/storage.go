@@ -50,12 +50,9 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger, now func() ti
 	if !c.UsesPostgres() {
 		return openFile(ctx, c, log, now)
 	}
-	db, err := postgres.Open(ctx, c.Store.Reveal(), postgres.Options{Now: now, Log: log})
+	db, err := postgres.OpenAlone(ctx, c.Store.Reveal(), postgres.Options{Now: now, Log: log})
 	if err != nil {
 		return nil, err
-	}
-	if err := db.Reserve(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
 	}
 	return &Storage{db, noBackups{}}, nil
 }

@@ -265,10 +265,11 @@ func TestOpenSourceAndTarget_OfADatabaseInUse_AreRefused(t *testing.T) {
 	}
 }
 
-// A daemon that connects while its database is copied makes the copy worthless.
-func TestRun_DaemonStartsMeanwhile_IsRefused(t *testing.T) {
-	address, ctx := pgtest.Start(t), t.Context()
-	daemon, err := postgres.Open(ctx, address, options())
+// A daemon that starts while its database is copied waits until that has ended: what it wrote would be missing in the copy.
+func TestRun_DaemonStartsMeanwhile_Waits(t *testing.T) {
+	t.Parallel()
+	source, target, ctx := pgtest.Start(t), pgtest.Start(t), t.Context()
+	daemon, err := postgres.Open(ctx, source, options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,22 +277,33 @@ func TestRun_DaemonStartsMeanwhile_IsRefused(t *testing.T) {
 	if err := daemon.Close(); err != nil {
 		t.Fatal(err)
 	}
-	source, err := postgres.OpenSource(ctx, address, options())
+	from, err := postgres.OpenSource(ctx, source, options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer source.Close()
-	to, err := bolt.OpenTarget(ctx, filepath.Join(t.TempDir(), "to.db"), clock)
+	to, err := postgres.OpenTarget(ctx, target, options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer to.Close()
-	if daemon, err = postgres.Open(ctx, address, options()); err != nil {
+	if daemon, err = postgres.Open(ctx, source, options()); err != nil {
 		t.Fatal(err)
 	}
 	defer daemon.Close()
+	waiting, err := daemon.Membership(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var inUse *store.InUseError
-	if _, err := migrate.Run(ctx, source, to, silent); !errors.As(err, &inUse) {
-		t.Errorf("the migration ended with %v", err)
+	if _, err := waiting.Join(ctx, ""); !errors.As(err, &inUse) {
+		t.Errorf("a daemon joins a store that is read: %v", err)
+	}
+	if _, err := migrate.Run(ctx, from, to, silent); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(from.Close(), to.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := waiting.Join(ctx, ""); err != nil {
+		t.Errorf("afterwards: %v", err)
 	}
 }

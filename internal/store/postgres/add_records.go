@@ -16,16 +16,15 @@ import (
 	"ravenbot/internal/store"
 )
 
-// OpenSource opens a store to be read as a whole. It returns a *store.InUseError where a daemon is connected to
-// the database.
+// OpenSource opens a store to be read as a whole, and keeps daemons from joining its replicas until Close. It returns a
+// *store.InUseError where a daemon is connected to the database.
 func OpenSource(ctx context.Context, address string, o Options) (*DB, error) {
-	o.application = migratorName
-	db, err := Open(ctx, address, o)
+	db, err := openForMigration(ctx, address, o)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if err := db.checkUnused(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
+	if err := db.checkState(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store: %w", err), db.Close())
 	}
 	return db, nil
 }
@@ -34,22 +33,72 @@ func OpenSource(ctx context.Context, address string, o Options) (*DB, error) {
 // has begun to fill, which is emptied. It returns store.ErrExists where there is a store that holds anything,
 // and a *store.InUseError where a daemon is connected to it.
 func OpenTarget(ctx context.Context, address string, o Options) (*DB, error) {
+	db, err := openForMigration(ctx, address, o)
+	if err != nil {
+		return nil, fmt.Errorf("open store to be filled: %w", err)
+	}
+	if err := db.begin(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store to be filled: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+// openForMigration connects to a database that no daemon uses, brings its tables to the format of this version, and keeps
+// others from it until Close.
+func openForMigration(ctx context.Context, address string, o Options) (*DB, error) {
 	o.application = migratorName
 	db, err := connect(ctx, address, o)
 	if err != nil {
 		return nil, err
 	}
-	if err = db.migrate(ctx); err == nil {
-		err = db.checkUnused(ctx)
+	// First: daemons of the version before would be refused by tables of another format.
+	if err = db.checkUnused(ctx); err == nil {
+		err = db.migrate(ctx)
 	}
 	if err == nil {
-		err = db.begin(ctx)
+		err = db.joinAlone(ctx)
 	}
 	if err != nil {
-		db.pool.Close()
-		return nil, fmt.Errorf("open store to be filled: %w", err)
+		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
+}
+
+// joinAlone makes this process the only one that may write. It waits until the time of one that was killed is over: a
+// migration that was cut off is repeated at once.
+func (db *DB) joinAlone(ctx context.Context) error {
+	m, err := db.newMembership(ctx)
+	if err != nil {
+		return err
+	}
+	m.alone = true
+	for began := time.Now(); ; {
+		_, err := m.Join(ctx, "")
+		if _, isInUse := errors.AsType[*store.InUseError](err); !isInUse || time.Since(began) > memberTime {
+			return err
+		}
+		if err := wait(ctx, maxPause); err != nil {
+			return err
+		}
+	}
+}
+
+// checkAlone returns an error where this process was to be the only one, and others have joined meanwhile, since it was
+// paused or cut off.
+func (db *DB) checkAlone(ctx context.Context) error {
+	if db.members == nil || !db.members.alone {
+		return nil
+	}
+	if err := db.Owned(); err != nil {
+		return err
+	}
+	living, err := db.members.Replicas(ctx)
+	for _, r := range living {
+		if r.ID != db.owner() {
+			return &store.InUseError{Path: db.name, By: r}
+		}
+	}
+	return err
 }
 
 // The names by which the server lists the connections of daemons and of migrations.

@@ -203,3 +203,31 @@ func TestCheck_ChangesNothing(t *testing.T) {
 		t.Errorf("the format is %d, %v", format, err)
 	}
 }
+
+// A command of this version that is refused, since daemons of the version before use the database, leaves them the format
+// that they know.
+func TestOpen_OlderDaemonIsConnected_FormatStays(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Start(t)
+	open(t, address, time.Now) // closed with the test
+	conn := connect(t, address)
+	if _, err := conn.Exec(t.Context(), "update ravenbot.format set number = 2"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for name, open := range map[string]func(context.Context, string, postgres.Options) (*postgres.DB, error){
+		"alone": postgres.OpenAlone, "source": postgres.OpenSource, "target": postgres.OpenTarget,
+	} {
+		wg.Go(func() {
+			var inUse *store.InUseError
+			if _, err := open(t.Context(), address, postgres.Options{}); !errors.As(err, &inUse) {
+				t.Errorf("%s: %v, want that the store is in use", name, err)
+			}
+		})
+	}
+	wg.Wait()
+	var format int
+	if err := conn.QueryRow(t.Context(), "select number from ravenbot.format").Scan(&format); err != nil || format != 2 {
+		t.Errorf("the format is %d, %v", format, err)
+	}
+}

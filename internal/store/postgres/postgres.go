@@ -73,8 +73,6 @@ type DB struct {
 	ownUsage ownUsage
 	feedback store.FeedbackTotals[feedbackVersion]
 	members  *membership // nil: this process may always write
-	// isMigrator: no daemon may be connected to the database meanwhile.
-	isMigrator bool
 	// guard queues statements that fail where this process may write no more. It is called with every
 	// write transaction, before anything else; nil: it may always write.
 	guard func(*pgx.Batch)
@@ -97,6 +95,30 @@ func Open(ctx context.Context, address string, o Options) (*DB, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	db.health.noteChecked(db.now())
+	return db, nil
+}
+
+// OpenAlone is Open, and Reserve, for a process that needs the database for itself. Where it is refused the format of the
+// tables stays: daemons of the version before could not use those of this one.
+func OpenAlone(ctx context.Context, address string, o Options) (*DB, error) {
+	db, err := connect(ctx, address, o)
+	if err != nil {
+		return nil, err
+	}
+	isOlder, err := db.isOlder(ctx)
+	if err == nil && isOlder {
+		err = db.checkUnused(ctx)
+	}
+	db.pool.Close()
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if db, err = Open(ctx, address, o); err != nil {
+		return nil, err
+	}
+	if err := db.Reserve(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	return db, nil
 }
 
@@ -128,8 +150,6 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 		timeout: o.Timeout,
 		process: randomID(),
 		slots:   make(chan int64, config.MaxConns),
-
-		isMigrator: o.application == migratorName,
 	}, nil
 }
 

@@ -131,7 +131,7 @@ func dumps() []dump {
 
 // Records calls fn with every record, as of one instant, in the order in which AddRecords takes them, and ends with the
 // first error of fn. What was deleted and not yet removed is left out. Memory does not grow with the store. It returns
-// a *store.InUseError where a daemon has connected to a store that OpenSource opened.
+// an error where another process has taken over a store that OpenSource opened.
 func (db *DB) Records(ctx context.Context, fn func(store.Record) error) error {
 	ctx, cancel := context.WithTimeout(ctx, maxWhole)
 	defer cancel()
@@ -144,9 +144,9 @@ func (db *DB) Records(ctx context.Context, fn func(store.Record) error) error {
 		}
 		return errors.Join(dumpFiles(ctx, tx, fn), dumpUsage(ctx, tx, fn))
 	})
-	if err == nil && db.isMigrator {
-		// What a daemon has written since the transaction began is not in it.
-		err = db.checkUnused(ctx)
+	if err == nil {
+		// What others have written since the transaction began is not in it.
+		err = db.checkAlone(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("read store: %w", db.explain(err))

@@ -75,6 +75,16 @@ func (db *DB) migrate(ctx context.Context) error {
 	return nil
 }
 
+// isOlder reports whether there are tables, of a format that migrate changes.
+func (db *DB) isOlder(ctx context.Context) (bool, error) {
+	steps, err := migrations()
+	if err != nil {
+		return false, err
+	}
+	format, err := db.readFormat(ctx)
+	return format >= 0 && format < len(steps), err
+}
+
 // readFormat returns the format of the tables; -1: there are none.
 func (db *DB) readFormat(ctx context.Context) (format int, err error) {
 	err = db.read(ctx, func(ctx context.Context) error {
