@@ -144,6 +144,10 @@ func diagnoseDatabase(ctx context.Context, cfg *config.Config) finding {
 	if err != nil {
 		f.Cause, f.Lost = err.Error(), "everything: the bot does not start"
 		f.Fix = "look at the address of the store, the rights of its user, the key for secrets, and whether the server runs"
+		_, isNewer := errors.AsType[*store.NewerError](err)
+		if _, isDamaged := errors.AsType[*store.DamagedError](err); isNewer || isDamaged {
+			f.Fix = "what the error says"
+		}
 		return f
 	}
 	if f.OK = true; remark != "" {
@@ -305,11 +309,11 @@ func loadServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
 func diagnoseServer(s mcp.Status) finding {
 	f := finding{Name: "MCP server " + s.Name + " (" + string(s.State) + ")", OK: true, Lost: "its tools"}
 	switch {
-	case s.State == "error":
-		f.OK, f.Cause, f.Fix = false, s.Error, "ravenbot mcp logs "+s.Name+" shows what it wrote; correct its entry"
-	// The server answers, but its OAuth sign-in is open.
+	// Its OAuth sign-in is open, whether it answers or not: nothing is wrong with its entry.
 	case s.ConsentURL != "":
 		f.OK, f.Cause, f.Fix = false, "somebody has to allow the bot to use it", "the page Servers has the link"
+	case s.State == "error":
+		f.OK, f.Cause, f.Fix = false, s.Error, "ravenbot mcp logs "+s.Name+" shows what it wrote; correct its entry"
 	case s.Pending > 0:
 		f.OK, f.Lost = false, "these tools"
 		f.Cause = fmt.Sprintf("%d of its tools have changed and wait for an approval", s.Pending)

@@ -103,10 +103,10 @@ type ConsentNeededError struct{ Consent }
 
 // Error leaves out the link, which is for one person and not for logs.
 func (e *ConsentNeededError) Error() string {
-	return fmt.Sprintf(
-		"the MCP server %q needs consent: open the link that the bot has sent, or that its status shows",
-		e.Server,
-	)
+	if e.User != "" {
+		return fmt.Sprintf("the MCP server %q needs a sign-in: open the link that was sent privately, and try again", e.Server)
+	}
+	return fmt.Sprintf("the MCP server %q needs a sign-in by the operator, who finds the link on the page Servers", e.Server)
 }
 
 // Authorizing marks the error's text as complete: callers add nothing to it.
