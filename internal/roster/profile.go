@@ -106,7 +106,7 @@ func (r *Roster) Route(m chat.Message) agent.Profile {
 	s := r.state.Load()
 	if t, ok := r.o.Tasks.Task(m.Conversation); ok {
 		name := r.agentOf(s, t.Agent, t.Channel)
-		p := withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.Effective(t.Channel, ""))
+		p := r.profileWith(s, name, r.o.Settings.Effective(t.Channel, ""))
 		p.MaxTokens = t.MaxTokens
 		p.Unattended, p.Granted = true, t.Tools
 		p.System += "\n\nThis is a task that is carried out on a schedule, with nobody there to answer questions. What " +
@@ -114,7 +114,16 @@ func (r *Roster) Route(m chat.Message) agent.Profile {
 		return p
 	}
 	name, _ := r.agentAt(s, m.Conversation)
-	return withSettings(s.config, s.profiles[name], s.members[name], r.o.Settings.Effective(m.Conversation, m.Author.ID))
+	return r.profileWith(s, name, r.o.Settings.Effective(m.Conversation, m.Author.ID))
+}
+
+// profileWith returns the profile of an agent with what was set. The operator is told of a model that was chosen and is not
+// there: another replica may have it, or the configuration has changed since.
+func (r *Roster) profileWith(s *state, name string, set settings.Layer) agent.Profile {
+	if _, ok := s.config.Models[set.Model]; !ok && set.Model != "" && s.isFirst("model "+set.Model) {
+		r.o.Log.Warn("a model that was chosen in settings is not in config.json, the default one is used", "model", set.Model)
+	}
+	return withSettings(s.config, s.profiles[name], s.members[name], set)
 }
 
 // agentOf returns the agent of a digest: the one that it names, else that of its channel.
@@ -122,8 +131,12 @@ func (r *Roster) agentOf(s *state, name string, channel chat.Address) string {
 	if _, ok := s.members[name]; ok {
 		return name
 	}
-	name, _ = r.agentAt(s, channel)
-	return name
+	instead, _ := r.agentAt(s, channel)
+	if name != "" && s.isFirst("agent "+name) {
+		r.o.Log.Warn("an agent that a digest or job names is not there, that of its channel is used", "agent", name,
+			"used", instead)
+	}
+	return instead
 }
 
 // Writers returns the language models that write for an agent, or for the one that answers

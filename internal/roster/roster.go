@@ -113,6 +113,14 @@ type state struct {
 	members  map[string]member
 	rooms    map[string]string // web room → agent that was chosen for it
 	profiles map[string]agent.Profile
+	// missing are what was chosen and is not there, as the operator knows.
+	missing *sync.Map
+}
+
+// isFirst reports whether what is missing was not asked about before.
+func (s *state) isFirst(missing string) bool {
+	_, known := s.missing.LoadOrStore(missing, true)
+	return !known
 }
 
 // member is an agent with where it comes from.
@@ -127,7 +135,7 @@ type member struct {
 // New returns a Roster without agents; Apply brings them.
 func New(o Options) *Roster {
 	r := &Roster{o: o}
-	r.state.Store(&state{config: &config.Config{}})
+	r.state.Store(&state{config: &config.Config{}, missing: &sync.Map{}})
 	return r
 }
 
@@ -150,7 +158,8 @@ func (r *Roster) apply(c *config.Config, models map[string]agent.Model) error {
 		return err
 	}
 	// Replaced as a whole, so that a turn that is under way keeps the agents it began with.
-	r.state.Store(&state{config: c, models: models, members: members, rooms: rooms, profiles: r.profiles(c, members)})
+	r.state.Store(&state{config: c, models: models, members: members, rooms: rooms, profiles: r.profiles(c, members),
+		missing: &sync.Map{}})
 	return nil
 }
 

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/document"
 	"ravenbot/internal/knowledge"
@@ -33,8 +35,23 @@ func (d *disk) DeleteItem(ctx context.Context, kind, name string) error {
 	panic(errCrash)
 }
 
+// tasks knows one task, of an agent that is not there.
+type tasks struct{}
+
+func (tasks) Task(at chat.Address) (roster.Task, bool) {
+	return roster.Task{Agent: "expert", Channel: lobby}, at.Platform == chat.TaskPlatform
+}
+
+var lobby = chat.Address{Platform: "web", Channel: "lobby"}
+
 // start returns the agents of a store and a folder, as at the start of the bot.
 func start(t *testing.T, d *disk, folder string) *roster.Roster {
+	t.Helper()
+	return startWith(t, d, folder, slog.New(slog.DiscardHandler))
+}
+
+// startWith is start with a log.
+func startWith(t *testing.T, d *disk, folder string, log *slog.Logger) *roster.Roster {
 	t.Helper()
 	conf, err := config.Parse([]byte(`{}`), "config.json", config.Options{Env: func(string) (string, bool) {
 		return "", false
@@ -46,13 +63,17 @@ func start(t *testing.T, d *disk, folder string) *roster.Roster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
+	set := settings.New(d, func() []string { return nil }, nil, log)
+	if err := set.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	r := roster.New(roster.Options{
 		Store:        d,
 		Servers:      host,
-		Settings:     settings.New(d, func() []string { return nil }, nil, log),
+		Settings:     set,
 		RoomPlatform: "web",
 		CheckRoom:    func(string) error { return nil },
+		Tasks:        tasks{},
 		Log:          log,
 		Knowledge: knowledge.New(knowledge.Options{
 			Folder:    folder,
@@ -119,5 +140,28 @@ func TestApply_BadRecordOfARoom_IsLeftOut(t *testing.T) {
 	r := start(t, d, t.TempDir())
 	if rooms := r.Rooms(); len(rooms) != 1 || rooms["lobby"] != "default" {
 		t.Errorf("rooms %v, want the lobby alone", rooms)
+	}
+}
+
+// What was chosen where it is configured, as in another replica, is replaced by the default where it is not. The operator is
+// told of each once.
+func TestRoute_ChosenModelOrAgentIsMissing_DefaultIsUsedAndLogged(t *testing.T) {
+	d := open(t)
+	if _, err := d.SwapSetting(t.Context(), "channel/"+lobby.String(), nil, []byte(`{"model":"strong"}`)); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	r := startWith(t, d, t.TempDir(), slog.New(slog.NewTextHandler(&log, nil)))
+	for range 3 {
+		for _, at := range []chat.Address{lobby, {Platform: chat.TaskPlatform, Channel: "1"}} {
+			if p := r.Route(chat.Message{Conversation: at}); len(p.Models) == 0 || p.Models[0] != "default" {
+				t.Errorf("in %s the models are %q, want the default one first", at, p.Models)
+			}
+		}
+	}
+	for _, want := range []string{"model=strong", "agent=expert used=default"} {
+		if n := strings.Count(log.String(), want); n != 1 {
+			t.Errorf("the log has %q %d times, want once:\n%s", want, n, log.String())
+		}
 	}
 }
