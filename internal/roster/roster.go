@@ -202,6 +202,10 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 			r.o.Log.Error("agent made through the API skipped", "agent", name, "error", err)
 			continue
 		}
+		if _, known := c.Models[a.Model]; !known && a.Model != "" {
+			r.o.Log.Warn("the model of an agent made through the API is not in config.json, the default one is used",
+				"agent", name, "model", a.Model)
+		}
 		all[name] = r.member(c, name, a, FromAPI)
 	}
 	return all, nil

@@ -150,6 +150,10 @@ func TestRoute_ChosenModelOrAgentIsMissing_DefaultIsUsedAndLogged(t *testing.T) 
 	if _, err := d.SwapSetting(t.Context(), "channel/"+lobby.String(), nil, []byte(`{"model":"strong"}`)); err != nil {
 		t.Fatal(err)
 	}
+	own := json.RawMessage(`{"model":"large"}`)
+	if err := d.SaveItem(t.Context(), "agent", "own", own, false); err != nil {
+		t.Fatal(err)
+	}
 	var log strings.Builder
 	r := startWith(t, d, t.TempDir(), slog.New(slog.NewTextHandler(&log, nil)))
 	for range 3 {
@@ -159,7 +163,7 @@ func TestRoute_ChosenModelOrAgentIsMissing_DefaultIsUsedAndLogged(t *testing.T) 
 			}
 		}
 	}
-	for _, want := range []string{"model=strong", "agent=expert used=default"} {
+	for _, want := range []string{"model=strong", "agent=expert used=default", "agent=own model=large"} {
 		if n := strings.Count(log.String(), want); n != 1 {
 			t.Errorf("the log has %q %d times, want once:\n%s", want, n, log.String())
 		}
