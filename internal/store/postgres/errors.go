@@ -29,7 +29,7 @@ var serverErrors = []struct{ code, what, remedy string }{
 		"raise its max_connections, or lower pool_max_conns in the address that store names"},
 	{"57P03", "the server is starting", "it is tried again by itself"},
 	{"57P", "the server is shutting down", "it is tried again by itself"},
-	{"57014", "a statement took too long",
+	{cancelled, "a statement took too long",
 		"look at the load of the server, and for transactions that hold locks (pg_stat_activity)"},
 	{"54000", "a name or text is larger than PostgreSQL takes", "use a shorter one"},
 	{"3F000", "the schema ravenbot is missing", "restart the bot, which makes it, or restore a backup of the database"},
@@ -37,6 +37,9 @@ var serverErrors = []struct{ code, what, remedy string }{
 	{"58", "the server has trouble with its disk", "look at the server's log"},
 	{"XX", "the server found damage in its files", "look at the server's log, and restore a backup of the database"},
 }
+
+// cancelled is the code of a statement that was cancelled, by its time or by who asked for it.
+const cancelled = "57014"
 
 // explain returns a *store.SystemError for an error of the database or of the way to it. Errors of the store
 // come back unchanged. No error that it returns has the password.

@@ -329,6 +329,32 @@ func atLeast(done *[4]atomic.Int64, n int64) bool {
 	return true
 }
 
+// A caller that ends, as at the end of the bot, is no sign of a slow server.
+func TestRead_CallerEnds_IsNoSlowStatement(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Start(t)
+	db, locking, looking := open(t, address, time.Now), connect(t, address), connect(t, address)
+	if _, err := locking.Exec(t.Context(), "begin; lock table ravenbot.settings"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := db.Settings(ctx)
+		failed <- err
+	}()
+	waitFor(t, func() bool {
+		var waiting bool
+		err := looking.QueryRow(t.Context(), `select exists (select from pg_locks where not granted
+			and relation = 'ravenbot.settings'::regclass)`).Scan(&waiting)
+		return err == nil && waiting
+	})
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "took too long") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // waitFor waits until a condition holds, and fails after a minute.
 func waitFor(t *testing.T, holds func() bool) {
 	t.Helper()

@@ -66,6 +66,8 @@ func (db *DB) retry(ctx context.Context, timeout time.Duration, operation func(c
 			if isRefusal(err) || away > patience {
 				return db.explain(err)
 			}
+		case errors.Is(ctx.Err(), context.Canceled) && isCode(err, cancelled):
+			return ctx.Err() // of the caller, who waits no longer: the server is not slow
 		default:
 			if isCode(err, readOnly) {
 				db.pool.Reset() // another server may be the primary by now, which new connections find
