@@ -224,10 +224,9 @@ func TestStore_OfAMember_KeepsTheContract(t *testing.T) {
 	})
 }
 
-// A process of the version before may still be sending: what it has left waits until its time is over.
-func TestOpen_DatabaseWithALease_ItsHolderIsAMember(t *testing.T) {
-	url := pgtest.Start(t)
-	conn := connect(t, url)
+// makeFormat2 makes the tables as an older version did.
+func makeFormat2(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
 	for _, sql := range []string{
 		"create schema ravenbot",
 		`create table ravenbot.format (one boolean primary key default true check (one), number int not null,
@@ -235,10 +234,6 @@ func TestOpen_DatabaseWithALease_ItsHolderIsAMember(t *testing.T) {
 		"insert into ravenbot.format (number) values (2)",
 		"migrations/0001.sql",
 		"migrations/0002.sql",
-		`insert into ravenbot.inbox (key, seq, v, record) values ('1', 1, 1,
-			'{"message": {"id": "1", "conversation": {"platform": "web", "channel": "general"}}}')`,
-		`insert into ravenbot.posts (key, seq, v, record, failed) values ('p', 1, 1, '{"key": "p"}', false)`,
-		`update ravenbot.lease set holder = 'old/7', expires_at = now() + interval '1 hour'`,
 	} {
 		if strings.HasSuffix(sql, ".sql") {
 			text, err := os.ReadFile(sql)
@@ -247,6 +242,23 @@ func TestOpen_DatabaseWithALease_ItsHolderIsAMember(t *testing.T) {
 			}
 			sql = string(text)
 		}
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A process of the version before may still be sending: what it has left waits until its time is over.
+func TestOpen_DatabaseWithALease_ItsHolderIsAMember(t *testing.T) {
+	url := pgtest.Start(t)
+	conn := connect(t, url)
+	makeFormat2(t, conn)
+	for _, sql := range []string{
+		`insert into ravenbot.inbox (key, seq, v, record) values ('1', 1, 1,
+			'{"message": {"id": "1", "conversation": {"platform": "web", "channel": "general"}}}')`,
+		`insert into ravenbot.posts (key, seq, v, record, failed) values ('p', 1, 1, '{"key": "p"}', false)`,
+		`update ravenbot.lease set holder = 'old/7', expires_at = now() + interval '1 hour'`,
+	} {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}

@@ -205,19 +205,25 @@ func TestCheck_ChangesNothing(t *testing.T) {
 }
 
 // A command of this version that is refused, since daemons of the version before use the database, leaves them the format
-// that they know.
+// that they know. When they are gone it brings the tables to its own.
 func TestOpen_OlderDaemonIsConnected_FormatStays(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Start(t)
-	open(t, address, time.Now) // closed with the test
 	conn := connect(t, address)
-	if _, err := conn.Exec(t.Context(), "update ravenbot.format set number = 2"); err != nil {
-		t.Fatal(err)
+	makeFormat2(t, conn)
+	format := func() (n int) {
+		t.Helper()
+		if err := conn.QueryRow(t.Context(), "select number from ravenbot.format").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	older := connect(t, address+"&application_name=ravenbot")
+	opens := map[string]func(context.Context, string, postgres.Options) (*postgres.DB, error){
+		"alone": postgres.OpenAlone, "source": postgres.OpenSource, "target": postgres.OpenTarget,
 	}
 	var wg sync.WaitGroup
-	for name, open := range map[string]func(context.Context, string, postgres.Options) (*postgres.DB, error){
-		"alone": postgres.OpenAlone, "source": postgres.OpenSource, "target": postgres.OpenTarget,
-	} {
+	for name, open := range opens {
 		wg.Go(func() {
 			var inUse *store.InUseError
 			if _, err := open(t.Context(), address, postgres.Options{}); !errors.As(err, &inUse) {
@@ -226,8 +232,22 @@ func TestOpen_OlderDaemonIsConnected_FormatStays(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	var format int
-	if err := conn.QueryRow(t.Context(), "select number from ravenbot.format").Scan(&format); err != nil || format != 2 {
-		t.Errorf("the format is %d, %v", format, err)
+	if n := format(); n != 2 {
+		t.Errorf("the format is %d, was 2", n)
+	}
+	if err := older.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"alone", "source", "target"} {
+		db, err := opens[name](t.Context(), address, postgres.Options{})
+		if err != nil {
+			t.Fatalf("%s: %v, when no daemon is connected", name, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := format(); n == 2 {
+		t.Error("the format is still 2")
 	}
 }

@@ -101,25 +101,32 @@ func Open(ctx context.Context, address string, o Options) (*DB, error) {
 // OpenAlone is Open, and Reserve, for a process that needs the database for itself. Where it is refused the format of the
 // tables stays: daemons of the version before could not use those of this one.
 func OpenAlone(ctx context.Context, address string, o Options) (*DB, error) {
-	db, err := connect(ctx, address, o)
-	if err != nil {
-		return nil, err
-	}
-	isOlder, err := db.isOlder(ctx)
-	if err == nil && isOlder {
-		err = db.checkUnused(ctx)
-	}
-	db.pool.Close()
-	if err != nil {
+	if err := checkOlderUnused(ctx, address, o); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if db, err = Open(ctx, address, o); err != nil {
+	db, err := Open(ctx, address, o)
+	if err != nil {
 		return nil, err
 	}
 	if err := db.Reserve(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
+}
+
+// checkOlderUnused returns a *store.InUseError where the tables have an older format, and a daemon is connected to them.
+func checkOlderUnused(ctx context.Context, address string, o Options) error {
+	o.application = migratorName // to be no daemon itself
+	db, err := connect(ctx, address, o)
+	if err != nil {
+		return err
+	}
+	defer db.pool.Close()
+	isOlder, err := db.isOlder(ctx)
+	if err != nil || !isOlder {
+		return err
+	}
+	return db.checkUnused(ctx)
 }
 
 // connect returns a DB whose tables are not looked at yet.
