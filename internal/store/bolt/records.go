@@ -179,9 +179,12 @@ func (t *tx) isDangling(bucket string, body []byte) (isDangling bool, err error)
 // versions refuse it as one of a newer version.
 const incompleteFormat = 1 << 30
 
+// cutOff is what was found of such a file.
+const cutOff = "a migration into it was cut off"
+
 // errCut is returned for a file that a migration has not filled.
 func errCut(path string) error {
-	return damagedError(path, "a migration into it was cut off",
+	return damagedError(path, cutOff,
 		"run ravenbot store migrate again, which begins from the start")
 }
 
@@ -189,12 +192,8 @@ func errCut(path string) error {
 // has begun to fill, which is emptied. It returns store.ErrExists where there is a store that holds anything.
 func OpenTarget(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if fresh, err := isUnused(path); err == nil && !fresh {
-		s, err := scanUnderLock(ctx, path)
-		if err != nil {
-			return nil, fmt.Errorf("look at store %s: %w", path, err)
-		}
-		if s.format != incompleteFormat && !s.isEmpty() {
-			return nil, fmt.Errorf("fill store %s: it holds records: %w", path, store.ErrExists)
+		if err := checkReplaceable(ctx, path, now); err != nil {
+			return nil, err
 		}
 		for _, file := range []string{path, walPath(path), markerPath(path), stampPath(path)} {
 			if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -210,6 +209,37 @@ func OpenTarget(ctx context.Context, path string, now func() time.Time) (*DB, er
 		return nil, errors.Join(fmt.Errorf("begin to fill store %s: %w", path, err), db.Close())
 	}
 	return db, nil
+}
+
+// checkReplaceable returns store.ErrExists where a store holds records, and is not the copy of a migration that was cut off.
+func checkReplaceable(ctx context.Context, path string, now func() time.Time) error {
+	s, err := scanUnderLock(ctx, path)
+	if err != nil {
+		return fmt.Errorf("look at store %s: %w", path, err)
+	}
+	if s.format == incompleteFormat {
+		return nil
+	}
+	if s.isEmpty() {
+		// What was written before a kill may be in the log alone, which opening it adds to the file.
+		db, err := Open(path, now)
+		if damaged, ok := errors.AsType[*store.DamagedError](err); ok && damaged.What == cutOff {
+			return nil
+		}
+		if err == nil {
+			err = db.Close()
+		}
+		if err == nil {
+			s, err = scanUnderLock(ctx, path)
+		}
+		if err != nil {
+			return fmt.Errorf("look at store %s: %w", path, err)
+		}
+	}
+	if !s.isEmpty() {
+		return fmt.Errorf("fill store %s: it holds records: %w", path, store.ErrExists)
+	}
+	return nil
 }
 
 // scanUnderLock scans a file that no other process has open.
@@ -232,9 +262,10 @@ func (s *scan) isEmpty() bool {
 	return len(s.faults) == 0
 }
 
-// setFormat writes the number of the file's format.
+// setFormat writes the number of the file's format, into the file itself: what looks at the format reads no log.
 func (db *DB) setFormat(ctx context.Context, format int) error {
 	return db.update(ctx, func(tx *tx) error {
+		tx.atOnce = true
 		return tx.top(formatBucket).put([]byte(formatBucket), formatRecord{format})
 	})
 }

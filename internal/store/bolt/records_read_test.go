@@ -152,3 +152,77 @@ func TestRecords_IndexEntryOfNoConversation_IsLeftOut(t *testing.T) {
 		t.Error("what was deleted and cannot be removed is not told")
 	}
 }
+
+// A migration that is killed right after its beginning leaves what no daemon opens, and what the next one fills from the
+// start, also where the log alone says so.
+func TestOpenTarget_KilledAtOnce_IsOpenedByNobody(t *testing.T) {
+	for name, begin := range map[string]func(t *testing.T, path string) *DB{
+		"in the file": func(t *testing.T, path string) *DB {
+			db, err := OpenTarget(t.Context(), path, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			CommitOnlyWhenFull(db)
+			return db
+		},
+		"in the log": func(t *testing.T, path string) *DB {
+			db, err := Open(path, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			flush(t, db)
+			CommitOnlyWhenFull(db)
+			if err := db.update(t.Context(), func(tx *tx) error {
+				return tx.top(formatBucket).put([]byte(formatBucket), formatRecord{incompleteFormat})
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return db
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "target.db")
+			db := begin(t, path)
+			saveBlob(t, db, "copied", 10)
+			if err := db.leave(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				var damaged *store.DamagedError
+				if other, err := Open(path, time.Now); err == nil {
+					t.Fatal("it is opened: ", other.Close())
+				} else if !errors.As(err, &damaged) || !strings.Contains(damaged.Remedy, "migrate again") {
+					t.Errorf("opening it gave %v", err)
+				}
+			}
+			db, err := OpenTarget(t.Context(), path, time.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left, err := db.LoadBlob(t.Context(), "copied"); err != nil || left != nil {
+				t.Errorf("of the first try there is %q (%v)", left, err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A store that was killed when its log alone had its first records is not filled: they would be lost.
+func TestOpenTarget_RecordsInTheLogAlone_AreKept(t *testing.T) {
+	db := opened(t)
+	flush(t, db)
+	CommitOnlyWhenFull(db)
+	saveBlob(t, db, "said", 10)
+	if err := db.leave(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenTarget(t.Context(), db.path, time.Now); !errors.Is(err, store.ErrExists) {
+		t.Errorf("filling it gave %v", err)
+	}
+	again := reopenAt(t, db.path, time.Now)
+	if blob, err := again.LoadBlob(t.Context(), "said"); err != nil || blob == nil {
+		t.Errorf("the record is %q (%v)", blob, err)
+	}
+}

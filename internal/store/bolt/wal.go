@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -182,10 +183,13 @@ func (t *tx) generation() (n uint64, err error) {
 func (db *DB) redoAfterKill() error {
 	return db.update(context.Background(), func(tx *tx) error {
 		n, err := tx.redoLog(db.path)
-		if n > 0 {
-			tx.atOnce = true
+		if n == 0 || err != nil {
+			return err
 		}
-		return err
+		tx.atOnce = true
+		// The file was checked without its log, which may say that a migration has not filled it.
+		format, err := tx.format()
+		return cmp.Or(err, checkFormat(db.path, format))
 	})
 }
 
