@@ -39,8 +39,8 @@ func migrateStore(ctx context.Context, c *invocation) (err error) {
 	defer func() { err = errors.Join(err, source.Close()) }()
 	target, err := openTarget(ctx, to)
 	if errors.Is(err, store.ErrExists) {
-		return fmt.Errorf("%w; name a new file or an empty database (the incomplete copy of a migration "+
-			"that was stopped would be replaced: this store is complete)", err)
+		return fmt.Errorf("%w; name a new file or an empty database (what a migration that was stopped has left incomplete "+
+			"would be replaced: this store was completed, or used since)", err)
 	}
 	if err != nil {
 		return err
