@@ -146,7 +146,7 @@ func (db *DB) DecideApproval(ctx context.Context, a store.Approval) (bool, error
 			err := t.send(func(b *pgx.Batch) {
 				b.Queue(`select v, record from ravenbot.approvals where turn = $1 and call = $2 for update`,
 					keyText(a.Turn), keyText(a.Call)).
-					Query(each(func(rows pgx.Rows) error { return scanRecord(t.db, rows, "approvals", &kept) }))
+					Query(eachRecord(t.db, "approvals", func(a store.Approval) { kept = a }))
 			})
 			if decided = err == nil && kept.ID == a.ID && kept.Decision == ""; !decided {
 				return orUnchanged(err)

@@ -24,15 +24,14 @@ func (t *tx) noteChange(b *pgx.Batch, kind string) {
 func (db *DB) Changes(ctx context.Context) (numbers map[string]int64, err error) {
 	err = db.read(ctx, func(ctx context.Context) error {
 		numbers = map[string]int64{}
+		var kind string
+		var n int64
 		// Shifted, so that thousands of rows have a sum.
-		return db.eachRow(ctx, `select kind, sum(n >> 16)::bigint from ravenbot.changes where process <> $1 group by kind`,
-			[]any{db.process}, func(rows pgx.Rows) error {
-				var kind string
-				var n int64
-				err := rows.Scan(&kind, &n)
+		return db.query(ctx, `select kind, sum(n >> 16)::bigint from ravenbot.changes where process <> $1 group by kind`,
+			[]any{db.process}, each([]any{&kind, &n}, func() error {
 				numbers[parseKey(kind)] = n
-				return err
-			})
+				return nil
+			}))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for changes of other processes: %w", err)

@@ -70,7 +70,7 @@ func (t *tx) claim(key string, owner int64) (r store.Replica, err error) {
 }
 
 // scanClaim returns the owner of a key. It returns false where there is none; its ID is set where one was.
-func scanClaim(row scanner) (r store.Replica, isOwned bool, err error) {
+func scanClaim(row pgx.Row) (r store.Replica, isOwned bool, err error) {
 	var name, address *string
 	err = row.Scan(&r.ID, &name, &address)
 	switch {

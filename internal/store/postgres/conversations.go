@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -70,19 +71,16 @@ func (db *DB) Conversations(
 	var last string
 	err = db.read(ctx, func(ctx context.Context) error {
 		list, next = nil, ""
+		var key, said string
+		var began *time.Time
+		var turns int
 		// Only the newest turn and message are looked at.
-		return db.eachRow(ctx, `select c.address, c.turns,
+		return db.query(ctx, `select c.address, c.turns,
 				(select t.began from ravenbot.turns t where t.conversation = c.id order by t.seq desc limit 1),
 				coalesce((select m.at from ravenbot.messages m
 					where m.conversation = c.id order by m.at desc limit 1), '')
 			from ravenbot.conversations c where c.address > $1 order by c.address limit $2`,
-			[]any{after[0], n + 1}, func(rows pgx.Rows) error {
-				var key, said string
-				var began *time.Time
-				var turns int
-				if err := rows.Scan(&key, &turns, &began, &said); err != nil {
-					return err
-				}
+			[]any{after[0], n + 1}, each([]any{&key, &turns, &began, &said}, func() error {
 				if len(list) == n {
 					next = writeCursor(last)
 					return nil
@@ -98,7 +96,7 @@ func (db *DB) Conversations(
 				info.Address, err = chat.ParseAddress(parseKey(key))
 				list, last = append(list, info), key
 				return err
-			})
+			}))
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("list conversations: %w", err)
@@ -112,35 +110,32 @@ func (db *DB) Versions(ctx context.Context, channel chat.Address) ([]store.Conve
 	var list []store.ConversationVersion
 	err := db.read(ctx, func(ctx context.Context) error {
 		list = nil
-		key := keyText(channel.Base().String())
-		return db.eachRow(ctx, `select c.address, coalesce(c.messages, 0), c.message_version,
+		var address string
+		var messages, version, seq, hash int64
+		return db.query(ctx, `select c.address, coalesce(c.messages, 0), c.message_version,
 				coalesce(t.seq, 0), coalesce(t.hash, 0)
 			from ravenbot.conversations c left join ravenbot.turns t on t.conversation = c.id
-			where c.channel = $1 order by c.address, t.seq`, []any{key}, func(rows pgx.Rows) error {
-			var address string
-			var messages, version, seq, hash int64
-			if err := rows.Scan(&address, &messages, &version, &seq, &hash); err != nil {
-				return err
-			}
-			if seq == 0 && messages == 0 {
-				return nil
-			}
-			a, err := chat.ParseAddress(parseKey(address))
-			if err != nil {
-				return err
-			}
-			if len(list) == 0 || list[len(list)-1].Address != a {
-				v := store.ConversationVersion{Address: a, Turns: map[uint64]uint64{}}
-				if messages > 0 {
-					v.Messages = uint64(version)
+			where c.channel = $1 order by c.address, t.seq`, []any{keyText(channel.Base().String())},
+			each([]any{&address, &messages, &version, &seq, &hash}, func() error {
+				if seq == 0 && messages == 0 {
+					return nil
 				}
-				list = append(list, v)
-			}
-			if seq > 0 {
-				list[len(list)-1].Turns[uint64(seq)] = uint64(hash)
-			}
-			return nil
-		})
+				a, err := chat.ParseAddress(parseKey(address))
+				if err != nil {
+					return err
+				}
+				if len(list) == 0 || list[len(list)-1].Address != a {
+					v := store.ConversationVersion{Address: a, Turns: map[uint64]uint64{}}
+					if messages > 0 {
+						v.Messages = uint64(version)
+					}
+					list = append(list, v)
+				}
+				if seq > 0 {
+					list[len(list)-1].Turns[uint64(seq)] = uint64(hash)
+				}
+				return nil
+			}))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the versions of %s: %w", channel, err)
@@ -158,20 +153,15 @@ const maxDeleted = 200
 func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 	var id int64
 	err := db.write(ctx, func(t *tx) error {
-		id = 0
 		return t.send(func(b *pgx.Batch) {
 			b.Queue(`with gone as (delete from ravenbot.conversations where address = $1 returning id, address)
 				insert into ravenbot.deleted_conversations (id, address) select id, address from gone returning id`,
-				keyText(a.String())).Query(func(rows pgx.Rows) error {
-				for rows.Next() {
-					if err := rows.Scan(&id); err != nil {
-						return err
-					}
+				keyText(a.String())).QueryRow(func(row pgx.Row) error {
+				err := row.Scan(&id)
+				if errors.Is(err, pgx.ErrNoRows) {
+					err = store.ErrNotFound
 				}
-				if rows.Err() == nil && id == 0 {
-					return store.ErrNotFound
-				}
-				return rows.Err()
+				return err
 			})
 			b.Queue(`delete from ravenbot.summaries where address = $1`, keyText(a.String()))
 			b.Queue(`delete from ravenbot.results where address = $1`, keyText(a.String()))

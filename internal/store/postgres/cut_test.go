@@ -13,6 +13,28 @@ import (
 	"ravenbot/internal/store/storetest"
 )
 
+// The connection is lost at any byte of an answer: what Prune looks through in pages is looked at all the same, and
+// nothing of it twice.
+func TestPrune_ConnectionLostInAPage_LooksAtEachConversation(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Start(t)
+	p, behind := newProxy(t, address)
+	db := open(t, behind, time.Now)
+	storetest.Fill(t, db, time.Now())
+	before := p.sent.Load()
+	want, err := db.ListInPages(t.Context())
+	if err != nil || len(want) != 3 {
+		t.Fatalf("%d conversations (%v), want 3", len(want), err)
+	}
+	for at := range p.sent.Load() - before {
+		p.cutAt.Store(p.sent.Load() + at + 1)
+		got, err := db.ListInPages(t.Context())
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Fatalf("cut at byte %d: %v (-want +got):\n%s", at, err, diff)
+		}
+	}
+}
+
 // listed returns a call that reads a list of a page, without its cursor.
 func listed[T any](read func(ctx context.Context, cursor string, n int) ([]T, string, error)) func(
 	context.Context) (any, error) {

@@ -85,13 +85,12 @@ func (db *DB) SeenItems(
 		if err != nil || !ever || len(ids) == 0 {
 			return err
 		}
-		return db.eachRow(ctx, `select item from ravenbot.seen_items where digest = $1 and item = any($2::text[])`,
-			[]any{keyText(digest), keys}, func(rows pgx.Rows) error {
-				var key string
-				err := rows.Scan(&key)
+		var key string
+		return db.query(ctx, `select item from ravenbot.seen_items where digest = $1 and item = any($2::text[])`,
+			[]any{keyText(digest), keys}, each([]any{&key}, func() error {
 				seen[byKey[key]] = true
-				return err
-			})
+				return nil
+			}))
 	})
 	if err != nil {
 		return nil, false, fmt.Errorf("load items seen by digest %s: %w", digest, err)

@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"ravenbot/internal/chat"
 )
 
 // OnCommit has fn called with the next write transaction, when it begins.
@@ -12,6 +15,16 @@ func (db *DB) OnCommit(fn func()) {
 		db.guard = nil
 		fn()
 	}
+}
+
+// ListInPages returns all conversations as Prune looks through them.
+func (db *DB) ListInPages(ctx context.Context) (list []chat.Address, err error) {
+	p := &pruner{db: db, ctx: ctx}
+	err = p.inPages(`select address from ravenbot.conversations where address > $1 order by address limit $2`, nil,
+		func(a chat.Address) (func() error, error) {
+			return func() error { list = append(list, a); return nil }, nil
+		})
+	return list, err
 }
 
 // Count returns the number of rows of a table.

@@ -77,14 +77,8 @@ func (db *DB) SaveReaction(ctx context.Context, r store.Reaction) error {
 func (t *tx) lockFeedback(r store.Reaction) (given []store.Feedback, err error) {
 	return given, t.send(func(b *pgx.Batch) {
 		b.Queue(`select v, record from ravenbot.feedback where turn = $1 and ($2 = '' or user_id = $2)
-			order by user_id for update`, keyText(r.Turn), keyText(r.User)).Query(each(func(rows pgx.Rows) error {
-			var f store.Feedback
-			if err := scanRecord(t.db, rows, "feedback", &f); err != nil {
-				return err
-			}
-			given = append(given, f)
-			return nil
-		}))
+			order by user_id for update`, keyText(r.Turn), keyText(r.User)).
+			Query(eachRecord(t.db, "feedback", func(f store.Feedback) { given = append(given, f) }))
 	})
 }
 
@@ -127,10 +121,8 @@ type feedbackVersion struct{ sum, newest int64 }
 func (db *DB) FeedbackCounts(ctx context.Context) (good, bad int, err error) {
 	var version feedbackVersion
 	err = db.read(ctx, func(ctx context.Context) error {
-		return db.eachRow(ctx, `select coalesce(sum(n >> 16), 0)::bigint, coalesce(max(n), 0) from ravenbot.changes
-			where kind = $1`, []any{keyText(store.FeedbackChanges)}, func(rows pgx.Rows) error {
-			return rows.Scan(&version.sum, &version.newest)
-		})
+		return db.pool.QueryRow(ctx, `select coalesce(sum(n >> 16), 0)::bigint, coalesce(max(n), 0) from ravenbot.changes
+			where kind = $1`, keyText(store.FeedbackChanges)).Scan(&version.sum, &version.newest)
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("count feedback: %w", err)

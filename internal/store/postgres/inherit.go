@@ -82,11 +82,10 @@ func (m *membership) inherit(t *tx, mayEnd bool, left *store.Inherited) error {
 		return err
 	}
 	return t.send(func(b *pgx.Batch) {
-		b.Queue(takeClaims, owner, keyTexts(keysOf(left))).Query(each(func(rows pgx.Rows) error {
-			var form string
-			err := rows.Scan(&form)
+		var form string
+		b.Queue(takeClaims, owner, keyTexts(keysOf(left))).Query(each([]any{&form}, func() error {
 			left.Keys = append(left.Keys, parseKey(form))
-			return err
+			return nil
 		}))
 		b.Queue(deleteClaims)
 	})
@@ -97,7 +96,7 @@ func (t *tx) endMembers(owner int64, mayEnd bool, left *store.Inherited) error {
 	err := t.send(func(b *pgx.Batch) {
 		// When these locks are there, the writers of those members have ended. One that has renewed its time meanwhile
 		// is not among them.
-		b.Queue(lockOver, owner, mayEnd).Query(each(readReplica(&left.From)))
+		b.Queue(lockOver, owner, mayEnd).Query(eachReplica(&left.From))
 	})
 	if err != nil {
 		return err
@@ -113,20 +112,14 @@ func (t *tx) endMembers(owner int64, mayEnd bool, left *store.Inherited) error {
 // takeRows makes the messages and posts of nobody those of a member.
 func (t *tx) takeRows(owner int64, left *store.Inherited) error {
 	return t.send(func(b *pgx.Batch) {
-		b.Queue(takeMessages, owner).Query(each(func(rows pgx.Rows) error {
-			var r store.Received
-			err := scanRecord(t.db, rows, "inbox", &r)
+		b.Queue(takeMessages, owner).Query(eachRecord(t.db, "inbox", func(r store.Received) {
 			left.Messages = append(left.Messages, r)
-			return err
 		}))
-		b.Queue(takePosts, owner).Query(each(func(rows pgx.Rows) error {
-			var p store.Post
-			err := scanRecord(t.db, rows, "posts", &p)
+		b.Queue(takePosts, owner).Query(eachRecord(t.db, "posts", func(p store.Post) {
 			// A post that was given up, and whose place was told so, needs no more work.
 			if !p.Notified {
 				left.Posts = append(left.Posts, p)
 			}
-			return err
 		}))
 	})
 }

@@ -59,13 +59,9 @@ func (db *DB) Items(ctx context.Context, kind string) (map[string]json.RawMessag
 func (db *DB) readMap(ctx context.Context, table, sql string, args ...any) (all map[string]json.RawMessage, err error) {
 	err = db.read(ctx, func(ctx context.Context) error {
 		all = map[string]json.RawMessage{}
-		return db.eachRow(ctx, sql, args, func(rows pgx.Rows) error {
-			var record json.RawMessage
-			var key string
-			err := scanRecord(db, rows, table, &record, &key)
-			all[parseKey(key)] = record
-			return err
-		})
+		var key string
+		return db.query(ctx, sql, args,
+			eachRecord(db, table, func(record json.RawMessage) { all[parseKey(key)] = record }, &key))
 	})
 	return all, err
 }
@@ -141,12 +137,8 @@ func (t *tx) lockItem(kind, name string, posts int, numbers *[]uint64) (kept jso
 	return kept, t.send(func(b *pgx.Batch) {
 		b.Queue(`select v, record from ravenbot.items where kind = $1 and name = $2 for update`,
 			keyText(kind), keyText(name)).
-			Query(each(func(rows pgx.Rows) error {
-				return scanRecord(t.db, rows, "items", &kept)
-			}))
-		if posts > 0 {
-			nextNumbers(b, "post_seq", posts, func(i int, n uint64) { (*numbers)[i] = n })
-		}
+			Query(eachRecord(t.db, "items", func(item json.RawMessage) { kept = item }))
+		nextNumbers(b, "post_seq", *numbers)
 	})
 }
 

@@ -242,19 +242,18 @@ func (m *membership) Join(ctx context.Context, address string) (store.Replica, e
 func (t *tx) findOthers(alone bool) (list []store.Replica, err error) {
 	err = t.send(func(b *pgx.Batch) {
 		b.Queue(lockMembers)
-		b.Queue(findOthers, alone).Query(each(readReplica(&list)))
+		b.Queue(findOthers, alone).Query(eachReplica(&list))
 	})
 	return list, err
 }
 
-// readReplica returns what reads a row of a replica and appends it to a list.
-func readReplica(list *[]store.Replica) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		var r store.Replica
-		err := rows.Scan(&r.ID, &r.Name, &r.Address)
+// eachReplica returns what appends each row of a replica to a list.
+func eachReplica(list *[]store.Replica) func(pgx.Rows) error {
+	var r store.Replica
+	return each([]any{&r.ID, &r.Name, &r.Address}, func() error {
 		*list = append(*list, r)
-		return err
-	}
+		return nil
+	})
 }
 
 // processName returns the name of this process for people.
@@ -336,7 +335,7 @@ func (m *membership) Lost() <-chan struct{} { return m.lost }
 func (m *membership) Replicas(ctx context.Context) (list []store.Replica, err error) {
 	err = m.db.read(ctx, func(ctx context.Context) error {
 		list = nil
-		return m.db.eachRow(ctx, listMembers, nil, readReplica(&list))
+		return m.db.query(ctx, listMembers, nil, eachReplica(&list))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the replicas: %w", err)
@@ -353,13 +352,12 @@ func (m *membership) Tell(
 ) (others map[int64]json.RawMessage, err error) {
 	err = m.db.read(ctx, func(ctx context.Context) error {
 		others = map[int64]json.RawMessage{}
-		return m.db.eachRow(ctx, tell, []any{m.db.owner(), topic, mine}, func(rows pgx.Rows) error {
-			var id int64
-			var told json.RawMessage
-			err := rows.Scan(&id, &told)
+		var id int64
+		var told []byte
+		return m.db.query(ctx, tell, []any{m.db.owner(), topic, mine}, each([]any{&id, &told}, func() error {
 			others[id] = told
-			return err
-		})
+			return nil
+		}))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tell the other replicas: %w", err)

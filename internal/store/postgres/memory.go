@@ -64,14 +64,9 @@ func (t *tx) lockScope(scope string, create bool) (last uint64, notes []store.Me
 			on conflict (scope) do update set last = s.last returning last`
 	}
 	err = t.send(func(b *pgx.Batch) {
-		b.Queue(lock, scope).Query(each(func(rows pgx.Rows) error { return rows.Scan(&last) }))
+		b.Queue(lock, scope).Query(each([]any{&last}, func() error { return nil }))
 		b.Queue(`select v, record from ravenbot.memories where scope = $1 order by n`, scope).
-			Query(each(func(rows pgx.Rows) error {
-				var m store.Memory
-				err := scanRecord(t.db, rows, "memories", &m)
-				notes = append(notes, m)
-				return err
-			}))
+			Query(eachRecord(t.db, "memories", func(m store.Memory) { notes = append(notes, m) }))
 	})
 	return last, notes, err
 }

@@ -36,12 +36,7 @@ func (db *DB) SavePosts(ctx context.Context, posts []store.Post) error {
 // numberPosts returns numbers for n posts that come behind all that were stored before.
 func (t *tx) numberPosts(n int) ([]uint64, error) {
 	numbers := make([]uint64, n)
-	if n == 0 {
-		return numbers, nil
-	}
-	return numbers, t.send(func(b *pgx.Batch) {
-		nextNumbers(b, "post_seq", n, func(i int, number uint64) { numbers[i] = number })
-	})
+	return numbers, t.send(func(b *pgx.Batch) { nextNumbers(b, "post_seq", numbers) })
 }
 
 // insertPosts queues inserting posts under their numbers. The number of a post that is there already becomes 0
@@ -152,18 +147,13 @@ func outcomeKeys(outcomes []store.Outcome) []string {
 func (t *tx) lockPosts(keys []string) (map[string]store.Post, error) {
 	posts := map[string]store.Post{}
 	return posts, t.send(func(b *pgx.Batch) {
+		var key string
 		b.Queue(`select v, record, key from ravenbot.posts
 			where key = any($1::text[]) and record is not null order by key for update`,
-			keyTexts(keys)).Query(each(func(rows pgx.Rows) error {
-			var p store.Post
-			var key string
-			if err := scanRecord(t.db, rows, "posts", &p, &key); err != nil {
-				return err
-			}
+			keyTexts(keys)).Query(eachRecord(t.db, "posts", func(p store.Post) {
 			p.Key = parseKey(key) // JSON cannot hold every key
 			posts[p.Key] = p
-			return nil
-		}))
+		}, &key))
 	})
 }
 

@@ -95,12 +95,11 @@ func (p *pruner) emptyDeleted() error {
 	var ids []int64
 	err := p.db.read(p.ctx, func(ctx context.Context) error {
 		ids = nil
-		return p.db.eachRow(ctx, `select id from ravenbot.deleted_conversations`, nil, func(rows pgx.Rows) error {
-			var id int64
-			err := rows.Scan(&id)
+		var id int64
+		return p.db.query(ctx, `select id from ravenbot.deleted_conversations`, nil, each([]any{&id}, func() error {
 			ids = append(ids, id)
-			return err
-		})
+			return nil
+		}))
 	})
 	for _, id := range ids {
 		if err == nil {
@@ -246,13 +245,12 @@ func (p *pruner) oldestByAddress(table, where string) (oldest map[string]time.Ti
 		oldest = map[string]time.Time{}
 		sql := fmt.Sprintf(`select address, floor(extract(epoch from min(at)))::bigint
 			from ravenbot.%s where %s group by address`, table, where)
-		return p.db.eachRow(ctx, sql, nil, func(rows pgx.Rows) error {
-			var key string
-			var at int64
-			err := rows.Scan(&key, &at)
+		var key string
+		var at int64
+		return p.db.query(ctx, sql, nil, each([]any{&key, &at}, func() error {
 			oldest[key] = time.Unix(at, 0)
-			return err
-		})
+			return nil
+		}))
 	})
 	return oldest, err
 }
@@ -272,13 +270,13 @@ func (p *pruner) pruneIndexes() error {
 			var conversations, seqs []int64
 			err := p.db.readWithin(p.ctx, maxSearch, func(ctx context.Context) error {
 				subjects, conversations, seqs = nil, nil, nil
-				return p.db.eachRow(ctx, gone+` limit $1`, []any{maxLooked}, func(rows pgx.Rows) error {
-					var subject string
-					var conversation, seq int64
-					err := rows.Scan(&subject, &conversation, &seq)
+				var subject string
+				var conversation, seq int64
+				scans := []any{&subject, &conversation, &seq}
+				return p.db.query(ctx, gone+` limit $1`, []any{maxLooked}, each(scans, func() error {
 					subjects, conversations, seqs = append(subjects, subject), append(conversations, conversation), append(seqs, seq)
-					return err
-				})
+					return nil
+				}))
 			})
 			if err != nil {
 				return err

@@ -33,38 +33,51 @@ func (p *pruner) pruneConversations() error {
 	if p.keep.Conversations == nil {
 		join = "join" // only conversations with a summary lose anything
 	}
-	sql := `select c.address, c.id, coalesce((` + summaryJSON + ` ->> 'upto')::bigint, 0),
+	var o oldTurns
+	var first *int64
+	return p.inPages(`select c.address, c.id, coalesce((`+summaryJSON+` ->> 'upto')::bigint, 0),
 			floor(extract(epoch from (select t.began from ravenbot.turns t
 				where t.conversation = c.id order by t.seq limit 1)))::bigint
-		from ravenbot.conversations c ` + join + ` ravenbot.summaries s on s.address = c.address
-		where c.address > $1 and c.turns > 0 order by c.address limit $2`
-	for after, more := "", true; more; {
-		var found []oldTurns
-		looked := 0
+		from ravenbot.conversations c `+join+` ravenbot.summaries s on s.address = c.address
+		where c.address > $1 and c.turns > 0 order by c.address limit $2`,
+		[]any{&o.id, &o.summary, &first}, func(a chat.Address) (func() error, error) {
+			o.address = a
+			if first == nil || !p.mayBeOld(time.Unix(*first, 0), o) {
+				return nil, nil
+			}
+			found := o
+			return func() error { return p.pruneTurns(found) }, nil
+		})
+}
+
+// inPages runs a query that selects conversations in the order of their addresses: those behind $1, $2 of them. For
+// each it scans the address, and what is selected behind it into scans, and calls look, which returns what is to be
+// done with the conversation once the page is read, or nil.
+func (p *pruner) inPages(sql string, scans []any, look func(chat.Address) (func() error, error)) error {
+	after := ""
+	scans = append([]any{&after}, scans...)
+	for more := true; more; {
+		more = false
+		var found []func() error // not emptied where the query is repeated: that begins behind the row that was read last
 		err := p.db.read(p.ctx, func(ctx context.Context) error {
-			found, looked = nil, 0
-			return p.db.eachRow(ctx, sql, []any{after, maxLooked}, func(rows pgx.Rows) error {
-				var o oldTurns
-				var summary int64
-				var first *int64
-				err := rows.Scan(&after, &o.id, &summary, &first)
-				looked++
-				if err == nil {
-					o.summary = uint64(summary)
-					o.address, err = chat.ParseAddress(parseKey(after))
+			return p.db.query(ctx, sql, []any{after, maxLooked}, each(scans, func() error {
+				more = true
+				a, err := chat.ParseAddress(parseKey(after))
+				if err != nil {
+					return err
 				}
-				if err == nil && first != nil && p.mayBeOld(time.Unix(*first, 0), o) {
-					found = append(found, o)
+				act, err := look(a)
+				if act != nil {
+					found = append(found, act)
 				}
 				return err
-			})
+			}))
 		})
 		if err != nil {
 			return err
 		}
-		more = looked == maxLooked
-		for _, o := range found {
-			if err := errors.Join(p.ctx.Err(), p.pruneTurns(o)); err != nil {
+		for _, act := range found {
+			if err := errors.Join(p.ctx.Err(), act()); err != nil {
 				return err
 			}
 		}
@@ -113,40 +126,32 @@ func (p *pruner) pruneTurns(o oldTurns) error {
 
 // findOld finds out which turns of a conversation are old. The first that is young ends them.
 func (p *pruner) findOld(o *oldTurns) error {
-	var after int64
-	for looked := maxLooked; looked == maxLooked; {
-		done := false
-		err := p.db.read(p.ctx, func(ctx context.Context) error {
-			looked = 0
-			return p.db.eachRow(ctx, `select seq, (extract(epoch from began) * 1000000)::bigint from ravenbot.turns
+	var err error
+	var after, micros int64
+	done := false
+	for more := true; err == nil && more && !done; {
+		more = false
+		err = p.db.read(p.ctx, func(ctx context.Context) error {
+			return p.db.query(ctx, `select seq, (extract(epoch from began) * 1000000)::bigint from ravenbot.turns
 				where conversation = $1 and seq > $2 order by seq limit $3`,
-				[]any{o.id, after, maxLooked}, func(rows pgx.Rows) error {
-					var seq, micros int64
-					err := rows.Scan(&seq, &micros)
-					looked++
-					if err != nil || done {
-						return err
-					}
-					began := time.UnixMicro(micros)
+				[]any{o.id, after, maxLooked}, each([]any{&after, &micros}, func() error {
+					more = true
+					seq, began := uint64(after), time.UnixMicro(micros)
 					switch {
 					// A clock that was ahead for a while must not keep what came later.
-					case began.After(p.now):
+					case done, began.After(p.now):
 					case p.isOver(began, p.keep.Conversation(o.address)):
-						o.upto, o.expired = uint64(seq), uint64(seq)
-					case uint64(seq) <= o.summary && p.isOver(began, keepTurns):
-						o.upto = uint64(seq)
+						o.upto, o.expired = seq, seq
+					case seq <= o.summary && p.isOver(began, keepTurns):
+						o.upto = seq
 					default:
 						done = true
 					}
-					after = seq
 					return nil
-				})
+				}))
 		})
-		if err != nil || done {
-			return err
-		}
 	}
-	return nil
+	return err
 }
 
 // dropConversation deletes a conversation that has neither turns nor words in a summary left, as far as it has
@@ -159,7 +164,7 @@ func (p *pruner) dropConversation(a chat.Address) error {
 		turns := int64(0)
 		err := t.send(func(b *pgx.Batch) {
 			b.Queue(`select turns from ravenbot.conversations where address = $1 for update`, key).
-				Query(each(func(rows pgx.Rows) error { return rows.Scan(&turns) }))
+				Query(each([]any{&turns}, func() error { return nil }))
 			t.lockSummary(b, key, &s)
 		})
 		if err != nil || turns > 0 || s.Text != "" {
@@ -177,7 +182,7 @@ func (p *pruner) dropConversation(a chat.Address) error {
 // wait.
 func (t *tx) lockSummary(b *pgx.Batch, key string, s *conversation.Summary) {
 	b.Queue(`select v, record from ravenbot.summaries where address = $1 for update`, key).
-		Query(each(func(rows pgx.Rows) error { return scanRecord(t.db, rows, "summaries", s) }))
+		Query(eachRecord(t.db, "summaries", func(kept conversation.Summary) { *s = kept }))
 }
 
 // pruneSummaries empties the summaries that may hold words which are over the retention of their
@@ -186,35 +191,17 @@ func (p *pruner) pruneSummaries() error {
 	if p.keep.Conversations == nil {
 		return nil
 	}
-	for after, looked := "", maxLooked; looked == maxLooked; {
-		var old []chat.Address
-		err := p.db.read(p.ctx, func(ctx context.Context) error {
-			old, looked = nil, 0
-			return p.db.eachRow(ctx, `select v, record, address from ravenbot.summaries
-				where address > $1 order by address limit $2`, []any{after, maxLooked}, func(rows pgx.Rows) error {
-				looked++
-				var s conversation.Summary
-				err := scanRecord(p.db, rows, "summaries", &s, &after)
-				if err != nil {
-					return err
-				}
-				a, err := chat.ParseAddress(parseKey(after))
-				if p.isOldSummary(a, s) {
-					old = append(old, a)
-				}
-				return err
-			})
-		})
-		if err != nil {
-			return err
-		}
-		for _, a := range old {
-			if err := errors.Join(p.ctx.Err(), p.emptySummary(a)); err != nil {
-				return err
+	var v int16
+	var record []byte
+	return p.inPages(`select address, v, record from ravenbot.summaries where address > $1 order by address limit $2`,
+		[]any{&v, &record}, func(a chat.Address) (func() error, error) {
+			var s conversation.Summary
+			err := p.db.decode("summaries", v, record, &s)
+			if err != nil || !p.isOldSummary(a, s) {
+				return nil, err
 			}
-		}
-	}
-	return nil
+			return func() error { return p.emptySummary(a) }, nil
+		})
 }
 
 // isOldSummary reports whether a summary has words of messages that are older than the conversation keeps them.
@@ -251,40 +238,20 @@ func (p *pruner) pruneMessages() error {
 	if p.keep.Conversations == nil {
 		return nil
 	}
-	for after, looked := "", maxLooked; looked == maxLooked; {
-		old := map[int64]time.Duration{}
-		err := p.db.read(p.ctx, func(ctx context.Context) error {
-			clear(old)
-			looked = 0
-			return p.db.eachRow(ctx, `select c.address, c.id, coalesce((select m.at from ravenbot.messages m
-					where m.conversation = c.id order by m.at limit 1), '')
-				from ravenbot.conversations c where c.address > $1 and c.messages is not null order by c.address limit $2`,
-				[]any{after, maxLooked}, func(rows pgx.Rows) error {
-					looked++
-					var id int64
-					var oldest string
-					if err := rows.Scan(&after, &id, &oldest); err != nil {
-						return err
-					}
-					a, err := chat.ParseAddress(parseKey(after))
-					keep := p.keep.Conversation(a)
-					// One without messages is dropped below.
-					if keep > 0 && oldest < timeKey(p.now.Add(-keep)) {
-						old[id] = keep
-					}
-					return err
-				})
-		})
-		if err != nil {
-			return err
-		}
-		for id, keep := range old {
-			if err := errors.Join(p.ctx.Err(), p.deleteOldMessages(id, timeKey(p.now.Add(-keep)))); err != nil {
-				return err
+	var id int64
+	var oldest string
+	return p.inPages(`select c.address, c.id, coalesce((select m.at from ravenbot.messages m
+			where m.conversation = c.id order by m.at limit 1), '')
+		from ravenbot.conversations c where c.address > $1 and c.messages is not null order by c.address limit $2`,
+		[]any{&id, &oldest}, func(a chat.Address) (func() error, error) {
+			keep := p.keep.Conversation(a)
+			id, before := id, timeKey(p.now.Add(-keep))
+			// One without messages is dropped below.
+			if keep <= 0 || oldest >= before {
+				return nil, nil
 			}
-		}
-	}
-	return nil
+			return func() error { return p.deleteOldMessages(id, before) }, nil
+		})
 }
 
 // deleteOldMessages deletes the messages of a conversation that were said before a time, and the conversation

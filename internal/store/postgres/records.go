@@ -156,26 +156,16 @@ func (db *DB) Records(ctx context.Context, fn func(store.Record) error) error {
 
 // dumpKind reads row by row: memory does not grow with the table.
 func dumpKind(ctx context.Context, tx pgx.Tx, d dump, fn func(store.Record) error) error {
-	rows, err := tx.Query(ctx, d.sql)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var c columns
-		if err := rows.Scan(&c.a, &c.b, &c.c, &c.n, &c.m, &c.body); err != nil {
-			return err
-		}
+	var c columns
+	rows, _ := tx.Query(ctx, d.sql) // rows has the error as well
+	return each([]any{&c.a, &c.b, &c.c, &c.n, &c.m, &c.body}, func() error {
 		r, err := d.make(c)
 		if err != nil {
 			return err
 		}
 		r.Kind = d.kind
-		if err := fn(r); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		return fn(r)
+	})(rows)
 }
 
 // dumpWaiting and the functions below return records whose form in other engines is not that of the table.
@@ -242,18 +232,11 @@ func dumpSubscription(c columns) (store.Record, error) {
 
 // dumpFiles reads the files of rooms, whose bytes stand apart.
 func dumpFiles(ctx context.Context, tx pgx.Tx, fn func(store.Record) error) error {
-	rows, err := tx.Query(ctx, `select room, n, record, data from ravenbot.room_files`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var room string
-		var n int64
-		var record, data []byte
-		if err := rows.Scan(&room, &n, &record, &data); err != nil {
-			return err
-		}
+	var room string
+	var n int64
+	var record, data []byte
+	rows, _ := tx.Query(ctx, `select room, n, record, data from ravenbot.room_files`)
+	return each([]any{&room, &n, &record, &data}, func() error {
 		var r fileRecord
 		if err := json.Unmarshal(record, &r); err != nil {
 			return err
@@ -263,37 +246,27 @@ func dumpFiles(ctx context.Context, tx pgx.Tx, fn func(store.Record) error) erro
 			file = r.file(data) // from before the times of files were recorded
 		}
 		body, err := encode(file)
-		if err != nil {
-			return err
+		if err == nil {
+			err = fn(store.Record{Kind: "roomFile", Group: parseKey(room), Key: seqKey(n), Body: []byte(body)})
 		}
-		found := store.Record{Kind: "roomFile", Group: parseKey(room), Key: seqKey(n), Body: []byte(body)}
-		if err := fn(found); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		return err
+	})(rows)
 }
 
 // dumpUsage calls fn with the sums of usage, which are columns here and JSON elsewhere.
 func dumpUsage(ctx context.Context, tx pgx.Tx, fn func(store.Record) error) error {
-	rows, err := tx.Query(ctx, `select day, model, channel, user_id, turns, input, cached, output from ravenbot.usage`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		u, err := scanUsage(rows)
+	var r usageRow
+	rows, _ := tx.Query(ctx, `select `+usageColumns+` from ravenbot.usage`)
+	return each(r.scans(), func() error {
+		u, err := r.usage()
 		if err != nil {
 			return err
 		}
 		body, err := encode(u)
-		if err != nil {
-			return err
+		if err == nil {
+			key := strings.Join([]string{u.Day, u.Model, u.Channel.String(), u.User}, "\x00")
+			err = fn(store.Record{Kind: "usage", Key: key, Body: []byte(body)})
 		}
-		key := strings.Join([]string{u.Day, u.Model, u.Channel.String(), u.User}, "\x00")
-		if err := fn(store.Record{Kind: "usage", Key: key, Body: []byte(body)}); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		return err
+	})(rows)
 }

@@ -144,14 +144,7 @@ func isRefusal(err error) bool {
 func readRecords[T any](ctx context.Context, db *DB, table, sql string, args ...any) (list []T, err error) {
 	err = db.read(ctx, func(ctx context.Context) error {
 		list = nil
-		return db.eachRow(ctx, sql, args, func(rows pgx.Rows) error {
-			var record T
-			if err := scanRecord(db, rows, table, &record); err != nil {
-				return err
-			}
-			list = append(list, record)
-			return nil
-		})
+		return db.query(ctx, sql, args, eachRecord(db, table, func(r T) { list = append(list, r) }))
 	})
 	return list, err
 }
@@ -165,37 +158,29 @@ func readRecord[T any](ctx context.Context, db *DB, table, sql string, args ...a
 	return list[0], true, nil
 }
 
-// eachRow calls fn with each row of a query.
-func (db *DB) eachRow(ctx context.Context, sql string, args []any, fn func(pgx.Rows) error) error {
-	rows, err := db.pool.Query(ctx, sql, args...)
-	if err != nil {
+// query runs a query, and has read read its rows.
+func (db *DB) query(ctx context.Context, sql string, args []any, read func(pgx.Rows) error) error {
+	rows, _ := db.pool.Query(ctx, sql, args...) // rows has the error as well
+	return read(rows)
+}
+
+// each returns what scans each row into scans and then calls fn. What it scans into the last row is left there.
+func each(scans []any, fn func() error) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, scans, fn)
 		return err
 	}
-	defer rows.Close()
-	return each(fn)(rows)
 }
 
-// each returns what calls fn with each row.
-func each(fn func(rows pgx.Rows) error) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		for rows.Next() {
-			if err := fn(rows); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	}
-}
-
-// scanner is a row or rows.
-type scanner interface{ Scan(...any) error }
-
-// scanRecord reads a record from its columns v and record, and further columns behind them.
-func scanRecord(db *DB, row scanner, table string, record any, more ...any) error {
+// eachRecord returns what reads a record from the columns v and record of each row, and further columns into more, and
+// then calls fn.
+func eachRecord[T any](db *DB, table string, fn func(record T), more ...any) func(pgx.Rows) error {
 	var v int16
 	var body []byte
-	if err := row.Scan(append([]any{&v, &body}, more...)...); err != nil {
+	return each(append([]any{&v, &body}, more...), func() error {
+		var record T
+		err := db.decode(table, v, body, &record)
+		fn(record)
 		return err
-	}
-	return db.decode(table, v, body, record)
+	})
 }

@@ -93,12 +93,11 @@ func (db *DB) Rooms(ctx context.Context) ([]string, error) {
 func (db *DB) readKeys(ctx context.Context, sql string, args ...any) (list []string, err error) {
 	err = db.read(ctx, func(ctx context.Context) error {
 		list = nil
-		return db.eachRow(ctx, sql, args, func(rows pgx.Rows) error {
-			var key string
-			err := rows.Scan(&key)
+		var key string
+		return db.query(ctx, sql, args, each([]any{&key}, func() error {
 			list = append(list, parseKey(key))
-			return err
-		})
+			return nil
+		}))
 	})
 	return list, err
 }
@@ -158,11 +157,9 @@ func (db *DB) RoomFile(ctx context.Context, room string, n uint64) (chat.File, e
 	found := false
 	err := db.read(ctx, func(ctx context.Context) error {
 		found = false
-		return db.eachRow(ctx, `select v, record, data from ravenbot.room_files where room = $1 and n = $2`,
-			[]any{keyText(room), int64(n)}, func(rows pgx.Rows) error {
-				found = true
-				return scanRecord(db, rows, "room_files", &r, &data)
-			})
+		return db.query(ctx, `select v, record, data from ravenbot.room_files where room = $1 and n = $2`,
+			[]any{keyText(room), int64(n)},
+			eachRecord(db, "room_files", func(kept fileRecord) { r, found = kept, true }, &data))
 	})
 	if err == nil && !found {
 		err = store.ErrNotFound

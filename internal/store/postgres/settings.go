@@ -37,7 +37,7 @@ func (db *DB) SwapSetting(ctx context.Context, scope string, was, now []byte) (b
 		var kept json.RawMessage
 		if err := t.send(func(b *pgx.Batch) {
 			b.Queue(`select v, record from ravenbot.settings where scope = $1 for update`, keyText(scope)).
-				Query(each(func(rows pgx.Rows) error { return scanRecord(t.db, rows, "settings", &kept) }))
+				Query(eachRecord(t.db, "settings", func(layer json.RawMessage) { kept = layer }))
 		}); err != nil {
 			return err
 		}

@@ -146,7 +146,7 @@ func (m *membership) ClaimShard(
 			b.Queue(lockPlan, bot).QueryRow(func(row pgx.Row) error { return row.Scan(&planned) })
 			b.Queue(countOtherMembers, bot, owner).QueryRow(func(row pgx.Row) error { return row.Scan(&others) })
 			b.Queue(countOwnShards, bot, owner).QueryRow(func(row pgx.Row) error { return row.Scan(&own) })
-			b.Queue(readShard, bot, shard).Query(each(func(rows pgx.Rows) error { return rows.Scan(&session, &isFree) }))
+			b.Queue(readShard, bot, shard).Query(each([]any{&session, &isFree}, func() error { return nil }))
 		})
 		part := store.ShardTable{Count: planned, Replicas: others + 1}.Part()
 		// Where the number of shards was changed meanwhile, this one is of the former division, and would bring events that
@@ -176,7 +176,12 @@ func (m *membership) ReleaseShard(ctx context.Context, bot string, shard int, se
 		left = &s
 	}
 	bot, owner := keyText(bot), m.db.owner()
-	err := m.db.write(ctx, func(t *tx) error { return t.changeShards(bot, releaseShard, bot, shard, owner, left) })
+	err := m.db.write(ctx, func(t *tx) error {
+		return t.send(func(b *pgx.Batch) {
+			b.Queue(lockPlan, bot)
+			b.Queue(releaseShard, bot, shard, owner, left)
+		})
+	})
 	if err != nil {
 		return fmt.Errorf("release shard %d: %w", shard, err)
 	}
@@ -199,14 +204,6 @@ func (m *membership) LeaveShards(ctx context.Context, bot string) error {
 	return nil
 }
 
-// changeShards runs one statement while the row of a bot is locked.
-func (t *tx) changeShards(bot, sql string, args ...any) error {
-	return t.send(func(b *pgx.Batch) {
-		b.Queue(lockPlan, bot)
-		b.Queue(sql, args...)
-	})
-}
-
 // BeginIdentify counts a session that this process is about to begin and returns 0, or returns when to ask again: the
 // limit of a day is used up, or another process begins one in the bucket. What was counted has to be ended by
 // EndIdentify; a process that cannot do so keeps the bucket for identifyTime.
@@ -217,12 +214,10 @@ func (m *membership) BeginIdentify(
 ) (wait time.Duration, err error) {
 	bot, owner := keyText(bot), m.db.owner()
 	err = m.db.write(ctx, func(t *tx) error {
-		seconds := 0.0
-		longer := each(func(rows pgx.Rows) error {
-			var s float64
-			err := rows.Scan(&s)
+		var s, seconds float64
+		longer := each([]any{&s}, func() error {
 			seconds = max(seconds, s)
-			return err
+			return nil
 		})
 		err := t.send(func(b *pgx.Batch) {
 			b.Queue(lockPlan, bot)
@@ -246,14 +241,15 @@ func (m *membership) BeginIdentify(
 func (m *membership) EndIdentify(ctx context.Context, bot string, bucket int, hasBegun bool) error {
 	bot, owner := keyText(bot), m.db.owner()
 	err := m.db.write(ctx, func(t *tx) error {
-		if hasBegun {
-			return t.changeShards(bot, endIdentify, bot, bucket, owner, identifyPause.Seconds())
-		}
 		return t.send(func(b *pgx.Batch) {
 			b.Queue(lockPlan, bot)
-			// Before endIdentify, which takes the owner out of the row by which the counted session is found.
-			b.Queue(uncountIdentify, bot, bucket, owner)
-			b.Queue(endIdentify, bot, bucket, owner, 0.0)
+			pause := identifyPause
+			if !hasBegun {
+				pause = 0
+				// Before endIdentify, which takes the owner out of the row by which the counted session is found.
+				b.Queue(uncountIdentify, bot, bucket, owner)
+			}
+			b.Queue(endIdentify, bot, bucket, owner, pause.Seconds())
 		})
 	})
 	if err != nil {

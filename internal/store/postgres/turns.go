@@ -32,9 +32,6 @@ type turnWrite struct {
 func (w *turnWrite) allocate() error {
 	w.isNew = w.turn != nil && w.turn.Seq == 0
 	w.postNumbers, w.callNumbers = make([]uint64, w.newPosts), make([]uint64, len(w.calls))
-	if !w.isNew && w.newPosts == 0 && len(w.calls) == 0 {
-		return nil
-	}
 	return w.tx.send(func(b *pgx.Batch) {
 		if w.isNew {
 			queueNewTurn(b, w.to, 0).QueryRow(func(row pgx.Row) error {
@@ -44,12 +41,8 @@ func (w *turnWrite) allocate() error {
 				return err
 			})
 		}
-		if w.newPosts > 0 {
-			nextNumbers(b, "post_seq", w.newPosts, func(i int, n uint64) { w.postNumbers[i] = n })
-		}
-		if len(w.calls) > 0 {
-			nextNumbers(b, "call_seq", len(w.calls), func(i int, n uint64) { w.callNumbers[i] = n })
-		}
+		nextNumbers(b, "post_seq", w.postNumbers)
+		nextNumbers(b, "call_seq", w.callNumbers)
 	})
 }
 
@@ -203,22 +196,19 @@ func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, convers
 	found := false
 	err := db.read(ctx, func(ctx context.Context) error {
 		a, found = chat.Address{}, false
-		return db.eachRow(ctx, `select c.address, coalesce(t.v, 0), t.record from ravenbot.message_turns m
+		var address string
+		var v int16
+		var record []byte
+		return db.query(ctx, `select c.address, coalesce(t.v, 0), t.record from ravenbot.message_turns m
 			join ravenbot.conversations c on c.id = m.conversation
 			left join ravenbot.turns t on t.conversation = m.conversation and t.seq = m.seq
-			where m.subject = $1`, []any{keyText(subject)}, func(rows pgx.Rows) (err error) {
-			var address string
-			var v int16
-			var record []byte
-			if err := rows.Scan(&address, &v, &record); err != nil {
-				return err
-			}
+			where m.subject = $1`, []any{keyText(subject)}, each([]any{&address, &v, &record}, func() (err error) {
 			if a, err = chat.ParseAddress(parseKey(address)); err != nil || record == nil {
 				return err
 			}
 			found = true
 			return db.decode("turns", v, record, &turn)
-		})
+		}))
 	})
 	if err == nil && !found {
 		err = store.ErrNotFound
@@ -255,18 +245,16 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 func (db *DB) TurnsQuoting(ctx context.Context, subject string) (list []store.TurnRef, err error) {
 	err = db.read(ctx, func(ctx context.Context) error {
 		list = nil
-		return db.eachRow(ctx, `select c.address, q.seq from ravenbot.quotes q
+		var address string
+		var seq uint64
+		return db.query(ctx, `select c.address, q.seq from ravenbot.quotes q
 			join ravenbot.conversations c on c.id = q.conversation
-			where q.subject = $1 order by q.n, c.address, q.seq`, []any{keyText(subject)}, func(rows pgx.Rows) error {
-			var address string
-			var seq int64
-			if err := rows.Scan(&address, &seq); err != nil {
+			where q.subject = $1 order by q.n, c.address, q.seq`,
+			[]any{keyText(subject)}, each([]any{&address, &seq}, func() error {
+				a, err := chat.ParseAddress(parseKey(address))
+				list = append(list, store.TurnRef{Conversation: a, Seq: seq})
 				return err
-			}
-			a, err := chat.ParseAddress(parseKey(address))
-			list = append(list, store.TurnRef{Conversation: a, Seq: uint64(seq)})
-			return err
-		})
+			}))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find the turns that quote message %s: %w", subject, err)

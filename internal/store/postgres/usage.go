@@ -100,16 +100,17 @@ func (db *DB) UsageOfOthers(ctx context.Context, day string) (list []store.Usage
 	own := db.ownUsage.of(day)
 	err = db.read(ctx, func(ctx context.Context) error {
 		list = nil
-		return db.eachRow(ctx, `select day, model, channel, user_id, turns, input, cached, output from ravenbot.usage
-			where day = $1`, []any{day}, func(rows pgx.Rows) error {
-			u, err := scanUsage(rows)
+		var r usageRow
+		const sql = `select ` + usageColumns + ` from ravenbot.usage where day = $1`
+		return db.query(ctx, sql, []any{day}, each(r.scans(), func() error {
+			u, err := r.usage()
 			mine := own[usageKey(u)]
 			u.Turns, u.Tokens = u.Turns-mine.Turns, u.Tokens.Sub(mine.Tokens)
 			if u.Turns != 0 || u.Tokens != (llm.Usage{}) {
 				list = append(list, u)
 			}
 			return err
-		})
+		}))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read what other processes have used: %w", err)
@@ -144,18 +145,19 @@ func (db *DB) Usage(ctx context.Context, from, cursor string, n int) (list []sto
 	var last []string
 	err = db.read(ctx, func(ctx context.Context) error {
 		list, next = nil, ""
-		return db.eachRow(ctx, `select day, model, channel, user_id, turns, input, cached, output from ravenbot.usage
+		var r usageRow
+		return db.query(ctx, `select `+usageColumns+` from ravenbot.usage
 			where day >= $1 and (day, model, channel, user_id) > ($2, $3, $4, $5)
 			order by day, model, channel, user_id limit $6`,
-			[]any{from, after[0], after[1], after[2], after[3], n + 1}, func(rows pgx.Rows) error {
+			[]any{from, after[0], after[1], after[2], after[3], n + 1}, each(r.scans(), func() error {
 				if len(list) == n {
 					next = writeCursor(last...)
 					return nil
 				}
-				u, err := scanUsage(rows)
-				list, last = append(list, u), []string{u.Day, keyText(u.Model), addressKey(u.Channel), keyText(u.User)}
+				u, err := r.usage()
+				list, last = append(list, u), []string{u.Day, r.model, r.channel, r.user}
 				return err
-			})
+			}))
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("list usage: %w", err)
@@ -163,14 +165,24 @@ func (db *DB) Usage(ctx context.Context, from, cursor string, n int) (list []sto
 	return list, next, nil
 }
 
-// scanUsage reads a row of the table, whose columns are in the order of the query in Usage.
-func scanUsage(row scanner) (u store.Usage, err error) {
-	var model, channel, user string
-	err = row.Scan(&u.Day, &model, &channel, &user, &u.Turns, &u.Tokens.Input, &u.Tokens.Cached, &u.Tokens.Output)
-	if err != nil {
-		return u, err
-	}
-	u.Model, u.User = parseKey(model), parseKey(user)
-	u.Channel, err = parseAddressKey(channel)
+// usageRow is where the usageColumns of a row are scanned.
+type usageRow struct {
+	sum                  store.Usage
+	model, channel, user string
+}
+
+const usageColumns = `day, model, channel, user_id, turns, input, cached, output`
+
+// scans returns what the usageColumns are scanned into.
+func (r *usageRow) scans() []any {
+	used := &r.sum.Tokens
+	return []any{&r.sum.Day, &r.model, &r.channel, &r.user, &r.sum.Turns, &used.Input, &used.Cached, &used.Output}
+}
+
+// usage returns the sum of the row that was scanned last.
+func (r *usageRow) usage() (u store.Usage, err error) {
+	u = r.sum
+	u.Model, u.User = parseKey(r.model), parseKey(r.user)
+	u.Channel, err = parseAddressKey(r.channel)
 	return u, err
 }

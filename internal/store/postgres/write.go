@@ -171,20 +171,20 @@ func (t *tx) explain(err error) error {
 	return err
 }
 
-// nextNumbers queues taking numbers of a sequence. They are in order where one call follows the other, and
-// some may be missing.
-func nextNumbers(b *pgx.Batch, sequence string, n int, take func(i int, number uint64)) {
-	b.Queue(`select nextval($1::regclass) from generate_series(1, $2::int)`, "ravenbot."+sequence, n).
-		Query(func(rows pgx.Rows) error {
-			for i := 0; rows.Next(); i++ {
-				var number int64
-				if err := rows.Scan(&number); err != nil {
-					return err
-				}
-				take(i, uint64(number))
-			}
-			return rows.Err()
-		})
+// nextNumbers queues filling numbers with the next ones of a sequence. They are in order where one call follows the
+// other, and some may be missing.
+func nextNumbers(b *pgx.Batch, sequence string, numbers []uint64) {
+	if len(numbers) == 0 {
+		return
+	}
+	var number uint64
+	i := 0
+	b.Queue(`select nextval($1::regclass) from generate_series(1, $2::int)`, "ravenbot."+sequence, len(numbers)).
+		Query(each([]any{&number}, func() error {
+			numbers[i] = number
+			i++
+			return nil
+		}))
 }
 
 // commitQuery returns what commits the transaction, and records that it was committed in the same round
