@@ -185,6 +185,8 @@ func TestStore_AddressCannotBeRead_IsSaid(t *testing.T) {
 		"usage.channel": {records, func(ctx context.Context, db *postgres.DB) error {
 			_, _, err := db.Usage(ctx, "", "", 9)
 			return err
+		}, func(ctx context.Context, db *postgres.DB) error {
+			return errOf(db.UsageOfOthers(ctx, time.Now().UTC().Format("2006-01-02")))
 		}},
 		"approvals.address": {prune},
 		"summaries.address": {prune},

@@ -105,6 +105,25 @@ func TestPrune_AddressIsDamaged_SaysSo(t *testing.T) {
 	}
 }
 
+// A turn whose time cannot be read is not passed over in silence, also behind an old one.
+func TestPrune_TimeIsDamaged_SaysSo(t *testing.T) {
+	url := pgtest.Start(t)
+	db := open(t, url, time.Now)
+	for _, id := range []string{"a", "b"} {
+		turn := &conversation.Turn{ID: id, Began: time.Now().AddDate(-1, 0, 0)}
+		if err := db.SaveTurn(t.Context(), general, turn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const damage = "update ravenbot.turns set began = 'infinity' where seq = 2"
+	if _, err := connect(t, url).Exec(t.Context(), damage); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Prune(t.Context(), aDay()); err == nil {
+		t.Error("it says nothing")
+	}
+}
+
 // What is old and cannot be deleted is not passed over in silence.
 func TestPrune_RowsCannotBeDeleted_SaysSo(t *testing.T) {
 	url := pgtest.Start(t)

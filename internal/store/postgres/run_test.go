@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -68,6 +69,23 @@ func TestRun_DiskWasFull_TriesToWrite(t *testing.T) {
 	if problem := db.Problem(); problem != "" {
 		t.Errorf("the problem is %q", problem)
 	}
+}
+
+// A store whose tables a later version has changed is unhealthy, though its server works.
+func TestRun_TablesAreOfALaterVersion_IsUnhealthy(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t)
+	db := open(t, url, time.Now)
+	if _, err := connect(t, url).Exec(t.Context(), `update ravenbot.format set number = number + 1`); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	wg.Go(func() { db.Run(ctx, slog.New(slog.DiscardHandler)) })
+	var newer *store.NewerError
+	waitFor(t, func() bool { return errors.As(db.Health(), &newer) })
 }
 
 // The size is that of the tables, which are there from the start, and grows with what is stored.

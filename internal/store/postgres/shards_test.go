@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -117,6 +118,45 @@ func TestReleaseShard_SessionGoesToTheNextOwnerOnce(t *testing.T) {
 	joinShards(t, 1, b)
 	if left, isOwn := b.claims(t, 0, 1); !isOwn || left != "last" {
 		t.Errorf("claimed by who begins: %v, %q", isOwn, left)
+	}
+}
+
+// What changes the shards of a bot waits for whoever is changing them.
+func TestShards_RowOfTheBotIsLocked_ChangesWait(t *testing.T) {
+	url := pgtest.Start(t)
+	r, conn, watching := joinReplica(t, url), connect(t, url), connect(t, url)
+	joinShards(t, 1, r)
+	ctx := t.Context()
+	for name, change := range map[string]func() error{
+		"JoinShards":                       func() error { return errOf(r.JoinShards(ctx, bot, 1, 1)) },
+		"ClaimShard":                       func() error { _, _, err := r.ClaimShard(ctx, bot, 0, 1); return err },
+		"ReleaseShard":                     func() error { return r.ReleaseShard(ctx, bot, 0, nil) },
+		"LeaveShards":                      func() error { return r.LeaveShards(ctx, bot) },
+		"BeginIdentify":                    func() error { return errOf(r.BeginIdentify(ctx, bot, 0, 9)) },
+		"EndIdentify":                      func() error { return r.EndIdentify(ctx, bot, 0, true) },
+		"EndIdentify, which has not begun": func() error { return r.EndIdentify(ctx, bot, 0, false) },
+	} {
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(ctx, `select from ravenbot.shard_plans for update`); err != nil {
+			t.Fatal(err)
+		}
+		changed := make(chan error, 1)
+		go func() { changed <- change() }()
+		waitFor(t, func() bool {
+			var waits bool
+			err := watching.QueryRow(ctx, `select exists (select from pg_stat_activity
+				where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waits)
+			return err == nil && waits || len(changed) > 0
+		})
+		if len(changed) > 0 {
+			t.Errorf("%s does not wait", name)
+		}
+		if err := errors.Join(tx.Rollback(ctx), <-changed); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -36,6 +36,9 @@ func Fill(t *testing.T, s store.Store, at time.Time) {
 	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "replaced", Error: "no", At: at}}, 0))
 	must(t, s.SavePosts(ctx, []store.Post{{Key: "new", To: general, Replaces: "replaced", At: at}}))
 	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "new", Ref: chat.Ref{IDs: []string{"1"}}, At: at}}, 0))
+	odd := chat.Address{Platform: "web", Channel: "odd\x00channel"}
+	must(t, s.SavePosts(ctx, []store.Post{{Key: "odd", To: odd, Turn: "q", At: at}}))
+	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "odd", Ref: chat.Ref{IDs: []string{"3"}}, At: at}}, 0))
 	must(t, s.SaveStream(ctx, "pending", chat.Ref{IDs: []string{"2"}, Repeated: true}))
 	must(t, s.SaveFeedback(ctx, store.Feedback{Turn: "q", User: "U1", Good: true, At: at}))
 	must(t, s.SaveReaction(ctx, store.Reaction{Turn: "q", User: "U2", Post: "p", Sign: "up", Gone: true, At: at}))

@@ -183,7 +183,11 @@ func postUndelivered(t *testing.T, s store.Store, _ *time.Time) {
 	// A post that was made is not given up by a second outcome.
 	must(t, s.SavePosts(ctx, []store.Post{{Key: "made", To: general}}))
 	must(t, s.SaveOutcomes(ctx, []store.Outcome{
-		{Key: "made", Ref: chat.Ref{IDs: []string{"1"}}, At: noon}, {Key: "made", Error: "late", At: noon}}, 0))
+		{Key: "made", Ref: chat.Ref{IDs: []string{"1"}}, At: noon}, {Key: "made", Error: "late", At: noon},
+		{Key: "made", Ref: chat.Ref{IDs: []string{"2"}}, At: noon}}, 0))
+	ref, _, err := s.PostRef(ctx, "made")
+	must(t, err)
+	same(t, "where the post is", []string{"1"}, ref.IDs)
 	lost, err = s.Undelivered(ctx)
 	must(t, err)
 	same(t, "posts given up", 1, len(lost))
