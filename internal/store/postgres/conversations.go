@@ -111,24 +111,19 @@ func (db *DB) Versions(ctx context.Context, channel chat.Address) ([]store.Conve
 	err := db.read(ctx, func(ctx context.Context) error {
 		list = nil
 		var address string
-		var messages, version, seq, hash int64
-		return db.query(ctx, `select c.address, coalesce(c.messages, 0), c.message_version,
+		var version uint64
+		var seq, hash int64
+		return db.query(ctx, `select c.address, case when c.messages > 0 then c.message_version else 0 end,
 				coalesce(t.seq, 0), coalesce(t.hash, 0)
 			from ravenbot.conversations c left join ravenbot.turns t on t.conversation = c.id
-			where c.channel = $1 order by c.address, t.seq`, []any{keyText(channel.Base().String())},
-			each([]any{&address, &messages, &version, &seq, &hash}, func() error {
-				if seq == 0 && messages == 0 {
-					return nil
-				}
+			where c.channel = $1 and (c.messages > 0 or t.seq is not null) order by c.address, t.seq`,
+			[]any{keyText(channel.Base().String())}, each([]any{&address, &version, &seq, &hash}, func() error {
 				a, err := chat.ParseAddress(parseKey(address))
 				if err != nil {
 					return err
 				}
 				if len(list) == 0 || list[len(list)-1].Address != a {
-					v := store.ConversationVersion{Address: a, Turns: map[uint64]uint64{}}
-					if messages > 0 {
-						v.Messages = uint64(version)
-					}
+					v := store.ConversationVersion{Address: a, Turns: map[uint64]uint64{}, Messages: version}
 					list = append(list, v)
 				}
 				if seq > 0 {

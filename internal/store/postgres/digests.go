@@ -82,7 +82,7 @@ func (db *DB) SeenItems(
 		seen = map[string]bool{}
 		err := db.pool.QueryRow(ctx, `select exists (select from ravenbot.digests where name = $1)`,
 			keyText(digest)).Scan(&ever)
-		if err != nil || !ever || len(ids) == 0 {
+		if err != nil {
 			return err
 		}
 		var key string

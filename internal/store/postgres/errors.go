@@ -118,25 +118,22 @@ func isForAll(err error) bool {
 	return isCode(err, readOnly, "42501", "3F000", "42P01")
 }
 
-// minVersion is the oldest server that has all that is used here; the oldest that was tried is 15.
-const minVersion = 130000
-
 // checkServer returns a *store.SystemError where the server cannot hold the store.
 func (db *DB) checkServer(ctx context.Context) error {
-	var version int
-	var encoding string
-	var isReadOnly bool
+	var isOld, isReadOnly bool
+	var version, encoding string
 	err := db.read(ctx, func(ctx context.Context) error {
-		return db.pool.QueryRow(ctx, `select current_setting('server_version_num')::int,
-			current_setting('server_encoding'), current_setting('transaction_read_only')::bool`).
-			Scan(&version, &encoding, &isReadOnly)
+		// 13 has all that is used here.
+		return db.pool.QueryRow(ctx, `select current_setting('server_version_num')::int < 130000,
+			current_setting('server_version'), current_setting('server_encoding'), current_setting('transaction_read_only')::bool`).
+			Scan(&isOld, &version, &encoding, &isReadOnly)
 	})
 	switch {
 	case err != nil:
 		return err
-	case version < minVersion:
+	case isOld:
 		return db.systemError("the server is too old", "use PostgreSQL 13 or newer; 15 is the oldest that was tried",
-			fmt.Errorf("its version is %d.%d", version/10000, version%10000))
+			fmt.Errorf("its version is %s", version))
 	case encoding != "UTF8":
 		return db.systemError("the database does not hold every text",
 			"create it with the encoding UTF8 (createdb --encoding=UTF8 --template=template0)",

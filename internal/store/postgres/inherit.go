@@ -40,12 +40,12 @@ const (
 // wait, channels, and the lead. It returns that, and nothing where there is nothing; it is cheap then. What is returned
 // has to be resumed by the caller, since nobody else will.
 func (m *membership) Inherit(ctx context.Context) (left store.Inherited, err error) {
-	mayEnd := m.isSteady(time.Now())
+	owner, mayEnd := m.db.owner(), m.isSteady(time.Now())
 	// Asked at short intervals, and mostly there is nothing: the write transaction would lock the row of the table format
 	// each time, for which whoever joins waits.
 	var isAny bool
 	err = m.db.read(ctx, func(ctx context.Context) error {
-		return m.db.pool.QueryRow(ctx, isAnyLeft, m.db.owner(), mayEnd).Scan(&isAny)
+		return m.db.pool.QueryRow(ctx, isAnyLeft, owner, mayEnd).Scan(&isAny)
 	})
 	if err == nil && isAny {
 		err = m.db.write(ctx, func(t *tx) error {
@@ -55,7 +55,7 @@ func (m *membership) Inherit(ctx context.Context) (left store.Inherited, err err
 	}
 	if _, isUnknown := errors.AsType[*unknownError](err); isUnknown {
 		// What may be this process's now would wait until its end, so that its membership ends here.
-		m.noteLost(m.db.owner())
+		m.noteLost(owner)
 	}
 	if err != nil {
 		return store.Inherited{}, fmt.Errorf("inherit what other replicas have left: %w", err)

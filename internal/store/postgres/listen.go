@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"strconv"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -76,7 +76,7 @@ func (m *membership) listenOnce(ctx context.Context) {
 		case err == nil && notice.Payload == leftNotice:
 			m.left.send()
 		case err == nil:
-			if notice.Payload != strconv.FormatInt(m.db.process, 10) {
+			if notice.Payload != fmt.Sprint(m.db.process) {
 				m.changed.send()
 			}
 		case isSilent:

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -258,11 +259,8 @@ func eachReplica(list *[]store.Replica) func(pgx.Rows) error {
 
 // processName returns the name of this process for people.
 func processName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s/%d", host, os.Getpid())
+	host, _ := os.Hostname() // "" with an error
+	return fmt.Sprintf("%s/%d", cmp.Or(host, "unknown"), os.Getpid())
 }
 
 // keep renews the time of the member until ctx ends or another process has inherited. A database that does not answer
@@ -322,7 +320,7 @@ func (m *membership) isSteady(now time.Time) bool {
 func (m *membership) noteLost(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if id != 0 && m.id == id && !m.isLost {
+	if m.id == id && !m.isLost {
 		m.isLost = true
 		close(m.lost)
 	}

@@ -16,9 +16,6 @@ import (
 // SavePosts stores posts until they have an outcome, and sets their Seq. A post whose key is known is
 // skipped, and its Seq is 0.
 func (db *DB) SavePosts(ctx context.Context, posts []store.Post) error {
-	if len(posts) == 0 {
-		return nil
-	}
 	var numbers []uint64
 	err := db.write(ctx, func(t *tx) (err error) {
 		if numbers, err = t.numberPosts(len(posts)); err != nil {

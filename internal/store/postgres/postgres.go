@@ -22,6 +22,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,12 +135,7 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
+	o.Log, o.Timeout = cmp.Or(o.Log, slog.Default()), cmp.Or(o.Timeout, defaultTimeout)
 	config, err := parseURL(address, o)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -181,17 +177,12 @@ func parseURL(address string, o Options) (*pgxpool.Config, error) {
 		config.MaxConns = defaultMaxConns
 	}
 	c := config.ConnConfig
-	if o.application == "" {
-		o.application = daemonName
-	}
-	c.RuntimeParams["application_name"] = o.application
+	c.RuntimeParams["application_name"] = cmp.Or(o.application, daemonName)
 	// Every statement is parsed for itself and in the same round trip: a pooler in transaction mode lends
 	// the next transaction another connection, which would not know a prepared statement, and a described
 	// statement that is cached breaks when a newer version has changed a table.
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTimeout
-	}
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
 	// A machine that vanished is noticed after half a minute.
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 		Enable:   true,

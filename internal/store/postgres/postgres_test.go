@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -35,6 +36,46 @@ func open(tb testing.TB, url string, now func() time.Time) *postgres.DB {
 		}
 	})
 	return db
+}
+
+// Whatever opening a store comes to, no connection outlasts its use.
+func TestConnections_AreClosed(t *testing.T) {
+	url := pgtest.Start(t)
+	r, conn := openReplica(t, url), connect(t, url)
+	if _, err := r.Join(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	o := postgres.Options{Log: slog.New(slog.DiscardHandler)}
+	<-r.Changed() // its connection for notices listens
+	if err := errors.Join(r.SaveBlob(t.Context(), "a", []byte(`{}`)), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	none := func() {
+		t.Helper()
+		waitFor(t, func() bool {
+			var n int
+			err := conn.QueryRow(t.Context(), `select count(*) from pg_stat_activity
+				where datname = current_database() and pid <> pg_backend_pid()`).Scan(&n)
+			return err == nil && n == 0
+		})
+	}
+	none()
+	if remark, err := postgres.Check(t.Context(), url, o); remark != "" || err != nil {
+		t.Fatalf("checking gave %q, %v", remark, err)
+	}
+	none()
+	if _, err := postgres.OpenTarget(t.Context(), url, o); !errors.Is(err, store.ErrExists) {
+		t.Fatalf("filling a store that holds something gave %v", err)
+	}
+	none()
+	if _, err := conn.Exec(t.Context(), `update ravenbot.format set number = number + 1`); err != nil {
+		t.Fatal(err)
+	}
+	var newer *store.NewerError
+	if _, err := postgres.Open(t.Context(), url, o); !errors.As(err, &newer) {
+		t.Fatalf("opening a store of a later version gave %v", err)
+	}
+	none()
 }
 
 // A pooler lends the connection to others after each transaction.

@@ -17,6 +17,7 @@ func TestIsSteady(t *testing.T) {
 	}{
 		{"has just joined", nil, time.Second, false},
 		{"joined a while ago", []time.Duration{2 * time.Second, 4 * time.Second}, 5 * time.Second, true},
+		{"is just in time", []time.Duration{2 * time.Second, 6 * time.Second}, 10 * time.Second, true},
 		{"misses renewals", []time.Duration{2 * time.Second, 4 * time.Second}, 9 * time.Second, false},
 		{"is back", []time.Duration{2 * time.Second, 4 * time.Second, 16 * time.Second}, 17 * time.Second, false},
 		{"is back for a while", []time.Duration{2 * time.Second, 16 * time.Second, 19 * time.Second},
@@ -32,6 +33,12 @@ func TestIsSteady(t *testing.T) {
 	}
 	if alone := (&membership{alone: true, renewed: joined, steady: joined}); !alone.isSteady(joined) {
 		t.Error("who is alone waits for others")
+	}
+}
+
+func TestIsShared_OfAMemberAlone(t *testing.T) {
+	if (&DB{}).IsShared() || !(&DB{members: &membership{}}).IsShared() {
+		t.Error("a member is not shared, or another process is")
 	}
 }
 

@@ -54,16 +54,20 @@ func callsListed(t *testing.T, s store.Store, now *time.Time) {
 	if _, err := s.ToolResult(ctx, "r1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the result of a conversation that was removed: %v", err)
 	}
-	for n := range 300 {
+	var many []store.ToolCall
+	var newest []string
+	for n := range 1200 {
 		c := call(n)
 		c.ResultID, c.Whole = "x"+strconv.Itoa(1000+n), "text"
-		must(t, s.SaveCalls(ctx, []store.ToolCall{c}))
+		many, newest = append(many, c), append(newest, strconv.Itoa(1199-n))
 	}
-	if _, err := s.ToolResult(ctx, "x1000"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the oldest of 300 results: %v", err)
-	}
-	if _, err := s.ToolResult(ctx, "x1299"); err != nil {
-		t.Errorf("the newest of 300 results: %v", err)
+	must(t, s.SaveCalls(ctx, many))
+	same(t, "many", newest, ids(s.ToolCalls(ctx, 0, 1200, nil)))
+	same(t, "one of many", []string{"0"}, ids(s.ToolCalls(ctx, 0, 1, func(c store.ToolCall) bool { return c.ID == "0" })))
+	for id, isKept := range map[string]bool{"x1943": false, "x1944": true, "x2199": true} {
+		if _, err := s.ToolResult(ctx, id); isKept != (err == nil) || !isKept && !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("of 256 results that are kept, %s: %v", id, err)
+		}
 	}
 	*now = noon.Add(100 * 24 * time.Hour)
 	prune(t, s)

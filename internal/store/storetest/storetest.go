@@ -293,14 +293,14 @@ func runOnce(t *testing.T, s store.Store, _ *time.Time) {
 	}
 	later := run
 	later.Due, later.Posted = noon.Add(time.Hour), 0
-	_, err := s.FinishRun(ctx, later, nil, nil)
+	_, err := s.FinishRun(ctx, later, []string{"w"}, nil)
 	must(t, err)
 	runs, err := s.LastRuns(ctx, "morning", 5)
 	must(t, err)
 	same(t, "runs, newest first", []store.Run{later, run}, runs)
-	seen, ever, err := s.SeenItems(ctx, "morning", []string{"x", "z"})
+	seen, ever, err := s.SeenItems(ctx, "morning", []string{"w", "x", "z"})
 	must(t, err)
-	same(t, "seen", map[string]bool{"x": true}, seen)
+	same(t, "seen", map[string]bool{"w": true, "x": true}, seen)
 	same(t, "ever ran", true, ever)
 	_, ever, err = s.SeenItems(ctx, "evening", nil)
 	must(t, err)
