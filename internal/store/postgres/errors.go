@@ -125,7 +125,8 @@ func (db *DB) checkServer(ctx context.Context) error {
 	err := db.read(ctx, func(ctx context.Context) error {
 		// 13 has all that is used here.
 		return db.pool.QueryRow(ctx, `select current_setting('server_version_num')::int < 130000,
-			current_setting('server_version'), current_setting('server_encoding'), current_setting('transaction_read_only')::bool`).
+			current_setting('server_version'), current_setting('server_encoding'),
+			current_setting('transaction_read_only')::bool`).
 			Scan(&isOld, &version, &encoding, &isReadOnly)
 	})
 	switch {

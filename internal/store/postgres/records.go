@@ -99,7 +99,7 @@ func dumps() []dump {
 			join ravenbot.conversations c on c.id = m.conversation`, dumpMessageTurn},
 		// The turns that quote a message are one record elsewhere.
 		{"quote", `select q.subject, '', '', 0, 0,
-				json_agg(json_build_array(c.address, q.seq) order by q.n, c.address, q.seq)
+				json_agg(json_build_object('address', c.address, 'seq', q.seq) order by q.n, c.address, q.seq)
 			from ravenbot.quotes q join ravenbot.conversations c on c.id = q.conversation group by q.subject`, dumpQuote},
 		{"summary", `select address, '', ''` + plain + `record from ravenbot.summaries`, top},
 		{"call", number("call_seq"), count},
@@ -191,23 +191,18 @@ func dumpMessageTurn(c columns) (store.Record, error) {
 
 // dumpQuote returns the turns that quote a message, in their order.
 func dumpQuote(c columns) (store.Record, error) {
-	var pairs [][2]json.RawMessage
-	if err := json.Unmarshal(c.body, &pairs); err != nil {
-		return store.Record{}, err
+	var quotes []struct {
+		Address string
+		Seq     uint64
 	}
-	list := make([]store.TurnRef, len(pairs))
-	for i, p := range pairs {
-		var key string
-		if err := errors.Join(json.Unmarshal(p[0], &key), json.Unmarshal(p[1], &list[i].Seq)); err != nil {
-			return store.Record{}, err
-		}
-		var err error
-		if list[i].Conversation, err = chat.ParseAddress(parseKey(key)); err != nil {
-			return store.Record{}, err
-		}
+	errs := json.Unmarshal(c.body, &quotes)
+	list := make([]store.TurnRef, len(quotes))
+	for i, q := range quotes {
+		a, err := chat.ParseAddress(parseKey(q.Address))
+		list[i], errs = store.TurnRef{Conversation: a, Seq: q.Seq}, errors.Join(errs, err)
 	}
 	body, err := encode(list)
-	return store.Record{Key: parseKey(c.a), Body: []byte(body)}, err
+	return store.Record{Key: parseKey(c.a), Body: []byte(body)}, errors.Join(errs, err)
 }
 
 // maxKey bounds the bytes of a key in other engines.

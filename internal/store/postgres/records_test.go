@@ -76,6 +76,31 @@ func TestRecords_ReaderFails_ReturnsItsError(t *testing.T) {
 	}
 }
 
+// A record that cannot be read, and has to be to be carried to another store, ends that.
+func TestRecords_RecordIsDamaged_SaysSo(t *testing.T) {
+	url := pgtest.Start(t)
+	db, conn := open(t, url, func() time.Time { return changeTime }), connect(t, url)
+	storetest.Fill(t, db, changeTime)
+	read := func(record string) error {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		return db.Records(t.Context(), func(store.Record) error { return nil })
+	}
+	for _, table := range []string{"feeds", "subscriptions", "room_files"} {
+		if err := read(`alter table ravenbot.` + table + ` add kept json`); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(`update ravenbot.` + table + ` set kept = record, record = '7'`); err == nil {
+			t.Errorf("records of %s that are numbers are read", table)
+		}
+		if err := read(`update ravenbot.` + table + ` set record = kept`); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A record that is none of its kind is refused where its columns are made of what it holds.
 func TestAddRecords_BodyIsOfNoKind_IsRefused(t *testing.T) {
 	ctx := t.Context()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -123,13 +124,13 @@ func isOfConnection(err error) bool {
 	}
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, net.ErrClosed) || pgconn.Timeout(err) || pgconn.SafeToRetry(err)
+		pgconn.SafeToRetry(err)
 }
 
 // isPassing reports whether the server refuses everybody for a while: it ends, is starting, or has too
 // many connections.
 func isPassing(code string) bool {
-	return code == "57P01" || code == "57P02" || code == "57P03" || code == "53300"
+	return slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, code)
 }
 
 // isRefusal reports whether the server answered that it will not have this bot: its user, password or
@@ -158,13 +159,13 @@ func readRecord[T any](ctx context.Context, db *DB, table, sql string, args ...a
 	return list[0], true, nil
 }
 
-// query runs a query, and has read read its rows.
+// query runs a query, and reads its rows with read.
 func (db *DB) query(ctx context.Context, sql string, args []any, read func(pgx.Rows) error) error {
 	rows, _ := db.pool.Query(ctx, sql, args...) // rows has the error as well
 	return read(rows)
 }
 
-// each returns what scans each row into scans and then calls fn. What it scans into the last row is left there.
+// each returns what scans each row into scans and then calls fn. The values of the last row stay there.
 func each(scans []any, fn func() error) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, scans, fn)

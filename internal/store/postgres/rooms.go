@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -67,12 +68,10 @@ func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 
 // Entries returns up to n lines of a web room with a Seq below before (0: the newest), oldest first.
 func (db *DB) Entries(ctx context.Context, room string, before uint64, n int) ([]store.Entry, error) {
-	if before == 0 {
-		before = math.MaxInt64
-	}
+	before = min(cmp.Or(before, math.MaxInt64), math.MaxInt64)
 	list, err := readRecords[store.Entry](ctx, db, "entries",
 		`select v, record from ravenbot.entries where room = $1 and seq < $2 order by seq desc limit $3`,
-		keyText(room), int64(min(before, math.MaxInt64)), max(n, 0))
+		keyText(room), int64(before), max(n, 0))
 	if err != nil {
 		return nil, fmt.Errorf("load room %s: %w", room, err)
 	}
@@ -156,7 +155,6 @@ func (db *DB) RoomFile(ctx context.Context, room string, n uint64) (chat.File, e
 	var data []byte
 	found := false
 	err := db.read(ctx, func(ctx context.Context) error {
-		found = false
 		return db.query(ctx, `select v, record, data from ravenbot.room_files where room = $1 and n = $2`,
 			[]any{keyText(room), int64(n)},
 			eachRecord(db, "room_files", func(kept fileRecord) { r, found = kept, true }, &data))

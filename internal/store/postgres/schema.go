@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -101,15 +102,7 @@ func (db *DB) readFormat(ctx context.Context) (format int, err error) {
 // isCode reports whether the server returned one of some errors.
 func isCode(err error, codes ...string) bool {
 	var refused *pgconn.PgError
-	if !errors.As(err, &refused) {
-		return false
-	}
-	for _, c := range codes {
-		if refused.Code == c {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &refused) && slices.Contains(codes, refused.Code)
 }
 
 // createFormat creates the schema and the row with the number of the format.

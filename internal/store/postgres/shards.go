@@ -243,9 +243,10 @@ func (m *membership) EndIdentify(ctx context.Context, bot string, bucket int, ha
 	err := m.db.write(ctx, func(t *tx) error {
 		return t.send(func(b *pgx.Batch) {
 			b.Queue(lockPlan, bot)
-			pause := identifyPause
-			if !hasBegun {
-				pause = 0
+			var pause time.Duration
+			if hasBegun {
+				pause = identifyPause
+			} else {
 				// Before endIdentify, which takes the owner out of the row by which the counted session is found.
 				b.Queue(uncountIdentify, bot, bucket, owner)
 			}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -171,16 +172,13 @@ func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.T
 
 // Turns returns turns of a conversation, oldest first.
 func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
-	upto := int64(math.MaxInt64)
-	if r.Upto > 0 && r.Upto < math.MaxInt64 {
-		upto = int64(r.Upto)
-	}
+	after, upto := min(r.After, math.MaxInt64), min(cmp.Or(r.Upto, math.MaxInt64), math.MaxInt64)
 	// With the id as a value of its own the newest are read from the index, however many there are.
 	turns, err := readRecords[conversation.Turn](ctx, db, "turns",
 		`select v, record from ravenbot.turns
 		where conversation = (select id from ravenbot.conversations where address = $1)
 		and seq > $2 and seq <= $3 order by seq desc limit $4`,
-		keyText(a.String()), int64(min(r.After, math.MaxInt64)), upto, max(r.Newest, 0))
+		keyText(a.String()), int64(after), int64(upto), max(r.Newest, 0))
 	if err != nil {
 		return nil, fmt.Errorf("load conversation %s: %w", a, err)
 	}
@@ -195,7 +193,6 @@ func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, convers
 	var turn conversation.Turn
 	found := false
 	err := db.read(ctx, func(ctx context.Context) error {
-		a, found = chat.Address{}, false
 		var address string
 		var v int16
 		var record []byte

@@ -230,7 +230,7 @@ const checkViolation = "23514"
 // cannot be committed any more afterwards. It waits for a transaction that is being committed, and for a
 // database that restarts, until ctx ends.
 func (db *DB) findOutcome(ctx context.Context, slot, n int64) (committed bool, err error) {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+	for {
 		// A transaction that has written n to its row breaks the rule of the table that no transaction is
 		// both committed and fenced. One that has not done so yet breaks it when it tries, and fails.
 		_, err = db.pool.Exec(ctx, `insert into ravenbot.writers as w (id, last, fenced) values ($1, 0, $2)
@@ -242,7 +242,7 @@ func (db *DB) findOutcome(ctx context.Context, slot, n int64) (committed bool, e
 		case errors.As(err, &refused) && refused.Code == checkViolation:
 			return true, nil
 		}
-		if wait(ctx, pause) != nil {
+		if wait(ctx, maxPause) != nil {
 			return false, err
 		}
 	}

@@ -222,6 +222,8 @@ func oldTurns(t *testing.T, s store.Store, now *time.Time) {
 		same(t, "turns left", want, len(turns))
 	}
 	left(4)
+	must(t, s.SaveSummary(ctx, general, conversation.Summary{Upto: 1, Text: "they said hello", At: *now}))
+	left(3)
 	must(t, s.SaveSummary(ctx, general, conversation.Summary{Upto: 2, Text: "they said hello", At: *now}))
 	left(2)
 	a, _, err := s.TurnOf(ctx, "web/1")
