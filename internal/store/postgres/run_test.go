@@ -17,7 +17,7 @@ import (
 )
 
 // A store whose disk was full is unhealthy until Run has found that writing works again: who is not ready gets no
-// messages. Run notes when it found the database to be good, and deletes the rows of processes that have ended.
+// messages. Run notes when it found the database to be good.
 func TestRun_DiskWasFull_TriesToWrite(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)
@@ -40,35 +40,42 @@ func TestRun_DiskWasFull_TriesToWrite(t *testing.T) {
 	if problem := db.Problem(); db.Health() == nil || !strings.Contains(problem, "the disk of the database is full") {
 		t.Fatalf("health %v, problem %q", db.Health(), problem)
 	}
-	const old, young = "now() - interval '25 hours'", "now() - interval '23 hours'"
-	for i, at := range []string{old, young} {
-		id := string('1' + rune(i))
-		exec("insert into ravenbot.writers (id, last, at) values (" + id + ", 7, " + at + ")")
-		exec("insert into ravenbot.changes (kind, slot, process, n, at) values ('k', " + id + ", 1, 1, " + at + ")")
-	}
 	later := opened.Add(time.Minute)
 	now.Store(&later)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { db.Run(ctx, slog.New(slog.DiscardHandler)) })
 	waitFor(t, func() bool { return db.Health() == nil && db.Checked().Equal(later) })
-	rows := func(table string) (n int) {
-		t.Helper()
-		sql := "select count(*) from ravenbot." + table + " where n = 1"
-		if table == "writers" {
-			sql = "select count(*) from ravenbot.writers where last = 7"
-		}
-		if err := conn.QueryRow(t.Context(), sql).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	waitFor(t, func() bool { return rows("writers") == 1 && rows("changes") == 1 })
 	cancel()
 	wg.Wait()
 	if problem := db.Problem(); problem != "" {
 		t.Errorf("the problem is %q", problem)
 	}
+}
+
+// Rows of processes that have ended are deleted after a day.
+func TestRun_DeletesRowsOfEndedProcesses(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t)
+	db, conn := open(t, url, time.Now), connect(t, url)
+	if _, err := conn.Exec(t.Context(), `
+		insert into ravenbot.writers (id, last, at)
+			values (1, 7, now() - interval '25 hours'), (2, 7, now() - interval '23 hours');
+		insert into ravenbot.changes (kind, slot, process, n, at)
+			values ('k', 1, 1, 1, now() - interval '25 hours'), ('k', 2, 1, 1, now() - interval '23 hours')`); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	wg.Go(func() { db.Run(ctx, slog.New(slog.DiscardHandler)) })
+	waitFor(t, func() bool {
+		var writers, changes int
+		err := conn.QueryRow(t.Context(), `select (select count(*) from ravenbot.writers where last = 7),
+			(select count(*) from ravenbot.changes where n = 1)`).Scan(&writers, &changes)
+		return err == nil && writers == 1 && changes == 1
+	})
 }
 
 // A store whose tables a later version has changed is unhealthy, though its server works.
