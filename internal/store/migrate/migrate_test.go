@@ -128,7 +128,7 @@ func goesOn(t *testing.T, s store.Store) {
 	posts := []store.Post{{Key: "next", To: general}, {Key: "replaced", To: general}}
 	line, err2 := s.SaveEntry(ctx, store.Entry{ID: "line1", Room: "other", At: day})
 	err = errors.Join(err, err2, s.SaveTurn(ctx, general, turn), s.SavePosts(ctx, posts))
-	if err != nil || turn.Seq != 4 || note.N != 4 || !isNew || line.Seq != 2 || posts[0].Seq != 8 || posts[1].Seq != 0 {
+	if err != nil || turn.Seq != 4 || note.N != 4 || !isNew || line.Seq != 2 || posts[0].Seq != 9 || posts[1].Seq != 0 {
 		t.Errorf("turn %d, note %d, line %d, posts %d and %d (%v)",
 			turn.Seq, note.N, line.Seq, posts[0].Seq, posts[1].Seq, err)
 	}
