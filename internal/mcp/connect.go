@@ -220,7 +220,7 @@ func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, err
 	conn := s.newConnection(nil)
 	conn.lost, conn.fail = lost.Done(), cancel
 	conn.lossReason = func() error { return connectionLostError{context.Cause(lost)} }
-	conn.afterClose = []func(){func() { cancel(errors.New("closed")) }, g.close}
+	conn.afterClose = []func(){g.close}
 	t := &wrappedTransport{Interface: streamable, conn: conn, era: s.protocolEra(), version: s.c.Protocol}
 	poster := httpPoster{s.c.URL, g.client(), t.postHeader}
 	streamable.SetRequestHandler(conn.requestHandler(poster))
@@ -433,6 +433,8 @@ func (c *connection) close() {
 	if c.beforeClose != nil {
 		c.beforeClose()
 	}
+	// First, as the transport fails the calls that wait: a call that was cut off must count as lost, not as refused.
+	c.fail(errors.New("closed"))
 	_ = c.client.Close() // on an error there is nothing left to do
 	for _, do := range c.afterClose {
 		do()

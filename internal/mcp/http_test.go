@@ -305,6 +305,27 @@ func TestFaultsOverHTTP(t *testing.T) {
 	}
 }
 
+// A call that is cut off when its server is stopped may have had an effect, and its result says so.
+func TestHTTP_StoppedDuringACall_SaysThatItMayHaveRun(t *testing.T) {
+	begun := make(chan struct{})
+	s := serve(t, scripted(func(_ http.ResponseWriter, r *http.Request, _ []byte) {
+		close(begun)
+		<-r.Context().Done()
+	}))
+	h := running(t, Options{Servers: []Config{{Name: "a", URL: s.URL}}})
+	settled(t, h, "a")
+	tool := find1(t, h, "a", "do")
+	stopped := make(chan error)
+	go func() {
+		<-begun
+		stopped <- h.Stop("a")
+	}()
+	wantFailure(t, call(t, tool, `{}`), "was lost during the call. Whether it had an effect is not known")
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
 func endless(w http.ResponseWriter, r *http.Request) {
 	junk := strings.Repeat("x", 1<<20)
 	for r.Context().Err() == nil {
