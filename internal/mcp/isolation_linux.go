@@ -88,28 +88,43 @@ func isolateThread(hidden []string, withoutNetwork bool) ([]string, error) {
 	if withoutTCP && (err != nil || abi < networkABI) {
 		return nil, errors.New("its network is to be none, which takes root, or Linux 6.7 with Landlock")
 	}
-	files := fmt.Sprintf("cannot open the bot's own files and the credentials in the home folder (%d hidden)", len(hidden))
+	return isolationOutcome{len(hidden), covered, abi, err, cut, withoutTCP}.notes(), nil
+}
+
+// isolationOutcome is what isolateThread could enforce.
+type isolationOutcome struct {
+	hidden    int   // files and folders that were to be hidden
+	covered   bool  // they are covered by mounts
+	abi       int   // the version of Landlock's interface
+	landlock  error // why Landlock does not restrict the thread
+	noNetwork bool
+	noTCP     bool
+}
+
+// notes returns in words what is enforced and what is not.
+func (o isolationOutcome) notes() []string {
+	files := fmt.Sprintf("cannot open the bot's own files and the credentials in the home folder (%d hidden)", o.hidden)
 	switch {
-	case !covered && err != nil:
+	case !o.covered && o.landlock != nil:
 		files = "can open every file that the bot can: hiding some takes root, or a kernel with Landlock"
-	case !covered:
+	case !o.covered:
 		files += ", nor make new files directly in a folder that holds one: give it a cwd of its own, or allowPaths"
 	}
 	processes := "cannot inspect other processes"
 	switch {
-	case err != nil:
-		processes = fmt.Sprintf("can inspect and signal the processes of its user (no Landlock: %v)", err)
-	case abi >= scopeABI:
+	case o.landlock != nil:
+		processes = fmt.Sprintf("can inspect and signal the processes of its user (no Landlock: %v)", o.landlock)
+	case o.abi >= scopeABI:
 		processes += ", nor signal them"
 	}
 	notes := []string{files, processes}
 	switch {
-	case cut:
+	case o.noNetwork:
 		notes = append(notes, "has no network")
-	case withoutTCP:
+	case o.noTCP:
 		notes = append(notes, "cannot use TCP; UDP is not kept from it")
 	}
-	return notes, nil
+	return notes
 }
 
 // homeCaches are where npx and uvx keep packages in the home folder.

@@ -312,6 +312,35 @@ func TestIsolateThread_WithoutRoot_SaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+// The operator reads the same on every kernel: what is enforced, and what is missing for the rest.
+func TestIsolationOutcome_Notes(t *testing.T) {
+	const hidden = "cannot open the bot's own files and the credentials in the home folder (2 hidden)"
+	const hiddenByLandlock = hidden + ", nor make new files directly in a folder that holds one: " +
+		"give it a cwd of its own, or allowPaths"
+	const notHidden = "can open every file that the bot can: hiding some takes root, or a kernel with Landlock"
+	const noLandlock = "can inspect and signal the processes of its user (no Landlock: function not implemented)"
+	for _, tt := range []struct {
+		what    string
+		outcome isolationOutcome
+		want    []string
+	}{
+		{"root and Landlock", isolationOutcome{covered: true, abi: 6},
+			[]string{hidden, "cannot inspect other processes, nor signal them"}},
+		{"root and an older Landlock", isolationOutcome{covered: true, abi: 5},
+			[]string{hidden, "cannot inspect other processes"}},
+		{"root alone", isolationOutcome{covered: true, landlock: syscall.ENOSYS, noNetwork: true},
+			[]string{hidden, noLandlock, "has no network"}},
+		{"Landlock alone", isolationOutcome{abi: 6, noTCP: true},
+			[]string{hiddenByLandlock, "cannot inspect other processes, nor signal them", "cannot use TCP; UDP is not kept from it"}},
+		{"neither", isolationOutcome{landlock: syscall.ENOSYS}, []string{notHidden, noLandlock}},
+	} {
+		tt.outcome.hidden = 2
+		if got := tt.outcome.notes(); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
+		}
+	}
+}
+
 // Where Landlock hides files in the home folder, npx and uvx find their folders there.
 func TestMakeHomeCaches(t *testing.T) {
 	home := t.TempDir()
