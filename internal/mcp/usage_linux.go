@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -42,26 +43,17 @@ func (s *stdioTransport) describeUsageLimits() string {
 func countUsage() map[int]groupUsage {
 	groups := map[int]groupUsage{}
 	pageSize := int64(os.Getpagesize())
-	for _, name := range entryNames("/proc") {
-		if name[0] < '1' || name[0] > '9' {
-			continue
-		}
-		stat, _ := os.ReadFile("/proc/" + name + "/stat") // empty where the process has ended
-		// The name of the program is in parentheses and may hold any byte (proc_pid_stat(5)).
-		end := bytes.LastIndexByte(stat, ')')
-		if end < 0 {
-			continue
-		}
-		// Behind the name, counted from 0: the state, the parent, the group (2), and the pages in RAM (21).
-		fields := bytes.Fields(stat[end+1:])
+	files, _ := filepath.Glob("/proc/[1-9]*/stat") // fails only for a malformed pattern
+	for _, file := range files {
+		stat, _ := os.ReadFile(file) // empty where the process has ended
+		// The name of the program is in parentheses and may hold any byte (proc_pid_stat(5)). Behind it, counted
+		// from 0: the state, the parent, the group (2), and the pages in RAM (21).
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(fields) < 22 || fields[0][0] == 'Z' { // what has ended and waits for its parent uses nothing
 			continue
 		}
-		group, err := strconv.Atoi(string(fields[2]))
-		pages, err2 := strconv.ParseInt(string(fields[21]), 10, 64)
-		if err != nil || err2 != nil {
-			continue
-		}
+		group, _ := strconv.Atoi(string(fields[2])) // the kernel writes numbers here
+		pages, _ := strconv.ParseInt(string(fields[21]), 10, 64)
 		u := groups[group]
 		u.memory += pages * pageSize
 		u.processes++
