@@ -105,10 +105,18 @@ func (f *finder) text(n ast.Node) string {
 	return string(f.source[f.files.Position(n.Pos()).Offset:f.files.Position(n.End()).Offset])
 }
 
-// isLog reports whether an expression writes to the log: what it says is for people.
+// isLog reports whether an expression is a call that writes to a log: what it says is for people.
 func (f *finder) isLog(n ast.Expr) bool {
-	text := f.text(n)
-	return strings.Contains(text, "Log.") || strings.HasPrefix(text, "log.")
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	log := f.text(method.X)
+	return log == "log" || strings.HasSuffix(log, ".log") || strings.HasSuffix(log, "Log")
 }
 
 // isFailpoint reports whether an expression names a place at which tests of a build of their own kill
