@@ -72,8 +72,9 @@ func awaitExit(pid int) bool {
 	)
 	var info [128]byte
 	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, idOfProcess, uintptr(pid),
-			uintptr(unsafe.Pointer(&info)), exited|dontReap, 0, 0)
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, idOfProcess, uintptr(pid), uintptr(unsafe.Pointer(&info)),
+			exited|dontReap, 0, // the resources that were used are not asked for
+			0) // not read: the call has five arguments
 		if !errors.Is(errno, syscall.EINTR) {
 			return errno == 0
 		}

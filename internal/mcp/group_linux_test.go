@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -25,27 +26,24 @@ func TestAStartingServerComesAfterOthers(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	h := running(t, Options{Servers: []Config{fakeServer("a", "gated", "FAKE_GATE="+gate)}, StartTimeout: 2 * soon})
 	mark := "FAKE_MARK=" + must(h.server("a")).c.Env["FAKE_MARK"]
-	// What waits for something to happen has a deadline that only a failing test reaches.
-	var level int
-	await := func(want int, when string) {
-		t.Helper()
-		for deadline := time.Now().Add(soon); ; <-time.After(10 * time.Millisecond) {
-			if pids := processes(t, mark); len(pids) > 0 {
-				if level, err = niceness(syscall.PRIO_PROCESS, pids[0]); err == nil && level == want {
-					return
-				}
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s its nice value is %d (%v), want %d; ours is %d", when, level, err, want, own)
-			}
+	var pids []int
+	level := -100
+	for deadline := time.Now().Add(soon); level != want; <-time.After(10 * time.Millisecond) {
+		if pids = processes(t, mark); len(pids) > 0 {
+			level, err = niceness(syscall.PRIO_PROCESS, pids[0])
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("while it starts its nice value is %d (%v), want %d; ours is %d", level, err, want, own)
 		}
 	}
-	await(want, "while it starts")
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	settled(t, h, "a")
-	await(own, "when it has started")
+	// At once, and not only after the longest time that a server may take to start.
+	if level, err := niceness(syscall.PRIO_PROCESS, pids[0]); err != nil || level != own {
+		t.Errorf("when it has started its nice value is %d (%v), want %d", level, err, own)
+	}
 }
 
 // One that has chosen its own place keeps it.
@@ -64,5 +62,22 @@ func TestAServerMayChooseToComeAfterOthers(t *testing.T) {
 	pids := processes(t, "FAKE_MARK="+c.Env["FAKE_MARK"])
 	if n, err := niceness(syscall.PRIO_PROCESS, pids[0]); err != nil || n <= own {
 		t.Errorf("its nice value is %d, %v; ours is %d", n, err, own)
+	}
+}
+
+// The process that has ended is left to whoever reaps it: until then nobody else gets its id.
+func TestAwaitExit_LeavesTheProcessToBeReaped(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "exit 7")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !awaitExit(cmd.Process.Pid) {
+		t.Error("the exit of a child cannot be awaited")
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("afterwards it is reaped with: %v", err)
+	}
+	if awaitExit(cmd.Process.Pid) {
+		t.Error("a process that has been reaped was awaited")
 	}
 }

@@ -122,10 +122,10 @@ func TestLogBuffer_IsBounded(t *testing.T) {
 		t.Error("what was saved is saved again")
 	}
 	for range 100 {
-		r.add("stderr", []byte(strings.Repeat("x", 2<<10)))
+		r.add("stderr", []byte(strings.Repeat("x", 942)))
 	}
-	if saved, _ := r.takeUnsaved(plainLine); len(saved) != 30 { // of 2,050 bytes as JSON, and 80 around them
-		t.Errorf("%d lines of 2 KiB are saved", len(saved))
+	if saved, _ := r.takeUnsaved(plainLine); len(saved) != 64 { // of 944 bytes as JSON, and 80 around them
+		t.Errorf("%d lines of 1 KiB are saved, want 64", len(saved))
 	}
 	// Lines of an earlier process come before those of this one.
 	r = &logBuffer{now: time.Now}

@@ -93,6 +93,25 @@ func TestStdio_Close_BeforeStartAndTwice(t *testing.T) {
 	}
 }
 
+// A process that does not end when it is asked to has ended when Close returns.
+func TestStdio_Close_StubbornProcess_WaitsForItsEnd(t *testing.T) {
+	t.Parallel()
+	s := processOf(t, Config{Name: "a", Command: "sh", Args: []string{"-c", "trap '' TERM; echo ready; sleep 600 & wait"}},
+		&logBuffer{now: time.Now})
+	ready := make(chan struct{})
+	s.onInvalid = func([]byte) { close(ready) }
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-ready
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if !isClosed(s.exited) {
+		t.Error("Close returned before the process had ended")
+	}
+}
+
 // The log says what was started, and with what the process ended.
 func TestStdio_LogsStartAndEnd(t *testing.T) {
 	logs := &logBuffer{now: time.Now}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -203,6 +204,21 @@ func TestDeliverResponse_ReadsErrors(t *testing.T) {
 	if a, err := d.SendRequest(t.Context(), request(1)); err != nil || a.Error != nil {
 		t.Errorf("a result counts more than an error that is none: %+v, %v", a, err)
 	}
+}
+
+// A server that answers twice at once does not hold up its connection: the first response counts.
+func TestDeliverResponse_SecondOne_IsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, _, _ := pipeTo()
+		d.send = func(context.Context, []byte) error {
+			d.receive([]byte(`{"jsonrpc":"2.0","id":1,"result":"first"}`))
+			d.receive([]byte(`{"jsonrpc":"2.0","id":1,"result":"second"}`))
+			return nil
+		}
+		if a, err := d.SendRequest(t.Context(), request(1)); err != nil || string(a.Result) != `"first"` {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
 }
 
 // One huge message does not hold its memory as long as the connection lasts.

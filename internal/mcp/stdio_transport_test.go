@@ -182,6 +182,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 		}
 	}
 	lines(t, h, "crash", "stderr: cannot start: the token *** is bad")
+	lines(t, h, "crash", "bot: failed: the process ended (exit status 3)")
 }
 
 func TestAServerThatHangsAtStartDelaysNobody(t *testing.T) {
