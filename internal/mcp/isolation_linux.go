@@ -85,10 +85,7 @@ func isolateThread(hidden []string, withoutNetwork bool) ([]string, error) {
 	if err == nil {
 		err = restrictThread(abi, allow, listable, withoutTCP)
 	}
-	if withoutTCP && (err != nil || abi < networkABI) {
-		return nil, errors.New("its network is to be none, which takes root, or Linux 6.7 with Landlock")
-	}
-	return isolationOutcome{len(hidden), covered, abi, err, cut, withoutTCP}.notes(), nil
+	return isolationOutcome{len(hidden), covered, abi, err, cut, withoutTCP}.notes()
 }
 
 // isolationOutcome is what isolateThread could enforce.
@@ -98,11 +95,14 @@ type isolationOutcome struct {
 	abi       int   // the version of Landlock's interface
 	landlock  error // why Landlock does not restrict the thread
 	noNetwork bool
-	noTCP     bool
+	noTCP     bool // Landlock was to keep it from TCP
 }
 
-// notes returns in words what is enforced and what is not.
-func (o isolationOutcome) notes() []string {
+// notes returns in words what is enforced and what is not, or the error of isolateThread.
+func (o isolationOutcome) notes() ([]string, error) {
+	if o.noTCP && (o.landlock != nil || o.abi < networkABI) {
+		return nil, errors.New("its network is to be none, which takes root, or Linux 6.7 with Landlock")
+	}
 	files := fmt.Sprintf("cannot open the bot's own files and the credentials in the home folder (%d hidden)", o.hidden)
 	switch {
 	case !o.covered && o.landlock != nil:
@@ -124,7 +124,7 @@ func (o isolationOutcome) notes() []string {
 	case o.noTCP:
 		notes = append(notes, "cannot use TCP; UDP is not kept from it")
 	}
-	return notes
+	return notes, nil
 }
 
 // homeCaches are where npx and uvx keep packages in the home folder.
@@ -168,7 +168,7 @@ var droppedCapabilities = []uintptr{
 // there are hardly any to take.
 func dropCapabilities() {
 	for _, number := range droppedCapabilities {
-		_, _, _ = syscall.Syscall6(syscall.SYS_PRCTL, prDropBounding, number, 0, 0, 0, 0)
+		_, _, _ = syscall.Syscall(syscall.SYS_PRCTL, prDropBounding, number, 0)
 	}
 }
 

@@ -112,6 +112,54 @@ func TestStdio_Isolated_CannotOpenProtectedFiles(t *testing.T) {
 	}
 }
 
+// A server of root's cannot get the capabilities back that would end its isolation.
+func TestStdio_Isolated_HasNoDangerousCapabilities(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root has capabilities that could be taken away")
+	}
+	folder := t.TempDir()
+	s, err := startScript(t, Config{Dir: folder}, "grep CapBnd /proc/self/status > caps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-s.exited
+	line, err := os.ReadFile(filepath.Join(folder, "caps"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, mask, _ := strings.Cut(string(line), ":")
+	left, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+	if err != nil || left == 0 {
+		t.Fatalf("%q: %v; the other capabilities should be left", line, err)
+	}
+	for _, number := range droppedCapabilities {
+		if left&(1<<number) != 0 {
+			t.Errorf("capability %d is left", number)
+		}
+	}
+}
+
+// A file that has gone since the list was made does not keep the others from being covered.
+func TestCoverPaths_LeavesOutWhatIsGone(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may mount")
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("hush"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	covered := make(chan bool)
+	var seen []byte
+	runOnOwnThread(func() {
+		ok := coverPaths([]string{secret + " is gone", secret})
+		seen, _ = os.ReadFile(secret)
+		covered <- ok
+	})
+	if ok := <-covered; !ok || len(seen) > 0 {
+		t.Errorf("covered %v; the file is %q", ok, seen)
+	}
+}
+
 // Without the right to mount, Landlock hides the same files.
 func TestRestrictThread_HidesProtectedFiles(t *testing.T) {
 	needsLandlock(t)
@@ -137,6 +185,12 @@ func TestRestrictThread_HidesProtectedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkSpy(t, folder)
+	// The bot starts servers for months: what was opened for the rules is closed again.
+	for _, name := range entryNames("/proc/self/fd") {
+		if to, _ := os.Readlink("/proc/self/fd/" + name); strings.Contains(to, "landlock") || strings.HasPrefix(to, folder) {
+			t.Errorf("%s is still open", to)
+		}
+	}
 }
 
 func TestHiddenPaths_LeavesOutWhatIsAllowed(t *testing.T) {
@@ -322,7 +376,7 @@ func TestIsolationOutcome_Notes(t *testing.T) {
 	for _, tt := range []struct {
 		what    string
 		outcome isolationOutcome
-		want    []string
+		want    []string // nil: an error
 	}{
 		{"root and Landlock", isolationOutcome{covered: true, abi: 6},
 			[]string{hidden, "cannot inspect other processes, nor signal them"}},
@@ -332,11 +386,15 @@ func TestIsolationOutcome_Notes(t *testing.T) {
 			[]string{hidden, noLandlock, "has no network"}},
 		{"Landlock alone", isolationOutcome{abi: 6, noTCP: true},
 			[]string{hiddenByLandlock, "cannot inspect other processes, nor signal them", "cannot use TCP; UDP is not kept from it"}},
+		{"Landlock that just knows TCP", isolationOutcome{abi: 4, noTCP: true},
+			[]string{hiddenByLandlock, "cannot inspect other processes", "cannot use TCP; UDP is not kept from it"}},
+		{"Landlock that knows no TCP", isolationOutcome{abi: 3, noTCP: true}, nil},
 		{"neither", isolationOutcome{landlock: syscall.ENOSYS}, []string{notHidden, noLandlock}},
+		{"neither, and it must have no network", isolationOutcome{abi: 6, landlock: syscall.ENOSYS, noTCP: true}, nil},
 	} {
 		tt.outcome.hidden = 2
-		if got := tt.outcome.notes(); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
+		if got, err := tt.outcome.notes(); !slices.Equal(got, tt.want) || (err == nil) != (tt.want != nil) {
+			t.Errorf("%s: %q, %v; want %q", tt.what, got, err, tt.want)
 		}
 	}
 }
@@ -438,6 +496,32 @@ func TestCountUsage_CountsAGroup(t *testing.T) {
 	}
 	if own := usageOf(s.cmd.Process.Pid); own.processes > 3 {
 		t.Errorf("%+v, want 3 processes at most", own)
+	}
+}
+
+// A process that has ended uses nothing, though its parent does not ask how.
+func TestCountUsage_LeavesOutWhatHasEnded(t *testing.T) {
+	// The child ends only when its parent is a program that does not wait for children.
+	s, err := startScript(t, Config{}, "(until grep -q sleep /proc/$$/comm; do :; done) & echo $!; exec sleep 600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasEnded := func() bool {
+		for _, l := range s.logs.lines(plainLine) {
+			if l.Stream == "stdout" {
+				stat, _ := os.ReadFile("/proc/" + l.Text + "/stat")
+				return strings.Contains(string(stat), ") Z ")
+			}
+		}
+		return false
+	}
+	for deadline := time.Now().Add(soon); !hasEnded(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the child has not ended")
+		}
+	}
+	if used := countUsage()[s.cmd.Process.Pid]; used.processes != 1 {
+		t.Errorf("%+v, want 1 process", used)
 	}
 }
 

@@ -42,7 +42,6 @@ func (s *stdioTransport) describeUsageLimits() string {
 // countUsage reads /proc. Processes that end meanwhile are left out.
 func countUsage() map[int]groupUsage {
 	groups := map[int]groupUsage{}
-	pageSize := int64(os.Getpagesize())
 	files, _ := filepath.Glob("/proc/[1-9]*/stat") // fails only for a malformed pattern
 	for _, file := range files {
 		stat, _ := os.ReadFile(file) // empty where the process has ended
@@ -53,9 +52,9 @@ func countUsage() map[int]groupUsage {
 			continue
 		}
 		group, _ := strconv.Atoi(string(fields[2])) // the kernel writes numbers here
-		pages, _ := strconv.ParseInt(string(fields[21]), 10, 64)
+		pages, _ := strconv.Atoi(string(fields[21]))
 		u := groups[group]
-		u.memory += pages * pageSize
+		u.memory += int64(pages) * int64(os.Getpagesize())
 		u.processes++
 		groups[group] = u
 	}
