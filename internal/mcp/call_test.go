@@ -127,6 +127,35 @@ func TestAwaitConnection_WaitsForALostServer(t *testing.T) {
 	}
 }
 
+// A first start is waited for as long as it takes, and a later one of a server that never worked is not.
+func TestAwaitConnection_WaitsForTheFirstStart(t *testing.T) {
+	for _, hasTried := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Store: &memoryStore{}}))
+			runsIn(h, t.Context())
+			s := must(h.server("a"))
+			s.setState(Connecting, "")
+			if hasTried {
+				s.endFirstAttempt()
+			}
+			after := s.newConnection(nil)
+			defer after.cancel()
+			time.AfterFunc(44*time.Second, func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.conn = after
+				s.setStateLocked(Connected, "")
+			})
+			began := time.Now()
+			conn, _ := s.awaitConnection(t.Context())
+			if took := time.Since(began); (conn == after) == hasTried || hasTried && took > 0 {
+				t.Errorf("it has been tried %v: connected %v after %v", hasTried, conn == after, took)
+			}
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
 // A connection that is being checked is waited for: a call to a dead server would be lost.
 func TestAwaitConnection_WaitsForTheCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

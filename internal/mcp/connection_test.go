@@ -160,6 +160,34 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// When a server takes its request to a model back, the time of its call goes on, even if the model does not end at once.
+func TestSample_TakenBack_EndsThePause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answered := make(chan struct{})
+		c := unconnected(t, Options{Sample: func(context.Context, SamplingRequest) (SamplingResult, error) {
+			<-answered
+			return SamplingResult{}, nil
+		}})
+		f, end := c.beginCall(t.Context(), "x", time.Minute)
+		defer end()
+		ctx, takeBack := context.WithCancel(f.ctx)
+		ended := make(chan struct{})
+		go func() {
+			c.sample(ctx, jsonObject(json.RawMessage(`{"messages":[{"role":"user"}]}`)))
+			close(ended)
+		}()
+		if synctest.Wait(); f.paused != 1 {
+			t.Errorf("while the model works: paused %d times, want 1", f.paused)
+		}
+		takeBack()
+		if synctest.Wait(); f.paused != 0 {
+			t.Errorf("when it was taken back: paused %d times, want 0", f.paused)
+		}
+		close(answered)
+		<-ended
+	})
+}
+
 // inputRequired is a result that asks for input, with a state that is sent back.
 const inputRequired = `{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}},` +
 	`"requestState":"s7"}`

@@ -213,6 +213,15 @@ func TestProtocolEra(t *testing.T) {
 	}
 }
 
+// After a failed attempt another program may run there: the next one tries everything.
+func TestConnect_Fails_ForgetsWhatWasLearned(t *testing.T) {
+	s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "no-such-program"}}})).server("a"))
+	s.learned = learned{Stdio, legacy}
+	if _, err := s.connect(t.Context()); err == nil || s.learned != (learned{}) {
+		t.Errorf("still known is %+v; error %v", s.learned, err)
+	}
+}
+
 // Errors of the transport have the server checked, and a forgotten session is lost at once.
 func TestNoteFailure(t *testing.T) {
 	for _, tt := range []struct {

@@ -204,6 +204,8 @@ func (f *fake) list(r fakeRequest) {
 		return fmt.Sprintf(`{"name":%q,"description":"does %s","inputSchema":{"type":"object"}%s}`, name, name, more)
 	}
 	switch f.mode {
+	case "no list":
+		f.result(r, `{}`)
 	case "none":
 		f.result(r, `{"tools":[]}`)
 	case "no tools":

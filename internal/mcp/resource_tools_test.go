@@ -219,6 +219,11 @@ func TestConnectionTo_OnlyForThoseWhoMayUseIt(t *testing.T) {
 	if _, err := s.h.readResource(ctx, resourceArgs{Server: "a", URI: "x"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("whoever has left: %v", err)
 	}
+	s.clearConnection()
+	const down = `The MCP server "a" is not available (state: no_tools_found). Nothing was run; it is tried again in the background.`
+	if res, err := s.h.listPrompts(t.Context(), resourceArgs{}); err != nil || res.Text != down || len(s.h.leases) != 0 {
+		t.Errorf("of a server that is down: %q, %v, with %d leases", res.Text, err, len(s.h.leases))
+	}
 }
 
 // The next page of a list is the one that the server names.

@@ -264,6 +264,15 @@ func TestStop_ServerThatDoesNotEnd(t *testing.T) {
 	})
 }
 
+// A server that is stopped just before its session begins is not connected.
+func TestRunSession_StoppedJustBefore_EndsAtOnce(t *testing.T) {
+	s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "no-such-program"}}})).server("a"))
+	s.setWanted(false, errStopped)
+	if reached, err := s.runSession(t.Context()); reached != notConnected || !errors.Is(err, errStopped) {
+		t.Errorf("it ended with %v, %v; want %v", reached, err, errStopped)
+	}
+}
+
 // Nothing starts before the channel is closed, as what is known from the store suffices until then.
 func TestStartAfter_DelaysServers(t *testing.T) {
 	begin := make(chan struct{})
@@ -344,6 +353,35 @@ func TestList_ReadsWhatServersSend(t *testing.T) {
 		m.mu.Unlock()
 		if list, err := conn.list(t.Context(), time.Minute); err != nil || len(list) != want {
 			t.Errorf("%d tools were taken, want %d: %v", len(list), want, err)
+		}
+		conn.close()
+	}
+}
+
+// A server of the newest protocol that has no tools shows that it is alive by what else it offers.
+func TestList_ServerWithoutTools_IsAskedForWhatItOffers(t *testing.T) {
+	for _, tt := range []struct {
+		capabilities       string
+		resources, prompts int // lists that are asked for
+	}{
+		{`{"resources":{},"prompts":{}}`, 1, 0}, {`{"prompts":{}}`, 0, 1}, {`{}`, 0, 0},
+	} {
+		m := &memoryServer{capabilities: tt.capabilities, results: map[string]string{
+			"resources/list": `{"resources":[]}`,
+			"prompts/list":   `{"prompts":[]}`,
+		}}
+		_, conn := connectTo(t, m, Options{})
+		conn.info.protocol = sdk.LATEST_PROTOCOL_VERSION
+		before := m.count("tools/list")
+		list, err := conn.list(t.Context(), time.Minute)
+		if err != nil || len(list) > 0 || m.count("tools/list") != before ||
+			m.count("resources/list") != tt.resources || m.count("prompts/list") != tt.prompts {
+			t.Errorf("%s: asked for %d resources and %d prompts: %v, %v", tt.capabilities, m.count("resources/list"),
+				m.count("prompts/list"), list, err)
+		}
+		m.results = nil
+		if _, err := conn.list(t.Context(), time.Minute); (err == nil) != (tt.resources+tt.prompts == 0) {
+			t.Errorf("%s: when it refuses: %v", tt.capabilities, err)
 		}
 		conn.close()
 	}

@@ -163,6 +163,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 		{Name: "plain", Command: file, Env: map[string]string{}},
 		gone,
 		fakeServer("crash", "crash", "API_TOKEN=sesame-open"),
+		fakeServer("mute", "no list"),
 	}})
 	for name, want := range map[string]string{
 		"npx":    "npx not found: install Node.js",
@@ -171,6 +172,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 		"plain":  "permission denied",
 		"folder": "its working folder " + gone.Dir + " does not exist",
 		"crash":  "the process ended (exit status 3); its last error output: cannot start: the token *** is bad",
+		"mute":   "list tools: the answer contains no list of tools",
 	} {
 		settled(t, h, name)
 		until(t, h, name, Failed)
