@@ -206,7 +206,7 @@ func (s *server) failureText(err error) string {
 			s.c.Name, late.after)
 	case errors.As(err, &lost):
 		return fmt.Sprintf("The connection to the MCP server %q was lost during the call. "+
-			"Whether it had an effect is not known; it was not repeated.", s.c.Name)
+			"Whether it had an effect is not known; it is not tried again.", s.c.Name)
 	}
 	return fmt.Sprintf("The call to the MCP server %q failed: %.500s",
 		s.c.Name, s.mask(plainLine(unwrapTransportError(err).Error())))

@@ -196,7 +196,7 @@ func TestFailureText(t *testing.T) {
 		`The MCP server "a" did not answer within 7s. Whether the call had an effect is not known.`: callTimeoutError{
 			7 * time.Second},
 		`The connection to the MCP server "a" was lost during the call. Whether it had an effect is not known; ` +
-			`it was not repeated.`: connectionLostError{errors.New("x")},
+			`it is not tried again.`: connectionLostError{errors.New("x")},
 		`The call to the MCP server "a" failed: it says *** and more`:        errors.New("it says sesame-open\n and more"),
 		`The call to the MCP server "a" failed: ` + strings.Repeat("x", 500): errors.New(strings.Repeat("x", 501)),
 	} {

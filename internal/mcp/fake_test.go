@@ -234,7 +234,8 @@ func (f *fake) list(r fakeRequest) {
 			tools = append(tools, simple(name, ""))
 		}
 		tools = append(tools, simple("return", `,"outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},`+
-			`"required":["n"]}`), simple("die_once", `,"annotations":{"idempotentHint":true}`), simple("die_once_writing", ""))
+			`"required":["n"]}`), simple("die_once", `,"annotations":{"idempotentHint":true}`), simple("die_once_writing", ""),
+			simple("die_always", `,"annotations":{"idempotentHint":true}`))
 		f.result(r, `{"tools":[`+strings.Join(tools, ",")+f.tools+`]}`)
 	}
 }
@@ -275,6 +276,13 @@ func (f *fake) call(r fakeRequest) {
 			os.Exit(5)
 		}
 		say("alive")
+	case "die_always":
+		file, err := os.OpenFile(os.Getenv("FAKE_FILE"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			os.Exit(6)
+		}
+		file.WriteString("x")
+		os.Exit(5)
 	case "hang":
 		select {}
 	case "held": // until somebody writes into the pipe

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -273,6 +274,94 @@ func TestRunSession_StoppedJustBefore_EndsAtOnce(t *testing.T) {
 	}
 }
 
+// A server that cannot be started is tried less and less often, until somebody asks for it.
+func TestRun_CannotStart_IsTriedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "no-such-program"}}}))
+		must(h.server("a")).setWanted(true, nil) // asks for the attempt that is made anyway, and for no other
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- h.Run(ctx) }()
+		attempts := func() (list []time.Time) {
+			synctest.Wait()
+			for _, l := range h.Logs("a") {
+				if strings.HasPrefix(l.Text, "failed: ") {
+					list = append(list, l.Time)
+				}
+			}
+			return list
+		}
+		time.Sleep(20 * time.Minute)
+		list := attempts()
+		if len(list) < 11 {
+			t.Fatalf("%d attempts in 20 minutes", len(list))
+		}
+		for n := range len(list) - 1 {
+			longest := min(time.Second<<n, 5*time.Minute)
+			if pause := list[n+1].Sub(list[n]); pause <= longest/2 || pause > longest {
+				t.Errorf("pause %d is %v, want at most %v and more than half of it", n+1, pause, longest)
+			}
+		}
+		asked := time.Now()
+		if err := h.Start("a"); err != nil {
+			t.Error(err)
+		}
+		if now := attempts(); len(now) != len(list)+1 || !now[len(list)].Equal(asked) {
+			t.Errorf("when somebody asks it is tried at %v, it is %v", now[len(list):], asked)
+		}
+		time.Sleep(time.Second)
+		if now := attempts(); len(now) != len(list)+2 {
+			t.Errorf("a second later it has been tried %d times, want 2", len(now)-len(list))
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A connection that is lost again and again is made again later each time, unless it was of use or lasted.
+func TestRun_LostConnection_IsMadeAgain(t *testing.T) {
+	waitBesideOthers(t)
+	var clock atomic.Int64
+	h := running(t, Options{
+		Servers: []Config{{Name: "a", URL: serve(t, scripted(answer)).URL}},
+		Now:     func() time.Time { return time.Unix(clock.Load(), 0) },
+	})
+	s := must(h.server("a"))
+	for _, tt := range []struct {
+		what   string
+		before func()
+		isLong bool // the pause that follows is more than a second
+	}{
+		{"the first time", func() {}, false},
+		{"at once again", func() {}, true},
+		{"after a call", func() { wantText(t, call(t, find1(t, h, "a", "do"), `{}`), "done") }, false},
+		{"at once again", func() {}, true},
+		{"after a minute", func() { clock.Add(60) }, false},
+		{"at once again", func() {}, true},
+		{"after a restart", func() {
+			before := connectionOf(h, "a")
+			if err := h.Restart("a"); err != nil {
+				t.Error(err)
+			}
+			reconnected(t, h, "a", before)
+		}, false},
+	} {
+		until(t, h, "a", Connected)
+		tt.before()
+		connectionOf(h, "a").fail(errors.New("lost"))
+		var pause time.Duration
+		s.awaitState(t.Context(), func() bool {
+			pause = s.retryAt.Sub(s.o.Now())
+			return s.state == Failed
+		})
+		if (pause > time.Second) != tt.isLong {
+			t.Errorf("lost %s: the next attempt is in %v", tt.what, pause)
+		}
+	}
+}
+
 // Nothing starts before the channel is closed, as what is known from the store suffices until then.
 func TestStartAfter_DelaysServers(t *testing.T) {
 	begin := make(chan struct{})
@@ -313,6 +402,20 @@ func TestWaitAll(t *testing.T) {
 			t.Errorf("waited for %v although the context ended after 3 s", took)
 		}
 	})
+}
+
+// A call that was answered shows that the server works, and is not pending any more; a list is no call.
+func TestRequest_NotesWhatWasAnswered(t *testing.T) {
+	m := &memoryServer{capabilities: `{"tools":{}}`, results: map[string]string{"tools/call": `{"content":[]}`}}
+	_, conn := connectTo(t, m, Options{})
+	defer conn.close()
+	if _, err := conn.list(t.Context(), time.Minute); err != nil || conn.hasAnswered.Load() {
+		t.Errorf("after a list: %v, a call was answered %v", err, conn.hasAnswered.Load())
+	}
+	raw, err := conn.call(t.Context(), "x", json.RawMessage(`{}`), time.Minute)
+	if err != nil || string(raw) != `{"content":[]}` || !conn.hasAnswered.Load() || conn.hasCalls() {
+		t.Errorf("after a call: %s, %v, answered %v, pending %v", raw, err, conn.hasAnswered.Load(), conn.hasCalls())
+	}
 }
 
 // Servers without tools, resources and prompts are no fault, and the library need not know a page to read it.

@@ -309,9 +309,12 @@ func TestAStartedServerIsConnecting(t *testing.T) {
 
 func TestOnlyHarmlessCallsAreRepeated(t *testing.T) {
 	waitBesideOthers(t)
+	const lost = `The connection to the MCP server "a" was lost during the call. ` +
+		`Whether it had an effect is not known; it is not tried again.`
 	for name, want := range map[string]struct{ runs, text string }{
 		"die_once":         {"xx", "alive"},
-		"die_once_writing": {"x", `The connection to the MCP server "a" was lost during the call. Whether it had an effect is not known; it was not repeated.`},
+		"die_once_writing": {"x", lost},
+		"die_always":       {"xx", lost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "runs")
