@@ -51,26 +51,20 @@ func (c *connection) sendWithInput(
 			return nil, errTooManyRounds
 		}
 		// From the first request each time: the answers of an earlier round do not belong to this one.
-		if r, err = withMoreParams(first, round, more); err != nil {
-			return nil, err
-		}
+		r = withMoreParams(first, round, more)
 	}
 }
 
 // withMoreParams returns a request with more parameters, under an id of its own.
-func withMoreParams(r transport.JSONRPCRequest, round int, more map[string]any) (transport.JSONRPCRequest, error) {
-	raw, err := json.Marshal(r.Params)
-	if err != nil {
-		return r, fmt.Errorf("encode the request: %w", err)
-	}
+func withMoreParams(r transport.JSONRPCRequest, round int, more map[string]any) transport.JSONRPCRequest {
 	params := map[string]any{}
-	for name, value := range jsonObject(raw) {
+	for name, value := range jsonObject(encodeJSON(r.Params)) { // they were sent before: they can be encoded
 		params[name] = value
 	}
 	maps.Copy(params, more)
 	r.Params = params
 	r.ID = sdk.NewRequestId(fmt.Sprintf("%s-%d", r.ID.String(), round))
-	return r, nil
+	return r
 }
 
 // collectInputs returns the parameters that answer a result which asks for input. A result

@@ -12,7 +12,7 @@ import (
 // duplicate keys counts. The values share the memory of raw.
 func jsonObject(raw json.RawMessage) map[string]json.RawMessage {
 	raw = bytes.TrimSpace(raw)
-	if len(raw) < 2 || raw[0] != '{' || !json.Valid(raw) {
+	if !bytes.HasPrefix(raw, []byte("{")) || !json.Valid(raw) {
 		return nil
 	}
 	o := map[string]json.RawMessage{}
@@ -103,7 +103,7 @@ func jsonBool(raw json.RawMessage) *bool {
 // memory of raw.
 func jsonList(raw json.RawMessage) []json.RawMessage {
 	raw = bytes.TrimSpace(raw)
-	if len(raw) < 2 || raw[0] != '[' || !json.Valid(raw) {
+	if !bytes.HasPrefix(raw, []byte("[")) || !json.Valid(raw) {
 		return nil
 	}
 	var list []json.RawMessage

@@ -121,14 +121,10 @@ func (s *server) fingerprint() string {
 	return hashJSON(c.Command, c.Args, c.Env, c.Dir, c.URL, c.Headers, c.Transport)
 }
 
-// hashJSON returns a hash of values in their JSON form, in hex; "" where one cannot be encoded.
+// hashJSON returns a hash, in hex, of the JSON form of values: texts, lists and tables of them, and decoded JSON.
 // Stored records hold such hashes: another order or form of the values makes every entry and tool
 // look changed.
 func hashJSON(values ...any) string {
-	data, err := json.Marshal(values)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(data)
+	sum := sha256.Sum256(encodeJSON(values))
 	return hex.EncodeToString(sum[:])
 }

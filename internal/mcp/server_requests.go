@@ -88,8 +88,7 @@ var errRequestCancelled = &requestError{sdk.REQUEST_INTERRUPTED, "the server has
 // cancelRequest stops answering a request that the server cancels.
 func (c *connection) cancelRequest(fields map[string]any) {
 	var id sdk.RequestId
-	raw, err := json.Marshal(fields["requestId"])
-	if err != nil || id.UnmarshalJSON(raw) != nil {
+	if id.UnmarshalJSON(encodeJSON(fields["requestId"])) != nil { // came as JSON: it can be encoded
 		return
 	}
 	c.mu.Lock()
