@@ -296,7 +296,7 @@ func (e newEntry) finish() {
 // normalize returns an entry with nil for empty lists and maps, so that entries from
 // JSON and from code compare equal.
 func normalize(c Config) Config {
-	for _, list := range []*[]string{&c.Args, &c.Include, &c.Exclude, &c.AllowPrivateHosts, &c.SignIn.Scopes} {
+	for _, list := range []*[]string{&c.Args, &c.Allow, &c.Include, &c.Exclude, &c.AllowPrivateHosts, &c.SignIn.Scopes} {
 		if len(*list) == 0 {
 			*list = nil
 		}

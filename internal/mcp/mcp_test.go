@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // These are documented, in ARCHITECTURE, in the configuration or for whoever uses the package.
@@ -67,6 +69,22 @@ func TestCheck(t *testing.T) {
 		if err := check(c); err == nil || !strings.HasPrefix(err.Error(), `unknown protocol version "1999"; known are `) {
 			t.Errorf("an unknown version: %v", err)
 		}
+	}
+}
+
+// An entry in which a list is empty is the same as one that lacks it, and only such a list is left out.
+func TestNormalize(t *testing.T) {
+	list, table := []string{}, map[string]string{}
+	of := func() Config {
+		return Config{Name: "a", Args: list, Allow: list, Env: table, Headers: table, Include: list, Exclude: list,
+			AllowPrivateHosts: list, SignIn: SignIn{Scopes: list}}
+	}
+	if diff := cmp.Diff(Config{Name: "a"}, normalize(of())); diff != "" {
+		t.Errorf("empty (-want +got):\n%s", diff)
+	}
+	list, table = []string{"x"}, map[string]string{"x": "y"}
+	if diff := cmp.Diff(of(), normalize(of())); diff != "" {
+		t.Errorf("with one element (-want +got):\n%s", diff)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,8 +19,10 @@ import (
 // memoryServer is a server in memory: a transport that answers what the older protocol asks.
 type memoryServer struct {
 	*rpcConn
-	capabilities string            // as JSON
-	results      map[string]string // by method: what it answers beside tools/list; others are unknown to it
+	capabilities string // as JSON
+	// results are what it answers beside initialize and tools/list, by method, or by method and cursor; other methods
+	// are unknown to it.
+	results map[string]string
 
 	mu       sync.Mutex
 	isSilent bool
@@ -41,18 +44,23 @@ func (m *memoryServer) answer(_ context.Context, message []byte) error {
 		m.asked = map[string]int{}
 	}
 	m.asked[method]++
+	page := method
 	if cursor := jsonString(jsonObject(o["params"])["cursor"]); cursor != "" {
-		m.cursors = append(m.cursors, method+" "+cursor)
+		page += " " + cursor
+		m.cursors = append(m.cursors, page)
 	}
 	isSilent, tools := m.isSilent, m.tools
 	m.mu.Unlock()
-	result, ok := map[string]string{
-		"initialize": `{"protocolVersion":"2025-06-18","capabilities":` + m.capabilities +
-			`,"serverInfo":{"name":"memory","version":"1"}}`,
-		"tools/list": `{"tools":[` + tools + `]}`,
-	}[method]
+	result, ok := m.results[page]
 	if !ok {
 		result, ok = m.results[method]
+	}
+	if !ok {
+		result, ok = map[string]string{
+			"initialize": `{"protocolVersion":"2025-06-18","capabilities":` + m.capabilities +
+				`,"serverInfo":{"name":"memory","version":"1"}}`,
+			"tools/list": `{"tools":[` + tools + `]}`,
+		}[method]
 	}
 	switch {
 	case isSilent || o["id"] == nil:
@@ -456,6 +464,21 @@ func TestList_ReadsWhatServersSend(t *testing.T) {
 		m.mu.Unlock()
 		if list, err := conn.list(t.Context(), time.Minute); err != nil || len(list) != want {
 			t.Errorf("%d tools were taken, want %d: %v", len(list), want, err)
+		}
+		conn.close()
+	}
+}
+
+// The pages of a list are read to its end, or until a server names the page that it has just sent.
+func TestList_ReadsEachPageOnce(t *testing.T) {
+	for what, last := range map[string]string{"at the end": "", "in a circle": `,"nextCursor":"2"`} {
+		m := &memoryServer{capabilities: `{"tools":{}}`, results: map[string]string{
+			"tools/list":   `{"tools":[{"name":"b"}],"nextCursor":"2"}`,
+			"tools/list 2": `{"tools":[{"name":"a"}]` + last + `}`,
+		}}
+		s, conn := connectTo(t, m, Options{})
+		if got := names(s.offeredTools()); !slices.Equal(got, []string{"a/a", "a/b"}) || m.count("tools/list") != 2 {
+			t.Errorf("%s: tools %q of %d pages, want 2", what, got, m.count("tools/list"))
 		}
 		conn.close()
 	}
