@@ -438,6 +438,36 @@ func TestFaultsOverSSE(t *testing.T) {
 	}
 }
 
+// Calls over HTTP name the version of the protocol that was agreed on, in the older ways, too.
+func TestHTTP_CallsNameTheProtocolVersion(t *testing.T) {
+	versions := make(chan string, 1)
+	noting := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return
+			}
+			if jsonString(jsonObject(body)["method"]) == "tools/call" {
+				versions <- r.Header.Get("Mcp-Protocol-Version")
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			next.ServeHTTP(w, r)
+		})
+	}
+	older := &events{do: func(e *events, id string) { e.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[]}}`) }}
+	h := running(t, Options{Servers: []Config{
+		{Name: "http", URL: serve(t, noting(scripted(answer))).URL},
+		{Name: "sse", URL: serve(t, noting(older)).URL, Transport: SSE},
+	}})
+	for _, name := range []string{"http", "sse"} {
+		st := settled(t, h, name)
+		call(t, find1(t, h, name, "do"), `{}`)
+		if got := <-versions; got != st.Protocol {
+			t.Errorf("%s: the call names version %q, want %q", name, got, st.Protocol)
+		}
+	}
+}
+
 // A server that can be reached but no longer works is noticed at the regular
 // check, and again when it works.
 func TestHealth(t *testing.T) {

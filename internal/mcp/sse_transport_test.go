@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,26 +83,6 @@ func TestHandleEvent_TakesTheFirstEndpoint(t *testing.T) {
 	}
 	if err := s.post(t.Context(), []byte("{}")); err == nil || err.Error() != "the server has not named its endpoint" {
 		t.Errorf("a message before the endpoint is known: %v", err)
-	}
-}
-
-// Messages name the version of the protocol from when it was agreed on.
-func TestSSE_Post_NamesTheProtocolVersion(t *testing.T) {
-	versions := make(chan []string, 2)
-	at := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		versions <- r.Header["Mcp-Protocol-Version"]
-		w.WriteHeader(http.StatusAccepted)
-	})).URL
-	s := eventsAt(t, at)
-	if err := s.handleEvent("endpoint", []byte("/message")); err != nil {
-		t.Fatal(err)
-	}
-	first := s.post(t.Context(), []byte("{}"))
-	s.SetProtocolVersion("2025-06-18")
-	second := s.post(t.Context(), []byte("{}"))
-	if before, after := <-versions, <-versions; first != nil || second != nil || before != nil ||
-		!slices.Equal(after, []string{"2025-06-18"}) {
-		t.Errorf("named are %q and %q, want none and the version; %v, %v", before, after, first, second)
 	}
 }
 
