@@ -160,7 +160,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// When a server takes its request to a model back, the time of its call goes on, even if the model does not end at once.
+// When a server takes its request to a model back, the time of its call goes on, even if the model does not stop.
 func TestSample_TakenBack_EndsThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answered := make(chan struct{})

@@ -3,6 +3,7 @@ package mcp
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestPlainLine(t *testing.T) {
@@ -56,6 +57,36 @@ func TestPublicState(t *testing.T) {
 		}
 		if s.quarantined = nil; s.publicState() != state {
 			t.Errorf("%s is shown as %s", state, s.publicState())
+		}
+	}
+}
+
+// A status says since when a server is in its state, however often it fails there, and when it last answered.
+func TestStatus_SaysSinceWhen(t *testing.T) {
+	now := time.Unix(0, 0)
+	s, conn, _ := inMemory(t, Options{Now: func() time.Time { return now }})
+	defer conn.close()
+	fail := func(problem string) func() error {
+		return func() error { s.setState(Failed, problem); return nil }
+	}
+	answer := func() error { return s.refresh(t.Context(), conn, time.Minute) }
+	for _, tt := range []struct {
+		at             int64 // seconds
+		do             func() error
+		problem        string
+		since, checked int64
+	}{
+		{0, answer, "", 0, 0},
+		{10, fail("one"), "one", 10, 0},
+		{20, fail("two"), "two", 10, 0},
+		{30, answer, "", 30, 30},
+		{40, answer, "", 30, 40},
+	} {
+		now = time.Unix(tt.at, 0)
+		err := tt.do()
+		st := s.status()
+		if err != nil || st.Error != tt.problem || st.Since.Unix() != tt.since || st.Checked.Unix() != tt.checked {
+			t.Errorf("after %d s: %+v, %v; want it since %d s and checked after %d s", tt.at, st, err, tt.since, tt.checked)
 		}
 	}
 }
