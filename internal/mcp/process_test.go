@@ -112,6 +112,26 @@ func TestStdio_Close_StubbornProcess_WaitsForItsEnd(t *testing.T) {
 	}
 }
 
+// Where nothing can be written any more, the end of a process is reported without a wait for its output.
+func TestStdio_Reap_WaitsOnlyForOutput(t *testing.T) {
+	for range 10 { // a busy machine may take its time, but not always
+		s := processOf(t, Config{Name: "a", Command: "true"}, &logBuffer{now: time.Now})
+		began := time.Now()
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-s.exited
+		took := time.Since(began)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if took < drainWait {
+			return
+		}
+	}
+	t.Errorf("each process was waited for as long as %v", drainWait)
+}
+
 // The log says what was started, and with what the process ended.
 func TestStdio_LogsStartAndEnd(t *testing.T) {
 	logs := &logBuffer{now: time.Now}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -195,19 +194,18 @@ func (s *stdioTransport) Start(context.Context) error {
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = stdin, stdout, stderr
 
 	started := make(chan error) // unbuffered: runProcess begins to wait only when Start goes on
-	if s.hide == nil {
-		go s.runProcess(started)
-	} else {
-		runOnOwnThread(func() {
+	// Linux kills the child (Pdeathsig) when the thread that started it ends: no other goroutine may use that thread.
+	runOnOwnThread(func() {
+		if s.hide != nil {
 			makeHomeCaches()
 			var err error
 			if s.isolation, err = isolateThread(s.hide(), s.noNetwork); err != nil {
 				started <- err
 				return
 			}
-			s.runProcess(started)
-		})
-	}
+		}
+		s.runProcess(started)
+	})
 	if err := <-started; err != nil {
 		return errors.Join(fmt.Errorf("start %q: %w", s.cmd.Args[0], err), in.Close(), out.Close(), errs.Close())
 	}
@@ -215,11 +213,8 @@ func (s *stdioTransport) Start(context.Context) error {
 	return nil
 }
 
-// runProcess starts the process, waits for its end and reaps it. It stays on one thread,
-// because Linux kills the child (Pdeathsig) when the thread that started it ends.
+// runProcess starts the process, waits for its end and reaps it. The calling goroutine must have a thread of its own.
 func (s *stdioTransport) runProcess(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	err := s.cmd.Start()
 	if err != nil {
 		started <- err
