@@ -3,8 +3,8 @@ package bolt
 import (
 	"encoding/binary"
 	"errors"
-	"hash/fnv"
 	"hash/crc32"
+	"hash/fnv"
 	"io"
 	"iter"
 )
