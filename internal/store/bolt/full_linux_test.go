@@ -184,3 +184,16 @@ func TestRun_FullDisk_IsToldOfAtOnce(t *testing.T) {
 		t.Errorf("with room again: %v, %v", err, db.Health())
 	}
 }
+
+// What cannot be written is told as the system tells it.
+func TestBackup_ToAFullDisk_SaysSo(t *testing.T) {
+	dir := smallDisk(t, 1<<20)
+	db := open(t, filepath.Join(t.TempDir(), "raven.db"))
+	stuff(t, filepath.Join(dir, "filler"))
+	if err := db.Backup(t.Context(), filepath.Join(dir, "copy.db")); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v", err)
+	}
+	if names := list(t, dir); names != "filler" {
+		t.Errorf("the disk holds %s", names)
+	}
+}

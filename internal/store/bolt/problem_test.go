@@ -128,6 +128,38 @@ func TestCheckOpen_LastCountedRecordIsDeleted_FindsNothing(t *testing.T) {
 	}
 }
 
+// A room is deleted with all that is in it, and may be made again at once.
+func TestCheckOpen_RoomIsMadeAgainMeanwhile_FindsNothing(t *testing.T) {
+	db := opened(t)
+	say := func(i int) {
+		t.Helper()
+		if _, err := db.SaveEntry(t.Context(), store.Entry{ID: fmt.Sprint(i), Room: "general"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range maxCheckedRecords + 10 {
+		say(i)
+	}
+	c := &check{}
+	db.setCheck(c, entriesBucket)
+	if err := db.runStep(c); err != nil || len(c.frames) != 2 {
+		t.Fatalf("%d buckets are being counted: %v", len(c.frames), err)
+	}
+	if err := db.DeleteRoom(t.Context(), "general"); err != nil {
+		t.Fatal(err)
+	}
+	say(maxCheckedRecords + 10)
+	for len(c.frames) > 0 {
+		if err := db.runStep(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.setCheck(nil, "")
+	if len(c.faults) > 0 {
+		t.Errorf("found %q", c.faults)
+	}
+}
+
 // A store that cannot be read ends a check: trying again at once would change nothing.
 func TestCheckOpen_StoreIsClosed_Ends(t *testing.T) {
 	db := opened(t)

@@ -61,8 +61,8 @@ func scanFile(ctx context.Context, path string) (*scan, error) {
 	}
 	s := newScan(ctx, f, info.Size(), false)
 	s.readAll()
-	// It is read once more to say which bucket is wrong, and where there are no tallies yet.
-	if s.err == nil && len(s.used) > 0 && (s.found != s.kept || !s.hasTallies()) {
+	// It is read once more to say which bucket is wrong, and to count all where there are no tallies yet.
+	if s.err == nil && len(s.used) > 0 && s.found != s.kept {
 		s = newScan(ctx, f, info.Size(), true)
 		s.readAll()
 	}
