@@ -154,23 +154,24 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 	}
 }
 
+// onWrite is called whenever something is written.
+type onWrite func()
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
 // A disk that was full at the start is told of before anything is written, and leaves no file behind.
 func TestRun_FullDisk_IsToldOfAtOnce(t *testing.T) {
 	dir := smallDisk(t, 8<<20)
 	filler := filepath.Join(dir, "filler")
 	db := open(t, filepath.Join(dir, "raven.db"))
 	stuff(t, filler)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		db.Run(ctx, slog.New(slog.DiscardHandler))
-	}()
-	for began := time.Now(); db.Health() == nil && time.Since(began) < time.Minute; {
-		time.Sleep(time.Millisecond)
-	}
-	cancel()
-	<-ended
+	// The first line of the log ends Run.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	db.Run(ctx, slog.New(slog.NewTextHandler(onWrite(cancel), nil)))
 	if err := db.Health(); !errors.Is(err, syscall.ENOSPC) || db.Problem() == "" {
 		t.Errorf("on a full disk the health of the store is %v", err)
 	}
