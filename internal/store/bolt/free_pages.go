@@ -81,8 +81,9 @@ func writeMissingList(f *os.File) error {
 func findFreePages(f io.ReaderAt, size int64, m meta) ([]uint64, error) {
 	s := newScan(context.Background(), f, size, false)
 	s.meta = m
-	s.used = make([]uint64, m.pages/64+1)
-	s.used[0] = 3 // pages 0 and 1 hold the headers
+	if !s.claimHeaders() {
+		return nil, errors.New(s.describeFaults())
+	}
 	leaves, err := findLeaves(f, m)
 	if err != nil {
 		return nil, err

@@ -202,15 +202,16 @@ func TestListFreePages_LeavesOtherFilesAlone(t *testing.T) {
 		return found
 	}
 	for name, damage := range map[string]func(m *image){
-		"another number":       func(m *image) { leaf(m)[0] ^= 1 },
-		"an unknown kind":      func(m *image) { leaf(m)[8] = 0x40 },
-		"too long":             func(m *image) { binary.NativeEndian.PutUint32(leaf(m)[12:], uint32(m.meta.pages)) },
-		"two ways to a page":   func(m *image) { p := branch(m); copy(p[pageHeader+8:pageHeader+16], p[pageHeader+elementSize+8:]) },
-		"a circle":             func(m *image) { p := branch(m); binary.NativeEndian.PutUint64(p[pageHeader+8:], p.id()) },
-		"a page that is none":  func(m *image) { binary.NativeEndian.PutUint64(branch(m)[pageHeader+8:], 1<<40) },
-		"no page":              func(m *image) { binary.NativeEndian.PutUint64(branch(m)[pageHeader+8:], 0) },
-		"a record out of page": func(m *image) { m.page(m.meta.root)[pageHeader+4+3] = 0xff },
-		"one good header":      func(m *image) { m.bytes[int(1-m.meta.txid%2)*m.meta.pageSize+pageHeader+40] ^= 1 },
+		"another number":           func(m *image) { leaf(m)[0] ^= 1 },
+		"an unknown kind":          func(m *image) { leaf(m)[8] = 0x40 },
+		"too long":                 func(m *image) { binary.NativeEndian.PutUint32(leaf(m)[12:], uint32(m.meta.pages)) },
+		"two ways to a page":       func(m *image) { p := branch(m); copy(p[pageHeader+8:pageHeader+16], p[pageHeader+elementSize+8:]) },
+		"a circle":                 func(m *image) { p := branch(m); binary.NativeEndian.PutUint64(p[pageHeader+8:], p.id()) },
+		"a page that is none":      func(m *image) { binary.NativeEndian.PutUint64(branch(m)[pageHeader+8:], 1<<40) },
+		"no page":                  func(m *image) { binary.NativeEndian.PutUint64(branch(m)[pageHeader+8:], 0) },
+		"a record out of page":     func(m *image) { m.page(m.meta.root)[pageHeader+4+3] = 0xff },
+		"an end that is too early": func(m *image) { m.bytes = m.bytes[:len(m.bytes)/2] },
+		"one good header":          func(m *image) { m.bytes[int(1-m.meta.txid%2)*m.meta.pageSize+pageHeader+40] ^= 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := unlisted(t, 1024, 300<<10)

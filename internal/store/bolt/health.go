@@ -27,7 +27,7 @@ type health struct {
 }
 
 // Health returns what keeps the store from working, or nil. A full disk counts from the first write
-// that fails until one succeeds.
+// that fails, or from when Run finds it full, until a write succeeds.
 func (db *DB) Health() error {
 	h := &db.health
 	h.mu.Lock()

@@ -152,16 +152,24 @@ func (s *scan) readAll() {
 	if s.goodHeaders < 2 {
 		s.addFault(headerFault)
 	}
-	// bbolt reads the file through mmap, so a page beyond its end would be a memory fault.
-	if end := int64(s.meta.pages) * int64(s.meta.pageSize); s.size < end {
-		s.addFault("it ends after %d bytes of %d", s.size, end)
+	if !s.claimHeaders() {
 		return
 	}
-	s.used = make([]uint64, s.meta.pages/64+1)
-	s.used[0] = 3 // pages 0 and 1 hold the headers
 	s.scanTree(s.meta.root, 0, nil, nil, &counted{})
 	s.scanFreelist()
 	s.compareTallies()
+}
+
+// claimHeaders marks the pages of the headers as used, and no others. It returns false where the file ends before its
+// last page: bbolt reads it through mmap, and a page beyond the end would be a memory fault.
+func (s *scan) claimHeaders() bool {
+	if end := int64(s.meta.pages) * int64(s.meta.pageSize); s.size < end {
+		s.addFault("it ends after %d bytes of %d", s.size, end)
+		return false
+	}
+	s.used = make([]uint64, s.meta.pages/64+1)
+	s.used[0] = 3 // pages 0 and 1
+	return true
 }
 
 // claimPages marks a page and its overflow as used. It returns false where one of them does
