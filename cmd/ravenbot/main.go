@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"ravenbot/internal/cli"
+	_ "ravenbot/internal/startup" // no garbage collection while the program starts
 )
 
 func main() {

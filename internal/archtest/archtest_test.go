@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 	"internal/mcpserve": behaviour(),
 	"internal/approval": behaviour(),
 	"internal/watchdog": {},
+	"internal/startup":  {},
 	"internal/resident": {},
 	"internal/budget":   append(behaviour(), "internal/config"),
 	"internal/audit":    vocabulary(),
