@@ -97,6 +97,7 @@ type Discord struct {
 	api     *api
 	sent    sentPosts
 	others  otherProcess
+	mark    string // of the store, in nonces
 	// openWithin is the time from dialling to HELLO; openTimeout but in tests.
 	openWithin time.Duration
 
@@ -163,6 +164,11 @@ func New(o Options) *Discord {
 		taking:           make(chan struct{}),
 		balanceAfter:     balanceAfter,
 	}
+	store := "" // of a process alone; the same after each start, since nonces have to be
+	if o.Sharing != nil {
+		store = o.Sharing.Store
+	}
+	d.mark = shortHash("store\x00"+store, markLen)
 	d.channels, d.members, d.askedGuilds = d.newChannels(), d.newMembers(), d.newGuilds()
 	d.nicks.Size, d.quoted.Size, d.targets.Size = maxNicks, maxQuotes, maxQuotes
 	d.parents.Size, d.sent.ids.Size = maxParents, maxMade

@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -15,8 +16,8 @@ const (
 	reportEvery = time.Hour
 )
 
-// otherProcess notices that another process posts with the token of this one: both see every message, and each answers.
-// Its fields are guarded by mu.
+// otherProcess notices that another process with a store of its own posts with the token of this one: both see every
+// message, and each answers. Its fields are guarded by mu.
 type otherProcess struct {
 	mu sync.Mutex
 	// seen counts posts of another process since the last report.
@@ -24,10 +25,18 @@ type otherProcess struct {
 	reported time.Time
 }
 
-// noteOwn looks at a message of the bot's account. Only what a bot posts by this protocol carries a nonce. Among
-// processes that share the bot others are expected.
+// noteOwn looks at a message of the bot's account. Only what a bot posts by this protocol carries a nonce. Processes that
+// share the bot know one another's by the mark of their store; a process alone knows what it has posted itself.
 func (d *shard) noteOwn(w wirePost) {
-	if d.o.Sharing != nil || w.Author.ID != d.botUser().ID || len(w.Nonce) == 0 || d.sent.has(w.ID) {
+	nonce := strings.Trim(string(w.Nonce), `"`)
+	if w.Author.ID != d.botUser().ID || nonce == "" || nonce == "null" || d.sent.has(w.ID) {
+		return
+	}
+	if d.o.Sharing != nil {
+		// Replicas of the version before, which an update has still running, post without a mark.
+		if d.o.Sharing.Store != "" && len(nonce) != formerNonceLen && !strings.HasSuffix(nonce, d.mark) {
+			d.noteForeign(w.ChannelID)
+		}
 		return
 	}
 	time.AfterFunc(answerWait, func() {

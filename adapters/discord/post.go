@@ -78,11 +78,19 @@ type postedMessage struct {
 	Embeds *[]json.RawMessage `json:"embeds"`
 }
 
-// nonce returns a name for a piece of a post, at most 25 characters (24 here: 18 bytes of a hash in base64). For a few
-// minutes Discord returns the message that has it instead of posting another one.
-func nonce(channel, key string, index int) string {
-	sum := sha256.Sum256([]byte(channel + "\x00" + key + "\x00" + strconv.Itoa(index)))
-	return base64.RawURLEncoding.EncodeToString(sum[:18])
+// name returns a name for the next piece of a post, the first part of its nonce.
+func (p *postJob) name() string {
+	return shortHash(p.channel+"\x00"+p.draft.Key+"\x00"+strconv.Itoa(len(p.ids)), nameLen)
+}
+
+// nonce returns what the next piece is sent under, as long as Discord allows. For a few minutes Discord returns the
+// message that has it instead of posting another one.
+func (p *postJob) nonce() string { return p.name() + p.d.mark }
+
+// shortHash returns the first n characters of the hash of a text in base64.
+func shortHash(text string, n int) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(sum[:])[:n]
 }
 
 // Post sends a draft as one message or more, or edits the posts that it replaces. After an error the same call
@@ -306,7 +314,7 @@ func (p *postJob) sendNext(ctx context.Context) error {
 	body := p.nextPayload()
 	// With both fields Discord returns the message of an earlier attempt instead of posting another
 	// one.
-	body.Nonce, body.EnforceNonce = nonce(p.channel, p.draft.Key, len(p.ids)), true
+	body.Nonce, body.EnforceNonce = p.nonce(), true
 	if len(p.ids) == 0 && p.draft.Reply.MessageID != "" {
 		body.Reference = &reference{MessageID: p.draft.Reply.MessageID}
 	}

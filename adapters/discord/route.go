@@ -25,7 +25,9 @@ type Router interface {
 type Sharing struct {
 	Router
 	Shards store.Shards
-	Leads  <-chan struct{} // closed when this process does what one alone has to do
+	// Store names what all that share the bot have in common, so that a bot beside them is noticed; "": it cannot be.
+	Store string
+	Leads <-chan struct{} // closed when this process does what one alone has to do
 }
 
 // handedOn is what the process that has the shard hands on to the one that has the channel: a message as it was read

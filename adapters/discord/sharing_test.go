@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -101,7 +102,7 @@ func (p *party) join() *process {
 	o := p.o
 	o.Token, o.APIBaseURL, o.Log = "token", p.URL(), (&stage{log: one.log}).logger()
 	o.Commands, o.MessageCommands = chattest.Commands(), chattest.MessageCommands()
-	o.Sharing = &discord.Sharing{Router: one, Shards: one, Leads: leads}
+	o.Sharing = &discord.Sharing{Router: one, Shards: one, Leads: leads, Store: "the database"}
 	one.d = discord.New(o)
 	p.mu.Lock()
 	p.processes = append(p.processes, one)
@@ -573,5 +574,49 @@ func TestSharing_SessionsOfAllProcessesShareTheLimits(t *testing.T) {
 	at := p.Identifies()
 	if gap := at[1].At.Sub(at[0].At); gap < 5*time.Second {
 		t.Errorf("two sessions were begun within %v", gap)
+	}
+}
+
+// What processes with one store post is not taken for posts of another bot, but what a process with a store of its own
+// posts with the token is reported.
+func TestSharing_PostsOfAnotherStoreAreReported(t *testing.T) {
+	t.Parallel()
+	for name, sharing := range map[string]*discord.Sharing{
+		"another database": {Store: "another database"},
+		"a file":           nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newParty(t, simdiscord.Options{Shards: 1}, discord.Options{})
+			channel := p.guildOn(0, 1)
+			first, second := p.join(), p.join()
+			first.has(0)
+			posted := 0
+			post := func(d *discord.Discord, n int) {
+				for range n {
+					posted++
+					at := chat.Address{Platform: "discord", Workspace: channel.GuildID, Channel: channel.ID}
+					if _, err := d.Post(within(t), at, chat.Draft{Key: fmt.Sprint(posted), Text: "hello"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			o := p.o
+			o.Token, o.APIBaseURL, o.Sharing = "token", p.URL(), sharing
+			o.Log = slog.New(slog.DiscardHandler)
+			outside := discord.New(o)
+			const report = "posts of another process"
+			post(first.d, 5)
+			post(second.d, 5)
+			post(outside, 2) // so few can be of a process that has just ended
+			// What comes behind them is taken when they were seen.
+			p.Say(channel.ID, p.ann, p.Mention())
+			p.next()
+			if strings.Contains(first.log.String(), report) {
+				t.Error("reported too early")
+			}
+			post(outside, 1)
+			eventually(t, "it is reported", func() bool { return strings.Contains(first.log.String(), report) })
+		})
 	}
 }

@@ -63,7 +63,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 		Former: a.openForm, Log: a.o.Log, Now: a.o.Now,
 	}
 	if n := a.o.Replica; n != nil {
-		o.Sharing = &discord.Sharing{Router: n, Shards: n.Shards(), Leads: n.Leads()}
+		o.Sharing = &discord.Sharing{Router: n, Shards: n.Shards(), Leads: n.Leads(), Store: a.store.ID}
 	}
 	return discord.New(o)
 }

@@ -22,6 +22,8 @@ import (
 type Storage struct {
 	store.Engine
 	Backups store.Backups
+	// ID names a store that several daemons use, of all that there are; "" where that cannot be told.
+	ID string
 }
 
 // Status returns what /api/v1/status answers of the store.
@@ -54,7 +56,7 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger, now func() ti
 	if err != nil {
 		return nil, err
 	}
-	return &Storage{db, noBackups{}}, nil
+	return &Storage{Engine: db, Backups: noBackups{}}, nil
 }
 
 // openFile opens the store in a file. The error of a damaged one names the newest backup that is
@@ -64,7 +66,7 @@ func openFile(ctx context.Context, c *config.Config, log *slog.Logger, now func(
 	if err != nil {
 		return nil, bolt.SuggestBackup(ctx, c.BackupFolder(), err)
 	}
-	return &Storage{db, bolt.NewBackups(db, bolt.BackupOptions{
+	return &Storage{Engine: db, Backups: bolt.NewBackups(db, bolt.BackupOptions{
 		Folder: c.BackupFolder(),
 		Every:  c.Backup.Every.Std(),
 		Keep:   c.Backup.Keep,
@@ -94,7 +96,11 @@ func OpenShared(ctx context.Context, c *config.Config, log *slog.Logger, now fun
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Shared{Storage{db, noBackups{}}, membership, address}, nil
+	id, err := db.ID(ctx)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &Shared{Storage{Engine: db, Backups: noBackups{}, ID: id}, membership, address}, nil
 }
 
 // CheckShared looks whether a replica can use the configured database, with the errors of OpenShared and OpenBox, and

@@ -177,6 +177,42 @@ func TestOpen_ForAUserWhoOwnsTheSchemaAlone_Works(t *testing.T) {
 	open(t, u.String(), time.Now)
 }
 
+// The name of a database is the same at each open, and that of no other database of the same server. Without the right to
+// ask for it there is none.
+func TestID(t *testing.T) {
+	t.Parallel()
+	c := pgtest.NewCluster(t, pgtest.Options{})
+	address, another := c.Database(t), c.Database(t)
+	id := func(address string) string {
+		t.Helper()
+		id, err := open(t, address, time.Now).ID(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	own := id(address)
+	if own == "" || id(address) != own || id(another) == own {
+		t.Errorf("%q, then %q, another one %q", own, id(address), id(another))
+	}
+	u, err := url.Parse(c.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{
+		"create role poor login", "create schema ravenbot authorization poor",
+		"revoke execute on function pg_control_system() from public",
+	} {
+		if err := c.Exec(t.Context(), strings.TrimPrefix(u.Path, "/"), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.User = url.User("poor")
+	if got := id(u.String()); got != "" {
+		t.Errorf("without the right it is %q", got)
+	}
+}
+
 func TestCheck_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t)

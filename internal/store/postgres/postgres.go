@@ -246,6 +246,19 @@ func (db *DB) LocalAddr(ctx context.Context) (addr net.Addr, err error) {
 	return addr, err
 }
 
+// ID returns a name of this database that no other one has, a restored copy of it included: by the identifier that a
+// server gets when it is made (a standby has that of its primary). It is "" where the server does not tell a bot.
+func (db *DB) ID(ctx context.Context) (id string, err error) {
+	const query = `select s.system_identifier || '/' || d.oid from pg_control_system() s, pg_database d
+		where d.datname = current_database()`
+	err = db.read(ctx, func(ctx context.Context) error { return db.pool.QueryRow(ctx, query).Scan(&id) })
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !isPassing(refused.Code) {
+		db.log.Debug("database does not tell its identifier", "error", refused)
+		return "", nil
+	}
+	return id, err
+}
+
 // Close ends the membership, where there is one, and closes all connections. It waits for operations under way. The
 // error is one of ending the membership; the connections are closed in any case.
 func (db *DB) Close() error {
