@@ -256,16 +256,26 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (c *compaction) follow() error {
 	for range maxRounds {
 		c.db.writing.Lock()
-		list, err := c.db.journal.take()
+		changes, n, err := c.db.journal.take()
 		c.db.writing.Unlock()
 		if err != nil {
 			return err
 		}
-		if err := c.to.redoInSteps(c.ctx, list.encoded); err != nil || list.n <= maxLeft {
+		if err := c.redo(changes); err != nil || n <= maxLeft {
 			return err
 		}
 	}
 	return errBehind
+}
+
+// redo makes changes again in the copy.
+func (c *compaction) redo(changes []ops) error {
+	for _, part := range changes {
+		if err := c.to.redoInSteps(c.ctx, part.encoded); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replace makes the copy the file of the store, while writers wait. Its order matters: the copy is
@@ -280,17 +290,17 @@ func (c *compaction) replace() error {
 		return errors.New("it was closed meanwhile")
 	}
 	err := cmp.Or(db.health.mayWrite(), db.flushLocked())
-	list, lost := db.journal.take()
+	changes, n, lost := db.journal.take()
 	if err = cmp.Or(err, lost); err != nil {
 		return err
 	}
 	// follow leaves up to maxLeft, and writers have gone on since.
-	if list.n > 2*maxLeft {
+	if n > 2*maxLeft {
 		return errBehind
 	}
 	// All of the copy is on the disk when its last transaction is.
 	for _, step := range []func() error{
-		func() error { return c.to.redoInSteps(c.ctx, list.encoded) },
+		func() error { return c.redo(changes) },
 		func() error { return db.compareWith(c.to) },
 		func() error { return c.reach(stepEqual) },
 	} {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -410,11 +411,48 @@ func TestCompactOpen_NameNotOnTheDisk_RefusesWrites(t *testing.T) {
 	checkWhole(t, db)
 }
 
+// TestJournal_WritersDoNotWaitForOlderChanges: what a journal holds already is not copied when more is added to it, which
+// happens while writers wait.
+func TestJournal_WritersDoNotWaitForOlderChanges(t *testing.T) {
+	var j journal
+	var want []byte
+	most := uint64(0)
+	for i := range 200 {
+		var changes ops
+		changes.add(opPut, itemsBucket, seqKey(uint64(i)), make([]byte, i*1000))
+		want = append(want, changes.encoded...)
+		before := allocatedBytes()
+		j.add(changes)
+		most = max(most, allocatedBytes()-before)
+	}
+	if most > 2*partSize {
+		t.Errorf("adding to a journal of %d bytes allocated %d at once", len(want), most)
+	}
+	parts, n, err := j.take()
+	var got []byte
+	for _, p := range parts {
+		got = append(got, p.encoded...)
+	}
+	if n != 200 || err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d changes, %d bytes instead of %d, %v", n, len(got), len(want), err)
+	}
+	if parts, n, err := j.take(); len(parts) != 0 || n != 0 || err != nil {
+		t.Errorf("then %d changes in %d parts, %v", n, len(parts), err)
+	}
+}
+
+// allocatedBytes returns the bytes that were allocated so far.
+func allocatedBytes() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
 // TestCompactOpen_CopyThatDiffers_IsNotTaken: whatever goes wrong with following what was written.
 func TestCompactOpen_CopyThatDiffers_IsNotTaken(t *testing.T) {
 	for name, lose := range map[string]func(j *journal){
-		"a change is missing":       func(j *journal) { j.list = ops{} },
-		"more than it could follow": func(j *journal) { j.list.encoded = make([]byte, maxJournal) },
+		"a change is missing":       func(j *journal) { j.parts = nil },
+		"more than it could follow": func(j *journal) { j.size = maxJournal },
 		"a write failed":            func(j *journal) { j.fail(errUncertain) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -710,9 +748,11 @@ func TestFollow_EndsWhereLittleIsLeft(t *testing.T) {
 		write := func() {
 			left = c.written[min(rounds, len(c.written)-1)]
 			rounds++
+			var changes ops
 			for i := range left {
-				db.journal.list.add(opPut, itemsBucket, seqKey(uint64(i)), seal([]byte("1")))
+				changes.add(opPut, itemsBucket, seqKey(uint64(i)), seal([]byte("1")))
 			}
+			db.journal.add(changes)
 		}
 		// The first transaction of a round keeps the changes of the next.
 		redone := 0

@@ -123,12 +123,16 @@ func (b *bucket) note(kind opKind, key, value []byte) {
 // journal keeps what is committed while a copy of the store is made, in order, so that the copy can
 // follow. It is guarded by DB.writing. A nil journal keeps nothing.
 type journal struct {
-	list ops
-	err  error // why the copy cannot follow
+	parts []ops // in order, of about partSize bytes each: a list that grew as one would be copied while writers wait
+	size  int   // bytes of all parts
+	err   error // why the copy cannot follow
 }
 
-// maxJournal bounds the bytes of a journal, which is kept in memory.
-const maxJournal = 64 << 20
+// Sizes of a journal, which is kept in memory.
+const (
+	maxJournal = 64 << 20
+	partSize   = 1 << 20
+)
 
 var (
 	errBehind    = errors.New("more was written meanwhile than the copy could follow")
@@ -140,8 +144,14 @@ func (j *journal) add(changes ops) {
 	if j == nil || j.err != nil {
 		return
 	}
-	j.list.encoded, j.list.n = append(j.list.encoded, changes.encoded...), j.list.n+changes.n
-	if len(j.list.encoded) > maxJournal {
+	more, last := len(changes.encoded), len(j.parts)-1
+	if last < 0 || len(j.parts[last].encoded)+more > cap(j.parts[last].encoded) {
+		j.parts = append(j.parts, ops{encoded: make([]byte, 0, max(partSize, more))})
+		last++
+	}
+	p := &j.parts[last]
+	p.encoded, p.n = append(p.encoded, changes.encoded...), p.n+changes.n
+	if j.size += more; j.size > maxJournal {
 		j.fail(errBehind)
 	}
 }
@@ -153,11 +163,14 @@ func (j *journal) fail(err error) {
 	}
 }
 
-// take removes everything from the journal and returns it.
-func (j *journal) take() (ops, error) {
-	list := j.list
-	j.list = ops{}
-	return list, j.err
+// take removes everything from the journal and returns it, with the number of changes.
+func (j *journal) take() (parts []ops, n int, err error) {
+	parts = j.parts
+	j.parts, j.size = nil, 0
+	for _, p := range parts {
+		n += p.n
+	}
+	return parts, n, j.err
 }
 
 // maxRedone is how many changes are made again in one transaction.

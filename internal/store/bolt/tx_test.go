@@ -184,7 +184,7 @@ func TestUpdate_CommitFails_IsNotedUntilOneSucceeds(t *testing.T) {
 	if n := db.Commits() - commits; n != 0 {
 		t.Errorf("%d transactions count as committed", n)
 	}
-	if _, err := db.journal.take(); !errors.Is(err, errUncertain) {
+	if _, _, err := db.journal.take(); !errors.Is(err, errUncertain) {
 		t.Errorf("the journal goes on: %v", err)
 	}
 	db.observe, db.journal = nil, nil
