@@ -100,6 +100,8 @@ type Discord struct {
 	mark    string // of the store, in nonces
 	// openWithin is the time from dialling to HELLO; openTimeout but in tests.
 	openWithin time.Duration
+	// maxWaiting is the constant of that name but in tests.
+	maxWaiting int
 
 	parents       kit.Memory[string]          // thread to channel, "" for what is no thread
 	openedThreads kit.Memory[string]          // threads opened for answers, by interaction
@@ -161,6 +163,7 @@ func New(o Options) *Discord {
 		pendingCallbacks: map[string]chan struct{}{},
 		busy:             kit.BusyNotes{Gather: busyGather, Every: busyEvery},
 		openWithin:       openTimeout,
+		maxWaiting:       maxWaiting,
 		taking:           make(chan struct{}),
 		balanceAfter:     balanceAfter,
 	}

@@ -52,6 +52,8 @@ type script struct {
 	offline bool // a connection is not waited for
 	// openWithin replaces the deadline for connecting.
 	openWithin time.Duration
+	// maxWaiting replaces the number of messages that may wait to be stored.
+	maxWaiting int
 }
 
 func open(t *testing.T, s script) *stage {
@@ -84,6 +86,9 @@ func open(t *testing.T, s script) *stage {
 	st.d = discord.New(s.discord)
 	if s.openWithin > 0 {
 		discord.SetOpenWithin(st.d, s.openWithin)
+	}
+	if s.maxWaiting > 0 {
+		discord.SetMaxWaiting(st.d, s.maxWaiting)
 	}
 	if s.accept == nil && s.discord.LastSeen != nil {
 		s.accept = st.once

@@ -2,14 +2,18 @@ package discord_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"ravenbot/adapters/discord"
 	"ravenbot/internal/chat"
+	simdiscord "ravenbot/internal/sim/discord"
 )
 
 // taken stores messages as delivery does: each once, and it knows the last.
@@ -106,4 +110,60 @@ func TestNothingIsLostHoweverOftenConnectionsEnd(t *testing.T) {
 	}
 	t.Logf("%d drops in %v: %d said, none lost, %d identifies, %d resumes", drops, time.Since(began).Round(time.Second),
 		said, len(ids), len(resumes))
+}
+
+// While nothing can be stored, no more than so many messages wait in memory: the connection is ended, and what was said
+// then is read again, whether Discord still knows the session or not.
+func TestTooManyMessagesWait_ConnectionIsEnded(t *testing.T) {
+	t.Parallel()
+	for name, isForgotten := range map[string]bool{"session resumed": false, "session forgotten": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &taken{got: make(chan chat.Message, 100), once: map[string]bool{}}
+			var isFull atomic.Bool
+			s := open(t, script{
+				sim:        simdiscord.Options{HeartbeatInterval: 100 * time.Millisecond},
+				discord:    discord.Options{LastSeen: store.heard, CatchUp: time.Hour},
+				maxWaiting: 5,
+				accept: func(ctx context.Context, m chat.Message) error {
+					if isFull.Load() {
+						return errors.New("no space left")
+					}
+					return store.accept(ctx, m)
+				},
+			})
+			const part = 10
+			said := 0
+			say := func(n int) {
+				for range n {
+					s.Say(s.general.ID, s.ann, s.Mention()+strconv.Itoa(said))
+					said++
+				}
+			}
+			say(1)
+			receive(t, store.got)
+			isFull.Store(true)
+			say(part)
+			eventually(t, "the connection is ended", func() bool { return s.Connections() == 0 })
+			say(part)
+			if n := discord.Kept(s.d); n > part+2 {
+				t.Errorf("%d things are kept", n)
+			}
+			if detail := s.d.Health().Detail; !strings.Contains(detail, "too many messages wait") {
+				t.Errorf("health says %q", detail)
+			}
+			if isForgotten {
+				s.Outage()()
+			}
+			isFull.Store(false)
+			for n := 1; n < said; n++ {
+				if m := receive(t, store.got); !strings.HasSuffix(m.Text, strconv.Itoa(n)) {
+					t.Errorf("%q came instead of number %d", m.Text, n)
+				}
+			}
+			if resumes := len(s.Resumes()); isForgotten == (resumes > 0 && len(s.Identifies()) == 1) {
+				t.Errorf("%d times resumed, %d sessions", resumes, len(s.Identifies()))
+			}
+		})
+	}
 }

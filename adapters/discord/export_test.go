@@ -10,6 +10,9 @@ import (
 // SetOpenWithin spares tests the wait for a gateway that says nothing.
 func SetOpenWithin(d *Discord, t time.Duration) { d.openWithin = t }
 
+// SetMaxWaiting sets how many messages may wait to be stored.
+func SetMaxWaiting(d *Discord, n int) { d.maxWaiting = n }
+
 // SetBalanceAfter spares tests the wait for shards that are released for balance.
 func SetBalanceAfter(d *Discord, t time.Duration) {
 	d.mu.Lock()

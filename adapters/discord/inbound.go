@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"errors"
+	"time"
 
 	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
@@ -18,12 +19,35 @@ type inbound struct {
 	form formResult
 }
 
-// firstAlarm is how many messages may wait to be stored before the operator is told.
-const firstAlarm = 1000
+// Limits of what waits to be stored, as on a full disk.
+const (
+	// firstAlarm is how many messages may wait before the operator is told.
+	firstAlarm = 1000
+	// maxWaiting is how many may wait in memory. The gateway cannot be asked to wait, so the connection is ended: what
+	// is said then Discord brings again when the session is resumed, or it is read from the history.
+	maxWaiting = 50_000
+	roomEvery  = time.Second // how often it is looked whether fewer wait
+)
+
+// isFull reports whether more messages than limit wait to be stored.
+func (d *shard) isFull(limit int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waiting > limit
+}
+
+// awaitRoom waits until messages may come: where too many waited to be stored, until half of them are. false: ctx has
+// ended.
+func (d *shard) awaitRoom(ctx context.Context) bool {
+	if d.isFull(d.maxWaiting) {
+		for d.isFull(d.maxWaiting/2) && kit.Sleep(ctx, roomEvery) {
+		}
+	}
+	return ctx.Err() == nil
+}
 
 // push queues a message behind those of the same place: what was said in one place is handed over in order, places
-// beside one another, so that none waits for the store longer than it has to. There is no limit, because the gateway
-// cannot be asked to wait. It returns at once.
+// beside one another, so that none waits for the store longer than it has to. It returns at once.
 func (d *shard) push(in inbound) {
 	if d.collect != nil {
 		d.collect(in)

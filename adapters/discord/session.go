@@ -29,7 +29,7 @@ const (
 func (d *shard) supervise(ctx context.Context) error {
 	var s *session
 	failures := 0
-	for ctx.Err() == nil {
+	for d.awaitRoom(ctx) {
 		begun := func(bool) {}
 		if s == nil {
 			var ok bool
@@ -143,6 +143,8 @@ func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func
 			cause = "neither READY nor RESUMED came"
 		case st.silence() > st.maxSilence():
 			cause = "no answer to heartbeats"
+		case d.isFull(d.maxWaiting): // looked at with each answer to a heartbeat
+			cause = "too many messages wait to be stored"
 		}
 		if cause != "" {
 			end := d.verdict(s, st, cause)
