@@ -83,7 +83,7 @@ func checkMissing(file string, h http.Header) error {
 	if more := len(records) - maxNamed; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Errorf("%s lacks %d records that cannot be decrypted: %s. "+
+	return fmt.Errorf("%s lacks records that cannot be decrypted (%d): %s. "+
 		"Restore the key that they were stored with (storeKey, or the file beside the store), or add them again", file,
 		len(records), named)
 }
