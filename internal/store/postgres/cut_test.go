@@ -55,7 +55,7 @@ func TestRead_ConnectionLostBehindTheRows_ReturnsEachOnce(t *testing.T) {
 	address := pgtest.Start(t)
 	p, behind := newProxy(t, address)
 	now := time.Now()
-	db, other := open(t, behind, time.Now), open(t, address, time.Now)
+	db, other := joinReplica(t, behind), open(t, address, time.Now)
 	storetest.Fill(t, db, now)
 	if err := other.CountUsage(t.Context(), store.Usage{User: "u", Tokens: llm.Usage{Input: 1}}); err != nil {
 		t.Fatal(err)
@@ -78,6 +78,7 @@ func TestRead_ConnectionLostBehindTheRows_ReturnsEachOnce(t *testing.T) {
 			return db.Turns(ctx, general, store.Range{Newest: 9})
 		},
 		"TurnsQuoting": func(ctx context.Context) (any, error) { return db.TurnsQuoting(ctx, "quoted said0") },
+		"Replicas":     whole(db.Replicas),
 		"ToolCalls":    func(ctx context.Context) (any, error) { return db.ToolCalls(ctx, 0, 9, nil) },
 		"UsageOfOthers": func(ctx context.Context) (any, error) {
 			return db.UsageOfOthers(ctx, day)

@@ -77,7 +77,6 @@ func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address,
 	var held *string
 	var v int16
 	err := db.read(ctx, func(ctx context.Context) error {
-		waiting, held = nil, nil
 		return db.pool.QueryRow(ctx, `select coalesce((select v from ravenbot.inbox where key = $1), 0),
 			(select record from ravenbot.inbox where key = $1),
 			(select c.address from ravenbot.message_turns m join ravenbot.conversations c on c.id = m.conversation

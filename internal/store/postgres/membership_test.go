@@ -332,3 +332,42 @@ func TestReserve_AloneOrNotAtAll(t *testing.T) {
 		t.Errorf("inherited %+v, want what the one that was alone has left", left)
 	}
 }
+
+// A member renews its time every two seconds, and not at once again. While the server is away it tries to connect now and
+// then.
+func TestMembership_KeepsItsPace(t *testing.T) {
+	t.Parallel()
+	c := pgtest.NewCluster(t, pgtest.Options{})
+	address := c.Database(t)
+	p, behind := newProxy(t, address)
+	r, conn := joinReplica(t, behind), connect(t, address)
+	var until time.Time
+	renewal := func() time.Time {
+		t.Helper()
+		before := until
+		waitFor(t, func() bool {
+			err := conn.QueryRow(t.Context(), "select expires_at from ravenbot.replicas where id = $1", r.id).Scan(&until)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return !until.Equal(before)
+		})
+		return time.Now()
+	}
+	renewal() // when it has joined
+	first := renewal()
+	if took := renewal().Sub(first); took < time.Second {
+		t.Errorf("renewed again after %v", took)
+	}
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := p.accepted.Load()
+	// The first ones may be of what had begun before.
+	waitFor(t, func() bool { return p.accepted.Load() >= stopped+4 })
+	began := time.Now()
+	waitFor(t, func() bool { return p.accepted.Load() >= stopped+12 })
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("8 connections were tried within %v", took)
+	}
+}
