@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"ravenbot/internal/store"
 )
@@ -109,4 +110,26 @@ func descriptorsOf(t *testing.T, path string) int {
 		}
 	}
 	return n
+}
+
+// TestBackupFile_LeavesNoDescriptor: neither a backup nor a restore keeps a file open that it has read or written.
+func TestBackupFile_LeavesNoDescriptor(t *testing.T) {
+	db := opened(t)
+	saveTurns(t, db, general, 0, 10, time.Now())
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if err := BackupFile(t.Context(), db.path, backup); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := Restore(t.Context(), backup, db.path, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{db.path, backup, kept} {
+		if n := descriptorsOf(t, path); n != 0 {
+			t.Errorf("%s is open %d times", path, n)
+		}
+	}
 }
