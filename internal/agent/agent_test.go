@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -373,6 +376,9 @@ func TestThereIsAlwaysAnAnswer(t *testing.T) {
 		{"server error", func(int, llm.Request) ([]llm.Chunk, error) {
 			return nil, &llm.Error{Kind: llm.Unavailable, Reason: "500 secret detail"}
 		}, `^The language model could not be reached`},
+		{"no descriptors", func(int, llm.Request) ([]llm.Chunk, error) {
+			return nil, &llm.Error{Kind: llm.Unavailable, Err: &net.OpError{Err: os.NewSyscallError("socket", syscall.EMFILE)}}
+		}, `^The bot has too many files and connections open; .* \(ulimit -n, LimitNOFILE\) \(reference`},
 		{"foreign error", func(int, llm.Request) ([]llm.Chunk, error) {
 			return nil, errors.New("secret detail")
 		}, `^Something went wrong inside the bot; please try again \(reference`},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"syscall"
 	"time"
 
 	"ravenbot/internal/llm"
@@ -43,6 +44,10 @@ func errorText(err error, ref string) string {
 		return fault.Reason
 	case llm.TimedOut:
 		return "The language model did not answer in time; please try again " + formatWait(fault.RetryAfter) + tail
+	}
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return "The bot has too many files and connections open; whoever runs it can raise the limit " +
+			"(ulimit -n, LimitNOFILE)" + tail
 	}
 	return "The language model could not be reached or gave no usable answer; please try again " +
 		formatWait(fault.RetryAfter) + tail
