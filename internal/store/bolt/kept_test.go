@@ -158,6 +158,38 @@ func TestStamp_LongListOfFreePages_Fits(t *testing.T) {
 	}
 }
 
+// TestSweep_Look_ReadsTheMemoryOfTheProcessNowAndThen: to look at how much of the file is in memory costs more than to look
+// at a record.
+func TestSweep_Look_ReadsTheMemoryOfTheProcessNowAndThen(t *testing.T) {
+	db := opened(t)
+	const records = 900
+	if err := db.update(t.Context(), func(tx *tx) error {
+		for n := range records {
+			if err := tx.top(blobsBucket).put(seqKey(uint64(n)), "a blob"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	s := sweep{top: blobsBucket, isOld: func(*tx, []byte, []byte) (bool, error) { looked++; return false, nil }}
+	if err := db.view(func(tx *tx) error {
+		allocations := testing.AllocsPerRun(1, func() {
+			if _, _, _, err := s.look(tx, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		if allocations > 2*records { // one for its key, and a few a hundred records
+			t.Errorf("%.0f allocations for %d records", allocations, records)
+		}
+		return nil
+	}); err != nil || looked != 2*records {
+		t.Errorf("%d records were looked at twice (%v)", looked, err)
+	}
+}
+
 // A sweep that has an end looks at nothing from there on.
 func TestSweep_Below_IsNotLookedAt(t *testing.T) {
 	db := opened(t)

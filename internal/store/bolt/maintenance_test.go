@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
 	"ravenbot/internal/chat"
@@ -42,6 +43,37 @@ func saveTurns(t *testing.T, db *DB, a chat.Address, from, to int, began time.Ti
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestFindOldTurns_StopsAfterSoMany: one read transaction looks at a limited number of turns, and the next one goes on behind
+// them.
+func TestFindOldTurns_StopsAfterSoMany(t *testing.T) {
+	db := opened(t)
+	var all []chat.Address
+	for _, name := range []string{"a", "b", "c"} {
+		all = append(all, chat.Address{Platform: "web", Channel: name})
+		saveTurns(t, db, all[len(all)-1], 0, maxLooked*6/10, time.Now().Add(-time.Hour))
+	}
+	p := &pruner{db: db, ctx: t.Context(), now: time.Now(), changed: map[chat.Address]bool{},
+		keep: store.Retention{Conversations: func(chat.Address) time.Duration { return time.Minute }}}
+	var got [][]chat.Address
+	for after, done := []byte(nil), false; !done; {
+		if err := db.view(func(tx *tx) error {
+			found, last, err := p.findOldTurns(tx, turnsBucket, after)
+			var list []chat.Address
+			for _, o := range found {
+				list = append(list, o.address)
+			}
+			got = append(got, list)
+			after, done = last, last == nil
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([][]chat.Address{all[:2], all[2:]}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
