@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -106,5 +107,31 @@ func TestRead_ConnectionLostBehindTheRows_ReturnsEachOnce(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Who asks for the newest few calls is sent no more: a page of the dashboard would read hundreds each time.
+func TestToolCalls_Few_AreReadAlone(t *testing.T) {
+	t.Parallel()
+	p, address := newProxy(t, pgtest.Start(t))
+	db := open(t, address, time.Now)
+	var calls []store.ToolCall
+	for n := range 200 {
+		calls = append(calls, store.ToolCall{ID: fmt.Sprint(n), Began: time.Now()})
+	}
+	if err := db.SaveCalls(t.Context(), calls); err != nil {
+		t.Fatal(err)
+	}
+	sent := func(n int) int64 {
+		t.Helper()
+		before := p.sent.Load()
+		list, err := db.ToolCalls(t.Context(), 0, n, nil)
+		if err != nil || len(list) != n {
+			t.Fatalf("%d calls (%v), want %d", len(list), err, n)
+		}
+		return p.sent.Load() - before
+	}
+	if all, few := sent(200), sent(2); few > all/10 {
+		t.Errorf("for 2 calls %d bytes were sent, for 200 of them %d", few, all)
 	}
 }
