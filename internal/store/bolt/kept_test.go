@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -698,4 +699,26 @@ func TestDB_SeveralAtOnce_AllAreDone(t *testing.T) {
 	err = db.AmendRun(ctx, run, names)
 	seen, _, err1 = db.SeenItems(ctx, "d", names)
 	check("items after the run was taken back", errors.Join(err, err1), len(seen), 0)
+}
+
+// TestKeepAs_AllNamesAreTaken_ReplacesNothing: what was kept before is not lost for what is to be kept now.
+func TestKeepAs_AllNamesAreTaken_ReplacesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raven.db")
+	kept := []string{path + ".kept"}
+	for n := 2; n < 100; n++ {
+		kept = append(kept, fmt.Sprint(path, ".kept-", n))
+	}
+	for _, file := range append(kept, path) {
+		if err := os.WriteFile(file, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if name, err := keepAs(path, path+".kept"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("it was kept as %s (%v)", name, err)
+	}
+	for _, file := range append(kept, path) {
+		if text, err := os.ReadFile(file); err != nil || string(text) != file {
+			t.Errorf("%s holds %q (%v)", file, text, err)
+		}
+	}
 }
