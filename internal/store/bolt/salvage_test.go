@@ -173,30 +173,37 @@ func TestSalvage_NamesTheConversationThatALostPageBelongedTo(t *testing.T) {
 	}
 }
 
-// A key that was damaged into that of another record gives no record a name that it did not have.
-func TestSalvage_WhereAKeyBecameThatOfAnotherRecord_TrustsNeither(t *testing.T) {
-	path, want := salvageable(t)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// In every state of the page the name of record 21 becomes that of record 23.
-	b = bytes.ReplaceAll(b, []byte("slack/29-21\x01"), []byte("slack/29-23\x01"))
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r, got, err := salvage(t, path)
-	if err != nil || len(r.Faults) == 0 {
-		t.Fatalf("%+v (%v)", r, err)
-	}
-	for k, v := range got {
-		if was, ok := want[k]; !ok || was != v {
-			t.Errorf("record %q was never stored as %q", k, v)
-		}
-	}
-	if len(r.Lost) != 1 || r.Lost[0].Bucket != messageTurnsBucket || int(r.Lost[0].Lost) != len(want)-len(got) ||
-		r.Lost[0].Lost > 4 {
-		t.Errorf("lost %+v of %d records, %d are there", r.Lost, len(want), len(got))
+// A key that was damaged into another one gives no record a name that it did not have.
+func TestSalvage_WhereAKeyBecameAnotherOne_TrustsNeither(t *testing.T) {
+	for name, key := range map[string]struct{ stored, damaged string }{
+		"that of another record":     {"slack/29-21\x01", "slack/29-23\x01"},
+		"behind the next, the first": {"slack/0-0\x01", "slack/1-5\x01"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, want := salvageable(t)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// In every state of the page.
+			b = bytes.ReplaceAll(b, []byte(key.stored), []byte(key.damaged))
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, got, err := salvage(t, path)
+			if err != nil || len(r.Faults) == 0 {
+				t.Fatalf("%+v (%v)", r, err)
+			}
+			for k, v := range got {
+				if was, ok := want[k]; !ok || was != v {
+					t.Errorf("record %q was never stored as %q", k, v)
+				}
+			}
+			if len(r.Lost) != 1 || r.Lost[0].Bucket != messageTurnsBucket || int(r.Lost[0].Lost) != len(want)-len(got) ||
+				r.Lost[0].Lost > 4 {
+				t.Errorf("lost %+v of %d records, %d are there", r.Lost, len(want), len(got))
+			}
+		})
 	}
 }
 
