@@ -722,3 +722,82 @@ func TestKeepAs_AllNamesAreTaken_ReplacesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestVerify_FileOfAnotherProgram_IsRefused: bbolt is not ours alone, and a file without damage may hold something else.
+func TestVerify_FileOfAnotherProgram_IsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other.db")
+	b, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket([]byte("tea"))
+		return err
+	})
+	if err = errors.Join(err, b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *store.DamagedError
+	if err := Verify(t.Context(), path); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "no records of ravenbot") {
+		t.Errorf("a copy of it gave %v", err)
+	}
+	if _, err := Open(path, time.Now); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "no records of ravenbot") {
+		t.Errorf("opening it gave %v", err)
+	}
+}
+
+// TestCursor_PrevBeforeTheFirst_StaysThere: also in a transaction that changes the bucket.
+func TestCursor_PrevBeforeTheFirst_StaysThere(t *testing.T) {
+	db := opened(t)
+	if err := db.update(t.Context(), func(tx *tx) error {
+		blobs := tx.top(blobsBucket)
+		for n := range 3 {
+			if err := blobs.put(seqKey(uint64(n)), "a blob"); err != nil {
+				return err
+			}
+		}
+		c := blobs.cursor()
+		c.first()
+		for range 2 {
+			if k, _ := c.prev(); k != nil {
+				t.Errorf("before the first record is %q", k)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRedoPending_CommitTookPlace_IsMadeOnceMore: where a commit failed and is in the file all the same, nothing is appended
+// to the log before another one is on the disk.
+func TestRedoPending_CommitTookPlace_IsMadeOnceMore(t *testing.T) {
+	db := opened(t)
+	flush(t, db)
+	if err := db.update(t.Context(), func(tx *tx) error {
+		generation, err := tx.generation()
+		if err != nil {
+			return err
+		}
+		db.wal.generation = generation - 1 // as the log has it that the commit was to replace
+		db.wal.needsCommit = false
+		if err := db.redoPending(tx); err != nil {
+			return err
+		}
+		if db.wal.generation != generation || db.wal.hasRoom(0) {
+			t.Errorf("the log follows commit %d, want %d, and takes more: %v", db.wal.generation, generation,
+				db.wal.hasRoom(0))
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCompaction_ChangeCannotBeMadeAgain_IsSaid: the copy is not followed any further.
+func TestCompaction_ChangeCannotBeMadeAgain_IsSaid(t *testing.T) {
+	c := compaction{db: opened(t), to: opened(t), ctx: t.Context()}
+	if err := c.redo([]ops{{encoded: []byte{byte(opPut)}, n: 1}}); !errors.Is(err, errOps) {
+		t.Errorf("it gave %v", err)
+	}
+}

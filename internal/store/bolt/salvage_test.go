@@ -3,11 +3,13 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -444,5 +446,27 @@ func TestSalvageInto_ContextEnds_Fails(t *testing.T) {
 	}
 	if n < 20 {
 		t.Errorf("it looks at its context %d times", n)
+	}
+}
+
+// TestSalvage_BranchIsDamaged_IsSaid: what a branch page leads to is lost, and the report names it.
+func TestSalvage_BranchIsDamaged_IsSaid(t *testing.T) {
+	path, _ := salvageable(t)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rest := b; len(rest) > 0; rest = rest[4096:] {
+		// The length of the second key of each branch page, behind its place.
+		if p := page(rest); p.kind() == branchPage && p.count() > 1 {
+			binary.NativeEndian.PutUint32(rest[pageHeader+elementSize+4:], 1<<30)
+		}
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := salvage(t, path)
+	if err != nil || !slices.ContainsFunc(r.Faults, func(f string) bool { return strings.HasPrefix(f, "branch 1 of page") }) {
+		t.Errorf("%+v (%v)", r, err)
 	}
 }
