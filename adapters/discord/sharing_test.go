@@ -589,8 +589,9 @@ func TestSharing_PostsOfAnotherStoreAreReported(t *testing.T) {
 			t.Parallel()
 			p := newParty(t, simdiscord.Options{Shards: 1}, discord.Options{})
 			channel := p.guildOn(0, 1)
-			first, second := p.join(), p.join()
+			first := p.join()
 			first.has(0)
+			second := p.join()
 			posted := 0
 			post := func(d *discord.Discord, n int) {
 				for range n {
