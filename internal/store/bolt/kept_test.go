@@ -801,3 +801,37 @@ func TestCompaction_ChangeCannotBeMadeAgain_IsSaid(t *testing.T) {
 		t.Errorf("it gave %v", err)
 	}
 }
+
+// TestLookUp_WhileSomebodyWrites_DoesNotWait: what is in the log alone is read beside a writer that waits for the disk.
+func TestLookUp_WhileSomebodyWrites_DoesNotWait(t *testing.T) {
+	db := opened(t)
+	if err := db.SaveBlob(t.Context(), "key", []byte(`1`)); err != nil {
+		t.Fatal(err)
+	}
+	if !db.uncommitted.Load() {
+		t.Fatal("the record is not in the log alone")
+	}
+	db.writing.Lock()
+	read := make(chan error, 1)
+	go func() {
+		read <- db.lookUp(func(tx *tx) error {
+			var text json.RawMessage
+			found, err := tx.top(blobsBucket).get([]byte("key"), &text)
+			if err == nil && (!found || string(text) != "1") {
+				t.Errorf("it read %q", text)
+			}
+			return err
+		})
+	}()
+	select {
+	case err := <-read:
+		db.writing.Unlock()
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		db.writing.Unlock()
+		t.Error("it waits for the writer")
+		<-read
+	}
+}
