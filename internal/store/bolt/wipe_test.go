@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -213,4 +214,25 @@ func TestRun_NothingIsWritten_OverwritesFreePages(t *testing.T) {
 			t.Error("it is still in the file or the log")
 		}
 	})
+}
+
+// TestWipe_PageCannotBeReadOrWritten_IsSaid: else the same page would be tried without end.
+func TestWipe_PageCannotBeReadOrWritten_IsSaid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("x"), 3*4096), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, flag := range map[string]int{"read": os.O_WRONLY, "written": os.O_RDONLY} {
+		f, err := os.OpenFile(path, flag, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := wipe{pages: []uint64{1, 2}}
+		if err := w.overwrite(f, 4096); err == nil || w.isEnd {
+			t.Errorf("a page that cannot be %s gave %v, and is the last: %v", name, err, w.isEnd)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
