@@ -145,6 +145,12 @@ func postPlaces(t *testing.T, s store.Store, now *time.Time) {
 	must(t, s.SavePosts(ctx, []store.Post{{Key: "b", To: general, Replaces: "a"}}))
 	must(t, s.SaveOutcomes(ctx, []store.Outcome{{Key: "b", Ref: chat.Ref{IDs: []string{"1", "2"}}, At: noon}}, 0))
 	same(t, "where it is after an edit", []string{"1", "2"}, ref("a"))
+	same(t, "where the edit is", []string{"1", "2"}, ref("b"))
+	// After a crash the edit may be stored again.
+	must(t, s.SavePosts(ctx, []store.Post{{Key: "b", To: general, Replaces: "a"}}))
+	pending, err := s.PendingPosts(ctx)
+	must(t, err)
+	same(t, "edits to be made once more", 0, len(pending))
 
 	both := []string{"web/1", "web/2"}
 	for _, id := range []string{"1", "2"} {
