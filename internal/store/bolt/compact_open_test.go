@@ -799,3 +799,11 @@ func TestCopyRecord_WritesPartsOfALimitedSize(t *testing.T) {
 		}
 	}
 }
+
+// TestCompaction_ChangeCannotBeMadeAgain_IsSaid: the copy is not followed any further.
+func TestCompaction_ChangeCannotBeMadeAgain_IsSaid(t *testing.T) {
+	c := compaction{db: opened(t), to: opened(t), ctx: t.Context()}
+	if err := c.redo([]ops{{encoded: []byte{byte(opPut)}, n: 1}}); !errors.Is(err, errOps) {
+		t.Errorf("it gave %v", err)
+	}
+}

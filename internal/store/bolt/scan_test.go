@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"ravenbot/internal/store"
 )
 
@@ -195,4 +197,27 @@ func FuzzScan(f *testing.F) {
 			t.Errorf("without a fault it counts %v and not %v", got, s.recorded)
 		}
 	})
+}
+
+// TestVerify_FileOfAnotherProgram_IsRefused: bbolt is not ours alone, and a file without damage may hold something else.
+func TestVerify_FileOfAnotherProgram_IsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other.db")
+	b, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket([]byte("tea"))
+		return err
+	})
+	if err = errors.Join(err, b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *store.DamagedError
+	if err := Verify(t.Context(), path); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "no records of ravenbot") {
+		t.Errorf("a copy of it gave %v", err)
+	}
+	if _, err := Open(path, time.Now); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "no records of ravenbot") {
+		t.Errorf("opening it gave %v", err)
+	}
 }

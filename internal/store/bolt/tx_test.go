@@ -250,3 +250,26 @@ func TestUpdateWithin_SeveralWait_ShareTheFirstTransaction(t *testing.T) {
 		}
 	})
 }
+
+// TestCursor_PrevBeforeTheFirst_StaysThere: also in a transaction that changes the bucket.
+func TestCursor_PrevBeforeTheFirst_StaysThere(t *testing.T) {
+	db := opened(t)
+	if err := db.update(t.Context(), func(tx *tx) error {
+		blobs := tx.top(blobsBucket)
+		for n := range 3 {
+			if err := blobs.put(seqKey(uint64(n)), "a blob"); err != nil {
+				return err
+			}
+		}
+		c := blobs.cursor()
+		c.first()
+		for range 2 {
+			if k, _ := c.prev(); k != nil {
+				t.Errorf("before the first record is %q", k)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -564,5 +565,64 @@ func TestRedoAll_ChangesThatCannotBeMade_AreErrors(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, dump(t, db)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestRedoPending_CommitTookPlace_IsMadeOnceMore: where a commit failed and is in the file all the same, nothing is appended
+// to the log before another one is on the disk.
+func TestRedoPending_CommitTookPlace_IsMadeOnceMore(t *testing.T) {
+	db := opened(t)
+	flush(t, db)
+	if err := db.update(t.Context(), func(tx *tx) error {
+		generation, err := tx.generation()
+		if err != nil {
+			return err
+		}
+		db.wal.generation = generation - 1 // as the log has it that the commit was to replace
+		db.wal.needsCommit = false
+		if err := db.redoPending(tx); err != nil {
+			return err
+		}
+		if db.wal.generation != generation || db.wal.hasRoom(0) {
+			t.Errorf("the log follows commit %d, want %d, and takes more: %v", db.wal.generation, generation,
+				db.wal.hasRoom(0))
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLookUp_WhileSomebodyWrites_DoesNotWait: what is in the log alone is read beside a writer that waits for the disk.
+func TestLookUp_WhileSomebodyWrites_DoesNotWait(t *testing.T) {
+	db := opened(t)
+	if err := db.SaveBlob(t.Context(), "key", []byte(`1`)); err != nil {
+		t.Fatal(err)
+	}
+	if !db.uncommitted.Load() {
+		t.Fatal("the record is not in the log alone")
+	}
+	db.writing.Lock()
+	read := make(chan error, 1)
+	go func() {
+		read <- db.lookUp(func(tx *tx) error {
+			var text json.RawMessage
+			found, err := tx.top(blobsBucket).get([]byte("key"), &text)
+			if err == nil && (!found || string(text) != "1") {
+				t.Errorf("it read %q", text)
+			}
+			return err
+		})
+	}()
+	select {
+	case err := <-read:
+		db.writing.Unlock()
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		db.writing.Unlock()
+		t.Error("it waits for the writer")
+		<-read
 	}
 }
