@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,6 +30,10 @@ var marks atomic.Int64
 // which leftovers are found.
 func fakeServer(name, mode string, env ...string) Config {
 	c := Config{Name: name, Command: os.Args[0], Env: map[string]string{"FAKE_MCP": mode, "GORACE": "atexit_sleep_ms=0"}}
+	// Under go test -cover a process that has no folder for its figures complains as the last thing it does.
+	if folder := flag.Lookup("test.gocoverdir").Value.String(); folder != "" {
+		c.Env["GOCOVERDIR"] = folder
+	}
 	for _, v := range env {
 		k, v, _ := strings.Cut(v, "=")
 		c.Env[k] = v
