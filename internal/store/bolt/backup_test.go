@@ -155,6 +155,21 @@ func TestRestore_AfterOneThatWasKilled_RemovesItsFile(t *testing.T) {
 	}
 }
 
+// So does compacting.
+func TestCompact_AfterOneThatWasKilled_RemovesItsFile(t *testing.T) {
+	dir := t.TempDir()
+	path, left := filepath.Join(dir, "raven.db"), filepath.Join(dir, ".raven.db-4295967296")
+	if err := errors.Join(open(t, path).Close(), os.WriteFile(left, []byte("half"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := bolt.Compact(t.Context(), path, day); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file of the one that was killed: %v", err)
+	}
+}
+
 func TestRestoreRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path, copied, broken := filepath.Join(dir, "raven.db"), filepath.Join(dir, "copy.db"), filepath.Join(dir, "broken.db")

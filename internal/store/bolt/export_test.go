@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/chat"
 )
 
 // Tallies names the bucket of the tallies.
@@ -204,4 +206,10 @@ func (c *endingContext) Err() error {
 	}
 	c.left--
 	return c.Context.Err()
+}
+
+// HideTurns deletes the turns of a conversation and leaves their entries in the indexes: so it is with many turns until
+// DeleteConversation has emptied what it moved away.
+func HideTurns(db *DB, a chat.Address) error {
+	return db.direct(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(turnsBucket)).DeleteBucket([]byte(a.String())) })
 }

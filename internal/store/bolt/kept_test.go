@@ -622,13 +622,14 @@ func TestPrune_LimitsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// One backup is always kept.
+// One backup is always kept. Other files are none.
 func TestBackups_KeepNone_KeepsTheNewest(t *testing.T) {
 	for keep, want := range map[int]int{0: 1, 1: 1, 2: 2, 9: 3} {
 		folder := t.TempDir()
-		for _, at := range []int{1, 3, 2} {
-			path := filepath.Join(folder, backupName(time.Unix(int64(at), 0)))
-			if err := os.WriteFile(path, nil, 0o600); err != nil {
+		other := strings.TrimPrefix(backupName(time.Unix(4, 0)), "ravenbot-")
+		for _, name := range []string{backupName(time.Unix(1, 0)), backupName(time.Unix(3, 0)), backupName(time.Unix(2, 0)),
+			other, "ravenbot-" + other + ".db", "raven.db"} {
+			if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -284,19 +284,54 @@ func TestDB_EveryRecordIsSpoiled_WhoeverReadsOneIsTold(t *testing.T) {
 	}
 }
 
-// Prune says of each kind of record that it looks at that one of them is spoiled: what is kept may be over its time.
-func TestPrune_OneKindOfRecordIsSpoiled_IsDamage(t *testing.T) {
+// What looks at several kinds of record says of each that one of them is spoiled: what Prune keeps may be over its time.
+func TestDB_OneOfSeveralKindsIsSpoiled_IsDamage(t *testing.T) {
 	f := recordsIn(t, t.TempDir())
-	for _, bucket := range []string{"approvals", "calls", "done", "feedback", "heard", "outbox", "places", "quotes",
-		"results", "roomfiles", "rooms", "seen", "shown", "streams", "summaries", "turns"} {
-		if !slices.Contains(bolt.Buckets(), bucket) {
-			t.Fatalf("there is no bucket %s", bucket)
+	for name, buckets := range map[string][]string{
+		"Conversations":      {"messages", "turns"},
+		"DeleteConversation": {"results"},
+		"Prune all": {"approvals", "calls", "done", "feedback", "heard", "outbox", "places", "quotes", "results", "roomfiles",
+			"rooms", "seen", "shown", "streams", "summaries", "turns"},
+		"TurnOf": {"places", "turns"},
+	} {
+		for _, bucket := range buckets {
+			if !slices.Contains(bolt.Buckets(), bucket) {
+				t.Fatalf("there is no bucket %s", bucket)
+			}
+			_, err := f.run(t, name, allOperations()[name], func(db *bolt.DB) error { return bolt.Spoil(db, bucket) })
+			var damaged *store.DamagedError
+			if !errors.As(err, &damaged) {
+				t.Errorf("%s is spoiled, and %s returned %v", bucket, name, err)
+			}
 		}
-		_, err := f.run(t, "Prune all", readers()["Prune all"], func(db *bolt.DB) error { return bolt.Spoil(db, bucket) })
-		var damaged *store.DamagedError
-		if !errors.As(err, &damaged) {
-			t.Errorf("%s is spoiled, and pruning returned %v", bucket, err)
-		}
+	}
+}
+
+// What cannot be read of the results may belong to the conversation: whoever deletes it is told that it may still be
+// there.
+func TestDeleteConversation_BucketInPlaceOfAResult_IsDamage(t *testing.T) {
+	f := recordsIn(t, t.TempDir())
+	_, err := f.run(t, "DeleteConversation", allOperations()["DeleteConversation"], func(db *bolt.DB) error {
+		_, err := bolt.BlockRecord(db, "results\x00r1")
+		return err
+	})
+	var damaged *store.DamagedError
+	if !errors.As(err, &damaged) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A message whose turn went with its conversation is not found, though the index still has it, and the conversation is
+// named.
+func TestTurnOf_ConversationIsGone_IsNotFound(t *testing.T) {
+	f := recordsIn(t, t.TempDir())
+	var of chat.Address
+	_, err := f.run(t, "TurnOf", func(ctx context.Context, db *bolt.DB) (_ any, err error) {
+		of, _, err = db.TurnOf(ctx, "web/answered")
+		return nil, err
+	}, func(db *bolt.DB) error { return bolt.HideTurns(db, fixtureRoom) })
+	if !errors.Is(err, store.ErrNotFound) || of != fixtureRoom {
+		t.Errorf("%v, %v", of, err)
 	}
 }
 
@@ -356,6 +391,8 @@ func TestDB_TallyOfTheTalliesIsSpoiled_NothingIsWritten(t *testing.T) {
 // What cannot write or delete one of its records, or make the bucket for it, fails as a whole, and ends. What does not
 // come to it does the rest.
 func TestDB_RecordCannotBeWritten_OperationsFailWhole(t *testing.T) {
+	deletesMany := map[string]bool{"DeleteConversation": true, "DeleteRoom": true, "DeleteTurn": true, "Prune": true,
+		"Prune all": true} // a record that is none any more counts as deleted
 	f := recordsIn(t, t.TempDir())
 	for name, do := range allOperations() {
 		whole, err := f.run(t, name, do, nil)
@@ -375,6 +412,8 @@ func TestDB_RecordCannotBeWritten_OperationsFailWhole(t *testing.T) {
 				isNothing := len(changes) == 0 && whole.Before[record] != ""
 				switch {
 				case !isBlocked:
+				case err == nil && !isNothing && (whole.After[record] != "" || !deletesMany[name]):
+					t.Errorf("%s: record %q cannot be written, and it returned no error", name, record)
 				case err == nil && !inSteps[name] && !isNothing && !cmp.Equal(changes, others):
 					t.Errorf("%s: record %q cannot be written, and without an error it changed (-want +got):\n%s", name, record,
 						cmp.Diff(others, changes))

@@ -226,3 +226,20 @@ func TestOpenTarget_RecordsInTheLogAlone_AreKept(t *testing.T) {
 		t.Errorf("the record is %q (%v)", blob, err)
 	}
 }
+
+// However large they are, the records that one transaction reads take little memory.
+func TestReadSome_LargeRecords_AreReadInParts(t *testing.T) {
+	db := opened(t)
+	for _, key := range []string{"a", "b", "c"} {
+		saveBlob(t, db, key, maxReadBytes/2)
+	}
+	if err := db.view(func(tx *tx) error {
+		list, after, err := db.readSome(tx, tx.top(blobsBucket), store.Record{}, nil, nil)
+		if len(list) != 2 || string(after) != "b" {
+			t.Errorf("%d records up to %q", len(list), after)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -273,3 +273,29 @@ func TestCursor_PrevBeforeTheFirst_StaysThere(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What bbolt cannot stand in a damaged file ends what has read it with an error, and not the process.
+func TestDB_PanicInATransaction_IsDamage(t *testing.T) {
+	db := opened(t)
+	if err := db.SaveBlob(t.Context(), "server", []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func() error{
+		"looking up": func() error { return db.lookUp(func(*tx) error { panic("a page is not what it should be") }) },
+		"reading":    func() error { return db.view(func(*tx) error { panic("a page is not what it should be") }) },
+		"reading the file": func() error {
+			return db.viewFile(func(*bbolt.Tx) error { panic("a page is not what it should be") })
+		},
+		"writing": func() error {
+			return db.update(t.Context(), func(*tx) error { panic("a page is not what it should be") })
+		},
+	} {
+		var damaged *store.DamagedError
+		if err := do(); !errors.As(err, &damaged) {
+			t.Errorf("%s returned %v", name, err)
+		}
+	}
+	if found, err := db.readPending(func(*tx) error { return nil }); err != nil {
+		t.Error("reading once more:", found, err)
+	}
+}

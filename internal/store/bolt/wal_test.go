@@ -76,6 +76,31 @@ func TestWAL_AfterAKill_EverythingIsThere(t *testing.T) {
 	checkWhole(t, db)
 }
 
+// What a store that was killed goes on to write to its log is not for a copy that was made meanwhile.
+func TestBackupFile_OfAKilledStore_LogIsNotForTheCopy(t *testing.T) {
+	path, _ := killedStore(t)
+	to := filepath.Join(t.TempDir(), "copy.db")
+	if err := BackupFile(t.Context(), path, to); err != nil {
+		t.Fatal(err)
+	}
+	for of, want := range map[string]int{path: 2, to: 0} {
+		b, err := openFile(of, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := newDB(of, b, time.Now)
+		var generation uint64
+		err = errors.Join(db.view(func(tx *tx) (err error) {
+			generation, err = tx.generation()
+			return err
+		}), b.Close())
+		entries, readErr := readWAL(path, generation)
+		if err := errors.Join(err, readErr); err != nil || len(entries) != want {
+			t.Errorf("%s takes %d entries of the log, %v", filepath.Base(of), len(entries), err)
+		}
+	}
+}
+
 // A message that many turns quote has a long list of them: the log gets what is added to it, and a kill loses none of it.
 func TestWAL_ALongList_IsNotWrittenAnew(t *testing.T) {
 	db := opened(t)
@@ -624,5 +649,17 @@ func TestLookUp_WhileSomebodyWrites_DoesNotWait(t *testing.T) {
 		db.writing.Unlock()
 		t.Error("it waits for the writer")
 		<-read
+	}
+}
+
+func TestSyncData_FileCannotBeSynced_IsAnError(t *testing.T) {
+	r, w, err := os.Pipe() // a file without a disk
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if err := syncData(w); err == nil {
+		t.Error("no error")
 	}
 }
