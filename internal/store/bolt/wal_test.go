@@ -101,6 +101,18 @@ func TestBackupFile_OfAKilledStore_LogIsNotForTheCopy(t *testing.T) {
 	}
 }
 
+// A store is not put aside without what its log holds.
+func TestKeepWAL_LogCannotBeMoved_IsAnError(t *testing.T) {
+	path, _ := killedStore(t)
+	kept := filepath.Join(t.TempDir(), "kept.db")
+	if err := os.Mkdir(walPath(kept), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := keepWAL(path, kept); err == nil {
+		t.Error("no error")
+	}
+}
+
 // A message that many turns quote has a long list of them: the log gets what is added to it, and a kill loses none of it.
 func TestWAL_ALongList_IsNotWrittenAnew(t *testing.T) {
 	db := opened(t)
