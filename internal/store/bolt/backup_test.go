@@ -182,6 +182,7 @@ func TestStoreInUse_OfflineOperations_AreRefused(t *testing.T) {
 	var wg sync.WaitGroup // each of them waits for the store
 	for name, do := range map[string]func() error{
 		"backing up": func() error { return bolt.BackupFile(t.Context(), path, filepath.Join(dir, "other.db")) },
+		"checking":   func() error { _, err := bolt.Check(t.Context(), path); return err },
 		"compacting": func() error { _, _, err := bolt.Compact(t.Context(), path, day); return err },
 		"restoring":  func() error { _, err := bolt.Restore(t.Context(), copied, path, day); return err },
 	} {

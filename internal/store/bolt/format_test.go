@@ -117,3 +117,15 @@ func replaceByCopy(path string) error {
 	}
 	return errors.Join(os.WriteFile(path+".copy", b, 0o600), os.Rename(path+".copy", path))
 }
+
+// A store whose format cannot be read is not taken for one of the newest.
+func TestMigrate_FormatIsSpoiled_IsDamage(t *testing.T) {
+	db := opened(t)
+	if err := Spoil(db, formatBucket); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *store.DamagedError
+	if err := db.update(t.Context(), (*tx).migrate); !errors.As(err, &damaged) {
+		t.Errorf("%v", err)
+	}
+}

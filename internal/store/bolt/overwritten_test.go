@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"testing"
@@ -129,4 +130,15 @@ func TestDB_OpenFileIsCutForAWhile_GoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	saveBlob(t, db, "after", 10)
+}
+
+// Either header may be overwritten: both are compared.
+func TestReadHeaders_AreBoth(t *testing.T) {
+	db := opened(t)
+	b := bytesOf(t, db.path)
+	size := pageHeader + metaSize
+	got, err := db.readHeaders(bytes.NewReader(b))
+	if want := string(b[:size]) + string(b[os.Getpagesize():os.Getpagesize()+size]); err != nil || got != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
 }

@@ -337,3 +337,18 @@ func TestSalvager_WritesInTransactionsOfALimitedSize(t *testing.T) {
 		t.Errorf("%d records are written: those of the last transaction count", s.records)
 	}
 }
+
+// A list of free pages is as long as its overflow says.
+func TestNewFreelist_LongList_NamesItsPages(t *testing.T) {
+	for _, count := range []int{0, 100, 126, 127, 600} {
+		free := make([]uint64, count)
+		for i := range free {
+			free[i] = uint64(2 + i)
+		}
+		p := newFreelist(1000, 1024, free)
+		got, ok := p.freePages()
+		if !ok || !slices.Equal(got, free) || len(p) != int(p.overflow()+1)*1024 || p.id() != 1000 {
+			t.Errorf("%d: %d pages of %d bytes, %v, %d free", count, p.overflow()+1, len(p), ok, len(got))
+		}
+	}
+}

@@ -152,6 +152,9 @@ func TestClaimPages(t *testing.T) {
 			t.Errorf("page %d with %d more: %v, want %v (%s)", c.id, c.overflow, got, c.want, s.describeFaults())
 		}
 	}
+	if want := fmt.Sprintf("and the last is %d", last); !strings.Contains(s.describeFaults(), want) {
+		t.Errorf("said %q, want %q", s.describeFaults(), want)
+	}
 	want := fmt.Sprintf("page 2 is referred to, and the last is %d", last)
 	if s := (&scan{meta: meta{pages: last + 1}}); s.claimPages(0, 2) || s.describeFaults() != want {
 		t.Errorf("said %q, want %q", s.describeFaults(), want)
@@ -219,5 +222,72 @@ func TestVerify_FileOfAnotherProgram_IsRefused(t *testing.T) {
 	}
 	if _, err := Open(path, time.Now); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "no records of ravenbot") {
 		t.Errorf("opening it gave %v", err)
+	}
+}
+
+// Keys are from low, or above it, up to high and without it; nil is no bound.
+func TestIsMisplaced(t *testing.T) {
+	for _, c := range []struct {
+		key, low, high string
+		above, want    bool
+	}{
+		{"b", "", "", true, false}, {"b", "a", "", true, false}, {"b", "b", "", false, false}, {"b", "b", "", true, true},
+		{"b", "c", "", false, true}, {"b", "", "c", false, false}, {"b", "", "b", false, true}, {"b", "", "a", false, true},
+		{"b", "a", "c", true, false},
+	} {
+		bound := func(s string) []byte {
+			if s == "" {
+				return nil
+			}
+			return []byte(s)
+		}
+		if got := (&scan{}).isMisplaced([]byte(c.key), bound(c.low), bound(c.high), c.above); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// Where no list of free pages was written all pages are free that nothing uses.
+func TestScanFreelist_NoList_CountsWhatIsNotUsed(t *testing.T) {
+	s := &scan{meta: meta{pages: 70, freelist: noFreelist}, used: []uint64{0b1011, 1}}
+	if s.scanFreelist(); s.free != 66 {
+		t.Errorf("%d pages are free, want 66", s.free)
+	}
+}
+
+// bbolt reads a page beyond the end of the file as a fault of memory, so that a file which is too short is refused
+// before any of its pages is looked at.
+func TestScan_FileIsShort_IsSaid(t *testing.T) {
+	b := sample(t)
+	m, _, err := readMetas(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := int(m.pages) * m.pageSize
+	if s := scanBytes(b[:end]); len(s.faults) > 0 {
+		t.Errorf("as long as it has to be: %q", s.faults)
+	}
+	want := fmt.Sprintf("it ends after %d bytes of %d", end-1, end)
+	if s := scanBytes(b[:end-1]); !slices.Equal(s.faults, []string{want}) {
+		t.Errorf("found %q, want %q", s.faults, want)
+	}
+}
+
+// The keys below a branch end where the next branch begins: bbolt does not find a record that stands beyond.
+func TestScanBranch_KeyOfTheNextBranch_IsNoticed(t *testing.T) {
+	db := opened(t)
+	blobs(t, db, 60)
+	kill(t, db)
+	m := imageOf(t, db.path)
+	var last []byte // of the first leaf
+	m.visit(m.meta.root, "", func(name string, p page, _ bool) {
+		if name == blobsBucket && p.kind() == leafPage && last == nil {
+			_, last, _, _ = p.leaf(p.count() - 1)
+		}
+	})
+	copy(last, "z")
+	isNamed := func(f string) bool { return strings.Contains(f, "is wrong") }
+	if s := scanBytes(m.bytes); !slices.ContainsFunc(s.faults, isNamed) {
+		t.Errorf("found %q", s.faults)
 	}
 }

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -245,4 +246,42 @@ func changeSome(t *testing.T, db *DB, w, i int) error {
 		return db.SaveBlob(ctx, fmt.Sprint(i%50), []byte(fmt.Sprint(i)))
 	}
 	return db.SaveTurn(ctx, a, &conversation.Turn{ID: fmt.Sprint(w, i), Of: []string{fmt.Sprintf("web/%d-%d", w, i)}})
+}
+
+func TestStamp_HeaderIsDamaged_DoesNotFit(t *testing.T) {
+	db := opened(t)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := readStamp(db.path)
+	s.Open = true // so that the file counts by what is in it
+	f, err := os.OpenFile(db.path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := int64(1-s.TxID%2) * int64(os.Getpagesize()) // that of the transaction before
+	if _, err := f.WriteAt([]byte{1, 2, 3}, other+40); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s.fits(db.path) {
+		t.Error("it fits")
+	}
+}
+
+// What a check that has ended has counted is no work for writers.
+func TestCheckOpen_Ended_WritersCountNothing(t *testing.T) {
+	db := opened(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, ctx := range []context.Context{ended, t.Context()} {
+		if _, err := db.CheckOpen(ctx); !errors.Is(err, ctx.Err()) {
+			t.Fatal(err)
+		}
+		if db.check != nil {
+			t.Error("a check is under way")
+		}
+	}
 }

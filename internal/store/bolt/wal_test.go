@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -673,5 +674,41 @@ func TestSyncData_FileCannotBeSynced_IsAnError(t *testing.T) {
 	defer w.Close()
 	if err := syncData(w); err == nil {
 		t.Error("no error")
+	}
+}
+
+// A change is safe when the disk has it: what the system takes and does not write is an error, and the file has to be
+// committed next.
+func TestAppend_LogCannotBeSynced_IsAnError(t *testing.T) {
+	f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := &wal{f: f}
+	if err := w.append([]byte("change")); err == nil || !w.needsCommit || w.entries > 0 {
+		t.Errorf("%v, %+v", err, w)
+	}
+}
+
+func TestOpenWAL_CannotBeMade_IsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "raven.db")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "none", "log"), walPath(path)); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := openWAL(path); err == nil {
+		t.Error("it was opened", w.close(false))
+	}
+}
+
+// An error is explained once, however many layers it goes through.
+func TestExplainSystemError_Explained_StaysAsItIs(t *testing.T) {
+	explained := explainSystemError("raven.db", syscall.EROFS)
+	again := fmt.Errorf("open store: %w", explained)
+	if got := explainSystemError("other.db", again); got.Error() != again.Error() {
+		t.Errorf("%v", got)
+	}
+	if err := explainSystemError("raven.db", nil); err != nil {
+		t.Error(err)
 	}
 }
