@@ -203,7 +203,7 @@ func (db *DB) redoPending(t *tx) error {
 	return err
 }
 
-// commitPending commits the pending transaction.
+// commitPending commits the pending transaction. Where it fails, whoever calls it rolls the transaction back.
 func (db *DB) commitPending(t *tx) error {
 	err := db.writePending(t)
 	if err != nil {
@@ -214,7 +214,6 @@ func (db *DB) commitPending(t *tx) error {
 		if db.wal != nil {
 			db.wal.needsCommit = true
 		}
-		db.rollBack()
 		return err
 	}
 	db.noteSaved(t)

@@ -807,3 +807,34 @@ func TestCompaction_ChangeCannotBeMadeAgain_IsSaid(t *testing.T) {
 		t.Errorf("it gave %v", err)
 	}
 }
+
+// What cannot be copied is the error of a compaction, wherever it is met.
+func TestCompaction_CopyCannotBeWritten_IsAnError(t *testing.T) {
+	db := opened(t)
+	if err := db.direct(func(tx *bbolt.Tx) error {
+		_, err := tx.Bucket([]byte(turnsBucket)).CreateBucket([]byte(general.String()))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	copyTurns := func(c *compaction) error {
+		return db.directView(func(tx *bbolt.Tx) error { return c.copyTop(turnsBucket, tx.Bucket([]byte(turnsBucket))) })
+	}
+	for looks, what := range []string{"the bucket", "what is in it"} {
+		c := &compaction{db: db, ctx: EndAfter(t.Context(), looks), to: opened(t), size: copiedBytes}
+		if err := copyTurns(c); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// A record stands where a bucket belongs.
+	to := opened(t)
+	if err := to.direct(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(turnsBucket)).Put([]byte(general.String()), seal([]byte("{}")))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c := &compaction{db: db, ctx: t.Context(), to: to, size: copiedBytes}
+	if err := copyTurns(c); !errors.Is(err, bbolt.ErrIncompatibleValue) {
+		t.Errorf("a record in the place of a bucket: %v", err)
+	}
+}

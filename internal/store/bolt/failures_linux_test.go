@@ -63,6 +63,14 @@ func fileOperations() map[string]fileOperation {
 		"BackupFile": closed(func(ctx context.Context, dir, path string) error {
 			return bolt.BackupFile(ctx, path, filepath.Join(dir, "made.db"))
 		}),
+		"BackupFile with a log": func(t *testing.T, dir string) (func(context.Context) error, func() error) {
+			path := filepath.Join(dir, "raven.db")
+			if err := os.WriteFile(path+".wal", nil, 0o600); err != nil { // as a kill leaves it where all is committed
+				t.Fatal(err)
+			}
+			return func(ctx context.Context) error { return bolt.BackupFile(ctx, path, filepath.Join(dir, "made.db")) },
+				func() error { return nil }
+		},
 		"Receive": func(t *testing.T, dir string) (func(context.Context) error, func() error) {
 			whole := readFile(t, filepath.Join(dir, "copy.db"))
 			return func(ctx context.Context) error {

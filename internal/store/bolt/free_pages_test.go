@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -283,4 +284,44 @@ func bytesOf(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// The list is not written where the file cannot be looked at, or a page of it is wrong.
+func TestWriteMissingList_CannotBeMade_IsAnError(t *testing.T) {
+	path := unlisted(t, 1024, 300<<10)
+	f := openForTest(t, path, os.O_RDWR)
+	m := imageOf(t, path)
+	m.page(m.meta.root)[pageHeader+4+3] = 0xff
+	m.write(path)
+	if err := writeMissingList(f); err == nil {
+		t.Error("a list was made of a file with a wrong page")
+	}
+	if !bytes.Equal(bytesOf(t, path), m.bytes) {
+		t.Error("the file was changed")
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeMissingList(f); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a closed file gave %v", err)
+	}
+}
+
+// A file is read in parts, of which the last one ends with its last page, whatever lies behind that.
+func TestFindLeaves_LargeFileWithRoomBehindItsPages_ReadsItsPages(t *testing.T) {
+	const size = 1024
+	pages := 2*readAtOnce/size + 3
+	b := make([]byte, (2*pages)*size)
+	for id := range 2 * pages { // those behind its end are of an earlier time
+		p := b[id*size:]
+		binary.NativeEndian.PutUint64(p, uint64(id))
+		p[8] = leafPage
+	}
+	leaves, err := findLeaves(bytes.NewReader(b), meta{pageSize: size, pages: uint64(pages)})
+	if err != nil || len(leaves) != pages || slices.Contains(leaves, 0) {
+		t.Errorf("%d of %d pages are found (%v), and some are none: %v", len(leaves), pages, err, slices.Contains(leaves, 0))
+	}
+	if _, err := findLeaves(bytes.NewReader(b[:pages*size-1]), meta{pageSize: size, pages: uint64(pages)}); err == nil {
+		t.Error("a file that ends within its last page gave no error")
+	}
 }

@@ -56,9 +56,9 @@ func TestSaveOutcomes_WithPatience_ShareAnotherWrite(t *testing.T) {
 	}
 }
 
-// A change that shares its transaction with one that fails is made a second time. What it returns is as if it had been
-// made once.
-func TestUpdate_AnotherChangeOfTheBatchFails_ResultsAreThoseOfOneRun(t *testing.T) {
+// A change that shares its transaction with one that fails is made a second time. What it returns and stores is as if it
+// had been made once.
+func TestUpdate_AnotherChangeOfTheBatchFails_IsAsIfMadeOnce(t *testing.T) {
 	at, now := chat.Address{Platform: "web", Channel: "general"}, time.Date(2026, 11, 25, 9, 0, 0, 0, time.UTC)
 	for name, change := range map[string]func(*bolt.DB) (any, error){
 		"messages": func(db *bolt.DB) (any, error) {
@@ -121,6 +121,9 @@ func TestUpdate_AnotherChangeOfTheBatchFails_ResultsAreThoseOfOneRun(t *testing.
 				}
 				if err := <-failed; err == nil {
 					t.Error("the other change did not fail")
+				}
+				if diff := cmp.Diff(bolt.RawRecords(t, alone), bolt.RawRecords(t, shared)); diff != "" {
+					t.Errorf("the records differ: %s", diff)
 				}
 			})
 		})

@@ -136,6 +136,19 @@ func (db *DB) noteMisplaced(format string, args ...any) error {
 	return err
 }
 
+// noteDamaged notes the damage that an error is of, and reports whether it is of one.
+func (db *DB) noteDamaged(err error) bool {
+	if err == nil {
+		return false
+	}
+	var damaged *store.DamagedError
+	isDamaged := errors.As(err, &damaged)
+	if isDamaged {
+		db.health.noteDamage(err, nil)
+	}
+	return isDamaged
+}
+
 // noteDamage keeps what a check found, and why nothing may be written any more; nil: it may.
 func (h *health) noteDamage(found, refuse error) {
 	h.mu.Lock()

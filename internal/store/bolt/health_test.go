@@ -3,6 +3,7 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -219,5 +220,27 @@ func TestCheckAndLog_CannotRead_TriesAgainTomorrow(t *testing.T) {
 	db.checkAndLog(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
 	if !strings.Contains(log.String(), "store not checked") || db.Checked().IsZero() {
 		t.Errorf("it was checked %v, and logged %q", db.Checked(), log.String())
+	}
+}
+
+// The log of a store is made anew where it is gone, and only there.
+func TestCheckFile_LogIsThere_IsNotMadeAnew(t *testing.T) {
+	db := opened(t)
+	before := db.wal
+	if err := db.checkFile(); err != nil || db.wal != before {
+		t.Errorf("with its log: made anew %v, %v", db.wal != before, err)
+	}
+	away := db.path + ".away"
+	if err := errors.Join(os.Rename(db.path, away), os.Remove(walPath(db.path))); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.checkFile(); !errors.Is(err, errNoFile) || db.wal != before {
+		t.Errorf("without the file: the log was made anew %v, %v", db.wal != before, err)
+	}
+	if err := os.Rename(away, db.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.checkFile(); err != nil || db.wal == before {
+		t.Errorf("without its log: made anew %v, %v", db.wal != before, err)
 	}
 }

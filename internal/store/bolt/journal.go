@@ -112,9 +112,10 @@ func (t *tx) redoAll(encoded []byte) error {
 	return nil
 }
 
-// note keeps a change of the bucket for the write-ahead log, and for the copy that is made, if one is.
+// note keeps a change of the bucket for the write-ahead log, and for the copy that is made, if one is: both are of an
+// open store alone.
 func (b *bucket) note(kind opKind, key, value []byte) {
-	if b.tx.db.wal != nil || b.tx.db.journal != nil {
+	if b.tx.db.wal != nil {
 		b.tx.changes.add(kind, b.name, key, value)
 	}
 	b.tx.noted = true

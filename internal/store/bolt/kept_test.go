@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/storetest"
 )
 
 // What has no retention is kept without end.
@@ -433,6 +435,63 @@ func TestPrune_BucketInThePlaceOfAMessage_IsReportedAndTheRestIsDeleted(t *testi
 		return nil
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A record that cannot be read, whatever it is, is reported, and keeps nothing else from being deleted. One that is older
+// than another old one is deleted with it.
+func TestPrune_RecordsCannotBeRead_AreReportedAndTheRestIsDeleted(t *testing.T) {
+	db, old := opened(t), time.Now().Add(-48*time.Hour)
+	other := chat.Address{Platform: "web", Channel: "other"}
+	for _, a := range []chat.Address{general, other} {
+		storetest.SayEverywhere(t, db, a, "1"+a.Channel, "forgotten in "+a.Channel, old)
+		saveTurns(t, db, a, 10, 13, old)
+	}
+	spoil := func(tx *bbolt.Tx, path ...string) error {
+		b := tx.Bucket([]byte(path[0]))
+		for _, name := range path[1:] {
+			b = b.Bucket([]byte(name))
+		}
+		k, v := b.Cursor().First()
+		if v == nil {
+			return fmt.Errorf("no record in %q", path)
+		}
+		spoiled := bytes.Clone(v)
+		spoiled[len(spoiled)-1] ^= 1
+		return b.Put(bytes.Clone(k), spoiled)
+	}
+	if err := db.direct(func(tx *bbolt.Tx) (err error) {
+		for _, path := range [][]string{{turnsBucket, general.String()}, {messagesBucket, general.String()},
+			{roomsBucket, general.Channel}, {lastSeenBucket}} {
+			err = errors.Join(err, spoil(tx, path...))
+		}
+		// A name that is none, before those that are.
+		all := tx.Bucket([]byte(turnsBucket))
+		_, failed := all.CreateBucket([]byte("!"))
+		return errors.Join(err, failed)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var damaged *store.DamagedError
+	keep := store.Retention{
+		Conversations: func(chat.Address) time.Duration { return time.Hour },
+		Rooms:         func(string) time.Duration { return time.Hour },
+	}
+	if _, err := db.Prune(t.Context(), keep); !errors.As(err, &damaged) {
+		t.Errorf("it returned %v, want that something is damaged", err)
+	}
+	if n := len(db.Damage()); n != 4 { // the first turn and the line of the room have the same key
+		t.Errorf("reported %d: %q", n, db.Damage())
+	}
+	var left []string
+	for _, record := range dump(t, db) {
+		if strings.Contains(record, "forgotten") {
+			left = append(left, record)
+		}
+	}
+	// When the line was said is not known.
+	if len(left) != 1 || !strings.Contains(left[0], roomsBucket) {
+		t.Errorf("%d records are left, want the line: %q", len(left), left)
 	}
 }
 

@@ -308,16 +308,23 @@ func TestDB_OneOfSeveralKindsIsSpoiled_IsDamage(t *testing.T) {
 }
 
 // What cannot be read of the results may belong to the conversation: whoever deletes it is told that it may still be
-// there.
+// there. All else is deleted.
 func TestDeleteConversation_BucketInPlaceOfAResult_IsDamage(t *testing.T) {
 	f := recordsIn(t, t.TempDir())
-	_, err := f.run(t, "DeleteConversation", allOperations()["DeleteConversation"], func(db *bolt.DB) error {
+	got, err := f.run(t, "DeleteConversation", allOperations()["DeleteConversation"], func(db *bolt.DB) error {
 		_, err := bolt.BlockRecord(db, "results\x00r1")
 		return err
 	})
 	var damaged *store.DamagedError
 	if !errors.As(err, &damaged) {
 		t.Errorf("%v", err)
+	}
+	turns := "turns\x00" + fixtureRoom.String()
+	has := func(records map[string]string) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Keys(records)), func(k string) bool { return strings.HasPrefix(k, turns) })
+	}
+	if !has(got.Before) || has(got.After) {
+		t.Errorf("there were turns: %v, and are still: %v", has(got.Before), has(got.After))
 	}
 }
 

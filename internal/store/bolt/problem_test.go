@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -308,4 +309,62 @@ func TestUnsealTally_RefusesAnotherSize(t *testing.T) {
 			t.Errorf("%d bytes are read as a tally (%v)", size, err)
 		}
 	}
+}
+
+// A file that is written beside an open store is synced after each maxUnsynced bytes, and not before.
+func TestSteadyWriter_SyncsAfterSomeBytes(t *testing.T) {
+	f := openForTest(t, os.DevNull, os.O_WRONLY) // which takes every byte, and cannot be synced
+	for range 2 {
+		w := &steadyWriter{ctx: t.Context(), f: f}
+		for _, c := range []struct {
+			bytes int
+			syncs bool
+		}{{maxUnsynced - 1, false}, {1, true}, {maxUnsynced - 1, false}, {maxUnsynced, true}} {
+			n, err := w.Write(make([]byte, c.bytes))
+			if n != c.bytes || errors.Is(err, syscall.EINVAL) != c.syncs {
+				t.Errorf("%d bytes: wrote %d, %v, want that it syncs: %v", c.bytes, n, err, c.syncs)
+			}
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := (&steadyWriter{ctx: ended, f: f}).Write([]byte("x")); !errors.Is(err, context.Canceled) {
+		t.Errorf("after its end: %v", err)
+	}
+}
+
+// A file with a damaged header is not replaced where it cannot be kept.
+func TestCompact_DamagedFileCannotBeKept_IsLeftAsItIs(t *testing.T) {
+	db, now := opened(t), time.Now()
+	blobs(t, db, 10)
+	kill(t, db)
+	m := imageOf(t, db.path)
+	m.bytes[int(1-m.meta.txid%2)*m.meta.pageSize+pageHeader+40] ^= 1
+	m.write(db.path)
+	base := db.path + ".before-compact-" + now.UTC().Format(fileTimeFormat)
+	for i := range 100 {
+		name := base
+		if i > 0 {
+			name = fmt.Sprint(base, "-", i)
+		}
+		if err := os.WriteFile(name, []byte("kept"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := Compact(t.Context(), db.path, now); !errors.Is(err, os.ErrExist) {
+		t.Errorf("it returned %v", err)
+	}
+	if !bytes.Equal(bytesOf(t, db.path), m.bytes) {
+		t.Error("the file was changed")
+	}
+}
+
+func openForTest(t *testing.T, path string, flag int) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(path, flag, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
 }

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -39,8 +40,8 @@ type pruner struct {
 
 // Prune deletes the records that are older than they are kept. Without a retention of their
 // conversation turns are deleted only where a summary covers them. It returns the conversations
-// that lost turns or their summary, by address, also where it fails. A bucket in the place of a record does not keep it
-// from deleting the rest; it returns a *store.DamagedError then.
+// that lost turns or their summary, by address, also where it fails. A record that cannot be read, or a bucket in its
+// place, does not keep it from deleting the rest; it returns a *store.DamagedError then.
 func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, error) {
 	p := &pruner{db: db, ctx: ctx, now: db.now(), keep: keep, changed: map[chat.Address]bool{}}
 	for _, step := range []func() error{
@@ -239,9 +240,10 @@ func (p *pruner) findOldTurns(tx *tx, top string, after []byte) (found []oldTurn
 		if looked >= maxLooked {
 			return found, last, nil
 		}
-		a, err := chat.ParseAddress(string(k))
-		if err != nil {
-			return nil, nil, damagedError(p.db.path, fmt.Sprintf("record %q: %v", k, err), restoreRemedy)
+		looked, last = looked+1, bytes.Clone(k)
+		a, ok := p.parseAddress(k)
+		if !ok {
+			continue
 		}
 		o, n, err := p.findOld(tx, a)
 		if err != nil {
@@ -250,10 +252,27 @@ func (p *pruner) findOldTurns(tx *tx, top string, after []byte) (found []oldTurn
 		if o.upto > 0 {
 			found = append(found, o)
 		}
-		looked += 1 + n
-		last = []byte(string(k))
+		looked += n
 	}
 	return found, nil, nil
+}
+
+// isUnreadable reports whether an error, nil for none, is that of a record which cannot be read, and notes the damage.
+func (p *pruner) isUnreadable(err error) bool {
+	isDamaged := p.db.noteDamaged(err)
+	if isDamaged {
+		p.blocked = err
+	}
+	return isDamaged
+}
+
+// parseAddress returns the address that a key is. It returns false, and notes the damage, where it is none.
+func (p *pruner) parseAddress(k []byte) (chat.Address, bool) {
+	a, err := chat.ParseAddress(string(k))
+	if err != nil {
+		p.blocked = p.db.noteMisplaced("record %q: %v", k, err)
+	}
+	return a, err == nil
 }
 
 // findOld returns which turns of a conversation are old, and how many it read to find out.
@@ -264,7 +283,7 @@ func (p *pruner) findOld(tx *tx, a chat.Address) (o oldTurns, read int, err erro
 		return o, 0, nil
 	}
 	var s conversation.Summary
-	if _, err := tx.top(summariesBucket).get([]byte(a.String()), &s); err != nil {
+	if _, err := tx.top(summariesBucket).getIntact([]byte(a.String()), &s); err != nil {
 		return o, 0, err
 	}
 	c := turns.cursor()
@@ -272,10 +291,10 @@ func (p *pruner) findOld(tx *tx, a chat.Address) (o oldTurns, read int, err erro
 		var t struct {
 			Began time.Time `json:"began"`
 		}
-		if err := p.db.decode(k, v, &t); err != nil {
-			return o, read, err
-		}
 		read++
+		if p.isUnreadable(p.db.decode(k, v, &t)) {
+			continue // it goes with those behind it: they are younger
+		}
 		seq := binary.BigEndian.Uint64(k)
 		switch {
 		// A clock that was ahead for a while must not keep what came later.
@@ -336,7 +355,11 @@ func (p *pruner) deleteOldTurns(o oldTurns) error {
 // words in a summary left.
 func dropConversation(tx *tx, name string) error {
 	var s conversation.Summary
-	if _, err := tx.top(summariesBucket).get([]byte(name), &s); err != nil || s.Text != "" {
+	_, err := tx.top(summariesBucket).get([]byte(name), &s)
+	if tx.db.noteDamaged(err) {
+		return nil // nobody knows whether there are words in it
+	}
+	if err != nil || s.Text != "" {
 		return err
 	}
 	if turns := tx.top(turnsBucket).nested(name); turns != nil {
@@ -347,11 +370,14 @@ func dropConversation(tx *tx, name string) error {
 	return errors.Join(dropEmpty(tx, turnsBucket, name), tx.top(summariesBucket).delete([]byte(name)))
 }
 
-// unindex removes a stored turn from the indexes of its messages and quotes.
+// unindex removes a stored turn from the indexes of its messages and quotes. Entries of one that cannot be read are
+// deleted by pruneIndexes.
 func (p *pruner) unindex(tx *tx, a chat.Address, k, v []byte) error {
 	var t conversation.Turn
-	err := p.db.decode(k, v, &t)
-	return errors.Join(err, unindexTurn(tx, t, store.TurnRef{Conversation: a, Seq: binary.BigEndian.Uint64(k)}))
+	if p.isUnreadable(p.db.decode(k, v, &t)) {
+		return nil
+	}
+	return unindexTurn(tx, t, store.TurnRef{Conversation: a, Seq: binary.BigEndian.Uint64(k)})
 }
 
 // pruneSummaries empties the summaries that may hold words which are over the retention of their
@@ -434,12 +460,9 @@ func (p *pruner) pruneMessages() error {
 		return nil
 	}
 	return p.eachNested(messagesBucket, func(name string) error {
-		a, err := chat.ParseAddress(name)
-		if err != nil {
-			return err
-		}
+		a, ok := p.parseAddress([]byte(name))
 		keep := p.keep.Conversation(a)
-		if keep == 0 {
+		if !ok || keep == 0 {
 			return nil
 		}
 		s := sweep{
@@ -449,11 +472,13 @@ func (p *pruner) pruneMessages() error {
 			isOld:  func(*tx, []byte, []byte) (bool, error) { return true, nil },
 			drop: func(tx *tx, b *bucket, k, v []byte) error {
 				var m store.Message
-				err := p.db.decode(k, v, &m)
-				return errors.Join(err, tx.deleteIn(messageIDsBucket, name, []byte(m.ID)), b.delete(k))
+				if p.isUnreadable(p.db.decode(k, v, &m)) {
+					return b.delete(k) // its ID is not known, and leads to nothing then
+				}
+				return errors.Join(tx.deleteIn(messageIDsBucket, name, []byte(m.ID)), b.delete(k))
 			},
 		}
-		if err = p.run(&s); err != nil {
+		if err := p.run(&s); err != nil {
 			return err
 		}
 		return p.db.update(p.ctx, func(tx *tx) error {

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,20 +64,20 @@ const (
 // of fn, with that of ctx, or with a *store.DamagedError.
 func (db *DB) Records(ctx context.Context, fn func(store.Record) error) error {
 	p := &pruner{db: db, ctx: ctx, now: db.now()}
-	if err := p.emptyTrash(); err != nil {
+	err := p.emptyTrash()
+	if err = cmp.Or(err, p.blocked); err != nil {
 		return fmt.Errorf("read store: %w", err)
 	}
 	for _, k := range recordKinds {
 		read := func(group, bucket string) error {
 			return db.readBucket(ctx, store.Record{Kind: k.kind, Group: group}, bucket, k.hasSeq, fn)
 		}
-		var err error
 		if k.isNested {
 			err = p.eachNested(k.bucket, func(name string) error { return read(name, k.bucket+nul+name) })
 		} else {
 			err = read("", k.bucket)
 		}
-		if err != nil {
+		if err = cmp.Or(err, p.blocked); err != nil {
 			return fmt.Errorf("read %s: %w", displayName(k.bucket), err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"ravenbot/internal/store"
 )
 
@@ -150,6 +152,19 @@ func TestRecords_IndexEntryOfNoConversation_IsLeftOut(t *testing.T) {
 	}
 	if err := db.Records(t.Context(), func(store.Record) error { return nil }); err == nil {
 		t.Error("what was deleted and cannot be removed is not told")
+	}
+}
+
+// A record in the place of a bucket is not left out silently.
+func TestRecords_RecordInThePlaceOfABucket_IsDamage(t *testing.T) {
+	db := opened(t)
+	changeUncounted(t, db, func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(itemsBucket)).Put([]byte("kind"), seal([]byte("{}")))
+	})
+	var damaged *store.DamagedError
+	err := db.Records(t.Context(), func(store.Record) error { return nil })
+	if !errors.As(err, &damaged) || !strings.Contains(damaged.What, `"kind"`) {
+		t.Errorf("it returned %v", err)
 	}
 }
 

@@ -470,3 +470,46 @@ func TestSalvage_BranchIsDamaged_IsSaid(t *testing.T) {
 		t.Errorf("%+v (%v)", r, err)
 	}
 }
+
+// A tree may have as many levels as the bound, and what lies deeper is reported as lost.
+func TestSalvager_LevelsUpToTheBound_AreRead(t *testing.T) {
+	for levels, want := range map[int][]string{
+		maxDepth: nil, maxDepth + 1: {fmt.Sprintf("page %d of the bucket %s cannot be read", 2+maxDepth, blobsBucket)},
+	} {
+		b := levelsOfPages(levels)
+		s := &salvager{ctx: t.Context(), f: bytes.NewReader(b), used: map[uint64]bool{}, torn: map[string]bool{},
+			meta: meta{pageSize: 1024, pages: uint64(len(b) / 1024)}}
+		if err := s.walk(2, 0, nil, nil, blobsBucket); err != nil || !slices.Equal(s.faults, want) {
+			t.Errorf("%d levels: found %q, want %q (%v)", levels, s.faults, want, err)
+		}
+	}
+}
+
+// What was lost is listed in the order of the buckets.
+func TestLosses_AreSorted(t *testing.T) {
+	s := &salvager{counts: map[string]tally{}, recorded: map[string]tally{}}
+	var want []Loss
+	for _, top := range []string{itemsBucket, memoriesBucket, turnsBucket} {
+		for _, inner := range []string{"a", "b", "c"} {
+			s.recorded[top+nul+inner] = tally{count: 3}
+			want = append(want, Loss{Bucket: top, Of: inner, Lost: 3, Stored: 3})
+		}
+	}
+	if got := s.losses(); !slices.Equal(got, want) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Whoever salvages is told where what belongs elsewhere cannot be removed from the copy.
+func TestDropStrangers_CopyCannotBeWritten_Fails(t *testing.T) {
+	db := opened(t)
+	saveTurns(t, db, general, 0, 2, time.Now())
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	for name, count := range map[string]uint64{turnsBucket + nul + general.String(): 1, summariesBucket: 0} {
+		s := &salvager{ctx: ctx, db: db, counts: map[string]tally{name: {count: count}}, recorded: map[string]tally{}}
+		if err := s.dropStrangers(); !errors.Is(err, context.Canceled) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

@@ -291,3 +291,40 @@ func TestScanBranch_KeyOfTheNextBranch_IsNoticed(t *testing.T) {
 		t.Errorf("found %q", s.faults)
 	}
 }
+
+// A tree may have as many levels as the bound, and no more.
+func TestScanTree_LevelsUpToTheBound_AreRead(t *testing.T) {
+	for levels, want := range map[int][]string{
+		maxDepth: nil, maxDepth + 1: {fmt.Sprintf("page %d is too deep in a tree", 2+maxDepth)},
+	} {
+		b := levelsOfPages(levels)
+		m := meta{pageSize: 1024, pages: uint64(len(b) / 1024)}
+		s := newScan(t.Context(), bytes.NewReader(b), int64(len(b)), true)
+		s.meta, s.used = m, make([]uint64, 2)
+		s.scanTree(2, 0, nil, nil, &counted{})
+		if !slices.Equal(s.faults, want) {
+			t.Errorf("%d levels: found %q, want %q", levels, s.faults, want)
+		}
+	}
+}
+
+// levelsOfPages returns a file of two empty pages and some more, from page 2 on, of which each but the last leads to the
+// next.
+func levelsOfPages(n int) []byte {
+	const size = 1024
+	b := make([]byte, (2+n)*size)
+	for id := 2; id < 2+n; id++ {
+		p := b[id*size:]
+		binary.NativeEndian.PutUint64(p, uint64(id))
+		if id == 1+n {
+			p[8] = leafPage
+			continue
+		}
+		p[8], p[10] = branchPage, 1
+		binary.NativeEndian.PutUint32(p[pageHeader:], elementSize)
+		binary.NativeEndian.PutUint32(p[pageHeader+4:], 1)
+		binary.NativeEndian.PutUint64(p[pageHeader+8:], uint64(id+1))
+		p[pageHeader+elementSize] = 'k'
+	}
+	return b
+}

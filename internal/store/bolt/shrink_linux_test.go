@@ -54,16 +54,6 @@ func TestRemoveLarge_LeavesTheContentsToWhoeverElseHasThem(t *testing.T) {
 	}
 }
 
-func openForTest(t *testing.T, path string, flag int) *os.File {
-	t.Helper()
-	f, err := os.OpenFile(path, flag, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
-}
-
 // TestOpenFile_ReplacedWhileItWaits_IsTurnedAway: a second process that waits for the lock of a file
 // which is compacted must not get that of the old one.
 func TestOpenFile_ReplacedWhileItWaits_IsTurnedAway(t *testing.T) {
@@ -112,7 +102,8 @@ func descriptorsOf(t *testing.T, path string) int {
 	return n
 }
 
-// TestBackupFile_LeavesNoDescriptor: neither a backup nor a restore keeps a file open that it has read or written.
+// TestBackupFile_LeavesNoDescriptor: neither a backup nor a restore nor a salvage keeps a file open that it has read or
+// written.
 func TestBackupFile_LeavesNoDescriptor(t *testing.T) {
 	db := opened(t)
 	saveTurns(t, db, general, 0, 10, time.Now())
@@ -127,7 +118,11 @@ func TestBackupFile_LeavesNoDescriptor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{db.path, backup, kept} {
+	salvaged := filepath.Join(t.TempDir(), "salvaged.db")
+	if _, err := Salvage(t.Context(), db.path, salvaged); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{db.path, backup, kept, salvaged} {
 		if n := descriptorsOf(t, path); n != 0 {
 			t.Errorf("%s is open %d times", path, n)
 		}

@@ -123,6 +123,8 @@ func TestStamp_FitsTheFileAloneThatTheStoreLeft(t *testing.T) {
 		"a copy":          {func(t *testing.T, path string, _ *stamp) { copyOver(t, path) }, false},
 		"found damaged":   {func(_ *testing.T, _ string, s *stamp) { s.Damaged = true }, false},
 		"another list":    {func(_ *testing.T, _ string, s *stamp) { s.Freelist++ }, false},
+		"another header":  {func(_ *testing.T, _ string, s *stamp) { s.TxID-- }, false},
+		"another size":    {func(_ *testing.T, _ string, s *stamp) { s.Size++ }, false},
 		"after a crash":   {func(_ *testing.T, _ string, s *stamp) { s.Open = true }, true},
 		"another boot":    {func(_ *testing.T, _ string, s *stamp) { s.Open, s.Boot = true, "before" }, false},
 		"an older copy":   {func(_ *testing.T, _ string, s *stamp) { s.Open = true; s.TxID++ }, false},
@@ -283,5 +285,19 @@ func TestCheckOpen_Ended_WritersCountNothing(t *testing.T) {
 		if db.check != nil {
 			t.Error("a check is under way")
 		}
+	}
+}
+
+// A store whose file is gone cannot say how it was left.
+func TestStampOpen_FileIsGone_IsAnError(t *testing.T) {
+	db := opened(t)
+	if err := os.Rename(db.path, db.path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.stampOpen(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it returned %v", err)
+	}
+	if err := os.Rename(db.path+".away", db.path); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -35,8 +35,8 @@ type sweep struct {
 	isOld func(tx *tx, k, v []byte) (bool, error)
 	// drop deletes a record with what belongs to it; nil: the record alone is deleted.
 	drop func(tx *tx, b *bucket, k, v []byte) error
-	// blocked is the damage that run met, nil where there is none: a bucket stands in the place of a record, which
-	// cannot be deleted.
+	// blocked is the damage that run met, nil where there is none: a record that cannot be read, so that nobody knows
+	// whether it is old, or a bucket in the place of a record.
 	blocked error
 }
 
@@ -50,8 +50,8 @@ func (s *sweep) bucket(tx *tx) *bucket {
 }
 
 // run looks in short read transactions and deletes in small write transactions. It returns how
-// many records were deleted, indexes apart. Where a bucket stands in the place of a record it notes the damage and
-// goes on with the rest.
+// many records were deleted, indexes apart. Where a record cannot be read, or a bucket stands in its place, it
+// notes the damage and goes on with the rest.
 func (s *sweep) run(ctx context.Context, db *DB) (int, error) {
 	deleted := 0
 	var after []byte
@@ -100,19 +100,16 @@ func (s *sweep) look(tx *tx, after []byte) (old [][]byte, last []byte, done bool
 		// Keys are copied: they lie in the file, which may move when the transaction has ended.
 		last = bytes.Clone(k)
 		if v == nil {
-			s.noteBlocked(b, k)
-		} else if isOld, err := s.isOld(tx, k, v); err != nil {
+			s.blocked = tx.db.noteMisplaced("a bucket is in the place of record %q of %s", k, displayName(b.name))
+		} else if isOld, err := s.isOld(tx, k, v); tx.db.noteDamaged(err) {
+			s.blocked = err
+		} else if err != nil {
 			return nil, nil, false, err
 		} else if isOld {
 			old = append(old, last)
 		}
 		k, v = c.next()
 	}
-}
-
-// noteBlocked notes that a bucket stands in the place of a record, as damage of the store.
-func (s *sweep) noteBlocked(b *bucket, k []byte) {
-	s.blocked = b.tx.db.noteMisplaced("a bucket is in the place of record %q of %s", k, displayName(b.name))
 }
 
 // delete deletes the first of the records in one transaction, as far as they are still old. It

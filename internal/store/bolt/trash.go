@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,7 +24,8 @@ func trashName(top string) string { return "deleted" + top }
 func conversationBuckets() []string { return []string{turnsBucket, messagesBucket, messageIDsBucket} }
 
 // DeleteConversation removes the turns, the messages outside of turns, the summary and the large
-// results of a conversation. It returns store.ErrNotFound where nothing is kept.
+// results of a conversation. It returns store.ErrNotFound where nothing is kept, and a *store.DamagedError where a large
+// result is kept that cannot be read, whoever's it is: all else is deleted.
 func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 	// The results come first: once the turns are gone, nothing tells that a crash left some.
 	results := sweep{top: resultsBucket, isOld: func(_ *tx, k, v []byte) (bool, error) {
@@ -34,13 +34,12 @@ func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
 		return r.Conversation == a, err
 	}}
 	_, err := results.run(ctx, db)
-	err = cmp.Or(err, results.blocked)
 	for moved, left := false, false; err == nil && !moved; {
 		if moved, left, err = db.moveToTrash(ctx, a); err == nil && left {
 			err = db.emptyTrash(ctx, a)
 		}
 	}
-	if err != nil {
+	if err = cmp.Or(err, results.blocked); err != nil {
 		return fmt.Errorf("delete conversation %s: %w", a, err)
 	}
 	return nil
@@ -133,8 +132,11 @@ func emptySome(tx *tx, a chat.Address) (left bool, err error) {
 func (p *pruner) emptyTrash() error {
 	for _, top := range conversationBuckets() {
 		err := p.eachNested(trashName(top), func(name string) error {
-			a, err := chat.ParseAddress(name)
-			return errors.Join(err, p.db.emptyTrash(p.ctx, a))
+			a, ok := p.parseAddress([]byte(name))
+			if !ok {
+				return nil
+			}
+			return p.db.emptyTrash(p.ctx, a)
 		})
 		if err != nil {
 			return err

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"go.etcd.io/bbolt"
-
-	"ravenbot/internal/store"
 )
 
 // tx is a transaction. One that writes takes several batches of changes until it is committed (see commit.go). Where a
@@ -252,8 +250,7 @@ func (b *bucket) get(key []byte, record any) (bool, error) {
 // getIntact is get for who can do without the record: it returns false for one that is damaged, and notes the damage.
 func (b *bucket) getIntact(key []byte, record any) (bool, error) {
 	found, err := b.get(key, record)
-	if damaged := (*store.DamagedError)(nil); errors.As(err, &damaged) {
-		b.tx.db.health.noteDamage(err, nil)
+	if b.tx.db.noteDamaged(err) {
 		return false, nil
 	}
 	return found, err

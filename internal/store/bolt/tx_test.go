@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -297,5 +298,79 @@ func TestDB_PanicInATransaction_IsDamage(t *testing.T) {
 	}
 	if found, err := db.readPending(func(*tx) error { return nil }); err != nil {
 		t.Error("reading once more:", found, err)
+	}
+}
+
+// Changes that come while others are made wait for them, and share the next transaction.
+func TestUpdate_ChangesComeWhileOneIsMade_ShareTheNextTransaction(t *testing.T) {
+	db := opened(t)
+	before := db.Commits()
+	isMade, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var wg sync.WaitGroup
+	change := func(key string, wait bool) {
+		wg.Go(func() {
+			err := db.update(t.Context(), func(tx *tx) error {
+				if wait {
+					once.Do(func() { close(isMade); <-goOn })
+				}
+				return tx.top(blobsBucket).put([]byte(key), key)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	change("first", true)
+	<-isMade
+	change("second", false)
+	change("third", false)
+	waiting := func() (n int) {
+		db.group.mu.Lock()
+		defer db.group.mu.Unlock()
+		return len(db.group.queue)
+	}
+	for end := time.Now().Add(10 * time.Second); waiting() < 2 && time.Now().Before(end); {
+		runtime.Gosched()
+	}
+	if n := waiting(); n != 2 {
+		t.Errorf("%d changes wait for the first one, want 2", n)
+	}
+	close(goOn)
+	wg.Wait()
+	if n := db.Commits() - before; n != 2 {
+		t.Errorf("three changes took %d transactions, want 2", n)
+	}
+}
+
+// What deletes or moves much is committed with its own transaction: a log with all of it would be made again by the next
+// start, and what is pending would grow.
+func TestUpdate_DeletesOrMovesMuch_IsCommittedAtOnce(t *testing.T) {
+	db := opened(t)
+	CommitOnlyWhenFull(db)
+	if err := db.SaveBlob(t.Context(), "key", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	saveTurns(t, db, general, 0, 3, time.Now())
+	s := sweep{top: blobsBucket, isOld: func(*tx, []byte, []byte) (bool, error) { return true, nil }}
+	if !db.uncommitted.Load() {
+		t.Fatal("nothing is in the log alone")
+	}
+	if n, _, err := s.delete(t.Context(), db, [][]byte{[]byte("key")}); n != 1 || err != nil || db.uncommitted.Load() {
+		t.Errorf("deleted %d (%v), and it is in the log alone: %v", n, err, db.uncommitted.Load())
+	}
+	saveTurns(t, db, general, 3, 6, time.Now())
+	name := general.String()
+	if err := db.update(t.Context(), func(tx *tx) error {
+		return tx.top(turnsBucket).moveNested(name, tx.top(trashName(turnsBucket)))
+	}); err != nil || db.uncommitted.Load() {
+		t.Errorf("moving gave %v, and is in the log alone: %v", err, db.uncommitted.Load())
+	}
+	saveTurns(t, db, room(1), 0, 1, time.Now())
+	if err := db.update(t.Context(), func(tx *tx) error {
+		_, err := emptySome(tx, general)
+		return err
+	}); err != nil || db.uncommitted.Load() {
+		t.Errorf("emptying gave %v, and is in the log alone: %v", err, db.uncommitted.Load())
 	}
 }

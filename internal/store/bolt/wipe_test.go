@@ -236,3 +236,70 @@ func TestWipe_PageCannotBeReadOrWritten_IsSaid(t *testing.T) {
 		}
 	}
 }
+
+// What another file holds is never overwritten, and the pages that were found are not looked for again while nothing
+// changes.
+func TestWipe_AnotherFileIsInTheStoresPlace_IsAnError(t *testing.T) {
+	db := opened(t)
+	saveMessages(t, db, 50, "forgotten", time.Now())
+	if err := db.DeleteConversation(t.Context(), general); err != nil {
+		t.Fatal(err)
+	}
+	w := wipe{db: db}
+	for !w.isEnd {
+		if _, err := w.step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := w.txid
+	w.upto, w.isEnd = 0, false
+	if _, err := w.step(); err != nil || w.txid != found || imageOf(t, db.path).meta.txid != found {
+		t.Errorf("the pages of transaction %d were looked for once more, as of %d: %v", found, w.txid, err)
+	}
+	away := db.path + ".away"
+	if err := os.Rename(db.path, away); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.step(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+	other := bytes.Repeat([]byte("other"), 1<<18)
+	if err := os.WriteFile(db.path, other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.upto = 0
+	if _, err := w.step(); !errors.Is(err, errNoFile) || !bytes.Equal(bytesOf(t, db.path), other) {
+		t.Errorf("with another file: %v", err)
+	}
+	if err := os.Rename(away, db.path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Where the file cannot be written nothing is overwritten, and it is said.
+func TestWipe_NothingMayBeWritten_IsAnError(t *testing.T) {
+	refused := errors.New("refused")
+	db := opened(t)
+	saveMessages(t, db, 50, "forgotten", time.Now())
+	if err := db.DeleteConversation(t.Context(), general); err != nil {
+		t.Fatal(err)
+	}
+	db.health.noteDamage(nil, refused)
+	w := wipe{db: db}
+	if isBusy, err := w.step(); isBusy || !errors.Is(err, refused) || w.isEnd {
+		t.Errorf("busy %v, at its end %v: %v", isBusy, w.isEnd, err)
+	}
+	if err := db.wipeFree(t.Context(), maxWiped); !errors.Is(err, refused) {
+		t.Errorf("it returned %v", err)
+	}
+	empty, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if old := db.contents.Swap(&contents{f: empty}); old != nil {
+		t.Cleanup(func() { old.f.Close() })
+	}
+	if _, err := w.step(); !errors.Is(err, errNoHeader) {
+		t.Errorf("a file without headers gave %v", err)
+	}
+}
