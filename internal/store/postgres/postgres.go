@@ -178,6 +178,8 @@ func parseURL(address string, o Options) (*pgxpool.Config, error) {
 	}
 	c := config.ConnConfig
 	c.RuntimeParams["application_name"] = cmp.Or(o.application, daemonName)
+	// A role or a database may have another one as its default, in which pgx reads no times. Poolers take this setting.
+	c.RuntimeParams["datestyle"] = "ISO"
 	// Every statement is parsed for itself and in the same round trip: a pooler in transaction mode lends
 	// the next transaction another connection, which would not know a prepared statement, and a described
 	// statement that is cached breaks when a newer version has changed a table.

@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"errors"
 	"log/slog"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,9 +14,16 @@ import (
 	"ravenbot/internal/store/storetest"
 )
 
+// Whatever the defaults of the role or the database are: each of them differs from that of a new server.
 func TestStore_KeepsTheContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store { return open(t, pgtest.Start(t), now) })
+	settings := []string{"datestyle=SQL,DMY", "timezone=Asia/Kolkata", "bytea_output=escape", "intervalstyle=sql_standard",
+		"standard_conforming_strings=off", "search_path=nowhere", "default_transaction_isolation=serializable",
+		"client_encoding=LATIN1", "extra_float_digits=0"}
+	options := strings.ReplaceAll(url.QueryEscape("-c "+strings.Join(settings, " -c ")), "+", "%20")
+	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
+		return open(t, pgtest.Start(t)+"&options="+options, now)
+	})
 }
 
 // Behind pgbouncer in transaction mode nothing may depend on which connection a transaction gets.

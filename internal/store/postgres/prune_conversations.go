@@ -22,8 +22,8 @@ type oldTurns struct {
 }
 
 // summaryJSON is the record of a summary s from which the server can read numbers: it refuses to look into JSON with a
-// NUL.
-const summaryJSON = `replace(s.record::text, '\u0000', '\u0020')::json`
+// NUL. The texts are of a kind that reads backslashes alike whatever standard_conforming_strings is.
+const summaryJSON = `replace(s.record::text, E'\\u0000', E'\\u0020')::json`
 
 // pruneConversations deletes old turns: those that are over their conversation's retention, from the indexes,
 // too, and those that a summary has covered for long. The index of these stays, so that the summary is

@@ -230,15 +230,19 @@ func dumpFiles(ctx context.Context, tx pgx.Tx, fn func(store.Record) error) erro
 	var room string
 	var n int64
 	var record, data []byte
-	rows, _ := tx.Query(ctx, `select room, n, record, data from ravenbot.room_files`)
+	rows, _ := tx.Query(ctx, `select room, n, record, `+fileData+` from ravenbot.room_files`)
 	return each([]any{&room, &n, &record, &data}, func() error {
 		var r fileRecord
 		if err := json.Unmarshal(record, &r); err != nil {
 			return err
 		}
-		var file any = storedFile{r.At, r.file(data)}
+		stored, err := r.file(data)
+		if err != nil {
+			return err
+		}
+		var file any = storedFile{r.At, stored}
 		if r.At.IsZero() {
-			file = r.file(data) // from before the times of files were recorded
+			file = stored // from before the times of files were recorded
 		}
 		body, err := encode(file)
 		if err == nil {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -116,9 +117,13 @@ func newFileRecord(at time.Time, f chat.File) fileRecord {
 	return fileRecord{At: at, Name: f.Name, Type: f.Type, Size: f.Size, Handle: f.Handle, Duration: f.Duration}
 }
 
-// file returns the file with its bytes.
-func (r fileRecord) file(data []byte) chat.File {
-	return chat.File{Name: r.Name, Type: r.Type, Size: r.Size, Handle: r.Handle, Data: data, Duration: r.Duration}
+// fileData is the column with the bytes of a file, in an encoding that no setting of the server changes.
+const fileData = `encode(data, 'base64')`
+
+// file returns the file with its bytes, which are those of fileData.
+func (r fileRecord) file(encoded []byte) (chat.File, error) {
+	data, err := base64.StdEncoding.AppendDecode(nil, encoded)
+	return chat.File{Name: r.Name, Type: r.Type, Size: r.Size, Handle: r.Handle, Data: data, Duration: r.Duration}, err
 }
 
 // SaveRoomFile stores a file of a web room, and returns its number. The oldest above keepFiles of the room go.
@@ -155,17 +160,21 @@ func (db *DB) RoomFile(ctx context.Context, room string, n uint64) (chat.File, e
 	var data []byte
 	found := false
 	err := db.read(ctx, func(ctx context.Context) error {
-		return db.query(ctx, `select v, record, data from ravenbot.room_files where room = $1 and n = $2`,
+		return db.query(ctx, `select v, record, `+fileData+` from ravenbot.room_files where room = $1 and n = $2`,
 			[]any{keyText(room), int64(n)},
 			eachRecord(db, "room_files", func(kept fileRecord) { r, found = kept, true }, &data))
 	})
 	if err == nil && !found {
 		err = store.ErrNotFound
 	}
+	var file chat.File
+	if err == nil {
+		file, err = r.file(data)
+	}
 	if err != nil {
 		return chat.File{}, fmt.Errorf("load file %d of room %s: %w", n, room, err)
 	}
-	return r.file(data), nil
+	return file, nil
 }
 
 // DeleteRoom deletes all lines and files of a web room; there may be none.
