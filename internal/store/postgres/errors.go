@@ -28,6 +28,8 @@ var serverErrors = []struct{ code, what, remedy string }{
 	{"53300", "the server has no connection left",
 		"raise its max_connections, or lower pool_max_conns in the address that store names"},
 	{"57P03", "the server is starting", "it is tried again by itself"},
+	{idleEnded, "the server ended an idle connection",
+		"it is tried again by itself; idle_session_timeout = 0 for the bot's user keeps the server from it"},
 	{"57P", "the server is shutting down", "it is tried again by itself"},
 	{cancelled, "a statement took too long",
 		"look at the load of the server, and for transactions that hold locks (pg_stat_activity)"},
@@ -40,6 +42,9 @@ var serverErrors = []struct{ code, what, remedy string }{
 
 // cancelled is the code of a statement that was cancelled, by its time or by who asked for it.
 const cancelled = "57014"
+
+// idleEnded is the code of a connection that was idle for longer than idle_session_timeout.
+const idleEnded = "57P05"
 
 // explain returns a *store.SystemError for an error of the database or of the way to it. Errors of the store
 // come back unchanged. No error that it returns has the password.

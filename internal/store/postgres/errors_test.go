@@ -27,6 +27,8 @@ func TestExplain_ErrorsOfTheServer_NameCauseAndRemedy(t *testing.T) {
 		{"42P01", "a table of the store is missing", "backup", true},
 		{"XX001", "damage in its files", "backup", true},
 		{"58030", "trouble with its disk", "log", true},
+		{"57P01", "shutting down", "by itself", false},
+		{"57P05", "idle connection", "idle_session_timeout", false},
 		{"57014", "took too long", "pg_stat_activity", false},
 		{"54000", "larger than PostgreSQL takes", "shorter", false},
 		{"22P05", "refused a statement", "log", false},
@@ -59,7 +61,7 @@ func TestExplain_WhatPasses(t *testing.T) {
 		err     error
 		passing bool
 	}{
-		{code("53300"), true}, {code("57P01"), true}, {code("57P03"), true}, {code("57014"), false}, {code("53100"), false},
+		{code("53300"), true}, {code("57P01"), true}, {code("57P03"), true}, {code("57P05"), true}, {code("57014"), false}, {code("53100"), false},
 		{&lostError{io.EOF}, true}, {io.ErrUnexpectedEOF, true}, {&unknownError{io.EOF}, false},
 	} {
 		var system *store.SystemError

@@ -19,7 +19,7 @@ func TestStore_KeepsTheContract(t *testing.T) {
 	t.Parallel()
 	settings := []string{"datestyle=SQL,DMY", "timezone=Asia/Kolkata", "bytea_output=escape", "intervalstyle=sql_standard",
 		"standard_conforming_strings=off", "search_path=nowhere", "default_transaction_isolation=serializable",
-		"client_encoding=LATIN1", "extra_float_digits=0"}
+		"client_encoding=LATIN1", "extra_float_digits=0", "lock_timeout=1"}
 	options := strings.ReplaceAll(url.QueryEscape("-c "+strings.Join(settings, " -c ")), "+", "%20")
 	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
 		return open(t, pgtest.Start(t)+"&options="+options, now)

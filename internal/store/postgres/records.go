@@ -137,6 +137,9 @@ func (db *DB) Records(ctx context.Context, fn func(store.Record) error) error {
 	defer cancel()
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, db.pool, options, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, limitTx, "0", "0"); err != nil {
+			return err
+		}
 		for _, d := range dumps() {
 			if err := dumpKind(ctx, tx, d, fn); err != nil {
 				return fmt.Errorf("read %s: %w", d.kind, err)

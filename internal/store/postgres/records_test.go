@@ -186,3 +186,27 @@ func recordsOf(t *testing.T, db *postgres.DB) (all []string) {
 	slices.Sort(all)
 	return all
 }
+
+// What the role or the database allow a statement does not end what takes as long as the store is large: its migration to
+// another format, and reading all of it.
+func TestMigrateAndRecords_TakeLongerThanTheRoleAllows_AreDone(t *testing.T) {
+	ctx, address := t.Context(), pgtest.Start(t)
+	db, conn := open(t, address+"&options=-c%20statement_timeout%3D200%20-c%20lock_timeout%3D100", time.Now), connect(t, address)
+	if err := db.MigrateBy(ctx, `select pg_sleep(0.5)`); err != nil {
+		t.Errorf("a step of a migration: %v", err)
+	}
+	if _, err := conn.Exec(ctx, `begin; lock table ravenbot.turns`); err != nil {
+		t.Fatal(err)
+	}
+	released := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(ctx, `select pg_sleep(0.5); commit`)
+		released <- err
+	}()
+	if err := db.Records(ctx, func(store.Record) error { return nil }); err != nil {
+		t.Errorf("reading all records: %v", err)
+	}
+	if err := <-released; err != nil {
+		t.Error(err)
+	}
+}

@@ -128,9 +128,9 @@ func isOfConnection(err error) bool {
 }
 
 // isPassing reports whether the server refuses everybody for a while: it ends, is starting, or has too
-// many connections.
+// many connections; or it has ended a connection that was idle.
 func isPassing(code string) bool {
-	return slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, code)
+	return slices.Contains([]string{"57P01", "57P02", "57P03", idleEnded, "53300"}, code)
 }
 
 // isRefusal reports whether the server answered that it will not have this bot: its user, password or

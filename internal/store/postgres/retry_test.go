@@ -37,6 +37,7 @@ func TestIsOfConnection(t *testing.T) {
 		{&pgconn.PgError{Code: "57P01"}, true},
 		{&pgconn.PgError{Code: "57P02"}, true},
 		{&pgconn.PgError{Code: "57P03"}, true},
+		{&pgconn.PgError{Code: "57P05"}, true},
 		{&pgconn.PgError{Code: "53300"}, true},
 	} {
 		if got := isOfConnection(fmt.Errorf("read: %w", c.err)); got != c.want {

@@ -133,7 +133,11 @@ func (db *DB) createFormat(ctx context.Context) error {
 func (db *DB) migrateOnce(ctx context.Context, steps []string) (format int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxMigration)
 	defer cancel()
-	err = pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
+	options := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+	err = pgx.BeginTxFunc(ctx, db.pool, options, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, limitTx, "0", "0"); err != nil {
+			return err
+		}
 		if err := tx.QueryRow(ctx, `select number from ravenbot.format for update`).Scan(&format); err != nil {
 			return err
 		}

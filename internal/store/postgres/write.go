@@ -107,6 +107,12 @@ func (t *tx) run(change func(*tx) error) error {
 	return err
 }
 
+// limitTx sets for how many milliseconds a statement may run, and a transaction wait for its next one; "0": without a
+// limit. Waiting for locks is part of the first. Whatever the defaults of the role and of the database are, these limits
+// count, and for the transaction alone, so that a pooler may lend the connection to others.
+const limitTx = `select set_config('statement_timeout', $1, true),
+	set_config('idle_in_transaction_session_timeout', $2, true), set_config('lock_timeout', '0', true)`
+
 // send runs a batch of statements in one round trip. The functions that queue gives to the statements
 // read the results; an error of theirs ends the transaction.
 func (t *tx) send(queue func(b *pgx.Batch)) error {
@@ -114,10 +120,7 @@ func (t *tx) send(queue func(b *pgx.Batch)) error {
 	if t.tx == nil {
 		b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted, CommitQuery: t.commitQuery()})
 		// A process that stops in the middle must not keep its row locks for longer than others wait for them.
-		// Both limits hold for the transaction alone, so that a pooler may lend the connection to others.
-		b.Queue(`select set_config('statement_timeout', $1, true),
-			set_config('idle_in_transaction_session_timeout', $2, true)`,
-			fmt.Sprint(t.db.timeout.Milliseconds()), fmt.Sprint(t.db.timeout.Milliseconds()/3))
+		b.Queue(limitTx, fmt.Sprint(t.db.timeout.Milliseconds()), fmt.Sprint(t.db.timeout.Milliseconds()/3))
 		t.guard(b)
 	}
 	begin := b.Len()
