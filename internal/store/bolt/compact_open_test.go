@@ -826,14 +826,25 @@ func TestCompaction_CopyCannotBeWritten_IsAnError(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	// A record stands where a bucket belongs.
+	// A bucket stands where a record belongs, and a record where a bucket belongs.
+	c := &compaction{db: db, ctx: t.Context(), to: opened(t),
+		batch: []copiedRecord{{bucket: turnsBucket, key: []byte("record"), value: seal([]byte("{}"))}}}
+	if err := c.to.direct(func(tx *bbolt.Tx) error {
+		_, err := tx.Bucket([]byte(turnsBucket)).CreateBucket([]byte("record"))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.flush(); !errors.Is(err, bbolt.ErrIncompatibleValue) {
+		t.Errorf("a bucket in the place of a record: %v", err)
+	}
 	to := opened(t)
 	if err := to.direct(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(turnsBucket)).Put([]byte(general.String()), seal([]byte("{}")))
 	}); err != nil {
 		t.Fatal(err)
 	}
-	c := &compaction{db: db, ctx: t.Context(), to: to, size: copiedBytes}
+	c = &compaction{db: db, ctx: t.Context(), to: to, size: copiedBytes}
 	if err := copyTurns(c); !errors.Is(err, bbolt.ErrIncompatibleValue) {
 		t.Errorf("a record in the place of a bucket: %v", err)
 	}

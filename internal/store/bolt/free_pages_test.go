@@ -227,6 +227,7 @@ func TestListFreePages_LeavesOtherFilesAlone(t *testing.T) {
 		"two ways to a page":       func(m *image) { p := branch(m); copy(p[pageHeader+8:pageHeader+16], p[pageHeader+elementSize+8:]) },
 		"a circle":                 func(m *image) { p := branch(m); binary.NativeEndian.PutUint64(p[pageHeader+8:], p.id()) },
 		"a page that is none":      func(m *image) { binary.NativeEndian.PutUint64(branch(m)[pageHeader+8:], 1<<40) },
+		"the page behind the last": func(m *image) { binary.NativeEndian.PutUint64(branch(m)[pageHeader+8:], m.meta.pages) },
 		"no page":                  func(m *image) { binary.NativeEndian.PutUint64(branch(m)[pageHeader+8:], 0) },
 		"a record out of page":     func(m *image) { m.page(m.meta.root)[pageHeader+4+3] = 0xff },
 		"an end that is too early": func(m *image) { m.bytes = m.bytes[:len(m.bytes)/2] },
@@ -323,5 +324,21 @@ func TestFindLeaves_LargeFileWithRoomBehindItsPages_ReadsItsPages(t *testing.T) 
 	}
 	if _, err := findLeaves(bytes.NewReader(b[:pages*size-1]), meta{pageSize: size, pages: uint64(pages)}); err == nil {
 		t.Error("a file that ends within its last page gave no error")
+	}
+}
+
+// A tree may have as many levels as the bound, and no more.
+func TestClaimTree_LevelsUpToTheBound_AreRead(t *testing.T) {
+	for levels, want := range map[int][]string{
+		maxDepth: nil, maxDepth + 1: {fmt.Sprintf("page %d is too deep in a tree", 2+maxDepth)},
+	} {
+		b := levelsOfPages(levels)
+		pages := uint64(len(b) / 1024)
+		s := newScan(t.Context(), bytes.NewReader(b), int64(len(b)), false)
+		s.meta, s.used = meta{pageSize: 1024, pages: pages}, make([]uint64, 2)
+		s.claimTree(2, 0, make([]uint32, pages))
+		if !slices.Equal(s.faults, want) || s.err != nil {
+			t.Errorf("%d levels: found %q, want %q (%v)", levels, s.faults, want, s.err)
+		}
 	}
 }

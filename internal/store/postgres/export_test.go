@@ -48,8 +48,8 @@ func (db *DB) SessionState(t *testing.T) (state string) {
 	return state
 }
 
-// MigrateBy brings the tables to a format behind that of this version, by SQL.
-func (db *DB) MigrateBy(ctx context.Context, step string) error {
+// MigrateBy brings the tables of a store to a format behind that of this version, by SQL.
+func MigrateBy(ctx context.Context, db *DB, step string) error {
 	steps, err := migrations()
 	if err == nil {
 		_, err = db.migrateOnce(ctx, append(steps, step))

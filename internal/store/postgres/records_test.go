@@ -192,7 +192,7 @@ func recordsOf(t *testing.T, db *postgres.DB) (all []string) {
 func TestMigrateAndRecords_TakeLongerThanTheRoleAllows_AreDone(t *testing.T) {
 	ctx, address := t.Context(), pgtest.Start(t)
 	db, conn := open(t, address+"&options=-c%20statement_timeout%3D200%20-c%20lock_timeout%3D100", time.Now), connect(t, address)
-	if err := db.MigrateBy(ctx, `select pg_sleep(0.5)`); err != nil {
+	if err := postgres.MigrateBy(ctx, db, `select pg_sleep(0.5)`); err != nil {
 		t.Errorf("a step of a migration: %v", err)
 	}
 	if _, err := conn.Exec(ctx, `begin; lock table ravenbot.turns`); err != nil {
