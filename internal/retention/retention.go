@@ -99,6 +99,6 @@ func prune(ctx context.Context, o Options) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		o.Log.Error("old records not deleted, trying again later", "error", err, "next", every)
+		o.Log.Error("not all old records deleted, trying again later", "error", err, "next", every)
 	}
 }

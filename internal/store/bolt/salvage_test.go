@@ -513,3 +513,52 @@ func TestDropStrangers_CopyCannotBeWritten_Fails(t *testing.T) {
 		}
 	}
 }
+
+// A page holds the keys from that of its branch up to that of the next one. What lies outside has another name than it
+// should have, or is of another page, and is left out.
+func TestSalvager_KeysOutsideOfTheirBranch_AreLeftOut(t *testing.T) {
+	const size = 1024
+	b := make([]byte, 6*size)
+	for id, page := range map[int]struct {
+		kind   byte
+		keys   string
+		childs []uint64
+	}{
+		2: {branchPage, "bdf", []uint64{3, 4, 5}},
+		3: {leafPage, "abcde", nil},
+		4: {leafPage, "cdef", nil},
+		5: {leafPage, "efgz", nil},
+	} {
+		p := b[id*size:]
+		binary.NativeEndian.PutUint64(p, uint64(id))
+		p[8], p[10] = page.kind, byte(len(page.keys))
+		value := seal([]byte("{}"))
+		data := len(page.keys) * elementSize
+		for i, key := range page.keys {
+			e := p[pageHeader+i*elementSize:]
+			at := data - i*elementSize // counted from the element
+			data += copy(e[at:], append([]byte{byte(key)}, value...))
+			if page.kind == branchPage {
+				binary.NativeEndian.PutUint32(e, uint32(at))
+				binary.NativeEndian.PutUint32(e[4:], 1)
+				binary.NativeEndian.PutUint64(e[8:], page.childs[i])
+				continue
+			}
+			for n, v := range []int{0, at, 1, len(value)} {
+				binary.NativeEndian.PutUint32(e[4*n:], uint32(v))
+			}
+		}
+	}
+	s := &salvager{ctx: t.Context(), f: bytes.NewReader(b), used: map[uint64]bool{}, torn: map[string]bool{},
+		meta: meta{pageSize: size, pages: 6}}
+	if err := s.walk(2, 0, nil, nil, blobsBucket); err != nil {
+		t.Fatal(err)
+	}
+	var kept []byte
+	for _, r := range s.queue {
+		kept = append(kept, r.key...)
+	}
+	if string(kept) != "bcdefgz" || len(s.faults) != 6 {
+		t.Errorf("kept %q, with the faults %q", kept, s.faults)
+	}
+}
