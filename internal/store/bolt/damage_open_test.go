@@ -374,3 +374,23 @@ func TestCheckOpen_StepsAreSmall(t *testing.T) {
 		}
 	}
 }
+
+// bbolt panics where the header leads to another page than the list of free pages.
+func TestOpenFile_NoListOfFreePages_IsDamage(t *testing.T) {
+	db := opened(t)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m := imageOf(t, db.path)
+	for _, at := range []int{0, m.meta.pageSize} {
+		setFreelist(m.bytes[at+pageHeader:at+pageHeader+metaSize], m.meta.root, m.meta.pages)
+	}
+	m.write(db.path)
+	var damaged *store.DamagedError
+	if b, err := openFile(db.path, false); !errors.As(err, &damaged) {
+		t.Errorf("it gave %v", err)
+		if b != nil {
+			b.Close()
+		}
+	}
+}

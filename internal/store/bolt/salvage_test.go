@@ -544,7 +544,11 @@ func TestSalvager_KeysOutsideOfTheirBranch_AreLeftOut(t *testing.T) {
 				binary.NativeEndian.PutUint64(e[8:], page.childs[i])
 				continue
 			}
-			for n, v := range []int{0, at, 1, len(value)} {
+			flags := 0
+			if key == 'g' {
+				flags = 4 // which no version of bbolt has
+			}
+			for n, v := range []int{flags, at, 1, len(value)} {
 				binary.NativeEndian.PutUint32(e[4*n:], uint32(v))
 			}
 		}
@@ -558,7 +562,7 @@ func TestSalvager_KeysOutsideOfTheirBranch_AreLeftOut(t *testing.T) {
 	for _, r := range s.queue {
 		kept = append(kept, r.key...)
 	}
-	if string(kept) != "bcdefgz" || len(s.faults) != 6 {
+	if string(kept) != "bcdefz" || len(s.faults) != 7 {
 		t.Errorf("kept %q, with the faults %q", kept, s.faults)
 	}
 }

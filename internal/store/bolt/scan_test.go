@@ -328,3 +328,14 @@ func levelsOfPages(n int) []byte {
 	}
 	return b
 }
+
+// A file may end before its last page.
+func TestScan_PageBeyondTheEndOfTheFile_IsAFault(t *testing.T) {
+	b := levelsOfPages(1)
+	s := newScan(t.Context(), bytes.NewReader(b), int64(len(b)), true)
+	s.meta, s.used = meta{pageSize: 1024, pages: 4}, make([]uint64, 1)
+	s.scanTree(3, 0, nil, nil, &counted{})
+	if want := []string{"page 3 is beyond the end of the file"}; !slices.Equal(s.faults, want) || s.err != nil {
+		t.Errorf("found %q, want %q (%v)", s.faults, want, s.err)
+	}
+}

@@ -128,3 +128,17 @@ func TestBackupFile_LeavesNoDescriptor(t *testing.T) {
 		}
 	}
 }
+
+// A file that is removed is closed, too: else its room would stay in use.
+func TestRemoveLarge_LeavesNoDescriptor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeLarge(path); err != nil {
+		t.Fatal(err)
+	}
+	if n := descriptorsOf(t, path+" (deleted)"); n != 0 {
+		t.Errorf("it is open %d times", n)
+	}
+}

@@ -180,13 +180,13 @@ func (t *tx) generation() (n uint64, err error) {
 }
 
 // redoAfterKill makes the changes again that the log holds and the file does not: the bot was killed, or the power failed.
+// They are committed: nothing is appended to a log that was just opened.
 func (db *DB) redoAfterKill() error {
 	return db.update(context.Background(), func(tx *tx) error {
 		n, err := tx.redoLog(db.path)
 		if n == 0 || err != nil {
 			return err
 		}
-		tx.atOnce = true
 		// The file was checked without its log, which may say that a migration has not filled it.
 		format, err := tx.format()
 		return cmp.Or(err, checkFormat(db.path, format))

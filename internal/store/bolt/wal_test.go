@@ -712,3 +712,12 @@ func TestExplainSystemError_Explained_StaysAsItIs(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a kill has left in the log is in the file when the store is open: the log goes on from there.
+func TestOpen_AfterAKill_CommitsWhatTheLogHolds(t *testing.T) {
+	path, _ := killedStore(t)
+	db := reopenAt(t, path, time.Now)
+	if db.uncommitted.Load() {
+		t.Error("it is in the log alone")
+	}
+}
