@@ -849,3 +849,20 @@ func TestCompaction_CopyCannotBeWritten_IsAnError(t *testing.T) {
 		t.Errorf("a record in the place of a bucket: %v", err)
 	}
 }
+
+// A bucket that is moved begins a transaction of its own.
+func TestFirstOps_BucketIsMoved_ComesFirst(t *testing.T) {
+	var first, all ops
+	first.add(opPut, blobsBucket, []byte("a"), []byte("1"))
+	first.add(opDelete, blobsBucket, []byte("a"), nil)
+	all = ops{encoded: bytes.Clone(first.encoded)}
+	all.add(opMoveNested, turnsBucket, []byte("room"), []byte(trashName(turnsBucket)))
+	all.add(opPut, blobsBucket, []byte("b"), []byte("2"))
+	if n, err := firstOps(all.encoded); n != len(first.encoded) || err != nil {
+		t.Errorf("%d bytes come first (%v), want the %d before the bucket that is moved", n, err, len(first.encoded))
+	}
+	rest := all.encoded[len(first.encoded):]
+	if n, err := firstOps(rest); n != len(rest) || err != nil {
+		t.Errorf("then %d bytes (%v), want %d", n, err, len(rest))
+	}
+}

@@ -364,6 +364,23 @@ func TestSaveCalls_ManyLargeResults_KeepsTheNewest(t *testing.T) {
 	}
 }
 
+// Whoever stores a call is told, too, where the oldest cannot be deleted.
+func TestSaveCalls_OldestCannotBeDeleted_IsAnError(t *testing.T) {
+	db := opened(t)
+	if err := db.SaveCalls(t.Context(), make([]store.ToolCall, maxCalls)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.update(t.Context(), func(tx *tx) error {
+		_, err := tx.top(callsBucket).createNested("\x00") // before all calls
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.SaveCalls(t.Context(), make([]store.ToolCall, 1)); err == nil {
+		t.Error("it says that all is stored")
+	}
+}
+
 // An entry of an index that cannot be read does not keep a turn from being deleted; the operator learns of it.
 func TestDeleteTurn_DamagedIndexEntry_IsReportedAndTheTurnIsGone(t *testing.T) {
 	for index, what := range map[string]string{messageTurnsBucket: "web/1", quotesBucket: "web/quoted"} {

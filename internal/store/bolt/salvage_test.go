@@ -514,9 +514,9 @@ func TestDropStrangers_CopyCannotBeWritten_Fails(t *testing.T) {
 	}
 }
 
-// A page holds the keys from that of its branch up to that of the next one. What lies outside has another name than it
-// should have, or is of another page, and is left out.
-func TestSalvager_KeysOutsideOfTheirBranch_AreLeftOut(t *testing.T) {
+// A page holds the keys from that of its branch up to that of the next one, in order. What lies outside, or is out of
+// order, has another name than it should have, or is of another page, and is left out.
+func TestSalvager_KeysOutsideOfTheirBranchOrOutOfOrder_AreLeftOut(t *testing.T) {
 	const size = 1024
 	b := make([]byte, 6*size)
 	for id, page := range map[int]struct {
@@ -525,8 +525,8 @@ func TestSalvager_KeysOutsideOfTheirBranch_AreLeftOut(t *testing.T) {
 		childs []uint64
 	}{
 		2: {branchPage, "bdf", []uint64{3, 4, 5}},
-		3: {leafPage, "abcde", nil},
-		4: {leafPage, "cdef", nil},
+		3: {leafPage, "acbde", nil}, // of c and b one is damaged
+		4: {leafPage, "deef", nil},  // and of e and e
 		5: {leafPage, "efgz", nil},
 	} {
 		p := b[id*size:]
@@ -562,7 +562,22 @@ func TestSalvager_KeysOutsideOfTheirBranch_AreLeftOut(t *testing.T) {
 	for _, r := range s.queue {
 		kept = append(kept, r.key...)
 	}
-	if string(kept) != "bcdefz" || len(s.faults) != 7 {
+	if string(kept) != "dfz" || len(s.faults) != 8 {
 		t.Errorf("kept %q, with the faults %q", kept, s.faults)
+	}
+}
+
+// Where it is not known how many records there were, that is said, and those that are there are taken.
+func TestSalvage_TallyIsDamaged_IsReported(t *testing.T) {
+	db := opened(t)
+	blobs(t, db, 3)
+	if err := db.direct(func(tx *bbolt.Tx) error { return spoilTally(tx, blobsBucket) }); err != nil {
+		t.Fatal(err)
+	}
+	kill(t, db)
+	r, records, err := salvage(t, db.path)
+	isSaid := slices.ContainsFunc(r.Faults, func(f string) bool { return strings.HasPrefix(f, "the tally of the bucket tools: ") })
+	if err != nil || !isSaid || records[blobsBucket+nul+"blob101"] == "" {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -142,3 +142,15 @@ func TestRemoveLarge_LeavesNoDescriptor(t *testing.T) {
 		t.Errorf("it is open %d times", n)
 	}
 }
+
+// The file that is looked at before each change is open once.
+func TestOpenContents_Again_LeavesOneDescriptor(t *testing.T) {
+	db := opened(t)
+	want := descriptorsOf(t, db.path)
+	if err := db.openContents(); err != nil {
+		t.Fatal(err)
+	}
+	if n := descriptorsOf(t, db.path); n != want {
+		t.Errorf("it is open %d times, and was %d times", n, want)
+	}
+}
