@@ -721,3 +721,18 @@ func TestOpen_AfterAKill_CommitsWhatTheLogHolds(t *testing.T) {
 		t.Error("it is in the log alone")
 	}
 }
+
+// A copy without what the log holds would be older than the store: it is not made.
+func TestBackupFile_LogCannotBeRead_IsAnError(t *testing.T) {
+	path, _ := killedStore(t)
+	if err := errors.Join(os.Rename(walPath(path), walPath(path)+".away"), os.Mkdir(walPath(path), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if err := BackupFile(t.Context(), path, backup); err == nil {
+		t.Error("a copy was made")
+	}
+	if _, err := os.Stat(backup); err == nil {
+		t.Error("there is a file")
+	}
+}
