@@ -50,7 +50,7 @@ func (db *DB) updateWithin(ctx context.Context, patience time.Duration, fn func(
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// With room for a signal, since the leader signals itself, too.
+	// With room for a signal, since the leader signals itself, too, and does not receive that.
 	c := &change{fn: fn, signal: make(chan bool, 1)}
 	g := &db.group
 	if patience > 0 && g.awaitOthers(c, patience) {
@@ -66,9 +66,8 @@ func (db *DB) updateWithin(ctx context.Context, patience time.Duration, fn func(
 	if !lead && <-c.signal {
 		return c.err
 	}
-	db.commit(g.takeBatch())
+	db.commit(g.takeBatch()) // c is the first of it
 	g.passLead()
-	<-c.signal
 	return c.err
 }
 
