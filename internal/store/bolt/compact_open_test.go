@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
@@ -835,7 +836,7 @@ func TestCompaction_CopyCannotBeWritten_IsAnError(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.flush(); !errors.Is(err, bbolt.ErrIncompatibleValue) {
+	if err := c.flush(); !errors.Is(err, bolterrors.ErrIncompatibleValue) {
 		t.Errorf("a bucket in the place of a record: %v", err)
 	}
 	to := opened(t)
@@ -845,7 +846,7 @@ func TestCompaction_CopyCannotBeWritten_IsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = &compaction{db: db, ctx: t.Context(), to: to, size: copiedBytes}
-	if err := copyTurns(c); !errors.Is(err, bbolt.ErrIncompatibleValue) {
+	if err := copyTurns(c); !errors.Is(err, bolterrors.ErrIncompatibleValue) {
 		t.Errorf("a record in the place of a bucket: %v", err)
 	}
 }
