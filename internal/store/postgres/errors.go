@@ -52,6 +52,7 @@ func (db *DB) explain(err error) error {
 	var explained *store.SystemError
 	var refused *pgconn.PgError
 	var unknown *unknownError
+	var replaced *replacedError
 	switch {
 	case err == nil || errors.As(err, &explained):
 		return err
@@ -73,6 +74,12 @@ func (db *DB) explain(err error) error {
 		return db.systemError("the certificate of the database is not the expected one", "write the host in the address of "+
 			"the store as the certificate names it, and name the certificate of its authority: "+
 			"sslmode=verify-full&sslrootcert=FILE", err)
+	case errors.As(err, &replaced):
+		explained = db.systemError("another server has replaced the one that answers: it failed, its standby was promoted, "+
+			"and it came back", "stop it, or make it a standby of the other one (pg_rewind); where it is right, as after a "+
+			"backup of the servers was restored, restart the bot", err)
+		explained.Passing = true
+		return explained
 	// pgx has no name for this error (v5.12.0, 2026-11).
 	case strings.Contains(err.Error(), "server refused TLS connection"):
 		return db.systemError("the database takes no encrypted connections", "switch them on in the server (ssl = on), or, "+

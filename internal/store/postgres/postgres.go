@@ -140,6 +140,9 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	seen := &timelines{newest: map[string]uint64{}}
+	seen.look(ctx, &config.ConnConfig.Config)
+	seen.guard(&config.ConnConfig.Config)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", DisplayName(address), err)

@@ -123,7 +123,8 @@ func isOfConnection(err error) bool {
 		return false
 	}
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	var replaced *replacedError
+	return errors.As(err, &network) || errors.As(err, &replaced) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		pgconn.SafeToRetry(err)
 }
 

@@ -30,7 +30,7 @@ import (
 const minVersion = 15
 
 // shared is the server of all tests that need none of their own.
-var shared = sync.OnceValues(func() (*Cluster, error) { return newCluster(Options{}) })
+var shared = sync.OnceValues(func() (*Cluster, error) { return newCluster(Options{}, nil) })
 
 // databases counts the databases of this process, for their names.
 var databases atomic.Int64
@@ -77,6 +77,7 @@ type Cluster struct {
 	user     string // the operating system's user that the server runs as, "" for the one of the test
 	port     int
 	o        Options
+	primary  *Cluster  // nil: this is none's standby
 	guardian io.Closer // closing it ends the server and removes its files
 	ended    <-chan struct{}
 }
@@ -84,7 +85,18 @@ type Cluster struct {
 // NewCluster starts a server for one test, which may stop and kill it. It ends with the test.
 func NewCluster(tb testing.TB, o Options) *Cluster {
 	tb.Helper()
-	c, err := newCluster(o)
+	return clusterOf(tb, o, nil)
+}
+
+// NewStandby starts a standby of a server for one test, which may promote it.
+func (c *Cluster) NewStandby(tb testing.TB) *Cluster {
+	tb.Helper()
+	return clusterOf(tb, c.o, c)
+}
+
+func clusterOf(tb testing.TB, o Options, primary *Cluster) *Cluster {
+	tb.Helper()
+	c, err := newCluster(o, primary)
 	skipOrFail(tb, err)
 	tb.Cleanup(func() {
 		_ = c.guardian.Close()
@@ -94,7 +106,7 @@ func NewCluster(tb testing.TB, o Options) *Cluster {
 }
 
 // newCluster makes and starts a server in a temporary folder, which is removed where that fails.
-func newCluster(o Options) (*Cluster, error) {
+func newCluster(o Options, primary *Cluster) (*Cluster, error) {
 	bin, err := findPrograms()
 	if err != nil {
 		return nil, err
@@ -103,7 +115,7 @@ func newCluster(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{bin: bin, dir: dir, o: o}
+	c := &Cluster{bin: bin, dir: dir, o: o, primary: primary}
 	if err := c.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start PostgreSQL: %w", err), os.RemoveAll(dir))
 	}
@@ -116,17 +128,7 @@ func (c *Cluster) prepare() error {
 	if err := c.chooseUser(); err != nil {
 		return err
 	}
-	args := []string{"--pgdata=" + c.data(), "--username=" + userName, "--encoding=UTF8", "--no-locale", "--no-sync"}
-	if c.o.Password == "" {
-		args = append(args, "--auth=trust")
-	} else {
-		file := filepath.Join(c.dir, "password")
-		if err := os.WriteFile(file, []byte(c.o.Password), 0o644); err != nil {
-			return err
-		}
-		args = append(args, "--auth=scram-sha-256", "--pwfile="+file)
-	}
-	if err := c.run("initdb", args...); err != nil {
+	if err := c.makeFiles(); err != nil {
 		return err
 	}
 	if err := c.guard(); err != nil {
@@ -145,6 +147,25 @@ func (c *Cluster) prepare() error {
 		}
 	}
 	return errors.Join(err, c.guardian.Close())
+}
+
+// makeFiles makes the database files: new ones, or a copy of those of the primary.
+func (c *Cluster) makeFiles() error {
+	if c.primary != nil {
+		return c.run("pg_basebackup", "--pgdata="+c.data(), "--dbname="+c.primary.URL("postgres"), "--write-recovery-conf",
+			"--checkpoint=fast", "--no-sync")
+	}
+	args := []string{"--pgdata=" + c.data(), "--username=" + userName, "--encoding=UTF8", "--no-locale", "--no-sync"}
+	if c.o.Password == "" {
+		args = append(args, "--auth=trust")
+	} else {
+		file := filepath.Join(c.dir, "password")
+		if err := os.WriteFile(file, []byte(c.o.Password), 0o644); err != nil {
+			return err
+		}
+		args = append(args, "--auth=scram-sha-256", "--pwfile="+file)
+	}
+	return c.run("initdb", args...)
 }
 
 // writeFiles writes Options.Files for the user that the server runs as.
@@ -233,6 +254,11 @@ func (c *Cluster) Stop() error {
 // Kill ends the server at once, as a crash does.
 func (c *Cluster) Kill() error {
 	return c.run("pg_ctl", "--pgdata="+c.data(), "--mode=immediate", "--wait", "--timeout=60", "stop")
+}
+
+// Promote makes a standby a server that takes changes. Its primary goes on, where it runs.
+func (c *Cluster) Promote() error {
+	return c.run("pg_ctl", "--pgdata="+c.data(), "--wait", "--timeout=60", "promote")
 }
 
 // Address returns host and port of the server.

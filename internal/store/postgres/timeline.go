@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// timelines keeps connections away from a server that another one has replaced: a primary that failed, that came back
+// after its standby was promoted, and that takes changes beside it. PostgreSQL counts promotions by the number of the
+// timeline (https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES), which the replaced server
+// does not know of.
+type timelines struct {
+	mu     sync.Mutex
+	newest map[string]uint64 // that was seen, by what identifies a server and its standbys
+}
+
+// replacedError is the error of a connection to a server that another one has replaced.
+type replacedError struct{ is, newest uint64 }
+
+func (e *replacedError) Error() string {
+	return fmt.Sprintf("the server is on timeline %d, and timeline %d was seen", e.is, e.newest)
+}
+
+// check returns a *replacedError where a later timeline than that of the server was seen. A server that does not tell its
+// timeline, as a standby, passes.
+func (t *timelines) check(ctx context.Context, conn *pgconn.PgConn) error {
+	const query = `select system_identifier, pg_walfile_name(pg_current_wal_lsn()) from pg_control_system()
+		where not pg_is_in_recovery()`
+	results, err := conn.Exec(ctx, query).ReadAll()
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !isPassing(refused.Code) {
+		return nil // some services keep their users from these functions
+	}
+	if err != nil || len(results[0].Rows) == 0 {
+		return err
+	}
+	row := results[0].Rows[0]
+	server, file := string(row[0]), string(row[1])
+	const digits = 8 // hexadecimal, of the timeline at the beginning of the name
+	if len(file) < digits {
+		return nil
+	}
+	is, err := strconv.ParseUint(file[:digits], 16, 32)
+	if err != nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if newest := t.newest[server]; is < newest {
+		return &replacedError{is: is, newest: newest}
+	}
+	t.newest[server] = is
+	return nil
+}
+
+// guard has every connection checked, after what the address itself asks of a server.
+func (t *timelines) guard(c *pgconn.Config) {
+	asked := c.ValidateConnect
+	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if asked != nil {
+			if err := asked(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return t.check(ctx, conn)
+	}
+}
+
+// lookTimeout bounds the time for which a start waits for a server that does not answer.
+const lookTimeout = 2 * time.Second
+
+// look notes the newest timeline of all servers that an address names, so that the first of them is not used where
+// another one has replaced it. Servers that do not answer are left out.
+func (t *timelines) look(ctx context.Context, c *pgconn.Config) {
+	if len(c.Fallbacks) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	servers := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
+	var wg sync.WaitGroup
+	for _, s := range servers {
+		one := c.Copy()
+		one.Host, one.Port, one.TLSConfig, one.Fallbacks = s.Host, s.Port, s.TLSConfig, nil
+		one.ValidateConnect = t.check
+		wg.Go(func() {
+			if conn, err := pgconn.ConnectConfig(ctx, one); err == nil {
+				_ = conn.Close(ctx) // it is of no use any more
+			}
+		})
+	}
+	wg.Wait()
+}
