@@ -13,13 +13,15 @@ import (
 // its memory is closed to them (which also turns core dumps off), and its start environment is overwritten. Go keeps a
 // copy of the variables, so that they can still be looked up. Programs that are started afterwards are not affected.
 func closeProcess() error {
+	// First, since the system gives the files of a closed process to root. Also where the memory gets closed: root, as in
+	// many containers, may read it all the same.
+	erased := eraseEnvironment()
 	const none = 0
 	var closed error
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_DUMPABLE, none, none); errno != 0 {
 		closed = fmt.Errorf("close the memory of the process to others: %w", errno)
 	}
-	// Also where the memory is closed: root, as in many containers, may read it all the same.
-	return errors.Join(closed, eraseEnvironment())
+	return errors.Join(erased, closed)
 }
 
 // eraseEnvironment overwrites the environment that /proc/PID/environ shows.

@@ -16,6 +16,20 @@ import (
 // A tool server that reads the environment of the bot finds none of its keys there, whatever user runs both; the
 // program still looks its variables up.
 func TestRun_ToolServerReadsEnvironmentOfTheBot_FindsNoSecret(t *testing.T) {
+	testEnvironmentIsClosed(t, nil)
+}
+
+// A program of root is let into everything.
+func TestRun_AsOrdinaryUser_ToolServerFindsNoSecret(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("the test above ran as an ordinary user")
+	}
+	const nobody = 65534
+	testEnvironmentIsClosed(t, &syscall.Credential{Uid: nobody, Gid: nobody})
+}
+
+// testEnvironmentIsClosed runs a bot as some user; nil: the one of the test.
+func testEnvironmentIsClosed(t *testing.T, user *syscall.Credential) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "seen")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -37,7 +51,15 @@ func TestRun_ToolServerReadsEnvironmentOfTheBot_FindsNoSecret(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "ravenbot", "run", "--config", "config.json")
+	program, err := exec.LookPath("ravenbot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user != nil {
+		program = copyFor(t, *user, program, dir)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "run", "--config", "config.json")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "RAVENBOT_ADMIN_TOKEN=secret-of-the-admin",
 		"READER_TOKEN=value-for-the-server"}
@@ -68,4 +90,35 @@ func TestRun_ToolServerReadsEnvironmentOfTheBot_FindsNoSecret(t *testing.T) {
 		end()
 		t.Fatalf("the server did not run; the log:\n%s", log.String())
 	}
+	end()
+	if strings.Contains(log.String(), "not closed") {
+		t.Errorf("the bot could not close itself:\n%s", log.String())
+	}
+}
+
+// copyFor copies a program into a folder of the test, and gives what is there to a user. It returns the copy's path.
+func copyFor(t *testing.T, user syscall.Credential, program, dir string) string {
+	t.Helper()
+	content, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "ravenbot")
+	if err := os.WriteFile(path, content, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := []string{filepath.Dir(dir), dir} // the first is closed to others too
+	for _, e := range entries {
+		given = append(given, filepath.Join(dir, e.Name()))
+	}
+	for _, name := range given {
+		if err := os.Chown(name, int(user.Uid), int(user.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
 }
