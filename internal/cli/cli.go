@@ -166,6 +166,17 @@ func (c *invocation) reportError(path string, err error) int {
 // errNoConfig is the error of a configuration that is missing or cannot be read.
 var errNoConfig = errors.New("no configuration")
 
+// configFlag returns what names the configuration of this call in another one, beginning with a blank; "": nothing has to.
+func (c *invocation) configFlag() string {
+	switch {
+	case c.config == c.flags.Lookup("config").DefValue:
+		return ""
+	case strings.Trim(c.config, "/._-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == "":
+		return " --config " + c.config
+	}
+	return " --config '" + strings.ReplaceAll(c.config, "'", `'\''`) + "'"
+}
+
 // loadConfig reads the configuration and prints its warnings. It returns an error that wraps errNoConfig when
 // the file cannot be read, and *config.Faults when it is wrong.
 func (c *invocation) loadConfig() (*config.Config, error) {

@@ -520,12 +520,8 @@ func (b *setup) printNextSteps() error {
 	if b.application != "" {
 		b.say("- add the bot to your Discord server: %s", discord.Invite(b.application))
 	}
-	flags := ""
-	if b.c.config != "config.json" {
-		flags = " --config " + b.c.config
-	}
-	b.say("- start the bot: ravenbot run%s", flags)
-	b.say("- check the setup: ravenbot doctor%s", flags)
+	b.say("- start the bot: ravenbot run%s", b.c.configFlag())
+	b.say("- check the setup: ravenbot doctor%s", b.c.configFlag())
 	if b.answers[varSlackBot] != "" {
 		b.say("- on Slack, say /invite @ravenbot in a channel")
 		return nil

@@ -29,7 +29,7 @@ func (c *invocation) printLogin(link func() string) {
 		fmt.Fprintf(c.Out, "Open the chat page, once, with: %s\n", link())
 		return
 	}
-	fmt.Fprintln(c.Out, "For a link that opens the chat page, run in this folder: ravenbot login")
+	fmt.Fprintf(c.Out, "For a link that opens the chat page, run in this folder: ravenbot login%s\n", c.configFlag())
 }
 
 // printLoginLink prints a link of the running daemon that opens the chat page once.

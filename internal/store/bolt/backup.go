@@ -204,18 +204,19 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 	if err := refuseSameFile(file, path); err != nil {
 		return "", errors.Join(err, release())
 	}
-	removeUnfinished(path, file)
-	err = writeBeside(path, func(f *os.File) error {
+	place := followLink(path)
+	removeUnfinished(place, file)
+	err = writeBeside(place, func(f *os.File) error {
 		if err := copyFile(ctx, file, f); err != nil {
 			return err
 		}
 		return finishCopy(ctx, file, f.Name())
 	}, func(name string) (err error) {
 		// The old file keeps its name too until the rename, so that a crash leaves a store.
-		if kept, err = keepAs(path, path+".before-restore-"+now.UTC().Format(fileTimeFormat)); err != nil {
+		if kept, err = keepAs(place, place+".before-restore-"+now.UTC().Format(fileTimeFormat)); err != nil {
 			return err
 		}
-		return errors.Join(os.Rename(name, path), writeMarker(path), keepWAL(path, kept))
+		return replaceStore(name, path, place, kept)
 	})
 	if err = errors.Join(err, release()); err != nil {
 		return kept, fmt.Errorf("restore store %s from %s: %w", path, file, err)
@@ -268,6 +269,17 @@ func keepAs(path, name string) (string, error) {
 		err = os.Rename(path, name) // a file system without hard links
 	}
 	return name, err
+}
+
+// replaceStore moves a file to place, where the path of the store leads to. kept is another name of the file there, "":
+// there was none.
+func replaceStore(name, path, place, kept string) error {
+	if was, err := os.Stat(cmp.Or(kept, place)); err == nil {
+		if err := copyRights(name, was); err != nil {
+			return err
+		}
+	}
+	return errors.Join(os.Rename(name, place), writeMarker(path), keepWAL(path, kept))
 }
 
 // keepWAL has the write-ahead log go along with a store that gets another name; "": the store is gone.
@@ -346,8 +358,9 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 	if err := s.damageError(path); err != nil && !s.isHeaderOnly() {
 		return 0, 0, err
 	}
-	removeUnfinished(path, "")
-	err = writeBeside(path, func(f *os.File) error {
+	place := followLink(path)
+	removeUnfinished(place, "")
+	err = writeBeside(place, func(f *os.File) error {
 		if err := compactInto(path, f.Name()); err != nil {
 			return explainSystemError(path, err)
 		}
@@ -359,13 +372,13 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 		var kept string
 		info, err := os.Stat(name)
 		if err == nil && s.isHeaderOnly() {
-			kept, err = keepAs(path, path+".before-compact-"+now.UTC().Format(fileTimeFormat))
+			kept, err = keepAs(place, place+".before-compact-"+now.UTC().Format(fileTimeFormat))
 		}
 		if err != nil {
 			return err
 		}
 		after = info.Size()
-		return errors.Join(os.Rename(name, path), writeMarker(path), keepWAL(path, kept))
+		return replaceStore(name, path, place, kept)
 	})
 	return s.size, after, err
 }

@@ -25,12 +25,25 @@ import (
 // a link to it. What a crash has left there is removed.
 func compactedPath(path string) string { return followLink(path) + ".compacted" }
 
-// followLink returns the path of the file that a path leads to.
+// followLink returns the path of the file that a path leads to, which may be missing.
 func followLink(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
-	return path
+	target, err := os.Readlink(path)
+	switch {
+	case err != nil:
+		return path
+	case filepath.IsAbs(target):
+		return target
+	}
+	return filepath.Join(filepath.Dir(path), target)
+}
+
+// copyRights gives a file the mode and the owner of the one that it stands for, which may have been changed by hand.
+func copyRights(path string, of os.FileInfo) error {
+	keepOwner(path, of)
+	return os.Chmod(path, of.Mode().Perm())
 }
 
 const (
@@ -345,7 +358,7 @@ func (c *compaction) rename(path string) (old *os.File, info os.FileInfo, err er
 		err = errNoFile // somebody has put another one there, which must not be lost
 	}
 	if err == nil {
-		err = os.Chmod(c.to.path, was.Mode().Perm()) // which may have been changed by hand
+		err = copyRights(c.to.path, was)
 	}
 	if err == nil {
 		info, err = os.Stat(c.to.path)

@@ -15,6 +15,14 @@ func fileIDOf(info fs.FileInfo) fileID {
 	return fileID{}
 }
 
+// keepOwner gives a file the owner of the one that it stands for or belongs to, as far as this process may: a command of
+// root leaves a store to the user that the bot runs as.
+func keepOwner(path string, of fs.FileInfo) {
+	if s, ok := of.Sys().(*syscall.Stat_t); ok {
+		_ = os.Chown(path, int(s.Uid), int(s.Gid)) // others than root keep what they make
+	}
+}
+
 // bootID returns what names this run of the system, or "".
 func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -54,6 +54,9 @@ func (s stamp) write(path string) {
 	text, err := json.Marshal(s)
 	if err == nil {
 		err = writeBeside(stampPath(path), func(f *os.File) error {
+			if of, err := os.Stat(path); err == nil {
+				keepOwner(f.Name(), of)
+			}
 			_, err := f.Write(append(text, '\n'))
 			return errors.Join(err, f.Sync())
 		}, func(name string) error { return os.Rename(name, stampPath(path)) })
