@@ -129,6 +129,7 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 
 // check returns what keeps the store from working.
 func (db *DB) check(ctx context.Context) error {
+	db.leaveReplaced(ctx)
 	err := db.checkServer(ctx)
 	if err == nil {
 		err = db.checkState(ctx)
@@ -163,4 +164,17 @@ func (db *DB) deleteOldWriters(ctx context.Context) error {
 		return fmt.Errorf("delete rows of ended processes: %w", err)
 	}
 	return nil
+}
+
+// leaveReplaced closes the connections to a server that another one has replaced meanwhile.
+func (db *DB) leaveReplaced(ctx context.Context) {
+	db.servers.look(ctx)
+	if !db.servers.takeLater() {
+		return
+	}
+	db.log.Info("connecting to the database anew: another server has replaced the one before")
+	db.pool.Reset()
+	if db.members != nil {
+		db.members.pool.Reset()
+	}
 }

@@ -104,11 +104,14 @@ func (m *membership) connectToListen(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// ping returns an error where the server does not answer on a connection.
+// ping returns an error where the server does not answer on a connection, or was replaced by another one.
 func (m *membership) ping(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)
 	defer cancel()
-	return conn.Ping(ctx)
+	if err := conn.Ping(ctx); err != nil {
+		return err
+	}
+	return m.db.servers.check(ctx, conn.PgConn())
 }
 
 // Left returns what brings a value soon after another process has left. It may bring one without a reason, and may miss

@@ -16,8 +16,34 @@ import (
 // timeline (https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES), which the replaced server
 // does not know of.
 type timelines struct {
-	mu     sync.Mutex
-	newest map[string]uint64 // that was seen, by what identifies a server and its standbys
+	servers []*pgconn.Config // one for each, where the address names several
+
+	mu      sync.Mutex
+	newest  map[string]uint64 // that was seen, by what identifies a server and its standbys
+	isLater bool              // a later one than before was seen since takeLater
+}
+
+// watchTimelines has every connection that is made with c checked, after what c itself asks of a server.
+func watchTimelines(c *pgconn.Config) *timelines {
+	t := &timelines{newest: map[string]uint64{}}
+	if len(c.Fallbacks) > 0 {
+		for _, s := range append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...) {
+			one := c.Copy()
+			one.Host, one.Port, one.TLSConfig, one.Fallbacks = s.Host, s.Port, s.TLSConfig, nil
+			one.ValidateConnect = t.check
+			t.servers = append(t.servers, one)
+		}
+	}
+	asked := c.ValidateConnect
+	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if asked != nil {
+			if err := asked(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return t.check(ctx, conn)
+	}
+	return t
 }
 
 // replacedError is the error of a connection to a server that another one has replaced.
@@ -51,48 +77,40 @@ func (t *timelines) check(ctx context.Context, conn *pgconn.PgConn) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if newest := t.newest[server]; is < newest {
+	newest, ok := t.newest[server]
+	if is < newest {
 		return &replacedError{is: is, newest: newest}
 	}
+	t.isLater = t.isLater || ok && is > newest
 	t.newest[server] = is
 	return nil
-}
-
-// guard has every connection checked, after what the address itself asks of a server.
-func (t *timelines) guard(c *pgconn.Config) {
-	asked := c.ValidateConnect
-	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		if asked != nil {
-			if err := asked(ctx, conn); err != nil {
-				return err
-			}
-		}
-		return t.check(ctx, conn)
-	}
 }
 
 // lookTimeout bounds the time for which a start waits for a server that does not answer.
 const lookTimeout = 2 * time.Second
 
-// look notes the newest timeline of all servers that an address names, so that the first of them is not used where
+// look notes the newest timeline of all servers that the address names, so that the first of them is not used where
 // another one has replaced it. Servers that do not answer are left out.
-func (t *timelines) look(ctx context.Context, c *pgconn.Config) {
-	if len(c.Fallbacks) == 0 {
-		return
-	}
+func (t *timelines) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	servers := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	var wg sync.WaitGroup
-	for _, s := range servers {
-		one := c.Copy()
-		one.Host, one.Port, one.TLSConfig, one.Fallbacks = s.Host, s.Port, s.TLSConfig, nil
-		one.ValidateConnect = t.check
+	for _, server := range t.servers {
 		wg.Go(func() {
-			if conn, err := pgconn.ConnectConfig(ctx, one); err == nil {
+			if conn, err := pgconn.ConnectConfig(ctx, server); err == nil {
 				_ = conn.Close(ctx) // it is of no use any more
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// takeLater reports whether a later timeline than before was seen since the last call: connections from before may be to a
+// server that was replaced.
+func (t *timelines) takeLater() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	isLater := t.isLater
+	t.isLater = false
+	return isLater
 }

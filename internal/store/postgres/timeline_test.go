@@ -1,9 +1,12 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,14 +24,8 @@ func TestOpen_PrimaryThatWasReplaced_IsNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := first.NewStandby(t)
-	both, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	database := strings.TrimPrefix(both.Path, "/")
-	both.Host = first.Address() + "," + second.Address()
-	both.RawQuery += "&target_session_attrs=read-write"
-	running := open(t, both.String(), time.Now)
+	both, database := bothOf(t, address, first, second)
+	running := open(t, both, time.Now)
 
 	if err := errors.Join(first.Kill(), second.Promote(), running.SaveBlob(t.Context(), "promoted", []byte(`{}`)),
 		first.Start()); err != nil {
@@ -36,7 +33,7 @@ func TestOpen_PrimaryThatWasReplaced_IsNotUsed(t *testing.T) {
 	}
 	const disconnect = `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname is
 		not null`
-	started := open(t, both.String(), time.Now)
+	started := open(t, both, time.Now)
 	if err := errors.Join(second.Exec(t.Context(), database, disconnect),
 		running.SaveBlob(t.Context(), "running", []byte(`{}`)),
 		started.SaveBlob(t.Context(), "started", []byte(`{}`))); err != nil {
@@ -57,8 +54,67 @@ func TestOpen_PrimaryThatWasReplaced_IsNotUsed(t *testing.T) {
 	if err := second.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	err = running.SaveBlob(t.Context(), "alone", []byte(`{}`))
+	err := running.SaveBlob(t.Context(), "alone", []byte(`{}`))
 	if e, ok := errors.AsType[*store.SystemError](err); !ok || !e.Passing || !strings.Contains(e.What, "has replaced") {
 		t.Errorf("with the first server alone: %v", err)
 	}
+}
+
+// TestRun_ServerIsReplaced_GoesOnWithTheOther: the one before was not stopped, and answers as before. Replicas that start
+// now use the new one.
+func TestRun_ServerIsReplaced_GoesOnWithTheOther(t *testing.T) {
+	t.Parallel()
+	first := pgtest.NewCluster(t, pgtest.Options{})
+	address := first.Database(t)
+	second := first.NewStandby(t)
+	both, database := bothOf(t, address, first, second)
+	r := joinReplica(t, both)
+	if err := r.save(t, `"before"`); err != nil {
+		t.Fatal(err)
+	}
+	standby := connect(t, second.URL(database))
+	waitFor(t, func() bool {
+		var n int
+		return standby.QueryRow(t.Context(), "select count(*) from ravenbot.blobs").Scan(&n) == nil && n == 1
+	})
+	replaced := connect(t, address)
+	connections := func(condition string) (n int) {
+		if err := replaced.QueryRow(t.Context(), `select count(*) from pg_stat_activity
+			where datname = current_database() and pid <> pg_backend_pid() and `+condition).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	// Those for renewals and for notices stay open.
+	waitFor(t, func() bool {
+		return connections("query like 'update ravenbot.replicas set expires%'") > 0 && connections("query like 'listen%'") > 0
+	})
+	if err := second.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.Run(ctx, slog.New(slog.DiscardHandler)) })
+	defer running.Wait()
+	defer cancel()
+
+	waitFor(t, func() bool { return connections("true") == 0 })
+	if err := errors.Join(r.save(t, `"after"`), r.Owned()); err != nil {
+		t.Error("no member any more: ", err)
+	}
+	if data, err := open(t, second.URL(database), time.Now).LoadBlob(t.Context(), "test"); string(data) != `"after"` {
+		t.Errorf("the new server has %s, %v", data, err)
+	}
+}
+
+// bothOf returns the address of a database on two servers, of which one takes changes, and the name of the database.
+func bothOf(t *testing.T, address string, first, second *pgtest.Cluster) (both, database string) {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = first.Address() + "," + second.Address()
+	u.RawQuery += "&target_session_attrs=read-write"
+	return u.String(), strings.TrimPrefix(u.Path, "/")
 }
