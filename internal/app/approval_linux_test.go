@@ -48,7 +48,7 @@ func TestAnApprovalOutlivesAKill(t *testing.T) {
 	}
 	d.kill()
 	d.start().toolsReady()
-	if n := ran(w.dir, "effect")["q"]; n != 0 {
+	if n := ran(w.tools, "effect")["q"]; n != 0 {
 		t.Fatalf("the tool ran %d times before anybody approved", n)
 	}
 	anna := w.slack.AddUser("anna")
@@ -77,7 +77,7 @@ func TestAnApprovalOutlivesAKill(t *testing.T) {
 		t.Errorf("tool usage is %+v (%v)", used, err)
 	}
 	d.end()
-	if n := ran(w.dir, "effect")["q"]; n != 1 {
+	if n := ran(w.tools, "effect")["q"]; n != 1 {
 		t.Errorf("the tool ran %d times", n)
 	}
 }
@@ -108,7 +108,7 @@ func TestADenialIsAWord(t *testing.T) {
 	}
 	d.idle()
 	d.end()
-	if n := ran(w.dir, "effect")["q"]; n != 0 {
+	if n := ran(w.tools, "effect")["q"]; n != 0 {
 		t.Errorf("the tool ran %d times", n)
 	}
 	if _, err := w.discord.WaitPost(deadline(t), w.news.ID, func(p simdiscord.Post) bool {

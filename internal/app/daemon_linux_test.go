@@ -101,7 +101,7 @@ func (d *daemon) launch() {
 	if d.tools {
 		name, value, _ := strings.Cut(d.mark(d.runs), "=")
 		d.settings["mcpServers"] = map[string]any{"kit": map[string]any{"command": os.Args[0],
-			"env": map[string]string{"RAVENBOT_TOOL_SERVER": d.w.dir, name: value, "GORACE": "atexit_sleep_ms=0"}}}
+			"env": map[string]string{"RAVENBOT_TOOL_SERVER": d.w.tools, name: value, "GORACE": "atexit_sleep_ms=0"}}}
 	}
 	d.write()
 	d.out = &readyLog{ready: make(chan struct{})}

@@ -86,7 +86,7 @@ func newLair(t *testing.T) *lair {
 	}
 	settings["mcpServers"] = map[string]any{"kit": map[string]any{
 		"command": os.Args[0],
-		"env":     map[string]string{"RAVENBOT_TOOL_SERVER": w.dir, "GORACE": "atexit_sleep_ms=0"},
+		"env":     map[string]string{"RAVENBOT_TOOL_SERVER": w.tools, "GORACE": "atexit_sleep_ms=0"},
 		"eager":   true,
 		"trust":   true,
 	}}
@@ -124,7 +124,7 @@ func (l *lair) damage() []string {
 			list = append(list, fmt.Sprintf("%+v requests went to the thief", hits))
 		}
 	}
-	if len(ran(l.dir, "effect")) > 0 {
+	if len(ran(l.tools, "effect")) > 0 {
 		list = append(list, "the tool with an effect ran")
 	}
 	if _, err := os.Stat(filepath.Join(l.dir, "notes", "evil.txt")); err == nil {
@@ -203,7 +203,7 @@ func (l *lair) onDiscord(say func(channel string)) int {
 func (l *lair) addServer(name, description string) {
 	l.bot.t.Helper()
 	entry := map[string]any{"name": name, "command": os.Args[0], "env": map[string]string{
-		"RAVENBOT_TOOL_SERVER": l.dir, "RAVENBOT_TOOL_DESCRIPTION": description, "GORACE": "atexit_sleep_ms=0"}}
+		"RAVENBOT_TOOL_SERVER": l.tools, "RAVENBOT_TOOL_DESCRIPTION": description, "GORACE": "atexit_sleep_ms=0"}}
 	if status := l.bot.call(http.MethodPost, "/api/v1/mcp/servers", entry, nil); status != http.StatusCreated {
 		l.bot.t.Fatalf("adding the server gave status %d", status)
 	}
@@ -306,8 +306,8 @@ func (l *lair) carriers() map[string]func(payload string) int {
 			return l.inRoom("room", "how are you?")
 		},
 		"result of a tool": func(p string) int {
-			l.write(l.path("payload"), p)
-			defer os.Remove(l.path("payload"))
+			l.write(filepath.Join(l.tools, "payload"), p)
+			defer os.Remove(filepath.Join(l.tools, "payload"))
 			return l.inRoom("room", "DO(kit_look question=weather)")
 		},
 	}
@@ -349,7 +349,7 @@ func TestSafeMode_ForeignTextOrdersNothingInJobs(t *testing.T) {
 		return "DO(web_fetch url=" + l.feeds.Serve(fmt.Sprintf("/job%d", l.n), html("<p>"+payload+"</p>"), "text/html") + ")"
 	}
 	look := func(payload string) string {
-		l.write(l.path("payload"), payload)
+		l.write(filepath.Join(l.tools, "payload"), payload)
 		return "DO(kit_look question=weather)"
 	}
 	cases, reached := 0, 0
@@ -376,7 +376,7 @@ func TestSafeMode_ForeignTextOrdersNothingInJobs(t *testing.T) {
 			if len(asked) >= 3 && strings.Contains(fmt.Sprint(asked[len(asked)-1].Messages), "was not run") {
 				reached++
 			}
-			_ = os.Remove(l.path("payload"))
+			_ = os.Remove(filepath.Join(l.tools, "payload"))
 		}
 	}
 	t.Logf("%d cases, %d orders reached the model: nothing was done", cases, reached)

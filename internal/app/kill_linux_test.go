@@ -276,7 +276,7 @@ type tally struct{ lost, doubled, unknown, bare int }
 func (s *storm) judge() {
 	s.t.Helper()
 	texts, order := s.answers()
-	effects := ran(s.dir, "effect")
+	effects := ran(s.tools, "effect")
 	var sum tally
 	for _, q := range s.questions {
 		s.count(&sum, q, texts[q.n])

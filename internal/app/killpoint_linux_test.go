@@ -107,7 +107,7 @@ func TestKilledWhileAToolRuns(t *testing.T) {
 			w.model.SetScript(callOnce("kit_"+c.tool, "q"))
 			d := w.daemon(w.base()).withTools().start().toolsReady()
 			w.slack.Mention(w.channel.ID, w.berit, "use it")
-			within(t, "the tool runs", func() bool { return ran(w.dir, c.tool)["q"] == 1 })
+			within(t, "the tool runs", func() bool { return ran(w.tools, c.tool)["q"] == 1 })
 			d.kill()
 			d.start()
 			got, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("the tool says"))
@@ -119,7 +119,7 @@ func TestKilledWhileAToolRuns(t *testing.T) {
 			}
 			d.idle()
 			d.end()
-			if n := ran(w.dir, c.tool)["q"]; n != c.runs {
+			if n := ran(w.tools, c.tool)["q"]; n != c.runs {
 				t.Errorf("the tool ran %d times, want %d", n, c.runs)
 			}
 			if n := w.slackPosts("the tool says"); n != 1 {

@@ -90,7 +90,7 @@ func TestApproval_OfCallsFromOutsideOfChats_Runs(t *testing.T) {
 	settings := w.asking()
 	settings["mcpServers"] = map[string]any{"kit": map[string]any{
 		"command": os.Args[0],
-		"env":     map[string]string{"RAVENBOT_TOOL_SERVER": w.dir, "GORACE": "atexit_sleep_ms=0"},
+		"env":     map[string]string{"RAVENBOT_TOOL_SERVER": w.tools, "GORACE": "atexit_sleep_ms=0"},
 		"eager":   true,
 	}}
 	b := w.run(settings)
@@ -129,7 +129,7 @@ func TestApproval_OfCallsFromOutsideOfChats_Runs(t *testing.T) {
 			if got := <-answered; !strings.Contains(got, "effect done for "+name) {
 				t.Errorf("the approved call gave %q", got)
 			}
-			if n := ran(w.dir, "effect")[name]; n != 1 {
+			if n := ran(w.tools, "effect")[name]; n != 1 {
 				t.Errorf("the tool ran %d times", n)
 			}
 		})

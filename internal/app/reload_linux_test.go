@@ -51,7 +51,7 @@ func TestTheConfigurationIsTakenUpWhileTheBotRuns(t *testing.T) {
 	asked("You are a test.")
 	d.settings["agents"] = map[string]any{"default": map[string]any{"systemPrompt": "You have changed."}}
 	d.settings["mcpServers"].(map[string]any)["more"] = map[string]any{"command": os.Args[0],
-		"env": map[string]string{"RAVENBOT_TOOL_SERVER": w.dir, "GORACE": "atexit_sleep_ms=0"}}
+		"env": map[string]string{"RAVENBOT_TOOL_SERVER": w.tools, "GORACE": "atexit_sleep_ms=0"}}
 	d.write() // and no signal: the file is looked at
 	within(t, "the change is taken up", func() bool { return strings.Contains(d.out.String(), "configuration reloaded") })
 	within(t, "the new server is there", func() bool {

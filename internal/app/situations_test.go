@@ -405,7 +405,7 @@ var situations = []situation{
 		setUp: func(w *world, settings map[string]any) {
 			settings["mcpServers"] = map[string]any{"kit": map[string]any{"command": os.Args[0], "eager": true,
 				"env": map[string]string{
-					"RAVENBOT_TOOL_SERVER": w.dir, "RAVENBOT_TOOL_COUNT": "57", "GORACE": "atexit_sleep_ms=0"}}}
+					"RAVENBOT_TOOL_SERVER": w.tools, "RAVENBOT_TOOL_COUNT": "57", "GORACE": "atexit_sleep_ms=0"}}}
 		},
 		play: func(s *stage) {
 			within(s.t, "the tool server is connected", func() bool {

@@ -16,7 +16,7 @@ func TestWhyNamesEachLayer(t *testing.T) {
 	settings := w.base()
 	settings["mcpServers"] = map[string]any{"kit": map[string]any{"command": os.Args[0],
 		"excludeTools": []string{"effect"}, "eager": true,
-		"env": map[string]string{"RAVENBOT_TOOL_SERVER": w.dir, "GORACE": "atexit_sleep_ms=0"}}}
+		"env": map[string]string{"RAVENBOT_TOOL_SERVER": w.tools, "GORACE": "atexit_sleep_ms=0"}}}
 	settings["tools"] = map[string]any{"policy": []any{map[string]any{"tools": []string{"kit_look"}, "decision": "ask"}},
 		"hooks": []any{map[string]any{"tools": []string{"kit_*"}, "command": []string{"true"}, "when": "after"}}}
 	b := w.run(settings)

@@ -25,8 +25,10 @@ import (
 
 // world is everything around a bot, simulated on loopback.
 type world struct {
-	t       *testing.T
-	dir     string
+	t   *testing.T
+	dir string
+	// tools is where the test's tool server writes. An ordinary user's server makes no files beside those of the bot.
+	tools   string
 	discord *simdiscord.Server
 	slack   *simslack.Server
 	model   *simmodel.Server
@@ -43,7 +45,7 @@ func newWorld(t *testing.T) *world { return newWorldWith(t, simslack.Options{}, 
 
 func newWorldWith(t *testing.T, slack simslack.Options, discord simdiscord.Options) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), now: time.Now}
+	w := &world{t: t, dir: t.TempDir(), tools: t.TempDir(), now: time.Now}
 	w.discord = must(simdiscord.New(discord))
 	w.slack = must(simslack.New(slack))
 	w.model = must(simmodel.New(simmodel.Options{}))
