@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -26,13 +27,9 @@ type timelines struct {
 // watchTimelines has every connection that is made with c checked, after what c itself asks of a server.
 func watchTimelines(c *pgconn.Config) *timelines {
 	t := &timelines{newest: map[string]uint64{}}
-	if len(c.Fallbacks) > 0 {
-		for _, s := range append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...) {
-			one := c.Copy()
-			one.Host, one.Port, one.TLSConfig, one.Fallbacks = s.Host, s.Port, s.TLSConfig, nil
-			one.ValidateConnect = t.check
-			t.servers = append(t.servers, one)
-		}
+	t.servers = serversOf(c)
+	for _, server := range t.servers {
+		server.ValidateConnect = t.check
 	}
 	asked := c.ValidateConnect
 	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
@@ -44,6 +41,24 @@ func watchTimelines(c *pgconn.Config) *timelines {
 		return t.check(ctx, conn)
 	}
 	return t
+}
+
+// serversOf returns what connects to each of the servers that c names, and nil where that is one.
+func serversOf(c *pgconn.Config) (servers []*pgconn.Config) {
+	for _, way := range append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...) {
+		i := slices.IndexFunc(servers, func(s *pgconn.Config) bool { return s.Host == way.Host && s.Port == way.Port })
+		if i >= 0 { // with sslmode=prefer, the same without encryption
+			servers[i].Fallbacks = append(servers[i].Fallbacks, way)
+			continue
+		}
+		server := c.Copy()
+		server.Host, server.Port, server.TLSConfig, server.Fallbacks = way.Host, way.Port, way.TLSConfig, nil
+		servers = append(servers, server)
+	}
+	if len(servers) == 1 {
+		return nil
+	}
+	return servers
 }
 
 // replacedError is the error of a connection to a server that another one has replaced.
