@@ -132,5 +132,5 @@ func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetai
 			return false
 		}
 	}
-	return true
+	return ctx.Err() == nil // where the caller leaves, each is closed, too
 }
