@@ -210,13 +210,16 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 		if err := copyFile(ctx, file, f); err != nil {
 			return err
 		}
-		return finishCopy(ctx, file, f.Name())
+		if err := finishCopy(ctx, file, f.Name()); err != nil {
+			return err
+		}
+		return copyRights(f, place)
 	}, func(name string) (err error) {
 		// The old file keeps its name too until the rename, so that a crash leaves a store.
 		if kept, err = keepAs(place, place+".before-restore-"+now.UTC().Format(fileTimeFormat)); err != nil {
 			return err
 		}
-		return replaceStore(name, path, place, kept)
+		return errors.Join(os.Rename(name, place), writeMarker(path), keepWAL(path, kept))
 	})
 	if err = errors.Join(err, release()); err != nil {
 		return kept, fmt.Errorf("restore store %s from %s: %w", path, file, err)
@@ -271,15 +274,18 @@ func keepAs(path, name string) (string, error) {
 	return name, err
 }
 
-// replaceStore moves a file to place, where the path of the store leads to. kept is another name of the file there, "":
-// there was none.
-func replaceStore(name, path, place, kept string) error {
-	if was, err := os.Stat(cmp.Or(kept, place)); err == nil {
-		if err := copyRights(name, was); err != nil {
-			return err
-		}
+// copyRights gives a file the mode and the owner of the one at path, where there is one: they may have been changed by
+// hand.
+func copyRights(f *os.File, path string) error {
+	of, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return errors.Join(os.Rename(name, place), writeMarker(path), keepWAL(path, kept))
+	if err != nil {
+		return err
+	}
+	copyOwner(f, of)
+	return f.Chmod(of.Mode().Perm())
 }
 
 // keepWAL has the write-ahead log go along with a store that gets another name; "": the store is gone.
@@ -367,7 +373,7 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 		if err := finishCopy(ctx, path, f.Name()); err != nil {
 			return err
 		}
-		return trim(f)
+		return errors.Join(trim(f), copyRights(f, place))
 	}, func(name string) error {
 		var kept string
 		info, err := os.Stat(name)
@@ -378,7 +384,7 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 			return err
 		}
 		after = info.Size()
-		return replaceStore(name, path, place, kept)
+		return errors.Join(os.Rename(name, place), writeMarker(path), keepWAL(path, kept))
 	})
 	return s.size, after, err
 }

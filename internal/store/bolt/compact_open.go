@@ -40,12 +40,6 @@ func followLink(path string) string {
 	return filepath.Join(filepath.Dir(path), target)
 }
 
-// copyRights gives a file the mode and the owner of the one that it stands for, which may have been changed by hand.
-func copyRights(path string, of os.FileInfo) error {
-	keepOwner(path, of)
-	return os.Chmod(path, of.Mode().Perm())
-}
-
 const (
 	// copiedBytes is about how many bytes are copied in one transaction. Its pages are synced, and
 	// disks make the fsyncs of others wait for that.
@@ -358,7 +352,7 @@ func (c *compaction) rename(path string) (old *os.File, info os.FileInfo, err er
 		err = errNoFile // somebody has put another one there, which must not be lost
 	}
 	if err == nil {
-		err = copyRights(c.to.path, was)
+		err = os.Chmod(c.to.path, was.Mode().Perm()) // which may have been changed by hand
 	}
 	if err == nil {
 		info, err = os.Stat(c.to.path)

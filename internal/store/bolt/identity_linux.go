@@ -15,11 +15,11 @@ func fileIDOf(info fs.FileInfo) fileID {
 	return fileID{}
 }
 
-// keepOwner gives a file the owner of the one that it stands for or belongs to, as far as this process may: a command of
-// root leaves a store to the user that the bot runs as.
-func keepOwner(path string, of fs.FileInfo) {
+// copyOwner gives a file the owner of another one, as far as this process may: a command of root leaves a store to the
+// user that the bot runs as. By its descriptor, so that nobody can put a link to a file of root's in its place.
+func copyOwner(f *os.File, of fs.FileInfo) {
 	if s, ok := of.Sys().(*syscall.Stat_t); ok {
-		_ = os.Chown(path, int(s.Uid), int(s.Gid)) // others than root keep what they make
+		_ = f.Chown(int(s.Uid), int(s.Gid)) // others than root keep what they make
 	}
 }
 

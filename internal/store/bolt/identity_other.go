@@ -2,13 +2,16 @@
 
 package bolt
 
-import "io/fs"
+import (
+	"io/fs"
+	"os"
+)
 
 // Elsewhere the store is checked as a whole each time that it is opened.
 func fileIDOf(fs.FileInfo) fileID { return fileID{} }
 
-// keepOwner does nothing.
-func keepOwner(string, fs.FileInfo) {}
+// copyOwner does nothing.
+func copyOwner(*os.File, fs.FileInfo) {}
 
 // bootID returns "": no stamp of an open store fits then.
 func bootID() string { return "" }

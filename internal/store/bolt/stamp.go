@@ -55,7 +55,7 @@ func (s stamp) write(path string) {
 	if err == nil {
 		err = writeBeside(stampPath(path), func(f *os.File) error {
 			if of, err := os.Stat(path); err == nil {
-				keepOwner(f.Name(), of)
+				copyOwner(f, of)
 			}
 			_, err := f.Write(append(text, '\n'))
 			return errors.Join(err, f.Sync())
