@@ -75,9 +75,9 @@ func (db *DB) explain(err error) error {
 			"the store as the certificate names it, and name the certificate of its authority: "+
 			"sslmode=verify-full&sslrootcert=FILE", err)
 	case errors.As(err, &replaced):
-		explained = db.systemError("another server has replaced the one that answers: it failed, its standby was promoted, "+
-			"and it came back", "stop it, or make it a standby of the other one (pg_rewind); where it is right, as after a "+
-			"backup of the servers was restored, restart the bot", err)
+		explained = db.systemError("another server has replaced the one that answers: its standby was promoted",
+			"stop it, or make it a standby of the other one (pg_rewind); if it is the right one, because a backup of it was "+
+				"restored, restart the bot", err)
 		explained.Passing = true
 		return explained
 	// pgx has no name for this error (v5.12.0, 2026-11).

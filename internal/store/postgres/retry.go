@@ -124,8 +124,8 @@ func isOfConnection(err error) bool {
 	}
 	var network net.Error
 	var replaced *replacedError
-	return errors.As(err, &network) || errors.As(err, &replaced) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		pgconn.SafeToRetry(err)
+	return errors.As(err, &network) || errors.As(err, &replaced) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }
 
 // isPassing reports whether the server refuses everybody for a while: it ends, is starting, or has too

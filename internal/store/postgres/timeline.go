@@ -26,8 +26,7 @@ type timelines struct {
 
 // watchTimelines has every connection that is made with c checked, after what c itself asks of a server.
 func watchTimelines(c *pgconn.Config) *timelines {
-	t := &timelines{newest: map[string]uint64{}}
-	t.servers = serversOf(c)
+	t := &timelines{servers: serversOf(c), newest: map[string]uint64{}}
 	for _, server := range t.servers {
 		server.ValidateConnect = t.check
 	}
@@ -69,7 +68,7 @@ func (e *replacedError) Error() string {
 }
 
 // check returns a *replacedError where a later timeline than that of the server was seen. A server that does not tell its
-// timeline, as a standby, passes.
+// timeline, such as a standby, passes.
 func (t *timelines) check(ctx context.Context, conn *pgconn.PgConn) error {
 	const query = `select system_identifier, pg_walfile_name(pg_current_wal_lsn()) from pg_control_system()
 		where not pg_is_in_recovery()`
@@ -77,18 +76,15 @@ func (t *timelines) check(ctx context.Context, conn *pgconn.PgConn) error {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !isPassing(refused.Code) {
 		return nil // some services keep their users from these functions
 	}
-	if err != nil || len(results[0].Rows) == 0 {
+	if err != nil || len(results) == 0 || len(results[0].Rows) == 0 {
 		return err
 	}
 	row := results[0].Rows[0]
 	server, file := string(row[0]), string(row[1])
 	const digits = 8 // hexadecimal, of the timeline at the beginning of the name
-	if len(file) < digits {
-		return nil
-	}
-	is, err := strconv.ParseUint(file[:digits], 16, 32)
+	is, err := strconv.ParseUint(file[:min(digits, len(file))], 16, 32)
 	if err != nil {
-		return nil
+		return nil // the name is of another form
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +97,7 @@ func (t *timelines) check(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// lookTimeout bounds the time for which a start waits for a server that does not answer.
+// lookTimeout bounds the time for which look waits for a server that does not answer.
 const lookTimeout = 2 * time.Second
 
 // look notes the newest timeline of all servers that the address names, so that the first of them is not used where
