@@ -13,8 +13,8 @@ import (
 // its memory is closed to them (which also turns core dumps off), and its start environment is overwritten. Go keeps a
 // copy of the variables, so that they can still be looked up. Programs that are started afterwards are not affected.
 func closeProcess() error {
-	// First, since the system gives the files of a closed process to root. Also where the memory gets closed: root, as in
-	// many containers, may read it all the same.
+	// Needed besides, since root, as in many containers, may read a closed process, too. It comes first: once a process is
+	// closed its files under /proc belong to root, and an ordinary user's process cannot write to them.
 	erased := eraseEnvironment()
 	const none = 0
 	var closed error
