@@ -73,7 +73,7 @@ type DB struct {
 	slots    chan int64 // of the table writers that are free
 	ownUsage ownUsage
 	feedback store.FeedbackTotals[feedbackVersion]
-	servers  *timelines  // of the servers that the address names
+	servers  *servers    // that the address names
 	members  *membership // nil: this process may always write
 	// guard queues statements that fail where this process may write no more. It is called with every
 	// write transaction, before anything else; nil: it may always write.
@@ -141,8 +141,8 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	servers := watchTimelines(&config.ConnConfig.Config)
-	servers.look(ctx)
+	named := watchServers(&config.ConnConfig.Config)
+	named.look(ctx)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", DisplayName(address), err)
@@ -156,7 +156,7 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 		timeout: o.Timeout,
 		process: randomID(),
 		slots:   make(chan int64, config.MaxConns),
-		servers: servers,
+		servers: named,
 	}, nil
 }
 

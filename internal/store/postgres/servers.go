@@ -12,23 +12,24 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// timelines keeps connections away from a server that another one has replaced: a primary that failed, that came back
-// after its standby was promoted, and that takes changes beside it. PostgreSQL counts promotions by the number of the
-// timeline (https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES), which the replaced server
-// does not know of.
-type timelines struct {
-	servers []*pgconn.Config // one for each, where the address names several
+// servers are those that the address of a database names. It keeps connections away from one that another one has replaced:
+// a primary that failed, that came back after its standby was promoted, and that takes changes beside it. PostgreSQL counts
+// promotions by the number of the timeline
+// (https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES), which the replaced server does not
+// know of.
+type servers struct {
+	each []*pgconn.Config // what connects to one of them; none where the address names a single one
 
 	mu      sync.Mutex
 	newest  map[string]uint64 // that was seen, by what identifies a server and its standbys
 	isLater bool              // a later one than before was seen since takeLater
 }
 
-// watchTimelines has every connection that is made with c checked, after what c itself asks of a server.
-func watchTimelines(c *pgconn.Config) *timelines {
-	t := &timelines{servers: serversOf(c), newest: map[string]uint64{}}
-	for _, server := range t.servers {
-		server.ValidateConnect = t.check
+// watchServers has every connection that is made with c checked, after what c itself asks of a server.
+func watchServers(c *pgconn.Config) *servers {
+	s := &servers{each: serversOf(c), newest: map[string]uint64{}}
+	for _, server := range s.each {
+		server.ValidateConnect = s.check
 	}
 	asked := c.ValidateConnect
 	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
@@ -37,27 +38,27 @@ func watchTimelines(c *pgconn.Config) *timelines {
 				return err
 			}
 		}
-		return t.check(ctx, conn)
+		return s.check(ctx, conn)
 	}
-	return t
+	return s
 }
 
 // serversOf returns what connects to each of the servers that c names, and nil where that is one.
-func serversOf(c *pgconn.Config) (servers []*pgconn.Config) {
+func serversOf(c *pgconn.Config) (list []*pgconn.Config) {
 	for _, way := range append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...) {
-		i := slices.IndexFunc(servers, func(s *pgconn.Config) bool { return s.Host == way.Host && s.Port == way.Port })
+		i := slices.IndexFunc(list, func(s *pgconn.Config) bool { return s.Host == way.Host && s.Port == way.Port })
 		if i >= 0 { // with sslmode=prefer, the same without encryption
-			servers[i].Fallbacks = append(servers[i].Fallbacks, way)
+			list[i].Fallbacks = append(list[i].Fallbacks, way)
 			continue
 		}
 		server := c.Copy()
 		server.Host, server.Port, server.TLSConfig, server.Fallbacks = way.Host, way.Port, way.TLSConfig, nil
-		servers = append(servers, server)
+		list = append(list, server)
 	}
-	if len(servers) == 1 {
+	if len(list) == 1 {
 		return nil
 	}
-	return servers
+	return list
 }
 
 // replacedError is the error of a connection to a server that another one has replaced.
@@ -69,7 +70,7 @@ func (e *replacedError) Error() string {
 
 // check returns a *replacedError where a later timeline than that of the server was seen. A server that does not tell its
 // timeline, such as a standby, passes.
-func (t *timelines) check(ctx context.Context, conn *pgconn.PgConn) error {
+func (s *servers) check(ctx context.Context, conn *pgconn.PgConn) error {
 	const query = `select system_identifier, pg_walfile_name(pg_current_wal_lsn()) from pg_control_system()
 		where not pg_is_in_recovery()`
 	results, err := conn.Exec(ctx, query).ReadAll()
@@ -86,14 +87,14 @@ func (t *timelines) check(ctx context.Context, conn *pgconn.PgConn) error {
 	if err != nil {
 		return nil // the name is of another form
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	newest, ok := t.newest[server]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	newest, ok := s.newest[server]
 	if is < newest {
 		return &replacedError{is: is, newest: newest}
 	}
-	t.isLater = t.isLater || ok && is > newest
-	t.newest[server] = is
+	s.isLater = s.isLater || ok && is > newest
+	s.newest[server] = is
 	return nil
 }
 
@@ -102,11 +103,11 @@ const lookTimeout = 2 * time.Second
 
 // look notes the newest timeline of all servers that the address names, so that the first of them is not used where
 // another one has replaced it. Servers that do not answer are left out.
-func (t *timelines) look(ctx context.Context) {
+func (s *servers) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, server := range t.servers {
+	for _, server := range s.each {
 		wg.Go(func() {
 			if conn, err := pgconn.ConnectConfig(ctx, server); err == nil {
 				_ = conn.Close(ctx) // it is of no use any more
@@ -118,10 +119,10 @@ func (t *timelines) look(ctx context.Context) {
 
 // takeLater reports whether a later timeline than before was seen since the last call: connections from before may be to a
 // server that was replaced.
-func (t *timelines) takeLater() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	isLater := t.isLater
-	t.isLater = false
+func (s *servers) takeLater() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isLater := s.isLater
+	s.isLater = false
 	return isLater
 }
