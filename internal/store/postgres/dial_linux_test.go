@@ -45,4 +45,7 @@ func TestParseURL_SilentConnection_IsProbed(t *testing.T) {
 	if after := time.Duration(idle+interval*probes) * time.Second; after > 30*time.Second {
 		t.Errorf("it is given up after %v", after)
 	}
+	if after := time.Duration(option(syscall.IPPROTO_TCP, tcpUserTimeout)) * time.Millisecond; after != goneAfter {
+		t.Errorf("what is not acknowledged is given up after %v, want %v", after, goneAfter)
+	}
 }

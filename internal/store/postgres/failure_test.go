@@ -33,6 +33,7 @@ type proxy struct {
 	accepted atomic.Int64 // connections
 	sent     atomic.Int64 // bytes to clients
 	cutAt    atomic.Int64 // sent, at which a connection is closed, once; 0: never
+	isSilent atomic.Bool  // nothing passes, and nothing is closed, as where a machine is gone
 	wg       sync.WaitGroup
 }
 
@@ -87,6 +88,9 @@ type answers struct {
 }
 
 func (a answers) Write(b []byte) (int, error) {
+	if a.p.isSilent.Load() {
+		return len(b), nil
+	}
 	sent := a.p.sent.Add(int64(len(b)))
 	if at := a.p.cutAt.Load(); at > 0 && sent >= at && a.p.cutAt.CompareAndSwap(at, 0) {
 		_, _ = a.client.Write(b[:len(b)-int(sent-at)])
@@ -102,6 +106,9 @@ func (p *proxy) forward(client, server net.Conn) {
 		n, err := client.Read(buffer)
 		if err != nil {
 			return
+		}
+		if p.isSilent.Load() {
+			continue
 		}
 		if bytes.Contains(buffer[:n], []byte("; commit")) {
 			if on := p.onCommit.Swap(nil); on != nil && !(*on)(client, server, buffer[:n]) {

@@ -93,7 +93,11 @@ func (m *membership) listenOnce(ctx context.Context) {
 func (m *membership) connectToListen(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxSilence)
 	defer cancel()
-	conn, err := pgx.ConnectConfig(ctx, m.pool.Config().ConnConfig)
+	config := m.pool.Config().ConnConfig
+	if err := m.db.servers.choose(ctx, config); err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,8 @@ const (
 	defaultMaxConns = 16
 	defaultTimeout  = 15 * time.Second
 	connectTimeout  = 10 * time.Second
+	// goneAfter is for how long a machine may acknowledge nothing that was sent to it.
+	goneAfter = 5 * time.Second
 )
 
 // DB is an open store. Its methods may be called concurrently.
@@ -143,6 +145,7 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 	}
 	named := watchServers(&config.ConnConfig.Config)
 	named.look(ctx)
+	config.BeforeConnect = named.choose
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", DisplayName(address), err)
@@ -189,8 +192,8 @@ func parseURL(address string, o Options) (*pgxpool.Config, error) {
 	// statement that is cached breaks when a newer version has changed a table.
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
-	// A machine that vanished is noticed after half a minute.
-	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+	// A machine that vanished is noticed after half a minute, and where something is sent to it after goneAfter.
+	dialer := net.Dialer{Control: endUnacknowledged(goneAfter), KeepAliveConfig: net.KeepAliveConfig{
 		Enable:   true,
 		Idle:     15 * time.Second,
 		Interval: 5 * time.Second,

@@ -9,16 +9,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// servers are those that the address of a database names. It keeps connections away from one that another one has replaced:
-// a primary that failed, that came back after its standby was promoted, and that takes changes beside it. PostgreSQL counts
-// promotions by the number of the timeline
-// (https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES), which the replaced server does not
-// know of.
+// servers are those that the address of a database names. Of several it has each connection go to the one that takes changes
+// now (see choose), and it keeps connections away from one that another one has replaced: a primary that failed, that came
+// back after its standby was promoted, and that takes changes beside it. PostgreSQL counts promotions by the number of the
+// timeline (https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES), which the replaced server
+// does not know of.
 type servers struct {
 	each []*pgconn.Config // what connects to one of them; none where the address names a single one
+
+	// choosing is held by a single value while chosen and chosenAt are used: who waits for another one's choice takes it.
+	choosing chan struct{}
+	chosen   *pgconn.Config // by the last choice; nil: none was made, or no server passed
+	chosenAt time.Time
 
 	mu      sync.Mutex
 	newest  map[string]uint64 // that was seen, by what identifies a server and its standbys
@@ -27,10 +33,7 @@ type servers struct {
 
 // watchServers has every connection that is made with c checked, after what c itself asks of a server.
 func watchServers(c *pgconn.Config) *servers {
-	s := &servers{each: serversOf(c), newest: map[string]uint64{}}
-	for _, server := range s.each {
-		server.ValidateConnect = s.check
-	}
+	s := &servers{choosing: make(chan struct{}, 1), newest: map[string]uint64{}}
 	asked := c.ValidateConnect
 	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		if asked != nil {
@@ -40,6 +43,7 @@ func watchServers(c *pgconn.Config) *servers {
 		}
 		return s.check(ctx, conn)
 	}
+	s.each = serversOf(c)
 	return s
 }
 
@@ -98,23 +102,102 @@ func (s *servers) check(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// lookTimeout bounds the time for which look waits for a server that does not answer.
-const lookTimeout = 2 * time.Second
+// Times of asking several servers.
+const (
+	// lookTimeout bounds the time for which look waits for a server that does not answer.
+	lookTimeout = 2 * time.Second
+	// othersWait is how long a choice waits for the other servers once one has answered. A server that is reached answers
+	// within some round trips.
+	othersWait = time.Second
+	// chosenFor is how long a choice counts: a server that failed has many connections made at once.
+	chosenFor = time.Second
+)
+
+// answer is what came of a connection to a server; err is nil where it takes what the address asks for.
+type answer struct {
+	server int // its place in the address
+	err    error
+}
+
+// ask connects to every server at once and returns what brings an answer of each, at the latest when ctx ends or the time
+// to connect is over.
+func (s *servers) ask(ctx context.Context) <-chan answer {
+	answers := make(chan answer, len(s.each))
+	for i, server := range s.each {
+		go func() {
+			conn, err := pgconn.ConnectConfig(ctx, server)
+			if err == nil {
+				_ = conn.Close(ctx) // it is of no use any more
+			}
+			answers <- answer{i, err}
+		}()
+	}
+	return answers
+}
 
 // look notes the newest timeline of all servers that the address names, so that the first of them is not used where
 // another one has replaced it. Servers that do not answer are left out.
 func (s *servers) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	var wg sync.WaitGroup
-	for _, server := range s.each {
-		wg.Go(func() {
-			if conn, err := pgconn.ConnectConfig(ctx, server); err == nil {
-				_ = conn.Close(ctx) // it is of no use any more
-			}
-		})
+	answers := s.ask(ctx)
+	for range s.each {
+		<-answers
 	}
-	wg.Wait()
+}
+
+// choose has c connect to one of several servers, the first of the address that takes what the address asks for. All are
+// asked at once: a machine that is gone answers nobody, and would hold up every connection for as long as connecting may
+// take. The error is that of all servers, as of a connection.
+func (s *servers) choose(ctx context.Context, c *pgx.ConnConfig) error {
+	if len(s.each) == 0 {
+		return nil
+	}
+	select {
+	case s.choosing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.choosing }()
+	if s.chosen == nil || time.Since(s.chosenAt) > chosenFor {
+		var err error
+		if s.chosen, err = s.firstToPass(ctx); err != nil {
+			return err
+		}
+		s.chosenAt = time.Now()
+	}
+	c.Host, c.Port, c.TLSConfig, c.Fallbacks = s.chosen.Host, s.chosen.Port, s.chosen.TLSConfig, s.chosen.Fallbacks
+	return nil
+}
+
+// firstToPass returns the first server of the address that takes what the address asks for, of those that answer within
+// othersWait of one another.
+func (s *servers) firstToPass(ctx context.Context) (*pgconn.Config, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := s.ask(ctx)
+	var errs []error
+	var over <-chan time.Time
+	first := len(s.each)
+	for open := len(s.each); open > 0 && first > 0; open-- {
+		select {
+		case a := <-answers:
+			if a.err == nil {
+				first = min(first, a.server)
+			} else {
+				errs = append(errs, a.err)
+			}
+			if over == nil {
+				over = time.After(othersWait)
+			}
+		case <-over:
+			open = 0
+		}
+	}
+	if first == len(s.each) {
+		return nil, errors.Join(errs...)
+	}
+	return s.each[first], nil
 }
 
 // takeLater reports whether a later timeline than before was seen since the last call: connections from before may be to a

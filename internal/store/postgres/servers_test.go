@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
 )
 
@@ -104,6 +105,44 @@ func TestRun_ServerIsReplaced_GoesOnWithTheOther(t *testing.T) {
 	}
 	if data, err := open(t, second.URL(database), time.Now).LoadBlob(t.Context(), "test"); string(data) != `"after"` {
 		t.Errorf("the new server has %s, %v", data, err)
+	}
+}
+
+// TestRun_MachineOfServerIsGone_GoesOnWithTheOther: nothing is refused and no connection ends, as where a machine has lost
+// its power. Nobody waits for it, also where the address lets connecting take longer than anybody waits.
+func TestRun_MachineOfServerIsGone_GoesOnWithTheOther(t *testing.T) {
+	t.Parallel()
+	first := pgtest.NewCluster(t, pgtest.Options{})
+	way, address := newProxy(t, first.Database(t))
+	second := first.NewStandby(t)
+	both, database := bothOf(t, address, first, second)
+	both = strings.Replace(both, first.Address(), way.Addr().String(), 1) + "&connect_timeout=600"
+	r := joinReplica(t, both)
+	if err := r.save(t, `"before"`); err != nil {
+		t.Fatal(err)
+	}
+	standby := connect(t, second.URL(database))
+	waitFor(t, func() bool {
+		var n int
+		return standby.QueryRow(t.Context(), "select count(*) from ravenbot.blobs").Scan(&n) == nil && n == 1
+	})
+	way.isSilent.Store(true)
+	if err := second.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return r.save(t, `"after"`) == nil })
+	waitFor(t, func() bool { return r.Owned() == nil })
+	if data, err := open(t, second.URL(database), time.Now).LoadBlob(t.Context(), "test"); string(data) != `"after"` {
+		t.Errorf("the new server has %s, %v", data, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	db, err := postgres.Open(ctx, both, postgres.Options{})
+	if err != nil {
+		t.Fatal("a replica that starts: ", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
