@@ -124,7 +124,8 @@ func (a *App) schedule(p *parts) {
 				Log:     a.o.Log,
 			})
 		})},
-		task{name: "embeddings", run: run(p.meaning.Run)})
+		task{name: "embeddings", run: run(p.meaning.Run)},
+		task{name: "audit entries", run: run(a.audit.Retry)})
 	if !a.o.Local {
 		a.tasks = append(a.tasks,
 			task{name: "schedule", run: run(p.loop.Run), leads: true},

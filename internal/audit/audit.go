@@ -2,7 +2,8 @@
 // by people in the chat, by tool calls that may change something, by decisions about them, and by a new
 // configuration.
 //
-// It promises that an entry is on disk when Record returns, that no entry holds a secret or the text of a message,
+// It promises that an entry is on disk when Record returns, or in the log, where the store cannot be written, and on disk as
+// soon as it can, unless the process ends before; that no entry holds a secret or the text of a message,
 // that each entry names the hash of the one before, so that a change of an old one is found by Verify, that the entries
 // of all processes that share a store are one chain, and that the newest MaxEntries entries are kept. The hash of the
 // newest entry is logged once a day: with it, kept elsewhere, even a chain that was made again as a whole is found.
@@ -25,6 +26,14 @@ import (
 
 // MaxEntries is how many entries are kept.
 const MaxEntries = 10_000
+
+// Rules of entries that could not be stored.
+const (
+	retryAfter = 5 * time.Second // between two tries
+	maxWaiting = 1000            // kept in memory; what comes then is in the log alone
+	// lastTry bounds the last try, when the process ends.
+	lastTry = 2 * time.Second
+)
 
 // headInterval is how often the hash of the newest entry is logged.
 const headInterval = 24 * time.Hour
@@ -52,6 +61,11 @@ type Link struct {
 	Hash string `json:"hash"`
 }
 
+// isSame reports whether an entry is of the same change.
+func (e Entry) isSame(o Entry) bool {
+	return o.Time.Equal(e.Time) && o.Who == e.Who && o.From == e.From && o.Action == e.Action && o.Target == e.Target
+}
+
 // link returns the entry's place in the chain.
 func (e Entry) link() Link { return Link{e.Seq, e.Hash} }
 
@@ -73,6 +87,9 @@ type Log struct {
 	list []Entry // oldest first
 	base Link
 	head Link // the newest entry, or the base
+	// waiting are the entries that could not be stored, oldest first, and failed is when that was tried last.
+	waiting []Entry
+	failed  time.Time
 }
 
 // maxTries bounds how often Record finds that another process was quicker.
@@ -175,21 +192,84 @@ func (l *Log) saveBase(ctx context.Context, base Link) error {
 	return nil
 }
 
-// Record stores an entry and sets its ID, Time and place in the chain. It logs an error when the entry cannot be
-// stored: what was changed is changed already, and whoever calls could only report the same. It waits for the store.
+// Record stores an entry and sets its ID, Time and place in the chain. An entry that cannot be stored is logged and tried
+// again: what was changed is changed already, and whoever calls could only report the same. It waits for the store, but
+// not where the store has failed a moment ago.
 func (l *Log) Record(ctx context.Context, e Entry) {
+	e.Time = l.now().UTC()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.add(ctx, e); err != nil {
-		l.log.Error("audit entry not stored", "action", e.Action, "target", e.Target, "who", e.Who, "error", err)
+	if len(l.waiting) >= maxWaiting {
+		l.log.Error("audit entry not stored, too many wait", l.describe(e)...)
+		return
+	}
+	l.waiting = append(l.waiting, e)
+	var err error
+	if e.Time.Sub(l.failed) >= retryAfter {
+		if err = l.storeWaiting(ctx); err == nil {
+			return
+		}
+	}
+	l.log.Error("audit entry not stored, tried again", append(l.describe(e), "waiting", len(l.waiting), "error", err)...)
+}
+
+// describe returns what the log says of an entry.
+func (*Log) describe(e Entry) []any {
+	return []any{"action", e.Action, "target", e.Target, "who", e.Who, "at", e.Time}
+}
+
+// storeWaiting stores the entries that wait, until one of them fails; l.mu is held.
+func (l *Log) storeWaiting(ctx context.Context) error {
+	for len(l.waiting) > 0 {
+		// Only the oldest one can have been tried before.
+		if err := l.add(ctx, l.waiting[0], !l.failed.IsZero()); err != nil {
+			l.failed = l.now().UTC()
+			return err
+		}
+		l.waiting, l.failed = l.waiting[1:], time.Time{}
+	}
+	l.waiting = nil
+	return nil
+}
+
+// Retry stores the entries that could not be stored, at intervals until ctx ends and once more then.
+func (l *Log) Retry(ctx context.Context) {
+	tick := time.NewTicker(retryAfter)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.retryOnce(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
+			defer cancel()
+			l.retryOnce(last)
+			return
+		}
 	}
 }
 
-// add stores an entry behind the newest one; l.mu is held.
-func (l *Log) add(ctx context.Context, e Entry) error {
+// retryOnce tries to store what waits.
+func (l *Log) retryOnce(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.waiting)
+	if n == 0 {
+		return
+	}
+	if err := l.storeWaiting(ctx); err != nil {
+		l.log.Warn("audit entries not stored, tried again", "waiting", len(l.waiting), "error", err)
+		return
+	}
+	l.log.Info("audit entries stored that had to wait", "entries", n)
+}
+
+// add stores an entry behind the newest one; l.mu is held. again says that this was tried before, and failed, although it
+// may have been stored.
+func (l *Log) add(ctx context.Context, e Entry, again bool) error {
 	for range maxTries {
 		e.Seq, e.Prev = l.head.Seq+1, l.head.Hash
-		e.ID, e.Time = formatID(e.Seq), l.now().UTC()
+		e.ID = formatID(e.Seq)
 		e.Hash = e.computeHash()
 		raw, err := json.Marshal(e)
 		if err != nil {
@@ -199,8 +279,12 @@ func (l *Log) add(ctx context.Context, e Entry) error {
 		err = l.store.SaveItem(ctx, itemKind, e.ID, raw, false)
 		switch {
 		case errors.Is(err, store.ErrExists):
+			known := len(l.list)
 			if err := l.readNewer(ctx); err != nil {
 				return err
+			}
+			if again && slices.ContainsFunc(l.list[known:], e.isSame) {
+				return nil
 			}
 			continue
 		case err != nil:

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"ravenbot/internal/audit"
@@ -23,6 +24,15 @@ type memoryStore struct {
 	mu    sync.Mutex
 	kinds map[string]map[string]json.RawMessage
 	full  bool
+	saves int
+	// isUnknown has items stored and an error returned.
+	isUnknown bool
+}
+
+func (s *memoryStore) setFull(full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = full
 }
 
 func newStore() *memoryStore { return &memoryStore{kinds: map[string]map[string]json.RawMessage{}} }
@@ -30,6 +40,7 @@ func newStore() *memoryStore { return &memoryStore{kinds: map[string]map[string]
 func (s *memoryStore) SaveItem(_ context.Context, kind, name string, item json.RawMessage, overwrite bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.saves++
 	if s.full {
 		return errors.New("the disk is full")
 	}
@@ -37,6 +48,9 @@ func (s *memoryStore) SaveItem(_ context.Context, kind, name string, item json.R
 		return store.ErrExists
 	}
 	s.put(kind, name, item)
+	if s.isUnknown {
+		return errors.New("the connection is lost")
+	}
 	return nil
 }
 
@@ -137,19 +151,91 @@ func TestRecord_KeepsTheNewestAndTheirChain(t *testing.T) {
 	}
 }
 
-func TestRecord_WhatIsNotStoredIsNotListed(t *testing.T) {
+func TestRecord_StoreFails_IsStoredLaterInOrder(t *testing.T) {
+	s := newStore()
+	at := time.Unix(1_700_000_000, 0)
+	l, err := audit.Load(t.Context(), s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.full = true
+	l.Record(t.Context(), audit.Entry{Action: "first"})
+	tried := s.saves
+	at = at.Add(time.Second)
+	l.Record(t.Context(), audit.Entry{Action: "second"})
+	if s.saves != tried {
+		t.Error("a store that has just failed is waited for once more")
+	}
+	if list := l.Entries("", 9); len(list) != 0 {
+		t.Errorf("listed although they are not stored: %+v", list)
+	}
+	s.full = false
+	at = at.Add(time.Minute)
+	l.Record(t.Context(), audit.Entry{Action: "third"})
+	var got []string
+	for _, e := range l.Entries("", 9) {
+		got = append(got, e.Action+e.Time.Format(" 05"))
+	}
+	if want := "third 21, second 21, first 20"; strings.Join(got, ", ") != want {
+		t.Errorf("stored are %q, want %q", got, want)
+	}
+	if report := verify(t, l, audit.Link{}); report.Problem != "" || report.Entries != 3 {
+		t.Errorf("verified: %+v", report)
+	}
+}
+
+func TestRecord_StoreFailsForLong_KeepsABoundedNumber(t *testing.T) {
 	s := newStore()
 	l := load(t, s)
 	s.full = true
-	l.Record(t.Context(), audit.Entry{Action: "lost"})
+	record(t, l, audit.MaxWaiting+5)
 	s.full = false
-	record(t, l, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l.Retry(ctx) // as when the process ends
+	if list := l.Entries("", audit.MaxWaiting+9); len(list) != audit.MaxWaiting || list[0].Target !=
+		strconv.Itoa(audit.MaxWaiting-1) {
+		t.Errorf("%d are stored, at last %+v", len(list), list[0])
+	}
+}
+
+// TestRecord_StoredThoughItFailed: the answer of a database may get lost.
+func TestRecord_StoredThoughItFailed_IsThereOnce(t *testing.T) {
+	s := newStore()
+	l := load(t, s)
+	s.isUnknown = true
+	record(t, l, 1)
+	s.isUnknown = false
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l.Retry(ctx)
+	record(t, l, 1)
 	if list := l.Entries("", 9); len(list) != 2 {
-		t.Errorf("listed: %+v", list)
+		t.Errorf("stored: %+v", list)
 	}
-	if report := verify(t, l, audit.Link{}); report.Problem != "" || report.Entries != 2 {
-		t.Errorf("verified: %+v", report)
-	}
+}
+
+func TestRetry_StoresWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		l, err := audit.Load(t.Context(), s, time.Now, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.full = true
+		record(t, l, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { l.Retry(ctx) })
+		<-time.After(time.Minute)
+		s.setFull(false)
+		<-time.After(10 * time.Second)
+		if list := l.Entries("", 9); len(list) != 2 {
+			t.Errorf("stored: %+v", list)
+		}
+		cancel()
+		running.Wait()
+	})
 }
 
 func TestLoad_NameThatIsNoNumber_IsAnError(t *testing.T) {

@@ -176,9 +176,12 @@ func readAtRest(ctx context.Context, store store.Items) ([]Entry, Link, error) {
 // export itself, by which a file that lost its end is known. It fails when the record cannot be stored, and then writes
 // nothing, or when w does.
 func (l *Log) Export(ctx context.Context, w io.Writer, by Entry) error {
-	by.Action = ActionExport
 	l.mu.Lock()
-	err := l.add(ctx, by)
+	by.Action, by.Time = ActionExport, l.now().UTC()
+	err := l.storeWaiting(ctx)
+	if err == nil {
+		err = l.add(ctx, by, false)
+	}
 	// Under the same lock, so that the export is the last entry, by which VerifyExport knows the end.
 	list := slices.Clone(l.list)
 	l.mu.Unlock()
