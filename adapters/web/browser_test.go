@@ -29,7 +29,7 @@ func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB
 	browser := browsertest.Start(t)
 	w, db := begin(t, bot)
 	s := admin.New(admin.Options{Token: "the token of the operator", Listen: "127.0.0.1:0",
-		Chat: w.Handler(), Render: Draft,
+		Chat: w.Handler(), ChatBody: MaxBody, Render: Draft,
 		Rooms:   askless{w},
 		Servers: servers{},
 		Digests: digests{},
@@ -237,6 +237,26 @@ func TestTheOtherPagesInTheBrowser(t *testing.T) {
 	p.Enter(false)
 	p.Wait("location.pathname === '/chat/general'")
 	clean(t, p, base)
+}
+
+func TestFilesOfAMessage_WhatIsTooLargeIsTold(t *testing.T) {
+	_, _, p, _ := dashboard(t, func(*Web, chat.Message) error { return nil })
+	attach := func(bytes int) {
+		p.Eval(fmt.Sprintf(`(() => {
+			const list = new DataTransfer()
+			list.items.add(new File([new Uint8Array(%d).fill(97)], 'letters.txt', { type: 'text/plain' }))
+			const files = document.querySelector('input[type=file]')
+			files.files = list.files
+			files.dispatchEvent(new Event('change'))
+		})()`, bytes))
+		p.Type("#text", "look")
+		p.Enter(false)
+	}
+	attach(17 << 20)
+	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('not sent: the request is larger than 16 MiB') &&" +
+		" text.value === 'look'")
+	attach(8 << 20)
+	p.Wait("document.querySelector('#log article.person')?.innerText.includes('letters.txt') && !document.querySelector('#problem p')")
 }
 
 func TestWithoutAConnectionThePageSaysSo(t *testing.T) {

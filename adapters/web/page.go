@@ -31,6 +31,8 @@ const (
 	cacheTime = time.Hour
 	// maxForm is the largest form taken, in bytes: a message in its encoded form.
 	maxForm = 4*maxText + 1024
+	// MaxBody is the largest body of a request that Handler takes: a message with its files.
+	MaxBody = maxForm + maxFilesBytes
 )
 
 // page is what the handlers need besides the rooms.
@@ -251,9 +253,9 @@ func readMessage(rw http.ResponseWriter, r *http.Request) ([]chat.File, error) {
 		}
 		return nil, nil
 	}
-	r.Body = http.MaxBytesReader(rw, r.Body, maxForm+maxFilesBytes)
+	r.Body = http.MaxBytesReader(rw, r.Body, MaxBody)
 	// All of it fits into memory, so that nothing is left on the disk.
-	if r.ParseMultipartForm(maxForm+maxFilesBytes) != nil {
+	if r.ParseMultipartForm(MaxBody) != nil {
 		return nil, &InputError{
 			fmt.Sprintf("the message could not be read; are the files larger than %d MiB together?", maxFilesBytes>>20),
 		}

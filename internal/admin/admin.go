@@ -99,9 +99,10 @@ type Options struct {
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 
-	Chat   http.Handler // the chat page; nil where it is switched off
-	Static http.Handler // what pages load, below /static/; nil where Chat has it
-	Render func(chat.Draft) template.HTML
+	Chat     http.Handler // the chat page; nil where it is switched off
+	ChatBody int64        // the largest body of a request to Chat, in bytes
+	Static   http.Handler // what pages load, below /static/; nil where Chat has it
+	Render   func(chat.Draft) template.HTML
 
 	Rooms         Rooms
 	Platforms     Platforms
@@ -183,7 +184,7 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 func (s *Server) LocalAPI() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recoverPanic(w, r)
-		if readBody(w, r) {
+		if readBody(w, r, s.bodyLimit(r)) {
 			s.serveAudited(w, r, s.api)
 		}
 	})
@@ -204,7 +205,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		h, ok = s.o.Hooks, true
 	}
 	if ok {
-		if readBody(w, r) {
+		if readBody(w, r, maxBody) {
 			h.ServeHTTP(w, r)
 		}
 		return
@@ -233,20 +234,20 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == "/login" {
-		if readBody(w, r) {
+		if readBody(w, r, maxBody) {
 			s.login(w, r)
 		}
 		return
 	}
 	// It has tokens of its own; the admin token is no good there.
 	if r.URL.Path == "/mcp" && s.mcp != nil {
-		if readBody(w, r) {
+		if readBody(w, r, maxBody) {
 			s.mcpEndpoint(w, r)
 		}
 		return
 	}
 	// The body is read only for callers that are logged in.
-	if !s.authorize(w, r) || !readBody(w, r) {
+	if !s.authorize(w, r) || !readBody(w, r, s.bodyLimit(r)) {
 		return
 	}
 	if isAPI(r.URL.Path) {

@@ -12,20 +12,22 @@ import (
 const (
 	// maxBody is the largest request body in bytes, except for files.
 	maxBody = 1 << 20
-	// bodyTimeout is how long a client may take to send it.
+	// bodyTimeout is how long a client may take to send it, and minRate how many bytes a second one must send of what may be
+	// larger.
 	bodyTimeout = 30 * time.Second
+	minRate     = 64 << 10
 )
 
-// readBody reads the body of a request into memory, so that no handler waits for a slow client. It returns
-// false when it has answered the request itself.
-func readBody(w http.ResponseWriter, r *http.Request) bool {
+// readBody reads the body of a request, of up to limit bytes, into memory, so that no handler waits for a slow client. It
+// returns false when it has answered the request itself.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) bool {
 	if r.ContentLength == 0 {
 		return true
 	}
 	c := http.NewResponseController(w)
 	// A ResponseWriter of a test may offer no deadline; then the size limit has to do.
-	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit(r)))
+	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout + time.Duration((limit-maxBody)/minRate)*time.Second))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
@@ -35,7 +37,7 @@ func readBody(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	case errors.As(err, &large):
 		writeError(w, http.StatusRequestEntityTooLarge, "too_large",
-			fmt.Sprintf("the request is larger than %d MiB", bodyLimit(r)>>20), "send less at once")
+			fmt.Sprintf("the request is larger than %d MiB", limit>>20), "send less at once")
 	default:
 		writeError(w, http.StatusRequestTimeout, "timeout", "the request did not arrive as a whole", "try again")
 	}

@@ -43,7 +43,7 @@ func (s *Server) serveUnsubscribe(w http.ResponseWriter, r *http.Request) bool {
 		}
 		s.writeUnsubscribePage(w, r, http.StatusNotFound, "This link does not work", digest.Mailing{})
 		return true
-	case isPost && !readBody(w, r):
+	case isPost && !readBody(w, r, maxBody):
 		return true
 	}
 	heading := "Get no more of these mails?"

@@ -94,7 +94,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Now:        a.o.Now,
 	}
 	if c.Platforms.Web.Enabled {
-		o.Chat = a.web.Handler()
+		o.Chat, o.ChatBody = a.web.Handler(), web.MaxBody
 	}
 	a.admin = admin.New(o)
 	if err := a.admin.Reload(ctx); err != nil {

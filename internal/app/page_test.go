@@ -1,9 +1,13 @@
 package app_test
 
 import (
+	"bytes"
+	"io"
+	"mime/multipart"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -104,4 +108,50 @@ func TestTheChatPageOffersAgents(t *testing.T) {
 	}
 	page.Click(".answerer a")
 	page.Wait(`location.pathname === "/settings" && document.querySelector("#language")`)
+}
+
+// Photos of phones have some megabytes.
+func TestFilesOfAChatMessageMayBeLarge(t *testing.T) {
+	w := newWorld(t)
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		return simmodel.Say("lines are there: " + strconv.FormatBool(strings.Contains(r.Asked(), "line line line")))
+	})
+	b := w.run(w.base())
+	do := func(method, contentType string, body io.Reader) (int, string) {
+		t.Helper()
+		path := "/chat/general"
+		if method == http.MethodPost {
+			path += "/messages"
+		}
+		req := must(http.NewRequest(method, "http://"+b.Addr()+path, body))
+		req.Header.Set("Authorization", "Bearer admin-token")
+		req.Header.Set("Content-Type", contentType)
+		client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		res := must(client.Do(req))
+		defer res.Body.Close()
+		return res.StatusCode, string(must(io.ReadAll(res.Body)))
+	}
+	send := func(size int) int {
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		must(io.WriteString(must(form.CreateFormField("text")), "look"))
+		for _, name := range []string{"lines.txt", "more.txt"} {
+			must(io.WriteString(must(form.CreateFormFile("files", name)), strings.Repeat("line ", size/2/len("line "))))
+		}
+		if err := form.Close(); err != nil {
+			t.Fatal(err)
+		}
+		status, _ := do(http.MethodPost, form.FormDataContentType(), &body)
+		return status
+	}
+	if status := send(17 << 20); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("17 MiB were answered with %d", status)
+	}
+	if status := send(15 << 20); status != http.StatusSeeOther {
+		t.Fatalf("15 MiB were answered with %d", status)
+	}
+	within(t, "the model has read the file", func() bool {
+		_, page := do(http.MethodGet, "", nil)
+		return strings.Contains(page, "lines are there: true")
+	})
 }

@@ -122,6 +122,13 @@
       atEnd = true
       toEnd()
     })
+    text.form.addEventListener('htmx:beforeSwap', e => {
+      // What keeps a message from the page, such as its size, is told as to programs.
+      if (!e.detail.xhr.getResponseHeader('Content-Type')?.startsWith('application/json')) return
+      e.detail.shouldSwap = false
+      const { message, hint } = JSON.parse(e.detail.xhr.responseText).error
+      problem(`Your message was not sent: ${message} (${hint}).`)
+    })
     text.form.addEventListener('htmx:sendError', () => {
       problem('The bot cannot be reached; your message was not sent.')
     })
