@@ -53,8 +53,8 @@ func runDoctor(ctx context.Context, c *invocation) error {
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
 	list := []finding{{Name: "configuration " + c.config, OK: true}}
-	list = append(list, diagnoseStore(ctx, cfg), diagnoseListen(ctx, cfg), diagnoseDaemon(ctx, cfg), diagnoseProcess(),
-		diagnoseIsolation(cfg))
+	list = append(list, diagnoseStore(ctx, cfg), diagnoseListen(ctx, cfg), diagnoseDaemon(ctx, cfg), c.diagnoseTimeZone(),
+		diagnoseProcess(), diagnoseIsolation(cfg))
 	for _, f := range provider.CheckAll(ctx, cfg) {
 		list = append(list, finding{
 			Name:  "model " + f.Model,

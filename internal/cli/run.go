@@ -54,6 +54,9 @@ func runDaemon(ctx context.Context, c *invocation) error {
 	if err := closeProcess(); err != nil {
 		lg.Warn("secrets are not closed to tool servers", "error", err)
 	}
+	if err := c.checkTimeZone(); err != nil {
+		lg.Warn("time zone not known", "remedy", "set TZ to a name such as Europe/Berlin", "error", err)
+	}
 	w := newWatchdog(lg)
 	defer w.Close()
 	o := app.Options{
