@@ -337,7 +337,7 @@ const allocSize = 1 << 20
 // mappedAhead is how many bytes behind the end of the file are mapped, which takes addresses and no
 // memory. A file that outgrows its map is mapped again, and each writer waits until all who read,
 // such as a backup, have ended.
-const mappedAhead = 4 << 30
+const mappedAhead int64 = 4 << 30
 
 // mapSize returns how much of a file, which may not be there yet, bbolt maps when it opens it; 0: as
 // much as there is.
@@ -345,11 +345,11 @@ func mapSize(path string) int {
 	if strconv.IntSize < 64 || runtime.GOOS == "windows" { // where a map enlarges the file
 		return 0
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return mappedAhead
+	var size int64
+	if info, err := os.Stat(path); err == nil {
+		size = info.Size()
 	}
-	return int(info.Size()) + mappedAhead
+	return int(size + mappedAhead)
 }
 
 // isFileAt reports whether an open file is the one at a path.

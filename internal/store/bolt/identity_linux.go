@@ -39,5 +39,5 @@ func freeSpace(folder string) (int64, bool) {
 	if err := syscall.Statfs(folder, &s); err != nil {
 		return 0, false
 	}
-	return int64(s.Bavail) * s.Bsize, true
+	return int64(s.Bavail) * int64(s.Bsize), true
 }
