@@ -53,6 +53,7 @@ func (db *DB) explain(err error) error {
 	var refused *pgconn.PgError
 	var unknown *unknownError
 	var replaced *replacedError
+	var unfit *unfitError
 	switch {
 	case err == nil || errors.As(err, &explained):
 		return err
@@ -78,6 +79,11 @@ func (db *DB) explain(err error) error {
 		explained = db.systemError("another server has replaced the one that answers: its standby was promoted",
 			"stop it, or make it a standby of the other one (pg_rewind); if it is the right one, because a backup of it was "+
 				"restored, restart the bot", err)
+		explained.Passing = true
+		return explained
+	case errors.As(err, &unfit):
+		explained = db.systemError("no server that can be reached is of the kind that target_session_attrs asks for",
+			"see that one of those in the address of the store takes changes; it is tried again by itself", err)
 		explained.Passing = true
 		return explained
 	// pgx has no name for this error (v5.12.0, 2026-11).

@@ -124,7 +124,8 @@ func isOfConnection(err error) bool {
 	}
 	var network net.Error
 	var replaced *replacedError
-	return errors.As(err, &network) || errors.As(err, &replaced) || errors.Is(err, io.EOF) ||
+	var unfit *unfitError
+	return errors.As(err, &network) || errors.As(err, &replaced) || errors.As(err, &unfit) || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -38,7 +39,7 @@ func watchServers(c *pgconn.Config) *servers {
 	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		if asked != nil {
 			if err := asked(ctx, conn); err != nil {
-				return err
+				return &unfitError{err}
 			}
 		}
 		return s.check(ctx, conn)
@@ -64,6 +65,13 @@ func serversOf(c *pgconn.Config) (list []*pgconn.Config) {
 	}
 	return list
 }
+
+// unfitError wraps the error of a connection to a server that is not of the kind which the address asks for by
+// target_session_attrs: a standby where one is wanted that takes changes. It may be promoted in a moment.
+type unfitError struct{ err error }
+
+func (e *unfitError) Error() string { return e.err.Error() }
+func (e *unfitError) Unwrap() error { return e.err }
 
 // replacedError is the error of a connection to a server that another one has replaced.
 type replacedError struct{ is, newest uint64 }
@@ -112,6 +120,10 @@ const (
 	// chosenFor is how long a choice counts: a server that failed has many connections made at once.
 	chosenFor = time.Second
 )
+
+// errSilent stands for the servers that choose did not wait for. It is one of the network, which passes: a standby that
+// still refuses changes may be promoted in a moment.
+var errSilent = fmt.Errorf("another server did not answer: %w", os.ErrDeadlineExceeded)
 
 // answer is what came of a connection to a server; err is nil where it takes what the address asks for.
 type answer struct {
@@ -191,6 +203,7 @@ func (s *servers) firstToPass(ctx context.Context) (*pgconn.Config, error) {
 				over = time.After(othersWait)
 			}
 		case <-over:
+			errs = append(errs, errSilent)
 			open = 0
 		}
 	}

@@ -127,6 +127,10 @@ func TestRun_MachineOfServerIsGone_GoesOnWithTheOther(t *testing.T) {
 		return standby.QueryRow(t.Context(), "select count(*) from ravenbot.blobs").Scan(&n) == nil && n == 1
 	})
 	way.isSilent.Store(true)
+	_, err := postgres.Open(t.Context(), both, postgres.Options{})
+	if e, ok := errors.AsType[*store.SystemError](err); !ok || !e.Passing {
+		t.Errorf("while the standby is none that takes changes: %v", err)
+	}
 	if err := second.Promote(); err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +147,35 @@ func TestRun_MachineOfServerIsGone_GoesOnWithTheOther(t *testing.T) {
 	}
 	if err := db.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOpen_NoServerTakesChanges_IsPassing: in a planned change of the primary there is none for a moment.
+func TestOpen_NoServerTakesChanges_IsPassing(t *testing.T) {
+	t.Parallel()
+	first := pgtest.NewCluster(t, pgtest.Options{})
+	address := first.Database(t)
+	second := first.NewStandby(t)
+	both, database := bothOf(t, address, second, first)
+	running := open(t, both, time.Now)
+	const readOnly = "alter system set default_transaction_read_only to "
+	set := func(value string) {
+		t.Helper()
+		if err := errors.Join(first.Exec(t.Context(), "postgres", readOnly+value),
+			first.Exec(t.Context(), "postgres", "select pg_reload_conf()")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("on")
+	waitFor(t, func() bool {
+		_, err := postgres.Open(t.Context(), both, postgres.Options{})
+		e, ok := errors.AsType[*store.SystemError](err)
+		return ok && e.Passing && strings.Contains(e.What, "target_session_attrs")
+	})
+	set("off")
+	waitFor(t, func() bool { return running.SaveBlob(t.Context(), "again", []byte(`{}`)) == nil })
+	if data, err := open(t, first.URL(database), time.Now).LoadBlob(t.Context(), "again"); data == nil {
+		t.Errorf("nothing was stored: %v", err)
 	}
 }
 
