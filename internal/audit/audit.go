@@ -2,8 +2,8 @@
 // by people in the chat, by tool calls that may change something, by decisions about them, and by a new
 // configuration.
 //
-// It promises that an entry is on disk when Record returns, or in the log, where the store cannot be written, and on disk as
-// soon as it can, unless the process ends before; that no entry holds a secret or the text of a message,
+// It promises that an entry is on disk when Record returns; where the store cannot be written it is in the log, and
+// stored later, unless the process ends before. It promises also that no entry holds a secret or the text of a message,
 // that each entry names the hash of the one before, so that a change of an old one is found by Verify, that the entries
 // of all processes that share a store are one chain, and that the newest MaxEntries entries are kept. The hash of the
 // newest entry is logged once a day: with it, kept elsewhere, even a chain that was made again as a whole is found.
@@ -31,9 +31,12 @@ const MaxEntries = 10_000
 const (
 	retryAfter = 5 * time.Second // between two tries
 	maxWaiting = 1000            // kept in memory; what comes then is in the log alone
-	// lastTry bounds the last try, when the process ends.
-	lastTry = 2 * time.Second
+	// lastTimeout bounds the last try, when the process ends.
+	lastTimeout = 2 * time.Second
 )
+
+// errBehind is why an entry is not stored that was not tried.
+var errBehind = errors.New("it waits behind entries that could not be stored a moment ago")
 
 // headInterval is how often the hash of the newest entry is logged.
 const headInterval = 24 * time.Hour
@@ -61,7 +64,12 @@ type Link struct {
 	Hash string `json:"hash"`
 }
 
-// isSame reports whether an entry is of the same change.
+// logged returns what the log says of an entry.
+func (e Entry) logged() []any {
+	return []any{"action", e.Action, "target", e.Target, "who", e.Who, "at", e.Time}
+}
+
+// isSame reports whether another entry is of the same change.
 func (e Entry) isSame(o Entry) bool {
 	return o.Time.Equal(e.Time) && o.Who == e.Who && o.From == e.From && o.Action == e.Action && o.Target == e.Target
 }
@@ -192,37 +200,35 @@ func (l *Log) saveBase(ctx context.Context, base Link) error {
 	return nil
 }
 
-// Record stores an entry and sets its ID, Time and place in the chain. An entry that cannot be stored is logged and tried
-// again: what was changed is changed already, and whoever calls could only report the same. It waits for the store, but
-// not where the store has failed a moment ago.
+// Record stores an entry and sets its ID, Time and place in the chain. An entry that cannot be stored is logged and
+// tried again: what was changed is changed already, and whoever calls could only report the same. It waits for the
+// store, but not where the store has failed a moment ago.
 func (l *Log) Record(ctx context.Context, e Entry) {
 	e.Time = l.now().UTC()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) >= maxWaiting {
-		l.log.Error("audit entry not stored, too many wait", l.describe(e)...)
+		l.log.Error("audit entry not stored, too many wait", e.logged()...)
 		return
 	}
 	l.waiting = append(l.waiting, e)
-	var err error
+	err := errBehind
 	if e.Time.Sub(l.failed) >= retryAfter {
 		if err = l.storeWaiting(ctx); err == nil {
 			return
 		}
 	}
-	l.log.Error("audit entry not stored, tried again", append(l.describe(e), "waiting", len(l.waiting), "error", err)...)
-}
-
-// describe returns what the log says of an entry.
-func (*Log) describe(e Entry) []any {
-	return []any{"action", e.Action, "target", e.Target, "who", e.Who, "at", e.Time}
+	l.log.Error("audit entry not stored, tried again", append(e.logged(), "waiting", len(l.waiting), "error", err)...)
 }
 
 // storeWaiting stores the entries that wait, until one of them fails; l.mu is held.
 func (l *Log) storeWaiting(ctx context.Context) error {
 	for len(l.waiting) > 0 {
-		// Only the oldest one can have been tried before.
-		if err := l.add(ctx, l.waiting[0], !l.failed.IsZero()); err != nil {
+		add := l.add
+		if !l.failed.IsZero() {
+			add = l.addAgain
+		}
+		if err := add(ctx, l.waiting[0]); err != nil {
 			l.failed = l.now().UTC()
 			return err
 		}
@@ -241,7 +247,7 @@ func (l *Log) Retry(ctx context.Context) {
 		case <-tick.C:
 			l.retryOnce(ctx)
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 			defer cancel()
 			l.retryOnce(last)
 			return
@@ -264,9 +270,8 @@ func (l *Log) retryOnce(ctx context.Context) {
 	l.log.Info("audit entries stored that had to wait", "entries", n)
 }
 
-// add stores an entry behind the newest one; l.mu is held. again says that this was tried before, and failed, although it
-// may have been stored.
-func (l *Log) add(ctx context.Context, e Entry, again bool) error {
+// add stores an entry behind the newest one; l.mu is held.
+func (l *Log) add(ctx context.Context, e Entry) error {
 	for range maxTries {
 		e.Seq, e.Prev = l.head.Seq+1, l.head.Hash
 		e.ID = formatID(e.Seq)
@@ -279,12 +284,8 @@ func (l *Log) add(ctx context.Context, e Entry, again bool) error {
 		err = l.store.SaveItem(ctx, itemKind, e.ID, raw, false)
 		switch {
 		case errors.Is(err, store.ErrExists):
-			known := len(l.list)
 			if err := l.readNewer(ctx); err != nil {
 				return err
-			}
-			if again && slices.ContainsFunc(l.list[known:], e.isSame) {
-				return nil
 			}
 			continue
 		case err != nil:
@@ -295,6 +296,18 @@ func (l *Log) add(ctx context.Context, e Entry, again bool) error {
 		return nil
 	}
 	return errors.New("other processes have taken the next number each time")
+}
+
+// addAgain is add for an entry that could not be stored. It may have been all the same: the answer of a database gets
+// lost.
+func (l *Log) addAgain(ctx context.Context, e Entry) error {
+	if err := l.readNewer(ctx); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(l.list, e.isSame) {
+		return nil
+	}
+	return l.add(ctx, e)
 }
 
 // readNewer adds the entries of other processes behind the newest one that is known; l.mu is held.

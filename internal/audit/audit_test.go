@@ -199,19 +199,27 @@ func TestRecord_StoreFailsForLong_KeepsABoundedNumber(t *testing.T) {
 	}
 }
 
-// TestRecord_StoredThoughItFailed: the answer of a database may get lost.
+// TestRecord_StoredThoughItFailed_IsThereOnce: the answer of a database may get lost, and what was stored may have been
+// read again by the time of the next try.
 func TestRecord_StoredThoughItFailed_IsThereOnce(t *testing.T) {
-	s := newStore()
-	l := load(t, s)
-	s.isUnknown = true
-	record(t, l, 1)
-	s.isUnknown = false
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	l.Retry(ctx)
-	record(t, l, 1)
-	if list := l.Entries("", 9); len(list) != 2 {
-		t.Errorf("stored: %+v", list)
+	for _, isRead := range []bool{false, true} {
+		s := newStore()
+		l := load(t, s)
+		s.isUnknown = true
+		record(t, l, 1)
+		s.isUnknown = false
+		if isRead {
+			if err := l.Reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		l.Retry(ctx)
+		record(t, l, 1)
+		if list := l.Entries("", 9); len(list) != 2 {
+			t.Errorf("read again: %t; stored: %+v", isRead, list)
+		}
 	}
 }
 

@@ -180,7 +180,7 @@ func (l *Log) Export(ctx context.Context, w io.Writer, by Entry) error {
 	by.Action, by.Time = ActionExport, l.now().UTC()
 	err := l.storeWaiting(ctx)
 	if err == nil {
-		err = l.add(ctx, by, false)
+		err = l.add(ctx, by)
 	}
 	// Under the same lock, so that the export is the last entry, by which VerifyExport knows the end.
 	list := slices.Clone(l.list)
