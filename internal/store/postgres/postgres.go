@@ -143,9 +143,9 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	named := watchServers(&config.ConnConfig.Config)
-	named.look(ctx)
-	config.BeforeConnect = named.choose
+	watched := watchServers(&config.ConnConfig.Config)
+	watched.look(ctx)
+	config.BeforeConnect = watched.choose
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", DisplayName(address), err)
@@ -159,7 +159,7 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 		timeout: o.Timeout,
 		process: randomID(),
 		slots:   make(chan int64, config.MaxConns),
-		servers: named,
+		servers: watched,
 	}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,15 +13,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// servers are those that the address of a database names. Of several it has each connection go to the one that takes changes
-// now (see choose), and it keeps connections away from one that another one has replaced: a primary that failed, that came
-// back after its standby was promoted, and that takes changes beside it. PostgreSQL counts promotions by the number of the
-// timeline (https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES), which the replaced server
-// does not know of.
+// servers are those that the address of a database names. Of several it has each connection go to the one that takes
+// changes now (see choose), and it keeps connections away from one that another one has replaced: a primary that
+// failed, that came back after its standby was promoted, and that takes changes beside it. PostgreSQL counts promotions
+// by the number of the timeline (https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES),
+// which the replaced server does not know of.
 type servers struct {
 	each []*pgconn.Config // what connects to one of them; none where the address names a single one
 
-	// choosing is held by a single value while chosen and chosenAt are used: who waits for another one's choice takes it.
+	// choosing guards chosen and chosenAt: it has a value in it while they are used. Unlike a mutex it can be waited for
+	// until a deadline.
 	choosing chan struct{}
 	chosen   *pgconn.Config // by the last choice; nil: none was made, or no server passed
 	chosenAt time.Time
@@ -50,7 +50,8 @@ func watchServers(c *pgconn.Config) *servers {
 
 // serversOf returns what connects to each of the servers that c names, and nil where that is one.
 func serversOf(c *pgconn.Config) (list []*pgconn.Config) {
-	for _, way := range append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...) {
+	first := &pgconn.FallbackConfig{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}
+	for _, way := range append([]*pgconn.FallbackConfig{first}, c.Fallbacks...) {
 		i := slices.IndexFunc(list, func(s *pgconn.Config) bool { return s.Host == way.Host && s.Port == way.Port })
 		if i >= 0 { // with sslmode=prefer, the same without encryption
 			list[i].Fallbacks = append(list[i].Fallbacks, way)
@@ -80,8 +81,8 @@ func (e *replacedError) Error() string {
 	return fmt.Sprintf("the server is on timeline %d, and timeline %d was seen", e.is, e.newest)
 }
 
-// check returns a *replacedError where a later timeline than that of the server was seen. A server that does not tell its
-// timeline, such as a standby, passes.
+// check returns a *replacedError where a later timeline than that of the server was seen. A server that does not tell
+// its timeline, such as a standby, passes.
 func (s *servers) check(ctx context.Context, conn *pgconn.PgConn) error {
 	const query = `select system_identifier, pg_walfile_name(pg_current_wal_lsn()) from pg_control_system()
 		where not pg_is_in_recovery()`
@@ -117,13 +118,12 @@ const (
 	// othersWait is how long a choice waits for the other servers once one has answered. A server that is reached answers
 	// within some round trips.
 	othersWait = time.Second
-	// chosenFor is how long a choice counts: a server that failed has many connections made at once.
+	// chosenFor is how long a choice counts: when a server has failed, many connections are made at once.
 	chosenFor = time.Second
 )
 
-// errSilent stands for the servers that choose did not wait for. It is one of the network, which passes: a standby that
-// still refuses changes may be promoted in a moment.
-var errSilent = fmt.Errorf("another server did not answer: %w", os.ErrDeadlineExceeded)
+// errSilent stands for the servers that did not answer within othersWait.
+var errSilent = errors.New("another server did not answer")
 
 // answer is what came of a connection to a server; err is nil where it takes what the address asks for.
 type answer struct {
@@ -131,8 +131,8 @@ type answer struct {
 	err    error
 }
 
-// ask connects to every server at once and returns what brings an answer of each, at the latest when ctx ends or the time
-// to connect is over.
+// ask connects to every server at once and returns a channel that brings the answer of each, at the latest when ctx
+// ends or the time to connect is over. Whoever does not wait for all ends ctx.
 func (s *servers) ask(ctx context.Context) <-chan answer {
 	answers := make(chan answer, len(s.each))
 	for i, server := range s.each {
@@ -158,9 +158,9 @@ func (s *servers) look(ctx context.Context) {
 	}
 }
 
-// choose has c connect to one of several servers, the first of the address that takes what the address asks for. All are
-// asked at once: a machine that is gone answers nobody, and would hold up every connection for as long as connecting may
-// take. The error is that of all servers, as of a connection.
+// choose has c connect to one of several servers, the first of the address that takes what the address asks for. All
+// are asked at once: a machine that is gone answers nobody, and would hold up every connection for as long as
+// connecting may take. The error is that of all servers, as of a connection.
 func (s *servers) choose(ctx context.Context, c *pgx.ConnConfig) error {
 	if len(s.each) == 0 {
 		return nil
@@ -191,7 +191,8 @@ func (s *servers) firstToPass(ctx context.Context) (*pgconn.Config, error) {
 	var errs []error
 	var over <-chan time.Time
 	first := len(s.each)
-	for open := len(s.each); open > 0 && first > 0; open-- {
+waiting:
+	for range s.each {
 		select {
 		case a := <-answers:
 			if a.err == nil {
@@ -199,12 +200,15 @@ func (s *servers) firstToPass(ctx context.Context) (*pgconn.Config, error) {
 			} else {
 				errs = append(errs, a.err)
 			}
+			if first == 0 {
+				break waiting // nothing is before it
+			}
 			if over == nil {
 				over = time.After(othersWait)
 			}
 		case <-over:
 			errs = append(errs, errSilent)
-			open = 0
+			break waiting
 		}
 	}
 	if first == len(s.each) {
@@ -213,8 +217,8 @@ func (s *servers) firstToPass(ctx context.Context) (*pgconn.Config, error) {
 	return s.each[first], nil
 }
 
-// takeLater reports whether a later timeline than before was seen since the last call: connections from before may be to a
-// server that was replaced.
+// takeLater reports whether a later timeline than before was seen since the last call: connections from before may be
+// to a server that was replaced.
 func (s *servers) takeLater() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"ravenbot/internal/store/postgres/pgtest"
 )
 
-// TestOpen_PrimaryThatWasReplaced_IsNotUsed: a primary that failed, whose standby was promoted, and that came back takes
-// changes as before. What is written to it would be missing in the other one.
+// TestOpen_PrimaryThatWasReplaced_IsNotUsed: a primary that failed, whose standby was promoted, and that came back
+// takes changes as before. What is written to it would be missing in the other one.
 func TestOpen_PrimaryThatWasReplaced_IsNotUsed(t *testing.T) {
 	t.Parallel()
 	first := pgtest.NewCluster(t, pgtest.Options{})
@@ -61,8 +61,8 @@ func TestOpen_PrimaryThatWasReplaced_IsNotUsed(t *testing.T) {
 	}
 }
 
-// TestRun_ServerIsReplaced_GoesOnWithTheOther: the one before was not stopped, and answers as before. Replicas that start
-// now use the new one.
+// TestRun_ServerIsReplaced_GoesOnWithTheOther: the one before was not stopped, and answers as before. Replicas that
+// start now use the new one.
 func TestRun_ServerIsReplaced_GoesOnWithTheOther(t *testing.T) {
 	t.Parallel()
 	first := pgtest.NewCluster(t, pgtest.Options{})
@@ -108,8 +108,8 @@ func TestRun_ServerIsReplaced_GoesOnWithTheOther(t *testing.T) {
 	}
 }
 
-// TestRun_MachineOfServerIsGone_GoesOnWithTheOther: nothing is refused and no connection ends, as where a machine has lost
-// its power. Nobody waits for it, also where the address lets connecting take longer than anybody waits.
+// TestRun_MachineOfServerIsGone_GoesOnWithTheOther: nothing is refused and no connection ends, as where a machine has
+// lost its power. Nobody waits for it, also where the address lets connecting take longer than anybody waits.
 func TestRun_MachineOfServerIsGone_GoesOnWithTheOther(t *testing.T) {
 	t.Parallel()
 	first := pgtest.NewCluster(t, pgtest.Options{})
