@@ -253,10 +253,11 @@ func TestFilesOfAMessage_WhatIsTooLargeIsTold(t *testing.T) {
 		p.Enter(false)
 	}
 	attach(17 << 20)
-	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('not sent: the request is larger than 16 MiB') &&" +
-		" text.value === 'look'")
+	p.Wait("document.querySelector('#problem .problem')?.innerText.includes('the request is larger than 16 MiB') && " +
+		"text.value === 'look'")
 	attach(8 << 20)
-	p.Wait("document.querySelector('#log article.person')?.innerText.includes('letters.txt') && !document.querySelector('#problem p')")
+	p.Wait("document.querySelector('#log article.person')?.innerText.includes('letters.txt') && " +
+		"!document.querySelector('#problem p')")
 }
 
 func TestWithoutAConnectionThePageSaysSo(t *testing.T) {

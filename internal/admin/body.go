@@ -6,20 +6,21 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
 const (
 	// maxBody is the largest request body in bytes, except for files.
 	maxBody = 1 << 20
-	// bodyTimeout is how long a client may take to send it, and minRate how many bytes a second one must send of what may be
-	// larger.
+	// bodyTimeout is how long a client may take to send maxBody bytes. Where more is allowed it may take a second longer
+	// for each minRate bytes.
 	bodyTimeout = 30 * time.Second
 	minRate     = 64 << 10
 )
 
-// readBody reads the body of a request, of up to limit bytes, into memory, so that no handler waits for a slow client. It
-// returns false when it has answered the request itself.
+// readBody reads the body of a request, of up to limit bytes, into memory, so that no handler waits for a slow client.
+// It returns false when it has answered the request itself.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) bool {
 	if r.ContentLength == 0 {
 		return true
@@ -42,6 +43,21 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) bool {
 		writeError(w, http.StatusRequestTimeout, "timeout", "the request did not arrive as a whole", "try again")
 	}
 	return false
+}
+
+// bodyLimit returns the largest body of a request to the pages and the API, in bytes.
+func (s *Server) bodyLimit(r *http.Request) int64 {
+	path := strings.TrimPrefix(r.URL.Path, "/api/v1")
+	if r.Method == http.MethodPost && strings.HasPrefix(path, "/agents/") && strings.HasSuffix(path, "/files") {
+		return MaxFile + 64<<10 // with what multipart adds
+	}
+	if path == "/import" {
+		return maxImport
+	}
+	if strings.HasPrefix(path, "/chat/") {
+		return max(s.o.ChatBody, maxBody)
+	}
+	return maxBody
 }
 
 // limitReading prepares a request so that its connection is not kept by a body that nobody reads: a probe or a refused

@@ -30,21 +30,6 @@ type Files interface {
 	Search(ctx context.Context, agent, query string, k int) ([]knowledge.Passage, error)
 }
 
-// bodyLimit returns the largest body of a request to the pages and the API, in bytes.
-func (s *Server) bodyLimit(r *http.Request) int64 {
-	path := strings.TrimPrefix(r.URL.Path, "/api/v1")
-	if r.Method == http.MethodPost && strings.HasPrefix(path, "/agents/") && strings.HasSuffix(path, "/files") {
-		return MaxFile + 64<<10 // with what multipart adds
-	}
-	if path == "/import" {
-		return maxImport
-	}
-	if strings.HasPrefix(path, "/chat/") {
-		return max(s.o.ChatBody, maxBody)
-	}
-	return maxBody
-}
-
 // listFiles serves GET /api/v1/agents/{name}/files.
 func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Files.List(r.PathValue("name"))

@@ -117,13 +117,9 @@ func TestFilesOfAChatMessageMayBeLarge(t *testing.T) {
 		return simmodel.Say("lines are there: " + strconv.FormatBool(strings.Contains(r.Asked(), "line line line")))
 	})
 	b := w.run(w.base())
-	do := func(method, contentType string, body io.Reader) (int, string) {
+	request := func(method, path, contentType string, body io.Reader) (int, string) {
 		t.Helper()
-		path := "/chat/general"
-		if method == http.MethodPost {
-			path += "/messages"
-		}
-		req := must(http.NewRequest(method, "http://"+b.Addr()+path, body))
+		req := must(http.NewRequest(method, "http://"+b.Addr()+"/chat/general"+path, body))
 		req.Header.Set("Authorization", "Bearer admin-token")
 		req.Header.Set("Content-Type", contentType)
 		client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -141,7 +137,7 @@ func TestFilesOfAChatMessageMayBeLarge(t *testing.T) {
 		if err := form.Close(); err != nil {
 			t.Fatal(err)
 		}
-		status, _ := do(http.MethodPost, form.FormDataContentType(), &body)
+		status, _ := request(http.MethodPost, "/messages", form.FormDataContentType(), &body)
 		return status
 	}
 	if status := send(17 << 20); status != http.StatusRequestEntityTooLarge {
@@ -151,7 +147,7 @@ func TestFilesOfAChatMessageMayBeLarge(t *testing.T) {
 		t.Fatalf("15 MiB were answered with %d", status)
 	}
 	within(t, "the model has read the file", func() bool {
-		_, page := do(http.MethodGet, "", nil)
+		_, page := request(http.MethodGet, "", "", nil)
 		return strings.Contains(page, "lines are there: true")
 	})
 }

@@ -55,7 +55,7 @@ func runDaemon(ctx context.Context, c *invocation) error {
 		lg.Warn("secrets are not closed to tool servers", "error", err)
 	}
 	if err := c.checkTimeZone(); err != nil {
-		lg.Warn("time zone not known", "remedy", "set TZ to a name such as Europe/Berlin", "error", err)
+		lg.Warn("time zone not known", "remedy", timeZoneRemedy, "error", err)
 	}
 	w := newWatchdog(lg)
 	defer w.Close()

@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// timeZoneRemedy is what mends the error of checkTimeZone.
+const timeZoneRemedy = "set TZ to a name such as Europe/Berlin"
+
 // checkTimeZone returns an error where the variable TZ names no time zone: Go then reads times as UTC without a word
 // (package time, "Local"). Rules of other programs, such as CET-1CEST, are no names.
 func (c *invocation) checkTimeZone() error {
@@ -38,7 +41,7 @@ func (c *invocation) diagnoseTimeZone() finding {
 			Name:  "time zone",
 			Cause: err.Error(),
 			Lost:  "digests and reminders without a time zone of their own come at other hours",
-			Fix:   "set TZ to a name such as Europe/Berlin",
+			Fix:   timeZoneRemedy,
 		}
 	}
 	return finding{Name: "time zone " + time.Now().Format("MST"), OK: true}

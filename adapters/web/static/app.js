@@ -123,7 +123,7 @@
       toEnd()
     })
     text.form.addEventListener('htmx:beforeSwap', e => {
-      // What keeps a message from the page, such as its size, is told as to programs.
+      // A request that is refused before the chat sees it, because it is too large, is answered in JSON.
       if (!e.detail.xhr.getResponseHeader('Content-Type')?.startsWith('application/json')) return
       e.detail.shouldSwap = false
       const { message, hint } = JSON.parse(e.detail.xhr.responseText).error
