@@ -120,6 +120,7 @@ func behaviour() []string {
 var holders = map[string][]string{
 	"codeberg.org/readeck/go-readability":             {"internal/page"},
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/page"},
+	"github.com/KimMachineGun/automemlimit":           {"internal/cli"},
 	"github.com/anthropics/anthropic-sdk-go":          {"internal/llm/anthropic"},
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
 	"github.com/clipperhouse/uax29/v2":                {"internal/summary", "internal/markdown"},

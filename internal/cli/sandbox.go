@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -53,10 +52,8 @@ func runSandbox(ctx context.Context, c *invocation) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, set := c.Env("GOGC"); !set {
-		debug.SetGCPercent(gcPercent)
-	}
 	lg := newLogger(c.Err, cfg.Log)
+	c.tuneCollector(lg)
 	watch := newWatchdog(lg)
 	defer watch.Close()
 	a, err := app.New(app.Options{
