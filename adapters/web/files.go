@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -68,51 +70,56 @@ func (w *Web) Fetch(ctx context.Context, f chat.File, limit int64) ([]byte, erro
 	return kept.Data, nil
 }
 
-// parseFiles returns the files of a form that was sent. The error is an *InputError.
-func parseFiles(r *http.Request) ([]chat.File, error) {
-	if r.MultipartForm == nil {
-		return nil, nil
+// readFiles reads the files of a form, which share one piece of memory, and puts its other fields into r.PostForm.
+func readFiles(r *http.Request) ([]chat.File, error) {
+	form, err := r.MultipartReader()
+	if err != nil {
+		return nil, err
 	}
 	var list []chat.File
-	left := int64(maxFilesBytes)
-	for _, head := range r.MultipartForm.File["files"] {
-		if head.Size == 0 && head.Filename == "" { // no file was chosen
-			continue
+	r.PostForm = url.Values{}
+	data := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), MaxBody)+bytes.MinRead))
+	for {
+		part, err := form.NextPart()
+		if err == io.EOF { // wrapped in another error the form breaks off
+			return list, nil
 		}
-		if len(list) == maxFiles {
-			return nil, &InputError{fmt.Sprintf("at most %d files can be sent at once", maxFiles)}
+		before := data.Len()
+		if err == nil {
+			_, err = data.ReadFrom(part)
 		}
-		f, err := parseFile(head, left)
 		if err != nil {
 			return nil, err
 		}
-		left -= int64(len(f.Data))
-		list = append(list, f)
+		content := data.Bytes()[before:data.Len():data.Len()]
+		switch {
+		case part.FileName() == "" && part.FormName() != "files":
+			r.PostForm.Add(part.FormName(), string(content))
+			data.Truncate(before)
+		case part.FileName() == "" && len(content) == 0: // no file was chosen
+		case len(list) == maxFiles:
+			return nil, &InputError{fmt.Sprintf("at most %d files can be sent at once", maxFiles)}
+		default:
+			f, err := parseFile(part, content)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, f)
+		}
+		if data.Len() > maxFilesBytes {
+			return nil, &InputError{fmt.Sprintf("the files are too large; at most %d MiB can be sent at once", maxFilesBytes>>20)}
+		}
 	}
-	return list, nil
 }
 
-// parseFile returns a file of a form with its data, under its last path element as a name. The type that the browser
-// names counts, unless it names none in particular.
-func parseFile(head *multipart.FileHeader, limit int64) (chat.File, error) {
-	name := shorten(strings.Join(strings.Fields(path.Base(head.Filename)), " "), maxFileName)
-	if head.Size > limit {
-		words := "the files are too large; at most %d MiB can be sent at once"
-		return chat.File{}, &InputError{fmt.Sprintf(words, maxFilesBytes>>20)}
-	}
-	in, err := head.Open()
-	if err != nil {
-		return chat.File{}, fmt.Errorf("read file %s: %w", name, err)
-	}
-	defer in.Close()
-	data, err := io.ReadAll(in)
-	if err != nil {
-		return chat.File{}, fmt.Errorf("read file %s: %w", name, err)
-	}
+// parseFile returns a file of a form, under its last path element as a name. The type that the browser names counts, unless
+// it names none in particular.
+func parseFile(part *multipart.Part, data []byte) (chat.File, error) {
+	name := shorten(strings.Join(strings.Fields(path.Base(part.FileName())), " "), maxFileName)
 	if len(data) == 0 {
 		return chat.File{}, &InputError{fmt.Sprintf("the file %s is empty", name)}
 	}
-	kind, _, err := mime.ParseMediaType(head.Header.Get("Content-Type"))
+	kind, _, err := mime.ParseMediaType(part.Header.Get("Content-Type"))
 	if err != nil || kind == "application/octet-stream" {
 		kind = http.DetectContentType(data)
 	}

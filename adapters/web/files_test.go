@@ -136,13 +136,32 @@ func TestMessages_WithFilesThatAreTooMany_AreRefusedInWords(t *testing.T) {
 	for want, files := range map[string][]chat.File{
 		"at most 10 files":        slices.Repeat([]chat.File{small}, 11),
 		"at most 16 MiB":          {large, large},
-		"larger than 16 MiB":      {large, large, large},
 		"the file e.txt is empty": {{Name: "e.txt", Type: "text/plain"}},
 		"the message is empty":    nil,
 	} {
 		if status, body := send(t, server.URL, "", files...); status != http.StatusBadRequest ||
 			!strings.Contains(body, want) {
 			t.Errorf("status %d: %s, want %q", status, body, want)
+		}
+	}
+}
+
+// A form that breaks off is refused as a whole.
+func TestMessages_FormThatBreaksOff_IsRefusedInWords(t *testing.T) {
+	w, _ := begin(t, func(*Web, chat.Message) error { t.Error("a message was taken"); return nil })
+	file := "--b\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a.txt\"\r\n\r\nwords\r\n"
+	for name, body := range map[string]string{
+		"it is no form":         "words",
+		"in a part":             file[:len(file)-4],
+		"between parts":         file + "--b\r\nContent-Disp",
+		"a file is without end": file[:20],
+	} {
+		r := httptest.NewRequest("POST", "/chat/general/messages", strings.NewReader(body))
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		got := httptest.NewRecorder()
+		w.Handler().ServeHTTP(got, r)
+		if got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), "could not be read") {
+			t.Errorf("%s: %d %s", name, got.Code, got.Body)
 		}
 	}
 }

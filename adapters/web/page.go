@@ -243,7 +243,7 @@ func (w *Web) takeMessage(rw http.ResponseWriter, r *http.Request) {
 	w.answerTaken(rw, r, err, "")
 }
 
-// readMessage parses the form of a message and returns its files.
+// readMessage parses the form of a message and returns its files. The error is an *InputError.
 func readMessage(rw http.ResponseWriter, r *http.Request) ([]chat.File, error) {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if media != "multipart/form-data" {
@@ -254,13 +254,14 @@ func readMessage(rw http.ResponseWriter, r *http.Request) ([]chat.File, error) {
 		return nil, nil
 	}
 	r.Body = http.MaxBytesReader(rw, r.Body, MaxBody)
-	// All of it fits into memory, so that nothing is left on the disk.
-	if r.ParseMultipartForm(MaxBody) != nil {
-		return nil, &InputError{
-			fmt.Sprintf("the message could not be read; are the files larger than %d MiB together?", maxFilesBytes>>20),
-		}
+	files, err := readFiles(r)
+	r.Body = http.NoBody // which may hold the files once more
+	var input *InputError
+	if err != nil && !errors.As(err, &input) {
+		words := "the message could not be read; are the files larger than %d MiB together?"
+		err = &InputError{fmt.Sprintf(words, maxFilesBytes>>20)}
 	}
-	return parseFiles(r)
+	return files, err
 }
 
 // chooseAgent lets another agent answer in a room.

@@ -28,6 +28,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/platform"
+	"ravenbot/internal/resident"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/store"
 )
@@ -101,8 +102,10 @@ type Options struct {
 
 	Chat     http.Handler // the chat page; nil where it is switched off
 	ChatBody int64        // the largest body of a request to Chat, in bytes
-	Static   http.Handler // what pages load, below /static/; nil where Chat has it
-	Render   func(chat.Draft) template.HTML
+	// FileMemory bounds what the large bodies of requests take.
+	FileMemory *resident.Pool
+	Static     http.Handler // what pages load, below /static/; nil where Chat has it
+	Render     func(chat.Draft) template.HTML
 
 	Rooms         Rooms
 	Platforms     Platforms
@@ -158,14 +161,16 @@ type Server struct {
 	api      *http.ServeMux
 	pages    *http.ServeMux
 	mcp      http.Handler
-	backupMu sync.Mutex // held while a copy of the store is sent
+	arriving *resident.Pool // large bodies of requests
+	backupMu sync.Mutex     // held while a copy of the store is sent
 	// hostAccess are the handlers of HostAccess, by path.
 	hostAccess map[string]http.Handler
 }
 
 // New returns a Server. Call Reload before it serves, so that sessions which were ended before stay so.
 func New(o Options) *Server {
-	s := &Server{o: o, guard: newGuard(o), sessions: newSessions(o.Token, o.Now)}
+	s := &Server{o: o, guard: newGuard(o), sessions: newSessions(o.Token, o.Now),
+		arriving: resident.SharePool(4, maxArriving)}
 	if o.MCP != nil {
 		s.mcp = o.MCP(s.refuseWithoutToken)
 	}
@@ -247,9 +252,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The body is read only for callers that are logged in.
-	if !s.authorize(w, r) || !readBody(w, r, s.bodyLimit(r)) {
+	if !s.authorize(w, r) {
 		return
 	}
+	release, ok := s.receive(w, r)
+	if !ok {
+		return
+	}
+	defer release()
 	if isAPI(r.URL.Path) {
 		s.serveAudited(w, r, s.api)
 		return

@@ -2,12 +2,15 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"ravenbot/internal/resident"
 )
 
 const (
@@ -28,11 +31,15 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) bool {
 	c := http.NewResponseController(w)
 	// A ResponseWriter of a test may offer no deadline; then the size limit has to do.
 	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout + time.Duration((limit-maxBody)/minRate)*time.Second))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var body bytes.Buffer
+	if limit > maxBody { // never for somebody who has not signed in
+		body.Grow(int(min(max(r.ContentLength, 0), limit)) + bytes.MinRead)
+	}
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = io.NopCloser(&body)
 		w.Header().Del("Connection")
 		endReading(w, r)
 		return true
@@ -43,6 +50,54 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) bool {
 		writeError(w, http.StatusRequestTimeout, "timeout", "the request did not arrive as a whole", "try again")
 	}
 	return false
+}
+
+const (
+	// maxArriving is how many bytes of large bodies arrive at the same time, where memory is not limited.
+	maxArriving = 34 << 20
+	// bodyMemory is how much memory a large body takes for each of its bytes, beside these, from when it has arrived until
+	// what it holds is stored: bbolt writes a large record together with up to three before it (node.split of v1.5; measured
+	// 2026-11-27 with files of the web chat).
+	bodyMemory = 8
+	// bodyWait is how long a request with a large body waits for memory.
+	bodyWait = 20 * time.Second
+)
+
+// receive is readBody within the limit of bodyLimit, or a sixth of FileMemory where that is less. A body of more than
+// maxBody waits until there is memory for it and for what is made of it, which it holds until release is called; a slow
+// client holds up other large bodies alone.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
+	limit := min(s.bodyLimit(r), max(maxBody, s.o.FileMemory.Size()/6))
+	size := r.ContentLength
+	if size < 0 || size > limit {
+		size = limit
+	}
+	if size <= maxBody {
+		return func() {}, readBody(w, r, limit)
+	}
+	arrived, ok := awaitMemory(w, r, s.arriving, size)
+	if !ok {
+		return nil, false
+	}
+	if readBody(w, r, limit) {
+		if stored, ok := awaitMemory(w, r, s.o.FileMemory, bodyMemory*size); ok {
+			return func() { stored(); arrived() }, true
+		}
+	}
+	arrived()
+	return nil, false
+}
+
+// awaitMemory takes memory for a request. It returns false when it has answered the request itself.
+func awaitMemory(w http.ResponseWriter, r *http.Request, p *resident.Pool, bytes int64) (release func(), ok bool) {
+	ctx, cancel := context.WithTimeout(r.Context(), bodyWait)
+	defer cancel()
+	release, err := p.Take(ctx, bytes)
+	if err != nil {
+		writeError(w, http.StatusServiceUnavailable, "busy", "too many files come at the same time", "try again in a moment")
+		return nil, false
+	}
+	return release, true
 }
 
 // bodyLimit returns the largest body of a request to the pages and the API, in bytes.

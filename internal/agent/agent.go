@@ -33,6 +33,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/prompt"
+	"ravenbot/internal/resident"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
@@ -216,13 +217,15 @@ type Options struct {
 	Approvals Approvals // nil: no call ever waits for an approval
 	Files     Files
 	Documents Documents // nil: attached files are only named
-	Budget    Budget    // nil: every request is made
-	Places    Places    // nil: nothing is known of a message but its words
-	Notes     Notes     // nil: there are none
-	Access    Access    // nil: everybody may use the bot
-	Log       *slog.Logger
-	Now       func() time.Time
-	Jitter    func() float64 // in [0,1)
+	// FileMemory bounds what files take that are read or given to a model.
+	FileMemory *resident.Pool
+	Budget     Budget // nil: every request is made
+	Places     Places // nil: nothing is known of a message but its words
+	Notes      Notes  // nil: there are none
+	Access     Access // nil: everybody may use the bot
+	Log        *slog.Logger
+	Now        func() time.Time
+	Jitter     func() float64 // in [0,1)
 }
 
 // Engine answers messages. It is safe for concurrent use by different
@@ -285,6 +288,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	if r == nil {
 		return nil, nil
 	}
+	defer r.media.free(false)
 	answer := ""
 	if err = q.AwaitStored(ctx); err == nil { // so far the work has only read
 		answer, err = r.loop(ctx)

@@ -55,11 +55,10 @@ func (r *run) askModel(
 ) (llm.Message, error) {
 	build := func() llm.Request { return replaceUnheard(request(model.ID()), model.Model) }
 	m, err := r.askWithRetry(ctx, model, build())
-	hasImages := len(r.userMedia)+len(r.toolImages) > 0 && !r.imagesRefused
 	switch {
 	// Models without vision answer 400 to any image, with a text of their own each: the
 	// way to find out is to ask again without the images.
-	case hasImages && isKind(err, llm.BadRequest):
+	case r.hasMedia() && isKind(err, llm.BadRequest):
 		r.imagesRefused = true
 		return r.askWithRetry(ctx, model, build())
 	case isKind(err, llm.ContextTooLong) && r.shortenRequest():

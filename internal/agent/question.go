@@ -278,7 +278,7 @@ func (r *run) requestTurn() conversation.Turn {
 	words := t.UserMessages()
 	added := slices.Clone(r.volatile)
 	if !r.imagesRefused {
-		added = append(added, slices.Concat(r.userMedia, r.toolImages)...)
+		added = append(added, slices.Concat(r.media.get(), r.toolImages)...)
 	}
 	if len(added) == 0 || len(words) == 0 {
 		return t

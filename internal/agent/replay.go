@@ -134,6 +134,7 @@ func (e *Engine) replayRun(
 		show:       func(chat.Progress) {},
 		callCounts: map[string]int{},
 		history:    past,
+		media:      media{isLoaded: true, release: func() {}}, // there are none: messages of the past have no files
 		turn: &conversation.Turn{
 			ID:       t.ID,
 			Of:       t.Of,

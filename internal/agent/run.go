@@ -40,7 +40,7 @@ type run struct {
 	cutCall         string          // ID of a call in the answer that was read last which may lack arguments
 	isShortened     bool            // the whole conversation is too long for the model
 	maybeIncomplete bool            // the answer came without a finish reason
-	userMedia       []llm.Part      // images and sounds of the question
+	media           media           // images and sounds of the question
 	toolImages      []llm.Part      // images of tools, each behind a text that says so
 	imagesRefused   bool            // the model accepts no images or sounds
 	partial         strings.Builder // text of the answer that is being read, as far as people have seen it
@@ -123,7 +123,6 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 		r.writeQuestion(ctx)
 	}
 	r.place = e.history.keepPlace(m.Conversation, last(r.contexts).Place)
-	r.loadMedia(ctx)
 	r.loadTools()
 	r.loadKnowledge(ctx, isNew)
 	// After the knowledge, which is foreign text as well.
@@ -264,6 +263,7 @@ func (r *run) loop(ctx context.Context) (string, error) {
 		if r.profile.MaxTokens > 0 && used >= r.profile.MaxTokens && r.stopReason == "" {
 			r.stopReason = fmt.Sprintf("stopped after %d tokens", used)
 		}
+		r.loadMedia(asking)
 		m, err := r.askModels(asking, r.request)
 		// A cancelled request fails in many ways; the revision is the reason.
 		if err != nil && r.asked.IsRevised() {
@@ -283,7 +283,7 @@ func (r *run) loop(ctx context.Context) (string, error) {
 		}
 		r.partial.Reset() // text before calls is not the answer
 		r.showProgress(chat.Progress{Reset: true})
-		if err := r.recordAndCall(ctx, calls); err != nil {
+		if err := r.media.whileIdle(func() error { return r.recordAndCall(ctx, calls) }); err != nil {
 			return "", err
 		}
 	}

@@ -35,6 +35,7 @@ import (
 	"ravenbot/internal/policy"
 	"ravenbot/internal/poll"
 	"ravenbot/internal/replica"
+	"ravenbot/internal/resident"
 	"ravenbot/internal/retention"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/schedule"
@@ -71,6 +72,7 @@ type parts struct {
 	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
 	box       *seal.Box
+	files     *resident.Pool   // the memory for what people attach or upload
 	sealed    seal.Store       // the store, with secrets encrypted
 	shared    []replica.Shared // what keeps stored things in memory, in the order in which one needs the other
 }
@@ -79,7 +81,7 @@ type parts struct {
 // is reached through the App when it is used, never while assembling.
 func (a *App) assemble() error {
 	ctx := context.Background()
-	var p parts
+	p := parts{files: resident.SharePool(2, 128<<20)}
 	steps := []func(context.Context, *parts) error{
 		a.buildEgress, a.buildStored, a.buildPlatforms, a.buildCalls, a.buildTools, a.buildRoster, a.buildAgent,
 		a.buildDelivery, a.buildDigests, a.buildJobs, a.buildFeatures, a.buildEndpoint, a.buildAdmin,
@@ -340,22 +342,23 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		return a.roster.Embedder(a.conf().Tools.Discovery.Embeddings, a.store.CountUsage)
 	}, a.o.Log)
 	a.agent = agent.New(agent.Options{
-		Roster:    a.roster,
-		Store:     a.store,
-		Tools:     a.registry,
-		Servers:   a.mcp,
-		Discovery: toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),
-		Calls:     p.calls,
-		Approvals: p.approvals,
-		Files:     a.platforms,
-		Documents: p.documents,
-		Budget:    a.spending,
-		Places:    jobs.TaskPlaces{AgentPlaces: a.platforms, Jobs: func() *jobs.Service { return a.jobs }},
-		Notes:     a.notes(),
-		Access:    a.gate,
-		Log:       a.o.Log,
-		Now:       a.o.Now,
-		Jitter:    rand.Float64,
+		Roster:     a.roster,
+		Store:      a.store,
+		Tools:      a.registry,
+		Servers:    a.mcp,
+		Discovery:  toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),
+		Calls:      p.calls,
+		Approvals:  p.approvals,
+		Files:      a.platforms,
+		Documents:  p.documents,
+		FileMemory: p.files,
+		Budget:     a.spending,
+		Places:     jobs.TaskPlaces{AgentPlaces: a.platforms, Jobs: func() *jobs.Service { return a.jobs }},
+		Notes:      a.notes(),
+		Access:     a.gate,
+		Log:        a.o.Log,
+		Now:        a.o.Now,
+		Jitter:     rand.Float64,
 	})
 	a.o.Replica.OnAcquire(a.agent.ForgetChannel)
 	a.o.Replica.CompareConfiguration(func() map[string]string { return a.conf().Sums() })

@@ -83,6 +83,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Tokens:     tokens,
 		HostAccess: mcpserve.NewAuthorization(tokens, admin.Owner, a.o.Now),
 		Settings:   p.settings,
+		FileMemory: p.files,
 		Logouts:    admin.StoredLogouts{Items: a.store},
 		Store:      a.store,
 		Metrics:    metrics.Handler(a.counted().Samples),
@@ -106,17 +107,13 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 }
 
 // rooms shows the web rooms to the API.
-type rooms struct{ web *web.Web }
-
-func (r rooms) Name() string { return r.web.Name() }
+type rooms struct{ *web.Web }
 
 func (r rooms) Ask(ctx context.Context, room string, user chat.User, text string) iter.Seq2[admin.Event, error] {
 	return func(yield func(admin.Event, error) bool) {
-		for e, err := range r.web.Ask(ctx, room, user, text) {
-			if !yield(admin.Event{Entry: e.Entry, Progress: e.Progress}, err) {
-				return
-			}
-		}
+		r.Web.Ask(ctx, room, user, text)(func(e web.Event, err error) bool {
+			return yield(admin.Event{Entry: e.Entry, Progress: e.Progress}, err)
+		})
 	}
 }
 

@@ -7,12 +7,16 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"ravenbot/internal/browsertest"
 	simmodel "ravenbot/internal/sim/model"
+	simslack "ravenbot/internal/sim/slack"
 )
 
 // TestTheChatPage plays a turn in a real browser: the one-time link, a question,
@@ -150,4 +154,53 @@ func TestFilesOfAChatMessageMayBeLarge(t *testing.T) {
 		_, page := request(http.MethodGet, "", "", nil)
 		return strings.Contains(page, "lines are there: true")
 	})
+}
+
+// What questions bring along and what is uploaded take their memory from the same pool: while a model is given pictures,
+// a large upload waits.
+func TestLargeFilesOfAllKinds_ShareTheMemory(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20)) // of which files have half
+	w := newWorld(t)
+	asked, answer := make(chan bool, 2), make(chan bool)
+	release := sync.OnceFunc(func() { close(answer) })
+	defer release()
+	w.model.SetScript(func(simmodel.Request) simmodel.Reply {
+		asked <- true
+		<-answer
+		return simmodel.Say("seen")
+	})
+	b := w.run(w.base())
+	picture := append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 3<<20)...)
+	w.slack.Share(w.slack.AddDM(w.berit).ID, "", w.berit, "look",
+		w.slack.Upload(simslack.File{Name: "cat.png", Type: "image/png", Body: picture}))
+	<-asked
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	must(must(form.CreateFormFile("files", "a.bin")).Write(make([]byte, 5<<20)))
+	if err := form.Close(); err != nil {
+		t.Fatal(err)
+	}
+	upload := must(http.NewRequest(http.MethodPost, "http://"+b.Addr()+"/chat/general/messages", &body))
+	upload.Header.Set("Authorization", "Bearer admin-token")
+	upload.Header.Set("Content-Type", form.FormDataContentType())
+	done := make(chan int, 1)
+	go func() {
+		res, err := http.DefaultTransport.RoundTrip(upload)
+		if err != nil {
+			t.Error(err)
+			done <- 0
+			return
+		}
+		done <- res.StatusCode
+		_ = res.Body.Close()
+	}()
+	select {
+	case status := <-done:
+		t.Fatalf("the upload was answered with %d although there is no memory for it", status)
+	case <-time.After(500 * time.Millisecond):
+	}
+	release()
+	if status := <-done; status != http.StatusSeeOther {
+		t.Errorf("the upload was answered with %d", status)
+	}
 }

@@ -113,7 +113,7 @@ func vocabulary() []string {
 func edge() []string { return append(vocabulary(), "internal/markdown", "internal/failpoint") }
 
 func behaviour() []string {
-	return append(vocabulary(), "internal/feature", "internal/feed", "internal/summary", "internal/failpoint")
+	return append(vocabulary(), "internal/feature", "internal/feed", "internal/summary", "internal/failpoint", "internal/resident")
 }
 
 // holders are the packages that may import a dependency, tests apart.
@@ -148,6 +148,7 @@ var holders = map[string][]string{
 	"go.etcd.io/bbolt":                                {"internal/store/bolt"},
 	"go.yaml.in/yaml/v3":                              {"internal/skill"},
 	"golang.org/x/net":                                {"internal/feed", "internal/page"},
+	"golang.org/x/sync":                               {"internal/resident"},
 	"golang.org/x/text":                               {"internal/feed", "internal/summary", "internal/schema"},
 }
 

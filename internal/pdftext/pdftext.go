@@ -147,8 +147,9 @@ func Main(in io.Reader, out io.Writer) int {
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	debug.SetMaxStack(maxStack)
 	// The garbage collector works harder from half of the limit on, so that garbage alone does not end the process.
-	debug.SetMemoryLimit(maxMem / 2)
-	go watch()
+	soft := min(debug.SetMemoryLimit(-1), maxMem/2)
+	debug.SetMemoryLimit(soft)
+	go watch(2 * uint64(soft))
 	data, err := io.ReadAll(in)
 	var a answer
 	if err == nil {
@@ -163,15 +164,15 @@ func Main(in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// watch ends the process when it takes too much. It lives as long as the process.
-func watch() {
+// watch ends the process when it takes more than some bytes of memory, or too long. It lives as long as the process.
+func watch(most uint64) {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
 	tick := time.NewTicker(20 * time.Millisecond)
 	end := time.NewTimer(maxTime)
 	for {
 		select {
 		case <-tick.C:
-			if metrics.Read(sample); sample[0].Value.Uint64() > maxMem {
+			if metrics.Read(sample); sample[0].Value.Uint64() > most {
 				os.Exit(1)
 			}
 		case <-end.C:
@@ -182,13 +183,14 @@ func watch() {
 
 // Separate has a program read a PDF by Main, with nothing of this one's environment, and returns what Pages returns
 // there. name is what the program is to think it is called by. It may be called concurrently; each call is a process of
-// up to maxMem. The error is in words that may be shown.
+// up to maxMem, or half of the memory limit of this one (GOMEMLIMIT). The error is in words that may be shown.
 func Separate(ctx context.Context, program, name string, data []byte) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	c := exec.CommandContext(ctx, program)
 	c.Args = []string{name, Word}
-	c.Env = []string{"GOMAXPROCS=1"}
+	most := min(debug.SetMemoryLimit(-1)/2, maxMem)
+	c.Env = []string{"GOMAXPROCS=1", fmt.Sprint("GOMEMLIMIT=", most/2)}
 	c.Stdin = bytes.NewReader(data)
 	c.WaitDelay = time.Second
 	var out limited
@@ -197,7 +199,7 @@ func Separate(ctx context.Context, program, name string, data []byte) ([]string,
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return nil, fmt.Errorf("it could not be read within %v and %d MiB of memory: %w", maxTime, maxMem>>20, err)
+		return nil, fmt.Errorf("it could not be read within %v and %d MiB of memory: %w", maxTime, most>>20, err)
 	}
 	var a answer
 	if err := json.Unmarshal(out.Bytes(), &a); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,7 +15,7 @@ import (
 	"ravenbot/internal/pdftext"
 )
 
-// The process that reads is told nothing of this one's, is ended when its time is up,
+// The process that reads is told nothing of this one's but how much memory it may use, is ended when its time is up,
 // and leaves nothing behind.
 func TestTheReadingProcessKnowsNothingAndIsEnded(t *testing.T) {
 	dir := t.TempDir()
@@ -25,6 +26,7 @@ func TestTheReadingProcessKnowsNothingAndIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("DISCORD_TOKEN", "a secret")
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(256 << 20))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	go func() {
@@ -46,7 +48,7 @@ func TestTheReadingProcessKnowsNothingAndIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	number, environment, _ := strings.Cut(string(said), "\n")
-	if environment != "GOMAXPROCS=1\x00" {
+	if environment != "GOMAXPROCS=1\x00GOMEMLIMIT=67108864\x00" {
 		t.Errorf("it was told %q", environment)
 	}
 	pid, err := strconv.Atoi(number)

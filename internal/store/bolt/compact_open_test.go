@@ -91,6 +91,11 @@ func changeEverything(t *testing.T, db *DB, n int) {
 	if _, err := db.SaveMessages(ctx, messages(20+n)); err != nil {
 		t.Fatal(err)
 	}
+	if n%3 == 1 { // more than the write-ahead log has room for
+		if _, err := db.SaveRoomFile(ctx, "general", chat.File{Name: fmt.Sprint(n), Data: repeatX(walSize + n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, err := db.Prune(ctx, storetest.WeekIn("keep")); err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,11 @@ func (t *tx) redoAll(encoded []byte) error {
 // note keeps a change of the bucket for the write-ahead log, and for the copy that is made, if one is: both are of an
 // open store alone.
 func (b *bucket) note(kind opKind, key, value []byte) {
-	if b.tx.db.wal != nil {
+	switch db := b.tx.db; {
+	case db.wal == nil:
+	case db.journal == nil && len(value) > walSize:
+		b.tx.atOnce = true // a copy of it in memory would be for nothing
+	default:
 		b.tx.changes.add(kind, b.name, key, value)
 	}
 	b.tx.noted = true

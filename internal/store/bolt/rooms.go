@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -119,10 +120,28 @@ type roomFile struct {
 	chat.File
 }
 
+// encodeFile is encode of a file, whose data it encodes in place: it may have many megabytes.
+func encodeFile(r roomFile) ([]byte, error) {
+	data := r.Data
+	r.Data = nil
+	v, err := encode(r)
+	if err != nil || len(data) == 0 {
+		return v, err
+	}
+	const before, behind = `,"data":"`, `"}`
+	v = slices.Grow(v[:len(v)-1], len(before)+base64.StdEncoding.EncodedLen(len(data))+len(behind))
+	v = base64.StdEncoding.AppendEncode(append(v, before...), data)
+	return writeHeader(append(v, behind...)), nil
+}
+
 // SaveRoomFile stores a file of a web room, and returns its number.
 func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint64, error) {
 	var n uint64
-	err := db.update(ctx, func(tx *tx) error {
+	record, err := encodeFile(roomFile{db.now(), f})
+	if err != nil {
+		return 0, fmt.Errorf("store a file of room %s: %w", room, err)
+	}
+	err = db.update(ctx, func(tx *tx) error {
 		files, err := tx.top(roomFilesBucket).createNested(room)
 		if err != nil {
 			return err
@@ -130,7 +149,7 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 		if n = files.nextSequence(); n > keepFiles {
 			err = files.delete(seqKey(n - keepFiles))
 		}
-		return errors.Join(err, files.put(seqKey(n), roomFile{db.now(), f}))
+		return errors.Join(err, files.replace(seqKey(n), nil, record))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("store a file of room %s: %w", room, err)
