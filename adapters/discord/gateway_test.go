@@ -118,6 +118,37 @@ func TestBusyIsSaidOnce(t *testing.T) {
 	}
 }
 
+// What was said during an outage comes all at once. Where that is more than a conversation has room for, it waits, as what
+// is read from the history does, instead of being refused.
+func TestResumed_NoRoomForWhatWasMissed_Waits(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int32
+	got := make(chan chat.Message, 100)
+	s := open(t, script{accept: func(_ context.Context, m chat.Message) error {
+		if m.Missed && tries.Add(1) == 1 {
+			return chat.ErrBusy
+		}
+		got <- m
+		return nil
+	}})
+	s.got = got
+	s.exchange(t, 0, 3)
+	s.Drop(0, 0)
+	s.exchange(t, 3, 6)
+	s.resumed(t, 1)
+	if n := tries.Load(); n != 4 {
+		t.Errorf("what was missed was offered %d times, want 4", n)
+	}
+	eventually(t, "it is connected again", func() bool { return s.d.Health().Connected })
+	s.exchange(t, 6, 8)
+	if n := tries.Load(); n != 4 {
+		t.Error("what is said after the outage counts as missed")
+	}
+	if posts := s.Posts(s.general.ID); len(posts) > 0 {
+		t.Errorf("said %q", posts[0].Content)
+	}
+}
+
 // resumed waits for the n-th successful RESUME and checks that nothing else was
 // needed.
 func (s *stage) resumed(t *testing.T, n int) {

@@ -54,6 +54,8 @@ func (d *shard) push(in inbound) {
 		return
 	}
 	d.countWaiting(1)
+	// Before RESUMED Discord brings what was said while there was no connection.
+	in.message.Missed = in.message.Missed || !d.isConnected()
 	d.queues.Do(channelOf(in.message.Conversation), func() {
 		// What was not handed over stays counted, so that no session is left in which it counts as handled.
 		if d.deliver(d.ctx, in) {
@@ -101,10 +103,14 @@ func (d *shard) deliver(ctx context.Context, in inbound) bool {
 }
 
 // acceptRepeatedly repeats accept until it takes the message or refuses it as one too many;
-// false: ctx ended first.
+// false: ctx ended first. What was missed waits for room, unlike an interaction, of which Discord expects an answer.
 func (d *shard) acceptRepeatedly(ctx context.Context, in inbound) bool {
+	accept := d.accept
+	if in.message.Missed && in.stored == nil {
+		accept = func(ctx context.Context, m chat.Message) error { return kit.AcceptMissed(ctx, d.accept, m) }
+	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause/2) {
-		err := d.accept(ctx, in.message)
+		err := accept(ctx, in.message)
 		switch {
 		case err == nil:
 			if in.stored != nil {
@@ -112,7 +118,7 @@ func (d *shard) acceptRepeatedly(ctx context.Context, in inbound) bool {
 			}
 			return true
 		// The note to the author waits for the first answer to the interaction, and that one for stored.
-		case errors.Is(err, chat.ErrBusy):
+		case errors.Is(err, chat.ErrBusy) && ctx.Err() == nil:
 			if in.stored != nil {
 				in.stored()
 			}

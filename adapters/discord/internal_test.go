@@ -40,7 +40,9 @@ func idle() idleShard {
 	d.self = wireUser{ID: "1", Username: "raven"}
 	got := make(chan chat.Message, 10_000)
 	accept := func(_ context.Context, m chat.Message) error { got <- m; return nil }
-	return idleShard{newShard(context.Background(), d, 0, 1, accept), got}
+	s := newShard(context.Background(), d, 0, 1, accept)
+	s.connectedSince = time.Now()
+	return idleShard{s, got}
 }
 
 // handed returns the messages that the shard has handed over since the last call.

@@ -182,6 +182,13 @@ func (d *shard) setConnected(c *connection) {
 	d.o.Log.Info("discord connected", "platform", "discord", "user", user, "shard", d.id, "shards", d.count)
 }
 
+// isConnected reports whether READY or RESUMED has come on the connection that there is.
+func (d *shard) isConnected() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.connectedSince.IsZero()
+}
+
 // setDisconnected notes why there is no connection, and the session that may be left to another process.
 func (d *shard) setDisconnected(end connectionEnd, s *session) {
 	d.mu.Lock()

@@ -84,7 +84,7 @@ type Message struct {
 	Time    time.Time `json:"time"`              // when the platform says that it was said
 	// Values are what was filled in, by Field.Name, where Command is Submitted.
 	Values map[string]string `json:"values,omitempty"`
-	// Missed: it was said while the bot was away, and read afterwards.
+	// Missed: it was said while the bot was away, and read or brought by its platform afterwards.
 	Missed bool `json:"missed,omitempty"`
 	// ForOther: somebody else is spoken to. The text begins with their mention; where the message
 	// was overheard it mentions them anywhere, or replies to them.
