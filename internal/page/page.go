@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"net/url"
 	"strings"
+	"sync"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/charset"
@@ -38,11 +39,25 @@ func Decode(body []byte, contentType string) string {
 	return b.String()
 }
 
+// Limits of the memory that reading pages takes: 400 to 600 bytes for each tag (measured 2026-11-27).
+const (
+	maxTags  = 150_000 // what is behind them is left out
+	manyTags = 10_000  // pages with more are read one at a time
+)
+
+// readsLarge is locked while a page with more than manyTags is read.
+var readsLarge sync.Mutex
+
 // Read returns the main content of an HTML page. A page that is no article, such as a listing, is returned without its
-// menus; of one that is nested too deep to be read, nothing is. Links are resolved against the page's <base> and its
-// address; without either, relative ones stay as they are.
+// menus; of one that is nested too deep to be read, nothing is, and of one with more than maxTags the beginning. Links are
+// resolved against the page's <base> and its address; without either, relative ones stay as they are.
 func Read(body []byte, contentType, address string) Page {
-	doc, err := html.Parse(strings.NewReader(Decode(body, contentType)))
+	words, tags := cutTags(Decode(body, contentType))
+	if tags > manyTags {
+		readsLarge.Lock()
+		defer readsLarge.Unlock()
+	}
+	doc, err := html.Parse(strings.NewReader(words))
 	if err != nil { // elements are nested more than 512 deep, as no page for people is
 		return Page{}
 	}
@@ -55,6 +70,19 @@ func Read(body []byte, contentType, address string) Page {
 	p.Text = toMarkdown(main)
 	p.Links = linksIn(main)
 	return p
+}
+
+// cutTags returns a page up to maxTags, and how many tags it has then.
+func cutTags(words string) (string, int) {
+	end := 0
+	for n := range maxTags {
+		i := strings.IndexByte(words[end:], '<')
+		if i < 0 {
+			return words, n
+		}
+		end += i + 1
+	}
+	return words[:end-1], maxTags
 }
 
 // baseOf returns the address that relative links of a page count from, or nil if there is none.
