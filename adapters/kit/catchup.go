@@ -406,7 +406,7 @@ func (c *CatchUp) before(keys []string) <-chan struct{} {
 	return first.filled
 }
 
-// AcceptMissed hands over a message that was read afterwards, again and again where there is
+// AcceptMissed hands over a message that was read or brought afterwards, again and again where there is
 // no room for it: unlike one that is live it can wait.
 func AcceptMissed(ctx context.Context, accept func(context.Context, chat.Message) error, m chat.Message) error {
 	m.Missed = true

@@ -81,7 +81,7 @@ func readFiles(r *http.Request) ([]chat.File, error) {
 	data := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), MaxBody)+bytes.MinRead))
 	for {
 		part, err := form.NextPart()
-		if err == io.EOF { // wrapped in another error the form breaks off
+		if err == io.EOF { // where it is wrapped in another error the form breaks off
 			return list, nil
 		}
 		before := data.Len()
@@ -112,8 +112,8 @@ func readFiles(r *http.Request) ([]chat.File, error) {
 	}
 }
 
-// parseFile returns a file of a form, under its last path element as a name. The type that the browser names counts, unless
-// it names none in particular.
+// parseFile returns a file of a form, under its last path element as a name. The type that the browser names counts,
+// unless it names none in particular.
 func parseFile(part *multipart.Part, data []byte) (chat.File, error) {
 	name := shorten(strings.Join(strings.Fields(path.Base(part.FileName())), " "), maxFileName)
 	if len(data) == 0 {

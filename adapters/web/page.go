@@ -255,7 +255,7 @@ func readMessage(rw http.ResponseWriter, r *http.Request) ([]chat.File, error) {
 	}
 	r.Body = http.MaxBytesReader(rw, r.Body, MaxBody)
 	files, err := readFiles(r)
-	r.Body = http.NoBody // which may hold the files once more
+	r.Body = http.NoBody // the body that was read holds the files a second time
 	var input *InputError
 	if err != nil && !errors.As(err, &input) {
 		words := "the message could not be read; are the files larger than %d MiB together?"

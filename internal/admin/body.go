@@ -55,17 +55,17 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) bool {
 const (
 	// maxArriving is how many bytes of large bodies arrive at the same time, where memory is not limited.
 	maxArriving = 34 << 20
-	// bodyMemory is how much memory a large body takes for each of its bytes, beside these, from when it has arrived until
-	// what it holds is stored: bbolt writes a large record together with up to three before it (node.split of v1.5; measured
-	// 2026-11-27 with files of the web chat).
+	// bodyMemory is how many bytes of memory a large body takes for each of its own, besides these, from when it has
+	// arrived until its content is stored: bbolt writes a large record together with up to three before it (node.split of
+	// v1.5; measured 2026-11-27 with files of the web chat).
 	bodyMemory = 8
 	// bodyWait is how long a request with a large body waits for memory.
 	bodyWait = 20 * time.Second
 )
 
-// receive is readBody within the limit of bodyLimit, or a sixth of FileMemory where that is less. A body of more than
-// maxBody waits until there is memory for it and for what is made of it, which it holds until release is called; a slow
-// client holds up other large bodies alone.
+// receive is readBody with the limit of bodyLimit, or a sixth of FileMemory where that is less: FileMemory is half of
+// the memory, so that bodyMemory is two thirds of all. A body of more than maxBody waits until there is memory for it and
+// for storing its content, and holds this memory until release is called. A slow client holds up other large bodies only.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
 	limit := min(s.bodyLimit(r), max(maxBody, s.o.FileMemory.Size()/6))
 	size := r.ContentLength

@@ -11,6 +11,7 @@
 //     about (question.go), or reopens the turn of an edit, a retry or a crash (reopen_turn.go).
 //   - loop asks the models of the chain in turn (model_request.go), reads the stream of an answer (answer_reader.go),
 //     and makes the calls in it (tool_calls.go). It ends with an answer without calls, a limit or an error.
+//   - Attached files are read as text (attachments.go), or given to the model as images and sounds (media.go).
 //   - Calls are saved with the turn before they are made, and each result before the model sees it, so that a restart
 //     knows which calls may have had an effect.
 //   - What foreign text has reached the turn is noted with it (taint.go); the policy judges later calls by that.

@@ -21,8 +21,8 @@ const (
 	maxFileText     = 48 << 10  // bytes of text of each
 	maxAllFilesText = 128 << 10 // bytes of text of all
 	filesTimeout    = 45 * time.Second
-	// To read the text of a file takes documentMemory bytes for each of its own, and documentText for its text (measured
-	// 2026-11-27 with text files).
+	// Reading the text of a file takes documentMemory bytes of memory for each byte of the file, and documentText for the
+	// text (measured 2026-11-27 with text files).
 	documentMemory = 5
 	documentText   = 8 << 20
 )

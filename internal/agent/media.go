@@ -16,20 +16,21 @@ const (
 	maxMedia      = 4        // images and sounds that the model gets
 	maxImageBytes = 4 << 20  // of each
 	maxSoundBytes = 12 << 20 // of each: Gemini takes requests of 20 MB, in which data is a third longer
-	// mediaMemory is how much memory an image or sound takes beside its own bytes: in a request it is Base64, which
-	// is copied (4 bytes of memory for each, measured 2026-11-27 with Gemini).
+	// mediaMemory is how many bytes of memory an image or sound takes for each of its own: a request holds it as Base64,
+	// which is copied (measured 2026-11-27 with Gemini).
 	mediaMemory = 4
-	// mediaIdle is for how long calls of tools may take before the media are let go, and fetched again for the request
-	// that follows: some wait hours for an approval, and others need the memory.
+	// mediaIdle is how long calls of tools may take before the media are freed, and fetched again for the next request:
+	// some calls wait hours for an approval, and other questions need the memory.
 	mediaIdle = 10 * time.Second
-	mediaWait = 5 * time.Minute // for memory, which others hold while a model answers them
+	// mediaWait is how long a question waits for memory, which others hold while a model answers them.
+	mediaWait = 5 * time.Minute
 )
 
 // media are the images and sounds of a question.
 type media struct {
 	mu       sync.Mutex
 	isLoaded bool
-	isIdle   bool // calls of tools run
+	isIdle   bool // calls of tools run, which do not need the media
 	parts    []llm.Part
 	release  func() // gives back the memory of parts
 }
@@ -41,7 +42,7 @@ func (m *media) get() []llm.Part {
 	return m.parts
 }
 
-// free lets the media go, at once or where calls still run; they can be loaded again.
+// free gives the memory of the media back, with onlyIdle only while calls of tools run. They can be loaded again.
 func (m *media) free(onlyIdle bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,14 +54,14 @@ func (m *media) free(onlyIdle bool) {
 	release()
 }
 
-// setIdle says whether calls of tools run.
+// setIdle sets whether calls of tools run.
 func (m *media) setIdle(is bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.isIdle = is
 }
 
-// whileIdle makes calls of tools, and lets the media go if these take long.
+// whileIdle makes calls of tools, and frees the media if these take longer than mediaIdle.
 func (m *media) whileIdle(call func() error) error {
 	m.setIdle(true)
 	defer m.setIdle(false)
@@ -68,7 +69,7 @@ func (m *media) whileIdle(call func() error) error {
 	return call()
 }
 
-// errNoMemory says why an image or sound is not loaded whatever else is.
+// errNoMemory says why an image or sound is not loaded although it could be fetched.
 var errNoMemory = errors.New("together with those before it, it needs more memory than there is for files")
 
 // attachedMedia is an image or a sound of a message, and how many bytes it may have.
@@ -110,11 +111,11 @@ func (r *run) loadMedia(ctx context.Context) {
 	if len(list) == 0 {
 		return
 	}
-	memory, room := int64(0), len(list) // how many of them have room in the memory
+	memory, fit := int64(0), len(list) // what the first of them take, and how many fit
 	for i, f := range list[:min(len(list), maxMedia)] {
 		needs := mediaMemory * sizeWithin(f.File, f.limit)
 		if memory+needs > r.engine.o.FileMemory.Size() {
-			room = i
+			fit = i
 			break
 		}
 		memory += needs
@@ -134,7 +135,7 @@ func (r *run) loadMedia(ctx context.Context) {
 		}
 		var data []byte
 		err := refused
-		if err == nil && i >= room {
+		if err == nil && i >= fit {
 			err = errNoMemory
 		}
 		if err == nil {

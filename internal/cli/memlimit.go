@@ -12,9 +12,9 @@ import (
 // 90 MiB at most and answers 660 of them a second; at 100 it is 77 MiB and 580, at 75 73 MiB and 540 (measured 2026-11-25).
 const gcPercent = 150
 
-// programPages is the room for what is not Go's memory, in bytes: pages of the program and of the store's file. They are
-// given up first where memory is short, and are read again all the time when too few are left: with 80 MiB for the whole
-// and no limit to the heap the bot answered 10 messages a second instead of 480 (measured 2026-11-27).
+// programPages is the room for what is not Go's memory, in bytes: pages of the program and of the store's file. The
+// system drops these first where memory is short, and reads them from the disk again and again when too few are left: with
+// 80 MiB in all and no limit for the heap the bot answered 10 messages a second instead of 480 (measured 2026-11-27).
 const programPages = 36 << 20
 
 // tuneCollector sets how far the heap may grow: to gcPercent, and within the memory that the process may use. GOGC and

@@ -45,12 +45,13 @@ const (
 	manyTags = 10_000  // pages with more are read one at a time
 )
 
-// readsLarge is locked while a page with more than manyTags is read.
+// readsLarge is held while a page with more than manyTags is read.
 var readsLarge sync.Mutex
 
 // Read returns the main content of an HTML page. A page that is no article, such as a listing, is returned without its
-// menus; of one that is nested too deep to be read, nothing is, and of one with more than maxTags the beginning. Links are
-// resolved against the page's <base> and its address; without either, relative ones stay as they are.
+// menus; of one that is nested too deep to be read, nothing is, and of one with more than maxTags the beginning. Links
+// are resolved against the page's <base> and its address; without either, relative ones stay as they are. A page with more
+// than manyTags waits until others of that kind are read.
 func Read(body []byte, contentType, address string) Page {
 	words, tags := cutTags(Decode(body, contentType))
 	if tags > manyTags {

@@ -8,17 +8,16 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Pool bounds the memory that large things take together, such as the files that people attach and upload: who wants to
-// work on one says beforehand how much memory that takes, and waits until so much is free. Who came first is served first.
-// A nil *Pool bounds nothing.
+// Pool bounds the memory that large pieces of data take together, such as the files that people attach and upload.
+// Whoever works on one says first how much memory that takes, and waits until so much is free, in the order of arrival. A
+// nil *Pool bounds nothing.
 type Pool struct {
 	size int64
 	left *semaphore.Weighted
 }
 
-// SharePool returns a Pool of a share of the memory limit of Go (GOMEMLIMIT), 2 for half of it, and of most bytes where that
-// is less or there is no limit.
-func SharePool(share, most int64) *Pool { return NewPool(min(debug.SetMemoryLimit(-1)/share, most)) }
+// SharePool returns a Pool of the memory limit of Go (GOMEMLIMIT) divided by parts, and of most bytes at the most.
+func SharePool(parts, most int64) *Pool { return NewPool(min(debug.SetMemoryLimit(-1)/parts, most)) }
 
 // NewPool returns a Pool of some bytes.
 func NewPool(bytes int64) *Pool { return &Pool{bytes, semaphore.NewWeighted(bytes)} }
@@ -31,8 +30,8 @@ func (p *Pool) Size() int64 {
 	return p.size
 }
 
-// collectFrom is from how many bytes on the garbage of what took them is collected when they are given back. Else it would
-// still be there while the next one works.
+// collectFrom is the number of bytes from which on the garbage collector runs when they are released. Else the garbage
+// would still be there while the next one works.
 const collectFrom = 32 << 20
 
 // Take waits until n bytes are free, and holds them until release is called. What takes more than the whole pool waits

@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
@@ -140,37 +139,6 @@ func TestWAL_ALongList_IsNotWrittenAnew(t *testing.T) {
 		t.Errorf("%d turns, %v", len(list), err)
 	}
 	checkWhole(t, db)
-}
-
-// A file is stored as every record is, whatever its size.
-func TestEncodeFile_IsEncode(t *testing.T) {
-	for _, f := range []chat.File{
-		{Name: "large <&>", Type: "text/plain", Handle: json.RawMessage(`{"n":1}`), Data: repeatX(walSize), Duration: time.Second},
-		{Name: "one byte", Data: []byte("x")},
-		{Name: "empty", Data: []byte{}},
-		{},
-	} {
-		r := roomFile{time.Now().UTC(), f}
-		v, err := encodeFile(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, err := encode(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got, want roomFile
-		db := &DB{}
-		if err := errors.Join(db.decode(nil, v, &got), db.decode(nil, whole, &want)); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" || len(v) != len(whole) {
-			t.Errorf("%s has %d bytes, want %d:\n%s", f.Name, len(v), len(whole), diff)
-		}
-		if at, err := fileTime(v); err != nil || !at.Equal(r.At) {
-			t.Errorf("%s is of %v (%v), want %v", f.Name, at, err, r.At)
-		}
-	}
 }
 
 // What is copied or mended offline has what the log holds.
