@@ -63,6 +63,21 @@ func findDaemon(ctx context.Context, cfg *config.Config) (*client, error) {
 	return c, res.Body.Close()
 }
 
+// requireDaemon returns a client of the running daemon and its configuration, for commands that need it. It returns an
+// error with the remedy where none runs.
+func (c *invocation) requireDaemon(ctx context.Context) (*client, *config.Config, error) {
+	cfg, err := c.loadConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := findDaemon(ctx, cfg)
+	if errors.Is(err, errNoDaemon) {
+		err = fmt.Errorf("%w; this command needs it: start it with ravenbot run. One that was started with RAVENBOT_STORE "+
+			"or RAVENBOT_ADMIN_TOKEN is found where they are set", err)
+	}
+	return d, cfg, err
+}
+
 // do makes a request, with body as JSON unless it is nil. A status of 300 or above becomes an error with the text of
 // the API. The caller closes the body of the answer.
 func (c *client) do(ctx context.Context, method, path string, body any) (*http.Response, error) {

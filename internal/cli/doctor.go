@@ -27,6 +27,7 @@ import (
 	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/postgres"
 )
 
 // finding is the result of one check. Where OK is false, Cause says why, and Lost and Fix what follows from it.
@@ -139,7 +140,7 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 // diagnoseDatabase looks at the database, and changes nothing: a newer format of its tables would stop the replicas of
 // an older version.
 func diagnoseDatabase(ctx context.Context, cfg *config.Config) finding {
-	f := finding{Name: "store " + cfg.Store.String()}
+	f := finding{Name: "store " + postgres.DisplayName(cfg.Store.Reveal())}
 	remark, err := storage.CheckShared(ctx, cfg)
 	if err != nil {
 		f.Cause, f.Lost = err.Error(), "everything: the bot does not start"

@@ -94,7 +94,8 @@ func diagnoseListen(ctx context.Context, cfg *config.Config) finding {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP.Listen)
 	if err != nil {
 		f.OK, f.Cause, f.Lost = false, err.Error(), "everything: the bot does not start"
-		f.Fix = "end what holds the port, or choose another http.listen"
+		f.Fix = "end what holds the port, or choose another http.listen; for a ravenbot that was started with RAVENBOT_STORE " +
+			"or RAVENBOT_ADMIN_TOKEN, set them here, too"
 		return f
 	}
 	if err := l.Close(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -29,16 +30,16 @@ func (c *invocation) printLogin(link func() string) {
 		fmt.Fprintf(c.Out, "Open the chat page, once, with: %s\n", link())
 		return
 	}
-	fmt.Fprintf(c.Out, "For a link that opens the chat page, run in this folder: ravenbot login%s\n", c.configFlag())
+	where := " in this folder"
+	if filepath.IsAbs(c.config) {
+		where = ""
+	}
+	fmt.Fprintf(c.Out, "For a link that opens the chat page, run%s: ravenbot login%s\n", where, c.configFlag())
 }
 
 // printLoginLink prints a link of the running daemon that opens the chat page once.
 func printLoginLink(ctx context.Context, c *invocation) error {
-	cfg, err := c.loadConfig()
-	if err != nil {
-		return err
-	}
-	d, err := findDaemon(ctx, cfg)
+	d, cfg, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}

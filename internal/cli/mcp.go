@@ -132,7 +132,7 @@ func callTool(ctx context.Context, c *invocation) error {
 	if !json.Valid([]byte(c.args[2])) {
 		return usageErrorf("the arguments of the call are not valid JSON: %.100s", c.args[2])
 	}
-	d, err := c.requireDaemon(ctx)
+	d, _, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func callTool(ctx context.Context, c *invocation) error {
 
 // serverLogs prints the last log lines of a server.
 func serverLogs(ctx context.Context, c *invocation) error {
-	d, err := c.requireDaemon(ctx)
+	d, _, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func serverLogs(ctx context.Context, c *invocation) error {
 
 // approveServer approves the changed tools of a server and prints what changed.
 func approveServer(ctx context.Context, c *invocation) error {
-	d, err := c.requireDaemon(ctx)
+	d, _, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -24,7 +23,7 @@ const tokensPath = "/api/v1/auth/mcp-tokens"
 
 // revokeToken revokes a token.
 func revokeToken(ctx context.Context, c *invocation) error {
-	d, err := c.requireDaemon(ctx)
+	d, _, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func revokeToken(ctx context.Context, c *invocation) error {
 
 // listTokens prints the tokens, without their secrets.
 func listTokens(ctx context.Context, c *invocation) error {
-	d, err := c.requireDaemon(ctx)
+	d, _, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -66,7 +65,7 @@ func listTokens(ctx context.Context, c *invocation) error {
 // createToken creates a token and prints it. It is never shown again: the daemon keeps a hash. It returns the API's
 // error where the name is taken, without --overwrite.
 func createToken(ctx context.Context, c *invocation) error {
-	d, err := c.requireDaemon(ctx)
+	d, _, err := c.requireDaemon(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,18 +87,4 @@ func createToken(ctx context.Context, c *invocation) error {
 		"This is shown once. It lets a host use %s at %s/mcp, with the header Authorization: Bearer TOKEN.\n",
 		strings.Join(made.Tools, ", "), d.base)
 	return nil
-}
-
-// requireDaemon returns a client of the running daemon, for commands that need it. It returns an error with
-// the remedy when none runs.
-func (c *invocation) requireDaemon(ctx context.Context) (*client, error) {
-	cfg, err := c.loadConfig()
-	if err != nil {
-		return nil, err
-	}
-	d, err := findDaemon(ctx, cfg)
-	if errors.Is(err, errNoDaemon) {
-		return nil, fmt.Errorf("%w; this command needs it: start it with ravenbot run", err)
-	}
-	return d, err
 }

@@ -70,8 +70,11 @@ func (d *decoder) dotEnv() map[string]string {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return vars
 	}
-	d.appendFault(Fault{File: filepath.Join(filepath.Dir(d.file), ".env"), Line: line, Reason: err.Error(),
-		Remedy: "write NAME=value, with single quotes around a value that holds spaces, quotes or #"})
+	remedy := "write NAME=value, with single quotes around a value that holds spaces, quotes or #"
+	if errors.Is(err, fs.ErrPermission) {
+		remedy = "give the user that runs ravenbot the right to read it, or remove it"
+	}
+	d.appendFault(Fault{File: filepath.Join(filepath.Dir(d.file), ".env"), Line: line, Reason: err.Error(), Remedy: remedy})
 	return nil
 }
 

@@ -119,6 +119,25 @@ func TestMalformedDotEnvNamesItsLineAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestDotEnvThatMayNotBeReadAsksForTheRight(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads every file")
+	}
+	path := filepath.Join(t.TempDir(), "config.json")
+	for name, text := range map[string]string{path: "{}", filepath.Join(filepath.Dir(path), ".env"): "A=1"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(filepath.Dir(path), ".env"), 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(path, Options{})
+	if err == nil || !strings.Contains(err.Error(), ".env: permission denied — give the user") {
+		t.Errorf("got %v, want the right that is missing", err)
+	}
+}
+
 func TestPathsCountFromTheFolderOfTheFile(t *testing.T) {
 	c := mustLoad(t, `{"store": "x.db", "tools": {"files": {"roots": ["a", {"path": "/b/", "name": "bees", "write": true}]}, "billing": {"file": "t.json"}},
 		"agents": {"default": {"knowledge": ["docs/k.md"]}},
