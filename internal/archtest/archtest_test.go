@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"internal/conversation": {"internal/llm", "internal/chat"},
 	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
 	"internal/markdown":     {}, "internal/bundled": {}, "internal/schema": {}, "internal/schedule": {},
-	"internal/summary": {}, "internal/egress": {}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {"internal/delivery", "internal/llm/breaker", "internal/mcp", "internal/platform", "internal/store"}, "internal/page": {}, "internal/search": {}, "internal/pdftext": {},
+	"internal/summary": {}, "internal/egress": {"internal/resident"}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {"internal/delivery", "internal/llm/breaker", "internal/mcp", "internal/platform", "internal/store"}, "internal/page": {}, "internal/search": {}, "internal/pdftext": {},
 	"internal/feed":        append(vocabulary(), "internal/egress"),
 	"internal/store/":      vocabulary(),
 	"internal/llm/":        append(vocabulary(), "internal/egress"),

@@ -130,7 +130,7 @@ func TestRun_FeedNotAsked_IsNotCalledFailing(t *testing.T) {
 	if told := b.notices(); len(told) != 0 {
 		t.Errorf("the channel was told %q", told)
 	}
-	if footer := b.sent[0].Draft.Footer; !strings.Contains(footer, b2+" was not asked this time") {
+	if footer := b.sent[0].Draft.Footer; !strings.Contains(footer, b2+" was not read this time") {
 		t.Errorf("the footer says %q", footer)
 	}
 }

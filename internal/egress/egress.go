@@ -10,6 +10,7 @@
 package egress
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -36,6 +37,8 @@ var (
 	ErrRedirects = errors.New("too many redirects")
 	// ErrURL: the address is malformed or of a kind that is never fetched.
 	ErrURL = errors.New("not a URL that can be fetched")
+	// ErrBusy: there was no memory for a large body in time, while others were worked on.
+	ErrBusy = errors.New("other large answers took too long")
 	// ErrUserinfo wraps ErrURL: the address holds a user name or password.
 	ErrUserinfo = fmt.Errorf("%w: it contains a user name or password", ErrURL)
 )
@@ -69,6 +72,7 @@ type Client struct {
 	opts      Options
 	guard     *guard
 	transport *http.Transport
+	memory    *memory
 }
 
 // New returns a client. The error names each allowed host that cannot be parsed.
@@ -82,7 +86,7 @@ func New(opts Options) (*Client, error) {
 	}
 	// Proxy stays nil on purpose: behind a proxy the checks would see the proxy's address only.
 	g := &guard{rules: rules, resolver: opts.Resolver}
-	return &Client{opts: opts, guard: g, transport: &http.Transport{
+	return &Client{opts: opts, guard: g, memory: shareMemory(), transport: &http.Transport{
 		DialContext:            g.dial,
 		ForceAttemptHTTP2:      true,
 		DisableCompression:     true, // Get decompresses, so that its limit holds
@@ -99,7 +103,11 @@ func (c *Client) WithAllowed(hosts ...string) (*Client, error) {
 	// A new transport: pooled connections of one client must not serve requests that the other forbids.
 	opts := c.opts
 	opts.AllowPrivateHosts = slices.Concat(c.opts.AllowPrivateHosts, hosts)
-	return New(opts)
+	wider, err := New(opts)
+	if err == nil {
+		wider.memory = c.memory
+	}
+	return wider, err
 }
 
 // CloseIdle closes connections that no request uses.
@@ -141,11 +149,24 @@ type Response struct {
 	// PermanentURL is the new permanent address of the resource: the last hop of the permanent redirects (301, 308)
 	// that the chain began with. It is empty when there was none.
 	PermanentURL string
+
+	read, work func() // give back the memory for a large body, and for the work on it; nil: there is none
+}
+
+// Close gives back the memory for a large body and the work on it, and sets Body to nil. Whoever has worked on the body
+// calls it, before asking for another answer.
+func (r *Response) Close() {
+	for _, release := range []func(){r.work, r.read} {
+		if release != nil {
+			release()
+		}
+	}
+	r.Body, r.work, r.read = nil, nil, nil
 }
 
 // Get fetches a URL. It returns a Response for any status; an error means that there is no complete answer, and says
-// what was attempted, without secrets of the address. Test it for ErrBlocked, ErrTooLarge, ErrTimeout, ErrRedirects and
-// ErrURL. Get never retries.
+// what was attempted, without secrets of the address. Test it for ErrBlocked, ErrTooLarge, ErrTimeout, ErrRedirects,
+// ErrURL and ErrBusy. Get never retries. The Response is to be closed.
 func (c *Client) Get(ctx context.Context, rawURL string, o GetOptions) (*Response, error) {
 	o = o.withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
@@ -188,14 +209,14 @@ func (c *Client) get(ctx context.Context, rawURL string, o GetOptions) (*Respons
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }() // an error would say nothing about what was read
-	body, err := readBody(res, o.MaxBytes)
-	if err != nil {
+	answer := &Response{
+		Status: res.StatusCode, Header: res.Header, URL: res.Request.URL.String(), PermanentURL: trail.moved,
+	}
+	if err := c.readBody(ctx, res, o.MaxBytes, answer); err != nil {
+		answer.Close()
 		return nil, err
 	}
-	return &Response{
-		Status: res.StatusCode, Header: res.Header, Body: body,
-		URL: res.Request.URL.String(), PermanentURL: trail.moved,
-	}, nil
+	return answer, nil
 }
 
 // newRequest returns the request for an address; ErrURL where it cannot be one.
@@ -250,10 +271,11 @@ func checkRedirects(hops, limit int) error {
 	return nil
 }
 
-// readBody reads at most limit bytes from the connection, and at most limit bytes from the decompressor.
-func readBody(res *http.Response, limit int64) ([]byte, error) {
+// readBody reads at most limit bytes from the connection, and at most limit bytes from the decompressor, into answer.
+// Of a body that is not small it waits for the memory.
+func (c *Client) readBody(ctx context.Context, res *http.Response, limit int64, answer *Response) error {
 	if res.ContentLength > limit {
-		return nil, tooLargeError(limit)
+		return tooLargeError(limit)
 	}
 	wire := &cappedReader{r: res.Body, left: limit, limit: limit}
 	var body io.Reader = wire
@@ -262,20 +284,33 @@ func readBody(res *http.Response, limit int64) ([]byte, error) {
 	case "gzip", "x-gzip":
 		unzipped, err := gzip.NewReader(wire)
 		if errors.Is(err, io.EOF) {
-			return nil, nil // an empty body, as with 304
+			return nil // an empty body, as with 304
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read gzip body: %w", err)
+			return fmt.Errorf("read gzip body: %w", err)
 		}
 		body = &cappedReader{r: unzipped, left: limit, limit: limit}
 	default:
-		return nil, fmt.Errorf("the server sent content encoding %q, which was not requested", encoding)
+		return fmt.Errorf("the server sent content encoding %q, which was not requested", encoding)
 	}
-	data, err := io.ReadAll(body)
-	if err != nil {
-		return nil, fmt.Errorf("read body: %w", err)
+	var data bytes.Buffer
+	_, err := io.CopyN(&data, body, smallBody)
+	if err == nil {
+		if answer.read, err = take(ctx, c.memory.bodies, limit); err != nil {
+			return err
+		}
+		if body == wire && res.ContentLength > 0 { // the whole size is known
+			data.Grow(int(res.ContentLength) - data.Len() + bytes.MinRead)
+		}
+		if _, err = data.ReadFrom(body); err == nil {
+			answer.work, err = take(ctx, c.memory.work, int64(data.Len())*workFactor)
+		}
 	}
-	return data, nil
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read body: %w", err)
+	}
+	answer.Body = data.Bytes()
+	return nil
 }
 
 // cappedReader returns an error, rather than EOF, at the limit, so that a cut-off document is never taken for a whole

@@ -19,6 +19,8 @@ import (
 const (
 	maxDepth   = 256       // of nested elements; the parser behind recurses on them
 	maxItems   = 2_000     // of a feed; further items are left out
+	maxParts   = 200_000   // elements and attributes of a document, or what is in lists and objects; the rest is left out
+	maxTag     = 1 << 20   // bytes of one tag; the rest of the document is left out
 	maxText    = 512 << 10 // bytes of one element's text; the rest is cut off
 	maxAttr    = 64 << 10
 	maxRepairs = 1_000 // of broken markup; then the rest of the document is left out
@@ -31,6 +33,7 @@ type cleaner struct {
 	out   bytes.Buffer
 	stack []frame
 	items int    // begun so far
+	parts int    // elements and attributes so far
 	root  string // local name of the root element, lower case
 	pace  Pace   // what the elements so far say
 }
@@ -67,19 +70,21 @@ func cleanXML(data []byte, base *url.URL) (*cleaner, error) {
 	return c, nil
 }
 
-// errMaxItems ends the copying of a document with more than maxItems items.
-var errMaxItems = errors.New("as many items as are read")
+// errEnough ends the reading of a document with more than maxItems items or more than maxParts.
+var errEnough = errors.New("as much as is read of a document")
 
 // copy copies the document token by token. It returns an error only where nothing useful can be made of it.
 func (c *cleaner) copy(data []byte, base *url.URL) error {
 	at := 0 // start of the decoder's input in data
-	d := newDecoder(data)
+	r := &tagReader{data: data}
+	d := newDecoder(r)
 	for repairs := 0; ; {
 		start := at + int(d.InputOffset())
+		r.beginToken(start)
 		token, err := d.RawToken()
 		if err == nil {
 			err = c.handleToken(token, base)
-			if errors.Is(err, errMaxItems) || c.root != "" && len(c.stack) == 0 {
+			if errors.Is(err, errEnough) || c.root != "" && len(c.stack) == 0 {
 				break
 			}
 			if err != nil {
@@ -94,19 +99,53 @@ func (c *cleaner) copy(data []byte, base *url.URL) error {
 		}
 		repairs++
 		at = c.skipToken(data, start, end)
-		d = newDecoder(data[at:])
+		r.at = at
+		d = newDecoder(r)
 	}
 	c.finish()
 	return nil
 }
 
 // newDecoder returns a decoder that accepts HTML entities, unquoted attributes and unclosed elements.
-func newDecoder(data []byte) *xml.Decoder {
-	d := xml.NewDecoder(bytes.NewReader(data))
+func newDecoder(r io.Reader) *xml.Decoder {
+	d := xml.NewDecoder(r)
 	d.Strict = false
 	d.Entity = xml.HTMLEntity
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // it is UTF-8 by now
 	return d
+}
+
+// tagReader reads a document for a decoder, which takes single bytes, no more than it needs. It ends where a start tag
+// has more than maxTag bytes: the decoder keeps all attributes of a tag in memory before any can be counted.
+type tagReader struct {
+	data    []byte
+	at, end int
+}
+
+// beginToken says that the next token begins at an offset in the data.
+func (r *tagReader) beginToken(start int) {
+	r.end = len(r.data)
+	if start+1 < r.end && r.data[start] == '<' && !bytes.ContainsRune([]byte("!?/"), rune(r.data[start+1])) {
+		r.end = min(start+maxTag, r.end)
+	}
+}
+
+// ReadByte implements io.ByteReader.
+func (r *tagReader) ReadByte() (byte, error) {
+	if r.at == r.end {
+		return 0, io.EOF
+	}
+	r.at++
+	return r.data[r.at-1], nil
+}
+
+// Read implements io.Reader, which the decoder asks for.
+func (r *tagReader) Read(p []byte) (int, error) {
+	n := copy(p, r.data[r.at:r.end])
+	if r.at += n; n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // isTruncation reports whether the document ended in the middle of an element. encoding/xml has no error value for
@@ -154,8 +193,11 @@ func qualifiedName(name xml.Name) string {
 	return name.Space + ":" + name.Local
 }
 
-// openElement writes a start tag. It returns errMaxItems at one item too many.
+// openElement writes a start tag. It returns errEnough at one item too many, and at too many elements and attributes.
 func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
+	if c.parts += 1 + len(t.Attr); c.parts > maxParts {
+		return errEnough
+	}
 	f := frame{
 		source: qualifiedName(t.Name),
 		name:   qualifiedName(t.Name),
@@ -179,7 +221,7 @@ func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
 	}
 	if (f.local == "item" || f.local == "entry") && !c.inItem() {
 		if c.items == maxItems {
-			return errMaxItems
+			return errEnough
 		}
 		c.items++
 		f.isItem = true

@@ -61,10 +61,13 @@ func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	if link, ok := parseAsFeed(res); ok {
+	link, isFeed := parseAsFeed(res)
+	list := discoverLinks(res.Body, res.URL)
+	res.Close()
+	if isFeed {
 		return []Link{link}, nil
 	}
-	if list := discoverLinks(res.Body, res.URL); len(list) > 0 {
+	if len(list) > 0 {
 		return list, nil
 	}
 	// After a redirect the usual places are those of the host that answered.
@@ -74,7 +77,7 @@ func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 	return f.probeUsualPlaces(ctx, page)
 }
 
-// getPage fetches a page while it holds the lock of the page's host.
+// getPage fetches a page while it holds the lock of the page's host. The response is to be closed.
 func (f *Fetcher) getPage(ctx context.Context, address string, o egress.GetOptions) (*egress.Response, error) {
 	lock, err := f.hosts.acquire(ctx, hostOf(address))
 	if err != nil {
@@ -86,9 +89,11 @@ func (f *Fetcher) getPage(ctx context.Context, address string, o egress.GetOptio
 	case err != nil:
 		return nil, err
 	case res.Status == http.StatusTooManyRequests:
+		res.Close()
 		pause, _ := retryAfter(res.Header.Get("Retry-After"), f.opts.Now())
 		return nil, &WaitError{address, f.opts.Now().Add(pause)}
 	case res.Status < 200 || res.Status > 299:
+		res.Close()
 		return nil, &StatusError{address, res.Status}
 	}
 	return res, nil
@@ -114,7 +119,9 @@ func (f *Fetcher) probeUsualPlaces(ctx context.Context, page *url.URL) ([]Link, 
 			egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Timeout: probeTimeout, MaxRedirects: -1},
 		)
 		if err == nil {
-			if link, ok := parseAsFeed(res); ok {
+			link, isFeed := parseAsFeed(res)
+			res.Close()
+			if isFeed {
 				return []Link{link}, nil
 			}
 			continue

@@ -15,7 +15,7 @@ func Explain(address string, err error) string {
 	address = egress.RedactURL(address)
 	switch {
 	case errors.Is(err, ErrQueued):
-		return address + " was not asked this time: other requests to its host took too long."
+		return address + " was not read this time: other requests took too long."
 	case errors.Is(err, egress.ErrBlocked):
 		return address + " is on a private network. Feeds there can be read only when the operator allows it."
 	case errors.Is(err, egress.ErrTooLarge):

@@ -89,9 +89,9 @@ type Result struct {
 	MovedTo string
 }
 
-// ErrQueued is wrapped by the error of a fetch that ended before its request began: it waited for other requests to the
-// same host. It says nothing about the feed.
-var ErrQueued = errors.New("no request was made while others to the same host were under way")
+// ErrQueued is wrapped by the error of a fetch that ended while it waited for others: for requests to the same host, or
+// for the memory of a large document. It says nothing about the feed.
+var ErrQueued = errors.New("the feed was not read while others were")
 
 // WaitError says that the server wants no requests until a given time.
 type WaitError struct {
@@ -264,6 +264,9 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 	if err != nil && state.MovedTo != "" && isGone(err) {
 		state.resetAddress() // the move was not permanent after all: ask the old address again
 		res, err = f.fetch(ctx, &state)
+	}
+	if errors.Is(err, egress.ErrBusy) {
+		return Result{}, fmt.Errorf("%w: %w", ErrQueued, err)
 	}
 	// The server speaks for all of its feeds: waitForGap spares the others a request, too.
 	if wait, ok := errors.AsType[*WaitError](err); ok {
@@ -459,7 +462,8 @@ func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
 	return got, nil
 }
 
-// request makes one conditional request and parses the answer. For "not modified" it returns the stored document.
+// request makes one conditional request and parses the answer. For "not modified" it returns the stored document. The
+// response comes back without its body.
 func (f *Fetcher) request(ctx context.Context, state *State, address string) (*egress.Response, Document, error) {
 	res, err := f.client.Get(
 		ctx,
@@ -469,6 +473,7 @@ func (f *Fetcher) request(ctx context.Context, state *State, address string) (*e
 	if err != nil {
 		return nil, Document{}, err
 	}
+	defer res.Close()
 	switch {
 	case res.Status == http.StatusNotModified && state.FetchedAt.IsZero():
 		return nil, Document{}, &StatusError{address, res.Status} // no condition was sent, so there is no document

@@ -396,11 +396,37 @@ func TestFetch_EndsBeforeItsRequestBegins(t *testing.T) {
 	_, err := f.Fetch(ctx, s.URL+"/other")
 	close(gate)
 	wg.Wait()
-	if !errors.Is(err, ErrQueued) || !strings.Contains(Explain(s.URL+"/other", err), "was not asked this time") {
+	if !errors.Is(err, ErrQueued) || !strings.Contains(Explain(s.URL+"/other", err), "was not read this time") {
 		t.Errorf("error %v, explained as %q", err, Explain(s.URL+"/other", err))
 	}
 	state, err := f.State(t.Context(), s.URL+"/other")
 	if _, times := state.Failing(); times != 0 || err != nil {
 		t.Errorf("the feed has failed %d times, %v", times, err)
+	}
+}
+
+func TestFetch_NoMemoryForALargeFeed_IsNoFailureOfTheFeed(t *testing.T) {
+	s, f := newSite(t)
+	s.mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, rss+strings.Repeat(" ", maxBytes-len(rss)))
+	})
+	held, err := f.client.Get(t.Context(), s.URL+"/large", egress.GetOptions{MaxBytes: maxBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err = f.Fetch(ctx, s.URL+"/large"); !errors.Is(err, ErrQueued) {
+		t.Errorf("error %v, want ErrQueued", err)
+	}
+	state, err := f.State(t.Context(), s.URL+"/large")
+	if _, times := state.Failing(); times != 0 || err != nil {
+		t.Errorf("the feed has failed %d times, %v", times, err)
+	}
+	held.Close()
+	for range 3 { // each gives back what it took
+		if res, err := f.Fetch(t.Context(), s.URL+"/large"); err != nil || len(res.Items) == 0 {
+			t.Fatalf("%d items, %v", len(res.Items), err)
+		}
 	}
 }

@@ -37,6 +37,7 @@ func parseJSON(text []byte, base *url.URL) (Document, error) {
 type jsonFeed struct {
 	fields map[string]json.RawMessage // without the items
 	items  []json.RawMessage          // nil: there is no such list
+	parts  int                        // read in lists other than the items
 }
 
 // maxFields is how many fields of the document itself are read.
@@ -75,7 +76,7 @@ func readJSONFeed(text []byte) (jsonFeed, error) {
 				f.fields[key] = value
 			}
 		}
-		if errors.Is(err, errMaxItems) {
+		if errors.Is(err, errEnough) {
 			return f, nil
 		}
 		if err != nil {
@@ -94,7 +95,7 @@ func (f *jsonFeed) truncationError(err error) error {
 	return err
 }
 
-// readItems reads up to maxItems items, and returns errMaxItems where there are more.
+// readItems reads up to maxItems items, and returns errEnough where there are more.
 func (f *jsonFeed) readItems(d *json.Decoder) error {
 	if token, err := d.Token(); err != nil || token != json.Delim('[') {
 		return err // null, say
@@ -102,14 +103,14 @@ func (f *jsonFeed) readItems(d *json.Decoder) error {
 	f.items = []json.RawMessage{}
 	for d.More() {
 		if len(f.items) == maxItems {
-			return errMaxItems
+			return errEnough
 		}
 		var item json.RawMessage
 		if err := d.Decode(&item); err != nil {
 			return err
 		}
 		// An item that is not an object would make gofeed fail on the whole document.
-		if item, ok := lenientObject(item, false); ok {
+		if item, ok := f.lenientObject(item, false); ok {
 			f.items = append(f.items, item)
 		}
 	}
@@ -120,7 +121,7 @@ func (f *jsonFeed) readItems(d *json.Decoder) error {
 // encode returns the document as complete JSON for gofeed.
 func (f *jsonFeed) encode() ([]byte, error) {
 	whole := map[string]any{}
-	for key, value := range lenientFields(f.fields, false) {
+	for key, value := range f.lenientFields(f.fields, false) {
 		whole[key] = value
 	}
 	whole["items"] = f.items

@@ -3,7 +3,10 @@ package feed
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // fieldKind is how a field of a JSON Feed is read.
@@ -33,21 +36,38 @@ var jsonFields = map[string]fieldKind{
 // lenientObject returns an object whose fields have the types that the format asks for, where that can be made of what
 // they hold; the others are left out. One wrong field would otherwise make gofeed refuse the whole feed. It returns
 // false for what is no object. Objects within others have simple fields alone, which bounds the work on nested ones.
-func lenientObject(raw json.RawMessage, inner bool) (json.RawMessage, bool) {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) != nil || fields == nil {
+func (f *jsonFeed) lenientObject(raw json.RawMessage, inner bool) (json.RawMessage, bool) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
 		return nil, false
 	}
-	out, err := json.Marshal(lenientFields(fields, inner))
+	fields := map[string]json.RawMessage{}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return nil, false
+		}
+		if name, _ := name.(string); isRead(name, inner) {
+			fields[name] = value
+		}
+	}
+	out, err := json.Marshal(f.lenientFields(fields, inner))
 	return out, err == nil
 }
 
-// lenientFields returns the fields that gofeed knows, each in the form that it expects.
-func lenientFields(fields map[string]json.RawMessage, inner bool) map[string]json.RawMessage {
+// isRead reports whether a field is one that gofeed reads, in an object within others or in another one.
+func isRead(name string, inner bool) bool {
+	kind, known := jsonFields[name]
+	return known && (!inner || kind < textsField)
+}
+
+// lenientFields returns the fields that gofeed reads, each in the form that it expects.
+func (f *jsonFeed) lenientFields(fields map[string]json.RawMessage, inner bool) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for name, value := range fields {
-		if kind, known := jsonFields[name]; known && (!inner || kind < textsField) {
-			if value, ok := kind.read(value); ok {
+		if isRead(name, inner) {
+			if value, ok := f.readField(jsonFields[name], value); ok {
 				out[name] = value
 			}
 		}
@@ -55,8 +75,8 @@ func lenientFields(fields map[string]json.RawMessage, inner bool) map[string]jso
 	return out
 }
 
-// read returns a value in the type of its kind, or false.
-func (k fieldKind) read(raw json.RawMessage) (json.RawMessage, bool) {
+// readField returns a value in the type of its kind, or false. Of a text it returns maxText bytes at most.
+func (f *jsonFeed) readField(k fieldKind, raw json.RawMessage) (json.RawMessage, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, false
@@ -66,10 +86,14 @@ func (k fieldKind) read(raw json.RawMessage) (json.RawMessage, bool) {
 		if first == '{' || first == '[' {
 			return nil, false
 		}
-		if first == '"' {
-			return raw, true
+		if first != '"' {
+			return quoteJSON(string(raw)), true
 		}
-		return quoteJSON(string(raw)), true
+		var long string
+		if len(raw) > maxText && json.Unmarshal(raw, &long) == nil {
+			raw = quoteJSON(text.Cut(long, maxText))
+		}
+		return raw, true
 	case numberField:
 		number := strings.Trim(string(raw), `" `)
 		var whole int64
@@ -80,31 +104,38 @@ func (k fieldKind) read(raw json.RawMessage) (json.RawMessage, bool) {
 		if first == '"' {
 			return json.RawMessage(`{"name":` + string(raw) + `}`), true
 		}
-		return lenientObject(raw, true)
+		return f.lenientObject(raw, true)
 	}
-	return k.readList(raw)
+	return f.readList(k, raw)
 }
 
-// readList reads a list, or one value that stands for a list.
-func (k fieldKind) readList(raw json.RawMessage) (json.RawMessage, bool) {
-	list := []json.RawMessage{raw}
-	if raw[0] == '[' {
-		if json.Unmarshal(raw, &list) != nil {
-			return nil, false
-		}
+// readList reads a list, or one value that stands for a list. It leaves out what is more than maxParts in all lists of
+// the document.
+func (f *jsonFeed) readList(k fieldKind, raw json.RawMessage) (json.RawMessage, bool) {
+	if raw[0] != '[' {
+		raw = slices.Concat(json.RawMessage("["), raw, json.RawMessage("]"))
 	}
 	element := map[fieldKind]fieldKind{textsField: textField, peopleField: personField}[k]
 	out := []json.RawMessage{}
-	for _, one := range list {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	_, err := d.Token() // the bracket
+	for ; err == nil && d.More() && f.parts < maxParts; f.parts++ {
+		var one json.RawMessage
+		if err = d.Decode(&one); err != nil {
+			break
+		}
 		ok := false
 		if k == attachmentsField {
-			one, ok = lenientObject(one, true)
+			one, ok = f.lenientObject(one, true)
 		} else {
-			one, ok = element.read(one)
+			one, ok = f.readField(element, one)
 		}
 		if ok {
 			out = append(out, one)
 		}
+	}
+	if err != nil {
+		return nil, false
 	}
 	encoded, err := json.Marshal(out)
 	return encoded, err == nil

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/xml"
 	"errors"
@@ -37,7 +38,7 @@ func ReadOPML(r io.Reader) ([]Outline, error) {
 	}
 	text := removeInvalidChars(withoutPreamble(toUTF8(data, "")))
 	o := opmlReader{list: []Outline{}}
-	if err := o.read(newDecoder(text)); err != nil {
+	if err := o.read(newDecoder(bytes.NewReader(text))); err != nil {
 		return nil, fmt.Errorf("read OPML: %w", err)
 	}
 	return o.list, nil

@@ -38,6 +38,7 @@ func (r Reader) Read(ctx context.Context, address string) (Page, error) {
 	if err != nil {
 		return Page{}, fetchError(address, err)
 	}
+	defer res.Close()
 	if res.Status < 200 || res.Status > 299 {
 		return Page{}, newReadError("%s answered with status %d.", address, res.Status)
 	}
@@ -54,6 +55,8 @@ func fetchError(address string, err error) error {
 		return newReadError("%s is too large to read.", address)
 	case errors.Is(err, egress.ErrTimeout):
 		return newReadError("%s did not answer in time.", address)
+	case errors.Is(err, egress.ErrBusy):
+		return newReadError("%s is large, and was not read while other large pages were. Try again in a minute.", address)
 	case errors.Is(err, egress.ErrRedirects):
 		return newReadError("%s redirects again and again.", address)
 	case errors.Is(err, egress.ErrURL):
@@ -69,6 +72,7 @@ func (r Reader) Article(ctx context.Context, address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	defer res.Close()
 	kind := res.Header.Get("Content-Type")
 	if res.Status < 200 || res.Status > 299 {
 		return "", fmt.Errorf("read %s: status %d", res.URL, res.Status)
@@ -80,13 +84,14 @@ func (r Reader) Article(ctx context.Context, address string) (string, error) {
 	return markdown.Plain(p.Text), nil
 }
 
-// Picture returns a picture of at most limit bytes.
+// Picture returns a picture of at most limit bytes. Who asks for it counts its memory.
 func (r Reader) Picture(ctx context.Context, address string, limit int64) ([]byte, error) {
 	res, err := r.Client.Get(ctx, address, egress.GetOptions{MaxBytes: limit,
 		Accept: "image/webp, image/png, image/jpeg, image/gif"})
 	if err != nil {
 		return nil, err
 	}
+	defer res.Close()
 	if res.Status != http.StatusOK {
 		return nil, fmt.Errorf("fetch %s: status %d", res.URL, res.Status)
 	}
