@@ -125,7 +125,7 @@ type tagReader struct {
 // beginToken says that the next token begins at an offset in the data.
 func (r *tagReader) beginToken(start int) {
 	r.end = len(r.data)
-	if start+1 < r.end && r.data[start] == '<' && !bytes.ContainsRune([]byte("!?/"), rune(r.data[start+1])) {
+	if start+1 < r.end && r.data[start] == '<' && strings.IndexByte("!?/", r.data[start+1]) < 0 {
 		r.end = min(start+maxTag, r.end)
 	}
 }
