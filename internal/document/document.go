@@ -67,11 +67,11 @@ type PDF func(ctx context.Context, data []byte) ([]string, error)
 // Reader reads documents. It is safe for concurrent use.
 type Reader struct {
 	pdf PDF
-	// busy has a place for the PDF that is being read: each may take much memory.
+	// busy has a place for the PDF or Office file that is being read: each may take much memory.
 	busy chan struct{}
 }
 
-// NewReader returns a Reader that has PDFs read by pdf, one at a time.
+// NewReader returns a Reader that has PDFs read by pdf. It reads PDFs and Office files one at a time.
 func NewReader(pdf PDF) *Reader { return &Reader{pdf, make(chan struct{}, 1)} }
 
 // kind is how a file is read.
@@ -172,9 +172,18 @@ func (r *Reader) Read(ctx context.Context, name, mediaType string, data []byte) 
 	return list, nil
 }
 
-// readKind returns the sections of a file of a kind. It returns errOldForm and ErrKind for what is not read at all, and
-// else the fault of the file.
+// readKind returns the sections of a file of a kind. It returns errOldForm and ErrKind for what is not read at all, the
+// error of ctx where that ends before another file was read, and else the fault of the file.
 func (r *Reader) readKind(ctx context.Context, k kind, data []byte) ([]Section, error) {
+	switch k {
+	case kindPDF, kindWord, kindSheets, kindSlides:
+		select {
+		case r.busy <- struct{}{}:
+			defer func() { <-r.busy }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	switch k {
 	case kindPDF:
 		return r.readPDF(ctx, data)
@@ -218,15 +227,8 @@ func decodeText(data []byte) (string, error) {
 	return strings.TrimPrefix(page.Decode(data, "text/plain"), "\uFEFF"), nil
 }
 
-// readPDF returns one section for each page. It waits for a place among the PDFs that are read at a time, and returns
-// the error of ctx where there is none until it ends.
+// readPDF returns one section for each page.
 func (r *Reader) readPDF(ctx context.Context, data []byte) ([]Section, error) {
-	select {
-	case r.busy <- struct{}{}:
-		defer func() { <-r.busy }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	pages, err := r.pdf(ctx, data)
 	if err != nil {
 		return nil, err

@@ -193,6 +193,8 @@ func TestRead_FilesThatCannotBeRead_SayWhyInWords(t *testing.T) {
 		"a bomb of entities":       {"a.docx", withMain(entities), damaged},
 		"very deep":                {"a.docx", word(t, repeat("<w:ins>", 1000)+repeat("</w:ins>", 1000)), tooMuch},
 		"many elements":            {"a.docx", word(t, repeat("<w:p/>", 510_000)), tooMuch},
+		"many attributes":          {"a.docx", word(t, repeat(`<w:p a="" b="" c=""/>`, 170_000)), tooMuch},
+		"a tag of many attributes": {"a.docx", word(t, "<w:p"+repeat(` a=">"`, 200_000)+"/>"), tooMuch},
 		"many cells":               {"a.xlsx", sheets(t, "<row>"+repeat("<c/>", 410_000)+"</row>"), tooMuch},
 		"a file without main part": {"a.docx", archive(t, begin), damaged},
 		"parts in a circle":        {"a.docx", archive(t, map[string]string{"_rels/.rels": relations("officeDocument", "_rels/.rels")}), "no text"},
@@ -324,4 +326,33 @@ func FuzzRead(f *testing.F) {
 			t.Error("there is no reason")
 		}
 	})
+}
+
+func TestRead_OfficeFilesAreReadOneAtATime(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	r := document.NewReader(func(context.Context, []byte) ([]string, error) {
+		close(begun)
+		<-end
+		return []string{"one"}, nil
+	})
+	read := make(chan error, 1)
+	go func() {
+		_, err := r.Read(t.Context(), "a.pdf", "", nil)
+		read <- err
+	}()
+	<-begun
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for _, name := range []string{"a.docx", "a.xlsx", "a.pptx"} {
+		if _, err := r.Read(ctx, name, "", nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s beside another file: %v, want that it waited", name, err)
+		}
+	}
+	if got, err := r.Text(t.Context(), "a.txt", "", []byte("x")); err != nil || got != "x" {
+		t.Errorf("a text beside another file: %q, %v", got, err)
+	}
+	close(end)
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
 }

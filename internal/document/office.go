@@ -15,9 +15,12 @@ import (
 const (
 	// maxParts bounds the files within a file. A presentation of 500 slides has about 3,000.
 	maxParts = 20_000
-	// maxElements bounds the elements of a part that is read into memory, maxDepth how deep they are nested.
+	// maxElements bounds the elements of a part that is read into memory, and their attributes, maxDepth how deep they
+	// are nested.
 	maxElements = 500_000
 	maxDepth    = 300
+	// maxToken bounds the bytes of one tag, and of one text between two tags.
+	maxToken = 1 << 20
 )
 
 // archive is an Office file: parts in a zip archive, which refer to each other.
@@ -62,23 +65,40 @@ func (a *archive) open(name string) (*xml.Decoder, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return xml.NewDecoder(&limitedReader{r, &a.left}), func() { _ = r.Close() }, nil
+	in := &limitedReader{r: r, left: &a.left}
+	return xml.NewTokenDecoder(&tokenReader{xml.NewDecoder(in), in}), func() { _ = r.Close() }, nil
 }
 
 // limitedReader returns errTooMuch, rather than the end, where too much was read.
 type limitedReader struct {
-	r    io.Reader
-	left *int64
+	r     io.Reader
+	left  *int64
+	token int64 // bytes that may still be read for the present token
 }
 
-// Read returns errTooMuch once all parts of the file together are longer than their limit: a small archive may hold
-// very much.
+// Read returns errTooMuch once a token, or all parts of the file together, are longer than their limit: a small archive
+// may hold very much.
 func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
-	if *l.left -= int64(n); *l.left < 0 {
+	*l.left -= int64(n)
+	l.token -= int64(n)
+	if *l.left < 0 || l.token < 0 {
 		return 0, errTooMuch
 	}
 	return n, err
+}
+
+// tokenReader returns the tokens of a part, each of maxToken bytes at most: the decoder keeps all attributes of a tag in
+// memory before any can be counted.
+type tokenReader struct {
+	raw *xml.Decoder
+	in  *limitedReader
+}
+
+// Token implements xml.TokenReader.
+func (t *tokenReader) Token() (xml.Token, error) {
+	t.in.token = maxToken
+	return t.raw.RawToken()
 }
 
 // element is an XML element, or a text, whose name is empty.
@@ -90,7 +110,7 @@ type element struct {
 }
 
 // tree returns a part as a tree. Entities that the part declares are not expanded but refused, by encoding/xml. It
-// returns errTooMuch for more elements than maxElements, or deeper ones than maxDepth.
+// returns errTooMuch for more elements or attributes than maxElements, or deeper ones than maxDepth.
 func (a *archive) tree(name string) (*element, error) {
 	d, done, err := a.open(name)
 	if err != nil {
@@ -99,20 +119,21 @@ func (a *archive) tree(name string) (*element, error) {
 	defer done()
 	root := &element{}
 	stack := []*element{root}
-	for count := 0; ; {
+	for count, attributes := 0, 0; ; {
 		token, err := d.Token()
 		switch {
 		case errors.Is(err, io.EOF):
 			return root, nil
 		case err != nil:
 			return nil, err
-		case count > maxElements || len(stack) > maxDepth:
+		case max(count, attributes) > maxElements || len(stack) > maxDepth:
 			return nil, errTooMuch
 		}
 		top := stack[len(stack)-1]
 		switch t := token.(type) {
 		case xml.StartElement:
 			count++
+			attributes += len(t.Attr)
 			e := &element{name: t.Name.Local, attrs: t.Attr}
 			top.children = append(top.children, e)
 			stack = append(stack, e)
