@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"path"
 	"strings"
@@ -47,10 +49,7 @@ func containsValues(said string, data json.RawMessage) bool {
 	if strings.Contains(said, string(data)) {
 		return true
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var v any
-	if said == "" || d.Decode(&v) != nil {
+	if said == "" {
 		return false
 	}
 	// Numbers are compared as whole words: 5 is part of 15, and not said by it. Texts may be parts
@@ -61,28 +60,43 @@ func containsValues(said string, data json.RawMessage) bool {
 	}) {
 		words[strings.TrimRight(w, ".")] = true
 	}
-	missing, count := false, 0
-	var visit func(v any)
-	visit = func(v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			for _, inner := range v {
-				visit(inner)
-			}
-		case []any:
-			for _, inner := range v {
-				visit(inner)
-			}
-		case string:
-			count++
-			missing = missing || !strings.Contains(said, v)
-		case json.Number, bool:
-			count++
-			missing = missing || !words[fmt.Sprint(v)]
+	// Token by token: in memory the values would take twenty times their text.
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	count := 0
+	var objects []bool // of the values that are open: whether it is an object
+	isKey := false     // the next text is the key of an object
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return errors.Is(err, io.EOF) && count > 0
 		}
+		switch v := token.(type) {
+		case json.Delim:
+			if v == '{' || v == '[' {
+				objects = append(objects, v == '{')
+			} else {
+				objects = objects[:len(objects)-1]
+			}
+			isKey = len(objects) > 0 && objects[len(objects)-1]
+			continue
+		case string:
+			if isKey {
+				isKey = false
+				continue
+			}
+			if !strings.Contains(said, v) {
+				return false
+			}
+			count++
+		case json.Number, bool:
+			if !words[fmt.Sprint(v)] {
+				return false
+			}
+			count++
+		}
+		isKey = len(objects) > 0 && objects[len(objects)-1]
 	}
-	visit(v)
-	return count > 0 && !missing
 }
 
 // parseContents reads the content of a result or a message: one part, or a list of them. It

@@ -97,6 +97,20 @@ func TestMediaType(t *testing.T) {
 	}
 }
 
+// Most servers say a sentence beside much data: the first value that is missing decides.
+func TestContainsValues_StopsAtTheFirstThatIsMissing(t *testing.T) {
+	row := `{"name":"Ada","n":5},`
+	data := json.RawMessage("[" + strings.Repeat(row, maxResultBytes/len(row)-1) + `{}]`)
+	allocations := testing.AllocsPerRun(1, func() {
+		if containsValues("done", data) {
+			t.Error("the sentence says what the data says")
+		}
+	})
+	if allocations > 100 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
 // The text says what the data says only where it has each of its values.
 func TestContainsValues(t *testing.T) {
 	for _, tt := range []struct {
@@ -112,6 +126,9 @@ func TestContainsValues(t *testing.T) {
 		{"Ada is true", `{"who":"Ada","ok":false}`, false},
 		{"3 degrees", `{"t":-3}`, false},
 		{"15", `[5]`, false},
+		{"Ada, 7", `{"a":{"who":[{"name":"Ada"},{}]},"b":[[7]],"c":{"d":null}}`, true},
+		{"Ada, 7", `{"a":{"who":[{"name":"Ada"},{}],"last":8},"b":[[7]]}`, false},
+		{"a who name", `{"a":{"who":[{"name":"Ada"}]}}`, false},
 		{"nothing", `{"a":{"b":[null]}}`, false},
 		{`see {"a":[]} there`, `{"a":[]}`, true},
 		{"", `{"a":""}`, false},
