@@ -63,9 +63,9 @@ func TestImage_IsBuiltFromFilesThatDockerSees(t *testing.T) {
 	}
 }
 
-// isIgnored reports whether rules, the lines of a .dockerignore, keep a file from Docker: the last one that fits the file or
-// a folder above it decides (https://docs.docker.com/build/concepts/context/#dockerignore-files). A leading **/ fits in every
-// folder; elsewhere ** is not understood.
+// isIgnored reports whether rules, the lines of a .dockerignore, keep a file from Docker: the last one that fits the file
+// or a folder above it decides (https://docs.docker.com/build/concepts/context/#dockerignore-files). A leading **/ fits in
+// every folder; elsewhere ** is not understood.
 func isIgnored(rules, name string) bool {
 	ignored := false
 	for rule := range strings.Lines(rules) {

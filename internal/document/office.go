@@ -88,8 +88,8 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tokenReader returns the tokens of a part, each of maxToken bytes at most: the decoder keeps all attributes of a tag in
-// memory before any can be counted.
+// tokenReader returns the tokens of a part, each of maxToken bytes at most: the decoder keeps all attributes of a tag
+// in memory before any can be counted.
 type tokenReader struct {
 	raw *xml.Decoder
 	in  *limitedReader
