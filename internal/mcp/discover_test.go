@@ -180,6 +180,7 @@ func TestExplainConnectError(t *testing.T) {
 	} {
 		s := must(must(NewHost(Options{Servers: []Config{tt.c}})).server("a"))
 		s.logs.add("stderr", []byte(tt.line))
+		s.logs.add("stderr", []byte("npm error A complete log of this run can be found in: /tmp/x.log"))
 		s.logs.add("bot", []byte("ended"))
 		if got := s.explainConnectError(tt.err).Error(); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)

@@ -89,12 +89,16 @@ func (r *logBuffer) lines(mask func(string) string) []LogLine {
 	return list
 }
 
-// lastLine returns the newest line of a stream, or "".
+// npmLogNote is how npm and npx end what they say of an error, without its reason.
+const npmLogNote = "A complete log of this run can be found in"
+
+// lastLine returns the newest line of a stream that says something, or "".
 func (r *logBuffer) lastLine(stream string, mask func(string) string) string {
 	list := r.lines(mask)
 	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Stream == stream && strings.TrimSpace(list[i].Text) != "" {
-			return strings.TrimSpace(list[i].Text)
+		line := strings.TrimSpace(list[i].Text)
+		if list[i].Stream == stream && line != "" && !strings.Contains(line, npmLogNote) {
+			return line
 		}
 	}
 	return ""
