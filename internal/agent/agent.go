@@ -220,13 +220,15 @@ type Options struct {
 	Documents Documents // nil: attached files are only named
 	// FileMemory bounds what files take that are read or given to a model.
 	FileMemory *resident.Pool
-	Budget     Budget // nil: every request is made
-	Places     Places // nil: nothing is known of a message but its words
-	Notes      Notes  // nil: there are none
-	Access     Access // nil: everybody may use the bot
-	Log        *slog.Logger
-	Now        func() time.Time
-	Jitter     func() float64 // in [0,1)
+	// ResultMemory bounds what files of tools take until they are stored with the answer.
+	ResultMemory *resident.Pool
+	Budget       Budget // nil: every request is made
+	Places       Places // nil: nothing is known of a message but its words
+	Notes        Notes  // nil: there are none
+	Access       Access // nil: everybody may use the bot
+	Log          *slog.Logger
+	Now          func() time.Time
+	Jitter       func() float64 // in [0,1)
 }
 
 // Engine answers messages. It is safe for concurrent use by different
@@ -289,7 +291,7 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	if r == nil {
 		return nil, nil
 	}
-	defer r.media.free(false)
+	defer r.release()
 	answer := ""
 	if err = q.AwaitStored(ctx); err == nil { // so far the work has only read
 		answer, err = r.loop(ctx)

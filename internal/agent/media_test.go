@@ -34,15 +34,17 @@ func showsPicture() chat.Message {
 	return m
 }
 
-func hasPicture(r llm.Request) bool {
+func hasPicture(r llm.Request) bool { return countPictures(r) > 0 }
+
+func countPictures(r llm.Request) (n int) {
 	for _, m := range r.Messages {
 		for _, p := range m.Parts {
 			if p.Media != nil {
-				return true
+				n++
 			}
 		}
 	}
-	return false
+	return n
 }
 
 // Pictures of many questions at a time would take more memory than there is: some wait until others are answered.
@@ -179,5 +181,127 @@ func TestAnswer_FilesLargerThanTheMemory_AreTold(t *testing.T) {
 	}
 	if *fetched != 2 {
 		t.Errorf("%d files were fetched", *fetched)
+	}
+}
+
+// draws returns a tool that gives images of some sizes in bytes: a.png, b.png and so on.
+func draws(sizes ...int) tool.Func {
+	return does(func(context.Context, json.RawMessage) (tool.Result, error) {
+		result := tool.Text("drawn")
+		for i, size := range sizes {
+			result.Files = append(result.Files,
+				chat.File{Name: string(rune('a'+i)) + ".png", Type: "image/png", Data: make([]byte, size)})
+		}
+		return result, nil
+	})
+}
+
+// Images of tools take the same memory in requests as attached ones: of many questions some wait until others are answered.
+func TestAnswer_ImagesOfTools_WaitForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := resident.NewPool(30 << 20) // for one, with the picture of the question
+		began := time.Now()
+		times := make(chan time.Duration)
+		for range 3 {
+			b, _ := withPictures(tools{"draw": draws(3 << 20)}, pool, func(n int, r llm.Request) []llm.Chunk {
+				if n == 1 {
+					return llmtest.Calls("draw", `{}`)
+				}
+				time.Sleep(10 * time.Second)
+				if want := n; countPictures(r) != want {
+					t.Errorf("the model sees %d of %d pictures", countPictures(r), want)
+				}
+				return llmtest.Says("a cat")
+			})
+			go func() {
+				b.answer(t, t.Context(), one(showsPicture()))
+				times <- time.Since(began)
+			}()
+		}
+		for i := range 3 {
+			if took, want := <-times, time.Duration(i+1)*10*time.Second; took != want {
+				t.Errorf("answer %d after %v, want %v", i+1, took, want)
+			}
+		}
+		if _, ok := pool.TryTake(pool.Size()); !ok {
+			t.Error("memory is held at the end")
+		}
+	})
+}
+
+// A question goes on without the images of tools for which no memory is free for too long, and the model knows it.
+func TestAnswer_NoMemoryForImagesOfTools_IsToldToTheModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := resident.NewPool(1 << 20)
+		if _, err := pool.Take(t.Context(), pool.Size()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var last llm.Request
+		b, _ := withPictures(tools{"draw": draws(1000)}, pool, func(n int, r llm.Request) []llm.Chunk {
+			if last = r; n == 1 {
+				return llmtest.Calls("draw", `{}`)
+			}
+			return llmtest.Says("ok")
+		})
+		d := b.answer(t, t.Context(), one(asks("1", "draw")))
+		const want = "images that tools gave could not be given to you for lack of memory"
+		if hasPicture(last) || !strings.Contains(wholeText(last), want) || time.Since(began) != 5*time.Minute {
+			t.Errorf("asked after %v with\n%s", time.Since(began), wholeText(last))
+		}
+		if len(d.Files) != 1 {
+			t.Errorf("people get %d files", len(d.Files))
+		}
+	})
+}
+
+// Files of tools are kept until the answer is stored, as far as there is memory for them; a call never waits for it, since
+// its question may hold the files of an earlier one. What is needed no longer is given back at once.
+func TestAnswer_FilesOfTools_AreKeptWithinTheMemory(t *testing.T) {
+	const mb = 1 << 20
+	for name, c := range map[string]struct {
+		pool    int64
+		calls   int
+		sizes   []int
+		leftOut string
+		images  int
+		posted  int
+	}{
+		"all fit":              {4 * mb, 1, []int{mb, mb}, "", 2, 2},
+		"the second does not":  {2 * mb, 1, []int{mb, 2 * mb, mb}, "[b.png: left out", 2, 2},
+		"small ones need none": {0, 1, []int{1000, 64 << 10}, "", 2, 2},
+		"older ones make room": {28 * mb, 9, []int{4 * mb}, "", 4, 2}, // the post has the first two
+		"what nobody gets":     {0, 1, []int{9 * mb}, "", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := resident.NewPool(c.pool)
+			var last llm.Request
+			b, _ := withPictures(tools{"draw": draws(c.sizes...)}, nil, func(n int, r llm.Request) []llm.Chunk {
+				if last = r; n <= c.calls {
+					return llmtest.Calls("draw", `{"n":`+string(rune('0'+n))+`}`)
+				}
+				return llmtest.Says("ok")
+			})
+			b.options.ResultMemory = pool
+			b.Engine = b.over()
+			d := b.answer(t, t.Context(), one(asks("1", "draw")))
+			words := ""
+			for _, m := range last.Messages {
+				for _, p := range m.Parts {
+					if p.Result != nil {
+						words += p.Result.Content
+					}
+				}
+			}
+			if strings.Contains(words, "left out") != (c.leftOut != "") || !strings.Contains(words, c.leftOut) {
+				t.Errorf("want %q in\n%s", c.leftOut, words)
+			}
+			if countPictures(last) != c.images || len(d.Files) != c.posted {
+				t.Errorf("the model sees %d, people get %d", countPictures(last), len(d.Files))
+			}
+			if _, ok := pool.TryTake(c.pool); !ok {
+				t.Error("memory is held at the end")
+			}
+		})
 	}
 }

@@ -57,6 +57,15 @@ type run struct {
 	show        func(chat.Progress) // called with mu held, for one thing at a time
 	runs        []chat.ToolRun      // the calls as people see them
 	files       []chat.File         // of tools, for the answer
+	held        []heldFile          // the memory of what files and toolImages have
+}
+
+// release gives back the memory of all media and files.
+func (r *run) release() {
+	r.media.free(false)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.releaseFiles(func([]byte) bool { return true })
 }
 
 // maxDeclaredTools is how many tools are declared to a model: requests with several

@@ -136,7 +136,10 @@ func (r *run) makeCall(ctx context.Context, c llm.Call) (llm.Result, []store.Too
 	out, record := r.engine.o.Calls.Call(ctx, tool.Intent{Caller: caller, Tool: n, Args: c.Args}, r.profile.MaxResult)
 	seen.Took, seen.Note = r.engine.o.Now().Sub(began), out.Note
 	// Files are kept before the result is recorded, so that the next request has the images.
-	r.keepFiles(c.Name, out.Result.Files)
+	if leftOut := r.keepFiles(c.Name, out.Result.Files); len(leftOut) > 0 {
+		out.Shown += fmt.Sprintf("\n[%s: left out, since too many large files are being worked on. "+
+			"Call the tool again later, or say so.]", strings.Join(leftOut, ", "))
+	}
 	return r.finishCall(c, seen, out, record)
 }
 
@@ -213,24 +216,73 @@ const (
 	maxFilesBytes = 8 << 20
 )
 
-// keepFiles keeps the files of a tool for the answer, and its images for the model.
-func (r *run) keepFiles(tool string, files []chat.File) {
+// smallFile is how many bytes of a tool's file are kept without asking whether there is memory for them.
+const smallFile = 64 << 10
+
+// keepFiles keeps the files of a tool for the answer, and its images for the model. It returns the names of those for which
+// there is no memory.
+func (r *run) keepFiles(tool string, files []chat.File) (leftOut []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	size := 0
+	size := int64(0)
 	for _, f := range r.files {
-		size += len(f.Data)
+		size += int64(len(f.Data))
 	}
-	// First, and of all files: the limits below are those of the post.
+	isFull := false // the limits are those of the post: people get the first files, and the result names all to the model
 	for _, f := range files {
-		r.keepImage(tool, f)
-	}
-	for _, f := range files {
-		if size += len(f.Data); len(r.files) == maxFiles || size > maxFilesBytes {
-			return // the result names all files to the model; people get the first ones
+		size += int64(len(f.Data))
+		isFull = isFull || len(r.files) == maxFiles || size > maxFilesBytes
+		if isFull && !givesImage(f) {
+			continue
 		}
-		r.files = append(r.files, f)
+		if !r.holdFile(f) {
+			leftOut = append(leftOut, f.Name)
+			continue
+		}
+		r.keepImage(tool, f)
+		if !isFull {
+			r.files = append(r.files, f)
+		}
 	}
+	r.releaseFiles(func(data []byte) bool { return !r.uses(data) })
+	return leftOut
+}
+
+// heldFile is the memory that the data of a tool's file takes.
+type heldFile struct {
+	data    []byte
+	release func()
+}
+
+// holdFile takes the memory of a file until releaseFiles, and reports whether there is any. It does not wait: who waits
+// must hold nothing, and a run may hold the files of earlier calls. r.mu is held.
+func (r *run) holdFile(f chat.File) bool {
+	if len(f.Data) <= smallFile {
+		return true
+	}
+	release, ok := r.engine.o.ResultMemory.TryTake(int64(len(f.Data)))
+	if ok {
+		r.held = append(r.held, heldFile{f.Data, release})
+	}
+	return ok
+}
+
+// uses reports whether data is that of a file for the answer, or of an image for the model. r.mu is held.
+func (r *run) uses(data []byte) bool {
+	isSame := func(other []byte) bool { return len(other) > 0 && &other[0] == &data[0] }
+	return slices.ContainsFunc(r.files, func(f chat.File) bool { return isSame(f.Data) }) ||
+		slices.ContainsFunc(r.toolImages, func(p llm.Part) bool { return p.Media != nil && isSame(p.Media.Data) })
+}
+
+// releaseFiles gives back the memory of the files that a function chooses. r.mu is held.
+func (r *run) releaseFiles(which func(data []byte) bool) {
+	r.held = slices.DeleteFunc(r.held, func(h heldFile) bool {
+		if which(h.data) {
+			h.release()
+			return true
+		}
+		return false
+	})
 }
 
 // asker returns the user on whose behalf tools run. Where several people are answered at

@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"internal/tool/memory": append(vocabulary(), "internal/feature", "internal/search"),
 	"internal/tool/web":    append(vocabulary(), "internal/egress", "internal/markdown", "internal/page"),
 	"internal/tool/feeds":  append(vocabulary(), "internal/egress", "internal/summary", "internal/feed"),
-	"internal/mcp":         append(vocabulary(), "internal/egress", "internal/config"),
+	"internal/mcp":         append(vocabulary(), "internal/egress", "internal/config", "internal/resident"),
 	"internal/mcp/oauth":   {"internal/egress", "internal/seal"},
 	"internal/seal":        {"internal/store"},
 	"adapters/":            append(edge(), "adapters/kit"),

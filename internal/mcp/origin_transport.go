@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ravenbot/internal/resident"
 )
 
 const (
@@ -41,6 +43,7 @@ type originTransport struct {
 	origin     *url.URL
 	headers    map[string]string
 	base       *http.Transport
+	answers    *resident.Pool    // what large answers of all servers take
 	authorized http.RoundTripper // base, with the credentials of SignIns
 
 	mu     sync.Mutex
@@ -65,6 +68,7 @@ func newOriginTransport(origin *url.URL, headers map[string]string) *originTrans
 // originTransport returns a transport to the server, with the credentials of SignIns.
 func (s *server) originTransport(at *url.URL) *originTransport {
 	g := newOriginTransport(at, s.c.Headers)
+	g.answers = s.h.answers
 	if s.o.SignIns != nil {
 		g.authorized = s.o.SignIns.Authorize(s.c, g.base)
 	}
@@ -140,13 +144,12 @@ func isSameOrigin(a, b *url.URL) bool {
 
 // RoundTrip makes one request. It adds the configured headers and limits the answer.
 func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	cancel := context.CancelFunc(func() {})
+	ctx, cancel := context.WithCancel(r.Context())
 	// DELETE ends a session: a server that hangs must not hold up the end of the connection.
 	if r.Method == http.MethodDelete {
-		var ctx context.Context
 		ctx, cancel = context.WithTimeout(r.Context(), sessionEndTimeout)
-		r = r.WithContext(ctx)
 	}
+	r = r.WithContext(ctx)
 	if isSameOrigin(r.URL, g.origin) && len(g.headers) > 0 {
 		r = r.Clone(r.Context())
 		for name, value := range g.headers {
@@ -159,24 +162,53 @@ func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	resp.Body = &limitedBody{ReadCloser: resp.Body, events: kind == "text/event-stream", cancel: cancel}
+	resp.Body = &limitedBody{
+		ReadCloser: resp.Body,
+		events:     kind == "text/event-stream",
+		size:       resp.ContentLength,
+		memory:     g.answers,
+		ctx:        ctx,
+		cancel:     cancel,
+	}
 	return resp, nil
 }
 
+const (
+	// smallAnswer is how many bytes of an answer, or of one event, are read without waiting for memory.
+	smallAnswer = 1 << 20
+	// answerMemory is how many times its size an answer takes until it is decoded (measured 2026-11-27).
+	answerMemory = 4
+	// largeAnswerTime is how long a large answer may take to arrive, once there is memory for it: others wait for that.
+	largeAnswerTime = 30 * time.Second
+)
+
 // limitedBody is a response body that fails beyond maxMessageBytes: of the whole body, or
-// of one event in an event stream.
+// of one event in an event stream. What is larger than smallAnswer waits for memory.
 type limitedBody struct {
 	io.ReadCloser
 	events bool
+	size   int64 // of the whole body; negative: unknown
+	memory *resident.Pool
+	ctx    context.Context // of the request
 	cancel context.CancelFunc
 	read   int
 	tail   [3]byte // the last bytes of an event stream so far, the newest last
+	large  bool    // memory was taken
+
+	mu     sync.Mutex // guards what follows: Close may be called during Read
+	free   func()     // gives back the memory; nil: there is none to give back
+	closed bool
 }
 
 // Read fails with errTooLong once the limit is passed.
 func (l *limitedBody) Read(p []byte) (int, error) {
 	if l.read > maxMessageBytes {
 		return 0, errTooLong
+	}
+	if l.read > smallAnswer && !l.large {
+		if err := l.takeMemory(); err != nil {
+			return 0, err
+		}
 	}
 	n, err := l.ReadCloser.Read(p)
 	if n == 0 {
@@ -185,6 +217,10 @@ func (l *limitedBody) Read(p []byte) (int, error) {
 	l.read += n
 	if l.events {
 		l.countSinceEvent(p[:n])
+	}
+	if l.large && l.read <= smallAnswer {
+		l.large = false
+		l.freeMemory()
 	}
 	if l.read > maxMessageBytes {
 		return 0, errTooLong
@@ -210,8 +246,50 @@ func (l *limitedBody) countSinceEvent(p []byte) {
 	}
 }
 
+// takeMemory waits for the memory of a large answer. From then on the rest has largeAnswerTime to arrive.
+func (l *limitedBody) takeMemory() error {
+	size := int64(maxMessageBytes)
+	if l.size >= 0 && !l.events {
+		size = min(size, l.size)
+	}
+	release, err := l.memory.Take(l.ctx, answerMemory*size)
+	if err != nil {
+		return fmt.Errorf("a large answer found no memory: %w", err)
+	}
+	late := time.AfterFunc(largeAnswerTime, func() {
+		l.cancel()
+		l.freeMemory()
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.large, l.free = true, func() {
+		late.Stop()
+		release()
+	}
+	if l.closed {
+		l.free()
+		l.free = nil
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// freeMemory gives back the memory of a large answer, if it was taken.
+func (l *limitedBody) freeMemory() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.free != nil {
+		l.free()
+		l.free = nil
+	}
+}
+
 // Close ends the request.
 func (l *limitedBody) Close() error {
 	l.cancel()
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.freeMemory()
 	return l.ReadCloser.Close()
 }

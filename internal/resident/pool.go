@@ -45,10 +45,26 @@ func (p *Pool) Take(ctx context.Context, n int64) (release func(), err error) {
 	if err := p.left.Acquire(ctx, n); err != nil {
 		return nil, err
 	}
+	return p.releaseOf(n), nil
+}
+
+// TryTake holds n bytes until release is called, if so much is free now and nobody waits; else ok is false. Unlike Take it
+// may be called by who holds some already.
+func (p *Pool) TryTake(n int64) (release func(), ok bool) {
+	if p == nil {
+		return func() {}, true
+	}
+	if !p.left.TryAcquire(n) {
+		return nil, false
+	}
+	return p.releaseOf(n), true
+}
+
+func (p *Pool) releaseOf(n int64) func() {
 	return func() {
 		if n >= collectFrom || n == p.size {
 			debug.FreeOSMemory()
 		}
 		p.left.Release(n)
-	}, nil
+	}
 }
