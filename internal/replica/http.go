@@ -187,6 +187,10 @@ func (n *Node) serveByLeader(w http.ResponseWriter, r *http.Request, next http.H
 		unavailable(w, "the request was cut off")
 		return
 	}
+	if !isWhole {
+		// How long it may take the leader decides, which knows how large it may be and from whom it comes.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	}
 	for until := time.Now().Add(leaderWait); ; {
 		if isWhole {
 			r.Body = io.NopCloser(bytes.NewReader(body))

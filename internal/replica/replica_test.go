@@ -723,6 +723,67 @@ func TestPages_EventsPassAtOnce(t *testing.T) {
 	}
 }
 
+// How long a request may take to arrive, which the server of a replica limits, neither cuts off an answer that takes longer
+// nor a large body that the leader is still reading.
+func TestPages_LongerThanTheServerReads_AreWhole(t *testing.T) {
+	const readTimeout, pause = 300 * time.Millisecond, time.Second
+	d := newDatabase()
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		select {
+		case <-time.After(pause):
+		case <-r.Context().Done():
+			t.Error("the request was given up")
+		}
+		fmt.Fprintf(w, "%d bytes, %v", n, err)
+	}))
+	defer leader.Close()
+	m := &member{database: d}
+	_, _ = m.Join(t.Context(), strings.TrimPrefix(leader.URL, "http://"))
+	_, _ = m.Claim(t.Context(), "leader")
+	second := httptest.NewUnstartedServer(d.join(t).Handler(http.NotFoundHandler()))
+	second.Config.ReadTimeout = readTimeout
+	second.Start()
+	defer second.Close()
+	slow := func(words ...string) io.Reader {
+		r, w := io.Pipe()
+		go func() {
+			for i, part := range words {
+				if i > 0 {
+					<-time.After(pause)
+				}
+				_, _ = io.WriteString(w, part)
+			}
+			w.Close()
+		}()
+		return r
+	}
+	large := strings.Repeat("x", 1<<20)
+	for name, c := range map[string]struct {
+		body io.Reader
+		want string
+	}{
+		"no body":                    {nil, "0 bytes, <nil>"},
+		"a small body":               {strings.NewReader("question"), "8 bytes, <nil>"},
+		"a large body":               {strings.NewReader(large + large), "2097152 bytes, <nil>"},
+		"a large body that is slow":  {slow(large+large, "y"), "2097153 bytes, <nil>"},
+		"a small body that is stuck": {slow("x", "y"), `{"error":{"code":"unavailable","hint":"try again in a few seconds","message":"the request was cut off"}}` + "\n"},
+	} {
+		res, err := http.Post(second.URL+"/", "text/plain", c.body)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if string(got) != c.want || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
 // A process that has its store alone leads, and hands nothing on.
 func TestNilNode_Leads(t *testing.T) {
 	var n *replica.Node
