@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
@@ -187,7 +188,8 @@ func (w *Web) serveFile(rw http.ResponseWriter, r *http.Request) {
 		http.NotFound(rw, r)
 		return
 	}
-	f, err := w.o.Log.RoomFile(r.Context(), r.PathValue("room"), n)
+	file := &storedFile{ctx: r.Context(), log: w.o.Log, room: r.PathValue("room"), n: n}
+	f, err := file.part(0)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		http.NotFound(rw, r)
@@ -206,5 +208,52 @@ func (w *Web) serveFile(rw http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("Cache-Control", "private, max-age=86400")
-	_, _ = rw.Write(f.Data) // the reader is gone when this fails
+	http.ServeContent(rw, r, "", time.Time{}, io.NewSectionReader(file, 0, f.Size))
+}
+
+// filePart is how many bytes of a file are in memory at a time, for each of its readers: some are slow.
+const filePart = 256 << 10
+
+// fileParts is the part of Log that storedFile reads.
+type fileParts interface {
+	RoomFilePart(ctx context.Context, room string, n uint64, from int64, most int) (chat.File, error)
+}
+
+// storedFile reads a file of a room from the store, a part at a time.
+type storedFile struct {
+	ctx  context.Context
+	log  fileParts
+	room string
+	n    uint64
+	from int64 // of the part that was read last
+	read chat.File
+}
+
+// part returns the file with the part of its data that has the byte with an index.
+func (f *storedFile) part(with int64) (chat.File, error) {
+	from := with / filePart * filePart
+	if f.from != from || f.read.Data == nil {
+		part, err := f.log.RoomFilePart(f.ctx, f.room, f.n, from, filePart)
+		if err != nil {
+			return chat.File{}, err
+		}
+		f.from, f.read = from, part
+	}
+	return f.read, nil
+}
+
+// ReadAt is that of io.ReaderAt. It is not safe for concurrent use.
+func (f *storedFile) ReadAt(p []byte, at int64) (n int, err error) {
+	for n < len(p) {
+		part, err := f.part(at)
+		if err != nil {
+			return n, err
+		}
+		if at-f.from >= int64(len(part.Data)) {
+			return n, io.EOF
+		}
+		copied := copy(p[n:], part.Data[at-f.from:])
+		n, at = n+copied, at+int64(copied)
+	}
+	return n, nil
 }

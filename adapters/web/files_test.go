@@ -2,7 +2,9 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -125,6 +127,75 @@ func TestMessages_WithFiles_AreTakenShownAndFetched(t *testing.T) {
 			t.Errorf("%s: status %d", none, status)
 		}
 	}
+}
+
+// A large file is read from the store in parts, and a browser may ask for one of them, to go to a place in a recording.
+func TestServeFile_LargeFile_IsReadInParts(t *testing.T) {
+	w, db := begin(t, func(*Web, chat.Message) error { return nil })
+	server := httptest.NewServer(w.Handler())
+	t.Cleanup(server.Close)
+	data := make([]byte, 2*filePart+1000)
+	for i := range data {
+		data[i] = byte(i % 251)
+	}
+	n, err := db.SaveRoomFile(t.Context(), "general", chat.File{Name: "a.ogg", Type: "audio/ogg", Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for asked, want := range map[string]struct {
+		status   int
+		from, to int
+	}{
+		"":                    {200, 0, len(data)},
+		"bytes=0-99":          {206, 0, 100},
+		"bytes=262100-262200": {206, 262100, 262201}, // of two parts
+		"bytes=524288-":       {206, 2 * filePart, len(data)},
+		"bytes=-10":           {206, len(data) - 10, len(data)},
+	} {
+		r, err := http.NewRequest(http.MethodGet, fmt.Sprintf("%s/chat/general/files/%d", server.URL, n), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if asked != "" {
+			r.Header.Set("Range", asked)
+		}
+		res, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != want.status || !bytes.Equal(body, data[want.from:want.to]) {
+			t.Errorf("%q: status %d, %d bytes, %v", asked, res.StatusCode, len(body), err)
+		}
+	}
+}
+
+// Who reads a large file slowly holds a part of it in memory, not all.
+func TestStoredFile_HoldsOnePart(t *testing.T) {
+	asked := 0
+	f := &storedFile{ctx: t.Context(), room: "general", n: 1, log: parts(func(from int64, most int) (chat.File, error) {
+		asked++
+		if most != filePart || from != int64(asked-1)*filePart {
+			t.Errorf("%d bytes were read from %d", most, from)
+		}
+		if asked == 3 {
+			return chat.File{}, store.ErrNotFound // deleted meanwhile
+		}
+		return chat.File{Size: 3 * filePart, Data: make([]byte, most)}, nil
+	})}
+	buffer := make([]byte, 1000)
+	read, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{io.NewSectionReader(f, 0, 3*filePart)}, buffer)
+	if read != 2*filePart || !errors.Is(err, store.ErrNotFound) || asked != 3 {
+		t.Errorf("%d bytes in %d parts, %v", read, asked, err)
+	}
+}
+
+// parts is a Log of files alone.
+type parts func(from int64, most int) (chat.File, error)
+
+func (p parts) RoomFilePart(_ context.Context, _ string, _ uint64, from int64, most int) (chat.File, error) {
+	return p(from, most)
 }
 
 func TestMessages_WithFilesThatAreTooMany_AreRefusedInWords(t *testing.T) {

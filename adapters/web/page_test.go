@@ -335,6 +335,10 @@ func (m *memory) RoomFile(context.Context, string, uint64) (chat.File, error) {
 	return chat.File{}, store.ErrNotFound
 }
 
+func (m *memory) RoomFilePart(context.Context, string, uint64, int64, int) (chat.File, error) {
+	return chat.File{}, store.ErrNotFound
+}
+
 // stuck is a connection that takes nothing until it is let go.
 type stuck struct {
 	http.ResponseWriter

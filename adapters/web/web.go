@@ -43,6 +43,9 @@ type Log interface {
 	// or store.ErrNotFound once newer ones have pushed it out.
 	SaveRoomFile(ctx context.Context, room string, f chat.File) (uint64, error)
 	RoomFile(ctx context.Context, room string, n uint64) (chat.File, error)
+	// RoomFilePart is RoomFile with up to most bytes of the data, from the byte with the index from on, and with how many
+	// there are in all as Size.
+	RoomFilePart(ctx context.Context, room string, n uint64, from int64, most int) (chat.File, error)
 }
 
 // Options are what a Web needs.

@@ -238,6 +238,9 @@ type Rooms interface {
 	SaveRoomFile(ctx context.Context, room string, f chat.File) (uint64, error)
 	// RoomFile returns ErrNotFound for a file that is not kept, or no longer.
 	RoomFile(ctx context.Context, room string, n uint64) (chat.File, error)
+	// RoomFilePart is RoomFile with up to most bytes of the data, from the byte with the index from on, and with how many
+	// there are in all as Size. Only the first part, from 0, is checked for damage of the whole.
+	RoomFilePart(ctx context.Context, room string, n uint64, from int64, most int) (chat.File, error)
 	// DeleteRoom deletes the lines and the files of a room.
 	DeleteRoom(ctx context.Context, room string) error
 }

@@ -84,6 +84,7 @@ func readers() map[string]operation {
 		"Subscriptions": func(ctx context.Context, db *bolt.DB) (any, error) { return db.Subscriptions(ctx) },
 		"Entries":       func(ctx context.Context, db *bolt.DB) (any, error) { return db.Entries(ctx, "general", 0, 10) },
 		"RoomFile":      func(ctx context.Context, db *bolt.DB) (any, error) { return db.RoomFile(ctx, "general", 1) },
+		"RoomFilePart":  func(ctx context.Context, db *bolt.DB) (any, error) { return db.RoomFilePart(ctx, "general", 1, 0, 9) },
 		"Memories":      func(ctx context.Context, db *bolt.DB) (any, error) { return db.Memories(ctx, noteScope) },
 		"Settings":      func(ctx context.Context, db *bolt.DB) (any, error) { return db.Settings(ctx) },
 		"LoadBlob":      func(ctx context.Context, db *bolt.DB) (any, error) { return db.LoadBlob(ctx, "server") },
@@ -436,7 +437,8 @@ func TestDB_RecordCannotBeWritten_OperationsFailWhole(t *testing.T) {
 // none; what may be there or not is no error.
 func TestDB_NoRecords_NamedOnesAreNotFound(t *testing.T) {
 	named := map[string]bool{"AmendRun": true, "DeleteConversation": true, "DeleteItem": true, "DeleteMemory": true,
-		"DeleteSubscription": true, "Item": true, "ReplaceMemory": true, "RoomFile": true, "ToolResult": true, "TurnOf": true}
+		"DeleteSubscription": true, "Item": true, "ReplaceMemory": true, "RoomFile": true, "RoomFilePart": true,
+		"ToolResult": true, "TurnOf": true}
 	writes := map[string]bool{"CountUsage": true, "SaveEntry again": true, "SaveMemory": true, "SaveReaction": true}
 	f := fixture{filepath.Join(t.TempDir(), "raven.db")}
 	db, err := bolt.Open(f.path, func() time.Time { return day })

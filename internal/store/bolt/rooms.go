@@ -1,8 +1,10 @@
 package bolt
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -128,10 +130,45 @@ func encodeFile(r roomFile) ([]byte, error) {
 	if err != nil || len(data) == 0 {
 		return v, err
 	}
-	const before, behind = `,"data":"`, `"}`
-	v = slices.Grow(v[:len(v)-1], len(before)+base64.StdEncoding.EncodedLen(len(data))+len(behind))
-	v = base64.StdEncoding.AppendEncode(append(v, before...), data)
+	const behind = `"}`
+	v = slices.Grow(v[:len(v)-1], len(beforeData)+base64.StdEncoding.EncodedLen(len(data))+len(behind))
+	v = base64.StdEncoding.AppendEncode(append(v, beforeData...), data)
 	return writeHeader(append(v, behind...)), nil
+}
+
+// beforeData is what comes before the data of a file in its record.
+const beforeData = `,"data":"`
+
+// splitFile returns the record of a file without its data, and these as they are stored, in base64. ok is false where it
+// cannot tell them apart.
+func splitFile(body []byte) (r roomFile, data []byte, ok bool) {
+	before, behind, found := bytes.Cut(body, []byte(beforeData))
+	if found {
+		// The data are the last field, or the last but one in records of before 2026-11-27.
+		data, behind, found = bytes.Cut(behind, []byte(`"`))
+		if !found || string(behind) != "}" && !bytes.HasPrefix(behind, []byte(`,"duration":`)) {
+			return roomFile{}, nil, false // the name of another field
+		}
+		body = slices.Concat(before, behind)
+	}
+	return r, data, json.Unmarshal(body, &r) == nil
+}
+
+// decodePart decodes up to most bytes of data in base64, from one on.
+func decodePart(data []byte, from int64, most int) ([]byte, error) {
+	skip := int(from % 3) // three bytes are four characters
+	first := from / 3 * 4
+	if first >= int64(len(data)) || most <= 0 {
+		return nil, nil
+	}
+	data = data[first:]
+	data = data[:min(len(data), (skip+most+2)/3*4)]
+	part, err := base64.StdEncoding.AppendDecode(nil, data)
+	if err != nil {
+		return nil, err
+	}
+	part = part[min(skip, len(part)):]
+	return part[:min(most, len(part))], nil
 }
 
 // SaveRoomFile stores a file of a web room, and returns its number.
@@ -158,23 +195,57 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 }
 
 // RoomFile returns a file of a web room, or store.ErrNotFound.
-func (db *DB) RoomFile(ctx context.Context, room string, n uint64) (chat.File, error) {
+func (db *DB) RoomFile(_ context.Context, room string, n uint64) (chat.File, error) {
 	var f roomFile
+	err := db.lookUpFile(room, n, func(key, v []byte) error { return db.decode(key, v, &f) })
+	return f.File, err
+}
+
+// RoomFilePart is RoomFile with a part of the data, which is decoded alone.
+func (db *DB) RoomFilePart(_ context.Context, room string, n uint64, from int64, most int) (chat.File, error) {
+	var f roomFile
+	err := db.lookUpFile(room, n, func(key, v []byte) error {
+		var body []byte
+		var err error
+		if from > 0 && len(v) > headerSize {
+			body = v[headerSize:]
+		} else if body, err = unseal(v); err != nil {
+			return db.decode(key, v, &f) // says what is damaged
+		}
+		kept, data, ok := splitFile(body)
+		if ok {
+			kept.Size = int64(len(data)/4*3 - bytes.Count(data[max(0, len(data)-2):], []byte("=")))
+			kept.Data, err = decodePart(data, from, most)
+		}
+		if f = kept; ok && err == nil {
+			return nil
+		}
+		err = db.decode(key, v, &f)
+		f.Size = int64(len(f.Data))
+		f.Data = f.Data[min(from, f.Size):min(from+int64(most), f.Size)]
+		return err
+	})
+	return f.File, err
+}
+
+// lookUpFile calls read with the key and the stored form of a file, which is valid until read returns.
+func (db *DB) lookUpFile(room string, n uint64, read func(key, v []byte) error) error {
 	err := db.lookUp(func(tx *tx) error {
 		files := tx.top(roomFilesBucket).nested(room)
 		if files == nil {
 			return store.ErrNotFound
 		}
-		found, err := files.get(seqKey(n), &f)
-		if err == nil && !found {
-			err = store.ErrNotFound
+		key := seqKey(n)
+		v := files.bolt.Get(key)
+		if v == nil {
+			return store.ErrNotFound
 		}
-		return err
+		return read(key, v)
 	})
 	if err != nil {
-		return chat.File{}, fmt.Errorf("load file %d of room %s: %w", n, room, err)
+		return fmt.Errorf("load file %d of room %s: %w", n, room, err)
 	}
-	return f.File, nil
+	return nil
 }
 
 // DeleteRoom deletes all lines and files of a web room; there may be none.

@@ -87,7 +87,10 @@ func readings(at time.Time) map[string][]reading {
 		"entries": {
 			func(ctx context.Context, db *postgres.DB) error { return errOf(db.Entries(ctx, "other", 0, 9)) }},
 		"room_files": {
-			func(ctx context.Context, db *postgres.DB) error { return errOf(db.RoomFile(ctx, "general", 1)) }},
+			func(ctx context.Context, db *postgres.DB) error { return errOf(db.RoomFile(ctx, "general", 1)) },
+			func(ctx context.Context, db *postgres.DB) error {
+				return errOf(db.RoomFilePart(ctx, "general", 1, 5, 9))
+			}},
 		"memories": {
 			func(ctx context.Context, db *postgres.DB) error { return errOf(db.Memories(ctx, note.Scope)) },
 			func(ctx context.Context, db *postgres.DB) error {

@@ -156,25 +156,40 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 
 // RoomFile returns a file of a web room, or store.ErrNotFound.
 func (db *DB) RoomFile(ctx context.Context, room string, n uint64) (chat.File, error) {
+	f, _, err := db.roomFile(ctx, room, n, fileData)
+	return f, err
+}
+
+// RoomFilePart is RoomFile with a part of the data, which alone the server sends.
+func (db *DB) RoomFilePart(ctx context.Context, room string, n uint64, from int64, most int) (chat.File, error) {
+	// substring counts from 1.
+	f, size, err := db.roomFile(ctx, room, n, `encode(substring(data from $3 for $4), 'base64')`, from+1, most)
+	f.Size = size
+	return f, err
+}
+
+// roomFile returns a file with the data that an expression in base64 gives, and how many bytes there are in all.
+func (db *DB) roomFile(
+	ctx context.Context, room string, n uint64, data string, args ...any,
+) (f chat.File, size int64, err error) {
 	var r fileRecord
-	var data []byte
+	var encoded []byte
 	found := false
-	err := db.read(ctx, func(ctx context.Context) error {
-		return db.query(ctx, `select v, record, `+fileData+` from ravenbot.room_files where room = $1 and n = $2`,
-			[]any{keyText(room), int64(n)},
-			eachRecord(db, "room_files", func(kept fileRecord) { r, found = kept, true }, &data))
+	err = db.read(ctx, func(ctx context.Context) error {
+		return db.query(ctx, `select v, record, `+data+`, octet_length(data) from ravenbot.room_files where room = $1 and n = $2`,
+			append([]any{keyText(room), int64(n)}, args...),
+			eachRecord(db, "room_files", func(kept fileRecord) { r, found = kept, true }, &encoded, &size))
 	})
 	if err == nil && !found {
 		err = store.ErrNotFound
 	}
-	var file chat.File
 	if err == nil {
-		file, err = r.file(data)
+		f, err = r.file(encoded)
 	}
 	if err != nil {
-		return chat.File{}, fmt.Errorf("load file %d of room %s: %w", n, room, err)
+		return chat.File{}, 0, fmt.Errorf("load file %d of room %s: %w", n, room, err)
 	}
-	return file, nil
+	return f, size, nil
 }
 
 // DeleteRoom deletes all lines and files of a web room; there may be none.

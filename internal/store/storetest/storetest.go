@@ -3,6 +3,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -423,6 +424,7 @@ func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	kept, err := s.RoomFile(ctx, "general", 2)
 	must(t, err)
 	same(t, "file", file, kept)
+	checkFileParts(t, s)
 	if _, err := s.RoomFile(ctx, "another", 2); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a file of another room: %v", err)
 	}
@@ -449,4 +451,36 @@ func prune(t *testing.T, s store.Store) []chat.Address {
 	changed, err := s.Prune(t.Context(), kept)
 	must(t, err)
 	return changed
+}
+
+// checkFileParts checks that a file can be read in parts, wherever these begin and end.
+func checkFileParts(t *testing.T, s store.Store) {
+	t.Helper()
+	ctx := t.Context()
+	data := []byte("0123456789abcdef")
+	for size := range len(data) {
+		// What stands around the data must not be taken for them.
+		file := chat.File{Name: `,"data":"MDEy"`, Type: "audio/ogg", Size: 99, Duration: time.Second,
+			Handle: json.RawMessage(`{"id":1,"data":"MDEy","n":2}`), Data: data[:size]}
+		n, err := s.SaveRoomFile(ctx, "parts", file)
+		must(t, err)
+		for from := range size + 2 {
+			for most := range size + 2 {
+				part, err := s.RoomFilePart(ctx, "parts", n, int64(from), most)
+				must(t, err)
+				want := file
+				want.Size, want.Data = int64(size), data[min(from, size):min(from+most, size)]
+				if len(part.Data) == 0 && len(want.Data) == 0 {
+					part.Data, want.Data = nil, nil
+				}
+				same(t, fmt.Sprintf("%d bytes from %d of %d", most, from, size), want, part)
+			}
+		}
+	}
+	for room, n := range map[string]uint64{"parts": 99, "nowhere": 1} {
+		if _, err := s.RoomFilePart(ctx, room, n, 0, 1); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("file %d of room %s: %v", n, room, err)
+		}
+	}
+	must(t, s.DeleteRoom(ctx, "parts"))
 }
