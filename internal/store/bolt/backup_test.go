@@ -492,6 +492,45 @@ func TestBackupsAreMadeAndRotated(t *testing.T) {
 	})
 }
 
+// Backups with names from the future were made while the clock was ahead, or it is behind now. A new backup stays, and
+// counts as the newest.
+func TestBackups_NamesFromTheFuture_GiveWayToNewBackups(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, filepath.Join(dir, "raven.db"))
+	save(t, db, "a")
+	folder := filepath.Join(dir, "backups")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ravenbot-20360101-000000.db", "ravenbot-20360102-000000.db"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := bolt.NewBackups(db, bolt.BackupOptions{Folder: folder, Every: 24 * time.Hour, Keep: 2,
+			Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { b.Run(ctx); close(ended) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if names := list(t, folder); names != "ravenbot-20000101-000100.db ravenbot-20360102-000000.db" {
+			t.Errorf("after the first backup: %s", names)
+		}
+		if s := b.Status(); s.File != "ravenbot-20000101-000100.db" {
+			t.Errorf("the newest is %s", s.File)
+		}
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if names := list(t, folder); names != "ravenbot-20000101-000100.db ravenbot-20000102-000100.db" {
+			t.Errorf("after the second backup: %s", names)
+		}
+		cancel()
+		<-ended
+	})
+}
+
 func TestADamagedStoreNamesTheNewestGoodBackup(t *testing.T) {
 	dir := t.TempDir()
 	path, folder := filepath.Join(dir, "raven.db"), filepath.Join(dir, "backups")

@@ -139,13 +139,13 @@ func (b *Backups) removeLeftovers() {
 
 // surplus returns the backups above the number to keep, which are the oldest. One always stays.
 func (b *Backups) surplus() []backupFile {
-	list := listBackups(b.o.Folder)
+	list := listBackups(b.o.Folder, b.o.Now())
 	return list[min(len(list), max(b.o.Keep, 1)):]
 }
 
 // newest returns the newest backup in the folder; false: there is none.
 func (b *Backups) newest() (backupFile, bool) {
-	list := listBackups(b.o.Folder)
+	list := listBackups(b.o.Folder, b.o.Now())
 	if len(list) == 0 {
 		return backupFile{}, false
 	}
@@ -178,8 +178,10 @@ type backupFile struct {
 	time time.Time
 }
 
-// listBackups returns the backups in a folder, newest first. Other files are ignored.
-func listBackups(folder string) []backupFile {
+// listBackups returns the backups in a folder, newest first. Those from the future were made while the clock was ahead,
+// or it is behind now: they come last, so that no backup that is made now is removed as older than they are. Other
+// files are ignored.
+func listBackups(folder string, now time.Time) []backupFile {
 	var list []backupFile
 	entries, _ := os.ReadDir(folder) // an unreadable folder counts as empty
 	for _, e := range entries {
@@ -189,7 +191,8 @@ func listBackups(folder string) []backupFile {
 		}
 	}
 	slices.SortFunc(list, func(a, b backupFile) int { return b.time.Compare(a.time) })
-	return list
+	future := max(0, slices.IndexFunc(list, func(f backupFile) bool { return !f.time.After(now) }))
+	return slices.Concat(list[future:], list[:future])
 }
 
 // SuggestBackup returns a *store.DamagedError whose remedy names the newest intact backup
@@ -200,7 +203,7 @@ func SuggestBackup(ctx context.Context, folder string, err error) error {
 	if !errors.As(err, &d) {
 		return err
 	}
-	for _, b := range listBackups(folder) {
+	for _, b := range listBackups(folder, time.Now()) {
 		if Verify(ctx, b.path) == nil {
 			way := fmt.Sprintf("`ravenbot restore %s` goes back to %s and keeps the damaged file; or %s",
 				b.path, b.time.Format(time.RFC3339), d.Remedy)

@@ -709,7 +709,7 @@ func TestBackups_KeepNone_KeepsTheNewest(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		surplus := NewBackups(nil, BackupOptions{Folder: folder, Keep: keep}).surplus()
+		surplus := NewBackups(nil, BackupOptions{Folder: folder, Keep: keep, Now: time.Now}).surplus()
 		if len(surplus) != 3-want {
 			t.Errorf("of 3 backups with %d to keep %d are too many, want %d", keep, len(surplus), 3-want)
 		}
