@@ -120,6 +120,7 @@ func (a *App) schedule(p *parts) {
 		task{name: "retention", leads: true, run: run(func(ctx context.Context) {
 			retention.Run(ctx, retention.Options{
 				Store:   a.store,
+				Now:     a.o.Now,
 				Keep:    func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) },
 				Forget:  a.agent.ForgetExpired,
 				Changed: a.keepChanged,

@@ -17,7 +17,10 @@ import (
 type Options struct {
 	Store interface {
 		Prune(ctx context.Context, keep store.Retention) ([]chat.Address, error)
+		lookStore
 	}
+	// Now is the clock that the store measures ages by.
+	Now func() time.Time
 	// Keep returns the retention in effect.
 	Keep func() store.Retention
 	// Forget is called with the conversations that lost turns or their summary.
@@ -89,8 +92,12 @@ func Run(ctx context.Context, o Options) {
 	}
 }
 
-// prune deletes once what is over its time. A failure is logged; the next time makes up for it.
+// prune deletes once what is over its time, unless the clock is in doubt. A failure is logged; the next time makes up
+// for it.
 func prune(ctx context.Context, o Options) {
+	if !trustClock(ctx, o) {
+		return
+	}
 	changed, err := o.Store.Prune(ctx, o.Keep())
 	// What was deleted before an error is forgotten, too.
 	if len(changed) > 0 {

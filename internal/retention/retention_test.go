@@ -2,6 +2,7 @@ package retention_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -22,6 +23,19 @@ type pruned struct {
 	at    []time.Duration
 	keep  []time.Duration // of calls
 	err   error
+	item  json.RawMessage
+}
+
+func (p *pruned) Item(context.Context, string, string) (json.RawMessage, error) {
+	if p.item == nil {
+		return nil, store.ErrNotFound
+	}
+	return p.item, nil
+}
+
+func (p *pruned) SaveItem(_ context.Context, _, _ string, item json.RawMessage, _ bool) error {
+	p.item = item
+	return nil
 }
 
 func (p *pruned) Prune(_ context.Context, keep store.Retention) ([]chat.Address, error) {
@@ -42,6 +56,7 @@ func TestRun_PrunesSoonAndAgain_AndForgetsWhatIsGone(t *testing.T) {
 			defer close(done)
 			retention.Run(ctx, retention.Options{
 				Store: p,
+				Now:   time.Now,
 				Keep:  func() store.Retention { days += 24 * time.Hour; return store.Retention{Calls: days} },
 				Forget: func(_ context.Context, list []chat.Address) error {
 					forgotten = append(forgotten, list...)
@@ -77,6 +92,7 @@ func TestRun_RetentionChanges_PrunesAtOnce(t *testing.T) {
 			defer close(done)
 			retention.Run(ctx, retention.Options{
 				Store:   p,
+				Now:     time.Now,
 				Keep:    func() store.Retention { return store.Retention{} },
 				Forget:  func(context.Context, []chat.Address) error { return nil },
 				Changed: changed,
@@ -89,6 +105,37 @@ func TestRun_RetentionChanges_PrunesAtOnce(t *testing.T) {
 		cancel()
 		<-done
 		if want := []time.Duration{10 * time.Second, time.Hour}; !slices.Equal(p.at, want) {
+			t.Errorf("pruned after %v, want %v", p.at, want)
+		}
+	})
+}
+
+// A clock that is years ahead deletes nothing when it is set right within a day, and where it stays so only after a
+// day, restarts included.
+func TestRun_ClockJumpsAhead_WaitsForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pruned{began: time.Now()}
+		now := func() time.Time {
+			switch since := time.Since(p.began); {
+			case since > time.Hour && since < 13*time.Hour, since >= 19*time.Hour:
+				return time.Now().AddDate(10, 0, 0)
+			default:
+				return time.Now()
+			}
+		}
+		for _, life := range []time.Duration{19 * time.Hour, 20 * time.Hour, 10 * time.Hour} {
+			ctx, cancel := context.WithTimeout(t.Context(), life)
+			retention.Run(ctx, retention.Options{
+				Store:  p,
+				Now:    now,
+				Keep:   func() store.Retention { return store.Retention{} },
+				Forget: func(context.Context, []chat.Address) error { return nil },
+				Log:    slog.New(slog.DiscardHandler),
+			})
+			cancel()
+		}
+		soon := 10 * time.Second
+		if want := []time.Duration{soon, 18*time.Hour + soon, 45*time.Hour + soon}; !slices.Equal(p.at, want) {
 			t.Errorf("pruned after %v, want %v", p.at, want)
 		}
 	})
