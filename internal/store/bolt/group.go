@@ -120,6 +120,8 @@ func (g *group) passLead() {
 // rest is tried again. Where the commit itself fails all of them get its error, and none is tried
 // again: whether the disk has the transaction is not known.
 func (db *DB) commit(batch []*change) {
+	db.health.noteWriting(time.Now())
+	defer db.health.noteWriting(time.Time{})
 	left := append([]*change(nil), batch...)
 	for len(left) > 0 {
 		failed := -1

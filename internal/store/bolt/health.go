@@ -24,10 +24,11 @@ type health struct {
 	damage  []string  // what the check found
 	refuse  error     // why nothing is written any more
 	checked time.Time // when the whole file was last found to be good
+	began   time.Time // when the write that is under way began; the zero time: none is
 }
 
 // Health returns what keeps the store from working, or nil. A full disk counts from the first write
-// that fails, or from when Run finds it full, until a write succeeds.
+// that fails, or from when Run finds it full, until a write succeeds; a disk that does not answer counts from stallAfter.
 func (db *DB) Health() error {
 	h := &db.health
 	h.mu.Lock()
@@ -37,6 +38,12 @@ func (db *DB) Health() error {
 		return h.file
 	case h.writing != nil:
 		return h.writing
+	case h.isStalled():
+		return &store.SystemError{Path: db.path,
+			What: fmt.Sprintf("its disk has not answered for %v", time.Since(h.began).Round(time.Second)),
+			Remedy: "see whether the disk, and the network where it is reached by one, works: " +
+				"the bot goes on by itself when the disk answers",
+			Err: os.ErrDeadlineExceeded, Code: os.ErrDeadlineExceeded}
 	case h.refuse != nil:
 		return h.refuse
 	case len(h.damage) > 0:
@@ -102,6 +109,44 @@ func (h *health) noteChecked(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.checked = at
+}
+
+// stallAfter is how long a write may take before its disk counts as one that does not answer.
+const stallAfter = 10 * time.Second
+
+// isStalled reports whether the write that is under way takes too long. The lock is held.
+func (h *health) isStalled() bool { return !h.began.IsZero() && time.Since(h.began) > stallAfter }
+
+// noteWriting notes that a write begins, by the timers and not by the clock, and with the zero time that it has ended.
+func (h *health) noteWriting(began time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.began = began
+}
+
+// logStalls logs that the disk does not answer, and when it answers again, until ctx ends. It takes no lock that is held
+// while the disk is waited for.
+func (db *DB) logStalls(ctx context.Context, log *slog.Logger) {
+	ticker := time.NewTicker(stallAfter / 2)
+	defer ticker.Stop()
+	logged := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		db.health.mu.Lock()
+		stalled := db.health.isStalled()
+		db.health.mu.Unlock()
+		switch {
+		case stalled && !logged:
+			log.Error("store cannot be written, messages are not accepted", "error", db.Health())
+		case !stalled && logged:
+			log.Info("disk of the store answers again")
+		}
+		logged = stalled
+	}
 }
 
 // noteWrite keeps the outcome of a transaction.
@@ -219,6 +264,7 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 	defer wg.Wait()
 	wg.Go(func() { db.runChecks(ctx, log) })
 	wg.Go(func() { db.runCompaction(ctx, log) })
+	wg.Go(func() { db.logStalls(ctx, log) })
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	var last error

@@ -100,6 +100,43 @@ func TestRun_FileIsGoneForAWhile_TellsOfBoth(t *testing.T) {
 	})
 }
 
+// A disk that does not answer makes a write neither fail nor end: the operator is told all the same, once, and when the
+// disk answers again.
+func TestHealth_DiskDoesNotAnswer_TellsOfBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		flush(t, db)
+		log := &logText{}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go db.logStalls(ctx, slog.New(slog.NewTextHandler(log, nil)))
+		answers, written := make(chan bool), make(chan error)
+		go func() { written <- db.update(ctx, func(*tx) error { <-answers; return nil }) }()
+		time.Sleep(stallAfter)
+		synctest.Wait()
+		if err := db.Health(); err != nil || log.String() != "" {
+			t.Errorf("of a slow write: %v, logged %s", err, log)
+		}
+		time.Sleep(2 * stallAfter)
+		synctest.Wait()
+		if got := db.Problem(); got != "the store cannot be written: its disk has not answered for 30s" {
+			t.Errorf("the problem is %q", got)
+		}
+		if strings.Count(log.String(), "store cannot be written") != 1 || strings.Contains(log.String(), "again") {
+			t.Errorf("logged %s", log)
+		}
+		answers <- true
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(stallAfter)
+		synctest.Wait()
+		if err := db.Health(); err != nil || strings.Count(log.String(), "answers again") != 1 {
+			t.Errorf("afterwards: %v, logged %s", err, log)
+		}
+	})
+}
+
 // A long list of free pages is written when nothing else was for a while, so that the next start need not read the
 // whole file.
 func TestRun_NothingIsWrittenForAWhile_WritesTheListOfFreePages(t *testing.T) {
