@@ -161,6 +161,27 @@ func TestNothingIsDelayedWhereSlackTakesAll(t *testing.T) {
 	})
 }
 
+// Slack sends what was not stored again and again, which must not fill the log.
+func TestTakeMessage_NothingCanBeStored_IsLoggedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := wired(newLimited(1_000).answer)
+		var log strings.Builder
+		s.o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		s.accept = func(context.Context, chat.Message) error { return errors.New("disk full") }
+		for n := range 121 {
+			ts := fmt.Sprintf("1700000000.%06d", n)
+			at := chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1", Thread: ts}
+			if s.takeMessage(t.Context(), chat.Message{ID: messageID("T1", "C1", ts), Conversation: at}) {
+				t.Error("a message that was not stored was taken")
+			}
+			time.Sleep(time.Second)
+		}
+		if lines := strings.Count(log.String(), "not stored"); lines != 3 || strings.Count(log.String(), "more=59") != 2 {
+			t.Errorf("logged %d lines:\n%s", lines, &log)
+		}
+	})
+}
+
 // A week in which 6,000 questions are asked and answered, some refused, repeated or
 // left unfinished, leaves no more behind than an hour.
 func TestAWeekLeavesMemoryFlat(t *testing.T) {

@@ -124,9 +124,13 @@ type Slack struct {
 	self    botIdentity
 	accept  func(context.Context, chat.Message) error
 
-	// mu guards health.
-	mu     sync.Mutex
-	health chat.Health
+	// mu guards health and unstored.
+	mu       sync.Mutex
+	health   chat.Health
+	unstored struct {
+		logged time.Time
+		more   int // times since then
+	}
 }
 
 // botIdentity is who the bot is on Slack.
@@ -356,7 +360,23 @@ func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 		return true
 	}
 	if ctx.Err() == nil {
-		s.o.Log.Error("slack message not stored, not acknowledged", "message", m.Key(), "error", err)
+		s.logUnstored(m, err)
 	}
 	return false
+}
+
+// unstoredInterval is how often it is logged that messages are not stored: Slack sends each of them several times, and
+// the disk that is full may be that of the log.
+const unstoredInterval = time.Minute
+
+// logUnstored logs that a message was not stored, or counts it for the next time.
+func (s *Slack) logUnstored(m chat.Message, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.unstored.logged.IsZero() && time.Since(s.unstored.logged) < unstoredInterval {
+		s.unstored.more++
+		return
+	}
+	s.o.Log.Error("slack message not stored, not acknowledged", "message", m.Key(), "more", s.unstored.more, "error", err)
+	s.unstored.logged, s.unstored.more = time.Now(), 0
 }
