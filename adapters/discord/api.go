@@ -45,9 +45,7 @@ const (
 
 // newAPI returns an api that reaches no network before its first request. base may be nil: then every request fails.
 func newAPI(base *url.URL, token string, log *slog.Logger) *api {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 32
-	client := &http.Client{Transport: kit.PermittedTransport{Next: transport}, CheckRedirect: kit.NoRedirect}
+	client := &http.Client{Transport: kit.PermittedTransport{Next: kit.NewTransport(32)}, CheckRedirect: kit.NoRedirect}
 	return &api{base: base, token: token, log: log, client: client, pace: &kit.Pacer{Every: perRequest, Burst: burst}}
 }
 

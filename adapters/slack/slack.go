@@ -154,9 +154,8 @@ const (
 
 // New returns the platform; it reaches no network and starts nothing. The tokens are checked by Run.
 func New(o Options) *Slack {
-	t := http.DefaultTransport.(*http.Transport).Clone()
 	// Nearly all requests go to one host, of which the default keeps two connections.
-	t.MaxIdleConnsPerHost = 64
+	t := kit.NewTransport(64)
 	client := &http.Client{Transport: limitedTransport{kit.PermittedTransport{Next: t}}, CheckRedirect: kit.NoRedirect}
 	s := &Slack{
 		o:          o,

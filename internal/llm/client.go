@@ -28,6 +28,9 @@ func HTTPClient() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 64
 	t.WriteBufferSize = 16 << 10 // most requests in one write
+	// A connection over which nothing comes back, as after the machine was suspended, is closed before the first token is
+	// overdue: Go would send requests over it for as long as the system does, a quarter of an hour.
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second}
 	return &http.Client{Transport: t, CheckRedirect: func(next *http.Request, _ []*http.Request) error {
 		return fmt.Errorf("it redirects to %s://%s, which is not followed: name the address of the API itself",
 			next.URL.Scheme, next.URL.Host)

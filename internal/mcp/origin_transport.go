@@ -60,6 +60,8 @@ func newOriginTransport(origin *url.URL, headers map[string]string) *originTrans
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
+		// A connection that is dead is closed, though a listen stream may be silent for hours.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
 	}
 	g.authorized = g.base
 	return g
