@@ -160,7 +160,7 @@ func (s *Service) addChannels(ctx context.Context, d spec, e *edition) error {
 // lastRead returns the instant after which messages may be new to a digest: channelOverlap before
 // its last successful run, or firstLookBack ago.
 func (s *Service) lastRead(ctx context.Context, d spec) (time.Time, error) {
-	runs, err := s.o.Store.LastRuns(ctx, d.Name, lookBack)
+	runs, err := s.lastRuns(ctx, d.Name, lookBack)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -356,7 +356,7 @@ func (s *Service) LastDue(name string) (time.Time, bool) {
 		since = d.At
 	}
 	// The schedule asks without a context, and the store has deadlines of its own.
-	runs, err := s.o.Store.LastRuns(context.Background(), name, 1)
+	runs, err := s.lastRuns(context.Background(), name, 1)
 	if err != nil {
 		s.o.Log.Error("last run of digest not read, missed runs are skipped", "digest", name, "error", err)
 	}
@@ -364,6 +364,25 @@ func (s *Service) LastDue(name string) (time.Time, bool) {
 		since = runs[0].Due
 	}
 	return since, !since.IsZero()
+}
+
+// maxClockError is how far in the future a run may be that counts, where the clock is set back a little.
+const maxClockError = 2 * time.Minute
+
+// lastRuns returns the newest n runs of a digest, newest first, without those from the future: they were made while the
+// clock was ahead, and would pass for the last run until then.
+func (s *Service) lastRuns(ctx context.Context, name string, n int) ([]store.Run, error) {
+	end := s.o.Now().Add(maxClockError)
+	for ask := n; ; ask *= 2 {
+		all, err := s.o.Store.LastRuns(ctx, name, ask)
+		if err != nil {
+			return nil, err
+		}
+		past := slices.DeleteFunc(slices.Clone(all), func(r store.Run) bool { return r.Due.After(end) })
+		if len(past) >= n || len(all) < ask {
+			return past[:min(n, len(past))], nil
+		}
+	}
 }
 
 // Info describes a digest.
@@ -463,7 +482,7 @@ func (s *Service) info(ctx context.Context, d spec) (Info, error) {
 	if next, ok := d.nextRun(s.o.Now()); ok {
 		i.Next = &next
 	}
-	runs, err := s.o.Store.LastRuns(ctx, d.Name, 1)
+	runs, err := s.lastRuns(ctx, d.Name, 1)
 	if err != nil {
 		return i, err
 	}

@@ -468,7 +468,8 @@ func TestADigestThatNoPlaceTakesHasFailed(t *testing.T) {
 		t.Errorf("run %+v, %v; want a failure that names place and reason", run, err)
 	}
 	b.refuse = nil
-	if run := b.run(t, monday.Add(time.Hour)); run.Posted != 1 {
+	b.now = monday.Add(time.Hour)
+	if run := b.run(t, b.now); run.Posted != 1 {
 		t.Errorf("the next run posted %d items, want the one that nobody got", run.Posted)
 	}
 	list, err := b.List(t.Context())

@@ -33,7 +33,7 @@ func (s *Service) chooseInstant(ctx context.Context, d spec, e *edition, stories
 	if len(stories) == 0 {
 		return nil
 	}
-	runs, err := s.o.Store.LastRuns(ctx, d.Name, maxRunsPerHour)
+	runs, err := s.lastRuns(ctx, d.Name, maxRunsPerHour)
 	if err != nil {
 		return err
 	}

@@ -147,7 +147,7 @@ func TestLockRun_NobodyRunsOrWaits_IsForgotten(t *testing.T) {
 
 // Missed runs are caught up since the last one, or since the digest was made, changed or resumed, whatever is latest.
 func TestLastDue(t *testing.T) {
-	at := func(hours int) time.Time { return noon.Add(time.Duration(hours) * time.Hour) }
+	at := func(hours int) time.Time { return noon.Add(time.Duration(hours-9) * time.Hour) }
 	for name, c := range map[string]struct {
 		made, resumed, ran time.Time
 		want               time.Time
@@ -169,6 +169,30 @@ func TestLastDue(t *testing.T) {
 		if since, ok := s.LastDue("news"); !since.Equal(c.want) || ok == c.want.IsZero() {
 			t.Errorf("%s: since %v, %v", name, since, ok)
 		}
+	}
+}
+
+// Runs that were made while the clock was years ahead are none by which missed runs, new messages or the limit of an hour
+// are counted.
+func TestLastRuns_RunsFromTheFuture_AreLeftOut(t *testing.T) {
+	s, kept := onRecords()
+	for n := range 5 {
+		due := noon.AddDate(3, 0, -n)
+		kept.runs = append(kept.runs, store.Run{Due: due, Began: due, OK: true, Posted: maxPerHour})
+	}
+	past := noon.Add(-2 * time.Hour)
+	kept.runs = append(kept.runs, store.Run{Due: past, Began: past, OK: true}, store.Run{Due: past.Add(-time.Hour)})
+	if since, ok := s.LastDue("news"); !ok || !since.Equal(past) {
+		t.Errorf("missed runs are caught up since %v, want %v", since, past)
+	}
+	read, err := s.lastRead(t.Context(), spec{})
+	if err != nil || !read.Equal(past.Add(-channelOverlap)) {
+		t.Errorf("messages are new since %v (%v)", read, err)
+	}
+	e := &edition{}
+	stories := []story{{item: &item{}}}
+	if err := s.chooseInstant(t.Context(), spec{Plan: Plan{MaxItems: 1}}, e, stories); err != nil || e.postpone {
+		t.Errorf("items wait: %v (%v)", e.postpone, err)
 	}
 }
 
