@@ -35,16 +35,13 @@ type Opened struct {
 	Box func(context.Context) (Box, error)
 }
 
-// Join opens the store and makes this process one of its replicas. While the database does not answer, or a command has
-// it for itself, it waits, and answers HTTP. It returns the error of ctx where that ends first, and that of Open where
-// the store cannot be used.
+// Join opens the store and makes this process one of its replicas. Meanwhile it answers HTTP that it is not ready: to
+// bring the tables to a newer format may take minutes, and a supervisor kills a process that shows no life. While the
+// database does not answer, or a command has it for itself, it waits. It returns the error of ctx where that ends first,
+// and that of Open where the store cannot be used.
 func Join(ctx context.Context, o Options) (*Node, error) {
 	j := &joining{o: o}
-	err := j.try(ctx)
-	if isPassing(err) {
-		o.Log.Warn("database cannot be used now, waiting for it", "error", err)
-		err = j.wait(ctx)
-	}
+	err := j.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +84,8 @@ func isPassing(err error) bool {
 	return ok && trouble.Passing || isInUse
 }
 
-// wait tries until there is another error than one that passes, or none, and answers HTTP meanwhile.
-func (j *joining) wait(ctx context.Context) error {
+// open tries until there is another error than one that passes, or none, and answers HTTP meanwhile.
+func (j *joining) open(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           http.HandlerFunc(serveWaiting),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -103,25 +100,30 @@ func (j *joining) wait(ctx context.Context) error {
 		// Close has ended Accept by a deadline, so that the listener can be used again.
 		_ = j.o.Listener.SetDeadline(time.Time{})
 	}()
-	for {
+	for told := false; ; told = true {
+		err := j.try(ctx)
+		if !isPassing(err) {
+			return err
+		}
+		if !told {
+			j.o.Log.Warn("database cannot be used now, waiting for it", "error", err)
+		}
 		select {
 		case err := <-ended:
 			// For the deferred function, which waits for it.
 			ended <- err
-			return fmt.Errorf("serve http while the database cannot be used: %w", err)
+			return fmt.Errorf("serve http while the database is opened: %w", err)
 		case <-time.After(lookEvery):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := j.try(ctx); !isPassing(err) {
-			return err
-		}
 	}
 }
 
-const waitingFor = "the database does not answer, or a command of ravenbot has it for itself"
+const waitingFor = "the database is being opened, which takes minutes where its tables are brought to a newer format; " +
+	"or it does not answer, or a command of ravenbot has it for itself"
 
-// serveWaiting answers while the database cannot be used.
+// serveWaiting answers while the database is not open.
 func serveWaiting(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/healthz":

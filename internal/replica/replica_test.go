@@ -852,6 +852,34 @@ func TestJoin_DatabaseIsAwayAtTheStart_Waits(t *testing.T) {
 	}
 }
 
+// A supervisor kills a process that shows no life, and a new version may change large tables when it opens the database.
+func TestJoin_OpeningTakesLong_AnswersMeanwhile(t *testing.T) {
+	l, d := listen(t), newDatabase()
+	o := options(d, l)
+	open, opened := o.Open, make(chan struct{})
+	o.Open = func(ctx context.Context) (replica.Opened, error) {
+		<-opened
+		return open(ctx)
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := replica.Join(t.Context(), o); ended <- err }()
+	client := &http.Client{Timeout: 10 * time.Second}
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+		res, err := client.Get("http://" + l.Addr().String() + path)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if res.Body.Close(); res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
+		}
+	}
+	close(opened)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAdvertisedAddress(t *testing.T) {
 	database := &net.TCPAddr{IP: net.ParseIP("10.1.2.3"), Port: 40000}
 	for _, c := range []struct {
