@@ -21,6 +21,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ravenbot/internal/budget"
@@ -163,6 +164,8 @@ type Server struct {
 	mcp      http.Handler
 	arriving *resident.Pool // large bodies of requests
 	backupMu sync.Mutex     // held while a copy of the store is sent
+	// wasConnected is whether /readyz has found all platforms connected.
+	wasConnected atomic.Bool
 	// hostAccess are the handlers of HostAccess, by path.
 	hostAccess map[string]http.Handler
 }

@@ -686,6 +686,26 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// Slack over HTTP must not end with a load balancer that takes a replica for dead because Discord is.
+func TestHealth_PlatformsOnce_ALaterFailureOfOneDoesNotCount(t *testing.T) {
+	b, _, server, client := start(t, nil)
+	ready := func(want int) {
+		t.Helper()
+		if r := do(t, client, "GET", server.URL+"/readyz?platforms=once", nil); r.status != want {
+			t.Errorf("readyz: %d, want %d: %s", r.status, want, r.body)
+		}
+	}
+	connected := b.slack
+	b.slack = chat.Health{Detail: "the token was refused"}
+	ready(503)
+	b.slack = connected
+	ready(200)
+	b.slack = chat.Health{Detail: "no connection"}
+	ready(200)
+	b.problem = "the store cannot be written"
+	ready(503)
+}
+
 func TestARoomWithPostsAloneIsShown(t *testing.T) {
 	_, _, server, client := start(t, nil)
 	r := do(t, client, "GET", server.URL+"/api/v1/conversations/web%3A%2Fnews", nil, "Authorization", bearerHeader)

@@ -180,15 +180,22 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz reports whether every platform is connected and the store works.
-func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+// readyz reports whether every platform is connected and the store works. With ?platforms=once platforms count until
+// all of them have been connected: a load balancer that asks so goes on with the others when one of them fails.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	answer := struct {
 		Status    string            `json:"status"`
 		Platforms []platform.Health `json:"platforms"`
 		Store     string            `json:"store,omitempty"` // what is wrong with it
 	}{"ready", s.o.Platforms.Health(), s.o.Store.Problem()}
 	status := http.StatusOK
-	if answer.Store != "" || slices.ContainsFunc(answer.Platforms, func(p platform.Health) bool { return !p.Connected }) {
+	connected := !slices.ContainsFunc(answer.Platforms, func(p platform.Health) bool { return !p.Connected })
+	if connected {
+		s.wasConnected.Store(true)
+	} else if r.URL.Query().Get("platforms") == "once" {
+		connected = s.wasConnected.Load()
+	}
+	if answer.Store != "" || !connected {
 		answer.Status, status = "not ready", http.StatusServiceUnavailable
 	}
 	writeJSON(w, status, answer)
