@@ -202,14 +202,17 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 			Err:    d.baseErr,
 		}
 	}
+	running, stop := context.WithCancel(ctx) // what waits for the lead would keep a refused token from being told
+	defer stop()
 	if d.o.Sharing != nil {
 		// Another process may hand something on at once, so that take is set before the first shard is claimed.
 		d.take = accept
 		accept = d.acceptHereOrThere
-		d.startWork(func() { d.awaitLead(ctx) })
+		d.startWork(func() { d.awaitLead(running) })
 		close(d.taking)
 	}
 	err := d.runPlans(ctx, accept)
+	stop()
 	d.channels.Close()
 	d.members.Close()
 	d.askedGuilds.Close()

@@ -396,6 +396,24 @@ func TestSharing_OneShard_IsOfOneProcess(t *testing.T) {
 }
 
 // What happens between two owners of a shard is read from the session of the first: also what no history tells.
+func TestSharing_RefusedToken_EndsRunAlsoWithoutTheLead(t *testing.T) {
+	t.Parallel()
+	p := newParty(t, simdiscord.Options{Shards: 1}, discord.Options{})
+	for name, leads := range map[string]chan struct{}{"leads": make(chan struct{}), "follows": make(chan struct{})} {
+		if name == "leads" {
+			close(leads)
+		}
+		one := &process{party: p, n: 1}
+		d := discord.New(discord.Options{Token: "wrong", APIBaseURL: p.URL(), Log: slog.New(slog.DiscardHandler),
+			Sharing: &discord.Sharing{Router: one, Shards: one, Leads: leads, Store: "the database"}})
+		ctx := within(t)
+		err := d.Run(ctx, one.accept)
+		if _, isSetup := errors.AsType[*chat.SetupError](err); !isSetup || ctx.Err() != nil {
+			t.Errorf("%s: Run ended with %v (%v)", name, err, ctx.Err())
+		}
+	}
+}
+
 func TestSharing_ShardMoves_NothingIsMissed(t *testing.T) {
 	t.Parallel()
 	p := newParty(t, simdiscord.Options{MaxConcurrency: 1}, discord.Options{})
