@@ -36,9 +36,9 @@ type Opened struct {
 }
 
 // Join opens the store and makes this process one of its replicas. Meanwhile it answers HTTP that it is not ready: to
-// bring the tables to a newer format may take minutes, and a supervisor kills a process that shows no life. While the
-// database does not answer, or a command has it for itself, it waits. It returns the error of ctx where that ends first,
-// and that of Open where the store cannot be used.
+// bring the tables to a newer format may take minutes, and a supervisor kills a process that shows no life. While
+// the database does not answer, or a command has it for itself, it waits. It returns the error of ctx where that ends
+// first, and that of Open where the store cannot be used.
 func Join(ctx context.Context, o Options) (*Node, error) {
 	j := &joining{o: o}
 	err := j.open(ctx)
@@ -120,7 +120,7 @@ func (j *joining) open(ctx context.Context) error {
 	}
 }
 
-const waitingFor = "the database is being opened, which takes minutes where its tables are brought to a newer format; " +
+const waitingFor = "the database is being opened, which takes minutes where its tables get a newer format; " +
 	"or it does not answer, or a command of ravenbot has it for itself"
 
 // serveWaiting answers while the database is not open.
