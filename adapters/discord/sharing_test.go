@@ -395,7 +395,7 @@ func TestSharing_OneShard_IsOfOneProcess(t *testing.T) {
 	}
 }
 
-// What happens between two owners of a shard is read from the session of the first: also what no history tells.
+// A token that Discord refuses is told also by a process that waits for the lead.
 func TestSharing_RefusedToken_EndsRunAlsoWithoutTheLead(t *testing.T) {
 	t.Parallel()
 	p := newParty(t, simdiscord.Options{Shards: 1}, discord.Options{})
@@ -414,6 +414,7 @@ func TestSharing_RefusedToken_EndsRunAlsoWithoutTheLead(t *testing.T) {
 	}
 }
 
+// What happens between two owners of a shard is read from the session of the first: also what no history tells.
 func TestSharing_ShardMoves_NothingIsMissed(t *testing.T) {
 	t.Parallel()
 	p := newParty(t, simdiscord.Options{MaxConcurrency: 1}, discord.Options{})

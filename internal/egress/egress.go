@@ -95,6 +95,9 @@ func New(opts Options) (*Client, error) {
 		MaxIdleConns:           64,
 		MaxIdleConnsPerHost:    2,
 		MaxResponseHeaderBytes: 256 << 10,
+		// A connection over which nothing comes back, as after the machine was suspended, is closed before a feed or page is
+		// overdue: others of the same host would be asked for over it, too.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 5 * time.Second},
 	}}, nil
 }
 
