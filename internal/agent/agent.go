@@ -220,7 +220,8 @@ type Options struct {
 	Documents Documents // nil: attached files are only named
 	// FileMemory bounds what files take that are read or given to a model.
 	FileMemory *resident.Pool
-	// ResultMemory bounds what files of tools take until they are stored with the answer.
+	// ResultMemory bounds what files of tools take until they are stored with the answer; nil: an eighth of the memory,
+	// and 64 MiB at most.
 	ResultMemory *resident.Pool
 	Budget       Budget // nil: every request is made
 	Places       Places // nil: nothing is known of a message but its words
@@ -246,6 +247,9 @@ type Engine struct {
 // summarized.
 func New(o Options) *Engine {
 	o.Store = waitingStore{o.Store}
+	if o.ResultMemory == nil {
+		o.ResultMemory = resident.SharePool(8, 64<<20)
+	}
 	return &Engine{o: o, history: newHistoryCache(o), full: make(chan chat.Address, maxFull)}
 }
 

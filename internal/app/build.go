@@ -353,7 +353,6 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Files:        a.platforms,
 		Documents:    p.documents,
 		FileMemory:   p.files,
-		ResultMemory: resident.SharePool(8, 64<<20),
 		Budget:       a.spending,
 		Places:       jobs.TaskPlaces{AgentPlaces: a.platforms, Jobs: func() *jobs.Service { return a.jobs }},
 		Notes:        a.notes(),
