@@ -16,7 +16,8 @@ var systemErrors = []struct {
 	remedy string
 }{
 	{syscall.ENOSPC, "there is no space left on its disk",
-		"free some: a bot that runs goes on by itself, a command has to be run again"},
+		"free some, or delete files where `df -i` shows no inodes: a bot that runs goes on by itself, " +
+			"a command has to be run again"},
 	{syscall.EDQUOT, "the disk quota is used up",
 		"free some: a bot that runs goes on by itself, a command has to be run again"},
 	{
