@@ -230,8 +230,7 @@ func (r *run) keepFiles(tool string, files []chat.File) (leftOut []string) {
 	}
 	isFull := false // the limits are those of the post: people get the first files, and the result names all to the model
 	for _, f := range files {
-		size += int64(len(f.Data))
-		isFull = isFull || len(r.files) == maxFiles || size > maxFilesBytes
+		isFull = isFull || len(r.files) == maxFiles || size+int64(len(f.Data)) > maxFilesBytes
 		if isFull && !givesImage(f) {
 			continue
 		}
@@ -241,7 +240,7 @@ func (r *run) keepFiles(tool string, files []chat.File) (leftOut []string) {
 		}
 		r.keepImage(tool, f)
 		if !isFull {
-			r.files = append(r.files, f)
+			r.files, size = append(r.files, f), size+int64(len(f.Data))
 		}
 	}
 	r.releaseFiles(func(data []byte) bool { return !r.uses(data) })

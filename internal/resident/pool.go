@@ -48,12 +48,13 @@ func (p *Pool) Take(ctx context.Context, n int64) (release func(), err error) {
 	return p.releaseOf(n), nil
 }
 
-// TryTake holds n bytes until release is called, if so much is free now and nobody waits; else ok is false. Unlike Take it
-// may be called by who holds some already.
+// TryTake holds n bytes, or the whole pool where that is less, until release is called, if so much is free now and nobody
+// waits; else ok is false. Unlike Take it may be called by who holds some already.
 func (p *Pool) TryTake(n int64) (release func(), ok bool) {
 	if p == nil {
 		return func() {}, true
 	}
+	n = min(n, p.size)
 	if !p.left.TryAcquire(n) {
 		return nil, false
 	}

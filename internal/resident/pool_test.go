@@ -50,3 +50,28 @@ func TestPool_Nil_BoundsNothing(t *testing.T) {
 		}
 	}
 }
+
+// Who holds some already does not wait for more, and what is larger than the pool has to have all of it.
+func TestPool_TryTake_NeverWaits(t *testing.T) {
+	p := NewPool(10)
+	some, ok := p.TryTake(4)
+	if !ok {
+		t.Fatal("4 of 10 bytes are refused")
+	}
+	for n, want := range map[int64]bool{6: true, 7: false, 1000: false} {
+		release, ok := p.TryTake(n)
+		if ok != want {
+			t.Errorf("%d of the 6 bytes left: %v", n, ok)
+		}
+		if ok {
+			release()
+		}
+	}
+	some()
+	if _, ok := p.TryTake(1000); !ok {
+		t.Error("what is larger than the pool is refused all of it")
+	}
+	if _, ok := (*Pool)(nil).TryTake(1 << 60); !ok {
+		t.Error("a nil Pool bounds something")
+	}
+}
