@@ -147,14 +147,14 @@ func splitFile(body []byte) (r roomFile, data []byte, ok bool) {
 		// The data are the last field, or the last but one in records of before 2026-11-27.
 		data, behind, found = bytes.Cut(behind, []byte(`"`))
 		if !found || string(behind) != "}" && !bytes.HasPrefix(behind, []byte(`,"duration":`)) {
-			return roomFile{}, nil, false // the name of another field
+			return roomFile{}, nil, false // beforeData stands in another field, such as the handle
 		}
 		body = slices.Concat(before, behind)
 	}
 	return r, data, json.Unmarshal(body, &r) == nil
 }
 
-// decodePart decodes up to most bytes of data in base64, from one on.
+// decodePart decodes up to most bytes of data in base64, from the byte with the index from on.
 func decodePart(data []byte, from int64, most int) ([]byte, error) {
 	skip := int(from % 3) // three bytes are four characters
 	first := from / 3 * 4
@@ -212,13 +212,12 @@ func (db *DB) RoomFilePart(_ context.Context, room string, n uint64, from int64,
 		} else if body, err = unseal(v); err != nil {
 			return db.decode(key, v, &f) // says what is damaged
 		}
-		kept, data, ok := splitFile(body)
-		if ok {
-			kept.Size = int64(len(data)/4*3 - bytes.Count(data[max(0, len(data)-2):], []byte("=")))
-			kept.Data, err = decodePart(data, from, most)
-		}
-		if f = kept; ok && err == nil {
-			return nil
+		if kept, data, ok := splitFile(body); ok {
+			if kept.Data, err = decodePart(data, from, most); err == nil {
+				kept.Size = int64(len(data)/4*3 - bytes.Count(data[max(0, len(data)-2):], []byte("=")))
+				f = kept
+				return nil
+			}
 		}
 		err = db.decode(key, v, &f)
 		f.Size = int64(len(f.Data))
