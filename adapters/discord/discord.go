@@ -202,7 +202,8 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 			Err:    d.baseErr,
 		}
 	}
-	running, stop := context.WithCancel(ctx) // what waits for the lead would keep a refused token from being told
+	// Run ends when Discord refuses the token, and what waits for the lead has to end with it.
+	running, stop := context.WithCancel(ctx)
 	defer stop()
 	if d.o.Sharing != nil {
 		// Another process may hand something on at once, so that take is set before the first shard is claimed.

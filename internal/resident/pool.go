@@ -61,6 +61,7 @@ func (p *Pool) TryTake(n int64) (release func(), ok bool) {
 	return p.releaseOf(n), true
 }
 
+// releaseOf returns a function that gives n bytes back.
 func (p *Pool) releaseOf(n int64) func() {
 	return func() {
 		if n >= collectFrom || n == p.size {
