@@ -86,13 +86,25 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		FileMemory: p.files,
 		Logouts:    admin.StoredLogouts{Items: a.store},
 		Store:      a.store,
-		Metrics:    metrics.Handler(a.counted().Samples),
-		MCP:        func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(tokens, refuse) },
-		Backup:     a.copyStore,
-		Wrap:       a.o.Replica.Handler,
-		Mounts:     mounts,
-		Log:        a.o.Log,
-		Now:        a.o.Now,
+		Metrics: metrics.Handler(metrics.Bot{
+			Version:   a.o.Version,
+			Delivery:  a.delivery,
+			Platforms: a.platforms,
+			Servers:   a.mcp,
+			Store:     a.store,
+			Models:    a.circuits,
+			Calls:     p.calls,
+			Spending:  a.spending,
+			Digests:   a.digests,
+			Feeds:     p.feeds,
+			IsLeader:  a.o.Replica.IsLeader,
+		}.Samples),
+		MCP:    func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(tokens, refuse) },
+		Backup: a.copyStore,
+		Wrap:   a.o.Replica.Handler,
+		Mounts: mounts,
+		Log:    a.o.Log,
+		Now:    a.o.Now,
 	}
 	if c.Platforms.Web.Enabled {
 		o.Chat, o.ChatBody = a.web.Handler(), web.MaxBody
@@ -166,7 +178,7 @@ func (i instance) Status() any {
 		"load":                 a.delivery.Load(),
 		"counts":               a.delivery.Counts(),
 		"models":               a.roster.ModelNames(),
-		"modelCircuits":        a.circuits(),
+		"modelCircuits":        breaker.Statuses(a.circuits()),
 		"tools":                len(a.registry.List()),
 		"store":                a.store.Status(),
 		"postsGivenUp":         posts,
@@ -174,18 +186,5 @@ func (i instance) Status() any {
 	}
 }
 
-// counted returns what /metrics tells of.
-func (a *App) counted() metrics.Bot {
-	return metrics.Bot{
-		Version:   a.o.Version,
-		Delivery:  a.delivery,
-		Platforms: a.platforms,
-		Servers:   a.mcp,
-		Store:     a.store,
-		Circuits:  a.circuits,
-		IsLeader:  a.o.Replica.IsLeader,
-	}
-}
-
-// circuits returns the models that may fail, with whether they are asked now.
-func (a *App) circuits() []breaker.Status { return provider.Statuses(a.setup.Load().models) }
+// circuits returns the models that may fail.
+func (a *App) circuits() []*breaker.Model { return provider.WithCircuits(a.setup.Load().models) }

@@ -24,15 +24,16 @@ const root = "../.."
 // fits a package decides. A trailing / means everything below. internal/text is open
 // to all.
 var mayImport = map[string][]string{
-	"internal/text": {},
+	"internal/text": {}, "internal/measure": {},
 	"internal/chat": {}, "internal/llm": {}, "internal/tool": {"internal/chat"},
 	"internal/conversation": {"internal/llm", "internal/chat"},
 	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
 	"internal/markdown":     {}, "internal/bundled": {}, "internal/schema": {}, "internal/schedule": {},
-	"internal/summary": {}, "internal/egress": {"internal/resident"}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {"internal/delivery", "internal/llm/breaker", "internal/mcp", "internal/platform", "internal/store"}, "internal/page": {}, "internal/search": {}, "internal/pdftext": {},
+	"internal/summary": {}, "internal/egress": {"internal/resident"}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {"internal/budget", "internal/delivery", "internal/digest", "internal/feed", "internal/invoke", "internal/llm/breaker", "internal/mcp", "internal/measure", "internal/platform", "internal/store"}, "internal/page": {}, "internal/search": {}, "internal/pdftext": {},
 	"internal/feed":        append(vocabulary(), "internal/egress"),
 	"internal/store/":      vocabulary(),
 	"internal/llm/":        append(vocabulary(), "internal/egress"),
+	"internal/llm/breaker": append(vocabulary(), "internal/measure"),
 	"internal/llm/offline": append(vocabulary(), "internal/summary"),
 	"internal/tool/":       append(vocabulary(), "internal/egress", "internal/summary", "internal/page"),
 	"internal/tool/memory": append(vocabulary(), "internal/feature", "internal/search"),
@@ -113,7 +114,8 @@ func vocabulary() []string {
 func edge() []string { return append(vocabulary(), "internal/markdown", "internal/failpoint") }
 
 func behaviour() []string {
-	return append(vocabulary(), "internal/feature", "internal/feed", "internal/summary", "internal/failpoint", "internal/resident")
+	return append(vocabulary(), "internal/feature", "internal/feed", "internal/summary", "internal/failpoint", "internal/measure",
+		"internal/resident")
 }
 
 // holders are the packages that may import a dependency, tests apart.

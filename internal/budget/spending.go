@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -74,11 +75,36 @@ type Spending struct {
 
 	mu   sync.Mutex
 	read time.Time // when what other processes have spent was last read
+
+	spentMu sync.Mutex
+	spent   map[string]Spent // by model
+}
+
+// Spent is what the requests to a model have used since the process began.
+type Spent struct {
+	Tokens llm.Usage
+	USD    float64 // at the prices at that time
+}
+
+// Spent returns what was used of each model, by its configured name.
+func (s *Spending) Spent() map[string]Spent {
+	s.spentMu.Lock()
+	defer s.spentMu.Unlock()
+	return maps.Clone(s.spent)
+}
+
+// countSpent adds what a request has used.
+func (s *Spending) countSpent(on store.Usage, usd float64) {
+	s.spentMu.Lock()
+	defer s.spentMu.Unlock()
+	sum := s.spent[on.Model]
+	s.spent[on.Model] = Spent{Tokens: sum.Tokens.Add(on.Tokens), USD: sum.USD + usd}
 }
 
 // LoadSpending returns a Spending that knows what was spent today before the bot was started.
 func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now func() time.Time) (*Spending, error) {
-	p := &Spending{tracker: New(now), tokens: newTracker(now, formatTokens), store: s, rates: r, log: log, now: now}
+	p := &Spending{tracker: New(now), tokens: newTracker(now, formatTokens), store: s, rates: r, log: log, now: now,
+		spent: map[string]Spent{}}
 	if shared, ok := s.(SharedStore); ok {
 		return p, p.readOthers(ctx, shared)
 	}
@@ -215,7 +241,9 @@ func (s *Spending) Reserve(ctx context.Context, on store.Usage, q llm.Request) (
 	return func(used llm.Usage) {
 		on.Tokens = used
 		finishTokens(tokenCount(used))
-		finish(s.Cost(on))
+		usd := s.Cost(on)
+		finish(usd)
+		s.countSpent(on, usd)
 	}, nil
 }
 

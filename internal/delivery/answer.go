@@ -55,6 +55,7 @@ func (s *Service) answerQuestion(a chat.Address, l *queue, q *question) {
 	if err == nil && draft != nil {
 		failpoint.Here(failpoint.PostRecorded)
 		s.send(posts[0], nil)
+		s.counts.answers.Add(struct{}{}, s.o.Now().Sub(began))
 	}
 }
 

@@ -1,13 +1,23 @@
 package delivery
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"ravenbot/internal/measure"
+)
 
 // counts are what has happened since the start.
 type counts struct {
 	// They are what Counts names.
 	accepted, repeats, busy, merged, revised, stopped atomic.Int64
 	posted, repeated, givenUp, notified               atomic.Int64
+
+	answers measure.Table[struct{}]
 }
+
+// Answers returns how many questions were answered, and how long it took from when work on one began until its answer
+// was posted or given up.
+func (s *Service) Answers() measure.Sum { return s.counts.answers.Sums()[struct{}{}] }
 
 // Counts are what has happened since the start.
 type Counts struct {

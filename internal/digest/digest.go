@@ -30,6 +30,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 )
@@ -186,6 +187,7 @@ type Service struct {
 	pollLock sync.Mutex // held by Poll: polls do not overlap
 	runs     slots
 	pace     pace
+	ended    measure.Table[bool] // runs, by whether the digest could be made
 
 	eventLock sync.Mutex     // held while an event is stored or deleted
 	events    map[string]int // how many wait, by digest, as far as it is known
@@ -205,6 +207,9 @@ type Service struct {
 	deciding   map[string]bool         // proposals that are being decided, and no longer among the open ones
 	members    map[string]memberFilter // by id
 }
+
+// Ended returns the runs since the process began, by whether the digest could be made.
+func (s *Service) Ended() map[bool]measure.Sum { return s.ended.Sums() }
 
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.

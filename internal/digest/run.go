@@ -483,7 +483,11 @@ func (s *Service) finishRun(
 ) (bool, error) {
 	select {
 	case <-s.o.Delivery.Ready():
-		return s.o.Store.FinishRun(ctx, r, saw, posts, items...)
+		isNew, err := s.o.Store.FinishRun(ctx, r, saw, posts, items...)
+		if isNew {
+			s.ended.Add(r.OK, r.Ended.Sub(r.Began))
+		}
+		return isNew, err
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ravenbot/internal/egress"
@@ -59,6 +60,8 @@ type Fetcher struct {
 	mu      sync.Mutex
 	unsaved map[string]*State // by address: what reads have shown that is not stored yet
 
+	read, failed atomic.Int64 // what Counts returns
+
 	saving sync.Mutex // held while states are written; it is taken before mu
 }
 
@@ -76,6 +79,9 @@ func NewFetcher(client *egress.Client, store StateStore, opts Options) *Fetcher 
 		unsaved: map[string]*State{},
 	}
 }
+
+// Counts returns how many requests for feeds have brought one, or that it has not changed, and how many have failed.
+func (f *Fetcher) Counts() (read, failed int64) { return f.read.Load(), f.failed.Load() }
 
 // Result is the outcome of a fetch.
 type Result struct {
@@ -303,6 +309,7 @@ type fetched struct {
 // recordOutcome notes what an attempt showed. An attempt that ctx cut off shows nothing about the feed.
 func (f *Fetcher) recordOutcome(ctx context.Context, s *State, got fetched, err error) (Result, error) {
 	if err == nil {
+		f.read.Add(1)
 		if s.clearFailures() || got.changed {
 			f.noteUnsaved(s)
 		}
@@ -311,6 +318,7 @@ func (f *Fetcher) recordOutcome(ctx context.Context, s *State, got fetched, err 
 	if ctx.Err() != nil {
 		return Result{}, err
 	}
+	f.failed.Add(1)
 	status, _ := errors.AsType[*StatusError](err)
 	// LastFailure is shown to people, so it is the explained text, without the internals of the error.
 	s.addFailure(f.opts.Now(), status != nil && status.Status == http.StatusGone, Explain(s.URL, err))

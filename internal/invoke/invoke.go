@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"ravenbot/internal/failpoint"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
@@ -66,10 +67,18 @@ type Options struct {
 }
 
 // Invoker makes calls. It is safe for concurrent use.
-type Invoker struct{ o Options }
+type Invoker struct {
+	o     Options
+	ended measure.Table[measure.Labels] // by server
+}
 
 // New returns an Invoker.
-func New(o Options) *Invoker { return &Invoker{o} }
+func New(o Options) *Invoker { return &Invoker{o: o} }
+
+// Ended returns the calls that have ended, refused ones included, by server and outcome: "done", "failed", or "ended"
+// where the turn was. The bot's own tools are those of their pack, such as "web"; a tool that there is not has the
+// server "".
+func (i *Invoker) Ended() map[measure.Labels]measure.Sum { return i.ended.Sums() }
 
 // Call makes a call, if it is allowed, and returns its outcome and the record to be stored. shown is how much of a
 // result is shown at once, in bytes (0: the default of 5 KiB); the record keeps the whole of a longer one under an id.
@@ -122,7 +131,7 @@ func (i *Invoker) Refuse(
 	return tool.Outcome{Result: res, Shown: Head(res.Text, record.ResultID, shown)}, record
 }
 
-// logCall writes the one line that the log has of a call. A call whose turn was ended has not failed.
+// logCall counts a call, and writes the one line that the log has of it. A call whose turn was ended has not failed.
 func (i *Invoker) logCall(ctx context.Context, c store.ToolCall) {
 	outcome := "done"
 	switch {
@@ -131,6 +140,7 @@ func (i *Invoker) logCall(ctx context.Context, c store.ToolCall) {
 	case c.Error != "":
 		outcome = "failed"
 	}
+	i.ended.Add(measure.Labels{Name: c.Server, Outcome: outcome}, c.Took)
 	i.o.Log.Info("tool call", "turn", c.Turn, "call", c.ID, "server", c.Server, "tool", c.Tool,
 		"ms", c.Took.Milliseconds(), "outcome", outcome)
 }

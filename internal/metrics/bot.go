@@ -4,9 +4,14 @@ import (
 	"context"
 	"slices"
 
+	"ravenbot/internal/budget"
 	"ravenbot/internal/delivery"
+	"ravenbot/internal/digest"
+	"ravenbot/internal/feed"
+	"ravenbot/internal/invoke"
 	"ravenbot/internal/llm/breaker"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/store"
 )
@@ -28,8 +33,12 @@ type Bot struct {
 	Platforms *platform.Set
 	Servers   *mcp.Host
 	Store     Store
-	Circuits  func() []breaker.Status // of the models
-	IsLeader  func() bool             // among the replicas of a store
+	Models    func() []*breaker.Model // those that may fail
+	Calls     *invoke.Invoker         // of tools
+	Spending  *budget.Spending
+	Digests   *digest.Service
+	Feeds     *feed.Fetcher
+	IsLeader  func() bool // among the replicas of a store
 }
 
 // gauge returns a value that goes up and down. labels are names and values in turn.
@@ -76,16 +85,85 @@ func (b Bot) Samples() []Sample {
 				"Notices of a platform that it keeps events back, because there are too many.", float64(h.RateLimited),
 				"platform", h.Name))
 	}
-	for _, s := range b.Circuits() {
-		list = append(list, gauge("ravenbot_model_circuit_open",
-			"Whether a model is not asked, because it failed repeatedly.", oneIf(s.State != breaker.Closed), "model", s.Name))
-	}
+	answers := b.Delivery.Answers()
+	list = append(list, times("ravenbot_answer_seconds",
+		"From when work on a question began until its answer was posted or given up.", answers))
+	list = append(list, b.modelSamples()...)
+	list = append(list, b.callSamples()...)
+	list = append(list, b.digestSamples()...)
 	for _, s := range b.Servers.Servers() {
 		connected := slices.Contains([]mcp.State{mcp.Connected, mcp.NoToolsFound, mcp.Quarantined}, s.State)
 		list = append(list, gauge("ravenbot_mcp_server_connected", "Whether an MCP server is connected.", oneIf(connected),
 			"server", s.Name))
 	}
 	return append(list, b.storeSamples()...)
+}
+
+// times returns a histogram of how long something took.
+func times(name, help string, sum measure.Sum, labels ...string) Sample {
+	return Sample{Name: name, Help: help, Times: &sum, Labels: labels}
+}
+
+// modelSamples returns how the models do, and what they have used.
+func (b Bot) modelSamples() (list []Sample) {
+	for _, m := range b.Models() {
+		s := m.Status()
+		list = append(list, gauge("ravenbot_model_circuit_open",
+			"Whether a model is not asked, because it failed repeatedly.", oneIf(s.State != breaker.Closed), "model", s.Name))
+		var all measure.Sum
+		for outcome, sum := range m.Ended() {
+			all = all.Plus(sum)
+			list = append(list, counter("ravenbot_model_requests_total", "Requests to a model, by their outcome.",
+				float64(sum.Count), "model", s.Name, "outcome", outcome))
+		}
+		list = append(list, times("ravenbot_model_request_seconds",
+			"How long requests to a model took, to the end of the answer.", all, "model", s.Name))
+	}
+	for model, s := range b.Spending.Spent() {
+		for kind, n := range map[string]int{
+			"input":  s.Tokens.Input - s.Tokens.Cached,
+			"cached": s.Tokens.Cached,
+			"output": s.Tokens.Output,
+		} {
+			list = append(list, counter("ravenbot_model_tokens_total",
+				"Tokens that a model has used: input, input that the provider had cached, and output.", float64(n),
+				"model", model, "kind", kind))
+		}
+		list = append(list, counter("ravenbot_cost_usd_total",
+			"What a model has cost in US dollars, at the configured prices.", s.USD, "model", model))
+	}
+	return list
+}
+
+// callSamples returns how many tools were called, and how long that took.
+func (b Bot) callSamples() (list []Sample) {
+	byServer := map[string]measure.Sum{}
+	for of, sum := range b.Calls.Ended() {
+		byServer[of.Name] = byServer[of.Name].Plus(sum)
+		list = append(list, counter("ravenbot_tool_calls_total",
+			"Calls of tools, by the MCP server or the pack of the bot's own tools, and by their outcome.", float64(sum.Count),
+			"server", of.Name, "outcome", of.Outcome))
+	}
+	for server, sum := range byServer {
+		list = append(list, times("ravenbot_tool_call_seconds", "How long calls of tools took, with waiting for approval.",
+			sum, "server", server))
+	}
+	return list
+}
+
+// digestSamples returns how many digests ran, and how the feeds do.
+func (b Bot) digestSamples() []Sample {
+	ended := b.Digests.Ended()
+	read, failed := b.Feeds.Counts()
+	return []Sample{
+		counter("ravenbot_digest_runs_total", "Runs of digests, by their outcome.", float64(ended[true].Count),
+			"outcome", "made"),
+		counter("ravenbot_digest_runs_total", "Runs of digests, by their outcome.", float64(ended[false].Count),
+			"outcome", "failed"),
+		times("ravenbot_digest_run_seconds", "How long runs of digests took.", ended[true].Plus(ended[false])),
+		counter("ravenbot_feed_reads_total", "Requests for feeds that were answered.", float64(read)),
+		counter("ravenbot_feed_failures_total", "Requests for feeds that failed.", float64(failed)),
+	}
 }
 
 // storeSamples returns what the store holds and how it is. What cannot be read now is left out.

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"ravenbot/internal/measure"
 )
 
 // Sample is one value. Samples with the same Name have the same Help and the same label names.
@@ -19,7 +21,8 @@ type Sample struct {
 	Help      string
 	IsCounter bool // the value only grows while the process lives
 	Value     float64
-	Labels    []string // name, value, name, value
+	Labels    []string     // name, value, name, value
+	Times     *measure.Sum // the value is a histogram of seconds; nil: it is Value
 }
 
 // Handler returns a handler that serves the samples that read returns, and those of the process and of Go's runtime.
@@ -43,14 +46,23 @@ func (collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends the current samples.
 func (read collector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range read() {
-		kind := prometheus.GaugeValue
-		if s.IsCounter {
-			kind = prometheus.CounterValue
-		}
 		var names, values []string
 		for pair := range slices.Chunk(s.Labels, 2) {
 			names, values = append(names, pair[0]), append(values, pair[1])
 		}
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(s.Name, s.Help, names, nil), kind, s.Value, values...)
+		desc := prometheus.NewDesc(s.Name, s.Help, names, nil)
+		if s.Times != nil {
+			within := map[float64]uint64{}
+			for i, bound := range measure.Bounds {
+				within[bound] = s.Times.Within[i]
+			}
+			out <- prometheus.MustNewConstHistogram(desc, s.Times.Count, s.Times.Seconds, within, values...)
+			continue
+		}
+		kind := prometheus.GaugeValue
+		if s.IsCounter {
+			kind = prometheus.CounterValue
+		}
+		out <- prometheus.MustNewConstMetric(desc, kind, s.Value, values...)
 	}
 }

@@ -54,12 +54,11 @@ func Models(
 	return models, nil
 }
 
-// Statuses returns the state of each model's circuit, by name.
-func Statuses(models map[string]agent.Model) []breaker.Status {
-	list := []breaker.Status{}
+// WithCircuits returns the models that have a circuit, by name.
+func WithCircuits(models map[string]agent.Model) (list []*breaker.Model) {
 	for _, name := range slices.Sorted(maps.Keys(models)) {
 		if m, ok := models[name].Model.(*breaker.Model); ok {
-			list = append(list, m.Status())
+			list = append(list, m)
 		}
 	}
 	return list

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ravenbot/internal/llm"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/text"
 )
 
@@ -38,6 +39,7 @@ type Model struct {
 	llm.Model
 	o       Options
 	circuit circuit
+	ended   measure.Table[string] // by outcome
 }
 
 // New returns a model that is asked as long as it answers.
@@ -71,6 +73,33 @@ func (m *Model) Status() Status {
 		s.Error, s.Until = fault.Error(), until.Round(0)
 	}
 	return s
+}
+
+// Statuses returns the states of the circuits of some models.
+func Statuses(models []*Model) []Status {
+	list := make([]Status, len(models))
+	for i, m := range models {
+		list[i] = m.Status()
+	}
+	return list
+}
+
+// Ended returns the requests that were made, by their outcome: "answered", "left" where the caller did not wait for the
+// end, or what kind of error it was.
+func (m *Model) Ended() map[string]measure.Sum { return m.ended.Sums() }
+
+// outcome returns what Ended calls the end of a request.
+func outcome(err error) string {
+	var fault *llm.Error
+	switch {
+	case err == nil:
+		return "answered"
+	case errors.As(err, &fault):
+		return string(fault.Kind)
+	case errors.Is(err, errAbandoned), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "left"
+	}
+	return "failed"
 }
 
 // errAbandoned is the outcome of a request whose caller did not read the answer to its end.
@@ -203,7 +232,9 @@ func fit(parts []llm.Part, room int) (kept []llm.Part, left int, isWhole bool) {
 
 // end counts the outcome of a request, and returns the error to be reported.
 func (m *Model) end(began time.Time, isProbe bool, err error) error {
-	change, reported := m.circuit.end(began, time.Now(), isProbe, err)
+	now := time.Now()
+	m.ended.Add(outcome(err), now.Sub(began))
+	change, reported := m.circuit.end(began, now, isProbe, err)
 	switch change {
 	case opened:
 		m.o.Log.Warn("model circuit opened", "model", m.o.Name, "probe", isProbe,
