@@ -24,7 +24,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ravenbot/internal/budget"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/mcpserve"
@@ -54,12 +53,6 @@ type Platforms interface {
 	Health() []platform.Health
 }
 
-// Spending reports the usage of models.
-type Spending interface {
-	// Page returns up to n sums behind a cursor, and the cursor behind them; "": there are no more.
-	Page(ctx context.Context, cursor string, n int) ([]budget.Usage, string, error)
-}
-
 // Agent is notified of conversations that were deleted.
 type Agent interface {
 	Forget(a chat.Address)
@@ -67,7 +60,7 @@ type Agent interface {
 
 // Instance reports on the bot as a whole.
 type Instance interface {
-	Status() any        // becomes JSON
+	Status() Status
 	ToolsEnabled() bool // by the configuration
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/internal/approval"
+	"ravenbot/internal/budget"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/digest"
@@ -154,7 +155,9 @@ func (b *bot) Health() []platform.Health {
 
 func (b *bot) Forget(chat.Address) {}
 
-func (b *bot) Status() any { return map[string]string{"version": "1"} }
+func (b *bot) Status() Status { return Status{Version: "1"} }
+
+func (b *bot) Days(context.Context) ([]budget.Day, error) { return nil, nil }
 
 func (b *bot) ToolsEnabled() bool { return true }
 
@@ -532,7 +535,7 @@ func TestTheAPI(t *testing.T) {
 		status      int
 		want        string // part of the answer
 	}{
-		{"GET /api/v1/status", "", 200, `{"version":"1"}`},
+		{"GET /api/v1/status", "", 200, `{"version":"1",`},
 		{"HEAD /api/v1/status", "", 200, ""},
 		{"PUT /api/v1/status", "", 405, `"code":"method_not_allowed"`},
 		{"GET /api/v1/nothing", "", 404, `"code":"not_found"`},

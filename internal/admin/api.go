@@ -201,10 +201,6 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, status, answer)
 }
 
-func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.o.Instance.Status())
-}
-
 // parseConversation returns the address that the path names. It answers the request itself when the address
 // is wrong.
 func parseConversation(w http.ResponseWriter, r *http.Request) (chat.Address, bool) {

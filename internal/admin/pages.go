@@ -35,6 +35,7 @@ var templates = sync.OnceValue(func() *template.Template {
 func (s *Server) dashboard() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /logout", s.logout)
+	mux.HandleFunc("GET /overview", s.overviewPage)
 	mux.HandleFunc("GET /servers", s.serversPage)
 	mux.HandleFunc("POST /servers", s.addServerOnPage)
 	mux.HandleFunc("POST /servers/{name}/{verb}", s.controlServerOnPage)
@@ -70,7 +71,7 @@ func (s *Server) dashboard() *http.ServeMux {
 	if s.o.Chat != nil {
 		mux.Handle("/", s.o.Chat)
 	} else {
-		mux.Handle("GET /{$}", http.RedirectHandler("/servers", http.StatusSeeOther))
+		mux.Handle("GET /{$}", http.RedirectHandler("/overview", http.StatusSeeOther))
 	}
 	return mux
 }

@@ -160,7 +160,7 @@ type instance struct{ a *App }
 func (i instance) ToolsEnabled() bool { return i.a.conf().Tools.Enabled }
 
 // Status returns what /api/v1/status answers.
-func (i instance) Status() any {
+func (i instance) Status() admin.Status {
 	a := i.a
 	posts := []string{}
 	undelivered, err := a.store.Undelivered(context.Background())
@@ -170,19 +170,19 @@ func (i instance) Status() any {
 	if err != nil {
 		posts = append(posts, "the store could not be read")
 	}
-	return map[string]any{
-		"version":              a.o.Version,
-		"started":              a.started,
-		"uptimeSeconds":        int(a.o.Now().Sub(a.started) / time.Second),
-		"platforms":            a.platforms.Health(),
-		"load":                 a.delivery.Load(),
-		"counts":               a.delivery.Counts(),
-		"models":               a.roster.ModelNames(),
-		"modelCircuits":        breaker.Statuses(a.circuits()),
-		"tools":                len(a.registry.List()),
-		"store":                a.store.Status(),
-		"postsGivenUp":         posts,
-		"configurationDiffers": a.o.Replica.ConfigurationDiffers(),
+	return admin.Status{
+		Version:              a.o.Version,
+		Started:              a.started,
+		UptimeSeconds:        int(a.o.Now().Sub(a.started) / time.Second),
+		Platforms:            a.platforms.Health(),
+		Load:                 a.delivery.Load(),
+		Counts:               a.delivery.Counts(),
+		Models:               a.roster.ModelNames(),
+		ModelCircuits:        breaker.Statuses(a.circuits()),
+		Tools:                len(a.registry.List()),
+		Store:                a.store.Status(),
+		PostsGivenUp:         posts,
+		ConfigurationDiffers: a.o.Replica.ConfigurationDiffers(),
 	}
 }
 

@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 	"internal/knowledge":  append(vocabulary(), "internal/search", "internal/document"),
 	"internal/digest": append(behaviour(), "internal/catchup", "internal/schedule", "internal/config",
 		"internal/tool/feeds"),
-	"internal/admin": append(behaviour(), "internal/budget", "internal/history", "internal/knowledge",
+	"internal/admin": append(behaviour(), "internal/budget", "internal/history", "internal/knowledge", "internal/llm/breaker",
 		"internal/mcp", "internal/transfer", "internal/platform", "internal/roster", "internal/agent", "internal/approval",
 		"internal/audit", "internal/delivery", "internal/digest", "internal/jobs", "internal/mcpserve", "internal/policy",
 		"internal/schedule", "internal/settings", "internal/markdown"),

@@ -296,6 +296,34 @@ func (s *Spending) Usage(ctx context.Context) ([]Usage, error) {
 	return list, err
 }
 
+// Day is what was used on a day.
+type Day struct {
+	Day   string // 2006-01-02, in UTC
+	Turns int
+	USD   float64 // at the prices of now
+}
+
+// Days returns the last 30 days, oldest first.
+func (s *Spending) Days(ctx context.Context) ([]Day, error) {
+	first := s.now().UTC().AddDate(0, 0, 1-usageDays)
+	list := make([]Day, usageDays)
+	byDay := map[string]*Day{}
+	for i := range list {
+		list[i].Day = first.AddDate(0, 0, i).Format(time.DateOnly)
+		byDay[list[i].Day] = &list[i]
+	}
+	err := s.each(ctx, s.shownFrom(), func(u store.Usage) bool {
+		d := byDay[u.Day]
+		if d == nil {
+			return false // of days when the clock was ahead
+		}
+		d.Turns += u.Turns
+		d.USD += s.Cost(u)
+		return true
+	})
+	return list, err
+}
+
 // Page returns up to n sums of the last 30 days behind a cursor, with their cost, and the cursor
 // behind them; "": there are no more.
 func (s *Spending) Page(ctx context.Context, cursor string, n int) ([]Usage, string, error) {

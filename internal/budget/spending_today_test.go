@@ -37,6 +37,25 @@ func (dollar) Caps() budget.Caps { return budget.Caps{Instance: 2} }
 func (dollar) Limits() budget.Limits     { return budget.Limits{} }
 func (dollar) Price(string) budget.Price { return budget.Price{InputPerM: 1} }
 
+func TestDays_EndToday(t *testing.T) {
+	s, err := budget.LoadSpending(t.Context(), &days{}, dollar{}, slog.New(slog.DiscardHandler), func() time.Time {
+		return noon
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.Days(t.Context())
+	if err != nil || len(list) != 30 {
+		t.Fatalf("there are %d days, want 30; the error is %v", len(list), err)
+	}
+	if want := (budget.Day{Day: "2026-03-04", Turns: 1, USD: 1}); list[29] != want {
+		t.Errorf("today is %+v, want %+v", list[29], want)
+	}
+	if want := (budget.Day{Day: "2026-02-03"}); list[0] != want {
+		t.Errorf("the first day is %+v, want %+v", list[0], want)
+	}
+}
+
 // What was counted while the clock was ahead is not spent today, and is not read at the start.
 func TestLoadSpending_CountsTodayAlone(t *testing.T) {
 	d := &days{}
