@@ -322,3 +322,50 @@ func clean(t *testing.T, p *browsertest.Page, base string) {
 		}
 	}
 }
+
+func TestCopiesAndWhatWasSaidBefore(t *testing.T) {
+	asked := make(chan chat.Message, 10)
+	w, _, p, _ := dashboard(t, func(_ *Web, m chat.Message) error { asked <- m; return nil })
+	p.Wait("document.querySelector('#text')")
+	for _, said := range []string{"the **first**", "the second"} {
+		p.Type("#text", said)
+		p.Enter(false)
+		m := <-asked
+		if _, err := w.Post(t.Context(), general, chat.Draft{Key: m.Key(), Reply: m.Reply,
+			Text: "Run this:\n\n```\nmake\nmake test\n```\n\nThen wait."}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Wait("document.querySelectorAll('#log .bot pre > .copy').length === 2 && text.value === ''")
+	if bold := p.Text(".person .said strong"); bold != "first" {
+		t.Errorf("of one's own message %q is bold", bold)
+	}
+	p.Eval("navigator.clipboard.writeText = async words => { window.copied = words }")
+	for _, c := range []struct{ of, want string }{
+		{"#log .bot pre > .copy", "make\nmake test"},
+		{"#log .bot .prose > .copy", "Run this:\n\nmake\nmake test\n\n\nThen wait."},
+	} {
+		p.Click(c.of)
+		p.Wait("document.querySelector('" + c.of + "').textContent === 'Copied'")
+		if copied := p.Eval("window.copied"); copied != c.want {
+			t.Errorf("%s copies %q, want %q", c.of, copied, c.want)
+		}
+	}
+	press := func(key string) string {
+		p.Eval("text.dispatchEvent(new KeyboardEvent('keydown', {key: '" + key + "', bubbles: true, cancelable: true}))")
+		return p.Eval("text.value").(string)
+	}
+	for _, c := range []struct{ key, want string }{
+		{"ArrowDown", ""}, {"ArrowUp", "the second"}, {"ArrowUp", "the **first**"}, {"ArrowUp", "the **first**"},
+		{"ArrowDown", "the second"}, {"ArrowDown", ""}, {"ArrowUp", "the second"},
+	} {
+		if got := press(c.key); got != c.want {
+			t.Errorf("%s brings %q, want %q", c.key, got, c.want)
+		}
+	}
+	p.Type("#text", " and more")
+	before := p.Eval("text.value")
+	if got := press("ArrowUp"); got != before {
+		t.Errorf("ArrowUp replaces %q, which was written, by %q", before, got)
+	}
+}

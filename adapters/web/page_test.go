@@ -237,7 +237,7 @@ func TestTheStreamShowsATurn(t *testing.T) {
 	}
 	<-asked
 	id := domID(m.ID)
-	s.want(`hx-swap-oob="beforeend:#log"`, "<div class=\"said\">a\n\nb</div>")
+	s.want(`hx-swap-oob="beforeend:#log"`, "<div class=\"said prose\" data-text=\"a\n\nb\"><p>a</p>\n<p>b</p>\n</div>")
 	s.want(`hx-swap-oob="beforeend:#working"`, `id="work-`+id+`"`)
 	for i, state := range []chat.RunState{chat.Running, chat.Failed} {
 		w.Show(general, chat.Progress{Message: m.ID, Tool: &chat.ToolRun{ID: "1", Name: "t", State: state}})

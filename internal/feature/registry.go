@@ -268,7 +268,7 @@ func (r *Registry) Help(m chat.Message) chat.Draft {
 	if len(titles) > 0 {
 		lines = append(lines, "- in the menu of a message, on Discord and Slack: "+strings.Join(titles, ", "))
 	}
-	lines = append(lines, "- edit your message and I answer it again; delete it and I forget it")
+	lines = append(lines, "- on Discord and Slack: edit your message and I answer it again; delete it and I forget it")
 	return chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n")}
 }
 

@@ -1,4 +1,4 @@
-// What the page does beyond htmx: keys, the end of the log, local times.
+// What the page does beyond htmx: keys, the end of the log, local times, copies.
 'use strict'
 {
   const scroll = document.getElementById('scroll')
@@ -12,6 +12,30 @@
       t.textContent = new Date(t.dateTime).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })
     }
   }
+  // Browsers offer a clipboard to pages over HTTPS and on the same machine alone.
+  const offerCopies = root => {
+    if (!navigator.clipboard) return
+    for (const block of root.querySelectorAll('#log .bot .prose, #log .prose pre')) {
+      if (block.querySelector(':scope > .copy')) continue
+      const copy = document.createElement('button')
+      copy.type = 'button'
+      copy.className = 'quiet copy'
+      copy.textContent = 'Copy'
+      copy.addEventListener('click', async () => {
+        block.classList.add('copying') // without its buttons
+        const words = block.innerText.trim()
+        block.classList.remove('copying')
+        await navigator.clipboard.writeText(words)
+        copy.textContent = 'Copied'
+        setTimeout(() => { copy.textContent = 'Copy' }, 2000)
+      })
+      block.append(copy)
+    }
+  }
+  const complete = root => {
+    localise(root)
+    offerCopies(document)
+  }
   const grow = () => {
     text.rows = Math.min(10, Math.max(1, text.value.split('\n').length))
   }
@@ -22,8 +46,8 @@
     document.getElementById('problem').replaceChildren(p)
   }
 
-  localise(document)
-  document.body.addEventListener('htmx:load', e => localise(e.detail.elt.parentElement || e.detail.elt))
+  complete(document)
+  document.body.addEventListener('htmx:load', e => complete(e.detail.elt.parentElement || e.detail.elt))
 
   // What is open stays open when a list refreshes itself.
   let open = []
@@ -53,7 +77,7 @@
     // Pictures that come late move the end.
     scroll.addEventListener('load', () => { if (atEnd) toEnd() }, true)
     document.body.addEventListener('htmx:sseMessage', () => {
-      localise(scroll)
+      complete(scroll)
       if (atEnd) toEnd()
     })
     document.body.addEventListener('htmx:sseError', () => { document.body.classList.add('offline') })
@@ -106,8 +130,28 @@
       if (add(e.dataTransfer.files)) e.preventDefault()
     })
 
-    text.addEventListener('input', grow)
+    // The arrows bring back what was said before, as long as nothing else is written.
+    let back = 0
+    let recalled = ''
+    const recall = lines => {
+      const said = [...document.querySelectorAll('#log [data-text]')].map(s => s.dataset.text)
+      back = Math.min(Math.max(lines, 0), said.length)
+      recalled = back ? said[said.length - back] : ''
+      text.value = recalled
+      grow()
+    }
+    text.addEventListener('input', () => {
+      back = 0
+      recalled = ''
+      grow()
+    })
     text.addEventListener('keydown', e => {
+      const step = { ArrowUp: 1, ArrowDown: -1 }[e.key]
+      if (step && text.value === recalled && back + step >= 0) {
+        e.preventDefault()
+        recall(back + step)
+        return
+      }
       if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) {
         e.preventDefault()
         if (text.value.trim() || files.files.length) text.form.requestSubmit()
@@ -118,7 +162,7 @@
       document.getElementById('problem').replaceChildren()
       text.form.reset()
       showChosen()
-      grow()
+      recall(0)
       atEnd = true
       toEnd()
     })
