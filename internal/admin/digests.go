@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"ravenbot/internal/digest"
@@ -205,6 +206,28 @@ func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "digests", list)
 }
 
+// addDigestOnPage makes a digest from the form of the page.
+func (s *Server) addDigestOnPage(w http.ResponseWriter, r *http.Request) {
+	entry := map[string]any{
+		"schedule": strings.TrimSpace(r.PostFormValue("schedule")),
+		"feeds":    strings.Fields(r.PostFormValue("feeds")),
+		"post":     strings.Fields(r.PostFormValue("post")),
+	}
+	if zone := strings.TrimSpace(r.PostFormValue("timezone")); zone != "" {
+		entry["timezone"] = zone
+	}
+	raw, err := json.Marshal(entry)
+	if err == nil {
+		_, err = s.o.Digests.Add(r.Context(), strings.TrimSpace(r.PostFormValue("name")), raw)
+	}
+	if err != nil {
+		s.showDigestError(w, r, err)
+		return
+	}
+	w.Header().Set("HX-Refresh", "true")
+	s.page(w, http.StatusOK, "done", "Done.")
+}
+
 // feedsPage shows the feeds of all digests.
 func (s *Server) feedsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.KnownFeeds(r.Context())
@@ -294,6 +317,8 @@ func (s *Server) showDigestError(w http.ResponseWriter, r *http.Request, err err
 		s.page(w, http.StatusNotFound, "problem", "This digest no longer exists.")
 	case errors.Is(err, digest.ErrConfigured):
 		s.page(w, http.StatusConflict, "problem", "It belongs to config.json; change it there.")
+	case errors.Is(err, digest.ErrExists), isBadInput(err):
+		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
 	default:
 		ref := newReference()
 		s.o.Log.Error("digest not created", "reference", ref, "digest", r.PathValue("name"), "error", err)

@@ -56,6 +56,7 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("POST /calls/{id}/deny", s.decideOnPage(false))
 	mux.HandleFunc("POST /grants/{id}/revoke", s.revokeOnPage)
 	mux.HandleFunc("GET /digests", s.digestsPage)
+	mux.HandleFunc("POST /digests", s.addDigestOnPage)
 	mux.HandleFunc("GET /feeds", s.feedsPage)
 	mux.HandleFunc("GET /posts", s.postsPage)
 	mux.HandleFunc("GET /settings", s.settingsForm)
