@@ -109,6 +109,9 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Message, error) {
 	p.commit()
 	p.used = s.o.Now()
 	found := p.rank(parseQuestion(q.Text, p.authors(), s.o.Now()), q.Limit, func(m Message) bool {
+		if in, ok := p.inThread(m); ok && q.covers(in) {
+			return false // it is found in its thread
+		}
 		return q.covers(m) && (s.o.IsOver == nil || !s.o.IsOver(m.Conversation, m.At))
 	})
 	list := make([]Message, len(found))

@@ -201,6 +201,21 @@ func TestSearch_TurnsImportsAndThePlatform(t *testing.T) {
 	}
 }
 
+// On Slack a question in a channel begins the thread that it is answered in, so that it is read in both.
+func TestSearch_MessageBeginsAThread_IsFoundOnce(t *testing.T) {
+	w := newWorld(t)
+	w.turn(thread, "T1/C1/1.1", "anna", "when is the zeppelin due?", "On Friday.")
+	w.said[general] = []chat.Said{
+		{ID: "1.1", Subject: "slack/T1/C1/1.1", By: "anna", Text: "@raven when is the zeppelin due?", At: noon},
+	}
+	w.expect("the channel", history.Query{In: general, Text: "zeppelin due"},
+		"anna: when is the zeppelin due?", "ravenbot: On Friday.")
+	w.expect("another thread and its channel",
+		history.Query{In: chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1", Thread: "9.9"},
+			Text: "zeppelin due", Narrow: true},
+		"anna: @raven when is the zeppelin due?")
+}
+
 // What is over its retention is not found, though it may be stored for some hours.
 func TestSearch_MessagesOverTheirRetention_AreNotFound(t *testing.T) {
 	w := newWorld(t)

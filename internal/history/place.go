@@ -55,6 +55,20 @@ func newPlace() *place {
 // key returns the identity of a message within its place.
 func key(m Message) string { return m.Conversation.Thread + "\x00" + m.ID }
 
+// inThread returns the message of a channel as it is known in the thread that it begins, and false where it is known in
+// the channel alone. Such a thread is named like its first message.
+func (p *place) inThread(m Message) (Message, bool) {
+	if m.Conversation.Thread != "" {
+		return Message{}, false
+	}
+	m.Conversation.Thread = m.ID[strings.LastIndexByte(m.ID, '/')+1:]
+	e := p.known[key(m)]
+	if e == nil {
+		return Message{}, false
+	}
+	return e.Message, true
+}
+
 // add notes a message of a source, which commit adds. A message that another source has as well is the same.
 func (p *place) add(source string, m Message) {
 	if m.Text == "" {
