@@ -32,6 +32,11 @@ func migrateStore(ctx context.Context, c *invocation) (err error) {
 	if from == to {
 		return usageErrorf("FROM and TO are the same store")
 	}
+	for _, name := range c.args {
+		if hasScheme(name) && !isDatabase(name) {
+			return usageErrorf("FROM and TO are paths or postgres:// addresses")
+		}
+	}
 	source, err := openSource(ctx, from)
 	if err != nil {
 		return err
@@ -61,6 +66,9 @@ func migrateStore(ctx context.Context, c *invocation) (err error) {
 func isDatabase(name string) bool {
 	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
 }
+
+// hasScheme reports whether a store is named by an address, of a database or of something else.
+func hasScheme(name string) bool { return strings.Contains(name, "://") }
 
 // openSource opens a store, which must be there, so that no daemon can.
 func openSource(ctx context.Context, name string) (store.Source, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -76,6 +77,10 @@ func printReport(w io.Writer, r bolt.Report) error {
 
 // salvageStore copies what can be read of a damaged store, and prints what was lost.
 func salvageStore(ctx context.Context, c *invocation) error {
+	// An address would be taken for the path of a file, and the records would be where nobody looks for them.
+	if slices.ContainsFunc(c.args, hasScheme) {
+		return usageErrorf("FROM and TO are files; `ravenbot store migrate` copies the salvaged one to a database")
+	}
 	r, err := bolt.Salvage(ctx, c.args[0], c.args[1])
 	if err != nil {
 		return err

@@ -54,6 +54,10 @@ func (db *DB) addUsage(tx *tx, more store.Usage) error {
 // behind them; "": there are no more.
 func (db *DB) Usage(ctx context.Context, from, cursor string, n int) (list []store.Usage, next string, err error) {
 	after, err := readCursor(cursor)
+	// A key has four parts; anything else would be a place behind the last sum, and the list would look complete.
+	if err == nil && after != nil && strings.Count(string(after), nul) != 3 {
+		err = store.CursorError{Cursor: cursor}
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("list usage: %w", err)
 	}

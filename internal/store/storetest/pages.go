@@ -60,8 +60,10 @@ func pages(t *testing.T, s store.Store, now *time.Time) {
 	if _, _, err := s.Conversations(ctx, "!", 1); !errors.As(err, &wrong) {
 		t.Errorf("a cursor that no list gave: %v", err)
 	}
-	if _, _, err := s.Usage(ctx, "", "!", 1); !errors.As(err, &wrong) {
-		t.Errorf("a cursor that no list gave: %v", err)
+	for _, cursor := range []string{"!", "zzz", "not-a-cursor"} {
+		if _, _, err := s.Usage(ctx, "", cursor, 1); !errors.As(err, &wrong) {
+			t.Errorf("the cursor %q, which no list gave: %v", cursor, err)
+		}
 	}
 }
 
