@@ -144,7 +144,7 @@ func (s *Slack) lookUpNames(ctx context.Context, users []string) map[string]stri
 }
 
 // mentionedUser matches the mention of a user as it stands in the text of a chat.Message.
-var mentionedUser = text.Pattern(`@([UW][A-Z0-9]{2,})\b`)
+var mentionedUser = text.Pattern(`@([UW][A-Z0-9]+)\b`)
 
 // mentionedIn returns the users whom the text of a message mentions by their ids, in order, one as often as it is
 // there.

@@ -158,7 +158,8 @@ func TestWhoIsSpokenTo(t *testing.T) {
 	root := b.sim.Say(channel, anna, "just talking")
 	b.sim.ThreadReply(channel, root.TS, berit, "and you?")
 	b.sim.ThreadReply(channel, root.TS, berit, "<@"+anna.ID+"> and you?")
-	got := b.wait(t, 4)
+	b.sim.Say(channel, anna, "hey <@U2>") // the shortest form of an ID that examples have
+	got := b.wait(t, 5)
 	slices.SortFunc(got, func(x, y chat.Message) int { return strings.Compare(x.Reply.MessageID, y.Reply.MessageID) })
 	own, err := b.Post(deadline(t), chat.Address{Platform: "slack", Workspace: simslack.TeamID, Channel: channel},
 		chat.Draft{Key: "digest", Text: "news"})
@@ -166,7 +167,7 @@ func TestWhoIsSpokenTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.sim.ThreadReply(channel, own.IDs[0], berit, "more on that")
-	if below := b.wait(t, 5)[4]; below.Reach != chat.Addressed {
+	if below := b.wait(t, 6)[5]; below.Reach != chat.Addressed {
 		t.Errorf("a reply below a post of the bot is %s", below.Reach)
 	}
 	type view struct {
@@ -175,7 +176,7 @@ func TestWhoIsSpokenTo(t *testing.T) {
 		forOther bool
 	}
 	want := []view{{chat.Addressed, false, false}, {chat.Overheard, false, false}, {chat.Followed, true, false},
-		{chat.Followed, true, true}}
+		{chat.Followed, true, true}, {chat.Overheard, false, true}}
 	for i, m := range got {
 		if v := (view{m.Reach, m.Conversation.Thread == root.TS, m.ForOther}); v != want[i] {
 			t.Errorf("message %q: %+v, want %+v", m.Text, v, want[i])
