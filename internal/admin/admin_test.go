@@ -379,8 +379,11 @@ func (b *bot) Entries(_ context.Context, room string, _ uint64, _ int) ([]store.
 
 func (b *bot) Rooms(context.Context) ([]string, error) { return []string{"general", "news"}, nil }
 
-func (b *bot) Messages(context.Context, chat.Address, string, int) ([]store.Message, string, error) {
-	return nil, "", nil
+func (b *bot) Messages(_ context.Context, a chat.Address, _ string, _ int) ([]store.Message, string, error) {
+	if a.Channel != "imported" {
+		return nil, "", nil
+	}
+	return []store.Message{{Conversation: a, ID: "1", Author: chat.User{ID: "U1", Name: "Anna"}, Text: "hello"}}, "", nil
 }
 
 func (b *bot) DeleteConversation(_ context.Context, a chat.Address) error {
@@ -548,6 +551,8 @@ func TestTheAPI(t *testing.T) {
 		{"GET /api/v1/mcp/servers/none/logs", "", 404, `"hint":"GET /api/v1/mcp/servers`},
 		{"GET /api/v1/conversations", "", 200, `{"items":[{"address":"web:/general","turns":1,"last":"2026-03-04T12:00:00Z"},{"address":"web:/news","turns":0}],"next":""}`},
 		{"GET /api/v1/conversations/web%3A%2Fgeneral", "", 200, `{"role":"assistant","text":"hi"}`},
+		{"GET /api/v1/conversations/slack%3AT1%2Fimported", "", 200, `"messages":[{"conversation":"slack:T1/imported","id":"1",` +
+			`"author":{"id":"U1","name":"Anna"},"bot":false,"at":"0001-01-01T00:00:00Z","text":"hello"}]`},
 		{"GET /api/v1/conversations/web%3A%2Fother", "", 404, `no conversation is stored for web:/other`},
 		{"GET /api/v1/conversations/nonsense", "", 400, `percent-encode`},
 		{"DELETE /api/v1/conversations/slack%3AT1%2FC1%2F17.1", "", 404, `slack:T1/C1/17.1`},

@@ -258,7 +258,7 @@ func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
 			out["lines"] = plainLines(lines)
 		}
 		if len(others) > 0 {
-			out["messages"] = others
+			out["messages"] = plainMessages(others)
 		}
 		writeJSON(w, http.StatusOK, out)
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
@@ -74,6 +75,25 @@ func plainLines(lines []store.Entry) []lineView {
 		if d := l.Draft; d != nil {
 			views[i].answerView = answerView{l.ID, d.Text, d.Cards, d.Tools, d.Footer, d.Failed}
 		}
+	}
+	return views
+}
+
+// storedMessageView is a message that is part of no turn, as in exports.
+type storedMessageView struct {
+	Conversation string    `json:"conversation"`
+	ID           string    `json:"id"`
+	Author       chat.User `json:"author"`
+	Bot          bool      `json:"bot"`
+	At           time.Time `json:"at"`
+	Text         string    `json:"text"`
+}
+
+// plainMessages returns messages that are part of no turn as the API shows them.
+func plainMessages(list []store.Message) []storedMessageView {
+	views := make([]storedMessageView, len(list))
+	for i, m := range list {
+		views[i] = storedMessageView{m.Conversation.String(), m.ID, m.Author, m.Bot, m.At, m.Text}
 	}
 	return views
 }
