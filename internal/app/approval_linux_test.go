@@ -55,7 +55,7 @@ func TestAnApprovalOutlivesAKill(t *testing.T) {
 	press := w.slack.Click(w.channel.ID, asked.TS, anna, "ravenbot-0")
 	within(t, "somebody else is refused", func() bool {
 		answers := w.slack.Answers(press)
-		return len(answers) > 0 && strings.Contains(answers[0].Text, "Only whoever asked")
+		return len(answers) > 0 && strings.Contains(answers[0].Text, "Only those whom the question names")
 	})
 	w.slack.Click(w.channel.ID, asked.TS, w.berit, "ravenbot-0")
 	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("effect done for q")); err != nil {

@@ -458,7 +458,7 @@ func (q *Queue) list(match func(store.Approval) bool) []store.Approval {
 var (
 	ErrUnknown = errors.New("there is no such approval, or it was forgotten")
 	ErrDecided = errors.New("this was decided before")
-	ErrOthers  = errors.New("only whoever asked for the call, or an administrator, can decide")
+	ErrOthers  = errors.New("only those whom the question names can decide")
 	ErrScope   = errors.New("this call can be approved for once alone")
 	ErrAlways  = errors.New("only an administrator can let a tool run here for always")
 )

@@ -169,7 +169,7 @@ func TestOnlyTheAskerOrAnAdministratorDecides(t *testing.T) {
 			t.Error("somebody else's word was taken for a decision")
 		}
 		press := chat.Message{Conversation: here, Author: bert, Command: chat.Pressed, Text: asked.Buttons[0].Value}
-		if r, ok := handled(t.Context(), b, press); !ok || !r.Failed || !strings.Contains(r.Text, "Only whoever asked") {
+		if r, ok := handled(t.Context(), b, press); !ok || !r.Failed || !strings.Contains(r.Text, "Only those whom the question names") {
 			t.Errorf("somebody else's press was answered %+v", r)
 		}
 		if other, ok := says(b, chat.User{ID: anna.ID}, "yes please"); ok {
