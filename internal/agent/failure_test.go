@@ -250,7 +250,8 @@ func TestNoModelIsSwitchedOn_SaysSo(t *testing.T) {
 // How an answer ends decides whether it is taken, asked for again, or refused.
 func TestAnswer_ByItsFinish(t *testing.T) {
 	words := func(text string, finish llm.Finish) []llm.Chunk {
-		return []llm.Chunk{{Parts: []llm.Part{{Text: text}}, ServedBy: "test/served"}, {Finish: finish}}
+		return []llm.Chunk{{Parts: []llm.Part{{Text: text}}, ServedBy: "test/served"},
+			{Finish: finish, Usage: &llm.Usage{Input: 1}}}
 	}
 	for name, c := range map[string]struct {
 		chunks   []llm.Chunk
@@ -274,8 +275,12 @@ func TestAnswer_ByItsFinish(t *testing.T) {
 				if !strings.Contains(d.Text, c.text) || d.Footer != c.footer || len(model.Requests()) != c.requests {
 					t.Errorf("answered %q with footer %q after %d requests", d.Text, d.Footer, len(model.Requests()))
 				}
-				if turn := b.memory.turns[room][0]; c.footer != "" && turn.Served != "test/served" {
+				turn := b.memory.turns[room][0]
+				if c.footer != "" && turn.Served != "test/served" {
 					t.Errorf("served by %q", turn.Served)
+				}
+				if turn.Usage.Input != c.requests || turn.Model == "" {
+					t.Errorf("used %+v of the model %q", turn.Usage, turn.Model)
 				}
 			})
 		})

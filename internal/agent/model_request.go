@@ -200,6 +200,9 @@ func (r *run) askWithinBudget(ctx context.Context, model Model, q llm.Request) (
 	}
 	m, usage, err = r.readAnswer(ctx, model, q)
 	r.turn.Usage = r.turn.Usage.Add(usage)
+	if usage != (llm.Usage{}) {
+		r.turn.Model = r.profile.Models[r.modelIndex] // also of an answer that failed: it has its price, too
+	}
 	return m, err
 }
 
