@@ -88,7 +88,10 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 		wanted := true
 		err = readPieces(answer, func(p piece) error {
 			c, err := p.chunk(names)
-			if err == nil {
+			if err != nil {
+				c = llm.Chunk{Usage: c.Usage, ServedBy: c.ServedBy} // what is blocked has its price, too
+			}
+			if err == nil || c.Usage != nil {
 				if wanted = yield(c, nil); !wanted {
 					err = io.EOF
 				}

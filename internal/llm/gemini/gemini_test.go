@@ -112,6 +112,24 @@ func TestGenerate_AnswersThatAreNone_AreErrors(t *testing.T) {
 	}
 }
 
+// Gemini charges for what it blocks.
+func TestGenerate_Blocked_TellsTheUsage(t *testing.T) {
+	const used = `,"usageMetadata":{"promptTokenCount":7,"thoughtsTokenCount":2}}`
+	for name, body := range map[string]string{
+		"a prompt":  `{"promptFeedback":{"blockReason":"SAFETY"}` + used,
+		"an answer": `{"candidates":[{"content":{"parts":[{"text":"half"}]},"finishReason":"SAFETY"}]` + used,
+	} {
+		m, _ := endpoint(t, 200, "data: "+body+"\n\n")
+		chunks, err := generate(t, m, question)
+		if fault, ok := errors.AsType[*llm.Error](err); !ok || fault.Kind != llm.Blocked {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(chunks) != 1 || len(chunks[0].Parts) > 0 || *chunks[0].Usage != (llm.Usage{Input: 7, Output: 2}) {
+			t.Errorf("%s: %+v", name, chunks)
+		}
+	}
+}
+
 // What Gemini sends goes back as it came, also what this version of the bot does not know.
 func TestGenerate_PartsWithACallOrSignature_GoBackUnchanged(t *testing.T) {
 	const call = `{"functionCall":{"id":"1","name":"look","args":{"id":12345678901234567890},"new":[1]},` +
