@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"ravenbot/internal/store"
@@ -62,6 +63,7 @@ type joining struct {
 	o      Options
 	opened Opened // zero: the store is not open yet
 	self   store.Replica
+	why    atomic.Pointer[string] // what HTTP is told that is waited for; nil: nothing has failed
 }
 
 // try opens the store, where that has not been done, and joins its replicas.
@@ -87,7 +89,7 @@ func isPassing(err error) bool {
 // open tries until there is another error than one that passes, or none, and answers HTTP meanwhile.
 func (j *joining) open(ctx context.Context) error {
 	server := &http.Server{
-		Handler:           http.HandlerFunc(serveWaiting),
+		Handler:           http.HandlerFunc(j.serveWaiting),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(j.o.Log.Handler(), slog.LevelDebug),
@@ -108,6 +110,8 @@ func (j *joining) open(ctx context.Context) error {
 		if !told {
 			j.o.Log.Warn("database cannot be used now, waiting for it", "error", err)
 		}
+		why := err.Error()
+		j.why.Store(&why)
 		select {
 		case err := <-ended:
 			// For the deferred function, which waits for it.
@@ -123,14 +127,19 @@ func (j *joining) open(ctx context.Context) error {
 const waitingFor = "the database is being opened, which takes minutes where its tables get a newer format; " +
 	"or it does not answer, or a command of ravenbot has it for itself"
 
-// serveWaiting answers while the database is not open.
-func serveWaiting(w http.ResponseWriter, r *http.Request) {
+// serveWaiting answers while the database is not open. What keeps it from being opened is told to a readiness probe
+// alone, as by a bot that runs: it names the database.
+func (j *joining) serveWaiting(w http.ResponseWriter, r *http.Request) {
+	reason := waitingFor
+	if why := j.why.Load(); why != nil {
+		reason = *why
+	}
 	switch r.URL.Path {
 	case "/healthz":
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	case "/readyz":
 		writeJSON(w, http.StatusServiceUnavailable,
-			map[string]string{"status": "not ready", "store": waitingFor})
+			map[string]string{"status": "not ready", "store": reason})
 	default:
 		unavailable(w, waitingFor)
 	}

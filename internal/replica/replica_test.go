@@ -542,7 +542,7 @@ func TestJoin_DatabaseIsAwayAtTheStart_Waits(t *testing.T) {
 			go func() { _, err := replica.Join(t.Context(), o); ended <- err }()
 			url := "http://" + l.Addr().String()
 			if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable ||
-				!strings.Contains(body, "does not answer") {
+				!strings.Contains(body, "does not answer") && !strings.Contains(body, "in use by import/1") {
 				t.Errorf("/readyz without the database: %d %s", status, body)
 			}
 			if status, _ := get(t, url+"/healthz"); status != http.StatusOK {
@@ -593,6 +593,39 @@ func TestJoin_OpeningTakesLong_AnswersMeanwhile(t *testing.T) {
 		if res.Body.Close(); res.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
 		}
+	}
+	close(opened)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A readiness probe is told what keeps the database from being opened, as by a bot that runs.
+func TestJoin_DatabaseCannotBeUsed_ReadyzSaysWhy(t *testing.T) {
+	l, d := listen(t), newDatabase()
+	o := options(d, l)
+	open, again, opened := o.Open, make(chan struct{}), make(chan struct{})
+	calls := 0
+	o.Open = func(ctx context.Context) (replica.Opened, error) {
+		if calls++; calls == 1 {
+			return replica.Opened{}, &store.SystemError{What: "it is closed", Remedy: "open it", Err: io.EOF, Passing: true}
+		}
+		close(again)
+		<-opened
+		return open(ctx)
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := replica.Join(t.Context(), o); ended <- err }()
+	<-again
+	client := &http.Client{Timeout: 10 * time.Second}
+	res, err := client.Get("http://" + l.Addr().String() + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	res.Body.Close()
+	if err != nil || res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "it is closed; open it") {
+		t.Errorf("%d %s %v", res.StatusCode, body, err)
 	}
 	close(opened)
 	if err := <-ended; err != nil {

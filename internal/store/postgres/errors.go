@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -54,6 +55,7 @@ func (db *DB) explain(err error) error {
 	var unknown *unknownError
 	var replaced *replacedError
 	var unfit *unfitError
+	var lookup *net.DNSError
 	switch {
 	case err == nil || errors.As(err, &explained):
 		return err
@@ -84,6 +86,12 @@ func (db *DB) explain(err error) error {
 	case errors.As(err, &unfit):
 		explained = db.systemError("no server that can be reached is of the kind that target_session_attrs asks for",
 			"see that one of those in the address of the store takes changes; it is tried again by itself", err)
+		explained.Passing = true
+		return explained
+	case errors.As(err, &lookup):
+		explained = db.systemError("the name of the database's host is not found", "correct the host in the address that "+
+			"store names, and see that the name servers answer, where the network allows only some traffic to port 53, too; "+
+			"it is tried again by itself", err)
 		explained.Passing = true
 		return explained
 	// pgx has no name for this error (v5.12.0, 2026-11).

@@ -49,7 +49,8 @@ type Options struct {
 	MaxConns int32            // connections at most: pool_max_conns of the URL, else 16
 	Timeout  time.Duration    // of an operation, repeats included: 15 seconds
 
-	application string // the name by which the server lists the connections: daemonName
+	application string            // the name by which the server lists the connections: daemonName
+	lookup      pgconn.LookupFunc // of the addresses of a host: the system's name servers
 }
 
 const (
@@ -76,6 +77,7 @@ type DB struct {
 	ownUsage ownUsage
 	feedback store.FeedbackTotals[feedbackVersion]
 	servers  *servers    // that the address names
+	lookups  *lookups    // of their names
 	members  *membership // nil: this process may always write
 	// guard queues statements that fail where this process may write no more. It is called with every
 	// write transaction, before anything else; nil: it may always write.
@@ -143,6 +145,7 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	named := watchLookups(&config.ConnConfig.Config, o.lookup)
 	watched := watchServers(&config.ConnConfig.Config)
 	watched.look(ctx)
 	config.BeforeConnect = watched.choose
@@ -160,6 +163,7 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 		process: randomID(),
 		slots:   make(chan int64, config.MaxConns),
 		servers: watched,
+		lookups: named,
 	}, nil
 }
 
@@ -172,6 +176,11 @@ func parseURL(address string, o Options) (*pgxpool.Config, error) {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return nil, fmt.Errorf("a file that the address of the database %s names cannot be read: %w", DisplayName(address),
 			file)
+	}
+	// pgx has no name for this error (v5.12.0, 2026-11).
+	if err != nil && strings.Contains(err.Error(), "unable to add CA to cert pool") {
+		return nil, fmt.Errorf("the file that the address of the database %s names as sslrootcert has no certificate: "+
+			"put that of the authority there, in PEM", DisplayName(address))
 	}
 	if err != nil {
 		// The cause may quote what it could not read, and with it the password.

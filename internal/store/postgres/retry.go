@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -52,8 +53,17 @@ func (db *DB) retry(ctx context.Context, timeout time.Duration, operation func(c
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	pause := minPause
+	var reason error // why the server could not be reached
 	for conflicts := 0; ; {
 		err := operation(ctx)
+		if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+			reason = err
+		} else if errors.Is(err, context.DeadlineExceeded) {
+			// The deadline has cut off this attempt, and does not say what it waited for.
+			if why := cmp.Or(db.lookups.unanswered(), reason); why != nil {
+				err = &lostError{why}
+			}
+		}
 		switch {
 		case err == nil:
 			db.health.noteAnswer()

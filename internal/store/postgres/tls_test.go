@@ -112,6 +112,7 @@ func TestOpen_EncryptedConnection(t *testing.T) {
 		"another host":      {with(c, "localhost", "verify-full", right.file), "the certificate of the database"},
 		"no encryption":     {with(plain, "127.0.0.1", "verify-full", right.file), "takes no encrypted connections"},
 		"no such file":      {with(c, "127.0.0.1", "verify-full", "missing.crt"), "missing.crt"},
+		"no certificate":    {with(c, "127.0.0.1", "verify-full", "tls_test.go"), "has no certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := postgres.Check(t.Context(), one.address, postgres.Options{})
