@@ -44,12 +44,14 @@ const notTakenHeader = "Ravenbot-Not-Taken"
 // viaHeader names the replica that has handed an HTTP request on, so that it is handed on once.
 const viaHeader = "Ravenbot-Replica"
 
-// towardsOthers carries requests to other replicas. No proxy of the environment is meant for them.
-var towardsOthers = &http.Transport{
-	DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
-	ResponseHeaderTimeout: headerTimeout,
-	IdleConnTimeout:       time.Minute,
-	MaxIdleConnsPerHost:   64,
+// newTransport returns what carries requests to other replicas. No proxy of the environment is meant for them.
+func newTransport(r *reach) *http.Transport {
+	return &http.Transport{
+		DialContext:           r.dial,
+		ResponseHeaderTimeout: headerTimeout,
+		IdleConnTimeout:       time.Minute,
+		MaxIdleConnsPerHost:   64,
+	}
 }
 
 // Box encrypts what replicas send to one another with the key that all of them have.
@@ -95,7 +97,7 @@ func (n *Node) sendWithin(ctx context.Context, limit time.Duration, to store.Rep
 	if err != nil {
 		return nil, err
 	}
-	res, err := towardsOthers.RoundTrip(req)
+	res, err := n.transport.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
@@ -344,7 +346,7 @@ func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) (
 			}
 			p.Out.Header.Set(viaHeader, n.self.Name)
 		},
-		Transport:     towardsOthers,
+		Transport:     n.transport,
 		FlushInterval: -1, // server-sent events
 		ModifyResponse: func(res *http.Response) error {
 			if res.Header.Get(notTakenHeader) != "" {

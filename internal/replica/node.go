@@ -36,6 +36,8 @@ type Node struct {
 	self    store.Replica
 	leads   chan struct{} // closed when this replica is the leader
 
+	transport *http.Transport // to other replicas
+
 	// asking is held while the database is asked about a key of which this process knows nothing, or gets one back: so
 	// a key is never given back that was asked for meanwhile. It is locked before mu.
 	asking sync.Mutex
@@ -71,10 +73,13 @@ func newNode(o Options, members store.Membership, self store.Replica) *Node {
 		members: members,
 		self:    self,
 		leads:   make(chan struct{}),
-		own:     map[string]time.Time{},
-		others:  map[string]store.Replica{},
-		ended:   map[int64]chan struct{}{},
-		held:    map[string]func(*http.Request) bool{},
+
+		transport: newTransport(newReach(o.Log, o.Now)),
+
+		own:    map[string]time.Time{},
+		others: map[string]store.Replica{},
+		ended:  map[int64]chan struct{}{},
+		held:   map[string]func(*http.Request) bool{},
 	}
 }
 
