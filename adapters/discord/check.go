@@ -122,7 +122,7 @@ func (d *Discord) application(ctx context.Context) (application, error) {
 // Finding is a fault in the bot's permissions or intents.
 type Finding struct {
 	Where   string `json:"where"`   // a server's name and id, or "application"
-	Missing string `json:"missing"` // a permission or an intent, or what could not be found out
+	Missing string `json:"missing"` // a permission or an intent, or an answer of Discord
 	Loses   string `json:"loses"`   // what does not work without it
 	Remedy  string `json:"remedy"`
 }
@@ -155,7 +155,7 @@ func (d *Discord) Check(ctx context.Context) []Finding {
 func unknownFinding(where, what string, err error) Finding {
 	return Finding{
 		Where:   where,
-		Missing: what + " could not be found out",
+		Missing: "the answer of Discord on " + what,
 		Loses:   err.Error(),
 		Remedy:  "look at the token and the network, and check again",
 	}

@@ -98,7 +98,7 @@ func TestCheckWithoutAnAnswer(t *testing.T) {
 		o.Log = s.logger()
 		found := discord.New(o).Check(within(t))
 		if len(found) != 2 || strings.Contains(fmt.Sprint(found), "SECRET") ||
-			!strings.Contains(found[0].Missing, "could not be found out") {
+			!strings.Contains(found[0].Missing, "the answer of Discord on") {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
