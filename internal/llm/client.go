@@ -2,6 +2,7 @@ package llm
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -21,11 +22,17 @@ func ReadRetryAfter(h http.Header) time.Duration {
 	return 0
 }
 
+// dialTimeout bounds how long it may take to connect to a provider.
+const dialTimeout = 5 * time.Second
+
 // HTTPClient returns a client for the API of a provider, with enough idle connections for many conversations at once.
 // It follows no redirect: Go would take the keys in headers of providers' own along to any host. It sets no time limit:
 // the context of each request does.
 func HTTPClient() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	// Go's own 30 s are longer than a first token may take: a provider that a firewall keeps from being reached would be
+	// taken for one that thinks.
+	t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	t.MaxIdleConnsPerHost = 64
 	t.WriteBufferSize = 16 << 10 // most requests in one write
 	// A connection over which nothing comes back, as after the machine was suspended, is closed before the first token is
