@@ -246,7 +246,7 @@ type Engine struct {
 // New returns an engine, which starts nothing. Without Run conversations are answered and not
 // summarized.
 func New(o Options) *Engine {
-	o.Store = waitingStore{o.Store}
+	o.Store = waitingStore{o.Store, o.Log}
 	if o.ResultMemory == nil {
 		o.ResultMemory = resident.SharePool(8, 64<<20)
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -13,14 +14,17 @@ import (
 // storePause is how long a waitingStore waits between two attempts.
 const storePause = 500 * time.Millisecond
 
-// waitingStore is a Store whose operations of turns wait for a database that restarts or does not answer, until ctx
-// ends. Else whoever asked meanwhile would be told that something went wrong, and the answer and the results of tools
-// would be lost. No message is accepted in that time, so that not many turns wait.
-type waitingStore struct{ Store }
+// waitingStore is a Store whose operations of turns wait for a database in trouble that passes, such as one that
+// restarts, until ctx ends. Else whoever asked meanwhile would be told that something went wrong, and the answer and the
+// results of tools would be lost. Turns that wait keep their worker slots, so that not many do.
+type waitingStore struct {
+	Store
+	log *slog.Logger
+}
 
 // Turns, TurnOf, SaveTurn and Summary are those of Store.
 func (s waitingStore) Turns(ctx context.Context, a chat.Address, r store.Range) (list []conversation.Turn, err error) {
-	err = waitForStore(ctx, func() error {
+	err = s.wait(ctx, func() error {
 		list, err = s.Store.Turns(ctx, a, r)
 		return err
 	})
@@ -28,7 +32,7 @@ func (s waitingStore) Turns(ctx context.Context, a chat.Address, r store.Range) 
 }
 
 func (s waitingStore) TurnOf(ctx context.Context, subject string) (a chat.Address, t conversation.Turn, err error) {
-	err = waitForStore(ctx, func() error {
+	err = s.wait(ctx, func() error {
 		a, t, err = s.Store.TurnOf(ctx, subject)
 		return err
 	})
@@ -36,24 +40,27 @@ func (s waitingStore) TurnOf(ctx context.Context, subject string) (a chat.Addres
 }
 
 func (s waitingStore) SaveTurn(ctx context.Context, a chat.Address, t *conversation.Turn, c ...store.ToolCall) error {
-	return waitForStore(ctx, func() error { return s.Store.SaveTurn(ctx, a, t, c...) })
+	return s.wait(ctx, func() error { return s.Store.SaveTurn(ctx, a, t, c...) })
 }
 
 func (s waitingStore) Summary(ctx context.Context, a chat.Address) (sum conversation.Summary, err error) {
-	err = waitForStore(ctx, func() error {
+	err = s.wait(ctx, func() error {
 		sum, err = s.Store.Summary(ctx, a)
 		return err
 	})
 	return sum, err
 }
 
-// waitForStore runs an operation until it returns no error, one that does not pass, or ctx ends.
-func waitForStore(ctx context.Context, operation func() error) error {
-	for {
+// wait runs an operation until it returns no error, one that does not pass, or ctx ends.
+func (s waitingStore) wait(ctx context.Context, operation func() error) error {
+	for told := false; ; told = true {
 		err := operation()
 		trouble, ok := errors.AsType[*store.SystemError](err)
 		if !ok || !trouble.Passing {
 			return err
+		}
+		if !told {
+			s.log.Warn("turn waits for the store", "error", err)
 		}
 		select {
 		case <-time.After(storePause):

@@ -125,7 +125,7 @@ func (j *joining) open(ctx context.Context) error {
 }
 
 const waitingFor = "the database is being opened, which takes minutes where its tables get a newer format; " +
-	"or it does not answer, or a command of ravenbot has it for itself"
+	"or it does not answer or takes no changes, or a command of ravenbot has it for itself"
 
 // serveWaiting answers while the database is not open. What keeps it from being opened is told to a readiness probe
 // alone, as by a bot that runs: it names the database.

@@ -66,7 +66,9 @@ func (db *DB) explain(err error) error {
 		for _, e := range serverErrors {
 			if strings.HasPrefix(refused.Code, e.code) {
 				explained = db.systemError(e.what, e.remedy, err)
-				explained.Passing = e.code == "53300" || strings.HasPrefix(e.code, "57P")
+				// Resources that are used up, interventions of an operator such as a lock on a table, and a server that
+				// takes no changes for a while concern nothing that the bot has done, or could do about it.
+				explained.Passing = e.code == readOnly || strings.HasPrefix(e.code, "53") || strings.HasPrefix(e.code, "57")
 				return explained
 			}
 		}

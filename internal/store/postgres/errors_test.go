@@ -61,7 +61,9 @@ func TestExplain_WhatPasses(t *testing.T) {
 		err     error
 		passing bool
 	}{
-		{code("53300"), true}, {code("57P01"), true}, {code("57P03"), true}, {code("57P05"), true}, {code("57014"), false}, {code("53100"), false},
+		{code("53300"), true}, {code("57P01"), true}, {code("57P03"), true}, {code("57P05"), true},
+		{code("57014"), true}, {code("53100"), true}, {code("53200"), true}, {code("25006"), true}, {code("42501"), false},
+		{code("58030"), false}, {code("28P01"), false},
 		{&lostError{io.EOF}, true}, {io.ErrUnexpectedEOF, true}, {&unknownError{io.EOF}, false},
 	} {
 		var system *store.SystemError
