@@ -95,6 +95,13 @@ func (db *DB) newMembership(ctx context.Context) (*membership, error) {
 	config := db.pool.Config()
 	config.MaxConns = 2 // one may be of no use and not closed yet
 	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err == nil {
+		// Before this process joins: a server whose last connections others have taken by then could not be asked for
+		// a renewal, and what was accepted until its time is over would wait for another process.
+		if err = pool.Ping(ctx); err != nil {
+			pool.Close()
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect for renewals: %w", db.explain(err))
 	}

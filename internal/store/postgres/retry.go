@@ -72,8 +72,11 @@ func (db *DB) retry(ctx context.Context, timeout time.Duration, operation func(c
 			conflicts++
 		case isLost(err):
 			away := db.health.noteFailure(db.explain(err), db.now())
-			// Connections that were idle while the server restarted are all of no use.
-			db.pool.Reset()
+			// Connections that were idle while the server restarted are all of no use. A server that has no connection
+			// left, or no longer accepts the user, still serves those that there are, and would not replace them.
+			if !isRefusal(err) && !isCode(err, "53300") {
+				db.pool.Reset()
+			}
 			if isRefusal(err) || away > patience {
 				return db.explain(err)
 			}
