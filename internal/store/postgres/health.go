@@ -58,22 +58,27 @@ func (h *health) noteChecked(now time.Time) {
 }
 
 // Health returns what keeps the store from working, or nil. A database that does not answer counts until it
-// does, one that takes no changes until it has taken one.
+// does, one that takes no changes until it has taken one. A member that may not write because its time was not renewed
+// counts as well: an operator's lock on the table of the members keeps it from that, while the database answers.
 func (db *DB) Health() error {
 	db.health.mu.Lock()
-	defer db.health.mu.Unlock()
-	return cmp.Or(db.health.failed, db.health.writing)
+	failed, writing := db.health.failed, db.health.writing
+	db.health.mu.Unlock()
+	return cmp.Or(failed, writing, db.Owned())
 }
 
 // Problem returns Health in a few words that name no address; "" where nothing is wrong.
 func (db *DB) Problem() string {
 	err := db.Health()
 	var system *store.SystemError
+	var notOwned notOwnedError
 	switch {
 	case err == nil:
 		return ""
 	case errors.As(err, &system):
 		return "the store cannot be used: " + system.What
+	case errors.As(err, &notOwned):
+		return "the store cannot be used: " + string(notOwned)
 	}
 	return "the store cannot be used"
 }
