@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -75,6 +76,11 @@ func (db *DB) explain(err error) error {
 		return db.systemError("the server refused a statement", "look at the server's log", err)
 	case errors.Is(err, context.Canceled):
 		return err
+	case isExpired(err):
+		explained = db.systemError("the certificate of the database has expired, or is not valid yet by the clock of this "+
+			"machine", "renew it, or set the clock of this machine; it is tried again by itself", err)
+		explained.Passing = true
+		return explained
 	case isUntrusted(err):
 		return db.systemError("the certificate of the database is not the expected one", "write the host in the address of "+
 			"the store as the certificate names it, and name the certificate of its authority: "+
@@ -114,6 +120,13 @@ func (db *DB) explain(err error) error {
 func isUntrusted(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	return errors.As(err, &untrusted)
+}
+
+// isExpired reports whether a connection failed since the server's certificate is not valid at this time. A machine whose
+// clock a time server has not set yet finds that, too.
+func isExpired(err error) bool {
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, &invalid) && invalid.Reason == x509.Expired
 }
 
 // systemError returns an error in words for the operator, whose text has no password.

@@ -74,18 +74,21 @@ func (a *authority) sign(t *testing.T, template *x509.Certificate) (cert, key []
 func TestOpen_EncryptedConnection(t *testing.T) {
 	t.Parallel()
 	right, other := newAuthority(t), newAuthority(t)
-	cert, key := right.sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2),
-		Subject:      pkix.Name{CommonName: "127.0.0.1"},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
-	})
-	c := pgtest.NewCluster(t, pgtest.Options{
-		Password: password,
-		Settings: map[string]string{"ssl": "on"},
-		Files:    map[string][]byte{"server.crt": cert, "server.key": key},
-	})
+	serverUntil := func(end time.Time) *pgtest.Cluster {
+		cert, key := right.sign(t, &x509.Certificate{
+			SerialNumber: big.NewInt(2),
+			Subject:      pkix.Name{CommonName: "127.0.0.1"},
+			NotBefore:    time.Now().Add(-time.Hour),
+			NotAfter:     end,
+			IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		})
+		return pgtest.NewCluster(t, pgtest.Options{
+			Password: password,
+			Settings: map[string]string{"ssl": "on"},
+			Files:    map[string][]byte{"server.crt": cert, "server.key": key},
+		})
+	}
+	c, expired := serverUntil(time.Now().Add(time.Hour)), serverUntil(time.Now().Add(-time.Minute))
 	plain := pgtest.NewCluster(t, pgtest.Options{Password: password})
 	with := func(c *pgtest.Cluster, host, mode, authority string) string {
 		u, err := url.Parse(c.URL("postgres"))
@@ -107,19 +110,23 @@ func TestOpen_EncryptedConnection(t *testing.T) {
 		t.Errorf("the connection is encrypted: %v, %v", encrypted, err)
 	}
 
-	for name, one := range map[string]struct{ address, want string }{
-		"another authority": {with(c, "127.0.0.1", "verify-full", other.file), "the certificate of the database"},
-		"another host":      {with(c, "localhost", "verify-full", right.file), "the certificate of the database"},
-		"no encryption":     {with(plain, "127.0.0.1", "verify-full", right.file), "takes no encrypted connections"},
-		"no such file":      {with(c, "127.0.0.1", "verify-full", "missing.crt"), "missing.crt"},
-		"no certificate":    {with(c, "127.0.0.1", "verify-full", "tls_test.go"), "has no certificate"},
+	for name, one := range map[string]struct {
+		address, want string
+		passing       bool
+	}{
+		"another authority": {with(c, "127.0.0.1", "verify-full", other.file), "the certificate of the database", false},
+		"another host":      {with(c, "localhost", "verify-full", right.file), "the certificate of the database", false},
+		"expired":           {with(expired, "127.0.0.1", "verify-full", right.file), "set the clock", true},
+		"no encryption":     {with(plain, "127.0.0.1", "verify-full", right.file), "takes no encrypted connections", false},
+		"no such file":      {with(c, "127.0.0.1", "verify-full", "missing.crt"), "missing.crt", false},
+		"no certificate":    {with(c, "127.0.0.1", "verify-full", "tls_test.go"), "has no certificate", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := postgres.Check(t.Context(), one.address, postgres.Options{})
 			var trouble *store.SystemError
 			if err == nil || !strings.Contains(err.Error(), one.want) || strings.Contains(err.Error(), "s3cret") ||
-				errors.As(err, &trouble) && trouble.Passing {
-				t.Errorf("%v; want one with %q that does not pass by itself", err, one.want)
+				(errors.As(err, &trouble) && trouble.Passing) != one.passing {
+				t.Errorf("%v; want one with %q, that passes by itself: %v", err, one.want, one.passing)
 			}
 		})
 	}
