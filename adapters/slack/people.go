@@ -143,8 +143,9 @@ func (s *Slack) lookUpNames(ctx context.Context, users []string) map[string]stri
 	return names
 }
 
-// mentionedUser matches the mention of a user as it stands in the text of a chat.Message.
-var mentionedUser = text.Pattern(`@([UW][A-Z0-9]+)\b`)
+// mentionedUser matches the mention of a user as it stands in the text of a chat.Message. What is shorter than an id of
+// Slack's, and has no digit, is a word such as @UI.
+var mentionedUser = text.Pattern(`@([UW](?:\d[A-Z0-9]*|[A-Z0-9]{2,}))\b`)
 
 // mentionedIn returns the users whom the text of a message mentions by their ids, in order, one as often as it is
 // there.

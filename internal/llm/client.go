@@ -23,7 +23,7 @@ func ReadRetryAfter(h http.Header) time.Duration {
 }
 
 // dialTimeout bounds how long it may take to connect to a provider.
-const dialTimeout = 5 * time.Second
+const dialTimeout = 10 * time.Second
 
 // HTTPClient returns a client for the API of a provider, with enough idle connections for many conversations at once.
 // It follows no redirect: Go would take the keys in headers of providers' own along to any host. It sets no time limit:

@@ -110,8 +110,7 @@ func (j *joining) open(ctx context.Context) error {
 		if !told {
 			j.o.Log.Warn("database cannot be used now, waiting for it", "error", err)
 		}
-		why := err.Error()
-		j.why.Store(&why)
+		j.why.Store(new(reasonFor(err)))
 		select {
 		case err := <-ended:
 			// For the deferred function, which waits for it.
@@ -124,11 +123,18 @@ func (j *joining) open(ctx context.Context) error {
 	}
 }
 
+// reasonFor returns what /readyz says of an error that is waited for. Anybody may ask there, so that it names no address.
+func reasonFor(err error) string {
+	if trouble, ok := errors.AsType[*store.SystemError](err); ok {
+		return "the store cannot be used: " + trouble.What
+	}
+	return waitingFor
+}
+
 const waitingFor = "the database is being opened, which takes minutes where its tables get a newer format; " +
 	"or it does not answer or takes no changes, or a command of ravenbot has it for itself"
 
-// serveWaiting answers while the database is not open. What keeps it from being opened is told to a readiness probe
-// alone, as by a bot that runs: it names the database.
+// serveWaiting answers while the database is not open.
 func (j *joining) serveWaiting(w http.ResponseWriter, r *http.Request) {
 	reason := waitingFor
 	if why := j.why.Load(); why != nil {

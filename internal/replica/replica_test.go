@@ -608,7 +608,7 @@ func TestJoin_DatabaseCannotBeUsed_ReadyzSaysWhy(t *testing.T) {
 	calls := 0
 	o.Open = func(ctx context.Context) (replica.Opened, error) {
 		if calls++; calls == 1 {
-			return replica.Opened{}, &store.SystemError{What: "it is closed", Remedy: "open it", Err: io.EOF, Passing: true}
+			return replica.Opened{}, &store.SystemError{Path: "db.internal", What: "it is closed", Err: io.EOF, Passing: true}
 		}
 		close(again)
 		<-opened
@@ -624,7 +624,8 @@ func TestJoin_DatabaseCannotBeUsed_ReadyzSaysWhy(t *testing.T) {
 	}
 	body, err := io.ReadAll(res.Body)
 	res.Body.Close()
-	if err != nil || res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "it is closed; open it") {
+	if err != nil || res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "it is closed") ||
+		strings.Contains(string(body), "db.internal") {
 		t.Errorf("%d %s %v", res.StatusCode, body, err)
 	}
 	close(opened)
