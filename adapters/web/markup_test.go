@@ -99,7 +99,7 @@ var (
 	inert = strings.Fields(`article header span time div details summary code pre h1 h2 h3 h4 h5 h6 p a ol ul li em strong del blockquote hr br
 		table thead tbody tr th td input`)
 	plain = strings.Fields(`class id datetime aria-hidden role tabindex rel target title hx-disable hx-swap-oob type ` +
-		`checked disabled start open`)
+		`checked disabled start open data-text`) // data-text is what the arrow keys bring back into the field
 )
 
 // active returns what in a fragment could do more than be read.
