@@ -175,7 +175,10 @@ type reader struct {
 
 func open(t *testing.T, c *http.Client, address string, headers ...string) *reader {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), "GET", address, nil)
+	// A test that waits for what does not come fails at that line, not by the time-out of the whole run.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	q, err := http.NewRequestWithContext(ctx, "GET", address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
