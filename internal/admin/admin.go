@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ravenbot/internal/budget"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/mcpserve"
@@ -51,6 +52,14 @@ type Rooms interface {
 // Platforms reports the state of the chat platforms.
 type Platforms interface {
 	Health() []platform.Health
+}
+
+// Spending reports the usage of models.
+type Spending interface {
+	// Page returns up to n sums behind a cursor, and the cursor behind them; "": there are no more.
+	Page(ctx context.Context, cursor string, n int) ([]budget.Usage, string, error)
+	// Days returns the last 30 days, oldest first.
+	Days(ctx context.Context) ([]budget.Day, error)
 }
 
 // Agent is notified of conversations that were deleted.

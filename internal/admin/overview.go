@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -89,7 +88,7 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 	if n := len(days); n > 0 {
 		v.Today = &days[n-1]
 	}
-	v.Turns = newChart("Questions a day", days, func(d budget.Day) float64 { return float64(d.Turns) }, "%.0f")
+	v.Turns = newChart("Answers of language models a day", days, func(d budget.Day) float64 { return float64(d.Turns) }, "%.0f")
 	v.Cost = newChart("US dollars a day", days, func(d budget.Day) float64 { return d.USD }, "$%.2f")
 	s.page(w, http.StatusOK, "overview", v)
 }
@@ -208,12 +207,4 @@ func newChart(title string, days []budget.Day, of func(budget.Day) float64, form
 		})
 	}
 	return c
-}
-
-// Spending reports the usage of models.
-type Spending interface {
-	// Page returns up to n sums behind a cursor, and the cursor behind them; "": there are no more.
-	Page(ctx context.Context, cursor string, n int) ([]budget.Usage, string, error)
-	// Days returns the last 30 days, oldest first.
-	Days(ctx context.Context) ([]budget.Day, error)
 }

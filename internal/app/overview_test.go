@@ -33,7 +33,7 @@ func TestOverview_NamesWhatNeedsAttention(t *testing.T) {
 		p.Go("http://" + b.Addr() + "/overview")
 		p.Wait(`document.body.innerText.includes("Running well")`)
 		if text := p.Text("main"); strings.Contains(text, "Needs attention") || strings.Contains(text, "Digests and feeds") ||
-			!strings.Contains(text, "Nothing was asked yet") || !strings.Contains(text, "wrong") {
+			!strings.Contains(text, "No language model has answered yet") || !strings.Contains(text, "wrong") {
 			t.Errorf("a bot in which nothing was done shows\n%s", text)
 		}
 		b.ask("room", "hello")
@@ -42,7 +42,7 @@ func TestOverview_NamesWhatNeedsAttention(t *testing.T) {
 		p.Go("http://" + b.Addr() + "/overview")
 		text := p.Text("main")
 		for _, want := range []string{"Needs attention", "The model default fails", "The last run of the digest wrong failed",
-			"1 of 2 feeds fail", "Questions a day, at most", "Today, in UTC: 1 questions"} {
+			"1 of 2 feeds fail", "Answers of language models a day, at most", "today, in UTC: 1, for"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the page lacks %q:\n%s", want, text)
 			}
