@@ -70,21 +70,21 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := overviewView{State: state}
-	unread := func(what string, err error) {
+	noteUnread := func(what string, err error) {
 		if err != nil {
 			s.o.Log.Error("overview is incomplete", "part", what, "error", err)
 			v.Unread = append(v.Unread, what)
 		}
 	}
 	digests, err := s.o.Digests.List(r.Context())
-	unread("the digests", err)
+	noteUnread("the digests", err)
 	v.Next = nextDigests(digests)
 	v.Faults = digestFaults(digests)
 	feeds, err := s.o.Digests.KnownFeeds(r.Context())
-	unread("the feeds", err)
+	noteUnread("the feeds", err)
 	v.Faults = append(v.Faults, feedFaults(feeds)...)
 	days, err := s.o.Spending.Days(r.Context())
-	unread("what was used", err)
+	noteUnread("what was used", err)
 	if n := len(days); n > 0 {
 		v.Today = &days[n-1]
 	}

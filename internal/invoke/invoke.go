@@ -69,16 +69,18 @@ type Options struct {
 // Invoker makes calls. It is safe for concurrent use.
 type Invoker struct {
 	o     Options
-	ended measure.Table[measure.Labels] // by server
+	ended measure.Table[Ending]
 }
+
+// Ending is of which server a tool was, and how its call ended: "done", "failed", or "ended" with its turn. The bot's own
+// tools have the name of their pack, such as "web"; a tool that there is not has none.
+type Ending struct{ Server, Outcome string }
 
 // New returns an Invoker.
 func New(o Options) *Invoker { return &Invoker{o: o} }
 
-// Ended returns the calls that have ended, refused ones included, by server and outcome: "done", "failed", or "ended"
-// where the turn was. The bot's own tools are those of their pack, such as "web"; a tool that there is not has the
-// server "".
-func (i *Invoker) Ended() map[measure.Labels]measure.Sum { return i.ended.Sums() }
+// Ended returns the calls that have ended, refused ones included.
+func (i *Invoker) Ended() map[Ending]measure.Sum { return i.ended.Sums() }
 
 // Call makes a call, if it is allowed, and returns its outcome and the record to be stored. shown is how much of a
 // result is shown at once, in bytes (0: the default of 5 KiB); the record keeps the whole of a longer one under an id.
@@ -140,7 +142,7 @@ func (i *Invoker) logCall(ctx context.Context, c store.ToolCall) {
 	case c.Error != "":
 		outcome = "failed"
 	}
-	i.ended.Add(measure.Labels{Name: c.Server, Outcome: outcome}, c.Took)
+	i.ended.Add(Ending{Server: c.Server, Outcome: outcome}, c.Took)
 	i.o.Log.Info("tool call", "turn", c.Turn, "call", c.ID, "server", c.Server, "tool", c.Tool,
 		"ms", c.Took.Milliseconds(), "outcome", outcome)
 }

@@ -62,6 +62,3 @@ func (t *Table[L]) Sums() map[L]Sum {
 	defer t.mu.Unlock()
 	return maps.Clone(t.sums)
 }
-
-// Labels name what ended, such as a model or a server, and how.
-type Labels struct{ Name, Outcome string }

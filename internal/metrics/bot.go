@@ -139,10 +139,10 @@ func (b Bot) modelSamples() (list []Sample) {
 func (b Bot) callSamples() (list []Sample) {
 	byServer := map[string]measure.Sum{}
 	for of, sum := range b.Calls.Ended() {
-		byServer[of.Name] = byServer[of.Name].Plus(sum)
+		byServer[of.Server] = byServer[of.Server].Plus(sum)
 		list = append(list, counter("ravenbot_tool_calls_total",
 			"Calls of tools, by the MCP server or the pack of the bot's own tools, and by their outcome.", float64(sum.Count),
-			"server", of.Name, "outcome", of.Outcome))
+			"server", of.Server, "outcome", of.Outcome))
 	}
 	for server, sum := range byServer {
 		list = append(list, times("ravenbot_tool_call_seconds", "How long calls of tools took, with waiting for approval.",

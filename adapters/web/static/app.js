@@ -13,9 +13,9 @@
     }
   }
   // Browsers offer a clipboard to pages over HTTPS and on the same machine alone.
-  const offerCopies = root => {
+  const offerCopies = () => {
     if (!navigator.clipboard) return
-    for (const block of root.querySelectorAll('#log .bot .prose, #log .prose pre')) {
+    for (const block of document.querySelectorAll('#log .bot .prose, #log .prose pre')) {
       if (block.querySelector(':scope > .copy')) continue
       const copy = document.createElement('button')
       copy.type = 'button'
@@ -34,7 +34,7 @@
   }
   const complete = root => {
     localise(root)
-    offerCopies(document)
+    offerCopies()
   }
   const grow = () => {
     text.rows = Math.min(10, Math.max(1, text.value.split('\n').length))
