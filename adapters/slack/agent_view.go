@@ -2,7 +2,6 @@ package slack
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -94,23 +93,12 @@ func (s *Slack) reportChoreError(err error) {
 
 // handleOpened offers suggested questions where somebody opened the bot's messages, by an event of
 // the agent view or of the older assistant view. It reports whether the event was one of them.
-func (s *Slack) handleOpened(kind string, raw json.RawMessage) bool {
-	if kind != "assistant_thread_started" && kind != "app_home_opened" {
-		return false
-	}
-	var e struct {
-		Tab     string `json:"tab"`
-		Channel string `json:"channel"`
-		Thread  struct {
-			Channel string `json:"channel_id"`
-			TS      string `json:"thread_ts"`
-		} `json:"assistant_thread"`
-	}
-	if json.Unmarshal(raw, &e) != nil {
+func (s *Slack) handleOpened(e *wireEvent) bool {
+	if e.Type != "assistant_thread_started" && e.Type != "app_home_opened" {
 		return false
 	}
 	channel, thread := e.Channel, ""
-	if kind == "assistant_thread_started" {
+	if e.Type == "assistant_thread_started" {
 		channel, thread = e.Thread.Channel, e.Thread.TS
 		s.agentView.untitled.Put(threadKey(channel, thread), true)
 	} else if e.Tab != "messages" || !s.self.agent {

@@ -140,7 +140,7 @@ func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
 		if g.At.Thread == "" && reply && (roots[m.ThreadTS] || s.missed.Has(threadKey(g.At.Channel, m.ThreadTS))) {
 			continue // also shown in the channel, but read with its thread
 		}
-		found := []wireMessage{m}
+		found := []*wireMessage{m}
 		if g.At.Thread == "" && roots[m.TS] && m.ReplyCount > 0 {
 			thread := g.At
 			thread.Thread = m.TS
@@ -151,7 +151,7 @@ func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
 			found = append(found, replies...)
 		}
 		inThread := s.findAnswered(g.At.Workspace, found)
-		found = slices.DeleteFunc(found, func(one wireMessage) bool { return answered(one) || inThread(one) })
+		found = slices.DeleteFunc(found, func(one *wireMessage) bool { return answered(one) || inThread(one) })
 		taken, err := s.acceptMissed(ctx, g.At.Workspace, found)
 		n += taken
 		if err != nil {
@@ -164,7 +164,7 @@ func (s *Slack) readGap(ctx context.Context, g *kit.Gap) (n int, err error) {
 }
 
 // acceptMissed hands over the messages that people wrote, and returns how many. It ends at the first error of accept.
-func (s *Slack) acceptMissed(ctx context.Context, team string, messages []wireMessage) (n int, err error) {
+func (s *Slack) acceptMissed(ctx context.Context, team string, messages []*wireMessage) (n int, err error) {
 	for _, one := range messages {
 		m, ok := s.parseMessage(team, one)
 		if !ok {
@@ -181,13 +181,13 @@ func (s *Slack) acceptMissed(ctx context.Context, team string, messages []wireMe
 
 // readHistory returns the messages of a channel, or the replies of a thread, after a timestamp, oldest first. About
 // maxMissed are returned at most, which is logged; of a thread that is gone there are none.
-func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string) ([]wireMessage, error) {
-	var all []wireMessage
+func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string) ([]*wireMessage, error) {
+	var all []*wireMessage
 	whole, err := readPages(
 		ctx,
 		s.fetchPagePatiently,
 		historyQuery{channel: at.Channel, thread: at.Thread, oldest: oldest, pageSize: historyPageSize},
-		func(page []wireMessage) bool {
+		func(page []*wireMessage) bool {
 			all = append(all, page...)
 			return len(all) < maxMissed
 		},
@@ -202,9 +202,9 @@ func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string)
 			"messages", len(all))
 	}
 	// The first message of a thread comes with the replies, and is handed over with the channel.
-	all = slices.DeleteFunc(all, func(m wireMessage) bool { return m.TS == at.Thread })
+	all = slices.DeleteFunc(all, func(m *wireMessage) bool { return m.TS == at.Thread })
 	// Slack sends the newest of a page first; questions must be taken in the order in which they were asked.
-	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
+	slices.SortStableFunc(all, func(a, b *wireMessage) int { return strings.Compare(a.TS, b.TS) })
 	return all, nil
 }
 
@@ -213,7 +213,7 @@ func (s *Slack) fetchPagePatiently(
 	ctx context.Context,
 	p historyQuery,
 	cursor string,
-) ([]wireMessage, string, error) {
+) ([]*wireMessage, string, error) {
 	for {
 		messages, next, err := s.fetchPage(ctx, p, cursor)
 		wait := retryAfter(err)
@@ -227,7 +227,7 @@ func (s *Slack) fetchPagePatiently(
 
 // findAnswered returns a function that reports whether a message has a reply of the bot among those
 // that were read: after the store was lost such a message must not be answered again.
-func (s *Slack) findAnswered(team string, messages []wireMessage) func(wireMessage) bool {
+func (s *Slack) findAnswered(team string, messages []*wireMessage) func(*wireMessage) bool {
 	keys, stamps := map[string]bool{}, map[string]bool{}
 	for _, m := range messages {
 		if l, ok := labelOf(m); ok && s.isOwnPost(m) {
@@ -237,7 +237,7 @@ func (s *Slack) findAnswered(team string, messages []wireMessage) func(wireMessa
 			}
 		}
 	}
-	return func(m wireMessage) bool {
+	return func(m *wireMessage) bool {
 		asked := chat.Message{ID: messageID(team, m.Channel, m.TS), Conversation: chat.Address{Platform: s.Name()}}
 		return stamps[m.TS] || keys[shortKey(asked.Key())] || slices.Contains(m.ReplyUsers, s.self.user)
 	}

@@ -43,7 +43,7 @@ func (s *Slack) Context(ctx context.Context, m chat.Message, q chat.ContextQuery
 	place := s.placeOf(ctx, m)
 	messages := slices.Concat(recent.list, linked.list)
 	if recent.root != nil {
-		messages = append(messages, *recent.root)
+		messages = append(messages, recent.root)
 	}
 	users := append(mentionedIn(m.Text), m.Author.ID)
 	names := s.lookUpNames(ctx, append(users, peopleIn(messages)...))
@@ -62,7 +62,7 @@ func (s *Slack) Context(ctx context.Context, m chat.Message, q chat.ContextQuery
 	author, _ := s.people.Known(m.Author.ID)
 	c.Zone = author.zone
 	if recent.root != nil {
-		root := s.said(m.Conversation, *recent.root, names)
+		root := s.said(m.Conversation, recent.root, names)
 		c.Root = &root
 	}
 	return c
@@ -71,7 +71,7 @@ func (s *Slack) Context(ctx context.Context, m chat.Message, q chat.ContextQuery
 // readMessages is what was read of a channel, and what is to be said of what was not.
 type readMessages struct {
 	root  *wireMessage
-	list  []wireMessage
+	list  []*wireMessage
 	notes []string
 }
 
@@ -113,7 +113,7 @@ type passage struct {
 
 // fetchPassage asks Slack for the messages of a passage. whole: there are no older ones in a channel, or no newer ones
 // in a thread.
-func (s *Slack) fetchPassage(ctx context.Context, p passage) (all []wireMessage, whole bool, err error) {
+func (s *Slack) fetchPassage(ctx context.Context, p passage) (all []*wireMessage, whole bool, err error) {
 	h := historyQuery{
 		channel:  p.channel,
 		thread:   p.thread,
@@ -125,22 +125,22 @@ func (s *Slack) fetchPassage(ctx context.Context, p passage) (all []wireMessage,
 		h.oldest, h.pageSize = p.after, historyPageSize
 	}
 	reading := s.recent.BeginReading(threadKey(p.channel, p.thread))
-	whole, err = readPages(ctx, s.fetchPagePatiently, h, func(page []wireMessage) bool {
+	whole, err = readPages(ctx, s.fetchPagePatiently, h, func(page []*wireMessage) bool {
 		all = append(all, page...)
 		return p.thread != "" && len(all) < maxThreadMessages
 	})
-	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
+	slices.SortStableFunc(all, func(a, b *wireMessage) int { return strings.Compare(a.TS, b.TS) })
 	s.endReading(reading, p, all, whole && err == nil, err)
 	return all, whole, err
 }
 
 // selectRecent returns what is told of the messages of a passage and of others, which are oldest first: up to p.max
 // that somebody spoke, between the last known one and the question.
-func (s *Slack) selectRecent(p passage, all []wireMessage) (r readMessages) {
+func (s *Slack) selectRecent(p passage, all []*wireMessage) (r readMessages) {
 	if p.thread != "" {
 		return s.selectReplies(p, all)
 	}
-	r.list = make([]wireMessage, 0, min(p.max, len(all))) // a list that grows would copy each of them twice
+	r.list = make([]*wireMessage, 0, min(p.max, len(all))) // a list that grows would copy each of them twice
 	for i := len(all) - 1; i >= 0 && len(r.list) < p.max && all[i].TS > p.after; i-- {
 		if (p.before == "" || all[i].TS < p.before) && s.isSpoken(all[i]) {
 			r.list = append(r.list, all[i])
@@ -151,13 +151,13 @@ func (s *Slack) selectRecent(p passage, all []wireMessage) (r readMessages) {
 }
 
 // selectReplies is selectRecent in a thread, with the message that it began with.
-func (s *Slack) selectReplies(p passage, all []wireMessage) (r readMessages) {
+func (s *Slack) selectReplies(p passage, all []*wireMessage) (r readMessages) {
 	there := map[string]bool{}
-	for i, one := range all {
+	for _, one := range all {
 		// A deleted one leaves a notice in its place.
 		there[one.TS] = s.isSpoken(one)
 		if one.TS == p.thread && there[one.TS] {
-			r.root = &all[i]
+			r.root = one
 		}
 		isBefore := p.before == "" || one.TS < p.before
 		// An answer whose question was deleted would tell what that said.
@@ -172,7 +172,7 @@ func (s *Slack) selectReplies(p passage, all []wireMessage) (r readMessages) {
 }
 
 // answeredBy returns the timestamp of the message that a post of the bot answers; empty: none.
-func (s *Slack) answeredBy(m wireMessage) string {
+func (s *Slack) answeredBy(m *wireMessage) string {
 	label, ok := labelOf(m)
 	if !ok || !s.isOwnPost(m) {
 		return ""
@@ -186,8 +186,13 @@ func (s *Slack) answeredBy(m wireMessage) string {
 const maxNotices = 10
 
 // isSpoken reports whether somebody said something in a message.
-func (s *Slack) isSpoken(m wireMessage) bool {
-	return (spokenSubtypes[m.Subtype] || m.Subtype == "bot_message") && s.saidText(m, nil) != ""
+func (s *Slack) isSpoken(m *wireMessage) bool {
+	if !spokenSubtypes[m.Subtype] && m.Subtype != "bot_message" {
+		return false
+	}
+	// Words behind all mentions and links are said as they are, so that the rest need not be translated.
+	behind := m.Text[strings.LastIndexByte(m.Text, '>')+1:]
+	return strings.TrimSpace(behind) != "" || s.saidText(m, nil) != ""
 }
 
 // unreadableNote returns what the model is told where messages could not be read.
@@ -230,7 +235,7 @@ func (s *Slack) readLinked(ctx context.Context, m chat.Message) readMessages {
 			r.notes = append(r.notes, "The linked message "+link+" could not be read.")
 			continue
 		}
-		r.list = append(r.list, *one)
+		r.list = append(r.list, one)
 	}
 	return r
 }
@@ -249,14 +254,14 @@ func (s *Slack) readMessage(ctx context.Context, channel, thread, ts string) (*w
 	// The range holds only the message itself. A thread comes with its first message before that.
 	p := historyQuery{channel: channel, thread: thread, oldest: ts, latest: ts, inclusive: true, pageSize: 2}
 	messages, _, err := s.fetchPagePatiently(ctx, p, "")
-	if i := slices.IndexFunc(messages, func(one wireMessage) bool { return one.TS == ts }); i >= 0 {
-		return &messages[i], err
+	if i := slices.IndexFunc(messages, func(one *wireMessage) bool { return one.TS == ts }); i >= 0 {
+		return messages[i], err
 	}
 	return nil, err
 }
 
 // peopleIn returns the users who wrote messages or are mentioned in them.
-func peopleIn(messages []wireMessage) []string {
+func peopleIn(messages []*wireMessage) []string {
 	var users []string
 	for _, m := range messages {
 		if m.User != "" {
@@ -268,7 +273,7 @@ func peopleIn(messages []wireMessage) []string {
 }
 
 // saidAll returns messages of one place as they are read back, in their order.
-func (s *Slack) saidAll(at chat.Address, messages []wireMessage, names map[string]string) []chat.Said {
+func (s *Slack) saidAll(at chat.Address, messages []*wireMessage, names map[string]string) []chat.Said {
 	list := make([]chat.Said, 0, len(messages))
 	for _, m := range messages {
 		list = append(list, s.said(at, m, names))
@@ -278,7 +283,7 @@ func (s *Slack) saidAll(at chat.Address, messages []wireMessage, names map[strin
 
 // said returns a message as it is read back. names are those of users, by their ids. Its subject is that of the message
 // itself, of an answer of the bot that of the question: whoever has the question deleted has the answer forgotten, too.
-func (s *Slack) said(at chat.Address, m wireMessage, names map[string]string) chat.Said {
+func (s *Slack) said(at chat.Address, m *wireMessage, names map[string]string) chat.Said {
 	about := chat.Message{ID: messageID(at.Workspace, at.Channel, m.TS), Conversation: at}
 	subject := about.Subject()
 	if s.isOwnPost(m) {
@@ -303,7 +308,7 @@ func (s *Slack) said(at chat.Address, m wireMessage, names map[string]string) ch
 }
 
 // linkTo returns the address at which people find a message; empty where the address of the workspace is not known.
-func (s *Slack) linkTo(channel string, m wireMessage) string {
+func (s *Slack) linkTo(channel string, m *wireMessage) string {
 	if s.self.teamURL == "" {
 		return ""
 	}

@@ -22,7 +22,8 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 		at := fmt.Sprintf(`"channel":%q,"channel_type":%q`, place.channel, place.kind)
 		event := func(fields string) func() (chat.Message, bool) {
 			return func() (chat.Message, bool) {
-				return s.parseEvent(eventEnvelope{TeamID: "T1", Event: json.RawMessage("{" + at + "," + fields + "}")})
+				payload := `{"team_id":"T1","event":{` + at + "," + fields + "}}"
+				return s.parseRequest(request{Kind: eventsKind, Payload: json.RawMessage(payload)})
 			}
 		}
 		const old, edited = `{"user":"U2","text":"a","ts":"1700000000.000001"}`, `{"user":"U2","text":"b",` +

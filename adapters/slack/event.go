@@ -17,14 +17,24 @@ import (
 // hand: slack-go's types refuse events with a field of an unexpected kind, which
 // would then never be acknowledged (v0.34.0, 2026-11).
 type eventEnvelope struct {
-	Type      string          `json:"type"`
-	TeamID    string          `json:"team_id"`
-	Challenge string          `json:"challenge"`
-	LimitedAt int64           `json:"minute_rate_limited"` // of app_rate_limited; Unix time
-	Event     json.RawMessage `json:"event"`
+	Type      string    `json:"type"`
+	TeamID    string    `json:"team_id"`
+	LimitedAt int64     `json:"minute_rate_limited"` // of app_rate_limited; Unix time
+	Event     wireEvent `json:"event"`
 }
 
-// wireMessage is an event, or a message as it is read from a conversation.
+// wireEvent is an event: a message, or what other events have beside the fields of one.
+type wireEvent struct {
+	wireMessage
+	wireReaction
+	Tab    string `json:"tab"` // of app_home_opened
+	Thread struct {
+		Channel string `json:"channel_id"`
+		TS      string `json:"thread_ts"`
+	} `json:"assistant_thread"` // of assistant_thread_started
+}
+
+// wireMessage is a message, a change of one, or a message as it is read from a conversation.
 type wireMessage struct {
 	Type    string `json:"type"`
 	Subtype string `json:"subtype"`
@@ -62,7 +72,8 @@ type wireMessage struct {
 		Name string `json:"name"`
 	} `json:"bot_profile"`
 
-	isRead bool // it was read from a conversation, with its metadata if it has any
+	isRead bool       // it was read from a conversation, with its metadata if it has any
+	label  *postLabel // of a post of the bot that is remembered; nil: it is in the Metadata, if there is one
 }
 
 // spokenSubtypes are the subtypes of messages that people wrote.
@@ -70,13 +81,13 @@ var spokenSubtypes = map[string]bool{"": true, "file_share": true, "thread_broad
 
 // parseEvent translates an event. It returns false if the event is not a person's message, a change
 // of one, or a reaction to a post. Both events of one mention give the same message.
-func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
+func (s *Slack) parseEvent(o *eventEnvelope) (chat.Message, bool) {
 	if o.Type == "app_rate_limited" {
 		s.noteRateLimit(o)
 		return chat.Message{}, false
 	}
-	var e wireMessage
-	if json.Unmarshal(o.Event, &e) != nil || s.handleOpened(e.Type, o.Event) {
+	e := &o.Event.wireMessage
+	if s.handleOpened(&o.Event) {
 		return chat.Message{}, false
 	}
 	if e.Type == "member_joined_channel" && e.User == s.self.user && e.Channel != "" {
@@ -117,7 +128,7 @@ func (s *Slack) parseEvent(o eventEnvelope) (chat.Message, bool) {
 
 // noteRateLimit tells the operator that Slack keeps events back for a minute: what people said
 // then is missing (30,000 events an hour and workspace, 2026).
-func (s *Slack) noteRateLimit(o eventEnvelope) {
+func (s *Slack) noteRateLimit(o *eventEnvelope) {
 	s.mu.Lock()
 	s.health.RateLimited++
 	s.mu.Unlock()
@@ -145,7 +156,7 @@ func (s *Slack) greet(to chat.Address) {
 // parseMessage translates a message; false if no person wrote it, or it is a notice. A direct message, a mention and a
 // reply in a thread that the bot began are addressed to the bot; other replies are followed, and all else is overheard.
 // Mentions, and direct messages in the agent view, begin a thread: their own timestamp is the conversation's thread.
-func (s *Slack) parseMessage(team string, e wireMessage) (chat.Message, bool) {
+func (s *Slack) parseMessage(team string, e *wireMessage) (chat.Message, bool) {
 	if !spokenSubtypes[e.Subtype] || e.BotID != "" || e.User == "" || e.User == s.self.user ||
 		e.User == "USLACKBOT" ||
 		e.TS == "" {
@@ -188,23 +199,23 @@ func (s *Slack) parseMessage(team string, e wireMessage) (chat.Message, bool) {
 }
 
 // parseEdit translates an edit; false if only a link preview or a pin was added, or no person wrote the message.
-func (s *Slack) parseEdit(team string, e wireMessage) (chat.Message, bool) {
+func (s *Slack) parseEdit(team string, e *wireMessage) (chat.Message, bool) {
 	var now, was wireMessage
 	if json.Unmarshal(e.Message, &now) != nil {
 		return chat.Message{}, false
 	}
-	s.noteEdit(e.Channel, now)
+	s.noteEdit(e.Channel, &now)
 	if now.Subtype == "tombstone" { // there is a thread below it
 		return s.parseDeletion(team, e, now.TS)
 	}
 	_ = json.Unmarshal(e.Previous, &was) // may be missing
 	now.Channel, now.ChannelType = e.Channel, e.ChannelType
 	was.Channel, was.ChannelType, was.TS = e.Channel, e.ChannelType, now.TS
-	m, ok := s.parseMessage(team, now)
+	m, ok := s.parseMessage(team, &now)
 	if !ok || now.Edited.TS == "" || now.Text == was.Text {
 		return chat.Message{}, false
 	}
-	if before, ok := s.parseMessage(team, was); ok && m.Conversation.Thread == "" {
+	if before, ok := s.parseMessage(team, &was); ok && m.Conversation.Thread == "" {
 		m.Conversation = before.Conversation // the mention that made it a thread is gone
 	}
 	// The edit's own time counts in seconds (2026-11); that of the event tells two in
@@ -215,7 +226,7 @@ func (s *Slack) parseEdit(team string, e wireMessage) (chat.Message, bool) {
 
 // parseDeletion translates the deletion of the message with a timestamp; false if it was not a
 // person's.
-func (s *Slack) parseDeletion(team string, e wireMessage, ts string) (chat.Message, bool) {
+func (s *Slack) parseDeletion(team string, e *wireMessage, ts string) (chat.Message, bool) {
 	if ts == "" {
 		return chat.Message{}, false
 	}
@@ -231,7 +242,7 @@ func (s *Slack) parseDeletion(team string, e wireMessage, ts string) (chat.Messa
 		return gone, true
 	}
 	was.Channel, was.ChannelType, was.TS = e.Channel, e.ChannelType, ts
-	m, ok := s.parseMessage(team, was)
+	m, ok := s.parseMessage(team, &was)
 	gone.Conversation = m.Conversation
 	return gone, ok
 }
@@ -328,7 +339,7 @@ func (s *Slack) parseCommand(c wireCommand) (chat.Message, bool) {
 	if err != nil {
 		return chat.Message{}, false
 	}
-	word, rest := chat.SplitCommand(s.incomingText(wireMessage{Text: c.Text}), s.o.Commands)
+	word, rest := chat.SplitCommand(s.incomingText(&wireMessage{Text: c.Text}), s.o.Commands)
 	id := interactionID("cmd", c.TriggerID, c.ResponseURL, c.ChannelID, c.UserID, c.Text)
 	return chat.Message{ID: id, Author: chat.User{ID: c.UserID, Name: c.UserName, Handle: c.UserName}, Time: s.o.Now(),
 		Reach: chat.Addressed, Command: word, Text: rest, Reply: chat.Reply{Handle: raw},

@@ -336,7 +336,7 @@ func (p *postJob) callPaced(ctx context.Context, method string, form url.Values,
 
 // hasFiles reports whether a message of the bot holds all files of the draft, by name and size; false if the draft has
 // none.
-func (p *postJob) hasFiles(m wireMessage) bool {
+func (p *postJob) hasFiles(m *wireMessage) bool {
 	if len(p.files) == 0 {
 		return false
 	}

@@ -3,6 +3,7 @@ package slack
 import (
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,11 +32,14 @@ func FuzzEvent(f *testing.F) {
 			`"channel":"C1","ts":"1700000000.000001"},"event_ts":"1700000001.000000"}`,
 		`{"type":"reaction_removed","user":"U2","reaction":"-1","item":{"type":"message","channel":"C1","ts":"x"},` +
 			`"event_ts":7}`,
+		`{"type":"assistant_thread_started","assistant_thread":{"channel_id":"D1","thread_ts":"1700000000.000001"}}`,
+		`{"type":"app_home_opened","tab":"messages","channel":"D1"}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		m, ok := s.parseEvent(eventEnvelope{TeamID: "T1", Event: raw})
+		payload := slices.Concat([]byte(`{"team_id":"T1","event":`), raw, []byte("}"))
+		m, ok := s.parseRequest(request{Kind: eventsKind, Payload: payload})
 		if ok && (m.ID == "" || m.Conversation.Channel == "" || m.Author.ID == "U1") {
 			t.Errorf("%s became %+v", raw, m)
 		}
@@ -49,14 +53,14 @@ func FuzzEvent(f *testing.F) {
 		if ok && m.Change == chat.Edited && (m.Revision == "" || m.Reply.MessageID == "") {
 			t.Errorf("an edit without its revision: %+v", m)
 		}
-		var e wireMessage
+		var e *wireMessage
 		if json.Unmarshal(raw, &e) == nil {
 			p := postJob{Slack: s, draft: chat.Draft{Key: "k"}, pieces: []piece{{text: e.Text}}, posted: map[int]string{},
 				partial: map[int]string{}}
 			if n := p.recognize(e); n < -1 || n >= len(p.pieces) {
 				t.Errorf("recognised as piece %d", n)
 			}
-			s.findAnswered("T1", []wireMessage{e})(e)
+			s.findAnswered("T1", []*wireMessage{e})(e)
 		}
 	})
 }
@@ -79,9 +83,6 @@ func FuzzPress(f *testing.F) {
 		if ok && (m.ID == "press/" || m.Command != chat.Pressed || m.Text == "" || m.Author.ID == "" ||
 			m.Conversation.Channel == "" || len(m.Reply.Handle) == 0) {
 			t.Errorf("%s became %+v", raw, m)
-		}
-		for _, kind := range []string{"assistant_thread_started", "app_home_opened"} {
-			s.handleOpened(kind, raw)
 		}
 	})
 }

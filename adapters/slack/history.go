@@ -29,14 +29,14 @@ func (s *Slack) History(ctx context.Context, at chat.Address, before string, mos
 			Remedy: "take an id that was given before",
 		}
 	}
-	var all []wireMessage
+	var all []*wireMessage
 	p := historyQuery{
 		channel:  at.Channel,
 		thread:   at.Thread,
 		latest:   before,
 		pageSize: min(max(most, 1), historyPageSize),
 	}
-	_, err := readPages(ctx, s.fetchPagePatiently, p, func(page []wireMessage) bool {
+	_, err := readPages(ctx, s.fetchPagePatiently, p, func(page []*wireMessage) bool {
 		all = append(all, page...)
 		// A thread comes oldest first, so that its newest messages are on the last page.
 		return at.Thread != "" && len(all) < maxThreadMessages
@@ -50,10 +50,10 @@ func (s *Slack) History(ctx context.Context, at chat.Address, before string, mos
 	case err != nil:
 		return nil, fmt.Errorf("read back a slack conversation: %w", err)
 	}
-	slices.SortStableFunc(all, func(a, b wireMessage) int { return strings.Compare(a.TS, b.TS) })
+	slices.SortStableFunc(all, func(a, b *wireMessage) int { return strings.Compare(a.TS, b.TS) })
 	all = slices.DeleteFunc(
 		all,
-		func(m wireMessage) bool { return before != "" && m.TS >= before || s.saidText(m, nil) == "" },
+		func(m *wireMessage) bool { return before != "" && m.TS >= before || s.saidText(m, nil) == "" },
 	)
 	all = all[max(0, len(all)-most):]
 	ctx, cancelNames := context.WithTimeout(ctx, namesTimeout)
@@ -67,7 +67,7 @@ func (s *Slack) Link(at chat.Address, id string) string {
 	if ts == "" {
 		return ""
 	}
-	return s.linkTo(at.Channel, wireMessage{TS: ts, ThreadTS: at.Thread})
+	return s.linkTo(at.Channel, &wireMessage{TS: ts, ThreadTS: at.Thread})
 }
 
 // OpenThreads returns up to limit threads among the newest messages of a channel with replies after an instant, the one
@@ -85,8 +85,8 @@ func (s *Slack) OpenThreads(
 		return nil, fmt.Errorf("list the threads of a slack channel: %w", err)
 	}
 	since := fmt.Sprintf("%d.%06d", after.Unix(), after.Nanosecond()/1000)
-	page = slices.DeleteFunc(page, func(m wireMessage) bool { return m.ReplyCount == 0 || m.LastReply <= since })
-	slices.SortFunc(page, func(a, b wireMessage) int { return strings.Compare(b.LastReply, a.LastReply) })
+	page = slices.DeleteFunc(page, func(m *wireMessage) bool { return m.ReplyCount == 0 || m.LastReply <= since })
+	slices.SortFunc(page, func(a, b *wireMessage) int { return strings.Compare(b.LastReply, a.LastReply) })
 	var threads []chat.Address
 	for _, m := range page[:min(len(page), limit)] {
 		at := channel

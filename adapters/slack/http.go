@@ -125,7 +125,10 @@ func (s *Slack) isGenuine(h http.Header, body []byte) bool {
 
 // serveEvent takes an event, or answers the question by which Slack checks the address.
 func (s *Slack) serveEvent(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
-	var o eventEnvelope
+	var o struct {
+		Type      string `json:"type"`
+		Challenge string `json:"challenge"`
+	}
 	if err := json.Unmarshal(body, &o); err != nil {
 		writeError(w, http.StatusBadRequest, "the body is no JSON")
 		return false
@@ -239,7 +242,7 @@ func (s *Slack) routeOrTake(ctx context.Context, in request, arrived time.Time) 
 	if err != nil || routed {
 		return answer, err
 	}
-	m, ok := s.parsePayload(in.Kind, in.Payload)
+	m, ok := s.parseRequest(in)
 	return s.take(ctx, m, ok, arrived)
 }
 

@@ -90,7 +90,7 @@ func (s *Slack) parseShortcut(payload []byte) (chat.Message, bool) {
 		By:   cmp.Or(s.knownName(target.User), target.User),
 		ByID: target.User,
 		Bot:  target.BotID != "",
-		Text: s.saidText(target, nil),
+		Text: s.saidText(&target, nil),
 		At:   parseTimestamp(i.TS),
 	}
 	return chat.Message{

@@ -62,7 +62,7 @@ func (s *Slack) fetchChannel(ctx context.Context, channel string) (channelInfo, 
 	}
 	return channelInfo{
 		name:    c.Name,
-		topic:   s.saidText(wireMessage{Text: cmp.Or(c.Topic.Value, c.Purpose.Value)}, nil),
+		topic:   s.saidText(&wireMessage{Text: cmp.Or(c.Topic.Value, c.Purpose.Value)}, nil),
 		members: c.Members,
 	}, nil
 }

@@ -259,7 +259,7 @@ func (p *postJob) messageForm(one piece, n int, ts string) url.Values {
 // labelForm returns a form with the hidden label of a piece; it changes the post ts, unless that is empty.
 func (p *postJob) labelForm(n int, ts string) url.Values {
 	form := url.Values{}
-	setJSON(form, "metadata", p.label(n))
+	setJSON(form, "metadata", postMetadata{metadataType, p.label(n)})
 	if ts != "" {
 		form.Set("ts", ts)
 	}
@@ -273,15 +273,8 @@ func setJSON(form url.Values, field string, value any) {
 }
 
 // label returns the hidden label of a piece.
-func (p *postJob) label(n int) slackgo.SlackMetadata {
-	meta := map[string]any{"key": shortKey(p.draft.Key), "piece": n}
-	if answers := p.answeredTimestamps(); answers != "" {
-		meta["answers"] = answers
-	}
-	if p.draft.Partial {
-		meta["live"] = true
-	}
-	return slackgo.SlackMetadata{EventType: metadataType, EventPayload: meta}
+func (p *postJob) label(n int) postLabel {
+	return postLabel{Key: shortKey(p.draft.Key), Piece: n, Answers: p.answeredTimestamps(), Live: p.draft.Partial}
 }
 
 // maxAnswers is how many messages a label names: Slack takes little metadata.

@@ -2,7 +2,6 @@ package slack
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	"ravenbot/internal/chat"
@@ -10,8 +9,6 @@ import (
 
 // wireReaction is an emoji put below something, or taken away.
 type wireReaction struct {
-	Type     string `json:"type"`
-	User     string `json:"user"`
 	Reaction string `json:"reaction"`
 	Author   string `json:"item_user"` // of what is below it; empty where that is no user
 	Item     struct {
@@ -19,8 +16,6 @@ type wireReaction struct {
 		Channel string `json:"channel"`
 		TS      string `json:"ts"`
 	} `json:"item"`
-	// EventTS is when the reaction was added or taken away.
-	EventTS string `json:"event_ts"`
 }
 
 // emojiOf returns the emoji that Slack means by a name; empty if it expresses no opinion.
@@ -52,9 +47,9 @@ func emojiOf(name string) string {
 // parseReaction translates a reaction to a post of the bot; false if it is to another message or
 // expresses no opinion. Where Slack does not name the author of the message, whoever takes
 // reactions knows its own posts.
-func (s *Slack) parseReaction(o eventEnvelope) (chat.Message, bool) {
-	var r wireReaction
-	if json.Unmarshal(o.Event, &r) != nil || r.Item.Type != "message" || r.Item.Channel == "" || r.Item.TS == "" {
+func (s *Slack) parseReaction(o *eventEnvelope) (chat.Message, bool) {
+	r := &o.Event
+	if r.Item.Type != "message" || r.Item.Channel == "" || r.Item.TS == "" {
 		return chat.Message{}, false
 	}
 	good, says := chat.Opinion(emojiOf(r.Reaction))

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	slackgo "github.com/slack-go/slack"
-
 	"ravenbot/adapters/kit"
 )
 
@@ -48,7 +46,7 @@ func (k *socket) trustEvents() {
 }
 
 // recentPlaces returns the places in which a message stands: its channel, its thread, or both.
-func recentPlaces(channel string, m wireMessage) []string {
+func recentPlaces(channel string, m *wireMessage) []string {
 	isReply := m.ThreadTS != "" && m.ThreadTS != m.TS
 	switch {
 	case !isReply:
@@ -60,7 +58,7 @@ func recentPlaces(channel string, m wireMessage) []string {
 }
 
 // noteMessage remembers a message that an event brought. In direct messages the history has everything that was said.
-func (s *Slack) noteMessage(e wireMessage) {
+func (s *Slack) noteMessage(e *wireMessage) {
 	if e.TS == "" || e.ChannelType == "im" || isDirectChannel(e.Channel) {
 		return
 	}
@@ -79,12 +77,12 @@ func (s *Slack) noteMessage(e wireMessage) {
 }
 
 // isMentioned reports whether a message mentions the bot, in either form in which Slack writes that.
-func (s *Slack) isMentioned(e wireMessage) bool {
+func (s *Slack) isMentioned(e *wireMessage) bool {
 	return strings.Contains(e.Text, "<@"+s.self.user+">") || strings.Contains(e.Text, "<@"+s.self.user+"|")
 }
 
 // noteEdit remembers what a message says now.
-func (s *Slack) noteEdit(channel string, now wireMessage) {
+func (s *Slack) noteEdit(channel string, now *wireMessage) {
 	now.Channel = channel
 	m := newRecentMessage(now)
 	for _, place := range recentPlaces(channel, now) {
@@ -93,13 +91,13 @@ func (s *Slack) noteEdit(channel string, now wireMessage) {
 }
 
 // noteDeletion forgets a message.
-func (s *Slack) noteDeletion(e wireMessage) {
+func (s *Slack) noteDeletion(e *wireMessage) {
 	var was wireMessage
 	if json.Unmarshal(e.Previous, &was) != nil || was.TS != e.DeletedTS {
 		s.dropRecent(e.Channel) // it may have been in any thread
 		return
 	}
-	for _, place := range recentPlaces(e.Channel, was) {
+	for _, place := range recentPlaces(e.Channel, &was) {
 		s.recent.Delete(place, e.DeletedTS, nil)
 	}
 }
@@ -113,8 +111,12 @@ func (s *Slack) dropRecent(channel string) {
 const messageOverhead = 700
 
 // newRecentMessage returns a message as it is remembered: without what only events of changes have.
-func newRecentMessage(m wireMessage) kit.RecentMessage[*wireMessage] {
+func newRecentMessage(said *wireMessage) kit.RecentMessage[*wireMessage] {
+	m := *said
 	m.Message, m.Previous, m.ReplyUsers = nil, nil, nil
+	if l, ok := labelOf(said); ok {
+		m.label = &l
+	}
 	size := messageOverhead + len(m.Text) + len(m.Blocks) + len(m.Metadata)
 	for _, raw := range m.Files {
 		size += len(raw)
@@ -141,9 +143,9 @@ func (s *Slack) recallPassage(ctx context.Context, p passage) (r readMessages, o
 	}
 	last, _ := s.lastPosts.Get(place)
 	isLastKnown := last == "" || last < w.Since || last > p.before
-	all := make([]wireMessage, 0, len(w.Values))
+	all := make([]*wireMessage, 0, len(w.Values))
 	for _, m := range w.Values {
-		one, ok := s.withLabel(*m)
+		one, ok := s.withLabel(m)
 		if !ok {
 			return r, false
 		}
@@ -159,30 +161,27 @@ func (s *Slack) recallPassage(ctx context.Context, p passage) (r readMessages, o
 	return r, p.thread != "" || w.Since == "" || p.after >= w.Since || len(r.list) == p.max
 }
 
-// withLabel returns a message with its metadata. Where an event brought a post of the bot without them, as it may while
-// a stream grows, they are those that it was posted with; false: not known.
-func (s *Slack) withLabel(m wireMessage) (wireMessage, bool) {
+// withLabel returns a message with its label. Where an event brought a post of the bot without metadata, as it may
+// while a stream grows, it is the one that it was posted with; false: not known.
+func (s *Slack) withLabel(m *wireMessage) (*wireMessage, bool) {
 	if m.isRead || len(m.Metadata) > 0 || !s.isOwnPost(m) {
 		return m, true
 	}
 	label, ok := s.labels.Get(threadKey(m.Channel, m.TS))
-	m.Metadata = label
-	return m, ok
+	labelled := *m
+	labelled.label = &label
+	return &labelled, ok
 }
 
 // rememberLabel takes note of a post of the bot.
 func (p *postJob) rememberLabel(n int, ts string) {
-	label, err := json.Marshal(slackgo.SlackMetadata(p.label(n)))
-	if err != nil {
-		return
-	}
-	p.labels.Put(threadKey(p.to.Channel, ts), label)
+	p.labels.Put(threadKey(p.to.Channel, ts), p.label(n))
 	p.lastPosts.Put(threadKey(p.to.Channel, p.to.Thread), ts)
 }
 
 // endReading remembers what was read of a passage; nothing of it where the reading failed or was not whole. What events
 // brought meanwhile is newer and stays.
-func (s *Slack) endReading(reading *kit.Reading, p passage, all []wireMessage, isWhole bool, err error) {
+func (s *Slack) endReading(reading *kit.Reading, p passage, all []*wireMessage, isWhole bool, err error) {
 	before, since := p.before, ""
 	switch {
 	case err != nil, p.thread != "" && (p.after != "" || !isWhole):

@@ -82,7 +82,7 @@ func (p *postJob) searchEarlier(ctx context.Context) (whole bool, err error) {
 		ctx,
 		p.fetchPage,
 		historyQuery{channel: p.to.Channel, thread: p.to.Thread, oldest: oldest, pageSize: lookPageSize},
-		func(messages []wireMessage) bool {
+		func(messages []*wireMessage) bool {
 			for _, m := range messages {
 				if n := p.recognize(m); n >= 0 {
 					p.posted[n] = m.TS
@@ -114,7 +114,7 @@ func (p *postJob) numberUnlabelled() {
 
 // recognize returns which piece of the draft a message is; -1 if none. A message without a label is recognized by its
 // text. An unfinished answer is noted in partial, and a message with the files in uploaded.
-func (p *postJob) recognize(m wireMessage) int {
+func (p *postJob) recognize(m *wireMessage) int {
 	if !p.isOwnPost(m) {
 		return -1
 	}
@@ -137,7 +137,7 @@ func (p *postJob) recognize(m wireMessage) int {
 		len(m.Files) == 0
 	for n, one := range p.pieces {
 		if p.posted[n] == "" && (n > 0 || !begun) &&
-			(p.incomingText(m) == p.incomingText(wireMessage{Text: one.text}) || m.Text == one.body) {
+			(p.incomingText(m) == p.incomingText(&wireMessage{Text: one.text}) || m.Text == one.body) {
 			return n
 		}
 	}

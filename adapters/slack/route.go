@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,11 +25,17 @@ type Router interface {
 type request struct {
 	Kind    string          `json:"kind"` // of the envelope: events_api, slash_commands or interactive
 	Payload json.RawMessage `json:"payload"`
+
+	event *eventEnvelope // the payload, where it is an event that has been read; nil: it has not
 }
 
 // channel returns the channel that a request is about; "" where it is about none. Each kind of request has it in
 // another field, and a form has it in the state that was given to it.
 func (r request) channel() string {
+	if r.event != nil {
+		e := &r.event.Event
+		return cmp.Or(e.Channel, e.Item.Channel, e.Thread.Channel)
+	}
 	var p struct {
 		Event struct {
 			Channel json.RawMessage `json:"channel"` // an object in some events
@@ -110,7 +117,7 @@ func (s *Slack) TakeRequest(ctx context.Context, raw []byte) ([]byte, error) {
 	}
 	k := s.socket.Load()
 	if k == nil {
-		m, ok := s.parsePayload(r.Kind, r.Payload)
+		m, ok := s.parseRequest(r)
 		return s.take(ctx, m, ok, time.Now())
 	}
 	// In line with what comes to this process for the same channel.

@@ -16,7 +16,7 @@
 //
 // What is answered is left to others.
 //
-// A request comes in by an envelope of a socket (socket.go) or an HTTP request (http.go). parsePayload turns it into a
+// A request comes in by an envelope of a socket (socket.go) or an HTTP request (http.go). parseRequest turns it into a
 // chat.Message, by its kind in event.go, interaction.go or form.go. It is handed on where the channel belongs to
 // another process (route.go), else it waits for what was missed before it (catchup.go) and goes to accept, in one queue
 // a channel. A draft goes out by one postJob (post.go): render cuts it into pieces, each of which is found (repeat.go),
@@ -30,7 +30,6 @@ package slack
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -113,10 +112,10 @@ type Slack struct {
 	agentView    agentView
 	unreadable   kit.Memory[bool] // channels of which the operator knows that they cannot be read
 	replays      replays
-	missed       *kit.CatchUp                // nil: nothing is read afterwards
-	recent       kit.Recent[*wireMessage]    // of channels and threads, by threadKey
-	labels       kit.Memory[json.RawMessage] // metadata of the bot's latest posts, by channel and timestamp
-	lastPosts    kit.Memory[string]          // timestamp of the bot's latest post, by channel and thread
+	missed       *kit.CatchUp             // nil: nothing is read afterwards
+	recent       kit.Recent[*wireMessage] // of channels and threads, by threadKey
+	labels       kit.Memory[postLabel]    // those of the bot's latest posts, by channel and timestamp
+	lastPosts    kit.Memory[string]       // timestamp of the bot's latest post, by channel and thread
 
 	socket  atomic.Pointer[socket] // nil in HTTP mode
 	running context.Context        // of Run, in HTTP mode

@@ -272,16 +272,8 @@ func (k *socket) noteOthers(counted int) {
 // onFrame handles one frame at once, because frames of other connections wait behind it. Storing a message is left to
 // the queues. A frame that cannot be decoded is logged and skipped: it names no envelope that could be acknowledged.
 func (k *socket) onFrame(l *connection, data []byte) {
-	var f struct {
-		Type       string          `json:"type"`
-		EnvelopeID string          `json:"envelope_id"`
-		Reason     string          `json:"reason"`
-		Payload    json.RawMessage `json:"payload"`
-		Retry      int             `json:"retry_attempt"` // 0: the first attempt to deliver it
-		// Connections is how many connections of this app Slack counts, in the frame "hello".
-		Connections int `json:"num_connections"`
-	}
-	if json.Unmarshal(data, &f) != nil {
+	f, r, err := readFrame(data, k.o.Router != nil)
+	if err != nil {
 		k.o.Log.Warn("slack frame not decoded", "bytes", len(data))
 		return
 	}
@@ -300,14 +292,47 @@ func (k *socket) onFrame(l *connection, data []byte) {
 		if f.Retry > 0 {
 			k.recent.Pause(retryPause)
 		}
-		k.onRequest(l, f.EnvelopeID, f.Type, f.Payload)
+		k.onRequest(l, f.EnvelopeID, r)
 	}
+}
+
+// frame is what a socket brings, without its payload.
+type frame struct {
+	Type       string `json:"type"`
+	EnvelopeID string `json:"envelope_id"`
+	Reason     string `json:"reason"`
+	Retry      int    `json:"retry_attempt"` // 0: the first attempt to deliver it
+	// Connections is how many connections of this app Slack counts, in the frame "hello".
+	Connections int `json:"num_connections"`
+}
+
+// readFrame decodes a frame, and its payload as a request. An event is decoded with the frame: each decoding of a part
+// would read its text twice more. mayHandOn: a request may be another process's, which gets it as it came.
+func readFrame(data []byte, mayHandOn bool) (frame, request, error) {
+	var event struct {
+		frame
+		Payload eventEnvelope `json:"payload"`
+	}
+	isEvent := json.Unmarshal(data, &event) == nil && event.Type == eventsKind
+	if isEvent && !mayHandOn {
+		return event.frame, request{Kind: eventsKind, event: &event.Payload}, nil
+	}
+	var any struct {
+		frame
+		Payload json.RawMessage `json:"payload"`
+	}
+	err := json.Unmarshal(data, &any)
+	r := request{Kind: any.Type, Payload: any.Payload}
+	if isEvent {
+		r.event = &event.Payload
+	}
+	return any.frame, r, err
 }
 
 // onRequest handles what Slack wants acknowledged, on the connection by which it came. What cannot
 // be parsed is acknowledged, too, because Slack would send it again. Storing may outlive the
 // connection.
-func (k *socket) onRequest(l *connection, envelope, kind string, payload json.RawMessage) {
+func (k *socket) onRequest(l *connection, envelope string, r request) {
 	// The acknowledgement goes back on the connection that brought the request: Slack knows it on
 	// no other.
 	answer := func(payload json.RawMessage, taken bool) {
@@ -318,7 +343,6 @@ func (k *socket) onRequest(l *connection, envelope, kind string, payload json.Ra
 			k.o.Log.Warn("slack envelope not acknowledged", "envelope", envelope, "error", err)
 		}
 	}
-	r := request{Kind: kind, Payload: payload}
 	if k.o.Router == nil {
 		k.handleRequest(envelope, r, answer)
 		return
@@ -340,7 +364,7 @@ func (k *socket) onRequest(l *connection, envelope, kind string, payload json.Ra
 // handleRequest handles a request of a channel that belongs to this process, in the order of the channel. done gets
 // what Slack is to be answered; with taken false it must send the request again.
 func (k *socket) handleRequest(envelope string, r request, done func(answer json.RawMessage, taken bool)) {
-	m, ok := k.parsePayload(r.Kind, r.Payload)
+	m, ok := k.parseRequest(r)
 	if !ok {
 		// Not in this goroutine, in which a write to a slow connection would hold up the others.
 		k.queues.Do(envelope, func() { done(nil, true) })
@@ -397,23 +421,26 @@ const (
 	interactiveKind = "interactive"
 )
 
-// parsePayload returns the message of an envelope's payload; false if it is none.
-func (s *Slack) parsePayload(kind string, payload json.RawMessage) (chat.Message, bool) {
-	switch kind {
+// parseRequest returns the message of a request; false if it is none.
+func (s *Slack) parseRequest(r request) (chat.Message, bool) {
+	switch r.Kind {
 	case eventsKind:
+		if r.event != nil {
+			return s.parseEvent(r.event)
+		}
 		var o eventEnvelope
-		if json.Unmarshal(payload, &o) != nil {
+		if json.Unmarshal(r.Payload, &o) != nil {
 			return chat.Message{}, false
 		}
-		return s.parseEvent(o)
+		return s.parseEvent(&o)
 	case commandsKind:
 		var c wireCommand
-		if json.Unmarshal(payload, &c) != nil {
+		if json.Unmarshal(r.Payload, &c) != nil {
 			return chat.Message{}, false
 		}
 		return s.parseCommand(c)
 	case interactiveKind:
-		return s.parseInteraction(payload)
+		return s.parseInteraction(r.Payload)
 	}
 	return chat.Message{}, false
 }

@@ -19,7 +19,7 @@ var (
 
 // incomingText returns the words of a message to the bot as Markdown, without the mention of the
 // bot. Users stay ids, because the same message has the same text whenever it comes.
-func (s *Slack) incomingText(m wireMessage) string {
+func (s *Slack) incomingText(m *wireMessage) string {
 	words := s.plainMarkdown(m.Text, func(user, label string) string {
 		if user == s.self.user {
 			return ""
@@ -31,7 +31,7 @@ func (s *Slack) incomingText(m wireMessage) string {
 
 // saidText returns the words of a message that is read back, with the names of users for their ids; a user without a
 // name stays an id. Empty: it says nothing, like a notice.
-func (s *Slack) saidText(m wireMessage, names map[string]string) string {
+func (s *Slack) saidText(m *wireMessage, names map[string]string) string {
 	nameOf := func(user, label string) string {
 		if user == s.self.user {
 			return "@" + s.self.name
@@ -93,7 +93,7 @@ var (
 )
 
 // bracketed returns the attachments and files of a message in words, each on a line of its own.
-func (s *Slack) bracketed(m wireMessage, kinds map[attachmentKind]bool) string {
+func (s *Slack) bracketed(m *wireMessage, kinds map[attachmentKind]bool) string {
 	var b strings.Builder
 	plain := func(user, label string) string { return "@" + cmp.Or(label, user) }
 	for _, raw := range m.Attachments {

@@ -31,7 +31,7 @@ type pageFetcher func(
 	ctx context.Context,
 	p historyQuery,
 	cursor string,
-) (messages []wireMessage, next string, err error)
+) (messages []*wireMessage, next string, err error)
 
 // readPages gives the pages of a query to visit until visit has enough or there are no more; whole
 // reports which. In a channel the order is Slack's: newest first within a page, which need not be
@@ -41,7 +41,7 @@ func readPages(
 	ctx context.Context,
 	ask pageFetcher,
 	p historyQuery,
-	visit func([]wireMessage) (more bool),
+	visit func([]*wireMessage) (more bool),
 ) (whole bool, err error) {
 	for cursor := ""; ; {
 		messages, next, err := ask(ctx, p, cursor)
@@ -58,7 +58,7 @@ func readPages(
 
 // fetchPage asks once for a page. It decodes one message at a time, because slack-go refuses a
 // whole page for one field of an unexpected kind (v0.34.0, 2026-11).
-func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([]wireMessage, string, error) {
+func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([]*wireMessage, string, error) {
 	method, form := "conversations.history", url.Values{"channel": {p.channel}, "limit": {strconv.Itoa(p.pageSize)},
 		"include_all_metadata": {"true"}}
 	if p.thread != "" {
@@ -86,12 +86,12 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 	if err := s.callAPI(ctx, method, form, &answer); err != nil {
 		return nil, "", err
 	}
-	var messages []wireMessage
+	var messages []*wireMessage
 	for _, raw := range answer.Messages {
 		var m wireMessage
 		if json.Unmarshal(raw, &m) == nil {
 			m.Channel, m.isRead = p.channel, true
-			messages = append(messages, m)
+			messages = append(messages, &m)
 		}
 	}
 	return messages, answer.Metadata.Cursor, nil
@@ -213,19 +213,25 @@ type postLabel struct {
 	Live    bool   `json:"live,omitempty"`    // the answer was still being written
 }
 
+// postMetadata is a label in the form of Slack's message metadata.
+type postMetadata struct {
+	Type  string    `json:"event_type"`
+	Label postLabel `json:"event_payload"`
+}
+
 // labelOf returns the label of a message; false if it has none.
-func labelOf(m wireMessage) (postLabel, bool) {
-	var meta struct {
-		Type    string    `json:"event_type"`
-		Payload postLabel `json:"event_payload"`
+func labelOf(m *wireMessage) (postLabel, bool) {
+	if m.label != nil {
+		return *m.label, true
 	}
-	if json.Unmarshal(m.Metadata, &meta) != nil || meta.Type != metadataType {
+	var meta postMetadata
+	if len(m.Metadata) == 0 || json.Unmarshal(m.Metadata, &meta) != nil || meta.Type != metadataType {
 		return postLabel{}, false
 	}
-	return meta.Payload, true
+	return meta.Label, true
 }
 
 // isOwnPost reports whether the bot posted a message, as its user or as its app.
-func (s *Slack) isOwnPost(m wireMessage) bool {
+func (s *Slack) isOwnPost(m *wireMessage) bool {
 	return m.User == s.self.user && m.User != "" || m.BotID == s.self.bot && m.BotID != ""
 }

@@ -165,13 +165,13 @@ func (e *Engine) rebuildSummaryWith(
 func (r *run) loadTools() {
 	// Listed once a turn: providers cache a request from its tools on, and one more of them would end that.
 	all := r.engine.o.Tools.List()
-	var usable []tool.Named
+	usable := make([]tool.Named, 0, len(all))
 	for _, n := range all {
 		if r.profile.Uses(n) {
 			usable = append(usable, n)
 		}
 	}
-	r.tools, r.declared = map[string]tool.Named{}, nil
+	r.tools = make(map[string]tool.Named, len(usable))
 	for _, n := range usable {
 		r.tools[n.Name] = n
 	}
@@ -182,7 +182,9 @@ func (r *run) loadTools() {
 		declared = r.declareDiscovery(usable)
 	}
 	// The others may be called as well, but the model does not know them.
-	for _, n := range declared[:min(len(declared), maxDeclaredTools)] {
+	shown := declared[:min(len(declared), maxDeclaredTools)]
+	r.declared = make([]llm.ToolSpec, 0, len(shown))
+	for _, n := range shown {
 		spec := n.Tool.Spec()
 		r.declared = append(r.declared, llm.ToolSpec{Name: n.Name, Description: spec.Description, Schema: spec.Schema})
 	}
