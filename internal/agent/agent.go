@@ -419,12 +419,7 @@ func (e *Engine) CompleteRequest(
 		usage:   on,
 	}
 	answer, err := r.askModels(ctx, func(string) llm.Request { return q })
-	if on.Model, on.Tokens = r.turn.Model, r.turn.Usage; on.Tokens != (llm.Usage{}) {
-		// The tokens were used, whether or not the caller still waits for the answer.
-		if err := e.o.Store.CountUsage(context.WithoutCancel(ctx), on); err != nil {
-			e.o.Log.Error("usage not counted", "error", err)
-		}
-	}
+	r.countUsage(ctx)
 	c := Completion{Model: r.turn.Model, Usage: r.turn.Usage}
 	if err != nil {
 		return c, err

@@ -31,6 +31,9 @@ func (r *run) askModels(ctx context.Context, request func(origin string) llm.Req
 		if isNarrow && r.fallbackReason != "" && !narrow.CanAnswer(request(model.ID())) {
 			continue
 		}
+		if r.turn.Model != r.profile.Models[r.modelIndex] { // whose price is another one
+			r.countUsage(ctx)
+		}
 		var m llm.Message
 		if m, err = r.askModel(ctx, model, request); err == nil {
 			r.turn.Model = r.profile.Models[r.modelIndex]
@@ -204,6 +207,21 @@ func (r *run) askWithinBudget(ctx context.Context, model Model, q llm.Request) (
 		r.turn.Model = r.profile.Models[r.modelIndex] // also of an answer that failed: it has its price, too
 	}
 	return m, err
+}
+
+// countUsage adds what was used and is not counted yet to the sums of the model that was asked last.
+func (r *run) countUsage(ctx context.Context) {
+	on := r.usage
+	on.Model, on.Tokens = r.turn.Model, r.turn.Usage.Sub(r.turn.Counted)
+	if on.Tokens == (llm.Usage{}) {
+		return
+	}
+	// The tokens were used, whether or not anybody still waits for the answer.
+	if err := r.engine.o.Store.CountUsage(context.WithoutCancel(ctx), on); err != nil {
+		r.engine.o.Log.Error("usage not counted", "error", err)
+		return
+	}
+	r.turn.Counted = r.turn.Usage
 }
 
 // explainTimeout returns err, or the error that names the timeout if ctx has run into it.

@@ -85,6 +85,26 @@ func TestBudget_UsedUp_FallbackAnswers(t *testing.T) {
 	}
 }
 
+// What a model used before it failed has its own price, not that of the model that answered.
+func TestFallback_EachModelIsCountedForWhatItUsed(t *testing.T) {
+	first, second := &llmtest.Model{Name: "dear", Script: brokenAndDenied}, &llmtest.Model{Name: "cheap", Script: sayHere}
+	synctest.Test(t, func(t *testing.T) {
+		var used []store.Usage
+		b := engine(nil, first, second)
+		b.options.Store = uncounted{b.memory, nil, &used}
+		b.Engine = agent.New(b.options)
+		b.answer(t, t.Context(), one(asks("1", "hello")))
+		want := []store.Usage{{Model: "test/dear", Channel: room, User: "web/U1", Tokens: llm.Usage{Input: 3, Output: 1}}}
+		if diff := cmp.Diff(want, used); diff != "" {
+			t.Errorf("counted at once (-want +got):\n%s", diff)
+		}
+		turn := b.memory.turns[room][0]
+		if turn.Model != "test/cheap" || turn.Usage.Sub(turn.Counted) != (llm.Usage{Input: 10, Output: 5}) {
+			t.Errorf("left to count: %+v of %+v for %s", turn.Counted, turn.Usage, turn.Model)
+		}
+	})
+}
+
 // A turn that has used the tokens that it may use answers with what it has.
 func TestMaxTokens_UsedUp_TheModelAnswers(t *testing.T) {
 	for limit, want := range map[int]int{0: 4, 30: 3, 31: 4} { // requests, of 15 tokens each
