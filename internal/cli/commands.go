@@ -2,23 +2,30 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ravenbot/internal/config"
 )
 
 // newRoot returns the command tree. Every command works on c, which receives the flags and the arguments.
 func newRoot(c *invocation) *cobra.Command {
 	root := c.group("ravenbot", "A chat bot for Discord, Slack, the browser and the terminal.")
-	root.Long = root.Short + "\n\n" +
-		"Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 store in use or damaged."
+	var statuses []string
+	for _, s := range exitStatuses {
+		statuses = append(statuses, s.name+" "+s.text)
+	}
+	root.Long = root.Short + "\n\nExit status: " + strings.Join(statuses, ", ") + "."
 	// reportError prints errors and decides the exit status.
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageErrorf("%v", err) })
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().StringVar(&c.config, "config", "config.json", "the configuration `FILE`")
 	// --json may stand before the command's name. It is hidden here because only the commands
 	// whose output is data accept it: jsonFlag shows it there, and invoke refuses it elsewhere.
@@ -59,6 +66,7 @@ func newRoot(c *invocation) *cobra.Command {
 				searchKnowledge, knowledgeFlags)),
 		c.command("login", "print a link of the running daemon that opens the chat page, once, within 15 minutes", 0, 0,
 			printLoginLink, jsonFlag),
+		c.command("man", "print the manual page, for man -l -", 0, 0, printManual),
 		c.group("mcp", "look at MCP servers and use them, or offer the bot's own tools as one",
 			c.command("list", "list the MCP servers", 0, 0, listServers, jsonFlag),
 			c.command("tools SERVER-or-URL", "list the tools of a server", 1, 1, serverTools, jsonFlag),
@@ -204,6 +212,32 @@ func needCommand(group *cobra.Command, args []string) error {
 		hint = "did you mean " + strings.Join(similar, " or ") + "?"
 	}
 	return usageErrorf("there is no command %q; %s", args[0], hint)
+}
+
+// flagError returns the usage error of a wrong flag. For one that does not exist it suggests the most similar flag.
+func flagError(cmd *cobra.Command, err error) error {
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok && invalid.GetFlag().Value.Type() == "int" {
+		return usageErrorf("--%s wants a whole number, not %q", invalid.GetFlag().Name, invalid.GetValue())
+	}
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usageErrorf("%v", err)
+	}
+	name, shown := unknown.GetSpecifiedName(), "--"+unknown.GetSpecifiedName()
+	// A long name after a single dash is read as a row of short ones.
+	if short := unknown.GetSpecifiedShortnames(); short != "" {
+		name, shown = short, "-"+short
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	if near := config.Nearest(name, known); near != "" {
+		return usageErrorf("unknown flag: %s; did you mean --%s?", shown, near)
+	}
+	return usageErrorf("unknown flag: %s", shown)
 }
 
 // helpCommand replaces cobra's, which reports success for a command that does not exist.

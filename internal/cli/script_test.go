@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -62,7 +63,7 @@ func playScripts(t *testing.T, dir string, variables map[string]string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "freeport": freePort, "waitready": waitReady, "terminate": terminate,
 			"serve": serve, "model": model, "post": post, "field": field, "keys": keys, "platforms": platforms, "mode": mode,
-			"fill": fill,
+			"fill": fill, "inmanual": inManual,
 		},
 	})
 }
@@ -187,6 +188,22 @@ func platforms(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(m.Close)
 	for i, address := range []string{d.URL(), s.APIURL(), m.GeminiURL(), m.OpenAIURL()} {
 		ts.Setenv(args[i], address)
+	}
+}
+
+// inManual wants each file of a folder to be named by the manual page.
+func inManual(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "inmanual DIR")
+	found, err := os.ReadDir(ts.MkAbs(args[0]))
+	ts.Check(err)
+	for _, f := range found {
+		name := path.Join(args[0], f.Name())
+		if !slices.ContainsFunc(manualFiles, func(e entry) bool { return e.name == name }) {
+			ts.Fatalf("the manual page does not name %s", name)
+		}
+	}
+	if len(found) == 0 {
+		ts.Fatalf("%s is empty", args[0])
 	}
 }
 

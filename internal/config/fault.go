@@ -86,8 +86,8 @@ func clip(s string) string {
 	return s
 }
 
-// nearest returns the known name that name most likely misspells, or "".
-func nearest(name string, known []string) string {
+// Nearest returns the known name that name most likely misspells, or "".
+func Nearest(name string, known []string) string {
 	// A third of the name may be wrong; beyond that a suggestion would only puzzle.
 	best, limit := "", len(name)/3+2
 	for _, k := range known {
@@ -126,7 +126,7 @@ func distance(a, b string) int {
 
 // suggest returns the remedy for an unknown name.
 func suggest(name string, known []string) string {
-	if near := nearest(name, known); near != "" {
+	if near := Nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if len(known) == 0 {
@@ -138,7 +138,7 @@ func suggest(name string, known []string) string {
 
 // suggestOneOf returns the remedy for a value that is not one of the allowed ones, which the reason lists.
 func suggestOneOf(value string, allowed []string) string {
-	if near := nearest(value, allowed); near != "" {
+	if near := Nearest(value, allowed); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return fmt.Sprintf("write one of these, such as %q", allowed[0])

@@ -126,7 +126,7 @@ func (d *decoder) misspellingHint(path string, known ...string) string {
 	}
 	for _, m := range d.foreign {
 		name, inside := strings.CutPrefix(m.name, path)
-		if near := nearest(name, known); inside && near != "" {
+		if near := Nearest(name, known); inside && near != "" {
 			return fmt.Sprintf("; %q is not known: did you mean %q?", name, near)
 		}
 	}
