@@ -26,6 +26,7 @@ notices:
 		command -v google-chrome >/dev/null 2>&1 || echo 'skipped: tests of the chat page need Chromium'
 	@command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 		echo 'skipped: tests with a database need PostgreSQL 15 or newer (initdb, postgres, pg_ctl)'
+	@command -v promtool >/dev/null 2>&1 || echo 'skipped: tests of the alert rules need promtool, of Prometheus'
 	@test -n "$$RAVENBOT_CORPORA" || echo 'skipped: tests on collected real input need RAVENBOT_CORPORA'
 
 check-format:

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	simfeeds "ravenbot/internal/sim/feeds"
 	simmodel "ravenbot/internal/sim/model"
@@ -55,6 +59,7 @@ func TestMetrics_TellOfAnswersModelsToolsDigestsAndFeeds(t *testing.T) {
 		`ravenbot_feed_failures_total 1`,
 	)
 	described := must(os.ReadFile("../../docs/metrics.md"))
+	wantAlerts(t, string(must(os.ReadFile("../../deploy/prometheus/alerts.yml"))), string(described), all)
 	var tokens, usd float64
 	for line := range strings.Lines(all) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -78,6 +83,48 @@ func TestMetrics_TellOfAnswersModelsToolsDigestsAndFeeds(t *testing.T) {
 	if tokens == 0 || usd != tokens {
 		t.Errorf("%g tokens cost %g dollars, want a dollar a token", tokens, usd)
 	}
+}
+
+// wantAlerts compares the alert rules with the table of the document, and with the metrics that a bot has.
+func wantAlerts(t *testing.T, rules, described, scraped string) {
+	t.Helper()
+	_, table, _ := strings.Cut(described, "Worth an alert")
+	named := find(`(?m)^\s+expr: (.+)$`, rules)
+	if diff := cmp.Diff(find("(?m)^\\| `(.+?)` \\|", table), named); diff != "" {
+		t.Errorf("expressions (-docs/metrics.md +alerts.yml):\n%s", diff)
+	}
+	metrics := find(`\b(ravenbot_[a-z_]+)`, strings.Join(named, "\n"))
+	for _, metric := range metrics {
+		if name := strings.TrimSuffix(metric, "_bucket"); !strings.Contains(scraped, "# TYPE "+name+" ") {
+			t.Errorf("the rules name %s, which the bot does not have", metric)
+		}
+	}
+	if len(metrics) < 8 {
+		t.Errorf("the rules name only %q", metrics)
+	}
+}
+
+// TestAlerts_FireWhenTheyShould has Prometheus' own tool run the tests of the alert rules.
+func TestAlerts_FireWhenTheyShould(t *testing.T) {
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skip("promtool is not installed")
+	}
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		cmd := exec.CommandContext(t.Context(), "promtool", args...)
+		cmd.Dir = "../../deploy/prometheus"
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
+// find returns what the first group of an expression matches.
+func find(expression, text string) []string {
+	var list []string
+	for _, m := range regexp.MustCompile(expression).FindAllStringSubmatch(text, -1) {
+		list = append(list, m[1])
+	}
+	return list
 }
 
 // wantMetrics reads the metrics, and fails the test unless they have some lines.
