@@ -1,21 +1,32 @@
 # make run    build the daemon and start it with config.json
 # make test   everything that must pass before a change lands
-# The rest: build chaos conformance bench allocations-update pictures vuln sbom fmt image image-full clean
+# The rest: build release chaos conformance bench allocations-update pictures vuln sbom fmt image image-full clean
 
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CONFIG      ?= config.json
 COMMIT      ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-LDFLAGS     := -s -w -X ravenbot/internal/cli.version=$(VERSION) -X ravenbot/internal/cli.commit=$(COMMIT)
+DATE        ?= $(shell git log -1 --format=%cs 2>/dev/null)
+LDFLAGS     := -s -w -X ravenbot/internal/cli.version=$(VERSION) -X ravenbot/internal/cli.commit=$(COMMIT) -X ravenbot/internal/cli.date=$(DATE)
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 SOURCES      = $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')
 
-.PHONY: run build test check-format vet staticcheck race allocations allocations-update notices chaos conformance bench pictures vuln sbom fmt image image-full clean
+.PHONY: run build release test check-format vet staticcheck race allocations allocations-update notices chaos conformance bench pictures vuln sbom fmt image image-full clean
 
 run: build
 	bin/ravenbot run --config $(CONFIG)
 
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ravenbot ./cmd/ravenbot
+
+# Writes what is published: static binaries for Linux and their checksums. Two builds of a commit with one version of Go
+# are equal byte for byte, in whatever folder and on whatever machine.
+release:
+	rm -rf dist
+	for arch in amd64 arm64; do \
+		CGO_ENABLED=0 GOFLAGS= GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=false \
+			-ldflags '$(LDFLAGS)' -o dist/ravenbot-$(VERSION)-linux-$$arch ./cmd/ravenbot || exit 1; \
+	done
+	cd dist && sha256sum ravenbot-* > SHA256SUMS
 
 test: notices check-format vet staticcheck allocations race
 
@@ -106,4 +117,4 @@ image-full:
 	docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) --target full -t ravenbot:$(VERSION)-full .
 
 clean:
-	rm -rf bin
+	rm -rf bin dist

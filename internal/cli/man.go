@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -68,7 +67,7 @@ func printManual(_ context.Context, c *invocation) error {
 // writeManual writes the manual page of a command and all below it, for section 1, in the macros man(7).
 func writeManual(w io.Writer, root *cobra.Command) error {
 	p := &page{}
-	p.macro("TH", strings.ToUpper(root.Name()), "1", buildDate(), root.Name()+" "+version, "User Commands")
+	p.macro("TH", strings.ToUpper(root.Name()), "1", date, root.Name()+" "+version, "User Commands")
 	p.macro("SH", "NAME")
 	p.line(root.Name() + " - " + strings.TrimSuffix(strings.ToLower(root.Short[:1])+root.Short[1:], "."))
 	p.macro("SH", "SYNOPSIS")
@@ -92,19 +91,9 @@ func writeManual(w io.Writer, root *cobra.Command) error {
 	return err
 }
 
-// buildDate returns the day of the commit that the program was built from, "" where the build does not know it. The
+// date is the day of the commit that the program was built from. It is set by the linker where the build knows it; the
 // date of now would make two builds of one commit differ.
-func buildDate() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.time" {
-				day, _, _ := strings.Cut(s.Value, "T")
-				return day
-			}
-		}
-	}
-	return ""
-}
+var date = ""
 
 // page is a manual page that is being written.
 type page struct{ text strings.Builder }
