@@ -2,7 +2,7 @@
 // (Chunk), what it cost (Usage) and what can go wrong (Error).
 //
 // A Part keeps a provider's own bytes, so that a stored conversation can be continued with its thought signatures and
-// call ids. The package imports only the standard library; each provider is a package below it.
+// call ids. Of this project the package imports text alone; each provider is a package below it.
 package llm
 
 import (
@@ -14,6 +14,8 @@ import (
 	"iter"
 	"net/http"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // Role says who wrote a Message.
@@ -236,6 +238,10 @@ type Error struct {
 	Err         error
 }
 
+// maxErrorChars bounds what a provider says in the text of an error, which may quote the whole request.
+const maxErrorChars = 500
+
+// Error returns one line: what happened, and what the provider said of it.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: %s", e.Provider, e.Kind)
 	if e.CircuitOpen {
@@ -246,7 +252,7 @@ func (e *Error) Error() string {
 		s += ": " + e.Reason
 	}
 	if e.Err != nil {
-		s += ": " + e.Err.Error()
+		s += ": " + text.ErrorLine(e.Err.Error(), maxErrorChars)
 	}
 	return s
 }

@@ -208,8 +208,8 @@ func (s *server) failureText(err error) string {
 		return fmt.Sprintf("The connection to the MCP server %q was lost during the call. "+
 			"Whether it had an effect is not known; it is not tried again.", s.c.Name)
 	}
-	return fmt.Sprintf("The call to the MCP server %q failed: %.500s",
-		s.c.Name, s.mask(plainLine(unwrapTransportError(err).Error())))
+	return fmt.Sprintf("The call to the MCP server %q failed: %s",
+		s.c.Name, s.describe(unwrapTransportError(err)))
 }
 
 // call makes one tool call and returns its result as it came. It returns an error where

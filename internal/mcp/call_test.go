@@ -197,8 +197,8 @@ func TestFailureText(t *testing.T) {
 			7 * time.Second},
 		`The connection to the MCP server "a" was lost during the call. Whether it had an effect is not known; ` +
 			`it is not tried again.`: connectionLostError{errors.New("x")},
-		`The call to the MCP server "a" failed: it says *** and more`:        errors.New("it says sesame-open\n and more"),
-		`The call to the MCP server "a" failed: ` + strings.Repeat("x", 500): errors.New(strings.Repeat("x", 501)),
+		`The call to the MCP server "a" failed: it says *** and more`:              errors.New("it says sesame-open\n and more"),
+		`The call to the MCP server "a" failed: ` + strings.Repeat("x", 499) + "…": errors.New(strings.Repeat("x", 501)),
 	} {
 		if got := s.failureText(err); got != want {
 			t.Errorf("%q, want %q", got, want)

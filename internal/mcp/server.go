@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -381,9 +382,15 @@ func (s *server) wakeWaiters() {
 	s.changed = make(chan struct{})
 }
 
+// describe returns the text of an error as one line without secrets. Servers and what stands before them answer with
+// whole pages.
+func (s *server) describe(err error) string {
+	return text.ErrorLine(s.mask(plainLine(err.Error())), 500)
+}
+
 // recordFailure sets the state to Failed with what happened, secrets masked, and notes when the next attempt is.
 func (s *server) recordFailure(err error, wait time.Duration, came outcome) {
-	problem := s.mask(plainLine(err.Error()))
+	problem := s.describe(err)
 	s.mu.Lock()
 	if s.retryAt = (time.Time{}); came != notConnected {
 		s.retryAt = s.o.Now().Add(wait)

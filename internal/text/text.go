@@ -7,6 +7,8 @@ package text
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
+	"html"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -56,6 +58,25 @@ func OneLine(s string) string {
 		return c
 	}, s)
 	return strings.Join(strings.Fields(Clean(spaced)), " ")
+}
+
+// htmlDocument finds the beginning of an HTML document, and htmlTitle its title.
+var (
+	htmlDocument = Pattern(`(?i)<(?:!doctype html|html|head|body)\b`)
+	htmlTitle    = Pattern(`(?is)<title[^>]*>(.*?)</title`)
+)
+
+// ErrorLine returns the text of an error as one line of at most maxChars characters. Of an HTML page in it, such as a
+// proxy sends in the place of an answer, the title is left.
+func ErrorLine(s string, maxChars int) string {
+	if at := htmlDocument().FindStringIndex(s); at != nil {
+		page := "an HTML page"
+		if title := htmlTitle().FindStringSubmatch(s[at[0]:]); title != nil {
+			page += fmt.Sprintf(" titled %q", Shorten(OneLine(html.UnescapeString(title[1])), 80))
+		}
+		s = s[:at[0]] + page
+	}
+	return Shorten(OneLine(s), maxChars)
 }
 
 // isPlainLine reports whether s consists of visible ASCII with single spaces between, as most lines do.

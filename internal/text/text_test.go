@@ -50,6 +50,20 @@ func TestOneLine_FoldsWhiteSpaceAndDropsControls(t *testing.T) {
 	}
 }
 
+func TestErrorLine_LeavesTheTitleOfAPage(t *testing.T) {
+	const page = "<!DOCTYPE HTML>\n<html lang=\"en\">\n<head>\n<title>Error &amp;\nresponse</title></head>\n<body><h1>No</h1></body></html>\n"
+	for in, want := range map[string]string{
+		"status 501: " + page:                  `status 501: an HTML page titled "Error & response"`,
+		"502 Bad Gateway <html><body>no":       "502 Bad Gateway an HTML page",
+		"x < html, y\n  and <b>bold</b> words": "x < html, y and <b>bold</b> words",
+		strings.Repeat("long ", 100):           strings.TrimSpace(strings.Repeat("long ", 12))[:59] + "…",
+	} {
+		if got := text.ErrorLine(in, 60); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestClean_KeepsLinesAndTabs(t *testing.T) {
 	if got, want := text.Clean("a\r\n\tb\x1b[31m\u202ec\U000E0041"), "a\n\tb[31mc"; got != want {
 		t.Errorf("Clean = %q, want %q", got, want)

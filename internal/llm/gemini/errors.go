@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"ravenbot/internal/llm"
-	"ravenbot/internal/text"
 )
 
 // apiError is an error of the API (https://google.aip.dev/193).
@@ -44,9 +43,6 @@ func readError(res *http.Response, body io.Reader) error {
 	return answer.Error
 }
 
-// maxErrorBytes bounds the text of an error, which may quote the whole request.
-const maxErrorBytes = 500
-
 // readingError returns ctx's error, or err as an *llm.Error.
 func readingError(ctx context.Context, err error) error {
 	// A cancelled request is not the provider's fault and must not switch models.
@@ -65,9 +61,6 @@ func readingError(ctx context.Context, err error) error {
 		Provider:   "gemini",
 		RetryAfter: max(api.retryAfter, retryInfo(api.Details)),
 		Err:        err,
-	}
-	if s := err.Error(); len(s) > maxErrorBytes {
-		out.Err = errors.New(text.Cut(s, maxErrorBytes) + "…")
 	}
 	// A daily quota has the same status as a rate limit, and waiting a minute does not help.
 	switch {

@@ -114,7 +114,13 @@ type apiError struct {
 	Code    any    `json:"code"` // a word, or a status
 }
 
-func (p apiError) String() string { return fmt.Sprint(p.Message, " ", p.Type, " ", p.Code) }
+func (p apiError) String() string {
+	s := p.Message + " " + p.Type
+	if p.Code != nil {
+		s += fmt.Sprint(" ", p.Code)
+	}
+	return strings.TrimSpace(s)
+}
 
 // readError reads the error of an answer with another status than 200.
 func (m *Model) readError(res *http.Response, body io.Reader) error {
