@@ -5,12 +5,15 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
+
+	"ravenbot/internal/chat"
 )
 
 // Permission is a permission that the bot needs in a server, and what does not work without it.
@@ -121,10 +124,10 @@ func (d *Discord) application(ctx context.Context) (application, error) {
 
 // Finding is a fault in the bot's permissions or intents.
 type Finding struct {
-	Where   string `json:"where"`   // a server's name and id, or "application"
-	Missing string `json:"missing"` // a permission or an intent, or an answer of Discord
-	Loses   string `json:"loses"`   // what does not work without it
-	Remedy  string `json:"remedy"`
+	Where   string // a server's name and id, or "application"
+	Problem string // what is missing, or why that is not known
+	Loses   string // what does not work meanwhile
+	Remedy  string
 }
 
 // Flags of an application: what it may read without being spoken to. The second is
@@ -135,15 +138,23 @@ const (
 )
 
 // Check returns a finding for each permission or intent that the bot lacks, in every server and for
-// the application; none if all is well. Permissions that a single channel takes away are not seen.
-// It may be called without Run.
+// the application, or one that says why Discord was not asked; none if all is well. Permissions that a single channel
+// takes away are not seen. It may be called without Run.
 func (d *Discord) Check(ctx context.Context) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	found := d.checkIntents(ctx)
+	a, err := d.application(ctx)
+	if err != nil {
+		return []Finding{unknownFinding("application", err)}
+	}
+	var found []Finding
+	if d.o.MessageContent && a.Flags&(flagContent|flagContentLimited) == 0 {
+		found = append(found, Finding{Where: "application", Problem: contentIntent + " is missing",
+			Loses: "Discord refuses the connection", Remedy: intentRemedy})
+	}
 	guilds, err := d.guilds(ctx)
 	if err != nil {
-		return append(found, unknownFinding("servers", "whether the bot has its permissions", err))
+		return append(found, unknownFinding("servers", err))
 	}
 	for _, g := range guilds {
 		found = append(found, g.missing()...)
@@ -151,28 +162,27 @@ func (d *Discord) Check(ctx context.Context) []Finding {
 	return found
 }
 
-// unknownFinding says that something could not be found out, which counts as a fault, too.
-func unknownFinding(where, what string, err error) Finding {
-	return Finding{
+// unknownFinding returns why Discord could not be asked, which counts as a fault, too.
+func unknownFinding(where string, err error) Finding {
+	f := Finding{
 		Where:   where,
-		Missing: "the answer of Discord on " + what,
-		Loses:   err.Error(),
-		Remedy:  "look at the token and the network, and check again",
+		Problem: "Discord could not be asked: " + err.Error(),
+		Loses:   "everything on Discord, if it stays so",
+		Remedy:  "check again in a minute; https://discordstatus.com says whether Discord works",
 	}
-}
-
-// checkIntents returns a finding where the configuration needs the content of messages and the application may not have
-// it.
-func (d *Discord) checkIntents(ctx context.Context) []Finding {
-	a, err := d.application(ctx)
+	setup, isSetup := errors.AsType[*chat.SetupError](err)
+	host, isHost := errors.AsType[*net.DNSError](err)
+	api, isAPI := errors.AsType[*apiError](err)
 	switch {
-	case err != nil:
-		return []Finding{unknownFinding("application", "which intents are switched on", err)}
-	case !d.o.MessageContent || a.Flags&(flagContent|flagContentLimited) != 0:
-		return nil
+	case isSetup:
+		f.Problem, f.Remedy = setup.Reason, setup.Remedy
+	case isHost:
+		f.Problem = fmt.Sprintf("Discord could not be asked: no address was found for %s (%s)", host.Name, host.Err)
+		f.Remedy = "look at the network of this machine and at its name server"
+	case isAPI && api.status == 0:
+		f.Remedy = "see that this machine reaches Discord, or that the proxy does which HTTPS_PROXY names"
 	}
-	return []Finding{{Where: "application", Missing: contentIntent, Loses: "Discord refuses the connection",
-		Remedy: intentRemedy}}
+	return f
 }
 
 // guild is a server as the list of the bot's servers has it; Permissions are a number in decimal digits.
@@ -213,7 +223,7 @@ func (g guild) missing() []Finding {
 	where := fmt.Sprintf("server %s (%s)", g.Name, g.ID)
 	granted, err := strconv.ParseInt(g.Permissions, 10, 64)
 	if err != nil {
-		return []Finding{unknownFinding(where, "which permissions the bot has", err)}
+		return []Finding{unknownFinding(where, fmt.Errorf("read the permissions of the bot: %w", err))}
 	}
 	if granted&discordgo.PermissionAdministrator != 0 {
 		return nil
@@ -223,7 +233,7 @@ func (g guild) missing() []Finding {
 		if granted&p.Bit == 0 {
 			found = append(found, Finding{
 				Where:   where,
-				Missing: p.Name,
+				Problem: p.Name + " is missing",
 				Loses:   p.Loses,
 				Remedy: "Server Settings → Roles → the bot's role → " + p.Name +
 					", or invite the bot again (ravenbot discord invite)",

@@ -47,8 +47,9 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 	var got []string
 	for _, f := range found {
 		name, _, _ := strings.Cut(f.Where, " (")
-		got = append(got, name+": "+f.Missing)
-		if f.Loses == "" || !strings.Contains(f.Remedy, f.Missing) {
+		missing, _ := strings.CutSuffix(f.Problem, " is missing")
+		got = append(got, name+": "+missing)
+		if f.Loses == "" || !strings.Contains(f.Remedy, missing) {
 			t.Errorf("finding %+v", f)
 		}
 	}
@@ -78,7 +79,7 @@ func TestCheckOfIntents(t *testing.T) {
 			d := discord.New(discord.Options{Token: "token", APIBaseURL: s.URL(), Log: s.logger(), MessageContent: c.wanted})
 			found := d.Check(within(t))
 			if c.missing == "" && len(found) > 0 || c.missing != "" &&
-				(len(found) != 1 || found[0].Missing != c.missing ||
+				(len(found) != 1 || found[0].Problem != c.missing+" is missing" ||
 					!strings.Contains(found[0].Remedy, "Privileged Gateway Intents")) {
 				t.Errorf("found %+v", found)
 			}
@@ -90,15 +91,20 @@ func TestCheckOfIntents(t *testing.T) {
 func TestCheckWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
-	for name, o := range map[string]discord.Options{
-		"refused token": {Token: "SECRET", APIBaseURL: s.URL()},
-		"no address":    {Token: "SECRET", APIBaseURL: "discord.com"},
-		"nobody there":  {Token: "SECRET", APIBaseURL: "http://127.0.0.1:1"},
+	for name, c := range map[string]struct {
+		options         discord.Options
+		problem, remedy string
+	}{
+		"refused token": {discord.Options{APIBaseURL: s.URL()}, "Discord refused the bot token", "reset the token at"},
+		"no address":    {discord.Options{APIBaseURL: "discord.com"}, "apiBaseURL", "check again"},
+		"nobody there":  {discord.Options{APIBaseURL: "http://127.0.0.1:1"}, "refused", "see that this machine reaches Discord"},
+		"no name": {discord.Options{APIBaseURL: "http://discord..invalid"},
+			"Discord could not be asked: no address was found for discord..invalid (", "look at the network of this machine"},
 	} {
-		o.Log = s.logger()
-		found := discord.New(o).Check(within(t))
-		if len(found) != 2 || strings.Contains(fmt.Sprint(found), "SECRET") ||
-			!strings.Contains(found[0].Missing, "the answer of Discord on") {
+		c.options.Token, c.options.Log = "SECRET", s.logger()
+		found := discord.New(c.options).Check(within(t))
+		if len(found) != 1 || strings.Contains(fmt.Sprint(found), "SECRET") ||
+			!strings.Contains(found[0].Problem, c.problem) || !strings.HasPrefix(found[0].Remedy, c.remedy) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}

@@ -1,6 +1,7 @@
 package slack_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -170,12 +171,21 @@ func TestEachMissingScopeIsAFinding(t *testing.T) {
 		}
 	}
 	server := world(t, simslack.Options{})
-	for _, token := range []string{"xoxb-wrong", "xoxb-token"} { // refused; or Slack does not tell
-		if found := slack.New(slack.Options{
-			BotToken:   token,
-			APIBaseURL: server.APIURL(),
-		}).Check(deadline(t)); len(found) != 1 || found[0].Remedy == "" {
-			t.Errorf("%s: %+v", token, found)
+	for name, c := range map[string]struct {
+		options         slack.Options
+		problem, remedy string
+	}{
+		"wrong bot token": {slack.Options{BotToken: "xoxb-wrong"}, "Slack refuses the bot token (", "SLACK_BOT_TOKEN"},
+		"wrong app token": {slack.Options{BotToken: "xoxb-token", AppToken: "xapp-wrong"}, "Slack refuses the app-level token (",
+			"SLACK_APP_TOKEN"},
+		"no scopes said": {slack.Options{BotToken: "xoxb-token"}, "does not tell", "compare the scopes"},
+		"nobody there": {slack.Options{BotToken: "xoxb-token", APIBaseURL: "http://127.0.0.1:1/api/"}, "Slack could not be asked: ",
+			"see that this machine reaches Slack"},
+	} {
+		c.options.APIBaseURL = cmp.Or(c.options.APIBaseURL, server.APIURL())
+		found := slack.New(c.options).Check(deadline(t))
+		if len(found) != 1 || !strings.Contains(found[0].Problem, c.problem) || !strings.Contains(found[0].Remedy, c.remedy) {
+			t.Errorf("%s: %+v", name, found)
 		}
 	}
 }

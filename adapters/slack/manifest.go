@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -283,20 +284,30 @@ func (s *Slack) Prove(ctx context.Context) error {
 	return nil
 }
 
+// refusalFinding returns that Slack refused a token, or could not be asked.
+func refusalFinding(err error) Finding {
+	if setup, ok := errors.AsType[*chat.SetupError](err); ok {
+		return Finding{Problem: setup.Reason, Lost: "everything on Slack", Remedy: setup.Remedy}
+	}
+	return Finding{
+		Problem: "Slack could not be asked: " + redact(err).Error(),
+		Lost:    "everything on Slack, if it stays so",
+		Remedy:  "see that this machine reaches Slack, or that the proxy does which HTTPS_PROXY names, and check again",
+	}
+}
+
 // Check asks Slack which scopes the bot token has, and returns a finding for each one that is missing; none if all is
-// well. That Slack could not be asked is a finding, too. It needs no Run.
+// well. That Slack refuses a token, or could not be asked, is a finding, too. It needs no Run.
 func (s *Slack) Check(ctx context.Context) []Finding {
 	const reinstall = "reinstall the app to the workspace (OAuth & Permissions of the app)"
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if err := s.Prove(ctx); err != nil {
+		return []Finding{refusalFinding(err)}
+	}
 	who, err := s.api.AuthTestContext(ctx)
 	if err != nil {
-		f := Finding{
-			Problem: "Slack was not asked which scopes the bot token has: " + redact(err).Error(),
-			Lost:    "everything on Slack, if it stays so",
-			Remedy:  "check the network and SLACK_BOT_TOKEN",
-		}
-		return []Finding{f}
+		return []Finding{refusalFinding(err)}
 	}
 	granted, told := scopesOf(who.Header.Get(scopesHeader))
 	if !told {

@@ -91,7 +91,7 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 	var inUse *store.InUseError
 	switch {
 	case errors.As(err, &inUse):
-		if _, err := findDaemon(ctx, cfg); errors.Is(err, errNoDaemon) {
+		if _, err := findOwnDaemon(ctx, cfg); errors.Is(err, errNoDaemon) {
 			return finding{
 				Name:  "store " + path,
 				Cause: inUse.Error(),
@@ -110,12 +110,10 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 		}
 		return f
 	case err != nil:
-		f := finding{Name: "store " + path, Cause: err.Error(), Lost: "everything: the bot does not start"}
-		var damaged *store.DamagedError
-		if f.Fix = "what the error says"; errors.As(err, &damaged) {
-			f.Fix = "what the error says; ravenbot restore FILE puts a backup in its place"
-		}
-		return f
+		err = bolt.SuggestBackup(ctx, cfg.BackupFolder(), err)
+		return finding{Name: "store " + path, Cause: err.Error(), Lost: "everything: the bot does not start",
+			Fix: "what the error says; ravenbot restore FILE puts a backup in the place of a store, and ravenbot store " +
+				"salvage FROM TO copies what can be read of a damaged one"}
 	}
 	if err := diagnoseFolder(path); err != nil {
 		return finding{
@@ -159,7 +157,7 @@ func diagnoseDatabase(ctx context.Context, cfg *config.Config) finding {
 
 // diagnoseDaemon asks the running daemon whether its platforms are connected, and which models it does not ask.
 func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
-	d, err := findDaemon(ctx, cfg)
+	d, err := findOwnDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
 		return finding{Name: "daemon (none is running here)", OK: true}
 	}
@@ -233,7 +231,7 @@ func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 		list = append(list, diagnoseTags(ctx, cfg, platform)...)
 		for _, f := range found {
 			list = append(list,
-				finding{Name: "Discord, " + f.Where, Cause: f.Missing + " is missing", Lost: f.Loses, Fix: f.Remedy})
+				finding{Name: "Discord, " + f.Where, Cause: f.Problem, Lost: f.Loses, Fix: f.Remedy})
 		}
 		if len(found) == 0 {
 			list = append(list, finding{Name: "Discord", OK: true})
@@ -298,7 +296,7 @@ func diagnoseServers(ctx context.Context, cfg *config.Config) []finding {
 
 // loadServers returns the MCP servers of the running daemon, and false when none answers.
 func loadServers(ctx context.Context, cfg *config.Config) ([]mcp.Status, bool) {
-	d, err := findDaemon(ctx, cfg)
+	d, err := findOwnDaemon(ctx, cfg)
 	if err != nil {
 		return nil, false
 	}
@@ -336,7 +334,7 @@ func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(cfg.Models)), usesGemini) {
 		return nil
 	}
-	d, err := findDaemon(ctx, cfg)
+	d, err := findOwnDaemon(ctx, cfg)
 	if err != nil {
 		return nil // diagnoseDaemon reports it
 	}

@@ -365,7 +365,7 @@ func (b *setup) askDiscord(ctx context.Context) error {
 		b.say("Discord accepts the token")
 		// Missing permissions do not prevent a start, so they are notes.
 		for _, f := range d.Check(ctx) {
-			b.say("note: %s: %s is missing, so that %s: %s", f.Where, f.Missing, f.Loses, f.Remedy)
+			b.say("note: %s: %s, so that %s: %s", f.Where, f.Problem, f.Loses, f.Remedy)
 		}
 		b.answers[varDiscord], b.application = token, id
 		return b.addReferences(reference{varDiscord, []string{"platforms", "discord", "token"}})
