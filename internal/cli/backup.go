@@ -125,7 +125,7 @@ func restore(ctx context.Context, c *invocation) error {
 		return err
 	}
 	// The daemon would go on writing to the file that was moved away.
-	switch _, err := findDaemon(ctx, cfg); {
+	switch _, err := findOwnDaemon(ctx, cfg); {
 	case err == nil:
 		return &store.InUseError{Path: path}
 	case !errors.Is(err, errNoDaemon):

@@ -245,6 +245,9 @@ func configChecks() config.Checks {
 		Bundled: func(name string) error {
 			// Opening is the whole check: the feeds are embedded in the program.
 			f, err := bundled.Feeds().Open(name + ".xml")
+			if near := config.Nearest(name, bundled.Names()); err != nil && near != "" {
+				return fmt.Errorf("no feed of this name came with the bot, did you mean %q?", near)
+			}
 			if err != nil {
 				return fmt.Errorf("no feed of this name came with the bot; there are %s", strings.Join(bundled.Names(), ", "))
 			}

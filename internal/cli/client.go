@@ -63,6 +63,30 @@ func findDaemon(ctx context.Context, cfg *config.Config) (*client, error) {
 	return c, res.Body.Close()
 }
 
+// foreignError is returned where the daemon at an address refuses the admin token of this configuration.
+type foreignError struct{ base string }
+
+// Error returns whose daemon it is.
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("the ravenbot at %s refuses this configuration's admin token: it was started with another "+
+		"configuration or RAVENBOT_ADMIN_TOKEN", e.base)
+}
+
+// findOwnDaemon is findDaemon where one that refuses the admin token, and so has another store, counts as none.
+func findOwnDaemon(ctx context.Context, cfg *config.Config) (*client, error) {
+	d, err := findDaemon(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	var status struct{}
+	if err := d.requestJSON(ctx, http.MethodGet, "/api/v1/status", nil, &status); err != nil {
+		if _, ok := errors.AsType[*foreignError](err); ok {
+			return nil, errNoDaemon
+		}
+	}
+	return d, nil // what else it cannot do is for the request that needs it
+}
+
 // requireDaemon returns a client of the running daemon and its configuration, for commands that need it. It returns an
 // error with the remedy where none runs.
 func (c *invocation) requireDaemon(ctx context.Context) (*client, *config.Config, error) {
@@ -114,9 +138,7 @@ func (c *client) send(ctx context.Context, method, path, kind string, body io.Re
 	}
 	// The text of the API says how to send a token, which does not help here.
 	if res.StatusCode == http.StatusUnauthorized {
-		return nil, fmt.Errorf("the ravenbot at %s refuses this configuration's admin token: "+
-			"it was started with another configuration or RAVENBOT_ADMIN_TOKEN",
-			c.base)
+		return nil, &foreignError{c.base}
 	}
 	if err := parseAPIError(raw); err != nil {
 		return nil, err
@@ -170,7 +192,28 @@ func parseAPIError(raw []byte) error {
 	if json.Unmarshal(raw, &t) != nil || t.Error.Message == "" {
 		return nil
 	}
-	return errors.New(strings.TrimSuffix(t.Error.Message+"; "+t.Error.Hint, "; "))
+	return errors.New(strings.TrimSuffix(t.Error.Message+"; "+commandHint(t.Error.Hint), "; "))
+}
+
+// commandHint returns what a hint of the API says to people who typed a command: requests become commands. It returns
+// "" for what only a program that makes requests can do.
+func commandHint(hint string) string {
+	hint = strings.NewReplacer(
+		"GET /api/v1/mcp/servers/{name}/tools", "ravenbot mcp tools SERVER",
+		"GET /api/v1/mcp/servers lists", "ravenbot mcp list lists",
+		"GET /api/v1/agents lists", "ravenbot agents lists",
+		"GET /api/v1/auth/mcp-tokens", "ravenbot tokens list",
+		"GET /api/v1/digests lists", "ravenbot digest list lists",
+		"GET /api/v1/memories?scope=", "ravenbot memory list --scope SCOPE",
+		"GET /api/v1/tools", "ravenbot tools list",
+		"GET /api/v1/feeds shows", "the page Feeds shows",
+		"POST /api/v1/digests/{name}/preview", "ravenbot digest preview NAME",
+		`send "overwrite": true to replace it`, "--overwrite replaces it",
+	).Replace(hint)
+	if strings.Contains(hint, "/api/v1/") || strings.HasPrefix(hint, "send ") {
+		return ""
+	}
+	return hint
 }
 
 // maxAnswer is the largest answer of the daemon that is read, in bytes.

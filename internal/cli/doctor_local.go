@@ -88,12 +88,15 @@ func diagnoseBeside(cfg *config.Config) error {
 // diagnoseListen tries whether the address of the HTTP server is free, where no daemon of this configuration has it.
 func diagnoseListen(ctx context.Context, cfg *config.Config) finding {
 	f := finding{Name: "http.listen " + cfg.HTTP.Listen, OK: true}
-	if _, err := findDaemon(ctx, cfg); !errors.Is(err, errNoDaemon) {
+	if _, err := findOwnDaemon(ctx, cfg); !errors.Is(err, errNoDaemon) {
 		return f
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP.Listen)
 	if err != nil {
 		f.OK, f.Cause, f.Lost = false, err.Error(), "everything: the bot does not start"
+		if other, err := findDaemon(ctx, cfg); err == nil {
+			f.Cause = (&foreignError{other.base}).Error()
+		}
 		f.Fix = "end what holds the port, or choose another http.listen; for a ravenbot that was started with RAVENBOT_STORE " +
 			"or RAVENBOT_ADMIN_TOKEN, set them here, too"
 		return f

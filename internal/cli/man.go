@@ -67,7 +67,9 @@ func printManual(_ context.Context, c *invocation) error {
 // writeManual writes the manual page of a command and all below it, for section 1, in the macros man(7).
 func writeManual(w io.Writer, root *cobra.Command) error {
 	p := &page{}
-	p.macro("TH", strings.ToUpper(root.Name()), "1", date, root.Name()+" "+version, "User Commands")
+	// The date has plain hyphens, or mandoc does not know it for one.
+	fmt.Fprintf(&p.text, ".TH %s 1 %q %q \"User Commands\"\n", strings.ToUpper(root.Name()), date,
+		root.Name()+" "+roff(version))
 	p.macro("SH", "NAME")
 	p.line(root.Name() + " - " + strings.TrimSuffix(strings.ToLower(root.Short[:1])+root.Short[1:], "."))
 	p.macro("SH", "SYNOPSIS")

@@ -53,7 +53,7 @@ func TestManual_HasEveryCommandWithItsFlags(t *testing.T) {
 	if len(list) < 50 {
 		t.Errorf("only %d commands were looked for", len(list))
 	}
-	for _, want := range []string{`.B "\-\-config FILE"`, ".TH \"RAVENBOT\" \"1\"", ".SH \"EXIT STATUS\"\n.TP\n.B \"0\"\nDone.\n"} {
+	for _, want := range []string{`.B "\-\-config FILE"`, ".TH RAVENBOT 1 ", ".SH \"EXIT STATUS\"\n.TP\n.B \"0\"\nDone.\n"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%s is missing", want)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -63,7 +64,7 @@ func playScripts(t *testing.T, dir string, variables map[string]string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "freeport": freePort, "waitready": waitReady, "terminate": terminate,
 			"serve": serve, "model": model, "post": post, "field": field, "keys": keys, "platforms": platforms, "mode": mode,
-			"fill": fill, "inmanual": inManual,
+			"fill": fill, "inmanual": inManual, "htmlsite": htmlSite,
 		},
 	})
 }
@@ -146,6 +147,23 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 1, "serve VAR")
 	s := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs("."))))
+	ts.Defer(s.Close)
+	ts.Setenv(args[0], s.URL)
+}
+
+// htmlSite starts a web server that knows nothing but pages, and sets a variable to its address: GET finds none, and
+// other methods are refused.
+func htmlSite(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 1, "htmlsite VAR")
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		status := http.StatusNotImplemented
+		if r.Method == http.MethodGet {
+			status = http.StatusNotFound
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, "<!DOCTYPE HTML>\n<html>\n<head><title>No such thing</title></head>\n<body><h1>Error</h1></body></html>\n")
+	}))
 	ts.Defer(s.Close)
 	ts.Setenv(args[0], s.URL)
 }

@@ -171,8 +171,15 @@ func isLoopback(host string) bool {
 
 // checkDiscord checks the token's form. Whether Discord takes it is found out when the bot connects.
 func (k checker) checkDiscord() {
-	if strings.HasPrefix(strings.ToLower(k.c.Platforms.Discord.Token.Reveal()), "bot ") {
-		k.report("starts with the word Bot, which is not part of it", "give the token alone", "platforms", "discord", "token")
+	d, path := k.c.Platforms.Discord, []any{"platforms", "discord", "token"}
+	token := d.Token.Reveal()
+	switch {
+	case strings.HasPrefix(strings.ToLower(token), "bot "):
+		k.report("starts with the word Bot, which is not part of it", "give the token alone", path...)
+	// A simulated Discord takes any token.
+	case token != "" && d.APIBaseURL.Reveal() == "https://discord.com" && strings.Count(token, ".") != 2:
+		k.addWarning(nodeAt(k.root, path...), "does not look like a bot token, which has three parts with dots between",
+			"copy it from the developer portal: your application, Bot, Reset Token")
 	}
 }
 
@@ -421,6 +428,10 @@ func (k checker) checkPostAddress(address string, path ...any) {
 	}
 	if err != nil {
 		k.reportError(fmt.Errorf("%s: %w", k.quote(address, path...), err), address, remedy, path...)
+		return
+	}
+	if known := []string{"discord", "slack", "web"}; !slices.Contains(known, parts[0]) {
+		k.report(fmt.Sprintf("there is no platform %q", clip(parts[0])), suggest(parts[0], known), path...)
 		return
 	}
 	off := parts[0] == "discord" && !k.c.DiscordEnabled() || parts[0] == "slack" && !k.c.SlackEnabled() ||

@@ -220,6 +220,8 @@ func TestWarnings(t *testing.T) {
 		{"Slack without bot token", `{"platforms": {"slack": {"appToken": "xapp-1"}}}`, "config.json:1: platforms.slack.botToken: empty, so Slack is off"},
 		{"post to a platform that is off", `{"digests": {"d": {"schedule": "0 8 * * *", "feeds": ["bundled:x"],
 			"post": ["slack:T1/C1"]}}}`, "config.json:2: digests.d.post[0]: slack is off"},
+		{"a Discord token in another form", `{"platforms": {"discord": {"token": "abc"}}}`,
+			"config.json:1: platforms.discord.token: does not look like a bot token"},
 		{"model without key", `{"models": {"default": {"provider": "gemini", "model": "m"}}}`, "models.default: has no apiKey and no fallback"},
 		{"budget without a price", `{"budget": {"userDailyUSD": 1}, "models": {"default": {"provider": "openai", "model": "m", "apiKey": "k"}}}`, "models.default: has no price"},
 		{"mails without a link to unsubscribe", `{"smtp": {"host": "127.0.0.1", "from": "r@example.org"}, "digests": {"d":

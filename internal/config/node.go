@@ -104,7 +104,8 @@ func (d *decoder) syntaxFault(text []byte, err error) {
 		reason, remedy = "the file ends in the middle of a value", "look for a missing bracket, brace or quote"
 	case strings.Contains(said, "invalid character"):
 		_, what, _ := strings.Cut(said, "invalid character")
-		reason, remedy = "unexpected character"+what, "look for a missing comma, colon, quote or bracket just before"
+		reason = fmt.Sprintf("unexpected character%s in column %d", what, column)
+		remedy = "look for a missing comma, colon, quote or bracket just before"
 	case strings.Contains(said, "UTF-8"):
 		reason, remedy = "a comment is not in UTF-8", "save the file as UTF-8"
 	}

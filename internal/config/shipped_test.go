@@ -49,7 +49,7 @@ func TestShippedConfigWithoutAnyKey(t *testing.T) {
 
 func TestShippedConfigWithEveryKey(t *testing.T) {
 	c := loadShipped(t, map[string]string{
-		"DISCORD_TOKEN": "d", "SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1", "SLACK_SIGNING_SECRET": "s",
+		"DISCORD_TOKEN": "d.e.f", "SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1", "SLACK_SIGNING_SECRET": "s",
 		"GEMINI_API_KEY": "g", "RAVENBOT_ADMIN_TOKEN": "a-token-of-24-characters", "RAVENBOT_LISTEN": "0.0.0.0:8080",
 		"RAVENBOT_PUBLIC_URL": "https://raven.example.org",
 	})
