@@ -16,7 +16,6 @@ import (
 	"ravenbot"
 	"ravenbot/adapters/discord"
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/app"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/provider"
@@ -80,7 +79,8 @@ func runInit(ctx context.Context, c *invocation) error {
 	if _, err := c.loadConfig(); err != nil {
 		return err
 	}
-	return b.printNextSteps()
+	b.printNextSteps()
+	return nil
 }
 
 // explainEarlyEnd names the files that were not written when the input ended too early. It returns other
@@ -509,7 +509,7 @@ func (f setupFile) write() error {
 }
 
 // printNextSteps prints what to do after init.
-func (b *setup) printNextSteps() error {
+func (b *setup) printNextSteps() {
 	for _, name := range slices.Sorted(maps.Keys(b.answers)) {
 		// The environment wins over .env, so the new value would have no effect.
 		if value, ok := b.c.Env(name); ok && value != b.answers[name] {
@@ -524,12 +524,8 @@ func (b *setup) printNextSteps() error {
 	b.say("- check the setup: ravenbot doctor%s", b.c.configFlag())
 	if b.answers[varSlackBot] != "" {
 		b.say("- on Slack, say /invite @ravenbot in a channel")
-		return nil
+		return
 	}
-	link, err := slack.ManifestLink("", app.CommandSpecs(), app.MessageCommands())
-	if err != nil {
-		return err
-	}
-	b.say("- to use it on Slack, too, create the app with this link and run init again:\n  %s", link)
-	return nil
+	// The link has some 3,500 characters, too many to be found again among the rest.
+	b.say("- to use it on Slack, too, create the app with the link of ravenbot slack manifest --url, and run init again")
 }

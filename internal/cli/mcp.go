@@ -175,6 +175,9 @@ func serverLogs(ctx context.Context, c *invocation) error {
 	if c.json {
 		return writeJSON(c.Out, list)
 	}
+	if len(list.Items) == 0 {
+		fmt.Fprintf(c.Err, "%s has logged nothing.\n", c.args[0])
+	}
 	for _, l := range list.Items {
 		fmt.Fprintf(c.Out, "%s %s: %s\n", l.Time.UTC().Format(time.RFC3339), l.Stream, l.Text)
 	}

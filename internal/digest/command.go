@@ -104,6 +104,13 @@ func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words st
 			p.Timezone = bare
 		case len(p.Feeds)+len(p.Channels) == 0 || !slices.Contains([]string{"and", "from"}, bare):
 			when = append(when, w)
+			continue
+		default:
+			continue
+		}
+		// "weekdays at 9 in Europe/Oslo from bundled:feeds-primer": the word before is no part of the schedule.
+		if n := len(when); n > 0 && slices.Contains([]string{"in", "from", "of"}, when[n-1]) {
+			when = when[:n-1]
 		}
 	}
 	if p.Schedule = strings.Join(when, " "); p.Schedule == "" || len(p.Feeds)+len(p.Channels) == 0 {

@@ -241,6 +241,7 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 func TestADigestIsMadeByACommand(t *testing.T) {
 	for _, c := range []struct{ words, schedule, zone, want string }{
 		{"weekdays at 9 Europe/Oslo " + a, "weekdays at 9", "Europe/Oslo", "Here is the plan"},
+		{"weekdays at 9 in Europe/Oslo from " + a + " and from " + b2, "weekdays at 9", "Europe/Oslo", "Here is the plan"},
 		{"0 9 * * 1-5 " + a + ", and <" + b2 + ">", "0 9 * * 1-5", "UTC", "Here is the plan"},
 		{"on-new " + a, "on-new", "UTC", "Here is the plan"},
 		{a, "", "", "Say for example"}, {"weekdays at 9", "", "", "Say for example"}, {"now and then " + a, "", "", "That does not work: schedule"},

@@ -47,7 +47,7 @@ func answer(r llm.Request) []llm.Part {
 	words := lastUserText(r)
 	// Results come first: the user's words that led to them are still the last ones.
 	if done := toolResults(r); len(done) > 0 {
-		return textPart(describeResults(words, done))
+		return textPart(describeResults(words, done) + digestHint(words))
 	}
 	if calls := parseCalls(words); len(calls) > 0 {
 		if missing := firstUnknown(calls, r.Tools); missing != "" {
@@ -203,6 +203,18 @@ func describeResults(words string, done []llm.Result) string {
 		}
 	}
 	return strings.Join(out, "\n\n")
+}
+
+// onSchedule finds what makes a request one for something that happens again and again.
+var onSchedule = text.Pattern(`(?i)\b(every|each|daily|weekly|weekdays|hourly)\b`)
+
+// digestHint returns how to have a feed posted on a schedule, where the user asks for that, or "".
+func digestHint(words string) string {
+	address := findLink(words)
+	if address == "" || len(parseCalls(words)) > 0 || !onSchedule().MatchString(strings.ReplaceAll(words, address, "")) {
+		return ""
+	}
+	return "\n\nTo have it posted here on a schedule, write `/digest create weekdays at 9 " + address + "`."
 }
 
 // summarizePage returns the main sentences of a page; its first line is the title.

@@ -95,3 +95,17 @@ func TestAFailureIsToldPlainly(t *testing.T) {
 		t.Errorf("told %q", parts[0].Text)
 	}
 }
+
+func TestAFeedThatIsAskedForAgainAndAgain_NamesTheCommand(t *testing.T) {
+	for words, want := range map[string]bool{
+		"every weekday at 9 post what is new on bundled:mcp-primer here": true,
+		"bundled:mcp-primer": false, "what is new on https://example.org/every/daily.xml": false,
+	} {
+		parts := ask(t, user(words),
+			llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Call: &llm.Call{ID: "1", Name: "feeds_fetch"}}}},
+			llm.Message{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.Result{ID: "1", Name: "feeds_fetch", Content: "News"}}}})
+		if got := strings.HasSuffix(parts[0].Text, "write `/digest create weekdays at 9 bundled:mcp-primer`."); got != want {
+			t.Errorf("%s: %q", words, parts[0].Text)
+		}
+	}
+}
