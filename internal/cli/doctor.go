@@ -28,6 +28,7 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/postgres"
+	"ravenbot/internal/text"
 )
 
 // finding is the result of one check. Where OK is false, Cause says why, and Lost and Fix what follows from it.
@@ -384,7 +385,7 @@ func (c *invocation) printFindings(list []finding) error {
 			}
 			continue
 		}
-		fmt.Fprintf(c.Out, "FAIL  %s: %s\n      lost: %s\n      fix: %s\n", k.Name, k.Cause, k.Lost, k.Fix)
+		fmt.Fprintf(c.Out, "FAIL  %s: %s\n      lost: %s\n      fix: %s\n", k.Name, text.OneLine(k.Cause), k.Lost, k.Fix)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
@@ -36,6 +37,10 @@ func exportStore(ctx context.Context, c *invocation) error {
 			return usageErrorf("--conversation: %v", err)
 		}
 		path += "?" + url.Values{"conversation": {written}}.Encode()
+	}
+	// Before the bot begins to send, which would log that nobody reads.
+	if _, err := os.Stat(filepath.Dir(c.args[0])); err != nil {
+		return fmt.Errorf("write %s: %w", c.args[0], err)
 	}
 	d, release, err := c.api(ctx)
 	if err != nil {
@@ -95,6 +100,9 @@ const maxNamed = 20
 // its own beside it, which is removed after an error. The file may hold secrets, so others may not read it.
 func writeWhole(name string, r io.Reader) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // mode 0600
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("write %s: %w", name, path.Err) // the name that was tried says nothing
+	}
 	if err != nil {
 		return err
 	}

@@ -141,6 +141,9 @@ func writeBeside(path string, fill func(*os.File) error, take func(name string) 
 		return err
 	}
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // mode 0600
+	if tried := (*fs.PathError)(nil); errors.As(err, &tried) {
+		return fmt.Errorf("write in the folder %s: %w", dir, tried.Err) // the name that was tried says nothing
+	}
 	if err != nil {
 		return err
 	}

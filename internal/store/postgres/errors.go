@@ -29,10 +29,10 @@ var serverErrors = []struct{ code, what, remedy string }{
 	{"53200", "the server is out of memory", "give it more, or lower work_mem and max_connections"},
 	{"53300", "the server has no connection left",
 		"raise its max_connections, or lower pool_max_conns in the address that store names"},
-	{"57P03", "the server is starting", "it is tried again by itself"},
+	{"57P03", "the server is starting", "the bot tries again by itself"},
 	{idleEnded, "the server ended an idle connection",
-		"it is tried again by itself; idle_session_timeout = 0 for the bot's user keeps the server from it"},
-	{"57P", "the server is shutting down", "it is tried again by itself"},
+		"the bot tries again by itself; idle_session_timeout = 0 for the bot's user keeps the server from it"},
+	{"57P", "the server is shutting down", "the bot tries again by itself"},
 	{cancelled, "a statement took too long",
 		"look at the load of the server, and for transactions that hold locks (pg_stat_activity)"},
 	{"54000", "a name or text is larger than PostgreSQL takes", "use a shorter one"},
@@ -78,7 +78,7 @@ func (db *DB) explain(err error) error {
 		return err
 	case isExpired(err):
 		explained = db.systemError("the certificate of the database has expired, or is not valid yet by the clock of this "+
-			"machine", "renew it, or set the clock of this machine; it is tried again by itself", err)
+			"machine", "renew it, or set the clock of this machine; the bot tries again by itself", err)
 		explained.Passing = true
 		return explained
 	case isUntrusted(err):
@@ -93,13 +93,13 @@ func (db *DB) explain(err error) error {
 		return explained
 	case errors.As(err, &unfit):
 		explained = db.systemError("no server that can be reached is of the kind that target_session_attrs asks for",
-			"see that one of those in the address of the store takes changes; it is tried again by itself", err)
+			"see that one of those in the address of the store takes changes; the bot tries again by itself", err)
 		explained.Passing = true
 		return explained
 	case errors.As(err, &lookup):
 		explained = db.systemError("the name of the database's host is not found", "correct the host in the address that "+
 			"store names, and see that the name servers answer, where the network allows only some traffic to port 53, too; "+
-			"it is tried again by itself", err)
+			"the bot tries again by itself", err)
 		explained.Passing = true
 		return explained
 	// pgx has no name for this error (v5.12.0, 2026-11).
@@ -108,7 +108,7 @@ func (db *DB) explain(err error) error {
 			"where the way to it is safe, write sslmode=disable in the address of the store", err)
 	case isLost(err) || isOfConnection(err):
 		explained = db.systemError("the database does not answer",
-			"see that it runs and can be reached from here; it is tried again by itself", err)
+			"see that it runs and can be reached from here; the bot tries again by itself", err)
 		explained.Passing = true
 		return explained
 	}
