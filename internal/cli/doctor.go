@@ -112,9 +112,13 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 		return f
 	case err != nil:
 		err = bolt.SuggestBackup(ctx, cfg.BackupFolder(), err)
-		return finding{Name: "store " + path, Cause: err.Error(), Lost: "everything: the bot does not start",
-			Fix: "what the error says; ravenbot restore FILE puts a backup in the place of a store, and ravenbot store " +
-				"salvage FROM TO copies what can be read of a damaged one"}
+		f := finding{Name: "store " + path, Cause: err.Error(), Lost: "everything: the bot does not start",
+			Fix: "what the error says"}
+		if _, ok := errors.AsType[*store.DamagedError](err); ok {
+			f.Fix += "; ravenbot restore FILE puts a backup in its place, and ravenbot store salvage FROM TO copies what can " +
+				"be read of it"
+		}
+		return f
 	}
 	if err := diagnoseFolder(path); err != nil {
 		return finding{
@@ -162,9 +166,10 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 	if errors.Is(err, errNoDaemon) {
 		return finding{Name: "daemon (none is running here)", OK: true}
 	}
-	if err == nil {
-		err = d.checkReady(ctx)
+	if err != nil {
+		return finding{Name: "daemon", Cause: err.Error(), Lost: "what needs the running bot", Fix: "what the error says"}
 	}
+	err = d.checkReady(ctx)
 	f := finding{
 		Name:  "daemon",
 		OK:    err == nil,

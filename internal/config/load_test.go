@@ -138,6 +138,20 @@ func TestDotEnvThatMayNotBeReadAsksForTheRight(t *testing.T) {
 	}
 }
 
+func TestATokenThatMayNotBeReadNamesWhoMay(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads every file")
+	}
+	c := mustLoad(t, `{"store": "x.db"}`, nil, nil)
+	if err := os.WriteFile(c.TokenPath(), []byte("token"), 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.FindAdminToken()
+	if err == nil || !strings.Contains(err.Error(), "permission denied; run this as the user that the bot runs as (sudo -u USER)") {
+		t.Errorf("got %v, want who may read it", err)
+	}
+}
+
 func TestPathsCountFromTheFolderOfTheFile(t *testing.T) {
 	c := mustLoad(t, `{"store": "x.db", "tools": {"files": {"roots": ["a", {"path": "/b/", "name": "bees", "write": true}]}, "billing": {"file": "t.json"}},
 		"agents": {"default": {"knowledge": ["docs/k.md"]}},
