@@ -22,9 +22,8 @@ var testChecks = Checks{
 		return nil
 	},
 	Address: func(address string) error {
-		platform, _, _ := strings.Cut(address, ":")
-		if platform != "web" && platform != "slack" && platform != "discord" {
-			return fmt.Errorf("there is no platform %s", platform)
+		if strings.HasSuffix(address, "/") {
+			return fmt.Errorf("the channel of %s is empty", address)
 		}
 		return nil
 	},

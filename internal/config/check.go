@@ -421,17 +421,17 @@ func (k checker) checkFeed(feed string, path ...any) {
 // checkPostAddress checks where a digest is posted, and warns about platforms that are off.
 func (k checker) checkPostAddress(address string, path ...any) {
 	const remedy = "write it like discord:GUILD/CHANNEL, slack:TEAM/CHANNEL or web:/general"
-	// The platform's own check sees only addresses of the right shape.
 	parts, err := splitAddress(address)
+	if known := []string{"discord", "slack", "web"}; err == nil && !slices.Contains(known, parts[0]) {
+		k.report(k.quote(address, path...)+": there is no such platform", suggest(parts[0], known), path...)
+		return
+	}
+	// The platform's own check sees only addresses of the right shape.
 	if err == nil && k.checks.Address != nil {
 		err = k.checks.Address(address)
 	}
 	if err != nil {
 		k.reportError(fmt.Errorf("%s: %w", k.quote(address, path...), err), address, remedy, path...)
-		return
-	}
-	if known := []string{"discord", "slack", "web"}; !slices.Contains(known, parts[0]) {
-		k.report(fmt.Sprintf("there is no platform %q", clip(parts[0])), suggest(parts[0], known), path...)
 		return
 	}
 	off := parts[0] == "discord" && !k.c.DiscordEnabled() || parts[0] == "slack" && !k.c.SlackEnabled() ||

@@ -118,6 +118,7 @@ func TestFaultsKeepSecrets(t *testing.T) {
 		`{"http": {"listen": "${SECRET}"}}`, `{"log": {"level": "${SECRET}"}}`, `{"feeds": {"pollInterval": "${SECRET}"}}`,
 		`{"http": {"publicURL": "${SECRET}"}}`, `{"agents": {"default": {"systemPrompt": "${file:${SECRET}}"}}}`,
 		`{"digests": {"d": {"schedule": "bad ${SECRET}", "feeds": ["bundled:unknown"], "post": ["x:${SECRET}/y"]}}}`,
+		`{"digests": {"d": {"schedule": "0 8 * * *", "feeds": ["bundled:x"], "post": ["${SECRET}:x/y"]}}}`,
 		`{"mcpServers": {"a": {"url": "${SECRET}", "timeout": "${SECRET}"}}}`,
 		`{"egress": {"allowPrivateHosts": ["${SECRET}!"]}}`,
 		`{"agents": {"default": {"model": "${SECRET}", "mcpServers": ["${SECRET}"]}}}`,
