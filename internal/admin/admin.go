@@ -1,8 +1,9 @@
 // Package admin is the bot's HTTP server: health, login and sessions, the REST API under /api/v1, and the
 // dashboard around the chat page. It promises that nothing but /healthz, /readyz, /login and the mounts that check
-// for themselves answers without the admin token or a session; that no other site and no unknown host name can act
-// with a session; that tokens are compared in constant time; and that content is never shown as active markup. What
-// the API reports and changes is left to small interfaces and functions; the package knows no platform and no store.
+// for themselves answers without the admin token or a session, /metrics alone with a token of its own, too; that no
+// other site and no unknown host name can act with a session; that tokens are compared in constant time; and that
+// content is never shown as active markup. What the API reports and changes is left to small interfaces and functions;
+// the package knows no platform and no store.
 //
 // Server.serve is the one entrance and shows the order of the checks. api.go has the routes of the API, pages.go those
 // of the dashboard; a handler of either stands in the file of its subject, and both call the same interface in Options.
@@ -13,6 +14,7 @@ package admin
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"html/template"
 	"iter"
@@ -97,9 +99,11 @@ type Conversations interface {
 
 // Options holds what a Server needs. All functions may be called concurrently.
 type Options struct {
-	Token     string // of the administrator; while it is empty, only one-time links work
-	Listen    string // the address listened on, host:port
-	PublicURL string // where others reach the bot, or empty
+	Token string // of the administrator; while it is empty, only one-time links work
+	// MetricsToken opens /metrics and nothing else; "": none does.
+	MetricsToken string
+	Listen       string // the address listened on, host:port
+	PublicURL    string // where others reach the bot, or empty
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 
@@ -275,7 +279,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // authorize reports whether a request has the admin token or a session. It answers all other requests itself.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 	if token, ok := bearer(r); ok {
-		if s.sessions.isToken(token) {
+		if s.sessions.isToken(token) || r.URL.Path == metricsPath && s.isMetricsToken(token) {
 			return true
 		}
 		if !s.guard.bearers.countFailure(s.guard.clientAddress(r), s.o.Now()) {
@@ -305,6 +309,11 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 			"send Authorization: Bearer TOKEN; the token is http.adminToken, or in the file beside the store")
 	}
 	return false
+}
+
+// isMetricsToken reports whether given opens /metrics alone.
+func (s *Server) isMetricsToken(given string) bool {
+	return s.o.MetricsToken != "" && isHashOf(sha256.Sum256([]byte(s.o.MetricsToken)), given)
 }
 
 func operator() chat.User {

@@ -17,16 +17,19 @@ import (
 	"ravenbot/internal/store"
 )
 
+// metricsPath is where Prometheus reads.
+const metricsPath = "/metrics"
+
 // isAPI reports whether errors at a path are JSON.
 func isAPI(path string) bool {
-	return strings.HasPrefix(path, "/api/") || path == "/mcp" || path == "/metrics"
+	return strings.HasPrefix(path, "/api/") || path == "/mcp" || path == metricsPath
 }
 
 // apiRoutes returns the routes of the API. Unlike a bare ServeMux they answer a wrong method in JSON.
 func (s *Server) apiRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
 	if s.o.Metrics != nil {
-		mux.HandleFunc("/metrics", methods{"GET": s.o.Metrics.ServeHTTP}.serve)
+		mux.HandleFunc(metricsPath, methods{"GET": s.o.Metrics.ServeHTTP}.serve)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
 		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no path %.200s", q.URL.Path),

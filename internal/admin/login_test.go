@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -318,5 +319,32 @@ func check(t *testing.T, path string, r reply) {
 	}
 	if strings.Contains(r.body, token) {
 		t.Errorf("%s tells the token", path)
+	}
+}
+
+func TestTheTokenOfMetrics_OpensNothingElse(t *testing.T) {
+	const metricsToken = "prometheus"
+	b, _, server, client := start(t, func(o *Options) {
+		o.MetricsToken = metricsToken
+		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "up 1") })
+	})
+	for _, route := range everything {
+		method, path, _ := strings.Cut(route, " ")
+		want := http.StatusUnauthorized
+		if path == "/metrics" {
+			want = http.StatusOK
+		}
+		if r := do(t, client, method, server.URL+path, nil, "Authorization", "Bearer "+metricsToken); r.status != want {
+			t.Errorf("%s: %d %s, want %d", route, r.status, r.body, want)
+		}
+		b.later(time.Minute)
+	}
+	for _, given := range []string{"", "prometheu", token[1:]} {
+		if r := do(t, client, "GET", server.URL+"/metrics", nil, "Authorization", "Bearer "+given); r.status != 401 {
+			t.Errorf("%q opens the metrics: %d", given, r.status)
+		}
+	}
+	if r := do(t, client, "GET", server.URL+"/metrics", nil, "Authorization", bearerHeader); r.status != http.StatusOK {
+		t.Errorf("the admin token does not open the metrics: %d", r.status)
 	}
 }

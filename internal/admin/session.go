@@ -63,11 +63,14 @@ func newSessions(token string, now func() time.Time) *sessions {
 	}
 }
 
-// isToken reports whether given is the admin token. It compares in constant time.
-func (s *sessions) isToken(given string) bool {
-	sum := sha256.Sum256([]byte(given))
+// isToken reports whether given is the admin token.
+func (s *sessions) isToken(given string) bool { return s.usable && isHashOf(s.token, given) }
+
+// isHashOf reports whether a token has a hash. It compares in constant time.
+func isHashOf(hash [sha256.Size]byte, token string) bool {
+	sum := sha256.Sum256([]byte(token))
 	// Hashes have equal lengths, so the comparison does not reveal that of the token.
-	return subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1 && s.usable
+	return subtle.ConstantTimeCompare(sum[:], hash[:]) == 1
 }
 
 // bearer returns the bearer token of a request.

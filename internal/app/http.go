@@ -39,6 +39,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 	}
 	o := admin.Options{
 		Token:          a.o.Token,
+		MetricsToken:   c.HTTP.MetricsToken.Reveal(),
 		Listen:         c.HTTP.Listen,
 		PublicURL:      c.HTTP.PublicURL.Reveal(),
 		TrustedProxies: c.HTTP.Proxies(),

@@ -109,11 +109,17 @@ func (k checker) checkHTTP() {
 		k.report("other machines can reach this address, and there is no adminToken",
 			"set RAVENBOT_ADMIN_TOKEN in .env, or listen on 127.0.0.1", "http", "listen")
 	}
-	// Wrong tokens are slowed down for each address, and an attacker may have many.
-	if size := len(k.c.HTTP.AdminToken.Reveal()); size > 0 && size < minTokenBytes {
-		k.addWarning(nodeAt(k.root, "http", "adminToken"),
-			fmt.Sprintf("has %d characters, which can be guessed: the token opens everything", size),
-			"make one with `openssl rand -hex 32`")
+	for _, token := range []struct {
+		key   string
+		value Secret
+		opens string
+	}{{"adminToken", k.c.HTTP.AdminToken, "everything"}, {"metricsToken", k.c.HTTP.MetricsToken, "/metrics"}} {
+		// Wrong tokens are slowed down for each address, and an attacker may have many.
+		if size := len(token.value.Reveal()); size > 0 && size < minTokenBytes {
+			k.addWarning(nodeAt(k.root, "http", token.key),
+				fmt.Sprintf("has %d characters, which can be guessed: the token opens %s", size, token.opens),
+				"make one with `openssl rand -hex 32`")
+		}
 	}
 }
 

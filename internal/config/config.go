@@ -102,6 +102,8 @@ type HTTP struct {
 	Listen string `json:"listen" default:"127.0.0.1:8080"`
 	// The administrator's token. Empty: made at first start and kept beside the store.
 	AdminToken Secret `json:"adminToken" default:"${RAVENBOT_ADMIN_TOKEN:-}"`
+	// A token that opens /metrics and nothing else, for Prometheus. Empty: /metrics takes adminToken alone.
+	MetricsToken Secret `json:"metricsToken"`
 	// The address under which others reach this listener, for links. Empty: the listen address.
 	PublicURL Masked `json:"publicURL" form:"http"`
 	// Addresses and networks of reverse proxies whose X-Forwarded-For says who the client is: 10.0.0.5 or 10.0.0.0/8.

@@ -231,6 +231,8 @@ func TestWarnings(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"a token that can be guessed", `{"http": {"adminToken": "secret"}}`,
 			"config.json:1: http.adminToken: has 6 characters, which can be guessed"},
+		{"a token of the metrics that can be guessed", `{"http": {"metricsToken": "secret"}}`,
+			"config.json:1: http.metricsToken: has 6 characters, which can be guessed: the token opens /metrics"},
 		{"Slack without bot token", `{"platforms": {"slack": {"appToken": "xapp-1"}}}`, "config.json:1: platforms.slack.botToken: empty, so Slack is off"},
 		{"post to a platform that is off", `{"digests": {"d": {"schedule": "0 8 * * *", "feeds": ["bundled:x"],
 			"post": ["slack:T1/C1"]}}}`, "config.json:2: digests.d.post[0]: slack is off"},
