@@ -14,6 +14,7 @@ import (
 
 	"ravenbot/internal/catchup"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 )
@@ -322,9 +323,14 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 				e.unasked[f.URL] = true
 			} else {
 				e.failures[f.URL] = reason
+				// What was cut off says nothing about the feed either, and with it the run ends as none.
+				if ctx.Err() == nil {
+					s.reads.Add(f.displayURL(), measure.Total{Count: 1, Failed: 1})
+				}
 			}
 			continue
 		}
+		s.reads.Add(f.displayURL(), measure.Total{Count: 1})
 		source := cmp.Or(results[n].Feed.Heading(), host(f.URL))
 		for _, it := range results[n].Items {
 			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})

@@ -188,6 +188,8 @@ type Service struct {
 	runs     slots
 	pace     pace
 	ended    measure.Table[bool] // runs, by whether the digest could be made
+	runCount measure.Totals      // of digests, by name
+	reads    measure.Totals      // of feeds, by the address that is shown
 
 	eventLock sync.Mutex     // held while an event is stored or deleted
 	events    map[string]int // how many wait, by digest, as far as it is known
@@ -210,6 +212,15 @@ type Service struct {
 
 // Ended returns the runs since the process began, by whether the digest could be made.
 func (s *Service) Ended() map[bool]measure.Sum { return s.ended.Sums() }
+
+// RunTotals returns the runs of each digest since the process began, without subscriptions, with the items that they
+// posted.
+func (s *Service) RunTotals() map[string]measure.Total { return s.runCount.All() }
+
+// FeedTotals returns how often each feed of a digest or subscription was wanted since the process began, and how often
+// it could not be had, by the address as FeedInfo.Name has it. A feed that its server need not be asked for counts as
+// well. What people have the bot read besides is not counted.
+func (s *Service) FeedTotals() map[string]measure.Total { return s.reads.All() }
 
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.

@@ -10,9 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/store"
 )
 
@@ -343,5 +346,50 @@ func TestCommands_StoreFailsAnywhere_SaySo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Runs are counted for their digest, and feeds as often as they were wanted, by the address that may be shown; what was
+// not read because others were, or because the bot is stopped, says nothing about a feed.
+func TestTotals_CountRunsAndFeeds(t *testing.T) {
+	const hidden, shown, gone = "https://x.example/?key=hidden", "https://x.example/?key=***", "https://y.example/gone"
+	good := digest.Feed{URL: hidden, Shown: shown}
+	b := service(t, digest.Plan{Feeds: []digest.Feed{good, {URL: gone}, {URL: b2}}}, func(o *digest.Options) {
+		o.Feeds = queuedFeeds{o.Feeds.(feeds)}
+	})
+	b.feeds[hidden] = []feed.Item{story(1), story(2)}
+	b.run(t, monday)
+	b.run(t, monday) // for the same time: no second run
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := b.Run(ended, "morning", monday.Add(time.Hour), false); err == nil {
+		t.Error("a run that is cut off has no error")
+	}
+	delete(b.feeds, hidden)
+	b.now = b.now.Add(2 * time.Hour)
+	if run, err := b.Run(t.Context(), "morning", b.now, false); err == nil {
+		t.Errorf("without feeds the run is %+v", run)
+	}
+	got := b.RunTotals()["morning"]
+	got.Seconds = 0
+	if want := (measure.Total{Count: 2, Failed: 1, Results: 2}); got != want || len(b.RunTotals()) != 1 {
+		t.Errorf("the runs are %+v, want %+v", b.RunTotals(), want)
+	}
+	want := map[string]measure.Total{shown: {Count: 2, Failed: 1}, gone: {Count: 2, Failed: 2}}
+	if diff := cmp.Diff(want, b.FeedTotals()); diff != "" {
+		t.Errorf("the feeds (-want +got):\n%s", diff)
+	}
+	// What a channel follows is no digest, but its feed is one.
+	b.feeds[a] = []feed.Item{story(3)}
+	if _, err := b.Subscribe(t.Context(), general, a); err != nil {
+		t.Fatal(err)
+	}
+	if b.FeedTotals()[a].Count != 0 {
+		t.Errorf("what somebody has read is counted: %v", b.FeedTotals())
+	}
+	b.feeds[a], b.now = append(b.feeds[a], story(4)), b.now.Add(time.Hour)
+	b.Poll(t.Context())
+	if len(b.RunTotals()) != 1 || b.FeedTotals()[a].Count != 1 {
+		t.Errorf("after a poll there are the runs %v and feeds %v", b.RunTotals(), b.FeedTotals())
 	}
 }

@@ -143,6 +143,20 @@ func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address stri
 	return err
 }
 
+// PollEvery calls Poll at once, because what is there at the first look is not new, and then at an interval until ctx
+// ends.
+func (s *Service) PollEvery(ctx context.Context, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		s.Poll(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
 // Poll reads the feeds of all subscriptions and of the digests that post items as they come, and
 // posts what is new. A feed that cannot be read is logged and tried at the next poll. A call waits
 // until the one before has ended.

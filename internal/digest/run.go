@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/store"
 )
 
@@ -297,6 +298,9 @@ func (s *Service) recordRun(
 	if err != nil || !isNew {
 		return nil, err
 	}
+	if d.Source != fromSubscription {
+		s.countRun(run)
+	}
 	// The run is stored, so what follows is finished also when ctx ends.
 	keep := context.WithoutCancel(ctx)
 	if posts == nil {
@@ -307,6 +311,16 @@ func (s *Service) recordRun(
 		func() error { return s.deleteEvents(keep, d.Name, e) },
 		func() error { return s.deleteOldRuns(keep, d.Name) },
 	)
+}
+
+// countRun adds a stored run to those of its digest.
+func (s *Service) countRun(run store.Run) {
+	one := measure.Total{Count: 1, Results: uint64(run.Posted)}
+	one.Seconds = max(run.Ended.Sub(run.Began).Seconds(), 0) // a clock may have been set back
+	if !run.OK {
+		one.Failed = 1
+	}
+	s.runCount.Add(run.Digest, one)
 }
 
 // newRunItems returns what is stored with a run: the verdicts and, of one that succeeded, what it posts and what waits.

@@ -76,11 +76,28 @@ type Invoker struct {
 // tools have the name of their pack, such as "web"; a tool that there is not has none.
 type Ending struct{ Server, Outcome string }
 
+// outcomeFailed is the outcome of a call that failed.
+const outcomeFailed = "failed"
+
 // New returns an Invoker.
 func New(o Options) *Invoker { return &Invoker{o: o} }
 
 // Ended returns the calls that have ended, refused ones included.
 func (i *Invoker) Ended() map[Ending]measure.Sum { return i.ended.Sums() }
+
+// Totals returns the calls that have ended by the name of their server, as in Ending. A call that was ended with its turn
+// has not failed.
+func (i *Invoker) Totals() map[string]measure.Total {
+	totals := map[string]measure.Total{}
+	for of, sum := range i.ended.Sums() {
+		one := measure.Total{Count: sum.Count, Seconds: sum.Seconds}
+		if of.Outcome == outcomeFailed {
+			one.Failed = sum.Count
+		}
+		totals[of.Server] = totals[of.Server].Plus(one)
+	}
+	return totals
+}
 
 // Call makes a call, if it is allowed, and returns its outcome and the record to be stored. shown is how much of a
 // result is shown at once, in bytes (0: the default of 5 KiB); the record keeps the whole of a longer one under an id.
@@ -140,7 +157,7 @@ func (i *Invoker) logCall(ctx context.Context, c store.ToolCall) {
 	case ctx.Err() != nil:
 		outcome = "ended"
 	case c.Error != "":
-		outcome = "failed"
+		outcome = outcomeFailed
 	}
 	i.ended.Add(Ending{Server: c.Server, Outcome: outcome}, c.Took)
 	i.o.Log.Info("tool call", "turn", c.Turn, "call", c.ID, "server", c.Server, "tool", c.Tool,

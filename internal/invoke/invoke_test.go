@@ -15,6 +15,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/invoke"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
@@ -265,5 +266,34 @@ func TestALargeResultIsReadAndSearchedWhereItWasMade(t *testing.T) {
 	}
 	if r := read(chat.Address{Platform: "web", Channel: "another"}, `{"id":"r1"}`); !r.IsError {
 		t.Errorf("read elsewhere: %q", r.Text)
+	}
+}
+
+// Calls are counted for the server of their tool; one that was ended with its turn has not failed.
+func TestTotals_CountCallsByServer(t *testing.T) {
+	s := newStage()
+	i := invoke.New(s.Options)
+	call := func(ctx context.Context, server, args string) {
+		n := tool.Named{Name: server + "_do", Tool: tool.Func{Described: tool.Spec{Server: server, Name: "do"},
+			Do: func(context.Context, json.RawMessage) (tool.Result, error) { return fine() }}}
+		i.Call(ctx, tool.Intent{Tool: n, Args: json.RawMessage(args), Caller: tool.Caller{Turn: "web/1"}}, 100)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	call(t.Context(), "files", `{}`)
+	call(t.Context(), "files", `{"bad":1}`)
+	call(ended, "files", `{}`)
+	call(t.Context(), "web", `{}`)
+	got := i.Totals()
+	for server, total := range got {
+		if total.Seconds <= 0 {
+			t.Errorf("the calls of %s took %g s", server, total.Seconds)
+		}
+		total.Seconds = 0
+		got[server] = total
+	}
+	want := map[string]measure.Total{"files": {Count: 3, Failed: 1}, "web": {Count: 1}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the totals (-want +got):\n%s", diff)
 	}
 }

@@ -1,4 +1,5 @@
-// Package measure counts what the bot does by labels, with how long it took, for whoever shows the sums.
+// Package measure counts what the bot does, by labels and with how long it took, or by names and with what came of it,
+// for whoever shows the sums.
 //
 // It promises that counting costs a short lock and no allocation once a label is known, and that sums only grow while
 // the process runs. What is counted, and in which form it is shown, is left to others.

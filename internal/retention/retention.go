@@ -25,6 +25,10 @@ type Options struct {
 	Keep func() store.Retention
 	// Forget is called with the conversations that lost turns or their summary.
 	Forget func(ctx context.Context, conversations []chat.Address) error
+	// Totals are those of days, which are deleted by a time of their own; nil: none are kept.
+	Totals interface {
+		Prune(ctx context.Context) error
+	}
 	// Changed has the store pruned at once: the retention is another one.
 	Changed Signal
 	Log     *slog.Logger
@@ -97,6 +101,11 @@ func Run(ctx context.Context, o Options) {
 func prune(ctx context.Context, o Options) {
 	if !trustClock(ctx, o) {
 		return
+	}
+	if o.Totals != nil {
+		if err := o.Totals.Prune(ctx); err != nil && ctx.Err() == nil {
+			o.Log.Error("old daily totals not deleted, trying again later", "error", err, "next", every)
+		}
 	}
 	changed, err := o.Store.Prune(ctx, o.Keep())
 	// What was deleted before an error is forgotten, too.

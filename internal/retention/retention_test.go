@@ -17,6 +17,14 @@ import (
 
 var room = chat.Address{Platform: "web", Channel: "general"}
 
+// totals are those of days, of which somebody notes how often they are pruned.
+type totals struct{ pruned int }
+
+func (t *totals) Prune(context.Context) error {
+	t.pruned++
+	return errors.New("the disk is full")
+}
+
 // pruned is a store that notes when and by which retention it is pruned.
 type pruned struct {
 	began time.Time
@@ -114,7 +122,7 @@ func TestRun_RetentionChanges_PrunesAtOnce(t *testing.T) {
 // day, restarts included.
 func TestRun_ClockJumpsAhead_WaitsForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &pruned{began: time.Now()}
+		p, days := &pruned{began: time.Now()}, &totals{}
 		now := func() time.Time {
 			switch since := time.Since(p.began); {
 			case since > time.Hour && since < 13*time.Hour, since >= 19*time.Hour:
@@ -130,6 +138,7 @@ func TestRun_ClockJumpsAhead_WaitsForADay(t *testing.T) {
 				Now:    now,
 				Keep:   func() store.Retention { return store.Retention{} },
 				Forget: func(context.Context, []chat.Address) error { return nil },
+				Totals: days,
 				Log:    slog.New(slog.DiscardHandler),
 			})
 			cancel()
@@ -137,6 +146,9 @@ func TestRun_ClockJumpsAhead_WaitsForADay(t *testing.T) {
 		soon := 10 * time.Second
 		if want := []time.Duration{soon, 18*time.Hour + soon, 45*time.Hour + soon}; !slices.Equal(p.at, want) {
 			t.Errorf("pruned after %v, want %v", p.at, want)
+		}
+		if days.pruned != len(p.at) {
+			t.Errorf("daily totals were pruned %d times, want as often as records", days.pruned)
 		}
 	})
 }
