@@ -129,6 +129,7 @@ type Options struct {
 	Agent         Agent
 	Instance      Instance
 	Spending      Spending
+	Totals        Totals
 	Calls         Calls
 	Approvals     Approvals
 	Grants        Grants

@@ -48,6 +48,7 @@ type bot struct {
 	paused  map[string]bool
 	stopped map[string]bool // mailboxes that want no mails
 	did     []string
+	counted counted
 	ask     func(ctx context.Context, room string, user chat.User, text string) iter.Seq2[Event, error]
 }
 
@@ -425,7 +426,7 @@ func start(t *testing.T, change func(*Options)) (*bot, *Server, *httptest.Server
 		Render: func(d chat.Draft) template.HTML {
 			return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
 		},
-		Rooms: b, Store: b, Platforms: b, Agent: b, Instance: b, ServerCalls: b,
+		Rooms: b, Store: b, Platforms: b, Totals: &b.counted, Agent: b, Instance: b, ServerCalls: b,
 		Servers: b, Calls: calls{"s_do"}, Approvals: calls{"s_do"}, Grants: grants{}, Digests: digests{b}, Conversations: b,
 		Mounts: map[string]http.Handler{"/slack/events": http.HandlerFunc(teapot)},
 		Audit:  &changes{}, Logouts: StoredLogouts{&items{}}, Log: slog.New(slog.DiscardHandler), Now: b.time}
@@ -489,7 +490,7 @@ var everything = []string{
 	"DELETE /api/v1/agents/default/files/a.md",
 	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings",
 	"POST /digests/morning/run", "POST /digests/morning/preview", "POST /digests/morning/explain",
-	"POST /digests/morning/pause", "POST /digests/morning/remove", "GET /feeds", "POST /logout", "GET /unknown",
+	"POST /digests/morning/pause", "POST /digests/morning/remove", "GET /feeds", "GET /api/v1/totals", "POST /logout", "GET /unknown",
 	"POST /digests/morning/unsubscribed/a@example.org/remove", "DELETE /api/v1/digests/morning/unsubscribed/a@example.org",
 	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files",
 	"GET /api/v1/mcp/servers/files/tools",

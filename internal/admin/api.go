@@ -85,6 +85,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/digests/{name}/feeds":             {"POST": s.addToDigest},
 		"/digests/{name}/share":             {"POST": s.publishDigest, "DELETE": s.unpublishDigest},
 		"/feeds":                            {"GET": s.listFeeds},
+		"/totals":                           {"GET": s.listTotals},
 		"/jobs":                             {"GET": s.listJobs, "POST": s.addJob},
 		"/jobs/{id}":                        {"DELETE": s.deleteJob},
 	}

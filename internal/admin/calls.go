@@ -14,7 +14,9 @@ import (
 
 	"ravenbot/internal/approval"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/store"
+	"ravenbot/internal/totals"
 )
 
 // Calls returns the tool calls that were made.
@@ -83,6 +85,9 @@ type callsView struct {
 	Open   []approvalView
 	Grants []approval.Grant
 	Calls  []numberedCall
+	// Made and Times are the calls of the last days, and how long they took.
+	Made, Times picture
+	Unread      bool // what was counted in the last days could not be read
 }
 
 type numberedCall struct {
@@ -110,6 +115,9 @@ func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
 			v.Open = append(v.Open, newApprovalView(a))
 		}
 	}
+	days, isUnread := s.lastDays(r)
+	all := func(d totals.Day) measure.Total { return d.All(totals.ToolCalls) }
+	v.Made, v.Times, v.Unread = days.drawCalls("", all), days.drawCallTimes(all), isUnread
 	name := "calls"
 	if r.Header.Get("HX-Request") != "" {
 		name = "call-list"

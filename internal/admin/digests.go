@@ -196,14 +196,36 @@ func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, list, func(i digest.FeedInfo) string { return i.Name })
 }
 
-// digestsPage shows the digests with their next runs and what can be done with each.
+// digestsView is the page of digests.
+type digestsView struct {
+	Digests   []digestView
+	MaxCharts int  // there are more digests than the page has charts for, which is this number; 0: there are not
+	Unread    bool // what was counted in the last days could not be read
+}
+
+// digestView is a digest on the page.
+type digestView struct {
+	digest.Info
+	Runs, Stories picture
+}
+
+// digestsPage shows the digests with their next runs, how the last ones went, and what can be done with each.
 func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.List(r.Context())
 	if err != nil {
 		s.showListError(w, r, "digests", err)
 		return
 	}
-	s.page(w, http.StatusOK, "digests", list)
+	days, isUnread := s.lastDays(r)
+	v := digestsView{Unread: isUnread, MaxCharts: limitCharts(len(list))}
+	for n, i := range list {
+		one := digestView{Info: i}
+		if n < maxCharts {
+			one.Runs, one.Stories = days.drawRuns(i.Name)
+		}
+		v.Digests = append(v.Digests, one)
+	}
+	s.page(w, http.StatusOK, "digests", v)
 }
 
 // addDigestOnPage makes a digest from the form of the page.
@@ -228,14 +250,36 @@ func (s *Server) addDigestOnPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "done", "Done.")
 }
 
-// feedsPage shows the feeds of all digests.
+// feedsView is the page of feeds.
+type feedsView struct {
+	Feeds     []feedView
+	MaxCharts int  // as in digestsView
+	Unread    bool // as in digestsView
+}
+
+// feedView is a feed on the page.
+type feedView struct {
+	digest.FeedInfo
+	Reads picture
+}
+
+// feedsPage shows the feeds of all digests, and when each could be read.
 func (s *Server) feedsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Digests.KnownFeeds(r.Context())
 	if err != nil {
 		s.showListError(w, r, "feeds", err)
 		return
 	}
-	s.page(w, http.StatusOK, "feeds", list)
+	days, isUnread := s.lastDays(r)
+	v := feedsView{Unread: isUnread, MaxCharts: limitCharts(len(list))}
+	for n, i := range list {
+		one := feedView{FeedInfo: i}
+		if n < maxCharts {
+			one.Reads = days.drawReads(i.Name)
+		}
+		v.Feeds = append(v.Feeds, one)
+	}
+	s.page(w, http.StatusOK, "feeds", v)
 }
 
 // showListError shows that a list could not be read. The cause is for the log.

@@ -51,6 +51,13 @@ const (
 	fileBody   = `{"type":"object","properties":{"file":{"type":"string","format":"binary"}},"required":["file"]}`
 	listAnswer = `{"type":"object","required":["items","next"],"properties":{"items":{"type":"array",` +
 		`"items":{"type":"object"}},"next":{"type":"string"}}}`
+	totalsAnswer = `{"type":"object","required":["items","next"],"properties":{"items":{"type":"array","items":` +
+		`{"type":"object","required":["day","kind","name","count","failed","seconds","results"],"properties":{` +
+		`"day":{"type":"string","format":"date","description":"in UTC"},"kind":{"type":"string"},` +
+		`"name":{"type":"string","description":"an MCP server or pack of native tools, a digest, or the address of a ` +
+		`feed"},"count":{"type":"integer"},"failed":{"type":"integer","description":"of count"},` +
+		`"seconds":{"type":"number","description":"of all together; 0 for feeds"},"results":{"type":"integer",` +
+		`"description":"stories posted by a digest"}}}},"next":{"type":"string"}}}`
 	errorAnswer = `{"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["code",` +
 		`"message","hint"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"}}}}}`
 )
@@ -97,6 +104,7 @@ var operations = map[string]operation{
 	"GET /settings":                          {summary: "The layers of settings", answer: settingsBody},
 	"PUT /settings":                          {summary: "Replace the layers that are sent", body: settingsBody, answer: settingsBody},
 	"GET /usage":                             {summary: "What was asked of models, by day, channel and user", answer: listAnswer},
+	"GET /totals":                            {summary: "What was counted on each of the last 90 days, by kind and name; ?kind: toolCalls, digestRuns or feedReads", answer: totalsAnswer},
 	"GET /tool-usage":                        {summary: "The calls of tools, newest first; ?server, ?tool, ?channel, ?user, ?turn", answer: listAnswer},
 	"GET /tool-usage/results/{id}":           {summary: "The whole of a large result"},
 	"GET /auth/mcp-tokens":                   {summary: "The tokens of other MCP hosts", answer: listAnswer},

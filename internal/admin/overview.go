@@ -88,8 +88,9 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 	if n := len(days); n > 0 {
 		v.Today = &days[n-1]
 	}
-	v.Turns = newChart("Answers of language models a day", days, func(d budget.Day) float64 { return float64(d.Turns) }, "%.0f")
-	v.Cost = newChart("US dollars a day", days, func(d budget.Day) float64 { return d.USD }, "$%.2f")
+	v.Turns = drawUsage("Answers of language models a day", days,
+		func(d budget.Day) float64 { return float64(d.Turns) }, "%.0f")
+	v.Cost = drawUsage("US dollars a day", days, func(d budget.Day) float64 { return d.USD }, "$%.2f")
 	s.page(w, http.StatusOK, "overview", v)
 }
 
@@ -158,53 +159,13 @@ func feedFaults(list []digest.FeedInfo) []fault {
 	return []fault{{fmt.Sprintf("%d of %d feeds fail.", failing, len(list)), "/feeds"}}
 }
 
-// chart is a picture of a number for each day, as bars in a field of chartWidth by chartHeight.
-type chart struct {
-	Title         string
-	Width, Height float64
-	Bars          []bar
-	First, Last   string // days
-	Most          string // the largest number
-}
-
-// bar is the number of one day.
-type bar struct {
-	Left, Top, Width, Height float64
-	Label                    string
-}
-
-const (
-	barWidth    = 18.0 // with the gap behind it
-	barGap      = 3.0
-	chartHeight = 80.0
-)
-
-// newChart returns a chart of days, or nil where nothing was counted in any of them.
-func newChart(title string, days []budget.Day, of func(budget.Day) float64, format string) *chart {
+// drawUsage returns a chart of what was used each day, or nil where nothing was.
+func drawUsage(title string, days []budget.Day, of func(budget.Day) float64, format string) *chart {
 	most := 0.0
-	for _, d := range days {
+	figures := make([]figure, len(days))
+	for i, d := range days {
+		figures[i] = figure{Day: d.Day, Value: of(d), Label: fmt.Sprintf(format, of(d))}
 		most = max(most, of(d))
 	}
-	if most == 0 {
-		return nil
-	}
-	c := &chart{
-		Title:  title,
-		Width:  barWidth * float64(len(days)),
-		Height: chartHeight,
-		First:  days[0].Day,
-		Last:   days[len(days)-1].Day,
-		Most:   fmt.Sprintf(format, most),
-	}
-	for i, d := range days {
-		height := chartHeight * of(d) / most
-		c.Bars = append(c.Bars, bar{
-			Left:   barWidth * float64(i),
-			Top:    chartHeight - height,
-			Width:  barWidth - barGap,
-			Height: height,
-			Label:  d.Day + ": " + fmt.Sprintf(format, of(d)),
-		})
-	}
-	return c
+	return newBars(title, "", "at most "+fmt.Sprintf(format, most), figures)
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/tool"
+	"ravenbot/internal/totals"
 )
 
 // Servers returns, adds and controls MCP servers. Errors are those of package mcp, and those with a method
@@ -264,11 +266,18 @@ func (s *Server) serverPending(w http.ResponseWriter, r *http.Request) {
 	writeList(w, r, list, func(c mcp.Change) string { return c.Tool })
 }
 
+// serversView is the page of servers.
+type serversView struct {
+	Servers []serverView
+	Unread  bool // what was counted in the last days could not be read
+}
+
 // serverView is a server on the page.
 type serverView struct {
 	mcp.Status
 	Log     []mcp.LogLine
 	Changes []mcp.Change
+	Calls   picture
 }
 
 // Fingerprint returns that of the changes, which the page sends back with an approval.
@@ -276,18 +285,21 @@ func (v serverView) Fingerprint() string { return mcp.Fingerprint(v.Changes) }
 
 // serversPage shows the page of servers, or only its list when the page refreshes itself.
 func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
-	var boxes []serverView
+	days, isUnread := s.lastDays(r)
+	page := serversView{Unread: isUnread}
 	for _, v := range s.servers() {
 		// A server that was removed meanwhile has no log.
 		log, _ := s.o.Servers.Logs(v.Name)
-		boxes = append(boxes, serverView{v, log, s.o.Servers.Pending(v.Name)})
+		calls := days.drawCalls(v.Name,
+			func(d totals.Day) measure.Total { return d.Of(totals.ToolCalls, v.Name) })
+		page.Servers = append(page.Servers, serverView{v, log, s.o.Servers.Pending(v.Name), calls})
 	}
 	name := "servers"
 	// htmx asks for the list alone every five seconds.
 	if r.Header.Get("HX-Request") != "" {
 		name = "server-list"
 	}
-	s.page(w, http.StatusOK, name, boxes)
+	s.page(w, http.StatusOK, name, page)
 }
 
 // addServerOnPage adds a server that was entered on the page.

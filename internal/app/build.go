@@ -49,6 +49,7 @@ import (
 	"ravenbot/internal/tool/memory"
 	webtool "ravenbot/internal/tool/web"
 	"ravenbot/internal/toolsearch"
+	"ravenbot/internal/totals"
 )
 
 const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
@@ -71,6 +72,7 @@ type parts struct {
 	catchup   *catchup.Service
 	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
+	totals    *totals.Recorder
 	box       *seal.Box
 	files     *resident.Pool   // the memory for what people attach or upload
 	sealed    seal.Store       // the store, with secrets encrypted
@@ -124,15 +126,19 @@ func (a *App) schedule(p *parts) {
 				Keep:    func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) },
 				Forget:  a.agent.ForgetExpired,
 				Changed: a.keepChanged,
+				Totals:  p.totals,
 				Log:     a.o.Log,
 			})
 		})},
+		task{name: "totals", run: run(p.totals.Run), outlives: true},
 		task{name: "embeddings", run: run(p.meaning.Run)},
 		task{name: "audit entries", run: run(a.audit.Retry)})
 	if !a.o.Local {
 		a.tasks = append(a.tasks,
 			task{name: "schedule", run: run(p.loop.Run), leads: true},
-			task{name: "feeds", run: run(a.pollFeeds), leads: true},
+			task{name: "feeds", run: run(func(ctx context.Context) {
+				a.digests.PollEvery(ctx, a.conf().Feeds.PollInterval.Std())
+			}), leads: true},
 			task{name: "jobs", run: run(a.jobs.Run), leads: true},
 			task{name: "backups", run: run(a.store.Backups.Run), leads: true},
 			task{name: "audit", run: run(a.audit.Run), leads: true},
@@ -479,19 +485,6 @@ func (a *App) buildJobs(ctx context.Context, p *parts) error {
 func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
 	if _, err := a.digests.Run(ctx, name, due, false); err != nil && ctx.Err() == nil {
 		a.o.Log.Error("digest failed", "digest", name, "due", due, "error", err)
-	}
-}
-
-// pollFeeds looks at subscriptions, and at digests that post items as they come, until ctx ends.
-func (a *App) pollFeeds(ctx context.Context) {
-	tick := time.NewTicker(a.conf().Feeds.PollInterval.Std())
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		a.digests.Poll(ctx) // at once: what is there at the first look is not new
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
 	}
 }
 

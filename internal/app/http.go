@@ -23,11 +23,14 @@ import (
 	"ravenbot/internal/settings"
 	"ravenbot/internal/signin"
 	"ravenbot/internal/store"
+	"ravenbot/internal/totals"
 	"ravenbot/internal/transfer"
 )
 
 func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 	c := a.o.Config
+	p.totals = totals.New(totals.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now, Counters: totals.Counters{
+		totals.ToolCalls: p.calls.Totals, totals.DigestRuns: a.digests.RunTotals, totals.FeedReads: a.digests.FeedTotals}})
 	tokens, err := mcpserve.LoadTokens(ctx, a.store, a.o.Now)
 	if err != nil {
 		return err
@@ -77,6 +80,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Agent:      a.agent,
 		Instance:   instance{a},
 		Spending:   a.spending,
+		Totals:     p.totals,
 		Calls:      maskedCalls{a.store, a},
 		Approvals:  p.approvals,
 		Grants:     a.grants,
