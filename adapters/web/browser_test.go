@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/totals"
 )
 
 // dashboard serves a Web behind the login as the daemon does, and returns a page
@@ -33,6 +34,7 @@ func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB
 		Rooms:   askless{w},
 		Servers: servers{},
 		Digests: digests{},
+		Totals:  counted{},
 		Logouts: admin.StoredLogouts{Items: db},
 		Log:     slog.New(slog.DiscardHandler),
 		Now:     time.Now,
@@ -51,6 +53,16 @@ type askless struct{ *Web }
 
 func (askless) Ask(context.Context, string, chat.User, string) iter.Seq2[admin.Event, error] {
 	return nil
+}
+
+// counted are the calls of two days.
+type counted struct{}
+
+func (counted) Days(context.Context, int) ([]totals.Day, error) {
+	return []totals.Day{
+		{Day: "2026-11-26", Counts: totals.Counts{totals.ToolCalls: {"filesystem": {Count: 12, Failed: 3, Seconds: 6}}}},
+		{Day: "2026-11-27", Counts: totals.Counts{totals.ToolCalls: {"filesystem": {Count: 4, Seconds: 1}}}},
+	}, nil
 }
 
 type servers struct{ admin.Servers }
@@ -215,6 +227,9 @@ func TestTheOtherPagesInTheBrowser(t *testing.T) {
 	p.Wait("document.querySelector('section') && !document.querySelector('section').dataset.old")
 	p.Wait("document.querySelector('#log-of-filesystem').open && document.querySelector('#log-of-filesystem " +
 		"pre').innerText.includes('running on stdio')")
+	// The chart came with the new list: its bars have the colours of the style sheet, and what failed a pattern.
+	p.Wait("[...document.querySelectorAll('main .chart rect')].map(r => getComputedStyle(r).fill).join() === " +
+		"'url(\"#failed-pattern\"),rgb(47, 93, 148),rgb(47, 93, 148)'")
 
 	p.Go(base + "/digests")
 	p.Click(".action.second")

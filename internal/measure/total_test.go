@@ -25,7 +25,8 @@ func TestTotals_AddUpByName(t *testing.T) {
 	totals.Add("b", one)
 	wg.Wait()
 	all := totals.All()
-	if want := (measure.Total{Count: 2000, Failed: 1000, Seconds: 500, Results: 3000}); all["a"] != want || all["b"] != one {
+	want := measure.Total{Count: 2000, Failed: 1000, Seconds: 500, Results: 3000}
+	if all["a"] != want || all["b"] != one {
 		t.Errorf("the totals are %+v, want %+v and %+v", all, want, one)
 	}
 	if got := all["a"].Minus(one).Plus(one); got != all["a"] || got.Minus(got) != (measure.Total{}) {

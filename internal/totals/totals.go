@@ -195,13 +195,12 @@ func (r *Recorder) save(ctx context.Context) {
 	r.failing = err != nil
 }
 
-// saveDays stores the days that are not stored yet, oldest first. The caller holds r.mu.
+// saveDays stores the days that are not stored yet. The caller holds r.mu.
 func (r *Recorder) saveDays(ctx context.Context) error {
 	days := slices.Collect(maps.Keys(r.unsaved))
 	if r.sent != nil && !slices.Contains(days, r.sent.day) {
 		days = append(days, r.sent.day)
 	}
-	slices.Sort(days)
 	var failed error
 	for _, day := range days {
 		// One that cannot be stored keeps no other from it.

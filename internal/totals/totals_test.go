@@ -34,7 +34,8 @@ type memory struct {
 	// fail is the error of the next writes; applied: it is returned after they took place.
 	fail    error
 	applied bool
-	taken   int // how many of the next swaps somebody else was quicker than
+	taken   int   // how many of the next swaps somebody else was quicker than
+	away    error // of the next reads
 }
 
 func newMemory() *memory { return &memory{items: map[string]json.RawMessage{}} }
@@ -42,12 +43,15 @@ func newMemory() *memory { return &memory{items: map[string]json.RawMessage{}} }
 func (m *memory) Items(context.Context, string) (map[string]json.RawMessage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.items), nil
+	return maps.Clone(m.items), m.away
 }
 
 func (m *memory) Item(_ context.Context, _, name string) (json.RawMessage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.away != nil {
+		return nil, m.away
+	}
 	if raw, ok := m.items[name]; ok {
 		return raw, nil
 	}
@@ -167,6 +171,9 @@ func TestRun_WritesWhatWasCounted_OnceAMinute(t *testing.T) {
 		if m.writes != 0 {
 			t.Errorf("%d writes though nothing was counted", m.writes)
 		}
+		if d := must(p.Days(t.Context(), 1))[0]; d.Day != "2000-01-01" || d.Counts != nil {
+			t.Errorf("a day on which nothing was counted is %+v", d)
+		}
 		p.call("files", 3)
 		wantCounts(t, "shown at once", p.shown(t, "files"), map[string]uint64{"2000-01-01": 3})
 		time.Sleep(time.Hour)
@@ -255,6 +262,9 @@ func TestSave_StoreFails_IsMadeUpForOnce(t *testing.T) {
 			p.o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			p.call("files", 1)
 			p.save(t.Context())
+			if log.Len() > 0 {
+				t.Errorf("of a write that took place the operator is told\n%s", &log)
+			}
 			m.fail, m.applied = broken, applied
 			for range 20 {
 				p.call("files", 1)
@@ -264,7 +274,12 @@ func TestSave_StoreFails_IsMadeUpForOnce(t *testing.T) {
 			if n := strings.Count(log.String(), "daily totals not stored"); n != 1 {
 				t.Errorf("the operator is told %d times:\n%s", n, &log)
 			}
-			m.fail = nil
+			m.fail, m.away = nil, broken
+			p.save(t.Context())
+			if _, err := p.Days(t.Context(), 1); !errors.Is(err, broken) || !p.failing {
+				t.Errorf("a store that cannot be read gives %v", err)
+			}
+			m.away = nil
 			other := begin(m, c.now)
 			other.call("files", 100)
 			other.save(t.Context())
@@ -275,6 +290,37 @@ func TestSave_StoreFails_IsMadeUpForOnce(t *testing.T) {
 			wantCounts(t, "shown", p.shown(t, "files"), want)
 			wantCounts(t, "shown by a new process", begin(m, c.now).shown(t, "files"), want)
 		})
+	}
+}
+
+// A write that failed is tried again though nothing is counted any more.
+func TestSave_StoreFailsOnce_IsMadeUpForAtTheNextTime(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		m, c := newMemory(), at("2026-11-27T10:00:00Z")
+		p := begin(m, c.now)
+		p.call("files", 3)
+		m.fail, m.applied = errors.New("the disk is full"), applied
+		p.save(t.Context())
+		m.fail = nil
+		c.Time = c.AddDate(0, 0, 1)
+		p.save(t.Context())
+		if m.count(t, "2026-11-27", "files") != 3 || p.sent != nil || len(p.unsaved) != 0 {
+			t.Errorf("applied %t: %s is stored", applied, m.items)
+		}
+	}
+}
+
+// A record names the newest writes of the processes that wrote last.
+func TestEncode_ManyWriters_NamesTheLast(t *testing.T) {
+	r := record{counts: Counts{}}
+	for i := range 3 * maxWriters {
+		r = must(decode(must(encode(r, write{fmt.Sprint("process ", i%(maxWriters+5)), i}))))
+	}
+	last := 3*maxWriters - 1
+	if len(r.writes) != maxWriters ||
+		r.writes[maxWriters-1] != (write{fmt.Sprint("process ", last%(maxWriters+5)), last}) ||
+		r.has(write{fmt.Sprint("process ", (last-maxWriters)%(maxWriters+5)), 0}) {
+		t.Errorf("after %d writes there are %v", last+1, r.writes)
 	}
 }
 
@@ -328,13 +374,18 @@ func TestPrune_DeletesDaysOverTheirTime(t *testing.T) {
 	for _, day := range []string{"2025-01-01", "2026-08-29", "2026-08-30", "2026-11-27"} {
 		m.items[day] = json.RawMessage(`{"v":1}`)
 	}
-	if err := begin(m, c.now).Prune(t.Context()); err != nil {
+	p := begin(m, c.now)
+	if err := p.Prune(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// Ninety days with today.
 	days := slices.Sorted(maps.Keys(m.items))
 	if want := []string{"2026-08-30", "2026-11-27"}; !slices.Equal(days, want) {
 		t.Errorf("%q are left, want %q", days, want)
+	}
+	m.away = errors.New("the disk is gone")
+	if err := p.Prune(t.Context()); !errors.Is(err, m.away) {
+		t.Errorf("a store that cannot be read gives %v", err)
 	}
 }
 
