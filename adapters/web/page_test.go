@@ -334,6 +334,8 @@ func (m *memory) Rooms(context.Context) ([]string, error) { return nil, nil }
 
 func (m *memory) SaveRoomFile(context.Context, string, chat.File) (uint64, error) { return 1, nil }
 
+func (m *memory) DeleteRoomFile(context.Context, string, uint64) error { return nil }
+
 func (m *memory) RoomFile(context.Context, string, uint64) (chat.File, error) {
 	return chat.File{}, store.ErrNotFound
 }

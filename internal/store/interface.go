@@ -227,7 +227,8 @@ type Digests interface {
 
 // Rooms keeps the lines of web rooms.
 type Rooms interface {
-	// SaveEntry stores a line, and returns it with its Seq. It replaces a line with the same ID.
+	// SaveEntry stores a line, and returns it with its Seq. It replaces a line with the same ID, unless that one has a
+	// higher Revision: then it changes nothing, and returns that one.
 	SaveEntry(ctx context.Context, e Entry) (Entry, error)
 	// Entries returns up to n lines with a Seq below before (0: the newest), oldest first.
 	Entries(ctx context.Context, room string, before uint64, n int) ([]Entry, error)
@@ -241,6 +242,8 @@ type Rooms interface {
 	// RoomFilePart is RoomFile with up to most bytes of the data, from the byte with the index from on, and with how many
 	// there are in all as Size. Only the first part, from 0, is checked for damage of the whole.
 	RoomFilePart(ctx context.Context, room string, n uint64, from int64, most int) (chat.File, error)
+	// DeleteRoomFile deletes a file; there may be none.
+	DeleteRoomFile(ctx context.Context, room string, n uint64) error
 	// DeleteRoom deletes the lines and the files of a room.
 	DeleteRoom(ctx context.Context, room string) error
 }

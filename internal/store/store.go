@@ -206,6 +206,10 @@ type Entry struct {
 	Text  string      `json:"text,omitempty"`  // a person's words
 	Files []chat.File `json:"files,omitempty"` // a person's files, without their data
 	Draft *chat.Draft `json:"draft,omitempty"`
+	// Revision tells the states of a line apart: a line with a higher one stays, whatever is written in its place. 0: it
+	// is as it was said.
+	Revision int64 `json:"revision,omitempty"`
+	Deleted  bool  `json:"deleted,omitempty"` // it has lost its content; of a Draft what it answered is left
 }
 
 // ConversationInfo names a conversation and says when it last changed.

@@ -18,7 +18,7 @@ import (
 const keepEntries = 2000
 
 // SaveEntry stores a line of a web room, and returns it with its Seq. It replaces an
-// earlier line with the same ID.
+// earlier line with the same ID, unless that one has a higher Revision, which it returns then.
 func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
 	out := e
 	err := db.update(ctx, func(tx *tx) error {
@@ -30,12 +30,22 @@ func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
 		if err != nil {
 			return err
 		}
-		out.Seq = 0 // this change may run more than once
+		out = e // this change may run more than once
+		out.Seq = 0
 		// A line that replaces another keeps its place in the room.
 		if _, err := ids.get([]byte(e.ID), &out.Seq); err != nil {
 			return err
 		}
-		if out.Seq == 0 {
+		if out.Seq != 0 {
+			var kept store.Entry
+			if _, err := room.get(seqKey(out.Seq), &kept); err != nil {
+				return err
+			}
+			if kept.Revision > e.Revision {
+				out = kept
+				return nil
+			}
+		} else {
 			out.Seq = room.nextSequence()
 			if err := ids.put([]byte(e.ID), out.Seq); err != nil {
 				return err
@@ -225,6 +235,17 @@ func (db *DB) RoomFilePart(_ context.Context, room string, n uint64, from int64,
 		return err
 	})
 	return f.File, err
+}
+
+// DeleteRoomFile deletes a file of a web room; there may be none.
+func (db *DB) DeleteRoomFile(ctx context.Context, room string, n uint64) error {
+	err := db.update(ctx, func(tx *tx) error {
+		return tx.deleteIn(roomFilesBucket, room, seqKey(n))
+	})
+	if err != nil {
+		return fmt.Errorf("delete file %d of room %s: %w", n, room, err)
+	}
+	return nil
 }
 
 // lookUpFile calls read with the key and the stored form of a file, which is valid until read returns.

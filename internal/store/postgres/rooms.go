@@ -23,27 +23,33 @@ const (
 )
 
 // SaveEntry stores a line of a web room, and returns it with its Seq. It replaces an earlier line with the
-// same ID, in its place.
+// same ID, in its place, unless that one has a higher Revision, which it returns then.
 func (db *DB) SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error) {
 	out := e
 	room, id := keyText(e.Room), keyText(e.ID)
 	err := db.write(ctx, func(t *tx) error {
 		var seq int64
+		var kept *store.Entry
 		err := t.send(func(b *pgx.Batch) {
 			// The room's row is locked first: one line of a room is stored after the other.
 			b.Queue(`insert into ravenbot.rooms as r (name, last_entry) values ($1, 0)
-				on conflict (name) do update set last_entry = coalesce(r.last_entry, 0)`, room)
-			b.Queue(`select coalesce((select seq from ravenbot.entries where room = $1 and id = $2),
-				(select -1 - last_entry from ravenbot.rooms where name = $1))`, room, id).
+				on conflict (name) do update set last_entry = coalesce(r.last_entry, 0) returning last_entry + 1`, room).
 				QueryRow(func(row pgx.Row) error { return row.Scan(&seq) })
+			b.Queue(`select v, record from ravenbot.entries where room = $1 and id = $2`, room, id).
+				Query(eachRecord(t.db, "entries", func(e store.Entry) { kept = &e }))
 		})
 		if err != nil {
 			return err
 		}
-		isNew := seq < 0
-		if isNew {
-			seq = -seq
+		isNew := kept == nil
+		if !isNew && kept.Revision > e.Revision {
+			out = *kept
+			return errUnchanged
 		}
+		if !isNew {
+			seq = int64(kept.Seq)
+		}
+		out = e // this change may run more than once
 		out.Seq = uint64(seq)
 		record, err := encode(out)
 		if err != nil {
@@ -166,6 +172,18 @@ func (db *DB) RoomFilePart(ctx context.Context, room string, n uint64, from int6
 	f, size, err := db.roomFile(ctx, room, n, `encode(substring(data from $3 for $4), 'base64')`, from+1, most)
 	f.Size = size
 	return f, err
+}
+
+// DeleteRoomFile deletes a file of a web room; there may be none.
+func (db *DB) DeleteRoomFile(ctx context.Context, room string, n uint64) error {
+	err := db.write(ctx, func(t *tx) error {
+		_, err := t.exec(`delete from ravenbot.room_files where room = $1 and n = $2`, keyText(room), int64(n))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("delete file %d of room %s: %w", n, room, err)
+	}
+	return nil
 }
 
 // roomFile returns a file with the data that an expression in base64 gives, and how many bytes there are in all.

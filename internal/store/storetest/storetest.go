@@ -397,6 +397,7 @@ func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	again, err := s.SaveEntry(ctx, store.Entry{ID: "3", Room: "general", Text: "two", At: noon})
 	must(t, err)
 	same(t, "the place of the line written again", uint64(4), again.Seq)
+	checkRevisions(t, s, again)
 	newest, err := s.Entries(ctx, "general", 0, 2)
 	must(t, err)
 	if len(newest) != 2 || newest[0].Text != "two" || newest[1].ID != "4" {
@@ -428,6 +429,15 @@ func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 	if _, err := s.RoomFile(ctx, "another", 2); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a file of another room: %v", err)
 	}
+	for _, room := range []string{"general", "general", "nowhere"} {
+		must(t, s.DeleteRoomFile(ctx, room, 1))
+	}
+	if _, err := s.RoomFile(ctx, "general", 1); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a file that was deleted: %v", err)
+	}
+	kept, err = s.RoomFile(ctx, "general", 2)
+	must(t, err)
+	same(t, "the file beside one that was deleted", file, kept)
 	for range 2 {
 		must(t, s.DeleteRoom(ctx, "general"))
 	}
@@ -438,6 +448,38 @@ func roomLines(t *testing.T, s store.Store, _ *time.Time) {
 		t.Errorf("a file of a deleted room: %v", err)
 	}
 	_, err = s.SaveEntry(ctx, store.Entry{ID: "0", Room: "general", Text: "again", At: noon})
+	must(t, err)
+}
+
+// checkRevisions checks that a line, which is e now, is replaced by none of an older revision. It leaves e there.
+func checkRevisions(t *testing.T, s store.Store, e store.Entry) {
+	t.Helper()
+	ctx := t.Context()
+	edited := e
+	edited.Text, edited.Revision = "edited", 5
+	for range 2 {
+		kept, err := s.SaveEntry(ctx, edited)
+		must(t, err)
+		same(t, "an edited line", edited, kept)
+	}
+	for _, revision := range []int64{0, 4} {
+		older := e
+		older.Revision = revision
+		kept, err := s.SaveEntry(ctx, older)
+		must(t, err)
+		same(t, fmt.Sprint("what is kept where revision ", revision, " is written"), edited, kept)
+	}
+	deleted := store.Entry{ID: e.ID, Room: e.Room, At: e.At, Revision: 6, Deleted: true}
+	_, err := s.SaveEntry(ctx, deleted)
+	must(t, err)
+	_, err = s.SaveEntry(ctx, edited)
+	must(t, err)
+	list, err := s.Entries(ctx, e.Room, e.Seq+1, 1)
+	must(t, err)
+	deleted.Seq = e.Seq
+	same(t, "a deleted line", []store.Entry{deleted}, list)
+	e.Revision = 7
+	_, err = s.SaveEntry(ctx, e)
 	must(t, err)
 }
 
