@@ -435,13 +435,21 @@ type OneWay interface {
 }
 
 // Progress is a passing view of work under way: never stored, and nothing is
-// lost when it is dropped. One of Text, Tool, Note and Reset is set.
+// lost when it is dropped. One of Text, Tool, Note, Reset and Ended is set.
 type Progress struct {
 	Message string   `json:"message"`        // ID of the message being answered
 	Text    string   `json:"text,omitempty"` // more of the answer; append it
 	Tool    *ToolRun `json:"tool,omitempty"`
 	Note    string   `json:"note,omitempty"`  // a word on what is being waited for
 	Reset   bool     `json:"reset,omitempty"` // drop the text shown so far: the model starts again
+	Ended   bool     `json:"ended,omitempty"` // the work has ended and leaves no post
+}
+
+// Reviser is a Platform that keeps what was said on a record of its own.
+type Reviser interface {
+	// Revise makes the record of a message say what an accepted edit or deletion of it says. It is called before the
+	// change counts as done, perhaps repeatedly, and leaves a record that shows this change or a later one as it is.
+	Revise(ctx context.Context, change Message) error
 }
 
 // Watcher is a Platform that shows work as it happens. Show must not block.

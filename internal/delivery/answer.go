@@ -49,6 +49,9 @@ func (s *Service) answerQuestion(a chat.Address, l *queue, q *question) {
 		p.Draft.Again = q.resumed && len(shown.IDs) == 0 && len(p.Draft.Reply.Handle) == 0
 		posts = []store.Post{p}
 	}
+	if w, ok := s.o.Platform(a.Platform).(chat.Watcher); ok && draft == nil && q.followUp != nil {
+		w.Show(a, chat.Progress{Message: q.followUp.ID, Ended: true})
+	}
 	err := s.retryWrite(s.workCtx, "answer not stored", func() error {
 		return s.o.Store.SaveAnswer(s.workCtx, a, q.keys, turn, posts)
 	})
@@ -74,7 +77,10 @@ func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
 	view := s.startLiveAnswer(ctx, a, q)
 	defer func() { shown = view.end() }() // known only when no partial post is under way
 	for {
-		asked, reply := s.beginWork(l, q, stop)
+		asked, reply, changes := s.beginWork(l, q, stop)
+		if s.reviseRecords(changes) != nil {
+			return nil, nil, shown, false
+		}
 		turn, draft = nil, reply
 		if reply == nil && len(asked.Messages) > 0 {
 			turn, draft = s.askAgent(ctx, asked, view)
@@ -95,9 +101,30 @@ func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
 	}
 }
 
-// beginWork returns the present question, and the answer where it is fixed. From then on
+// reviseRecords has the platforms that keep messages themselves note changes of them. It returns errStopped where the
+// service ends first.
+func (s *Service) reviseRecords(changes []chat.Message) error {
+	for _, m := range changes {
+		p, ok := s.o.Platform(m.Conversation.Platform).(chat.Reviser)
+		if !ok {
+			continue
+		}
+		// Whoever sent the change may have ended before it was noted. Once the change is done nobody would note it.
+		err := s.retryWrite(s.workCtx, "change of a message not noted", func() error { return p.Revise(s.workCtx, m) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginWork returns the present question, the answer where it is fixed, and the changes of its messages. From then on
 // revisions and stops reach the work.
-func (s *Service) beginWork(l *queue, q *question, stop context.CancelCauseFunc) (chat.Asked, *chat.Draft) {
+func (s *Service) beginWork(
+	l *queue,
+	q *question,
+	stop context.CancelCauseFunc,
+) (chat.Asked, *chat.Draft, []chat.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q.revised == nil {
@@ -112,7 +139,7 @@ func (s *Service) beginWork(l *queue, q *question, stop context.CancelCauseFunc)
 	if q.followUp != nil && len(q.messages) == 0 {
 		asked.Turn = q.followUp.Subject()
 	}
-	return asked, q.fixedReply
+	return asked, q.fixedReply, slices.Clone(q.changes)
 }
 
 // endWork makes a question final and returns true, unless it was revised since beginWork returned asked.
@@ -166,6 +193,11 @@ func (s *Service) newAnswerPost(
 		p.Replaces = turn.ID
 		d.Replaces = s.lookUpRef(turn.ID)
 		d.Reply.Handle = nil // a press is not answered by the post that it changes
+		// The post with the button is known for longer than the place of a post by its key.
+		post := q.followUp.Reply.MessageID
+		if len(d.Replaces.IDs) == 0 && q.followUp.Kind() == chat.EventPress && post != "" {
+			d.Replaces = chat.Ref{IDs: []string{post}}
+		}
 	}
 	if turn != nil {
 		if !d.Failed {
@@ -266,6 +298,10 @@ func (s *Service) askAgent(
 			view.show(p)
 			p.Message = m.ID
 			w.Show(m.Conversation, p)
+		}
+		// Nothing else shows that an answered question is being answered again.
+		if what, _ := m.Press(); what == chat.PressRetry || m.Change != "" {
+			show(chat.Progress{Reset: true})
 		}
 	}
 	return s.o.Answerer.Answer(ctx, q, show)

@@ -14,6 +14,7 @@ type question struct {
 	messages     []chat.Message   // with their present texts
 	pending      []pendingMessage // the messages that are counted as not answered until this is
 	keys         []string         // of all that the answer finishes: messages, also deleted ones, and changes
+	changes      []chat.Message   // of its messages, or of the answered one that this is about
 	followUp     *chat.Message    // the change of an answered message, or the press of a button, that this is about
 	resumed      bool             // left by an earlier process, which may have begun to show the answer
 	fixedReply   *chat.Draft      // the answer, where the agent need not be asked
@@ -53,9 +54,10 @@ func (s *Service) routeLocked(m chat.Message) {
 	case m.Change != "" && q != nil && q.isStored():
 		s.revise(q, m)
 	case m.Change == chat.Deleted:
-		s.enqueueQuestion(m, &question{keys: []string{m.Key()}, followUp: &m})
+		s.enqueueQuestion(m, &question{keys: []string{m.Key()}, changes: []chat.Message{m}, followUp: &m})
 	case m.Change != "":
-		s.enqueueQuestion(m, &question{messages: []chat.Message{m}, keys: []string{m.Key()}, followUp: &m})
+		changed := []chat.Message{m}
+		s.enqueueQuestion(m, &question{messages: changed, keys: []string{m.Key()}, changes: changed, followUp: &m})
 	case m.Stops() && s.stopWork(m):
 	case s.o.Urgent != nil && s.o.Urgent(m):
 		q := newQuestion(m)
@@ -133,6 +135,7 @@ func (s *Service) merge(q, other *question) {
 		slices.SortStableFunc(q.messages, func(a, b chat.Message) int { return a.Time.Compare(b.Time) })
 	}
 	q.keys = append(q.keys, other.keys...)
+	q.changes = append(q.changes, other.changes...)
 	q.resumed = q.resumed || other.resumed
 	for _, h := range other.pending {
 		s.questions[h.subject] = q
@@ -146,6 +149,7 @@ func (s *Service) merge(q, other *question) {
 func (s *Service) revise(q *question, change chat.Message) {
 	// Also where nothing changes: the change waits in the inbox, and is done with the answer.
 	q.keys = append(q.keys, change.Key())
+	q.changes = append(q.changes, change)
 	i := slices.IndexFunc(q.messages, func(m chat.Message) bool { return m.Subject() == change.Subject() })
 	switch {
 	case i < 0: // deleted before
@@ -158,6 +162,10 @@ func (s *Service) revise(q *question, change chat.Message) {
 	default:
 		q.messages = slices.Clone(q.messages)
 		q.messages[i].Text, q.messages[i].Revision = change.Text, change.Revision
+		// A handle may hold the words, and must not bring back those from before.
+		if len(change.Reply.Handle) > 0 {
+			q.messages[i].Reply.Handle = change.Reply.Handle
+		}
 	}
 	s.counts.revised.Add(1)
 	q.interrupt()
