@@ -315,7 +315,9 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 		d = e.failureDraft(m, err)
 		d.Tools, d.Footer = r.runs, strings.Join(r.resultsToShow(), " · ")
 		r.turn.State = conversation.Failed
-		if isKind(err, llm.Blocked) {
+		if r.restoreAnswer() {
+			d.Text += " " + keptNote
+		} else if isKind(err, llm.Blocked) {
 			r.turn.Messages = nil // in the history a blocked prompt would block every later request as well
 		}
 	}
@@ -324,8 +326,13 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 }
 
 // stopTurn ends a turn because a user said so. What was shown of the answer stays, in the post
-// and in the history.
+// and in the history; of one that was to replace another, that other one.
 func (r *run) stopTurn(m chat.Message) (*conversation.Turn, *chat.Draft) {
+	if r.restoreAnswer() {
+		r.engine.addToHistory(m.Conversation, r.turn, r.profile.Window)
+		// Failed: a post of its own, with a button to try again.
+		return r.turn, &chat.Draft{Text: "Stopped. " + keptNote, Tools: r.runs, Failed: true}
+	}
 	shown := strings.TrimSpace(r.partial.String())
 	answer, note := "Stopped.", "(Stopped by a user before there was an answer.)"
 	if shown != "" {

@@ -26,11 +26,18 @@ func (r *run) reopen(t *conversation.Turn) bool {
 	if len(words) == 0 {
 		return false
 	}
-	steps := callsAndResults(t.Messages[min(len(words), len(t.Messages)):])
+	said := t.Messages[min(len(words), len(t.Messages)):]
+	steps := callsAndResults(said)
+	if q.Turn == "" {
+		r.usedBefore = t.Usage.Input + t.Usage.Output
+	}
 	var now []llm.Message
 	changed := false
 	switch m := q.Last(); {
 	case m.Command == chat.Pressed: // the retry button: the same question again
+		if t.State == conversation.Answered {
+			r.former = slices.Clone(said[len(steps):])
+		}
 	case q.Turn == "": // an edit of one message of a turn that has ended
 		i := slices.Index(t.Subjects(), m.Subject())
 		if i < 0 || i >= len(words) || r.hasWords(words[i], len(q.Messages)-1) {
@@ -67,6 +74,20 @@ func (r *run) reopen(t *conversation.Turn) bool {
 	t.State, t.Error = conversation.Open, ""
 	return true
 }
+
+// restoreAnswer puts the former answer behind the calls of the turn, and returns true, where there is one.
+func (r *run) restoreAnswer() bool {
+	if len(r.former) == 0 {
+		return false
+	}
+	words := r.turn.UserMessages()
+	r.turn.Messages = slices.Concat(words, callsAndResults(r.turn.Messages[len(words):]), r.former)
+	r.turn.State = conversation.Answered
+	return true
+}
+
+// keptNote is said where a question could not be answered again.
+const keptNote = "The answer from before stays."
 
 // refuseRetry returns what somebody is told who may not have a question answered again. It returns
 // nil where they may: their own question, one of several people, and for administrators any.

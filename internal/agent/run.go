@@ -50,6 +50,8 @@ type run struct {
 	provenance      provenance      // what the calls of the present step are judged by
 	volatile        []llm.Part      // what stands behind the question in this turn alone
 	unknownOutcome  []string        // tools that were interrupted and may have taken effect
+	former          []llm.Message   // the answer that this one is to replace; none: there is none, or it is of other words
+	usedBefore      int             // tokens that the turn had used when somebody had it answered again
 
 	mu          sync.Mutex          // guards what follows
 	sources     []chat.Link         // that tools named, in the order of their numbers
@@ -270,7 +272,7 @@ func (r *run) loop(ctx context.Context) (string, error) {
 		if step > r.profile.MaxSteps && r.stopReason == "" && len(r.declared) > 0 {
 			r.stopReason = fmt.Sprintf("stopped after %d rounds of tool calls", r.profile.MaxSteps)
 		}
-		used := r.turn.Usage.Input + r.turn.Usage.Output
+		used := r.turn.Usage.Input + r.turn.Usage.Output - r.usedBefore
 		if r.profile.MaxTokens > 0 && used >= r.profile.MaxTokens && r.stopReason == "" {
 			r.stopReason = fmt.Sprintf("stopped after %d tokens", used)
 		}
