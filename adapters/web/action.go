@@ -101,26 +101,39 @@ func (r *room) endedWork(d chat.Draft) []string {
 	return ids
 }
 
-// findReplaced returns the entry that a draft replaces; false if there is none.
+// findReplaced returns the entry that a draft replaces: the one that it names, or the answer to what was said before an
+// edit. It returns false if there is none. The caller holds r.order.
 func (w *Web) findReplaced(ctx context.Context, r *room, d chat.Draft) (store.Entry, bool, error) {
-	if len(d.Replaces.IDs) == 0 {
-		return store.Entry{}, false, nil
+	if len(d.Replaces.IDs) > 0 {
+		// What is no number is of an earlier version, or of another platform.
+		if seq, err := strconv.ParseUint(d.Replaces.IDs[0], 10, 64); err == nil {
+			e, found, err := w.lineAt(ctx, r.name, seq)
+			if err != nil || found && e.Draft != nil {
+				return e, found, err
+			}
+		}
 	}
-	seq, err := strconv.ParseUint(d.Replaces.IDs[0], 10, 64)
-	if err != nil {
-		return store.Entry{}, false, nil // of an earlier version, or of another platform
+	// Where an answer is, is known to who asks for it for some days, and not of a failure that takes its place.
+	if line, ok := r.edited[d.Reply.MessageID]; ok {
+		return w.findAnswer(ctx, r, d.Reply.MessageID, line)
 	}
-	list, err := w.o.Log.Entries(ctx, r.name, seq+1, 1)
-	if err != nil || len(list) == 0 || list[0].Seq != seq || list[0].Draft == nil {
-		return store.Entry{}, false, err
-	}
-	return list[0], true, nil
+	return store.Entry{}, false, nil
 }
 
 // shownForm is what the template of a form shows.
 type shownForm struct {
 	*chat.Form
+	Action           string // the address that it is sent to
 	Room, Post, Once string
+}
+
+// renderForm sends a form, as a fragment to the page's own requests.
+func (w *Web) renderForm(rw http.ResponseWriter, r *http.Request, f shownForm) {
+	name := "form-page"
+	if r.Header.Get("HX-Request") != "" {
+		name = "show-form"
+	}
+	w.render(rw, r, name, f)
 }
 
 // offerForm shows the form that a message asks for, or says why there is none. It returns false if
@@ -138,16 +151,14 @@ func (w *Web) offerForm(rw http.ResponseWriter, r *http.Request, m chat.Message)
 	case err != nil:
 		w.writeError(rw, r, &formRefusal{err})
 	default:
-		name := "form-page"
-		if r.Header.Get("HX-Request") != "" {
-			name = "show-form"
-		}
-		w.render(
-			rw,
-			r,
-			name,
-			shownForm{Form: form, Room: m.Conversation.Channel, Post: m.Reply.MessageID, Once: newToken()},
-		)
+		room := m.Conversation.Channel
+		w.renderForm(rw, r, shownForm{
+			Form:   form,
+			Action: "/chat/" + room + "/forms",
+			Room:   room,
+			Post:   m.Reply.MessageID,
+			Once:   newToken(),
+		})
 	}
 	return true
 }

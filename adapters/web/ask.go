@@ -63,6 +63,8 @@ func (w *Web) follow(
 			switch {
 			case !ok:
 				return false, errDropped
+			case e.Entry != nil && isGone(*e.Entry, id):
+				return false, errDeleted
 			case e.Entry != nil && isAnswer(*e.Entry, id):
 				yield(e, nil)
 				return true, nil
@@ -88,6 +90,9 @@ func (w *Web) catchUp(
 		return false, err
 	}
 	for _, e := range entries {
+		if isGone(e, id) {
+			return false, errDeleted
+		}
 		if isAnswer(e, id) {
 			yield(Event{Entry: &e}, nil)
 			return true, nil
@@ -112,6 +117,9 @@ func (w *Web) catchUp(
 	}
 	return false, nil
 }
+
+// isGone reports whether an entry of a room is the message with an id, which was deleted.
+func isGone(e store.Entry, id string) bool { return e.ID == id && e.Deleted }
 
 // isAnswer reports whether an entry of a room answers the message with an id.
 func isAnswer(e store.Entry, id string) bool {

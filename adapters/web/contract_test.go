@@ -23,6 +23,17 @@ func TestContract(t *testing.T) {
 		t.Cleanup(func() { db.Close() })
 		w := New(Options{Log: db, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 		base, c := serve(t, w)
+		change := func(at chat.Address, id, what string, form url.Values) {
+			entries, err := db.Entries(context.Background(), at.Channel, 0, 100)
+			if err != nil {
+				panic(fmt.Sprint("read the room: ", err))
+			}
+			seq := fmt.Sprint(entries[indexOfEntry(entries, id)].Seq)
+			if status, _, body := request(t, c, "POST", base+"/chat/"+at.Channel+"/lines/"+seq+"/"+what, form,
+				"HX-Request", "true"); status != 200 {
+				t.Errorf("to %s gave %d: %s", what, status, body)
+			}
+		}
 		return &chattest.World{
 			Platform: w,
 			Channel:  general,
@@ -32,6 +43,10 @@ func TestContract(t *testing.T) {
 				m, err := w.Say(context.Background(), at.Channel, anna, text, files...)
 				return m.ID, err
 			},
+			Edit: func(at chat.Address, message, text string) {
+				change(at, message, "edit", url.Values{"one:words": {text}})
+			},
+			Delete: func(at chat.Address, message string) { change(at, message, "delete", nil) },
 			Press: func(at chat.Address, post, value string) {
 				form := url.Values{"post": {post}, "value": {value}}
 				if status, _, body := request(t, c, "POST", base+"/chat/"+at.Channel+"/press", form,

@@ -89,17 +89,17 @@ func everywhere(s string) roomView {
 	d := chat.Draft{Key: s, Text: s, Footer: s, Tools: []chat.ToolRun{run}, Reply: chat.Reply{MessageID: s},
 		Cards: []chat.Card{{Title: s, URL: s, Text: s, Source: s,
 			Also: []chat.Link{{Title: s, URL: s}, {URL: "https://ok.example/" + s}}}}}
-	return roomView{Room: "general", Rooms: []string{"general", s}, Newest: 2, Before: 1,
+	return roomView{Room: "general", Rooms: []string{"general", s}, Newest: 2, Before: 1, Query: s,
 		Entries: []store.Entry{{Seq: 1, ID: s, User: &chat.User{ID: s, Name: s}, Text: s}, {Seq: 2, ID: s, Draft: &d}},
 		Working: []workView{{ID: s, Text: s, Note: s, Tools: []chat.ToolRun{run}}}}
 }
 
 // elements and attributes that may stand in what is shown of foreign text.
 var (
-	inert = strings.Fields(`article header span time div details summary code pre h1 h2 h3 h4 h5 h6 p a ol ul li em strong del blockquote hr br
+	inert = strings.Fields(`article header mark span time div details summary code pre h1 h2 h3 h4 h5 h6 p a ol ul li em strong del blockquote hr br
 		table thead tbody tr th td input`)
 	plain = strings.Fields(`class id datetime aria-hidden role tabindex rel target title hx-disable hx-swap-oob type ` +
-		`checked disabled start open data-text`) // data-text is what the arrow keys bring back into the field
+		`checked disabled start open data-text value`) // data-text is what the arrow keys bring back into the field
 )
 
 // active returns what in a fragment could do more than be read.
@@ -142,6 +142,7 @@ func TestNothingForeignBecomesActive(t *testing.T) {
 	p := newPage()
 	// The page has active parts of its own: as many as with harmless text.
 	want := active(t, render(t, p, everywhere("harmless")))
+	lines := len(active(t, personLines(t, p, "harmless")))
 	for _, s := range hostile(t) {
 		v := everywhere(s)
 		if got := active(t, render(t, p, v)); len(got) != len(want) {
@@ -160,7 +161,38 @@ func TestNothingForeignBecomesActive(t *testing.T) {
 		if found := active(t, fragments); found != nil {
 			t.Errorf("fragments of %q hold %q", s, found)
 		}
+		if found := active(t, personLines(t, p, s)); len(found) != lines {
+			t.Errorf("what a person said, %q, holds %q", s, found)
+		}
 	}
+}
+
+// personLines returns what shows words of a person and may have parts that do something: their line, the forms about it
+// and what a search finds of it.
+func personLines(t *testing.T, p *page, s string) []byte {
+	t.Helper()
+	e := everywhere(s).Entries[0]
+	e.Room, e.Revision, e.Files = "general", 1, []chat.File{{Name: s}}
+	gone := e
+	gone.Deleted = true
+	var all []byte
+	for _, c := range []struct {
+		name string
+		v    any
+	}{
+		{"new-entry", e}, {"same-entry", endingEntry{Entry: e}}, {"same-entry", gone},
+		{"show-form", shownForm{Form: editForm(e), Action: "/chat/general/lines/1/edit", Room: "general"}},
+		{"show-form", shownForm{Form: deleteForm(e), Action: "/chat/general/lines/1/delete", Room: "general"}},
+		{"search-page", searchView{Query: s, Rooms: []string{s}, Found: []foundLine{{Room: "general", Who: s,
+			Passage: []passagePart{{s, true}, {s, false}}}}}},
+	} {
+		b, err := p.fragment(c.name, c.v)
+		if err != nil {
+			t.Fatalf("%s of %q: %v", c.name, s, err)
+		}
+		all = append(all, b...)
+	}
+	return all
 }
 
 func render(t *testing.T, p *page, v roomView) []byte {

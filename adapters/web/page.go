@@ -69,6 +69,7 @@ func newPage() *page {
 func (w *Web) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", http.RedirectHandler("/chat/general", http.StatusSeeOther))
+	mux.HandleFunc("GET /chat", w.showSearch)
 	mux.HandleFunc("POST /chat", w.openRoom)
 	mux.HandleFunc("GET /chat/{room}", w.showRoom)
 	mux.HandleFunc("GET /chat/{room}/earlier", w.showEarlier)
@@ -79,6 +80,10 @@ func (w *Web) Handler() http.Handler {
 	mux.HandleFunc("POST /chat/{room}/press", w.servePress)
 	mux.HandleFunc("POST /chat/{room}/forms", w.serveForm)
 	mux.HandleFunc("POST /chat/{room}/agent", w.chooseAgent)
+	mux.HandleFunc("GET /chat/{room}/lines/{line}/edit", w.showEdit)
+	mux.HandleFunc("POST /chat/{room}/lines/{line}/edit", w.takeEdit)
+	mux.HandleFunc("GET /chat/{room}/lines/{line}/delete", w.showDelete)
+	mux.HandleFunc("POST /chat/{room}/lines/{line}/delete", w.takeDelete)
 	mux.HandleFunc("GET /static/{file}", w.serveStatic)
 	return mux
 }
@@ -106,9 +111,15 @@ type roomView struct {
 	State   string // of the room, as old as the entries or older
 	Working []workView
 	Agents  *Offer // nil: there is no choice
+	Past    bool   // newer lines are not shown, nor any that come
+	Query   string // that was searched for; none is on the page of a room
 }
 
-// showRoom serves the page of a room, with its newest lines.
+// linesBehind is how many lines are shown behind one that somebody looks for.
+const linesBehind = pageSize / 2
+
+// showRoom serves the page of a room, with its newest lines or, where they do not include the one that the address names,
+// with those around that one.
 func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("room")
 	if err := CheckRoom(name); err != nil {
@@ -124,6 +135,13 @@ func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		w.writeError(rw, r, err)
 		return
+	}
+	if line := parseLine(r.FormValue("line")); line > 0 && line < v.Before {
+		if v, err = w.loadRoom(r.Context(), name, line+linesBehind); err != nil {
+			w.writeError(rw, r, err)
+			return
+		}
+		v.Past = true
 	}
 	v.Rooms = rooms
 	if w.o.Agents != nil {
@@ -172,15 +190,15 @@ func (w *Web) workUnderWay(name string, entries []store.Entry) []workView {
 	}
 	var left []workView
 	for _, e := range entries {
-		if e.User != nil && !known[e.ID] && w.o.Now().Sub(e.At) < cacheTime {
+		if e.User != nil && !e.Deleted && !known[e.ID] && w.o.Now().Sub(e.At) < cacheTime {
 			left = append(left, workView{Room: name, ID: e.ID})
 		}
 	}
 	return append(left, list...)
 }
 
-// roomNames returns general, the configured rooms, and those that hold anything or are shown, each
-// once.
+// roomNames returns general, the configured rooms, those that hold anything, and the one that is shown, each once; ""
+// stands for none.
 func (w *Web) roomNames(ctx context.Context, current string) ([]string, error) {
 	used, err := w.o.Log.Rooms(ctx)
 	if err != nil {

@@ -72,11 +72,11 @@ func (w *Web) pictureURL(r *http.Request) string {
 	if seqErr != nil || err != nil || seq == 0 || CheckRoom(r.PathValue("room")) != nil {
 		return ""
 	}
-	entries, err := w.o.Log.Entries(r.Context(), r.PathValue("room"), seq+1, 1)
-	if err != nil || len(entries) == 0 || entries[0].Seq != seq || entries[0].Draft == nil {
+	e, found, err := w.lineAt(r.Context(), r.PathValue("room"), seq)
+	if err != nil || !found || e.Draft == nil {
 		return ""
 	}
-	if cards := entries[0].Draft.Cards; n >= 0 && n < len(cards) && isWebAddress(cards[n].Image) {
+	if cards := e.Draft.Cards; n >= 0 && n < len(cards) && isWebAddress(cards[n].Image) {
 		return cards[n].Image
 	}
 	return ""

@@ -29,6 +29,8 @@ var templates = sync.OnceValue(func() *template.Template {
 		"dom":       domID,
 		"shown":     newShownDraft,
 		"files":     showFiles,
+		"editable":  isEditable,
+		"again":     againValue,
 		"chosen":    func(value, lines string) bool { return slices.Contains(strings.Split(lines, "\n"), value) },
 		"place":     func(message string, i int, t chat.ToolRun) placedRun { return placedRun{t, message, i} },
 	}).ParseFS(files, "templates/*.html"))

@@ -29,9 +29,9 @@ type room struct {
 	// order is held from before a line is written until it is shown, so that lines
 	// are shown in the order of their Seq. It guards the three fields below.
 	order       sync.Mutex
-	isLastKnown bool   // last has been read from the log
-	last        uint64 // highest Seq in the log
-	lastWritten uint64 // Seq of the line written last
+	isLastKnown bool              // last has been read from the log
+	last        uint64            // highest Seq in the log
+	edited      map[string]uint64 // Seq of lines that were edited and are to be answered again, by ID of their message
 
 	// mu guards the fields below. Where both are held, order is taken first.
 	mu      sync.Mutex
@@ -94,11 +94,12 @@ func (r *room) record(event Event, isNew bool) {
 	defer r.mu.Unlock()
 	e := event.Entry
 	switch {
+	case e.Draft == nil && e.Deleted:
+		r.removeTurn(e.ID)
 	case e.Draft == nil && isNew:
 		r.turnOf(e.ID).said = true
 	case e.Draft != nil:
-		ids := append(e.Draft.For(), event.Ends...)
-		r.turns = slices.DeleteFunc(r.turns, func(t *turnState) bool { return slices.Contains(ids, t.id) })
+		r.removeTurn(append(e.Draft.For(), event.Ends...)...)
 	}
 	if event.Anew {
 		r.changes++
@@ -136,11 +137,21 @@ func (r *room) turnOf(id string) *turnState {
 	return t
 }
 
+// removeTurn ends the work on messages. It is called with r.mu held.
+func (r *room) removeTurn(ids ...string) {
+	r.turns = slices.DeleteFunc(r.turns, func(t *turnState) bool { return slices.Contains(ids, t.id) })
+}
+
 // showProgress adds a step of work to what is shown of it: text is appended, a tool call takes the place of its earlier
-// state, Reset begins the text again.
+// state, Reset begins the text again, Ended takes it away.
 func (r *room) showProgress(p chat.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer func() { r.publish(Event{Progress: &p}) }()
+	if p.Ended {
+		r.removeTurn(p.Message)
+		return
+	}
 	t := r.turnOf(p.Message)
 	switch {
 	case p.Reset:
@@ -159,7 +170,6 @@ func (r *room) showProgress(p chat.Progress) {
 		t.text.WriteString(p.Text)
 		t.note = ""
 	}
-	r.publish(Event{Progress: &p})
 }
 
 // workView is a copy of the work on a message for showing.

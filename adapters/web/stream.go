@@ -136,6 +136,9 @@ func (s *streamer) sendEvent(e Event) error {
 		return s.sendEntry(e)
 	}
 	id := e.Progress.Message
+	if e.Progress.Ended {
+		return s.send(s.endWork(store.Entry{}, id), "end-work")
+	}
 	_, shown := s.shown[id]
 	if shown && e.Progress.Tool == nil {
 		// Each time the whole text is sent, so that what comes within textEvery is sent once.
@@ -160,24 +163,32 @@ func (s *streamer) sendEntry(event Event) error {
 		return nil
 	}
 	s.seen = max(s.seen, e.Seq)
-	if e.Draft == nil {
-		if err := s.send(e, line); err != nil {
-			return err
-		}
-		return s.sendWork(e.ID)
+	switch {
+	case e.Draft != nil:
+		return s.send(s.endWork(e, append(e.Draft.For(), event.Ends...)...), line, "end-work")
+	case e.Deleted:
+		return s.send(s.endWork(e, e.ID), line, "end-work")
 	}
+	if err := s.send(e, line); err != nil {
+		return err
+	}
+	return s.sendWork(e.ID)
+}
+
+// endWork notes that the work on messages is over, and returns an entry with those whose work the browser shows.
+func (s *streamer) endWork(e store.Entry, ids ...string) endingEntry {
 	a := endingEntry{Entry: e}
-	for _, id := range append(e.Draft.For(), event.Ends...) {
+	for _, id := range ids {
 		if _, shown := s.shown[id]; shown {
 			a.Ends = append(a.Ends, id)
 			delete(s.shown, id)
 		}
 	}
 	s.stale = slices.DeleteFunc(s.stale, func(id string) bool { return slices.Contains(a.Ends, id) })
-	return s.send(a, line, "end-work")
+	return a
 }
 
-// endingEntry is a post with the messages whose work it ends.
+// endingEntry is an entry with the messages whose work it ends.
 type endingEntry struct {
 	store.Entry
 	Ends []string

@@ -29,8 +29,8 @@ import (
 	"ravenbot/internal/text"
 )
 
-// Log keeps the lines of rooms. An entry with the ID of an earlier one takes its place and its Seq; a new one gets a
-// higher Seq than all before it. Its methods are called concurrently, but SaveEntry for one room by one goroutine at a
+// Log keeps the lines of rooms. An entry with the ID of an earlier one takes its place and its Seq, unless the earlier
+// one has a higher Revision; a new one gets a higher Seq than all before it. Its methods are called concurrently, but SaveEntry for one room by one goroutine at a
 // time.
 type Log interface {
 	// SaveEntry returns the entry as it is on record, with its Seq. What it returns must survive a crash.
@@ -46,6 +46,8 @@ type Log interface {
 	// RoomFilePart is RoomFile with up to most bytes of the data, from the byte with the index from on, and with how many
 	// there are in all as Size.
 	RoomFilePart(ctx context.Context, room string, n uint64, from int64, most int) (chat.File, error)
+	// DeleteRoomFile deletes a file; there may be none.
+	DeleteRoomFile(ctx context.Context, room string, n uint64) error
 }
 
 // Options are what a Web needs.
@@ -62,6 +64,8 @@ type Options struct {
 	Agents Agents
 	// Picture fetches the pictures of cards; nil: none is shown.
 	Picture Picture
+	// IsOver reports whether a line is over the retention of its room, and not to be found any more; nil: none is.
+	IsOver func(chat.Address, time.Time) bool
 }
 
 // Agents tells who may answer in rooms, and takes a choice of one.
@@ -180,14 +184,9 @@ func (w *Web) Say(
 	if err := CheckRoom(name); err != nil {
 		return chat.Message{}, err
 	}
-	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
-	if text == "" && len(files) == 0 {
-		return chat.Message{}, &InputError{"the message is empty"}
-	}
-	if len(text) > maxText {
-		return chat.Message{}, &InputError{
-			fmt.Sprintf("the message has %d bytes; at most %d can be taken", len(text), maxText),
-		}
+	text, err := checkText(text, len(files))
+	if err != nil {
+		return chat.Message{}, err
 	}
 	accept, err := w.awaitAccept(ctx)
 	if err != nil {
@@ -217,15 +216,27 @@ func (w *Web) Say(
 		return m, fmt.Errorf("take the message: %w", err)
 	}
 	// The message is taken, so that its line is kept also where the browser has gone.
-	if err := w.writeEntry(context.WithoutCancel(ctx), r, e, Event{}); err != nil {
+	if _, err := w.writeEntry(context.WithoutCancel(ctx), r, e, Event{}); err != nil {
 		// The message is safe, and the post that answers it writes the line.
 		w.o.Logger.Error("line of a room not kept", "room", name, "message", m.Key(), "error", err)
 	}
 	return m, nil
 }
 
+// checkText returns a text as it is said, beside a number of files. The error is an *InputError.
+func checkText(text string, files int) (string, error) {
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
+	if text == "" && files == 0 {
+		return "", &InputError{"the message is empty"}
+	}
+	if len(text) > maxText {
+		return "", &InputError{fmt.Sprintf("the message has %d bytes; at most %d can be taken", len(text), maxText)}
+	}
+	return text, nil
+}
+
 // newMessage returns the message of a person's entry. The entry is kept as the reply's handle, so that it is not lost
-// if the process ends between storing the two: Post writes it again.
+// if the process ends between storing the two: Post writes it again, and Revise that of a change.
 func (w *Web) newMessage(e store.Entry) (chat.Message, error) {
 	handle, err := json.Marshal(e)
 	if err != nil {
@@ -278,15 +289,15 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	r := w.room(to.Channel)
 	r.order.Lock()
 	defer r.order.Unlock()
-	for _, to := range append(slices.Clone(d.Answers), d.Reply) {
-		if err := w.restoreEntry(ctx, r, to); err != nil {
-			return chat.Ref{}, err
-		}
-	}
 	// One entry per key: repeating a post writes the same entry again.
 	e := store.Entry{ID: "post/" + d.Key, Room: r.name, At: w.o.Now(), Draft: &d}
-	if d.Files, err = w.keepFiles(ctx, r.name, d.Files); err != nil {
-		return chat.Ref{}, err
+	for _, to := range append(slices.Clone(d.Answers), d.Reply) {
+		line, err := w.restoreEntry(ctx, r, to)
+		if err != nil {
+			return chat.Ref{}, err
+		}
+		// It was deleted when the answer was there already, and the answer goes with it.
+		e.Deleted = e.Deleted || line.Deleted
 	}
 	// Looked up before the entry is replaced: the presses below the old one end with it.
 	ends := r.endedWork(d)
@@ -294,60 +305,80 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	if err != nil {
 		return chat.Ref{}, err
 	}
+	answered := d.Reply.MessageID
 	if again {
-		e.ID, d.Reply, d.Answers = old.ID, old.Draft.Reply, old.Draft.Answers
+		e.ID, e.Revision, e.Deleted = old.ID, old.Revision, e.Deleted || old.Deleted
+		d.Reply, d.Answers = old.Draft.Reply, old.Draft.Answers
+	}
+	if e.Deleted {
+		d = *emptyDraft(d)
+	}
+	if d.Files, err = w.keepFiles(ctx, r.name, d.Files); err != nil {
+		return chat.Ref{}, err
 	}
 	// The handle is the asker's entry, which is in the log already.
 	d.Reply.Handle, d.Answers, d.Replaces = nil, slices.Clone(d.Answers), chat.Ref{}
 	for i := range d.Answers {
 		d.Answers[i].Handle = nil
 	}
-	if err := w.writeEntry(ctx, r, e, Event{Anew: again, Ends: ends}); err != nil {
+	kept, err := w.writeEntry(ctx, r, e, Event{Anew: again, Ends: ends})
+	if err != nil {
 		return chat.Ref{}, err
 	}
-	return chat.Ref{IDs: []string{strconv.FormatUint(r.lastWritten, 10)}}, nil
+	delete(r.edited, answered)
+	return chat.Ref{IDs: []string{strconv.FormatUint(kept.Seq, 10)}}, nil
 }
 
-// restoreEntry records the entry that a post answers unless this process has done so. The caller holds r.order. A
-// handle that cannot be read is logged and left out: the answer is worth more than its question's line.
-func (w *Web) restoreEntry(ctx context.Context, r *room, to chat.Reply) error {
+// restoreEntry records the entry that a post answers unless this process has done so, and returns it as it is on
+// record: it may have been edited or deleted since the handle was made. The entry is zero where nothing was done. The
+// caller holds r.order. A handle that cannot be read is logged and left out: the answer is worth more than its
+// question's line.
+func (w *Web) restoreEntry(ctx context.Context, r *room, to chat.Reply) (store.Entry, error) {
 	if len(to.Handle) == 0 || markedWork(to) != "" || r.isRecorded(to.MessageID) {
-		return nil
+		return store.Entry{}, nil
 	}
 	var e store.Entry
 	if err := json.Unmarshal(to.Handle, &e); err != nil || e.ID != to.MessageID || e.Room != r.name || e.User == nil {
 		w.o.Logger.Error("line of a room not restored", "room", r.name, "message", to.MessageID, "error", err)
-		return nil
+		return store.Entry{}, nil
 	}
 	return w.writeEntry(ctx, r, e, Event{})
 }
 
-// writeEntry records an entry, and shows it if it is new or if how says so. The caller holds
-// r.order.
-func (w *Web) writeEntry(ctx context.Context, r *room, e store.Entry, how Event) error {
-	// Without it the lines of an earlier process would count as new when they are written again.
-	if !r.isLastKnown {
-		newest, err := w.o.Log.Entries(ctx, r.name, 0, 1)
-		if err != nil {
-			return err
-		}
-		for _, e := range newest {
-			r.last = e.Seq
-		}
-		r.isLastKnown = true
+// readLast finds out the highest Seq of a room. The caller holds r.order.
+func (w *Web) readLast(ctx context.Context, r *room) error {
+	if r.isLastKnown {
+		return nil
 	}
-	kept, err := w.o.Log.SaveEntry(ctx, e)
+	newest, err := w.o.Log.Entries(ctx, r.name, 0, 1)
 	if err != nil {
 		return err
 	}
-	r.lastWritten = kept.Seq
+	for _, e := range newest {
+		r.last = e.Seq
+	}
+	r.isLastKnown = true
+	return nil
+}
+
+// writeEntry records an entry, shows it if it is new or if how says so, and returns it as it is on record. The caller
+// holds r.order.
+func (w *Web) writeEntry(ctx context.Context, r *room, e store.Entry, how Event) (store.Entry, error) {
+	// Without it the lines of an earlier process would count as new when they are written again.
+	if err := w.readLast(ctx, r); err != nil {
+		return store.Entry{}, err
+	}
+	kept, err := w.o.Log.SaveEntry(ctx, e)
+	if err != nil {
+		return store.Entry{}, err
+	}
 	// An entry that was recorded before, by this process or an earlier one, is on the pages
 	// already.
 	isNew := kept.Seq > r.last
 	r.last = max(r.last, kept.Seq)
 	how.Entry = &kept
 	r.record(how, isNew)
-	return nil
+	return kept, nil
 }
 
 // Show passes progress of work to whoever reads the room. It returns at once, and is kept nowhere but in memory.
@@ -363,7 +394,7 @@ func (w *Web) room(name string) *room {
 	defer w.mu.Unlock()
 	r := w.rooms[name]
 	if r == nil {
-		r = &room{name: name, token: newToken(), subs: map[chan Event]struct{}{}}
+		r = &room{name: name, token: newToken(), edited: map[string]uint64{}, subs: map[chan Event]struct{}{}}
 		w.rooms[name] = r
 	}
 	return r

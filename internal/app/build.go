@@ -227,6 +227,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Agents:   roomAgents{a},
 		Commands: CommandSpecs(),
 		Picture:  webtool.Reader{Client: p.pages}.Picture,
+		IsOver:   retention.IsOver(a.conf, "web", a.o.Now),
 	})
 	list := []chat.Platform{a.web}
 	for _, name := range []string{"discord", "slack", chat.MailPlatform} {

@@ -268,7 +268,8 @@ func (r *Registry) Help(m chat.Message) chat.Draft {
 	if len(titles) > 0 {
 		lines = append(lines, "- in the menu of a message, on Discord and Slack: "+strings.Join(titles, ", "))
 	}
-	lines = append(lines, "- on Discord and Slack: edit your message and I answer it again; delete it and I forget it")
+	// Also for what was said in a terminal: it shows a room of the chat page.
+	lines = append(lines, "- edit your message and I answer it again; delete it and I forget it")
 	return chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n")}
 }
 

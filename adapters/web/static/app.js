@@ -59,18 +59,26 @@
   })
 
   const form = document.getElementById('form')
-  form?.addEventListener('click', e => {
-    if (!e.target.closest('[data-close]')) return
+  const close = e => {
     e.preventDefault()
     form.replaceChildren()
     text.focus()
+  }
+  form?.addEventListener('click', e => { if (e.target.closest('[data-close]')) close(e) })
+  form?.addEventListener('keydown', e => {
+    if (e.key === 'Escape' && !e.isComposing) close(e)
+    if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) e.target.form?.requestSubmit()
   })
   document.body.addEventListener('htmx:oobAfterSwap', e => {
-    if (e.detail.target === form) (form.querySelector('input:not([type=hidden]), select, textarea') || text).focus()
+    if (e.detail.target !== form) return
+    const field = form.querySelector('input:not([type=hidden]), select, textarea') || form.querySelector('button') || text
+    field.focus()
+    if (field.tagName === 'TEXTAREA') field.setSelectionRange(field.value.length, field.value.length)
   })
 
   if (scroll && text) {
-    toEnd()
+    atEnd = !document.querySelector('#log :target')
+    if (atEnd) toEnd()
     scroll.addEventListener('scroll', () => {
       atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80
     })
