@@ -9,9 +9,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Ask says something in a room and yields the work on it, and last the entry whose draft is the
-// answer. An error ends the sequence. The message is answered even if ctx ends or the loop is left
-// early.
+// Ask says something in a room and yields the work on it, and last the entry whose draft is the answer, or says that the
+// message was deleted. An error ends the sequence. The message is answered even if ctx ends or the loop is left early.
 func (w *Web) Ask(ctx context.Context, name string, user chat.User, text string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		// Subscribed before anything is said, so that a quick answer is not missed.
@@ -64,7 +63,8 @@ func (w *Web) follow(
 			case !ok:
 				return false, errDropped
 			case e.Entry != nil && isGone(*e.Entry, id):
-				return false, errDeleted
+				yield(goneEvent(*e.Entry), nil)
+				return true, nil
 			case e.Entry != nil && isAnswer(*e.Entry, id):
 				yield(e, nil)
 				return true, nil
@@ -91,7 +91,8 @@ func (w *Web) catchUp(
 	}
 	for _, e := range entries {
 		if isGone(e, id) {
-			return false, errDeleted
+			yield(goneEvent(e), nil)
+			return true, nil
 		}
 		if isAnswer(e, id) {
 			yield(Event{Entry: &e}, nil)
@@ -120,6 +121,12 @@ func (w *Web) catchUp(
 
 // isGone reports whether an entry of a room is the message with an id, which was deleted.
 func isGone(e store.Entry, id string) bool { return e.ID == id && e.Deleted }
+
+// goneEvent returns what whoever waits for the answer to a deleted message gets in its place, such as a terminal.
+func goneEvent(e store.Entry) Event {
+	e.User, e.Draft = nil, &chat.Draft{Text: "The message was deleted before it was answered.", Failed: true}
+	return Event{Entry: &e}
+}
 
 // isAnswer reports whether an entry of a room answers the message with an id.
 func isAnswer(e store.Entry, id string) bool {

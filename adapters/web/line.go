@@ -99,8 +99,11 @@ var looksLikeCommand = text.Pattern(`^/[a-z]+(\s|$)`)
 // isEditable reports whether what somebody said is offered to be edited. Commands cannot be.
 func isEditable(said string) bool { return !looksLikeCommand().MatchString(said) }
 
-// againValue returns what a button says that has a question answered again; empty: the draft is no answer of a turn.
+// againValue returns what a button says that has a question answered again; empty: the draft answers none.
 func againValue(d chat.Draft) string {
+	if d.Reply.MessageID == "" {
+		return "" // a digest has the same buttons
+	}
 	for _, b := range d.Buttons {
 		if turn, ok := strings.CutPrefix(b.Value, chat.PressGood); ok {
 			return chat.PressRetry + turn

@@ -118,8 +118,8 @@ type roomView struct {
 // linesBehind is how many lines are shown behind one that somebody looks for.
 const linesBehind = pageSize / 2
 
-// showRoom serves the page of a room, with its newest lines or, where they do not include the one that the address names,
-// with those around that one.
+// showRoom serves the page of a room with its newest lines or, where they do not include the one that the address
+// names, with those around that one.
 func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("room")
 	if err := CheckRoom(name); err != nil {

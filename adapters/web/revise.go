@@ -14,9 +14,6 @@ import (
 
 var _ chat.Reviser = (*Web)(nil)
 
-// errDeleted is returned to whoever waits for the answer to a message that is gone.
-var errDeleted = &InputError{"the message was deleted before it was answered"}
-
 // Edit gives a line that a person said other words; its files stay. It returns when the change is safe on disk and
 // shown; the answer takes the place of the former one. Faults of the input are *InputError; the error of accept is
 // wrapped.
@@ -175,7 +172,8 @@ func (w *Web) deleteAnswers(ctx context.Context, r *room, line store.Entry) erro
 		if err != nil {
 			return err
 		}
-		if e.Draft == nil || !slices.ContainsFunc(e.Draft.For(), func(id string) bool { return slices.Contains(about, id) }) {
+		isAbout := func(id string) bool { return slices.Contains(about, id) }
+		if e.Draft == nil || !slices.ContainsFunc(e.Draft.For(), isAbout) {
 			continue
 		}
 		about = append(about, strconv.FormatUint(e.Seq, 10))

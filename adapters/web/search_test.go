@@ -70,7 +70,8 @@ func TestSearch_FindsInAllRooms_NewestFirst(t *testing.T) {
 		query string
 		want  []string
 	}{
-		{"budget", []string{"general anna: what of (the) [BUDGET]?", "birds ravenbot: the [budget], so far [A card](https://birds.example)",
+		{"budget", []string{"general anna: what of (the) [BUDGET]?",
+			"birds ravenbot: the [budget], so far [A card](https://birds.example)",
 			"general anna: The [Budget] is 400 euros"}},
 		{"euros  BUDGET", []string{"general anna: The [Budget] is 400 [euros]"}},
 		{`"budget is"`, []string{"general anna: The [Budget is] 400 euros"}},
@@ -156,11 +157,13 @@ func TestSearch_LeadsToTheLine(t *testing.T) {
 	written(t, db, lines...)
 	base, c := serve(t, w)
 	_, _, results := request(t, c, "GET", base+"/chat?q=number-030", nil)
-	if !strings.Contains(results, `<a href="/chat/general?line=30#line-30">`) || !strings.Contains(results, "<mark>number-030</mark>") {
+	if !strings.Contains(results, `<a href="/chat/general?line=30#line-30">`) ||
+		!strings.Contains(results, "<mark>number-030</mark>") {
 		t.Errorf("found %s", results)
 	}
 	_, _, page := request(t, c, "GET", base+"/chat/general?line=30", nil)
-	for part, want := range map[string]bool{`id="line-30"`: true, "number-010.": true, "number-050.": true, "number-100.": false,
+	for part, want := range map[string]bool{
+		`id="line-30"`: true, "number-010.": true, "number-050.": true, "number-100.": false,
 		`<a class="quiet" href="/chat/general">To the newest`: true, "sse-connect": false, `name="text"`: false} {
 		if strings.Contains(page, part) != want {
 			t.Errorf("around an old line the page has %s: %v", part, !want)
@@ -191,9 +194,11 @@ func BenchmarkSearch_FiftyFullRooms(b *testing.B) {
 	for _, room := range rooms {
 		written.Go(func() {
 			for i := range 2000 {
-				e := store.Entry{ID: fmt.Sprint(i), Room: room, At: noon.Add(time.Duration(i) * time.Minute), Text: words, User: &anna}
+				e := store.Entry{ID: fmt.Sprint(i), Room: room, At: noon.Add(time.Duration(i) * time.Minute)}
 				if i%2 == 0 {
-					e.Draft, e.User, e.Text = &chat.Draft{Text: words + words, Tools: []chat.ToolRun{{Name: "t", Result: words}}}, nil, ""
+					e.Draft = &chat.Draft{Text: words + words, Tools: []chat.ToolRun{{Name: "t", Result: words}}}
+				} else {
+					e.User, e.Text = &anna, words
 				}
 				if _, err := db.SaveEntry(b.Context(), e); err != nil {
 					b.Error(err)

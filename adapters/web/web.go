@@ -30,8 +30,8 @@ import (
 )
 
 // Log keeps the lines of rooms. An entry with the ID of an earlier one takes its place and its Seq, unless the earlier
-// one has a higher Revision; a new one gets a higher Seq than all before it. Its methods are called concurrently, but SaveEntry for one room by one goroutine at a
-// time.
+// one has a higher Revision; a new one gets a higher Seq than all before it. Its methods are called concurrently, but
+// SaveEntry for one room by one goroutine at a time.
 type Log interface {
 	// SaveEntry returns the entry as it is on record, with its Seq. What it returns must survive a crash.
 	SaveEntry(ctx context.Context, e store.Entry) (store.Entry, error)
@@ -307,7 +307,7 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	}
 	answered := d.Reply.MessageID
 	if again {
-		e.ID, e.Revision, e.Deleted = old.ID, old.Revision, e.Deleted || old.Deleted
+		e.ID, e.Deleted = old.ID, e.Deleted || old.Deleted
 		d.Reply, d.Answers = old.Draft.Reply, old.Draft.Answers
 	}
 	if e.Deleted {
