@@ -131,6 +131,7 @@ func TestSearch_TakesTooLong_SaysWhatWasLeftOut(t *testing.T) {
 	}
 	written(t, db, append(lines, "birds anna: line")...)
 	at := time.Now()
+	<-w.started // the clock is read until then
 	w.o.Now = func() time.Time { at = at.Add(searchTimeout); return at }
 	base, c := serve(t, w)
 	_, _, page := request(t, c, "GET", base+"/chat?q=line", nil)

@@ -24,7 +24,7 @@ func (r *run) reopen(t *conversation.Turn) bool {
 	q := r.asked
 	words := t.UserMessages()
 	if len(words) == 0 {
-		return false
+		return r.reword(t)
 	}
 	said := t.Messages[min(len(words), len(t.Messages)):]
 	steps := callsAndResults(said)
@@ -71,6 +71,18 @@ func (r *run) reopen(t *conversation.Turn) bool {
 	}
 	// Cloned: the stored turn and the cached history share these slices.
 	t.Messages = append(slices.Clone(now), steps...)
+	t.State, t.Error = conversation.Open, ""
+	return true
+}
+
+// reword gives a turn without words, which has lost them because a model refused them, those of an edit. It reports false
+// for all else.
+func (r *run) reword(t *conversation.Turn) bool {
+	m := r.asked.Last()
+	if m.Kind() != chat.EventEdit || t.State != conversation.Failed || len(t.Subjects()) != 1 {
+		return false
+	}
+	t.Messages = []llm.Message{{Role: llm.User, Parts: r.userParts(m, r.contexts[len(r.contexts)-1])}}
 	t.State, t.Error = conversation.Open, ""
 	return true
 }

@@ -309,3 +309,29 @@ func TestReopen_KnowledgeIsInTheQuestion_IsNotAddedAgain(t *testing.T) {
 		t.Errorf("a replay is asked with %q, %v", r.Request.System, err)
 	}
 }
+
+// What a model refused can be put differently by an edit, as the person is told.
+func TestReopen_RefusedWordsAreEdited_AreAnswered(t *testing.T) {
+	model := &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+		if n == 1 {
+			return nil, &llm.Error{Kind: llm.Blocked}
+		}
+		return llmtest.Says("ok"), nil
+	}}
+	b := engine(nil, model)
+	if d := b.answer(t, t.Context(), one(asks("1", "rude"))); d == nil || !strings.Contains(d.Text, "put it differently") {
+		t.Fatalf("answered %+v", d)
+	}
+	if d := b.press(t, chat.PressRetry+"web/1"); d == nil || d.Text == "ok" {
+		t.Errorf("the same words are answered %+v", d)
+	}
+	if d := b.answer(t, t.Context(), edit("1", "polite")); d == nil || d.Text != "ok" {
+		t.Errorf("the edit is answered %+v", d)
+	}
+	if text := wholeText(last(model.Requests())); strings.Contains(text, "rude") || !strings.Contains(text, "polite") {
+		t.Errorf("the request is\n%s", text)
+	}
+	if turn := b.memory.turns[room][0]; turn.State != conversation.Answered || len(turn.Messages) != 2 {
+		t.Errorf("the turn is %+v", turn)
+	}
+}

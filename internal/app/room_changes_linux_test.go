@@ -85,8 +85,19 @@ func TestChatPage_EditAndDelete_NothingOldIsLeft(t *testing.T) {
 	p := roomPage{t, b.Addr, "general"}
 	p.send("/messages", url.Values{"text": {"the word is apricot"}})
 	p.shows([]string{"you said: the word is apricot"})
+	search := func() (found string) {
+		path := "/api/v1/conversations/" + url.PathEscape("web:/general") + "/search?q=word+banana+apricot"
+		b.call(http.MethodGet, path, nil, &found)
+		return found
+	}
+	if found := search(); !strings.Contains(found, "apricot") {
+		t.Errorf("before the edit there is found: %s", found)
+	}
 	p.send("/lines/1/edit", url.Values{"one:words": {"the word is banana"}})
 	p.shows([]string{"you said: the word is banana", "edited"}, "apricot")
+	if found := search(); strings.Contains(found, "apricot") || !strings.Contains(found, "banana") {
+		t.Errorf("after the edit there is found: %s", found)
+	}
 	p.send("/messages", url.Values{"text": {"what is it?"}})
 	p.shows([]string{"you said: what is it?"})
 	if asked := w.lastAsked(); strings.Contains(asked, "apricot") || !strings.Contains(asked, "banana") {
@@ -107,10 +118,10 @@ func TestChatPage_EditAndDelete_NothingOldIsLeft(t *testing.T) {
 	if asked := w.lastAsked(); strings.Contains(asked, "banana") || strings.Contains(asked, "apricot") {
 		t.Errorf("after the deletion the model was asked with %s", asked)
 	}
-	var found string
-	b.call(http.MethodGet, "/api/v1/conversations/"+url.PathEscape("web:/general")+"/search?q=word+banana+apricot", nil, &found)
-	if _, page := (roomPage{t, b.Addr, ""}).request(http.MethodGet, "?q=is", nil); strings.Contains(page+found, "banana") {
-		t.Errorf("found: %s %s", found, page)
+	var page string
+	b.call(http.MethodGet, "/chat?q=is", nil, &page)
+	if found := search() + page; strings.Contains(found, "banana") || !strings.Contains(page, `class="found"`) {
+		t.Errorf("after the deletion there is found: %s", found)
 	}
 	b.stop()
 	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
