@@ -89,6 +89,7 @@ func TestMetrics_TellOfAnswersModelsToolsDigestsAndFeeds(t *testing.T) {
 func wantAlerts(t *testing.T, rules, described, scraped string) {
 	t.Helper()
 	_, table, _ := strings.Cut(described, "Worth an alert")
+	table, _, _ = strings.Cut(table, "\n## ")
 	named := find(`(?m)^\s+expr: (.+)$`, rules)
 	if diff := cmp.Diff(find("(?m)^\\| `(.+?)` \\|", table), named); diff != "" {
 		t.Errorf("expressions (-docs/metrics.md +alerts.yml):\n%s", diff)

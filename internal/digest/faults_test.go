@@ -349,22 +349,35 @@ func TestCommands_StoreFailsAnywhere_SaySo(t *testing.T) {
 	}
 }
 
+// cutOff are feeds during whose reading something is done.
+type cutOff struct {
+	queuedFeeds
+	meanwhile func()
+}
+
+func (c *cutOff) FetchAll(ctx context.Context, urls []string, turn func(func())) ([]feed.Result, []error) {
+	defer c.meanwhile()
+	return c.queuedFeeds.FetchAll(ctx, urls, turn)
+}
+
 // Runs are counted for their digest, and feeds as often as they were wanted, by the address that may be shown; what was
 // not read because others were, or because the bot is stopped, says nothing about a feed.
 func TestTotals_CountRunsAndFeeds(t *testing.T) {
 	const hidden, shown, gone = "https://x.example/?key=hidden", "https://x.example/?key=***", "https://y.example/gone"
 	good := digest.Feed{URL: hidden, Shown: shown}
+	reader := &cutOff{meanwhile: func() {}}
 	b := service(t, digest.Plan{Feeds: []digest.Feed{good, {URL: gone}, {URL: b2}}}, func(o *digest.Options) {
-		o.Feeds = queuedFeeds{o.Feeds.(feeds)}
+		reader.queuedFeeds, o.Feeds = queuedFeeds{o.Feeds.(feeds)}, reader
 	})
 	b.feeds[hidden] = []feed.Item{story(1), story(2)}
 	b.run(t, monday)
 	b.run(t, monday) // for the same time: no second run
 	ended, end := context.WithCancel(t.Context())
-	end()
+	reader.meanwhile = end
 	if _, err := b.Run(ended, "morning", monday.Add(time.Hour), false); err == nil {
 		t.Error("a run that is cut off has no error")
 	}
+	reader.meanwhile = func() {}
 	delete(b.feeds, hidden)
 	b.now = b.now.Add(2 * time.Hour)
 	if run, err := b.Run(t.Context(), "morning", b.now, false); err == nil {
@@ -375,7 +388,7 @@ func TestTotals_CountRunsAndFeeds(t *testing.T) {
 	if want := (measure.Total{Count: 2, Failed: 1, Results: 2}); got != want || len(b.RunTotals()) != 1 {
 		t.Errorf("the runs are %+v, want %+v", b.RunTotals(), want)
 	}
-	want := map[string]measure.Total{shown: {Count: 2, Failed: 1}, gone: {Count: 2, Failed: 2}}
+	want := map[string]measure.Total{shown: {Count: 3, Failed: 1}, gone: {Count: 2, Failed: 2}}
 	if diff := cmp.Diff(want, b.FeedTotals()); diff != "" {
 		t.Errorf("the feeds (-want +got):\n%s", diff)
 	}
