@@ -92,13 +92,37 @@ func (r *room) endedWork(d chat.Draft) []string {
 	if len(d.Replaces.IDs) == 0 {
 		return nil
 	}
+	// The button may have been below another post, such as a failure that is not replaced.
 	var ids []string
 	for _, t := range r.currentWork() {
-		if strings.HasPrefix(t.ID, "press/"+d.Replaces.IDs[0]+"/") {
+		if strings.HasPrefix(t.ID, "press/"+d.Replaces.IDs[0]+"/") ||
+			d.Reply.MessageID != "" && strings.HasPrefix(t.ID, "press/"+d.Reply.MessageID+"/") {
 			ids = append(ids, t.ID)
 		}
 	}
 	return ids
+}
+
+// deleteFailure takes the content of the failure below which a button was pressed, if what was pressed for has appeared
+// in another line. The caller holds r.order.
+func (w *Web) deleteFailure(ctx context.Context, r *room, to chat.Reply, appeared store.Entry) error {
+	e, found, err := w.failureAt(ctx, r, to)
+	if err != nil || !found || e.Seq == appeared.Seq {
+		return err
+	}
+	e.Draft, e.Deleted = emptyDraft(*e.Draft), true
+	_, err = w.writeEntry(ctx, r, e, Event{Anew: true})
+	return err
+}
+
+// failureAt returns the failure below which a button was pressed that a draft answers; false if it answers none.
+func (w *Web) failureAt(ctx context.Context, r *room, to chat.Reply) (store.Entry, bool, error) {
+	line := parseLine(to.MessageID)
+	if line == 0 {
+		return store.Entry{}, false, nil
+	}
+	e, found, err := w.lineAt(ctx, r.name, line)
+	return e, found && e.Draft != nil && e.Draft.Failed && !e.Deleted, err
 }
 
 // findReplaced returns the entry that a draft replaces: the one that it names, or the answer to what was said before an
@@ -117,7 +141,10 @@ func (w *Web) findReplaced(ctx context.Context, r *room, d chat.Draft) (store.En
 	if line, ok := r.edited[d.Reply.MessageID]; ok {
 		return w.findAnswer(ctx, r, d.Reply.MessageID, line)
 	}
-	return store.Entry{}, false, nil
+	if !d.Failed {
+		return store.Entry{}, false, nil
+	}
+	return w.failureAt(ctx, r, d.Reply)
 }
 
 // shownForm is what the template of a form shows.

@@ -410,3 +410,31 @@ func TestAnswerAgain_IsOfferedBelowAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A question that could not be answered again has one failure below its answer, until it is answered.
+func TestAnswerAgain_FailureGoesWithTheNextAnswer(t *testing.T) {
+	w, db, _ := chatter(t)
+	post := func(button, key string, d chat.Draft) {
+		t.Helper()
+		m := must(w.newPress("general", button, chat.PressRetry+"web/1"))
+		w.Show(general, chat.Progress{Message: m.ID, Reset: true})
+		if d.Key, d.Reply = key, m.Reply; !d.Failed {
+			d.Reply.Handle, d.Replaces = nil, chat.Ref{IDs: []string{"2"}}
+		}
+		must(w.Post(t.Context(), general, d))
+		if work := w.room("general").currentWork(); len(work) > 0 {
+			t.Errorf("after %s there is work on %+v", key, work)
+		}
+	}
+	post("2", "press1", chat.Draft{Text: "failed", Failed: true})
+	post("3", "press2", chat.Draft{Text: "failed again", Failed: true})
+	want := []string{"anna: how hihg is the tower?", "bot: What is hihg?", "bot: failed again"}
+	if diff := cmp.Diff(want, shownLines(t, db)); diff != "" {
+		t.Error(diff)
+	}
+	post("3", "press3", chat.Draft{Text: "300 m"})
+	want = []string{"anna: how hihg is the tower?", "bot: 300 m", "bot: (deleted)"}
+	if diff := cmp.Diff(want, shownLines(t, db)); diff != "" {
+		t.Error(diff)
+	}
+}

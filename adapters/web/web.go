@@ -305,7 +305,7 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	if err != nil {
 		return chat.Ref{}, err
 	}
-	answered := d.Reply.MessageID
+	answered := d.Reply
 	if again {
 		e.ID, e.Deleted = old.ID, e.Deleted || old.Deleted
 		d.Reply, d.Answers = old.Draft.Reply, old.Draft.Answers
@@ -325,7 +325,12 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	if err != nil {
 		return chat.Ref{}, err
 	}
-	delete(r.edited, answered)
+	delete(r.edited, answered.MessageID)
+	if again {
+		if err := w.deleteFailure(ctx, r, answered, kept); err != nil {
+			return chat.Ref{}, err
+		}
+	}
 	return chat.Ref{IDs: []string{strconv.FormatUint(kept.Seq, 10)}}, nil
 }
 
