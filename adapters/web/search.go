@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/markdown"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 )
@@ -32,6 +33,8 @@ type foundLine struct {
 	At      time.Time
 	Who     string
 	Passage []passagePart
+
+	said string // all of it
 }
 
 // passagePart is a piece of a line; Found: it is one of the words that were looked for.
@@ -74,7 +77,6 @@ func (w *Web) search(ctx context.Context, rooms []string, query string) (searchV
 		return v, nil
 	}
 	until := w.o.Now().Add(searchTimeout)
-	pattern := newPattern(words)
 	// Lines of different rooms do not come in the order of time: each room tells how far it was read.
 	before, read := map[string]uint64{}, 0
 	for left := slices.Clone(rooms); len(left) > 0; {
@@ -88,8 +90,8 @@ func (w *Web) search(ctx context.Context, rooms []string, query string) (searchV
 				if w.o.IsOver != nil && w.o.IsOver(chat.Address{Platform: w.Name(), Channel: room}, e.At) {
 					continue
 				}
-				if said := wordsOf(e); containsAll(said, words) {
-					v.Found = append(v.Found, foundLine{room, e.Seq, e.At, whoSaid(e), cutPassage(said, pattern)})
+				if said := wordsOf(e); containsAll(text.OneLine(said), words) {
+					v.Found = append(v.Found, foundLine{Room: room, Seq: e.Seq, At: e.At, Who: whoSaid(e), said: said})
 				}
 			}
 			read += len(lines)
@@ -108,6 +110,14 @@ func (w *Web) search(ctx context.Context, rooms []string, query string) (searchV
 	slices.SortStableFunc(v.Found, func(a, b foundLine) int { return b.At.Compare(a.At) })
 	if v.More = len(v.Found) > maxFound; v.More {
 		v.Found = v.Found[:maxFound]
+	}
+	pattern := newPattern(words)
+	for i, f := range v.Found {
+		// Without the signs of Markdown, unless what was looked for is among them, as in the address of a link.
+		if plain := text.OneLine(markdown.Plain(f.said)); containsAll(plain, words) {
+			f.said = plain
+		}
+		v.Found[i].Passage = cutPassage(text.OneLine(f.said), pattern)
 	}
 	return v, nil
 }
@@ -178,13 +188,13 @@ func cutPassage(said string, pattern *regexp.Regexp) []passagePart {
 	return slices.DeleteFunc(parts, func(p passagePart) bool { return p.Text == "" })
 }
 
-// wordsOf returns what a line says, in one line; empty where it was deleted.
+// wordsOf returns what a line says; empty where it was deleted.
 func wordsOf(e store.Entry) string {
 	list := saidIn([]store.Entry{e})
 	if len(list) == 0 {
 		return ""
 	}
-	return text.OneLine(list[0].Text)
+	return list[0].Text
 }
 
 // whoSaid returns the name of whoever said a line.

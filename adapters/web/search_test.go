@@ -64,19 +64,19 @@ func found(t *testing.T, w *Web, query string) []string {
 
 func TestSearch_FindsInAllRooms_NewestFirst(t *testing.T) {
 	w, db := begin(t, ignore)
-	written(t, db, "general anna: The Budget is 400 euros", "birds berit: no money", "birds bot: the budget, so far",
+	written(t, db, "general anna: The Budget is 400 euros", "birds berit: no money", "birds bot: the budget, **so far**",
 		"general anna: what of (the) BUDGET?", "birds anna: nothing here")
 	for _, c := range []struct {
 		query string
 		want  []string
 	}{
 		{"budget", []string{"general anna: what of (the) [BUDGET]?",
-			"birds ravenbot: the [budget], so far [A card](https://birds.example)",
+			"birds ravenbot: the [budget], so far A card",
 			"general anna: The [Budget] is 400 euros"}},
 		{"euros  BUDGET", []string{"general anna: The [Budget] is 400 [euros]"}},
 		{`"budget is"`, []string{"general anna: The [Budget is] 400 euros"}},
 		{"(the)", []string{"general anna: what of [(the)] BUDGET?"}},
-		{"birds.example card", []string{"birds ravenbot: the budget, so far [A [card]](https://[birds.example])"}},
+		{"birds.example card", []string{"birds ravenbot: the budget, **so far** [A [card]](https://[birds.example])"}},
 		{"budget money", nil}, {"", nil}, {`""`, nil}, {`"`, nil}, {".*", nil},
 	} {
 		if diff := cmp.Diff(c.want, found(t, w, c.query)); diff != "" {
