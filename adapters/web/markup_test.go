@@ -161,7 +161,8 @@ func TestNothingForeignBecomesActive(t *testing.T) {
 		if found := active(t, fragments); found != nil {
 			t.Errorf("fragments of %q hold %q", s, found)
 		}
-		if found := active(t, personLines(t, p, s)); len(found) != lines {
+		// Without words there are fewer parts: nothing was said that could be shown or looked for.
+		if found := active(t, personLines(t, p, s)); len(found) != lines && strings.TrimSpace(s) != "" {
 			t.Errorf("what a person said, %q, holds %q", s, found)
 		}
 	}
