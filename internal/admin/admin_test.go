@@ -375,7 +375,8 @@ func (b *bot) Entries(_ context.Context, room string, _ uint64, _ int) ([]store.
 		return nil, nil
 	}
 	return []store.Entry{{ID: "post/1", Draft: &chat.Draft{Text: "the digest",
-		Cards: []chat.Card{{Title: "A story", URL: "https://example.org/1"}}}}}, nil
+		Cards: []chat.Card{{Title: "A story", URL: "https://example.org/1"}}}},
+		{ID: "room/2", User: &chat.User{Name: "Anna"}, Deleted: true}}, nil
 }
 
 func (b *bot) Rooms(context.Context) ([]string, error) { return []string{"general", "news"}, nil }
@@ -554,6 +555,7 @@ func TestTheAPI(t *testing.T) {
 		{"GET /api/v1/conversations/web%3A%2Fgeneral", "", 200, `{"role":"assistant","text":"hi"}`},
 		{"GET /api/v1/conversations/slack%3AT1%2Fimported", "", 200, `"messages":[{"conversation":"slack:T1/imported","id":"1",` +
 			`"author":{"id":"U1","name":"Anna"},"bot":false,"at":"0001-01-01T00:00:00Z","text":"hello"}]`},
+		{"GET /api/v1/conversations/web%3A%2Fnews", "", 200, `{"id":"room/2","at":"0001-01-01T00:00:00Z","user":"Anna","deleted":true,"text":""}`},
 		{"GET /api/v1/conversations/web%3A%2Fother", "", 404, `no conversation is stored for web:/other`},
 		{"GET /api/v1/conversations/nonsense", "", 400, `percent-encode`},
 		{"DELETE /api/v1/conversations/slack%3AT1%2FC1%2F17.1", "", 404, `slack:T1/C1/17.1`},

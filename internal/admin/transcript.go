@@ -61,6 +61,8 @@ type lineView struct {
 	ID   string    `json:"id"`
 	At   time.Time `json:"at"`
 	User string    `json:"user,omitempty"` // absent: the bot
+	// Deleted: it is empty, because a person deleted it or the question that it answered.
+	Deleted bool `json:"deleted,omitempty"`
 	answerView
 }
 
@@ -68,7 +70,7 @@ type lineView struct {
 func plainLines(lines []store.Entry) []lineView {
 	views := make([]lineView, len(lines))
 	for i, l := range lines {
-		views[i] = lineView{ID: l.ID, At: l.At, answerView: answerView{Text: l.Text}}
+		views[i] = lineView{ID: l.ID, At: l.At, Deleted: l.Deleted, answerView: answerView{Text: l.Text}}
 		if l.User != nil {
 			views[i].User = l.User.Name
 		}
