@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"ravenbot/internal/store"
@@ -323,7 +324,9 @@ func (n *Node) findHolder(ctx context.Context, question envelope) (store.Replica
 // proxy gives up when the other replica has ended: one that is paused, and a machine without power, leave the connection
 // open and answer nothing.
 func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) (again bool, why string) {
-	ctx, cancel := context.WithCancel(r.Context())
+	var isConnected atomic.Bool // nothing was sent before
+	ctx, cancel := context.WithCancel(httptrace.WithClientTrace(r.Context(),
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { isConnected.Store(true) }}))
 	defer cancel()
 	ended := n.endOf(to.ID)
 	go func() {
@@ -356,7 +359,8 @@ func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) (
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			n.o.Log.Debug("request not handed on", "replica", to.Address, "error", err)
-			again, why = isRepeatable(r, err), "the replica that has to answer does not answer; "+takesOver
+			again = !isConnected.Load() || isRepeatable(r, err)
+			why = "the replica that has to answer does not answer; " + takesOver
 		},
 	}
 	proxy.ServeHTTP(w, r.WithContext(ctx))
@@ -366,10 +370,9 @@ func (n *Node) proxy(w http.ResponseWriter, r *http.Request, to store.Replica) (
 // errNotTaken is returned for a request that another replica has answered by notTakenHeader.
 var errNotTaken = errors.New("the replica is not the leader")
 
-// isRepeatable reports whether a request that failed may be made again.
+// isRepeatable reports whether a request that may have reached another replica may be made again.
 func isRepeatable(r *http.Request, err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return errors.Is(err, errNotTaken) || ok && op.Op == "dial" || // it has reached nobody
+	return errors.Is(err, errNotTaken) ||
 		r.Method == http.MethodGet || r.Method == http.MethodHead || r.Header.Get("Idempotency-Key") != ""
 }
 
