@@ -9,8 +9,9 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Ask says something in a room and yields the work on it, and last the entry whose draft is the answer, or says that the
-// message was deleted. An error ends the sequence. The message is answered even if ctx ends or the loop is left early.
+// Ask says something in a room and yields the work on it, and last the entry whose draft is the answer, or says that
+// the message was deleted. An error ends the sequence. The message is answered even if ctx ends or the loop is left
+// early.
 func (w *Web) Ask(ctx context.Context, name string, user chat.User, text string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		// Subscribed before anything is said, so that a quick answer is not missed.

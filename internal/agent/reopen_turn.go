@@ -75,8 +75,8 @@ func (r *run) reopen(t *conversation.Turn) bool {
 	return true
 }
 
-// reword gives a turn without words, which has lost them because a model refused them, those of an edit. It reports false
-// for all else.
+// reword gives the words of an edit to a turn that has none: it lost its own because a model refused them. It reports
+// false for all other turns and messages.
 func (r *run) reword(t *conversation.Turn) bool {
 	m := r.asked.Last()
 	if m.Kind() != chat.EventEdit || t.State != conversation.Failed || len(t.Subjects()) != 1 {

@@ -210,7 +210,8 @@ func commandHint(hint string) string {
 		"POST /api/v1/digests/{name}/preview", "ravenbot digest preview NAME",
 		`send "overwrite": true to replace it`, "--overwrite replaces it",
 	).Replace(hint)
-	if strings.Contains(hint, "/api/v1/") || strings.HasPrefix(hint, "send ") || strings.Contains(hint, "percent-encoded") {
+	if strings.Contains(hint, "/api/v1/") || strings.HasPrefix(hint, "send ") ||
+		strings.Contains(hint, "percent-encoded") {
 		return ""
 	}
 	return hint

@@ -85,8 +85,8 @@ func New(o Options) *Invoker { return &Invoker{o: o} }
 // Ended returns the calls that have ended, refused ones included.
 func (i *Invoker) Ended() map[Ending]measure.Sum { return i.ended.Sums() }
 
-// Totals returns the calls that have ended by the name of their server, as in Ending. A call that was ended with its turn
-// has not failed.
+// Totals returns the calls that have ended by the name of their server, as in Ending. A call that was ended with its
+// turn has not failed.
 func (i *Invoker) Totals() map[string]measure.Total {
 	totals := map[string]measure.Total{}
 	for of, sum := range i.ended.Sums() {
