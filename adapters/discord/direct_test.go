@@ -36,7 +36,7 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 			"press":   interaction + `"type":3,"data":{"custom_id":"stop","component_type":2},"message":{"id":"7"}}`,
 			"form":    interaction + `"type":5,"data":{"custom_id":"f"}}`,
 		} {
-			d := idle()
+			d := idle(t)
 			d.onInteraction(t.Context(), state, fmt.Appendf(nil, event, p.place))
 			checkDirect(t, d, place+", "+what, p.want)
 		}
@@ -49,7 +49,7 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 			"deletion": func(_ context.Context, d idleShard, data []byte) { d.onDelete(state, data) },
 			"reaction": func(_ context.Context, d idleShard, data []byte) { d.onReaction(state, "MESSAGE_REACTION_ADD", data) },
 		} {
-			d := idle()
+			d := idle(t)
 			handle(t.Context(), d, fmt.Appendf(nil, `{"id":"5","message_id":"5","user_id":"4","emoji":{"name":"👍"},"author":{"id":"4"},
 				"content":"<@1> hi","edited_timestamp":"2026-11-22T00:00:00Z",%s}`, p.place))
 			checkDirect(t, d, place+", "+what, p.want)

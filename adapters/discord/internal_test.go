@@ -32,7 +32,7 @@ type idleShard struct {
 	got chan chat.Message
 }
 
-func idle() idleShard {
+func idle(t testing.TB) idleShard {
 	d := New(Options{Token: "token", APIBaseURL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler),
 		MessageContent: true,
 		Former:         func(context.Context, chat.Message) (*chat.Form, error) { return nil, nil }})
@@ -42,6 +42,7 @@ func idle() idleShard {
 	accept := func(_ context.Context, m chat.Message) error { got <- m; return nil }
 	s := newShard(context.Background(), d, 0, 1, accept)
 	s.connectedSince = time.Now()
+	t.Cleanup(s.queues.Wait)
 	return idleShard{s, got}
 }
 
@@ -90,7 +91,7 @@ func FuzzEvents(f *testing.F) {
 		`{"type":18,"component":{"type":3,"custom_id":"c","values":["d"]}}]}}`))
 	f.Add([]byte(`{"type":3,"data":null,"member":null,"user":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d, state := idle(), discordgo.NewState()
+		d, state := idle(t), discordgo.NewState()
 		d.onMessage(state, data)
 		d.onInteraction(t.Context(), state, data)
 		d.onUpdate(state, data)
@@ -112,7 +113,7 @@ func FuzzEvents(f *testing.F) {
 
 // A component that is newer than discordgo makes it drop the whole message.
 func TestUnknownComponentLosesNoMessage(t *testing.T) {
-	d := idle()
+	d := idle(t)
 	d.onMessage(discordgo.NewState(), []byte(`{"id":"5","channel_id":"2","type":19,"content":"hi","author":{"id":"4"},
 		"referenced_message":{"id":"6","author":{"id":"1"},"components":[{"type":99}]}}`))
 	if m := d.one(t); m.Text != "hi" || m.Conversation.String() != "discord:@me/2" {
@@ -121,7 +122,7 @@ func TestUnknownComponentLosesNoMessage(t *testing.T) {
 }
 
 func TestWhatIsForwardedIsRead(t *testing.T) {
-	d := idle()
+	d := idle(t)
 	d.onMessage(discordgo.NewState(), []byte(`{"id":"5","channel_id":"2","type":0,"content":"","author":{"id":"4"},"message_reference":{"type":1,"message_id":"9","channel_id":"8"},
 		"message_snapshots":[{"message":{"content":" the train is late ","type":0}}]}`))
 	if m := d.one(t); m.Text != "[forwarded message: the train is late]" {
@@ -131,7 +132,7 @@ func TestWhatIsForwardedIsRead(t *testing.T) {
 
 // Discord returns a bot a role of its own, which people mention instead of it.
 func TestMentionOfTheBotsRole(t *testing.T) {
-	d, state := idle(), discordgo.NewState()
+	d, state := idle(t), discordgo.NewState()
 	err := state.GuildAdd(&discordgo.Guild{ID: "3", OwnerID: "4",
 		Roles:   []*discordgo.Role{{ID: "30", Name: "raven", Managed: true}, {ID: "31", Name: "crew"}},
 		Members: []*discordgo.Member{{GuildID: "3", User: &discordgo.User{ID: "1"}, Roles: []string{"30", "31"}}}})
@@ -152,7 +153,7 @@ func TestMentionOfTheBotsRole(t *testing.T) {
 }
 
 func TestPanicInAHandlerIsContained(t *testing.T) {
-	d := idle()
+	d := idle(t)
 	var log bytes.Buffer
 	d.o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	d.handle(t.Context(), nil, frame{Type: "MESSAGE_CREATE"})
@@ -313,7 +314,7 @@ func TestRenderKeepsTheLimits(t *testing.T) {
 }
 
 func TestTokensAreNotShown(t *testing.T) {
-	d := idle()
+	d := idle(t)
 	err := d.api.do(t.Context(), request{method: "POST", path: "/interactions/12/SECRET/callback", free: true,
 		body: noteCallback("x")}, nil)
 	if err == nil || strings.Contains(err.Error(), "SECRET") ||
@@ -369,7 +370,7 @@ func TestMark(t *testing.T) {
 // Discord may leave out of an update what has not changed. Nothing is looked up
 // for a change.
 func TestPartialUpdates(t *testing.T) {
-	d, state := idle(), discordgo.NewState()
+	d, state := idle(t), discordgo.NewState()
 	for _, data := range []string{
 		`{"id":"5","channel_id":"2","guild_id":"3","embeds":[{"title":"x"}]}`,
 		`{"id":"5","channel_id":"2","guild_id":"3","edited_timestamp":"2026-01-02T03:04:05.678901+00:00","flags":4}`,
@@ -394,7 +395,7 @@ func TestPartialUpdates(t *testing.T) {
 
 // A connection may be given up while READY is read: the race detector sees what is not guarded.
 func TestReadyWhileTheConnectionIsGivenUp(t *testing.T) {
-	d, s := idle(), newSession()
+	d, s := idle(t), newSession()
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		d.onReady(t.Context(), s, []byte(`{"session_id":"a","resume_gateway_url":"ws://127.0.0.1:1","user":{"id":"1"}}`))
@@ -408,7 +409,7 @@ func TestReadyWhileTheConnectionIsGivenUp(t *testing.T) {
 
 // What no shard covers is not caught up, what two cover is read twice.
 func TestEachServerIsCoveredByOneShard(t *testing.T) {
-	d := idle().Discord
+	d := idle(t).Discord
 	for guild, want := range map[string]int{directGuild: 0, "81384788765712384": 2, strconv.Itoa(5 << 22): 1,
 		strconv.Itoa(6<<22 + 1): 2, "none": 0} {
 		for id := range 4 {
@@ -452,7 +453,7 @@ func TestAskedGuild_Refused_IsNotAskedForAtEveryMessage(t *testing.T) {
 // Processes that share a bot share its rate: each takes its part of the table's replicas.
 func TestSetShared_Replicas_ShareThePace(t *testing.T) {
 	for replicas, want := range map[int]int{0: 11, 1: 11, 2: 6, 5: 3} {
-		d := idle().Discord
+		d := idle(t).Discord
 		// No slot comes back while the test runs, so that what is let in at once shows the part.
 		d.api.pace = &kit.Pacer{Every: time.Hour, Burst: 10 * time.Hour}
 		(&sharedShards{Discord: d}).setShared(store.ShardTable{Count: 1, Replicas: replicas})

@@ -3,6 +3,8 @@ package kit
 import (
 	"context"
 	"sync"
+
+	"ravenbot/internal/workers"
 )
 
 // Queues run jobs: those of one key in order, those of different keys side by side. They have
@@ -10,7 +12,7 @@ import (
 // sending whatever is done.
 type Queues struct {
 	ctx context.Context
-	wg  sync.WaitGroup
+	wg  workers.Group
 
 	mu      sync.Mutex
 	waiting map[string][]func() // a key is there while a goroutine works for it

@@ -32,6 +32,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/failpoint"
 	"ravenbot/internal/store"
+	"ravenbot/internal/workers"
 )
 
 // Inbox keeps messages until they have an outcome.
@@ -154,7 +155,7 @@ type Service struct {
 	resumed     map[string]time.Time // when posts and messages that another process left were resumed, by key
 	closed      bool
 	workCtx     context.Context // ends when answers under way have to stop
-	wg          sync.WaitGroup
+	wg          workers.Group
 
 	outcomes chan outcomeEvent
 	counts   counts
