@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -151,10 +152,20 @@ var mentionedUser = text.Pattern(`@([UW](?:\d[A-Z0-9]*|[A-Z0-9]{2,}))\b`)
 // there.
 func mentionedIn(text string) []string {
 	var users []string
-	for _, found := range mentionedUser().FindAllStringSubmatch(text, -1) {
-		users = append(users, found[1])
+	for mayMention(text) {
+		at := mentionedUser().FindStringIndex(text)
+		if at == nil {
+			break
+		}
+		users = append(users, text[at[0]+1:at[1]])
+		text = text[at[1]:]
 	}
 	return users
+}
+
+// mayMention reports whether it is worth looking for mentionedUser in a text.
+func mayMention(text string) bool {
+	return strings.Contains(text, "@U") || strings.Contains(text, "@W")
 }
 
 // setName gives a message the name of its author where that is known, and has the name looked up

@@ -45,7 +45,10 @@ func (s *Slack) saidText(m *wireMessage, names map[string]string) string {
 			words = blocks
 		}
 	}
-	said := s.plainMarkdown(words, nameOf) + s.bracketed(m, saidKinds)
+	said := strings.TrimSpace(s.plainMarkdown(words, nameOf) + s.bracketed(m, saidKinds))
+	if !mayMention(said) {
+		return said
+	}
 	return strings.TrimSpace(mentionedUser().ReplaceAllStringFunc(said, func(mention string) string {
 		return "@" + cmp.Or(names[mention[1:]], mention[1:])
 	}))
