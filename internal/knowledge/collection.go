@@ -240,7 +240,7 @@ func filesIn(root string) []location {
 
 // HasFiles reports whether an agent has any file.
 func (r *Repository) HasFiles(agent string, named []string) bool {
-	return len(named) > 0 || len(r.findFiles(agent, nil)) > 0
+	return len(named) > 0 || len(r.uploads(agent)) > 0
 }
 
 // Files returns the files of an agent by name, those that could not be read with their error.
