@@ -12,10 +12,7 @@ import (
 // maxEmbedded is how much is kept of the text of one attachment, or of all blocks of a message.
 const maxEmbedded = 4000
 
-var (
-	angleForm = text.Pattern(`<([^<>]*)>`)
-	entities  = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
-)
+var entities = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&")
 
 // incomingText returns the words of a message to the bot as Markdown, without the mention of the
 // bot. Users stay ids, because the same message has the same text whenever it comes.
@@ -57,8 +54,7 @@ func (s *Slack) saidText(m *wireMessage, names map[string]string) string {
 // plainMarkdown turns Slack's text into Markdown as a person would have written it. nameOf returns
 // what stands for the mention of a user.
 func (s *Slack) plainMarkdown(words string, nameOf func(user, label string) string) string {
-	words = angleForm().ReplaceAllStringFunc(words, func(form string) string {
-		what, label, _ := strings.Cut(form[1:len(form)-1], "|")
+	words = replaceAngles(words, func(what, label string) string {
 		switch {
 		case strings.HasPrefix(what, "@"):
 			return nameOf(what[1:], label)
@@ -76,7 +72,35 @@ func (s *Slack) plainMarkdown(words string, nameOf func(user, label string) stri
 		}
 		return strings.TrimPrefix(what, "mailto:")
 	})
-	return strings.TrimSpace(entities.Replace(words))
+	if strings.Contains(words, "&") { // the replacer copies what it does not change, too
+		words = entities.Replace(words)
+	}
+	return strings.TrimSpace(words)
+}
+
+// replaceAngles replaces what stands between < and >, such as the mention <@U024BE7LH> or the link <https://x.org|X>, by
+// what replace returns for the words before and after its |.
+func replaceAngles(words string, replace func(what, label string) string) string {
+	var b strings.Builder
+	for {
+		end := strings.IndexByte(words, '>')
+		if end < 0 {
+			break
+		}
+		if begin := strings.LastIndexByte(words[:end], '<'); begin < 0 {
+			b.WriteString(words[:end+1])
+		} else {
+			what, label, _ := strings.Cut(words[begin+1:end], "|")
+			b.WriteString(words[:begin])
+			b.WriteString(replace(what, label))
+		}
+		words = words[end+1:]
+	}
+	if b.Len() == 0 {
+		return words
+	}
+	b.WriteString(words)
+	return b.String()
 }
 
 // attachmentKind says what an attachment of a message is.

@@ -49,11 +49,11 @@ func (g *Gate) Admit(ctx context.Context, m chat.Message, active bool) (ok bool,
 	return false, reason
 }
 
-// MayUse reports whether a user of a platform may use the bot in a conversation. A user whom the
+// UsersAt returns what reports whether a user of a platform, by ID, may use the bot in a conversation. A user whom the
 // rules name by account alone counts as one who may not.
-func (g *Gate) MayUse(at chat.Address, userID string) bool {
+func (g *Gate) UsersAt(at chat.Address) func(userID string) bool {
 	rule := g.config().ChannelFor(at.String())
-	return rule.AllowsUser(userID, "")
+	return func(userID string) bool { return rule.AllowsUser(userID, "") }
 }
 
 // admits reports whether a message is for the bot: its author may use the bot here, and it names

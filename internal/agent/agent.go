@@ -122,8 +122,8 @@ type Places interface {
 
 // Access says who may use the bot.
 type Access interface {
-	// MayUse reports whether a user of a platform may use the bot in a conversation.
-	MayUse(at chat.Address, userID string) bool
+	// UsersAt returns what reports whether a user of a platform, by ID, may use the bot in a conversation.
+	UsersAt(at chat.Address) func(userID string) bool
 }
 
 // Notes finds what people asked to have remembered.

@@ -60,7 +60,8 @@ func (r *run) markOutsiders(at chat.Address, c *chat.Context) {
 	if r.engine.o.Access == nil {
 		return
 	}
-	mark := func(s *chat.Said) { s.Outsider = !s.Self && !r.engine.o.Access.MayUse(at, s.ByID) }
+	mayUse := r.engine.o.Access.UsersAt(at)
+	mark := func(s *chat.Said) { s.Outsider = !s.Self && !mayUse(s.ByID) }
 	for _, s := range []*chat.Said{c.Reply, c.Root} {
 		if s != nil {
 			mark(s)

@@ -366,7 +366,9 @@ func TestPurge_RemovesQuotes(t *testing.T) {
 // only lets the users that it names use the bot.
 type only []string
 
-func (o only) MayUse(_ chat.Address, userID string) bool { return slices.Contains(o, userID) }
+func (o only) UsersAt(chat.Address) func(string) bool {
+	return func(userID string) bool { return slices.Contains(o, userID) }
+}
 
 // What bots say, and people who may not use the bot, taints the turn; what others say does not.
 func TestAnswer_WordsOfOutsidersTaintTheTurn(t *testing.T) {

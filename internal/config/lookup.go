@@ -73,17 +73,18 @@ func glob(pattern, s string) bool {
 		return false
 	}
 	s = s[len(head):]
-	pieces := strings.Split(rest, "*")
-	last := pieces[len(pieces)-1]
 	// Taking the first occurrence of each piece is enough: a later one would leave less text for the rest.
-	for _, piece := range pieces[:len(pieces)-1] {
+	for {
+		piece, behind, more := strings.Cut(rest, "*")
+		if !more {
+			return strings.HasSuffix(s, piece)
+		}
 		i := strings.Index(s, piece)
 		if i < 0 {
 			return false
 		}
-		s = s[i+len(piece):]
+		s, rest = s[i+len(piece):], behind
 	}
-	return strings.HasSuffix(s, last)
 }
 
 // AllowsUser reports whether a user is answered. id is the platform's permanent id; name is the unique user name,

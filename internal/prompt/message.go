@@ -155,17 +155,18 @@ func quoteRecent(c chat.Context, known func(string) bool, maxBytes int, zone *ti
 			continue
 		}
 		size += len(q.Text)
-		quotes = append(quotes, q)
+		quotes = append(slices.Grow(quotes, i+2), q) // this one, i older ones and the head
 	}
 	if len(quotes) == 0 {
 		return nil
 	}
-	slices.Reverse(quotes)
 	head := "Before it was said, oldest first:\n"
 	if left > 0 {
 		head = fmt.Sprintf("Before it was said, oldest first (%d earlier messages are left out for their length):\n", left)
 	}
-	return append([]llm.Part{contextPart(head)}, quotes...)
+	quotes = append(quotes, contextPart(head))
+	slices.Reverse(quotes)
+	return quotes
 }
 
 // quote returns a part with a message as lines that begin with “>”. No text can leave such an

@@ -172,7 +172,11 @@ var quoteMarks = strings.NewReplacer("“", `"`, "”", `"`)
 // shorten returns foreign text as one line of at most maxChars characters that cannot end
 // the quotation marks around it.
 func shorten(s string, maxChars int) string {
-	return text.Shorten(quoteMarks.Replace(text.OneLine(s)), maxChars)
+	s = text.OneLine(s)
+	if strings.Contains(s, "“") || strings.Contains(s, "”") { // the replacer copies what it does not change, too
+		s = quoteMarks.Replace(s)
+	}
+	return text.Shorten(s, maxChars)
 }
 
 // quoteName returns a name that others chose, cut to maxNameChars characters.
