@@ -115,7 +115,9 @@ func (s *Slack) knownName(user string) string {
 // lookUpNames returns the names of users by their ids, as far as Slack tells them before ctx ends. Of more than
 // maxNames users the first by id are looked up, each of them once, maxNameAsks at a time.
 func (s *Slack) lookUpNames(ctx context.Context, users []string) map[string]string {
-	users = slices.Compact(slices.Sorted(slices.Values(users)))
+	users = slices.Clone(users)
+	slices.Sort(users)
+	users = slices.Compact(users)
 	var mu sync.Mutex
 	var asks sync.WaitGroup
 	names := map[string]string{}

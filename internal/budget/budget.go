@@ -86,7 +86,17 @@ func (p Payer) accounts() []account {
 
 // limit returns the cap of an account; 0: none.
 func (c Caps) limit(a account) float64 {
-	return map[string]float64{instance: c.Instance, channel: c.Channel, user: c.User, digest: c.Digest}[a.kind]
+	switch a.kind {
+	case instance:
+		return c.Instance
+	case channel:
+		return c.Channel
+	case user:
+		return c.User
+	case digest:
+		return c.Digest
+	}
+	return 0
 }
 
 // describe names the budget of an account, for people.

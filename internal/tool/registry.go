@@ -3,7 +3,7 @@ package tool
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -29,13 +29,16 @@ type Named struct {
 type Registry struct {
 	mu      sync.Mutex
 	sources []Source
-	names   map[string]string // server NUL tool → safe name
-	owners  map[string]string // safe name → server NUL tool
+	names   map[identity]string // safe names
+	owners  map[string]identity // by safe name
 }
+
+// identity is what a tool is, whatever it is called.
+type identity struct{ server, tool string }
 
 // NewRegistry returns a registry of the tools of sources, native packs first.
 func NewRegistry(sources ...Source) *Registry {
-	return &Registry{sources: sources, names: map[string]string{}, owners: map[string]string{}}
+	return &Registry{sources: sources, names: map[identity]string{}, owners: map[string]identity{}}
 }
 
 // Add adds a source after the others.
@@ -49,19 +52,15 @@ func (r *Registry) Add(s Source) {
 func (r *Registry) List() []Named {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var list []Named
-	seen := map[string]bool{}
+	list := make([]Named, 0, len(r.names))
 	for _, s := range r.sources {
 		for _, t := range s.Tools() {
-			name := r.name(t.Spec())
-			if !seen[name] {
-				seen[name] = true
-				list = append(list, Named{name, t})
-			}
+			list = append(list, Named{r.name(t.Spec()), t})
 		}
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
-	return list
+	// A tool that two sources have is the one of the first: the sort is stable.
+	slices.SortStableFunc(list, func(a, b Named) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(list, func(a, b Named) bool { return a.Name == b.Name })
 }
 
 // Find returns the tool called name, and false when there is none now.
@@ -77,7 +76,7 @@ func (r *Registry) Find(name string) (Tool, bool) {
 // name returns the name under which models call a tool. A tool keeps its name as long as the
 // process runs: one that comes later and would have the same gets a hash behind it.
 func (r *Registry) name(s Spec) string {
-	id := s.Server + "\x00" + s.Name
+	id := identity{s.Server, s.Name}
 	if name, ok := r.names[id]; ok {
 		return name
 	}
@@ -86,7 +85,7 @@ func (r *Registry) name(s Spec) string {
 		name = SafeName(s.Server, s.Name)
 	}
 	if owner, taken := r.owners[name]; taken && owner != id {
-		name = withHash(name, id)
+		name = withHash(name, s.Server+"\x00"+s.Name)
 	}
 	r.names[id], r.owners[name] = name, id
 	return name

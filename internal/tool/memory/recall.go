@@ -70,6 +70,9 @@ func (p *Pack) notes(ctx context.Context, of scope) ([]hit, error) {
 
 // chooseNotes returns the notes that are worth telling with a question, the most important first.
 func chooseNotes(own, here []hit, question string) []hit {
+	if len(own)+len(here) == 0 {
+		return nil
+	}
 	var list []hit
 	add := func(n hit) {
 		if !slices.ContainsFunc(list, func(m hit) bool { return m.of.key == n.of.key && m.N == n.N }) {
