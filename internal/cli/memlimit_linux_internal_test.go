@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,28 +32,53 @@ func TestGoMemory(t *testing.T) {
 // A bot in a container keeps within the container's memory, unless its operator says how much it may use.
 func TestRun_MemoryIsLimited_HeapKeepsWithinIt(t *testing.T) {
 	for env, want := range map[string]string{"": "2.9360128e+07", "GOMEMLIMIT=50MiB": "5.24288e+07"} {
-		dir, address := t.TempDir(), freeAddress(t)
-		text := fmt.Sprintf(`{"http": {"listen": %q}, "models": {"default": {"provider": "offline"}}}`, address)
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", `echo $$ >"$0" && exec ravenbot run --config config.json`,
-			filepath.Join(memoryGroup(t, 64<<20), "cgroup.procs"))
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "RAVENBOT_ADMIN_TOKEN=token-of-the-admin", env)
-		log, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(log)
-		for lines.Scan() && !strings.Contains(lines.Text(), "msg=ready") {
-		}
+		address := startBot(t, memoryGroup(t, 64<<20), env)
 		if got := metric(t, address, "go_gc_gomemlimit_bytes"); got != want {
 			t.Errorf("%s: the limit is %s bytes, want %s", env, got, want)
 		}
+	}
+}
+
+func TestGCPercent(t *testing.T) {
+	for inUse, want := range map[uint64]int{0: 500, 4 << 20: 500, 8 << 20: 250, 20 << 20: 100, 300 << 20: 100} {
+		if got := gcPercent(inUse); got != want {
+			t.Errorf("with %d bytes in use the heap may grow by %d %%, want %d", inUse, got, want)
+		}
+	}
+}
+
+// While there is little to do the heap may grow to several times what is in use, unless the operator says how far.
+func TestRun_LittleInUse_CollectsSeldom(t *testing.T) {
+	idle := startBot(t, t.TempDir(), "")
+	got, err := strconv.Atoi(metric(t, idle, "go_gc_gogc_percent"))
+	if err != nil || got < 200 || got > 500 {
+		t.Error("the heap of an idle bot may grow by", got, "percent:", err)
+	}
+	if got := metric(t, startBot(t, t.TempDir(), "GOGC=70"), "go_gc_gogc_percent"); got != "70" {
+		t.Error("with GOGC=70 it may grow by", got, "percent")
+	}
+}
+
+// startBot starts a bot in a control group, whose folder it is given, and returns its address when it is ready.
+func startBot(t *testing.T, group, env string) (address string) {
+	t.Helper()
+	dir, address := t.TempDir(), freeAddress(t)
+	text := fmt.Sprintf(`{"http": {"listen": %q}, "models": {"default": {"provider": "offline"}}}`, address)
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c",
+		`echo $$ >"$0" && exec ravenbot run --config config.json`, filepath.Join(group, "cgroup.procs"))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "RAVENBOT_ADMIN_TOKEN=token-of-the-admin", env)
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
@@ -59,7 +86,11 @@ func TestRun_MemoryIsLimited_HeapKeepsWithinIt(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
+	})
+	lines := bufio.NewScanner(log)
+	for lines.Scan() && !strings.Contains(lines.Text(), "msg=ready") {
 	}
+	return address
 }
 
 // memoryGroup makes a control group that lasts for the test, and returns its folder. What is in it may use some bytes of
