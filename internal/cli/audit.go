@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 
 	"ravenbot/internal/audit"
 )
@@ -17,21 +17,22 @@ func verifyFlags(c *invocation) {
 	c.flags.String("head", "", "want `SEQ:HASH` to be an entry of the chain, as the log named it")
 }
 
-// exportAudit writes the audit as JSON lines, oldest first, to a file or, without a name or with -, to standard output.
-// A file of that name is replaced once the export is complete.
+// exportAudit writes the audit as JSON lines, oldest first, to a file, which must not exist without --overwrite, or,
+// without a name or with -, to standard output.
 func exportAudit(ctx context.Context, c *invocation) error {
-	d, release, err := c.api(ctx)
+	file := strings.Join(c.args, "")
+	// Before the bot begins to send: an export is an entry of the audit.
+	cfg, err := c.checkOutput(file)
+	if err != nil {
+		return err
+	}
+	d, release, err := c.apiOf(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	res, err := d.do(ctx, http.MethodPost, "/api/v1/audit/export", nil)
 	if err == nil {
-		if len(c.args) == 0 || c.args[0] == "-" {
-			_, err = io.Copy(c.Out, res.Body)
-		} else {
-			err = writeWhole(c.args[0], res.Body)
-		}
-		err = errors.Join(err, res.Body.Close())
+		err = errors.Join(c.writeOutput(file, res.Body), res.Body.Close())
 	}
 	return errors.Join(err, release())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,27 +14,15 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
-func backupFlags(c *invocation) {
-	c.flags.Bool("overwrite", false, "take the place of a FILE that is there")
-}
-
 // backup copies the store to a file, which must not exist without --overwrite. The copy is checked before it gets its
 // name, so that a file of that name is always a whole store.
 func backup(ctx context.Context, c *invocation) error {
 	file := c.args[0]
-	_, err := os.Lstat(file)
-	there := !errors.Is(err, fs.ErrNotExist)
-	if there && !c.flagOn("overwrite") {
-		return errors.Join(err, fmt.Errorf("%s exists already: name another file, or use --overwrite", file))
-	}
-	cfg, err := c.loadConfig()
+	cfg, err := c.checkOverwrite(file)
 	if err != nil {
 		return err
 	}
-	if there && isSameFile(file, cfg.Store.Reveal()) {
-		return usageErrorf("%s is the store itself: name another file", file)
-	}
-	if there {
+	if _, err = os.Lstat(file); err == nil {
 		err = replaceBackup(ctx, c, cfg, file)
 	} else {
 		err = copyStore(ctx, c, cfg, file)
@@ -50,13 +37,6 @@ func backup(ctx context.Context, c *invocation) error {
 	}
 	fmt.Fprintf(c.Out, "%s holds a checked copy of the store, %d bytes.\n", file, info.Size())
 	return nil
-}
-
-// isSameFile reports whether two paths lead to the same file.
-func isSameFile(a, b string) bool {
-	x, err1 := os.Stat(a)
-	y, err2 := os.Stat(b)
-	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
 // replaceBackup copies the store to a file that is there, which is replaced only once the copy is complete.

@@ -119,10 +119,10 @@ func (c *invocation) dataCommands() []*cobra.Command {
 	return []*cobra.Command{
 		c.group("audit", "check and export the record of what was changed, when and by whom",
 			c.command("export [FILE]", "write all entries as JSON lines, oldest first, to a file or to standard output", 0, 1,
-				exportAudit),
+				exportAudit, overwriteFlag),
 			c.command("verify [FILE]", "check the chain of the entries, or of those of an export", 0, 1,
 				verifyAudit, verifyFlags)),
-		c.command("backup FILE", "copy the store to a file, also while the daemon runs", 1, 1, backup, backupFlags),
+		c.command("backup FILE", "copy the store to a file, also while the daemon runs", 1, 1, backup, overwriteFlag),
 		c.command("export FILE", "write messages, notes, settings and what was made through the API or in chat as JSON lines",
 			1, 1, exportStore, exportFlags),
 		c.command("import FILE", "add the records of an export that are not there; bad lines are named", 1, 1, importStore),

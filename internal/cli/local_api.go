@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"ravenbot/internal/config"
 )
 
 // api returns a client of the running daemon or, where none runs, of a bot that is put together here over its store.
@@ -17,6 +19,11 @@ func (c *invocation) api(ctx context.Context) (d *client, release func() error, 
 	if err != nil {
 		return nil, nil, err
 	}
+	return c.apiOf(ctx, cfg)
+}
+
+// apiOf is api for a configuration that was loaded already.
+func (c *invocation) apiOf(ctx context.Context, cfg *config.Config) (d *client, release func() error, err error) {
 	d, err = findDaemon(ctx, cfg)
 	// A daemon that refuses is an error: the store is open there and cannot be opened here.
 	if !errors.Is(err, errNoDaemon) {

@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,12 +22,13 @@ import (
 )
 
 func exportFlags(c *invocation) {
+	overwriteFlag(c)
 	c.flags.String("conversation", "", "export what is kept of one channel or thread alone, by its `ADDRESS`")
 }
 
-// exportStore writes what is kept to a file, or with - to standard output, as JSON lines. A file of that name is
-// replaced once the export is complete. Where records cannot be decrypted the others are exported all the same, and the error
-// names the missing ones.
+// exportStore writes what is kept to a file, which must not exist without --overwrite, or with - to standard output, as
+// JSON lines. Where records cannot be decrypted the others are exported all the same, and the error names the missing
+// ones.
 func exportStore(ctx context.Context, c *invocation) error {
 	path := "/api/v1/export"
 	if written := c.flagText("conversation"); written != "" {
@@ -39,22 +38,17 @@ func exportStore(ctx context.Context, c *invocation) error {
 		path += "?" + url.Values{"conversation": {written}}.Encode()
 	}
 	// Before the bot begins to send, which would log that nobody reads.
-	if _, err := os.Stat(filepath.Dir(c.args[0])); err != nil {
-		return fmt.Errorf("write %s: %w", c.args[0], err)
+	cfg, err := c.checkOutput(c.args[0])
+	if err != nil {
+		return err
 	}
-	d, release, err := c.api(ctx)
+	d, release, err := c.apiOf(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	res, err := d.do(ctx, http.MethodGet, path, nil)
 	if err == nil {
-		body := exportBody{res.Body}
-		if c.args[0] == "-" {
-			_, err = io.Copy(c.Out, body)
-		} else {
-			err = writeWhole(c.args[0], body)
-		}
-		if err == nil {
+		if err = c.writeOutput(c.args[0], exportBody{res.Body}); err == nil {
 			err = checkMissing(c.args[0], res.Header)
 		}
 		err = errors.Join(err, res.Body.Close())
@@ -95,26 +89,6 @@ func checkMissing(file string, h http.Header) error {
 
 // maxNamed is how many missing records are named.
 const maxNamed = 20
-
-// writeWhole writes a stream to a file, which gets its name only when all of it is there. Until then it is in a file of
-// its own beside it, which is removed after an error. The file may hold secrets, so others may not read it.
-func writeWhole(name string, r io.Reader) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // mode 0600
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return fmt.Errorf("write %s: %w", name, path.Err) // the name that was tried says nothing
-	}
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, r)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
-}
 
 // importBatch is how many bytes of a file are sent at once, with what the last line has beyond them, and importLines how
 // many lines.

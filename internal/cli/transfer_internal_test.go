@@ -2,12 +2,19 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
+
+	"github.com/spf13/pflag"
 
 	"ravenbot/internal/transfer"
 )
@@ -62,5 +69,39 @@ func TestImportRecords_LineTooLong_IsNamedAndTheOthersAreSent(t *testing.T) {
 	}
 	if got := faults.String(); !strings.HasPrefix(got, "records:2: the line is longer") || !strings.Contains(got, "records:4: ") {
 		t.Errorf("printed the faults %q", got)
+	}
+}
+
+// A file that came to be there while the export was under way stays, and nothing is left beside it.
+func TestWriteOutput_NameTakenMeanwhile_KeepsTheFile(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "kept.jsonl")
+	if err := os.WriteFile(file, []byte("of somebody else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &invocation{flags: pflag.NewFlagSet("", pflag.ContinueOnError)}
+	overwriteFlag(c)
+	if err := c.writeOutput(file, strings.NewReader("{}")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the error is %v, want one that the file exists", err)
+	}
+	if text, err := os.ReadFile(file); string(text) != "of somebody else" {
+		t.Errorf("the file holds %q (%v)", text, err)
+	}
+	if list, err := os.ReadDir(folder); len(list) != 1 {
+		t.Errorf("the folder holds %v (%v), want the file alone", list, err)
+	}
+}
+
+// A stream that breaks off leaves neither the file nor a part of it.
+func TestWriteOutput_StreamBreaksOff_LeavesNothing(t *testing.T) {
+	folder := t.TempDir()
+	c := &invocation{flags: pflag.NewFlagSet("", pflag.ContinueOnError)}
+	overwriteFlag(c)
+	cutOff := io.MultiReader(strings.NewReader("{}"), iotest.ErrReader(io.ErrUnexpectedEOF))
+	if err := c.writeOutput(filepath.Join(folder, "new.jsonl"), cutOff); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the error is %v, want that of the stream", err)
+	}
+	if list, err := os.ReadDir(folder); len(list) != 0 {
+		t.Errorf("the folder holds %v (%v), want nothing", list, err)
 	}
 }
