@@ -294,8 +294,9 @@ func TestADigestOfRealFeedsIsPostedEverywhere(t *testing.T) {
 	if b.call(http.MethodPost, "/api/v1/digests/morning/run", nil, &run); run.Posted != 1 {
 		t.Errorf("the second run posted %d items, want the new one", run.Posted)
 	}
-	if hits := w.feeds.Hits("/real/heise.atom"); hits.Full != 1 || hits.NotModified != 1 {
-		t.Errorf("an unchanged feed was fetched %+v, want the second time conditionally", hits)
+	// The bot may have read it at its start already.
+	if hits := w.feeds.Hits("/real/heise.atom"); hits.Full != 1 || hits.NotModified < 1 || hits.NotModified > 2 {
+		t.Errorf("an unchanged feed was fetched %+v, want all but the first time conditionally", hits)
 	}
 	if b.call(http.MethodPost, "/api/v1/digests/morning/run", nil, &run); run.Posted != 0 {
 		t.Errorf("a run without news posted %d items", run.Posted)

@@ -20,7 +20,7 @@ func TestOverview_NamesWhatNeedsAttention(t *testing.T) {
 		"news": map[string]any{"schedule": "every day at 9", "post": to,
 			"feeds": []string{w.feeds.AddFeed("/good", "Good", simfeeds.Atom)}},
 		"wrong": map[string]any{"schedule": "every day at 10", "post": to,
-			"feeds": []string{w.feeds.Serve("/bad", []byte("<html>no feed</html>"), "text/html")}},
+			"feeds": []string{w.feeds.AddFeed("/bad", "No more", simfeeds.Atom)}},
 	}
 	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
 		if strings.Contains(r.Asked(), "broken") {
@@ -36,6 +36,7 @@ func TestOverview_NamesWhatNeedsAttention(t *testing.T) {
 			!strings.Contains(text, "No language model has answered yet") || !strings.Contains(text, "wrong") {
 			t.Errorf("a bot in which nothing was done shows\n%s", text)
 		}
+		w.feeds.Serve("/bad", []byte("<html>no feed</html>"), "text/html")
 		b.ask("room", "hello")
 		b.call(http.MethodPost, "/api/v1/digests/wrong/run", nil, nil)
 		b.ask("room", "broken")

@@ -28,6 +28,7 @@ import (
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/skill"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool/billing"
 	"ravenbot/internal/watchdog"
 )
@@ -215,6 +216,7 @@ func configChecks() config.Checks {
 			_, err := jobs.ParseTemplate(words)
 			return err
 		},
+		NearestZone: schedule.NearestZone,
 		Schedule: func(expr, zone string) error {
 			location, err := schedule.LoadZone(zone)
 			if err != nil {
@@ -245,7 +247,7 @@ func configChecks() config.Checks {
 		Bundled: func(name string) error {
 			// Opening is the whole check: the feeds are embedded in the program.
 			f, err := bundled.Feeds().Open(name + ".xml")
-			if near := config.Nearest(name, bundled.Names()); err != nil && near != "" {
+			if near := text.Nearest(name, bundled.Names()); err != nil && near != "" {
 				return fmt.Errorf("no feed of this name came with the bot, did you mean %q?", near)
 			}
 			if err != nil {

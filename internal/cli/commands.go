@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/text"
 )
 
 // newRoot returns the command tree. Every command works on c, which receives the flags and the arguments.
@@ -234,7 +234,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			known = append(known, f.Name)
 		}
 	})
-	if near := config.Nearest(name, known); near != "" {
+	if near := text.Nearest(name, known); near != "" {
 		return usageErrorf("unknown flag: %s; did you mean --%s?", shown, near)
 	}
 	return usageErrorf("unknown flag: %s", shown)

@@ -63,6 +63,10 @@ func runDaemon(ctx context.Context, c *invocation) error {
 	if created {
 		lg.Info("admin token created", "file", cfg.TokenPath())
 	}
+	if models := cfg.AskedModels(); len(models) > 0 {
+		// A request at each start would cost money, and say nothing of the next minute.
+		lg.Info("models are first asked at a message or a digest; ravenbot doctor asks each for one word", "models", models)
+	}
 	if cfg.UsesPostgres() {
 		return c.runReplica(ctx, o)
 	}

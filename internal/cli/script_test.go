@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,7 +65,7 @@ func playScripts(t *testing.T, dir string, variables map[string]string) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "freeport": freePort, "waitready": waitReady, "terminate": terminate,
 			"serve": serve, "model": model, "post": post, "field": field, "keys": keys, "platforms": platforms, "mode": mode,
-			"fill": fill, "inmanual": inManual, "htmlsite": htmlSite,
+			"fill": fill, "inmanual": inManual, "htmlsite": htmlSite, "waitanswer": waitAnswer,
 		},
 	})
 }
@@ -158,7 +159,10 @@ func htmlSite(ts *testscript.TestScript, neg bool, args []string) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		status := http.StatusNotImplemented
-		if r.Method == http.MethodGet {
+		switch {
+		case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, ".html"):
+			status = http.StatusOK
+		case r.Method == http.MethodGet:
 			status = http.StatusNotFound
 		}
 		w.WriteHeader(status)
@@ -255,6 +259,31 @@ func post(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if res.StatusCode != http.StatusOK {
 		ts.Fatalf("status %s", res.Status)
+	}
+}
+
+// waitAnswer waits until the answer of an address of the API matches a pattern, 15 seconds at most.
+func waitAnswer(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) == 3, "waitanswer URL TOKENFILE PATTERN")
+	want := regexp.MustCompile(args[2])
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	for again := time.NewTicker(10 * time.Millisecond); ; {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], nil)
+		ts.Check(err)
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(args[1])))
+		res, err := http.DefaultClient.Do(req)
+		ts.Check(err)
+		got, err := io.ReadAll(res.Body)
+		ts.Check(errors.Join(err, res.Body.Close()))
+		if want.Match(got) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			ts.Fatalf("it does not match: %s", got)
+		case <-again.C:
+		}
 	}
 }
 

@@ -139,9 +139,13 @@ func (k checker) checkHasTask(g Digest, name string) {
 // checkSchedule checks the time zone and, with another package's check, when a digest is due.
 func (k checker) checkSchedule(g Digest, name string) {
 	if _, err := time.LoadLocation(g.Timezone); err != nil {
+		remedy := "write an IANA name such as Europe/Oslo or UTC"
+		if nearest := k.checks.NearestZone; nearest != nil && nearest(g.Timezone) != "" {
+			remedy = fmt.Sprintf("did you mean %q?", nearest(g.Timezone))
+		}
 		k.report(
 			k.quote(g.Timezone, "digests", name, "timezone")+" is not a time zone",
-			"write an IANA name such as Europe/Oslo or UTC",
+			remedy,
 			"digests",
 			name,
 			"timezone",

@@ -23,6 +23,8 @@ type Options struct {
 type Checks struct {
 	// Schedule checks a schedule in an existing IANA zone.
 	Schedule func(expr, zone string) error
+	// NearestZone returns the IANA name that a name of no time zone most likely misspells, or "".
+	NearestZone func(name string) string
 	// Address checks the address that a digest is posted to.
 	Address func(address string) error
 	// Bundled checks the NAME of a feed written bundled:NAME.

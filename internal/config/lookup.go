@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -9,6 +10,18 @@ import (
 
 // DiscordEnabled reports whether there is a token for Discord.
 func (c *Config) DiscordEnabled() bool { return c.Platforms.Discord.Token != "" }
+
+// AskedModels returns the models that are asked over the network, as name (provider/model), sorted.
+func (c *Config) AskedModels() []string {
+	var list []string
+	for name, m := range c.Models {
+		if m.Provider != "offline" && !m.KeyMissing {
+			list = append(list, fmt.Sprintf("%s (%s/%s)", name, m.Provider, m.Model))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
 
 // Proxies returns the networks of trustedProxies.
 func (h HTTP) Proxies() []netip.Prefix {

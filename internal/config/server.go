@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ravenbot/internal/egress"
+	"ravenbot/internal/text"
 )
 
 // decode reads an entry of mcpServers as ravenbot or another host writes it.
@@ -126,7 +127,7 @@ func (d *decoder) misspellingHint(path string, known ...string) string {
 	}
 	for _, m := range d.foreign {
 		name, inside := strings.CutPrefix(m.name, path)
-		if near := Nearest(name, known); inside && near != "" {
+		if near := text.Nearest(name, known); inside && near != "" {
 			return fmt.Sprintf("; %q is not known: did you mean %q?", name, near)
 		}
 	}

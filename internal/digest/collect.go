@@ -14,7 +14,6 @@ import (
 
 	"ravenbot/internal/catchup"
 	"ravenbot/internal/feed"
-	"ravenbot/internal/measure"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 )
@@ -325,12 +324,12 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 				e.failures[f.URL] = reason
 				// What was cut off says nothing about the feed either, and with it the run ends as none.
 				if ctx.Err() == nil {
-					s.reads.Add(f.displayURL(), measure.Total{Count: 1, Failed: 1})
+					s.countRead(f, errs[n])
 				}
 			}
 			continue
 		}
-		s.reads.Add(f.displayURL(), measure.Total{Count: 1})
+		s.countRead(f, nil)
 		source := cmp.Or(results[n].Feed.Heading(), host(f.URL))
 		for _, it := range results[n].Items {
 			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})

@@ -184,7 +184,8 @@ type Options struct {
 // Service runs digests. It is safe for concurrent use.
 type Service struct {
 	o        Options
-	pollLock sync.Mutex // held by Poll: polls do not overlap
+	pollLock sync.Mutex      // held by Poll: polls do not overlap
+	checked  map[string]bool // by address: the feeds that checkNewFeeds has looked at; pollLock guards it
 	runs     slots
 	pace     pace
 	ended    measure.Table[bool] // runs, by whether the digest could be made
@@ -237,6 +238,7 @@ func New(o Options) *Service {
 		proposals:  map[string]proposal{},
 		deciding:   map[string]bool{},
 		members:    map[string]memberFilter{},
+		checked:    map[string]bool{},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -158,11 +159,14 @@ func (s *Service) PollEvery(ctx context.Context, interval time.Duration) {
 }
 
 // Poll reads the feeds of all subscriptions and of the digests that post items as they come, and
-// posts what is new. A feed that cannot be read is logged and tried at the next poll. A call waits
-// until the one before has ended.
+// posts what is new. A feed that cannot be read is logged and tried at the next poll. Meanwhile feeds of other digests
+// that were never read are checked. A call waits until the one before has ended.
 func (s *Service) Poll(ctx context.Context) {
 	s.pollLock.Lock()
 	defer s.pollLock.Unlock()
+	var checks sync.WaitGroup
+	defer checks.Wait()
+	checks.Go(func() { s.checkNewFeeds(ctx) })
 	list := slices.DeleteFunc(s.specs(), func(d spec) bool { return !d.isInstant() || d.Paused })
 	subs, err := s.o.Store.Subscriptions(ctx)
 	if err != nil {

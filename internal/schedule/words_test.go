@@ -145,7 +145,7 @@ func TestWordsNotUnderstood(t *testing.T) {
 		"from 9 to 17 on weekdays":                   "how often",
 		"6th monday at 9":                            "no month has a 6th Monday",
 		"first monday and tuesday at 9":              "every week",
-		"weekdays at 9 Europe/Olso":                  "unknown time zone",
+		"weekdays at 9 Europe/Olso":                  `unknown time zone "europe/olso" (did you mean "Europe/Oslo"?)`,
 		"march 3 at 9":                               "it names one date",
 		"monday to at 9":                             "weekday is missing",
 		"weekdays at 8 saturday at 10":               "belongs to",

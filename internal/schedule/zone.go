@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // zoneNames are the names of the IANA database (2025), a line each: Go reads zones by their names and does not list
@@ -17,14 +19,38 @@ var zoneNames string
 // ZoneNames returns the names of all time zones.
 func ZoneNames() []string { return strings.Fields(zoneNames) }
 
-// LoadZone returns a time zone by its IANA name; the empty name is UTC.
+// LoadZone returns a time zone by its IANA name; the empty name is UTC. Its error is a *ZoneError.
 func LoadZone(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(strings.TrimSpace(name))
 	if err != nil {
-		return nil, fmt.Errorf("unknown time zone %q: use an IANA name such as \"Europe/Oslo\" or \"UTC\"", name)
+		return nil, &ZoneError{name}
 	}
 	return zone, nil
 }
+
+// ZoneError is returned for a name of no time zone.
+type ZoneError struct{ Name string }
+
+// Error names the zone that was probably meant, where one is near.
+func (e *ZoneError) Error() string {
+	if near := NearestZone(e.Name); near != "" {
+		return fmt.Sprintf("unknown time zone %q (did you mean %q?)", e.Name, near)
+	}
+	return fmt.Sprintf("unknown time zone %q: use an IANA name such as \"Europe/Oslo\" or \"UTC\"", e.Name)
+}
+
+// NearestZone returns the IANA name that a name of no time zone most likely misspells, or "". The name of a city alone
+// stands for its zone.
+func NearestZone(name string) string {
+	name = strings.ReplaceAll(strings.TrimSpace(name), " ", "_")
+	if zone, ok := findZone(func(zone string) bool { return strings.EqualFold(cityOf(zone), name) }); ok {
+		return zone
+	}
+	return text.Nearest(name, ZoneNames())
+}
+
+// cityOf returns the last part of the name of a zone.
+func cityOf(zone string) string { return zone[strings.LastIndexByte(zone, '/')+1:] }
 
 // zoneLetters are abbreviations that stand for several zones, or for one half of the year.
 var zoneLetters = []string{"cet", "cest", "est", "edt", "cst", "cdt", "mst", "mdt", "pst", "pdt", "bst", "ist", "jst"}
@@ -84,7 +110,7 @@ func splitCity(words []string) (name string, rest []string, err error) {
 		at := len(words) - n
 		city := strings.TrimLeft(strings.Join(words[at:], "_"), "(")
 		name, ok := findZone(func(zone string) bool {
-			return strings.EqualFold(zone[strings.LastIndexByte(zone, '/')+1:], city)
+			return strings.EqualFold(cityOf(zone), city)
 		})
 		if ok {
 			return name, words[:at], nil

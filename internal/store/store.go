@@ -37,8 +37,9 @@ func (CursorError) BadInput() bool { return true }
 
 // InUseError is returned where another process has the store.
 type InUseError struct {
-	Path string
-	By   Replica // of a database that replicas share; zero: of a file
+	Path    string
+	By      Replica // of a database that replicas share; zero: of a file
+	Process int     // the id of the process that has a file open; 0: not known
 }
 
 func (e *InUseError) Error() string {
@@ -46,8 +47,12 @@ func (e *InUseError) Error() string {
 		return fmt.Sprintf("store %s is in use by %s: ask that one, stop it first, or use a store of your own",
 			e.Path, e.By.Name)
 	}
-	return fmt.Sprintf("store %s is in use by another process: stop that one first, or give this one a store of its own",
-		e.Path)
+	id := ""
+	if e.Process != 0 {
+		id = fmt.Sprintf(" (id %d)", e.Process)
+	}
+	return fmt.Sprintf("store %s is in use by another process%s: stop that one first, or give this one a store of its own",
+		e.Path, id)
 }
 
 // DamagedError is returned where the store cannot be trusted. The file is left unchanged.

@@ -323,7 +323,7 @@ func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 		b.AllocSize = allocSize
 		return b, nil
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, &store.InUseError{Path: path}
+		return nil, &store.InUseError{Path: path, Process: lockHolder(path)}
 	case isFormatError(err):
 		return nil, damagedError(path, err.Error(), restoreRemedy)
 	}
