@@ -263,7 +263,7 @@ func (d *Discord) firstAnswer(m chat.Message) callback {
 	if m.Kind() == chat.EventPress {
 		return callback{Type: answerUnchanged}
 	}
-	if spec, _ := chat.FindCommand(d.o.Commands, m.Command); spec.Public {
+	if spec, _ := chat.FindCommand(d.o.Commands, m.Command); spec.IsPublic(m.Text) {
 		return callback{Type: answerDeferred}
 	}
 	return callback{Type: answerDeferred, Data: &callbackData{Flags: flagEphemeral}}

@@ -150,6 +150,13 @@ func (p *postJob) placePiece(ctx context.Context, n int) (string, error) {
 			return id, err
 		}
 	}
+	// A post at a response_url cannot be edited. It is the only way to answer where the bot is no member.
+	if p.handle.User != "" && p.draft.Editable && !p.isPrivate() {
+		id, err := p.sendPiece(ctx, n, "")
+		if code := errorCode(err); code != "not_in_channel" && code != "channel_not_found" {
+			return id, err
+		}
+	}
 	// A post at a response_url cannot be found again, so a repeat goes there only where nothing can
 	// be found anyway.
 	if p.handle.User != "" && (!p.mayRepeat || p.blind || p.isPrivate()) {

@@ -240,6 +240,9 @@ type Draft struct {
 	Reply     Reply     `json:"reply,omitzero"`
 	Ephemeral bool      `json:"ephemeral,omitempty"` // for the asker alone, where the platform can
 	Failed    bool      `json:"failed,omitempty"`    // the text is an error
+	// Editable: another post will take its place. Of several ways to post it a platform takes one whose posts can be
+	// edited.
+	Editable bool `json:"editable,omitempty"`
 	// Answers are further messages that it answers, beside the one that Reply names.
 	Answers []Reply `json:"answers,omitempty"`
 	// Replaces are the posts that this one takes the place of. A platform that cannot

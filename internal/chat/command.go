@@ -1,6 +1,9 @@
 package chat
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Words behind /raven that the bot itself knows, beside those that features declare.
 const (
@@ -16,8 +19,16 @@ type CommandSpec struct {
 	Summary string // what it does, at most 100 characters; shown in menus
 	Help    string // one or two sentences of Markdown for /raven help
 	Options []CommandOption
-	// Public means that everybody in the channel sees the answer; otherwise only who asked does.
-	Public bool
+	// Public means that everybody in the channel sees the answer; otherwise only who asked does. PublicActions are first
+	// words of its text for which everybody does.
+	Public        bool
+	PublicActions []string
+}
+
+// IsPublic reports whether everybody in the channel sees the answer to the command with a text.
+func (c CommandSpec) IsPublic(text string) bool {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	return c.Public || slices.Contains(c.PublicActions, strings.ToLower(first))
 }
 
 // MessageCommand describes something that people do with a message of anybody: an entry in its menu. The Message that

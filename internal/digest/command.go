@@ -22,6 +22,9 @@ const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `ru
 	"`filters`, `unfilter ID`, `share NAME`, `unshare NAME`, `remove NAME` or `unsubscribe FEED`. To make one, ask me " +
 	"for it in your own words, or say " + createExample
 
+// createWord begins the command that makes a digest.
+const createWord = "create"
+
 const createExample = "`digest create weekdays at 9 Europe/Oslo https://go.dev/blog/feed.atom`: " +
 	"when, the time zone, and the feeds; `here` tells what was said in this channel."
 
@@ -32,7 +35,7 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 	switch verb = strings.ToLower(verb); verb {
 	case "list", "":
 		return s.reply("", func() (string, error) { return s.listDigests(ctx, m) })
-	case "create":
+	case createWord:
 		return s.proposeFromWords(ctx, m, rest)
 	case "filters":
 		return chat.Draft{Text: s.listMemberFilters(m), Ephemeral: true}
@@ -86,7 +89,7 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 }
 
 // proposeFromWords proposes a digest from the words of a create command: addresses of feeds
-// and channels, and a time zone; all other words are the schedule.
+// and channels, and a time zone; all other words are the schedule. The answer is the plan.
 func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words string) chat.Draft {
 	var p Plan
 	var when []string
@@ -116,10 +119,13 @@ func (s *Service) proposeFromWords(ctx context.Context, m chat.Message, words st
 	if p.Schedule = strings.Join(when, " "); p.Schedule == "" || len(p.Feeds)+len(p.Channels) == 0 {
 		return refusalDraft("Say for example " + createExample)
 	}
-	if _, err := s.Propose(ctx, tool.Caller{Conversation: m.Conversation, User: m.Author}, p); err != nil {
+	w, err := s.planProposal(ctx, tool.Caller{Conversation: m.Conversation, User: m.Author}, p, m.Key())
+	if err != nil {
 		return s.errorDraft("", err)
 	}
-	return chat.Draft{Ephemeral: true, Text: "Here is the plan. Press a button below it, or write `yes`."}
+	d := w.confirmationDraft()
+	d.Editable = true
+	return d
 }
 
 // isAddress reports whether a word is the address of a channel, and not a feed that comes with the program.

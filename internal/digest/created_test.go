@@ -240,10 +240,10 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 
 func TestADigestIsMadeByACommand(t *testing.T) {
 	for _, c := range []struct{ words, schedule, zone, want string }{
-		{"weekdays at 9 Europe/Oslo " + a, "weekdays at 9", "Europe/Oslo", "Here is the plan"},
-		{"weekdays at 9 in Europe/Oslo from " + a + " and from " + b2, "weekdays at 9", "Europe/Oslo", "Here is the plan"},
-		{"0 9 * * 1-5 " + a + ", and <" + b2 + ">", "0 9 * * 1-5", "UTC", "Here is the plan"},
-		{"on-new " + a, "on-new", "UTC", "Here is the plan"},
+		{"weekdays at 9 Europe/Oslo " + a, "weekdays at 9", "Europe/Oslo", "May I make the digest"},
+		{"weekdays at 9 in Europe/Oslo from " + a + " and from " + b2, "weekdays at 9", "Europe/Oslo", "May I make the digest"},
+		{"0 9 * * 1-5 " + a + ", and <" + b2 + ">", "0 9 * * 1-5", "UTC", "May I make the digest"},
+		{"on-new " + a, "on-new", "UTC", "May I make the digest"},
 		{a, "", "", "Say for example"}, {"weekdays at 9", "", "", "Say for example"}, {"now and then " + a, "", "", "That does not work: schedule"},
 		{"weekdays at 9 https://example.org/feed/none", "", "", "could not be fetched"},
 	} {

@@ -28,6 +28,8 @@ func (*Service) Commands() []chat.CommandSpec {
 		Summary: "Make, list, preview, explain, run and change digests",
 		Help: "news on a schedule; `list`, `create`, `preview`, `explain`, `run`, `pause`, `resume`, `edit`, `mute`, " +
 			"`unmerge`, `filter`, `share`, `unshare`, `remove`, `unsubscribe`",
+		// The answer is the plan of a digest that is posted to the channel, and an administrator may decide about it, too.
+		PublicActions: []string{createWord},
 		Options: []chat.CommandOption{
 			{
 				Name:     "action",

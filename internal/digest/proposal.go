@@ -39,9 +39,12 @@ type proposal struct {
 	At      time.Time    `json:"at"`
 	From    chat.Address `json:"from"` // where it was asked for
 	Summary string       `json:"says"` // the plan for readers
+	// Post is the key of the post that shows the plan, which the decision replaces; empty: it has that of a post of its
+	// own.
+	Post string `json:"post,omitempty"`
 }
 
-// key names the post that shows a proposal, which the decision replaces.
+// key names the post that shows a proposal where it is no answer.
 func (w proposal) key() string { return "digest-wish/" + w.ID }
 
 // Propose shows a plan in the conversation of the caller, where the caller or an administrator
@@ -49,15 +52,29 @@ func (w proposal) key() string { return "digest-wish/" + w.ID }
 // that called; a BadPlan says what the model has to correct. It returns when the plan is stored and
 // on its way: nobody waits for the person.
 func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (string, error) {
+	w, err := s.planProposal(ctx, caller, p, "")
+	if err != nil {
+		return "", err
+	}
+	if err := s.o.Delivery.Interject(ctx, caller.Conversation, w.confirmationDraft(), ""); err != nil {
+		return "", err
+	}
+	return "The plan is shown in the conversation, with buttons. It is not created yet: " +
+		cmp.Or(caller.User.Name, "the asker") + " or an administrator has to confirm it. Do not repeat the plan.", nil
+}
+
+// planProposal stores a proposal. The caller shows it, in the post with a key; empty: in one of its own. The error is
+// that of Propose.
+func (s *Service) planProposal(ctx context.Context, caller tool.Caller, p Plan, post string) (proposal, error) {
 	if caller.User.ID == "" || !s.o.Platforms.CanPost(caller.Conversation) {
-		return "", BadPlan{errors.New("nobody here can confirm a digest, or nothing can be posted here, " +
+		return proposal{}, BadPlan{errors.New("nobody here can confirm a digest, or nothing can be posted here, " +
 			"so no digest was planned: ask the bot in the chat of the channel, or use POST /api/v1/digests")}
 	}
 	titles := make([]string, len(p.Feeds))
 	for n, f := range p.Feeds {
 		found, title, err := s.resolveFeed(ctx, strings.TrimSpace(f.URL))
 		if err != nil {
-			return "", BadPlan{err}
+			return proposal{}, BadPlan{err}
 		}
 		p.Feeds[n].URL, titles[n] = found, title
 	}
@@ -78,10 +95,10 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 	}
 	d, err := s.validateNew(p)
 	if err != nil {
-		return "", err
+		return proposal{}, err
 	}
 	if err := s.checkPlaces(ctx, d); err != nil {
-		return "", err
+		return proposal{}, err
 	}
 	w := proposal{
 		ID:      text.RandomID(6),
@@ -89,16 +106,10 @@ func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (stri
 		At:      s.o.Now().UTC(),
 		From:    caller.Conversation,
 		Summary: s.describePlan(d, titles),
+		Post:    post,
 	}
 	// Stored before it is shown: after a crash in between, a button would name a proposal that nobody knows.
-	if err := s.saveProposal(ctx, w); err != nil {
-		return "", err
-	}
-	if err := s.o.Delivery.Interject(ctx, caller.Conversation, w.confirmationDraft(), ""); err != nil {
-		return "", err
-	}
-	return "The plan is shown in the conversation, with buttons. It is not created yet: " +
-		cmp.Or(caller.User.Name, "the asker") + " or an administrator has to confirm it. Do not repeat the plan.", nil
+	return w, s.saveProposal(ctx, w)
 }
 
 // freeName returns name, with a number where a digest has that name. Another process may take it
@@ -406,7 +417,7 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{
 		Key:  w.key() + "/decided",
 		Text: shown,
-	}, w.key()); err != nil {
+	}, cmp.Or(w.Post, w.key())); err != nil {
 		s.o.Log.Error("decision on proposal not shown", "digest", w.Plan.Name, "error", err)
 	}
 	return chat.Draft{Ephemeral: true, Text: text}
