@@ -289,8 +289,8 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 		}
 	} else if s.sessions.check(w, r, s.guard.isSecure(r)) {
 		if err := checkOrigin(r); err != nil {
-			writeError(w, http.StatusForbidden, "forbidden", err.Error(),
-				"send Origin or Sec-Fetch-Site as browsers do, or use the admin token")
+			writeHints(w, http.StatusForbidden, "forbidden", err.Error(),
+				"send Origin or Sec-Fetch-Site as browsers do, or use the admin token", "")
 			return false
 		}
 		return true
@@ -306,8 +306,8 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, loginPath(r), http.StatusSeeOther)
 	default:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
-		writeError(w, http.StatusUnauthorized, "unauthorized", "this needs the admin token",
-			"send Authorization: Bearer TOKEN; the token is http.adminToken, or in the file beside the store")
+		writeHints(w, http.StatusUnauthorized, "unauthorized", "this needs the admin token",
+			"send Authorization: Bearer TOKEN; the token is http.adminToken, or in the file beside the store", "")
 	}
 	return false
 }

@@ -51,17 +51,17 @@ func (s *Server) writeAgent(w http.ResponseWriter, r *http.Request, status int, 
 func (s *Server) writeAgentError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, roster.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no agent %.100q", r.PathValue("name")),
-			"GET /api/v1/agents lists them")
+		writeHints(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no agent %.100q", r.PathValue("name")),
+			"GET /api/v1/agents lists them", "ravenbot agents lists them")
 	case errors.Is(err, roster.ErrExists):
-		writeError(w, http.StatusConflict, "exists", err.Error(),
-			"choose another name, or PUT to /api/v1/agents/{name} to change it")
+		writeHints(w, http.StatusConflict, "exists", err.Error(),
+			"choose another name, or PUT to /api/v1/agents/{name} to change it", "choose another name")
 	case errors.Is(err, roster.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", err.Error(),
 			"change its entry in config.json; the bot reloads it")
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
-			`send an entry as agents in config.json has it, with its "name" beside`)
+		writeHints(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send an entry as agents in config.json has it, with its "name" beside`, "")
 	default:
 		s.writeFailure(w, r, "the agent could not be changed", err)
 	}

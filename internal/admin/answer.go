@@ -44,8 +44,8 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 		Text string `json:"text"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || strings.TrimSpace(body.Text) == "" {
-		writeError(w, http.StatusBadRequest, "bad_request", "the body is not a JSON object with a text",
-			`send {"text":"…"}`)
+		writeHints(w, http.StatusBadRequest, "bad_request", "the body is not a JSON object with a text",
+			`send {"text":"…"}`, "")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
@@ -100,23 +100,22 @@ func (s *Server) streamSteps(ctx context.Context, w http.ResponseWriter, r *http
 
 // writeAskError reports why a message gets no answer.
 func (s *Server) writeAskError(out *eventWriter, r *http.Request, err error) {
-	status, f := http.StatusServiceUnavailable, apiError{
-		"unavailable",
-		"the bot cannot accept messages right now",
-		s.hintFor(err, "try again in a moment"),
-	}
+	hint := s.hintFor(err, "try again in a moment")
+	status, f := http.StatusServiceUnavailable,
+		apiError{"unavailable", "the bot cannot accept messages right now", hint, hint}
 	var input interface{ BadInput() bool }
 	switch {
 	case errors.As(err, &input) && input.BadInput():
-		status, f = http.StatusBadRequest, apiError{"bad_request", err.Error(), ""}
+		status, f = http.StatusBadRequest, apiError{Code: "bad_request", Message: err.Error()}
 	case errors.Is(err, chat.ErrBusy):
-		f = apiError{"busy", "the bot has too much to do right now", "try again in a moment"}
+		const hint = "try again in a moment"
+		f = apiError{"busy", "the bot has too much to do right now", hint, hint}
 	default:
 		s.o.Log.Error("message not accepted or its answer not delivered", "path", r.URL.Path, "error", err)
 	}
 	// Once events were sent, the status is 200 and only an event can report the error.
 	if !out.started {
-		writeError(out.w, status, f.Code, f.Message, f.Hint)
+		writeHints(out.w, status, f.Code, f.Message, f.Hint, f.CommandHint)
 		return
 	}
 	_ = out.writeEvent("error", map[string]apiError{"error": f}) // the reader is gone when this fails

@@ -32,8 +32,8 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		mux.HandleFunc(metricsPath, methods{"GET": s.o.Metrics.ServeHTTP}.serve)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no path %.200s", q.URL.Path),
-			"/api/v1/openapi.json describes the API")
+		writeHints(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no path %.200s", q.URL.Path),
+			"/api/v1/openapi.json describes the API", "")
 	})
 	routes := map[string]methods{
 		"/status":                           {"GET": s.getStatus},
@@ -124,8 +124,8 @@ func (m methods) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	takes := slices.Sorted(maps.Keys(m))
 	w.Header().Set("Allow", strings.Join(takes, ", "))
-	writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here",
-		"use "+strings.Join(takes, " or "))
+	writeHints(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here",
+		"use "+strings.Join(takes, " or "), "")
 }
 
 // writeJSON answers with a value as JSON, which no cache may store. It panics for what cannot be encoded: that is a
@@ -141,15 +141,25 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(b, '\n')) // the reader is gone when this fails
 }
 
-// apiError is the body of an error.
+// apiError is the body of an error. Hint is what a program that makes requests can do about it, CommandHint what people
+// can who typed a command.
 type apiError struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Hint    string `json:"hint"`
+	Code        string `json:"code"`
+	Message     string `json:"message"`
+	Hint        string `json:"hint"`
+	CommandHint string `json:"commandHint,omitempty"`
 }
 
+// writeError answers with an error whose hint helps whoever asked. One that names a request, or what is in it, is for
+// writeHints.
 func writeError(w http.ResponseWriter, status int, code, message, hint string) {
-	writeJSON(w, status, map[string]apiError{"error": {code, message, hint}})
+	writeHints(w, status, code, message, hint, hint)
+}
+
+// writeHints answers with an error that says one thing to programs, and another, or nothing, to people who typed a
+// command.
+func writeHints(w http.ResponseWriter, status int, code, message, hint, commandHint string) {
+	writeJSON(w, status, map[string]apiError{"error": {code, message, hint, commandHint}})
 }
 
 // writeFailure answers a request whose work failed. The cause is for the log alone, except where the system
@@ -210,8 +220,8 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 func parseConversation(w http.ResponseWriter, r *http.Request) (chat.Address, bool) {
 	a, err := chat.ParseAddress(r.PathValue("address"))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
-			"percent-encode the address as one part of the path: web%3A%2Fgeneral")
+		writeHints(w, http.StatusBadRequest, "bad_request", err.Error(),
+			"percent-encode the address as one part of the path: web%3A%2Fgeneral", "")
 	}
 	return a, err == nil
 }
@@ -303,6 +313,6 @@ func (s *Server) forget(ctx context.Context, a chat.Address) error {
 
 // writeNoConversation answers a request for a conversation of which nothing is stored.
 func writeNoConversation(w http.ResponseWriter, a chat.Address) {
-	writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("no conversation is stored for %.200s", a),
-		"GET /api/v1/conversations lists them")
+	writeHints(w, http.StatusNotFound, "not_found", fmt.Sprintf("no conversation is stored for %.200s", a),
+		"GET /api/v1/conversations lists them", "")
 }

@@ -273,8 +273,8 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) {
 
 // writeNoApproval answers a request for an approval that is not there.
 func writeNoApproval(w http.ResponseWriter) {
-	writeError(w, http.StatusNotFound, "not_found", approval.ErrUnknown.Error(),
-		"GET /api/v1/approvals lists those that are open")
+	writeHints(w, http.StatusNotFound, "not_found", approval.ErrUnknown.Error(),
+		"GET /api/v1/approvals lists those that are open", "")
 }
 
 // Grants are the standing approvals.
@@ -292,7 +292,7 @@ func (s *Server) revokeGrant(w http.ResponseWriter, r *http.Request) {
 	err := s.o.Grants.Revoke(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", "there is no such standing approval", "GET /api/v1/grants lists them")
+		writeHints(w, http.StatusNotFound, "not_found", "there is no such standing approval", "GET /api/v1/grants lists them", "")
 	case err != nil:
 		s.writeFailure(w, r, "the standing approval could not be revoked", err)
 	default:
@@ -308,13 +308,13 @@ func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 	}
 	yes := map[string]bool{"approve": true, "approved": true, "allow": true, "deny": false, "denied": false}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"decision":"approve"} or {"decision":"deny"}`)
+		writeHints(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"decision":"approve"} or {"decision":"deny"}`, "")
 		return
 	}
 	is, known := yes[strings.ToLower(in.Decision)]
 	if !known {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("decision is %.40q", in.Decision),
-			`send {"decision":"approve"} or {"decision":"deny"}`)
+		writeHints(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("decision is %.40q", in.Decision),
+			`send {"decision":"approve"} or {"decision":"deny"}`, "")
 		return
 	}
 	scopes := []approval.Scope{approval.Once, approval.InConversation, approval.Always}

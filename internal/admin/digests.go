@@ -68,21 +68,22 @@ func (s *Server) writeDigest(w http.ResponseWriter, r *http.Request, status int,
 	case err == nil:
 		writeJSON(w, status, v)
 	case errors.Is(err, digest.ErrUnknown):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name),
-			"GET /api/v1/digests lists them")
+		writeHints(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no digest %.100q", name),
+			"GET /api/v1/digests lists them", "ravenbot digest list lists them")
 	case errors.Is(err, digest.ErrExists):
-		writeError(w, http.StatusConflict, "exists", digest.ErrExists.Error(),
-			"choose another name, or PUT to /api/v1/digests/{name} to change it")
+		writeHints(w, http.StatusConflict, "exists", digest.ErrExists.Error(),
+			"choose another name, or PUT to /api/v1/digests/{name} to change it", "choose another name")
 	case errors.Is(err, digest.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", digest.ErrConfigured.Error(),
 			"change its entry in config.json; the bot reloads it")
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
-			`send an entry as digests in config.json has it, with its "name" beside`)
+		writeHints(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send an entry as digests in config.json has it, with its "name" beside`, "")
 	// The feeds are at fault, not the bot: 502 says so.
 	case errors.As(err, &unread):
-		writeError(w, http.StatusBadGateway, "feeds_failed", fmt.Sprintf("the digest %s could not be made: %v", name, unread),
-			"GET /api/v1/feeds shows since when each of them fails")
+		writeHints(w, http.StatusBadGateway, "feeds_failed", fmt.Sprintf("the digest %s could not be made: %v", name,
+			unread),
+			"GET /api/v1/feeds shows since when each of them fails", "the page Feeds shows since when each of them fails")
 	default:
 		s.writeFailure(w, r, "the digest "+name+" could not be made", err)
 	}
@@ -132,8 +133,8 @@ func (s *Server) addToDigest(w http.ResponseWriter, r *http.Request) {
 		Feeds []string `json:"feeds"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len(in.Feeds) == 0 {
-		writeError(w, http.StatusBadRequest, "bad_json", "the body names no feeds",
-			`send {"feeds":["https://go.dev/blog/feed.atom"]}`)
+		writeHints(w, http.StatusBadRequest, "bad_json", "the body names no feeds",
+			`send {"feeds":["https://go.dev/blog/feed.atom"]}`, "")
 		return
 	}
 	i, added, err := s.o.Digests.AddFeeds(r.Context(), r.PathValue("name"), in.Feeds)
@@ -179,8 +180,9 @@ func (s *Server) pauseDigest(on bool) http.HandlerFunc {
 func (s *Server) explainDigest(w http.ResponseWriter, r *http.Request) {
 	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
 	if err == nil && !known {
-		writeError(w, http.StatusNotFound, "not_found", "no run of this digest is known yet",
-			"POST /api/v1/digests/{name}/preview says what one would do now")
+		writeHints(w, http.StatusNotFound, "not_found", "no run of this digest is known yet",
+			"POST /api/v1/digests/{name}/preview says what one would do now",
+			"ravenbot digest preview NAME says what one would do now")
 		return
 	}
 	s.writeDigest(w, r, http.StatusOK, last, err)

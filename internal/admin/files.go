@@ -45,9 +45,9 @@ func (s *Server) searchFiles(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	limit, err := parseNumber(q.Get("limit"), defaultFound)
 	if err != nil || limit < 1 || limit > maxPageSize || strings.TrimSpace(q.Get("q")) == "" {
-		writeError(w, http.StatusBadRequest, "bad_request",
+		writeHints(w, http.StatusBadRequest, "bad_request",
 			fmt.Sprintf("want q, which is what to look for, and limit, a number from 1 to %d", maxPageSize),
-			"add ?q=…&limit=10")
+			"add ?q=…&limit=10", "")
 		return
 	}
 	list, err := s.o.Files.Search(r.Context(), r.PathValue("name"), q.Get("q"), limit)
@@ -62,11 +62,11 @@ func (s *Server) searchFiles(w http.ResponseWriter, r *http.Request) {
 func (s *Server) writeFileError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, roster.ErrNoFile):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("the agent has no file %.100q", r.PathValue("file")),
-			"GET /api/v1/agents/{name}/files lists them")
+		writeHints(w, http.StatusNotFound, "not_found", fmt.Sprintf("the agent has no file %.100q", r.PathValue("file")),
+			"GET /api/v1/agents/{name}/files lists them", "")
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
-			`send the file as multipart/form-data, in a part named "file" with a filename`)
+		writeHints(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send the file as multipart/form-data, in a part named "file" with a filename`, "")
 	default:
 		s.writeAgentError(w, r, err)
 	}

@@ -37,7 +37,7 @@ func (s *Server) searchConversation(w http.ResponseWriter, r *http.Request) {
 	}
 	q := r.URL.Query().Get("q")
 	if strings.TrimSpace(q) == "" {
-		writeError(w, http.StatusBadRequest, "bad_request", "q is empty", "add ?q= with what to look for")
+		writeHints(w, http.StatusBadRequest, "bad_request", "q is empty", "add ?q= with what to look for", "")
 		return
 	}
 	// One more shows whether there is a further page.

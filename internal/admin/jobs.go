@@ -37,7 +37,7 @@ func (s *Server) addJob(w http.ResponseWriter, r *http.Request) {
 	// A misspelt field would change when or where the job posts.
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", "the body is no job: "+err.Error(), jobHint)
+		writeHints(w, http.StatusBadRequest, "bad_json", "the body is no job: "+err.Error(), jobHint, "")
 		return
 	}
 	info, err := s.o.Jobs.AddRequest(r.Context(), in)
@@ -46,7 +46,7 @@ func (s *Server) addJob(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "/api/v1/jobs/"+info.ID)
 		writeJSON(w, http.StatusCreated, info)
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), jobHint)
+		writeHints(w, http.StatusBadRequest, "bad_request", err.Error(), jobHint, "")
 	default:
 		s.writeFailure(w, r, "the job could not be stored", err)
 	}
@@ -59,8 +59,8 @@ func (s *Server) deleteJob(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, jobs.ErrUnknown):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no job %.100q", r.PathValue("id")),
-			"GET /api/v1/jobs lists them")
+		writeHints(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no job %.100q", r.PathValue("id")),
+			"GET /api/v1/jobs lists them", "")
 	default:
 		s.writeFailure(w, r, "the job could not be removed", err)
 	}

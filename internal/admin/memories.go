@@ -53,8 +53,8 @@ func (s *Server) listMemories(w http.ResponseWriter, r *http.Request) {
 func (s *Server) addMemory(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Scope, Text string }
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_request", "the body is no JSON: "+err.Error(),
-			`send {"scope": "user:slack/U123", "text": "…"}`)
+		writeHints(w, http.StatusBadRequest, "bad_request", "the body is no JSON: "+err.Error(),
+			`send {"scope": "user:slack/U123", "text": "…"}`, "")
 		return
 	}
 	kept, err := s.o.Memories.Add(r.Context(), in.Scope, in.Text, operator().Name)
@@ -69,8 +69,8 @@ func (s *Server) addMemory(w http.ResponseWriter, r *http.Request) {
 func (s *Server) deleteMemory(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.ParseUint(r.PathValue("n"), 10, 64)
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("%.40q is no number of a note", r.PathValue("n")),
-			"GET /api/v1/memories?scope= lists them")
+		writeHints(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("%.40q is no number of a note", r.PathValue("n")),
+			"GET /api/v1/memories?scope= lists them", "ravenbot memory list --scope SCOPE lists them")
 		return
 	}
 	if err := s.o.Memories.Remove(r.Context(), r.PathValue("scope"), n); err != nil {
@@ -84,10 +84,10 @@ func (s *Server) deleteMemory(w http.ResponseWriter, r *http.Request) {
 func (s *Server) writeMemoryError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case isBadInput(err):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), scopeHint)
+		writeHints(w, http.StatusBadRequest, "bad_request", err.Error(), scopeHint, "")
 	case errors.Is(err, store.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", "this scope has no note of that number",
-			"GET /api/v1/memories?scope= lists them")
+		writeHints(w, http.StatusNotFound, "not_found", "this scope has no note of that number",
+			"GET /api/v1/memories?scope= lists them", "ravenbot memory list --scope SCOPE lists them")
 	default:
 		s.writeFailure(w, r, "the notes could not be read or changed", err)
 	}

@@ -59,7 +59,8 @@ const (
 		`"seconds":{"type":"number","description":"of all together; 0 for feeds"},"results":{"type":"integer",` +
 		`"description":"stories posted by a digest"}}}},"next":{"type":"string"}}}`
 	errorAnswer = `{"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["code",` +
-		`"message","hint"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"}}}}}`
+		`"message","hint"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"},` +
+		`"commandHint":{"type":"string","description":"the hint for people who typed a command"}}}}}`
 )
 
 // operations describes the paths under /api/v1. One that is missing here appears with its path alone.

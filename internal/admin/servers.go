@@ -85,22 +85,22 @@ func (s *Server) writeServerError(w http.ResponseWriter, r *http.Request, err er
 	var bad interface{ BadInput() bool }
 	switch {
 	case errors.Is(err, mcp.ErrNotFound):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", r.PathValue("name")),
-			"GET /api/v1/mcp/servers lists them")
+		writeHints(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no MCP server %.100q", r.PathValue("name")),
+			"GET /api/v1/mcp/servers lists them", "ravenbot mcp list lists them")
 	case errors.Is(err, mcp.ErrExists):
-		writeError(w, http.StatusConflict, "exists", err.Error(),
-			"choose another name, or PUT to /api/v1/mcp/servers/{name} to change it")
+		writeHints(w, http.StatusConflict, "exists", err.Error(),
+			"choose another name, or PUT to /api/v1/mcp/servers/{name} to change it", "choose another name")
 	case errors.Is(err, mcp.ErrConfigured):
 		writeError(w, http.StatusConflict, "configured", err.Error(),
 			"change its entry in config.json; the bot reloads it")
 	case errors.Is(err, mcp.ErrChanged):
-		writeError(w, http.StatusPreconditionFailed, "changed", err.Error(),
-			"GET /api/v1/mcp/servers/{name}/pending shows what waits now, and its ETag")
+		writeHints(w, http.StatusPreconditionFailed, "changed", err.Error(),
+			"GET /api/v1/mcp/servers/{name}/pending shows what waits now, and its ETag", "")
 	case errors.Is(err, mcp.ErrDisabled):
 		writeError(w, http.StatusConflict, "disabled", err.Error(), `remove "disabled" from its entry first`)
 	case errors.As(err, &bad) && bad.BadInput():
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
-			`send an entry as mcpServers in config.json has it, with its "name" beside`)
+		writeHints(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send an entry as mcpServers in config.json has it, with its "name" beside`, "")
 	default:
 		s.writeFailure(w, r, "the MCP server could not be changed", err)
 	}
@@ -125,8 +125,8 @@ func readEntry(w http.ResponseWriter, r *http.Request) (name string, raw json.Ra
 		err = errors.New("the body is not a JSON object whose name is a string")
 	}
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
-			`send a JSON object: an entry as config.json has it, with its "name" beside`)
+		writeHints(w, http.StatusBadRequest, "bad_json", err.Error(),
+			`send a JSON object: an entry as config.json has it, with its "name" beside`, "")
 	}
 	return strings.TrimSpace(in.Name), raw, err == nil
 }
@@ -226,8 +226,8 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 		Arguments json.RawMessage `json:"arguments"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
-			`send {"tool":"read_file","arguments":{"path":"README.md"}}`)
+		writeHints(w, http.StatusBadRequest, "bad_json", err.Error(),
+			`send {"tool":"read_file","arguments":{"path":"README.md"}}`, "")
 		return
 	}
 	if _, err := s.o.Servers.Get(r.PathValue("name")); err != nil {
@@ -239,8 +239,8 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 	var bad interface{ BadInput() bool }
 	switch {
 	case errors.As(err, &bad) && bad.BadInput():
-		writeError(w, http.StatusNotFound, "not_found", err.Error(),
-			"GET /api/v1/mcp/servers/{name}/tools lists them")
+		writeHints(w, http.StatusNotFound, "not_found", err.Error(),
+			"GET /api/v1/mcp/servers/{name}/tools lists them", "ravenbot mcp tools SERVER lists them")
 	case err != nil:
 		s.writeServerError(w, r, err)
 	default:

@@ -62,9 +62,9 @@ func (s *Server) putSettings(w http.ResponseWriter, r *http.Request) {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
+		writeHints(w, http.StatusBadRequest, "bad_json", err.Error(),
 			`send {"instance":{"model","language","tools":{"enabled","maxSteps","systemPrompt"}},`+
-				`"channels":{ADDRESS:{…}},"users":{"platform/id":{…}}}`)
+				`"channels":{ADDRESS:{…}},"users":{"platform/id":{…}}}`, "")
 		return
 	}
 	set := map[settings.Scope]settings.Layer{}

@@ -61,14 +61,14 @@ func (s *Server) getToken(w http.ResponseWriter, r *http.Request) {
 func (s *Server) writeTokenError(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, mcpserve.ErrNoToken):
-		writeError(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no token %.100q", r.PathValue("name")),
-			"GET /api/v1/auth/mcp-tokens lists them")
+		writeHints(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no token %.100q", r.PathValue("name")),
+			"GET /api/v1/auth/mcp-tokens lists them", "ravenbot tokens list lists them")
 	case errors.Is(err, mcpserve.ErrTokenExists):
-		writeError(w, http.StatusConflict, "exists", err.Error(),
-			`send "overwrite": true to replace it, or choose another name`)
+		writeHints(w, http.StatusConflict, "exists", err.Error(),
+			`send "overwrite": true to replace it, or choose another name`, "--overwrite replaces it, or choose another name")
 	case errors.Is(err, mcpserve.ErrTokenName), errors.Is(err, mcpserve.ErrTokenTools):
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
-			`send {"name":"laptop","overwrite":false,"tools":["*"]}`)
+		writeHints(w, http.StatusBadRequest, "bad_request", err.Error(),
+			`send {"name":"laptop","overwrite":false,"tools":["*"]}`, "")
 	default:
 		s.writeFailure(w, r, "the token could not be changed", err)
 	}
@@ -86,8 +86,8 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 	// A misspelled "tools" would create a token for all tools.
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(),
-			`send {"name":"laptop","overwrite":false,"tools":["*"]}`)
+		writeHints(w, http.StatusBadRequest, "bad_json", err.Error(),
+			`send {"name":"laptop","overwrite":false,"tools":["*"]}`, "")
 		return
 	}
 	var life time.Duration
@@ -156,6 +156,6 @@ func (s *Server) refuseWithoutToken(w http.ResponseWriter, r *http.Request) {
 		challenge += fmt.Sprintf(", resource_metadata=%q", s.baseURL(r)+mcpserve.ResourceMetadataPath)
 	}
 	w.Header().Set("WWW-Authenticate", challenge)
-	writeError(w, http.StatusUnauthorized, "unauthorized", "this needs an MCP token; the admin token does not work here",
-		"create one: ravenbot tokens create NAME, or POST /api/v1/auth/mcp-tokens")
+	writeHints(w, http.StatusUnauthorized, "unauthorized", "this needs an MCP token; the admin token does not work here",
+		"create one: ravenbot tokens create NAME, or POST /api/v1/auth/mcp-tokens", "ravenbot tokens create NAME creates one")
 }

@@ -49,7 +49,7 @@ func (s *Server) listTools(w http.ResponseWriter, r *http.Request) {
 func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 	at, err := chat.ParseAddress(r.URL.Query().Get("channel"))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "bad_address", err.Error(), "add ?channel=platform:workspace/channel&user=ID")
+		writeHints(w, http.StatusBadRequest, "bad_address", err.Error(), "add ?channel=platform:workspace/channel&user=ID", "")
 		return
 	}
 	q := r.URL.Query()
@@ -60,15 +60,16 @@ func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 	}
 	if args := q.Get("arguments"); args != "" {
 		if sim.Args = json.RawMessage(args); !json.Valid(sim.Args) {
-			writeError(w, http.StatusBadRequest, "bad_request", "arguments is no JSON",
-				`send an object such as {"url":"https://…"}`)
+			writeHints(w, http.StatusBadRequest, "bad_request", "arguments is no JSON",
+				`send an object such as {"url":"https://…"}`, "")
 			return
 		}
 	}
 	v, err := s.o.Tools.Why(sim)
 	switch {
 	case errors.Is(err, roster.ErrNoTool):
-		writeError(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools lists them")
+		writeHints(w, http.StatusNotFound, "not_found", err.Error(), "GET /api/v1/tools lists them",
+			"ravenbot tools list lists them")
 	case err != nil:
 		s.writeFailure(w, r, "the rules could not be evaluated", err)
 	default:

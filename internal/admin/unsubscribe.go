@@ -54,7 +54,7 @@ func (s *Server) serveUnsubscribe(w http.ResponseWriter, r *http.Request) bool {
 		}
 	}
 	if errors.Is(err, errNoAction) {
-		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), "send List-Unsubscribe=One-Click as a form")
+		writeHints(w, http.StatusBadRequest, "bad_request", err.Error(), "send List-Unsubscribe=One-Click as a form", "")
 		return true
 	}
 	if err != nil {
@@ -109,8 +109,8 @@ func (s *Server) writeUnsubscribePage(
 func (s *Server) resumeMail(w http.ResponseWriter, r *http.Request) {
 	switch err := s.o.Digests.ResumeMail(r.Context(), r.PathValue("name"), r.PathValue("mailbox")); {
 	case errors.Is(err, digest.ErrUnknown):
-		writeError(w, http.StatusNotFound, "not_found", "this mailbox has not unsubscribed from the digest",
-			"GET /api/v1/digests/{name} lists under unsubscribed which have")
+		writeHints(w, http.StatusNotFound, "not_found", "this mailbox has not unsubscribed from the digest",
+			"GET /api/v1/digests/{name} lists under unsubscribed which have", "")
 	case err != nil:
 		s.writeFailure(w, r, "the mailbox could not be subscribed again", err)
 	default:

@@ -184,37 +184,16 @@ func (c *client) checkReady(ctx context.Context) error {
 	return fmt.Errorf("it is not ready: %s", strings.Join(reasons, "; "))
 }
 
-// parseAPIError returns the error that the API sent as JSON, with its hint, or nil when raw holds none.
+// parseAPIError returns the error that the API sent as JSON, with its hint for people who typed a command, or nil when
+// raw holds none.
 func parseAPIError(raw []byte) error {
 	var t struct {
-		Error struct{ Message, Hint string }
+		Error struct{ Message, CommandHint string }
 	}
 	if json.Unmarshal(raw, &t) != nil || t.Error.Message == "" {
 		return nil
 	}
-	return errors.New(strings.TrimSuffix(t.Error.Message+"; "+commandHint(t.Error.Hint), "; "))
-}
-
-// commandHint returns what a hint of the API says to people who typed a command: requests become commands. It returns
-// "" for what only a program that makes requests can do.
-func commandHint(hint string) string {
-	hint = strings.NewReplacer(
-		"GET /api/v1/mcp/servers/{name}/tools", "ravenbot mcp tools SERVER",
-		"GET /api/v1/mcp/servers lists", "ravenbot mcp list lists",
-		"GET /api/v1/agents lists", "ravenbot agents lists",
-		"GET /api/v1/auth/mcp-tokens", "ravenbot tokens list",
-		"GET /api/v1/digests lists", "ravenbot digest list lists",
-		"GET /api/v1/memories?scope=", "ravenbot memory list --scope SCOPE",
-		"GET /api/v1/tools", "ravenbot tools list",
-		"GET /api/v1/feeds shows", "the page Feeds shows",
-		"POST /api/v1/digests/{name}/preview", "ravenbot digest preview NAME",
-		`send "overwrite": true to replace it`, "--overwrite replaces it",
-	).Replace(hint)
-	if strings.Contains(hint, "/api/v1/") || strings.HasPrefix(hint, "send ") ||
-		strings.Contains(hint, "percent-encoded") {
-		return ""
-	}
-	return hint
+	return errors.New(strings.TrimSuffix(t.Error.Message+"; "+t.Error.CommandHint, "; "))
 }
 
 // maxAnswer is the largest answer of the daemon that is read, in bytes.
