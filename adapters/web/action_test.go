@@ -172,7 +172,7 @@ func TestAFormOnThePage(t *testing.T) {
 }
 
 func TestNothingForeignBecomesActiveInForms(t *testing.T) {
-	p := newPage()
+	p := newPage((&Web{}).isCommand)
 	parts := func(s string) []byte {
 		form := &chat.Form{ID: s, Title: s, Intro: s, Submit: s}
 		for _, kind := range []chat.FieldKind{chat.Line, chat.Text, chat.Number, chat.Toggle, chat.Choice, chat.Choices} {

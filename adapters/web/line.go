@@ -93,11 +93,11 @@ func parseLine(s string) uint64 {
 	return seq
 }
 
-// looksLikeCommand matches a message that begins as a command does.
-var looksLikeCommand = text.Pattern(`^/[a-z]+(\s|$)`)
-
-// isEditable reports whether what somebody said is offered to be edited. Commands cannot be.
-func isEditable(said string) bool { return !looksLikeCommand().MatchString(said) }
+// isCommand reports whether what somebody said is a command. Commands are not edited: what one did stays done.
+func (w *Web) isCommand(said string) bool {
+	command, _ := chat.Typed(said, w.o.Commands)
+	return command != ""
+}
 
 // againValue returns what a button says that has a question answered again; empty: the draft answers none.
 func againValue(d chat.Draft) string {

@@ -139,7 +139,7 @@ func active(t *testing.T, fragment []byte) []string {
 }
 
 func TestNothingForeignBecomesActive(t *testing.T) {
-	p := newPage()
+	p := newPage((&Web{}).isCommand)
 	// The page has active parts of its own: as many as with harmless text.
 	want := active(t, render(t, p, everywhere("harmless")))
 	lines := len(active(t, personLines(t, p, "harmless")))

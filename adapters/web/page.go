@@ -8,12 +8,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"html/template"
 	"io/fs"
 	"mime"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -39,15 +41,19 @@ const (
 type page struct {
 	static fs.FS
 	tags   map[string]string // entity tag of each static file
+	// templates returns the parts of the page, parsed once.
+	templates func() *template.Template
 }
 
-// newPage returns the embedded files with their tags, which are hashes of their content.
-func newPage() *page {
+// newPage returns the embedded files with their tags, which are hashes of their content, and the templates.
+// isCommand tells commands from other words.
+func newPage(isCommand func(said string) bool) *page {
 	static, err := fs.Sub(files, "static")
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	p := &page{static: static, tags: map[string]string{}}
+	parse := func() *template.Template { return parseTemplates(isCommand) }
+	p := &page{static: static, tags: map[string]string{}, templates: sync.OnceValue(parse)}
 	names, err := fs.ReadDir(static, ".")
 	if err != nil {
 		panic(err)
@@ -320,7 +326,7 @@ func (w *Web) writeError(rw http.ResponseWriter, r *http.Request, err error) {
 	}
 	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 	rw.WriteHeader(status)
-	if err := templates().ExecuteTemplate(rw, name, words); err != nil {
+	if err := w.page.templates().ExecuteTemplate(rw, name, words); err != nil {
 		w.o.Logger.Debug("page not sent", "error", err)
 	}
 }
@@ -340,7 +346,7 @@ func (w *Web) render(rw http.ResponseWriter, r *http.Request, name string, v any
 // fragment returns a template over a value as HTML. It is rendered as a whole, so that a fault in it is no half page.
 func (p *page) fragment(name string, v any) ([]byte, error) {
 	var b bytes.Buffer
-	if err := templates().ExecuteTemplate(&b, name, v); err != nil {
+	if err := p.templates().ExecuteTemplate(&b, name, v); err != nil {
 		return nil, fmt.Errorf("render %s: %w", name, err)
 	}
 	return b.Bytes(), nil

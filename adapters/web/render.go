@@ -17,8 +17,8 @@ import (
 	"ravenbot/internal/text"
 )
 
-// templates returns the parts of the page, parsed once.
-var templates = sync.OnceValue(func() *template.Template {
+// parseTemplates returns the parts of the page. isCommand tells commands from other words.
+func parseTemplates(isCommand func(said string) bool) *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"markdown":  renderMarkdown,
 		"clickable": isWebAddress,
@@ -29,18 +29,23 @@ var templates = sync.OnceValue(func() *template.Template {
 		"dom":       domID,
 		"shown":     newShownDraft,
 		"files":     showFiles,
-		"editable":  isEditable,
+		"iscommand": isCommand,
 		"again":     againValue,
 		"chosen":    func(value, lines string) bool { return slices.Contains(strings.Split(lines, "\n"), value) },
 		"place":     func(message string, i int, t chat.ToolRun) placedRun { return placedRun{t, message, i} },
 	}).ParseFS(files, "templates/*.html"))
+}
+
+// draftTemplates are the parts of the page for drafts alone, parsed once.
+var draftTemplates = sync.OnceValue(func() *template.Template {
+	return parseTemplates(func(string) bool { return false })
 })
 
 // Draft renders a post as the page shows it, for other pages in the same look. Its pictures are left out: they are
 // served for lines of rooms alone.
 func Draft(d chat.Draft) template.HTML {
 	var b bytes.Buffer
-	if err := templates().ExecuteTemplate(&b, "draft", shownDraft{Draft: d}); err != nil {
+	if err := draftTemplates().ExecuteTemplate(&b, "draft", shownDraft{Draft: d}); err != nil {
 		return template.HTML("<p>" + template.HTMLEscapeString(d.Text) + "</p>")
 	}
 	return template.HTML(b.String())

@@ -26,13 +26,11 @@ func (w *Web) Edit(ctx context.Context, room string, line uint64, user chat.User
 		case e.Deleted:
 			return e, &InputError{"the message was deleted meanwhile"}
 		}
-		was, _ := chat.Typed(e.Text, w.o.Commands)
-		becomes, _ := chat.Typed(now, w.o.Commands)
 		switch {
-		// What a command did stays done, and to carry it out again takes a message of its own.
-		case was != "":
+		case w.isCommand(e.Text):
 			return e, &InputError{"a command cannot be edited; give it again"}
-		case becomes != "":
+		// To carry one out takes a message of its own.
+		case w.isCommand(now):
 			return e, &InputError{"a message cannot become a command; send the command as a message"}
 		}
 		e.Text = now

@@ -319,6 +319,25 @@ func TestChange_ThatCannotBeMade_IsRefused(t *testing.T) {
 	}
 }
 
+// An edit is offered by the same rule by which it is taken: words that only look like a command can be edited.
+func TestEdit_IsOfferedWhereItIsTaken(t *testing.T) {
+	for said, want := range map[string]bool{"/path is wrong": true, "/etc": true, "what is /help?": true, "hello": true,
+		"/help": false, "/HELP": false, "/raven what is new": false, " /digest list": false} {
+		w, _, _ := chatter(t)
+		if _, err := w.Say(t.Context(), "general", anna, said); err != nil {
+			t.Fatal(err)
+		}
+		shown, err := w.page.fragment("own", store.Entry{Room: "general", Seq: 3, Text: said})
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered := strings.Contains(string(shown), ">Edit<")
+		if taken := w.Edit(t.Context(), "general", 3, anna, "better words") == nil; offered != want || taken != want {
+			t.Errorf("%q: an edit is offered %v and taken %v, want %v", said, offered, taken, want)
+		}
+	}
+}
+
 // Whoever waits for an answer, such as the terminal, is told that the message is gone.
 func TestAsk_MessageIsDeleted_Ends(t *testing.T) {
 	for _, flood := range []int{0, 2 * maxWaitingEvents} {

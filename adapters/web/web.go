@@ -115,14 +115,15 @@ type Web struct {
 
 // New returns a Web that takes messages once Run runs. Pages may be served before that.
 func New(o Options) *Web {
-	return &Web{
+	w := &Web{
 		o:        o,
-		page:     newPage(),
 		started:  make(chan struct{}),
 		stopped:  make(chan struct{}),
 		pictures: make(chan struct{}, maxPictureFetches),
 		rooms:    map[string]*room{},
 	}
+	w.page = newPage(w.isCommand)
+	return w
 }
 
 // Name returns "web".
