@@ -132,21 +132,36 @@ type linkSwitch struct {
 
 // agentsView is the page of agents.
 type agentsView struct {
-	Agents []roster.Agent
-	Rooms  []roomChoice
-	New    agentFormView
+	Agents    []agentView
+	Rooms     []roomChoice
+	New       agentFormView
+	Unread    bool // what was counted could not be read
+	MaxCharts int  // where there are more agents
+}
+
+// agentView is an agent on the page.
+type agentView struct {
+	roster.Agent
+	Answers picture
 }
 
 // roomChoice is a web room with its agent.
 type roomChoice struct{ Room, Agent string }
 
 // agentsPage shows the agents, the form of a new one and who answers in which web room.
-func (s *Server) agentsPage(w http.ResponseWriter, _ *http.Request) {
-	v := agentsView{
-		Agents: s.o.Agents.List(),
-		New:    s.newAgentFormView(roster.Agent{Model: "default", Tools: []string{"*"}}),
-	}
+func (s *Server) agentsPage(w http.ResponseWriter, r *http.Request) {
+	days, isUnread := s.lastDays(r)
+	v := agentsView{New: s.newAgentFormView(roster.Agent{Model: "default", Tools: []string{"*"}}), Unread: isUnread}
 	v.New.New = true
+	list := s.o.Agents.List()
+	v.MaxCharts = limitCharts(len(list))
+	for i, a := range list {
+		view := agentView{Agent: a}
+		if i < maxCharts {
+			view.Answers = days.drawAnswers(a.Name)
+		}
+		v.Agents = append(v.Agents, view)
+	}
 	rooms := s.o.Agents.Rooms()
 	for _, room := range slices.Sorted(maps.Keys(rooms)) {
 		v.Rooms = append(v.Rooms, roomChoice{room, rooms[room]})

@@ -54,10 +54,10 @@ const (
 	totalsAnswer = `{"type":"object","required":["items","next"],"properties":{"items":{"type":"array","items":` +
 		`{"type":"object","required":["day","kind","name","count","failed","seconds","results"],"properties":{` +
 		`"day":{"type":"string","format":"date","description":"in UTC"},"kind":{"type":"string"},` +
-		`"name":{"type":"string","description":"an MCP server or pack of native tools, a digest, or the address of a ` +
-		`feed"},"count":{"type":"integer"},"failed":{"type":"integer","description":"of count"},` +
+		`"name":{"type":"string","description":"an agent, an MCP server or pack of native tools, a digest, or the address ` +
+		`of a feed"},"count":{"type":"integer"},"failed":{"type":"integer","description":"of count"},` +
 		`"seconds":{"type":"number","description":"of all together; 0 for feeds"},"results":{"type":"integer",` +
-		`"description":"stories posted by a digest"}}}},"next":{"type":"string"}}}`
+		`"description":"tokens of answers; stories posted by a digest"}}}},"next":{"type":"string"}}}`
 	errorAnswer = `{"type":"object","required":["error"],"properties":{"error":{"type":"object","required":["code",` +
 		`"message","hint"],"properties":{"code":{"type":"string"},"message":{"type":"string"},"hint":{"type":"string"},` +
 		`"commandHint":{"type":"string","description":"the hint for people who typed a command"}}}}}`

@@ -116,6 +116,35 @@ func (days lastDays) drawCalls(server string, of func(totals.Day) measure.Total)
 	})), noCalls}
 }
 
+// tokensText says how many tokens answers used, with a comma before it; "": none, as of the offline model.
+func tokensText(t measure.Total) string {
+	if t.Results == 0 {
+		return ""
+	}
+	return ", " + countText(t.Results, "token", "tokens")
+}
+
+// drawAnswers returns the answers of an agent a day.
+func (days lastDays) drawAnswers(agent string) picture {
+	if len(days) == 0 {
+		return picture{}
+	}
+	of := func(d totals.Day) measure.Total { return d.Of(totals.Answers, agent) }
+	all := days.sum(shownDays, of)
+	summary := countText(all.Count, "answer", "answers") + " " + days.span() + failedText(all) + tokensText(all)
+	if recent := days.sum(recentDays, of); recent.Count > 0 {
+		summary += "; " + secondsText(recent.Seconds/float64(recent.Count)) + " an answer in the last 7 days"
+	}
+	return picture{newBars("Answers a day", agent, summary, days.figures(func(d totals.Day) figure {
+		t := of(d)
+		label := countText(t.Count, "answer", "answers") + failedText(t)
+		if t.Count > 0 {
+			label += tokensText(t) + ", " + secondsText(t.Seconds/float64(t.Count)) + " each"
+		}
+		return figure{Value: float64(t.Count), Failed: float64(t.Failed), Label: label}
+	})), "No answers in the last 30 days."}
+}
+
 // drawCallTimes returns how long a call took on average each day, or nothing.
 func (days lastDays) drawCallTimes(of func(totals.Day) measure.Total) picture {
 	if len(days) == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"ravenbot/internal/digest"
 	"ravenbot/internal/measure"
+	"ravenbot/internal/roster"
 	"ravenbot/internal/totals"
 )
 
@@ -34,10 +35,12 @@ func (c *counted) Days(_ context.Context, n int) ([]totals.Day, error) {
 func busy() map[string]totals.Counts {
 	return map[string]totals.Counts{
 		"2026-02-20": {
+			totals.Answers:   {"default": {Count: 3, Failed: 3, Seconds: 6}},
 			totals.ToolCalls: {"files": {Count: 10, Failed: 10, Seconds: 20}},
 			totals.FeedReads: {"https://example.org/feed": {Count: 2, Failed: 2}},
 		},
 		"2026-03-04": {
+			totals.Answers:    {"default": {Count: 4, Failed: 1, Seconds: 6, Results: 9000}},
 			totals.ToolCalls:  {"files": {Count: 2, Failed: 1, Seconds: 0.5}, "web": {Count: 1, Seconds: 1}},
 			totals.DigestRuns: {"morning": {Count: 1, Results: 7, Seconds: 3}},
 			totals.FeedReads:  {"https://example.org/feed": {Count: 24, Failed: 1}},
@@ -45,10 +48,17 @@ func busy() map[string]totals.Counts {
 	}
 }
 
+// oneAgent is a roster with the default agent alone.
+type oneAgent struct{ Agents }
+
+func (oneAgent) List() []roster.Agent { return []roster.Agent{{Name: "default", Source: "config"}} }
+
+func (oneAgent) Rooms() map[string]string { return nil }
+
 // Each page shows what was counted, says so in words, and has no chart where nothing was; the pages that refresh
 // themselves have the charts in the part that they ask for.
 func TestPages_ShowTheLastDays(t *testing.T) {
-	b, _, server, client := start(t, nil)
+	b, _, server, client := start(t, func(o *Options) { o.Agents = oneAgent{} })
 	get := func(path string, headers ...string) string {
 		t.Helper()
 		r := do(t, client, http.MethodGet, server.URL+path, nil, append(headers, "Authorization", bearerHeader)...)
@@ -63,6 +73,11 @@ func TestPages_ShowTheLastDays(t *testing.T) {
 		charts  int      // with data
 		want    []string // with data
 	}{
+		"/agents": {false, "No answers in the last 30 days.", 1, []string{
+			"Answers a day: 7 answers in 13 days, 4 failed, 9000 tokens; 1.5 s an answer in the last 7 days",
+			`aria-label="Answers a day of default, from 2026-02-03 to 2026-03-04: 7 answers in 13 days, 4 failed`,
+			"<title>2026-03-04: 4 answers, 1 failed, 9000 tokens, 1.5 s each</title>",
+		}},
 		"/servers": {true, "No calls in the last 30 days.", 1, []string{
 			"Calls a day: 12 calls in 13 days, 11 failed; 250 ms a call in the last 7 days",
 			`aria-label="Calls a day of files, from 2026-02-03 to 2026-03-04: 12 calls in 13 days, 11 failed;`,
@@ -186,8 +201,10 @@ func TestTotals_AreListedByDayKindAndName(t *testing.T) {
 		}
 	}
 	want := `2025-12-05 toolCalls files 1 0 0 0
+2026-02-20 answers default 3 3 6 0
 2026-02-20 feedReads https://example.org/feed 2 2 0 0
 2026-02-20 toolCalls files 10 10 20 0
+2026-03-04 answers default 4 1 6 9000
 2026-03-04 digestRuns morning 1 0 3 7
 2026-03-04 feedReads https://example.org/feed 24 1 0 0
 2026-03-04 toolCalls files 2 1 0.5 0

@@ -33,6 +33,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/measure"
 	"ravenbot/internal/prompt"
 	"ravenbot/internal/resident"
 	"ravenbot/internal/store"
@@ -241,6 +242,8 @@ type Engine struct {
 
 	summaryMu sync.Mutex   // held while a summary is replaced
 	removals  atomic.Int64 // counts removed turns, so that no summary brings one back
+
+	answers measure.Totals // what AnswerTotals returns
 }
 
 // New returns an engine, which starts nothing. Without Run conversations are answered and not
@@ -280,7 +283,7 @@ func (e *Engine) Reload(context.Context) error {
 // question was revised while it was being answered; the work done so far is kept for the
 // next call.
 func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
-	m := q.Last()
+	m, began := q.Last(), e.o.Now()
 	if e.o.Servers != nil {
 		// For the whole turn: a reload must not end the servers whose tools the model was told of.
 		defer e.o.Servers.Lease()()
@@ -305,10 +308,12 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	case errors.Is(err, errRevised):
 		return nil, nil
 	case errors.Is(context.Cause(ctx), chat.ErrStopped):
+		r.countAnswer(began, false)
 		return r.stopTurn(m)
 	case ctx.Err() != nil:
 		return nil, nil
 	}
+	r.countAnswer(began, err != nil)
 	d := &chat.Draft{Text: r.withSources(answer), Footer: r.footer(answer), Tools: r.runs, Files: r.files}
 	r.turn.State = conversation.Answered
 	if err != nil {

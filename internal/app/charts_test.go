@@ -10,11 +10,12 @@ import (
 
 	"ravenbot/internal/browsertest"
 	simfeeds "ravenbot/internal/sim/feeds"
+	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
 )
 
-// The pages of servers, calls, digests and feeds show how the last days went, also after a restart, in the browser and
-// on a phone; before anything was done they say so.
+// The pages of agents, servers, calls, digests and feeds show how the last days went, also after a restart, in the
+// browser and on a phone; before anything was done they say so.
 func TestCharts_ShowHowTheLastDaysWent(t *testing.T) {
 	w := newWorld(t)
 	to := []string{"slack:" + simslack.TeamID + "/" + w.channel.ID}
@@ -68,6 +69,7 @@ func TestCharts_ShowHowTheLastDaysWent(t *testing.T) {
 		return len(list.Items) == 2
 	})
 	look(b, map[string]content{
+		"/agents":  {0, []string{"No answers in the last 30 days."}},
 		"/servers": {0, []string{"No calls in the last 30 days."}},
 		"/calls":   {0, []string{"No tool was called yet."}},
 		"/digests": {0, []string{"No runs in the last 30 days."}},
@@ -84,7 +86,11 @@ func TestCharts_ShowHowTheLastDaysWent(t *testing.T) {
 	call("kit", "look", map[string]any{}) // its schema wants a question
 	b.call(http.MethodPost, "/api/v1/digests/news/run", nil, nil)
 	b.call(http.MethodPost, "/api/v1/digests/wrong/run", nil, nil)
+	w.model.SetScript(simmodel.Sequence(simmodel.Say("Hello!"), simmodel.Reply{Status: http.StatusForbidden}))
+	b.ask("room", "hello")
+	b.ask("room", "hello?")
 	busy := map[string]content{
+		"/agents":  {1, []string{"Answers a day: 2 answers in 1 day, 1 failed, ", "an answer in the last 7 days"}},
 		"/servers": {1, []string{"Calls a day: 2 calls in 1 day, 1 failed;", "a call in the last 7 days"}},
 		"/calls":   {2, []string{"Calls a day: 2 calls in 1 day, 1 failed;", "Mean time of a call: at most"}},
 		"/digests": {3, []string{"Runs: 1 run in 1 day", "Stories a day: 1 story posted in 1 day",
@@ -109,8 +115,9 @@ func TestCharts_ShowHowTheLastDaysWent(t *testing.T) {
 		}
 	}
 	b.call(http.MethodGet, "/api/v1/totals", nil, &list)
-	if len(list.Items) != 5 || list.Items[4].Name != "kit" || list.Items[4].Count != 3 || list.Items[4].Seconds < 0.02 ||
-		list.Items[4].Day != w.now().UTC().Format(time.DateOnly) {
+	if len(list.Items) != 6 || list.Items[5].Name != "kit" || list.Items[5].Count != 3 || list.Items[5].Seconds < 0.02 ||
+		list.Items[5].Day != w.now().UTC().Format(time.DateOnly) || list.Items[0].Kind != "answers" ||
+		list.Items[0].Name != "default" || list.Items[0].Results == 0 {
 		t.Errorf("the API has %s", must(json.Marshal(list.Items)))
 	}
 }

@@ -30,7 +30,8 @@ import (
 func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 	c := a.o.Config
 	p.totals = totals.New(totals.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now, Counters: totals.Counters{
-		totals.ToolCalls: p.calls.Totals, totals.DigestRuns: a.digests.RunTotals, totals.FeedReads: a.digests.FeedTotals}})
+		totals.Answers: a.agent.AnswerTotals, totals.ToolCalls: p.calls.Totals,
+		totals.DigestRuns: a.digests.RunTotals, totals.FeedReads: a.digests.FeedTotals}})
 	tokens, err := mcpserve.LoadTokens(ctx, a.store, a.o.Now)
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package totals keeps what was counted each day, so that pages can show the last weeks: calls of tools by server, runs
-// of digests, and whether feeds could be read.
+// Package totals keeps what was counted each day, so that pages can show the last weeks: answers by agent, calls of
+// tools by server, runs of digests, and whether feeds could be read.
 //
 // It promises that what was counted is stored once, in one small write a minute while anything happens and none else,
 // and that several processes add to the same days. What was counted since the last write is lost with a process that is
@@ -28,6 +28,7 @@ type Kind string
 
 // The kinds of totals.
 const (
+	Answers    Kind = "answers"    // by agent; Results are the tokens that they used
 	ToolCalls  Kind = "toolCalls"  // by MCP server or pack of native tools
 	DigestRuns Kind = "digestRuns" // by digest; Results are the items that were posted
 	FeedReads  Kind = "feedReads"  // by the address of the feed
