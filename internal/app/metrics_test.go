@@ -63,6 +63,7 @@ func TestMetrics_TellOfAnswersModelsToolsDigestsAndFeeds(t *testing.T) {
 	)
 	described := must(os.ReadFile("../../docs/metrics.md"))
 	wantAlerts(t, string(must(os.ReadFile("../../deploy/prometheus/alerts.yml"))), string(described), all)
+	wantDashboard(t, string(described), all)
 	var tokens, usd float64
 	for line := range strings.Lines(all) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
