@@ -348,6 +348,7 @@ func TestVerifyExport_NamesTheFirstFault(t *testing.T) {
 		{"added text", slices.Concat(lines[:3], []string{"{\"seq\":4}\n"}, lines[3:]), audit.Link{}, "entry 4 was changed"},
 		{"no entry", slices.Concat(lines[:3], []string{"nothing\n"}, lines[3:]), audit.Link{}, "line 4 is no audit entry"},
 		{"cut off", lines[:5], audit.Link{}, "the entries behind 5 were removed"},
+		{"cut off at its beginning", lines[1:], audit.Link{}, "the entries before 2 were removed"},
 		{"empty", nil, audit.Link{}, "the file has no entry"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -444,7 +445,9 @@ func TestVerify_OldEntriesDeletedByAnotherProcess(t *testing.T) {
 	if err := b.Export(t.Context(), &file, audit.Entry{}); err != nil {
 		t.Fatal(err)
 	}
-	if report, err := audit.VerifyExport(&file, audit.Link{}); err != nil || report.Problem != "" {
+	// That it begins later is said, and how many came before.
+	if report, err := audit.VerifyExport(&file, audit.Link{}); err != nil || report.Problem != "" ||
+		report.Entries != audit.MaxEntries || report.Before == 0 || report.Before != report.First-1 {
 		t.Errorf("the export: %+v, %v", report, err)
 	}
 }

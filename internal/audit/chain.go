@@ -38,6 +38,7 @@ func (e Entry) computeHash() string {
 type Report struct {
 	Entries int    `json:"entries"`           // that are in order
 	First   uint64 `json:"first,omitempty"`   // number of the first of them
+	Before  uint64 `json:"before,omitempty"`  // how many came before the first, and are not among them
 	Head    Link   `json:"head"`              // the newest of them
 	Problem string `json:"problem,omitempty"` // the first that is wrong; empty: none
 }
@@ -97,6 +98,10 @@ func (c *chain) follow(e Entry) error {
 	}
 	if c.report.Entries == 0 {
 		c.report.First = e.Seq
+		// A chain may begin behind entries that have no hash.
+		if e.Prev != "" {
+			c.report.Before = e.Seq - 1
+		}
 	}
 	c.started = true
 	c.report.Entries++
@@ -233,6 +238,10 @@ func VerifyExport(r io.Reader, anchor Link) (Report, error) {
 	case last != ActionExport:
 		c.report.Problem = fmt.Sprintf("the entries behind %d were removed: the last one of an export is the export itself",
 			c.report.Head.Seq)
+	// The bot deletes none of the newest MaxEntries, and an export has them all.
+	case c.report.Before > 0 && c.report.Entries < MaxEntries:
+		c.report.Problem = fmt.Sprintf("the entries before %d were removed: an export begins with the first entry, or has "+
+			"the newest %d", c.report.First, MaxEntries)
 	}
 	return c.end(), nil
 }

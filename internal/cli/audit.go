@@ -60,8 +60,7 @@ func verifyAudit(ctx context.Context, c *invocation) error {
 		}
 	}
 	if report.Problem != "" {
-		return fmt.Errorf("the audit was tampered with: %s; %d entries before it are in order",
-			report.Problem, report.Entries)
+		return fmt.Errorf("the audit was tampered with: %s; %d entries are in order", report.Problem, report.Entries)
 	}
 	if c.json {
 		return nil
@@ -70,8 +69,12 @@ func verifyAudit(ctx context.Context, c *invocation) error {
 	if report.Entries == 1 {
 		what = "1 entry is"
 	}
-	_, err = fmt.Fprintf(c.Out, "%s in order; the newest is %d:%s\n", what, report.Head.Seq, report.Head.Hash)
-	return err
+	fmt.Fprintf(c.Out, "%s in order; the newest is %d:%s\n", what, report.Head.Seq, report.Head.Hash)
+	if report.Before > 0 {
+		fmt.Fprintf(c.Out, "The first is %d: the %d before it are older than the %d that are kept, and are not checked\n",
+			report.First, report.Before, audit.MaxEntries)
+	}
+	return nil
 }
 
 // verifyAuditFile checks the chain of an export, or with - that of standard input. A chain that does not hold is no
