@@ -82,8 +82,9 @@ type Conversations interface {
 	HasConversation(ctx context.Context, a chat.Address) (bool, error)
 	// Turns returns the newest n turns, oldest first.
 	Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error)
-	// Messages returns up to n messages that are part of no turn, oldest first.
-	Messages(ctx context.Context, a chat.Address, cursor string, n int) ([]store.Message, string, error)
+	// NewestMessages returns the newest n messages before a cursor that are part of no turn, oldest first, and the cursor
+	// of older ones.
+	NewestMessages(ctx context.Context, a chat.Address, cursor string, n int) ([]store.Message, string, error)
 	DeleteConversation(ctx context.Context, a chat.Address) error
 	// Entries returns up to n lines of a web room with Seq below before (0: the newest), oldest first. Rooms returns
 	// the rooms that have any.

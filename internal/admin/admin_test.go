@@ -381,9 +381,16 @@ func (b *bot) Entries(_ context.Context, room string, _ uint64, _ int) ([]store.
 
 func (b *bot) Rooms(context.Context) ([]string, error) { return []string{"general", "news"}, nil }
 
-func (b *bot) Messages(_ context.Context, a chat.Address, _ string, _ int) ([]store.Message, string, error) {
-	if a.Channel != "imported" {
+func (b *bot) NewestMessages(_ context.Context, a chat.Address, cursor string, n int) ([]store.Message, string, error) {
+	switch {
+	case cursor == "damaged":
+		return nil, "", store.CursorError{Cursor: cursor}
+	case a.Channel != "imported":
 		return nil, "", nil
+	case cursor == "older":
+		return []store.Message{{Conversation: a, ID: "0", Text: fmt.Sprint("the older ", n)}}, "", nil
+	case n < 3:
+		return []store.Message{{Conversation: a, ID: "2", Text: "newest"}}, "older", nil
 	}
 	return []store.Message{{Conversation: a, ID: "1", Author: chat.User{ID: "U1", Name: "Anna"}, Text: "hello"}}, "", nil
 }
@@ -554,7 +561,11 @@ func TestTheAPI(t *testing.T) {
 		{"GET /api/v1/conversations", "", 200, `{"items":[{"address":"web:/general","turns":1,"last":"2026-03-04T12:00:00Z"},{"address":"web:/news","turns":0}],"next":""}`},
 		{"GET /api/v1/conversations/web%3A%2Fgeneral", "", 200, `{"role":"assistant","text":"hi"}`},
 		{"GET /api/v1/conversations/slack%3AT1%2Fimported", "", 200, `"messages":[{"conversation":"slack:T1/imported","id":"1",` +
-			`"author":{"id":"U1","name":"Anna"},"bot":false,"at":"0001-01-01T00:00:00Z","text":"hello"}]`},
+			`"author":{"id":"U1","name":"Anna"},"bot":false,"at":"0001-01-01T00:00:00Z","text":"hello"}],"next":""`},
+		{"GET /api/v1/conversations/slack%3AT1%2Fimported?limit=2", "", 200, `"text":"newest"}],"next":"older"`},
+		{"GET /api/v1/conversations/slack%3AT1%2Fimported?limit=5&cursor=older", "", 200, `"text":"the older 5"}],"next":"","turns":[]`},
+		{"GET /api/v1/conversations/slack%3AT1%2Fimported?cursor=damaged", "", 400, `what the page before gave as next`},
+		{"GET /api/v1/conversations/slack%3AT1%2Fimported?limit=none", "", 400, `limit has to be a whole number`},
 		{"GET /api/v1/conversations/web%3A%2Fnews", "", 200, `{"id":"room/2","at":"0001-01-01T00:00:00Z","user":"Anna","deleted":true,"text":""}`},
 		{"GET /api/v1/conversations/web%3A%2Fother", "", 404, `no conversation is stored for web:/other`},
 		{"GET /api/v1/conversations/nonsense", "", 400, `percent-encode`},

@@ -232,47 +232,68 @@ type conversationItem struct {
 	Last    time.Time `json:"last,omitzero"`
 }
 
-// maxShownTurns is how many turns of a conversation, and lines of a web room, the API shows.
-const maxShownTurns = 200
+// shownTurns is how many turns of a conversation, lines of a web room and imported messages the API shows without
+// ?limit.
+const shownTurns = 200
 
-// loadConversation returns what is stored of a conversation: the turns that the agent knows, for a web room all
-// that was said and posted there, and the messages that an import brought.
-func (s *Server) loadConversation(ctx context.Context, a chat.Address, n int) (
-	turns []conversation.Turn,
-	lines []store.Entry,
-	others []store.Message,
-	err error,
-) {
-	turns, err = s.o.Conversations.Turns(ctx, a, store.Range{Newest: n})
+// storedConversation is the newest of what is stored of a conversation.
+type storedConversation struct {
+	turns  []conversation.Turn // that the agent knows
+	lines  []store.Entry       // all that was said and posted in a web room
+	others []store.Message     // that an import brought
+	older  string              // the cursor of earlier ones of others; empty: there are none
+}
+
+// isEmpty reports whether nothing is stored.
+func (c storedConversation) isEmpty() bool { return len(c.turns)+len(c.lines)+len(c.others) == 0 }
+
+// loadConversation returns the newest n of each kind.
+func (s *Server) loadConversation(ctx context.Context, a chat.Address, n int) (c storedConversation, err error) {
+	c.turns, err = s.o.Conversations.Turns(ctx, a, store.Range{Newest: n})
 	if err == nil && a.Platform == s.o.Rooms.Name() {
-		lines, err = s.o.Conversations.Entries(ctx, a.Channel, 0, n)
+		c.lines, err = s.o.Conversations.Entries(ctx, a.Channel, 0, n)
 	}
 	if err == nil {
-		others, _, err = s.o.Conversations.Messages(ctx, a, "", n)
+		c.others, c.older, err = s.o.Conversations.NewestMessages(ctx, a, "", n)
 	}
-	return turns, lines, others, err
+	return c, err
 }
 
 // getConversation serves GET /api/v1/conversations/{address}: its newest turns and what was said besides; 404 where
-// nothing is stored.
+// nothing is stored. With ?cursor it is the imported messages before that, alone.
 func (s *Server) getConversation(w http.ResponseWriter, r *http.Request) {
 	a, ok := parseConversation(w, r)
 	if !ok {
 		return
 	}
-	turns, lines, others, err := s.loadConversation(r.Context(), a, maxShownTurns)
+	limit, cursor, ok := parsePage(w, r)
+	if !ok {
+		return
+	}
+	if !r.URL.Query().Has("limit") {
+		limit = shownTurns
+	}
+	var c storedConversation
+	var err error
+	if cursor == "" {
+		c, err = s.loadConversation(r.Context(), a, limit)
+	} else {
+		c.others, c.older, err = s.o.Conversations.NewestMessages(r.Context(), a, cursor, limit)
+	}
 	switch {
+	case isBadInput(err):
+		writeBadCursor(w)
 	case err != nil:
 		s.writeFailure(w, r, "the conversation could not be read", err)
-	case len(turns)+len(lines)+len(others) == 0:
+	case c.isEmpty() && cursor == "":
 		writeNoConversation(w, a)
 	default:
-		out := map[string]any{"address": a.String(), "turns": plainTurns(turns)}
+		out := map[string]any{"address": a.String(), "turns": plainTurns(c.turns), "next": c.older}
 		if a.Platform == s.o.Rooms.Name() {
-			out["lines"] = plainLines(lines)
+			out["lines"] = plainLines(c.lines)
 		}
-		if len(others) > 0 {
-			out["messages"] = plainMessages(others)
+		if len(c.others) > 0 || cursor != "" {
+			out["messages"] = plainMessages(c.others)
 		}
 		writeJSON(w, http.StatusOK, out)
 	}
@@ -285,8 +306,8 @@ func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	turns, lines, others, err := s.loadConversation(r.Context(), a, 1)
-	if err == nil && len(turns)+len(lines)+len(others) == 0 {
+	c, err := s.loadConversation(r.Context(), a, 1)
+	if err == nil && c.isEmpty() {
 		writeNoConversation(w, a)
 		return
 	}

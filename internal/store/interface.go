@@ -175,6 +175,9 @@ type Messages interface {
 	// Messages returns up to n messages of a conversation, oldest first, and the cursor behind
 	// the last of them; an empty cursor begins with the oldest.
 	Messages(ctx context.Context, a chat.Address, cursor string, n int) ([]Message, string, error)
+	// NewestMessages returns the newest n messages of a conversation, oldest first, and the cursor before the first of
+	// them, which asks for older ones; it is empty where there are none. An empty cursor begins with the newest.
+	NewestMessages(ctx context.Context, a chat.Address, cursor string, n int) ([]Message, string, error)
 	// DeleteMessage deletes the messages of an ID in all conversations of a platform; there may
 	// be none.
 	DeleteMessage(ctx context.Context, platform, id string) error

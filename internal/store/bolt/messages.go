@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/chat"
@@ -84,6 +85,50 @@ func (db *DB) Messages(
 		cursor = writeCursor(messageKey(list[len(list)-1]))
 	}
 	return list, cursor, nil
+}
+
+// NewestMessages returns the newest n messages of a conversation before a cursor, oldest first, and the cursor before
+// the first of them; empty: there are none.
+func (db *DB) NewestMessages(
+	ctx context.Context,
+	a chat.Address,
+	cursor string,
+	n int,
+) (list []store.Message, next string, err error) {
+	before, err := readCursor(cursor)
+	if err != nil {
+		return nil, "", fmt.Errorf("load messages of %s: %w", a, err)
+	}
+	err = db.view(func(tx *tx) error {
+		b := tx.top(messagesBucket).nested(a.String())
+		if b == nil {
+			return nil
+		}
+		c := b.cursor()
+		backwards := c.last
+		if before != nil {
+			if at, _ := c.seek(before); at != nil {
+				backwards = c.prev
+			}
+		}
+		k, v := backwards()
+		for ; k != nil && len(list) < n; k, v = c.prev() {
+			var m store.Message
+			if err := db.decode(k, v, &m); err != nil {
+				return err
+			}
+			list = append(list, m)
+		}
+		if k != nil && len(list) > 0 {
+			next = writeCursor(messageKey(list[len(list)-1]))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("load messages of %s: %w", a, err)
+	}
+	slices.Reverse(list)
+	return list, next, nil
 }
 
 // DeleteMessage deletes the messages of an ID in all conversations of a platform; there may be

@@ -107,6 +107,36 @@ func (db *DB) Messages(
 	return list, cursor, nil
 }
 
+// NewestMessages returns the newest n messages of a conversation before a cursor, oldest first, and the cursor before
+// the first of them; empty: there are none.
+func (db *DB) NewestMessages(
+	ctx context.Context,
+	a chat.Address,
+	cursor string,
+	n int,
+) (list []store.Message, next string, err error) {
+	before, err := readCursor(cursor, 2)
+	if err == nil {
+		where, args := "", []any{keyText(a.String()), max(n, 0) + 1} // one more says whether there are older ones
+		if cursor != "" {
+			where, args = "and (at, id) < ($3, $4)", append(args, before[0], before[1])
+		}
+		list, err = readRecords[store.Message](ctx, db, "messages",
+			`select v, record from ravenbot.messages
+			where conversation = (select id from ravenbot.conversations where address = $1) `+where+`
+			order by at desc, id desc limit $2`, args...)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("load messages of %s: %w", a, err)
+	}
+	if len(list) > n && n > 0 {
+		list = list[:n]
+		next = writeCursor(timeKey(list[n-1].At), keyText(list[n-1].ID))
+	}
+	slices.Reverse(list)
+	return list, next, nil
+}
+
 // DeleteMessage deletes the messages of an ID in all conversations of a platform; there may be none.
 func (db *DB) DeleteMessage(ctx context.Context, platform, id string) error {
 	err := db.write(ctx, func(t *tx) error {

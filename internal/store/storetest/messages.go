@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,7 @@ func messagesOutsideTurns(t *testing.T, s store.Store, _ *time.Time) {
 	if _, _, err := s.Messages(ctx, general, "!", 2); err == nil {
 		t.Error("a damaged cursor is accepted")
 	}
+	newestMessages(t, s, general, said(general, "a", 1), said(general, "b", 2), said(general, "c", 3))
 
 	versions := func() map[chat.Address]string {
 		t.Helper()
@@ -96,4 +98,31 @@ func messagesOutsideTurns(t *testing.T, s store.Store, _ *time.Time) {
 		same(t, "messages left of "+at.String(), want, len(list))
 	}
 	save(1, said(general, "b", 2)) // it was deleted, so it is new again
+}
+
+// newestMessages reads the messages of a conversation, which are all of it, from the newest on in parts.
+func newestMessages(t *testing.T, s store.Store, at chat.Address, all ...store.Message) {
+	t.Helper()
+	ctx := t.Context()
+	for n := 1; n <= len(all)+1; n++ {
+		var got []store.Message
+		parts := 0
+		for cursor, begun := "", false; !begun || cursor != ""; begun = true {
+			list, next, err := s.NewestMessages(ctx, at, cursor, n)
+			must(t, err)
+			got, cursor = append(slices.Clone(list), got...), next
+			parts++
+		}
+		same(t, fmt.Sprintf("the messages in parts of %d", n), all, got)
+		same(t, fmt.Sprintf("how many parts of %d", n), (len(all)+n-1)/n, parts)
+	}
+	// What is newer than all that are left leads to the newest of them.
+	_, cursor, err := s.NewestMessages(ctx, at, "", 1)
+	must(t, err)
+	list, next, err := s.NewestMessages(ctx, chat.Address{Platform: "web", Channel: "nobody"}, cursor, 9)
+	must(t, err)
+	same(t, "messages of another conversation", 0, len(list)+len(next))
+	if _, _, err := s.NewestMessages(ctx, at, "!", 2); err == nil {
+		t.Error("a damaged cursor is accepted")
+	}
 }
