@@ -8,7 +8,7 @@ import (
 	"cmp"
 	"net/url"
 	"strings"
-	"sync"
+	"time"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/charset"
@@ -45,18 +45,32 @@ const (
 	manyTags = 10_000  // pages with more are read one at a time
 )
 
-// readsLarge is held while a page with more than manyTags is read.
-var readsLarge sync.Mutex
+// readsLarge has a value in it while a page with more than manyTags is read.
+var readsLarge = make(chan struct{}, 1)
+
+// maxTurnWait is how long such a page waits until others of its kind are read: longer than one of them takes, and less
+// than whoever asked for it waits.
+const maxTurnWait = 10 * time.Second
 
 // Read returns the main content of an HTML page. A page that is no article, such as a listing, is returned without its
 // menus; of one that is nested too deep to be read, nothing is, and of one with more than maxTags the beginning. Links
 // are resolved against the page's <base> and its address; without either, relative ones stay as they are. A page with more
-// than manyTags waits until others of that kind are read.
+// than manyTags waits until others of that kind are read, and where that takes longer than maxTurnWait its beginning is
+// read, up to manyTags.
 func Read(body []byte, contentType, address string) Page {
-	words, tags := cutTags(Decode(body, contentType))
+	return readWithin(maxTurnWait, body, contentType, address)
+}
+
+// readWithin is Read of a page that waits for no longer than a time.
+func readWithin(wait time.Duration, body []byte, contentType, address string) Page {
+	words, tags := cutTags(Decode(body, contentType), maxTags)
 	if tags > manyTags {
-		readsLarge.Lock()
-		defer readsLarge.Unlock()
+		select {
+		case readsLarge <- struct{}{}:
+			defer func() { <-readsLarge }()
+		case <-time.After(wait):
+			words, _ = cutTags(words, manyTags)
+		}
 	}
 	doc, err := html.Parse(strings.NewReader(words))
 	if err != nil { // elements are nested more than 512 deep, as no page for people is
@@ -73,17 +87,17 @@ func Read(body []byte, contentType, address string) Page {
 	return p
 }
 
-// cutTags returns a page up to maxTags, and how many tags it has then.
-func cutTags(words string) (string, int) {
+// cutTags returns a page up to a number of tags, and how many it has then.
+func cutTags(words string, limit int) (string, int) {
 	end := 0
-	for n := range maxTags {
+	for n := range limit {
 		i := strings.IndexByte(words[end:], '<')
 		if i < 0 {
 			return words, n
 		}
 		end += i + 1
 	}
-	return words[:end-1], maxTags
+	return words[:end-1], limit
 }
 
 // baseOf returns the address that relative links of a page count from, or nil if there is none.
