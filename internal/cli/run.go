@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
 	"ravenbot/internal/app"
 	"ravenbot/internal/config"
+	"ravenbot/internal/watchdog"
 )
 
 // newLogger returns a logger as configured. What libraries print through the standard log goes to the debug level, and
@@ -51,6 +53,9 @@ func runDaemon(ctx context.Context, c *invocation) error {
 	}
 	w := newWatchdog(lg)
 	defer w.Close()
+	var reaping sync.WaitGroup
+	defer reaping.Wait()
+	reaping.Go(func() { watchdog.ReapOrphans(ctx) })
 	o := app.Options{
 		Config:  cfg,
 		Token:   token.Reveal(),

@@ -114,7 +114,10 @@ func TestWatch_WatchdogKilled_StartsAnother(t *testing.T) {
 	if err != nil {
 		t.Fatalf("there is no second process: %v", err)
 	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(out)))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil { // 0 would be the group of this test
+		t.Fatalf("not one second process: %q", out)
+	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
