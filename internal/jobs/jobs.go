@@ -163,7 +163,8 @@ func New(o Options) *Service {
 		jobs:       map[string]stored{},
 		deliveries: map[string]time.Time{},
 	}
-	s.loop = &schedule.Loop{LastDue: s.lastDue, Do: s.run, Hold: s.hold, Now: o.Now, Log: o.Log}
+	s.loop = &schedule.Loop{LastDue: s.lastDue, Do: s.run, Hold: s.hold, Now: o.Now, Log: o.Log,
+		IsSecond: true} // beside that of digests
 	return s
 }
 

@@ -53,6 +53,8 @@ type Loop struct {
 	Now func() time.Time
 	// Log is told of clocks that jump. nil: nobody is.
 	Log *slog.Logger
+	// IsSecond says that another loop of this process logs the jumps themselves, so that this one leaves that out.
+	IsSecond bool
 
 	mu   sync.Mutex
 	next []Job
@@ -137,7 +139,7 @@ func (r *loopRun) now() time.Time {
 // noticeJump logs that the clock was set, or that the machine was suspended.
 func (r *loopRun) noticeJump() {
 	wall, timer := r.now(), time.Now()
-	if by := wall.Sub(r.wall) - timer.Sub(r.timer); by.Abs() > maxClockError {
+	if by := wall.Sub(r.wall) - timer.Sub(r.timer); by.Abs() > maxClockError && !r.loop.IsSecond {
 		r.log.Warn("clock jumped, schedules follow it", "by", by.Round(time.Second), "from", r.wall.UTC(), "to", wall.UTC())
 	}
 	r.wall, r.timer = wall, timer
@@ -244,6 +246,7 @@ func (r *loopRun) startDue(ctx context.Context) time.Duration {
 		r.startOrWait(ctx, c)
 	}
 	restarted, ahead := 0, time.Duration(0)
+	skipped, example := 0, ""
 	for _, s := range r.states {
 		if s.busy || s.removed {
 			continue
@@ -254,11 +257,18 @@ func (r *loopRun) startDue(ctx context.Context) time.Duration {
 			s.setBase(now)
 			restarted, ahead = restarted+1, max(ahead, by)
 		}
+		missed, wasDue := s.due, s.isDue && !s.due.After(now)
 		if due, ok := s.takeDue(now); ok {
 			r.queueCall(ctx, s, due)
 		} else if s.isDue {
 			pause = min(pause, s.due.Sub(now))
+			if wasDue && !s.job.Paused && !s.job.CatchUp && now.Sub(missed) > maxLateness {
+				skipped, example = skipped+1, s.job.Name
+			}
 		}
+	}
+	if skipped > 0 {
+		r.log.Info("what was due while nothing ran is skipped, as its catchUp says", "jobs", skipped, "one", example)
 	}
 	// One line for all: after a jump there may be thousands.
 	if restarted > 0 {

@@ -220,6 +220,9 @@ func TestLoop_SuspendedWithoutCatchUp_SkipsWhatWasMissed(t *testing.T) {
 		if runs := w.take(); len(runs) != 0 {
 			t.Errorf("what was missed meanwhile ran: %v", runs)
 		}
+		if n := strings.Count(w.log.String(), "is skipped, as its catchUp says"); n != 1 {
+			t.Errorf("said %d times that it was skipped: %s", n, w.log.String())
+		}
 		<-time.After(5 * time.Minute)
 		if diff := cmp.Diff([]string{"digest 01-01 03:30"}, w.take()); diff != "" {
 			t.Errorf("afterwards (-want +got):\n%s", diff)
@@ -495,6 +498,39 @@ func TestSet_WakesTheLoop(t *testing.T) {
 		}
 		if logged.Len() > 0 { // about a clock that is right
 			t.Errorf("logged %s", &logged)
+		}
+	})
+}
+
+// Of two loops of a process one logs that the clock jumped, and each what follows for its own jobs.
+func TestLoop_IsSecond_LogsNoJump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		every, err := Parse("every hour", time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var logged bytes.Buffer
+		var ahead time.Duration
+		l := &Loop{
+			Jobs:     []Job{{Name: "a", Schedule: every}},
+			LastDue:  func(string) (time.Time, bool) { return time.Time{}, false },
+			Do:       func(context.Context, string, time.Time) {},
+			Now:      func() time.Time { return time.Now().Add(ahead) },
+			Log:      slog.New(slog.NewTextHandler(&logged, nil)),
+			IsSecond: true,
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { l.Run(ctx) })
+		for _, ahead = range []time.Duration{3 * time.Hour, 0} {
+			<-time.After(time.Minute)
+			synctest.Wait()
+		}
+		<-time.After(time.Minute)
+		cancel()
+		wg.Wait()
+		if log := logged.String(); strings.Contains(log, "clock jumped") || !strings.Contains(log, "start again from now") {
+			t.Errorf("logged %s", log)
 		}
 	})
 }
