@@ -370,9 +370,16 @@ func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 // printFindings prints what was found. It returns an error when any check failed.
 func (c *invocation) printFindings(list []finding) error {
 	wrong := 0
-	for _, k := range list {
+	for i, k := range list {
 		if !k.OK {
 			wrong++
+		}
+		// Whatever was looked at, what is wrong with it would be looked for in vain: these are the words of crypto/x509
+		// and of egress.CertificateError.
+		if strings.Contains(k.Cause, "certificate has expired or is not yet valid") ||
+			strings.Contains(k.Cause, "the clock of this machine says") {
+			list[i].Fix = "set the clock of this machine, which says " + time.Now().UTC().Format(time.RFC3339) +
+				"; if it is right, the server needs a new certificate"
 		}
 	}
 	var err error

@@ -350,9 +350,9 @@ func stripURL(err error) error {
 	return err
 }
 
-// classifyError gives timeouts their own kind.
+// classifyError gives timeouts, and certificates that are not valid now, their own kinds.
 func classifyError(err error, limit time.Duration) error {
-	err = stripURL(err)
+	err = ExplainCertificate(stripURL(err))
 	var slow net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout() {
 		return fmt.Errorf("%w: no complete answer within %s: %w", ErrTimeout, limit, err)

@@ -27,6 +27,10 @@ func Explain(address string, err error) string {
 	case errors.Is(err, egress.ErrURL):
 		return fmt.Sprintf("%q is not an address that can be fetched; it must begin with http:// or https://.", address)
 	}
+	var certificate *egress.CertificateError
+	if errors.As(err, &certificate) {
+		return address + " could not be fetched: " + certificate.Error() + "."
+	}
 	var wait *WaitError
 	var failing *FailingError
 	var status *StatusError

@@ -282,7 +282,10 @@ func TestExplainFailing(t *testing.T) {
 		"F has failed 4 times since 3 February 08:00 UTC. The next attempt is after 3 February 09:00 UTC. The last " +
 			"failure: F answered with status 500.": &FailingError{"F", at, 4, at.Add(time.Hour), "F answered with status 500."},
 		"F is gone for good: its server says that it was removed.": &StatusError{"F", 410},
-		"F did not answer in time.":                                fmt.Errorf("fetch: %w", egress.ErrTimeout),
+		"F could not be fetched: the certificate of the server is valid from 2026-02-03T09:00:00Z, and the clock of this " +
+			"machine says 2026-02-03T08:00:00Z: set the clock.": fmt.Errorf("fetch: %w", &egress.CertificateError{
+			From: at.Add(time.Hour), Until: at.Add(2 * time.Hour), Clock: at}),
+		"F did not answer in time.": fmt.Errorf("fetch: %w", egress.ErrTimeout),
 	} {
 		if got := Explain("F", err); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -15,6 +15,8 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	sdk "github.com/mark3labs/mcp-go/mcp"
+
+	"ravenbot/internal/egress"
 )
 
 // discoverTimeout is how long an HTTP server may take to say whether it knows the newest
@@ -470,7 +472,7 @@ func unwrapTransportError(err error) error {
 	case errors.Is(err, transport.ErrLegacySSEServer):
 		return errors.New("it refuses to initialize")
 	case errors.As(err, &address): // its text repeats the address, which may hold a secret
-		return fmt.Errorf("it cannot be reached: %w", address.Err)
+		return fmt.Errorf("it cannot be reached: %w", egress.ExplainCertificate(address.Err))
 	case errors.As(err, &failed):
 		return failed.Err
 	}

@@ -2,10 +2,12 @@ package mcp
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,6 +159,11 @@ func TestUnwrapTransportError(t *testing.T) {
 		if got := unwrapTransportError(tt.err); got.Error() != tt.want {
 			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
 		}
+	}
+	expired := x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotAfter: time.Unix(0, 0)}}
+	const want = "was valid until 1970-01-01T00:00:00Z, and the clock of this machine says "
+	if got := unwrapTransportError(&url.Error{Err: expired}); !strings.Contains(got.Error(), want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
