@@ -123,13 +123,14 @@ type Slack struct {
 	self    botIdentity
 	accept  func(context.Context, chat.Message) error
 
-	// mu guards health and unstored.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	health   chat.Health
 	unstored struct {
 		logged time.Time
 		more   int // times since then
 	}
+	agedAt time.Time // when noteAge has logged
 }
 
 // botIdentity is who the bot is on Slack.
