@@ -138,8 +138,11 @@ type Options struct {
 	Tokens        Tokens
 	Settings      *settings.Repository
 	Logouts       Logouts
-	// Store says what is wrong with the store, in a few words; "" where nothing is.
-	Store   interface{ Problem() string }
+	// Store says in a few words what is wrong with the store, and with the clock of this machine; "" where nothing is.
+	Store interface {
+		Problem() string
+		Clock() string
+	}
 	Metrics http.Handler
 	// MCP makes the handler of /mcp; refuse answers those without a token of its own.
 	// nil: there is none.

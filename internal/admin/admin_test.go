@@ -42,6 +42,7 @@ type bot struct {
 	now     time.Time
 	slack   chat.Health
 	problem string // of the store
+	clock   string // what is wrong with it
 	removed []chat.Address
 	threads int // conversations beside that of the room general
 	ran     []string
@@ -53,6 +54,8 @@ type bot struct {
 }
 
 func (b *bot) Problem() string { return b.problem }
+
+func (b *bot) Clock() string { return b.clock }
 
 func (b *bot) time() time.Time {
 	b.mu.Lock()

@@ -201,7 +201,8 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 		Status    string            `json:"status"`
 		Platforms []platform.Health `json:"platforms"`
 		Store     string            `json:"store,omitempty"` // what is wrong with it
-	}{"ready", s.o.Platforms.Health(), s.o.Store.Problem()}
+		Clock     string            `json:"clock,omitempty"` // what is wrong with it, which makes nothing not ready
+	}{"ready", s.o.Platforms.Health(), s.o.Store.Problem(), s.o.Store.Clock()}
 	status := http.StatusOK
 	connected := !slices.ContainsFunc(answer.Platforms, func(p platform.Health) bool { return !p.Connected })
 	if connected {

@@ -16,6 +16,10 @@ func TestHealth(t *testing.T) {
 		!strings.Contains(r.body, `"status":"ready"`) {
 		t.Errorf("readyz: %d %s", r.status, r.body)
 	}
+	b.clock = "the clock of this machine is 300 s behind"
+	if r := do(t, client, "GET", server.URL+"/readyz", nil); r.status != 200 || !strings.Contains(r.body, b.clock) {
+		t.Errorf("readyz with a wrong clock: %d %s", r.status, r.body)
+	}
 	b.problem = "the store cannot be written: there is no space left on its disk"
 	if r := do(t, client, "GET", server.URL+"/readyz", nil); r.status != 503 ||
 		!strings.Contains(r.body, `"store":"the store cannot be written: there is no space`) {

@@ -62,6 +62,6 @@ func (c *invocation) runReplica(ctx context.Context, o app.Options) error {
 		case <-acting.Done():
 		}
 	}()
-	o.Storage, o.Listener, o.Replica = &shared.Storage, listener, node
+	o.Storage, o.Listener, o.Replica, o.Now = &shared.Storage, listener, node, shared.Now
 	return c.runApp(acting, o)
 }

@@ -34,8 +34,9 @@ func (s *Storage) Status() any {
 		Commits    uint64             `json:"commits"` // since the start
 		Checked    time.Time          `json:"checked"` // when all of it was last read
 		LastBackup store.BackupStatus `json:"lastBackup"`
+		Clock      string             `json:"clock,omitempty"` // what is wrong with that of this machine
 		Error      string             `json:"error,omitempty"`
-	}{Commits: s.Commits(), Checked: s.Checked(), LastBackup: s.Backups.Status()}
+	}{Commits: s.Commits(), Checked: s.Checked(), LastBackup: s.Backups.Status(), Clock: s.Clock()}
 	var err error
 	if status.Bytes, status.Free, err = s.Size(); err == nil {
 		err = s.Health()
@@ -80,6 +81,8 @@ type Shared struct {
 	Storage
 	Membership store.Membership
 	Address    net.Addr // of this machine, towards the database
+	// Now is the clock that all daemons go by: that of the database.
+	Now func() time.Time
 }
 
 // OpenShared opens a PostgreSQL store, and makes its tables where there are none.
@@ -100,11 +103,11 @@ func OpenShared(ctx context.Context, c *config.Config, log *slog.Logger, now fun
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &Shared{Storage{Engine: db, Backups: noBackups{}, ID: id}, membership, address}, nil
+	return &Shared{Storage{Engine: db, Backups: noBackups{}, ID: id}, membership, address, db.Now}, nil
 }
 
 // CheckShared looks whether a replica can use the configured database, with the errors of OpenShared and OpenBox, and
-// changes nothing. It returns a remark on what the next start would change, or "".
+// changes nothing. It returns a remark on what the next start would change or on the clock of this machine, or "".
 func CheckShared(ctx context.Context, c *config.Config) (remark string, err error) {
 	o := postgres.Options{Log: slog.New(slog.DiscardHandler)}
 	// Tables that are not as this version needs them would be changed by Open.
@@ -127,7 +130,7 @@ func CheckShared(ctx context.Context, c *config.Config) (remark string, err erro
 	if err != nil {
 		return "", err
 	}
-	return "", errors.Join(seal.CompareKey(ctx, db, box), db.Close())
+	return db.Clock(), errors.Join(seal.CompareKey(ctx, db, box), db.Close())
 }
 
 // configuredKey returns the key of the configuration, or the one that read finds in the file beside the store.

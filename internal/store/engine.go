@@ -26,6 +26,9 @@ type Engine interface {
 	Health() error
 	// Problem returns Health in a few words that name no path or address; "" where nothing is wrong.
 	Problem() string
+	// Clock returns what is wrong with the clock of this machine, in a few words; "" where nothing is, and where there is
+	// no other one to compare it with.
+	Clock() string
 	// Damage returns what the checks of the running store have found.
 	Damage() []string
 	// Checked returns when the whole store was last found to be good; zero where it is not ours to check.

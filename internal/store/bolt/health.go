@@ -58,6 +58,9 @@ func (db *DB) Owned() error { return nil }
 // IsShared returns false: nobody can take over.
 func (db *DB) IsShared() bool { return false }
 
+// Clock returns "": a file has no clock.
+func (db *DB) Clock() string { return "" }
+
 // Problem returns Health in a few words that name no path, for whoever may ask; "" where nothing is
 // wrong.
 func (db *DB) Problem() string {

@@ -24,8 +24,8 @@ func TestConnect_Defaults(t *testing.T) {
 		if config.MaxConns != want.maxConns || config.ConnConfig.ConnectTimeout != want.connect {
 			t.Errorf("%s: %d connections, and %v to connect", address, config.MaxConns, config.ConnConfig.ConnectTimeout)
 		}
-		if db.now == nil || db.log == nil || db.timeout <= 0 {
-			t.Errorf("%s: now %v, log %v, timeout %v", address, db.now != nil, db.log, db.timeout)
+		if db.machine == nil || db.log == nil || db.timeout <= 0 {
+			t.Errorf("%s: clock %v, log %v, timeout %v", address, db.machine != nil, db.log, db.timeout)
 		}
 		if err := db.Close(); err != nil {
 			t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -159,16 +160,22 @@ func isForAll(err error) bool {
 	return isCode(err, readOnly, "42501", "3F000", "42P01")
 }
 
-// checkServer returns a *store.SystemError where the server cannot hold the store.
+// checkServer returns a *store.SystemError where the server cannot hold the store. It looks at its clock, too.
 func (db *DB) checkServer(ctx context.Context) error {
 	var isOld, isReadOnly bool
 	var version, encoding string
 	err := db.read(ctx, func(ctx context.Context) error {
+		var clock time.Time
+		asked := time.Now()
 		// 13 has all that is used here.
-		return db.pool.QueryRow(ctx, `select current_setting('server_version_num')::int < 130000,
+		err := db.pool.QueryRow(ctx, `select current_setting('server_version_num')::int < 130000,
 			current_setting('server_version'), current_setting('server_encoding'),
-			current_setting('transaction_read_only')::bool`).
-			Scan(&isOld, &version, &encoding, &isReadOnly)
+			current_setting('transaction_read_only')::bool, clock_timestamp()`).
+			Scan(&isOld, &version, &encoding, &isReadOnly, &clock)
+		if err == nil {
+			db.clock.note(asked, clock, time.Now())
+		}
+		return err
 	})
 	switch {
 	case err != nil:

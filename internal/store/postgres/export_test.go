@@ -17,6 +17,9 @@ func (db *DB) OnCommit(fn func()) {
 	}
 }
 
+// Reconnect has every statement from now on use a new connection.
+func (db *DB) Reconnect() { db.pool.Reset() }
+
 // ListInPages returns all conversations as Prune looks through them.
 func (db *DB) ListInPages(ctx context.Context) (list []chat.Address, err error) {
 	p := &pruner{db: db, ctx: ctx}

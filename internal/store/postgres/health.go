@@ -20,6 +20,7 @@ type health struct {
 	failed  error     // why the database did not answer; nil after it has
 	since   time.Time // of the first failure since
 	writing error     // why the last write failed, where that is so for all of them; nil after one that succeeded
+	waiting error     // what commits wait for; nil after a look that found none that waits
 	checked time.Time // when the database was last found to be good
 }
 
@@ -62,9 +63,9 @@ func (h *health) noteChecked(now time.Time) {
 // counts as well: an operator's lock on the table of the members keeps it from that, while the database answers.
 func (db *DB) Health() error {
 	db.health.mu.Lock()
-	failed, writing := db.health.failed, db.health.writing
+	failed, writing, waiting := db.health.failed, db.health.writing, db.health.waiting
 	db.health.mu.Unlock()
-	return cmp.Or(failed, writing, db.Owned())
+	return cmp.Or(failed, writing, waiting, db.Owned())
 }
 
 // Problem returns Health in a few words that name no address; "" where nothing is wrong.
@@ -107,6 +108,7 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 	defer ticker.Stop()
 	var last error
 	var cleaned time.Time
+	var clock time.Duration // as logged
 	for {
 		err := db.check(ctx)
 		switch {
@@ -118,7 +120,8 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 			log.Info("store can be used again")
 		}
 		last = err
-		if now := db.now(); err == nil && now.Sub(cleaned) >= writersEvery {
+		clock = db.logClock(clock)
+		if now := db.Now(); err == nil && now.Sub(cleaned) >= writersEvery {
 			cleaned = now
 			if err := db.deleteOldWriters(ctx); err != nil && ctx.Err() == nil {
 				log.Warn("rows of ended processes not deleted, trying again in an hour", "error", err)
@@ -146,15 +149,43 @@ func (db *DB) check(ctx context.Context) error {
 		// Who is not ready may get no messages: whether writing works again has to be tried.
 		err = db.deleteOldWriters(ctx)
 	}
+	var waiting error
+	if err == nil {
+		waiting, err = db.findWaiting(ctx)
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		db.health.noteFailure(err, db.now())
+		db.health.noteFailure(err, db.Now())
 		return err
 	}
-	db.health.noteChecked(db.now())
-	return nil
+	db.health.mu.Lock()
+	db.health.waiting = waiting
+	db.health.mu.Unlock()
+	if waiting == nil {
+		db.health.noteChecked(db.Now())
+	}
+	return waiting
+}
+
+// findWaiting returns a *store.SystemError as waiting where commits of this user have waited for a synchronous standby for
+// longer than a member may take to renew its time. The server answers reads meanwhile, and renewals and writes come to
+// nothing one after the other: a wait that is cut off leaves the change committed on the primary, with a warning
+// (https://www.postgresql.org/docs/current/warm-standby.html#SYNCHRONOUS-REPLICATION).
+func (db *DB) findWaiting(ctx context.Context) (waiting, err error) {
+	var waits bool
+	err = db.read(ctx, func(ctx context.Context) error {
+		return db.pool.QueryRow(ctx, `select exists (select from pg_stat_activity where usename = current_user
+			and wait_event = 'SyncRep' and state_change < clock_timestamp() - make_interval(secs => $1))`,
+			(renewEvery / 2).Seconds()).Scan(&waits)
+	})
+	if err == nil && waits {
+		waiting = db.systemError("commits wait for a synchronous standby that does not confirm them",
+			"start the standby, or take it out of synchronous_standby_names; the bot goes on by itself",
+			errors.New("pg_stat_activity has connections that wait for SyncRep"))
+	}
+	return waiting, err
 }
 
 // deleteOldWriters deletes what tells of transactions whose outcome nobody can be waiting for any more.

@@ -13,7 +13,7 @@ func TestHealth_TimeOfTheMemberIsOver_IsSaid(t *testing.T) {
 		t.Errorf("just renewed: %v", err)
 	}
 	db.members.renewed = time.Now().Add(-2 * ownedFor)
-	if err := db.Health(); err == nil || !strings.Contains(db.Problem(), "the database was not reached for") {
+	if err := db.Health(); err == nil || !strings.Contains(db.Problem(), "has not confirmed for") {
 		t.Errorf("%v, in short %q", err, db.Problem())
 	}
 }

@@ -27,7 +27,7 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 	record, err := encode(r)
 	var seen string
 	if err == nil {
-		seen, err = encode(chat.LastSeen{Conversation: m.Conversation, Message: m.ID, Time: m.Time, At: db.now()})
+		seen, err = encode(chat.LastSeen{Conversation: m.Conversation, Message: m.ID, Time: m.Time, At: db.Now()})
 	}
 	var isNew bool
 	if err == nil {
@@ -47,7 +47,7 @@ func (db *DB) Accept(ctx context.Context, r store.Received) (bool, error) {
 				if m.Change == "" {
 					b.Queue(`insert into ravenbot.last_seen (address, platform, v, record, at) values ($1, $2, $3, $4, $5)
 						on conflict (address) do update set v = excluded.v, record = excluded.record, at = excluded.at`,
-						keyText(m.Conversation.String()), keyText(m.Conversation.Platform), recordVersion, seen, db.now())
+						keyText(m.Conversation.String()), keyText(m.Conversation.Platform), recordVersion, seen, db.Now())
 				}
 			})
 		})
@@ -142,7 +142,7 @@ func (db *DB) SaveAnswer(
 				t.countTurn(b, to, saved)
 			}
 			if len(posts) == 0 {
-				return markDone(b, db.now(), messages)
+				return markDone(b, db.Now(), messages)
 			}
 			// The messages stay in the inbox until the posts have outcomes: SaveOutcomes marks them done.
 			return db.insertPosts(b, posts, numbers)
@@ -179,7 +179,7 @@ func markDone(b *pgx.Batch, now time.Time, messages []string) error {
 // SaveStream stores where an answer has begun to be shown, under the key of its future post, until that
 // post has an outcome.
 func (db *DB) SaveStream(ctx context.Context, key string, ref chat.Ref) error {
-	now := db.now()
+	now := db.Now()
 	record, err := encode(doneRecord{Done: now, Ref: ref})
 	if err == nil {
 		err = db.write(ctx, func(t *tx) error {

@@ -175,7 +175,7 @@ func (m *membership) owned(now time.Time) error {
 		return errTakenOver
 	}
 	if since := elapsed(m.renewed, now); since > ownedFor {
-		return notOwnedError(fmt.Sprintf("the database was not reached for %v: another replica may have taken over",
+		return notOwnedError(fmt.Sprintf("the database has not confirmed for %v that this replica lives: another one may have taken over",
 			since.Round(time.Second)))
 	}
 	return nil

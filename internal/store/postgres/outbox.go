@@ -109,7 +109,7 @@ func (db *DB) SaveOutcomes(ctx context.Context, outcomes []store.Outcome, _ time
 					continue
 				}
 				delete(posts, o.Key) // the first outcome of a post counts
-				if err := saveOutcome(b, db.now(), p, o); err != nil {
+				if err := saveOutcome(b, db.Now(), p, o); err != nil {
 					return fmt.Errorf("post %s: %w", o.Key, err)
 				}
 			}

@@ -65,9 +65,10 @@ const (
 // DB is an open store. Its methods may be called concurrently.
 type DB struct {
 	pool     *pgxpool.Pool
-	name     string // of the database, for people: its address without the password
-	secret   string // the password
-	now      func() time.Time
+	name     string           // of the database, for people: its address without the password
+	secret   string           // the password
+	machine  func() time.Time // the clock of this machine, see Now
+	clock    clock
 	log      *slog.Logger
 	timeout  time.Duration
 	health   health
@@ -100,7 +101,7 @@ func Open(ctx context.Context, address string, o Options) (*DB, error) {
 		db.pool.Close()
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	db.health.noteChecked(db.now())
+	db.health.noteChecked(db.Now())
 	return db, nil
 }
 
@@ -157,7 +158,7 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 		pool:    pool,
 		name:    DisplayName(address),
 		secret:  config.ConnConfig.Password,
-		now:     o.Now,
+		machine: o.Now,
 		log:     o.Log,
 		timeout: o.Timeout,
 		process: randomID(),

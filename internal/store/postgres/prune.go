@@ -46,7 +46,7 @@ type pruner struct {
 // their conversation turns are deleted only where a summary covers them. It returns the conversations that
 // lost turns or their summary, by address.
 func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, error) {
-	p := &pruner{db: db, ctx: ctx, now: db.now(), keep: keep, changed: map[chat.Address]bool{}}
+	p := &pruner{db: db, ctx: ctx, now: db.Now(), keep: keep, changed: map[chat.Address]bool{}}
 	for _, step := range []func() error{
 		p.emptyDeleted,
 		p.pruneShortLived,

@@ -71,7 +71,7 @@ func (db *DB) retry(ctx context.Context, timeout time.Duration, operation func(c
 		case ctx.Err() == nil && isConflict(err) && conflicts < maxConflicts:
 			conflicts++
 		case isLost(err):
-			away := db.health.noteFailure(db.explain(err), db.now())
+			away := db.health.noteFailure(db.explain(err), db.Now())
 			// Connections that were idle while the server restarted are all of no use. A server that has no connection
 			// left, or no longer accepts the user, still serves those that there are, and would not replace them.
 			if !isRefusal(err) && !isCode(err, "53300") {

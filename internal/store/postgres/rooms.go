@@ -134,7 +134,7 @@ func (r fileRecord) file(encoded []byte) (chat.File, error) {
 
 // SaveRoomFile stores a file of a web room, and returns its number. The oldest above keepFiles of the room go.
 func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint64, error) {
-	now := db.now()
+	now := db.Now()
 	record, err := encode(newFileRecord(now, f))
 	data := f.Data
 	if data == nil {

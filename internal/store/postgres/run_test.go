@@ -53,6 +53,52 @@ func TestRun_DiskWasFull_TriesToWrite(t *testing.T) {
 	}
 }
 
+// Commits that wait for a synchronous standby which is gone are said to, and go on when it is not asked for any more. A
+// write whose wait is cut off is committed, and is not reported as one that failed.
+func TestRun_SynchronousStandbyIsMissing_IsSaid(t *testing.T) {
+	t.Parallel()
+	c := pgtest.NewCluster(t, pgtest.Options{})
+	url := c.Database(t)
+	db := open(t, url, time.Now)
+	set := func(standby string) {
+		t.Helper()
+		for _, sql := range []string{"alter system set synchronous_standby_names = '" + standby + "'",
+			"select pg_reload_conf()"} {
+			if err := c.Exec(t.Context(), "postgres", sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var logged lockedBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { db.Run(ctx, slog.New(slog.NewTextHandler(&logged, nil))) })
+	set("missing")
+	var written, failed atomic.Int64
+	wg.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			switch err := db.SaveBlob(ctx, fmt.Sprint(n), []byte(`{}`)); {
+			case err == nil:
+				written.Add(1)
+			case ctx.Err() == nil:
+				failed.Add(1)
+			}
+		}
+	})
+	waitFor(t, func() bool { return strings.Contains(db.Problem(), "commits wait for a synchronous standby") })
+	waitFor(t, func() bool { return written.Load() > 0 })
+	set("")
+	waitFor(t, func() bool { return db.Health() == nil && strings.Contains(logged.String(), "can be used again") })
+	cancel()
+	wg.Wait()
+	if n := db.Count(t, "blobs"); failed.Load() > 0 || int64(n) < written.Load() {
+		t.Errorf("%d writes failed, %d were done, and the table has %d", failed.Load(), written.Load(), n)
+	}
+	if n := strings.Count(logged.String(), "level=ERROR"); n != 1 {
+		t.Errorf("logged %s", logged.String())
+	}
+}
+
 // Rows of processes that have ended are deleted after a day.
 func TestRun_DeletesRowsOfEndedProcesses(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ func (db *DB) CountUsage(ctx context.Context, u store.Usage) error {
 // addUsage queues adding usage to the sums of today, and notes it for what this process has counted once the
 // transaction is committed.
 func (t *tx) addUsage(b *pgx.Batch, u store.Usage) {
-	u.Day = t.db.now().UTC().Format(dayFormat)
+	u.Day = t.db.Now().UTC().Format(dayFormat)
 	u.Channel = u.Channel.Base() // threads count for their channel
 	t.used = append(t.used, u)
 	b.Queue(`insert into ravenbot.usage as u (day, model, channel, user_id, turns, input, cached, output)
