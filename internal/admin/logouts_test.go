@@ -94,6 +94,28 @@ func TestALinkOpensOnceInAnotherProcess(t *testing.T) {
 	}
 }
 
+// A clock that was ahead when all sessions were ended keeps nobody out when it is right again, and lets no former one in.
+func TestAllSessionsEndedWhileTheClockWasAhead(t *testing.T) {
+	b, s, server, client := start(t, nil)
+	enter := func() {
+		t.Helper()
+		if r := do(t, client, "GET", s.LoginLink(server.URL), nil); r.status != http.StatusSeeOther {
+			t.Fatalf("a link: %d", r.status)
+		}
+	}
+	enter()
+	b.later(2 * time.Hour)
+	s.sessions.endAll(b.time())
+	b.later(-2 * time.Hour)
+	if inside(t, client, server.URL) {
+		t.Error("a session that was ended goes on")
+	}
+	enter()
+	if !inside(t, client, server.URL) {
+		t.Error("a session that began afterwards is none")
+	}
+}
+
 func TestALinkOfAnotherTokenOpensNothing(t *testing.T) {
 	_, _, server, client := start(t, nil)
 	_, other, _, _ := start(t, func(o *Options) { o.Token = "another admin token" })

@@ -140,7 +140,14 @@ func (s *sessions) start(w http.ResponseWriter, secure bool) {
 
 // writeCookie sends the cookie: the session's id, when it was written, and a signature.
 func (s *sessions) writeCookie(w http.ResponseWriter, id []byte, secure bool) {
-	body := binary.BigEndian.AppendUint64(id, uint64(s.now().UnixNano()))
+	// Where all sessions were ended while the clock was ahead, nobody could begin one until it comes by that time.
+	s.mu.Lock()
+	written := s.now()
+	if !written.After(s.since) {
+		written = s.since.Add(1)
+	}
+	s.mu.Unlock()
+	body := binary.BigEndian.AppendUint64(id, uint64(written.UnixNano()))
 	value := base64.RawURLEncoding.EncodeToString(append(body, sign(s.key, body)...))
 	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: value, Path: "/", MaxAge: int(sessionLifetime.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: secure})

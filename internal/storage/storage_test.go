@@ -123,3 +123,29 @@ func TestCheckShared(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// ravenbot doctor says how far the clock of this machine is from that of the database.
+func TestCheckShared_ClockIsWrong_IsSaid(t *testing.T) {
+	c := pgtest.NewCluster(t, pgtest.Options{})
+	conf := load(t, c.Database(t), oneKey)
+	s, err := open(t, conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	url := conf.Store.Reveal()
+	name, _, _ := strings.Cut(url[strings.LastIndexByte(url, '/')+1:], "?")
+	for _, sql := range []string{"create schema another", `create function another.clock_timestamp() returns timestamptz
+		language sql volatile as $$ select pg_catalog.clock_timestamp() - interval '5 minutes' $$`,
+		"alter database " + name + " set search_path = another, pg_catalog"} {
+		if err := c.Exec(t.Context(), name, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "the clock of this machine is 300 s ahead of that of the database"
+	if remark, err := storage.CheckShared(t.Context(), conf); err != nil || !strings.Contains(remark, want) {
+		t.Errorf("%q, %v", remark, err)
+	}
+}

@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -14,26 +14,50 @@ const maxClockError = 10 * time.Second
 // early or twice, refuse one another's sign-ins and delete what is to be kept; so they all go by the clock that ends
 // their memberships, too. It is safe for concurrent use.
 type clock struct {
-	// behind is how far the clock of this machine is behind that of the server; 0: they agree within maxClockError.
-	behind atomic.Int64
+	mu     sync.Mutex
+	behind time.Duration // of the clock of this machine at the last look; 0: they agree within maxClockError
+	seen   instant       // of the last look
 }
 
-// note notes what the server's clock showed between two instants of this machine's.
-func (c *clock) note(before, server, after time.Time) {
-	// By what the clocks show: a reading of the timers in the instants would be compared instead.
-	before, after = before.Round(0), after.Round(0)
-	doubt := max(0, after.Sub(before)/2)
-	behind := server.Sub(before.Add(doubt))
+// instant is what the clock of this machine shows, and what its timers say.
+type instant struct{ wall, timer time.Time }
+
+func readInstant() instant {
+	now := time.Now()
+	return instant{wall: now.Round(0), timer: now}
+}
+
+// note notes what the server's clock showed between two instants.
+func (c *clock) note(before instant, server time.Time, after instant) {
+	doubt := max(0, after.timer.Sub(before.timer)/2)
+	behind := server.Sub(before.wall.Add(doubt))
 	if behind.Abs()-doubt <= maxClockError {
 		behind = 0
 	}
+	was := c.behindAt(after)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	// Each look is off by another part of its doubt: the time must not go back and forth with them.
-	if was := c.is(); behind == 0 || was == 0 || (behind-was).Abs() > doubt+time.Second {
-		c.behind.Store(int64(behind))
+	if behind != 0 && was != 0 && (behind-was).Abs() <= doubt+time.Second {
+		behind = was
 	}
+	c.behind, c.seen = behind, after
 }
 
-func (c *clock) is() time.Duration { return time.Duration(c.behind.Load()) }
+// behindAt returns by how much the clock of this machine is behind that of the server.
+func (c *clock) behindAt(now instant) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen.wall.IsZero() {
+		return 0
+	}
+	// The clock was set since the last look, or the machine was asleep. Until the next one, some seconds later, the timers
+	// count: after a sleep that is late by as much, where a clock set ahead would have jobs begin.
+	if set := now.wall.Sub(c.seen.wall) - now.timer.Sub(c.seen.timer); set.Abs() > maxClockError {
+		return c.behind - set
+	}
+	return c.behind
+}
 
 // describeClock returns what is wrong with the clock of a machine that is behind that of the server; "" where nothing is.
 func describeClock(behind time.Duration) string {
@@ -46,17 +70,16 @@ func describeClock(behind time.Duration) string {
 	return ""
 }
 
-// Now returns the time by the clock of the server, where that of this machine is another one. Between the looks at it,
-// every 10 seconds, the clock of this machine is followed.
-func (db *DB) Now() time.Time { return db.machine().Add(db.clock.is()) }
+// Now returns the time by the clock of the server, where that of this machine is another one.
+func (db *DB) Now() time.Time { return db.machine().Add(db.clock.behindAt(readInstant())) }
 
 // Clock returns what is wrong with the clock of this machine, compared with that of the server; "" where nothing is.
-func (db *DB) Clock() string { return describeClock(db.clock.is()) }
+func (db *DB) Clock() string { return describeClock(db.clock.behindAt(readInstant())) }
 
 // logClock logs that the clock of this machine turned out to be wrong, or right again. logged is what was logged last,
 // as a time by which the clock is behind; it returns what is to be passed next.
 func (db *DB) logClock(logged time.Duration) time.Duration {
-	behind := db.clock.is()
+	behind := db.clock.behindAt(readInstant())
 	switch {
 	case behind == 0 && logged != 0:
 		db.log.Info("the clock of this machine agrees with that of the database again")

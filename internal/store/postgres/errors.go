@@ -166,14 +166,14 @@ func (db *DB) checkServer(ctx context.Context) error {
 	var version, encoding string
 	err := db.read(ctx, func(ctx context.Context) error {
 		var clock time.Time
-		asked := time.Now()
+		asked := readInstant()
 		// 13 has all that is used here.
 		err := db.pool.QueryRow(ctx, `select current_setting('server_version_num')::int < 130000,
 			current_setting('server_version'), current_setting('server_encoding'),
 			current_setting('transaction_read_only')::bool, clock_timestamp()`).
 			Scan(&isOld, &version, &encoding, &isReadOnly, &clock)
 		if err == nil {
-			db.clock.note(asked, clock, time.Now())
+			db.clock.note(asked, clock, readInstant())
 		}
 		return err
 	})
