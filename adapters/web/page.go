@@ -262,7 +262,12 @@ func (w *Web) takeMessage(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err == nil {
-		_, err = w.Say(r.Context(), name, user, text, files...)
+		// The page repeats what it got no answer for, and so does a replica whose leader has ended.
+		token := r.Header.Get("Idempotency-Key")
+		if !tokenPattern().MatchString(token) {
+			token = newToken()
+		}
+		_, err = w.sayOnce(r.Context(), token, name, user, text, files...)
 	}
 	w.answerTaken(rw, r, err, "")
 }

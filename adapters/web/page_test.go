@@ -56,6 +56,33 @@ func request(t *testing.T, c *http.Client, method, address string, form url.Valu
 	return r.StatusCode, r.Header, string(b)
 }
 
+// A message that is sent again under its token, because no answer came, is the same one; others are not.
+func TestAMessageSentAgain_IsTheSame(t *testing.T) {
+	var ids []string
+	w, _ := begin(t, func(_ *Web, m chat.Message) error {
+		ids = append(ids, m.ID)
+		return nil
+	})
+	base, c := serve(t, w)
+	for _, token := range []string{"one", "one", "two", "", "", "no token!", "no token!"} {
+		request(t, c, http.MethodPost, base+"/chat/birds/messages", url.Values{"text": {"kraa"}}, "Idempotency-Key", token)
+	}
+	if len(ids) != 7 {
+		t.Fatalf("taken: %q", ids)
+	}
+	different := map[string]bool{}
+	for _, id := range ids {
+		different[id] = true
+	}
+	if len(different) != 6 || ids[0] != ids[1] {
+		t.Errorf("taken: %q", ids)
+	}
+	_, _, page := request(t, c, http.MethodGet, base+"/chat/birds", nil)
+	if n := strings.Count(page, `data-text="kraa"`); n != 6 {
+		t.Errorf("the page has %d lines", n)
+	}
+}
+
 func TestThePageAndItsForms(t *testing.T) {
 	var said []string
 	busy := false

@@ -13,7 +13,6 @@ package web
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -182,6 +181,17 @@ func (w *Web) Say(
 	text string,
 	files ...chat.File,
 ) (chat.Message, error) {
+	return w.sayOnce(ctx, newToken(), name, user, text, files...)
+}
+
+// sayOnce is Say under a token. What was said under it before is not said again.
+func (w *Web) sayOnce(
+	ctx context.Context,
+	token, name string,
+	user chat.User,
+	text string,
+	files ...chat.File,
+) (chat.Message, error) {
 	if err := CheckRoom(name); err != nil {
 		return chat.Message{}, err
 	}
@@ -198,7 +208,7 @@ func (w *Web) Say(
 		return chat.Message{}, err
 	}
 	e := store.Entry{
-		ID:    "room/" + strings.ToLower(rand.Text()),
+		ID:    "room/" + token,
 		Room:  name,
 		At:    w.o.Now(),
 		User:  &user,

@@ -165,8 +165,19 @@
         if (text.value.trim() || files.files.length) text.form.requestSubmit()
       }
     })
+    // What is sent again because no answer came, by this page or on its way, is taken once; what was changed is another
+    // message.
+    let token = ''
+    let sent = ''
+    text.form.addEventListener('htmx:configRequest', e => {
+      const now = JSON.stringify([text.value, ...[...files.files].map(f => [f.name, f.size, f.lastModified])])
+      if (!token || now !== sent) token = [...crypto.getRandomValues(new Uint8Array(16))].map(n => n.toString(36)).join('')
+      sent = now
+      e.detail.headers['Idempotency-Key'] = token
+    })
     text.form.addEventListener('htmx:afterRequest', e => {
       if (!e.detail.successful) return
+      token = ''
       document.getElementById('problem').replaceChildren()
       text.form.reset()
       showChosen()
@@ -179,10 +190,11 @@
       if (!e.detail.xhr.getResponseHeader('Content-Type')?.startsWith('application/json')) return
       e.detail.shouldSwap = false
       const { message, hint } = JSON.parse(e.detail.xhr.responseText).error
-      problem(`Your message was not sent: ${message} (${hint}).`)
+      const what = e.detail.xhr.status < 500 ? 'Your message was not sent' : 'Your message was perhaps not sent'
+      problem(`${what}: ${message} (${hint}).`)
     })
     text.form.addEventListener('htmx:sendError', () => {
-      problem('The bot cannot be reached; your message was not sent.')
+      problem('The bot cannot be reached; your message was perhaps not sent. Send it again: it is taken once.')
     })
     for (const b of document.querySelectorAll('button.try')) {
       b.addEventListener('click', () => {
