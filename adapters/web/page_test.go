@@ -64,7 +64,7 @@ func TestAMessageSentAgain_IsTheSame(t *testing.T) {
 		return nil
 	})
 	base, c := serve(t, w)
-	for _, token := range []string{"one", "one", "two", "", "", "no token!", "no token!"} {
+	for _, token := range []string{"one", "one", "two", "", "", "A-B/c!", "A-B/c!"} {
 		request(t, c, http.MethodPost, base+"/chat/birds/messages", url.Values{"text": {"kraa"}}, "Idempotency-Key", token)
 	}
 	if len(ids) != 7 {
@@ -74,11 +74,11 @@ func TestAMessageSentAgain_IsTheSame(t *testing.T) {
 	for _, id := range ids {
 		different[id] = true
 	}
-	if len(different) != 6 || ids[0] != ids[1] {
+	if len(different) != 5 || ids[0] != ids[1] {
 		t.Errorf("taken: %q", ids)
 	}
 	_, _, page := request(t, c, http.MethodGet, base+"/chat/birds", nil)
-	if n := strings.Count(page, `data-text="kraa"`); n != 6 {
+	if n := strings.Count(page, `data-text="kraa"`); n != 5 {
 		t.Errorf("the page has %d lines", n)
 	}
 }

@@ -372,8 +372,10 @@ var errNotTaken = errors.New("the replica is not the leader")
 
 // isRepeatable reports whether a request that may have reached another replica may be made again.
 func isRepeatable(r *http.Request, err error) bool {
-	return errors.Is(err, errNotTaken) ||
-		r.Method == http.MethodGet || r.Method == http.MethodHead || r.Header.Get("Idempotency-Key") != ""
+	// Webhooks and the messages of the chat page are known again by their key, and nothing else is.
+	hasKey := r.Header.Get("Idempotency-Key") != "" && (strings.HasPrefix(r.URL.Path, "/hooks/") ||
+		strings.HasPrefix(r.URL.Path, "/chat/") && strings.HasSuffix(r.URL.Path, "/messages"))
+	return errors.Is(err, errNotTaken) || r.Method == http.MethodGet || r.Method == http.MethodHead || hasKey
 }
 
 // unavailable answers a request that no replica can take now.

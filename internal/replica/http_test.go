@@ -129,12 +129,16 @@ func (o *observed) Read(p []byte) (int, error) {
 // What a leader may have taken before its connection broke is not sent to the next one.
 func TestPages_LeaderBreaksOff_OnlyHarmlessRequestsAreMadeAgain(t *testing.T) {
 	for _, c := range []struct {
-		method, key string
-		want        int
+		method, path, key string
+		want              int
 	}{
-		{http.MethodPost, "", http.StatusServiceUnavailable},
-		{http.MethodPost, "a key", http.StatusOK},
-		{http.MethodGet, "", http.StatusOK},
+		{http.MethodPost, "/hooks/ci", "", http.StatusServiceUnavailable},
+		{http.MethodPost, "/hooks/ci", "a key", http.StatusOK},
+		{http.MethodPost, "/chat/general/messages", "a key", http.StatusOK},
+		{http.MethodPost, "/chat/general/messages", "", http.StatusServiceUnavailable},
+		{http.MethodPost, "/chat/general/press", "a key", http.StatusServiceUnavailable},
+		{http.MethodPost, "/api/v1/conversations/web:%2Fgeneral/messages", "a key", http.StatusServiceUnavailable},
+		{http.MethodGet, "/", "", http.StatusOK},
 	} {
 		d := newDatabase()
 		m := &member{database: d}
@@ -147,7 +151,7 @@ func TestPages_LeaderBreaksOff_OnlyHarmlessRequestsAreMadeAgain(t *testing.T) {
 		_, _ = m.Join(t.Context(), strings.TrimPrefix(leader.URL, "http://"))
 		_, _ = m.Claim(t.Context(), "leader")
 		second := d.join(t)
-		req, _ := http.NewRequestWithContext(t.Context(), c.method, second.url+"/", strings.NewReader("text"))
+		req, _ := http.NewRequestWithContext(t.Context(), c.method, second.url+c.path, strings.NewReader("text"))
 		if c.key != "" {
 			req.Header.Set("Idempotency-Key", c.key)
 		}
@@ -157,7 +161,7 @@ func TestPages_LeaderBreaksOff_OnlyHarmlessRequestsAreMadeAgain(t *testing.T) {
 		}
 		res.Body.Close()
 		if res.StatusCode != c.want {
-			t.Errorf("%s with the key %q: %s", c.method, c.key, res.Status)
+			t.Errorf("%s %s with the key %q: %s", c.method, c.path, c.key, res.Status)
 		}
 	}
 }

@@ -97,6 +97,8 @@ func (db *DB) Checked() time.Time {
 const (
 	// checkEvery is how often the database is looked at.
 	checkEvery = 10 * time.Second
+	// maxConfirm is how long a synchronous standby may take to confirm a commit: more than one that is busy or far away.
+	maxConfirm = 3 * time.Second
 	// writersEvery is how often rows of processes that have ended are deleted.
 	writersEvery = time.Hour
 )
@@ -169,16 +171,20 @@ func (db *DB) check(ctx context.Context) error {
 	return waiting
 }
 
-// findWaiting returns a *store.SystemError as waiting where commits of this user have waited for a synchronous standby for
-// longer than a member may take to renew its time. The server answers reads meanwhile, and renewals and writes come to
-// nothing one after the other: a wait that is cut off leaves the change committed on the primary, with a warning
-// (https://www.postgresql.org/docs/current/warm-standby.html#SYNCHRONOUS-REPLICATION).
+// findWaiting returns a *store.SystemError as waiting where a commit of this user has waited for a synchronous standby for
+// maxConfirm, or any does while this member was not renewed in time. The server answers reads meanwhile. A wait that is
+// cut off leaves the change committed on the primary, with a warning
+// (https://www.postgresql.org/docs/current/runtime-config-wal.html#GUC-SYNCHRONOUS-COMMIT).
 func (db *DB) findWaiting(ctx context.Context) (waiting, err error) {
 	var waits bool
+	limit := maxConfirm
+	if db.Owned() != nil {
+		limit = 0
+	}
 	err = db.read(ctx, func(ctx context.Context) error {
 		return db.pool.QueryRow(ctx, `select exists (select from pg_stat_activity where usename = current_user
 			and wait_event = 'SyncRep' and state_change < clock_timestamp() - make_interval(secs => $1))`,
-			(renewEvery / 2).Seconds()).Scan(&waits)
+			limit.Seconds()).Scan(&waits)
 	})
 	if err == nil && waits {
 		waiting = db.systemError("commits wait for a synchronous standby that does not confirm them",

@@ -175,8 +175,8 @@ func (m *membership) owned(now time.Time) error {
 		return errTakenOver
 	}
 	if since := elapsed(m.renewed, now); since > ownedFor {
-		return notOwnedError(fmt.Sprintf("the database has not confirmed for %v that this replica lives: another one may have taken over",
-			since.Round(time.Second)))
+		return notOwnedError(fmt.Sprintf("the database has not confirmed for %v that this replica lives: another one may "+
+			"have taken over", since.Round(time.Second)))
 	}
 	return nil
 }
