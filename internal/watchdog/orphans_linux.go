@@ -8,19 +8,17 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // orphansEvery is how often ReapOrphans looks. Whoever has started a process waits for its end, and reaps it within a
 // second of it.
 const orphansEvery = 10 * time.Second
 
-// ReapOrphans reaps what tool servers leave behind, until ctx ends, where this is the first process of a container: it
-// gets every process there whose parent has ended, and each of them keeps a process id when it ends. Elsewhere it
-// returns at once, since the first process is another one.
+// ReapOrphans reaps the ended children that nobody else waits for, until ctx ends; else each of them keeps a process id.
+// Where this is the first process of a container it gets every process there whose parent has ended, such as what tool
+// servers leave behind. Where this program has begun anew in its process, it has the tool servers of before.
 func ReapOrphans(ctx context.Context) {
-	if os.Getpid() != 1 {
-		return
-	}
 	look := time.NewTicker(orphansEvery)
 	defer look.Stop()
 	var ended map[child]bool
@@ -37,6 +35,9 @@ func ReapOrphans(ctx context.Context) {
 // reapOrphans reaps the children of this process that had ended at the look before, too, and returns those that have
 // ended by now. Of the others somebody may be about to get the exit status.
 func reapOrphans(before map[child]bool) map[child]bool {
+	if !hasEndedChild() { // mostly, and the machine may have many processes
+		return nil
+	}
 	ended := endedChildren()
 	for c := range ended {
 		if before[c] {
@@ -44,6 +45,20 @@ func reapOrphans(before map[child]bool) map[child]bool {
 		}
 	}
 	return ended
+}
+
+// hasEndedChild reports whether any child of this process has ended and is not reaped, see waitid(2).
+func hasEndedChild() bool {
+	const (
+		anyChild = 0
+		exited   = 0x4
+		dontWait = 0x1
+		dontReap = 0x1000000
+	)
+	var info [128]byte // begins with the number of a signal, which stays 0 where there is none
+	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, anyChild, 0, uintptr(unsafe.Pointer(&info)),
+		exited|dontWait|dontReap, 0, 0)
+	return errno == 0 && info != [128]byte{}
 }
 
 // child is a process. Its id alone is not enough: the system reuses it.

@@ -4,5 +4,5 @@ package watchdog
 
 import "context"
 
-// ReapOrphans returns at once: the bot is the first process of containers of Linux alone.
+// ReapOrphans returns at once: there are no containers of this system, and no list of its processes in files.
 func ReapOrphans(context.Context) {}

@@ -20,7 +20,7 @@ func TestReapOrphans_LeavesOwnChildren(t *testing.T) {
 	}
 	// Other tests look for their own children.
 	defer func() { _, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 0, 0) }()
-	out, err := exec.Command("sh", "-c", `true & echo $!`).Output()
+	out, err := exec.Command("sh", "-c", `sleep 0.1 >/dev/null & echo $!`).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,10 +44,16 @@ func TestReapOrphans_LeavesOwnChildren(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(own.Process.Pid, true)
+	if !hasEndedChild() {
+		t.Error("two children have ended, and none is noticed")
+	}
 	reapOrphans(first)
 	wait(orphan, false)
 	if err := own.Wait(); own.ProcessState.ExitCode() != 7 {
 		t.Errorf("waiting for a child: %v, %v", own.ProcessState, err)
+	}
+	if hasEndedChild() {
+		t.Error("all ended children are reaped, and one is noticed")
 	}
 }
 
