@@ -250,6 +250,7 @@ func TestKilledWhileACommandIsAnswered(t *testing.T) {
 	if _, err := w.model.WaitAsked(deadline(t), 1); err != nil {
 		t.Fatal(err)
 	}
+	must(w.discord.WaitCallback(deadline(t), slash.ID)) // only what is stored is acknowledged; the model is asked before
 	d.kill()
 	w.model.SetScript(echo)
 	d.start()
