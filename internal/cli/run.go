@@ -53,9 +53,11 @@ func runDaemon(ctx context.Context, c *invocation) error {
 	}
 	w := newWatchdog(lg)
 	defer w.Close()
+	// Also where the bot cannot start, and ctx does not end.
+	running, stop := context.WithCancel(ctx)
 	var reaping sync.WaitGroup
-	defer reaping.Wait()
-	reaping.Go(func() { watchdog.ReapOrphans(ctx) })
+	defer func() { stop(); reaping.Wait() }()
+	reaping.Go(func() { watchdog.ReapOrphans(running) })
 	o := app.Options{
 		Config:  cfg,
 		Token:   token.Reveal(),
