@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -510,19 +511,20 @@ func TestLoop_IsSecond_LogsNoJump(t *testing.T) {
 			t.Fatal(err)
 		}
 		var logged bytes.Buffer
-		var ahead time.Duration
+		var ahead atomic.Int64 // of the clock, in nanoseconds
 		l := &Loop{
 			Jobs:     []Job{{Name: "a", Schedule: every}},
 			LastDue:  func(string) (time.Time, bool) { return time.Time{}, false },
 			Do:       func(context.Context, string, time.Time) {},
-			Now:      func() time.Time { return time.Now().Add(ahead) },
+			Now:      func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 			Log:      slog.New(slog.NewTextHandler(&logged, nil)),
 			IsSecond: true,
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { l.Run(ctx) })
-		for _, ahead = range []time.Duration{3 * time.Hour, 0} {
+		for _, d := range []time.Duration{3 * time.Hour, 0} {
+			ahead.Store(int64(d))
 			<-time.After(time.Minute)
 			synctest.Wait()
 		}
