@@ -60,24 +60,9 @@ func (db *DB) Messages(
 	n int,
 ) (list []store.Message, next string, err error) {
 	after, err := readCursor(cursor)
-	if err != nil {
-		return nil, "", fmt.Errorf("load messages of %s: %w", a, err)
+	if err == nil {
+		list, _, err = db.collectMessages(a, after, n, false)
 	}
-	err = db.view(func(tx *tx) error {
-		b := tx.top(messagesBucket).nested(a.String())
-		if b == nil {
-			return nil
-		}
-		c := b.cursor()
-		for k, v := c.from(after); k != nil && len(list) < n; k, v = c.next() {
-			var m store.Message
-			if err := db.decode(k, v, &m); err != nil {
-				return err
-			}
-			list = append(list, m)
-		}
-		return nil
-	})
 	if err != nil {
 		return nil, "", fmt.Errorf("load messages of %s: %w", a, err)
 	}
@@ -96,39 +81,54 @@ func (db *DB) NewestMessages(
 	n int,
 ) (list []store.Message, next string, err error) {
 	before, err := readCursor(cursor)
+	var hasOlder bool
+	if err == nil {
+		list, hasOlder, err = db.collectMessages(a, before, n, true)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("load messages of %s: %w", a, err)
 	}
+	if hasOlder && len(list) > 0 {
+		next = writeCursor(messageKey(list[len(list)-1]))
+	}
+	slices.Reverse(list)
+	return list, next, nil
+}
+
+// collectMessages returns up to n messages of a conversation behind a key, or backwards from the one before it, and
+// whether there are more in that direction. A nil key stands for the beginning, or for the end.
+func (db *DB) collectMessages(a chat.Address, key []byte, n int, backwards bool) (
+	list []store.Message,
+	more bool,
+	err error,
+) {
 	err = db.view(func(tx *tx) error {
 		b := tx.top(messagesBucket).nested(a.String())
 		if b == nil {
 			return nil
 		}
 		c := b.cursor()
-		backwards := c.last
-		if before != nil {
-			if at, _ := c.seek(before); at != nil {
-				backwards = c.prev
+		k, v := c.from(key)
+		next := c.next
+		if backwards {
+			next = c.prev
+			if at, _ := c.seek(key); key != nil && at != nil {
+				k, v = c.prev()
+			} else {
+				k, v = c.last()
 			}
 		}
-		k, v := backwards()
-		for ; k != nil && len(list) < n; k, v = c.prev() {
+		for ; k != nil && len(list) < n; k, v = next() {
 			var m store.Message
 			if err := db.decode(k, v, &m); err != nil {
 				return err
 			}
 			list = append(list, m)
 		}
-		if k != nil && len(list) > 0 {
-			next = writeCursor(messageKey(list[len(list)-1]))
-		}
+		more = k != nil
 		return nil
 	})
-	if err != nil {
-		return nil, "", fmt.Errorf("load messages of %s: %w", a, err)
-	}
-	slices.Reverse(list)
-	return list, next, nil
+	return list, more, err
 }
 
 // DeleteMessage deletes the messages of an ID in all conversations of a platform; there may be
