@@ -265,7 +265,8 @@ func (w *Web) takeMessage(rw http.ResponseWriter, r *http.Request) {
 		// The page repeats what it got no answer for, and so does a replica whose leader has ended.
 		token := newToken()
 		if key := r.Header.Get("Idempotency-Key"); key != "" {
-			sum := sha256.Sum256([]byte(key)) // a key may be anything
+			// A key may be anything, and is that of one person in one room.
+			sum := sha256.Sum256([]byte(name + "\x00" + user.ID + "\x00" + key))
 			token = hex.EncodeToString(sum[:16])
 		}
 		_, err = w.sayOnce(r.Context(), token, name, user, text, files...)
