@@ -11,8 +11,9 @@ import (
 )
 
 // minHeadroom is how many bytes are allocated, at least, until the collector runs again. What is in use grows from 3 MB
-// with nothing to do to 19 MB with 64 messages at a time; a fixed percentage of it would have the collector run all the
-// time where there is little to do, and the heap be large where there is much.
+// with nothing to do to 19 MB with 64 messages at a time. With 150 % of that as the limit the collector ran 16 times in
+// 1,000 messages that came one at a time, and the process took 96 MiB with 64 at a time; now it is 8 times and 83 MiB
+// (measured 2026-11-27).
 const minHeadroom = 20 << 20
 
 // programPages is the room for what is not Go's memory, in bytes: pages of the program and of the store's file. The
