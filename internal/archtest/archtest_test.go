@@ -153,6 +153,7 @@ var holders = map[string][]string{
 	"go.yaml.in/yaml/v3":                              {"internal/skill"},
 	"golang.org/x/net":                                {"internal/feed", "internal/page"},
 	"golang.org/x/sync":                               {"internal/resident"},
+	"golang.org/x/sys":                                {"internal/resident"},
 	"golang.org/x/text":                               {"internal/feed", "internal/summary", "internal/schema"},
 }
 
