@@ -47,11 +47,13 @@ type answerPart struct {
 // readPieces reads an answer and hands its pieces to handle, until that fails. It reads server-sent events, and the
 // JSON that gateways send which ignore that events were asked for: a list of pieces, or one piece.
 func readPieces(answer io.Reader, handle func(piece) error) error {
-	var first [1]byte
-	if _, err := io.ReadFull(answer, first[:]); err == io.EOF { // an empty answer has no pieces
-		return nil
-	} else if err != nil {
-		return err
+	first := [1]byte{' '}
+	for first[0] == ' ' || first[0] == '\n' || first[0] == '\r' {
+		if _, err := io.ReadFull(answer, first[:]); err == io.EOF { // an empty answer has no pieces
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
 	body := io.MultiReader(bytes.NewReader(first[:]), answer)
 	if first[0] == '{' || first[0] == '[' {
@@ -60,10 +62,14 @@ func readPieces(answer io.Reader, handle func(piece) error) error {
 	lines := bufio.NewScanner(body)
 	// One event may hold a whole answer.
 	lines.Buffer(make([]byte, 0, 4<<10), maxAnswerBytes)
-	var event []byte
+	var event, stray []byte
 	for lines.Scan() {
 		data, isData := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
 		switch {
+		// Google ends a stream that fails with the JSON of the error, perhaps in several lines and not as an event: its
+		// SDK for JavaScript reads it there (googleapis/js-genai, src/_api_client.ts, seen 2026-11).
+		case len(stray) > 0 || bytes.HasPrefix(lines.Bytes(), []byte("{")) || bytes.HasPrefix(lines.Bytes(), []byte("[")):
+			stray = append(append(stray, lines.Bytes()...), '\n')
 		case isData:
 			event = append(event, data...)
 		case len(lines.Bytes()) == 0 && len(event) > 0:
@@ -77,7 +83,12 @@ func readPieces(answer io.Reader, handle func(piece) error) error {
 		return err
 	}
 	if len(event) > 0 {
-		return readPiece(event, handle)
+		if err := readPiece(event, handle); err != nil {
+			return err
+		}
+	}
+	if len(stray) > 0 {
+		return readJSON(bytes.NewReader(stray), stray[0] == '[', handle)
 	}
 	return nil
 }

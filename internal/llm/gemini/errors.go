@@ -32,10 +32,18 @@ func readError(res *http.Response, body io.Reader) error {
 	if err != nil {
 		return err
 	}
-	var answer struct {
+	type errorAnswer struct {
 		Error apiError `json:"error"`
 	}
-	if json.Unmarshal(raw, &answer) != nil || answer.Error.Message == "" {
+	// Where events are not sent, as by some gateways, answers are lists, those of errors as well.
+	var answer errorAnswer
+	var list []errorAnswer
+	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+		answer = list[0]
+	} else if json.Unmarshal(raw, &answer) != nil {
+		answer = errorAnswer{}
+	}
+	if answer.Error.Message == "" {
 		answer.Error.Message = strings.TrimSpace(string(raw))
 	}
 	answer.Error.Code = res.StatusCode

@@ -59,6 +59,7 @@ func TestGenerate_AnswersInAnyFraming_AreRead(t *testing.T) {
 		"an event of many lines":   "data: " + hello + "\n\ndata: " + strings.ReplaceAll(end, ",", ",\ndata: ") + "\n\n",
 		"a last event without end": "data: " + hello + "\n\ndata: " + end,
 		"a JSON list":              "[" + hello + ",\r\n" + end + "]",
+		"JSON behind blanks":       "\r\n [" + hello + "," + end + "]",
 		"one JSON object": `{"candidates":[{"content":{"parts":[{"text":"Hello "},{"text":"there"}]},` +
 			`"finishReason":"STOP"}]}`,
 	} {
@@ -95,6 +96,12 @@ func TestGenerate_AnswersThatAreNone_AreErrors(t *testing.T) {
 			llm.Unavailable},
 		"the day's quota": {429, `{"error":{"code":429,"message":"quota","details":[{"violations":[{"quotaId":` +
 			`"GenerateRequestsPerDayPerProject"}]}]}}`, llm.Exhausted},
+		"the day's quota in a list": {429, `[{"error":{"code":429,"message":"quota","details":[{"violations":[{"quotaId":` +
+			`"GenerateRequestsPerDayPerProject"}]}]}}]`, llm.Exhausted},
+		"an error behind events": {200, `data: {"candidates":[{"content":{"parts":[{"text":"half"}]}}]}` + "\r\n\r\n" +
+			"{\n  \"error\": {\n    \"code\": 429,\n    \"message\": \"slow down\"\n  }\n}\n", llm.RateLimited},
+		"an error in a list behind events": {200, `data: {"candidates":[{"content":{"parts":[{"text":"half"}]}}]}` + "\n\n" +
+			`[{"error":{"code":429,"message":"slow down"}}]`, llm.RateLimited},
 		"a key that is none": {400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key."}}`,
 			llm.Denied},
 		"a line without end": {200, "data: " + strings.Repeat("x", 33<<20), llm.OutputLimit},
