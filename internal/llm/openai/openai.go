@@ -3,7 +3,7 @@
 //
 // It uses net/http only, because what such endpoints add to a tool call (Google's thought signature in extra_content)
 // must go back unchanged, and the SDKs' types drop it. It promises to tolerate answers that are partly malformed, and
-// it never retries. API: https://platform.openai.com/docs/api-reference/chat.
+// it never retries what may have been answered. API: https://platform.openai.com/docs/api-reference/chat.
 package openai
 
 import (
@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"ravenbot/internal/llm"
 )
@@ -36,6 +37,8 @@ type Options struct {
 type Model struct {
 	o      Options
 	client *http.Client
+	// takesCompletionTokens says that the endpoint has refused max_tokens for its newer name, max_completion_tokens.
+	takesCompletionTokens atomic.Bool
 }
 
 // maxAnswerBytes is how many bytes of one answer are read.
@@ -52,20 +55,20 @@ func (m *Model) ID() string { return m.o.Name + "/" + m.o.Model }
 // Generate streams one answer.
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		res, err := m.send(ctx, r)
+		body, err := m.ask(ctx, r)
 		if err != nil {
-			yield(llm.Chunk{}, m.readingError(ctx, err))
+			yield(llm.Chunk{}, err)
 			return
 		}
-		defer res.Body.Close()
-		body := http.MaxBytesReader(nil, res.Body, maxAnswerBytes)
-		if res.StatusCode != http.StatusOK {
-			yield(llm.Chunk{}, m.readError(res, body))
-			return
-		}
-		// Some endpoints ignore "stream" and answer with one JSON object.
+		defer body.Close()
+		// Some endpoints ignore "stream" and answer with one JSON object, perhaps behind white space by which they keep
+		// the connection alive.
 		a, reader := answerReader{model: m}, bufio.NewReader(body)
-		if first, err := reader.Peek(1); err == nil && first[0] == '{' {
+		first, err := reader.Peek(1)
+		for ; err == nil && (first[0] == ' ' || first[0] == '\n' || first[0] == '\r'); first, err = reader.Peek(1) {
+			_, _ = reader.Discard(1)
+		}
+		if err == nil && first[0] == '{' {
 			a.readWhole(ctx, reader, yield)
 			return
 		}
@@ -73,13 +76,31 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// send sends a chat request.
-func (m *Model) send(ctx context.Context, r llm.Request) (*http.Response, error) {
-	body, err := json.Marshal(m.newRequest(r))
+// ask sends a chat request and returns the body of its answer, of which maxAnswerBytes can be read. The caller closes
+// it. The error is ctx's or an *llm.Error.
+func (m *Model) ask(ctx context.Context, r llm.Request) (io.ReadCloser, error) {
+	q := m.newRequest(r)
+	body, err := json.Marshal(q)
 	if err != nil {
-		return nil, err
+		return nil, m.readingError(ctx, err)
 	}
-	return m.post(ctx, "/chat/completions", "text/event-stream", body)
+	res, err := m.post(ctx, "/chat/completions", "text/event-stream", body)
+	if err != nil {
+		return nil, m.readingError(ctx, err)
+	}
+	limited := http.MaxBytesReader(nil, res.Body, maxAnswerBytes)
+	if res.StatusCode == http.StatusOK {
+		return limited, nil
+	}
+	defer limited.Close()
+	fault := m.readError(res, limited)
+	// OpenAI's models that reason refuse max_tokens by its name, which many other endpoints know alone. What is refused
+	// costs nothing.
+	if q.MaxTokens > 0 && fault.Kind == llm.BadRequest && strings.Contains(fault.Error(), "max_completion_tokens") {
+		m.takesCompletionTokens.Store(true)
+		return m.ask(ctx, r)
+	}
+	return nil, fault
 }
 
 // post sends JSON to a path below the endpoint. The caller closes the body of the answer, which may have any status.
@@ -112,6 +133,19 @@ type apiError struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Code    any    `json:"code"` // a word, or a status
+	// Metadata is what OpenRouter says of a request that its moderation has flagged.
+	Metadata struct {
+		Reasons json.RawMessage `json:"reasons"`
+	} `json:"metadata"`
+}
+
+// UnmarshalJSON accepts the object and, as some servers write it, the message alone.
+func (p *apiError) UnmarshalJSON(raw []byte) error {
+	if raw[0] == '"' {
+		return json.Unmarshal(raw, &p.Message)
+	}
+	type object apiError
+	return json.Unmarshal(raw, (*object)(p))
 }
 
 func (p apiError) String() string {
@@ -123,7 +157,7 @@ func (p apiError) String() string {
 }
 
 // readError reads the error of an answer with another status than 200.
-func (m *Model) readError(res *http.Response, body io.Reader) error {
+func (m *Model) readError(res *http.Response, body io.Reader) *llm.Error {
 	raw, err := io.ReadAll(io.LimitReader(body, 64<<10))
 	if err != nil {
 		return llm.ReadingError(m.o.Name, err)
@@ -147,7 +181,10 @@ func (m *Model) classifyError(status int, p apiError) *llm.Error {
 		out.Kind, out.Reason = llm.Blocked, "its safety filter objects"
 	case status != http.StatusTooManyRequests && isContextTooLong(text):
 		out.Kind = llm.ContextTooLong
-	case strings.Contains(text, "insufficient_quota"), status == http.StatusPaymentRequired:
+	// OpenRouter (https://openrouter.ai/docs/api/reference/errors-and-debugging, seen 2026-11).
+	case status == http.StatusForbidden && (len(p.Metadata.Reasons) > 0 || strings.Contains(text, "flagged")):
+		out.Kind, out.Reason = llm.Blocked, "its moderation has flagged the question"
+	case status == http.StatusPaymentRequired, isExhausted(text):
 		out.Kind = llm.Exhausted
 	case status == http.StatusTooManyRequests:
 		out.Kind = llm.RateLimited
@@ -158,6 +195,17 @@ func (m *Model) classifyError(status int, p apiError) *llm.Error {
 		out.Kind = llm.BadRequest
 	}
 	return out
+}
+
+// exhaustedWords are what endpoints say where the account has no credit left, which waiting does not change, though the
+// status may be that of a rate limit: OpenAI, Moonshot, Z.ai (code 1113) and DeepSeek (seen 2026-11).
+var exhaustedWords = []string{
+	"insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error", "insufficient balance",
+}
+
+// isExhausted reports whether the text of an error says that the account has no credit left.
+func isExhausted(text string) bool {
+	return slices.ContainsFunc(exhaustedWords, func(words string) bool { return strings.Contains(text, words) })
 }
 
 // tooLongWords are what endpoints say of a request with too many tokens: the code of OpenAI, vLLM, OpenRouter and

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 
@@ -21,8 +22,10 @@ type request struct {
 	StreamOptions map[string]any `json:"stream_options,omitempty"`
 	Temperature   *float64       `json:"temperature,omitempty"`
 	MaxTokens     int            `json:"max_tokens,omitempty"`
-	Stop          []string       `json:"stop,omitempty"`
-	Format        *answerFormat  `json:"response_format,omitempty"`
+	// MaxCompletionTokens is the same limit under the name that OpenAI's models that reason want.
+	MaxCompletionTokens int           `json:"max_completion_tokens,omitempty"`
+	Stop                []string      `json:"stop,omitempty"`
+	Format              *answerFormat `json:"response_format,omitempty"`
 }
 
 // answerFormat asks for an answer that is JSON of a schema.
@@ -120,6 +123,9 @@ func (m *Model) newRequest(r llm.Request) request {
 	// Without include_usage a stream does not say how many tokens were used.
 	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
 		Temperature: cmp.Or(r.Temperature, m.o.Temperature), MaxTokens: r.OutputLimit(m.o.MaxOutputTokens), Stop: r.Stop}
+	if m.takesCompletionTokens.Load() {
+		q.MaxCompletionTokens, q.MaxTokens = q.MaxTokens, 0
+	}
 	if r.Schema != nil {
 		q.Format = &answerFormat{"json_schema", answerSchema{Name: "answer", Strict: true, Schema: r.Schema}}
 	}
@@ -226,6 +232,7 @@ type completion struct {
 // delta is what a piece of an answer adds, or the whole of one.
 type delta struct {
 	Content   answerText `json:"content"`
+	Refusal   string     `json:"refusal"` // what the model says in place of an answer
 	ToolCalls []toolCall `json:"tool_calls"`
 }
 
@@ -257,17 +264,25 @@ func (a *answerReader) readStream(ctx context.Context, body io.Reader, yield fun
 	lines := bufio.NewScanner(body)
 	// One event may hold a whole answer with large arguments.
 	lines.Buffer(make([]byte, 0, 16<<10), 4<<20)
+	var event []byte
 	for lines.Scan() {
 		data, ok := strings.CutPrefix(lines.Text(), "data:")
-		if !ok {
+		if !ok && (len(event) == 0 || lines.Text() != "") {
 			continue // comments keep the connection alive; event names mean nothing here
 		}
 		if data = strings.TrimSpace(data); data == "[DONE]" {
 			a.markWhole()
 			break
 		}
+		// An event may have several lines of data and ends with an empty line, which some endpoints leave out.
+		event = append(event, data...)
+		if ok && (len(event) > len(data) || !json.Valid(event)) {
+			continue
+		}
 		var c completion
-		if err := json.Unmarshal([]byte(data), &c); err != nil {
+		err := json.Unmarshal(event, &c)
+		event = event[:0]
+		if err != nil {
 			// The last line is cut where the body ended too early, which says more.
 			err = cmp.Or(lines.Err(), err)
 			yield(llm.Chunk{}, a.model.readingError(ctx, err))
@@ -279,6 +294,10 @@ func (a *answerReader) readStream(ctx context.Context, body io.Reader, yield fun
 	}
 	if err := lines.Err(); err != nil {
 		yield(llm.Chunk{}, a.model.readingError(ctx, err))
+		return
+	}
+	if len(event) > 0 {
+		yield(llm.Chunk{}, a.model.readingError(ctx, io.ErrUnexpectedEOF))
 		return
 	}
 	a.emitEnd(yield)
@@ -315,9 +334,9 @@ func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) b
 		choice := c.Choices[0]
 		// An answer in one piece has a message, a stream has deltas; some endpoints mix them.
 		for _, d := range []delta{choice.Message, choice.Delta} {
-			if d.Content != "" {
+			if said := string(d.Content) + d.Refusal; said != "" {
 				a.hasText = true
-				out.Parts = append(out.Parts, llm.Part{Text: string(d.Content)})
+				out.Parts = append(out.Parts, llm.Part{Text: said})
 			}
 			for i, call := range d.ToolCalls {
 				a.addCallPiece(i, call)
@@ -325,13 +344,20 @@ func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) b
 		}
 		if choice.FinishReason != nil {
 			a.finish = readFinish(*choice.FinishReason)
+			// OpenRouter's reason where the provider behind it has failed.
+			if *choice.FinishReason == "error" {
+				err := errors.New("the endpoint ended the answer with an error")
+				yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: err})
+				return false
+			}
 		}
 	}
 	return yield(out, nil)
 }
 
 // addCallPiece adds a piece to the call of its index. Endpoints differ: the index may be missing, start at 1 or be 0
-// for all, and name and id may come with every piece; a new id starts another call.
+// for all, and name and id may come with every piece or be the same for all; a new id starts another call, and so does
+// a name with arguments behind arguments that are complete.
 func (a *answerReader) addCallPiece(position int, p toolCall) {
 	index := position
 	if p.Index != nil {
@@ -341,7 +367,11 @@ func (a *answerReader) addCallPiece(position int, p toolCall) {
 		a.callIndex = map[int]int{}
 	}
 	at, known := a.callIndex[index]
-	if !known || p.ID != "" && a.calls[at].ID != "" && p.ID != a.calls[at].ID {
+	isNew := func(c toolCall) bool {
+		return p.ID != "" && c.ID != "" && p.ID != c.ID ||
+			p.Function.Name != "" && isObject(p.Function.Arguments) && isObject(c.Function.Arguments)
+	}
+	if !known || isNew(a.calls[at]) {
 		a.callIndex[index] = len(a.calls)
 		a.calls = append(a.calls, p)
 		return
@@ -358,6 +388,12 @@ func (a *answerReader) addCallPiece(position int, p toolCall) {
 	if len(p.Extra) > 0 {
 		c.Extra = p.Extra
 	}
+}
+
+// isObject reports whether arguments are a whole JSON object.
+func isObject(a arguments) bool {
+	s := strings.TrimSpace(string(a))
+	return strings.HasPrefix(s, "{") && json.Valid([]byte(s))
 }
 
 // emitEnd sends the last chunk, with the calls, or the error of an answer that did not end.
@@ -393,7 +429,7 @@ func (a *answerReader) emitEnd(yield func(llm.Chunk, error) bool) {
 // readFinish converts a finish reason.
 func readFinish(reason string) llm.Finish {
 	switch reason {
-	case "stop", "tool_calls", "function_call", "end_turn":
+	case "stop", "tool_calls", "function_call", "end_turn", "eos", "eos_token", "stop_sequence":
 		return llm.FinishStop
 	case "length":
 		return llm.FinishLength
