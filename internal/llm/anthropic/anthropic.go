@@ -224,7 +224,9 @@ func classifyError(ctx context.Context, err error) error {
 	// Texts of status 400 (seen 2026-11). Status 413 counts bytes, which images have, and not tokens.
 	case strings.Contains(text, "prompt is too long"), strings.Contains(text, "exceed context limit"):
 		out.Kind = llm.ContextTooLong
-	case strings.Contains(text, "credit balance"), is(http.StatusPaymentRequired, "billing_error"):
+	// The limits are those that an organization sets for a month, with status 400.
+	case strings.Contains(text, "credit balance"), strings.Contains(text, "specified api usage limits"),
+		is(http.StatusPaymentRequired, "billing_error"):
 		out.Kind = llm.Exhausted
 	case is(http.StatusTooManyRequests, "rate_limit_error"):
 		out.Kind = llm.RateLimited

@@ -202,6 +202,7 @@ func TestGenerate_Errors_AreClassified(t *testing.T) {
 		{"rate limit", 429, `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`, llm.RateLimited},
 		{"wrong key", 401, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`, llm.Denied},
 		{"no credit", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}`, llm.Exhausted},
+		{"own limit", 400, `{"type":"error","error":{"type":"invalid_request_error","message":"You have reached your specified API usage limits."}}`, llm.Exhausted},
 		{"too large", 413, `{"type":"error","error":{"type":"request_too_large","message":"too large"}}`, llm.BadRequest},
 		{"not JSON", 502, `<html>`, llm.Unavailable},
 		{"overloaded in the stream", 200, event("message_start", start) + event("error", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), llm.Unavailable},
