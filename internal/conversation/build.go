@@ -87,7 +87,8 @@ func pairResults(messages []llm.Message) []llm.Message {
 }
 
 // allowedParts returns a list of its own of the parts that a user or assistant message may hold: no results, no
-// empty parts, and no calls without a name or with an id that the turn used before.
+// empty parts, and no calls without a name or with an id that the turn used before. Calls of a name that no tool can
+// have get one that providers accept.
 func allowedParts(m llm.Message, used map[string]bool) []llm.Part {
 	parts := make([]llm.Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
@@ -99,12 +100,36 @@ func allowedParts(m llm.Message, used map[string]bool) []llm.Part {
 				continue
 			}
 			used[p.Call.ID] = true
+			// The raw part holds the same name, so it goes, too.
+			if name := acceptedName(p.Call.Name); name != p.Call.Name {
+				c := *p.Call
+				c.Name, p.Call, p.Raw = name, &c, nil
+			}
 		case p.Text == "" && len(p.Raw) == 0 && p.Media == nil:
 			continue
 		}
 		parts = append(parts, p)
 	}
 	return parts
+}
+
+// maxNameBytes is the length of the longest name of a tool that every provider takes.
+const maxNameBytes = 63
+
+// acceptedName returns the name of a call as every provider accepts it. A model may make up a name such as
+// "functions.look up", and OpenAI, Anthropic and Bedrock then refuse each later request of the conversation
+// (pydantic/pydantic-ai#4585).
+func acceptedName(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			return c
+		}
+		return '_'
+	}, name)
+	if c := name[0]; c == '-' || c >= '0' && c <= '9' { // Gemini wants a letter or _ first
+		name = "_" + name
+	}
+	return name[:min(len(name), maxNameBytes)]
 }
 
 // resultsFor returns the message with one result for each call, in their order. Names are taken from the calls:

@@ -100,6 +100,35 @@ func TestBuild_TurnOfACallAlone_GetsAResult(t *testing.T) {
 	}
 }
 
+// Models make up names of tools. One that providers refuse would make them refuse each later request.
+func TestBuild_NameThatNoToolCanHave_IsReplaced(t *testing.T) {
+	for name, want := range map[string]string{
+		"functions.look up":      "functions_look_up",
+		"2nd":                    "_2nd",
+		"-x":                     "_-x",
+		"größe":                  "gr__e",
+		"look_up-2":              "look_up-2",
+		strings.Repeat("x", 100): strings.Repeat("x", 63),
+	} {
+		called := calls("c1", name)
+		called.Raw = json.RawMessage(`{"functionCall":{}}`)
+		turns := []conversation.Turn{{State: conversation.Open, Messages: []llm.Message{says(llm.User, "q"),
+			{Role: llm.Assistant, Parts: []llm.Part{called}},
+			{Role: llm.ToolRole, Parts: []llm.Part{{Result: &llm.Result{ID: "c1", Name: name, Content: "unknown"}}}}}}}
+		got := conversation.Build(conversation.Summary{}, turns, "")
+		call, result := got[1].Parts[0], got[2].Parts[0].Result
+		if call.Call.Name != want || result.Name != want || result.Content != "unknown" {
+			t.Errorf("%q became %q with a result of %q, want %q", name, call.Call.Name, result.Name, want)
+		}
+		if keeps := name == want; keeps != (call.Raw != nil) {
+			t.Errorf("%q: raw part %s", name, call.Raw)
+		}
+		if turns[0].Messages[1].Parts[0].Call.Name != name {
+			t.Errorf("the turn itself was changed")
+		}
+	}
+}
+
 func TestTrimCutsToHalfOnTurnBorders(t *testing.T) {
 	var turns []conversation.Turn
 	for i := range 41 {
