@@ -26,8 +26,11 @@ func (r *run) readAnswer(
 ) (m llm.Message, usage llm.Usage, err error) {
 	m = llm.Message{Role: llm.Assistant, Origin: model.ID()}
 	var parts answerParts
-	// What a failed attempt has sent is not part of this answer.
-	r.partial.Reset()
+	// What a failed attempt has sent, perhaps of another model, is not part of this answer.
+	if r.partial.Len() > 0 {
+		r.partial.Reset()
+		r.showProgress(chat.Progress{Reset: true})
+	}
 	var finish llm.Finish
 	served := model.ID()
 	for c, err := range model.Generate(ctx, q) {
@@ -78,6 +81,8 @@ func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 		if n := len(m.Parts); n > 0 && m.Parts[n-1].Call != nil {
 			r.cutCall = m.Parts[n-1].Call.ID
 		}
+	case llm.FinishOther: // a reason that says nothing of the end, such as OTHER and LANGUAGE of Gemini
+		r.maybeIncomplete = len(m.Calls()) == 0
 	case llm.FinishOversize: // a call that did not fit is left out as a whole
 		r.cutReason = "cut because it was longer than I read"
 	case "":

@@ -265,6 +265,7 @@ func TestAnswer_ByItsFinish(t *testing.T) {
 		"blocked":            {words("half", llm.FinishBlocked), "its filter withheld the answer", "", 1},
 		"malformed":          {words("half", llm.FinishMalformed), "could not be reached or gave no usable answer", "", 2},
 		"no finish, empty":   {words("", ""), "could not be reached or gave no usable answer", "", 4},
+		"another reason":     {words("half", llm.FinishOther), "half", "the end of the answer may be missing", 1},
 		"empty":              {words("", llm.FinishStop), "could not be reached or gave no usable answer", "", 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -162,6 +162,7 @@ func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm
 			note = fmt.Sprintf("The model asks for a pause of %v.", pause.Round(time.Second))
 		}
 		// The next attempt begins its answer again: what this one has shown of it has to go.
+		r.partial.Reset()
 		r.showProgress(chat.Progress{Reset: true, Note: note})
 		timer := time.NewTimer(pause)
 		select {

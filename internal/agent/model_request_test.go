@@ -105,6 +105,27 @@ func TestFallback_EachModelIsCountedForWhatItUsed(t *testing.T) {
 	})
 }
 
+// What a model has shown of an answer that it could not end must not stand before that of the next model.
+func TestFallback_AfterHalfAnAnswer_BeginsAgainForTheReader(t *testing.T) {
+	half := func(int, llm.Request) ([]llm.Chunk, error) {
+		return []llm.Chunk{{Parts: []llm.Part{{Text: "he"}}}}, &llm.Error{Kind: llm.Exhausted}
+	}
+	first, second := &llmtest.Model{Name: "dear", Script: half}, &llmtest.Model{Name: "cheap", Script: sayHere}
+	synctest.Test(t, func(t *testing.T) {
+		b := engine(nil, first, second)
+		seen := ""
+		b.Answer(t.Context(), one(asks("1", "hello")), func(p chat.Progress) {
+			if p.Reset {
+				seen = ""
+			}
+			seen += p.Text
+		})
+		if seen != "here" {
+			t.Errorf("the reader sees %q, want the second model's words alone", seen)
+		}
+	})
+}
+
 // A turn that has used the tokens that it may use answers with what it has.
 func TestMaxTokens_UsedUp_TheModelAnswers(t *testing.T) {
 	for limit, want := range map[int]int{0: 4, 30: 3, 31: 4} { // requests, of 15 tokens each
