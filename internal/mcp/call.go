@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -208,8 +210,27 @@ func (s *server) failureText(err error) string {
 		return fmt.Sprintf("The connection to the MCP server %q was lost during the call. "+
 			"Whether it had an effect is not known; it is not tried again.", s.c.Name)
 	}
-	return fmt.Sprintf("The call to the MCP server %q failed: %s",
-		s.c.Name, s.describe(unwrapTransportError(err)))
+	why := fmt.Sprintf("The call to the MCP server %q failed: %s", s.c.Name, s.describe(unwrapTransportError(err)))
+	if mayHaveRun(err) {
+		why = strings.TrimRight(why, ".: ") + ". Whether it had an effect is not known; it is not tried again."
+	}
+	return why
+}
+
+// mayHaveRun reports whether a server may have run a call that failed with err: it was sent, and neither refused nor
+// answered with an error.
+func mayHaveRun(err error) bool {
+	var failed *transport.Error
+	var dial *net.OpError
+	var refused authorizationError
+	switch {
+	case !errors.As(err, &failed), errors.As(err, &refused), errors.Is(err, transport.ErrAuthorizationRequired):
+		return false
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return false
+	}
+	// The library's words for an answer with a status from 400 to 499 (mcp-go v1.2.1, 2026-11).
+	return !strings.HasPrefix(failed.Err.Error(), "request failed with status 4")
 }
 
 // call makes one tool call and returns its result as it came. It returns an error where

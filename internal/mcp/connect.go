@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -211,7 +212,10 @@ func (s *server) connectSSE(ctx context.Context, at *url.URL) (*connection, erro
 // connectHTTP connects over streamable HTTP (protocol 2025-03-26 and later).
 func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, error) {
 	g := s.originTransport(at)
-	streamable, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(g.client()),
+	client := g.client()
+	batches := &batchTransport{next: client.Transport}
+	client.Transport = batches
+	streamable, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(client),
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
@@ -227,6 +231,7 @@ func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, err
 	poster := httpPoster{s.c.URL, g.client(), t.postHeader}
 	streamable.SetRequestHandler(conn.requestHandler(poster))
 	conn, err = s.handshake(ctx, conn, versionedTransport{t, streamable}, HTTP, discoverTimeout)
+	batches.isOn.Store(err == nil && conn.info.protocol == batchProtocol)
 	// The newest protocol has no GET stream and no cancel notification over HTTP.
 	if err == nil && !sdk.IsModernProtocol(conn.info.protocol) {
 		t.poster.Store(&poster)
@@ -471,6 +476,8 @@ func unwrapTransportError(err error) error {
 		return statusError(http.StatusUnauthorized)
 	case errors.Is(err, transport.ErrLegacySSEServer):
 		return errors.New("it refuses to initialize")
+	case errors.Is(err, io.EOF), strings.HasSuffix(err.Error(), "unexpected nil response"): // mcp-go v1.2.1
+		return errors.New("its answer ended before a result")
 	case errors.As(err, &address): // its text repeats the address, which may hold a secret
 		return fmt.Errorf("it cannot be reached: %w", egress.ExplainCertificate(address.Err))
 	case errors.As(err, &failed):

@@ -282,7 +282,32 @@ func TestFaultsOverHTTP(t *testing.T) {
 		{"fails", func(w http.ResponseWriter, r *http.Request, request []byte) {
 			calls.Add(1)
 			http.Error(w, "out of order", http.StatusBadGateway)
-		}, "502"},
+		}, "502: out of order. Whether it had an effect is not known"},
+		{"refuses", func(w http.ResponseWriter, r *http.Request, request []byte) {
+			http.Error(w, "slow down", http.StatusTooManyRequests)
+		}, "429: slow down\x00"},
+		{"answers with an error", func(w http.ResponseWriter, r *http.Request, request []byte) {
+			respond(w, request, `"error":{"code":-32602,"message":"no such tool"}`)
+		}, "no such tool\x00"},
+		{"accepts and says nothing", func(w http.ResponseWriter, r *http.Request, request []byte) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusAccepted)
+		}, "its answer ended before a result. Whether it had an effect is not known"},
+		{"ends its stream", func(w http.ResponseWriter, r *http.Request, request []byte) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, ": wait\n\n")
+		}, "its answer ended before a result. Whether it had an effect is not known"},
+		{"closes the connection", func(w http.ResponseWriter, r *http.Request, request []byte) {
+			panic(http.ErrAbortHandler)
+		}, "Whether it had an effect is not known"},
+		{"answers somebody else", func(w http.ResponseWriter, r *http.Request, request []byte) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, `data: {"jsonrpc":"2.0","id":99999,"result":{"content":[{"type":"text","text":"secret"}]}}`+"\n\n")
+		}, "it sent the answer to another request. Whether it had an effect is not known"},
+		{"sends its id as text", func(w http.ResponseWriter, r *http.Request, request []byte) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":"%s","result":{"content":[{"type":"text","text":"done"}]}}`, jsonObject(request)["id"])
+		}, ""},
 		{"hangs", func(w http.ResponseWriter, r *http.Request, request []byte) { <-r.Context().Done() }, "did not answer within 1s"},
 	}
 	var o Options
@@ -294,14 +319,57 @@ func TestFaultsOverHTTP(t *testing.T) {
 	for _, tt := range tests {
 		settled(t, h, tt.name)
 		var res = call(t, find1(t, h, tt.name, "do"), `{}`)
+		wrong, isWhole := strings.CutSuffix(tt.wrong, "\x00")
 		if tt.wrong == "" {
 			wantText(t, res, "done")
 		} else {
-			wantFailure(t, res, tt.wrong)
+			wantFailure(t, res, wrong)
+		}
+		if isWhole && strings.Contains(res.Text, "not known") {
+			t.Errorf("%s: %q, though the server has run nothing", tt.name, res.Text)
 		}
 	}
 	if calls.Load() != 1 {
 		t.Errorf("a call that failed was sent %d times", calls.Load())
+	}
+}
+
+// A server of 2025-03-26 may send several messages as one array (its specification, "Batching").
+func TestHTTP_BatchOfMessages_IsReadAsEachOfThem(t *testing.T) {
+	waitBesideOthers(t)
+	const note = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"half done"}}`
+	batch := func(request []byte) string {
+		return fmt.Sprintf("[%s,\n {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"done\"}]}}]",
+			note, jsonObject(request)["id"])
+	}
+	var o Options
+	for name, do := range map[string]func(w http.ResponseWriter, r *http.Request, request []byte){
+		"json": func(w http.ResponseWriter, _ *http.Request, request []byte) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, batch(request))
+		},
+		"stream": func(w http.ResponseWriter, _ *http.Request, request []byte) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "event: message\r\ndata: %s\r\n\r\n", strings.ReplaceAll(batch(request), "\n", ""))
+		},
+		"single": answer,
+	} {
+		old := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body) // what is cut is seen by who looks at it
+			if jsonString(jsonObject(body)["method"]) == "initialize" {
+				respond(w, body, `"result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{},"logging":{}},`+
+					`"serverInfo":{"name":"old","version":"1"}}`)
+				return
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			scripted(do).ServeHTTP(w, r)
+		})
+		o.Servers = append(o.Servers, Config{Name: name, URL: serve(t, old).URL})
+	}
+	h := running(t, o)
+	for _, c := range o.Servers {
+		settled(t, h, c.Name)
+		wantText(t, call(t, find1(t, h, c.Name, "do"), `{}`), "done")
 	}
 }
 

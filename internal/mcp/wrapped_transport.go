@@ -152,9 +152,12 @@ func (t *wrappedTransport) sendOnce(
 	r transport.JSONRPCRequest,
 ) (*transport.JSONRPCResponse, error) {
 	response, err := t.Interface.SendRequest(ctx, r)
-	// A response over the library's HTTP transport passes no reader that would note it.
+	// A response over the library's HTTP transport passes no reader that would note it, or compare its ID.
 	if err == nil {
 		t.conn.noteMessage()
+		if !isAnswerTo(r.ID, response) {
+			return nil, errOtherAnswer
+		}
 	}
 	if poster := t.poster.Load(); err != nil && ctx.Err() != nil && poster != nil {
 		t.conn.runInBackground(func(ctx context.Context) {
@@ -166,6 +169,19 @@ func (t *wrappedTransport) sendOnce(
 		})
 	}
 	return response, err
+}
+
+// errOtherAnswer is the error of a request to which the server has sent the response to another one, which may hold what
+// somebody else asked for.
+var errOtherAnswer = errors.New("it sent the answer to another request")
+
+// isAnswerTo reports whether a response has the ID of a request, which some servers send back as text. An error may have
+// none, where the server could not read the request.
+func isAnswerTo(id sdk.RequestId, response *transport.JSONRPCResponse) bool {
+	if response.ID.IsNil() {
+		return response.Error != nil
+	}
+	return fmt.Sprint(response.ID.Value()) == fmt.Sprint(id.Value())
 }
 
 // postHeader returns the headers of a message to a Streamable HTTP server of an older
