@@ -483,15 +483,17 @@ func TestParametersOfAnyNameReachTheTool(t *testing.T) {
 		}
 		return simmodel.Reply{Calls: []simmodel.Call{{Name: r.Tools[0].Name, Args: raw}}}
 	})
-	tools := []llm.ToolSpec{{Name: "odd", Schema: json.RawMessage(`{"type":"object","properties":{"user-id":{"type":"string"},"plain":{"type":"string"},
+	tools := []llm.ToolSpec{{Name: "odd", Schema: json.RawMessage(`{"type":"object","properties":{"user-id":{"type":"string"},"größe in m²":{"type":"string"},
 		"2nd":{"type":"object","properties":{"a b":{"type":"integer"}}}},"required":["user-id"]}`)}}
-	got, _, err := collect(t.Context(), models["gemini"], llm.Request{Messages: []llm.Message{user("hi")}, Tools: tools})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{"2nd":[{"a b":1}],"plain":"value","user-id":"value"}`
-	if args := string(got.Calls()[0].Args); args != want {
-		t.Errorf("the tool is called with %s, want %s", args, want)
+	for name, m := range models {
+		got, _, err := collect(t.Context(), m, llm.Request{Messages: []llm.Message{user("hi")}, Tools: tools})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		want := `{"2nd":[{"a b":1}],"größe in m²":"value","user-id":"value"}`
+		if args := string(got.Calls()[0].Args); args != want {
+			t.Errorf("%s: the tool is called with %s, want %s", name, args, want)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type Options struct {
 type Model struct {
 	o        Options
 	messages sdk.MessageService
+	schemas  llm.SchemaCache
 }
 
 // New returns a model. It makes no request.
@@ -104,6 +105,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 			if !ok {
 				continue
 			}
+			m.restoreNames(chunk, r.Tools)
 			if chunk.Finish != "" {
 				ended = true
 			}
@@ -117,6 +119,18 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 		}
 		if err != nil {
 			yield(llm.Chunk{}, classifyError(ctx, err))
+		}
+	}
+}
+
+// restoreNames gives the arguments of the calls of a chunk the names that their tools know.
+func (m *Model) restoreNames(c llm.Chunk, tools []llm.ToolSpec) {
+	for _, p := range c.Parts {
+		if p.Call == nil {
+			continue
+		}
+		if i := slices.IndexFunc(tools, func(t llm.ToolSpec) bool { return t.Name == p.Call.Name }); i >= 0 {
+			p.Call.Args = m.schemas.Fit(tools[i].Schema).RestoreNames(p.Call.Args)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"ravenbot/internal/text"
 )
 
-// newParams converts a request to the API's form. It fails where a schema is no JSON object.
+// newParams converts a request to the API's form. It fails where the schema of the answer is no JSON object.
 func (m *Model) newParams(r llm.Request) (sdk.MessageNewParams, error) {
 	p := sdk.MessageNewParams{
 		Model:         m.o.Model,
@@ -35,11 +35,7 @@ func (m *Model) newParams(r llm.Request) (sdk.MessageNewParams, error) {
 		p.Temperature = param.NewOpt(*t)
 	}
 	for _, t := range r.Tools {
-		tool, err := newTool(t)
-		if err != nil {
-			return p, err
-		}
-		p.Tools = append(p.Tools, tool)
+		p.Tools = append(p.Tools, m.newTool(t))
 	}
 	for _, message := range r.Messages {
 		p.Messages = appendMessage(p.Messages, message)
@@ -48,8 +44,7 @@ func (m *Model) newParams(r llm.Request) (sdk.MessageNewParams, error) {
 	// A request whose history holds calls must declare tools, although none may be called any more.
 	if names := calledTools(r.Messages); len(p.Tools) == 0 && len(names) > 0 {
 		for _, name := range names {
-			tool, _ := newTool(llm.ToolSpec{Name: name}) // its schema is ours
-			p.Tools = append(p.Tools, tool)
+			p.Tools = append(p.Tools, m.newTool(llm.ToolSpec{Name: name}))
 		}
 		p.ToolChoice = sdk.ToolChoiceUnionParam{OfNone: &sdk.ToolChoiceNoneParam{}}
 	}
@@ -89,30 +84,14 @@ func calledTools(messages []llm.Message) []string {
 	return names
 }
 
-// newTool declares a tool. The API wants an object at the top of a schema, and refuses alternatives there.
-func newTool(t llm.ToolSpec) (sdk.ToolUnionParam, error) {
-	schema := map[string]any{}
-	if len(t.Schema) > 0 {
-		if err := json.Unmarshal(t.Schema, &schema); err != nil {
-			return sdk.ToolUnionParam{}, fmt.Errorf("declare tool %s: its schema is no JSON object: %w", t.Name, err)
-		}
-	}
-	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
-		delete(schema, key)
-	}
-	schema["type"] = "object"
-	if schema["properties"] == nil {
-		schema["properties"] = map[string]any{}
-	}
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return sdk.ToolUnionParam{}, fmt.Errorf("declare tool %s: %w", t.Name, err)
-	}
-	tool := sdk.ToolParam{Name: t.Name, InputSchema: param.Override[sdk.ToolInputSchemaParam](json.RawMessage(raw))}
+// newTool declares a tool.
+func (m *Model) newTool(t llm.ToolSpec) sdk.ToolUnionParam {
+	schema := param.Override[sdk.ToolInputSchemaParam](m.schemas.Fit(t.Schema).JSON)
+	tool := sdk.ToolParam{Name: t.Name, InputSchema: schema}
 	if t.Description != "" {
 		tool.Description = param.NewOpt(t.Description)
 	}
-	return sdk.ToolUnionParam{OfTool: &tool}, nil
+	return sdk.ToolUnionParam{OfTool: &tool}
 }
 
 // appendMessage adds a message, to the last one where both are of one role: results of tools and what a user says

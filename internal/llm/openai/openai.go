@@ -37,6 +37,8 @@ type Options struct {
 type Model struct {
 	o      Options
 	client *http.Client
+	// schemas are those of tools.
+	schemas llm.SchemaCache
 	// takesCompletionTokens says that the endpoint has refused max_tokens for its newer name, max_completion_tokens.
 	takesCompletionTokens atomic.Bool
 }
@@ -63,7 +65,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 		defer body.Close()
 		// Some endpoints ignore "stream" and answer with one JSON object, perhaps behind white space by which they keep
 		// the connection alive.
-		a, reader := answerReader{model: m}, bufio.NewReader(body)
+		a, reader := answerReader{model: m, tools: r.Tools}, bufio.NewReader(body)
 		first, err := reader.Peek(1)
 		for ; err == nil && (first[0] == ' ' || first[0] == '\n' || first[0] == '\r'); first, err = reader.Peek(1) {
 			_, _ = reader.Discard(1)

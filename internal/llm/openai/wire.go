@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/llm"
@@ -136,12 +137,7 @@ func (m *Model) newRequest(r llm.Request) request {
 		q.Messages = append(q.Messages, m.newMessages(one)...)
 	}
 	for _, t := range r.Tools {
-		schema := t.Schema
-		// An empty RawMessage would be written as null, which is not a schema.
-		if len(schema) == 0 {
-			schema = json.RawMessage(`{"type":"object","properties":{}}`)
-		}
-		q.Tools = append(q.Tools, toolDecl{"function", function{t.Name, t.Description, schema}})
+		q.Tools = append(q.Tools, toolDecl{"function", function{t.Name, t.Description, m.schemas.Fit(t.Schema).JSON}})
 	}
 	return q
 }
@@ -239,6 +235,7 @@ type delta struct {
 // answerReader collects an answer while it arrives.
 type answerReader struct {
 	model     *Model
+	tools     []llm.ToolSpec // of the request
 	calls     []toolCall
 	callIndex map[int]int // index in the stream → index in calls
 	hasText   bool        // there was text
@@ -408,6 +405,10 @@ func (a *answerReader) emitEnd(yield func(llm.Chunk, error) bool) {
 		args := json.RawMessage(c.Function.Arguments)
 		if strings.TrimSpace(string(c.Function.Arguments)) == "" {
 			args = json.RawMessage(`{}`)
+		}
+		isCalled := func(t llm.ToolSpec) bool { return t.Name == c.Function.Name }
+		if i := slices.IndexFunc(a.tools, isCalled); i >= 0 {
+			args = a.model.schemas.Fit(a.tools[i].Schema).RestoreNames(args)
 		}
 		part := llm.Part{Call: &llm.Call{ID: c.ID, Name: c.Function.Name, Args: args}}
 		// Only calls with additions need their raw form; the others can be rebuilt.

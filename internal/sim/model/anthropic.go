@@ -159,6 +159,7 @@ func failAnthropic(w http.ResponseWriter, reply Reply) {
 
 var (
 	anthropicToolName = text.Pattern(`^[a-zA-Z0-9_-]{1,128}$`)
+	anthropicKey      = text.Pattern(`^[a-zA-Z0-9_.-]{1,64}$`) // of the parameters at the top of a schema
 	anthropicToolID   = text.Pattern(`^[a-zA-Z0-9_-]+$`)
 )
 
@@ -248,6 +249,13 @@ func checkAnthropicTools(a *aRequest) string {
 		if json.Unmarshal(t.Schema, &schema) != nil || string(schema["type"]) != `"object"` {
 			return at + ".input_schema.type: Input should be 'object'"
 		}
+		var properties map[string]json.RawMessage
+		_ = json.Unmarshal(schema["properties"], &properties) // what is no object has no keys
+		for key := range properties {
+			if !anthropicKey().MatchString(key) {
+				return at + ".input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+			}
+		}
 		for _, key := range []string{"oneOf", "allOf", "anyOf"} {
 			if schema[key] != nil {
 				return at + ".input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
@@ -285,6 +293,8 @@ func (s *Server) checkAnthropicMessage(a *aRequest, n int) string {
 			switch {
 			case m.Role != "assistant" || !anthropicToolID().MatchString(b.ID):
 				return fmt.Sprintf("content.%d.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'", i)
+			case !anthropicToolName().MatchString(b.Name):
+				return fmt.Sprintf("content.%d.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'", i)
 			case json.Unmarshal(b.Input, &object) != nil || object == nil:
 				return fmt.Sprintf("content.%d.tool_use.input: Input should be a valid dictionary", i)
 			case len(a.Tools) == 0:

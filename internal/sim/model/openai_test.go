@@ -10,7 +10,7 @@ import (
 )
 
 const askTool = `{"model":"gpt-sim","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"go"}%s],
-	"tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object"}}}]%s}`
+	"tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object","properties":{}}}}]%s}`
 
 func body(messages, extra string) string {
 	return strings.Replace(strings.Replace(askTool, "%s", messages, 1), "%s", extra, 1)
@@ -111,8 +111,15 @@ func TestOpenAIRules(t *testing.T) {
 		return `{"model":"gpt-sim","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function",` +
 			`"function":{"name":"` + name + `"}}]}`
 	}
+	schema := func(parameters string) string {
+		return strings.Replace(tool("f"), `"name":"f"`, `"name":"f","parameters":`+parameters, 1)
+	}
 	cases := []struct{ name, body, want string }{
 		{"plain", body("", ""), ""},
+		{"no properties", schema(`{"type":"object"}`), "missing properties"},
+		{"no type", schema(`{"properties":{}}`), "type: "},
+		{"a choice at the top", schema(`{"type":"object","properties":{},"oneOf":[{}]}`), "at the top level"},
+		{"no items", schema(`{"type":"object","properties":{"a":{"type":"array"}}}`), "missing items"},
 		{"no messages", `{"model":"gpt-sim","messages":[]}`, "empty array"},
 		{"unanswered", body(`,{"role":"assistant","tool_calls":[`+call+`]}`, ""), "must be followed"},
 		{"overtaken", body(`,{"role":"assistant","tool_calls":[`+call+`]},{"role":"user","content":"x"}`, ""), "must be followed"},
