@@ -11,7 +11,6 @@ package egress
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -281,23 +280,12 @@ func (c *Client) readBody(ctx context.Context, res *http.Response, limit int64, 
 		return tooLargeError(limit)
 	}
 	wire := &cappedReader{r: res.Body, left: limit, limit: limit}
-	var body io.Reader = wire
-	switch encoding := strings.ToLower(strings.TrimSpace(res.Header.Get("Content-Encoding"))); encoding {
-	case "", "identity":
-	case "gzip", "x-gzip":
-		unzipped, err := gzip.NewReader(wire)
-		if errors.Is(err, io.EOF) {
-			return nil // an empty body, as with 304
-		}
-		if err != nil {
-			return fmt.Errorf("read gzip body: %w", err)
-		}
-		body = &cappedReader{r: unzipped, left: limit, limit: limit}
-	default:
-		return fmt.Errorf("the server sent content encoding %q, which was not requested", encoding)
+	body, err := decode(wire, res.Header.Get("Content-Encoding"), limit)
+	if err != nil {
+		return err
 	}
 	var data bytes.Buffer
-	_, err := io.CopyN(&data, body, smallBody)
+	_, err = io.CopyN(&data, body, smallBody)
 	if err == nil {
 		if answer.read, err = take(ctx, c.memory.bodies, limit); err != nil {
 			return err

@@ -335,6 +335,10 @@ func TestGzipIsDecoded(t *testing.T) {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
+		if r.URL.Path == "/brotli" {
+			_, _ = w.Write([]byte{0x0b, 0x02, 0x80, 'x', 0x03})
+			return
+		}
 		_, _ = w.Write(gzipped(t, []byte("plain text")))
 	})
 	c := newClient(t, Options{AllowPrivateHosts: []string{hostPort(server)}})
