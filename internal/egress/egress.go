@@ -10,6 +10,7 @@
 package egress
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -290,7 +291,7 @@ func (c *Client) readBody(ctx context.Context, res *http.Response, limit int64, 
 		if answer.read, err = take(ctx, c.memory.bodies, limit); err != nil {
 			return err
 		}
-		if body == wire && res.ContentLength > 0 { // the whole size is known
+		if _, isPlain := body.(*bufio.Reader); isPlain && res.ContentLength > 0 { // the whole size is known
 			data.Grow(int(res.ContentLength) - data.Len() + bytes.MinRead)
 		}
 		if _, err = data.ReadFrom(body); err == nil {

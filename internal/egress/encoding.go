@@ -6,32 +6,30 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 )
 
 // decode returns the body of an answer without its content encoding, limited to limit bytes where it is compressed.
-// Without a label it is wire itself. Some servers name an encoding that the body does not have, or a character set in
-// its place; the first bytes decide. deflate is not asked for, but some servers send nothing else.
+// Some servers name an encoding that the body does not have, a character set in its place, or none for a file that is
+// stored compressed; the first bytes decide. deflate is not asked for, but some servers send nothing else.
 func decode(wire io.Reader, label string, limit int64) (io.Reader, error) {
 	label = strings.ToLower(strings.TrimSpace(label))
-	if label == "" || label == "identity" {
-		return wire, nil
-	}
 	body := bufio.NewReader(wire)
 	head, err := body.Peek(2)
-	if len(head) < 2 { // an empty body, as with 304, or one that could not be read
-		if err == io.EOF {
-			return body, nil
-		}
+	if errors.Is(err, io.EOF) { // one byte, or none as with 304
+		return body, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)
 	}
 	var plain io.Reader
 	switch isDeflate := label == "deflate"; {
 	case head[0] == 0x1f && head[1] == 0x8b:
 		plain, err = gzip.NewReader(body)
-	case startsText(body):
+	case label == "" || label == "identity" || startsText(body):
 		return body, nil
 	// By RFC 9110, 8.4.1.2, deflate has the header of zlib (RFC 1950), which some servers leave out.
 	case isDeflate && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0:
