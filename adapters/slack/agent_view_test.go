@@ -59,7 +59,7 @@ func TestTheAgentViewOffersQuestionsAndNamesThreads(t *testing.T) {
 	if status := b.sim.Assistant(channel, e.TS).Status; !slices.Equal(status, []string{"is thinking…"}) {
 		t.Errorf("status %q", status)
 	}
-	if p := b.sim.Posts(channel); len(p) != 1 || p[0].ThreadTS != e.TS || p[0].Recipient != anna.ID {
+	if p := b.sim.Posts(channel); len(p) != 1 || p[0].ThreadTS != e.TS || p[0].Recipient != anna.ID+"/"+simslack.TeamID {
 		t.Errorf("answered by %+v", p)
 	}
 	b.sim.ThreadReply(channel, e.TS, anna, "and then?")

@@ -17,10 +17,43 @@ import (
 // hand: slack-go's types refuse events with a field of an unexpected kind, which
 // would then never be acknowledged (v0.34.0, 2026-11).
 type eventEnvelope struct {
-	Type      string    `json:"type"`
-	TeamID    string    `json:"team_id"`
-	LimitedAt int64     `json:"minute_rate_limited"` // of app_rate_limited; Unix time
-	Event     wireEvent `json:"event"`
+	Type        string    `json:"type"`
+	TeamID      string    `json:"team_id"`
+	ContextTeam string    `json:"context_team_id"`     // through which the app got the event
+	LimitedAt   int64     `json:"minute_rate_limited"` // of app_rate_limited; Unix time
+	Event       wireEvent `json:"event"`
+	// Authorizations names one installation of the app that may see the event.
+	Authorizations []struct {
+		OrgWide wireFlag `json:"is_enterprise_install"`
+	} `json:"authorizations"`
+}
+
+// wireFlag is true or false, which Slack writes as text in commands (2026-11).
+type wireFlag bool
+
+// UnmarshalJSON never fails: what is not true is false.
+func (f *wireFlag) UnmarshalJSON(raw []byte) error {
+	*f = strings.Trim(string(raw), `"`) == "true"
+	return nil
+}
+
+// workspace returns the workspace in which something happened, by those that Slack names with it. What happens in a
+// channel that is shared with another company, or is done by one of its people, may name their workspace (Slack
+// Connect, 2026-11), so that the app's own counts unless it is installed in a whole organization.
+func (s *Slack) workspace(orgWide wireFlag, named ...string) string {
+	if orgWide {
+		return cmp.Or(append(named, s.self.team)...)
+	}
+	return s.self.team
+}
+
+// workspaceOf returns the workspace of an event.
+func (s *Slack) workspaceOf(o *eventEnvelope) string {
+	var orgWide wireFlag
+	if len(o.Authorizations) > 0 {
+		orgWide = o.Authorizations[0].OrgWide
+	}
+	return s.workspace(orgWide, o.ContextTeam, o.TeamID)
 }
 
 // wireEvent is an event: a message, or what other events have beside the fields of one.
@@ -87,12 +120,13 @@ func (s *Slack) parseEvent(o *eventEnvelope) (chat.Message, bool) {
 		return chat.Message{}, false
 	}
 	e := &o.Event.wireMessage
+	e.fillText()
 	if s.handleOpened(&o.Event) {
 		return chat.Message{}, false
 	}
 	if e.Type == "member_joined_channel" && e.User == s.self.user && e.Channel != "" {
 		s.dropRecent(e.Channel) // what was said while the bot was not in it did not come
-		s.greet(chat.Address{Platform: "slack", Workspace: cmp.Or(o.TeamID, s.self.team), Channel: e.Channel})
+		s.greet(chat.Address{Platform: "slack", Workspace: s.workspaceOf(o), Channel: e.Channel})
 		return chat.Message{}, false
 	}
 	if e.Type == "reaction_added" || e.Type == "reaction_removed" {
@@ -101,10 +135,7 @@ func (s *Slack) parseEvent(o *eventEnvelope) (chat.Message, bool) {
 	if e.Channel == "" {
 		return chat.Message{}, false
 	}
-	team := o.TeamID
-	if team == "" {
-		team = s.self.team
-	}
+	team := s.workspaceOf(o)
 	switch {
 	case e.Type == "message" && e.Subtype == "message_changed":
 		return s.parseEdit(team, e)
@@ -204,11 +235,13 @@ func (s *Slack) parseEdit(team string, e *wireMessage) (chat.Message, bool) {
 	if json.Unmarshal(e.Message, &now) != nil {
 		return chat.Message{}, false
 	}
+	now.fillText()
 	s.noteEdit(e.Channel, &now)
 	if now.Subtype == "tombstone" { // there is a thread below it
 		return s.parseDeletion(team, e, now.TS)
 	}
 	_ = json.Unmarshal(e.Previous, &was) // may be missing
+	was.fillText()
 	now.Channel, now.ChannelType = e.Channel, e.ChannelType
 	was.Channel, was.ChannelType, was.TS = e.Channel, e.ChannelType, now.TS
 	m, ok := s.parseMessage(team, &now)
@@ -241,6 +274,7 @@ func (s *Slack) parseDeletion(team string, e *wireMessage, ts string) (chat.Mess
 	if json.Unmarshal(e.Previous, &was) != nil {
 		return gone, true
 	}
+	was.fillText()
 	was.Channel, was.ChannelType, was.TS = e.Channel, e.ChannelType, ts
 	m, ok := s.parseMessage(team, &was)
 	gone.Conversation = m.Conversation
@@ -289,13 +323,14 @@ func parseTimestamp(ts string) time.Time {
 
 // wireCommand is a slash command, as JSON over the socket or as a form over HTTP.
 type wireCommand struct {
-	TeamID      string `json:"team_id"`
-	ChannelID   string `json:"channel_id"`
-	UserID      string `json:"user_id"`
-	UserName    string `json:"user_name"`
-	Text        string `json:"text"`
-	ResponseURL string `json:"response_url"`
-	TriggerID   string `json:"trigger_id"`
+	TeamID      string   `json:"team_id"`
+	OrgWide     wireFlag `json:"is_enterprise_install"`
+	ChannelID   string   `json:"channel_id"`
+	UserID      string   `json:"user_id"`
+	UserName    string   `json:"user_name"`
+	Text        string   `json:"text"`
+	ResponseURL string   `json:"response_url"`
+	TriggerID   string   `json:"trigger_id"`
 }
 
 // handle is what is kept with a command or a press in order to answer it later.
@@ -332,9 +367,6 @@ func (s *Slack) parseCommand(c wireCommand) (chat.Message, bool) {
 	if c.ChannelID == "" || c.UserID == "" {
 		return chat.Message{}, false
 	}
-	if c.TeamID == "" {
-		c.TeamID = s.self.team
-	}
 	raw, err := json.Marshal(handle{ResponseURL: c.ResponseURL, Received: s.o.Now(), User: c.UserID})
 	if err != nil {
 		return chat.Message{}, false
@@ -345,7 +377,7 @@ func (s *Slack) parseCommand(c wireCommand) (chat.Message, bool) {
 		Reach: chat.Addressed, Command: word, Text: rest, Reply: chat.Reply{Handle: raw},
 		Conversation: chat.Address{
 			Platform:  "slack",
-			Workspace: c.TeamID,
+			Workspace: s.workspace(c.OrgWide, c.TeamID),
 			Channel:   c.ChannelID,
 		}, Direct: isDirectChannel(c.ChannelID)}, true
 }

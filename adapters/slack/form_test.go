@@ -199,6 +199,9 @@ func TestAdministratorsAreKnown(t *testing.T) {
 		b := start(t, simslack.Options{Scopes: granted}, slack.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		up(t, b)
 		channel, anna, root := b.sim.AddChannel("general").ID, b.sim.AddUser("anna"), b.sim.AddAdmin("root")
+		if granted == nil {
+			anna = b.sim.AddOutsider("anna", "T0OTHER") // an administrator there
+		}
 		for n := range 10 {
 			b.sim.Mention(channel, root, "words")
 			b.sim.Slash(channel, root, "/raven", "ask something")

@@ -171,6 +171,7 @@ func (s *Slack) serveCommand(w http.ResponseWriter, r *http.Request, body []byte
 	// In the form that a socket brings, because the process that the channel belongs to parses it.
 	payload, err := json.Marshal(wireCommand{
 		TeamID:      form.Get("team_id"),
+		OrgWide:     form.Get("is_enterprise_install") == "true",
 		ChannelID:   form.Get("channel_id"),
 		UserID:      form.Get("user_id"),
 		UserName:    form.Get("user_name"),

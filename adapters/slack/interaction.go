@@ -11,9 +11,10 @@ import (
 
 // wireAction is what a person did with something that the bot posted.
 type wireAction struct {
-	Type    string `json:"type"`
-	Trigger string `json:"trigger_id"`
-	Address string `json:"response_url"`
+	Type    string   `json:"type"`
+	Trigger string   `json:"trigger_id"`
+	Address string   `json:"response_url"`
+	OrgWide wireFlag `json:"is_enterprise_install"`
 	Team    struct {
 		ID string `json:"id"`
 	} `json:"team"`
@@ -73,14 +74,13 @@ func (s *Slack) parseShortcut(payload []byte) (chat.Message, bool) {
 		!slices.ContainsFunc(s.o.MessageCommands, known) {
 		return chat.Message{}, false
 	}
-	i.Team.ID = cmp.Or(i.Team.ID, s.self.team)
 	raw, err := json.Marshal(handle{ResponseURL: i.Address, Received: s.o.Now(), User: i.User.ID, Press: true})
 	if err != nil {
 		return chat.Message{}, false
 	}
 	var target wireMessage
 	_ = json.Unmarshal(i.Message, &target) // without it the message is known by its timestamp
-	at := chat.Address{Platform: s.Name(), Workspace: i.Team.ID, Channel: i.Channel.ID}
+	at := chat.Address{Platform: s.Name(), Workspace: s.workspace(i.OrgWide, i.Team.ID), Channel: i.Channel.ID}
 	// The first message of a thread names itself as its thread, but stands in the channel.
 	if target.ThreadTS != i.TS {
 		at.Thread = target.ThreadTS
@@ -115,9 +115,6 @@ func (s *Slack) parsePress(payload []byte) (chat.Message, bool) {
 		i.Actions[0].Value == "" {
 		return chat.Message{}, false
 	}
-	if i.Team.ID == "" {
-		i.Team.ID = s.self.team
-	}
 	raw, err := json.Marshal(handle{ResponseURL: i.Address, Received: s.o.Now(), User: i.User.ID, Press: true})
 	if err != nil {
 		return chat.Message{}, false
@@ -126,7 +123,8 @@ func (s *Slack) parsePress(payload []byte) (chat.Message, bool) {
 		ThreadTS string `json:"thread_ts"`
 	}
 	_ = json.Unmarshal(i.Message, &pressed) // the container tells as well
-	at := chat.Address{Platform: s.Name(), Workspace: i.Team.ID, Channel: i.Channel.ID, Thread: pressed.ThreadTS}
+	at := chat.Address{Platform: s.Name(), Workspace: s.workspace(i.OrgWide, i.Team.ID), Channel: i.Channel.ID,
+		Thread: pressed.ThreadTS}
 	if at.Thread == "" {
 		at.Thread = i.Container.ThreadTS
 	}

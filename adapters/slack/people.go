@@ -29,7 +29,9 @@ type person struct {
 	name string
 	// zone is a name of the IANA database such as "Europe/Berlin"; empty if Slack did not say.
 	zone string
-	// admin: of the workspace, or its owner.
+	// team is the workspace that the user belongs to, which may be one of another company (Slack Connect).
+	team string
+	// admin: of the bot's workspace, or its owner.
 	admin bool
 	bot   bool
 }
@@ -66,7 +68,11 @@ func (s *Slack) isAdmin(ctx context.Context, user string) bool {
 func (s *Slack) fetchPerson(ctx context.Context, user string) (person, error) {
 	var answer struct {
 		User struct {
-			Name    string `json:"name"`
+			Name string `json:"name"`
+			Team string `json:"team_id"`
+			Org  struct {
+				Teams []string `json:"teams"`
+			} `json:"enterprise_user"`
 			Real    string `json:"real_name"`
 			Zone    string `json:"tz"`
 			Admin   bool   `json:"is_admin"`
@@ -86,24 +92,32 @@ func (s *Slack) fetchPerson(ctx context.Context, user string) (person, error) {
 	s.reportRefusal(err, "slack refuses user look-ups, names are not known and nobody counts as an administrator",
 		"users.info", peopleScope)
 	u := answer.User
+	// Who administers a workspace of another company has no say in this one.
+	ours := u.Team == "" || u.Team == s.self.team || slices.Contains(u.Org.Teams, s.self.team)
 	return person{
 		name:  cmp.Or(u.Profile.Display, u.Profile.Real, u.Real, u.Name),
 		zone:  u.Zone,
-		admin: u.Admin || u.Owner || u.Primary,
+		team:  u.Team,
+		admin: ours && (u.Admin || u.Owner || u.Primary),
 		bot:   u.Bot,
 	}, nil
 }
 
-// reportRefusal logs once that Slack refuses a method for which the app lacks a scope. That a user
-// or a channel does not exist is no such refusal.
+// reportRefusal logs once that Slack refuses a method, such as for a scope that the app lacks. That a user or a channel
+// does not exist is no such refusal.
 func (s *Slack) reportRefusal(err error, message, method, scope string) {
 	word := errorCode(err)
 	if word == "" || word == "user_not_found" || word == "users_not_found" || word == "channel_not_found" {
 		return
 	}
-	if known, _ := s.unsupported.Change(method+": "+word, func(bool, bool) bool { return true }); !known {
-		s.o.Log.Warn(message, "error", err, "remedy", "add the scope "+scope+" to the app and reinstall it")
+	if known, _ := s.unsupported.Change(method+": "+word, func(bool, bool) bool { return true }); known {
+		return
 	}
+	remedy := "add the scope " + scope + " to the app and reinstall it"
+	if tokenCodes[word] {
+		remedy = "check " + botTokenPlace
+	}
+	s.o.Log.Warn(message, "error", err, "remedy", remedy)
 }
 
 // knownName returns what a user is called, as far as it is known without asking.

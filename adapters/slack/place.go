@@ -16,6 +16,8 @@ const (
 	channelTimeout = 5 * time.Second
 	channelsScope  = "channels:read"
 	groupsScope    = "groups:read"
+	// groupChatsScope is for group chats. The bot does without: their names say nothing, and few have a topic.
+	groupChatsScope = "mpim:read"
 )
 
 // channelInfo is what Slack said of a channel.
@@ -53,6 +55,9 @@ func (s *Slack) fetchChannel(ctx context.Context, channel string) (channelInfo, 
 	err := s.callAPI(ctx, "conversations.info", form, &answer)
 	if err != nil && !isFinal(err) {
 		return channelInfo{}, err
+	}
+	if neededScope(err) == groupChatsScope {
+		return channelInfo{}, nil
 	}
 	s.reportRefusal(err, "slack refuses channel look-ups, names and topics of channels are not known",
 		"conversations.info", channelsScope+" (of private channels: "+groupsScope+")")

@@ -61,10 +61,6 @@ func (s *Slack) parseReaction(o *eventEnvelope) (chat.Message, bool) {
 	if at.IsZero() {
 		at = s.o.Now()
 	}
-	team := o.TeamID
-	if team == "" {
-		team = s.self.team
-	}
 	return chat.Message{
 		ID:     strings.Join([]string{"reaction", r.Item.Channel, r.Item.TS, r.User, r.Reaction}, "/"),
 		Author: chat.User{ID: r.User},
@@ -72,7 +68,7 @@ func (s *Slack) parseReaction(o *eventEnvelope) (chat.Message, bool) {
 		Reach:  chat.Addressed,
 		Conversation: chat.Address{
 			Platform:  s.Name(),
-			Workspace: team,
+			Workspace: s.workspaceOf(o),
 			Channel:   r.Item.Channel,
 		},
 		Direct: isDirectChannel(r.Item.Channel),

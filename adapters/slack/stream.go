@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -46,8 +47,6 @@ func (p *postJob) beginStream(ctx context.Context, n int) (string, error) {
 	}
 	form.Set("thread_ts", p.to.Thread)
 	setJSON(form, "chunks", chunks)
-	form.Set("unfurl_links", "false")
-	form.Set("unfurl_media", "false")
 	var ts string
 	err := p.tryPaced(ctx, "chat.startStream", func() (err error) {
 		ts, err = p.callOnce(ctx, "chat.startStream", form)
@@ -85,7 +84,9 @@ func (p *postJob) streamRecipient() (url.Values, bool) {
 	if !known {
 		return url.Values{}, isDirectChannel(p.to.Channel)
 	}
-	return url.Values{"recipient_user_id": {author}, "recipient_team_id": {p.to.Workspace}}, true
+	who, _ := p.people.Known(author)
+	// A guest of a shared channel belongs to another workspace.
+	return url.Values{"recipient_user_id": {author}, "recipient_team_id": {cmp.Or(who.team, p.to.Workspace)}}, true
 }
 
 // channelCodes are the words of refusals that say nothing about other channels.

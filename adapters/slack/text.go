@@ -172,6 +172,14 @@ func attachmentText(raw json.RawMessage) (attachmentKind, string) {
 	return appAttachment, cmp.Or(words, a.Fallback)
 }
 
+// fillText gives a message of a person the text of its blocks where it has no other, as one that was sent through the
+// Web API may.
+func (m *wireMessage) fillText() {
+	if m.Text == "" && m.BotID == "" && len(m.Blocks) > 0 {
+		m.Text = blockText(m.Blocks)
+	}
+}
+
 // block is a part of a message of an app, or of what a person wrote with formatting.
 type block struct {
 	Type     string          `json:"type"`

@@ -91,6 +91,7 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 		var m wireMessage
 		if json.Unmarshal(raw, &m) == nil {
 			m.Channel, m.isRead = p.channel, true
+			m.fillText()
 			messages = append(messages, &m)
 		}
 	}
@@ -166,6 +167,15 @@ func errorCode(err error) string {
 	var told slackgo.SlackErrorResponse
 	if errors.As(err, &told) {
 		return told.Err
+	}
+	return ""
+}
+
+// neededScope returns the scope for want of which Slack refused a call; empty if it did not, or did not say.
+func neededScope(err error) string {
+	var told slackgo.SlackErrorResponse
+	if errors.As(err, &told) && told.Err == "missing_scope" {
+		return told.Needed
 	}
 	return ""
 }

@@ -184,7 +184,7 @@ func (s *Server) startStream(a args) (map[string]any, *slackError) {
 		return nil, err
 	}
 	p := compose(c, a)
-	p.Markdown, p.Streaming, p.Recipient = text, true, a["recipient_user_id"]
+	p.Markdown, p.Streaming, p.Recipient = text, true, a["recipient_user_id"]+"/"+a["recipient_team_id"]
 	p.Metadata = nil // it can be given when the stream stops
 	p.track(a)
 	s.storePost(p)

@@ -263,7 +263,7 @@ func (s *Server) listUsers(a args) (map[string]any, *slackError) {
 func (s *Server) userWire(u User) map[string]any {
 	return map[string]any{
 		"id":                  u.ID,
-		"team_id":             TeamID,
+		"team_id":             s.teamOf(u.ID),
 		"name":                u.Name,
 		"real_name":           u.Name,
 		"tz":                  cmp.Or(u.Zone, "Europe/Oslo"),

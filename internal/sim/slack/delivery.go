@@ -162,17 +162,19 @@ func (s *Server) event(inner map[string]any) string {
 		inner["event_ts"] = s.newTS()
 	}
 	kind, _ := inner["type"].(string)
+	by, _ := inner["user"].(string)
+	team := s.teamOf(by)
 	s.deliver(
 		&envelope{
 			event: id,
 			kind:  KindEvent,
 			inner: kind,
-			payload: mustJSON(map[string]any{"token": "legacy", "team_id": TeamID,
-				"api_app_id": AppID, "event": inner, "type": "event_callback", "event_id": id, "event_time": time.Now().Unix(),
+			payload: mustJSON(map[string]any{"token": "legacy", "team_id": team,
+				"context_team_id": TeamID, "api_app_id": AppID, "event": inner, "type": "event_callback", "event_id": id, "event_time": time.Now().Unix(),
 				"authorizations": []any{
 					map[string]any{"team_id": TeamID, "user_id": BotUserID, "is_bot": true, "is_enterprise_install": false},
 				},
-				"is_ext_shared_channel": false, "event_context": "context-" + id}),
+				"is_ext_shared_channel": team != TeamID, "event_context": "context-" + id}),
 		},
 	)
 	return id

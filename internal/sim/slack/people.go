@@ -313,9 +313,9 @@ func (s *Server) interactive(call Call, kind string, extra map[string]any) {
 		"id":       call.User.ID,
 		"username": call.User.Name,
 		"name":     call.User.Name,
-		"team_id":  TeamID,
+		"team_id":  s.teamOf(call.User.ID),
 	}
-	extra["team"] = map[string]any{"id": TeamID, "domain": "sim"}
+	extra["team"] = map[string]any{"id": s.teamOf(call.User.ID), "domain": "sim"}
 	s.deliver(&envelope{event: call.EventID, kind: KindInteractive, inner: kind, payload: mustJSON(extra)})
 }
 

@@ -1,6 +1,7 @@
 package simslack
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -25,6 +26,8 @@ type User struct {
 	Admin    bool
 	Bot      bool // the user of another app
 	Guest    bool // in the channels alone that they were added to
+	// Team is the workspace of a person of another company, in channels that are shared with it; empty: TeamID.
+	Team string
 }
 
 // Channel is a public channel, one for its members, or a direct message with User.
@@ -54,10 +57,10 @@ type Post struct {
 	Edits       int
 	EditedTS    string // when it was last edited
 	Deleted     bool
-	Tombstone   bool // deleted, but there is a thread below it
-	Streaming   bool // started and not stopped
-	Appends     int  // of a stream
-	Recipient   string
+	Tombstone   bool              // deleted, but there is a thread below it
+	Streaming   bool              // started and not stopped
+	Appends     int               // of a stream
+	Recipient   string            // of a stream, with their workspace, as user/team
 	Tasks       map[string]string // of a stream: the state of its task cards, by id
 	Response    bool              // came by a response URL
 	EphemeralTo string
@@ -121,6 +124,12 @@ func (s *Server) AddUser(name string) User { return s.addUser(User{Name: name}) 
 
 // AddAdmin adds a workspace admin.
 func (s *Server) AddAdmin(name string) User { return s.addUser(User{Name: name, Admin: true}) }
+
+// AddOutsider adds a person of another company, who meets the bot in channels that are shared with it, and administers
+// their own workspace.
+func (s *Server) AddOutsider(name, team string) User {
+	return s.addUser(User{Name: name, Team: team, Admin: true})
+}
 
 // AddGuest adds a guest of the workspace who is in some public channels; members of private ones are named there.
 func (s *Server) AddGuest(name string, in ...Channel) User {
@@ -274,6 +283,13 @@ func (w *world) user(id string) (User, bool) {
 	return w.users[i], true
 }
 
+// teamOf returns the workspace of a user. What a person of another company does in a shared channel names theirs, beside
+// that through which the app hears of it (Slack Connect, 2026-11).
+func (w *world) teamOf(user string) string {
+	u, _ := w.user(user)
+	return cmp.Or(u.Team, TeamID)
+}
+
 // message returns a message by channel and timestamp; nil: there is none, or it was deleted. The lock is held.
 func (w *world) message(channel, ts string) *Post {
 	for _, p := range w.posts[channel] {
@@ -304,7 +320,7 @@ func (w *world) mustMessage(channel, ts string) *Post {
 
 // wire renders a message as history and events do.
 func (w *world) wire(p *Post, metadata bool) map[string]any {
-	m := map[string]any{"type": "message", "user": p.User, "text": p.Shown(), "ts": p.TS, "team": TeamID}
+	m := map[string]any{"type": "message", "user": p.User, "text": p.Shown(), "ts": p.TS, "team": w.teamOf(p.User)}
 	switch {
 	case p.Tombstone:
 		m["subtype"], m["hidden"], m["user"], m["text"] = "tombstone", true, "USLACKBOT", "This message was deleted."
