@@ -288,6 +288,9 @@ func (s *Slack) Run(ctx context.Context, accept func(context.Context, chat.Messa
 func (s *Slack) identify(ctx context.Context) error {
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		who, err := s.api.AuthTestContext(ctx)
+		if err == nil && (who.TeamID == "" || who.UserID == "") {
+			err = errors.New("the answer to auth.test does not say who the bot is")
+		}
 		if err == nil {
 			scopes, _ := scopesOf(who.Header.Get(scopesHeader))
 			s.self = botIdentity{
@@ -304,8 +307,9 @@ func (s *Slack) identify(ctx context.Context) error {
 		if refusal := setupError(err, "bot token", botTokenPlace); refusal != nil {
 			return refusal
 		}
-		s.o.Log.Warn("slack identity not read, trying again", "wait", wait, "error", err)
-		if !kit.Sleep(ctx, wait) {
+		pause := max(wait, retryAfter(err))
+		s.o.Log.Warn("slack identity not read, trying again", "wait", pause, "error", err)
+		if !kit.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}

@@ -151,6 +151,9 @@ func (k *socket) addConnection(d dialResult) error {
 			k.setHealth(false, refusal.Error())
 			return refusal
 		}
+		if !k.isGreeted() {
+			k.setHealth(false, "connecting: "+redact(d.err).Error())
+		}
 		k.wait = max(retryAfter(d.err), min(max(2*k.wait, minRestart), maxRestart))
 		k.o.Log.Warn("slack connection failed, trying again", "wait", k.wait, "error", d.err)
 		k.dial(k.wait)
@@ -283,7 +286,12 @@ func (k *socket) onFrame(l *connection, data []byte) {
 		k.noteOthers(f.Connections)
 		k.trustEvents()
 	case f.Type == "disconnect":
-		k.o.Log.Info("slack announced the end of the connection", "reason", f.Reason)
+		if f.Reason == "link_disabled" {
+			k.o.Log.Warn("slack ends the connection, because Socket Mode was switched off",
+				"remedy", "switch Socket Mode on again in the settings of the app")
+		} else {
+			k.o.Log.Info("slack announced the end of the connection", "reason", f.Reason)
+		}
 		// The next one is opened beside it: Slack's Node client had gaps of 5 to 12 s between two (2026-11).
 		if l.leaving = true; !k.hasLasting() {
 			k.dial(0)
