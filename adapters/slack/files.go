@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,13 @@ type wireFile struct {
 	Size int64  `json:"size"`
 	URL  string `json:"url_private"`
 	Load string `json:"url_private_download"`
+	// Access is fileHidden for a file of which the rest is not told.
+	Access string `json:"file_access"`
 }
+
+// fileHidden marks a file that has to be asked for, such as one that a person of another company shares
+// (https://docs.slack.dev/reference/objects/file-object, 2026-11).
+const fileHidden = "check_file_info"
 
 // parseWireFiles returns the files of a message. One of an unexpected form is left out.
 func parseWireFiles(raw []json.RawMessage) []wireFile {
@@ -55,21 +62,51 @@ func (w wireFile) describe() string {
 	case "slack_video":
 		return fmt.Sprintf("attached: video clip, %d s", seconds)
 	}
-	return "attached file: " + w.Name
+	return "attached file: " + cmp.Or(w.Name, w.ID)
 }
 
 // parseFiles returns the files of a message as they can be read by Fetch.
 func parseFiles(raw []json.RawMessage) []chat.File {
 	var list []chat.File
 	for _, w := range parseWireFiles(raw) {
-		handle, err := json.Marshal(fileHandle{w.ID, w.URL, w.Load})
-		if err != nil {
-			continue
+		if f, err := w.file(); err == nil {
+			list = append(list, f)
 		}
-		lasts := time.Duration(w.Millis) * time.Millisecond
-		list = append(list, chat.File{Name: w.Name, Type: w.Type, Size: w.Size, Handle: handle, Duration: lasts})
 	}
 	return list
+}
+
+// file returns a file as it can be read by Fetch.
+func (w wireFile) file() (chat.File, error) {
+	handle, err := json.Marshal(fileHandle{ID: w.ID, URL: w.URL, Load: w.Load, Hidden: w.Access == fileHidden})
+	lasts := time.Duration(w.Millis) * time.Millisecond
+	return chat.File{Name: w.Name, Type: w.Type, Size: w.Size, Handle: handle, Duration: lasts}, err
+}
+
+// describeFiles asks Slack, within adminTimeout, for the files of a message to the bot of which the message tells
+// nothing but the ids. What it does not learn stays as it is.
+func (s *Slack) describeFiles(ctx context.Context, m *chat.Message) {
+	if m.Reach == chat.Overheard {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	for i, f := range m.Files {
+		var h fileHandle
+		if json.Unmarshal(f.Handle, &h) != nil || !h.Hidden {
+			continue
+		}
+		var answer struct {
+			File wireFile `json:"file"`
+		}
+		if err := s.callAPI(ctx, "files.info", url.Values{"file": {h.ID}}, &answer); err != nil {
+			s.o.Log.Warn("slack file not looked up", "file", h.ID, "error", redact(err))
+			continue
+		}
+		if told, err := answer.File.file(); err == nil {
+			m.Files[i] = told
+		}
+	}
 }
 
 // fileHandle is what is kept of a file to read it later.
@@ -77,6 +114,8 @@ type fileHandle struct {
 	ID   string `json:"id"`
 	URL  string `json:"url"`
 	Load string `json:"load,omitempty"` // another address of it, which gives the bytes alone
+	// Hidden: the message told the ID alone.
+	Hidden bool `json:"hidden,omitempty"`
 }
 
 var (

@@ -57,7 +57,7 @@ func scopeNeeds() []scopeNeed {
 			"the bot cannot answer at all",
 		},
 		{"commands", nil, nil, "/raven does not work"},
-		{"files:read", nil, nil, "the bot cannot read files that people send"},
+		{"files:read", []string{"files.info"}, nil, "the bot cannot read files that people send"},
 		{
 			"files:write",
 			[]string{"files.getUploadURLExternal", "files.completeUploadExternal"},

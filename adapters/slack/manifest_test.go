@@ -91,9 +91,9 @@ func TestTheScopesAreThoseThatSlackWants(t *testing.T) {
 			}
 		}
 	}
-	// What comes as an event, a command or a file has no method to tell its scope, and
+	// What comes as an event or a command has no method to tell its scope, and
 	// the simulated Slack has no private channels.
-	wanted = append(wanted, "app_mentions:read", "commands", "files:read", "groups:history", "groups:read", "mpim:history",
+	wanted = append(wanted, "app_mentions:read", "commands", "groups:history", "groups:read", "mpim:history",
 		"reactions:read")
 	slices.Sort(wanted)
 	if diff := cmp.Diff(slack.Scopes(), slices.Compact(wanted)); diff != "" {

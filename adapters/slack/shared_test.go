@@ -54,3 +54,19 @@ func TestSharedChannel_Stream_NamesTheWorkspaceOfItsReader(t *testing.T) {
 		t.Errorf("posts %+v", p)
 	}
 }
+
+// Of a file that a person of another company shares, the event tells the id alone.
+func TestSharedChannel_File_IsRead(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	channel, otto := b.sim.AddChannel("shared").ID, b.sim.AddOutsider("otto", "T0OTHER")
+	up(t, b)
+	b.sim.Share(channel, "", otto, simslack.BotMention+" what is this?",
+		simslack.File{Name: "a.txt", Type: "text/plain", Body: []byte("zebra")})
+	m := b.wait(t, 1)[0]
+	if len(m.Files) != 1 || m.Files[0].Name != "a.txt" || m.Files[0].Type != "text/plain" || m.Files[0].Size != 5 {
+		t.Fatalf("the files are %+v", m.Files)
+	}
+	if data, err := b.Fetch(deadline(t), m.Files[0], 100); err != nil || string(data) != "zebra" {
+		t.Errorf("read %q, %v", data, err)
+	}
+}

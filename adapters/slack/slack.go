@@ -348,6 +348,7 @@ func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 		return true
 	}
 	s.setName(&m)
+	s.describeFiles(ctx, &m)
 	// Before it is accepted: its answer may be there at once.
 	s.expectAnswer(m)
 	err := s.accept(ctx, m)

@@ -248,6 +248,15 @@ func (s *Server) userInfo(a args) (map[string]any, *slackError) {
 	return map[string]any{"user": s.userWire(u)}, nil
 }
 
+// fileInfo serves files.info.
+func (s *Server) fileInfo(a args) (map[string]any, *slackError) {
+	f, ok := s.files[a["file"]]
+	if !ok {
+		return nil, refuse("file_not_found")
+	}
+	return map[string]any{"file": s.fileWire(*f), "comments": []any{}}, nil
+}
+
 // listUsers answers users.list (https://docs.slack.dev/reference/methods/users.list, 2026-11).
 func (s *Server) listUsers(a args) (map[string]any, *slackError) {
 	list := []any{s.userWire(User{ID: BotUserID, Name: "ravenbot"})}

@@ -336,6 +336,7 @@ func (s *Server) methods() map[string]method {
 		"assistant.threads.setStatus":           {scope: "chat:write", run: s.setStatus},
 		"assistant.threads.setTitle":            {scope: "assistant:write", run: s.setTitle},
 		"assistant.threads.setSuggestedPrompts": {scope: "assistant:write", run: s.setPrompts},
+		"files.info":                            {scope: "files:read", run: s.fileInfo},
 		"files.getUploadURLExternal":            {scope: "files:write", run: s.uploadURL},
 		"files.completeUploadExternal":          {scope: "files:write", run: s.completeUpload},
 	}

@@ -351,6 +351,9 @@ func (w *world) wire(p *Post, metadata bool) map[string]any {
 	}
 	if len(p.Files) > 0 {
 		m["files"] = w.filesWire(p.Files)
+		if w.teamOf(p.User) != TeamID {
+			m["files"] = hiddenFilesWire(p.Files)
+		}
 		if !p.Broadcast {
 			m["subtype"] = "file_share"
 		}
@@ -395,11 +398,22 @@ const maxReplyUsers = 5
 func (w *world) filesWire(files []File) []any {
 	list := []any{}
 	for _, f := range files {
-		list = append(
-			list,
-			map[string]any{"id": f.ID, "name": f.Name, "title": f.Title, "mimetype": f.Type, "size": len(f.Body),
-				"url_private": w.origin + pathFiles + f.ID + "/" + url.PathEscape(f.Name)},
-		)
+		list = append(list, w.fileWire(f))
+	}
+	return list
+}
+
+func (w *world) fileWire(f File) map[string]any {
+	return map[string]any{"id": f.ID, "name": f.Name, "title": f.Title, "mimetype": f.Type, "size": len(f.Body),
+		"url_private": w.origin + pathFiles + f.ID + "/" + url.PathEscape(f.Name)}
+}
+
+// hiddenFilesWire returns files as Slack sends those of another company: an app has to ask files.info for more
+// (https://docs.slack.dev/reference/objects/file-object, 2026-11).
+func hiddenFilesWire(files []File) []any {
+	list := []any{}
+	for _, f := range files {
+		list = append(list, map[string]any{"id": f.ID, "file_access": "check_file_info", "created": 0, "timestamp": 0})
 	}
 	return list
 }
