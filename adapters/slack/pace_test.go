@@ -50,6 +50,7 @@ func wired(w wire) *Slack {
 // all until a time; it keeps what it took and counts what it refused.
 type limited struct {
 	perSecond int
+	word      string // by which it refuses with status 200 and no header; empty: as Slack does usually
 	closed    time.Time
 	window    map[string]time.Time
 	in        map[string]int
@@ -68,6 +69,9 @@ func (l *limited) answer(_ string, form url.Values) (int, http.Header, string) {
 	}
 	if wait > 0 {
 		l.refused++
+		if l.word != "" {
+			return http.StatusOK, nil, `{"ok":false,"error":"` + l.word + `"}`
+		}
 		return http.StatusTooManyRequests, http.Header{"Retry-After": {fmt.Sprint(int((wait +
 			time.Second - 1) / time.Second))}}, `{"ok":false,"error":"ratelimited"}`
 	}
@@ -122,9 +126,16 @@ func TestAMinuteOfRefusalsLosesNothingAndKeepsOrder(t *testing.T) {
 }
 
 func TestThePaceOfAChannelIsLearnt(t *testing.T) {
+	for _, word := range []string{"", "ratelimited", "rate_limited"} {
+		testPaceIsLearnt(t, word)
+	}
+}
+
+func testPaceIsLearnt(t *testing.T, word string) {
 	synctest.Test(t, func(t *testing.T) {
 		const posts = 60
 		l := newLimited(1)
+		l.word = word
 		s := wired(l.answer)
 		began := time.Now()
 		for n := range posts {

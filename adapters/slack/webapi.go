@@ -121,17 +121,7 @@ func (s *Slack) callAPI(ctx context.Context, method string, form url.Values, ans
 	defer func() { _ = res.Body.Close() }()
 	switch {
 	case res.StatusCode == http.StatusTooManyRequests:
-		seconds, err := strconv.Atoi(res.Header.Get("Retry-After"))
-		// Callers take 0 for no rate limit. A number that does not fit is none.
-		if err != nil || seconds < 1 {
-			seconds = 1
-		}
-		seconds = min(seconds, int(kit.MaxRest/time.Second))
-		return fmt.Errorf(
-			"%s: %w",
-			method,
-			&slackgo.RateLimitedError{RetryAfter: time.Duration(seconds) * time.Second},
-		)
+		return fmt.Errorf("%s: %w", method, rateLimit(res.Header))
 	case res.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s: %w", method, slackgo.StatusCodeError{Code: res.StatusCode, Status: res.Status})
 	}
@@ -150,7 +140,11 @@ func (s *Slack) callAPI(ctx context.Context, method string, form url.Values, ans
 	if verdict.Needed != "" {
 		method += " (needs " + verdict.Needed + ")"
 	}
-	if !verdict.OK {
+	switch {
+	case verdict.OK:
+	case verdict.Error == "ratelimited", verdict.Error == "rate_limited":
+		return fmt.Errorf("%s: %w", method, rateLimit(res.Header))
+	default:
 		return fmt.Errorf("%s: %w", method, slackgo.SlackErrorResponse{Err: verdict.Error, Needed: verdict.Needed})
 	}
 	if answer == nil {
@@ -160,6 +154,17 @@ func (s *Slack) callAPI(ctx context.Context, method string, form url.Values, ans
 		return fmt.Errorf("read the answer to %s: %w", method, err)
 	}
 	return nil
+}
+
+// rateLimit returns the error of a call that came too soon, with the time that the answer's header asks for.
+func rateLimit(h http.Header) error {
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	// Callers take 0 for no rate limit. A number that does not fit is none.
+	if err != nil || seconds < 1 {
+		seconds = 1
+	}
+	seconds = min(seconds, int(kit.MaxRest/time.Second))
+	return &slackgo.RateLimitedError{RetryAfter: time.Duration(seconds) * time.Second}
 }
 
 // errorCode returns the code with which Slack refused a call; empty if it did not.
