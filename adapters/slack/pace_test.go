@@ -297,3 +297,35 @@ func TestCallAPI_SlackHangs_EndsAtItsLimit(t *testing.T) {
 		})
 	}
 }
+
+// Slack's limits on reading are of a method and a workspace; one that asks for a minute gets it.
+func TestReading_WaitsAsSlackAsks_InAllChannels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := map[string]int{}
+		s := wired(func(method string, _ url.Values) (int, http.Header, string) {
+			if asked[method]++; method == "conversations.history" && asked[method] == 1 {
+				return http.StatusTooManyRequests, http.Header{"Retry-After": {"60"}}, ""
+			}
+			return http.StatusOK, nil, `{"ok":true,"messages":[]}`
+		})
+		read := func(q historyQuery) time.Duration {
+			q.pageSize = 1
+			_, _, err := s.fetchPage(t.Context(), q, "")
+			return retryAfter(err)
+		}
+		began := time.Now()
+		for _, channel := range []string{"C1", "C2", "C1"} {
+			if wait := read(historyQuery{channel: channel}); wait != time.Minute-time.Since(began) {
+				t.Errorf("%s has to wait for %v", channel, wait)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		if wait := read(historyQuery{channel: "C1", thread: "1700000000.000001"}); wait != 0 {
+			t.Errorf("another method has to wait for %v", wait)
+		}
+		time.Sleep(30 * time.Second)
+		if wait := read(historyQuery{channel: "C1"}); wait != 0 || asked["conversations.history"] != 2 {
+			t.Errorf("wait %v, asked %v", wait, asked)
+		}
+	})
+}

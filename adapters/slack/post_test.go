@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ravenbot/adapters/kit"
 	"ravenbot/adapters/slack"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/sim"
@@ -235,7 +236,7 @@ func TestNothingIsSentWhileLookingFails(t *testing.T) {
 	up(t, b)
 	to, d := chat.Address{Channel: channel}, chat.Draft{Key: "k", Text: "an answer", Again: true, Since: time.Now()}
 	faults := []sim.Fault{{Status: http.StatusBadGateway}, {Drop: true},
-		{Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "7"}},
+		{Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "1"}},
 		{Status: http.StatusOK, Body: `{"ok":false,"error":"internal_error"}`}}
 	for _, f := range faults {
 		f.Match = sim.MatchPath("POST", "conversations.history")
@@ -246,9 +247,10 @@ func TestNothingIsSentWhileLookingFails(t *testing.T) {
 		if !errors.As(err, &failed) || failed.Permanent || !failed.Maybe || len(b.sim.Posts(channel)) != 0 {
 			t.Errorf("%+v: %v, posts %q", f, err, standing(b, channel))
 		}
-		if f.Status == http.StatusTooManyRequests && failed.After != 7*time.Second {
-			t.Errorf("to wait %v, want 7s", failed.After)
+		if f.Status == http.StatusTooManyRequests && failed.After != time.Second {
+			t.Errorf("to wait %v, want 1s", failed.After)
 		}
+		kit.Sleep(t.Context(), failed.After)
 	}
 	ref, err := b.Post(deadline(t), to, d)
 	if err != nil || ref.Repeated || len(b.sim.Posts(channel)) != 1 {

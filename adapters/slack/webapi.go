@@ -83,7 +83,7 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 			Cursor string `json:"next_cursor"`
 		} `json:"response_metadata"`
 	}
-	if err := s.callAPI(ctx, method, form, &answer); err != nil {
+	if err := s.readCalmly(ctx, method, form, &answer); err != nil {
 		return nil, "", err
 	}
 	var messages []*wireMessage
@@ -96,6 +96,20 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 		}
 	}
 	return messages, answer.Metadata.Cursor, nil
+}
+
+// readCalmly is callAPI for methods that read messages: while Slack wants one left alone, which counts for all channels
+// (2026-11), nothing is sent and the error is the same.
+func (s *Slack) readCalmly(ctx context.Context, method string, form url.Values, answer any) error {
+	until, _ := s.readAfter.Get(method)
+	if rest := time.Until(until); rest > 0 {
+		return fmt.Errorf("%s: %w", method, &slackgo.RateLimitedError{RetryAfter: rest})
+	}
+	err := s.callAPI(ctx, method, form, answer)
+	if rest := retryAfter(err); rest > 0 {
+		s.readAfter.Put(method, time.Now().Add(rest))
+	}
+	return err
 }
 
 // callAPI calls a method of the Web API and decodes its answer, which may be nil. It does not wait for Slack's pace and
