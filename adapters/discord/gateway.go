@@ -345,7 +345,7 @@ func (c *connection) closeSession() {
 func (d *shard) greeting(s *session) (frame, error) {
 	type object = map[string]any
 	op, data := opIdentify, object{
-		"token":           "Bot " + d.o.Token,
+		"token":           d.o.Token,
 		"intents":         d.intents(),
 		"shard":           []int{d.id, d.count},
 		"large_threshold": largeServer,
@@ -353,7 +353,7 @@ func (d *shard) greeting(s *session) (frame, error) {
 	}
 	if s.canResume() {
 		id, _ := s.resumption()
-		op, data = opResume, object{"token": "Bot " + d.o.Token, "session_id": id, "seq": s.lastSequence()}
+		op, data = opResume, object{"token": d.o.Token, "session_id": id, "seq": s.lastSequence()}
 	}
 	raw, err := json.Marshal(data)
 	return frame{Op: op, Data: raw}, err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -404,6 +405,44 @@ func TestReadyWhileTheConnectionIsGivenUp(t *testing.T) {
 	reading.Wait()
 	if id, address := s.resumption(); id != "a" || address != "ws://127.0.0.1:1" || !s.canResume() {
 		t.Errorf("resumed as %q at %q", id, address)
+	}
+}
+
+// Discord documents the token of a session as it is, without the word that requests have before it.
+func TestGreetingsHaveThePlainToken(t *testing.T) {
+	d, resumed := idle(t), newSession()
+	resumed.setResumption("a", "")
+	for op, s := range map[int]*session{opIdentify: newSession(), opResume: resumed} {
+		f, err := d.greeting(s)
+		var got struct {
+			Token string `json:"token"`
+		}
+		if json.Unmarshal(f.Data, &got) != nil || err != nil || f.Op != op || got.Token != "token" {
+			t.Errorf("opcode %d with token %q: %v", f.Op, got.Token, err)
+		}
+	}
+}
+
+func TestResumeAddresses(t *testing.T) {
+	for _, c := range []struct {
+		api, address string
+		isUsed       bool
+	}{
+		{"https://discord.com", "wss://gateway-us-east1-b.discord.gg", true},
+		{"https://discord.com", "ws://gateway-us-east1-b.discord.gg", false}, // would show the token
+		{"https://discord.com", "https://gateway.discord.gg", false},
+		{"https://discord.com", "", false},
+		{"http://127.0.0.1:1", "ws://127.0.0.1:1/resume", true},
+		{"http://127.0.0.1:1", "ws://127.0.0.1:2", true},
+		{"http://127.0.0.1:1", "wss://gateway-us-east1-b.discord.gg", false}, // past what stands in for Discord
+		{"http://127.0.0.1:1", "wss://GATEWAY.discord.gg:443/", false},
+	} {
+		d, s := idle(t), newSession()
+		d.base, _ = url.Parse(c.api)
+		d.onReady(t.Context(), s, []byte(`{"session_id":"a","resume_gateway_url":"`+c.address+`","user":{"id":"1"}}`))
+		if _, got := s.resumption(); (got == c.address && got != "") != c.isUsed || !s.canResume() {
+			t.Errorf("%s with %q: resumed at %q", c.api, c.address, got)
+		}
 	}
 }
 

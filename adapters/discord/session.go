@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -263,8 +264,9 @@ func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
 		d.o.Log.Error("discord READY event not decoded", "platform", "discord", "error", err)
 		return
 	}
-	// What stands in for Discord may pass on an address that leads past it.
-	if d.base.Host != officialHost && !sameHost(ready.ResumeURL, d.base) {
+	// What stands in for Discord may pass on an address that leads past it. An address that is none would be tried again
+	// and again.
+	if _, err := d.dialable(ready.ResumeURL); err != nil || d.base.Host != officialHost && isDiscordGateway(ready.ResumeURL) {
 		ready.ResumeURL = ""
 	}
 	s.setResumption(ready.Session, ready.ResumeURL)
@@ -277,8 +279,8 @@ func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
 	}
 }
 
-// sameHost reports whether an address names the host of the API, with its port.
-func sameHost(address string, base *url.URL) bool {
+// isDiscordGateway reports whether an address is of Discord's own gateway.
+func isDiscordGateway(address string) bool {
 	u, err := url.Parse(address)
-	return err == nil && u.Host == base.Host
+	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".discord.gg")
 }
