@@ -68,6 +68,8 @@ const (
 	errUnknownWebhook = 10015
 	errReplyRefused   = 160002
 	errHasThread      = 160004
+	errSendingIsOff   = 40004 // for a while
+	errFeatureIsOff   = 40006 // for a while
 	errAcknowledged   = 40060
 	errNoAccess       = 50001
 	errCannotDM       = 50007
@@ -127,12 +129,20 @@ func isRetryable(err error) bool {
 	return !errors.As(err, &e) || e.status == 0 || e.status == http.StatusTooManyRequests || e.status >= 500
 }
 
-// isRefused reports whether Discord refused for good. A refused token does not count: it can be
-// replaced.
+// isRefused reports whether Discord refused for good. A refused token does not count: it can be replaced. Neither does
+// what is refused for a while.
 func isRefused(err error) bool {
 	var e *apiError
 	return errors.As(err, &e) && e.status >= 400 && e.status < 500 && e.status != http.StatusUnauthorized &&
-		e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout
+		e.status != http.StatusTooManyRequests && e.status != http.StatusRequestTimeout && !isBlocked(err) &&
+		!isCode(err, errSendingIsOff, errFeatureIsOff)
+}
+
+// isBlocked reports whether the proxy before Discord refused the request. It shuts addresses out for a while (Discord's
+// reference of 2026-08, rate limits), and its body is not Discord's, which always says why.
+func isBlocked(err error) bool {
+	var e *apiError
+	return errors.As(err, &e) && e.status == http.StatusForbidden && e.code == 0 && e.message == ""
 }
 
 // isUnauthorized reports whether Discord refused the token.
@@ -384,6 +394,8 @@ func (d *Discord) postError(err error) error {
 		return &chat.PostError{Permanent: true, Err: fmt.Errorf("%s: %w", refusalReason(e), err)}
 	case isUnauthorized(err):
 		return &chat.PostError{After: maxPause, Err: tokenError(err)}
+	case isBlocked(err):
+		return &chat.PostError{After: maxPause, Err: fmt.Errorf("the proxy before Discord shuts the bot out: %w", err)}
 	}
 	return &chat.PostError{Maybe: e.maybe, After: e.after, Err: err}
 }

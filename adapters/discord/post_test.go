@@ -311,6 +311,31 @@ func TestRefusedPosts(t *testing.T) {
 	}
 }
 
+// What is refused for a while is not given up: the bot's address may be shut out, or sending switched off.
+func TestPostsRefusedForAWhile(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	for _, c := range []struct {
+		fault sim.Fault
+		after time.Duration
+	}{
+		{sim.Fault{Status: 403, Body: "<html>Access denied | Cloudflare</html>"}, time.Minute},
+		{sim.Fault{Status: 403, Body: "error code: 1010"}, time.Minute},
+		{sim.Fault{Status: 400, Body: `{"code":40004,"message":"Send messages has been temporarily disabled"}`}, 0},
+	} {
+		c.fault.Match = s.messages()
+		off := s.Fail(c.fault)
+		draft := chat.Draft{Key: c.fault.Body, Text: c.fault.Body}
+		_, err := s.d.Post(within(t), s.address(), draft)
+		off()
+		var refused *chat.PostError
+		if !errors.As(err, &refused) || refused.Permanent || refused.Maybe || refused.After != c.after {
+			t.Errorf("%s: error %+v", c.fault.Body, err)
+		}
+		s.post(t, s.address(), draft)
+	}
+}
+
 func TestRateLimitOfARoute(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})
