@@ -20,6 +20,7 @@ const (
 	maxCatchUp   = 30 * 24 * time.Hour
 	maxMissed    = 1000            // messages read of one place
 	maxReaders   = 4               // places read at the same time
+	maxNewPlaces = 50              // without a conversation, read of one session
 	pageTimeout  = time.Minute     // for a page, waits for its turn included
 	guildTimeout = 5 * time.Second // how long a place waits for its server to show itself
 )
@@ -30,13 +31,23 @@ type catchUp struct {
 	*kit.CatchUp
 	d *shard
 
-	mu     sync.Mutex
-	former *formerSession            // is read instead of what people said; nil: there is none
-	state  *discordgo.State          // of the present session
-	from   time.Time                 // the earliest moment worth reading
-	since  string                    // its id, by Discord's clock
-	heard  map[string]bool           // channels that are read, once they are known
-	guilds map[string][]chat.Address // servers that have shown themselves, with their active threads
+	mu       sync.Mutex
+	former   *formerSession           // is read instead of what people said; nil: there is none
+	state    *discordgo.State         // of the present session
+	from     time.Time                // the earliest moment worth reading
+	since    string                   // its id, by Discord's clock
+	heard    map[string]bool          // channels with conversations, as they were listed last
+	isListed bool                     // for the present session
+	guilds   map[string][]activePlace // servers that have shown themselves
+	// newPlaces counts the places that are read without a conversation; below zero: none is to be read.
+	newPlaces int
+}
+
+// activePlace is a place in which something was said, or a thread in which something may have been said, since a
+// moment.
+type activePlace struct {
+	chat.Address
+	isThread, isSure bool
 }
 
 // newMissed returns nil where nothing is to be read.
@@ -68,7 +79,7 @@ func (c *catchUp) begin(state *discordgo.State) {
 		return
 	}
 	c.mu.Lock()
-	c.state, c.heard, c.guilds = state, nil, map[string][]chat.Address{}
+	c.state, c.isListed, c.guilds, c.newPlaces = state, false, map[string][]activePlace{}, 0
 	if c.d.former != nil { // for the first session alone
 		c.former, c.d.former = c.d.former, nil
 	}
@@ -83,8 +94,9 @@ func snowflake(t time.Time) string {
 	return strconv.FormatInt(max(t.UnixMilli()-firstMilli, 0)<<22, 10)
 }
 
-// listGaps returns the places in which something may be missing: the conversations that the store knows, and the active
-// threads of their channels. Where a former session was read there are none of the former.
+// listGaps returns the places in which something may be missing: the conversations that the store knows, the active
+// threads of their channels, and where something was said lately. Where a former session was read there are threads
+// alone.
 func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
 	c.mu.Lock()
 	// Only once: reading a former session ends it, so that another attempt would find none.
@@ -92,7 +104,8 @@ func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
 	c.former = nil
 	c.mu.Unlock()
 	var heard []chat.LastSeen
-	if isRead := former != nil && c.replay(ctx, *former); !isRead && c.d.readsHistory() {
+	isRead := former != nil && c.replay(ctx, *former) || !c.d.readsHistory()
+	if !isRead {
 		var err error
 		// Not with ctx, of which reading the former session may have used up the most.
 		if heard, err = c.d.o.LastSeen(c.d.ctx); err != nil {
@@ -101,7 +114,10 @@ func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard = map[string]bool{}
+	c.heard, c.isListed = map[string]bool{}, true
+	if isRead {
+		c.newPlaces = -1
+	}
 	var gaps []*kit.Gap
 	for _, h := range heard {
 		a := h.Conversation
@@ -122,8 +138,8 @@ func (c *catchUp) listGaps(ctx context.Context) ([]*kit.Gap, error) {
 		c.heard[channelOf(a)] = true
 		gaps = append(gaps, g)
 	}
-	for _, threads := range c.guilds {
-		gaps = append(gaps, c.threadGaps(threads)...)
+	for _, places := range c.guilds {
+		gaps = append(gaps, c.activeGaps(places)...)
 	}
 	return gaps, nil
 }
@@ -133,43 +149,81 @@ func newGap(at chat.Address, after string) *kit.Gap {
 	return &kit.Gap{Key: channelOf(at), At: at, After: after}
 }
 
-// onGuild takes note that a server has shown itself, with its active threads, and has its places read now. c may be
-// nil.
+// onGuild takes note that a server has shown itself, with its active places, and has them read now. c may be nil.
 func (c *catchUp) onGuild(g *discordgo.GuildCreate) {
 	if c == nil || g.Guild == nil || g.Unavailable {
 		return
 	}
+	self := c.d.botUser().ID
 	c.mu.Lock()
-	threads := []chat.Address{}
-	for _, t := range g.Threads {
-		if t.LastMessageID == "" || isNewer(t.LastMessageID, c.since) {
-			threads = append(
-				threads,
-				chat.Address{Platform: c.d.Name(), Workspace: g.ID, Channel: t.ParentID, Thread: t.ID},
-			)
+	places := []activePlace{}
+	at := chat.Address{Platform: c.d.Name(), Workspace: g.ID}
+	for _, ch := range g.Channels {
+		at.Channel = ch.ID
+		if isNewer(ch.LastMessageID, c.since) && isReadableBy(g.Guild, ch, self) {
+			places = append(places, activePlace{Address: at, isSure: true})
 		}
 	}
-	c.guilds[g.ID] = threads
-	known := c.heard != nil
-	gaps := c.threadGaps(threads)
+	for _, t := range g.Threads {
+		if isSure := isNewer(t.LastMessageID, c.since); isSure || t.LastMessageID == "" {
+			at.Channel, at.Thread = t.ParentID, t.ID
+			places = append(places, activePlace{Address: at, isThread: true, isSure: isSure})
+		}
+	}
+	c.guilds[g.ID] = places
+	known := c.isListed
+	var gaps []*kit.Gap
+	if known {
+		gaps = c.activeGaps(places)
+	}
 	c.mu.Unlock()
-	// Else listGaps is still to come, and finds the threads in c.guilds.
+	// Else listGaps is still to come, and finds the places in c.guilds.
 	if known {
 		c.Add(gaps)
 		c.Hasten(func(gap *kit.Gap) bool { return gap.At.Workspace == g.ID })
 	}
 }
 
-// threadGaps makes gaps of the threads that lie under channels to be read. c.mu is held.
-func (c *catchUp) threadGaps(threads []chat.Address) []*kit.Gap {
-	var gaps []*kit.Gap
-	for _, t := range threads {
-		if c.heard[t.Channel] {
-			gaps = append(gaps, newGap(t, c.since))
+// isReadableBy reports whether a member may read a channel in which messages stand. A request that Discord refuses
+// counts against the bot.
+func isReadableBy(g *discordgo.Guild, c *discordgo.Channel, user string) bool {
+	needed := discordgo.PermissionViewChannel | discordgo.PermissionReadMessageHistory
+	switch c.Type {
+	case discordgo.ChannelTypeGuildText, discordgo.ChannelTypeGuildNews:
+	case discordgo.ChannelTypeGuildVoice, discordgo.ChannelTypeGuildStageVoice:
+		needed |= discordgo.PermissionVoiceConnect // by Discord's reference, Get Channel Messages
+	default:
+		return false // of a forum the last message names a post
+	}
+	var roles []string
+	for _, m := range g.Members {
+		if m.User != nil && m.User.ID == user {
+			roles = m.Roles
 		}
+	}
+	granted := memberPermissions(g.ID, user, roles, g.Roles, c.PermissionOverwrites)
+	return granted&int64(needed) == int64(needed)
+}
+
+// activeGaps makes gaps of the threads below channels with conversations, and of what else Discord calls lately used: a
+// first mention may stand there. c.mu is held.
+func (c *catchUp) activeGaps(places []activePlace) []*kit.Gap {
+	var gaps []*kit.Gap
+	for _, p := range places {
+		switch {
+		case p.isThread && c.heard[p.Channel]:
+		case c.isHeard(p.Address) || !p.isSure || c.newPlaces < 0 || c.newPlaces >= maxNewPlaces:
+			continue
+		default:
+			c.newPlaces++
+		}
+		gaps = append(gaps, newGap(p.Address, c.since))
 	}
 	return gaps
 }
+
+// isHeard reports whether a place or the channel of a thread has a conversation. c.mu is held.
+func (c *catchUp) isHeard(at chat.Address) bool { return c.heard[at.Channel] || c.heard[channelOf(at)] }
 
 // isUnreadable reports whether an error of reading a place is final, and tells the operator.
 func (c *catchUp) isUnreadable(g *kit.Gap, err error) bool {
@@ -236,14 +290,15 @@ func (c *catchUp) parseMessages(ctx context.Context, at chat.Address, said []wir
 		return nil
 	}
 	c.mu.Lock()
-	state := snapshot(c.state, guild)
+	state, isHeard := snapshot(c.state, guild), c.isHeard(at)
 	c.mu.Unlock()
 	members := map[string]wireMember{}
 	var list []chat.Message
 	for _, w := range said {
 		w.GuildID = guild
 		m, ok := c.d.parseMessage(state, w.wireMessage)
-		if !ok || m.Reach == chat.Overheard && !c.d.o.MessageContent {
+		// Where the bot was never spoken to, what was said before it came is not for it.
+		if !ok || m.Reach == chat.Overheard && !(c.d.o.MessageContent && isHeard) {
 			continue
 		}
 		if m.Reach == chat.Addressed && guild != "" {

@@ -105,6 +105,51 @@ func TestMissedMessagesAreRead(t *testing.T) {
 	s.exchange(t, 0, 1)
 }
 
+// A conversation may begin while the bot is away: Discord tells in which channels something was said lately.
+func TestFirstMentionsWhileAway(t *testing.T) {
+	t.Parallel()
+	want := map[string]chat.Address{}
+	var hidden simdiscord.Channel
+	s := open(t, script{discord: discord.Options{MessageContent: true},
+		sim: simdiscord.Options{Privileged: simdiscord.IntentMessageContent},
+		missed: func(s *stage) []chat.LastSeen {
+			thread := s.AddThread(s.general, "side")
+			hidden = s.AddChannel(s.guild, "hidden")
+			s.HideHistory(hidden.ID)
+			side := s.address()
+			side.Thread = thread.ID
+			s.Say(s.general.ID, s.ann, "not for the bot")
+			want[s.Say(s.general.ID, s.ann, s.Mention()+" the first ever").ID] = s.address()
+			want[s.Say(thread.ID, s.ann, s.Mention()+" in a thread").ID] = side
+			s.Say(hidden.ID, s.ann, s.Mention()+" where the bot may not read")
+			return nil
+		}})
+	for range len(want) {
+		m := receive(t, s.got)
+		if at, ok := want[m.ID]; !ok || m.Conversation != at {
+			t.Errorf("%q came from %s", m.Text, m.Conversation)
+		}
+	}
+	s.logged(t, `msg="caught up" platform=discord conversations=2 messages=2 unreadable=0`)
+	for _, r := range s.Requests() {
+		if history(hidden.ID)(r) {
+			t.Errorf("%s %s, which counts against the bot", r.Method, r.Path)
+		}
+	}
+	s.exchange(t, 0, 1)
+}
+
+func TestFirstMentionsWhileAway_NotMorePlacesThanTheLimit(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{missed: func(s *stage) []chat.LastSeen {
+		for i := range 60 {
+			s.Say(s.AddChannel(s.guild, "c"+strconv.Itoa(i)).ID, s.ann, "hello")
+		}
+		return nil
+	}})
+	s.logged(t, `msg="caught up" platform=discord conversations=50 messages=0`)
+}
+
 func TestManyMissedMessages(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{missed: func(s *stage) []chat.LastSeen {
