@@ -34,9 +34,9 @@ func TestDirect_IsSetOnEveryKindOfEvent(t *testing.T) {
 				`"thread_ts":"1700000000.000001"`),
 			"edit": event(`"type":"message","subtype":"message_changed","message":` + edited + `,"previous_message":` +
 				old),
-			"deletion": event(`"type":"message","subtype":"message_deleted","deleted_ts":"1700000000.000001",` +
+			"deletion": event(`"type":"message","subtype":"message_deleted","deleted_ts":"1700000002.000001",` +
 				`"previous_message":` + old),
-			"bare deletion": event(`"type":"message","subtype":"message_deleted","deleted_ts":"1700000000.000001"`),
+			"bare deletion": event(`"type":"message","subtype":"message_deleted","deleted_ts":"1700000002.000001"`),
 			"reaction": event(`"type":"reaction_added","user":"U2","reaction":"+1","item_user":"U1",
 				"item":{"type":"message","channel":"` + place.channel + `","ts":"1700000000.000001"}`),
 			"command": func() (chat.Message, bool) {

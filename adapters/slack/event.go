@@ -143,6 +143,10 @@ func (s *Slack) parseEvent(o *eventEnvelope) (chat.Message, bool) {
 		s.noteDeletion(e)
 		return s.parseDeletion(team, e, e.DeletedTS)
 	case e.Type == "message", e.Type == "app_mention":
+		// Slack sends again, minutes later, what was not acknowledged; it may be deleted by then.
+		if gone, _ := s.deleted.Get(threadKey(e.Channel, e.TS)); gone {
+			return chat.Message{}, false
+		}
 		if e.Type == "message" {
 			s.noteMessage(e)
 		}
@@ -263,6 +267,7 @@ func (s *Slack) parseDeletion(team string, e *wireMessage, ts string) (chat.Mess
 	if ts == "" {
 		return chat.Message{}, false
 	}
+	s.deleted.Put(threadKey(e.Channel, ts), true)
 	gone := chat.Message{
 		ID:           messageID(team, e.Channel, ts),
 		Change:       chat.Deleted,

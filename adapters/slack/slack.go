@@ -115,6 +115,7 @@ type Slack struct {
 	missed       *kit.CatchUp             // nil: nothing is read afterwards
 	recent       kit.Recent[*wireMessage] // of channels and threads, by threadKey
 	labels       kit.Memory[postLabel]    // those of the bot's latest posts, by channel and timestamp
+	deleted      kit.Memory[bool]         // messages that were deleted, by channel and timestamp
 	readAfter    kit.Memory[time.Time]    // when a method that reads messages may be called again, by its name
 	lastPosts    kit.Memory[string]       // timestamp of the bot's latest post, by channel and thread
 

@@ -52,3 +52,23 @@ func TestMessageOfAPerson_InBlocksAlone_IsRead(t *testing.T) {
 		t.Errorf("read %v: %+v", ok, m)
 	}
 }
+
+// A message that was not acknowledged comes again after it was deleted.
+func TestMessage_ThatComesAfterItsDeletion_IsNotTaken(t *testing.T) {
+	s := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	s.self = botIdentity{team: "T1", user: "U1", bot: "B1"}
+	read := func(event string) bool {
+		_, ok := s.parseRequest(request{Kind: eventsKind, Payload: json.RawMessage(`{"team_id":"T1","event":` + event + `}`)})
+		return ok
+	}
+	const fields = `"user":"U2","text":"<@U1> hi","channel":"C1","ts":"1700000000.000001"}`
+	if !read(`{"type":"app_mention",` + fields) {
+		t.Error("the message is not taken")
+	}
+	if !read(`{"type":"message","subtype":"message_deleted","deleted_ts":"1700000000.000001","channel":"C1"}`) {
+		t.Error("its deletion is not taken")
+	}
+	if read(`{"type":"app_mention",`+fields) || read(`{"type":"message",`+fields) {
+		t.Error("it is taken after its deletion")
+	}
+}
