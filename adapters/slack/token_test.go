@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,29 @@ func TestPost_RefusedToken_IsHeld(t *testing.T) {
 		}
 		if ref, err := s.Post(t.Context(), to, d); err != nil || len(ref.IDs) != 1 {
 			t.Errorf("%s: posted %v, %v", word, ref, err)
+		}
+	}
+}
+
+// What no retry changes is not tried again, and the operator is told why
+// (https://docs.slack.dev/reference/methods/chat.postMessage, 2026-11).
+func TestPost_FinalRefusal_SaysWhatHelps(t *testing.T) {
+	for word, remedy := range map[string]string{
+		"messages_tab_disabled":                    "App Home",
+		"no_permission":                            "reinstall",
+		"restricted_action_read_only_channel":      "nobody may post",
+		"restricted_action_thread_only_channel":    "in threads alone",
+		"restricted_action_non_threadable_channel": "no replies",
+		"restricted_action_thread_locked":          "locked",
+	} {
+		s := wired(func(string, url.Values) (int, http.Header, string) {
+			return http.StatusOK, nil, `{"ok":false,"error":"` + word + `"}`
+		})
+		to := chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"}
+		var failed *chat.PostError
+		_, err := s.Post(t.Context(), to, chat.Draft{Key: "k", Text: "hello"})
+		if !errors.As(err, &failed) || !failed.Permanent || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("%s: %+v", word, err)
 		}
 	}
 }
