@@ -47,6 +47,10 @@ func (p *postJob) beginStream(ctx context.Context, n int) (string, error) {
 	}
 	form.Set("thread_ts", p.to.Thread)
 	setJSON(form, "chunks", chunks)
+	// As for posts: a preview has Slack open an address that a model may have put together. The method's reference does
+	// not list these; Slack ignores arguments that a method does not know.
+	form.Set("unfurl_links", "false")
+	form.Set("unfurl_media", "false")
 	var ts string
 	err := p.tryPaced(ctx, "chat.startStream", func() (err error) {
 		ts, err = p.callOnce(ctx, "chat.startStream", form)

@@ -69,7 +69,7 @@ func TestAnAnswerIsStreamedAndEndsAsOnePost(t *testing.T) {
 	d = grow(t, b, to, d, "The **answer** is that <!channel> calls",
 		"The **answer** is that <!channel> calls nobody, I think.")
 	p := b.sim.Posts(to.Channel)[0]
-	if !p.Streaming || p.Recipient == "" || p.ThreadTS != to.Thread || p.Unfurl != "," /* a stream knows no such arguments */ ||
+	if !p.Streaming || p.Recipient == "" || p.ThreadTS != to.Thread || p.Unfurl != "false,false" ||
 		p.Tasks["1"] != "complete" ||
 		!strings.HasPrefix(p.Markdown, "The **answer** is that <") {
 		t.Errorf("while it is written: %+v", p)
