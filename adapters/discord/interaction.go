@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -240,6 +241,8 @@ func (d *Discord) targetOf(state *discordgo.State, w wireInteraction) *chat.Said
 		d.targets.Put(target.ID, raw)
 		said.Text = d.newReader(state, target).saidText()
 		said.By, said.ByID, said.Bot = d.nameOf(w.GuildID, target.Author), target.Author.ID, target.Author.Bot
+		at := chat.Address{Workspace: cmp.Or(w.GuildID, directGuild), Channel: w.ChannelID}
+		said.Link = d.Link(at, target.ID)
 	}
 	return &said
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,7 +126,7 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	if since.IsZero() {
 		since, said = missed(said, m, now)
 	}
-	said = ofOthers(said, m, zone)
+	said = ofOthers(withTarget(said, m), m, zone)
 	heading := "**What was said here since " + formatSince(since, now) + "**"
 	if len(said) == 0 {
 		words := "Nobody has written here since " + formatSince(since, now) + ", as far as I can read it."
@@ -168,6 +169,18 @@ func missed(said []history.Message, m chat.Message, now time.Time) (time.Time, [
 		}
 	}
 	return since, nil
+}
+
+// withTarget returns what was said with the message that the command was used on in front, where the platform shows it
+// with the command alone.
+func withTarget(said []history.Message, m chat.Message) []history.Message {
+	t := m.Target
+	if m.Command != commandFrom || t == nil ||
+		slices.ContainsFunc(said, func(one history.Message) bool { return one.ID == t.ID }) {
+		return said
+	}
+	return slices.Insert(said, 0, history.Message{Conversation: m.Conversation, ID: t.ID, AuthorID: t.ByID,
+		Author: cmp.Or(t.By, t.ByID), Bot: t.Bot, At: t.At, Text: t.Text, Link: t.Link})
 }
 
 // isBy reports whether a person wrote a message themselves.

@@ -3,6 +3,7 @@ package catchup_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -201,5 +202,24 @@ func TestCatchup_NothingToTell_SaysSo(t *testing.T) {
 	}
 	if d := ask(t, &channel{closed: true}, "", ""); !d.Failed || !strings.Contains(d.Text, "I cannot read back") {
 		t.Errorf("of a closed channel it says %q", d.Text)
+	}
+}
+
+// A platform may show the message that the command is used on with the command alone.
+func TestSummariseFromHere_BeginsWithItsMessage(t *testing.T) {
+	s := catchup.New(catchup.Options{
+		Reader:   talk(),
+		Roster:   writer{t, ""},
+		Timezone: func(context.Context, chat.Message) *time.Location { return time.UTC },
+		Log:      slog.New(slog.DiscardHandler),
+		Now:      func() time.Time { return noon },
+	})
+	for id, want := range map[string]int{"hidden": 4, "m4": 3} {
+		d, err := s.Handle(t.Context(), chat.Message{Conversation: general, Author: anna, Command: "summarise-from",
+			Target: &chat.Said{ID: id, By: "Emil", ByID: "U5", Text: "it began here", At: noon.Add(-time.Hour)}})
+		if err != nil || strings.Contains(d.Text, "it began here") != (id == "hidden") ||
+			d.Footer != fmt.Sprintf("%d messages", want) {
+			t.Errorf("from %s: %q, %q: %v", id, d.Text, d.Footer, err)
+		}
 	}
 }
