@@ -266,7 +266,8 @@ func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
 	}
 	// What stands in for Discord may pass on an address that leads past it. An address that is none would be tried again
 	// and again.
-	if _, err := d.dialable(ready.ResumeURL); err != nil || d.base.Host != officialHost && isDiscordGateway(ready.ResumeURL) {
+	_, err := d.dialable(ready.ResumeURL)
+	if err != nil || d.base.Host != officialHost && isDiscordGateway(ready.ResumeURL) {
 		ready.ResumeURL = ""
 	}
 	s.setResumption(ready.Session, ready.ResumeURL)
