@@ -10,20 +10,21 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// minHeadroom is how many bytes are allocated, at least, until the collector runs again. What is in use grows from 3 MB
-// with nothing to do to 19 MB with 64 messages at a time. With 150 % of that as the limit the collector ran 16 times in
-// 1,000 messages that came one at a time, and the process took 96 MiB with 64 at a time; now it is 8 times and 83 MiB
-// (measured 2026-11-27).
-const minHeadroom = 20 << 20
+// The heap may grow by minHeadroom bytes, at least, until the collector runs again, and by minPercent of what is in use.
+// That is 3 MB with nothing to do and 20 MB with 64 messages at a time. With 20 MB and 100 % the process took 65 MiB with
+// these instead of 60, for the same processor time; with 12 MB and 50 % it took 55, for 8 % more (measured 2026-11-28).
+const (
+	minHeadroom = 16 << 20
+	minPercent  = 75
+)
 
 // programPages is the room for what is not Go's memory, in bytes: pages of the program and of the store's file. The
 // system drops these first where memory is short, and reads them from the disk again and again when too few are left: with
 // 80 MiB in all and no limit for the heap the bot answered 10 messages a second instead of 480 (measured 2026-11-27).
 const programPages = 36 << 20
 
-// tuneCollector sets how far the heap may grow: to twice what is in use, by minHeadroom at least, and within the memory
-// that the process may use. GOGC and GOMEMLIMIT of the environment count instead: an operator who sets them knows the
-// machine better.
+// tuneCollector sets how far the heap may grow: as far as paceCollector says, and within the memory that the process may
+// use. GOGC and GOMEMLIMIT of the environment count instead: an operator who sets them knows the machine better.
 func (c *invocation) tuneCollector(lg *slog.Logger) {
 	if _, set := c.Env("GOGC"); !set {
 		paceCollector()
@@ -59,7 +60,7 @@ func paceCollector() {
 }
 
 // gcPercent returns by how many percent the heap may grow where some bytes are in use. Go takes 4 MB for what is less.
-func gcPercent(inUse uint64) int { return int(max(100, minHeadroom*100/max(inUse, 4<<20))) }
+func gcPercent(inUse uint64) int { return int(max(minPercent, minHeadroom*100/max(inUse, 4<<20))) }
 
 // goMemory returns how many bytes Go may use where the process and the MCP servers that it starts may use some bytes
 // together: a fifth is left to the servers, and programPages at least.

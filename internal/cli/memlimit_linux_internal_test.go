@@ -40,7 +40,7 @@ func TestRun_MemoryIsLimited_HeapKeepsWithinIt(t *testing.T) {
 }
 
 func TestGCPercent(t *testing.T) {
-	for inUse, want := range map[uint64]int{0: 500, 4 << 20: 500, 8 << 20: 250, 20 << 20: 100, 300 << 20: 100} {
+	for inUse, want := range map[uint64]int{0: 400, 4 << 20: 400, 8 << 20: 200, 20 << 20: 80, 300 << 20: 75} {
 		if got := gcPercent(inUse); got != want {
 			t.Errorf("with %d bytes in use the heap may grow by %d %%, want %d", inUse, got, want)
 		}
