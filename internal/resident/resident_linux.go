@@ -14,9 +14,9 @@ import (
 )
 
 // Release gives back what the process has needed so far and may not need again, such as what only starting took: the
-// free memory of the heap, and the pages of the program's file. The system keeps these in its cache, and maps those that
-// are still used when they are: of a bot that does nothing 1 of 18 MB (measured 2026-11-28). That something cannot be
-// released is no error.
+// free memory of the heap, and the pages of the program's file. The system keeps these in its cache, and maps those
+// that are still used when they are: of a bot that does nothing 1 of 18 MB (measured 2026-11-28). That something cannot
+// be released is no error.
 func Release() {
 	debug.FreeOSMemory()
 	maps, err := os.ReadFile("/proc/self/smaps")
@@ -72,23 +72,28 @@ const (
 // maps those around them as well, up to 64 KB, which are 25 MB where a busy bot uses 7 of the program (measured
 // 2026-11-28).
 //
-// There is no setting for that. But Linux, since 6.7, maps single pages where a range is registered for write protection
-// without notification by userfaultfd(2) (uffd_disable_fault_around in its include/linux/userfaultfd_k.h). Nothing is
-// ever protected, so that the registration has no other effect. The error tells that the system is older, or does not
-// allow the call, as under Docker's seccomp profile: then more is mapped.
-func mapOnlyTouched(ranges []mapping) error {
+// There is no setting for that. But Linux, since 6.7, maps single pages where a range is registered by userfaultfd(2)
+// for write protection without notification (uffd_disable_fault_around in its include/linux/userfaultfd_k.h). Nothing
+// is ever protected, so that the registration has no other effect. The error tells that the system is older, or does
+// not allow the call, as under Docker's seccomp profile: then more is mapped. Or it was done before (EBUSY).
+func mapOnlyTouched(ranges []mapping) (err error) {
 	fd, _, e := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|unix.O_NONBLOCK|uffdUserModeOnly, 0, 0)
 	if e != 0 {
 		return fmt.Errorf("userfaultfd: %w", e)
 	}
+	// The registration lasts as long as the descriptor is open, which is until the process ends.
+	defer func() {
+		if err != nil {
+			_ = unix.Close(int(fd))
+		}
+	}()
 	api := struct{ api, features, ioctls uint64 }{api: uffdAPI, features: uffdFeatureWPAsync}
 	if _, _, e := unix.Syscall(unix.SYS_IOCTL, fd, uffdioAPI, uintptr(unsafe.Pointer(&api))); e != 0 {
-		_ = unix.Close(int(fd))
 		return fmt.Errorf("userfaultfd features: %w", e)
 	}
-	// The registration lasts as long as the descriptor is open, which is until the process ends.
 	for _, r := range ranges {
-		what := struct{ from, length, mode, ioctls uint64 }{uint64(r.from), uint64(r.to - r.from), uffdioRegisterModeWP, 0}
+		what := struct{ from, length, mode, ioctls uint64 }{from: uint64(r.from), length: uint64(r.to - r.from),
+			mode: uffdioRegisterModeWP}
 		if _, _, e := unix.Syscall(unix.SYS_IOCTL, fd, uffdioRegister, uintptr(unsafe.Pointer(&what))); e != 0 {
 			return fmt.Errorf("userfaultfd range %x-%x: %w", r.from, r.to, e)
 		}

@@ -2,6 +2,7 @@ package resident
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"reflect"
 	"testing"
@@ -83,6 +84,16 @@ func TestRelease_PagesThatOnlyStartingNeeded_AreNotInMemory(t *testing.T) {
 	}
 }
 
+// countDescriptors returns how many descriptors the process has open.
+func countDescriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
 // A page that is touched brings none of its neighbours.
 func TestMapOnlyTouched_NeighboursAreNotMapped(t *testing.T) {
 	program, err := os.Open("/proc/self/exe")
@@ -107,6 +118,13 @@ func TestMapOnlyTouched_NeighboursAreNotMapped(t *testing.T) {
 	}
 	if err := mapOnlyTouched(whole); err != nil {
 		t.Fatal(err)
+	}
+	before := countDescriptors(t)
+	if err := mapOnlyTouched(whole); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("a second time: %v", err)
+	}
+	if now := countDescriptors(t); now != before {
+		t.Errorf("%d descriptors are open after a second time, %d were before", now, before)
 	}
 	touched, sum := 0, byte(0)
 	for i := 0; i < len(data); i += 64 << 10 {
