@@ -21,8 +21,8 @@ type FittedSchema struct {
 	names map[string]string
 }
 
-// RestoreNames returns the arguments of a call under the names that the tool knows.
-func (f FittedSchema) RestoreNames(args json.RawMessage) json.RawMessage {
+// restoreNames returns the arguments of a call under the names that the tool knows.
+func (f FittedSchema) restoreNames(args json.RawMessage) json.RawMessage {
 	var given map[string]json.RawMessage
 	if len(f.names) == 0 || json.Unmarshal(args, &given) != nil || given == nil {
 		return args
@@ -61,6 +61,16 @@ func (c *SchemaCache) Fit(schema json.RawMessage) FittedSchema {
 	f := fitSchema(schema)
 	c.fitted[string(schema)] = f
 	return f
+}
+
+// RestoreNames returns the arguments of a call, by the name of one of the tools of its request, under the names that the
+// tool knows.
+func (c *SchemaCache) RestoreNames(tools []ToolSpec, name string, args json.RawMessage) json.RawMessage {
+	i := slices.IndexFunc(tools, func(t ToolSpec) bool { return t.Name == name })
+	if i < 0 {
+		return args
+	}
+	return c.Fit(tools[i].Schema).restoreNames(args)
 }
 
 // acceptedParameter matches the names of parameters that Anthropic accepts, at the top of a schema
@@ -115,20 +125,26 @@ func fitSchema(schema json.RawMessage) FittedSchema {
 	return f
 }
 
-// parameterName returns a name that Anthropic accepts. One that is changed ends in a hash of the original, so that two
-// such names stay different.
+// parameterName returns a name that Anthropic accepts.
 func parameterName(name string) string {
 	if acceptedParameter().MatchString(name) {
 		return name
 	}
-	sum := sha256.Sum256([]byte(name))
+	return ReplaceName(name, "_.-", 64)
+}
+
+// ReplaceName returns a name of ASCII letters, digits and the characters of others, of most bytes at the most. It ends
+// in a hash of the original, so that two names that are replaced stay different.
+func ReplaceName(name, others string, most int) string {
 	safe := strings.Map(func(c rune) rune {
-		if c < 128 && acceptedParameter().MatchString(string(c)) {
+		if '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || strings.ContainsRune(others, c) {
 			return c
 		}
 		return '_'
 	}, name)
-	return safe[:min(len(safe), 57)] + "_" + hex.EncodeToString(sum[:3])
+	sum := sha256.Sum256([]byte(name))
+	suffix := "_" + hex.EncodeToString(sum[:3])
+	return safe[:min(len(safe), most-len(suffix))] + suffix
 }
 
 // fitRequired leaves of the required parameters of the top those that there are, under their names.

@@ -57,8 +57,9 @@ func TestSchemaCache_NothingToChange_KeepsTheOrder(t *testing.T) {
 func TestSchemaCache_NamesThatAnthropicRefuses_AreRestored(t *testing.T) {
 	long := strings.Repeat("x", 80)
 	var schemas llm.SchemaCache
-	fitted := schemas.Fit(json.RawMessage(`{"type":"object","properties":{"a b":{},"a/b":{},"` + long +
-		`":{},"user-id":{}},"required":["a b"]}`))
+	tools := []llm.ToolSpec{{Name: "other"}, {Name: "tool", Schema: json.RawMessage(`{"type":"object","properties":{
+		"a b":{},"a/b":{},"` + long + `":{},"user-id":{}},"required":["a b"]}`)}}
+	fitted := schemas.Fit(tools[1].Schema)
 	var schema struct {
 		Properties map[string]any
 		Required   []string
@@ -78,10 +79,13 @@ func TestSchemaCache_NamesThatAnthropicRefuses_AreRestored(t *testing.T) {
 	}
 	raw, _ := json.Marshal(args) // of texts
 	want := `{"a b":"v","a/b":"v","user-id":"v","` + long + `":"v"}`
-	if got := fitted.RestoreNames(raw); string(got) != want {
+	if got := schemas.RestoreNames(tools, "tool", raw); string(got) != want {
 		t.Errorf("the tool is called with %s, want %s", got, want)
 	}
-	if got := fitted.RestoreNames(json.RawMessage(`"cut`)); string(got) != `"cut` {
+	if got := schemas.RestoreNames(tools, "tool", json.RawMessage(`"cut`)); string(got) != `"cut` {
 		t.Errorf("arguments that are no object became %s", got)
+	}
+	if got := schemas.RestoreNames(tools, "unknown", raw); string(got) != string(raw) {
+		t.Errorf("arguments of a tool that the request does not have became %s", got)
 	}
 }

@@ -126,11 +126,8 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 // restoreNames gives the arguments of the calls of a chunk the names that their tools know.
 func (m *Model) restoreNames(c llm.Chunk, tools []llm.ToolSpec) {
 	for _, p := range c.Parts {
-		if p.Call == nil {
-			continue
-		}
-		if i := slices.IndexFunc(tools, func(t llm.ToolSpec) bool { return t.Name == p.Call.Name }); i >= 0 {
-			p.Call.Args = m.schemas.Fit(tools[i].Schema).RestoreNames(p.Call.Args)
+		if p.Call != nil {
+			p.Call.Args = m.schemas.RestoreNames(tools, p.Call.Name, p.Call.Args)
 		}
 	}
 }

@@ -1,14 +1,13 @@
 package gemini
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"ravenbot/internal/llm"
 	"ravenbot/internal/text"
 )
 
@@ -300,19 +299,10 @@ const maxNameLength = 64
 // validName matches the names of parameters that Gemini accepts.
 var validName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// parameterName returns a name that Gemini accepts: letters, digits and _, at most 64, not starting with a digit. A
-// name that has to be changed ends in a hash of the original, so that two such names stay different.
+// parameterName returns a name that Gemini accepts: letters, digits and _, at most 64, not starting with a digit.
 func parameterName(name string) string {
 	if validName().MatchString(name) {
 		return name
 	}
-	safe := strings.Map(func(c rune) rune {
-		if c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
-			return c
-		}
-		return '_'
-	}, name)
-	sum := sha256.Sum256([]byte(name))
-	suffix := "_" + hex.EncodeToString(sum[:3])
-	return "_" + safe[:min(len(safe), maxNameLength-1-len(suffix))] + suffix
+	return "_" + llm.ReplaceName(name, "_", maxNameLength-1)
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 
 	"ravenbot/internal/llm"
@@ -406,10 +405,7 @@ func (a *answerReader) emitEnd(yield func(llm.Chunk, error) bool) {
 		if strings.TrimSpace(string(c.Function.Arguments)) == "" {
 			args = json.RawMessage(`{}`)
 		}
-		isCalled := func(t llm.ToolSpec) bool { return t.Name == c.Function.Name }
-		if i := slices.IndexFunc(a.tools, isCalled); i >= 0 {
-			args = a.model.schemas.Fit(a.tools[i].Schema).RestoreNames(args)
-		}
+		args = a.model.schemas.RestoreNames(a.tools, c.Function.Name, args)
 		part := llm.Part{Call: &llm.Call{ID: c.ID, Name: c.Function.Name, Args: args}}
 		// Only calls with additions need their raw form; the others can be rebuilt.
 		if len(c.Extra) > 0 {
