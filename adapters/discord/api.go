@@ -138,7 +138,7 @@ func isRefused(err error) bool {
 		!isCode(err, errSendingIsOff, errFeatureIsOff)
 }
 
-// isBlocked reports whether the proxy before Discord refused the request. It shuts addresses out for a while (Discord's
+// isBlocked reports whether the proxy in front of Discord refused the request. It blocks addresses for a while (Discord's
 // reference of 2026-08, rate limits), and its body is not Discord's, which always says why.
 func isBlocked(err error) bool {
 	var e *apiError
@@ -339,7 +339,7 @@ func rateLimit(status int, h http.Header, body []byte) (pause time.Duration, glo
 	if pause <= 0 {
 		pause = unnamedPause
 	}
-	// A body that is not Discord's comes from the proxy before it, which has had
+	// A body that is not Discord's comes from the proxy in front of it, which has had
 	// enough of this whole address.
 	return max(pause, minPause), d.Global || h.Get("X-RateLimit-Global") == "true" || err != nil
 }
@@ -395,7 +395,7 @@ func (d *Discord) postError(err error) error {
 	case isUnauthorized(err):
 		return &chat.PostError{After: maxPause, Err: tokenError(err)}
 	case isBlocked(err):
-		return &chat.PostError{After: maxPause, Err: fmt.Errorf("the proxy before Discord shuts the bot out: %w", err)}
+		return &chat.PostError{After: maxPause, Err: fmt.Errorf("the proxy in front of Discord blocks the bot: %w", err)}
 	}
 	return &chat.PostError{Maybe: e.maybe, After: e.after, Err: err}
 }

@@ -47,7 +47,8 @@ type catchUp struct {
 // moment.
 type activePlace struct {
 	chat.Address
-	isThread, isSure bool
+	isThread bool
+	isSure   bool // something was said: Discord names the last message
 }
 
 // newMissed returns nil where nothing is to be read.

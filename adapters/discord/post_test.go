@@ -311,7 +311,7 @@ func TestRefusedPosts(t *testing.T) {
 	}
 }
 
-// What is refused for a while is not given up: the bot's address may be shut out, or sending switched off.
+// What is refused for a while is not given up: the bot's address may be blocked, or sending switched off.
 func TestPostsRefusedForAWhile(t *testing.T) {
 	t.Parallel()
 	s := open(t, script{})

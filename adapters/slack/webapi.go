@@ -83,7 +83,7 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 			Cursor string `json:"next_cursor"`
 		} `json:"response_metadata"`
 	}
-	if err := s.readCalmly(ctx, method, form, &answer); err != nil {
+	if err := s.callReading(ctx, method, form, &answer); err != nil {
 		return nil, "", err
 	}
 	var messages []*wireMessage
@@ -98,9 +98,9 @@ func (s *Slack) fetchPage(ctx context.Context, p historyQuery, cursor string) ([
 	return messages, answer.Metadata.Cursor, nil
 }
 
-// readCalmly is callAPI for methods that read messages: while Slack wants one left alone, which counts for all channels
+// callReading is callAPI for methods that read messages: while Slack wants one left alone, which counts for all channels
 // (2026-11), nothing is sent and the error is the same.
-func (s *Slack) readCalmly(ctx context.Context, method string, form url.Values, answer any) error {
+func (s *Slack) callReading(ctx context.Context, method string, form url.Values, answer any) error {
 	until, _ := s.readAfter.Get(method)
 	if rest := time.Until(until); rest > 0 {
 		return fmt.Errorf("%s: %w", method, &slackgo.RateLimitedError{RetryAfter: rest})

@@ -253,7 +253,7 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said mod
 		e.notes = append(e.notes, pluralize(n, "statement")+" of the model without an item left out")
 	}
 	if n := e.foreignLinks; n > 0 {
-		e.notes = append(e.notes, pluralize(n, "link")+" of the model left out, of no item")
+		e.notes = append(e.notes, pluralize(n, "link")+" of the model without an item left out")
 	}
 	if !cited {
 		e.by = noModel

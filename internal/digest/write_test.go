@@ -81,7 +81,7 @@ func TestTheRunSaysWhatAModelInvented(t *testing.T) {
 	b.feeds[a] = []feed.Item{story(1), story(2)}
 	run := b.run(t, monday)
 	for _, want := range []string{"2 statements of the model without an item left out",
-		"1 link of the model left out, of no item"} {
+		"1 link of the model without an item left out"} {
 		if !strings.Contains(run.Note, want) || !strings.Contains(b.sent[0].Draft.Footer, want) {
 			t.Errorf("note %q, footer %q, want %q", run.Note, b.sent[0].Draft.Footer, want)
 		}
