@@ -1,0 +1,353 @@
+package toolschema
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"ravenbot/internal/text"
+)
+
+// draft is the address of the metaschema by which providers check schemas.
+const draft = "https://json-schema.org/draft/2020-12/schema"
+
+// metaschema returns the compiled metaschema, which the library carries.
+var metaschema = sync.OnceValue(func() *jsonschema.Schema { return jsonschema.NewCompiler().MustCompile(draft) })
+
+// These keywords hold schemas by name, a list of schemas, and one schema.
+var (
+	schemaMaps  = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+	schemaLists = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
+	oneSchema   = []string{"items", "additionalProperties", "not", "contains", "if", "then", "else", "propertyNames",
+		"unevaluatedItems", "unevaluatedProperties", "contentSchema"}
+)
+
+// identities are keywords that need a resolver, that two tools of a request could share, or that mean nothing since
+// draft 2020-12. What $id and $anchor name is resolved before they are dropped.
+var identities = []string{"$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
+	"$vocabulary", "additionalItems", "dependencies"}
+
+// compound are the other keywords that may hold an object or a list. Unknown keywords that do are dropped, because some
+// validators look for schemas in them.
+var compound = []string{"type", "enum", "const", "default", "examples", "required", "dependentRequired"}
+
+var numeric = []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
+	"maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
+
+// typeNames are the types of JSON Schema, and what authors write for them. Any other name, such as any, allows every
+// type.
+var typeNames = map[string]string{"string": "string", "integer": "integer", "number": "number", "object": "object",
+	"array": "array", "boolean": "boolean", "null": "null",
+	"str": "string", "text": "string", "int": "integer", "long": "integer", "float": "number", "double": "number",
+	"dict": "object", "map": "object", "list": "array", "tuple": "array", "bool": "boolean", "none": "null"}
+
+// document is a schema that is made valid.
+type document struct {
+	top     *object
+	schemas []*object           // all schemas in it, the outer ones first
+	known   map[*object]bool    // the same schemas
+	anchors map[string]*object  // by the name that $anchor gives
+	targets map[*object]*object // what schemas with $ref refer to
+}
+
+// normalize changes a schema to a valid one of draft 2020-12 that refers to nothing outside.
+func normalize(top *object) *document {
+	doc := &document{top: top, known: map[*object]bool{}, anchors: map[string]*object{}, targets: map[*object]*object{}}
+	id, _ := top.get("$id").(string)
+	doc.normalize(top)
+	doc.resolveRefs(strings.TrimSuffix(id, "#"))
+	// A reference at the top is replaced by what it refers to: providers look for type and properties there.
+	for t := doc.targets[top]; t != nil; t = doc.targets[t] {
+		top.add(t)
+	}
+	top.delete("$ref")
+	return doc
+}
+
+// normalize normalizes a schema and those in it.
+func (doc *document) normalize(s *object) {
+	doc.schemas = append(doc.schemas, s)
+	doc.known[s] = true
+	if name, ok := s.get("$anchor").(string); ok {
+		doc.anchors[name] = s
+	}
+	s.delete(identities...)
+	if uri, _ := s.get("$schema").(string); s != doc.top || uri != draft {
+		s.delete("$schema")
+	}
+	fitType(s)
+	fitEnum(s)
+	fitNumbers(s)
+	for _, k := range slices.Clone(s.keys) {
+		doc.normalizeBelow(s, k)
+	}
+	if list := s.list("required"); list != nil {
+		s.set("required", uniqueStrings(list))
+	}
+	fitPatternProperties(s)
+	dropMisfits(s)
+	// OpenAI says "array schema missing items" even if there are prefixItems (PrefectHQ/fastmcp#2464).
+	if slices.Contains(types(s), "array") && !s.has("items") {
+		s.set("items", newObject())
+	}
+}
+
+// normalizeBelow normalizes the schemas in a keyword. Values that cannot hold schemas are left to dropMisfits.
+func (doc *document) normalizeBelow(s *object, keyword string) {
+	v := s.get(keyword)
+	list, isList := v.([]any)
+	switch {
+	case slices.Contains(schemaMaps, keyword):
+		named := s.object(keyword)
+		if named == nil {
+			return
+		}
+		for _, name := range slices.Clone(named.keys) {
+			inner := named.object(name)
+			// Up to draft 3 a property said itself that it is required.
+			if keyword == "properties" && inner != nil && inner.get("required") == true {
+				s.set("required", append(s.list("required"), name))
+			}
+			named.set(name, doc.normalizeValue(named.get(name)))
+		}
+	case slices.Contains(schemaLists, keyword):
+		for i := range list {
+			list[i] = doc.normalizeValue(list[i])
+		}
+	case keyword == "items" && isList: // tuples before draft 2020-12
+		choices := newObject()
+		if len(list) > 0 {
+			choices.set("anyOf", list)
+		}
+		s.set(keyword, doc.normalizeValue(choices))
+	case slices.Contains(oneSchema, keyword) && v != nil:
+		s.set(keyword, doc.normalizeValue(v))
+	}
+}
+
+// normalizeValue returns the schema for a value that stands where a schema belongs. A name or a list of types stands for
+// a schema of that type, any other text for a description, and the rest allows anything.
+func (doc *document) normalizeValue(v any) any {
+	s := newObject()
+	switch v := v.(type) {
+	case *object:
+		s = v
+	case bool:
+		return v
+	case string, []any:
+		s.set("type", v)
+	}
+	doc.normalize(s)
+	if words, ok := v.(string); ok && !s.has("type") {
+		s.set("description", words)
+	}
+	return s
+}
+
+// fitType maps the names of types, and removes them if one of them is unknown.
+func fitType(s *object) {
+	given, ok := s.get("type").([]any)
+	if name, isText := s.get("type").(string); isText {
+		ok = true
+		for name := range strings.SplitSeq(name, "|") {
+			given = append(given, name)
+		}
+	}
+	if !ok {
+		s.delete("type")
+	}
+	if s.get("nullable") == true && len(given) > 0 { // OpenAPI
+		given = append(slices.Clone(given), "null")
+	}
+	s.delete("nullable")
+	list := []any{}
+	for _, one := range given {
+		name, _ := one.(string)
+		kind := typeNames[strings.ToLower(strings.TrimSpace(name))]
+		if kind == "" {
+			list = nil
+			break
+		}
+		if !slices.Contains(list, any(kind)) {
+			list = append(list, kind)
+		}
+	}
+	switch {
+	case len(list) == 0:
+		s.delete("type")
+	case len(list) == 1:
+		s.set("type", list[0])
+	default:
+		s.set("type", list)
+	}
+}
+
+// types returns the types that a schema allows; it is empty if it allows all of them.
+func types(s *object) (names []string) {
+	if name, ok := s.get("type").(string); ok {
+		return []string{name}
+	}
+	for _, one := range s.list("type") {
+		names = append(names, one.(string)) // fitType leaves texts only
+	}
+	return names
+}
+
+// fitEnum removes values that are there twice and those that the type forbids. If it forbids all of them, the type is
+// removed.
+func fitEnum(s *object) {
+	var all, allowed []any
+	seen := map[string]bool{}
+	kinds := types(s)
+	for _, v := range s.list("enum") {
+		if key := string(encode(v)); !seen[key] {
+			seen[key] = true
+			all = append(all, v)
+			if len(kinds) == 0 || isOfType(v, kinds) {
+				allowed = append(allowed, v)
+			}
+		}
+	}
+	switch {
+	case len(all) == 0:
+		s.delete("enum")
+	case len(allowed) == 0:
+		s.delete("type")
+		s.set("enum", all)
+	default:
+		s.set("enum", allowed)
+	}
+}
+
+// isOfType reports whether a value is of one of the types.
+func isOfType(v any, kinds []string) bool {
+	kind := "null"
+	switch v := v.(type) {
+	case string:
+		kind = "string"
+	case bool:
+		kind = "boolean"
+	case json.Number:
+		kind = "number"
+		if f, _ := v.Float64(); f == float64(int64(f)) && slices.Contains(kinds, "integer") {
+			return true
+		}
+	case []any:
+		kind = "array"
+	case *object:
+		kind = "object"
+	}
+	return slices.Contains(kinds, kind)
+}
+
+// fitNumbers replaces limits in quotation marks by numbers.
+func fitNumbers(s *object) {
+	for _, k := range numeric {
+		v, _ := s.get(k).(string)
+		if _, err := strconv.ParseFloat(v, 64); err == nil && json.Valid([]byte(v)) {
+			s.set(k, readNumber(v))
+		}
+	}
+}
+
+// uniqueStrings returns the texts in a list, each of them once.
+func uniqueStrings(list []any) []any {
+	unique := []any{}
+	seen := map[any]bool{}
+	for _, v := range list {
+		if name, ok := v.(string); ok && !seen[name] {
+			seen[name] = true
+			unique = append(unique, name)
+		}
+	}
+	return unique
+}
+
+// fitPatternProperties removes patterns that some provider cannot read. One that matches every name is what
+// additionalProperties says, which all providers know: Anthropic has refused "^(.*)$" (openclaw/openclaw#29416).
+func fitPatternProperties(s *object) {
+	named := s.object("patternProperties")
+	if named == nil {
+		return
+	}
+	for _, p := range slices.Clone(named.keys) {
+		if slices.Contains([]string{"", ".*", "^.*$", "^(.*)$"}, p) && !s.has("additionalProperties") {
+			s.set("additionalProperties", named.get(p))
+			named.delete(p)
+		} else if !isPortable(p) {
+			named.delete(p)
+		}
+	}
+	if len(named.keys) == 0 {
+		s.delete("patternProperties")
+	}
+}
+
+// portablePattern matches the regular expressions that mean the same to ECMAScript with its u flag, to Python's re and
+// to RE2: OpenAI compiles patterns with Python and forbids look-around (pleaseai/shunt#488,
+// nicobailon/pi-interactive-shell#69), other servers use their own language. llama.cpp wants both anchors
+// (openclaw/openclaw#114114).
+var portablePattern = text.Pattern(`^\^(?:` + atom + `(?:(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??)?|\^|\$|\\[bB]|\(\?:|\(|\|)*\$$`)
+
+// The parts of portablePattern.
+const (
+	escape    = `[nrtfv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}`
+	classChar = `(?:[^\\\[\]-]|\\(?:-|` + escape + `))`
+	classItem = `(?:\\[dDwWsS]|` + classChar + `(?:-` + classChar + `)?)`
+	class     = `\[\^?(?:-|` + classItem + `)` + classItem + `*-?\]`
+	atom      = `(?:[^\\()\[\]{}^$*+?|.]|\.|\)|\\(?:[dDwWsS]|` + escape + `)|` + class + `)`
+)
+
+const maxPattern = 1000 // bytes
+
+// isPortable reports whether every provider can read a pattern.
+func isPortable(pattern string) bool {
+	if len(pattern) > maxPattern || !portablePattern().MatchString(pattern) {
+		return false
+	}
+	_, err := regexp.Compile(pattern)
+	return err == nil
+}
+
+// dropMisfits removes the keywords of a schema that the metaschema refuses. What is in them is normalized already.
+func dropMisfits(s *object) {
+	own := map[string]any{}
+	for _, k := range slices.Clone(s.keys) {
+		v := s.get(k)
+		inner, isObject := v.(*object)
+		list, isList := v.([]any)
+		_, isBool := v.(bool)
+		switch {
+		case slices.Contains(schemaMaps, k) && isObject,
+			slices.Contains(schemaLists, k) && len(list) > 0,
+			slices.Contains(oneSchema, k) && (isObject || isBool):
+		case slices.Contains(schemaMaps, k), slices.Contains(schemaLists, k), slices.Contains(oneSchema, k),
+			(isObject || isList) && !slices.Contains(compound, k):
+			s.delete(k)
+		case isObject:
+			own[k] = inner.values
+		default:
+			own[k] = v
+		}
+	}
+	var problem *jsonschema.ValidationError
+	if errors.As(metaschema().Validate(own), &problem) {
+		dropAt(s, problem)
+	}
+}
+
+// dropAt removes the keywords that an error names.
+func dropAt(s *object, problem *jsonschema.ValidationError) {
+	if len(problem.InstanceLocation) > 0 {
+		s.delete(problem.InstanceLocation[0])
+	}
+	for _, cause := range problem.Causes {
+		dropAt(s, cause)
+	}
+}
