@@ -25,10 +25,20 @@ type Status struct {
 	Models        []string          `json:"models"`
 	ModelCircuits []breaker.Status  `json:"modelCircuits"`
 	Tools         int               `json:"tools"`
-	Store         any               `json:"store"`
-	PostsGivenUp  []string          `json:"postsGivenUp"`
+	// RefusedTools are those that the endpoints of models do not take.
+	RefusedTools []RefusedTool `json:"refusedTools,omitempty"`
+	Store        any           `json:"store"`
+	PostsGivenUp []string      `json:"postsGivenUp"`
 	// ConfigurationDiffers are the keys whose values are different in another replica.
 	ConfigurationDiffers []string `json:"configurationDiffers"`
+}
+
+// RefusedTool is a tool that the endpoint of a model does not take.
+type RefusedTool struct {
+	Server string `json:"server"`
+	Tool   string `json:"tool"` // as the model knows it
+	Model  string `json:"model"`
+	Reason string `json:"reason"`
 }
 
 // getStatus serves GET /api/v1/status.

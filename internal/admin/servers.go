@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -278,6 +279,7 @@ type serverView struct {
 	Log     []mcp.LogLine
 	Changes []mcp.Change
 	Calls   picture
+	Refused []RefusedTool
 }
 
 // Fingerprint returns that of the changes, which the page sends back with an approval.
@@ -286,13 +288,15 @@ func (v serverView) Fingerprint() string { return mcp.Fingerprint(v.Changes) }
 // serversPage shows the page of servers, or only its list when the page refreshes itself.
 func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
 	days, isUnread := s.lastDays(r)
-	page := serversView{Unread: isUnread}
+	page, status := serversView{Unread: isUnread}, s.o.Instance.Status()
 	for _, v := range s.servers() {
 		// A server that was removed meanwhile has no log.
 		log, _ := s.o.Servers.Logs(v.Name)
 		calls := days.drawCalls(v.Name,
 			func(d totals.Day) measure.Total { return d.Of(totals.ToolCalls, v.Name) })
-		page.Servers = append(page.Servers, serverView{v, log, s.o.Servers.Pending(v.Name), calls})
+		isOther := func(t RefusedTool) bool { return t.Server != v.Name }
+		refused := slices.DeleteFunc(slices.Clone(status.RefusedTools), isOther)
+		page.Servers = append(page.Servers, serverView{v, log, s.o.Servers.Pending(v.Name), calls, refused})
 	}
 	name := "servers"
 	// htmx asks for the list alone every five seconds.

@@ -14,8 +14,8 @@ import (
 // errNoFinish says that an answer stopped without a finish reason.
 var errNoFinish = errors.New("it came without a finish reason")
 
-// errUseless says that an answer is complete and holds nothing that can be used.
-var errUseless = errors.New("nothing of it can be used")
+// errEmpty says that an answer is complete and holds nothing to read.
+var errEmpty = errors.New("it holds nothing to read")
 
 // readAnswer streams one answer and joins its parts. The usage is that of what came, also with an
 // error. With errNoFinish the message is what came until the stream ended, and may be used.
@@ -24,7 +24,7 @@ func (r *run) readAnswer(
 	model Model,
 	q llm.Request,
 ) (m llm.Message, usage llm.Usage, err error) {
-	m = llm.Message{Role: llm.Assistant, Origin: model.ID()}
+	m = llm.Message{Role: llm.Assistant, Origin: llm.Origin(model.Model)}
 	var parts answerParts
 	// What a failed attempt has sent, perhaps of another model, is not part of this answer.
 	if r.partial.Len() > 0 {
@@ -36,6 +36,16 @@ func (r *run) readAnswer(
 	for c, err := range model.Generate(ctx, q) {
 		if err != nil {
 			return m, usage, explainTimeout(ctx, err)
+		}
+		if c.WasThought { // what people have seen of it is no answer
+			parts.markThought()
+			r.partial.Reset()
+			r.showProgress(chat.Progress{Reset: true})
+		}
+		if c.Note != "" {
+			r.mu.Lock()
+			r.notes = append(r.notes, c.Note)
+			r.mu.Unlock()
 		}
 		for _, p := range c.Parts {
 			parts.add(p)
@@ -59,22 +69,17 @@ func (r *run) readAnswer(
 	r.turn.Served, r.finish = served, finish
 	r.makeCallIDsUnique(&m)
 	r.cutReason, r.cutCall = "", "" // an answer before this one may have been cut, too
-	return m, usage, r.checkAnswer(m, finish)
+	return m, usage, r.checkAnswer(model.ID(), m, finish)
 }
 
 // checkAnswer returns an error if an answer that has ended cannot be used: an *llm.Error, whose
 // kind decides whether the model is asked again. It notes where an answer that can be used was cut.
-func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
+func (r *run) checkAnswer(id string, m llm.Message, finish llm.Finish) error {
 	switch finish {
 	case llm.FinishBlocked:
-		return &llm.Error{Kind: llm.Blocked, Provider: m.Origin, Reason: "its filter withheld the answer"}
+		return &llm.Error{Kind: llm.Blocked, Provider: id, Reason: "its filter withheld the answer"}
 	case llm.FinishMalformed: // retryable: the next attempt is usually well formed
-		return &llm.Error{
-			Kind:     llm.Unavailable,
-			Provider: m.Origin,
-			Reason:   "the model wrote a tool call that cannot be read",
-			Err:      errUseless,
-		}
+		return &llm.Error{Kind: llm.BadCall, Provider: id, Reason: "the model wrote a tool call that cannot be read"}
 	case llm.FinishLength:
 		r.cutReason = "cut at the model's length limit"
 		// What comes last is what was cut. Some endpoints end it as JSON that can be read and lacks arguments.
@@ -87,7 +92,7 @@ func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 		r.cutReason = "cut because it was longer than I read"
 	case "":
 		// The stream ended without a finish reason: the connection broke, or a proxy dropped it.
-		fault := &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was cut off"}
+		fault := &llm.Error{Kind: llm.Unavailable, Provider: id, Reason: "the answer was cut off"}
 		if m.Text() != "" || len(m.Calls()) > 0 {
 			fault.Err = errNoFinish
 		}
@@ -99,18 +104,18 @@ func (r *run) checkAnswer(m llm.Message, finish llm.Finish) error {
 	case isEmpty && finish == llm.FinishLength:
 		return &llm.Error{
 			Kind:     llm.OutputLimit,
-			Provider: m.Origin,
+			Provider: id,
 			Reason: "it used up the tokens of its answer before it wrote a word; whoever runs the bot can raise models." +
 				r.profile.Models[r.modelIndex] + ".maxOutputTokens",
 		}
 	case isEmpty && finish == llm.FinishOversize:
 		return &llm.Error{
 			Kind:     llm.OutputLimit,
-			Provider: m.Origin,
+			Provider: id,
 			Reason:   "it sent too much without writing a word to read",
 		}
 	case isEmpty:
-		return &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was empty", Err: errUseless}
+		return &llm.Error{Kind: llm.Unavailable, Provider: id, Reason: "the answer was empty", Err: errEmpty}
 	}
 	return nil
 }
@@ -158,6 +163,16 @@ func (a *answerParts) add(p llm.Part) {
 	}
 	a.text.WriteString(p.Text)
 	a.shape, a.open = p, true
+}
+
+// markThought makes all text so far the model's reasoning.
+func (a *answerParts) markThought() {
+	a.close()
+	for i := range a.whole {
+		if isPlainText(a.whole[i]) {
+			a.whole[i].Thought = true
+		}
+	}
 }
 
 // close ends the text part that is open, if one is: what comes next is another part.

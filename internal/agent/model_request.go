@@ -16,7 +16,7 @@ import (
 var errNoModel = errors.New("no language model of this agent is switched on")
 
 // askModels returns one complete message of the model in use, or of the next one in the chain when
-// it fails for good. request builds the request for the model with an ID. Where all fail the error
+// it fails for good. request builds the request for the model of an origin. Where all fail the error
 // is that of the last one that was asked, or errNoModel. A later request of the same run begins
 // with the model that answered, so that a turn is not answered by several without need.
 func (r *run) askModels(ctx context.Context, request func(origin string) llm.Request) (llm.Message, error) {
@@ -28,7 +28,7 @@ func (r *run) askModels(ctx context.Context, request func(origin string) llm.Req
 		}
 		// A fallback such as the offline model answers only what it understands, and one whose circuit is open nothing.
 		narrow, isNarrow := llm.As[llm.Selective](model.Model)
-		if isNarrow && r.fallbackReason != "" && !narrow.CanAnswer(request(model.ID())) {
+		if isNarrow && r.fallbackReason != "" && !narrow.CanAnswer(request(llm.Origin(model.Model))) {
 			continue
 		}
 		if r.turn.Model != r.profile.Models[r.modelIndex] { // whose price is another one
@@ -56,7 +56,7 @@ func (r *run) askModel(
 	model Model,
 	request func(origin string) llm.Request,
 ) (llm.Message, error) {
-	build := func() llm.Request { return replaceUnheard(request(model.ID()), model.Model) }
+	build := func() llm.Request { return replaceUnheard(request(llm.Origin(model.Model)), model.Model) }
 	m, err := r.askWithRetry(ctx, model, build())
 	switch {
 	// Models without vision answer 400 to any image, with a text of their own each: the
@@ -140,7 +140,7 @@ func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm
 			r.maybeIncomplete = len(m.Calls()) == 0
 			return m, nil
 		}
-		if errors.Is(err, errUseless) {
+		if errors.Is(err, errEmpty) || isKind(err, llm.BadCall) {
 			useless++
 		}
 		var fault *llm.Error

@@ -55,7 +55,7 @@ type run struct {
 
 	mu          sync.Mutex          // guards what follows
 	sources     []chat.Link         // that tools named, in the order of their numbers
-	unavailable []string            // why tools that the model called are not offered now
+	notes       []string            // what the reader should know: tools that are not offered now, what a model lacks
 	show        func(chat.Progress) // called with mu held, for one thing at a time
 	runs        []chat.ToolRun      // the calls as people see them
 	files       []chat.File         // of tools, for the answer
@@ -282,6 +282,9 @@ func (r *run) loop(ctx context.Context) (string, error) {
 		if err != nil && r.asked.IsRevised() {
 			err = errRevised
 		}
+		if note := r.describeDone(); errors.Is(err, errEmpty) && note != "" {
+			m, err = llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Text: note}}}, nil
+		}
 		if err != nil {
 			return "", err
 		}
@@ -373,7 +376,23 @@ func (r *run) answerText(m llm.Message) (string, error) {
 		return "I could not finish this: I " + r.stopReason + " without reaching an answer. " +
 			"Ask again, perhaps for less at once.", nil
 	}
-	return "", &llm.Error{Kind: llm.Unavailable, Provider: m.Origin, Reason: "the answer was empty"}
+	return "", &llm.Error{Kind: llm.Unavailable, Provider: r.turn.Served, Reason: "the answer was empty", Err: errEmpty}
+}
+
+// describeDone returns the answer of a turn whose calls were made and whose model then said nothing; empty if no call
+// was made. Whoever is told only that the model failed would ask again, and have it done twice.
+func (r *run) describeDone() string {
+	var names []string
+	for _, t := range r.runs {
+		if t.State == chat.Done && !slices.Contains(names, t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "I ran " + strings.Join(names, ", ") + ", but the language model then gave no answer. " +
+		"What was done stays done: ask me about the result instead of asking for it again."
 }
 
 // resultsToShow returns the results that people have to see, whatever the model says.
@@ -394,7 +413,7 @@ const maxNoteChars = 300
 
 // footer returns what the reader should know about how the answer came about.
 func (r *run) footer(answer string) string {
-	notes := append(r.resultsToShow(), r.unavailable...)
+	notes := append(r.resultsToShow(), r.notes...)
 	if note := r.unnamedLinks(answer); note != "" {
 		notes = append(notes, note)
 	}

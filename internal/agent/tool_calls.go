@@ -151,8 +151,8 @@ func (r *run) whyMissing(name string) string {
 		if why != "" && (r.profile.Servers == nil || r.profile.Servers(server)) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if !slices.Contains(r.unavailable, why) {
-				r.unavailable = append(r.unavailable, why)
+			if !slices.Contains(r.notes, why) {
+				r.notes = append(r.notes, why)
 			}
 			return why + " Nothing was run."
 		}

@@ -186,10 +186,26 @@ func (i instance) Status() admin.Status {
 		Models:               a.roster.ModelNames(),
 		ModelCircuits:        breaker.Statuses(a.circuits()),
 		Tools:                len(a.registry.List()),
+		RefusedTools:         a.refusedTools(),
 		Store:                a.store.Status(),
 		PostsGivenUp:         posts,
 		ConfigurationDiffers: a.o.Replica.ConfigurationDiffers(),
 	}
+}
+
+// refusedTools returns the tools that the endpoints of models do not take.
+func (a *App) refusedTools() []admin.RefusedTool {
+	var list []admin.RefusedTool
+	for _, r := range provider.Refusals(a.setup.Load().models) {
+		one := admin.RefusedTool{Tool: r.Tool, Model: r.Model, Reason: r.Reason}
+		for _, n := range a.registry.List() {
+			if n.Name == r.Tool {
+				one.Server = n.Tool.Spec().Server
+			}
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // circuits returns the models that may fail.

@@ -32,19 +32,19 @@ var mayImport = map[string][]string{
 	"internal/summary": {}, "internal/egress": {"internal/resident"}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {"internal/budget", "internal/delivery", "internal/digest", "internal/feed", "internal/invoke", "internal/llm/breaker", "internal/mcp", "internal/measure", "internal/platform", "internal/store"}, "internal/page": {}, "internal/search": {}, "internal/pdftext": {},
 	"internal/feed":           append(vocabulary(), "internal/egress"),
 	"internal/store/":         vocabulary(),
-	"internal/llm/":           append(vocabulary(), "internal/egress", "internal/llm/toolschema"),
-	"internal/llm/toolschema": {"internal/llm"},
-	"internal/llm/breaker":    append(vocabulary(), "internal/measure"),
-	"internal/llm/offline":    append(vocabulary(), "internal/summary"),
-	"internal/tool/":          append(vocabulary(), "internal/egress", "internal/summary", "internal/page"),
-	"internal/tool/memory":    append(vocabulary(), "internal/feature", "internal/search"),
-	"internal/tool/web":       append(vocabulary(), "internal/egress", "internal/markdown", "internal/page"),
-	"internal/tool/feeds":     append(vocabulary(), "internal/egress", "internal/summary", "internal/feed"),
-	"internal/mcp":            append(vocabulary(), "internal/egress", "internal/config", "internal/resident"),
-	"internal/mcp/oauth":      {"internal/egress", "internal/seal"},
-	"internal/seal":           {"internal/store"},
-	"adapters/":               append(edge(), "adapters/kit"),
-	"adapters/kit":            {"internal/chat", "internal/workers"},
+	"internal/llm/":           append(vocabulary(), "internal/llm/client", "internal/llm/toolschema"),
+	"internal/llm/toolschema": {"internal/llm"}, "internal/llm/client": {"internal/llm"}, "internal/llm/compat": {"internal/llm"},
+	"internal/llm/breaker": append(vocabulary(), "internal/measure"),
+	"internal/llm/offline": append(vocabulary(), "internal/summary"),
+	"internal/tool/":       append(vocabulary(), "internal/egress", "internal/summary", "internal/page"),
+	"internal/tool/memory": append(vocabulary(), "internal/feature", "internal/search"),
+	"internal/tool/web":    append(vocabulary(), "internal/egress", "internal/markdown", "internal/page"),
+	"internal/tool/feeds":  append(vocabulary(), "internal/egress", "internal/summary", "internal/feed"),
+	"internal/mcp":         append(vocabulary(), "internal/egress", "internal/config", "internal/resident"),
+	"internal/mcp/oauth":   {"internal/egress", "internal/seal"},
+	"internal/seal":        {"internal/store"},
+	"adapters/":            append(edge(), "adapters/kit"),
+	"adapters/kit":         {"internal/chat", "internal/workers"},
 	"adapters/web": append(vocabulary(), "internal/markdown", "internal/agent", "internal/delivery",
 		"internal/digest"),
 	"internal/agent":    append(behaviour(), "internal/markdown", "internal/prompt"),
@@ -126,7 +126,6 @@ var holders = map[string][]string{
 	"codeberg.org/readeck/go-readability":             {"internal/page"},
 	"github.com/JohannesKaufmann/html-to-markdown/v2": {"internal/page"},
 	"github.com/KimMachineGun/automemlimit":           {"internal/cli"},
-	"github.com/anthropics/anthropic-sdk-go":          {"internal/llm/anthropic"},
 	"github.com/bwmarrin/discordgo":                   {"adapters/discord"},
 	"github.com/clipperhouse/uax29/v2":                {"internal/summary", "internal/markdown"},
 	"github.com/google/go-cmp":                        {"internal/store/storetest"},
@@ -153,6 +152,7 @@ var holders = map[string][]string{
 	"go.etcd.io/bbolt":                                {"internal/store/bolt"},
 	"go.yaml.in/yaml/v3":                              {"internal/skill"},
 	"golang.org/x/net":                                {"internal/feed", "internal/page"},
+	"golang.org/x/oauth2":                             {"internal/llm/gemini"},
 	"golang.org/x/sync":                               {"internal/resident"},
 	"golang.org/x/sys":                                {"internal/resident"},
 	"golang.org/x/text":                               {"internal/feed", "internal/summary", "internal/schema"},
@@ -372,7 +372,7 @@ func TestFiles_HoldNoSecretAndNoPathOfOneMachine(t *testing.T) {
 }
 
 // Limits of internal/app, which constructs the bot and does nothing else.
-const maxAppLines = 1500
+const maxAppLines = 1800
 
 // appExports are the names that internal/app exports.
 var appExports = []string{"Options", "App", "New", "CommandSpecs", "MessageCommands", "Run", "Reload", "Close",

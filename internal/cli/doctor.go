@@ -17,10 +17,11 @@ import (
 	"ravenbot/adapters/discord"
 	"ravenbot/adapters/email"
 	"ravenbot/adapters/slack"
+	"ravenbot/internal/admin"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/llm/breaker"
-	"ravenbot/internal/llm/gemini"
+	"ravenbot/internal/llm/toolschema"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/provider"
 	"ravenbot/internal/schema"
@@ -178,8 +179,9 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 		Fix:   "its log has the reason",
 	}
 	var status struct {
-		ModelCircuits        []breaker.Status `json:"modelCircuits"`
-		ConfigurationDiffers []string         `json:"configurationDiffers"`
+		ModelCircuits        []breaker.Status    `json:"modelCircuits"`
+		RefusedTools         []admin.RefusedTool `json:"refusedTools"`
+		ConfigurationDiffers []string            `json:"configurationDiffers"`
 	}
 	if err == nil && d.requestJSON(ctx, http.MethodGet, "/api/v1/status", nil, &status) == nil {
 		for _, c := range status.ModelCircuits {
@@ -187,6 +189,10 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 				f.Notes = append(f.Notes, fmt.Sprintf("model %s failed repeatedly and is tried again at %s: %s",
 					c.Name, c.Until.Local().Format(time.TimeOnly), c.Error))
 			}
+		}
+		for _, t := range status.RefusedTools {
+			f.Notes = append(f.Notes, fmt.Sprintf("the endpoint of model %s refuses the tool %s of MCP server %s, so it is left "+
+				"out; whoever wrote the server can mend its schema: %s", t.Model, t.Tool, t.Server, t.Reason))
 		}
 		if keys := status.ConfigurationDiffers; len(keys) > 0 {
 			f.Notes = append(f.Notes, "config.json differs between the replicas, which then do different things: give all the "+
@@ -356,8 +362,8 @@ func diagnoseSchemas(ctx context.Context, cfg *config.Config) []finding {
 		}
 		f := finding{Name: fmt.Sprintf("schemas of MCP server %s, %d tools", s.Name, len(tools)), OK: true}
 		for _, t := range tools {
-			told, err := json.Marshal(gemini.ConvertSchema(t.Schema))
-			if lost := schema.Losses(t.Schema, told); err == nil && len(lost) > 0 {
+			told := toolschema.Fit(toolschema.Gemini, t.Schema)
+			if lost := schema.Losses(t.Schema, told); len(lost) > 0 {
 				f.Notes = append(f.Notes,
 					fmt.Sprintf("Gemini is not given %s, which is still checked: %s", t.Name, strings.Join(lost, "; ")))
 			}

@@ -230,6 +230,9 @@ func (k checker) checkModels() {
 		if m.Model == "" && m.Provider != "offline" {
 			k.report("missing or empty", "name one of the provider's models", "models", name, "model")
 		}
+		if m.Vertex != (Vertex{}) && m.Provider != "gemini" {
+			k.report("is for the provider gemini alone", "remove it, or change the provider", "models", name, "vertex")
+		}
 		for i, next := range m.Fallback {
 			checkNameExists(k, "model", next, k.c.Models, "models", name, "fallback", i)
 		}

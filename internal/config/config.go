@@ -174,6 +174,12 @@ type Model struct {
 	// asked. More is needed by models that think in silence, and by those of this machine that have to be loaded first.
 	// 0s: not limited.
 	FirstTokenTimeout Duration `json:"firstTokenTimeout" default:"20s" min:"0"`
+	// Whether the model is given tools. Set it to false for a model, or a server of models, that takes none.
+	Tools bool `json:"tools" default:"true"`
+	// Further fields of each request, sent as they are, such as {"thinking": {"type": "disabled"}}.
+	Body Object `json:"body"`
+	// Calls a Gemini model at Vertex AI, with Google's application default credentials in place of a key.
+	Vertex Vertex `json:"vertex"`
 	// Models that answer instead, in order, when this one cannot.
 	Fallback []string `json:"fallback"`
 	// What it costs, for budgets and usage.
@@ -181,6 +187,14 @@ type Model struct {
 
 	// KeyMissing says that this model asks for a key and got none, so that ModelChain leaves it out.
 	KeyMissing bool `json:"-"`
+}
+
+// Vertex is where Vertex AI serves a model. Without a project it takes an API key, as in its express mode.
+type Vertex struct {
+	// The project of Google Cloud.
+	Project string `json:"project"`
+	// The region, or global.
+	Location string `json:"location"`
 }
 
 // Price is what a model costs in US dollars.

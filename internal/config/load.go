@@ -186,8 +186,8 @@ func (d *decoder) addBuiltins(c *Config, root *node) {
 		key := n.get("apiKey")
 		// Gemini and Anthropic always need a key. OpenAI's protocol does not (Ollama), so only an apiKey that is
 		// written and empty counts as missing.
-		m.KeyMissing = m.APIKey == "" && (m.Provider == "gemini" || m.Provider == "anthropic" ||
-			m.Provider == "openai" && key != nil)
+		m.KeyMissing = m.APIKey == "" && (m.Provider == "gemini" && m.Vertex.Project == "" ||
+			m.Provider == "anthropic" || m.Provider == "openai" && key != nil)
 		if m.Provider == "openai" && m.BaseURL.value == "" {
 			m.BaseURL = Mask("https://api.openai.com/v1")
 		}

@@ -176,6 +176,8 @@ func (g generator) value(t reflect.Type) map[string]any {
 			"type":                 "object",
 			"additionalProperties": map[string]any{"type": []string{"string", "number", "boolean", "null"}},
 		}
+	case reflect.TypeFor[Object]():
+		return map[string]any{"type": []string{"object", "null"}}
 	case reflect.TypeFor[Headers]():
 		return map[string]any{"type": []string{"object", "array"}, "additionalProperties": str, "items": str}
 	case reflect.TypeFor[ServerLink](), reflect.TypeFor[FileRoot](), reflect.TypeFor[DigestFeed]():

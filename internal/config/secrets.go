@@ -36,6 +36,11 @@ func collectSecrets(v reflect.Value, found map[string]bool) {
 			found[string(x)] = true
 		}
 		return
+	case Object:
+		for _, s := range x.secrets {
+			found[s] = true
+		}
+		return
 	case Masked:
 		// A Masked that is shown in full holds no secret.
 		if x.value != x.display && len(x.value) >= minSecretLength {

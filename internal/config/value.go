@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"strings"
 	"time"
 
@@ -130,8 +131,72 @@ type Env map[string]Secret
 // Headers are the headers sent to an MCP server, by name.
 type Headers map[string]Secret
 
-// marshalPlain marshals a string without escaping <, > and &: these texts are shown in terminals, not in pages.
-func marshalPlain(s string) ([]byte, error) {
+// Object is a JSON object that is passed on as it is, with its variables replaced. It prints as it was written, so that
+// ${TOKEN} stays a name, and values whose names suggest a secret print as ***. Only Reveal returns it.
+type Object struct {
+	value, display string
+	secrets        []string // texts that came from variables
+}
+
+// Reveal returns the object to use; nil if there is none.
+func (o Object) Reveal() json.RawMessage {
+	if o.value == "" {
+		return nil
+	}
+	return json.RawMessage(o.value)
+}
+
+// MarshalJSON marshals what is to be shown.
+func (o Object) MarshalJSON() ([]byte, error) {
+	if o.display == "" {
+		return []byte("null"), nil
+	}
+	return []byte(o.display), nil
+}
+
+// decode reads an object of any form.
+func (o *Object) decode(d *decoder, n *node, _ reflect.StructTag) {
+	if !d.expect(n, '{', "an object") {
+		return
+	}
+	value, _ := marshalPlain(o.read(d, n, "", true)) // cannot fail: it came from JSON
+	display, _ := marshalPlain(o.read(d, n, "", false))
+	o.value, o.display = string(value), string(display)
+}
+
+// read returns a node with its variables replaced, or as it is to be shown. name is that of the member.
+func (o *Object) read(d *decoder, n *node, name string, isValue bool) any {
+	switch n.kind {
+	case '{':
+		out := map[string]any{}
+		for _, m := range n.members {
+			out[m.name] = o.read(d, m.value, m.name, isValue)
+		}
+		return out
+	case '[':
+		out := []any{}
+		for _, e := range n.elems {
+			out = append(out, o.read(d, e, name, isValue))
+		}
+		return out
+	case '"':
+		if isValue {
+			text, _ := d.expand(n)
+			if text != n.text && len(text) >= minSecretLength {
+				o.secrets = append(o.secrets, text)
+			}
+			return text
+		}
+		if secretName().MatchString(name) && !strings.Contains(n.text, "${") {
+			return mask
+		}
+		return n.text
+	}
+	return json.RawMessage(n.text)
+}
+
+// marshalPlain marshals a value without escaping <, > and &: these texts are shown in terminals, not in pages.
+func marshalPlain(s any) ([]byte, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

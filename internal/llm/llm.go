@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"time"
 
 	"ravenbot/internal/text"
@@ -32,8 +33,8 @@ const (
 type Message struct {
 	Role  Role   `json:"role"`
 	Parts []Part `json:"parts"`
-	// Origin names the provider and model that wrote an assistant message, as
-	// "gemini/gemini-3.8-flash"; its parts' Raw bytes mean something to it alone.
+	// Origin is what the function Origin returned for the model that wrote an assistant message; its parts' Raw bytes
+	// mean something to that model alone.
 	Origin string `json:"origin,omitempty"`
 }
 
@@ -44,7 +45,7 @@ type Part struct {
 	Thought bool    `json:"thought,omitempty"` // Text is the model's reasoning, not meant for the reader
 	Call    *Call   `json:"call,omitempty"`
 	Result  *Result `json:"result,omitempty"`
-	// Raw is the provider's own form of the part. It is sent back byte for byte.
+	// Raw is the provider's own form of the part, or what the provider adds to it. It is sent back unchanged.
 	Raw json.RawMessage `json:"raw,omitempty"`
 	// Media is an image or a sound from the user. It is not stored.
 	Media *Media `json:"-"`
@@ -116,6 +117,38 @@ type Request struct {
 	Stop        []string
 }
 
+// WithoutTools returns the request for a model that takes no tools: none are declared, and earlier calls and their
+// results are told as text.
+func (r Request) WithoutTools() Request {
+	r.Tools = nil
+	hasCalls := func(m Message) bool { return m.Role == ToolRole || len(m.Calls()) > 0 }
+	if !slices.ContainsFunc(r.Messages, hasCalls) {
+		return r
+	}
+	r.Messages = slices.Clone(r.Messages)
+	for i, m := range r.Messages {
+		if !hasCalls(m) {
+			continue
+		}
+		parts := make([]Part, 0, len(m.Parts))
+		for _, p := range m.Parts {
+			switch {
+			case p.Call != nil:
+				p = Part{Text: fmt.Sprintf("[called the tool %s with %s]\n", p.Call.Name, p.Call.Args)}
+			case p.Result != nil:
+				p = Part{Text: fmt.Sprintf("[result of the tool %s]\n%s\n[end of the result]\n", p.Result.Name, p.Result.Content)}
+			}
+			parts = append(parts, p)
+		}
+		if m.Role == ToolRole {
+			m.Role = User
+		}
+		m.Parts = parts
+		r.Messages[i] = m
+	}
+	return r
+}
+
 // OutputLimit returns the most tokens that an answer may have where a model is configured with a limit; 0 is none.
 func (r Request) OutputLimit(configured int) int {
 	if r.MaxOutput > 0 && (configured == 0 || r.MaxOutput < configured) {
@@ -131,6 +164,9 @@ type Chunk struct {
 	Usage    *Usage
 	Finish   Finish
 	ServedBy string // the model that really answered, where the provider reports it
+	// WasThought says that all text before this chunk was the model's reasoning and not its answer.
+	WasThought bool
+	Note       string // what the reader should know about how the answer came about
 }
 
 // Finish says why the answer ended.
@@ -167,9 +203,18 @@ func (u Usage) Sub(v Usage) Usage {
 // error (an *Error where the provider reported what is wrong). Leaving the loop early or ending ctx cancels the
 // request. Generate never retries and is safe for concurrent use.
 type Model interface {
-	// ID returns the provider and model, as in Message.Origin.
+	// ID returns the provider and model, as "gemini/gemini-3.8-flash".
 	ID() string
 	Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error]
+}
+
+// Origin returns what identifies the answers of a model: its ID, and the endpoint unless that is the provider's own. A
+// model with a method Origin() string names its endpoint.
+func Origin(m Model) string {
+	if named, ok := As[interface{ Origin() string }](m); ok {
+		return named.Origin()
+	}
+	return m.ID()
 }
 
 // Embedder is a Model that returns vectors for texts, in their order: the closer the direction of two vectors, the
@@ -195,6 +240,8 @@ const (
 	ContextTooLong Kind = "context too long"
 	// OutputLimit says that the answer was used up before there was anything to read; Reason is for whoever asked.
 	OutputLimit Kind = "output limit"
+	// BadCall says that the model wrote a tool call that cannot be read. Asking again helps as a rule.
+	BadCall Kind = "bad call"
 )
 
 // Selective is a Model that can answer only some requests, such as the offline one, or at some times. It is asked before
@@ -262,7 +309,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // IsRetryable reports whether the same request may succeed later, from the same model. TimedOut is not among them: what
 // took too long once is asked of the next model.
 func (e *Error) IsRetryable() bool {
-	return !e.CircuitOpen && (e.Kind == RateLimited || e.Kind == Unavailable)
+	return !e.CircuitOpen && (e.Kind == RateLimited || e.Kind == Unavailable || e.Kind == BadCall)
 }
 
 // ReadingError returns the error of an answer that could not be read to its end. A body that http.MaxBytesReader ended,

@@ -18,6 +18,7 @@ import (
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/anthropic"
 	"ravenbot/internal/llm/breaker"
+	"ravenbot/internal/llm/compat"
 	"ravenbot/internal/llm/gemini"
 	"ravenbot/internal/llm/offline"
 	"ravenbot/internal/llm/openai"
@@ -41,12 +42,13 @@ func Models(
 			models[name] = old[name]
 			continue
 		}
-		model, err := build(name, m)
+		model, err := build(name, m, log)
 		if err != nil {
 			return nil, fmt.Errorf("models.%s: %w", name, err)
 		}
 		// The offline model cannot fail.
 		if m.Provider != "offline" {
+			model = compat.New(model, compat.Options{Name: name, Tools: m.Tools, Log: log})
 			model = breaker.New(model, breaker.Options{Name: name, FirstToken: m.FirstTokenTimeout.Std(), Log: log})
 		}
 		models[name] = agent.Model{Model: model, Timeout: m.Timeout.Std()}
@@ -64,17 +66,42 @@ func WithCircuits(models map[string]agent.Model) (list []*breaker.Model) {
 	return list
 }
 
+// Refusal is a tool that the endpoint of a model does not take, so that the model is asked without it.
+type Refusal struct {
+	Model string `json:"model"` // its configured name
+	compat.Refusal
+}
+
+// Refusals returns the tools that endpoints have refused so far.
+func Refusals(models map[string]agent.Model) []Refusal {
+	var list []Refusal
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		if m, ok := llm.As[*compat.Model](models[name].Model); ok {
+			for _, r := range m.Refusals() {
+				list = append(list, Refusal{name, r})
+			}
+		}
+	}
+	return list
+}
+
 // build returns the model of an entry, without limits or a circuit around it. It makes no request.
-func build(name string, m config.Model) (llm.Model, error) {
+func build(name string, m config.Model, log *slog.Logger) (llm.Model, error) {
 	switch m.Provider {
 	case "gemini":
-		return gemini.New(gemini.Options{
+		o := gemini.Options{
 			APIKey:          m.APIKey.Reveal(),
 			Model:           m.Model,
 			BaseURL:         m.BaseURL.Reveal(),
 			Temperature:     m.Temperature,
 			MaxOutputTokens: m.MaxOutputTokens,
-		})
+			Body:            m.Body.Reveal(),
+			Log:             log,
+		}
+		if m.Vertex != (config.Vertex{}) {
+			o.Vertex = &gemini.Vertex{Project: m.Vertex.Project, Location: m.Vertex.Location}
+		}
+		return gemini.New(o)
 	case "anthropic":
 		return anthropic.New(anthropic.Options{
 			APIKey:          m.APIKey.Reveal(),
@@ -82,6 +109,8 @@ func build(name string, m config.Model) (llm.Model, error) {
 			BaseURL:         m.BaseURL.Reveal(),
 			Temperature:     m.Temperature,
 			MaxOutputTokens: m.MaxOutputTokens,
+			Body:            m.Body.Reveal(),
+			Log:             log,
 		}), nil
 	case "openai":
 		return openai.New(openai.Options{
@@ -91,6 +120,8 @@ func build(name string, m config.Model) (llm.Model, error) {
 			BaseURL:         m.BaseURL.Reveal(),
 			Temperature:     m.Temperature,
 			MaxOutputTokens: m.MaxOutputTokens,
+			Body:            m.Body.Reveal(),
+			Log:             log,
 		}), nil
 	default:
 		return offline.Model{}, nil

@@ -7,65 +7,121 @@ import (
 	"fmt"
 	"strings"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
-
 	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/client"
+	"ravenbot/internal/llm/toolschema"
 	"ravenbot/internal/text"
 )
 
-// newParams converts a request to the API's form. It fails where the schema of the answer is no JSON object.
-func (m *Model) newParams(r llm.Request) (sdk.MessageNewParams, error) {
-	p := sdk.MessageNewParams{
-		Model:         m.o.Model,
-		MaxTokens:     int64(r.OutputLimit(m.o.MaxOutputTokens)),
-		StopSequences: r.Stop,
-	}
+// request is the body of a request. Its tools are spliced in.
+type request struct {
+	Model       string        `json:"model"`
+	MaxTokens   int           `json:"max_tokens"`
+	System      []any         `json:"system,omitempty"`
+	Messages    []message     `json:"messages"`
+	Stream      bool          `json:"stream"`
+	Temperature *float64      `json:"temperature,omitempty"`
+	Stop        []string      `json:"stop_sequences,omitempty"`
+	Output      *outputConfig `json:"output_config,omitempty"`
+	Choice      *typed        `json:"tool_choice,omitempty"`
+}
+
+// outputConfig asks for an answer that is JSON of a schema.
+type outputConfig struct {
+	Format outputFormat `json:"format"`
+}
+
+// outputFormat is the form of an answer.
+type outputFormat struct {
+	Type   string          `json:"type"` // json_schema
+	Schema json.RawMessage `json:"schema"`
+}
+
+// typed is an object that its type describes.
+type typed struct {
+	Type string `json:"type"`
+}
+
+// message is what one role said. Its content is of *content, or json.RawMessage if the API itself wrote it.
+type message struct {
+	Role    string `json:"role"`
+	Content []any  `json:"content"`
+}
+
+// content is a block that the bot writes.
+type content struct {
+	Type      string `json:"type"` // text, image, tool_use or tool_result
+	Text      string `json:"text,omitempty"`
+	Source    *image `json:"source,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Input     any    `json:"input,omitempty"`
+	ToolUseID string `json:"tool_use_id,omitempty"`
+	IsError   bool   `json:"is_error,omitempty"`
+	Content   []any  `json:"content,omitempty"` // of a result
+	Cache     *typed `json:"cache_control,omitempty"`
+}
+
+// image is an image in base64.
+type image struct {
+	Type      string `json:"type"` // base64
+	MediaType string `json:"media_type"`
+	Data      string `json:"data"`
+}
+
+// toolDecl declares a tool.
+type toolDecl struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"input_schema"`
+}
+
+// cacheMark has the provider keep a request up to a block.
+var cacheMark = &typed{"ephemeral"}
+
+// encodeRequest returns a request as it is sent, and the names that its declarations of tools replace.
+func (m *Model) encodeRequest(r llm.Request) ([]byte, toolschema.Names, error) {
+	q := request{Model: m.o.Model, MaxTokens: r.OutputLimit(m.o.MaxOutputTokens), Stream: true, Stop: r.Stop,
+		Temperature: cmp.Or(r.Temperature, m.o.Temperature)}
 	if r.System != "" {
-		p.System = []sdk.TextBlockParam{{Text: r.System, CacheControl: sdk.NewCacheControlEphemeralParam()}}
+		q.System = []any{&content{Type: "text", Text: r.System, Cache: cacheMark}}
 	}
 	if r.Schema != nil {
-		var schema map[string]any
-		if err := json.Unmarshal(r.Schema, &schema); err != nil {
-			return p, fmt.Errorf("read the schema of the answer: %w", err)
-		}
-		p.OutputConfig = sdk.OutputConfigParam{Format: sdk.JSONOutputFormatParam{Schema: schema}}
+		q.Output = &outputConfig{outputFormat{"json_schema", r.Schema}}
 	}
-	if t := cmp.Or(r.Temperature, m.o.Temperature); t != nil {
-		p.Temperature = param.NewOpt(*t)
+	for _, m := range r.Messages {
+		q.Messages = appendMessage(q.Messages, m)
 	}
-	for _, t := range r.Tools {
-		p.Tools = append(p.Tools, m.newTool(t))
-	}
-	for _, message := range r.Messages {
-		p.Messages = appendMessage(p.Messages, message)
-	}
-	markForCache(p.Messages)
+	markForCache(q.Messages)
+	tools := r.Tools
 	// A request whose history holds calls must declare tools, although none may be called any more.
-	if names := calledTools(r.Messages); len(p.Tools) == 0 && len(names) > 0 {
+	if names := calledTools(r.Messages); len(tools) == 0 && len(names) > 0 {
 		for _, name := range names {
-			p.Tools = append(p.Tools, m.newTool(llm.ToolSpec{Name: name}))
+			tools = append(tools, llm.ToolSpec{Name: name})
 		}
-		p.ToolChoice = sdk.ToolChoiceUnionParam{OfNone: &sdk.ToolChoiceNoneParam{}}
+		q.Choice = &typed{"none"}
 	}
-	return p, nil
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, nil, fmt.Errorf("write a request: %w", err)
+	}
+	if len(tools) == 0 {
+		return body, nil, nil
+	}
+	declared, names := m.tools.Declare(tools)
+	return client.Splice("tools", declared, body), names, nil
 }
 
 // markForCache marks the end of the last message. Tools and system prompt are the same from turn to turn, and the
-// history only grows: with this mark and the one behind the system prompt the provider reads from its cache all that
+// history only grows: with this mark and the one after the system prompt the provider reads from its cache all that
 // it was sent before.
-func markForCache(list []sdk.MessageParam) {
+func markForCache(list []message) {
 	if len(list) == 0 {
 		return
 	}
 	blocks := list[len(list)-1].Content
-	switch last := &blocks[len(blocks)-1]; {
-	case last.OfText != nil:
-		last.OfText.CacheControl = sdk.NewCacheControlEphemeralParam()
-	case last.OfToolResult != nil:
-		last.OfToolResult.CacheControl = sdk.NewCacheControlEphemeralParam()
-	case last.OfImage != nil:
-		last.OfImage.CacheControl = sdk.NewCacheControlEphemeralParam()
+	if last, ok := blocks[len(blocks)-1].(*content); ok && last.Type != "tool_use" {
+		last.Cache = cacheMark
 	}
 }
 
@@ -84,26 +140,16 @@ func calledTools(messages []llm.Message) []string {
 	return names
 }
 
-// newTool declares a tool.
-func (m *Model) newTool(t llm.ToolSpec) sdk.ToolUnionParam {
-	schema := param.Override[sdk.ToolInputSchemaParam](m.schemas.Fit(t.Schema).JSON)
-	tool := sdk.ToolParam{Name: t.Name, InputSchema: schema}
-	if t.Description != "" {
-		tool.Description = param.NewOpt(t.Description)
-	}
-	return sdk.ToolUnionParam{OfTool: &tool}
-}
-
-// appendMessage adds a message, to the last one where both are of one role: results of tools and what a user says
+// appendMessage adds a message, to the last one if both are of one role: results of tools and what a user says
 // after them are one message of the user to the API. A message of which nothing is left is dropped.
-func appendMessage(list []sdk.MessageParam, m llm.Message) []sdk.MessageParam {
-	role := sdk.MessageParamRoleUser
+func appendMessage(list []message, m llm.Message) []message {
+	role := "user"
 	if m.Role == llm.Assistant {
-		role = sdk.MessageParamRoleAssistant
+		role = "assistant"
 	}
-	var blocks []sdk.ContentBlockParamUnion
+	var blocks []any
 	for _, p := range m.Parts {
-		if b, ok := newBlock(p, m.Role); ok {
+		if b := newBlock(p, m.Role); b != nil {
 			blocks = append(blocks, b)
 		}
 	}
@@ -115,38 +161,30 @@ func appendMessage(list []sdk.MessageParam, m llm.Message) []sdk.MessageParam {
 		last.Content = append(last.Content, blocks...)
 		return list
 	}
-	return append(list, sdk.MessageParam{Role: role, Content: blocks})
+	return append(list, message{role, blocks})
 }
 
-// newBlock returns a part as a block; false: the API has none for it, such as text that is empty.
-func newBlock(p llm.Part, role llm.Role) (sdk.ContentBlockParamUnion, bool) {
+// newBlock returns a part as a block; nil if the API has none for it, such as text that is empty.
+func newBlock(p llm.Part, role llm.Role) any {
 	switch {
 	case p.Result != nil:
-		return newResult(*p.Result), true
+		b := &content{Type: "tool_result", ToolUseID: toolID(p.Result.ID), IsError: p.Result.IsError}
+		// An empty result has no content, which the API allows, and empty text it does not.
+		if strings.TrimSpace(p.Result.Content) != "" {
+			b.Content = []any{&content{Type: "text", Text: p.Result.Content}}
+		}
+		return b
 	case p.Call != nil:
-		return sdk.NewToolUseBlock(toolID(p.Call.ID), callInput(p.Call.Args), p.Call.Name), true
+		return &content{Type: "tool_use", ID: toolID(p.Call.ID), Name: p.Call.Name, Input: callInput(p.Call.Args)}
 	case p.Media != nil:
-		return sdk.NewImageBlockBase64(p.Media.Type, base64.StdEncoding.EncodeToString(p.Media.Data)), true
+		data := base64.StdEncoding.EncodeToString(p.Media.Data)
+		return &content{Type: "image", Source: &image{"base64", p.Media.Type, data}}
 	case p.Thought && role == llm.Assistant && len(p.Raw) > 0:
-		// Thinking goes back byte for byte: its signature covers it.
-		return param.Override[sdk.ContentBlockParamUnion](p.Raw), true
+		return p.Raw // as it came: its signature covers it
 	case p.Thought || strings.TrimSpace(p.Text) == "":
-		return sdk.ContentBlockParamUnion{}, false
+		return nil
 	}
-	return sdk.NewTextBlock(p.Text), true
-}
-
-// newResult returns the result of a call as a block; an empty one has no content, which the API allows and empty text
-// not.
-func newResult(r llm.Result) sdk.ContentBlockParamUnion {
-	b := sdk.ToolResultBlockParam{ToolUseID: toolID(r.ID)}
-	if r.IsError {
-		b.IsError = param.NewOpt(true)
-	}
-	if strings.TrimSpace(r.Content) != "" {
-		b.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: r.Content}}}
-	}
-	return sdk.ContentBlockParamUnion{OfToolResult: &b}
+	return &content{Type: "text", Text: p.Text}
 }
 
 // callInput returns the arguments of a call as the object that the API wants. What another model sent malformed is

@@ -1,66 +1,107 @@
-// Package gemini calls Google's Gemini API.
-//
-// It uses net/http only. Google's SDK decodes an answer into types of its own, so that of a part that has to go back
-// unchanged it loses what it does not know and rounds large numbers; and it converts each request to JSON several
-// times.
+// Package gemini calls Google's Gemini API, at Google AI or at Vertex AI.
 //
 // It promises that thought signatures and call ids go back to the model unchanged, that no request asks Google to
-// store it (store=false), that a blocked prompt or answer is told apart from a failure, and that nothing is retried.
+// store it (store=false), that a blocked prompt or answer is told apart from a failure, and that nothing is retried. It
+// does not use Google's SDK, which loses what it does not know of a part and rounds large numbers in calls.
 // The API's rules: https://ai.google.dev/api/generate-content and
 // https://ai.google.dev/gemini-api/docs/thought-signatures (seen 2026-11).
 package gemini
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
-	"net"
+	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/client"
+	"ravenbot/internal/llm/toolschema"
 )
 
 // Options configures one model.
 type Options struct {
 	APIKey          string
-	Model           string // "gemini-3.8-flash"
-	BaseURL         string // without the version of the API; empty: Google's
+	Model           string  // "gemini-3.8-flash"
+	BaseURL         string  // without the version of the API; empty: Google's
+	Vertex          *Vertex // nil: Google AI
 	Temperature     *float64
 	MaxOutputTokens int
+	Body            json.RawMessage // further fields of requests, a JSON object; may be nil
+	Log             *slog.Logger    // may be nil
 }
 
 // Model is one Gemini model. It is safe for concurrent use.
 type Model struct {
 	o      Options
-	base   *url.URL // of the API and its version
-	client *http.Client
-	tools  declarationCache
+	base   string // of the API and its version
+	client *client.Client
+	tools  *toolschema.Declarer
 }
 
-// googleURL is where the API is.
+// googleURL is where the API of Google AI is.
 const googleURL = "https://generativelanguage.googleapis.com"
 
-// maxAnswerBytes is how many bytes of one answer are read.
-const maxAnswerBytes = 32 << 20
-
-// New returns a model. It makes no request, and sets no time limit: ctx of each request does. It fails where BaseURL is
+// New returns a model. It makes no request, and sets no time limit: ctx of each request does. It fails if BaseURL is
 // no URL.
 func New(o Options) (*Model, error) {
-	base, err := url.Parse(cmp.Or(o.BaseURL, googleURL))
+	host, version := googleURL, "v1beta"
+	if o.Vertex != nil {
+		host, version = o.Vertex.url(), "v1"
+	}
+	base, err := url.Parse(cmp.Or(o.BaseURL, host))
 	if err != nil {
 		return nil, fmt.Errorf("set up gemini: %w", err)
 	}
-	return &Model{o: o, base: base.JoinPath("v1beta"), client: llm.HTTPClient()}, nil
+	m := &Model{o: o, base: base.JoinPath(version).String()}
+	authorize := func(_ context.Context, h http.Header) error {
+		h.Set("X-Goog-Api-Key", o.APIKey)
+		return nil
+	}
+	if o.Vertex != nil && o.APIKey == "" {
+		authorize = o.Vertex.authorize
+	}
+	m.client = client.New(client.Options{
+		Provider:  m.provider(),
+		BaseURL:   m.base,
+		Authorize: authorize,
+		Body:      o.Body,
+		Optional: []client.Field{
+			{Path: "generationConfig.temperature"},
+			{Path: "generationConfig.stopSequences"},
+			{Path: "generationConfig.maxOutputTokens"},
+			{Path: "store"},
+		},
+		Log: o.Log,
+	})
+	m.tools = toolschema.New(toolschema.Gemini, func(t llm.ToolSpec, schema json.RawMessage) any {
+		return declaration{t.Name, t.Description, schema}
+	})
+	return m, nil
 }
 
-// ID returns gemini/MODEL.
-func (m *Model) ID() string { return "gemini/" + m.o.Model }
+// provider returns the name in IDs and errors.
+func (m *Model) provider() string {
+	if m.o.Vertex != nil {
+		return "vertex"
+	}
+	return "gemini"
+}
+
+// ID returns gemini/MODEL, or vertex/MODEL.
+func (m *Model) ID() string { return m.provider() + "/" + m.o.Model }
+
+// Origin returns the ID, and the endpoint unless it is Google's own.
+func (m *Model) Origin() string {
+	if m.o.BaseURL == "" {
+		return m.ID()
+	}
+	return m.ID() + "@" + client.Place(m.base)
+}
 
 // Hears reports whether Gemini takes a kind of sound (https://ai.google.dev/gemini-api/docs/audio, seen 2026-11).
 func (m *Model) Hears(mediaType string) bool {
@@ -76,35 +117,35 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	return func(yield func(llm.Chunk, error) bool) {
 		body, names, err := m.encodeRequest(r)
 		if err != nil {
-			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: "gemini", Err: err})
+			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: m.provider(), Err: err})
 			return
 		}
-		answer, err := m.post(ctx, "streamGenerateContent", "alt=sse", body...)
+		answer, err := m.client.Post(ctx, m.path("streamGenerateContent")+"?alt=sse", body)
 		if err != nil {
 			yield(llm.Chunk{}, err)
 			return
 		}
 		defer answer.Close()
-		wanted := true
-		err = readPieces(answer, func(p piece) error {
-			c, err := p.chunk(names)
+		for data, err := range client.Events(answer) {
+			var c llm.Chunk
+			if err == nil {
+				c, err = m.readPiece(data, names)
+			}
 			if err != nil {
-				c = llm.Chunk{Usage: c.Usage, ServedBy: c.ServedBy} // what is blocked has its price, too
-			}
-			if err == nil || c.Usage != nil {
-				if wanted = yield(c, nil); !wanted {
-					err = io.EOF
+				// What is blocked has its price, too.
+				if c.Usage == nil || yield(llm.Chunk{Usage: c.Usage, ServedBy: c.ServedBy}, nil) {
+					yield(llm.Chunk{}, m.client.Error(ctx, err))
 				}
+				return
 			}
-			return err
-		})
-		if wanted && err != nil {
-			yield(llm.Chunk{}, readingError(ctx, err))
+			if !yield(c, nil) {
+				return
+			}
 		}
 	}
 }
 
-// resource returns the model's name in addresses.
+// resource returns the model's name as the API writes it.
 func (m *Model) resource() string {
 	if strings.HasPrefix(m.o.Model, "models/") || strings.HasPrefix(m.o.Model, "tunedModels/") {
 		return m.o.Model
@@ -112,41 +153,10 @@ func (m *Model) resource() string {
 	return "models/" + m.o.Model
 }
 
-// maxJoined is up to how many bytes the parts of a request are copied together. net/http sends a body that is one piece of
-// memory in one write with the header, and any other body in a write of its own.
-const maxJoined = 16 << 10
-
-// post sends JSON, in parts that follow one another, to a method of the model and returns the body of its answer, of which
-// maxAnswerBytes can be read. The caller closes it. The error is ctx's or an *llm.Error.
-func (m *Model) post(ctx context.Context, method, query string, parts ...[]byte) (io.ReadCloser, error) {
-	u := m.base.JoinPath(m.resource() + ":" + method)
-	u.RawQuery = query
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), nil)
-	if err != nil {
-		return nil, readingError(ctx, err)
+// path returns the path of a method of the model.
+func (m *Model) path(method string) string {
+	if m.o.Vertex != nil {
+		return m.o.Vertex.path(m.o.Model) + ":" + method
 	}
-	for _, part := range parts {
-		req.ContentLength += int64(len(part))
-	}
-	// Made again where an idle connection turns out to be closed.
-	req.GetBody = func() (io.ReadCloser, error) {
-		if req.ContentLength <= maxJoined {
-			return io.NopCloser(bytes.NewReader(slices.Concat(parts...))), nil
-		}
-		rest := net.Buffers(slices.Clone(parts)) // reading takes parts away
-		return io.NopCloser(&rest), nil
-	}
-	req.Body, _ = req.GetBody()
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Goog-Api-Key", m.o.APIKey)
-	res, err := m.client.Do(req)
-	if err != nil {
-		return nil, readingError(ctx, err)
-	}
-	limited := http.MaxBytesReader(nil, res.Body, maxAnswerBytes)
-	if res.StatusCode != http.StatusOK {
-		defer limited.Close()
-		return nil, readingError(ctx, readError(res, limited))
-	}
-	return limited, nil
+	return "/" + m.resource() + ":" + method
 }

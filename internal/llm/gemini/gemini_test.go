@@ -92,8 +92,6 @@ func TestGenerate_AnswersThatAreNone_AreErrors(t *testing.T) {
 		"a list that is cut":        {200, `[{"candidates":[]}`, llm.Unavailable},
 		"no JSON":                   {200, "data: <html>\n\n", llm.Unavailable},
 		"a part that is no object":  {200, `{"candidates":[{"content":{"parts":["x"]}}]}`, llm.Unavailable},
-		"arguments of no object": {200, `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"x","args":[1]}}]}}]}`,
-			llm.Unavailable},
 		"the day's quota": {429, `{"error":{"code":429,"message":"quota","details":[{"violations":[{"quotaId":` +
 			`"GenerateRequestsPerDayPerProject"}]}]}}`, llm.Exhausted},
 		"the day's quota in a list": {429, `[{"error":{"code":429,"message":"quota","details":[{"violations":[{"quotaId":` +

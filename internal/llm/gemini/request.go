@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/client"
+	"ravenbot/internal/llm/toolschema"
 )
 
 // request is the body of a request without its tools (https://ai.google.dev/api/generate-content). What differs from
@@ -15,7 +17,7 @@ import (
 type request struct {
 	System   *content  `json:"systemInstruction,omitempty"`
 	Config   config    `json:"generationConfig"`
-	Store    bool      `json:"store"` // absent would leave the choice to Google
+	Store    *bool     `json:"store,omitempty"` // absent would leave the choice to Google
 	Contents []content `json:"contents"`
 }
 
@@ -26,6 +28,13 @@ type config struct {
 	StopSequences   []string        `json:"stopSequences,omitempty"`
 	MIMEType        string          `json:"responseMimeType,omitempty"`
 	Schema          json.RawMessage `json:"responseJsonSchema,omitempty"`
+}
+
+// declaration is a tool in the API's form.
+type declaration struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"parametersJsonSchema,omitempty"`
 }
 
 // content is what one role said. Its parts are of type part, or json.RawMessage where the API itself wrote them.
@@ -67,20 +76,23 @@ type blob struct {
 // textPart returns a part of text, which may be empty.
 func textPart(text string) part { return part{Text: &text} }
 
-// encodeRequest returns a request as it is sent, in parts of which some are shared by all requests. names restores the
-// parameters of calls in its answer.
-func (m *Model) encodeRequest(r llm.Request) (parts [][]byte, names originalNames, err error) {
+// encodeRequest returns a request as it is sent, and the names that its declarations of tools replace.
+func (m *Model) encodeRequest(r llm.Request) ([]byte, toolschema.Names, error) {
 	q := request{Config: config{
 		MaxOutputTokens: r.OutputLimit(m.o.MaxOutputTokens),
 		Temperature:     cmp.Or(r.Temperature, m.o.Temperature),
 		StopSequences:   r.Stop,
 	}}
+	if m.o.Vertex == nil { // Vertex AI stores nothing and does not know the field
+		q.Store = new(bool)
+	}
 	if r.System != "" {
 		q.System = &content{Parts: []any{textPart(r.System)}}
 	}
 	if r.Schema != nil {
 		q.Config.MIMEType, q.Config.Schema = "application/json", r.Schema
 	}
+	var err error
 	if q.Contents, err = newContents(r.Messages); err != nil {
 		return nil, nil, err
 	}
@@ -89,12 +101,11 @@ func (m *Model) encodeRequest(r llm.Request) (parts [][]byte, names originalName
 		return nil, nil, fmt.Errorf("write a request: %w", err)
 	}
 	if len(r.Tools) == 0 {
-		return [][]byte{body}, nil, nil
+		return body, nil, nil
 	}
-	// Not by json.Marshal, which would check and copy the declarations of hundreds of tools for each message.
-	tools, names := m.tools.declare(r.Tools)
-	body[0] = ','
-	return [][]byte{[]byte(`{"tools":`), tools, body}, names, nil
+	declared, names := m.tools.Declare(r.Tools)
+	tools := slices.Concat([]byte(`[{"functionDeclarations":`), declared, []byte(`}]`))
+	return client.Splice("tools", tools, body), names, nil
 }
 
 // noSignature takes the place of the signature of a call that another model made. Google documents it for history

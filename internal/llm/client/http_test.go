@@ -1,4 +1,4 @@
-package llm_test
+package client
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"ravenbot/internal/llm"
 )
 
 func TestReadRetryAfter(t *testing.T) {
@@ -23,7 +21,7 @@ func TestReadRetryAfter(t *testing.T) {
 			time.Now().Add(-90 * time.Second).UTC().Format(http.TimeFormat): 0,
 			"": 0, "-3": 0, "soon": 0, "NaN": 0, "1e300": 0,
 		} {
-			if got := llm.ReadRetryAfter(http.Header{"Retry-After": {said}}); got != want {
+			if got := ReadRetryAfter(http.Header{"Retry-After": {said}}); got != want {
 				t.Errorf("%q is %v, want %v", said, got, want)
 			}
 		}
@@ -40,7 +38,7 @@ func TestHTTPClient_ConnectionIsDead_MakesAnother(t *testing.T) {
 		served.StartTLS()
 		defer served.Close()
 		var dialed []*silentConn
-		client := llm.HTTPClient()
+		client := newHTTPClient()
 		defer client.CloseIdleConnections()
 		transport := client.Transport.(*http.Transport)
 		transport.TLSClientConfig = served.Client().Transport.(*http.Transport).TLSClientConfig

@@ -1,4 +1,4 @@
-package llm_test
+package client
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"ravenbot/internal/llm"
 )
 
 // A provider that a firewall keeps from being reached is told from one that thinks for long: connecting is given up
@@ -19,7 +17,7 @@ func TestHTTPClient_ProviderIsNotReached_GivesUpBeforeTheFirstTokenIsDue(t *test
 	// firstTokenTimeout, where the configuration does not set it.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	answer, err := llm.HTTPClient().Get("http://" + address)
+	answer, err := newHTTPClient().Get("http://" + address)
 	if err == nil {
 		answer.Body.Close()
 	}

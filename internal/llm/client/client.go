@@ -1,0 +1,240 @@
+// Package client holds what the clients of all providers share: requests, the events of an answer, limits and errors.
+// The package of a provider only translates.
+//
+// It promises that an answer is read up to MaxAnswerBytes, that no redirect is followed, that every error is ctx's own or
+// an *llm.Error, and that nothing is sent again but a request that the endpoint refused because of an optional field.
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"ravenbot/internal/llm"
+)
+
+// MaxAnswerBytes is how many bytes of one answer are read.
+const MaxAnswerBytes = 32 << 20
+
+// Options configures a Client.
+type Options struct {
+	Provider string // names the endpoint in errors: "gemini"
+	BaseURL  string // Post appends paths to it
+	// Authorize sets the credentials of a request. It may be nil.
+	Authorize func(ctx context.Context, h http.Header) error
+	// Body is a JSON object of further fields of each request; objects in it are merged with those of the request.
+	Body json.RawMessage
+	// Optional are the fields that are left out once the endpoint has refused them.
+	Optional []Field
+	Log      *slog.Logger // may be nil
+}
+
+// Field is an optional field of a request.
+type Field struct {
+	Path    string // "stream_options", or "generationConfig.temperature"
+	Instead string // takes the value of a refused field of the top level; empty: the value is dropped
+}
+
+// Client sends requests to one endpoint. It is safe for concurrent use.
+type Client struct {
+	o    Options
+	http *http.Client
+
+	mu      sync.Mutex
+	refused []Field
+}
+
+// New returns a client. It makes no request, and sets no time limit: ctx of each request does.
+func New(o Options) *Client {
+	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Client{o: o, http: newHTTPClient()}
+}
+
+// Post sends a JSON object to a path below the base URL and returns the body of the answer. The caller closes it.
+// Reading it may fail with any error; Error converts it.
+func (c *Client) Post(ctx context.Context, path string, body []byte) (io.ReadCloser, error) {
+	for {
+		sent, err := c.adapt(body)
+		if err != nil {
+			return nil, &llm.Error{Kind: llm.BadRequest, Provider: c.o.Provider, Err: err}
+		}
+		res, err := c.send(ctx, path, sent)
+		if err != nil {
+			return nil, c.Error(ctx, err)
+		}
+		limited := http.MaxBytesReader(nil, res.Body, MaxAnswerBytes)
+		if res.StatusCode == http.StatusOK {
+			return limited, nil
+		}
+		fault := c.readFault(res, limited)
+		limited.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if !c.dropRefused(fault, sent) {
+			return nil, fault
+		}
+	}
+}
+
+// Place returns the host and path of a base URL, without a password or a query that it may hold.
+func Place(baseURL string) string {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return ""
+	}
+	return u.Host + strings.TrimRight(u.Path, "/")
+}
+
+// send makes one request.
+func (c *Client) send(ctx context.Context, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.BaseURL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream, application/json")
+	if c.o.Authorize != nil {
+		if err := c.o.Authorize(ctx, req.Header); err != nil {
+			return nil, err
+		}
+	}
+	return c.http.Do(req)
+}
+
+// Error returns ctx's error, or err as an *llm.Error.
+func (c *Client) Error(ctx context.Context, err error) error {
+	// A cancelled request is not the provider's fault and must not switch models.
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if known, ok := errors.AsType[*llm.Error](err); ok {
+		return known
+	}
+	if errors.Is(err, errRedirect) {
+		return &llm.Error{Kind: llm.BadRequest, Provider: c.o.Provider, Err: err}
+	}
+	return llm.ReadingError(c.o.Provider, err)
+}
+
+// Splice returns object, which is not empty, with a further field before its own. json.Marshal would check and copy
+// the value, which for the declarations of hundreds of tools takes longer than all other work on a message.
+func Splice(name string, value json.RawMessage, object []byte) []byte {
+	return slices.Concat([]byte(`{"`+name+`":`), value, []byte(","), object[1:])
+}
+
+// adapt returns a request with the fields of Options.Body and without those that the endpoint refuses.
+func (c *Client) adapt(body []byte) ([]byte, error) {
+	c.mu.Lock()
+	refused := slices.Clone(c.refused)
+	c.mu.Unlock()
+	if len(refused) == 0 && len(c.o.Body) == 0 {
+		return body, nil
+	}
+	object, err := mergeObjects(body, cmp.Or(string(c.o.Body), "{}"))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range refused {
+		value, err := removeField(object, f.Path)
+		if err != nil {
+			return nil, err
+		}
+		if value != nil && f.Instead != "" {
+			object[f.Instead] = value
+		}
+	}
+	return json.Marshal(object)
+}
+
+// mergeObjects returns the fields of a JSON object with those of another one, which win. Objects in them are merged.
+func mergeObjects[T, U ~string | ~[]byte](object T, with U) (map[string]json.RawMessage, error) {
+	var out, more map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal([]byte(object), &out), json.Unmarshal([]byte(with), &more)); err != nil {
+		return nil, fmt.Errorf("merge the fields of a request: %w", err)
+	}
+	for k, v := range more {
+		if isObject(v) && isObject(out[k]) {
+			inner, err := mergeObjects(out[k], v)
+			if err != nil {
+				return nil, err
+			}
+			if v, err = json.Marshal(inner); err != nil {
+				return nil, err
+			}
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
+// isObject reports whether JSON is an object.
+func isObject(raw json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) }
+
+// removeField removes a field by its path and returns its value; nil if there is no such field.
+func removeField(object map[string]json.RawMessage, path string) (json.RawMessage, error) {
+	name, rest, isDeep := strings.Cut(path, ".")
+	value := object[name]
+	if value == nil || !isDeep {
+		delete(object, name)
+		return value, nil
+	}
+	var inner map[string]json.RawMessage
+	if err := json.Unmarshal(value, &inner); err != nil {
+		return nil, err
+	}
+	value, err := removeField(inner, rest)
+	if err == nil {
+		object[name], err = json.Marshal(inner)
+	}
+	return value, err
+}
+
+// dropRefused remembers the optional field of a request that an error names as the cause. It returns false if there is
+// none, so that asking again would not help.
+func (c *Client) dropRefused(fault *llm.Error, sent []byte) bool {
+	if fault.Kind != llm.BadRequest {
+		return false
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(sent, &object) != nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.o.Optional {
+		value, err := removeField(maps.Clone(object), f.Path)
+		if err != nil || value == nil || slices.Contains(c.refused, f) || !Names(fault, f.Path) {
+			continue
+		}
+		c.refused = append(c.refused, f)
+		c.o.Log.Warn("model endpoint refuses an optional field of requests; leaving it out",
+			"model", c.o.Provider, "field", f.Path, "error", fault)
+		return true
+	}
+	return false
+}
+
+// Names reports whether an error names a field, by the last word of its path, as the cause: in quotation marks, as a
+// part of a path, or before or behind words such as "parameter" and "is not supported".
+func Names(fault *llm.Error, path string) bool {
+	name := regexp.QuoteMeta(path[strings.LastIndex(path, ".")+1:])
+	named := regexp.MustCompile(`(?i)(["'` + "`" + `.\[]|(?:parameter|argument|field|input|param)s?:? )` + name + `\b|` +
+		`\b` + name + `(["'` + "`" + `.\]:]| (?:is|are|does|must|not|cannot|should|unsupported)\b)`)
+	return named.MatchString(fault.Error())
+}

@@ -1,0 +1,200 @@
+package client
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"ravenbot/internal/llm"
+)
+
+// readFault reads the error of an answer with another status than 200.
+func (c *Client) readFault(res *http.Response, body io.Reader) *llm.Error {
+	raw, err := io.ReadAll(io.LimitReader(body, 64<<10))
+	if err != nil {
+		return llm.ReadingError(c.o.Provider, err)
+	}
+	fault := c.classify(res.StatusCode, raw)
+	fault.RetryAfter = max(fault.RetryAfter, ReadRetryAfter(res.Header))
+	return fault
+}
+
+// StreamError returns the error that stands in an answer with status 200, in place of it or within it; nil if there is
+// none: some endpoints send an empty one beside each piece.
+func (c *Client) StreamError(raw json.RawMessage) error {
+	switch strings.Join(strings.Fields(string(raw)), "") {
+	case "", "null", "false", `""`, "{}", "[]", "0":
+		return nil
+	}
+	status := http.StatusInternalServerError // no status of its own
+	var object struct {
+		Code   Count `json:"code"`
+		Status Count `json:"status"`
+	}
+	_ = json.Unmarshal(raw, &object) // a text is an error as well
+	if code := cmp.Or(object.Code, object.Status); code >= 400 && code < 600 {
+		status = int(code)
+	}
+	return c.classify(status, raw)
+}
+
+// classify returns an error in any of the forms that endpoints use. Providers use different statuses for the same
+// thing, so their words are checked first.
+func (c *Client) classify(status int, raw []byte) *llm.Error {
+	var said any
+	if json.Unmarshal(raw, &said) != nil {
+		said = strings.TrimSpace(string(raw[:min(len(raw), 300)]))
+	}
+	words := describe(said)
+	out := &llm.Error{Kind: llm.Unavailable, Provider: c.o.Provider, RetryAfter: findRetryDelay(said),
+		Err: fmt.Errorf("status %d: %s", status, cmp.Or(words, http.StatusText(status)))}
+	lower := strings.ToLower(words)
+	says := func(list []string) bool {
+		return slices.ContainsFunc(list, func(w string) bool { return strings.Contains(lower, w) })
+	}
+	switch {
+	case says(filterWords):
+		out.Kind, out.Reason = llm.Blocked, "its safety filter objects"
+	case says(badCallWords):
+		out.Kind, out.Reason = llm.BadCall, "the model wrote a tool call that cannot be read"
+	case status != http.StatusTooManyRequests && isContextTooLong(lower):
+		out.Kind = llm.ContextTooLong
+	// OpenRouter (https://openrouter.ai/docs/api/reference/errors-and-debugging, seen 2026-11).
+	case status == http.StatusForbidden && (len(findAll(said, "reasons")) > 0 || strings.Contains(lower, "flagged")):
+		out.Kind, out.Reason = llm.Blocked, "its moderation has flagged the question"
+	case status == http.StatusPaymentRequired, says(exhaustedWords), isDailyQuota(said):
+		out.Kind = llm.Exhausted
+	case status == http.StatusTooManyRequests, says([]string{"rate_limit_error"}):
+		out.Kind = llm.RateLimited
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, says(deniedWords):
+		out.Kind = llm.Denied
+	case status == http.StatusRequestTimeout, status == 499, says([]string{"overloaded_error"}):
+	case status == http.StatusNotFound:
+		out.Kind = llm.BadRequest
+		out.Err = fmt.Errorf("%w; check the model's name and baseURL in the configuration", out.Err)
+	case status >= 400 && status < 500, says([]string{"invalid_request_error"}) && status == 500:
+		out.Kind = llm.BadRequest
+	}
+	return out
+}
+
+// The words by which endpoints tell errors apart that share a status (seen 2026-11).
+var (
+	filterWords = []string{"content_filter", "content_policy"}
+	// Groq's code and its messages: https://console.groq.com/docs/errors.
+	badCallWords = []string{"tool_use_failed", "failed to call a function", "tool call validation failed"}
+	// What waiting does not change, though the status may be that of a rate limit: OpenAI, Moonshot, Z.ai (code 1113) and
+	// DeepSeek; Anthropic, whose limits are those that an organization sets for a month.
+	exhaustedWords = []string{
+		"insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error", "insufficient balance",
+		"credit balance", "specified api usage limits", "billing_error",
+	}
+	// Anthropic inside a stream; Google, which says so with status 400.
+	deniedWords = []string{
+		"authentication_error", "permission_error", "api_key_invalid", "api key not valid", "api key expired",
+	}
+	// A request with too many tokens: the code of OpenAI, vLLM, OpenRouter and Groq and their message, the type of
+	// llama.cpp and its message, those of Mistral, Z.ai, Anthropic and Google (google-gemini/gemini-cli#6678). The status
+	// does not say so: it is 400 with most, 413 with others, and was 500 with llama.cpp.
+	tooLongWords = []string{
+		"context_length_exceeded", "maximum context length", "exceed_context_size_error", "available context size",
+		"context window", "prompt is too long", "too large for model", "exceeds max length", "exceed context limit",
+		"input token count", "context is too long",
+	}
+)
+
+// isContextTooLong reports whether the text of an error says that a request has too many tokens.
+func isContextTooLong(text string) bool {
+	return slices.ContainsFunc(tooLongWords, func(words string) bool { return strings.Contains(text, words) })
+}
+
+// maxDescribed bounds what is kept of an error, which may quote the whole request.
+const maxDescribed = 4 << 10
+
+// describe returns what an error says, in one line: its message, the words by which programs know it, and the reason of
+// the provider behind a gateway.
+func describe(v any) string {
+	var words []string
+	collectWords(v, &words, 10)
+	s := strings.Join(words, " ")
+	return strings.Join(strings.Fields(s[:min(len(s), maxDescribed)]), " ")
+}
+
+// collectWords adds the words of an error, each once.
+func collectWords(v any, words *[]string, depth int) {
+	if depth == 0 {
+		return
+	}
+	switch v := v.(type) {
+	case string:
+		// OpenRouter quotes the answer of the provider behind it as text.
+		var inner map[string]any
+		if strings.HasPrefix(v, "{") && json.Unmarshal([]byte(v), &inner) == nil {
+			collectWords(inner, words, depth-1)
+		} else if v != "" && !slices.Contains(*words, v) {
+			*words = append(*words, v)
+		}
+	case float64:
+		collectWords(fmt.Sprint(v), words, depth)
+	case []any:
+		for _, one := range v {
+			collectWords(one, words, depth-1)
+		}
+	case map[string]any:
+		// FastAPI, as of vLLM and Mistral, says where the fault is: "body.stream_options: Extra inputs are not permitted".
+		if loc, ok := v["loc"].([]any); ok {
+			path := strings.Trim(strings.ReplaceAll(fmt.Sprint(loc), " ", "."), "[]")
+			*words = append(*words, fmt.Sprintf("%s: %v", path, v["msg"]))
+			return
+		}
+		for _, key := range []string{
+			"error", "message", "detail", "errors", "type", "code", "status", "param", "reason", "metadata", "raw",
+			"provider_name", "details",
+		} {
+			collectWords(v[key], words, depth-1)
+		}
+	}
+}
+
+// findAll returns the values under a key at any depth.
+func findAll(v any, key string) (found []any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			if k == key {
+				found = append(found, inner)
+			}
+			found = append(found, findAll(inner, key)...)
+		}
+	case []any:
+		for _, inner := range v {
+			found = append(found, findAll(inner, key)...)
+		}
+	}
+	return found
+}
+
+// findRetryDelay returns the pause that google.rpc.RetryInfo asks for: "retryDelay": "20.5s".
+func findRetryDelay(said any) time.Duration {
+	for _, v := range findAll(said, "retryDelay") {
+		if after, err := time.ParseDuration(fmt.Sprint(v)); err == nil {
+			return after
+		}
+	}
+	return 0
+}
+
+// isDailyQuota reports whether a daily quota is used up, which google.rpc.QuotaFailure names. It has the status of a
+// rate limit, and no wait of ours outlasts it.
+func isDailyQuota(said any) bool {
+	return slices.ContainsFunc(findAll(said, "quotaId"), func(v any) bool { return strings.Contains(fmt.Sprint(v), "PerDay") })
+}
+
+// ErrNoEnd is the error of an answer that ends cleanly without saying that or why it has ended.
+var ErrNoEnd = errors.New("the body ended before the answer did")

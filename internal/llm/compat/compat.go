@@ -1,0 +1,211 @@
+// Package compat makes up for what the endpoints of models lack or mistake, so that a question is answered all the same.
+//
+// It promises that a tool which an endpoint refuses is left out of later requests, and the question asked again without
+// it; that a model which takes no tools is asked without any; that reasoning which stands in the text of an answer, in
+// tags, is told apart from the answer; and that calls which stand in the text are calls.
+package compat
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"iter"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"ravenbot/internal/llm"
+)
+
+// Options are what a Model needs.
+type Options struct {
+	Name  string // of the model in the configuration
+	Tools bool   // whether the model is given tools
+	Log   *slog.Logger
+}
+
+// Refusal is a tool that an endpoint does not take.
+type Refusal struct {
+	Tool   string `json:"tool"`
+	Reason string `json:"reason"` // in the endpoint's words
+}
+
+// Model is a model whose endpoint may lack something. It is safe for concurrent use.
+type Model struct {
+	llm.Model
+	o           Options
+	takesTools  atomic.Bool
+	endsThought atomic.Bool // its last answer began with reasoning that only ended in a tag
+
+	mu      sync.Mutex
+	refused map[toolKey]Refusal
+}
+
+// toolKey identifies a tool as it was declared: a server may mend its tool.
+type toolKey struct {
+	name string
+	sum  [sha256.Size]byte
+}
+
+// New returns a model that is asked for whatever it was not found to lack.
+func New(m llm.Model, o Options) *Model {
+	c := &Model{Model: m, o: o, refused: map[toolKey]Refusal{}}
+	c.takesTools.Store(o.Tools)
+	return c
+}
+
+// Unwrap returns the model itself, for llm.As.
+func (m *Model) Unwrap() llm.Model { return m.Model }
+
+// Refusals returns the tools that the endpoint has refused, by name.
+func (m *Model) Refusals() []Refusal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []Refusal
+	for _, r := range m.refused {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b Refusal) int { return strings.Compare(a.Tool, b.Tool) })
+	return list
+}
+
+// maxRefused is how many tools may be refused of one request.
+const maxRefused = 20
+
+// Generate streams one answer.
+func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		note := ""
+		for range maxRefused {
+			q := m.fit(r)
+			more, hasAnswer, err := m.stream(ctx, q, note, yield)
+			if !more {
+				return
+			}
+			if hasAnswer || !m.learn(err, q.Tools) {
+				if err != nil {
+					yield(llm.Chunk{}, err)
+				}
+				return
+			}
+			if !m.takesTools.Load() {
+				note = "the language model takes no tools, so it answered without them"
+			}
+		}
+		yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: m.ID(), Reason: "it refuses too many tools"})
+	}
+}
+
+// stream passes on one answer. more is false if the caller has left; hasAnswer says that something was passed on.
+func (m *Model) stream(
+	ctx context.Context,
+	q llm.Request,
+	note string,
+	yield func(llm.Chunk, error) bool,
+) (more, hasAnswer bool, err error) {
+	reader := tagReader{endsThought: m.endsThought.Load(), takesCall: len(q.Tools) > 0}
+	for c, err := range m.Model.Generate(ctx, q) {
+		if err != nil {
+			return true, hasAnswer, err
+		}
+		hasAnswer = hasAnswer || len(c.Parts) > 0 || c.Finish != "" || c.Usage != nil
+		c.Note, note = note, ""
+		if !yield(reader.read(c), nil) {
+			return false, true, nil
+		}
+		if c.Finish != "" {
+			m.endsThought.Store(reader.onlyEnded)
+		}
+	}
+	return true, true, nil
+}
+
+// fit returns a request without the tools that the endpoint does not take.
+func (m *Model) fit(r llm.Request) llm.Request {
+	if !m.takesTools.Load() {
+		return r.WithoutTools()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.refused) == 0 {
+		return r
+	}
+	isRefused := func(t llm.ToolSpec) bool { _, ok := m.refused[keyOf(t)]; return ok }
+	r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), isRefused)
+	return r
+}
+
+// keyOf returns the key of a tool.
+func keyOf(t llm.ToolSpec) toolKey {
+	return toolKey{t.Name, sha256.Sum256([]byte(t.Description + "\x00" + string(t.Schema)))}
+}
+
+// learn notes what an endpoint has refused of a request with tools. It returns false if that was none of them.
+func (m *Model) learn(err error, tools []llm.ToolSpec) bool {
+	var fault *llm.Error
+	if len(tools) == 0 || !errors.As(err, &fault) || fault.Kind != llm.BadRequest {
+		return false
+	}
+	said := fault.Error()
+	if takesNoTools(said) {
+		m.takesTools.Store(false)
+		m.o.Log.Warn("model takes no tools, asking it without them; set tools to false for it, or, if its server "+
+			"can be started with tool calls, do that", "model", m.o.Name, "setting", "models."+m.o.Name+".tools", "error", err)
+		return true
+	}
+	i := findRefused(said, tools)
+	if i < 0 {
+		return false
+	}
+	m.mu.Lock()
+	m.refused[keyOf(tools[i])] = Refusal{Tool: tools[i].Name, Reason: said}
+	m.mu.Unlock()
+	m.o.Log.Warn("model endpoint refuses a tool, leaving it out", "model", m.o.Name, "tool", tools[i].Name, "error", err)
+	return true
+}
+
+// noToolsWords are what endpoints say of a model that takes no tools: Ollama, OpenRouter, vLLM, llama.cpp, Google, and
+// others (seen 2026-11).
+var noToolsWords = []string{
+	"does not support tool", "no endpoints found that support tool", "enable-auto-tool-choice", "requires --jinja",
+	"function calling is not enabled", "does not support function", "tool use is not supported", "tools are not supported",
+	"tool calling is not supported", "function calling is not supported", "tools is not supported", "doesn't support tool",
+}
+
+// takesNoTools reports whether an error says that a model takes no tools at all.
+func takesNoTools(said string) bool {
+	said = strings.NewReplacer("`", "", "'", "", `"`, "").Replace(strings.ToLower(said))
+	return slices.ContainsFunc(noToolsWords, func(words string) bool { return strings.Contains(said, words) })
+}
+
+// toolPlaces match how providers name a declaration by its number: Google, Anthropic, and OpenAI with all that follow it.
+var toolPlaces = []*regexp.Regexp{
+	regexp.MustCompile(`function_?[dD]eclarations\[(\d+)\]`),
+	regexp.MustCompile(`\btools\.(\d+)\.`),
+	regexp.MustCompile(`\btools\[(\d+)\]`),
+}
+
+// findRefused returns the number of the tool that an error names, by its place or its name; -1 if it names none.
+func findRefused(said string, tools []llm.ToolSpec) int {
+	for _, place := range toolPlaces {
+		if found := place.FindStringSubmatch(said); found != nil {
+			if n, err := strconv.Atoi(found[1]); err == nil && n < len(tools) {
+				return n
+			}
+		}
+	}
+	// A name may begin with another one, and may be an ordinary word.
+	best := -1
+	for i, t := range tools {
+		name := regexp.QuoteMeta(t.Name)
+		named := regexp.MustCompile("(?:[\"'`]|(?i:function|tool):? )" + name + `(?:["'` + "`" + `.,:;\s]|$)`)
+		if named.MatchString(said) && (best < 0 || len(t.Name) > len(tools[best].Name)) {
+			best = i
+		}
+	}
+	return best
+}

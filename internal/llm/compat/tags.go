@@ -1,0 +1,273 @@
+package compat
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"ravenbot/internal/llm"
+)
+
+// tags are the tags between which models put their reasoning when their server does not take it out: Qwen and
+// DeepSeek-R1, others, and Magistral (vllm-project/vllm#12999, #13125, #13375).
+var tags = [][2]string{
+	{"<think>", "</think>"}, {"<thinking>", "</thinking>"}, {"<reasoning>", "</reasoning>"},
+	{"<thought>", "</thought>"}, {"[THINK]", "[/THINK]"},
+}
+
+// callTag begins a call that stands in the text, in the form of Hermes and Qwen, whose servers need a parser for it.
+const callTag = "<tool_call>"
+
+// tagReader tells reasoning and calls in the text of an answer from the answer. Reasoning stands at the beginning of an
+// answer. Some templates put the first tag into the request, so that only the last one is in the answer.
+type tagReader struct {
+	endsThought bool // an answer that begins with no tag is taken for reasoning until a tag ends it
+	takesCall   bool // calls in the text count
+
+	state     tagState
+	end       string          // the tag that ends the reasoning; empty: any
+	held      string          // text that is not told yet, because a tag may begin in it
+	shown     strings.Builder // text that was told
+	isTagged  bool            // reasoning has ended: later tags are text
+	onlyEnded bool            // there was reasoning of which only the end was marked
+}
+
+// tagState says what a tagReader waits for.
+type tagState int
+
+// The states, in their order.
+const (
+	atStart   tagState = iota // anything but spaces
+	inThought                 // the tag that ends the reasoning
+	inText                    // the end of reasoning that began without a tag, and a call
+	inCall                    // the end of the answer
+)
+
+// read returns a piece of an answer with its reasoning as thoughts and its calls as calls.
+func (r *tagReader) read(c llm.Chunk) llm.Chunk {
+	var parts []llm.Part
+	for _, p := range c.Parts {
+		if p.Call != nil {
+			parts = append(parts, r.flush()...)
+		}
+		if p.Text == "" || p.Thought || p.Call != nil || len(p.Raw) > 0 {
+			parts = append(parts, p)
+			continue
+		}
+		r.held += p.Text
+		wasThought := c.WasThought
+		more := r.take(&c)
+		for i := range parts {
+			if c.WasThought && !wasThought && parts[i].Text != "" && len(parts[i].Raw) == 0 {
+				parts[i].Thought = true
+			}
+		}
+		parts = append(parts, more...)
+	}
+	if c.Finish != "" {
+		parts = append(parts, r.finish(&c)...)
+	}
+	c.Parts = parts
+	return c
+}
+
+// take returns as much of the held text as is certain.
+func (r *tagReader) take(c *llm.Chunk) (parts []llm.Part) {
+	for {
+		state, length := r.state, len(r.held)
+		switch r.state {
+		case atStart:
+			r.begin()
+		case inThought:
+			parts = append(parts, r.takeThought()...)
+		case inText:
+			parts = append(parts, r.takeText(c)...)
+		}
+		if r.state == state && len(r.held) == length {
+			return parts
+		}
+	}
+}
+
+// begin decides whether an answer begins with reasoning, once enough of it has come.
+func (r *tagReader) begin() {
+	text := strings.TrimLeft(r.held, space)
+	for _, t := range tags {
+		if rest, ok := strings.CutPrefix(text, t[0]); ok {
+			r.state, r.end, r.held = inThought, t[1], rest
+			return
+		}
+		if strings.HasPrefix(t[0], text) { // of no text as well
+			return
+		}
+	}
+	r.state = inText
+	if r.endsThought {
+		r.state = inThought
+	}
+}
+
+// space is what stands between reasoning and the answer.
+const space = " \t\r\n"
+
+// ends returns the tags that may end the reasoning.
+func (r *tagReader) ends() []string {
+	if r.end != "" {
+		return []string{r.end}
+	}
+	var list []string
+	for _, t := range tags {
+		list = append(list, t[1])
+	}
+	return list
+}
+
+// takeThought returns the reasoning that has come, to its end if that is there.
+func (r *tagReader) takeThought() []llm.Part {
+	at, tag := findFirst(r.held, r.ends())
+	switch {
+	case at >= 0:
+		return r.endThought(at, tag)
+	case r.end == "": // it may be no reasoning
+		return nil
+	}
+	return thoughts(r.release(tag))
+}
+
+// endThought returns the reasoning before a tag, and makes what follows it the answer.
+func (r *tagReader) endThought(at int, tag string) []llm.Part {
+	thought := r.held[:at]
+	r.onlyEnded = r.end == ""
+	r.state, r.isTagged, r.held = inText, true, r.held[at+len(tag):]
+	return thoughts(thought)
+}
+
+// takeText returns the text that has come, up to a call. If a tag shows that it was reasoning all along, what was told
+// before is taken back.
+func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
+	var watched []string
+	if !r.isTagged {
+		watched = r.ends()
+	} else if r.shown.Len() == 0 { // space behind the reasoning
+		r.held = strings.TrimLeft(r.held, space)
+	}
+	if r.takesCall {
+		watched = append(watched, callTag)
+	}
+	at, tag := findFirst(r.held, watched)
+	said := ""
+	switch {
+	case at < 0:
+		said = r.release(tag)
+	case strings.Count(r.shown.String()+r.held[:at], "`")%2 == 1: // within code: it is what the answer is about
+		said, r.held = r.held[:at+len(tag)], r.held[at+len(tag):]
+	case tag == callTag:
+		said, r.held, r.state = r.held[:at], r.held[at:], inCall
+	default:
+		c.WasThought = true
+		r.shown.Reset()
+		return r.endThought(at, tag)
+	}
+	r.shown.WriteString(said)
+	return texts(said)
+}
+
+// thoughts returns reasoning as parts.
+func thoughts(s string) []llm.Part {
+	if s == "" {
+		return nil
+	}
+	return []llm.Part{{Text: s, Thought: true}}
+}
+
+// texts returns text as parts.
+func texts(s string) []llm.Part {
+	if s == "" {
+		return nil
+	}
+	return []llm.Part{{Text: s}}
+}
+
+// flush returns what is held as what it is most likely to be.
+func (r *tagReader) flush() []llm.Part {
+	said := r.held
+	r.held = ""
+	if r.state == inThought && r.end != "" {
+		return thoughts(said)
+	}
+	return texts(said)
+}
+
+// finish returns what is held when an answer ends.
+func (r *tagReader) finish(c *llm.Chunk) []llm.Part {
+	if r.state != inCall {
+		return r.flush()
+	}
+	calls := readCalls(r.held)
+	switch {
+	case c.Finish != llm.FinishStop: // cut within a call
+		return nil
+	case calls == nil: // the model is asked again
+		c.Finish = llm.FinishMalformed
+	}
+	return calls
+}
+
+// callBlock matches a call in a text.
+var callBlock = regexp.MustCompile(`(?s)<tool_call>\s*(\{.*?\})\s*</tool_call>\s*`)
+
+// readCalls returns the calls that a text consists of; nil if it holds anything else.
+func readCalls(text string) []llm.Part {
+	// Some servers stop at the last tag and leave it out.
+	if text = strings.TrimRight(text, space); !strings.HasSuffix(text, "</tool_call>") {
+		text += "</tool_call>"
+	}
+	if strings.TrimSpace(callBlock.ReplaceAllString(text, "")) != "" {
+		return nil
+	}
+	var parts []llm.Part
+	for _, block := range callBlock.FindAllStringSubmatch(text, -1) {
+		var call struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		}
+		if json.Unmarshal([]byte(block[1]), &call) != nil || call.Name == "" {
+			return nil
+		}
+		if len(call.Arguments) == 0 {
+			call.Arguments = json.RawMessage("{}")
+		}
+		parts = append(parts, llm.Part{Call: &llm.Call{Name: call.Name, Args: call.Arguments}})
+	}
+	return parts
+}
+
+// findFirst returns where the first of some tags stands in a text, and which one. If there is none it returns -1 and as
+// much of the text's end as may begin one.
+func findFirst(text string, tags []string) (at int, tag string) {
+	at = -1
+	for _, t := range tags {
+		if i := strings.Index(text, t); i >= 0 && (at < 0 || i < at) {
+			at, tag = i, t
+		}
+	}
+	if at >= 0 {
+		return at, tag
+	}
+	for _, t := range tags {
+		for n := min(len(t)-1, len(text)); n > len(tag); n-- {
+			if strings.HasSuffix(text, t[:n]) {
+				tag = t[:n]
+				break
+			}
+		}
+	}
+	return -1, tag
+}
+
+// release returns the held text but for its end, which may begin a tag.
+func (r *tagReader) release(begun string) string {
+	said := r.held[:len(r.held)-len(begun)]
+	r.held = begun
+	return said
+}

@@ -1,0 +1,88 @@
+package gemini
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+
+	"ravenbot/internal/llm"
+)
+
+// Vertex is a project of Google Cloud at whose endpoint models are called. Requests carry a token of the application
+// default credentials: GOOGLE_APPLICATION_CREDENTIALS, those of gcloud, or those of the machine
+// (https://cloud.google.com/docs/authentication/application-default-credentials).
+type Vertex struct {
+	Project  string // may be empty with an API key
+	Location string // "global", "europe-west4", …
+
+	mu     sync.Mutex
+	tokens oauth2.TokenSource // nil until the credentials were found
+}
+
+// url returns where the API of the location is
+// (https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations, seen 2026-11).
+func (v *Vertex) url() string {
+	switch v.Location {
+	case "", "global":
+		return "https://aiplatform.googleapis.com"
+	case "us", "eu":
+		return "https://aiplatform." + v.Location + ".rep.googleapis.com"
+	}
+	return "https://" + v.Location + "-aiplatform.googleapis.com"
+}
+
+// path returns the path of a model. A model of another publisher than Google is named as publishers/NAME/models/MODEL.
+func (v *Vertex) path(model string) string {
+	model = strings.TrimPrefix(model, "models/")
+	if !strings.HasPrefix(model, "publishers/") {
+		model = "publishers/google/models/" + model
+	}
+	if v.Project == "" {
+		return "/" + model
+	}
+	location := v.Location
+	if location == "" {
+		location = "global"
+	}
+	return "/projects/" + url.PathEscape(v.Project) + "/locations/" + url.PathEscape(location) + "/" + model
+}
+
+// tokenTimeout bounds how long getting a token may take.
+const tokenTimeout = 30 * time.Second
+
+// authorize sets a token, which it gets and renews when needed.
+func (v *Vertex) authorize(ctx context.Context, h http.Header) error {
+	token, err := v.token(ctx)
+	if err != nil {
+		return &llm.Error{Kind: llm.Denied, Provider: "vertex", Err: fmt.Errorf("get a token of the application default "+
+			"credentials: %w; run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS", err)}
+	}
+	token.SetAuthHeader(&http.Request{Header: h})
+	if v.Project != "" {
+		h.Set("X-Goog-User-Project", v.Project) // what credentials of a person are charged to
+	}
+	return nil
+}
+
+// token returns a token that is valid now.
+func (v *Vertex) token(ctx context.Context) (*oauth2.Token, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.tokens == nil {
+		// Tokens are renewed for as long as the bot runs, and not only during this request.
+		ctx := context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, &http.Client{Timeout: tokenTimeout})
+		found, err := google.FindDefaultCredentials(ctx, "https://www.googleapis.com/auth/cloud-platform")
+		if err != nil {
+			return nil, err
+		}
+		v.tokens = found.TokenSource
+	}
+	return v.tokens.Token()
+}

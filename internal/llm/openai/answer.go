@@ -1,0 +1,265 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/client"
+	"ravenbot/internal/llm/toolschema"
+)
+
+// completion is an answer, or a piece of one.
+type completion struct {
+	Model   client.Word          `json:"model"`
+	Choices []choice             `json:"choices"`
+	Usage   client.Maybe[tokens] `json:"usage"`
+	Error   json.RawMessage      `json:"error"`
+}
+
+// choice is one of the answers, of which only one is ever requested. An answer in one piece has a message, a stream has
+// deltas; some endpoints mix them.
+type choice struct {
+	Message      client.Maybe[fields] `json:"message"`
+	Delta        client.Maybe[fields] `json:"delta"`
+	FinishReason client.Word          `json:"finish_reason"`
+}
+
+// fields are the fields of a message, or of what a piece adds to it.
+type fields map[string]json.RawMessage
+
+// tokens counts the tokens of a request.
+type tokens struct {
+	Prompt     client.Count `json:"prompt_tokens"`
+	Completion client.Count `json:"completion_tokens"`
+	Details    client.Maybe[struct {
+		Cached client.Count `json:"cached_tokens"`
+	}] `json:"prompt_tokens_details"`
+}
+
+// toolCall is a call while it is read.
+type toolCall struct {
+	id, name string
+	args     string
+	added    additions // to the call
+	inner    additions // to its function
+}
+
+// arguments returns the text of a call's arguments; some endpoints send the object itself.
+func arguments(raw json.RawMessage) string {
+	var s string
+	switch {
+	case json.Unmarshal(raw, &s) == nil: // of null as well
+		return s
+	default:
+		return string(raw)
+	}
+}
+
+// answerReader collects an answer while it arrives.
+type answerReader struct {
+	model     *Model
+	names     toolschema.Names
+	calls     []*toolCall
+	callIndex map[int]int // index in the stream → index in calls
+	added     additions
+	hasText   bool
+	finish    llm.Finish
+}
+
+// read passes on an answer, which comes as events or as one JSON object.
+func (a *answerReader) read(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
+	a.callIndex, a.added = map[int]int{}, additions{}
+	isWhole := false
+	for data, err := range client.Events(body) {
+		if err == nil && string(data) == client.Done {
+			isWhole = true
+			break
+		}
+		var c completion
+		if err == nil {
+			err = json.Unmarshal(data, &c)
+		}
+		if err == nil {
+			err = a.model.client.StreamError(c.Error)
+		}
+		if err != nil {
+			yield(llm.Chunk{}, a.model.client.Error(ctx, err))
+			return
+		}
+		if len(c.Choices) > 0 && c.Choices[0].Message.Ok {
+			isWhole = true
+		}
+		if !a.handle(c, yield) {
+			return
+		}
+	}
+	// Some endpoints do not say why an answer has ended.
+	if isWhole && a.finish == "" && (a.hasText || len(a.calls) > 0) {
+		a.finish = llm.FinishStop
+	}
+	a.end(yield)
+}
+
+// handle passes on the text of a piece, and keeps calls and additions until they are complete. It returns false if
+// reading has to end.
+func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) bool {
+	var out llm.Chunk
+	if c.Model != "" {
+		out.ServedBy = a.model.o.Name + "/" + string(c.Model)
+	}
+	if u := c.Usage.V; c.Usage.Ok {
+		out.Usage = &llm.Usage{Input: int(u.Prompt), Cached: int(u.Details.V.Cached), Output: int(u.Completion)}
+	}
+	if len(c.Choices) > 0 { // the piece with the usage has none
+		one := c.Choices[0]
+		for _, f := range []fields{one.Message.V, one.Delta.V} {
+			if text := a.readText(f); text != "" {
+				a.hasText = true
+				out.Parts = append(out.Parts, llm.Part{Text: text})
+			}
+			a.readCalls(f["tool_calls"])
+			for name, raw := range f {
+				if !slices.Contains(ownFields, name) {
+					a.added.add(name, raw)
+				}
+			}
+		}
+		if one.FinishReason == "error" { // OpenRouter's reason if the provider behind it has failed
+			err := errors.New("the endpoint ended the answer with an error")
+			yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: err})
+			return false
+		}
+		if finish := readFinish(string(one.FinishReason)); finish != "" {
+			a.finish = finish
+		}
+	}
+	return yield(out, nil)
+}
+
+// readText returns the text that a piece adds for the reader: content, which is a string or a list of parts, or what the
+// model says in place of it. Parts of type thinking are kept with the additions.
+func (a *answerReader) readText(f fields) string {
+	var text, refusal string
+	if json.Unmarshal(f["content"], &text) != nil {
+		var parts []client.Maybe[struct {
+			Text     string                         `json:"text"`
+			Thinking client.Maybe[[]map[string]any] `json:"thinking"`
+		}]
+		_ = json.Unmarshal(f["content"], &parts) // anything else is no text
+		for _, p := range parts {
+			text += p.V.Text
+			for _, t := range p.V.Thinking.V {
+				if s, ok := t["text"].(string); ok {
+					a.added["content"] = mergePieces("content", a.added["content"], s)
+				}
+			}
+		}
+	}
+	_ = json.Unmarshal(f["refusal"], &refusal)
+	return text + refusal
+}
+
+// readCalls adds the pieces of calls that a piece of an answer has.
+func (a *answerReader) readCalls(raw json.RawMessage) {
+	var pieces []map[string]json.RawMessage
+	if json.Unmarshal(raw, &pieces) != nil {
+		return
+	}
+	for position, piece := range pieces {
+		var id, name client.Word
+		var index client.Maybe[client.Count]
+		_, _ = json.Unmarshal(piece["id"], &id), json.Unmarshal(piece["index"], &index)
+		if index.Ok {
+			position = int(index.V)
+		}
+		var function fields
+		_ = json.Unmarshal(piece["function"], &function)
+		_ = json.Unmarshal(function["name"], &name)
+		c := a.callOf(position, string(id), string(name), arguments(function["arguments"]))
+		for k, v := range piece {
+			if k != "id" && k != "index" && k != "type" && k != "function" {
+				c.added.add(k, v)
+			}
+		}
+		for k, v := range function {
+			if k != "name" && k != "arguments" {
+				c.inner.add(k, v)
+			}
+		}
+	}
+}
+
+// callOf returns the call that a piece belongs to, with what the piece adds. Endpoints differ: the index may be missing,
+// start at 1 or be 0 for all, and name and id may come with every piece or be the same for all; a new id starts another
+// call, and so does a name with arguments after arguments that are complete.
+func (a *answerReader) callOf(index int, id, name, args string) *toolCall {
+	at, known := a.callIndex[index]
+	isNew := func(c *toolCall) bool {
+		return id != "" && c.id != "" && id != c.id || name != "" && isObject(args) && isObject(c.args)
+	}
+	if !known || isNew(a.calls[at]) {
+		a.callIndex[index] = len(a.calls)
+		c := &toolCall{id: id, name: name, args: args, added: additions{}, inner: additions{}}
+		a.calls = append(a.calls, c)
+		return c
+	}
+	c := a.calls[at]
+	if c.id == "" {
+		c.id = id
+	}
+	if name != c.name { // some endpoints repeat the whole name with every piece
+		c.name += name
+	}
+	c.args += args
+	return c
+}
+
+// isObject reports whether arguments are a whole JSON object.
+func isObject(args string) bool {
+	return strings.HasPrefix(strings.TrimSpace(args), "{") && json.Valid([]byte(args))
+}
+
+// end sends the last chunk, with the calls, or the error of an answer that did not end.
+func (a *answerReader) end(yield func(llm.Chunk, error) bool) {
+	// A body can end cleanly in the middle of an answer. Its last call may then lack arguments and must not be run.
+	if a.finish == "" {
+		yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: client.ErrNoEnd})
+		return
+	}
+	out := llm.Chunk{Finish: a.finish}
+	if p, ok := a.added.part(); ok {
+		out.Parts = append(out.Parts, p)
+	}
+	for _, c := range a.calls {
+		args := client.Arguments(c.args)
+		part := llm.Part{Call: &llm.Call{ID: c.id, Name: c.name, Args: a.names.Restore(c.name, args)}}
+		if len(c.inner) > 0 {
+			c.added["function"] = c.inner
+		}
+		if len(c.added) > 0 { // other calls can be rebuilt
+			part.Raw, _ = json.Marshal(c.added) // cannot fail: it came from JSON
+		}
+		out.Parts = append(out.Parts, part)
+	}
+	yield(out, nil)
+}
+
+// readFinish converts a finish reason.
+func readFinish(reason string) llm.Finish {
+	switch reason {
+	case "stop", "tool_calls", "function_call", "end_turn", "eos", "eos_token", "stop_sequence":
+		return llm.FinishStop
+	case "length", "max_tokens":
+		return llm.FinishLength
+	case "content_filter":
+		return llm.FinishBlocked
+	case "":
+		return ""
+	}
+	return llm.FinishOther
+}

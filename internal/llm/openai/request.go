@@ -1,0 +1,242 @@
+package openai
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/client"
+	"ravenbot/internal/llm/toolschema"
+	"ravenbot/internal/text"
+)
+
+// request is the body of a chat request (https://platform.openai.com/docs/api-reference/chat/create). Its tools are
+// spliced in.
+type request struct {
+	Model         string         `json:"model"`
+	Messages      []any          `json:"messages"` // message, or a message with additions
+	Stream        bool           `json:"stream"`
+	StreamOptions map[string]any `json:"stream_options,omitempty"`
+	Temperature   *float64       `json:"temperature,omitempty"`
+	MaxTokens     int            `json:"max_tokens,omitempty"`
+	Stop          []string       `json:"stop,omitempty"`
+	Format        *answerFormat  `json:"response_format,omitempty"`
+}
+
+// answerFormat asks for an answer that is JSON of a schema.
+type answerFormat struct {
+	Type   string       `json:"type"` // json_schema
+	Schema answerSchema `json:"json_schema"`
+}
+
+// answerSchema names the schema of an answer; Strict has the endpoint hold the model to it.
+type answerSchema struct {
+	Name   string          `json:"name"`
+	Strict bool            `json:"strict"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// message is what one role said, in the API's form.
+type message struct {
+	Role       string           `json:"role"`
+	Content    any              `json:"content"` // a string, nil, or a list of parts
+	ToolCalls  []map[string]any `json:"tool_calls,omitempty"`
+	ToolCallID string           `json:"tool_call_id,omitempty"`
+}
+
+// contentPart is a part of a message that is more than text.
+type contentPart struct {
+	Type     string        `json:"type"` // text, image_url or thinking
+	Text     string        `json:"text,omitempty"`
+	ImageURL *image        `json:"image_url,omitempty"`
+	Thinking []contentPart `json:"thinking,omitempty"`
+}
+
+// image is an image as a data URL.
+type image struct {
+	URL string `json:"url"`
+}
+
+// toolDecl declares a tool, whose type is always function.
+type toolDecl struct {
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+// function is what a model is told of a tool; Parameters is a JSON Schema of an object.
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// encodeRequest returns a request as it is sent, and the names that its declarations of tools replace.
+func (m *Model) encodeRequest(r llm.Request, h habits) ([]byte, toolschema.Names, error) {
+	// Without include_usage a stream does not say how many tokens were used.
+	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
+		Temperature: cmp.Or(r.Temperature, m.o.Temperature), MaxTokens: r.OutputLimit(m.o.MaxOutputTokens), Stop: r.Stop}
+	if r.Schema != nil {
+		q.Format = &answerFormat{"json_schema", answerSchema{Name: "answer", Strict: true, Schema: r.Schema}}
+	}
+	if r.System != "" {
+		q.Messages = append(q.Messages, message{Role: "system", Content: r.System})
+	}
+	w := messageWriter{model: m, habits: h, ids: map[string]string{}}
+	for _, one := range r.Messages {
+		list, err := w.convert(one)
+		if err != nil {
+			return nil, nil, err
+		}
+		q.Messages = append(q.Messages, list...)
+	}
+	body, err := json.Marshal(q)
+	if err != nil || len(r.Tools) == 0 {
+		return body, nil, err
+	}
+	tools, names := m.tools.Declare(r.Tools)
+	return client.Splice("tools", tools, body), names, nil
+}
+
+// messageWriter converts the messages of a request to the API's form, in their order.
+type messageWriter struct {
+	model  *Model
+	habits habits
+	ids    map[string]string // of the calls so far, as the endpoint takes them
+}
+
+// convert returns a message in the API's form, in which each result of a tool is a message of its own.
+func (w messageWriter) convert(said llm.Message) (out []any, err error) {
+	one := message{Role: string(said.Role)}
+	var texts []string
+	var images []contentPart
+	added := additions{}
+	for _, p := range said.Parts {
+		switch {
+		case p.Result != nil:
+			id := cmp.Or(w.ids[p.Result.ID], p.Result.ID)
+			out = append(out, message{Role: "tool", Content: p.Result.Content, ToolCallID: id})
+		case p.Call != nil:
+			call, err := w.convertCall(p, said.Origin, len(one.ToolCalls) == 0)
+			if err != nil {
+				return nil, err
+			}
+			one.ToolCalls = append(one.ToolCalls, call)
+		case p.Media != nil:
+			url := "data:" + p.Media.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Media.Data)
+			images = append(images, contentPart{Type: "image_url", ImageURL: &image{url}})
+		case p.Thought:
+			if err := added.load(p); err != nil {
+				return nil, err
+			}
+		case p.Text != "":
+			texts = append(texts, p.Text)
+		}
+	}
+	if said.Role == llm.ToolRole {
+		return out, nil
+	}
+	text := strings.Join(texts, "\n")
+	// Images need a list of parts; a message with calls alone must have null as its content.
+	switch thinking, _ := added["content"].(string); {
+	case len(images) > 0:
+		one.Content = append([]contentPart{{Type: "text", Text: text}}, images...)
+	case thinking != "": // Mistral's form
+		list := []contentPart{{Type: "thinking", Thinking: []contentPart{{Type: "text", Text: thinking}}}}
+		if text != "" {
+			list = append(list, contentPart{Type: "text", Text: text})
+		}
+		one.Content = list
+	case text != "" || len(one.ToolCalls) == 0:
+		one.Content = text
+	}
+	delete(added, "content")
+	if w.habits.placeholder != nil && len(one.ToolCalls) > 0 && added["reasoning_content"] == nil {
+		added["reasoning_content"] = cmp.Or(added["reasoning"], any(*w.habits.placeholder))
+	}
+	return []any{added.mergeInto(one, w.habits.refused)}, nil
+}
+
+// noSignature is what Google accepts in place of the signature of a call that another model made.
+var noSignature = map[string]any{"google": map[string]any{"thought_signature": "skip_thought_signature_validator"}}
+
+// isGoogle reports whether the endpoint is Google's own, which requires a signature on the first call of a message.
+func (m *Model) isGoogle() bool {
+	return strings.HasSuffix(strings.TrimRight(m.o.BaseURL, "/"), "/v1beta/openai")
+}
+
+// convertCall returns a call with what the endpoint had added to it.
+func (w messageWriter) convertCall(p llm.Part, origin string, isFirst bool) (map[string]any, error) {
+	call, added := map[string]any{}, map[string]any{}
+	if len(p.Raw) > 0 {
+		if err := decode(p.Raw, &call); err != nil {
+			return nil, fmt.Errorf("read what was added to a stored call: %w", err)
+		}
+		added, _ = call["function"].(map[string]any)
+	}
+	if isFirst && call["extra_content"] == nil && w.model.isGoogle() {
+		call["extra_content"] = noSignature
+	}
+	function := map[string]any{"name": p.Call.Name, "arguments": string(p.Call.Args)}
+	for k, v := range added {
+		if function[k] == nil {
+			function[k] = v
+		}
+	}
+	id := p.Call.ID
+	if origin != w.model.Origin() || w.habits.shortIDs {
+		id = shortID(id)
+	}
+	w.ids[p.Call.ID] = id
+	delete(call, "index")
+	call["id"], call["type"], call["function"] = id, "function", function
+	return call, nil
+}
+
+// isShortID matches the ids that every endpoint takes: Mistral wants nine letters and digits
+// (https://docs.mistral.ai/api, seen 2026-11).
+var isShortID = text.Pattern(`^[a-zA-Z0-9]{9}$`)
+
+// shortID returns an id as every endpoint takes it. Equal ids get equal ones.
+func shortID(id string) string {
+	if isShortID().MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:5])[:9]
+}
+
+// mergeInto returns a message with the additions that the endpoint does not refuse.
+func (a additions) mergeInto(m message, refused []string) any {
+	for _, name := range refused {
+		delete(a, name)
+	}
+	if len(a) == 0 {
+		return m
+	}
+	out := map[string]any(a)
+	out["role"], out["content"] = m.Role, m.Content
+	if len(m.ToolCalls) > 0 {
+		out["tool_calls"] = m.ToolCalls
+	}
+	return out
+}
+
+// addedFields returns the names of the fields that endpoints have added to messages.
+func addedFields(messages []llm.Message) []string {
+	all := additions{"reasoning_content": nil}
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			if p.Thought && len(p.Raw) > 0 {
+				_ = all.load(p) // encodeRequest reports it
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
