@@ -270,7 +270,8 @@ func uniqueStrings(list []any) []any {
 }
 
 // fitPatternProperties removes patterns that some provider cannot read. One that matches every name is what
-// additionalProperties says, which all providers know: Anthropic has refused "^(.*)$" (openclaw/openclaw#29416).
+// additionalProperties says, which all providers know: Anthropic was reported to refuse "^(.*)$"
+// (openclaw/openclaw#29416).
 func fitPatternProperties(s *object) {
 	named := s.object("patternProperties")
 	if named == nil {
@@ -317,19 +318,17 @@ func isPortable(pattern string) bool {
 
 // dropMisfits removes the keywords of a schema that the metaschema refuses. What is in them is normalized already.
 func dropMisfits(s *object) {
-	own := map[string]any{}
-	for _, k := range slices.Clone(s.keys) {
+	own, misfits := map[string]any{}, []string{}
+	for _, k := range s.keys {
 		v := s.get(k)
 		inner, isObject := v.(*object)
 		list, isList := v.([]any)
 		_, isBool := v.(bool)
+		isMap, isLists, isOne := slices.Contains(schemaMaps, k), slices.Contains(schemaLists, k), slices.Contains(oneSchema, k)
 		switch {
-		case slices.Contains(schemaMaps, k) && isObject,
-			slices.Contains(schemaLists, k) && len(list) > 0,
-			slices.Contains(oneSchema, k) && (isObject || isBool):
-		case slices.Contains(schemaMaps, k), slices.Contains(schemaLists, k), slices.Contains(oneSchema, k),
-			(isObject || isList) && !slices.Contains(compound, k):
-			s.delete(k)
+		case isMap && isObject, isLists && len(list) > 0, isOne && (isObject || isBool):
+		case isMap, isLists, isOne, (isObject || isList) && !slices.Contains(compound, k):
+			misfits = append(misfits, k)
 		case isObject:
 			own[k] = inner.values
 		default:
@@ -338,16 +337,18 @@ func dropMisfits(s *object) {
 	}
 	var problem *jsonschema.ValidationError
 	if errors.As(metaschema().Validate(own), &problem) {
-		dropAt(s, problem)
+		misfits = appendLocations(misfits, problem)
 	}
+	s.delete(misfits...)
 }
 
-// dropAt removes the keywords that an error names.
-func dropAt(s *object, problem *jsonschema.ValidationError) {
+// appendLocations appends the keywords that an error names.
+func appendLocations(list []string, problem *jsonschema.ValidationError) []string {
 	if len(problem.InstanceLocation) > 0 {
-		s.delete(problem.InstanceLocation[0])
+		list = append(list, problem.InstanceLocation[0])
 	}
 	for _, cause := range problem.Causes {
-		dropAt(s, cause)
+		list = appendLocations(list, cause)
 	}
+	return list
 }

@@ -52,11 +52,12 @@ func (o *object) set(key string, v any) {
 }
 
 func (o *object) delete(keys ...string) {
+	before := len(o.values)
 	for _, key := range keys {
-		if o.has(key) {
-			delete(o.values, key)
-			o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == key })
-		}
+		delete(o.values, key)
+	}
+	if len(o.values) < before {
+		o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return !o.has(k) })
 	}
 }
 

@@ -183,6 +183,9 @@ func (s *Server) checkAnthropic(a *aRequest) string {
 	if problem := checkAnthropicTools(a); problem != "" {
 		return problem
 	}
+	if problem := s.refuseAnthropicTool(a); problem != "" {
+		return problem
+	}
 	for n := range a.Messages {
 		m := &a.Messages[n]
 		at := fmt.Sprintf("messages.%d", n)

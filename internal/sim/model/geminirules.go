@@ -45,6 +45,7 @@ func (s *Server) readGemini(raw []byte, model string) (Request, string) {
 	}
 	for _, check := range []func() string{
 		func() string { return checkDeclarations(declarations) },
+		func() string { return s.refuseGeminiTool(declarations) },
 		func() string { return checkConfig(g, declarations) },
 		func() string { return checkTurns(g.Contents) },
 		func() string { return s.checkSignatures(g.Contents, model) },

@@ -117,6 +117,11 @@ func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string)
 		)
 		return
 	}
+	if n, problem := s.refuseOpenAITool(o); problem != "" {
+		s.reject(api, problem, raw)
+		invalidParameters(w, n, problem)
+		return
+	}
 	if problem := s.checkOpenAI(o, api); problem != "" {
 		s.reject(api, problem, raw)
 		openAIError(w, 400, problem, "")
@@ -288,11 +293,6 @@ func (s *Server) checkOpenAI(o oRequest, api string) string {
 			)
 		case seen[name]:
 			return fmt.Sprintf("Duplicate tool name %q", name)
-		case t.Function.Parameters != nil && !isObject(t.Function.Parameters):
-			return fmt.Sprintf("Invalid schema for function '%s'", name)
-		}
-		if problem := checkOpenAISchema(t.Function.Parameters); problem != "" {
-			return fmt.Sprintf("Invalid schema for function '%s': %s", t.Function.Name, problem)
 		}
 		seen[t.Function.Name] = true
 	}
@@ -304,32 +304,6 @@ func (s *Server) checkOpenAI(o oRequest, api string) string {
 	}
 	if api == GoogleOpenAI {
 		return s.checkCompatible(o)
-	}
-	return ""
-}
-
-// checkOpenAISchema returns what OpenAI refuses in the schema of a function's parameters; empty: nothing.
-func checkOpenAISchema(raw json.RawMessage) string {
-	var top map[string]any
-	if len(raw) == 0 || json.Unmarshal(raw, &top) != nil {
-		return ""
-	}
-	if top["type"] != "object" {
-		return "schema must be a JSON Schema of 'type: \"object\"'"
-	}
-	for _, key := range []string{"oneOf", "anyOf", "allOf", "enum", "not"} {
-		if top[key] != nil {
-			return "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
-		}
-	}
-	properties, ok := top["properties"].(map[string]any)
-	if !ok {
-		return "In context=(), object schema missing properties."
-	}
-	for name, p := range properties {
-		if s, ok := p.(map[string]any); ok && s["type"] == "array" && s["items"] == nil && s["prefixItems"] == nil {
-			return fmt.Sprintf("In context=('properties', '%s'), array schema missing items.", name)
-		}
 	}
 	return ""
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 var schemaKeys = []string{
@@ -114,6 +116,9 @@ func checkRequired(o object, at string) string {
 	return ""
 }
 
+// parameterName matches the names that Gemini documents for parameters.
+var parameterName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
 // checkJSONSchema holds `parametersJsonSchema` to the keywords supported there.
 func checkJSONSchema(raw json.RawMessage, at string) string {
 	var flag bool
@@ -131,6 +136,21 @@ func checkJSONSchema(raw json.RawMessage, at string) string {
 		if o["$ref"] != nil && !strings.HasPrefix(key, "$") {
 			return fmt.Sprintf("%s: only keys starting with $ may stand beside $ref", at)
 		}
+	}
+	var kind string
+	if o["type"] != nil &&
+		(json.Unmarshal(o["type"], &kind) != nil || !slices.Contains(schemaTypes, strings.ToUpper(kind))) {
+		return fmt.Sprintf("Invalid value at '%s.type', %s", at, o["type"])
+	}
+	var properties object
+	_ = json.Unmarshal(o["properties"], &properties) // eachSubschema refuses what is no object
+	for _, name := range sortedKeys(properties) {
+		if !parameterName().MatchString(name) {
+			return fmt.Sprintf("* GenerateContentRequest.%s.properties: Invalid name %q", at, name)
+		}
+	}
+	if problem := checkRequired(o, at); problem != "" {
+		return problem
 	}
 	return eachSubschema(o, at, []string{"properties", "$defs"}, checkJSONSchema)
 }

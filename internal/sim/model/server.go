@@ -25,6 +25,8 @@ type Options struct {
 	APIKey string   // default "key"
 	Models []string // default gemini-3.8-flash, gpt-sim and claude-sim
 	Script Script   // default Echo
+	// RefuseTools are the names of tools for whose schemas every request is refused, though nothing is wrong with them.
+	RefuseTools []string
 }
 
 // Rejection is a request that broke a rule of its protocol.
