@@ -33,8 +33,8 @@ var (
 var identities = []string{"$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
 	"$vocabulary", "additionalItems", "dependencies"}
 
-// compound are the other keywords that may hold an object or a list. Unknown keywords that do are dropped, because some
-// validators look for schemas in them.
+// compound are the other keywords that may hold an object or a list. Unknown keywords that do are dropped, because
+// some validators look for schemas in them.
 var compound = []string{"type", "enum", "const", "default", "examples", "required", "dependentRequired"}
 
 var numeric = []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
@@ -131,8 +131,8 @@ func (doc *document) normalizeBelow(s *object, keyword string) {
 	}
 }
 
-// normalizeValue returns the schema for a value that stands where a schema belongs. A name or a list of types stands for
-// a schema of that type, any other text for a description, and the rest allows anything.
+// normalizeValue returns the schema for a value that stands where a schema belongs. A name or a list of types stands
+// for a schema of that type, any other text for a description, and the rest allows anything.
 func (doc *document) normalizeValue(v any) any {
 	s := newObject()
 	switch v := v.(type) {
@@ -294,7 +294,7 @@ func fitPatternProperties(s *object) {
 // to RE2: OpenAI compiles patterns with Python and forbids look-around (pleaseai/shunt#488,
 // nicobailon/pi-interactive-shell#69), other servers use their own language. llama.cpp wants both anchors
 // (openclaw/openclaw#114114).
-var portablePattern = text.Pattern(`^\^(?:` + atom + `(?:(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??)?|\^|\$|\\[bB]|\(\?:|\(|\|)*\$$`)
+var portablePattern = text.Pattern(`^\^(?:` + atom + some + `|\^|\$|\\[bB]|\(\?:|\(|\|)*\$$`)
 
 // The parts of portablePattern.
 const (
@@ -302,6 +302,7 @@ const (
 	classChar = `(?:[^\\\[\]-]|\\(?:-|` + escape + `))`
 	classItem = `(?:\\[dDwWsS]|` + classChar + `(?:-` + classChar + `)?)`
 	class     = `\[\^?(?:-|` + classItem + `)` + classItem + `*-?\]`
+	some      = `(?:(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??)?`
 	atom      = `(?:[^\\()\[\]{}^$*+?|.]|\.|\)|\\(?:[dDwWsS]|` + escape + `)|` + class + `)`
 )
 
@@ -324,7 +325,8 @@ func dropMisfits(s *object) {
 		inner, isObject := v.(*object)
 		list, isList := v.([]any)
 		_, isBool := v.(bool)
-		isMap, isLists, isOne := slices.Contains(schemaMaps, k), slices.Contains(schemaLists, k), slices.Contains(oneSchema, k)
+		isMap, isOne := slices.Contains(schemaMaps, k), slices.Contains(oneSchema, k)
+		isLists := slices.Contains(schemaLists, k)
 		switch {
 		case isMap && isObject, isLists && len(list) > 0, isOne && (isObject || isBool):
 		case isMap, isLists, isOne, (isObject || isList) && !slices.Contains(compound, k):

@@ -169,9 +169,9 @@ var malformed = []struct {
 	{"a depth bomb", strings.Repeat(`{"properties":{"p":`, 3000) + `{}` + strings.Repeat(`}}`, 3000), []string{`"p"`}},
 	{"a deep list", property(`{"default":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`), []string{`"p"`}},
 	{"a huge schema", property(`{"description":"` + strings.Repeat("x", 1<<20) + `"}`), nil},
-	{"many parameters", `{"properties":{` + strings.Join(numbered(4000, `"p%d":{"type":"str"}`), ",") + `}}`, []string{`"p3999"`}},
-	{"references to references", `{"properties":{` + strings.Join(numbered(2000, `"p%d":{"$ref":"#/properties/p%[2]d"}`), ",") + `}}`,
-		[]string{`"p1999"`}},
+	{"many parameters", `{"properties":{` + strings.Join(numbered(2000, `"p%d":{"type":"str"}`), ",") + `}}`, []string{`"p1999"`}},
+	{"references to references", `{"properties":{` + strings.Join(numbered(1000, `"p%d":{"$ref":"#/properties/p%[2]d"}`), ",") + `}}`,
+		[]string{`"p999"`}},
 }
 
 // numbered returns a format filled with the numbers below n, each with its successor.

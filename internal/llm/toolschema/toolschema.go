@@ -1,8 +1,9 @@
-// Package toolschema declares tools to model providers with schemas that no provider refuses: a provider refuses a whole
-// request for the schema of one tool, and the schemas are written by strangers. It promises that a schema that needs no
-// change keeps its bytes, and any other one the order of its parameters, which models follow; and that no schema makes it
-// panic, load anything or take long. A fitted schema may allow more than the original, and its parameters may have other
-// names: whoever runs a call restores the names and checks the arguments against the original schema.
+// Package toolschema declares tools to model providers with schemas that no provider refuses: a provider refuses a
+// whole request for the schema of one tool, and the schemas are written by strangers. It promises that a schema that
+// needs no change keeps its bytes, and any other one the order of its parameters, which models follow; and that no
+// schema makes it panic, load anything or take long. A fitted schema may allow more than the original, and its
+// parameters may have other names: whoever runs a call restores the names and checks the arguments against the
+// original schema.
 package toolschema
 
 import (
@@ -31,8 +32,8 @@ type Names map[string]map[string]string
 // maxFitted is how many fitted schemas a Declarer keeps.
 const maxFitted = 4096
 
-// Declarer encodes the declarations of tools. It keeps the last ones and the fitted schemas, because the same tools are
-// declared for every message. It is safe for concurrent use.
+// Declarer encodes the declarations of tools. It keeps the last ones and the fitted schemas, because the same tools
+// are declared for every message. It is safe for concurrent use.
 type Declarer struct {
 	dialect Dialect
 	declare func(t llm.ToolSpec, schema json.RawMessage) any
@@ -50,8 +51,8 @@ type fitted struct {
 	names  map[string]string
 }
 
-// New returns a Declarer. The function declare returns the declaration of one tool in the API's form, for encoding/json;
-// in the Gemini dialect schema is nil for a tool without arguments.
+// New returns a Declarer. The function declare returns the declaration of one tool in the API's form, for
+// encoding/json; in the Gemini dialect schema is nil for a tool without arguments.
 func New(d Dialect, declare func(t llm.ToolSpec, schema json.RawMessage) any) *Declarer {
 	return &Declarer{dialect: d, declare: declare, fitted: map[string]fitted{}}
 }
@@ -94,8 +95,8 @@ func (d *Declarer) fit(schema json.RawMessage) fitted {
 	return f
 }
 
-// Restore returns the arguments of a call under the names that the tool knows. Arguments without renamed parameters, and
-// those that are no JSON object, are returned as they are.
+// Restore returns the arguments of a call under the names that the tool knows. Arguments without renamed parameters,
+// and those that are no JSON object, are returned as they are.
 func (n Names) Restore(tool string, args json.RawMessage) json.RawMessage {
 	names := n[tool]
 	var given map[string]any
@@ -132,8 +133,8 @@ func restore(v any, names map[string]string) (found bool) {
 // Fit returns a schema in a dialect. It returns nil for a tool without arguments in the Gemini dialect.
 func Fit(d Dialect, schema json.RawMessage) json.RawMessage { return fit(d, schema).schema }
 
-// fit returns a schema in a dialect. A schema that is no JSON object, or too large, becomes the schema of an object with
-// any properties.
+// fit returns a schema in a dialect. A schema that is no JSON object, or too large, becomes the schema of an object
+// with any properties.
 func fit(d Dialect, schema json.RawMessage) fitted {
 	top, ok := read(schema)
 	if !ok {

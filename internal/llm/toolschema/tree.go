@@ -15,7 +15,8 @@ const (
 	maxNested = 64 // objects and arrays in one another; deeper ones are read as empty
 )
 
-// object is a JSON object that keeps the order of its keys. Values are *object, []any, string, json.Number, bool or nil.
+// object is a JSON object that keeps the order of its keys. Values are *object, []any, string, json.Number, bool or
+// nil.
 type object struct {
 	keys   []string
 	values map[string]any

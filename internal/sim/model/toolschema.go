@@ -35,26 +35,26 @@ func (s *Server) refuseOpenAITool(o oRequest) (int, string) {
 func invalidParameters(w http.ResponseWriter, n int, problem string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = io.WriteString(w, mustJSON(map[string]any{"error": map[string]any{"message": problem, // the caller may be gone
-		"type": "invalid_request_error", "param": fmt.Sprintf("tools[%d].function.parameters", n),
-		"code": "invalid_function_parameters"}}))
+	body := map[string]any{"message": problem, "type": "invalid_request_error",
+		"param": fmt.Sprintf("tools[%d].function.parameters", n), "code": "invalid_function_parameters"}
+	_, _ = io.WriteString(w, mustJSON(map[string]any{"error": body})) // the caller may have hung up
 }
 
-// refuseAnthropicTool returns what Anthropic says about the first tool whose schema it refuses; it is empty if there is
-// none.
+// refuseAnthropicTool returns what Anthropic says about the first tool whose schema it refuses; it is empty if there
+// is none.
 func (s *Server) refuseAnthropicTool(a *aRequest) string {
 	for n, t := range a.Tools {
 		if checkDraft(t.Schema) != "" || slices.Contains(s.opts.RefuseTools, t.Name) {
-			return fmt.Sprintf("tools.%d.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 "+
-				"(https://json-schema.org/draft/2020-12). Learn more about tool use at "+
+			return fmt.Sprintf("tools.%d.custom.input_schema: JSON schema is invalid. It must match JSON Schema "+
+				"draft 2020-12 (https://json-schema.org/draft/2020-12). Learn more about tool use at "+
 				"https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview.", n)
 		}
 	}
 	return ""
 }
 
-// refuseGeminiTool returns what Gemini says about the first declaration whose schema it refuses; it is empty if there is
-// none.
+// refuseGeminiTool returns what Gemini says about the first declaration whose schema it refuses; it is empty if there
+// is none.
 func (s *Server) refuseGeminiTool(list []gDeclaration) string {
 	for n, d := range list {
 		at := fmt.Sprintf("* GenerateContentRequest.tools[0].function_declarations[%d].parameters", n)
@@ -68,7 +68,8 @@ func (s *Server) refuseGeminiTool(list []gDeclaration) string {
 	return ""
 }
 
-// checkOpenAISchema returns what OpenAI refuses in the schema of a function's parameters; it is empty if it accepts it.
+// checkOpenAISchema returns what OpenAI refuses in the schema of a function's parameters; it is empty if it accepts
+// it.
 func checkOpenAISchema(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return ""
@@ -100,7 +101,8 @@ func checkOpenAISchema(raw json.RawMessage) string {
 func findArrayWithoutItems(v any, context []string) string {
 	s, _ := v.(map[string]any)
 	in := func(more ...string) string {
-		return fmt.Sprintf("In context=('%s'), array schema missing items.", strings.Join(slices.Concat(context, more), "', '"))
+		at := strings.Join(slices.Concat(context, more), "', '")
+		return fmt.Sprintf("In context=('%s'), array schema missing items.", at)
 	}
 	if list, _ := s["type"].([]any); s["items"] == nil && slices.Contains(list, any("array")) {
 		return in("type", fmt.Sprint(slices.Index(list, any("array"))))
