@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"internal/conversation": {"internal/llm", "internal/chat"},
 	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
 	"internal/markdown":     {}, "internal/bundled": {}, "internal/schema": {}, "internal/schedule": {}, "internal/llm/toolschema": {"internal/llm"},
-	"internal/llm/client": {"internal/llm"}, "internal/llm/compat": {"internal/llm"},
+	"internal/llm/client": {"internal/egress", "internal/llm"}, "internal/llm/compat": {"internal/llm"},
 	"internal/summary": {}, "internal/egress": {"internal/resident"}, "internal/config": {"internal/egress"}, "internal/failpoint": {}, "internal/metrics": {"internal/budget", "internal/delivery", "internal/digest", "internal/feed", "internal/invoke", "internal/llm/breaker", "internal/mcp", "internal/measure", "internal/platform", "internal/store"}, "internal/page": {}, "internal/search": {}, "internal/pdftext": {},
 	"internal/feed":        append(vocabulary(), "internal/egress"),
 	"internal/store/":      vocabulary(),

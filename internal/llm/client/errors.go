@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"ravenbot/internal/egress"
 	"ravenbot/internal/llm"
 )
 
@@ -21,7 +22,7 @@ func (c *Client) readFault(res *http.Response, body io.Reader) *llm.Error {
 		return llm.ReadingError(c.o.Provider, err)
 	}
 	fault := c.classify(res.StatusCode, raw)
-	fault.RetryAfter = max(fault.RetryAfter, ReadRetryAfter(res.Header))
+	fault.RetryAfter = max(fault.RetryAfter, egress.ReadRetryAfter(res.Header))
 	return fault
 }
 

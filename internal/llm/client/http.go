@@ -5,23 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 )
-
-// ReadRetryAfter returns how long a provider asks for a pause by the header Retry-After, which is in seconds, perhaps with
-// a fraction, or a date (RFC 9110, 10.2.3); 0: it does not say so.
-func ReadRetryAfter(h http.Header) time.Duration {
-	said := h.Get("Retry-After")
-	// The upper bound keeps the product within a Duration.
-	if s, err := strconv.ParseFloat(said, 64); err == nil && s > 0 && s < 1e6 {
-		return time.Duration(s * float64(time.Second))
-	}
-	if at, err := http.ParseTime(said); err == nil {
-		return max(time.Until(at), 0)
-	}
-	return 0
-}
 
 // dialTimeout bounds how long it may take to connect to a provider.
 const dialTimeout = 10 * time.Second
