@@ -40,7 +40,9 @@ type (
 		System    json.RawMessage `json:"system"`
 		Messages  []aMessage      `json:"messages"`
 		Stream    bool            `json:"stream"`
-		Tools     []struct {
+		// Claude refuses it for its newest models (https://docs.claude.com/en/docs/about-claude/models, seen 2026-11).
+		Temperature *float64 `json:"temperature"`
+		Tools       []struct {
 			Name        string          `json:"name"`
 			Description string          `json:"description"`
 			Schema      json.RawMessage `json:"input_schema"`
@@ -110,6 +112,9 @@ func (s *Server) serveAnthropic(w http.ResponseWriter, r *http.Request) {
 	} else if !s.hasModel(a.Model) {
 		anthropicError(w, 404, "not_found_error", "model: "+a.Model)
 		return
+	} else if s.opts.RefuseOptional && a.Temperature != nil {
+		anthropicError(w, 400, "invalid_request_error", "`temperature` is deprecated for this model.")
+		return
 	} else {
 		problem = s.checkAnthropic(&a)
 	}
@@ -127,7 +132,7 @@ func (s *Server) serveAnthropic(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := s.pipe(w, r, reply)
-	if a.Stream {
+	if a.Stream && !reply.Whole {
 		w.Header().Set("Content-Type", "text/event-stream")
 		s.streamAnthropic(out, a, reply)
 		return

@@ -52,7 +52,10 @@ type (
 				Allowed []string `json:"allowedFunctionNames"`
 			} `json:"functionCallingConfig"`
 		} `json:"toolConfig"`
-		Store *bool `json:"store"`
+		Store  *bool `json:"store"`
+		Config struct {
+			Temperature *float64 `json:"temperature"`
+		} `json:"generationConfig"`
 	}
 )
 
@@ -125,14 +128,17 @@ func (s *Server) serveModels(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, mustJSON(map[string]any{"models": list}))
 }
 
-// serveGemini serves generateContent, streamGenerateContent, countTokens and the embeddings of a model. What its rules
-// do not allow is recorded as rejected, and answered with 400.
+// serveGemini serves generateContent, streamGenerateContent, countTokens and the embeddings of a model of Google AI.
 func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
+	if s.geminiKey(w, r) {
+		s.generate(w, r, Gemini)
+	}
+}
+
+// generate serves a method of a model. What its rules do not allow is recorded as rejected, and answered with 400.
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, api string) {
 	model, action, _ := strings.Cut(r.PathValue("action"), ":")
 	stream := action == "streamGenerateContent"
-	if !s.geminiKey(w, r) {
-		return
-	}
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -151,10 +157,15 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 		geminiError(w, 404, "Method not found.")
 		return
 	}
-	req, problem := s.readGemini(raw, model)
+	req, problem := s.readGemini(raw, api, model)
 	if problem != "" {
-		s.reject(Gemini, problem, raw)
+		s.reject(api, problem, raw)
 		geminiError(w, 400, problem)
+		return
+	}
+	if s.opts.RefuseOptional && req.Temperature != nil {
+		geminiError(w, 400, fmt.Sprintf("Unable to submit request because it has a temperature value of %g but the "+
+			"supported range is from 1 (inclusive) to 1 (inclusive). Update the value and try again.", *req.Temperature))
 		return
 	}
 	req.Stream = stream
@@ -166,23 +177,35 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request) {
 		failGemini(w, reply)
 		return
 	}
+	if hasBrokenCall(reply) { // Google reads what its models write
+		reply.Calls, reply.Finish = nil, "MALFORMED_FUNCTION_CALL"
+	}
 	out := s.pipe(w, r, reply)
-	if !stream {
+	signer := signerOf(api, model)
+	if !stream || reply.Whole {
 		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 		whole := s.geminiPieces(
 			Reply{Thoughts: reply.Thoughts, Text: []string{strings.Join(reply.Text, "")}, Calls: reply.Calls,
 				Usage: reply.Usage, Finish: reply.Finish, Block: reply.Block, Served: reply.Served},
-			model,
+			signer,
 			false,
 		)
 		out.put(mustJSON(whole[0]))
 		return
 	}
-	pieces := s.geminiPieces(reply, model, true)
+	pieces := s.geminiPieces(reply, signer, true)
 	for reply.Endless {
 		putStream(out, w, true, pieces[:1])
 	}
 	putStream(out, w, r.URL.Query().Get("alt") == "sse", pieces)
+}
+
+// signerOf returns for what a model of Google signs: a signature of one API means nothing to the other.
+func signerOf(api, model string) string {
+	if api == Gemini {
+		return model
+	}
+	return api + "/" + model
 }
 
 // putStream writes the pieces of a stream: as server-sent events, or without alt=sse as one JSON array that grows.

@@ -25,14 +25,16 @@ var geminiFields = []string{
 }
 
 // readGemini takes a body apart and returns the first rule it breaks.
-func (s *Server) readGemini(raw []byte, model string) (Request, string) {
+func (s *Server) readGemini(raw []byte, api, model string) (Request, string) {
 	var fields map[string]json.RawMessage
 	var g gRequest
 	if json.Unmarshal(raw, &fields) != nil {
 		return Request{}, "Invalid JSON payload received."
 	}
 	for name := range fields {
-		if !slices.Contains(geminiFields, name) {
+		// Vertex AI stores nothing (https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.endpoints/
+		// generateContent lists no such field, seen 2026-11).
+		if !slices.Contains(geminiFields, name) || name == "store" && api == Vertex {
 			return Request{}, fmt.Sprintf("Invalid JSON payload received. Unknown name %q: Cannot find field.", name)
 		}
 	}
@@ -48,13 +50,14 @@ func (s *Server) readGemini(raw []byte, model string) (Request, string) {
 		func() string { return s.refuseGeminiTool(declarations) },
 		func() string { return checkConfig(g, declarations) },
 		func() string { return checkTurns(g.Contents) },
-		func() string { return s.checkSignatures(g.Contents, model) },
+		func() string { return s.checkSignatures(g.Contents, signerOf(api, model)) },
 	} {
 		if problem := check(); problem != "" {
 			return Request{}, problem
 		}
 	}
-	req := Request{API: Gemini, Model: model, Store: g.Store, Raw: raw, ToolMode: g.ToolConfig.Calling.Mode}
+	req := Request{API: api, Model: model, Store: g.Store, Raw: raw, ToolMode: g.ToolConfig.Calling.Mode,
+		Temperature: g.Config.Temperature}
 	if g.System != nil {
 		req.System = textOf(g.System.Parts)
 	}

@@ -2,6 +2,7 @@ package simmodel
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,10 +29,11 @@ type (
 		} `json:"extra_content"`
 	}
 	oMessage struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"`
-		Calls   []oCall         `json:"tool_calls"`
-		CallID  string          `json:"tool_call_id"`
+		Role    string                     `json:"role"`
+		Content json.RawMessage            `json:"content"`
+		Calls   []oCall                    `json:"tool_calls"`
+		CallID  string                     `json:"tool_call_id"`
+		fields  map[string]json.RawMessage // all of them
 	}
 	oRequest struct {
 		Model    string     `json:"model"`
@@ -48,10 +50,25 @@ type (
 				Parameters  json.RawMessage `json:"parameters"`
 			} `json:"function"`
 		} `json:"tools"`
-		Choice json.RawMessage `json:"tool_choice"`
-		Store  *bool           `json:"store"`
+		Choice json.RawMessage            `json:"tool_choice"`
+		Store  *bool                      `json:"store"`
+		fields map[string]json.RawMessage // all of them
 	}
 )
+
+// readOpenAI reads a request, with the fields that it does not know.
+func readOpenAI(raw []byte) (o oRequest, err error) {
+	var all struct {
+		Messages []map[string]json.RawMessage `json:"messages"`
+	}
+	if err := errors.Join(json.Unmarshal(raw, &o), json.Unmarshal(raw, &o.fields), json.Unmarshal(raw, &all)); err != nil {
+		return o, err
+	}
+	for i := range o.Messages {
+		o.Messages[i].fields = all.Messages[i]
+	}
+	return o, nil
+}
 
 // openAIError answers with an error as OpenAI words it.
 func openAIError(w http.ResponseWriter, status int, message, code string) {
@@ -92,19 +109,18 @@ func (s *Server) listOpenAI(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, mustJSON(map[string]any{"object": "list", "data": list}))
 }
 
-// serveOpenAI serves chat completions. api tells OpenAI's own from Google's compatible one, which signs the first call
-// of an answer and wants the signature back.
-func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string) {
-	if !s.bearer(w, r) {
+// serveOpenAI serves the chat completions of an endpoint.
+func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, e *endpoint) {
+	if !e.isOpen && !s.bearer(w, r) {
 		return
 	}
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
 	}
-	var o oRequest
-	if err := json.Unmarshal(raw, &o); err != nil {
-		s.reject(api, err.Error(), raw)
+	o, err := readOpenAI(raw)
+	if err != nil {
+		s.reject(e.name, err.Error(), raw)
 		openAIError(w, 400, "We could not parse the JSON body of your request: "+err.Error(), "")
 		return
 	}
@@ -117,17 +133,22 @@ func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string)
 		)
 		return
 	}
+	// What only some models refuse is no fault of the client.
+	if refusal := s.refuseOptional(e, o); refusal.said != "" {
+		e.refuse(w, refusal)
+		return
+	}
 	if n, problem := s.refuseOpenAITool(o); problem != "" {
-		s.reject(api, problem, raw)
+		s.reject(e.name, problem, raw)
 		invalidParameters(w, n, problem)
 		return
 	}
-	if problem := s.checkOpenAI(o, api); problem != "" {
-		s.reject(api, problem, raw)
-		openAIError(w, 400, problem, "")
+	if refusal := s.checkOpenAI(o, e); refusal.said != "" {
+		s.reject(e.name, refusal.said, raw)
+		e.refuse(w, refusal)
 		return
 	}
-	reply := s.reply(o.newRequest(api, raw))
+	reply := s.reply(o.newRequest(e.name, raw))
 	if !s.prepareReply(w, r, reply) {
 		return
 	}
@@ -135,37 +156,34 @@ func (s *Server) serveOpenAI(w http.ResponseWriter, r *http.Request, api string)
 		failOpenAI(w, reply)
 		return
 	}
-	out := s.pipe(w, r, reply)
-	if o.Stream {
+	s.answerOpenAI(s.pipe(w, r, reply), w, o, reply, e)
+}
+
+// answerOpenAI answers as a stream or in one piece.
+func (s *Server) answerOpenAI(out *pipe, w http.ResponseWriter, o oRequest, reply Reply, e *endpoint) {
+	isStream := o.Stream && !reply.Whole
+	if e.breakCall != nil && hasBrokenCall(reply) && e.breakCall(w, out, &reply, isStream) {
+		return
+	}
+	if isStream {
 		w.Header().Set("Content-Type", "text/event-stream")
-		s.streamOpenAI(out, o, reply, api)
+		s.streamOpenAI(out, o, reply, e)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	message := map[string]any{"role": "assistant", "content": strings.Join(reply.Text, "")}
-	if len(reply.Calls) > 0 {
-		message["tool_calls"] = s.openAICalls(o.Model, reply.Calls, api)
-		if len(reply.Text) == 0 {
-			message["content"] = nil
-		}
+	choice := map[string]any{"index": 0, "message": s.openAIMessage(e, o.Model, reply), "finish_reason": openAIFinish(reply)}
+	body := map[string]any{
+		"id":      "chatcmpl-sim",
+		"object":  "chat.completion",
+		"created": time.Now().Unix(),
+		"model":   reply.Served,
+		"choices": []any{choice},
+		"usage":   openAIUsage(reply.Usage),
 	}
-	if reply.Thoughts != "" {
-		message["reasoning_content"] = reply.Thoughts
+	if e.decorate != nil {
+		e.decorate(body, choice)
 	}
-	out.put(
-		mustJSON(
-			map[string]any{
-				"id":      "chatcmpl-sim",
-				"object":  "chat.completion",
-				"created": time.Now().Unix(),
-				"model":   reply.Served,
-				"choices": []any{
-					map[string]any{"index": 0, "message": message, "finish_reason": openAIFinish(reply)},
-				},
-				"usage": openAIUsage(reply.Usage),
-			},
-		),
-	)
+	out.put(mustJSON(body))
 }
 
 // failOpenAI answers with the error that the script asks for.
@@ -214,7 +232,7 @@ func openAIFinish(reply Reply) string {
 }
 
 // openAICalls returns the calls of an answer. Their arguments are a string of JSON.
-func (s *Server) openAICalls(model string, calls []Call, api string) []map[string]any {
+func (s *Server) openAICalls(e *endpoint, model string, calls []Call) []map[string]any {
 	var list []map[string]any
 	for i, c := range calls {
 		call := map[string]any{
@@ -222,17 +240,18 @@ func (s *Server) openAICalls(model string, calls []Call, api string) []map[strin
 			"type":     "function",
 			"function": map[string]any{"name": c.Name, "arguments": string(c.Args)},
 		}
-		if i == 0 && api == GoogleOpenAI {
-			call["extra_content"] = map[string]any{"google": map[string]any{"thought_signature": s.sign(model, c.Name)}}
+		if i == 0 && e.name == GoogleOpenAI {
+			signature := s.sign(e.name+"/"+model, c.Name)
+			call["extra_content"] = map[string]any{"google": map[string]any{"thought_signature": signature}}
 		}
 		list = append(list, call)
 	}
 	return list
 }
 
-// streamOpenAI writes an answer as chunks: texts and calls in pieces, the finish reason, the usage where it was asked
-// for, and [DONE].
-func (s *Server) streamOpenAI(out *pipe, o oRequest, reply Reply, api string) {
+// streamOpenAI writes an answer as chunks: thoughts, texts and calls in pieces, the finish reason, the usage where it
+// was asked for, and [DONE].
+func (s *Server) streamOpenAI(out *pipe, o oRequest, reply Reply, e *endpoint) {
 	chunk := func(choices []any, usage any) {
 		body := map[string]any{
 			"id":      "chatcmpl-sim",
@@ -244,42 +263,52 @@ func (s *Server) streamOpenAI(out *pipe, o oRequest, reply Reply, api string) {
 		if usage != nil {
 			body["usage"] = usage
 		}
+		if len(choices) > 0 && e.decorate != nil {
+			e.decorate(body, choices[0].(map[string]any))
+		}
 		out.put("data: " + mustJSON(body) + "\n\n")
 	}
-	delta := func(d map[string]any, finish any) {
-		chunk([]any{map[string]any{"index": 0, "delta": d, "finish_reason": finish}}, nil)
+	delta := func(d map[string]any, finish, usage any) {
+		chunk([]any{map[string]any{"index": 0, "delta": d, "finish_reason": finish}}, usage)
 	}
-	delta(map[string]any{"role": "assistant", "content": ""}, nil)
-	if reply.Thoughts != "" {
-		delta(map[string]any{"reasoning_content": reply.Thoughts}, nil)
+	for _, line := range e.before {
+		out.put(line + "\n\n")
 	}
-	for text := range reply.texts() {
-		delta(map[string]any{"content": text}, nil)
+	delta(map[string]any{"role": "assistant", "content": ""}, nil, nil)
+	e.emit(s.openAIMessage(e, o.Model, reply), reply, func(d map[string]any) { delta(d, nil, nil) })
+	var early, late any
+	if e.usageWithFinish {
+		early = openAIUsage(reply.Usage)
+	} else if o.Options.Usage {
+		late = openAIUsage(reply.Usage)
 	}
-	for i, call := range s.openAICalls(o.Model, reply.Calls, api) {
-		// Arguments come in two fragments, the second with its index alone.
-		args := string(reply.Calls[i].Args)
-		call["index"] = i
-		call["function"] = map[string]any{"name": reply.Calls[i].Name, "arguments": args[:len(args)/2]}
-		delta(map[string]any{"tool_calls": []any{call}}, nil)
-		delta(
-			map[string]any{
-				"tool_calls": []any{map[string]any{"index": i, "function": map[string]any{"arguments": args[len(args)/2:]}}},
-			},
-			nil,
-		)
-	}
-	delta(map[string]any{}, openAIFinish(reply))
-	if o.Options.Usage {
-		chunk([]any{}, openAIUsage(reply.Usage))
+	delta(map[string]any{}, openAIFinish(reply), early)
+	if late != nil {
+		chunk([]any{}, late)
 	}
 	out.put("data: [DONE]\n\n")
 }
 
 var openAIName = text.Pattern(`^[a-zA-Z0-9_-]+$`) // of 64 at most
 
-// checkOpenAI returns the first rule a request breaks.
-func (s *Server) checkOpenAI(o oRequest, api string) string {
+// checkOpenAI returns how the endpoint refuses a request for the first rule that it breaks.
+func (s *Server) checkOpenAI(o oRequest, e *endpoint) refusal {
+	if problem := s.checkRules(o); problem != "" {
+		return refusal{said: problem}
+	}
+	for i, m := range o.Messages {
+		if refusal := e.checkMessage(i, m); refusal.said != "" {
+			return refusal
+		}
+	}
+	if e.check == nil {
+		return refusal{}
+	}
+	return e.check(s, e, o)
+}
+
+// checkRules returns the first rule that a request breaks of those that hold at every endpoint.
+func (s *Server) checkRules(o oRequest) string {
 	seen := map[string]bool{}
 	for i, t := range o.Tools {
 		switch name := t.Function.Name; {
@@ -299,13 +328,7 @@ func (s *Server) checkOpenAI(o oRequest, api string) string {
 	if len(o.Messages) == 0 {
 		return "Invalid 'messages': empty array. Expected an array with minimum length 1."
 	}
-	if problem := checkMessages(o.Messages); problem != "" {
-		return problem
-	}
-	if api == GoogleOpenAI {
-		return s.checkCompatible(o)
-	}
-	return ""
+	return checkMessages(o.Messages)
 }
 
 // checkMessages wants every call answered at once, and nothing else answered.
@@ -364,27 +387,37 @@ func openCalls(calls []oCall, open map[string]bool, i int) string {
 	return ""
 }
 
-// checkCompatible wants the signature back on the current turn's calls.
-func (s *Server) checkCompatible(o oRequest) string {
-	start := 0
-	for i, m := range o.Messages {
+// isObjectText reports whether JSON is a string that holds an object.
+func isObjectText(raw json.RawMessage) bool {
+	var text string
+	return json.Unmarshal(raw, &text) == nil && isObject(json.RawMessage(text))
+}
+
+// currentTurn returns where the messages after the user's last one begin.
+func currentTurn(list []oMessage) (start int) {
+	for i, m := range list {
 		if m.Role == "user" {
-			start = i
+			start = i + 1
 		}
 	}
-	for _, m := range o.Messages[start:] {
+	return start
+}
+
+// checkGoogle wants the signature back on the current turn's calls.
+func checkGoogle(s *Server, e *endpoint, o oRequest) refusal {
+	for _, m := range o.Messages[currentTurn(o.Messages):] {
 		for j, c := range m.Calls {
 			signature := c.Extra.Google.Signature
 			if signature == "" && j == 0 {
-				return "Function call is missing a thought_signature in functionCall parts. This is required for tools to work " +
-					"correctly."
+				return refusal{said: "Function call is missing a thought_signature in functionCall parts. This is required for " +
+					"tools to work correctly."}
 			}
-			if signature != "" && !s.isGenuine(signature, o.Model, c.Function.Name) {
-				return "Corrupted thought signature."
+			if signature != "" && !s.isGenuine(signature, e.name+"/"+o.Model, c.Function.Name) {
+				return refusal{said: "Corrupted thought signature."}
 			}
 		}
 	}
-	return ""
+	return refusal{}
 }
 
 // newRequest returns a request as the script sees it.

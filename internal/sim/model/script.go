@@ -13,6 +13,7 @@ import (
 // The protocols a request may come by.
 const (
 	Gemini       = "gemini"
+	Vertex       = "vertex" // Gemini at Vertex AI
 	OpenAI       = "openai"
 	GoogleOpenAI = "google-openai" // Google's OpenAI-compatible base
 	Anthropic    = "anthropic"     // the Messages API
@@ -21,7 +22,7 @@ const (
 // Request is what the model is asked, in terms of no provider.
 type Request struct {
 	At       time.Time
-	API      string // Gemini, OpenAI or GoogleOpenAI
+	API      string // a protocol, or the name of an endpoint
 	Model    string
 	Stream   bool
 	System   string
@@ -29,7 +30,9 @@ type Request struct {
 	Tools    []Tool
 	ToolMode string // "", AUTO, ANY or NONE, whatever the protocol calls it
 	Store    *bool  // Gemini's opt-out of storage; nil: not sent
-	Raw      json.RawMessage
+	// Temperature is read of Gemini's requests alone; nil: not sent.
+	Temperature *float64
+	Raw         json.RawMessage
 }
 
 // Roles of messages.
@@ -131,6 +134,8 @@ type Reply struct {
 	Delay      time.Duration // before the first byte
 	ChunkDelay time.Duration // between the chunks of a stream
 	CutAfter   int           // connection is cut after so many bytes of body
+	CutClean   bool          // the body ends there instead, as if it were whole
+	Whole      bool          // one JSON body, though a stream was asked for
 	Malformed  bool          // status 200 with broken JSON
 	Hang       bool          // until the caller leaves
 	Endless    bool          // a stream repeats Text until the caller leaves

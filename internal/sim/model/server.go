@@ -1,6 +1,6 @@
-// Package simmodel is a language model to test clients with: Gemini's generateContent, OpenAI's chat completions,
-// Google's OpenAI-compatible API and Anthropic's Messages API, on a real socket of 127.0.0.1. A Script decides what the
-// model says and how it fails.
+// Package simmodel is a language model to test clients with: Gemini's generateContent at Google AI and Vertex AI,
+// Anthropic's Messages API, and OpenAI's chat completions as OpenAI and a dozen other providers and servers speak it, on
+// a real socket of 127.0.0.1. A Script decides what the model says and how it fails.
 //
 // It enforces the rules that the providers document: thought signatures and call ids come back as issued, every call
 // is answered, roles alternate, names and schemas use only what is supported, keys are valid. A request that breaks a
@@ -27,6 +27,10 @@ type Options struct {
 	Script Script   // default Echo
 	// RefuseTools are the names of tools for whose schemas every request is refused, though nothing is wrong with them.
 	RefuseTools []string
+	// RefuseOptional says that each endpoint refuses the optional field of a request that it is known to refuse.
+	RefuseOptional bool
+	// NoTools says that the endpoints that have models without tools serve such a model.
+	NoTools bool
 }
 
 // Rejection is a request that broke a rule of its protocol.
@@ -47,7 +51,9 @@ type Server struct {
 	asked      []Request
 	rejected   []Rejection
 	signatures map[string]issued
+	thoughts   map[string]map[string]any // that came with a call, by endpoint and id of the call
 	serial     int
+	endpoints  []*endpoint // fixed
 }
 
 // issued is what a thought signature was issued for.
@@ -64,7 +70,13 @@ func New(opts Options) (*Server, error) {
 	if opts.Script == nil {
 		opts.Script = Echo
 	}
-	s := &Server{opts: opts, script: opts.Script, signatures: map[string]issued{}}
+	s := &Server{
+		opts:       opts,
+		script:     opts.Script,
+		signatures: map[string]issued{},
+		thoughts:   map[string]map[string]any{},
+		endpoints:  newEndpoints(),
+	}
 	door, err := sim.NewHTTPServer(s.routes())
 	if err != nil {
 		return nil, err
@@ -85,14 +97,12 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1beta/openai/models", s.listOpenAI)
 	mux.HandleFunc("POST /v1/embeddings", s.embedOpenAI)
 	mux.HandleFunc("POST /v1/messages", s.serveAnthropic)
-	mux.HandleFunc(
-		"POST /v1/chat/completions",
-		func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, OpenAI) },
-	)
-	mux.HandleFunc(
-		"POST /v1beta/openai/chat/completions",
-		func(w http.ResponseWriter, r *http.Request) { s.serveOpenAI(w, r, GoogleOpenAI) },
-	)
+	for _, e := range s.endpoints {
+		mux.HandleFunc("POST "+e.path+"/chat/completions", func(w http.ResponseWriter, r *http.Request) {
+			s.serveOpenAI(w, r, e)
+		})
+	}
+	s.addVertex(mux)
 	return mux
 }
 
@@ -105,6 +115,17 @@ func (s *Server) OpenAIURL() string { return s.URL() + "/v1" }
 
 // AnthropicURL returns the base for clients of the Messages API.
 func (s *Server) AnthropicURL() string { return s.URL() }
+
+// EndpointURL returns the base for OpenAI clients of an endpoint, such as "deepseek". It panics if there is none.
+func (s *Server) EndpointURL(name string) string { return s.URL() + s.endpoint(name).path }
+
+// Endpoints returns the names of the endpoints that speak OpenAI's API.
+func (s *Server) Endpoints() (names []string) {
+	for _, e := range s.endpoints {
+		names = append(names, e.name)
+	}
+	return names
+}
 
 // GoogleOpenAIURL returns Google's OpenAI-compatible base.
 func (s *Server) GoogleOpenAIURL() string { return s.URL() + "/v1beta/openai" }
@@ -160,7 +181,7 @@ func (s *Server) reply(r Request) Reply {
 	for i := range reply.Calls {
 		if reply.Calls[i].ID == "" {
 			s.serial++
-			reply.Calls[i].ID = fmt.Sprintf("call-%d", s.serial)
+			reply.Calls[i].ID = s.newCallID(r.API, reply.Calls[i].Name)
 		}
 		if len(reply.Calls[i].Args) == 0 {
 			reply.Calls[i].Args = json.RawMessage("{}")
@@ -231,11 +252,13 @@ type pipe struct {
 	left    int // bytes until the cut; negative: none
 	between time.Duration
 	wrote   bool
+	clean   bool // the cut ends the body as if it were whole
+	ended   bool // it was cut
 }
 
 // pipe returns the writer of a stream, which pauses between pieces and ends early as the script asks.
 func (s *Server) pipe(w http.ResponseWriter, r *http.Request, reply Reply) *pipe {
-	p := &pipe{s: s, w: w, ctx: r.Context(), left: -1, between: reply.ChunkDelay}
+	p := &pipe{s: s, w: w, ctx: r.Context(), left: -1, between: reply.ChunkDelay, clean: reply.CutClean}
 	if reply.CutAfter > 0 {
 		p.left = reply.CutAfter
 	}
@@ -251,6 +274,9 @@ func (p *pipe) put(piece string) {
 		panic(http.ErrAbortHandler)
 	}
 	p.wrote = true
+	if p.ended {
+		return
+	}
 	cut := p.left >= 0 && len(piece) >= p.left
 	if cut {
 		piece = piece[:p.left]
@@ -261,7 +287,9 @@ func (p *pipe) put(piece string) {
 	if f, ok := p.w.(http.Flusher); ok {
 		f.Flush()
 	}
-	if cut {
+	if cut && p.clean {
+		p.ended = true
+	} else if cut {
 		panic(http.ErrAbortHandler)
 	}
 }
