@@ -231,10 +231,11 @@ func (c *Client) dropRefused(fault *llm.Error, sent []byte) bool {
 }
 
 // Names reports whether an error names a field, by the last word of its path, as the cause: in quotation marks, as a
-// part of a path, or before or behind words such as "parameter" and "is not supported".
+// part of a path, or before or behind words such as "parameter" and "is not supported" (参数, of Z.ai, is "parameter").
 func Names(fault *llm.Error, path string) bool {
 	name := regexp.QuoteMeta(path[strings.LastIndex(path, ".")+1:])
-	named := regexp.MustCompile(`(?i)(["'` + "`" + `.\[]|(?:parameter|argument|field|input|param)s?:? )` + name + `\b|` +
-		`\b` + name + `(["'` + "`" + `.\]:]| (?:is|are|does|must|not|cannot|should|unsupported)\b)`)
+	named := regexp.MustCompile(`(?i)(["'` + "`" + `.\[]|(?:parameter|argument|field|input|param)s?:? |` +
+		`not supported[^:]*: )` + name + `\b|\b` + name + `(["'` + "`" + `.\]:]|参数| (?:is|are|does|must|not|cannot|` +
+		`should|unsupported|parameter|value)\b)`)
 	return named.MatchString(fault.Error())
 }

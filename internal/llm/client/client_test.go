@@ -125,7 +125,7 @@ func refusing(t *testing.T, isRefused func(map[string]any) (status int, body str
 	return server.URL, sent
 }
 
-// The words are those of OpenAI, Mistral, vLLM and Google.
+// The words are those of OpenAI, Mistral, vLLM, Google, xAI and Z.ai.
 func TestPost_OptionalFieldIsRefused_IsLeftOutForGood(t *testing.T) {
 	for name, c := range map[string]struct {
 		field  Field
@@ -142,6 +142,13 @@ func TestPost_OptionalFieldIsRefused_IsLeftOutForGood(t *testing.T) {
 			`'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}}`},
 		"a field within another": {Field{Path: "generationConfig.temperature"}, 400, `{"error":{"code":400,"message":"Invalid JSON payload ` +
 			`received. Unknown name \"temperature\" at 'generation_config': Cannot find field."}}`},
+		"a value at Google": {Field{Path: "generationConfig.temperature"}, 400, `{"error":{"message":"Unable to submit ` +
+			`request because it has a temperature value of 0.5 but the supported range is from 1 to 1."}}`},
+		"options at xAI": {Field{Path: "stream_options"}, 400, `{"code":"Client specified an invalid argument",` +
+			`"error":"Argument not supported: stream_options"}`},
+		"temperature at xAI": {Field{Path: "temperature"}, 400, `{"code":"Client specified an invalid argument",` +
+			`"error":"Argument not supported on this model: temperature"}`},
+		"temperature at Z.ai": {Field{Path: "temperature"}, 400, `{"error":{"code":"1214","message":"temperature参数非法。"}}`},
 	} {
 		has := func(q map[string]any) bool {
 			inner, isDeep := q["generationConfig"].(map[string]any)
