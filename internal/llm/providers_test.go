@@ -250,6 +250,12 @@ func TestGenerate_RequestTooLong_IsNamedByEachProvidersOwnWords(t *testing.T) {
 		"request (131168 tokens) exceeds the available context size (131072 tokens), try increasing it",
 		"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
 		"Prompt exceeds max length",
+		"This model's maximum prompt length is 131072 but the request contains 136973 tokens.",
+		"<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 204800]",
+		"The number of tokens to keep from the initial prompt is greater than the context length. Try to load the model " +
+			"with a larger context length, or provide a shorter input",
+		"Trying to keep the first 10136 tokens when context the overflows. However, the model is loaded with context " +
+			"length of only 7866 tokens, which is not enough.",
 	}
 	anthropic := []string{
 		"prompt is too long: 207791 tokens > 200000 maximum",

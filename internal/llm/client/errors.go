@@ -89,7 +89,10 @@ func (c *Client) classify(status int, raw []byte) *llm.Error {
 var (
 	filterWords = []string{"content_filter", "content_policy"}
 	// Groq's code and its messages: https://console.groq.com/docs/errors.
-	badCallWords = []string{"tool_use_failed", "failed to call a function", "tool call validation failed"}
+	// That of llama.cpp, with status 500: nibor1896/Crow#203.
+	badCallWords = []string{
+		"tool_use_failed", "failed to call a function", "tool call validation failed", "failed to parse tool call arguments",
+	}
 	// What waiting does not change, though the status may be that of a rate limit: OpenAI, Moonshot, Z.ai (code 1113) and
 	// DeepSeek; Anthropic, whose limits are those that an organization sets for a month.
 	exhaustedWords = []string{
@@ -101,12 +104,14 @@ var (
 		"authentication_error", "permission_error", "api_key_invalid", "api key not valid", "api key expired",
 	}
 	// A request with too many tokens: the code of OpenAI, vLLM, OpenRouter and Groq and their message, the type of
-	// llama.cpp and its message, those of Mistral, Z.ai, Anthropic and Google (google-gemini/gemini-cli#6678). The status
-	// does not say so: it is 400 with most, 413 with others, and was 500 with llama.cpp.
+	// llama.cpp and its message, those of Mistral, Z.ai, Anthropic and Google (google-gemini/gemini-cli#6678), xAI
+	// (cline/cline#3120), Qwen (QwenLM/qwen-code#98) and LM Studio (lmstudio-bug-tracker#237, #2205). The status does not
+	// say so: it is 400 with most, 413 with others, 200 with LM Studio, and was 500 with llama.cpp.
 	tooLongWords = []string{
 		"context_length_exceeded", "maximum context length", "exceed_context_size_error", "available context size",
 		"context window", "prompt is too long", "too large for model", "exceeds max length", "exceed context limit",
-		"input token count", "context is too long",
+		"input token count", "context is too long", "maximum prompt length", "range of input length", "context the overflows",
+		"greater than the context length",
 	}
 )
 
