@@ -27,6 +27,7 @@ type choice struct {
 	Message      client.Maybe[fields] `json:"message"`
 	Delta        client.Maybe[fields] `json:"delta"`
 	FinishReason client.Word          `json:"finish_reason"`
+	Native       client.Word          `json:"native_finish_reason"` // of the provider behind OpenRouter
 }
 
 // fields are the fields of a message, or of what a piece adds to it.
@@ -129,13 +130,15 @@ func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) b
 				}
 			}
 		}
-		if one.FinishReason == "error" { // OpenRouter's reason if the provider behind it has failed
+		switch {
+		case isMalformedCall(string(one.FinishReason)), isMalformedCall(string(one.Native)):
+			a.finish = llm.FinishMalformed
+		case one.FinishReason == "error": // OpenRouter's reason if the provider behind it has failed
 			err := errors.New("the endpoint ended the answer with an error")
 			yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: err})
 			return false
-		}
-		if finish := readFinish(string(one.FinishReason)); finish != "" {
-			a.finish = finish
+		case one.FinishReason != "":
+			a.finish = readFinish(string(one.FinishReason))
 		}
 	}
 	return yield(out, nil)
@@ -249,6 +252,12 @@ func (a *answerReader) end(yield func(llm.Chunk, error) bool) {
 	yield(out, nil)
 }
 
+// isMalformedCall reports whether a reason says that Gemini, behind the endpoint, wrote a call that Google cannot read
+// (OpenRouterTeam/openrouter-examples#67).
+func isMalformedCall(reason string) bool {
+	return strings.Contains(strings.ToUpper(reason), "MALFORMED_FUNCTION_CALL")
+}
+
 // readFinish converts a finish reason.
 func readFinish(reason string) llm.Finish {
 	switch reason {
@@ -258,8 +267,6 @@ func readFinish(reason string) llm.Finish {
 		return llm.FinishLength
 	case "content_filter":
 		return llm.FinishBlocked
-	case "":
-		return ""
 	}
 	return llm.FinishOther
 }

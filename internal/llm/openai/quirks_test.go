@@ -54,6 +54,14 @@ func TestEndpointsThatDifferAreUnderstood(t *testing.T) {
 		{"no reason to end", []string{`{"choices":[{"delta":{"content":"hello"}}]}`, `[DONE]`}, "hello", nil},
 		{"text in parts", []string{`{"choices":[{"delta":{"content":[{"type":"text","text":"hel"},{"type":"text","text":"lo"}]},"finish_reason":"stop"}]}`}, "hello", nil},
 		{"one piece, of no type", []string{"\x00" + `{"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}]}`}, "hello", nil},
+		{"wrong types of what does not matter", []string{
+			`{"id":7,"created":"x","model":3,"error":"","usage":{"prompt_tokens":10.0},"choices":[{"index":"0","delta":` +
+				`{"role":1,"content":"hello"},"finish_reason":false}]}`,
+			`{"error":false,"choices":[{"delta":{"tool_calls":[{"index":"0","id":12345,"type":0,` +
+				`"function":{"name":"look","arguments":"{\"x\""}}]}}]}`,
+			`{"error":{},"choices":[{"delta":{"tool_calls":[{"index":"0","function":{"arguments":":1}"}}]},"finish_reason":null}]}`,
+			`{"usage":"10","choices":[]}`, `{"usage":{"prompt_tokens":"10","prompt_tokens_details":0},"choices":[]}`, ended},
+			"hello", []string{`12345 look {"x":1}`}},
 		{"malformed arguments", []string{call(`{"id":"a","function":{"name":"look","arguments":"{\"x\":"}}`), ended}, "", []string{`a look "{\"x\":"`}},
 	}
 	for _, c := range cases {
