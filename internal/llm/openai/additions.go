@@ -130,11 +130,8 @@ func (a additions) part() (llm.Part, bool) {
 	return out, true
 }
 
-// load adds the additions that a part holds. A thought without them, which stood in the text, is not sent back.
+// load adds the additions that a part holds.
 func (a additions) load(p llm.Part) error {
-	if len(p.Raw) == 0 {
-		return nil
-	}
 	var k kept
 	if err := json.Unmarshal(p.Raw, &k); err != nil {
 		return fmt.Errorf("read what was added to a stored message: %w", err)

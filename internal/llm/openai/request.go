@@ -114,7 +114,7 @@ type messageWriter struct {
 // convert returns a message in the API's form, in which each result of a tool is a message of its own.
 func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 	one := message{Role: string(said.Role)}
-	var texts []string
+	var texts, tagged []string
 	var images []contentPart
 	added := additions{}
 	for _, p := range said.Parts {
@@ -131,6 +131,8 @@ func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 		case p.Media != nil:
 			url := "data:" + p.Media.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Media.Data)
 			images = append(images, contentPart{Type: "image_url", ImageURL: &image{url}})
+		case p.Thought && len(p.Raw) == 0: // it stood in the text
+			tagged = append(tagged, p.Text)
 		case p.Thought:
 			if err := added.load(p); err != nil {
 				return nil, err
@@ -143,6 +145,11 @@ func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 		return out, nil
 	}
 	text := strings.Join(texts, "\n")
+	// MiniMax wants the reasoning of calls back where it stood (https://platform.minimax.io/docs/api-reference/
+	// text-openai-api, seen 2026-11); templates of other models that write tags find it there, too.
+	if len(tagged) > 0 && len(one.ToolCalls) > 0 {
+		text = "<think>" + strings.Join(tagged, "") + "</think>\n\n" + text
+	}
 	// Images need a list of parts; a message with calls alone must have null as its content.
 	switch thinking, _ := added["content"].(string); {
 	case len(images) > 0:
