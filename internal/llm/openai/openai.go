@@ -48,9 +48,10 @@ type Model struct {
 // habits is what an endpoint was found to demand. They are replaced as a whole, never changed.
 type habits struct {
 	// placeholder is sent as the reasoning of calls that have none. It is nil if calls need none.
-	placeholder *string
-	shortIDs    bool     // every id of a call must be nine letters and digits
-	refused     []string // fields that it adds to messages and does not take back
+	placeholder  *string
+	shortIDs     bool     // every id of a call must be nine letters and digits
+	needsDetails bool     // calls must have reasoning_details with a signature, as of Gemini behind OpenRouter
+	refused      []string // fields that it adds to messages and does not take back
 }
 
 // New returns a model. It makes no request, and sets no time limit: ctx of each request does.
@@ -146,6 +147,10 @@ func (h habits) learn(err error, r llm.Request) (habits, bool) {
 	// Mistral: "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9."
 	case !h.shortIDs && strings.Contains(said, "tool call id") && strings.Contains(said, "length of 9"):
 		h.shortIDs = true
+		return h, true
+	// OpenRouter: "Gemini models require OpenRouter reasoning details to be preserved in each request."
+	case !h.needsDetails && strings.Contains(said, "reasoning details to be preserved"):
+		h.needsDetails = true
 		return h, true
 	}
 	for _, name := range addedFields(r.Messages) {

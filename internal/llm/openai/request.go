@@ -167,11 +167,18 @@ func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 	if w.habits.placeholder != nil && len(one.ToolCalls) > 0 && added["reasoning_content"] == nil {
 		added["reasoning_content"] = cmp.Or(added["reasoning"], any(*w.habits.placeholder))
 	}
+	if w.habits.needsDetails && len(one.ToolCalls) > 0 && added["reasoning_details"] == nil {
+		added["reasoning_details"] = []any{map[string]any{"type": "reasoning.encrypted", "format": "google-gemini-v1",
+			"index": 0, "id": one.ToolCalls[0]["id"], "data": skipSignature}}
+	}
 	return []any{added.mergeInto(one, w.habits.refused)}, nil
 }
 
-// noSignature is what Google accepts in place of the signature of a call that another model made.
-var noSignature = map[string]any{"google": map[string]any{"thought_signature": "skip_thought_signature_validator"}}
+// skipSignature is what Google accepts in place of the signature of a call that another model made.
+const skipSignature = "skip_thought_signature_validator"
+
+// noSignature is skipSignature in the form of Google's own endpoint.
+var noSignature = map[string]any{"google": map[string]any{"thought_signature": skipSignature}}
 
 // isGoogle reports whether the endpoint is Google's own, which requires a signature on the first call of a message.
 func (m *Model) isGoogle() bool {
