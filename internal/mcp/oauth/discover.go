@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,10 +62,9 @@ func (d document) flag(key string) bool {
 	return json.Unmarshal(d[key], &b) == nil && b
 }
 
-// discover finds where to get the token that a refusal asks for. It prefers the issuer that was
-// used before, if the server still names it. It fails where the server's metadata are about another
+// discover finds where to get the token that a refusal asks for. It fails if the server's metadata are about another
 // resource, name no issuer or not the configured one, or cannot be read; nothing is guessed then.
-func (s *session) discover(ctx context.Context, c *challenge, before string) (*target, error) {
+func (s *session) discover(ctx context.Context, c *challenge) (*target, error) {
 	resource, found, err := s.fetchResourceMetadata(ctx, c)
 	if err != nil {
 		return nil, err
@@ -76,31 +76,60 @@ func (s *session) discover(ctx context.Context, c *challenge, before string) (*t
 	if err := s.checkResource(p.resource); err != nil {
 		return nil, err
 	}
-	issuers := resource.list("authorization_servers")
-	issuer, err := s.chooseIssuer(issuers, before)
+	issuers, err := s.chooseIssuers(resource.list("authorization_servers"))
 	if err != nil {
 		return nil, err
 	}
-	p.authServer, err = s.fetchServerMetadata(ctx, issuer)
-	return p, err
+	var errs []error
+	for _, issuer := range issuers {
+		if p.authServer, err = s.fetchServerMetadata(ctx, issuer); err == nil {
+			return p, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
 }
 
-// chooseIssuer returns the authorization server to use of those that the server names.
-func (s *session) chooseIssuer(issuers []string, before string) (string, error) {
+// maxIssuers is how many authorization servers of a server are tried.
+const maxIssuers = 3
+
+// chooseIssuers returns the authorization servers to try, of those that the server names. An issuer that is configured,
+// or can renew the current token, is the only one; otherwise the last one that was used comes first. A configured client
+// belongs to one issuer, and its secret must not go to another: it has the first one only.
+func (s *session) chooseIssuers(named []string) ([]string, error) {
+	known := slices.IndexFunc(named, func(issuer string) bool {
+		return isSameIssuer(issuer, cmp.Or(s.e.Issuer, s.rec.Issuer))
+	})
 	switch {
-	case len(issuers) == 0:
-		return "", errors.New("the server's metadata names no authorization server")
-	case s.e.Issuer != "" && !slices.Contains(issuers, s.e.Issuer):
-		return "", fmt.Errorf(
+	case len(named) == 0:
+		return nil, errors.New("the server's metadata names no authorization server")
+	case s.e.Issuer != "" && known < 0:
+		return nil, fmt.Errorf(
 			"the server names the authorization server %.200q, and not the one that is configured",
-			issuers[0],
+			named[0],
 		)
-	case s.e.Issuer != "":
-		return s.e.Issuer, nil
-	case slices.Contains(issuers, before):
-		return before, nil
+	case known >= 0 && (s.e.Issuer != "" || s.rec.Refresh != ""):
+		return named[known : known+1], nil
+	case known > 0:
+		named = slices.Insert(slices.Delete(slices.Clone(named), known, known+1), 0, named[known])
 	}
-	return issuers[0], nil
+	if s.e.ClientID != "" {
+		return named[:1], nil
+	}
+	return named[:min(len(named), maxIssuers)], nil
+}
+
+// isSameIssuer reports whether two issuers are the same, letter by letter. Only the slash behind a host without a path
+// makes no difference (RFC 3986, 6.2.3): resource metadata and server metadata often disagree about it.
+func isSameIssuer(a, b string) bool { return trimRoot(a) == trimRoot(b) }
+
+// trimRoot returns an issuer without the slash that is its whole path.
+func trimRoot(issuer string) string {
+	_, rest, _ := strings.Cut(issuer, "://")
+	if strings.IndexAny(rest, "/?#") == len(rest)-1 {
+		return strings.TrimSuffix(issuer, "/")
+	}
+	return issuer
 }
 
 // checkResource checks that metadata are about the configured server (RFC 9728, 3.3): they may name its URL or a
@@ -162,7 +191,7 @@ func (s *session) guessTarget(ctx context.Context, c *challenge) (*target, error
 		return nil, errors.New("the server wants credentials and does not say which: give them as headers")
 	}
 	root := s.origin()
-	if s.e.Issuer != "" && s.e.Issuer != root {
+	if s.e.Issuer != "" && !isSameIssuer(s.e.Issuer, root) {
 		return nil, errors.New("the server does not name the authorization server that is configured")
 	}
 	p := &target{resource: s.resourceID()}
@@ -219,10 +248,13 @@ func (s *session) fetchServerMetadata(ctx context.Context, issuer string) (authS
 		d, err := s.fetchDocument(ctx, at)
 		if err != nil {
 			errs = append(errs, err)
+			if errors.As(err, new(*url.Error)) { // the host does not answer at the other places either
+				break
+			}
 			continue
 		}
 		// RFC 8414, 3.3: anything else may be an attempt to mix up two authorization servers.
-		if d.text("issuer") != issuer {
+		if !isSameIssuer(d.text("issuer"), issuer) {
 			return authServer{}, fmt.Errorf(
 				"the metadata of the authorization server %s name another issuer, %.200q: sign-in stopped",
 				issuer,

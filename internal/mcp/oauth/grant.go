@@ -111,7 +111,8 @@ func (s *session) readToken(d document) (token, error) {
 	// A token with a line break could inject headers.
 	case t.access == "" || !isPrintable:
 		return token{}, errors.New("the authorization server returned no token that can be sent")
-	case !strings.EqualFold(d.text("token_type"), "bearer"):
+	// Some servers leave the type out, although RFC 6749, 5.1, demands it.
+	case d.text("token_type") != "" && !strings.EqualFold(d.text("token_type"), "bearer"):
 		return token{}, fmt.Errorf(
 			"the authorization server returned a token of the type %q, which the bot does not know",
 			printable(d.text("token_type")),

@@ -81,21 +81,104 @@ func TestDiscovery(t *testing.T) {
 		{"2025-03-26 without metadata", func(p *peer) { p.inHeader, p.metadata, p.named.where = false, "", "/nowhere" }},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		for _, form := range []struct{ named, own string }{{"", ""}, {"/", ""}, {"", "/"}, {"/", "/"}} {
+			t.Run(fmt.Sprintf("%s, issuer named x%s, calls itself x%s", tt.name, form.named, form.own), func(t *testing.T) {
+				p, b := newPeer(t), newBot(t)
+				p.slash, p.named.slash = form.named, form.own
+				tt.change(p)
+				if p.named.path != "" { // with one the forms are two issuers
+					p.slash, p.named.slash = "", ""
+				}
+				c := b.client(Entry{Name: "a", URL: p.url()})
+				b.consent(c, p.url())
+				b.welcome(c, p.url(), "{}")
+				want := p.resource
+				if want == "" {
+					want = p.url()
+				}
+				if got := p.named.asked[0].Get("resource"); got != want {
+					t.Errorf("the resource is %q and not as published, %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// An issuer without a path is the same with and without its slash, wherever it is named: in the configuration, in the
+// return of the browser, in the stored token and in the stored registration.
+func TestIssuer_SlashOfTheRoot_MakesNoDifference(t *testing.T) {
+	slashes := []string{"", "/"}
+	for _, configured := range slashes {
+		for _, iss := range slashes {
+			for _, before := range slashes {
+				t.Run(fmt.Sprintf("configured x%s, iss x%s, before x%s", configured, iss, before), func(t *testing.T) {
+					p, b := newPeer(t), newBot(t)
+					p.slash, p.named.slash = before, before
+					back := p.named.server.URL + iss
+					p.named.iss = &back
+					entry := Entry{Name: "a", URL: p.url(), Issuer: p.named.server.URL + configured}
+					b.consent(b.client(entry), p.url())
+					p.revoke()
+					p.with(func() { p.slash, p.named.slash = iss, configured })
+					again := newBot(t, func(o *Options) { o.Store, o.RedirectURL = b.keep, b.door+"/oauth/callback" })
+					c := again.client(entry)
+					again.welcome(c, p.url(), "{}") // renewed: the stored token is this issuer's
+					p.revoke()
+					p.with(func() { clear(p.named.refreshes) })
+					again.needed(c, p.url())
+					if n := len(p.named.registers); n != 1 || p.named.count("refresh_token") != 2 {
+						t.Errorf("%d registrations, %d renewals", n, p.named.count("refresh_token"))
+					}
+				})
+			}
+		}
+	}
+}
+
+// Where the first authorization server does not answer, the next one that the server names is asked, but not one that a
+// token or a secret does not belong to.
+func TestDiscovery_DeadAuthorizationServer(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for name, dead := range map[string]func(t *testing.T) string{
+		"refuses connections": func(*testing.T) string { return gone.URL },
+		"has no metadata": func(t *testing.T) string {
+			return serve(t, http.NotFoundHandler()).URL
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			p, b := newPeer(t), newBot(t)
-			tt.change(p)
+			p.others = []string{dead(t)}
 			c := b.client(Entry{Name: "a", URL: p.url()})
 			b.consent(c, p.url())
 			b.welcome(c, p.url(), "{}")
-			want := p.resource
-			if want == "" {
-				want = p.url()
+			for _, e := range []Entry{
+				{Name: "b", URL: p.url(), ClientID: "me", ClientSecret: "secret"},
+				{Name: "c", URL: p.url(), Issuer: p.others[0]},
+			} {
+				b.fails(b.client(e), p.url(), "sign in at MCP server")
 			}
-			if got := p.named.asked[0].Get("resource"); got != want {
-				t.Errorf("the resource is %q and not as published, %q", got, want)
-			}
+			// The token's own server is dead now; the other one must not end what it may still renew.
+			next := p.newIssuer("")
+			p.with(func() {
+				clear(p.valid)
+				p.others, p.named = []string{p.named.name()}, next
+				p.as[0].where, p.as[0].grants = "/nowhere", func(url.Values) (int, map[string]any) { return 503, nil }
+			})
+			b.fails(c, p.url(), "does not describe itself")
 		})
 	}
+}
+
+func TestATokenWithoutAType_IsABearerToken(t *testing.T) {
+	p, b := newPeer(t), newBot(t)
+	p.named.grants = func(url.Values) (int, map[string]any) {
+		p.valid["plain"] = nil
+		return 200, map[string]any{"access_token": "plain"}
+	}
+	c := b.client(Entry{Name: "a", URL: p.url()})
+	b.consent(c, p.url())
+	b.welcome(c, p.url(), "{}")
 }
 
 // Nothing may be begun with a server whose metadata do not fit together.
@@ -111,7 +194,10 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		{"resource below it", func(p *peer) { p.resource = p.url() + "/more" }, Entry{}, "not its url"},
 		{"no resource", func(p *peer) { p.resource = "x" }, Entry{}, "not its url"},
 		{"issuer of another", func(p *peer) { p.named.more["issuer"] = "https://evil.example" }, Entry{}, "another issuer"},
-		{"issuer but for a slash", func(p *peer) { p.named.more["issuer"] = p.named.name() + "/" }, Entry{}, "another issuer"},
+		{"issuer with a path, but for a slash", func(p *peer) { p.named.path, p.slash = "/tenant", "/" }, Entry{}, "another issuer"},
+		{"issuer with a path, named without its slash", func(p *peer) { p.named.path, p.named.slash = "/tenant", "/" }, Entry{}, "another issuer"},
+		{"issuer with two slashes", func(p *peer) { p.named.slash = "//" }, Entry{}, "another issuer"},
+		{"issuer with a query", func(p *peer) { p.named.slash = "?/" }, Entry{}, "another issuer"},
 		{"no PKCE", func(p *peer) { p.named.more["code_challenge_methods_supported"] = nil }, Entry{}, "PKCE"},
 		{"plain PKCE", func(p *peer) { p.named.more["code_challenge_methods_supported"] = []string{"plain"} }, Entry{}, "PKCE"},
 		{"no registration", func(p *peer) { p.named.more["registration_endpoint"] = nil }, Entry{}, "configure its client id"},
@@ -156,7 +242,10 @@ func TestOnlyTheAnswerOfTheOneAskedCounts(t *testing.T) {
 		want   string
 	}{
 		{"mix-up", func(p *peer) { p.named.iss = text("https://evil.example") }, "does not come from"},
-		{"iss but for a slash", func(p *peer) { p.named.iss = text(p.named.name() + "/") }, "does not come from"},
+		{"iss with a path, but for a slash", func(p *peer) {
+			p.named.path = "/tenant"
+			p.named.iss = text(p.named.name() + "/")
+		}, "does not come from"},
 		{"iss missing", func(p *peer) { p.named.iss = text("") }, "does not come from"},
 		{"iss wrong though not announced", func(p *peer) {
 			p.named.more["authorization_response_iss_parameter_supported"] = nil

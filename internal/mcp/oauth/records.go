@@ -37,7 +37,7 @@ func tokenKey(e Entry) string {
 
 // clientKey returns the key of the bot's registration at an authorization server.
 func clientKey(server, issuer, redirect string) string {
-	return "client/" + url.PathEscape(server) + "/" + url.PathEscape(issuer) + "/" + url.PathEscape(redirect)
+	return "client/" + url.PathEscape(server) + "/" + url.PathEscape(trimRoot(issuer)) + "/" + url.PathEscape(redirect)
 }
 
 // save encrypts a value and stores it; nil deletes the record. The key is authenticated with the record, so that no

@@ -26,7 +26,7 @@ const (
 // storedRecord returns the stored record of the session. It returns false where there is none, or it belongs to
 // another URL, issuer or client: its token would go to a stranger.
 func (s *session) storedRecord() (r record, ok bool) {
-	if !s.b.load(s.key, &r) || r.URL != s.e.URL || s.e.Issuer != "" && s.e.Issuer != r.Issuer ||
+	if !s.b.load(s.key, &r) || r.URL != s.e.URL || s.e.Issuer != "" && !isSameIssuer(s.e.Issuer, r.Issuer) ||
 		s.e.ClientID != "" && s.e.ClientID != r.Client.ID {
 		return record{}, false
 	}

@@ -120,12 +120,12 @@ func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, flowTimeout)
 	defer cancel()
-	at, err := s.discover(ctx, c, s.rec.Issuer)
+	at, err := s.discover(ctx, c)
 	if err != nil {
 		return nil, s.signInError(err)
 	}
 	// A token of another issuer must never be refreshed at this one.
-	if s.rec.Issuer != at.issuer {
+	if !isSameIssuer(s.rec.Issuer, at.issuer) {
 		s.clearRecord()
 	}
 	// A refreshed token has the same scopes, so it does not help when scopes are missing.

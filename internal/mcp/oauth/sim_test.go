@@ -43,6 +43,8 @@ type peer struct {
 	challenge string   // more of the WWW-Authenticate header
 	needs     []string // scopes of a request
 	named     *issuer  // in the metadata
+	slash     string   // behind the issuer's name in the metadata
+	others    []string // issuers that the metadata name before it
 	valid     map[string][]string
 	calls     []string // bodies that were let in
 	bearers   []string // tokens that came, good or not
@@ -53,6 +55,7 @@ type issuer struct {
 	p       *peer
 	server  *httptest.Server
 	path    string                                                    // of the issuer
+	slash   string                                                    // behind its own name
 	where   string                                                    // path of its metadata; "": the well-known place
 	more    map[string]any                                            // replaces parts of the metadata; nil leaves one out
 	iss     *string                                                   // replaces what redirects say; empty: nothing
@@ -99,7 +102,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if resource == "" {
 			resource = p.url()
 		}
-		d := map[string]any{"resource": resource, "authorization_servers": []string{p.named.name()}}
+		d := map[string]any{"resource": resource, "authorization_servers": append(p.others, p.named.server.URL+p.named.path+p.slash)}
 		if p.supported != nil {
 			d["scopes_supported"] = p.supported
 		}
@@ -142,7 +145,7 @@ func reply(w http.ResponseWriter, status int, v any) {
 	json.NewEncoder(w).Encode(v)
 }
 
-func (a *issuer) name() string { return a.server.URL + a.path }
+func (a *issuer) name() string { return a.server.URL + a.path + a.slash }
 
 func (a *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.p.mu.Lock()
@@ -157,7 +160,7 @@ func (a *issuer) at(w http.ResponseWriter, r *http.Request, root string) {
 	}
 	switch r.URL.Path {
 	case where:
-		d := map[string]any{"issuer": root + a.path, "authorization_endpoint": root + "/authorize?kept=1",
+		d := map[string]any{"issuer": root + a.path + a.slash, "authorization_endpoint": root + "/authorize?kept=1",
 			"token_endpoint":        root + "/token",
 			"registration_endpoint": root + "/register", "code_challenge_methods_supported": []string{"plain", "S256"},
 			"token_endpoint_auth_methods_supported":          []string{"client_secret_basic", "none"},
@@ -189,7 +192,7 @@ func (a *issuer) authorize(w http.ResponseWriter, r *http.Request, root string) 
 	}
 	code := rand.Text()
 	a.codes[code] = q
-	answer := url.Values{"state": {q.Get("state")}, "iss": {root + a.path}, "code": {code}}
+	answer := url.Values{"state": {q.Get("state")}, "iss": {root + a.path + a.slash}, "code": {code}}
 	if a.deny != "" {
 		answer.Del("code")
 		answer.Set("error", a.deny)
