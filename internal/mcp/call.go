@@ -223,8 +223,12 @@ func mayHaveRun(err error) bool {
 	var failed *transport.Error
 	var dial *net.OpError
 	var refused authorizationError
+	var status statusError
 	switch {
-	case !errors.As(err, &failed), errors.As(err, &refused), errors.Is(err, transport.ErrAuthorizationRequired):
+	case errors.As(err, &status) && status < 500:
+		return false
+	case !errors.As(err, &failed), errors.As(err, &refused), errors.Is(err, transport.ErrAuthorizationRequired),
+		errors.Is(err, transport.ErrSessionTerminated):
 		return false
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return false

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -334,6 +335,187 @@ func TestFaultsOverHTTP(t *testing.T) {
 	}
 }
 
+// A server that has forgotten the session gets a new one, and the call once more, whatever the status says. Another
+// refusal, and a failure of which nobody knows whether the call was run, are not repeated.
+func TestHTTP_ForgottenSession_IsRenewed(t *testing.T) {
+	waitBesideOthers(t)
+	const rpc = `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":%q}}`
+	tests := []struct {
+		name, body, header string
+		status             int
+		wrong              string // "": the call is answered with done
+	}{
+		{"404", "", "", 404, ""},
+		{"400 as the TypeScript SDK's examples", fmt.Sprintf(rpc, "Bad Request: No valid session ID provided"), "", 400, ""},
+		{"400 of a server that was restarted", fmt.Sprintf(rpc, "Bad Request: Server not initialized"), "", 400, ""},
+		{"400 as text", "Invalid session ID", "", 400, ""},
+		{"401 as the Rust SDK", "Unauthorized: Session not found", "", 401, ""},
+		{"403", fmt.Sprintf(rpc, "Mcp-Session-Id principal mismatch"), "", 403, ""},
+		{"503", "session expired", "", 503, ""},
+		{"400 for another reason", fmt.Sprintf(rpc, "Bad Request: no such thing"), "", 400, "no such thing"},
+		{"401 that asks to sign in", "the session has ended", "Bearer", 401, "refused the credentials"},
+		{"503 for another reason", "upstream reset", "", 503, "503: upstream reset. Whether it had an effect is not known"},
+		{"500", "session broke", "", 500, "500: session broke. Whether it had an effect is not known"},
+	}
+	var o Options
+	calls := make([]atomic.Int32, len(tests))
+	for i, tt := range tests {
+		o.Servers = append(o.Servers, Config{Name: tt.name, URL: serve(t, scripted(
+			func(w http.ResponseWriter, r *http.Request, request []byte) {
+				if calls[i].Add(1) > 1 {
+					answer(w, r, request)
+					return
+				}
+				if tt.header != "" {
+					w.Header().Set("WWW-Authenticate", tt.header)
+				}
+				w.WriteHeader(tt.status)
+				fmt.Fprint(w, tt.body)
+			})).URL})
+	}
+	h := running(t, o)
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			settled(t, h, tt.name)
+			res, want := call(t, find1(t, h, tt.name, "do"), `{}`), int32(2)
+			if tt.wrong == "" {
+				wantText(t, res, "done")
+			} else {
+				want = 1
+				wantFailure(t, res, tt.wrong)
+			}
+			if n := calls[i].Load(); n != want {
+				t.Errorf("the call was sent %d times, want %d", n, want)
+			}
+		})
+	}
+}
+
+// A redirect that would lose the message is named, with its target and without what may be secret in it.
+func TestHTTP_Redirect(t *testing.T) {
+	moved := func(status int) string {
+		return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/mcp" {
+				http.Redirect(w, r, "/mcp/?key=sesame", status)
+				return
+			}
+			scripted(answer).ServeHTTP(w, r)
+		})).URL
+	}
+	servers := map[int]string{}
+	var o Options
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		servers[status] = moved(status)
+		o.Servers = append(o.Servers, Config{Name: fmt.Sprint(status), URL: servers[status] + "/mcp?key=sesame"})
+	}
+	h := running(t, o)
+	for status, at := range servers {
+		name := fmt.Sprint(status)
+		if status > 303 {
+			settled(t, h, name)
+			wantText(t, call(t, find1(t, h, name, "do"), `{}`), "done")
+			continue
+		}
+		want := "the server redirects to " + at + "/mcp/: if that is right, write it as the url"
+		if st := until(t, h, name, Failed); !strings.HasSuffix(st.Error, want) {
+			t.Errorf("%d: error %q, want %q", status, st.Error, want)
+		}
+	}
+}
+
+// Servers are told who calls, in every request and over each transport, unless a header of the entry says so.
+func TestHTTP_UserAgent(t *testing.T) {
+	var agents sync.Map
+	noting := func(name string, next http.Handler) string {
+		return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			agents.Store(name+" "+r.UserAgent(), true)
+			next.ServeHTTP(w, r)
+		})).URL
+	}
+	h := running(t, Options{Version: "1.2", Servers: []Config{
+		{Name: "http", URL: noting("http", scripted(answer))},
+		{Name: "sse", URL: noting("sse", &events{}), Transport: SSE},
+		{Name: "own", URL: noting("own", scripted(answer)), Headers: map[string]string{"user-agent": "mine"}},
+	}})
+	for _, name := range []string{"http", "sse", "own"} {
+		settled(t, h, name)
+	}
+	got := map[string]bool{}
+	agents.Range(func(key, _ any) bool { got[key.(string)] = true; return true })
+	want := map[string]bool{"http ravenbot/1.2": true, "sse ravenbot/1.2": true, "own mine": true}
+	if !maps.Equal(got, want) {
+		t.Errorf("servers have seen %v, want %v", got, want)
+	}
+}
+
+// A call that is refused for the rate is made again after the pause that the server asks for, if the time of the call
+// allows that.
+func TestHTTP_RefusedForTheRate(t *testing.T) {
+	limited := func(pause string, calls *atomic.Int32, next http.Handler) string {
+		return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return
+			}
+			if strings.Contains(string(body), "tools/call") && calls.Add(1) < 3 {
+				w.Header().Set("Retry-After", pause)
+				http.Error(w, "slow down", http.StatusTooManyRequests)
+				return
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			next.ServeHTTP(w, r)
+		})).URL
+	}
+	var short, long, sse, sseLong atomic.Int32
+	older := func() http.Handler {
+		return &events{do: func(e *events, id string) {
+			e.say(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":"done"}]}}`)
+		}}
+	}
+	h := running(t, Options{Servers: []Config{
+		{Name: "short", URL: limited("0.01", &short, scripted(answer))},
+		{Name: "long", URL: limited("3600", &long, scripted(answer))},
+		{Name: "sse", URL: limited("0.01", &sse, older()), Transport: SSE},
+		{Name: "sse, long", URL: limited("3600", &sseLong, older()), Transport: SSE},
+	}})
+	for _, name := range []string{"short", "sse"} {
+		settled(t, h, name)
+		wantText(t, call(t, find1(t, h, name, "do"), `{}`), "done")
+	}
+	for _, name := range []string{"long", "sse, long"} {
+		settled(t, h, name)
+		res := call(t, find1(t, h, name, "do"), `{}`)
+		wantFailure(t, res, "429")
+		if strings.Contains(res.Text, "not known") {
+			t.Errorf("%s: %q, though the server has run nothing", name, res.Text)
+		}
+	}
+	if short.Load() != 3 || sse.Load() != 3 || long.Load() != 1 || sseLong.Load() != 1 {
+		t.Errorf("the calls were sent %d, %d, %d and %d times", short.Load(), sse.Load(), long.Load(), sseLong.Load())
+	}
+}
+
+// Streams may begin with a byte order mark, and end their lines with carriage returns, over each transport.
+func TestHTTP_EventStreams_InEachForm(t *testing.T) {
+	const done = `"result":{"content":[{"type":"text","text":"done"}]}`
+	var o Options
+	for name, end := range map[string]string{"line feeds": "\n", "carriage returns": "\r", "both": "\r\n"} {
+		reply := func(w http.ResponseWriter, _ *http.Request, request []byte) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "\uFEFFdata: {\"jsonrpc\":\"2.0\",\"id\":%s,%s}%s%s", jsonObject(request)["id"], done, end, end)
+		}
+		older := &events{end: end, do: func(e *events, id string) { e.say(`{"jsonrpc":"2.0","id":` + id + `,` + done + `}`) }}
+		o.Servers = append(o.Servers, Config{Name: name, URL: serve(t, scripted(reply)).URL},
+			Config{Name: name + ", sse", URL: serve(t, older).URL, Transport: SSE})
+	}
+	h := running(t, o)
+	for _, c := range o.Servers {
+		settled(t, h, c.Name)
+		wantText(t, call(t, find1(t, h, c.Name, "do"), `{}`), "done")
+	}
+}
+
 // A server of 2025-03-26 may send several messages as one array (its specification, "Batching").
 func TestHTTP_BatchOfMessages_IsReadAsEachOfThem(t *testing.T) {
 	waitBesideOthers(t)
@@ -409,6 +591,7 @@ type events struct {
 	mu     sync.Mutex
 	stream chan string // nil: closed by drop
 	do     func(e *events, id string)
+	end    string // of lines; "": as usual, without a byte order mark
 }
 
 func (e *events) say(message string) {
@@ -434,7 +617,12 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.mu.Unlock()
 		w.Header().Set("Content-Type", "text/event-stream")
 		out := bufio.NewWriter(w)
-		fmt.Fprint(out, ": hello\r\nevent: endpoint\r\ndata: /message\r\n\r\n")
+		form := func(text string) string { return text }
+		if e.end != "" {
+			fmt.Fprint(out, "\uFEFF")
+			form = strings.NewReplacer("\r\n", e.end, "\n", e.end).Replace
+		}
+		fmt.Fprint(out, form("event: endpoint\r\ndata: /message\r\n\r\n: hello\r\n"))
 		for {
 			out.Flush()
 			w.(http.Flusher).Flush()
@@ -443,7 +631,7 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				if !ok {
 					return
 				}
-				fmt.Fprintf(out, "event: message\nid: 1\ndata: %s\n\n", strings.ReplaceAll(m, "\n", "\ndata: "))
+				fmt.Fprint(out, form("event: message\nid: 1\ndata: "+strings.ReplaceAll(m, "\n", "\ndata: ")+"\n\n"))
 			case <-r.Context().Done():
 				return
 			}

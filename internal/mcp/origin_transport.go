@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -16,6 +17,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mark3labs/mcp-go/client/transport"
+
+	"ravenbot/internal/egress"
 	"ravenbot/internal/resident"
 )
 
@@ -41,6 +45,7 @@ type SignIns interface {
 // used. It has no deadline for whole answers, because event streams last; those who call set one.
 type originTransport struct {
 	origin     *url.URL
+	agent      string // User-Agent, unless the headers have one
 	headers    map[string]string
 	base       *http.Transport
 	answers    *resident.Pool    // what large answers of all servers take
@@ -63,16 +68,16 @@ func newOriginTransport(origin *url.URL, headers map[string]string) *originTrans
 		// A connection that is dead is closed, though a listen stream may be silent for hours.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
 	}
-	g.authorized = g.base
+	g.authorized = sessionTransport{g.base}
 	return g
 }
 
 // originTransport returns a transport to the server, with the credentials of SignIns.
 func (s *server) originTransport(at *url.URL) *originTransport {
 	g := newOriginTransport(at, s.c.Headers)
-	g.answers = s.h.answers
+	g.answers, g.agent = s.h.answers, "ravenbot/"+s.clientVersion()
 	if s.o.SignIns != nil {
-		g.authorized = s.o.SignIns.Authorize(s.c, g.base)
+		g.authorized = s.o.SignIns.Authorize(s.c, g.authorized)
 	}
 	return g
 }
@@ -123,13 +128,15 @@ func (g *originTransport) close() {
 	g.base.CloseIdleConnections()
 }
 
-// client returns a client that follows redirects only within the origin: another host
-// could otherwise receive the tool calls, arguments included.
+// client returns a client that follows redirects only within the origin, as another host
+// could otherwise receive the tool calls, arguments included, and only if they keep the
+// method: after a 301 or 302 Go sends a GET without the message.
 func (g *originTransport) client() *http.Client {
 	return &http.Client{Transport: g, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if !isSameOrigin(r.URL, g.origin) {
-			return fmt.Errorf("the server redirects to %s://%s: if that is right, write it as the url",
-				r.URL.Scheme, r.URL.Host)
+		if !isSameOrigin(r.URL, g.origin) || r.Method != via[0].Method {
+			// Without the query, which may hold a secret.
+			return fmt.Errorf("the server redirects to %s://%s%s: if that is right, write it as the url",
+				r.URL.Scheme, r.URL.Host, r.URL.EscapedPath())
 		}
 		if len(via) >= maxRedirects {
 			return errors.New("the server redirects in a circle")
@@ -154,28 +161,114 @@ func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	} else {
 		ctx, cancel = context.WithCancel(r.Context())
 	}
-	r = r.WithContext(ctx)
-	if isSameOrigin(r.URL, g.origin) && len(g.headers) > 0 {
-		r = r.Clone(r.Context())
+	r = r.Clone(ctx)
+	r.Header.Set("User-Agent", g.agent)
+	if isSameOrigin(r.URL, g.origin) {
 		for name, value := range g.headers {
 			r.Header.Set(name, value)
 		}
 	}
-	resp, err := g.authorized.RoundTrip(r)
+	resp, err := g.send(r)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	events := kind == "text/event-stream"
+	if events {
+		resp.Body = &eventBody{Closer: resp.Body, r: bufio.NewReader(resp.Body)}
+	}
 	resp.Body = &limitedBody{
 		ReadCloser: resp.Body,
-		events:     kind == "text/event-stream",
+		events:     events,
 		size:       resp.ContentLength,
 		memory:     g.answers,
 		ctx:        ctx,
 		cancel:     cancel,
 	}
 	return resp, nil
+}
+
+// send sends a request. If the server refuses a call with 429 and asks for a pause within the time of the call, send
+// waits and sends it again.
+func (g *originTransport) send(r *http.Request) (*http.Response, error) {
+	for {
+		resp, err := g.authorized.RoundTrip(r)
+		if err != nil || resp.StatusCode != http.StatusTooManyRequests {
+			return resp, err
+		}
+		call, pause := callFromContext(r.Context()), egress.ReadRetryAfter(resp.Header)
+		if call == nil || pause == 0 || pause >= call.timeLeft() || r.GetBody == nil {
+			return resp, nil
+		}
+		resp.Body.Close()
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+			timer.Stop()
+			return nil, r.Context().Err()
+		}
+		r = r.Clone(r.Context())
+		if r.Body, err = r.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sessionTransport answers 404, as the specification demands, for servers that refuse a session which they have
+// forgotten with another status: 400 as the examples of the TypeScript SDK do, 401 as the Rust SDK did, 403 or 503
+// (seen 2026-11). Such a server has not run the request.
+type sessionTransport struct{ next http.RoundTripper }
+
+// RoundTrip makes a request.
+func (t sessionTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(r)
+	if err != nil || r.Method != http.MethodPost || r.Header.Get(transport.HeaderKeySessionID) == "" ||
+		resp.Header.Get("WWW-Authenticate") != "" {
+		return resp, err
+	}
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable:
+		head, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // an error comes again when the rest is read
+		said := bytes.ToLower(head)
+		if bytes.Contains(said, []byte("session")) || bytes.Contains(said, []byte("not initialized")) {
+			resp.StatusCode = http.StatusNotFound
+		}
+		resp.Body = readCloser{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
+	}
+	return resp, nil
+}
+
+// eventBody is an event stream in which each line ends with a line feed. The standard also allows carriage returns, with
+// and without one, and a byte order mark at the beginning (HTML, 9.2.6), which the library does not read (mcp-go v1.2.1,
+// 2026-11).
+type eventBody struct {
+	io.Closer
+	r           *bufio.Reader
+	isBegun     bool
+	afterReturn bool // the last byte was a carriage return
+}
+
+// Read waits for no more of the stream than there is, but for the first three bytes.
+func (e *eventBody) Read(p []byte) (int, error) {
+	if !e.isBegun {
+		e.isBegun = true
+		if mark, _ := e.r.Peek(3); string(mark) == "\uFEFF" {
+			_, _ = e.r.Discard(3)
+		}
+	}
+	n, err := e.r.Read(p)
+	kept := p[:0]
+	for _, c := range p[:n] {
+		if c == '\r' {
+			kept = append(kept, '\n')
+		} else if c != '\n' || !e.afterReturn {
+			kept = append(kept, c)
+		}
+		e.afterReturn = c == '\r'
+	}
+	return len(kept), err
 }
 
 const (
@@ -198,8 +291,8 @@ type limitedBody struct {
 	ctx    context.Context // of the request
 	cancel context.CancelFunc
 	read   int
-	tail   [3]byte // the last bytes of an event stream so far, the newest last
-	large  bool    // it has waited for memory
+	last   byte // the newest one of an event stream
+	large  bool // it has waited for memory
 
 	mu     sync.Mutex // guards what follows: Close may be called during Read
 	free   func()     // gives back the memory; nil: there is none to give back
@@ -237,19 +330,12 @@ func (l *limitedBody) Read(p []byte) (int, error) {
 // countSinceEvent sets the count to the bytes after the last empty line, which ends an
 // event.
 func (l *limitedBody) countSinceEvent(p []byte) {
-	// The empty line may be split between reads: the bytes before p are put in front of its first ones.
-	seam := slices.Concat(l.tail[:], p[:min(len(p), 2)])
-	copy(l.tail[:], slices.Concat(l.tail[:], p[max(0, len(p)-3):])[min(len(p), 3):])
-	for i := bytes.LastIndexByte(p, '\n'); i >= 0; i = bytes.LastIndexByte(p[:i], '\n') {
-		before := p[:i]
-		if i < 2 {
-			before = seam[:len(l.tail)+i]
-		}
-		if bytes.HasSuffix(before, []byte("\n")) || bytes.HasSuffix(before, []byte("\n\r")) {
-			l.read = len(p) - i
-			return
-		}
+	if i := bytes.LastIndex(p, []byte("\n\n")); i >= 0 {
+		l.read = len(p) - i - 1
+	} else if l.last == '\n' && p[0] == '\n' { // the empty line is split between reads
+		l.read = len(p)
 	}
+	l.last = p[len(p)-1]
 }
 
 // takeMemory waits for the memory of a large answer. From then on the rest has largeAnswerTime to arrive.

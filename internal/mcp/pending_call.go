@@ -112,6 +112,13 @@ func (f *pendingCall) expire() {
 	}
 }
 
+// timeLeft returns how long the call may still take, as things are.
+func (f *pendingCall) timeLeft() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Until(f.deadline)
+}
+
 // pause stops the timeout of the call until resume. Pauses may overlap.
 func (f *pendingCall) pause() {
 	f.mu.Lock()

@@ -145,7 +145,8 @@ func (e connectionLostError) Unwrap() error { return e.err }
 // receive handles what came in one piece: a message, or a batch of them, which protocol
 // version 2025-03-26 allows.
 func (d *rpcConn) receive(message []byte) {
-	message = bytes.Clone(bytes.TrimSpace(message)) // the reader reuses its buffer, parts of this one live on
+	message = bytes.TrimPrefix(message, []byte("\uFEFF")) // which programs on .NET may begin with
+	message = bytes.Clone(bytes.TrimSpace(message))       // the reader reuses its buffer, parts of this one live on
 	if bytes.HasPrefix(message, []byte("[")) && json.Valid(message) {
 		for _, m := range jsonList(message) {
 			d.receiveOne(m)

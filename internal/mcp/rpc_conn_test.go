@@ -107,7 +107,7 @@ func TestReceive_TellsMessagesApart(t *testing.T) {
 	d.onMessage = func() { count++ }
 	for _, line := range []string{
 		" \t",
-		`{"jsonrpc":"2.0","method":"one"}`,
+		"\uFEFF" + `{"jsonrpc":"2.0","method":"one"}`,
 		` [{"jsonrpc":"2.0","method":"two"},{"jsonrpc":"2.0","method":"three"}]`,
 		`{"jsonrpc":"2.0","id":"q","method":"ask"}`,
 		`{"jsonrpc":"2.0","id":9,"result":{}}`, // to nobody

@@ -205,10 +205,8 @@ func TestLimitedBody(t *testing.T) {
 		_, err := io.Copy(io.Discard, struct{ io.Reader }{l})
 		return err
 	}
-	for _, end := range []string{"\n\n", "\r\n\r\n"} {
-		if err := read(true, end, 40); err != nil {
-			t.Errorf("40 events of 1 MiB ending in %q: %v", end, err)
-		}
+	if err := read(true, "\n\n", 40); err != nil {
+		t.Errorf("40 events of 1 MiB: %v", err)
 	}
 	if err := read(true, "\n", 20); !errors.Is(err, errTooLong) {
 		t.Errorf("an event of 20 MiB: %v", err)
@@ -291,9 +289,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func TestCountSinceEvent_HoweverTheStreamIsCut(t *testing.T) {
 	for stream, want := range map[string]int{
 		"data: x\n\ndata":          5, // the line break that ends the event counts as well
-		"data: x\r\n\r\ndata":      5,
-		"data: x\n\r\ndata":        5,
-		"data: x\r\ndata\r\n":      15,
+		"data: x\ndata\n":          13,
 		"\n\n":                     1,
 		"data: x\n\nd\n\ndata: yy": 9,
 	} {
@@ -311,6 +307,33 @@ func TestCountSinceEvent_HoweverTheStreamIsCut(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Every end of line of the standard becomes a line feed, however the stream is cut, and nothing is waited for that has
+// not come.
+func TestEventBody(t *testing.T) {
+	for stream, want := range map[string]string{
+		"\uFEFFdata: x\r\rdata: y\r\r":     "data: x\n\ndata: y\n\n",
+		"data: x\r\n\r\ndata: y\n\n":       "data: x\n\ndata: y\n\n",
+		"data: x\n\r\n\r\uFEFFdata: y\n\r": "data: x\n\n\n\uFEFFdata: y\n\n",
+		"\r\n":                             "\n", "\uFEFF": "", "": "", "x": "x", "\xEF\xBB": "\xEF\xBB",
+	} {
+		for name, from := range map[string]func(io.Reader) io.Reader{
+			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader,
+		} {
+			got, err := io.ReadAll(&eventBody{r: bufio.NewReader(from(strings.NewReader(stream)))})
+			if err != nil || string(got) != want {
+				t.Errorf("%q %s: %q (%v), want %q", stream, name, got, err, want)
+			}
+		}
+	}
+	out, in := io.Pipe()
+	defer in.Close()
+	go func() { _, _ = io.WriteString(in, "data: x\r\r") }()
+	buffer := make([]byte, 64)
+	if n, err := (&eventBody{r: bufio.NewReader(out)}).Read(buffer); err != nil || string(buffer[:n]) != "data: x\n\n" {
+		t.Errorf("of a stream that goes on: %q, %v", buffer[:n], err)
 	}
 }
 
