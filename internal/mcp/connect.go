@@ -107,13 +107,14 @@ func (s *server) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.StartTimeout,
 		fmt.Errorf("%w within %s", errNotReady, s.o.StartTimeout))
 	defer cancel()
+	began := s.o.Now()
 	conn, err := s.dial(ctx)
 	if err != nil {
 		s.learned = learned{} // another program may run there now: the next attempt tries everything
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, s.explainConnectError(err)
+		return nil, s.explainConnectError(err, began)
 	}
 	s.learned.transport, s.learned.era = conn.info.transport, legacy
 	if sdk.IsModernProtocol(conn.info.protocol) {
@@ -449,16 +450,20 @@ func (c *connection) close() {
 	c.work.Wait()
 }
 
-// explainConnectError returns an error in words for the operator, with the last line that
-// a failed process wrote.
-func (s *server) explainConnectError(err error) error {
+// explainConnectError returns an error in words for the operator. If a process failed or was not ready, it adds the last
+// line of its error output and the first line of its output that was no message, since it began.
+func (s *server) explainConnectError(err error, began time.Time) error {
 	err = unwrapTransportError(err)
+	var lost connectionLostError
+	if s.c.Command == "" || !errors.As(err, &lost) && !errors.Is(err, errNotReady) {
+		return err
+	}
 	// Most processes that fail to start say why in their last line.
-	if last := s.logs.lastLine("stderr", s.mask); last != "" && s.c.Command != "" {
-		var lost connectionLostError
-		if errors.As(err, &lost) || errors.Is(err, errNotReady) {
-			return fmt.Errorf("%w; its last error output: %.300s", err, last)
-		}
+	if lines := s.logs.linesSince(began, "stderr", s.mask); len(lines) > 0 {
+		err = fmt.Errorf("%w; its last error output: %.300s", err, lines[len(lines)-1])
+	}
+	if lines := s.logs.linesSince(began, "stdout", s.mask); len(lines) > 0 {
+		err = fmt.Errorf("%w; it wrote a line that is no MCP message: %.300s", err, lines[0])
 	}
 	return err
 }

@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -186,12 +188,81 @@ func TestExplainConnectError(t *testing.T) {
 		{"it runs elsewhere", Config{Name: "a", URL: "https://x"}, "no token", lost, "the process ended (exit status 1)"},
 	} {
 		s := must(must(NewHost(Options{Servers: []Config{tt.c}})).server("a"))
+		s.logs.prepend([]LogLine{{Stream: "stderr", Text: "of an earlier process"}, {Stream: "stdout", Text: "earlier"}})
+		began := time.Now()
 		s.logs.add("stderr", []byte(tt.line))
 		s.logs.add("stderr", []byte("npm error A complete log of this run can be found in: /tmp/x.log"))
 		s.logs.add("bot", []byte("ended"))
-		if got := s.explainConnectError(tt.err).Error(); got != tt.want {
+		if got := s.explainConnectError(tt.err, began).Error(); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
 		}
+	}
+}
+
+// A server that writes something else than messages is not ready, or ends; the first such line shows why.
+func TestConnect_NamesTheFirstLineThatIsNoMessage(t *testing.T) {
+	h := running(t, Options{StartTimeout: 500 * time.Millisecond, Servers: []Config{
+		fakeServer("indented", "indented"), fakeServer("UTF-16", "UTF-16"), fakeServer("usage", "usage"),
+	}})
+	for name, want := range map[string]string{
+		"indented": "it was not ready within 500ms; it wrote a line that is no MCP message: {",
+		"UTF-16":   "it was not ready within 500ms; it wrote a line that is no MCP message: \uFFFD{␀\"␀j␀",
+		"usage": "the process ended (exit status 2); its last error output: one argument is missing; " +
+			"it wrote a line that is no MCP message: Usage: server FOLDER",
+	} {
+		if st := until(t, h, name, Failed); st.Error != want {
+			t.Errorf("%s: error %q, want %q", name, st.Error, want)
+		}
+	}
+}
+
+// Fields of the handshake that have a wrong form, or are missing, do not keep a server from being used.
+func TestConnect_OddHandshake(t *testing.T) {
+	const tools, info = `"capabilities":{"tools":{}}`, `"serverInfo":{"name":"odd","version":"1"}`
+	results := map[string]struct{ result, protocol, wrong string }{
+		"true as a capability":     {`"protocolVersion":"2025-06-18","capabilities":{"tools":true,"logging":true},` + info, "2025-06-18", ""},
+		"capabilities as a list":   {`"protocolVersion":"2025-06-18","capabilities":["tools"],` + info, "2025-06-18", ""},
+		"no capabilities":          {`"protocolVersion":"2025-06-18",` + info, "2025-06-18", ""},
+		"odd parts":                {`"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":"yes"},"experimental":[],"tasks":true},` + info, "2025-06-18", ""},
+		"server as text":           {`"protocolVersion":"2025-06-18",` + tools + `,"serverInfo":"odd 1","instructions":["a"]`, "2025-06-18", ""},
+		"no version":               {tools + "," + info, "2025-03-26", ""},
+		"a number as version":      {`"protocolVersion":2025,` + tools + "," + info, "2025-03-26", ""},
+		"a version of another day": {`"protocolVersion":"2025-06-19",` + tools + "," + info, "", "2025-06-19"},
+	}
+	var o Options
+	for name, tt := range results {
+		o.Servers = append(o.Servers, Config{Name: name, URL: serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err == nil && jsonString(jsonObject(body)["method"]) == "initialize" {
+				respond(w, body, `"result":{`+tt.result+`}`)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			scripted(answer).ServeHTTP(w, r)
+		})).URL})
+	}
+	o.Servers = append(o.Servers, Config{Name: "no object", URL: serve(t, http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body) // a request that is cut off has no id to answer
+			respond(w, body, `"result":"ready"`)
+		})).URL})
+	h := running(t, o)
+	for name, tt := range results {
+		st := settled(t, h, name)
+		if tt.wrong != "" {
+			if !strings.Contains(st.Error, tt.wrong) {
+				t.Errorf("%s: error %q, want %q in it", name, st.Error, tt.wrong)
+			}
+			continue
+		}
+		if st.State != Connected || st.Protocol != tt.protocol {
+			t.Errorf("%s: %+v", name, st)
+			continue
+		}
+		wantText(t, call(t, find1(t, h, name, "do"), `{}`), "done")
+	}
+	if st := settled(t, h, "no object"); st.Error != "its answer to initialize is no JSON object" {
+		t.Errorf("error %q", st.Error)
 	}
 }
 

@@ -100,6 +100,16 @@ func (f *fake) serve() {
 	case "crash":
 		fmt.Fprintln(os.Stderr, "cannot start: the token "+os.Getenv("API_TOKEN")+" is bad")
 		os.Exit(3)
+	case "indented":
+		f.line("{\n  \"jsonrpc\": \"2.0\"\n}")
+		select {}
+	case "UTF-16":
+		f.line("\xFF\xFE{\x00\"\x00j\x00")
+		select {}
+	case "usage":
+		f.line("Usage: server FOLDER\n  FOLDER  what to serve")
+		fmt.Fprintln(os.Stderr, "one argument is missing")
+		os.Exit(2)
 	case "gated": // starts when the test lets it
 		for _, err := os.Stat(os.Getenv("FAKE_GATE")); err != nil; _, err = os.Stat(os.Getenv("FAKE_GATE")) {
 			<-time.After(10 * time.Millisecond)
@@ -216,6 +226,10 @@ func (f *fake) list(r fakeRequest) {
 		f.result(r, fmt.Sprintf(`{"tools":[%s],"nextCursor":%q}`, simple(name, ""), next))
 	case "endless pages":
 		f.result(r, fmt.Sprintf(`{"tools":[%s],"nextCursor":%q}`, simple("tool_"+r.Params.Cursor, ""), r.Params.Cursor+"x"))
+	case "tasks":
+		task := func(support string) string { return `,"execution":{"taskSupport":"` + support + `"}` }
+		f.result(r, `{"tools":[`+simple("always", task("required"))+","+simple("also", task("optional"))+","+
+			simple("never", task("forbidden"))+`]}`)
 	case "shaped": // its tools are what a file says
 		tools, err := os.ReadFile(os.Args[3])
 		if err != nil {

@@ -55,3 +55,62 @@ func TestFindCommand(t *testing.T) {
 		})
 	}
 }
+
+// A leading ~ of the folder and the command is the user's home.
+func TestNewStdio_Home(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	if err := os.MkdirAll(filepath.Join(home, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(home, "bin", "server")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{"~": home, "~/": home + "/", "~/bin": filepath.Join(home, "bin"), "": ""} {
+		s, err := newStdio(Config{Command: "~/bin/server", Dir: dir}, &logBuffer{}, noWatcher{}, nil)
+		if err != nil || s.cmd.Dir != want || s.cmd.Path != program {
+			t.Errorf("%q: %v, want %q", dir, err, want)
+		}
+	}
+	for _, path := range []string{"~else/bin", "a~", "./~"} {
+		if got := expandHome(path); got != path {
+			t.Errorf("%q became %q", path, got)
+		}
+	}
+}
+
+// A command line, and a command that only Windows has, is answered with how to write it, without its arguments.
+func TestNewStdio_CommandLine(t *testing.T) {
+	for _, tt := range []struct {
+		command string
+		args    []string
+		want    string
+	}{
+		{"npx -y server --key sesame", nil, `start "npx": command takes the program alone: ` +
+			`write "command": "npx", and each other word in args`},
+		{"/usr/bin/env  npx", []string{"sesame"}, `start "/usr/bin/env": command takes the program alone: ` +
+			`write "command": "/usr/bin/env", and each other word in args`},
+		{"cmd", []string{"/c", "npx", "-y", "sesame"}, `start "cmd", a program of Windows: ` +
+			`write "command": "npx", and the words behind it in args`},
+		{"cmd.exe", []string{"/C", "uvx"}, `start "cmd.exe", a program of Windows: ` +
+			`write "command": "uvx", and the words behind it in args`},
+		{"cmd /c npx -y sesame", nil, `start "cmd": command takes the program alone: ` +
+			`write "command": "cmd", and each other word in args`},
+		{"none", nil, "none not found: install it, or write its whole path as command"},
+	} {
+		_, err := newStdio(Config{Command: tt.command, Args: tt.args, Env: map[string]string{"PATH": t.TempDir()}},
+			&logBuffer{}, noWatcher{}, nil)
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("%s: %v, want %s", tt.command, err, tt.want)
+		}
+	}
+	// A program may have a space in its name.
+	spaced := filepath.Join(t.TempDir(), "my server")
+	if err := os.WriteFile(spaced, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newStdio(Config{Command: spaced}, &logBuffer{}, noWatcher{}, nil); err != nil {
+		t.Error(err)
+	}
+}

@@ -92,16 +92,16 @@ func (r *logBuffer) lines(mask func(string) string) []LogLine {
 // npmLogNote is how npm and npx end what they say of an error, without its reason.
 const npmLogNote = "A complete log of this run can be found in"
 
-// lastLine returns the newest line of a stream that says something, or "".
-func (r *logBuffer) lastLine(stream string, mask func(string) string) string {
-	list := r.lines(mask)
-	for i := len(list) - 1; i >= 0; i-- {
-		line := strings.TrimSpace(list[i].Text)
-		if list[i].Stream == stream && line != "" && !strings.Contains(line, npmLogNote) {
-			return line
+// linesSince returns the lines of a stream that say something and were written at a time or later, oldest first.
+func (r *logBuffer) linesSince(began time.Time, stream string, mask func(string) string) []string {
+	var said []string
+	for _, l := range r.lines(mask) {
+		line := strings.TrimSpace(l.Text)
+		if l.Stream == stream && !l.Time.Before(began) && line != "" && !strings.Contains(line, npmLogNote) {
+			said = append(said, line)
 		}
 	}
-	return ""
+	return said
 }
 
 // takeUnsaved returns the lines to save; false: there are no new ones.

@@ -295,7 +295,7 @@ func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, e
 			parts = append(parts, resourceText(jsonObject(item)))
 			// parseFile expects the part of a tool result that embeds a resource.
 			part := map[string]json.RawMessage{"type": json.RawMessage(`"resource"`), "resource": item}
-			if f, ok := parseFile(part, len(files)+1, &room); ok {
+			if f, ok, _ := parseFile(part, len(files)+1, &room); ok {
 				files = append(files, f)
 			}
 		}
@@ -318,7 +318,7 @@ func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, erro
 		room := maxFileBytes
 		for _, raw := range jsonList(o["messages"]) {
 			m := jsonObject(raw)
-			said, more := parseContents(m["content"], &room)
+			said, more, _ := parseContents(m["content"], &room)
 			parts = append(parts, plainLine(jsonString(m["role"]))+": "+said)
 			files = append(files, more...)
 		}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -24,21 +25,53 @@ const (
 	maxFileBytes = 8 << 20
 )
 
+// oddResult stands behind a result of another form than the protocol demands.
+const oddResult = "[The result has another form than the protocol demands. This is what could be read of it.]"
+
 // parseResult returns the result of a call. Text stays; data becomes files, which the text
 // mentions; the JSON of structured data stands behind the text that does not say the same.
+// Of a result in another form it returns what can be read, or else its JSON, with a note.
 func parseResult(raw json.RawMessage) tool.Result {
 	o := jsonObject(raw)
 	room := maxFileBytes
-	said, files := parseContents(o["content"], &room)
+	said, files, isOdd := parseContents(o["content"], &room)
 	failed := jsonBool(o["isError"])
+	data := o["structuredContent"]
+	if string(data) == "null" {
+		data = nil
+	}
+	switch old := o["toolResult"]; { // of protocol version 2024-10-07
+	case o["content"] == nil && data != nil: // it says the same
+	case o["content"] == nil && old != nil:
+		said, isOdd = textOrJSON(old), true
+	case o["content"] == nil, said == "" && isOdd:
+		said, isOdd = textOrJSON(raw), true
+	}
+	if len(data) > maxResultBytes {
+		said = strings.TrimSpace(said + fmt.Sprintf("\n[structured data of %d bytes is left out]", len(data)))
+	}
 	r := tool.Result{Text: truncateResult(said), Files: files, IsError: failed != nil && *failed}
-	if data := o["structuredContent"]; len(data) > 0 && string(data) != "null" && len(data) <= maxResultBytes {
+	if len(data) > 0 && len(data) <= maxResultBytes {
 		r.Structured = data
 		if !containsValues(r.Text, data) {
 			r.Text = truncateResult(strings.TrimSpace(r.Text + "\n" + string(data)))
 		}
 	}
+	if isOdd {
+		r.Text = strings.TrimPrefix(r.Text+"\n"+oddResult, "\n")
+	}
 	return r
+}
+
+// textOrJSON returns a JSON string as text, and any other value as it is; "" for null and nothing.
+func textOrJSON(raw json.RawMessage) string {
+	switch {
+	case bytes.HasPrefix(raw, []byte(`"`)):
+		return jsonString(raw)
+	case string(raw) == "null":
+		return ""
+	}
+	return string(raw)
 }
 
 // containsValues reports whether a text says what structured data says: the data itself, or each of
@@ -99,78 +132,103 @@ func containsValues(said string, data json.RawMessage) bool {
 	}
 }
 
-// parseContents reads the content of a result or a message: one part, or a list of them. It
-// takes the size of the data from room; data for which there is no room is only described.
-func parseContents(raw json.RawMessage, room *int) (string, []chat.File) {
+// maxOddPart is how much of a part in an unknown form is shown, in bytes.
+const maxOddPart = 64 << 10
+
+// parseContents reads the content of a result or a message, and reports whether it has another form than a list of
+// parts as the protocol knows them. It takes the size of the data from room; data for which there is no room is only
+// described.
+func parseContents(raw json.RawMessage, room *int) (said string, files []chat.File, isOdd bool) {
 	list := jsonList(raw)
-	if bytes.HasPrefix(raw, []byte("{")) {
-		list = []json.RawMessage{raw}
+	if len(raw) > 0 && raw[0] != '[' {
+		list, isOdd = []json.RawMessage{raw}, true
 	}
 	var parts []string
-	var files []chat.File
 	for _, item := range list {
 		o := jsonObject(item)
-		if part := partText(o); part != "" {
+		splitDataURL(o)
+		part, known := partText(o)
+		if !known {
+			isOdd = true
+			part = cmp.Or(part, text.Cut(textOrJSON(item), maxOddPart))
+		}
+		f, ok, isBroken := parseFile(o, len(files)+1, room)
+		if isBroken {
+			part += " [its data is not base64 and is left out]"
+		}
+		if part != "" {
 			parts = append(parts, part)
 		}
-		if f, ok := parseFile(o, len(files)+1, room); ok {
+		if ok {
 			files = append(files, f)
 		}
 	}
-	return strings.Join(parts, "\n"), files
+	return strings.Join(parts, "\n"), files, isOdd
 }
 
-// partText returns a part as text for the model; data is described.
-func partText(o map[string]json.RawMessage) string {
-	switch kind := jsonString(o["type"]); kind {
-	case "text":
-		return jsonString(o["text"])
-	case "image", "audio":
-		return fmt.Sprintf("[%s: %s, %s]", kind, typeOrUnknown(jsonString(o["mimeType"])), dataSize(o["data"]))
-	case "resource_link":
-		return "[resource" + resourceLabel(o) + "]"
-	case "resource":
-		return resourceText(jsonObject(o["resource"]))
-	case "":
-		return ""
-	default:
-		return fmt.Sprintf("[%.40s]", plainLine(kind))
+// splitDataURL changes a part whose data is a data URL, as in web pages, to data and its type.
+func splitDataURL(o map[string]json.RawMessage) {
+	if !bytes.HasPrefix(o["data"], []byte(`"data:`)) {
+		return
 	}
+	head, data, _ := strings.Cut(jsonString(o["data"]), ",")
+	o["data"] = encodeJSON(data)
+	if jsonString(o["mimeType"]) == "" {
+		kind, _, _ := strings.Cut(strings.TrimPrefix(head, "data:"), ";")
+		o["mimeType"] = encodeJSON(kind)
+	}
+}
+
+// partText returns a part as text for the model; data is described. It returns false if the part has another form than
+// the protocol knows; without a text, nothing of it could be read.
+func partText(o map[string]json.RawMessage) (string, bool) {
+	isText := func(raw json.RawMessage) bool { return bytes.HasPrefix(raw, []byte(`"`)) }
+	switch kind := jsonString(o["type"]); {
+	case kind == "text" && isText(o["text"]):
+		return jsonString(o["text"]), true
+	case (kind == "image" || kind == "audio") && isText(o["data"]):
+		return fmt.Sprintf("[%s: %s, %s]", kind, typeOrUnknown(jsonString(o["mimeType"])), dataSize(o["data"])), true
+	case kind == "resource_link":
+		return "[resource" + resourceLabel(o) + "]", true
+	case kind == "resource" && jsonObject(o["resource"]) != nil:
+		return resourceText(jsonObject(o["resource"])), true
+	}
+	return textOrJSON(o["text"]), false
 }
 
 // resourceText returns the content of a resource as text; data is described.
 func resourceText(o map[string]json.RawMessage) string {
 	if o["text"] != nil {
-		return fmt.Sprintf("[resource%s]\n%s", resourceLabel(o), jsonString(o["text"]))
+		return fmt.Sprintf("[resource%s]\n%s", resourceLabel(o), textOrJSON(o["text"]))
 	}
 	return fmt.Sprintf("[resource%s: %s]", resourceLabel(o), dataSize(o["blob"]))
 }
 
-// parseFile returns the data of a part as a file; false: it has none, or there is no room.
-// number tells files without a name apart. What is decoded is taken from room.
-func parseFile(o map[string]json.RawMessage, number int, room *int) (chat.File, bool) {
+// parseFile returns the data of a part as a file; ok is false if it has none, or there is no room, or the data cannot be
+// decoded and isBroken is true. number tells files without a name apart. What is decoded is taken from room.
+func parseFile(o map[string]json.RawMessage, number int, room *int) (f chat.File, ok, isBroken bool) {
 	kind := jsonString(o["type"])
 	encoded, media, name := jsonString(o["data"]), jsonString(o["mimeType"]), ""
 	if kind == "resource" {
 		inner := jsonObject(o["resource"])
 		encoded, media, name = jsonString(inner["blob"]), jsonString(inner["mimeType"]), baseName(jsonString(inner["uri"]))
 	} else if kind != "image" && kind != "audio" {
-		return chat.File{}, false
+		return f, false, false
 	}
 	// Checked before decoding; DecodedLen counts up to 2 bytes of padding.
 	if encoded == "" || base64.StdEncoding.DecodedLen(len(encoded)) > *room+2 {
-		return chat.File{}, false
+		return f, false, false
 	}
 	data, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil || len(data) > *room {
-		return chat.File{}, false
+		return f, false, err != nil
 	}
 	*room -= len(data)
 	media = mediaType(media)
 	if name == "" {
 		name = fmt.Sprintf("%s-%d%s", kind, number, fileExtension(media))
 	}
-	return chat.File{Name: name, Type: media, Size: int64(len(data)), Data: data}, true
+	return chat.File{Name: name, Type: media, Size: int64(len(data)), Data: data}, true, false
 }
 
 // mediaType returns a media type without its parameters, or application/octet-stream.

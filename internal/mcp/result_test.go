@@ -43,7 +43,7 @@ func TestParseFile_TakesWhatThereIsRoomFor(t *testing.T) {
 		{"", 9, 9, false}, {"AAA", 9, 9, false},
 	} {
 		room := tt.room
-		f, ok := parseFile(part(tt.encoded), 1, &room)
+		f, ok, _ := parseFile(part(tt.encoded), 1, &room)
 		if ok != tt.isKept || room != tt.left || ok && int(f.Size) != len(f.Data) {
 			t.Errorf("%q with room for %d: %v, room for %d is left", tt.encoded, tt.room, ok, room)
 		}

@@ -73,7 +73,7 @@ func (c *connection) parseSampling(o map[string]json.RawMessage) SamplingRequest
 	for _, raw := range jsonList(o["messages"]) {
 		m := jsonObject(raw)
 		said := SamplingMessage{Role: jsonString(m["role"])}
-		said.Text, said.Files = parseContents(m["content"], &room)
+		said.Text, said.Files, _ = parseContents(m["content"], &room)
 		request.Messages = append(request.Messages, said)
 	}
 	_ = json.Unmarshal(o["maxTokens"], &request.MaxTokens)

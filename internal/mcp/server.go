@@ -21,8 +21,10 @@ const (
 	// steadyAfter is how long a connection without an answered call must have lasted for
 	// the delays to begin again with firstDelay.
 	steadyAfter = time.Minute
-	// minRelistInterval is the minimum time between two lists that a server asks for.
+	// minRelistInterval is the minimum time between two lists that a server asks for. It doubles, up to
+	// maxRelistInterval, while the server asks without a pause, as some do after each list.
 	minRelistInterval = time.Second
+	maxRelistInterval = 5 * time.Minute
 	// probeTimeout is how long a server that did not answer a call has to show that it
 	// is alive.
 	probeTimeout = 1500 * time.Millisecond
@@ -269,6 +271,7 @@ func (s *server) watch(ctx context.Context, conn *connection) error {
 	relist, suspect := conn.relistWanted, conn.checkWanted
 	// A nil channel blocks: while relist or suspect is nil, its signals wait for the timer.
 	var gap, calm <-chan time.Time
+	interval, listed := minRelistInterval, time.Time{}
 	missed := 0
 	for {
 		select {
@@ -277,7 +280,14 @@ func (s *server) watch(ctx context.Context, conn *connection) error {
 		case <-conn.lost:
 			return conn.lossReason()
 		case <-relist:
-			relist, gap = nil, time.After(minRelistInterval)
+			if time.Since(listed) > 2*interval {
+				interval = minRelistInterval
+			} else if interval < maxRelistInterval {
+				if interval = min(2*interval, maxRelistInterval); interval == maxRelistInterval {
+					s.log.Warn("mcp server keeps announcing changed tools, listing them less often", "interval", interval)
+				}
+			}
+			relist, gap, listed = nil, time.After(interval), time.Now()
 			if err := s.refresh(ctx, conn, healthTimeout); err != nil {
 				s.log.Warn("mcp server did not list its changed tools", "error", s.mask(err.Error()))
 			}

@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -212,29 +214,44 @@ func TestWatch_SuspectServer_HasToAnswer(t *testing.T) {
 	}
 }
 
-// A server that says without end that its tools have changed is asked for them once a second.
-func TestWatch_ChangedTools_AreListedOnceASecond(t *testing.T) {
+// Tools that change are listed at once, and while a server says without a pause that they do, ever less often.
+func TestWatch_ChangedTools_AreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, conn, m := inMemory(t, Options{HealthInterval: 24 * time.Hour})
+		var log bytes.Buffer
+		s, conn, m := inMemory(t, Options{HealthInterval: 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		defer conn.close()
 		ended := watchFor(t, s, conn)
 		m.mu.Lock()
 		m.tools += `,{"name":"y"}`
 		m.mu.Unlock()
-		for range 100 {
-			m.receive([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
-			time.Sleep(50 * time.Millisecond)
+		say := func(during time.Duration) (lists int) {
+			before := m.count("tools/list")
+			for began := time.Now(); time.Since(began) < during; time.Sleep(50 * time.Millisecond) {
+				m.receive([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
+			}
+			return m.count("tools/list") - before
 		}
-		time.Sleep(time.Second)
-		if n := m.count("tools/list") - 1; n != 6 {
-			t.Errorf("in 6 s the tools were listed %d times, want 6", n)
+		if n := say(100 * time.Millisecond); n != 1 || len(s.offeredTools()) != 2 {
+			t.Errorf("after a change the tools were listed %d times, and %d are offered", n, len(s.offeredTools()))
 		}
-		if len(s.offeredTools()) != 2 {
-			t.Error("the new tool is not offered")
+		time.Sleep(time.Minute)
+		// At 0, 1, 3, 7, 15, 31, 63, 127 and 255 s, and then every 300 s.
+		if n := say(10 * time.Second); n != 4 {
+			t.Errorf("in 10 s the tools were listed %d times, want 4", n)
+		}
+		if n := say(time.Hour); n != 16 {
+			t.Errorf("in the next hour the tools were listed %d times, want 16", n)
+		}
+		time.Sleep(20 * time.Minute)
+		if n := say(2500 * time.Millisecond); n != 2 {
+			t.Errorf("after a pause the tools were listed %d times in 2.5 s, want 2", n)
 		}
 		m.fail(errors.New("the pipe broke"))
 		if _, err := ended(); err == nil || err.Error() != "the pipe broke" {
 			t.Errorf("the connection ended: %v", err)
+		}
+		if n := strings.Count(log.String(), "keeps announcing changed tools"); n != 1 {
+			t.Errorf("the log says %d times so:\n%s", n, log.String())
 		}
 	})
 }

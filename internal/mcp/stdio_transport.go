@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -58,16 +59,17 @@ func newStdio(
 	protected func() []string,
 ) (*stdioTransport, error) {
 	env := buildEnvironment(c.Env)
-	path, err := findCommand(c.Command, c.Dir, env)
+	dir := expandHome(c.Dir)
+	path, err := findCommand(expandHome(c.Command), dir, env)
 	if err != nil {
-		return nil, err
+		return nil, explainCommand(err, c)
 	}
 	s := &stdioTransport{logs: logs, watcher: watcher, outbox: make(chan []byte, 16), exited: make(chan struct{})}
 	s.cmd = &exec.Cmd{
 		Path:        path,
 		Args:        append([]string{c.Command}, c.Args...),
 		Env:         env,
-		Dir:         c.Dir,
+		Dir:         dir,
 		SysProcAttr: ownGroup(),
 	}
 	s.noNetwork, s.maxMemory = c.NoNetwork, c.MaxMemory
@@ -77,7 +79,9 @@ func newStdio(
 	case c.NoNetwork:
 		return nil, errors.New("its network is to be none, which takes mcp.isolation auto")
 	}
-	s.rpcConn = newRPCConn(func(line []byte) { logs.add("stdout", line) })
+	s.rpcConn = newRPCConn(func(line []byte) {
+		logs.add("stdout", bytes.ReplaceAll(line, []byte{0}, []byte("␀"))) // without which UTF-16 would look right
+	})
 	s.send = s.enqueue
 	return s, nil
 }
@@ -104,6 +108,31 @@ func buildEnvironment(own map[string]string) []string {
 	}
 	slices.Sort(env)
 	return env
+}
+
+// expandHome returns a path with the user's home folder in place of a leading ~, as shells read it.
+func expandHome(path string) string {
+	rest, ok := strings.CutPrefix(path, "~")
+	home, err := os.UserHomeDir()
+	if !ok || err != nil || rest != "" && !os.IsPathSeparator(rest[0]) {
+		return path
+	}
+	return home + rest
+}
+
+// explainCommand returns the error of a command that was not found with how to write it, if it is a command line or
+// one of Windows. It names no argument, which may be a secret.
+func explainCommand(err error, c Config) error {
+	program, _, isLine := strings.Cut(strings.TrimSpace(c.Command), " ")
+	switch {
+	case isLine:
+		return fmt.Errorf("start %q: command takes the program alone: write \"command\": %q, and each other word in args",
+			program, program)
+	case strings.EqualFold(strings.TrimSuffix(program, ".exe"), "cmd") && len(c.Args) > 1:
+		return fmt.Errorf("start %q, a program of Windows: write \"command\": %q, and the words behind it in args",
+			program, c.Args[1])
+	}
+	return err
 }
 
 // findCommand returns the path of a command, searched in the PATH that the process will

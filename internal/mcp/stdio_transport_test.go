@@ -87,6 +87,7 @@ func TestToolLists(t *testing.T) {
 	}{
 		{mode: "no tools", want: ""},
 		{mode: "odd tools", want: "odd twice"},
+		{mode: "tasks", want: "also never"},
 		{mode: "pages", include: []string{"tool_*"}, exclude: []string{"*b"}, want: "tool_ tool_c"},
 		{mode: "pages", include: []string{"tool_b"}, want: "tool_b"},
 	}

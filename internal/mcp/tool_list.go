@@ -157,7 +157,7 @@ func (c *connection) listPage(
 	return nil, nil, unwrapTransportError(err)
 }
 
-// parseTool reads one tool of a list; false: it has no usable name.
+// parseTool reads one tool of a list; false: it has no usable name, or runs only as a task, which the bot does not do.
 func parseTool(raw json.RawMessage) (toolSpec, bool) {
 	o := jsonObject(raw)
 	t := toolSpec{Name: jsonString(o["name"]), Title: jsonString(o["title"]), Description: jsonString(o["description"])}
@@ -171,7 +171,8 @@ func parseTool(raw json.RawMessage) (toolSpec, bool) {
 			*field = slices.Clone(o[key]) // else it would keep the whole page in memory
 		}
 	}
-	return t, t.Name != "" && len(t.Name) <= maxToolName
+	isTask := jsonString(jsonObject(o["execution"])["taskSupport"]) == "required"
+	return t, t.Name != "" && len(t.Name) <= maxToolName && !isTask
 }
 
 // isIncluded reports whether Include and Exclude of the entry let a tool be offered.

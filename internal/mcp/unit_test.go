@@ -27,6 +27,7 @@ import (
 )
 
 func TestResultOf(t *testing.T) {
+	const odd = "\n" + oddResult
 	tests := []struct {
 		name, raw string
 		want      tool.Result
@@ -51,7 +52,7 @@ func TestResultOf(t *testing.T) {
 		{"data that is null", `{"content":[{"type":"text","text":"a"}],"structuredContent":null}`, tool.Result{Text: "a"}},
 		{"image", `{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}`, tool.Result{Text: "[image: image/png, 3 bytes]", Files: []chat.File{{Name: "image-1.png", Type: "image/png", Size: 3, Data: []byte{0, 0, 0}}}}},
 		{"large audio", `{"content":[{"type":"audio","data":"` + strings.Repeat("AAAA", 1024) + `"}]}`, tool.Result{Text: "[audio: unknown type, 3.0 KiB]", Files: []chat.File{{Name: "audio-1.bin", Type: "application/octet-stream", Size: 3072, Data: make([]byte, 3072)}}}},
-		{"data that is none", `{"content":[{"type":"image","mimeType":"image/png\r\nx","data":"???"}]}`, tool.Result{Text: "[image: image/pngx, 0 bytes]"}},
+		{"data that is none", `{"content":[{"type":"image","mimeType":"image/png\r\nx","data":"???"}]}`, tool.Result{Text: "[image: image/pngx, 0 bytes] [its data is not base64 and is left out]"}},
 		{"two of a kind", `{"content":[{"type":"image","mimeType":"image/jpeg","data":"AA=="},{"type":"image",` +
 			`"mimeType":"image/jpeg; q=1","data":"AA=="}]}`,
 			tool.Result{Text: "[image: image/jpeg, 1 bytes]\n[image: image/jpeg; q=1, 1 bytes]",
@@ -60,9 +61,42 @@ func TestResultOf(t *testing.T) {
 		{"link", `{"content":[{"type":"resource_link","uri":"file:///x","name":"x","mimeType":"text/plain","size":7}]}`, tool.Result{Text: "[resource x file:///x text/plain 7 bytes]"}},
 		{"text inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","text":"inside"}}]}`, tool.Result{Text: "[resource file:///x]\ninside"}},
 		{"data inside", `{"content":[{"type":"resource","resource":{"uri":"file:///x","blob":"AAAA"}}]}`, tool.Result{Text: "[resource file:///x: 3 bytes]", Files: []chat.File{{Name: "x", Type: "application/octet-stream", Size: 3, Data: []byte{0, 0, 0}}}}},
-		{"not known", `{"content":[{"type":"hologram\u001b[0m"},5,null]}`, tool.Result{Text: "[hologram[0m]"}},
-		{"nothing", `{}`, tool.Result{}},
-		{"not a list", `{"content":"text"}`, tool.Result{}},
+		{"nothing", `{"content":[]}`, tool.Result{}},
+		{"an empty text", `{"content":[{"type":"text","text":""}]}`, tool.Result{}},
+		{"data and no content", `{"structuredContent":{"a":1}}`,
+			tool.Result{Text: `{"a":1}`, Structured: json.RawMessage(`{"a":1}`)}},
+		// What follows has another form than the protocol demands.
+		{"empty object", `{}`, tool.Result{Text: "{}" + odd}},
+		{"text as result", `"done"`, tool.Result{Text: "done" + odd}},
+		{"list as result", `[1]`, tool.Result{Text: "[1]" + odd}},
+		{"null as result", `null`, tool.Result{Text: oddResult}},
+		{"text as content", `{"content":"text","isError":true}`, tool.Result{Text: "text" + odd, IsError: true}},
+		{"number as content", `{"content":42}`, tool.Result{Text: "42" + odd}},
+		{"null as content", `{"content":null}`, tool.Result{Text: `{"content":null}` + odd}},
+		{"empty text as content", `{"content":""}`, tool.Result{Text: `{"content":""}` + odd}},
+		{"part in place of the list", `{"content":{"type":"text","text":"a"}}`, tool.Result{Text: "a" + odd}},
+		{"object in place of the list", `{"content":{"rows":[1,2]}}`, tool.Result{Text: `{"rows":[1,2]}` + odd}},
+		{"result of 2024-10-07", `{"toolResult":{"rows":[1,2]}}`, tool.Result{Text: `{"rows":[1,2]}` + odd}},
+		{"text of 2024-10-07", `{"toolResult":"done"}`, tool.Result{Text: "done" + odd}},
+		{"result under another name", `{"output":"done"}`, tool.Result{Text: `{"output":"done"}` + odd}},
+		{"text without a type", `{"content":[{"text":"a"},{"type":"text","text":"b"}]}`, tool.Result{Text: "a\nb" + odd}},
+		{"text that is a number", `{"content":[{"type":"text","text":42}]}`, tool.Result{Text: "42" + odd}},
+		{"text that is missing", `{"content":[{"type":"text","value":"a"}]}`,
+			tool.Result{Text: `{"type":"text","value":"a"}` + odd}},
+		{"plain texts in the list", `{"content":["a",5,null]}`, tool.Result{Text: "a\n5" + odd}},
+		{"nothing in the list", `{"content":[null]}`, tool.Result{Text: `{"content":[null]}` + odd}},
+		{"type with text", `{"content":[{"type":"markdown","text":"# a"}]}`, tool.Result{Text: "# a" + odd}},
+		{"type without text", `{"content":[{"type":"hologram","of":"a"}]}`, tool.Result{Text: `{"type":"hologram","of":"a"}` + odd}},
+		{"image at an address", `{"content":[{"type":"image","url":"https://x/y"}]}`,
+			tool.Result{Text: `{"type":"image","url":"https://x/y"}` + odd}},
+		{"resource that is text", `{"content":[{"type":"resource","resource":"a"}]}`,
+			tool.Result{Text: `{"type":"resource","resource":"a"}` + odd}},
+		{"resource with a number", `{"content":[{"type":"resource","resource":{"uri":"x","text":7}}]}`,
+			tool.Result{Text: "[resource x]\n7"}},
+		{"image as data URL", `{"content":[{"type":"image","data":"data:image\/png;base64,AAAA"}]}`,
+			tool.Result{Text: "[image: image/png, 3 bytes]", Files: []chat.File{{Name: "image-1.png", Type: "image/png", Size: 3, Data: []byte{0, 0, 0}}}}},
+		{"resource that is broken", `{"content":[{"type":"resource","resource":{"uri":"x","blob":"?"}}]}`,
+			tool.Result{Text: "[resource x: 0 bytes] [its data is not base64 and is left out]"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,8 +160,8 @@ func TestRing(t *testing.T) {
 	if last := got[maxLogLines-1].Text; !strings.HasPrefix(last, "]0;titlebad \uFFFDx") || len(last) > maxLogLine+8 {
 		t.Errorf("the last line is %.60q of %d bytes", last, len(last))
 	}
-	if last := r.lastLine("stderr", func(s string) string { return s }); last != fmt.Sprint("line ", maxLogLines+6) {
-		t.Errorf("the last line of stderr is %q", last)
+	if lines := r.linesSince(time.Time{}, "stderr", plainLine); lines[len(lines)-1] != fmt.Sprint("line ", maxLogLines+6) {
+		t.Errorf("the last line of stderr is %q", lines[len(lines)-1])
 	}
 }
 

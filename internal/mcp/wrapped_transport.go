@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,9 +103,14 @@ func (t *wrappedTransport) SendRequest(
 		if refused != nil {
 			return nil, refused
 		}
-		if answer, ok := t.takeEarlyInitialize(ctx); ok {
-			return answer.response, answer.err
+		answer, ok := t.takeEarlyInitialize(ctx)
+		if !ok {
+			answer.response, answer.err = t.sendOnce(ctx, r)
 		}
+		if answer.ok() {
+			answer.err = mendHandshake(answer.response)
+		}
+		return answer.response, answer.err
 	}
 	response, err := t.conn.sendWithInput(ctx, r, t.sendOnce)
 	if c, ok := ctx.Value(captureKey{}).(*capture); ok && err == nil && response.Error == nil {
@@ -282,7 +288,31 @@ func checkDiscovery(answer reply) (*transport.JSONRPCResponse, error) {
 		!slices.ContainsFunc(versions, sdk.IsModernProtocol) {
 		return nil, errNotModern
 	}
-	return answer.response, nil
+	return answer.response, mendHandshake(answer.response)
+}
+
+// mendHandshake corrects the answer to initialize or server/discover in what the library would refuse it for, such as
+// `"tools": true` among the capabilities, and keeps what is used of it. If the answer names no version, the one counts
+// that the specification assumes in such a case. It returns an error if the answer is no object.
+func mendHandshake(response *transport.JSONRPCResponse) error {
+	o := jsonObject(response.Result)
+	if o == nil {
+		return errors.New("its answer to initialize is no JSON object")
+	}
+	offers, offered := map[string]any{}, jsonObject(o["capabilities"])
+	for _, name := range []string{"tools", "prompts", "resources", "logging"} {
+		if offer := string(offered[name]); offer != "" && offer != "null" && offer != "false" {
+			changes := jsonBool(jsonObject(offered[name])["listChanged"])
+			offers[name] = map[string]bool{"listChanged": changes != nil && *changes}
+		}
+	}
+	info := jsonObject(o["serverInfo"])
+	o["capabilities"] = encodeJSON(offers)
+	o["instructions"] = encodeJSON(jsonString(o["instructions"]))
+	o["serverInfo"] = encodeJSON(map[string]string{"name": jsonString(info["name"]), "version": jsonString(info["version"])})
+	o["protocolVersion"] = encodeJSON(cmp.Or(jsonString(o["protocolVersion"]), batchProtocol))
+	response.Result = encodeJSON(o)
+	return nil
 }
 
 // SetRequestHandler ignores the library's handler: the connection answers the server's
