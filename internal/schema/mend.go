@@ -12,11 +12,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// mend corrects what has the wrong type where only one correction is possible. It returns the result and true if that
-// fits the schema. The value that is passed is not changed.
+// mend corrects what has the wrong type where only one correction is possible, and fills in what is required and has a
+// default. It returns the result and true if that fits the schema. The value that is passed is not changed.
 func mend(s *compiled, value any, problem *jsonschema.ValidationError) (any, bool) {
 	for range maxRounds {
-		changes := append(changes(value, problem), s.forbiddenProperties(problem)...)
+		changes := slices.Concat(changes(value, problem), s.forbiddenProperties(problem), s.defaults(problem))
 		if len(changes) == 0 {
 			return nil, false
 		}
@@ -30,7 +30,7 @@ func mend(s *compiled, value any, problem *jsonschema.ValidationError) (any, boo
 	return nil, false
 }
 
-// change replaces the value at a location by another; drop removes it.
+// change puts a value at a location; drop removes what is there.
 type change struct {
 	at   []string
 	with any
@@ -85,6 +85,55 @@ func (c *compiled) forbiddenProperties(problem *jsonschema.ValidationError) []ch
 		list = append(list, c.forbiddenProperties(cause)...)
 	}
 	return list
+}
+
+// defaults returns changes that add the required properties which are missing and have a default in the schema, as
+// generators of schemas write them. Where the schema has alternatives, nothing is added, since it may decide which of
+// them is meant, unless the value has the type of only one, as with an object that may be null.
+func (c *compiled) defaults(problem *jsonschema.ValidationError) []change {
+	causes := problem.Causes
+	var list []change
+	switch k := problem.ErrorKind.(type) {
+	case *kind.Not:
+		return nil
+	case *kind.AnyOf, *kind.OneOf:
+		causes = slices.DeleteFunc(slices.Clone(causes), func(e *jsonschema.ValidationError) bool {
+			_, otherType := leaves(e)[0].ErrorKind.(*kind.Type)
+			return otherType && len(leaves(e)[0].InstanceLocation) == len(problem.InstanceLocation)
+		})
+		if len(causes) > 1 {
+			return nil
+		}
+	case *kind.Required:
+		for _, name := range k.Missing {
+			if with, ok := c.defaultOf(problem.SchemaURL, name); ok {
+				list = append(list, change{append(slices.Clone(problem.InstanceLocation), name), with})
+			}
+		}
+	}
+	for _, cause := range causes {
+		list = append(list, c.defaults(cause)...)
+	}
+	return list
+}
+
+// defaultOf returns the default of a property of the schema at a location; false: it has none.
+func (c *compiled) defaultOf(at, name string) (any, bool) {
+	s := c.at[at]
+	if s == nil {
+		return nil, false
+	}
+	p := s.Properties[name]
+	for range maxRounds { // references may lead in a circle
+		if p == nil || p.Default != nil {
+			break
+		}
+		p = p.Ref
+	}
+	if p == nil || p.Default == nil {
+		return nil, false
+	}
+	return *p.Default, true
 }
 
 // onlyChoice returns what may replace the value at a location, if there is only one choice.
@@ -173,7 +222,7 @@ func find(root any, at []string) (value, parent any, ok bool) {
 	return value, parent, true
 }
 
-// replace returns root with the value at one location replaced, copying only what leads to it.
+// replace returns root with a value put at one location, copying only what leads to it.
 func replace(root any, at []string, with any) any {
 	if len(at) == 0 {
 		return with
@@ -181,7 +230,7 @@ func replace(root any, at []string, with any) any {
 	switch r := root.(type) {
 	case map[string]any:
 		inner, there := r[at[0]]
-		if !there {
+		if !there && len(at) > 1 {
 			return root
 		}
 		copied := maps.Clone(r)

@@ -38,7 +38,8 @@ func New() *Checker {
 
 // Check returns args as they should be sent: unchanged where they fit the schema, corrected where only one correction
 // is possible ("5" for a number, 5 for a text, one value for a list of such values, a string that contains the wanted
-// object, null for an optional property, a forbidden property that resembles no allowed one). Missing args are {}. The
+// object, null for an optional property, a forbidden property that resembles no allowed one), with the defaults of
+// required properties that are missing. Missing args are {}. The
 // schema is read as draft 2020-12 unless it names an older one; references to other documents are never loaded and
 // accept anything. With a schema that cannot be used, Check only requires that args is an object. The error is for the
 // model that made the call.

@@ -38,6 +38,26 @@ const booking = `{
   "additionalProperties": false
 }`
 
+// shot is a schema as Zod 4 writes it: what has a default is required.
+const shot = `{
+  "type": "object",
+  "properties": {
+    "scale": {"type": "string", "enum": ["css", "device"], "default": "css"},
+    "areas": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "integer"},
+      "y": {"type": "integer", "default": 0}}, "required": ["x", "y"]}},
+    "page":   {"type": "object", "properties": {"view": {"type": "object", "default": {},
+      "properties": {"wide": {"type": "boolean", "default": false}}, "required": ["wide"]}}, "required": ["view"]},
+    "maybe":  {"anyOf": [{"type": "object", "properties": {"y": {"default": 0}}, "required": ["y"]}, {"type": "null"}]},
+    "named":  {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "required": ["x"]},
+    "either": {"anyOf": [{"properties": {"a": {"default": 1}}, "required": ["a"]},
+      {"properties": {"b": {"default": 2}}, "required": ["b"]}]},
+    "bad":    {"type": "object", "properties": {"n": {"type": "integer", "default": "many"}}, "required": ["n"]}
+  },
+  "required": ["scale"],
+  "additionalProperties": false,
+  "$defs": {"x": {"type": "integer", "default": 7}}
+}`
+
 func TestCheck(t *testing.T) {
 	tests := []struct {
 		name, schema, args string
@@ -90,6 +110,19 @@ func TestCheck(t *testing.T) {
 		{name: "two values", schema: booking, args: `{} {}`, wrong: `not valid JSON: there is text after the value`},
 		{name: "huge number", schema: booking, args: `{"city":"O","nights":1e999999999}`, wrong: `the number 1e999999999 is too large or too exact`},
 		{name: "huge number as text", schema: booking, args: `{"city":"O","nights":"1e999999999"}`, wrong: `nights: must be integer, not string`},
+
+		{name: "required with a default", schema: shot, args: `{}`, want: `{"scale":"css"}`},
+		{name: "default that is not needed", schema: shot, args: `{"scale":"device"}`, want: `{"scale":"device"}`},
+		{name: "null for a default", schema: shot, args: `{"scale":null}`, want: `{"scale":"css"}`},
+		{name: "defaults of nested objects", schema: shot, args: `{"areas":[{"x":1},{"x":2,"y":5}]}`, want: `{"areas":[{"x":1,"y":0},{"x":2,"y":5}],"scale":"css"}`},
+		{name: "default of an object and below it", schema: shot, args: `{"scale":"css","page":{}}`, want: `{"page":{"view":{"wide":false}},"scale":"css"}`},
+		{name: "default of one type", schema: shot, args: `{"scale":"css","maybe":{}}`, want: `{"maybe":{"y":0},"scale":"css"}`},
+		{name: "default by a reference", schema: shot, args: `{"scale":"css","named":{}}`, want: `{"named":{"x":7},"scale":"css"}`},
+		{name: "default and another mistake", schema: shot, args: `{"areas":{"x":"1"}}`, want: `{"areas":[{"x":1,"y":0}],"scale":"css"}`},
+		{name: "default of one alternative", schema: shot, args: `{"scale":"css","either":{}}`, wrong: `either: missing "a"; either: missing "b"`},
+		{name: "default that does not fit", schema: shot, args: `{"scale":"css","bad":{}}`, wrong: `bad: missing "n"`},
+		{name: "one default and one without", schema: shot, args: `{"areas":[{}]}`, wrong: `arguments: missing "scale"; areas[0]: missing "x", "y"`},
+		{name: "default in a circle", schema: `{"properties":{"a":{"$ref":"#/$defs/b"}},"required":["a"],"$defs":{"b":{"$ref":"#/$defs/b"}}}`, args: `{}`, wrong: `arguments: missing "a"`},
 
 		{name: "allOf", schema: `{"allOf":[{"required":["a"]}]}`, args: `{}`, wrong: `arguments: missing "a"`},
 		{name: "if then", schema: `{"if":{"properties":{"a":{"const":1}},"required":["a"]},"then":{"required":["b"]}}`, args: `{"a":1}`, wrong: `arguments: missing "b"`},
