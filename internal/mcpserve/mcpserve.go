@@ -11,6 +11,7 @@
 package mcpserve
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -21,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 
 	sdk "github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -122,10 +124,36 @@ func (s *Server) Handler(tokens *Tokens, refuse http.HandlerFunc) http.Handler {
 			refuse(w, r)
 			return
 		}
+		body := bufio.NewReader(r.Body)
+		if isBatch(body) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(sdk.NewJSONRPCError(sdk.NewRequestId(nil), sdk.INVALID_REQUEST,
+				"this server takes one message a request: send those of the batch one by one", nil))
+			return
+		}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{body, r.Body}
 		s.syncTools()
 		g := grant{tokenName: token.Name, owner: token.Owner, tools: token.Tools}
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), grantKey{}, g)))
 	})
+}
+
+// isBatch reports whether a body is a list of messages, which only protocol version 2025-03-26 allows and the library
+// calls invalid JSON (mcp-go v1.2.1, 2026-11). It reads the white space before it.
+func isBatch(body *bufio.Reader) bool {
+	for {
+		c, err := body.ReadByte()
+		if err != nil {
+			return false
+		}
+		if !unicode.IsSpace(rune(c)) {
+			return body.UnreadByte() == nil && c == '['
+		}
+	}
 }
 
 // Serve serves the operator over two streams, one message per line, with all tools. It

@@ -253,6 +253,14 @@ func newHost(t *testing.T, patterns ...string) *host {
 	return h
 }
 
+// send makes one request with a body and returns the status and the answer.
+func (h *host) send(token, body string) (int, string) {
+	h.t.Helper()
+	answer := ""
+	status := h.readBody(token, body, func(line string) { answer += line })
+	return status, answer
+}
+
 // ask makes one request with a token and gives the answer.
 func (h *host) ask(token, method, params string) (int, string) {
 	h.t.Helper()
@@ -264,7 +272,12 @@ func (h *host) ask(token, method, params string) (int, string) {
 // read makes one request with a token and hands over each line of the answer as it comes.
 func (h *host) read(token, method, params string, line func(string)) int {
 	h.t.Helper()
-	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`
+	return h.readBody(token, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`, line)
+}
+
+// readBody makes one request with a token and a body, and hands over each line of the answer as it comes.
+func (h *host) readBody(token, body string, line func(string)) int {
+	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, h.server.URL, strings.NewReader(body))
 	if err != nil {
 		h.t.Fatal(err)
@@ -285,6 +298,26 @@ func (h *host) read(token, method, params string, line func(string)) int {
 		if err != nil {
 			h.t.Fatal(err)
 		}
+	}
+}
+
+// A batch is answered with how to send its messages; a single message may stand behind white space.
+func TestHandler_Batch(t *testing.T) {
+	h := newHost(t, "*")
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for _, batch := range []string{"[" + ping + "," + ping + "]", " \n[]", "[broken"} {
+		status, answer := h.send(h.token, batch)
+		want := `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"this server takes one message a request: ` +
+			`send those of the batch one by one"}}` + "\n"
+		if status != http.StatusBadRequest || answer != want {
+			t.Errorf("%s: %d %s", batch, status, answer)
+		}
+	}
+	if status, answer := h.send(h.token, "\r\n "+ping); status != http.StatusOK || !strings.Contains(answer, `"result":{}`) {
+		t.Errorf("a single message: %d %s", status, answer)
+	}
+	if status, _ := h.send("wrong", "["+ping+"]"); status != http.StatusUnauthorized {
+		t.Errorf("without a token: status %d", status)
 	}
 }
 
