@@ -1,8 +1,12 @@
 package oauth
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // challenge is what a server says in a refusal.
@@ -46,95 +50,36 @@ type authChallenge struct {
 	params map[string]string // by lower-case name; the first of a name counts
 }
 
+// headerWord matches the next word of a header: a scheme, or a parameter with its value, which is quoted or a token.
+var headerWord = text.Pattern(`^[ \t,]*([\w!#$%&'*+.^` + "`" + `|~-]+)(?:[ \t]*(=)[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^ \t,"][^ \t,]*)?))?`)
+
 // parseChallenges reads as much of a header as is well formed. What follows a mistake is left out,
 // as it cannot be told where the next challenge begins.
 func parseChallenges(header string) []authChallenge {
 	var list []authChallenge
-	p := headerParser{header}
 	for {
-		p.skip(" \t,")
-		name := p.token()
-		if name == "" {
+		word := headerWord().FindStringSubmatch(header)
+		if word == nil {
 			return list
 		}
-		if p.equals() { // a parameter, also where its challenge is missing
-			value, ok := p.value()
-			if !ok {
-				return list
-			}
+		header = header[len(word[0]):]
+		name, value := word[1], cmp.Or(quotedPair().ReplaceAllString(word[3], "$1"), word[4])
+		switch last := len(list) - 1; {
+		case word[2] == "":
+			list = append(list, authChallenge{name, map[string]string{}})
+		case strings.HasPrefix(header, `"`): // its closing quote is missing
+			return list
+		case last >= 0:
 			// A repeated parameter must not override the one that was read first.
-			if n := len(list); n > 0 {
-				key := strings.ToLower(name)
-				if _, given := list[n-1].params[key]; !given {
-					list[n-1].params[key] = value
-				}
-			}
-			continue
-		}
-		list = append(list, authChallenge{name, map[string]string{}})
-	}
-}
-
-// headerParser holds the rest of a header.
-type headerParser struct{ rest string }
-
-// skip leaves out the characters of a set.
-func (w *headerParser) skip(set string) { w.rest = strings.TrimLeft(w.rest, set) }
-
-// token reads a token, or the padded text that some schemes have instead.
-func (w *headerParser) token() string {
-	n := strings.IndexFunc(w.rest, func(c rune) bool { return !isTokenChar(c) })
-	if n < 0 {
-		n = len(w.rest)
-	}
-	t := w.rest[:n]
-	w.rest = w.rest[n:]
-	return t
-}
-
-// isTokenChar reports whether a character may stand in a token (RFC 9110, 5.6.2).
-func isTokenChar(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-		strings.ContainsRune("!#$%&'*+-.^_`|~", c)
-}
-
-// equals consumes an equals sign and reports whether there was one.
-func (w *headerParser) equals() bool {
-	rest, ok := strings.CutPrefix(strings.TrimLeft(w.rest, " \t"), "=")
-	if ok {
-		w.rest = strings.TrimLeft(rest, " \t")
-	}
-	return ok
-}
-
-// value reads a token or a quoted string, without its quotes and escapes. It returns false where
-// the closing quote is missing.
-func (w *headerParser) value() (string, bool) {
-	quoted, ok := strings.CutPrefix(w.rest, `"`)
-	if !ok {
-		n := strings.IndexAny(w.rest, " \t,")
-		if n < 0 {
-			n = len(w.rest)
-		}
-		v := w.rest[:n]
-		w.rest = w.rest[n:]
-		return v, true
-	}
-	var b strings.Builder
-	for i := 0; i < len(quoted); i++ {
-		switch quoted[i] {
-		case '"':
-			w.rest = quoted[i+1:]
-			return b.String(), true
-		case '\\':
-			if i++; i == len(quoted) {
-				return "", false
+			if _, given := list[last].params[strings.ToLower(name)]; !given {
+				list[last].params[strings.ToLower(name)] = value
 			}
 		}
-		b.WriteByte(quoted[i])
 	}
-	return "", false
 }
+
+// quotedPair is a character of a quoted string that is escaped.
+var quotedPair = text.Pattern(`(?s)\\(.)`)
 
 // scopesOf splits a scope parameter. It leaves out words with characters that no scope may have (RFC 6749, 3.3).
 func scopesOf(s string) []string {
@@ -161,14 +106,5 @@ func union(a, b []string) []string {
 
 // covers reports whether every element of b is in a.
 func covers(a, b []string) bool {
-	have := map[string]bool{}
-	for _, s := range a {
-		have[s] = true
-	}
-	for _, s := range b {
-		if !have[s] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b, func(s string) bool { return !slices.Contains(a, s) })
 }

@@ -47,12 +47,9 @@ func (s *session) clientFor(ctx context.Context, p *target, scopes []string) (cl
 	case p.documents && b.o.MetadataURL != "":
 		return client{ID: b.o.MetadataURL, Method: none}, nil
 	case p.register == "":
-		return client{}, fmt.Errorf(
-			"the authorization server %.200s does not register clients by itself: "+
-				"register the bot there, with the redirect address %s, and configure its client id",
-			p.issuer,
-			b.o.RedirectURL,
-		)
+		return client{}, fmt.Errorf("the authorization server %.200s does not register clients by itself: "+
+			"register the bot there, with the redirect address %s, and configure its client id",
+			p.issuer, b.o.RedirectURL)
 	}
 	key := clientKey(s.e.Name, p.issuer, b.o.RedirectURL)
 	var known client
@@ -110,11 +107,8 @@ func (s *session) register(ctx context.Context, p *target, scopes []string) (cli
 	}
 	c := client{ID: d.text("client_id"), Secret: d.text("client_secret"), Method: d.text("token_endpoint_auth_method")}
 	if status/100 != 2 || c.ID == "" {
-		return client{}, fmt.Errorf(
-			"the authorization server %.200s did not register the bot: %w",
-			p.issuer,
-			readRefusal(status, d, nil),
-		)
+		return client{}, fmt.Errorf("the authorization server %.200s did not register the bot: %w",
+			p.issuer, readRefusal(status, d, nil))
 	}
 	if c.Method == "" {
 		c.Method = wanted

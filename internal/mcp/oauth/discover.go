@@ -211,11 +211,8 @@ func (s *session) guessTarget(ctx context.Context, c *challenge) (*target, error
 		return nil, err
 	// With the slash, since https://example.com.org begins with https://example.com and is another host.
 	case !strings.HasPrefix(d.text("issuer")+"/", root+"/"):
-		return nil, fmt.Errorf(
-			"the metadata of the authorization server at %s name the issuer %.200q",
-			root,
-			d.text("issuer"),
-		)
+		return nil, fmt.Errorf("the metadata of the authorization server at %s name the issuer %.200q",
+			root, d.text("issuer"))
 	}
 	p.authServer, err = s.readMetadata(d)
 	return p, err
@@ -263,11 +260,8 @@ func (s *session) fetchServerMetadata(ctx context.Context, issuer string) (authS
 		}
 		return s.readMetadata(d)
 	}
-	return authServer{}, fmt.Errorf(
-		"the authorization server %s does not describe itself: %w",
-		issuer,
-		errors.Join(errs...),
-	)
+	return authServer{}, fmt.Errorf("the authorization server %s does not describe itself: %w",
+		issuer, errors.Join(errs...))
 }
 
 // readMetadata reads the metadata of an authorization server and checks its addresses.

@@ -220,7 +220,7 @@ func (b *Broker) Forget(ctx context.Context, server, user string) error {
 		return err
 	}
 	defer s.release()
-	s.clearRecord()
+	s.rec = record{} // the stored one stays
 	b.removePending(s)
 	return b.save(key, nil)
 }
@@ -230,8 +230,6 @@ type failingTransport struct{ err error }
 
 // RoundTrip returns the error.
 func (f failingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Body != nil {
-		r.Body.Close()
-	}
+	closeBody(r)
 	return nil, f.err
 }

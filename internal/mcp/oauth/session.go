@@ -59,9 +59,6 @@ func (s *session) acquire(ctx context.Context) error {
 // release gives the lock back.
 func (s *session) release() { <-s.lock }
 
-// clearRecord forgets the token in memory; the lock is held. The stored record stays.
-func (s *session) clearRecord() { s.rec = record{} }
-
 // saveRecord stores the record. A record that cannot be stored is used until the process ends.
 func (s *session) saveRecord() {
 	var value any
@@ -126,7 +123,7 @@ func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) 
 	}
 	// A token of another issuer must never be refreshed at this one.
 	if !isSameIssuer(s.rec.Issuer, at.issuer) {
-		s.clearRecord()
+		s.rec = record{} // the stored one stays
 	}
 	// A refreshed token has the same scopes, so it does not help when scopes are missing.
 	if !c.insufficientScope && s.rec.Refresh != "" {
@@ -166,11 +163,8 @@ func (s *session) checkWiden(scopes []string) error {
 			strings.Join(scopes, " "),
 		)
 	case len(s.e.Scopes) > 0:
-		return fmt.Errorf(
-			"the MCP server %q asks for more permissions (%.200s) than are configured",
-			s.e.Name,
-			strings.Join(scopes, " "),
-		)
+		return fmt.Errorf("the MCP server %q asks for more permissions (%.200s) than are configured",
+			s.e.Name, strings.Join(scopes, " "))
 	case len(recent) >= maxWidenings:
 		return fmt.Errorf(
 			"the MCP server %q keeps asking for more permissions (%.200s): the bot asks for no more within an hour",
@@ -213,11 +207,9 @@ func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*p
 	case at.authorize == "":
 		return nil, fmt.Errorf("the authorization server %.200s has no page for consent", at.issuer)
 	case !at.s256:
-		return nil, fmt.Errorf(
-			"the authorization server %.200s does not say that it supports PKCE by S256, "+
-				"without which a sign-in could be stolen",
-			at.issuer,
-		)
+		return nil, fmt.Errorf("the authorization server %.200s does not say that it supports PKCE by S256, "+
+			"without which a sign-in could be stolen",
+			at.issuer)
 	}
 	who, err := s.clientFor(ctx, at, scopes)
 	if err != nil {
