@@ -139,7 +139,7 @@ func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 	case conn != nil && !conn.isSilent() || !s.h.isRunning():
 		// A host that does not run makes no connection that could be waited for.
 		return conn, state
-	case s.o.Store != nil && (state == Uninitialized || state == Connecting && !s.hasTried()):
+	case s.o.Store != nil && (state == Uninitialized || state == Connecting && !isClosed(s.firstAttempt)):
 		// A first start may take long (44 s measured for mongodb-mcp-server through npx, 2026-11):
 		// the deadline is the caller's, not Options.reconnectWait.
 		s.setWanted(true, nil)
@@ -169,16 +169,6 @@ func (s *server) isReconnecting() bool {
 		return !s.retryAt.IsZero() && s.retryAt.Sub(s.o.Now()) < s.o.reconnectWait
 	}
 	return false
-}
-
-// hasTried reports whether the first attempt to connect has ended.
-func (s *server) hasTried() bool {
-	select {
-	case <-s.firstAttempt:
-		return true
-	default:
-		return false
-	}
 }
 
 // nextConnection returns the connection that follows a lost one; nil if none is made

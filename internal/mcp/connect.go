@@ -18,6 +18,7 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
 	"ravenbot/internal/egress"
+	"ravenbot/internal/text"
 )
 
 // discoverTimeout is how long an HTTP server may take to say whether it knows the newest
@@ -45,14 +46,13 @@ type connection struct {
 
 	instructions string // the server's own words on its use: untrusted text
 
-	lost          <-chan struct{} // closed when the connection is lost
-	lossReason    func() error    // why it was lost; only after lost is closed
-	fail          func(error)     // ends the connection for a reason
-	onToolsListed func()          // called when its tools are known
-	beforeClose   func()          // called before it is closed, if not nil
-	afterClose    []func()        // called after it is closed
-	relistWanted  chan struct{}   // signalled when the server says that its tools have changed
-	checkWanted   chan struct{}   // signalled when the server should be checked
+	lost         <-chan struct{} // closed when the connection is lost
+	lossReason   func() error    // why it was lost; only after lost is closed
+	fail         func(error)     // ends the connection for a reason
+	beforeClose  func()          // called before it is closed, if not nil
+	afterClose   func()          // called after it is closed
+	relistWanted chan struct{}   // signalled when the server says that its tools have changed
+	checkWanted  chan struct{}   // signalled when the server should be checked
 
 	hasAnswered atomic.Bool // a call was answered
 
@@ -82,7 +82,7 @@ func (s *server) newConnection(over *rpcConn) *connection {
 		s:               s,
 		number:          s.attempts,
 		logs:            s.logs,
-		onToolsListed:   func() {},
+		afterClose:      func() {},
 		relistWanted:    make(chan struct{}, 1),
 		checkWanted:     make(chan struct{}, 1),
 		createdAt:       time.Now(),
@@ -184,7 +184,6 @@ func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
 		return nil, err
 	}
 	conn := s.newConnection(process.rpcConn)
-	conn.onToolsListed = process.endDeprioritized
 	over := &wrappedTransport{
 		Interface:        process,
 		conn:             conn,
@@ -204,10 +203,10 @@ func (s *server) connectSSE(ctx context.Context, at *url.URL) (*connection, erro
 	g := s.originTransport(at)
 	stream := newSSE(at, g.client(), s.logs)
 	conn := s.newConnection(stream.rpcConn)
-	conn.afterClose = []func(){g.close}
+	conn.afterClose = g.close
 	// This transport is older than the newest protocol, which is therefore not asked for.
 	over := &wrappedTransport{Interface: stream, conn: conn, era: legacy}
-	return s.handshake(ctx, conn, versionedTransport{over, stream}, SSE, -1)
+	return s.handshake(ctx, conn, over, SSE, -1)
 }
 
 // connectHTTP connects over streamable HTTP (protocol 2025-03-26 and later).
@@ -225,13 +224,13 @@ func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, err
 	// connection is lost when noteFailure finds the session terminated.
 	lost, cancel := context.WithCancelCause(context.Background())
 	conn := s.newConnection(nil)
+	conn.afterClose = g.close
 	conn.lost, conn.fail = lost.Done(), cancel
 	conn.lossReason = func() error { return connectionLostError{context.Cause(lost)} }
-	conn.afterClose = []func(){g.close}
 	t := &wrappedTransport{Interface: streamable, conn: conn, era: s.protocolEra(), version: s.c.Protocol}
 	poster := httpPoster{s.c.URL, g.client(), t.postHeader}
 	streamable.SetRequestHandler(conn.requestHandler(poster))
-	conn, err = s.handshake(ctx, conn, versionedTransport{t, streamable}, HTTP, discoverTimeout)
+	conn, err = s.handshake(ctx, conn, t, HTTP, discoverTimeout)
 	batches.isOn.Store(err == nil && conn.info.protocol == batchProtocol)
 	// The newest protocol has no GET stream and no cancel notification over HTTP.
 	if err == nil && !sdk.IsModernProtocol(conn.info.protocol) {
@@ -256,7 +255,7 @@ func (v versionedTransport) SetProtocolVersion(version string) { v.http.SetProto
 func (s *server) handshake(
 	ctx context.Context,
 	conn *connection,
-	over transport.Interface,
+	over *wrappedTransport,
 	name string,
 	discover time.Duration,
 ) (*connection, error) {
@@ -267,10 +266,14 @@ func (s *server) handshake(
 	switch {
 	case s.c.Protocol != "":
 		options = append(options, client.WithProtocolVersion(s.c.Protocol))
-	case eraOf(over) == legacy:
+	case over.era == legacy:
 		options = append(options, client.WithProtocolVersion(sdk.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
-	conn.client = client.NewClient(over, options...)
+	var library transport.Interface = over
+	if http, ok := over.Interface.(transport.HTTPConnection); ok {
+		library = versionedTransport{over, http}
+	}
+	conn.client = client.NewClient(library, options...)
 	// Before Start: a notification may come together with the answer to initialize.
 	conn.client.OnNotification(conn.handleNotification)
 	err := conn.client.Start(ctx)
@@ -282,7 +285,7 @@ func (s *server) handshake(
 			conn.info = serverInfo{
 				transport: name,
 				protocol:  result.ProtocolVersion,
-				version:   strings.TrimSpace(plainLine(result.ServerInfo.Name + " " + result.ServerInfo.Version)),
+				version:   text.OneLine(result.ServerInfo.Name + " " + result.ServerInfo.Version),
 			}
 			conn.instructions = result.Instructions
 			conn.watchChanges()
@@ -444,9 +447,7 @@ func (c *connection) close() {
 	// First, as the transport fails the calls that wait: a call that was cut off must count as lost, not as refused.
 	c.fail(errors.New("closed"))
 	_ = c.client.Close() // on an error there is nothing left to do
-	for _, do := range c.afterClose {
-		do()
-	}
+	c.afterClose()
 	c.work.Wait()
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/client/transport"
 	sdk "github.com/mark3labs/mcp-go/mcp"
+
+	"ravenbot/internal/text"
 )
 
 // unconnected returns a connection of a server that is not there: what it does needs no server.
@@ -381,7 +383,7 @@ func TestHandleLog(t *testing.T) {
 	c.handleLog(map[string]any{"level": "error", "logger": "db", "data": []any{1.5}})
 	c.handleLog(map[string]any{"data": func() {}}) // cannot be JSON
 	var got []string
-	for _, l := range c.logs.lines(plainLine) {
+	for _, l := range c.logs.lines(text.OneLine) {
 		got = append(got, l.Stream+" "+l.Text)
 	}
 	if diff := cmp.Diff([]string{"message info: plain", "message error db: [1.5]"}, got); diff != "" {

@@ -110,10 +110,6 @@ func (f *fake) serve() {
 		f.line("Usage: server FOLDER\n  FOLDER  what to serve")
 		fmt.Fprintln(os.Stderr, "one argument is missing")
 		os.Exit(2)
-	case "gated": // starts when the test lets it
-		for _, err := os.Stat(os.Getenv("FAKE_GATE")); err != nil; _, err = os.Stat(os.Getenv("FAKE_GATE")) {
-			<-time.After(10 * time.Millisecond)
-		}
 	case "slow":
 		<-time.After(400 * time.Millisecond)
 	case "stubborn":

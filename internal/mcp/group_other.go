@@ -15,8 +15,5 @@ func signalGroup(leader *os.Process, _ syscall.Signal) {
 	_ = leader.Kill() // fails only where it has ended already
 }
 
-// deprioritize does nothing: a lowered priority could not be raised again here.
-func deprioritize(int) (restore func()) { return func() {} }
-
 // awaitExit reports false: the exit cannot be awaited here without reaping the process.
 func awaitExit(int) bool { return false }

@@ -15,8 +15,5 @@ func signalGroup(leader *os.Process, sig syscall.Signal) {
 	_ = syscall.Kill(-leader.Pid, sig) // fails only where none of the group is left
 }
 
-// deprioritize does nothing: a lowered priority could not be raised again here.
-func deprioritize(int) (restore func()) { return func() {} }
-
 // awaitExit reports false: the exit cannot be awaited here without reaping the process.
 func awaitExit(int) bool { return false }

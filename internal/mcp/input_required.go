@@ -77,10 +77,8 @@ func (c *connection) collectInputs(
 ) (map[string]any, error) {
 	requests := jsonObject(o["inputRequests"])
 	if len(requests) == 0 {
-		timer := time.NewTimer(time.Duration(round) * time.Second)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(time.Duration(round) * time.Second):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

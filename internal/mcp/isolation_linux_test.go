@@ -13,6 +13,8 @@ import (
 	"time"
 
 	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
+
+	"ravenbot/internal/text"
 )
 
 // isolatedFolder returns a working folder with a secret file, a folder of secrets, and a file that is none.
@@ -508,7 +510,7 @@ func TestCountUsage_LeavesOutWhatHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	hasEnded := func() bool {
-		for _, l := range s.logs.lines(plainLine) {
+		for _, l := range s.logs.lines(text.OneLine) {
 			if l.Stream == "stdout" {
 				stat, _ := os.ReadFile("/proc/" + l.Text + "/stat")
 				return strings.Contains(string(stat), ") Z ")

@@ -26,11 +26,9 @@ func openListenStream(poster httpPoster, conn *connection) (stop func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() { reopenUntilRefused(ctx, o.readOnce) })
 	// A notification sent before the stream is open would be lost.
-	timer := time.NewTimer(listenOpenTimeout)
-	defer timer.Stop()
 	select {
 	case <-tried:
-	case <-timer.C:
+	case <-time.After(listenOpenTimeout):
 	}
 	return func() {
 		// This also ends the answers under way, for which the last Wait waits.
@@ -65,11 +63,9 @@ func reopenUntilRefused(ctx context.Context, once func(context.Context) (refused
 		if time.Since(opened) > steadyAfter {
 			wait = firstDelay
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 	}

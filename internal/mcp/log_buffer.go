@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // LogLine is one line of a server's log. Stream is stderr, stdout (output that is not a
@@ -84,7 +86,7 @@ func (r *logBuffer) lines(mask func(string) string) []LogLine {
 			i = (r.next + i) % maxLogLines
 		}
 		w := r.entries[i]
-		list = append(list, LogLine{w.at, w.stream, mask(plainLine(string(w.text)))})
+		list = append(list, LogLine{w.at, w.stream, mask(text.Clean(string(w.text)))})
 	}
 	return list
 }
@@ -135,11 +137,9 @@ func (h *Host) runLogSaver(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		timer := time.NewTimer(minSaveInterval)
 		select {
-		case <-timer.C:
+		case <-time.After(minSaveInterval):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 	}

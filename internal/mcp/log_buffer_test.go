@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // What a server said before a restart can be read after it: marked by stream,
@@ -111,30 +113,30 @@ func TestLogBuffer_IsBounded(t *testing.T) {
 		r.add("stderr", fmt.Appendf(nil, "%d", n))
 	}
 	r.add("stderr", []byte(strings.Repeat("x", 3<<10)))
-	list := r.lines(plainLine)
+	list := r.lines(text.OneLine)
 	if len(list) != 500 || list[0].Text != "2" || len(list[499].Text) != 2<<10 {
 		t.Errorf("%d lines from %q, the last of %d bytes", len(list), list[0].Text, len(list[len(list)-1].Text))
 	}
-	if saved, ok := r.takeUnsaved(plainLine); !ok || len(saved) != 200 || saved[0].Text != "302" {
+	if saved, ok := r.takeUnsaved(text.OneLine); !ok || len(saved) != 200 || saved[0].Text != "302" {
 		t.Errorf("%d lines are saved: %v", len(saved), ok)
 	}
-	if _, ok := r.takeUnsaved(plainLine); ok {
+	if _, ok := r.takeUnsaved(text.OneLine); ok {
 		t.Error("what was saved is saved again")
 	}
 	for range 100 {
 		r.add("stderr", []byte(strings.Repeat("x", 942)))
 	}
-	if saved, _ := r.takeUnsaved(plainLine); len(saved) != 64 { // of 944 bytes as JSON, and 80 around them
+	if saved, _ := r.takeUnsaved(text.OneLine); len(saved) != 64 { // of 944 bytes as JSON, and 80 around them
 		t.Errorf("%d lines of 1 KiB are saved, want 64", len(saved))
 	}
 	// Lines of an earlier process come before those of this one.
 	r = &logBuffer{now: time.Now}
 	r.prepend(slices.Repeat([]LogLine{{Stream: "bot", Text: "old"}}, 510))
 	r.add("bot", []byte("new"))
-	if list := r.lines(plainLine); len(list) != 500 || list[0].Text != "old" || list[499].Text != "new" {
+	if list := r.lines(text.OneLine); len(list) != 500 || list[0].Text != "old" || list[499].Text != "new" {
 		t.Errorf("%d lines, the last is %q", len(list), list[len(list)-1].Text)
 	}
-	if lines := r.linesSince(time.Time{}, "stdout", plainLine); len(lines) > 0 {
+	if lines := r.linesSince(time.Time{}, "stdout", text.OneLine); len(lines) > 0 {
 		t.Errorf("the lines of a stream without any are %q", lines)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // The published servers are fetched on first use, which may take long.
@@ -128,9 +130,9 @@ func publishedAt(t *testing.T, mode string) string {
 		select {
 		case <-tick.C:
 		case <-process.done:
-			t.Fatalf("the server ended: %v", logs.lines(plainLine))
+			t.Fatalf("the server ended: %v", logs.lines(text.OneLine))
 		case <-deadline:
-			t.Fatalf("the server does not listen: %v", logs.lines(plainLine))
+			t.Fatalf("the server does not listen: %v", logs.lines(text.OneLine))
 		}
 	}
 }

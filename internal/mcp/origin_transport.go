@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,29 +45,28 @@ type originTransport struct {
 	origin     *url.URL
 	agent      string // User-Agent, unless the headers have one
 	headers    map[string]string
-	base       *http.Transport
 	answers    *resident.Pool    // what large answers of all servers take
-	authorized http.RoundTripper // base, with the credentials of SignIns
-
-	mu     sync.Mutex
-	closed bool              // no connection is made any more
-	open   map[net.Conn]bool // every connection that is not closed
+	authorized http.RoundTripper // with the credentials of SignIns
+	close      func()            // ends all connections, once no request is under way
 }
 
 // newOriginTransport returns a transport for one server: headers of the configuration are sent to its origin alone, and
 // close ends all of its connections.
 func newOriginTransport(origin *url.URL, headers map[string]string) *originTransport {
-	g := &originTransport{origin: origin, headers: headers, open: map[net.Conn]bool{}}
-	g.base = &http.Transport{
-		DialContext:         g.dial,
+	base := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
 		// A connection that is dead is closed, though a listen stream may be silent for hours.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
 	}
-	g.authorized = sessionTransport{g.base}
-	return g
+	return &originTransport{
+		origin:     origin,
+		headers:    headers,
+		authorized: sessionTransport{base},
+		close:      base.CloseIdleConnections, // also those that become idle afterwards
+	}
 }
 
 // originTransport returns a transport to the server, with the credentials of SignIns.
@@ -80,52 +77,6 @@ func (s *server) originTransport(at *url.URL) *originTransport {
 		g.authorized = s.o.SignIns.Authorize(s.c, g.authorized)
 	}
 	return g
-}
-
-// dial makes a connection and tracks it until it is closed. Closing the idle connections
-// at the end would miss those that become idle, or are made, afterwards.
-func (g *originTransport) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	// The connection was being made while close ran, which did not see it.
-	if g.closed {
-		conn.Close()
-		return nil, net.ErrClosed
-	}
-	c := &trackedConn{conn, g}
-	g.open[c] = true
-	return c, nil
-}
-
-// trackedConn is a connection that originTransport.close can end.
-type trackedConn struct {
-	net.Conn
-	owner *originTransport
-}
-
-// Close closes the connection and stops tracking it.
-func (c *trackedConn) Close() error {
-	c.owner.mu.Lock()
-	delete(c.owner.open, c)
-	c.owner.mu.Unlock()
-	return c.Conn.Close()
-}
-
-// close ends every connection; new ones are refused from now on.
-func (g *originTransport) close() {
-	g.mu.Lock()
-	g.closed = true
-	open := slices.Collect(maps.Keys(g.open))
-	g.mu.Unlock()
-	// Without the lock, which trackedConn.Close takes.
-	for _, conn := range open {
-		conn.Close()
-	}
-	g.base.CloseIdleConnections()
 }
 
 // client returns a client that follows redirects only within the origin, as another host
@@ -202,11 +153,9 @@ func (g *originTransport) send(r *http.Request) (*http.Response, error) {
 			return resp, nil
 		}
 		resp.Body.Close()
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-r.Context().Done():
-			timer.Stop()
 			return nil, r.Context().Err()
 		}
 		r = r.Clone(r.Context())

@@ -188,7 +188,7 @@ func (c *connection) handleProgress(fields map[string]any) {
 // progressNote returns a progress notification in a few words: "3 of 10: copying".
 func progressNote(fields map[string]any) string {
 	message, _ := fields["message"].(string)
-	message = text.Cut(plainLine(message), 150)
+	message = text.Cut(text.OneLine(message), 150)
 	done, ok := fields["progress"].(float64)
 	if !ok {
 		return message

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // The end of a process says more than a pipe that broke just before.
@@ -144,7 +146,7 @@ func TestStdio_LogsStartAndEnd(t *testing.T) {
 		t.Error(err)
 	}
 	var got []string
-	for _, l := range logs.lines(plainLine) {
+	for _, l := range logs.lines(text.OneLine) {
 		got = append(got, l.Stream+": "+l.Text)
 	}
 	slices.Sort(got)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
 
@@ -413,7 +414,7 @@ func (s *server) warnings() []string {
 	for _, j := range s.decisions {
 		for _, flag := range j.flags {
 			if j.state != ToolExcluded && len(list) < enough {
-				list = append(list, fmt.Sprintf("tool %.60s: %s", plainLine(j.Name), flag))
+				list = append(list, fmt.Sprintf("tool %.60s: %s", text.OneLine(j.Name), flag))
 			}
 		}
 	}

@@ -258,13 +258,13 @@ func (c *connection) listLines(
 // itemLine returns a line on a resource, a resource template or a prompt; "" if it has no
 // key.
 func itemLine(o map[string]json.RawMessage, key string) string {
-	id := plainLine(jsonString(o[key]))
+	id := text.OneLine(jsonString(o[key]))
 	if id == "" {
 		return ""
 	}
 	line := "- " + id
 	for _, more := range []string{"name", "title", "mimeType", "description"} {
-		if said := plainLine(removeHidden(jsonString(o[more]))); said != "" && said != id {
+		if said := text.OneLine(removeHidden(jsonString(o[more]))); said != "" && said != id {
 			line += " | " + said
 		}
 	}
@@ -274,7 +274,7 @@ func itemLine(o map[string]json.RawMessage, key string) string {
 		if needed := jsonBool(blank["required"]); needed != nil && *needed {
 			must = ", required"
 		}
-		line += fmt.Sprintf(" | argument %s%s", plainLine(jsonString(blank["name"])), must)
+		line += fmt.Sprintf(" | argument %s%s", text.OneLine(jsonString(blank["name"])), must)
 	}
 	return text.Cut(line, maxListedLine)
 }
@@ -319,7 +319,7 @@ func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, erro
 		for _, raw := range jsonList(o["messages"]) {
 			m := jsonObject(raw)
 			said, more, _ := parseContents(m["content"], &room)
-			parts = append(parts, plainLine(jsonString(m["role"]))+": "+said)
+			parts = append(parts, text.OneLine(jsonString(m["role"]))+": "+said)
 			files = append(files, more...)
 		}
 		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}

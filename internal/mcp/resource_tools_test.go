@@ -128,7 +128,7 @@ func TestAKnownShelfStartsWhenItIsRead(t *testing.T) {
 
 func TestItemLine(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"uri":"a:b","name":"a:b","description":"two\nlines\u001b[0m"}`: "- a:b | twolines",
+		`{"uri":"a:b","name":"a:b","description":"two\nlines\u001b[0m"}`: "- a:b | two lines",
 		`{"name":"x"}`: "",
 		`[1]`:          "",
 	} {

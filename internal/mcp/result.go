@@ -257,7 +257,7 @@ func fileExtension(media string) string {
 // baseName returns the last part of a URI as the name of a file; "" if it is none.
 func baseName(uri string) string {
 	uri, _, _ = strings.Cut(uri, "?")
-	name := path.Base(plainLine(uri))
+	name := path.Base(text.OneLine(uri))
 	if name == "." || name == "/" || name == ".." || strings.ContainsAny(name, `\:`) {
 		return ""
 	}
@@ -268,7 +268,7 @@ func baseName(uri string) string {
 func resourceLabel(o map[string]json.RawMessage) string {
 	var b strings.Builder
 	for _, key := range []string{"name", "uri", "mimeType"} {
-		if v := plainLine(jsonString(o[key])); v != "" {
+		if v := text.OneLine(jsonString(o[key])); v != "" {
 			fmt.Fprintf(&b, " %.500s", v)
 		}
 	}
@@ -284,7 +284,7 @@ func typeOrUnknown(kind string) string {
 	if kind == "" {
 		return "unknown type"
 	}
-	return fmt.Sprintf("%.100s", plainLine(kind))
+	return fmt.Sprintf("%.100s", text.OneLine(kind))
 }
 
 // dataSize returns the decoded size of a JSON string in base64, for people.

@@ -240,7 +240,6 @@ func (s *server) runSession(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return notConnected, preferCause(ctx, err)
 	}
-	conn.onToolsListed()
 	s.recordListing(conn, list)
 	// clearConnection runs before conn.close: no new call begins on a connection that ends.
 	defer s.clearConnection()
@@ -395,7 +394,7 @@ func (s *server) wakeWaiters() {
 // describe returns the text of an error as one line without secrets. Servers and what stands before them answer with
 // whole pages.
 func (s *server) describe(err error) string {
-	return text.ErrorLine(s.mask(plainLine(err.Error())), 500)
+	return text.ErrorLine(s.mask(text.OneLine(err.Error())), 500)
 }
 
 // recordFailure sets the state to Failed with what happened, secrets masked, and notes when the next attempt is.
@@ -495,10 +494,7 @@ func (s *server) setWanted(wanted bool, reason error) {
 	if reason != nil && interrupt != nil {
 		interrupt(reason)
 	}
-	select {
-	case s.wakeup <- struct{}{}:
-	default:
-	}
+	wake(s.wakeup)
 }
 
 // awaitState waits until a condition on the state holds, which is called with s.mu held.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	sdk "github.com/mark3labs/mcp-go/mcp"
+
+	"ravenbot/internal/text"
 )
 
 const (
@@ -121,7 +123,7 @@ func (c *connection) handleRequest(
 			return c.sample(ctx, jsonObject(params))
 		}
 	}
-	return nil, &requestError{sdk.METHOD_NOT_FOUND, "this client does not answer " + plainLine(method)}
+	return nil, &requestError{sdk.METHOD_NOT_FOUND, "this client does not answer " + text.OneLine(method)}
 }
 
 // runInBackground runs a function in the background, with a context that ends with the

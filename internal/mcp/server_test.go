@@ -558,7 +558,7 @@ func TestConnection_Close(t *testing.T) {
 	conn.runInBackground(func(ctx context.Context) { <-ctx.Done(); close(ended) })
 	before, after := 0, 0
 	conn.beforeClose = func() { before++ }
-	conn.afterClose = append(conn.afterClose, func() { after++ })
+	conn.afterClose = func() { after++ }
 	conn.close()
 	if !isClosed(ended) || before != 1 || after != 1 {
 		t.Errorf("the work has ended: %v, called before %d and after %d times", isClosed(ended), before, after)

@@ -173,15 +173,13 @@ func (s *sseTransport) post(ctx context.Context, message []byte) error {
 	if at == nil {
 		return errors.New("the server has not named its endpoint")
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(message))
-	if err != nil {
-		return fmt.Errorf("send a message: %w", err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if version, _ := s.protocol.Load().(string); version != "" {
-		r.Header.Set("Mcp-Protocol-Version", version)
-	}
-	return checkPosted(s.client.Do(r))
+	return httpPoster{at.String(), s.client, func() http.Header {
+		h := http.Header{}
+		if version, _ := s.protocol.Load().(string); version != "" {
+			h.Set("Mcp-Protocol-Version", version)
+		}
+		return h
+	}}.post(ctx, message)
 }
 
 // checkPosted returns nil if a server has accepted a message.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"ravenbot/internal/tool"
 )
@@ -162,20 +161,6 @@ func (s *server) consentURL() string {
 		return c.URL
 	}
 	return ""
-}
-
-// plainLine returns an untrusted text made safe for logs and terminals: one line of valid
-// UTF-8 without control and format characters.
-func plainLine(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c == '\t' {
-			return ' '
-		}
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
-			return -1
-		}
-		return c
-	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
 // newMasker returns a function that masks the secrets of an entry wherever a server or a

@@ -6,17 +6,6 @@ import (
 	"time"
 )
 
-func TestPlainLine(t *testing.T) {
-	for s, want := range map[string]string{
-		"a\tb\nc\r": "a bc", "a\x1b[0m\x00": "a[0m", "a\u202eb\u200b": "ab", "\xff": "\uFFFD",
-		"ü \u00a0": "ü \u00a0", "": "",
-	} {
-		if got := plainLine(s); got != want {
-			t.Errorf("%q: %q, want %q", s, got, want)
-		}
-	}
-}
-
 // What is named like a secret is masked wherever a server repeats it, and a short value nowhere.
 func TestNewMasker_FindsSecretsByTheirNames(t *testing.T) {
 	for name, want := range map[string]bool{

@@ -17,12 +17,11 @@ import (
 )
 
 const (
-	exitWait         = 300 * time.Millisecond // for a process to end by itself once its input is closed
-	termWait         = 2 * time.Second        // between SIGTERM and SIGKILL
-	killWait         = 5 * time.Second        // for the kernel to end a killed process
-	drainWait        = 500 * time.Millisecond // to read what an ended process had written
-	writeTimeout     = 30 * time.Second       // for a process to read a message
-	maxDeprioritized = 5 * time.Second        // that a starting process has a lower priority
+	exitWait     = 300 * time.Millisecond // for a process to end by itself once its input is closed
+	termWait     = 2 * time.Second        // between SIGTERM and SIGKILL
+	killWait     = 5 * time.Second        // for the kernel to end a killed process
+	drainWait    = 500 * time.Millisecond // to read what an ended process had written
+	writeTimeout = 30 * time.Second       // for a process to read a message
 )
 
 // stdioTransport starts a process and exchanges messages over its standard streams, one per
@@ -44,10 +43,9 @@ type stdioTransport struct {
 	out, errs *os.File
 	exited    chan struct{} // closed when the process has been reaped
 
-	mu              sync.Mutex // guards signals against reaping: the system reuses the id after it
-	reaped          bool
-	restorePriority func() // undoes deprioritize
-	closeOnce       sync.Once
+	mu        sync.Mutex // guards signals against reaping: the system reuses the id after it
+	reaped    bool
+	closeOnce sync.Once
 }
 
 // newStdio prepares the program of a server; Start runs it. watcher is told its process group, which has to end with the
@@ -191,60 +189,39 @@ func installHint(command string) string {
 // Start starts the process, which runs until Close whatever becomes of the context. It may be
 // called once. On an error nothing is left running and all pipes are closed.
 func (s *stdioTransport) Start(context.Context) error {
-	// Our copies of the process's ends are closed in any case: only then do its streams end
-	// with it.
-	var theirs []*os.File
-	defer func() {
-		for _, f := range theirs {
-			f.Close()
-		}
-	}()
-	pipe := func() (r, w *os.File, err error) {
-		if r, w, err = os.Pipe(); err == nil {
-			return r, w, nil
-		}
-		return nil, nil, fmt.Errorf("start %q: make a pipe: %w", s.cmd.Args[0], err)
+	stdin, in, failedIn := os.Pipe()
+	out, stdout, failedOut := os.Pipe()
+	errs, stderr, failedErrs := os.Pipe()
+	// The process's ends are closed in any case: only then do its streams end with it.
+	for _, f := range []*os.File{stdin, stdout, stderr} {
+		defer f.Close()
 	}
-	stdin, in, err := pipe()
-	if err != nil {
-		return err
-	}
-	s.in, theirs = in, append(theirs, stdin)
-	out, stdout, err := pipe()
-	if err != nil {
-		return errors.Join(err, in.Close())
-	}
-	s.out, theirs = out, append(theirs, stdout)
-	errs, stderr, err := pipe()
-	if err != nil {
-		return errors.Join(err, in.Close(), out.Close())
-	}
-	s.errs, theirs = errs, append(theirs, stderr)
+	s.in, s.out, s.errs = in, out, errs
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = stdin, stdout, stderr
-
-	started := make(chan error) // unbuffered: runProcess begins to wait only when Start goes on
-	// Linux kills the child (Pdeathsig) when the thread that started it ends: no other goroutine may use that thread.
-	runOnOwnThread(func() {
-		if s.hide != nil {
-			makeHomeCaches()
-			var err error
-			if s.isolation, err = isolateThread(s.hide(), s.noNetwork); err != nil {
-				started <- err
-				return
-			}
-		}
-		s.runProcess(started)
-	})
-	if err := <-started; err != nil {
+	err := errors.Join(failedIn, failedOut, failedErrs)
+	if err == nil {
+		started := make(chan error) // unbuffered: runProcess begins to wait only when Start goes on
+		// Linux kills the child (Pdeathsig) when the thread that started it ends: no other goroutine may use that thread.
+		runOnOwnThread(func() { s.runProcess(started) })
+		err = <-started
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("start %q: %w", s.cmd.Args[0], err), in.Close(), out.Close(), errs.Close())
 	}
 	s.logs.add("bot", fmt.Appendf(nil, "started %s as process %d", s.cmd.Path, s.cmd.Process.Pid))
 	return nil
 }
 
-// runProcess starts the process, waits for its end and reaps it. The calling goroutine must have a thread of its own.
+// runProcess isolates the thread and starts the process, waits for its end and reaps it. The calling goroutine must have a thread of its own.
 func (s *stdioTransport) runProcess(started chan<- error) {
-	err := s.cmd.Start()
+	var err error
+	if s.hide != nil {
+		makeHomeCaches()
+		s.isolation, err = isolateThread(s.hide(), s.noNetwork)
+	}
+	if err == nil {
+		err = s.cmd.Start()
+	}
 	if err != nil {
 		started <- err
 		return
@@ -256,10 +233,6 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 	if note := s.describeUsageLimits(); note != "" {
 		s.isolation = append(s.isolation, note)
 	}
-	s.restorePriority = deprioritize(s.cmd.Process.Pid)
-	// On a machine that is always busy a server of low priority might never get ready.
-	late := time.AfterFunc(maxDeprioritized, s.endDeprioritized)
-	defer late.Stop()
 	unwatch := s.watchGroup()
 	var reading, work sync.WaitGroup
 	drained, outputEnded := make(chan struct{}), make(chan struct{})
@@ -282,15 +255,6 @@ func (s *stdioTransport) watchGroup() (done func()) {
 	return <-watched
 }
 
-// endDeprioritized gives the process its normal priority: the server has started.
-func (s *stdioTransport) endDeprioritized() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.reaped {
-		s.restorePriority()
-	}
-}
-
 // watchOutputEnd ends the connection to a process that has closed its output but goes on.
 func (s *stdioTransport) watchOutputEnd(outputEnded <-chan struct{}) {
 	<-outputEnded
@@ -300,11 +264,9 @@ func (s *stdioTransport) watchOutputEnd(outputEnded <-chan struct{}) {
 
 // failUnlessEnded ends the connection for a reason, unless it ends for another one in a moment.
 func (s *stdioTransport) failUnlessEnded(reason error) {
-	timer := time.NewTimer(exitWait)
-	defer timer.Stop()
 	select {
 	case <-s.done:
-	case <-timer.C:
+	case <-time.After(exitWait):
 		s.fail(reason)
 	}
 }
@@ -319,11 +281,9 @@ func (s *stdioTransport) reap(drained <-chan struct{}, unwatch func()) {
 	s.in.Close()
 	// What the process wrote last is worth reading, but a descendant that has left the
 	// group may hold the pipes open for ever.
-	timer := time.NewTimer(drainWait)
-	defer timer.Stop()
 	select {
 	case <-drained:
-	case <-timer.C:
+	case <-time.After(drainWait):
 	}
 	// Before reaping, too: the watchdog process might else kill whatever gets the id of the group next.
 	unwatch()
@@ -439,12 +399,10 @@ func (s *stdioTransport) Close() error {
 
 // waitExited reports whether the process ends within a time.
 func (s *stdioTransport) waitExited(within time.Duration) bool {
-	timer := time.NewTimer(within)
-	defer timer.Stop()
 	select {
 	case <-s.exited:
 		return true
-	case <-timer.C:
+	case <-time.After(within):
 		return false
 	}
 }

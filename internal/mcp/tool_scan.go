@@ -89,10 +89,10 @@ func (i *inspectedTool) scanValue(at string, value any) {
 func findSuspicions(at, said string) []string {
 	var list []string
 	if what := describeHidden(said); what != "" {
-		list = append(list, fmt.Sprintf("%s: %s", plainLine(at), what))
+		list = append(list, fmt.Sprintf("%s: %s", text.OneLine(at), what))
 	}
 	if order := findOrder(said); order != "" {
-		list = append(list, fmt.Sprintf("%s: reads like an order to the model: %.100q", plainLine(at), order))
+		list = append(list, fmt.Sprintf("%s: reads like an order to the model: %.100q", text.OneLine(at), order))
 	}
 	return list
 }

@@ -68,17 +68,6 @@ type reply struct {
 // ok reports whether the server answered with a result.
 func (r reply) ok() bool { return r.err == nil && r.response.Error == nil }
 
-// eraOf returns the era that a transport was made for.
-func eraOf(over transport.Interface) era {
-	switch t := over.(type) {
-	case *wrappedTransport:
-		return t.era
-	case versionedTransport:
-		return t.era
-	}
-	return unknown
-}
-
 // SendRequest sends a request, and captures its result if ctx comes from withCapture.
 func (t *wrappedTransport) SendRequest(
 	ctx context.Context,
@@ -114,7 +103,7 @@ func (t *wrappedTransport) SendRequest(
 	}
 	response, err := t.conn.sendWithInput(ctx, r, t.sendOnce)
 	if c, ok := ctx.Value(captureKey{}).(*capture); ok && err == nil && response.Error == nil {
-		c.set(response.Result)
+		c.Store(&response.Result)
 		// The captured result is the one that is read: the library need not decode it again.
 		if r.Method == string(sdk.MethodToolsCall) {
 			response = &transport.JSONRPCResponse{
@@ -324,8 +313,7 @@ type captureKey struct{}
 
 // capture holds the raw result of the last request made with its context.
 type capture struct {
-	mu  sync.Mutex
-	raw json.RawMessage
+	atomic.Pointer[json.RawMessage]
 }
 
 // withCapture returns a context whose requests leave their raw result in the capture.
@@ -334,16 +322,10 @@ func withCapture(ctx context.Context) (context.Context, *capture) {
 	return context.WithValue(ctx, captureKey{}, c), c
 }
 
-// set keeps the result of a request as the server sent it.
-func (c *capture) set(raw json.RawMessage) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.raw = raw
-}
-
 // result returns the result that was kept; nil: there is none.
 func (c *capture) result() json.RawMessage {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.raw
+	if raw := c.Load(); raw != nil {
+		return *raw
+	}
+	return nil
 }
