@@ -127,11 +127,11 @@ func (b *Broker) handleReturn(w http.ResponseWriter, r *http.Request) {
 
 var errIssuer = errors.New("the answer does not come from the authorization server that was asked")
 
-// checkAnswer checks the return of a browser: that it comes from the authorization server that was asked (RFC 9207),
-// and that it holds a code.
+// checkAnswer checks the return of a browser: that it comes from the authorization server that was asked (RFC 9207;
+// its own name is compared letter by letter, as the conformance suite demands), and that it holds a code.
 func (p *pending) checkAnswer(q url.Values) error {
 	switch iss := q.Get("iss"); {
-	case q.Has("iss") && !isSameIssuer(iss, p.target.issuer):
+	case q.Has("iss") && iss != p.target.issuer:
 		return errIssuer
 	case !q.Has("iss") && p.target.signs:
 		return fmt.Errorf("%w: it does not say where it comes from", errIssuer)

@@ -78,7 +78,10 @@ func TestDiscovery(t *testing.T) {
 			p.named.path, p.named.where = "/tenant", "/tenant/.well-known/openid-configuration"
 		}},
 		{"2025-03-26", func(p *peer) { p.inHeader, p.metadata = false, "" }},
-		{"2025-03-26 without metadata", func(p *peer) { p.inHeader, p.metadata, p.named.where = false, "", "/nowhere" }},
+		{"2025-03-26 without metadata", func(p *peer) {
+			p.inHeader, p.metadata, p.named.where = false, "", "/nowhere"
+			p.named.slash = "" // its name is not known, and so counts as its origin
+		}},
 	}
 	for _, tt := range tests {
 		for _, form := range []struct{ named, own string }{{"", ""}, {"/", ""}, {"", "/"}, {"/", "/"}} {
@@ -105,21 +108,19 @@ func TestDiscovery(t *testing.T) {
 }
 
 // An issuer without a path is the same with and without its slash, wherever it is named: in the configuration, in the
-// return of the browser, in the stored token and in the stored registration.
+// metadata, in the stored token and in the stored registration.
 func TestIssuer_SlashOfTheRoot_MakesNoDifference(t *testing.T) {
 	slashes := []string{"", "/"}
 	for _, configured := range slashes {
-		for _, iss := range slashes {
-			for _, before := range slashes {
-				t.Run(fmt.Sprintf("configured x%s, iss x%s, before x%s", configured, iss, before), func(t *testing.T) {
+		for _, before := range slashes {
+			for _, after := range slashes {
+				t.Run(fmt.Sprintf("configured x%s, before x%s, after x%s", configured, before, after), func(t *testing.T) {
 					p, b := newPeer(t), newBot(t)
-					p.slash, p.named.slash = before, before
-					back := p.named.server.URL + iss
-					p.named.iss = &back
+					p.slash, p.named.slash = after, before
 					entry := Entry{Name: "a", URL: p.url(), Issuer: p.named.server.URL + configured}
 					b.consent(b.client(entry), p.url())
 					p.revoke()
-					p.with(func() { p.slash, p.named.slash = iss, configured })
+					p.with(func() { p.slash, p.named.slash = before, after })
 					again := newBot(t, func(o *Options) { o.Store, o.RedirectURL = b.keep, b.door+"/oauth/callback" })
 					c := again.client(entry)
 					again.welcome(c, p.url(), "{}") // renewed: the stored token is this issuer's
@@ -242,8 +243,9 @@ func TestOnlyTheAnswerOfTheOneAskedCounts(t *testing.T) {
 		want   string
 	}{
 		{"mix-up", func(p *peer) { p.named.iss = text("https://evil.example") }, "does not come from"},
-		{"iss with a path, but for a slash", func(p *peer) {
-			p.named.path = "/tenant"
+		{"iss but for a slash", func(p *peer) { p.named.iss = text(p.named.name() + "/") }, "does not come from"},
+		{"iss as the resource names it, and not the issuer itself", func(p *peer) {
+			p.slash = "/"
 			p.named.iss = text(p.named.name() + "/")
 		}, "does not come from"},
 		{"iss missing", func(p *peer) { p.named.iss = text("") }, "does not come from"},
