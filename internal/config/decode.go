@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -334,8 +335,18 @@ func (d *decoder) checkDatabaseAddress(n *node, s string) {
 	}
 }
 
+// expandHome returns a path with the home folder in place of a leading ~, as shells read it.
+func (d *decoder) expandHome(path string) string {
+	rest, ok := strings.CutPrefix(path, "~")
+	if home, known := d.home(); ok && known && (rest == "" || os.IsPathSeparator(rest[0])) {
+		return home + rest
+	}
+	return path
+}
+
 // absPath returns a path as an absolute one, counted from the folder of the file.
 func (d *decoder) absPath(path string) string {
+	path = d.expandHome(path)
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}

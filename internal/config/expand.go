@@ -127,6 +127,15 @@ func (d *decoder) resolve(ref string) (string, *badReference) {
 		fmt.Sprintf("set it in .env or the environment, or write ${%s:-} to allow it to be empty", name)}
 }
 
+// home returns the home folder; false: it is not known.
+func (d *decoder) home() (string, bool) {
+	if home, ok := d.env("HOME"); ok {
+		return home, true
+	}
+	home, err := os.UserHomeDir()
+	return home, err == nil
+}
+
 // editorVariable returns the value of variables of editors that MCP entries are copied from; false outside of such
 // entries, and for other names.
 func (d *decoder) editorVariable(name string) (string, bool) {
@@ -139,11 +148,7 @@ func (d *decoder) editorVariable(name string) (string, bool) {
 	case "workspaceFolderBasename":
 		return filepath.Base(d.dir), true
 	case "userHome":
-		if home, ok := d.env("HOME"); ok {
-			return home, true
-		}
-		home, err := os.UserHomeDir()
-		return home, err == nil
+		return d.home()
 	case "pathSeparator", "/":
 		return string(filepath.Separator), true
 	}

@@ -168,6 +168,21 @@ func TestPathsCountFromTheFolderOfTheFile(t *testing.T) {
 	}
 }
 
+// A leading ~ is the home folder, as in shells, and any other one a name.
+func TestPaths_Home(t *testing.T) {
+	c := mustLoad(t, `{"store": "~/data/x.db", "mcpServers": {"a": {"command": "~/bin/x", "args": ["~/y"], "cwd": "~"},
+		"b": {"command": "~x", "cwd": "~x"}, "c": {"command": "x", "cwd": "~/", "allowPaths": ["~/.ssh"]}}}`,
+		map[string]string{"HOME": "/home/me"}, nil)
+	a, b := c.MCPServers["a"], c.MCPServers["b"]
+	got := []string{c.Store.Reveal(), a.Command, a.Args.Reveal()[0], a.Cwd, b.Command, b.Cwd, c.MCPServers["c"].Cwd,
+		c.MCPServers["c"].AllowPaths[0]}
+	want := []string{"/home/me/data/x.db", "/home/me/bin/x", "~/y", "/home/me", "~x", c.Dir + "/~x", "/home/me",
+		"/home/me/.ssh"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("paths (-want +got):\n%s", diff)
+	}
+}
+
 func TestARootThatHoldsSecretsIsWarnedOf(t *testing.T) {
 	for root, want := range map[string]string{
 		".":     "the configuration and .env; the store",

@@ -37,6 +37,7 @@ func (s *MCPServer) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if s.EnvFile != "" && n.get("envFile") != nil {
 		d.addEnvFile(n.get("envFile"), s)
 	}
+	s.Command = d.expandHome(s.Command)
 	if s.Cwd == "" {
 		s.Cwd = d.dir
 	}

@@ -56,30 +56,6 @@ func TestFindCommand(t *testing.T) {
 	}
 }
 
-// A leading ~ of the folder and the command is the user's home.
-func TestNewStdio_Home(t *testing.T) {
-	home := t.TempDir()
-	t.Setenv("HOME", home)
-	if err := os.MkdirAll(filepath.Join(home, "bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(home, "bin", "server")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for dir, want := range map[string]string{"~": home, "~/": home + "/", "~/bin": filepath.Join(home, "bin"), "": ""} {
-		s, err := newStdio(Config{Command: "~/bin/server", Dir: dir}, &logBuffer{}, noWatcher{}, nil)
-		if err != nil || s.cmd.Dir != want || s.cmd.Path != program {
-			t.Errorf("%q: %v, want %q", dir, err, want)
-		}
-	}
-	for _, path := range []string{"~else/bin", "a~", "./~"} {
-		if got := expandHome(path); got != path {
-			t.Errorf("%q became %q", path, got)
-		}
-	}
-}
-
 // A command line, and a command that only Windows has, is answered with how to write it, without its arguments.
 func TestNewStdio_CommandLine(t *testing.T) {
 	for _, tt := range []struct {

@@ -57,8 +57,7 @@ func newStdio(
 	protected func() []string,
 ) (*stdioTransport, error) {
 	env := buildEnvironment(c.Env)
-	dir := expandHome(c.Dir)
-	path, err := findCommand(expandHome(c.Command), dir, env)
+	path, err := findCommand(c.Command, c.Dir, env)
 	if err != nil {
 		return nil, explainCommand(err, c)
 	}
@@ -67,7 +66,7 @@ func newStdio(
 		Path:        path,
 		Args:        append([]string{c.Command}, c.Args...),
 		Env:         env,
-		Dir:         dir,
+		Dir:         c.Dir,
 		SysProcAttr: ownGroup(),
 	}
 	s.noNetwork, s.maxMemory = c.NoNetwork, c.MaxMemory
@@ -106,16 +105,6 @@ func buildEnvironment(own map[string]string) []string {
 	}
 	slices.Sort(env)
 	return env
-}
-
-// expandHome returns a path with the user's home folder in place of a leading ~, as shells read it.
-func expandHome(path string) string {
-	rest, ok := strings.CutPrefix(path, "~")
-	home, err := os.UserHomeDir()
-	if !ok || err != nil || rest != "" && !os.IsPathSeparator(rest[0]) {
-		return path
-	}
-	return home + rest
 }
 
 // explainCommand returns the error of a command that was not found with how to write it, if it is a command line or
