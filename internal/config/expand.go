@@ -127,7 +127,7 @@ func (d *decoder) resolve(ref string) (string, *badReference) {
 		fmt.Sprintf("set it in .env or the environment, or write ${%s:-} to allow it to be empty", name)}
 }
 
-// home returns the home folder; false: it is not known.
+// home returns the home folder, and false if it is not known.
 func (d *decoder) home() (string, bool) {
 	if home, ok := d.env("HOME"); ok {
 		return home, true

@@ -68,9 +68,9 @@ func TestNewStdio_CommandLine(t *testing.T) {
 		{"/usr/bin/env  npx", []string{"sesame"}, `start "/usr/bin/env": command takes the program alone: ` +
 			`write "command": "/usr/bin/env", and each other word in args`},
 		{"cmd", []string{"/c", "npx", "-y", "sesame"}, `start "cmd", a program of Windows: ` +
-			`write "command": "npx", and the words behind it in args`},
+			`write "command": "npx", and the following words in args`},
 		{"cmd.exe", []string{"/C", "uvx"}, `start "cmd.exe", a program of Windows: ` +
-			`write "command": "uvx", and the words behind it in args`},
+			`write "command": "uvx", and the following words in args`},
 		{"cmd /c npx -y sesame", nil, `start "cmd": command takes the program alone: ` +
 			`write "command": "cmd", and each other word in args`},
 		{"none", nil, "none not found: install it, or write its whole path as command"},

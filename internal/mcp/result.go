@@ -25,7 +25,7 @@ const (
 	maxFileBytes = 8 << 20
 )
 
-// oddResult stands behind a result of another form than the protocol demands.
+// oddResult is appended to a result in another form than the protocol demands.
 const oddResult = "[The result has another form than the protocol demands. This is what could be read of it.]"
 
 // parseResult returns the result of a call. Text stays; data becomes files, which the text
@@ -205,7 +205,7 @@ func resourceText(o map[string]json.RawMessage) string {
 }
 
 // parseFile returns the data of a part as a file; ok is false if it has none, or there is no room, or the data cannot be
-// decoded and isBroken is true. number tells files without a name apart. What is decoded is taken from room.
+// decoded and isBroken is true. number tells files without a name apart. The size of the file is taken from room.
 func parseFile(o map[string]json.RawMessage, number int, room *int) (f chat.File, ok, isBroken bool) {
 	kind := jsonString(o["type"])
 	encoded, media, name := jsonString(o["data"]), jsonString(o["mimeType"]), ""

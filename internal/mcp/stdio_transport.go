@@ -116,7 +116,7 @@ func explainCommand(err error, c Config) error {
 		return fmt.Errorf("start %q: command takes the program alone: write \"command\": %q, and each other word in args",
 			program, program)
 	case strings.EqualFold(strings.TrimSuffix(program, ".exe"), "cmd") && len(c.Args) > 1:
-		return fmt.Errorf("start %q, a program of Windows: write \"command\": %q, and the words behind it in args",
+		return fmt.Errorf("start %q, a program of Windows: write \"command\": %q, and the following words in args",
 			program, c.Args[1])
 	}
 	return err
@@ -201,7 +201,8 @@ func (s *stdioTransport) Start(context.Context) error {
 	return nil
 }
 
-// runProcess isolates the thread and starts the process, waits for its end and reaps it. The calling goroutine must have a thread of its own.
+// runProcess isolates the thread, starts the process, waits for its end and reaps it. The calling goroutine must have a
+// thread of its own.
 func (s *stdioTransport) runProcess(started chan<- error) {
 	var err error
 	if s.hide != nil {

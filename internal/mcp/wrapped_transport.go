@@ -281,8 +281,8 @@ func checkDiscovery(answer reply) (*transport.JSONRPCResponse, error) {
 }
 
 // mendHandshake corrects the answer to initialize or server/discover in what the library would refuse it for, such as
-// `"tools": true` among the capabilities, and keeps what is used of it. If the answer names no version, the one counts
-// that the specification assumes in such a case. It returns an error if the answer is no object.
+// `"tools": true` among the capabilities, and keeps the fields that are used. If the answer names no version, it
+// sets the version that the specification assumes in such a case. It returns an error if the answer is no object.
 func mendHandshake(response *transport.JSONRPCResponse) error {
 	o := jsonObject(response.Result)
 	if o == nil {

@@ -88,8 +88,8 @@ func (c *compiled) forbiddenProperties(problem *jsonschema.ValidationError) []ch
 }
 
 // defaults returns changes that add the required properties which are missing and have a default in the schema, as
-// generators of schemas write them. Where the schema has alternatives, nothing is added, since it may decide which of
-// them is meant, unless the value has the type of only one, as with an object that may be null.
+// generators of schemas write them. If the schema has alternatives, nothing is added, since that could decide which
+// of them is meant, unless the value has the type of only one, as with an object that may be null.
 func (c *compiled) defaults(problem *jsonschema.ValidationError) []change {
 	causes := problem.Causes
 	var list []change
@@ -117,7 +117,7 @@ func (c *compiled) defaults(problem *jsonschema.ValidationError) []change {
 	return list
 }
 
-// defaultOf returns the default of a property of the schema at a location; false: it has none.
+// defaultOf returns the default of a property of the schema at a location, and false if it has no default.
 func (c *compiled) defaultOf(at, name string) (any, bool) {
 	s := c.at[at]
 	if s == nil {

@@ -51,7 +51,8 @@ type authChallenge struct {
 }
 
 // headerWord matches the next word of a header: a scheme, or a parameter with its value, which is quoted or a token.
-var headerWord = text.Pattern(`^[ \t,]*([\w!#$%&'*+.^` + "`" + `|~-]+)(?:[ \t]*(=)[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^ \t,"][^ \t,]*)?))?`)
+var headerWord = text.Pattern(`^[ \t,]*([\w!#$%&'*+.^` + "`" + `|~-]+)` +
+	`(?:[ \t]*(=)[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^ \t,"][^ \t,]*)?))?`)
 
 // parseChallenges reads as much of a header as is well formed. What follows a mistake is left out,
 // as it cannot be told where the next challenge begins.

@@ -93,9 +93,9 @@ func (s *session) discover(ctx context.Context, c *challenge) (*target, error) {
 // maxIssuers is how many authorization servers of a server are tried.
 const maxIssuers = 3
 
-// chooseIssuers returns the authorization servers to try, of those that the server names. An issuer that is configured,
-// or can renew the current token, is the only one; otherwise the last one that was used comes first. A configured client
-// belongs to one issuer, and its secret must not go to another: it has the first one only.
+// chooseIssuers returns which of the named authorization servers to try. An issuer that is configured, or can renew the
+// current token, is the only one; otherwise the last one that was used comes first. A configured client belongs to one
+// issuer, and its secret must not go to another, so that only the first one is tried.
 func (s *session) chooseIssuers(named []string) ([]string, error) {
 	known := slices.IndexFunc(named, func(issuer string) bool {
 		return isSameIssuer(issuer, cmp.Or(s.e.Issuer, s.rec.Issuer))
