@@ -25,7 +25,7 @@ type Status struct {
 	Models        []string          `json:"models"`
 	ModelCircuits []breaker.Status  `json:"modelCircuits"`
 	Tools         int               `json:"tools"`
-	// RefusedTools are those that the endpoints of models do not take.
+	// RefusedTools are the tools that endpoints of models refuse.
 	RefusedTools []RefusedTool `json:"refusedTools,omitempty"`
 	Store        any           `json:"store"`
 	PostsGivenUp []string      `json:"postsGivenUp"`
@@ -33,7 +33,7 @@ type Status struct {
 	ConfigurationDiffers []string `json:"configurationDiffers"`
 }
 
-// RefusedTool is a tool that the endpoint of a model does not take.
+// RefusedTool is a tool that the endpoint of a model refuses.
 type RefusedTool struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"` // as the model knows it

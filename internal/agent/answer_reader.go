@@ -37,7 +37,7 @@ func (r *run) readAnswer(
 		if err != nil {
 			return m, usage, explainTimeout(ctx, err)
 		}
-		if c.WasThought { // what people have seen of it is no answer
+		if c.WasThought { // the text that people have seen is not the answer
 			parts.markThought()
 			r.partial.Reset()
 			r.showProgress(chat.Progress{Reset: true})

@@ -53,13 +53,13 @@ type run struct {
 	former          []llm.Message   // the answer that this one is to replace; none: there is none, or it is of other words
 	usedBefore      int             // tokens that the turn had used when somebody had it answered again
 
-	mu          sync.Mutex          // guards what follows
-	sources     []chat.Link         // that tools named, in the order of their numbers
-	notes       []string            // what the reader should know: tools that are not offered now, what a model lacks
-	show        func(chat.Progress) // called with mu held, for one thing at a time
-	runs        []chat.ToolRun      // the calls as people see them
-	files       []chat.File         // of tools, for the answer
-	held        []heldFile          // the memory of what files and toolImages have
+	mu      sync.Mutex          // guards what follows
+	sources []chat.Link         // that tools named, in the order of their numbers
+	notes   []string            // remarks for the reader, such as which tools are not offered now
+	show    func(chat.Progress) // called with mu held, for one thing at a time
+	runs    []chat.ToolRun      // the calls as people see them
+	files   []chat.File         // of tools, for the answer
+	held    []heldFile          // the memory of what files and toolImages have
 }
 
 // release gives back the memory of all media and files.
@@ -379,8 +379,8 @@ func (r *run) answerText(m llm.Message) (string, error) {
 	return "", &llm.Error{Kind: llm.Unavailable, Provider: r.turn.Served, Reason: "the answer was empty", Err: errEmpty}
 }
 
-// describeDone returns the answer of a turn whose calls were made and whose model then said nothing; empty if no call
-// was made. Whoever is told only that the model failed would ask again, and have it done twice.
+// describeDone returns the answer for a turn whose model said nothing after its calls had run. It returns "" if no call
+// has run. A person who reads only that the model failed would ask again, and everything would be done twice.
 func (r *run) describeDone() string {
 	var names []string
 	for _, t := range r.runs {

@@ -193,7 +193,7 @@ func (i instance) Status() admin.Status {
 	}
 }
 
-// refusedTools returns the tools that the endpoints of models do not take.
+// refusedTools returns the tools that endpoints of models refuse.
 func (a *App) refusedTools() []admin.RefusedTool {
 	var list []admin.RefusedTool
 	for _, r := range provider.Refusals(a.setup.Load().models) {

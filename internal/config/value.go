@@ -131,14 +131,14 @@ type Env map[string]Secret
 // Headers are the headers sent to an MCP server, by name.
 type Headers map[string]Secret
 
-// Object is a JSON object that is passed on as it is, with its variables replaced. It prints as it was written, so that
-// ${TOKEN} stays a name, and values whose names suggest a secret print as ***. Only Reveal returns it.
+// Object is a JSON object that is passed on unchanged, except that variables are replaced. It prints as written, so
+// that ${TOKEN} stays a name. Values whose names suggest a secret print as ***. Only Reveal returns the values.
 type Object struct {
 	value, display string
 	secrets        []string // texts that came from variables
 }
 
-// Reveal returns the object to use; nil if there is none.
+// Reveal returns the object to use. It is nil if there is none.
 func (o Object) Reveal() json.RawMessage {
 	if o.value == "" {
 		return nil
@@ -146,7 +146,7 @@ func (o Object) Reveal() json.RawMessage {
 	return json.RawMessage(o.value)
 }
 
-// MarshalJSON marshals what is to be shown.
+// MarshalJSON marshals the object as it is shown.
 func (o Object) MarshalJSON() ([]byte, error) {
 	if o.display == "" {
 		return []byte("null"), nil
@@ -154,7 +154,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return []byte(o.display), nil
 }
 
-// decode reads an object of any form.
+// decode reads any JSON object.
 func (o *Object) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if !d.expect(n, '{', "an object") {
 		return
@@ -164,7 +164,7 @@ func (o *Object) decode(d *decoder, n *node, _ reflect.StructTag) {
 	o.value, o.display = string(value), string(display)
 }
 
-// read returns a node with its variables replaced, or as it is to be shown. name is that of the member.
+// read returns the value of a node, with variables replaced (isValue) or as it is shown. name is the member's name.
 func (o *Object) read(d *decoder, n *node, name string, isValue bool) any {
 	switch n.kind {
 	case '{':

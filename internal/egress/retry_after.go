@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ReadRetryAfter returns how long a server asks for a pause by the header Retry-After, which is in seconds, perhaps with
-// a fraction, or a date (RFC 9110, 10.2.3); 0: it does not say so.
+// ReadRetryAfter returns how long the header Retry-After asks to wait. Its value is in seconds, perhaps with a fraction,
+// or a date (RFC 9110, 10.2.3). ReadRetryAfter returns 0 if there is no such header or value.
 func ReadRetryAfter(h http.Header) time.Duration {
 	said := h.Get("Retry-After")
 	// The upper bound keeps the product within a Duration.

@@ -105,9 +105,9 @@ type Request struct {
 	System   string
 	Messages []Message
 	Tools    []ToolSpec // none: the model must answer in text, though Messages may hold earlier calls
-	// Schema is the JSON Schema of the answer; nil: it is free text. Every object of it has to name all of its properties
-	// as required and to allow no others, which OpenAI asks for. Endpoints that take no schema ignore or refuse it, so
-	// the request has to say in words, too, what is wanted, and the answer has to be checked.
+	// Schema is the JSON Schema of the answer; nil: it is free text. Every object of it has to name all of its
+	// properties as required and to allow no others, which OpenAI asks for. Endpoints that take no schema ignore or
+	// refuse it, so the request has to say in words, too, what is wanted, and the answer has to be checked.
 	Schema json.RawMessage
 	// MaxOutput lowers the limit of the answer's tokens that the model is configured with; 0: that one holds.
 	MaxOutput int
@@ -117,8 +117,8 @@ type Request struct {
 	Stop        []string
 }
 
-// WithoutTools returns the request for a model that takes no tools: none are declared, and earlier calls and their
-// results are told as text.
+// WithoutTools returns the request for a model that takes no tools. It declares none, and writes earlier calls and
+// their results as text.
 func (r Request) WithoutTools() Request {
 	r.Tools = nil
 	hasCalls := func(m Message) bool { return m.Role == ToolRole || len(m.Calls()) > 0 }
@@ -166,7 +166,7 @@ type Chunk struct {
 	ServedBy string // the model that really answered, where the provider reports it
 	// WasThought says that all text before this chunk was the model's reasoning and not its answer.
 	WasThought bool
-	Note       string // what the reader should know about how the answer came about
+	Note       string // a remark for the reader about how the answer was made
 }
 
 // Finish says why the answer ended.
@@ -244,8 +244,8 @@ const (
 	BadCall Kind = "bad call"
 )
 
-// Selective is a Model that can answer only some requests, such as the offline one, or at some times. It is asked before
-// it is used instead of a model that failed.
+// Selective is a Model that can answer only some requests, such as the offline one, or at some times. It is asked
+// before it is used instead of a model that failed.
 type Selective interface {
 	CanAnswer(r Request) bool
 }

@@ -66,7 +66,7 @@ func WithCircuits(models map[string]agent.Model) (list []*breaker.Model) {
 	return list
 }
 
-// Refusal is a tool that the endpoint of a model does not take, so that the model is asked without it.
+// Refusal is a tool that the endpoint of a model refuses. The model is asked without it.
 type Refusal struct {
 	Model string `json:"model"` // its configured name
 	compat.Refusal

@@ -23,7 +23,7 @@ type event struct {
 	Error   json.RawMessage                          `json:"error"`
 }
 
-// answer is what is said of an answer beside its blocks, and with them where it comes whole.
+// answer is a whole answer, or its beginning without content.
 type answer struct {
 	Model   client.Word                                `json:"model"`
 	Content client.Maybe[[]map[string]json.RawMessage] `json:"content"`
@@ -34,7 +34,7 @@ type answer struct {
 // block is a block of an answer while it is read.
 type block struct {
 	fields map[string]json.RawMessage // as the block began
-	texts  map[string][]byte          // what events have added to its fields: thinking, signature, partial_json
+	texts  map[string][]byte          // text that events add to the fields: thinking, signature, partial_json
 }
 
 // kind returns the type of the block.
@@ -49,8 +49,8 @@ type answerReader struct {
 	hasEnded bool
 }
 
-// readEvent returns what an event adds. Thinking and tool calls are passed on when their block is whole: a signature
-// comes at its end, and half a call's arguments are no JSON.
+// readEvent converts an event. Thinking and tool calls are returned when their block is complete: the signature comes
+// last, and half of the arguments are not JSON.
 func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, err error) {
 	var e event
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -106,7 +106,7 @@ func (a *answerReader) readWhole(whole answer) llm.Chunk {
 	return out
 }
 
-// readDelta keeps what an event adds to a block, and returns the text that is for the reader.
+// readDelta adds a delta to its block, and returns text for the reader.
 func (a *answerReader) readDelta(e event) []llm.Part {
 	kind := readString(e.Delta["type"])
 	if kind == "text_delta" {
@@ -122,7 +122,7 @@ func (a *answerReader) readDelta(e event) []llm.Part {
 	return nil
 }
 
-// textParts returns a text as parts; none if it is empty.
+// textParts returns a text as a part. It returns nil for an empty text.
 func textParts(s string) []llm.Part {
 	if s == "" {
 		return nil
@@ -137,14 +137,15 @@ func readString(raw json.RawMessage) string {
 	return s
 }
 
-// readBlock returns a whole block as parts; none for text, which was passed on while it came.
+// readBlock converts a complete block. It returns nil for text, which was passed on earlier.
 func (a *answerReader) readBlock(b block) []llm.Part {
 	switch b.kind() {
 	case "", "text":
 		return nil
 	case "tool_use":
 		args := client.Arguments(string(b.texts["partial_json"]))
-		if input := b.fields["input"]; len(b.texts["partial_json"]) == 0 && len(input) > 0 && !bytes.Equal(input, []byte("null")) {
+		input := b.fields["input"]
+		if len(b.texts["partial_json"]) == 0 && len(input) > 0 && !bytes.Equal(input, []byte("null")) {
 			args = input
 		}
 		var id, name client.Word
@@ -153,7 +154,7 @@ func (a *answerReader) readBlock(b block) []llm.Part {
 		call := llm.Call{ID: string(id), Name: string(name), Args: a.names.Restore(string(name), args)}
 		return []llm.Part{{Call: &call}}
 	}
-	// Thinking, and blocks that this version does not know.
+	// Thinking, and unknown types of blocks.
 	for name, text := range b.texts {
 		b.fields[name], _ = json.Marshal(readString(b.fields[name]) + string(text)) // a string can always be written
 	}
@@ -164,8 +165,8 @@ func (a *answerReader) readBlock(b block) []llm.Part {
 	return []llm.Part{{Text: readString(b.fields["thinking"]), Thought: true, Raw: raw}}
 }
 
-// addUsage adds the counts of an event, which replace earlier ones, and returns the tokens so far. The API counts tokens
-// that it reads from and writes to its cache apart from the other input.
+// addUsage adds the counts of an event, which replace earlier ones, and returns the tokens so far. The API counts
+// tokens that it reads from and writes to its cache apart from the other input.
 func (a *answerReader) addUsage(counts map[string]json.RawMessage) *llm.Usage {
 	if a.usage == nil {
 		a.usage = map[string]json.RawMessage{}
@@ -188,7 +189,7 @@ func (a *answerReader) addUsage(counts map[string]json.RawMessage) *llm.Usage {
 	}
 }
 
-// readFinish converts the reason why an answer ended; "" if it has not.
+// readFinish converts a stop reason. It returns "" for none.
 func readFinish(reason string) llm.Finish {
 	switch reason {
 	case "end_turn", "stop_sequence", "tool_use":

@@ -1,9 +1,9 @@
 // Package anthropic calls Claude models through Anthropic's Messages API.
 //
-// It promises that thinking, and blocks that this version does not know, go back to the model as they came, with their
-// signatures; that the arguments of a call are those that the model wrote; that parallel tool calls are answered in one
-// message; and that the prefix of a request is marked for the provider's cache. It uses no SDK: Anthropic's own replaces
-// arguments that are no JSON by none. API: https://docs.claude.com/en/api/messages.
+// Thinking and unknown blocks go back to the model unchanged, with their signatures. The arguments of a call are
+// exactly what the model wrote. Parallel tool calls are answered in one message. The prefix of a request is marked for
+// the provider's cache. The package uses no SDK: Anthropic's SDK replaces broken arguments by none. API:
+// https://docs.claude.com/en/api/messages.
 package anthropic
 
 import (
@@ -82,8 +82,7 @@ func (m *Model) Origin() string {
 	return m.ID() + "@" + client.Place(m.o.BaseURL)
 }
 
-// Generate streams one answer, as llm.Model says. An answer that ends without a reason is an error: the rest of it is
-// missing.
+// Generate streams one answer. An answer without a stop reason is an error: its end is missing.
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		body, names, err := m.encodeRequest(r)

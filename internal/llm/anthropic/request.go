@@ -42,7 +42,7 @@ type typed struct {
 	Type string `json:"type"`
 }
 
-// message is what one role said. Its content is of *content, or json.RawMessage if the API itself wrote it.
+// message is a message of one role. Its content is *content, or json.RawMessage for blocks of the API.
 type message struct {
 	Role    string `json:"role"`
 	Content []any  `json:"content"`
@@ -76,10 +76,10 @@ type toolDecl struct {
 	Schema      json.RawMessage `json:"input_schema"`
 }
 
-// cacheMark has the provider keep a request up to a block.
+// cacheMark asks the provider to cache a request up to a block.
 var cacheMark = &typed{"ephemeral"}
 
-// encodeRequest returns a request as it is sent, and the names that its declarations of tools replace.
+// encodeRequest returns the body of a request, and the names of parameters that its declarations replace.
 func (m *Model) encodeRequest(r llm.Request) ([]byte, toolschema.Names, error) {
 	q := request{Model: m.o.Model, MaxTokens: r.OutputLimit(m.o.MaxOutputTokens), Stream: true, Stop: r.Stop,
 		Temperature: cmp.Or(r.Temperature, m.o.Temperature)}

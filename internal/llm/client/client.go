@@ -1,8 +1,8 @@
 // Package client holds what the clients of all providers share: requests, the events of an answer, limits and errors.
 // The package of a provider only translates.
 //
-// It promises that an answer is read up to MaxAnswerBytes, that no redirect is followed, that every error is ctx's own or
-// an *llm.Error, and that nothing is sent again but a request that the endpoint refused because of an optional field.
+// It reads an answer up to MaxAnswerBytes and follows no redirect. Every error is ctx's own or an *llm.Error. It sends
+// a request again only if the endpoint refused the request because of an optional field.
 package client
 
 import (
@@ -34,7 +34,7 @@ type Options struct {
 	BaseURL  string // Post appends paths to it
 	// Authorize sets the credentials of a request. It may be nil.
 	Authorize func(ctx context.Context, h http.Header) error
-	// Body is a JSON object of further fields of each request; objects in it are merged with those of the request.
+	// Body is a JSON object with further fields for each request. Objects in it are merged with the request's objects.
 	Body json.RawMessage
 	// Optional are the fields that are left out once the endpoint has refused them.
 	Optional []Field
@@ -44,7 +44,7 @@ type Options struct {
 // Field is an optional field of a request.
 type Field struct {
 	Path    string // "stream_options", or "generationConfig.temperature"
-	Instead string // takes the value of a refused field of the top level; empty: the value is dropped
+	Instead string // the field that takes the value after a refusal; if empty, the value is dropped
 }
 
 // Client sends requests to one endpoint. It is safe for concurrent use.
@@ -132,8 +132,8 @@ func (c *Client) Error(ctx context.Context, err error) error {
 	return llm.ReadingError(c.o.Provider, err)
 }
 
-// Splice returns object, which is not empty, with a further field before its own. json.Marshal would check and copy
-// the value, which for the declarations of hundreds of tools takes longer than all other work on a message.
+// Splice returns a JSON object, which must not be empty, with one more field in front. json.Marshal would check and
+// copy the value. For the declarations of hundreds of tools that takes longer than all other work on a message.
 func Splice(name string, value json.RawMessage, object []byte) []byte {
 	return slices.Concat([]byte(`{"`+name+`":`), value, []byte(","), object[1:])
 }
@@ -162,7 +162,7 @@ func (c *Client) adapt(body []byte) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// mergeObjects returns the fields of a JSON object with those of another one, which win. Objects in them are merged.
+// mergeObjects returns the fields of two JSON objects. Objects in both are merged; otherwise the second object wins.
 func mergeObjects[T, U ~string | ~[]byte](object T, with U) (map[string]json.RawMessage, error) {
 	var out, more map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal([]byte(object), &out), json.Unmarshal([]byte(with), &more)); err != nil {
@@ -186,7 +186,7 @@ func mergeObjects[T, U ~string | ~[]byte](object T, with U) (map[string]json.Raw
 // isObject reports whether JSON is an object.
 func isObject(raw json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) }
 
-// removeField removes a field by its path and returns its value; nil if there is no such field.
+// removeField removes a field by its path and returns its value. It returns nil if there is no such field.
 func removeField(object map[string]json.RawMessage, path string) (json.RawMessage, error) {
 	name, rest, isDeep := strings.Cut(path, ".")
 	value := object[name]
@@ -205,8 +205,8 @@ func removeField(object map[string]json.RawMessage, path string) (json.RawMessag
 	return value, err
 }
 
-// dropRefused remembers the optional field of a request that an error names as the cause. It returns false if there is
-// none, so that asking again would not help.
+// dropRefused remembers the optional field that an error names as its cause. It returns false if the error names no
+// field of the request; asking again would not help then.
 func (c *Client) dropRefused(fault *llm.Error, sent []byte) bool {
 	if fault.Kind != llm.BadRequest {
 		return false

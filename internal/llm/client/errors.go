@@ -26,19 +26,19 @@ func (c *Client) readFault(res *http.Response, body io.Reader) *llm.Error {
 	return fault
 }
 
-// StreamError returns the error that stands in an answer with status 200, in place of it or within it; nil if there is
-// none: some endpoints send an empty one beside each piece.
+// StreamError returns the error in an answer with status 200. It returns nil for an empty error, which some endpoints
+// send with each piece.
 func (c *Client) StreamError(raw json.RawMessage) error {
 	switch strings.Join(strings.Fields(string(raw)), "") {
 	case "", "null", "false", `""`, "{}", "[]", "0":
 		return nil
 	}
-	status := http.StatusInternalServerError // no status of its own
+	status := http.StatusInternalServerError // errors in a stream often have no status
 	var object struct {
 		Code   Count `json:"code"`
 		Status Count `json:"status"`
 	}
-	_ = json.Unmarshal(raw, &object) // a text is an error as well
+	_ = json.Unmarshal(raw, &object) // the error may be a plain text
 	if code := cmp.Or(object.Code, object.Status); code >= 400 && code < 600 {
 		status = int(code)
 	}
@@ -93,8 +93,8 @@ var (
 	badCallWords = []string{
 		"tool_use_failed", "failed to call a function", "tool call validation failed", "failed to parse tool call arguments",
 	}
-	// What waiting does not change, though the status may be that of a rate limit: OpenAI, Moonshot, Z.ai (code 1113) and
-	// DeepSeek; Anthropic, whose limits are those that an organization sets for a month.
+	// What waiting does not change, though the status may be that of a rate limit: OpenAI, Moonshot, Z.ai (code 1113)
+	// and DeepSeek; Anthropic, whose limits are those that an organization sets for a month.
 	exhaustedWords = []string{
 		"insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error", "insufficient balance",
 		"credit balance", "specified api usage limits", "billing_error",
@@ -105,8 +105,8 @@ var (
 	}
 	// A request with too many tokens: the code of OpenAI, vLLM, OpenRouter and Groq and their message, the type of
 	// llama.cpp and its message, those of Mistral, Z.ai, Anthropic and Google (google-gemini/gemini-cli#6678), xAI
-	// (cline/cline#3120), Qwen (QwenLM/qwen-code#98) and LM Studio (lmstudio-bug-tracker#237, #2205). The status does not
-	// say so: it is 400 with most, 413 with others, 200 with LM Studio, and was 500 with llama.cpp.
+	// (cline/cline#3120), Qwen (QwenLM/qwen-code#98) and LM Studio (lmstudio-bug-tracker#237, #2205). The status does
+	// not say so: it is 400 with most, 413 with others, 200 with LM Studio, and was 500 with llama.cpp.
 	tooLongWords = []string{
 		"context_length_exceeded", "maximum context length", "exceed_context_size_error", "available context size",
 		"context window", "prompt is too long", "too large for model", "exceeds max length", "exceed context limit",
@@ -123,8 +123,8 @@ func isContextTooLong(text string) bool {
 // maxDescribed bounds what is kept of an error, which may quote the whole request.
 const maxDescribed = 4 << 10
 
-// describe returns what an error says, in one line: its message, the words by which programs know it, and the reason of
-// the provider behind a gateway.
+// describe returns the message of an error, its code and type, and the reason from the provider behind a gateway, in
+// one line.
 func describe(v any) string {
 	var words []string
 	collectWords(v, &words, 10)
@@ -153,7 +153,8 @@ func collectWords(v any, words *[]string, depth int) {
 			collectWords(one, words, depth-1)
 		}
 	case map[string]any:
-		// FastAPI, as of vLLM and Mistral, says where the fault is: "body.stream_options: Extra inputs are not permitted".
+		// FastAPI, as of vLLM and Mistral, says where the fault is: "body.stream_options: Extra inputs are not
+		// permitted".
 		if loc, ok := v["loc"].([]any); ok {
 			path := strings.Trim(strings.ReplaceAll(fmt.Sprint(loc), " ", "."), "[]")
 			*words = append(*words, fmt.Sprintf("%s: %v", path, v["msg"]))
@@ -196,11 +197,12 @@ func findRetryDelay(said any) time.Duration {
 	return 0
 }
 
-// isDailyQuota reports whether a daily quota is used up, which google.rpc.QuotaFailure names. It has the status of a
-// rate limit, and no wait of ours outlasts it.
+// isDailyQuota reports whether google.rpc.QuotaFailure names a daily quota. The status is the one of a rate limit, but
+// waiting does not help before the next day.
 func isDailyQuota(said any) bool {
-	return slices.ContainsFunc(findAll(said, "quotaId"), func(v any) bool { return strings.Contains(fmt.Sprint(v), "PerDay") })
+	isDaily := func(v any) bool { return strings.Contains(fmt.Sprint(v), "PerDay") }
+	return slices.ContainsFunc(findAll(said, "quotaId"), isDaily)
 }
 
-// ErrNoEnd is the error of an answer that ends cleanly without saying that or why it has ended.
+// ErrNoEnd is the error of a body that ends without an error, but also without a finish reason.
 var ErrNoEnd = errors.New("the body ended before the answer did")

@@ -11,9 +11,9 @@ import (
 // Done is the data of the event that ends an answer of OpenAI's API.
 const Done = "[DONE]"
 
-// Events returns the JSON values of an answer, in order: the data of its server-sent events, or the values that
-// endpoints send which ignore that events were asked for, one after the other or as a list. Done comes as it is. The
-// sequence ends after an error, which is that of reading, or says that the answer is cut.
+// Events returns the JSON values of an answer in order. They are the data of server-sent events; endpoints that ignore
+// the request for events send plain JSON values, one after another or in a list. Done is returned as it is. The
+// sequence ends after the first error: a read error, or io.ErrUnexpectedEOF if the answer is cut.
 //
 // Lines may end in LF, CR LF or CR, and a byte order mark may come first (WHATWG HTML, 9.2.5). Some endpoints leave out
 // the empty line between events, or send spaces first to keep the connection alive.
@@ -86,7 +86,7 @@ func (r *eventReader) read(in io.Reader) {
 			return
 		}
 	}
-	if err := lines.Err(); err != nil { // says more than an event that is cut
+	if err := lines.Err(); err != nil { // more precise than the error of a cut event
 		r.yield(nil, err)
 		return
 	}
@@ -99,7 +99,7 @@ func (r *eventReader) read(in io.Reader) {
 	}
 }
 
-// readLine reads a line and returns false if nothing more is wanted.
+// readLine reads a line. It returns false if the caller wants no more.
 func (r *eventReader) readLine(line []byte) bool {
 	data, isData := bytes.CutPrefix(line, []byte("data:"))
 	switch {
@@ -113,16 +113,16 @@ func (r *eventReader) readLine(line []byte) bool {
 		}
 		r.event = append(r.event, bytes.TrimSpace(data)...)
 		r.lines++
-	case len(line) == 0: // other lines are comments, which keep the connection alive, and names of events
+	case len(line) == 0: // all other lines are comments and names of events
 		return r.send()
 	}
 	return true
 }
 
-// isWhole reports whether the event that is being read needs no further line.
+// isWhole reports whether the current event is complete.
 func (r *eventReader) isWhole() bool { return string(r.event) == Done || json.Valid(r.event) }
 
-// send passes on the event that was read, if there is one. It returns false if nothing more is wanted.
+// send passes on the current event, if there is one. It returns false if the caller wants no more.
 func (r *eventReader) send() bool {
 	event := r.event
 	r.event, r.lines = nil, 0
@@ -131,7 +131,7 @@ func (r *eventReader) send() bool {
 
 // splitLines returns a split function for lines that end in LF, CR LF or CR.
 func splitLines() bufio.SplitFunc {
-	endedInCR := false // at the end of what had been read: LF belongs to that line
+	endedInCR := false // the data so far ended in CR: an LF that follows belongs to it
 	return func(data []byte, atEOF bool) (advance int, token []byte, err error) {
 		skipped := 0
 		if endedInCR && len(data) > 0 {

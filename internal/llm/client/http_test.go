@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A connection over which nothing comes back any more, as after the machine was suspended or its address has changed, is
-// not used for long: Go's own would be, as often as there are requests, for a quarter of an hour.
+// A connection over which nothing comes back any more, as after the machine was suspended or its address has changed,
+// is not used for long: Go's own would be, as often as there are requests, for a quarter of an hour.
 func TestHTTPClient_ConnectionIsDead_MakesAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		served := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -18,8 +18,8 @@ func (c *Count) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Word is a text that is only compared or repeated, such as an id. A number is taken as its text; anything else that
-// is no string is empty.
+// Word is a text that is only compared or repeated, such as an id. A number becomes its text; any other type becomes
+// the empty text.
 type Word string
 
 // UnmarshalJSON never fails.
@@ -32,7 +32,7 @@ func (w *Word) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Maybe is a value that may be missing. One of another type counts as missing.
+// Maybe is a value that may be missing. A value of another type counts as missing.
 type Maybe[T any] struct {
 	V  T
 	Ok bool
@@ -46,8 +46,8 @@ func (m *Maybe[T]) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Arguments returns the text of a call's arguments as a JSON value: {} if there is none, and a string with the text if
-// it is no JSON, so that it can be stored and told to the model.
+// Arguments returns the text of a call's arguments as a JSON value. An empty text becomes {}. A text that is not JSON
+// becomes a JSON string, so that it can be stored and shown to the model.
 func Arguments(text string) json.RawMessage {
 	switch {
 	case strings.TrimSpace(text) == "":

@@ -1,8 +1,8 @@
-// Package compat makes up for what the endpoints of models lack or mistake, so that a question is answered all the same.
+// Package compat compensates for endpoints that lack a feature, so that a question is answered anyway.
 //
-// It promises that a tool which an endpoint refuses is left out of later requests, and the question asked again without
-// it; that a model which takes no tools is asked without any; that reasoning which stands in the text of an answer, in
-// tags, is told apart from the answer; and that calls which stand in the text are calls.
+// If an endpoint refuses a tool, the package asks again without the tool and leaves it out of later requests. A model
+// that takes no tools is asked without any. Reasoning in tags in the text of an answer becomes thoughts, and calls in
+// the text become calls.
 package compat
 
 import (
@@ -39,19 +39,19 @@ type Model struct {
 	llm.Model
 	o           Options
 	takesTools  atomic.Bool
-	endsThought atomic.Bool // its last answer began with reasoning that only ended in a tag
+	endsThought atomic.Bool // the last answer began with reasoning that had only a closing tag
 
 	mu      sync.Mutex
 	refused map[toolKey]Refusal
 }
 
-// toolKey identifies a tool as it was declared: a server may mend its tool.
+// toolKey identifies one version of a tool: a server may fix a tool that was refused.
 type toolKey struct {
 	name string
 	sum  [sha256.Size]byte
 }
 
-// New returns a model that is asked for whatever it was not found to lack.
+// New returns a wrapper of m. It makes no request.
 func New(m llm.Model, o Options) *Model {
 	c := &Model{Model: m, o: o, refused: map[toolKey]Refusal{}}
 	c.takesTools.Store(o.Tools)
@@ -73,7 +73,7 @@ func (m *Model) Refusals() []Refusal {
 	return list
 }
 
-// maxRefused is how many tools may be refused of one request.
+// maxRefused is how many tools of one request may be refused.
 const maxRefused = 20
 
 // Generate streams one answer.
@@ -100,7 +100,8 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// stream passes on one answer. more is false if the caller has left; hasAnswer says that something was passed on.
+// stream passes on one answer. It returns more = false if the caller stopped reading, and hasAnswer = true if it passed
+// on any content.
 func (m *Model) stream(
 	ctx context.Context,
 	q llm.Request,
@@ -144,7 +145,7 @@ func keyOf(t llm.ToolSpec) toolKey {
 	return toolKey{t.Name, sha256.Sum256([]byte(t.Description + "\x00" + string(t.Schema)))}
 }
 
-// learn notes what an endpoint has refused of a request with tools. It returns false if that was none of them.
+// learn remembers that an endpoint refused a tool, or all tools. It returns false if the error has another cause.
 func (m *Model) learn(err error, tools []llm.ToolSpec) bool {
 	var fault *llm.Error
 	if len(tools) == 0 || !errors.As(err, &fault) || fault.Kind != llm.BadRequest {
@@ -168,7 +169,7 @@ func (m *Model) learn(err error, tools []llm.ToolSpec) bool {
 	return true
 }
 
-// noToolsWords are what endpoints say of a model that takes no tools: Ollama, OpenRouter, vLLM, llama.cpp, Google, and
+// noToolsWords occur in the errors for models that take no tools: from Ollama, OpenRouter, vLLM, llama.cpp, Google and
 // others (seen 2026-11).
 var noToolsWords = []string{
 	"does not support tool", "no endpoints found that support tool", "enable-auto-tool-choice", "requires --jinja",
@@ -182,14 +183,14 @@ func takesNoTools(said string) bool {
 	return slices.ContainsFunc(noToolsWords, func(words string) bool { return strings.Contains(said, words) })
 }
 
-// toolPlaces match how providers name a declaration by its number: Google, Anthropic, and OpenAI with all that follow it.
+// toolPlaces match the number of a declaration in the errors of Google, Anthropic and OpenAI.
 var toolPlaces = []*regexp.Regexp{
 	regexp.MustCompile(`function_?[dD]eclarations\[(\d+)\]`),
 	regexp.MustCompile(`\btools\.(\d+)\.`),
 	regexp.MustCompile(`\btools\[(\d+)\]`),
 }
 
-// findRefused returns the number of the tool that an error names, by its place or its name; -1 if it names none.
+// findRefused returns the index of the tool that an error names by number or by name. It returns -1 if it names none.
 func findRefused(said string, tools []llm.ToolSpec) int {
 	for _, place := range toolPlaces {
 		if found := place.FindStringSubmatch(said); found != nil {

@@ -15,21 +15,21 @@ var tags = [][2]string{
 	{"<thought>", "</thought>"}, {"[THINK]", "[/THINK]"},
 }
 
-// callTag begins a call that stands in the text, in the form of Hermes and Qwen, whose servers need a parser for it.
+// callTag begins a call in the text, as Hermes and Qwen write it if their server has no parser for calls.
 const callTag = "<tool_call>"
 
-// tagReader tells reasoning and calls in the text of an answer from the answer. Reasoning stands at the beginning of an
-// answer. Some templates put the first tag into the request, so that only the last one is in the answer.
+// tagReader separates reasoning and calls from the text of an answer. Reasoning comes first. Some chat templates put
+// the opening tag into the request, so that the answer has only the closing tag.
 type tagReader struct {
-	endsThought bool // an answer that begins with no tag is taken for reasoning until a tag ends it
+	endsThought bool // an answer without an opening tag counts as reasoning until a closing tag
 	takesCall   bool // calls in the text count
 
 	state     tagState
 	end       string          // the tag that ends the reasoning; empty: any
-	held      string          // text that is not told yet, because a tag may begin in it
-	shown     strings.Builder // text that was told
+	held      string          // text that is not passed on yet, because a tag may begin in it
+	shown     strings.Builder // text that was passed on
 	isTagged  bool            // reasoning has ended: later tags are text
-	onlyEnded bool            // there was reasoning of which only the end was marked
+	onlyEnded bool            // the reasoning had only a closing tag
 }
 
 // tagState says what a tagReader waits for.
@@ -122,19 +122,19 @@ func (r *tagReader) ends() []string {
 	return list
 }
 
-// takeThought returns the reasoning that has come, to its end if that is there.
+// takeThought returns the reasoning so far, up to its closing tag.
 func (r *tagReader) takeThought() []llm.Part {
 	at, tag := findFirst(r.held, r.ends())
 	switch {
 	case at >= 0:
 		return r.endThought(at, tag)
-	case r.end == "": // it may be no reasoning
+	case r.end == "": // not certain yet that this is reasoning
 		return nil
 	}
 	return thoughts(r.release(tag))
 }
 
-// endThought returns the reasoning before a tag, and makes what follows it the answer.
+// endThought returns the reasoning before a tag. The text after the tag is the answer.
 func (r *tagReader) endThought(at int, tag string) []llm.Part {
 	thought := r.held[:at]
 	r.onlyEnded = r.end == ""
@@ -142,8 +142,8 @@ func (r *tagReader) endThought(at int, tag string) []llm.Part {
 	return thoughts(thought)
 }
 
-// takeText returns the text that has come, up to a call. If a tag shows that it was reasoning all along, what was told
-// before is taken back.
+// takeText returns the text up to a call. If a closing tag shows that the text was reasoning, it marks all earlier text
+// as reasoning.
 func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
 	var watched []string
 	if !r.isTagged {
@@ -159,7 +159,7 @@ func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
 	switch {
 	case at < 0:
 		said = r.release(tag)
-	case strings.Count(r.shown.String()+r.held[:at], "`")%2 == 1: // within code: it is what the answer is about
+	case strings.Count(r.shown.String()+r.held[:at], "`")%2 == 1: // within code: the answer is about the tag
 		said, r.held = r.held[:at+len(tag)], r.held[at+len(tag):]
 	case tag == callTag:
 		said, r.held, r.state = r.held[:at], r.held[at:], inCall
@@ -188,7 +188,7 @@ func texts(s string) []llm.Part {
 	return []llm.Part{{Text: s}}
 }
 
-// flush returns what is held as what it is most likely to be.
+// flush returns the held text, as reasoning or as text.
 func (r *tagReader) flush() []llm.Part {
 	said := r.held
 	r.held = ""
@@ -216,7 +216,7 @@ func (r *tagReader) finish(c *llm.Chunk) []llm.Part {
 // callBlock matches a call in a text.
 var callBlock = regexp.MustCompile(`(?s)<tool_call>\s*(\{.*?\})\s*</tool_call>\s*`)
 
-// readCalls returns the calls that a text consists of; nil if it holds anything else.
+// readCalls returns the calls in a text. It returns nil if the text contains anything else.
 func readCalls(text string) []llm.Part {
 	// Some servers stop at the last tag and leave it out.
 	if text = strings.TrimRight(text, space); !strings.HasSuffix(text, "</tool_call>") {
@@ -242,8 +242,8 @@ func readCalls(text string) []llm.Part {
 	return parts
 }
 
-// findFirst returns where the first of some tags stands in a text, and which one. If there is none it returns -1 and as
-// much of the text's end as may begin one.
+// findFirst returns the position of the first tag in a text, and the tag. If there is none, it returns -1 and the end
+// of the text that may be the beginning of a tag.
 func findFirst(text string, tags []string) (at int, tag string) {
 	at = -1
 	for _, t := range tags {
@@ -265,7 +265,7 @@ func findFirst(text string, tags []string) (at int, tag string) {
 	return -1, tag
 }
 
-// release returns the held text but for its end, which may begin a tag.
+// release returns the held text without its end, which may be the beginning of a tag.
 func (r *tagReader) release(begun string) string {
 	said := r.held[:len(r.held)-len(begun)]
 	r.held = begun

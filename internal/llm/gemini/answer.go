@@ -56,7 +56,11 @@ func (m *Model) readPiece(data []byte, names toolschema.Names) (c llm.Chunk, err
 		c.ServedBy = m.provider() + "/" + string(p.ModelVersion) // in the form of ID
 	}
 	if u := p.Usage.V; p.Usage.Ok {
-		c.Usage = &llm.Usage{Input: int(u.Prompt + u.ToolPrompt), Cached: int(u.Cached), Output: int(u.Candidates + u.Thoughts)}
+		c.Usage = &llm.Usage{
+			Input:  int(u.Prompt + u.ToolPrompt),
+			Cached: int(u.Cached),
+			Output: int(u.Candidates + u.Thoughts),
+		}
 	}
 	// A blocked prompt has feedback and no candidate; a piece with usage alone has neither.
 	if len(p.Candidates) == 0 {

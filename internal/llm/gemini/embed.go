@@ -14,7 +14,8 @@ type embedRequest struct {
 	Content content `json:"content"`
 }
 
-// predictRequest is the same at Vertex AI (https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api).
+// predictRequest is the same at Vertex AI
+// (https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api).
 type predictRequest struct {
 	Instances []predictInstance `json:"instances"`
 }

@@ -1,10 +1,10 @@
 // Package gemini calls Google's Gemini API, at Google AI or at Vertex AI.
 //
-// It promises that thought signatures and call ids go back to the model unchanged, that no request asks Google to
-// store it (store=false), that a blocked prompt or answer is told apart from a failure, and that nothing is retried. It
-// does not use Google's SDK, which loses what it does not know of a part and rounds large numbers in calls.
-// The API's rules: https://ai.google.dev/api/generate-content and
-// https://ai.google.dev/gemini-api/docs/thought-signatures (seen 2026-11).
+// Thought signatures and call ids go back to the model unchanged. Every request opts out of being stored (store=false).
+// A blocked prompt or answer is reported as blocked and not as a failure. The package does not use Google's SDK, which
+// drops unknown fields of parts and rounds large numbers in calls. The API's rules:
+// https://ai.google.dev/api/generate-content and https://ai.google.dev/gemini-api/docs/thought-signatures (seen
+// 2026-11).
 package gemini
 
 import (
@@ -132,7 +132,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 				c, err = m.readPiece(data, names)
 			}
 			if err != nil {
-				// What is blocked has its price, too.
+				// Blocked answers are charged as well.
 				if c.Usage == nil || yield(llm.Chunk{Usage: c.Usage, ServedBy: c.ServedBy}, nil) {
 					yield(llm.Chunk{}, m.client.Error(ctx, err))
 				}

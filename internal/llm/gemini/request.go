@@ -76,7 +76,7 @@ type blob struct {
 // textPart returns a part of text, which may be empty.
 func textPart(text string) part { return part{Text: &text} }
 
-// encodeRequest returns a request as it is sent, and the names that its declarations of tools replace.
+// encodeRequest returns the body of a request, and the names of parameters that its declarations replace.
 func (m *Model) encodeRequest(r llm.Request) ([]byte, toolschema.Names, error) {
 	q := request{Config: config{
 		MaxOutputTokens: r.OutputLimit(m.o.MaxOutputTokens),
@@ -121,8 +121,8 @@ func newContents(messages []llm.Message) ([]content, error) {
 		if m.Role == llm.Assistant {
 			c.Role = "model"
 		}
-		// Calls of one message form a group, and only its first call carries a signature. A group with a call that Gemini
-		// sent is not changed: its older models send no signatures and accept none.
+		// Calls of one message form a group, and only its first call carries a signature. A group with a call that
+		// Gemini sent is not changed: its older models send no signatures and accept none.
 		isOwnCall := func(p llm.Part) bool { return p.Call != nil && len(p.Raw) > 0 }
 		needsSignature := !slices.ContainsFunc(m.Parts, isOwnCall)
 		for _, p := range m.Parts {

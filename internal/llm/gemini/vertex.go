@@ -15,8 +15,8 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// Vertex is a project of Google Cloud at whose endpoint models are called. Requests carry a token of the application
-// default credentials: GOOGLE_APPLICATION_CREDENTIALS, those of gcloud, or those of the machine
+// Vertex is a Google Cloud project and location. Requests carry a token of the application default credentials, which
+// come from GOOGLE_APPLICATION_CREDENTIALS, from gcloud, or from the machine
 // (https://cloud.google.com/docs/authentication/application-default-credentials).
 type Vertex struct {
 	Project  string // may be empty with an API key
@@ -66,7 +66,7 @@ func (v *Vertex) authorize(ctx context.Context, h http.Header) error {
 	}
 	token.SetAuthHeader(&http.Request{Header: h})
 	if v.Project != "" {
-		h.Set("X-Goog-User-Project", v.Project) // what credentials of a person are charged to
+		h.Set("X-Goog-User-Project", v.Project) // the project that pays if the credentials are a person's
 	}
 	return nil
 }

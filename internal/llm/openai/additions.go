@@ -9,18 +9,18 @@ import (
 	"ravenbot/internal/llm"
 )
 
-// additions are the fields that an endpoint adds to an assistant message or a call, such as reasoning_content (DeepSeek,
-// Kimi, GLM), reasoning (Groq, vLLM), reasoning_details (OpenRouter, MiniMax) and extra_content (Google). Numbers are
-// json.Number.
+// additions are the fields that an endpoint adds to an assistant message or a call, such as reasoning_content
+// (DeepSeek, Kimi, GLM), reasoning (Groq, vLLM), reasoning_details (OpenRouter, MiniMax) and extra_content (Google).
+// Numbers are json.Number.
 type additions map[string]any
 
-// ownFields are those fields of a message that are read, or mean nothing in a request.
+// ownFields are the fields of a message that are read here, or that have no meaning in a request.
 var ownFields = []string{
 	"role", "content", "refusal", "tool_calls", "function_call", "name", "index", "annotations", "audio", "images",
 	"citations", "logprobs",
 }
 
-// add adds a piece of a field, as a stream brings it.
+// add adds a piece of a field from a stream.
 func (a additions) add(name string, raw json.RawMessage) {
 	var v any
 	if decode(raw, &v) != nil || isEmpty(v) {
@@ -29,7 +29,7 @@ func (a additions) add(name string, raw json.RawMessage) {
 	a[name] = mergePieces(name, a[name], v)
 }
 
-// isEmpty reports whether a value says nothing.
+// isEmpty reports whether a value is null, or an empty text, list or object.
 func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -51,7 +51,7 @@ func decode(raw []byte, v any) error {
 	return d.Decode(v)
 }
 
-// labels are the fields that are whole in each piece of a stream.
+// labels are the fields that come complete in each piece of a stream.
 var labels = []string{"type", "format", "id", "index", "name", "role"}
 
 // mergePieces joins two pieces of a field of a stream: texts are appended, objects merged, and elements of lists joined
@@ -98,9 +98,9 @@ func appendPiece(list []any, v any) []any {
 	return append(list, v)
 }
 
-// kept is the raw form of a part that holds additions.
+// kept is the raw form of a part with additions.
 type kept struct {
-	// Thought is the field that the part's text comes from, so that the text is not stored twice; "content" stands for
+	// Thought names the field that the part's text comes from, so that the text is stored once. The name content means
 	// pieces of type thinking in the content, as Mistral sends them.
 	Thought string          `json:"thought,omitempty"`
 	Fields  json.RawMessage `json:"fields,omitempty"` // all other additions, an object
@@ -109,7 +109,7 @@ type kept struct {
 // thoughtFields are the fields that hold reasoning as text.
 var thoughtFields = []string{"reasoning_content", "reasoning", "thinking", "content"}
 
-// part returns the additions to a message as a part; false if there are none.
+// part returns the additions to a message as a part. It returns false if there are none.
 func (a additions) part() (llm.Part, bool) {
 	if len(a) == 0 {
 		return llm.Part{}, false

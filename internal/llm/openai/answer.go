@@ -144,8 +144,8 @@ func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) b
 	return yield(out, nil)
 }
 
-// readText returns the text that a piece adds for the reader: content, which is a string or a list of parts, or what the
-// model says in place of it. Parts of type thinking are kept with the additions.
+// readText returns the text of a piece for the reader: the content, which is a string or a list of parts, and a
+// refusal. It keeps parts of type thinking with the additions.
 func (a *answerReader) readText(f fields) string {
 	var text, refusal string
 	if json.Unmarshal(f["content"], &text) != nil {
@@ -167,7 +167,7 @@ func (a *answerReader) readText(f fields) string {
 	return text + refusal
 }
 
-// readCalls adds the pieces of calls that a piece of an answer has.
+// readCalls adds the pieces of calls in a piece of an answer.
 func (a *answerReader) readCalls(raw json.RawMessage) {
 	var pieces []map[string]json.RawMessage
 	if json.Unmarshal(raw, &pieces) != nil {
@@ -197,7 +197,7 @@ func (a *answerReader) readCalls(raw json.RawMessage) {
 	}
 }
 
-// callOf returns the call that a piece belongs to, with what the piece adds. Endpoints differ: the index may be missing,
+// callOf returns the call that a piece belongs to, after adding the piece. Endpoints differ: the index may be missing,
 // start at 1 or be 0 for all, and name and id may come with every piece or be the same for all; a new id starts another
 // call, and so does a name with arguments after arguments that are complete.
 func (a *answerReader) callOf(index int, id, name, args string) *toolCall {

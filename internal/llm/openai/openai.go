@@ -1,10 +1,10 @@
 // Package openai calls any endpoint that offers OpenAI's chat completions: OpenRouter, DeepSeek, Mistral, Ollama, vLLM,
 // Google's compatible API and others.
 //
-// It promises that whatever an endpoint adds to an assistant message or a call (reasoning, signatures, fields that this
-// version does not know) goes back to that endpoint unchanged, that answers which are partly malformed are tolerated
-// where nothing depends on it, and that nothing is asked again but what an endpoint refused for its form. It uses no SDK:
-// OpenAI's own loses these additions. API: https://platform.openai.com/docs/api-reference/chat.
+// Whatever an endpoint adds to an assistant message or a call (reasoning, signatures, unknown fields) goes back to that
+// endpoint unchanged. Wrong types are tolerated in fields that are only counted or compared. A request is sent again
+// only if the endpoint refused its form. The package uses no SDK: OpenAI's SDK loses these additions. API:
+// https://platform.openai.com/docs/api-reference/chat.
 package openai
 
 import (
@@ -45,13 +45,13 @@ type Model struct {
 	habits habits
 }
 
-// habits is what an endpoint was found to demand. They are replaced as a whole, never changed.
+// habits are the demands of an endpoint that its refusals have shown. A value is never changed, only replaced.
 type habits struct {
 	// placeholder is sent as the reasoning of calls that have none. It is nil if calls need none.
 	placeholder  *string
 	shortIDs     bool     // every id of a call must be nine letters and digits
 	needsDetails bool     // calls must have reasoning_details with a signature, as of Gemini behind OpenRouter
-	refused      []string // fields that it adds to messages and does not take back
+	refused      []string // fields that the endpoint adds to messages but refuses in requests
 }
 
 // New returns a model. It makes no request, and sets no time limit: ctx of each request does.
@@ -88,7 +88,7 @@ func New(o Options) *Model {
 // ID returns NAME/MODEL.
 func (m *Model) ID() string { return m.o.Name + "/" + m.o.Model }
 
-// Origin returns the ID and the endpoint: what one endpoint adds to a message means nothing to another.
+// Origin returns the ID and the endpoint: additions of one endpoint mean nothing to another.
 func (m *Model) Origin() string { return m.ID() + "@" + client.Place(m.o.BaseURL) }
 
 // Generate streams one answer.
@@ -122,8 +122,8 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// learn returns what is known of an endpoint after it has refused a request, and whether that is more than before, so
-// that the request may be sent again in another form.
+// learn returns the habits after a refused request. It returns false if the refusal shows nothing new; sending the
+// request again would not help then.
 func (h habits) learn(err error, r llm.Request) (habits, bool) {
 	var fault *llm.Error
 	if !errors.As(err, &fault) || fault.Kind != llm.BadRequest {
@@ -136,7 +136,7 @@ func (h habits) learn(err error, r llm.Request) (habits, bool) {
 	// DeepSeek and Kimi refuse calls without the reasoning that led to them, those of other models as well.
 	case strings.Contains(said, "reasoning_content") && isMissing:
 		next := ""
-		if h.placeholder != nil { // some take empty text for missing
+		if h.placeholder != nil { // some endpoints treat empty text as missing
 			next = "."
 		}
 		if h.placeholder != nil && *h.placeholder == next {

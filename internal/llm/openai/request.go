@@ -70,14 +70,14 @@ type toolDecl struct {
 	Function function `json:"function"`
 }
 
-// function is what a model is told of a tool; Parameters is a JSON Schema of an object.
+// function describes a tool to the model. Parameters is the JSON Schema of an object.
 type function struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// encodeRequest returns a request as it is sent, and the names that its declarations of tools replace.
+// encodeRequest returns the body of a request, and the names of parameters that its declarations replace.
 func (m *Model) encodeRequest(r llm.Request, h habits) ([]byte, toolschema.Names, error) {
 	// Without include_usage a stream does not say how many tokens were used.
 	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
@@ -108,7 +108,7 @@ func (m *Model) encodeRequest(r llm.Request, h habits) ([]byte, toolschema.Names
 type messageWriter struct {
 	model  *Model
 	habits habits
-	ids    map[string]string // of the calls so far, as the endpoint takes them
+	ids    map[string]string // ids of the calls so far → ids as they are sent
 }
 
 // convert returns a message in the API's form, in which each result of a tool is a message of its own.
@@ -185,7 +185,7 @@ func (m *Model) isGoogle() bool {
 	return strings.HasSuffix(strings.TrimRight(m.o.BaseURL, "/"), "/v1beta/openai")
 }
 
-// convertCall returns a call with what the endpoint had added to it.
+// convertCall returns a call in the API's form, with the additions of the endpoint.
 func (w messageWriter) convertCall(p llm.Part, origin string, isFirst bool) (map[string]any, error) {
 	call, added := map[string]any{}, map[string]any{}
 	if len(p.Raw) > 0 {
@@ -213,11 +213,11 @@ func (w messageWriter) convertCall(p llm.Part, origin string, isFirst bool) (map
 	return call, nil
 }
 
-// isShortID matches the ids that every endpoint takes: Mistral wants nine letters and digits
+// isShortID matches ids that every endpoint accepts: Mistral wants nine letters and digits
 // (https://docs.mistral.ai/api, seen 2026-11).
 var isShortID = text.Pattern(`^[a-zA-Z0-9]{9}$`)
 
-// shortID returns an id as every endpoint takes it. Equal ids get equal ones.
+// shortID returns an id that every endpoint accepts. The same id always becomes the same short one.
 func shortID(id string) string {
 	if isShortID().MatchString(id) {
 		return id
