@@ -19,14 +19,14 @@ const (
 )
 
 // queueBusyNote has the author of a refused message told that the bot is busy, as a reply. An
-// interaction is always answered, because it would show "thinking" otherwise.
-func (d *Discord) queueBusyNote(ctx context.Context, m chat.Message) {
+// interaction is always answered, because it would show "thinking" otherwise. done is called after the note.
+func (d *Discord) queueBusyNote(ctx context.Context, m chat.Message, done func(context.Context) error) {
 	if len(m.Reply.Handle) > 0 {
-		d.startWork(func() { d.postBusyNote(ctx, kit.BusyNote{Messages: []chat.Message{m}}) })
+		d.startWork(func() { d.postBusyNote(ctx, *kit.NewBusyNote(m, done)) })
 		return
 	}
 	where := channelOf(m.Conversation)
-	wait, first, dropped := d.busy.Add(where, m, d.o.Now())
+	wait, first, dropped := d.busy.Add(where, m, done, d.o.Now())
 	switch {
 	case dropped:
 		d.o.Log.Warn("too many busy notes wait, note dropped", "platform", "discord", "channel", where)
@@ -44,7 +44,11 @@ func (d *Discord) postBusyNote(ctx context.Context, n kit.BusyNote) {
 	defer cancel()
 	m := n.Messages[0]
 	draft := chat.Draft{Key: m.Key() + "/busy", Text: n.Text(maxBusyChars), Failed: true, Reply: m.Reply, Ephemeral: true}
-	if _, err := d.Post(ctx, m.Conversation, draft); err != nil {
+	_, err := d.Post(ctx, m.Conversation, draft)
+	if err == nil {
+		err = n.MarkDone(ctx)
+	}
+	if err != nil {
 		d.o.Log.Warn("note that the bot is busy not posted", "platform", "discord", "error", err)
 	}
 }

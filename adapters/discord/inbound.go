@@ -111,18 +111,19 @@ func (d *shard) acceptRepeatedly(ctx context.Context, in inbound) bool {
 	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause/2) {
 		err := accept(ctx, in.message)
+		var done func(context.Context) error
+		if errors.Is(err, chat.ErrBusy) && ctx.Err() == nil {
+			done, err = kit.KeepRefused(ctx, err)
+		}
 		switch {
 		case err == nil:
+			// The note to the author waits for the first answer to the interaction, and that one for stored.
 			if in.stored != nil {
 				in.stored()
 			}
-			return true
-		// The note to the author waits for the first answer to the interaction, and that one for stored.
-		case errors.Is(err, chat.ErrBusy) && ctx.Err() == nil:
-			if in.stored != nil {
-				in.stored()
+			if done != nil {
+				d.queueBusyNote(ctx, in.message, done)
 			}
-			d.queueBusyNote(ctx, in.message)
 			return true
 		case ctx.Err() != nil:
 			return false

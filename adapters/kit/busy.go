@@ -1,6 +1,8 @@
 package kit
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -34,13 +36,43 @@ type BusyNote struct {
 	Messages []chat.Message
 	More     int // that are not among Messages
 
-	due time.Time
+	due  time.Time
+	done []func(context.Context) error // of all messages
 }
 
-// Add adds a message to the note of a key. Where it is the first it returns how long to wait before
-// the note is to be taken, and true. A second delivery of a message changes nothing; with too many
+// NewBusyNote returns the note of one message.
+func NewBusyNote(m chat.Message, done func(context.Context) error) *BusyNote {
+	return &BusyNote{Messages: []chat.Message{m}, done: []func(context.Context) error{done}}
+}
+
+// KeepRefused keeps a message that accept refused with chat.ErrBusy, until done is called. The author needs no note if
+// done is nil: the message was accepted or kept before. After an error nothing is kept.
+func KeepRefused(ctx context.Context, refusal error) (done func(context.Context) error, err error) {
+	if busy, ok := errors.AsType[*chat.BusyError](refusal); ok {
+		return busy.Keep(ctx)
+	}
+	return func(context.Context) error { return nil }, nil
+}
+
+// MarkDone marks the messages of a posted note as done. It returns the errors of the store; the next start answers the
+// messages that they are about.
+func (n BusyNote) MarkDone(ctx context.Context) error {
+	var all []error
+	for _, done := range n.done {
+		all = append(all, done(ctx))
+	}
+	return errors.Join(all...)
+}
+
+// Add adds a message, with what KeepRefused returned for it, to the note of a key. Where it is the first it returns how
+// long to wait before the note is to be taken, and true. A second delivery of a message changes nothing; with too many
 // notes waiting the message is dropped, and dropped is true.
-func (b *BusyNotes) Add(key string, m chat.Message, now time.Time) (wait time.Duration, first, dropped bool) {
+func (b *BusyNotes) Add(
+	key string,
+	m chat.Message,
+	done func(context.Context) error,
+	now time.Time,
+) (wait time.Duration, first, dropped bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := b.groups[key]
@@ -55,7 +87,9 @@ func (b *BusyNotes) Add(key string, m chat.Message, now time.Time) (wait time.Du
 		if b.groups == nil {
 			b.groups = map[string]*BusyNote{}
 		}
-		b.groups[key] = &BusyNote{Messages: []chat.Message{m}, due: now.Add(wait)}
+		n = NewBusyNote(m, done)
+		n.due = now.Add(wait)
+		b.groups[key] = n
 		return wait, true, false
 	}
 	for _, other := range n.Messages {
@@ -63,6 +97,7 @@ func (b *BusyNotes) Add(key string, m chat.Message, now time.Time) (wait time.Du
 			return 0, false, false
 		}
 	}
+	n.done = append(n.done, done)
 	if len(n.Messages) < maxBusyMessages {
 		n.Messages = append(n.Messages, m)
 	} else {

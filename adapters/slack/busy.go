@@ -26,8 +26,8 @@ const (
 )
 
 // queueBusyNote has the author of a refused message told that the bot is busy, in the place of the
-// message. Commands are told each time, because their author sees nothing else.
-func (s *Slack) queueBusyNote(m chat.Message) {
+// message. Commands are told each time, because their author sees nothing else. done is called after the note.
+func (s *Slack) queueBusyNote(m chat.Message, done func(context.Context) error) {
 	key := m.Conversation.Channel + " " + m.Author.ID
 	// A message at the top of a channel and one that begins a thread share a note, those in a thread have their own.
 	if isInteraction(m) {
@@ -35,7 +35,7 @@ func (s *Slack) queueBusyNote(m chat.Message) {
 	} else if m.Conversation.Thread != m.Reply.MessageID {
 		key += " " + m.Conversation.Thread
 	}
-	if _, _, dropped := s.busy.Add(key, m, s.o.Now()); dropped {
+	if _, _, dropped := s.busy.Add(key, m, done, s.o.Now()); dropped {
 		s.o.Log.Warn("too many busy notes wait, note dropped", "channel", m.Conversation.Channel)
 	}
 }
@@ -86,7 +86,11 @@ func (s *Slack) postBusyNote(ctx context.Context, n kit.BusyNote) {
 	if to.Thread == m.Reply.MessageID {
 		to.Thread = ""
 	}
-	if _, err := s.Post(ctx, to, d); err != nil && ctx.Err() == nil {
+	_, err := s.Post(ctx, to, d)
+	if err == nil {
+		err = n.MarkDone(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
 		s.o.Log.Warn("busy note not posted", "channel", to.Channel, "error", err)
 	}
 }

@@ -354,6 +354,15 @@ func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 	// Before it is accepted: its answer may be there at once.
 	s.expectAnswer(m)
 	err := s.accept(ctx, m)
+	if errors.Is(err, chat.ErrBusy) {
+		var done func(context.Context) error
+		if done, err = kit.KeepRefused(ctx, err); err == nil {
+			if done != nil {
+				s.queueBusyNote(m, done)
+			}
+			return true
+		}
+	}
 	switch {
 	case err == nil:
 		if m.Kind() == chat.EventMessage && m.Reply.MessageID != "" && !isInteraction(m) {
@@ -361,11 +370,7 @@ func (s *Slack) takeMessage(ctx context.Context, m chat.Message) bool {
 		}
 		s.titleThread(m)
 		return true
-	case errors.Is(err, chat.ErrBusy):
-		s.queueBusyNote(m)
-		return true
-	}
-	if ctx.Err() == nil {
+	case ctx.Err() == nil:
 		s.logUnstored(m, err)
 	}
 	return false

@@ -513,3 +513,18 @@ var ErrSwitchedOff = errors.New("the platform is not switched on here")
 
 // ErrBusy is returned by accept when the bot cannot take more work now.
 var ErrBusy = errors.New("too much work is waiting")
+
+// BusyError is an ErrBusy about a message that can be kept until its author has been told. A platform that tells
+// authors later keeps the message before it acknowledges it: otherwise a crash in between would leave the author
+// without a word.
+type BusyError struct {
+	// Keep stores the message and returns the function that marks it as done. A message that is kept and not done is
+	// answered after the next start. done is nil if the message was accepted or kept before.
+	Keep func(ctx context.Context) (done func(context.Context) error, err error)
+}
+
+// Error returns the text of ErrBusy.
+func (*BusyError) Error() string { return ErrBusy.Error() }
+
+// Unwrap returns ErrBusy.
+func (*BusyError) Unwrap() error { return ErrBusy }

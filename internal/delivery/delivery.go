@@ -257,7 +257,7 @@ func (s *Service) hasRoom(m chat.Message) bool {
 
 // Accept stores a message and queues it; a reaction is stored as feedback. A nil error means that
 // the message is on disk, is a repeat, or is not for the bot: its platform may be told that it was
-// received. Accept returns chat.ErrBusy where too many messages wait, in all or of the message's
+// received. Accept returns a *chat.BusyError where too many messages wait, in all or of the message's
 // user or channel, and else the error of the store or of ctx: then the platform should deliver the
 // message again.
 func (s *Service) Accept(ctx context.Context, m chat.Message) error {
@@ -287,7 +287,9 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	// After Admit: hasRoom takes a token of the author, and what is not for the bot must cost them none.
 	if m.Change == "" && !m.Stops() && !s.hasRoom(m) {
 		s.counts.busy.Add(1)
-		return chat.ErrBusy
+		return &chat.BusyError{Keep: func(ctx context.Context) (func(context.Context) error, error) {
+			return s.keepRefused(ctx, m)
+		}}
 	}
 	failpoint.Here(failpoint.Received)
 	unstored := s.beginUnstored(m)
@@ -310,6 +312,19 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 		s.route(m)
 	}
 	return err
+}
+
+// keepRefused stores a message that was refused and does not queue it, so that the next start answers it. It returns the
+// function that marks the message as done, or nil if the message was stored before.
+func (s *Service) keepRefused(ctx context.Context, m chat.Message) (done func(context.Context) error, err error) {
+	isNew, err := s.o.Store.Accept(ctx, store.Received{Message: m, At: s.o.Now()})
+	if err != nil || !isNew {
+		return nil, err
+	}
+	s.o.Log.Debug("message refused, too many wait", "message", m.Key())
+	return func(ctx context.Context) error {
+		return s.o.Store.SaveAnswer(ctx, m.Conversation, []string{m.Key()}, nil, nil)
+	}, nil
 }
 
 // maxQuestionAge is how old a message may be that becomes a question by an edit: nobody expects an

@@ -273,19 +273,38 @@ func acknowledgesAfterAccept(t *testing.T, s *stage) {
 }
 
 // "ErrBusy is returned by accept when the bot cannot take more work now": whoever wrote is
-// told, at once or by a note.
+// told, at once or by a note. "A platform that tells authors later keeps the message before it acknowledges it."
 func tellsWhoWasRefused(t *testing.T, s *stage) {
-	s.answerWith(func(chat.Message) error { return chat.ErrBusy })
+	leave := make(chan struct{})
+	var kept, told atomic.Int32
+	refusal := &chat.BusyError{Keep: func(context.Context) (func(context.Context) error, error) {
+		if kept.Add(1) > 1 {
+			return nil, nil // the message was delivered twice
+		}
+		<-leave
+		return func(context.Context) error { told.Add(1); return nil }, nil
+	}}
+	s.answerWith(func(chat.Message) error { return refusal })
 	s.start(t)
-	if _, err := s.Say(s.Channel, "too much"); err != nil {
-		if !errors.Is(err, chat.ErrBusy) {
-			t.Errorf("refused with %v", err)
+	id, err := s.Say(s.Channel, "too much")
+	if err != nil {
+		if !errors.Is(err, chat.ErrBusy) || kept.Load() > 0 {
+			t.Errorf("refused with %v, kept %d times", err, kept.Load())
 		}
 		return
 	}
+	await(t, "the message is kept", func() bool { return kept.Load() > 0 })
+	if s.IsAcknowledged != nil && s.IsAcknowledged(id) {
+		t.Error("a refused message was acknowledged before it was kept")
+	}
+	if told.Load() > 0 {
+		t.Error("a refused message is done before its author was told")
+	}
+	close(leave)
 	await(t, "a note that the bot is busy", func() bool {
 		return slices.ContainsFunc(s.Shown(s.Channel), func(text string) bool { return strings.Contains(text, "try again") })
 	})
+	await(t, "the message is done", func() bool { return told.Load() == 1 })
 }
 
 // "Two deliveries with one ID, and one Revision, are one message."
