@@ -39,6 +39,7 @@ type daemon struct {
 	gone     chan struct{} // closed when the process has ended, with err
 	err      error
 	out      *readyLog
+	logs     []*readyLog    // of all runs
 	left     sync.WaitGroup // looks for processes that outlived a kill
 }
 
@@ -105,6 +106,7 @@ func (d *daemon) launch() {
 	}
 	d.write()
 	d.out = &readyLog{ready: make(chan struct{})}
+	d.logs = append(d.logs, d.out)
 	d.cmd = exec.Command(d.binary, "run", "--config", filepath.Join(d.dir, "config.json"))
 	d.cmd.Env = append(os.Environ(), "RAVENBOT_FAILPOINT="+d.place)
 	d.cmd.Stderr = d.out
@@ -118,6 +120,18 @@ func (d *daemon) launch() {
 		d.err = cmd.Wait()
 		close(gone)
 	}(d.cmd, d.gone)
+}
+
+// logged returns the lines of all runs with a text, each behind the number of its run.
+func (d *daemon) logged(text string) (lines []string) {
+	for n, run := range d.logs {
+		for line := range strings.Lines(run.String()) {
+			if strings.Contains(line, text) {
+				lines = append(lines, fmt.Sprintf("run %d: %s", n+1, line))
+			}
+		}
+	}
+	return lines
 }
 
 // dead reports that the process has ended.

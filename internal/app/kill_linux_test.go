@@ -18,6 +18,8 @@ import (
 	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/store"
+	"ravenbot/internal/store/bolt"
 )
 
 // question is something asked while the daemon is killed again and again.
@@ -27,6 +29,8 @@ type question struct {
 	lane    string   // the conversation
 	channel string   // where its answer is looked for
 	slack   []string // event ids; Slack sends them again until they are acknowledged
+	subject string   // of its message
+	asked   time.Time
 }
 
 // storm is a daemon under load, killed again and again.
@@ -34,6 +38,7 @@ type storm struct {
 	*world
 	rng       *rand.Rand
 	d         *daemon
+	daemons   []*daemon // whose logs are searched
 	lanes     []func(text string) question
 	questions []*question
 	guilds    []simdiscord.Guild // the servers of Discord in which questions are asked
@@ -92,7 +97,7 @@ func TestChaos(t *testing.T) {
 		seed = must(strconv.ParseUint(s, 10, 64))
 	}
 	t.Logf("%d kills, RAVENBOT_SEED=%d", kills, seed)
-	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 100)},
+	w := newWorldWith(t, simslack.Options{RetryDelays: slices.Repeat([]time.Duration{300 * time.Millisecond}, 1000)},
 		simdiscord.Options{})
 	w.model.SetScript(stormScript)
 	s := &storm{world: w, rng: rand.New(rand.NewPCG(seed, 0)), deaths: map[string]int{}, last: map[int]time.Time{},
@@ -103,9 +108,9 @@ func TestChaos(t *testing.T) {
 	for _, q := range s.named {
 		named = append(named, map[string]any{"match": q, "agent": "default"})
 	}
-	settings["channels"] = named
+	settings["channels"], settings["log"] = named, map[string]any{"level": "debug"}
 	s.d = w.daemon(settings).withTools()
-	s.d.binary = fragileBinary()
+	s.d.binary, s.daemons = fragileBinary(), []*daemon{s.d}
 	for n := range kills {
 		s.live(n)
 		s.load(time.Duration(s.rng.IntN(100)) * time.Millisecond) // nobody is there
@@ -114,7 +119,9 @@ func TestChaos(t *testing.T) {
 	s.d.start()
 	s.load(500 * time.Millisecond)
 	s.settle()
-	s.judge()
+	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	defer db.Close()
+	s.judge(db)
 }
 
 // fragileBinary is the daemon that kills itself where it is told to.
@@ -141,7 +148,7 @@ func (s *storm) live(n int) {
 			break
 		}
 	}
-	if !s.d.dead() {
+	if !poll(time.Minute, s.d.dead) { // what waits is answered meanwhile, and nothing more is asked
 		s.t.Errorf("the daemon never came to %s", s.d.place)
 	}
 	s.d.kill()
@@ -154,26 +161,32 @@ func (s *storm) addLanes() {
 		c := s.discord.AddChannel(s.guilds[n%len(s.guilds)], fmt.Sprint("d", n))
 		s.named = append(s.named, "discord:"+c.GuildID+"/"+c.ID)
 		s.lanes = append(s.lanes, func(text string) question {
-			s.discord.Say(c.ID, s.anna, s.discord.Mention()+" "+text)
-			return question{lane: c.ID, channel: c.ID}
+			p := s.discord.Say(c.ID, s.anna, s.discord.Mention()+" "+text)
+			return question{lane: c.ID, channel: c.ID, subject: "discord/" + p.ID}
 		})
 	}
 	for n := range 2 {
 		u := s.slack.AddUser(fmt.Sprint("u", n))
 		s.lanes = append(s.lanes, func(text string) question {
 			e := s.slack.DM(u, text)
-			return question{lane: e.Channel, channel: e.Channel, slack: e.IDs}
+			return slackQuestion(e.Channel, e)
 		})
 	}
 	thread := s.slack.AddChannel("thread")
 	root := s.slack.Mention(thread.ID, s.berit, "let us talk here")
 	s.lanes = append(s.lanes, func(text string) question {
 		e := s.slack.ThreadReply(thread.ID, root.TS, s.berit, simslack.BotMention+" "+text)
-		return question{lane: root.TS, channel: e.Channel, slack: e.IDs}
+		return slackQuestion(root.TS, e)
 	}, func(text string) question {
 		e := s.slack.Mention(s.channel.ID, s.berit, text)
-		return question{lane: e.TS, channel: e.Channel, slack: e.IDs}
+		return slackQuestion(e.TS, e)
 	})
+}
+
+// slackQuestion returns the question that a message of Slack is.
+func slackQuestion(lane string, e simslack.Event) question {
+	return question{lane: lane, channel: e.Channel, slack: e.IDs,
+		subject: "slack/" + simslack.TeamID + "/" + e.Channel + "/" + e.TS}
 }
 
 // load asks questions for a while.
@@ -192,11 +205,12 @@ func (s *storm) load(d time.Duration) {
 		if time.Since(s.last[lane]) < s.spacing {
 			continue
 		}
-		s.last[lane] = time.Now()
+		asked := time.Now()
+		s.last[lane] = asked
 		n := len(s.questions) + 1
 		kind := []string{"plain", "look", "effect"}[s.rng.IntN(3)]
 		q := s.lanes[lane](fmt.Sprintf("question %d %s", n, kind))
-		q.n, q.kind = n, kind
+		q.n, q.kind, q.asked = n, kind, asked
 		s.questions = append(s.questions, &q)
 	}
 }
@@ -206,6 +220,7 @@ func (s *storm) load(d time.Duration) {
 func (s *storm) settle() {
 	s.t.Helper()
 	s.waitDelivered()
+	s.waitOutcomes()
 	s.d.idle()
 	s.d.end()
 }
@@ -224,6 +239,59 @@ func (s *storm) waitDelivered() {
 			return slices.ContainsFunc(q.slack, func(id string) bool { return acked[id] == nil })
 		})
 	})
+}
+
+// waitOutcomes waits until every question was answered or refused. It gives up when there was no progress for longer
+// than the bot waits before it posts a note that it is busy; judge reports the questions that are left.
+func (s *storm) waitOutcomes() {
+	s.t.Helper()
+	left := len(s.questions) + 1
+	for left > 0 {
+		before := left
+		isLess := func() bool {
+			texts, _ := s.answers()
+			refused := s.refused()
+			left = 0
+			for _, q := range s.questions {
+				if len(texts[q.n]) == 0 && !refused[q.n] {
+					left++
+				}
+			}
+			return left < before
+		}
+		if !poll(2*time.Minute, isLess) {
+			return
+		}
+	}
+}
+
+// refusal matches a question in a note that the bot is too busy for it.
+var refusal = regexp.MustCompile(`“question (\d+) \w+”`)
+
+// refused returns the questions whose authors were told that the bot is too busy for them.
+func (s *storm) refused() map[int]bool {
+	found := map[int]bool{}
+	note := func(text string) {
+		if !strings.Contains(text, "I am busy right now") {
+			return
+		}
+		for _, m := range refusal.FindAllStringSubmatch(text, -1) {
+			found[must(strconv.Atoi(m[1]))] = true
+		}
+	}
+	for _, p := range s.slack.Ephemerals() {
+		note(p.Shown())
+	}
+	seen := map[string]bool{}
+	for _, q := range s.questions {
+		if q.slack == nil && !seen[q.channel] {
+			seen[q.channel] = true
+			for _, p := range s.discord.Posts(q.channel) {
+				note(p.Content)
+			}
+		}
+	}
+	return found
 }
 
 // acked gives the attempts at which events were acknowledged.
@@ -270,16 +338,23 @@ func (s *storm) answers() (texts map[int][]string, order []int) {
 }
 
 // tally counts what became of the questions.
-type tally struct{ lost, doubled, unknown, bare int }
+type tally struct{ lost, refused, doubled, unknown, bare int }
 
 // judge checks what was promised and tells the figures.
-func (s *storm) judge() {
+func (s *storm) judge(db store.Store) {
 	s.t.Helper()
 	texts, order := s.answers()
+	refused := s.refused()
 	effects := ran(s.tools, "effect")
 	var sum tally
 	for _, q := range s.questions {
-		s.count(&sum, q, texts[q.n])
+		if len(texts[q.n]) == 0 && refused[q.n] {
+			sum.refused++
+			continue
+		}
+		if s.count(&sum, q, texts[q.n]); len(texts[q.n]) == 0 {
+			s.explain(db, q)
+		}
 		runs := effects[strconv.Itoa(q.n)]
 		if runs > 1 {
 			s.t.Errorf("the effect of question %d was run %d times", q.n, runs)
@@ -290,9 +365,9 @@ func (s *storm) judge() {
 	}
 	s.inOrder(order)
 	s.noneRejected()
-	s.t.Logf("%d kills (%v), %d questions: lost %d, doubled %d; %d effects run, %d calls of unknown outcome; %d "+
-		"answered before their tool was there; %d requests rejected by the "+
-		"model", s.d.runs-1, s.deaths, len(s.questions), sum.lost, sum.doubled, len(effects),
+	s.t.Logf("%d kills (%v), %d questions: lost %d, refused %d, doubled %d; %d effects run, %d calls of unknown "+
+		"outcome; %d answered before their tool was there; %d requests rejected by the "+
+		"model", s.d.runs-1, s.deaths, len(s.questions), sum.lost, sum.refused, sum.doubled, len(effects),
 		sum.unknown, sum.bare, len(s.model.Rejected()))
 }
 
@@ -307,6 +382,33 @@ func (s *storm) count(sum *tally, q *question, got []string) {
 		sum.lost++
 		s.t.Errorf("question %d in %s was never answered", q.n, q.lane)
 	}
+}
+
+// explain prints what is known of a question that was never answered.
+func (s *storm) explain(db store.Store, q *question) {
+	s.t.Helper()
+	at, isOpen, err := db.ConversationOf(s.t.Context(), q.subject)
+	s.t.Logf("it was asked as %s at %s; stored as open or answered: %t (in %s), error %v", q.subject,
+		q.asked.UTC().Format(time.RFC3339Nano), isOpen, at, err)
+	_, turn, err := db.TurnOf(s.t.Context(), q.subject)
+	s.t.Logf("its turn: %q %q, error %v", turn.ID, turn.State, err)
+	for _, d := range s.slack.Deliveries() {
+		if slices.Contains(q.slack, d.EventID) {
+			s.t.Logf("delivered at %s, attempt %d, acknowledged %t after %v", d.Sent.UTC().Format(time.RFC3339Nano), d.Attempt,
+				d.Acked, d.After)
+		}
+	}
+	for _, line := range s.logged(q.subject) {
+		s.t.Log(line)
+	}
+}
+
+// logged returns the lines with a text that the daemons have logged.
+func (s *storm) logged(text string) (lines []string) {
+	for _, d := range s.daemons {
+		lines = append(lines, d.logged(text)...)
+	}
+	return lines
 }
 
 // outcome checks that an answer tells what happened to the call of its tool.
@@ -330,13 +432,18 @@ func (s *storm) outcome(sum *tally, q *question, text string, effects int) {
 
 // inOrder checks that each conversation was answered in the order of its
 // questions. What Slack sent again came later than it was asked, and so did, of several replicas, what waited until
-// somebody had taken over from the one that its channel belonged to.
+// somebody had taken over from the one that its channel belonged to. The next start answers a refused question if the
+// crash came before the note.
 func (s *storm) inOrder(order []int) {
 	s.t.Helper()
 	acked := s.acked()
 	last := map[string]int{}
+	refusals := strings.Join(s.logged("message refused, too many wait"), "")
 	for _, n := range order {
 		q := s.questions[n-1]
+		if strings.Contains(refusals, "message="+q.subject+"\n") {
+			continue
+		}
 		if slices.ContainsFunc(q.slack, func(id string) bool {
 			return acked[id].Attempt > 0 || s.spacing > 0 && acked[id].After > s.spacing
 		}) {

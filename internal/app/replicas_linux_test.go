@@ -77,7 +77,7 @@ func newReplicas(t *testing.T, n int, seed uint64, more map[string]any) *replica
 	}
 	for range n {
 		settings := w.base()
-		settings["channels"] = named
+		settings["channels"], settings["log"] = named, map[string]any{"level": "debug"}
 		maps.Copy(settings, more)
 		settings["store"] = r.url
 		settings["storeKey"] = base64.StdEncoding.EncodeToString(make([]byte, 32))
@@ -257,6 +257,7 @@ func TestChaosOfReplicas(t *testing.T) {
 func (r *replicas) finish() {
 	r.t.Helper()
 	r.waitDelivered()
+	r.waitOutcomes()
 	within(r.t, "the replicas have nothing to do", func() bool {
 		for n := range r.all {
 			working, ok := r.gauge(n, "ravenbot_conversations_active")
@@ -273,11 +274,11 @@ func (r *replicas) finish() {
 	for _, d := range r.all {
 		d.terminate()
 	}
-	r.d = r.all[0]
+	r.d, r.daemons = r.all[0], r.all
 	db := must(postgres.Open(r.t.Context(), r.url, postgres.Options{Log: slog.New(slog.DiscardHandler)}))
 	defer db.Close()
 	owesNothing(r.t, db)
-	r.judge()
+	r.judge(db)
 }
 
 // at returns a channel of Slack that a replica owns.

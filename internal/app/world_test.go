@@ -194,17 +194,25 @@ func (b *bot) ready() {
 // within polls a condition that has no event to wait for.
 func within(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	end := time.NewTimer(60 * time.Second)
+	if !poll(60*time.Second, is) {
+		t.Fatalf("waited in vain until %s", what)
+	}
+}
+
+// poll polls a condition, and reports whether it came about in time.
+func poll(patience time.Duration, is func() bool) bool {
+	end := time.NewTimer(patience)
 	defer end.Stop()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for !is() {
 		select {
 		case <-end.C:
-			t.Fatalf("waited in vain until %s", what)
+			return false
 		case <-look.C:
 		}
 	}
+	return true
 }
 
 // call makes a request to the API and decodes the answer into out, unless nil.
