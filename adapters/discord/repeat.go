@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,7 +71,14 @@ func (p *postJob) searchStart() string {
 	if p.answersID == "" && !p.draft.Since.IsZero() {
 		return snowflake(p.draft.Since.Add(-clockSkew))
 	}
-	return p.answersID // by no clock
+	start := p.answersID // by no clock
+	// The beginning of the answer may be older than the last message: further ones may have joined the question since.
+	for _, r := range p.draft.Answers {
+		if idPattern().MatchString(r.MessageID) && isNewer(start, r.MessageID) {
+			start = r.MessageID
+		}
+	}
+	return start
 }
 
 // lookError returns the error of a search as one of posting: the outcome is still unknown.
@@ -98,12 +106,12 @@ func (p *postJob) matchPieces(page []wirePost) {
 	}
 }
 
-// isCutOff reports whether a message is an answer to the same message that was cut off while it was
-// written.
+// isCutOff reports whether a message is an answer to the same message, or to another one of the same question, that was
+// cut off while it was written.
 func (p *postJob) isCutOff(w wirePost) bool {
 	self := p.d.botUser().ID
 	return w.Author.Bot && (self == "" || w.Author.ID == self) && p.answersID != "" &&
-		w.Reference.MessageID == p.answersID &&
+		(w.Reference.MessageID == p.answersID || slices.Contains(p.draft.For(), w.Reference.MessageID)) &&
 		strings.HasSuffix(w.Content, stillWriting)
 }
 

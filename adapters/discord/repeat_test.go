@@ -351,6 +351,22 @@ func TestPost_ShowingTheBeginningFailed_WholeAnswerTakesItsPlace(t *testing.T) {
 	}
 }
 
+// A crash leaves the beginning of an answer, and another message joins the question before the next start answers it.
+func TestPost_BeginningRepliesToAnEarlierMessage_IsReplaced(t *testing.T) {
+	t.Parallel()
+	s := open(t, script{})
+	first := s.Say(s.general.ID, s.ann, s.Mention()+" hi")
+	d := chat.Draft{Key: "k", Text: "so far", Reply: chat.Reply{MessageID: first.ID}, Partial: true}
+	s.post(t, s.address(), d)
+	second := s.Say(s.general.ID, s.ann, s.Mention()+" and you?")
+	d.Partial, d.Again, d.Text = false, true, "9 the whole answer"
+	d.Reply, d.Answers = chat.Reply{MessageID: second.ID}, []chat.Reply{d.Reply}
+	s.post(t, s.address(), d)
+	if got := s.shown(s.general.ID); !slices.Equal(got, []string{"9 t"}) {
+		t.Errorf("the channel shows %q, want the whole answer alone", got)
+	}
+}
+
 // Where the history cannot be read, the nonce tells whether the beginning of an answer is there: either way one message
 // is left, and it shows the whole answer.
 func TestPost_BeginningOfUnknownOutcome_HistoryHidden_OneMessageIsLeft(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -75,6 +76,10 @@ func (p *postJob) searchEarlier(ctx context.Context) (whole bool, err error) {
 	oldest := timestampOf(p.draft.Reply.MessageID)
 	if oldest == "" && !p.draft.Since.IsZero() { // what is answered goes by no clock
 		oldest = formatTimestamp(p.draft.Since.Add(-clockSkew))
+	}
+	// The beginning of the answer may be older than the last message: further ones may have joined the question since.
+	for ts := range strings.FieldsSeq(p.answeredTimestamps()) {
+		oldest = min(oldest, ts)
 	}
 	pages := 0
 	defer p.numberUnlabelled()

@@ -60,6 +60,26 @@ func calls(b *bot, method string) int {
 	return n
 }
 
+// A crash leaves the beginning of an answer, and another message joins the question before the next start answers it.
+func TestPost_BeginningIsOlderThanTheLastMessage_IsReplaced(t *testing.T) {
+	b := start(t, simslack.Options{}, slack.Options{})
+	to, d := asked(t, b)
+	grow(t, b, to, d, "The answer is so far ")
+	second := b.sim.ThreadReply(to.Channel, to.Thread, b.sim.AddUser("berit"), simslack.BotMention+" and you?")
+	d.Text, d.Again = "The whole answer.", true
+	d.Reply, d.Answers = chat.Reply{MessageID: second.TS}, []chat.Reply{d.Reply}
+	ref := whole(t, b, to, d)
+	left := 0
+	for _, p := range b.sim.Posts(to.Channel) {
+		if !p.Deleted {
+			left++
+		}
+	}
+	if left != 1 || len(ref.IDs) != 1 {
+		t.Errorf("%d posts are left, want the whole answer alone", left)
+	}
+}
+
 func TestAnAnswerIsStreamedAndEndsAsOnePost(t *testing.T) {
 	b := start(t, simslack.Options{}, slack.Options{})
 	to, d := asked(t, b)
