@@ -220,6 +220,10 @@ func (r *Registry) Handle(ctx context.Context, m chat.Message) *chat.Draft {
 			m.Conversation.String(), "error", err)
 		return refuse("That failed (reference " + ref + "). Try again; the bot's log has the reason.")
 	}
+	// The command alone says who sees its answer: some platforms show an empty answer before there is a draft.
+	if spec, ok := chat.FindCommand(r.Commands(), m.Command); ok && d != nil && kind == chat.EventCommand {
+		d.Ephemeral = d.Ephemeral || !spec.IsPublic(m.Text)
+	}
 	return d
 }
 
