@@ -318,6 +318,9 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	r.turn.State = conversation.Answered
 	if err != nil {
 		d = e.failureDraft(m, err)
+		if names := r.doneTools(); names != "" {
+			d.Text += " Before that I ran " + names + ". " + askForResult
+		}
 		d.Tools, d.Footer = r.runs, strings.Join(r.resultsToShow(), " · ")
 		r.turn.State = conversation.Failed
 		if r.restoreAnswer() {

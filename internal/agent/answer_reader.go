@@ -99,7 +99,7 @@ func (r *run) checkAnswer(id string, m llm.Message, finish llm.Finish) error {
 		return fault
 	}
 	// After the last round of tools even an empty answer counts: answerText replaces it.
-	isEmpty := m.Text() == "" && len(m.Calls()) == 0 && r.stopReason == ""
+	isEmpty := strings.TrimSpace(m.Text()) == "" && len(m.Calls()) == 0 && r.stopReason == ""
 	switch {
 	case isEmpty && finish == llm.FinishLength:
 		return &llm.Error{

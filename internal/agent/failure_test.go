@@ -396,3 +396,37 @@ func TestAnswer_StoreIsDamaged_SaysSoAtOnce(t *testing.T) {
 		t.Errorf("answered %+v", d)
 	}
 }
+
+// Whoever reads only that the model failed asks again, and has everything done twice.
+func TestAnswer_ModelFailsAfterToolsRan_SaysWhichOnesRan(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		fault  *llm.Error
+		failed bool
+	}{
+		"nothing":     {text: ""},
+		"white space": {text: " \n"},
+		"down":        {fault: &llm.Error{Kind: llm.Unavailable, Provider: "test"}, failed: true},
+		"refused":     {fault: &llm.Error{Kind: llm.BadRequest, Provider: "test"}, failed: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ok := does(func(context.Context, json.RawMessage) (tool.Result, error) { return tool.Text("fine"), nil })
+			b := engine(tools{"ok": ok}, &llmtest.Model{Name: "m", Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+				switch {
+				case n == 1:
+					return llmtest.Calls("ok", `{}`), nil
+				case c.fault != nil:
+					return nil, c.fault
+				}
+				return llmtest.Says(c.text), nil
+			}})
+			d := b.ask(t, "do it")
+			if !strings.Contains(d.Text, "I ran ok") || !strings.Contains(d.Text, "instead of asking for it again") || d.Failed != c.failed {
+				t.Errorf("%s: answered %q, failed %t", name, d.Text, d.Failed)
+			}
+			if strings.Contains(d.Footer, "the model before it") {
+				t.Errorf("%s: footer %q", name, d.Footer)
+			}
+		})
+	}
+}

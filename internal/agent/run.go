@@ -284,6 +284,7 @@ func (r *run) loop(ctx context.Context) (string, error) {
 		}
 		if note := r.describeDone(); errors.Is(err, errEmpty) && note != "" {
 			m, err = llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Text: note}}}, nil
+			r.fallbackReason = "" // the note says who answers
 		}
 		if err != nil {
 			return "", err
@@ -382,17 +383,25 @@ func (r *run) answerText(m llm.Message) (string, error) {
 // describeDone returns the answer for a turn whose model said nothing after its calls had run. It returns "" if no call
 // has run. A person who reads only that the model failed would ask again, and everything would be done twice.
 func (r *run) describeDone() string {
+	names := r.doneTools()
+	if names == "" {
+		return ""
+	}
+	return "I ran " + names + ", but the language model then gave no answer. " + askForResult
+}
+
+// askForResult tells the reader not to ask again for what was done.
+const askForResult = "What was done stays done: ask me about the result instead of asking for it again."
+
+// doneTools returns the names of the tools whose calls have succeeded, separated by commas.
+func (r *run) doneTools() string {
 	var names []string
 	for _, t := range r.runs {
 		if t.State == chat.Done && !slices.Contains(names, t.Name) {
 			names = append(names, t.Name)
 		}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "I ran " + strings.Join(names, ", ") + ", but the language model then gave no answer. " +
-		"What was done stays done: ask me about the result instead of asking for it again."
+	return strings.Join(names, ", ")
 }
 
 // resultsToShow returns the results that people have to see, whatever the model says.

@@ -199,7 +199,7 @@ func (a *App) refusedTools() []admin.RefusedTool {
 	for _, r := range provider.Refusals(a.setup.Load().models) {
 		one := admin.RefusedTool{Tool: r.Tool, Model: r.Model, Reason: r.Reason}
 		for _, n := range a.registry.List() {
-			if n.Name == r.Tool {
+			if n.Name == r.Tool && !n.Tool.Spec().Native {
 				one.Server = n.Tool.Spec().Server
 			}
 		}

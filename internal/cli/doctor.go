@@ -191,8 +191,12 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 			}
 		}
 		for _, t := range status.RefusedTools {
-			f.Notes = append(f.Notes, fmt.Sprintf("the endpoint of model %s refuses the tool %s of MCP server %s, so it is left "+
-				"out; whoever wrote the server can mend its schema: %s", t.Model, t.Tool, t.Server, t.Reason))
+			of := ""
+			if t.Server != "" {
+				of = " of MCP server " + t.Server
+			}
+			f.Notes = append(f.Notes, fmt.Sprintf("the endpoint of model %s refuses the tool %s%s, so it is left out: %s",
+				t.Model, t.Tool, of, t.Reason))
 		}
 		if keys := status.ConfigurationDiffers; len(keys) > 0 {
 			f.Notes = append(f.Notes, "config.json differs between the replicas, which then do different things: give all the "+

@@ -304,6 +304,14 @@ func (e *Error) Error() string {
 	return s
 }
 
+// Words returns all that the provider said, however long. Error cuts it.
+func (e *Error) Words() string {
+	if e.Err == nil {
+		return e.Reason
+	}
+	return e.Reason + " " + e.Err.Error()
+}
+
 func (e *Error) Unwrap() error { return e.Err }
 
 // IsRetryable reports whether the same request may succeed later, from the same model. TimedOut is not among them: what

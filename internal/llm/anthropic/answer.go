@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/client"
@@ -46,7 +48,8 @@ type answerReader struct {
 	names    toolschema.Names
 	blocks   map[client.Count]*block // by index
 	usage    map[string]json.RawMessage
-	hasEnded bool
+	hasEnded bool // there was a stop reason
+	isOver   bool // nothing follows
 }
 
 // readEvent converts an event. Thinking and tool calls are returned when their block is complete: the signature comes
@@ -78,6 +81,7 @@ func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, err error) {
 		chunk.Parts = a.readDelta(e)
 	case "content_block_stop":
 		if b := a.blocks[e.Index]; b != nil { // some proxies end blocks that never began
+			delete(a.blocks, e.Index) // some proxies end a block twice
 			chunk.Parts = a.readBlock(*b)
 		}
 	case "message_delta":
@@ -85,7 +89,12 @@ func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, err error) {
 			chunk.Usage = a.addUsage(e.Usage.V)
 		}
 		if chunk.Finish = readFinish(readString(e.Delta["stop_reason"])); chunk.Finish != "" {
-			a.hasEnded = true
+			chunk.Parts, a.hasEnded = a.readOpenBlocks(), true
+		}
+	case "message_stop":
+		a.isOver = true
+		if !a.hasEnded { // the stop reason was missing, or no text
+			chunk.Parts, chunk.Finish, a.hasEnded = a.readOpenBlocks(), llm.FinishStop, true
 		}
 	}
 	return chunk, nil
@@ -101,9 +110,18 @@ func (a *answerReader) readWhole(whole answer) llm.Chunk {
 		}
 		out.Parts = append(out.Parts, a.readBlock(b)...)
 	}
-	a.hasEnded = true
+	a.hasEnded, a.isOver = true, true
 	out.Finish = cmp.Or(readFinish(string(whole.Stop)), llm.FinishStop)
 	return out
+}
+
+// readOpenBlocks converts the blocks that have no end, in their order: some proxies leave it out.
+func (a *answerReader) readOpenBlocks() (parts []llm.Part) {
+	for _, index := range slices.Sorted(maps.Keys(a.blocks)) {
+		parts = append(parts, a.readBlock(*a.blocks[index])...)
+	}
+	clear(a.blocks)
+	return parts
 }
 
 // readDelta adds a delta to its block, and returns text for the reader.

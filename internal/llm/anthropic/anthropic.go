@@ -10,10 +10,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/client"
@@ -45,6 +48,8 @@ type Model struct {
 	o      Options
 	client *client.Client
 	tools  *toolschema.Declarer
+
+	refusesMarks atomic.Bool // the endpoint does not know marks for the cache
 }
 
 // New returns a model. It makes no request, and sets no time limit: ctx of each request does.
@@ -61,6 +66,7 @@ func New(o Options) *Model {
 				h.Set("Anthropic-Version", "2023-06-01")
 				return nil
 			},
+			Secret:   o.APIKey,
 			Body:     o.Body,
 			Optional: []client.Field{{Path: "temperature"}, {Path: "stop_sequences"}},
 			Log:      o.Log,
@@ -85,12 +91,7 @@ func (m *Model) Origin() string {
 // Generate streams one answer. An answer without a stop reason is an error: its end is missing.
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		body, names, err := m.encodeRequest(r)
-		if err != nil {
-			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: provider, Err: err})
-			return
-		}
-		answer, err := m.client.Post(ctx, "/v1/messages", body)
+		answer, names, err := m.ask(ctx, r)
 		if err != nil {
 			yield(llm.Chunk{}, err)
 			return
@@ -99,6 +100,10 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 		a := answerReader{client: m.client, names: names, blocks: map[client.Count]*block{}}
 		for data, err := range client.Events(answer) {
 			var chunk llm.Chunk
+			hadEnded := a.hasEnded
+			if err != nil && hadEnded { // the answer is complete, whatever becomes of the connection
+				return
+			}
 			if err == nil {
 				chunk, err = a.readEvent(data)
 			}
@@ -106,12 +111,43 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 				yield(llm.Chunk{}, m.client.Error(ctx, err))
 				return
 			}
-			if !yield(chunk, nil) {
+			if !yield(chunk, nil) || a.isOver {
 				return
+			}
+			if a.hasEnded && !hadEnded {
+				defer client.CloseSoon(answer).Stop()
 			}
 		}
 		if !a.hasEnded { // the connection ended cleanly in the middle of an answer
 			yield(llm.Chunk{}, m.client.Error(ctx, client.ErrNoEnd))
+		}
+	}
+}
+
+// ask sends a request and returns the body of the answer, which the caller closes. If the endpoint refuses marks for the
+// cache, or calls of other models that no thinking led to, ask sends the request again without them.
+func (m *Model) ask(ctx context.Context, r llm.Request) (io.ReadCloser, toolschema.Names, error) {
+	for {
+		isMarked := !m.refusesMarks.Load()
+		body, names, err := m.encodeRequest(r, isMarked)
+		if err != nil {
+			return nil, nil, &llm.Error{Kind: llm.BadRequest, Provider: provider, Err: err}
+		}
+		answer, err := m.client.Post(ctx, "/v1/messages", body)
+		var fault *llm.Error
+		if err == nil || !errors.As(err, &fault) || fault.Kind != llm.BadRequest {
+			return answer, names, err
+		}
+		asText := r.WithoutTools()
+		asText.Tools = r.Tools
+		switch hasCalls := len(calledTools(r.Messages)) > 0; {
+		case isMarked && client.Names(fault, "cache_control"):
+			m.refusesMarks.Store(true)
+		// With thinking switched on: "Expected `thinking` or `redacted_thinking`, but found `tool_use`."
+		case hasCalls && strings.Contains(fault.Words(), "xpected `thinking`"):
+			r = asText
+		default:
+			return nil, nil, err
 		}
 	}
 }

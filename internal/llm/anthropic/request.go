@@ -80,11 +80,15 @@ type toolDecl struct {
 var cacheMark = &typed{"ephemeral"}
 
 // encodeRequest returns the body of a request, and the names of parameters that its declarations replace.
-func (m *Model) encodeRequest(r llm.Request) ([]byte, toolschema.Names, error) {
+func (m *Model) encodeRequest(r llm.Request, isMarked bool) ([]byte, toolschema.Names, error) {
 	q := request{Model: m.o.Model, MaxTokens: r.OutputLimit(m.o.MaxOutputTokens), Stream: true, Stop: r.Stop,
 		Temperature: cmp.Or(r.Temperature, m.o.Temperature)}
 	if r.System != "" {
-		q.System = []any{&content{Type: "text", Text: r.System, Cache: cacheMark}}
+		system := &content{Type: "text", Text: r.System}
+		if isMarked {
+			system.Cache = cacheMark
+		}
+		q.System = []any{system}
 	}
 	if r.Schema != nil {
 		q.Output = &outputConfig{outputFormat{"json_schema", r.Schema}}
@@ -92,7 +96,9 @@ func (m *Model) encodeRequest(r llm.Request) ([]byte, toolschema.Names, error) {
 	for _, m := range r.Messages {
 		q.Messages = appendMessage(q.Messages, m)
 	}
-	markForCache(q.Messages)
+	if isMarked {
+		markForCache(q.Messages)
+	}
 	tools := r.Tools
 	// A request whose history holds calls must declare tools, although none may be called any more.
 	if names := calledTools(r.Messages); len(tools) == 0 && len(names) > 0 {

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"ravenbot/internal/llm"
 )
@@ -34,6 +35,7 @@ type Options struct {
 	BaseURL  string // Post appends paths to it
 	// Authorize sets the credentials of a request. It may be nil.
 	Authorize func(ctx context.Context, h http.Header) error
+	Secret    string // is masked in errors: some endpoints quote the key that they refuse
 	// Body is a JSON object with further fields for each request. Objects in it are merged with the request's objects.
 	Body json.RawMessage
 	// Optional are the fields that are left out once the endpoint has refused them.
@@ -90,6 +92,15 @@ func (c *Client) Post(ctx context.Context, path string, body []byte) (io.ReadClo
 			return nil, fault
 		}
 	}
+}
+
+// graceTime is how long the end of a body may take after the answer is complete.
+const graceTime = 3 * time.Second
+
+// CloseSoon closes a body after graceTime. A provider calls it once an answer has its finish reason: counts of tokens may
+// follow, but some endpoints leave the connection open. The caller stops the timer.
+func CloseSoon(body io.Closer) *time.Timer {
+	return time.AfterFunc(graceTime, func() { _ = body.Close() }) // reading the body ends with an error
 }
 
 // Place returns the host and path of a base URL, without a password or a query that it may hold.
@@ -219,8 +230,11 @@ func (c *Client) dropRefused(fault *llm.Error, sent []byte) bool {
 	defer c.mu.Unlock()
 	for _, f := range c.o.Optional {
 		value, err := removeField(maps.Clone(object), f.Path)
-		if err != nil || value == nil || slices.Contains(c.refused, f) || !Names(fault, f.Path) {
+		if err != nil || value == nil || !Names(fault, f.Path) {
 			continue
+		}
+		if slices.Contains(c.refused, f) { // another request has found out since this one was sent
+			return true
 		}
 		c.refused = append(c.refused, f)
 		c.o.Log.Warn("model endpoint refuses an optional field of requests; leaving it out",
@@ -234,8 +248,8 @@ func (c *Client) dropRefused(fault *llm.Error, sent []byte) bool {
 // part of a path, or before or behind words such as "parameter" and "is not supported" (参数, of Z.ai, is "parameter").
 func Names(fault *llm.Error, path string) bool {
 	name := regexp.QuoteMeta(path[strings.LastIndex(path, ".")+1:])
-	named := regexp.MustCompile(`(?i)(["'` + "`" + `.\[]|(?:parameter|argument|field|input|param)s?:? |` +
-		`not supported[^:]*: )` + name + `\b|\b` + name + `(["'` + "`" + `.\]:]|参数| (?:is|are|does|must|not|cannot|` +
-		`should|unsupported|parameter|value)\b)`)
-	return named.MatchString(fault.Error())
+	named := regexp.MustCompile(`(?i)(["'` + "`" + `.\[]|` +
+		`\b(?:parameter|argument|field|input|param)s?\b(?:[^.;]{0,40}[:,])?:? +|not supported[^:]*: )` + name + `\b|` +
+		`\b` + name + `(["'` + "`" + `.\]:]|参数| (?:is|are|does|must|not|cannot|should|unsupported|parameter|value)\b)`)
+	return named.MatchString(fault.Words())
 }

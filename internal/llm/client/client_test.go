@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -144,6 +145,9 @@ func TestPost_OptionalFieldIsRefused_IsLeftOutForGood(t *testing.T) {
 			`received. Unknown name \"temperature\" at 'generation_config': Cannot find field."}}`},
 		"a value at Google": {Field{Path: "generationConfig.temperature"}, 400, `{"error":{"message":"Unable to submit ` +
 			`request because it has a temperature value of 0.5 but the supported range is from 1 to 1."}}`},
+		"an argument at Azure": {Field{Path: "stream_options"}, 400, `{"error":{"message":"Unrecognized request argument supplied: stream_options"}}`},
+		"several arguments":    {Field{Path: "stream_options"}, 400, `{"error":{"message":"Unrecognized request arguments supplied: x, stream_options"}}`},
+		"a long error":         {Field{Path: "temperature"}, 400, `{"error":{"message":"` + strings.Repeat("x", 520) + ` 'temperature' is not supported"}}`},
 		"options at xAI": {Field{Path: "stream_options"}, 400, `{"code":"Client specified an invalid argument",` +
 			`"error":"Argument not supported: stream_options"}`},
 		"temperature at xAI": {Field{Path: "temperature"}, 400, `{"code":"Client specified an invalid argument",` +
@@ -181,6 +185,52 @@ func TestPost_OptionalFieldIsRefused_IsLeftOutForGood(t *testing.T) {
 		if c.field.Instead != "" && (*sent)[2][c.field.Instead] != 9.0 {
 			t.Errorf("%s: %v has no %s", name, (*sent)[2], c.field.Instead)
 		}
+	}
+}
+
+// Requests that were under way when another one found out what is refused are sent again as well.
+func TestPost_OptionalFieldIsRefusedToManyAtOnce_AllAreAnswered(t *testing.T) {
+	const many = 6
+	var refused atomic.Int32
+	all := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // a body that is cut has no field
+		if !strings.Contains(string(body), "temperature") {
+			return
+		}
+		if refused.Add(1) == many {
+			close(all)
+		}
+		<-all
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"error":"temperature is not supported"}`)
+	}))
+	defer server.Close()
+	client := New(Options{Provider: "test", BaseURL: server.URL, Optional: []Field{{Path: "temperature"}}})
+	failures := make(chan error, many)
+	for range many {
+		go func() {
+			answer, err := client.Post(t.Context(), "", []byte(`{"temperature":1}`))
+			if err == nil {
+				answer.Close()
+			}
+			failures <- err
+		}()
+	}
+	for range many {
+		if err := <-failures; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPost_KeyIsQuotedInAnError_IsMasked(t *testing.T) {
+	url, _ := refusing(t, func(map[string]any) (int, string) {
+		return 401, `{"error":{"message":"Incorrect API key provided: sk-secret-1"}}`
+	})
+	_, err := New(Options{Provider: "test", BaseURL: url, Secret: "sk-secret-1"}).Post(t.Context(), "", []byte(`{}`))
+	if err == nil || strings.Contains(err.Error(), "sk-secret-1") || !strings.Contains(err.Error(), "***") {
+		t.Error(err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -45,9 +46,15 @@ func (c *Client) StreamError(raw json.RawMessage) error {
 	return c.classify(status, raw)
 }
 
+// minSecretLength is how long a secret must be to be masked: shorter ones occur in ordinary words.
+const minSecretLength = 8
+
 // classify returns an error in any of the forms that endpoints use. Providers use different statuses for the same
 // thing, so their words are checked first.
 func (c *Client) classify(status int, raw []byte) *llm.Error {
+	if len(c.o.Secret) >= minSecretLength {
+		raw = bytes.ReplaceAll(raw, []byte(c.o.Secret), []byte("***"))
+	}
 	var said any
 	if json.Unmarshal(raw, &said) != nil {
 		said = strings.TrimSpace(string(raw[:min(len(raw), 300)]))

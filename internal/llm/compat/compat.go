@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ravenbot/internal/llm"
 )
@@ -38,8 +39,8 @@ type Refusal struct {
 type Model struct {
 	llm.Model
 	o           Options
-	takesTools  atomic.Bool
-	endsThought atomic.Bool // the last answer began with reasoning that had only a closing tag
+	noTools     atomic.Int64 // until when it is asked without tools, in Unix seconds
+	endsThought atomic.Bool  // the last answer began with reasoning that had only a closing tag
 
 	mu      sync.Mutex
 	refused map[toolKey]Refusal
@@ -53,9 +54,7 @@ type toolKey struct {
 
 // New returns a wrapper of m. It makes no request.
 func New(m llm.Model, o Options) *Model {
-	c := &Model{Model: m, o: o, refused: map[toolKey]Refusal{}}
-	c.takesTools.Store(o.Tools)
-	return c
+	return &Model{Model: m, o: o, refused: map[toolKey]Refusal{}}
 }
 
 // Unwrap returns the model itself, for llm.As.
@@ -92,7 +91,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 				}
 				return
 			}
-			if !m.takesTools.Load() {
+			if !m.takesTools() {
 				note = "the language model takes no tools, so it answered without them"
 			}
 		}
@@ -118,6 +117,10 @@ func (m *Model) stream(
 		if !yield(reader.read(c), nil) {
 			return false, true, nil
 		}
+		if reader.isBroken {
+			m.o.Log.Warn("model wrote a tool call as text that cannot be read; enable a parser for tool calls on its server, "+
+				"or set tools to false", "model", m.o.Name, "setting", "models."+m.o.Name+".tools")
+		}
 		if c.Finish != "" {
 			m.endsThought.Store(reader.onlyEnded)
 		}
@@ -125,9 +128,16 @@ func (m *Model) stream(
 	return true, true, nil
 }
 
+// retryTools is how long a model that was found to take no tools is asked without any: a gateway may only lack an endpoint
+// with tools for a while.
+const retryTools = time.Hour
+
+// takesTools reports whether the model is given tools now.
+func (m *Model) takesTools() bool { return m.o.Tools && time.Now().Unix() >= m.noTools.Load() }
+
 // fit returns a request without the tools that the endpoint does not take.
 func (m *Model) fit(r llm.Request) llm.Request {
-	if !m.takesTools.Load() {
+	if !m.takesTools() {
 		return r.WithoutTools()
 	}
 	m.mu.Lock()
@@ -148,22 +158,22 @@ func keyOf(t llm.ToolSpec) toolKey {
 // learn remembers that an endpoint refused a tool, or all tools. It returns false if the error has another cause.
 func (m *Model) learn(err error, tools []llm.ToolSpec) bool {
 	var fault *llm.Error
-	if len(tools) == 0 || !errors.As(err, &fault) || fault.Kind != llm.BadRequest {
+	if len(tools) == 0 || !errors.As(err, &fault) {
 		return false
 	}
-	said := fault.Error()
-	if takesNoTools(said) {
-		m.takesTools.Store(false)
-		m.o.Log.Warn("model takes no tools, asking it without them; set tools to false for it, or, if its server "+
-			"can be started with tool calls, do that", "model", m.o.Name, "setting", "models."+m.o.Name+".tools", "error", err)
+	said := fault.Words()
+	if takesNoTools(said) { // llama.cpp says so with status 500
+		m.noTools.Store(time.Now().Add(retryTools).Unix())
+		m.o.Log.Warn("model takes no tools, asking it without them; enable tool calling on its server, or set tools to false",
+			"model", m.o.Name, "setting", "models."+m.o.Name+".tools", "error", err)
 		return true
 	}
 	i := findRefused(said, tools)
-	if i < 0 {
+	if fault.Kind != llm.BadRequest || i < 0 {
 		return false
 	}
 	m.mu.Lock()
-	m.refused[keyOf(tools[i])] = Refusal{Tool: tools[i].Name, Reason: said}
+	m.refused[keyOf(tools[i])] = Refusal{Tool: tools[i].Name, Reason: fault.Error()}
 	m.mu.Unlock()
 	m.o.Log.Warn("model endpoint refuses a tool, leaving it out", "model", m.o.Name, "tool", tools[i].Name, "error", err)
 	return true
@@ -174,12 +184,13 @@ func (m *Model) learn(err error, tools []llm.ToolSpec) bool {
 var noToolsWords = []string{
 	"does not support tool", "no endpoints found that support tool", "enable-auto-tool-choice", "requires --jinja",
 	"function calling is not enabled", "does not support function", "tool use is not supported", "tools are not supported",
-	"tool calling is not supported", "function calling is not supported", "tools is not supported", "doesn't support tool",
+	"tool calling is not supported", "function calling is not supported", "tools is not supported", "doesnt support tool",
+	"unsupported param: tools", "tool call parser is not set",
 }
 
 // takesNoTools reports whether an error says that a model takes no tools at all.
 func takesNoTools(said string) bool {
-	said = strings.NewReplacer("`", "", "'", "", `"`, "").Replace(strings.ToLower(said))
+	said = strings.NewReplacer("`", "", "'", "", `"`, "", "tool_choice", "", "tool choice", "").Replace(strings.ToLower(said))
 	return slices.ContainsFunc(noToolsWords, func(words string) bool { return strings.Contains(said, words) })
 }
 
@@ -188,6 +199,7 @@ var toolPlaces = []*regexp.Regexp{
 	regexp.MustCompile(`function_?[dD]eclarations\[(\d+)\]`),
 	regexp.MustCompile(`\btools\.(\d+)\.`),
 	regexp.MustCompile(`\btools\[(\d+)\]`),
+	regexp.MustCompile(`["']tools["'], *(\d+)`),
 }
 
 // findRefused returns the index of the tool that an error names by number or by name. It returns -1 if it names none.

@@ -3,16 +3,18 @@ package compat
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/llm"
 )
 
-// tags are the tags between which models put their reasoning when their server does not take it out: Qwen and
+// tags are the tags, in lower case, between which models put their reasoning when their server does not take it out: Qwen and
 // DeepSeek-R1, others, and Magistral (vllm-project/vllm#12999, #13125, #13375).
 var tags = [][2]string{
 	{"<think>", "</think>"}, {"<thinking>", "</thinking>"}, {"<reasoning>", "</reasoning>"},
-	{"<thought>", "</thought>"}, {"[THINK]", "[/THINK]"},
+	{"<thought>", "</thought>"}, {"<seed:think>", "</seed:think>"}, {"[think]", "[/think]"}, {"◁think▷", "◁/think▷"},
+	{"<|start_thinking|>", "<|end_thinking|>"},
 }
 
 // callTag begins a call in the text, as Hermes and Qwen write it if their server has no parser for calls.
@@ -28,7 +30,8 @@ type tagReader struct {
 	end       string          // the tag that ends the reasoning; empty: any
 	held      string          // text that is not passed on yet, because a tag may begin in it
 	shown     strings.Builder // text that was passed on
-	isTagged  bool            // reasoning has ended: later tags are text
+	isTagged  bool            // later tags are text
+	isBroken  bool            // a call in the text could not be read
 	onlyEnded bool            // the reasoning had only a closing tag
 }
 
@@ -93,31 +96,46 @@ func (r *tagReader) take(c *llm.Chunk) (parts []llm.Part) {
 func (r *tagReader) begin() {
 	text := strings.TrimLeft(r.held, space)
 	for _, t := range tags {
-		if rest, ok := strings.CutPrefix(text, t[0]); ok {
-			r.state, r.end, r.held = inThought, t[1], rest
+		if strings.HasPrefix(lower(text), t[0]) {
+			r.state, r.end, r.held = inThought, t[1], text[len(t[0]):]
 			return
 		}
-		if strings.HasPrefix(t[0], text) { // of no text as well
+		if strings.HasPrefix(t[0], lower(text)) { // the empty text as well
 			return
 		}
 	}
 	r.state = inText
-	if r.endsThought {
-		r.state = inThought
+	if r.endsThought && !r.isTagged {
+		r.state, r.end = inThought, ""
 	}
 }
 
 // space is what stands between reasoning and the answer.
 const space = " \t\r\n"
 
+// lower returns a text with its ASCII letters in lower case, so that all positions stay.
+func lower(s string) string {
+	b := []byte(s) // by bytes: the text may end within a character
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] += 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
 // ends returns the tags that may end the reasoning.
 func (r *tagReader) ends() []string {
 	if r.end != "" {
 		return []string{r.end}
 	}
-	var list []string
+	return allTags(1)
+}
+
+// allTags returns the opening (0) or closing (1) tags.
+func allTags(which int) (list []string) {
 	for _, t := range tags {
-		list = append(list, t[1])
+		list = append(list, t[which])
 	}
 	return list
 }
@@ -137,8 +155,9 @@ func (r *tagReader) takeThought() []llm.Part {
 // endThought returns the reasoning before a tag. The text after the tag is the answer.
 func (r *tagReader) endThought(at int, tag string) []llm.Part {
 	thought := r.held[:at]
-	r.onlyEnded = r.end == ""
-	r.state, r.isTagged, r.held = inText, true, r.held[at+len(tag):]
+	r.onlyEnded = r.onlyEnded || r.end == ""
+	// More reasoning may follow at once.
+	r.state, r.isTagged, r.held = atStart, true, r.held[at+len(tag):]
 	return thoughts(thought)
 }
 
@@ -147,7 +166,7 @@ func (r *tagReader) endThought(at int, tag string) []llm.Part {
 func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
 	var watched []string
 	if !r.isTagged {
-		watched = r.ends()
+		watched = append(allTags(0), allTags(1)...)
 	} else if r.shown.Len() == 0 { // space behind the reasoning
 		r.held = strings.TrimLeft(r.held, space)
 	}
@@ -159,17 +178,25 @@ func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
 	switch {
 	case at < 0:
 		said = r.release(tag)
-	case strings.Count(r.shown.String()+r.held[:at], "`")%2 == 1: // within code: the answer is about the tag
+	case isCode(r.shown.String() + r.held[:at]): // the answer is about the tag
 		said, r.held = r.held[:at+len(tag)], r.held[at+len(tag):]
+	case slices.Contains(allTags(0), tag): // an opening tag behind text: the answer is about tags
+		said, r.held, r.isTagged = r.held[:at+len(tag)], r.held[at+len(tag):], true
 	case tag == callTag:
 		said, r.held, r.state = r.held[:at], r.held[at:], inCall
 	default:
-		c.WasThought = true
+		c.WasThought, r.end = true, ""
 		r.shown.Reset()
 		return r.endThought(at, tag)
 	}
 	r.shown.WriteString(said)
 	return texts(said)
+}
+
+// isCode reports whether a text ends within a block of code, or within code in its last line.
+func isCode(s string) bool {
+	line := s[strings.LastIndex(s, "\n")+1:]
+	return strings.Count(s, "```")%2 == 1 || strings.Count(line, "`")%2 == 1
 }
 
 // thoughts returns reasoning as parts.
@@ -192,7 +219,10 @@ func texts(s string) []llm.Part {
 func (r *tagReader) flush() []llm.Part {
 	said := r.held
 	r.held = ""
-	if r.state == inThought && r.end != "" {
+	switch {
+	case r.state == inCall: // real calls make it needless
+		return nil
+	case r.state == inThought && r.end != "":
 		return thoughts(said)
 	}
 	return texts(said)
@@ -200,15 +230,17 @@ func (r *tagReader) flush() []llm.Part {
 
 // finish returns what is held when an answer ends.
 func (r *tagReader) finish(c *llm.Chunk) []llm.Part {
-	if r.state != inCall {
-		return r.flush()
-	}
 	calls := readCalls(r.held)
+	end := strings.LastIndex(r.held, "</tool_call>") + len("</tool_call>")
 	switch {
+	case r.state != inCall || r.held == "":
+		return r.flush()
+	case end > len("</tool_call>") && strings.TrimSpace(r.held[end:]) != "": // a quotation
+		return texts(r.held)
 	case c.Finish != llm.FinishStop: // cut within a call
 		return nil
 	case calls == nil: // the model is asked again
-		c.Finish = llm.FinishMalformed
+		c.Finish, r.isBroken = llm.FinishMalformed, true
 	}
 	return calls
 }
@@ -247,7 +279,7 @@ func readCalls(text string) []llm.Part {
 func findFirst(text string, tags []string) (at int, tag string) {
 	at = -1
 	for _, t := range tags {
-		if i := strings.Index(text, t); i >= 0 && (at < 0 || i < at) {
+		if i := strings.Index(lower(text), t); i >= 0 && (at < 0 || i < at) {
 			at, tag = i, t
 		}
 	}
@@ -256,8 +288,8 @@ func findFirst(text string, tags []string) (at int, tag string) {
 	}
 	for _, t := range tags {
 		for n := min(len(t)-1, len(text)); n > len(tag); n-- {
-			if strings.HasSuffix(text, t[:n]) {
-				tag = t[:n]
+			if strings.HasSuffix(lower(text), t[:n]) {
+				tag = text[len(text)-n:]
 				break
 			}
 		}

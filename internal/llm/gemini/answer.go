@@ -13,14 +13,14 @@ import (
 // piece is a piece of an answer (https://ai.google.dev/api/generate-content#generatecontentresponse).
 type piece struct {
 	Candidates []struct {
-		Content struct {
+		Content client.Maybe[struct {
 			Parts []json.RawMessage `json:"parts"`
-		} `json:"content"`
+		}] `json:"content"`
 		FinishReason client.Word `json:"finishReason"`
 	} `json:"candidates"`
-	Feedback struct {
+	Feedback client.Maybe[struct {
 		BlockReason client.Word `json:"blockReason"`
-	} `json:"promptFeedback"`
+	}] `json:"promptFeedback"`
 	Usage        client.Maybe[usage] `json:"usageMetadata"`
 	ModelVersion client.Word         `json:"modelVersion"`
 	Error        json.RawMessage     `json:"error"`
@@ -37,10 +37,14 @@ type usage struct {
 
 // answerPart is what is read of a part.
 type answerPart struct {
-	Text      string        `json:"text"`
-	Thought   bool          `json:"thought"`
-	Call      *functionCall `json:"functionCall"`
-	Signature string        `json:"thoughtSignature"`
+	Text      string             `json:"text"`
+	Thought   client.Maybe[bool] `json:"thought"`
+	Signature client.Word        `json:"thoughtSignature"`
+	Call      *struct {
+		ID   client.Word     `json:"id"`
+		Name client.Word     `json:"name"`
+		Args json.RawMessage `json:"args"`
+	} `json:"functionCall"`
 }
 
 // readPiece converts a piece of an answer, or returns the error that it reports, perhaps with the usage.
@@ -64,13 +68,13 @@ func (m *Model) readPiece(data []byte, names toolschema.Names) (c llm.Chunk, err
 	}
 	// A blocked prompt has feedback and no candidate; a piece with usage alone has neither.
 	if len(p.Candidates) == 0 {
-		if reason := string(p.Feedback.BlockReason); reason != "" {
+		if reason := string(p.Feedback.V.BlockReason); reason != "" {
 			return c, &llm.Error{Kind: llm.Blocked, Provider: m.provider(), Reason: describeBlock(reason)}
 		}
 		return c, nil
 	}
 	candidate := p.Candidates[0] // only one is ever requested
-	for _, raw := range candidate.Content.Parts {
+	for _, raw := range candidate.Content.V.Parts {
 		one, err := readPart(raw, names)
 		if err != nil {
 			return c, err
@@ -91,9 +95,9 @@ func readPart(raw json.RawMessage, names toolschema.Names) (llm.Part, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return llm.Part{}, fmt.Errorf("read a part: %w", err)
 	}
-	out := llm.Part{Text: p.Text, Thought: p.Thought}
+	out := llm.Part{Text: p.Text, Thought: p.Thought.V}
 	if c := p.Call; c != nil {
-		out.Call = &llm.Call{ID: c.ID, Name: c.Name, Args: names.Restore(c.Name, client.Arguments(string(c.Args)))}
+		out.Call = &llm.Call{ID: string(c.ID), Name: string(c.Name), Args: names.Restore(string(c.Name), client.Arguments(string(c.Args)))}
 	}
 	if p.Call != nil || p.Signature != "" {
 		out.Raw = raw

@@ -69,6 +69,7 @@ func New(o Options) (*Model, error) {
 		Provider:  m.provider(),
 		BaseURL:   m.base,
 		Authorize: authorize,
+		Secret:    o.APIKey,
 		Body:      o.Body,
 		Optional: []client.Field{
 			{Path: "generationConfig.temperature"},
@@ -126,8 +127,12 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 			return
 		}
 		defer answer.Close()
+		hasEnded := false
 		for data, err := range client.Events(answer) {
 			var c llm.Chunk
+			if err != nil && hasEnded { // the answer is complete, whatever becomes of the connection
+				return
+			}
 			if err == nil {
 				c, err = m.readPiece(data, names)
 			}
@@ -140,6 +145,10 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 			}
 			if !yield(c, nil) {
 				return
+			}
+			if c.Finish != "" && !hasEnded {
+				hasEnded = true
+				defer client.CloseSoon(answer).Stop()
 			}
 		}
 	}

@@ -58,8 +58,11 @@ func TestGenerate_AnswersInAnyFraming_AreRead(t *testing.T) {
 		"comments and event names": ": wait\n\nevent: message\ndata:" + hello + "\n\nid: 2\ndata: " + end + "\n\n",
 		"an event of many lines":   "data: " + hello + "\n\ndata: " + strings.ReplaceAll(end, ",", ",\ndata: ") + "\n\n",
 		"a last event without end": "data: " + hello + "\n\ndata: " + end,
-		"a JSON list":              "[" + hello + ",\r\n" + end + "]",
-		"JSON behind blanks":       "\r\n [" + hello + "," + end + "]",
+		"wrong types of what does not matter": "data: " + strings.Replace(hello, `{"text"`, `{"thought":"true","text"`, 1) + "\n\n" +
+			`data: {"promptFeedback":"none","candidates":[{"content":[]}],"usageMetadata":"x","modelVersion":7,"error":{}}` + "\n\n" +
+			"data: " + end + "\n\n",
+		"a JSON list":        "[" + hello + ",\r\n" + end + "]",
+		"JSON behind blanks": "\r\n [" + hello + "," + end + "]",
 		"one JSON object": `{"candidates":[{"content":{"parts":[{"text":"Hello "},{"text":"there"}]},` +
 			`"finishReason":"STOP"}]}`,
 	} {

@@ -153,9 +153,11 @@ func storedPart(p llm.Part, ids map[string]string) (json.RawMessage, error) {
 	}
 	if p.Call != nil {
 		// Gemini may have sent no id; its result must then carry none either.
-		var call functionCall
+		var call struct {
+			ID client.Word `json:"id"`
+		}
 		if err := json.Unmarshal(fields["functionCall"], &call); err == nil {
-			ids[p.Call.ID] = call.ID
+			ids[p.Call.ID] = string(call.ID)
 		}
 	}
 	// Google's SDK, which wrote parts before, left out the empty text of a part that has only a signature. The API

@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -22,8 +23,9 @@ type Vertex struct {
 	Project  string // may be empty with an API key
 	Location string // "global", "europe-west4", …
 
-	mu     sync.Mutex
-	tokens oauth2.TokenSource // nil until the credentials were found
+	mu       sync.Mutex
+	tokens   oauth2.TokenSource // nil until the credentials were found
+	isPerson bool               // they are a person's
 }
 
 // url returns where the API of the location is
@@ -59,30 +61,60 @@ const tokenTimeout = 30 * time.Second
 
 // authorize sets a token, which it gets and renews when needed.
 func (v *Vertex) authorize(ctx context.Context, h http.Header) error {
-	token, err := v.token(ctx)
-	if err != nil {
-		return &llm.Error{Kind: llm.Denied, Provider: "vertex", Err: fmt.Errorf("get a token of the application default "+
-			"credentials: %w; run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS", err)}
+	type result struct {
+		token *oauth2.Token
+		err   error
 	}
-	token.SetAuthHeader(&http.Request{Header: h})
-	if v.Project != "" {
-		h.Set("X-Goog-User-Project", v.Project) // the project that pays if the credentials are a person's
+	// The library knows no deadline of a request, and gets one token at a time.
+	got := make(chan result, 1)
+	go func() {
+		token, err := v.token(context.WithoutCancel(ctx))
+		got <- result{token, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case r := <-got:
+		if r.err != nil {
+			return explainTokenError(r.err)
+		}
+		r.token.SetAuthHeader(&http.Request{Header: h})
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.isPerson {
+		h.Set("X-Goog-User-Project", v.Project) // the project that pays
 	}
 	return nil
+}
+
+// explainTokenError returns an error of getting a token with its remedy.
+func explainTokenError(err error) error {
+	out := &llm.Error{Kind: llm.Denied, Provider: "vertex", Err: fmt.Errorf("get a token of the application default "+
+		"credentials: %w; run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS", err)}
+	var refused *oauth2.RetrieveError
+	var unreached *url.Error
+	if errors.As(err, &unreached) || errors.As(err, &refused) && refused.Response.StatusCode >= 500 {
+		out.Kind, out.Err = llm.Unavailable, fmt.Errorf("get a token of the application default credentials: %w", err)
+	}
+	return out
 }
 
 // token returns a token that is valid now.
 func (v *Vertex) token(ctx context.Context) (*oauth2.Token, error) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	if v.tokens == nil {
 		// Tokens are renewed for as long as the bot runs, and not only during this request.
-		ctx := context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, &http.Client{Timeout: tokenTimeout})
+		ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: tokenTimeout})
 		found, err := google.FindDefaultCredentials(ctx, "https://www.googleapis.com/auth/cloud-platform")
 		if err != nil {
+			v.mu.Unlock()
 			return nil, err
 		}
 		v.tokens = found.TokenSource
+		v.isPerson = v.Project != "" && strings.Contains(string(found.JSON), `"authorized_user"`)
 	}
-	return v.tokens.Token()
+	tokens := v.tokens
+	v.mu.Unlock()
+	return tokens.Token()
 }

@@ -89,7 +89,7 @@ func appendPiece(list []any, v any) []any {
 	if piece, _ := v.(map[string]any); piece["index"] != nil {
 		for _, have := range list {
 			m, _ := have.(map[string]any)
-			if m["index"] == piece["index"] && m["type"] == piece["type"] {
+			if fmt.Sprint(m["index"], m["type"]) == fmt.Sprint(piece["index"], piece["type"]) {
 				mergePieces("", m, v)
 				return list
 			}

@@ -73,7 +73,7 @@ type answerReader struct {
 }
 
 // read passes on an answer, which comes as events or as one JSON object.
-func (a *answerReader) read(ctx context.Context, body io.Reader, yield func(llm.Chunk, error) bool) {
+func (a *answerReader) read(ctx context.Context, body io.ReadCloser, yield func(llm.Chunk, error) bool) {
 	a.callIndex, a.added = map[int]int{}, additions{}
 	isWhole := false
 	for data, err := range client.Events(body) {
@@ -85,6 +85,9 @@ func (a *answerReader) read(ctx context.Context, body io.Reader, yield func(llm.
 		if err == nil {
 			err = json.Unmarshal(data, &c)
 		}
+		if err != nil && a.finish != "" { // the answer is complete, whatever becomes of the connection
+			break
+		}
 		if err == nil {
 			err = a.model.client.StreamError(c.Error)
 		}
@@ -95,8 +98,12 @@ func (a *answerReader) read(ctx context.Context, body io.Reader, yield func(llm.
 		if len(c.Choices) > 0 && c.Choices[0].Message.Ok {
 			isWhole = true
 		}
+		hadFinish := a.finish != ""
 		if !a.handle(c, yield) {
 			return
+		}
+		if a.finish != "" && !hadFinish {
+			defer client.CloseSoon(body).Stop()
 		}
 	}
 	// Some endpoints do not say why an answer has ended.
@@ -198,12 +205,12 @@ func (a *answerReader) readCalls(raw json.RawMessage) {
 }
 
 // callOf returns the call that a piece belongs to, after adding the piece. Endpoints differ: the index may be missing,
-// start at 1 or be 0 for all, and name and id may come with every piece or be the same for all; a new id starts another
+// start at 1 or be 0 for all, and name and id may come with every piece or be the same for all; a name with a new id starts another
 // call, and so does a name with arguments after arguments that are complete.
 func (a *answerReader) callOf(index int, id, name, args string) *toolCall {
 	at, known := a.callIndex[index]
 	isNew := func(c *toolCall) bool {
-		return id != "" && c.id != "" && id != c.id || name != "" && isObject(args) && isObject(c.args)
+		return name != "" && (id != "" && c.id != "" && id != c.id || isObject(args) && isObject(c.args))
 	}
 	if !known || isNew(a.calls[at]) {
 		a.callIndex[index] = len(a.calls)
@@ -239,6 +246,10 @@ func (a *answerReader) end(yield func(llm.Chunk, error) bool) {
 		out.Parts = append(out.Parts, p)
 	}
 	for _, c := range a.calls {
+		if c.name == "" {
+			out.Finish = llm.FinishMalformed
+			continue
+		}
 		args := client.Arguments(c.args)
 		part := llm.Part{Call: &llm.Call{ID: c.id, Name: c.name, Args: a.names.Restore(c.name, args)}}
 		if len(c.inner) > 0 {

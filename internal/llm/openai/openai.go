@@ -50,6 +50,7 @@ type habits struct {
 	// placeholder is sent as the reasoning of calls that have none. It is nil if calls need none.
 	placeholder  *string
 	shortIDs     bool     // every id of a call must be nine letters and digits
+	signsCalls   bool     // the first call of a message must have a signature, as of Gemini behind a gateway
 	needsDetails bool     // calls must have reasoning_details with a signature, as of Gemini behind OpenRouter
 	refused      []string // fields that the endpoint adds to messages but refuses in requests
 }
@@ -67,7 +68,8 @@ func New(o Options) *Model {
 				}
 				return nil
 			},
-			Body: o.Body,
+			Secret: o.APIKey,
+			Body:   o.Body,
 			Optional: []client.Field{
 				{Path: "stream_options"},
 				{Path: "temperature"},
@@ -129,7 +131,7 @@ func (h habits) learn(err error, r llm.Request) (habits, bool) {
 	if !errors.As(err, &fault) || fault.Kind != llm.BadRequest {
 		return h, false
 	}
-	said := strings.ToLower(fault.Error())
+	said := strings.ToLower(fault.Words())
 	isMissing := strings.Contains(said, "must be passed back") || strings.Contains(said, "missing") ||
 		strings.Contains(said, "must be preserved")
 	switch {
@@ -147,6 +149,9 @@ func (h habits) learn(err error, r llm.Request) (habits, bool) {
 	// Mistral: "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9."
 	case !h.shortIDs && strings.Contains(said, "tool call id") && strings.Contains(said, "length of 9"):
 		h.shortIDs = true
+		return h, true
+	case !h.signsCalls && strings.Contains(said, "thought_signature") && isMissing:
+		h.signsCalls = true
 		return h, true
 	// OpenRouter: "Gemini models require OpenRouter reasoning details to be preserved in each request."
 	case !h.needsDetails && strings.Contains(said, "reasoning details to be preserved"):

@@ -34,6 +34,8 @@ func TestEndpointsThatDifferAreUnderstood(t *testing.T) {
 		{"name and id in every piece", []string{call(`{"index":0,"id":"a","function":{"name":"look","arguments":"{\"x\""}}`),
 			call(`{"index":0,"id":"a","function":{"name":"look","arguments":":1}"}}`), ended},
 			"", []string{`a look {"x":1}`}},
+		{"another id with the arguments", []string{call(`{"index":0,"id":"a","function":{"name":"look","arguments":""}}`),
+			call(`{"index":0,"id":"b","function":{"name":null,"arguments":"{\"x\":1}"}}`), ended}, "", []string{`a look {"x":1}`}},
 		{"indexes from 1", []string{call(`{"index":1,"id":"a","function":{"name":"look","arguments":"{"}}`),
 			call(`{"index":2,"id":"b","function":{"name":"rest","arguments":"{}"}}`),
 			call(`{"index":1,"function":{"arguments":"}"}}`), ended}, "", []string{`a look {}`, `b rest {}`}},

@@ -194,7 +194,7 @@ func (w messageWriter) convertCall(p llm.Part, origin string, isFirst bool) (map
 		}
 		added, _ = call["function"].(map[string]any)
 	}
-	if isFirst && call["extra_content"] == nil && w.model.isGoogle() {
+	if isFirst && call["extra_content"] == nil && (w.model.isGoogle() || w.habits.signsCalls) {
 		call["extra_content"] = noSignature
 	}
 	function := map[string]any{"name": p.Call.Name, "arguments": string(p.Call.Args)}
