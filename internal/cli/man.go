@@ -28,12 +28,10 @@ var manualFiles = []entry{
 	{"config.json", "The configuration; --config names another file. Relative paths in it count from its folder."},
 	{".env", "Variables for the configuration, beside it. One of the environment counts instead."},
 	{"data/ravenbot.db", "The store: conversations, posts under way, items of feeds."},
-	{"data/ravenbot.db.wal", "The newest changes of the store, to be kept and moved together with it."},
 	{"data/ravenbot.db.key", "The key of the secrets in the store. Without it, or storeKey, they cannot be read."},
 	{"data/ravenbot.db.token", "The administrator's token, made at the first start where http.adminToken is empty."},
 	{"data/ravenbot.db.files", "The files of agents."},
 	{"data/ravenbot.db.backups", "The copies that the daemon makes every day."},
-	{"data/ravenbot.db.stamp", "What the last complete reading of the store found. It may be deleted."},
 	{"data/ravenbot.db.initialized", "Marks that the store was made, so that a store which is missing is an error " +
 		"and not a new beginning."},
 }

@@ -52,10 +52,6 @@ func reportStore(ctx context.Context, c *invocation, path string) error {
 // printReport prints the report of a check for people.
 func printReport(w io.Writer, r bolt.Report) error {
 	fmt.Fprintf(w, "%s: %d bytes, of which %d are free.\n", r.Path, r.Bytes, r.Free)
-	if r.Logged > 0 {
-		fmt.Fprintf(w, "The bot was killed: %d entries of the write-ahead log are not counted here, and the next start adds them.\n",
-			r.Logged)
-	}
 	if len(r.Items) > 0 {
 		t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(t, "NAME\tRECORDS\tIN PARTS")
@@ -70,12 +66,12 @@ func printReport(w io.Writer, r bolt.Report) error {
 		fmt.Fprintf(w, "damaged: %s\n", d)
 	}
 	if len(r.Damage) == 0 {
-		fmt.Fprintln(w, "Nothing is damaged, and nothing is missing.")
+		fmt.Fprintln(w, "Nothing is damaged.")
 	}
 	return nil
 }
 
-// salvageStore copies what can be read of a damaged store, and prints what was lost.
+// salvageStore copies what can be read of a damaged store, and prints what cannot.
 func salvageStore(ctx context.Context, c *invocation) error {
 	// An address would be taken for the path of a file, and the records would be where nobody looks for them.
 	if slices.ContainsFunc(c.args, hasScheme) {
@@ -89,24 +85,13 @@ func salvageStore(ctx context.Context, c *invocation) error {
 		return writeJSON(c.Out, r)
 	}
 	fmt.Fprintf(c.Out, "%s holds the %d records of %s that could be read.\n", r.To, r.Records, r.From)
-	if len(r.Lost) > 0 {
-		t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(t, "NAME\tOF\tLOST\tSTORED")
-		for _, l := range r.Lost {
-			lost := fmt.Sprint(l.Lost)
-			if l.Outdated {
-				lost = "some are outdated"
-			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", l.Bucket, l.Of, lost, l.Stored)
-		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
-	}
 	for _, f := range r.Faults {
 		fmt.Fprintf(c.Out, "damaged: %s\n", f)
 	}
-	if len(r.Lost)+len(r.Faults) == 0 {
+	if r.MoreFaults > 0 {
+		fmt.Fprintf(c.Out, "damaged: %d further records or pages\n", r.MoreFaults)
+	}
+	if len(r.Faults) == 0 {
 		fmt.Fprintln(c.Out, "Nothing was lost.")
 	}
 	fmt.Fprintf(c.Out, "`ravenbot restore %s` puts it in the place of the store, which is kept.\n", r.To)

@@ -50,10 +50,7 @@ func BackupFile(ctx context.Context, path, to string) error {
 		if err := copyFile(ctx, path, f); err != nil {
 			return err
 		}
-		if _, err := os.Stat(walPath(path)); errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return finishCopy(ctx, path, f.Name())
+		return upgradeCopy(ctx, path, f.Name())
 	})
 	if err = errors.Join(err, release()); err != nil {
 		return fmt.Errorf("back up store %s to %s: %w", path, to, err)
@@ -78,17 +75,12 @@ func Receive(ctx context.Context, r io.Reader, path string) error {
 }
 
 // copyTo writes the store as it is at one moment to a file, and syncs the file. Writers go on meanwhile.
-func (db *DB) copyTo(ctx context.Context, f *os.File) (err error) {
-	defer catchFaults(db.path, &err)()
-	held, err := db.beginCopy(nil)
-	if err != nil {
-		return err
-	}
-	defer db.endCopy(held)
-	if _, err = held.WriteTo(&steadyWriter{ctx: ctx, f: f}); err != nil {
+func (db *DB) copyTo(ctx context.Context, f *os.File) error {
+	err := db.view(func(tx *tx) error {
+		_, err := tx.bolt.WriteTo(&steadyWriter{ctx: ctx, f: f})
 		return cmp.Or(ctx.Err(), err) // bbolt returns a cancelled write as text only
-	}
-	return f.Sync()
+	})
+	return cmp.Or(err, f.Sync())
 }
 
 // steadyWriter writes to a file until ctx ends. It syncs the file at short intervals: what is not on
@@ -170,28 +162,9 @@ func removeUnfinished(path, keep string) {
 			continue
 		}
 		if info.Mode().IsRegular() && !os.SameFile(info, source) {
-			_ = removeLarge(filepath.Join(filepath.Dir(path), entry.Name()))
+			_ = os.Remove(filepath.Join(filepath.Dir(path), entry.Name()))
 		}
 	}
-}
-
-// Verify checks the whole of a copy of a store that nobody writes to, such as a backup. It
-// returns a *store.DamagedError where the file is no store or is damaged.
-func Verify(ctx context.Context, path string) error {
-	s, err := scanFile(ctx, path)
-	if err != nil {
-		return fmt.Errorf("check %s: %w", path, explainSystemError(path, err))
-	}
-	if err := checkFormat(path, s.format); err != nil {
-		return err
-	}
-	if !s.hasInbox && len(s.faults) == 0 {
-		s.addFault("it holds no records of ravenbot")
-	}
-	if len(s.faults) > 0 {
-		return damagedError(path, s.describeFaults(), "take another copy")
-	}
-	return nil
 }
 
 // Restore replaces the store at path, which may be damaged or missing, by a copy. The old
@@ -213,7 +186,7 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 		if err := copyFile(ctx, file, f); err != nil {
 			return err
 		}
-		if err := finishCopy(ctx, file, f.Name()); err != nil {
+		if err := upgradeCopy(ctx, file, f.Name()); err != nil {
 			return err
 		}
 		return copyRights(f, place)
@@ -222,7 +195,7 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 		if kept, err = keepAs(place, place+".before-restore-"+now.UTC().Format(fileTimeFormat)); err != nil {
 			return err
 		}
-		return errors.Join(os.Rename(name, place), writeMarker(path), keepWAL(path, kept))
+		return errors.Join(os.Rename(name, place), writeMarker(path), keepLog(path, kept))
 	})
 	if err = errors.Join(err, release()); err != nil {
 		return kept, fmt.Errorf("restore store %s from %s: %w", path, file, err)
@@ -291,124 +264,29 @@ func copyRights(f *os.File, path string) error {
 	return f.Chmod(of.Mode().Perm())
 }
 
-// keepWAL has the write-ahead log go along with a store that gets another name; "": the store is gone.
-func keepWAL(path, kept string) (err error) {
-	if kept == "" {
-		err = os.Remove(walPath(path))
-	} else {
-		err = os.Rename(walPath(path), walPath(kept))
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// finishCopy brings a new copy of the store at from to this version, with what the store's write-ahead log holds, and
-// checks it.
-func finishCopy(ctx context.Context, from, path string) error {
-	found, err := scanFile(ctx, path)
+// upgradeCopy brings a copy of the store at from to the newest format, with what the write-ahead log of an old store
+// holds.
+func upgradeCopy(ctx context.Context, from, path string) error {
+	b, err := openFile(path, true)
 	if err != nil {
 		return err
 	}
-	b, err := openFile(path, false)
-	if err != nil {
+	isOld := false
+	err = b.View(func(bolt *bbolt.Tx) error {
+		format, err := (&tx{db: &DB{path: path}, bolt: bolt}).format()
+		isOld = format < formatVersion
+		return err
+	})
+	if err = errors.Join(err, b.Close()); err != nil || !isOld {
+		return err
+	}
+	if b, err = openFile(path, false); err != nil {
 		return err
 	}
 	db := newDB(path, b, time.Now)
-	err = db.update(ctx, func(tx *tx) error {
-		// The tallies carry the number of their transaction, which differs in a copy: they are written again as of
-		// this one.
-		tx.atOnce = true
-		if !found.hasTallies() {
-			return tx.createTallies(found)
-		}
-		if found.generation == 0 {
-			return nil
-		}
-		if _, err := tx.redoLog(from); err != nil {
-			return err
-		}
-		_, err := tx.renewGeneration() // so that what the log gets later is not for the copy
-		return err
-	})
-	if err = errors.Join(err, db.Close()); err != nil {
+	err = db.update(ctx, func(tx *tx) error { return tx.migrate(walPath(from)) })
+	if err = errors.Join(err, b.Close()); err != nil {
 		return err
 	}
 	return Verify(ctx, path)
-}
-
-// Compact rewrites the store at path without its free space, and returns its size before
-// and after, in bytes. It repairs a store with one damaged header, and keeps the damaged
-// file. It returns a *store.InUseError where a process has the store open.
-func Compact(ctx context.Context, path string, now time.Time) (before, after int64, err error) {
-	if err := requireStore(path); err != nil {
-		return 0, 0, err
-	}
-	release, err := lock(path)
-	if err != nil {
-		return 0, 0, err
-	}
-	before, after, err = compact(ctx, path, now)
-	if err = errors.Join(err, release()); err != nil {
-		return 0, 0, fmt.Errorf("compact store %s: %w", path, err)
-	}
-	return before, after, nil
-}
-
-// compact replaces the file at path by a copy without free space, and returns the size before and after. A file with
-// damage that a copy does not repair is left as it is, with an error.
-func compact(ctx context.Context, path string, now time.Time) (before, after int64, err error) {
-	s, err := scanFile(ctx, path)
-	if err != nil {
-		return 0, 0, err
-	}
-	// A damaged header is the one fault that compacting repairs: the copy has two good ones.
-	if err := s.damageError(path); err != nil && !s.isHeaderOnly() {
-		return 0, 0, err
-	}
-	place := followLink(path)
-	removeUnfinished(place, "")
-	err = writeBeside(place, func(f *os.File) error {
-		if err := compactInto(path, f.Name()); err != nil {
-			return explainSystemError(path, err)
-		}
-		if err := finishCopy(ctx, path, f.Name()); err != nil {
-			return err
-		}
-		return errors.Join(trim(f), copyRights(f, place))
-	}, func(name string) error {
-		var kept string
-		info, err := os.Stat(name)
-		if err == nil && s.isHeaderOnly() {
-			kept, err = keepAs(place, place+".before-compact-"+now.UTC().Format(fileTimeFormat))
-		}
-		if err != nil {
-			return err
-		}
-		after = info.Size()
-		return errors.Join(os.Rename(name, place), writeMarker(path), keepWAL(path, kept))
-	})
-	return s.size, after, err
-}
-
-// trim cuts off the room behind the last page that is in use, and syncs the file. Where it fails the file is of no use.
-func trim(f *os.File) error {
-	m, _, err := readMetas(f)
-	return errors.Join(err, f.Truncate(int64(m.pages)*int64(m.pageSize)), f.Sync())
-}
-
-// compactInto copies the records of one file to another, which is empty.
-func compactInto(from, to string) (err error) {
-	defer catchFaults(from, &err)()
-	src, err := openFile(from, true)
-	if err != nil {
-		return err
-	}
-	dst, err := openFile(to, false)
-	if err != nil {
-		return errors.Join(err, src.Close())
-	}
-	err = bbolt.Compact(dst, src, 16<<20) // in transactions of 16 MB, which bounds the memory
-	return errors.Join(err, dst.Close(), src.Close())
 }

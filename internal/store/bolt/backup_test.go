@@ -17,7 +17,6 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
@@ -231,16 +230,6 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// untallied takes the tallies and their mention away, as in a store of the first
-// versions.
-func untallied(t *testing.T, path string) {
-	t.Helper()
-	raw(t, path, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("tallies")) })
-	if err := os.WriteFile(path+".initialized", []byte("A store was made here.\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // raw changes a store behind its back.
 func raw(t *testing.T, path string, change func(*bbolt.Tx) error) {
 	t.Helper()
@@ -250,34 +239,6 @@ func raw(t *testing.T, path string, change func(*bbolt.Tx) error) {
 	}
 	if err := errors.Join(b.Update(change), b.Close()); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestAStoreWithoutTalliesGetsThem(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "raven.db")
-	fill(t, path)
-	untallied(t, path)
-	copied := path + ".copy"
-	b, err := os.ReadFile(path)
-	if err := errors.Join(err, os.WriteFile(copied, b, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	open(t, path).Close()
-	lose := func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("entries")).Bucket([]byte("general")).Delete([]byte("7"))
-	}
-	raw(t, path, lose)
-	if _, err := bolt.Open(path, time.Now); err == nil ||
-		!strings.Contains(err.Error(), `entries of "general" holds 199 records where 200 were stored`) {
-		t.Errorf("opening the store without a record gave %v", err)
-	}
-	if _, err := bolt.Restore(t.Context(), copied, path, day); err != nil {
-		t.Fatal(err)
-	}
-	open(t, path).Close()
-	raw(t, path, lose)
-	if _, err := bolt.Open(path, time.Now); err == nil {
-		t.Error("a store restored from a copy without tallies does not notice a lost record")
 	}
 }
 
@@ -298,7 +259,7 @@ func TestCompactGivesSpaceBack(t *testing.T) {
 	if err != nil || after >= before/2 {
 		t.Errorf("it has %d bytes of %d (%v)", after, before, err)
 	}
-	if names := list(t, filepath.Dir(path)); names != "raven.db raven.db.initialized raven.db.stamp" {
+	if names := list(t, filepath.Dir(path)); names != "raven.db raven.db.initialized" {
 		t.Errorf("the folder holds %s", names)
 	}
 	if got := holds(t, path, "0", "99", "100"); got != "0 99" {
@@ -357,62 +318,6 @@ func TestCheckTellsWhatTheStoreHolds(t *testing.T) {
 	var damaged *store.DamagedError
 	if r, err = bolt.Check(t.Context(), path); !errors.As(err, &damaged) || len(r.Damage) < 10 || len(r.Items) < 10 {
 		t.Errorf("of a damaged store: %+v, %v", r, err)
-	}
-}
-
-// TestWhatVanishedIsNoticed takes records away, or puts them back, in ways that leave
-// every value with the right checksum.
-func TestWhatVanishedIsNoticed(t *testing.T) {
-	var old []byte
-	to := chat.Address{Platform: "web", Channel: "general"}
-	for want, change := range map[string]func(tx *bbolt.Tx) error{
-		"the bucket feeds holds 2 records where 3 were stored": func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte("feeds")).Delete([]byte("b"))
-		},
-		"the bucket feeds holds 4 records where 3 were stored": func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte("feeds")).Put([]byte("z"), old)
-		},
-		"the bucket feeds does not hold the records that were stored": func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte("feeds")).Put([]byte("b"), old)
-		},
-		"the bucket feeds is missing, with 3 records": func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("feeds")) },
-		"the bucket inbox counts on from 9 instead of 1": func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte("inbox")).SetSequence(9)
-		},
-		`rooms of "general" is missing, with 1 records`: func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte("rooms")).DeleteBucket([]byte("general"))
-		},
-		"the tallies of its records are missing": func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("tallies")) },
-		"the tallies are not those of the last change": func(tx *bbolt.Tx) error {
-			return errors.Join(tx.Bucket([]byte("tallies")).Delete([]byte("rooms\x00general")),
-				tx.Bucket([]byte("rooms")).DeleteBucket([]byte("general")))
-		},
-	} {
-		t.Run(want, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "raven.db")
-			db := open(t, path)
-			for _, url := range []string{"a", "b", "c"} {
-				save(t, db, url)
-			}
-			_, err := db.Accept(t.Context(), store.Received{Message: chat.Message{ID: "1", Conversation: to}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := db.SaveEntry(t.Context(), store.Entry{ID: "1", Room: "general"}); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-			raw(t, path, func(tx *bbolt.Tx) error {
-				old = bytes.Clone(tx.Bucket([]byte("feeds")).Get([]byte("a")))
-				return change(tx)
-			})
-			var damaged *store.DamagedError
-			if _, err := bolt.Open(path, time.Now); !errors.As(err, &damaged) || !strings.Contains(damaged.What, want) {
-				t.Errorf("opening gave %v", err)
-			}
-		})
 	}
 }
 

@@ -100,7 +100,7 @@ func (b *Backups) makeBackup(ctx context.Context) error {
 	}
 	b.o.Log.Info("backup made", "file", path, "took", b.o.Now().Sub(began))
 	for _, old := range b.surplus() {
-		if err := removeLarge(old.path); err != nil {
+		if err := os.Remove(old.path); err != nil {
 			b.o.Log.Warn("old backup not removed", "file", old.path, "error", err)
 		}
 	}
@@ -132,7 +132,7 @@ func (b *Backups) removeLeftovers() {
 	for _, pattern := range []string{".ravenbot-*.db-*", "..ravenbot-*.db-*"} {
 		left, _ := filepath.Glob(filepath.Join(b.o.Folder, pattern)) // fails for bad patterns only
 		for _, path := range left {
-			_ = removeLarge(path) // tried again the next time
+			_ = os.Remove(path) // tried again the next time
 		}
 	}
 }

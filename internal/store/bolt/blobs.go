@@ -9,7 +9,7 @@ import (
 // LoadBlob returns what was last saved under a key, or nil.
 func (db *DB) LoadBlob(ctx context.Context, key string) ([]byte, error) {
 	var data json.RawMessage
-	err := db.lookUp(func(tx *tx) error {
+	err := db.view(func(tx *tx) error {
 		_, err := tx.top(blobsBucket).get([]byte(key), &data)
 		return err
 	})

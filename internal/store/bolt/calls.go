@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -31,8 +32,11 @@ func saveCalls(tx *tx, calls []store.ToolCall) error {
 		if err := b.put(seqKey(c.Seq), c); err != nil {
 			return err
 		}
-		if err := b.dropFirstAbove(maxCalls); err != nil {
-			return err
+		// Calls are numbered without gaps, so no counting is needed.
+		if k, _ := b.cursor().first(); k != nil && binary.BigEndian.Uint64(k)+maxCalls <= c.Seq {
+			if err := b.delete(k); err != nil {
+				return err
+			}
 		}
 		if c.ResultID == "" {
 			continue
@@ -43,22 +47,17 @@ func saveCalls(tx *tx, calls []store.ToolCall) error {
 			return err
 		}
 		// Identifiers of results sort by time, so the first is the oldest.
-		if err := results.dropFirstAbove(maxResults); err != nil {
+		n, err := results.count()
+		if err != nil {
 			return err
+		}
+		if k, _ := results.cursor().first(); n > maxResults {
+			if err := results.delete(k); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// dropFirstAbove removes the first record where there are more than limit. The tally knows
-// their number, so counting costs nothing.
-func (b *bucket) dropFirstAbove(limit int) error {
-	kept, err := b.expectedTally()
-	if err != nil || kept.count <= uint64(limit) {
-		return err
-	}
-	k, _ := b.cursor().first()
-	return b.delete(k)
 }
 
 // ToolCalls returns up to n calls that match, newest first, with a Seq below before; 0
@@ -102,7 +101,7 @@ func (db *DB) ToolCalls(
 // no longer kept.
 func (db *DB) ToolResult(_ context.Context, id string) (store.ToolResult, error) {
 	var r store.ToolResult
-	err := db.lookUp(func(tx *tx) error {
+	err := db.view(func(tx *tx) error {
 		found, err := tx.top(resultsBucket).get([]byte(id), &r)
 		if err == nil && !found {
 			err = store.ErrNotFound

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"ravenbot/internal/store"
 )
@@ -16,7 +19,7 @@ import (
 // Count is what a bucket holds.
 type Count struct {
 	Name    string `json:"name"`
-	Records uint64 `json:"records"`         // those of the buckets in it, where it holds any
+	Records uint64 `json:"records"`         // those of the buckets in it, if it holds any
 	Parts   int    `json:"parts,omitempty"` // buckets in it
 }
 
@@ -24,14 +27,13 @@ type Count struct {
 type Report struct {
 	Path   string   `json:"path"`
 	Bytes  int64    `json:"bytes"`
-	Free   int64    `json:"freeBytes"`        // within Bytes
-	Logged int      `json:"logged,omitempty"` // entries of the write-ahead log: Items leaves them out, the next start adds them
+	Free   int64    `json:"freeBytes"` // within Bytes
 	Items  []Count  `json:"items"`
 	Damage []string `json:"damage"`
 }
 
 // Check reads the whole store at path and changes nothing. It returns a *store.InUseError
-// where a process has the store open. With a *store.DamagedError the report is filled as
+// if a process has the store open. With a *store.DamagedError the report is filled as
 // far as the store could be read.
 func Check(ctx context.Context, path string) (Report, error) {
 	r := Report{Path: path, Items: []Count{}, Damage: []string{}}
@@ -42,22 +44,18 @@ func Check(ctx context.Context, path string) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	s, err := scanFile(ctx, path)
-	var inLog error
-	if err == nil {
-		var list [][]byte
-		list, inLog = readWAL(path, s.generation)
-		r.Logged = len(list)
-	}
+	c, err := checkFile(ctx, path)
 	if err = errors.Join(err, release()); err != nil {
 		return r, fmt.Errorf("check store %s: %w", path, explainSystemError(path, err))
 	}
-	r.Bytes, r.Items, r.Damage = s.size, s.bucketCounts(), append(r.Damage, s.faults...)
-	r.Free = max(0, s.size-int64(s.meta.pages-uint64(s.free))*int64(s.meta.pageSize))
-	if s.goodHeaders == 0 { // then nothing is known of the pages
-		r.Free = 0
+	r.Bytes, r.Damage = c.size, append(r.Damage, c.faults...)
+	if c.goodHeaders > 0 {
+		r.Free = max(0, c.size-int64(c.usedPages)*int64(c.meta.pageSize))
 	}
-	return r.withDamage(cmp.Or(s.damageError(path), inLog))
+	for _, name := range slices.Sorted(maps.Keys(c.totals)) {
+		r.Items = append(r.Items, *c.totals[name])
+	}
+	return r.withDamage(c.problem())
 }
 
 // withDamage returns the report and err, with the damage that only err tells of added to
@@ -70,8 +68,8 @@ func (r Report) withDamage(err error) (Report, error) {
 	return r, err
 }
 
-// requireStore returns fs.ErrNotExist, wrapped, where there is no store at path, and a
-// *store.DamagedError where it vanished.
+// requireStore returns fs.ErrNotExist, wrapped, if there is no store at path, and a
+// *store.DamagedError if it vanished.
 func requireStore(path string) error {
 	fresh, err := isUnused(path)
 	if err == nil && fresh {
@@ -80,29 +78,202 @@ func requireStore(path string) error {
 	return err
 }
 
-// bucketCounts returns what was found in each top-level bucket, by name.
-func (s *scan) bucketCounts() []Count {
-	items := []Count{}
-	for _, name := range slices.Sorted(maps.Keys(s.totals)) {
-		items = append(items, *s.totals[name])
+// checkedFile is a file that was read as a whole, with every value in it.
+type checkedFile struct {
+	*fileReader
+	totals map[string]*Count // by top-level bucket
+	format formatRecord
+}
+
+// checkFile reads the file at path with every value. It returns an error of reading, or of ctx; what is wrong is in the
+// faults.
+func checkFile(ctx context.Context, path string) (*checkedFile, error) {
+	c := &checkedFile{totals: map[string]*Count{}}
+	var faults []string
+	var err error
+	c.fileReader, err = readFile(ctx, path, func(r storedRecord) error {
+		outer, _, isNested := strings.Cut(r.bucket, nul)
+		total := c.totals[outer]
+		if total == nil {
+			total = &Count{Name: outer}
+			c.totals[outer] = total
+		}
+		if r.key == nil {
+			if isNested {
+				total.Parts++
+			}
+			return nil
+		}
+		total.Records++
+		if _, err := unseal(r.key, r.value); err != nil {
+			faults = append(faults, fmt.Sprintf("record %q of %s: %v", r.key, displayName(r.bucket), err))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return items
+	for _, what := range faults {
+		c.addFault("%s", what)
+	}
+	return c, nil
+}
+
+// Verify checks the whole of a copy of a store that nobody writes to, such as a backup. It
+// returns a *store.DamagedError if the file is no store or is damaged.
+func Verify(ctx context.Context, path string) error {
+	c, err := checkFile(ctx, path)
+	if err != nil {
+		return fmt.Errorf("check %s: %w", path, explainSystemError(path, err))
+	}
+	err = c.problem()
+	if damaged := (*store.DamagedError)(nil); errors.As(err, &damaged) && damaged.What != cutOff {
+		return damagedError(path, damaged.What, "take another copy")
+	}
+	return err
+}
+
+// problem returns a *store.NewerError if a newer version has written the file, and a *store.DamagedError if it is damaged,
+// if it is the file of another program, or if a migration has not filled it.
+func (c *checkedFile) problem() error {
+	s, err := look(c.path)
+	// First, since this version takes for damage what it does not know.
+	if newer := (*store.NewerError)(nil); errors.As(err, &newer) {
+		return err
+	}
+	if err == nil && !s.hasInbox {
+		err = damagedError(c.path, "it holds no records of ravenbot", restoreRemedy)
+	}
+	return cmp.Or(c.damage(), err)
 }
 
 // Size returns the bytes of the store's file and how many of them are free for reuse.
-func (db *DB) Size() (bytes, free int64, err error) {
+func (db *DB) Size() (size, free int64, err error) {
 	info, err := os.Stat(db.path)
 	if err != nil {
 		return 0, 0, fmt.Errorf("look at store: %w", err)
 	}
-	m, err := db.header()
-	switch {
-	case errors.Is(err, errNoHeader):
-		return 0, 0, damagedError(db.path, err.Error(), replaceRemedy)
-	case err != nil:
-		return 0, 0, explainSystemError(db.path, err)
+	err = db.view(func(tx *tx) error {
+		s := db.bolt.Stats()
+		free = int64(s.FreePageN+s.PendingPageN)*int64(db.bolt.Info().PageSize) + info.Size() - tx.bolt.Size()
+		return nil
+	})
+	if err != nil {
+		return 0, 0, err
 	}
-	s := db.bolt.Load().Stats()
-	free = int64(s.FreePageN+s.PendingPageN)*int64(m.pageSize) + info.Size() - int64(m.pages)*int64(m.pageSize)
 	return info.Size(), max(free, 0), nil
+}
+
+// Bounds of a step of the check of an open store.
+const (
+	maxCheckedRecords = 500
+	maxCheckedBytes   = 1 << 20
+	// restFactor is how much longer the check rests than it works: it uses a tenth of a processor.
+	restFactor = 9
+	minWork    = time.Millisecond
+)
+
+// CheckOpen reads the whole store in short read transactions, while others use it, and returns what is wrong with it, at
+// most maxFaults lines. What it finds counts in Health, and after damaged pages nothing is written any more. It works a
+// tenth of the time. One check runs at a time. The error is that of ctx, or says why the store cannot be read.
+func (db *DB) CheckOpen(ctx context.Context) ([]string, error) {
+	c := &openCheck{db: db, ctx: ctx}
+	for _, name := range bucketNames() {
+		if err := c.checkBucket(name); err != nil {
+			return c.faults, err
+		}
+	}
+	if len(c.faults) == 0 {
+		db.health.noteChecked(db.now())
+	}
+	return c.faults, nil
+}
+
+// openCheck is a check of an open store.
+type openCheck struct {
+	db     *DB
+	ctx    context.Context
+	faults []string
+	worked time.Duration // since the last rest
+}
+
+// checkBucket checks the records of a bucket, by its full name, and those of the buckets in it.
+func (c *openCheck) checkBucket(name string) error {
+	var after []byte
+	for done := false; !done; {
+		began := time.Now()
+		var inner []string
+		var faults []string
+		err := c.db.view(func(tx *tx) (err error) {
+			inner, faults, after, done, err = checkSome(tx, name, after)
+			return err
+		})
+		if damaged := (*store.DamagedError)(nil); errors.As(err, &damaged) {
+			// Records that are wrong are faults. An error means that pages are, and a write that goes by them may destroy
+			// good records.
+			c.addFault(fmt.Sprintf("%s: %s", displayName(name), damaged.What))
+			c.db.health.noteDamage(nil, err)
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, what := range faults {
+			c.addFault(what)
+		}
+		if err := c.rest(time.Since(began)); err != nil {
+			return err
+		}
+		for _, key := range inner {
+			if err := c.checkBucket(name + nul + key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rest waits, once the check has worked for a while.
+func (c *openCheck) rest(worked time.Duration) error {
+	if c.worked += worked; c.worked < minWork {
+		return c.ctx.Err()
+	}
+	pause := restFactor * c.worked
+	c.worked = 0
+	return sleep(c.ctx, pause)
+}
+
+// addFault notes a fault; from maxFaults on they are left out.
+func (c *openCheck) addFault(what string) {
+	if len(c.faults) < maxFaults {
+		c.faults = append(c.faults, what)
+	}
+	c.db.health.noteDamage(damagedError(c.db.path, what, restoreRemedy), nil)
+}
+
+// checkSome checks the records of a bucket behind a key, as many as one step may. It returns the names of the buckets
+// among them, what is wrong, the last key that it looked at, and whether there are no further ones.
+func checkSome(tx *tx, name string, after []byte) (inner, faults []string, last []byte, done bool, err error) {
+	b := tx.named(name)
+	if b == nil { // it was deleted meanwhile
+		return nil, nil, nil, true, nil
+	}
+	c := b.cursor()
+	last = after
+	records, size := 0, 0
+	for k, v := c.from(after); k != nil; k, v = c.next() {
+		if last != nil && bytes.Compare(k, last) <= 0 {
+			return nil, nil, nil, false, damagedError(tx.db.path, "its keys are out of order", restoreRemedy)
+		}
+		if records == maxCheckedRecords || size >= maxCheckedBytes {
+			return inner, faults, last, false, nil
+		}
+		last = bytes.Clone(k)
+		records, size = records+1, size+len(v)
+		if v == nil {
+			inner = append(inner, string(k))
+		} else if _, err := unseal(k, v); err != nil {
+			faults = append(faults, fmt.Sprintf("record %q of %s: %v", k, displayName(name), err))
+		}
+	}
+	return inner, faults, last, true, nil
 }

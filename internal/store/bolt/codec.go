@@ -10,17 +10,23 @@ import (
 	"time"
 )
 
-// recordVersion is the first byte of every value; then come four bytes of CRC-32C
-// over the rest, and the record as JSON.
-const recordVersion = 1
+// recordVersion is the first byte of every value; then come four bytes of CRC-32C over the key and the rest, and the
+// record as JSON. The checksum of a value of version 1, of before format 5, is over the rest alone: such a value stays as
+// it is until its record is written again.
+const recordVersion = 2
 
 const headerSize = 5
 
-// checksum returns the CRC-32C of some bytes, which processors compute in hardware.
-func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+// castagnoli is the polynomial of CRC-32C, which processors compute in hardware.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal returns a record as it is stored, in new memory, whose body has some parts.
-func seal(parts ...[]byte) []byte {
+// checksum returns the CRC-32C of a key and a body.
+func checksum(key, body []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
+}
+
+// seal returns a record as it is stored under a key, in new memory. Its body has some parts.
+func seal(key []byte, parts ...[]byte) []byte {
 	size := headerSize
 	for _, p := range parts {
 		size += len(p)
@@ -29,37 +35,41 @@ func seal(parts ...[]byte) []byte {
 	for _, p := range parts {
 		v = append(v, p...)
 	}
-	return writeHeader(v)
+	return writeHeader(key, v)
 }
 
 // writeHeader writes the header of a record, for which there is room before its body.
-func writeHeader(v []byte) []byte {
+func writeHeader(key, v []byte) []byte {
 	v[0] = recordVersion
-	binary.BigEndian.PutUint32(v[1:], checksum(v[headerSize:]))
+	binary.BigEndian.PutUint32(v[1:], checksum(key, v[headerSize:]))
 	return v
 }
 
-// unseal returns the body of a sealed record, or why it cannot be trusted. The body shares the
-// memory of v.
-func unseal(v []byte) ([]byte, error) {
-	switch {
-	case len(v) < headerSize:
+// unseal returns the body of a sealed record, or an error if it cannot be trusted. The body shares the memory of v.
+func unseal(key, v []byte) ([]byte, error) {
+	if len(v) < headerSize {
 		return nil, errors.New("it is too short")
-	case v[0] != recordVersion:
+	}
+	switch v[0] {
+	case recordVersion:
+	case 1:
+		key = nil
+	default:
 		return nil, fmt.Errorf("its format %d is not known to this version of ravenbot", v[0])
-	case binary.BigEndian.Uint32(v[1:headerSize]) != checksum(v[headerSize:]):
+	}
+	if binary.BigEndian.Uint32(v[1:headerSize]) != checksum(key, v[headerSize:]) {
 		return nil, errors.New("its checksum is wrong")
 	}
 	return v[headerSize:], nil
 }
 
-// encode returns a record as it is stored: as JSON with a version and a checksum.
-func encode(record any) ([]byte, error) {
+// encode returns a record as it is stored under a key: as JSON with a version and a checksum.
+func encode(key []byte, record any) ([]byte, error) {
 	v, err := encodeBehind(make([]byte, headerSize), record)
 	if err != nil {
 		return nil, err
 	}
-	return writeHeader(v), nil
+	return writeHeader(key, v), nil
 }
 
 // encodeBehind appends the JSON of a record to what comes before it.
@@ -75,7 +85,7 @@ func encodeBehind(before []byte, record any) ([]byte, error) {
 
 // decode reads a stored record into a value. It returns a damage error that names the key.
 func (db *DB) decode(key, v []byte, record any) error {
-	body, err := unseal(v)
+	body, err := unseal(key, v)
 	if err == nil {
 		err = json.Unmarshal(body, record)
 	}
@@ -83,6 +93,27 @@ func (db *DB) decode(key, v []byte, record any) error {
 		return damagedError(db.path, fmt.Sprintf("record %q: %v", key, err), restoreRemedy)
 	}
 	return nil
+}
+
+// digest returns a hash of a key and its sealed value, which is nil for a nested bucket. Of the value it hashes only the
+// checksum and the length: the checksum covers the rest, and the cost does not grow with the value.
+func digest(key, value []byte) uint64 {
+	var h, sum uint64 = 0xcbf29ce484222325, 0 // FNV-1a
+	for _, c := range key {
+		h = (h ^ uint64(c)) * 0x100000001b3
+	}
+	if len(value) >= headerSize {
+		sum = uint64(binary.BigEndian.Uint32(value[1:headerSize]))
+	}
+	return mix(mix(h) ^ (sum<<32 | uint64(uint32(len(value)))))
+}
+
+// mix spreads every bit over the whole number (the finalizer of SplitMix64, by Steele, Lea
+// and Flood), so that the digests of similar records are unrelated and their sum is, too.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
 }
 
 // seqKey returns a key that sorts by number.

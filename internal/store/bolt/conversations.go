@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -22,11 +23,6 @@ func (db *DB) putTurn(tx *tx, a chat.Address, turn *conversation.Turn) error {
 		return err
 	}
 	if turn.Seq == 0 {
-		// While a deleted conversation of this address is still being emptied, the indexes name its
-		// turns: a new one must not have their numbers.
-		if old := tx.top(trashName(turnsBucket)).nested(a.String()); old != nil && b.bolt.Sequence() == 0 {
-			b.raiseSequence(old.bolt.Sequence())
-		}
 		turn.Seq = b.nextSequence()
 		// What a turn quotes is known when it begins, so this costs nothing at later steps.
 		if err := indexQuotes(tx, turn.Quotes(), store.TurnRef{Conversation: a, Seq: turn.Seq}); err != nil {
@@ -98,7 +94,7 @@ func unindexTurn(tx *tx, t conversation.Turn, at store.TurnRef) error {
 // TurnsQuoting returns where the turns are that quoted a message when they were first stored.
 func (db *DB) TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef, error) {
 	var list []store.TurnRef
-	err := db.lookUp(func(tx *tx) error {
+	err := db.view(func(tx *tx) error {
 		_, err := tx.top(quotesBucket).get([]byte(subject), &list)
 		return err
 	})
@@ -128,8 +124,8 @@ func (db *DB) SaveTurn(ctx context.Context, a chat.Address, turn *conversation.T
 
 // Turns returns turns of a conversation, oldest first.
 func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conversation.Turn, error) {
-	var keys, values [][]byte
-	err := db.lookUp(func(tx *tx) error {
+	var turns []conversation.Turn
+	err := db.view(func(tx *tx) error {
 		b := tx.top(turnsBucket).nested(a.String())
 		if b == nil {
 			return nil
@@ -145,27 +141,19 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 				k, v = c.last()
 			}
 		}
-		var found tally
-		for ; k != nil && len(keys) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.prev() {
-			// They are decoded below, when others may write again.
-			keys, values = append(keys, bytes.Clone(k)), append(values, bytes.Clone(v))
-			found.add(digest(k, v))
-		}
-		// Only where all turns were read does the tally show that one is missing.
-		if all := k == nil && r.Upto == 0; all {
-			return b.checkComplete(found)
+		for ; k != nil && len(turns) < r.Newest && binary.BigEndian.Uint64(k) > r.After; k, v = c.prev() {
+			var t conversation.Turn
+			if err := db.decode(k, v, &t); err != nil {
+				return err
+			}
+			turns = append(turns, t)
 		}
 		return nil
 	})
-	var turns []conversation.Turn
-	for i := len(keys) - 1; i >= 0 && err == nil; i-- {
-		var t conversation.Turn
-		err = db.decode(keys[i], values[i], &t)
-		turns = append(turns, t)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("load conversation %s: %w", a, err)
 	}
+	slices.Reverse(turns)
 	return turns, nil
 }
 
@@ -174,7 +162,7 @@ func (db *DB) Turns(ctx context.Context, a chat.Address, r store.Range) ([]conve
 func (db *DB) TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error) {
 	var at store.TurnRef
 	var t conversation.Turn
-	err := db.lookUp(func(tx *tx) error {
+	err := db.view(func(tx *tx) error {
 		found, err := tx.top(messageTurnsBucket).get([]byte(subject), &at)
 		if err != nil {
 			return err
@@ -218,7 +206,7 @@ func (db *DB) DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error 
 // there is none.
 func (db *DB) Summary(ctx context.Context, a chat.Address) (conversation.Summary, error) {
 	var s conversation.Summary
-	err := db.lookUp(func(tx *tx) error {
+	err := db.view(func(tx *tx) error {
 		_, err := tx.top(summariesBucket).get([]byte(a.String()), &s)
 		return err
 	})
@@ -240,11 +228,57 @@ func (db *DB) SaveSummary(ctx context.Context, a chat.Address, s conversation.Su
 // HasConversation reports whether anything is kept of a conversation.
 func (db *DB) HasConversation(ctx context.Context, a chat.Address) (bool, error) {
 	var has bool
-	err := db.lookUp(func(tx *tx) error {
+	err := db.view(func(tx *tx) error {
 		has = tx.top(turnsBucket).nested(a.String()) != nil || tx.top(messagesBucket).nested(a.String()) != nil
 		return nil
 	})
 	return has, err
+}
+
+// DeleteConversation removes the turns, the messages outside of turns, the summary and the large results of a
+// conversation, in small transactions: what a crash leaves is deleted when it is called again. It returns
+// store.ErrNotFound if nothing is kept, and a *store.DamagedError if a large result cannot be read, whosever it is: all
+// else is deleted.
+func (db *DB) DeleteConversation(ctx context.Context, a chat.Address) error {
+	p := &pruner{db: db, ctx: ctx, now: db.now(), changed: map[chat.Address]bool{}}
+	// The results come first: once the turns are gone, nothing tells that a crash left some.
+	results := sweep{top: resultsBucket, isOld: func(_ *tx, k, v []byte) (bool, error) {
+		var r store.ToolResult
+		err := db.decode(k, v, &r)
+		return r.Conversation == a, err
+	}}
+	_, err := results.run(ctx, db)
+	var last uint64
+	if err == nil {
+		last, err = db.deleteSummary(ctx, a)
+	}
+	if err == nil {
+		err = p.deleteOldTurns(oldTurns{address: a, upto: last, expired: last})
+	}
+	if err == nil {
+		err = p.deleteMessages(a.String(), nil)
+	}
+	if err = cmp.Or(err, results.blocked); err != nil {
+		return fmt.Errorf("delete conversation %s: %w", a, err)
+	}
+	return nil
+}
+
+// deleteSummary deletes the summary of a conversation and returns the number of its last turn. It returns
+// store.ErrNotFound if nothing is kept of the conversation.
+func (db *DB) deleteSummary(ctx context.Context, a chat.Address) (last uint64, err error) {
+	name := a.String()
+	err = db.update(ctx, func(tx *tx) error {
+		turns := tx.top(turnsBucket).nested(name)
+		if turns == nil && tx.top(messagesBucket).nested(name) == nil && tx.top(messageIDsBucket).nested(name) == nil {
+			return store.ErrNotFound
+		}
+		if last = 0; turns != nil {
+			last = turns.bolt.Sequence()
+		}
+		return tx.top(summariesBucket).delete([]byte(name))
+	})
+	return last, err
 }
 
 // Conversations returns up to n conversations behind a cursor, by address, and the cursor behind
@@ -301,11 +335,9 @@ func (db *DB) conversationInfo(tx *tx, name string) (info store.ConversationInfo
 		return info, err
 	}
 	if b := tx.top(turnsBucket).nested(name); b != nil {
-		kept, err := b.expectedTally()
-		if err != nil {
+		if info.Turns, err = b.count(); err != nil {
 			return info, err
 		}
-		info.Turns = int(kept.count)
 		if k, v := b.cursor().last(); k != nil {
 			var t conversation.Turn
 			if err := db.decode(k, v, &t); err != nil {

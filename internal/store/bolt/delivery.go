@@ -100,7 +100,7 @@ func (db *DB) ConversationOf(ctx context.Context, subject string) (chat.Address,
 	var in inboxRecord
 	var at store.TurnRef
 	var waits, held bool
-	err := db.lookUp(func(tx *tx) (err error) {
+	err := db.view(func(tx *tx) (err error) {
 		if waits, err = tx.top(inboxBucket).get([]byte(subject), &in); err != nil || waits {
 			return err
 		}
@@ -326,7 +326,7 @@ func (db *DB) markDone(tx *tx, messages []string) error {
 func (db *DB) PostRef(ctx context.Context, key string) (chat.Ref, bool, error) {
 	var r doneRecord
 	var found bool
-	err := db.lookUp(func(tx *tx) (err error) {
+	err := db.view(func(tx *tx) (err error) {
 		found, err = tx.top(doneBucket).get(postDoneKey(key), &r)
 		return err
 	})

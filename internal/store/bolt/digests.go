@@ -20,7 +20,7 @@ const (
 func (db *DB) LoadFeed(ctx context.Context, url string) (store.Feed, bool, error) {
 	var f store.Feed
 	var found bool
-	err := db.lookUp(func(tx *tx) (err error) {
+	err := db.view(func(tx *tx) (err error) {
 		found, err = tx.top(feedsBucket).get(feedKey(url), &f)
 		return err
 	})
@@ -53,7 +53,7 @@ func feedKey(url string) []byte { return []byte(url[:min(len(url), maxKey)]) }
 // Item returns one item of a kind. It returns store.ErrNotFound where there is none.
 func (db *DB) Item(_ context.Context, kind, name string) (json.RawMessage, error) {
 	var item json.RawMessage
-	err := db.lookUp(func(tx *tx) error {
+	err := db.view(func(tx *tx) error {
 		b := tx.top(itemsBucket).nested(kind)
 		if b == nil {
 			return store.ErrNotFound

@@ -3,6 +3,7 @@ package bolt
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -14,15 +15,12 @@ import (
 	"ravenbot/internal/chat"
 )
 
-// Tallies names the bucket of the tallies.
-const Tallies = talliesBucket
-
 // Buckets returns the names of the top-level buckets, without what the file says of itself.
 func Buckets() []string {
 	return slices.DeleteFunc(bucketNames(), func(name string) bool { return name == formatBucket })
 }
 
-// RawRecords returns all records but the tallies, by bucket and key.
+// RawRecords returns all records, by bucket and key.
 func RawRecords(t *testing.T, db *DB) map[string]string { return rawRecords(t, db) }
 
 // OpenUnsynced opens a store that need not survive the test: nothing of it is synced, and release closes the file
@@ -39,72 +37,31 @@ func OpenUnsynced(path string, now func() time.Time) (db *DB, release func() err
 // Watch looks once for what keeps the store from being written.
 func Watch(ctx context.Context, db *DB) error { return db.watch(ctx) }
 
-// direct changes the file without what this package keeps of changes.
-func (db *DB) direct(fn func(*bbolt.Tx) error) error {
-	db.writing.Lock()
-	defer db.writing.Unlock()
-	if err := db.flushLocked(); err != nil {
-		return err
-	}
-	db.access.Lock()
-	db.rollBack()
-	db.access.Unlock()
-	err := db.bolt.Load().Update(fn)
-	db.noteContents()
-	return err
-}
-
-// directView reads the file.
-func (db *DB) directView(fn func(*bbolt.Tx) error) error {
-	if db.uncommitted.Load() {
-		if err := db.flush(); err != nil {
-			return err
-		}
-	}
-	return db.bolt.Load().View(fn)
-}
-
-// CommitOnlyWhenFull has the log committed when it is full, or by Flush.
-func CommitOnlyWhenFull(db *DB) {
-	db.writing.Lock()
-	defer db.writing.Unlock()
-	db.flusher.Stop()
-	db.flusher = time.AfterFunc(time.Hour, func() {})
-}
-
-// Flush has all that is in the write-ahead log committed.
-func Flush(db *DB) error { return db.flush() }
-
 // leave closes the file and leaves all else as it is, as a kill does.
 func (db *DB) leave() error {
-	db.writing.Lock()
-	defer db.writing.Unlock()
 	db.closed.Store(true)
-	db.access.Lock()
-	db.rollBack()
-	db.access.Unlock()
-	return db.bolt.Load().Close()
+	return db.bolt.Close()
+}
+
+// ForgetClosed makes a store one that was not closed in good order.
+func ForgetClosed(path string) error {
+	b, err := openFile(path, false)
+	if err != nil {
+		return err
+	}
+	err = b.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(formatBucket)).Delete(closedKey) })
+	return errors.Join(err, b.Close())
 }
 
 // Spoil changes the last byte of every record of top-level buckets, as a disk may, and nothing else.
 func Spoil(db *DB, buckets ...string) error {
-	return db.direct(func(tx *bbolt.Tx) error {
+	return db.bolt.Update(func(tx *bbolt.Tx) error {
 		for _, name := range buckets {
 			if err := spoilBucket(tx.Bucket([]byte(name))); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-}
-
-// SpoilHead changes the last byte of the tally of the tallies, with which every write begins.
-func SpoilHead(db *DB) error {
-	return db.direct(func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte(talliesBucket))
-		head := bytes.Clone(b.Get([]byte(headKey)))
-		head[len(head)-1] ^= 1
-		return b.Put([]byte(headKey), head)
 	})
 }
 
@@ -132,7 +89,7 @@ func spoilBucket(b *bbolt.Bucket) error {
 // BlockRecord puts a bucket where a record is to be written, named as RawRecords does. bbolt writes no record there.
 func BlockRecord(db *DB, name string) (bool, error) {
 	path := strings.SplitN(name, nul, 2+strings.Count(nestedIn(name), nul))
-	return true, db.direct(func(tx *bbolt.Tx) error {
+	return true, db.bolt.Update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(path[0]))
 		key := []byte(path[len(path)-1])
 		if len(path) == 3 {
@@ -154,7 +111,7 @@ func BlockRecord(db *DB, name string) (bool, error) {
 // nestedIn returns a NUL where the records of a top-level bucket, by the name of one, are in buckets of their own.
 func nestedIn(name string) string {
 	top, _, _ := strings.Cut(name, nul)
-	if slices.Contains(nestingBuckets(), top) || strings.HasPrefix(top, trashName("")) {
+	if slices.Contains(nestingBuckets(), top) {
 		return nul
 	}
 	return ""
@@ -166,13 +123,13 @@ func BlockBucket(db *DB, name string) (blocked bool, err error) {
 		return false, nil
 	}
 	path := strings.SplitN(name, nul, 3)
-	err = db.direct(func(tx *bbolt.Tx) error {
+	err = db.bolt.Update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(path[0]))
 		if b.Bucket([]byte(path[1])) != nil {
 			return nil
 		}
 		blocked = true
-		return b.Put([]byte(path[1]), seal([]byte("{}")))
+		return b.Put([]byte(path[1]), seal([]byte(path[1]), []byte("{}")))
 	})
 	return blocked, err
 }
@@ -211,5 +168,5 @@ func (c *endingContext) Err() error {
 // HideTurns deletes the turns of a conversation and leaves their entries in the indexes: so it is with many turns until
 // DeleteConversation has emptied what it moved away.
 func HideTurns(db *DB, a chat.Address) error {
-	return db.direct(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(turnsBucket)).DeleteBucket([]byte(a.String())) })
+	return db.bolt.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(turnsBucket)).DeleteBucket([]byte(a.String())) })
 }

@@ -63,14 +63,6 @@ func fileOperations() map[string]fileOperation {
 		"BackupFile": closed(func(ctx context.Context, dir, path string) error {
 			return bolt.BackupFile(ctx, path, filepath.Join(dir, "made.db"))
 		}),
-		"BackupFile with a log": func(t *testing.T, dir string) (func(context.Context) error, func() error) {
-			path := filepath.Join(dir, "raven.db")
-			if err := os.WriteFile(path+".wal", nil, 0o600); err != nil { // as a kill leaves it where all is committed
-				t.Fatal(err)
-			}
-			return func(ctx context.Context) error { return bolt.BackupFile(ctx, path, filepath.Join(dir, "made.db")) },
-				func() error { return nil }
-		},
 		"Receive": func(t *testing.T, dir string) (func(context.Context) error, func() error) {
 			whole := readFile(t, filepath.Join(dir, "copy.db"))
 			return func(ctx context.Context) error {
@@ -99,13 +91,6 @@ func fileOperations() map[string]fileOperation {
 				return err
 			}
 			return f.Close()
-		}),
-		"CompactOpen": opening(func(ctx context.Context, _ string, db *bolt.DB) error {
-			if db.Health() != nil {
-				return nil // the copy has taken the name already, and only a restart helps
-			}
-			_, _, err := db.CompactOpen(ctx)
-			return err
 		}),
 		"CheckOpen": opening(func(ctx context.Context, _ string, db *bolt.DB) error {
 			_, err := db.CheckOpen(ctx)
@@ -178,7 +163,7 @@ func (f fixture) folder(t *testing.T) string {
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	return slices.DeleteFunc(strings.Fields(list(t, dir)), func(name string) bool {
-		return strings.HasSuffix(name, ".stamp") || strings.HasPrefix(name, "target.db") ||
+		return strings.HasPrefix(name, "target.db") ||
 			strings.Contains(name, ".before-restore-")
 	})
 }

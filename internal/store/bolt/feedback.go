@@ -90,11 +90,11 @@ func (tx *tx) feedback() ([]store.Feedback, error) {
 	})
 }
 
-// FeedbackCounts returns how much feedback calls its answer helpful, and how much does not. The tally of the records
-// tells whether they have changed since the last call.
+// FeedbackCounts returns how much feedback calls its answer helpful, and how much does not. It decodes the
+// records only if they have changed since the last call.
 func (db *DB) FeedbackCounts(context.Context) (good, bad int, err error) {
 	err = db.view(func(tx *tx) error {
-		version, err := tx.top(feedbackBucket).expectedTally()
+		version, err := tx.top(feedbackBucket).version()
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func saveShownTurns(tx *tx, p store.Post, o store.Outcome) error {
 func (db *DB) ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error) {
 	var r shownRecord
 	found := false
-	err := db.lookUp(func(tx *tx) error {
+	err := db.view(func(tx *tx) error {
 		prefix := shownKey(in.Platform, id, "")
 		c := tx.top(shownTurnsBucket).cursor()
 		for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix) && !found; k, v = c.next() {

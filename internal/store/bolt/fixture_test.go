@@ -24,7 +24,7 @@ import (
 
 // newestFormat has a file in testdata, as all before it. A new one is written by
 // RAVENBOT_UPDATE=1 go test ./internal/store/bolt -run Fixture, and none is changed.
-const newestFormat = 4
+const newestFormat = 5
 
 // TestFixture_OfEachFormat_IsReadWhole opens a file of each format as its version left it.
 func TestFixture_OfEachFormat_IsReadWhole(t *testing.T) {
@@ -36,10 +36,11 @@ func TestFixture_OfEachFormat_IsReadWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := 1; n <= newestFormat; n++ {
-		t.Run(fmt.Sprint("format ", n), func(t *testing.T) {
+	// The one that was killed has all of its records in the write-ahead log.
+	for _, name := range []string{"format1", "format2", "format3", "format4", "format4-killed", "format5"} {
+		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "raven.db")
-			unpack(t, filepath.Join("testdata", fmt.Sprintf("format%d.db.gz", n)), path)
+			unpackStore(t, name, path)
 			for range 2 { // as its version left it, and as this one did
 				db, err := bolt.Open(path, func() time.Time { return day })
 				if err != nil {
@@ -61,6 +62,69 @@ func TestFixture_OfEachFormat_IsReadWhole(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFixture_OfEachFormat_CanBeCopied makes copies of a file of each format, which are of the newest one, and changes
+// nothing in the file itself.
+func TestFixture_OfEachFormat_CanBeCopied(t *testing.T) {
+	want := string(readFile(t, filepath.Join("testdata", "records.json")))
+	ctx := t.Context()
+	for _, name := range []string{"format1", "format2", "format3", "format4", "format4-killed", "format5"} {
+		for what, copied := range map[string]func(path, to string) error{
+			"backed up": func(path, to string) error { return bolt.BackupFile(ctx, path, to) },
+			"restored":  func(path, to string) error { _, err := bolt.Restore(ctx, path, to, day); return err },
+			"salvaged":  func(path, to string) error { _, err := bolt.Salvage(ctx, path, to); return err },
+			"compacted": func(path, to string) error {
+				for _, end := range []string{"", ".wal"} {
+					if b, err := os.ReadFile(path + end); err == nil {
+						if err := os.WriteFile(to+end, b, 0o600); err != nil {
+							return err
+						}
+					}
+				}
+				_, _, err := bolt.Compact(ctx, to, day)
+				return err
+			},
+		} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				dir := t.TempDir()
+				path, to := filepath.Join(dir, "raven.db"), filepath.Join(dir, "copy.db")
+				unpackStore(t, name, path)
+				before := readFile(t, path)
+				if err := copied(path, to); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(before, readFile(t, path)) {
+					t.Error("the file was changed")
+				}
+				if err := bolt.Verify(ctx, to); err != nil {
+					t.Error(err)
+				}
+				db, err := bolt.Open(to, func() time.Time { return day })
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer db.Close()
+				if diff := cmp.Diff(want, readRecords(t, db)); diff != "" {
+					t.Errorf("records (-stored +read):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// unpackStore writes the file of a format, and the write-ahead log if it has one.
+func unpackStore(t *testing.T, name, path string) {
+	t.Helper()
+	unpack(t, filepath.Join("testdata", name+".db.gz"), path)
+	if log := filepath.Join("testdata", name+".db.wal.gz"); fileExists(log) {
+		unpack(t, log, path+".wal")
+	}
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func unpack(t *testing.T, from, to string) {

@@ -1,7 +1,7 @@
 package bolt
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 
 	"ravenbot/internal/store"
@@ -22,18 +22,21 @@ import (
 //	2: a list of free pages only where it is short; deleted conversations are moved aside
 //	3: the last changes may be in the write-ahead log alone
 //	4: the log says what is added to a list, not the whole list
-const formatVersion = 4
+//	5: no log, and no tallies of the buckets; a value's checksum covers its key
+const formatVersion = 5
 
 // formatRecord is what the file says of itself.
 type formatRecord struct {
 	Format int `json:"format"`
 }
 
-// migrations bring a file to the format after their index: the first from 1 to 2.
-var migrations = []func(*tx) error{
-	func(*tx) error { return nil }, // the new buckets are made at opening, and no record has changed
-	func(*tx) error { return nil }, // the commit that follows is the first which a log can belong to
-	func(*tx) error { return nil }, // logs of format 3 can be read, but not those of format 4 by an older version
+// migrations bring a file to the format after their index: the first from 1 to 2. log is the path of the write-ahead log
+// of the file, which may be a copy.
+var migrations = []func(t *tx, log string) error{
+	func(*tx, string) error { return nil }, // the new buckets are made at opening, and no record has changed
+	func(*tx, string) error { return nil }, // formats 3 and 4 differ from 2 in their write-ahead log
+	func(*tx, string) error { return nil },
+	(*tx).applyLog,
 }
 
 // format returns the format of the file. A file without a number is of format 1.
@@ -47,14 +50,18 @@ func (t *tx) format() (int, error) {
 	return r.Format, err
 }
 
-// migrate brings the file to the newest format.
-func (t *tx) migrate() error {
+// migrate creates the buckets that the file lacks and brings it to the newest format. log is the path of its write-ahead
+// log.
+func (t *tx) migrate(log string) error {
+	if err := t.createTop(); err != nil {
+		return err
+	}
 	from, err := t.format()
-	if err != nil || from == formatVersion {
+	if err = cmp.Or(err, checkFormat(t.db.path, from)); err != nil || from == formatVersion {
 		return err
 	}
 	for n := from; n < formatVersion; n++ {
-		if err := migrations[n-1](t); err != nil {
+		if err := migrations[n-1](t, log); err != nil {
 			return fmt.Errorf("bring the store from format %d to %d: %w", n, n+1, err)
 		}
 	}
@@ -71,21 +78,4 @@ func checkFormat(path string, format int) error {
 		return &store.NewerError{Path: path, Format: format, Known: formatVersion}
 	}
 	return nil
-}
-
-// readFormat keeps what a file that is scanned says of itself. What cannot be read is a fault as a record.
-func (s *scan) readFormat(key, value []byte) {
-	body, err := unseal(value)
-	if err != nil {
-		return
-	}
-	var r formatRecord
-	switch string(key) {
-	case formatBucket:
-		if json.Unmarshal(body, &r) == nil {
-			s.format = r.Format
-		}
-	case string(generationKey):
-		_ = json.Unmarshal(body, &s.generation)
-	}
 }

@@ -29,7 +29,7 @@ func TestFormat_OfALaterVersion_IsRefused(t *testing.T) {
 	doors := map[string]func() error{
 		"opening it as it was left": func() error { _, err := Open(db.path, time.Now); return err },
 		"opening it after a check": func() error {
-			if err := os.Remove(stampPath(db.path)); err != nil {
+			if err := ForgetClosed(db.path); err != nil {
 				return err
 			}
 			_, err := Open(db.path, time.Now)
@@ -125,7 +125,7 @@ func TestMigrate_FormatIsSpoiled_IsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damaged *store.DamagedError
-	if err := db.update(t.Context(), (*tx).migrate); !errors.As(err, &damaged) {
+	if err := db.update(t.Context(), func(tx *tx) error { return tx.migrate("") }); !errors.As(err, &damaged) {
 		t.Errorf("%v", err)
 	}
 }

@@ -2,15 +2,19 @@ package bolt
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"go.etcd.io/bbolt"
+
+	"ravenbot/internal/store"
 )
 
-// group lets concurrent writers share an entry of the write-ahead log, or a commit. The first writer becomes the leader
-// and commits all queued changes at once, its own among them. Then it passes the lead to
-// the first writer that queued meanwhile. So a lone writer waits for nobody, and many
-// writers share one fsync. Who is patient waits for the next batch of others.
+// group lets concurrent writers share a transaction. The first writer becomes the leader and commits all queued changes
+// at once, its own among them. Then it passes the lead to the first writer that queued meanwhile. So a lone writer waits
+// for nobody, and many writers share one commit. A patient writer waits for the next batch of others.
 type group struct {
 	// mu guards the fields below. It is not held while a transaction is written.
 	mu        sync.Mutex
@@ -29,13 +33,6 @@ type change struct {
 // maxBatch bounds how many changes one transaction may hold, and so how long the first of them
 // waits.
 const maxBatch = 512
-
-// It is looked at whether pages are to be released after each commit, after each read transaction that takes longReading,
-// which may have looked at thousands, and after every readsPerRelease others.
-const (
-	longReading     = time.Millisecond
-	readsPerRelease = 128
-)
 
 // update runs fn in a write transaction and returns when what it has changed is safe on disk. A change
 // that fails is left out and the rest of its batch is run again. So fn may run more than
@@ -140,6 +137,54 @@ func (db *DB) commit(batch []*change) {
 	for _, c := range batch {
 		c.signal <- true
 	}
+}
+
+// tryCommit carries out changes in one transaction. If one of them fails nothing is changed, and failed is set to its
+// index: the others can be tried without it.
+func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
+	if err := db.health.mayWrite(); err != nil {
+		return err
+	}
+	defer catchFaults(db.path, &err)()
+	b, err := db.bolt.Begin(true)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = b.Rollback() }() // which only fails if it has ended
+	t := &tx{db: db, bolt: b}
+	for i, c := range changes {
+		*failed = i // also if it meets a damaged page
+		if err := c.fn(t); err != nil {
+			return err
+		}
+	}
+	*failed = -1
+	if !t.changed {
+		return nil
+	}
+	if db.observe != nil {
+		db.observe(t)
+	}
+	return db.commitTx(b)
+}
+
+// commitTx commits a transaction and notes how that went. After a fault, which damaged pages cause, nothing is written
+// any more.
+func (db *DB) commitTx(b *bbolt.Tx) (err error) {
+	func() {
+		defer catchFaults(db.path, &err)()
+		err = b.Commit()
+	}()
+	if damaged := (*store.DamagedError)(nil); errors.As(err, &damaged) {
+		db.health.noteDamage(err, err)
+		return err
+	}
+	err = explainSystemError(db.path, err)
+	db.health.noteWrite(err)
+	if err == nil {
+		db.commits.Add(1)
+	}
+	return err
 }
 
 // Commits returns the number of write transactions since the store was opened.

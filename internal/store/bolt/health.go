@@ -100,11 +100,14 @@ func (h *health) checkedAt() time.Time {
 	return h.checked
 }
 
-// isDamaged reports whether a check has found anything since the store was opened.
-func (h *health) isDamaged() bool {
+// damageFound returns an error if damage was found since the store was opened.
+func (h *health) damageFound() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.damage) > 0
+	if len(h.damage) > 0 {
+		return errors.New(describe(h.damage, 0))
+	}
+	return nil
 }
 
 // noteChecked records that the whole file was read.
@@ -213,8 +216,6 @@ func (h *health) noteDamage(found, refuse error) {
 
 // checkFile notices that the file was replaced or taken away while it is open.
 func (db *DB) checkFile() error {
-	db.writing.Lock() // which keeps CompactOpen from replacing the file in between
-	defer db.writing.Unlock()
 	info, err := os.Stat(db.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -226,29 +227,8 @@ func (db *DB) checkFile() error {
 		err = fmt.Errorf("the file of store %s was replaced while the bot runs: restart the bot to use the new one; %w",
 			db.path, errNoFile)
 	}
-	if err == nil {
-		err = db.checkContents()
-	}
 	db.health.noteFile(err)
-	if err == nil && !isFileAt(db.wal.f, walPath(db.path)) {
-		err = db.renewWAL()
-		db.health.noteFile(err)
-	}
 	return err
-}
-
-// renewWAL makes the write-ahead log anew where somebody has removed it: its changes are committed first.
-func (db *DB) renewWAL() error {
-	if err := db.flushLocked(); err != nil {
-		return err
-	}
-	w, err := openWAL(db.path)
-	if err != nil {
-		return err
-	}
-	old := db.wal
-	db.wal = w
-	return old.f.Close()
 }
 
 const (
@@ -263,15 +243,14 @@ const (
 // Run watches over the open store until ctx ends: whether its file is still there, whether it can be
 // written again after a failure, and, in small steps, whether all of it is good.
 func (db *DB) Run(ctx context.Context, log *slog.Logger) {
+	db.compacted.log(log)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { db.runChecks(ctx, log) })
-	wg.Go(func() { db.runCompaction(ctx, log) })
 	wg.Go(func() { db.logStalls(ctx, log) })
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	var last error
-	commits := db.Commits()
 	for {
 		err := db.watch(ctx)
 		switch {
@@ -286,22 +265,7 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 			return
 		case <-ticker.C:
 		}
-		if n := db.Commits(); err == nil && n == commits {
-			db.tidy(ctx, n)
-		} else {
-			commits = n
-		}
 	}
-}
-
-// tidy makes use of a while in which nothing was written. Where something fails, the next write tells.
-func (db *DB) tidy(ctx context.Context, commits uint64) {
-	if db.wiped != commits {
-		_ = db.wipeFree(ctx, maxQuietFree)
-		db.wiped = commits
-	}
-	_ = db.writeFreelist() // for a start after a crash
-	db.emptyLog()
 }
 
 // watch returns what keeps the store from being written, and tries to write where that failed
@@ -321,10 +285,10 @@ func (db *DB) watch(ctx context.Context) error {
 		return nil
 	}
 	// Who is not ready may get no messages: whether writing works again has to be tried.
-	return db.update(ctx, func(tx *tx) error { tx.atOnce = true; return nil })
+	return db.update(ctx, func(tx *tx) error { tx.changed = true; return nil })
 }
 
-// minRoom is how many bytes have to be free on the disk: about what a long message takes in the store and its log.
+// minRoom is how many bytes have to be free on the disk: about what a long message takes in the store.
 const minRoom = 64 << 10
 
 // checkRoom returns an error where the disk is full, before a message finds that. Some file systems report no free space,
@@ -380,5 +344,17 @@ func (db *DB) checkAndLog(ctx context.Context, log *slog.Logger) {
 	}
 	if ctx.Err() == nil {
 		db.health.noteChecked(db.now()) // not good, but not to be read again at once
+	}
+}
+
+// sleep waits, or returns the error of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }

@@ -3,7 +3,6 @@ package bolt
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"strings"
@@ -11,8 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"ravenbot/internal/store"
 )
 
 // logText is a log that is read while it is written.
@@ -53,21 +50,6 @@ func watched(n int) {
 	synctest.Wait()
 }
 
-// What was said and deleted does not stay in the log of a store to which nothing is written.
-func TestRun_NothingIsWritten_EmptiesTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := opened(t)
-		flush(t, db)
-		_, end := runLogged(t, db)
-		defer end()
-		saveBlob(t, db, "said", 10)
-		watched(3)
-		if info, err := os.Stat(walPath(db.path)); err != nil || info.Size() > 0 {
-			t.Errorf("the log has %d bytes (%v)", info.Size(), err)
-		}
-	})
-}
-
 // The operator is told once that nothing can be written, and once that it can again.
 func TestRun_FileIsGoneForAWhile_TellsOfBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +87,6 @@ func TestRun_FileIsGoneForAWhile_TellsOfBoth(t *testing.T) {
 func TestHealth_DiskDoesNotAnswer_TellsOfBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := opened(t)
-		flush(t, db)
 		log := &logText{}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -133,52 +114,6 @@ func TestHealth_DiskDoesNotAnswer_TellsOfBoth(t *testing.T) {
 		synctest.Wait()
 		if err := db.Health(); err != nil || strings.Count(log.String(), "answers again") != 1 {
 			t.Errorf("afterwards: %v, logged %s", err, log)
-		}
-	})
-}
-
-// A long list of free pages is written when nothing else was for a while, so that the next start need not read the
-// whole file.
-func TestRun_NothingIsWrittenForAWhile_WritesTheListOfFreePages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := opened(t)
-		isListed := func() bool {
-			t.Helper()
-			m, err := db.header()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return m.freelist != noFreelist
-		}
-		feed := store.Feed{URL: "large", Data: append(append([]byte{'"'}, repeatX(maxListedFree*4096*2)...), '"')}
-		save := func() {
-			t.Helper()
-			if err := db.SaveFeeds(t.Context(), feed); err != nil {
-				t.Fatal(err)
-			}
-			feed.Data = []byte(`"small"`)
-		}
-		for range 3 { // what a transaction frees is free when those before it have ended
-			save()
-		}
-		_, end := runLogged(t, db)
-		defer end()
-		time.Sleep(watchEvery / 2)
-		for range 5 {
-			save()
-			watched(1)
-			if isListed() {
-				t.Error("it is written although others write")
-			}
-		}
-		watched(1)
-		if !isListed() {
-			t.Error("it is not written")
-		}
-		written := db.Commits()
-		watched(5)
-		if n := db.Commits() - written; n != 0 {
-			t.Errorf("%d more transactions were written", n)
 		}
 	})
 }
@@ -257,27 +192,5 @@ func TestCheckAndLog_CannotRead_TriesAgainTomorrow(t *testing.T) {
 	db.checkAndLog(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
 	if !strings.Contains(log.String(), "store not checked") || db.Checked().IsZero() {
 		t.Errorf("it was checked %v, and logged %q", db.Checked(), log.String())
-	}
-}
-
-// The log of a store is made anew where it is gone, and only there.
-func TestCheckFile_LogIsThere_IsNotMadeAnew(t *testing.T) {
-	db := opened(t)
-	before := db.wal
-	if err := db.checkFile(); err != nil || db.wal != before {
-		t.Errorf("with its log: made anew %v, %v", db.wal != before, err)
-	}
-	away := db.path + ".away"
-	if err := errors.Join(os.Rename(db.path, away), os.Remove(walPath(db.path))); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.checkFile(); !errors.Is(err, errNoFile) || db.wal != before {
-		t.Errorf("without the file: the log was made anew %v, %v", db.wal != before, err)
-	}
-	if err := os.Rename(away, db.path); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.checkFile(); err != nil || db.wal == before {
-		t.Errorf("without its log: made anew %v, %v", db.wal != before, err)
 	}
 }

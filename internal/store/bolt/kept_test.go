@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
@@ -125,7 +124,7 @@ func TestVerify_DatabaseOfAnotherProgram_IsRefused(t *testing.T) {
 // A conversation whose name cannot be read is told of, and not left out.
 func TestConversations_NameIsDamaged_Fail(t *testing.T) {
 	db := opened(t)
-	if err := db.direct(func(tx *bbolt.Tx) error {
+	if err := db.bolt.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.Bucket([]byte(turnsBucket)).CreateBucket([]byte("web:/general/a/b/c"))
 		return err
 	}); err != nil {
@@ -136,60 +135,6 @@ func TestConversations_NameIsDamaged_Fail(t *testing.T) {
 	}
 	if _, err := db.Versions(t.Context(), chat.Address{Platform: "web", Channel: "general"}); err == nil {
 		t.Error("their versions are listed")
-	}
-}
-
-// A store with a list of free pages that is longer than a page is as it was left, too.
-func TestStamp_LongListOfFreePages_Fits(t *testing.T) {
-	db := opened(t)
-	large := store.Feed{URL: "large", Data: append(append([]byte{'"'}, repeatX(800*4096)...), '"')}
-	for range 3 { // what a transaction frees is free when those before it have ended
-		if err := db.SaveFeeds(t.Context(), large); err != nil {
-			t.Fatal(err)
-		}
-		large.Data = []byte(`"small"`)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	m := imageOf(t, db.path)
-	if p := m.page(m.meta.freelist); p.overflow() == 0 {
-		t.Fatalf("the list names %d pages", p.freeCount())
-	}
-	if s := readStamp(db.path); !s.fits(db.path) {
-		t.Error("the file would be read as a whole")
-	}
-}
-
-// TestSweep_Look_ReadsTheMemoryOfTheProcessNowAndThen: to look at how much of the file is in memory costs more than to look
-// at a record.
-func TestSweep_Look_ReadsTheMemoryOfTheProcessNowAndThen(t *testing.T) {
-	db := opened(t)
-	const records = 900
-	if err := db.update(t.Context(), func(tx *tx) error {
-		for n := range records {
-			if err := tx.top(blobsBucket).put(seqKey(uint64(n)), "a blob"); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	looked := 0
-	s := sweep{top: blobsBucket, isOld: func(*tx, []byte, []byte) (bool, error) { looked++; return false, nil }}
-	if err := db.view(func(tx *tx) error {
-		allocations := testing.AllocsPerRun(1, func() {
-			if _, _, _, err := s.look(tx, nil); err != nil {
-				t.Error(err)
-			}
-		})
-		if allocations > 2*records { // one for its key, and a few a hundred records
-			t.Errorf("%.0f allocations for %d records", allocations, records)
-		}
-		return nil
-	}); err != nil || looked != 2*records {
-		t.Errorf("%d records were looked at twice (%v)", looked, err)
 	}
 }
 
@@ -306,34 +251,6 @@ func blockRecord(tx *tx, top, nested, key string) error {
 	}
 	_, err = b.createNested(string(name))
 	return err
-}
-
-// The file may be replaced by its compacted copy between the look at it and the transaction.
-func TestView_FileIsReplacedMeanwhile_ReadsTheNewOne(t *testing.T) {
-	db := opened(t)
-	other := opened(t)
-	before, tries := db.bolt.Load(), 0
-	err := db.viewFile(func(tx *bbolt.Tx) error {
-		if tries++; tries == 1 {
-			db.bolt.Store(other.bolt.Load())
-			return bolterrors.ErrDatabaseNotOpen
-		}
-		if tx.DB() != other.bolt.Load() {
-			t.Error("it reads the file that was replaced")
-		}
-		return nil
-	})
-	if err != nil || tries != 2 {
-		t.Errorf("%d tries: %v", tries, err)
-	}
-	db.bolt.Store(before)
-	// A store that is closed is not replaced, and is not tried again.
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.viewFile(func(*bbolt.Tx) error { return nil }); !errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
-		t.Errorf("reading a closed store gave %v", err)
-	}
 }
 
 // The newest large results are kept, and whoever stores one is told where the oldest cannot be deleted.
@@ -477,7 +394,7 @@ func TestPrune_RecordsCannotBeRead_AreReportedAndTheRestIsDeleted(t *testing.T) 
 		spoiled[len(spoiled)-1] ^= 1
 		return b.Put(bytes.Clone(k), spoiled)
 	}
-	if err := db.direct(func(tx *bbolt.Tx) (err error) {
+	if err := db.bolt.Update(func(tx *bbolt.Tx) (err error) {
 		for _, path := range [][]string{{turnsBucket, general.String()}, {messagesBucket, general.String()},
 			{roomsBucket, general.Channel}, {lastSeenBucket}} {
 			err = errors.Join(err, spoil(tx, path...))
@@ -571,12 +488,12 @@ func TestFileTime_ReadsTheBeginning(t *testing.T) {
 		`[]`: {},
 		``:   {},
 	} {
-		if got, err := fileTime(seal([]byte(body))); err != nil || !got.Equal(want) {
+		if got, err := fileTime(nil, seal(nil, []byte(body))); err != nil || !got.Equal(want) {
 			t.Errorf("%s: %v (%v), want %v", body, got, err, want)
 		}
 	}
-	for _, record := range [][]byte{seal([]byte(`{"at":"yesterday"}`)), seal([]byte(`{"at":7}`)), []byte("short")} {
-		if at, err := fileTime(record); err == nil {
+	for _, record := range [][]byte{seal(nil, []byte(`{"at":"yesterday"}`)), seal(nil, []byte(`{"at":7}`)), []byte("short")} {
+		if at, err := fileTime(nil, record); err == nil {
 			t.Errorf("%q is of %v", record, at)
 		}
 	}
@@ -604,20 +521,6 @@ func TestKeepAs_NameIsTaken_TakesTheNext(t *testing.T) {
 		if b, err := os.ReadFile(path + name); err != nil || len(b) != 1 || b[0] != byte(n) {
 			t.Errorf("%s holds %v (%v)", name, b, err)
 		}
-	}
-}
-
-// A stamp that cannot be written leaves none: the file is checked the next time.
-func TestStamp_CannotBeWritten_LeavesNone(t *testing.T) {
-	db := opened(t)
-	s := readStamp(db.path)
-	if s == (stamp{}) {
-		t.Fatal("an open store has no stamp")
-	}
-	s.Checked = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // which JSON cannot say
-	s.write(db.path)
-	if _, err := os.Stat(stampPath(db.path)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("there still is one (%v)", err)
 	}
 }
 

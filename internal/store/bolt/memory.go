@@ -48,7 +48,7 @@ func (db *DB) SaveMemory(ctx context.Context, m store.Memory, limit int) (kept s
 // Memories returns the notes of a scope, oldest first.
 func (db *DB) Memories(ctx context.Context, scope string) ([]store.Memory, error) {
 	var list []store.Memory
-	err := db.lookUp(func(tx *tx) error {
+	err := db.view(func(tx *tx) error {
 		b := tx.top(memoriesBucket).nested(scope)
 		if b == nil {
 			return nil

@@ -177,7 +177,7 @@ func deleteMessage(tx *tx, name, id string) error {
 }
 
 // Versions returns the versions of a channel and of the threads in it. It decodes no record: the
-// checksums of the turns and the tally of the messages tell of every change.
+// checksums of the records tell of every change.
 func (db *DB) Versions(_ context.Context, channel chat.Address) ([]store.ConversationVersion, error) {
 	byAddress := map[chat.Address]*store.ConversationVersion{}
 	err := db.view(func(tx *tx) error {
@@ -198,9 +198,7 @@ func (db *DB) Versions(_ context.Context, channel chat.Address) ([]store.Convers
 			return err
 		}
 		return eachThread(tx.top(messagesBucket), channel, func(a chat.Address, b *bucket) error {
-			// The tally changes with every message that is added or deleted, and costs one look-up
-			// however many there are.
-			kept, err := b.expectedTally()
+			kept, err := b.version()
 			if kept.count > 0 {
 				version(a).Messages = mix(kept.sum) ^ kept.count
 			}

@@ -1,12 +1,11 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"hash/fnv"
 	"io"
-	"iter"
 )
 
 // This file knows bbolt's format on disk (version 2, as of bbolt v1.5.0), in the
@@ -21,21 +20,18 @@ const (
 	metaSize     = 64
 	magic        = 0xED0CDAED
 	format       = 2
-	noFreelist   = ^uint64(0)
 )
 
 const (
-	branchPage   = 0x01
-	leafPage     = 0x02
-	freelistPage = 0x10
-	isBucket     = 0x01 // of an element of a leaf
+	branchPage = 0x01
+	leafPage   = 0x02
+	isBucket   = 0x01 // of an element of a leaf
 )
 
 // meta is one of the two headers of the file.
 type meta struct {
 	pageSize int
 	root     uint64 // page of the bucket of buckets
-	freelist uint64 // page
 	pages    uint64 // how many there are
 	txid     uint64
 }
@@ -48,19 +44,10 @@ func parseMeta(b []byte) (meta, bool) {
 	h := fnv.New64a()
 	_, _ = h.Write(b[:metaSize-8]) // never fails
 	u32, u64 := binary.NativeEndian.Uint32, binary.NativeEndian.Uint64
-	m := meta{pageSize: int(u32(b[8:])), root: u64(b[16:]), freelist: u64(b[32:]), pages: u64(b[40:]), txid: u64(b[48:])}
+	m := meta{pageSize: int(u32(b[8:])), root: u64(b[16:]), pages: u64(b[40:]), txid: u64(b[48:])}
 	good := u32(b) == magic && u32(b[4:]) == format && u64(b[56:]) == h.Sum64() &&
 		m.pageSize >= 1024 && m.pageSize <= 1<<24 && m.pages >= 2 && m.pages < 1<<48
 	return m, good
-}
-
-// setFreelist has an encoded header lead to a list of free pages, in a file of some pages.
-func setFreelist(header []byte, freelist, pages uint64) {
-	binary.NativeEndian.PutUint64(header[32:], freelist)
-	binary.NativeEndian.PutUint64(header[40:], pages)
-	h := fnv.New64a()
-	_, _ = h.Write(header[:metaSize-8]) // never fails
-	binary.NativeEndian.PutUint64(header[metaSize-8:], h.Sum64())
 }
 
 // errNoHeader is returned for a file that is no store, or whose headers are both damaged.
@@ -176,124 +163,15 @@ func (p page) element(i int) ([]byte, bool) {
 	return p[at:], true
 }
 
-// children yields the pages that a branch page leads to, or the roots of the buckets of a leaf page that have pages of
-// their own, and false where an element is wrong or the page is of another kind.
-func (p page) children() iter.Seq2[uint64, bool] {
-	return func(yield func(uint64, bool) bool) {
-		if p.kind() != branchPage && p.kind() != leafPage {
-			yield(0, false)
-			return
-		}
-		for i := range p.count() {
-			if child, ok := p.child(i); (child != 0 || !ok) && !yield(child, ok) {
-				return
-			}
-		}
+// isComplete reports whether the data of a page begin right behind its elements, as bbolt writes them. A page whose number
+// of elements was damaged would otherwise lose its last ones in silence.
+func (p page) isComplete() bool {
+	e, ok := p.element(0)
+	if !ok {
+		return p.count() == 0 && len(bytes.Trim(p[pageHeader:min(len(p), pageHeader+elementSize)], "\x00")) == 0
 	}
-}
-
-// child returns the page that an element of a branch or leaf page leads to, or 0 where it is a record or a bucket within
-// the page. It returns false where the element is wrong.
-func (p page) child(i int) (id uint64, ok bool) {
-	if p.kind() == branchPage {
-		_, id, ok = p.branch(i)
-		return id, ok && id != 0
+	if p.kind() == leafPage {
+		e = e[4:]
 	}
-	if e, ok := p.element(i); ok && binary.NativeEndian.Uint32(e)&isBucket == 0 {
-		return 0, true
-	}
-	if _, _, bucket, ok := p.leaf(i); ok && len(bucket) >= bucketHeader {
-		return binary.NativeEndian.Uint64(bucket), true
-	}
-	return 0, false
-}
-
-// holdsRecordsAlone reports whether a page, of which the overflow may be missing, leads to no other pages.
-func (p page) holdsRecordsAlone() bool {
-	if p.kind() != leafPage {
-		return false
-	}
-	for i := range p.count() {
-		if e, ok := p.element(i); !ok || binary.NativeEndian.Uint32(e)&isBucket != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// countElsewhere marks a list of free pages whose count does not fit the 16-bit field and
-// stands before the list.
-const countElsewhere = 0xFFFF
-
-// freeCount returns how many pages a list of free pages names.
-func (p page) freeCount() uint64 {
-	if p.count() == countElsewhere {
-		return binary.NativeEndian.Uint64(p[pageHeader:])
-	}
-	return uint64(p.count())
-}
-
-// freePages returns the pages that a list of free pages names. It returns false where the
-// list reaches beyond its page.
-func (p page) freePages() ([]uint64, bool) {
-	body, n := p[pageHeader:], p.freeCount()
-	if p.count() == countElsewhere {
-		body = body[8:]
-	}
-	if n > uint64(len(body)/8) {
-		return nil, false
-	}
-	ids := make([]uint64, n)
-	for i := range ids {
-		ids[i] = binary.NativeEndian.Uint64(body[8*i:])
-	}
-	return ids, true
-}
-
-// readFreelist returns the pages that the list of free pages names, and the checksum of the list; none where the file
-// has no list. It returns false where the list cannot be right: bbolt would write over the pages that it names.
-func readFreelist(f io.ReaderAt, m meta) (free []uint64, sum uint32, ok bool) {
-	if m.freelist == noFreelist {
-		return nil, 0, true
-	}
-	if m.freelist < 2 || m.freelist >= m.pages {
-		return nil, 0, false
-	}
-	at := int64(m.freelist) * int64(m.pageSize)
-	p := make(page, m.pageSize)
-	if _, err := f.ReadAt(p, at); err != nil || p.id() != m.freelist || p.kind() != freelistPage ||
-		p.overflow() >= m.pages {
-		return nil, 0, false
-	}
-	p = make(page, int(p.overflow()+1)*m.pageSize)
-	if _, err := f.ReadAt(p, at); err != nil {
-		return nil, 0, false
-	}
-	free, ok = p.freePages()
-	last := uint64(1)
-	for _, id := range free {
-		if id <= last || id >= m.pages {
-			return nil, 0, false
-		}
-		last = id
-	}
-	return free, crc32.ChecksumIEEE(p), ok
-}
-
-// newFreelist returns a list of free pages that begins at a page.
-func newFreelist(at uint64, pageSize int, free []uint64) page {
-	count, body := len(free), free
-	if count >= countElsewhere {
-		count, body = countElsewhere, append([]uint64{uint64(len(free))}, free...)
-	}
-	pages := (pageHeader + 8*len(body) + pageSize - 1) / pageSize
-	p := make(page, pages*pageSize)
-	binary.NativeEndian.PutUint64(p, at)
-	binary.NativeEndian.PutUint16(p[8:], freelistPage)
-	binary.NativeEndian.PutUint16(p[10:], uint16(count))
-	binary.NativeEndian.PutUint32(p[12:], uint32(pages-1))
-	for i, id := range body {
-		binary.NativeEndian.PutUint64(p[pageHeader+8*i:], id)
-	}
-	return p
+	return int(binary.NativeEndian.Uint32(e)) == p.count()*elementSize
 }

@@ -45,7 +45,6 @@ type pruner struct {
 func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, error) {
 	p := &pruner{db: db, ctx: ctx, now: db.now(), keep: keep, changed: map[chat.Address]bool{}}
 	for _, step := range []func() error{
-		p.emptyTrash,
 		p.pruneShortLived,
 		p.pruneCalls,
 		p.pruneUsage,
@@ -60,10 +59,6 @@ func (db *DB) Prune(ctx context.Context, keep store.Retention) ([]chat.Address, 
 			return p.changedAddresses(), fmt.Errorf("prune store: %w", err)
 		}
 	}
-	if err := db.wipeFree(ctx, maxWiped); err != nil {
-		return p.changedAddresses(), fmt.Errorf("prune store: %w", err)
-	}
-	db.emptyLog()
 	if p.blocked != nil {
 		return p.changedAddresses(), fmt.Errorf("prune store: %w", p.blocked)
 	}
@@ -443,11 +438,8 @@ func (p *pruner) pruneIndexes() error {
 // isGone reports whether nothing is left of a turn, neither itself nor words in a summary.
 func (p *pruner) isGone(tx *tx, at store.TurnRef) (bool, error) {
 	name := at.Conversation.String()
-	// A turn that is still to be emptied takes its entries along.
-	for _, top := range []string{turnsBucket, trashName(turnsBucket)} {
-		if turns := tx.top(top).nested(name); turns != nil && turns.has(seqKey(at.Seq)) {
-			return false, nil
-		}
+	if turns := tx.top(turnsBucket).nested(name); turns != nil && turns.has(seqKey(at.Seq)) {
+		return false, nil
 	}
 	var s conversation.Summary
 	found, err := tx.top(summariesBucket).get([]byte(name), &s)
@@ -465,25 +457,37 @@ func (p *pruner) pruneMessages() error {
 		if !ok || keep == 0 {
 			return nil
 		}
-		s := sweep{
-			top:    messagesBucket,
-			nested: name,
-			below:  timeKey(p.now.Add(-keep)),
-			isOld:  func(*tx, []byte, []byte) (bool, error) { return true, nil },
-			drop: func(tx *tx, b *bucket, k, v []byte) error {
-				var m store.Message
-				if p.isUnreadable(p.db.decode(k, v, &m)) {
-					return b.delete(k) // its ID is not known, and leads to nothing then
-				}
-				return errors.Join(tx.deleteIn(messageIDsBucket, name, []byte(m.ID)), b.delete(k))
-			},
-		}
-		if err := p.run(&s); err != nil {
+		return p.deleteMessages(name, timeKey(p.now.Add(-keep)))
+	})
+}
+
+// deleteMessages deletes the messages outside of turns of a conversation, by its name, up to a key; all if it is nil.
+func (p *pruner) deleteMessages(name string, below []byte) error {
+	s := sweep{
+		top:    messagesBucket,
+		nested: name,
+		below:  below,
+		isOld:  func(*tx, []byte, []byte) (bool, error) { return true, nil },
+		drop: func(tx *tx, b *bucket, k, v []byte) error {
+			var m store.Message
+			if p.isUnreadable(p.db.decode(k, v, &m)) {
+				return b.delete(k) // its ID is not known, and leads to nothing then
+			}
+			return errors.Join(tx.deleteIn(messageIDsBucket, name, []byte(m.ID)), b.delete(k))
+		},
+	}
+	if err := p.run(&s); err != nil {
+		return err
+	}
+	return p.db.update(p.ctx, func(tx *tx) error {
+		if err := dropEmpty(tx, messagesBucket, name); err != nil {
 			return err
 		}
-		return p.db.update(p.ctx, func(tx *tx) error {
-			return errors.Join(dropEmpty(tx, messagesBucket, name), dropEmpty(tx, messageIDsBucket, name))
-		})
+		ids := tx.top(messageIDsBucket)
+		if tx.top(messagesBucket).nested(name) != nil || ids.nested(name) == nil {
+			return nil
+		}
+		return ids.deleteNested(name) // with those of messages that could not be read
 	})
 }
 
@@ -509,7 +513,7 @@ func (p *pruner) pruneRooms() error {
 	}
 	return p.eachNested(roomFilesBucket, func(room string) error {
 		s := sweep{top: roomFilesBucket, nested: room, isOld: func(_ *tx, k, v []byte) (bool, error) {
-			at, err := fileTime(v)
+			at, err := fileTime(k, v)
 			if err != nil {
 				return false, damagedError(p.db.path, fmt.Sprintf("record %q: %v", k, err), restoreRemedy)
 			}
@@ -540,8 +544,8 @@ func (p *pruner) pruneLines(room string) error {
 
 // fileTime returns when a file of a room was stored; zero: before the times of files were. It
 // reads no further than to the time: the file behind it may be large.
-func fileTime(v []byte) (time.Time, error) {
-	body, err := unseal(v)
+func fileTime(key, v []byte) (time.Time, error) {
+	body, err := unseal(key, v)
 	if err != nil {
 		return time.Time{}, err
 	}

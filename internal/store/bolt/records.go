@@ -60,14 +60,11 @@ const (
 )
 
 // Records calls fn with every record, outside of any transaction: what others write meanwhile may
-// be missing. What was deleted and not yet removed is removed before. It ends with the first error
+// be missing. It ends with the first error
 // of fn, with that of ctx, or with a *store.DamagedError.
 func (db *DB) Records(ctx context.Context, fn func(store.Record) error) error {
 	p := &pruner{db: db, ctx: ctx, now: db.now()}
-	err := p.emptyTrash()
-	if err = cmp.Or(err, p.blocked); err != nil {
-		return fmt.Errorf("read store: %w", err)
-	}
+	var err error
 	for _, k := range recordKinds {
 		read := func(group, bucket string) error {
 			return db.readBucket(ctx, store.Record{Kind: k.kind, Group: group}, bucket, k.hasSeq, fn)
@@ -137,7 +134,7 @@ func (db *DB) readSome(
 		if len(list) >= maxRead || size >= maxReadBytes {
 			return list, after, nil
 		}
-		body, err := unseal(v)
+		body, err := unseal(k, v)
 		if err != nil {
 			return nil, nil, damagedError(db.path, fmt.Sprintf("record %q: %v", k, err), restoreRemedy)
 		}
@@ -193,10 +190,10 @@ func errCut(path string) error {
 // has begun to fill, which is emptied. It returns store.ErrExists where there is a store that holds anything.
 func OpenTarget(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if fresh, err := isUnused(path); err == nil && !fresh {
-		if err := checkReplaceable(ctx, path, now); err != nil {
+		if err := checkReplaceable(path, now); err != nil {
 			return nil, err
 		}
-		for _, file := range []string{path, walPath(path), markerPath(path), stampPath(path)} {
+		for _, file := range []string{path, walPath(path), markerPath(path)} {
 			if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return nil, fmt.Errorf("begin store from the start: %w", err)
 			}
@@ -212,61 +209,32 @@ func OpenTarget(ctx context.Context, path string, now func() time.Time) (*DB, er
 	return db, nil
 }
 
-// checkReplaceable returns store.ErrExists where a store holds records, and is not the copy of a migration that was cut off.
-func checkReplaceable(ctx context.Context, path string, now func() time.Time) error {
-	s, err := scanUnderLock(ctx, path)
+// checkReplaceable returns store.ErrExists if a store holds records and is not the copy of a migration that was cut off.
+func checkReplaceable(path string, now func() time.Time) error {
+	db, err := Open(path, now)
+	if damaged, ok := errors.AsType[*store.DamagedError](err); ok && damaged.What == cutOff {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("look at store %s: %w", path, err)
 	}
-	if s.format == incompleteFormat {
+	err = db.view(func(tx *tx) error {
+		for _, k := range recordKinds {
+			if first, _ := tx.top(k.bucket).cursor().first(); first != nil {
+				return store.ErrExists
+			}
+		}
 		return nil
-	}
-	if s.isEmpty() {
-		// What was written before a kill may be in the log alone, which opening it adds to the file.
-		db, err := Open(path, now)
-		if damaged, ok := errors.AsType[*store.DamagedError](err); ok && damaged.What == cutOff {
-			return nil
-		}
-		if err == nil {
-			err = db.Close()
-		}
-		if err == nil {
-			s, err = scanUnderLock(ctx, path)
-		}
-		if err != nil {
-			return fmt.Errorf("look at store %s: %w", path, err)
-		}
-	}
-	if !s.isEmpty() {
+	})
+	if err = errors.Join(err, db.Close()); errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("fill store %s: it holds records: %w", path, store.ErrExists)
 	}
-	return nil
+	return err
 }
 
-// scanUnderLock scans a file that no other process has open.
-func scanUnderLock(ctx context.Context, path string) (*scan, error) {
-	release, err := lock(path)
-	if err != nil {
-		return nil, err
-	}
-	s, err := scanFile(ctx, path)
-	return s, errors.Join(err, release())
-}
-
-// isEmpty reports whether a scan has found no record of a kind that people or the bot make.
-func (s *scan) isEmpty() bool {
-	for _, k := range recordKinds {
-		if c := s.totals[k.bucket]; c != nil && c.Records > 0 {
-			return false
-		}
-	}
-	return len(s.faults) == 0
-}
-
-// setFormat writes the number of the file's format, into the file itself: what looks at the format reads no log.
+// setFormat writes the number of the file's format.
 func (db *DB) setFormat(ctx context.Context, format int) error {
 	return db.update(ctx, func(tx *tx) error {
-		tx.atOnce = true
 		return tx.top(formatBucket).put([]byte(formatBucket), formatRecord{format})
 	})
 }
@@ -319,12 +287,7 @@ func (t *tx) addRecord(r store.Record) error {
 		b.raiseSequence(r.Seq)
 		return err
 	}
-	return errors.Join(b.putSealed([]byte(r.Key), seal(r.Body)), t.index(r))
-}
-
-// putSealed writes a record in its stored form over one that may be there.
-func (b *bucket) putSealed(key, value []byte) error {
-	return errors.Join(b.delete(key), b.putRaw(key, value))
+	return errors.Join(b.putSealed([]byte(r.Key), seal([]byte(r.Key), r.Body)), t.index(r))
 }
 
 // index adds a record to the index bucket of its kind, where that has one.

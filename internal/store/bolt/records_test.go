@@ -11,9 +11,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/storetest"
 )
+
+// fillWithSpace writes records of all kinds, and deletes some.
+func fillWithSpace(t *testing.T, db *DB) {
+	t.Helper()
+	for i, name := range []string{"general", "keep", "gone"} {
+		a := chat.Address{Platform: "web", Channel: name}
+		storetest.SayEverywhere(t, db, a, "first"+name, "words of "+name, db.now())
+		saveTurns(t, db, a, 10_000*(i+1), 10_000*(i+1)+400, db.now())
+	}
+	if err := db.DeleteConversation(t.Context(), chat.Address{Platform: "web", Channel: "gone"}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // What Records reads and AddRecords stores is the whole store, indexes included.
 func TestRecords_AddedToAnotherStore_AreAllOfThem(t *testing.T) {

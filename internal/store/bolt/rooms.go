@@ -132,18 +132,19 @@ type roomFile struct {
 	chat.File
 }
 
-// encodeFile is encode of a file, whose data it encodes in place: it may have many megabytes.
+// encodeFile returns a file as JSON behind room for the header of its record. It encodes the data in place: they may have
+// many megabytes.
 func encodeFile(r roomFile) ([]byte, error) {
 	data := r.Data
 	r.Data = nil
-	v, err := encode(r)
+	v, err := encodeBehind(make([]byte, headerSize), r)
 	if err != nil || len(data) == 0 {
 		return v, err
 	}
 	const behind = `"}`
 	v = slices.Grow(v[:len(v)-1], len(beforeData)+base64.StdEncoding.EncodedLen(len(data))+len(behind))
 	v = base64.StdEncoding.AppendEncode(append(v, beforeData...), data)
-	return writeHeader(append(v, behind...)), nil
+	return append(v, behind...), nil
 }
 
 // beforeData is what comes before the data of a file in its record.
@@ -196,7 +197,7 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 		if n = files.nextSequence(); n > keepFiles {
 			err = files.delete(seqKey(n - keepFiles))
 		}
-		return errors.Join(err, files.replace(seqKey(n), nil, record))
+		return errors.Join(err, files.putSealed(seqKey(n), writeHeader(seqKey(n), record)))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("store a file of room %s: %w", room, err)
@@ -219,7 +220,7 @@ func (db *DB) RoomFilePart(_ context.Context, room string, n uint64, from int64,
 		var err error
 		if from > 0 && len(v) > headerSize {
 			body = v[headerSize:]
-		} else if body, err = unseal(v); err != nil {
+		} else if body, err = unseal(key, v); err != nil {
 			return db.decode(key, v, &f) // says what is damaged
 		}
 		if kept, data, ok := splitFile(body); ok {
@@ -250,7 +251,7 @@ func (db *DB) DeleteRoomFile(ctx context.Context, room string, n uint64) error {
 
 // lookUpFile calls read with the key and the stored form of a file, which is valid until read returns.
 func (db *DB) lookUpFile(room string, n uint64, read func(key, v []byte) error) error {
-	err := db.lookUp(func(tx *tx) error {
+	err := db.view(func(tx *tx) error {
 		files := tx.top(roomFilesBucket).nested(room)
 		if files == nil {
 			return store.ErrNotFound

@@ -14,7 +14,7 @@ import (
 // A file is stored as every record is, whatever its size.
 func TestEncodeFile_IsEncode(t *testing.T) {
 	for _, f := range []chat.File{
-		{Name: "large <&>", Type: "text/plain", Handle: json.RawMessage(`{"n":1}`), Data: repeatX(walSize), Duration: time.Second},
+		{Name: "large <&>", Type: "text/plain", Handle: json.RawMessage(`{"n":1}`), Data: repeatX(1 << 20), Duration: time.Second},
 		{Name: "one byte", Data: []byte("x")},
 		{Name: "empty", Data: []byte{}},
 		{},
@@ -24,7 +24,8 @@ func TestEncodeFile_IsEncode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, err := encode(r)
+		writeHeader(nil, v)
+		whole, err := encode(nil, r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func TestEncodeFile_IsEncode(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || len(v) != len(whole) {
 			t.Errorf("%s has %d bytes, want %d:\n%s", f.Name, len(v), len(whole), diff)
 		}
-		if at, err := fileTime(v); err != nil || !at.Equal(r.At) {
+		if at, err := fileTime(nil, v); err != nil || !at.Equal(r.At) {
 			t.Errorf("%s is of %v (%v), want %v", f.Name, at, err, r.At)
 		}
 	}

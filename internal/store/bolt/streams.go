@@ -23,7 +23,7 @@ func (db *DB) SaveStream(ctx context.Context, key string, ref chat.Ref) error {
 func (db *DB) Stream(ctx context.Context, key string) (chat.Ref, bool, error) {
 	var r doneRecord
 	var found bool
-	err := db.lookUp(func(tx *tx) (err error) {
+	err := db.view(func(tx *tx) (err error) {
 		found, err = tx.top(streamsBucket).get([]byte(key), &r)
 		return err
 	})

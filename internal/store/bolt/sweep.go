@@ -9,11 +9,8 @@ import (
 // Bounds of maintenance: a message that comes meanwhile waits for one transaction at most, which
 // takes a few milliseconds.
 const (
-	maxLooked = 1000 // records looked at in one read transaction
-	// lookedPerRelease is after how many of them it is looked at whether pages are to be released: each record of an index
-	// leads to a page elsewhere.
-	lookedPerRelease = 100
-	maxDeleted       = 200 // records deleted in one write transaction, those of indexes included
+	maxLooked  = 1000 // records looked at in one read transaction
+	maxDeleted = 200  // records deleted in one write transaction, those of indexes included
 	// maxDeleteTime is for machines on which that takes longer.
 	maxDeleteTime = 10 * time.Millisecond
 )
@@ -94,9 +91,6 @@ func (s *sweep) look(tx *tx, after []byte) (old [][]byte, last []byte, done bool
 		if n == maxLooked {
 			return old, last, false, nil
 		}
-		if n%lookedPerRelease == 0 {
-			tx.db.releasePagesIn(tx.bolt)
-		}
 		// Keys are copied: they lie in the file, which may move when the transaction has ended.
 		last = bytes.Clone(k)
 		if v == nil {
@@ -146,7 +140,6 @@ func (s *sweep) delete(ctx context.Context, db *DB, keys [][]byte) (n int, left 
 				return err
 			}
 			n++
-			tx.atOnce = true // the transaction that is pending stays small
 		}
 		return nil
 	})
