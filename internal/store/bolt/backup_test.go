@@ -15,8 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )
@@ -227,18 +225,6 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	if after := list(t, dir); after != before {
 		t.Errorf("the folder holds %s, and held %s", after, before)
-	}
-}
-
-// raw changes a store behind its back.
-func raw(t *testing.T, path string, change func(*bbolt.Tx) error) {
-	t.Helper()
-	b, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(b.Update(change), b.Close()); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -81,7 +81,8 @@ type DB struct {
 	health    health
 	commits   atomic.Uint64
 	closed    atomic.Bool
-	compacted compaction // at opening
+	isMarked  atomic.Bool // the file says that it is closed, since nothing was written yet
+	compacted compaction  // at opening
 	feedback  store.FeedbackTotals[version]
 	observe   func(*tx) // for tests: called with every write transaction before it is committed
 }
@@ -115,6 +116,7 @@ func Open(path string, now func() time.Time) (*DB, error) {
 		}
 	}
 	db.health.noteChecked(state.checked)
+	db.isMarked.Store(state.isClosed)
 	if err := db.prepare(); err != nil {
 		return nil, errors.Join(err, db.bolt.Close())
 	}
@@ -126,14 +128,9 @@ func newDB(path string, b *bbolt.DB, now func() time.Time) *DB {
 	return &DB{path: path, bolt: b, now: now}
 }
 
-// prepare brings the file to the newest format, and notes in it that it is open.
+// prepare brings the file to the newest format.
 func (db *DB) prepare() error {
-	err := db.update(context.Background(), func(tx *tx) error {
-		if err := tx.migrate(walPath(db.path)); err != nil {
-			return err
-		}
-		return tx.top(formatBucket).delete(closedKey)
-	})
+	err := db.update(context.Background(), func(tx *tx) error { return tx.migrate(walPath(db.path)) })
 	// The marker comes last: a first start that is cut short leaves a file without records,
 	// which is damage only beside a marker.
 	if err == nil {
@@ -149,7 +146,8 @@ func (db *DB) prepare() error {
 	return nil
 }
 
-// closedKey is where a file that was closed in good order has a closedRecord, in the bucket of the format.
+// closedKey is where a file that was closed in good order has a closedRecord, in the bucket of the format. The first
+// write removes it.
 var closedKey = []byte("closed")
 
 // closedRecord is what a closed file says of itself.
@@ -173,7 +171,7 @@ func (db *DB) Close() error {
 // markClosed notes that the file was closed in good order, unless it is damaged, and has bbolt write its list of free
 // pages, for which it would read the whole file when it is opened again.
 func (db *DB) markClosed() (err error) {
-	if err := cmp.Or(db.health.mayWrite(), db.health.damageFound()); err != nil {
+	if err := cmp.Or(db.health.mayWrite(), db.health.damageFound()); err != nil || db.isMarked.Load() {
 		return err
 	}
 	defer catchFaults(db.path, &err)()

@@ -77,7 +77,7 @@ func TestDamageIsReportedAndTheFileLeftAlone(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "raven.db")
 			fill(t, path)
-			if err := c.damage(path); err != nil {
+			if err := errors.Join(bolt.ForgetClosed(path), c.damage(path)); err != nil {
 				t.Fatal(err)
 			}
 			before, _ := os.ReadFile(path)

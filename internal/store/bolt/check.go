@@ -82,7 +82,6 @@ func requireStore(path string) error {
 type checkedFile struct {
 	*fileReader
 	totals map[string]*Count // by top-level bucket
-	format formatRecord
 }
 
 // checkFile reads the file at path with every value. It returns an error of reading, or of ctx; what is wrong is in the
@@ -105,7 +104,7 @@ func checkFile(ctx context.Context, path string) (*checkedFile, error) {
 			return nil
 		}
 		total.Records++
-		if _, err := unseal(r.key, r.value); err != nil {
+		if err := verify(r.bucket, r.key, r.value); err != nil {
 			faults = append(faults, fmt.Sprintf("record %q of %s: %v", r.key, displayName(r.bucket), err))
 		}
 		return nil
@@ -271,7 +270,7 @@ func checkSome(tx *tx, name string, after []byte) (inner, faults []string, last 
 		records, size = records+1, size+len(v)
 		if v == nil {
 			inner = append(inner, string(k))
-		} else if _, err := unseal(k, v); err != nil {
+		} else if _, err := unseal(v); err != nil {
 			faults = append(faults, fmt.Sprintf("record %q of %s: %v", k, displayName(name), err))
 		}
 	}

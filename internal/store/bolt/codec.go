@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"time"
 )
 
-// recordVersion is the first byte of every value; then come four bytes of CRC-32C over the key and the rest, and the
-// record as JSON. The checksum of a value of version 1, of before format 5, is over the rest alone: such a value stays as
-// it is until its record is written again.
+// recordVersion is the first byte of every value; then come four bytes of CRC-32C over the name of its bucket, its key and
+// the rest, and the record as JSON. The checksum of a value of version 1, of before format 5, is over the rest alone: such
+// a value stays as it is until its record is written again.
 const recordVersion = 2
 
 const headerSize = 5
@@ -20,56 +21,58 @@ const headerSize = 5
 // castagnoli is the polynomial of CRC-32C, which processors compute in hardware.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum returns the CRC-32C of a key and a body.
-func checksum(key, body []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
+// checksum returns the CRC-32C of the parts of a record.
+func checksum(parts ...[]byte) (sum uint32) {
+	for _, p := range parts {
+		sum = crc32.Update(sum, castagnoli, p)
+	}
+	return sum
 }
 
-// seal returns a record as it is stored under a key, in new memory. Its body has some parts.
-func seal(key []byte, parts ...[]byte) []byte {
-	size := headerSize
-	for _, p := range parts {
-		size += len(p)
-	}
-	v := make([]byte, headerSize, size)
-	for _, p := range parts {
-		v = append(v, p...)
-	}
-	return writeHeader(key, v)
+// seal returns a record as it is stored in a bucket under a key, in new memory. Its body has some parts.
+func seal(bucket string, key []byte, parts ...[]byte) []byte {
+	return writeHeader(bucket, key, slices.Concat(append([][]byte{make([]byte, headerSize)}, parts...)...))
 }
 
 // writeHeader writes the header of a record, for which there is room before its body.
-func writeHeader(key, v []byte) []byte {
+func writeHeader(bucket string, key, v []byte) []byte {
 	v[0] = recordVersion
-	binary.BigEndian.PutUint32(v[1:], checksum(key, v[headerSize:]))
+	binary.BigEndian.PutUint32(v[1:], checksum([]byte(bucket), key, v[headerSize:]))
 	return v
 }
 
-// unseal returns the body of a sealed record, or an error if it cannot be trusted. The body shares the memory of v.
-func unseal(key, v []byte) ([]byte, error) {
-	if len(v) < headerSize {
-		return nil, errors.New("it is too short")
+var errChecksum = errors.New("its checksum is wrong")
+
+// verify returns an error if a stored record cannot be trusted to be the one of a bucket and a key.
+func verify(bucket string, key, v []byte) error {
+	body, err := unseal(v)
+	if err != nil {
+		return err
 	}
-	switch v[0] {
-	case recordVersion:
-	case 1:
-		key = nil
-	default:
-		return nil, fmt.Errorf("its format %d is not known to this version of ravenbot", v[0])
+	sum := checksum([]byte(bucket), key, body)
+	if v[0] == 1 {
+		sum = checksum(body)
 	}
-	if binary.BigEndian.Uint32(v[1:headerSize]) != checksum(key, v[headerSize:]) {
-		return nil, errors.New("its checksum is wrong")
+	if binary.BigEndian.Uint32(v[1:headerSize]) != sum {
+		return errChecksum
 	}
-	return v[headerSize:], nil
+	return nil
 }
 
-// encode returns a record as it is stored under a key: as JSON with a version and a checksum.
-func encode(key []byte, record any) ([]byte, error) {
-	v, err := encodeBehind(make([]byte, headerSize), record)
-	if err != nil {
-		return nil, err
+// wrongSum stands for a value whose checksum is wrong.
+var wrongSum = []byte{0}
+
+// unseal returns the body of a record that was verified, or an error if it was not right. The body shares the memory of v.
+func unseal(v []byte) ([]byte, error) {
+	switch {
+	case bytes.Equal(v, wrongSum):
+		return nil, errChecksum
+	case len(v) < headerSize:
+		return nil, errors.New("it is too short")
+	case v[0] != recordVersion && v[0] != 1:
+		return nil, fmt.Errorf("its format %d is not known to this version of ravenbot", v[0])
 	}
-	return writeHeader(key, v), nil
+	return v[headerSize:], nil
 }
 
 // encodeBehind appends the JSON of a record to what comes before it.
@@ -83,9 +86,9 @@ func encodeBehind(before []byte, record any) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
 }
 
-// decode reads a stored record into a value. It returns a damage error that names the key.
+// decode reads a record of a bucket, which has verified it, into a value. It returns a damage error that names the key.
 func (db *DB) decode(key, v []byte, record any) error {
-	body, err := unseal(key, v)
+	body, err := unseal(v)
 	if err == nil {
 		err = json.Unmarshal(body, record)
 	}

@@ -51,7 +51,7 @@ func TestSaveTurn_IndexOfQuotesIsNoList_IsDamage(t *testing.T) {
 	for _, held := range []string{`{"conversation":"web:/general","seq":1}`, `[]`, ``} {
 		db := opened(t)
 		if err := db.update(t.Context(), func(tx *tx) error {
-			return tx.top(quotesBucket).putSealed([]byte("web/q0"), seal([]byte("web/q0"), []byte(held)))
+			return tx.top(quotesBucket).putSealed([]byte("web/q0"), seal(quotesBucket, []byte("web/q0"), []byte(held)))
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestPrune_RecordInThePlaceOfABucket_IsReported(t *testing.T) {
 	for _, top := range []string{seenBucket, messagesBucket, roomsBucket, roomFilesBucket} {
 		db := opened(t)
 		changeUncounted(t, db, func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte(top)).Put([]byte("web:/general"), seal([]byte("web:/general"), []byte("{}")))
+			return tx.Bucket([]byte(top)).Put([]byte("web:/general"), seal(top, []byte("web:/general"), []byte("{}")))
 		})
 		var damaged *store.DamagedError
 		_, err := db.Prune(t.Context(), storetest.WeekIn("general"))

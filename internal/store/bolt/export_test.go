@@ -129,7 +129,7 @@ func BlockBucket(db *DB, name string) (blocked bool, err error) {
 			return nil
 		}
 		blocked = true
-		return b.Put([]byte(path[1]), seal([]byte(path[1]), []byte("{}")))
+		return b.Put([]byte(path[1]), seal(path[0], []byte(path[1]), []byte("{}")))
 	})
 	return blocked, err
 }

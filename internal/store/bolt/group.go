@@ -165,7 +165,15 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 	if db.observe != nil {
 		db.observe(t)
 	}
-	return db.commitTx(b)
+	if db.isMarked.Load() {
+		if err := t.top(formatBucket).delete(closedKey); err != nil {
+			return err
+		}
+	}
+	if err = db.commitTx(b); err == nil {
+		db.isMarked.Store(false)
+	}
+	return err
 }
 
 // commitTx commits a transaction and notes how that went. After a fault, which damaged pages cause, nothing is written

@@ -74,7 +74,9 @@ func dump(t *testing.T, db *DB) (list []string) {
 			if v == nil {
 				return visit(name+nul+string(k), b.Bucket(k))
 			}
-			list = append(list, fmt.Sprintf("%q %q %q", name, k, v))
+			if !bytes.Equal(k, closedKey) {
+				list = append(list, fmt.Sprintf("%q %q %q", name, k, v))
+			}
 			return nil
 		})
 	}

@@ -488,12 +488,12 @@ func TestFileTime_ReadsTheBeginning(t *testing.T) {
 		`[]`: {},
 		``:   {},
 	} {
-		if got, err := fileTime(nil, seal(nil, []byte(body))); err != nil || !got.Equal(want) {
+		if got, err := fileTime(seal("", nil, []byte(body))); err != nil || !got.Equal(want) {
 			t.Errorf("%s: %v (%v), want %v", body, got, err, want)
 		}
 	}
-	for _, record := range [][]byte{seal(nil, []byte(`{"at":"yesterday"}`)), seal(nil, []byte(`{"at":7}`)), []byte("short")} {
-		if at, err := fileTime(nil, record); err == nil {
+	for _, record := range [][]byte{seal("", nil, []byte(`{"at":"yesterday"}`)), seal("", nil, []byte(`{"at":7}`)), []byte("short")} {
+		if at, err := fileTime(record); err == nil {
 			t.Errorf("%q is of %v", record, at)
 		}
 	}

@@ -188,11 +188,10 @@ func (db *DB) Versions(_ context.Context, channel chat.Address) ([]store.Convers
 			return byAddress[a]
 		}
 		err := eachThread(tx.top(turnsBucket), channel, func(a chat.Address, b *bucket) error {
-			c := b.cursor()
-			for k, v := c.first(); k != nil; k, v = c.next() {
+			return b.bolt.ForEach(func(k, v []byte) error {
 				version(a).Turns[binary.BigEndian.Uint64(k)] = digest(k, v)
-			}
-			return nil
+				return nil
+			})
 		})
 		if err != nil {
 			return err

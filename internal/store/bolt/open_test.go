@@ -143,7 +143,7 @@ func TestReadFile_AnyBitOfAPageIsFlipped_IsNoticed(t *testing.T) {
 		var found version
 		r := &fileReader{ctx: t.Context(), path: db.path, f: bytes.NewReader(b), size: int64(len(b))}
 		r.visit = func(record storedRecord) error {
-			if _, err := unseal(record.key, record.value); record.key != nil && err != nil {
+			if err := verify(record.bucket, record.key, record.value); record.key != nil && err != nil {
 				r.addFault("record %q: %v", record.key, err)
 			}
 			found.count++
@@ -316,7 +316,7 @@ func TestReadLog_TakesWhatIsWhole(t *testing.T) {
 		for i := range size {
 			b[walHeader+i] = byte(number)
 		}
-		binary.BigEndian.PutUint32(b, checksum(nil, b[4:walHeader+size]))
+		binary.BigEndian.PutUint32(b, checksum(b[4:walHeader+size]))
 		return b
 	}
 	torn := entry(7, 1, 5000)
@@ -357,7 +357,7 @@ func TestRedo_MakesEachKindOfChange(t *testing.T) {
 	nested := turnsBucket + nul + "a"
 	element := `{"seq":1}`
 	log := slices.Concat(
-		change(opCreateNested, turnsBucket, "a", ""), change(opPut, nested, "k", string(seal([]byte("k"), []byte("1")))),
+		change(opCreateNested, turnsBucket, "a", ""), change(opPut, nested, "k", string(seal(nested, []byte("k"), []byte("1")))),
 		change(opPut, nested, "gone", "x"), change(opDelete, nested, "gone", ""),
 		change(opSequence, nested, string(seqKey(9)), ""), change(opAppend, quotesBucket, "q", element),
 		change(opAppend, quotesBucket, "q", element), change(opCreateNested, turnsBucket, "b", ""),
@@ -374,7 +374,7 @@ func TestRedo_MakesEachKindOfChange(t *testing.T) {
 	if err := db.view(func(tx *tx) error {
 		turns := tx.top(turnsBucket)
 		a := turns.nested("a")
-		list, err := unseal([]byte("q"), tx.top(quotesBucket).raw([]byte("q")))
+		list, err := unseal(tx.top(quotesBucket).raw([]byte("q")))
 		if err != nil || string(list) != "["+element+"]" || turns.nested("b") != nil || turns.nested("c") != nil ||
 			a == nil || !a.has([]byte("k")) || a.has([]byte("gone")) || a.bolt.Sequence() != 9 {
 			t.Errorf("it holds %q (%v)", dump(t, db), err)

@@ -46,10 +46,10 @@ func TestProblem_NamesNoPath(t *testing.T) {
 }
 
 // A record says whether it can be trusted before anything is read from it.
-func TestUnseal_RefusesWhatCannotBeTrusted(t *testing.T) {
+func TestVerify_RefusesWhatCannotBeTrusted(t *testing.T) {
 	key := []byte("key")
-	good, older := seal(key, []byte("words")), []byte{1, 0, 0, 0, 0, 'w'}
-	binary.BigEndian.PutUint32(older[1:], checksum(nil, []byte("w")))
+	good, older := seal("bucket", key, []byte("words")), []byte{1, 0, 0, 0, 0, 'w'}
+	binary.BigEndian.PutUint32(older[1:], checksum([]byte("w")))
 	newer, flipped := bytes.Clone(good), bytes.Clone(good)
 	newer[0]++
 	flipped[len(flipped)-1] ^= 1
@@ -58,20 +58,22 @@ func TestUnseal_RefusesWhatCannotBeTrusted(t *testing.T) {
 		want   string // in the error
 	}{
 		"good":                  {good, ""},
-		"empty body":            {seal(key), ""},
+		"empty body":            {seal("bucket", key), ""},
 		"of before format 5":    {older, ""},
-		"under another key":     {seal([]byte("kez"), []byte("words")), "checksum"},
+		"under another key":     {seal("bucket", []byte("kez"), []byte("words")), "checksum"},
+		"of another bucket":     {seal("bucker", key, []byte("words")), "checksum"},
 		"nothing":               {nil, "too short"},
 		"shorter than a header": {good[:headerSize-1], "too short"},
 		"another format":        {newer, "its format 3 is not known"},
 		"another byte":          {flipped, "checksum"},
+		"found to be wrong":     {wrongSum, "checksum"},
 	} {
-		body, err := unseal(key, c.record)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %q, %v", name, body, err)
+		if err := verify("bucket", key, c.record); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if body, err := unseal(key, good); string(body) != "words" || err != nil {
+	if body, err := unseal(good); string(body) != "words" || err != nil {
 		t.Errorf("unsealed %q, %v", body, err)
 	}
 }

@@ -513,7 +513,7 @@ func (p *pruner) pruneRooms() error {
 	}
 	return p.eachNested(roomFilesBucket, func(room string) error {
 		s := sweep{top: roomFilesBucket, nested: room, isOld: func(_ *tx, k, v []byte) (bool, error) {
-			at, err := fileTime(k, v)
+			at, err := fileTime(v)
 			if err != nil {
 				return false, damagedError(p.db.path, fmt.Sprintf("record %q: %v", k, err), restoreRemedy)
 			}
@@ -544,8 +544,8 @@ func (p *pruner) pruneLines(room string) error {
 
 // fileTime returns when a file of a room was stored; zero: before the times of files were. It
 // reads no further than to the time: the file behind it may be large.
-func fileTime(key, v []byte) (time.Time, error) {
-	body, err := unseal(key, v)
+func fileTime(v []byte) (time.Time, error) {
+	body, err := unseal(v)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -215,24 +215,39 @@ func (r *fileReader) readLeaf(p page, low, high []byte, in storedRecord) error {
 	if !p.isComplete() {
 		r.addFault("page %d of %s has lost its number of records", p.id(), displayName(in.bucket))
 	}
+	// A key has no checksum of its own. If two are out of order one of them is damaged, and neither can be trusted.
+	var kept []leafElement
 	for i := range p.count() {
 		flags, key, value, ok := p.leaf(i)
-		if !ok || flags&^isBucket != 0 || isMisplaced(key, low, high, i > 0) {
+		if !ok || flags&^isBucket != 0 || isMisplaced(key, low, high, false) {
 			r.addFault("record %d of a page of %s is wrong", i, displayName(in.bucket))
 			continue
 		}
-		low = key
+		if last := len(kept) - 1; last >= 0 && bytes.Compare(kept[last].key, key) >= 0 {
+			r.addFault("the keys %q and %q of %s are out of order", kept[last].key, key, displayName(in.bucket))
+			kept = kept[:last]
+			continue
+		}
+		kept = append(kept, leafElement{flags&isBucket != 0, key, value})
+	}
+	for _, e := range kept {
 		var err error
-		if flags&isBucket != 0 {
-			err = r.readBucket(key, value, in.bucket)
+		if e.isBucket {
+			err = r.readBucket(e.key, e.value, in.bucket)
 		} else if r.visit != nil {
-			err = r.visit(storedRecord{in.bucket, key, value, in.seq})
+			err = r.visit(storedRecord{in.bucket, e.key, e.value, in.seq})
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// leafElement is an element of a leaf page: a record, or a bucket in its bucket.
+type leafElement struct {
+	isBucket   bool
+	key, value []byte
 }
 
 // readBucket reads a bucket within another; in is "" at the top.

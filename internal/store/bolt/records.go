@@ -134,7 +134,7 @@ func (db *DB) readSome(
 		if len(list) >= maxRead || size >= maxReadBytes {
 			return list, after, nil
 		}
-		body, err := unseal(k, v)
+		body, err := unseal(v)
 		if err != nil {
 			return nil, nil, damagedError(db.path, fmt.Sprintf("record %q: %v", k, err), restoreRemedy)
 		}
@@ -287,7 +287,7 @@ func (t *tx) addRecord(r store.Record) error {
 		b.raiseSequence(r.Seq)
 		return err
 	}
-	return errors.Join(b.putSealed([]byte(r.Key), seal([]byte(r.Key), r.Body)), t.index(r))
+	return errors.Join(b.putSealed([]byte(r.Key), seal(b.name, []byte(r.Key), r.Body)), t.index(r))
 }
 
 // index adds a record to the index bucket of its kind, where that has one.

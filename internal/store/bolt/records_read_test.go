@@ -149,7 +149,7 @@ func TestRecords_IndexEntryOfNoConversation_IsLeftOut(t *testing.T) {
 func TestRecords_RecordInThePlaceOfABucket_IsDamage(t *testing.T) {
 	db := opened(t)
 	changeUncounted(t, db, func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(itemsBucket)).Put([]byte("kind"), seal([]byte("kind"), []byte("{}")))
+		return tx.Bucket([]byte(itemsBucket)).Put([]byte("kind"), seal(itemsBucket, []byte("kind"), []byte("{}")))
 	})
 	var damaged *store.DamagedError
 	err := db.Records(t.Context(), func(store.Record) error { return nil })

@@ -197,7 +197,7 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 		if n = files.nextSequence(); n > keepFiles {
 			err = files.delete(seqKey(n - keepFiles))
 		}
-		return errors.Join(err, files.putSealed(seqKey(n), writeHeader(seqKey(n), record)))
+		return errors.Join(err, files.putSealed(seqKey(n), writeHeader(files.name, seqKey(n), record)))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("store a file of room %s: %w", room, err)
@@ -208,19 +208,21 @@ func (db *DB) SaveRoomFile(ctx context.Context, room string, f chat.File) (uint6
 // RoomFile returns a file of a web room, or store.ErrNotFound.
 func (db *DB) RoomFile(_ context.Context, room string, n uint64) (chat.File, error) {
 	var f roomFile
-	err := db.lookUpFile(room, n, func(key, v []byte) error { return db.decode(key, v, &f) })
+	err := db.lookUpFile(room, n, func(files *bucket, key []byte) error { return db.decode(key, files.raw(key), &f) })
 	return f.File, err
 }
 
 // RoomFilePart is RoomFile with a part of the data, which is decoded alone.
 func (db *DB) RoomFilePart(_ context.Context, room string, n uint64, from int64, most int) (chat.File, error) {
 	var f roomFile
-	err := db.lookUpFile(room, n, func(key, v []byte) error {
+	err := db.lookUpFile(room, n, func(files *bucket, key []byte) error {
 		var body []byte
 		var err error
-		if from > 0 && len(v) > headerSize {
-			body = v[headerSize:]
-		} else if body, err = unseal(key, v); err != nil {
+		v := files.bolt.Get(key)
+		if from == 0 { // the other parts are of the same record
+			v = files.raw(key)
+		}
+		if body, err = unseal(v); err != nil {
 			return db.decode(key, v, &f) // says what is damaged
 		}
 		if kept, data, ok := splitFile(body); ok {
@@ -249,19 +251,18 @@ func (db *DB) DeleteRoomFile(ctx context.Context, room string, n uint64) error {
 	return nil
 }
 
-// lookUpFile calls read with the key and the stored form of a file, which is valid until read returns.
-func (db *DB) lookUpFile(room string, n uint64, read func(key, v []byte) error) error {
+// lookUpFile calls read with the bucket and the key of a file.
+func (db *DB) lookUpFile(room string, n uint64, read func(files *bucket, key []byte) error) error {
 	err := db.view(func(tx *tx) error {
 		files := tx.top(roomFilesBucket).nested(room)
 		if files == nil {
 			return store.ErrNotFound
 		}
 		key := seqKey(n)
-		v := files.bolt.Get(key)
-		if v == nil {
+		if !files.has(key) {
 			return store.ErrNotFound
 		}
-		return read(key, v)
+		return read(files, key)
 	})
 	if err != nil {
 		return fmt.Errorf("load file %d of room %s: %w", n, room, err)

@@ -134,7 +134,7 @@ func (s *salvager) add(r storedRecord) error {
 		return nil
 	}
 	if r.key != nil {
-		if _, err := unseal(r.key, r.value); err != nil {
+		if err := verify(r.bucket, r.key, r.value); err != nil {
 			s.addFault("record %q of %s: %v", r.key, displayName(r.bucket), err)
 			return nil
 		}

@@ -262,9 +262,9 @@ func TestSalvage_NumbersGoOn(t *testing.T) {
 // A record in the place of a bucket, and a bucket in the place of a record, are named and left out.
 func TestSalvager_ThingsInTheWrongPlace_AreNamed(t *testing.T) {
 	for _, r := range []storedRecord{
-		{bucket: blobsBucket + nul + "k", key: []byte("k"), value: seal([]byte("k"), []byte(`1`))},
-		{bucket: turnsBucket, key: []byte("a"), value: seal([]byte("a"), []byte(`1`))},
-		{bucket: "unknown", key: []byte("a"), value: seal([]byte("a"), []byte(`1`))},
+		{bucket: blobsBucket + nul + "k", key: []byte("k"), value: seal(blobsBucket+nul+"k", []byte("k"), []byte(`1`))},
+		{bucket: turnsBucket, key: []byte("a"), value: seal(turnsBucket, []byte("a"), []byte(`1`))},
+		{bucket: "unknown", key: []byte("a"), value: seal("unknown", []byte("a"), []byte(`1`))},
 	} {
 		s := &salvager{ctx: t.Context()}
 		if err := s.add(r); err != nil || len(s.faults) != 1 || len(s.queue) > 0 {

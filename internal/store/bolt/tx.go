@@ -113,17 +113,30 @@ func (b *bucket) eachNested(fn func(key string, inner *bucket) error) error {
 }
 
 // each calls fn with every record of b, which fn must not change.
-func (b *bucket) each(fn func(k, v []byte) error) error { return b.bolt.ForEach(fn) }
+func (b *bucket) each(fn func(k, v []byte) error) error {
+	return b.bolt.ForEach(func(k, v []byte) error { return fn(b.verified(k, v)) })
+}
+
+// verified returns a record as it is, or with wrongSum as its value if its checksum is wrong.
+func (b *bucket) verified(k, v []byte) ([]byte, []byte) {
+	if v != nil && errors.Is(verify(b.name, k, v), errChecksum) {
+		return k, wrongSum
+	}
+	return k, v
+}
 
 // has reports whether there is a record under key; a nested bucket is none.
 func (b *bucket) has(key []byte) bool { return b.bolt.Get(key) != nil }
 
 // raw returns the stored form of the record under key, which lies in the file, or nil.
-func (b *bucket) raw(key []byte) []byte { return b.bolt.Get(key) }
+func (b *bucket) raw(key []byte) []byte {
+	_, v := b.verified(key, b.bolt.Get(key))
+	return v
+}
 
 // get reads the record under key. It returns false if there is none.
 func (b *bucket) get(key []byte, record any) (bool, error) {
-	v := b.bolt.Get(key)
+	v := b.raw(key)
 	if v == nil {
 		return false, nil
 	}
@@ -142,11 +155,11 @@ func (b *bucket) getIntact(key []byte, record any) (bool, error) {
 // put writes a record under key, in the place of one that is there. An unchanged record is written,
 // too.
 func (b *bucket) put(key []byte, record any) error {
-	v, err := encode(key, record)
+	v, err := encodeBehind(make([]byte, headerSize), record)
 	if err != nil {
 		return err
 	}
-	return b.putSealed(key, v)
+	return b.putSealed(key, writeHeader(b.name, key, v))
 }
 
 // putSealed is put for a record in its stored form.
@@ -158,11 +171,11 @@ func (b *bucket) putSealed(key, value []byte) error {
 // appendTo adds an element, as JSON, to a record that is a list, unless it is there. The list is not decoded: a message
 // that many turns quote has a long one, and each of them adds to it.
 func (b *bucket) appendTo(key, element []byte) error {
-	old := b.bolt.Get(key)
+	old := b.raw(key)
 	if old == nil {
-		return b.putSealed(key, seal(key, []byte("["), element, []byte("]")))
+		return b.putSealed(key, seal(b.name, key, []byte("["), element, []byte("]")))
 	}
-	list, err := unseal(key, old)
+	list, err := unseal(old)
 	if err == nil && !bytes.HasSuffix(list, []byte("}]")) {
 		err = errors.New("it is no list")
 	}
@@ -172,7 +185,7 @@ func (b *bucket) appendTo(key, element []byte) error {
 	if bytes.Contains(list, element) {
 		return nil
 	}
-	return b.putSealed(key, seal(key, list[:len(list)-1], []byte(","), element, []byte("]")))
+	return b.putSealed(key, seal(b.name, key, list[:len(list)-1], []byte(","), element, []byte("]")))
 }
 
 // deleteIn removes a record of a nested bucket; there may be neither.
@@ -212,7 +225,7 @@ type version struct{ count, sum uint64 }
 
 // version returns the present state of the bucket. It decodes no record.
 func (b *bucket) version() (v version, err error) {
-	err = b.each(func(key, value []byte) error {
+	err = b.bolt.ForEach(func(key, value []byte) error {
 		v.count, v.sum = v.count+1, v.sum+digest(key, value)
 		return nil
 	})
@@ -221,24 +234,27 @@ func (b *bucket) version() (v version, err error) {
 
 // count returns the number of records.
 func (b *bucket) count() (n int, err error) {
-	err = b.each(func([]byte, []byte) error { n++; return nil })
+	err = b.bolt.ForEach(func([]byte, []byte) error { n++; return nil })
 	return n, err
 }
 
 // cursor reads the records of a bucket in the order of their keys.
-type cursor struct{ bolt *bbolt.Cursor }
+type cursor struct {
+	in   *bucket
+	bolt *bbolt.Cursor
+}
 
 // cursor returns a cursor that stands nowhere yet. A bucket must not be changed while one moves in
 // it.
-func (b *bucket) cursor() *cursor { return &cursor{bolt: b.bolt.Cursor()} }
+func (b *bucket) cursor() *cursor { return &cursor{b, b.bolt.Cursor()} }
 
 // first, next, seek, last and prev return the record that they lead to: seek to the first whose key
 // is not below the given one. k is nil if there is none, and v for a nested bucket.
-func (c *cursor) first() (k, v []byte)          { return c.bolt.First() }
-func (c *cursor) next() (k, v []byte)           { return c.bolt.Next() }
-func (c *cursor) seek(key []byte) (k, v []byte) { return c.bolt.Seek(key) }
-func (c *cursor) last() (k, v []byte)           { return c.bolt.Last() }
-func (c *cursor) prev() (k, v []byte)           { return c.bolt.Prev() }
+func (c *cursor) first() (k, v []byte)          { return c.in.verified(c.bolt.First()) }
+func (c *cursor) next() (k, v []byte)           { return c.in.verified(c.bolt.Next()) }
+func (c *cursor) seek(key []byte) (k, v []byte) { return c.in.verified(c.bolt.Seek(key)) }
+func (c *cursor) last() (k, v []byte)           { return c.in.verified(c.bolt.Last()) }
+func (c *cursor) prev() (k, v []byte)           { return c.in.verified(c.bolt.Prev()) }
 
 // from returns the first record behind a key, or the first of all if the key is nil.
 func (c *cursor) from(key []byte) (k, v []byte) {
