@@ -61,7 +61,7 @@ COMPUTING := TestMonth_NoFeedIsStarved TestNoSourceFillsMoreThanItsPart \
 	TestTenThousandToolsFitInMemory TestWeekWithFlatMemory \
 	TestTwentyThousandInteractionsLeaveTheHeapAsItWas TestManyInteractionsLeaveNothing \
 	TestCommonMarkExamplesSurviveSplitting TestHostileInputIsBounded TestDeepAndLargeInput TestDamagedCopies TestPowerCuts \
-	TestDB_PagesThatOneReadLooksAt_AreReleased TestDB_PagesThatManyReadsLookAt_AreReleased TestSalvage_OfAnyDamage_InventsNothing
+	TestSalvage_OfAnyDamage_InventsNothing TestReadFile_AnyBitOfAPageIsFlipped_IsNoticed
 space := $(subst ,, )
 COMPUTING_NAMES := ^($(subst $(space),|,$(strip $(COMPUTING))))$$
 COMPUTING_IN := ./adapters/discord ./adapters/web ./internal/digest ./internal/document ./internal/feed ./internal/markdown \

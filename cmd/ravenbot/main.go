@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"ravenbot/internal/cli"
-	_ "ravenbot/internal/startup" // no garbage collection while the program starts
 )
 
 func main() {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,6 @@ import (
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/replica"
-	"ravenbot/internal/resident"
 	"ravenbot/internal/retention"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/storage"
@@ -234,6 +234,6 @@ func (a *App) announce(ctx context.Context) error {
 	}
 	a.o.Log.Info("ready", attrs...)
 	close(a.ready)
-	resident.Release() // what only starting needed
+	debug.FreeOSMemory() // what only starting needed
 	return nil
 }

@@ -55,7 +55,6 @@ var mayImport = map[string][]string{
 	"internal/mcpserve": behaviour(),
 	"internal/approval": behaviour(),
 	"internal/watchdog": {},
-	"internal/startup":  {},
 	"internal/resident": {},
 	"internal/workers":  {},
 	"internal/budget":   append(behaviour(), "internal/config"),
@@ -154,7 +153,6 @@ var holders = map[string][]string{
 	"golang.org/x/net":                                {"internal/feed", "internal/page"},
 	"golang.org/x/oauth2":                             {"internal/llm/gemini"},
 	"golang.org/x/sync":                               {"internal/resident"},
-	"golang.org/x/sys":                                {"internal/resident"},
 	"golang.org/x/text":                               {"internal/feed", "internal/summary", "internal/schema"},
 }
 

@@ -1,3 +1,4 @@
+// Package resident shares out the memory that large pieces of data take at the same time.
 package resident
 
 import (
