@@ -189,8 +189,8 @@ func (db *DB) commitTx(b *bbolt.Tx) (err error) {
 	}
 	err = explainSystemError(db.path, err)
 	db.health.noteWrite(err)
-	if err == nil {
-		db.commits.Add(1)
+	if err == nil && db.commits.Add(1)%commitsPerRelease == 0 {
+		db.releasePages()
 	}
 	return err
 }

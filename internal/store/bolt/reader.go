@@ -27,6 +27,7 @@ type fileReader struct {
 	visit  func(r storedRecord) error
 	faults []string
 	more   int // faults beyond those
+	free   []page
 }
 
 // storedRecord is a record as it is stored, or a bucket. key and value are valid until visit returns.
@@ -130,7 +131,7 @@ func (r *fileReader) readPage(id uint64, of string) (page, bool, error) {
 		return nil, false, nil
 	}
 	size, at := uint64(r.meta.pageSize), int64(id)*int64(r.meta.pageSize)
-	p := make(page, size)
+	p := r.takeBuffer()
 	_, err := r.f.ReadAt(p, at)
 	switch {
 	case errors.Is(err, io.EOF):
@@ -159,12 +160,26 @@ func (r *fileReader) readPage(id uint64, of string) (page, bool, error) {
 	return p, err == nil, err
 }
 
+// takeBuffer returns a buffer for one page. readTree frees it: every page of the file is read.
+func (r *fileReader) takeBuffer() page {
+	last := len(r.free) - 1
+	if last < 0 {
+		return make(page, r.meta.pageSize)
+	}
+	p := r.free[last]
+	r.free = r.free[:last]
+	return p
+}
+
 // readTree reads a tree of pages of a bucket, which has no name for the bucket of buckets. The keys have to be at least
 // low and below high; nil stands for no bound.
 func (r *fileReader) readTree(id uint64, depth int, low, high []byte, in storedRecord) error {
 	p, ok, err := r.readPage(id, displayName(in.bucket))
 	if !ok || err != nil {
 		return err
+	}
+	if len(p) == r.meta.pageSize {
+		defer func() { r.free = append(r.free, p) }()
 	}
 	switch {
 	case depth == maxDepth:
