@@ -8,15 +8,23 @@ import (
 
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
+
+	"ravenbot/internal/text"
 )
 
 // Discord rewrites Markdown in the dialect that Discord shows: tables become
-// aligned text in a code block, images links, small headings bold lines. All
+// aligned text in a code block or a paragraph a row, images links, small headings bold lines. All
 // text is kept.
 func Discord(src string) string {
-	w := discordWriter{src: []byte(src)}
-	return strings.TrimSpace(w.blocks(parse(w.src), "\n\n"))
+	w := discordWriter{src: []byte(normalize(strings.ReplaceAll(src, bars, "")))}
+	out := strings.TrimSpace(w.blocks(parse(w.src), "\n\n"))
+	return strings.ReplaceAll(spoiler().ReplaceAllString(out, "||$1||"), bars, `\|\|`)
 }
+
+// bars stands for the double bars of a text until it is known which of them hide what is between.
+const bars = "\x00"
+
+var spoiler = text.Pattern(bars + `([^\s` + bars + `](?:[^\n` + bars + `]*[^\s` + bars + `])?)` + bars)
 
 // discordWriter writes one document. Blocks are written without their prefix
 // (of a quote, of a list), which the block around them puts before each line.
@@ -39,7 +47,7 @@ func (w discordWriter) block(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.Heading:
 		if n.Level > 3 {
-			return "**" + w.inline(n) + "**"
+			return mark(n, w.inline(n))
 		}
 		return strings.Repeat("#", n.Level) + " " + w.inline(n)
 	case *ast.FencedCodeBlock:
@@ -94,83 +102,6 @@ func codeBlock(language, code string) string {
 	return "```" + language + "\n" + code + "\n```"
 }
 
-// table aligns the columns of a table by their number of characters.
-func (w discordWriter) table(t *east.Table) string {
-	var rows [][]string
-	var widths []int
-	for r := t.FirstChild(); r != nil; r = r.NextSibling() {
-		var row []string
-		for c := r.FirstChild(); c != nil; c = c.NextSibling() {
-			cell := w.plain(c)
-			if len(row) == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[len(row)] = max(widths[len(row)], utf8.RuneCountInString(cell))
-			row = append(row, cell)
-		}
-		rows = append(rows, row)
-	}
-	var b strings.Builder
-	for i, row := range rows {
-		for j, cell := range row {
-			if j > 0 {
-				b.WriteString(" │ ")
-			}
-			b.WriteString(cell)
-			if j < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[j]-utf8.RuneCountInString(cell)))
-			}
-		}
-		b.WriteByte('\n')
-		if i == 0 {
-			for j, width := range widths {
-				if j > 0 {
-					b.WriteString("─┼─")
-				}
-				b.WriteString(strings.Repeat("─", width))
-			}
-			b.WriteByte('\n')
-		}
-	}
-	return codeBlock("", b.String())
-}
-
-// plain is the text of a cell, where no marks are shown; links keep their target.
-func (w discordWriter) plain(n ast.Node) string {
-	var b strings.Builder
-	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		switch c := c.(type) {
-		case *ast.Text:
-			b.WriteString(html.UnescapeString(unescape(string(c.Value(w.src)))))
-		case *ast.String:
-			b.Write(c.Value)
-		case *ast.AutoLink:
-			b.Write(c.URL(w.src))
-		case *ast.RawHTML:
-			b.Write(c.Segments.Value(w.src))
-		case *ast.Link:
-			b.WriteString(w.plain(c) + " (" + string(c.Destination) + ")")
-		case *ast.Image:
-			b.WriteString(w.plain(c) + " (" + string(c.Destination) + ")")
-		default:
-			b.WriteString(w.plain(c))
-		}
-	}
-	return b.String()
-}
-
-// unescape drops the backslashes before punctuation.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", s[i+1]) >= 0 {
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
 // inline returns the text in a block, with its markup.
 func (w discordWriter) inline(parent ast.Node) string {
 	var b strings.Builder
@@ -184,8 +115,7 @@ func (w discordWriter) inline(parent ast.Node) string {
 func (w discordWriter) span(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.Text:
-		// Discord hides what stands between double bars, which are plain text in Markdown.
-		s := strings.ReplaceAll(html.UnescapeString(string(n.Value(w.src))), "||", `\|\|`)
+		s := active().ReplaceAllStringFunc(string(n.Value(w.src)), escapeActive)
 		if n.SoftLineBreak() || n.HardLineBreak() {
 			s += "\n"
 		}
@@ -195,18 +125,25 @@ func (w discordWriter) span(n ast.Node) string {
 	case *ast.CodeSpan:
 		return codeSpan(w.plainCode(n))
 	case *ast.Emphasis:
-		mark := strings.Repeat("*", n.Level)
-		return mark + w.inline(n) + mark
+		return mark(n, w.inline(n))
 	case *east.Strikethrough:
 		return "~~" + w.inline(n) + "~~"
 	case *ast.Link:
 		return link(w.inline(n), string(n.Destination))
 	case *ast.Image:
+		if isWithin[*ast.Link](n) {
+			return w.inline(n)
+		}
 		return link(w.inline(n), string(n.Destination))
 	case *ast.AutoLink:
-		return string(n.URL(w.src))
+		return w.autoLink(n)
 	case *ast.RawHTML:
-		return string(n.Segments.Value(w.src))
+		if raw := n.Segments.Value(w.src); !isLineBreak(raw) {
+			return string(raw)
+		} else if isWithin[*east.TableCell](n) {
+			return " / "
+		}
+		return "\n"
 	case *east.TaskCheckBox:
 		if n.IsChecked {
 			return "☑ "
@@ -214,6 +151,67 @@ func (w discordWriter) span(n ast.Node) string {
 		return "☐ "
 	}
 	return w.inline(n)
+}
+
+// mark returns text between the marks of bold or italic. Inside of the same kind it has none, because Discord would take
+// the second mark for the end of the first.
+func mark(n ast.Node, inner string) string {
+	level := markLevel(n)
+	for p := n.Parent(); p != nil; p = p.Parent() {
+		if markLevel(p) == level {
+			return inner
+		}
+	}
+	return strings.Repeat("*", level) + inner + strings.Repeat("*", level)
+}
+
+// markLevel returns the number of asterisks around a node; zero if it has none.
+func markLevel(n ast.Node) int {
+	switch n := n.(type) {
+	case *ast.Emphasis:
+		return n.Level
+	case *ast.Heading:
+		if n.Level > 3 {
+			return 2
+		}
+	}
+	return 0
+}
+
+// autoLink returns an address as it is, or in angle brackets if Discord would take what follows for a part of it.
+func (w discordWriter) autoLink(n *ast.AutoLink) string {
+	if n.AutoLinkType == ast.AutoLinkEmail {
+		return string(n.Label(w.src))
+	}
+	url := string(n.URL(w.src))
+	if next, ok := n.NextSibling().(*ast.Text); ok {
+		if c, _ := utf8.DecodeRune(next.Value(w.src)); c >= utf8.RuneSelf && c != utf8.RuneError {
+			return "<" + url + ">"
+		}
+	}
+	return url
+}
+
+// active matches what is text in Markdown and may not be on Discord, and escapes and lone asterisks, which are left.
+var active = text.Pattern(`\\.|(?:^|\s)\*(?:\s|$)|&#?\w+;|\*|__|~~|\|\||` + "`" + `|(?m:^-# )`)
+
+// escapeActive returns what active matched so that Discord shows it as text. For double bars it returns bars.
+func escapeActive(s string) string {
+	switch {
+	case s == "||":
+		return bars
+	case s[0] == '&':
+		c := html.UnescapeString(s)
+		if len(c) == 1 && strings.Contains("*_`~|<>[]()#\\", c) {
+			return `\` + c
+		}
+		return c
+	case s[0] == '\\' || strings.TrimSpace(s) == "*" && len(s) > 1:
+		return s
+	case s == "-# ":
+		return `\-# `
+	}
+	return strings.Repeat(`\`+s[:1], len(s))
 }
 
 // plainCode returns the text of a code span on one line.
@@ -250,12 +248,18 @@ func separateBackticks(code string, n int) string {
 // an address and the target is a web page.
 func link(text, dest string) string {
 	switch {
-	case text == "" || text == dest:
-		return dest
-	case !strings.HasPrefix(dest, "http://") && !strings.HasPrefix(dest, "https://"):
-		return text + " (" + dest + ")"
+	case text == "" || text == dest, !strings.HasPrefix(dest, "http://") && !strings.HasPrefix(dest, "https://"):
+		return linkAsText(text, dest)
 	case strings.Contains(text, "://"):
-		return strings.NewReplacer("[", "(", "]", ")").Replace(text) + " (" + dest + ")"
+		return linkAsText(strings.NewReplacer("[", "(", "]", ")").Replace(text), dest)
 	}
 	return "[" + text + "](" + strings.NewReplacer("(", "%28", ")", "%29", " ", "%20").Replace(dest) + ")"
+}
+
+// linkAsText returns a link with its target behind it.
+func linkAsText(text, dest string) string {
+	if text == "" || text == dest {
+		return dest
+	}
+	return text + " (" + dest + ")"
 }

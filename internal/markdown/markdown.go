@@ -5,31 +5,18 @@ import (
 	"html"
 	"strings"
 
-	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/renderer"
 	ghtml "github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 )
 
-// dialect is Markdown as models write it: CommonMark with tables, strikethrough, bare links and task lists.
-var dialect = goldmark.New(
-	goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.Linkify, extension.TaskList),
-	goldmark.WithRendererOptions(
-		ghtml.WithHardWraps(),
-		renderer.WithNodeRenderers(util.Prioritized(literalRenderer{}, 1)),
-	))
-
-// parse returns the tree of a text. Its nodes refer to src, which must not change.
-func parse(src []byte) ast.Node { return dialect.Parser().Parse(text.NewReader(src)) }
-
 // HTML returns Markdown as HTML for a page. Raw HTML is shown as text, links of dangerous schemes lose their target,
 // and images become links, so that showing an answer loads nothing from other servers.
 func HTML(src string) string {
 	var b bytes.Buffer
-	if err := dialect.Convert([]byte(src), &b); err != nil {
+	if err := dialect().Convert([]byte(normalize(src)), &b); err != nil {
 		return html.EscapeString(src) // not reached: writing to a bytes.Buffer does not fail
 	}
 	return b.String()
@@ -41,8 +28,10 @@ type literalRenderer struct{}
 // RegisterFuncs registers the functions that render these nodes with goldmark.
 func (literalRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindRawHTML, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if entering {
-			escape(w, src, n.(*ast.RawHTML).Segments)
+		if raw := n.(*ast.RawHTML).Segments; entering && isLineBreak(raw.Value(src)) {
+			_, _ = w.WriteString("<br>")
+		} else if entering {
+			escape(w, src, raw)
 		}
 		return ast.WalkSkipChildren, nil
 	})
@@ -61,7 +50,7 @@ func (literalRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	})
 	r.Register(ast.KindImage, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 		dest := string(n.(*ast.Image).Destination)
-		if ghtml.IsDangerousURL([]byte(dest)) {
+		if ghtml.IsDangerousURL([]byte(dest)) || isWithin[*ast.Link](n) {
 			return ast.WalkContinue, nil
 		}
 		if entering {
@@ -83,7 +72,7 @@ func escape(w util.BufWriter, src []byte, segments *text.Segments) {
 // Plain returns the text of Markdown without formatting, one line a block, for notifications and places that show no
 // formatting.
 func Plain(src string) string {
-	source := []byte(src)
+	source := []byte(normalize(src))
 	var b strings.Builder
 	_ = ast.Walk(parse(source), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
@@ -94,11 +83,7 @@ func Plain(src string) string {
 		}
 		switch n := n.(type) {
 		case *ast.Text:
-			if n.IsRaw() { // of code, where a backslash is one
-				b.Write(n.Value(source))
-			} else {
-				b.WriteString(unescape(string(n.Value(source))))
-			}
+			b.WriteString(plainText(n, source))
 			if n.SoftLineBreak() || n.HardLineBreak() {
 				b.WriteByte(' ')
 			}
@@ -107,7 +92,11 @@ func Plain(src string) string {
 		case *ast.AutoLink:
 			b.Write(n.Label(source))
 		case *ast.RawHTML:
-			b.Write(n.Segments.Value(source))
+			if raw := n.Segments.Value(source); isLineBreak(raw) {
+				b.WriteByte(' ')
+			} else {
+				b.Write(raw)
+			}
 		case *ast.FencedCodeBlock, *ast.CodeBlock, *ast.HTMLBlock:
 			b.Write(n.Lines().Value(source))
 		}

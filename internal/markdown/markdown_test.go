@@ -141,6 +141,9 @@ func TestNaughtyStringsStayInert(t *testing.T) {
 	}
 }
 
+// wide is a cell that no table in a code block has room for.
+var wide = strings.Repeat("words ", 12) + "end"
+
 func TestDiscordShowsWhatItCannot(t *testing.T) {
 	cases := []struct{ src, want string }{
 		{"| a | bb |\n|---|---|\n| 1 | [x](https://e.org) |", "```\na │ bb               \n──┼──────────────────\n1 │ x (https://e.org)\n```"},
@@ -154,7 +157,28 @@ func TestDiscordShowsWhatItCannot(t *testing.T) {
 		{"``` a``b ```", "`` a`\u200b`b ``"},
 		{"```` a```b ````", "`` a`\u200b`\u200b`b ``"},
 		{"~~~\n````\n~~~", "```\n`\u200b`\u200b``\n```"},
-		{"a ||b|| \\*c\\*", "a \\|\\|b\\|\\| \\*c\\*"},
+		{"a ||b|| \\*c\\*", "a ||b|| \\*c\\*"},
+		{"a || b ||c **d** `||` e|| || f", "a \\|\\| b ||c **d** `||` e|| \\|\\| f"},
+		{"9~10, 14~15 (~$20) ~~x~~", "9~10, 14~15 (~$20) ~~x~~"},
+		{"2**3 is 8, *args and **kwargs, 5 * 3 * 2", "2\\*\\*3 is 8, \\*args and \\*\\*kwargs, 5 * 3 * 2"},
+		{"_a *b* c_ **a __b__ c**", "*a b c* **a b c**"},
+		{"#### a **b**", "**a b**"},
+		{"my__dunder__name\n-# small\n&lt;@123&gt;", "my\\_\\_dunder\\_\\_name\n\\-# small\n\\<@123\\>"},
+		{"[![b](https://e.org/b.svg)](https://e.org)", "[b](https://e.org)"},
+		{"> a<br>b <kbd>Ctrl</kbd> 10<sup>6</sup> H<sub>2</sub>O x<sup>2n y</sup>",
+			"> a\n> b Ctrl 10⁶ H₂O x^(2n y)"},
+		{"List<String> <u>open Hi<!-- no -->there <b>x</b> <code>a*b*</code>",
+			"List<String> <u>open Hithere **x** `a*b*`"},
+		{"<details>\n<summary>More</summary>\n\nText\n\n</details>", "**More**\n\nText"},
+		{"<div>\n    <p>a</p><p>b</p>\n</div>", "a\nb"},
+		{"<table>\n<tr><td><b>a</b>\n</table>", "<table>\n<tr><td><b>a</b>\n</table>"},
+		{"见https://e.org/路径。谢谢（https://e.org/a_b）和 https://e.org/c了 https://e.org/d.",
+			"见<https://e.org/路径>。谢谢（<https://e.org/a_b>）和 <https://e.org/c>了 https://e.org/d."},
+		{"a\u202eb `c\u202e`", "ab `c\u202e`"},
+		{"| n | c |\n|:-:|---:|\n| `\\d\\.` `&lt;` | 製品 |\n| \\* &lt; | a<br>b🎉 |",
+			"```\n    n     │       c\n──────────┼────────\n\\d\\. &lt; │    製品\n   * <    │ a / b🎉\n```"},
+		{"| Name | Notes | |\n|---|---|---|\n| `a` | " + wide + " | x |\n| | b | |",
+			"*Name*\n**`a`** – Notes: " + wide + "; x\n\nNotes: b"},
 	}
 	for _, c := range cases {
 		if got := markdown.Discord(c.src); got != strings.ReplaceAll(c.want, "bb               \n", "bb\n") {
@@ -169,6 +193,16 @@ func TestSlackPingsNobody(t *testing.T) {
 		if strings.Contains(got, form) {
 			t.Errorf("%q still holds %q", got, form)
 		}
+	}
+	for _, src := range []string{"<!DOCTYPE html> <!-- a", "<#list items as x>", "<@macro.name/>", `"@channel/pkg"`,
+		"bob@here.example", "ops@everyone.example", "&x=@here", "<@user>", "<#C>"} {
+		if got := markdown.Slack("`" + src + "`"); got != "`"+src+"`" {
+			t.Errorf("%q became %q", src, got)
+		}
+	}
+	if got, want := markdown.Slack("@here @everyone, <!date^1^{date}|x> <#C12>"),
+		"@\u200bhere @\u200beveryone, <\u200b!date^1^{date}|x> <\u200b#C12>"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if letters(got) != letters("<!channel> <@U123> <!subteam^S1> @here and me@hereford.org `<!everyone>`") {
 		t.Errorf("text was lost: %q", got)
@@ -187,4 +221,42 @@ func FuzzSplit(f *testing.F) {
 			}
 		}
 	})
+}
+
+// CommonMark shows the marks, or makes the words between two bold ones bold.
+func TestBoldAtCJKPunctuation(t *testing.T) {
+	cases := []struct{ src, page, slack string }{
+		{"**注意：**本文です。これは**「重要」**…",
+			"<p><strong>注意：</strong>本文です。これは<strong>「重要」</strong>…</p>\n",
+			"**注意：\u200b**本文です。これは**\u200b「重要」**…"},
+		{"**`config`**を編集", "<p><strong><code>config</code></strong>を編集</p>\n", "**`config`\u200b**を編集"},
+		{"~~중요(important)~~는", "<p><del>중요(important)</del>는</p>\n", "~~중요(important)\u200b~~는"},
+		{"a * b * c ** d **, 2 * 3", "<p>a * b * c ** d **, 2 * 3</p>\n", "a * b * c ** d **, 2 * 3"},
+	}
+	for _, c := range cases {
+		if got := markdown.HTML(c.src); got != c.page {
+			t.Errorf("page of %q\n got %q\nwant %q", c.src, got, c.page)
+		}
+		if got := markdown.Slack(c.src); got != c.slack {
+			t.Errorf("Slack's text of %q\n got %q\nwant %q", c.src, got, c.slack)
+		}
+	}
+}
+
+func TestHTMLShowsWhatModelsWrite(t *testing.T) {
+	cases := []struct{ src, want string }{
+		{"9~10, 14~15 ~~x~~", "<p>9~10, 14~15 <del>x</del></p>\n"},
+		{"[![b](https://e.org/b.svg)](https://e.org)", "<p><a href=\"https://e.org\">b</a></p>\n"},
+		{"a<br>b <u>c</u> <String>", "<p>a<br>b c &lt;String&gt;</p>\n"},
+		{"| a |\n|---|\n| b<br/>c |", "<table>\n<thead>\n<tr>\n<th>a</th>\n</tr>\n</thead>\n<tbody>\n<tr>\n" +
+			"<td>b<br>c</td>\n</tr>\n</tbody>\n</table>\n"},
+	}
+	for _, c := range cases {
+		if got := markdown.HTML(c.src); got != c.want {
+			t.Errorf("HTML(%q)\n got %q\nwant %q", c.src, got, c.want)
+		}
+	}
+	if got, want := markdown.Plain("9~10 &lt; a<br>b `\\*`"), "9~10 < a b `\\*`"; got != strings.ReplaceAll(want, "`", "") {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

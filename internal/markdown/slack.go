@@ -1,12 +1,51 @@
 package markdown
 
-import "ravenbot/internal/text"
+import (
+	"strings"
 
-// mentions matches everything that Slack might treat as a mention of people.
-var mentions = text.Pattern(`(<)([!@#])|(@)(channel|here|everyone)\b`)
+	"github.com/yuin/goldmark/ast"
+	east "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+
+	"ravenbot/internal/text"
+)
+
+// mentions matches what Slack might treat as a mention, a channel or a date, and words that notify many. A word
+// before @here makes it an address, and a slash behind it a name of a package.
+var mentions = text.Pattern(`(<)((?:!(?:here|channel|everyone)|@[UWB][A-Z0-9]+|#[CGD][A-Z0-9]+)[|>]|!(?:subteam|date)\^)|` +
+	`(?m)(^|[^\w.=&/+-])(@)((?:channel|here|everyone)(?:$|[^\w/]))`)
+
+var quotePrefix = text.Pattern(`^[ \t]*(?:>[ \t]?)+`)
 
 // Slack returns Markdown for Slack's markdown blocks and text in which mentions notify nobody. An invisible space
-// breaks them, since an escape would be visible in code.
+// breaks them, since an escape would be visible in code; other code is not changed. Bold at CJK punctuation gets one,
+// too, where CommonMark would show the marks.
 func Slack(src string) string {
-	return mentions().ReplaceAllString(src, "$1$3\u200b$2$4")
+	src = normalize(src)
+	context := parser.NewContext()
+	root := parse([]byte(src), parser.WithContext(context))
+	var edits []edit
+	places, _ := context.Get(addedFlanks).([]int)
+	for _, at := range places {
+		edits = append(edits, edit{at, at, "\u200b"})
+	}
+	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		raw, ok := n.(*ast.RawHTML)
+		if !ok || !entering || !isLineBreak(raw.Segments.Value([]byte(src))) {
+			return ast.WalkContinue, nil
+		}
+		at := raw.Segments.At(0)
+		line := src[strings.LastIndexByte(src[:at.Start], '\n')+1 : at.Start]
+		by := "\n" + quotePrefix().FindString(line)
+		if isWithin[*east.TableCell](n) || isWithin[*ast.Heading](n) {
+			by = " / "
+		}
+		edits = append(edits, edit{at.Start, at.Stop, by})
+		return ast.WalkContinue, nil
+	})
+	src = apply(src, edits)
+	for range 2 { // the character between two mentions belongs to the first match
+		src = mentions().ReplaceAllString(src, "$1$3$4\u200b$2$5")
+	}
+	return src
 }
