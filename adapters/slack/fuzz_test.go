@@ -55,7 +55,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		var e *wireMessage
 		if json.Unmarshal(raw, &e) == nil {
-			p := postJob{Slack: s, draft: chat.Draft{Key: "k"}, pieces: []piece{{text: e.Text}}, posted: map[int]string{},
+			p := postJob{Slack: s, draft: chat.Draft{Key: "k"}, pieces: []piece{{body: e.Text}}, posted: map[int]string{},
 				partial: map[int]string{}}
 			if n := p.recognize(e); n < -1 || n >= len(p.pieces) {
 				t.Errorf("recognised as piece %d", n)

@@ -245,10 +245,14 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 // messageForm returns what is sent for a piece: as an edit of the post ts, or as a new one if ts is empty.
 func (p *postJob) messageForm(one piece, n int, ts string) url.Values {
 	form := p.labelForm(n, ts)
-	form.Set("text", one.text)
+	form.Set("text", one.text(maxPlainText))
 	form.Set("unfurl_links", "false")
 	form.Set("unfurl_media", "false")
-	if blocks := one.blocks(); len(blocks) > 0 || ts != "" { // an edit without blocks has to drop those of before
+	blocks := one.blocks()
+	if len(blocks) == 0 { // the text is all that people see
+		form.Set("text", one.text(maxText))
+	}
+	if len(blocks) > 0 || ts != "" { // an edit without blocks has to drop those of before
 		setJSON(form, "blocks", append([]slackgo.Block{}, blocks...)) // none are [], not null
 	}
 	switch {
@@ -408,7 +412,7 @@ func (p *postJob) sendResponse(ctx context.Context, n int) (string, error) {
 	}
 	no := false
 	m := &slackgo.WebhookMessage{
-		Text:            p.pieces[n].text,
+		Text:            p.pieces[n].text(maxPlainText),
 		ResponseType:    slackgo.ResponseTypeInChannel,
 		ThreadTimestamp: p.to.Thread,
 		UnfurlLinks:     &no,

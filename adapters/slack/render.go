@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -35,10 +36,17 @@ var plainPattern = text.Pattern(`^[\pL\pN .,;:?!'"/%+=()-]+$`)
 
 // piece is one message of a draft.
 type piece struct {
-	text   string          // for notifications
 	body   string          // Markdown
+	notes  string          // what stands below, in the text
 	simple bool            // the body looks the same as text
 	below  []slackgo.Block // what stands below the body
+}
+
+// text returns the piece for notifications and screen readers, and for Slack if it takes no blocks: its Markdown in at
+// most n characters, and its notes, as mrkdwn.
+func (p piece) text(n int) string {
+	body := cutText(markdown.SlackText(p.body), max(1, n-len([]rune(p.notes))-1))
+	return cmp.Or(strings.TrimSpace(controlEscapes.Replace(body)+"\n"+p.notes), "…")
 }
 
 // blocks returns the blocks of the whole message; none if plain text is enough.
@@ -65,11 +73,8 @@ func render(d chat.Draft) []piece {
 	}
 	var pieces []piece
 	for _, body := range splitText(text) {
-		one := piece{text: body, body: body, simple: len(body) <= maxPlainText && plainPattern().MatchString(body)}
-		if !one.simple {
-			one.text = cutText(markdown.Slack(markdown.Plain(body)), maxPlainText)
-		}
-		pieces = append(pieces, one)
+		simple := len(body) <= maxPlainText && plainPattern().MatchString(body)
+		pieces = append(pieces, piece{body: body, simple: simple})
 	}
 	if len(pieces) == 0 {
 		pieces = []piece{{}}
@@ -80,8 +85,8 @@ func render(d chat.Draft) []piece {
 		}
 		last := &pieces[len(pieces)-1]
 		last.below = append(last.below, cardBlocks(c)...)
-		last.text = cutText(
-			strings.TrimSpace(last.text+"\n• "+c.Label()+markdown.Slack(c.Title)+" "+c.URL),
+		last.notes = cutText(
+			strings.TrimSpace(last.notes+"\n• "+c.Label()+escape(c.Title)+" "+controlEscapes.Replace(c.URL)),
 			maxPlainText,
 		)
 	}
@@ -92,15 +97,12 @@ func render(d chat.Draft) []piece {
 	if line := smallText(d); line != "" {
 		last.below = append(last.below, contextBlock(line))
 		// Notifications and screen readers have the text alone.
-		last.text = strings.TrimSpace(
-			cutText(last.text, maxPlainText-maxContextText-1) + "\n" + cutText(line, maxContextText),
+		last.notes = strings.TrimSpace(
+			cutText(last.notes, maxPlainText-maxContextText-1) + "\n" + cutText(line, maxContextText),
 		)
 	}
 	if row := buttonBlock(d.Buttons); row != nil {
 		last.below = append(last.below, row)
-	}
-	if last.text == "" {
-		last.text = "…"
 	}
 	return pieces
 }

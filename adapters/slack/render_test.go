@@ -44,8 +44,8 @@ func TestCommonMarkKeepsItsTextOnSlack(t *testing.T) {
 	for _, src := range sources {
 		shown := ""
 		for _, p := range render(chat.Draft{Text: src}) {
-			if len([]rune(p.body)) > 12_000 || len([]rune(p.text)) > 40_000 || p.text == "" {
-				t.Errorf("%.60q has a message with %d and %d characters", src, len([]rune(p.body)), len([]rune(p.text)))
+			if len([]rune(p.body)) > 12_000 || len([]rune(p.text(maxPlainText))) > 40_000 || p.text(maxPlainText) == "" {
+				t.Errorf("%.60q has a message with %d and %d characters", src, len([]rune(p.body)), len([]rune(p.text(maxPlainText))))
 			}
 			shown += p.body + "\n"
 		}
@@ -70,9 +70,9 @@ func TestNotesAreInTheText(t *testing.T) {
 			State: chat.Done, Note: "approved by anna"}}}
 	pieces := render(d)
 	last := pieces[len(pieces)-1]
-	if !strings.HasSuffix(last.text, "✓ `feeds_fetch` (approved by anna) · asked 5 minutes ago; I could not "+
-		"answer sooner") || len([]rune(last.text)) > maxPlainText {
-		t.Errorf("text %q", last.text)
+	if !strings.HasSuffix(last.text(maxPlainText), "✓ `feeds_fetch` (approved by anna) · asked 5 minutes ago; I could not "+
+		"answer sooner") || len([]rune(last.text(maxPlainText))) > maxPlainText {
+		t.Errorf("text %q", last.text(maxPlainText))
 	}
 }
 
@@ -83,10 +83,23 @@ func TestMentionsOf_IDsThatAreNone_AreLeftOut(t *testing.T) {
 		t.Errorf("it notifies %q", names)
 	}
 	for _, p := range render(d) {
-		for _, text := range []string{p.text, p.body} {
+		for _, text := range []string{p.text(maxPlainText), p.body} {
 			if strings.Contains(text, "<!") || strings.Contains(text, "<@") {
 				t.Errorf("Slack is sent %q", text)
 			}
 		}
+	}
+}
+
+func TestPiece_Text_IsTheMarkdown(t *testing.T) {
+	src := "| a | b |\n|---|---|\n| 1 | 2 |\n\n1986\\. A year & a [link](https://e.org)\n\n" +
+		"1986. List<String> 9~10, 14~15 `a\\*b`"
+	want := "| a | b |\n|---|---|\n| 1 | 2 |\n\n1986. A year &amp; a [link](https://e.org)\n\n" +
+		"1986. List&lt;String&gt; 9~10, 14~15 `a\\*b`"
+	if got := render(chat.Draft{Text: src})[0].text(maxPlainText); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := render(chat.Draft{Text: "&lt;!here&gt; &#60;@U12345>"})[0].text(maxPlainText); strings.Contains(got, "<") {
+		t.Errorf("text %q", got)
 	}
 }

@@ -142,7 +142,7 @@ func (p *postJob) recognize(m *wireMessage) int {
 		len(m.Files) == 0
 	for n, one := range p.pieces {
 		if p.posted[n] == "" && (n > 0 || !begun) &&
-			(p.incomingText(m) == p.incomingText(&wireMessage{Text: one.text}) || m.Text == one.body) {
+			(p.incomingText(m) == p.incomingText(&wireMessage{Text: one.text(maxPlainText)}) || m.Text == one.body) {
 			return n
 		}
 	}

@@ -165,7 +165,9 @@ func (z *normalizer) addTokens(start, stop int, block ast.Node) {
 			z.open[t.name] = append(z.open[t.name], t)
 		case len(z.open[t.name]) > 0:
 			last := len(z.open[t.name]) - 1
-			z.addPair(z.open[t.name][last], t)
+			if first := z.open[t.name][last]; first.stop <= t.start { // the cells of a table are not visited in order
+				z.addPair(first, t)
+			}
 			z.open[t.name] = z.open[t.name][:last]
 		}
 	}

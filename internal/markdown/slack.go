@@ -49,3 +49,16 @@ func Slack(src string) string {
 	}
 	return src
 }
+
+// SlackText returns what Slack returned for places that know neither escapes nor entities: the same Markdown with the
+// characters themselves.
+func SlackText(src string) string {
+	var edits []edit
+	_ = ast.Walk(parse([]byte(src)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if t, ok := n.(*ast.Text); ok && entering && !t.IsRaw() {
+			edits = append(edits, edit{t.Segment.Start, t.Segment.Stop, plainText(t, []byte(src))})
+		}
+		return ast.WalkContinue, nil
+	})
+	return Slack(apply(src, edits)) // an entity may have become a part of a mention
+}

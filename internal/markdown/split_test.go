@@ -76,3 +76,47 @@ func clusters(s string) int {
 	}
 	return n
 }
+
+func TestSplit_CutsKeepMarksAndContainers(t *testing.T) {
+	words := strings.TrimSpace(strings.Repeat("some words ", 30))
+	cjk := strings.Repeat("これは長い文章です。", 50)
+	table := markdown.Discord("| n | a |\n|---|---|\n" + strings.Repeat("| row | cell |\n", 30))
+	head := "```\nn   │ a\n────┼─────\nrow"
+	cases := []struct {
+		name, src   string
+		first, last string // what each piece begins and ends with
+	}{
+		{"bold", "**" + words + "**", "**", "**"},
+		{"bold and italic", "***" + words + "***", "***", "***"},
+		{"struck", "~~" + words + "~~", "~~", "~~"},
+		{"spoiler", "||" + words + "||", "||", "||"},
+		{"bold lines", "**" + strings.ReplaceAll(words, "some ", "some\n") + "**", "**", "**"},
+		{"quote", "> " + words, "> some", "words"},
+		{"bold in a quote", "> **" + words + "**", "> **", "**"},
+		{"CJK", cjk, "これは長い文章です。", "。"},
+		{"CJK in a quote", "> " + cjk, "> これは長い文章です。", "。"},
+		{"bold CJK", "**" + cjk + "**", "**これは長い文章です。", "。**"},
+		{"table", table, head, "```"},
+		{"info", "```" + strings.Repeat("x", 190) + "\ncode\n```", "```\n", "\n```"},
+		{"long info", "```" + strings.Repeat("x", 500) + "\ncode\n```", "```\n", "\n```"},
+	}
+	for _, c := range cases {
+		if !strings.Contains(c.src, "```") { // what is repeated there is text twice
+			checkSplit(t, strings.ReplaceAll(c.src, "|", ""), 200)
+		}
+		pieces := markdown.Split(c.src, 200)
+		if len(pieces) < 2 {
+			t.Errorf("%s: one piece", c.name)
+		}
+		for _, p := range pieces {
+			if !strings.HasPrefix(p, c.first) || !strings.HasSuffix(p, c.last) || strings.Contains(p, "****") {
+				t.Errorf("%s: piece %q, want %q … %q", c.name, p, c.first, c.last)
+			}
+		}
+	}
+	for _, src := range []string{"A " + strings.Repeat("x", 500), "> A " + strings.Repeat("字", 500)} {
+		if first := markdown.Split(src, 200)[0]; markdown.Length(first) < 150 {
+			t.Errorf("the first piece is %q", first)
+		}
+	}
+}
