@@ -72,8 +72,13 @@ func displayWidth(s string) int {
 // (https://github.com/commonmark/commonmark-spec/issues/650).
 type delimiters struct{ parser.InlineParser }
 
-// addedFlanks is where a parser's context has the places in the source where only the second rule lets a mark open or
-// close.
+// flank is a mark that only the second rule lets open or close.
+type flank struct {
+	start, at int // where the mark begins, and its side that has the punctuation
+	opens     bool
+}
+
+// addedFlanks is the key of a list of flanks in a parser's context.
 var addedFlanks = parser.NewContextKey()
 
 // Parse parses one row of marks.
@@ -94,14 +99,14 @@ func (p delimiters) Parse(parent ast.Node, block gtext.Reader, pc parser.Context
 	if d.Char == '_' || !isCJK(before) && !isCJK(after) {
 		return d
 	}
-	places, _ := pc.Get(addedFlanks).([]int)
+	flanks, _ := pc.Get(addedFlanks).([]flank)
 	if !d.CanOpen && !unicode.IsSpace(after) {
-		d.CanOpen, places = true, append(places, d.Segment.Stop)
+		d.CanOpen, flanks = true, append(flanks, flank{d.Segment.Start, d.Segment.Stop, true})
 	}
 	if !d.CanClose && !unicode.IsSpace(before) {
-		d.CanClose, places = true, append(places, d.Segment.Start)
+		d.CanClose, flanks = true, append(flanks, flank{d.Segment.Start, d.Segment.Start, false})
 	}
-	pc.Set(addedFlanks, places)
+	pc.Set(addedFlanks, flanks)
 	return d
 }
 

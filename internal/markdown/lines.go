@@ -57,7 +57,7 @@ func describe(src string) ([]line, []span) {
 	lines := make([]line, len(texts))
 	starts := make([]int, len(texts))
 	for i, at := 0, 0; i < len(texts); i++ {
-		lines[i] = line{text: texts[i], start: at, blank: strings.TrimSpace(texts[i]) == ""}
+		lines[i] = line{text: texts[i], start: at, blank: strings.Trim(texts[i], " \t>") == ""}
 		starts[i], at = at, at+len(texts[i])+1
 	}
 	number := func(offset int) int { // the line that holds a byte

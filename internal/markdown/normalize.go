@@ -158,7 +158,7 @@ func (z *normalizer) addTokens(start, stop int, block ast.Node) {
 		t.name = strings.ToLower(z.src[start+m[4] : start+m[5]])
 		_, isBlock := block.(*ast.HTMLBlock)
 		switch _, known := marks[t.name]; {
-		case !known || t.name == "br" && !isBlock:
+		case !known || (t.name == "br" || t.name == "hr") && !isBlock:
 		case t.name == "hr" || t.name == "br":
 			z.edits = append(z.edits, edit{t.start, t.stop, marks[t.name]})
 		case m[2] == m[3]:

@@ -25,11 +25,12 @@ func Slack(src string) string {
 	context := parser.NewContext()
 	root := parse([]byte(src), parser.WithContext(context))
 	var edits []edit
-	places, _ := context.Get(addedFlanks).([]int)
-	for _, at := range places {
-		edits = append(edits, edit{at, at, "\u200b"})
-	}
+	opened := map[int]bool{} // by the places of the marks that open
 	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		switch n.(type) {
+		case *ast.Emphasis, *east.Strikethrough:
+			opened[n.Pos()] = true
+		}
 		raw, ok := n.(*ast.RawHTML)
 		if !ok || !entering || !isLineBreak(raw.Segments.Value([]byte(src))) {
 			return ast.WalkContinue, nil
@@ -43,6 +44,12 @@ func Slack(src string) string {
 		edits = append(edits, edit{at.Start, at.Stop, by})
 		return ast.WalkContinue, nil
 	})
+	flanks, _ := context.Get(addedFlanks).([]flank)
+	for _, f := range flanks {
+		if f.opens == opened[f.start] {
+			edits = append(edits, edit{f.at, f.at, "\u200b"})
+		}
+	}
 	src = apply(src, edits)
 	for range 2 { // the character between two mentions belongs to the first match
 		src = mentions().ReplaceAllString(src, "$1$3$4\u200b$2$5")
