@@ -126,3 +126,28 @@ func checkAnswer(t *testing.T, src string, discord, slack []string, page string)
 		}
 	}
 }
+
+// FuzzConversions looks for texts that a conversion does not survive, or that wake somebody on Slack.
+func FuzzConversions(f *testing.F) {
+	for _, s := range []string{"<b>a</b> <!-- x -->", "| a<br>b | `c\\|d` |\n|:-:|--|\n| <sup>1</sup> | 字 |", "||a|| **注：**",
+		"<details>\n<summary>a</summary>\n</details>", "> 見https://e.org/路。&lt;!here&gt; <!here> @here", "```x\n<@U1>\n```"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, src string) {
+		if len(src) > 4000 {
+			t.Skip()
+		}
+		for _, p := range markdown.Split(markdown.Discord(src), 200) {
+			if n := markdown.Length(p); n > 200 {
+				t.Errorf("a piece of %d characters", n)
+			}
+		}
+		markdown.HTML(src)
+		markdown.Plain(src)
+		for _, s := range []string{markdown.Slack(src), markdown.SlackText(src)} {
+			if strings.Contains(s, "<!here>") || strings.Contains(s, "<@U1>") {
+				t.Errorf("%q wakes somebody", s)
+			}
+		}
+	})
+}
