@@ -32,7 +32,7 @@ func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB
 	s := admin.New(admin.Options{Token: "the token of the operator", Listen: "127.0.0.1:0",
 		Chat: w.Handler(), ChatBody: MaxBody, Render: Draft,
 		Rooms:   askless{w},
-		Servers: servers{},
+		Servers: servers{}, Instance: instance{},
 		Digests: digests{},
 		Totals:  counted{},
 		Logouts: admin.StoredLogouts{Items: db},
@@ -219,9 +219,18 @@ func TestAConversationInTheBrowser(t *testing.T) {
 	clean(t, p, base)
 }
 
+// instance reports a tool that the endpoint of a model refuses.
+type instance struct{ admin.Instance }
+
+func (instance) Status() admin.Status {
+	return admin.Status{RefusedTools: []admin.RefusedTool{{Server: "filesystem", Tool: "filesystem_read", Model: "default",
+		Reason: "status 400: invalid schema"}}}
+}
+
 func TestTheOtherPagesInTheBrowser(t *testing.T) {
 	_, _, p, base := dashboard(t, ignore)
 	p.Go(base + "/servers")
+	p.Wait("document.body.innerText.includes('default is asked without the tool filesystem_read')")
 	p.Click("#log-of-filesystem summary")
 	p.Eval("document.querySelector('section').dataset.old = 'yes'; htmx.ajax('GET', '/servers', {target: '[hx-get]'})")
 	p.Wait("document.querySelector('section') && !document.querySelector('section').dataset.old")
