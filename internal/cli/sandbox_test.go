@@ -46,7 +46,7 @@ func TestTalkingInTheSandbox(t *testing.T) {
 		{"hello", "[discord #general] raven: (simulated model) You said: hello\n"},
 		{"/raven digest list", "[discord #general, to you alone] raven: **Digests**"},
 		{"slack> hello, too", "[slack #general] raven: (simulated model) You said: hello, too\n"},
-		{"/raven tools", "[slack #general, to you alone] raven: Tools I can use here"},
+		{"/raven tools", "[slack #general, to you alone] raven: **Tools I can use here**"},
 		{"please feeds_fetch bundled:mcp-primer", "[slack #general] raven: (simulated model) The tool feeds_fetch answered:"},
 		{"discord> /raven digest run morning", "(simulated model) The ferry to the lighthouse runs again [[2]]("},
 		{"/raven digest create weekdays at 9 bundled:mcp-primer", "[Make it] [No]"},
@@ -54,9 +54,9 @@ func TestTalkingInTheSandbox(t *testing.T) {
 		{"press make it", "there is no button make it there"},
 		{"/raven settings", "[discord #general] raven: (opened a form, which this window does not show: Your settings)"},
 		{"slack> /raven settings", "[slack #general] raven: (opened a form, which this window does not show: "},
-		{`digest_create {"schedule":"sundays at 9","feeds":["bundled:feeds-primer"]}`, "[slack #general] raven: May I run digest_create?"},
-		{"press Approve", "[slack #general] raven: May I make the digest a-short-primer-on-feeds?"},
-		{"press Make it", "The digest a-short-primer-on-feeds is created."},
+		{`digest_create {"schedule":"sundays at 9","feeds":["bundled:feeds-primer"]}`, "[slack #general] raven: **May I run `digest_create`?**"},
+		{"press Approve", "[slack #general] raven: **May I make the digest `a-short-primer-on-feeds`?**"},
+		{"press Make it", "The digest `a-short-primer-on-feeds` is created."},
 	} {
 		if _, err := fmt.Fprintln(said, c.say); err != nil {
 			t.Fatal(err)
