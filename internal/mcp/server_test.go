@@ -375,11 +375,14 @@ func TestRun_LostConnection_IsMadeAgain(t *testing.T) {
 	} {
 		until(t, h, "a", Connected)
 		tt.before()
+		var before time.Time
+		s.awaitState(t.Context(), func() bool { before = s.retryAt; return true })
 		connectionOf(h, "a").fail(errors.New("lost"))
 		var pause time.Duration
+		// Not by the state, which may be another one again before it is seen.
 		s.awaitState(t.Context(), func() bool {
 			pause = s.retryAt.Sub(s.o.Now())
-			return s.state == Failed
+			return !s.retryAt.Equal(before)
 		})
 		if (pause > time.Second) != tt.isLong {
 			t.Errorf("lost %s: the next attempt is in %v", tt.what, pause)
