@@ -128,8 +128,8 @@ func (m *Model) stream(
 	return true, true, nil
 }
 
-// retryTools is how long a model that was found to take no tools is asked without any: a gateway may only lack an endpoint
-// with tools for a while.
+// retryTools is how long a model is asked without tools after a refusal. A gateway may lack an endpoint with tools only
+// for a while.
 const retryTools = time.Hour
 
 // takesTools reports whether the model is given tools now.

@@ -135,7 +135,7 @@ func (h habits) learn(err error, r llm.Request) (habits, bool) {
 	isMissing := strings.Contains(said, "must be passed back") || strings.Contains(said, "missing") ||
 		strings.Contains(said, "must be preserved")
 	switch {
-	// DeepSeek and Kimi refuse calls without the reasoning that led to them, those of other models as well.
+	// DeepSeek and Kimi refuse calls without reasoning, even if another model made the calls.
 	case strings.Contains(said, "reasoning_content") && isMissing:
 		next := ""
 		if h.placeholder != nil { // some endpoints treat empty text as missing
@@ -150,6 +150,7 @@ func (h habits) learn(err error, r llm.Request) (habits, bool) {
 	case !h.shortIDs && strings.Contains(said, "tool call id") && strings.Contains(said, "length of 9"):
 		h.shortIDs = true
 		return h, true
+	// Gemini behind a gateway: "Function call is missing a thought_signature".
 	case !h.signsCalls && strings.Contains(said, "thought_signature") && isMissing:
 		h.signsCalls = true
 		return h, true
