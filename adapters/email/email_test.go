@@ -18,14 +18,15 @@ import (
 	"ravenbot/adapters/email"
 	"ravenbot/internal/chat"
 	simmail "ravenbot/internal/sim/mail"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/storage"
+	"ravenbot/internal/store/records"
 )
 
 // post is a mailbox with a server before it.
 type post struct {
 	*email.Email
 	server *simmail.Server
-	db     *bolt.DB
+	db     *records.Store
 	o      email.Options
 }
 
@@ -36,7 +37,7 @@ func start(t *testing.T, change ...func(*email.Options)) *post {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	db, err := storage.OpenFile(filepath.Join(t.TempDir(), "raven.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,13 +19,13 @@ import (
 	"ravenbot/internal/digest"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 	"ravenbot/internal/totals"
 )
 
 // dashboard serves a Web behind the login as the daemon does, and returns a page
 // that is logged in.
-func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *bolt.DB, *browsertest.Page, string) {
+func dashboard(t *testing.T, bot func(*Web, chat.Message) error) (*Web, *records.Store, *browsertest.Page, string) {
 	t.Helper()
 	browser := browsertest.Start(t)
 	w, db := begin(t, bot)

@@ -11,12 +11,12 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/chat/chattest"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/storage"
 )
 
 func TestContract(t *testing.T) {
 	chattest.Run(t, func(t *testing.T) *chattest.World {
-		db, err := bolt.Open(filepath.Join(t.TempDir(), "rooms.db"), time.Now)
+		db, err := storage.OpenFile(filepath.Join(t.TempDir(), "rooms.db"), time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

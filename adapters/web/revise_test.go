@@ -12,7 +12,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 func must[T any](v T, err error) T {
@@ -49,7 +49,7 @@ func shownLines(t *testing.T, log Log) []string {
 }
 
 // chatter is a Web whose messages are kept, with one question that was answered.
-func chatter(t *testing.T) (*Web, *bolt.DB, *[]chat.Message) {
+func chatter(t *testing.T) (*Web, *records.Store, *[]chat.Message) {
 	t.Helper()
 	var taken []chat.Message
 	w, db := begin(t, func(_ *Web, m chat.Message) error { taken = append(taken, m); return nil })

@@ -15,12 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // written saves lines of rooms, each "room who: text", one a minute.
-func written(t testing.TB, db *bolt.DB, lines ...string) {
+func written(t testing.TB, db *records.Store, lines ...string) {
 	t.Helper()
 	for i, line := range lines {
 		where, text, _ := strings.Cut(line, ": ")
@@ -180,7 +181,7 @@ func TestSearch_LeadsToTheLine(t *testing.T) {
 
 // Nearly as many lines as a search reads are searched within the time that it has. A room keeps 2,000.
 func BenchmarkSearch_FiftyFullRooms(b *testing.B) {
-	db, err := bolt.Open(filepath.Join(b.TempDir(), "rooms.db"), time.Now)
+	db, err := storage.OpenFile(filepath.Join(b.TempDir(), "rooms.db"), time.Now)
 	if err != nil {
 		b.Fatal(err)
 	}

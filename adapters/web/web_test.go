@@ -14,8 +14,9 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/chat/chattest"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 var (
@@ -24,9 +25,9 @@ var (
 )
 
 // begin starts a Web over a new store; whatever it accepts goes to bot.
-func begin(t *testing.T, bot func(w *Web, m chat.Message) error) (*Web, *bolt.DB) {
+func begin(t *testing.T, bot func(w *Web, m chat.Message) error) (*Web, *records.Store) {
 	t.Helper()
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "rooms.db"), time.Now)
+	db, err := storage.OpenFile(filepath.Join(t.TempDir(), "rooms.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

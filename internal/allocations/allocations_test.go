@@ -26,8 +26,8 @@ import (
 	"ravenbot/internal/policy"
 	"ravenbot/internal/prompt"
 	"ravenbot/internal/schema"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/toolsearch"
 )
@@ -209,7 +209,7 @@ func decide(t *testing.T) func() error {
 // turns of other conversations before.
 func storeTurn(t *testing.T, before int) func() error {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), func() time.Time { return now })
+	db, err := storage.OpenFile(filepath.Join(t.TempDir(), "raven.db"), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

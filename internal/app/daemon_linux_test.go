@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 )
 
 // daemon is the program as a process of its own, which can be killed and started
@@ -205,7 +205,7 @@ func marked(variable string) []int {
 func (d *daemon) end() {
 	d.w.t.Helper()
 	d.terminate()
-	db, err := bolt.Open(d.w.path("data/ravenbot.db"), time.Now)
+	db, err := storage.OpenFile(d.w.path("data/ravenbot.db"), time.Now)
 	if err != nil {
 		d.w.t.Fatalf("the store cannot be opened: %v", err)
 	}

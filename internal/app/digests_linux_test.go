@@ -14,8 +14,8 @@ import (
 	simfeeds "ravenbot/internal/sim/feeds"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 )
 
 // own serves a feed with one story.
@@ -315,7 +315,7 @@ func TestKilledAgainAndAgainWhileADigestIsMade(t *testing.T) {
 	d.start()
 	d.kill()
 	long := time.Now().AddDate(0, 0, -3).UTC()
-	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	db := must(storage.OpenFile(w.path("data/ravenbot.db"), time.Now))
 	if _, err := db.FinishRun(t.Context(), store.Run{
 		Digest: "many",
 		Due:    long,
@@ -348,7 +348,7 @@ func TestKilledAgainAndAgainWhileADigestIsMade(t *testing.T) {
 	d.idle()
 	d.end()
 	w.foldedOnce()
-	db = must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	db = must(storage.OpenFile(w.path("data/ravenbot.db"), time.Now))
 	defer db.Close()
 	if runs := must(db.LastRuns(t.Context(), "many", 10)); len(runs) != 2 || !runs[0].OK || runs[0].Posted != 9 {
 		t.Errorf("the runs on record are %+v", runs)

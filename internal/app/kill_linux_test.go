@@ -18,8 +18,8 @@ import (
 	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 )
 
 // question is something asked while the daemon is killed again and again.
@@ -119,7 +119,7 @@ func TestChaos(t *testing.T) {
 	s.d.start()
 	s.load(500 * time.Millisecond)
 	s.settle()
-	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	db := must(storage.OpenFile(w.path("data/ravenbot.db"), time.Now))
 	defer db.Close()
 	s.judge(db)
 }

@@ -12,7 +12,7 @@ import (
 	simfeeds "ravenbot/internal/sim/feeds"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/storage"
 )
 
 // Each test here kills the daemon at one point of its work and starts it again.
@@ -291,7 +291,7 @@ func TestKilledWhileADigestIsPosted(t *testing.T) {
 	d.idle()
 	d.end()
 	w.once("https://own.example/1")
-	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	db := must(storage.OpenFile(w.path("data/ravenbot.db"), time.Now))
 	defer db.Close()
 	entries, err := db.Entries(t.Context(), "general", 0, 100)
 	if err != nil || len(entries) != 1 {

@@ -11,7 +11,7 @@ import (
 
 	simfeeds "ravenbot/internal/sim/feeds"
 	simslack "ravenbot/internal/sim/slack"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/storage"
 )
 
 // onSlack and onDiscord react to the first post with a text, and take that back.
@@ -154,7 +154,7 @@ func TestReactionsInThreadsCount(t *testing.T) {
 		return strings.Contains(page, "2 helpful, 2 not helpful")
 	})
 	b.stop()
-	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	db := must(storage.OpenFile(w.path("data/ravenbot.db"), time.Now))
 	defer db.Close()
 	got := map[string]int{}
 	for _, f := range must(db.Feedback(t.Context())) {

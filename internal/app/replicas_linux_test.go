@@ -25,6 +25,7 @@ import (
 	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
 	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
 )
@@ -275,7 +276,7 @@ func (r *replicas) finish() {
 		d.terminate()
 	}
 	r.d, r.daemons = r.all[0], r.all
-	db := must(postgres.Open(r.t.Context(), r.url, postgres.Options{Log: slog.New(slog.DiscardHandler)}))
+	db := must(storage.OpenDatabase(r.t.Context(), r.url, postgres.Options{Log: slog.New(slog.DiscardHandler)}))
 	defer db.Close()
 	owesNothing(r.t, db)
 	r.judge(db)

@@ -12,8 +12,8 @@ import (
 
 	"ravenbot/internal/chat"
 	simmodel "ravenbot/internal/sim/model"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 )
 
 // roomPage is the page of a web room, as somebody without JavaScript uses it.
@@ -124,7 +124,7 @@ func TestChatPage_EditAndDelete_NothingOldIsLeft(t *testing.T) {
 		t.Errorf("after the deletion there is found: %s", found)
 	}
 	b.stop()
-	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	db := must(storage.OpenFile(w.path("data/ravenbot.db"), time.Now))
 	defer db.Close()
 	owesNothing(t, db)
 	if err := db.Records(t.Context(), func(r store.Record) error {
@@ -196,7 +196,7 @@ func TestKilledBeforeALineIsChanged(t *testing.T) {
 	p.shows([]string{"Message deleted"}, "banana", `id="line-3"`)
 	d.idle()
 	d.end()
-	db := must(bolt.Open(w.path("data/ravenbot.db"), time.Now))
+	db := must(storage.OpenFile(w.path("data/ravenbot.db"), time.Now))
 	defer db.Close()
 	if turns := must(db.Turns(t.Context(), chat.Address{Platform: "web", Channel: "general"}, store.Range{Newest: 9})); len(turns) > 0 {
 		t.Errorf("remembered: %+v", turns)

@@ -34,6 +34,8 @@ var manualFiles = []entry{
 	{"data/ravenbot.db.backups", "The copies that the daemon makes every day."},
 	{"data/ravenbot.db.initialized", "Marks that the store was made, so that a store which is missing is an error " +
 		"and not a new beginning."},
+	{"data/ravenbot.db.log-0", "The newest changes of the store, while the bot runs or after it was killed."},
+	{"data/ravenbot.db.log-1", "The same. Both belong to the store: move them with it."},
 }
 
 // manualVariables are the variables of the environment that the program reads, or that the shipped configuration does.

@@ -12,10 +12,12 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/migrate"
 	"ravenbot/internal/store/postgres"
+	"ravenbot/internal/store/records"
 )
 
 // migration is what store migrate says with --json.
@@ -73,21 +75,33 @@ func hasScheme(name string) bool { return strings.Contains(name, "://") }
 // openSource opens a store, which must be there, so that no daemon can.
 func openSource(ctx context.Context, name string) (store.Source, error) {
 	if isDatabase(name) {
-		return postgres.OpenSource(ctx, name, postgres.Options{})
+		db, err := postgres.OpenSource(ctx, name, postgres.Options{Specs: records.Specs()})
+		if err != nil {
+			return nil, err
+		}
+		return records.New(db), nil
 	}
-	// bolt.Open makes a new store where there is none, and an empty one would be copied.
+	// OpenFile makes a new store where there is none, and an empty one would be copied.
 	if _, err := os.Stat(name); err != nil {
 		return nil, fmt.Errorf("open the store to be copied: %w", err)
 	}
-	return bolt.Open(name, time.Now)
+	return storage.OpenFile(name, time.Now)
 }
 
 // openTarget opens a store that is new, or empty, or that a migration has not filled.
 func openTarget(ctx context.Context, name string) (store.Target, error) {
 	if isDatabase(name) {
-		return postgres.OpenTarget(ctx, name, postgres.Options{})
+		db, err := postgres.OpenTarget(ctx, name, postgres.Options{Specs: records.Specs()})
+		if err != nil {
+			return nil, err
+		}
+		return records.NewTarget(db), nil
 	}
-	return bolt.OpenTarget(ctx, name, time.Now)
+	db, err := bolt.OpenTarget(ctx, name, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return records.NewTarget(db), nil
 }
 
 // progressEvery is how often a migration says how far it is.

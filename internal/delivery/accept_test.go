@@ -13,11 +13,11 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // fullStore takes no message.
-type fullStore struct{ *bolt.DB }
+type fullStore struct{ *records.Store }
 
 func (fullStore) Accept(context.Context, store.Received) (bool, error) {
 	return false, errors.New("no space left")
@@ -27,7 +27,7 @@ func (fullStore) Accept(context.Context, store.Received) (bool, error) {
 func TestAccept_MessageThatIsNotStored_IsAnError(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store {
+		w := startOver(t, path, func(db *records.Store) delivery.Store {
 			return fullStore{db}
 		}, p, answerer(echo), delivery.Options{})
 		defer w.stop()
@@ -52,7 +52,7 @@ func (closedStore) SavePosts(context.Context, []store.Post) error {
 func TestSend_PostThatIsNotStored_IsAnError(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return closedStore{db} }, p,
+		w := startOver(t, path, func(db *records.Store) delivery.Store { return closedStore{db} }, p,
 			answerer(echo), delivery.Options{})
 		defer w.stop()
 		room := chat.Address{Platform: "web", Channel: "general"}
@@ -170,7 +170,7 @@ func (p *doubting) Post(ctx context.Context, to chat.Address, d chat.Draft) (cha
 
 func TestCounts_PostsThatMayBeThereTwice(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store {
+		w := startOver(t, path, func(db *records.Store) delivery.Store {
 			return db
 		}, &doubting{}, answerer(echo), delivery.Options{})
 		defer w.stop()
@@ -252,7 +252,7 @@ func TestAnswer_TellsSinceWhenItMayBeThere(t *testing.T) {
 
 // quoting is a store with a turn that quotes a message, or none where it cannot be read.
 type quoting struct {
-	*bolt.DB
+	*records.Store
 	turns  []store.TurnRef
 	err    error
 	doneIn *[]chat.Address // the conversations of answers
@@ -266,7 +266,7 @@ func (s quoting) SaveAnswer(
 	posts []store.Post,
 ) error {
 	*s.doneIn = append(*s.doneIn, to)
-	return s.DB.SaveAnswer(ctx, to, messages, turn, posts)
+	return s.Store.SaveAnswer(ctx, to, messages, turn, posts)
 }
 
 func (s quoting) TurnsQuoting(context.Context, string) ([]store.TurnRef, error) {
@@ -289,7 +289,7 @@ func TestAccept_QuotedMessageIsDeleted_IsPurged(t *testing.T) {
 			story(t, func(t *testing.T, path string) {
 				a := &thinker{}
 				var doneIn []chat.Address
-				wrap := func(db *bolt.DB) delivery.Store { tt.store.DB, tt.store.doneIn = db, &doneIn; return tt.store }
+				wrap := func(db *records.Store) delivery.Store { tt.store.Store, tt.store.doneIn = db, &doneIn; return tt.store }
 				w := startOver(t, path, wrap, &platform{}, a, delivery.Options{})
 				defer w.stop()
 				err := w.Accept(t.Context(), changed("general", "1", chat.Deleted, "", ""))
@@ -310,7 +310,7 @@ func TestAccept_QuotedMessageIsDeleted_IsPurged(t *testing.T) {
 }
 
 // unknowing is a store that cannot tell where a message is.
-type unknowing struct{ *bolt.DB }
+type unknowing struct{ *records.Store }
 
 func (unknowing) ConversationOf(context.Context, string) (chat.Address, bool, error) {
 	return chat.Address{}, false, errors.New("the disk cannot be read")
@@ -319,7 +319,7 @@ func (unknowing) ConversationOf(context.Context, string) (chat.Address, bool, er
 // A platform delivers an edit again where it was not taken.
 func TestAccept_PlaceOfAnEditCannotBeRead_IsAnError(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return unknowing{db} }, &platform{}, answerer(echo),
+		w := startOver(t, path, func(db *records.Store) delivery.Store { return unknowing{db} }, &platform{}, answerer(echo),
 			delivery.Options{})
 		defer w.stop()
 		if err := w.Accept(t.Context(), changed("a", "1", chat.Edited, "1", "hello")); err == nil {
@@ -332,7 +332,7 @@ func TestAccept_PlaceOfAnEditCannotBeRead_IsAnError(t *testing.T) {
 func TestAccept_EditWithoutItsThread_IsAnsweredThere(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &threaded{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, &thinker{}, delivery.Options{})
+		w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, p, &thinker{}, delivery.Options{})
 		defer w.stop()
 		m := said("a", "1", "helo")
 		m.Conversation.Thread = "77"

@@ -12,7 +12,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // An answer that a process before this one may have begun to post is looked for on its platform. To
@@ -131,7 +131,7 @@ func TestAnswer_WithTools_HasAButtonWhereThePlatformDoesNotShowThem(t *testing.T
 		{shows, &shows.platform, []string{"👍", "👎"}},
 	} {
 		story(t, func(t *testing.T, path string) {
-			w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, c.on, worker{}, delivery.Options{})
+			w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, c.on, worker{}, delivery.Options{})
 			defer w.stop()
 			accept(t, w, said("a", "1", "look"))
 			later()
@@ -265,7 +265,7 @@ func (p *slow) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Re
 func TestStop_BesideAPost_ReachesOnesOwnThreads(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &slow{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, &thinker{}, delivery.Options{})
+		w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, p, &thinker{}, delivery.Options{})
 		defer w.stop()
 		m := said("a", "1", "hello")
 		m.Conversation.Thread, m.Author.ID = "t1", "anna"
@@ -291,20 +291,20 @@ func TestStop_BesideAPost_ReachesOnesOwnThreads(t *testing.T) {
 
 // tallied counts how often outcomes are stored.
 type tallied struct {
-	*bolt.DB
+	*records.Store
 	times int
 }
 
 func (s *tallied) SaveOutcomes(ctx context.Context, list []store.Outcome, patience time.Duration) error {
 	s.times++
-	return s.DB.SaveOutcomes(ctx, list, patience)
+	return s.Store.SaveOutcomes(ctx, list, patience)
 }
 
 // Posts that are sent at the same time cost one transaction for their outcomes.
 func TestOutcomes_OfOneMoment_AreStoredTogether(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		s, p := &tallied{}, &platform{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { s.DB = db; return s }, p, &thinker{}, delivery.Options{})
+		w := startOver(t, path, func(db *records.Store) delivery.Store { s.Store = db; return s }, p, &thinker{}, delivery.Options{})
 		for n := range 4 {
 			accept(t, w, said(fmt.Sprint("room", n), fmt.Sprint(n), "hello"))
 		}

@@ -16,8 +16,9 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // platform remembers what was posted and fails as it is told.
@@ -101,20 +102,20 @@ func start(t *testing.T, path string, p *platform, a delivery.Answerer) world {
 // startWith is start with bounds of its own.
 func startWith(t *testing.T, path string, p *platform, a delivery.Answerer, o delivery.Options) world {
 	t.Helper()
-	return startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, a, o)
+	return startOver(t, path, func(db *records.Store) delivery.Store { return db }, p, a, o)
 }
 
 // startOver is startWith over a store that behaves in its own way, and with any platform.
 func startOver(
 	t *testing.T,
 	path string,
-	wrap func(*bolt.DB) delivery.Store,
+	wrap func(*records.Store) delivery.Store,
 	p chat.Platform,
 	a delivery.Answerer,
 	o delivery.Options,
 ) world {
 	t.Helper()
-	db, err := bolt.Open(path, time.Now)
+	db, err := storage.OpenFile(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func (p *threaded) Thread(_ context.Context, to chat.Address, post chat.Ref, tit
 func TestWhatIsBelowAPostGoesToItsThread(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "raven.db")
 	synctest.Test(t, func(t *testing.T) {
-		db, err := bolt.Open(path, time.Now)
+		db, err := storage.OpenFile(path, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // writer writes a word a second, for as many seconds as the question says.
@@ -146,7 +146,7 @@ func TestAViewThatFailsLeavesTheAnswer(t *testing.T) {
 func TestAnAnswerIsShownWhileItIsWatched(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &watched{platform: platform{edits: 2 * time.Second}}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, writer{}, delivery.Options{})
+		w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, p, writer{}, delivery.Options{})
 		defer w.stop()
 		accept(t, w, said("a", "slow", "6"))
 		later()
@@ -191,7 +191,7 @@ func TestLiveAnswer_PlatformAsksForTime_IsShownLater(t *testing.T) {
 func TestLiveAnswer_AnotherProcessOwnsTheStore_ShowsNothing(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		s, p := &sharedStore{}, &platform{edits: time.Second}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { s.DB = db; return s }, p, writer{}, delivery.Options{})
+		w := startOver(t, path, func(db *records.Store) delivery.Store { s.Store = db; return s }, p, writer{}, delivery.Options{})
 		defer w.stop()
 		s.isTaken.Store(true)
 		accept(t, w, said("a", "1", "20"))
@@ -296,7 +296,7 @@ func TestLiveAnswer_EditUnderWay_IsFinishedBeforeTheWholeAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			story(t, func(t *testing.T, path string) {
 				p := &slowEdits{platform: &platform{edits: time.Second}, took: 950 * time.Millisecond}
-				w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, writer{}, delivery.Options{})
+				w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, p, writer{}, delivery.Options{})
 				defer w.stop()
 				accept(t, w, said("a", "1", "6"))
 				if tt.stopAfter > 0 {
@@ -333,7 +333,7 @@ func (p forgetful) Post(ctx context.Context, to chat.Address, d chat.Draft) (cha
 func TestLiveAnswer_PlaceOfAnEditIsNotTold_StaysTheFirst(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{edits: 2 * time.Second}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, forgetful{p}, writer{}, delivery.Options{})
+		w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, forgetful{p}, writer{}, delivery.Options{})
 		defer w.stop()
 		accept(t, w, said("a", "1", "6"))
 		later()
@@ -364,7 +364,7 @@ func (p *slowFirst) Post(ctx context.Context, to chat.Address, d chat.Draft) (ch
 func TestLiveAnswer_AnswerIsReadyDuringTheFirstPost_LetsItEnd(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &slowFirst{platform: &platform{edits: 2 * time.Second}}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, writer{}, delivery.Options{})
+		w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, p, writer{}, delivery.Options{})
 		defer w.stop()
 		accept(t, w, said("a", "1", "3"))
 		later()

@@ -10,12 +10,12 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/delivery"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // sharedStore is a store that another process can take over.
 type sharedStore struct {
-	*bolt.DB
+	*records.Store
 	isTaken atomic.Bool
 }
 
@@ -31,8 +31,8 @@ func (s *sharedStore) IsShared() bool { return true }
 func TestNothingIsSentWhileAnotherProcessOwnsTheStore(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		s, p := &sharedStore{}, &platform{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store {
-			s.DB = db
+		w := startOver(t, path, func(db *records.Store) delivery.Store {
+			s.Store = db
 			return s
 		}, p, answerer(echo), delivery.Options{})
 		defer w.stop()
@@ -74,8 +74,8 @@ func TestPost_StoreIsTakenOverWhileItWaits_IsNotSent(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		s := &sharedStore{}
 		p := &asksLate{store: s}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store {
-			s.DB = db
+		w := startOver(t, path, func(db *records.Store) delivery.Store {
+			s.Store = db
 			return s
 		}, p, answerer(echo), delivery.Options{})
 		defer w.stop()

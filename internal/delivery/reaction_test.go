@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 )
 
 // A reaction counts at once while its conversation is at work, and for nothing where
@@ -48,7 +48,7 @@ func TestReactionsAreWordsOnTheTurnThatTheyStandBelow(t *testing.T) {
 			t.Errorf("posted %q", got)
 		}
 	})
-	db, err := bolt.Open(path, time.Now)
+	db, err := storage.OpenFile(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

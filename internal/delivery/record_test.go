@@ -9,7 +9,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // recorder is a platform that keeps messages on a record of its own, and shows work.
@@ -48,7 +48,7 @@ func (r *recorder) was(t *testing.T, want ...string) {
 
 func startRecorder(t *testing.T, path string, r *recorder, a delivery.Answerer) world {
 	t.Helper()
-	return startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, r, a, delivery.Options{})
+	return startOver(t, path, func(db *records.Store) delivery.Store { return db }, r, a, delivery.Options{})
 }
 
 // A platform with a record of its own is told of a change before it is done, whether the message waits or was answered,

@@ -9,6 +9,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/delivery"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
@@ -23,7 +24,7 @@ type replica struct {
 // startReplica starts a service that is a member of those on a database.
 func startReplica(t *testing.T, url string, p chat.Platform, a delivery.Answerer) replica {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), url, postgres.Options{Log: slog.New(slog.DiscardHandler)})
+	db, err := storage.OpenDatabase(t.Context(), url, postgres.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

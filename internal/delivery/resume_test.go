@@ -14,14 +14,15 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/delivery"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // left is what another process has left in the store of a service.
 type left struct {
 	t        *testing.T
-	db       *bolt.DB
+	db       *records.Store
 	messages []store.Received
 }
 
@@ -59,7 +60,7 @@ func startBeside(t *testing.T, path string, p *platform, a delivery.Answerer) (w
 	t.Helper()
 	l := &left{t: t}
 	isUrgent := func(m chat.Message) bool { return m.Text == "urgent" }
-	w := startOver(t, path, func(db *bolt.DB) delivery.Store { l.db = db; return db }, p, a,
+	w := startOver(t, path, func(db *records.Store) delivery.Store { l.db = db; return db }, p, a,
 		delivery.Options{Urgent: isUrgent})
 	<-w.Ready()
 	return w, l
@@ -143,7 +144,7 @@ func TestResume_Again_IsSkipped(t *testing.T) {
 func TestResume_WhatRunHasRead_IsSkipped(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
-		db, err := bolt.Open(path, time.Now)
+		db, err := storage.OpenFile(path, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +305,7 @@ func TestResume_ManyGivenUp_TheNewestAreTold(t *testing.T) {
 
 // unreadable is a store that cannot list one kind of what was left.
 type unreadable struct {
-	*bolt.DB
+	*records.Store
 	what string
 }
 
@@ -330,7 +331,7 @@ func TestRun_CannotReadWhatWasLeft_Fails(t *testing.T) {
 	for _, what := range []string{"posts", "messages", "notices"} {
 		t.Run(what, func(t *testing.T) {
 			story(t, func(t *testing.T, path string) {
-				db, err := bolt.Open(path, time.Now)
+				db, err := storage.OpenFile(path, time.Now)
 				if err != nil {
 					t.Fatal(err)
 				}

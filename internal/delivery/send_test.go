@@ -15,7 +15,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // The waits between attempts double up to a minute, and no attempt is made six hours after the first one.
@@ -110,7 +110,7 @@ func (p *hanging) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat
 func TestPost_PlatformHangs_IsTriedAgainAfterAMinute(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &hanging{}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, answerer(echo), delivery.Options{})
+		w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, p, answerer(echo), delivery.Options{})
 		defer w.stop()
 		accept(t, w, said("a", "1", "hello"))
 		pass(time.Minute)
@@ -125,8 +125,8 @@ func TestPost_PlatformHangs_IsTriedAgainAfterAMinute(t *testing.T) {
 func TestPost_ThreadNotFound_IsNotLookedForLater(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &threaded{down: 3}
-		var db *bolt.DB
-		wrap := func(opened *bolt.DB) delivery.Store { db = opened; return opened }
+		var db *records.Store
+		wrap := func(opened *records.Store) delivery.Store { db = opened; return opened }
 		w := startOver(t, path, wrap, p, answerer(echo), delivery.Options{})
 		defer w.stop()
 		<-w.Ready()
@@ -152,7 +152,7 @@ func TestPost_ThreadNotFound_IsNotLookedForLater(t *testing.T) {
 
 // failing stores no answer for some time.
 type failing struct {
-	*bolt.DB
+	*records.Store
 	began time.Time
 	fails int
 	tries []time.Duration
@@ -169,13 +169,13 @@ func (s *failing) SaveAnswer(
 	if len(s.tries) <= s.fails {
 		return errors.New("no space left")
 	}
-	return s.DB.SaveAnswer(ctx, to, messages, turn, posts)
+	return s.Store.SaveAnswer(ctx, to, messages, turn, posts)
 }
 
 func TestAnswer_CannotBeStored_IsTriedUntilItIs(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		s, p := &failing{began: time.Now(), fails: 8}, &platform{}
-		wrap := func(db *bolt.DB) delivery.Store { s.DB = db; return s }
+		wrap := func(db *records.Store) delivery.Store { s.Store = db; return s }
 		w := startOver(t, path, wrap, p, answerer(echo), delivery.Options{})
 		defer w.stop()
 		accept(t, w, said("a", "1", "hello"))
@@ -215,7 +215,7 @@ func TestTyping_IsShownWhileAnAnswerTakesTime(t *testing.T) {
 		story(t, func(t *testing.T, path string) {
 			p := &typing{began: time.Now()}
 			slow := answerer(func(ctx context.Context, m chat.Message) string { <-time.After(take); return echo(ctx, m) })
-			w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, slow, delivery.Options{})
+			w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, p, slow, delivery.Options{})
 			defer w.stop()
 			accept(t, w, said("a", "1", "hello"))
 			later()
@@ -256,7 +256,7 @@ func TestTyping_RequestUnderWay_AnswerWaitsForItForASecond(t *testing.T) {
 				<-time.After(600 * time.Millisecond)
 				return echo(ctx, m)
 			})
-			w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, slow, delivery.Options{})
+			w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, p, slow, delivery.Options{})
 			defer w.stop()
 			began := time.Now()
 			accept(t, w, said("a", "1", "hello"))
@@ -287,7 +287,7 @@ func TestUndelivered_PlatformIsOneWay_IsNotTold(t *testing.T) {
 			}
 			return nil
 		}}}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store { return db }, p, answerer(echo), delivery.Options{})
+		w := startOver(t, path, func(db *records.Store) delivery.Store { return db }, p, answerer(echo), delivery.Options{})
 		defer w.stop()
 		accept(t, w, said("a", "1", "hello"))
 		pass(time.Hour)
@@ -299,7 +299,7 @@ func TestUndelivered_PlatformIsOneWay_IsNotTold(t *testing.T) {
 
 // impatient is a store that notes how long it may wait for other writes.
 type impatient struct {
-	*bolt.DB
+	*records.Store
 	mu       sync.Mutex
 	patience []time.Duration
 }
@@ -308,14 +308,14 @@ func (s *impatient) SaveOutcomes(ctx context.Context, outcomes []store.Outcome, 
 	s.mu.Lock()
 	s.patience = append(s.patience, patience)
 	s.mu.Unlock()
-	return s.DB.SaveOutcomes(ctx, outcomes, patience)
+	return s.Store.SaveOutcomes(ctx, outcomes, patience)
 }
 
 // The outcome of a post may wait for another write, unless somebody waits for it.
 func TestOutcomes_SomebodyWaits_AreStoredAtOnce(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		s, p := &impatient{}, &platform{}
-		wrap := func(db *bolt.DB) delivery.Store { s.DB = db; return s }
+		wrap := func(db *records.Store) delivery.Store { s.Store = db; return s }
 		w := startOver(t, path, wrap, p, answerer(echo), delivery.Options{})
 		defer w.stop()
 		room := said("a", "", "").Conversation

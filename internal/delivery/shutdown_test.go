@@ -14,13 +14,14 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/delivery"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // readOnly stores no outcomes while it is full.
 type readOnly struct {
-	*bolt.DB
+	*records.Store
 	full *atomic.Bool
 }
 
@@ -28,7 +29,7 @@ func (s readOnly) SaveOutcomes(ctx context.Context, outcomes []store.Outcome, pa
 	if s.full.Load() {
 		return errors.New("no space left")
 	}
-	return s.DB.SaveOutcomes(ctx, outcomes, patience)
+	return s.Store.SaveOutcomes(ctx, outcomes, patience)
 }
 
 // Whoever stops the bot kills it when it takes long. Outcomes that cannot be stored are found by the next start.
@@ -40,7 +41,7 @@ func TestShutdown_OutcomesCannotBeStored_EndsAllTheSame(t *testing.T) {
 				var full atomic.Bool
 				full.Store(true)
 				p := &platform{}
-				wrap := func(db *bolt.DB) delivery.Store { return readOnly{db, &full} }
+				wrap := func(db *records.Store) delivery.Store { return readOnly{db, &full} }
 				w := startOver(t, path, wrap, p, answerer(echo), delivery.Options{MaxTurns: maxTurns})
 				for n := range posts {
 					room := chat.Address{Platform: "web", Channel: fmt.Sprint(n)}
@@ -75,7 +76,7 @@ func TestShutdown_OutcomesCannotBeStored_EndsAllTheSame(t *testing.T) {
 func TestInterject_AfterTheEnd_IsLeftToTheNextStart(t *testing.T) {
 	story(t, func(t *testing.T, path string) {
 		p := &platform{}
-		db, err := bolt.Open(path, time.Now)
+		db, err := storage.OpenFile(path, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}

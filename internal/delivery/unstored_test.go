@@ -14,12 +14,12 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 // slowDisk takes a minute to store the message named "1", as often as it comes, and then fails as it is told.
 type slowDisk struct {
-	*bolt.DB
+	*records.Store
 	fail error
 }
 
@@ -30,7 +30,7 @@ func (d *slowDisk) Accept(ctx context.Context, r store.Received) (bool, error) {
 			return false, d.fail
 		}
 	}
-	return d.DB.Accept(ctx, r)
+	return d.Store.Accept(ctx, r)
 }
 
 // preparer notes when it is asked, waits until what it is asked is stored, and answers.
@@ -78,8 +78,8 @@ func tellSlowly(t *testing.T, fail error, tell func(t *testing.T, w world, p *pl
 	t.Helper()
 	story(t, func(t *testing.T, path string) {
 		p, a, d := &platform{}, &preparer{}, &slowDisk{fail: fail}
-		w := startOver(t, path, func(db *bolt.DB) delivery.Store {
-			d.DB = db
+		w := startOver(t, path, func(db *records.Store) delivery.Store {
+			d.Store = db
 			return d
 		}, p, a, delivery.Options{Limits: delivery.Limits{MaxPerUser: 1}})
 		tell(t, w, p, a, d)
@@ -227,7 +227,7 @@ func TestResume_OfAMessageThatIsBeingStored_IsAnswered(t *testing.T) {
 	tellSlowly(t, nil, func(t *testing.T, w world, p *platform, _ *preparer, d *slowDisk) {
 		synctest.Wait() // what is in the store at the start is resumed anyway
 		m := said("a", "1", "hello")
-		if _, err := d.DB.Accept(t.Context(), store.Received{Message: m, At: time.Now()}); err != nil {
+		if _, err := d.Store.Accept(t.Context(), store.Received{Message: m, At: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		repeat := acceptLater(t, w, m)

@@ -17,8 +17,9 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 )
 
 var (
@@ -76,7 +77,7 @@ func story(n int) feed.Item {
 type bench struct {
 	*digest.Service
 	feeds   feeds
-	db      *bolt.DB
+	db      *records.Store
 	now     time.Time
 	sent    []store.Post
 	shown   []chat.Draft              // posted at once
@@ -101,7 +102,7 @@ func (s setElsewhere) MaxDigestsPerUser() int       { return s.maxPerUser }
 func service(t *testing.T, p digest.Plan, change ...func(*digest.Options)) *bench {
 	t.Helper()
 	b := &bench{feeds: feeds{}, now: monday}
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), func() time.Time { return b.now })
+	db, err := storage.OpenFile(filepath.Join(t.TempDir(), "raven.db"), func() time.Time { return b.now })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ import (
 
 	"ravenbot/internal/agent"
 	"ravenbot/internal/budget"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/storage"
+	"ravenbot/internal/store/records"
 )
 
 // Options configure a Runner.
@@ -145,7 +146,7 @@ func sumByKind(s Suite, results []Result) []Sum {
 // workspace is what a case needs beside its own data: a store and a folder, both removed by close.
 type workspace struct {
 	folder string
-	db     *bolt.DB
+	db     *records.Store
 	log    *slog.Logger
 	now    func() time.Time
 }
@@ -156,7 +157,7 @@ func (r *Runner) open() (*workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := bolt.Open(filepath.Join(folder, "store.db"), r.o.Now)
+	db, err := storage.OpenFile(filepath.Join(folder, "store.db"), r.o.Now)
 	if err != nil {
 		return nil, fmt.Errorf("%w (removing its folder: %v)", err, os.RemoveAll(folder))
 	}

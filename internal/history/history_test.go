@@ -19,8 +19,9 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/history"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 	"ravenbot/internal/tool"
 )
 
@@ -34,7 +35,7 @@ var (
 // world is a Service over a real store and a platform that lists what it is given.
 type world struct {
 	t       *testing.T
-	db      *bolt.DB
+	db      *records.Store
 	search  *history.Service
 	mu      sync.Mutex
 	now     time.Time
@@ -53,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, now: noon.Add(24 * time.Hour), said: map[chat.Address][]chat.Said{}, shared: true}
 	var err error
-	if w.db, err = bolt.Open(filepath.Join(t.TempDir(), "raven.db"), w.time); err != nil {
+	if w.db, err = storage.OpenFile(filepath.Join(t.TempDir(), "raven.db"), w.time); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.db.Close() })
@@ -422,7 +423,7 @@ func TestHandle_ListsWhatWasFound(t *testing.T) {
 
 // BenchmarkSearch searches a conversation of 6,000 messages.
 func BenchmarkSearch(b *testing.B) {
-	db, err := bolt.Open(filepath.Join(b.TempDir(), "raven.db"), time.Now)
+	db, err := storage.OpenFile(filepath.Join(b.TempDir(), "raven.db"), time.Now)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"ravenbot/internal/document"
 	"ravenbot/internal/knowledge"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/storage"
 )
 
 // machine is where a process with a folder of its own shares a store with others.
@@ -22,7 +22,7 @@ type machine struct {
 
 func machines(t *testing.T, n int) (list []machine) {
 	t.Helper()
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"), time.Now)
+	db, err := storage.OpenFile(filepath.Join(t.TempDir(), "store.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestWithoutCopiesNothingIsRestored(t *testing.T) {
 
 // A store that was shared gives its copies back to the folder beside it, once.
 func TestUnpack_StoreIsSharedNoMore_FilesAreBesideIt(t *testing.T) {
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"), time.Now)
+	db, err := storage.OpenFile(filepath.Join(t.TempDir(), "store.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"ravenbot/internal/replica"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/settings"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
@@ -65,7 +66,7 @@ var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 
 // heldStore is a database whose lists of records can be kept on their way to the reader.
 type heldStore struct {
-	*postgres.DB
+	*storage.Database
 	mu   sync.Mutex
 	read chan string   // kinds that were read while they are held; nil: they are not
 	let  chan struct{} // closed when they go on
@@ -95,13 +96,13 @@ func (h *heldStore) wait(kind string) {
 }
 
 func (h *heldStore) Items(ctx context.Context, kind string) (map[string]json.RawMessage, error) {
-	items, err := h.DB.Items(ctx, kind)
+	items, err := h.Database.Items(ctx, kind)
 	h.wait(kind)
 	return items, err
 }
 
 func (h *heldStore) Settings(ctx context.Context) (map[string][]byte, error) {
-	layers, err := h.DB.Settings(ctx)
+	layers, err := h.Database.Settings(ctx)
 	h.wait(store.SettingChanges)
 	return layers, err
 }
@@ -133,7 +134,7 @@ func must[T any](v T, err error) T {
 func start(t *testing.T, url string, conf *config.Config) *process {
 	t.Helper()
 	ctx, log := t.Context(), slog.New(slog.DiscardHandler)
-	db := &heldStore{DB: must(postgres.Open(ctx, url, postgres.Options{Log: log}))}
+	db := &heldStore{Database: must(storage.OpenDatabase(ctx, url, postgres.Options{Log: log}))}
 	p := &process{db: db}
 	p.settings = settings.New(db, func() []string { return nil }, nil, log)
 	p.grants = must(approval.LoadGrants(ctx, db, time.Now))
@@ -319,7 +320,7 @@ func TestSettings_TwoReplicasChangeKeysAtOnce_AllAreSet(t *testing.T) {
 	url := pgtest.Start(t)
 	scope := settings.Channel(place)
 	open := func() *settings.Repository {
-		db := must(postgres.Open(t.Context(), url, postgres.Options{Log: slog.New(slog.DiscardHandler)}))
+		db := must(storage.OpenDatabase(t.Context(), url, postgres.Options{Log: slog.New(slog.DiscardHandler)}))
 		t.Cleanup(func() { _ = db.Close() })
 		r := settings.New(db, func() []string { return nil }, nil, slog.New(slog.DiscardHandler))
 		if err := r.Load(t.Context()); err != nil {
@@ -436,7 +437,7 @@ func TestAudit_OfTwoReplicasAtOnce_IsOneChain(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	logs := make([]*audit.Log, 2)
 	for n := range logs {
-		db := must(postgres.Open(t.Context(), url, postgres.Options{Log: log}))
+		db := must(storage.OpenDatabase(t.Context(), url, postgres.Options{Log: log}))
 		t.Cleanup(func() { _ = db.Close() })
 		logs[n] = must(audit.Load(t.Context(), db, time.Now, log))
 	}

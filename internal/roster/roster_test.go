@@ -17,19 +17,20 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/settings"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/storage"
+	"ravenbot/internal/store/records"
 )
 
 // disk is a store that a crash may cut off from the bot right after an item was deleted.
 type disk struct {
-	*bolt.DB
+	*records.Store
 	crash bool
 }
 
 var errCrash = errors.New("the process has ended")
 
 func (d *disk) DeleteItem(ctx context.Context, kind, name string) error {
-	if err := d.DB.DeleteItem(ctx, kind, name); err != nil || !d.crash {
+	if err := d.Store.DeleteItem(ctx, kind, name); err != nil || !d.crash {
 		return err
 	}
 	panic(errCrash)
@@ -89,12 +90,12 @@ func startWith(t *testing.T, d *disk, folder string, log *slog.Logger) *roster.R
 
 func open(t *testing.T) *disk {
 	t.Helper()
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	db, err := storage.OpenFile(filepath.Join(t.TempDir(), "raven.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return &disk{DB: db}
+	return &disk{Store: db}
 }
 
 // Whatever is left of an agent that was being removed when the bot ended, another one of its name does not know its

@@ -16,6 +16,7 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/postgres"
+	"ravenbot/internal/store/records"
 )
 
 // Storage is an open store with what keeps copies of it.
@@ -53,11 +54,11 @@ func Open(ctx context.Context, c *config.Config, log *slog.Logger, now func() ti
 	if !c.UsesPostgres() {
 		return openFile(ctx, c, log, now)
 	}
-	db, err := postgres.OpenAlone(ctx, c.Store.Reveal(), postgres.Options{Now: now, Log: log})
+	db, err := postgres.OpenAlone(ctx, c.Store.Reveal(), postgres.Options{Now: now, Log: log, Specs: records.Specs()})
 	if err != nil {
 		return nil, err
 	}
-	return &Storage{Engine: db, Backups: noBackups{}}, nil
+	return &Storage{Engine: records.New(db), Backups: noBackups{}}, nil
 }
 
 // openFile opens the store in a file. The error of a damaged one names the newest backup that is
@@ -67,13 +68,47 @@ func openFile(ctx context.Context, c *config.Config, log *slog.Logger, now func(
 	if err != nil {
 		return nil, bolt.SuggestBackup(ctx, c.BackupFolder(), err)
 	}
-	return &Storage{Engine: db, Backups: bolt.NewBackups(db, bolt.BackupOptions{
+	return &Storage{Engine: records.New(db), Backups: bolt.NewBackups(db, bolt.BackupOptions{
 		Folder: c.BackupFolder(),
 		Every:  c.Backup.Every.Std(),
 		Keep:   c.Backup.Keep,
 		Log:    log,
 		Now:    now,
 	})}, nil
+}
+
+// OpenFile opens the store in a file without keeping copies of it. The errors are those of bolt.Open.
+func OpenFile(path string, now func() time.Time) (*records.Store, error) {
+	db, err := bolt.Open(path, now)
+	if err != nil {
+		return nil, err
+	}
+	return records.New(db), nil
+}
+
+// Database is an open store in a PostgreSQL database.
+type Database struct {
+	*records.Shared
+	db *postgres.DB
+}
+
+// OpenDatabase opens the store in a database. The errors are those of postgres.Open.
+func OpenDatabase(ctx context.Context, address string, o postgres.Options) (*Database, error) {
+	o.Specs = records.Specs()
+	db, err := postgres.Open(ctx, address, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Database{records.NewShared(db), db}, nil
+}
+
+// Membership returns the part of this process among those that use the database. Call it before any other method.
+func (d *Database) Membership(ctx context.Context) (store.Membership, error) {
+	m, err := d.db.Membership(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return records.Membership{Membership: m}, nil
 }
 
 // Shared is an open store that several daemons use. Nothing is written before this process is a member.
@@ -87,23 +122,23 @@ type Shared struct {
 
 // OpenShared opens a PostgreSQL store, and makes its tables where there are none.
 func OpenShared(ctx context.Context, c *config.Config, log *slog.Logger, now func() time.Time) (*Shared, error) {
-	db, err := postgres.Open(ctx, c.Store.Reveal(), postgres.Options{Now: now, Log: log})
+	d, err := OpenDatabase(ctx, c.Store.Reveal(), postgres.Options{Now: now, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	membership, err := db.Membership(ctx)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
+	membership, err := d.Membership(ctx)
+	var address net.Addr
+	var id string
+	if err == nil {
+		address, err = d.db.LocalAddr(ctx)
 	}
-	address, err := db.LocalAddr(ctx)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
+	if err == nil {
+		id, err = d.db.ID(ctx)
 	}
-	id, err := db.ID(ctx)
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, d.Close())
 	}
-	return &Shared{Storage{Engine: db, Backups: noBackups{}, ID: id}, membership, address, db.Now}, nil
+	return &Shared{Storage{Engine: d, Backups: noBackups{}, ID: id}, membership, address, d.Now}, nil
 }
 
 // CheckShared looks whether a replica can use the configured database, with the errors of OpenShared and OpenBox, and
@@ -126,7 +161,7 @@ func CheckShared(ctx context.Context, c *config.Config) (remark string, err erro
 	if err != nil {
 		return "", err
 	}
-	db, err := postgres.Open(ctx, c.Store.Reveal(), o)
+	db, err := OpenDatabase(ctx, c.Store.Reveal(), o)
 	if err != nil {
 		return "", err
 	}

@@ -20,10 +20,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/internal/measure"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/store/records"
 )
 
 // memory is a store of the items of one kind.
@@ -462,9 +463,10 @@ func TestDecode_ReleasedForms(t *testing.T) {
 // Two processes on each kind of store add to the same day; what is pruned is gone.
 func TestStores_TwoProcesses_ShowTheSum(t *testing.T) {
 	c := at("2026-11-27T10:00:00Z")
-	file := must(bolt.Open(filepath.Join(t.TempDir(), "raven.db"), c.now))
+	file := must(storage.OpenFile(filepath.Join(t.TempDir(), "raven.db"), c.now))
 	log := slog.New(slog.DiscardHandler)
-	database := must(postgres.OpenAlone(t.Context(), pgtest.Start(t), postgres.Options{Now: c.now, Log: log}))
+	database := records.New(must(postgres.OpenAlone(t.Context(), pgtest.Start(t),
+		postgres.Options{Now: c.now, Log: log, Specs: records.Specs()})))
 	for name, s := range map[string]store.Store{"file": file, "database": database} {
 		t.Run(name, func(t *testing.T) {
 			c := at("2026-08-01T10:00:00Z")

@@ -17,8 +17,9 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/records"
 	"ravenbot/internal/store/storetest"
 	"ravenbot/internal/transfer"
 )
@@ -33,7 +34,7 @@ var (
 // side is a store with its Service.
 type side struct {
 	t        *testing.T
-	db       *bolt.DB
+	db       *records.Store
 	transfer *transfer.Service
 	reloads  int
 	isOver   func(time.Time) bool
@@ -41,7 +42,7 @@ type side struct {
 
 func newSide(t *testing.T) *side {
 	t.Helper()
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	db, err := storage.OpenFile(filepath.Join(t.TempDir(), "raven.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

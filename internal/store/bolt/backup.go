@@ -39,7 +39,7 @@ func (db *DB) Backup(ctx context.Context, path string) error {
 // BackupFile is Backup for a store that no process has open. It returns a
 // *store.InUseError where one has.
 func BackupFile(ctx context.Context, path, to string) error {
-	if err := requireStore(path); err != nil {
+	if err := cmp.Or(requireStore(path), replayLogs(path)); err != nil {
 		return err
 	}
 	release, err := lock(path)
@@ -172,6 +172,9 @@ func removeUnfinished(path, keep string) {
 // change meanwhile. Restore returns a *store.InUseError where a process has the present
 // store open.
 func Restore(ctx context.Context, file, path string, now time.Time) (kept string, err error) {
+	if err := replayLogs(file); err != nil { // of a store that was killed
+		return "", err
+	}
 	release, err := lock(path)
 	if err != nil {
 		return "", err
@@ -195,7 +198,7 @@ func Restore(ctx context.Context, file, path string, now time.Time) (kept string
 		if kept, err = keepAs(place, place+".before-restore-"+now.UTC().Format(fileTimeFormat)); err != nil {
 			return err
 		}
-		return errors.Join(os.Rename(name, place), writeMarker(path), keepLog(path, kept))
+		return errors.Join(os.Rename(name, place), writeMarker(path), keepLogs(path, kept))
 	})
 	if err = errors.Join(err, release()); err != nil {
 		return kept, fmt.Errorf("restore store %s from %s: %w", path, file, err)
@@ -284,7 +287,7 @@ func upgradeCopy(ctx context.Context, from, path string) error {
 		return err
 	}
 	db := newDB(path, b, time.Now)
-	err = db.update(ctx, func(tx *tx) error { return tx.migrate(walPath(from)) })
+	err = db.migrate(ctx, walPath(from))
 	if err = errors.Join(err, b.Close()); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"ravenbot/internal/store/bolt"
 )
 
-func save(t *testing.T, db *bolt.DB, url string) {
+func save(t *testing.T, db *bolt.TestStore, url string) {
 	t.Helper()
 	if err := db.SaveFeeds(t.Context(), store.Feed{URL: url, Data: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestCompactMendsAHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damaged *store.DamagedError
-	if _, err := bolt.Open(path, time.Now); !errors.As(err, &damaged) ||
+	if _, err := bolt.OpenRecords(path, time.Now); !errors.As(err, &damaged) ||
 		!strings.Contains(damaged.Remedy, "ravenbot store compact") {
 		t.Fatalf("opening gave %v, want a DamagedError that names the way back", err)
 	}
@@ -335,7 +335,7 @@ func TestBackupsAreMadeAndRotated(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		log := &lines{}
-		b := bolt.NewBackups(db, bolt.BackupOptions{Folder: folder, Every: 24 * time.Hour, Keep: 2,
+		b := bolt.NewBackups(db.DB, bolt.BackupOptions{Folder: folder, Every: 24 * time.Hour, Keep: 2,
 			Log: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -399,7 +399,7 @@ func TestBackups_NamesFromTheFuture_GiveWayToNewBackups(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		b := bolt.NewBackups(db, bolt.BackupOptions{Folder: folder, Every: 24 * time.Hour, Keep: 2,
+		b := bolt.NewBackups(db.DB, bolt.BackupOptions{Folder: folder, Every: 24 * time.Hour, Keep: 2,
 			Log: slog.New(slog.DiscardHandler), Now: time.Now})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -436,7 +436,7 @@ func TestADamagedStoreNamesTheNewestGoodBackup(t *testing.T) {
 		os.Truncate(filepath.Join(folder, "ravenbot-20260103-000000.db"), 8000)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := bolt.Open(path, time.Now)
+	_, err := bolt.OpenRecords(path, time.Now)
 	want := "ravenbot restore " + filepath.Join(folder, "ravenbot-20260102-000000.db")
 	if got := bolt.SuggestBackup(t.Context(), folder, err).Error(); !strings.Contains(got, want) {
 		t.Errorf("%s\nwant in it %s", got, want)

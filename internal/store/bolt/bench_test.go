@@ -24,7 +24,7 @@ import (
 func BenchmarkTurn(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("store/%d", writers), func(b *testing.B) {
-			db, err := bolt.Open(filepath.Join(b.TempDir(), "raven.db"), time.Now)
+			db, err := bolt.OpenRecords(filepath.Join(b.TempDir(), "raven.db"), time.Now)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func share(writers, n int, do func(w, i int) error, failed func(...any)) {
 
 var words = strings.Repeat("some words of an answer ", 20)
 
-func turn(tb testing.TB, db *bolt.DB, w, i int) error {
+func turn(tb testing.TB, db *bolt.TestStore, w, i int) error {
 	ctx := tb.Context()
 	to := chat.Address{Platform: "web", Channel: fmt.Sprint("room", w)}
 	m := chat.Message{ID: fmt.Sprint(i), Conversation: to, Text: words[:100], Time: time.Now()}
@@ -117,7 +117,7 @@ func bareTurn(do func(func(*bbolt.Tx) error) error, i int) error {
 func BenchmarkOpen(b *testing.B) {
 	for _, turns := range []int{10, 3000, 50_000} {
 		path := filepath.Join(b.TempDir(), "raven.db")
-		db, err := bolt.Open(path, time.Now)
+		db, err := bolt.OpenRecords(path, time.Now)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func BenchmarkOpen(b *testing.B) {
 		b.Run(fmt.Sprintf("store/%dKiB", size>>10), func(b *testing.B) {
 			b.SetBytes(size)
 			for b.Loop() {
-				db, err := bolt.Open(path, time.Now)
+				db, err := bolt.OpenRecords(path, time.Now)
 				if err := errors.Join(err, db.Close()); err != nil {
 					b.Fatal(err)
 				}

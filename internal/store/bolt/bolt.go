@@ -7,7 +7,7 @@
 //   - A copy gets its name only after all of it was read and checked.
 //   - What is changed is safe on disk when a call returns.
 //   - Concurrent writers share a transaction, and a lone writer waits for nobody.
-//   - No read transaction but the one of a backup outlives the call that began it.
+//   - No read transaction outlives the call that began it, but that of a backup and that of the log (log.go).
 //
 // It is the only importer of bbolt. One kind of loss stays unnoticed: a disk that reports a write as done and then loses
 // it. Then the store is in an earlier state, or has pages of one. A damaged header is reported.
@@ -20,55 +20,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
-
-	"ravenbot/internal/store"
 )
 
-// The buckets. Those marked "nested" hold one bucket a key.
-const (
-	inboxBucket         = "inbox"         // message key → a message without an outcome
-	turnsBucket         = "turns"         // nested: address → seq → conversation.Turn
-	outboxBucket        = "outbox"        // post key → store.Post without an outcome, or given up
-	doneBucket          = "done"          // identity of a message or post → when it was done
-	feedsBucket         = "feeds"         // URL → store.Feed
-	seenBucket          = "seen"          // nested: digest → item id → when it was last in a feed
-	runsBucket          = "runs"          // nested: digest → due instant → store.Run
-	roomsBucket         = "rooms"         // nested: room → seq → store.Entry
-	entriesBucket       = "entries"       // nested: room → entry id → seq
-	roomFilesBucket     = "roomfiles"     // nested: room → number → chat.File
-	subscriptionsBucket = "subscriptions" // address and URL → store.Subscription
-	blobsBucket         = "tools"         // what is known of an MCP server: its tools, log, pins and grants → JSON
-	lastSeenBucket      = "heard"         // address → chat.Heard
-	messageTurnsBucket  = "places"        // message identity → the turn that holds it
-	quotesBucket        = "quotes"        // message identity → the turns that quote it
-	summariesBucket     = "summaries"     // address → conversation.Summary
-	streamsBucket       = "streams"       // post key → where an answer has begun to be shown
-	feedbackBucket      = "feedback"      // turn and user → store.Feedback
-	shownTurnsBucket    = "shown"         // platform, id of a message and address → the turn that it shows
-	settingsBucket      = "settings"      // scope → a layer of settings
-	usageBucket         = "usage"         // day, model, channel and user → store.Usage
-	memoriesBucket      = "memories"      // nested: scope → n → store.Memory
-	callsBucket         = "calls"         // seq → store.ToolCall
-	resultsBucket       = "results"       // id → store.ToolResult
-	approvalsBucket     = "approvals"     // turn and call → store.Approval
-	itemsBucket         = "items"         // nested: kind → name → what was made through the API or in chat
-	messagesBucket      = "messages"      // nested: address → time and id → store.Message
-	messageIDsBucket    = "messageids"    // nested: address → message id → its key in messages
-	formatBucket        = "format"        // of the file, under its own name, and how it was closed
-)
-
-// bucketNames returns the names of all buckets at the top of the file.
-func bucketNames() []string {
-	return []string{inboxBucket, turnsBucket, outboxBucket, doneBucket,
-		feedsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, roomFilesBucket, blobsBucket, subscriptionsBucket,
-		lastSeenBucket, messageTurnsBucket, quotesBucket, summariesBucket, streamsBucket,
-		feedbackBucket, shownTurnsBucket, settingsBucket, usageBucket, memoriesBucket,
-		callsBucket, resultsBucket, approvalsBucket, itemsBucket, messagesBucket, messageIDsBucket, formatBucket}
-}
+// formatBucket says what the format of the file is, under its own name, and how it was closed.
+const formatBucket = "format"
 
 // DB is an open store. Its methods may be called concurrently. It has the lock of its file until
 // Close.
@@ -83,13 +43,15 @@ type DB struct {
 	closed    atomic.Bool
 	isMarked  atomic.Bool // the file says that it is closed, since nothing was written yet
 	compacted compaction  // at opening
-	feedback  store.FeedbackTotals[version]
-	observe   func(*tx) // for tests: called with every write transaction before it is committed
+	writing   sync.Mutex  // held during a commit and by Close
+	mapped    int64       // bytes that the file can have before more of it is mapped; 0: no log is kept
+	log       *txLog      // nil if there is none
+	maxLog    int64       // bytes of a log before the next checkpoint
+	observe   func(*tx)   // for tests: called with every write transaction before it is committed
 }
 
-// Open opens the store at path, making it if none has ever been, together with its folder. A file that was closed in
-// good order is opened without being read; after a kill all of its pages are read first, and its records while the bot
-// works. A large file of which most is free is compacted. The errors are *store.InUseError, *store.DamagedError,
+// Open opens the store at path, making it if none has ever been, together with its folder. After a kill it makes the
+// changes in the log again. Records are read while the bot works, if the file was not closed in good order. A large file of which most is free is compacted. The errors are *store.InUseError, *store.DamagedError,
 // *store.NewerError, *store.SystemError, and those of the file system. The caller closes the DB.
 func Open(path string, now func() time.Time) (*DB, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -101,15 +63,17 @@ func Open(path string, now func() time.Time) (*DB, error) {
 	}
 	state := fileState{checked: now()}
 	if !fresh {
+		if err := replayLogs(path); err != nil {
+			return nil, err
+		}
 		if state, err = inspect(path); err != nil {
 			return nil, err
 		}
 	}
-	b, err := openFile(path, false)
-	if err != nil {
+	db := newDB(path, nil, now)
+	if db.bolt, db.mapped, err = openMapped(path, false); err != nil {
 		return nil, err
 	}
-	db := newDB(path, b, now)
 	if size, free, err := db.Size(); err == nil && isWasteful(size, free) {
 		if err := db.compactClosed(); err != nil {
 			return nil, err
@@ -125,12 +89,12 @@ func Open(path string, now func() time.Time) (*DB, error) {
 
 // newDB returns a DB over an open file, whose buckets may be missing.
 func newDB(path string, b *bbolt.DB, now func() time.Time) *DB {
-	return &DB{path: path, bolt: b, now: now}
+	return &DB{path: path, bolt: b, now: now, maxLog: maxLog}
 }
 
 // prepare brings the file to the newest format.
 func (db *DB) prepare() error {
-	err := db.update(context.Background(), func(tx *tx) error { return tx.migrate(walPath(db.path)) })
+	err := db.migrate(context.Background(), walPath(db.path))
 	// The marker comes last: a first start that is cut short leaves a file without records,
 	// which is damage only beside a marker.
 	if err == nil {
@@ -161,7 +125,14 @@ func (db *DB) Close() error {
 	if db.closed.Swap(true) {
 		return nil
 	}
-	_ = db.markClosed() // if that fails, as on a full disk, the next start reads the file
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	if db.markClosed() == nil && db.log != nil {
+		_ = db.log.end() // if that fails, as on a full disk, the next start replays the log
+	}
+	if db.log != nil {
+		_ = db.log.release() // the transactions of it only read
+	}
 	if err := db.bolt.Close(); err != nil {
 		return fmt.Errorf("close store %s: %w", db.path, err)
 	}
@@ -181,13 +152,14 @@ func (db *DB) markClosed() (err error) {
 	}
 	defer func() { _ = b.Rollback() }() // which only fails if it has ended
 	t := &tx{db: db, bolt: b}
-	if t.named(formatBucket) == nil {
+	format := t.top(formatBucket)
+	if format == nil {
 		return nil // a copy that is being made
 	}
-	if err := t.top(formatBucket).put(closedKey, closedRecord{db.Checked()}); err != nil {
+	if err := format.put(closedKey, closedRecord{db.Checked()}); err != nil {
 		return err
 	}
-	db.bolt.NoFreelistSync = false
+	db.bolt.NoSync, db.bolt.NoFreelistSync = false, false
 	return b.Commit()
 }
 

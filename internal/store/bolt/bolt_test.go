@@ -14,12 +14,13 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
-	"ravenbot/internal/store/storetest"
+	"ravenbot/internal/store/kv"
+	"ravenbot/internal/store/kv/kvtest"
 )
 
-func open(t *testing.T, path string) *bolt.DB {
+func open(t *testing.T, path string) *bolt.TestStore {
 	t.Helper()
-	db, err := bolt.Open(path, time.Now)
+	db, err := bolt.OpenRecords(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,8 +29,8 @@ func open(t *testing.T, path string) *bolt.DB {
 }
 
 func TestSuite(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
-		db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), now)
+	kvtest.Run(t, func(t *testing.T) kv.DB {
+		db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,7 @@ func TestSuite(t *testing.T) {
 // TestSecondProcessIsTurnedAway opens the store from a process of its own.
 func TestSecondProcessIsTurnedAway(t *testing.T) {
 	if path := os.Getenv("RAVENBOT_TEST_OPEN"); path != "" {
-		_, err := bolt.Open(path, time.Now)
+		_, err := bolt.OpenRecords(path, time.Now)
 		var inUse *store.InUseError
 		if !errors.As(err, &inUse) || inUse.Path != path {
 			t.Errorf("opening a store in use gave %v, want an InUseError naming %s", err, path)
@@ -68,7 +69,7 @@ func TestDamageIsReportedAndTheFileLeftAlone(t *testing.T) {
 		{"truncated", func(p string) error { return os.Truncate(p, 20<<10) }, true},
 		{"cut to one page", func(p string) error { return os.Truncate(p, 4096) }, true},
 		{"both headers zeroed", func(p string) error { return overwrite(p, 0, make([]byte, 8<<10)) }, false},
-		{"zeroed pages", func(p string) error { return overwrite(p, 16<<10, make([]byte, 48<<10)) }, true},
+		{"zeroed pages", func(p string) error { return overwrite(p, 16<<10, make([]byte, 160<<10)) }, true},
 		{"not a store", func(p string) error {
 			return os.WriteFile(p, []byte("hello, this is no database at all"), 0o600)
 		}, false},
@@ -81,7 +82,7 @@ func TestDamageIsReportedAndTheFileLeftAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			before, _ := os.ReadFile(path)
-			db, err := bolt.Open(path, time.Now)
+			db, err := bolt.OpenRecords(path, time.Now)
 			var damaged *store.DamagedError
 			if !errors.As(err, &damaged) {
 				if err == nil {
@@ -105,7 +106,7 @@ func TestAFirstStartCutShortIsTakenUp(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	db, err := bolt.Open(path, time.Now)
+	db, err := bolt.OpenRecords(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestAFirstStartCutShortIsTakenUp(t *testing.T) {
 
 func fill(t *testing.T, path string) {
 	t.Helper()
-	db, err := bolt.Open(path, time.Now)
+	db, err := bolt.OpenRecords(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func TestWritersShareACommitAndAFailureHarmsNobodyElse(t *testing.T) {
 func BenchmarkAccept(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
-			db, err := bolt.Open(filepath.Join(b.TempDir(), "raven.db"), time.Now)
+			db, err := bolt.OpenRecords(filepath.Join(b.TempDir(), "raven.db"), time.Now)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"ravenbot/internal/store"
 )
 
@@ -32,12 +34,15 @@ type Report struct {
 	Damage []string `json:"damage"`
 }
 
-// Check reads the whole store at path and changes nothing. It returns a *store.InUseError
+// Check reads the whole store at path. It changes nothing but what a start does after a kill. It returns a *store.InUseError
 // if a process has the store open. With a *store.DamagedError the report is filled as
 // far as the store could be read.
 func Check(ctx context.Context, path string) (Report, error) {
 	r := Report{Path: path, Items: []Count{}, Damage: []string{}}
 	if err := requireStore(path); err != nil {
+		return r.withDamage(err)
+	}
+	if err := replayLogs(path); err != nil {
 		return r.withDamage(err)
 	}
 	release, err := lock(path)
@@ -90,7 +95,7 @@ func checkFile(ctx context.Context, path string) (*checkedFile, error) {
 	c := &checkedFile{totals: map[string]*Count{}}
 	var faults []string
 	var err error
-	c.fileReader, err = readFile(ctx, path, func(r storedRecord) error {
+	c.fileReader, err = readFile(ctx, path, nil, func(r storedRecord) error {
 		outer, _, isNested := strings.Cut(r.bucket, nul)
 		total := c.totals[outer]
 		if total == nil {
@@ -140,7 +145,7 @@ func (c *checkedFile) problem() error {
 	if newer := (*store.NewerError)(nil); errors.As(err, &newer) {
 		return err
 	}
-	if err == nil && !s.hasInbox {
+	if err == nil && !s.isOurs {
 		err = damagedError(c.path, "it holds no records of ravenbot", restoreRemedy)
 	}
 	return cmp.Or(c.damage(), err)
@@ -177,7 +182,13 @@ const (
 // tenth of the time. One check runs at a time. The error is that of ctx, or says why the store cannot be read.
 func (db *DB) CheckOpen(ctx context.Context) ([]string, error) {
 	c := &openCheck{db: db, ctx: ctx}
-	for _, name := range bucketNames() {
+	names, err := db.topNames()
+	if c.isDamaged("the bucket of buckets", err) {
+		return c.faults, nil
+	} else if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
 		if err := c.checkBucket(name); err != nil {
 			return c.faults, err
 		}
@@ -186,6 +197,18 @@ func (db *DB) CheckOpen(ctx context.Context) ([]string, error) {
 		db.health.noteChecked(db.now())
 	}
 	return c.faults, nil
+}
+
+// topNames returns the names of the buckets at the top of the file.
+func (db *DB) topNames() (names []string, err error) {
+	err = db.view(func(tx *tx) error {
+		names = nil
+		return tx.bolt.ForEach(func(name []byte, _ *bbolt.Bucket) error {
+			names = append(names, string(name))
+			return nil
+		})
+	})
+	return names, err
 }
 
 // openCheck is a check of an open store.
@@ -207,11 +230,7 @@ func (c *openCheck) checkBucket(name string) error {
 			inner, faults, after, done, err = checkSome(tx, name, after)
 			return err
 		})
-		if damaged := (*store.DamagedError)(nil); errors.As(err, &damaged) {
-			// Records that are wrong are faults. An error means that pages are, and a write that goes by them may destroy
-			// good records.
-			c.addFault(fmt.Sprintf("%s: %s", displayName(name), damaged.What))
-			c.db.health.noteDamage(nil, err)
+		if c.isDamaged(displayName(name), err) {
 			return nil
 		} else if err != nil {
 			return err
@@ -229,6 +248,17 @@ func (c *openCheck) checkBucket(name string) error {
 		}
 	}
 	return nil
+}
+
+// isDamaged reports whether an error is one of damaged pages, and notes it. Records that are wrong are faults. A write that
+// goes by damaged pages may destroy good records.
+func (c *openCheck) isDamaged(what string, err error) bool {
+	damaged, ok := errors.AsType[*store.DamagedError](err)
+	if ok {
+		c.addFault(fmt.Sprintf("%s: %s", what, damaged.What))
+		c.db.health.noteDamage(nil, err)
+	}
+	return ok
 }
 
 // rest waits, once the check has worked for a while.

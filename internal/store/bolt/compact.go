@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 // and after, in bytes. It repairs a store with one damaged header, and keeps the damaged
 // file. It returns a *store.InUseError if a process has the store open.
 func Compact(ctx context.Context, path string, now time.Time) (before, after int64, err error) {
-	if err := requireStore(path); err != nil {
+	if err := cmp.Or(requireStore(path), replayLogs(path)); err != nil {
 		return 0, 0, err
 	}
 	release, err := lock(path)
@@ -60,7 +61,7 @@ func compact(ctx context.Context, path string, now time.Time) (before, after int
 			return err
 		}
 		after = info.Size()
-		return errors.Join(os.Rename(name, place), writeMarker(path), keepLog(path, kept))
+		return errors.Join(os.Rename(name, place), writeMarker(path), keepLogs(path, kept))
 	})
 	return found.size, after, err
 }
@@ -108,8 +109,8 @@ func (db *DB) compactClosed() error {
 	c, began := &db.compacted, time.Now()
 	c.before, c.after, c.err = Compact(context.Background(), db.path, db.now())
 	c.took = time.Since(began)
-	b, err := openFile(db.path, false)
-	db.bolt = b
+	var err error
+	db.bolt, db.mapped, err = openMapped(db.path, false)
 	return err
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // changeUncounted changes a store as no transaction of it does.
-func changeUncounted(t *testing.T, db *DB, change func(tx *bbolt.Tx) error) {
+func changeUncounted(t *testing.T, db *TestStore, change func(tx *bbolt.Tx) error) {
 	t.Helper()
 	if err := db.bolt.Update(change); err != nil {
 		t.Fatal(err)

@@ -189,7 +189,7 @@ func TestReadCopies(t *testing.T) {
 
 func readCopy(t *testing.T, path string) (r reading, err error) {
 	now := func() time.Time { return day.Add(time.Hour) }
-	db, err := bolt.Open(path, now)
+	db, err := bolt.OpenRecords(path, now)
 	if err != nil {
 		return r, err
 	}
@@ -207,7 +207,7 @@ func readCopy(t *testing.T, path string) (r reading, err error) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return r, err
 	}
-	if db, err = bolt.Open(path, now); err != nil {
+	if db, err = bolt.OpenRecords(path, now); err != nil {
 		return r, fmt.Errorf("after the writes: %w", err)
 	}
 	r.After, err = everything(t, db)
@@ -226,7 +226,7 @@ func room(i int) chat.Address {
 func population(t *testing.T, dir string) []byte {
 	t.Helper()
 	path := filepath.Join(dir, "whole.db")
-	db, err := bolt.Open(path, func() time.Time { return day })
+	db, err := bolt.OpenRecords(path, func() time.Time { return day })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func population(t *testing.T, dir string) []byte {
 
 // answer takes a message on its way: most are answered and posted, some are left
 // waiting, on their way, or given up.
-func answer(t *testing.T, db *bolt.DB, to chat.Address, id string, i int) error {
+func answer(t *testing.T, db *bolt.TestStore, to chat.Address, id string, i int) error {
 	m := chat.Message{ID: id, Conversation: to, Text: words[:50+i], Time: day}
 	if _, err := db.Accept(t.Context(), store.Received{Message: m, At: day}); err != nil || i%17 == 0 {
 		return err
@@ -303,7 +303,7 @@ func make40k() []byte {
 }
 
 // change writes, with pages that were free before.
-func change(t *testing.T, db *bolt.DB) error {
+func change(t *testing.T, db *bolt.TestStore) error {
 	for i := range 20 {
 		if err := answer(t, db, room(i), fmt.Sprint("later-", i), i+1); err != nil {
 			return err
@@ -317,7 +317,7 @@ func change(t *testing.T, db *bolt.DB) error {
 }
 
 // everything reads the store through all of its methods.
-func everything(t *testing.T, db *bolt.DB) (map[string]string, error) {
+func everything(t *testing.T, db *bolt.TestStore) (map[string]string, error) {
 	ctx := t.Context()
 	all := map[string]string{}
 	var failed []error

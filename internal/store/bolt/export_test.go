@@ -13,15 +13,56 @@ import (
 	"go.etcd.io/bbolt"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/store/kv"
+	"ravenbot/internal/store/records"
 )
 
-// Buckets returns the names of the top-level buckets, without what the file says of itself.
-func Buckets() []string {
-	return slices.DeleteFunc(bucketNames(), func(name string) bool { return name == formatBucket })
+// Buckets returns the names of the buckets of records.
+func Buckets() (names []string) {
+	for _, s := range records.Specs() {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
+// isNesting reports whether the records of a bucket are in groups.
+func isNesting(name string) bool {
+	return slices.ContainsFunc(records.Specs(), func(s *kv.Spec) bool { return s.Name == name && s.Grouped })
+}
+
+// Names of buckets.
+const (
+	turnsBucket         = "turns"
+	outboxBucket        = "outbox"
+	doneBucket          = "done"
+	feedsBucket         = "feeds"
+	seenBucket          = "seen"
+	runsBucket          = "runs"
+	roomsBucket         = "rooms"
+	entriesBucket       = "entries"
+	roomFilesBucket     = "roomfiles"
+	subscriptionsBucket = "subscriptions"
+	blobsBucket         = "tools"
+	lastSeenBucket      = "heard"
+	messageTurnsBucket  = "places"
+	quotesBucket        = "quotes"
+	summariesBucket     = "summaries"
+	streamsBucket       = "streams"
+	feedbackBucket      = "feedback"
+	shownTurnsBucket    = "shown"
+	settingsBucket      = "settings"
+	usageBucket         = "usage"
+	memoriesBucket      = "memories"
+	callsBucket         = "calls"
+	resultsBucket       = "results"
+	approvalsBucket     = "approvals"
+	itemsBucket         = "items"
+	messagesBucket      = "messages"
+	messageIDsBucket    = "messageids"
+)
+
 // RawRecords returns all records, by bucket and key.
-func RawRecords(t *testing.T, db *DB) map[string]string { return rawRecords(t, db) }
+func RawRecords(t *testing.T, db *TestStore) map[string]string { return rawRecords(t, db.DB) }
 
 // OpenUnsynced opens a store that need not survive the test: nothing of it is synced, and release closes the file
 // alone.
@@ -35,12 +76,16 @@ func OpenUnsynced(path string, now func() time.Time) (db *DB, release func() err
 }
 
 // Watch looks once for what keeps the store from being written.
-func Watch(ctx context.Context, db *DB) error { return db.watch(ctx) }
+func Watch(ctx context.Context, db *TestStore) error { return db.watch(ctx) }
 
 // leave closes the file and leaves all else as it is, as a kill does.
 func (db *DB) leave() error {
 	db.closed.Store(true)
-	return db.bolt.Close()
+	var err error
+	if db.log != nil {
+		err = db.log.release()
+	}
+	return errors.Join(err, db.bolt.Close())
 }
 
 // ForgetClosed makes a store one that was not closed in good order.
@@ -54,7 +99,7 @@ func ForgetClosed(path string) error {
 }
 
 // Spoil changes the last byte of every record of top-level buckets, as a disk may, and nothing else.
-func Spoil(db *DB, buckets ...string) error {
+func Spoil(db *TestStore, buckets ...string) error {
 	return db.bolt.Update(func(tx *bbolt.Tx) error {
 		for _, name := range buckets {
 			if err := spoilBucket(tx.Bucket([]byte(name))); err != nil {
@@ -87,7 +132,7 @@ func spoilBucket(b *bbolt.Bucket) error {
 }
 
 // BlockRecord puts a bucket where a record is to be written, named as RawRecords does. bbolt writes no record there.
-func BlockRecord(db *DB, name string) (bool, error) {
+func BlockRecord(db *TestStore, name string) (bool, error) {
 	path := strings.SplitN(name, nul, 2+strings.Count(nestedIn(name), nul))
 	return true, db.bolt.Update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(path[0]))
@@ -111,14 +156,14 @@ func BlockRecord(db *DB, name string) (bool, error) {
 // nestedIn returns a NUL where the records of a top-level bucket, by the name of one, are in buckets of their own.
 func nestedIn(name string) string {
 	top, _, _ := strings.Cut(name, nul)
-	if slices.Contains(nestingBuckets(), top) {
+	if isNesting(top) {
 		return nul
 	}
 	return ""
 }
 
 // BlockBucket puts a record where the bucket of a record is to be made. It returns false where that is there.
-func BlockBucket(db *DB, name string) (blocked bool, err error) {
+func BlockBucket(db *TestStore, name string) (blocked bool, err error) {
 	if nestedIn(name) == "" {
 		return false, nil
 	}
@@ -167,6 +212,49 @@ func (c *endingContext) Err() error {
 
 // HideTurns deletes the turns of a conversation and leaves their entries in the indexes: so it is with many turns until
 // DeleteConversation has emptied what it moved away.
-func HideTurns(db *DB, a chat.Address) error {
+func HideTurns(db *TestStore, a chat.Address) error {
 	return db.bolt.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(turnsBucket)).DeleteBucket([]byte(a.String())) })
+}
+
+// SetMaxLog makes a store begin another log after some bytes.
+func SetMaxLog(db *TestStore, n int64) { db.maxLog = n }
+
+// LogIDs returns the ids of the logs of a store that was killed, in order.
+func LogIDs(path string) (ids []uint64, err error) {
+	logs, err := findLogs(path)
+	for _, l := range logs {
+		ids = append(ids, l.id)
+	}
+	return ids, err
+}
+
+// ReplayLogs makes the changes in the logs of a store that was killed.
+func ReplayLogs(path string) error { return replayLogs(path) }
+
+// TestStore is a store with the records in it.
+type TestStore struct {
+	*DB
+	*records.Store
+}
+
+// NewTestStore returns the records in an open store.
+func NewTestStore(db *DB) *TestStore { return &TestStore{db, records.New(db)} }
+
+// OpenRecords is Open with the records in the store. It makes their buckets.
+func OpenRecords(path string, now func() time.Time) (*TestStore, error) {
+	db, err := Open(path, now)
+	if err != nil {
+		return nil, err
+	}
+	err = db.update(context.Background(), func(t *tx) (err error) {
+		for _, name := range Buckets() {
+			_, failed := t.createTop(name)
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return NewTestStore(db), nil
 }

@@ -32,7 +32,7 @@ func closed(do func(ctx context.Context, dir, path string) error) fileOperation 
 }
 
 // opening returns an operation on an open store.
-func opening(do func(ctx context.Context, dir string, db *bolt.DB) error) fileOperation {
+func opening(do func(ctx context.Context, dir string, db *bolt.TestStore) error) fileOperation {
 	return func(t *testing.T, dir string) (func(context.Context) error, func() error) {
 		db := open(t, filepath.Join(dir, "raven.db"))
 		return func(ctx context.Context) error { return do(ctx, dir, db) }, db.Close
@@ -43,7 +43,7 @@ func opening(do func(ctx context.Context, dir string, db *bolt.DB) error) fileOp
 func fileOperations() map[string]fileOperation {
 	return map[string]fileOperation{
 		"Open": closed(func(_ context.Context, _, path string) error {
-			db, err := bolt.Open(path, time.Now)
+			db, err := bolt.OpenRecords(path, time.Now)
 			if err != nil {
 				return err
 			}
@@ -81,18 +81,18 @@ func fileOperations() map[string]fileOperation {
 			_, err := bolt.Salvage(ctx, path, filepath.Join(dir, "made.db"))
 			return err
 		}),
-		"Backup": opening(func(ctx context.Context, dir string, db *bolt.DB) error {
+		"Backup": opening(func(ctx context.Context, dir string, db *bolt.TestStore) error {
 			return db.Backup(ctx, filepath.Join(dir, "made.db"))
 		}),
-		"Copy": opening(func(ctx context.Context, dir string, db *bolt.DB) error {
+		"Copy": opening(func(ctx context.Context, dir string, db *bolt.TestStore) error {
 			o := bolt.BackupOptions{Folder: dir, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
-			f, err := bolt.NewBackups(db, o).Copy(ctx)
+			f, err := bolt.NewBackups(db.DB, o).Copy(ctx)
 			if err != nil {
 				return err
 			}
 			return f.Close()
 		}),
-		"CheckOpen": opening(func(ctx context.Context, _ string, db *bolt.DB) error {
+		"CheckOpen": opening(func(ctx context.Context, _ string, db *bolt.TestStore) error {
 			_, err := db.CheckOpen(ctx)
 			return err
 		}),
@@ -171,7 +171,7 @@ func names(t *testing.T, dir string) []string {
 // recordsAt returns all records of a closed store.
 func recordsAt(t *testing.T, path string) map[string]string {
 	t.Helper()
-	db, err := bolt.Open(path, time.Now)
+	db, err := bolt.OpenRecords(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestDB_ContextEnds_OperationsFailWholeOrDoAll(t *testing.T) {
 		}
 		for n := 0; ; n++ {
 			ctx := bolt.EndAfter(t.Context(), n)
-			got, err := f.run(t, name, func(_ context.Context, db *bolt.DB) (any, error) { return do(ctx, db) }, nil)
+			got, err := f.run(t, name, func(_ context.Context, db *bolt.TestStore) (any, error) { return do(ctx, db) }, nil)
 			if err == nil && bolt.HasEnded(ctx) {
 				t.Errorf("%s: it was ended after %d looks at its context, and says that it is done", name, n)
 			}

@@ -81,6 +81,13 @@ const (
 // it or has replaced the file meanwhile, a *store.DamagedError where bbolt does not know the file
 // for its own, and a *store.SystemError where the system refuses.
 func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
+	b, _, err = openMapped(path, readOnly)
+	return b, err
+}
+
+// openMapped is openFile that also returns how many bytes the file can have before more of it is mapped; 0 if that is not
+// known.
+func openMapped(path string, readOnly bool) (b *bbolt.DB, mapped int64, err error) {
 	var opened *os.File
 	defer func() {
 		if err != nil && opened != nil {
@@ -111,17 +118,17 @@ func openFile(path string, readOnly bool) (b *bbolt.DB, err error) {
 	switch {
 	case err == nil && !isFileAt(opened, path):
 		// The process that had the lock has replaced the file by another one, which it has locked.
-		return nil, errors.Join(&store.InUseError{Path: path}, b.Close())
+		return nil, 0, errors.Join(&store.InUseError{Path: path}, b.Close())
 	case err == nil:
 		b.AllocSize = allocSize
-		return b, nil
+		return b, int64(o.InitialMmapSize), nil
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, &store.InUseError{Path: path, Process: lockHolder(path)}
+		return nil, 0, &store.InUseError{Path: path, Process: lockHolder(path)}
 	case isFormatError(err):
-		return nil, damagedError(path, err.Error(), restoreRemedy)
+		return nil, 0, damagedError(path, err.Error(), restoreRemedy)
 	}
 	// Not the store's fault: the file may be whole, so no backup is suggested.
-	return nil, fmt.Errorf("open store: %w", explainSystemError(path, err))
+	return nil, 0, fmt.Errorf("open store: %w", explainSystemError(path, err))
 }
 
 // allocSize is by how much the file grows at once. bbolt's own 16 MB are for small maps alone.
@@ -200,9 +207,9 @@ func catchFaults(path string, err *error) func() {
 
 // fileState is what a file says of itself.
 type fileState struct {
-	hasInbox, hasBuckets bool      // the bucket that every store has, and any
-	isClosed             bool      // it was closed in good order
-	checked              time.Time // when all of it was last read; the zero time: unknown
+	isOurs, hasBuckets bool      // the bucket that every store has, and any
+	isClosed           bool      // it was closed in good order
+	checked            time.Time // when all of it was last read; the zero time: unknown
 }
 
 // look returns what the file at path says of itself, without reading all of it. It returns a *store.NewerError if a newer
@@ -223,7 +230,7 @@ func look(path string) (s fileState, err error) {
 		if err != nil {
 			return err
 		}
-		s.hasInbox = t.named(inboxBucket) != nil
+		s.isOurs = t.top(formatBucket) != nil || t.top(inboxBucket) != nil
 		first, _ := bolt.Cursor().First()
 		s.hasBuckets = first != nil
 		if b := t.named(formatBucket); b != nil && format == formatVersion {
@@ -249,7 +256,7 @@ func inspect(path string) (s fileState, err error) {
 		if lockErr != nil {
 			return s, lockErr
 		}
-		r, readErr := readFile(context.Background(), path, nil)
+		r, readErr := readFile(context.Background(), path, nil, nil)
 		if readErr = errors.Join(readErr, release()); readErr != nil {
 			return s, fmt.Errorf("check store: %w", explainSystemError(path, readErr))
 		}
@@ -259,7 +266,7 @@ func inspect(path string) (s fileState, err error) {
 		}
 	}
 	// Buckets of somebody else's file, or none in a store that was made.
-	if err == nil && !s.hasInbox && (s.hasBuckets || hasMarker(path)) {
+	if err == nil && !s.isOurs && (s.hasBuckets || hasMarker(path)) {
 		err = damagedError(path, "it holds no records of ravenbot", restoreRemedy)
 	}
 	return s, err

@@ -24,7 +24,7 @@ import (
 
 // newestFormat has a file in testdata, as all before it. A new one is written by
 // RAVENBOT_UPDATE=1 go test ./internal/store/bolt -run Fixture, and none is changed.
-const newestFormat = 5
+const newestFormat = 6
 
 // TestFixture_OfEachFormat_IsReadWhole opens a file of each format as its version left it.
 func TestFixture_OfEachFormat_IsReadWhole(t *testing.T) {
@@ -37,12 +37,12 @@ func TestFixture_OfEachFormat_IsReadWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The one that was killed has all of its records in the write-ahead log.
-	for _, name := range []string{"format1", "format2", "format3", "format4", "format4-killed", "format5"} {
+	for _, name := range []string{"format1", "format2", "format3", "format4", "format4-killed", "format5", "format6"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "raven.db")
 			unpackStore(t, name, path)
 			for range 2 { // as its version left it, and as this one did
-				db, err := bolt.Open(path, func() time.Time { return day })
+				db, err := bolt.OpenRecords(path, func() time.Time { return day })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -69,7 +69,7 @@ func TestFixture_OfEachFormat_IsReadWhole(t *testing.T) {
 func TestFixture_OfEachFormat_CanBeCopied(t *testing.T) {
 	want := string(readFile(t, filepath.Join("testdata", "records.json")))
 	ctx := t.Context()
-	for _, name := range []string{"format1", "format2", "format3", "format4", "format4-killed", "format5"} {
+	for _, name := range []string{"format1", "format2", "format3", "format4", "format4-killed", "format5", "format6"} {
 		for what, copied := range map[string]func(path, to string) error{
 			"backed up": func(path, to string) error { return bolt.BackupFile(ctx, path, to) },
 			"restored":  func(path, to string) error { _, err := bolt.Restore(ctx, path, to, day); return err },
@@ -100,7 +100,7 @@ func TestFixture_OfEachFormat_CanBeCopied(t *testing.T) {
 				if err := bolt.Verify(ctx, to); err != nil {
 					t.Error(err)
 				}
-				db, err := bolt.Open(to, func() time.Time { return day })
+				db, err := bolt.OpenRecords(to, func() time.Time { return day })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -150,7 +150,7 @@ func unpack(t *testing.T, from, to string) {
 func writeFixture(t *testing.T, path string) {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := bolt.Open(filepath.Join(dir, "raven.db"), func() time.Time { return day })
+	db, err := bolt.OpenRecords(filepath.Join(dir, "raven.db"), func() time.Time { return day })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func writeFixture(t *testing.T, path string) {
 
 var fixtureRoom = chat.Address{Platform: "web", Channel: "general"}
 
-func writeRecords(t *testing.T, db *bolt.DB) {
+func writeRecords(t *testing.T, db *bolt.TestStore) {
 	t.Helper()
 	ctx := t.Context()
 	var failed []error
@@ -234,7 +234,7 @@ func writeRecords(t *testing.T, db *bolt.DB) {
 }
 
 // readRecords returns all that writeRecords wrote, as JSON.
-func readRecords(t *testing.T, db *bolt.DB) string {
+func readRecords(t *testing.T, db *bolt.TestStore) string {
 	t.Helper()
 	ctx := t.Context()
 	all := map[string]any{}

@@ -27,12 +27,12 @@ func TestFormat_OfALaterVersion_IsRefused(t *testing.T) {
 	}
 	other := filepath.Join(t.TempDir(), "other.db")
 	doors := map[string]func() error{
-		"opening it as it was left": func() error { _, err := Open(db.path, time.Now); return err },
+		"opening it as it was left": func() error { _, err := OpenRecords(db.path, time.Now); return err },
 		"opening it after a check": func() error {
 			if err := ForgetClosed(db.path); err != nil {
 				return err
 			}
-			_, err := Open(db.path, time.Now)
+			_, err := OpenRecords(db.path, time.Now)
 			return err
 		},
 		"checking it":  func() error { _, err := Check(t.Context(), db.path); return err },
@@ -125,7 +125,7 @@ func TestMigrate_FormatIsSpoiled_IsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var damaged *store.DamagedError
-	if err := db.update(t.Context(), func(tx *tx) error { return tx.migrate("") }); !errors.As(err, &damaged) {
+	if err := db.migrate(t.Context(), ""); !errors.As(err, &damaged) {
 		t.Errorf("%v", err)
 	}
 }

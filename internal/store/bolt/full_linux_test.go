@@ -56,7 +56,7 @@ func stuff(t *testing.T, path string) {
 
 // writer takes messages in until it is told to stop, and remembers which were kept.
 type writer struct {
-	db     *bolt.DB
+	db     *bolt.TestStore
 	n      int
 	kept   []string
 	failed []error
@@ -116,7 +116,7 @@ func TestAFullDiskIsSurvived(t *testing.T) {
 	if err := db.Backup(t.Context(), filepath.Join(dir, "copy.db")); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a backup to a full disk gave %v", err)
 	}
-	if names := list(t, dir); names != "filler raven.db raven.db.initialized" {
+	if names := list(t, dir); !strings.HasPrefix(names, "filler raven.db raven.db.initialized") || strings.Contains(names, "copy") {
 		t.Errorf("the disk holds %s", names)
 	}
 	if err := os.Remove(filler); err != nil {
@@ -175,7 +175,7 @@ func TestRun_FullDisk_IsToldOfAtOnce(t *testing.T) {
 	if err := db.Health(); !errors.Is(err, syscall.ENOSPC) || db.Problem() == "" {
 		t.Errorf("on a full disk the health of the store is %v", err)
 	}
-	if names := list(t, dir); names != "filler raven.db raven.db.initialized" {
+	if names := list(t, dir); names != "filler raven.db raven.db.initialized raven.db.log-0 raven.db.log-1" {
 		t.Errorf("the disk holds %s", names)
 	}
 	if err := os.Remove(filler); err != nil {

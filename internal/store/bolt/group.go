@@ -3,11 +3,12 @@ package bolt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"ravenbot/internal/store"
 )
@@ -145,13 +146,18 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 	if err := db.health.mayWrite(); err != nil {
 		return err
 	}
+	db.writing.Lock()
+	defer db.writing.Unlock()
+	if db.closed.Load() {
+		return bolterrors.ErrDatabaseNotOpen
+	}
 	defer catchFaults(db.path, &err)()
 	b, err := db.bolt.Begin(true)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = b.Rollback() }() // which only fails if it has ended
-	t := &tx{db: db, bolt: b}
+	t := &tx{db: db, bolt: b, size: b.Size(), logs: db.log != nil}
 	for i, c := range changes {
 		*failed = i // also if it meets a damaged page
 		if err := c.fn(t); err != nil {
@@ -170,7 +176,7 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 			return err
 		}
 	}
-	if err = db.commitTx(b); err == nil {
+	if err = db.commitTx(t); err == nil {
 		db.isMarked.Store(false)
 	}
 	return err
@@ -178,10 +184,10 @@ func (db *DB) tryCommit(changes []*change, failed *int) (err error) {
 
 // commitTx commits a transaction and notes how that went. After a fault, which damaged pages cause, nothing is written
 // any more.
-func (db *DB) commitTx(b *bbolt.Tx) (err error) {
+func (db *DB) commitTx(t *tx) (err error) {
 	func() {
 		defer catchFaults(db.path, &err)()
-		err = b.Commit()
+		err = db.commitAndLog(t)
 	}()
 	if damaged := (*store.DamagedError)(nil); errors.As(err, &damaged) {
 		db.health.noteDamage(err, err)
@@ -193,6 +199,56 @@ func (db *DB) commitTx(b *bbolt.Tx) (err error) {
 		db.releasePages()
 	}
 	return err
+}
+
+// commitAndLog commits a transaction, which is on disk then: by the log, or if there is none by a sync of the file.
+func (db *DB) commitAndLog(t *tx) error {
+	l := db.log
+	if l == nil {
+		// The list of free pages is written for the checkpoint with which a log begins.
+		begins := db.mapped > 0 && t.size+2*maxAhead < db.mapped
+		db.bolt.NoSync, db.bolt.NoFreelistSync = false, !begins
+		if err := t.bolt.Commit(); err != nil {
+			return err
+		}
+		if begins {
+			db.log, _ = db.startLog() // without a log the next commit is synced as well
+		}
+		return nil
+	}
+	if err := l.finishSwitch(l.isFull()); err != nil {
+		return db.endLog(err)
+	}
+	isFull := l.isFull()
+	db.bolt.NoSync, db.bolt.NoFreelistSync = true, !isFull
+	hasRoom := t.size+maxAhead < db.mapped
+	if err := t.bolt.Commit(); err != nil {
+		return err
+	}
+	err := l.append(t.changes)
+	if err == nil && isFull {
+		err = l.switchFile()
+	}
+	if err != nil || !hasRoom {
+		return db.endLog(nil)
+	}
+	return nil
+}
+
+// endLog syncs the file and goes on without a log. If that fails nothing is written any more: a log that stays would bring
+// back a state whose pages were overwritten.
+func (db *DB) endLog(err error) error {
+	l := db.log
+	if err == nil {
+		err = l.end()
+	}
+	if err != nil {
+		err = fmt.Errorf("sync the store: %w; restart the bot", explainSystemError(db.path, err))
+		db.health.noteDamage(nil, err)
+		return err
+	}
+	db.log = nil
+	return nil
 }
 
 // Commits returns the number of write transactions since the store was opened.

@@ -60,46 +60,46 @@ func TestSaveOutcomes_WithPatience_ShareAnotherWrite(t *testing.T) {
 // had been made once.
 func TestUpdate_AnotherChangeOfTheBatchFails_IsAsIfMadeOnce(t *testing.T) {
 	at, now := chat.Address{Platform: "web", Channel: "general"}, time.Date(2026, 11, 25, 9, 0, 0, 0, time.UTC)
-	for name, change := range map[string]func(*bolt.DB) (any, error){
-		"messages": func(db *bolt.DB) (any, error) {
+	for name, change := range map[string]func(*bolt.TestStore) (any, error){
+		"messages": func(db *bolt.TestStore) (any, error) {
 			return db.SaveMessages(t.Context(), []store.Message{{Conversation: at, ID: "1", At: now},
 				{Conversation: at, ID: "2", At: now}})
 		},
-		"a line of a room": func(db *bolt.DB) (any, error) {
+		"a line of a room": func(db *bolt.TestStore) (any, error) {
 			e, err := db.SaveEntry(t.Context(), store.Entry{ID: "1", Room: "general", At: now})
 			return e.Seq, err
 		},
-		"a message": func(db *bolt.DB) (any, error) {
+		"a message": func(db *bolt.TestStore) (any, error) {
 			return db.Accept(t.Context(), store.Received{Message: chat.Message{ID: "1", Conversation: at}, At: now})
 		},
-		"posts": func(db *bolt.DB) (any, error) {
+		"posts": func(db *bolt.TestStore) (any, error) {
 			posts := []store.Post{{Key: "1", To: at, At: now}, {Key: "2", To: at, At: now}}
 			err := db.SavePosts(t.Context(), posts)
 			return []uint64{posts[0].Seq, posts[1].Seq}, err
 		},
-		"an answer": func(db *bolt.DB) (any, error) {
+		"an answer": func(db *bolt.TestStore) (any, error) {
 			turn := conversation.Turn{ID: "1"}
 			err := db.SaveAnswer(t.Context(), at, []string{"web/1"}, &turn, nil)
 			return turn.Seq, err
 		},
-		"an item": func(db *bolt.DB) (any, error) {
+		"an item": func(db *bolt.TestStore) (any, error) {
 			return db.SwapItem(t.Context(), "kind", "name", nil, json.RawMessage(`1`), nil)
 		},
-		"a layer of settings": func(db *bolt.DB) (any, error) {
+		"a layer of settings": func(db *bolt.TestStore) (any, error) {
 			return db.SwapSetting(t.Context(), "global", nil, []byte(`{}`))
 		},
-		"a note": func(db *bolt.DB) (any, error) {
+		"a note": func(db *bolt.TestStore) (any, error) {
 			kept, isNew, err := db.SaveMemory(t.Context(), store.Memory{Scope: "web/general", Text: "one"}, 1)
 			return fmt.Sprint(kept.N, isNew), err
 		},
-		"a file of a room": func(db *bolt.DB) (any, error) {
+		"a file of a room": func(db *bolt.TestStore) (any, error) {
 			return db.SaveRoomFile(t.Context(), "general", chat.File{Name: "a.txt", Data: []byte("a")})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				alone, shared := open(t, filepath.Join(t.TempDir(), "raven.db")), open(t, filepath.Join(t.TempDir(), "raven.db"))
-				for _, db := range []*bolt.DB{alone, shared} {
+				for _, db := range []*bolt.TestStore{alone, shared} {
 					if err := db.SavePosts(t.Context(), []store.Post{{Key: "other", To: at, At: now}}); err != nil {
 						t.Fatal(err)
 					}

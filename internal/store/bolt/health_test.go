@@ -32,7 +32,7 @@ func (l *logText) String() string {
 
 // runLogged runs what watches over a store, in the bubble of a test, and returns what it logs and a function that ends
 // it. The log may be read while all wait.
-func runLogged(t *testing.T, db *DB) (log *logText, end func()) {
+func runLogged(t *testing.T, db *TestStore) (log *logText, end func()) {
 	t.Helper()
 	log = &logText{}
 	ctx, stop := context.WithCancel(t.Context())

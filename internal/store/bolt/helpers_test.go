@@ -18,7 +18,7 @@ var errStop = errors.New("the test ends it here")
 
 func room(i int) chat.Address { return chat.Address{Platform: "web", Channel: fmt.Sprint("room", i)} }
 
-func saveBlob(t *testing.T, db *DB, key string, size int) {
+func saveBlob(t *testing.T, db *TestStore, key string, size int) {
 	t.Helper()
 	if err := db.SaveBlob(t.Context(), key, slices.Concat([]byte{'"'}, repeatX(size), []byte{'"'})); err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func saveBlob(t *testing.T, db *DB, key string, size int) {
 }
 
 // kill ends a store as a killed bot does: nothing is written any more.
-func kill(t *testing.T, db *DB) {
+func kill(t *testing.T, db *TestStore) {
 	t.Helper()
 	if err := db.leave(); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func flipByte(t *testing.T, path, text string) {
 }
 
 // dump returns all records, and from where buckets count on, by bucket.
-func dump(t *testing.T, db *DB) (list []string) {
+func dump(t *testing.T, db *TestStore) (list []string) {
 	t.Helper()
 	var visit func(name string, b *bbolt.Bucket) error
 	visit = func(name string, b *bbolt.Bucket) error {

@@ -10,10 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
 	"ravenbot/internal/chat"
@@ -26,78 +24,29 @@ import (
 var general = chat.Address{Platform: "web", Channel: "general"}
 
 // saveTurns stores turns that answer a message each, and quote another, in few transactions.
-func saveTurns(t *testing.T, db *DB, a chat.Address, from, to int, began time.Time) {
+func saveTurns(t *testing.T, db *TestStore, a chat.Address, from, to int, began time.Time) {
 	t.Helper()
-	for i := from; i < to; i += 200 {
-		err := db.update(t.Context(), func(tx *tx) error {
-			for n := i; n < min(to, i+200); n++ {
-				turn := &conversation.Turn{ID: fmt.Sprint(n), Of: []string{fmt.Sprint("web/", n)}, Began: began,
-					Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: "hello", Subject: fmt.Sprint("web/q", n)}}}}}
-				if err := db.putTurn(tx, a, turn); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
+	for n := from; n < to; n++ {
+		turn := &conversation.Turn{ID: fmt.Sprint(n), Of: []string{fmt.Sprint("web/", n)}, Began: began,
+			Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: "hello", Subject: fmt.Sprint("web/q", n)}}}}}
+		if err := db.SaveTurn(t.Context(), a, turn); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestFindOldTurns_StopsAfterSoMany: one read transaction looks at a limited number of turns, and the next one goes on behind
-// them.
-func TestFindOldTurns_StopsAfterSoMany(t *testing.T) {
-	db := opened(t)
-	var all []chat.Address
-	for _, name := range []string{"a", "b", "c"} {
-		all = append(all, chat.Address{Platform: "web", Channel: name})
-		saveTurns(t, db, all[len(all)-1], 0, maxLooked*6/10, time.Now().Add(-time.Hour))
-	}
-	p := &pruner{db: db, ctx: t.Context(), now: time.Now(), changed: map[chat.Address]bool{},
-		keep: store.Retention{Conversations: func(chat.Address) time.Duration { return time.Minute }}}
-	var got [][]chat.Address
-	for after, done := []byte(nil), false; !done; {
-		if err := db.view(func(tx *tx) error {
-			found, last, err := p.findOldTurns(tx, turnsBucket, after)
-			var list []chat.Address
-			for _, o := range found {
-				list = append(list, o.address)
-			}
-			got = append(got, list)
-			after, done = last, last == nil
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff([][]chat.Address{all[:2], all[2:]}, got); diff != "" {
-		t.Error(diff)
-	}
-}
+// maxDeleted is how many records a transaction of maintenance deletes, those of indexes apart.
+const maxDeleted = 200
 
-// deletions returns the numbers of records that transactions delete from now on.
-func deletions(db *DB) *[]int {
-	var list []int
-	db.observe = func(tx *tx) {
-		if tx.deleted > 0 {
-			list = append(list, tx.deleted)
-		}
-	}
-	return &list
-}
-
-// checkSizes fails where a transaction deleted more than one may, and those of a last record in the
-// indexes.
-func checkSizes(t *testing.T, list []int, atLeast int) {
+// checkSplit fails unless do takes at least some transactions.
+func checkSplit(t *testing.T, db *TestStore, atLeast uint64, do func() error) {
 	t.Helper()
-	if len(list) < atLeast {
-		t.Errorf("%d transactions deleted %v, want at least %d", len(list), list, atLeast)
+	before := db.Commits()
+	if err := do(); err != nil {
+		t.Fatal(err)
 	}
-	for _, n := range list {
-		if n > maxDeleted+3 {
-			t.Errorf("a transaction deleted %d records", n)
-		}
+	if n := db.Commits() - before; n < atLeast {
+		t.Errorf("it took %d transactions, want at least %d", n, atLeast)
 	}
 }
 
@@ -105,24 +54,18 @@ func TestPrune_DeletesInSmallTransactions(t *testing.T) {
 	now := time.Now()
 	db := openAt(t, func() time.Time { return now })
 	saveTurns(t, db, general, 0, 800, now)
-	for i := 0; i < 1600; i += 200 {
-		if err := db.update(t.Context(), func(tx *tx) error {
-			for n := i; n < i+200; n++ {
-				if err := tx.top(doneBucket).put(messageDoneKey(fmt.Sprint(n)), doneRecord{Done: now}); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+	var keys []string
+	for n := range 1600 {
+		keys = append(keys, fmt.Sprint(n))
 	}
-	now = now.Add(30 * 24 * time.Hour)
-	sizes := deletions(db)
-	if _, err := db.Prune(t.Context(), storetest.WeekIn("general")); err != nil {
+	if err := db.SaveAnswer(t.Context(), general, keys, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	checkSizes(t, *sizes, 4+5) // 1,600 done messages, and 800 turns with two entries each
+	now = now.Add(30 * 24 * time.Hour)
+	checkSplit(t, db, 1600/maxDeleted+800/maxDeleted, func() error {
+		_, err := db.Prune(t.Context(), storetest.WeekIn("general"))
+		return err
+	})
 	if has, err := db.HasConversation(t.Context(), general); has || err != nil {
 		t.Errorf("the conversation is there: %v (%v)", has, err)
 	}
@@ -135,11 +78,7 @@ func TestDeleteConversation_DeletesInSmallTransactions(t *testing.T) {
 	if _, err := db.SaveMessages(t.Context(), messages(1200)); err != nil {
 		t.Fatal(err)
 	}
-	sizes := deletions(db)
-	if err := db.DeleteConversation(t.Context(), general); err != nil {
-		t.Fatal(err)
-	}
-	checkSizes(t, *sizes, (3*800+2*1200)/(maxDeleted+3))
+	checkSplit(t, db, (800+1200)/maxDeleted, func() error { return db.DeleteConversation(t.Context(), general) })
 	if err := db.DeleteConversation(t.Context(), general); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("deleting it again: %v", err)
 	}
@@ -154,21 +93,6 @@ func messages(n int) []store.Message {
 	return list
 }
 
-// On a slow machine fewer records are deleted at a time, but always one.
-func TestIsFull_AfterSomeTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		one, none, many := &tx{deleted: 4}, &tx{deleted: 3}, &tx{deleted: 3 + maxDeleted}
-		if one.isFull(3, began) || !many.isFull(3, began) {
-			t.Error("the number does not count")
-		}
-		time.Sleep(maxDeleteTime + 1)
-		if !one.isFull(3, began) || none.isFull(3, began) {
-			t.Error("the time does not count, or keeps all from being deleted")
-		}
-	})
-}
-
 // What a crash, or an end of the program, leaves of a deleted conversation goes when it is deleted again. A turn that
 // begins meanwhile stays.
 func TestDeleteConversation_CutShort_IsEndedByTheNextOne(t *testing.T) {
@@ -178,8 +102,9 @@ func TestDeleteConversation_CutShort_IsEndedByTheNextOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	db.observe = func(tx *tx) {
-		if tx.deleted > 1 {
+	changes := 0
+	db.observe = func(*tx) {
+		if changes++; changes == 2 { // the first deletes the summary
 			cancel()
 		}
 	}
@@ -254,7 +179,7 @@ func TestPrune_LeavesNoWordInAnyRecord(t *testing.T) {
 }
 
 // countRecords returns how many records of all buckets hold a word.
-func countRecords(t *testing.T, db *DB, word string) (n int) {
+func countRecords(t *testing.T, db *TestStore, word string) (n int) {
 	t.Helper()
 	inFiles := base64.StdEncoding.EncodeToString([]byte(word))
 	var visit func(b *bbolt.Bucket) error
@@ -279,9 +204,9 @@ func countRecords(t *testing.T, db *DB, word string) (n int) {
 
 func repeatX(n int) []byte { return bytes.Repeat([]byte("x"), n) }
 
-func openAt(t *testing.T, now func() time.Time) *DB {
+func openAt(t *testing.T, now func() time.Time) *TestStore {
 	t.Helper()
-	db, err := Open(filepath.Join(t.TempDir(), "raven.db"), now)
+	db, err := OpenRecords(filepath.Join(t.TempDir(), "raven.db"), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,12 +214,12 @@ func openAt(t *testing.T, now func() time.Time) *DB {
 	return db
 }
 
-func reopen(t *testing.T, db *DB) *DB {
+func reopen(t *testing.T, db *TestStore) *TestStore {
 	t.Helper()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Open(db.path, db.now)
+	again, err := OpenRecords(db.path, db.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +228,7 @@ func reopen(t *testing.T, db *DB) *DB {
 }
 
 // checkWhole closes the store and fails where a record is missing, unexpected or wrong.
-func checkWhole(t *testing.T, db *DB) {
+func checkWhole(t *testing.T, db *TestStore) {
 	t.Helper()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -53,23 +54,14 @@ func removeOldFiles(path string) {
 	}
 }
 
-// keepLog makes a write-ahead log go along with a store that gets another name, or removes it if the name is "".
-func keepLog(path, kept string) (err error) {
-	if kept == "" {
-		err = os.Remove(walPath(path))
-	} else {
-		err = os.Rename(walPath(path), walPath(kept))
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // applyLog makes the changes of a log that follow the last commit of the file, and removes what formats before 5 had.
 func (t *tx) applyLog(log string) error {
+	format := t.top(formatBucket)
+	if format == nil {
+		return nil
+	}
 	var generation uint64
-	if _, err := t.top(formatBucket).get(generationKey, &generation); err != nil {
+	if _, err := format.get(generationKey, &generation); err != nil {
 		return err
 	}
 	if generation != 0 {
@@ -82,16 +74,13 @@ func (t *tx) applyLog(log string) error {
 		}
 	}
 	t.changed = true
-	for _, name := range []string{talliesBucket, trashPrefix + turnsBucket, trashPrefix + messagesBucket,
-		trashPrefix + messageIDsBucket} {
-		if t.bolt.Bucket([]byte(name)) == nil {
-			continue
-		}
-		if err := t.bolt.DeleteBucket([]byte(name)); err != nil {
+	for _, name := range []string{talliesBucket, trashPrefix + "turns", trashPrefix + "messages",
+		trashPrefix + "messageids"} {
+		if err := t.deleteTop(name); err != nil {
 			return err
 		}
 	}
-	return t.top(formatBucket).delete(generationKey)
+	return format.delete(generationKey)
 }
 
 // readLog returns the changes that a log holds of a generation, encoded; none if there is no log. An entry that is not
@@ -104,7 +93,11 @@ func readLog(path string, generation uint64) (changes []byte, err error) {
 	if err != nil {
 		return nil, explainSystemError(path, err)
 	}
-	b = b[:min(len(b), walSize)]
+	return readEntries(path, b[:min(len(b), walSize)], generation)
+}
+
+// readEntries returns the changes of the entries at the beginning of a log.
+func readEntries(path string, b []byte, generation uint64) (changes []byte, err error) {
 	n := uint32(0)
 	for ; ; n++ {
 		entry, number, ok := readEntry(b, generation)
@@ -152,8 +145,11 @@ func (t *tx) redo(b []byte) (rest []byte, err error) {
 		parts[i], rest = slices.Clone(rest[n:n+int(size)]), rest[n+int(size):]
 	}
 	name, key, value := string(parts[0]), parts[1], parts[2]
-	in := t.named(name)
-	if in == nil {
+	if name == "" {
+		return rest, t.deleteTop(string(key))
+	}
+	in, err := t.createNamed(name)
+	if err != nil {
 		return nil, damagedError(t.db.path, displayName(name)+" is missing", restoreRemedy)
 	}
 	switch kind {
@@ -171,9 +167,29 @@ func (t *tx) redo(b []byte) (rest []byte, err error) {
 		if len(key) != 8 {
 			return nil, errChange
 		}
-		in.raiseSequence(binary.BigEndian.Uint64(key))
+		err = in.raiseSequence(binary.BigEndian.Uint64(key))
 	default:
 		err = errChange
 	}
 	return rest, err
+}
+
+// appendTo adds an element, as JSON, to a record that is a list, unless it is there. The list is not decoded: a message
+// that many turns quote has a long one, and each of them adds to it.
+func (b *bucket) appendTo(key, element []byte) error {
+	old := b.raw(key)
+	if old == nil {
+		return b.putSealed(key, seal(b.name, key, []byte("["), element, []byte("]")))
+	}
+	list, err := unseal(old)
+	if err == nil && !bytes.HasSuffix(list, []byte("}]")) {
+		err = errors.New("it is no list")
+	}
+	if err != nil {
+		return damagedError(b.tx.db.path, fmt.Sprintf("record %q: %v", key, err), restoreRemedy)
+	}
+	if bytes.Contains(list, element) {
+		return nil
+	}
+	return b.putSealed(key, seal(b.name, key, list[:len(list)-1], []byte(","), element, []byte("]")))
 }

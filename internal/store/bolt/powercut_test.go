@@ -2,11 +2,14 @@ package bolt_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,44 +31,129 @@ var (
 // sectorSize is what disks write as a whole.
 const sectorSize = 512
 
-// TestPowerCuts opens what a power cut can leave of each step. A commit of bbolt writes the pages, syncs, writes a header
-// and syncs: up to the first sync any sectors of the pages may be on the disk, and the file may have any of its lengths in
-// between; up to the second one the header may be there or not. The store must open and hold what it held before the step
-// or after it, and what it held after it once the header is there.
+// TestPowerCuts opens what a power cut can leave of each step. Of what was written to the file since the checkpoint from
+// which the logs go on, any sectors may be on the disk; the logs are synced before a change is acknowledged. The store must
+// open and hold all that was acknowledged, and nothing that was not begun.
 func TestPowerCuts(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store.db")
-	db, err := bolt.Open(path, time.Now)
+	db, err := bolt.OpenRecords(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	bolt.SetMaxLog(db, 200<<10)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	before, held := readFile(t, path), contents(t, db)
-	states := 0
-	for n := range 60 {
-		commits := db.Commits()
+	checkpoints := map[uint64][]byte{} // the file as it was when a log began, by the id of the log
+	changeStore(t, db, 0, random)
+	before, held := readLogs(t, path), contents(t, db)
+	checkpoints[before.ids[0]] = readFile(t, path)
+	states, switches := 0, 0
+	for n := 1; n < 80; n++ {
 		changeStore(t, db, n, random)
-		if got := db.Commits() - commits; got != 1 {
-			t.Fatalf("change %d took %d transactions, want 1", n, got)
+		after, holds, file := readLogs(t, path), contents(t, db), readFile(t, path)
+		for _, id := range after.ids {
+			if checkpoints[id] == nil {
+				checkpoints[id] = file
+				switches++
+			}
 		}
-		after, holds := readFile(t, path), contents(t, db)
-		for range 3 {
+		for what, c := range map[string]struct {
+			logs logFiles
+			want [][]string
+		}{
+			"acknowledged":           {after, [][]string{holds}},
+			"not in the log yet":     {before, [][]string{held}},
+			"partly in the log":      {after.cut(random), [][]string{held, holds}},
+			"killed while replaying": {after, [][]string{holds}},
+		} {
 			states++
 			cut := filepath.Join(dir, fmt.Sprintf("cut%d.db", states))
-			image, isWhole := cutOff(before, after, random)
-			if err := os.WriteFile(cut, image, 0o600); err != nil {
-				t.Fatal(err)
+			image := mixSectors(checkpoints[c.logs.ids[0]], file, random)
+			c.logs.write(t, cut, image)
+			if what == "killed while replaying" {
+				if err := bolt.ReplayLogs(cut); err != nil {
+					t.Fatal(err)
+				}
+				c.logs.write(t, cut, readFile(t, cut))
 			}
 			got := reopened(t, cut)
-			if diff := cmp.Diff(holds, got); diff != "" && (isWhole || !cmp.Equal(held, got)) {
-				t.Errorf("a power cut in step %d, header written: %v, left neither what was before nor:\n%s", n, isWhole, diff)
+			if !slices.ContainsFunc(c.want, func(want []string) bool { return cmp.Equal(want, got) }) {
+				t.Errorf("a power cut in step %d, %s, left:\n%s", n, what, cmp.Diff(c.want[0], got))
+			}
+			if err := os.Remove(cut); err != nil {
+				t.Fatal(err)
 			}
 		}
 		before, held = after, holds
 	}
+	if switches < 3 {
+		t.Errorf("there were %d checkpoints, want some", switches)
+	}
+}
+
+// logFiles are the logs of a store as they are on the disk.
+type logFiles struct {
+	files map[string][]byte // by the end of their names
+	ids   []uint64          // of those that count, in order
+}
+
+func readLogs(t *testing.T, path string) logFiles {
+	t.Helper()
+	l := logFiles{files: map[string][]byte{}}
+	for _, end := range []string{".log-0", ".log-1"} {
+		l.files[end] = readFile(t, path+end)
+	}
+	// The checkpoint may have been completed since: what counts is what was read.
+	copied := filepath.Join(t.TempDir(), "logs")
+	for end, b := range l.files {
+		if err := os.WriteFile(copied+end, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if l.ids, err = bolt.LogIDs(copied); err != nil || len(l.ids) == 0 {
+		t.Fatal(l.ids, err)
+	}
+	return l
+}
+
+// cut returns the logs without some bytes at the end of the one that was written last.
+func (l logFiles) cut(random *rand.Rand) logFiles {
+	files := map[string][]byte{}
+	for end, b := range l.files {
+		last := len(bytes.TrimRight(b, "\x00"))
+		files[end] = bytes.Clone(b)
+		if id := l.ids[len(l.ids)-1]; len(b) >= 12 && binary.BigEndian.Uint64(b[4:]) == id && last > 4096 {
+			clear(files[end][last-random.IntN(min(last, 600)):])
+		}
+	}
+	return logFiles{files, l.ids}
+}
+
+// write writes a file with its logs.
+func (l logFiles) write(t *testing.T, path string, file []byte) {
+	t.Helper()
+	err := os.WriteFile(path, file, 0o600)
+	for end, b := range l.files {
+		err = errors.Join(err, os.WriteFile(path+end, b, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mixSectors returns a file of which each sector is as it was or as it is.
+func mixSectors(was, is []byte, random *rand.Rand) []byte {
+	image := append(bytes.Clone(was), make([]byte, max(0, len(is)-len(was)))...)
+	for at := 0; at < len(is); at += sectorSize {
+		if random.IntN(2) == 0 {
+			copy(image[at:at+sectorSize], is[at:at+sectorSize])
+		}
+	}
+	return image
 }
 
 func readFile(t *testing.T, path string) []byte {
@@ -78,7 +166,7 @@ func readFile(t *testing.T, path string) []byte {
 }
 
 // changeStore makes one transaction, some of them with pages that overflow and with pages that become free.
-func changeStore(t *testing.T, db *bolt.DB, n int, random *rand.Rand) {
+func changeStore(t *testing.T, db *bolt.TestStore, n int, random *rand.Rand) {
 	t.Helper()
 	ctx, id := t.Context(), fmt.Sprint(n/4)
 	m := chat.Message{ID: id, Conversation: powerRoom, Text: strings.Repeat("word ", random.IntN(3000)), Time: powerTime}
@@ -108,7 +196,7 @@ func changeStore(t *testing.T, db *bolt.DB, n int, random *rand.Rand) {
 }
 
 // contents returns what the store holds of all that changeStore writes.
-func contents(t *testing.T, db *bolt.DB) []string {
+func contents(t *testing.T, db *bolt.TestStore) []string {
 	t.Helper()
 	ctx := t.Context()
 	waiting, err1 := db.Unanswered(ctx)
@@ -126,34 +214,10 @@ func contents(t *testing.T, db *bolt.DB) []string {
 	return list
 }
 
-// cutOff returns a state that a power cut can leave between two images of a file, and whether the header is in it.
-func cutOff(before, after []byte, random *rand.Rand) (image []byte, isWhole bool) {
-	const headers = 2 * pageSize
-	image = bytes.Clone(before)
-	if len(after) > len(image) { // the file has grown, by whole pages
-		image = append(image, make([]byte, len(after)-len(image))...)
-	}
-	phase := random.IntN(3)
-	for at := headers; at < len(after); at += sectorSize {
-		if phase > 0 || random.IntN(2) == 0 {
-			copy(image[at:at+sectorSize], after[at:at+sectorSize])
-		}
-	}
-	switch phase {
-	case 0: // before the first sync
-		pages := len(before)/pageSize + random.IntN((len(image)-len(before))/pageSize+1)
-		return image[:pages*pageSize], false
-	case 1: // after it
-		return image, false
-	}
-	copy(image[:headers], after[:headers])
-	return image, true
-}
-
 // reopened opens a store, reads it, and writes to it.
 func reopened(t *testing.T, path string) []string {
 	t.Helper()
-	db, err := bolt.Open(path, time.Now)
+	db, err := bolt.OpenRecords(path, time.Now)
 	if err != nil {
 		t.Errorf("the store does not open: %v", err)
 		return nil

@@ -92,7 +92,7 @@ func TestCheckOpen_StoreIsClosed_Ends(t *testing.T) {
 // What a kill leaves of a copy goes with the next one.
 func TestCopy_RemovesWhatAKillLeft(t *testing.T) {
 	db, folder := opened(t), t.TempDir()
-	copies := NewBackups(db, BackupOptions{Folder: folder, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	copies := NewBackups(db.DB, BackupOptions{Folder: folder, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	for _, name := range []string{"..ravenbot-copy.db-20261123T000000Z-1", ".ravenbot-copy.db-20261123T000000Z"} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte("cut"), 0o600); err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func TestReceive_ChecksBeforeItNames(t *testing.T) {
 	if err := db.SaveBlob(t.Context(), "words", []byte(`"hello"`)); err != nil {
 		t.Fatal(err)
 	}
-	copies := NewBackups(db, BackupOptions{Folder: folder, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	copies := NewBackups(db.DB, BackupOptions{Folder: folder, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	f, err := copies.Copy(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestReceive_ChecksBeforeItNames(t *testing.T) {
 	if err := Receive(t.Context(), bytes.NewReader(whole), path); err == nil {
 		t.Error("a second backup took the place of the first")
 	}
-	there, err := Open(path, time.Now)
+	there, err := OpenRecords(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestReceive_ChecksBeforeItNames(t *testing.T) {
 func TestLastSeen_NewestFirst(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	now := noon
-	db, err := Open(filepath.Join(t.TempDir(), "raven.db"), func() time.Time { return now })
+	db, err := OpenRecords(filepath.Join(t.TempDir(), "raven.db"), func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestLastSeen_NewestFirst(t *testing.T) {
 func TestToolCalls_BeforeANumberThatIsNotReached(t *testing.T) {
 	db := opened(t)
 	calls := []store.ToolCall{{ID: "1", Tool: "look"}, {ID: "2", Tool: "pay"}, {ID: "3", Tool: "look"}}
-	err := db.update(t.Context(), func(tx *tx) error { return saveCalls(tx, calls) })
+	err := db.SaveCalls(t.Context(), calls)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,6 +244,7 @@ func TestCompact_DamagedFileCannotBeKept_IsLeftAsItIs(t *testing.T) {
 	db, now := opened(t), time.Now()
 	saveBlob(t, db, "blob", 10)
 	kill(t, db)
+	removeLogs(db.path) // which would mend the header
 	damaged := bytesOf(t, db.path)
 	damaged[pageHeader+40] ^= 1
 	if err := os.WriteFile(db.path, damaged, 0o600); err != nil {

@@ -15,14 +15,15 @@ import (
 // when it opens the file, loop, or write over records (see the tests named TestDefect). It notes what is wrong, and reads
 // on where it can.
 type fileReader struct {
-	ctx         context.Context
-	path        string
-	f           io.ReaderAt
-	size        int64
-	meta        meta
-	goodHeaders int
-	used        []uint64 // a bit a page
-	usedPages   uint64
+	ctx          context.Context
+	path         string
+	f            io.ReaderAt
+	size         int64
+	meta         meta
+	goodHeaders  int
+	isCheckpoint bool     // the header is that of a log
+	used         []uint64 // a bit a page
+	usedPages    uint64
 	// visit is called with every bucket, whose key is nil, and then with its records. Nil: they are not looked at.
 	visit  func(r storedRecord) error
 	faults []string
@@ -47,7 +48,8 @@ const headerFault = "one of its two headers is damaged, which may have told of t
 
 // readFile reads the file at path, which nobody may be writing to. The error is that of ctx, of reading or of visit; what
 // is wrong with the file is in the faults.
-func readFile(ctx context.Context, path string, visit func(storedRecord) error) (*fileReader, error) {
+// With the logs of a store that was killed, it reads the checkpoint from which these go on.
+func readFile(ctx context.Context, path string, logs []foundLog, visit func(storedRecord) error) (*fileReader, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -58,6 +60,13 @@ func readFile(ctx context.Context, path string, visit func(storedRecord) error) 
 		return nil, err
 	}
 	r := &fileReader{ctx: ctx, path: path, f: f, size: info.Size(), visit: visit}
+	if len(logs) > 0 {
+		if r.meta, r.isCheckpoint = logs[0].start.belongsTo(f); r.isCheckpoint {
+			r.goodHeaders = 2
+			return r, r.readPages()
+		}
+		r.addFault("the log beside it belongs to another state of the file")
+	}
 	return r, r.readAll()
 }
 
@@ -72,6 +81,11 @@ func (r *fileReader) readAll() (err error) {
 	if r.goodHeaders < 2 {
 		r.addFault(headerFault)
 	}
+	return r.readPages()
+}
+
+// readPages reads all pages that the header leads to.
+func (r *fileReader) readPages() error {
 	if end := int64(r.meta.pages) * int64(r.meta.pageSize); r.size < end {
 		r.addFault("it ends after %d bytes of %d", r.size, end)
 	}

@@ -14,11 +14,12 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/records"
 	"ravenbot/internal/store/storetest"
 )
 
 // fillWithSpace writes records of all kinds, and deletes some.
-func fillWithSpace(t *testing.T, db *DB) {
+func fillWithSpace(t *testing.T, db *TestStore) {
 	t.Helper()
 	for i, name := range []string{"general", "keep", "gone"} {
 		a := chat.Address{Platform: "web", Channel: name}
@@ -35,16 +36,17 @@ func TestRecords_AddedToAnotherStore_AreAllOfThem(t *testing.T) {
 	db := opened(t)
 	fillWithSpace(t, db)
 	path := filepath.Join(t.TempDir(), "other.db")
-	to, err := OpenTarget(t.Context(), path, time.Now)
+	engine, err := OpenTarget(t.Context(), path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
+	to := NewTestStore(engine)
 	if err := db.Records(t.Context(), func(r store.Record) error {
-		return to.AddRecords(t.Context(), []store.Record{r})
+		return records.NewTarget(engine).AddRecords(t.Context(), []store.Record{r})
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Open(path, time.Now); err == nil {
+	if again, err := OpenRecords(path, time.Now); err == nil {
 		t.Error("a store that is not filled yet can be opened", again.Close())
 	}
 	if err := to.Complete(t.Context()); err != nil {
@@ -54,7 +56,7 @@ func TestRecords_AddedToAnotherStore_AreAllOfThem(t *testing.T) {
 		t.Error(diff)
 	}
 	// Numbers count on from where they were.
-	next := func(db *DB) (turn, line uint64) {
+	next := func(db *TestStore) (turn, line uint64) {
 		t.Helper()
 		saved := &conversation.Turn{ID: "next", Began: time.Now()}
 		entry, err := db.SaveEntry(t.Context(), store.Entry{ID: "next", Room: "general"})
@@ -74,32 +76,9 @@ func TestRecords_AddedToAnotherStore_AreAllOfThem(t *testing.T) {
 }
 
 // recordsOf returns what dump does, without the sequences, of which some are no longer used.
-func recordsOf(t *testing.T, db *DB) []string {
+func recordsOf(t *testing.T, db *TestStore) []string {
 	t.Helper()
 	return slices.DeleteFunc(dump(t, db), func(s string) bool { return strings.Contains(s, " counts on from ") })
-}
-
-// A record that an index cannot be made of is refused, and nothing of it is stored.
-func TestAddRecords_NoID_IsRefused(t *testing.T) {
-	to, err := OpenTarget(t.Context(), filepath.Join(t.TempDir(), "other.db"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer to.Close()
-	before := dump(t, to)
-	for _, r := range []store.Record{
-		{Kind: "entry", Group: "general", Key: string(seqKey(1)), Body: []byte(`{"seq":"one","id":"e1"}`)},
-		{Kind: "entry", Group: "general", Key: string(seqKey(1)), Body: []byte(`{"seq":1,"id":7}`)},
-		{Kind: "message", Group: "web:general", Key: "1", Body: []byte(`{"id":7}`)},
-		{Kind: "unknown", Key: "1", Body: []byte(`{}`)},
-	} {
-		if err := to.AddRecords(t.Context(), []store.Record{r}); err == nil {
-			t.Errorf("%s %s was stored", r.Kind, r.Body)
-		}
-	}
-	if diff := cmp.Diff(before, dump(t, to)); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // A store that could not be begun is closed, so that the next attempt finds it free.

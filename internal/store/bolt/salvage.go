@@ -85,11 +85,13 @@ func salvageInto(ctx context.Context, from, to string) (s *salvager, err error) 
 	defer func() { err = errors.Join(err, b.Sync(), b.Close()) }()
 	b.NoSync = true // a new file, which is synced as a whole
 	s = &salvager{ctx: ctx, db: newDB(to, b, time.Now)}
-	if err = s.db.update(ctx, (*tx).createTop); err != nil {
-		return nil, err
-	}
-	if s.reader, err = readFile(ctx, from, s.add); err == nil {
+	// The logs of a store that was killed hold what came after the checkpoint that is read.
+	logs, unreadable := findLogs(from)
+	if s.reader, err = readFile(ctx, from, logs, s.add); err == nil {
 		err = s.flush()
+	}
+	if unreadable != nil {
+		s.addFault("what the log holds is missing: %v", unreadable)
 	}
 	if err != nil {
 		return nil, err
@@ -100,38 +102,32 @@ func salvageInto(ctx context.Context, from, to string) (s *salvager, err error) 
 	if s.records == 0 {
 		return nil, damagedError(from, cmp.Or(describe(s.reader.faults, s.reader.more), "it holds no record"), nothingRemedy)
 	}
-	return s, s.finish(from)
+	return s, s.finish(from, logs)
 }
 
 // finish brings the new file to the newest format.
-func (s *salvager) finish(from string) error {
-	migrate := func(log string) error {
-		return s.db.update(s.ctx, func(tx *tx) error { return tx.migrate(log) })
-	}
-	err := migrate(walPath(from))
+func (s *salvager) finish(from string, logs []foundLog) error {
+	err := s.db.migrate(s.ctx, walPath(from))
 	var newer *store.NewerError
+	if err == nil && s.reader.isCheckpoint {
+		err = s.db.redoLogs(logs)
+	}
 	if err == nil || errors.As(err, &newer) || s.ctx.Err() != nil {
 		return err
 	}
-	s.reader.addFault("what the write-ahead log holds is missing: %v", err)
-	return migrate("")
+	s.reader.addFault("what the log holds is missing: %v", err)
+	return s.db.migrate(s.ctx, "")
 }
 
 // add queues a bucket or a record for the copy. Records are written many at a time: one transaction each would take hours
 // at gigabytes.
 func (s *salvager) add(r storedRecord) error {
-	top, _, isNested := strings.Cut(r.bucket, nul)
+	top, _, _ := strings.Cut(r.bucket, nul)
 	switch {
 	case r.bucket == formatBucket && bytes.Equal(r.key, closedKey):
 		return nil // the copy was not closed yet
 	case top == talliesBucket || strings.HasPrefix(top, trashPrefix):
 		return nil // of an older version
-	case !slices.Contains(bucketNames(), top):
-		s.addFault("%s is not known to this version of ravenbot", displayName(top))
-		return nil
-	case isNested != slices.Contains(nestingBuckets(), top) && (isNested || r.key != nil):
-		s.addFault("something in %s is in the wrong place", displayName(top))
-		return nil
 	}
 	if r.key != nil {
 		if err := verify(r.bucket, r.key, r.value); err != nil {
@@ -165,7 +161,7 @@ func (s *salvager) flush() error {
 			case err != nil:
 				return err
 			case r.key == nil:
-				b.raiseSequence(r.seq)
+				err = b.raiseSequence(r.seq)
 			default:
 				err = b.putSealed(r.key, r.value)
 				added++
@@ -179,10 +175,4 @@ func (s *salvager) flush() error {
 	s.records += added
 	s.queue, s.queued = nil, 0
 	return err
-}
-
-// nestingBuckets are the top-level buckets that hold buckets.
-func nestingBuckets() []string {
-	return []string{turnsBucket, seenBucket, runsBucket, roomsBucket, entriesBucket, roomFilesBucket, memoriesBucket,
-		itemsBucket, messagesBucket, messageIDsBucket}
 }

@@ -40,7 +40,7 @@ func salvageable(t *testing.T) (path string, records map[string]string) {
 			t.Fatal(err)
 		}
 	}
-	records = rawRecords(t, db)
+	records = rawRecords(t, db.DB)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +83,11 @@ func salvage(t *testing.T, path string) (Salvaged, map[string]string, error) {
 		}
 		return r, nil, err
 	}
-	db, err := Open(to, time.Now)
+	db, err := OpenRecords(to, time.Now)
 	if err != nil {
 		t.Fatalf("the copy cannot be opened: %v", err)
 	}
-	records := rawRecords(t, db)
+	records := rawRecords(t, db.DB)
 	checkWhole(t, db)
 	return r, records, nil
 }
@@ -194,7 +194,7 @@ func TestSalvage_OfAnyDamage_InventsNothing(t *testing.T) {
 
 func TestSalvage_RefusesWhatIsInUseOrThere(t *testing.T) {
 	path, _ := salvageable(t)
-	db, err := Open(path, time.Now)
+	db, err := OpenRecords(path, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestSalvage_RefusesWhatIsInUseOrThere(t *testing.T) {
 // another one.
 func TestSalvage_NumbersGoOn(t *testing.T) {
 	db := opened(t)
-	save := func(db *DB, id string) {
+	save := func(db *TestStore, id string) {
 		t.Helper()
 		call := store.ToolCall{ID: id, Conversation: general, Began: time.Now()}
 		turn := conversation.Turn{ID: "web/" + id, Began: time.Now()}
@@ -243,7 +243,7 @@ func TestSalvage_NumbersGoOn(t *testing.T) {
 	if _, err := Salvage(t.Context(), db.path, to); err != nil {
 		t.Fatal(err)
 	}
-	salvaged, err := Open(to, time.Now)
+	salvaged, err := OpenRecords(to, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,20 +256,6 @@ func TestSalvage_NumbersGoOn(t *testing.T) {
 	turns, err := salvaged.Turns(t.Context(), general, store.Range{Newest: 9})
 	if err != nil || len(turns) != 2 || turns[1].ID != "web/third" || turns[1].Seq != 3 {
 		t.Errorf("the turns are %+v, %v", turns, err)
-	}
-}
-
-// A record in the place of a bucket, and a bucket in the place of a record, are named and left out.
-func TestSalvager_ThingsInTheWrongPlace_AreNamed(t *testing.T) {
-	for _, r := range []storedRecord{
-		{bucket: blobsBucket + nul + "k", key: []byte("k"), value: seal(blobsBucket+nul+"k", []byte("k"), []byte(`1`))},
-		{bucket: turnsBucket, key: []byte("a"), value: seal(turnsBucket, []byte("a"), []byte(`1`))},
-		{bucket: "unknown", key: []byte("a"), value: seal("unknown", []byte("a"), []byte(`1`))},
-	} {
-		s := &salvager{ctx: t.Context()}
-		if err := s.add(r); err != nil || len(s.faults) != 1 || len(s.queue) > 0 {
-			t.Errorf("%q: %q (%v)", r.bucket, s.faults, err)
-		}
 	}
 }
 

@@ -66,7 +66,7 @@ func measureSize(b *testing.B, path string, turns int) {
 	b.ReportMetric(float64(size)/(1<<20), "file-MB")
 	b.ReportMetric(float64(free)/(1<<20), "free-MB")
 	// Messages to an empty store at the same time show what of the cost is the machine's.
-	empty, err := bolt.Open(filepath.Join(b.TempDir(), "empty.db"), now)
+	empty, err := bolt.OpenRecords(filepath.Join(b.TempDir(), "empty.db"), now)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -119,11 +119,11 @@ func measureSize(b *testing.B, path string, turns int) {
 }
 
 // reportStart opens the store, and reports what that takes.
-func reportStart(b *testing.B, how, path string, now func() time.Time) *bolt.DB {
+func reportStart(b *testing.B, how, path string, now func() time.Time) *bolt.TestStore {
 	b.Helper()
 	before := allocated()
 	began, cpu := time.Now(), usedCPU()
-	db, err := bolt.Open(path, now)
+	db, err := bolt.OpenRecords(path, now)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func reportStart(b *testing.B, how, path string, now func() time.Time) *bolt.DB 
 	return db
 }
 
-func prune(b *testing.B, db *bolt.DB) error {
+func prune(b *testing.B, db *bolt.TestStore) error {
 	days := 24 * time.Hour
 	_, err := db.Prune(b.Context(), store.Retention{Calls: 90 * days, Usage: 400 * days, Feedback: 365 * days})
 	return err
@@ -167,7 +167,7 @@ func (y simulatedYear) place(i int) chat.Address {
 
 func (y simulatedYear) fill(b *testing.B, path string) {
 	now := y.began
-	db, err := bolt.Open(path, func() time.Time { return now })
+	db, err := bolt.OpenRecords(path, func() time.Time { return now })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func (y simulatedYear) fill(b *testing.B, path string) {
 }
 
 // yearTurn stores all that one message and its answer leave behind.
-func yearTurn(b *testing.B, db *bolt.DB, to chat.Address, i int, at time.Time) error {
+func yearTurn(b *testing.B, db *bolt.TestStore, to chat.Address, i int, at time.Time) error {
 	ctx := b.Context()
 	m := chat.Message{ID: fmt.Sprintf("%018d", i), Conversation: to, Text: words[:200], Time: at}
 	if _, err := db.Accept(ctx, store.Received{Message: m, At: at}); err != nil {
@@ -210,14 +210,14 @@ func yearTurn(b *testing.B, db *bolt.DB, to chat.Address, i int, at time.Time) e
 
 // reportMessage reports processor time and bytes written of one message, with one writer, and how
 // many times that of an empty store the first is.
-func reportMessage(b *testing.B, db, empty *bolt.DB, when string) {
+func reportMessage(b *testing.B, db, empty *bolt.TestStore, when string) {
 	const rounds, n = 20, 50
 	began := time.Now().UnixMilli() // no id of an earlier run
 	at := day.Add(365 * 24 * time.Hour)
 	var cpu [2]time.Duration
 	var written [2]int64
 	for round := range rounds {
-		for which, db := range []*bolt.DB{db, empty} {
+		for which, db := range []*bolt.TestStore{db, empty} {
 			before, bytes := usedCPU(), bytesWritten(b)
 			for i := range n {
 				i += round * n
@@ -237,7 +237,7 @@ func reportMessage(b *testing.B, db, empty *bolt.DB, when string) {
 
 // worstAccept returns the longest time that a message waited to be accepted while work was done. Beside each message a
 // few bytes are written to a file and synced, which shows what of the time is the disk's.
-func worstAccept(b *testing.B, db *bolt.DB, name string, work func() error) time.Duration {
+func worstAccept(b *testing.B, db *bolt.TestStore, name string, work func() error) time.Duration {
 	plain, err := os.Create(filepath.Join(b.TempDir(), "plain"))
 	if err != nil {
 		b.Fatal(err)

@@ -23,7 +23,7 @@ func TestOpen_WhatTheSystemForbids_IsNoDamage(t *testing.T) {
 		remedy string
 	}{
 		"a file system that is read-only": {func(t *testing.T, path string) string {
-			dir := smallDisk(t, 8<<20)
+			dir := smallDisk(t, 32<<20)
 			to := filepath.Join(dir, "raven.db")
 			moveStore(t, path, to)
 			if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
@@ -48,7 +48,7 @@ func TestOpen_WhatTheSystemForbids_IsNoDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "raven.db")
 			fill(t, path)
-			db, err := bolt.Open(c.hinder(t, path), time.Now)
+			db, err := bolt.OpenRecords(c.hinder(t, path), time.Now)
 			if err == nil {
 				db.Close()
 			}

@@ -2,11 +2,13 @@ package bolt
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // tx is a transaction of bbolt. One that writes takes the changes of several writers (see group.go). If one of them fails
@@ -15,8 +17,41 @@ import (
 type tx struct {
 	db      *DB
 	bolt    *bbolt.Tx
-	changed bool // there is something to commit
-	deleted int  // records
+	changed bool               // there is something to commit
+	size    int64              // of the file, as far as it is used
+	logs    bool               // changes are kept for the log
+	changes []byte             // as redo reads them
+	buckets map[string]*bucket // by their full names, that kv methods have used
+}
+
+// note records that there is a change to commit.
+func (t *tx) note(op byte, name string, key, value []byte) {
+	t.changed = true
+	if !t.logs {
+		return
+	}
+	t.changes = append(t.changes, op)
+	for _, part := range [][]byte{[]byte(name), key, value} {
+		t.changes = append(binary.AppendUvarint(t.changes, uint64(len(part))), part...)
+	}
+}
+
+// deleteTop deletes a top-level bucket; there may be none.
+func (t *tx) deleteTop(name string) error {
+	if t.bolt.Bucket([]byte(name)) == nil {
+		return nil
+	}
+	t.note(opDeleteNested, "", []byte(name), nil)
+	return t.bolt.DeleteBucket([]byte(name))
+}
+
+// deleteNested deletes the bucket in b under a key; there may be none.
+func (b *bucket) deleteNested(key string) error {
+	if b.bolt.Bucket([]byte(key)) == nil {
+		return nil
+	}
+	b.tx.note(opDeleteNested, b.name, []byte(key), nil)
+	return b.bolt.DeleteBucket([]byte(key))
 }
 
 // bucket is a bucket in a transaction.
@@ -25,9 +60,6 @@ type bucket struct {
 	name string // a nested bucket: the outer name, a NUL, and its own
 	bolt *bbolt.Bucket
 }
-
-// maxKey bounds the bytes of a key.
-const maxKey = bbolt.MaxKeySize
 
 // nul stands between the name of a bucket and that of one in it.
 const nul = "\x00"
@@ -40,17 +72,33 @@ func displayName(name string) string {
 	return "the bucket " + name
 }
 
-// top returns a top-level bucket; Open created all of them.
-func (t *tx) top(name string) *bucket { return &bucket{t, name, t.bolt.Bucket([]byte(name))} }
+// top returns a top-level bucket, or nil.
+func (t *tx) top(name string) *bucket {
+	b := t.bolt.Bucket([]byte(name))
+	if b == nil {
+		return nil
+	}
+	return &bucket{t, name, b}
+}
+
+// createTop returns a top-level bucket, and creates it if there is none.
+func (t *tx) createTop(name string) (*bucket, error) {
+	if b := t.top(name); b != nil {
+		return b, nil
+	}
+	b, err := t.bolt.CreateBucket([]byte(name))
+	if err != nil {
+		return nil, err
+	}
+	t.changed = true
+	return &bucket{t, name, b}, nil
+}
 
 // named returns a bucket by its full name, or nil.
 func (t *tx) named(name string) *bucket {
 	outer, inner, isNested := strings.Cut(name, nul)
 	b := t.top(outer)
-	switch {
-	case b.bolt == nil:
-		return nil
-	case isNested:
+	if b != nil && isNested {
 		return b.nested(inner)
 	}
 	return b
@@ -59,24 +107,11 @@ func (t *tx) named(name string) *bucket {
 // createNamed returns a bucket by its full name, and creates it if there is none.
 func (t *tx) createNamed(name string) (*bucket, error) {
 	outer, inner, isNested := strings.Cut(name, nul)
-	if !isNested {
-		return t.top(outer), nil
+	b, err := t.createTop(outer)
+	if err != nil || !isNested {
+		return b, err
 	}
-	return t.top(outer).createNested(inner)
-}
-
-// createTop creates the top-level buckets that the file lacks.
-func (t *tx) createTop() error {
-	for _, name := range bucketNames() {
-		if t.bolt.Bucket([]byte(name)) != nil {
-			continue
-		}
-		if _, err := t.bolt.CreateBucket([]byte(name)); err != nil {
-			return fmt.Errorf("create the bucket %s: %w", name, err)
-		}
-		t.changed = true
-	}
-	return nil
+	return b.createNested(inner)
 }
 
 // nested returns the bucket in b under a key, or nil.
@@ -99,17 +134,6 @@ func (b *bucket) createNested(key string) (*bucket, error) {
 	}
 	b.tx.changed = true
 	return &bucket{b.tx, b.name + nul + key, inner}, nil
-}
-
-// deleteNested removes the bucket in b under a key, which must be there.
-func (b *bucket) deleteNested(key string) error {
-	b.tx.changed = true
-	return b.bolt.DeleteBucket([]byte(key))
-}
-
-// eachNested calls fn with every bucket in b.
-func (b *bucket) eachNested(fn func(key string, inner *bucket) error) error {
-	return b.each(func(k, _ []byte) error { return fn(string(k), b.nested(string(k))) })
 }
 
 // each calls fn with every record of b, which fn must not change.
@@ -143,15 +167,6 @@ func (b *bucket) get(key []byte, record any) (bool, error) {
 	return true, b.tx.db.decode(key, v, record)
 }
 
-// getIntact is get for callers that can do without the record: it returns false for a damaged one, and notes the damage.
-func (b *bucket) getIntact(key []byte, record any) (bool, error) {
-	found, err := b.get(key, record)
-	if b.tx.db.noteDamaged(err) {
-		return false, nil
-	}
-	return found, err
-}
-
 // put writes a record under key, in the place of one that is there. An unchanged record is written,
 // too.
 func (b *bucket) put(key []byte, record any) error {
@@ -164,78 +179,30 @@ func (b *bucket) put(key []byte, record any) error {
 
 // putSealed is put for a record in its stored form.
 func (b *bucket) putSealed(key, value []byte) error {
-	b.tx.changed = true
+	b.tx.note(opPut, b.name, key, value)
 	return b.bolt.Put(key, value)
-}
-
-// appendTo adds an element, as JSON, to a record that is a list, unless it is there. The list is not decoded: a message
-// that many turns quote has a long one, and each of them adds to it.
-func (b *bucket) appendTo(key, element []byte) error {
-	old := b.raw(key)
-	if old == nil {
-		return b.putSealed(key, seal(b.name, key, []byte("["), element, []byte("]")))
-	}
-	list, err := unseal(old)
-	if err == nil && !bytes.HasSuffix(list, []byte("}]")) {
-		err = errors.New("it is no list")
-	}
-	if err != nil {
-		return damagedError(b.tx.db.path, fmt.Sprintf("record %q: %v", key, err), restoreRemedy)
-	}
-	if bytes.Contains(list, element) {
-		return nil
-	}
-	return b.putSealed(key, seal(b.name, key, list[:len(list)-1], []byte(","), element, []byte("]")))
-}
-
-// deleteIn removes a record of a nested bucket; there may be neither.
-func (t *tx) deleteIn(top, nested string, key []byte) error {
-	if b := t.top(top).nested(nested); b != nil {
-		return b.delete(key)
-	}
-	return nil
 }
 
 // delete removes the record under key; there may be none. It returns an error if there is a bucket, which only damage
 // can put there: a caller that deletes the first record until there is none would never end.
 func (b *bucket) delete(key []byte) error {
 	if b.bolt.Get(key) != nil {
-		b.tx.changed = true
-		b.tx.deleted++
+		b.tx.note(opDelete, b.name, key, nil)
 	}
-	return b.bolt.Delete(key)
-}
-
-// nextSequence increments the bucket's sequence and returns it.
-func (b *bucket) nextSequence() uint64 {
-	b.raiseSequence(b.bolt.Sequence() + 1)
-	return b.bolt.Sequence()
+	err := b.bolt.Delete(key)
+	if errors.Is(err, bolterrors.ErrIncompatibleValue) {
+		return b.damaged(key, errors.New("a bucket is in its place"))
+	}
+	return err
 }
 
 // raiseSequence makes the bucket count on from a number, unless it is further.
-func (b *bucket) raiseSequence(n uint64) {
-	if n > b.bolt.Sequence() {
-		b.tx.changed = true
-		_ = b.bolt.SetSequence(n) // fails only outside of a write transaction, in which all that follows fails, too
-	}
-}
-
-// version is a state of a bucket: how many records it holds, and the sum of their digests.
-type version struct{ count, sum uint64 }
-
-// version returns the present state of the bucket. It decodes no record.
-func (b *bucket) version() (v version, err error) {
-	err = b.bolt.ForEach(func(key, value []byte) error {
-		v.count, v.sum = v.count+1, v.sum+digest(key, value)
+func (b *bucket) raiseSequence(n uint64) error {
+	if n <= b.bolt.Sequence() {
 		return nil
-	})
-	return v, err
-}
-
-// count returns the number of records.
-func (b *bucket) count() (n int, err error) {
-	err = b.bolt.ForEach(func([]byte, []byte) error { n++; return nil })
-	return n, err
+	}
+	b.tx.note(opSequence, b.name, binary.BigEndian.AppendUint64(nil, n), nil)
+	return b.bolt.SetSequence(n)
 }
 
 // cursor reads the records of a bucket in the order of their keys.

@@ -14,9 +14,9 @@ import (
 	"ravenbot/internal/store"
 )
 
-func opened(t *testing.T) *DB {
+func opened(t *testing.T) *TestStore {
 	t.Helper()
-	db, err := Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	db, err := OpenRecords(filepath.Join(t.TempDir(), "raven.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func opened(t *testing.T) *DB {
 	return db
 }
 
-func prune(t *testing.T, db *DB) error {
+func prune(t *testing.T, db *TestStore) error {
 	_, err := db.Prune(t.Context(), store.Retention{})
 	return err
 }

@@ -22,7 +22,7 @@ const (
 
 // Claim returns the replica that owns a key, and makes it this one where nobody does: nobody has claimed it, or the
 // owner's membership was ended. It writes only then.
-func (m *membership) Claim(ctx context.Context, key string) (owner store.Replica, err error) {
+func (m *Membership) Claim(ctx context.Context, key string) (owner store.Replica, err error) {
 	form := keyText(key)
 	var isOwned bool
 	err = m.db.read(ctx, func(ctx context.Context) error {
@@ -44,13 +44,13 @@ func (m *membership) Claim(ctx context.Context, key string) (owner store.Replica
 // claim makes a key that of a member where nobody owns it, and returns who does.
 func (t *tx) claim(key string, owner int64) (r store.Replica, err error) {
 	var isOwned bool
-	read := func(b *pgx.Batch) {
+	read := func(b *batch) {
 		b.Queue(readClaim, key).QueryRow(func(row pgx.Row) error {
 			r, isOwned, err = scanClaim(row)
 			return err
 		})
 	}
-	err = t.send(func(b *pgx.Batch) {
+	err = t.send(func(b *batch) {
 		b.Queue(addClaim, key, owner)
 		read(b)
 	})
@@ -59,7 +59,7 @@ func (t *tx) claim(key string, owner int64) (r store.Replica, err error) {
 	}
 	// The owner that was read has ended. Where another process has taken the key from it since, nothing is moved, and the
 	// second look finds that process.
-	err = t.send(func(b *pgx.Batch) {
+	err = t.send(func(b *batch) {
 		b.Queue(moveClaim, key, r.ID, owner)
 		read(b)
 	})
@@ -84,7 +84,7 @@ func scanClaim(row pgx.Row) (r store.Replica, isOwned bool, err error) {
 }
 
 // Release returns keys of this process to nobody.
-func (m *membership) Release(ctx context.Context, keys ...string) error {
+func (m *Membership) Release(ctx context.Context, keys ...string) error {
 	if len(keys) == 0 {
 		return nil
 	}

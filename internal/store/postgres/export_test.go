@@ -3,15 +3,11 @@ package postgres
 import (
 	"context"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
-
-	"ravenbot/internal/chat"
 )
 
 // OnCommit has fn called with the next write transaction, when it begins.
 func (db *DB) OnCommit(fn func()) {
-	db.guard = func(*pgx.Batch) {
+	db.guard = func(*batch) {
 		db.guard = nil
 		fn()
 	}
@@ -19,16 +15,6 @@ func (db *DB) OnCommit(fn func()) {
 
 // Reconnect has every statement from now on use a new connection.
 func (db *DB) Reconnect() { db.pool.Reset() }
-
-// ListInPages returns all conversations as Prune looks through them.
-func (db *DB) ListInPages(ctx context.Context) (list []chat.Address, err error) {
-	p := &pruner{db: db, ctx: ctx}
-	err = p.inPages(`select address from ravenbot.conversations where address > $1 order by address limit $2`, nil,
-		func(a chat.Address) (func() error, error) {
-			return func() error { list = append(list, a); return nil }, nil
-		})
-	return list, err
-}
 
 // Count returns the number of rows of a table.
 func (db *DB) Count(t *testing.T, table string) (n int) {

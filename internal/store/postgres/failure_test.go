@@ -9,19 +9,17 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
-	"ravenbot/internal/store/storetest"
 )
 
 // proxy is a TCP proxy that can do something to a connection when the client commits.
@@ -29,12 +27,14 @@ type proxy struct {
 	net.Listener
 	to string
 	// onCommit is called with what the client sends to commit, once. It returns whether to go on.
-	onCommit atomic.Pointer[func(client, server net.Conn, commit []byte) bool]
-	accepted atomic.Int64 // connections
-	sent     atomic.Int64 // bytes to clients
-	cutAt    atomic.Int64 // sent, at which a connection is closed, once; 0: never
-	isSilent atomic.Bool  // nothing passes, and nothing is closed, as where a machine is gone
-	wg       sync.WaitGroup
+	onCommit  atomic.Pointer[func(client, server net.Conn, commit []byte) bool]
+	accepted  atomic.Int64 // connections
+	sent      atomic.Int64 // bytes to clients
+	questions atomic.Int64 // what clients sent behind an answer
+	isAsked   atomic.Bool  // nothing was answered since
+	cutAt     atomic.Int64 // sent, at which a connection is closed, once; 0: never
+	isSilent  atomic.Bool  // nothing passes, and nothing is closed, as where a machine is gone
+	wg        sync.WaitGroup
 }
 
 // newProxy returns a proxy before the server of an address, and the address through it.
@@ -91,6 +91,7 @@ func (a answers) Write(b []byte) (int, error) {
 	if a.p.isSilent.Load() {
 		return len(b), nil
 	}
+	a.p.isAsked.Store(false)
 	sent := a.p.sent.Add(int64(len(b)))
 	if at := a.p.cutAt.Load(); at > 0 && sent >= at && a.p.cutAt.CompareAndSwap(at, 0) {
 		_, _ = a.client.Write(b[:len(b)-int(sent-at)])
@@ -110,7 +111,10 @@ func (p *proxy) forward(client, server net.Conn) {
 		if p.isSilent.Load() {
 			continue
 		}
-		if bytes.Contains(buffer[:n], []byte("; commit")) {
+		if !p.isAsked.Swap(true) {
+			p.questions.Add(1)
+		}
+		if bytes.Contains(buffer[:n], []byte("commit\x00")) {
 			if on := p.onCommit.Swap(nil); on != nil && !(*on)(client, server, buffer[:n]) {
 				return
 			}
@@ -145,31 +149,25 @@ func TestWrite_ConnectionLostAtTheCommit_TakesPlaceOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, address := newProxy(t, pgtest.Start(t))
 			db := open(t, address, time.Now)
-			for _, write := range []func(n int) error{
-				func(int) error {
-					return db.CountUsage(t.Context(), store.Usage{Model: "m", Channel: general, Turns: 1})
-				},
-				func(n int) error {
-					m := chat.Message{ID: fmt.Sprint(n), Conversation: general}
-					isNew, err := db.Accept(t.Context(), store.Received{Message: m})
-					if !isNew {
-						t.Error("a message that was accepted is called a repeat")
-					}
-					return err
-				},
-				func(n int) error {
-					turn := &conversation.Turn{ID: fmt.Sprint(n), Began: time.Now()}
-					err := db.SaveTurn(t.Context(), general, turn, store.ToolCall{ID: "c"})
-					if turn.Seq != uint64(n+1) {
-						t.Errorf("turn %d has the number %d", n, turn.Seq)
-					}
-					return err
-				},
-			} {
-				for n := range 3 {
+			for n := range 3 {
+				for _, write := range []func() error{
+					func() error { return readAndWrite(t.Context(), db, "sum", 1) },
+					func() error { // in one round trip
+						return db.Update(t.Context(), kv.Write{Scopes: []string{"x"}}, func(tx kv.Tx) error {
+							return tx.Put(notes, "", fmt.Sprint("note ", n), []byte("1"))
+						})
+					},
+					func() error {
+						isNew, err := add(t.Context(), db, fmt.Sprint(n), "")
+						if !isNew {
+							t.Error("a task that was stored is called a repeat")
+						}
+						return err
+					},
+				} {
 					do := onCommit(t)
 					p.onCommit.Store(&do)
-					if err := write(n); err != nil {
+					if err := write(); err != nil {
 						t.Error(err)
 					}
 					if p.onCommit.Load() != nil {
@@ -177,13 +175,11 @@ func TestWrite_ConnectionLostAtTheCommit_TakesPlaceOnce(t *testing.T) {
 					}
 				}
 			}
-			usage, _, err := db.Usage(t.Context(), "", "", 10)
-			if err != nil || len(usage) != 1 || usage[0].Turns != 3 {
-				t.Errorf("the sums are %+v (%v), want 3 turns", usage, err)
+			if sum, entries := count(t, db, "sum"); sum != 3 || entries != 3 {
+				t.Errorf("the sum is %d, of %d entries, want 3 of 3", sum, entries)
 			}
-			calls, err := db.ToolCalls(t.Context(), 0, 10, nil)
-			if err != nil || len(calls) != 3 {
-				t.Errorf("%d calls (%v), want 3", len(calls), err)
+			if got := own(t, db); got != "0, 1, 2, " {
+				t.Errorf("the tasks are %q", got)
 			}
 		})
 	}
@@ -223,16 +219,18 @@ func TestWrite_CommitThatArrivesTooLate_IsRefused(t *testing.T) {
 		return false
 	}
 	p.onCommit.Store(&hold)
-	// Nothing that a call locks keeps the same call from being stored again.
-	if err := db.SaveCalls(t.Context(), []store.ToolCall{{ID: "c"}}); err != nil {
+	// Nothing that a transaction without scopes locks keeps it from being carried out again.
+	if err := db.Update(t.Context(), kv.Write{}, func(tx kv.Tx) error {
+		v, err := tx.Get(notes, "", "a")
+		return errors.Join(err, tx.Put(notes, "", "a", append(slices.Clone(v), 'x')))
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if answer := (<-late)(); !strings.Contains(answer, "violates check constraint") {
 		t.Errorf("the server answered the late commit with %q", answer)
 	}
-	calls, err := db.ToolCalls(t.Context(), 0, 10, nil)
-	if err != nil || len(calls) != 1 {
-		t.Errorf("%d calls (%v), want 1", len(calls), err)
+	if v, err := read(t.Context(), db, "a"); v != "x" || err != nil {
+		t.Errorf("the note is %q (%v), want what was added once", v, err)
 	}
 }
 
@@ -251,8 +249,8 @@ func TestWrite_ServerRestarts_LosesAndDoublesNothing(t *testing.T) {
 		wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				// Nothing is cut off by the test itself: a write that has begun is ended.
-				if err := oneAnswer(t.Context(), db, w, n); err != nil {
-					t.Errorf("writer %d, answer %d: %v", w, n, err)
+				if err := persist(t.Context(), db, w); err != nil {
+					t.Errorf("writer %d, write %d: %v", w, n, err)
 					return
 				}
 				done[w].Add(1)
@@ -274,51 +272,22 @@ func TestWrite_ServerRestarts_LosesAndDoublesNothing(t *testing.T) {
 	for w := range writers {
 		n := int(done[w].Load())
 		total += n
-		turns, err := db.Turns(t.Context(), room(w), store.Range{Newest: n + 10})
-		if err != nil || len(turns) != n {
-			t.Errorf("writer %d has %d turns (%v), want %d", w, len(turns), err, n)
+		if _, entries := count(t, db, fmt.Sprint("of writer ", w)); entries != n {
+			t.Errorf("writer %d has %d entries, want %d", w, entries, n)
 		}
 	}
-	usage, _, err := db.Usage(t.Context(), "", "", 10)
-	counted := 0
-	for _, u := range usage {
-		counted += u.Turns
-	}
-	if err != nil || counted != total {
-		t.Errorf("%d turns are counted (%v), want %d", counted, err, total)
-	}
-	waiting, err := db.Unanswered(t.Context())
-	pending, err2 := db.PendingPosts(t.Context())
-	if err := errors.Join(err, err2); err != nil || len(waiting)+len(pending) > 0 {
-		t.Errorf("%d messages and %d posts are left (%v)", len(waiting), len(pending), err)
+	if sum, entries := count(t, db, "all"); sum != total || entries != total {
+		t.Errorf("all have %d in %d entries, want %d", sum, entries, total)
 	}
 }
 
-func room(w int) chat.Address { return chat.Address{Platform: "web", Channel: fmt.Sprint("room", w)} }
-
-// oneAnswer does what the store does for one answer. Like its callers it repeats what failed while the database
-// was away: nothing was written then.
-func oneAnswer(ctx context.Context, db *postgres.DB, w, n int) error {
-	m := chat.Message{ID: fmt.Sprint(w, "/", n), Conversation: room(w), Time: time.Now()}
-	turn := &conversation.Turn{ID: m.Key(), Began: time.Now(), Model: "m", User: fmt.Sprint(w), Usage: llm.Usage{Input: 1}}
-	post := store.Post{Key: m.Key(), To: room(w), Message: m.Key(), At: time.Now()}
-	for _, step := range []func() error{
-		func() error {
-			isNew, err := db.Accept(ctx, store.Received{Message: m, At: time.Now()})
-			if err == nil && !isNew {
-				err = errors.New("the message is called a repeat")
-			}
-			return err
-		},
-		func() error { return db.SaveTurn(ctx, room(w), turn) },
-		func() error { return db.SaveAnswer(ctx, room(w), []string{m.Key()}, turn, []store.Post{post}) },
-		func() error {
-			return db.SaveOutcomes(ctx, []store.Outcome{{Key: post.Key, Ref: chat.Ref{IDs: []string{m.ID}}, At: time.Now()}}, 0)
-		},
-	} {
-		err := step()
+// persist writes to what a writer has alone, and to what all have in common. Like the callers of the store it repeats
+// what failed while the database was away: nothing was written then.
+func persist(ctx context.Context, db *postgres.DB, w int) error {
+	for _, name := range []string{fmt.Sprint("of writer ", w), "all"} {
+		err := readAndWrite(ctx, db, name, 1)
 		for err != nil && strings.Contains(err.Error(), "the database does not answer") {
-			err = step()
+			err = readAndWrite(ctx, db, name, 1)
 		}
 		if err != nil {
 			return err
@@ -341,19 +310,19 @@ func TestRead_CallerEnds_IsNoSlowStatement(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Start(t)
 	db, locking, looking := open(t, address, time.Now), connect(t, address), connect(t, address)
-	if _, err := locking.Exec(t.Context(), "begin; lock table ravenbot.settings"); err != nil {
+	if _, err := locking.Exec(t.Context(), "begin; lock table ravenbot.c_notes"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := db.Settings(ctx)
+		_, err := read(ctx, db, "a")
 		failed <- err
 	}()
 	waitFor(t, func() bool {
 		var waiting bool
 		err := looking.QueryRow(t.Context(), `select exists (select from pg_locks where not granted
-			and relation = 'ravenbot.settings'::regclass)`).Scan(&waiting)
+			and relation = 'ravenbot.c_notes'::regclass)`).Scan(&waiting)
 		return err == nil && waiting
 	})
 	cancel()
@@ -389,10 +358,10 @@ func TestHealth_ServerStopsAndStartsAgain_IsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	var system *store.SystemError
-	if _, err := db.Settings(t.Context()); !errors.As(err, &system) {
+	if _, err := read(t.Context(), db, "a"); !errors.As(err, &system) {
 		t.Errorf("reading without a server: %v", err)
 	}
-	if _, err := db.SwapSetting(t.Context(), "a", nil, []byte(`{}`)); !errors.As(err, &system) {
+	if err := save(t.Context(), db, "a"); !errors.As(err, &system) {
 		t.Errorf("writing without a server: %v", err)
 	}
 	const problem = "the store cannot be used: the database does not answer"
@@ -402,7 +371,7 @@ func TestHealth_ServerStopsAndStartsAgain_IsSaid(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.SwapSetting(t.Context(), "a", nil, []byte(`{}`)); err != nil || db.Health() != nil {
+	if err := save(t.Context(), db, "a"); err != nil || db.Health() != nil {
 		t.Errorf("writing when the server is there again: %v, health %v", err, db.Health())
 	}
 }
@@ -421,14 +390,14 @@ func TestWrite_ServerBecomesReadOnly_IsSaidAndPasses(t *testing.T) {
 			}
 		}
 		waitFor(t, func() bool {
-			_, err := db.SwapSetting(t.Context(), "a", nil, []byte(`{}`))
+			err := save(t.Context(), db, "a")
 			if step.want == "" {
 				return err == nil
 			}
 			return err != nil && strings.Contains(err.Error(), step.want)
 		})
 		// Reading goes on, and does not make the store healthy.
-		if _, err := db.Settings(t.Context()); err != nil {
+		if _, err := read(t.Context(), db, "a"); err != nil {
 			t.Error(err)
 		}
 		if isHealthy := db.Health() == nil; isHealthy != (step.want == "") {
@@ -479,94 +448,4 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
-}
-
-func TestPrune_TwoAtOnce_DoNoHarm(t *testing.T) {
-	address := pgtest.Start(t)
-	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	clock := func() time.Time { return now }
-	first, second := open(t, address, clock), open(t, address, clock)
-	for n := range 300 {
-		if err := oneAnswer(t.Context(), first, n%3, n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	now = time.Now().Add(40 * 24 * time.Hour)
-	keep := store.Retention{Conversations: func(chat.Address) time.Duration { return 24 * time.Hour }}
-	var wg sync.WaitGroup
-	for _, db := range []*postgres.DB{first, second} {
-		wg.Go(func() {
-			if _, err := db.Prune(t.Context(), keep); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	list, _, err := first.Conversations(t.Context(), "", 10)
-	if err != nil || len(list) != 0 {
-		t.Errorf("%v are left (%v)", list, err)
-	}
-}
-
-// A prune finds what is old behind 1,000 conversations that are kept, and all of 1,001 turns: a read holds 1,000 rows.
-func TestPrune_MoreThanOneReadHolds_DeletesAllOfIt(t *testing.T) {
-	address := pgtest.Start(t)
-	now := time.Now()
-	db := open(t, address, func() time.Time { return now })
-	storetest.SayEverywhere(t, db, general, "old", "words", now)
-	for _, sql := range []string{
-		`turns select conversation + n, seq, v, record, began, hash from ravenbot.turns`,
-		`messages select conversation + n, at, id || n, platform, v, record from ravenbot.messages`,
-		`summaries select 'web:/a' || n, v, record from ravenbot.summaries`,
-		`turns select id, last_turn + n, v, record, began, hash from ravenbot.conversations join ravenbot.turns
-			on id = conversation`,
-		`conversations select id + n, 'web:/a' || n, channel, last_turn, turns, messages, message_version
-			from ravenbot.conversations`,
-	} {
-		if _, err := connect(t, address).Exec(t.Context(), `insert into ravenbot.`+sql+`, generate_series(1, 1000) n`); err != nil {
-			t.Fatal(err)
-		}
-	}
-	now = now.Add(8 * 24 * time.Hour)
-	if _, err := db.Prune(t.Context(), storetest.WeekIn(general.Channel)); err != nil {
-		t.Fatal(err)
-	}
-	for _, table := range []string{"turns", "messages", "summaries", "conversations"} {
-		if n := db.Count(t, table); n != 1000 {
-			t.Errorf("%d rows of %s are left, want those of the others", n, table)
-		}
-	}
-}
-
-// A deletion that is cut short is out of sight, and ended by Prune.
-func TestDeleteConversation_CutShort_IsEndedByPrune(t *testing.T) {
-	db := open(t, pgtest.Start(t), time.Now)
-	var messages []store.Message
-	for n := range 1000 {
-		messages = append(messages, store.Message{Conversation: general, ID: fmt.Sprint(n), At: time.Now()})
-	}
-	if _, err := db.SaveMessages(t.Context(), messages); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	db.OnCommit(cancel)
-	if err := db.DeleteConversation(ctx, general); !errors.Is(err, context.Canceled) {
-		t.Fatalf("the deletion was not cut short: %v", err)
-	}
-	left, _, err := db.Messages(t.Context(), general, "", 10)
-	has, err2 := db.HasConversation(t.Context(), general)
-	if err := errors.Join(err, err2); err != nil || len(left) > 0 || has {
-		t.Errorf("%d messages can be read, the conversation is there: %v (%v)", len(left), has, err)
-	}
-	if n := db.Count(t, "messages"); n != 1000 {
-		t.Errorf("%d rows are left, want all", n)
-	}
-	if _, err := db.Prune(t.Context(), store.Retention{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, table := range []string{"messages", "deleted_conversations", "conversations"} {
-		if n := db.Count(t, table); n != 0 {
-			t.Errorf("%d rows of %s are left", n, table)
-		}
-	}
 }

@@ -2,11 +2,8 @@ package postgres_test
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,9 +11,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/kv"
+	"ravenbot/internal/store/kv/kvtest"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
-	"ravenbot/internal/store/storetest"
 )
 
 // holdCommit holds the next commit of a process behind a proxy until the function that it returns is called; reached
@@ -45,7 +43,7 @@ func joinBehind(t *testing.T, url string, o postgres.Options) *replica {
 
 // joinMember opens a database for a process that is a member.
 func joinMember(t *testing.T, url string, o postgres.Options) (*replica, error) {
-	o.Log = slog.New(slog.DiscardHandler)
+	o.Log, o.Specs = slog.New(slog.DiscardHandler), specs
 	db, err := postgres.Open(t.Context(), url, o)
 	if err != nil {
 		return nil, err
@@ -69,7 +67,7 @@ func TestInherit_PausedBeforeItsCommit_IsWaitedFor(t *testing.T) {
 	reached, release := holdCommit(p)
 	accepted := make(chan error, 1)
 	go func() {
-		_, err := paused.Accept(t.Context(), received("late"))
+		_, err := add(t.Context(), paused.DB, "late", "")
 		accepted <- err
 	}()
 	<-reached
@@ -84,8 +82,8 @@ func TestInherit_PausedBeforeItsCommit_IsWaitedFor(t *testing.T) {
 	if err := <-accepted; err != nil {
 		t.Errorf("the write was cut off: %v", err)
 	}
-	if len(left.Messages) != 1 {
-		t.Errorf("inherited %+v, want the message that was committed meanwhile", left.Messages)
+	if got := describe(left); got != "late, " {
+		t.Errorf("inherited %q, want the task that was committed meanwhile", got)
 	}
 }
 
@@ -105,8 +103,8 @@ func waitForLock(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// A process that is paused for long does not hold up who inherits: the server ends its transaction. Where it stores the
-// message once more before its membership is ended, that is inherited, and else refused.
+// A process that is paused for long does not hold up who inherits: the server ends its transaction. If it stores the
+// task once more before its membership is ended, the task is inherited, and otherwise refused.
 func TestInherit_PausedForLongBeforeItsCommit_IsNotWaitedFor(t *testing.T) {
 	url := pgtest.Start(t)
 	p, behind := newProxy(t, url)
@@ -114,17 +112,18 @@ func TestInherit_PausedForLongBeforeItsCommit_IsNotWaitedFor(t *testing.T) {
 	reached, release := holdCommit(p)
 	accepted := make(chan error, 1)
 	go func() {
-		_, err := paused.Accept(t.Context(), received("late"))
+		_, err := add(t.Context(), paused.DB, "late", "")
 		accepted <- err
 	}()
 	<-reached
 	left := pause(t, conn, paused, heir)
 	release()
-	if err := <-accepted; (err == nil) != (len(left.Messages) == 1) {
-		t.Errorf("inherited %+v, and the write returned %v", left.Messages, err)
+	isInherited := describe(left) != ""
+	if err := <-accepted; (err == nil) != isInherited {
+		t.Errorf("inherited %q, and the write returned %v", describe(left), err)
 	}
-	if isNew, err := heir.Accept(t.Context(), received("late")); isNew == (len(left.Messages) == 1) || err != nil {
-		t.Errorf("inherited %+v, and the message counts as new: %v, %v", left.Messages, isNew, err)
+	if isNew, err := add(t.Context(), heir.DB, "late", ""); isNew == isInherited || err != nil {
+		t.Errorf("inherited %q, and the task counts as new: %v, %v", describe(left), isNew, err)
 	}
 }
 
@@ -142,9 +141,9 @@ func TestInherit_ConnectionIsLost_ReturnsEachRowOnce(t *testing.T) {
 		return false
 	}
 	p.onCommit.Store(&cut)
-	const want = "a0, a post 0, a failed 0, "
+	const want = "a0, a0 without a claim, "
 	left := heir.inherit(t)
-	if got := describe(left.Messages, left.Posts); got != want || len(left.From) != 1 || len(left.Keys) != 2 {
+	if got := describe(left); got != want || len(left.From) != 1 || len(left.Keys) != 2 {
 		t.Errorf("inherited %q from %+v with %q, want %q", got, left.From, left.Keys, want)
 	}
 }
@@ -165,13 +164,13 @@ func TestInherit_OutcomeIsUnknown_EndsTheMembership(t *testing.T) {
 		return false
 	}
 	p.onCommit.Store(&cut)
-	if left, err := heir.Inherit(t.Context()); err == nil || len(left.Messages) > 0 {
-		t.Errorf("inherited %q (%v) though nobody knows", describe(left.Messages, left.Posts), err)
+	if left, err := heir.Inherit(t.Context()); err == nil || len(left.Values) > 0 {
+		t.Errorf("inherited %q (%v) though nobody knows", describe(left), err)
 	}
 	select {
 	case <-heir.Lost():
 	default:
-		t.Error("the process goes on, though messages may wait with it of which it does not know")
+		t.Error("the process goes on, though tasks may wait with it of which it does not know")
 	}
 	if heir.Owned() == nil {
 		t.Error("the process may still send")
@@ -186,7 +185,7 @@ func TestMembership_AllConnectionsAreBusy_IsRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locking.Exec(t.Context(), "lock table ravenbot.blobs"); err != nil {
+	if _, err := locking.Exec(t.Context(), "lock table ravenbot.c_notes"); err != nil {
 		t.Fatal(err)
 	}
 	saved := make(chan error, 1)
@@ -214,45 +213,21 @@ func TestMembership_AllConnectionsAreBusy_IsRenewed(t *testing.T) {
 
 // A member's store keeps the contract beside another member.
 func TestStore_OfAMember_KeepsTheContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
+	kvtest.Run(t, func(t *testing.T) kv.DB {
 		url := pgtest.Start(t)
 		other := joinReplica(t, url)
 		if _, err := other.Claim(t.Context(), store.LeaderKey); err != nil {
 			t.Fatal(err)
 		}
-		return joinBehind(t, url, postgres.Options{Now: now})
+		return joinBehind(t, url, postgres.Options{}).DB
 	})
-}
-
-// makeFormat2 makes the tables as an older version did.
-func makeFormat2(t *testing.T, conn *pgx.Conn) {
-	t.Helper()
-	for _, sql := range []string{
-		"create schema ravenbot",
-		`create table ravenbot.format (one boolean primary key default true check (one), number int not null,
-			state text not null default 'ready')`,
-		"insert into ravenbot.format (number) values (2)",
-		"migrations/0001.sql",
-		"migrations/0002.sql",
-	} {
-		if strings.HasSuffix(sql, ".sql") {
-			text, err := os.ReadFile(sql)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sql = string(text)
-		}
-		if _, err := conn.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // A process of the version before may still be sending: what it has left waits until its time is over.
 func TestOpen_DatabaseWithALease_ItsHolderIsAMember(t *testing.T) {
 	url := pgtest.Start(t)
 	conn := connect(t, url)
-	makeFormat2(t, conn)
+	makeFormat(t, conn, 2)
 	for _, sql := range []string{
 		`insert into ravenbot.inbox (key, seq, v, record) values ('1', 1, 1,
 			'{"message": {"id": "1", "conversation": {"platform": "web", "channel": "general"}}}')`,
@@ -267,12 +242,25 @@ func TestOpen_DatabaseWithALease_ItsHolderIsAMember(t *testing.T) {
 	if err := open(t, url, time.Now).Reserve(t.Context()); !errors.As(err, &inUse) || inUse.By.Name != "old/7" {
 		t.Errorf("while the lease is held: %v, want that old/7 has the store", err)
 	}
-	r := joinReplica(t, url)
-	if left := r.inherit(t); len(left.Messages)+len(left.Posts) > 0 {
-		t.Errorf("inherited %q while the lease is held", describe(left.Messages, left.Posts))
+	conn.Close(t.Context())
+	conn = connect(t, url)
+	r := joinBehind(t, url, postgres.Options{})
+	owned := func(id int64) (n int) {
+		t.Helper()
+		err := conn.QueryRow(t.Context(), `select (select count(*) from ravenbot.c_inbox where owner = $1)
+			+ (select count(*) from ravenbot.c_outbox where owner = $1)`, id).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := owned(inUse.By.ID); n != 2 {
+		t.Errorf("who holds the lease owns %d records, want the message and the post", n)
+	}
+	r.inherit(t)
+	if n := owned(r.id); n != 0 {
+		t.Errorf("inherited %d records while the lease is held", n)
 	}
 	old := &replica{id: inUse.By.ID}
-	if left := pause(t, conn, old, r); fmt.Sprint(describe(left.Messages, left.Posts)) != "1, p, " {
-		t.Errorf("inherited %q, want what the process of the version before has left", describe(left.Messages, left.Posts))
-	}
+	pause(t, conn, old, r)
 }

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"ravenbot/internal/store"
 )
 
@@ -197,7 +195,7 @@ func (db *DB) findWaiting(ctx context.Context) (waiting, err error) {
 // deleteOldWriters deletes what tells of transactions whose outcome nobody can be waiting for any more.
 func (db *DB) deleteOldWriters(ctx context.Context) error {
 	err := db.write(ctx, func(t *tx) error {
-		return t.send(func(b *pgx.Batch) {
+		return t.send(func(b *batch) {
 			b.Queue(`delete from ravenbot.writers where at < now() - interval '1 day'`)
 			b.Queue(`delete from ravenbot.changes where at < now() - interval '1 day'`)
 		})

@@ -8,7 +8,7 @@ import (
 
 // A member whose renewals do not succeed takes no messages, whether or not the database answers.
 func TestHealth_TimeOfTheMemberIsOver_IsSaid(t *testing.T) {
-	db := &DB{members: &membership{id: 1, renewed: time.Now()}}
+	db := &DB{members: &Membership{id: 1, renewed: time.Now()}}
 	if err := db.Health(); err != nil {
 		t.Errorf("just renewed: %v", err)
 	}

@@ -1,81 +1,29 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres/pgtest"
 )
 
-// received returns a message in a channel.
-func received(id string) store.Received {
-	return store.Received{Message: chat.Message{ID: id, Conversation: general, Time: time.Now()}, At: time.Now()}
-}
-
-// channel returns the address of a thread in a channel.
-func channel(name string) chat.Address {
-	return chat.Address{Platform: "web", Channel: name, Thread: "1"}
-}
-
-// leave stores messages, pending posts and posts that were given up, as a process that ends.
+// leave stores tasks, each with the claim of its prefix, and as many without a claim, as a process that ends.
 func (r *replica) leave(t *testing.T, prefix string, n int) {
 	t.Helper()
 	for i := range n {
-		m := received(fmt.Sprintf("%s%d", prefix, i))
-		m.Message.Conversation = channel(prefix)
-		if isNew, err := r.Accept(t.Context(), m); !isNew || err != nil {
-			t.Fatalf("accepted: %v, %v", isNew, err)
-		}
-		posts := []store.Post{
-			{Key: fmt.Sprintf("%s post %d", prefix, i), To: channel(prefix)},
-			{Key: fmt.Sprintf("%s failed %d", prefix, i), To: channel(prefix)},
-			{Key: fmt.Sprintf("%s told %d", prefix, i), To: channel(prefix)},
-		}
-		if err := r.SavePosts(t.Context(), posts); err != nil {
-			t.Fatal(err)
-		}
-		err := r.SaveOutcomes(t.Context(), []store.Outcome{
-			{Key: posts[1].Key, Error: "refused", At: time.Now()},
-			{Key: posts[2].Key, Error: "refused", At: time.Now()},
-		}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.MarkNotified(t.Context(), []string{posts[2].Key}); err != nil {
-			t.Fatal(err)
+		name := fmt.Sprint(prefix, i)
+		isNew, err1 := add(t.Context(), r.DB, name, "web:/"+prefix)
+		_, err2 := add(t.Context(), r.DB, name+" without a claim", "")
+		if err := errors.Join(err1, err2); !isNew || err != nil {
+			t.Fatalf("added: %v, %v", isNew, err)
 		}
 	}
-}
-
-// describe returns what there is to resume, in order.
-func describe(messages []store.Received, posts []store.Post) string {
-	var text string
-	for _, m := range messages {
-		text += m.Message.ID + ", "
-	}
-	for _, p := range posts {
-		text += p.Key + ", "
-	}
-	return text
-}
-
-// own returns what a process has to resume at its start.
-func (r *replica) own(t *testing.T) string {
-	t.Helper()
-	messages, err1 := r.Unanswered(t.Context())
-	posts, err2 := r.PendingPosts(t.Context())
-	lost, err3 := r.Unnotified(t.Context())
-	for _, err := range []error{err1, err2, err3} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return describe(messages, append(posts, lost...))
 }
 
 func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
@@ -84,8 +32,8 @@ func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
 	first.leave(t, "a", 2)
 	second.leave(t, "b", 1)
 	first.leave(t, "c", 1)
-	const ofSecond = "b0, b post 0, b failed 0, "
-	if got := second.own(t); got != ofSecond {
+	const ofSecond = "b0, b0 without a claim, "
+	if got := own(t, second.DB); got != ofSecond {
 		t.Errorf("before, the second has %q, want %q", got, ofSecond)
 	}
 	for key, r := range map[string]*replica{"web:/a": first, "leader": first, "web:/y": first, "web:/b": second,
@@ -96,8 +44,8 @@ func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
 	}
 
 	left := pause(t, conn, first, second)
-	const want = "a0, a1, c0, a post 0, a failed 0, a post 1, a failed 1, c post 0, c failed 0, "
-	if got := describe(left.Messages, left.Posts); got != want {
+	const want = "a0, a0 without a claim, a1, a1 without a claim, c0, c0 without a claim, "
+	if got := describe(left); got != want {
 		t.Errorf("inherited %q, want %q", got, want)
 	}
 	if slices.Sort(left.Keys); !slices.Equal(left.Keys, []string{"leader", "web:/a", "web:/c"}) {
@@ -106,16 +54,12 @@ func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
 	if n := second.Count(t, "claims"); n != 5 {
 		t.Errorf("%d claims are left, want those of the three keys and the second's own", n)
 	}
-	const own = "a0, a1, b0, c0, a post 0, a post 1, b post 0, c post 0, " +
-		"a failed 0, a failed 1, b failed 0, c failed 0, "
-	if got := second.own(t); got != own {
-		t.Errorf("afterwards the second has %q, want %q", got, own)
-	}
-	if all, err := second.Undelivered(t.Context()); err != nil || len(all) != 8 {
-		t.Errorf("%d posts are undelivered (%v), want those of all", len(all), err)
+	const all = "a0, a0 without a claim, a1, a1 without a claim, b0, b0 without a claim, c0, c0 without a claim, "
+	if got := own(t, second.DB); got != all {
+		t.Errorf("afterwards the second has %q, want %q", got, all)
 	}
 	third := joinReplica(t, url)
-	if got := third.own(t); got != "" {
+	if got := own(t, third.DB); got != "" {
 		t.Errorf("a new member has %q", got)
 	}
 	for key, want := range map[string]int64{
@@ -145,8 +89,8 @@ func TestInherit_ChannelOfAThird_StaysThere(t *testing.T) {
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := second.inherit(t); len(left.Messages) != 1 || len(left.Posts) != 2 || len(left.Keys) > 0 {
-		t.Errorf("inherited %q with the keys %q", describe(left.Messages, left.Posts), left.Keys)
+	if left := second.inherit(t); len(left.Values[tasks]) != 2 || len(left.Keys) > 0 {
+		t.Errorf("inherited %q with the keys %q", describe(left), left.Keys)
 	}
 	for _, key := range []string{"web:/a", store.LeaderKey} {
 		if got := second.owner(t, key); got != third.id {
@@ -160,49 +104,22 @@ func TestInherit_RowsOfNobody(t *testing.T) {
 	url := pgtest.Start(t)
 	nobody := &replica{DB: open(t, url, time.Now)}
 	nobody.leave(t, "a", 1)
-	const all = "a0, a post 0, a failed 0, "
-	if got := nobody.own(t); got != all {
+	const all = "a0, a0 without a claim, "
+	if got := own(t, nobody.DB); got != all {
 		t.Errorf("without members there is %q, want %q", got, all)
 	}
 	member := joinReplica(t, url)
-	if got := member.own(t); got != "" {
+	if got := own(t, member.DB); got != "" {
 		t.Errorf("a member that has not inherited has %q", got)
 	}
-	if left := member.inherit(t); describe(left.Messages, left.Posts) != all || len(left.From) > 0 {
-		t.Errorf("inherited %q from %+v, want %q", describe(left.Messages, left.Posts), left.From, all)
+	if left := member.inherit(t); describe(left) != all || len(left.From) > 0 {
+		t.Errorf("inherited %q from %+v, want %q", describe(left), left.From, all)
 	}
-	if got := nobody.own(t); got != all {
+	if got := own(t, nobody.DB); got != all {
 		t.Errorf("a tool reads %q, want %q", got, all)
 	}
 	if got := joinReplica(t, url).owner(t, "web:/a"); got != member.id {
 		t.Errorf("the channel is owned by %d, want %d", got, member.id)
-	}
-}
-
-// A message or a post alone is found, and its channel goes with it.
-func TestInherit_OneRowOfNobody(t *testing.T) {
-	for name, leave := range map[string]func(r *replica) error{
-		"a message": func(r *replica) error {
-			_, err := r.Accept(t.Context(), received("1"))
-			return err
-		},
-		"a post": func(r *replica) error {
-			return r.SavePosts(t.Context(), []store.Post{{Key: "web/1", To: general}})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			url := pgtest.Start(t)
-			if err := leave(&replica{DB: open(t, url, time.Now)}); err != nil {
-				t.Fatal(err)
-			}
-			r := joinReplica(t, url)
-			left := r.inherit(t)
-			slices.Sort(left.Keys)
-			if len(left.Messages)+len(left.Posts) != 1 ||
-				!slices.Equal(left.Keys, []string{"leader", store.ClaimKey(general)}) {
-				t.Errorf("inherited %q with the keys %q", describe(left.Messages, left.Posts), left.Keys)
-			}
-		})
 	}
 }
 
@@ -235,19 +152,18 @@ func TestInherit_SeveralAtOnce_OneGetsEachRow(t *testing.T) {
 						t.Error(err)
 					}
 					mu.Lock()
-					for _, m := range left.Messages {
-						got[m.Message.ID]++
-					}
-					for _, p := range left.Posts {
-						got[p.Key]++
+					for _, name := range strings.Split(strings.TrimSuffix(describe(left), ", "), ", ") {
+						if name != "" {
+							got[name]++
+						}
 					}
 					mu.Unlock()
 				}
 			})
 		}
 		wg.Wait()
-		if len(got) != 3*each {
-			t.Errorf("round %d: %d rows were inherited, want %d", round, len(got), 3*each)
+		if len(got) != 2*each {
+			t.Errorf("round %d: %d rows were inherited, want %d", round, len(got), 2*each)
 		}
 		for key, n := range got {
 			if n != 1 {
@@ -316,20 +232,23 @@ func TestInherit_AnotherIsInheriting_ReturnsAtOnce(t *testing.T) {
 }
 
 // A platform sends a message again to another process when the first has died between storing and acknowledging it:
-// it is the same message, and waits for whoever inherits it.
-func TestAccept_RepeatOfWhatADeadMemberStored_IsInherited(t *testing.T) {
+// the record stays the first one's, and waits for whoever inherits it.
+func TestInherit_RecordThatAnotherHasReplaced_IsTheFirstOnes(t *testing.T) {
 	url := pgtest.Start(t)
 	first, second, conn := joinReplica(t, url), joinReplica(t, url), connect(t, url)
-	if isNew, err := first.Accept(t.Context(), received("1")); !isNew || err != nil {
+	if isNew, err := add(t.Context(), first.DB, "1", ""); !isNew || err != nil {
 		t.Fatal(isNew, err)
 	}
-	if isNew, err := second.Accept(t.Context(), received("1")); isNew || err != nil {
+	if isNew, err := add(t.Context(), second.DB, "1", ""); isNew || err != nil {
 		t.Fatalf("a repeat at another replica: new %v, %v", isNew, err)
 	}
-	if got := second.own(t); got != "" {
-		t.Errorf("the repeat made %q the second's", got)
+	if err := put(t.Context(), second.DB, tasks, "1", `{"name":"1","claim":"changed"}`); err != nil {
+		t.Fatal(err)
 	}
-	if left := pause(t, conn, first, second); len(left.Messages) != 1 || left.Messages[0].Message.ID != "1" {
-		t.Errorf("inherited %+v, want the message", left.Messages)
+	if got := own(t, second.DB); got != "" {
+		t.Errorf("the change made %q the second's", got)
+	}
+	if left := pause(t, conn, first, second); describe(left) != "1, " || !slices.Contains(left.Keys, "changed") {
+		t.Errorf("inherited %q with %q, want the task", describe(left), left.Keys)
 	}
 }

@@ -42,7 +42,7 @@ func (s signal) send() {
 
 // listen sends the signals of this process for the notices of others, until ctx ends. It has a connection of its own,
 // and connects again where that fails.
-func (m *membership) listen(ctx context.Context) {
+func (m *Membership) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		// An error is not reported: renewals fail with it, and the looks at intervals go on.
 		m.listenOnce(ctx)
@@ -54,7 +54,7 @@ func (m *membership) listen(ctx context.Context) {
 }
 
 // listenOnce listens until the connection fails.
-func (m *membership) listenOnce(ctx context.Context) {
+func (m *Membership) listenOnce(ctx context.Context) {
 	conn, err := m.connectToListen(ctx)
 	if err != nil {
 		return
@@ -90,7 +90,7 @@ func (m *membership) listenOnce(ctx context.Context) {
 }
 
 // connectToListen returns a connection that receives the notices from now on.
-func (m *membership) connectToListen(ctx context.Context) (*pgx.Conn, error) {
+func (m *Membership) connectToListen(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxSilence)
 	defer cancel()
 	config := m.pool.Config().ConnConfig
@@ -109,7 +109,7 @@ func (m *membership) connectToListen(ctx context.Context) (*pgx.Conn, error) {
 }
 
 // ping returns an error where the server does not answer on a connection, or was replaced by another one.
-func (m *membership) ping(ctx context.Context, conn *pgx.Conn) error {
+func (m *Membership) ping(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)
 	defer cancel()
 	if err := conn.Ping(ctx); err != nil {
@@ -120,7 +120,7 @@ func (m *membership) ping(ctx context.Context, conn *pgx.Conn) error {
 
 // Left returns what brings a value soon after another process has left. It may bring one without a reason, and may miss
 // one.
-func (m *membership) Left() <-chan struct{} { return m.left }
+func (m *Membership) Left() <-chan struct{} { return m.left }
 
 // Changed returns what brings a value soon after another process has changed something that Changes counts. It may
 // bring one without a reason, and may miss one. It never brings any where this process is no member.

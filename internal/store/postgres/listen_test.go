@@ -27,12 +27,12 @@ func TestNotices_TellOthersAlone(t *testing.T) {
 	// Each connection says that it listens, since it may have missed something before.
 	receive(t, "left", there.Left())
 	receive(t, "changed", there.Changed())
-	if err := here.SaveItem(t.Context(), "job", "one", []byte(`{}`), false); err != nil {
+	if err := save(t.Context(), here.DB, "one"); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, "changed", there.Changed())
 	// What it has changed itself comes before what another one does later.
-	if err := there.SaveItem(t.Context(), "job", "two", []byte(`{}`), false); err != nil {
+	if err := save(t.Context(), there.DB, "two"); err != nil {
 		t.Fatal(err)
 	}
 	if err := here.Leave(t.Context()); err != nil {
@@ -61,7 +61,7 @@ func TestNotices_ConnectionBreaks_AnotherOneListens(t *testing.T) {
 		t.Fatal(tag, err)
 	}
 	receive(t, "changed", there.Changed()) // by the next connection
-	if err := here.SaveItem(t.Context(), "job", "one", []byte(`{}`), false); err != nil {
+	if err := save(t.Context(), here.DB, "one"); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, "changed", there.Changed())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,21 +12,22 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
 )
 
-// members are processes that accept and answer messages, and are ended by one another at any moment.
+// general is a claim.
+const general = "web:/general"
+
+// members are processes that store tasks and do them, and are ended by one another at any moment.
 type members struct {
 	t   *testing.T
 	url string
 
-	next    atomic.Int64 // number of the next message
+	next    atomic.Int64 // number of the next task
 	ended   atomic.Int64 // memberships
 	mu      sync.Mutex
-	waiting map[string]int   // messages that were accepted, and how often they were answered
+	waiting map[string]int   // tasks that were stored, and how often they were done
 	owners  map[string]int64 // of keys, as they found out last
 	conn    *pgx.Conn
 }
@@ -41,43 +43,42 @@ func (m *members) step(r *replica, err error) bool {
 	return false
 }
 
-// answer stores the answer to a message.
-func (m *members) answer(r *replica, message chat.Message) bool {
-	key := message.Key()
-	err := r.SaveAnswer(m.t.Context(), general, []string{key}, &conversation.Turn{ID: key, Began: time.Now()}, nil)
+// do does a task.
+func (m *members) do(r *replica, name string) bool {
+	err := end(m.t.Context(), r.DB, name)
 	if err == nil {
 		m.mu.Lock()
-		m.waiting[key]++
+		m.waiting[name]++
 		m.mu.Unlock()
 	}
 	return m.step(r, err)
 }
 
-// inherit answers what others have left.
+// inherit does what others have left.
 func (m *members) inherit(r *replica) bool {
 	left, err := r.Inherit(m.t.Context())
 	if !m.step(r, err) {
 		return false
 	}
 	m.ended.Add(int64(len(left.From)))
-	for _, message := range left.Messages {
-		if !m.answer(r, message.Message) {
+	for _, name := range strings.Split(describe(left), ", ") {
+		if name != "" && !m.do(r, name) {
 			return false
 		}
 	}
 	return true
 }
 
-// accept stores a new message.
-func (m *members) accept(r *replica) (chat.Message, bool) {
-	message := received(fmt.Sprint(m.next.Add(1)))
-	isNew, err := r.Accept(m.t.Context(), message)
+// accept stores a new task.
+func (m *members) accept(r *replica) (string, bool) {
+	name := fmt.Sprint(m.next.Add(1))
+	isNew, err := add(m.t.Context(), r.DB, name, general)
 	if err == nil && isNew {
 		m.mu.Lock()
-		m.waiting[message.Message.Key()] += 0
+		m.waiting[name] += 0
 		m.mu.Unlock()
 	}
-	return message.Message, m.step(r, err)
+	return name, m.step(r, err)
 }
 
 // claim asks who owns a key, and checks that no other member thinks that it does.
@@ -101,7 +102,7 @@ func (m *members) claim(r *replica) bool {
 	return true
 }
 
-// work lets a process accept and answer until ctx ends, and another one in its place when its membership was ended.
+// work makes a process store and do tasks until ctx ends, and another one in its place when its membership was ended.
 func (m *members) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		r, err := joinMember(m.t, m.url, postgres.Options{MaxConns: 2})
@@ -111,12 +112,12 @@ func (m *members) work(ctx context.Context) {
 		}
 		for isMember := true; isMember && ctx.Err() == nil; {
 			isMember = m.inherit(r) && m.claim(r)
-			var message chat.Message
+			var name string
 			if isMember {
-				message, isMember = m.accept(r)
+				name, isMember = m.accept(r)
 			}
 			if isMember {
-				isMember = m.answer(r, message)
+				isMember = m.do(r, name)
 			}
 		}
 		if err := r.Close(); err != nil {
@@ -125,8 +126,8 @@ func (m *members) work(ctx context.Context) {
 	}
 }
 
-// Whatever moment a membership ends at, each message that was accepted is answered once, and keys have one owner.
-func TestMembers_EndAtAnyMoment_EachMessageIsAnsweredOnce(t *testing.T) {
+// Whatever moment a membership ends at, each task that was stored is done once, and keys have one owner.
+func TestMembers_EndAtAnyMoment_EachTaskIsDoneOnce(t *testing.T) {
 	m := &members{t: t, url: pgtest.Start(t), waiting: map[string]int{}, owners: map[string]int64{}}
 	open(t, m.url, time.Now) // makes the tables
 	m.conn = connect(t, m.url)
@@ -152,11 +153,11 @@ func TestMembers_EndAtAnyMoment_EachMessageIsAnsweredOnce(t *testing.T) {
 		t.Fatal("the last one is no member")
 	}
 	if len(m.waiting) < ends {
-		t.Errorf("only %d messages were accepted", len(m.waiting))
+		t.Errorf("only %d tasks were stored", len(m.waiting))
 	}
-	for key, answers := range m.waiting {
-		if answers != 1 {
-			t.Errorf("message %s was answered %d times", key, answers)
+	for name, times := range m.waiting {
+		if times != 1 {
+			t.Errorf("task %s was done %d times", name, times)
 		}
 	}
 }

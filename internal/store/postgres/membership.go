@@ -58,8 +58,9 @@ const (
 	listMembers = `select id, name, address from ravenbot.replicas where expires_at > clock_timestamp() order by id`
 )
 
-// membership implements store.Membership, and refuses every write of a process that is no member.
-type membership struct {
+// Membership is the part of this process among those that share a database, as store.Membership describes it. It refuses
+// every write of a process that is no member.
+type Membership struct {
 	db *DB
 	// pool is for renewals alone, so that they do not wait behind slow statements.
 	pool  *pgxpool.Pool
@@ -80,18 +81,9 @@ type membership struct {
 	changed, left signal // see listen
 }
 
-// Membership returns the part of this process among those that share the database. From now on db writes only
-// while it is a member, and Close ends its membership. Call it before any other method.
-func (db *DB) Membership(ctx context.Context) (store.Membership, error) {
-	m, err := db.newMembership(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
-// newMembership returns a membership that has not joined; from then on nothing may be written before it has.
-func (db *DB) newMembership(ctx context.Context) (*membership, error) {
+// Membership returns the part of this process among those that share the database, which has not joined yet. From now on db
+// writes only while it is a member, and Close ends its membership. Call it before any other method.
+func (db *DB) Membership(ctx context.Context) (*Membership, error) {
 	config := db.pool.Config()
 	config.MaxConns = 2 // one may be of no use and not closed yet
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -105,7 +97,7 @@ func (db *DB) newMembership(ctx context.Context) (*membership, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect for renewals: %w", db.explain(err))
 	}
-	db.members = &membership{
+	db.members = &Membership{
 		db:      db,
 		pool:    pool,
 		lost:    make(chan struct{}),
@@ -119,7 +111,7 @@ func (db *DB) newMembership(ctx context.Context) (*membership, error) {
 // Reserve makes this process the only one that writes to the database until Close, and what others have left its
 // own. It returns a *store.InUseError where there is another one. Call it before any other method.
 func (db *DB) Reserve(ctx context.Context) error {
-	m, err := db.newMembership(ctx)
+	m, err := db.Membership(ctx)
 	if err != nil {
 		return err
 	}
@@ -165,7 +157,7 @@ const (
 
 // owned is Owned at an instant. A process that was paused finds that its time is over by one of two clocks: the
 // monotonic one stands still while a machine sleeps, and the other one can be set back.
-func (m *membership) owned(now time.Time) error {
+func (m *Membership) owned(now time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -188,7 +180,7 @@ func elapsed(from, to time.Time) time.Duration {
 
 // guard queues what refuses a write of a process that is no member. It is part of the write's transaction, which
 // keeps others from inheriting until it has ended.
-func (m *membership) guard(b *pgx.Batch) {
+func (m *Membership) guard(b *batch) {
 	id := m.db.owner() // 0 is nobody's
 	b.Queue(checkMember, id).QueryRow(func(row pgx.Row) error {
 		var ignored int
@@ -206,7 +198,7 @@ func (m *membership) guard(b *pgx.Batch) {
 
 // Join makes this process a member, and keeps renewing its time until Leave. It returns a *store.InUseError where
 // another process wants to be alone, or where this one does and there are others. A process joins once.
-func (m *membership) Join(ctx context.Context, address string) (store.Replica, error) {
+func (m *Membership) Join(ctx context.Context, address string) (store.Replica, error) {
 	m.mu.Lock()
 	hasJoined := m.id != 0 || m.hasLeft
 	m.mu.Unlock()
@@ -216,7 +208,7 @@ func (m *membership) Join(ctx context.Context, address string) (store.Replica, e
 	me := store.Replica{Name: processName(), Address: address}
 	var asked time.Time
 	// No guard: it asks for what this makes.
-	err := m.db.writeWith(ctx, func(*pgx.Batch) {}, func(t *tx) error {
+	err := m.db.writeWith(ctx, func(*batch) {}, func(t *tx) error {
 		// Before the request, as in keep: the database counts from later on, so that this process stops first.
 		asked = time.Now()
 		by, err := t.findOthers(m.alone)
@@ -226,7 +218,7 @@ func (m *membership) Join(ctx context.Context, address string) (store.Replica, e
 		if len(by) > 0 {
 			return &store.InUseError{Path: m.db.name, By: by[0]}
 		}
-		return t.send(func(b *pgx.Batch) {
+		return t.send(func(b *batch) {
 			b.Queue(addMember, me.Name, me.Address, m.alone, memberTime.Seconds()).
 				QueryRow(func(row pgx.Row) error { return row.Scan(&me.ID) })
 		})
@@ -248,7 +240,7 @@ func (m *membership) Join(ctx context.Context, address string) (store.Replica, e
 
 // findOthers returns one of the members that keep this process from joining: all do where it wants to be alone.
 func (t *tx) findOthers(alone bool) (list []store.Replica, err error) {
-	err = t.send(func(b *pgx.Batch) {
+	err = t.send(func(b *batch) {
 		b.Queue(lockMembers)
 		b.Queue(findOthers, alone).Query(eachReplica(&list))
 	})
@@ -272,7 +264,7 @@ func processName() string {
 
 // keep renews the time of the member until ctx ends or another process has inherited. A database that does not answer
 // is no reason to give up: the others cannot inherit meanwhile either.
-func (m *membership) keep(ctx context.Context, id int64) {
+func (m *Membership) keep(ctx context.Context, id int64) {
 	defer close(m.kept)
 	wait := renewEvery
 	for {
@@ -298,7 +290,7 @@ func (m *membership) keep(ctx context.Context, id int64) {
 }
 
 // renew returns false where another process has inherited.
-func (m *membership) renew(ctx context.Context, id int64) (bool, error) {
+func (m *Membership) renew(ctx context.Context, id int64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)
 	defer cancel()
 	tag, err := m.pool.Exec(ctx, renewMember, id, memberTime.Seconds())
@@ -306,7 +298,7 @@ func (m *membership) renew(ctx context.Context, id int64) (bool, error) {
 }
 
 // noteRenewed notes a renewal that was asked for at an instant, and begins the steady time again where it came late.
-func (m *membership) noteRenewed(asked time.Time) {
+func (m *Membership) noteRenewed(asked time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if elapsed(m.renewed, asked) > maxGap {
@@ -317,14 +309,14 @@ func (m *membership) noteRenewed(asked time.Time) {
 
 // isSteady reports whether no renewal was late for so long that the other members could renew, too. A process that
 // is alone found before it joined that their time is over.
-func (m *membership) isSteady(now time.Time) bool {
+func (m *Membership) isSteady(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.alone || elapsed(m.renewed, now) <= maxGap && elapsed(m.steady, now) >= steadyFor
 }
 
 // noteLost notes, once, that another process has inherited what a member of an id had.
-func (m *membership) noteLost(id int64) {
+func (m *Membership) noteLost(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.id == id && !m.isLost {
@@ -334,10 +326,10 @@ func (m *membership) noteLost(id int64) {
 }
 
 // Lost is closed when another process has inherited what this one had.
-func (m *membership) Lost() <-chan struct{} { return m.lost }
+func (m *Membership) Lost() <-chan struct{} { return m.lost }
 
 // Replicas returns the members whose time is not over.
-func (m *membership) Replicas(ctx context.Context) (list []store.Replica, err error) {
+func (m *Membership) Replicas(ctx context.Context) (list []store.Replica, err error) {
 	err = m.db.read(ctx, func(ctx context.Context) error {
 		list = nil
 		return m.db.query(ctx, listMembers, nil, eachReplica(&list))
@@ -350,7 +342,7 @@ func (m *membership) Replicas(ctx context.Context) (list []store.Replica, err er
 
 // Tell replaces what this process tells the others under a topic, and returns what each of them tells, by their ids. It
 // is no write in the sense of the records: what a process tells whose time is over is deleted with its row.
-func (m *membership) Tell(
+func (m *Membership) Tell(
 	ctx context.Context,
 	topic string,
 	mine json.RawMessage,
@@ -372,7 +364,7 @@ func (m *membership) Tell(
 
 // Leave lets another process inherit at once. Nothing is written afterwards. It may be called more than once, and waits
 // for the renewal under way, two seconds at most; with an error others inherit when its time is over.
-func (m *membership) Leave(ctx context.Context) error {
+func (m *Membership) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	id, stop, kept := m.id, m.stop, m.kept
 	// First, so that no write begins any more; who inherits waits for those under way.
@@ -393,7 +385,7 @@ func (m *membership) Leave(ctx context.Context) error {
 }
 
 // close ends the membership and closes its connection.
-func (m *membership) close() error {
+func (m *Membership) close() error {
 	err := m.Leave(context.Background())
 	m.pool.Close()
 	return err

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
 )
@@ -20,14 +20,14 @@ import (
 // replica is a process that shares a database.
 type replica struct {
 	*postgres.DB
-	store.Membership
+	*postgres.Membership
 	id int64
 }
 
 // openReplica opens a database for a process that has not joined yet.
 func openReplica(t *testing.T, url string) *replica {
 	t.Helper()
-	db, err := postgres.Open(t.Context(), url, postgres.Options{Log: slog.New(slog.DiscardHandler)})
+	db, err := postgres.Open(t.Context(), url, postgres.Options{Specs: specs, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +53,12 @@ func joinReplica(t *testing.T, url string) *replica {
 
 // save writes, and returns why that is refused.
 func (r *replica) save(t *testing.T, text string) error {
-	return r.SaveBlob(t.Context(), "test", json.RawMessage(text))
+	t.Helper()
+	return put(t.Context(), r.DB, notes, "test", text)
 }
 
 // inherit returns what others have left.
-func (r *replica) inherit(t *testing.T) store.Inherited {
+func (r *replica) inherit(t *testing.T) kv.Inherited {
 	t.Helper()
 	left, err := r.Inherit(t.Context())
 	if err != nil {
@@ -88,7 +89,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 
 // pause ends the time of a member, as if it had been paused for long, and has another one inherit from it. A member
 // renews its time every two seconds, so that its time is ended until the other one is faster.
-func pause(t *testing.T, conn *pgx.Conn, paused, other *replica) (left store.Inherited) {
+func pause(t *testing.T, conn *pgx.Conn, paused, other *replica) (left kv.Inherited) {
 	t.Helper()
 	for len(left.From) == 0 {
 		const sql = "update ravenbot.replicas set expires_at = '-infinity' where id = $1"
@@ -215,8 +216,8 @@ func TestInherit_WaitsForWritesUnderWay(t *testing.T) {
 	}
 	for _, sql := range []string{
 		"select from ravenbot.replicas where id = 2 for key share",
-		`insert into ravenbot.inbox (key, seq, v, record, owner) values ('slow', 1, 1,
-			'{"message": {"id": "slow", "conversation": {"platform": "web", "channel": "general"}}}', 2)`,
+		`insert into ravenbot.c_tasks (grp, key, value, sum, owner)
+			values ('', 'slow', convert_to('{"name": "slow"}', 'UTF8'), 1, 2)`,
 	} {
 		if _, err := writing.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -232,8 +233,8 @@ func TestInherit_WaitsForWritesUnderWay(t *testing.T) {
 	})
 	left := r.inherit(t)
 	wg.Wait()
-	if len(left.Messages) != 1 || left.Messages[0].Message.ID != "slow" {
-		t.Errorf("inherited %+v, want the message that was written last", left.Messages)
+	if got := describe(left); got != "slow, " {
+		t.Errorf("inherited %q, want the task that was written last", got)
 	}
 }
 
@@ -276,7 +277,7 @@ func TestMembership_DatabaseIsAwayForLong_AllStayMembers(t *testing.T) {
 func TestReserve_AloneOrNotAtAll(t *testing.T) {
 	url := pgtest.Start(t)
 	member := joinReplica(t, url)
-	if isNew, err := member.Accept(t.Context(), received("1")); !isNew || err != nil {
+	if isNew, err := add(t.Context(), member.DB, "1", ""); !isNew || err != nil {
 		t.Fatal(isNew, err)
 	}
 	var inUse *store.InUseError
@@ -291,8 +292,8 @@ func TestReserve_AloneOrNotAtAll(t *testing.T) {
 	if err := alone.Reserve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if waiting, err := alone.Unanswered(t.Context()); err != nil || len(waiting) != 1 || alone.Owned() != nil {
-		t.Errorf("%d messages wait (%v, %v), want the one that was left", len(waiting), err, alone.Owned())
+	if got := own(t, alone); got != "1, " || alone.Owned() != nil {
+		t.Errorf("it has the tasks %q (%v), want the one that was left", got, alone.Owned())
 	}
 	second := openReplica(t, url)
 	if _, err := second.Join(t.Context(), ""); !errors.As(err, &inUse) || inUse.By.Name == "" {
@@ -313,8 +314,8 @@ func TestReserve_AloneOrNotAtAll(t *testing.T) {
 		if errors.As(err, &inUse) {
 			continue // it has renewed its time
 		}
-		if waiting, err2 := next.Unanswered(t.Context()); err != nil || err2 != nil || len(waiting) != 1 {
-			t.Errorf("the next one has %d messages (%v, %v)", len(waiting), err, err2)
+		if got := own(t, next); err != nil || got != "1, " {
+			t.Errorf("the next one has the tasks %q (%v)", got, err)
 		}
 		if err := (&replica{DB: alone}).save(t, `1`); err == nil {
 			t.Error("the one before writes still")
@@ -328,7 +329,7 @@ func TestReserve_AloneOrNotAtAll(t *testing.T) {
 	if _, err := second.Join(t.Context(), ""); err != nil {
 		t.Errorf("joining after who was alone: %v", err)
 	}
-	if left := second.inherit(t); len(left.From) != 1 || len(left.Messages) != 1 {
+	if left := second.inherit(t); len(left.From) != 1 || len(left.Values[tasks]) != 1 {
 		t.Errorf("inherited %+v, want what the one that was alone has left", left)
 	}
 }

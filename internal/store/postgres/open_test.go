@@ -9,34 +9,30 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
 )
-
-var general = chat.Address{Platform: "web", Channel: "general"}
 
 func TestOpen_SeveralAtOnceOnAnEmptyDatabase_AllComeUp(t *testing.T) {
 	address := pgtest.Start(t)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			db, err := postgres.Open(t.Context(), address, postgres.Options{MaxConns: 2})
+			db, err := postgres.Open(t.Context(), address, postgres.Options{MaxConns: 2, Specs: specs})
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			_, err = db.Accept(t.Context(), store.Received{Message: chat.Message{ID: "1", Conversation: general}})
+			err = save(t.Context(), db, "1")
 			if err := errors.Join(err, db.Close()); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	waiting, err := open(t, address, time.Now).Unanswered(t.Context())
-	if err != nil || len(waiting) != 1 {
-		t.Errorf("%d messages wait (%v), want the one that all accepted", len(waiting), err)
+	if v, err := read(t.Context(), open(t, address, time.Now), "1"); err != nil || v != "1" {
+		t.Errorf("the note is %q (%v)", v, err)
 	}
 }
 
@@ -148,8 +144,8 @@ func TestStore_PasswordIsChanged_IsNotAskedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, do := range map[string]func() error{
-		"writing": func() error { return db.SaveItem(t.Context(), "kind", "name", []byte(`1`), true) },
-		"reading": func() error { _, err := db.Items(t.Context(), "kind"); return err },
+		"writing": func() error { return save(t.Context(), db, "name") },
+		"reading": func() error { _, err := read(t.Context(), db, "name"); return err },
 	} {
 		before := p.accepted.Load()
 		if err := do(); err == nil || !strings.Contains(err.Error(), "refuses the user or the password") {
@@ -225,7 +221,7 @@ func TestCheck_ChangesNothing(t *testing.T) {
 	}
 	check("an empty database", "the first start makes its tables")
 	check("an empty database again", "the first start makes its tables")
-	if err := open(t, url, time.Now).SaveBlob(t.Context(), "test", []byte("1")); err != nil {
+	if err := save(t.Context(), open(t, url, time.Now), "test"); err != nil {
 		t.Fatal(err)
 	}
 	check("a database in use", "")
@@ -246,7 +242,7 @@ func TestOpen_OlderDaemonIsConnected_FormatStays(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Start(t)
 	conn := connect(t, address)
-	makeFormat2(t, conn)
+	makeFormat(t, conn, 2)
 	format := func() (n int) {
 		t.Helper()
 		if err := conn.QueryRow(t.Context(), "select number from ravenbot.format").Scan(&n); err != nil {

@@ -1,24 +1,23 @@
-// Package postgres keeps the bot's records in a PostgreSQL database, which several processes may use
+// Package postgres keeps collections of records (package kv) in a PostgreSQL database, which several processes may use
 // at once. It promises:
-//   - A write is one transaction. What it returned nil for is committed, and where the connection is lost
-//     during a commit, the store finds out what became of it before it answers.
-//   - Concurrent writers, also those of other processes, are kept apart by keys and row locks alone.
+//   - A write is one transaction. What it returned nil for is committed, and if the connection is lost during a commit,
+//     the store finds out what became of it before it answers.
+//   - Concurrent writers, also in other processes, are kept apart by the scopes of their transactions.
 //   - Every statement has a deadline, here and in the server.
 //   - A database that restarts is used again without a restart of the bot.
 //   - No error and no log line has the password.
 //
-// It uses plain SQL in a schema of its own, without extensions, functions, triggers, advisory locks and
-// notifications. No state stays in a connection, so that a pooler may lend it to others after each
-// transaction. It is the only importer of pgx.
+// It uses plain SQL in a schema of its own, without extensions, functions and triggers. No state stays in a connection,
+// so that a pooler may lend it to others after each transaction. It is the only importer of pgx.
 //
-// Every method passes read or write. Both run what they are given through retry (retry.go), which repeats it while the
-// database is away or transactions keep one another from committing, so that such a function may run more than once and
-// sets its results anew each time. write (write.go) sends statements in batches: the first with the beginning of the
-// transaction, the last with its commit and a row by which an unknown outcome is found out. A record is JSON in a row
-// with the columns by which it is found (codec.go); tables and later changes of them are the files in migrations
-// (schema.go). Errors of the server become a *store.SystemError in words for the operator (errors.go), and Health is
-// what they leave (health.go). Where several replicas share the database, membership.go refuses the writes of one that
-// is no member any more.
+// A collection is a table (collections.go), which is created when it is declared; other tables and later changes of
+// them are the files in migrations (schema.go). Every method passes read or write. Both run their operation through
+// retry (retry.go), which repeats it while the database is away or transactions keep one another from committing, so
+// that such a function may run more than once and sets its results each time. write (write.go) sends statements in
+// batches (batch.go): the first with the beginning of the transaction, the guard and the locks of its scopes, the last
+// with its changes (kv.go), its commit and a row by which an unknown outcome is found out. Errors of the server become
+// a *store.SystemError in words for the operator (errors.go), and Health is what they leave (health.go). If several
+// replicas share the database, membership.go refuses the writes of one that is no member any more.
 package postgres
 
 import (
@@ -39,7 +38,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"ravenbot/internal/store"
+	"ravenbot/internal/store/kv"
 )
 
 // Options configure a DB. The zero value of a field stands for what is named beside it.
@@ -48,6 +47,7 @@ type Options struct {
 	Log      *slog.Logger     // slog.Default
 	MaxConns int32            // connections at most: pool_max_conns of the URL, else 16
 	Timeout  time.Duration    // of an operation, repeats included: 15 seconds
+	Specs    []*kv.Spec       // collections, whose tables are created if they are missing: none
 
 	application string            // the name by which the server lists the connections: daemonName
 	lookup      pgconn.LookupFunc // of the addresses of a host: the system's name servers
@@ -64,25 +64,24 @@ const (
 
 // DB is an open store. Its methods may be called concurrently.
 type DB struct {
-	pool     *pgxpool.Pool
-	name     string           // of the database, for people: its address without the password
-	secret   string           // the password
-	machine  func() time.Time // the clock of this machine, see Now
-	clock    clock
-	log      *slog.Logger
-	timeout  time.Duration
-	health   health
-	commits  atomic.Uint64
-	process  int64      // names this process among those that write to the database
-	slots    chan int64 // of the table writers that are free
-	ownUsage ownUsage
-	feedback store.FeedbackTotals[feedbackVersion]
-	servers  *servers    // that the address names
-	lookups  *lookups    // of their names
-	members  *membership // nil: this process may always write
+	pool    *pgxpool.Pool
+	name    string           // of the database, for people: its address without the password
+	secret  string           // the password
+	machine func() time.Time // the clock of this machine, see Now
+	clock   clock
+	log     *slog.Logger
+	timeout time.Duration
+	health  health
+	commits atomic.Uint64
+	process int64      // names this process among those that write to the database
+	slots   chan int64 // of the table writers that are free
+	specs   []*kv.Spec
+	servers *servers    // that the address names
+	lookups *lookups    // of their names
+	members *Membership // nil: this process may always write
 	// guard queues statements that fail where this process may write no more. It is called with every
 	// write transaction, before anything else; nil: it may always write.
-	guard func(*pgx.Batch)
+	guard func(*batch)
 }
 
 // Open connects to the database and brings its tables to the format of this version. It returns a
@@ -95,6 +94,9 @@ func Open(ctx context.Context, address string, o Options) (*DB, error) {
 	}
 	err = db.migrate(ctx)
 	if err == nil {
+		err = db.createCollections(ctx)
+	}
+	if err == nil {
 		err = db.checkState(ctx)
 	}
 	if err != nil {
@@ -105,8 +107,8 @@ func Open(ctx context.Context, address string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// OpenAlone is Open, and Reserve, for a process that needs the database for itself. Where it is refused the format of the
-// tables stays: daemons of the version before could not use those of this one.
+// OpenAlone is Open, and Reserve, for a process that needs the database for itself. Where it is refused the format of
+// the tables stays: daemons of the version before could not use those of this one.
 func OpenAlone(ctx context.Context, address string, o Options) (*DB, error) {
 	if err := checkOlderUnused(ctx, address, o); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -121,7 +123,8 @@ func OpenAlone(ctx context.Context, address string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// checkOlderUnused returns a *store.InUseError where the tables have an older format, and a daemon is connected to them.
+// checkOlderUnused returns a *store.InUseError where the tables have an older format, and a daemon is connected to
+// them.
 func checkOlderUnused(ctx context.Context, address string, o Options) error {
 	o.application = migratorName // to be no daemon itself
 	db, err := connect(ctx, address, o)
@@ -161,6 +164,7 @@ func connect(ctx context.Context, address string, o Options) (*DB, error) {
 		machine: o.Now,
 		log:     o.Log,
 		timeout: o.Timeout,
+		specs:   o.Specs,
 		process: randomID(),
 		slots:   make(chan int64, config.MaxConns),
 		servers: watched,
@@ -288,5 +292,3 @@ func (db *DB) Close() error {
 	db.pool.Close()
 	return err
 }
-
-var _ store.Engine = (*DB)(nil)

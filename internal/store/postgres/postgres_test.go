@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/kv"
+	"ravenbot/internal/store/kv/kvtest"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
-	"ravenbot/internal/store/storetest"
 )
 
 // Whatever the defaults of the role or the database are: each of them differs from that of a new server.
@@ -21,21 +22,19 @@ func TestStore_KeepsTheContract(t *testing.T) {
 		"standard_conforming_strings=off", "search_path=nowhere", "default_transaction_isolation=serializable",
 		"client_encoding=LATIN1", "extra_float_digits=0", "lock_timeout=1"}
 	options := strings.ReplaceAll(url.QueryEscape("-c "+strings.Join(settings, " -c ")), "+", "%20")
-	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store {
-		return open(t, pgtest.Start(t)+"&options="+options, now)
-	})
+	kvtest.Run(t, func(t *testing.T) kv.DB { return open(t, pgtest.Start(t)+"&options="+options, time.Now) })
 }
 
 // Behind pgbouncer in transaction mode nothing may depend on which connection a transaction gets.
 func TestStore_BehindAPooler_KeepsTheContract(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, now func() time.Time) store.Store { return open(t, pgtest.StartPooled(t), now) })
+	kvtest.Run(t, func(t *testing.T) kv.DB { return open(t, pgtest.StartPooled(t), time.Now) })
 }
 
 // open opens a store that is closed when the test ends.
 func open(tb testing.TB, url string, now func() time.Time) *postgres.DB {
 	tb.Helper()
-	db, err := postgres.Open(tb.Context(), url, postgres.Options{Now: now, Log: slog.New(slog.DiscardHandler)})
+	db, err := postgres.Open(tb.Context(), url, postgres.Options{Now: now, Log: slog.New(slog.DiscardHandler), Specs: specs})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -56,7 +55,7 @@ func TestConnections_AreClosed(t *testing.T) {
 	}
 	o := postgres.Options{Log: slog.New(slog.DiscardHandler)}
 	<-r.Changed() // its connection for notices listens
-	if err := errors.Join(r.SaveBlob(t.Context(), "a", []byte(`{}`)), r.Close()); err != nil {
+	if err := errors.Join(save(t.Context(), r.DB, "a"), r.Close()); err != nil {
 		t.Fatal(err)
 	}
 	none := func() {
@@ -90,8 +89,8 @@ func TestConnections_AreClosed(t *testing.T) {
 // A pooler lends the connection to others after each transaction.
 func TestConnections_KeepNoState(t *testing.T) {
 	db := open(t, pgtest.Start(t), time.Now)
-	for n := range 20 {
-		if err := oneAnswer(t.Context(), db, 0, n); err != nil {
+	for range 20 {
+		if err := readAndWrite(t.Context(), db, "a", 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,21 +53,21 @@ func TestStore_FurtherConnectionIsRefused_KeepsTheOthers(t *testing.T) {
 			if _, err := conn.Exec(t.Context(), refuse); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := locking.Exec(t.Context(), "begin; lock table ravenbot.settings"); err != nil {
+			if _, err := locking.Exec(t.Context(), "begin; lock table ravenbot.c_notes"); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan error, 2)
-			go func() { _, err := db.Settings(t.Context()); done <- err }()
+			go func() { _, err := read(t.Context(), db, "name"); done <- err }()
 			waitFor(t, func() bool { return connection("wait_event_type = 'Lock'") != 0 })
 			first := connection("true")
-			go func() { done <- db.SaveItem(t.Context(), "kind", "name", []byte(`1`), true) }()
+			go func() { done <- save(t.Context(), db, "name") }()
 			waitFor(t, func() bool { return db.Health() != nil })
 			if _, err := locking.Exec(t.Context(), "rollback"); err != nil {
 				t.Fatal(err)
 			}
 			<-done
 			<-done
-			if _, err := db.Settings(t.Context()); err != nil || connection("true") != first {
+			if _, err := read(t.Context(), db, "name"); err != nil || connection("true") != first {
 				t.Errorf("reading afterwards: %v, over connection %d instead of %d", err, connection("true"), first)
 			}
 		})

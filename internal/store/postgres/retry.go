@@ -156,24 +156,6 @@ func isRefusal(err error) bool {
 	return errors.As(err, &connecting) && errors.As(err, &refused) && !isPassing(refused.Code)
 }
 
-// readRecords returns the records that a query selects with v and record.
-func readRecords[T any](ctx context.Context, db *DB, table, sql string, args ...any) (list []T, err error) {
-	err = db.read(ctx, func(ctx context.Context) error {
-		list = nil
-		return db.query(ctx, sql, args, eachRecord(db, table, func(r T) { list = append(list, r) }))
-	})
-	return list, err
-}
-
-// readRecord returns the first of the records that a query selects. It returns false where there is none.
-func readRecord[T any](ctx context.Context, db *DB, table, sql string, args ...any) (record T, found bool, err error) {
-	list, err := readRecords[T](ctx, db, table, sql, args...)
-	if err != nil || len(list) == 0 {
-		return record, false, err
-	}
-	return list[0], true, nil
-}
-
 // query runs a query, and reads its rows with read.
 func (db *DB) query(ctx context.Context, sql string, args []any, read func(pgx.Rows) error) error {
 	rows, _ := db.pool.Query(ctx, sql, args...) // rows has the error as well
@@ -186,17 +168,4 @@ func each(scans []any, fn func() error) func(pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, scans, fn)
 		return err
 	}
-}
-
-// eachRecord returns what reads a record from the columns v and record of each row, and further columns into more, and
-// then calls fn.
-func eachRecord[T any](db *DB, table string, fn func(record T), more ...any) func(pgx.Rows) error {
-	var v int16
-	var body []byte
-	return each(append([]any{&v, &body}, more...), func() error {
-		var record T
-		err := db.decode(table, v, body, &record)
-		fn(record)
-		return err
-	})
 }

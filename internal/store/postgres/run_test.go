@@ -33,8 +33,8 @@ func TestRun_DiskWasFull_TriesToWrite(t *testing.T) {
 	}
 	exec(`create function full_disk() returns trigger language plpgsql as
 		$$ begin raise exception 'full' using errcode = '53100'; end $$`)
-	exec(`create trigger full_disk before insert on ravenbot.blobs execute function full_disk()`)
-	if err := db.SaveBlob(t.Context(), "a", []byte(`{}`)); err == nil {
+	exec(`create trigger full_disk before insert on ravenbot.c_notes execute function full_disk()`)
+	if err := save(t.Context(), db, "a"); err == nil {
 		t.Fatal("a full disk takes a blob")
 	}
 	if problem := db.Problem(); db.Health() == nil || !strings.Contains(problem, "the disk of the database is full") {
@@ -77,7 +77,7 @@ func TestRun_SynchronousStandbyIsMissing_IsSaid(t *testing.T) {
 	var written, failed atomic.Int64
 	wg.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
-			switch err := db.SaveBlob(ctx, fmt.Sprint(n), []byte(`{}`)); {
+			switch err := save(ctx, db, fmt.Sprint(n)); {
 			case err == nil:
 				written.Add(1)
 			case ctx.Err() == nil:
@@ -91,7 +91,7 @@ func TestRun_SynchronousStandbyIsMissing_IsSaid(t *testing.T) {
 	waitFor(t, func() bool { return db.Health() == nil && strings.Contains(logged.String(), "can be used again") })
 	cancel()
 	wg.Wait()
-	if n := db.Count(t, "blobs"); failed.Load() > 0 || int64(n) < written.Load() {
+	if n := db.Count(t, "c_notes"); failed.Load() > 0 || int64(n) < written.Load() {
 		t.Errorf("%d writes failed, %d were done, and the table has %d", failed.Load(), written.Load(), n)
 	}
 	if n := strings.Count(logged.String(), "level=ERROR"); n != 1 {
@@ -154,36 +154,11 @@ func TestSize_GrowsWithTheRecords(t *testing.T) {
 	for range 20_000 { // what cannot be compressed
 		fmt.Fprint(&text, digits.Uint64())
 	}
-	if err := db.SaveBlob(t.Context(), "a", fmt.Appendf(nil, "%q", text.String())); err != nil {
+	if err := put(t.Context(), db, notes, "a", text.String()); err != nil {
 		t.Fatal(err)
 	}
 	if after, _, err := db.Size(); err != nil || after < before+100_000 {
 		t.Errorf("with a large blob it has %d bytes, and %d before (%v)", after, before, err)
-	}
-}
-
-// As many calls as are kept are counted by their numbers.
-func TestSaveCalls_MoreThanAreKept_DeletesTheOldest(t *testing.T) {
-	url := pgtest.Start(t)
-	db := open(t, url, time.Now)
-	save := func(id string) {
-		t.Helper()
-		if err := db.SaveCalls(t.Context(), []store.ToolCall{{ID: id, Began: time.Now()}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	save("first")
-	save("second")
-	if _, err := connect(t, url).Exec(t.Context(), "select setval('ravenbot.call_seq', 20000)"); err != nil {
-		t.Fatal(err)
-	}
-	save("third")
-	list, err := db.ToolCalls(t.Context(), 0, 9, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(list) != 2 || list[0].ID != "third" || list[1].ID != "second" {
-		t.Errorf("calls %+v, want the third and the second", list)
 	}
 }
 

@@ -21,14 +21,14 @@ func TestOpen_PrimaryThatWasReplaced_IsNotUsed(t *testing.T) {
 	t.Parallel()
 	first := pgtest.NewCluster(t, pgtest.Options{})
 	address := first.Database(t)
-	if err := open(t, address, time.Now).SaveBlob(t.Context(), "before", []byte(`{}`)); err != nil {
+	if err := save(t.Context(), open(t, address, time.Now), "before"); err != nil {
 		t.Fatal(err)
 	}
 	second := first.NewStandby(t)
 	both, database := bothOf(t, address, first, second)
 	running := open(t, both, time.Now)
 
-	if err := errors.Join(first.Kill(), second.Promote(), running.SaveBlob(t.Context(), "promoted", []byte(`{}`)),
+	if err := errors.Join(first.Kill(), second.Promote(), save(t.Context(), running, "promoted"),
 		first.Start()); err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +36,8 @@ func TestOpen_PrimaryThatWasReplaced_IsNotUsed(t *testing.T) {
 		not null`
 	started := open(t, both, time.Now)
 	if err := errors.Join(second.Exec(t.Context(), database, disconnect),
-		running.SaveBlob(t.Context(), "running", []byte(`{}`)),
-		started.SaveBlob(t.Context(), "started", []byte(`{}`))); err != nil {
+		save(t.Context(), running, "running"),
+		save(t.Context(), started, "started")); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -46,7 +46,7 @@ func TestOpen_PrimaryThatWasReplaced_IsNotUsed(t *testing.T) {
 	}{{first, false}, {second, true}} {
 		db := open(t, c.server.URL(database), time.Now)
 		for _, name := range []string{"promoted", "running", "started"} {
-			if data, err := db.LoadBlob(t.Context(), name); err != nil || (data != nil) != c.want {
+			if data, err := read(t.Context(), db, name); err != nil || (data != "") != c.want {
 				t.Errorf("%s: %q, %v; in the second server: %t", name, data, err, c.want)
 			}
 		}
@@ -55,7 +55,7 @@ func TestOpen_PrimaryThatWasReplaced_IsNotUsed(t *testing.T) {
 	if err := second.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	err := running.SaveBlob(t.Context(), "alone", []byte(`{}`))
+	err := save(t.Context(), running, "alone")
 	if e, ok := errors.AsType[*store.SystemError](err); !ok || !e.Passing || !strings.Contains(e.What, "has replaced") {
 		t.Errorf("with the first server alone: %v", err)
 	}
@@ -76,7 +76,7 @@ func TestRun_ServerIsReplaced_GoesOnWithTheOther(t *testing.T) {
 	standby := connect(t, second.URL(database))
 	waitFor(t, func() bool {
 		var n int
-		return standby.QueryRow(t.Context(), "select count(*) from ravenbot.blobs").Scan(&n) == nil && n == 1
+		return standby.QueryRow(t.Context(), "select count(*) from ravenbot.c_notes").Scan(&n) == nil && n == 1
 	})
 	replaced := connect(t, address)
 	connections := func(condition string) (n int) {
@@ -103,7 +103,7 @@ func TestRun_ServerIsReplaced_GoesOnWithTheOther(t *testing.T) {
 	if err := errors.Join(r.save(t, `"after"`), r.Owned()); err != nil {
 		t.Error("no member any more: ", err)
 	}
-	if data, err := open(t, second.URL(database), time.Now).LoadBlob(t.Context(), "test"); string(data) != `"after"` {
+	if data, err := read(t.Context(), open(t, second.URL(database), time.Now), "test"); data != `"after"` {
 		t.Errorf("the new server has %s, %v", data, err)
 	}
 }
@@ -124,7 +124,7 @@ func TestRun_MachineOfServerIsGone_GoesOnWithTheOther(t *testing.T) {
 	standby := connect(t, second.URL(database))
 	waitFor(t, func() bool {
 		var n int
-		return standby.QueryRow(t.Context(), "select count(*) from ravenbot.blobs").Scan(&n) == nil && n == 1
+		return standby.QueryRow(t.Context(), "select count(*) from ravenbot.c_notes").Scan(&n) == nil && n == 1
 	})
 	way.isSilent.Store(true)
 	_, err := postgres.Open(t.Context(), both, postgres.Options{})
@@ -136,7 +136,7 @@ func TestRun_MachineOfServerIsGone_GoesOnWithTheOther(t *testing.T) {
 	}
 	waitFor(t, func() bool { return r.save(t, `"after"`) == nil })
 	waitFor(t, func() bool { return r.Owned() == nil })
-	if data, err := open(t, second.URL(database), time.Now).LoadBlob(t.Context(), "test"); string(data) != `"after"` {
+	if data, err := read(t.Context(), open(t, second.URL(database), time.Now), "test"); data != `"after"` {
 		t.Errorf("the new server has %s, %v", data, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -173,8 +173,8 @@ func TestOpen_NoServerTakesChanges_IsPassing(t *testing.T) {
 		return ok && e.Passing && strings.Contains(e.What, "target_session_attrs")
 	})
 	set("off")
-	waitFor(t, func() bool { return running.SaveBlob(t.Context(), "again", []byte(`{}`)) == nil })
-	if data, err := open(t, first.URL(database), time.Now).LoadBlob(t.Context(), "again"); data == nil {
+	waitFor(t, func() bool { return save(t.Context(), running, "again") == nil })
+	if data, err := read(t.Context(), open(t, first.URL(database), time.Now), "again"); data == "" {
 		t.Errorf("nothing was stored: %v", err)
 	}
 }

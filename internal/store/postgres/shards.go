@@ -71,11 +71,11 @@ const (
 // JoinShards has this process take part in the shards of a bot, and returns how many there are: want, where nobody else
 // takes part or what the others use is fewer than least, else what the others use. Where the number changes nobody owns
 // a shard any more.
-func (m *membership) JoinShards(ctx context.Context, bot string, want, least int) (count int, err error) {
+func (m *Membership) JoinShards(ctx context.Context, bot string, want, least int) (count int, err error) {
 	bot, owner := keyText(bot), m.db.owner()
 	err = m.db.write(ctx, func(t *tx) error {
 		var others int
-		err := t.send(func(b *pgx.Batch) {
+		err := t.send(func(b *batch) {
 			b.Queue(addPlan, bot, want)
 			b.Queue(lockPlan, bot).QueryRow(func(row pgx.Row) error { return row.Scan(&count) })
 			b.Queue(countOtherMembers, bot, owner).QueryRow(func(row pgx.Row) error { return row.Scan(&others) })
@@ -86,7 +86,7 @@ func (m *membership) JoinShards(ctx context.Context, bot string, want, least int
 			return err
 		}
 		count = want
-		return t.send(func(b *pgx.Batch) {
+		return t.send(func(b *batch) {
 			b.Queue(setPlan, bot, want)
 			b.Queue(deleteShards, bot)
 		})
@@ -99,7 +99,7 @@ func (m *membership) JoinShards(ctx context.Context, bot string, want, least int
 
 // ShardTable returns who owns the shards of a bot, as of one statement. It locks nothing, so that a shard that is free
 // may be claimed by another process a moment later.
-func (m *membership) ShardTable(ctx context.Context, bot string) (table store.ShardTable, err error) {
+func (m *Membership) ShardTable(ctx context.Context, bot string) (table store.ShardTable, err error) {
 	owner := m.db.owner()
 	err = m.db.read(ctx, func(ctx context.Context) error {
 		table = store.ShardTable{}
@@ -131,7 +131,7 @@ func (m *membership) ShardTable(ctx context.Context, bot string) (table store.Sh
 // ClaimShard makes a shard this process's where nobody owns it and this process has fewer than its part. former is what
 // the last owner has left of its session, once; nil: nothing. isOwn is false also where the shards are divided among
 // another number than count.
-func (m *membership) ClaimShard(
+func (m *Membership) ClaimShard(
 	ctx context.Context,
 	bot string,
 	shard, count int,
@@ -142,7 +142,7 @@ func (m *membership) ClaimShard(
 		var planned, others, own int
 		var session string
 		isFree := true
-		err := t.send(func(b *pgx.Batch) {
+		err := t.send(func(b *batch) {
 			b.Queue(lockPlan, bot).QueryRow(func(row pgx.Row) error { return row.Scan(&planned) })
 			b.Queue(countOtherMembers, bot, owner).QueryRow(func(row pgx.Row) error { return row.Scan(&others) })
 			b.Queue(countOwnShards, bot, owner).QueryRow(func(row pgx.Row) error { return row.Scan(&own) })
@@ -169,7 +169,7 @@ func (m *membership) ClaimShard(
 
 // ReleaseShard returns a shard of this process to nobody, with what the next owner gets as former; nil: nothing. A
 // shard that is not this process's stays as it is.
-func (m *membership) ReleaseShard(ctx context.Context, bot string, shard int, session []byte) error {
+func (m *Membership) ReleaseShard(ctx context.Context, bot string, shard int, session []byte) error {
 	var left *string
 	if session != nil {
 		s := string(session)
@@ -177,7 +177,7 @@ func (m *membership) ReleaseShard(ctx context.Context, bot string, shard int, se
 	}
 	bot, owner := keyText(bot), m.db.owner()
 	err := m.db.write(ctx, func(t *tx) error {
-		return t.send(func(b *pgx.Batch) {
+		return t.send(func(b *batch) {
 			b.Queue(lockPlan, bot)
 			b.Queue(releaseShard, bot, shard, owner, left)
 		})
@@ -189,10 +189,10 @@ func (m *membership) ReleaseShard(ctx context.Context, bot string, shard int, se
 }
 
 // LeaveShards has this process take no part any more.
-func (m *membership) LeaveShards(ctx context.Context, bot string) error {
+func (m *Membership) LeaveShards(ctx context.Context, bot string) error {
 	bot, owner := keyText(bot), m.db.owner()
 	err := m.db.write(ctx, func(t *tx) error {
-		return t.send(func(b *pgx.Batch) {
+		return t.send(func(b *batch) {
 			b.Queue(lockPlan, bot)
 			b.Queue(freeShards, bot, owner)
 			b.Queue(deleteMembership, bot, owner)
@@ -207,7 +207,7 @@ func (m *membership) LeaveShards(ctx context.Context, bot string) error {
 // BeginIdentify counts a session that this process is about to begin and returns 0, or returns when to ask again: the
 // limit of a day is used up, or another process begins one in the bucket. What was counted has to be ended by
 // EndIdentify; a process that cannot do so keeps the bucket for identifyTime.
-func (m *membership) BeginIdentify(
+func (m *Membership) BeginIdentify(
 	ctx context.Context,
 	bot string,
 	bucket, maxPerDay int,
@@ -219,7 +219,7 @@ func (m *membership) BeginIdentify(
 			seconds = max(seconds, s)
 			return nil
 		})
-		err := t.send(func(b *pgx.Batch) {
+		err := t.send(func(b *batch) {
 			b.Queue(lockPlan, bot)
 			b.Queue(forgetIdentifies, bot)
 			b.Queue(readDay, bot, max(maxPerDay-1, 0)).Query(longer)
@@ -238,10 +238,10 @@ func (m *membership) BeginIdentify(
 }
 
 // EndIdentify ends what BeginIdentify began. hasBegun false takes the session out of the count of the day.
-func (m *membership) EndIdentify(ctx context.Context, bot string, bucket int, hasBegun bool) error {
+func (m *Membership) EndIdentify(ctx context.Context, bot string, bucket int, hasBegun bool) error {
 	bot, owner := keyText(bot), m.db.owner()
 	err := m.db.write(ctx, func(t *tx) error {
-		return t.send(func(b *pgx.Batch) {
+		return t.send(func(b *batch) {
 			b.Queue(lockPlan, bot)
 			var pause time.Duration
 			if hasBegun {

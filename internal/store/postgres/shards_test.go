@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/postgres/pgtest"
 )
@@ -207,7 +208,7 @@ func TestClaimShard_PausedBeforeItsCommit_IsWaitedFor(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), sql, paused.id); err != nil {
 		t.Fatal(err)
 	}
-	inherited := make(chan store.Inherited, 1)
+	inherited := make(chan kv.Inherited, 1)
 	go func() { inherited <- heir.inherit(t) }()
 	owned := make(chan bool, 1)
 	go func() { // waits for the row of the bot

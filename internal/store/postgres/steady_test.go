@@ -23,7 +23,7 @@ func TestIsSteady(t *testing.T) {
 		{"is back for a while", []time.Duration{2 * time.Second, 16 * time.Second, 19 * time.Second},
 			21 * time.Second, true},
 	} {
-		m := membership{renewed: joined, steady: joined}
+		m := Membership{renewed: joined, steady: joined}
 		for _, after := range c.renewals {
 			m.noteRenewed(joined.Add(after))
 		}
@@ -31,20 +31,20 @@ func TestIsSteady(t *testing.T) {
 			t.Errorf("who %s is steady: %v, want %v", c.name, got, c.want)
 		}
 	}
-	if alone := (&membership{alone: true, renewed: joined, steady: joined}); !alone.isSteady(joined) {
+	if alone := (&Membership{alone: true, renewed: joined, steady: joined}); !alone.isSteady(joined) {
 		t.Error("who is alone waits for others")
 	}
 }
 
 func TestIsShared_OfAMemberAlone(t *testing.T) {
-	if (&DB{}).IsShared() || !(&DB{members: &membership{}}).IsShared() {
+	if (&DB{}).IsShared() || !(&DB{members: &Membership{}}).IsShared() {
 		t.Error("a member is not shared, or another process is")
 	}
 }
 
 func TestOwned_ByTheTimeSinceTheLastRenewal(t *testing.T) {
 	joined := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	m := membership{id: 1, renewed: joined}
+	m := Membership{id: 1, renewed: joined}
 	for after, want := range map[time.Duration]bool{0: true, 7 * time.Second: true, 8 * time.Second: false} {
 		if err := m.owned(joined.Add(after)); (err == nil) != want {
 			t.Errorf("after %v: %v, want that it may send: %v", after, err, want)

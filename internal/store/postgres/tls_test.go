@@ -101,7 +101,7 @@ func TestOpen_EncryptedConnection(t *testing.T) {
 	}
 
 	verified := with(c, "127.0.0.1", "verify-full", right.file)
-	if err := open(t, verified, time.Now).SaveBlob(t.Context(), "test", []byte("1")); err != nil {
+	if err := save(t.Context(), open(t, verified, time.Now), "test"); err != nil {
 		t.Error(err)
 	}
 	var encrypted bool

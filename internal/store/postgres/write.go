@@ -7,29 +7,34 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"ravenbot/internal/store"
 )
 
-// tx is a write transaction. It begins with its first batch of statements, so that a write of one batch
-// takes two round trips: the batch and the commit.
+// tx is a write transaction. It begins with its first batch of statements and commits with its last one, so that it
+// mostly takes two round trips. Both are never the same batch: as long as no commit was sent, a lost connection leaves
+// no doubt.
 type tx struct {
 	db   *DB
 	ctx  context.Context
 	conn *pgxpool.Conn
-	tx   pgx.Tx // nil before the first batch
 	// guard is called before anything else is queued.
-	guard func(*pgx.Batch)
-	slot  int64 // the row of the table writers, and what the commit writes to it
-	n     int64
-	used  []store.Usage // counted by the transaction
+	guard    func(*batch)
+	hasBegun bool
+	isDone   bool  // the last batch was sent
+	slot, n  int64 // the row of the table writers, and what the commit writes to it
 }
 
 // errUnchanged is returned by a change that has written nothing: it is rolled back, which costs no fsync.
 var errUnchanged = errors.New("nothing was changed")
+
+// orUnchanged returns err, or errUnchanged if there is none.
+func orUnchanged(err error) error {
+	if err == nil {
+		return errUnchanged
+	}
+	return err
+}
 
 // write runs change in a transaction and returns when it is committed. A conflict with another
 // transaction, and a connection that is lost before the commit, have it run again: change may run more
@@ -38,7 +43,7 @@ var errUnchanged = errors.New("nothing was changed")
 // means that nothing was written, but for the one that says that this is not known. The end of ctx keeps a
 // transaction from being begun, and does not cut one off.
 func (db *DB) write(ctx context.Context, change func(*tx) error) error {
-	return db.writeWith(ctx, func(b *pgx.Batch) {
+	return db.writeWith(ctx, func(b *batch) {
 		if db.guard != nil {
 			db.guard(b)
 		}
@@ -46,7 +51,7 @@ func (db *DB) write(ctx context.Context, change func(*tx) error) error {
 }
 
 // writeWith is write with another guard.
-func (db *DB) writeWith(ctx context.Context, guard func(*pgx.Batch), change func(*tx) error) error {
+func (db *DB) writeWith(ctx context.Context, guard func(*batch), change func(*tx) error) error {
 	err := db.retry(ctx, db.timeout, func(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -61,7 +66,7 @@ func (db *DB) writeWith(ctx context.Context, guard func(*pgx.Batch), change func
 
 // tryWrite is one attempt of write. It returns a *lostError where nothing was committed because the connection is lost,
 // and an *unknownError where that could not be found out.
-func (db *DB) tryWrite(ctx context.Context, guard func(*pgx.Batch), change func(*tx) error) error {
+func (db *DB) tryWrite(ctx context.Context, guard func(*batch), change func(*tx) error) error {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
 		return &lostError{err}
@@ -85,22 +90,22 @@ func (db *DB) tryWrite(ctx context.Context, guard func(*pgx.Batch), change func(
 	return err
 }
 
-// run runs change and commits, or rolls back where it fails.
+// run runs change and commits, or rolls back if it fails.
 func (t *tx) run(change func(*tx) error) error {
 	err := change(t)
-	switch {
-	case t.tx == nil && errors.Is(err, errUnchanged):
-		return nil
-	case t.tx == nil:
-		return err
-	case err == nil:
-		return t.commit()
+	if err == nil && t.hasBegun && !t.isDone {
+		err = t.commit(func(*batch) {})
 	}
-	// The rollback has a deadline of its own: that of the operation may be over. Where it fails, the
-	// connection is closed, which rolls back, too.
-	rollback, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), time.Second)
-	defer cancel()
-	_ = t.tx.Rollback(rollback)
+	if err == nil {
+		return nil
+	}
+	if c := t.conn.Conn(); !c.IsClosed() && c.PgConn().TxStatus() != 'I' {
+		// The rollback has a deadline of its own: the one of the operation may be over. If it fails, the pool closes
+		// the connection, which rolls back as well.
+		rollback, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), time.Second)
+		defer cancel()
+		_, _ = c.Exec(rollback, "rollback")
+	}
 	if errors.Is(err, errUnchanged) {
 		return nil
 	}
@@ -108,56 +113,35 @@ func (t *tx) run(change func(*tx) error) error {
 }
 
 // limitTx sets for how many milliseconds a statement may run, and a transaction wait for its next one; "0": without a
-// limit. Waiting for locks is part of the first. Whatever the defaults of the role and of the database are, these limits
-// count, and for the transaction alone, so that a pooler may lend the connection to others.
+// limit. Waiting for locks is part of the first. Whatever the defaults of the role and of the database are, these
+// limits count, and for the transaction alone, so that a pooler may lend the connection to others.
 const limitTx = `select set_config('statement_timeout', $1, true),
 	set_config('idle_in_transaction_session_timeout', $2, true), set_config('lock_timeout', '0', true)`
 
-// send runs a batch of statements in one round trip. The functions that queue gives to the statements
-// read the results; an error of theirs ends the transaction.
-func (t *tx) send(queue func(b *pgx.Batch)) error {
-	b := &pgx.Batch{}
-	if t.tx == nil {
-		b.BeginTx(pgx.TxOptions{IsoLevel: pgx.ReadCommitted, CommitQuery: t.commitQuery()})
-		// A process that stops in the middle must not keep its row locks for longer than others wait for them.
+// send runs a batch of statements in one round trip. The functions that queue sets read the results; an error of theirs
+// ends the transaction.
+func (t *tx) send(queue func(b *batch)) error {
+	b := &batch{}
+	if !t.hasBegun {
+		b.Queue("begin isolation level read committed")
+		// A process that stops in the middle must not keep its locks for longer than others wait for them.
 		b.Queue(limitTx, fmt.Sprint(t.db.timeout.Milliseconds()), fmt.Sprint(t.db.timeout.Milliseconds()/3))
 		t.guard(b)
 	}
-	begin := b.Len()
-	if queue(b); b.Len() == begin {
+	begin := len(b.queries)
+	if queue(b); len(b.queries) == begin {
 		return nil
 	}
-	results := t.conn.SendBatch(t.ctx, b)
-	// Set before the error of the batch is known: run must roll back what a failed batch has begun, or the connection
-	// would go back to the pool in the middle of a transaction.
-	if t.tx == nil {
-		t.tx = results.Tx()
-	}
-	if err := results.Close(); err != nil {
+	t.hasBegun = true
+	if err := b.send(t.ctx, t.conn); err != nil {
 		return t.explain(err)
 	}
 	return nil
 }
 
-// sendAll is send for statements that may not come about.
-func (t *tx) sendAll(queue func(b *pgx.Batch) error) error {
-	var failed error
-	err := t.send(func(b *pgx.Batch) {
-		// Nothing is sent where failed is set: send looks at the number of statements alone.
-		before := b.Len()
-		if failed = queue(b); failed != nil {
-			b.QueuedQueries = b.QueuedQueries[:before]
-		}
-	})
-	if failed != nil {
-		return failed
-	}
-	return err
-}
-
 // exec runs one statement, and returns how many rows it has changed.
 func (t *tx) exec(sql string, args ...any) (n int64, err error) {
-	err = t.send(func(b *pgx.Batch) {
+	err = t.send(func(b *batch) {
 		b.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
 			n = tag.RowsAffected()
 			return nil
@@ -174,54 +158,46 @@ func (t *tx) explain(err error) error {
 	return err
 }
 
-// nextNumbers queues filling numbers with the next ones of a sequence. They are in order where one call follows the
-// other, and some may be missing.
-func nextNumbers(b *pgx.Batch, sequence string, numbers []uint64) {
-	if len(numbers) == 0 {
-		return
-	}
-	var number uint64
-	i := 0
-	b.Queue(`select nextval($1::regclass) from generate_series(1, $2::int)`, "ravenbot."+sequence, len(numbers)).
-		Query(each([]any{&number}, func() error {
-			numbers[i] = number
-			i++
-			return nil
-		}))
-}
-
-// commitQuery returns what commits the transaction, and records that it was committed in the same round
-// trip: so much is known of the transaction when the answer of the server is lost.
-func (t *tx) commitQuery() string {
-	return fmt.Sprintf("insert into ravenbot.writers as w (id, last) values (%d, %d) "+
-		"on conflict (id) do update set last = excluded.last, at = now(); commit", t.slot, t.n)
-}
-
 // randomID returns a number that no other process has; never 0.
 func randomID() int64 { return rand.Int64N(1<<63-1) + 1 }
 
-// commit commits the transaction. Where the connection is lost meanwhile, it finds out over another one whether it was
-// committed.
-func (t *tx) commit() error {
-	err := t.tx.Commit(t.ctx)
-	if err != nil && t.conn.Conn().IsClosed() {
-		// The answer is missing, not necessarily the commit. The deadline may be what cut it off, so that
-		// finding out has one of its own.
+// commit sends the last statements of the transaction with what records that it was committed, and the commit: so much
+// is known of the transaction when the answer of the server is lost. Then commit finds out over another connection
+// whether the transaction was committed.
+func (t *tx) commit(queue func(b *batch)) error {
+	t.isDone = true
+	if !t.hasBegun {
+		if err := t.send(queue); err != nil {
+			return err
+		}
+		queue = func(*batch) {}
+	}
+	err := t.send(func(b *batch) {
+		queue(b)
+		b.Queue(`insert into ravenbot.writers as w (id, last) values ($1, $2)
+			on conflict (id) do update set last = excluded.last, at = now()`, t.slot, t.n)
+		b.Queue("commit")
+	})
+	// Even an error that says so does not mean that nothing was sent: reading from a connection that was just lost
+	// returns one as well (pgx v5.12.0, 2026-11).
+	if lost, ok := errors.AsType[*lostError](err); ok {
+		// The answer is missing, not necessarily the commit. The deadline may be what cut it off, so that finding out
+		// has one of its own. Idle connections may be of no use, either.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), t.db.timeout)
 		defer cancel()
+		t.db.pool.Reset()
 		committed, unknown := t.db.findOutcome(ctx, t.slot, t.n)
 		t.db.log.Warn("connection lost during a commit", "committed", committed, "known", unknown == nil)
 		switch {
 		case unknown != nil:
-			return &unknownError{errors.Join(err, unknown)}
+			return &unknownError{errors.Join(lost.err, unknown)}
 		case !committed:
-			return &lostError{err}
+			return err
 		}
 		err = nil
 	}
 	if err == nil {
 		t.db.commits.Add(1)
-		t.db.ownUsage.add(t.used)
 	}
 	return err
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 )
 
 // TestSave_NamesTheNoteThatANewOneRepeatsOrContradicts saves one note after another.
@@ -82,7 +82,7 @@ func TestUpdate_ReplacesANoteOfTheCaller(t *testing.T) {
 
 // Who had a note of a channel stored is known by id: a name may be taken by others, and changed.
 func TestUpdate_ANoteOfAChannel_IsChangedByIDAndNotByName(t *testing.T) {
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	db, err := storage.OpenFile(filepath.Join(t.TempDir(), "raven.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

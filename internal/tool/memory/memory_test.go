@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/memory"
 )
@@ -42,7 +42,7 @@ type room struct {
 
 func newRoom(t *testing.T) *room {
 	t.Helper()
-	db, err := bolt.Open(filepath.Join(t.TempDir(), "raven.db"), time.Now)
+	db, err := storage.OpenFile(filepath.Join(t.TempDir(), "raven.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
