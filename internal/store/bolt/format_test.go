@@ -129,3 +129,33 @@ func TestMigrate_FormatIsSpoiled_IsDamage(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A store of format 5 has all buckets, of which some may be empty, or hold more than one transaction moves.
+func TestMigrate_Format5WithManyAndNoMessages_Ends(t *testing.T) {
+	for _, messages := range []int{0, 3*maxMovedInOne/2 + 1} {
+		db := opened(t)
+		if err := db.update(t.Context(), func(tx *tx) error {
+			ids := tx.top(messageIDsBucket)
+			var err error
+			for i := range messages {
+				b, failed := ids.createNested(room(i / 100).String())
+				err = errors.Join(err, failed, b.put([]byte(fmt.Sprint(i)), []byte("key")))
+			}
+			return errors.Join(err, tx.top(formatBucket).put([]byte(formatBucket), formatRecord{5}))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		db = reopen(t, db)
+		flat := 0
+		if err := db.view(func(tx *tx) error {
+			return tx.top(messageIDsBucket).each(func(_, v []byte) error {
+				if v != nil {
+					flat++
+				}
+				return nil
+			})
+		}); err != nil || flat != messages {
+			t.Errorf("%d of %d ids were moved (%v)", flat, messages, err)
+		}
+	}
+}

@@ -101,39 +101,41 @@ func (t *tx) flattenMessageIDs() (done bool, err error) {
 	if all == nil {
 		return true, nil
 	}
-	moved := 0
+	var left []string // conversations
 	c := all.bolt.Cursor()
-	for name, v := c.First(); name != nil && moved < maxMovedInOne; name, v = c.First() {
-		for ; name != nil && v != nil; name, v = c.Next() {
-			continue // moved before
+	for name, v := c.First(); name != nil; name, v = c.Next() {
+		if v == nil {
+			left = append(left, string(name))
 		}
-		if name == nil {
-			return true, nil
-		}
-		address := string(name)
-		platform, _, _ := strings.Cut(address, ":")
-		ids := all.nested(address)
-		found := map[string][]byte{}
-		if err := ids.each(func(id, v []byte) error {
-			var key []byte
-			if t.db.decode(id, v, &key) == nil { // a damaged one leads to nothing
-				found[string(id)] = key
-			}
-			return nil
-		}); err != nil {
-			return false, err
-		}
-		if err := all.deleteNested(address); err != nil {
-			return false, err
-		}
-		for id, key := range found {
-			if err := all.put([]byte(kv.Key(platform, id, address)), key); err != nil {
-				return false, err
-			}
-		}
-		moved += len(found) + 1
 	}
-	return false, nil
+	moved := 0
+	for len(left) > 0 && moved < maxMovedInOne {
+		n, err := t.flattenConversation(all, left[0])
+		if err != nil {
+			return false, err
+		}
+		left, moved = left[1:], moved+n
+	}
+	return len(left) == 0, nil
+}
+
+// flattenConversation moves the ids of a conversation, and returns how many there were.
+func (t *tx) flattenConversation(all *bucket, address string) (int, error) {
+	platform, _, _ := strings.Cut(address, ":")
+	ids := all.nested(address)
+	found := map[string][]byte{}
+	err := ids.each(func(id, v []byte) error {
+		var key []byte
+		if t.db.decode(id, v, &key) == nil { // a damaged one leads to nothing
+			found[string(id)] = key
+		}
+		return nil
+	})
+	err = cmp.Or(err, all.deleteNested(address))
+	for id, key := range found {
+		err = cmp.Or(err, all.put([]byte(kv.Key(platform, id, address)), key))
+	}
+	return len(found) + 1, err
 }
 
 // shortenKeys gives long keys that feeds chose the form that they have now.
