@@ -284,6 +284,9 @@ type Approval struct {
 	At           time.Time       `json:"at"`
 	Expires      time.Time       `json:"expires"`
 	Grantable    bool            `json:"grantable,omitempty"` // may be approved for more calls than this one
+	Reading      bool            `json:"reading,omitempty"`   // the reading tools of its server may be approved
+	Line         string          `json:"line,omitempty"`      // of config.json that would end such questions
+	Post         string          `json:"post,omitempty"`      // key of the post that asks, of several calls at once
 	Decision     Decision        `json:"decision,omitempty"`
 	By           string          `json:"by,omitempty"` // name of who decided
 	// Started: the call was allowed to run. Whether it took effect is for its result to say.
