@@ -24,7 +24,7 @@ const root = "../.."
 // fits a package decides. A trailing / means everything below. internal/text is open
 // to all.
 var mayImport = map[string][]string{
-	"internal/text": {}, "internal/measure": {},
+	"internal/text": {}, "internal/measure": {}, "internal/address": {},
 	"internal/chat": {}, "internal/llm": {}, "internal/tool": {"internal/chat"},
 	"internal/conversation": {"internal/llm", "internal/chat"},
 	"internal/store":        {"internal/chat", "internal/llm", "internal/tool", "internal/conversation"},
@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 	"internal/agent":    append(behaviour(), "internal/markdown", "internal/prompt"),
 	"internal/prompt":   {"internal/chat", "internal/llm"},
 	"internal/delivery": append(behaviour(), "internal/workers"),
-	"internal/policy":   append(behaviour(), "internal/config"),
+	"internal/policy":   append(behaviour(), "internal/bundled", "internal/config"),
 	"internal/invoke":   append(behaviour(), "internal/page"),
 	"internal/mcpserve": behaviour(),
 	"internal/approval": behaviour(),
@@ -116,7 +116,7 @@ func vocabulary() []string {
 func edge() []string { return append(vocabulary(), "internal/markdown", "internal/failpoint") }
 
 func behaviour() []string {
-	return append(vocabulary(), "internal/feature", "internal/feed", "internal/summary", "internal/failpoint", "internal/measure",
+	return append(vocabulary(), "internal/address", "internal/feature", "internal/feed", "internal/summary", "internal/failpoint", "internal/measure",
 		"internal/resident")
 }
 
@@ -150,7 +150,7 @@ var holders = map[string][]string{
 	"github.com/yuin/goldmark":                        {"internal/markdown"},
 	"go.etcd.io/bbolt":                                {"internal/store/bolt"},
 	"go.yaml.in/yaml/v3":                              {"internal/skill"},
-	"golang.org/x/net":                                {"internal/feed", "internal/page"},
+	"golang.org/x/net":                                {"internal/address", "internal/feed", "internal/page"},
 	"golang.org/x/oauth2":                             {"internal/llm/gemini"},
 	"golang.org/x/sync":                               {"internal/resident"},
 	"golang.org/x/text":                               {"internal/feed", "internal/markdown", "internal/summary", "internal/schema"},
