@@ -365,7 +365,9 @@ func (k checker) checkMatch(pattern string, path ...any) {
 // checkChannels checks the rules for channels.
 func (k checker) checkChannels() {
 	for i, ch := range k.c.Channels {
-		checkNameExists(k, "agent", ch.Agent, k.c.Agents, "channels", i, "agent")
+		if ch.Agent != "" {
+			checkNameExists(k, "agent", ch.Agent, k.c.Agents, "channels", i, "agent")
+		}
 		k.checkMatch(ch.Match, "channels", i, "match")
 	}
 }

@@ -267,8 +267,8 @@ type ServerLink struct {
 type Channel struct {
 	// platform:workspace/channel; * stands for anything within one part.
 	Match string `json:"match" required:"true"`
-	// Name of the agent that answers there.
-	Agent string `json:"agent" default:"default"`
+	// Name of the agent that answers there. Absent: the rule says nothing about the agent.
+	Agent string `json:"agent"`
 	// Who is answered: platform user ids or user names; * stands for anything.
 	AllowUsers []string `json:"allowUsers" default:"*"`
 	// What is answered: mentions only, or every message.

@@ -56,6 +56,16 @@ func (c *Config) ChannelRule(address string) (Channel, bool) {
 	return Channel{}, false
 }
 
+// AgentRule returns the first rule that covers an address and names an agent, and false if there is none.
+func (c *Config) AgentRule(address string) (Channel, bool) {
+	for _, ch := range c.Channels {
+		if ch.Agent != "" && Covers(ch.Match, address) {
+			return ch, true
+		}
+	}
+	return Channel{}, false
+}
+
 // Covers reports whether a pattern such as slack:T123/* matches an address, or the channel that the address is a
 // thread of.
 func Covers(pattern, address string) bool {

@@ -257,11 +257,11 @@ func (r *Roster) agentAt(s *state, at chat.Address) (name, why string) {
 }
 
 // configuredAt returns the agent of a conversation for which none was chosen: the first rule
-// of channels that fits names it, or it is, by name, the first that names the channel itself;
+// of channels that fits and names an agent says which, else it is, by name, the first that names the channel itself;
 // else it is the default one.
 func (s *state) configuredAt(at chat.Address) (name, why string) {
 	address := at.String()
-	if rule, ok := s.config.ChannelRule(address); ok {
+	if rule, ok := s.config.AgentRule(address); ok {
 		if _, exists := s.members[rule.Agent]; exists {
 			return rule.Agent, fmt.Sprintf("the rule %q of channels names it", rule.Match)
 		}

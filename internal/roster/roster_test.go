@@ -45,6 +45,26 @@ func (tasks) Task(at chat.Address) (roster.Task, bool) {
 
 var lobby = chat.Address{Platform: "web", Channel: "lobby"}
 
+// A rule of channels that names no agent says nothing about who answers: a later rule does, or an agent's own channels.
+func TestRoute_ChannelRuleWithoutAgent_SaysNothingAboutTheAgent(t *testing.T) {
+	r := start(t, open(t), t.TempDir())
+	conf, err := config.Parse([]byte(`{
+		"agents": {"default": {}, "own": {"channels": ["web:/own", "web:/ruled"]}, "ruled": {}},
+		"channels": [{"match": "web:/*", "respondTo": "all"}, {"match": "web:/ruled", "agent": "ruled"}]
+	}`), "config.json", config.Options{Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Apply(conf, nil); err != nil {
+		t.Fatal(err)
+	}
+	for room, want := range map[string]string{"own": "own", "ruled": "ruled", "other": "default"} {
+		if got := r.Route(chat.Message{Conversation: chat.Address{Platform: "web", Channel: room}}).Agent; got != want {
+			t.Errorf("in %s answers %s, want %s", room, got, want)
+		}
+	}
+}
+
 // start returns the agents of a store and a folder, as at the start of the bot.
 func start(t *testing.T, d *disk, folder string) *roster.Roster {
 	t.Helper()
