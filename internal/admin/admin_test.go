@@ -196,26 +196,22 @@ func (c calls) All() []store.Approval {
 		{ID: "a0", Tool: c.s, Decision: store.Denied}}
 }
 
-func (c calls) Decide(_ context.Context, id string, yes bool, _ chat.User, _ string) (store.Approval, error) {
+func (c calls) Decide(_ context.Context, id string, scope approval.Scope, _ chat.User, _ chat.Address) (store.Approval,
+	error) {
+	a := c.All()[0]
 	switch {
 	case id == "a0":
 		return c.All()[1], approval.ErrDecided
 	case id != "a1":
 		return store.Approval{}, approval.ErrUnknown
-	}
-	a := c.All()[0]
-	if a.Decision = store.Denied; yes {
+	case scope == approval.Denied:
+		a.Decision = store.Denied
+	case scope != approval.Once:
+		return store.Approval{}, approval.ErrScope
+	default:
 		a.Decision = store.Approved
 	}
 	return a, nil
-}
-
-func (c calls) Approve(ctx context.Context, id string, scope approval.Scope, by chat.User,
-	on string) (store.Approval, error) {
-	if scope != approval.Once {
-		return store.Approval{}, approval.ErrScope
-	}
-	return c.Decide(ctx, id, true, by, on)
 }
 
 // grants is one standing approval.

@@ -30,8 +30,7 @@ type Calls interface {
 // Approvals returns calls that wait for a decision, and decides them.
 type Approvals interface {
 	All() []store.Approval
-	Decide(ctx context.Context, id string, yes bool, by chat.User, platform string) (store.Approval, error)
-	Approve(ctx context.Context, id string, scope approval.Scope, by chat.User, platform string) (store.Approval, error)
+	Decide(ctx context.Context, id string, scope approval.Scope, by chat.User, at chat.Address) (store.Approval, error)
 }
 
 // callView is a call as the API shows it.
@@ -135,10 +134,14 @@ func (s *Server) revokeOnPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "done", "The tool asks again from now on.")
 }
 
-// decideOnPage decides an approval from the page.
+// decideOnPage decides an approval from the page, as far as ?scope says.
 func (s *Server) decideOnPage(yes bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), yes, operator(), s.o.Rooms.Name())
+		scope := approval.Denied
+		if yes {
+			scope = cmp.Or(approval.Scope(r.URL.Query().Get("scope")), approval.Once)
+		}
+		a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), scope, operator(), s.here())
 		if err != nil {
 			s.page(w, http.StatusConflict, "problem", "Not accepted: "+err.Error()+".")
 			return
@@ -215,6 +218,8 @@ type approvalView struct {
 	Server   string          `json:"server"`
 	Args     json.RawMessage `json:"arguments"`
 	Reason   string          `json:"reason"`
+	Line     string          `json:"line,omitempty"` // of config.json that would end such questions
+	Scopes   []approvalScope `json:"scopes"`         // how far an approval may reach
 	Channel  string          `json:"channel"`
 	User     string          `json:"user"`
 	Turn     string          `json:"turn"`
@@ -222,6 +227,12 @@ type approvalView struct {
 	Expires  time.Time       `json:"expires"`
 	Decision string          `json:"decision"` // pending, approved, denied, expired
 	By       string          `json:"by"`
+}
+
+// approvalScope is how far an approval may reach, and the words of its button.
+type approvalScope struct {
+	Scope approval.Scope `json:"scope"`
+	Label string         `json:"label"`
 }
 
 // newApprovalView returns an approval as page and API show it.
@@ -232,12 +243,23 @@ func newApprovalView(a store.Approval) approvalView {
 		Server:   a.Server,
 		Args:     a.Args,
 		Reason:   a.Reason,
+		Line:     a.Line,
+		Scopes:   []approvalScope{{approval.Once, "Approve"}},
 		User:     a.Asker.ID,
 		Turn:     a.Turn,
 		Asked:    a.At,
 		Expires:  a.Expires,
 		Decision: string(a.Decision),
 		By:       a.By,
+	}
+	if a.Grantable && a.Asker.ID != "" {
+		v.Scopes = append(v.Scopes, approvalScope{approval.InConversation, "In this conversation"})
+	}
+	if a.Grantable {
+		v.Scopes = append(v.Scopes, approvalScope{approval.Always, "Always here"})
+	}
+	if a.Reading {
+		v.Scopes = append(v.Scopes, approvalScope{approval.Reading, "Reading tools of " + a.Server + " here"})
 	}
 	if a.Decision == "" {
 		v.Decision = "pending"
@@ -300,6 +322,9 @@ func (s *Server) revokeGrant(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// here is where whoever uses the pages and the API decides.
+func (s *Server) here() chat.Address { return chat.Address{Platform: s.o.Rooms.Name()} }
+
 // decideApproval decides an approval.
 func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 	var in struct {
@@ -317,19 +342,16 @@ func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 			`send {"decision":"approve"} or {"decision":"deny"}`, "")
 		return
 	}
-	scopes := []approval.Scope{approval.Once, approval.InConversation, approval.Always}
+	scopes := []approval.Scope{approval.Once, approval.InConversation, approval.Always, approval.Reading}
 	if in.Scope = cmp.Or(in.Scope, approval.Once); !slices.Contains(scopes, in.Scope) {
 		writeError(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("scope is %.40q", in.Scope),
-			"leave it out, or send once, conversation or always")
+			"leave it out, or send once, conversation, always or reading")
 		return
 	}
-	var a store.Approval
-	var err error
-	if is {
-		a, err = s.o.Approvals.Approve(r.Context(), r.PathValue("id"), in.Scope, operator(), s.o.Rooms.Name())
-	} else {
-		a, err = s.o.Approvals.Decide(r.Context(), r.PathValue("id"), false, operator(), s.o.Rooms.Name())
+	if !is {
+		in.Scope = approval.Denied
 	}
+	a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), in.Scope, operator(), s.here())
 	switch {
 	case errors.Is(err, approval.ErrScope):
 		writeError(w, http.StatusConflict, "scope", err.Error(), `leave "scope" out`)

@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 
+	"ravenbot/internal/address"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/markdown"
@@ -27,9 +29,8 @@ func addTaint(list []string, source string) []string {
 
 // provenance is what a step of calls is judged by: what the model had read when it made them.
 type provenance struct {
-	taint     []string              // sources of foreign text
-	described []string              // MCP servers whose descriptions it was told
-	isNamed   func(url string) bool // see tool.Caller.IsNamed
+	taint   []string                  // sources of foreign text
+	isNamed func(address string) bool // see tool.Caller.IsNamed
 }
 
 // beginStep notes what the model has read. It is called before the calls of a step run, because
@@ -37,11 +38,14 @@ type provenance struct {
 func (r *run) beginStep() {
 	turns := append(slices.Clone(r.history.turns), *r.turn)
 	turns[len(turns)-1].Messages = slices.Clone(r.turn.Messages)
-	named := sync.OnceValue(func() map[string]bool { return r.namedAddresses(turns) })
+	named := sync.OnceValue(func() map[string]namer { return r.namedAddresses(turns) })
+	mayFollow := sync.OnceValue(func() func(string) bool { return followLinks(named(), turns[len(turns)-1]) })
 	r.provenance = provenance{
-		taint:     taintOf(r.history.summary, turns),
-		described: r.describedServers(),
-		isNamed:   func(url string) bool { return named()[url] },
+		taint: r.foreignSources(turns),
+		isNamed: func(a string) bool {
+			by := named()[a]
+			return by == namedByPerson || by == namedByPage && mayFollow()(a)
+		},
 	}
 }
 
@@ -74,8 +78,8 @@ func (r *run) taintByResult(c llm.Call) {
 		return
 	}
 	source := "the result of " + n.Name
-	if urls := addresses(string(c.Args)); len(urls) > 0 {
-		source += " (" + text.Shorten(urls[0], maxTaintURLChars) + ")"
+	if in := addressesOf(c); len(in) > 0 {
+		source += " (" + text.Shorten(in[0], maxTaintURLChars) + ")"
 	}
 	r.taintTurn(source)
 }
@@ -83,48 +87,27 @@ func (r *run) taintByResult(c llm.Call) {
 // maxTaintURLChars is how much of an address the name of a source shows.
 const maxTaintURLChars = 100
 
-// describedServers returns the MCP servers of which the model was told, or may be told by a
-// search, how they describe their tools.
-func (r *run) describedServers() []string {
-	var list []string
-	for _, n := range r.tools {
-		if s := n.Tool.Spec(); !s.Native && !slices.Contains(list, s.Server) {
-			list = append(list, s.Server)
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-// addressPattern matches web addresses in a text. Brackets of Markdown end them.
-var addressPattern = text.Pattern(`https?://[^\s<>"'` + "`" + `\\\[\](){}|^]+` +
-	`(?:\([^\s()]*\)[^\s<>"'` + "`" + `\\\[\](){}|^]*)*`)
-
-// addresses returns the web addresses in a text, as they stand there and, where punctuation
-// follows, also without it: a point may be the end of the sentence or of the address.
-func addresses(s string) []string {
-	var list []string
-	for _, u := range addressPattern().FindAllString(s, -1) {
-		list = append(list, u)
-		if bare := strings.TrimRight(u, ".,;:!?"); bare != u {
-			list = append(list, bare)
-		}
-	}
-	return list
-}
-
 // namingTools are the native packs whose results name addresses that may be opened: pages,
 // feeds and searches.
 var namingTools = map[string]bool{"feeds": true, "web": true, "websearch": true}
 
+// namer is who named an address.
+type namer int
+
+const (
+	namedByNobody namer = iota
+	namedByPage         // or by a feed or search
+	namedByPerson
+)
+
 // namedAddresses returns the addresses that the words of a participant, or a page, feed or search
 // that was read, hold to the letter. An address that the model has put together is in none of
 // them.
-func (r *run) namedAddresses(turns []conversation.Turn) map[string]bool {
-	named := map[string]bool{}
-	add := func(text string) {
-		for _, u := range addresses(text) {
-			named[u] = true
+func (r *run) namedAddresses(turns []conversation.Turn) map[string]namer {
+	named := map[string]namer{}
+	add := func(text string, by namer) {
+		for _, a := range address.Named(text) {
+			named[a] = max(named[a], by)
 		}
 	}
 	for _, t := range turns {
@@ -136,14 +119,49 @@ func (r *run) namedAddresses(turns []conversation.Turn) map[string]bool {
 			for _, p := range m.Parts {
 				switch {
 				case m.Role == llm.User && (p.Source == llm.SourceWords || p.Source == llm.SourceContext):
-					add(p.Text)
+					add(p.Text, namedByPerson)
 				case p.Result != nil && r.isNaming(calls[p.Result.ID]):
-					add(p.Result.Content)
+					add(p.Result.Content, namedByPage)
 				}
 			}
 		}
 	}
 	return named
+}
+
+// maxFollowed is how many addresses of a host that only pages have named may be used in a turn: which of many links is
+// opened can tell their author something.
+const maxFollowed = 3
+
+// followLinks returns a function that reports whether a call of a turn may use an address that only pages have named:
+// the first ones of each host.
+func followLinks(named map[string]namer, t conversation.Turn) func(a string) bool {
+	followed, count := map[string]bool{}, map[string]int{}
+	hostOf := func(a string) string { return strings.Join(address.Hosts(a), " ") }
+	for _, m := range t.Messages {
+		for _, c := range m.Calls() {
+			for _, a := range addressesOf(c) {
+				if host := hostOf(a); named[a] == namedByPage && !followed[a] && count[host] < maxFollowed {
+					followed[a] = true
+					count[host]++
+				}
+			}
+		}
+	}
+	return func(a string) bool { return followed[a] || count[hostOf(a)] < maxFollowed }
+}
+
+// addressesOf returns the addresses in the arguments of a call.
+func addressesOf(c llm.Call) []string {
+	var list []string
+	for _, s := range address.Texts(c.Args) {
+		if address.Web(s) != nil { // as a whole, with what may look like punctuation behind it
+			list = append(list, s)
+		} else {
+			list = append(list, address.In(s)...)
+		}
+	}
+	return list
 }
 
 // maxNotedHosts is how many hosts of links the line below an answer names.
@@ -169,7 +187,7 @@ func (r *run) unnamedLinks(answer string) string {
 				if m.Role == llm.Assistant {
 					continue
 				}
-				for _, u := range addresses(words) {
+				for _, u := range address.Named(words) {
 					read[u] = true
 				}
 			}
@@ -194,6 +212,18 @@ func (r *run) isNaming(c llm.Call) bool {
 	inner, err := r.unwrap(c)
 	n, ok := r.tools[inner.Name]
 	return err == nil && ok && n.Tool.Spec().Native && namingTools[n.Tool.Spec().Server]
+}
+
+// foreignSources returns the sources of foreign text in a request: what turns have read, and descriptions of tools that
+// nobody has approved.
+func (r *run) foreignSources(turns []conversation.Turn) []string {
+	list := taintOf(r.history.summary, turns)
+	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
+		if spec := r.tools[name].Tool.Spec(); spec.Unapproved {
+			list = addTaint(list, "the description of "+name+", which nobody has approved")
+		}
+	}
+	return list
 }
 
 // taintOf returns the sources of foreign text in turns and in the summary before them.

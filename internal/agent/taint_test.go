@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,12 +86,12 @@ func TestTaint_IsBoundedAndOutlivesItsTurn(t *testing.T) {
 	}
 }
 
-// Calls are judged by what the turns before have read as well, and by the servers whose descriptions the model was
-// told.
+// Calls are judged by what the turns before have read as well, and by descriptions of tools that nobody has approved.
 func TestCaller_TellsWhatTheModelHasRead(t *testing.T) {
-	box := tools{"page": reads("web", true, "news"), "sheet": reads("office", false, "1"), "file": reads("drive", false,
-		"2"),
-		"other": reads("drive", false, "3")}
+	added := reads("drive", false, "2")
+	added.Described.Unapproved = true
+	box := tools{"page": reads("web", true, "news"), "sheet": reads("office", false, "1"), "file": added}
+	const described = "the description of file, which nobody has approved"
 	b := engine(box, &llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
 		switch n {
 		case 1:
@@ -112,14 +113,11 @@ func TestCaller_TellsWhatTheModelHasRead(t *testing.T) {
 	if len(callers) != 2 {
 		t.Fatalf("%d calls were judged", len(callers))
 	}
-	want := [][]string{{"an attached file"}, {"an attached file", "the result of page"}}
+	want := [][]string{{"an attached file", described}, {"an attached file", "the result of page", described}}
 	if diff := cmp.Diff(want, [][]string{callers[0].Taint, callers[1].Taint}); diff != "" {
 		t.Errorf("judged by (-want +got):\n%s", diff)
 	}
 	c := callers[1]
-	if diff := cmp.Diff([]string{"drive", "office"}, c.Described); diff != "" {
-		t.Errorf("described servers (-want +got):\n%s", diff)
-	}
 	if c.Agent != "default" || c.Turn != "web/2" || c.Call == "" || c.User.ID != "U1" || !c.Unattended ||
 		!cmp.Equal(c.Granted, []string{"sheet"}) {
 		t.Errorf("the caller is %+v", c)
@@ -179,6 +177,56 @@ func TestIsNamed_ByPeoplePagesAndSearches(t *testing.T) {
 		b.answer(t, t.Context(), one(asks("1", "look "+c.words)))
 		if named != c.want {
 			t.Errorf("%s: named: %v, want %v", name, named, c.want)
+		}
+	}
+}
+
+// Which of many links of a page is opened can tell its author something: three of a host may be followed in a turn. Those
+// that a person wrote are not counted.
+func TestIsNamed_LinksOfAPage_AreFollowedThreeTimesAHost(t *testing.T) {
+	text := ""
+	for n := range 5 {
+		text += fmt.Sprintf("https://a.example/%d https://b.example/%d ", n, n)
+	}
+	open := func(host string, n int) []string {
+		return []string{"open", fmt.Sprintf(`{"url":"https://%s/%d"}`, host, n)}
+	}
+	steps := [][]string{
+		{"page", `{}`},
+		slices.Concat(open("a.example", 0), open("a.example", 1), open("a.example", 0)),
+		slices.Concat(open("a.example", 2), open("a.example", 3), open("b.example", 3)),
+		slices.Concat(open("a.example", 0), open("a.example", 4), open("said.example", 1), open("said.example", 2),
+			open("said.example", 3), open("said.example", 4)),
+	}
+	b := engine(tools{"page": reads("web", true, text), "open": reads("web", true, "opened")},
+		&llmtest.Model{Script: func(n int, _ llm.Request) ([]llm.Chunk, error) {
+			if n <= len(steps) {
+				return llmtest.Calls(steps[n-1]...), nil
+			}
+			return llmtest.Says("done"), nil
+		}})
+	var mu sync.Mutex
+	named := map[string]bool{}
+	b.options.Calls = b.calls(func(c tool.Caller, n tool.Named) (tool.Decision, string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, host := range []string{"a.example", "b.example", "said.example"} {
+			for n := range 9 {
+				u := fmt.Sprintf("https://%s/%d", host, n)
+				named[u] = c.IsNamed(u)
+			}
+		}
+		return tool.Allow, ""
+	})
+	b.Engine = b.over()
+	b.answer(t, t.Context(), one(asks("1", "see https://said.example/1 https://said.example/2 https://said.example/3 https://said.example/4")))
+	for u, want := range map[string]bool{
+		"https://a.example/0": true, "https://a.example/1": true, "https://a.example/2": true, "https://a.example/3": false,
+		"https://a.example/4": false, "https://b.example/3": true, "https://b.example/4": true, "https://b.example/5": false,
+		"https://said.example/1": true, "https://said.example/4": true, "https://said.example/5": false,
+	} {
+		if named[u] != want {
+			t.Errorf("%s: %v, want %v", u, named[u], want)
 		}
 	}
 }

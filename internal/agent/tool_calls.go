@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxConcurrentCalls is how many calls of one message run at a time.
+	// maxConcurrentCalls is how many calls of one message run at a time, and are asked about together.
 	maxConcurrentCalls = 8
 	// maxSameCalls is the number of identical calls, arguments included, at which a call is
 	// refused and the turn may make no more calls.
@@ -44,8 +44,7 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 		failed = r.save(ctx, calls...)
 	}
 	// Refused calls are recorded here, in order; only real ones run concurrently.
-	slots := make(chan struct{}, maxConcurrentCalls)
-	var wg sync.WaitGroup
+	var real []unwrapped
 	for _, c := range calls {
 		// What is refused, counted and recorded is the tool that is really run, not the discovery tool around it.
 		inner, err := r.unwrap(c)
@@ -67,20 +66,33 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 			record(res, calls)
 			continue
 		}
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			res, calls := r.makeCall(ctx, inner)
-			res.Name = c.Name // providers match a result with the name that the model called
-			// Before the result is saved: a turn that is resumed after a crash has to know what it has read.
-			mu.Lock()
-			r.taintByResult(inner)
-			mu.Unlock()
-			record(res, calls)
-		})
+		real = append(real, unwrapped{inner, c.Name})
 	}
-	wg.Wait()
+	for together := range slices.Chunk(real, maxConcurrentCalls) {
+		var running, undecided sync.WaitGroup
+		undecided.Add(len(together))
+		for _, c := range together {
+			running.Go(func() {
+				decided := sync.OnceFunc(undecided.Done)
+				defer decided()
+				res, calls := r.makeCall(ctx, c.Call, decided, undecided.Wait)
+				res.Name = c.calledAs // providers match a result with the name that the model called
+				// Before the result is saved: a turn that is resumed after a crash has to know what it has read.
+				mu.Lock()
+				r.taintByResult(c.Call)
+				mu.Unlock()
+				record(res, calls)
+			})
+		}
+		running.Wait()
+	}
 	return errors.Join(ctx.Err(), failed)
+}
+
+// unwrapped is a call to be made, with the name that the model called: that of the tool around it, or its own.
+type unwrapped struct {
+	llm.Call
+	calledAs string
 }
 
 // unwrap returns the call to be made: the inner one, where the model runs a tool through
@@ -117,8 +129,13 @@ const discoveryServer = "discovery"
 // the policy; the tools that it finds and runs do.
 func FreeOfPolicy(s tool.Spec) bool { return s.Native && s.Server == discoveryServer }
 
-// makeCall makes a call. Every failure becomes a result that the model can act on.
-func (r *run) makeCall(ctx context.Context, c llm.Call) (llm.Result, []store.ToolCall) {
+// makeCall makes a call. Every failure becomes a result that the model can act on. decided and allDecided are what
+// tool.Caller has of these names.
+func (r *run) makeCall(
+	ctx context.Context,
+	c llm.Call,
+	decided, allDecided func(),
+) (llm.Result, []store.ToolCall) {
 	n, ok := r.tools[c.Name]
 	if !ok {
 		return r.refuseCall(ctx, c, r.whyMissing(c.Name))
@@ -128,6 +145,7 @@ func (r *run) makeCall(ctx context.Context, c llm.Call) (llm.Result, []store.Too
 	seen := chat.ToolRun{ID: c.ID, Name: c.Name, State: chat.Running, Args: c.Args}
 	r.showCall(seen)
 	caller := r.caller(c)
+	caller.Decided, caller.AllDecided = decided, allDecided
 	caller.Report = func(note string) {
 		running := seen // a copy: Report may be called after the call has ended
 		running.Note = note
@@ -201,7 +219,6 @@ func (r *run) caller(c llm.Call) tool.Caller {
 		Call:          c.ID,
 		Revised:       revised,
 		Taint:         r.provenance.taint,
-		Described:     r.provenance.described,
 		IsNamed:       r.provenance.isNamed,
 		Unattended:    r.profile.Unattended,
 		Granted:       r.profile.Granted,

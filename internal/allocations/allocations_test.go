@@ -183,9 +183,8 @@ func decide(t *testing.T) func() error {
 		})
 	}
 	p := policy.New(policy.Options{
-		Rules:         rules,
-		Trusts:        func(string) bool { return false },
-		AlwaysAllowed: func(tool.Spec) bool { return false },
+		Rules:  rules,
+		Server: func(string) policy.Server { return policy.Server{} },
 	})
 	spec := tool.Spec{Server: "web", Name: "fetch", Native: true, Hints: tool.Hints{ReadOnly: &yes, OpenWorld: &yes}}
 	in := tool.Intent{

@@ -257,6 +257,7 @@ func (a *App) buildCalls(ctx context.Context, p *parts) error {
 		Now:     a.o.Now,
 		Post:    a.interject,
 		Decided: a.audit.RecordDecision,
+		Page:    signin.BaseURL(a.o.Config) + "/calls",
 	})
 	if err := p.approvals.Load(ctx); err != nil {
 		return err

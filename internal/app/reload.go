@@ -50,7 +50,7 @@ func (a *App) prepare(c *config.Config, old *setup) (*setup, error) {
 	return &setup{
 		config: c,
 		models: models,
-		rules:  policy.FromConfig(c, a.grants.Allow),
+		rules:  policy.FromConfig(c, a.grants),
 		hooks:  hook.FromConfig(c, a.o.Log),
 		mask:   c.Masker(),
 		packs:  packs,
@@ -94,7 +94,7 @@ func (a *App) Reload(c *config.Config) error {
 
 // apply puts a setup into effect. With an error a part of it may be in effect.
 func (a *App) apply(s *setup) error {
-	if err := a.mcp.Apply(mcp.FromEntries(s.config.MCPServers)); err != nil {
+	if err := a.mcp.Apply(mcp.ConfiguredServers(s.config)); err != nil {
 		return fmt.Errorf("mcpServers: %w", err)
 	}
 	a.setup.Store(s)

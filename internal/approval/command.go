@@ -62,7 +62,11 @@ func (q *Queue) describeGrants(m chat.Message) string {
 			continue
 		}
 		line := fmt.Sprintf("- `%s`: in this channel, by %s (`%s`)", g.Tool, plainName(g.By), g.ID)
-		if g.Scope == InConversation {
+		switch g.Scope {
+		case Reading:
+			line = fmt.Sprintf("- reading tools of the MCP server `%s`, also after text of others: in this channel, by %s (`%s`)",
+				plainName(g.Server), plainName(g.By), g.ID)
+		case InConversation:
 			line = fmt.Sprintf("- `%s`: in one conversation until %s UTC, by %s (`%s`)",
 				g.Tool, g.Expires.UTC().Format("15:04"), plainName(g.By), g.ID)
 		}
@@ -71,6 +75,6 @@ func (q *Queue) describeGrants(m chat.Message) string {
 	if len(lines) == 0 {
 		return "No tool was approved here for more than one call."
 	}
-	return "These tools need not ask, as long as nothing that others wrote was read:\n\n" + strings.Join(lines, "\n") +
+	return "These tools need not ask, as long as nothing that others wrote was read, unless it says otherwise:\n\n" + strings.Join(lines, "\n") +
 		"\n\n`approvals revoke ID` ends one."
 }

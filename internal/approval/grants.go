@@ -20,9 +20,13 @@ type Scope string
 
 // The scopes of an approval.
 const (
+	Denied         Scope = ""             // nothing: the call is not made
 	Once           Scope = "once"         // the one call, with its arguments
 	InConversation Scope = "conversation" // calls of the tool by the same person in the same conversation, for a day
 	Always         Scope = "always"       // calls of the tool in the channel and its threads, until it is revoked
+	// Reading: calls of the server's reading tools in the channel and its threads, also after foreign text, until it is
+	// revoked. The tool that was asked about counts as one of them if it does not say what it does.
+	Reading Scope = "reading"
 )
 
 // conversationGrantLife is how long a grant for a conversation lasts.
@@ -31,8 +35,8 @@ const conversationGrantLife = 24 * time.Hour
 // grantKind is the kind of the stored items.
 const grantKind = "grant"
 
-// Grant is a standing approval of a tool. It never counts in a turn that has read foreign text, nor against a rule of
-// the operator's: see package policy.
+// Grant is a standing approval of a tool. But for Reading it never counts in a turn that has read foreign text, and none
+// counts against a rule of the operator's: see package policy.
 type Grant struct {
 	ID      string       `json:"id"`
 	Tool    string       `json:"tool"` // as models call it
@@ -49,6 +53,12 @@ type Grant struct {
 // allows reports whether a grant is for a call.
 func (g Grant) allows(in tool.Intent, now time.Time) bool {
 	at := in.Caller.Conversation
+	if g.Scope == Reading {
+		spec := in.Tool.Tool.Spec()
+		class := spec.Hints.Class()
+		return g.Server == spec.Server && g.Where == at.Base() &&
+			(class == "readOnly" || class == "unknown" && g.Tool == in.Tool.Name)
+	}
 	switch {
 	case g.Tool != in.Tool.Name, g.Server != in.Tool.Tool.Spec().Server, g.hasExpired(now):
 		return false
@@ -109,11 +119,21 @@ func (g *Grants) Reload(ctx context.Context) error {
 	return nil
 }
 
-// Allow reports whether a grant lets a call be made.
+// Allow reports whether a grant lets a call be made as long as no foreign text was read.
 func (g *Grants) Allow(in tool.Intent) bool {
+	return g.has(func(one Grant) bool { return one.Scope != Reading && one.allows(in, g.now()) })
+}
+
+// AllowReading reports whether a grant counts a call among the reading tools of a server that may be used here.
+func (g *Grants) AllowReading(in tool.Intent) bool {
+	return g.has(func(one Grant) bool { return one.Scope == Reading && one.allows(in, g.now()) })
+}
+
+// has reports whether there is a grant that matches.
+func (g *Grants) has(match func(Grant) bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.ContainsFunc(g.list, func(one Grant) bool { return one.allows(in, g.now()) })
+	return slices.ContainsFunc(g.list, match)
 }
 
 // List returns the grants that count, oldest first.
@@ -123,8 +143,23 @@ func (g *Grants) List() []Grant {
 	return slices.DeleteFunc(slices.Clone(g.list), func(one Grant) bool { return one.hasExpired(g.now()) })
 }
 
+// addAll stores the grants that approvals of a wider scope are, one for each tool.
+func (g *Grants) addAll(ctx context.Context, list []store.Approval, scope Scope, by chat.User, at chat.Address) error {
+	added := map[string]bool{}
+	for _, a := range list {
+		if added[a.Tool] {
+			continue
+		}
+		added[a.Tool] = true
+		if err := g.add(ctx, a, scope, by, at.Platform); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // add stores the grant that an approval of a wider scope is.
-func (g *Grants) add(ctx context.Context, a store.Approval, scope Scope, by chat.User, platform string) (Grant, error) {
+func (g *Grants) add(ctx context.Context, a store.Approval, scope Scope, by chat.User, platform string) error {
 	one := Grant{
 		ID:     text.RandomID(idBytes),
 		Tool:   a.Tool,
@@ -135,7 +170,7 @@ func (g *Grants) add(ctx context.Context, a store.Approval, scope Scope, by chat
 		Giver:  platform + "/" + by.ID,
 		At:     g.now().UTC(),
 	}
-	if scope == Always {
+	if scope != InConversation {
 		one.Where = a.Conversation.Base()
 	} else {
 		one.User = userKey(a.Conversation, a.Asker)
@@ -143,17 +178,17 @@ func (g *Grants) add(ctx context.Context, a store.Approval, scope Scope, by chat
 	}
 	raw, err := json.Marshal(one)
 	if err != nil {
-		return Grant{}, err
+		return err
 	}
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()
 	if err := g.store.SaveItem(ctx, grantKind, one.ID, raw, false); err != nil {
-		return Grant{}, fmt.Errorf("store the standing approval: %w", err)
+		return fmt.Errorf("store the standing approval: %w", err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.list = append(g.list, one)
-	return one, nil
+	return nil
 }
 
 // Revoke ends a grant. It returns store.ErrNotFound where there is none of that ID.

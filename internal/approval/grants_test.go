@@ -34,10 +34,10 @@ func TestApprove_WiderScopes_AllowMoreCalls(t *testing.T) {
 			buttons[2].Label != "Always here" {
 			t.Errorf("the buttons are %+v", buttons)
 		}
-		if _, err := b.Approve(t.Context(), id, approval.Always, anna, "slack"); !errors.Is(err, approval.ErrAlways) {
+		if _, err := b.Decide(t.Context(), id, approval.Always, anna, here); !errors.Is(err, approval.ErrAlways) {
 			t.Errorf("always, by a member: %v", err)
 		}
-		if _, err := b.Approve(t.Context(), id, approval.InConversation, anna, "slack"); err != nil {
+		if _, err := b.Decide(t.Context(), id, approval.InConversation, anna, here); err != nil {
 			t.Fatal(err)
 		}
 		if r := mustHandle(t, b, anna, "approve-conversation "+id); !r.Failed {
@@ -71,7 +71,7 @@ func TestApprove_WiderScopes_AllowMoreCalls(t *testing.T) {
 			t.Error("it counts for more than a day")
 		}
 		always := askGrantable(t, b, intent("8", anna, `{}`))
-		if _, err := b.Approve(t.Context(), always, approval.Always, boss, "slack"); err != nil {
+		if _, err := b.Decide(t.Context(), always, approval.Always, boss, here); err != nil {
 			t.Fatal(err)
 		}
 		loaded, err = approval.LoadGrants(t.Context(), d, time.Now)
@@ -89,10 +89,10 @@ func TestApprove_CallThatMayBeApprovedOnceAlone_TakesNoWiderScope(t *testing.T) 
 		b := newDesk().book(t)
 		got := ask(t.Context(), b, intent("1", anna, `{}`))
 		id := b.Open()[0].ID
-		if _, err := b.Approve(t.Context(), id, approval.InConversation, boss, "slack"); !errors.Is(err, approval.ErrScope) {
+		if _, err := b.Decide(t.Context(), id, approval.InConversation, boss, here); !errors.Is(err, approval.ErrScope) {
 			t.Errorf("a wider scope: %v", err)
 		}
-		if _, err := b.Approve(t.Context(), id, approval.Once, anna, "slack"); err != nil {
+		if _, err := b.Decide(t.Context(), id, approval.Once, anna, here); err != nil {
 			t.Error(err)
 		}
 		if a := <-got; !a.ok {
@@ -124,8 +124,7 @@ func TestCommand_ListsAndRevokesGrants(t *testing.T) {
 		if got := say(bert, ""); !strings.Contains(got, "No tool") {
 			t.Errorf("without any: %q", got)
 		}
-		if _, err := b.Approve(t.Context(), askGrantable(t, b, intent("1", anna, `{}`)), approval.InConversation,
-			anna, "slack"); err != nil {
+		if _, err := b.Decide(t.Context(), askGrantable(t, b, intent("1", anna, `{}`)), approval.InConversation, anna, here); err != nil {
 			t.Fatal(err)
 		}
 		var id string
@@ -147,6 +146,64 @@ func TestCommand_ListsAndRevokesGrants(t *testing.T) {
 			if got := say(c.by, c.text); !strings.Contains(got, c.want) {
 				t.Errorf("%q by %s: %q, want %q", c.text, c.by.Name, got, c.want)
 			}
+		}
+	})
+}
+
+// An administrator can let the reading tools of a server run in a channel; that is listed and revoked like others.
+func TestDecide_ReadingTools_AreApprovedByAnAdministrator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		b := d.book(t)
+		go func() {
+			_, _, _ = b.Ask(context.WithoutCancel(t.Context()), intent("1", anna, `{}`),
+				tool.Verdict{Reason: "not known", ReadingGrantable: true, Line: `"mcpServers": {"s": {"reads": ["do"]}}`})
+		}()
+		synctest.Wait()
+		asked := d.last()
+		if len(asked.Buttons) != 3 || asked.Buttons[1].Label != "Reading tools here" ||
+			!strings.Contains(asked.Text, "`\"mcpServers\": {\"s\": {\"reads\": [\"do\"]}}`") {
+			t.Errorf("asked %+v", asked)
+		}
+		id := b.Open()[0].ID
+		if r := mustHandle(t, b, anna, "approve-reading "+id); !r.Failed || !strings.Contains(r.Text, "Only an administrator") {
+			t.Errorf("a member was answered %+v", r)
+		}
+		if r := mustHandle(t, b, boss, "approve-reading "+id); r.Failed {
+			t.Fatalf("an administrator was answered %+v", r)
+		}
+		loaded, err := approval.LoadGrants(t.Context(), d, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		yes, no := true, false
+		call := func(server, name string, hints tool.Hints) tool.Intent {
+			in := intent("2", bert, `{}`)
+			in.Caller.Conversation.Thread = "7"
+			in.Tool = tool.Named{Name: server + "_" + name, Tool: tool.Func{Described: tool.Spec{Server: server, Name: name, Hints: hints}}}
+			return in
+		}
+		elsewhere := call("s", "do", tool.Hints{})
+		elsewhere.Caller.Conversation.Channel = "C2"
+		for what, c := range map[string]struct {
+			in   tool.Intent
+			want bool
+		}{
+			"the tool itself":            {call("s", "do", tool.Hints{}), true},
+			"another that says so":       {call("s", "get", tool.Hints{ReadOnly: &yes}), true},
+			"another that says nothing":  {call("s", "put", tool.Hints{}), false},
+			"another that writes":        {call("s", "put", tool.Hints{ReadOnly: &no, Destructive: &no}), false},
+			"another server":             {call("z", "get", tool.Hints{ReadOnly: &yes}), false},
+			"another channel":            {elsewhere, false},
+			"the tool, now with effects": {call("s", "do", tool.Hints{Destructive: &yes}), false},
+		} {
+			if got := loaded.AllowReading(c.in); got != c.want || loaded.Allow(c.in) {
+				t.Errorf("%s: %v, want %v", what, got, c.want)
+			}
+		}
+		list, err := b.Handle(t.Context(), chat.Message{Conversation: here, Author: bert, Command: "approvals"})
+		if err != nil || !strings.Contains(list.Text, "reading tools of the MCP server `s`") {
+			t.Errorf("the list: %v, %+v", err, list)
 		}
 	})
 }

@@ -2,9 +2,11 @@ package approval
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -14,38 +16,94 @@ import (
 	"ravenbot/internal/text"
 )
 
-// maxShownArgs is how many bytes of arguments the post shows; longer ones are attached as a
-// file, never cut: people decide about the exact call.
-const maxShownArgs = 1500
+// maxShownArgs is how many bytes of arguments a question in the chat shows. Longer ones are never cut, since people
+// decide about the exact call: they are shown on the page, or the call is refused.
+const maxShownArgs = 12 << 10
+
+// maxKeptArgs is how many bytes of arguments are still shown when a call is decided.
+const maxKeptArgs = 1500
 
 // postKey is the key of the post that asks, by which the decision replaces it.
-func postKey(a store.Approval) string { return "approval/" + a.ID }
+func postKey(a store.Approval) string { return cmp.Or(a.Post, "approval/"+a.ID) }
 
-// questionDraft returns the post that asks.
-func (q *Queue) questionDraft(a store.Approval) chat.Draft {
-	args := showExactly(a.Args)
-	d := chat.Draft{Key: postKey(a), Buttons: []chat.Button{{Label: "Approve", Value: pressYes + " " + a.ID,
-		Style: chat.Primary}}}
-	if a.Grantable && a.Asker.ID != "" {
-		d.Buttons = append(d.Buttons, chat.Button{Label: "In this conversation", Value: pressHere + " " + a.ID})
+// questionDraft returns the post that asks about calls, of which some may be decided.
+func (q *Queue) questionDraft(list []store.Approval) chat.Draft {
+	var parts []string
+	var open []store.Approval
+	for _, a := range list {
+		if a.Decision == "" {
+			open = append(open, a)
+		} else {
+			parts = append(parts, describeDecided(a))
+		}
 	}
-	if a.Grantable {
-		d.Buttons = append(d.Buttons, chat.Button{Label: "Always here", Value: pressAlways + " " + a.ID})
+	first := list[0]
+	d := chat.Draft{Key: postKey(first)}
+	if len(open) == 0 {
+		d.Text = strings.Join(parts, "\n\n")
+		return d
 	}
-	d.Buttons = append(d.Buttons, chat.Button{Label: "Deny", Value: pressNo + " " + a.ID, Style: chat.Danger})
-	text := fmt.Sprintf("**May I run `%s`?**\n\n", a.Tool)
-	if len(args) <= maxShownArgs {
-		fence := fenceFor(args)
-		text += fence + "json\n" + args + "\n" + fence + "\n\n"
+	if len(open) == 1 {
+		first = open[0]
+		parts = append(parts, fmt.Sprintf("**May I run `%s`?**", first.Tool), q.shownArgs(first),
+			describeReason(first)+q.whoDecides(first))
 	} else {
-		d.Files = []chat.File{{
-			Name: "arguments.json",
-			Type: "application/json",
-			Size: int64(len(args)),
-			Data: []byte(args),
-		}}
-		text += fmt.Sprintf("Its arguments are in the file (%d bytes).\n\n", len(args))
+		parts = append(parts, fmt.Sprintf("**May I run these %d calls?**", len(open)))
+		for i, a := range open {
+			parts = append(parts, fmt.Sprintf("%d. `%s` (`%s`)", i+1, a.Tool, a.ID), q.shownArgs(a), describeReason(a))
+		}
+		parts = append(parts, q.whoDecides(open...)+fmt.Sprintf(" That counts for all of them; write `approve %s` or "+
+			"`deny %s` for one alone.", open[0].ID, open[0].ID))
 	}
+	d.Text = strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "\n\n")
+	d.Buttons = buttons(open)
+	d.Footer = fmt.Sprintf("denied if nobody decides by %s UTC · %s", first.Expires.UTC().Format("15:04"), first.ID)
+	return d
+}
+
+// buttons returns the buttons below a question about open calls: each choice that would hold for all of them.
+func buttons(open []store.Approval) []chat.Button {
+	id := open[0].ID
+	if len(open) > 1 {
+		id += wholeQuestion
+	}
+	all := func(may func(store.Approval) bool) bool {
+		return !slices.ContainsFunc(open, func(a store.Approval) bool { return !may(a) })
+	}
+	var list []chat.Button
+	if all(func(a store.Approval) bool { return len(a.Args) <= maxShownArgs }) {
+		list = append(list, chat.Button{Label: "Approve", Value: pressYes + " " + id, Style: chat.Primary})
+		if all(func(a store.Approval) bool { return a.Grantable && a.Asker.ID != "" }) {
+			list = append(list, chat.Button{Label: "In this conversation", Value: pressHere + " " + id})
+		}
+		if all(func(a store.Approval) bool { return a.Grantable }) {
+			list = append(list, chat.Button{Label: "Always here", Value: pressAlways + " " + id})
+		}
+		if all(func(a store.Approval) bool { return a.Reading }) {
+			list = append(list, chat.Button{Label: "Reading tools here", Value: pressReading + " " + id})
+		}
+	}
+	return append(list, chat.Button{Label: "Deny", Value: pressNo + " " + id, Style: chat.Danger})
+}
+
+// shownArgs returns the arguments of a call as people see them before they decide.
+func (q *Queue) shownArgs(a store.Approval) string {
+	if len(a.Args) > maxShownArgs {
+		return fmt.Sprintf("Its arguments are too long to be shown here (%d bytes). An administrator can read and approve "+
+			"it on the page Calls: %s", len(a.Args), q.o.Page)
+	}
+	return fenced(showExactly(a.Args))
+}
+
+// fenced returns a text as a block of code.
+func fenced(s string) string {
+	fence := fenceFor(s)
+	return fence + "json\n" + s + "\n" + fence
+}
+
+// whoDecides returns who can decide about calls, and what the buttons beside Approve and Deny mean.
+func (q *Queue) whoDecides(open ...store.Approval) string {
+	a := open[0]
 	who := "Only an administrator"
 	switch {
 	case len(a.Approvers) > 0:
@@ -53,35 +111,38 @@ func (q *Queue) questionDraft(a store.Approval) chat.Draft {
 	case a.Asker.ID != "":
 		who = "Only whoever asked" + nameOf(a.Asker) + " or an administrator"
 	}
-	d.Text = text + reasonSentence(a.Reason) + who + " can decide: press a button, or write `approve` or `deny`."
-	if a.Grantable {
-		d.Text += " *In this conversation* and *Always here* also let me run this tool with other arguments, as long as I " +
-			"have read nothing that others wrote; *Always here* is for administrators. `/raven approvals` lists and ends that."
+	words := who + " can decide: press a button, or write `approve` or `deny`."
+	has := func(word string) bool {
+		return slices.ContainsFunc(buttons(open), func(b chat.Button) bool { return strings.HasPrefix(b.Value, word+" ") })
 	}
-	d.Footer = fmt.Sprintf("denied if nobody decides by %s UTC · %s", a.Expires.UTC().Format("15:04"), a.ID)
-	return d
+	if has(pressAlways) {
+		words += " *In this conversation* and *Always here* also let me run this tool with other arguments, as long as I " +
+			"have read nothing that others wrote; *Always here* is for administrators."
+	}
+	if has(pressReading) {
+		words += fmt.Sprintf(" *Reading tools here*, for administrators, lets me run the tools of the MCP server `%s` that "+
+			"only read, in this channel, also after I have read what others wrote.", plainName(a.Server))
+	}
+	return words
 }
 
-// decidedDraft returns the post that replaces the question once it is decided.
-func decidedDraft(a store.Approval) chat.Draft {
-	d := chat.Draft{Key: postKey(a) + "/" + string(a.Decision)}
-	args := showExactly(a.Args)
-	if len(args) > maxShownArgs {
-		args = fmt.Sprintf("%d bytes of arguments", len(args))
+// describeDecided returns what became of a call.
+func describeDecided(a store.Approval) string {
+	args := fmt.Sprintf("%d bytes of arguments", len(a.Args))
+	if len(a.Args) <= maxKeptArgs {
+		args = showExactly(a.Args)
 	}
-	fence := fenceFor(args)
 	what := "**Denied**"
 	switch a.Decision {
 	case store.Approved:
 		what = "**Approved**"
 	case store.Expired:
-		what = "**Denied**, because nobody decided in time"
+		what = "**Not run**, because nobody decided in time"
 	}
 	if a.By != "" {
 		what += " by " + plainName(a.By)
 	}
-	d.Text = fmt.Sprintf("%s: `%s`\n\n%sjson\n%s\n%s", what, a.Tool, fence, args, fence)
-	return d
+	return fmt.Sprintf("%s: `%s`\n\n%s", what, a.Tool, fenced(args))
 }
 
 // describeApprovers returns who may approve, in words.
@@ -98,12 +159,17 @@ func describeApprovers(list []string) string {
 	return strings.Join(words, " or ")
 }
 
-// reasonSentence says why a call needs an approval; empty where no reason is known.
-func reasonSentence(s string) string {
-	if s == "" {
+// describeReason says why a call needs an approval, and which line of config.json would end such questions; empty where
+// neither is known.
+func describeReason(a store.Approval) string {
+	if a.Reason == "" {
 		return ""
 	}
-	return "Why I ask: " + s + ". "
+	words := "Why I ask: " + a.Reason + ". "
+	if a.Line != "" {
+		words += "In `config.json` this is decided by `" + a.Line + "`. "
+	}
+	return words
 }
 
 // nameOf returns a user's name in parentheses; empty if the platform gave none.
@@ -173,6 +239,12 @@ func (*Queue) Buttons() []feature.Button {
 			Who:  "an administrator",
 			Does: "lets it be made, and the tool be used in this channel until that is revoked",
 		},
+		{
+			Word: pressReading,
+			Who:  "an administrator",
+			Does: "lets it be made, and the reading tools of its server be used in this channel, also after foreign text, " +
+				"until that is revoked",
+		},
 		{Word: pressNo, Who: who, Does: "refuses a tool call that waits for an approval"},
 	}
 }
@@ -187,12 +259,24 @@ func (q *Queue) Urgent(m chat.Message) bool {
 	if what, id := q.parseDecision(m); what == "" || id != "" {
 		return what != ""
 	}
+	return len(q.answerable(m)) > 0
+}
+
+// answerable returns the IDs of the open questions in the conversation of a message that its author may answer.
+func (q *Queue) answerable(m chat.Message) []string {
+	var ids []string
+	asked := map[string]bool{}
 	for _, a := range q.Open() {
-		if a.Conversation == m.Conversation && mayDecide(a, m.Author, m.Conversation.Platform) {
-			return true
+		if a.Conversation != m.Conversation || !mayDecide(a, m.Author, m.Conversation) || asked[a.Post] {
+			continue
 		}
+		id := a.ID
+		if a.Post != "" {
+			asked[a.Post], id = true, a.ID+wholeQuestion
+		}
+		ids = append(ids, id)
 	}
-	return false
+	return ids
 }
 
 // parseDecision returns the decision that a message makes, as in "approve ID" or "deny",
@@ -203,7 +287,7 @@ func (q *Queue) parseDecision(m chat.Message) (what, id string) {
 	}
 	what, id, _ = strings.Cut(strings.Trim(strings.TrimSpace(m.Text), ".!`"), " ")
 	switch what = strings.ToLower(what); what {
-	case pressYes, pressHere, pressAlways, pressNo:
+	case pressYes, pressHere, pressAlways, pressReading, pressNo:
 		// Written words count only with a known ID: "approve the budget" is a question.
 		if id = strings.TrimSpace(id); id == "" || q.hasID(id) || m.Kind() == chat.EventPress {
 			return what, id
@@ -216,7 +300,7 @@ func (q *Queue) parseDecision(m chat.Message) (what, id string) {
 func (q *Queue) hasID(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.find(id) != nil
+	return q.find(strings.TrimSuffix(id, wholeQuestion)) != nil
 }
 
 // Handle makes the decision of a message, and returns what became of it. The draft is nil
@@ -231,12 +315,7 @@ func (q *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error)
 	what, id := q.parseDecision(m)
 	// Without an ID the word means the only open question here that its author may answer.
 	if id == "" {
-		var open []string
-		for _, a := range q.Open() {
-			if a.Conversation == m.Conversation && mayDecide(a, m.Author, m.Conversation.Platform) {
-				open = append(open, a.ID)
-			}
-		}
+		open := q.answerable(m)
 		switch len(open) {
 		case 0: // Urgent saw one, but somebody else was quicker
 			return refusalDraft("This was decided just now."), nil
@@ -247,13 +326,7 @@ func (q *Queue) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error)
 		}
 		id = open[0]
 	}
-	var a store.Approval
-	var err error
-	if scope, yes := scopes[what]; yes {
-		a, err = q.Approve(ctx, id, scope, m.Author, m.Conversation.Platform)
-	} else {
-		a, err = q.Decide(ctx, id, false, m.Author, m.Conversation.Platform)
-	}
+	a, err := q.Decide(ctx, id, scopes[what], m.Author, m.Conversation)
 	if err != nil {
 		return refusalDraft(strings.ToUpper(err.Error()[:1]) + err.Error()[1:] + "."), nil
 	}

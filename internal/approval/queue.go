@@ -7,8 +7,8 @@
 // any of them. Package policy decides which calls need an approval; package
 // delivery brings the posts to the platforms.
 //
-// Ask stores an approval without a decision, posts the question and waits (queue.go). A press or a word (messages.go),
-// the API or the end of the time makes the decision, which is stored first, if nobody has decided yet, and then wakes
+// Ask stores an approval without a decision, posts the question, in one post with the other calls that the model made at
+// once, and waits (queue.go). A press or a word (messages.go), the API or the end of the time makes the decision, which is stored first, if nobody has decided yet, and then wakes
 // the call; Begin notes the start of an approved one, so that a restart does not make it twice. An approval for more
 // than the one call leaves a Grant (grants.go), which package policy asks before it asks a person.
 package approval
@@ -34,8 +34,10 @@ import (
 const (
 	// Wait is how long a question stays open.
 	Wait = 15 * time.Minute
-	// maxOpen is how many questions may be open at a time; each blocks a conversation.
-	maxOpen = 100
+	// maxOpenOfUser and maxOpenInChannel are how many questions may be open at a time. The limit of a channel keeps it
+	// readable; that of a user keeps one person from using it up.
+	maxOpenOfUser    = 8
+	maxOpenInChannel = 40
 	// checkInterval is how often Run looks for expired questions; calls that wait have
 	// timers of their own.
 	checkInterval = 15 * time.Second
@@ -49,14 +51,18 @@ const (
 
 // Words of buttons and messages, followed by a space and the ID of an approval.
 const (
-	pressYes    = "approve"
-	pressHere   = "approve-conversation"
-	pressAlways = "approve-always"
-	pressNo     = "deny"
+	pressYes     = "approve"
+	pressHere    = "approve-conversation"
+	pressAlways  = "approve-always"
+	pressReading = "approve-reading"
+	pressNo      = "deny"
+	// wholeQuestion stands behind the ID of the first of several calls that one question is about, and means all.
+	wholeQuestion = "+"
 )
 
-// scopes are how far the words that approve reach.
-var scopes = map[string]Scope{pressYes: Once, pressHere: InConversation, pressAlways: Always}
+// scopes are how far the decisions of words reach.
+var scopes = map[string]Scope{pressYes: Once, pressHere: InConversation, pressAlways: Always, pressReading: Reading,
+	pressNo: Denied}
 
 // Store stores approvals.
 type Store interface {
@@ -77,9 +83,11 @@ type Options struct {
 	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
 	// Decided is called after each decision; nil: nobody is told.
 	Decided func(ctx context.Context, a store.Approval)
-	Grants  *Grants
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Page is the address of the page that shows all questions; empty: there is none.
+	Page   string
+	Grants *Grants
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
 // Queue holds the questions that are open, and those that were answered. It is safe
@@ -100,6 +108,8 @@ type entry struct {
 	store.Approval
 	decided   chan struct{} // closed with the decision
 	isForeign bool          // the call waits in another process that shares the store
+	isAsked   bool          // its question is being stored and posted, or was
+	err       error         // why it could not be asked; it is decided then
 }
 
 // New returns a Queue that Load fills.
@@ -164,9 +174,9 @@ func (q *Queue) reload(ctx context.Context, since time.Time) error {
 	return nil
 }
 
-// newEntry returns the entry of an approval; for one that is decided nobody has to wait.
+// newEntry returns the entry of an approval that was asked for; for one that is decided nobody has to wait.
 func newEntry(a store.Approval) *entry {
-	e := &entry{Approval: a, decided: make(chan struct{})}
+	e := &entry{Approval: a, decided: make(chan struct{}), isAsked: true}
 	if a.Decision != "" {
 		close(e.decided)
 	}
@@ -182,9 +192,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	look := time.NewTicker(checkInterval)
 	defer look.Stop()
 	for {
-		for _, id := range q.overdue() {
-			q.decide(ctx, id, store.Expired, "")
-		}
+		q.decide(ctx, q.overdue(), store.Expired, "")
 		q.dropOld()
 		if err := q.o.Grants.dropExpired(ctx); err != nil {
 			q.o.Log.Warn("expired approval not deleted", "error", err)
@@ -253,63 +261,65 @@ func (q *Queue) Begin(ctx context.Context, in tool.Intent) error {
 // it is no. It waits for up to Wait, less what passed before a restart. It returns an error only when ctx ends or the
 // store fails. Where ctx ends because the work was stopped, the question is denied; where the bot ends, it stays open.
 func (q *Queue) Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (bool, string, error) {
-	e, err := q.openQuestion(ctx, in, v)
-	if err != nil || e == nil {
-		return false, "too many calls wait for an approval already", err
+	in = in.Decided()
+	e, refusal := q.enter(in, v)
+	// From here on the calls that the model made at once wait for each other, so that one question is about all.
+	in.Caller.MeetOthers()
+	if e == nil {
+		return false, refusal, nil
 	}
+	q.askTogether(ctx, e)
 	// What is left of the time: a restart does not begin it again.
 	// A timer of its own, although Run denies what is overdue, too: the call must not wait for the next look.
 	left := time.NewTimer(e.Expires.Sub(q.o.Now()))
 	defer left.Stop()
+	one := []string{e.ID}
 	select {
 	case <-e.decided:
 	case <-left.C:
-		q.decide(ctx, e.ID, store.Expired, "")
+		q.decide(ctx, one, store.Expired, "")
 	case <-in.Caller.Revised:
-		q.decide(ctx, e.ID, store.Denied, "whoever asked changed the question")
+		q.decide(ctx, one, store.Denied, "whoever asked changed the question")
 	case <-ctx.Done():
 		// When the bot shuts down the question stays open, and the turn finds it again after
 		// the restart. A call without a turn cannot be resumed.
 		if errors.Is(context.Cause(ctx), chat.ErrStopped) || in.Caller.Turn == "" {
-			q.decide(context.WithoutCancel(ctx), e.ID, store.Denied, "whoever asked ended the work")
+			q.decide(context.WithoutCancel(ctx), one, store.Denied, "whoever asked ended the work")
 		}
 		return false, "", ctx.Err()
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch e.Decision {
-	case store.Approved:
+	switch {
+	case e.err != nil:
+		return false, "", e.err
+	case e.Decision == store.Approved:
 		return true, "approved by " + e.By, nil
-	case store.Expired:
+	case e.Decision == store.Expired:
 		return false, fmt.Sprintf("nobody approved it within %d minutes", int(Wait.Minutes())), nil
 	}
 	return false, "denied by " + e.By, nil
 }
 
-// openQuestion returns the entry of a call, and asks the question if that was not done
-// before. It returns nil if too many questions are open.
-func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, v tool.Verdict) (*entry, error) {
+// enter returns the entry of a call, which is made if there is none, or why the call cannot be asked about.
+func (q *Queue) enter(in tool.Intent, v tool.Verdict) (*entry, string) {
 	k := key(in.Caller.Turn, in.Caller.Call)
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	// A decision is about the exact call: with other arguments it is asked again.
 	if e := q.entries[k]; e != nil && e.Tool == in.Tool.Name && bytes.Equal(e.Args, in.Args) {
 		e.isForeign = false // the call went on here
-		q.mu.Unlock()
-		return e, nil
+		return e, ""
 	}
-	// Counted here rather than kept: entries change in many places, and there are few.
-	open := 0
-	for _, e := range q.entries {
-		if e.Decision == "" {
-			open++
-		}
+	if refusal := q.tooMany(in.Caller); refusal != "" {
+		return nil, refusal
 	}
-	if open >= maxOpen {
-		q.mu.Unlock()
-		return nil, nil
+	if n := len(in.Args); n > maxShownArgs && q.o.Page == "" {
+		return nil, fmt.Sprintf("its arguments have %d bytes, and more than %d cannot be shown to whoever decides",
+			n, maxShownArgs)
 	}
 	now := q.o.Now()
-	a := store.Approval{
+	e := newEntry(store.Approval{
 		ID:           text.RandomID(idBytes),
 		Turn:         in.Caller.Turn,
 		Call:         in.Caller.Call,
@@ -317,27 +327,92 @@ func (q *Queue) openQuestion(ctx context.Context, in tool.Intent, v tool.Verdict
 		Server:       in.Tool.Tool.Spec().Server,
 		Args:         in.Args,
 		Reason:       v.Reason,
+		Line:         v.Line,
 		Approvers:    v.Approvers,
 		Grantable:    v.Grantable,
+		Reading:      v.ReadingGrantable,
 		Conversation: in.Caller.Conversation,
 		Asker:        in.Caller.User,
 		At:           now,
 		Expires:      now.Add(Wait),
-	}
+	})
+	e.isAsked = false
 	// Under the lock of the look-up above: a call that is asked about twice at once is one question.
-	e := newEntry(a)
 	q.entries[k] = e
-	q.mu.Unlock()
-	// Stored before it is posted: a button must never be shown that a restart forgets.
-	if err := q.o.Store.SaveApproval(ctx, a); err != nil {
-		q.mu.Lock()
-		delete(q.entries, k)
-		q.mu.Unlock()
-		return nil, err
+	return e, ""
+}
+
+// tooMany returns why nobody can be asked about one more call, or nothing. Turns are counted, not calls: those of a turn
+// are asked about together. q.mu is held.
+func (q *Queue) tooMany(c tool.Caller) string {
+	ofUser, inChannel := map[string]bool{}, map[string]bool{}
+	for _, e := range q.entries {
+		question := cmp.Or(e.Turn, e.Call)
+		if e.Decision != "" || e.Turn != "" && e.Turn == c.Turn || e.Conversation.Platform != c.Conversation.Platform {
+			continue
+		}
+		if e.Asker.ID != "" && e.Asker.ID == c.User.ID {
+			ofUser[question] = true
+		}
+		if e.Conversation.Base() == c.Conversation.Base() {
+			inChannel[question] = true
+		}
 	}
-	q.o.Log.Info("approval requested", "approval", a.ID, "turn", a.Turn, "call", a.Call, "tool", a.Tool)
-	q.post(ctx, a, q.questionDraft(a), "")
-	return e, nil
+	switch {
+	case len(ofUser) >= maxOpenOfUser:
+		return fmt.Sprintf("%d questions of the same person wait for an approval already", len(ofUser))
+	case len(inChannel) >= maxOpenInChannel:
+		return fmt.Sprintf("%d questions wait for an approval in this channel already", len(inChannel))
+	}
+	return ""
+}
+
+// askTogether stores and posts the question about a call, in one post with those calls of its turn that are to be asked
+// about as well; nothing where another one of them has done it.
+func (q *Queue) askTogether(ctx context.Context, e *entry) {
+	q.mu.Lock()
+	var together []*entry
+	for _, other := range q.entries {
+		if !e.isAsked && !other.isAsked && (other == e || other.Turn != "" && other.Turn == e.Turn) &&
+			slices.Equal(other.Approvers, e.Approvers) {
+			together = append(together, other)
+		}
+	}
+	slices.SortFunc(together, func(a, b *entry) int {
+		return compareCalls(a.Approval, b.Approval)
+	})
+	list := make([]store.Approval, len(together))
+	for i, one := range together {
+		one.isAsked = true
+		if len(together) > 1 {
+			one.Post = postKey(together[0].Approval)
+		}
+		list[i] = one.Approval
+	}
+	q.mu.Unlock()
+	for i, a := range list {
+		// Stored before it is posted: a button must never be shown that a restart forgets.
+		if err := q.o.Store.SaveApproval(ctx, a); err != nil {
+			q.giveUp(together[i:], err)
+			list = list[:i]
+			break
+		}
+		q.o.Log.Info("approval requested", "approval", a.ID, "turn", a.Turn, "call", a.Call, "tool", a.Tool)
+	}
+	if len(list) > 0 {
+		q.post(ctx, list[0], q.questionDraft(list), "")
+	}
+}
+
+// giveUp ends the questions of calls that could not be stored.
+func (q *Queue) giveUp(list []*entry, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range list {
+		delete(q.entries, key(e.Turn, e.Call))
+		e.err = err
+		close(e.decided)
+	}
 }
 
 // post posts a draft where the call was made. Calls that belong to no conversation are
@@ -351,20 +426,41 @@ func (q *Queue) post(ctx context.Context, a store.Approval, d chat.Draft, replac
 	}
 }
 
-// decide records a decision, tells the waiting call and replaces the post. It reports false
-// if the question is unknown or was decided before, by whichever process.
-func (q *Queue) decide(ctx context.Context, id string, d store.Decision, by string) bool {
-	a, ok := q.saveDecision(ctx, id, d, by)
-	if !ok {
-		return false
+// decide records a decision about calls, tells those that wait and replaces the posts. It returns the calls that were
+// undecided before, in this process and in others.
+func (q *Queue) decide(ctx context.Context, ids []string, d store.Decision, by string) []store.Approval {
+	var decided []store.Approval
+	posts := map[string]store.Approval{} // the last call that each was about
+	for _, id := range ids {
+		a, ok := q.saveDecision(ctx, id, d, by)
+		if !ok {
+			continue
+		}
+		if q.o.Decided != nil {
+			q.o.Decided(ctx, a)
+		}
+		q.o.Log.Info("approval decided", "approval", id, "turn", a.Turn, "call", a.Call, "tool", a.Tool,
+			"decision", string(d), "by", by)
+		decided, posts[postKey(a)] = append(decided, a), a
 	}
-	if q.o.Decided != nil {
-		q.o.Decided(ctx, a)
+	for key, a := range posts {
+		d := q.questionDraft(q.askedWith(a))
+		d.Key = key + "/" + a.ID // of the last one that was decided, so that each state has a key of its own
+		q.post(ctx, a, d, key)
 	}
-	q.o.Log.Info("approval decided", "approval", id, "turn", a.Turn, "call", a.Call, "tool", a.Tool,
-		"decision", string(d), "by", by)
-	q.post(ctx, a, decidedDraft(a), postKey(a))
-	return true
+	return decided
+}
+
+// askedWith returns the calls that the question about a call is about, in their order.
+func (q *Queue) askedWith(a store.Approval) []store.Approval {
+	list := q.list(func(other store.Approval) bool { return other.ID == a.ID || a.Post != "" && other.Post == a.Post })
+	slices.SortFunc(list, compareCalls)
+	return list
+}
+
+// compareCalls is the order in which a question shows its calls.
+func compareCalls(a, b store.Approval) int {
+	return cmp.Or(cmp.Compare(a.Tool, b.Tool), bytes.Compare(a.Args, b.Args), cmp.Compare(a.ID, b.ID))
 }
 
 // saveDecision stores a decision, and lets the call go on if it waits here. It returns false where the question is
@@ -456,92 +552,91 @@ func (q *Queue) list(match func(store.Approval) bool) []store.Approval {
 
 // Reasons why Decide refuses a decision.
 var (
-	ErrUnknown = errors.New("there is no such approval, or it was forgotten")
-	ErrDecided = errors.New("this was decided before")
-	ErrOthers  = errors.New("only those whom the question names can decide")
-	ErrScope   = errors.New("this call can be approved for once alone")
-	ErrAlways  = errors.New("only an administrator can let a tool run here for always")
+	ErrUnknown  = errors.New("there is no such approval, or it was forgotten")
+	ErrDecided  = errors.New("this was decided before")
+	ErrOthers   = errors.New("only those whom the question names can decide")
+	ErrScope    = errors.New("this call cannot be approved for so much")
+	ErrAlways   = errors.New("only an administrator can let a tool run here for always")
+	ErrNotShown = errors.New("the arguments are too long to be shown here; an administrator can approve it on the page Calls")
 )
 
-// Approve approves a call by a user, and calls like it as far as the scope reaches. It returns the approval, or
-// ErrUnknown, ErrDecided, ErrOthers, ErrScope or ErrAlways where it is not accepted.
-func (q *Queue) Approve(
+// Decide makes the decision of a user at a place about one call or, with wholeQuestion behind its ID, about all that its
+// question is about: no where the scope is Denied, otherwise yes, and calls like it as far as the scope reaches. It
+// returns the approval of the first, or one of the errors above where the decision is not accepted.
+func (q *Queue) Decide(
 	ctx context.Context,
 	id string,
 	scope Scope,
 	by chat.User,
-	platform string,
+	at chat.Address,
 ) (store.Approval, error) {
-	q.mu.Lock()
-	e := q.find(id)
-	var a store.Approval
-	if e != nil {
-		a = e.Approval
+	id, isWhole := strings.CutSuffix(id, wholeQuestion)
+	a, isOpen := q.openEntry(id)
+	list := []store.Approval{a}
+	if isWhole && a.ID != "" {
+		list = slices.DeleteFunc(q.askedWith(a), func(a store.Approval) bool { return a.Decision != "" })
+		isOpen = len(list) > 0
 	}
-	q.mu.Unlock()
-	switch {
-	case e == nil || scope == Once || a.Decision != "":
-	case !a.Grantable, scope == InConversation && a.Asker.ID == "":
-		return a, ErrScope
-	case scope == Always && !by.Operator && !by.Admin:
-		return a, ErrAlways
+	if a.ID == "" {
+		return a, ErrUnknown
 	}
-	decided, err := q.Decide(ctx, id, true, by, platform)
-	if err != nil || scope == Once {
-		return decided, err
+	for _, one := range list {
+		if err := check(one, scope, by, at); err != nil {
+			return one, err
+		}
+	}
+	if !isOpen {
+		return a, ErrDecided
+	}
+	d := store.Approved
+	if scope == Denied {
+		d = store.Denied
+	}
+	ids := make([]string, len(list))
+	for i, one := range list {
+		ids[i] = one.ID
+	}
+	decided := q.decide(ctx, ids, d, displayName(by))
+	if len(decided) == 0 { // somebody else, or the end of the time, was quicker
+		a, _ = q.openEntry(id)
+		return a, ErrDecided
+	}
+	if scope == Once || scope == Denied {
+		return decided[0], nil
 	}
 	// After the decision, so that nobody grants what somebody else has denied.
-	g, err := q.o.Grants.add(ctx, decided, scope, by, platform)
-	if err == nil {
-		q.o.Log.Info("tool approved beforehand", "grant", g.ID, "tool", g.Tool, "scope", string(scope),
-			"where", g.Where.String(), "by", g.By)
-	}
-	return decided, err
+	return decided[0], q.o.Grants.addAll(ctx, decided, scope, by, at)
 }
 
-// Decide makes the decision of a user about one call, and returns the approval. It returns ErrUnknown,
-// ErrDecided or ErrOthers if the decision is not accepted.
-func (q *Queue) Decide(
-	ctx context.Context,
-	id string,
-	yes bool,
-	by chat.User,
-	platform string,
-) (store.Approval, error) {
-	q.mu.Lock()
-	e := q.find(id)
+// check returns an error if a user may not decide so about a call.
+func check(a store.Approval, scope Scope, by chat.User, at chat.Address) error {
 	switch {
-	case e == nil:
-		q.mu.Unlock()
-		return store.Approval{}, ErrUnknown
-	case !mayDecide(e.Approval, by, platform):
-		q.mu.Unlock()
-		return store.Approval{}, ErrOthers
+	case !mayDecide(a, by, at):
+		return ErrOthers
+	case scope == Denied:
+	case len(a.Args) > maxShownArgs && !by.Operator:
+		return ErrNotShown
+	case scope == Once:
+	case !slices.Contains([]Scope{InConversation, Always, Reading}, scope),
+		scope == Reading && !a.Reading, scope != Reading && !a.Grantable, scope == InConversation && a.Asker.ID == "":
+		return ErrScope
+	case scope != InConversation && !by.Operator && !by.Admin:
+		return ErrAlways
 	}
-	q.mu.Unlock()
-	d := store.Denied
-	if yes {
-		d = store.Approved
-	}
-	accepted := q.decide(ctx, id, d, displayName(by))
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !accepted { // somebody else, or the end of the time, was quicker
-		return e.Approval, ErrDecided
-	}
-	return e.Approval, nil
+	return nil
 }
 
 // displayName returns how a user is named in posts and logs.
 func displayName(u chat.User) string { return cmp.Or(u.Name, u.ID) }
 
-// mayDecide reports whether a user of a platform may decide. IDs are unique only within a
-// platform. Where a rule names the approvers, the asker is none by having asked.
-func mayDecide(a store.Approval, by chat.User, platform string) bool {
+// mayDecide reports whether a user who is at a place may decide. IDs are unique only within a platform, and roles and
+// administrators are those of a workspace. Where a rule names the approvers, the asker is none by having asked.
+func mayDecide(a store.Approval, by chat.User, at chat.Address) bool {
+	isHere := a.Conversation.Platform == at.Platform && a.Conversation.Workspace == at.Workspace
 	switch {
-	case by.Operator || by.Admin && len(a.Approvers) == 0:
+	case by.Operator || by.Admin && isHere && len(a.Approvers) == 0:
 		return true
-	case a.Conversation.Platform != platform:
+	case a.Conversation.Platform != at.Platform:
 		return false
 	case len(a.Approvers) == 0:
 		return a.Asker.ID != "" && a.Asker.ID == by.ID
@@ -550,7 +645,7 @@ func mayDecide(a store.Approval, by chat.User, platform string) bool {
 		kind, name, _ := strings.Cut(who, ":")
 		switch kind {
 		case "roles":
-			return slices.Contains(by.Roles, name)
+			return isHere && slices.Contains(by.Roles, name)
 		case "users":
 			return by.ID == name || by.Handle != "" && by.Handle == name
 		}

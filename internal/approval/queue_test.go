@@ -191,10 +191,10 @@ func TestOnlyTheAskerOrAnAdministratorDecides(t *testing.T) {
 		}
 		several := ask(t.Context(), b, intent("2", chat.User{}, `{}`))
 		id := b.Open()[0].ID
-		if _, err := b.Decide(t.Context(), id, true, chat.User{}, "slack"); !errors.Is(err, approval.ErrOthers) {
+		if _, err := b.Decide(t.Context(), id, approval.Once, chat.User{}, here); !errors.Is(err, approval.ErrOthers) {
 			t.Errorf("nobody's decision: %v", err)
 		}
-		if _, err := b.Decide(t.Context(), id, false, boss, "slack"); err != nil {
+		if _, err := b.Decide(t.Context(), id, approval.Denied, boss, here); err != nil {
 			t.Error(err)
 		}
 		if a := <-several; a.ok || a.words != "denied by boss" {
@@ -302,25 +302,170 @@ func TestAChangedQuestionIsANo(t *testing.T) {
 	})
 }
 
-func TestTooManyQuestionsAreNotAsked(t *testing.T) {
+// One person cannot use up what a channel has, and a channel not what others have.
+func TestAsk_TooManyOpenQuestions_AreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
 		b := d.book(t)
 		ctx, end := context.WithCancel(t.Context())
 		var waiting []<-chan answer
-		for n := range 101 {
-			waiting = append(waiting, ask(ctx, b, intent(string(rune('A'+n)), anna, `{}`)))
+		turn := 0
+		open := func(by chat.User, at chat.Address) <-chan answer {
+			turn++
+			in := intent(fmt.Sprint("t", turn), by, `{}`)
+			in.Caller.Conversation = at
+			got := ask(ctx, b, in)
+			waiting = append(waiting, got)
+			return got
 		}
-		if a := <-waiting[100]; a.ok || !strings.Contains(a.words, "too many") {
-			t.Errorf("the answer is %+v", a)
+		refused := func(what string, got <-chan answer, want string) {
+			t.Helper()
+			select {
+			case a := <-got:
+				if want == "" || a.ok || !strings.Contains(a.words, want) {
+					t.Errorf("%s: %+v, want %q", what, a, want)
+				}
+			default:
+				if want != "" {
+					t.Errorf("%s: it waits", what)
+				}
+			}
 		}
+		for range 8 {
+			refused("below the limit of a person", open(anna, here), "")
+		}
+		refused("one more of a person", open(anna, here), "8 questions of the same person")
 		if r, _ := says(b, anna, "approve"); !r.Failed || !strings.Contains(r.Text, "Several calls wait") {
-			t.Errorf("a word for a hundred questions was answered %+v", r)
+			t.Errorf("a word for eight questions was answered %+v", r)
 		}
+		for n := range 32 {
+			refused("of others", open(chat.User{ID: fmt.Sprint("M", n/8)}, here), "")
+		}
+		refused("one more in a channel", open(bert, here), "40 questions wait for an approval in this channel")
+		refused("elsewhere", open(bert, chat.Address{Platform: "slack", Workspace: "T1", Channel: "C2"}), "")
 		end()
-		for _, w := range waiting[:100] {
-			<-w
+		synctest.Wait()
+	})
+}
+
+// calls returns calls that a model makes at once.
+func calls(args ...string) []tool.Intent {
+	var undecided sync.WaitGroup
+	undecided.Add(len(args))
+	var list []tool.Intent
+	for n, a := range args {
+		in := intent("1", anna, a)
+		in.Caller.Call = fmt.Sprint("c", n)
+		in.Caller.Decided, in.Caller.AllDecided = sync.OnceFunc(undecided.Done), undecided.Wait
+		list = append(list, in)
+	}
+	return list
+}
+
+// Calls that a model makes at once are one question with a list; one press decides all, a word with an ID one of them.
+func TestAsk_CallsMadeAtOnce_AreOneQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		b := d.book(t)
+		list := calls(`{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`)
+		var got []<-chan answer
+		for _, in := range list[:3] {
+			got = append(got, ask(t.Context(), b, in))
 		}
+		if d.count() != 0 {
+			t.Fatalf("asked before the last call was decided: %+v", d.posts)
+		}
+		list[3].Caller.Decided() // it needs no question
+		synctest.Wait()
+		asked := d.last()
+		if d.count() != 1 || !strings.Contains(asked.Text, "May I run these 3 calls?") || len(asked.Buttons) != 2 {
+			t.Fatalf("%d posts, the last %+v", d.count(), asked)
+		}
+		for _, in := range list[:3] {
+			if !strings.Contains(asked.Text, strings.Trim(string(in.Args), "{}")[4:]) {
+				t.Errorf("%s is not shown in %q", in.Args, asked.Text)
+			}
+		}
+		if r, ok := says(b, anna, "deny "+b.Open()[0].ID); !ok || r.Failed {
+			t.Errorf("a word for one of them was answered %+v", r)
+		}
+		if now := d.last(); !strings.Contains(now.Text, "May I run these 2 calls?") || !strings.Contains(now.Text, "**Denied** by anna") ||
+			d.over[1] != asked.Key {
+			t.Errorf("after one decision: %+v", now)
+		}
+		press := chat.Message{Conversation: here, Author: anna, Command: chat.Pressed, Text: asked.Buttons[0].Value}
+		if r, ok := handled(t.Context(), b, press); !ok || r.Failed {
+			t.Errorf("the press was answered %+v", r)
+		}
+		yes := 0
+		for _, g := range got {
+			if a := <-g; a.ok {
+				yes++
+			}
+		}
+		if yes != 2 || len(d.last().Buttons) != 0 {
+			t.Errorf("%d calls were approved, want 2; the question became %+v", yes, d.last())
+		}
+		if r, _ := handled(t.Context(), b, press); !r.Failed || !strings.Contains(r.Text, "decided before") {
+			t.Errorf("a second press was answered %+v", r)
+		}
+	})
+}
+
+// A call whose arguments cannot be shown whole is not approved in the chat.
+func TestAsk_ArgumentsThatAreTooLong_AreDecidedOnThePageOrRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, page := range []string{"", "https://bot.example/calls"} {
+			d := newDesk()
+			b := approval.New(approval.Options{Store: d, Post: d.post, Page: page, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+			got := ask(t.Context(), b, intent("1", anna, `{"x":"`+strings.Repeat("a", 13<<10)+`"}`))
+			if page == "" {
+				if a := <-got; a.ok || !strings.Contains(a.words, "cannot be shown") || d.count() != 0 {
+					t.Errorf("without a page: %+v, %d posts", a, d.count())
+				}
+				continue
+			}
+			asked := d.last()
+			if len(asked.Buttons) != 1 || !strings.Contains(asked.Text, page) || len(asked.Files) != 0 {
+				t.Errorf("asked %+v", asked)
+			}
+			if r, _ := says(b, anna, "approve"); !r.Failed || !strings.Contains(r.Text, "on the page Calls") {
+				t.Errorf("a word in the chat was answered %+v", r)
+			}
+			if _, err := b.Decide(t.Context(), b.Open()[0].ID, approval.Once, chat.User{ID: "admin", Operator: true}, chat.Address{}); err != nil {
+				t.Error(err)
+			}
+			if a := <-got; !a.ok {
+				t.Errorf("the answer is %+v", a)
+			}
+		}
+		// All of what can be shown is in the text, and not in a file that may be refused.
+		d := newDesk()
+		got := ask(t.Context(), d.book(t), intent("2", anna, `{"x":"`+strings.Repeat("a", 10<<10)+`"}`))
+		if asked := d.last(); len(asked.Files) != 0 || !strings.Contains(asked.Text, strings.Repeat("a", 10<<10)) {
+			t.Errorf("asked %.200s", asked.Text)
+		}
+		<-got
+	})
+}
+
+// An administrator decides in the workspace that he is one of.
+func TestDecide_ByAnAdministratorOfAnotherWorkspace_IsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newDesk().book(t)
+		got := ask(t.Context(), b, intent("1", anna, `{}`))
+		id := b.Open()[0].ID
+		for _, at := range []chat.Address{
+			{Platform: "discord", Workspace: "5", Channel: "6"}, {Platform: "slack", Workspace: "T2", Channel: "C1"},
+		} {
+			if _, err := b.Decide(t.Context(), id, approval.Once, boss, at); !errors.Is(err, approval.ErrOthers) {
+				t.Errorf("at %s: %v", at, err)
+			}
+		}
+		if _, err := b.Decide(t.Context(), id, approval.Once, boss, here); err != nil {
+			t.Error(err)
+		}
+		<-got
 	})
 }
 
@@ -347,11 +492,11 @@ func TestDecision_InAnotherProcess_LetsTheCallGoOn(t *testing.T) {
 		}
 		reload(other)
 		id := asking.Open()[0].ID
-		if _, err := other.Decide(t.Context(), id, true, anna, "slack"); err != nil {
+		if _, err := other.Decide(t.Context(), id, approval.Once, anna, here); err != nil {
 			t.Fatal(err)
 		}
 		// Who has not read it yet does not decide it again.
-		if a, err := asking.Decide(t.Context(), id, false, boss, "slack"); !errors.Is(err, approval.ErrDecided) ||
+		if a, err := asking.Decide(t.Context(), id, approval.Denied, boss, here); !errors.Is(err, approval.ErrDecided) ||
 			a.Decision != store.Approved {
 			t.Errorf("a second decision: %v, %+v", err, a)
 		}
@@ -363,7 +508,7 @@ func TestDecision_InAnotherProcess_LetsTheCallGoOn(t *testing.T) {
 		}
 		got = ask(t.Context(), asking, intent("2", anna, `{}`))
 		reload(other)
-		if _, err := other.Decide(t.Context(), other.Open()[0].ID, false, anna, "slack"); err != nil {
+		if _, err := other.Decide(t.Context(), other.Open()[0].ID, approval.Denied, anna, here); err != nil {
 			t.Fatal(err)
 		}
 		reload(asking)

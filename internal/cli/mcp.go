@@ -35,7 +35,7 @@ func listServers(ctx context.Context, c *invocation) error {
 	case err == nil:
 		list.Items, err = requestList[mcp.Status](ctx, d, serversPath)
 	case errors.Is(err, errNoDaemon):
-		list.Items, err = mcp.ConfiguredStatus(mcp.FromEntries(cfg.MCPServers)), nil
+		list.Items, err = mcp.ConfiguredStatus(mcp.ConfiguredServers(cfg)), nil
 	}
 	if err != nil {
 		return err

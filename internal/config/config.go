@@ -405,6 +405,9 @@ type MCP struct {
 	// What becomes of servers that are added over the API or the page: hold: their tools wait until an administrator
 	// has approved them; trust: they are used at once.
 	NewServers string `json:"newServers" enum:"hold|trust" default:"hold"`
+	// The same for servers of this file at their first connection: approved: their tools are used at once; hold: they
+	// wait for an administrator. A tool that changes later waits in any case.
+	Configured string `json:"configured" enum:"approved|hold" default:"approved"`
 }
 
 // MCPServer is one entry of mcpServers: a command to start, or a URL to call.
@@ -437,10 +440,13 @@ type MCPServer struct {
 	IncludeTools []string `json:"includeTools"`
 	// Names or patterns of its tools to leave out.
 	ExcludeTools []string `json:"excludeTools" alias:"disabledTools"`
-	// Its tools that need no approval.
+	// Its tools that need no approval as long as no foreign text was read.
 	AlwaysAllow []string `json:"alwaysAllow" alias:"autoApprove"`
-	// true: none of its tools needs an approval.
+	// true: what the server says of its tools is believed. Those that only read then run without a question, also after
+	// foreign text if their arguments name no address that nobody gave.
 	Trust bool `json:"trust"`
+	// Names or patterns of its tools that only read, whatever the server says of them.
+	Reads []string `json:"reads"`
 	// How the bot signs in where the server asks for OAuth. Empty: as the server and its authorization server say.
 	OAuth ServerOAuth `json:"oauth"`
 	// Files and folders that its process may open although isolation hides them, such as ${HOME}/.kube.
@@ -452,8 +458,16 @@ type MCPServer struct {
 	MaxMemoryMB int `json:"maxMemoryMB" min:"0" default:"4096"`
 	// The one version of MCP to speak, such as 2025-06-18. Empty: what the server prefers.
 	Protocol string `json:"protocol"`
-	// Private hosts that its redirects and discovered addresses may lead to; its own URL needs no entry.
-	Egress Egress `json:"egress"`
+	// What it may reach. "none" declares that it reaches nothing outside of itself, so that its reading tools carry
+	// nothing out; an object names private hosts that its redirects and discovered addresses may lead to.
+	Egress ServerEgress `json:"egress"`
+}
+
+// ServerEgress is what an MCP server may reach: an Egress or the word none.
+type ServerEgress struct {
+	Egress
+	// None: it reaches nothing outside of itself.
+	None bool `json:"-"`
 }
 
 // ServerOAuth is how the bot signs in to an MCP server.

@@ -180,6 +180,8 @@ func (g generator) value(t reflect.Type) map[string]any {
 		return map[string]any{"type": []string{"object", "null"}}
 	case reflect.TypeFor[Headers]():
 		return map[string]any{"type": []string{"object", "array"}, "additionalProperties": str, "items": str}
+	case reflect.TypeFor[ServerEgress]():
+		return map[string]any{"anyOf": []any{map[string]any{"const": egressNone}, g.value(reflect.TypeFor[Egress]())}}
 	case reflect.TypeFor[ServerLink](), reflect.TypeFor[FileRoot](), reflect.TypeFor[DigestFeed]():
 		return map[string]any{"anyOf": []any{str, g.object(t)}}
 	}

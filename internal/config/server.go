@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -228,6 +229,30 @@ func (o *ServerOAuth) decode(d *decoder, n *node, _ reflect.StructTag) {
 	if n.kind != 't' && n.kind != 'f' && d.expect(n, '{', "an object") {
 		d.decodeStruct(n, reflect.ValueOf(o).Elem())
 	}
+}
+
+// decode reads what a server may reach as "none" or as {"allowPrivateHosts"}.
+func (e *ServerEgress) decode(d *decoder, n *node, _ reflect.StructTag) {
+	switch {
+	case n.kind == '{':
+		d.decodeStruct(n, reflect.ValueOf(&e.Egress).Elem())
+	case !d.expect(n, '"', `"none" or {"allowPrivateHosts"}`):
+	case n.text == egressNone:
+		e.None = true
+	default:
+		d.addFault(n, quote(n.text)+" is not a value of egress", `write "none", or leave it out`)
+	}
+}
+
+// egressNone is the word for a server that reaches nothing outside of itself.
+const egressNone = "none"
+
+// MarshalJSON returns the value as the file has it.
+func (e ServerEgress) MarshalJSON() ([]byte, error) {
+	if e.None {
+		return json.Marshal(egressNone)
+	}
+	return json.Marshal(e.Egress)
 }
 
 // decode reads a link as a name or as {"name", "enabled"}.

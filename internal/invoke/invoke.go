@@ -201,6 +201,9 @@ func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Re
 			}
 		}
 	}
+	if v.Decision != tool.Ask && in.Caller.Decided != nil {
+		in.Caller.Decided()
+	}
 	switch v.Decision {
 	case tool.Deny:
 		return tool.Failure(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, v.Reason)), v.Reason

@@ -26,6 +26,8 @@ const (
 type serverTool struct {
 	s    *server
 	tool inspectedTool
+	// unapproved: see tool.Spec
+	unapproved bool
 }
 
 // Spec describes the tool as the server listed it when this value was made.
@@ -36,6 +38,7 @@ func (r serverTool) Spec() tool.Spec {
 		Description: r.tool.description,
 		Schema:      r.tool.schema,
 		Hints:       r.tool.hints(),
+		Unapproved:  r.unapproved,
 	}
 }
 

@@ -10,11 +10,13 @@ import (
 	"ravenbot/internal/config"
 )
 
-// FromEntries returns the servers of mcpServers in a configuration, sorted by name.
-func FromEntries(entries map[string]config.MCPServer) []Config {
-	list := make([]Config, 0, len(entries))
-	for name, e := range entries {
-		list = append(list, FromEntry(name, e))
+// ConfiguredServers returns the servers of mcpServers in a configuration, sorted by name.
+func ConfiguredServers(c *config.Config) []Config {
+	list := make([]Config, 0, len(c.MCPServers))
+	for name, e := range c.MCPServers {
+		one := FromEntry(name, e)
+		one.Hold = c.MCP.Configured == "hold"
+		list = append(list, one)
 	}
 	slices.SortFunc(list, func(x, y Config) int { return cmp.Compare(x.Name, y.Name) })
 	return list

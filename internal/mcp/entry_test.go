@@ -65,7 +65,7 @@ func TestFromEntry_TakesOverWhatTheEntrySays(t *testing.T) {
 			Grant:        "client_credentials",
 			PerUser:      true,
 		},
-		Egress: config.Egress{AllowPrivateHosts: []string{"10.0.0.0/8"}},
+		Egress: config.ServerEgress{Egress: config.Egress{AllowPrivateHosts: []string{"10.0.0.0/8"}}},
 	}
 	want = Config{
 		Name:    "remote",
@@ -90,13 +90,22 @@ func TestFromEntry_TakesOverWhatTheEntrySays(t *testing.T) {
 	}
 }
 
-func TestFromEntries_AreSortedByName(t *testing.T) {
+func TestConfiguredServers_AreSortedByName(t *testing.T) {
 	var got []string
-	for _, c := range FromEntries(map[string]config.MCPServer{"c": {}, "a": {}, "d": {}, "b": {}}) {
+	for _, c := range ConfiguredServers(&config.Config{MCPServers: map[string]config.MCPServer{"c": {}, "a": {}, "d": {}, "b": {}}}) {
 		got = append(got, c.Name)
 	}
 	if diff := cmp.Diff([]string{"a", "b", "c", "d"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestConfiguredServers_WaitForAnApproval_IfTheConfigurationSaysSo(t *testing.T) {
+	for configured, want := range map[string]bool{"approved": false, "hold": true} {
+		c := &config.Config{MCP: config.MCP{Configured: configured}, MCPServers: map[string]config.MCPServer{"a": {}}}
+		if got := ConfiguredServers(c)[0].Hold; got != want {
+			t.Errorf("%s: held %v", configured, got)
+		}
 	}
 }
 

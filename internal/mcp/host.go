@@ -46,6 +46,7 @@ type Host struct {
 	servers     map[string]*server // changed with both locks held, so that one of them is enough to read it
 	leases      map[*lease]bool
 	toolNames   nameRegistry
+	listed      listedKeys    // what may be read again without a question
 	logAppended chan struct{} // signalled when a server's log has new lines
 	started     bool
 	ctx         context.Context // while Run runs, else nil

@@ -20,8 +20,8 @@ const (
 	ChangedTool = "changed"
 )
 
-// Change is a tool in quarantine until Approve: it differs from what was first seen or
-// last approved, or it was added later and is suspicious.
+// Change is a tool that waits for Approve: it differs from what was first seen or last approved, or it was added later.
+// An added one that is not suspicious is offered meanwhile.
 type Change struct {
 	Tool   string   `json:"tool"`
 	Kind   string   `json:"kind"`   // AddedTool or ChangedTool
@@ -47,6 +47,8 @@ type pin struct {
 	Tool toolSpec `json:"tool"`
 	// Clean is the scanVersion that found nothing suspicious, or 0.
 	Clean int `json:"clean,omitempty"`
+	// Later: it came after the first list, and nobody has approved it.
+	Later bool `json:"later,omitempty"`
 }
 
 // newPin returns what is stored of an approved tool. One that the scan found nothing in is marked with the version of
@@ -106,7 +108,7 @@ func (s *server) storedPins() *pins {
 // takeOver adds what another process has approved or seen first, and reports whether that changes anything.
 func (p *pins) takeOver(stored pins) (changed bool) {
 	for name, one := range stored.Tools {
-		if p.Tools[name].Hash != one.Hash {
+		if known := p.Tools[name]; known.Hash != one.Hash || known.Later && !one.Later {
 			p.Tools[name], changed = one, true
 		}
 	}
@@ -151,13 +153,17 @@ type decidedTool struct {
 	inspectedTool
 	state ToolState
 	why   string
+	later bool // it is offered, and waits for Approve all the same: see tool.Spec.Unapproved
 }
+
+// isPending reports whether a tool waits for Approve.
+func (j decidedTool) isPending() bool { return j.later || j.state == ToolQuarantined }
 
 // decideTools decides which tools are offered, and reports whether it pinned any; s.mu is
 // held. It is repeated with each list of the server, and calls no server or store. Whoever calls it
 // saves the pins afterwards if it returns true: s.mu must not be held for that.
 func (s *server) decideTools() (pinned bool) {
-	// All tools of the first listing are trusted, unless the server is held. Later ones only if
+	// All tools of the first listing count as approved, unless the server is held. Later ones are offered only if
 	// nothing about them is suspicious, and changed ones never.
 	first := s.pins == nil
 	// Not for an empty list: the first tools would else count as added later.
@@ -180,13 +186,16 @@ func (s *server) decideTools() (pinned bool) {
 			case !was && !first && len(t.flags) > 0:
 				j.state, j.why = ToolQuarantined, "it is new and suspicious"
 			case !was:
-				s.pins.Tools[t.Name], pinned = newPin(t), true
+				known, pinned = newPin(t), true
+				known.Later = !first
+				s.pins.Tools[t.Name] = known
 			}
+			j.later = j.state == ToolOffered && known.Later
 		}
 		// What is refused or excluded is listed with its reason, for the operator.
 		switch j.state {
 		case ToolOffered:
-			s.tools = append(s.tools, serverTool{s, t})
+			s.tools = append(s.tools, serverTool{s, t, j.later})
 		case ToolQuarantined:
 			s.quarantined[t.Name] = true
 		}
@@ -256,7 +265,7 @@ func (s *server) setListing(now listing) {
 
 // applyListing is setListing without the store: it reports whether the pins have to be saved.
 func (s *server) applyListing(now listing) (pinned bool) {
-	_, p := s.quarantinedTools()
+	_, p := s.pendingTools()
 	inspected := make([]inspectedTool, 0, len(now.Tools))
 	for _, t := range now.Tools {
 		inspected = append(inspected, p.inspect(t))
@@ -309,9 +318,9 @@ func (s *server) savePins() {
 	s.saveOrLog(kindPins, p)
 }
 
-// quarantinedTools returns the tools that wait for Approve, and a copy of the pins; without the
+// pendingTools returns the tools that wait for Approve, and a copy of the pins; without the
 // marks that they were lost or held, because a copy with all tools approved has neither.
-func (s *server) quarantinedTools() ([]decidedTool, pins) {
+func (s *server) pendingTools() ([]decidedTool, pins) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := pins{Entry: s.entryIdentity(), Tools: map[string]pin{}}
@@ -320,19 +329,19 @@ func (s *server) quarantinedTools() ([]decidedTool, pins) {
 	}
 	var list []decidedTool
 	for _, j := range s.decisions {
-		if j.state == ToolQuarantined {
+		if j.isPending() {
 			list = append(list, j)
 		}
 	}
 	return list, p
 }
 
-// describeChanges returns the quarantined tools as Changes against the pins.
+// describeChanges returns the tools that wait as Changes against the pins.
 func describeChanges(list []decidedTool, p pins) []Change {
 	described := []Change{}
 	for _, j := range list {
 		c := Change{Tool: j.Name, Kind: AddedTool, After: j.render(), Flags: j.flags}
-		if was, ok := p.Tools[j.Name]; ok {
+		if was, ok := p.Tools[j.Name]; ok && !j.later {
 			c.Kind, c.Before = ChangedTool, was.Tool.render()
 		}
 		c.Diff = diffLines(c.Before, c.After)
@@ -348,7 +357,7 @@ func (h *Host) Pending(name string) []Change {
 	if err != nil {
 		return nil
 	}
-	return describeChanges(s.quarantinedTools())
+	return describeChanges(s.pendingTools())
 }
 
 // Fingerprint returns a text that stands for a list of changes: another list has another one.
@@ -360,7 +369,7 @@ func Fingerprint(list []Change) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Approve offers the quarantined tools of a server, and returns what was approved, which may be
+// Approve offers the tools of a server that wait, and returns what was approved, which may be
 // nothing. seen is the Fingerprint of the changes that were read before; empty: the tools are
 // taken as they are now. It returns an error that wraps ErrNotFound or ErrChanged, or says that
 // the approval could not be saved; then nothing is approved.
@@ -374,7 +383,7 @@ func (h *Host) Approve(ctx context.Context, name, seen string) ([]Change, error)
 	}
 	s.savingPins.Lock()
 	defer s.savingPins.Unlock()
-	list, p := s.quarantinedTools()
+	list, p := s.pendingTools()
 	approved := describeChanges(list, p)
 	// A server may send other tools between the moment they are shown and the approval.
 	if seen != "" && seen != Fingerprint(approved) {

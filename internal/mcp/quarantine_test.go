@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,6 +62,50 @@ func TestAHeldServerOffersNothingBeforeItIsApproved(t *testing.T) {
 	if st := settled(t, h, "a"); st.Pending != 0 || len(h.Tools()) != 2 {
 		t.Errorf("approved and restarted: %+v, offered %v", st, names(h.Tools()))
 	}
+}
+
+// A tool that is added later is offered, and marked until somebody approves it, over restarts too. What there is at the
+// first connection counts as approved.
+func TestAToolThatIsAddedLater_IsMarkedUntilApproved(t *testing.T) {
+	const good, more = `{"name":"pay","description":"Pays a bill."}`, `{"name":"ask","description":"Asks."}`
+	keep := &memoryStore{}
+	entry, write := shaped(t, "a", good)
+	h, end := hosted(t, Options{Servers: []Config{entry}, Store: keep})
+	settled(t, h, "a")
+	marked := func() (list []string) {
+		for _, tl := range h.Tools() {
+			if tl.Spec().Unapproved {
+				list = append(list, tl.Spec().Name)
+			}
+		}
+		return list
+	}
+	if got := marked(); len(got) != 0 {
+		t.Errorf("at first sight marked: %v", got)
+	}
+	write(good, more)
+	wantText(t, call(t, find1(t, h, "a", "tell"), `{}`), "told")
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if s := must(h.server("a")); !s.awaitState(ctx, func() bool { return len(s.tools) == 3 }) {
+		t.Fatalf("offered are %v", names(h.Tools()))
+	}
+	for range 2 {
+		if st, _ := h.Server("a"); !slices.Equal(marked(), []string{"ask"}) || st.Pending != 1 || st.State == Quarantined {
+			t.Errorf("added: %v, %+v", marked(), st)
+		}
+		end()
+		h, end = hosted(t, Options{Servers: []Config{entry}, Store: keep})
+		settled(t, h, "a")
+	}
+	changes, err := h.Approve(t.Context(), "a", "")
+	if err != nil || len(changes) != 1 || changes[0].Tool != "ask" || changes[0].Kind != AddedTool || changes[0].Before != "" {
+		t.Errorf("approved %+v, %v", changes, err)
+	}
+	if st, _ := h.Server("a"); len(marked()) != 0 || st.Pending != 0 {
+		t.Errorf("approved: %v, %+v", marked(), st)
+	}
+	end()
 }
 
 // Whatever is changed about a tool, it is withheld until it is approved, over

@@ -36,15 +36,14 @@ func (h *Host) ResourceTools() []tool.Tool {
 	const of = `"server":{"type":"string","description":"name of the MCP server"}`
 	var list []tool.Tool
 	add := func(name, description, schema string, do func(context.Context, resourceArgs) (tool.Result, error)) {
-		yes := true
-		list = append(list, tool.Func{
+		list = append(list, resourceTool{h, tool.Func{
 			Described: tool.Spec{
 				Server:      resourceToolsServer,
 				Name:        name,
 				Native:      true,
 				Description: description,
 				Schema:      json.RawMessage(schema),
-				Hints:       tool.Hints{ReadOnly: &yes},
+				Hints:       reads,
 			},
 			Do: func(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 				var w resourceArgs
@@ -52,7 +51,7 @@ func (h *Host) ResourceTools() []tool.Tool {
 					return tool.Failure("The arguments do not fit the schema. Nothing was read."), nil
 				}
 				return do(ctx, w)
-			}})
+			}}})
 	}
 	if resources {
 		add("resources_list", "Lists the resources (documents, records, files) that MCP servers offer to read, "+
@@ -74,6 +73,55 @@ func (h *Host) ResourceTools() []tool.Tool {
 		)
 	}
 	return list
+}
+
+// reads are the hints of tools that only read.
+var reads = tool.Hints{ReadOnly: new(true)}
+
+// resourceTool is a tool of ResourceTools.
+type resourceTool struct {
+	h *Host
+	tool.Func
+}
+
+// DecidedAs returns a tool of the server that a call names: what the model puts into a URI or into the blanks of a
+// prompt leaves the bot. What the server has listed to the letter tells it nothing, so that it counts as the bot's own.
+func (t resourceTool) DecidedAs(args json.RawMessage) tool.Named {
+	spec := t.Spec()
+	var w resourceArgs
+	if json.Unmarshal(args, &w) == nil && w.Server != "" {
+		spec.Server = w.Server
+		listsOnly := w.URI == "" && w.Name == ""
+		spec.Native = len(w.Arguments) == 0 && (listsOnly || t.h.listed.has(w.Server, w.URI+w.Name))
+	}
+	return tool.Named{Name: tool.SafeName(spec.Server, spec.Name), Tool: tool.Func{Described: spec, Do: t.Do}}
+}
+
+// listedKeys are the URIs of resources and the names of prompts that servers have listed. It is safe for concurrent
+// use.
+type listedKeys struct {
+	mu   sync.Mutex
+	keys map[[2]string]bool // by server and key
+}
+
+// maxListedKeys is how many keys are kept of all servers; with more of them the memory begins again.
+const maxListedKeys = 20_000
+
+// add notes that a server has listed a key.
+func (l *listedKeys) add(server, key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.keys == nil || len(l.keys) >= maxListedKeys {
+		l.keys = map[[2]string]bool{}
+	}
+	l.keys[[2]string{server, key}] = true
+}
+
+// has reports whether a server has listed a key to the letter.
+func (l *listedKeys) has(server, key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.keys[[2]string{server, key}]
 }
 
 // resourceArgs are the arguments of the tools of ResourceTools.
@@ -241,6 +289,9 @@ func (c *connection) listLines(
 		for _, item := range jsonList(jsonObject(raw)[kind]) {
 			if line := itemLine(jsonObject(item), key); line != "" && len(lines) < maxListed {
 				lines = append(lines, line)
+				if key != "uriTemplate" { // a pattern is filled in by the model
+					c.s.h.listed.add(c.s.c.Name, jsonString(jsonObject(item)[key]))
+				}
 			}
 		}
 		next := sdk.Cursor(jsonString(jsonObject(raw)["nextCursor"]))

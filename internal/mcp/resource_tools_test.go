@@ -93,6 +93,32 @@ func TestResourcesAndPrompts(t *testing.T) {
 			name)), "user: Greet Odin")
 		wantFailure(t, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"other://"}`, name)), "failed")
 	}
+	// What the server has listed to the letter may be read like what is the bot's own; all else is a call of the server's.
+	for name, c := range map[string]struct {
+		tool, args, as string
+		isOwn          bool
+	}{
+		"a listed resource":             {"resource_read", `{"server":"new","uri":"note://1"}`, "new_resource_read", true},
+		"one that a pattern allows":     {"resource_read", `{"server":"new","uri":"note://7"}`, "new_resource_read", false},
+		"a pattern itself":              {"resource_read", `{"server":"new","uri":"note://{n}"}`, "new_resource_read", false},
+		"of a server that is not there": {"resource_read", `{"server":"none","uri":"note://1"}`, "none_resource_read", false},
+		"a listed prompt":               {"prompt_get", `{"server":"new","name":"greet"}`, "new_prompt_get", true},
+		"with words in its blanks": {"prompt_get", `{"server":"new","name":"greet","arguments":{"who":"secret"}}`,
+			"new_prompt_get", false},
+		"a list":       {"prompts_list", `{"server":"new"}`, "new_prompts_list", true},
+		"all lists":    {"prompts_list", `{}`, "mcp_prompts_list", true},
+		"no arguments": {"prompts_list", `5`, "mcp_prompts_list", true},
+	} {
+		for _, tl := range h.ResourceTools() {
+			if tl.Spec().Name != c.tool {
+				continue
+			}
+			in := tool.Intent{Tool: tool.Named{Name: "mcp_" + c.tool, Tool: tl}, Args: json.RawMessage(c.args)}.Decided()
+			if spec := in.Tool.Tool.Spec(); in.Tool.Name != c.as || spec.Native != c.isOwn || spec.Hints.Class() != "readOnly" {
+				t.Errorf("%s counts as %s, %+v", name, in.Tool.Name, spec)
+			}
+		}
+	}
 	wantFailure(t, fromPack(t, h, "resource_read", `{"server":"plain","uri":"note://1"}`),
 		`There is no MCP server "plain" that offers this. Those that do: new, old.`)
 	wantFailure(t, fromPack(t, h, "prompt_get", `{"server":5}`), "do not fit the schema")

@@ -86,7 +86,7 @@ func (s *server) status() Status {
 		Error:       s.problem,
 		Tools:       []ToolInfo{},
 		Source:      s.source,
-		Pending:     len(s.quarantined),
+		Pending:     s.countPending(),
 		Warnings:    s.warnings(),
 		ConsentURL:  s.consentURL(),
 		Description: s.c.Description,
@@ -108,6 +108,16 @@ func (s *server) status() Status {
 		s.conn.requestCheck()
 	}
 	return st
+}
+
+// countPending returns how many tools wait for Approve; s.mu is held.
+func (s *server) countPending() (n int) {
+	for _, j := range s.decisions {
+		if j.isPending() {
+			n++
+		}
+	}
+	return n
 }
 
 // publicState returns the state as Status shows it; s.mu is held.

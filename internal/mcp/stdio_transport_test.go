@@ -286,7 +286,7 @@ func TestAServerThatDiesIsRestarted(t *testing.T) {
 
 // remoteTool is a tool as a turn holds it that asked for the tools before.
 func remoteTool(h *Host, server, name string) tool.Tool {
-	return serverTool{must(h.server(server)), inspect(toolSpec{Name: name})}
+	return serverTool{s: must(h.server(server)), tool: inspect(toolSpec{Name: name})}
 }
 
 // What the operator asked for shows at once, and a call right after it waits for it.

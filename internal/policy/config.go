@@ -8,14 +8,29 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// FromConfig returns the policy of a configuration: tools.policy, tools.mode, and what is said of
-// servers. granted reports the calls that people approved beforehand.
-func FromConfig(c *config.Config, granted func(in tool.Intent) bool) *Policy {
+// Grants are the calls that people approved beforehand.
+type Grants interface {
+	// Allow reports whether a call may be made as long as no foreign text was read.
+	Allow(in tool.Intent) bool
+	// AllowReading reports whether a call is one of the reading tools that may run also after foreign text.
+	AllowReading(in tool.Intent) bool
+}
+
+// FromConfig returns the policy of a configuration: tools.policy, tools.mode, and what is said of servers.
+func FromConfig(c *config.Config, grants Grants) *Policy {
 	o := Options{
-		Granted:       granted,
-		Open:          c.Tools.Mode == "open",
-		Trusts:        func(server string) bool { return c.MCPServers[server].Trust },
-		AlwaysAllowed: func(s tool.Spec) bool { return slices.Contains(c.MCPServers[s.Server].AlwaysAllow, s.Name) },
+		Grants: grants,
+		Open:   c.Tools.Mode == "open",
+		Server: func(name string) Server {
+			s, known := c.MCPServers[name]
+			return Server{
+				Known:       known,
+				Trust:       s.Trust,
+				Closed:      s.Egress.None,
+				Reads:       s.Reads,
+				AlwaysAllow: s.AlwaysAllow,
+			}
+		},
 	}
 	for _, r := range c.Tools.Policy {
 		o.Rules = append(o.Rules, Rule{

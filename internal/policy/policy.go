@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"ravenbot/internal/address"
 	"ravenbot/internal/tool"
 )
 
@@ -25,23 +26,29 @@ type Rule struct {
 	Users    []string // ids or account names
 	Roles    []string // ids or names
 	Tainted  *bool    // whether the turn has read foreign text
-	// Hosts are patterns of the hosts of addresses in the arguments. A rule that allows holds
-	// where each of them matches and there is one; any other where one of them does.
+	// Hosts are patterns of the hosts of addresses in the arguments. A rule that allows holds if there is a web
+	// address of such a host and no other address; any other rule if one of the hosts matches.
 	Hosts     []string
 	Decision  tool.Decision
 	Approvers []string // who may approve: "roles:NAME" or "users:ID"; empty: the asker or an administrator
+}
+
+// Server is what the operator says of an MCP server.
+type Server struct {
+	Known       bool // it has an entry in config.json
+	Trust       bool // what it says of its tools is believed
+	Closed      bool // it reaches nothing outside of itself
+	Reads       []string
+	AlwaysAllow []string
 }
 
 // Options configure a Policy.
 type Options struct {
 	Rules []Rule
 	Open  bool // what no rule decides is allowed
-	// Trusts reports whether what a server says about its tools is believed.
-	Trusts func(server string) bool
-	// AlwaysAllowed reports the tools that the operator exempted from asking.
-	AlwaysAllowed func(tool.Spec) bool
-	// Granted reports the calls that people approved beforehand; nil: none.
-	Granted func(in tool.Intent) bool
+	// Server returns what the operator says of an MCP server.
+	Server func(name string) Server
+	Grants Grants // nil: none
 }
 
 // Policy does not change after New and may be used concurrently.
@@ -52,8 +59,6 @@ func New(o Options) *Policy { return &Policy{o} }
 
 // Decide returns the decision about a call.
 func (p *Policy) Decide(in tool.Intent) tool.Verdict {
-	// Before the rules, whose condition "tainted" counts descriptions of tools as well.
-	in.Caller.Taint = p.taint(in.Caller)
 	v := p.decide(newCall(in))
 	if v.Decision == tool.Ask && in.Caller.Unattended {
 		v.Decision, v.Reason = tool.Deny, v.Reason+", and a scheduled task has nobody to ask"
@@ -65,13 +70,26 @@ func (p *Policy) Decide(in tool.Intent) tool.Verdict {
 type call struct {
 	tool.Intent
 	names []string        // by which rules may name the tool
-	texts func() []string // see textsIn
+	texts func() []string // see address.Texts
+	// addresses are those in the arguments.
+	addresses func() []string
 }
 
 // newCall returns a call with what rules compare. Its arguments are searched for addresses once,
 // and only if a rule asks for hosts.
 func newCall(in tool.Intent) call {
-	return call{in, toolNames(in.Tool), sync.OnceValue(func() []string { return textsIn(in.Args) })}
+	names := toolNames(in.Tool)
+	if in = in.Decided(); in.Tool.Name != names[0] {
+		names = append(names, toolNames(in.Tool)...)
+	}
+	texts := sync.OnceValue(func() []string { return address.Texts(in.Args) })
+	return call{in, names, texts, sync.OnceValue(func() []string {
+		var list []string
+		for _, s := range texts() {
+			list = append(list, address.In(s)...)
+		}
+		return list
+	})}
 }
 
 // decide returns what the first rule that holds says, or the mode where none does. The reason is
@@ -88,6 +106,7 @@ func (p *Policy) decide(in call) tool.Verdict {
 		v.Reason = fmt.Sprintf("the operator's policy denies it (tools.policy[%d]%s)", at, describeHint(r))
 	case tool.Ask:
 		v.Reason = fmt.Sprintf("the operator's policy requires an approval for it (tools.policy[%d]%s)", at, describeHint(r))
+		v.Line = fmt.Sprintf("tools.policy[%d]", at)
 		if len(in.Caller.Taint) > 0 {
 			v.Reason += "; " + describeTaint(in.Caller.Taint)
 		}
@@ -117,23 +136,35 @@ func (p *Policy) holds(r Rule, in call) bool {
 		r.Tainted != nil && *r.Tainted != (len(c.Taint) > 0):
 		return false
 	}
-	return len(r.Hosts) == 0 || matchesHosts(r, hostsIn(in.texts()))
+	return len(r.Hosts) == 0 || matchesHosts(r, in.addresses())
 }
 
 // Class returns the hint of a tool: readOnly, write, destructive or unknown. That a tool only
-// reads is believed of the bot's own tools, and of servers that the operator trusts.
+// reads is believed of the bot's own tools, of servers that the operator trusts, and of tools that he says it of.
 func (p *Policy) Class(s tool.Spec) string {
 	class := s.Hints.Class()
-	if class == "readOnly" && !s.Native && !p.o.Trusts(s.Server) {
-		return "unknown"
+	if s.Native {
+		return class
+	}
+	switch about := p.o.Server(s.Server); {
+	case slices.ContainsFunc(about.Reads, func(pattern string) bool { return Match(pattern, s.Name) }):
+		return readOnly
+	case class == readOnly && !about.Trust:
+		return unknown
 	}
 	return class
 }
 
+// Classes of tools.
+const (
+	readOnly = "readOnly"
+	unknown  = "unknown"
+)
+
 // matchesHint reports whether the hint of a rule is about tools of a class. A tool that says
 // nothing counts as destructive, too: that is the default of the MCP specification (2025-11-25).
 func matchesHint(hint, class string) bool {
-	return hint == "" || hint == class || hint == "destructive" && class == "unknown"
+	return hint == "" || hint == class || hint == "destructive" && class == unknown
 }
 
 // matchesChannel reports whether a call was made in a channel that a pattern names.
@@ -145,17 +176,22 @@ func matchesChannel(patterns []string, c tool.Caller) bool {
 	})
 }
 
-// matchesHosts reports whether the hosts in a call's arguments meet a rule: any of them where it
-// refuses or asks, all of them where it allows.
-func matchesHosts(r Rule, hosts []string) bool {
+// matchesHosts reports whether the addresses in a call's arguments meet a rule: any of them where it
+// refuses or asks. A rule that allows wants web addresses of its hosts and nothing else that could be an address: one
+// that is not named must not be let through beside one that is.
+func matchesHosts(r Rule, addresses []string) bool {
 	matches := func(host string) bool {
 		return slices.ContainsFunc(r.Hosts, func(p string) bool { return Match(strings.ToLower(p), host) })
 	}
 	if r.Decision != tool.Allow {
-		return slices.ContainsFunc(hosts, matches)
+		return slices.ContainsFunc(addresses, func(a string) bool {
+			return slices.ContainsFunc(address.Hosts(a), matches)
+		})
 	}
-	// One address that is not named must not be let through beside one that is.
-	return len(hosts) > 0 && !slices.ContainsFunc(hosts, func(host string) bool { return !matches(host) })
+	return len(addresses) > 0 && !slices.ContainsFunc(addresses, func(a string) bool {
+		u := address.Web(a)
+		return u == nil || u.User != nil || !matches(strings.ToLower(u.Hostname()))
+	})
 }
 
 // describeHint names the hint of a rule, for the reason of a decision.

@@ -30,14 +30,32 @@ func native(server, name string, hints tool.Hints) tool.Named {
 		Hints: hints, Native: true}}}
 }
 
-// options trust the server called good, and exempt its tool known.
+// options trust the server called good, take what the tools of the one called told that begin with get for reading, know
+// that the one called closed reaches nothing, and exempt the tool known everywhere.
 func options(rules ...policy.Rule) policy.Options {
 	return policy.Options{
-		Rules:         rules,
-		Trusts:        func(server string) bool { return server == "good" },
-		AlwaysAllowed: func(s tool.Spec) bool { return s.Name == "known" },
+		Rules: rules,
+		Server: func(name string) policy.Server {
+			return map[string]policy.Server{
+				"good":   {Known: true, Trust: true, AlwaysAllow: []string{"known"}},
+				"told":   {Known: true, Reads: []string{"get*"}},
+				"both":   {Known: true, Reads: []string{"get*"}, Trust: true},
+				"closed": {Known: true, Closed: true, Trust: true},
+				"x":      {Known: true, AlwaysAllow: []string{"known"}},
+			}[name]
+		},
 	}
 }
+
+// grants are what people have approved beforehand: any call, or the reading tools of a server.
+type grants struct {
+	all     bool
+	reading string
+}
+
+func (g grants) Allow(tool.Intent) bool { return g.all }
+
+func (g grants) AllowReading(in tool.Intent) bool { return in.Tool.Tool.Spec().Server == g.reading }
 
 func TestDecide_TheFirstRuleThatHoldsCounts(t *testing.T) {
 	p := policy.New(options(
@@ -124,17 +142,32 @@ func TestDecide_SafeMode(t *testing.T) {
 		"not annotated":                     {tool.Intent{Tool: named("x", "y", tool.Hints{})}, tool.Ask},
 		"read-only by a stranger's word":    {tool.Intent{Tool: named("x", "y", readOnly)}, tool.Ask},
 		"read-only of a trusted server":     {tool.Intent{Tool: named("good", "y", readOnly)}, tool.Allow},
-		"the same in a tainted turn":        {tool.Intent{Tool: named("good", "y", readOnly), Caller: tool.Caller{Taint: taint}}, tool.Ask},
+		"the same in a tainted turn":        {tool.Intent{Tool: named("good", "y", readOnly), Caller: tool.Caller{Taint: taint}}, tool.Allow},
+		"the same in a task":                {tool.Intent{Tool: named("good", "y", readOnly), Caller: tool.Caller{Unattended: true}}, tool.Deny},
+		"an address that nobody named":      {tool.Intent{Tool: named("good", "y", readOnly), Args: url("evil.test"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
+		"an address in a name of a field":   {tool.Intent{Tool: named("good", "y", readOnly), Args: json.RawMessage(`{"evil.test":1}`), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
+		"a mailbox that nobody named":       {tool.Intent{Tool: named("good", "y", readOnly), Args: url("write to eve@evil.test"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
+		"an address that was named":         {tool.Intent{Tool: named("good", "y", readOnly), Args: url("https://named.example/a?b=c"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Allow},
+		"words":                             {tool.Intent{Tool: named("good", "y", readOnly), Args: url("what was in main.go?"), Caller: tool.Caller{Taint: taint}}, tool.Allow},
+		"reaching out by its own word":      {tool.Intent{Tool: named("good", "y", tool.Hints{ReadOnly: &yes, OpenWorld: &yes}), Caller: tool.Caller{Taint: taint}}, tool.Ask},
+		"reading by the operator's word":    {tool.Intent{Tool: named("told", "get_it", destroy)}, tool.Allow},
+		"the same, tainted":                 {tool.Intent{Tool: named("told", "get_it", tool.Hints{}), Caller: tool.Caller{Taint: taint}}, tool.Ask},
+		"the same, tainted, trusted":        {tool.Intent{Tool: named("both", "get_it", tool.Hints{}), Caller: tool.Caller{Taint: taint}}, tool.Allow},
+		"another tool than that":            {tool.Intent{Tool: named("told", "set_it", tool.Hints{})}, tool.Ask},
+		"its own word about the outside":    {tool.Intent{Tool: named("told", "get_it", tool.Hints{OpenWorld: &no}), Args: url("evil.test"), Caller: tool.Caller{Taint: taint}}, tool.Ask},
+		"a server that reaches nothing":     {tool.Intent{Tool: named("closed", "y", readOnly), Args: url("u.id = evil.test"), Caller: tool.Caller{Taint: taint}}, tool.Allow},
+		"the same, writing":                 {tool.Intent{Tool: named("closed", "y", write), Caller: tool.Caller{Taint: taint}}, tool.Ask},
+		"the same, in a task":               {tool.Intent{Tool: named("closed", "y", readOnly), Caller: tool.Caller{Unattended: true}}, tool.Allow},
 		"exempted":                          {tool.Intent{Tool: named("x", "known", destroy)}, tool.Allow},
 		"exempted in a tainted turn":        {tool.Intent{Tool: named("x", "known", destroy), Caller: tool.Caller{Taint: taint}}, tool.Ask},
 		"a page":                            {tool.Intent{Tool: fetch, Args: url("https://any.example")}, tool.Allow},
 		"a page in a tainted turn":          {tool.Intent{Tool: fetch, Args: url("https://any.example/?q=secret"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
 		"a page that was named":             {tool.Intent{Tool: fetch, Args: url("https://named.example/a?b=c"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Allow},
 		"a page that was named, with more":  {tool.Intent{Tool: fetch, Args: url("https://named.example/a?b=cd"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
-		"a feed of the bot itself":          {tool.Intent{Tool: fetch, Args: url("bundled:news"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Allow},
+		"a feed of the bot itself":          {tool.Intent{Tool: native("feeds", "fetch", fetch.Tool.Spec().Hints), Args: url("bundled:ravenbot-news"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Allow},
+		"words in the form of such a feed":  {tool.Intent{Tool: native("feeds", "fetch", fetch.Tool.Spec().Hints), Args: url("bundled:the door code"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
+		"such a feed as words of a search":  {tool.Intent{Tool: native("web", "search", fetch.Tool.Spec().Hints), Args: url("bundled:ravenbot-news"), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
 		"a text beside an address":          {tool.Intent{Tool: fetch, Args: json.RawMessage(`{"url":"https://named.example/a?b=c","as":"secret"}`), Caller: tool.Caller{Taint: taint, IsNamed: isNamed}}, tool.Ask},
-		"descriptions of a stranger":        {tool.Intent{Tool: fetch, Args: url("https://any.example"), Caller: tool.Caller{Described: []string{"x"}}}, tool.Ask},
-		"descriptions of a trusted one":     {tool.Intent{Tool: fetch, Args: url("https://any.example"), Caller: tool.Caller{Described: []string{"good"}}}, tool.Allow},
 		"a task that writes":                {tool.Intent{Tool: native("memory", "save", write), Caller: tool.Caller{Unattended: true}}, tool.Deny},
 		"a task that may":                   {tool.Intent{Tool: native("memory", "save", write), Caller: tool.Caller{Unattended: true, Granted: []string{"memory.*"}}}, tool.Allow},
 		"a task that may open pages":        {tool.Intent{Tool: fetch, Args: url("https://any.example"), Caller: tool.Caller{Unattended: true, Granted: []string{"web.*"}, IsNamed: isNamed}}, tool.Allow},
@@ -151,7 +184,7 @@ func TestDecide_SafeMode(t *testing.T) {
 		}
 	}
 	granted := options()
-	granted.Granted = func(tool.Intent) bool { return true }
+	granted.Grants = grants{all: true}
 	at := chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"}
 	for what, c := range map[string]struct {
 		in   tool.Intent
@@ -160,7 +193,6 @@ func TestDecide_SafeMode(t *testing.T) {
 		"approved beforehand":             {tool.Intent{Tool: named("db", "drop", destroy), Caller: tool.Caller{Conversation: at}}, tool.Allow},
 		"approved, in a tainted turn":     {tool.Intent{Tool: named("db", "drop", destroy), Caller: tool.Caller{Conversation: at, Taint: taint}}, tool.Ask},
 		"approved, in a task":             {tool.Intent{Tool: named("db", "drop", destroy), Caller: tool.Caller{Conversation: at, Unattended: true}}, tool.Deny},
-		"approved, told by a stranger":    {tool.Intent{Tool: named("db", "drop", destroy), Caller: tool.Caller{Conversation: at, Described: []string{"x"}}}, tool.Ask},
 		"approved, egress when tainted":   {tool.Intent{Tool: fetch, Args: url("https://any.example"), Caller: tool.Caller{Conversation: at, Taint: taint}}, tool.Ask},
 		"approved, against a rule to ask": {tool.Intent{Tool: native("memory", "save", write), Caller: tool.Caller{Conversation: at}}, tool.Ask},
 	} {

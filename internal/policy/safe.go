@@ -3,10 +3,11 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
+	"ravenbot/internal/address"
+	"ravenbot/internal/bundled"
 	"ravenbot/internal/tool"
 )
 
@@ -19,58 +20,124 @@ const (
 
 // decideWithoutRule decides about a call that no rule is about.
 func (p *Policy) decideWithoutRule(in call) tool.Verdict {
-	spec, c := in.Tool.Tool.Spec(), in.Caller
-	class := p.Class(spec)
+	c, r := in.Caller, p.read(in)
 	switch {
 	case p.o.Open:
 		return tool.Verdict{Decision: tool.Allow}
 	case c.Unattended && matchesNames(c.Granted, in.names):
 		// What the task was given it may use, but a text that it read must not choose where to.
-		if unnamed := unnamedAddresses(in); len(c.Taint) > 0 && len(unnamed) > 0 {
-			return p.ask(c, "nobody named the address "+unnamed[0])
+		if to := in.destination(); len(c.Taint) > 0 && to != "" {
+			return p.ask(in, r, "nobody named the address "+to)
 		}
 		return tool.Verdict{Decision: tool.Allow}
-	case class != "readOnly":
-		if len(c.Taint) == 0 && !spec.Native && p.o.AlwaysAllowed(spec) && !c.Unattended {
-			return tool.Verdict{Decision: tool.Allow}
-		}
-		// People decide beforehand about calls of their own alone: not about what foreign text may cause.
-		grantable := len(c.Taint) == 0 && !c.Unattended && !c.Conversation.IsZero()
-		if grantable && p.o.Granted != nil && p.o.Granted(in.Intent) {
-			return tool.Verdict{Decision: tool.Allow}
-		}
-		v := p.ask(c, map[string]string{"write": reasonWrite, "destructive": reasonDestructive,
-			"unknown": reasonUnknown}[class])
-		v.Grantable = grantable
-		return v
-	case !leavesBot(spec), len(c.Taint) == 0 && !c.Unattended, p.goesToNamedAddresses(in):
+	case p.runs(in, r):
 		return tool.Verdict{Decision: tool.Allow}
+	case r.class != readOnly:
+		return p.ask(in, r, map[string]string{"write": reasonWrite, "destructive": reasonDestructive,
+			unknown: reasonUnknown}[r.class])
 	}
 	target := "to another service"
-	if hosts := hostsIn(in.texts()); len(hosts) > 0 {
+	if hosts := in.hosts(); len(hosts) > 0 {
 		target = "to " + strings.Join(hosts, ", ")
 	}
-	return p.ask(c, "it could carry what was said here "+target)
+	return p.ask(in, r, "it could carry what was said here "+target)
 }
 
-// ask returns a question, with what foreign text the turn has read.
-func (p *Policy) ask(c tool.Caller, reason string) tool.Verdict {
-	if len(c.Taint) > 0 {
+// reading is what is known of a tool without a rule.
+type reading struct {
+	class  string // see Class
+	trust  bool   // that it only reads is believed also after foreign text
+	closed bool   // it reaches nothing outside of the bot or of its server
+	server Server
+}
+
+// read returns what is known of the tool of a call: from the operator, from people who approved its reading tools here,
+// and from the server only if the operator trusts it.
+func (p *Policy) read(in call) reading {
+	spec := in.Tool.Tool.Spec()
+	r := reading{class: p.Class(spec)}
+	open := spec.Hints.OpenWorld
+	if spec.Native {
+		r.trust, r.closed = true, open == nil || !*open
+		return r
+	}
+	r.server = p.o.Server(spec.Server)
+	r.trust = r.server.Trust
+	// A tool that does not say so reaches the outside: that is the default of openWorldHint.
+	r.closed = r.server.Closed || r.trust && open != nil && !*open
+	if p.o.Grants != nil && p.o.Grants.AllowReading(in.Intent) {
+		r.class, r.trust = readOnly, true
+	}
+	return r
+}
+
+// runs reports whether a call runs without a question.
+func (p *Policy) runs(in call, r reading) bool {
+	spec, c := in.Tool.Tool.Spec(), in.Caller
+	foreign := len(c.Taint) > 0
+	switch {
+	case r.class != readOnly:
+		// People decide beforehand about calls of their own alone: not about what foreign text may cause.
+		return !foreign && !c.Unattended && (slices.Contains(r.server.AlwaysAllow, spec.Name) ||
+			isPlace(c) && p.o.Grants != nil && p.o.Grants.Allow(in.Intent))
+	case r.closed, !foreign && !c.Unattended:
+		return true
+	case spec.Native:
+		return goesToNamedAddresses(in)
+	}
+	return r.trust && !c.Unattended && in.staysInServer()
+}
+
+// isPlace reports whether a call was made in a place where people can decide about more calls than one.
+func isPlace(c tool.Caller) bool { return !c.Unattended && !c.Conversation.IsZero() }
+
+// ask returns a question, with what foreign text the turn has read and how it could be ended for good.
+func (p *Policy) ask(in call, r reading, reason string) tool.Verdict {
+	spec, c := in.Tool.Tool.Spec(), in.Caller
+	foreign := len(c.Taint) > 0
+	if foreign {
 		reason += "; " + describeTaint(c.Taint)
 	}
-	return tool.Verdict{Decision: tool.Ask, Reason: reason}
+	claimed := spec.Hints.Class()
+	return tool.Verdict{
+		Decision:  tool.Ask,
+		Reason:    reason,
+		Grantable: r.class != readOnly && !foreign && isPlace(c),
+		ReadingGrantable: !spec.Native && isPlace(c) && !r.trust &&
+			(claimed == readOnly || claimed == unknown) && (!foreign || in.staysInServer()),
+		Line: configLine(in, r),
+	}
 }
 
-// taint returns what foreign text a caller's turn has read. How an MCP server describes its own
-// tools is such a text, unless the server is trusted.
-func (p *Policy) taint(c tool.Caller) []string {
-	list := slices.Clone(c.Taint)
-	for _, server := range c.Described {
-		if !p.o.Trusts(server) {
-			list = append(list, "descriptions of the tools of MCP server "+server)
-		}
+// configLine returns the line of config.json that ends questions like this one and allows as little else as possible.
+func configLine(in call, r reading) string {
+	spec, c := in.Tool.Tool.Spec(), in.Caller
+	foreign, claimed := len(c.Taint) > 0, spec.Hints.Class()
+	entry := func(keys string) string { return fmt.Sprintf(`"mcpServers": {%q: {%s}}`, spec.Server, keys) }
+	switch {
+	case c.Unattended:
+		return fmt.Sprintf(`"tools": [%q] of the digest or webhook`, in.Tool.Name)
+	case spec.Native || !r.server.Known: // a rule
+	case (claimed == readOnly || r.class == readOnly) && !r.trust && (!foreign || in.staysInServer()):
+		return entry(`"trust": true`)
+	case claimed == unknown && r.class == unknown && foreign && !r.trust:
+		return entry(fmt.Sprintf(`"reads": [%q], "trust": true`, spec.Name))
+	case claimed == unknown && r.class == unknown:
+		return entry(fmt.Sprintf(`"reads": [%q]`, spec.Name))
+	case r.class == readOnly && len(in.hosts()) == 0:
+		return entry(`"egress": "none"`)
+	case r.class != readOnly && !foreign:
+		return entry(fmt.Sprintf(`"alwaysAllow": [%q]`, spec.Name))
 	}
-	return list
+	keys := fmt.Sprintf(`"tools": [%q]`, in.Tool.Name)
+	if !c.Conversation.IsZero() {
+		keys += fmt.Sprintf(`, "channels": [%q]`, c.Conversation.Base())
+	}
+	if hosts := in.hosts(); r.class == readOnly && len(hosts) > 0 {
+		list, _ := json.Marshal(hosts) // strings always can
+		keys += `, "hosts": ` + string(list)
+	}
+	return fmt.Sprintf(`"tools": {"policy": [{%s, "tainted": %v, "decision": "allow"}]}`, keys, foreign)
 }
 
 // maxTaint is how many sources of foreign text a reason names.
@@ -85,30 +152,14 @@ func describeTaint(taint []string) string {
 	return "text of others was read before: " + named
 }
 
-// leavesBot reports whether a call of a tool reaches anything outside of the bot. An MCP tool
-// that does not say so does: that is the default of openWorldHint.
-func leavesBot(s tool.Spec) bool {
-	if s.Hints.OpenWorld == nil {
-		return !s.Native
-	}
-	return *s.Hints.OpenWorld
-}
-
 // goesToNamedAddresses reports whether a call of a native tool names addresses alone that a
 // person, a search or a page that was read named, to the letter: then its address tells nothing
 // that was not known there.
-func (p *Policy) goesToNamedAddresses(in call) bool {
-	if !in.Tool.Tool.Spec().Native || in.Caller.IsNamed == nil {
-		return false
-	}
-	texts := in.texts()
+func goesToNamedAddresses(in call) bool {
 	named := 0
-	for _, s := range texts {
-		switch {
-		case strings.HasPrefix(s, "bundled:"): // feeds that come with the program: nothing leaves it
-		case !isAddress(s):
-			return false // a text beside the address could carry data as well
-		case !in.Caller.IsNamed(s):
+	for _, s := range in.texts() {
+		// A text beside the address could carry data as well. Feeds that come with the program lead nowhere.
+		if !isBundled(in, s) && (address.Web(s) == nil || !in.isNamed(s)) {
 			return false
 		}
 		named++
@@ -116,64 +167,40 @@ func (p *Policy) goesToNamedAddresses(in call) bool {
 	return named > 0
 }
 
-// unnamedAddresses returns the addresses in the arguments of a call that nobody named to the letter.
-func unnamedAddresses(in call) []string {
-	return slices.DeleteFunc(slices.Clone(in.texts()), func(s string) bool {
-		return !isAddress(s) || in.Caller.IsNamed != nil && in.Caller.IsNamed(s)
-	})
+// isBundled reports whether a text of a call is the exact name of a feed that comes with the program.
+func isBundled(in call, s string) bool {
+	name, ok := strings.CutPrefix(s, "bundled:")
+	return ok && in.Tool.Name == "feeds_fetch" && slices.Contains(bundled.Names(), name)
 }
 
-// isAddress reports whether a whole text is a web address.
-func isAddress(s string) bool {
-	if !strings.Contains(s, "://") {
-		return false
-	}
-	u, err := url.Parse(s)
-	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+// isNamed reports whether somebody named an address to the letter.
+func (c call) isNamed(a string) bool { return c.Caller.IsNamed != nil && c.Caller.IsNamed(a) }
+
+// staysInServer reports whether a call of an MCP tool carries nothing to anywhere but the server, as far as it is known:
+// it does not say that it does, and its arguments name no address that nobody named before.
+func (c call) staysInServer() bool {
+	open := c.Tool.Tool.Spec().Hints.OpenWorld
+	return (open == nil || !*open) &&
+		!slices.ContainsFunc(c.addresses(), func(a string) bool { return !c.isNamed(a) })
 }
 
-// hostsIn returns the hosts of the addresses in the texts of a call, in lower case.
-func hostsIn(texts []string) []string {
-	var hosts []string
-	for _, s := range texts {
-		if !strings.Contains(s, "://") {
-			continue
+// destination returns a text of a call that is an address as a whole and that nobody named; empty: there is none.
+func (c call) destination() string {
+	for _, s := range c.texts() {
+		if in := address.In(s); len(in) == 1 && in[0] == s && !c.isNamed(s) {
+			return s
 		}
-		for _, word := range strings.Fields(s) {
-			if !isAddress(word) {
-				continue
-			}
-			u, _ := url.Parse(word)
-			if host := strings.ToLower(u.Hostname()); !slices.Contains(hosts, host) {
-				hosts = append(hosts, host)
-			}
+	}
+	return ""
+}
+
+// hosts returns the hosts of the web addresses in the arguments of a call.
+func (c call) hosts() []string {
+	var hosts []string
+	for _, a := range c.addresses() {
+		if u := address.Web(a); u != nil && !slices.Contains(hosts, strings.ToLower(u.Hostname())) {
+			hosts = append(hosts, strings.ToLower(u.Hostname()))
 		}
 	}
 	return hosts
-}
-
-// textsIn returns all texts in the arguments of a call, at any depth.
-func textsIn(args json.RawMessage) []string {
-	var value any
-	if json.Unmarshal(args, &value) != nil {
-		return nil
-	}
-	var texts []string
-	var walk func(any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case string:
-			texts = append(texts, v)
-		case []any:
-			for _, one := range v {
-				walk(one)
-			}
-		case map[string]any:
-			for _, one := range v {
-				walk(one)
-			}
-		}
-	}
-	walk(value)
-	return texts
 }

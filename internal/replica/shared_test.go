@@ -232,7 +232,7 @@ func TestReplicas_KnowWhatAnotherHasChanged(t *testing.T) {
 			asked <- ok && err == nil
 		}()
 		eventually(t, "a question", func() bool { return len(there.approvals.Open()) == 1 })
-		do2(t)(there.approvals.Approve(ctx, there.approvals.Open()[0].ID, approval.Always, anna, "sim"))
+		do2(t)(there.approvals.Decide(ctx, there.approvals.Open()[0].ID, approval.Always, anna, place))
 		if !<-asked {
 			t.Error("the call was not let go on")
 		}

@@ -22,6 +22,20 @@ type Intent struct {
 	Args   json.RawMessage
 }
 
+// Delegate is a tool of the bot whose calls are made by an MCP server.
+type Delegate interface {
+	// DecidedAs returns the tool of the server that a call is decided as.
+	DecidedAs(args json.RawMessage) Named
+}
+
+// Decided returns the call as it is decided and approved: that of a Delegate counts as a call of the server's tool.
+func (in Intent) Decided() Intent {
+	if d, ok := in.Tool.Tool.(Delegate); ok {
+		in.Tool = d.DecidedAs(in.Args)
+	}
+	return in
+}
+
 // Verdict is what the policy decides about a call.
 type Verdict struct {
 	Decision Decision
@@ -31,6 +45,11 @@ type Verdict struct {
 	Approvers []string
 	// Grantable says that an approval may count for more calls of the tool than this one.
 	Grantable bool
+	// ReadingGrantable says that an administrator may let the reading tools of the server run, this one included, also
+	// after foreign text.
+	ReadingGrantable bool
+	// Line is the line of config.json that would end such questions; empty: none would.
+	Line string
 }
 
 // Stricter returns the verdict that lets less through; of equal ones, the first.

@@ -20,6 +20,8 @@ type Spec struct {
 	Schema      json.RawMessage // JSON Schema of the arguments, as the server sent it; nil: no arguments
 	Hints       Hints
 	Native      bool
+	// Unapproved: a server added the tool later, and nobody has approved it. Its description is foreign text.
+	Unapproved bool
 	// As is the safe name by which models call a native tool; empty: the pack's name followed by the tool's.
 	As string
 	// ShowResult shows the results of the tool to people below the answer, whatever the model says about them.
@@ -99,21 +101,31 @@ type Caller struct {
 	// Taint names the foreign text that the turn has read, such as a page or a file; empty: all
 	// that it has read was said by people who may use the bot.
 	Taint []string
-	// Described are the MCP servers whose descriptions of tools the model was told.
-	Described []string
-	// IsNamed reports whether a participant, a search or a page that was read named an address,
-	// to the letter. nil: nobody did.
-	IsNamed func(url string) bool
+	// IsNamed reports whether an address may be used after foreign text: a participant, a search or a page that was
+	// read named it to the letter. nil: nobody did.
+	IsNamed func(address string) bool
 	// Unattended: a scheduled task calls, and nobody can be asked. Granted are the tools that it
 	// may use nevertheless, as names or patterns.
 	Unattended bool
 	Granted    []string
+	// Decided is called once it is known whether a person has to be asked about the call; AllDecided waits until that is
+	// known of all calls that the model made at once. nil: it made one.
+	Decided    func()
+	AllDecided func()
 	// Servers reports which MCP servers may be used by tools that use several. nil: all.
 	Servers func(name string) bool
 }
 
 // Reaches reports whether tools may use an MCP server for the caller.
 func (c Caller) Reaches(server string) bool { return c.Servers == nil || c.Servers(server) }
+
+// MeetOthers marks the call as decided, and waits until all calls that the model made at once are.
+func (c Caller) MeetOthers() {
+	if c.Decided != nil {
+		c.Decided()
+		c.AllDecided()
+	}
+}
 
 type callerKey struct{}
 
