@@ -199,22 +199,35 @@ func (l *lair) onDiscord(say func(channel string)) int {
 	return l.settle(done)
 }
 
-// addServer adds an MCP server that is not trusted, one of whose tools has a description of its own, and approves it.
+// addServer adds an MCP server that is not trusted, approves it, and has it declare one more tool with a description of
+// its own, which nobody has approved.
 func (l *lair) addServer(name, description string) {
 	l.bot.t.Helper()
+	later := filepath.Join(l.tools, "later")
+	l.write(later, "")
 	entry := map[string]any{"name": name, "command": os.Args[0], "env": map[string]string{
-		"RAVENBOT_TOOL_SERVER": l.tools, "RAVENBOT_TOOL_DESCRIPTION": description, "GORACE": "atexit_sleep_ms=0"}}
+		"RAVENBOT_TOOL_SERVER": l.tools, "RAVENBOT_TOOL_DESCRIPTION_FILE": later, "GORACE": "atexit_sleep_ms=0"}}
 	if status := l.bot.call(http.MethodPost, "/api/v1/mcp/servers", entry, nil); status != http.StatusCreated {
 		l.bot.t.Fatalf("adding the server gave status %d", status)
 	}
-	state := func() string {
-		var v struct{ State string }
-		l.bot.call(http.MethodGet, "/api/v1/mcp/servers/"+name, nil, &v)
-		return v.State
+	type status struct {
+		State   string
+		Pending int
 	}
-	within(l.bot.t, "the server is held", func() bool { return state() == "quarantined" })
+	reaches := func(what string, want status) {
+		l.bot.t.Helper()
+		within(l.bot.t, what, func() bool {
+			var v status
+			l.bot.call(http.MethodGet, "/api/v1/mcp/servers/"+name, nil, &v)
+			return v == want
+		})
+	}
+	reaches("the server is held", status{"quarantined", 3})
 	l.bot.call(http.MethodPost, "/api/v1/mcp/servers/"+name+"/approve", nil, nil)
-	within(l.bot.t, "the server is connected", func() bool { return state() == "connected" })
+	reaches("the server is connected", status{"connected", 0})
+	l.write(later, description)
+	l.bot.call(http.MethodPost, "/api/v1/mcp/servers/"+name+"/restart", nil, nil)
+	reaches("it has one more tool", status{"connected", 1})
 }
 
 func (l *lair) write(path, text string) {

@@ -16,7 +16,7 @@ import (
 // toolServer is this test binary as an MCP server on standard streams. Its tool
 // look says that it only reads; effect says nothing of itself. Each run of either
 // is a line in a file of its own in dir. A call with hold never ends at its first
-// run. RAVENBOT_TOOL_COUNT adds so many more tools.
+// run. RAVENBOT_TOOL_COUNT adds so many more tools, RAVENBOT_TOOL_LIST declares others instead, which do the same.
 func toolServer(dir string) {
 	if err := exec.Command("sh", "-c", "trap '' TERM HUP INT; while :; do sleep 1000; done").Start(); err != nil {
 		panic(err) // it does not end by itself, nor when it is asked to
@@ -84,14 +84,25 @@ func toolList() []any {
 	schema := map[string]any{"type": "object", "properties": map[string]any{"question": map[string]string{"type": "string"},
 		"ms": map[string]string{"type": "integer"}, "hold": map[string]string{"type": "boolean"}},
 		"required": []string{"question"}}
+	if list := os.Getenv("RAVENBOT_TOOL_LIST"); list != "" {
+		var tools []any
+		if err := json.Unmarshal([]byte("["+list+"]"), &tools); err != nil {
+			panic(err)
+		}
+		for _, t := range tools {
+			t.(map[string]any)["inputSchema"] = schema
+		}
+		return tools
+	}
 	tools := []any{
 		map[string]any{"name": "effect", "description": "does something", "inputSchema": schema},
 		map[string]any{"name": "wonder", "description": "asks something back", "inputSchema": schema},
 		map[string]any{"name": "look", "description": "looks at something", "inputSchema": schema,
 			"annotations": map[string]bool{"readOnlyHint": true}},
 	}
-	if text := os.Getenv("RAVENBOT_TOOL_DESCRIPTION"); text != "" {
-		tools = append(tools, map[string]any{"name": "described", "description": text, "inputSchema": schema})
+	text, _ := os.ReadFile(os.Getenv("RAVENBOT_TOOL_DESCRIPTION_FILE")) // often not set
+	if len(text) > 0 {
+		tools = append(tools, map[string]any{"name": "described", "description": string(text), "inputSchema": schema})
 	}
 	more, _ := strconv.Atoi(os.Getenv("RAVENBOT_TOOL_COUNT")) // often not set
 	for n := range more {

@@ -64,7 +64,7 @@ func (q *Queue) describeGrants(m chat.Message) string {
 		line := fmt.Sprintf("- `%s`: in this channel, by %s (`%s`)", g.Tool, plainName(g.By), g.ID)
 		switch g.Scope {
 		case Reading:
-			line = fmt.Sprintf("- reading tools of the MCP server `%s`, also after text of others: in this channel, by %s (`%s`)",
+			line = fmt.Sprintf("- reading tools of `%s`, also after text of others: in this channel, by %s (`%s`)",
 				plainName(g.Server), plainName(g.By), g.ID)
 		case InConversation:
 			line = fmt.Sprintf("- `%s`: in one conversation until %s UTC, by %s (`%s`)",

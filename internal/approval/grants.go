@@ -143,21 +143,6 @@ func (g *Grants) List() []Grant {
 	return slices.DeleteFunc(slices.Clone(g.list), func(one Grant) bool { return one.hasExpired(g.now()) })
 }
 
-// addAll stores the grants that approvals of a wider scope are, one for each tool.
-func (g *Grants) addAll(ctx context.Context, list []store.Approval, scope Scope, by chat.User, at chat.Address) error {
-	added := map[string]bool{}
-	for _, a := range list {
-		if added[a.Tool] {
-			continue
-		}
-		added[a.Tool] = true
-		if err := g.add(ctx, a, scope, by, at.Platform); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // add stores the grant that an approval of a wider scope is.
 func (g *Grants) add(ctx context.Context, a store.Approval, scope Scope, by chat.User, platform string) error {
 	one := Grant{

@@ -202,7 +202,7 @@ func TestDecide_ReadingTools_AreApprovedByAnAdministrator(t *testing.T) {
 			}
 		}
 		list, err := b.Handle(t.Context(), chat.Message{Conversation: here, Author: bert, Command: "approvals"})
-		if err != nil || !strings.Contains(list.Text, "reading tools of the MCP server `s`") {
+		if err != nil || !strings.Contains(list.Text, "reading tools of `s`") {
 			t.Errorf("the list: %v, %+v", err, list)
 		}
 	})

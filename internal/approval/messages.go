@@ -120,8 +120,8 @@ func (q *Queue) whoDecides(open ...store.Approval) string {
 			"have read nothing that others wrote; *Always here* is for administrators."
 	}
 	if has(pressReading) {
-		words += fmt.Sprintf(" *Reading tools here*, for administrators, lets me run the tools of the MCP server `%s` that "+
-			"only read, in this channel, also after I have read what others wrote.", plainName(a.Server))
+		words += fmt.Sprintf(" *Reading tools here*, for administrators, lets me run the tools of `%s` that only read, in this "+
+			"channel, also after I have read what others wrote.", plainName(a.Server))
 	}
 	return words
 }
@@ -167,7 +167,7 @@ func describeReason(a store.Approval) string {
 	}
 	words := "Why I ask: " + a.Reason + ". "
 	if a.Line != "" {
-		words += "In `config.json` this is decided by `" + a.Line + "`. "
+		words += "In `config.json`, this ends such questions: `" + a.Line + "`. "
 	}
 	return words
 }

@@ -192,7 +192,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	look := time.NewTicker(checkInterval)
 	defer look.Stop()
 	for {
-		q.decide(ctx, q.overdue(), store.Expired, "")
+		q.decide(ctx, q.overdue(), store.Expired, "", nil)
 		q.dropOld()
 		if err := q.o.Grants.dropExpired(ctx); err != nil {
 			q.o.Log.Warn("expired approval not deleted", "error", err)
@@ -277,14 +277,14 @@ func (q *Queue) Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (bool, 
 	select {
 	case <-e.decided:
 	case <-left.C:
-		q.decide(ctx, one, store.Expired, "")
+		q.decide(ctx, one, store.Expired, "", nil)
 	case <-in.Caller.Revised:
-		q.decide(ctx, one, store.Denied, "whoever asked changed the question")
+		q.decide(ctx, one, store.Denied, "whoever asked changed the question", nil)
 	case <-ctx.Done():
 		// When the bot shuts down the question stays open, and the turn finds it again after
 		// the restart. A call without a turn cannot be resumed.
 		if errors.Is(context.Cause(ctx), chat.ErrStopped) || in.Caller.Turn == "" {
-			q.decide(context.WithoutCancel(ctx), one, store.Denied, "whoever asked ended the work")
+			q.decide(context.WithoutCancel(ctx), one, store.Denied, "whoever asked ended the work", nil)
 		}
 		return false, "", ctx.Err()
 	}
@@ -428,11 +428,18 @@ func (q *Queue) post(ctx context.Context, a store.Approval, d chat.Draft, replac
 
 // decide records a decision about calls, tells those that wait and replaces the posts. It returns the calls that were
 // undecided before, in this process and in others.
-func (q *Queue) decide(ctx context.Context, ids []string, d store.Decision, by string) []store.Approval {
+// before, if not nil, is called with each of them before its call goes on.
+func (q *Queue) decide(
+	ctx context.Context,
+	ids []string,
+	d store.Decision,
+	by string,
+	before func(a store.Approval),
+) []store.Approval {
 	var decided []store.Approval
 	posts := map[string]store.Approval{} // the last call that each was about
 	for _, id := range ids {
-		a, ok := q.saveDecision(ctx, id, d, by)
+		a, ok := q.saveDecision(ctx, id, d, by, before)
 		if !ok {
 			continue
 		}
@@ -463,9 +470,15 @@ func compareCalls(a, b store.Approval) int {
 	return cmp.Or(cmp.Compare(a.Tool, b.Tool), bytes.Compare(a.Args, b.Args), cmp.Compare(a.ID, b.ID))
 }
 
-// saveDecision stores a decision, and lets the call go on if it waits here. It returns false where the question is
-// unknown or was decided before.
-func (q *Queue) saveDecision(ctx context.Context, id string, d store.Decision, by string) (store.Approval, bool) {
+// saveDecision stores a decision, calls before, and lets the call go on if it waits here. It returns false where the
+// question is unknown or was decided before.
+func (q *Queue) saveDecision(
+	ctx context.Context,
+	id string,
+	d store.Decision,
+	by string,
+	before func(a store.Approval),
+) (store.Approval, bool) {
 	q.deciding.Lock()
 	defer q.deciding.Unlock()
 	a, isOpen := q.openEntry(id)
@@ -487,6 +500,9 @@ func (q *Queue) saveDecision(ctx context.Context, id string, d store.Decision, b
 		if decided, isOpen := q.openEntry(id); !isOpen {
 			return decided, false
 		}
+	}
+	if before != nil {
+		before(a)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -596,16 +612,20 @@ func (q *Queue) Decide(
 	for i, one := range list {
 		ids[i] = one.ID
 	}
-	decided := q.decide(ctx, ids, d, displayName(by))
+	var failed error
+	granted := map[string]bool{} // tools, which several calls may be of
+	decided := q.decide(ctx, ids, d, displayName(by), func(a store.Approval) {
+		// Not before the decision, which somebody else may have made, and before the call goes on, which the next may follow.
+		if scope != Once && scope != Denied && !granted[a.Tool] {
+			granted[a.Tool] = true
+			failed = errors.Join(failed, q.o.Grants.add(ctx, a, scope, by, at.Platform))
+		}
+	})
 	if len(decided) == 0 { // somebody else, or the end of the time, was quicker
 		a, _ = q.openEntry(id)
 		return a, ErrDecided
 	}
-	if scope == Once || scope == Denied {
-		return decided[0], nil
-	}
-	// After the decision, so that nobody grants what somebody else has denied.
-	return decided[0], q.o.Grants.addAll(ctx, decided, scope, by, at)
+	return decided[0], failed
 }
 
 // check returns an error if a user may not decide so about a call.

@@ -106,7 +106,7 @@ func (p *Policy) decide(in call) tool.Verdict {
 		v.Reason = fmt.Sprintf("the operator's policy denies it (tools.policy[%d]%s)", at, describeHint(r))
 	case tool.Ask:
 		v.Reason = fmt.Sprintf("the operator's policy requires an approval for it (tools.policy[%d]%s)", at, describeHint(r))
-		v.Line = fmt.Sprintf("tools.policy[%d]", at)
+		v.Line = fmt.Sprintf(`"decision": "allow" in tools.policy[%d]`, at)
 		if len(in.Caller.Taint) > 0 {
 			v.Reason += "; " + describeTaint(in.Caller.Taint)
 		}

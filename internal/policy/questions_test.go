@@ -81,6 +81,8 @@ func TestDecide_AQuestionSaysHowItCanBeEnded(t *testing.T) {
 			`"tools": {"policy": [{"tools": ["memory_save"], "channels": ["slack:T1/C9"], "tainted": false, "decision": "allow"}]}`, true, false},
 		"an address": {fetch, args, taint,
 			`"tools": {"policy": [{"tools": ["web_fetch"], "channels": ["slack:T1/C9"], "hosts": ["evil.test"], "tainted": true, "decision": "allow"}]}`, false, false},
+		"words for a search": {fetch, json.RawMessage(`{"q":"ravens"}`), taint,
+			`"tools": {"policy": [{"tools": ["web_fetch"], "channels": ["slack:T1/C9"], "tainted": true, "decision": "allow"}]}`, false, true},
 		"a mailbox for a trusted reader": {named("good", "y", readOnly), json.RawMessage(`{"of":"eve@evil.test"}`), taint,
 			`"mcpServers": {"good": {"egress": "none"}}`, false, false},
 		"an address for an untrusted reader": {named("x", "y", readOnly), args, taint,
@@ -93,7 +95,7 @@ func TestDecide_AQuestionSaysHowItCanBeEnded(t *testing.T) {
 		}
 	}
 	rules := policy.New(options(policy.Rule{Tools: []string{"*"}, Decision: tool.Ask}))
-	if v := rules.Decide(tool.Intent{Tool: fetch}); v.Line != "tools.policy[0]" || v.Grantable || v.ReadingGrantable {
+	if v := rules.Decide(tool.Intent{Tool: fetch}); v.Line != `"decision": "allow" in tools.policy[0]` || v.Grantable || v.ReadingGrantable {
 		t.Errorf("a rule: %+v", v)
 	}
 }
@@ -112,6 +114,8 @@ func TestDecide_ReadingToolsThatWereApproved(t *testing.T) {
 		"an address":             {tool.Intent{Tool: named("x", "y", readOnly), Args: json.RawMessage(`{"q":"evil.test"}`)}, tool.Ask},
 		"its word on reach":      {tool.Intent{Tool: named("x", "y", tool.Hints{ReadOnly: &yes, OpenWorld: &no}), Args: json.RawMessage(`{"q":"evil.test"}`)}, tool.Ask},
 		"another server":         {tool.Intent{Tool: named("z", "y", readOnly)}, tool.Ask},
+		"a search of the web":    {tool.Intent{Tool: native("x", "search", tool.Hints{ReadOnly: &yes, OpenWorld: &yes}), Args: json.RawMessage(`{"q":"ravens"}`)}, tool.Allow},
+		"a search for a host":    {tool.Intent{Tool: native("x", "search", tool.Hints{ReadOnly: &yes, OpenWorld: &yes}), Args: json.RawMessage(`{"q":"secret.evil.test"}`)}, tool.Ask},
 		"another, in a task":     {tool.Intent{Tool: named("x", "y", readOnly), Caller: tool.Caller{Unattended: true}}, tool.Deny},
 		"the bot's own to write": {tool.Intent{Tool: native("memory", "save", write)}, tool.Ask},
 	} {

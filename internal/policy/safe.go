@@ -48,6 +48,7 @@ type reading struct {
 	class  string // see Class
 	trust  bool   // that it only reads is believed also after foreign text
 	closed bool   // it reaches nothing outside of the bot or of its server
+	within bool   // it does not say that it reaches more than its server or service
 	server Server
 }
 
@@ -56,16 +57,17 @@ type reading struct {
 func (p *Policy) read(in call) reading {
 	spec := in.Tool.Tool.Spec()
 	r := reading{class: p.Class(spec)}
-	open := spec.Hints.OpenWorld
+	open, granted := spec.Hints.OpenWorld, p.o.Grants != nil && p.o.Grants.AllowReading(in.Intent)
 	if spec.Native {
-		r.trust, r.closed = true, open == nil || !*open
+		// Those that reach out, such as a search, go to where the operator lets them, and so may be approved as well.
+		r.trust, r.closed, r.within = granted, open == nil || !*open, true
 		return r
 	}
 	r.server = p.o.Server(spec.Server)
-	r.trust = r.server.Trust
+	r.trust, r.within = r.server.Trust, open == nil || !*open
 	// A tool that does not say so reaches the outside: that is the default of openWorldHint.
 	r.closed = r.server.Closed || r.trust && open != nil && !*open
-	if p.o.Grants != nil && p.o.Grants.AllowReading(in.Intent) {
+	if granted {
 		r.class, r.trust = readOnly, true
 	}
 	return r
@@ -80,12 +82,10 @@ func (p *Policy) runs(in call, r reading) bool {
 		// People decide beforehand about calls of their own alone: not about what foreign text may cause.
 		return !foreign && !c.Unattended && (slices.Contains(r.server.AlwaysAllow, spec.Name) ||
 			isPlace(c) && p.o.Grants != nil && p.o.Grants.Allow(in.Intent))
-	case r.closed, !foreign && !c.Unattended:
+	case r.closed, !foreign && !c.Unattended, spec.Native && goesToNamedAddresses(in):
 		return true
-	case spec.Native:
-		return goesToNamedAddresses(in)
 	}
-	return r.trust && !c.Unattended && in.staysInServer()
+	return r.trust && r.within && !c.Unattended && !in.namesAnother()
 }
 
 // isPlace reports whether a call was made in a place where people can decide about more calls than one.
@@ -99,13 +99,13 @@ func (p *Policy) ask(in call, r reading, reason string) tool.Verdict {
 		reason += "; " + describeTaint(c.Taint)
 	}
 	claimed := spec.Hints.Class()
+	mayRead := claimed == readOnly || claimed == unknown && !spec.Native
 	return tool.Verdict{
-		Decision:  tool.Ask,
-		Reason:    reason,
-		Grantable: r.class != readOnly && !foreign && isPlace(c),
-		ReadingGrantable: !spec.Native && isPlace(c) && !r.trust &&
-			(claimed == readOnly || claimed == unknown) && (!foreign || in.staysInServer()),
-		Line: configLine(in, r),
+		Decision:         tool.Ask,
+		Reason:           reason,
+		Grantable:        r.class != readOnly && !foreign && isPlace(c),
+		ReadingGrantable: mayRead && isPlace(c) && !r.trust && (!foreign || r.within && !in.namesAnother()),
+		Line:             configLine(in, r),
 	}
 }
 
@@ -118,7 +118,7 @@ func configLine(in call, r reading) string {
 	case c.Unattended:
 		return fmt.Sprintf(`"tools": [%q] of the digest or webhook`, in.Tool.Name)
 	case spec.Native || !r.server.Known: // a rule
-	case (claimed == readOnly || r.class == readOnly) && !r.trust && (!foreign || in.staysInServer()):
+	case (claimed == readOnly || r.class == readOnly) && !r.trust && (!foreign || r.within && !in.namesAnother()):
 		return entry(`"trust": true`)
 	case claimed == unknown && r.class == unknown && foreign && !r.trust:
 		return entry(fmt.Sprintf(`"reads": [%q], "trust": true`, spec.Name))
@@ -176,12 +176,9 @@ func isBundled(in call, s string) bool {
 // isNamed reports whether somebody named an address to the letter.
 func (c call) isNamed(a string) bool { return c.Caller.IsNamed != nil && c.Caller.IsNamed(a) }
 
-// staysInServer reports whether a call of an MCP tool carries nothing to anywhere but the server, as far as it is known:
-// it does not say that it does, and its arguments name no address that nobody named before.
-func (c call) staysInServer() bool {
-	open := c.Tool.Tool.Spec().Hints.OpenWorld
-	return (open == nil || !*open) &&
-		!slices.ContainsFunc(c.addresses(), func(a string) bool { return !c.isNamed(a) })
+// namesAnother reports whether the arguments of a call name an address that nobody named before.
+func (c call) namesAnother() bool {
+	return slices.ContainsFunc(c.addresses(), func(a string) bool { return !c.isNamed(a) })
 }
 
 // destination returns a text of a call that is an address as a whole and that nobody named; empty: there is none.
