@@ -44,6 +44,7 @@ type callView struct {
 	Result     string          `json:"result"`
 	ResultID   string          `json:"resultId,omitempty"` // GET /tool-usage/results/{id} returns the whole
 	Error      string          `json:"error"`
+	NotRun     bool            `json:"notRun,omitempty"` // it was refused, or nobody approved it
 	Note       string          `json:"note,omitempty"`
 	DurationMs float64         `json:"durationMs"`
 	Channel    string          `json:"channel"`
@@ -64,6 +65,7 @@ func newCallView(c store.ToolCall) callView {
 		Result:     c.Result,
 		ResultID:   c.ResultID,
 		Error:      c.Error,
+		NotRun:     c.NotRun,
 		Note:       c.Note,
 		DurationMs: float64(c.Took.Microseconds()) / 1000,
 		User:       c.User,
@@ -81,7 +83,7 @@ func newCallView(c store.ToolCall) callView {
 
 // callsView is the page of calls.
 type callsView struct {
-	Open   []approvalView
+	Open   []Approval
 	Grants []approval.Grant
 	Calls  []numberedCall
 	// Made and Times are the calls of the last days, and how long they took.
@@ -211,8 +213,8 @@ func (s *Server) getResult(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// approvalView is an approval as the API shows it.
-type approvalView struct {
+// Approval is an approval as the API shows it.
+type Approval struct {
 	ID       string          `json:"id"`
 	Tool     string          `json:"tool"`
 	Server   string          `json:"server"`
@@ -236,8 +238,8 @@ type approvalScope struct {
 }
 
 // newApprovalView returns an approval as page and API show it.
-func newApprovalView(a store.Approval) approvalView {
-	v := approvalView{
+func newApprovalView(a store.Approval) Approval {
+	v := Approval{
 		ID:       a.ID,
 		Tool:     a.Tool,
 		Server:   a.Server,
@@ -273,13 +275,13 @@ func newApprovalView(a store.Approval) approvalView {
 // listApprovals writes the approvals that wait for a decision, oldest first. ?all=true adds those decided in
 // the last days.
 func (s *Server) listApprovals(w http.ResponseWriter, r *http.Request) {
-	items := []approvalView{}
+	items := []Approval{}
 	for _, a := range s.o.Approvals.All() {
 		if a.Decision == "" || r.URL.Query().Get("all") == "true" {
 			items = append(items, newApprovalView(a))
 		}
 	}
-	writeList(w, r, items, func(v approvalView) string { return v.ID })
+	writeList(w, r, items, func(v Approval) string { return v.ID })
 }
 
 // getApproval serves GET /api/v1/approvals/{id}, for one that was decided lately as well.

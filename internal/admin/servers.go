@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/measure"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/totals"
@@ -245,8 +247,14 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.writeServerError(w, r, err)
 	default:
-		writeJSON(w, http.StatusOK, CallResult{Text: res.Text, Structured: res.Structured, IsError: res.IsError})
+		writeJSON(w, http.StatusOK, CallResult{Text: res.Text, Structured: res.Structured, IsError: res.IsError,
+			NotRun: res.NotRun})
 	}
+}
+
+// OperatorCallsAt returns the conversation that single calls of the operator belong to.
+func OperatorCallsAt() chat.Address {
+	return chat.Address{Platform: mcpserve.Platform, Workspace: "admin", Channel: "api"}
 }
 
 // CallResult is the result of a tool, as the API shows it.
@@ -254,6 +262,7 @@ type CallResult struct {
 	Text       string          `json:"text"`
 	Structured json.RawMessage `json:"structured,omitempty"`
 	IsError    bool            `json:"isError"`
+	NotRun     bool            `json:"notRun,omitempty"` // it was refused, or nobody approved it
 }
 
 // serverPending writes the tools that wait for an approval, with the differences. The ETag stands for them.

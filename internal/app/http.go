@@ -57,7 +57,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 			Tools:   a.registry,
 			Servers: a.mcp,
 			Shown:   a.maxResultBytes,
-			At:      chat.Address{Platform: mcpserve.Platform, Workspace: "admin", Channel: "api"},
+			At:      admin.OperatorCallsAt(),
 		},
 		Agents:        a.roster,
 		Files:         roster.Files{Roster: a.roster},

@@ -70,7 +70,7 @@ func newRoot(c *invocation) *cobra.Command {
 		c.group("mcp", "look at MCP servers and use them, or offer the bot's own tools as one",
 			c.command("list", "list the MCP servers", 0, 0, listServers, jsonFlag),
 			c.command("tools SERVER-or-URL", "list the tools of a server", 1, 1, serverTools, jsonFlag),
-			c.command("call SERVER TOOL JSON", "call a tool of a server", 3, 3, callTool, jsonFlag),
+			c.command("call SERVER TOOL JSON", "call a tool of a server", 3, 3, callTool, jsonFlag, yesFlag),
 			c.command("logs SERVER", "show what a server logged", 1, 1, serverLogs, jsonFlag),
 			c.command("approve SERVER", "approve the changed tools of a server", 1, 1, approveServer, jsonFlag),
 			c.command("serve", "serve the bot's own tools over MCP on standard streams", 0, 0, serveMCP, jsonFlag)),

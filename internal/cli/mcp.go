@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -124,10 +125,14 @@ func waitConnected(ctx context.Context, d *client, name string) error {
 	}
 }
 
-// waitHint is how long a call may take before the command says what it may be waiting for.
-const waitHint = 3 * time.Second
+// lookInterval is how often a command that calls a tool looks whether its call waits for an approval.
+const lookInterval = 300 * time.Millisecond
 
-// callTool calls a tool of a server through the daemon. It fails when the tool reports an error.
+// yesFlag adds --yes, for commands that ask before they go on.
+func yesFlag(c *invocation) { c.flags.Bool("yes", false, "approve the call without asking") }
+
+// callTool calls a tool of a server through the daemon, and asks here whether it may where it needs an approval. It fails
+// when the tool reports an error.
 func callTool(ctx context.Context, c *invocation) error {
 	if !json.Valid([]byte(c.args[2])) {
 		return usageErrorf("the arguments of the call are not valid JSON: %.100s", c.args[2])
@@ -136,15 +141,16 @@ func callTool(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
-	// A call that needs an approval is answered when somebody has decided.
-	hint := time.AfterFunc(waitHint, func() {
-		fmt.Fprintln(c.Err, "Waiting for the tool. If it needs an approval, decide on the page Calls, "+
-			"or with POST /api/v1/approvals/ID.")
-	})
-	defer hint.Stop()
+	asking, done := context.WithCancel(ctx)
+	defer done()
+	failed := make(chan error, 1)
+	began := time.Now()
+	go func() { failed <- c.approveCall(asking, d, began) }()
 	var got admin.CallResult
 	body := map[string]any{"tool": c.args[1], "arguments": json.RawMessage(c.args[2])}
-	if err := d.requestJSON(ctx, http.MethodPost, c.serverPath()+"/call", body, &got); err != nil {
+	err = d.requestJSON(ctx, http.MethodPost, c.serverPath()+"/call", body, &got)
+	done()
+	if err := errors.Join(err, <-failed); err != nil {
 		return err
 	}
 	if c.json {
@@ -154,10 +160,56 @@ func callTool(ctx context.Context, c *invocation) error {
 	} else {
 		fmt.Fprintln(c.Out, got.Text)
 	}
-	if got.IsError {
+	switch {
+	case got.NotRun:
+		return errors.New("the tool was not run")
+	case got.IsError:
 		return errors.New("the tool failed")
 	}
 	return nil
+}
+
+// approveCall waits until the call of a command waits for an approval, asks whoever sits at the terminal, and decides. It
+// returns nil when ctx ends, when another decides, and when there is nobody to ask.
+func (c *invocation) approveCall(ctx context.Context, d *client, began time.Time) error {
+	look := time.NewTicker(lookInterval)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return nil
+		}
+		open, err := requestList[admin.Approval](ctx, d, "/api/v1/approvals")
+		if err != nil {
+			continue // the call has ended, or its own request says what is wrong
+		}
+		i := slices.IndexFunc(open, func(a admin.Approval) bool {
+			return a.Server == c.args[0] && a.Channel == admin.OperatorCallsAt().String() && a.Asked.After(began)
+		})
+		if i < 0 {
+			continue
+		}
+		a := newAsker(ctx, c, c.flagOn("yes"))
+		a.out = c.Err
+		a.say("%s %s\nneeds an approval: %s", open[i].Tool, open[i].Args, open[i].Reason)
+		decision := "deny"
+		switch yes, err := a.confirm("Run it?"); {
+		case errors.Is(err, errInputEnded):
+			a.say("Nobody can be asked here: decide on the page Calls, or call again with --yes.")
+			return nil
+		case err != nil || ctx.Err() != nil:
+			return nil
+		case yes:
+			decision = "approve"
+		}
+		err = d.requestJSON(ctx, http.MethodPost, "/api/v1/approvals/"+open[i].ID, map[string]string{"decision": decision},
+			&json.RawMessage{})
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
 }
 
 // serverLogs prints the last log lines of a server.
@@ -193,6 +245,10 @@ func approveServer(ctx context.Context, c *invocation) error {
 	var got struct {
 		mcp.Status
 		Approved []mcp.Change `json:"approved"`
+	}
+	// A server that was just added is still connecting, and has no tools to approve before that.
+	if err := waitConnected(ctx, d, c.args[0]); err != nil {
+		return err
 	}
 	if err := d.requestJSON(ctx, http.MethodPost, c.serverPath()+"/approve", nil, &got); err != nil {
 		return err

@@ -163,7 +163,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	if err := s.o.Post(ctx, caller.Conversation, asked.draft(), ""); err != nil {
 		return Answer{}, err
 	}
-	report(caller, "waits for an answer of "+nameOf(caller.User))
+	caller.WaitForPerson("waits for an answer of " + nameOf(caller.User))
 	outcome := "Not answered"
 	defer func() {
 		// The buttons have to go also where ctx has ended.
@@ -181,13 +181,6 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 		return a, nil
 	case <-ctx.Done():
 		return Answer{}, ctx.Err()
-	}
-}
-
-// report shows the reader what the call is waiting for.
-func report(c tool.Caller, note string) {
-	if c.Report != nil {
-		c.Report(note)
 	}
 }
 

@@ -72,8 +72,9 @@ type Invoker struct {
 	ended measure.Table[Ending]
 }
 
-// Ending is of which server a tool was, and how its call ended: "done", "failed", or "ended" with its turn. The bot's own
-// tools have the name of their pack, such as "web"; a tool that there is not has none.
+// Ending is of which server a tool was, and how its call ended: "done", "failed", "refused" where it was not made, or
+// "ended" with its turn. The bot's own tools have the name of their pack, such as "web"; a tool that there is not has
+// none.
 type Ending struct{ Server, Outcome string }
 
 // outcomeFailed is the outcome of a call that failed.
@@ -156,6 +157,8 @@ func (i *Invoker) logCall(ctx context.Context, c store.ToolCall) {
 	switch {
 	case ctx.Err() != nil:
 		outcome = "ended"
+	case c.NotRun:
+		outcome = "refused"
 	case c.Error != "":
 		outcome = outcomeFailed
 	}
@@ -206,16 +209,18 @@ func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Re
 	}
 	switch v.Decision {
 	case tool.Deny:
-		return tool.Failure(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, v.Reason)), v.Reason
+		return tool.Refusal(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, v.Reason)), v.Reason
 	case tool.Ask:
-		report(in.Caller, "waits for an approval")
+		in.Caller.WaitForPerson("waits for an approval")
 		ok, words, err := i.o.Approvals.Ask(ctx, *in, v)
-		report(in.Caller, "")
+		if in.Caller.Report != nil {
+			in.Caller.Report("")
+		}
 		switch {
 		case err != nil:
 			return endedResult(in), ""
 		case !ok:
-			return tool.Failure(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, words)), words
+			return tool.Refusal(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, words)), words
 		}
 		note = words
 		// Recorded before the call: after a crash an approval must not allow it twice.
@@ -232,13 +237,6 @@ func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Re
 		res = changed
 	}
 	return res, note
-}
-
-// report shows the reader what a call is waiting for.
-func report(c tool.Caller, note string) {
-	if c.Report != nil {
-		c.Report(note)
-	}
 }
 
 // describeRuling returns a hook's decision in words, with the hook's reason.

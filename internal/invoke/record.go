@@ -39,6 +39,7 @@ func (i *Invoker) record(
 		Server:       spec.Server,
 		Tool:         in.Tool.Name,
 		Args:         i.maskArgs(in.Args),
+		NotRun:       res.NotRun,
 		Note:         note,
 		Began:        began,
 		Took:         i.o.Now().Sub(began),

@@ -237,7 +237,8 @@ type ToolCall struct {
 	Result       string          `json:"result,omitempty"`   // its beginning
 	ResultID     string          `json:"resultId,omitempty"` // under which the rest is kept for a while
 	Error        string          `json:"error,omitempty"`
-	Note         string          `json:"note,omitempty"` // who or what let it pass, or did not
+	NotRun       bool            `json:"notRun,omitempty"` // it was refused, or nobody approved it
+	Note         string          `json:"note,omitempty"`   // who or what let it pass, or did not
 	Began        time.Time       `json:"began"`
 	Took         time.Duration   `json:"took"`
 

@@ -66,6 +66,7 @@ type Result struct {
 	Files      []chat.File     // pictures, sound and other data, for people and for models that take them
 	Sources    []chat.Link     // pages that the result is from
 	IsError    bool
+	NotRun     bool // a rule, a hook or a person refused the call, or nobody approved it: the tool has not failed
 }
 
 // Tool is something that can be called. Call may be called concurrently, ends when ctx does, and returns an error
@@ -108,6 +109,8 @@ type Caller struct {
 	// may use nevertheless, as names or patterns.
 	Unattended bool
 	Granted    []string
+	// Waits is called before the call waits for a person. nil: nobody has to know.
+	Waits func()
 	// Decided is called once it is known whether a person has to be asked about the call; AllDecided waits until that is
 	// known of all calls that the model made at once. nil: it made one.
 	Decided    func()
@@ -118,6 +121,16 @@ type Caller struct {
 
 // Reaches reports whether tools may use an MCP server for the caller.
 func (c Caller) Reaches(server string) bool { return c.Servers == nil || c.Servers(server) }
+
+// WaitForPerson shows that the call waits for a person, in a few words.
+func (c Caller) WaitForPerson(note string) {
+	if c.Waits != nil {
+		c.Waits()
+	}
+	if c.Report != nil {
+		c.Report(note)
+	}
+}
 
 // MeetOthers marks the call as decided, and waits until all calls that the model made at once are.
 func (c Caller) MeetOthers() {
@@ -156,6 +169,9 @@ func (f Func) Call(ctx context.Context, args json.RawMessage) (Result, error) {
 
 // Text returns a successful result of plain text.
 func Text(s string) Result { return Result{Text: s} }
+
+// Refusal returns a result that tells the model why the call was not made.
+func Refusal(s string) Result { return Result{Text: s, IsError: true, NotRun: true} }
 
 // Failure returns a result that tells the model what went wrong.
 func Failure(s string) Result { return Result{Text: s, IsError: true} }
