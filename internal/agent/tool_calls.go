@@ -146,6 +146,7 @@ func (r *run) makeCall(
 	r.showCall(seen)
 	caller := r.caller(c)
 	caller.Decided, caller.AllDecided = decided, allDecided
+	caller.Waits = func() { r.showProgress(chat.Progress{Waits: true}) }
 	caller.Report = func(note string) {
 		running := seen // a copy: Report may be called after the call has ended
 		running.Note = note

@@ -445,6 +445,7 @@ type Progress struct {
 	Tool    *ToolRun `json:"tool,omitempty"`
 	Note    string   `json:"note,omitempty"`  // a word on what is being waited for
 	Reset   bool     `json:"reset,omitempty"` // drop the text shown so far: the model starts again
+	Waits   bool     `json:"-"`               // the work waits for a person, and so must not hold up other people
 	Ended   bool     `json:"ended,omitempty"` // the work has ended and leaves no post
 }
 

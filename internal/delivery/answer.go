@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -19,7 +20,14 @@ func (s *Service) answerInSlot(a chat.Address, l *queue, q *question) {
 	if !s.slots.acquire(s.workCtx, a.Base()) {
 		return
 	}
-	defer s.slots.release(a.Base())
+	release := sync.OnceFunc(func() { s.slots.release(a.Base()) })
+	defer release()
+	s.mu.Lock()
+	if park := q.park; park != nil {
+		// Whoever waits for a person does no work: others may have the slot. It is not taken again for the rest.
+		q.park = func() { release(); park() }
+	}
+	s.mu.Unlock()
 	s.answerQuestion(a, l, q)
 }
 
@@ -83,7 +91,7 @@ func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
 		}
 		turn, draft = nil, reply
 		if reply == nil && len(asked.Messages) > 0 {
-			turn, draft = s.askAgent(ctx, asked, view)
+			turn, draft = s.askAgent(ctx, asked, view, q.park)
 		}
 		// The service's context: that of the work also ends when a person stops it, which has an answer to be stored.
 		if !s.awaitStored(l, q) || s.workCtx.Err() != nil {
@@ -280,6 +288,7 @@ func (s *Service) askAgent(
 	ctx context.Context,
 	q chat.Asked,
 	view *liveAnswer,
+	park func(),
 ) (turn *conversation.Turn, draft *chat.Draft) {
 	m := q.Last()
 	defer func() {
@@ -292,16 +301,24 @@ func (s *Service) askAgent(
 				Text: "Something went wrong inside the bot (reference " + m.Key() + "). Please tell whoever runs it."}
 		}
 	}()
-	show := view.show
+	shown := view.show
 	if w, ok := s.o.Platform(m.Conversation.Platform).(chat.Watcher); ok {
-		show = func(p chat.Progress) {
+		shown = func(p chat.Progress) {
 			view.show(p)
 			p.Message = m.ID
 			w.Show(m.Conversation, p)
 		}
 		// Nothing else shows that an answered question is being answered again.
 		if what, _ := m.Press(); what == chat.PressRetry || m.Change != "" {
-			show(chat.Progress{Reset: true})
+			shown(chat.Progress{Reset: true})
+		}
+	}
+	show := func(p chat.Progress) {
+		switch {
+		case !p.Waits:
+			shown(p)
+		case park != nil:
+			park()
 		}
 	}
 	return s.o.Answerer.Answer(ctx, q, show)

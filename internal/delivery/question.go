@@ -24,6 +24,7 @@ type question struct {
 	revised context.Context // ended by revise when messages has changed; nil: not being answered
 	revise  context.CancelFunc
 	stop    context.CancelCauseFunc // ends the work
+	park    func()                  // notes that the work waits for a person; nil: nothing waits for it
 }
 
 // newQuestion returns the question that a message is.

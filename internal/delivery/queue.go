@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"slices"
+	"sync"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
@@ -15,7 +16,8 @@ type queue struct {
 	started bool          // runQueue works on it
 	current []*question   // being answered
 	beside  int           // commands that are answered beside one another
-	news    chan struct{} // holds an element when jobs or beside have changed
+	parked  []*question   // being answered, and waiting for a person
+	news    chan struct{} // holds an element when jobs, beside or parked have changed
 }
 
 // newQueue returns an empty queue, which nobody works on.
@@ -106,8 +108,53 @@ func (s *Service) runQueue(a chat.Address, l *queue) {
 				l.wake()
 			})
 		default:
-			s.answerInSlot(a, l, j.question)
+			s.answerOrPark(a, l, j.question)
 		}
+	}
+}
+
+// answerOrPark answers a question, and returns when it is answered or waits for a person: then what other people have
+// said meanwhile is answered beside it.
+func (s *Service) answerOrPark(a chat.Address, l *queue, q *question) {
+	goOn := make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	s.mu.Lock()
+	q.park = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !slices.Contains(l.parked, q) {
+			l.parked = append(l.parked, q)
+		}
+		release()
+	}
+	s.mu.Unlock()
+	s.wg.Go(func() {
+		s.answerInSlot(a, l, q)
+		s.mu.Lock()
+		l.parked = slices.DeleteFunc(l.parked, func(other *question) bool { return other == q })
+		s.mu.Unlock()
+		release()
+		l.wake()
+	})
+	<-goOn
+}
+
+// nextIndex returns the index of the first job that need not wait for a parked question: those of its author do, and
+// their order is kept. It returns -1 if all of them wait. s.mu is held.
+func (l *queue) nextIndex() int {
+	return slices.IndexFunc(l.jobs, func(j job) bool {
+		return j.question == nil || !slices.ContainsFunc(l.parked, func(parked *question) bool {
+			return slices.ContainsFunc(j.question.messages, func(m chat.Message) bool { return parked.isAskedBy(m.Author) })
+		})
+	})
+}
+
+// remove removes a job; s.mu is held.
+func (l *queue) remove(at int) {
+	if at == 0 {
+		l.jobs = l.jobs[1:]
+	} else {
+		l.jobs = slices.Delete(slices.Clone(l.jobs), at, at+1)
 	}
 }
 
@@ -119,14 +166,18 @@ func (s *Service) nextJob(a chat.Address, l *queue) (j job, ok, ended bool) {
 	// The queue is removed under the lock that enqueueLocked holds, so that no job can be
 	// added to a queue that nobody works on.
 	if len(l.jobs) == 0 || s.closed {
-		if l.beside > 0 {
+		if l.beside > 0 || len(l.parked) > 0 {
 			return job{}, false, false
 		}
 		s.queued -= len(l.jobs)
 		delete(s.queues, a)
 		return job{}, false, true
 	}
-	j = l.jobs[0]
+	at := l.nextIndex()
+	if at < 0 {
+		return job{}, false, false
+	}
+	j = l.jobs[at]
 	// Decided once and under the lock: a command that is deleted from here on still counts.
 	j.beside = j.question.isCommand()
 	if l.beside > 0 && (!j.beside || l.beside == maxBeside) {
@@ -135,11 +186,11 @@ func (s *Service) nextJob(a chat.Address, l *queue) (j job, ok, ended bool) {
 	if j.beside {
 		l.beside++
 	}
-	l.jobs = l.jobs[1:]
+	l.remove(at)
 	s.queued--
-	for j.question != nil && len(l.jobs) > 0 && j.question.canMerge(l.jobs[0].question) {
+	for j.question != nil && len(l.parked) == 0 && len(l.jobs) > 0 && j.question.canMerge(l.jobs[0].question) {
 		s.merge(j.question, l.jobs[0].question)
-		l.jobs = l.jobs[1:]
+		l.remove(0)
 		s.queued--
 	}
 	return j, true, false
