@@ -56,6 +56,7 @@ type AuthorizationRequest struct {
 	state    string
 	proof    string // the PKCE challenge
 	clientID string
+	resource string // what the access is for; empty: the client did not say
 }
 
 // RedirectHost returns the host that gets the access, or the scheme of a program on this machine.
@@ -70,7 +71,7 @@ func (q AuthorizationRequest) RedirectHost() string {
 // RedirectOrigin returns what a content policy has to allow as the target of a form.
 func (q AuthorizationRequest) RedirectOrigin() string {
 	u, _ := url.Parse(q.Redirect)
-	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if u.Host == "" || !isWeb(u) {
 		return u.Scheme + ":"
 	}
 	return u.Scheme + "://" + u.Host
@@ -209,8 +210,12 @@ func nameOf(said string) string {
 	return name
 }
 
-// forbiddenSchemes run something in the browser, or show what is no answer.
-var forbiddenSchemes = []string{"javascript", "data", "vbscript", "file", "blob", "about", "view-source"}
+// hostSchemes are those of MCP hosts that have not named theirs after a domain, as RFC 8252 (7.1) wants it.
+var hostSchemes = []string{"cursor", "vscode", "vscode-insiders", "windsurf"}
+
+// plainHost matches a host as it may stand in a policy for browsers and be shown to people: names in other scripts look
+// like others, and are to be written in punycode.
+var plainHost = text.Pattern(`^[A-Za-z0-9.:\[\]_-]*$`)
 
 // check returns what is wrong with the addresses of a client.
 func (c client) check() error {
@@ -220,8 +225,8 @@ func (c client) check() error {
 	for _, address := range c.Redirects {
 		u, err := url.Parse(address)
 		switch {
-		case err != nil, len(address) > maxRedirectSize, u.Scheme == "", u.Fragment != "", u.User != nil,
-			slices.Contains(forbiddenSchemes, u.Scheme):
+		case err != nil, len(address) > maxRedirectSize, u.Fragment != "", u.User != nil, !plainHost().MatchString(u.Host),
+			!isWeb(u) && !strings.Contains(u.Scheme, ".") && !slices.Contains(hostSchemes, u.Scheme):
 			return fmt.Errorf("redirect_uris names an address that cannot be used: %.100q", address)
 		case u.Scheme == "https" && u.Host == "", u.Scheme == "http" && !isLoopback(u.Hostname()):
 			return fmt.Errorf("an answer goes to an https address or to a program on the same machine, not to %.100q", address)
@@ -229,6 +234,9 @@ func (c client) check() error {
 	}
 	return nil
 }
+
+// isWeb reports whether an address is one of the web.
+func isWeb(u *url.URL) bool { return u.Scheme == "https" || u.Scheme == "http" }
 
 // isLoopback reports whether a host is this machine, by its address or as localhost.
 func isLoopback(host string) bool {
@@ -285,6 +293,7 @@ func (a *Authorization) Read(q url.Values, issuer string) (AuthorizationRequest,
 		state:    q.Get("state"),
 		proof:    q.Get("code_challenge"),
 		clientID: q.Get("client_id"),
+		resource: q.Get("resource"),
 	}
 	c, ok := readClient(request.clientID)
 	switch {
@@ -310,6 +319,8 @@ func (a *Authorization) Read(q url.Values, issuer string) (AuthorizationRequest,
 		return refuse("unsupported_response_type", "response_type has to be code")
 	case request.proof == "" || q.Get("code_challenge_method") != "S256":
 		return refuse("invalid_request", "PKCE is required: code_challenge with code_challenge_method S256")
+	case request.resource != "" && strings.TrimRight(request.resource, "/") != issuer+"/mcp":
+		return refuse("invalid_target", "resource has to be "+issuer+"/mcp")
 	}
 	return request, nil
 }
@@ -388,7 +399,9 @@ func (a *Authorization) redeem(form url.Values) (grantedCode, bool) {
 	sum := sha256.Sum256([]byte(form.Get("code_verifier")))
 	proof := base64.RawURLEncoding.EncodeToString(sum[:])
 	redirect := form.Get("redirect_uri")
+	resource := form.Get("resource")
 	return g, ok && a.now().Before(g.expires) && form.Get("client_id") == g.clientID &&
+		(resource == "" || g.resource == "" || resource == g.resource) &&
 		(redirect == "" || redirect == g.Redirect) && subtle.ConstantTimeCompare([]byte(proof), []byte(g.proof)) == 1
 }
 

@@ -37,6 +37,7 @@ const (
 	minDuration      = time.Minute
 	maxDuration      = 30 * 24 * time.Hour
 	maxOpenHere      = 20  // open polls of one channel
+	maxOpenOfUser    = 5   // open polls of one person in a channel, so that others have a place there
 	maxOpen          = 500 // open polls of the bot
 	keepClosed       = 7 * 24 * time.Hour
 	maxVoters        = 10_000 // of one poll: its record must stay small enough to be written at each vote
@@ -364,14 +365,22 @@ func (s *Service) start(ctx context.Context, m chat.Message, q request) error {
 		Closes:   now.Add(q.duration),
 	}
 	s.mu.Lock()
-	here, all := 0, 0
+	here, own, all := 0, 0, 0
 	for _, other := range s.polls {
-		if other.Closed == nil {
-			all++
-			if other.To.Base() == p.To.Base() {
-				here++
+		if other.Closed != nil {
+			continue
+		}
+		all++
+		if other.To.Base() == p.To.Base() {
+			here++
+			if other.By.ID == p.By.ID {
+				own++
 			}
 		}
+	}
+	if own >= maxOpenOfUser {
+		s.mu.Unlock()
+		return inputError(fmt.Sprintf("You have %d open polls in this channel already. Close one first.", own))
 	}
 	if here >= maxOpenHere || all >= maxOpen {
 		s.mu.Unlock()

@@ -228,6 +228,26 @@ func TestPoll_ManyVotesAtOnce_MakeFewEdits(t *testing.T) {
 	})
 }
 
+// One person cannot use up the polls of a channel.
+func TestPoll_TooManyOfOnePerson_AreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		s, stop := w.run(t)
+		defer stop()
+		for range maxOpenOfUser {
+			if d := start(t, s, anna, "Lunch? | Pizza | Soup"); d.Failed {
+				t.Fatal(d.Text)
+			}
+		}
+		if d := start(t, s, anna, "Lunch? | Pizza | Soup"); !d.Failed || !strings.Contains(d.Text, "You have 5 open polls") {
+			t.Errorf("one more was answered %q", d.Text)
+		}
+		if d := start(t, s, bert, "Dinner? | Pizza | Soup"); d.Failed {
+			t.Errorf("another person was answered %q", d.Text)
+		}
+	})
+}
+
 func TestPoll_GoesOnAfterARestart_AndClosesInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
