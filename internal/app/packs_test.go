@@ -2,13 +2,17 @@ package app_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"ravenbot/internal/app"
 	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
+	"ravenbot/internal/toolsearch"
 )
 
 // obey calls the tool that a message names, with the arguments behind it.
@@ -148,4 +152,46 @@ func TestAMemoryOutlivesItsConversationAndStaysWithItsUser(t *testing.T) {
 	command(w.anna, "list", "the cat is called Mons")
 	command(w.anna, "delete all", "Removed: all 1")
 	say(w.anna, `memory_search {"query":"Mons"}`, "Nothing that fits") // "cat" would find the dog, a related word
+}
+
+// The names by which rules are checked are those of the tools that there are when every pack is switched on.
+func TestNativeToolNames_AreThoseOfAllPacks(t *testing.T) {
+	w := newWorld(t)
+	settings := w.base()
+	for name, text := range map[string]string{"docs/a.txt": "ravens", "skills/x/SKILL.md": "---\nname: x\ndescription: does x\n---\nDo it.\n"} {
+		path := w.path(name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settings["tools"] = map[string]any{
+		"files":   map[string]any{"roots": []any{map[string]any{"path": "docs", "write": true}}},
+		"billing": map[string]any{"file": must(filepath.Abs("../../deploy/tariffs/tnb-domestic-a.json"))},
+		"search":  map[string]any{"provider": "searxng", "baseURL": w.feeds.URL()},
+	}
+	settings["agents"] = map[string]any{"default": map[string]any{"knowledge": []string{"docs"}, "skills": []string{"skills/*"}}}
+	b := w.run(settings)
+	var list struct {
+		Items []struct{ Name, Server string }
+	}
+	b.call(http.MethodGet, "/api/v1/tools", nil, &list)
+	want := toolsearch.MetaToolNames() // what finds tools, and what reads of servers, is declared where it is needed
+	want = append(want, "mcp_prompt_get", "mcp_prompts_list", "mcp_resource_read", "mcp_resources_list", "mcp", "discovery")
+	for _, v := range list.Items {
+		want = append(want, v.Name, v.Server, v.Server+"."+strings.TrimPrefix(v.Name, v.Server+"_"))
+	}
+	known := app.NativeToolNames()
+	for _, name := range want {
+		if !slices.Contains(known, name) {
+			t.Errorf("%s is not known", name)
+		}
+	}
+	for _, name := range known {
+		if !strings.HasPrefix(name, "mcp.") && !strings.HasPrefix(name, "discovery.") && !slices.Contains(want, name) {
+			t.Errorf("there is no %s", name)
+		}
+	}
 }

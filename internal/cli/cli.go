@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"ravenbot/internal/app"
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
@@ -217,6 +218,7 @@ func configChecks() config.Checks {
 			return err
 		},
 		NearestZone: schedule.NearestZone,
+		Tools:       app.NativeToolNames,
 		Schedule: func(expr, zone string) error {
 			location, err := schedule.LoadZone(zone)
 			if err != nil {

@@ -9,6 +9,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"ravenbot/internal/app"
+	"ravenbot/internal/config"
+	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
 )
 
@@ -62,6 +65,27 @@ func listTokens(ctx context.Context, c *invocation) error {
 	return t.Flush()
 }
 
+// warnOfUnknownTools prints a warning for each pattern that matches no tool that the bot or one of its MCP servers has.
+func (c *invocation) warnOfUnknownTools(ctx context.Context, d *client, patterns []string) {
+	servers, err := requestList[mcp.Status](ctx, d, serversPath)
+	if err != nil {
+		return // the token was created all the same
+	}
+	var names []string
+	for _, s := range servers {
+		names = append(names, s.Name)
+	}
+	for _, p := range patterns {
+		near, isUnknown := config.UnknownTool(p, app.NativeToolNames(), names)
+		switch {
+		case isUnknown && near != "":
+			fmt.Fprintf(c.Err, "warning: %q matches no tool: did you mean %q?\n", p, near)
+		case isUnknown:
+			fmt.Fprintf(c.Err, "warning: %q matches no tool; ravenbot tools list lists them\n", p)
+		}
+	}
+}
+
 // createToken creates a token and prints it. It is never shown again: the daemon keeps a hash. It returns the API's
 // error where the name is taken, without --overwrite.
 func createToken(ctx context.Context, c *invocation) error {
@@ -78,6 +102,7 @@ func createToken(ctx context.Context, c *invocation) error {
 	if err := d.requestJSON(ctx, http.MethodPost, tokensPath, body, &made); err != nil {
 		return err
 	}
+	c.warnOfUnknownTools(ctx, d, made.Tools)
 	if c.json {
 		return writeJSON(c.Out, made)
 	}

@@ -66,6 +66,7 @@ func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k.checkDigests()
 	k.checkJobs()
 	k.checkTools()
+	k.checkRules()
 	k.checkTrustedProxies()
 	k.checkSettings()
 	k.checkPrivateHosts(c.Feeds.AllowPrivateHosts, "feeds", "allowPrivateHosts")

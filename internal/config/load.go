@@ -39,6 +39,8 @@ type Checks struct {
 	QuietHours, HookTemplate func(text string) error
 	// Tariff checks the file of the billing tools.
 	Tariff func(path string) error
+	// Tools returns the names of the bot's own tools: as models call them, of their packs, and both with a dot between.
+	Tools func() []string
 	// Skills returns what is wrong with the skills that a pattern names.
 	Skills func(pattern string) []SkillFault
 }
