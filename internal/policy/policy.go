@@ -1,9 +1,10 @@
 // Package policy decides whether a tool call may be made: by the operator's rules, of which the
-// first that matches counts, and where none does by safe mode (contract, section 6): tools that
+// first that matches counts, and where none does by safe mode (docs/safety.md): tools that
 // only read run, all others ask, and in a turn that has read foreign text everything asks that
-// could carry data out. It promises that what a server says about its own tools counts only
-// where the operator trusts the server, that a decision says why in words, and that rules come
-// from the operator alone, never from a conversation.
+// changes something or could carry data to an address that nobody gave. It promises that what a
+// server says about its own tools counts only if the operator trusts the server or an administrator
+// approved its reading tools, that a decision says why and how to end such questions in words, and
+// that rules come from the operator alone, never from a conversation.
 package policy
 
 import (

@@ -292,7 +292,7 @@ func (q inquiry) askPolicy() Finding {
 	rules, in := q.r.o.Rules(), q.intent()
 	v := rules.Decide(in)
 	f := Finding{Layer: "policy", Decision: string(v.Decision), Reason: v.Reason}
-	hint := " (its hint is " + rules.Class(q.tool.Tool.Spec()) + ")"
+	hint := " (its hint is " + rules.Class(in.Decided().Tool.Tool.Spec()) + ")"
 	line := rules.RuleIndex(in)
 	switch {
 	case line >= 0:
