@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/app"
 	simdiscord "ravenbot/internal/sim/discord"
 	simmodel "ravenbot/internal/sim/model"
+	"ravenbot/internal/tool"
 	"ravenbot/internal/toolsearch"
 )
 
@@ -155,7 +155,7 @@ func TestAMemoryOutlivesItsConversationAndStaysWithItsUser(t *testing.T) {
 }
 
 // The names by which rules are checked are those of the tools that there are when every pack is switched on.
-func TestNativeToolNames_AreThoseOfAllPacks(t *testing.T) {
+func TestNativeNames_AreThoseOfAllPacks(t *testing.T) {
 	w := newWorld(t)
 	settings := w.base()
 	for name, text := range map[string]string{"docs/a.txt": "ravens", "skills/x/SKILL.md": "---\nname: x\ndescription: does x\n---\nDo it.\n"} {
@@ -183,7 +183,7 @@ func TestNativeToolNames_AreThoseOfAllPacks(t *testing.T) {
 	for _, v := range list.Items {
 		want = append(want, v.Name, v.Server, v.Server+"."+strings.TrimPrefix(v.Name, v.Server+"_"))
 	}
-	known := app.NativeToolNames()
+	known := tool.NativeNames()
 	for _, name := range want {
 		if !slices.Contains(known, name) {
 			t.Errorf("%s is not known", name)

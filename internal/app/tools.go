@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
@@ -95,35 +94,6 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		return c, err
 	}, tool.PackNames(pack), a.o.Log)
 	return nil
-}
-
-// NativeToolNames returns the names of all native tools, whether they are switched on or not: as models call them, of
-// their packs, and both with a dot between.
-func NativeToolNames() []string {
-	var list []string
-	for pack, names := range map[string][]string{
-		"billing":   {"calculate_solar_impact", "tnb_bill_kwh_to_rm", "tnb_bill_rm_to_kwh"},
-		"channel":   {"channel_history"},
-		"digest":    {"digest_create"},
-		"discovery": toolsearch.MetaToolNames(),
-		"feeds":     {"feeds_fetch", "feeds_search", "feeds_subscribe"},
-		"files":     {"files_edit", "files_list", "files_read", "files_search", "files_write"},
-		"history":   {"history_search"},
-		"jobs":      {"remind"},
-		"knowledge": {"knowledge_search"},
-		"mcp":       {"mcp_prompt_get", "mcp_prompts_list", "mcp_resource_read", "mcp_resources_list"},
-		"memory":    {"memory_save", "memory_search", "memory_update"},
-		"result":    {"result_read"},
-		"skill":     {"skill_read"},
-		"web":       {"web_fetch", "web_search"},
-	} {
-		list = append(list, pack)
-		for _, name := range names {
-			list = append(list, name, pack+"."+strings.TrimPrefix(name, pack+"_"))
-		}
-	}
-	slices.Sort(list)
-	return list
 }
 
 // fixedNames returns the names of the tools that belong to no pack.

@@ -19,7 +19,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ravenbot/internal/app"
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
@@ -30,6 +29,7 @@ import (
 	"ravenbot/internal/skill"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
+	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/billing"
 	"ravenbot/internal/watchdog"
 )
@@ -218,7 +218,7 @@ func configChecks() config.Checks {
 			return err
 		},
 		NearestZone: schedule.NearestZone,
-		Tools:       app.NativeToolNames,
+		Tools:       tool.NativeNames,
 		Schedule: func(expr, zone string) error {
 			location, err := schedule.LoadZone(zone)
 			if err != nil {

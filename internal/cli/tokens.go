@@ -9,10 +9,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ravenbot/internal/app"
 	"ravenbot/internal/config"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
+	"ravenbot/internal/tool"
 )
 
 func tokenFlags(c *invocation) {
@@ -76,7 +76,7 @@ func (c *invocation) warnOfUnknownTools(ctx context.Context, d *client, patterns
 		names = append(names, s.Name)
 	}
 	for _, p := range patterns {
-		near, isUnknown := config.UnknownTool(p, app.NativeToolNames(), names)
+		near, isUnknown := config.UnknownTool(p, tool.NativeNames(), names)
 		switch {
 		case isUnknown && near != "":
 			fmt.Fprintf(c.Err, "warning: %q matches no tool: did you mean %q?\n", p, near)

@@ -3,6 +3,7 @@ package tool
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // PackNames returns which names belong to packs of native tools.
@@ -20,4 +21,33 @@ func ReservedNames(native func() []Tool, more []string) func(name string) bool {
 			return cmp.Or(spec.As, SafeName(spec.Server, spec.Name)) == name
 		})
 	}
+}
+
+// NativeNames returns the names of all native tools, whether they are switched on or not: as models call them, of
+// their packs, and both with a dot between.
+func NativeNames() []string {
+	var list []string
+	for pack, names := range map[string][]string{
+		"billing":   {"calculate_solar_impact", "tnb_bill_kwh_to_rm", "tnb_bill_rm_to_kwh"},
+		"channel":   {"channel_history"},
+		"digest":    {"digest_create"},
+		"discovery": {"browse_tool_domain", "discover_tools", "execute_tool", "get_tool_schema", "list_tool_domains"},
+		"feeds":     {"feeds_fetch", "feeds_search", "feeds_subscribe"},
+		"files":     {"files_edit", "files_list", "files_read", "files_search", "files_write"},
+		"history":   {"history_search"},
+		"jobs":      {"remind"},
+		"knowledge": {"knowledge_search"},
+		"mcp":       {"mcp_prompt_get", "mcp_prompts_list", "mcp_resource_read", "mcp_resources_list"},
+		"memory":    {"memory_save", "memory_search", "memory_update"},
+		"result":    {"result_read"},
+		"skill":     {"skill_read"},
+		"web":       {"web_fetch", "web_search"},
+	} {
+		list = append(list, pack)
+		for _, name := range names {
+			list = append(list, name, pack+"."+strings.TrimPrefix(name, pack+"_"))
+		}
+	}
+	slices.Sort(list)
+	return list
 }
