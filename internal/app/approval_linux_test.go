@@ -2,8 +2,10 @@ package app_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -190,4 +192,51 @@ func TestARuleForARoleHoldsForAUserGroup(t *testing.T) {
 	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("May I run")); err != nil {
 		t.Error(err)
 	}
+}
+
+// Arguments that are too long for one message are shown whole, in several, and nothing of them is in a file that the
+// platform could refuse.
+func TestAQuestionWithLongArguments_ShowsThemWhole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var words []string
+	for n := range 1000 {
+		words = append(words, fmt.Sprintf("word-%d", n))
+	}
+	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
+		if results := r.Last().Results; len(results) > 0 {
+			return simmodel.Say("it is done")
+		}
+		return simmodel.Reply{Calls: []simmodel.Call{toolCall("kit_effect", strings.Join(words, " "))}}
+	})
+	d := w.daemon(w.asking()).withTools().start().toolsReady()
+	w.discord.Say(w.news.ID, w.anna, w.discord.Mention()+" use it")
+	asked, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("can decide: press a button"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown string
+	for _, p := range w.discord.Posts(w.news.ID) {
+		shown += p.Content
+		if len(p.Files) > 0 {
+			t.Errorf("a message has files: %+v", p.Files)
+		}
+	}
+	for _, word := range words {
+		if !strings.Contains(shown, word) {
+			t.Fatalf("%s is not shown", word)
+		}
+	}
+	press := regexp.MustCompile(`approve [0-9a-f]+`).FindString(string(must(json.Marshal(asked.Components))))
+	w.discord.Click(asked.ID, w.anna, press)
+	if _, err := w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("it is done")); err != nil {
+		t.Fatal(err)
+	}
+	d.idle()
+	for _, p := range w.discord.Posts(w.news.ID) {
+		if !p.Deleted && strings.Contains(p.Content, "word-500") {
+			t.Errorf("after the decision a message still shows the arguments: %.80q", p.Content)
+		}
+	}
+	d.end()
 }

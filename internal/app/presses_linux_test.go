@@ -28,7 +28,6 @@ type office struct {
 
 // chore is a message and the calls that the model makes for it.
 type chore struct {
-	text  string
 	calls [][]simmodel.Call
 	other bool // it is said in another channel
 }

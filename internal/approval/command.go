@@ -75,6 +75,6 @@ func (q *Queue) describeGrants(m chat.Message) string {
 	if len(lines) == 0 {
 		return "No tool was approved here for more than one call."
 	}
-	return "These tools need not ask, as long as nothing that others wrote was read, unless it says otherwise:\n\n" + strings.Join(lines, "\n") +
-		"\n\n`approvals revoke ID` ends one."
+	return "These tools need not ask, as long as nothing that others wrote was read, unless it says otherwise:\n\n" +
+		strings.Join(lines, "\n") + "\n\n`approvals revoke ID` ends one."
 }

@@ -120,8 +120,8 @@ func (q *Queue) whoDecides(open ...store.Approval) string {
 			"have read nothing that others wrote; *Always here* is for administrators."
 	}
 	if has(pressReading) {
-		words += fmt.Sprintf(" *Reading tools here*, for administrators, lets me run the tools of `%s` that only read, in this "+
-			"channel, also after I have read what others wrote.", plainName(a.Server))
+		words += fmt.Sprintf(" *Reading tools here*, for administrators, lets me run the tools of `%s` that only read, in "+
+			"this channel, also after I have read what others wrote.", plainName(a.Server))
 	}
 	return words
 }
