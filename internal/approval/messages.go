@@ -120,8 +120,13 @@ func (q *Queue) whoDecides(open ...store.Approval) string {
 			"have read nothing that others wrote; *Always here* is for administrators."
 	}
 	if has(pressReading) {
-		words += fmt.Sprintf(" *Reading tools here*, for administrators, lets me run the tools of `%s` that only read, in "+
-			"this channel, also after I have read what others wrote.", plainName(a.Server))
+		var servers []string
+		for _, a := range open {
+			servers = append(servers, "`"+plainName(a.Server)+"`")
+		}
+		slices.Sort(servers)
+		words += fmt.Sprintf(" *Reading tools here*, for administrators, lets me run the tools of %s that only read, in this "+
+			"channel, also after I have read what others wrote.", strings.Join(slices.Compact(servers), " and "))
 	}
 	return words
 }
@@ -167,7 +172,8 @@ func describeReason(a store.Approval) string {
 	}
 	words := "Why I ask: " + a.Reason + ". "
 	if a.Line != "" {
-		words += "In `config.json`, this ends such questions: `" + a.Line + "`. "
+		// A server may have put a backtick into the name of its tool, which would end the code.
+		words += "In `config.json`, this ends such questions: `" + strings.ReplaceAll(a.Line, "`", "'") + "`. "
 	}
 	return words
 }

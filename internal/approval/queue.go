@@ -368,19 +368,21 @@ func (q *Queue) tooMany(c tool.Caller) string {
 }
 
 // askTogether stores and posts the question about a call, in one post with those calls of its turn that are to be asked
-// about as well; nothing where another one of them has done it.
+// about as well, as far as their arguments can be shown together; nothing where another one of them has done it.
 func (q *Queue) askTogether(ctx context.Context, e *entry) {
 	q.mu.Lock()
-	var together []*entry
+	if e.isAsked {
+		q.mu.Unlock()
+		return
+	}
+	together, size := []*entry{e}, len(e.Args)
 	for _, other := range q.entries {
-		if !e.isAsked && !other.isAsked && (other == e || other.Turn != "" && other.Turn == e.Turn) &&
-			slices.Equal(other.Approvers, e.Approvers) {
-			together = append(together, other)
+		if other != e && !other.isAsked && other.Turn != "" && other.Turn == e.Turn &&
+			slices.Equal(other.Approvers, e.Approvers) && size+len(other.Args) <= maxShownArgs {
+			together, size = append(together, other), size+len(other.Args)
 		}
 	}
-	slices.SortFunc(together, func(a, b *entry) int {
-		return compareCalls(a.Approval, b.Approval)
-	})
+	slices.SortFunc(together, func(a, b *entry) int { return compareCalls(a.Approval, b.Approval) })
 	list := make([]store.Approval, len(together))
 	for i, one := range together {
 		one.isAsked = true

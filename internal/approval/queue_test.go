@@ -412,6 +412,25 @@ func TestAsk_CallsMadeAtOnce_AreOneQuestion(t *testing.T) {
 	})
 }
 
+// Calls whose arguments are too long to be shown together are asked about one by one.
+func TestAsk_CallsMadeAtOnce_ThatAreTooLongTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		b := d.book(t)
+		long := func(c string) string { return `{"x":"` + strings.Repeat(c, 7<<10) + `"}` }
+		var got []<-chan answer
+		for _, in := range calls(long("a"), long("b")) {
+			got = append(got, ask(t.Context(), b, in))
+		}
+		if d.count() != 2 || len(b.Open()) != 2 || !strings.Contains(d.last().Text, "May I run `s_do`?") {
+			t.Errorf("%d posts, the last %.100q", d.count(), d.last().Text)
+		}
+		for _, g := range got {
+			<-g
+		}
+	})
+}
+
 // A call whose arguments cannot be shown whole is not approved in the chat.
 func TestAsk_ArgumentsThatAreTooLong_AreDecidedOnThePageOrRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
