@@ -331,7 +331,7 @@ func diagnoseServer(s mcp.Status) finding {
 		f.OK, f.Cause, f.Fix = false, s.Error, "ravenbot mcp logs "+s.Name+" shows what it wrote; correct its entry"
 	case s.Pending > 0:
 		f.OK, f.Lost = false, "these tools"
-		f.Cause = fmt.Sprintf("%d of its tools have changed and wait for an approval", s.Pending)
+		f.Cause = fmt.Sprintf("%d of its tools have changed or were added, and wait for an approval", s.Pending)
 		f.Fix = "the page Servers shows the difference; ravenbot mcp approve " + s.Name + " approves it"
 	}
 	return f

@@ -144,7 +144,9 @@ func (k checker) checkPerson(what, name string, path ...any) {
 	switch kind, _, ok := strings.Cut(name, ":"); {
 	case strings.TrimSpace(name) == "":
 		k.report("an empty "+what, "name one, or remove it", path...)
-	case strings.ContainsAny(name[:1], "@<#"), ok && slices.Contains([]string{"role", "roles", "user", "users"}, kind):
+	// The role of everybody on Discord is called @everyone.
+	case strings.ContainsAny(name[:1], "@<#") && name != "@everyone",
+		ok && slices.Contains([]string{"role", "roles", "user", "users"}, kind):
 		k.report(k.quote(name, path...)+" is no name or id of a "+what, "write the name or the id alone", path...)
 	}
 }
