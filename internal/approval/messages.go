@@ -46,7 +46,7 @@ func (q *Queue) questionDraft(list []store.Approval) chat.Draft {
 	if len(open) == 1 {
 		first = open[0]
 		parts = append(parts, fmt.Sprintf("**May I run `%s`?**", first.Tool), q.shownArgs(first),
-			describeReason(first)+q.whoDecides(first))
+			describeReason(first), q.whoDecides(first))
 	} else {
 		parts = append(parts, fmt.Sprintf("**May I run these %d calls?**", len(open)))
 		for i, a := range open {
@@ -170,10 +170,10 @@ func describeReason(a store.Approval) string {
 	if a.Reason == "" {
 		return ""
 	}
-	words := "Why I ask: " + a.Reason + ". "
+	words := "Why I ask: " + a.Reason + "."
 	if a.Line != "" {
 		// A server may have put a backtick into the name of its tool, which would end the code.
-		words += "In `config.json`, this ends such questions: `" + strings.ReplaceAll(a.Line, "`", "'") + "`. "
+		words += " In `config.json`, this ends such questions: `" + strings.ReplaceAll(a.Line, "`", "'") + "`."
 	}
 	return words
 }
