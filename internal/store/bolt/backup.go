@@ -39,7 +39,11 @@ func (db *DB) Backup(ctx context.Context, path string) error {
 // BackupFile is Backup for a store that no process has open. It returns a
 // *store.InUseError where one has.
 func BackupFile(ctx context.Context, path, to string) error {
-	if err := cmp.Or(requireStore(path), replayLogs(path)); err != nil {
+	err := requireStore(path)
+	if err == nil {
+		_, err = replayLogs(path)
+	}
+	if err != nil {
 		return err
 	}
 	release, err := lock(path)
@@ -172,7 +176,7 @@ func removeUnfinished(path, keep string) {
 // change meanwhile. Restore returns a *store.InUseError where a process has the present
 // store open.
 func Restore(ctx context.Context, file, path string, now time.Time) (kept string, err error) {
-	if err := replayLogs(file); err != nil { // of a store that was killed
+	if _, err := replayLogs(file); err != nil { // of a store that was killed
 		return "", err
 	}
 	release, err := lock(path)

@@ -46,6 +46,7 @@ type DB struct {
 	writing   sync.Mutex  // held during a commit and by Close
 	mapped    int64       // bytes that the file can have before more of it is mapped; 0: no log is kept
 	log       *txLog      // nil if there is none
+	listsFree bool        // each commit writes the list of free pages
 	maxLog    int64       // bytes of a log before the next checkpoint
 	observe   func(*tx)   // for tests: called with every write transaction before it is committed
 }
@@ -63,10 +64,11 @@ func Open(path string, now func() time.Time) (*DB, error) {
 	}
 	state := fileState{checked: now()}
 	if !fresh {
-		if err := replayLogs(path); err != nil {
+		replayed, err := replayLogs(path)
+		if err != nil {
 			return nil, err
 		}
-		if state, err = inspect(path); err != nil {
+		if state, err = inspect(path, replayed); err != nil {
 			return nil, err
 		}
 	}

@@ -42,7 +42,7 @@ func Check(ctx context.Context, path string) (Report, error) {
 	if err := requireStore(path); err != nil {
 		return r.withDamage(err)
 	}
-	if err := replayLogs(path); err != nil {
+	if _, err := replayLogs(path); err != nil {
 		return r.withDamage(err)
 	}
 	release, err := lock(path)

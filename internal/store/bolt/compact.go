@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,10 @@ import (
 // and after, in bytes. It repairs a store with one damaged header, and keeps the damaged
 // file. It returns a *store.InUseError if a process has the store open.
 func Compact(ctx context.Context, path string, now time.Time) (before, after int64, err error) {
-	if err := cmp.Or(requireStore(path), replayLogs(path)); err != nil {
+	if err = requireStore(path); err == nil {
+		_, err = replayLogs(path)
+	}
+	if err != nil {
 		return 0, 0, err
 	}
 	release, err := lock(path)

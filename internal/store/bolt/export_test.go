@@ -229,7 +229,10 @@ func LogIDs(path string) (ids []uint64, err error) {
 }
 
 // ReplayLogs makes the changes in the logs of a store that was killed.
-func ReplayLogs(path string) error { return replayLogs(path) }
+func ReplayLogs(path string) error {
+	_, err := replayLogs(path)
+	return err
+}
 
 // TestStore is a store with the records in it.
 type TestStore struct {

@@ -245,13 +245,15 @@ func look(path string) (s fileState, err error) {
 // inspect looks at the file at path before bbolt opens it for writing. It reads all of its pages, but those of large
 // values, unless the file was closed in good order: bbolt reads them, too, when it looks for the free ones, in a goroutine
 // in which a fault ends the process, and trusts what it reads.
-func inspect(path string) (s fileState, err error) {
+//
+// A file whose logs were replayed has a list of free pages, too.
+func inspect(path string, replayed bool) (s fileState, err error) {
 	s, err = look(path)
 	var damaged *store.DamagedError
 	if err != nil && (!errors.As(err, &damaged) || damaged.What == cutOff) {
 		return s, err
 	}
-	if err != nil || !s.isClosed || !isComplete(path) {
+	if err != nil || !s.isClosed && !replayed || !isComplete(path) {
 		release, lockErr := lock(path)
 		if lockErr != nil {
 			return s, lockErr

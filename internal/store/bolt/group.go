@@ -207,7 +207,7 @@ func (db *DB) commitAndLog(t *tx) error {
 	if l == nil {
 		// The list of free pages is written for the checkpoint with which a log begins.
 		begins := db.mapped > 0 && t.size+2*maxAhead < db.mapped
-		db.bolt.NoSync, db.bolt.NoFreelistSync = false, !begins
+		db.bolt.NoSync, db.bolt.NoFreelistSync = false, !begins && !db.listsFree
 		if err := t.bolt.Commit(); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -312,33 +313,44 @@ func logRemedy(paths ...string) string {
 		paths)
 }
 
-// replayLogs brings a file to the state in which a kill or a power cut ended it. It does nothing for a store that was
-// closed. It returns a *store.DamagedError if a log is damaged or belongs to another file, and a *store.InUseError if a
-// process has the store open.
-func replayLogs(path string) error {
-	logs, err := findLogs(path)
-	if err != nil || len(logs) == 0 {
-		return err
+// replayLogs brings a file to the state in which a kill or a power cut ended it, and reports whether there was anything to
+// do. It returns a *store.DamagedError if a log is damaged or belongs to another file, and a *store.InUseError if a process
+// has the store open.
+func replayLogs(path string) (replayed bool, err error) {
+	if !hasLogs(path) {
+		return false, nil
 	}
-	release, err := lock(path)
+	release, err := lock(path) // before they are read: a process may be writing them
 	if err != nil {
-		return err
+		return false, err
 	}
-	err = logs[0].start.restore(path, logs)
-	if err = errors.Join(err, release()); err != nil {
-		return err
+	logs, err := findLogs(path)
+	if err == nil && len(logs) > 0 {
+		err = logs[0].start.restore(path, logs)
+	}
+	if err = errors.Join(err, release()); err != nil || len(logs) == 0 {
+		return false, err
 	}
 	b, err := openFile(path, false)
 	if err != nil {
-		return err
+		return false, err
 	}
-	b.NoFreelistSync = false
-	err = newDB(path, b, time.Now).redoLogs(logs)
-	if err = errors.Join(err, b.Close()); err != nil {
-		return fmt.Errorf("apply the logs of store %s: %w", path, err)
+	db := newDB(path, b, time.Now)
+	db.listsFree = true // so that the file need not be read when it is opened
+	if err = errors.Join(db.redoLogs(logs), b.Close()); err != nil {
+		return false, fmt.Errorf("apply the logs of store %s: %w", path, err)
 	}
 	removeLogs(path)
-	return store.SyncFolder(filepath.Dir(followLink(path)))
+	return true, store.SyncFolder(filepath.Dir(followLink(path)))
+}
+
+// hasLogs reports whether there is a log beside a store.
+func hasLogs(path string) bool {
+	paths := logPaths(path)
+	return slices.ContainsFunc(paths[:], func(log string) bool {
+		info, err := os.Stat(log)
+		return err == nil && info.Size() > 0
+	})
 }
 
 // redoLogs makes the changes of logs again, in one transaction: the pages of the checkpoint stay until its end.
