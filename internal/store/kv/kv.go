@@ -78,7 +78,8 @@ type Tx interface {
 	// Number returns the number of a group; 0 if it has none.
 	Number(s *Spec, group string) (uint64, error)
 	// Prefetch says which records Get will read, and for which groups Next will be called once, by Refs without a key. An
-	// engine far away fetches them together.
+	// engine far away fetches them together, the collections in the order in which they are first named: what was moved
+	// from one collection to a later one meanwhile is in one of them at least.
 	Prefetch(refs ...Ref) error
 	// Damaged returns err as a *store.DamagedError that names a record.
 	Damaged(s *Spec, group, key string, err error) error

@@ -242,6 +242,7 @@ func (x *transaction) DeleteGroup(s *kv.Spec, group string) error {
 func (x *transaction) Prefetch(refs ...kv.Ref) error {
 	return x.send(func(b *batch) {
 		wanted := map[*kv.Spec][]recordKey{}
+		var order []*kv.Spec // of the first Ref of each
 		numbers := map[kv.Ref]int{}
 		for _, r := range refs {
 			c, k := x.of(r.Spec), recordKey{r.Group, r.Key}
@@ -251,11 +252,14 @@ func (x *transaction) Prefetch(refs ...kv.Ref) error {
 				numbers[r]++
 			case r.Key != "" && !isKnown && !c.emptied[r.Group]:
 				c.known[k] = nil
+				if wanted[r.Spec] == nil {
+					order = append(order, r.Spec)
+				}
 				wanted[r.Spec] = append(wanted[r.Spec], k)
 			}
 		}
-		for s, keys := range wanted {
-			queueGets(b, s, keys, x.of(s).known)
+		for _, s := range order {
+			queueGets(b, s, wanted[s], x.of(s).known)
 		}
 		for r, n := range numbers {
 			c := x.of(r.Spec)

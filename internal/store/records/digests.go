@@ -173,7 +173,8 @@ func (s *Store) SaveSubscription(ctx context.Context, sub store.Subscription) er
 
 // DeleteSubscription deletes a subscription. It returns store.ErrNotFound if there is none.
 func (s *Store) DeleteSubscription(ctx context.Context, to chat.Address, url string) error {
-	return wrap(remove(ctx, s, subscriptions, "", subscriptionKey(to, url)), "remove subscription of %s", to)
+	key := subscriptionKey(to, url)
+	return wrap(remove(ctx, s, subscriptions, "", key, "subscription/"+key), "remove subscription of %s", to)
 }
 
 // Subscriptions returns all subscriptions, by conversation.

@@ -57,6 +57,7 @@ func postDone(key string) string    { return "p/" + key }
 func (s *Store) Accept(ctx context.Context, r store.Received) (isNew bool, err error) {
 	m, key := r.Message, r.Message.Key()
 	err = s.update(ctx, func(tx kv.Tx) error {
+		// In this order: an outcome moves a message from the inbox to those that are done, in another scope.
 		err := tx.Prefetch(
 			kv.Ref{Spec: inbox.Spec, Key: key},
 			kv.Ref{Spec: done.Spec, Key: messageDone(key)},

@@ -75,7 +75,7 @@ func listByKey[T any](ctx context.Context, s *Store, c kv.Collection[T], group s
 
 // DeleteItem removes an item. It returns store.ErrNotFound if there is none.
 func (s *Store) DeleteItem(ctx context.Context, kind, name string) error {
-	return wrap(remove(ctx, s, items, kind, name), "remove %s %q", kind, name)
+	return wrap(remove(ctx, s, items, kind, name, itemScope(kind, name)), "remove %s %q", kind, name)
 }
 
 // SwapItem replaces an item by another, or by none, and stores posts in the same transaction. It returns false and changes

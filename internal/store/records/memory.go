@@ -100,7 +100,7 @@ func (s *Store) ReplaceMemory(ctx context.Context, m store.Memory) (before, kept
 
 // DeleteMemory removes a note. It returns store.ErrNotFound if there is none.
 func (s *Store) DeleteMemory(ctx context.Context, scope string, n uint64) error {
-	return wrap(remove(ctx, s, memories, scope, kv.NumberKey(n)), "remove memory %d of %s", n, scope)
+	return wrap(remove(ctx, s, memories, scope, kv.NumberKey(n), memoryScope(scope)), "remove memory %d of %s", n, scope)
 }
 
 // DeleteMemories removes all notes of a scope; there may be none.

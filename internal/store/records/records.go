@@ -87,8 +87,8 @@ func put[T any](ctx context.Context, s *Store, c kv.Collection[T], group, key st
 	return s.update(ctx, func(tx kv.Tx) error { return c.Put(tx, group, key, record) })
 }
 
-// remove deletes a record, or returns store.ErrNotFound.
-func remove[T any](ctx context.Context, s *Store, c kv.Collection[T], group, key string) error {
+// remove deletes a record, or returns store.ErrNotFound. scope is that of writes to the record.
+func remove[T any](ctx context.Context, s *Store, c kv.Collection[T], group, key, scope string) error {
 	return s.update(ctx, func(tx kv.Tx) error {
 		found, err := c.Has(tx, group, key)
 		if err == nil && !found {
@@ -98,7 +98,7 @@ func remove[T any](ctx context.Context, s *Store, c kv.Collection[T], group, key
 			return err
 		}
 		return c.Delete(tx, group, key)
-	}, c.Name+"/"+group)
+	}, scope)
 }
 
 // channelScope is the scope of what belongs to the conversations of a channel.

@@ -112,6 +112,29 @@ func turnAfterDeletion(t *testing.T, s store.Store, _ *time.Time) {
 	same(t, "turns", []string{"under way", "after0", "after1", "after2", "after3"}, ids)
 }
 
+// A message that is delivered again while its outcome is being stored is known: it must not be answered twice.
+func knownBesideOutcome(t *testing.T, s store.Store, _ *time.Time) {
+	ctx := t.Context()
+	for round := range 30 {
+		r := store.Received{Message: message(fmt.Sprint(round)), At: noon}
+		key := r.Message.Key()
+		isNew, err := s.Accept(ctx, r)
+		must(t, err)
+		same(t, "the message is new", true, isNew)
+		post := store.Post{Key: key, To: general, Message: key, At: noon}
+		must(t, s.SaveAnswer(ctx, general, []string{key}, nil, []store.Post{post}))
+		same(t, "accepted once more", 0, winners(t, 8, func(i int) (bool, error) {
+			if i == 4 {
+				return false, s.SaveOutcomes(ctx, []store.Outcome{{Key: key, Ref: chat.Ref{IDs: []string{"1"}}, At: noon}}, 0)
+			}
+			return s.Accept(ctx, r)
+		}))
+		waiting, err := s.Unanswered(ctx)
+		must(t, err)
+		same(t, "messages that wait", 0, len(waiting))
+	}
+}
+
 // Of several who store the same thing at once, exactly one is told that it was new.
 func firstWins(t *testing.T, s store.Store, _ *time.Time) {
 	ctx := t.Context()

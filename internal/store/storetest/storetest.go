@@ -62,6 +62,7 @@ func Run(t *testing.T, open Open) {
 		"an item is swapped with its posts, or not at all":      itemsSwapped,
 		"conversations and usage are listed page by page":       pages,
 		"of several at once exactly one is first":               firstWins,
+		"a message is known while its outcome is stored":        knownBesideOutcome,
 		"what several count at once is counted":                 countedTogether,
 		"each turn has its number, whatever fails beside it":    turnsBesideFailures,
 		"a turn that outlasts its conversation keeps its place": turnAfterDeletion,
