@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,69 +12,97 @@ import (
 	"ravenbot/internal/text"
 )
 
-// parseFromNow reads "20 minutes from now". It reports false, and consumes nothing, where the next words are no such.
-func (p *onceParser) parseFromNow() bool {
-	before := *p
-	if p.isAfter || p.parseAmounts() != nil || !p.accept("from") || !p.accept("now") {
-		*p = before
-		return false
-	}
-	p.isAfter = true
-	return true
+// amount is how far ahead a time lies. Days and months are counted on the calendar.
+type amount struct {
+	elapsed      time.Duration
+	days, months int
 }
 
-// parseAfter reads what follows "in": "20 minutes", "an hour and a half", "1h30m", "3 days".
-func (p *onceParser) parseAfter(before []string) error {
-	if err := p.parseAmounts(); err != nil {
-		return err
-	}
-	if p.after == 0 && p.days == 0 && p.months == 0 {
-		return fmt.Errorf("%q is no time ahead", strings.Join(before[:len(before)-len(p.words)], " "))
-	}
-	p.isAfter = true
-	return nil
+// units are the names of the units of time. A month or a year counts on the calendar.
+var units = []struct {
+	names  []string
+	amount amount
+}{
+	{[]string{"s", "sec", "secs", "second", "seconds"}, amount{elapsed: time.Second}},
+	{[]string{"m", "min", "mins", "minute", "minutes"}, amount{elapsed: time.Minute}},
+	{[]string{"h", "hr", "hrs", "hour", "hours"}, amount{elapsed: time.Hour}},
+	{[]string{"d", "day", "days"}, amount{days: 1}},
+	{[]string{"w", "week", "weeks"}, amount{days: 7}},
+	{[]string{"fortnight", "fortnights"}, amount{days: 14}},
+	{[]string{"month", "months"}, amount{months: 1}},
+	{[]string{"year", "years"}, amount{months: 12}},
 }
 
-// compactAmount is such as "1h30m"; months are not written so.
-var compactAmount = text.Pattern(`^(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,7})m(?:in)?)?$`)
+// parseUnit reads the name of a unit of time.
+func parseUnit(word string) (amount, bool) {
+	for _, u := range units {
+		if slices.Contains(u.names, word) {
+			return u.amount, true
+		}
+	}
+	return amount{}, false
+}
 
-// parseAmounts reads one amount of time or several, joined by "and".
-func (p *onceParser) parseAmounts() error {
-	if m := compactAmount().FindStringSubmatch(p.next()); m != nil && p.next() != "" {
-		p.words = p.words[1:]
-		p.days, _ = strconv.Atoi("0" + m[1])
-		hours, _ := strconv.Atoi("0" + m[2])
-		minutes, _ := strconv.Atoi("0" + m[3])
-		p.after = time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
-		return nil
-	}
-	if p.next() == "" {
-		return errors.New("it does not say how long from now")
-	}
-	for first := true; ; first = false {
+var (
+	// compactAmount is such as "1h30m" and "2h15", compactPart one number of it with its unit.
+	compactAmount = text.Pattern(`^(?:\d{1,11}(?:\.\d+)?(?:[wdhms]|hrs?|mins?|secs?))+(?:\d\d)?$`)
+	compactPart   = text.Pattern(`[\d.]+|[a-z]+`)
+)
+
+// acceptAmounts consumes one amount of time or several: "20 minutes", "an hour and a half", "1h 30m", "1 hour 30". found
+// is false where the next words name no number.
+func (p *wordParser) acceptAmounts() (a amount, found bool, err error) {
+	for {
 		before := p.words
-		if !first {
+		if found {
 			p.skipAnd()
 		}
-		found, err := p.parseAmount()
-		switch {
-		case err != nil:
-			return err
-		case !found && first:
-			return unknownWordError(p.next())
-		case !found:
+		one, ok, err := p.acceptAmount()
+		// Two numbers, such as "2 hours and 9", are no amount together.
+		if err != nil && (!found || err == errTooFar) {
+			return a, false, err
+		}
+		if !ok {
 			p.words = before
-			return nil
+			return a, found, nil
+		}
+		if one.elapsed > maxAhead-a.elapsed || one.days+a.days > int(maxAhead/day) {
+			return a, false, errTooFar
+		}
+		a = amount{a.elapsed + one.elapsed, a.days + one.days, a.months + one.months}
+		found = true
+		// "1 hour 30" and "2h15" end with minutes.
+		if len(p.words) > 0 && one.elapsed >= time.Hour && isMinuteCount(p.words) {
+			minutes, _ := strconv.Atoi(p.words[0])
+			a.elapsed += time.Duration(minutes) * time.Minute
+			p.words = p.words[1:]
+			return a, true, nil
 		}
 	}
 }
 
-// parseAmount reads "20 minutes", "half an hour", "an hour and a half" or "1.5 hours".
-func (p *onceParser) parseAmount() (found bool, err error) {
+// isMinuteCount reports whether words begin with two digits below 60 that no unit follows.
+func isMinuteCount(words []string) bool {
+	n, err := strconv.Atoi(words[0])
+	if err != nil || len(words[0]) != 2 || n > 59 {
+		return false
+	}
+	if len(words) == 1 {
+		return true
+	}
+	_, isUnit := parseUnit(words[1])
+	return !isUnit
+}
+
+// acceptAmount consumes "20 minutes", "half an hour", "an hour and a half" or "1.5 hours".
+func (p *wordParser) acceptAmount() (a amount, found bool, err error) {
+	if compactAmount().MatchString(p.next()) {
+		p.words = slices.Concat(compactPart().FindAllString(p.next(), -1), p.words[1:])
+	}
 	before := p.words
 	n := 1.0
 	article := p.accept("a", "an")
-	switch number, ok := acceptFrom(&p.wordParser, parseDecimal); {
+	switch number, ok := acceptFrom(p, parseDecimal); {
 	case p.accept("half"):
 		n = 0.5
 		p.accept("a", "an")
@@ -84,68 +113,36 @@ func (p *onceParser) parseAmount() (found bool, err error) {
 		n = number
 	case !article || ok:
 		p.words = before
-		return false, nil
+		return a, false, nil
 	}
-	unit := p.next()
-	if unit == "" {
-		return false, fmt.Errorf("something is missing after %q", strings.Join(before, " "))
+	// "two and a half hours" and "an hour and a half" are both said.
+	n += p.acceptAndHalf()
+	if p.next() == "" {
+		return a, false, fmt.Errorf("something is missing after %q", strings.Join(before, " "))
 	}
-	p.words = p.words[1:]
-	behind := p.words
+	unit, ok := acceptFrom(p, parseUnit)
+	if !ok {
+		err, p.words = unknownWordError(p.next()), before
+		return a, false, err
+	}
+	n += p.acceptAndHalf()
+	if n*(unit.elapsed.Hours()/24+float64(unit.days+30*unit.months)) > maxAhead.Hours()/24 {
+		return a, false, errTooFar
+	}
+	if unit.elapsed == 0 && n != math.Trunc(n) {
+		return a, false, fmt.Errorf("%s is no number of whole days", strings.Join(before[:len(before)-len(p.words)], " "))
+	}
+	return amount{time.Duration(n * float64(unit.elapsed)), int(n) * unit.days, int(n) * unit.months}, true, nil
+}
+
+// acceptAndHalf consumes "and a half", and returns 0.5 if it was there.
+func (p *wordParser) acceptAndHalf() float64 {
+	before := p.words
 	if p.accept("and") && p.accept("a") && p.accept("half") {
-		n += 0.5
-	} else {
-		p.words = behind
+		return 0.5
 	}
-	return p.addAmount(n, unit)
-}
-
-// addAmount adds n of a unit. found is false where there is no such unit.
-func (p *onceParser) addAmount(n float64, unit string) (found bool, err error) {
-	switch unit {
-	case "s", "sec", "secs", "second", "seconds":
-		return true, p.addDuration(n, time.Second)
-	case "m", "min", "mins", "minute", "minutes":
-		return true, p.addDuration(n, time.Minute)
-	case "h", "hr", "hrs", "hour", "hours":
-		return true, p.addDuration(n, time.Hour)
-	case "day", "days", "week", "weeks", "fortnight", "month", "months", "year", "years":
-		if n > maxAhead.Hours()/24 {
-			return false, errTooFar
-		}
-		if n != math.Trunc(n) {
-			return false, fmt.Errorf("%v %s is no number of whole days", n, unit)
-		}
-		p.addCalendar(int(n), strings.TrimSuffix(unit, "s"))
-	default:
-		return false, unknownWordError(unit)
-	}
-	return true, nil
-}
-
-// addDuration adds n of a unit of elapsed time.
-func (p *onceParser) addDuration(n float64, unit time.Duration) error {
-	if n*float64(unit) > float64(maxAhead-p.after) { // a Duration holds 292 years
-		return errTooFar
-	}
-	p.after += time.Duration(n * float64(unit))
-	return nil
-}
-
-// addCalendar adds n days, weeks, fortnights, months or years, which are counted on the calendar.
-func (p *onceParser) addCalendar(n int, unit string) {
-	switch unit {
-	case "day":
-		p.days += n
-	case "week":
-		p.days += 7 * n
-	case "fortnight":
-		p.days += 14 * n
-	case "month":
-		p.months += n
-	case "year":
-		p.months += 12 * n
-	}
+	p.words = before
+	return 0
 }
 
 // parseDecimal reads "20", "twenty" or "1.5".
@@ -156,3 +153,21 @@ func parseDecimal(word string) (float64, bool) {
 	n, err := strconv.ParseFloat(word, 64)
 	return n, err == nil && n >= 0 && !math.IsInf(n, 0) && !math.IsNaN(n)
 }
+
+// addTo returns the instant that lies the amount ahead. The 31st plus a month is the last day of a shorter one. A day is
+// one of the calendar: at the same time of the clock, also when the clock is changed between.
+func (a amount) addTo(now time.Time) time.Time {
+	if a.days == 0 && a.months == 0 {
+		return now.Add(a.elapsed)
+	}
+	wall := a.addDays(dateOf(now)).Add(wallTime(now).Sub(dateOf(now)))
+	return firstPass(wall, now.Location()).Add(a.elapsed)
+}
+
+// addDays returns the date that lies the days and months ahead.
+func (a amount) addDays(date time.Time) time.Time {
+	month := time.Date(date.Year(), date.Month()+time.Month(a.months), 1, 0, 0, 0, 0, time.UTC)
+	return month.AddDate(0, 0, min(date.Day(), daysIn(month))-1+a.days)
+}
+
+var errTooFar = errors.New("it is more than ten years ahead")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ravenbot/internal/text"
 )
@@ -14,6 +15,10 @@ type clock struct {
 	minute int // of the day
 	// open says that the hour may be one of the afternoon as well: "8", but not "8am", "08:00" or "20:00".
 	open bool
+	// halfDay says that it has "am" or "pm", fullDay that it can only be one of 24 hours: "17", "08:00".
+	halfDay, fullDay bool
+	// bare says that it is a number and nothing else, which may be something else than a time.
+	bare bool
 	text string
 }
 
@@ -68,7 +73,10 @@ func (c clock) within(part dayPart) (int, error) {
 }
 
 // clockTime matches a time of day in digits; "h" stands between or behind hours and minutes, as in French.
-var clockTime = text.Pattern(`^(\d{1,2})(?:[:.h](\d{2}))?(am|pm|h)?$`)
+var clockTime = text.Pattern(`^(\d{1,2})(?:[:.h](\d{2}))?(?::00)?(am|pm|h)?$`)
+
+// militaryTime matches "0730" and "1800".
+var militaryTime = text.Pattern(`^(\d{2})(\d{2})$`)
 
 // hourNames are the hours in words.
 var hourNames = strings.Split(" one two three four five six seven eight nine ten eleven twelve", " ")
@@ -82,16 +90,23 @@ func parseTimeOfDay(word string) (clock, bool) {
 		return clock{text: word}, true
 	}
 	if hour := slices.Index(hourNames, word); hour > 0 {
-		return clock{minute: hour * 60, open: true, text: word}, true
+		return clock{minute: hour * 60, open: true, bare: true, text: word}, true
 	}
 	m := clockTime().FindStringSubmatch(word)
+	if military := militaryTime().FindStringSubmatch(word); military != nil {
+		hour, _ := strconv.Atoi(military[1])
+		minute, _ := strconv.Atoi(military[2])
+		return clock{minute: 60*hour + minute, fullDay: true, text: word}, hour < 24 && minute < 60
+	}
 	if m == nil {
 		return clock{}, false
 	}
 	hour, _ := strconv.Atoi(m[1])
 	minute, _ := strconv.Atoi("0" + m[2])
 	c := clock{open: m[3] == "" && m[1][0] != '0' && hour >= 1 && hour <= 12, text: word}
+	c.fullDay, c.bare = m[3] == "" && !c.open, len(m[0]) == len(m[1])
 	if m[3] == "am" || m[3] == "pm" {
+		c.halfDay = true
 		if hour < 1 || hour > 12 {
 			return clock{}, false
 		}
@@ -101,13 +116,17 @@ func parseTimeOfDay(word string) (clock, bool) {
 		}
 	}
 	c.minute = 60*hour + minute
-	return c, hour < 24 && minute < 60
+	return c, c.minute <= 24*60 && minute < 60
 }
 
 // acceptClock consumes a time of day: "8:30", "half past eight", "quarter to 9", "seven o'clock", "8 in the evening".
 // found is false where the next words name none.
 func (p *wordParser) acceptClock() (c clock, found bool, err error) {
 	before := p.words
+	at := p.accept("at")
+	if yearPattern().MatchString(p.next()) && !at {
+		return clock{}, false, nil
+	}
 	if c, found, err = p.acceptSpokenClock(); err != nil {
 		return c, false, err
 	}
@@ -117,12 +136,15 @@ func (p *wordParser) acceptClock() (c clock, found bool, err error) {
 			return clock{}, false, nil
 		}
 	}
-	p.accept("o'clock", "oclock", "sharp")
+	if at || p.accept("o'clock", "oclock", "sharp") {
+		c.bare = false
+		p.accept("o'clock", "oclock", "sharp")
+	}
 	if half, ok := acceptFrom(p, parseHalf); ok {
 		if !c.open {
 			return c, false, fmt.Errorf("%q goes with no \"am\" or \"pm\"", c.text)
 		}
-		c.minute, c.open = c.minute%(12*60)+half, false
+		c.minute, c.open, c.bare, c.halfDay = c.minute%(12*60)+half, false, false, true
 	}
 	// A month may follow "in" as well, so the words are put back unless a part of the day does.
 	behind := p.words
@@ -182,6 +204,50 @@ func (p *wordParser) acceptSpokenClock() (c clock, found bool, err error) {
 		return clock{}, false, nil
 	}
 	hour.minute = (hour.minute + offset + 24*60) % (24 * 60)
+	hour.bare = false
 	hour.text = strings.Join(before[:len(before)-len(p.words)], " ")
 	return hour, true, nil
+}
+
+// checkBare returns an error for a number that may be a time or something else.
+func checkBare(times []clock) error {
+	if i := slices.IndexFunc(times, func(c clock) bool { return c.bare }); i >= 0 {
+		return fmt.Errorf("%q may be a time or something else; say \"at %[1]s\"", times[i].text)
+	}
+	return nil
+}
+
+// openHours are the hours that are as likely meant by day as by night where people count to twelve: "at 5", not "at 9".
+const openHours = 8 * 60
+
+// checkHours returns an error for a time that may be one of the morning or of the evening: because others of the same
+// phrase have "am" or "pm", or because its author counts the hours to twelve.
+func checkHours(times []clock, countsToTwelve bool) error {
+	isHalf := func(c clock) bool { return c.halfDay }
+	isFull := func(c clock) bool { return c.fullDay }
+	for _, c := range times {
+		if !c.open || !slices.ContainsFunc(times, isHalf) &&
+			(!countsToTwelve || c.minute >= openHours || slices.ContainsFunc(times, isFull)) {
+			continue
+		}
+		return fmt.Errorf("%q may be %s or %s; say which", c.text, formatMinute(c.minute%(12*60))+" in the morning",
+			formatMinute(c.minute%(12*60)+12*60))
+	}
+	return nil
+}
+
+// formatMinute returns a minute of the day as "17:05".
+func formatMinute(minute int) string { return fmt.Sprintf("%d:%02d", minute/60, minute%60) }
+
+// twelveHourZones are the time zones of English-speaking countries where the hours are counted to twelve.
+const twelveHourZones = " America/New_York America/Detroit America/Chicago America/Denver America/Boise America/Phoenix " +
+	"America/Los_Angeles America/Anchorage America/Juneau America/Toronto America/Winnipeg America/Regina America/Edmonton " +
+	"America/Vancouver America/Halifax America/Moncton America/St_Johns Pacific/Honolulu Pacific/Auckland Asia/Kolkata " +
+	"Asia/Calcutta Asia/Karachi Asia/Manila "
+
+// countsToTwelve reports whether people in a time zone count the hours to twelve.
+func countsToTwelve(zone *time.Location) bool {
+	area, _, _ := strings.Cut(zone.String(), "/")
+	return slices.Contains([]string{"US", "Canada", "Australia"}, area) ||
+		strings.Contains(twelveHourZones, " "+zone.String()+" ")
 }

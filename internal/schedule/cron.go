@@ -3,6 +3,8 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"math/bits"
+	"strconv"
 	"strings"
 
 	"github.com/robfig/cron/v3"
@@ -22,17 +24,15 @@ var namedSchedules = map[string]string{
 // fieldNames are the five fields in their order, for errors.
 var fieldNames = [5]string{"minute", "hour", "day of month", "month", "day of week"}
 
-// isCron tells cron from words: in cron the first two fields, minute and hour, have no letters.
+// isCron tells cron from words: in cron the first two fields, minute and hour, have no letters, and more follow them.
 func isCron(text string) bool {
-	if text == "" || text[0] == '@' {
-		return true
-	}
-	for i, field := range strings.Fields(text) {
+	fields := strings.Fields(text)
+	for i, field := range fields {
 		if i < 2 && strings.Trim(field, "0123456789*?,-/") != "" {
-			return false
+			return text[0] == '@'
 		}
 	}
-	return true
+	return len(fields) == 0 || len(fields) > 2 || strings.ContainsAny(text, "*?")
 }
 
 // parseCron parses a cron expression or a name such as @daily. It returns one rule, and an error that names the field.
@@ -56,11 +56,11 @@ func parseCron(text string) ([]rule, error) {
 	// crontab(5): where one day field is a star, both have to match; where neither is, one is enough.
 	r := rule{anyDay: isStar(fields[2]) || isStar(fields[4]), elapsed: isPlainStar(fields[1])}
 	for i, dst := range []*uint64{&r.minute, &r.hour, &r.dom, &r.month, &r.dow} {
-		bits, err := parseField(i, fields[i])
+		set, err := parseField(i, fields[i])
 		if err != nil {
 			return nil, fmt.Errorf("%s field %q: %w", fieldNames[i], fields[i], err)
 		}
-		*dst = bits & fieldMasks[i]
+		*dst = set & fieldMasks[i]
 	}
 	return []rule{r}, nil
 }
@@ -70,7 +70,7 @@ var fieldMasks = [5]uint64{allMinutes, allHours, allDates, allMonths, allWeekday
 
 // parseField parses one field alone, so that the parser's error belongs to that field.
 func parseField(index int, field string) (uint64, error) {
-	// robfig/cron accepts these two mistakes and reads them as something else.
+	// robfig/cron accepts these mistakes and reads them as something else.
 	for part := range strings.SplitSeq(field, ",") {
 		if part == "" {
 			return 0, fmt.Errorf("an entry of the list is empty")
@@ -78,13 +78,23 @@ func parseField(index int, field string) (uint64, error) {
 		if len(part) > 1 && isStar(part) && part[1] != '/' {
 			return 0, fmt.Errorf("%q: only \"/n\" may follow a star", part)
 		}
+		// A step beyond the field is no error to the parser, and due when the field begins again.
+		_, step, _ := strings.Cut(part, "/")
+		if n, _ := strconv.Atoi(step); isStar(part) && n > bits.OnesCount64(fieldMasks[index]) {
+			return 0, fmt.Errorf("%q: the step is longer than the field, which begins again before it ends; use words, such as "+
+				"\"every 90 minutes\"", part)
+		}
 	}
 	probe := [5]string{"*", "*", "*", "*", "*"}
 	probe[index] = field
 	parsed, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(
 		strings.Join(probe[:], " "),
 	)
-	if err != nil {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "strconv"): // which says nothing to users
+		return 0, errors.New("it has a value that is not understood; extensions such as L, W and # have words, such as " +
+			"\"last friday of the month at 9\"")
+	case err != nil:
 		return 0, err
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)

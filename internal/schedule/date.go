@@ -8,111 +8,68 @@ import (
 	"ravenbot/internal/text"
 )
 
-// date is a day of the calendar. Without a year it is of any year, without a month of any month.
-type date struct{ year, month, day int }
-
-// in returns midnight of a date, written as if it were UTC. It is another date where there is none such.
-func (d date) in(year int) time.Time {
-	return time.Date(year, time.Month(d.month), d.day, 0, 0, 0, 0, time.UTC)
-}
-
-// dateFrom returns the date of a time, in its own zone.
-func dateFrom(t time.Time) date { return date{t.Year(), int(t.Month()), t.Day()} }
-
 var (
 	// Dates in digits: with dots the day comes first everywhere, with slashes it depends on the country.
 	dottedDate  = text.Pattern(`^(\d{1,2})\.(\d{1,2})\.(\d{4})?$`)
-	slashedDate = text.Pattern(`^\d{1,4}/\d{1,2}(/\d{1,4})?$`)
+	slashedDate = text.Pattern(`^(\d{1,2})/(\d{1,2})(?:/(\d{4}))?$`)
+	isoDate     = text.Pattern(`^(\d{4})[-/](\d{1,2})[-/](\d{1,2})$`)
 	yearPattern = text.Pattern(`^(19|20|21)\d\d$`)
 )
 
-// acceptDate consumes "24 December 2026", "December 24th", "the 24th of December", "the 5th", "2026-12-24" or
-// "24.12.2026". found is false where the next words name no date.
-func (p *wordParser) acceptDate() (d date, found bool, err error) {
-	before := p.words
-	p.skip("on", "the")
-	word := p.next()
-	if slashedDate().MatchString(word) {
-		return d, false, fmt.Errorf("%q is read differently in different countries; write \"24 December\" or \"2026-12-24\"",
-			word)
-	}
-	if m := dottedDate().FindStringSubmatch(word); m != nil {
-		p.words = p.words[1:]
-		d.day, _ = strconv.Atoi(m[1])
-		d.month, _ = strconv.Atoi(m[2])
-		d.year, _ = strconv.Atoi("0" + m[3])
-		return d, true, d.check()
-	}
-	if isoDate().MatchString(word) {
-		p.words = p.words[1:]
-		t, err := time.Parse(time.DateOnly, word)
-		if err != nil {
-			return d, false, fmt.Errorf("%q is no date", word)
+// parseDigitDate reads "2026-12-24", "24.12.2026", "24.12." or "24/12/2026". The year is 0 where none is named.
+func parseDigitDate(word string) (r rule, year int, found bool, err error) {
+	var day, month int
+	number := func(text string) int { n, _ := strconv.Atoi("0" + text); return n }
+	if m := isoDate().FindStringSubmatch(word); m != nil {
+		year, month, day = number(m[1]), number(m[2]), number(m[3])
+	} else if m := dottedDate().FindStringSubmatch(word); m != nil {
+		day, month, year = number(m[1]), number(m[2]), number(m[3])
+	} else if m := slashedDate().FindStringSubmatch(word); m != nil {
+		day, month, year = number(m[1]), number(m[2]), number(m[3])
+		switch {
+		case m[3] == "" || day <= 12 && month <= 12 && day != month:
+			return rule{}, 0, false, fmt.Errorf(
+				"%q is read differently in different countries; write \"24 December\" or \"2026-12-24\"", word)
+		case month > 12:
+			day, month = month, day
 		}
-		return dateFrom(t), true, nil
-	}
-	if d, found = p.acceptDayAndMonth(); !found {
-		n, ok := acceptFrom(p, parseOrdinal)
-		if !ok || n == lastOrdinal {
-			p.words = before
-			return date{}, false, nil
-		}
-		d = date{day: n}
-		p.accept("of")
-		if month, ok := acceptFrom(p, parseMonth); ok {
-			d.month = lowestBit(month)
-		}
-	}
-	if d.month == 0 {
-		return d, true, nil
-	}
-	behind := p.words
-	p.accept(",")
-	if yearPattern().MatchString(p.next()) {
-		d.year, _ = strconv.Atoi(p.next())
-		p.words = p.words[1:]
 	} else {
-		p.words = behind
+		return rule{}, 0, false, nil
 	}
-	return d, true, d.check()
+	return rule{dom: 1 << min(day, 63), month: 1 << min(month, 63)}, year, true, checkDate(year, month, day)
 }
 
-// acceptDayAndMonth consumes "24 december", "december 24" or "december 24th".
-func (p *wordParser) acceptDayAndMonth() (d date, found bool) {
+// checkDate returns an error where a year has no such date; the year 0 is a leap year.
+func checkDate(year, month, day int) error {
+	if month < 1 || month > 12 || time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Day() != day {
+		return fmt.Errorf("there is no such date")
+	}
+	return nil
+}
+
+// acceptDayAndMonth consumes "24 december", "december 24", or "december 24th".
+func (p *wordParser) acceptDayAndMonth() (r rule, found bool) {
 	before := p.words
-	if n, ok := acceptFrom(p, parseDateNumber); ok {
-		if month, ok := acceptFrom(p, parseMonth); ok {
-			return date{day: n, month: lowestBit(month)}, true
-		}
+	day, ok := acceptFrom(p, parseDateNumber)
+	if month, isMonth := acceptFrom(p, parseMonth); ok && isMonth {
+		return rule{dom: 1 << day, month: month}, true
 	}
 	p.words = before
 	if month, ok := acceptFrom(p, parseMonth); ok {
 		p.accept("the")
-		n, ok := acceptFrom(p, parseDateNumber)
-		if !ok {
-			if n, ok = acceptFrom(p, parseOrdinal); n == lastOrdinal {
-				ok = false
-			}
+		if day, ok := acceptFrom(p, parseDateNumber); ok {
+			return rule{dom: 1 << day, month: month}, true
 		}
-		if ok {
-			return date{day: n, month: lowestBit(month)}, true
+		if day, ok := acceptFrom(p, parseOrdinal); ok && day != lastOrdinal {
+			return rule{dom: 1 << day, month: month}, true
 		}
 	}
 	p.words = before
-	return date{}, false
+	return rule{}, false
 }
 
 // parseDateNumber reads the digits of a day of a month.
 func parseDateNumber(word string) (int, bool) {
 	n, err := strconv.Atoi(word)
 	return n, err == nil && len(word) <= 2 && n >= 1 && n <= 31
-}
-
-// check returns an error where no year has the date. The month has to be named.
-func (d date) check() error {
-	// A date without a year is looked up in the year 0, which is a leap year.
-	if d.month < 1 || d.month > 12 || d.in(d.year).Day() != d.day {
-		return fmt.Errorf("there is no such date")
-	}
-	return nil
 }

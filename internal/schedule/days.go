@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,11 @@ func (p *wordParser) parseDays() (list []rule, err error) {
 			last := &list[len(list)-1]
 			named := strings.Join(before[:len(before)-len(p.words)], " ")
 			// "friday the 13th" is one day to most, and two kinds of days to others.
+			if last.isWeekdays() && bits.OnesCount64(last.dow) == 1 && !and && bits.OnesCount64(item.dom) == 1 {
+				item.named = last.dow
+				*last = item
+				continue
+			}
 			if !and && (!comma || last.isWeekdays() != item.isWeekdays()) {
 				return nil, fmt.Errorf("it is not clear how %q goes with the day before it; say \"and\" between days", named)
 			}
@@ -75,8 +81,14 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 	p.skip("on")
 	every := p.accept("every", "each")
 	p.skip("the", "single")
-	if date, ok := p.acceptDayAndMonth(); ok {
-		return rule{dom: 1 << date.day, month: 1 << date.month}, true, nil
+	if item, ok := p.acceptDayAndMonth(); ok {
+		return item, true, nil
+	}
+	if p.acceptEndOf("month") {
+		return rule{lastDate: true, month: allMonths}, true, nil
+	}
+	if p.acceptEndOf("year") {
+		return rule{dom: 1 << 31, month: 1 << 12}, true, nil
 	}
 	nth := parseList(p, []string{"the"}, parseOrdinal)
 	if len(nth) > 0 {
@@ -98,17 +110,37 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 		p.words = before
 		return rule{}, false, nil
 	}
-	if p.accept("to", "through", "until", "till") {
-		to, ok := acceptFrom(p, parseWeekday)
-		if !ok {
-			return rule{}, false, fmt.Errorf(
-				"a weekday is missing after %q",
-				strings.Join(before[:len(before)-len(p.words)], " "),
-			)
-		}
-		return rule{dow: weekdayRange(from, to)}, true, nil
+	behind := p.words
+	isRange := p.accept("to", "through")
+	if !isRange && !p.accept("until", "till") {
+		return rule{dow: 1 << from}, true, nil
 	}
+	to, ok := acceptFrom(p, parseWeekday)
+	spoken := strings.Join(before[:len(before)-len(p.words)], " ")
+	switch {
+	case isRange && ok:
+		return rule{dow: weekdayRange(from, to)}, true, nil
+	case isRange:
+		return rule{}, false, fmt.Errorf("a weekday is missing after %q", spoken)
+	case ok:
+		return rule{}, false, fmt.Errorf("%q may mean two things; say \"to\" between the weekdays, or until which date",
+			spoken)
+	}
+	p.words = behind
 	return rule{dow: 1 << from}, true, nil
+}
+
+// acceptEndOf consumes "end of the month" or "end of the year".
+func (p *wordParser) acceptEndOf(period string) bool {
+	before := p.words
+	if p.accept("end") && p.accept("of") {
+		p.skip("the", "this", "every", "each")
+		if p.accept(period) {
+			return true
+		}
+	}
+	p.words = before
+	return false
 }
 
 // acceptBusinessDay consumes "weekdays", "workday" or "business days".

@@ -33,11 +33,19 @@ func (s Schedule) Describe() string {
 		}
 	}
 	text := strings.Join(parts, " and ")
-	// All rules of one text begin on the same date.
+	// All rules of one text begin and end on the same date.
 	if len(s.rules) > 0 && s.rules[0].start != 0 {
-		text += time.Unix(0, 0).UTC().AddDate(0, 0, s.rules[0].start).Format(", starting 2 January 2006")
+		text += ", starting " + formatDate(s.rules[0].start)
+	}
+	if len(s.rules) > 0 && s.rules[0].end != 0 {
+		text += ", until " + formatDate(s.rules[0].end)
 	}
 	return text
+}
+
+// formatDate returns a date, in days since 1970, as "2 January 2006".
+func formatDate(date int) string {
+	return time.Unix(0, 0).UTC().AddDate(0, 0, date).Format("2 January 2006")
 }
 
 // describeDays returns the days of a rule, with its months where they are limited.

@@ -3,347 +3,316 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// onceExamples end every error about a time.
-const onceExamples = `"in 20 minutes", "tomorrow at noon", "next monday at 9", "24 December 18:00"`
-
 // maxAhead is how far ahead a time may lie.
 const maxAhead = 10 * 366 * day
 
-var errTooFar = errors.New("it is more than ten years ahead")
-
-// ParseTime reads when something is due once: "in 20 minutes", "tomorrow at noon", "friday at 9", "next monday at 9",
-// "24 December 18:00", "2026-12-24 18:00" or RFC 3339. Days and times are those of the zone (nil: UTC) unless the words
-// name another ("9 Oslo time"). Without a year or a day the next such time after now is meant. It returns an error for
-// what is past, may mean two times, or was not understood as a whole.
-func ParseTime(text string, zone *time.Location, now time.Time) (time.Time, error) {
-	if zone == nil {
-		zone = time.UTC
-	}
-	due, err := parseTime(strings.TrimSpace(text), zone, now)
-	switch {
-	case err != nil:
-	case !due.After(now):
-		err = fmt.Errorf("%s is past", due.Format("Mon 2 Jan 2006 15:04 MST"))
-	case due.Sub(now) > maxAhead:
-		err = errTooFar
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("time %q: %w; examples: %s", text, err, onceExamples)
-	}
-	return due, nil
-}
-
-// ParseNext reads a schedule or, where the words are none, one time. The error is that of the form that was meant.
-func ParseNext(text string, zone *time.Location, now time.Time) (Schedule, error) {
-	s, err := Parse(text, zone)
-	if err == nil {
-		return s, nil
-	}
-	due, onceErr := ParseTime(text, zone, now)
-	if onceErr == nil {
-		return At(due), nil
-	}
-	// The error of the form that was meant leads to the right words.
-	if isOnce(text) {
-		err = onceErr
-	}
-	return Schedule{}, err
-}
-
-// isOnce reports whether words speak of one time, right or wrong.
-func isOnce(text string) bool {
-	words := splitWords(text)
-	if len(words) == 0 || slices.ContainsFunc(words, func(w string) bool { return w == "every" || w == "each" }) {
-		return false
-	}
-	p := &wordParser{words: words}
-	_, isDate, err := p.acceptDate()
-	once := []string{"in", "today", "tonight", "tomorrow", "next", "this", "now", "day", "yesterday"}
-	return isDate || err != nil || slices.Contains(once, words[0]) || slices.Contains(words, "tomorrow")
-}
-
-// parseTime reads when something is due once: RFC 3339, or words of which each has to be understood. The zone counts
-// where the text names none.
-func parseTime(text string, zone *time.Location, now time.Time) (time.Time, error) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
-		// RFC 3339 (5.6) allows "t" and "z", which package time does not read.
-		if t, err := time.ParseInLocation(layout, strings.ToUpper(text), zone); err == nil {
-			return t, nil
-		}
-	}
-	words, named, err := splitZone(splitWords(text))
-	if err != nil {
-		return time.Time{}, err
-	}
-	if named != nil {
-		zone = named
-	}
-	p := &onceParser{wordParser: wordParser{words: words}, zone: zone, now: now.In(zone)}
-	for len(p.words) > 0 {
-		if err := p.parsePart(); err != nil {
-			return time.Time{}, err
-		}
-	}
-	return p.result()
-}
-
-// onceParser reads the parts of one time.
-type onceParser struct {
-	wordParser
-	zone *time.Location
-	now  time.Time
-
-	after  time.Duration // "in 20 minutes"
-	days   int           // "in 3 days"
-	months int
-	// isAfter: the time is counted from now, by after, days and months together.
-	isAfter   bool
-	date      date
-	hasDate   bool
-	isNearest bool // the date is a weekday that may be today
-	clock     clock
-	hasClock  bool
-	part      dayPart
-}
-
-// parsePart reads one part of the words: a day, a time, a part of the day or an amount.
-func (p *onceParser) parsePart() error {
-	last := p.words[0]
-	p.skipAnd()
+// parseOneDay reads a part that only one day has: "in 20 minutes", "tomorrow", "next monday", "24.12.2026" or "2026".
+// known are the kinds of the parts before it.
+func (p *wordParser) parseOneDay(known said, s *sentence) (found bool, err error) {
 	before := p.words
-	if len(before) == 0 {
-		return fmt.Errorf("something is missing after %q", last)
+	if yearPattern().MatchString(p.next()) {
+		s.year, _ = strconv.Atoi(p.next())
+		s.said, p.words = saidYear, p.words[1:]
+		return true, nil
 	}
-	switch {
-	case !p.isAfter && p.accept("in"):
-		if part, ok := p.acceptPart(); ok {
-			return p.setPart(part)
-		}
-		return p.parseAfter(before)
-	case p.next() == "at":
-		return p.parseClock(before)
+	// "monday week" and "tomorrow week" are a week later.
+	afterDay := known&saidRelative != 0 || len(s.days) == 1 && s.days[0].isWeekdays() && known&saidTimes == 0
+	if unit, _ := parseUnit(p.next()); afterDay && p.accept("week", "fortnight") {
+		s.ahead, s.said = unit, saidAhead
+		return true, nil
 	}
-	if p.parseFromNow() {
-		return nil
-	}
-	if found, err := p.parseDay(); found || err != nil {
-		return err
-	}
-	p.skip("in", "the")
-	if part, ok := acceptFrom(&p.wordParser, parseDayPart); ok {
-		return p.setPart(part)
+	if found, err := p.parseAhead(known, s); found || err != nil {
+		return found, err
 	}
 	p.words = before
-	return p.parseClock(before)
+	if p.acceptOffset(s) {
+		s.said |= saidRelative
+		return true, nil
+	}
+	p.words = before
+	p.skip("on", "the")
+	r, year, found, err := parseDigitDate(p.next())
+	if found && err == nil {
+		p.words = p.words[1:]
+		s.days, s.said = []rule{r}, saidDays
+		if year != 0 {
+			s.year, s.said = year, saidDays|saidYear
+		}
+	}
+	if found || err != nil {
+		return found, err
+	}
+	p.words = before
+	p.skip("on", "of", "in")
+	return p.parseNext(s)
 }
 
-// acceptPart consumes "the morning".
-func (p *onceParser) acceptPart() (dayPart, bool) {
+// parseAhead reads "in 20 minutes", "20 minutes from now", "a week on" a day, and "1h30m" if that is all.
+func (p *wordParser) parseAhead(known said, s *sentence) (found bool, err error) {
 	before := p.words
-	p.skip("the")
-	part, ok := acceptFrom(&p.wordParser, parseDayPart)
-	if !ok {
-		p.words = before
+	isIn := p.accept("in")
+	if isIn && p.next() == "" {
+		return false, errors.New("it does not say how long from now")
 	}
-	return part, ok
-}
-
-// setPart notes the part of the day. It returns an error at the second one.
-func (p *onceParser) setPart(part dayPart) error {
-	if p.part.name != "" {
-		return fmt.Errorf("it names both %s and %s", p.part.name, part.name)
-	}
-	p.part = part
-	return nil
-}
-
-// parseClock reads a time of day. A bare number needs "at" before it.
-func (p *onceParser) parseClock(before []string) error {
-	at := p.accept("at")
-	c, found, err := p.acceptClock()
+	a, found, err := p.acceptAmounts()
+	hasAnchor := found && p.acceptAnchor()
 	switch {
-	case err != nil:
-		return err
-	case !found && p.next() == "":
-		return fmt.Errorf("something is missing after %q", before[0])
-	case !found:
-		return unknownWordError(p.next())
-	case p.hasClock:
-		return fmt.Errorf("it names two times of day, %q and %q", p.clock.text, c.text)
-	case !at && c.open && !strings.ContainsAny(c.text, ":. "):
-		return fmt.Errorf("%q may be a time or something else; say \"at %[1]s\"", c.text)
-	}
-	p.clock, p.hasClock = c, true
-	return nil
-}
-
-// parseDay reads a day: "tomorrow", "friday", "next monday", "24 December" or "the 5th".
-func (p *onceParser) parseDay() (found bool, err error) {
-	before := p.words
-	d, isNearest, found, err := p.acceptDay()
-	if !found || err != nil {
-		p.words = before
+	case isIn && (err != nil || !found):
 		return false, err
+	case isIn && a == amount{}:
+		return false, fmt.Errorf("%q is no time ahead", strings.Join(before[:len(before)-len(p.words)], " "))
+	case isIn, found && (hasAnchor || p.accept("from") && p.accept("now")):
+	case !found || err != nil || known != 0 || len(p.words) > 0:
+		return false, nil
+	case len(before) == 1 && clockTime().MatchString(before[0]) && a.elapsed >= 6*time.Hour:
+		return false, fmt.Errorf("%q may be a time of day or an amount; say \"at\" or \"in\" before it", before[0])
 	}
-	if p.hasDate {
-		return false, fmt.Errorf("it names two days, the second by %q", strings.Join(before[:len(before)-len(p.words)], " "))
-	}
-	p.date, p.isNearest, p.hasDate = d, isNearest, true
+	s.ahead, s.said = a, saidAhead
 	return true, nil
 }
 
-// acceptDay reads a day. isNearest says that it is the next one of a weekday, which may be today.
-func (p *onceParser) acceptDay() (d date, isNearest, found bool, err error) {
-	today := dateOf(p.now)
+// acceptAnchor consumes "on", "from" or "after" where a day follows from which an amount counts, and reports whether one
+// does.
+func (p *wordParser) acceptAnchor() bool {
+	before := p.words
+	p.accept("on", "from", "after")
+	_, isWeekday := parseWeekday(p.next())
+	isDay := isWeekday && !isRepeating(p.next()) || slices.Contains([]string{"today", "tomorrow"}, p.next())
+	if !isDay {
+		p.words = before
+	}
+	return isDay
+}
+
+// acceptOffset consumes "today", "tonight", "tomorrow", "day after tomorrow" or "this evening".
+func (p *wordParser) acceptOffset(s *sentence) bool {
+	offset := 0
 	switch {
 	case p.accept("today"):
-		return dateFrom(today), false, true, nil
 	case p.accept("tonight"):
-		return dateFrom(today), false, true, p.setPart(dayParts[3])
+		s.part, s.said = dayParts[3], saidPart
 	case p.accept("tomorrow"):
-		return dateFrom(today.Add(day)), false, true, nil
+		offset = 1
+	case p.accept("this"):
+		part, ok := acceptFrom(p, parseDayPart)
+		if !ok {
+			return false
+		}
+		s.part, s.said = part, saidPart
+	default:
+		p.skip("on", "the")
+		if !p.accept("day") || !p.accept("after") || !p.accept("tomorrow") {
+			return false
+		}
+		offset = 2
 	}
+	s.offset = offset
+	return true
+}
+
+// parseNext reads "next monday", "this friday" and "next week".
+func (p *wordParser) parseNext(s *sentence) (found bool, err error) {
 	before := p.words
-	p.skip("on", "the")
-	if p.accept("day") && p.accept("after") && p.accept("tomorrow") {
-		return dateFrom(today.Add(2 * day)), false, true, nil
+	if !p.accept("this", "next") {
+		return false, nil
 	}
-	p.words = before
-	p.skip("on")
-	this, next := p.accept("this"), p.accept("next")
-	if part, ok := acceptFrom(&p.wordParser, parseDayPart); ok && this {
-		return dateFrom(today), false, true, p.setPart(part)
+	s.within, s.shift, s.said = periodDay, map[string]int{"this": 0, "next": 1}[before[0]], saidNext
+	if weekday, ok := acceptFrom(p, parseWeekday); ok && !isRepeating(before[1]) {
+		s.days, s.said = []rule{{dow: 1 << weekday}}, saidNext|saidDays
+		return true, nil
 	}
-	// "mondays" are all of them.
-	isPlural := strings.HasSuffix(p.next(), "days")
-	if weekday, ok := acceptFrom(&p.wordParser, parseWeekday); ok && !isPlural {
-		return p.weekdayDate(weekday, next)
+	if p.accept(periodWeek, periodMonth, periodYear) {
+		s.within = before[1]
+		return true, nil
 	}
-	if this || next {
-		return date{}, false, false, fmt.Errorf("%q was not understood", strings.Join(before[:min(2, len(before))], " "))
-	}
-	d, found, err = p.acceptDate()
-	return d, false, found, err
+	return false, fmt.Errorf("%q was not understood", strings.Join(before[:min(2, len(before))], " "))
 }
 
-// weekdayDate returns the next date of a weekday. Today counts unless "next" was said.
-func (p *onceParser) weekdayDate(weekday int, next bool) (d date, isNearest, found bool, err error) {
-	today := dateOf(p.now)
-	ahead := (weekday - int(today.Weekday()) + 7) % 7
-	if !next {
-		return dateFrom(today.Add(time.Duration(ahead) * day)), true, true, nil
+// due returns the one instant that a sentence names. It returns an error for parts that do not go together, or do not
+// make a time.
+func (s sentence) due(now time.Time) (time.Time, error) {
+	zone := now.Location()
+	if err := s.checkOnce(); err != nil {
+		return time.Time{}, err
 	}
-	if ahead == 0 {
-		ahead = 7
+	if s.has(saidAhead) && len(s.days) == 0 && !s.has(saidRelative) {
+		switch {
+		case s.part.name != "" || s.months != 0:
+			return time.Time{}, errors.New("it names both a day and how long from now")
+		case len(s.times) == 0:
+			return s.ahead.addTo(now), nil
+		case s.ahead.elapsed != 0:
+			return time.Time{}, errors.New("it names both a time of day and how long from now")
+		}
+		date := s.ahead.addDays(dateOf(now))
+		return firstPass(date.Add(time.Duration(s.times[0].minute)*time.Minute), zone), nil
 	}
-	due := today.Add(time.Duration(ahead) * day)
-	// On a Monday "next friday" is the one in four days to some, and the one of the next week to others.
-	if weekNumber(dayNumber(due)) == weekNumber(dayNumber(today)) {
-		const layout = "2 January"
-		return date{}, false, false, fmt.Errorf("\"next %s\" may be %s or %s; say \"this %[1]s\" or the date",
-			strings.ToLower(weekdayNames[weekday]), due.Format(layout), due.Add(7*day).Format(layout))
+	switch {
+	case s.ahead.elapsed != 0 || s.ahead.months != 0:
+		return time.Time{}, errors.New("it names both a day and how long from now")
+	case len(s.times) == 0:
+		return time.Time{}, errors.New("it does not say at what time")
+	// "last friday" alone is the one that was.
+	case len(s.days) > 0 && (s.days[0].lastDate || s.days[0].weeks&1 != 0) && s.days[0].month|s.months == 0:
+		return time.Time{}, errors.New("it does not say of what: say \"of the month\"")
 	}
-	return dateFrom(due), false, true, nil
-}
-
-// result returns the time that all parts make, which may be past. It returns an error for parts that do not go
-// together, or do not make a time.
-func (p *onceParser) result() (time.Time, error) {
-	minute := p.clock.minute
-	if p.hasClock && p.part.name != "" {
+	minute := s.times[0].minute
+	if s.part.name != "" {
 		var err error
-		if minute, err = p.clock.within(p.part); err != nil {
+		if minute, err = s.times[0].within(s.part); err != nil {
 			return time.Time{}, err
 		}
 	}
-	switch {
-	case p.isAfter && (p.hasDate || p.part.name != ""):
-		return time.Time{}, errors.New("it names both a day and how long from now")
-	case p.isAfter && p.hasClock && p.after != 0:
-		return time.Time{}, errors.New("it names both a time of day and how long from now")
-	case p.isAfter && p.hasClock:
-		return p.at(p.addDays(), minute), nil
-	case p.isAfter && p.days == 0 && p.months == 0:
-		return p.now.Add(p.after), nil
-	case p.isAfter:
-		// A day is one of the calendar: at the same time of the clock, also when the clock is changed between.
-		wall := p.addDays().Add(wallTime(p.now).Sub(dateOf(p.now)))
-		return firstPass(wall, p.zone).Add(p.after), nil
-	case !p.hasClock:
-		return time.Time{}, errors.New("it does not say at what time")
-	case !p.hasDate && p.part.name == "":
-		return p.next24Hours(minute), nil
-	}
-	return p.onDate(minute)
-}
-
-// addDays returns the date that lies the days and months ahead. The 31st plus a month is the last day of a shorter one.
-func (p *onceParser) addDays() time.Time {
-	today := dateOf(p.now)
-	month := time.Date(today.Year(), today.Month()+time.Month(p.months), 1, 0, 0, 0, 0, time.UTC)
-	return month.AddDate(0, 0, min(today.Day(), daysIn(month))-1+p.days)
-}
-
-// at returns the instant at which clocks show a minute of a day; where they show it twice, the first.
-func (p *onceParser) at(date time.Time, minute int) time.Time {
-	return firstPass(date.Add(time.Duration(minute)*time.Minute), p.zone)
-}
-
-// next24Hours returns the next time at which clocks show the minute of a day.
-func (p *onceParser) next24Hours(minute int) time.Time {
-	today := dateOf(p.now)
-	if due := p.at(today, minute); due.After(p.now) {
-		return due
-	}
-	return p.at(today.Add(day), minute)
-}
-
-// onDate returns the time on the date that was named, in the next month or year that has it where none was.
-func (p *onceParser) onDate(minute int) (time.Time, error) {
-	if !p.hasDate {
-		p.date = dateFrom(dateOf(p.now)) // "at 8 in the evening"
-		if !p.at(dateOf(p.now), minute).After(p.now) {
-			p.date = dateFrom(dateOf(p.now).Add(day))
-		}
-	}
-	isNight := p.part.name == "night" && minute <= p.part.to
-	switch {
-	// The small hours of a night belong to the next date.
-	case isNight && p.isNearest, p.clock.text == "midnight" && p.part.name == "":
+	hasDay := s.has(saidOnce) || len(s.days) > 0
+	if hasDay && s.times[0].text == "midnight" && s.part.name == "" {
 		return time.Time{}, errors.New("it is not clear whether that is at the beginning or at the end of the day; " +
 			"say 0:00 and the date")
-	case isNight:
-		minute += 24 * 60
 	}
-	for ahead := range 13 {
-		var at time.Time
-		switch d := p.date; {
-		case d.year != 0:
-			at = d.in(d.year)
-		case d.month != 0:
-			at = d.in(p.now.Year() + ahead)
-		default:
-			at = date{month: int(p.now.Month()) + ahead, day: d.day}.in(p.now.Year())
+	if date, found, err := s.fixedDate(now); found || err != nil {
+		if err == nil {
+			err = s.checkWeekday(date)
 		}
-		// The 29th of February is not in every year, the 31st not in every month.
-		if at.Day() != p.date.day {
-			if p.date.year != 0 {
-				break
-			}
-			continue
+		// The small hours of a night belong to the next date.
+		if s.part.name == "night" && minute <= s.part.to {
+			minute += 24 * 60
 		}
-		due := p.at(at, minute)
-		if p.isNearest && !due.After(p.now) {
-			due = p.at(at.Add(7*day), minute)
-		}
-		if due.After(p.now) || p.date.year != 0 {
-			return due, nil
-		}
+		return firstPass(date.Add(time.Duration(minute)*time.Minute), zone), err
 	}
-	return time.Time{}, errors.New("there is no such date")
+	// Any other day is the next one of its kind.
+	if !hasDay && s.months == 0 {
+		s.days = []rule{{dow: allWeekdays}}
+	}
+	isMidnight := minute == 24*60 && hasDay
+	if isMidnight {
+		s.times = []clock{{}}
+		now = now.AddDate(0, 0, -1)
+	}
+	day := s
+	day.repeated, day.said, day.days = true, s.said&^saidOnce, slices.Clone(s.days)
+	for i := range day.days {
+		day.days[i].named = 0
+	}
+	rules, err := day.toRules()
+	if err != nil {
+		return time.Time{}, err
+	}
+	due, ok := Schedule{zone: zone, rules: rules}.Next(now)
+	if !ok {
+		return time.Time{}, errors.New("there is no such date")
+	}
+	if isMidnight {
+		due = firstPass(dateOf(due).AddDate(0, 0, 1), zone)
+	}
+	return due, s.checkWeekday(due)
+}
+
+// checkWeekday returns an error where a date is not on the weekday that was named beside it.
+func (s *sentence) checkWeekday(date time.Time) error {
+	if len(s.days) > 0 && s.days[0].named != 0 && s.days[0].named != 1<<date.Weekday() {
+		return fmt.Errorf("%s is a %s", date.Format("2 January 2006"), date.Weekday())
+	}
+	return nil
+}
+
+// checkOnce returns an error where the sentence names more than one time.
+func (s *sentence) checkOnce() error {
+	isRepeated := slices.ContainsFunc(s.words, isRepeating)
+	switch {
+	case isRepeated && s.has(saidOnce):
+		return errors.New("it says both that it is repeated and when it is due once")
+	case isRepeated || s.every > 0 || s.has(saidCycle|saidExcept|saidWindow) || s.period != "" || s.count > 0:
+		return errors.New("it is repeated, and one time is wanted")
+	case len(s.times) > 1:
+		return fmt.Errorf("it names two times of day, %q and %q", s.times[0].text, s.times[1].text)
+	case len(s.days) > 1, len(s.days) == 1 && bits.OnesCount64(s.days[0].dow) > 1 && !s.days[0].pooled,
+		len(s.days) == 1 && bits.OnesCount64(s.days[0].dom) > 1, bits.OnesCount64(s.months) > 1:
+		return errors.New("it names several days; say \"every\" before them, if it is to be repeated")
+	case s.has(saidRelative) && (len(s.days)+int(s.months)+s.year > 0 || s.within != ""):
+		return errors.New("it names two days")
+	}
+	// "9 tomorrow" has no other meaning.
+	if s.has(saidRelative) && len(s.times) > 0 && s.words[0] == s.times[0].text {
+		return nil
+	}
+	return checkBare(s.times)
+}
+
+// fixedDate returns the date that the sentence names as seen from now. found is false where it is the next one of its
+// kind.
+func (s *sentence) fixedDate(now time.Time) (date time.Time, found bool, err error) {
+	today := dateOf(now)
+	if s.has(saidRelative) {
+		return today.AddDate(0, 0, s.offset+s.ahead.days), true, nil
+	}
+	var r rule
+	if len(s.days) > 0 {
+		r = s.days[0]
+	}
+	if r.month |= s.months; s.within == periodMonth && r.month != 0 && r.month != allMonths {
+		return date, false, errors.New("it names two months")
+	}
+	switch {
+	case s.year == 0 && s.within == "" && !s.has(saidAhead):
+		return date, false, nil
+	case r.isWeekdays() && s.months == 0 && s.year == 0:
+		date, err = s.fixedWeekday(lowestBit(r.dow), today)
+		return date, err == nil, err
+	case s.has(saidAhead):
+		return date, false, errors.New("it names both a day and how long from now")
+	case s.within == periodMonth && r.dom != 0:
+		date = time.Date(today.Year(), today.Month()+time.Month(s.shift), lowestBit(r.dom), 0, 0, 0, 0, time.UTC)
+	case (s.year != 0) != (s.within == periodYear) && r.isOneDate():
+		year := max(s.year, 0)
+		if s.within == periodYear {
+			year = today.Year() + s.shift
+		}
+		date = time.Date(year, time.Month(lowestBit(r.month)), lowestBit(r.dom), 0, 0, 0, 0, time.UTC)
+	default:
+		return date, false, errors.New("it does not say on which day")
+	}
+	if date.Day() != lowestBit(r.dom) {
+		return date, false, errors.New("there is no such date")
+	}
+	return date, true, nil
+}
+
+// fixedWeekday returns the date of "next monday", "monday next week" and "monday in two weeks".
+func (s *sentence) fixedWeekday(weekday int, today time.Time) (time.Time, error) {
+	ahead := (weekday - int(today.Weekday()) + 7) % 7
+	due := today.AddDate(0, 0, ahead)
+	name := strings.ToLower(weekdayNames[weekday])
+	either := func(phrase string, second time.Time) error {
+		const layout = "2 January"
+		return fmt.Errorf("%q may be %s or %s; say \"this %s\" or the date",
+			phrase, due.Format(layout), second.Format(layout), name)
+	}
+	switch {
+	case s.has(saidAhead) && (s.within != "" || s.ahead.days%7 != 0):
+		return due, errors.New("it names both a day and how long from now")
+	case s.has(saidAhead) && ahead == 0:
+		due = due.AddDate(0, 0, s.ahead.days)
+		return due, either(fmt.Sprintf("%d days on %s", s.ahead.days, name), due.AddDate(0, 0, 7))
+	case s.has(saidAhead):
+		return due.AddDate(0, 0, s.ahead.days), nil
+	case s.within == periodWeek:
+		monday := today.AddDate(0, 0, -(int(today.Weekday())+6)%7)
+		return monday.AddDate(0, 0, (weekday+6)%7+7*s.shift), nil
+	case s.within != periodDay:
+		return due, errors.New("it does not say on which day")
+	case s.shift == 0:
+		return due, nil
+	case ahead == 0:
+		return due.AddDate(0, 0, 7), nil
+	// On a Monday "next friday" is the one in four days to some, and the one of the next week to others.
+	case weekNumber(dayNumber(due)) == weekNumber(dayNumber(today)):
+		return due, either("next "+name, due.AddDate(0, 0, 7))
+	}
+	return due, nil
 }

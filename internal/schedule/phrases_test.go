@@ -394,7 +394,7 @@ func TestParseTime(t *testing.T) {
 
 		"2026-13-01 at 9": refused, "2026-02-30 at 9": refused, "wednesday night at 1": refused,
 		"friday at midnight": refused,
-		"the last at 9":      refused, "the last of december at 9": refused,
+		"the last at 9":      refused, "the last of december at 9": "2026-12-31T09:00:00+01:00",
 		"in 3661 days": refused, "in half a day": refused, "in 1.5 months": refused, "in -5 minutes": refused,
 		"in 2 fathoms": refused, "in the 20 minutes": refused,
 		"32.1.2027 at 9": refused, "1.13.2027 at 9": refused, "29.2.2027 at 9": refused, "the 32nd at 9": refused,
@@ -427,7 +427,7 @@ func TestParseNext_NamesTheFaultOfTheFormThatWasMeant(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]string{
 		"":                  "want 5 fields",
-		"each day tomorrow": `schedule "each day tomorrow": "tomorrow" was not understood`,
+		"each day tomorrow": "both that it is repeated and when it is due once",
 		"tomorrow":          "at what time",
 		"in a while":        `"while" was not understood`,
 		"next friday at 9":  "may be 27 November or 4 December",
@@ -516,25 +516,151 @@ func TestParseTime_NamesWhatIsWrong(t *testing.T) {
 		"in a":           `something is missing after "a"`,
 		"in 2 hours and": `something is missing after "and"`, "in half an": `something is missing after "half an"`,
 		"tomorrow at 9 and 17": `two times of day, "9" and "17"`, "friday 3": `"3" may be a time or something else`,
-		"tomorrow friday at 9": `two days, the second by "friday"`,
+		"tomorrow friday at 9": "it names two days",
 		"in 0 days at 9":       `"in 0 days" is no time ahead`,
-		"morning evening at 8": "names both morning and evening",
+		"morning evening at 8": `how "evening at 8" belongs`,
 		"in the morning":       "it does not say at what time", "now": `"now" was not understood`,
 		"24/12 at 9":     `"24/12" is read differently in different countries`,
-		"next year at 9": `"next year" was not understood`,
-		"this at 9":      `"this at" was not understood`, "2026-13-01 at 9": `"2026-13-01" is no date`,
+		"next year at 9": "it does not say on which day",
+		"this at 9":      `"this at" was not understood`, "2026-13-01 at 9": "there is no such date",
 		"today at 9":           "Wed 25 Nov 2026 09:00 UTC is past",
 		"in 99999999999 hours": "more than ten years ahead", "in 4000000 hours": "more than ten years ahead",
 		"in 2 hours and 2562047 hours": "more than ten years ahead", "in 4000 days": "more than ten years ahead",
 		"at half eight":        `"half eight" may mean two times`,
 		"in 2 hours at 9":      "both a time of day and how long from now",
 		"tomorrow in 2 hours":  "both a day and how long from now",
-		"wednesday night at 1": "at the beginning or at the end of the day", "30 february at 9": "no such date",
+		"wednesday night at 1": `on which day "1" of that night is`, "30 february at 9": "no such date",
 		"in 1.5 days": "1.5 days is no number of whole days", "in 2 fathoms": `"fathoms" was not understood`,
 		"tomorrow at 7pm in the morning": `"7pm" is no time of the morning`, "at 25": `"25" is not a time of day`,
 	} {
 		if _, err := ParseTime(text, time.UTC, now); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want it to mention %q", text, err, want)
+		}
+	}
+}
+
+// nexts are schedules and times as `ravenbot schedule next` reads them on Wednesday, 25 November 2026, at noon in Oslo. A
+// dot stands where nothing is due any more.
+var nexts = []struct{ text, due string }{
+	{"monday week at 9", "7 Dec 09:00."},
+	{"a week on monday at 9", "7 Dec 09:00."},
+	{"in a week on monday at 9", "7 Dec 09:00."},
+	{"friday week at 5pm", "4 Dec 17:00."},
+	{"monday at 9 in two weeks", "14 Dec 09:00."},
+	{"next week monday at 9", "30 Nov 09:00."},
+	{"quarter to nine", "26 Nov 08:45."},
+	{"2026-12-24T18:00", "24 Dec 18:00."},
+	{"2026-12-24T18:00+01:00", "24 Dec 18:00."},
+	{"24/12/2026 18:00", "24 Dec 18:00."},
+	{"24:00", "26 Nov 00:00."},
+	{"0730", "26 Nov 07:30."},
+	{"in 1h 30m", "25 Nov 13:30."},
+	{"9 tomorrow", "26 Nov 09:00."},
+	{"friday the 4th at 9", "4 Dec 09:00."},
+	{"weekdays at 0730", "26 Nov 07:30, 27 Nov 07:30, 30 Nov 07:30"},
+	{"end of month at 9", "30 Nov 09:00, 31 Dec 09:00, 31 Jan 09:00"},
+	{"alternate mondays at 9", "30 Nov 09:00, 14 Dec 09:00"},
+	{"alternate days at 9", "27 Nov 09:00, 29 Nov 09:00"},
+	{"every day at 9 starting tomorrow", "26 Nov 09:00, 27 Nov 09:00"},
+	{"every monday at 9 until 14 december", "30 Nov 09:00, 7 Dec 09:00, 14 Dec 09:00."},
+	{"every monday until january at 9", "30 Nov 09:00, 7 Dec 09:00, 14 Dec 09:00, 21 Dec 09:00, 28 Dec 09:00."},
+	{"weekdays at 9 and saturdays at 10 until sunday", "26 Nov 09:00, 27 Nov 09:00, 28 Nov 10:00."},
+	{"every 12 hours until friday", "26 Nov 00:00, 26 Nov 12:00, 27 Nov 00:00, 27 Nov 12:00."},
+	{"weekdays at 9am and 5pm", "25 Nov 17:00, 26 Nov 09:00"},
+	{"weekdays at 5 and 17:30", "25 Nov 17:30, 26 Nov 05:00"},
+	{"every 2 hours from 9am to 5", "25 Nov 13:00, 25 Nov 15:00, 25 Nov 17:00, 26 Nov 09:00"},
+	{"every 2 hours from 9 to 5pm", "25 Nov 13:00, 25 Nov 15:00, 25 Nov 17:00, 26 Nov 09:00"},
+	{"weekdays at 9am and 5", refused},
+	{"every hour from 1 to 5pm", refused},
+	{"week on monday at 9", refused},
+	{"every monday a week at 9", refused},
+	{"every monday week at 9", refused},
+	{"monday until friday at 9", refused},
+	{"monday and thursday at 9 in two weeks", refused},
+	{"last friday at 9 tomorrow", refused},
+	{"every day at 9 until november", refused},
+	{"every day at 9 until yesterday", refused},
+	{"every day at 9 until friday until sunday", refused},
+	{"every day at 9 starting sunday until friday", refused},
+	{"tomorrow at 9 until friday", refused},
+	{"until friday", refused},
+	{"friday the 5th at 9", refused},
+	{"every day at 9 in december 2026", refused},
+	{"mondays at 24:00", refused},
+}
+
+func TestParseNext_UnderstoodOrRefused(t *testing.T) {
+	oslo := zone(t, "Europe/Oslo")
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, oslo)
+	for _, tc := range nexts {
+		s, err := ParseNext(tc.text, oslo, now)
+		if (err != nil) != (tc.due == refused) {
+			t.Errorf("%q: error %v, want %s", tc.text, err, tc.due)
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		want, isAll := strings.CutSuffix(tc.due, ".")
+		n := strings.Count(want, ",") + 1
+		if isAll {
+			n++
+		}
+		if got := dueInstants(s, now, n, oslo); got != want {
+			t.Errorf("%q is due %s, want %s", tc.text, got, want)
+		}
+		if _, isOnce := s.Once(); isOnce {
+			continue
+		}
+		// The text of a schedule is stored, and has to mean the same in a year.
+		back, err := Parse(s.String(), oslo)
+		if got := dueInstants(back, now, n, oslo); err != nil || got != want {
+			t.Errorf("%q, stored as %q, is due %s (%v), want %s", tc.text, s, got, err, want)
+		}
+		if end := now.AddDate(1, 0, 0); isAll != s.HasEnded(end) {
+			t.Errorf("%q has ended: %t, want %t", tc.text, s.HasEnded(end), isAll)
+		}
+	}
+}
+
+// What has to mean the same at any time names its year, and is no single time.
+func TestParse_CountedFromNow_IsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"every day at 9 until january":   "needs a date with its year",
+		"every day at 9 until tomorrow":  "needs a date with its year",
+		"every day at 9 starting 24.12.": "needs a date with its year",
+		"a week on monday at 9":          "it is one time, and a schedule is wanted",
+		"monday week at 9":               "it is one time, and a schedule is wanted",
+		"tomorrow at 9":                  "it is one time, and a schedule is wanted",
+	} {
+		if _, err := Parse(text, time.UTC); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want it to mention %q", text, err, want)
+		}
+	}
+}
+
+// Where people count the hours to twelve, "at 5" is refused unless the phrase has a time of 24 hours.
+func TestParseReminder_HoursToTwelve(t *testing.T) {
+	for _, c := range []struct{ zone, text, due string }{
+		{"America/New_York", "at 5", refused},
+		{"America/New_York", "tomorrow at 5", refused},
+		{"America/New_York", "every day at 5:30", refused},
+		{"America/New_York", "every day at 5 and 17:30", "25 Nov 17:30, 26 Nov 05:00"},
+		{"America/New_York", "tomorrow at 05:00", "26 Nov 05:00"},
+		{"America/New_York", "tomorrow morning at 5", "26 Nov 05:00"},
+		{"America/New_York", "tomorrow at 5 in the morning", "26 Nov 05:00"},
+		{"America/New_York", "tomorrow at 5pm", "26 Nov 17:00"},
+		{"America/New_York", "tomorrow at 9", "26 Nov 09:00"},
+		{"Australia/Perth", "tomorrow at 5", refused},
+		{"Europe/Oslo", "tomorrow at 5", "26 Nov 05:00"},
+	} {
+		loc := zone(t, c.zone)
+		now := time.Date(2026, 11, 25, 12, 0, 0, 0, loc)
+		s, err := ParseReminder(c.text, loc, now)
+		if (err != nil) != (c.due == refused) {
+			t.Errorf("%q in %s: error %v, want %s", c.text, c.zone, err, c.due)
+		} else if n := strings.Count(c.due, ",") + 1; err == nil && dueInstants(s, now, n, loc) != c.due {
+			t.Errorf("%q in %s is due %s, want %s", c.text, c.zone, dueInstants(s, now, n, loc), c.due)
 		}
 	}
 }

@@ -36,7 +36,9 @@ func (s sentence) toRules() ([]rule, error) {
 // checkTimes returns an error where the times of the sentence are missing or do not go together.
 func (s *sentence) checkTimes() error {
 	switch {
-	case s.window && s.every == 0:
+	case s.has(saidOnce):
+		return errors.New("it is one time, and a schedule is wanted, such as \"every monday at 9\"")
+	case s.has(saidWindow) && s.every == 0:
 		return errors.New("it names a time window, but not how often")
 	case len(s.offsets) > 0 && s.every != 60:
 		return errors.New("a minute alone goes with \"every hour\", such as \"every hour at :15\"")
@@ -48,7 +50,7 @@ func (s *sentence) checkTimes() error {
 		return errors.New("it says how often a day, but names another number of times")
 	case s.period != "" && s.period != periodDay && s.count > 1:
 		return fmt.Errorf("more than once a %s is not understood; name the days alone", s.period)
-	case s.window && len(s.offsets) > 0:
+	case s.has(saidWindow) && len(s.offsets) > 0:
 		return errors.New("a time window does not go with a minute of the hour")
 	}
 	return nil
@@ -62,7 +64,7 @@ func (s *sentence) fillDays() error {
 	case len(s.days) == 0 && s.everyWeeks > 0:
 		return errors.New("it does not say on which day of the week")
 	case len(s.days) > 0 || s.everyDays == 0 && s.period != periodDay && s.period != "":
-	case s.everyDays == 0 && s.period == "" && (s.every == 0 || s.months != 0) && !s.isLimited() && !s.daily:
+	case s.everyDays == 0 && s.period == "" && (s.every == 0 || s.months != 0) && !s.has(saidExcept) && !s.daily:
 		return errors.New("it does not say on which days")
 	default:
 		s.days = []rule{{dow: allWeekdays}}
@@ -81,6 +83,8 @@ func (s *sentence) fillDays() error {
 // fillDay sets the months and the cycle of a day.
 func (s *sentence) fillDay(d *rule) error {
 	switch {
+	case d.named != 0:
+		return errors.New("it is not clear how the date goes with the day before it; say \"and\" between days")
 	case s.everyWeeks > 0 && !d.isWeekdays():
 		return fmt.Errorf("\"every %d weeks\" goes with days of the week alone", s.everyWeeks)
 	case s.period == periodWeek && !d.isWeekdays(),
@@ -107,6 +111,12 @@ func (s *sentence) fillDay(d *rule) error {
 		}
 	default:
 		d.month = allMonths
+	}
+	if d.isOneDate() {
+		// In a leap year, since any year may be meant.
+		if err := checkDate(0, lowestBit(d.month), lowestBit(d.dom)); err != nil {
+			return err
+		}
 	}
 	if d.isOneDate() && !s.repeated {
 		return errors.New("it names one date; say \"every year on\" before it, if it is to be repeated")
@@ -164,12 +174,19 @@ func (s sentence) timeRules() (list []rule, err error) {
 				return nil, fmt.Errorf("it is not clear on which day %q of that night is; name the day and the time", c.text)
 			}
 		}
+		// 24:00 is on the next day, which "weekdays" does not say.
+		if minute == 24*60 {
+			if slices.ContainsFunc(s.days, func(d rule) bool { return d.dow != allWeekdays }) {
+				return nil, errors.New("24:00 is 0:00 of the next day; say that day and 0:00")
+			}
+			minute = 0
+		}
 		minutes = append(minutes, minute)
 	}
 	switch {
-	case s.window:
+	case s.has(saidWindow):
 		// Both ends count: "every hour from 9 to 17" is also due at 17.
-		for at := s.from; at <= s.to; at += s.every {
+		for at := s.from; at <= s.to && at < 24*60; at += s.every {
 			minutes = append(minutes, at)
 		}
 	// "every hour at :15" is an hour field of "*" in cron, which follows elapsed time.

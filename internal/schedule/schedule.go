@@ -9,16 +9,16 @@
 //
 // Every way of writing a schedule ends in rules (wall.go), sets of wall times as bits; a schedule is due whenever one
 // of its rules is. Cron fields are such sets already (cron.go). Words are divided into words.go's tokens, read part by
-// part into a sentence (sentence.go, days.go, clock.go, date.go), and a sentence is turned into rules (rules.go), which
-// refuses whatever may mean two things. A time that is due once has a parser of its own over the same parts (once.go,
-// amount.go). Parsers hold the words that are left: a method that begins with accept consumes what it finds, and puts
-// back what it does not.
+// part into sentences (phrase.go, sentence.go, days.go, clock.go, date.go, amount.go), and a sentence is turned into rules
+// (rules.go) or into one time (once.go), which refuse whatever may mean two things. The parser holds the words that are
+// left: a method that begins with accept consumes what it finds, and puts back what it does not.
 //
 // Loop (loop.go) is one goroutine that looks at the clock at least every 30 seconds and computes from the wall time,
 // never from a timer, which instants have passed.
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -56,20 +56,124 @@ func Parse(expr string, zone *time.Location) (Schedule, error) {
 			expr,
 		)
 	}
-	var rules []rule
-	var err error
 	if isCron(text) {
-		rules, err = parseCron(text)
-	} else {
-		var named *time.Location
-		if rules, named, err = parseWords(text); named != nil {
-			zone = named
+		rules, err := parseCron(text)
+		if err != nil {
+			return Schedule{}, fmt.Errorf("schedule %q: %w", expr, err)
+		}
+		return Schedule{expr: text, zone: zone, rules: rules}, nil
+	}
+	p, err := parsePhrase(text, zone, time.Time{}, false)
+	if err == nil {
+		var rules []rule
+		if rules, err = p.rules(); err == nil {
+			return Schedule{expr: text, zone: p.zone, rules: rules}, nil
 		}
 	}
-	if err != nil {
-		return Schedule{}, fmt.Errorf("schedule %q: %w", expr, err)
+	return Schedule{}, scheduleError(expr, err)
+}
+
+// scheduleError returns the error of a schedule in words.
+func scheduleError(expr string, err error) error {
+	return fmt.Errorf("schedule %q: %w; examples: %s, or cron: \"30 8 * * 1-5\"", expr, err, examples)
+}
+
+// ParseTime reads when something is due once: "in 20 minutes", "tomorrow at noon", "friday at 9", "next monday at 9",
+// "24 December 18:00", "2026-12-24 18:00" or RFC 3339. Days and times are those of the zone (nil: UTC) unless the words
+// name another ("9 Oslo time"). Without a year or a day the next such time after now is meant. It returns an error for
+// what is past, may mean two times, or was not understood as a whole.
+func ParseTime(text string, zone *time.Location, now time.Time) (time.Time, error) {
+	return parseTime(text, zone, now, false)
+}
+
+// parseTime is ParseTime for somebody who may count the hours to twelve.
+func parseTime(text string, zone *time.Location, now time.Time, countsToTwelve bool) (time.Time, error) {
+	if zone == nil {
+		zone = time.UTC
 	}
-	return Schedule{expr: text, zone: zone, rules: rules}, nil
+	due, ok := parseTimestamp(text)
+	var err error
+	if !ok {
+		var p *phrase
+		if p, err = parsePhrase(text, zone, now, countsToTwelve); err == nil {
+			due, err = p.due()
+		}
+	}
+	switch {
+	case err != nil:
+	case !due.After(now):
+		err = fmt.Errorf("%s is past", due.Format("Mon 2 Jan 2006 15:04 MST"))
+	case due.Sub(now) > maxAhead:
+		err = errTooFar
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("time %q: %w; examples: %s", strings.TrimSpace(text), err, onceExamples)
+	}
+	return due, nil
+}
+
+// parseTimestamp reads RFC 3339, with or without seconds.
+func parseTimestamp(text string) (time.Time, bool) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00"} {
+		// RFC 3339 (5.6) allows "t" and "z", which package time does not read.
+		if t, err := time.Parse(layout, strings.ToUpper(strings.TrimSpace(text))); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// ParseNext reads a schedule or, where the words are none, one time: "friday at 9" is every Friday. A first or last day
+// such as "until january" is counted from now. The error is that of the form that was meant.
+func ParseNext(text string, zone *time.Location, now time.Time) (Schedule, error) {
+	return parseEither(text, zone, now, false)
+}
+
+// ParseReminder is ParseNext for what people ask to be reminded of: it reads one time where nothing says that it is
+// repeated, so that "friday at 9" is the next Friday. It refuses "at 5" without "am" or "pm" in zones where people count
+// the hours to twelve, and a bare number.
+func ParseReminder(text string, zone *time.Location, now time.Time) (Schedule, error) {
+	return parseEither(text, zone, now, true)
+}
+
+// parseEither reads one time or a schedule.
+func parseEither(expr string, zone *time.Location, now time.Time, isReminder bool) (Schedule, error) {
+	if zone == nil {
+		zone = time.UTC
+	}
+	_, isTimestamp := parseTimestamp(expr)
+	text := strings.TrimSpace(expr)
+	if isCron(text) && !isReminder || strings.Contains(text, "TZ=") {
+		return Parse(text, zone)
+	}
+	p, err := parsePhrase(text, zone, now, isReminder && countsToTwelve(zone))
+	if isTimestamp || p.isOnce() || err == nil && isReminder && !p.isRepeated() {
+		due, err := parseTime(text, zone, now, isReminder && countsToTwelve(zone))
+		if isTimestamp {
+			due = due.In(zone)
+		}
+		return At(due), err
+	}
+	var rules []rule
+	if err == nil && isReminder {
+		for _, s := range p.sentences {
+			err = cmp.Or(err, checkBare(s.times))
+		}
+	}
+	if err == nil {
+		rules, err = p.rules()
+	}
+	if err != nil {
+		// "24 december at 18:00" is no schedule, but a time.
+		if due, onceErr := ParseTime(text, zone, now); onceErr == nil && !isReminder {
+			return At(due), nil
+		}
+		return Schedule{}, scheduleError(expr, err)
+	}
+	if p.isMoved {
+		text = p.text()
+	}
+	return Schedule{expr: text, zone: p.zone, rules: rules}, nil
 }
 
 // At returns a schedule that is due once, and shown in the zone of the time.
@@ -86,6 +190,15 @@ func (s Schedule) Zone() *time.Location {
 		return time.UTC
 	}
 	return s.zone
+}
+
+// Once returns the instant of a schedule that is due once, and false for any other.
+func (s Schedule) Once() (time.Time, bool) { return s.once, !s.once.IsZero() }
+
+// HasEnded reports whether nothing is due after an instant because the words name a last day, such as "until friday".
+func (s Schedule) HasEnded(after time.Time) bool {
+	_, isDue := s.Next(after)
+	return !isDue && len(s.rules) > 0 && s.rules[0].end != 0
 }
 
 // isSame reports whether two schedules are written the same way in the same zone.

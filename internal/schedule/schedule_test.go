@@ -116,6 +116,10 @@ func TestParseNamesTheFaultyField(t *testing.T) {
 		"*/0 * * * *":      "minute field",
 		"1,,2 * * * *":     "minute field",
 		"*-5 * * * *":      "minute field",
+		"*/90 * * * *":     "the step is longer than the field",
+		"0 9 LW * *":       "extensions such as L, W and #",
+		"0 9 * * 5L":       "extensions such as L, W and #",
+		"0 9 * * fri#3":    "extensions such as L, W and #",
 		"5 4 * *":          "want 5 fields",
 		"0 5 4 * * *":      "want 5 fields",
 		"":                 "want 5 fields",
@@ -124,7 +128,7 @@ func TestParseNamesTheFaultyField(t *testing.T) {
 		"TZ=UTC * * * * *": "time zone",
 	} {
 		_, err := Parse(expr, time.UTC)
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "strconv") {
 			t.Errorf("Parse(%q): error %v, want it to mention %q", expr, err, want)
 		}
 	}
@@ -188,6 +192,7 @@ func FuzzParse(f *testing.F) {
 		"TZ=UTC", "? ? ? ? ?",
 		"weekdays at 8:30", "every 2 hours from 9 to 17", "the 1st, last and 3rd friday of may at :15 and 9 a.m.",
 		"every every and and",
+		"every day at 9 until january", "a week on friday at 24:00", "starting tomorrow alternate mondays at 0730",
 		"in an hour and a half", "next monday at 9", "24 December 18:00", "in and",
 		"the 31st at half past 8 in the evening"} {
 		f.Add(seed, int64(1767225600))
@@ -196,6 +201,13 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, expr string, unix int64) {
 		// Its result is tested by others: here it has to come to one.
 		_, _ = ParseTime(expr, loc, time.Unix(unix%4e9, 0))
+		if s, err := ParseReminder(expr, loc, time.Unix(unix%4e9, 0)); err == nil {
+			if _, isOnce := s.Once(); !isOnce {
+				if _, err := Parse(s.String(), s.Zone()); err != nil {
+					t.Fatalf("%q is stored as %q: %v", expr, s, err)
+				}
+			}
+		}
 		s, err := Parse(expr, loc)
 		if err != nil {
 			return

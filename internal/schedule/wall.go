@@ -35,6 +35,8 @@ type rule struct {
 	// anyDay says that one of the two day fields starts with "*": then both must match, otherwise one is enough
 	// (crontab(5)).
 	anyDay bool
+	// named is the weekday that stands beside a date, as in "friday the 4th". It restricts nothing.
+	named uint64
 	// elapsed says that hours are counted by a stopwatch and not by the wall clock.
 	elapsed bool
 	// interval is the number of minutes between two runs that are no whole number of hours apart: those minutes of
@@ -44,6 +46,8 @@ type rule struct {
 	everyDays, everyWeeks int
 	// start is the first date, in days since 1970; 0: there is none, and everyDays counts from then.
 	start int
+	// end is the last date, in days since 1970; 0: there is none.
+	end int
 }
 
 // next returns the first due instant after the given one, and false when there is none within the horizon.
@@ -174,7 +178,7 @@ func (r rule) matchesDate(date time.Time) bool {
 // matchesCycle reports whether a date, in days since 1970, is one of every nth date or week since the start.
 func (r rule) matchesCycle(date int) bool {
 	switch {
-	case r.start != 0 && date < r.start:
+	case r.start != 0 && date < r.start, r.end != 0 && date > r.end:
 		return false
 	case r.everyDays > 0:
 		return (date-r.start)%r.everyDays == 0

@@ -11,76 +11,13 @@ import (
 	"ravenbot/internal/text"
 )
 
-// examples end every error about words: they lead to the right words fastest.
-const examples = `"weekdays at 8:30", "every monday and thursday at 9am", "first monday of the month at 9", ` +
-	`"every 2 hours"`
-
-// parseWords reads plain English. It accepts the words in any order that people use ("at 9 on mondays") and several
-// sentences in one ("weekdays at 8 and saturdays at 10"). Every word has to have a meaning; what may mean two things is
-// refused. The zone is nil where the words name none.
-func parseWords(text string) (rules []rule, zone *time.Location, err error) {
-	words, zone, err := splitZone(splitWords(text))
-	if err == nil {
-		rules, err = parseSentences(words)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w; examples: %s, or cron: \"30 8 * * 1-5\"", err, examples)
-	}
-	return rules, zone, nil
-}
-
-// parseSentences reads sentences that each say when, of which every word has to be understood.
-func parseSentences(words []string) (rules []rule, err error) {
-	start, words, err := splitStart(words)
-	if err != nil {
-		return nil, err
-	}
-	p := &wordParser{words: words}
-	for len(p.words) > 0 {
-		more, err := p.parseSentence()
-		if err != nil {
-			return nil, err
-		}
-		rules = append(rules, more...)
-	}
-	if len(rules) == 0 {
-		return nil, fmt.Errorf("it says nothing about when")
-	}
-	for i := range rules {
-		rules[i].start = start
-	}
-	return rules, nil
-}
-
-// splitStart takes "starting 24 November 2026" out of the words, and returns the date in days since 1970.
-func splitStart(words []string) (start int, rest []string, err error) {
-	at := slices.IndexFunc(words, func(w string) bool { return w == "starting" || w == "beginning" })
-	if at < 0 {
-		return 0, words, nil
-	}
-	p := &wordParser{words: words[at+1:]}
-	p.skip("on", "from")
-	date, found, err := p.acceptDate()
-	switch {
-	case err != nil:
-		return 0, nil, err
-	case !found || date.year == 0:
-		return 0, nil, fmt.Errorf("%q needs a date with its year, such as \"starting 24 November 2026\"", words[at])
-	}
-	before := words[:at]
-	if len(before) > 0 && before[len(before)-1] == "," {
-		before = before[:len(before)-1]
-	}
-	return dayNumber(date.in(date.year)), slices.Concat(before, p.words), nil
-}
-
 var (
 	// Ways of writing that are brought into one form before words are read.
 	separatorPattern = text.Pattern(`\s*[,;]+\s*`)
 	rangePattern     = text.Pattern(`^([a-z]{3,}|[\d:.]+(?:am|pm)?)[-–]([a-z]{3,}|[\d:.]+(?:am|pm)?)$`)
 	spacedRange      = text.Pattern(`\s[-–]\s`)
 	spacedAMPM       = text.Pattern(`(\d)\s*(a\.?m\.?|p\.?m\.?)(\s|$)`)
-	isoDate          = text.Pattern(`^\d{4}-\d{2}-\d{2}$`)
+	isoTime          = text.Pattern(`^(\d{4}-\d{2}-\d{2})t(\d{2}:\d{2}(?::\d{2})?)$`)
 )
 
 // splitWords returns the words of a text in lower case, with "&" as "and", "9-17" as "9 to 17" and "7 a.m." as "7am".
@@ -98,6 +35,13 @@ func splitWords(text string) []string {
 		parts := strings.Split(word, "/")
 		_, isNumber := parseNumber(word) // "forty-five" is no range
 		switch {
+		case isoTime().MatchString(word):
+			words = append(words, isoTime().FindStringSubmatch(word)[1], "at", isoTime().FindStringSubmatch(word)[2])
+		case word == "alternate":
+			if n := len(words); n == 0 || words[n-1] != "every" {
+				words = append(words, "every")
+			}
+			words = append(words, "other")
 		case word == "half-past" || word == "quarter-past" || word == "quarter-to":
 			words = append(words, strings.Split(word, "-")...)
 		case m != nil && !isNumber && !isoDate().MatchString(word):
@@ -113,7 +57,15 @@ func splitWords(text string) []string {
 }
 
 // wordParser holds the words that are still to be read.
-type wordParser struct{ words []string }
+type wordParser struct {
+	words []string
+	now   time.Time // zero where the words must mean the same at any time
+	// start and end are the first and the last date of all sentences, in days since 1970; 0: there is none.
+	start, end int
+	// kept are the words without those of start and end. isMoved says that these were counted from now.
+	kept    []string
+	isMoved bool
+}
 
 // accept consumes the next word if it is one of the given ones, and reports whether it was.
 func (p *wordParser) accept(words ...string) bool {
@@ -189,16 +141,21 @@ func parseOffset(word string) (int, bool) {
 	return int(n), ok && len(text) == 2 && err == nil && n < 60
 }
 
+// numberNames are the numbers in words, tenNames the tens.
+var (
+	numberNames = append(slices.Clone(hourNames), strings.Fields("thirteen fourteen fifteen sixteen seventeen eighteen nineteen")...)
+	tenNames    = strings.Split("  twenty thirty forty fifty sixty seventy eighty ninety", " ")
+)
+
 // parseNumber reads a number in digits or words, or returns false.
 func parseNumber(word string) (int, bool) {
-	if n := slices.Index(hourNames, word); n > 0 {
+	if n := slices.Index(numberNames, word); n > 0 {
 		return n, true
 	}
-	n, ok := map[string]int{
-		"fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "forty-five": 45, "sixty": 60, "ninety": 90,
-	}[word]
-	if ok {
-		return n, true
+	ten, one, isCompound := strings.Cut(word, "-")
+	if n := slices.Index(tenNames, ten); n > 0 {
+		digit := slices.Index(numberNames[:10], one)
+		return 10*n + max(digit, 0), !isCompound || digit > 0
 	}
 	digits, err := strconv.ParseUint(word, 10, 16)
 	return int(digits), err == nil
@@ -225,6 +182,7 @@ func parsePeriod(word string) (string, bool) {
 
 // parseMonth returns the bit of the month that a word names, or false.
 func parseMonth(word string) (uint64, bool) {
+	word = strings.TrimSuffix(word, ".")
 	for n, name := range monthNames {
 		if word == strings.ToLower(name) || word == strings.ToLower(name[:3]) || word == "sept" && name == "September" {
 			return 1 << (n + 1), true
@@ -247,7 +205,7 @@ func (p *wordParser) parseMonths() (set uint64) {
 		behind := p.words
 		if p.accept("to", "through", "until", "till") {
 			if last, ok := acceptFrom(p, parseMonth); ok {
-				for ; month != last; month = nextMonth(month) {
+				for ; month != last; month = (month<<1 | month>>11) & allMonths { // January follows December
 					set |= month
 				}
 			} else {
@@ -258,28 +216,15 @@ func (p *wordParser) parseMonths() (set uint64) {
 	}
 }
 
-// nextMonth returns the bit of the month behind another: January follows December.
-func nextMonth(month uint64) uint64 {
-	if month == 1<<12 {
-		return 1 << 1
-	}
-	return month << 1
-}
-
-var monthNames = [12]string{
-	"January",
-	"February",
-	"March",
-	"April",
-	"May",
-	"June",
-	"July",
-	"August",
-	"September",
-	"October",
-	"November",
-	"December",
-}
+var monthNames = strings.Fields("January February March April May June July August September October November December")
 
 // lowestBit returns the position of the lowest bit of a set.
 func lowestBit(set uint64) int { return bits.TrailingZeros64(set) }
+
+// isRepeating reports whether a word says that something is repeated. A weekday alone does not: "friday at 9" is once.
+func isRepeating(word string) bool {
+	_, isWeekday := parseWeekday(word)
+	return strings.HasSuffix(word, "days") && isWeekday || slices.Contains(strings.Fields("every each daily everyday weekly "+
+		"monthly quarterly yearly annually hourly fortnightly once twice weekdays workdays weekends "+
+		"mornings evenings afternoons nights"), word)
+}

@@ -83,7 +83,7 @@ func splitZone(words []string) (rest []string, zone *time.Location, err error) {
 				err = set(name)
 			}
 		// "24/12" is a date, of which the parser of dates says what is wrong with it.
-		case strings.Contains(bare, "/") && !slashedDate().MatchString(bare):
+		case strings.Contains(bare, "/") && !slashedDate().MatchString(bare) && !isoDate().MatchString(bare):
 			name, ok := findZone(func(zone string) bool { return strings.EqualFold(zone, bare) })
 			if !ok {
 				_, err = LoadZone(bare)
