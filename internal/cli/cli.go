@@ -229,7 +229,7 @@ func configChecks() config.Checks {
 				return err
 			}
 			// A valid expression may still name a date that does not exist, such as 30 February.
-			if _, due := s.Next(time.Now()); !due {
+			if _, due := s.Next(time.Now()); !due && !s.HasEnded(time.Now()) {
 				return fmt.Errorf("%q is never due", expr)
 			}
 			return nil

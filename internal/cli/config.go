@@ -58,6 +58,9 @@ func describeDue(d config.Digest) string {
 	if err != nil {
 		return "posts items as they come"
 	}
-	next, _ := s.Next(time.Now())
+	next, isDue := s.Next(time.Now())
+	if !isDue {
+		return s.Describe() + ", has ended"
+	}
 	return s.Describe() + " (" + s.Zone().String() + "), next " + next.Format("Mon 2 Jan 2006 15:04 MST")
 }

@@ -286,6 +286,29 @@ func TestReminder_IsPostedOnceAndNamesItsAuthor(t *testing.T) {
 	})
 }
 
+// A reminder with a last day keeps to it, over a restart too, and is forgotten after it.
+func TestReminder_UntilADay_Ends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBot(t)
+		b.say(t, anna, "remind", "every day at 9 until tuesday stand up")
+		b.restart(t)
+		stop := b.run(t)
+		defer stop()
+		<-time.After(24 * time.Hour)
+		if list := b.say(t, anna, "jobs", "").Text; !strings.Contains(list, "until 4 January 2000") {
+			t.Errorf("meanwhile the list is %s", list)
+		}
+		<-time.After(9 * 24 * time.Hour)
+		synctest.Wait()
+		if got := len(b.disk.texts()); got != 4 {
+			t.Errorf("%d posts, want one on each of the 1st to the 4th", got)
+		}
+		if list := b.say(t, anna, "jobs", "").Text; strings.Contains(list, "stand up") {
+			t.Errorf("afterwards the list is %s", list)
+		}
+	})
+}
+
 func TestReminder_MissedWhileAway_SaysThatItIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBot(t)

@@ -141,7 +141,8 @@ func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d ch
 	posts := j.buildPosts(due, d, s.o.Now())
 	var next *Job
 	switch done := j.withDone(due); {
-	case !j.IsOnce():
+	// One that has come to its end, such as "until friday", is removed like one that was due once.
+	case !j.IsOnce() && !j.plan.HasEnded(due):
 		if next = &done; seen != nil {
 			next.Seen = seen
 		}
