@@ -107,7 +107,7 @@ func splitLead(text []string, isTime func(lead []string) bool) (n int, ok bool) 
 // unclearError says what was understood as a time, what is left, and how to write either meaning.
 func unclearError(time, rest []string) error {
 	understood, left := strings.TrimRight(strings.Join(time, " "), ":,;–- "), strings.Join(rest, " ")
-	return fmt.Errorf("I understood the time %q, and %q may be the text or a part of the time. If it is the text, write: "+
+	return fmt.Errorf("the time %q was understood, and %q may be the text or a part of the time. If it is the text, write: "+
 		"\"%[1]s\" %[2]s. If it is a part of the time, write the whole time in quotes before the text, and one reminder for "+
 		"each time", understood, left)
 }
