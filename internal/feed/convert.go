@@ -31,8 +31,8 @@ func convertFeed(in *gofeed.Feed) Document {
 			Language:    strings.ReplaceAll(shortText(in.Language), "_", "-"),
 			Copyright:   sanitizeHTML(in.Copyright),
 			Author:      formatAuthors(in.Authors),
-			Published:   firstDate(in.PublishedParsed, in.Published, extensionText(in.Extensions, "dcterms", "issued")),
-			Updated:     firstDate(in.UpdatedParsed, in.Updated, extensionText(in.Extensions, "dcterms", "modified")),
+			Published:   firstDate(in.Published, extensionText(in.Extensions, "dcterms", "issued")),
+			Updated:     firstDate(in.Updated, extensionText(in.Extensions, "dcterms", "modified")),
 			Categories:  cleanCategories(in.Categories),
 		},
 		Items: make([]Item, 0, len(in.Items)),
@@ -59,8 +59,8 @@ func convertItem(in *gofeed.Item) Item {
 		Summary:    sanitizeHTML(in.Description),
 		Content:    sanitizeHTML(in.Content),
 		Author:     formatAuthors(in.Authors),
-		Published:  firstDate(in.PublishedParsed, in.Published, extensionText(in.Extensions, "dcterms", "issued")),
-		Updated:    firstDate(in.UpdatedParsed, in.Updated, extensionText(in.Extensions, "dcterms", "modified")),
+		Published:  firstDate(in.Published, extensionText(in.Extensions, "dcterms", "issued")),
+		Updated:    firstDate(in.Updated, extensionText(in.Extensions, "dcterms", "modified")),
 		Categories: cleanCategories(append(in.Categories, extensionCategories(in.Extensions)...)),
 		Enclosures: []Enclosure{},
 	}
@@ -224,11 +224,9 @@ func cleanCategories(list []string) []string {
 	return out
 }
 
-// firstDate returns the first date that can be read, in UTC, or the zero time.
-func firstDate(parsed *time.Time, texts ...string) time.Time {
-	if parsed != nil {
-		return clampDate(*parsed)
-	}
+// firstDate returns the first date that can be read, in UTC, or the zero time. gofeed's own dates are not used: they
+// ignore zones that it does not know.
+func firstDate(texts ...string) time.Time {
 	for _, text := range texts {
 		if t := clampDate(parseDate(text)); !t.IsZero() {
 			return t
