@@ -315,6 +315,9 @@ func (c *cleaner) writeAttributes(f *frame, attrs []xml.Attr) {
 			continue
 		}
 		value := a.Value
+		if name == "rel" { // RFC 4287 (4.2.7.2) allows the whole name of a relation
+			value = strings.TrimPrefix(value, "http://www.iana.org/assignments/relation/")
+		}
 		if linkAttrs[strings.ToLower(a.Name.Local)] {
 			value = absoluteURL(f.base, value)
 		}

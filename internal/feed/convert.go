@@ -54,8 +54,8 @@ func convertFeed(in *gofeed.Feed) Document {
 // convertItem returns one item, with a link that may still be relative where the document has no address.
 func convertItem(in *gofeed.Item) Item {
 	item := Item{
-		Title:      sanitizeHTML(cmp.Or(in.Title, extensionText(in.Extensions, "media", "title"))),
-		Link:       safeLink(in.Link),
+		Title:      sanitizeHTML(escapeLoneTags(cmp.Or(in.Title, extensionText(in.Extensions, "media", "title")))),
+		Link:       safeLink(cmp.Or(in.Link, atomLink(in.Extensions))),
 		Summary:    sanitizeHTML(in.Description),
 		Content:    sanitizeHTML(in.Content),
 		Author:     formatAuthors(in.Authors),
@@ -80,10 +80,65 @@ func convertItem(in *gofeed.Item) Item {
 	if item.Link == "" && isWebURL(guid) {
 		item.Link = safeLink(guid)
 	}
+	// The episode of a podcast may have nothing but its file.
+	if item.Link == "" && len(item.Enclosures) > 0 {
+		item.Link = item.Enclosures[0].URL
+	}
 	item.ID = itemID(guid, item)
 	// After the identifier, which must not change for items that were seen with the wrapped link.
-	item.Link = unwrapLink(item.Link)
+	item.Link = cmp.Or(safeLink(extensionText(in.Extensions, "feedburner", "origLink")), unwrapLink(item.Link))
+	// A date that is not understood must not make an old item look new.
+	if item.Time().IsZero() {
+		item.Published = dateInURL(item.Link)
+	}
 	return item
+}
+
+// atomLink returns the address of an atom:link in an RSS item that leads to the item itself, or "".
+func atomLink(all ext.Extensions) string {
+	for _, e := range all["atom"]["link"] {
+		if rel := e.Attrs["rel"]; rel == "" || rel == "alternate" {
+			return e.Attrs["href"]
+		}
+	}
+	return ""
+}
+
+// separateItems identifies the items by link, or by text, where the feed has one identifier for several items.
+func (d *Document) separateItems(isKnown bool) {
+	if d.IDsRepeat = isKnown || d.hasSharedID(); !d.IDsRepeat {
+		return
+	}
+	for i := range d.Items {
+		d.Items[i].ID = itemID("", d.Items[i])
+	}
+}
+
+// hasSharedID reports whether two different items have the same identifier. An item that is listed twice, or was
+// edited, has the same link.
+func (d *Document) hasSharedID() bool {
+	first := map[string]*Item{}
+	for i := range d.Items {
+		item := &d.Items[i]
+		other := first[item.ID]
+		if other == nil {
+			first[item.ID] = item
+			continue
+		}
+		if CanonicalURL(item.Link) != CanonicalURL(other.Link) || item.Link == "" && item.Title != other.Title {
+			return true
+		}
+	}
+	return false
+}
+
+// fillLinks makes items without a link lead to the feed's page.
+func (d *Document) fillLinks() {
+	for i := range d.Items {
+		if d.Items[i].Link == "" {
+			d.Items[i].Link = d.Feed.Link
+		}
+	}
 }
 
 // itemID returns the identifier of an item. It must not change between fetches, or the item would be posted twice.
@@ -145,10 +200,11 @@ func shortText(s string) string {
 	return s
 }
 
-// oneLine collapses white space and removes control characters, which could steer a terminal.
+// oneLine collapses white space and removes control characters, which could steer a terminal or the direction of text.
 func oneLine(s string) string {
 	s = strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) && !unicode.IsSpace(c) {
+		// Overrides of the direction of text could show another name than that of a file.
+		if unicode.IsControl(c) && !unicode.IsSpace(c) || c >= 0x202A && c <= 0x202E || c >= 0x2066 && c <= 0x2069 {
 			return -1
 		}
 		return c

@@ -38,8 +38,8 @@ var byteOrderMarks = []struct {
 // xmlEncoding matches an XML declaration up to the name of its encoding.
 var xmlEncoding = text.Pattern(`^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']`)
 
-// toUTF8 converts the document to valid UTF-8. The byte order mark decides, then the server's charset, then the XML
-// declaration, then the bytes themselves; a claim that the bytes contradict is ignored. It cannot fail: what no claim
+// toUTF8 converts the document to valid UTF-8. The byte order mark decides, then whether it is UTF-8, then the server's
+// charset, then the XML declaration; a claim that the bytes contradict is ignored. It cannot fail: what no claim
 // explains is read as windows-1252, as browsers do.
 func toUTF8(data []byte, contentType string) []byte {
 	for _, m := range byteOrderMarks {
@@ -56,6 +56,10 @@ func toUTF8(data []byte, contentType string) []byte {
 			}
 			break
 		}
+	}
+	// Text of another encoding is hardly ever valid UTF-8 by chance, so a label that says otherwise is wrong.
+	if utf8.Valid(data) && !isASCII(data) {
+		return data
 	}
 	for _, name := range []string{charsetOf(contentType), declaredCharset(data)} {
 		if decoded, ok := decodeAs(data, name); ok {

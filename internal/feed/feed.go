@@ -29,6 +29,8 @@ type Document struct {
 	Feed  Feed   `json:"feed"`
 	Items []Item `json:"items"`
 	Pace  Pace   `json:"-"`
+	// IDsRepeat says that the feed's own identifiers are of several items each, and are not used.
+	IDsRepeat bool `json:"-"`
 }
 
 // Feed describes the feed itself.
@@ -47,7 +49,8 @@ type Feed struct {
 
 // Item is one entry of a feed.
 type Item struct {
-	// ID is the feed's own identifier, else the link, else a hash of the text. It is stable and never empty.
+	// ID is the feed's own identifier if each item has its own, else the link, else a hash of the text. It is stable and
+	// never empty.
 	ID string `json:"id"`
 	// Title may hold sanitized inline HTML; Heading returns its plain text.
 	Title      string      `json:"title"`

@@ -462,7 +462,7 @@ func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
 	// What a "not modified" answer said of the former document does not hold for this one.
 	f.prolonged.forget(state.URL)
 	state.ETag, state.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
-	state.FetchedAt, state.NextAllowed = now, time.Time{}
+	state.FetchedAt, state.NextAllowed, state.IDsRepeat = now, time.Time{}, doc.IDsRepeat
 	state.Pace, state.FreshUntil = doc.Pace, now.Add(addJitter(freshFor(res.Header, doc.Pace.TTL, now)))
 	if state.Document = doc.excerpt(); f.store != nil {
 		got.Document = state.Document
@@ -495,7 +495,9 @@ func (f *Fetcher) request(ctx context.Context, state *State, address string) (*e
 		return nil, Document{}, &StatusError{address, res.Status}
 	}
 	// The base of relative links is the address after redirects.
-	doc, err := Parse(res.Body, newHint(res.URL, res.Header))
+	hint := newHint(res.URL, res.Header)
+	hint.IDsRepeat = state.IDsRepeat
+	doc, err := Parse(res.Body, hint)
 	if errors.Is(err, ErrNotFeed) {
 		return nil, Document{}, &PageError{address, discoverLinks(res.Body, res.URL), err}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"html"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -43,6 +44,26 @@ var (
 	tagStart = text.Pattern(`<[a-zA-Z/!?]`)
 	plainTag = text.Pattern(`^</?[a-zA-Z][a-zA-Z0-9]*(\s+[a-zA-Z-]+="[^"<>` + "`" + `]*")*\s*/?>$`)
 )
+
+var (
+	anyTag = text.Pattern(`</?([a-zA-Z][a-zA-Z0-9-]*)[^<>]*>`)
+	// titleTags are the elements that titles use without an end.
+	titleTags = strings.Fields("b i em strong code sub sup span a br u s small font mark cite q del ins abbr tt")
+)
+
+// escapeLoneTags makes text of what only looks like markup in a title: vector<int>, or the name of an element. Markup has
+// attributes, or an end, or is one of titleTags.
+func escapeLoneTags(title string) string {
+	lower := strings.ToLower(title)
+	return anyTag().ReplaceAllStringFunc(title, func(tag string) string {
+		name := strings.ToLower(anyTag().FindStringSubmatch(tag)[1])
+		isPair := strings.Contains(lower, "<"+name) && strings.Contains(lower, "</"+name)
+		if isPair || strings.Contains(tag, "=") || slices.Contains(titleTags, name) {
+			return tag
+		}
+		return html.EscapeString(tag)
+	})
+}
 
 // isPlainMarkup reports whether every HTML parser finds the same tags in the fragment.
 func isPlainMarkup(fragment string) bool {

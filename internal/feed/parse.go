@@ -22,6 +22,8 @@ type Hint struct {
 	ContentType     string // header of the response
 	ContentLocation string // header of the response
 	ContentLanguage string // header of the response
+	// IDsRepeat says that the identifiers of the feed's items are known to be of several items each.
+	IDsRepeat bool
 }
 
 // newHint returns what a response's headers say about its body.
@@ -65,6 +67,8 @@ func Parse(data []byte, hint Hint) (doc Document, err error) {
 	doc, err = parse(text, hint.base())
 	// The header is the last resort: a language in the document itself is more specific.
 	doc.Feed.Language = cmp.Or(doc.Feed.Language, shortText(hint.ContentLanguage))
+	doc.separateItems(hint.IDsRepeat)
+	doc.fillLinks()
 	return doc, err
 }
 

@@ -37,6 +37,8 @@ type State struct {
 	// FreshUntil is until when Document counts as fresh.
 	FreshUntil time.Time `json:"freshUntil,omitzero"`
 	Pace       Pace      `json:"pace,omitzero"`
+	// IDsRepeat says that the identifiers of items were once of several items each.
+	IDsRepeat bool `json:"idsRepeat,omitempty"`
 	// FailingSince is when the current row of failures began, Failures their number, and LastFailure the last one in
 	// words for people.
 	FailingSince time.Time `json:"failingSince,omitzero"`
