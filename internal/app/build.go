@@ -52,8 +52,6 @@ import (
 	"ravenbot/internal/totals"
 )
 
-const userAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
-
 // filesSuffix is added to the store's path for the folder of uploaded files.
 const filesSuffix = ".files"
 
@@ -150,7 +148,7 @@ func (a *App) schedule(p *parts) {
 func (a *App) buildEgress(_ context.Context, p *parts) error {
 	c := a.o.Config
 	var err error
-	p.pages, err = egress.New(egress.Options{AllowPrivateHosts: c.Egress.AllowPrivateHosts, UserAgent: userAgent})
+	p.pages, err = egress.New(egress.Options{AllowPrivateHosts: c.Egress.AllowPrivateHosts, UserAgent: egress.UserAgent})
 	if err != nil {
 		return fmt.Errorf("egress.allowPrivateHosts: %w", err)
 	}

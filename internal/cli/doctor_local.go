@@ -160,7 +160,7 @@ func diagnoseFeeds(ctx context.Context, cfg *config.Config) []finding {
 		return nil
 	}
 	private := slices.Concat(cfg.Egress.AllowPrivateHosts, cfg.Feeds.AllowPrivateHosts)
-	out, err := egress.New(egress.Options{AllowPrivateHosts: private, UserAgent: "ravenbot"})
+	out, err := egress.New(egress.Options{AllowPrivateHosts: private, UserAgent: egress.UserAgent})
 	if err != nil {
 		return []finding{{Name: "feeds", Cause: err.Error(), Lost: "all digests", Fix: "correct egress.allowPrivateHosts"}}
 	}

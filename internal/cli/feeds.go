@@ -120,7 +120,7 @@ func (c *invocation) newFetcher() (*feed.Fetcher, error) {
 		return nil, err
 	}
 	private := slices.Concat(cfg.Egress.AllowPrivateHosts, cfg.Feeds.AllowPrivateHosts)
-	out, err := egress.New(egress.Options{AllowPrivateHosts: private, UserAgent: "ravenbot"})
+	out, err := egress.New(egress.Options{AllowPrivateHosts: private, UserAgent: egress.UserAgent})
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (c *invocation) newPageClient() (*egress.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return egress.New(egress.Options{AllowPrivateHosts: cfg.Egress.AllowPrivateHosts, UserAgent: "ravenbot"})
+	return egress.New(egress.Options{AllowPrivateHosts: cfg.Egress.AllowPrivateHosts, UserAgent: egress.UserAgent})
 }
 
 // readPage reads a page from an address, or else from a file or with - from standard input, as if it had come from

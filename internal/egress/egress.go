@@ -18,6 +18,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -55,6 +56,9 @@ const (
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
+
+// UserAgent is how the bot names itself to the servers of feeds and pages.
+const UserAgent = "ravenbot (+https://github.com/ravenbot/ravenbot)"
 
 // Options configure a Client.
 type Options struct {
@@ -203,7 +207,12 @@ func (c *Client) get(ctx context.Context, rawURL string, o GetOptions) (*Respons
 	}
 	trail := &redirectTracker{limit: o.MaxRedirects, permanent: true}
 	// A client for one request, because the tracker follows its redirects. The connections are those of the transport.
-	client := &http.Client{Transport: guardedTripper{c.transport}, CheckRedirect: trail.check}
+	// So are its cookies: some sites set one, and redirect until they see it.
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: guardedTripper{c.transport}, CheckRedirect: trail.check, Jar: jar}
 	res, err := client.Do(req)
 	if err != nil {
 		if urlError, ok := errors.AsType[*url.Error](err); ok {

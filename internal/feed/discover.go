@@ -2,6 +2,7 @@ package feed
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ var ErrNoFeed = errors.New("no feed was found")
 func (f *Fetcher) Find(ctx context.Context, address string) ([]Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
-	address = strings.TrimSpace(address)
+	address = webAddress(address)
 	if !strings.Contains(address, ":") || !strings.Contains(address, "//") && !strings.HasPrefix(address, bundledScheme) {
 		address = "https://" + address
 	}
@@ -91,7 +92,7 @@ func (f *Fetcher) getPage(ctx context.Context, address string, o egress.GetOptio
 	case res.Status == http.StatusTooManyRequests:
 		res.Close()
 		pause, _ := retryAfter(res.Header.Get("Retry-After"), f.opts.Now())
-		return nil, &WaitError{address, f.opts.Now().Add(pause)}
+		return nil, &WaitError{URL: address, Until: f.opts.Now().Add(pause)}
 	case res.Status < 200 || res.Status > 299:
 		res.Close()
 		return nil, &StatusError{address, res.Status}
@@ -141,7 +142,7 @@ func (f *Fetcher) probeUsualPlaces(ctx context.Context, page *url.URL) ([]Link, 
 var feedTypes = []string{"application/atom+xml", "application/rss+xml", "application/rdf+xml", "application/feed+json",
 	"application/x-rss+xml", "application/x.atom+xml"}
 
-// discoverLinks returns the feeds that a web page names in link elements, in its order. pageURL is the base of
+// discoverLinks returns the feeds that a web page names in link elements, in its order, those of comments last. pageURL is the base of
 // relative links.
 func discoverLinks(page []byte, pageURL string) []Link {
 	base := resolveURL(nil, pageURL)
@@ -171,7 +172,17 @@ func discoverLinks(page []byte, pageURL string) []Link {
 			}
 		}
 	}
+	// The feed of comments is hardly ever the one that is meant.
+	slices.SortStableFunc(links, func(a, b Link) int { return cmp.Compare(a.commentRank(), b.commentRank()) })
 	return links
+}
+
+// commentRank returns 1 for a feed of comments, and 0 for others.
+func (l Link) commentRank() int {
+	if strings.Contains(strings.ToLower(l.URL+" "+l.Title), "comments") {
+		return 1
+	}
+	return 0
 }
 
 // attributeMap returns the attributes of a token; the first of a name counts, as in browsers.

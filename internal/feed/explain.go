@@ -22,6 +22,8 @@ func Explain(address string, err error) string {
 		return address + " is too large to read."
 	case errors.Is(err, egress.ErrTimeout):
 		return address + " did not answer in time."
+	case errors.Is(err, egress.ErrRedirects):
+		return address + " redirects too often. Its server may send what it takes for a program from page to page."
 	case errors.Is(err, egress.ErrUserinfo):
 		return address + " contains a user name or password, which the bot does not send. Remove it from the address."
 	case errors.Is(err, egress.ErrURL):
@@ -36,6 +38,9 @@ func Explain(address string, err error) string {
 	var status *StatusError
 	var page *PageError
 	switch {
+	case errors.As(err, &wait) && wait.Cause != "":
+		return fmt.Sprintf("%s is not read until %s: its host asked for that when %s was read.", address,
+			wait.Until.UTC().Format("15:04 MST"), egress.RedactURL(wait.Cause))
 	case errors.As(err, &wait):
 		return fmt.Sprintf("%s asks to wait until %s before it is read again.", address, wait.Until.UTC().Format("15:04 MST"))
 	case errors.As(err, &failing):
@@ -49,6 +54,8 @@ func Explain(address string, err error) string {
 		)
 	case errors.As(err, &status) && status.Status == http.StatusGone:
 		return address + " is gone for good: its server says that it was removed."
+	case errors.As(err, &status) && status.Status == http.StatusForbidden:
+		return address + " answered with status 403: its server refuses programs, or asks for a sign-in."
 	case errors.As(err, &status):
 		return fmt.Sprintf("%s answered with status %d.", address, status.Status)
 	case errors.As(err, &page) && len(page.Links) > 0:

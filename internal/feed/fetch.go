@@ -24,6 +24,7 @@ const (
 		"application/xml;q=0.8, text/xml;q=0.8, application/json;q=0.5, text/html;q=0.3, */*;q=0.1"
 	defaultRetryAfter = 5 * time.Minute // where a server asks to wait and does not say how long
 	maxRetryAfter     = 24 * time.Hour  // a longer Retry-After counts as this
+	maxBriefWait      = 5 * time.Second // a Retry-After that is waited for
 	// bundledScheme marks feeds that come with the program.
 	bundledScheme = "bundled:"
 )
@@ -103,15 +104,21 @@ var ErrQueued = errors.New("the feed was not read while others were")
 type WaitError struct {
 	URL   string
 	Until time.Time
+	// Cause is the address for which the host of the feed asked to wait; it is empty if that is the feed's own.
+	Cause string
 }
 
 // Error implements error.
 func (e *WaitError) Error() string {
-	return fmt.Sprintf(
+	text := fmt.Sprintf(
 		"fetch %s: the server asks to wait until %s",
 		egress.RedactURL(e.URL),
 		e.Until.UTC().Format(time.RFC3339),
 	)
+	if e.Cause != "" {
+		text += ", as it said of " + egress.RedactURL(e.Cause)
+	}
+	return text
 }
 
 // StatusError says that the server answered with a status that is neither success nor a request to wait.
@@ -179,7 +186,7 @@ func (e *PageError) Unwrap() error { return e.cause }
 // while it waits for others to the same host. Fetch never retries; the errors *WaitError,
 // *StatusError, *PageError and those of package egress say what to do next.
 func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
-	address = strings.TrimSpace(address)
+	address = webAddress(address)
 	res, err := f.fetchInTurn(ctx, address, false)
 	if saveErr := f.saveStates(ctx, address); saveErr != nil {
 		err = errors.Join(err, saveErr)
@@ -213,7 +220,7 @@ func (f *Fetcher) fetchAll(
 	trimmed := make([]string, len(addresses))
 	var wg sync.WaitGroup
 	for n, address := range addresses {
-		trimmed[n] = strings.TrimSpace(address)
+		trimmed[n] = webAddress(address)
 		wg.Go(func() {
 			// Each goroutine has elements of its own, so no lock is needed.
 			turn(func() { results[n], errs[n] = f.fetchInTurn(ctx, trimmed[n], polite) })
@@ -232,7 +239,7 @@ func (f *Fetcher) fetchAll(
 // State returns what is known about a feed, such as since when it fails; a new state where nothing
 // is known. It makes no request.
 func (f *Fetcher) State(ctx context.Context, address string) (State, error) {
-	return f.loadState(ctx, strings.TrimSpace(address))
+	return f.loadState(ctx, webAddress(address))
 }
 
 // fetchInTurn fetches a feed while it holds the lock of the feed's host, and leaves in unsaved what that shows about
@@ -252,7 +259,7 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 		return Result{}, err
 	}
 	if f.opts.Now().Before(state.NextAllowed) {
-		return Result{}, &WaitError{address, state.NextAllowed}
+		return Result{}, &WaitError{URL: address, Until: state.NextAllowed}
 	}
 	if polite {
 		if res, spared, err := f.answerFromState(&state); spared {
@@ -262,6 +269,10 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 			// The pause is a wait for others to the same host, too: that it was cut off says nothing about the feed.
 			if ctx.Err() != nil {
 				err = fmt.Errorf("%w: %w", ErrQueued, err)
+			}
+			if wait, ok := errors.AsType[*WaitError](err); ok {
+				wait.URL = address
+				return Result{}, wait
 			}
 			return Result{}, fmt.Errorf("fetch %s: %w", egress.RedactURL(address), err)
 		}
@@ -276,7 +287,7 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 	}
 	// The server speaks for all of its feeds: waitForGap spares the others a request, too.
 	if wait, ok := errors.AsType[*WaitError](err); ok {
-		lock.blockUntil(wait.Until)
+		lock.blockUntil(wait.Until, wait.URL)
 	}
 	return f.recordOutcome(ctx, &state, res, err)
 }
@@ -473,11 +484,12 @@ func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
 // request makes one conditional request and parses the answer. For "not modified" it returns the stored document. The
 // response comes back without its body.
 func (f *Fetcher) request(ctx context.Context, state *State, address string) (*egress.Response, Document, error) {
-	res, err := f.client.Get(
-		ctx,
-		address,
-		egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Header: state.conditionalHeader(address)},
-	)
+	o := egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Header: state.conditionalHeader(address)}
+	res, err := f.client.Get(ctx, address, o)
+	if err == nil && f.waitBriefly(ctx, res) {
+		res.Close()
+		res, err = f.client.Get(ctx, address, o)
+	}
 	if err != nil {
 		return nil, Document{}, err
 	}
@@ -507,6 +519,23 @@ func (f *Fetcher) request(ctx context.Context, state *State, address string) (*e
 	return res, doc, nil
 }
 
+// waitBriefly waits if the server asks for a few seconds, and reports whether the request should be made again.
+func (f *Fetcher) waitBriefly(ctx context.Context, res *egress.Response) bool {
+	pause, said := retryAfter(res.Header.Get("Retry-After"), f.opts.Now())
+	isBusy := res.Status == http.StatusTooManyRequests || res.Status == http.StatusServiceUnavailable
+	if !isBusy || !said || pause > maxBriefWait {
+		return false
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // noteRetryAfter records until when the server wants no requests, and returns a *WaitError. A 503 without a time is a
 // *StatusError like other failures.
 func (f *Fetcher) noteRetryAfter(state *State, address string, res *egress.Response) error {
@@ -516,7 +545,7 @@ func (f *Fetcher) noteRetryAfter(state *State, address string, res *egress.Respo
 	}
 	// Saved with the state, so that a restart does not forget the server's request.
 	state.NextAllowed = f.opts.Now().Add(pause)
-	return &WaitError{address, state.NextAllowed}
+	return &WaitError{URL: address, Until: state.NextAllowed}
 }
 
 // retryAfter reads a Retry-After header: seconds or a date (RFC 9110, 10.2.3). said is false where
@@ -531,6 +560,20 @@ func retryAfter(header string, now time.Time) (pause time.Duration, said bool) {
 		return min(max(at.Sub(now), 0), maxRetryAfter), true
 	}
 	return defaultRetryAfter, false
+}
+
+// webAddress returns an address without white space, and without the scheme feed, which stands for http or before another
+// one.
+func webAddress(address string) string {
+	address = strings.TrimSpace(address)
+	rest, isFeed := strings.CutPrefix(address, "feed:")
+	switch {
+	case isFeed && isWebURL(rest):
+		return rest
+	case isFeed && strings.HasPrefix(rest, "//"):
+		return "http:" + rest
+	}
+	return address
 }
 
 // hostOf returns the host and port of an address, in lower case, or "".

@@ -22,6 +22,7 @@ type host struct {
 	users        int           // who hold the turn or wait for it
 	lastPoll     time.Time     // when Poll last made a request
 	blockedUntil time.Time     // before this time the host wants no requests
+	blockedBy    string        // the address of which it said so
 }
 
 // maxIdleHosts is how many hosts are remembered before those that nobody waits for are forgotten.
@@ -88,15 +89,17 @@ func (l *hostLocks) dropIdle() {
 	l.sweepAt = 2 * len(l.byName)
 }
 
-// blockUntil records until when the host wants no requests.
-func (t *hostLock) blockUntil(until time.Time) { t.blockedUntil = until }
+// blockUntil records until when the host wants no requests, and of which address it said so.
+func (t *hostLock) blockUntil(until time.Time, address string) {
+	t.blockedUntil, t.blockedBy = until, address
+}
 
 // waitForGap waits until Poll may make another request to the host. now is the Fetcher's clock; the wait itself
 // follows the real clock. It returns a *WaitError where the host has asked one of its feeds to wait: that holds for
 // its other feeds too.
 func (t *hostLock) waitForGap(ctx context.Context, gap time.Duration, now time.Time) error {
 	if now.Before(t.blockedUntil) {
-		return &WaitError{t.name, t.blockedUntil}
+		return &WaitError{t.name, t.blockedUntil, t.blockedBy}
 	}
 	if gap <= 0 {
 		return nil

@@ -94,7 +94,7 @@ func (o *opmlReader) handleStart(t xml.StartElement) error {
 	for _, a := range t.Attr {
 		attr[strings.ToLower(a.Name.Local)] = a.Value
 	}
-	title, address := shortText(cmp.Or(attr["title"], attr["text"])), shortText(cmp.Or(attr["xmlurl"], attr["url"]))
+	title, address := shortText(cmp.Or(attr["title"], attr["text"])), webAddress(shortText(cmp.Or(attr["xmlurl"], attr["url"])))
 	// An outline without an address is a folder, also where it has an unknown type.
 	if !isWebURL(address) {
 		o.folders = append(o.folders, title)

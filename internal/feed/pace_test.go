@@ -248,7 +248,7 @@ func TestHostLocks_WhoAskedToWait_IsNotForgotten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			turn.blockUntil(until)
+			turn.blockUntil(until, "")
 			turn.release()
 		}
 		for n := range 2 * maxIdleHosts {
