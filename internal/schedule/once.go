@@ -137,88 +137,88 @@ func (p *wordParser) parseNext(s *sentence) (found bool, err error) {
 
 // due returns the one instant that a sentence names. It returns an error for parts that do not go together, or do not
 // make a time.
-func (s sentence) due(now time.Time) (time.Time, error) {
-	zone := now.Location()
+func (s *sentence) due(now time.Time) (time.Time, error) {
 	if err := s.checkOnce(); err != nil {
 		return time.Time{}, err
 	}
-	if s.has(saidAhead) && len(s.days) == 0 && !s.has(saidRelative) {
-		switch {
-		case s.part.name != "" || s.months != 0:
-			return time.Time{}, errors.New("it names both a day and how long from now")
-		case len(s.times) == 0:
-			return s.ahead.addTo(now), nil
-		case s.ahead.elapsed != 0:
-			return time.Time{}, errors.New("it names both a time of day and how long from now")
-		}
-		date := s.ahead.addDays(dateOf(now))
-		return firstPass(date.Add(time.Duration(s.times[0].minute)*time.Minute), zone), nil
-	}
+	isAlone := s.has(saidAhead) && len(s.days) == 0 && !s.has(saidRelative)
 	switch {
-	case s.ahead.elapsed != 0 || s.ahead.months != 0:
+	case isAlone && len(s.times) == 0 && !s.has(saidPart|saidMonths):
+		return s.ahead.addTo(now), nil
+	case s.ahead.elapsed != 0 && len(s.times) > 0:
+		return time.Time{}, errors.New("it names both a time of day and how long from now")
+	case isAlone && s.has(saidPart|saidMonths), !isAlone && s.ahead.elapsed != 0, !isAlone && s.ahead.months != 0:
 		return time.Time{}, errors.New("it names both a day and how long from now")
 	case len(s.times) == 0:
 		return time.Time{}, errors.New("it does not say at what time")
-	// "last friday" alone is the one that was.
-	case len(s.days) > 0 && (s.days[0].lastDate || s.days[0].weeks&1 != 0) && s.days[0].month|s.months == 0:
-		return time.Time{}, errors.New("it does not say of what: say \"of the month\"")
 	}
-	minute := s.times[0].minute
-	if s.part.name != "" {
-		var err error
-		if minute, err = s.times[0].within(s.part); err != nil {
-			return time.Time{}, err
-		}
-	}
-	hasDay := s.has(saidOnce) || len(s.days) > 0
-	if hasDay && s.times[0].text == "midnight" && s.part.name == "" {
-		return time.Time{}, errors.New("it is not clear whether that is at the beginning or at the end of the day; " +
-			"say 0:00 and the date")
-	}
-	if date, found, err := s.fixedDate(now); found || err != nil {
-		if err == nil {
-			err = s.checkWeekday(date)
-		}
-		// The small hours of a night belong to the next date.
-		if s.part.name == "night" && minute <= s.part.to {
-			minute += 24 * 60
-		}
-		return firstPass(date.Add(time.Duration(minute)*time.Minute), zone), err
-	}
-	// Any other day is the next one of its kind.
-	if !hasDay && s.months == 0 {
-		s.days = []rule{{dow: allWeekdays}}
-	}
-	isMidnight := minute == 24*60 && hasDay
-	if isMidnight {
-		s.times = []clock{{}}
-		now = now.AddDate(0, 0, -1)
-	}
-	day := s
-	day.repeated, day.said, day.days = true, s.said&^saidOnce, slices.Clone(s.days)
-	for i := range day.days {
-		day.days[i].named = 0
-	}
-	rules, err := day.toRules()
+	minute, err := s.minuteOfDay()
 	if err != nil {
 		return time.Time{}, err
 	}
-	due, ok := Schedule{zone: zone, rules: rules}.Next(now)
-	if !ok {
-		return time.Time{}, errors.New("there is no such date")
+	at := func(date time.Time) time.Time {
+		return firstPass(date.Add(time.Duration(minute)*time.Minute), now.Location())
 	}
-	if isMidnight {
-		due = firstPass(dateOf(due).AddDate(0, 0, 1), zone)
+	if isAlone {
+		return at(s.ahead.addDays(dateOf(now))), nil
 	}
-	return due, s.checkWeekday(due)
+	date, err := s.nextDate(now, func(date time.Time) bool { return at(date).After(now) })
+	return at(date), err
 }
 
-// checkWeekday returns an error where a date is not on the weekday that was named beside it.
-func (s *sentence) checkWeekday(date time.Time) error {
-	if len(s.days) > 0 && s.days[0].named != 0 && s.days[0].named != 1<<date.Weekday() {
-		return fmt.Errorf("%s is a %s", date.Format("2 January 2006"), date.Weekday())
+// minuteOfDay returns the minute of the day that the one time means: in the night of a day that is known, one of the next
+// date.
+func (s *sentence) minuteOfDay() (minute int, err error) {
+	c := s.times[0]
+	if !s.has(saidPart) {
+		if c.text == "midnight" && s.has(saidOnce|saidDays) {
+			err = errors.New("it is not clear whether that is at the beginning or at the end of the day; say 0:00 and the date")
+		}
+		return c.minute, err
 	}
-	return nil
+	if minute, err = c.within(s.part); err != nil || s.part.name != "night" || minute > s.part.to {
+		return minute, err
+	}
+	switch {
+	case s.has(saidOnce):
+		minute += 24 * 60
+	case s.has(saidDays):
+		err = unclearNightError(c)
+	}
+	return minute, err
+}
+
+// nextDate returns the first date that the sentence names and that fits.
+func (s *sentence) nextDate(now time.Time, fits func(time.Time) bool) (date time.Time, err error) {
+	date, found, err := s.fixedDate(now)
+	if err != nil {
+		return date, err
+	}
+	r := rule{dow: allWeekdays}
+	if len(s.days) > 0 {
+		r = s.days[0]
+	}
+	switch {
+	// "last friday" alone is the one that was.
+	case (r.lastDate || r.weeks&1 != 0 || r.pooled) && r.month|s.months == 0:
+		return date, errors.New("it does not say of what: say \"of the month\"")
+	case s.months != 0:
+		r.month = s.months
+	case r.month == 0:
+		r.month = allMonths
+	}
+	// Any other day than a fixed one is the next one of its kind.
+	for ahead := 0; !found && ahead < 8*366; ahead++ {
+		date = dateOf(now).AddDate(0, 0, ahead)
+		found = r.matchesDate(date) && fits(date)
+	}
+	switch {
+	case !found:
+		return date, errors.New("there is no such date")
+	case r.named != 0 && r.named != 1<<date.Weekday():
+		return date, fmt.Errorf("%s is a %s", date.Format("2 January 2006"), date.Weekday())
+	}
+	return date, nil
 }
 
 // checkOnce returns an error where the sentence names more than one time.
@@ -255,9 +255,10 @@ func (s *sentence) fixedDate(now time.Time) (date time.Time, found bool, err err
 	if len(s.days) > 0 {
 		r = s.days[0]
 	}
-	if r.month |= s.months; s.within == periodMonth && r.month != 0 && r.month != allMonths {
+	if isMonth := r.month != 0 && r.month != allMonths; isMonth && (s.months != 0 || s.within == periodMonth) {
 		return date, false, errors.New("it names two months")
 	}
+	r.month |= s.months
 	switch {
 	case s.year == 0 && s.within == "" && !s.has(saidAhead):
 		return date, false, nil

@@ -213,18 +213,5 @@ func (p *wordParser) boundDate(d *sentence, word string, isEnd bool) (date time.
 	if now.IsZero() {
 		now = time.Unix(0, 0).UTC() // the year is named
 	}
-	if date, found, err := d.fixedDate(now); found || err != nil {
-		return date, err
-	}
-	// Any other day is the next one of its kind.
-	r := d.days[0]
-	if r.month |= d.months; r.month == 0 {
-		r.month = allMonths
-	}
-	for ahead := range 8 * 366 {
-		if date = dateOf(now).AddDate(0, 0, ahead); r.matchesDate(date) {
-			return date, nil
-		}
-	}
-	return date, errors.New("there is no such date")
+	return d.nextDate(now, func(time.Time) bool { return true })
 }

@@ -171,7 +171,7 @@ func (s sentence) timeRules() (list []rule, err error) {
 			// Does "friday night at 1" begin on Friday or on Saturday?
 			isEvery := !slices.ContainsFunc(s.days, func(d rule) bool { return d.dow != allWeekdays })
 			if s.part.name == "night" && minute <= s.part.to && !isEvery {
-				return nil, fmt.Errorf("it is not clear on which day %q of that night is; name the day and the time", c.text)
+				return nil, unclearNightError(c)
 			}
 		}
 		// 24:00 is on the next day, which "weekdays" does not say.
@@ -202,6 +202,11 @@ func (s sentence) timeRules() (list []rule, err error) {
 		return []rule{{minute: allMinutes, hour: allHours, elapsed: true, interval: s.every}}, nil
 	}
 	return mergeTimes(minutes), nil
+}
+
+// unclearNightError says that a time after midnight may be of either date.
+func unclearNightError(c clock) error {
+	return fmt.Errorf("it is not clear on which day %q of that night is; name the day and the time", c.text)
 }
 
 // mergeTimes makes as few rules of the times as their minutes and hours allow.
