@@ -231,8 +231,7 @@ func (s *sentence) checkOnce() error {
 		return errors.New("it is repeated, and one time is wanted")
 	case len(s.times) > 1:
 		return fmt.Errorf("it names two times of day, %q and %q", s.times[0].text, s.times[1].text)
-	case len(s.days) > 1, len(s.days) == 1 && bits.OnesCount64(s.days[0].dow) > 1 && !s.days[0].pooled,
-		len(s.days) == 1 && bits.OnesCount64(s.days[0].dom) > 1, bits.OnesCount64(s.months) > 1:
+	case s.hasSeveralDays():
 		return errors.New("it names several days; say \"every\" before them, if it is to be repeated")
 	case s.has(saidRelative) && (len(s.days)+int(s.months)+s.year > 0 || s.within != ""):
 		return errors.New("it names two days")
@@ -242,6 +241,13 @@ func (s *sentence) checkOnce() error {
 		return nil
 	}
 	return checkBare(s.times)
+}
+
+// hasSeveralDays reports whether the sentence names more than one day.
+func (s *sentence) hasSeveralDays() bool {
+	count := bits.OnesCount64
+	return len(s.days) > 1 || count(s.months) > 1 || len(s.days) == 1 && (count(s.days[0].dom) > 1 ||
+		count(s.days[0].dow) > 1 && !s.days[0].pooled)
 }
 
 // fixedDate returns the date that the sentence names as seen from now. found is false where it is the next one of its

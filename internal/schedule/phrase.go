@@ -3,7 +3,6 @@ package schedule
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -137,7 +136,7 @@ func (p *wordParser) parseBound() (found bool, err error) {
 	if p.next() == "on" && (len(p.words) == 1 || p.words[1] == "at") {
 		p.words = p.words[1:]
 	}
-	if word == "from" && !d.has(saidOnce) && (len(d.days)+bits.OnesCount64(d.months) != 1 || d.isSpan()) {
+	if word == "from" && (d.said == 0 || d.hasSeveralDays()) {
 		p.words = before
 		return false, nil
 	}
@@ -177,41 +176,29 @@ func (p *wordParser) parseBoundDay(s *sentence) error {
 	return err
 }
 
-// isSpan reports whether the days are several.
-func (s *sentence) isSpan() bool {
-	return len(s.days) == 1 && (bits.OnesCount64(s.days[0].dow) > 1 || bits.OnesCount64(s.days[0].dom) > 1)
-}
-
 // boundDate returns the date of a day behind "starting" or "until". "until january" ends on the last day of December.
 func (p *wordParser) boundDate(d *sentence, word string, isEnd bool) (date time.Time, err error) {
-	if p.now.IsZero() && (d.year == 0 || d.has(saidAhead) || d.has(saidRelative)) {
-		return date, fmt.Errorf("%q needs a date with its year, such as \"%[1]s 24 November 2026\"", word)
-	}
-	if len(d.days) == 0 && bits.OnesCount64(d.months) == 1 && !d.has(saidAhead) {
-		month, year := lowestBit(d.months), d.year
-		if year == 0 {
-			if year = p.now.Year(); month <= int(p.now.Month()) {
-				year++
-			}
-		}
-		date = time.Date(year, time.Month(month), 1, 0, 0, 0, 0, time.UTC)
-		if isEnd {
-			date = date.AddDate(0, 0, -1)
-		}
-		return date, nil
-	}
-	if len(d.days) == 0 && d.has(saidAhead) && d.ahead.elapsed == 0 {
-		return d.ahead.addDays(dateOf(p.now)), nil
-	}
-	if len(d.days) == 0 && d.within == periodWeek && !isEnd {
-		d.days = []rule{{dow: 1 << time.Monday}}
-	}
-	if len(d.days) == 0 && !d.has(saidOnce) || d.isSpan() || len(d.days) > 1 {
-		return date, fmt.Errorf("a date is missing after %q, such as \"%[1]s 24 November 2026\"", word)
-	}
 	now := p.now
 	if now.IsZero() {
+		if d.year == 0 || d.has(saidAhead|saidRelative|saidNext) {
+			return date, fmt.Errorf("%q needs a date with its year, such as \"%[1]s 24 November 2026\"", word)
+		}
 		now = time.Unix(0, 0).UTC() // the year is named
 	}
-	return d.nextDate(now, func(time.Time) bool { return true })
+	isMonth := len(d.days) == 0 && d.months != 0
+	switch {
+	case isMonth:
+		d.days = []rule{{dom: 1 << 1}}
+	case len(d.days) == 0 && d.has(saidAhead) && !d.has(saidRelative) && d.ahead.elapsed == 0:
+		return d.ahead.addDays(dateOf(now)), nil
+	case len(d.days) == 0 && d.within == periodWeek && !isEnd:
+		d.days = []rule{{dow: 1 << time.Monday}}
+	case len(d.days) == 0 && !d.has(saidOnce), d.hasSeveralDays():
+		return date, fmt.Errorf("a date is missing after %q, such as \"%[1]s 24 November 2026\"", word)
+	}
+	date, err = d.nextDate(now, func(time.Time) bool { return true })
+	if isMonth && isEnd {
+		date = date.AddDate(0, 0, -1)
+	}
+	return date, err
 }
