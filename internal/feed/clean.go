@@ -429,6 +429,14 @@ func (c *cleaner) writeLeaf(f *frame) {
 	}
 	if linkElements[f.local] {
 		text = []byte(absoluteURL(f.base, string(text)))
+		// Some write the links of Atom as those of RSS.
+		if c.root == "feed" && f.local == "link" && f.attr["href"] == "" {
+			c.out.Truncate(f.start)
+			c.out.WriteString(`<link href="`)
+			escapeXML(&c.out, text)
+			c.out.WriteString(`">`)
+			return
+		}
 	}
 	if f.isMarkup {
 		text = c.leafMarkup(f, text)

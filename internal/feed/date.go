@@ -149,7 +149,7 @@ func parseDay(s string) (year, month, day int) {
 		if len(numbers[0]) == 4 {
 			day, year = year, day
 		}
-		return fullYear(year), month, day
+		return fullYear(year, max(len(numbers[0]), len(numbers[1]))), month, day
 	case n == 2 && len(numbers[0]) == 4:
 		return value(0), value(1), 1
 	case n == 1 && len(numbers[0]) == 4:
@@ -164,20 +164,21 @@ func numericDay(s string, numbers []string, a, b, c int) (year, month, day int) 
 	case len(numbers[0]) == 4:
 		return a, b, c
 	case b > 12, a <= 12 && strings.Contains(s, numbers[0]+"/"):
-		return fullYear(c), a, b // as in the United States
+		return fullYear(c, len(numbers[2])), a, b // as in the United States
 	}
-	return fullYear(c), b, a
+	return fullYear(c, len(numbers[2])), b, a
 }
 
-// fullYear returns the year that two digits mean.
-func fullYear(year int) int {
+// fullYear returns the year that two digits mean, and that of more digits as it is: programs write the year 0001 for no
+// date.
+func fullYear(year, digits int) int {
 	switch {
+	case digits > 2:
+		return year
 	case year < 70:
 		return 2000 + year
-	case year < 100:
-		return 1900 + year
 	}
-	return year
+	return 1900 + year
 }
 
 // findMonth returns the month that a word begins with, or 0.

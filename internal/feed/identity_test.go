@@ -66,10 +66,16 @@ func TestParse_ItemLinks(t *testing.T) {
 			t.Errorf("%s: the link is %q, want %q", item, got, want)
 		}
 	}
-	doc, err := Parse([]byte(`<feed xmlns="http://www.w3.org/2005/Atom"><title>F</title><entry><title>T</title><id>x</id>`+
-		`<link rel="http://www.iana.org/assignments/relation/alternate" href="https://f.example/a"/></entry></feed>`), Hint{})
-	if err != nil || doc.Items[0].Link != "https://f.example/a" {
-		t.Errorf("a relation with its whole name: %+v, %v", doc.Items, err)
+	for _, link := range []string{
+		`<link rel="http://www.iana.org/assignments/relation/alternate" href="https://f.example/a"/>`,
+		`<link>https://f.example/a</link>`,
+		`<link rel="enclosure" href="https://f.example/a"/>`,
+	} {
+		doc, err := Parse([]byte(`<feed xmlns="http://www.w3.org/2005/Atom"><title>F</title><entry><title>T</title><id>x</id>`+
+			link+`</entry></feed>`), Hint{})
+		if err != nil || doc.Items[0].Link != "https://f.example/a" {
+			t.Errorf("%s: %+v, %v", link, doc.Items, err)
+		}
 	}
 }
 
