@@ -151,6 +151,8 @@ func (s *sentence) due(now time.Time) (time.Time, error) {
 		return time.Time{}, errors.New("it names both a day and how long from now")
 	case len(s.times) == 0:
 		return time.Time{}, errors.New("it does not say at what time")
+	case len(s.days) == 0 && s.months != 0:
+		return time.Time{}, errors.New("it does not say on which day of the month")
 	}
 	minute, err := s.minuteOfDay()
 	if err != nil {

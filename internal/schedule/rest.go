@@ -30,10 +30,10 @@ func acceptAnyDate(word string) (rule, bool, error) {
 
 // connectives are words that join one part of a time to another, fillers may stand behind them.
 var (
-	connectives = strings.Fields(", and or for in next from starting beginning on at of this every each to by before after within but not")
+	connectives = strings.Fields(", and or for in next from starting beginning on at of this every each to by before after within but not only all since")
 	fillers     = strings.Fields("the a an next this last end of about around every each")
 	// limits only belong to a time: no text begins with them.
-	limits = strings.Fields("until till except excluding between through thru during")
+	limits = strings.Fields("until till except excluding unless between through thru during")
 )
 
 // ContinuesTime reports whether the words behind a time may belong to it: "and friday", "30 minutes", "until january". A
