@@ -30,8 +30,11 @@ func acceptAnyDate(word string) (rule, bool, error) {
 
 // connectives are words that join one part of a time to another, fillers may stand behind them.
 var (
-	connectives = strings.Fields(", and or for in next from starting beginning on at of this every each to by before after within but not only all since")
-	fillers     = strings.Fields("the a an next this last end of about around every each")
+	connectives = strings.Fields(", and or for in next from starting beginning on at of this every each to by before after " +
+		"within but not only all since")
+	fillers = strings.Fields("the a an next this last end of about around every each")
+	// leads are those that a text does not end with.
+	leads = strings.Fields("and or every each in from next starting before after not only since")
 	// limits only belong to a time: no text begins with them.
 	limits = strings.Fields("until till except excluding unless between through thru during")
 )
@@ -58,7 +61,7 @@ func ContinuesTime(time, rest []string) bool {
 	}
 	p := wordParser{words: words}
 	if p.accept(connectives...) {
-		p.skip(append(fillers, connectives...)...)
+		p.skip(slices.Concat(fillers, connectives)...)
 		// "next week", "in an hour"
 		if _, isUnit := parseUnit(p.next()); isUnit && len(p.next()) > 1 {
 			return true
@@ -78,7 +81,7 @@ func LeadsToTime(text []string) bool {
 	_, isNumber := parseDecimal(last)
 	_, isUnit := parseUnit(last)
 	switch {
-	case slices.Contains(append(limits, "and", "or", "every", "each", "in", "from", "next", "starting"), last):
+	case slices.Contains(limits, last), slices.Contains(leads, last):
 		return true
 	case isUnit && n > 2:
 		return slices.Contains([]string{"in", "for", "every", "next", "after"}, words[n-3]) || words[n-2] == "next"
