@@ -65,7 +65,7 @@ func splitRequest(words string, zone *time.Location, now time.Time) (w when, wha
 		return err == nil
 	}
 	for n := min(maxWhenWords, len(list)); n > 0; n-- {
-		if try(list[:n], nil) {
+		if !schedule.RepeatsTwice(list[:n]) && try(list[:n], nil) {
 			isMarked := strings.HasSuffix(list[n-1], ":") || strings.Trim(list[n-1], ":–-") == ""
 			if !isMarked && schedule.ContinuesTime(list[:n], list[n:]) {
 				return when{}, "", unclearError(list[:n], list[n:])

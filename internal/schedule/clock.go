@@ -84,7 +84,7 @@ var hourNames = strings.Split(" one two three four five six seven eight nine ten
 // parseTimeOfDay reads "8:30", "9am", "18", "eight" or "noon"; false for other words.
 func parseTimeOfDay(word string) (clock, bool) {
 	switch word {
-	case "noon", "midday":
+	case "noon":
 		return clock{minute: 12 * 60, text: word}, true
 	case "midnight":
 		return clock{text: word}, true

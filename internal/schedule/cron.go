@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -8,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/robfig/cron/v3"
+
+	"ravenbot/internal/text"
 )
 
 // namedSchedules are the names of crontab(5).
@@ -46,11 +49,8 @@ func parseCron(text string) ([]rule, error) {
 	}
 	fields := strings.Fields(text)
 	if len(fields) != len(fieldNames) {
-		return nil, fmt.Errorf(
-			"want 5 fields (minute hour day-of-month month day-of-week), got %d; or use words: %s",
-			len(fields),
-			examples,
-		)
+		return nil, fmt.Errorf("want 5 fields (minute hour day-of-month month day-of-week), got %d; or use words: %s",
+			len(fields), examples)
 	}
 	fields[4] = replaceSunday7(fields[4])
 	// crontab(5): where one day field is a star, both have to match; where neither is, one is enough.
@@ -81,15 +81,12 @@ func parseField(index int, field string) (uint64, error) {
 		// A step beyond the field is no error to the parser, and due when the field begins again.
 		_, step, _ := strings.Cut(part, "/")
 		if n, _ := strconv.Atoi(step); isStar(part) && n > bits.OnesCount64(fieldMasks[index]) {
-			return 0, fmt.Errorf("%q: the step is longer than the field, which begins again before it ends; use words, such as "+
-				"\"every 90 minutes\"", part)
+			return 0, fmt.Errorf("%q: the step is longer than the field; use words, such as \"every 90 minutes\"", part)
 		}
 	}
 	probe := [5]string{"*", "*", "*", "*", "*"}
 	probe[index] = field
-	parsed, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(
-		strings.Join(probe[:], " "),
-	)
+	parsed, err := cron.ParseStandard(strings.Join(probe[:], " "))
 	switch {
 	case err != nil && strings.Contains(err.Error(), "strconv"): // which says nothing to users
 		return 0, errors.New("it has a value that is not understood; extensions such as L, W and # have words, such as " +
@@ -97,10 +94,7 @@ func parseField(index int, field string) (uint64, error) {
 	case err != nil:
 		return 0, err
 	}
-	spec, ok := parsed.(*cron.SpecSchedule)
-	if !ok {
-		return 0, fmt.Errorf("not a cron field")
-	}
+	spec := parsed.(*cron.SpecSchedule) // only names such as @every are of another type
 	return [5]uint64{spec.Minute, spec.Hour, spec.Dom, spec.Month, spec.Dow}[index], nil
 }
 
@@ -109,30 +103,23 @@ func isStar(field string) bool { return strings.HasPrefix(field, "*") || strings
 
 func isPlainStar(field string) bool { return isStar(field) && !strings.Contains(field, ",") }
 
+// sundayRange matches a range of weekdays that ends with Sunday as 7.
+var sundayRange = text.Pattern(`^([0-7])-7(?:/([1-9]))?$`)
+
 // replaceSunday7 rewrites the weekday 7, which crontab(5) knows and the parser does not: "7" becomes "0", "5-7"
 // becomes "5,6,0".
 func replaceSunday7(field string) string {
 	parts := strings.Split(field, ",")
 	for i, part := range parts {
-		span, step, stepped := strings.Cut(part, "/")
-		from, to, ranged := strings.Cut(span, "-")
-		switch {
-		case span == "7":
-			parts[i] = "0"
-		case ranged && to == "7" && len(from) == 1 && from[0] >= '0' && from[0] <= '7':
-			by := 1
-			if stepped {
-				// A bad step is left as it is, for the parser to report.
-				if len(step) != 1 || step[0] < '1' || step[0] > '9' {
-					continue
-				}
-				by = int(step[0] - '0')
-			}
+		if m := sundayRange().FindStringSubmatch(part); m != nil {
+			by, _ := strconv.Atoi(cmp.Or(m[2], "1"))
 			var days []string
-			for day := int(from[0] - '0'); day <= 7; day += by {
-				days = append(days, fmt.Sprint(day%7))
+			for day := int(m[1][0] - '0'); day <= 7; day += by {
+				days = append(days, strconv.Itoa(day%7))
 			}
 			parts[i] = strings.Join(days, ",")
+		} else if part == "7" || strings.HasPrefix(part, "7/") {
+			parts[i] = "0"
 		}
 	}
 	return strings.Join(parts, ",")

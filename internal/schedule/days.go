@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,7 +80,7 @@ func mergeRule(r *rule, item rule) bool {
 func (p *wordParser) parseDay() (item rule, found bool, err error) {
 	before := p.words
 	p.skip("on")
-	every := p.accept("every", "each")
+	every := p.accept("every")
 	p.skip("the", "single")
 	if item, ok := p.acceptDayAndMonth(); ok {
 		return item, true, nil
@@ -95,7 +96,7 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 		item, err = p.parseNth(nth, every)
 		return item, err == nil, err
 	}
-	if p.accept("daily", "everyday") || every && p.accept("day") {
+	if every && p.accept("day") {
 		return rule{dow: allWeekdays}, true, nil
 	}
 	if p.acceptBusinessDay() {
@@ -111,14 +112,15 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 		return rule{}, false, nil
 	}
 	behind := p.words
-	isRange := p.accept("to", "through")
-	if !isRange && !p.accept("until", "till") {
+	isRange := p.accept("to")
+	if !isRange && !p.accept("until") {
 		return rule{dow: 1 << from}, true, nil
 	}
 	to, ok := acceptFrom(p, parseWeekday)
 	spoken := strings.Join(before[:len(before)-len(p.words)], " ")
 	switch {
 	case isRange && ok:
+		p.isRange = true
 		return rule{dow: weekdayRange(from, to)}, true, nil
 	case isRange:
 		return rule{}, false, fmt.Errorf("a weekday is missing after %q", spoken)
@@ -133,8 +135,8 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 // acceptEndOf consumes "end of the month" or "end of the year".
 func (p *wordParser) acceptEndOf(period string) bool {
 	before := p.words
-	if p.accept("end") && p.accept("of") {
-		p.skip("the", "this", "every", "each")
+	if p.acceptAll("end of") {
+		p.skip("the", "this", "every")
 		if p.accept(period) {
 			return true
 		}
@@ -145,13 +147,8 @@ func (p *wordParser) acceptEndOf(period string) bool {
 
 // acceptBusinessDay consumes "weekdays", "workday" or "business days".
 func (p *wordParser) acceptBusinessDay() bool {
-	before := p.words
-	if p.accept("weekday", "weekdays", "workday", "workdays") ||
-		p.accept("working", "business") && p.accept("day", "days") {
-		return true
-	}
-	p.words = before
-	return false
+	phrases := []string{"weekday", "weekdays", "workday", "workdays", "working day", "working days", "business day", "business days"}
+	return slices.ContainsFunc(phrases, p.acceptAll)
 }
 
 const (
@@ -175,7 +172,7 @@ func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 	if !isWeekday && !r.pooled {
 		p.skip("day", "days")
 		// "1st quarter" is no day of it.
-		if _, isPeriod := parsePeriod(p.next()); isPeriod && !strings.HasSuffix(p.next(), "ly") {
+		if _, isPeriod := parsePeriod(p.next()); isPeriod {
 			return rule{}, fmt.Errorf("\"%s %s\" names no day", ordinalName(nth[0]), p.next())
 		}
 	}
@@ -220,7 +217,7 @@ func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 func (p *wordParser) acceptOfPeriod() string {
 	before := p.words
 	if p.accept("of", "in") {
-		p.skip("the", "every", "each", "a")
+		p.skip("the", "every", "a")
 		switch {
 		case p.accept("month", "months"):
 			return periodMonth
@@ -265,10 +262,8 @@ var ordinals = [6]string{"last", "first", "second", "third", "fourth", "fifth"}
 
 // parseOrdinal reads "first" and "1st"; "last" is 0.
 func parseOrdinal(word string) (int, bool) {
-	for n, name := range ordinals {
-		if word == name {
-			return n, true
-		}
+	if n := slices.Index(ordinals[:], word); n >= 0 {
+		return n, true
 	}
 	m := ordinalPattern().FindStringSubmatch(word)
 	if m == nil {
@@ -288,16 +283,8 @@ func ordinalName(n int) string {
 
 // ordinalNumber returns the number with its ending: 1st, 2nd, 11th.
 func ordinalNumber(n int) string {
-	ending := "th"
-	if n%100/10 != 1 {
-		switch n % 10 {
-		case 1:
-			ending = "st"
-		case 2:
-			ending = "nd"
-		case 3:
-			ending = "rd"
-		}
+	if n%100/10 != 1 && n%10 >= 1 && n%10 <= 3 {
+		return strconv.Itoa(n) + []string{"st", "nd", "rd"}[n%10-1]
 	}
-	return strconv.Itoa(n) + ending
+	return strconv.Itoa(n) + "th"
 }

@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"math/bits"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -32,13 +33,20 @@ func (s Schedule) Describe() string {
 			parts[i] = days + " at " + joinList(at)
 		}
 	}
-	text := strings.Join(parts, " and ")
 	// All rules of one text begin and end on the same date.
-	if len(s.rules) > 0 && s.rules[0].start != 0 {
-		text += ", starting " + formatDate(s.rules[0].start)
+	return strings.Join(parts, " and ") + s.describeBounds(", ")
+}
+
+// describeBounds returns the first and the last date, each behind a separator.
+func (s Schedule) describeBounds(separator string) (text string) {
+	if len(s.rules) == 0 {
+		return ""
 	}
-	if len(s.rules) > 0 && s.rules[0].end != 0 {
-		text += ", until " + formatDate(s.rules[0].end)
+	if s.rules[0].start != 0 {
+		text += separator + "starting " + formatDate(s.rules[0].start)
+	}
+	if s.rules[0].end != 0 {
+		text += separator + "until " + formatDate(s.rules[0].end)
 	}
 	return text
 }
@@ -54,10 +62,7 @@ func (r rule) describeDays() string {
 	if r.month == allMonths {
 		return text
 	}
-	var months []string
-	for set := r.month; set != 0; set &= set - 1 {
-		months = append(months, monthNames[lowestBit(set)-1])
-	}
+	months := listBits(r.month, func(n int) string { return monthNames[n-1] })
 	// One date of the year needs "every": without it the words would name it once.
 	if r.isOneDate() {
 		return "every year on the " + ordinalNumber(lowestBit(r.dom)) + " of " + months[0]
@@ -90,10 +95,8 @@ func (r rule) describeDates() string {
 }
 
 // dateNames returns the dates of a month: "1st", "last".
-func (r rule) dateNames() (dates []string) {
-	for set := r.dom; set != 0; set &= set - 1 {
-		dates = append(dates, ordinalNumber(lowestBit(set)))
-	}
+func (r rule) dateNames() []string {
+	dates := listBits(r.dom, ordinalNumber)
 	if r.lastDate {
 		dates = append(dates, "last")
 	}
@@ -101,32 +104,24 @@ func (r rule) dateNames() (dates []string) {
 }
 
 // listWeekdays returns the names of the weekdays of a rule, Sunday first.
-func (r rule) listWeekdays() (names []string) {
-	for set := r.dow; set != 0; set &= set - 1 {
-		names = append(names, weekdayNames[lowestBit(set)])
-	}
-	return names
+func (r rule) listWeekdays() []string {
+	return listBits(r.dow, func(n int) string { return weekdayNames[n] })
 }
 
 // describeWeekdays returns the weekdays of a rule, with which of a month's they are.
 func (r rule) describeWeekdays() string {
 	switch {
 	case r.weeks != 0:
-		var nth []string
-		for set := uint64(r.weeks) &^ 1; set != 0; set &= set - 1 {
-			nth = append(nth, ordinalName(lowestBit(set)))
-		}
+		nth := listBits(uint64(r.weeks)&^1, ordinalName)
 		if r.weeks&1 != 0 {
 			nth = append(nth, "last")
 		}
 		if r.pooled {
 			return "the " + joinList(nth) + " weekday of the month"
 		}
-		var each []string
-		for _, name := range r.listWeekdays() {
-			each = append(each, "the "+joinList(nth)+" "+name+" of the month")
-		}
-		return joinList(each)
+		return joinList(listBits(r.dow, func(n int) string {
+			return "the " + joinList(nth) + " " + weekdayNames[n] + " of the month"
+		}))
 	case r.dow == weekdays:
 		return "weekdays"
 	case r.dow == weekend:
@@ -142,13 +137,13 @@ const maxTimes = 12
 func (r rule) describeTimes() []string {
 	// A long list is harder to read than its minutes and hours.
 	if bits.OnesCount64(r.hour)*bits.OnesCount64(r.minute) > maxTimes {
-		return []string{"minute " + formatNumbers(r.minute) + " of hour " + formatNumbers(r.hour)}
+		return []string{"minute " + joinList(listBits(r.minute, strconv.Itoa)) + " of hour " + joinList(listBits(r.hour, strconv.Itoa))}
 	}
 	var times []string
 	for hours := r.hour; hours != 0; hours &= hours - 1 {
-		for minutes := r.minute; minutes != 0; minutes &= minutes - 1 {
-			times = append(times, fmt.Sprintf("%d:%02d", lowestBit(hours), lowestBit(minutes)))
-		}
+		times = append(times, listBits(r.minute, func(minute int) string {
+			return formatMinute(60*lowestBit(hours) + minute)
+		})...)
 	}
 	return times
 }
@@ -175,10 +170,7 @@ func (r rule) describeInterval() string {
 	case r.elapsed && r.hour == allHours && step < 60:
 		return formatEvery(step, "minute")
 	case r.elapsed && r.hour == allHours:
-		var offsets []string
-		for set := r.minute; set != 0; set &= set - 1 {
-			offsets = append(offsets, fmt.Sprintf(":%02d", lowestBit(set)))
-		}
+		offsets := listBits(r.minute, func(n int) string { return fmt.Sprintf(":%02d", n) })
 		return "every hour at " + joinList(offsets)
 	case step < 60 && last-first > 2 && bits.OnesCount64(r.hour) == last-first+1:
 		return fmt.Sprintf("%s from %d:00 to %d:%02d", formatEvery(step, "minute"), first, last, 60-step)
@@ -194,13 +186,12 @@ func formatEvery(n int, unit string) string {
 	return fmt.Sprintf("every %d %ss", n, unit)
 }
 
-// formatNumbers lists the bits of a set.
-func formatNumbers(set uint64) string {
-	var all []string
+// listBits returns the names of the bits of a set.
+func listBits(set uint64, name func(int) string) (names []string) {
 	for ; set != 0; set &= set - 1 {
-		all = append(all, fmt.Sprint(lowestBit(set)))
+		names = append(names, name(lowestBit(set)))
 	}
-	return joinList(all)
+	return names
 }
 
 // joinList returns "a, b and c".

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -13,49 +14,32 @@ import (
 // maxAhead is how far ahead a time may lie.
 const maxAhead = 10 * 366 * day
 
-// parseOneDay reads a part that only one day has: "in 20 minutes", "tomorrow", "next monday", "24.12.2026" or "2026".
-// known are the kinds of the parts before it.
-func (p *wordParser) parseOneDay(known said, s *sentence) (found bool, err error) {
-	before := p.words
-	if yearPattern().MatchString(p.next()) {
+// oneDayParsers read parts that only one day has.
+func (p *wordParser) oneDayParsers() []partParser {
+	return []partParser{p.parseYear, p.parseWeekLater, p.parseAhead, p.parseOffset, p.parseDate, p.parseNext}
+}
+
+// parseYear reads "2026".
+func (p *wordParser) parseYear(s *sentence) (found bool, err error) {
+	if found = yearPattern().MatchString(p.next()); found {
 		s.year, _ = strconv.Atoi(p.next())
 		s.said, p.words = saidYear, p.words[1:]
-		return true, nil
 	}
-	// "monday week" and "tomorrow week" are a week later.
-	afterDay := known&saidRelative != 0 || len(s.days) == 1 && s.days[0].isWeekdays() && known&saidTimes == 0
-	if unit, _ := parseUnit(p.next()); afterDay && p.accept("week", "fortnight") {
+	return found, nil
+}
+
+// parseWeekLater reads the end of "monday week" and "tomorrow week".
+func (p *wordParser) parseWeekLater(s *sentence) (found bool, err error) {
+	unit, _ := parseUnit(p.next())
+	isDay := s.known&saidRelative != 0 || len(s.days) == 1 && s.days[0].isWeekdays() && s.known&saidTimes == 0
+	if found = isDay && p.accept("week", "fortnight"); found {
 		s.ahead, s.said = unit, saidAhead
-		return true, nil
 	}
-	if found, err := p.parseAhead(known, s); found || err != nil {
-		return found, err
-	}
-	p.words = before
-	if p.acceptOffset(s) {
-		s.said |= saidRelative
-		return true, nil
-	}
-	p.words = before
-	p.skip("on", "the")
-	r, year, found, err := parseDigitDate(p.next())
-	if found && err == nil {
-		p.words = p.words[1:]
-		s.days, s.said = []rule{r}, saidDays
-		if year != 0 {
-			s.year, s.said = year, saidDays|saidYear
-		}
-	}
-	if found || err != nil {
-		return found, err
-	}
-	p.words = before
-	p.skip("on", "of", "in")
-	return p.parseNext(s)
+	return found, nil
 }
 
 // parseAhead reads "in 20 minutes", "20 minutes from now", "a week on" a day, and "1h30m" if that is all.
-func (p *wordParser) parseAhead(known said, s *sentence) (found bool, err error) {
+func (p *wordParser) parseAhead(s *sentence) (found bool, err error) {
 	before := p.words
 	isIn := p.accept("in")
 	if isIn && p.next() == "" {
@@ -67,9 +51,9 @@ func (p *wordParser) parseAhead(known said, s *sentence) (found bool, err error)
 	case isIn && (err != nil || !found):
 		return false, err
 	case isIn && a == amount{}:
-		return false, fmt.Errorf("%q is no time ahead", strings.Join(before[:len(before)-len(p.words)], " "))
-	case isIn, found && (hasAnchor || p.accept("from") && p.accept("now")):
-	case !found || err != nil || known != 0 || len(p.words) > 0:
+		return false, fmt.Errorf("%q is no time ahead", p.textSince(before))
+	case isIn, found && (hasAnchor || p.acceptAll("from now")):
+	case !found || err != nil || s.known != 0 || len(p.words) > 0:
 		return false, nil
 	case len(before) == 1 && clockTime().MatchString(before[0]) && a.elapsed >= 6*time.Hour:
 		return false, fmt.Errorf("%q may be a time of day or an amount; say \"at\" or \"in\" before it", before[0])
@@ -91,48 +75,65 @@ func (p *wordParser) acceptAnchor() bool {
 	return isDay
 }
 
-// acceptOffset consumes "today", "tonight", "tomorrow", "day after tomorrow" or "this evening".
-func (p *wordParser) acceptOffset(s *sentence) bool {
-	offset := 0
+// parseOffset reads "today", "tonight", "tomorrow", "the day after tomorrow" or "this evening".
+func (p *wordParser) parseOffset(s *sentence) (found bool, err error) {
+	said := saidRelative
 	switch {
 	case p.accept("today"):
-	case p.accept("tonight"):
-		s.part, s.said = dayParts[3], saidPart
+		s.offset = 0
 	case p.accept("tomorrow"):
-		offset = 1
+		s.offset = 1
+	case p.accept("tonight"):
+		s.offset, s.part, said = 0, dayParts[3], said|saidPart
 	case p.accept("this"):
 		part, ok := acceptFrom(p, parseDayPart)
 		if !ok {
-			return false
+			return false, nil
 		}
-		s.part, s.said = part, saidPart
+		s.offset, s.part, said = 0, part, said|saidPart
 	default:
 		p.skip("on", "the")
-		if !p.accept("day") || !p.accept("after") || !p.accept("tomorrow") {
-			return false
+		if !p.acceptAll("day after tomorrow") {
+			return false, nil
 		}
-		offset = 2
+		s.offset = 2
 	}
-	s.offset = offset
-	return true
+	s.said = said
+	return true, nil
+}
+
+// parseDate reads a date in digits.
+func (p *wordParser) parseDate(s *sentence) (found bool, err error) {
+	p.skip("on", "the")
+	r, year, found, err := parseDigitDate(p.next())
+	if !found || err != nil {
+		return false, err
+	}
+	s.days, s.said, p.words = []rule{r}, saidDays, p.words[1:]
+	if year != 0 {
+		s.year, s.said = year, saidDays|saidYear
+	}
+	return true, nil
 }
 
 // parseNext reads "next monday", "this friday" and "next week".
 func (p *wordParser) parseNext(s *sentence) (found bool, err error) {
+	p.skip("on", "of", "in")
 	before := p.words
 	if !p.accept("this", "next") {
 		return false, nil
 	}
 	s.within, s.shift, s.said = periodDay, map[string]int{"this": 0, "next": 1}[before[0]], saidNext
-	if weekday, ok := acceptFrom(p, parseWeekday); ok && !isRepeating(before[1]) {
+	word := p.next()
+	if weekday, ok := acceptFrom(p, parseWeekday); ok && !isRepeating(word) {
 		s.days, s.said = []rule{{dow: 1 << weekday}}, saidNext|saidDays
 		return true, nil
 	}
 	if p.accept(periodWeek, periodMonth, periodYear) {
-		s.within = before[1]
+		s.within = word
 		return true, nil
 	}
-	return false, fmt.Errorf("%q was not understood", strings.Join(before[:min(2, len(before))], " "))
+	return false, fmt.Errorf("%q was not understood", strings.TrimSpace(before[0]+" "+word))
 }
 
 // due returns the one instant that a sentence names. It returns an error for parts that do not go together, or do not
@@ -141,18 +142,8 @@ func (s *sentence) due(now time.Time) (time.Time, error) {
 	if err := s.checkOnce(); err != nil {
 		return time.Time{}, err
 	}
-	isAlone := s.has(saidAhead) && len(s.days) == 0 && !s.has(saidRelative)
-	switch {
-	case isAlone && len(s.times) == 0 && !s.has(saidPart|saidMonths):
+	if s.isAmount() && len(s.times) == 0 {
 		return s.ahead.addTo(now), nil
-	case s.ahead.elapsed != 0 && len(s.times) > 0:
-		return time.Time{}, errors.New("it names both a time of day and how long from now")
-	case isAlone && s.has(saidPart|saidMonths), !isAlone && s.ahead.elapsed != 0, !isAlone && s.ahead.months != 0:
-		return time.Time{}, errors.New("it names both a day and how long from now")
-	case len(s.times) == 0:
-		return time.Time{}, errors.New("it does not say at what time")
-	case len(s.days) == 0 && s.months != 0:
-		return time.Time{}, errors.New("it does not say on which day of the month")
 	}
 	minute, err := s.minuteOfDay()
 	if err != nil {
@@ -161,11 +152,49 @@ func (s *sentence) due(now time.Time) (time.Time, error) {
 	at := func(date time.Time) time.Time {
 		return firstPass(date.Add(time.Duration(minute)*time.Minute), now.Location())
 	}
-	if isAlone {
-		return at(s.ahead.addDays(dateOf(now))), nil
-	}
 	date, err := s.nextDate(now, func(date time.Time) bool { return at(date).After(now) })
 	return at(date), err
+}
+
+// isAmount reports whether the day is only named by how far ahead it lies.
+func (s *sentence) isAmount() bool {
+	return s.has(saidAhead) && len(s.days) == 0 && !s.has(saidRelative)
+}
+
+// checkOnce returns an error if the sentence does not name one time.
+func (s *sentence) checkOnce() error {
+	isRepeated := slices.ContainsFunc(s.words, isRepeating)
+	switch {
+	case isRepeated && s.has(saidOnce):
+		return errors.New("it says both that it is repeated and when it is due once")
+	case isRepeated || s.every > 0 || s.has(saidCycle|saidExcept|saidWindow) || s.period != "" || s.count > 0:
+		return errors.New("it is repeated, and one time is wanted")
+	case len(s.times) > 1:
+		return fmt.Errorf("it names two times of day, %q and %q", s.times[0].text, s.times[1].text)
+	case s.hasSeveralDays():
+		return errors.New("it names several days; say \"every\" before them, if it is to be repeated")
+	case s.has(saidRelative) && (len(s.days)+int(s.months)+s.year > 0 || s.within != ""):
+		return errors.New("it names two days")
+	case s.ahead.elapsed != 0 && len(s.times) > 0:
+		return errors.New("it names both a time of day and how long from now")
+	case s.isAmount() && s.has(saidPart|saidMonths), !s.isAmount() && (s.ahead.elapsed != 0 || s.ahead.months != 0):
+		return errors.New("it names both a day and how long from now")
+	case len(s.times) == 0 && !s.isAmount():
+		return errors.New("it does not say at what time")
+	case len(s.days) == 0 && s.months != 0:
+		return errors.New("it does not say on which day of the month")
+	// "9 tomorrow" has no other meaning.
+	case s.has(saidRelative) && s.words[0] == s.times[0].text:
+		return nil
+	}
+	return checkBare(s.times)
+}
+
+// hasSeveralDays reports whether the sentence names more than one day.
+func (s *sentence) hasSeveralDays() bool {
+	count := bits.OnesCount64
+	return len(s.days) > 1 || count(s.months) > 1 || len(s.days) == 1 && (count(s.days[0].dom) > 1 ||
+		count(s.days[0].dow) > 1 && !s.days[0].pooled)
 }
 
 // minuteOfDay returns the minute of the day that the one time means: in the night of a day that is known, one of the next
@@ -190,138 +219,96 @@ func (s *sentence) minuteOfDay() (minute int, err error) {
 	return minute, err
 }
 
-// nextDate returns the first date that the sentence names and that fits.
+// nextDate returns the first date that the sentence names and that fits, or the only one of the days that it names.
 func (s *sentence) nextDate(now time.Time, fits func(time.Time) bool) (date time.Time, err error) {
-	date, found, err := s.fixedDate(now)
-	if err != nil {
-		return date, err
-	}
 	r := rule{dow: allWeekdays}
 	if len(s.days) > 0 {
 		r = s.days[0]
 	}
+	first, n, err := s.window(dateOf(now), r)
 	switch {
+	case err != nil:
+		return date, err
 	// "last friday" alone is the one that was.
 	case (r.lastDate || r.weeks&1 != 0 || r.pooled) && r.month|s.months == 0:
 		return date, errors.New("it does not say of what: say \"of the month\"")
+	case s.months != 0 && r.month != 0 && r.month != allMonths:
+		return date, errors.New("it names two months")
 	case s.months != 0:
 		r.month = s.months
 	case r.month == 0:
 		r.month = allMonths
 	}
-	// Any other day than a fixed one is the next one of its kind.
-	for ahead := 0; !found && ahead < 8*366; ahead++ {
-		date = dateOf(now).AddDate(0, 0, ahead)
-		found = r.matchesDate(date) && fits(date)
-	}
-	switch {
-	case !found:
-		return date, errors.New("there is no such date")
-	case r.named != 0 && r.named != 1<<date.Weekday():
-		return date, fmt.Errorf("%s is a %s", date.Format("2 January 2006"), date.Weekday())
-	}
-	return date, nil
-}
-
-// checkOnce returns an error where the sentence names more than one time.
-func (s *sentence) checkOnce() error {
-	isRepeated := slices.ContainsFunc(s.words, isRepeating)
-	switch {
-	case isRepeated && s.has(saidOnce):
-		return errors.New("it says both that it is repeated and when it is due once")
-	case isRepeated || s.every > 0 || s.has(saidCycle|saidExcept|saidWindow) || s.period != "" || s.count > 0:
-		return errors.New("it is repeated, and one time is wanted")
-	case len(s.times) > 1:
-		return fmt.Errorf("it names two times of day, %q and %q", s.times[0].text, s.times[1].text)
-	case s.hasSeveralDays():
-		return errors.New("it names several days; say \"every\" before them, if it is to be repeated")
-	case s.has(saidRelative) && (len(s.days)+int(s.months)+s.year > 0 || s.within != ""):
-		return errors.New("it names two days")
-	}
-	// "9 tomorrow" has no other meaning.
-	if s.has(saidRelative) && len(s.times) > 0 && s.words[0] == s.times[0].text {
-		return nil
-	}
-	return checkBare(s.times)
-}
-
-// hasSeveralDays reports whether the sentence names more than one day.
-func (s *sentence) hasSeveralDays() bool {
-	count := bits.OnesCount64
-	return len(s.days) > 1 || count(s.months) > 1 || len(s.days) == 1 && (count(s.days[0].dom) > 1 ||
-		count(s.days[0].dow) > 1 && !s.days[0].pooled)
-}
-
-// fixedDate returns the date that the sentence names as seen from now. found is false where it is the next one of its
-// kind.
-func (s *sentence) fixedDate(now time.Time) (date time.Time, found bool, err error) {
-	today := dateOf(now)
-	if s.has(saidRelative) {
-		return today.AddDate(0, 0, s.offset+s.ahead.days), true, nil
-	}
-	var r rule
-	if len(s.days) > 0 {
-		r = s.days[0]
-	}
-	if isMonth := r.month != 0 && r.month != allMonths; isMonth && (s.months != 0 || s.within == periodMonth) {
-		return date, false, errors.New("it names two months")
-	}
-	r.month |= s.months
-	switch {
-	case s.year == 0 && s.within == "" && !s.has(saidAhead):
-		return date, false, nil
-	case r.isWeekdays() && s.months == 0 && s.year == 0:
-		date, err = s.fixedWeekday(lowestBit(r.dow), today)
-		return date, err == nil, err
-	case s.has(saidAhead):
-		return date, false, errors.New("it names both a day and how long from now")
-	case s.within == periodMonth && r.dom != 0:
-		date = time.Date(today.Year(), today.Month()+time.Month(s.shift), lowestBit(r.dom), 0, 0, 0, 0, time.UTC)
-	case (s.year != 0) != (s.within == periodYear) && r.isOneDate():
-		year := max(s.year, 0)
-		if s.within == periodYear {
-			year = today.Year() + s.shift
+	var found []time.Time
+	for ahead := 0; ahead < cmp.Or(n, maxDaysAhead) && len(found) < 2 && (n > 0 || len(found) == 0); ahead++ {
+		if date := first.AddDate(0, 0, ahead); r.matchesDate(date) && (n > 0 || fits(date)) {
+			found = append(found, date)
 		}
-		date = time.Date(year, time.Month(lowestBit(r.month)), lowestBit(r.dom), 0, 0, 0, 0, time.UTC)
-	default:
-		return date, false, errors.New("it does not say on which day")
 	}
-	if date.Day() != lowestBit(r.dom) {
-		return date, false, errors.New("there is no such date")
+	switch {
+	case len(found) == 0:
+		return date, errors.New("there is no such date")
+	case len(found) > 1:
+		return date, errors.New("it does not say on which day")
+	case r.named != 0 && r.named != 1<<found[0].Weekday():
+		return date, fmt.Errorf("%s is a %s", found[0].Format("2 January 2006"), found[0].Weekday())
 	}
-	return date, true, nil
+	return found[0], nil
 }
 
-// fixedWeekday returns the date of "next monday", "monday next week" and "monday in two weeks".
-func (s *sentence) fixedWeekday(weekday int, today time.Time) (time.Time, error) {
+// maxDaysAhead is how far ahead the next date of its kind may lie: 29 February, across a century.
+const maxDaysAhead = 8 * 366
+
+// window returns the first of the days in which the date lies as seen from today, and how many they are; 0: the next date
+// of its kind is meant.
+func (s *sentence) window(today time.Time, r rule) (first time.Time, days int, err error) {
+	isWeekday := r.isWeekdays() && len(s.days) > 0 && s.months == 0 && s.year == 0
+	switch {
+	case s.has(saidRelative) || s.isAmount():
+		return s.ahead.addDays(today).AddDate(0, 0, s.offset), 1, nil
+	case s.has(saidAhead) && (!isWeekday || s.within != "" || s.ahead.days%7 != 0):
+		return today, 0, errors.New("it names both a day and how long from now")
+	case s.has(saidAhead) || s.within == periodDay && isWeekday:
+		first, err = s.countedWeekday(lowestBit(r.dow), today)
+		return first, 1, err
+	case s.within == periodDay, s.within != "" && s.year != 0:
+		return today, 0, errors.New("it does not say on which day")
+	case s.within == periodWeek:
+		return today.AddDate(0, 0, 7*s.shift-(int(today.Weekday())+6)%7), 7, nil
+	case s.within == periodMonth:
+		first = time.Date(today.Year(), today.Month()+time.Month(s.shift), 1, 0, 0, 0, 0, time.UTC)
+		return first, daysIn(first), nil
+	case s.within == periodYear, s.year != 0:
+		year := cmp.Or(s.year, today.Year()+s.shift)
+		first = time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
+		return first, first.AddDate(1, 0, -1).YearDay(), nil
+	}
+	return today, 0, nil
+}
+
+// countedWeekday returns the date of "next monday", "this monday" and "monday in two weeks".
+func (s *sentence) countedWeekday(weekday int, today time.Time) (time.Time, error) {
 	ahead := (weekday - int(today.Weekday()) + 7) % 7
 	due := today.AddDate(0, 0, ahead)
 	name := strings.ToLower(weekdayNames[weekday])
-	either := func(phrase string, second time.Time) error {
+	either := func(phrase string, first time.Time) error {
 		const layout = "2 January"
 		return fmt.Errorf("%q may be %s or %s; say \"this %s\" or the date",
-			phrase, due.Format(layout), second.Format(layout), name)
+			phrase, first.Format(layout), first.AddDate(0, 0, 7).Format(layout), name)
 	}
+	later := due.AddDate(0, 0, s.ahead.days)
 	switch {
-	case s.has(saidAhead) && (s.within != "" || s.ahead.days%7 != 0):
-		return due, errors.New("it names both a day and how long from now")
 	case s.has(saidAhead) && ahead == 0:
-		due = due.AddDate(0, 0, s.ahead.days)
-		return due, either(fmt.Sprintf("%d days on %s", s.ahead.days, name), due.AddDate(0, 0, 7))
+		return due, either(fmt.Sprintf("%d days on %s", s.ahead.days, name), later)
 	case s.has(saidAhead):
-		return due.AddDate(0, 0, s.ahead.days), nil
-	case s.within == periodWeek:
-		monday := today.AddDate(0, 0, -(int(today.Weekday())+6)%7)
-		return monday.AddDate(0, 0, (weekday+6)%7+7*s.shift), nil
-	case s.within != periodDay:
-		return due, errors.New("it does not say on which day")
+		return later, nil
 	case s.shift == 0:
 		return due, nil
 	case ahead == 0:
 		return due.AddDate(0, 0, 7), nil
 	// On a Monday "next friday" is the one in four days to some, and the one of the next week to others.
 	case weekNumber(dayNumber(due)) == weekNumber(dayNumber(today)):
-		return due, either("next "+name, due.AddDate(0, 0, 7))
+		return due, either("next "+name, due)
 	}
 	return due, nil
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,15 +28,12 @@ type phrase struct {
 // refused. A zero now says that the words must mean the same at any time.
 func parsePhrase(text string, zone *time.Location, now time.Time, countsToTwelve bool) (*phrase, error) {
 	words, named, err := splitZone(splitWords(text))
+	p := &phrase{zone: cmp.Or(named, zone), wordParser: wordParser{words: words}}
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	if named != nil {
-		zone = named
-	}
-	p := &phrase{zone: zone, wordParser: wordParser{words: words}}
 	if !now.IsZero() {
-		p.now = now.In(zone)
+		p.now = now.In(p.zone)
 	}
 	var times []clock
 	for len(p.words) > 0 {
@@ -56,53 +54,64 @@ func parsePhrase(text string, zone *time.Location, now time.Time, countsToTwelve
 
 // isOnce reports whether the words can only mean one time, right or wrong.
 func (p *phrase) isOnce() bool {
-	return p != nil && slices.ContainsFunc(p.sentences, func(s sentence) bool { return s.has(saidOnce) })
+	return slices.ContainsFunc(p.sentences, func(s sentence) bool { return s.has(saidOnce) })
 }
 
 // isRepeated reports whether the words say that something is repeated.
 func (p *phrase) isRepeated() bool {
-	return slices.ContainsFunc(p.sentences, func(s sentence) bool { return slices.ContainsFunc(s.words, isRepeating) })
+	return p.isRange || slices.ContainsFunc(p.sentences, func(s sentence) bool {
+		return slices.ContainsFunc(s.words, isRepeating)
+	})
 }
 
-// rules returns the rules of all sentences.
-func (p *phrase) rules() (rules []rule, err error) {
+// checkBare returns an error for a number that may be no time.
+func (p *phrase) checkBare() (err error) {
 	for _, s := range p.sentences {
-		more, err := s.toRules()
-		if err != nil {
-			return nil, err
-		}
-		rules = append(rules, more...)
+		err = cmp.Or(err, checkBare(s.times))
 	}
-	if p.end != 0 && p.end < p.start {
-		return nil, errors.New("it ends before it starts")
+	return err
+}
+
+// schedule returns the rules of all sentences, or the error of reading them.
+func (p *phrase) schedule(expr string, err error) (Schedule, error) {
+	var rules []rule
+	for _, s := range p.sentences {
+		if err == nil {
+			var more []rule
+			more, err = s.toRules()
+			rules = append(rules, more...)
+		}
+	}
+	if err == nil && p.end != 0 && p.end < p.start {
+		err = errors.New("it ends before it starts")
+	}
+	if err != nil {
+		return Schedule{}, fmt.Errorf("schedule %q: %w; examples: %s, or cron: \"30 8 * * 1-5\"", expr, err, examples)
 	}
 	for i := range rules {
 		rules[i].start, rules[i].end = p.start, p.end
 	}
-	return rules, nil
+	return Schedule{expr: strings.TrimSpace(expr), zone: p.zone, rules: rules}, nil
 }
 
-// due returns the one time that the words name.
-func (p *phrase) due() (time.Time, error) {
+// time returns the one time that the words name, or the error of reading them.
+func (p *phrase) time(text string, err error) (due time.Time, _ error) {
 	switch {
+	case err != nil:
 	case len(p.sentences) > 1:
-		return time.Time{}, errors.New("it names two times; make one reminder for each, or say \"every\"")
+		err = errors.New("it names two times; make one reminder for each, or say \"every\"")
 	case p.start != 0 || p.end != 0:
-		return time.Time{}, errors.New("one time has no first or last day; say \"every\", if it is to be repeated")
+		err = errors.New("one time has no first or last day; say \"every\", if it is to be repeated")
+	default:
+		due, err = p.sentences[0].due(p.now)
 	}
-	return p.sentences[0].due(p.now)
+	return checkDue(text, due, p.now, err)
 }
 
 // text returns the words with the first and the last date as they were counted from now.
 func (p *phrase) text() string {
-	text := strings.ReplaceAll(strings.Join(p.kept, " "), " ,", ",")
-	if p.start != 0 {
-		text += " starting " + formatDate(p.start)
-	}
-	if p.end != 0 {
-		text += " until " + formatDate(p.end)
-	}
-	return text
+	bounds := Schedule{rules: []rule{{start: p.start, end: p.end}}}
+	return strings.ReplaceAll(strings.Join(p.kept, " "), " ,", ",") + bounds.describeBounds(" ")
 }
 
 // maxYearless is how far ahead a first or last date without a year may lie: one of last month was rather meant.
@@ -112,46 +121,34 @@ const maxYearless = 300 * day
 func (p *wordParser) parseBound() (found bool, err error) {
 	before := p.words
 	word := p.next()
-	isEnd := p.accept("until", "till")
-	if !isEnd && !p.accept("starting", "beginning", "from") {
+	if !p.accept("until", "starting", "from") {
 		return false, nil
 	}
 	p.skip("on", "from", "the")
-	var d sentence
-	for len(p.words) > 0 {
-		rest := p.words
-		p.accept(",")
-		known := d
-		err := p.parseBoundDay(&d)
-		if err != nil && known.said == 0 && word != "from" {
-			return false, err
-		}
-		isRepeated := slices.ContainsFunc(rest[:len(rest)-len(p.words)], isRepeating)
-		if err != nil || d.said == 0 || isRepeated || !d.merge(known) {
-			p.words, d = rest, known
-			break
-		}
+	d, err := p.parseBoundDay()
+	if p.acceptAll("on at") { // "from tomorrow on at 9"
+		p.words = slices.Concat([]string{"at"}, p.words)
+	} else if len(p.words) == 1 {
+		p.accept("on")
 	}
-	// "from tomorrow on"
-	if p.next() == "on" && (len(p.words) == 1 || p.words[1] == "at") {
-		p.words = p.words[1:]
-	}
-	if word == "from" && (d.said == 0 || d.hasSeveralDays()) {
+	if word == "from" && (err != nil || d.said == 0 || d.hasSeveralDays()) {
 		p.words = before
 		return false, nil
 	}
-	date, err := p.boundDate(&d, word, isEnd)
-	if err == nil && d.year == 0 && date.Sub(dateOf(p.now)) > maxYearless {
-		err = fmt.Errorf("%s %s may have been meant; say the year", word, date.AddDate(-1, 0, 0).Format("2 January 2006"))
-	}
-	if err != nil {
-		return false, err
+	var date time.Time
+	if err == nil {
+		date, err = p.boundDate(&d, word)
 	}
 	bound := &p.start
-	if isEnd {
+	if word == "until" {
 		bound = &p.end
 	}
-	if *bound != 0 {
+	switch {
+	case err != nil:
+		return false, err
+	case d.year == 0 && date.Sub(dateOf(p.now)) > maxYearless:
+		return false, fmt.Errorf("%s %s may have been meant; say the year", word, date.AddDate(-1, 0, 0).Format("2 January 2006"))
+	case *bound != 0:
 		return false, fmt.Errorf("it says twice when it starts or ends, the second time with %q", word)
 	}
 	*bound = dayNumber(date)
@@ -159,26 +156,40 @@ func (p *wordParser) parseBound() (found bool, err error) {
 	return true, nil
 }
 
-// parseBoundDay reads one part of a day. The sentence has no kind where the next words name none.
-func (p *wordParser) parseBoundDay(s *sentence) error {
-	before, known := p.words, s.said
-	s.said = 0
-	if found, err := p.parseOneDay(known, s); found || err != nil {
-		return err
+// parseBoundDay reads the parts of a day that one phrase has. The sentence has no kind if the next words name none.
+func (p *wordParser) parseBoundDay() (d sentence, err error) {
+	parsers := append(p.oneDayParsers(), func(s *sentence) (bool, error) {
+		r, found, err := p.parseDay()
+		if found {
+			s.days, s.said = []rule{r}, saidDays
+		}
+		return found, err
+	}, func(s *sentence) (bool, error) {
+		months := p.parseMonths()
+		if months != 0 {
+			s.months, s.said = months, saidMonths
+		}
+		return months != 0, nil
+	})
+	for len(p.words) > 0 {
+		rest, known := p.words, d
+		p.accept(",")
+		_, err := p.parseFirst(&d, parsers...)
+		if err != nil && known.said == 0 {
+			return d, err
+		}
+		isRepeated := slices.ContainsFunc(rest[:len(rest)-len(p.words)], isRepeating)
+		if err != nil || d.said == 0 || isRepeated || !d.merge(known) {
+			p.words = rest
+			return known, nil
+		}
 	}
-	p.words = before
-	r, found, err := p.parseDay()
-	if found {
-		s.days, s.said = []rule{r}, saidDays
-	} else if months := p.parseMonths(); months != 0 {
-		s.months, s.said = months, saidMonths
-	}
-	return err
+	return d, nil
 }
 
 // boundDate returns the date of a day behind "starting" or "until". "until january" ends on the last day of December.
-func (p *wordParser) boundDate(d *sentence, word string, isEnd bool) (date time.Time, err error) {
-	now := p.now
+func (p *wordParser) boundDate(d *sentence, word string) (date time.Time, err error) {
+	now, isEnd := p.now, word == "until"
 	if now.IsZero() {
 		if d.year == 0 || d.has(saidAhead|saidRelative|saidNext) {
 			return date, fmt.Errorf("%q needs a date with its year, such as \"%[1]s 24 November 2026\"", word)
@@ -189,11 +200,9 @@ func (p *wordParser) boundDate(d *sentence, word string, isEnd bool) (date time.
 	switch {
 	case isMonth:
 		d.days = []rule{{dom: 1 << 1}}
-	case len(d.days) == 0 && d.has(saidAhead) && !d.has(saidRelative) && d.ahead.elapsed == 0:
-		return d.ahead.addDays(dateOf(now)), nil
 	case len(d.days) == 0 && d.within == periodWeek && !isEnd:
 		d.days = []rule{{dow: 1 << time.Monday}}
-	case len(d.days) == 0 && !d.has(saidOnce), d.hasSeveralDays():
+	case len(d.days) == 0 && !d.has(saidOnce), d.hasSeveralDays(), d.ahead.elapsed != 0:
 		return date, fmt.Errorf("a date is missing after %q, such as \"%[1]s 24 November 2026\"", word)
 	}
 	date, err = d.nextDate(now, func(time.Time) bool { return true })

@@ -30,13 +30,13 @@ func acceptAnyDate(word string) (rule, bool, error) {
 
 // connectives are words that join one part of a time to another, fillers may stand behind them.
 var (
-	connectives = strings.Fields(", and or for in next from starting beginning on at of this every each to by before after " +
-		"within but not only all since")
-	fillers = strings.Fields("the a an next this last end of about around every each")
+	connectives = strings.Fields(", and or for in next from starting on at of this every to by before after within but not " +
+		"only all since")
+	fillers = strings.Fields("the a an next this last end of about around every")
 	// leads are those that a text does not end with.
-	leads = strings.Fields("and or every each in from next starting before after not only since")
+	leads = strings.Fields("and or every in from next starting before after not only since")
 	// limits only belong to a time: no text begins with them.
-	limits = strings.Fields("until till except excluding unless between through thru during")
+	limits = strings.Fields("until except unless between thru during")
 )
 
 // ContinuesTime reports whether the words behind a time may belong to it: "and friday", "30 minutes", "until january". A
@@ -48,13 +48,19 @@ func ContinuesTime(time, rest []string) bool {
 	}
 	last := splitWords(strings.Join(time, " "))
 	if n := len(last); n > 1 {
-		// In "in 1 hour 30 bread" and "every friday at 16 weekly report" the last word may be of the text as well.
+		// "in 1 hour 30 bread" may be one hour, and 30 of it; "in 1 hour 30 the bread" is not.
 		unit, isUnit := parseUnit(last[n-2])
-		isAmount := isMinuteCount(last[n-1:]) && isUnit && unit.elapsed > 0
-		_, isPeriod := parsePeriod(last[n-1])
-		if isAmount && words[0] != "," && words[0] != "to" || isPeriod && strings.HasSuffix(last[n-1], "ly") {
+		isText := slices.Contains([]string{",", "to", "the", "my", "that", "about"}, words[0])
+		if isUnit && unit.elapsed > 0 && isMinuteCount(last[n-1:]) && !isText {
 			return true
 		}
+	}
+	if RepeatsTwice(append(slices.Clone(time), rest[0])) {
+		return false
+	}
+	// In "friday at 16 weekly report" the adverb may be of the text.
+	if isAdverb(time[len(time)-1]) {
+		return true
 	}
 	if slices.Contains(limits, words[0]) || slices.Contains(zoneLetters, words[0]) {
 		return true
@@ -63,11 +69,28 @@ func ContinuesTime(time, rest []string) bool {
 	if p.accept(connectives...) {
 		p.skip(slices.Concat(fillers, connectives)...)
 		// "next week", "in an hour"
-		if _, isUnit := parseUnit(p.next()); isUnit && len(p.next()) > 1 {
+		if isUnitName(p.next()) {
 			return true
 		}
 	}
 	return isTimeWord(p.next())
+}
+
+// RepeatsTwice reports whether the last of the words says again that a time is repeated. It is rather of the text then:
+// "every friday at 16 weekly report".
+func RepeatsTwice(words []string) bool {
+	n := len(words) - 1
+	return n > 0 && isAdverb(words[n]) && slices.ContainsFunc(splitWords(strings.Join(words[:n], " ")), isRepeating)
+}
+
+// isAdverb reports whether a word says how often, such as "weekly".
+func isAdverb(word string) bool { return strings.HasPrefix(synonyms[strings.ToLower(word)], "every ") }
+
+// isUnitName reports whether a word names a unit of time or a period.
+func isUnitName(word string) bool {
+	_, isUnit := parseUnit(word)
+	_, isPeriod := parsePeriod(word)
+	return isUnit && len(word) > 1 || isPeriod
 }
 
 // LeadsToTime reports whether the words before a time may belong to it: "monday and", "in two weeks".
@@ -79,12 +102,13 @@ func LeadsToTime(text []string) bool {
 	}
 	last := words[n-1]
 	_, isNumber := parseDecimal(last)
-	_, isUnit := parseUnit(last)
 	switch {
 	case slices.Contains(limits, last), slices.Contains(leads, last):
 		return true
-	case isUnit && n > 2:
-		return slices.Contains([]string{"in", "for", "every", "next", "after"}, words[n-3]) || words[n-2] == "next"
+	case n > 1 && isUnitName(last) && (words[n-2] == "next" || words[n-2] == "every"):
+		return true
+	case n > 2 && isUnitName(last):
+		return slices.Contains([]string{"in", "for", "every", "next", "after"}, words[n-3])
 	}
 	// "march to the shop" and "second draft" are texts.
 	_, isWeekday := parseWeekday(words[0])

@@ -10,6 +10,7 @@ import (
 // toRules returns the rules that the sentence means. It returns an error where something is missing, or said of what
 // it cannot be said of.
 func (s sentence) toRules() ([]rule, error) {
+	s.days = slices.Clone(s.days) // which are completed
 	if err := s.checkTimes(); err != nil {
 		return nil, err
 	}

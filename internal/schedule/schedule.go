@@ -45,16 +45,10 @@ type Schedule struct {
 // otherwise is the given one; nil: UTC. The error names the field or the word that is wrong. That the schedule is ever
 // due is not checked: see Next.
 func Parse(expr string, zone *time.Location) (Schedule, error) {
-	if zone == nil {
-		zone = time.UTC
-	}
-	text := strings.TrimSpace(expr)
+	text, zone := strings.TrimSpace(expr), cmp.Or(zone, time.UTC)
 	// robfig/cron would accept the prefix and silently override the zone that was configured.
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
-		return Schedule{}, fmt.Errorf(
-			"schedule %q: the time zone has its own setting and is not part of the expression",
-			expr,
-		)
+		return Schedule{}, fmt.Errorf("schedule %q: the time zone has its own setting and is not part of the expression", expr)
 	}
 	if isCron(text) {
 		rules, err := parseCron(text)
@@ -64,18 +58,7 @@ func Parse(expr string, zone *time.Location) (Schedule, error) {
 		return Schedule{expr: text, zone: zone, rules: rules}, nil
 	}
 	p, err := parsePhrase(text, zone, time.Time{}, false)
-	if err == nil {
-		var rules []rule
-		if rules, err = p.rules(); err == nil {
-			return Schedule{expr: text, zone: p.zone, rules: rules}, nil
-		}
-	}
-	return Schedule{}, scheduleError(expr, err)
-}
-
-// scheduleError returns the error of a schedule in words.
-func scheduleError(expr string, err error) error {
-	return fmt.Errorf("schedule %q: %w; examples: %s, or cron: \"30 8 * * 1-5\"", expr, err, examples)
+	return p.schedule(expr, err)
 }
 
 // ParseTime reads when something is due once: "in 20 minutes", "tomorrow at noon", "friday at 9", "next monday at 9",
@@ -83,22 +66,15 @@ func scheduleError(expr string, err error) error {
 // name another ("9 Oslo time"). Without a year or a day the next such time after now is meant. It returns an error for
 // what is past, may mean two times, or was not understood as a whole.
 func ParseTime(text string, zone *time.Location, now time.Time) (time.Time, error) {
-	return parseTime(text, zone, now, false)
+	if due, ok := parseTimestamp(text); ok {
+		return checkDue(text, due, now, nil)
+	}
+	p, err := parsePhrase(text, cmp.Or(zone, time.UTC), now, false)
+	return p.time(text, err)
 }
 
-// parseTime is ParseTime for somebody who may count the hours to twelve.
-func parseTime(text string, zone *time.Location, now time.Time, countsToTwelve bool) (time.Time, error) {
-	if zone == nil {
-		zone = time.UTC
-	}
-	due, ok := parseTimestamp(text)
-	var err error
-	if !ok {
-		var p *phrase
-		if p, err = parsePhrase(text, zone, now, countsToTwelve); err == nil {
-			due, err = p.due()
-		}
-	}
+// checkDue returns the one time that a text means, or an error if it is not to come soon.
+func checkDue(text string, due, now time.Time, err error) (time.Time, error) {
 	switch {
 	case err != nil:
 	case !due.After(now):
@@ -126,54 +102,46 @@ func parseTimestamp(text string) (time.Time, bool) {
 // ParseNext reads a schedule or, where the words are none, one time: "friday at 9" is every Friday. A first or last day
 // such as "until january" is counted from now. The error is that of the form that was meant.
 func ParseNext(text string, zone *time.Location, now time.Time) (Schedule, error) {
-	return parseEither(text, zone, now, false)
+	return parseEither(text, cmp.Or(zone, time.UTC), now, false)
 }
 
 // ParseReminder is ParseNext for what people ask to be reminded of: it reads one time where nothing says that it is
 // repeated, so that "friday at 9" is the next Friday. It refuses "at 5" without "am" or "pm" in zones where people count
 // the hours to twelve, and a bare number.
 func ParseReminder(text string, zone *time.Location, now time.Time) (Schedule, error) {
-	return parseEither(text, zone, now, true)
+	return parseEither(text, cmp.Or(zone, time.UTC), now, true)
 }
 
 // parseEither reads one time or a schedule.
-func parseEither(expr string, zone *time.Location, now time.Time, isReminder bool) (Schedule, error) {
-	if zone == nil {
-		zone = time.UTC
+func parseEither(text string, zone *time.Location, now time.Time, isReminder bool) (Schedule, error) {
+	text = strings.TrimSpace(text)
+	if due, ok := parseTimestamp(text); ok {
+		due, err := checkDue(text, due.In(zone), now, nil)
+		return At(due), err
 	}
-	_, isTimestamp := parseTimestamp(expr)
-	text := strings.TrimSpace(expr)
 	if isCron(text) && !isReminder || strings.Contains(text, "TZ=") {
 		return Parse(text, zone)
 	}
 	p, err := parsePhrase(text, zone, now, isReminder && countsToTwelve(zone))
-	if isTimestamp || p.isOnce() || err == nil && isReminder && !p.isRepeated() {
-		due, err := parseTime(text, zone, now, isReminder && countsToTwelve(zone))
-		if isTimestamp {
-			due = due.In(zone)
-		}
+	if p.isOnce() || err == nil && isReminder && !p.isRepeated() {
+		due, err := p.time(text, err)
 		return At(due), err
 	}
-	var rules []rule
 	if err == nil && isReminder {
-		for _, s := range p.sentences {
-			err = cmp.Or(err, checkBare(s.times))
-		}
+		err = p.checkBare()
 	}
-	if err == nil {
-		rules, err = p.rules()
-	}
-	if err != nil {
-		// "24 december at 18:00" is no schedule, but a time.
-		if due, onceErr := ParseTime(text, zone, now); onceErr == nil && !isReminder {
+	isRead := err == nil
+	s, err := p.schedule(text, err)
+	// "24 december at 18:00" is no schedule, but a time.
+	if err != nil && isRead && !isReminder {
+		if due, onceErr := p.time(text, nil); onceErr == nil {
 			return At(due), nil
 		}
-		return Schedule{}, scheduleError(expr, err)
 	}
 	if p.isMoved {
-		text = p.text()
+		s.expr = p.text()
 	}
-	return Schedule{expr: text, zone: p.zone, rules: rules}, nil
+	return s, err
 }
 
 // At returns a schedule that is due once, and shown in the zone of the time.

@@ -34,6 +34,7 @@ const (
 // sentence is a set of days and the times that belong to them, or one day as seen from now and its time.
 type sentence struct {
 	said    said
+	known   said // before the part that is being read
 	days    []rule
 	months  uint64
 	times   []clock
@@ -49,7 +50,7 @@ type sentence struct {
 	everyDays, everyWeeks int
 	// without are the weekdays, and withoutMonths the months, behind "except".
 	without, withoutMonths uint64
-	repeated               bool // "every" or the like was said
+	repeated               bool // "every" was said
 	words                  []string
 
 	ahead  amount // "in 3 days", "a week on" the day
@@ -68,20 +69,18 @@ func (s *sentence) has(kinds said) bool { return s.said&kinds != 0 }
 func (p *wordParser) parseSentence() (s sentence, err error) {
 	start := p.words
 	for len(p.words) > 0 {
-		before := p.words
+		before, known := p.words, s
 		joined := p.skipAnd()
 		if len(p.words) == 0 {
-			return s, fmt.Errorf("something is missing after %q", before[0])
+			return s, missingError(before[0])
 		}
 		behind := p.words
-		isBound, err := p.parseBound()
-		if err != nil {
-			return s, err
-		}
-		if isBound {
+		if isBound, err := p.parseBound(); isBound || err != nil {
+			if err != nil {
+				return s, err
+			}
 			continue
 		}
-		known := s
 		if err := p.parsePart(&s); err != nil {
 			return s, err
 		}
@@ -92,17 +91,15 @@ func (p *wordParser) parseSentence() (s sentence, err error) {
 		s = known
 		// Without an "and" it is not clear where one schedule ends and the next begins.
 		if !joined {
-			return s, fmt.Errorf(
-				"it is not clear how %q belongs to what was said before it; say \"and\" between two schedules",
-				strings.Join(before, " "),
-			)
+			return s, fmt.Errorf("it is not clear how %q belongs to what was said before it; say \"and\" between two schedules",
+				strings.Join(before, " "))
 		}
 		p.words = behind
 		p.kept = append(p.kept, "and")
 		break
 	}
 	s.words = start[:len(start)-len(p.words)]
-	s.repeated = s.period != "" || slices.Contains(s.words, "every") || slices.Contains(s.words, "each")
+	s.repeated = s.period != "" || slices.Contains(s.words, "every")
 	return s, nil
 }
 
@@ -113,61 +110,64 @@ func (s *sentence) merge(known sentence) bool {
 	return fits
 }
 
-// parsePart reads one part of a sentence, and sets said to its kinds.
-func (p *wordParser) parsePart(s *sentence) error {
-	before, known := p.words, s.said
-	s.said = 0
-	if p.accept("except", "excluding", "but", "not") {
-		return p.parseExcept(s)
-	}
-	if p.parseDayPart(s) || p.parseCount(s) {
-		return nil
-	}
-	for _, parse := range []func(*sentence) (bool, error){
-		func(s *sentence) (bool, error) { return p.parseOneDay(known, s) }, p.parseEvery, p.parseRange, p.parseNamedDays,
-	} {
-		if found, err := parse(s); found || err != nil {
-			return err
+// partParser reads a part of a sentence, and sets said to its kinds. Its caller puts back the words if it finds none.
+type partParser func(s *sentence) (found bool, err error)
+
+// parseFirst reads the first part that the next words are. said is that part's alone then, and known what was said before.
+func (p *wordParser) parseFirst(s *sentence, parsers ...partParser) (found bool, err error) {
+	before := p.words
+	s.known, s.said = s.said, 0
+	for _, parse := range parsers {
+		if found, err = parse(s); found || err != nil {
+			return found, err
 		}
 		p.words = before
 	}
-	p.skip("every", "each", "of", "the")
-	// "week" alone is no period: "monday week" is one day.
-	if slices.Contains([]string{"every", "each", "of"}, before[0]) || strings.HasSuffix(p.next(), "ly") {
+	return false, nil
+}
+
+// parsePart reads one part of a sentence.
+func (p *wordParser) parsePart(s *sentence) error {
+	parsers := []partParser{p.parseExcept, p.parseDayPart, p.parseCount}
+	parsers = append(parsers, p.oneDayParsers()...)
+	_, err := p.parseFirst(s, append(parsers, p.parseEvery, p.parseRange, p.parseNamedDays, p.parseNamedPeriod,
+		p.parseOffsets, p.parseTimes)...)
+	return err
+}
+
+// parseNamedPeriod reads "every week" and "of the month": "week" alone is no period, as "monday week" is one day.
+func (p *wordParser) parseNamedPeriod(s *sentence) (found bool, err error) {
+	if p.accept("every", "of") {
+		p.skip("every", "of", "the")
 		if period, ok := acceptFrom(p, parsePeriod); ok {
 			s.period, s.said = period, saidPeriod
-			return nil
+			return true, nil
 		}
 	}
-	p.words = before
+	return false, nil
+}
+
+// parseOffsets reads "at :15 and :45" and "on the hour".
+func (p *wordParser) parseOffsets(s *sentence) (found bool, err error) {
 	offsets := parseList(p, []string{"at"}, parseOffset)
-	if len(offsets) == 0 && p.accept("on") && p.accept("the") && p.accept("hour") {
+	if len(offsets) == 0 && p.acceptAll("on the hour") {
 		offsets = []int{0}
 	}
 	if len(offsets) > 0 {
 		s.offsets, s.said = offsets, saidOffsets
-		return nil
 	}
-	p.words = before
-	times, err := p.parseTimes()
-	s.times, s.said = times, saidTimes
-	return err
+	return len(offsets) > 0, nil
 }
 
 // parseNamedDays reads days, or months: "mon" and "mar" are tried in this order, and "1st of may" belongs to the days.
 func (p *wordParser) parseNamedDays(s *sentence) (found bool, err error) {
 	days, err := p.parseDays()
-	if err != nil {
-		return false, err
-	}
 	if len(days) > 0 {
 		s.days, s.said = days, saidDays
-		return true, nil
-	}
-	if months := p.parseMonths(); months != 0 {
+	} else if months := p.parseMonths(); err == nil && months != 0 {
 		s.months, s.said = months, saidMonths
 	}
-	return s.said != 0, nil
+	return s.said != 0, err
 }
 
 // parseRange reads "from 9 to 17", "from monday to friday" and "from june to august".
@@ -185,50 +185,41 @@ func (p *wordParser) parseRange(s *sentence) (found bool, err error) {
 	return p.parseNamedDays(s)
 }
 
-// next returns the next word, or an empty string.
-func (p *wordParser) next() string {
-	if len(p.words) == 0 {
-		return ""
-	}
-	return p.words[0]
-}
-
-// parseTimes reads times of day, joined by "and".
-func (p *wordParser) parseTimes() (times []clock, err error) {
+// parseTimes reads times of day, joined by "and". It returns an error if there is none.
+func (p *wordParser) parseTimes(s *sentence) (found bool, err error) {
 	first := p.words
+	s.times, s.said = nil, saidTimes
 	for {
 		before := p.words
-		joined := len(times) == 0 || p.skipAnd()
+		joined := len(s.times) == 0 || p.skipAnd()
 		c, found, err := p.acceptClock()
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if !found || !joined {
 			p.words = before
 			break
 		}
-		times = append(times, c)
+		s.times = append(s.times, c)
 	}
-	if len(times) > 0 {
-		return times, nil
+	if len(s.times) > 0 {
+		return true, nil
 	}
-	p.skip("at", "on", "the", "in", "every", "each")
-	if len(p.words) == 0 {
-		return nil, fmt.Errorf("something is missing after %q", first[0])
+	p.skip("at", "on", "the", "in", "every")
+	if p.next() == "" {
+		return false, missingError(first[0])
 	}
-	return nil, unknownWordError(p.words[0])
+	return false, unknownWordError(p.next())
 }
 
 // parseDayPart reads "every morning", "mornings" or "in the evening".
-func (p *wordParser) parseDayPart(s *sentence) bool {
-	before := p.words
+func (p *wordParser) parseDayPart(s *sentence) (found bool, err error) {
 	p.skip("on", "in", "the", "at")
-	every := p.accept("every", "each")
+	every := p.accept("every")
 	word := p.next()
 	part, ok := acceptFrom(p, parseDayPart)
 	if !ok {
-		p.words = before
-		return false
+		return false, nil
 	}
 	s.said = saidPart
 	if every {
@@ -236,90 +227,75 @@ func (p *wordParser) parseDayPart(s *sentence) bool {
 	}
 	// "monday mornings" has its days, "mornings at 7" is every day.
 	s.part, s.daily = part, strings.HasSuffix(word, "s")
-	return true
+	return true, nil
 }
 
 // parseCount reads "once a week" and "twice a day".
-func (p *wordParser) parseCount(s *sentence) bool {
-	before := p.words
-	count := 0
-	switch {
-	case p.accept("once"):
-		count = 1
-	case p.accept("twice"):
-		count = 2
-	case p.accept("three") && p.accept("times"):
-		count = 3
+func (p *wordParser) parseCount(s *sentence) (found bool, err error) {
+	count := 1 + slices.IndexFunc([]string{"once", "twice", "three times"}, p.acceptAll)
+	if count == 0 || !p.accept("a", "per", "every") {
+		return false, nil
 	}
-	if count > 0 && p.accept("a", "per", "every", "each") {
-		period, ok := acceptFrom(p, parsePeriod)
-		if !ok && p.accept(periodDay) {
-			period, ok = periodDay, true
-		}
-		if ok {
-			s.count, s.period, s.said = count, period, saidCount|saidPeriod
-			return true
-		}
+	period, found := acceptFrom(p, parsePeriod)
+	if p.accept(periodDay) {
+		period, found = periodDay, true
 	}
-	p.words = before
-	return false
+	if found {
+		s.count, s.period, s.said = count, period, saidCount|saidPeriod
+	}
+	return found, nil
 }
 
 // parseExcept reads the weekdays or months behind "except".
-func (p *wordParser) parseExcept(s *sentence) error {
+func (p *wordParser) parseExcept(s *sentence) (found bool, err error) {
+	if !p.accept("except", "but", "not") {
+		return false, nil
+	}
 	p.skip("not", "for", "on", "in")
 	days, err := p.parseDays()
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, d := range days {
 		if !d.isWeekdays() || d.dow == allWeekdays {
-			return errors.New("only weekdays and months can follow \"except\"")
+			return false, errors.New("only weekdays and months can follow \"except\"")
 		}
 		s.without |= d.dow
 	}
 	if len(days) == 0 {
 		s.withoutMonths = p.parseMonths()
 	}
+	s.said = saidExcept
 	switch {
 	case len(days) > 0 || s.withoutMonths != 0:
-		s.said = saidExcept
-		return nil
+		return true, nil
 	case p.next() == "":
-		return errors.New("something is missing after \"except\"")
+		return false, missingError("except")
 	}
-	return unknownWordError(p.next())
+	return false, unknownWordError(p.next())
 }
 
-// parseEvery reads "hourly", "every 90 minutes", "every half hour", "every 3 days", "every other tuesday", "every 2
-// weeks" and "fortnightly".
+// parseEvery reads "every hour", "every 90 minutes", "every half hour", "every 3 days", "every other tuesday" and "every
+// 2 weeks".
 func (p *wordParser) parseEvery(s *sentence) (found bool, err error) {
 	before := p.words
-	switch {
-	case p.accept("hourly"):
-		s.every, s.said = 60, saidTimes
-		return true, nil
-	case p.accept("fortnightly"):
-		s.everyWeeks, s.said = 2, saidCycle
-		return true, nil
-	case p.accept("biweekly", "bimonthly"):
+	if p.accept("biweekly", "bimonthly") {
 		return false, fmt.Errorf("%q may mean two things; say \"every 2 weeks\" or \"twice a week\"", before[0])
-	case !p.accept("every", "each"):
+	}
+	if !p.accept("every") {
 		return false, nil
 	}
 	rest := p.words
 	n, isOrdinal := acceptFrom(p, parseOrdinal)
-	_, isUnit := parseUnit(p.next())
-	switch {
-	case p.accept("other"):
-		if found, err = p.parseOther(s); found || err != nil {
-			return found, err
-		}
-		p.words = slices.Concat([]string{"2"}, p.words)
-	case isOrdinal && n > 1 && isUnit:
-		p.words = slices.Concat([]string{strconv.Itoa(n)}, p.words)
-	case isUnit && !isOrdinal:
-		p.words = slices.Concat([]string{"a"}, p.words)
+	isOther := p.accept("other")
+	if isOther {
+		n = 2
+	}
+	switch _, isUnit := parseUnit(p.next()); {
+	case isUnit && (n > 1 || !isOrdinal):
+		p.words = slices.Concat([]string{strconv.Itoa(max(n, 1))}, p.words)
+	case isOther:
+		return p.parseOther(s)
 	default:
 		p.words = rest
 	}
@@ -327,18 +303,24 @@ func (p *wordParser) parseEvery(s *sentence) (found bool, err error) {
 	if err != nil || !found {
 		return false, nil // "every 2 mondays" is refused by whoever reads days
 	}
-	spoken := strings.Join(before[1:len(before)-len(p.words)], " ")
-	unit := before[len(before)-len(p.words)-1]
+	spoken, unit := p.textSince(before), before[len(before)-len(p.words)-1]
+	if a.days > 0 && p.accept("of", "in") {
+		return false, nil // "every second day of the month" is a date
+	}
+	return s.setInterval(a, spoken, strings.HasPrefix(unit, "d"))
+}
+
+// setInterval sets how often an amount behind "every" is. found is false for a period such as "every week". isDays says
+// that the amount was said in days.
+func (s *sentence) setInterval(a amount, spoken string, isDays bool) (found bool, err error) {
 	switch {
 	case a.elapsed > 0 && a.elapsed < time.Minute:
-		return false, fmt.Errorf("\"every %s\" is too often: once a minute is the most", spoken)
-	case a.months > 1 && unit != periodYear:
-		return false, fmt.Errorf("\"every %s\" does not say in which months; name them: \"the 1st of january and july at 9\"",
-			spoken)
-	// "every week" is a period, "every second day of the month" a date.
-	case a.days == 1 || a.months > 0 || a.days == 7 && unit != "days" || a.days > 0 && p.acceptOf():
+		return false, fmt.Errorf("%q is too often: once a minute is the most", spoken)
+	case a.months > 1 && spoken != "every year":
+		return false, fmt.Errorf("%q does not say in which months; name them: \"the 1st of january and july at 9\"", spoken)
+	case a.days == 1 || a.months > 0 || a.days == 7 && !isDays:
 		return false, nil
-	case a.days > 0 && strings.HasPrefix(unit, "d"):
+	case isDays:
 		s.everyDays, s.said = a.days, saidCycle
 		return true, nil
 	case a.days > 0:
@@ -348,16 +330,14 @@ func (p *wordParser) parseEvery(s *sentence) (found bool, err error) {
 	s.every, s.said = int(a.elapsed.Minutes()), saidTimes
 	// The last interval of each day would be shorter.
 	if a.elapsed%time.Minute != 0 || s.every < 1 || s.every > 12*60 || 24*60%s.every != 0 {
-		return false, fmt.Errorf("%s do not divide a day into equal parts; name the times instead", spoken)
+		return false, fmt.Errorf("%s do not divide a day into equal parts; name the times instead",
+			strings.TrimPrefix(spoken, "every "))
 	}
 	return true, nil
 }
 
-// parseOther reads the weekdays behind "every other". found is false where a unit of time follows.
+// parseOther reads the weekdays behind "every other".
 func (p *wordParser) parseOther(s *sentence) (found bool, err error) {
-	if _, isUnit := parseUnit(p.next()); isUnit {
-		return false, nil
-	}
 	days, err := p.parseDays()
 	if err != nil {
 		return false, err
@@ -374,24 +354,21 @@ func (r rule) isWeekdays() bool {
 	return r.dow != 0 && r.weeks == 0 && r.dom == 0 && !r.lastDate && r.month == 0
 }
 
-// acceptOf reports whether "of" follows, and puts nothing back: its caller does.
-func (p *wordParser) acceptOf() bool { return p.accept("of", "in") }
-
 // parseWindow reads "9 to 17" after "from" or "between".
 func (p *wordParser) parseWindow(s *sentence) error {
 	from, _ := acceptFrom(p, parseTimeOfDay)
-	p.accept("to", "until", "till", "and", "through")
+	p.accept("to", "until", "and")
 	to, ok := acceptFrom(p, parseTimeOfDay)
 	// "9am to 5" can only end at 17:00, "9 to 5pm" only begin at 9:00; "1 to 5pm" may begin twice.
 	if ok && from.halfDay != to.halfDay && (from.open || to.open) {
-		open, isLater := &from, func() bool { return from.minute < to.minute }
+		open := &from
 		if to.open {
 			open = &to
 		}
 		open.minute %= 12 * 60
-		early := isLater()
+		early := from.minute < to.minute
 		open.minute += 12 * 60
-		if early && isLater() {
+		if early && from.minute < to.minute {
 			return fmt.Errorf("it is not clear whether %q is in the morning; say \"am\" or \"pm\"", open.text)
 		}
 		if early {

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"math"
-	"math/bits"
 	"time"
 )
 
@@ -58,38 +57,21 @@ func (r rule) next(after time.Time, zone *time.Location) (time.Time, bool) {
 	return r.nextOnWall(after, zone)
 }
 
-// nextOnWall walks the local dates. First passes of ascending wall times are ascending instants, so the first one
-// that is late enough is the result.
+// nextOnWall walks the wall times of the rule. First passes of ascending wall times are ascending instants, so the first
+// one that is late enough is the result.
 func (r rule) nextOnWall(after time.Time, zone *time.Location) (time.Time, bool) {
-	// A wall time in a gap fires after its own date's other times and possibly on
-	// a later date (Samoa left out a whole day), so start two dates back.
-	date := dateOf(after.In(zone)).Add(-2 * day)
-	for end := date.AddDate(horizonYears, 0, 3); date.Before(end); date = date.Add(day) {
-		if !r.matchesDate(date) {
-			continue
+	limit := after.AddDate(horizonYears, 0, 0)
+	// A wall time in a gap is due at the gap's end, up to a day later (Samoa left out a whole day).
+	wall := wallTime(after.In(zone)).Add(-26 * time.Hour)
+	for stop := wallTime(limit.In(zone)).Add(day); ; {
+		var ok bool
+		if wall, ok = r.nextWall(wall, stop); !ok {
+			return time.Time{}, false
 		}
-		for hours := r.hour; hours != 0; hours &= hours - 1 {
-			hour := time.Duration(bits.TrailingZeros64(hours)) * time.Hour
-			// Skip a whole hour when even its last minute is too early.
-			if firstPass(date.Add(hour+59*time.Minute), zone).After(after) {
-				if due, ok := r.nextInHour(date.Add(hour), after, zone); ok {
-					return due, !due.After(after.AddDate(horizonYears, 0, 0))
-				}
-			}
+		if due := firstPass(wall, zone); due.After(after) {
+			return due, !due.After(limit)
 		}
 	}
-	return time.Time{}, false
-}
-
-// nextInHour returns the first due instant after another within an hour of the wall clock, or false.
-func (r rule) nextInHour(hour, after time.Time, zone *time.Location) (time.Time, bool) {
-	for minutes := r.minute; minutes != 0; minutes &= minutes - 1 {
-		due := firstPass(hour.Add(time.Duration(bits.TrailingZeros64(minutes))*time.Minute), zone)
-		if due.After(after) {
-			return due, true
-		}
-	}
-	return time.Time{}, false
 }
 
 // firstPass returns the first instant at which clocks show the wall time (written as if it were UTC), or the end of the

@@ -20,38 +20,43 @@ var (
 	isoTime          = text.Pattern(`^(\d{4}-\d{2}-\d{2})t(\d{2}:\d{2}(?::\d{2})?)$`)
 )
 
-// splitWords returns the words of a text in lower case, with "&" as "and", "9-17" as "9 to 17" and "7 a.m." as "7am".
-// Commas are words of their own.
-func splitWords(text string) []string {
+// synonyms are words that stand for others.
+var synonyms = map[string]string{
+	"hourly": "every hour", "daily": "every day", "everyday": "every day", "weekly": "every week",
+	"fortnightly": "every 2 weeks", "monthly": "every month", "quarterly": "every quarter", "yearly": "every year",
+	"annually": "every year", "alternate": "every other", "midday": "noon", "till": "until", "through": "to",
+	"beginning": "starting", "excluding": "except", "each": "every", "half-past": "half past",
+	"quarter-past": "quarter past", "quarter-to": "quarter to",
+}
+
+// splitWords returns the words of a text in lower case, with "&" as "and", "9-17" as "9 to 17" and "7 a.m." as "7am", and
+// without synonyms. Commas are words of their own.
+func splitWords(text string) (words []string) {
 	text = strings.ReplaceAll(strings.ToLower(text), "&", " and ")
 	text = separatorPattern().ReplaceAllString(text, " , ")
 	text = spacedRange().ReplaceAllString(text, " to ")
 	text = spacedAMPM().ReplaceAllStringFunc(text, func(s string) string {
 		return strings.NewReplacer(" ", "", ".", "").Replace(s) + " "
 	})
-	var words []string
 	for _, word := range strings.Fields(strings.TrimRight(text, " ,.!")) {
 		m := rangePattern().FindStringSubmatch(word)
 		parts := strings.Split(word, "/")
 		_, isNumber := parseNumber(word) // "forty-five" is no range
 		switch {
 		case isoTime().MatchString(word):
-			words = append(words, isoTime().FindStringSubmatch(word)[1], "at", isoTime().FindStringSubmatch(word)[2])
-		case word == "alternate":
-			if n := len(words); n == 0 || words[n-1] != "every" {
-				words = append(words, "every")
+			word = isoTime().ReplaceAllString(word, "$1 at $2")
+		case synonyms[word] != "":
+			word = synonyms[word]
+			if n := len(words); n > 0 && words[n-1] == "every" {
+				word = strings.TrimPrefix(word, "every ") // "every alternate monday"
 			}
-			words = append(words, "other")
-		case word == "half-past" || word == "quarter-past" || word == "quarter-to":
-			words = append(words, strings.Split(word, "-")...)
 		case m != nil && !isNumber && !isoDate().MatchString(word):
-			words = append(words, m[1], "to", m[2])
+			word = m[1] + " to " + m[2]
 		// "tue/thu" are days, "Europe/Oslo" is a zone.
 		case len(parts) > 1 && !slices.ContainsFunc(parts, func(s string) bool { _, ok := parseWeekday(s); return !ok }):
-			words = append(words, strings.Fields(strings.Join(parts, " and "))...)
-		default:
-			words = append(words, word)
+			word = strings.Join(parts, " and ")
 		}
+		words = append(words, strings.Fields(word)...)
 	}
 	return words
 }
@@ -65,6 +70,7 @@ type wordParser struct {
 	// kept are the words without those of start and end. isMoved says that these were counted from now.
 	kept    []string
 	isMoved bool
+	isRange bool // "monday to friday" was said, which is of every week
 }
 
 // accept consumes the next word if it is one of the given ones, and reports whether it was.
@@ -74,6 +80,29 @@ func (p *wordParser) accept(words ...string) bool {
 	}
 	p.words = p.words[1:]
 	return true
+}
+
+// next returns the next word, or an empty string.
+func (p *wordParser) next() string {
+	if len(p.words) == 0 {
+		return ""
+	}
+	return p.words[0]
+}
+
+// acceptAll consumes the words of a phrase if all of them follow.
+func (p *wordParser) acceptAll(phrase string) bool {
+	words := strings.Fields(phrase)
+	if len(p.words) < len(words) || !slices.Equal(p.words[:len(words)], words) {
+		return false
+	}
+	p.words = p.words[len(words):]
+	return true
+}
+
+// textSince returns the words that were consumed since some others were the next ones.
+func (p *wordParser) textSince(before []string) string {
+	return strings.Join(before[:len(before)-len(p.words)], " ")
 }
 
 // skip consumes as many of the given words as follow.
@@ -114,6 +143,9 @@ func parseList[T any](p *wordParser, filler []string, table func(string) (T, boo
 		list = append(list, value)
 	}
 }
+
+// missingError says that a word is not enough.
+func missingError(word string) error { return fmt.Errorf("something is missing after %q", word) }
 
 // unknownWordError says what is wrong with a word, and hints at the usual mistakes.
 func unknownWordError(word string) error {
@@ -162,22 +194,11 @@ func parseNumber(word string) (int, bool) {
 }
 
 // The periods that a sentence may name beside its days.
-const (
-	periodDay     = "day"
-	periodWeek    = "week"
-	periodMonth   = "month"
-	periodQuarter = "quarter"
-	periodYear    = "year"
-)
+const periodDay, periodWeek, periodMonth, periodQuarter, periodYear = "day", "week", "month", "quarter", "year"
 
-// parsePeriod returns the period that a word names, or false.
+// parsePeriod reads a period of more than a day.
 func parsePeriod(word string) (string, bool) {
-	period, ok := map[string]string{
-		"week": periodWeek, "weekly": periodWeek, "month": periodMonth, "monthly": periodMonth,
-		"quarter": periodQuarter, "quarterly": periodQuarter,
-		"year": periodYear, "yearly": periodYear, "annually": periodYear,
-	}[word]
-	return period, ok
+	return word, slices.Contains([]string{periodWeek, periodMonth, periodQuarter, periodYear}, word)
 }
 
 // parseMonth returns the bit of the month that a word names, or false.
@@ -196,14 +217,14 @@ func (p *wordParser) parseMonths() (set uint64) {
 	for {
 		before := p.words
 		joined := set == 0 || p.skipAnd()
-		p.skip("in", "of", "on", "every", "each")
+		p.skip("in", "of", "on", "every")
 		month, ok := acceptFrom(p, parseMonth)
 		if !ok || !joined {
 			p.words = before
 			return set
 		}
 		behind := p.words
-		if p.accept("to", "through", "until", "till") {
+		if p.accept("to", "until") {
 			if last, ok := acceptFrom(p, parseMonth); ok {
 				for ; month != last; month = (month<<1 | month>>11) & allMonths { // January follows December
 					set |= month
@@ -224,7 +245,7 @@ func lowestBit(set uint64) int { return bits.TrailingZeros64(set) }
 // isRepeating reports whether a word says that something is repeated. A weekday alone does not: "friday at 9" is once.
 func isRepeating(word string) bool {
 	_, isWeekday := parseWeekday(word)
-	return strings.HasSuffix(word, "days") && isWeekday || slices.Contains(strings.Fields("every each daily everyday weekly "+
-		"monthly quarterly yearly annually hourly fortnightly once twice weekdays workdays weekends "+
-		"mornings evenings afternoons nights"), word)
+	_, isPart := parseDayPart(word)
+	return isWeekday && strings.HasSuffix(word, "days") || isPart && strings.HasSuffix(word, "s") ||
+		slices.Contains(strings.Fields("every once twice weekdays workdays weekends"), word)
 }
