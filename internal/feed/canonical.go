@@ -2,6 +2,7 @@ package feed
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -11,20 +12,7 @@ import (
 )
 
 // tracking are query parameters that say how a reader found the link, not what it leads to.
-var tracking = map[string]bool{
-	"fbclid":  true,
-	"gclid":   true,
-	"dclid":   true,
-	"msclkid": true,
-	"yclid":   true,
-	"mc_cid":  true,
-	"mc_eid":  true,
-	"igshid":  true,
-	"_hsenc":  true,
-	"_hsmi":   true,
-	"wt_mc":   true,
-	"cmpid":   true,
-}
+var tracking = strings.Fields("fbclid gclid dclid msclkid yclid mc_cid mc_eid igshid _hsenc _hsmi wt_mc cmpid")
 
 // CanonicalURL returns the address without what differs between two links to one page: tracking
 // parameters, fragment, default port, letter case of the host, trailing slash, order of parameters.
@@ -44,7 +32,7 @@ func CanonicalURL(address string) string {
 	u.RawPath = strings.TrimRight(u.RawPath, "/")
 	query := u.Query()
 	for key := range query {
-		if lower := strings.ToLower(key); strings.HasPrefix(lower, "utm_") || tracking[lower] {
+		if lower := strings.ToLower(key); strings.HasPrefix(lower, "utm_") || slices.Contains(tracking, lower) {
 			query.Del(key)
 		}
 	}

@@ -6,67 +6,50 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
+
+	"ravenbot/internal/text"
 )
 
-// removeInvalidChars removes characters that XML does not allow, written plainly or as a numeric reference. It reads
-// references to 128–159 as the windows-1252 characters that their writers meant.
+// charReference matches "&#65;" and "&#x41;".
+var charReference = text.Pattern(`&#(?:[xX][0-9a-fA-F]{1,12}|[0-9]{1,12});`)
+
+// removeInvalidChars removes characters that XML does not allow, written plainly or as a numeric reference, which is as
+// fatal to a parser. It reads references to 128–159 as the windows-1252 characters that their writers meant, as HTML does.
 func removeInvalidChars(data []byte) []byte {
-	if hasOnlyValidChars(data) {
+	if bytes.Contains(data, []byte("&#")) {
+		data = charReference().ReplaceAllFunc(data, cleanReference)
+	}
+	// Most feeds need no copy.
+	if bytes.IndexFunc(data, func(r rune) bool { return !isXMLChar(r) }) < 0 {
 		return data
 	}
-	out := make([]byte, 0, len(data))
-	for len(data) > 0 {
-		r, size := utf8.DecodeRune(data)
-		// A reference to a forbidden character is as fatal to an XML parser as the character itself.
-		if r == '&' && len(data) > 2 && data[1] == '#' {
-			if code, length := parseCharReference(data); length > 0 {
-				// HTML reads references to these control characters as windows-1252, which is what their authors mean.
-				if code >= 0x80 && code < 0xA0 {
-					out = utf8.AppendRune(out, charmap.Windows1252.DecodeByte(byte(code)))
-				} else if isXMLChar(code) {
-					out = append(out, bytes.ToLower(data[:length])...)
-				}
-				data = data[length:]
-				continue
-			}
+	return bytes.Map(func(r rune) rune {
+		if !isXMLChar(r) {
+			return -1
 		}
-		if isXMLChar(r) {
-			out = append(out, data[:size]...)
-		}
-		data = data[size:]
-	}
-	return out
+		return r
+	}, data)
 }
 
-// hasOnlyValidChars reports whether removeInvalidChars has nothing to do, which is true of most feeds.
-func hasOnlyValidChars(data []byte) bool {
-	return !bytes.Contains(data, []byte("&#")) && bytes.IndexFunc(data, func(r rune) bool { return !isXMLChar(r) }) < 0
+// cleanReference returns a reference in the form of XML, or nothing.
+func cleanReference(reference []byte) []byte {
+	reference = bytes.ToLower(reference)
+	digits, radix := reference[2:len(reference)-1], 10
+	if digits[0] == 'x' {
+		digits, radix = digits[1:], 16
+	}
+	code, _ := strconv.ParseInt(string(digits), radix, 64)
+	switch {
+	case code >= 0x80 && code < 0xA0:
+		return utf8.AppendRune(nil, charmap.Windows1252.DecodeByte(byte(code)))
+	case code <= utf8.MaxRune && isXMLChar(rune(code)):
+		return reference
+	}
+	return nil
 }
 
 // isXMLChar reports whether XML 1.0 allows the character (production 2).
 func isXMLChar(r rune) bool {
 	return r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r <= 0xD7FF ||
 		r >= 0xE000 && r <= 0xFFFD || r >= 0x10000 && r <= 0x10FFFF
-}
-
-// parseCharReference reads "&#65;" or "&#x41;" at the start of data. length is 0 when there is none, and code is 0
-// when it lies beyond Unicode.
-func parseCharReference(data []byte) (code rune, length int) {
-	// The longest valid reference has ten bytes; 16 leaves room for leading zeros.
-	end := bytes.IndexByte(data[:min(len(data), 16)], ';')
-	if end < 3 {
-		return 0, 0
-	}
-	digits, radix := string(data[2:end]), 10
-	if digits[0] == 'x' || digits[0] == 'X' {
-		digits, radix = digits[1:], 16
-	}
-	n, err := strconv.ParseUint(digits, radix, 64)
-	if err != nil {
-		return 0, 0
-	}
-	if n > utf8.MaxRune {
-		n = 0
-	}
-	return rune(n), end + 1
 }

@@ -10,6 +10,7 @@ import (
 	"html"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -158,7 +159,7 @@ func isTruncation(err error) bool {
 // skipToken copies a token that is not XML as text and returns the offset to continue at.
 func (c *cleaner) skipToken(data []byte, start, end int) int {
 	// Some servers send a second XML declaration in the middle of the document.
-	if bytes.HasPrefix(data[start:], []byte("<?")) { // a second declaration, say
+	if bytes.HasPrefix(data[start:], []byte("<?")) {
 		if length := bytes.Index(data[start:], []byte("?>")); length > 0 {
 			return start + length + 2
 		}
@@ -198,12 +199,8 @@ func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
 	if c.parts += 1 + len(t.Attr); c.parts > maxParts {
 		return errEnough
 	}
-	f := frame{
-		source: qualifiedName(t.Name),
-		name:   qualifiedName(t.Name),
-		local:  strings.ToLower(t.Name.Local),
-		base:   base,
-	}
+	name := qualifiedName(t.Name)
+	f := frame{source: name, name: name, local: strings.ToLower(t.Name.Local), base: base}
 	if len(c.stack) > 0 {
 		parent := &c.stack[len(c.stack)-1]
 		f.base = parent.base
@@ -229,8 +226,7 @@ func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
 	// finish cuts the output back to here when the item turns out to be incomplete.
 	f.start = c.out.Len()
 	f.attr = map[string]string{}
-	c.out.WriteByte('<')
-	c.out.WriteString(f.name)
+	c.out.WriteString("<" + f.name)
 	c.writeAttributes(&f, t.Attr)
 	c.out.WriteByte('>')
 	f.inner = c.out.Len()
@@ -245,35 +241,24 @@ func (c *cleaner) renameElement(f *frame) {
 	case f.inMarkup:
 		f.name = f.local // HTML knows no prefixes such as xhtml:
 		return
+	// The Channel Definition Format of 1997, whose elements mean much the same as those of RSS.
 	case c.root == "channel":
-		c.renameCDF(f)
+		if len(c.stack) == 0 {
+			c.out.WriteString("<rss>")
+		}
+		f.local = strings.Replace(f.local, "abstract", "description", 1)
+		f.name = f.local
 	case c.root == "rss" && f.name == "author" && !c.inItem():
 		f.name = "managingEditor"
 	case c.root != "feed" && c.inItem() && (f.local == "body" || f.local == "fullitem"):
 		f.name, f.local = "content:encoded", "encoded"
 	}
-	f.isMarkup = markupElements[f.local] && len(c.stack) > 0 && !strings.HasPrefix(f.name, "media:")
-}
-
-// renameCDF turns the Channel Definition Format of 1997, whose elements mean much the same, into RSS.
-func (c *cleaner) renameCDF(f *frame) {
-	if len(c.stack) == 0 {
-		c.out.WriteString("<rss>")
-	}
-	if f.local == "abstract" {
-		f.local = "description"
-	}
-	f.name = f.local
+	f.isMarkup = slices.Contains(markupElements, f.local) && len(c.stack) > 0 && !strings.HasPrefix(f.name, "media:")
 }
 
 // inItem reports whether an item is open.
 func (c *cleaner) inItem() bool {
-	for i := range c.stack {
-		if c.stack[i].isItem {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.stack, func(f frame) bool { return f.isItem })
 }
 
 // writeAttributesAsElements writes as elements what RDF and CDF have as attributes, because gofeed reads elements
@@ -298,7 +283,7 @@ func (c *cleaner) writeAttributesAsElements(f frame) {
 }
 
 // linkAttrs are the attributes that hold addresses, in feeds and in the XHTML inside them.
-var linkAttrs = map[string]bool{"href": true, "src": true, "url": true, "uri": true}
+var linkAttrs = strings.Fields("href src url uri")
 
 // writeAttributes writes the attributes of an element and notes them in f, with absolute addresses. Of two with the
 // same name the first counts.
@@ -318,16 +303,14 @@ func (c *cleaner) writeAttributes(f *frame, attrs []xml.Attr) {
 		if name == "rel" { // RFC 4287 (4.2.7.2) allows the whole name of a relation
 			value = strings.TrimPrefix(value, "http://www.iana.org/assignments/relation/")
 		}
-		if linkAttrs[strings.ToLower(a.Name.Local)] {
+		if slices.Contains(linkAttrs, strings.ToLower(a.Name.Local)) {
 			value = absoluteURL(f.base, value)
 		}
 		f.attr[name] = value
 		if c.dropsAttribute(f, name) {
 			continue
 		}
-		c.out.WriteByte(' ')
-		c.out.WriteString(name)
-		c.out.WriteString(`="`)
+		c.out.WriteString(" " + name + `="`)
 		escapeXML(&c.out, []byte(value))
 		c.out.WriteByte('"')
 	}
@@ -395,26 +378,15 @@ func (c *cleaner) pop() {
 	default:
 		c.writeLeaf(f)
 	}
-	c.out.WriteString("</")
-	c.out.WriteString(f.name)
-	c.out.WriteByte('>')
+	c.out.WriteString("</" + f.name + ">")
 	c.stack = c.stack[:len(c.stack)-1]
 }
 
 // linkElements hold an address as their text.
-var linkElements = map[string]bool{
-	"link":     true,
-	"url":      true,
-	"uri":      true,
-	"docs":     true,
-	"comments": true,
-	"icon":     true,
-	"logo":     true,
-}
+var linkElements = strings.Fields("link url uri docs comments icon logo")
 
 // markupElements hold HTML as their text, whatever type they declare.
-var markupElements = map[string]bool{"description": true, "encoded": true, "content": true, "summary": true,
-	"subtitle": true, "tagline": true, "info": true, "title": true, "rights": true, "copyright": true}
+var markupElements = strings.Fields("description encoded content summary subtitle tagline info title rights copyright")
 
 // writeLeaf writes the text of an element without children as CDATA, so that no later reader decodes it a second
 // time.
@@ -427,7 +399,7 @@ func (c *cleaner) writeLeaf(f *frame) {
 	if depth := len(c.stack); depth > 1 && len(text) < 20 {
 		c.pace.readElement(c.stack[depth-2].local, f.local, string(text))
 	}
-	if linkElements[f.local] {
+	if slices.Contains(linkElements, f.local) {
 		text = []byte(absoluteURL(f.base, string(text)))
 		// Some write the links of Atom as those of RSS.
 		if c.root == "feed" && f.local == "link" && f.attr["href"] == "" {
@@ -495,12 +467,9 @@ func (c *cleaner) writeCDATA(text []byte) {
 // finish drops the item that is incomplete and closes the elements that are open.
 func (c *cleaner) finish() {
 	// A truncated item may lack its link or end in half a sentence, so it must not be posted.
-	for i := range c.stack {
-		if c.stack[i].isItem {
-			c.out.Truncate(c.stack[i].start)
-			c.stack = c.stack[:i]
-			break
-		}
+	if i := slices.IndexFunc(c.stack, func(f frame) bool { return f.isItem }); i >= 0 {
+		c.out.Truncate(c.stack[i].start)
+		c.stack = c.stack[:i]
 	}
 	for len(c.stack) > 0 {
 		c.pop()
@@ -513,23 +482,7 @@ func (c *cleaner) finish() {
 // escapeXML writes text with XML's special characters escaped. Characters that XML does not allow were removed
 // before.
 func escapeXML(out *bytes.Buffer, text []byte) {
-	for len(text) > 0 {
-		next := bytes.IndexAny(text, `<>&"`)
-		if next < 0 {
-			out.Write(text)
-			return
-		}
-		out.Write(text[:next])
-		switch text[next] {
-		case '<':
-			out.WriteString("&lt;")
-		case '>':
-			out.WriteString("&gt;")
-		case '&':
-			out.WriteString("&amp;")
-		case '"':
-			out.WriteString("&#34;")
-		}
-		text = text[next+1:]
-	}
+	_, _ = xmlEscapes.WriteString(out, string(text)) // a bytes.Buffer never fails
 }
+
+var xmlEscapes = strings.NewReplacer("<", "&lt;", ">", "&gt;", "&", "&amp;", `"`, "&#34;")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -52,11 +51,12 @@ type Options struct {
 // other. A state is read and changed by whoever holds the lock of the feed's host, and stored by
 // whoever asked for the feed, after the lock was released.
 type Fetcher struct {
-	client    *egress.Client
-	store     StateStore
-	opts      Options
-	hosts     hostLocks // one request to a host at a time
-	prolonged freshness // by "not modified" answers
+	client *egress.Client
+	store  StateStore
+	opts   Options
+	hosts  hostLocks // one request to a host at a time
+	// prolonged is until when feeds are fresh by "not modified" answers, by address.
+	prolonged sync.Map
 
 	mu      sync.Mutex
 	unsaved map[string]*State // by address: what reads have shown that is not stored yet
@@ -76,7 +76,7 @@ func NewFetcher(client *egress.Client, store StateStore, opts Options) *Fetcher 
 		client:  client,
 		store:   store,
 		opts:    opts,
-		hosts:   hostLocks{now: opts.Now, byName: map[string]*host{}},
+		hosts:   hostLocks{byName: map[string]*host{}},
 		unsaved: map[string]*State{},
 	}
 }
@@ -110,16 +110,15 @@ type WaitError struct {
 
 // Error implements error.
 func (e *WaitError) Error() string {
-	text := fmt.Sprintf(
-		"fetch %s: the server asks to wait until %s",
-		egress.RedactURL(e.URL),
-		e.Until.UTC().Format(time.RFC3339),
-	)
+	text := fmt.Sprintf("fetch %s: the server asks to wait until %s", egress.RedactURL(e.URL), formatUTC(e.Until))
 	if e.Cause != "" {
 		text += ", as it said of " + egress.RedactURL(e.Cause)
 	}
 	return text
 }
+
+// formatUTC returns a time for logs.
+func formatUTC(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // StatusError says that the server answered with a status that is neither success nor a request to wait.
 type StatusError struct {
@@ -143,14 +142,8 @@ type FailingError struct {
 
 // Error implements error.
 func (e *FailingError) Error() string {
-	return fmt.Sprintf(
-		"fetch %s: it has failed %d times since %s, next attempt after %s; last failure: %s",
-		egress.RedactURL(e.URL),
-		e.Times,
-		e.Since.UTC().Format(time.RFC3339),
-		e.TryAgain.UTC().Format(time.RFC3339),
-		e.Last,
-	)
+	return fmt.Sprintf("fetch %s: it has failed %d times since %s, next attempt after %s; last failure: %s",
+		egress.RedactURL(e.URL), e.Times, formatUTC(e.Since), formatUTC(e.TryAgain), e.Last)
 }
 
 // PageError says that the address is that of a web page, and which feeds the page names. It wraps ErrNotFeed.
@@ -169,12 +162,7 @@ func (e *PageError) Error() string {
 	for i, l := range e.Links {
 		names[i] = l.URL
 	}
-	return fmt.Sprintf(
-		"fetch %s: %v; it names these feeds: %s",
-		egress.RedactURL(e.URL),
-		e.cause,
-		strings.Join(names, ", "),
-	)
+	return fmt.Sprintf("fetch %s: %v; it names these feeds: %s", egress.RedactURL(e.URL), e.cause, strings.Join(names, ", "))
 }
 
 // Unwrap returns the error of Parse.
@@ -210,12 +198,7 @@ func (f *Fetcher) PollAll(ctx context.Context, addresses []string, turn func(rea
 }
 
 // fetchAll reads feeds, with polite as PollAll does.
-func (f *Fetcher) fetchAll(
-	ctx context.Context,
-	addresses []string,
-	turn func(read func()),
-	polite bool,
-) ([]Result, []error) {
+func (f *Fetcher) fetchAll(ctx context.Context, addresses []string, turn func(read func()), polite bool) ([]Result, []error) {
 	results, errs := make([]Result, len(addresses)), make([]error, len(addresses))
 	trimmed := make([]string, len(addresses))
 	var wg sync.WaitGroup
@@ -300,8 +283,8 @@ func (f *Fetcher) answerFromState(s *State) (Result, bool, error) {
 	}
 	// A "not modified" answer prolongs freshness in memory only, so the newer of the two times counts.
 	until := s.FreshUntil
-	if later, ok := f.prolonged.get(s.URL); ok {
-		until = later
+	if later, ok := f.prolonged.Load(s.URL); ok {
+		until = later.(time.Time)
 	}
 	// After a failure the stored document may be outdated, so freshness does not count then.
 	if s.FetchedAt.IsZero() || s.Failures > 0 || !now.Before(until) && !s.Pace.skips(now) {
@@ -350,14 +333,9 @@ func (f *Fetcher) readBundled(name string) (Result, error) {
 	if f.opts.Bundled == nil {
 		return Result{}, fmt.Errorf("fetch %s%s: this program has no bundled feeds", bundledScheme, name)
 	}
-	file, err := f.opts.Bundled.Open(name + ".xml")
+	data, err := fs.ReadFile(f.opts.Bundled, name+".xml")
 	if err != nil {
 		return Result{}, fmt.Errorf("fetch %s%s: no bundled feed of that name: %w", bundledScheme, name, err)
-	}
-	// One byte more than allowed, so that Parse can tell a document that is too large.
-	data, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return Result{}, fmt.Errorf("fetch %s%s: %w", bundledScheme, name, err)
 	}
 	doc, err := Parse(data, Hint{})
 	if err != nil {
@@ -466,12 +444,12 @@ func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
 	if res.Status == http.StatusNotModified {
 		got.NotModified = true
 		// in memory alone: not worth a write to the store
-		f.prolonged.set(state.URL, now.Add(addJitter(freshFor(res.Header, state.Pace.TTL, now))), now)
+		f.prolonged.Store(state.URL, now.Add(addJitter(freshFor(res.Header, state.Pace.TTL, now))))
 		return got, nil
 	}
 	got.changed = true
 	// What a "not modified" answer said of the former document does not hold for this one.
-	f.prolonged.forget(state.URL)
+	f.prolonged.Delete(state.URL)
 	state.ETag, state.LastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
 	state.FetchedAt, state.NextAllowed, state.IDsRepeat = now, time.Time{}, doc.IDsRepeat
 	state.Pace, state.FreshUntil = doc.Pace, now.Add(addJitter(freshFor(res.Header, doc.Pace.TTL, now)))

@@ -9,10 +9,8 @@ import (
 
 // hostLocks lets callers make one request at a time to each host.
 type hostLocks struct {
-	now     func() time.Time // the Fetcher's clock
-	mu      sync.Mutex
-	byName  map[string]*host
-	sweepAt int // number of hosts at which those that nobody uses are forgotten; 0: maxIdleHosts
+	mu     sync.Mutex
+	byName map[string]*host
 }
 
 // host is a host with those who hold its lock or wait for it. hostLocks.mu guards users; the other
@@ -24,9 +22,6 @@ type host struct {
 	blockedUntil time.Time     // before this time the host wants no requests
 	blockedBy    string        // the address of which it said so
 }
-
-// maxIdleHosts is how many hosts are remembered before those that nobody waits for are forgotten.
-const maxIdleHosts = 1000
 
 // hostLock is the right to make requests to a host, until release, which is called once.
 type hostLock struct {
@@ -72,21 +67,6 @@ func (t *hostLock) dropIfIdle() {
 	if t.users == 0 && t.lastPoll.IsZero() && t.blockedUntil.IsZero() {
 		delete(t.all.byName, t.name)
 	}
-	if len(t.all.byName) > max(t.all.sweepAt, maxIdleHosts) {
-		t.all.dropIdle()
-	}
-}
-
-// dropIdle forgets the hosts that nobody uses, but for those that want no requests now. l.mu is held. The number at
-// which it is called next doubles with what is left, so that its cost is spread.
-func (l *hostLocks) dropIdle() {
-	now := l.now()
-	for name, h := range l.byName {
-		if h.users == 0 && !now.Before(h.blockedUntil) {
-			delete(l.byName, name)
-		}
-	}
-	l.sweepAt = 2 * len(l.byName)
 }
 
 // blockUntil records until when the host wants no requests, and of which address it said so.

@@ -121,26 +121,20 @@ func PlainText(fragment string) string {
 	if strings.IndexByte(fragment, '<') < 0 {
 		b.out.Grow(len(fragment))
 		b.addText(html.UnescapeString(fragment)) // as the tokenizer does
-		return b.String()
+		return b.out.String()
 	}
 	z := xhtml.NewTokenizer(strings.NewReader(fragment))
 	for {
-		switch z.Next() {
+		switch kind := z.Next(); kind {
 		case xhtml.ErrorToken:
-			return b.String()
+			return b.out.String()
 		case xhtml.TextToken:
 			if b.hidden == 0 {
 				b.addText(string(z.Text()))
 			}
-		case xhtml.StartTagToken:
+		case xhtml.StartTagToken, xhtml.EndTagToken, xhtml.SelfClosingTagToken:
 			name, _ := z.TagName()
-			b.addTag(atom.Lookup(name), 1)
-		case xhtml.EndTagToken:
-			name, _ := z.TagName()
-			b.addTag(atom.Lookup(name), -1)
-		case xhtml.SelfClosingTagToken:
-			name, _ := z.TagName()
-			b.addTag(atom.Lookup(name), 0)
+			b.addTag(atom.Lookup(name), kind)
 		}
 	}
 }
@@ -155,61 +149,38 @@ type plainBuilder struct {
 // addText adds text, with entities decoded.
 func (b *plainBuilder) addText(s string) {
 	s = html.UnescapeString(s)
-	for len(s) > 0 {
-		word, rest, spaced := cutSpace(s)
+	for s != "" {
+		// White space never replaces a stronger gap, such as that of a paragraph.
+		word := strings.TrimLeftFunc(s, isHTMLSpace)
+		if len(word) < len(s) && b.gap == "" {
+			b.gap = " "
+		}
+		end := strings.IndexFunc(word, isHTMLSpace)
+		if end < 0 {
+			end = len(word)
+		}
 		if word != "" {
 			if b.out.Len() > 0 {
 				b.out.WriteString(b.gap)
 			}
 			b.gap = ""
-			b.out.WriteString(word)
+			b.out.WriteString(word[:end])
 		}
-		// White space never replaces a stronger gap, such as that of a paragraph.
-		if spaced && b.gap == "" {
-			b.gap = " "
-		}
-		s = rest
+		s = word[end:]
 	}
 }
 
-// cutSpace splits s at its first white space.
-func cutSpace(s string) (word, rest string, spaced bool) {
-	at := 0
-	for at < len(s) && spaceAt(s, at) == 0 {
-		at++
-	}
-	end := at
-	for size := spaceAt(s, end); size > 0; size = spaceAt(s, end) {
-		end += size
-	}
-	return s[:at], s[end:], end > at
-}
+// isHTMLSpace reports whether HTML shows a character as white space: a no-break space, too.
+func isHTMLSpace(r rune) bool { return strings.ContainsRune(" \t\r\n\f\u00a0", r) }
 
-// spaceAt returns how many bytes of white space HTML has at a place: 0, 1, or the 2 of a no-break space.
-func spaceAt(s string, at int) int {
-	if at >= len(s) {
-		return 0
-	}
-	switch s[at] {
-	case ' ', '\t', '\r', '\n', '\f':
-		return 1
-	case 0xC2:
-		if at+1 < len(s) && s[at+1] == 0xA0 {
-			return 2
-		}
-	}
-	return 0
-}
-
-// addTag adds the gap that a tag stands for. change is 1 for a start tag, -1 for an end tag and 0 for a self-closing
-// one.
-func (b *plainBuilder) addTag(name atom.Atom, change int) {
+// addTag adds the gap that a tag stands for.
+func (b *plainBuilder) addTag(name atom.Atom, kind xhtml.TokenType) {
 	switch name {
 	case atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Head, atom.Iframe:
 		// Hidden elements are not nested in each other, so their own end tag ends them.
-		if change > 0 && b.hidden == 0 {
+		if kind == xhtml.StartTagToken && b.hidden == 0 {
 			b.hidden = name
-		} else if change < 0 && b.hidden == name {
+		} else if kind == xhtml.EndTagToken && b.hidden == name {
 			b.hidden = 0
 		}
 	case atom.Br, atom.Li, atom.Tr, atom.Dt, atom.Dd:
@@ -227,23 +198,8 @@ func (b *plainBuilder) addTag(name atom.Atom, change int) {
 	}
 }
 
-func (b *plainBuilder) String() string { return b.out.String() }
-
 // markupLinks are the attributes of HTML that hold an address.
-var markupLinks = map[string]bool{
-	"href":       true,
-	"src":        true,
-	"cite":       true,
-	"action":     true,
-	"background": true,
-	"longdesc":   true,
-	"data":       true,
-	"codebase":   true,
-	"usemap":     true,
-	"classid":    true,
-	"profile":    true,
-	"poster":     true,
-}
+var markupLinks = strings.Fields("href src cite action background longdesc data codebase usemap classid profile poster")
 
 // absoluteMarkup makes the addresses in HTML absolute and leaves every other byte unchanged.
 func absoluteMarkup(base *url.URL, markup []byte) []byte {
@@ -265,7 +221,7 @@ func absoluteMarkup(base *url.URL, markup []byte) []byte {
 		raw = bytes.Clone(raw) // z.Token reuses the buffer
 		token, changed := z.Token(), false
 		for i, a := range token.Attr {
-			if markupLinks[a.Key] {
+			if slices.Contains(markupLinks, a.Key) {
 				token.Attr[i].Val = absoluteURL(base, a.Val)
 				changed = changed || token.Attr[i].Val != a.Val
 			}
