@@ -14,10 +14,9 @@ import (
 // tracking are query parameters that say how a reader found the link, not what it leads to.
 var tracking = strings.Fields("fbclid gclid dclid msclkid yclid mc_cid mc_eid igshid _hsenc _hsmi wt_mc cmpid")
 
-// CanonicalURL returns the address without what differs between two links to one page: tracking
-// parameters, fragment, default port, letter case of the host, trailing slash, order of parameters.
-// It returns anything but a web address unchanged, trimmed. The result is for comparing: a server
-// may answer it differently.
+// CanonicalURL returns the address without what differs between two links to one page: tracking parameters, fragment,
+// default port, letter case of the host, trailing slash, order of parameters. It returns anything but a web address
+// unchanged, trimmed. The result is for comparing: a server may answer it differently.
 func CanonicalURL(address string) string {
 	address = strings.TrimSpace(address)
 	u, err := url.Parse(address)
@@ -60,8 +59,7 @@ func unwrapLink(link string) string {
 // googleHost matches the hosts of Google in all countries.
 var googleHost = text.Pattern(`^www\.google\.[a-z]{2,3}(\.[a-z]{2})?$`)
 
-// titleKey returns a key that is equal for titles that differ only in markup, letter case, white space or
-// punctuation.
+// titleKey returns a key that is equal for titles that differ only in markup, letter case, white space or punctuation.
 func titleKey(title string) string {
 	var key strings.Builder
 	for _, r := range norm.NFKC.String(strings.ToLower(PlainText(title))) {

@@ -31,12 +31,13 @@ const (
 // on depth, length and size, link addresses absolute. Where the document breaks off, the item that is incomplete is
 // left out.
 type cleaner struct {
-	out   bytes.Buffer
-	stack []frame
-	items int    // begun so far
-	parts int    // elements and attributes so far
-	root  string // local name of the root element, lower case
-	pace  Pace   // what the elements so far say
+	out    bytes.Buffer
+	stack  []frame
+	items  int // begun so far
+	inItem bool
+	parts  int    // elements and attributes so far
+	root   string // local name of the root element, lower case
+	pace   Pace   // what the elements so far say
 }
 
 // frame is an open element.
@@ -55,10 +56,9 @@ type frame struct {
 	text        []byte // not written yet
 }
 
-// cleanXML returns a cleaner whose out holds the cleaned document and whose root is the local name
-// of its root element. data is UTF-8 without characters that XML forbids; base may be nil. It
-// returns an error where there is no element, or elements are nested too deeply; the cleaner is
-// returned with it.
+// cleanXML returns a cleaner whose out holds the cleaned document and whose root is the local name of its root
+// element. data is UTF-8 without characters that XML forbids; base may be nil. It returns an error where there is no
+// element, or elements are nested too deeply; the cleaner is returned with it.
 func cleanXML(data []byte, base *url.URL) (*cleaner, error) {
 	c := &cleaner{}
 	c.out.Grow(len(data) + len(data)/8)
@@ -119,8 +119,9 @@ func newDecoder(r io.Reader) *xml.Decoder {
 // tagReader reads a document for a decoder, which takes single bytes, no more than it needs. It ends where a start tag
 // has more than maxTag bytes: the decoder keeps all attributes of a tag in memory before any can be counted.
 type tagReader struct {
-	data    []byte
-	at, end int
+	io.Reader // which the decoder asks for, and does not use
+	data      []byte
+	at, end   int
 }
 
 // beginToken says that the next token begins at an offset in the data.
@@ -140,17 +141,7 @@ func (r *tagReader) ReadByte() (byte, error) {
 	return r.data[r.at-1], nil
 }
 
-// Read implements io.Reader, which the decoder asks for.
-func (r *tagReader) Read(p []byte) (int, error) {
-	n := copy(p, r.data[r.at:r.end])
-	if r.at += n; n == 0 && len(p) > 0 {
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-// isTruncation reports whether the document ended in the middle of an element. encoding/xml has no error value for
-// it.
+// isTruncation reports whether the document ended in the middle of an element. encoding/xml has no error value for it.
 func isTruncation(err error) bool {
 	var syntax *xml.SyntaxError
 	return errors.As(err, &syntax) && strings.Contains(syntax.Msg, "unexpected EOF")
@@ -216,12 +207,12 @@ func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
 	if len(c.stack) == maxDepth {
 		return fmt.Errorf("malformed: elements are nested more than %d deep", maxDepth)
 	}
-	if (f.local == "item" || f.local == "entry") && !c.inItem() {
+	if (f.local == "item" || f.local == "entry") && !c.inItem {
 		if c.items == maxItems {
 			return errEnough
 		}
 		c.items++
-		f.isItem = true
+		c.inItem, f.isItem = true, true
 	}
 	// finish cuts the output back to here when the item turns out to be incomplete.
 	f.start = c.out.Len()
@@ -248,17 +239,12 @@ func (c *cleaner) renameElement(f *frame) {
 		}
 		f.local = strings.Replace(f.local, "abstract", "description", 1)
 		f.name = f.local
-	case c.root == "rss" && f.name == "author" && !c.inItem():
+	case c.root == "rss" && f.name == "author" && !c.inItem:
 		f.name = "managingEditor"
-	case c.root != "feed" && c.inItem() && (f.local == "body" || f.local == "fullitem"):
+	case c.root != "feed" && c.inItem && (f.local == "body" || f.local == "fullitem"):
 		f.name, f.local = "content:encoded", "encoded"
 	}
 	f.isMarkup = slices.Contains(markupElements, f.local) && len(c.stack) > 0 && !strings.HasPrefix(f.name, "media:")
-}
-
-// inItem reports whether an item is open.
-func (c *cleaner) inItem() bool {
-	return slices.ContainsFunc(c.stack, func(f frame) bool { return f.isItem })
 }
 
 // writeAttributesAsElements writes as elements what RDF and CDF have as attributes, because gofeed reads elements
@@ -307,7 +293,8 @@ func (c *cleaner) writeAttributes(f *frame, attrs []xml.Attr) {
 			value = absoluteURL(f.base, value)
 		}
 		f.attr[name] = value
-		if c.dropsAttribute(f, name) {
+		// The copy of a text has a form of its own, and gofeed would take the label of a category for its name.
+		if f.isMarkup && (name == "type" || name == "mode") || c.root == "feed" && f.local == "category" && name == "label" {
 			continue
 		}
 		c.out.WriteString(" " + name + `="`)
@@ -316,27 +303,13 @@ func (c *cleaner) writeAttributes(f *frame, attrs []xml.Attr) {
 	}
 }
 
-// dropsAttribute reports whether an attribute is left out of the copy: type and mode of a text, because the copy has
-// a form of its own, and the label of a category, which gofeed would take for its name.
-func (c *cleaner) dropsAttribute(f *frame, name string) bool {
-	return f.isMarkup && (name == "type" || name == "mode") || c.root == "feed" && f.local == "category" && name == "label"
-}
-
 // appendText keeps up to maxText bytes of an element's text, cut between characters.
 func (c *cleaner) appendText(data []byte) {
 	if len(c.stack) == 0 {
 		return
 	}
 	f := &c.stack[len(c.stack)-1]
-	room := maxText - len(f.text)
-	if len(data) > room {
-		// A character cut in half would make the copy invalid UTF-8.
-		for room > 0 && !utf8.RuneStart(data[room]) {
-			room--
-		}
-		data = data[:max(room, 0)]
-	}
-	f.text = append(f.text, data...)
+	f.text = append(f.text, text.Cut(string(data[:min(len(data), maxText+utf8.UTFMax)]), maxText-len(f.text))...)
 }
 
 // flushText writes the text that stands beside child elements.
@@ -379,6 +352,7 @@ func (c *cleaner) pop() {
 		c.writeLeaf(f)
 	}
 	c.out.WriteString("</" + f.name + ">")
+	c.inItem = c.inItem && !f.isItem
 	c.stack = c.stack[:len(c.stack)-1]
 }
 
@@ -388,8 +362,7 @@ var linkElements = strings.Fields("link url uri docs comments icon logo")
 // markupElements hold HTML as their text, whatever type they declare.
 var markupElements = strings.Fields("description encoded content summary subtitle tagline info title rights copyright")
 
-// writeLeaf writes the text of an element without children as CDATA, so that no later reader decodes it a second
-// time.
+// writeLeaf writes the text of an element without children as CDATA, so that no later reader decodes it a second time.
 func (c *cleaner) writeLeaf(f *frame) {
 	text := bytes.TrimSpace(f.text)
 	if len(text) == 0 {
@@ -479,8 +452,7 @@ func (c *cleaner) finish() {
 	}
 }
 
-// escapeXML writes text with XML's special characters escaped. Characters that XML does not allow were removed
-// before.
+// escapeXML writes text with XML's special characters escaped. Characters that XML does not allow were removed before.
 func escapeXML(out *bytes.Buffer, text []byte) {
 	_, _ = xmlEscapes.WriteString(out, string(text)) // a bytes.Buffer never fails
 }

@@ -125,20 +125,12 @@ func (d *Document) hasSharedID() bool {
 			first[item.ID] = item
 			continue
 		}
-		if CanonicalURL(item.Link) != CanonicalURL(other.Link) || item.Link == "" && item.Title != other.Title {
+		isSame := item.Link == other.Link || CanonicalURL(item.Link) == CanonicalURL(other.Link)
+		if !isSame || item.Link == "" && item.Title != other.Title {
 			return true
 		}
 	}
 	return false
-}
-
-// fillLinks makes items without a link lead to the feed's page.
-func (d *Document) fillLinks() {
-	for i := range d.Items {
-		if d.Items[i].Link == "" {
-			d.Items[i].Link = d.Feed.Link
-		}
-	}
 }
 
 // itemID returns the identifier of an item. It must not change between fetches, or the item would be posted twice.
@@ -170,22 +162,15 @@ func (d *Document) resolveItemLinks() {
 func safeLink(link string) string {
 	link = shortText(link)
 	u, err := url.Parse(link)
-	if err != nil {
-		if isWebURL(link) {
-			return link
-		}
-		return ""
-	}
 	// An allow list: what a reader's client does with other schemes is unknown.
-	switch strings.ToLower(u.Scheme) {
-	case "", "http", "https", "ftp", "mailto", "magnet", "gopher", "news":
+	schemes := []string{"", "http", "https", "ftp", "mailto", "magnet", "gopher", "news"}
+	if err != nil && isWebURL(link) || err == nil && slices.Contains(schemes, strings.ToLower(u.Scheme)) {
 		return link
 	}
 	return ""
 }
 
-// isWebURL reports whether a link begins like a web address. Whether it can be parsed is not looked
-// at.
+// isWebURL reports whether a link begins like a web address. Whether it can be parsed is not looked at.
 func isWebURL(link string) bool {
 	lower := strings.ToLower(link)
 	return strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")
@@ -193,11 +178,7 @@ func isWebURL(link string) bool {
 
 // shortText returns s on one line, cut to maxField bytes.
 func shortText(s string) string {
-	s = oneLine(s)
-	if len(s) > maxField {
-		s = strings.ToValidUTF8(s[:maxField], "")
-	}
-	return s
+	return text.Cut(oneLine(s), maxField)
 }
 
 // oneLine collapses white space and removes control characters, which could steer a terminal or the direction of text.
@@ -250,17 +231,13 @@ func extensionText(all ext.Extensions, prefix, name string) string {
 	return ""
 }
 
-// extensionCategories returns the categories of Media RSS and podcasts.
+// extensionCategories returns the categories of Media RSS, and of podcasts, which have their name in an attribute and may
+// be nested once.
 func extensionCategories(all ext.Extensions) (out []string) {
 	for _, e := range all["media"]["category"] {
 		out = append(out, e.Value)
 	}
-	return append(out, podcastCategories(all["itunes"]["category"])...)
-}
-
-// podcastCategories returns podcast categories, which have their name in an attribute and may be nested once.
-func podcastCategories(list []ext.Extension) (out []string) {
-	for _, e := range list {
+	for _, e := range all["itunes"]["category"] {
 		out = append(out, e.Attrs["text"])
 		for _, inner := range e.Children["category"] {
 			out = append(out, inner.Attrs["text"])

@@ -97,15 +97,13 @@ func parseClock(m []string) (time.Duration, bool) {
 	hour, _ := strconv.Atoi(m[2])
 	minute, _ := strconv.Atoi(m[3])
 	second, _ := strconv.Atoi("0" + m[4])
-	isPM := m[5] == "p" || m[1] != ""
 	if m[5] != "" && hour == 12 {
 		hour = 0
 	}
-	if isPM && hour < 12 {
+	if (m[5] == "p" || m[1] != "") && hour < 12 {
 		hour += 12
 	}
-	clock := time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second
-	return clock, hour <= 24 && minute < 60 && second <= 60
+	return time.Duration(3600*hour+60*minute+second) * time.Second, hour <= 24 && minute < 60 && second <= 60
 }
 
 // cutZone reads the zone at the start of what follows a time of day, and returns it as the distance from UTC, and the
@@ -196,11 +194,10 @@ func findMonth(word string) (month int) {
 
 // dateInURL returns the date in the path of an address, or the zero time.
 func dateInURL(address string) time.Time {
-	m := urlDate().FindStringSubmatch(address)
-	if m == nil {
-		return time.Time{}
+	if m := urlDate().FindStringSubmatch(address); m != nil {
+		return parseDate(m[1] + "-" + m[2] + "-" + m[3])
 	}
-	return parseDate(m[1] + "-" + m[2] + "-" + m[3])
+	return time.Time{}
 }
 
 // foldDate returns a text in lower case, without accents, on one line.

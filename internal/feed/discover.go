@@ -2,7 +2,6 @@ package feed
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,11 +113,8 @@ func parseAsFeed(res *egress.Response) (Link, bool) {
 // not follow redirects: they lead to front pages.
 func (f *Fetcher) probeUsualPlaces(ctx context.Context, page *url.URL) ([]Link, error) {
 	for _, address := range usualAddresses(page) {
-		res, err := f.getPage(
-			ctx,
-			address,
-			egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Timeout: probeTimeout, MaxRedirects: -1},
-		)
+		o := egress.GetOptions{Accept: accept, MaxBytes: maxBytes, Timeout: probeTimeout, MaxRedirects: -1}
+		res, err := f.getPage(ctx, address, o)
 		if err == nil {
 			link, isFeed := parseAsFeed(res)
 			res.Close()
@@ -131,19 +127,15 @@ func (f *Fetcher) probeUsualPlaces(ctx context.Context, page *url.URL) ([]Link, 
 			return nil, fmt.Errorf("%s names no feed, and looking in the usual places failed: %w", page, err)
 		}
 	}
-	return nil, fmt.Errorf(
-		"find feeds of %s: %w: the page names none, and there is none in the usual places",
-		page,
-		ErrNoFeed,
-	)
+	return nil, fmt.Errorf("find feeds of %s: %w: the page names none, and there is none in the usual places", page, ErrNoFeed)
 }
 
 // feedTypes are the media types by which pages name feeds, JSON Feed's own among them.
 var feedTypes = []string{"application/atom+xml", "application/rss+xml", "application/rdf+xml", "application/feed+json",
 	"application/x-rss+xml", "application/x.atom+xml"}
 
-// discoverLinks returns the feeds that a web page names in link elements, in its order, those of comments last. pageURL is the base of
-// relative links.
+// discoverLinks returns the feeds that a web page names in link elements, in its order, those of comments last. pageURL is
+// the base of relative links.
 func discoverLinks(page []byte, pageURL string) []Link {
 	base := resolveURL(nil, pageURL)
 	links := []Link{}
@@ -173,16 +165,9 @@ func discoverLinks(page []byte, pageURL string) []Link {
 		}
 	}
 	// The feed of comments is hardly ever the one that is meant.
-	slices.SortStableFunc(links, func(a, b Link) int { return cmp.Compare(a.commentRank(), b.commentRank()) })
-	return links
-}
-
-// commentRank returns 1 for a feed of comments, and 0 for others.
-func (l Link) commentRank() int {
-	if strings.Contains(strings.ToLower(l.URL+" "+l.Title), "comments") {
-		return 1
-	}
-	return 0
+	isOfComments := func(l Link) bool { return strings.Contains(strings.ToLower(l.URL+" "+l.Title), "comments") }
+	others := slices.DeleteFunc(slices.Clone(links), isOfComments)
+	return append(others, slices.DeleteFunc(links, func(l Link) bool { return !isOfComments(l) })...)
 }
 
 // attributeMap returns the attributes of a token; the first of a name counts, as in browsers.

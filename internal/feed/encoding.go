@@ -69,11 +69,8 @@ func toUTF8(data []byte, contentType string) []byte {
 	if utf8.Valid(data) {
 		return data
 	}
-	if mostlyUTF8(data) {
-		return bytes.ToValidUTF8(data, []byte("\uFFFD"))
-	}
 	decoded, err := charmap.Windows1252.NewDecoder().Bytes(data)
-	if err != nil {
+	if err != nil || mostlyUTF8(data) {
 		return bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
 	return decoded
@@ -81,20 +78,16 @@ func toUTF8(data []byte, contentType string) []byte {
 
 // charsetOf returns the charset of a Content-Type header, or "".
 func charsetOf(contentType string) string {
-	_, params, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return ""
-	}
+	_, params, _ := mime.ParseMediaType(contentType)
 	return params["charset"]
 }
 
 // declaredCharset returns the encoding that the XML declaration names, or "".
 func declaredCharset(data []byte) string {
-	match := xmlEncoding().FindSubmatch(data[:min(len(data), 1024)])
-	if match == nil {
-		return ""
+	if match := xmlEncoding().FindSubmatch(data[:min(len(data), 1024)]); match != nil {
+		return string(match[1])
 	}
-	return string(match[1])
+	return ""
 }
 
 // decodeAs decodes data from the named encoding. It returns false when the name is unknown or the bytes are not in

@@ -44,14 +44,9 @@ func Explain(address string, err error) string {
 	case errors.As(err, &wait):
 		return fmt.Sprintf("%s asks to wait until %s before it is read again.", address, wait.Until.UTC().Format("15:04 MST"))
 	case errors.As(err, &failing):
-		return fmt.Sprintf(
-			"%s has failed %d times since %s. The next attempt is after %s. The last failure: %s",
-			address,
-			failing.Times,
-			failing.Since.UTC().Format("2 January 15:04 MST"),
-			failing.TryAgain.UTC().Format("2 January 15:04 MST"),
-			failing.Last,
-		)
+		const layout = "2 January 15:04 MST"
+		return fmt.Sprintf("%s has failed %d times since %s. The next attempt is after %s. The last failure: %s", address,
+			failing.Times, failing.Since.UTC().Format(layout), failing.TryAgain.UTC().Format(layout), failing.Last)
 	case errors.As(err, &status) && status.Status == http.StatusGone:
 		return address + " is gone for good: its server says that it was removed."
 	case errors.As(err, &status) && status.Status == http.StatusForbidden:

@@ -22,9 +22,8 @@ import (
 // ErrNotFeed is wrapped by the error of Parse for a document that is not a feed.
 var ErrNotFeed = errors.New("not a feed")
 
-// Document is a parsed feed. Links are absolute where the document's address was known; HTML is
-// sanitized; times are in UTC, and zero where they are unknown. Items are in the feed's order, at
-// most maxItems.
+// Document is a parsed feed. Links are absolute where the document's address was known; HTML is sanitized; times are
+// in UTC, and zero where they are unknown. Items are in the feed's order, at most maxItems.
 type Document struct {
 	Feed  Feed   `json:"feed"`
 	Items []Item `json:"items"`

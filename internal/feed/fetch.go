@@ -182,10 +182,9 @@ func (f *Fetcher) Fetch(ctx context.Context, address string) (Result, error) {
 	return res, err
 }
 
-// FetchAll fetches feeds as Fetch does, and stores what that shows about them in one transaction.
-// It calls turn for all of them in parallel, which calls read once when the feed may be read.
-// Results and errors have the order of the addresses. An error of the store is part of every feed's
-// error.
+// FetchAll fetches feeds as Fetch does, and stores what that shows about them in one transaction. It calls turn for
+// all of them in parallel, which calls read once when the feed may be read. Results and errors have the order of the
+// addresses. An error of the store is part of every feed's error.
 func (f *Fetcher) FetchAll(ctx context.Context, addresses []string, turn func(read func())) ([]Result, []error) {
 	return f.fetchAll(ctx, addresses, turn, false)
 }
@@ -270,7 +269,7 @@ func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) 
 	}
 	// The server speaks for all of its feeds: waitForGap spares the others a request, too.
 	if wait, ok := errors.AsType[*WaitError](err); ok {
-		lock.blockUntil(wait.Until, wait.URL)
+		lock.blockedUntil, lock.blockedBy = wait.Until, wait.URL
 	}
 	return f.recordOutcome(ctx, &state, res, err)
 }
@@ -418,9 +417,8 @@ func (f *Fetcher) saveStates(ctx context.Context, addresses ...string) error {
 	return nil
 }
 
-// fetch makes one request, and a second one where the address is a page that names a single feed.
-// It changes state by what the answer shows, also with an error; whoever calls it records the
-// failure.
+// fetch makes one request, and a second one where the address is a page that names a single feed. It changes state by
+// what the answer shows, also with an error; whoever calls it records the failure.
 func (f *Fetcher) fetch(ctx context.Context, state *State) (fetched, error) {
 	address := state.fetchAddress()
 	res, doc, err := f.request(ctx, state, address)
@@ -504,13 +502,16 @@ func (f *Fetcher) waitBriefly(ctx context.Context, res *egress.Response) bool {
 	if !isBusy || !said || pause > maxBriefWait {
 		return false
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
+	return sleep(ctx, pause) == nil
+}
+
+// sleep waits, or returns the error of ctx when it ends first.
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
-	case <-timer.C:
-		return true
+	case <-time.After(d):
+		return nil
 	case <-ctx.Done():
-		return false
+		return ctx.Err()
 	}
 }
 

@@ -69,11 +69,6 @@ func (t *hostLock) dropIfIdle() {
 	}
 }
 
-// blockUntil records until when the host wants no requests, and of which address it said so.
-func (t *hostLock) blockUntil(until time.Time, address string) {
-	t.blockedUntil, t.blockedBy = until, address
-}
-
 // waitForGap waits until Poll may make another request to the host. now is the Fetcher's clock; the wait itself
 // follows the real clock. It returns a *WaitError where the host has asked one of its feeds to wait: that holds for
 // its other feeds too.
@@ -86,12 +81,8 @@ func (t *hostLock) waitForGap(ctx context.Context, gap time.Duration, now time.T
 	}
 	// The pause varies from half to one and a half gaps, so that polls do not fall into step with other readers.
 	if wait := gap/2 + rand.N(gap) - time.Since(t.lastPoll); wait > 0 && !t.lastPoll.IsZero() {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep(ctx, wait); err != nil {
+			return err
 		}
 	}
 	t.lastPoll = time.Now()

@@ -91,25 +91,20 @@ func normalizeMarkup(fragment string) string {
 	return out.String()
 }
 
-// unescapeQuotes reverts the needless escaping of quotation marks outside of tags. In sanitized HTML every "<" begins
-// a tag and every ">" ends one.
+// tagOrQuote matches what the sanitizer writes: in its HTML every "<" begins a tag and every ">" ends one.
+var tagOrQuote = text.Pattern(`<[^>]*>|&#3[49];`)
+
+// unescapeQuotes reverts the needless escaping of quotation marks outside of tags.
 func unescapeQuotes(safe string) string {
 	if !strings.Contains(safe, "&#3") {
 		return safe
 	}
-	unquote := strings.NewReplacer("&#39;", "'", "&#34;", `"`)
-	var out strings.Builder
-	for safe != "" {
-		text, rest, isTag := strings.Cut(safe, "<")
-		out.WriteString(unquote.Replace(text))
-		if !isTag {
-			break
+	return tagOrQuote().ReplaceAllStringFunc(safe, func(s string) string {
+		if s[0] == '<' {
+			return s
 		}
-		end := strings.IndexByte(rest, '>') + 1
-		out.WriteString("<" + rest[:end])
-		safe = rest[end:]
-	}
-	return out.String()
+		return html.UnescapeString(s)
+	})
 }
 
 // PlainText returns what a reader sees of an HTML fragment: its text with entities decoded and

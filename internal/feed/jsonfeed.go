@@ -120,11 +120,11 @@ func (f *jsonFeed) readItems(d *json.Decoder) error {
 
 // encode returns the document as complete JSON for gofeed.
 func (f *jsonFeed) encode() ([]byte, error) {
-	whole := map[string]any{}
-	for key, value := range f.lenientFields(f.fields, false) {
-		whole[key] = value
+	whole := f.lenientFields(f.fields, false)
+	var err error
+	if whole["items"], err = json.Marshal(f.items); err != nil {
+		return nil, err
 	}
-	whole["items"] = f.items
 	return json.Marshal(whole)
 }
 

@@ -108,23 +108,14 @@ func (o *opmlReader) handleStart(t xml.StartElement) error {
 	if tagStart().MatchString(title) {
 		title = oneLine(PlainText(title))
 	}
+	path := slices.DeleteFunc(slices.Clone(o.folders), func(name string) bool { return name == "" })
 	o.list = append(o.list, Outline{
 		Title:  cmp.Or(title, titleFromURL(address)),
 		URL:    address,
 		Page:   safeLink(attr["htmlurl"]),
-		Folder: o.folderPath(),
+		Folder: append([]string(nil), path[:min(len(path), maxFolders)]...), // nil for none
 	})
 	return nil
-}
-
-// folderPath returns the names of the open folders.
-func (o *opmlReader) folderPath() (path []string) {
-	for _, name := range o.folders {
-		if name != "" && len(path) < maxFolders {
-			path = append(path, name)
-		}
-	}
-	return path
 }
 
 // titleFromURL returns a title for a feed that has none.
@@ -140,9 +131,7 @@ func titleFromURL(address string) string {
 // should follow one another, or the folder is written several times.
 func WriteOPML(w io.Writer, title string, list []Outline) error {
 	var b strings.Builder
-	b.WriteString(
-		xml.Header + "<opml version=\"2.0\">\n<head><title>" + escapeAttribute(title) + "</title></head>\n<body>\n",
-	)
+	b.WriteString(xml.Header + "<opml version=\"2.0\">\n<head><title>" + escapeAttribute(title) + "</title></head>\n<body>\n")
 	var open []string
 	for _, o := range list {
 		// Close the folders that this feed does not share with the one before it, then open its own.
@@ -170,8 +159,4 @@ func WriteOPML(w io.Writer, title string, list []Outline) error {
 }
 
 // escapeAttribute escapes text for an XML attribute.
-func escapeAttribute(text string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder never fails
-	return b.String()
-}
+func escapeAttribute(text string) string { return xmlEscapes.Replace(text) }

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// maxFresh bounds what a server may ask for: a feed is read twice a day at least. The delays after
-// failures double from minBackoff to maxBackoff; a feed that is gone (HTTP 410) is asked once a
-// week.
+// maxFresh bounds what a server may ask for: a feed is read twice a day at least. The delays after failures double
+// from minBackoff to maxBackoff; a feed that is gone (HTTP 410) is asked once a week.
 const (
 	maxFresh    = 12 * time.Hour // a server's longer freshness counts as this
 	minBackoff  = 10 * time.Minute

@@ -240,7 +240,7 @@ func TestHostLocks_WhoAskedToWait_IsNotForgotten(t *testing.T) {
 				t.Errorf("a host that asked to wait an hour is asked again: %v", err)
 			}
 		} else {
-			turn.blockUntil(until, "")
+			turn.blockedUntil = until
 		}
 		turn.release()
 	}

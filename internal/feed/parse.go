@@ -68,7 +68,9 @@ func Parse(data []byte, hint Hint) (doc Document, err error) {
 	// The header is the last resort: a language in the document itself is more specific.
 	doc.Feed.Language = cmp.Or(doc.Feed.Language, shortText(hint.ContentLanguage))
 	doc.separateItems(hint.IDsRepeat)
-	doc.fillLinks()
+	for i := range doc.Items {
+		doc.Items[i].Link = cmp.Or(doc.Items[i].Link, doc.Feed.Link)
+	}
 	return doc, err
 }
 

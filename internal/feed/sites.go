@@ -2,6 +2,7 @@ package feed
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/text"
@@ -46,13 +47,10 @@ var channelID = text.Pattern(`^UC[\w-]{22}$`)
 func youTube(parts []string, query url.Values) (list []Link) {
 	const videos = "https://www.youtube.com/feeds/videos.xml?"
 	if len(parts) >= 2 && parts[0] == "channel" && channelID().MatchString(parts[1]) {
-		list = append(list, Link{URL: videos + "channel_id=" + parts[1], Title: "videos of the channel", Type: atomXML})
+		list = atomLinks(videos, "channel_id="+parts[1], "videos of the channel")
 	}
 	if id := query.Get("list"); id != "" {
-		list = append(
-			list,
-			Link{URL: videos + "playlist_id=" + url.QueryEscape(id), Title: "videos of the playlist", Type: atomXML},
-		)
+		list = append(list, atomLinks(videos, "playlist_id="+url.QueryEscape(id), "videos of the playlist")...)
 	}
 	return list
 }
@@ -83,15 +81,12 @@ func reddit(parts []string) []Link {
 // usualAddresses returns where to look for a feed when a page names none. A path such as /@name may be a Mastodon
 // profile.
 func usualAddresses(page *url.URL) (addresses []string) {
-	add := func(path string) {
-		u := url.URL{Scheme: page.Scheme, Host: page.Host, Path: path}
-		addresses = append(addresses, u.String())
-	}
+	paths := []string{"/feed", "/rss.xml", "/atom.xml", "/feed.xml", "/index.xml", "/rss", "/feed.json"}
 	if name := strings.Trim(page.Path, "/"); strings.HasPrefix(name, "@") && !strings.Contains(name, "/") {
-		add("/" + name + ".rss")
+		paths = slices.Concat([]string{"/" + name + ".rss"}, paths)
 	}
-	for _, path := range []string{"/feed", "/rss.xml", "/atom.xml", "/feed.xml", "/index.xml", "/rss", "/feed.json"} {
-		add(path)
+	for _, path := range paths {
+		addresses = append(addresses, (&url.URL{Scheme: page.Scheme, Host: page.Host, Path: path}).String())
 	}
 	return addresses
 }

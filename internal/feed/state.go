@@ -5,8 +5,9 @@ import (
 	"html"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 const (
@@ -143,19 +144,17 @@ func newestItems(items []Item, n int) []Item {
 	if len(items) <= n {
 		return slices.Clone(items)
 	}
-	byAge := make([]int, len(items))
-	for i := range byAge {
-		byAge[i] = i
-	}
-	// A stable sort keeps the feed's order among equal dates.
-	slices.SortStableFunc(byAge, func(a, b int) int { return items[b].Time().Compare(items[a].Time()) })
-	byAge = byAge[:n]
-	slices.Sort(byAge)
-	kept := make([]Item, n)
-	for i, index := range byAge {
-		kept[i] = items[index]
-	}
-	return kept
+	// The date of the oldest one that is kept; of those with that date the first are.
+	byAge := slices.SortedFunc(slices.Values(items), func(a, b Item) int { return b.Time().Compare(a.Time()) })
+	oldest := byAge[n-1].Time()
+	room := n - slices.IndexFunc(byAge, func(i Item) bool { return i.Time().Equal(oldest) })
+	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool {
+		isOldest := i.Time().Equal(oldest)
+		if isOldest {
+			room--
+		}
+		return i.Time().Before(oldest) || isOldest && room < 0
+	})
 }
 
 // texts returns the texts of an item that may be long, to be changed in place.
@@ -176,12 +175,11 @@ func excerptHTML(fragment string, limit int) string {
 	if len(fragment) <= limit {
 		return fragment
 	}
-	text := PlainText(fragment)
-	// The limit counts bytes, and the cut may fall inside a character.
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	plain := PlainText(fragment)
+	if short := text.Cut(plain, limit); short != plain {
+		plain = short + "…"
 	}
-	return html.EscapeString(text)
+	return html.EscapeString(plain)
 }
 
 // setSource sets Source of every item.
