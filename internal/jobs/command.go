@@ -312,6 +312,9 @@ func (s *Service) listFor(m chat.Message, wanted func(Job) bool) string {
 		if i.Next != nil && i.At == nil {
 			line += ", next " + i.Next.Format("Mon 2 Jan 15:04 MST")
 		}
+		if i.Error != "" {
+			line += ", **never due**: " + text.EscapeMarkdown(i.Error)
+		}
 		if !slices.Contains(i.Post, m.Conversation.String()) {
 			line += ", elsewhere"
 		}

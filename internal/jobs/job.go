@@ -213,7 +213,8 @@ type Info struct {
 	When     string     `json:"when,omitempty"` // the schedule in words, where it is written otherwise
 	Timezone string     `json:"timezone"`
 	Next     *time.Time `json:"next,omitempty"`
-	Last     *time.Time `json:"last,omitempty"` // due time of the last run
+	Error    string     `json:"error,omitempty"` // why it is never due: its schedule cannot be read any more
+	Last     *time.Time `json:"last,omitempty"`  // due time of the last run
 	Post     []string   `json:"post"`
 	Text     string     `json:"text,omitempty"`
 	Prompt   string     `json:"prompt,omitempty"`
@@ -243,7 +244,9 @@ func (j stored) describe(now time.Time) Info {
 		Hook:     j.Hook,
 		Watch:    j.Watch,
 	}
-	if j.IsOnce() {
+	if j.fault != nil {
+		i.Error = j.fault.Error()
+	} else if j.IsOnce() {
 		at := j.At.In(j.plan.Zone())
 		i.At, i.Next = &at, &at
 	} else if words := j.plan.Describe(); words != j.Schedule {

@@ -113,12 +113,14 @@ type stored struct {
 	// raw is the item as the store has it, which a change names so that it replaces nothing else.
 	raw  json.RawMessage
 	plan schedule.Schedule
+	// fault is why the schedule, which an earlier version understood, cannot be read. The job is never due then.
+	fault error
 }
 
 // newStored returns a job that was stored. The error is one of its schedule.
 func newStored(j Job, raw json.RawMessage) (stored, error) {
 	plan, err := j.when()
-	return stored{j, raw, plan}, err
+	return stored{j, raw, plan, err}, err
 }
 
 // readStored returns the job that an item of the store holds. It fails where that is no job with the item's id, or has
@@ -169,8 +171,8 @@ func New(o Options) *Service {
 }
 
 // Load reads the jobs that earlier processes, others that share the store, or an import have left, in the place of
-// those that are known. A job that cannot be read is logged and skipped. It fails when the store does; then nothing has
-// changed.
+// those that are known. An item that is no job is logged and skipped; a job whose schedule cannot be read is logged and
+// kept, so that it can be seen and changed. It fails when the store does; then nothing has changed.
 func (s *Service) Load(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -189,10 +191,15 @@ func (s *Service) Load(ctx context.Context) error {
 			jobs[id] = was
 			continue
 		}
-		if jobs[id], err = readStored(id, raw); err != nil {
+		j, err := readStored(id, raw)
+		switch {
+		case err != nil && j.fault == nil:
 			s.o.Log.Error("stored job is invalid, skipped", "job", id, "error", err)
-			delete(jobs, id)
+			continue
+		case err != nil:
+			s.o.Log.Error("schedule of stored job is not understood, the job is not run", "job", id, "error", err)
 		}
+		jobs[id] = j
 	}
 	s.mu.Lock()
 	s.jobs, s.deliveries = jobs, deliveries

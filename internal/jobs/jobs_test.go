@@ -623,3 +623,28 @@ func TestLoad_DeliveryThatCannotBeRead_IsSkipped(t *testing.T) {
 		t.Errorf("the jobs are %s", list)
 	}
 }
+
+// What an earlier version understood must not vanish when a newer one refuses it.
+func TestLoad_ScheduleThatIsNoLongerUnderstood_IsShownAndCanBeChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBot(t)
+		id := idIn(t, b.say(t, anna, "remind", "every day at 9 call Carl").Text)
+		b.disk.items["job/"+id] = bytes.Replace(b.disk.items["job/"+id], []byte("every day at 9"), []byte("daily at 9 and 5pm"), 1)
+		b.restart(t)
+		if list := b.say(t, anna, "jobs", "").Text; !strings.Contains(list, id) || !strings.Contains(list, "never due") ||
+			!strings.Contains(list, "may be 9:00 in the morning or 21:00") {
+			t.Errorf("the jobs are %s", list)
+		}
+		stop := b.run(t)
+		defer stop()
+		<-time.After(48 * time.Hour)
+		if got := b.disk.texts(); len(got) > 0 {
+			t.Errorf("posted %q", got)
+		}
+		b.say(t, anna, "jobs", "edit "+id+" when every day at 10")
+		<-time.After(24 * time.Hour)
+		if got := b.disk.texts(); len(got) != 1 {
+			t.Errorf("after the change posted %q", got)
+		}
+	})
+}
