@@ -18,29 +18,22 @@ type amount struct {
 	days, months int
 }
 
-// units are the names of the units of time. A month or a year counts on the calendar.
-var units = []struct {
-	names  []string
-	amount amount
-}{
-	{[]string{"s", "sec", "secs", "second", "seconds"}, amount{elapsed: time.Second}},
-	{[]string{"m", "min", "mins", "minute", "minutes"}, amount{elapsed: time.Minute}},
-	{[]string{"h", "hr", "hrs", "hour", "hours"}, amount{elapsed: time.Hour}},
-	{[]string{"d", "day", "days"}, amount{days: 1}},
-	{[]string{"w", "week", "weeks"}, amount{days: 7}},
-	{[]string{"fortnight", "fortnights"}, amount{days: 14}},
-	{[]string{"month", "months"}, amount{months: 1}},
-	{[]string{"year", "years"}, amount{months: 12}},
+// units are the units of time by their names, without the "s" of several. A month or a year counts on the calendar.
+var units = map[string]amount{
+	"s": {elapsed: time.Second}, "sec": {elapsed: time.Second}, "second": {elapsed: time.Second},
+	"m": {elapsed: time.Minute}, "min": {elapsed: time.Minute}, "minute": {elapsed: time.Minute},
+	"h": {elapsed: time.Hour}, "hr": {elapsed: time.Hour}, "hour": {elapsed: time.Hour},
+	"d": {days: 1}, "day": {days: 1}, "w": {days: 7}, "week": {days: 7}, "fortnight": {days: 14},
+	"month": {months: 1}, "year": {months: 12},
 }
 
 // parseUnit reads the name of a unit of time.
 func parseUnit(word string) (amount, bool) {
-	for _, u := range units {
-		if slices.Contains(u.names, word) {
-			return u.amount, true
-		}
+	if len(word) > 2 {
+		word = strings.TrimSuffix(word, "s")
 	}
-	return amount{}, false
+	unit, ok := units[word]
+	return unit, ok
 }
 
 var (
@@ -84,14 +77,11 @@ func (p *wordParser) acceptAmounts() (a amount, found bool, err error) {
 // isMinuteCount reports whether words begin with two digits below 60 that no unit follows.
 func isMinuteCount(words []string) bool {
 	n, err := strconv.Atoi(words[0])
-	if err != nil || len(words[0]) != 2 || n > 59 {
-		return false
+	isUnit := false
+	if len(words) > 1 {
+		_, isUnit = parseUnit(words[1])
 	}
-	if len(words) == 1 {
-		return true
-	}
-	_, isUnit := parseUnit(words[1])
-	return !isUnit
+	return err == nil && len(words[0]) == 2 && n <= 59 && !isUnit
 }
 
 // acceptAmount consumes "20 minutes", "half an hour", "an hour and a half" or "1.5 hours".
@@ -118,7 +108,7 @@ func (p *wordParser) acceptAmount() (a amount, found bool, err error) {
 	// "two and a half hours" and "an hour and a half" are both said.
 	n += p.acceptAndHalf()
 	if p.next() == "" {
-		return a, false, fmt.Errorf("something is missing after %q", strings.Join(before, " "))
+		return a, false, missingError(strings.Join(before, " "))
 	}
 	unit, ok := acceptFrom(p, parseUnit)
 	if !ok {
@@ -130,18 +120,16 @@ func (p *wordParser) acceptAmount() (a amount, found bool, err error) {
 		return a, false, errTooFar
 	}
 	if unit.elapsed == 0 && n != math.Trunc(n) {
-		return a, false, fmt.Errorf("%s is no number of whole days", strings.Join(before[:len(before)-len(p.words)], " "))
+		return a, false, fmt.Errorf("%s is no number of whole days", p.textSince(before))
 	}
 	return amount{time.Duration(n * float64(unit.elapsed)), int(n) * unit.days, int(n) * unit.months}, true, nil
 }
 
 // acceptAndHalf consumes "and a half", and returns 0.5 if it was there.
 func (p *wordParser) acceptAndHalf() float64 {
-	before := p.words
-	if p.accept("and") && p.accept("a") && p.accept("half") {
+	if p.acceptAll("and a half") {
 		return 0.5
 	}
-	p.words = before
 	return 0
 }
 

@@ -76,7 +76,7 @@ func (c clock) within(part dayPart) (int, error) {
 var clockTime = text.Pattern(`^(\d{1,2})(?:[:.h](\d{2}))?(?::00)?(am|pm|h)?$`)
 
 // militaryTime matches "0730" and "1800".
-var militaryTime = text.Pattern(`^(\d{2})(\d{2})$`)
+var militaryTime = text.Pattern(`^\d{4}$`)
 
 // hourNames are the hours in words.
 var hourNames = strings.Split(" one two three four five six seven eight nine ten eleven twelve", " ")
@@ -93,17 +93,16 @@ func parseTimeOfDay(word string) (clock, bool) {
 		return clock{minute: hour * 60, open: true, bare: true, text: word}, true
 	}
 	m := clockTime().FindStringSubmatch(word)
-	if military := militaryTime().FindStringSubmatch(word); military != nil {
-		hour, _ := strconv.Atoi(military[1])
-		minute, _ := strconv.Atoi(military[2])
-		return clock{minute: 60*hour + minute, fullDay: true, text: word}, hour < 24 && minute < 60
+	isMilitary := militaryTime().MatchString(word)
+	if isMilitary {
+		m = []string{"", word[:2], word[2:], ""}
 	}
 	if m == nil {
 		return clock{}, false
 	}
 	hour, _ := strconv.Atoi(m[1])
 	minute, _ := strconv.Atoi("0" + m[2])
-	c := clock{open: m[3] == "" && m[1][0] != '0' && hour >= 1 && hour <= 12, text: word}
+	c := clock{open: m[3] == "" && m[1][0] != '0' && hour >= 1 && hour <= 12 && !isMilitary, text: word}
 	c.fullDay, c.bare = m[3] == "" && !c.open, len(m[0]) == len(m[1])
 	if m[3] == "am" || m[3] == "pm" {
 		c.halfDay = true
@@ -170,43 +169,31 @@ func parseHalf(word string) (minute int, ok bool) {
 // acceptSpokenClock consumes "half past eight", "quarter past 8", "quarter to nine" or "ten past 9".
 func (p *wordParser) acceptSpokenClock() (c clock, found bool, err error) {
 	before := p.words
-	offset := 0
+	offset, isNumber := acceptFrom(p, parseNumber)
+	isHalf := !isNumber && p.accept("half")
 	switch {
-	case p.accept("half"):
-		offset = 30
-	case p.accept("quarter") || p.accept("a") && p.accept("quarter"):
-		offset = 15
-	default:
-		p.words = before
-		n, ok := acceptFrom(p, parseNumber)
+	case isNumber:
 		p.accept("minutes")
-		if !ok || len(p.words) == 0 || p.words[0] != "past" || n < 1 || n > 59 {
-			p.words = before
-			return clock{}, false, nil
+	case isHalf:
+		offset = 30
+	case p.accept("quarter"), p.acceptAll("a quarter"):
+		if offset = 15; p.accept("to") {
+			offset = -15
 		}
-		offset = n
 	}
-	switch {
-	case p.accept("past"):
-	case offset == 15 && p.accept("to"):
-		offset = -15
-	default:
+	if p.accept("past") || offset == -15 {
+		hour, ok := acceptFrom(p, parseTimeOfDay)
+		if ok && hour.minute%60 == 0 && offset != 0 && offset < 60 {
+			hour.minute = (hour.minute + offset + 24*60) % (24 * 60)
+			hour.bare, hour.text = false, p.textSince(before)
+			return hour, true, nil
+		}
+	} else if _, isClock := acceptFrom(p, parseTimeOfDay); isHalf && isClock {
 		// "half eight" is 7:30 to some and 8:30 to others; "half an hour" is no time of day.
-		if _, isClock := acceptFrom(p, parseTimeOfDay); isClock && offset == 30 {
-			return clock{}, false, fmt.Errorf("%q may mean two times; say \"half past\"", strings.Join(before[:2], " "))
-		}
-		p.words = before
-		return clock{}, false, nil
+		return clock{}, false, fmt.Errorf("%q may mean two times; say \"half past\"", strings.Join(before[:2], " "))
 	}
-	hour, ok := acceptFrom(p, parseTimeOfDay)
-	if !ok || hour.minute%60 != 0 {
-		p.words = before
-		return clock{}, false, nil
-	}
-	hour.minute = (hour.minute + offset + 24*60) % (24 * 60)
-	hour.bare = false
-	hour.text = strings.Join(before[:len(before)-len(p.words)], " ")
-	return hour, true, nil
+	p.words = before
+	return clock{}, false, nil
 }
 
 // checkBare returns an error for a number that may be a time or something else.

@@ -13,17 +13,6 @@ import (
 	"ravenbot/internal/text"
 )
 
-// namedSchedules are the names of crontab(5).
-var namedSchedules = map[string]string{
-	"@yearly":   "0 0 1 1 *",
-	"@annually": "0 0 1 1 *",
-	"@monthly":  "0 0 1 * *",
-	"@weekly":   "0 0 * * 0",
-	"@daily":    "0 0 * * *",
-	"@midnight": "0 0 * * *",
-	"@hourly":   "0 * * * *",
-}
-
 // fieldNames are the five fields in their order, for errors.
 var fieldNames = [5]string{"minute", "hour", "day of month", "month", "day of week"}
 
@@ -41,11 +30,13 @@ func isCron(text string) bool {
 // parseCron parses a cron expression or a name such as @daily. It returns one rule, and an error that names the field.
 func parseCron(text string) ([]rule, error) {
 	if strings.HasPrefix(text, "@") {
-		named, ok := namedSchedules[strings.ToLower(text)]
-		if !ok {
+		parsed, err := cron.ParseStandard(strings.ToLower(text))
+		spec, ok := parsed.(*cron.SpecSchedule) // "@every 1h" is of another type
+		if err != nil || !ok {
 			return nil, errors.New("unknown name; known are @hourly, @daily, @weekly, @monthly, @yearly")
 		}
-		text = named
+		return []rule{{minute: spec.Minute, hour: spec.Hour & allHours, dom: spec.Dom & allDates, month: spec.Month & allMonths,
+			dow: spec.Dow & allWeekdays, anyDay: true, elapsed: strings.EqualFold(text, "@hourly")}}, nil
 	}
 	fields := strings.Fields(text)
 	if len(fields) != len(fieldNames) {

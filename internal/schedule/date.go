@@ -57,10 +57,11 @@ func (p *wordParser) acceptDayAndMonth() (r rule, found bool) {
 	p.words = before
 	if month, ok := acceptFrom(p, parseMonth); ok {
 		p.accept("the")
-		if day, ok := acceptFrom(p, parseDateNumber); ok {
-			return rule{dom: 1 << day, month: month}, true
+		day, ok := acceptFrom(p, parseDateNumber)
+		if !ok {
+			day, ok = acceptFrom(p, parseOrdinal)
 		}
-		if day, ok := acceptFrom(p, parseOrdinal); ok && day != lastOrdinal {
+		if ok && day != lastOrdinal {
 			return rule{dom: 1 << day, month: month}, true
 		}
 	}

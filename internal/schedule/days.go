@@ -26,7 +26,7 @@ func (p *wordParser) parseDays() (list []rule, err error) {
 		}
 		if len(list) > 0 {
 			last := &list[len(list)-1]
-			named := strings.Join(before[:len(before)-len(p.words)], " ")
+			named := p.textSince(before)
 			// "friday the 13th" is one day to most, and two kinds of days to others.
 			if last.isWeekdays() && bits.OnesCount64(last.dow) == 1 && !and && bits.OnesCount64(item.dom) == 1 {
 				item.named = last.dow
@@ -38,10 +38,8 @@ func (p *wordParser) parseDays() (list []rule, err error) {
 			}
 			// "first monday and tuesday" may mean every tuesday or the first one: refuse rather than guess.
 			if last.weeks != 0 && item.weeks == 0 && item.dow != 0 {
-				return nil, fmt.Errorf(
-					"it is not clear whether %q applies to every week; say for instance \"first monday and first tuesday\"",
-					named,
-				)
+				return nil, fmt.Errorf("it is not clear whether %q applies to every week; say for instance \"first monday and "+
+					"first tuesday\"", named)
 			}
 			if mergeRule(last, item) {
 				continue
@@ -85,29 +83,29 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 	if item, ok := p.acceptDayAndMonth(); ok {
 		return item, true, nil
 	}
-	if p.acceptEndOf("month") {
-		return rule{lastDate: true, month: allMonths}, true, nil
-	}
-	if p.acceptEndOf("year") {
-		return rule{dom: 1 << 31, month: 1 << 12}, true, nil
-	}
-	nth := parseList(p, []string{"the"}, parseOrdinal)
-	if len(nth) > 0 {
+	if nth := parseList(p, []string{"the"}, parseOrdinal); len(nth) > 0 {
 		item, err = p.parseNth(nth, every)
 		return item, err == nil, err
 	}
-	if every && p.accept("day") {
+	isEnd := p.acceptAll("end of")
+	if isEnd {
+		p.skip("the", "this", "every")
+	}
+	switch {
+	case isEnd && p.accept(periodMonth):
+		return rule{lastDate: true, month: allMonths}, true, nil
+	case isEnd && p.accept(periodYear):
+		return rule{dom: 1 << 31, month: 1 << 12}, true, nil
+	case every && p.accept("day"):
 		return rule{dow: allWeekdays}, true, nil
-	}
-	if p.acceptBusinessDay() {
+	case p.acceptBusinessDay():
 		return rule{dow: weekdays}, true, nil
-	}
-	if p.accept("weekend", "weekends") {
+	case p.accept("weekend", "weekends"):
 		p.accept("day", "days")
 		return rule{dow: weekend}, true, nil
 	}
 	from, ok := acceptFrom(p, parseWeekday)
-	if !ok {
+	if !ok || isEnd {
 		p.words = before
 		return rule{}, false, nil
 	}
@@ -117,32 +115,18 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 		return rule{dow: 1 << from}, true, nil
 	}
 	to, ok := acceptFrom(p, parseWeekday)
-	spoken := strings.Join(before[:len(before)-len(p.words)], " ")
 	switch {
 	case isRange && ok:
 		p.isRange = true
 		return rule{dow: weekdayRange(from, to)}, true, nil
 	case isRange:
-		return rule{}, false, fmt.Errorf("a weekday is missing after %q", spoken)
+		return rule{}, false, fmt.Errorf("a weekday is missing after %q", p.textSince(before))
 	case ok:
-		return rule{}, false, fmt.Errorf("%q may mean two things; say \"to\" between the weekdays, or until which date",
-			spoken)
+		const layout = "%q may mean two things; say \"to\" between the weekdays, or until which date"
+		return rule{}, false, fmt.Errorf(layout, p.textSince(before))
 	}
 	p.words = behind
 	return rule{dow: 1 << from}, true, nil
-}
-
-// acceptEndOf consumes "end of the month" or "end of the year".
-func (p *wordParser) acceptEndOf(period string) bool {
-	before := p.words
-	if p.acceptAll("end of") {
-		p.skip("the", "this", "every")
-		if p.accept(period) {
-			return true
-		}
-	}
-	p.words = before
-	return false
 }
 
 // acceptBusinessDay consumes "weekdays", "workday" or "business days".
@@ -171,7 +155,6 @@ func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 	}
 	if !isWeekday && !r.pooled {
 		p.skip("day", "days")
-		// "1st quarter" is no day of it.
 		if _, isPeriod := parsePeriod(p.next()); isPeriod {
 			return rule{}, fmt.Errorf("\"%s %s\" names no day", ordinalName(nth[0]), p.next())
 		}
@@ -204,11 +187,8 @@ func (p *wordParser) parseNth(nth []int, every bool) (r rule, err error) {
 	}
 	// "every second monday" is the second of a month to some and every other monday to others.
 	if isWeekday && every && period == "" && r.weeks&^0b11 != 0 {
-		return rule{}, fmt.Errorf(
-			"\"every %s %s\" may mean two things; say \"%[1]s %[2]s of the month\"",
-			ordinalName(nth[0]),
-			weekdayNames[weekday],
-		)
+		return rule{}, fmt.Errorf("\"every %s %s\" may mean two things; say \"%[1]s %[2]s of the month\"",
+			ordinalName(nth[0]), weekdayNames[weekday])
 	}
 	return r, nil
 }
@@ -218,11 +198,9 @@ func (p *wordParser) acceptOfPeriod() string {
 	before := p.words
 	if p.accept("of", "in") {
 		p.skip("the", "every", "a")
-		switch {
-		case p.accept("month", "months"):
-			return periodMonth
-		case p.accept("quarter", "quarters"):
-			return periodQuarter
+		period := strings.TrimSuffix(p.next(), "s")
+		if p.accept("month", "months", "quarter", "quarters") {
+			return period
 		}
 	}
 	p.words = before
@@ -273,7 +251,7 @@ func parseOrdinal(word string) (int, bool) {
 	return n, n >= 1 && n <= 31
 }
 
-// ordinalName returns "first" to "fifth", "last", and else "6th".
+// ordinalName returns "first" to "fifth", "last", and otherwise "6th".
 func ordinalName(n int) string {
 	if n < len(ordinals) {
 		return ordinals[n]

@@ -158,28 +158,23 @@ func (p *wordParser) parseBound() (found bool, err error) {
 
 // parseBoundDay reads the parts of a day that one phrase has. The sentence has no kind if the next words name none.
 func (p *wordParser) parseBoundDay() (d sentence, err error) {
-	parsers := append(p.oneDayParsers(), func(s *sentence) (bool, error) {
+	parseDay := func(s *sentence) (bool, error) {
 		r, found, err := p.parseDay()
-		if found {
-			s.days, s.said = []rule{r}, saidDays
+		if s.days, s.said = []rule{r}, saidDays; found || err != nil {
+			return found, err
 		}
-		return found, err
-	}, func(s *sentence) (bool, error) {
-		months := p.parseMonths()
-		if months != 0 {
-			s.months, s.said = months, saidMonths
-		}
-		return months != 0, nil
-	})
+		s.days, s.months, s.said = nil, p.parseMonths(), saidMonths
+		return s.months != 0, nil
+	}
 	for len(p.words) > 0 {
 		rest, known := p.words, d
 		p.accept(",")
-		_, err := p.parseFirst(&d, parsers...)
+		found, err := p.parseFirst(&d, append(p.oneDayParsers(), parseDay)...)
 		if err != nil && known.said == 0 {
 			return d, err
 		}
 		isRepeated := slices.ContainsFunc(rest[:len(rest)-len(p.words)], isRepeating)
-		if err != nil || d.said == 0 || isRepeated || !d.merge(known) {
+		if err != nil || !found || isRepeated || !d.merge(known) {
 			p.words = rest
 			return known, nil
 		}

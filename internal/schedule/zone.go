@@ -1,7 +1,9 @@
 package schedule
 
 import (
+	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,37 +63,28 @@ const maxCityWords = 3
 // splitZone takes the time zone out of the words of a schedule: "Europe/Oslo", "UTC", "Oslo time" or "local time". It
 // returns nil where they name none, and an error for one that is not known, or a second one.
 func splitZone(words []string) (rest []string, zone *time.Location, err error) {
-	set := func(name string) error {
-		if zone != nil {
-			return fmt.Errorf("it names two time zones")
-		}
-		zone, err = LoadZone(name)
-		return err
-	}
 	for i, word := range words {
-		bare := strings.Trim(word, "()")
+		bare, name := strings.Trim(word, "()"), ""
 		switch {
 		case slices.Contains(zoneLetters, bare):
 			return nil, nil, fmt.Errorf("%q is not a time zone all year round; say a city, such as \"Oslo time\"",
 				strings.ToUpper(bare))
 		case bare == "utc" || bare == "gmt":
-			err = set("UTC")
+			name = "UTC"
 		case bare == "time" && i > 0 && slices.Contains([]string{"utc", "gmt"}, strings.Trim(words[i-1], "()")):
 		case bare == "time":
-			var name string
-			if name, rest, err = splitCity(rest); err == nil && name != "" {
-				err = set(name)
-			}
+			name, rest, err = splitCity(rest)
 		// "24/12" is a date, of which the parser of dates says what is wrong with it.
 		case strings.Contains(bare, "/") && !slashedDate().MatchString(bare) && !isoDate().MatchString(bare):
-			name, ok := findZone(func(zone string) bool { return strings.EqualFold(zone, bare) })
-			if !ok {
-				_, err = LoadZone(bare)
-				return nil, nil, err
-			}
-			err = set(name)
+			name, _ = findZone(func(zone string) bool { return strings.EqualFold(zone, bare) })
+			name = cmp.Or(name, bare)
 		default:
 			rest = append(rest, word)
+		}
+		if name != "" && zone != nil {
+			err = errors.New("it names two time zones")
+		} else if name != "" && err == nil {
+			zone, err = LoadZone(name)
 		}
 		if err != nil {
 			return nil, nil, err
