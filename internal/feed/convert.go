@@ -40,9 +40,8 @@ func convertFeed(in *gofeed.Feed) Document {
 	if in.Image != nil {
 		doc.Feed.Image = safeLink(in.Image.URL)
 	}
-	// gofeed may leave nil where it failed on an item.
 	for _, item := range in.Items[:min(len(in.Items), maxItems)] {
-		if item != nil {
+		if item != nil { // gofeed may have failed on it
 			doc.Items = append(doc.Items, convertItem(item))
 		}
 	}
@@ -67,11 +66,8 @@ func convertItem(in *gofeed.Item) Item {
 	// Many feeds state a wrong or empty length; the file itself is still useful.
 	for _, e := range in.Enclosures {
 		if address := safeLink(e.URL); address != "" {
-			length, err := strconv.ParseInt(strings.TrimSpace(e.Length), 10, 64)
-			if err != nil || length < 0 {
-				length = 0
-			}
-			item.Enclosures = append(item.Enclosures, Enclosure{URL: address, Type: shortText(e.Type), Length: length})
+			length, _ := strconv.ParseInt(strings.TrimSpace(e.Length), 10, 64)
+			item.Enclosures = append(item.Enclosures, Enclosure{URL: address, Type: shortText(e.Type), Length: max(length, 0)})
 		}
 	}
 	collectMedia(in.Extensions).applyTo(&item, in)
@@ -123,10 +119,8 @@ func (d *Document) hasSharedID() bool {
 		other := first[item.ID]
 		if other == nil {
 			first[item.ID] = item
-			continue
-		}
-		isSame := item.Link == other.Link || CanonicalURL(item.Link) == CanonicalURL(other.Link)
-		if !isSame || item.Link == "" && item.Title != other.Title {
+		} else if item.Link != other.Link && CanonicalURL(item.Link) != CanonicalURL(other.Link) ||
+			item.Link == "" && item.Title != other.Title {
 			return true
 		}
 	}

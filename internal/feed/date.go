@@ -52,8 +52,7 @@ var zoneOffsets = map[string]int{
 	"jst": 540, "kst": 540, "acst": 570, "aest": 600, "acdt": 630, "aedt": 660, "nzst": 720, "nzdt": 780,
 }
 
-// maxDate is how many bytes a date has at most.
-const maxDate = 100
+const maxDate = 100 // bytes
 
 // parseDate reads a date as feeds write them: its parts in any order that is clear, months in many languages. It returns
 // the zero time for what is no date, or not clear.

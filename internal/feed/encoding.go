@@ -47,11 +47,8 @@ func toUTF8(data []byte, contentType string) []byte {
 			if m.skip {
 				data = data[len(m.bytes):]
 			}
-			// UTF-8 with a byte order mark: the mark is cut off, and the checks below still apply.
-			if m.enc == encoding.Nop {
-				break
-			}
-			if decoded, err := m.enc.NewDecoder().Bytes(data); err == nil {
+			// For UTF-8 the checks below still apply.
+			if decoded, err := m.enc.NewDecoder().Bytes(data); err == nil && m.enc != encoding.Nop {
 				return bytes.ToValidUTF8(decoded, []byte("\uFFFD"))
 			}
 			break

@@ -54,11 +54,7 @@ func Explain(address string, err error) string {
 	case errors.As(err, &status):
 		return fmt.Sprintf("%s answered with status %d.", address, status.Status)
 	case errors.As(err, &page) && len(page.Links) > 0:
-		names := make([]string, len(page.Links))
-		for i, l := range page.Links {
-			names[i] = egress.RedactURL(l.URL)
-		}
-		return address + " is a page, not a feed; it names these feeds: " + strings.Join(names, ", ")
+		return address + " is a page, not a feed; it names these feeds: " + page.names()
 	case errors.Is(err, ErrNoFeed):
 		return address + " does not link to a feed, and there is none in the usual places."
 	case errors.Is(err, ErrNotFeed):

@@ -158,11 +158,16 @@ func (e *PageError) Error() string {
 	if len(e.Links) == 0 {
 		return fmt.Sprintf("fetch %s: %v, and it names no feed", egress.RedactURL(e.URL), e.cause)
 	}
-	names := make([]string, len(e.Links))
-	for i, l := range e.Links {
-		names[i] = l.URL
+	return fmt.Sprintf("fetch %s: %v; it names these feeds: %s", egress.RedactURL(e.URL), e.cause, e.names())
+}
+
+// names returns the addresses of the feeds without their secrets.
+func (e *PageError) names() string {
+	var names []string
+	for _, l := range e.Links {
+		names = append(names, egress.RedactURL(l.URL))
 	}
-	return fmt.Sprintf("fetch %s: %v; it names these feeds: %s", egress.RedactURL(e.URL), e.cause, strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 // Unwrap returns the error of Parse.

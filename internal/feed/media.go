@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,9 +79,7 @@ func (m media) applyTo(item *Item, in *gofeed.Item) {
 	}
 	pictures = append(pictures, firstPicture(item.Content), firstPicture(item.Summary))
 	for _, address := range pictures {
-		if item.Image = safeLink(address); item.Image != "" {
-			return
-		}
+		item.Image = cmp.Or(item.Image, safeLink(address))
 	}
 }
 

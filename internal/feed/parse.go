@@ -38,11 +38,7 @@ func newHint(url string, h http.Header) Hint {
 
 // base returns the address that relative links count from, or nil where none is known.
 func (h Hint) base() *url.URL {
-	base := resolveURL(nil, h.URL)
-	if h.ContentLocation != "" {
-		base = resolveURL(base, h.ContentLocation)
-	}
-	return base
+	return resolveURL(resolveURL(nil, h.URL), h.ContentLocation)
 }
 
 // Parse reads a feed. It never panics. For a document that is not a feed it returns an error that wraps ErrNotFeed
@@ -115,9 +111,7 @@ var (
 )
 
 const (
-	// preamble is in how many bytes a document must begin; what stands before it there is left out.
-	// blankStart are the characters that are left out in any case.
-	preamble   = 4 << 10 // bytes in which the document must begin
+	preamble   = 4 << 10 // bytes in which the document must begin; what stands before it is left out
 	blankStart = " \t\r\n\x00\uFEFF"
 )
 
