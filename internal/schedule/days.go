@@ -104,29 +104,40 @@ func (p *wordParser) parseDay() (item rule, found bool, err error) {
 		p.accept("day", "days")
 		return rule{dow: weekend}, true, nil
 	}
-	from, ok := acceptFrom(p, parseWeekday)
-	if !ok || isEnd {
+	if !isEnd {
+		item.dow, err = p.parseWeekdays()
+	}
+	if item.dow == 0 {
 		p.words = before
-		return rule{}, false, nil
+	}
+	return item, item.dow != 0, err
+}
+
+// parseWeekdays reads "monday" and "monday to friday". It returns none where the next words name none.
+func (p *wordParser) parseWeekdays() (set uint64, err error) {
+	before := p.words
+	from, ok := acceptFrom(p, parseWeekday)
+	if !ok {
+		return 0, nil
 	}
 	behind := p.words
 	isRange := p.accept("to")
 	if !isRange && !p.accept("until") {
-		return rule{dow: 1 << from}, true, nil
+		return 1 << from, nil
 	}
 	to, ok := acceptFrom(p, parseWeekday)
 	switch {
 	case isRange && ok:
 		p.isRange = true
-		return rule{dow: weekdayRange(from, to)}, true, nil
+		return weekdayRange(from, to), nil
 	case isRange:
-		return rule{}, false, fmt.Errorf("a weekday is missing after %q", p.textSince(before))
+		return 0, fmt.Errorf("a weekday is missing after %q", p.textSince(before))
 	case ok:
 		const layout = "%q may mean two things; say \"to\" between the weekdays, or until which date"
-		return rule{}, false, fmt.Errorf(layout, p.textSince(before))
+		return 0, fmt.Errorf(layout, p.textSince(before))
 	}
 	p.words = behind
-	return rule{dow: 1 << from}, true, nil
+	return 1 << from, nil
 }
 
 // acceptBusinessDay consumes "weekdays", "workday" or "business days".
