@@ -62,7 +62,10 @@ func (r rule) next(after time.Time, zone *time.Location) (time.Time, bool) {
 func (r rule) nextOnWall(after time.Time, zone *time.Location) (time.Time, bool) {
 	limit := after.AddDate(horizonYears, 0, 0)
 	// A wall time in a gap is due at the gap's end, up to a day later (Samoa left out a whole day).
-	wall := wallTime(after.In(zone)).Add(-26 * time.Hour)
+	wall := wallTime(after.In(zone))
+	if change, _, _ := offsetPeriod(after.In(zone)); change.After(after.Add(-26 * time.Hour)) {
+		wall = wall.Add(-26 * time.Hour)
+	}
 	for stop := wallTime(limit.In(zone)).Add(day); ; {
 		var ok bool
 		if wall, ok = r.nextWall(wall, stop); !ok {
