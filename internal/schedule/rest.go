@@ -55,11 +55,12 @@ func ContinuesTime(time, rest []string) bool {
 			return true
 		}
 	}
-	if RepeatsTwice(append(slices.Clone(time), rest[0])) {
-		return false
-	}
-	// In "friday at 16 weekly report" the adverb may be of the text.
-	if isAdverb(time[len(time)-1]) {
+	// "every friday at 16 weekly report" has its period, in "friday at 16 weekly report" the adverb may be of the text.
+	if slices.ContainsFunc(splitWords(strings.Join(time[:len(time)-1], " ")), isRepeating) {
+		if isAdverb(rest[0]) {
+			return false
+		}
+	} else if isPeriodAdverb(time[len(time)-1]) {
 		return true
 	}
 	if slices.Contains(limits, words[0]) || slices.Contains(zoneLetters, words[0]) {
@@ -76,15 +77,20 @@ func ContinuesTime(time, rest []string) bool {
 	return isTimeWord(p.next())
 }
 
-// RepeatsTwice reports whether the last of the words says again that a time is repeated. It is rather of the text then:
-// "every friday at 16 weekly report".
+// RepeatsTwice reports whether the last of the words names a period again although a time is repeated. It is rather of the
+// text then: "every friday at 16 weekly report".
 func RepeatsTwice(words []string) bool {
 	n := len(words) - 1
-	return n > 0 && isAdverb(words[n]) && slices.ContainsFunc(splitWords(strings.Join(words[:n], " ")), isRepeating)
+	return n > 0 && isPeriodAdverb(words[n]) && slices.ContainsFunc(splitWords(strings.Join(words[:n], " ")), isRepeating)
 }
 
-// isAdverb reports whether a word says how often, such as "weekly".
+// isAdverb reports whether a word says how often, such as "daily", and isPeriodAdverb that it is such as "weekly".
 func isAdverb(word string) bool { return strings.HasPrefix(synonyms[strings.ToLower(word)], "every ") }
+
+func isPeriodAdverb(word string) bool {
+	_, isPeriod := parsePeriod(strings.TrimPrefix(synonyms[strings.ToLower(word)], "every "))
+	return isPeriod
+}
 
 // isUnitName reports whether a word names a unit of time or a period.
 func isUnitName(word string) bool {
