@@ -125,7 +125,7 @@ func TestHostileServers(t *testing.T) {
 					}
 				}
 			})
-			most := uint64(100 << 20)
+			most := uint64(128 << 20)
 			if strings.HasPrefix(tc.name, "JSON") {
 				most = 160 << 20
 			}
