@@ -527,6 +527,8 @@ type Digest struct {
 	Why bool `json:"why"`
 	// Whether items that call themselves advertisements are posted too.
 	Adverts bool `json:"adverts"`
+	// How kinds of items count that are seldom news.
+	Kinds DigestKinds `json:"kinds"`
 	// Whether a run with nothing new is silent or says so.
 	WhenEmpty string `json:"whenEmpty" default:"skip" enum:"skip|say"`
 	// Name of the agent whose model writes it.
@@ -551,6 +553,29 @@ type Digest struct {
 	// Words or /expressions/ of which an item must have one; with a leading -, which it must not have; mute:WORD until
 	// 2026-12-24.
 	Filters []string `json:"filters"`
+}
+
+// DigestKinds is how kinds of items count that are seldom news: they are not posted (drop), get no place beside other
+// news unless a model thinks much of them (low), or count as any other item (normal).
+type DigestKinds struct {
+	// What names a discount, a price or a code.
+	Offers string `json:"offers" default:"low" enum:"drop|low|normal"`
+	// Release candidates, betas and nightly builds.
+	Prereleases string `json:"prereleases" default:"low" enum:"drop|low|normal"`
+	// A few words without any news, such as "Good morning!".
+	Greetings string `json:"greetings" default:"low" enum:"drop|low|normal"`
+	// Threads of forums, and questions to readers.
+	Discussion string `json:"discussion" default:"low" enum:"drop|low|normal"`
+	// Live blogs and streams.
+	Live string `json:"live" default:"low" enum:"drop|low|normal"`
+	// Lists of links, round-ups and newsletters.
+	Links string `json:"links" default:"low" enum:"drop|low|normal"`
+	// Short videos.
+	Shorts string `json:"shorts" default:"low" enum:"drop|low|normal"`
+	// Corrections of earlier reports.
+	Corrections string `json:"corrections" default:"low" enum:"drop|low|normal"`
+	// Weather, horoscopes, puzzles, recipes and pictures of the day.
+	Routine string `json:"routine" default:"low" enum:"drop|low|normal"`
 }
 
 // DigestFeed is a feed of a digest.

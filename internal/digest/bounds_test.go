@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -312,6 +313,9 @@ func TestArticles_AreReadForTeasers(t *testing.T) {
 	}
 }
 
+// listedEntry matches an entry of a list, with its number and that of its story.
+var listedEntry = regexp.MustCompile(`(?m)^(?:- )?\*\*(\d+)\..*?\(https://example.org/(\d+)\)`)
+
 // Of the style topics entries are numbered as they are read, below their topics; of others the best come first.
 func TestModel_TopicsAreNumberedAsTheyAreRead(t *testing.T) {
 	answer := `{"opening":["x [1]"],"items":[
@@ -327,17 +331,17 @@ func TestModel_TopicsAreNumberedAsTheyAreRead(t *testing.T) {
 			}
 		})
 		b.feeds[a] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall."),
-			topical(2, "Library opens on Sundays", "Books may be borrowed."), topical(3, "Trains run at night", "Six a week.")}
+			topical(2, "The library opens at night", "Books may be borrowed."), topical(3, "The trains are full again", "Six a week.")}
 		for n := range b.feeds[a] {
 			b.feeds[a][n].Published = b.now.Add(-time.Duration(n) * time.Minute)
 		}
 		var order []string
-		for n, line := range strings.Split(b.preview(t).Draft.Text, "\n- ")[1:] {
-			if !strings.HasPrefix(line, fmt.Sprintf("**%d.**", n+1)) {
-				t.Errorf("%s: entry %d is %q", style, n+1, line)
+		text := b.preview(t).Draft.Text
+		for n, m := range listedEntry.FindAllStringSubmatch(text, -1) {
+			if m[1] != fmt.Sprint(n+1) {
+				t.Errorf("%s: entry %d has the number %s", style, n+1, m[1])
 			}
-			_, rest, _ := strings.Cut(line, "https://example.org/")
-			order = append(order, rest[:1])
+			order = append(order, m[2])
 		}
 		if got := strings.Join(order, " "); got != want {
 			t.Errorf("%s: the order is %s, want %s", style, got, want)
@@ -479,7 +483,7 @@ func TestPublished_HasTheWordsOfThePost(t *testing.T) {
 	}
 	p, ok, err := b.Published(t.Context(), token)
 	if err != nil || !ok || len(p.Posts) != 1 || len(p.Posts[0].Draft.Cards) != 1 ||
-		p.Posts[0].Draft.Cards[0].Text != "A crane stands there." || p.Posts[0].Draft.Footer != "summary by gemini/test" {
+		p.Posts[0].Draft.Cards[0].Text != "A crane stands there." || p.Posts[0].Draft.Footer != "summary by test" {
 		t.Errorf("the page has %+v, %t, %v", p, ok, err)
 	}
 }

@@ -58,6 +58,7 @@ func FromEntry(name string, d config.Digest) Plan {
 		Tags:      d.Tags,
 		Why:       d.Why,
 		Adverts:   d.Adverts,
+		Kinds:     kindsOf(d.Kinds),
 	}
 	for _, f := range d.Feeds {
 		one := Feed{
@@ -73,6 +74,16 @@ func FromEntry(name string, d config.Digest) Plan {
 		p.Feeds = append(p.Feeds, one)
 	}
 	return p
+}
+
+// kindsOf returns how each kind of items counts whose treatment is not the usual one.
+func kindsOf(k config.DigestKinds) map[string]string {
+	all := map[string]string{
+		kindOffer: k.Offers, kindTrial: k.Prereleases, kindGreeting: k.Greetings, kindTalk: k.Discussion,
+		kindLive: k.Live, kindLinks: k.Links, kindShort: k.Shorts, kindFix: k.Corrections, kindRoutine: k.Routine,
+	}
+	maps.DeleteFunc(all, func(_, how string) bool { return how == lowKind || how == "" })
+	return all
 }
 
 // Agents tells which agents there are. Exists reports whether there is one of a name.

@@ -2,7 +2,6 @@ package digest
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -103,20 +102,29 @@ func (p *content) linkCitations(one string) (string, []int) {
 	round := strings.NewReplacer("[", "(", "]", ")") // other brackets must not form a link
 	var items []int
 	var b strings.Builder
+	known := map[string]bool{}
 	at := 0
 	for _, m := range citation().FindAllStringSubmatchIndex(one, -1) {
 		b.WriteString(round.Replace(one[at:m[0]]))
 		at = m[1]
 		n, err := strconv.Atoi(one[m[2]:m[3]])
 		card, ok := p.cardOf(n)
-		if err != nil || !ok || slices.Contains(items, card) {
+		if err != nil || !ok {
 			continue
 		}
-		items = append(items, card)
-		b.WriteString(citationLink(card+1, p.cards[card].URL))
+		link := citationLink(card+1, p.cards[card].URL)
+		if other, ok := p.cites[n]; ok {
+			link = "[[" + escape(other.Title) + "]](" + linkTarget(other.URL) + ")"
+		}
+		if !known[link] {
+			items = append(items, card)
+			b.WriteString(link)
+		}
+		known[link] = true
 	}
 	b.WriteString(round.Replace(one[at:]))
-	return strings.TrimSpace(b.String()), items
+	// The citations of a sentence stand behind the mark that ends it.
+	return strings.TrimSpace(endCitations().ReplaceAllString(b.String(), "$2 $1")), items
 }
 
 // cardOf returns the index of the card that a model means by a number, or false.
@@ -157,7 +165,16 @@ var addressEscapes = strings.NewReplacer(
 func linkTarget(address string) string { return addressEscapes.Replace(address) }
 
 // linkedCitation matches a citation as linkCitations writes it.
-var linkedCitation = text.Pattern(`\s*(?:\[\[\d+\]\]\([^()\s]*\)|\[\d+\])`)
+var linkedCitation = text.Pattern(`\s*(?:\[\[[^\[\]]+\]\]\([^()\s]*\)|\[\d+\])`)
+
+// endCitations matches the citations before the mark that ends a sentence.
+var endCitations = text.Pattern(`\s*((?:\[\[[^\[\]]+\]\]\([^()\s]*\)\s*|\[\d+\]\s*)+)([.!?]+)`)
+
+// withoutOwnLink returns a statement without the citations of what the title of its entry links to.
+func (p *content) withoutOwnLink(l entryLine) string {
+	own := citationLink(l.n+1, p.cards[l.n].URL)
+	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(l.statement, " "+own, ""), own, ""))
+}
 
 // firstLink matches the number of the first citation in a statement of keepCited.
 var firstLink = text.Pattern(`\[(\d+)\]`)

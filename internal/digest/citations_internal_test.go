@@ -20,24 +20,24 @@ func TestKeepCited(t *testing.T) {
 		want           string
 		dropped, links int
 	}{
-		"It rains [1].":                                {"It rains " + one + ".", 0, 0},
-		"It rains. [1]":                                {"It rains " + one + ".", 0, 0},
-		"It rains! [1][2]. It snows [2].":              {"It rains " + one + two + "! It snows " + two + ".", 0, 0},
-		"It rains [1] [1].":                            {"It rains " + one + " .", 0, 0},
+		"It rains [1].":                                {"It rains. " + one, 0, 0},
+		"It rains. [1]":                                {"It rains. " + one, 0, 0},
+		"It rains! [1][2]. It snows [2].":              {"It rains! " + one + two + " It snows. " + two, 0, 0},
+		"It rains [1] [1].":                            {"It rains. " + one, 0, 0},
 		"It rains.":                                    {"", 1, 0},
-		"It rains [9]. It snows. [1]":                  {"It snows " + one + ".", 1, 0},
+		"It rains [9]. It snows. [1]":                  {"It snows. " + one, 1, 0},
 		"a [1]. [2]":                                   {"", 0, 0},
-		"# It rains\n[1] and [it] snows [2].":          {"It rains " + one + " and (it) snows " + two + ".", 0, 0},
-		"It rains [here](https://x.example/) [1].":     {"It rains here " + one + ".", 0, 1},
+		"# It rains\n[1] and [it] snows [2].":          {"It rains " + one + " and (it) snows. " + two, 0, 0},
+		"It rains [here](https://x.example/) [1].":     {"It rains here. " + one, 0, 1},
 		"Rain: https://x.example/a today [1].":         {"", 1, 1},
-		"It rains a lot at https://x.example/a [1].":   {"It rains a lot " + one + ".", 0, 1},
+		"It rains a lot at https://x.example/a [1].":   {"It rains a lot. " + one, 0, 1},
 		"Visit us at www.x.example today [1].":         {"", 1, 1},
-		"Visit us at www.x.example again today [1].":   {"Visit us again today " + one + ".", 0, 1},
+		"Visit us at www.x.example again today [1].":   {"Visit us again today. " + one, 0, 1},
 		"Visit www.x.example today [1].":               {"", 1, 1},
-		"<b>It rains</b> `now` [1].":                   {"It rains now " + one + ".", 0, 0},
-		"It is told by x.example/a and y.example [2].": {"It is told by and y.example " + two + ".", 0, 1},
+		"<b>It rains</b> `now` [1].":                   {"It rains now. " + one, 0, 0},
+		"It is told by x.example/a and y.example [2].": {"It is told by and y.example. " + two, 0, 1},
 		"No item has it [3].":                          {"", 0, 0},
-		"No item [4]. It rains [1].":                   {"It rains " + one + ".", 1, 0},
+		"No item [4]. It rains [1].":                   {"It rains. " + one, 1, 0},
 	} {
 		p := &content{shownItems: 3, numbers: map[int]int{1: 0, 2: 1}}
 		for n := range 2 {

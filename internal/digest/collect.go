@@ -40,11 +40,13 @@ type Verdict struct {
 	Title string `json:"title"`
 	Link  string `json:"link"`
 	Feed  string `json:"feed"`
-	// Verdict is one of: posted, carried over, already seen, too old, filtered by …, merged into …,
-	// over the limit, no link, muted, advertisement, taken as known; feed failed: … stands for all of a feed.
-	Verdict string `json:"verdict"`
-	Reason  string `json:"reason,omitempty"` // what decided it
-	Score   *Score `json:"score,omitempty"`  // of items that could have been posted
+	// Verdict is one of: posted, carried over, not worth a place, already seen, too old, filtered by …, merged into …,
+	// left out: …, over the limit, no link, muted, advertisement, taken as known; feed failed: … stands for all of a feed.
+	Verdict string  `json:"verdict"`
+	Reason  string  `json:"reason,omitempty"` // what decided it
+	Judged  bool    `json:"judged"`           // a model judged it, in this run or an earlier one
+	Worth   float64 `json:"worth"`            // how much it matters, 0 to 10; as it seems, where it was not judged
+	Score   *Score  `json:"score,omitempty"`  // of items that could have been posted
 }
 
 // Why returns what decided about an item: the reason, and its score with what it is made of.
@@ -67,11 +69,14 @@ type item struct {
 	verdict      string    // empty: not decided yet
 	reason       string    // for the verdict
 	score        *Score
-	postedBefore string // title of the earlier posted entry that tells the same story
-	pageAsked    bool   // its page was looked at
-	pageText     string // main text of the item's page
-	feedText     string // what text returns without a page; set by it
-	heading      string // what Heading returns; set by it
+	worth        float64     // how much it matters, 0 to 10
+	judged       bool        // a model said so, in this run or an earlier one
+	mergeReason  feed.Reason // why it is told together with others
+	postedBefore string      // title of the earlier posted entry that tells the same story
+	pageAsked    bool        // its page was looked at
+	pageText     string      // main text of the item's page
+	feedText     string      // what text returns without a page; set by it
+	heading      string      // what Heading returns; set by it
 }
 
 // Heading returns the title as plain text on one line, as feed.Item does. It is made once.
@@ -119,7 +124,9 @@ type edition struct {
 	chosen    []story
 	entries   []story           // what has a card: chosen, but for the style deep
 	surplus   []story           // of an instant digest: what is only named
-	waiting   []story           // what is carried over to the next run
+	left      []story           // what got no place
+	waiting   []story           // of that, what is carried over to the next run
+	unworthy  []story           // and what is not
 	kept      []byte            // the stored items that wait, as they were before
 	seen      map[string]bool   // the items that earlier runs decided about, by id
 	seenIDs   []string          // the ids of the items that need no further decision
@@ -139,19 +146,24 @@ type edition struct {
 	like         map[string]float64   // what people here think of sources and topics
 	lastShown    map[string]time.Time // by the hash of a feed's address
 	postedTitles []string             // of the last days, for the model
-	candidates   []story              // what a model chooses from, by its number less 1
-	merged       map[int]int          // by number: the candidate into which the model merged another
-	asked        bool                 // a model was asked to choose
+	candidates   []story              // what a model reads
+	tellings     []telling            // their items, by the number less 1 under which the model knows them
+	asked        bool                 // a model was asked about them
+	modelFailed  bool                 // no model has answered
+	spent        int                  // tokens, as estimated
+	now          time.Time
 }
 
 // story is what becomes one card: an item, and others that tell the same story.
 type story struct {
 	*item
-	also []*item
+	also     []*item
+	series   []*item // the others of a series that it leads
+	updateOf string  // title of the earlier post that it has news to
 }
 
 // members returns all items of a story.
-func (st story) members() []*item { return append([]*item{st.item}, st.also...) }
+func (st story) members() []*item { return slices.Concat([]*item{st.item}, st.also, st.series) }
 
 // collect reads the feeds and makes stories of the items that could be posted. It returns an
 // *UnreadError where no feed could be read, and else the error of the store or of ctx; the edition
@@ -195,6 +207,7 @@ func (s *Service) decide(ctx context.Context, d spec, e *edition) error {
 		e.firstRun = !slices.ContainsFunc(runs, func(r store.Run) bool { return r.OK })
 	}
 	now := s.o.Now() // one for all items: two of the same age get the same verdict
+	e.now = now
 	for _, i := range e.items {
 		if i.verdict = seenBefore; !seen[i.id] {
 			i.verdict, i.reason = d.decideAlone(i, now)
@@ -264,6 +277,8 @@ func (e *edition) listVerdicts() {
 			Feed:    i.source,
 			Verdict: i.verdict,
 			Reason:  i.reason,
+			Judged:  i.judged,
+			Worth:   i.worth,
 			Score:   i.score,
 		})
 	}

@@ -272,7 +272,7 @@ func TestWhoMayChangeADigest(t *testing.T) {
 		{bob, "pause feed-a", "Only an administrator, or whoever made"}, {bob, "remove feed-a", "Only an admin"}, {bob, "edit feed-a style titles", "Only an admin"},
 		{anna, "pause morning", "no digest \"morning\""}, {bob, "run morning", "no digest \"morning\""}, {bob, "preview morning", "no digest \"morning\""}, {root, "remove morning", "comes from config.json"}, {root, "edit morning style titles", "comes from config.json"},
 		{bob, "list", "**feed-a**: weekdays at 9:00, `0 9 * * 1-5` (Europe/Oslo), 1 feed to `slack:T1/C1`, made by anna, next Tue 3 Mar 09:00 CET"},
-		{bob, "preview feed-a", "2 new stories"}, {bob, "explain feed-a", "Story number 2 of a long series: *posted*"}, {bob, "explain feed-a last", "has not run yet"},
+		{bob, "preview feed-a", "2 of 2 new items"}, {bob, "explain feed-a", "Story number 2 of a long series: *posted*"}, {bob, "explain feed-a last", "has not run yet"},
 		{anna, "edit feed-a style titles", "is changed"}, {anna, "edit feed-a style loud", "not known"}, {anna, "edit feed-a colour red", "say what to change"},
 		{anna, "edit feed-a maxItems 1", "is changed"}, {anna, "edit feed-a filters -spam, -/x y/", "is changed"}, {anna, "edit feed-a schedule 30 7 * * *", "Next: Tue 3 Mar 07:30 CET"},
 		{anna, "edit feed-a feeds -https://nope.example", "does not read"}, {anna, "edit feed-a feeds +https://nope.example", "could not be fetched"},

@@ -307,7 +307,7 @@ func TestTheSameStoryIsOneEntry(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
-	if also := p.Draft.Cards[1].Also; len(also) != 1 || also[0].URL != twin.Link {
+	if also := p.Draft.Cards[0].Also; len(also) != 1 || also[0].URL != twin.Link {
 		t.Errorf("the twin is told as %+v", also)
 	}
 }
@@ -393,13 +393,13 @@ func TestAModelsSentencesNeedAnItem(t *testing.T) {
 			t.Errorf("the text holds %q:\n%s", never, text)
 		}
 	}
-	for _, want := range []string{"two matters [[1]](https://example.org/2)[[2]](https://example.org/1).",
+	for _, want := range []string{"two matters. [[1]](https://example.org/2)[[2]](https://example.org/1)",
 		"settled", "this page"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
 	}
-	if !strings.Contains(p.Draft.Footer, "gemini/test") {
+	if !strings.Contains(p.Draft.Footer, "summary by test") {
 		t.Errorf("footer %q does not say who wrote", p.Draft.Footer)
 	}
 }
@@ -446,7 +446,7 @@ func TestCommand(t *testing.T) {
 	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10, Schedule: "30 8 * * *", Timezone: "UTC"})
 	b.feeds[a] = []feed.Item{story(1)}
 	for _, c := range []struct{ text, want string }{
-		{"list", "30 8 * * *"}, {"preview morning", "1 new story from Feed a"},
+		{"list", "30 8 * * *"}, {"preview morning", "Monday 2 March · 1 of 1 new item"},
 		{"run morning", "on its way to `web:/general` with 1 item"}, {"run nonesuch", "no digest \"nonesuch\""}, {"dance", "Say `digest list`"},
 	} {
 		if d := b.Command(t.Context(), chat.Message{

@@ -24,7 +24,7 @@ func TestTheTemplateOfTheDocuments(t *testing.T) {
 		writes("# Town\n- They met [1]."))
 	b.feeds[a] = []feed.Item{story(1)}
 	if text := b.preview(t).Draft.Text; !strings.Contains(text,
-		"**Town**\n1. [Story number 1 of a long series](https://example.org/1) (Feed a, 2 Mar 09:00): They met [[1]]") {
+		"**Town**\n1. [Story number 1 of a long series](https://example.org/1) (Feed a, 2 Mar 09:00): They met. [[1]]") {
 		t.Errorf("it makes\n%s", text)
 	}
 	for _, key := range []string{"schedule", "timezone", "feeds", "post", "maxItems", "maxAge", "style", "language",

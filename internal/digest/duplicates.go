@@ -66,25 +66,58 @@ func mergeStories(left []*item, posted []pastEntry) []story {
 	for _, group := range feed.Group(list, feed.GroupOptions{Window: duplicateWindow}) {
 		first := group[0].Index
 		if first < len(posted) {
-			for _, m := range group[1:] {
-				if m.Index < len(posted) {
-					continue
-				}
-				i := left[m.Index-len(posted)]
-				i.postedBefore = posted[first].Title
-				i.verdict, i.reason = "merged into "+i.postedBefore, string(m.Reason)+", posted before"
+			if st, ok := repeatStory(group, left, posted); ok {
+				stories = append(stories, st)
 			}
 			continue
 		}
 		st := story{item: left[first-len(posted)]}
 		for _, m := range group[1:] {
 			also := left[m.Index-len(posted)]
-			also.verdict, also.reason = "merged into "+st.Heading(), string(m.Reason)
+			also.mergeReason = m.Reason
 			st.also = append(st.also, also)
 		}
 		stories = append(stories, st)
 	}
 	return stories
+}
+
+// repeatStory decides about the items of a group that begins with a post. Those that only repeat it are merged into it;
+// those that say more are returned as a story of their own, or false.
+func repeatStory(group []feed.Member, left []*item, posted []pastEntry) (st story, ok bool) {
+	var told strings.Builder
+	for _, m := range group {
+		if m.Index < len(posted) {
+			told.WriteString(posted[m.Index].Title + "\n" + posted[m.Index].Text + "\n")
+		}
+	}
+	title := posted[group[0].Index].Title
+	for _, m := range group {
+		if m.Index < len(posted) {
+			continue
+		}
+		i := left[m.Index-len(posted)]
+		i.mergeReason = m.Reason
+		// A number in the title that no post had is news: a toll, a result, a version.
+		if m.Reason != feed.SameLink && m.Reason != feed.Reprint && hasNewNumber(i.Heading(), told.String()) &&
+			i.Item.Time().After(posted[group[0].Index].Time) {
+			if st.item == nil {
+				st.item = i
+			} else {
+				st.also = append(st.also, i)
+			}
+			continue
+		}
+		story{item: i}.mergeIntoPosted(title, m.Reason)
+	}
+	st.updateOf = title
+	return st, st.item != nil
+}
+
+// hasNewNumber reports whether a title has a number that a text lacks.
+func hasNewNumber(title, text string) bool {
+	known := digitRun().FindAllString(text, -1)
+	return slices.ContainsFunc(digitRun().FindAllString(title, -1), func(n string) bool { return !slices.Contains(known, n) })
 }
 
 // recentEntries returns what a digest posted within duplicateWindow, oldest first. Of

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/feed"
 )
 
@@ -20,7 +21,7 @@ func tale(source, title, text string) story {
 		source: source,
 		feed:   Feed{URL: "https://example.org/feed/" + source},
 		id:     title,
-		score:  &Score{Sources: 1, Freshness: 1, Liked: 1, Weight: 1},
+		score:  &Score{Sources: 1, Liked: 1, Weight: 1},
 	}}
 }
 
@@ -57,22 +58,27 @@ func TestDescribeLikes_TellsTheStrongest(t *testing.T) {
 	}
 }
 
-// A model reads of each candidate where it is from, who else tells it, when, and the beginning of its text, and then
-// what was posted before.
-func TestDescribeCandidates_NumbersItemsAndEarlierPosts(t *testing.T) {
-	first, second := tale("A", "One", "first text of many words"), tale("B", "Two", "second")
+// A model reads of each story where it is from, who else tells it, when, and the beginning of its text, of other tellings
+// less, and what was posted before.
+func TestDescribeTellings_NumbersItemsAndEarlierPosts(t *testing.T) {
+	first, second, third := tale("A", "One", "first text of many words"), tale("B", "Two", "second"),
+		tale("C", "Three", "told by others in many more words")
 	first.Published = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
-	first.also = []*item{second.item}
-	e := &edition{candidates: []story{first, second}, postedTitles: []string{"Old", "Older"}}
-	want := "[1] One (A; 2 sources; 2 Mar 2026 09:00)\nfirst text…\n\n[2] Two (B)\nsecond\n\nPosted before:\n1. " +
-		"Old\n2. Older\n"
-	d := spec{zone: time.FixedZone("", 3600)}
-	if diff := cmp.Diff(want, describeCandidates(e, d, 12)); diff != "" {
-		t.Errorf("the candidates (-want +got):\n%s", diff)
+	first.also = []*item{third.item, third.item}
+	second.series, second.score.Kind, second.updateOf = []*item{tale("B", "Four", "").item}, kindTalk, "Old"
+	stories := []story{first, second}
+	at := func(_ story, i *item) string { return i.Item.Time().Format("15:04") }
+	want := "[1] One (A; 08:00; 2 sources)\nfirst text…\n\n[2] Three (C; tells the same as 1)\ntold…\n\n" +
+		"[3] Two (B; and 1 like it; posted before: Old; discussion)\nsecond\n\n"
+	if diff := cmp.Diff(want, describeTellings(stories, listTellings(stories, 5), 12, at)); diff != "" {
+		t.Errorf("the stories (-want +got):\n%s", diff)
 	}
-	e.postedTitles = nil
-	if got := describeCandidates(e, d, 12); strings.Contains(got, "Posted") {
-		t.Errorf("nothing was posted before, and the model is told %s", got)
+	want = "[1] One (A; 08:00; 2 sources)\n\n[2] Two (B; and 1 like it; posted before: Old; discussion)\n\n"
+	if diff := cmp.Diff(want, describeTellings(stories, listTellings(stories, 1), 0, at)); diff != "" {
+		t.Errorf("the headlines (-want +got):\n%s", diff)
+	}
+	if got := describePosted([]string{"Old", "Older"}); got != "Posted before:\n1. Old\n2. Older\n" || describePosted(nil) != "" {
+		t.Errorf("posted before: %q", got)
 	}
 }
 
@@ -83,8 +89,11 @@ func TestEditorPrompt_FitsTheTokens(t *testing.T) {
 		e.candidates = append(e.candidates, tale("A", fmt.Sprint("Title ", n), strings.Repeat("words ", 400)))
 	}
 	s := New(Options{})
+	describe := func(length int) string {
+		return describeTellings(e.candidates, listTellings(e.candidates, 5), length, nil)
+	}
 	size := func(length int) int {
-		prompt := describeCandidates(e, spec{}, length)
+		prompt := describe(length)
 		system, _, _ := s.editorPrompt(spec{}, e)
 		return (len(system)+len(prompt))/4 + 300 + 8*120
 	}
@@ -94,7 +103,7 @@ func TestEditorPrompt_FitsTheTokens(t *testing.T) {
 		_, prompt, fits := s.editorPrompt(spec{Plan: Plan{MaxTokens: tokens}}, e)
 		want := ""
 		if length > 0 {
-			want = describeCandidates(e, spec{}, length)
+			want = describe(length)
 		}
 		if fits != (length > 0) || prompt != want {
 			t.Errorf("%d tokens: a prompt of %d bytes, fits: %v; want texts of %d characters", tokens, len(prompt), fits,
@@ -140,7 +149,6 @@ func TestParseAnswer(t *testing.T) {
 		`{"items":[{"n":0},{"n":4},{"n":-1},{"n":3}]}`:              {3},
 		`{"items":[{"n":1,"text":"first"},{"n":1,"text":"again"}]}`: {1},
 		`{"items":[{"n":4}]}`:                                       nil,
-		`{"items":[]}`:                                              nil,
 		`{}`:                                                        nil,
 		`no object`:                                                 nil,
 		`} {`:                                                       nil,
@@ -173,60 +181,80 @@ func TestApplyJudgements_MergesWhatIsTheSame(t *testing.T) {
 		candidates[n].feed.URL += fmt.Sprint(n)
 	}
 	candidates[5].feed.NoMerge = true
-	e := &edition{candidates: candidates, postedTitles: []string{"Old", "Older"}}
+	e := &edition{stories: candidates, postedTitles: []string{"Old", "Older"}, asked: true}
+	tellings := listTellings(candidates, 1)
 	a := answer{Items: []judgement{
-		{N: 1, Relevance: 5}, {N: 2, Relevance: 9, SameAs: 1}, {N: 3, Relevance: 9, SameAs: 2}, {N: 4, Relevance: 9,
+		{N: 1, Relevance: 5, SameAs: 2}, {N: 2, Relevance: 9}, {N: 3, Relevance: 6, SameAs: 2}, {N: 4, Relevance: 9,
 			Told: 2},
-		{N: 5, Relevance: 12, SameAs: 5, Told: 3}, {N: 6, Relevance: -1, SameAs: 1, Told: 1},
+		{N: 5, Relevance: 12, SameAs: 5, Told: 3}, {N: 6, Relevance: -1, SameAs: 1},
 	}}
-	left := (spec{}).applyJudgements(e, a)
-	if diff := cmp.Diff([]string{"T5", "T1", "T7", "T6"}, headings(left)); diff != "" {
+	left := (spec{}).applyJudgements(e, candidates, tellings, a)
+	if diff := cmp.Diff([]string{"T5", "T1", "T6", "T7"}, headings(left)); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
 	var got []string
 	for _, st := range candidates {
-		relevance := "none"
-		if st.score.Relevance != nil {
-			relevance = fmt.Sprint(*st.score.Relevance)
-		}
-		got = append(got, fmt.Sprintf("%s %d %s %s", relevance, st.score.Sources, st.verdict, st.reason))
+		got = append(got, fmt.Sprintf("%v %v %s %s", st.judged, st.worth, st.verdict, st.reason))
 	}
-	want := []string{"5 3  ", "none 1 merged into T1 same story, says the model",
-		"none 1 merged into T1 same story, says the model",
-		"none 1 merged into Older same story, says the model, posted before", "10 1  ", "0 1  ", "none 1  "}
+	// A group counts as much as the telling that counts most.
+	want := []string{"true 9  ", "true 9 merged into T1 same story, says the model",
+		"true 9 merged into T1 same story, says the model",
+		"false 0 merged into Older same story, says the model, posted before", "true 10  ", "true 0  ", "false 0  "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("judged (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[int]int{2: 1, 3: 1}, e.merged); diff != "" {
-		t.Errorf("merged (-want +got):\n%s", diff)
-	}
-	if candidates[3].postedBefore != "Older" {
-		t.Errorf("what was told before is %q", candidates[3].postedBefore)
+	if candidates[3].postedBefore != "Older" || left[1].score.Sources != 3 {
+		t.Errorf("what was told before is %q, and T1 has %d sources", candidates[3].postedBefore, left[1].score.Sources)
 	}
 	// The entries of a post keep the numbers by which the model knows them and what was merged into them.
-	numbers := numberCards(candidates, e.merged, []story{left[1], left[0]})
+	numbers := numberCards(tellings, []story{left[1], left[0]})
 	if diff := cmp.Diff(map[int]int{1: 0, 2: 0, 3: 0, 5: 1}, numbers); diff != "" {
 		t.Errorf("the numbers of cards (-want +got):\n%s", diff)
 	}
+	cites := citeTellings(tellings, numbers, []story{left[1], left[0]})
+	want2 := map[int]chat.Link{2: {Title: "A", URL: "https://example.org/T2"}, 3: {Title: "A", URL: "https://example.org/T3"}}
+	if diff := cmp.Diff(want2, cites); diff != "" {
+		t.Errorf("how tellings are cited (-want +got):\n%s", diff)
+	}
 }
 
-// What sells something or lists links comes last, and so does what has nothing to do with a digest that says what it is
-// for.
-func TestApplyJudgement_Kinds(t *testing.T) {
+// News of a story that was posted are an entry of their own; what adds nothing is not.
+func TestApplyJudgements_Updates(t *testing.T) {
 	for _, c := range []struct {
-		prompt string
+		before string
 		j      judgement
-		want   string
+		left   int
+	}{{"", judgement{N: 1, Relevance: 5, Told: 1, Update: true}, 1}, {"", judgement{N: 1, Relevance: 5, Told: 1}, 0},
+		{"Old", judgement{N: 1, Relevance: 5}, 0}, {"Old", judgement{N: 1, Relevance: 5, Update: true}, 1}} {
+		st := tale("A", "T", "text")
+		st.updateOf = c.before
+		e := &edition{stories: []story{st}, postedTitles: []string{"Old"}, asked: true}
+		left := (spec{}).applyJudgements(e, e.stories, listTellings(e.stories, 1), answer{Items: []judgement{c.j}})
+		if len(left) != c.left || len(left) == 1 && (left[0].updateOf != "Old" || storyCard(1, left[0]).Title != "Update: T") {
+			t.Errorf("%+v: %d stories are left", c, len(left))
+		}
+	}
+}
+
+// What is of a kind that is seldom news counts less than its relevance, and what sells something least, unless the digest
+// treats them as any other item.
+func TestJudgedWorth_Kinds(t *testing.T) {
+	for _, c := range []struct {
+		kind  string // as it seems
+		how   string
+		j     judgement
+		worth float64
 	}{
-		{"", judgement{Kind: "news", Relevance: 0}, ""}, {"", judgement{Kind: "advert", Relevance: 9}, kindOffer},
-		{"", judgement{Kind: "links", Relevance: 9}, kindRoundup}, {"sailing", judgement{Kind: "news", Relevance: 2},
-			kindOffTopic},
-		{"sailing", judgement{Kind: "news", Relevance: 3}, ""}, {"sailing", judgement{Kind: "links", Relevance: 1},
-			kindRoundup},
+		{"", lowKind, judgement{Kind: "news", Relevance: 9}, 9}, {"", lowKind, judgement{Kind: "news", Relevance: 11}, 10},
+		{"", lowKind, judgement{Kind: "advert", Relevance: 9}, 1}, {"", normalKind, judgement{Kind: "advert", Relevance: 9}, 9},
+		{"", lowKind, judgement{Kind: "links", Relevance: 9}, 7}, {kindLinks, lowKind, judgement{Relevance: 4}, 2},
+		{kindLinks, lowKind, judgement{Relevance: 1}, 0},
 	} {
 		st := tale("A", "T", "")
-		if (spec{Plan: Plan{Prompt: c.prompt}}).applyJudgement(st, c.j); st.score.Kind != c.want {
-			t.Errorf("%q, %+v: it is %q, want %q", c.prompt, c.j, st.score.Kind, c.want)
+		st.score.Kind = c.kind
+		d := spec{Plan: Plan{Kinds: map[string]string{kindOffer: c.how, kindLinks: c.how}}}
+		if got := d.judgedWorth(st, c.j); got != c.worth {
+			t.Errorf("%+v: it is worth %v", c, got)
 		}
 	}
 }
@@ -241,6 +269,7 @@ func TestTopics_StandTogether(t *testing.T) {
 		e.candidates = append(e.candidates, st)
 		a.Items = append(a.Items, judgement{N: n + 1, Topic: topic})
 	}
+	e.tellings = listTellings(e.candidates, 1)
 	e.chosen = slices.Clone(e.candidates)
 	e.groupByTopic(a)
 	if diff := cmp.Diff([]string{"T0", "T3", "T2", "T5", "T4", "T1"}, headings(e.chosen)); diff != "" {
@@ -260,7 +289,7 @@ func TestTopics_StandTogether(t *testing.T) {
 		}
 		got = append(got, line)
 	}
-	want := []string{"Sea: 0 said 0 3 said 3", "Land: 2 said 2 5 said 5", "More: 1 said 1 4 said 4"}
+	want := []string{"Sea: 0 said 0 3 said 3", "Land: 2 said 2 5 said 5", "More: 4 said 4 1 said 1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("below their topics (-want +got):\n%s", diff)
 	}
@@ -287,18 +316,20 @@ func TestUseAnswer_ByStyle(t *testing.T) {
 		{N: 1, Topic: "Sea", Text: "The boat sailed"}, {N: 2, Topic: "Sea", Text: "It was merged [2]."},
 		{N: 3, Topic: "Land", Text: "The house stands [3]. It is old."}, {N: 4, Topic: "Air", Text: "Not posted [4]."},
 	}}
-	boat, house := "The boat sailed [[2]](https://example.org/T1)", "The house stands [[1]](https://example.org/T3)."
+	boat, house := "The boat sailed [[2]](https://example.org/T1)", "The house stands. [[1]](https://example.org/T3)"
 	for style, want := range map[string]string{
-		Brief: "Both matter [[2]](https://example.org/T1)[[1]](https://example.org/T3).|: 0  1 |The house stands.|The " +
+		Brief: "Both matter. [[2]](https://example.org/T1)[[1]](https://example.org/T3)|: 0  1 |The house stands.|The " +
 			"boat sailed",
 		Bullets: "|: 0 " + house + " 1 " + boat,
 		Topics:  "|Land: 0 " + house + "|Sea: 1 " + boat,
 	} {
-		e := &edition{merged: map[int]int{2: 1}}
+		e := &edition{}
 		e.numbers = map[int]int{1: 1, 2: 1, 3: 0}
 		for n, title := range []string{"T3", "T1"} {
-			e.cards = append(e.cards, storyCard(n+1, tale("A", title, "own text")))
+			e.entries = append(e.entries, tale("A", title, "own text"))
+			e.cards = append(e.cards, storyCard(n+1, e.entries[n]))
 		}
+		e.tellings = []telling{{item: e.entries[1].item}, {item: tale("A", "T2", "").item}, {item: e.entries[0].item}, {}}
 		e.useAnswer(spec{Plan: Plan{Style: style}}, a)
 		got := e.summary
 		for _, p := range e.parts {

@@ -156,12 +156,12 @@ func TestModel_ChoosesFromMoreThanIsPosted(t *testing.T) {
 			t.Errorf("the post holds %q: %s", never, p.Draft.Text)
 		}
 	}
-	if !strings.Contains(p.Draft.Text, "The kernel changes [[1]](https://example.org/21)") ||
+	if !strings.Contains(p.Draft.Text, "The kernel changes. [[1]](https://example.org/21)") ||
 		!strings.Contains(p.Draft.Footer, "2 statements of the model") {
 		t.Errorf("text %q, footer %q", p.Draft.Text, p.Draft.Footer)
 	}
 	for _, v := range p.Items {
-		if strings.HasPrefix(v.Title, "Tip") && (v.Score.Kind != "off topic" || *v.Score.Relevance != 1) {
+		if strings.HasPrefix(v.Title, "Tip") && (v.Verdict != "not worth a place" || !v.Judged || v.Worth != 1) {
 			t.Errorf("%s: %s", v.Title, v.Why())
 		}
 	}
@@ -187,7 +187,7 @@ func TestModel_MergesAcrossLanguagesAndDropsWhatWasTold(t *testing.T) {
 		titled(6, "What we read on the weekend", 1), titled(7, "Harbour opens after the storm", 5)}
 	p := b.preview(t)
 	want := map[string]string{
-		"https://example.org/2": "posted", "https://example.org/3": "posted",
+		"https://example.org/2": "posted", "https://example.org/3": "not worth a place",
 		"https://example.org/4": "merged into Ein neues Gesetz für Flüsse",
 		"https://example.org/5": "merged into The bridge has fallen", "https://example.org/6": "posted",
 		"https://example.org/7": "posted",
@@ -196,11 +196,11 @@ func TestModel_MergesAcrossLanguagesAndDropsWhatWasTold(t *testing.T) {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
 	var order []string
-	for _, m := range regexp.MustCompile(`- \*\*\d+\.\*\* \[[^\]]*\]\(https://example.org/(\d+)\)`).FindAllStringSubmatch(p.Draft.Text, -1) {
-		order = append(order, m[1])
+	for _, m := range listedEntry.FindAllStringSubmatch(p.Draft.Text, -1) {
+		order = append(order, m[2])
 	}
-	// The list of links and the advertisement come last; neither has a text of its own.
-	if diff := cmp.Diff([]string{"2", "7", "6", "3"}, order); diff != "" {
+	// The list of links has no topic, and the advertisement gets no place.
+	if diff := cmp.Diff([]string{"2", "7", "6"}, order); diff != "" {
 		t.Errorf("order (-want +got):\n%s\n%s", diff, p.Draft.Text)
 	}
 	if !strings.Contains(p.Draft.Text, "**Politics**") ||
@@ -220,9 +220,9 @@ func TestModel_BadAnswer_IsAskedForOnceMore(t *testing.T) {
 		asked   int
 		by      string
 	}{
-		{"fenced", []string{"```json\n" + `{"opening":["It is decided [1]."],"items":[{"n":1,"relevance":5}]}` + "\n```"}, 1, "summary by gemini/test"},
-		{"mended", []string{"Sure! Here it is:", `{"opening":["It is decided [1]."],"items":[{"n":1,"relevance":5}]}`}, 2, "summary by gemini/test"},
-		{"prose", []string{"It is decided [1]."}, 1, "summary by gemini/test"},
+		{"fenced", []string{"```json\n" + `{"opening":["It is decided [1]."],"items":[{"n":1,"relevance":5}]}` + "\n```"}, 1, "summary by test"},
+		{"mended", []string{"Sure! Here it is:", `{"opening":["It is decided [1]."],"items":[{"n":1,"relevance":5}]}`}, 2, "summary by test"},
+		{"prose", []string{"It is decided [1]."}, 1, "summary by test"},
 		{"twice bad", []string{"{", `{"items":[{"n":77}]}`}, 2, "without a language model"},
 		{"broken JSON with citations", []string{`{"opening":["It is decided [1]."`, `{"opening":["It is decided [1]."`}, 2, "without a language model"},
 		{"empty", []string{" "}, 1, "without a language model"},
@@ -237,7 +237,7 @@ func TestModel_BadAnswer_IsAskedForOnceMore(t *testing.T) {
 		if strings.Contains(d.Text, "opening") {
 			t.Errorf("%s: readers see %q", c.name, d.Text)
 		}
-		if c.by == "summary by gemini/test" && !strings.Contains(d.Text, "It is decided [[1]](https://example.org/1).") {
+		if c.by == "summary by test" && !strings.Contains(d.Text, "It is decided. [[1]](https://example.org/1)") {
 			t.Errorf("%s: text %q", c.name, d.Text)
 		}
 	}

@@ -276,7 +276,7 @@ func (f *memberFilter) draft(d spec, e *edition, said map[int]string, run store.
 		}
 	}
 	unposted := 0
-	for _, st := range slices.Concat(e.surplus, e.waiting) {
+	for _, st := range slices.Concat(e.surplus, e.waiting, e.unworthy) {
 		// One that is forgotten while it waits would come again, so there has to be room to remember it.
 		if unposted == maxUnposted || len(f.Told)+len(st.members()) > maxTold {
 			break

@@ -188,8 +188,12 @@ func runMonth(t *testing.T, m *month, days int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.count(m, last.Items, urls, b.now)
-		s.ungrounded += countUngrounded(b.sent[len(b.sent)-1].Draft, m, m.languages > 1)
+		at := len(b.sent) - 1
+		for ; b.sent[at].Turn == ""; at-- { // a notice about a feed
+		}
+		post := b.sent[at].Draft
+		s.count(m, last.Items, post, urls, b.now)
+		s.ungrounded += countUngrounded(post, m, m.languages > 1)
 	}
 	t.Logf("%-34s %6s %s", "measure", "value", "bar")
 	for _, row := range []struct {
@@ -230,7 +234,7 @@ func (s *monthCount) begin(feeds int) {
 	s.waiting, s.shown = map[int]time.Time{}, map[int]time.Time{}
 }
 
-func (s *monthCount) count(m *month, verdicts []digest.Verdict, urls []string, now time.Time) {
+func (s *monthCount) count(m *month, verdicts []digest.Verdict, post chat.Draft, urls []string, now time.Time) {
 	hosts := map[string]int{}
 	for n, url := range urls {
 		hosts["feed"+strings.TrimPrefix(strings.Split(url, ".")[0], "https://f")] = n
@@ -255,6 +259,12 @@ func (s *monthCount) count(m *month, verdicts []digest.Verdict, urls []string, n
 			} else {
 				s.told[story] = true
 			}
+		}
+	}
+	// What another feed leads is shown as well.
+	for _, link := range links.FindAllStringSubmatch(post.Text, -1) {
+		if part := strings.Split(link[1], "/"); len(part) > 2 {
+			shown[hosts[strings.Split(part[2], ".")[0]]] = true
 		}
 	}
 	if s.posted += posted; posted < 12 {
@@ -286,8 +296,9 @@ func countUngrounded(d chat.Draft, m *month, byModel bool) int {
 				bad++
 			}
 		}
-		_, said, ok := strings.Cut(row, "): ")
-		if byModel && ok && !strings.Contains(said, "[[") {
+		row, _, _ = strings.Cut(row, "\n")
+		title, said, ok := strings.Cut(row, "): ")
+		if byModel && ok && !strings.Contains(title, strings.TrimSuffix(strings.TrimPrefix(said, "It is about "), ".")) {
 			bad++
 		}
 	}

@@ -62,6 +62,8 @@ type Plan struct {
 	Tags      []string `json:"tags,omitempty"`    // of a post in a forum
 	Why       bool     `json:"why,omitempty"`     // entries say why they were chosen
 	Adverts   bool     `json:"adverts,omitempty"` // advertisements are posted, too
+	// Kinds are how kinds of items are treated that are seldom news: drop, low or normal. Those not named are low.
+	Kinds map[string]string `json:"kinds,omitempty"`
 
 	Source string    `json:"source"`
 	By     chat.User `json:"by,omitzero"`      // who made it in chat
@@ -288,6 +290,9 @@ func (d spec) check() error {
 			return fmt.Errorf("feeds: the weight %v of %s is not between %v and %v", f.Weight, f.displayURL(),
 				minWeight, maxWeight)
 		}
+	}
+	if err := checkKinds(d.Kinds); err != nil {
+		return err
 	}
 	for what, choice := range map[string][]string{
 		"style " + d.Style:         {d.Style, "", Brief, Bullets, Topics, Titles, Deep, Weekly},

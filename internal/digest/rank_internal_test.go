@@ -2,7 +2,6 @@ package digest
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -20,58 +19,51 @@ var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 // near compares numbers to a billionth.
 var near = cmpopts.EquateApprox(0, 1e-9)
 
-// A score is the product of what it is made of, and its text shows each factor.
-func TestScoreStories_IsAProduct(t *testing.T) {
-	fresh, old, undated, list := tale("A", "Fresh", ""), tale("A", "Old", ""), tale("B", "Undated", ""), tale("A",
+// A score is the worth of a story with what else counts added, and its text shows each part.
+func TestWeighStories(t *testing.T) {
+	fresh, old, undated, list := tale("A", "Fresh news of it", ""), tale("A", "Old news of it", ""), tale("B", "Undated news", ""), tale("A",
 		"Weekly links", "")
 	for _, st := range []story{fresh, list} {
 		st.Published = noon.Add(time.Hour) // in the future, as some feeds say
 	}
 	old.Published = noon.Add(-48 * time.Hour)
-	old.feed.Weight = 2
+	old.feed.Weight, undated.feed.Weight = 2, 1.5
 	old.also = []*item{undated.item}
+	fresh.worth, fresh.judged = 6, true
 	list.Categories = []string{"Bad", "Good"}
-	stories := []story{list, undated, old, fresh}
-	scoreStories(stories, map[string]float64{"topic good": 2, "topic bad": 0.5, "source A": 0.5, "source B": 0.5}, noon)
+	stories := (spec{}).weighStories([]story{list, old, fresh},
+		map[string]float64{"topic good": 2, "topic bad": 0.5, "source A": 0.5, "source B": 0.5}, noon)
 	got := map[string]float64{}
 	for _, st := range stories {
 		got[st.Heading()] = st.score.Total
 	}
-	root := math.Sqrt(0.5)
-	want := map[string]float64{"Fresh": root, "Old": 2 * 0.25 * root * 2, "Undated": 0.5 * root, "Weekly links": 0.1}
+	want := map[string]float64{"Fresh news of it": 6 - 0.5, "Old news of it": usualWorth + 2 - 0.5 + 0.5 - 1, "Weekly links": lowWorth}
 	if diff := cmp.Diff(want, got, near); diff != "" {
 		t.Errorf("scores (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"Old", "Fresh", "Undated", "Weekly links"}, headings(stories)); diff != "" {
+	if diff := cmp.Diff([]string{"Fresh news of it", "Old news of it", "Weekly links"}, headings(stories)); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	relevance := 10
-	score := *stories[0].score
-	score.Relevance = &relevance
-	score.setTotal()
-	if diff := cmp.Diff(4*root, score.Total, near); diff != "" {
-		t.Errorf("with the highest relevance (-want +got):\n%s", diff)
+	if want := "score 5.5: worth 6 of 10 as the model judged it, 1 source, 0 days old, liked × 0.71, weight × 1"; stories[0].
+		score.String() != want {
+		t.Errorf("in words: %s", stories[0].score)
 	}
-	if want := "score 2.83 = 2 sources × 0.25 freshness × 0.71 liked × 2 weight × 4 relevance (10 of 10)"; score.String() != want {
-		t.Errorf("in words: %s", score)
-	}
-	if got := stories[3].score.String(); !strings.HasSuffix(got, " × 0.1, it seems to be: list of links") {
+	if got := stories[2].score.String(); !strings.HasSuffix(got, ", it seems to be one of: links") {
 		t.Errorf("in words: %s", got)
 	}
 }
 
-// Stories come before lists of links, those before what is off topic, and offers last, whatever their scores.
-func TestSortByScore_KindsComeFirst(t *testing.T) {
-	var stories []story
-	for n, kind := range []string{kindOffer, kindOffTopic, kindRoundup, "", ""} {
-		st := tale("A", fmt.Sprint(n, kind), "")
-		st.score = &Score{Kind: kind, Total: 10 - float64(n/4)*3}
-		stories = append(stories, st)
-	}
-	sortByScore(stories)
-	want := []string{"3", "4", "2list of links", "1off topic", "0offer"}
-	if diff := cmp.Diff(want, headings(stories)); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
+// A story is led by its fullest telling, and by no live blog, correction, thread, tag of a release or comment.
+func TestWithBestLead(t *testing.T) {
+	full := strings.Repeat("What has happened is told here in many words. ", 9)
+	for _, lead := range []story{tale("A", "Live: the storm", full+full), tale("A", "Correction: the storm", full+full),
+		tale("A", "v3.0.0", full), tale("A", "Opinion: we need shelters", full+full), tale("A", "A storm", "Short.")} {
+		st := lead
+		st.also = []*item{tale("B", "Storm hits the coast", full).item, tale("C", "The storm is here", full[:90]).item}
+		if got := st.withBestLead(spec{}); got.Heading() != "Storm hits the coast" || len(got.also) != 2 ||
+			lead.verdict != "merged into Storm hits the coast" {
+			t.Errorf("%q: the lead is %q, and it is %q", lead.Heading(), got.Heading(), lead.verdict)
+		}
 	}
 }
 
@@ -118,31 +110,40 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// What got no place waits from when it was seen first, as long as the digest takes items; at a first run events alone
-// do.
+// What is worth a place and got none waits from when it was seen first, as long as the digest takes items, and so does
+// what a model has yet to judge; at a first run events alone do. What is not worth a place is left out for good.
 func TestCarryOver(t *testing.T) {
-	first, waited, event := tale("A", "1", ""), tale("A", "2", ""), tale("hook", "3", "")
-	waited.since, event.event = noon.Add(-24*time.Hour), "build"
-	d := spec{zone: time.FixedZone("", 3600), Plan: Plan{MaxAge: Duration(48 * time.Hour)}}
 	for _, isFirst := range []bool{true, false} {
+		first, waited, event, dull, unjudged := tale("A", "1", ""), tale("A", "2", ""), tale("hook", "3", ""),
+			tale("A", "4", ""), tale("A", "5", "")
+		waited.since, event.event = noon.Add(-24*time.Hour), "build"
+		d := spec{zone: time.FixedZone("", 3600), Plan: Plan{MaxAge: Duration(48 * time.Hour), Prompt: "news"}}
 		e := &edition{firstRun: isFirst}
-		for _, st := range []story{first, waited, event} {
-			st.reason = "no room"
+		all := []story{first, waited, event, dull, unjudged}
+		for n, st := range all {
+			st.reason, st.score.Worth, st.score.Judged = "no room", 3, n < 4
 		}
-		d.carryOver(e, []story{first, waited, event}, noon)
+		dull.score.Worth, unjudged.score.Worth = 2.9, 1
+		e.left = all
+		e.carryOver(d, true, noon)
 		var got []string
-		for _, st := range []story{first, waited, event} {
+		for _, st := range all {
 			got = append(got, st.verdict+": "+st.reason)
 		}
 		want := []string{"carried over: no room, it waits until 4 Mar 13:00",
 			"carried over: no room, it waits until 3 Mar 13:00",
+			"carried over: no room, it waits until 4 Mar 13:00", "not worth a place: ",
 			"carried over: no room, it waits until 4 Mar 13:00"}
-		waiting := 3
+		waiting := []string{"5", "1", "2", "3"}
 		if isFirst {
-			want[0], want[1], waiting = "over the limit: no room", "over the limit: no room", 1
+			want[0], want[1], want[4] = "over the limit: no room", "over the limit: no room", "over the limit: no room"
+			waiting = []string{"3"}
 		}
-		if diff := cmp.Diff(want, got); diff != "" || len(e.waiting) != waiting {
-			t.Errorf("first run %v: %d wait (-want +got):\n%s", isFirst, len(e.waiting), diff)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("first run %v (-want +got):\n%s", isFirst, diff)
+		}
+		if diff := cmp.Diff(waiting, headings(e.waiting)); diff != "" || len(e.unworthy) != 1 {
+			t.Errorf("first run %v: waiting (-want +got):\n%s", isFirst, diff)
 		}
 	}
 	if got := (spec{}).maxWait(); got != 7*24*time.Hour {
@@ -150,74 +151,48 @@ func TestCarryOver(t *testing.T) {
 	}
 }
 
-// One turn gives a place to each feed: pinned feeds first, feeds of more weight twice before others, lists of links a
-// round later, offers last. No source has more than its share, and the reason says why.
+// The worthiest stories get the places; of stories that count the same each feed gets one in turn, pinned feeds first, and
+// no source more than its share, but for big stories. What is not worth a place leaves it empty.
 func TestChoosePlaces(t *testing.T) {
-	var stories []story
-	add := func(source string, n int, change func(*item)) {
-		for k := range n {
-			st := tale(source, fmt.Sprint(source, k+1), "")
-			change(st.item)
-			stories = append(stories, st)
+	type one struct {
+		source string
+		worth  float64
+		change func(*item)
+	}
+	plain := func(*item) {}
+	big := one{"busy", 8, plain}
+	for name, c := range map[string]struct {
+		stories []one
+		places  int
+		want    []string
+	}{
+		"worth first": {[]one{{"a", 5, plain}, {"a", 6, plain}, {"b", 4, plain}, {"c", 3, plain}, {"d", 2, plain}}, 5,
+			[]string{"a6", "a5", "b4", "c3"}},
+		"each feed": {[]one{{"a", 5, plain}, {"a", 5, plain}, {"a", 5, plain}, {"b", 5, plain}, {"c", 5, plain}}, 3,
+			[]string{"a5", "b5", "c5"}},
+		"pinned":   {[]one{{"a", 5, plain}, {"b", 3, func(i *item) { i.feed.Pin = true }}, {"c", 5, plain}}, 2, []string{"b3", "a5"}},
+		"big":      {[]one{big, big, big, big, {"b", 5, plain}, {"c", 5, plain}}, 5, []string{"busy8", "busy8", "busy8", "busy8", "b5"}},
+		"share":    {[]one{{"a", 4, plain}, {"a", 4, plain}, {"a", 4, plain}, {"b", 3, plain}, {"c", 3, plain}}, 5, []string{"a4", "b3", "c3"}},
+		"empty":    {[]one{{"a", 6, plain}, {"b", 2, plain}, {"c", 2.9, plain}}, 5, []string{"a6"}},
+		"an event": {[]one{{"a", 6, plain}, {"b", 1, func(i *item) { i.event = "build" }}}, 5, []string{"a6", "b1"}},
+		"rested":   {[]one{{"shown", 5, plain}, {"b", 5, plain}}, 1, []string{"b5"}},
+		"fair place": {[]one{{"shown", 8, plain}, {"shown", 8, plain}, {"shown", 8, plain}, {"shown", 8, plain}, {"shown", 8, plain},
+			{"shown", 8, plain}, {"b", 5, plain}, {"c", 4.9, plain}}, 6, []string{"shown8", "shown8", "shown8", "shown8", "shown8", "b5"}},
+	} {
+		e := &edition{now: noon, lastShown: map[string]time.Time{}}
+		for n, o := range c.stories {
+			st := tale(o.source, fmt.Sprint(o.source, o.worth), "")
+			st.Link += fmt.Sprint(n)
+			st.score.Worth, st.score.Judged, st.score.Total = o.worth, true, o.worth
+			if o.change(st.item); o.source == "shown" {
+				e.lastShown[shortHash(st.feed.URL)] = noon.Add(-24 * time.Hour)
+			}
+			e.stories = append(e.stories, st)
 		}
-	}
-	add("offer", 1, func(i *item) { i.score.Kind = kindOffer })
-	add("links", 1, func(i *item) { i.score.Kind = kindRoundup })
-	add("busy", 4, func(*item) {})
-	add("heavy", 3, func(i *item) { i.feed.Weight = 2 })
-	add("quiet", 1, func(*item) {})
-	add("light", 1, func(i *item) { i.feed.Weight = 0.5 })
-	add("pinned", 1, func(i *item) { i.feed.Pin, i.since = true, noon })
-	chosen, left := choosePlaces(stories, 8, maxSourceShare, nil)
-	var got []string
-	for _, st := range append(chosen, left...) {
-		got = append(got, st.Heading()+": "+st.reason)
-	}
-	want := []string{
-		"pinned1: its feed is pinned, the first of its feed, it has waited since 2 Mar", "links1: the first of its feed",
-		"busy1: the first of its feed", "busy2: number 2 of its feed", "heavy1: the first of its feed",
-		"heavy2: number 2 of its feed", "quiet1: the first of its feed", "light1: the first of its feed",
-		"offer1: 8 items are posted at most", "busy3: 8 items are posted at most", "busy4: 8 items are posted at most",
-		"heavy3: 8 items are posted at most",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("places (-want +got):\n%s", diff)
-	}
-	_, left = choosePlaces(stories, 20, maxSourceShare, nil)
-	if len(left) != 0 {
-		t.Errorf("with room for all %v got none", headings(left))
-	}
-	three := []story{tale("A", "1", ""), tale("A", "2", ""), tale("A", "3", ""), tale("A", "4", ""), tale("B", "5", ""),
-		tale("C", "6", "")}
-	chosen, left = choosePlaces(three, 6, maxSourceShare, nil)
-	if diff := cmp.Diff([]string{"1", "5", "6"}, headings(chosen)); diff != "" ||
-		left[0].reason != "one source fills at most 40 %" {
-		t.Errorf("of a busy source, left because %s (-want +got):\n%s", left[0].reason, diff)
-	}
-	if chosen, _ = choosePlaces(three, 6, wholeShare, nil); len(chosen) != 6 {
-		t.Errorf("a model chooses from %v", headings(chosen))
-	}
-}
-
-// Where there are more feeds than places, a third of them goes to the best stories, and the others to the feeds that
-// were shown longest ago.
-func TestChoosePlaces_MoreFeedsThanPlaces(t *testing.T) {
-	var stories []story
-	shown := map[string]time.Time{}
-	for n := range 8 {
-		st := tale(fmt.Sprint("S", n), fmt.Sprint(n), "")
-		stories = append(stories, st)
-		shown[shortHash(st.feed.URL)] = noon.Add(-time.Duration(n) * time.Hour)
-	}
-	delete(shown, shortHash(stories[3].feed.URL)) // was never shown
-	chosen, _ := choosePlaces(stories, 6, maxSourceShare, shown)
-	if diff := cmp.Diff([]string{"0", "1", "3", "5", "6", "7"}, headings(chosen)); diff != "" {
-		t.Errorf("shown (-want +got):\n%s", diff)
-	}
-	// As many places as feeds are room for all: their order decides alone.
-	chosen, _ = choosePlaces(stories[:6], 6, maxSourceShare, shown)
-	if diff := cmp.Diff([]string{"0", "1", "2", "3", "4", "5"}, headings(chosen)); diff != "" {
-		t.Errorf("with places for all (-want +got):\n%s", diff)
+		e.choosePlaces(spec{Plan: Plan{Prompt: "news"}}, c.places)
+		if diff := cmp.Diff(c.want, headings(e.chosen)); diff != "" || len(e.chosen)+len(e.left) != len(c.stories) {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

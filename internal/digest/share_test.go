@@ -258,13 +258,13 @@ func TestPreview_ExplainsTheScoreAndItsParts(t *testing.T) {
 	if p.Items[0].Verdict != "posted" || p.Items[1].Verdict != "carried over" {
 		t.Fatalf("verdicts %+v", p.Items)
 	}
-	want := digest.Score{Total: 2, Sources: 2, Freshness: 1, Liked: 1, Weight: 1}
+	want := digest.Score{Total: 5.8, Worth: 5.8, Sources: 2, Liked: 1, Weight: 1}
 	if diff := cmp.Diff(&want, p.Items[0].Score); diff != "" {
 		t.Errorf("score (-want +got):\n%s", diff)
 	}
 	for n, want := range []string{
-		"the first of its feed, 2 sources; score 2 = 2 sources × 1 freshness × 1 liked × 1 weight",
-		"1 items are posted at most, it waits until 9 Mar 08:00; score 0.25 = 1 source × 0.25 freshness × 1 liked × 1 weight",
+		"2 sources; score 5.8: worth 5.8 of 10 as it seems, 2 sources, 0 days old, liked × 1, weight × 1",
+		"1 items are posted at most, it waits until 9 Mar 08:00; score 2.5: worth 3.5 of 10 as it seems, 1 source, 2 days old, liked × 1, weight × 1",
 	} {
 		if got := p.Items[n].Why(); got != want {
 			t.Errorf("item %d is explained as %q, want %q", n, got, want)

@@ -41,21 +41,20 @@ func TestRun_Deep_ExplainsOneStory(t *testing.T) {
 		if run.Posted != 1 || len(d.Cards) != 2 || len(d.Cards[0].Also) != 0 {
 			t.Fatalf("model %v: run %+v, cards %+v", model, run, d.Cards)
 		}
-		if !strings.HasPrefix(d.Text, "**morning**: one story, as 2 sources tell it\n") {
+		if !strings.HasPrefix(d.Text, "**morning** · Tuesday 3 March · one story, as 2 sources tell it\n") {
 			t.Errorf("model %v: it begins otherwise: %q", model, d.Text)
 		}
-		want := "The council decided [[1]](https://example.org/1). Both papers say so " +
-			"[[1]](https://example.org/1)[[2]](https://elsewhere.example/1)."
+		want := "The council decided. [[1]](https://example.org/1) Both papers say so. [1][[2]](https://elsewhere.example/1)"
 		if model && (!strings.Contains(d.Text, want) || strings.Contains(d.Text, "Aliens") || len(asked) < 1500) {
 			t.Errorf("text %q, asked with %d bytes", d.Text, len(asked))
 		}
-		if !model && (strings.Count(d.Text, "[[1]](https://example.org/1)") < 4 ||
+		if !model && (strings.Count(d.Text, "[1]") < 4 ||
 			!strings.Contains(d.Footer, "without a language model")) {
 			t.Errorf("text %q, footer %q", d.Text, d.Footer)
 		}
 		b.now = monday.AddDate(0, 0, 2)
 		if b.run(t, b.now); len(b.sent) != 2 || b.sent[1].Draft.Cards[0].URL != "https://example.org/9" ||
-			!strings.HasPrefix(b.sent[1].Draft.Text, "**morning**: one story\n") {
+			!strings.HasPrefix(b.sent[1].Draft.Text, "**morning** · Wednesday 4 March · one story\n") {
 			t.Errorf("the story that waited was not explained next: %+v", b.sent)
 		}
 	}

@@ -3,6 +3,7 @@ package digest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -88,7 +89,7 @@ func parseTemplate(text string) (*template.Template, error) {
 }
 
 // compose makes the draft, and its two parts where it is long.
-func (e *edition) compose(d spec, now time.Time) error {
+func (e *edition) compose(d spec, now time.Time, publicURL string) error {
 	if d.template != nil {
 		text, err := executeTemplate(d.template, e.templatePage(d, now))
 		if err != nil {
@@ -97,22 +98,27 @@ func (e *edition) compose(d spec, now time.Time) error {
 		e.draft = chat.Draft{Text: text}
 		return nil
 	}
-	text, all := "**"+escape(d.title)+"**: "+countLine(e.cards), len(e.cards)
-	switch {
-	case d.Style == Deep && all > 1:
-		text = fmt.Sprintf("**%s**: one story, as %d sources tell it", escape(d.title), all)
-	case d.Style == Deep:
-		text = "**" + escape(d.title) + "**: one story"
-	case d.Style == Weekly:
-		text = strings.Replace(text, " new ", " ", 1)
-	}
+	text, all := e.heading(d, now), len(e.cards)
 	listed := d.Style == Bullets || d.Style == Topics || d.Style == Titles
 	if !listed {
 		text = strings.TrimSpace(text + "\n\n" + e.summary)
 	}
+	leftOut := e.leftOutLine()
+	if leftOut != "" && !listed {
+		e.smallLine = leftOut
+		if publicURL != "" {
+			e.smallLine += " · " + publicURL + "/digests"
+		}
+	} else if leftOut != "" && publicURL != "" {
+		leftOut += " · [see all](" + publicURL + "/digests)"
+	}
 	part := func(heading string, from, to int) chat.Draft {
 		if listed {
-			return chat.Draft{Text: strings.TrimSpace(heading + e.renderRows(d.Style, from, to))}
+			text := heading + e.renderRows(d.Style, from, to)
+			if to == all && leftOut != "" {
+				text += "\n\n*" + leftOut + "*"
+			}
+			return chat.Draft{Text: strings.TrimSpace(text)}
 		}
 		return chat.Draft{Text: heading, Cards: e.cards[from:to]}
 	}
@@ -160,35 +166,62 @@ func (e *edition) headLength(style string) int {
 
 // renderRows returns the entries from index from to index to as a list, below their topics.
 func (e *edition) renderRows(style string, from, to int) string {
-	text, n := "", 0
+	var b strings.Builder
+	n := 0
 	for _, p := range e.parts {
 		begun := false
 		for _, l := range p.entries {
 			if n++; n <= from || n > to {
 				continue
 			}
-			if !begun && p.topic != "" {
-				text += "\n\n**" + escape(p.topic) + "**"
-			}
-			if !begun {
-				text += "\n"
+			isLead := style != Titles && p.topic == "" && formOf(l.n, len(e.cards)) == lead
+			switch {
+			case !begun && p.topic != "":
+				b.WriteString("\n\n**" + escape(p.topic) + "**\n")
+			case !begun || isLead:
+				b.WriteString("\n")
 			}
 			begun = true
-			text += "\n" + e.renderRow(style, l)
+			b.WriteString("\n" + e.renderRow(style, p.topic, l, isLead))
 		}
 	}
-	return text
+	return b.String()
 }
 
-// renderRow returns an entry as a line of a list.
-func (e *edition) renderRow(style string, l entryLine) string {
+// maxRowSources is how many other sources the line of an entry links to.
+const maxRowSources = 2
+
+// renderRow returns an entry as a line of a list, or as a paragraph. What its topic says already is not said again, and
+// no address is written twice.
+func (e *edition) renderRow(style, topic string, l entryLine, isLead bool) string {
 	c := e.cards[l.n]
-	from := escape(c.Source)
-	if also := markdownLinks(c.Also); len(also) > 0 {
-		from += ", also " + strings.Join(also, ", ")
+	said := e.entryStatement(l)
+	var from []string
+	if c.Source != topic {
+		from = append(from, escape(c.Source))
 	}
-	text := fmt.Sprintf("- **%d.** %s (%s)", c.N, markdownLink(c.Title, c.URL), from)
-	if said := e.entryStatement(l); said != "" && style != Titles {
+	if n := len(c.Also) + 1; isLead && n > 2 {
+		from = append(from, pluralize(n, "source"))
+	}
+	also := slices.DeleteFunc(slices.Clone(c.Also), func(a chat.Link) bool {
+		return strings.Contains(said, "("+linkTarget(a.URL)+")")
+	})
+	more := ""
+	if n := len(also) - maxRowSources; n > 0 && !isLead {
+		also, more = also[:maxRowSources], fmt.Sprintf(" and %d more", n)
+	}
+	if len(also) > 0 {
+		from = append(from, "also "+strings.Join(markdownLinks(also), ", ")+more)
+	}
+	title := markdownLink(c.Title, c.URL)
+	text := fmt.Sprintf("- **%d.** %s", c.N, title)
+	if isLead {
+		text = fmt.Sprintf("**%d. %s**", c.N, title)
+	}
+	if len(from) > 0 {
+		text += " (" + strings.Join(from, ", ") + ")"
+	}
+	if said != "" && style != Titles {
 		text += ": " + said
 	}
 	return text

@@ -30,6 +30,16 @@ type waitingItems struct {
 type waitingEntry struct {
 	pastEntry
 	Since time.Time `json:"since"`
+	// Worth is how much it matters as a model judged it; nil: none has.
+	Worth *float64 `json:"worth,omitempty"`
+}
+
+// judge notes what a model said of an item in an earlier run.
+func (w waitingEntry) judge(i *item) *item {
+	if w.Worth != nil {
+		i.worth, i.judged = *w.Worth, true
+	}
+	return i
 }
 
 // maxWait returns how long an item of a digest waits for a place.
@@ -70,16 +80,17 @@ func (s *Service) addWaiting(ctx context.Context, d spec, e *edition) error {
 	for _, one := range w.Items {
 		if i := listed[one.ID]; i != nil {
 			i.since = one.Since
+			one.judge(i)
 			continue
 		}
 		if f, ok := feeds[one.Feed]; ok {
-			e.items = append(e.items, &item{
+			e.items = append(e.items, one.judge(&item{
 				Item:   one.feedItem(),
 				source: one.Source,
 				feed:   f,
 				id:     one.ID,
 				since:  one.Since,
-			})
+			}))
 		}
 	}
 	return nil
@@ -98,7 +109,10 @@ func newWaitingItems(e *edition, now time.Time) waitingItems {
 				if i.event != "" { // which is stored by itself
 					continue
 				}
-				one := waitingEntry{newPastEntry(i), i.since}
+				one := waitingEntry{pastEntry: newPastEntry(i), Since: i.since}
+				if i.judged {
+					one.Worth = &i.worth
+				}
 				if one.Since.IsZero() {
 					one.Since = now
 				}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"ravenbot/internal/chat"
@@ -18,7 +20,33 @@ const (
 	cardLength    = 320 // characters of a card's text
 	headSentences = 2
 	lineLength    = 240 // characters of a line's text
+
+	// leadEntries is how many entries are told in two sentences; most of the others have one, and the last of a long post
+	// have their titles alone.
+	leadEntries = 3
+	titleShare  = 3 // a third of what is behind the leads
 )
+
+// form is how much a post says of an entry.
+type form int
+
+const (
+	lead form = iota
+	brief
+	bare // its title alone
+)
+
+// formOf returns the form of the entry with an index among all.
+func formOf(n, all int) form {
+	titles := (all - leadEntries) / titleShare
+	switch {
+	case n < leadEntries:
+		return lead
+	case titles >= 2 && n >= all-titles:
+		return bare
+	}
+	return brief
+}
 
 // content is the text of a digest.
 type content struct {
@@ -27,13 +55,16 @@ type content struct {
 	head, rest       chat.Draft
 	summary          string // Markdown
 	by               string // who wrote it
+	smallLine        string // what was left out, where it has no place in the text
 	parts            []part // the entries in their order, under their topics
 	droppedSentences int    // statements of a model without an item
 	foreignLinks     int    // links of a model that are no item's
 	cards            []chat.Card
-	numbers          map[int]int // by the number under which a model knows an item: the index of its card; nil: one less
-	shownItems       int         // how many items a model was shown
-	modelTexts       bool        // texts of cards are a model's
+	numbers          map[int]int       // by the number under which a model knows an item: the index of its card; nil: one less
+	series           []string          // by the index of a card: what it says of the series that it leads
+	cites            map[int]chat.Link // by such a number: the telling that is cited, if it is not what its card links to
+	shownItems       int               // how many items a model was shown
+	modelTexts       bool              // texts of cards are a model's
 }
 
 // part is a topic with its entries. Styles without topics have one part, whose topic is empty.
@@ -73,7 +104,11 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 			return e, nil
 		}
 		if d.WhenEmpty == "say" && !d.quiet {
-			e.draft = chat.Draft{Text: "**" + escape(d.title) + "**: nothing new.", Footer: strings.Join(e.faults, " · ")}
+			said := "nothing new."
+			if n := len(e.unworthy); n > 0 {
+				said = "nothing of note. " + e.leftOutLine()
+			}
+			e.draft = chat.Draft{Text: "**" + escape(d.title) + "**: " + said, Footer: strings.Join(e.faults, " · ")}
 		}
 		return e, nil
 	}
@@ -85,10 +120,15 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	s.readPages(ctx, d, entries)
 	for n, st := range entries {
 		card := storyCard(n+1, st)
-		if d.Why && d.Style != Deep && d.Style != Weekly {
+		if sources := st.sources(); d.Style == Deep || d.Style == Weekly {
+			card.Why = ""
+		} else if d.Why {
 			card.Why = st.why()
+		} else if sources > 1 {
+			card.Why = pluralize(sources, "source")
 		}
 		e.cards = append(e.cards, card)
+		e.series = append(e.series, st.seriesLine())
 	}
 	if d.quiet {
 		e.draft = chat.Draft{Text: "**New in " + escape(d.title) + "**" + surplusLine(e.surplus), Cards: e.cards}
@@ -96,11 +136,11 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	}
 	e.entries = entries
 	s.writeContent(ctx, d, e, said)
-	if err := e.compose(d, s.o.Now()); err != nil {
+	if err := e.compose(d, s.o.Now(), s.o.PublicURL); err != nil {
 		return e, err
 	}
 	e.composeChannels(d)
-	e.draft.Footer = strings.Join(slices.Concat(nonEmpty(e.by), e.notes, e.faults), " · ")
+	e.draft.Footer = strings.Join(slices.Concat(nonEmpty(e.by, e.smallLine), e.notes, e.faults), " · ")
 	e.head.Footer = strings.Join(nonEmpty(e.head.Footer, e.draft.Footer), " · ")
 	return e, nil
 }
@@ -114,24 +154,31 @@ func nonEmpty(words ...string) []string {
 // model: what one says of the story is filled in later.
 func storyCard(n int, st story) chat.Card {
 	c := chat.Card{
-		N:      n,
-		Title:  st.Heading(),
-		URL:    st.Link,
-		Source: st.source,
-		Time:   st.Item.Time(),
-		Image:  st.imageURL(),
-		Text:   shorten(strings.Join(summary.Summarize(st.Heading(), st.text(), cardSentences), " "), cardLength),
-
+		N:       n,
+		Title:   st.Heading(),
+		URL:     st.Link,
+		Source:  st.source,
+		Time:    st.Item.Time(),
+		Image:   st.imageURL(),
+		Text:    shorten(strings.Join(summary.Summarize(st.Heading(), st.feedWords(), cardSentences), " "), cardLength),
 		Minutes: readingMinutes(st.text()),
+	}
+	// Where the title is made of the text, the text is not said again.
+	if whole := shorten(st.text(), lineLength); c.Title == "" {
+		c.Title, c.Text = cmp.Or(whole, st.Link), ""
+	}
+	if st.updateOf != "" {
+		c.Title = "Update: " + c.Title
 	}
 	for _, a := range st.also { // another telling may have the picture
 		c.Image = cmp.Or(c.Image, a.imageURL())
 	}
-	c.Title = cmp.Or(c.Title, shorten(c.Text, 80), st.Link)
+	shown := map[string]bool{st.Link: true}
 	for _, a := range st.also {
-		if a.Link != st.Link { // two feeds may list the same page
+		if !shown[a.Link] { // two feeds may list the same page
 			c.Also = append(c.Also, chat.Link{Title: a.source, URL: a.Link})
 		}
+		shown[a.Link] = true
 	}
 	return c
 }
@@ -183,24 +230,74 @@ func cutBetweenWords(s string, n int) string {
 	return strings.TrimRight(cut, " ,;:") + "…"
 }
 
-// countLine says how many stories there are and from which sources; of many it names three.
-func countLine(cards []chat.Card) string {
-	var sources []string
-	for _, c := range cards {
-		if !slices.Contains(sources, c.Source) {
-			sources = append(sources, c.Source)
+// heading returns the first line of a post: the name of the digest, the date, and how much it tells of how much.
+func (e *edition) heading(d spec, now time.Time) string {
+	what := fmt.Sprintf("%d of %s", len(e.cards), pluralize(max(e.countNew(), len(e.cards)), "new item"))
+	switch n := len(e.cards); {
+	case d.Style == Deep && n > 1:
+		what = fmt.Sprintf("one story, as %d sources tell it", n)
+	case d.Style == Deep:
+		what = "one story"
+	case d.Style == Weekly && n == 1:
+		what = "1 story"
+	case d.Style == Weekly:
+		what = fmt.Sprintf("%d stories", n)
+	}
+	return fmt.Sprintf("**%s** · %s · %s", escape(d.title), now.In(d.zone).Format("Monday 2 January"), what)
+}
+
+// countNew returns how many items are new to the digest. What has waited is none of them, unless it is posted.
+func (e *edition) countNew() (n int) {
+	for _, i := range e.items {
+		if !e.seen[i.id] && i.verdict != tooOld && (i.since.IsZero() || i.event != "" || i.verdict == posted) {
+			n++
 		}
 	}
-	noun := "stories"
-	if len(cards) == 1 {
-		noun = "story"
-	}
-	from := strings.Join(sources, ", ")
-	if len(sources) > 3 {
-		from = fmt.Sprintf("%s and %d more", strings.Join(sources[:3], ", "), len(sources)-3)
-	}
-	return fmt.Sprintf("%d new %s from %s", len(cards), noun, escape(from))
+	return n
 }
+
+// leftOutLine says what of the new items is not posted, by kinds.
+func (e *edition) leftOutLine() string {
+	counts := map[string]int{}
+	for _, st := range e.unworthy {
+		counts[st.score.Kind] += len(st.members())
+	}
+	for _, i := range e.items {
+		for _, k := range itemKinds {
+			if i.verdict == "left out: "+countKind(k.key, 1) {
+				counts[k.key]++
+			}
+		}
+	}
+	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+	var parts []string
+	rest := counts[""]
+	for _, kind := range kinds {
+		if kind == "" {
+			continue
+		}
+		if len(parts) < maxLeftOutKinds {
+			parts = append(parts, countKind(kind, counts[kind]))
+		} else {
+			rest += counts[kind]
+		}
+	}
+	if rest > 0 {
+		parts = append(parts, countKind("", rest))
+	}
+	if n := len(e.waiting); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d kept for the next time", n))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Left out: " + strings.Join(parts, ", ")
+}
+
+// maxLeftOutKinds is how many kinds are named of what is left out.
+const maxLeftOutKinds = 4
 
 // modelAnswer is what a model said that was asked to choose.
 type modelAnswer struct {
@@ -210,7 +307,15 @@ type modelAnswer struct {
 }
 
 // noModel is the author of a summary that no model wrote.
-const noModel = "summary: sentences of the items, chosen without a language model"
+const noModel = "chosen without a language model; the sentences are the items' own"
+
+// modelName returns the name of a model without that of its entry in the configuration.
+func modelName(served string) string {
+	if _, name, ok := strings.Cut(served, "/"); ok {
+		return name
+	}
+	return served
+}
 
 // writeContent fills in the entries and the summary: with the sentences of a model that cite
 // items, else with the items' own sentences.
@@ -219,30 +324,34 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said mod
 		e.putAllInOnePart(nil, e.cards)
 		return
 	}
+	if d.Style != Bullets && d.Style != Topics {
+		defer e.shortenEntries(d)
+	}
 	// Nothing of a model's text reaches the post but through keepCited and cleanTopic.
 	written, model := said.text, said.model
 	if e.asked {
-		e.numbers, e.shownItems = numberCards(e.candidates, e.merged, e.chosen), len(e.candidates)
+		e.numbers, e.shownItems = numberCards(e.tellings, e.chosen), len(e.tellings)
 	} else {
 		written, model = s.askModel(ctx, d, e)
 	}
 	switch {
 	case len(said.Items) > 0:
+		e.cites = citeTellings(e.tellings, e.numbers, e.entries)
 		e.useAnswer(d, said.answer)
 		written = "JSON"
 	case d.Style == Bullets || d.Style == Topics:
 		e.parseLines(d, written)
 	default:
 		e.putAllInOnePart(nil, e.cards)
-		e.summary = e.keepCited(written)
+		e.summary = linkOnce(e.keepCited(written))
 	}
 	// Of a text without citations nothing is left, so the items' own sentences take over.
 	cited := e.summary != "" || e.modelTexts || slices.ContainsFunc(e.parts, func(p part) bool {
-		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return firstLink().MatchString(l.statement) })
+		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return linkedCitation().MatchString(l.statement) })
 	})
 	switch {
 	case cited:
-		e.by = "summary by " + model
+		e.by = "summary by " + modelName(model)
 	case written != "":
 		s.o.Log.Warn("digest summary dropped, no sentence cites an item", "digest", d.Name, "model", model)
 	}
@@ -261,12 +370,67 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said mod
 	}
 }
 
+// shortenEntries leaves the leads of a digest of cards two sentences, the others one, and the last ones their titles.
+func (e *edition) shortenEntries(d spec) {
+	if d.Style == Deep || d.Style == Weekly || d.template != nil {
+		return
+	}
+	for n := range e.cards {
+		c := &e.cards[n]
+		f := formOf(n, len(e.cards))
+		switch {
+		case e.series[n] != "":
+			c.Text = strings.TrimSpace(e.series[n] + " " + c.Text)
+		case f == brief:
+			c.Text = informativeSentence(c.Text)
+		case f == bare:
+			c.Text = ""
+		}
+		if f != lead {
+			c.Image = ""
+		}
+	}
+}
+
+// informativeSentence returns the first sentence of a text that has a name or a number, else the first.
+func informativeSentence(text string) string {
+	all := summary.Sentences(text)
+	if len(all) == 0 {
+		return ""
+	}
+	if n := slices.IndexFunc(all, func(one string) bool { return concreteness(one) > 0 }); n > 0 {
+		return strings.TrimSpace(all[n])
+	}
+	return strings.TrimSpace(all[0])
+}
+
 // pluralize returns a number with a noun whose plural ends in s.
 func pluralize(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
+	if before, ok := strings.CutSuffix(noun, "y"); ok {
+		noun = before + "ie"
+	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// putInSections lists the cards: the leads, then what has a sentence, then what has its title alone.
+func (p *content) putInSections(statements map[int]string) {
+	p.parts = nil
+	for n := range p.cards {
+		p.addTo(map[form]string{brief: "In brief", bare: "Also"}[formOf(n, len(p.cards))], entryLine{n, statements[n]})
+	}
+}
+
+// addTo adds an entry to the part of a topic, which is a new one if there is none yet.
+func (p *content) addTo(topic string, l entryLine) {
+	at := slices.IndexFunc(p.parts, func(one part) bool { return strings.EqualFold(one.topic, topic) })
+	if at < 0 {
+		at = len(p.parts)
+		p.parts = append(p.parts, part{topic: topic})
+	}
+	p.parts[at].entries = append(p.parts[at].entries, l)
 }
 
 // putAllInOnePart lists the cards as one part, with their statements by index.
@@ -279,21 +443,11 @@ func (p *content) putAllInOnePart(statements map[int]string, cards []chat.Card) 
 }
 
 // parseLines reads a model's list: a line for each item, perhaps below topics. Items that no
-// line cites come last, without a statement.
+// line cites have no statement.
 func (p *content) parseLines(d spec, written string) {
-	told := map[int]bool{}
+	told := map[int]string{}
+	topics := map[int]string{}
 	topic := ""
-	byTopic := map[string]int{}
-	p.parts = nil
-	add := func(l entryLine) {
-		at, ok := byTopic[topic]
-		if !ok {
-			at = len(p.parts)
-			byTopic[topic] = at
-			p.parts = append(p.parts, part{topic: topic})
-		}
-		p.parts[at].entries = append(p.parts[at].entries, l)
-	}
 	for _, raw := range strings.Split(written, "\n") {
 		raw = strings.TrimSpace(raw)
 		if name, ok := strings.CutPrefix(raw, "#"); ok && d.Style == Topics {
@@ -305,22 +459,14 @@ func (p *content) parseLines(d spec, written string) {
 		if text == "" {
 			continue
 		}
-		if first := p.firstCitedItem(text); !told[first] {
-			told[first] = true
-			add(entryLine{first, text})
+		if first := p.firstCitedItem(text); told[first] == "" {
+			told[first], topics[first] = text, topic
 		}
 	}
-	// No item may get lost because the model forgot it.
-	if topic = ""; len(p.parts) > 0 && d.Style == Topics {
-		topic = "More"
-	}
-	for n := range p.cards {
-		if !told[n] {
-			add(entryLine{n: n})
-		}
-	}
-	if d.Style != Topics && len(p.parts) > 0 {
-		slices.SortStableFunc(p.parts[0].entries, func(a, b entryLine) int { return a.n - b.n })
+	if d.Style == Topics {
+		p.putTopics(topics, told)
+	} else {
+		p.putInSections(told)
 	}
 }
 
@@ -342,27 +488,26 @@ func cleanTopic(heading string) string {
 func (e *edition) fillWithoutModel(d spec) {
 	switch d.Style {
 	case Bullets:
-		e.putAllInOnePart(nil, e.cards)
+		e.putInSections(nil)
 	case Topics:
-		e.parts = nil
-		at := map[string]int{}
+		topics := map[int]string{}
 		for n, st := range e.chosen {
-			topic := st.source
-			if len(st.Categories) > 0 {
-				topic = st.Categories[0]
-			}
-			topic = cleanTopic(topic)
-			if _, ok := at[topic]; !ok {
-				at[topic] = len(e.parts)
-				e.parts = append(e.parts, part{topic: topic})
-			}
-			e.parts[at[topic]].entries = append(e.parts[at[topic]].entries, entryLine{n: n})
+			topics[n] = st.ownTopic()
 		}
+		e.putTopics(topics, nil)
 	case Deep:
-		e.summary = e.explainWithoutModel(e.entries)
+		e.summary = linkOnce(e.explainWithoutModel(e.entries))
 	default:
 		e.summary = e.extractSummary()
 	}
+}
+
+// ownTopic returns the topic that the feed of a story gives it, else the feed's name.
+func (st story) ownTopic() string {
+	if len(st.Categories) > 0 {
+		return cleanTopic(st.Categories[0])
+	}
+	return cleanTopic(st.source)
 }
 
 // extractSummary returns a summary made of the items' first sentences, each with its
@@ -393,15 +538,22 @@ func (p *content) extractSummary() string {
 	return strings.Join(all, " ")
 }
 
-// entryStatement returns a model's statement on an entry, else the item's first sentence.
-func (p *content) entryStatement(l entryLine) string {
-	if l.statement != "" {
-		return l.statement
+// entryStatement returns what a list says of an entry: a model's statement, else the item's own sentences.
+func (e *edition) entryStatement(l entryLine) string {
+	f := formOf(l.n, len(e.cards))
+	switch {
+	case l.n < len(e.series) && e.series[l.n] != "":
+		return escape(e.series[l.n])
+	case f == bare:
+		return ""
+	case l.statement != "" && f == lead:
+		return e.withoutOwnLink(l)
+	case l.statement != "":
+		return strings.TrimSpace(sentence().FindString(e.withoutOwnLink(l)))
+	case f == lead:
+		return escape(e.cards[l.n].Text)
 	}
-	if lead := summary.Sentences(p.cards[l.n].Text); len(lead) > 0 {
-		return escape(shorten(lead[0], lineLength))
-	}
-	return ""
+	return escape(shorten(informativeSentence(e.cards[l.n].Text), lineLength))
 }
 
 // surplusLine names the stories that are too many to be posted, in one line.

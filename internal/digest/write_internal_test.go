@@ -23,6 +23,7 @@ func editionOf(stories ...story) *edition {
 	e := &edition{chosen: stories, entries: stories}
 	for n, st := range stories {
 		e.cards = append(e.cards, storyCard(n+1, st))
+		e.series = append(e.series, st.seriesLine())
 	}
 	return e
 }
@@ -67,14 +68,14 @@ func TestRenderRows(t *testing.T) {
 	a, b := tale("A", "One", "First."), tale("B", "Two *2*", "Second. More.")
 	b.also = []*item{tale("C", "Other", "").item}
 	e := editionOf(a, b, tale("A", "Three", "Third."), tale("", "Four", ""))
-	e.parts = []part{{topic: "Sea", entries: []entryLine{{0, "said [[1]](x)"}, {n: 1}}}, {topic: "",
+	e.parts = []part{{topic: "Sea", entries: []entryLine{{0, "said [[x]](x) [[1]](https://example.org/One)"}, {n: 1}}}, {topic: "",
 		entries: []entryLine{{n: 2}, {n: 3}}}}
 	for rows, want := range map[[2]int]string{
-		{0, 4}: "\n\n**Sea**\n\n- **1.** [One](https://example.org/One) (A): said [[1]](x)\n" +
-			"- **2.** [Two \\*2\\*](https://example.org/Two%20*2*) (B, also [C](https://example.org/Other)): Second.\n\n" +
-			"- **3.** [Three](https://example.org/Three) (A): Third.\n- **4.** [Four](https://example.org/Four) ()",
-		{1, 2}: "\n\n**Sea**\n\n- **2.** [Two \\*2\\*](https://example.org/Two%20*2*) (B, also [C](https://example.org/Other)): Second.",
-		{3, 4}: "\n\n- **4.** [Four](https://example.org/Four) ()",
+		{0, 4}: "\n\n**Sea**\n\n- **1.** [One](https://example.org/One) (A): said [[x]](x)\n" +
+			"- **2.** [Two \\*2\\*](https://example.org/Two%20*2*) (B, also [C](https://example.org/Other)): Second. More.\n\n" +
+			"**3. [Three](https://example.org/Three)** (A): Third.\n- **4.** [Four](https://example.org/Four)",
+		{1, 2}: "\n\n**Sea**\n\n- **2.** [Two \\*2\\*](https://example.org/Two%20*2*) (B, also [C](https://example.org/Other)): Second. More.",
+		{3, 4}: "\n\n- **4.** [Four](https://example.org/Four)",
 		{4, 4}: "",
 	} {
 		if diff := cmp.Diff(want, e.renderRows(Topics, rows[0], rows[1])); diff != "" {
@@ -103,12 +104,12 @@ func TestCompose_FoldsWhatIsLong(t *testing.T) {
 		e.putAllInOnePart(nil, e.cards)
 		e.summary = "In short."
 		d := spec{Plan: Plan{Style: c.style}, title: "news", zone: time.UTC}
-		if err := e.compose(d, noon); err != nil {
+		if err := e.compose(d, noon, ""); err != nil {
 			t.Fatal(err)
 		}
 		cards := c.style == Brief
 		if strings.Contains(e.draft.Text, "In short.") != cards || (len(e.draft.Cards) == c.n) != cards ||
-			!strings.HasPrefix(e.draft.Text, fmt.Sprintf("**news**: %d new stories from A", c.n)) {
+			!strings.HasPrefix(e.draft.Text, fmt.Sprintf("**news** · Monday 2 March · %d of %d new items", c.n, c.n)) {
 			t.Errorf("%s: %d cards below %q", c.style, len(e.draft.Cards), e.draft.Text)
 		}
 		if end := e.head.Text + e.head.Footer; (e.head.Text == "") != (c.head == "") || !strings.HasSuffix(end, c.head) {
@@ -126,9 +127,9 @@ func TestParseLines(t *testing.T) {
 	written := "Sure, here it is:\n- Third and first [3][1].\n* Third again [3].\n# Sea life\n• First [1].\n## " +
 		"sea\nNothing here.\n# Sea life\nFifth [5]."
 	for style, want := range map[string][]string{
-		Bullets: {": 0 First [[1]](https://example.org/T1). 1  2 Third and first [[3]](https://example.org/T3)[[1]](https://example.org/T1)."},
-		Topics: {": 2 Third and first [[3]](https://example.org/T3)[[1]](https://example.org/T1).",
-			"Sea life: 0 First [[1]](https://example.org/T1).", "More: 1 "},
+		Bullets: {": 0 First. [[1]](https://example.org/T1) 1  2 Third and first. [[3]](https://example.org/T3)[[1]](https://example.org/T1)"},
+		Topics: {"Sea life: 0 First. [[1]](https://example.org/T1)",
+			"More: 1  2 Third and first. [[3]](https://example.org/T3)[[1]](https://example.org/T1)"},
 	} {
 		e := editionOf(tale("A", "T1", ""), tale("A", "T2", ""), tale("A", "T3", ""))
 		e.parseLines(spec{Plan: Plan{Style: style}}, written)
@@ -138,7 +139,7 @@ func TestParseLines(t *testing.T) {
 	}
 	e := editionOf(tale("A", "T1", ""))
 	e.parseLines(spec{Plan: Plan{Style: Topics}}, "")
-	if diff := cmp.Diff([]string{": 0 "}, e.lines()); diff != "" {
+	if diff := cmp.Diff([]string{"More: 0 "}, e.lines()); diff != "" {
 		t.Errorf("of nothing (-want +got):\n%s", diff)
 	}
 }
@@ -196,9 +197,9 @@ func TestStoryCard(t *testing.T) {
 	twin.Link, other.Image = st.Link, "https://example.org/c.png"
 	st.also = []*item{twin.item, other.item}
 	c := storyCard(2, st)
-	if c.N != 2 || c.Title != "One sentence. Two sentences." || c.Image != "https://example.org/c.png" ||
+	if c.N != 2 || c.Title != "One sentence. Two sentences. Three sentences." || c.Image != "https://example.org/c.png" ||
 		len(c.Also) != 1 ||
-		c.Also[0] != (chat.Link{Title: "C", URL: other.Link}) || c.Text != "One sentence. Two sentences." ||
+		c.Also[0] != (chat.Link{Title: "C", URL: other.Link}) || c.Text != "" ||
 		c.Minutes != 0 {
 		t.Errorf("the card is %+v", c)
 	}
@@ -208,19 +209,75 @@ func TestStoryCard(t *testing.T) {
 	}
 }
 
-// The line above the entries counts stories and names three sources.
-func TestCountLine(t *testing.T) {
-	for sources, want := range map[string]string{
-		"A": "1 new story from A", "A A": "2 new stories from A", "A B C": "3 new stories from A, B, C",
-		"A B A C D *E": "6 new stories from A, B, C and 2 more",
+// The line above the entries has the date, and how many of how many new items it tells of.
+func TestHeading(t *testing.T) {
+	seen, waits, waited, old := tale("A", "seen", ""), tale("A", "waits", ""), tale("A", "waited", ""), tale("A", "old", "")
+	waits.since, waited.since, waited.verdict, old.verdict = noon, noon, posted, tooOld
+	e := editionOf(tale("A", "new", ""), waited)
+	e.seen = map[string]bool{"seen": true}
+	for _, st := range []story{seen, waits, waited, old, tale("A", "new", ""), tale("B", "other", "")} {
+		e.items = append(e.items, st.item)
+	}
+	for style, want := range map[string]string{
+		Brief: "2 of 3 new items", Deep: "one story, as 2 sources tell it", Weekly: "2 stories",
 	} {
-		var cards []chat.Card
-		for _, s := range strings.Fields(sources) {
-			cards = append(cards, chat.Card{Source: s})
+		if got := e.heading(spec{title: "a*b", zone: time.UTC, Plan: Plan{Style: style}}, noon); got != `**a\*b** · Monday 2 March · `+want {
+			t.Errorf("%s: %s", style, got)
 		}
-		if got := countLine(cards); got != want {
-			t.Errorf("of %s: %q", sources, got)
+	}
+}
+
+// What is left out is named in one line, by kinds, the most frequent first.
+func TestLeftOutLine(t *testing.T) {
+	e := &edition{}
+	if got := e.leftOutLine(); got != "" {
+		t.Errorf("nothing: %q", got)
+	}
+	add := func(kind string, n int) {
+		for range n {
+			st := tale("A", "T", "")
+			st.score.Kind = kind
+			e.unworthy = append(e.unworthy, st)
 		}
+	}
+	for n, kind := range []string{"", kindOffer, kindTalk, kindLive, kindLinks, kindFix} {
+		add(kind, 6-n)
+	}
+	dropped := tale("A", "D", "").item
+	dropped.verdict = "left out: 1 greeting"
+	e.items = []*item{dropped}
+	e.waiting = []story{tale("A", "W", "")}
+	want := "Left out: 5 offers, 4 threads, 3 live blogs, 2 lists of links, 8 others, 1 kept for the next time"
+	if got := e.leftOutLine(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Items of one form make one story, led by the worst, which says how many there are and names the worst.
+func TestFoldSeries(t *testing.T) {
+	var stories []story
+	for n, title := range []string{"SEC-10: Alpha (low)", "SEC-11: Beta (high)", "SEC-12: Gamma (critical)",
+		"SEC-13: Delta (medium)", "A storm is coming"} {
+		st := tale("A", title, "")
+		if n < 4 {
+			st.Summary = "Severity as above, says the advisory."
+		}
+		stories = append(stories, st)
+	}
+	for n := range 4 {
+		stories = append(stories, tale("B", fmt.Sprintf("Kite %d.%d.1", n, n), "text"))
+	}
+	stories = append(stories, tale("C", "SEC-10: Alpha", ""), tale("C", "SEC-11: Alpha", ""), tale("C", "SEC-12: Alpha", ""))
+	left := foldSeries(stories)
+	if diff := cmp.Diff([]string{"SEC-12: Gamma (critical)", "A storm is coming", "Kite 0.0.1", "Kite 1.1.1", "Kite 2.2.1",
+		"Kite 3.3.1", "SEC-10: Alpha", "SEC-11: Alpha", "SEC-12: Alpha"}, headings(left)); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+	if got := left[0].seriesLine(); got != "4 advisories: 1 critical (Gamma), 1 high (Beta), 2 lower." {
+		t.Errorf("it says %q", got)
+	}
+	if got := left[1].seriesLine(); got != "" || stories[0].verdict != "merged into SEC-12: Gamma (critical)" {
+		t.Errorf("another says %q, and one of the series is %q", got, stories[0].verdict)
 	}
 }
 
@@ -419,7 +476,7 @@ func TestIsLinkList(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if got := kindOf(&item{Item: feed.Item{Title: "Save 40 % on boats", Content: links(9, "")}}); got != kindOffer {
+	if got := (spec{}).findKind(&item{Item: feed.Item{Title: "Save 40 % on boats", Content: links(9, "")}}); got != kindOffer {
 		t.Errorf("an offer with links is %q", got)
 	}
 }

@@ -97,9 +97,9 @@ func TestStyles(t *testing.T) {
 		cards         int
 		by            string
 	}{
-		{digest.Brief, "All met [1][2].", []string{"All met [[1]](https://example.org/3)[[2]](https://example.org/2)."}, nil, 3, "summary by gemini/test"},
-		{digest.Bullets, model, []string{"- **1.** [Story number 3 of a long series](https://example.org/3) (Feed a): And the second [[1]](https://example.org/3).\n- **2.** [Story"}, []string{"Nothing", "Town hall"}, 0, "summary by gemini/test"},
-		{digest.Topics, model, []string{"**Town hall**\n\n- **2.** ", "**Rest of the world**\n\n- **3.** "}, []string{"Nothing", "much more"}, 0, "summary by gemini/test"},
+		{digest.Brief, "All met [1][2].", []string{"All met. [[1]](https://example.org/3)[[2]](https://example.org/2)"}, nil, 3, "summary by test"},
+		{digest.Bullets, model, []string{"**1. [Story number 3 of a long series](https://example.org/3)** (Feed a): And the second.\n\n**2. [Story"}, []string{"Nothing", "Town hall"}, 0, "summary by test"},
+		{digest.Topics, model, []string{"**Town hall**\n\n- **1.** ", "**Rest of the world**\n\n- **3.** "}, []string{"Nothing", "much more"}, 0, "summary by test"},
 		{digest.Topics, "", []string{"**politics**\n\n- **1.** [Story number 3", "The town council decided on matter 3"}, nil, 0, "without a language model"},
 		{digest.Bullets, "No sentence cites.", []string{"The town council decided on matter 3"}, []string{"cites."}, 0, "without a language model"},
 		{digest.Titles, "unused [1]", []string{"- **3.** [Story number 1 of a long series](https://example.org/1) (Feed a)"}, []string{"council", "unused"}, 0, ""},

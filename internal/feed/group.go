@@ -27,6 +27,7 @@ const (
 	Reprint   Reason = "reprint"    // word for word, or nearly
 	SameStory Reason = "same story" // another text about the same
 	SameEvent Reason = "same event" // in another language, by names and numbers
+	SameName  Reason = "same name"  // of a vulnerability, a paper, a version or a vote
 )
 
 // Member is an entry of a group, by its index.
@@ -50,14 +51,13 @@ const (
 	minStorySameFeed   = 0.75
 	minAgreement       = 0.15 // share of what one title alone says that the other's text says too
 	minReordered       = 0.25 // share of word triples in common, where the titles have the same words
-	memberFactor       = 0.6  // share of minStory that every two members of a group must reach
 	homePageTitles     = 3    // titles to one link in one feed make the link a home page
 	minTitleRunes      = 20   // characters a title needs before it can identify a story: "Weekly update" names many
 	maxCandidates      = 32   // candidates of one kind that an item is compared with
 )
 
-// Group puts entries together that tell the same story. Every two members of a group are alike, not only neighbours
-// in a chain; the result depends neither on the order of the entries nor on chance. Groups and their members are in
+// Group puts entries together that tell the same story. Each member of a group is like its best member, not only like a
+// neighbour in a chain; the result depends neither on the order of the entries nor on chance. Groups and their members are in
 // the order of the entries, so that the first member of each group is the one that the caller put first. The work
 // grows little faster than the number of entries.
 func Group(entries []Entry, o GroupOptions) [][]Member {
@@ -65,7 +65,11 @@ func Group(entries []Entry, o GroupOptions) [][]Member {
 		o.Window = defaultWindow
 	}
 	g := newGrouper(entries, o)
-	for _, e := range g.edges() {
+	edges := g.edges()
+	for _, e := range edges {
+		g.links[[2]int{e.a, e.b}], g.links[[2]int{e.b, e.a}] = e, e
+	}
+	for _, e := range edges {
 		g.merge(e)
 	}
 	return g.groups(len(entries))
@@ -78,6 +82,7 @@ type grouper struct {
 	groupOf []int         // of each entry, the index of its group
 	members [][]int       // of each group, the indices of its entries
 	reasons []Reason
+	links   map[[2]int]edge // by both of its ends, in either order
 }
 
 // groupEntry is an entry with what is compared of it.
@@ -91,6 +96,8 @@ type groupEntry struct {
 	titleTerms vector // terms of the title alone
 	terms      vector
 	anchors    anchors
+	ids        identifiers
+	sentences  []string // long ones, as hashes of a text that was edited
 	common     []string // what commonWords returns; set by it
 	shingles   []uint64
 	at         time.Time
@@ -99,7 +106,7 @@ type groupEntry struct {
 // newGrouper returns a grouper in which each entry is a group of its own. The entries are sorted, so that the result
 // does not depend on the order in which they came.
 func newGrouper(entries []Entry, o GroupOptions) *grouper {
-	g := &grouper{window: o.Window}
+	g := &grouper{window: o.Window, links: map[[2]int]edge{}}
 	for i, e := range entries {
 		g.entries = append(g.entries, newGroupEntry(e, i))
 	}
@@ -138,6 +145,8 @@ func newGroupEntry(e Entry, index int) *groupEntry {
 	t.numbers = parseTitleNumbers(heading)
 	text := e.Text()
 	t.anchors = findAnchors(heading, text)
+	t.ids = findIdentifiers(heading, text)
+	t.sentences = longSentences(text)
 	title, words := firstWords(heading, maxLeadWords), firstWords(text, maxTextWords)
 	t.shingles = hashShingles(words)
 	t.titleTerms, t.terms = countTerms(title, nil), countTerms(title, words[:min(len(words), maxLeadWords)])
@@ -200,10 +209,18 @@ func (g *grouper) compare(a, b *groupEntry) (Reason, float64) {
 		return "", 0
 	case a.link != "" && a.link == b.link && !(sameFeed && a.fragment != b.fragment):
 		return SameLink, 4
-	case g.isTooFarApart(a, b) || a.numbers.conflictsWith(b.numbers):
+	case g.isTooFarApart(a, b):
+		return "", 0
+	case !sameFeed && a.ids.sharesName(b.ids):
+		return SameName, 2.5
+	case a.numbers.conflictsWith(b.numbers):
 		return "", 0
 	case !sameFeed && a.title == b.title && isDistinctive(a.title):
 		return SameTitle, 3
+	case !sameFeed && a.ids.sharesMore(b.ids) && agreesWith(a, b):
+		return SameName, 0.9
+	case sameFeed && isEdited(a, b):
+		return Reprint, 1.5
 	}
 	// Posts of one feed share a style and standing phrases, so they must be more alike.
 	limit, same := minStory, minReprint
@@ -231,37 +248,60 @@ func (g *grouper) isTooFarApart(a, b *groupEntry) bool {
 	return !a.at.IsZero() && !b.at.IsZero() && b.at.Sub(a.at).Abs() > g.window
 }
 
-// mayShareGroup reports whether two entries may be in one group. That is a weaker condition than telling the same,
-// which only some pairs of a group meet.
-func (g *grouper) mayShareGroup(a, b *groupEntry) bool {
-	if reason, _ := g.compare(a, b); reason != "" {
-		return true
+// conflicts reports whether two entries cannot be in one group, whatever a third one has in common with both.
+func (g *grouper) conflicts(a, b int) bool {
+	if g.links[[2]int{a, b}].reason != "" {
+		return false
 	}
-	return !a.Alone && !b.Alone && !g.isTooFarApart(a, b) && !a.numbers.conflictsWith(b.numbers) && a.Feed != b.Feed &&
-		a.terms.cosine(b.terms) >= memberFactor*minStory
+	x, y := g.entries[a], g.entries[b]
+	return x.Alone || y.Alone || g.isTooFarApart(x, y) || x.numbers.conflictsWith(y.numbers)
 }
 
-// merge makes one group of two, where every member of one may share a group with every member of the other.
+// merge makes one group of two, if no two of their members exclude one another, and each is like the best of all.
 func (g *grouper) merge(e edge) {
 	from, to := g.groupOf[e.a], g.groupOf[e.b]
 	if from == to {
 		g.setReason(e)
 		return
 	}
-	// Comparing all pairs keeps chains apart, in which the first and the last have nothing in common.
 	for _, a := range g.members[from] {
 		for _, b := range g.members[to] {
-			if !g.mayShareGroup(g.entries[a], g.entries[b]) {
+			if g.conflicts(a, b) {
 				return
 			}
 		}
 	}
+	all := slices.Concat(g.members[to], g.members[from])
+	if !g.agrees(all) {
+		return
+	}
 	for _, a := range g.members[from] {
 		g.groupOf[a] = to
 	}
-	g.members[to] = append(g.members[to], g.members[from]...)
-	g.members[from] = nil
+	g.members[to], g.members[from] = all, nil
 	g.setReason(e)
+}
+
+// agrees reports whether each of some entries is like the one that has most in common with all. Names and numbers in
+// another language, and identifiers, are sure signs with any of them; a chain of common words would lead from one story
+// to another.
+func (g *grouper) agrees(all []int) bool {
+	best, most := -1, -1.0
+	for _, a := range all {
+		sum := 0.0
+		for _, b := range all {
+			sum += g.links[[2]int{a, b}].weight
+		}
+		if sum > most {
+			best, most = a, sum
+		}
+	}
+	return !slices.ContainsFunc(all, func(a int) bool {
+		return a != best && g.links[[2]int{a, best}].reason == "" && !slices.ContainsFunc(all, func(b int) bool {
+			reason := g.links[[2]int{a, b}].reason
+			return reason == SameEvent || reason == SameName
+		})
+	})
 }
 
 // setReason records the first reason of each entry, which is the strongest because edges are sorted.

@@ -344,6 +344,15 @@ func candidatePairs(list []*groupEntry) [][2]int {
 		for _, h := range t.shingles[:min(sketchSize, len(t.shingles))] {
 			exact[sharedTrait{shingle: h}] = append(exact[sharedTrait{shingle: h}], i)
 		}
+		for _, name := range t.ids.names {
+			exact[sharedTrait{title: "\x00" + name}] = append(exact[sharedTrait{title: "\x00" + name}], i)
+		}
+		for _, name := range t.ids.more {
+			exact[sharedTrait{title: "\x00" + name}] = append(exact[sharedTrait{title: "\x00" + name}], i)
+		}
+		for _, one := range t.sentences {
+			exact[sharedTrait{title: one}] = append(exact[sharedTrait{title: one}], i)
+		}
 		for _, w := range t.terms {
 			words[w.term] = append(words[w.term], i)
 		}
