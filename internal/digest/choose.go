@@ -27,12 +27,22 @@ const (
 // notWorth is the verdict on what a digest leaves out for good.
 const notWorth = "not worth a place"
 
-// keepNewest keeps of a first run the stories of the last day; without enough of them the newest.
-func (e *edition) keepNewest(d spec, now time.Time) {
+// keepNewest keeps of a first run the stories of the last day, and older ones as long as places would stay empty without
+// them.
+func (e *edition) keepNewest(d spec) {
 	slices.SortStableFunc(e.stories, func(a, b story) int { return b.Item.Time().Compare(a.Item.Time()) })
+	bySource := map[string]int{}
+	for _, st := range e.stories {
+		bySource[st.source]++
+	}
+	share := sourceLimit(bySource, d.MaxItems, maxSourceShare)
+	clear(bySource)
 	n := 0
-	for n < len(e.stories) && (n < d.MaxItems || now.Sub(e.stories[n].Item.Time()) < firstRunAge) {
-		n++
+	for filled := 0; n < len(e.stories) && (filled < d.MaxItems || e.now.Sub(e.stories[n].Item.Time()) < firstRunAge); n++ {
+		if st := e.stories[n]; d.mayPost(st) && bySource[st.source] < share {
+			bySource[st.source]++
+			filled++
+		}
 	}
 	for _, st := range e.stories[n:] {
 		st.verdict, st.reason = overLimit, "the first run posts what is new"

@@ -146,6 +146,7 @@ type edition struct {
 	like         map[string]float64   // what people here think of sources and topics
 	lastShown    map[string]time.Time // by the hash of a feed's address
 	postedTitles []string             // of the last days, for the model
+	kinds        map[string]string    // how kinds of items are treated
 	candidates   []story              // what a model reads
 	tellings     []telling            // their items, by the number less 1 under which the model knows them
 	asked        bool                 // a model was asked about them

@@ -2,6 +2,7 @@ package digest
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -190,6 +191,32 @@ func (d spec) findKind(i *item) string {
 		}
 	}
 	return ""
+}
+
+// minKindItems and maxKindItems bound the items by which it is found out what a digest is made of.
+const (
+	minKindItems = 5
+	maxKindItems = 500
+)
+
+// usualKinds returns how a digest treats kinds of items, where one that makes up most of its feeds counts as any other:
+// somebody who follows forums alone wants their threads.
+func (e *edition) usualKinds(d spec) map[string]string {
+	counts := map[string]int{}
+	some := e.items[:min(len(e.items), maxKindItems)]
+	for _, i := range some {
+		counts[d.findKind(i)]++
+	}
+	for kind, n := range counts {
+		if kind != "" && d.Kinds[kind] == "" && n >= minKindItems && 2*n > len(some) {
+			d.Kinds = maps.Clone(d.Kinds)
+			if d.Kinds == nil {
+				d.Kinds = map[string]string{}
+			}
+			d.Kinds[kind] = normalKind
+		}
+	}
+	return d.Kinds
 }
 
 // countKind returns a number of items of a kind in words.

@@ -37,14 +37,14 @@ func TestWeighStories(t *testing.T) {
 	for _, st := range stories {
 		got[st.Heading()] = st.score.Total
 	}
-	want := map[string]float64{"Fresh news of it": 6 - 0.5, "Old news of it": usualWorth + 2 - 0.5 + 0.5 - 1, "Weekly links": lowWorth}
+	want := map[string]float64{"Fresh news of it": 6 - 1, "Old news of it": usualWorth + 2 - 1 + 0.5 - 1, "Weekly links": lowWorth}
 	if diff := cmp.Diff(want, got, near); diff != "" {
 		t.Errorf("scores (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"Fresh news of it", "Old news of it", "Weekly links"}, headings(stories)); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	if want := "score 5.5: worth 6 of 10 as the model judged it, 1 source, 0 days old, liked × 0.71, weight × 1"; stories[0].
+	if want := "score 5: worth 6 of 10 as the model judged it, 1 source, 0 days old, liked × 0.71, weight × 1"; stories[0].
 		score.String() != want {
 		t.Errorf("in words: %s", stories[0].score)
 	}

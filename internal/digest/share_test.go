@@ -258,12 +258,12 @@ func TestPreview_ExplainsTheScoreAndItsParts(t *testing.T) {
 	if p.Items[0].Verdict != "posted" || p.Items[1].Verdict != "carried over" {
 		t.Fatalf("verdicts %+v", p.Items)
 	}
-	want := digest.Score{Total: 5.8, Worth: 5.8, Sources: 2, Liked: 1, Weight: 1}
+	want := digest.Score{Total: 6, Worth: 6, Sources: 2, Liked: 1, Weight: 1}
 	if diff := cmp.Diff(&want, p.Items[0].Score); diff != "" {
 		t.Errorf("score (-want +got):\n%s", diff)
 	}
 	for n, want := range []string{
-		"2 sources; score 5.8: worth 5.8 of 10 as it seems, 2 sources, 0 days old, liked × 1, weight × 1",
+		"2 sources; score 6: worth 6 of 10 as it seems, 2 sources, 0 days old, liked × 1, weight × 1",
 		"1 items are posted at most, it waits until 9 Mar 08:00; score 2.5: worth 3.5 of 10 as it seems, 1 source, 2 days old, liked × 1, weight × 1",
 	} {
 		if got := p.Items[n].Why(); got != want {

@@ -64,12 +64,14 @@ func (s *Service) rankStories(ctx context.Context, d spec, e *edition) error {
 		}
 		e.like = learnPreferences(runs, words)
 	}
+	e.kinds = e.usualKinds(d)
+	d.Kinds = e.kinds
 	if !d.quiet { // which posts each item as it comes
 		stories = foldSeries(stories)
 	}
 	e.stories = d.weighStories(stories, e.like, s.o.Now())
 	if e.firstRun {
-		e.keepNewest(d, s.o.Now())
+		e.keepNewest(d)
 	}
 	if d.quiet {
 		return s.chooseInstant(ctx, d, e, e.stories)
@@ -98,7 +100,7 @@ const (
 
 // setTotal computes Total from the other fields, which have to be set.
 func (s *Score) setTotal() {
-	s.Total = s.Worth + math.Log2(s.Liked) + math.Log2(s.Weight)/2 - dayStep*min(s.Days, maxDays)
+	s.Total = s.Worth + 2*math.Log2(s.Liked) + math.Log2(s.Weight)/2 - dayStep*min(s.Days, maxDays)
 }
 
 // String returns a score with its parts.
@@ -164,7 +166,8 @@ func (d spec) guessWorth(st story) float64 {
 		best = max(best, worth)
 	}
 	best += 2 * math.Log2(float64(st.sources()))
-	return math.Round(10*min(max(best, 0), maxWorth)) / 10
+	// In steps of a half: a name more or less does not count as much as which came first.
+	return math.Round(2*min(max(best, 0), maxWorth)) / 2
 }
 
 // Parts of what an item seems to be worth. A plain report of one feed is worth usualWorth; names and numbers make it

@@ -86,6 +86,9 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	if err != nil {
 		return e, err
 	}
+	if e.kinds != nil {
+		d.Kinds = e.kinds
+	}
 	var said modelAnswer
 	if !d.quiet {
 		said.answer, said.text, said.model = s.chooseStories(ctx, d, e)
