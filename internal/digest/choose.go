@@ -217,7 +217,7 @@ const (
 	crowdStep, crowdMost   = 0.4, 1.2
 	guessedStep, guessMost = 1.0, 3.0
 	// restStep is what each day adds that its feed was not shown, for a week.
-	restStep = 0.2
+	restStep = 0.04
 	restMost = 7
 	pinned   = 100 // adds this to the first story of a feed
 )
