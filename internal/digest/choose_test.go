@@ -264,3 +264,36 @@ func TestAnUnfinishedRunHidesNothing(t *testing.T) {
 		t.Errorf("the twin of what was never posted is %q", got)
 	}
 }
+
+// A site that moves names all of its items anew, and a headline that is edited may change what names its item: neither is
+// posted again. A new report of the same words is.
+func TestAnItemIsKnownAgainUnderAnotherName(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10})
+	b.feeds[a] = []feed.Item{story(1), story(2), story(3)}
+	b.run(t, monday)
+	b.now = monday.Add(24 * time.Hour)
+	text := "<p>The harbour office closes the old bridge for two years because its cables have rusted through.</p>"
+	for n := range b.feeds[a] {
+		it := &b.feeds[a][n]
+		it.ID, it.Link = fmt.Sprint("new ", n), fmt.Sprintf("https://www.moved.example/posts/%d/", n)
+	}
+	first := feed.Item{ID: "old-bridge", Title: "Old bridge closes", Link: "https://example.org/old-bridge", Summary: text,
+		Published: b.now.Add(-2 * time.Hour)}
+	status := feed.Item{ID: "up", Title: "All systems are up again", Link: "https://example.org/up", Published: b.now}
+	b.feeds[a] = append(b.feeds[a], first, status)
+	if run := b.run(t, b.now); run.Posted != 2 {
+		t.Fatalf("%d items were posted, want the two new ones: %+v", run.Posted, b.sent[len(b.sent)-1])
+	}
+	edited := first
+	edited.ID, edited.Link, edited.Title = "rusty-bridge", "https://example.org/rusty", "Rust closes a bridge for two years"
+	edited.Published = first.Published.Add(time.Hour)
+	edited.Summary += "<p>Ferries run meanwhile.</p>"
+	again := status
+	again.ID, again.Link, again.Published = "up2", "https://example.org/up2", b.now.Add(20*time.Hour)
+	b.feeds[a] = append(b.feeds[a], edited, again)
+	b.now = b.now.Add(24 * time.Hour)
+	got := verdicts(b.preview(t))
+	if got[edited.Link] != "merged into Old bridge closes" || got[again.Link] != "posted" {
+		t.Errorf("the edited one is %q, the new report %q", got[edited.Link], got[again.Link])
+	}
+}

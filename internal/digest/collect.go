@@ -63,6 +63,7 @@ type item struct {
 	source       string // the feed's title
 	feed         Feed
 	id           string    // identity within the digest
+	aliases      []string  // by which the item is known again if its feed names it anew
 	since        time.Time // when the digest first saw it; zero: now
 	listed       bool      // by its feed, still
 	event        string    // name of the event that it is; empty: it is of a feed
@@ -189,9 +190,10 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 
 // decide decides on every item that needs no comparison with others. The others become stories.
 func (s *Service) decide(ctx context.Context, d spec, e *edition) error {
+	e.nameItems()
 	var ids []string
 	for _, i := range e.items {
-		ids = append(ids, i.id)
+		ids = append(append(ids, i.id), i.aliases...)
 	}
 	seen, ever, err := s.o.Store.SeenItems(ctx, d.Name, ids)
 	if err != nil {
@@ -210,6 +212,10 @@ func (s *Service) decide(ctx context.Context, d spec, e *edition) error {
 	now := s.o.Now() // one for all items: two of the same age get the same verdict
 	e.now = now
 	for _, i := range e.items {
+		// A site that has moved names its items anew.
+		for _, alias := range i.aliases {
+			seen[i.id] = seen[i.id] || seen[alias]
+		}
 		if i.verdict = seenBefore; !seen[i.id] {
 			i.verdict, i.reason = d.decideAlone(i, now)
 		}
@@ -258,9 +264,9 @@ func (e *edition) listSeen(d spec) {
 		if waiting[i.id] {
 			continue
 		}
-		e.seenIDs = append(e.seenIDs, i.id)
+		e.seenIDs = append(append(e.seenIDs, i.id), i.aliases...)
 		if !e.seen[i.id] {
-			e.newIDs = append(e.newIDs, i.id)
+			e.newIDs = append(append(e.newIDs, i.id), i.aliases...)
 		}
 	}
 	// Messages of channels share the seen items of the digest, under hashes that no item has.
@@ -366,6 +372,29 @@ func (e *UnreadError) Error() string { return "no feed could be read: " + string
 
 // itemID returns what identifies an item within a digest: two feeds may give theirs the same identifiers.
 func itemID(address string, it feed.Item) string { return shortHash(address + "\x00" + it.ID) }
+
+// minAlias is how many characters a title or text has that tells items of one feed and time apart.
+const minAlias = 12
+
+// nameItems sets the aliases of all items: hashes of feed, time and title, and of feed, time and text, where no other
+// item of the feed has the same.
+func (e *edition) nameItems() {
+	count := map[string]int{}
+	for _, i := range e.items {
+		if at := i.Item.Time(); i.event == "" && !at.IsZero() {
+			for _, words := range []string{i.Heading(), shorten(i.Item.Text(), maxPastText)} {
+				if len(words) >= minAlias {
+					alias := shortHash(strings.Join([]string{i.feed.URL, at.UTC().Format(time.RFC3339), strings.ToLower(words)}, "\x00"))
+					i.aliases = append(i.aliases, alias)
+					count[alias]++
+				}
+			}
+		}
+	}
+	for _, i := range e.items {
+		i.aliases = slices.DeleteFunc(i.aliases, func(alias string) bool { return count[alias] > 1 })
+	}
+}
 
 // host returns the host of an address, with its port, else the address itself. It is what people
 // see of a feed without a title.

@@ -2,6 +2,7 @@ package digest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,14 +51,38 @@ func CheckTemplate(text string) error {
 	return err
 }
 
-// parseTemplate parses a template and executes it on a sample and on an empty page, so that
-// a fault is found when the digest is made, not at its first run. Templates of digests that were
-// made through the API are strangers' text: their steps, time and output are limited.
-func parseTemplate(text string) (*template.Template, error) {
-	t, err := template.New("digest").Funcs(templateFuncs()).Parse(text)
-	if err == nil {
-		err = limitSteps(t)
+// maxTemplateOutput bounds the output of a template, in bytes.
+const maxTemplateOutput = 32 << 10
+
+var errTooLong = errors.New("the template writes too much")
+
+// limitedBuilder is a strings.Builder whose Write fails above maxTemplateOutput.
+type limitedBuilder struct{ strings.Builder }
+
+// Write appends to the text. It returns errTooLong, and appends nothing, where that would be too
+// much.
+func (s *limitedBuilder) Write(p []byte) (int, error) {
+	if s.Len()+len(p) > maxTemplateOutput {
+		return 0, errTooLong
 	}
+	return s.Builder.Write(p)
+}
+
+// executeTemplate returns what a template writes. It fails when the template does, or writes too much.
+func executeTemplate(t *template.Template, p Page) (string, error) {
+	var b limitedBuilder
+	err := t.Execute(&b, p)
+	return strings.TrimSpace(b.String()), err
+}
+
+// parseTemplate parses a template and executes it on a sample and on an empty page, so that
+// a fault is found when the digest is made, not at its first run. Only the operator writes templates: in the
+// configuration, and through the API.
+func parseTemplate(text string) (*template.Template, error) {
+	t, err := template.New("digest").Funcs(template.FuncMap{
+		"join":  strings.Join,
+		"clock": func(t time.Time) string { return t.Format("2 Jan 15:04") },
+	}).Parse(text)
 	if err != nil {
 		return nil, err
 	}

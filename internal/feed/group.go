@@ -123,6 +123,7 @@ func newGrouper(entries []Entry, o GroupOptions) *grouper {
 		)
 	})
 	g.clearHomePageLinks()
+	g.clearStandingPhrases()
 	weighTerms(g.entries)
 	for i := range g.entries {
 		g.groupOf = append(g.groupOf, i)
@@ -175,6 +176,21 @@ func (g *grouper) clearHomePageLinks() {
 		if len(titles[[2]string{t.Feed, t.link}]) >= homePageTitles {
 			t.link = ""
 		}
+	}
+}
+
+// clearStandingPhrases clears sentences that several posts of one feed have: they are of no item.
+func (g *grouper) clearStandingPhrases() {
+	times := map[[2]string]int{}
+	for _, t := range g.entries {
+		for _, one := range t.sentences {
+			times[[2]string{t.Feed, one}]++
+		}
+	}
+	for _, t := range g.entries {
+		t.sentences = slices.DeleteFunc(t.sentences, func(one string) bool {
+			return times[[2]string{t.Feed, one}] >= homePageTitles
+		})
 	}
 }
 

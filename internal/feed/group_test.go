@@ -89,15 +89,19 @@ func together(groups [][]Member) map[[2]int]Reason {
 	return pairs
 }
 
+// day returns the morning of a day.
+func day(n int) time.Time { return time.Date(2026, 3, n, 8, 0, 0, 0, time.UTC) }
+
+// item returns an entry of a feed.
+func item(feed, link, title, text string, at time.Time) Entry {
+	return Entry{Feed: feed, Item: Item{ID: feed + link + title, Link: link, Title: title, Summary: text, Published: at}}
+}
+
 const bridgeText = "The city council voted on Tuesday to close the old harbour bridge for two years of repairs. " +
 	"Traffic across the harbour will be led over the northern ring road from the first of March, and ferries will run " +
 	"every ten minutes."
 
 func TestGroupReasons(t *testing.T) {
-	day := func(n int) time.Time { return time.Date(2026, 3, n, 8, 0, 0, 0, time.UTC) }
-	item := func(feed, link, title, text string, at time.Time) Entry {
-		return Entry{Feed: feed, Item: Item{ID: feed + link + title, Link: link, Title: title, Summary: text, Published: at}}
-	}
 	alone := item("c", "https://a.example/bridge", "Old harbour bridge closes for two years", bridgeText, day(2))
 	alone.Alone = true
 	for _, tc := range []struct {
@@ -229,5 +233,47 @@ func BenchmarkGroup(b *testing.B) {
 				Group(entries, GroupOptions{})
 			}
 		})
+	}
+}
+
+// What names the same vulnerability, paper, version or result tells of the same, and a third telling in another language
+// joins two that are alike.
+func TestGroupByWhatIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		entries []Entry
+		groups  int
+	}{
+		"a vulnerability": {[]Entry{
+			item("a", "https://a.example/1", "Hole in Kestrel lets strangers in", "It is CVE-2026-48213, says its maker.", day(2)),
+			item("b", "https://b.example/1", "PSA: patch today", "CVE-2026-48213 is used by somebody already.", day(2))}, 1},
+		"a list of vulnerabilities": {[]Entry{
+			item("a", "https://a.example/1", "Hole in Kestrel lets strangers in", "It is CVE-2026-48213, says its maker.", day(2)),
+			item("b", "https://b.example/1", "Patches of the month", "CVE-2026-48213 CVE-2026-48214 CVE-2026-48215 CVE-2026-48216.",
+				day(2))}, 2},
+		"a version": {[]Entry{item("a", "https://a.example/1", "Kestrel 3.9.2 mends a hole", "Update it.", day(2)),
+			item("b", "https://b.example/1", "Mail servers fall over", "Version Kestrel 3.9.2 helps, says a company.", day(2))}, 1},
+		"another version": {[]Entry{item("a", "https://a.example/1", "Kestrel 3.9.2 mends a hole", "Update it.", day(2)),
+			item("b", "https://b.example/1", "Kestrel 3.9.3 mends a hole", "Update it.", day(2))}, 2},
+		"a vote": {[]Entry{
+			item("a", "https://a.example/1", "Parliament passes the budget by 86 votes to 83", "It was late.", day(2)),
+			item("b", "https://b.example/1", "86-83: budget for 2027 stands", "Nobody slept.", day(2))}, 1},
+		"a score of another matter": {[]Entry{
+			item("a", "https://a.example/1", "Parliament passes the budget by 86 votes to 83", "It was late.", day(2)),
+			item("b", "https://b.example/1", "Tigers win 86-83", "A game of three hours.", day(2))}, 2},
+		"a headline that was edited": {[]Entry{
+			item("a", "https://a.example/1", "Bridge closes", bridgeText, day(2)),
+			item("a", "https://a.example/2", "Two years without it", bridgeText[:200]+" More was said.", day(2).Add(time.Hour))}, 1},
+		"three tellings in two languages": {[]Entry{
+			item("a", "https://a.example/1", "Storm Ingrid cuts power to 210,000 homes in Vestland",
+				"Storm Ingrid cut power to 210,000 homes in Vestland on Tuesday. BKK sends 400 people, says Kari Lund. Two ferries are in port.",
+				day(2)),
+			item("b", "https://b.example/1", "Storm Ingrid: 210,000 homes in Vestland without power",
+				"Vestland woke without power after storm Ingrid. Kari Lund of BKK speaks of 210,000 homes and 400 people at work.", day(2)),
+			item("c", "https://c.example/1", "Ingrid tok strømmen fra 210.000 i Vestland",
+				"Uværet Ingrid slo ut strømmen for 210.000 i Vestland natt til tirsdag. 400 montører fra BKK er ute, sier Kari Lund.", day(2))}, 1},
+	} {
+		if groups := Group(c.entries, GroupOptions{}); len(groups) != c.groups {
+			t.Errorf("%s: %d groups, want %d: %v", name, len(groups), c.groups, groups)
+		}
 	}
 }
