@@ -87,7 +87,9 @@ func agreesWith(a, b *groupEntry) bool {
 	if countShared(a.anchors.names, b.anchors.names) > 0 || countShared(a.anchors.numbers, b.anchors.numbers) > 2 {
 		return true
 	}
-	return slices.ContainsFunc(a.titleTerms, func(w weighted) bool { return b.titleTerms.contains(w.term) })
+	return slices.ContainsFunc(a.titleTerms, func(w weighted) bool {
+		return (w.term[0] < '0' || w.term[0] > '9') && b.titleTerms.contains(w.term)
+	})
 }
 
 // longSentences returns the first sentences of a text that are long enough to be of one item alone.
