@@ -112,7 +112,7 @@ func (d spec) mayPost(st story) bool {
 func (e *edition) isDue(st story) bool {
 	worth := st.score.Worth
 	if !st.score.Judged { // what seems to be a plain report may be worth more
-		worth += fairWorth - minWorth
+		worth += fairWorth - usualWorth
 	}
 	return worth >= fairWorth && st.score.Kind == "" && e.now.Sub(e.shownAt(st)) >= fairDelay
 }

@@ -174,7 +174,7 @@ func TestWhatManyTellAndWhatHelpedComesFirst(t *testing.T) {
 	}
 	b.feeds[b2] = nil
 	unknown := story(19)
-	unknown.Title, unknown.Summary = "A feed of which nobody has an opinion says so", ""
+	unknown.Title, unknown.Summary = "A feed of which nobody has an opinion says so", "It says so in a text of a few words, as others do."
 	b.feeds["https://example.org/feed/e"] = []feed.Item{unknown}
 	plan := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{"web:/general"},
 		Feeds: from(c, "https://example.org/feed/e", a), MaxItems: 10}

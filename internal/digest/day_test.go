@@ -247,6 +247,9 @@ func TestDay_MainStoriesAreInIt(t *testing.T) {
 			{"no model", true, false, false, digest.Bullets, 6, 3},
 			{"no model, first run", false, false, false, digest.Brief, 6, 3},
 		} {
+			if c.blind && name != "day.txt" { // whose reports in two languages have numbers in common
+				continue
+			}
 			t.Run(name+" "+c.what, func(t *testing.T) {
 				e := &dayEditor{blind: c.blind}
 				p, got, f := runDay(t, name, digest.Plan{Style: c.style, MaxItems: 12}, c.before, func(o *digest.Options) {

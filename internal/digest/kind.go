@@ -51,7 +51,10 @@ var itemKinds = []itemKind{
 	{kindLive, "live blog", "live blogs", func(i *item) bool {
 		return liveTitle().MatchString(i.Heading()) || livePath().MatchString(i.path())
 	}},
-	{kindOffer, "offer", "offers", func(i *item) bool { return offerTitle().MatchString(i.Heading()) }},
+	{kindOffer, "offer", "offers", func(i *item) bool {
+		body := i.feedWords()
+		return offerTitle().MatchString(i.Heading()) || len(strings.Fields(body)) <= greetingText && offerTitle().MatchString(body)
+	}},
 	{kindLinks, "list of links", "lists of links", func(i *item) bool {
 		return roundupTitle().MatchString(i.Heading()) || isLinkList(i.Content)
 	}},
@@ -140,7 +143,7 @@ var (
 	talkPath = text.Pattern(`(?i)/comments/|/r/[^/]+/|/t/[^/]+/\d|/item\?id=|/forums?/|/threads?[/-]|viewtopic`)
 
 	routineTitle = text.Pattern(`(?i)\b(?:horoscopes?|horoskop\w*|quiz|crossword|kreuzworträtsel|kryssord|sudoku|wordle` +
-		`|lottery (?:numbers|results)|lottozahlen|lottotall|(?:word|photo|picture|tip|quote|recipe|thought) of the day` +
+		`|lottery (?:numbers|results)|lottozahlen|lottotall|\pL+ of the (?:day|week|month)` +
 		`|foto des tages|ukens bilde|dagens (?:bilde|tips|rett)|on this day|tv (?:guide|tips)|rezept|recette|receta|oppskrift` +
 		`|weather (?:forecast|for|today|this)|wetter(?:bericht|vorhersage|aussichten)|værmelding\w*|værvarsel\w*|météo` +
 		`|blir (?:det|været)|das wetter)\b`)

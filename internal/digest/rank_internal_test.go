@@ -37,7 +37,7 @@ func TestWeighStories(t *testing.T) {
 	for _, st := range stories {
 		got[st.Heading()] = st.score.Total
 	}
-	want := map[string]float64{"Fresh news of it": 6 - 1, "Old news of it": usualWorth + 2 - 1 + 0.5 - 1, "Weekly links": lowWorth}
+	want := map[string]float64{"Fresh news of it": 6 - 1, "Old news of it": usualWorth + thin + 2 - 1 + 0.5 - 1, "Weekly links": lowWorth}
 	if diff := cmp.Diff(want, got, near); diff != "" {
 		t.Errorf("scores (-want +got):\n%s", diff)
 	}

@@ -181,8 +181,10 @@ const (
 	longWorth    = 0.5
 	majorRelease = 1.0
 	patchRelease = -1.5
-	titleless    = -1.0 // a short post
-	lesserForm   = -1.0 // a question, a listicle, an episode, a comment
+	titleless    = -1.5 // a short post
+	lesserForm   = -2.0 // a question, a listicle, an episode, a comment
+	thin         = -0.5 // hardly a text
+	thinWords    = 8
 )
 
 var (
@@ -210,6 +212,8 @@ func (i *item) guessWorth() float64 {
 	}
 	if title == "" {
 		worth += titleless
+	} else if len(strings.Fields(i.feedWords())) < thinWords {
+		worth += thin
 	}
 	if lesserTitle().MatchString(title) || i.isOpinion() {
 		worth += lesserForm
