@@ -13,7 +13,7 @@ const (
 	// maxHeadlines is how many headlines a model is shown in one request: some 4,000 tokens. maxHeadlineRequests bounds
 	// the requests of a run; what is beyond them waits, and is judged by the next run.
 	maxHeadlines        = 130
-	maxHeadlineRequests = 3
+	maxHeadlineRequests = 5
 	// headlineTellings is how many headlines of one story a model is shown.
 	headlineTellings = 3
 	// headlineTokens estimates what an answer says about one headline.
