@@ -279,7 +279,7 @@ func (e *edition) listSeen(d spec) {
 func (e *edition) listVerdicts() {
 	for _, i := range e.items {
 		e.verdicts = append(e.verdicts, Verdict{
-			Title:   i.Heading(),
+			Title:   i.label(),
 			Link:    i.Link,
 			Feed:    i.source,
 			Verdict: i.verdict,

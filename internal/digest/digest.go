@@ -172,8 +172,8 @@ type Options struct {
 	Settings Settings // nil: nothing is set
 	// PublicURL is the address under which others reach the bot, without a slash at its end.
 	PublicURL string
-	// MailURL is the same for mails, which have no link to unsubscribe where it is empty: their readers are elsewhere, so
-	// that an address of this machine would lead nowhere.
+	// MailURL is the same for mails and posts, which have no link to unsubscribe, or to all items, where it is empty: their
+	// readers are elsewhere, so that an address of this machine would lead nowhere.
 	MailURL string
 	// OnChange is called when digests, or when they are due, have changed.
 	OnChange func()

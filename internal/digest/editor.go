@@ -205,7 +205,7 @@ func describeTellings(stories []story, tellings []telling, length int, at func(s
 		if st.score != nil && st.score.Kind != "" {
 			notes = append(notes, st.score.Kind)
 		}
-		title := cmp.Or(t.Heading(), shorten(t.feedWords(), maxListedTitle))
+		title := t.label()
 		if length == 0 {
 			title = shorten(title, maxListedTitle)
 		}

@@ -1,6 +1,7 @@
 package digest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,6 +117,9 @@ func (s *Service) judgePart(ctx context.Context, d spec, e *edition, part []stor
 func (e *edition) fitsTokens(d spec, system, prompt string, answer int) bool {
 	return d.MaxTokens == 0 || fitsTokens(max(1, d.MaxTokens-e.spent), system, prompt, answer)
 }
+
+// label returns the title of an item, or the beginning of its text if it has none.
+func (i *item) label() string { return cmp.Or(i.Heading(), shorten(i.text(), maxListedTitle)) }
 
 // feedWords returns the text of an item without its title, where the text begins with it.
 func (i *item) feedWords() string {

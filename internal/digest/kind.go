@@ -46,21 +46,21 @@ type itemKind struct {
 
 // itemKinds are recognized by structure, and by what publishers call them in a few languages.
 var itemKinds = []itemKind{
-	{kindFix, "correction", "corrections", func(i *item) bool { return fixTitle().MatchString(i.Heading()) }},
+	{kindFix, "correction", "corrections", func(i *item) bool { return fixTitle().MatchString(i.label()) }},
 	{kindShort, "short video", "short videos", isShortVideo},
 	{kindLive, "live blog", "live blogs", func(i *item) bool {
-		return liveTitle().MatchString(i.Heading()) || livePath().MatchString(i.path())
+		return liveTitle().MatchString(i.label()) || livePath().MatchString(i.path())
 	}},
 	{kindOffer, "offer", "offers", func(i *item) bool {
 		body := i.feedWords()
-		return offerTitle().MatchString(i.Heading()) || len(strings.Fields(body)) <= greetingText && offerTitle().MatchString(body)
+		return offerTitle().MatchString(i.label()) || len(strings.Fields(body)) <= greetingText && offerTitle().MatchString(body)
 	}},
 	{kindLinks, "list of links", "lists of links", func(i *item) bool {
-		return roundupTitle().MatchString(i.Heading()) || isLinkList(i.Content)
+		return roundupTitle().MatchString(i.label()) || isLinkList(i.Content)
 	}},
-	{kindTrial, "prerelease", "prereleases", func(i *item) bool { return trialTitle().MatchString(i.Heading()) }},
+	{kindTrial, "prerelease", "prereleases", func(i *item) bool { return trialTitle().MatchString(i.label()) }},
 	{kindTalk, "thread", "threads", isDiscussion},
-	{kindRoutine, "routine item", "routine items", func(i *item) bool { return routineTitle().MatchString(i.Heading()) }},
+	{kindRoutine, "routine item", "routine items", func(i *item) bool { return routineTitle().MatchString(i.label()) }},
 	{kindGreeting, "greeting", "greetings", isGreeting},
 }
 
@@ -236,7 +236,7 @@ func countKind(kind string, n int) string {
 
 // isOpinion reports whether an item comments on what others report.
 func (i *item) isOpinion() bool {
-	return opinionTitle().MatchString(i.Heading()) ||
+	return opinionTitle().MatchString(i.label()) ||
 		slices.ContainsFunc(i.Categories, func(c string) bool { return opinionTopic().MatchString(strings.TrimSpace(c)) })
 }
 
@@ -251,13 +251,13 @@ func (i *item) path() string {
 
 // isShortVideo reports whether an item is a short video, as its address or its tags say.
 func isShortVideo(i *item) bool {
-	title := i.Heading()
+	title := i.label()
 	return shortsTag().MatchString(title) || shortsPath().MatchString(i.path()) || len(hashtag().FindAllString(title, 3)) == 3
 }
 
 // isDiscussion reports whether an item begins a thread of a forum, or asks readers something.
 func isDiscussion(i *item) bool {
-	return talkTitle().MatchString(i.Heading()) || talkPath().MatchString(i.path()) ||
+	return talkTitle().MatchString(i.label()) || talkPath().MatchString(i.path()) ||
 		strings.Contains(i.Summary+i.Content, "submitted by") && strings.Contains(i.Summary+i.Content, "/u")
 }
 

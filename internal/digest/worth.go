@@ -189,7 +189,7 @@ const (
 
 var (
 	releaseTitle = text.Pattern(`(?i)^(?:[\w./@-]+ ){0,3}(?:version |release |v)?(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:$|[ :,–-])`)
-	lesserTitle  = text.Pattern(`(?i)\?$|^\W*\d+ (?:\w+ ){0,2}(?:ways|tips|things|reasons|tricks|ideas|best|beste\w*|tipps|dinge|gründe|ting|grunner|choses|façons|cosas)\b` +
+	lesserTitle  = text.Pattern(`(?i)\?$|^\W*\w+ (?:\w+ ){0,2}(?:ways|tips|things|reasons|tricks|ideas|best|beste\w*|tipps|dinge|gründe|ting|grunner|choses|façons|cosas)\b` +
 		`|^\W*(?:ep(?:isode|\.)?|folge|épisode|episodio|#) ?#?\d+\b|^(?:my|mein\w*|mon|ma|min|mitt) |^(?:how to|wie man|slik|comment|cómo) `)
 )
 
@@ -215,7 +215,7 @@ func (i *item) guessWorth() float64 {
 	} else if len(strings.Fields(i.feedWords())) < thinWords {
 		worth += thin
 	}
-	if lesserTitle().MatchString(title) || i.isOpinion() {
+	if lesserTitle().MatchString(i.label()) || i.isOpinion() {
 		worth += lesserForm
 	}
 	return worth
@@ -250,7 +250,7 @@ func (st story) withBestLead(d spec) story {
 		if d.findKind(i) != "" || i.isOpinion() {
 			rank -= 100
 		}
-		if releaseTitle().MatchString(i.Heading()) {
+		if i.Heading() == "" || releaseTitle().MatchString(i.Heading()) {
 			rank -= 10
 		}
 		if i.feed.Pin {

@@ -139,7 +139,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	}
 	e.entries = entries
 	s.writeContent(ctx, d, e, said)
-	if err := e.compose(d, s.o.Now(), s.o.PublicURL); err != nil {
+	if err := e.compose(d, s.o.Now(), s.o.MailURL); err != nil {
 		return e, err
 	}
 	e.composeChannels(d)
