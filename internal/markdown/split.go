@@ -173,12 +173,12 @@ func (s *splitter) addLong(l line) {
 }
 
 // border finds where the piece is best cut: at the last empty line in its second
-// half, else before the last line that begins a block of code or a table, else
+// half that is not below a heading, else before the last line that begins a block of code or a table, else
 // at its end.
 func (s *splitter) border() int {
 	total := s.length(s.lines)
 	for i := len(s.lines) - 1; i > 0; i-- {
-		if s.lines[i].blank && s.length(s.lines[:i]) >= total/2 {
+		if s.lines[i].blank && s.length(s.lines[:i]) >= total/2 && !isHeading(s.lines[i-1].text) {
 			return i // no marks are open there, so that the piece does not grow
 		}
 	}
@@ -189,6 +189,12 @@ func (s *splitter) border() int {
 		}
 	}
 	return len(s.lines)
+}
+
+// isHeading reports whether a line is a heading, or all bold, so that it must not be parted from what is below it.
+func isHeading(line string) bool {
+	line = strings.TrimSpace(line)
+	return strings.HasPrefix(line, "#") || len(line) > 4 && strings.HasPrefix(line, "**") && strings.HasSuffix(line, "**")
 }
 
 // flush makes the first n lines a piece and keeps the rest.

@@ -120,3 +120,14 @@ func TestSplit_CutsKeepMarksAndContainers(t *testing.T) {
 		}
 	}
 }
+
+// A heading goes with what is below it into the next message.
+func TestSplit_HeadingStaysWithItsList(t *testing.T) {
+	for _, heading := range []string{"**Security**", "## Security"} {
+		text := strings.Repeat("- a line of a list\n", 7) + "\n" + heading + "\n\n- the first entry of the next list, which is longer"
+		pieces := markdown.Split(text, 170)
+		if len(pieces) != 2 || !strings.HasPrefix(pieces[1], heading) {
+			t.Errorf("the pieces are %q", pieces)
+		}
+	}
+}
