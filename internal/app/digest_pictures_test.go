@@ -43,7 +43,7 @@ func TestPictures_OfDigestStyles(t *testing.T) {
 				if !dark {
 					page.Type("#text", "/digest run "+style)
 					page.Enter(false)
-					page.Wait(`document.querySelector("#log").textContent.includes("` + style + `: ")`)
+					page.Wait(`document.querySelector("#log").textContent.includes("` + style + ` · ")`)
 				}
 				name := "../../docs/images/digest-" + style
 				if dark {
