@@ -248,7 +248,7 @@ func (g *grouper) compare(a, b *groupEntry) (Reason, float64) {
 	if j >= same {
 		return Reprint, 1 + j
 	}
-	c := a.terms.cosine(b.terms)
+	c := a.terms.Cosine(b.terms)
 	switch {
 	case c >= limit && agreement(a, b) >= minAgreement,
 		j >= minReordered && !sameFeed && sameTerms(a.titleTerms, b.titleTerms) && isDistinctive(a.title):

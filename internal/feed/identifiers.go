@@ -88,7 +88,7 @@ func agreesWith(a, b *groupEntry) bool {
 		return true
 	}
 	return slices.ContainsFunc(a.titleTerms, func(w weighted) bool {
-		return (w.term[0] < '0' || w.term[0] > '9') && b.titleTerms.contains(w.term)
+		return (w.Term[0] < '0' || w.Term[0] > '9') && hasTerm(b.titleTerms, w.Term)
 	})
 }
 

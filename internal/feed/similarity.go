@@ -19,53 +19,35 @@ const (
 	sketchSize   = 8   // smallest hashes by which candidates for reprints are found
 )
 
-// vector is a list of weighted terms, sorted by term. It has unit length, or no terms.
-type vector []weighted
-
-// weighted is a term with its count at first, and with its weight after weighTerms.
-type weighted struct {
-	term   string
-	weight float64
-}
-
-// cosine returns the cosine of the angle between two vectors.
-func (v vector) cosine(w vector) (sum float64) {
-	for len(v) > 0 && len(w) > 0 {
-		switch strings.Compare(v[0].term, w[0].term) {
-		case -1:
-			v = v[1:]
-		case 1:
-			w = w[1:]
-		default:
-			sum += v[0].weight * w[0].weight
-			v, w = v[1:], w[1:]
-		}
-	}
-	return sum
-}
+// vector is a list of weighted terms, with their counts at first and their weights after weighTerms. It has unit length
+// then, or no terms.
+type (
+	vector   = text.Vector[string]
+	weighted = text.Weighted[string]
+)
 
 // weighTerms turns the counts of every entry's terms into weights. Terms that few entries use weigh most.
 func weighTerms(list []*groupEntry) {
 	in := map[string]int{}
 	for _, t := range list {
 		for _, w := range t.terms {
-			in[w.term]++
+			in[w.Term]++
 		}
 	}
 	// The constants keep weights moderate when there are only a few entries.
 	rarity := func(term string) float64 { return 1 + math.Log(float64(len(list)+8)/float64(in[term]+1)) }
 	for _, t := range list {
 		for i, w := range t.titleTerms {
-			t.titleTerms[i].weight = rarity(w.term)
+			t.titleTerms[i].Weight = rarity(w.Term)
 		}
 		var square float64
 		for i, w := range t.terms {
-			t.terms[i].weight = (1 + math.Log(w.weight)) * rarity(w.term)
-			square += t.terms[i].weight * t.terms[i].weight
+			t.terms[i].Weight = (1 + math.Log(w.Weight)) * rarity(w.Term)
+			square += t.terms[i].Weight * t.terms[i].Weight
 		}
 		// Unit length makes the cosine a plain sum of products.
 		for i := range t.terms {
-			t.terms[i].weight /= math.Sqrt(square)
+			t.terms[i].Weight /= math.Sqrt(square)
 		}
 	}
 }
@@ -77,12 +59,12 @@ func agreement(a, b *groupEntry) float64 {
 	var borne, all float64
 	for _, two := range [][2]*groupEntry{{a, b}, {b, a}} {
 		for _, w := range two[0].titleTerms {
-			if two[1].titleTerms.contains(w.term) {
+			if hasTerm(two[1].titleTerms, w.Term) {
 				continue
 			}
-			all += w.weight
-			if two[1].terms.contains(w.term) {
-				borne += w.weight
+			all += w.Weight
+			if hasTerm(two[1].terms, w.Term) {
+				borne += w.Weight
 			}
 		}
 	}
@@ -94,15 +76,15 @@ func agreement(a, b *groupEntry) float64 {
 
 // sameTerms reports whether two titles have the same words.
 func sameTerms(v, w vector) bool {
-	return len(v) > 0 && slices.EqualFunc(v, w, func(a, b weighted) bool { return a.term == b.term })
+	return len(v) > 0 && slices.EqualFunc(v, w, func(a, b weighted) bool { return a.Term == b.Term })
 }
 
-// contains reports whether the vector has a term.
-func (v vector) contains(term string) bool {
+// hasTerm reports whether a vector has a term.
+func hasTerm(v vector, term string) bool {
 	_, found := slices.BinarySearchFunc(
 		v,
 		term,
-		func(w weighted, term string) int { return strings.Compare(w.term, term) },
+		func(w weighted, term string) int { return strings.Compare(w.Term, term) },
 	)
 	return found
 }
@@ -112,15 +94,15 @@ func countTerms(title, lead []string) vector {
 	v := make(vector, 0, len(title)+len(lead))
 	add := func(words []string, weight float64) {
 		for _, word := range words {
-			if !stopWords[word] {
-				v = append(v, weighted{stem(word), weight})
+			if !text.IsCommon(word) {
+				v = append(v, weighted{Term: stem(word), Weight: weight})
 			}
 		}
 	}
 	// A headline says what a story is about; a lead adds context.
 	add(title, titleWeight)
 	add(lead, 1)
-	slices.SortFunc(v, func(a, b weighted) int { return strings.Compare(a.term, b.term) })
+	slices.SortFunc(v, func(a, b weighted) int { return strings.Compare(a.Term, b.Term) })
 	return mergeTerms(v)
 }
 
@@ -128,21 +110,14 @@ func countTerms(title, lead []string) vector {
 func mergeTerms(v vector) vector {
 	out := v[:0]
 	for _, w := range v {
-		if n := len(out); n > 0 && out[n-1].term == w.term {
-			out[n-1].weight += w.weight
+		if n := len(out); n > 0 && out[n-1].Term == w.Term {
+			out[n-1].Weight += w.Weight
 			continue
 		}
 		out = append(out, w)
 	}
 	return out
 }
-
-// stopWords are English words that say nothing about a story.
-var stopWords = wordSet(
-	`a about after all also an and are as at be been before but by can could for from had has have he her his
-	how i if in into is it its more new no not now of on one or our out over said say says she so than that the their them there they this to
-	up us was we were what when where which who why will with would you your`,
-)
 
 // wordSet returns the words of a text as a set.
 func wordSet(words string) map[string]bool {
@@ -198,32 +173,16 @@ func isSeparator(r rune) bool {
 // ideographPairs returns the pairs of neighbouring characters of scripts that are written without spaces.
 func ideographPairs(run string) (pairs []string) {
 	// Most words have none, and need not be copied.
-	if strings.IndexFunc(run, isIdeograph) < 0 {
+	if strings.IndexFunc(run, text.IsIdeograph) < 0 {
 		return nil
 	}
 	runes := []rune(run)
 	for i := 0; i+1 < len(runes); i++ {
-		if isIdeograph(runes[i]) && isIdeograph(runes[i+1]) {
+		if text.IsIdeograph(runes[i]) && text.IsIdeograph(runes[i+1]) {
 			pairs = append(pairs, string(runes[i:i+2]))
 		}
 	}
 	return pairs
-}
-
-// isIdeograph reports whether a character is of a script that is written without spaces between
-// words.
-func isIdeograph(r rune) bool {
-	return r >= 0x0E00 &&
-		unicode.In(
-			r,
-			unicode.Han,
-			unicode.Hiragana,
-			unicode.Katakana,
-			unicode.Thai,
-			unicode.Lao,
-			unicode.Khmer,
-			unicode.Myanmar,
-		)
 }
 
 // hashShingles returns the hashes of every three words in a row, ascending and without repeats.
@@ -354,7 +313,7 @@ func candidatePairs(list []*groupEntry) [][2]int {
 			exact[sharedTrait{title: one}] = append(exact[sharedTrait{title: one}], i)
 		}
 		for _, w := range t.terms {
-			words[w.term] = append(words[w.term], i)
+			words[w.Term] = append(words[w.Term], i)
 		}
 		// Terms are stems, and numbers as they are written: neither is the same in two languages.
 		for _, anchor := range slices.Concat(t.anchors.names, t.anchors.numbers) {

@@ -117,7 +117,7 @@ func score(title string, sentences []string) []candidate {
 	list := make([]candidate, len(sentences))
 	for i, b := range counted {
 		c := candidate{index: i, terms: b.weighted(weights)}
-		c.title = c.terms.cosine(titleVector)
+		c.title = c.terms.Cosine(titleVector)
 		// A long sentence shares more words with others and takes more of the reader's time.
 		c.score = central[i] * math.Pow(usualWords/float64(max(b.words, minLengthWords)), lengthExponent)
 		c.score += positionWeight/float64(i+1) + titleWeight*c.title
@@ -181,7 +181,7 @@ func choose(list []candidate, want int) []int {
 		indexes = append(indexes, best.index)
 		left = slices.Delete(left, at, at+1)
 		for i := range left {
-			left[i].repeat = max(left[i].repeat, left[i].terms.cosine(best.terms))
+			left[i].repeat = max(left[i].repeat, left[i].terms.Cosine(best.terms))
 		}
 		left = slices.DeleteFunc(left, func(c candidate) bool { return c.repeat >= maxSimilarity })
 	}

@@ -1,22 +1,13 @@
 package summary
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-)
 
-// common are English words that say nothing about a text. Other languages rely
-// on the weighting, which discounts what is in every sentence.
-var common = set(
-	`a about after all also am an and any are as at be because been before being but by can could did do does
-	down during each for from had has have he her here hers him his how i if in into is it its just like made may me
-	more most my new no not now of off on once one only or other our out over own said same say says she should so
-	some such than that the their them then there these they this those through to too under until up us very was we
-	were what when where which while who whom why will with would you your`,
+	"ravenbot/internal/text"
 )
 
 // space numbers the terms of one text in the order of their first use, so that no sum depends on the order of a map.
@@ -30,26 +21,24 @@ type bag struct {
 
 type count struct{ id, times int }
 
-// vector has unit length, or none; ascending by id.
-type vector []entry
-
-type entry struct {
-	id     int
-	weight float64
-}
+// vector has unit length, or none.
+type (
+	vector = text.Vector[int]
+	entry  = text.Weighted[int]
+)
 
 // newSpace returns a space without terms.
 func newSpace() *space { return &space{ids: map[string]int{}} }
 
 // count returns how often each term is in a text, by its number in the space. Common words count as
 // words and not as terms.
-func (s *space) count(text string) bag {
+func (s *space) count(sentence string) bag {
 	var ids []int
 	words := 0
-	eachTerm(text, func(term string) {
+	eachTerm(sentence, func(term string) {
 		words++
 		term = strings.ToLower(term)
-		if common[term] {
+		if text.IsCommon(term) {
 			return
 		}
 		term = singular(term)
@@ -98,31 +87,15 @@ func (b bag) weighted(weights []float64) vector {
 	var square float64
 	for _, c := range b.counts {
 		w := (1 + math.Log(float64(c.times))) * weights[c.id]
-		v = append(v, entry{c.id, w})
+		v = append(v, entry{Term: c.id, Weight: w})
 		square += w * w
 	}
 	if square > 0 {
 		for i := range v {
-			v[i].weight /= math.Sqrt(square)
+			v[i].Weight /= math.Sqrt(square)
 		}
 	}
 	return v
-}
-
-// cosine returns the cosine of the angle between two vectors of unit length.
-func (v vector) cosine(w vector) (sum float64) {
-	for len(v) > 0 && len(w) > 0 {
-		switch cmp.Compare(v[0].id, w[0].id) {
-		case -1:
-			v = v[1:]
-		case 1:
-			w = w[1:]
-		default:
-			sum += v[0].weight * w[0].weight
-			v, w = v[1:], w[1:]
-		}
-	}
-	return sum
 }
 
 // singular takes off the endings that most often differ between two mentions of
@@ -159,16 +132,16 @@ func eachTerm(text string, yield func(string)) {
 func eachPair(run string, yield func(string)) {
 	from := 0 // start of what is not yielded yet
 	for at, r := range run {
-		if !isIdeograph(r) {
+		if !text.IsIdeograph(r) {
 			continue
 		}
 		if from < at {
 			yield(run[from:at])
 		}
 		from = at + utf8.RuneLen(r)
-		if next, size := utf8.DecodeRuneInString(run[from:]); isIdeograph(next) {
+		if next, size := utf8.DecodeRuneInString(run[from:]); text.IsIdeograph(next) {
 			yield(run[at : from+size])
-		} else if before, _ := utf8.DecodeLastRuneInString(run[:at]); !isIdeograph(before) {
+		} else if before, _ := utf8.DecodeLastRuneInString(run[:at]); !text.IsIdeograph(before) {
 			yield(run[at:from])
 		}
 	}
@@ -179,10 +152,3 @@ func eachPair(run string, yield func(string)) {
 
 // isWordRune reports whether a character may be part of a word.
 func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }
-
-// isIdeograph reports whether a character is of a script that is written without spaces between
-// words.
-func isIdeograph(r rune) bool {
-	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer,
-		unicode.Myanmar)
-}

@@ -1,0 +1,57 @@
+package text
+
+import (
+	"cmp"
+	"strings"
+	"unicode"
+)
+
+// common are English words that say nothing about a text. Other languages rely on weights that discount what is in
+// every text.
+var common = func() map[string]bool {
+	in := map[string]bool{}
+	for word := range strings.FieldsSeq(
+		`a about after all also am an and any are as at be because been before being but by can could did do does
+		down during each for from had has have he her here hers him his how i if in into is it its just like made may me
+		more most my new no not now of off on once one only or other our out over own said same say says she should so
+		some such than that the their them then there these they this those through to too under until up us very was
+		we were what when where which while who whom why will with would you your`,
+	) {
+		in[word] = true
+	}
+	return in
+}()
+
+// IsCommon reports whether a word in lower case is an English one that says nothing about a text.
+func IsCommon(word string) bool { return common[word] }
+
+// IsIdeograph reports whether a character is of a script that is written without spaces between words.
+func IsIdeograph(r rune) bool {
+	return r >= 0x0E00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao,
+		unicode.Khmer, unicode.Myanmar)
+}
+
+// Vector is a list of weighted terms, ascending by term.
+type Vector[K cmp.Ordered] []Weighted[K]
+
+// Weighted is a term with its weight.
+type Weighted[K cmp.Ordered] struct {
+	Term   K
+	Weight float64
+}
+
+// Cosine returns the cosine of the angle between two vectors of unit length.
+func (v Vector[K]) Cosine(w Vector[K]) (sum float64) {
+	for len(v) > 0 && len(w) > 0 {
+		switch cmp.Compare(v[0].Term, w[0].Term) {
+		case -1:
+			v = v[1:]
+		case 1:
+			w = w[1:]
+		default:
+			sum += v[0].Weight * w[0].Weight
+			v, w = v[1:], w[1:]
+		}
+	}
+	return sum
+}
