@@ -15,7 +15,7 @@ import (
 // place goes to what is worthless, a feed that seldom says anything gets its story shown within a week, and what ends as
 // too old was judged before.
 func TestMonth_WorthDecides(t *testing.T) {
-	const days, busy = 17, 11
+	const days, busy = 11, 11
 	r := rand.New(rand.NewPCG(5, 2026))
 	w := &week{r: r}
 	for range 400 {

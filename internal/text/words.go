@@ -12,7 +12,7 @@ var common = func() map[string]bool {
 	in := map[string]bool{}
 	for word := range strings.FieldsSeq(
 		`a about after all also am an and any are as at be because been before being but by can could did do does
-		down during each for from had has have he her here hers him his how i if in into is it its just like made may me
+		down during each for from had has have he her here hers him his how i if in into is it its just like made me
 		more most my new no not now of off on once one only or other our out over own said same say says she should so
 		some such than that the their them then there these they this those through to too under until up us very was
 		we were what when where which while who whom why will with would you your`,
