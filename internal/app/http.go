@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
@@ -75,7 +76,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 			IsConfigured: a.digests.IsConfigured,
 			Checks: map[string]transfer.Check{"server": a.catalog.CheckEntry, "digest": digest.CheckStored,
 				"setting": settings.CheckStored, "agent": a.roster.CheckEntry, "job": a.jobs.CheckStored,
-				"filter": digest.CheckMemberFilter, "unsubscription": digest.CheckUnsubscribed, "pause": a.digests.CheckPause},
+				"filter": refuseMemberFilter, "unsubscription": digest.CheckUnsubscribed, "pause": a.digests.CheckPause},
 			IsOver: retention.IsOver(a.conf, a.web.Name(), a.o.Now),
 		}),
 		Agent:      a.agent,
@@ -191,6 +192,11 @@ func (i instance) Status() admin.Status {
 		PostsGivenUp:         posts,
 		ConfigurationDiffers: a.o.Replica.ConfigurationDiffers(),
 	}
+}
+
+// refuseMemberFilter returns the error of importing a member's filter of digests, as an export of an older version has it.
+func refuseMemberFilter(string, json.RawMessage) error {
+	return errors.New("members have no filters of their own any more; a digest's kinds and prompt say what it tells")
 }
 
 // refusedTools returns the tools that endpoints of models refuse.

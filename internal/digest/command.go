@@ -18,9 +18,8 @@ import (
 
 // usageText lists what the command can do.
 const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, " +
-	"`resume NAME`, `unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `filter NAME WORDS`, " +
-	"`filters`, `unfilter ID`, `share NAME`, `unshare NAME`, `remove NAME` or `unsubscribe FEED`. To make one, ask me " +
-	"for it in your own words, or say " + createExample
+	"`resume NAME`, `unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `share NAME`, " +
+	"`unshare NAME`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
 
 // createWord begins the command that makes a digest.
 const createWord = "create"
@@ -37,13 +36,9 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 		return s.reply("", func() (string, error) { return s.listDigests(ctx, m) })
 	case createWord:
 		return s.proposeFromWords(ctx, m, rest)
-	case "filters":
-		return chat.Draft{Text: s.listMemberFilters(m), Ephemeral: true}
-	case "unfilter":
-		return s.reply("", func() (string, error) { return s.removeMemberFilter(ctx, m, rest) })
 	case "unsubscribe":
 		return s.reply(rest, func() (string, error) { return s.unsubscribeChannel(ctx, m, rest) })
-	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove", "share", "unshare", "filter":
+	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove", "share", "unshare":
 	default:
 		return chat.Draft{Text: usageText, Ephemeral: true}
 	}
@@ -65,8 +60,6 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 			return s.denialDraft(d)
 		}
 		return s.reply(d.Name, func() (string, error) { return s.runNow(ctx, d, m) })
-	case "filter":
-		return s.reply(d.Name, func() (string, error) { return s.addMemberFilter(ctx, d, m, more) })
 	}
 	if !d.canBeManaged(m) && verb != "unmerge" {
 		return s.denialDraft(d)

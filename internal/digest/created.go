@@ -43,8 +43,7 @@ type pause struct {
 	Other bool `json:"other,omitempty"`
 }
 
-// Load reads the digests made in chat or through the API, the pauses, the proposals and the filters of members. A
-// digest that can no longer be carried out is logged and left out. It is called after Configure.
+// Load reads the digests made in chat or through the API, the pauses and the proposals. A digest that can no longer be carried out is logged and left out. It is called after Configure.
 func (s *Service) Load(ctx context.Context) error {
 	if err := s.load(ctx); err != nil {
 		return err
@@ -58,7 +57,7 @@ func (s *Service) Load(ctx context.Context) error {
 
 // SharedKinds returns the kinds whose changes Reload takes up.
 func (*Service) SharedKinds() []string {
-	return []string{createdKind, pauseKind, proposalKind, memberKind}
+	return []string{createdKind, pauseKind, proposalKind}
 }
 
 // Reload takes up what other processes have changed.
@@ -92,10 +91,6 @@ func (s *Service) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	members, err := s.loadMemberFilters(ctx)
-	if err != nil {
-		return err
-	}
 	specs := map[string]spec{}
 	for name, raw := range made {
 		d, err := s.compileStored(name, raw)
@@ -112,7 +107,7 @@ func (s *Service) load(ctx context.Context) error {
 	for id := range s.deciding {
 		delete(wishes, id)
 	}
-	s.created, s.pauses, s.proposals, s.members = specs, paused, wishes, members
+	s.created, s.pauses, s.proposals = specs, paused, wishes
 	return nil
 }
 
@@ -468,16 +463,13 @@ func (s *Service) deleteDigest(ctx context.Context, name string) error {
 }
 
 // deleteTraces deletes what is stored beside a digest and would count for another one of its name, but for its pause:
-// its page, the filters of members, what it posted, and what waits for it.
+// its page, what it posted, and what waits for it.
 func (s *Service) deleteTraces(ctx context.Context, name string) error {
 	s.reloading.RLock()
 	defer s.reloading.RUnlock()
 	var steps []func() error
 	for _, kind := range []string{failureKind, waitingKind, publishKind, verdictKind} {
 		steps = append(steps, func() error { return s.deleteItem(ctx, kind, name) })
-	}
-	for _, f := range s.memberFilters(func(f memberFilter) bool { return f.Digest == name }) {
-		steps = append(steps, func() error { return s.deleteMemberFilter(ctx, f.ID) })
 	}
 	s.eventLock.Lock() // an event that was stored meanwhile would be missing in the count
 	defer s.eventLock.Unlock()

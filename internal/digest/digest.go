@@ -13,7 +13,7 @@
 //
 // A digest has three forms: a config.Digest or what was said in chat (created.go), the Plan of it with all defaults,
 // and the spec that a run works with. An edition is what one run knows: items with their verdicts, stories, and the
-// text. Only finishRun makes any of it last. Everything that people change (pausing, filters, sharing, unsubscribing)
+// text. Only finishRun makes any of it last. Everything that people change (pausing, sharing, unsubscribing)
 // is an item of the store of its own, read again when another replica has changed it.
 package digest
 
@@ -132,11 +132,6 @@ type Platforms interface {
 	// CheckTags returns a *chat.SetupError where a post with tags cannot be made in a place, and another error where
 	// that could not be found out.
 	CheckTags(ctx context.Context, to chat.Address, tags []string) error
-	// UserCanRead reports whether a user can read a place. Where the platform cannot tell it is assumed.
-	UserCanRead(ctx context.Context, user string, at chat.Address) (bool, error)
-	// DirectMessage returns the direct messages with a user of the workspace of a place. It fails where the platform has
-	// none.
-	DirectMessage(ctx context.Context, at chat.Address, user string) (chat.Address, error)
 	// ReadersCanRead reports whether everybody who can read one place can read another, too.
 	ReadersCanRead(ctx context.Context, readers, source chat.Address) (bool, error)
 }
@@ -208,8 +203,7 @@ type Service struct {
 	pauses     map[string]pause
 	runLocks   map[string]*runLock // of digests that run, or whose run waits: one at a time
 	proposals  map[string]proposal
-	deciding   map[string]bool         // proposals that are being decided, and no longer among the open ones
-	members    map[string]memberFilter // by id
+	deciding   map[string]bool // proposals that are being decided, and no longer among the open ones
 }
 
 // Ended returns the runs since the process began, by whether the digest could be made.
@@ -238,7 +232,6 @@ func New(o Options) *Service {
 		runLocks:   map[string]*runLock{},
 		proposals:  map[string]proposal{},
 		deciding:   map[string]bool{},
-		members:    map[string]memberFilter{},
 		checked:    map[string]bool{},
 	}
 }

@@ -84,9 +84,6 @@ type bench struct {
 	refuse  func(chat.Address) string // why a place takes nothing
 	threads func(chat.Address) bool   // where a post can have a thread below it; nil: nowhere
 	options digest.Options
-
-	left        []string // users who can read nothing any more
-	readerError error    // why it is not known
 }
 
 // setElsewhere is what people and operators have set.
@@ -151,22 +148,6 @@ func (b *bench) CheckTags(_ context.Context, _ chat.Address, tags []string) erro
 		return &chat.SetupError{Reason: "the forum has no tag unknown", Remedy: "name another"}
 	}
 	return nil
-}
-
-// UserCanRead has everybody read every place but those who left.
-func (b *bench) UserCanRead(_ context.Context, user string, _ chat.Address) (bool, error) {
-	if b.readerError != nil {
-		return false, b.readerError
-	}
-	return !slices.Contains(b.left, user), nil
-}
-
-// DirectMessage returns a room of their own for everybody.
-func (b *bench) DirectMessage(_ context.Context, _ chat.Address, user string) (chat.Address, error) {
-	if user == "shy" {
-		return chat.Address{}, errors.New("they take none")
-	}
-	return chat.Address{Platform: "web", Channel: "dm-" + user}, nil
 }
 
 // ReadersCanRead has every place readable by all.
@@ -477,4 +458,10 @@ func TestADigestThatNoPlaceTakesHasFailed(t *testing.T) {
 	if err != nil || list[0].Last.Note != "" {
 		t.Errorf("the last run is %+v, %v", list[0].Last, err)
 	}
+}
+
+// topical returns an item about a topic of its own.
+func topical(n int, title, text string) feed.Item {
+	return feed.Item{ID: fmt.Sprint(n), Title: title, Link: fmt.Sprintf("https://example.org/%d", n),
+		Summary: "<p>" + text + "</p>", Published: monday}
 }

@@ -27,7 +27,7 @@ func (*Service) Commands() []chat.CommandSpec {
 		Name:    commandName,
 		Summary: "Make, list, preview, explain, run and change digests",
 		Help: "news on a schedule; `list`, `create`, `preview`, `explain`, `run`, `pause`, `resume`, `edit`, `mute`, " +
-			"`unmerge`, `filter`, `share`, `unshare`, `remove`, `unsubscribe`",
+			"`unmerge`, `share`, `unshare`, `remove`, `unsubscribe`",
 		// The answer is the plan of a digest that is posted to the channel, and an administrator may decide about it, too.
 		PublicActions: []string{createWord},
 		Options: []chat.CommandOption{
@@ -36,12 +36,12 @@ func (*Service) Commands() []chat.CommandSpec {
 				Summary:  "What to do",
 				Required: true,
 				Choices: []string{"list", "preview", "explain", "run", "create", "pause", "resume", "edit", "mute", "unmerge",
-					"filter", "filters", "unfilter", "share", "unshare", "remove", "unsubscribe"},
+					"share", "unshare", "remove", "unsubscribe"},
 			},
-			{Name: optionName, Summary: "The digest's name, but for list and create; the id for unfilter", Complete: true},
+			{Name: optionName, Summary: "The digest's name, but for list and create", Complete: true},
 			{
 				Name:    "more",
-				Summary: "For edit: style titles; for filter: security; for create: weekdays at 9 https://example.org/feed",
+				Summary: "For edit: style titles; for create: weekdays at 9 https://example.org/feed",
 			},
 		},
 	}}

@@ -17,7 +17,7 @@ import (
 // traceKinds are the kinds of items that are stored of a digest called name, beside its plan.
 func traceKinds(name string) []string {
 	return []string{"digest pause", "digest trouble", "digest waiting", "digest page", "digest verdicts",
-		"digest member filter", "digest run/" + name, "digest event/" + name}
+		"digest run/" + name, "digest event/" + name}
 }
 
 // leaveTraces has the digest morning leave one item of each kind, and returns the token of its page.
@@ -28,7 +28,6 @@ func (b *bench) leaveTraces(t *testing.T) (token string) {
 	b.feeds[a] = append(b.feeds[a], story(4), story(5))
 	b.now = b.now.Add(24 * time.Hour)
 	b.run(t, b.now)
-	b.member(t, "bert", "filter morning council")
 	token, err := b.Publish(t.Context(), "morning")
 	err = errors.Join(err, b.AddEvent(t.Context(), "morning", "push", fault(9, b.now)),
 		b.Pause(t.Context(), "morning", true))
@@ -104,7 +103,6 @@ func TestRemove_LeavesNoTraces(t *testing.T) {
 		b.feeds[a] = append(b.feeds[a], story(3), story(4))
 		b.now = b.now.Add(24 * time.Hour)
 	}
-	b.member(t, "bert", "filter made council")
 	_, err := b.Publish(t.Context(), "made")
 	if err := errors.Join(err, b.Pause(t.Context(), "made", true), b.Remove(t.Context(), "made")); err != nil {
 		t.Fatal(err)
@@ -367,8 +365,7 @@ func TestLoad_RecordsThatCannotBeRead_AreSkipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := json.RawMessage(`{"at":7,"id":7,"digest":7}`)
-	for _, kind := range []string{"digest pause", "digest wish", "digest member filter", "digest page",
-		"digest unsubscription"} {
+	for _, kind := range []string{"digest pause", "digest wish", "digest page", "digest unsubscription"} {
 		if err := b.db.SaveItem(t.Context(), kind, "broken", broken, true); err != nil {
 			t.Fatal(err)
 		}

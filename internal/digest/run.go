@@ -214,7 +214,7 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 	posts := append(s.buildPosts(d, run, e), mails...)
 	var recorded []store.Post
 	storeErr := s.pace.do(ctx, d, func() (err error) {
-		recorded, err = s.recordRun(ctx, d, run, e, slices.Concat(posts, notices, s.memberPosts(ctx, d, run, e)), failures)
+		recorded, err = s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), failures)
 		return err
 	})
 	// A task's turn is closed once its run is stored: after a crash before that, the next start

@@ -3,26 +3,7 @@ package digest
 import (
 	"encoding/json"
 	"fmt"
-	"time"
-
-	"ravenbot/internal/chat"
 )
-
-// CheckMemberFilter returns why a stored filter of a member could not be used, or nil: CheckStored for filters.
-func CheckMemberFilter(id string, raw json.RawMessage) error {
-	var f memberFilter
-	if err := json.Unmarshal(raw, &f); err != nil {
-		return err
-	}
-	if f.ID != id {
-		return fmt.Errorf("its value has the id %.80q, and the line has the name %.80q", f.ID, id)
-	}
-	if f.Digest == "" || f.To == (chat.Address{}) {
-		return fmt.Errorf("the digest of the filter, or where it sends to, is missing")
-	}
-	_, err := f.parse(time.UTC)
-	return err
-}
 
 // CheckUnsubscribed returns why a stored unsubscription could not be used, or nil. One under another name would be found
 // for no mailbox, which would get mails again.

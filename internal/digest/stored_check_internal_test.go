@@ -3,38 +3,8 @@ package digest
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
-	"time"
-
-	"ravenbot/internal/chat"
 )
-
-func TestCheckMemberFilter(t *testing.T) {
-	f := memberFilter{Version: memberVersion, ID: "abcd1234", Digest: "news", Words: "security, -sponsored",
-		To: chat.Address{Platform: "slack", Workspace: "T1", Channel: "D1"}, At: time.Unix(1, 0)}
-	good, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := CheckMemberFilter("abcd1234", good); err != nil {
-		t.Errorf("a filter as it is stored: %v", err)
-	}
-	for name, raw := range map[string]string{
-		"another":  string(good),
-		"abcd1234": strings.Replace(string(good), `"D1"`, `""`, 1) + "x",
-		"":         `{"to":"slack:T1/D1"}`,
-		"e":        `{"id":"e","digest":"news","words":"a"}`,
-	} {
-		if CheckMemberFilter(name, json.RawMessage(raw)) == nil {
-			t.Errorf("taken as %q: %s", name, raw)
-		}
-	}
-	f.Words = ""
-	if raw, _ := json.Marshal(f); CheckMemberFilter("abcd1234", raw) == nil {
-		t.Error("a filter without words was taken")
-	}
-}
 
 func TestCheckUnsubscribed(t *testing.T) {
 	raw := json.RawMessage(`{"version":1,"digest":"news","mailbox":"Anna@example.com"}`)
