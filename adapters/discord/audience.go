@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -155,38 +154,6 @@ func containsAll(all, some []string) bool {
 // sameIDs reports whether two lists hold the same ids, in any order.
 func sameIDs(a, b []string) bool { return containsAll(a, b) && containsAll(b, a) }
 
-// UserCanRead reports whether a member of a server can read one of its channels, or the channel of a thread.
-func (d *Discord) UserCanRead(ctx context.Context, user string, at chat.Address) (bool, error) {
-	if at.Workspace == directGuild {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
-	defer cancel()
-	var member struct {
-		Roles []string `json:"roles"`
-	}
-	err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + at.Workspace + "/members/" + user}, &member)
-	if isRefused(err) {
-		return false, nil // who has left is no member
-	} else if err != nil {
-		return false, fmt.Errorf("ask whether somebody is in a server: %w", err)
-	}
-	channel, err := d.audienceOf(ctx, at)
-	if err != nil {
-		return false, err
-	}
-	guild, err := d.audienceGuild(ctx, at.Workspace)
-	if err != nil {
-		return false, err
-	}
-	if user == guild.Owner {
-		return true, nil
-	}
-	granted := memberPermissions(at.Workspace, user, member.Roles, guild.Roles, channel.Overwrites)
-	return channel.Type != discordgo.ChannelTypeGuildPrivateThread &&
-		!slices.ContainsFunc(readBits, func(bit int64) bool { return granted&bit == 0 }), nil
-}
-
 // memberPermissions returns what a member may do in a channel, by the order that Discord's documentation gives
 // (Permissions, read 2026-11-22): roles, everybody's exception, those of roles together, the member's own.
 func memberPermissions(
@@ -217,21 +184,4 @@ func memberPermissions(
 	apply(func(id string) bool { return slices.Contains(own, id) })
 	apply(func(id string) bool { return id == user })
 	return bits
-}
-
-// DirectMessage returns the channel of the direct messages with a user.
-func (d *Discord) DirectMessage(ctx context.Context, _, user string) (chat.Address, error) {
-	if _, err := strconv.ParseUint(user, 10, 64); err != nil {
-		return chat.Address{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("%q is no user of Discord", user)}
-	}
-	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
-	defer cancel()
-	var c struct {
-		ID string `json:"id"`
-	}
-	body := map[string]string{"recipient_id": user}
-	if err := d.api.do(ctx, request{method: "POST", path: "/users/@me/channels", body: body}, &c); err != nil {
-		return chat.Address{}, d.postError(err)
-	}
-	return chat.Address{Platform: d.Name(), Workspace: directGuild, Channel: c.ID}, nil
 }

@@ -58,21 +58,4 @@ func TestAudience_ReadersOfAPlace(t *testing.T) {
 	}); err == nil || got {
 		t.Errorf("a channel that does not exist: %t, %v", got, err)
 	}
-	for _, c := range []struct {
-		user simdiscord.User
-		at   chat.Address
-		want bool
-	}{{bob, open, true}, {bob, bobs, true}, {carl, bobs, false}, {bob, hidden, false}, {bob, narrow,
-		true}, {simdiscord.User{ID: "77"}, open, false}} {
-		if got, err := s.d.UserCanRead(t.Context(), c.user.ID, c.at); err != nil || got != c.want {
-			t.Errorf("%s reads %s: %t, %v, want %t", c.user.Name, c.at, got, err, c.want)
-		}
-	}
-	got, err := s.d.DirectMessage(t.Context(), s.guild.ID, bob.ID)
-	if err != nil || got != direct {
-		t.Errorf("the direct messages are %v, %v, want %v", got, err, direct)
-	}
-	if _, err := s.d.DirectMessage(t.Context(), s.guild.ID, "bob"); err == nil {
-		t.Error("a name has direct messages")
-	}
 }

@@ -21,8 +21,6 @@ const (
 	membersPage    = 1000
 	maxMemberPages = 20
 	guestsLife     = 5 * time.Minute // how long a list of guests counts as fresh
-	// directScope lets the bot open direct messages with somebody who has not written to it.
-	directScope = "im:write"
 )
 
 // audience says who reads a channel.
@@ -131,31 +129,6 @@ func (s *Slack) fetchGuests(ctx context.Context) (map[string]bool, error) {
 		maxMemberPages*membersPage)
 }
 
-// UserCanRead reports whether a user can read a channel: an active member of the workspace every public one, others
-// those that they are in. Nobody who was deactivated or is unknown can.
-func (s *Slack) UserCanRead(ctx context.Context, user string, at chat.Address) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
-	defer cancel()
-	var who struct {
-		User struct {
-			Deleted bool `json:"deleted"`
-			Guest   bool `json:"is_restricted"` // single-channel guests are restricted, too
-		} `json:"user"`
-	}
-	if err := s.callAPI(ctx, "users.info", url.Values{"user": {user}}, &who); err != nil {
-		if errorCode(err) == "user_not_found" {
-			return false, nil
-		}
-		return false, err
-	}
-	c, err := s.audienceOf(ctx, at.Channel)
-	if err != nil || who.User.Deleted || c.isOpen() && !who.User.Guest {
-		return err == nil && !who.User.Deleted, err
-	}
-	members, err := s.membersOf(ctx, at.Channel)
-	return members[user], err
-}
-
 // audienceOf asks Slack what kind of channel it is, each time: a channel may be made private at any moment.
 func (s *Slack) audienceOf(ctx context.Context, channel string) (audience, error) {
 	var answer struct {
@@ -188,22 +161,4 @@ func (s *Slack) membersOf(ctx context.Context, channel string) (map[string]bool,
 		form.Set("cursor", answer.Metadata.Cursor)
 	}
 	return nil, fmt.Errorf("a channel has more than %d members", maxMemberPages*membersPage)
-}
-
-// DirectMessage returns the direct messages with a user, which Slack opens if there are none. The error is a
-// *chat.PostError, permanent where Slack refuses.
-func (s *Slack) DirectMessage(ctx context.Context, workspace, user string) (chat.Address, error) {
-	ctx, cancel := context.WithTimeout(ctx, audienceTimeout)
-	defer cancel()
-	var answer struct {
-		Channel struct {
-			ID string `json:"id"`
-		} `json:"channel"`
-	}
-	err := s.callAPI(ctx, "conversations.open", url.Values{"users": {user}}, &answer)
-	if err != nil {
-		s.reportRefusal(err, "slack refuses to open direct messages", "conversations.open", directScope)
-		return chat.Address{}, &chat.PostError{Permanent: isFinal(err), After: retryAfter(err), Err: redact(err)}
-	}
-	return chat.Address{Platform: s.Name(), Workspace: workspace, Channel: answer.Channel.ID}, nil
 }

@@ -49,18 +49,6 @@ func TestAudience_ReadersOfAPlace(t *testing.T) {
 	if got, err := b.ReadersCanRead(t.Context(), open, at(simslack.Channel{ID: "C99"})); err == nil || got {
 		t.Errorf("a channel that does not exist: %t, %v", got, err)
 	}
-	for _, c := range []struct {
-		user string
-		at   chat.Address
-		want bool
-	}{{bob.ID, open, true}, {bob.ID, bobs, true}, {carl.ID, bobs, false}, {"U99", open, false}} {
-		if got, err := b.UserCanRead(t.Context(), c.user, c.at); err != nil || got != c.want {
-			t.Errorf("%s reads %s: %t, %v, want %t", c.user, c.at, got, err, c.want)
-		}
-	}
-	if got, err := b.DirectMessage(t.Context(), simslack.TeamID, bob.ID); err != nil || got != direct {
-		t.Errorf("the direct messages are %v, %v, want %v", got, err, direct)
-	}
 }
 
 // Guests read the channels alone that they are in, public ones too: what is told where a guest reads has to be from one
@@ -111,11 +99,6 @@ func TestAudience_GuestsReadTheirChannelsAlone(t *testing.T) {
 	check(ginas, staff, false)
 	check(b.sim.AddDM(gina), side, false)
 	check(b.sim.AddDM(gina), work, true)
-	for c, want := range map[*simslack.Channel]bool{&work: true, &side: false, &ginas: true, &staff: false} {
-		if got, err := b.UserCanRead(t.Context(), gina.ID, at(*c)); err != nil || got != want {
-			t.Errorf("gina reads %s: %t, %v", c.Name, got, err)
-		}
-	}
 	now.Add(301)
 	b.sim.Fail(sim.Fault{Match: sim.MatchPath("", "/api/users.list"), Status: http.StatusInternalServerError})
 	if got, err := b.ReadersCanRead(t.Context(), at(staff), at(work)); err == nil || got {

@@ -79,12 +79,6 @@ func scopeNeeds() []scopeNeed {
 			"the bot does not hear direct messages",
 		},
 		{
-			directScope,
-			[]string{"conversations.open"},
-			nil,
-			"what members filter out of a digest for themselves cannot be sent to them",
-		},
-		{
 			"mpim:history",
 			[]string{"conversations.history", "conversations.replies"},
 			[]string{"message.mpim"},

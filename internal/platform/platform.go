@@ -93,23 +93,6 @@ func (s *Set) CheckTags(ctx context.Context, to chat.Address, tags []string) err
 	return nil
 }
 
-// UserCanRead reports whether a user can read a place. Where the platform cannot tell it is assumed.
-func (s *Set) UserCanRead(ctx context.Context, user string, at chat.Address) (bool, error) {
-	if c, ok := s.Get(at.Platform).(chat.AudienceChecker); ok {
-		return c.UserCanRead(ctx, user, at)
-	}
-	return true, nil
-}
-
-// DirectMessage returns the direct messages with a user of the workspace of a place.
-func (s *Set) DirectMessage(ctx context.Context, at chat.Address, user string) (chat.Address, error) {
-	d, ok := s.Get(at.Platform).(chat.DirectMessenger)
-	if !ok {
-		return chat.Address{}, fmt.Errorf("open the direct messages with a user: %s has none", at.Platform)
-	}
-	return d.DirectMessage(ctx, at.Workspace, user)
-}
-
 // Link returns the address of a message by its ID, or "" where it has none.
 func (s *Set) Link(at chat.Address, id string) string {
 	if l, ok := s.Get(at.Platform).(chat.Linker); ok {
