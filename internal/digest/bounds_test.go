@@ -215,18 +215,6 @@ func TestSurplusLine_NamesThree(t *testing.T) {
 	}
 }
 
-// A template may write as much as the limit says, in however many pieces.
-func TestTemplate_OutputUpToTheLimit(t *testing.T) {
-	const limit = 32 << 10
-	half := strings.Repeat("x", limit/2)
-	for size, want := range map[int]bool{limit: true, limit + 1: false} {
-		got, err := digest.ExecuteTemplate(half + `{{""}}` + strings.Repeat("x", size-limit/2))
-		if (err == nil) != want || want && len(got) != size {
-			t.Errorf("a template that writes %d bytes: %d, %v", size, len(got), err)
-		}
-	}
-}
-
 // distinct returns n items that are no tellings of the same story.
 func distinct(n int) []feed.Item {
 	var list []feed.Item

@@ -47,12 +47,3 @@ func SurplusLine(n int) string {
 	}
 	return surplusLine(list)
 }
-
-// ExecuteTemplate returns what a template writes of an empty page.
-func ExecuteTemplate(text string) (string, error) {
-	t, err := parseTemplate(text)
-	if err != nil {
-		return "", err
-	}
-	return executeTemplate(t, Page{Name: "empty"})
-}
