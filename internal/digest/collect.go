@@ -60,24 +60,23 @@ func (v Verdict) Why() string {
 // item is a feed's item on its way through a digest.
 type item struct {
 	feed.Item
-	source       string // the feed's title
-	feed         Feed
-	id           string    // identity within the digest
-	aliases      []string  // by which the item is known again if its feed names it anew
-	since        time.Time // when the digest first saw it; zero: now
-	listed       bool      // by its feed, still
-	event        string    // name of the event that it is; empty: it is of a feed
-	verdict      string    // empty: not decided yet
-	reason       string    // for the verdict
-	score        *Score
-	worth        float64     // how much it matters, 0 to 10
-	judged       bool        // a model said so, in this run or an earlier one
-	mergeReason  feed.Reason // why it is told together with others
-	postedBefore string      // title of the earlier posted entry that tells the same story
-	pageAsked    bool        // its page was looked at
-	pageText     string      // main text of the item's page
-	feedText     string      // what text returns without a page; set by it
-	heading      string      // what Heading returns; set by it
+	source      string // the feed's title
+	feed        Feed
+	id          string    // identity within the digest
+	aliases     []string  // by which the item is known again if its feed names it anew
+	since       time.Time // when the digest first saw it; zero: now
+	listed      bool      // by its feed, still
+	event       string    // name of the event that it is; empty: it is of a feed
+	verdict     string    // empty: not decided yet
+	reason      string    // for the verdict
+	score       *Score
+	worth       float64     // how much it matters, 0 to 10
+	judged      bool        // a model said so, in this run or an earlier one
+	mergeReason feed.Reason // why it is told together with others
+	pageAsked   bool        // its page was looked at
+	pageText    string      // main text of the item's page
+	feedText    string      // what text returns without a page; set by it
+	heading     string      // what Heading returns; set by it
 }
 
 // Heading returns the title as plain text on one line, as feed.Item does. It is made once.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ravenbot/internal/chat"
@@ -18,7 +17,7 @@ import (
 
 // usageText lists what the command can do.
 const usageText = "Say `digest list`, `preview NAME`, `explain NAME [last]`, `run NAME`, `pause NAME`, " +
-	"`resume NAME`, `unmerge NAME [N]`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `share NAME`, " +
+	"`resume NAME`, `edit NAME KEY VALUE`, `mute NAME WORD until 2026-12-24`, `share NAME`, " +
 	"`unshare NAME`, `remove NAME` or `unsubscribe FEED`. To make one, ask me for it in your own words, or say " + createExample
 
 // createWord begins the command that makes a digest.
@@ -38,7 +37,7 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 		return s.proposeFromWords(ctx, m, rest)
 	case "unsubscribe":
 		return s.reply(rest, func() (string, error) { return s.unsubscribeChannel(ctx, m, rest) })
-	case "preview", "explain", "run", "pause", "resume", "unmerge", "edit", "mute", "remove", "share", "unshare":
+	case "preview", "explain", "run", "pause", "resume", "edit", "mute", "remove", "share", "unshare":
 	default:
 		return chat.Draft{Text: usageText, Ephemeral: true}
 	}
@@ -61,12 +60,10 @@ func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 		}
 		return s.reply(d.Name, func() (string, error) { return s.runNow(ctx, d, m) })
 	}
-	if !d.canBeManaged(m) && verb != "unmerge" {
+	if !d.canBeManaged(m) {
 		return s.denialDraft(d)
 	}
 	switch verb {
-	case "unmerge":
-		return s.unmerge(ctx, d, more)
 	case "share", "unshare":
 		return s.reply(d.Name, func() (string, error) { return s.shareCommand(ctx, d, verb == "share") })
 	case "edit":
@@ -269,25 +266,6 @@ func (v Verdict) markdown() string {
 		text += " (" + escape(why) + ")"
 	}
 	return text
-}
-
-// unmerge shows the items that were merged in the last post of a digest.
-func (s *Service) unmerge(ctx context.Context, d spec, which string) chat.Draft {
-	n := 0
-	if which != "" {
-		var err error
-		if n, err = strconv.Atoi(which); err != nil || n < 1 {
-			return refusalDraft("Say `digest unmerge " + d.Name + " 3` for entry 3, or no number for all.")
-		}
-	}
-	runs, err := s.pastRuns(ctx, d.Name)
-	if err != nil {
-		return s.errorDraft(d.Name, err)
-	}
-	if len(runs) == 0 {
-		return refusalDraft("**" + escape(d.Name) + "** has posted nothing yet.")
-	}
-	return s.unmergeEntries(ctx, d, runs[0], n)
 }
 
 // mute adds a filter that excludes a word until a day.

@@ -371,7 +371,7 @@ func TestMoreOnAnEntry(t *testing.T) {
 	}
 }
 
-func TestMergedItemsAreShownAgain(t *testing.T) {
+func TestMore_ShowsMergedItems(t *testing.T) {
 	p := weekdays
 	p.Feeds = from(a, b2)
 	b := service(t, digest.Plan{Feeds: from(a)})
@@ -385,26 +385,10 @@ func TestMergedItemsAreShownAgain(t *testing.T) {
 	if _, err := b.Run(t.Context(), "feed-a-feed-b", monday, false); err != nil {
 		t.Fatal(err)
 	}
-	button := b.sent[0].Draft.Buttons[2]
-	if button.Label != "Unmerge" || len(button.Value) > 90 {
-		t.Fatalf("buttons %+v", b.sent[0].Draft.Buttons)
-	}
-	for _, d := range []chat.Draft{b.Command(t.Context(), chat.Message{
-		Conversation: news,
-		Author:       bob,
-		Text:         "unmerge feed-a-feed-b 1",
-	}), func() chat.Draft { d, _ := handled(t.Context(), b, presses(bob, button.Value)); return d }()} {
-		if len(d.Cards) != 1 || d.Cards[0].URL != b.sent[0].Draft.Cards[0].Also[0].URL {
-			t.Errorf("shown %+v", d)
-		}
-	}
 	more, _ := handled(t.Context(), b, says(bob, "more on 1"))
 	if len(more.Cards) != 1 || len(more.Cards[0].Also) != 1 || more.Cards[0].Also[0].URL !=
 		b.sent[0].Draft.Cards[0].Also[0].URL {
 		t.Errorf("more about an entry shows %+v", more)
-	}
-	if got := b.command(t, bob, "unmerge feed-a-feed-b 2"); !strings.Contains(got, "Nothing was merged there") {
-		t.Errorf("an entry without others: %q", got)
 	}
 }
 

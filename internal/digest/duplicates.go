@@ -16,26 +16,23 @@ const duplicateWindow = 72 * time.Hour
 // another feed, at any time. Items of the same feed do not count: some feeds have one
 // address for all of their items.
 func dropKnownPages(left []*item, runs []pastRun) []*item {
-	posted := map[string]pastEntry{}
+	type page struct{ feed, title string }
+	posted := map[string]page{}
 	for _, p := range runs {
 		for _, e := range p.Entries {
-			posted[pageKey(e.Link)] = e
-			for _, a := range e.Also {
-				if a.MergedInto = cmp.Or(e.Title, e.Link); !p.Unmerged {
-					posted[pageKey(a.Link)] = a
-				}
+			for _, one := range append([]pastEntry{e}, e.Also...) {
+				posted[pageKey(one.Link)] = page{one.Feed, cmp.Or(e.Title, e.Link)}
 			}
 		}
 	}
 	return slices.DeleteFunc(left, func(i *item) bool {
-		page := pageKey(i.Link)
-		e, known := posted[page]
+		key := pageKey(i.Link)
+		p, known := posted[key]
 		// Within one feed the address is no sign: the feed's own identifiers decide there.
-		if !known || page == "" || i.feed.NoMerge || e.Feed == shortHash(i.feed.URL) {
+		if !known || key == "" || i.feed.NoMerge || p.feed == shortHash(i.feed.URL) {
 			return false
 		}
-		i.postedBefore = cmp.Or(e.MergedInto, e.Title, e.Link)
-		i.verdict, i.reason = "merged into "+i.postedBefore, "same address, posted before"
+		i.verdict, i.reason = "merged into "+p.title, "same address, posted before"
 		return true
 	})
 }
@@ -120,8 +117,7 @@ func hasNewNumber(title, text string) bool {
 	return slices.ContainsFunc(digitRun().FindAllString(title, -1), func(n string) bool { return !slices.Contains(known, n) })
 }
 
-// recentEntries returns what a digest posted within duplicateWindow, oldest first. Of
-// unmerged runs the merged items are left out.
+// recentEntries returns what a digest posted within duplicateWindow, oldest first.
 func (s *Service) recentEntries(runs []pastRun) []pastEntry {
 	since := s.o.Now().Add(-duplicateWindow)
 	var list []pastEntry
@@ -130,11 +126,7 @@ func (s *Service) recentEntries(runs []pastRun) []pastEntry {
 			continue
 		}
 		for _, e := range p.Entries {
-			list = append(list, e)
-			if p.Unmerged {
-				continue
-			}
-			list = append(list, e.Also...)
+			list = append(append(list, e), e.Also...)
 		}
 	}
 	return list

@@ -432,7 +432,7 @@ func plainStatement(markdown string) string {
 func recentTitles(entries []pastEntry) []string {
 	var titles []string
 	for _, e := range slices.Backward(entries) {
-		if title := shorten(e.Title, 160); e.MergedInto == "" && title != "" && !slices.Contains(titles, title) {
+		if title := shorten(e.Title, 160); title != "" && !slices.Contains(titles, title) {
 			titles = append(titles, title)
 		}
 		if len(titles) == maxPostedTitles {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
@@ -104,53 +103,6 @@ func (s *Service) entryDraft(ctx context.Context, d spec, e pastEntry) chat.Draf
 		c.Also = append(c.Also, chat.Link{Title: a.Source, URL: a.Link})
 	}
 	return chat.Draft{Text: fmt.Sprintf("Entry %d of **%s**", e.N, escape(d.title)), Cards: []chat.Card{c}}
-}
-
-// unmergeTurn answers the Unmerge button below a digest's post.
-func (s *Service) unmergeTurn(ctx context.Context, m chat.Message, turn string) chat.Draft {
-	list, err := s.runsPostedTo(ctx, m.Conversation.Base())
-	if err != nil {
-		s.o.Log.Error("merged items not read", "conversation", m.Conversation.String(), "error", err)
-		return refusalDraft("I could not look that up. The reason is in the bot's log.")
-	}
-	at := slices.IndexFunc(list, func(p postedRun) bool { return p.Turn == turn })
-	if at < 0 {
-		return refusalDraft("This post is too old to unmerge.")
-	}
-	return s.unmergeEntries(ctx, list[at].spec, list[at].pastRun, 0)
-}
-
-// unmergeEntries shows what was merged into entry n (0: into any), and stores that the run
-// is unmerged: later runs treat its merged items as stories of their own.
-func (s *Service) unmergeEntries(ctx context.Context, d spec, p pastRun, n int) chat.Draft {
-	var cards []chat.Card
-	for _, e := range p.Entries {
-		if n != 0 && e.N != n {
-			continue
-		}
-		for _, a := range e.Also {
-			cards = append(
-				cards,
-				a.card(shorten(strings.Join(summary.Summarize(a.Title, a.Text, cardSentences), " "), cardLength)),
-			)
-		}
-	}
-	for _, a := range p.Repeats {
-		if n == 0 {
-			cards = append(
-				cards,
-				a.card(shorten("Merged with “"+a.MergedInto+"”, which was posted before. "+a.Text, cardLength)),
-			)
-		}
-	}
-	if len(cards) == 0 {
-		return refusalDraft("Nothing was merged there.")
-	}
-	p.Unmerged = true
-	if err := s.saveItem(ctx, pastRunKind+d.Name, p.Due.UTC().Format(time.RFC3339Nano), p); err != nil {
-		s.o.Log.Error("unmerged run not stored", "digest", d.Name, "error", err)
-	}
-	return chat.Draft{Text: "Merged in **" + escape(d.title) + "**, and separate stories from now on:", Cards: cards}
 }
 
 // unsubscribeChannel ends the subscription of a channel to a feed, by the feed's address or

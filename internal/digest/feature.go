@@ -27,7 +27,7 @@ func (*Service) Commands() []chat.CommandSpec {
 		Name:    commandName,
 		Summary: "Make, list, preview, explain, run and change digests",
 		Help: "news on a schedule; `list`, `create`, `preview`, `explain`, `run`, `pause`, `resume`, `edit`, `mute`, " +
-			"`unmerge`, `share`, `unshare`, `remove`, `unsubscribe`",
+			"`share`, `unshare`, `remove`, `unsubscribe`",
 		// The answer is the plan of a digest that is posted to the channel, and an administrator may decide about it, too.
 		PublicActions: []string{createWord},
 		Options: []chat.CommandOption{
@@ -35,8 +35,8 @@ func (*Service) Commands() []chat.CommandSpec {
 				Name:     "action",
 				Summary:  "What to do",
 				Required: true,
-				Choices: []string{"list", "preview", "explain", "run", "create", "pause", "resume", "edit", "mute", "unmerge",
-					"share", "unshare", "remove", "unsubscribe"},
+				Choices: []string{"list", "preview", "explain", "run", "create", "pause", "resume", "edit", "mute", "share",
+					"unshare", "remove", "unsubscribe"},
 			},
 			{Name: optionName, Summary: "The digest's name, but for list and create", Complete: true},
 			{
@@ -53,11 +53,6 @@ func (*Service) Buttons() []feature.Button {
 	return []feature.Button{
 		{Word: pressYes, Who: who, Does: "makes a digest that was proposed"},
 		{Word: pressNo, Who: who, Does: "drops a digest that was proposed"},
-		{
-			Word: strings.TrimSpace(pressUnmerge),
-			Who:  "everybody in the conversation",
-			Does: "shows items that were merged as entries of their own",
-		},
 	}
 }
 

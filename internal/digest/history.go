@@ -37,26 +37,22 @@ type pastRun struct {
 	Entries []pastEntry `json:"entries"`
 	Summary string      `json:"summary,omitempty"` // Markdown
 	By      string      `json:"by,omitempty"`      // who wrote it
-	// Repeats are items that tell a story which an earlier run posted.
-	Repeats  []pastEntry `json:"aside,omitempty"`
-	Unmerged bool        `json:"apart,omitempty"` // somebody wants them as entries of their own
 }
 
 // pastEntry is a story as it was posted, or one that was merged into it.
 type pastEntry struct {
-	N          int         `json:"n,omitempty"` // its number in the post
-	ID         string      `json:"id"`
-	Title      string      `json:"title"`
-	Link       string      `json:"link"`
-	Source     string      `json:"source"`
-	Feed       string      `json:"feed"` // short for its address
-	Text       string      `json:"text,omitempty"`
-	Said       string      `json:"said,omitempty"` // what the post said of it, plain text
-	Image      string      `json:"image,omitempty"`
-	Time       time.Time   `json:"time,omitzero"`
-	Topics     []string    `json:"topics,omitempty"`
-	MergedInto string      `json:"with,omitempty"` // the title that it was put together with
-	Also       []pastEntry `json:"also,omitempty"`
+	N      int         `json:"n,omitempty"` // its number in the post
+	ID     string      `json:"id"`
+	Title  string      `json:"title"`
+	Link   string      `json:"link"`
+	Source string      `json:"source"`
+	Feed   string      `json:"feed"` // short for its address
+	Text   string      `json:"text,omitempty"`
+	Said   string      `json:"said,omitempty"` // what the post said of it, plain text
+	Image  string      `json:"image,omitempty"`
+	Time   time.Time   `json:"time,omitzero"`
+	Topics []string    `json:"topics,omitempty"`
+	Also   []pastEntry `json:"also,omitempty"`
 }
 
 // turnID names a run in the values of buttons, whose length is limited.
@@ -97,13 +93,6 @@ func newPastRun(name string, due time.Time, e *edition) pastRun {
 			one.Also = append(one.Also, newPastEntry(a))
 		}
 		p.Entries = append(p.Entries, one)
-	}
-	for _, i := range e.items {
-		if i.postedBefore != "" {
-			one := newPastEntry(i)
-			one.MergedInto = i.postedBefore
-			p.Repeats = append(p.Repeats, one)
-		}
 	}
 	return p
 }

@@ -101,7 +101,6 @@ func (e *edition) tells(st story, j judgement) bool {
 // mergeIntoPosted decides that a story repeats what was posted before.
 func (st story) mergeIntoPosted(title string, reason feed.Reason) {
 	for _, i := range st.members() {
-		i.postedBefore = title
 		i.verdict, i.reason = "merged into "+title, string(reason)+", posted before"
 	}
 }

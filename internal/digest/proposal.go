@@ -301,7 +301,7 @@ func (s *Service) Urgent(m chat.Message) bool {
 	}
 	if m.Kind() == chat.EventPress {
 		what, _ := m.Press()
-		return slices.Contains([]string{pressYes + " ", pressNo + " ", pressUnmerge}, what)
+		return what == pressYes+" " || what == pressNo+" "
 	}
 	if _, ok := s.proposalFor(m); ok {
 		return true
@@ -364,9 +364,6 @@ func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok 
 		return s.answerMore(ctx, m), true
 	}
 	what, id := m.Press()
-	if what == pressUnmerge {
-		return s.unmergeTurn(ctx, m, id), true
-	}
 	s.mu.Lock()
 	w, ok := s.proposals[id]
 	s.mu.Unlock()

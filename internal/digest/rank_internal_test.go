@@ -228,38 +228,25 @@ func past(address, title string) pastEntry {
 	return pastEntry{ID: title, Title: title, Link: "https://example.org/" + title, Feed: shortHash(address)}
 }
 
-// A page that was posted from another feed is not posted again, nor one that was merged into such a story, unless
-// somebody wants the merged ones as entries of their own.
+// A page that was posted from another feed is not posted again, nor one that was merged into such a story.
 func TestDropKnownPages(t *testing.T) {
 	other := "https://example.org/feed/other"
-	lead, merged := past(other, "lead"), past(other, "merged")
-	lead.Also = []pastEntry{merged}
-	for _, isUnmerged := range []bool{false, true} {
-		fresh, again, also, alone, front := tale("A", "fresh", ""), tale("A", "lead", ""), tale("A", "merged", ""),
-			tale("A", "lead", ""),
-			tale("A", "", "")
-		again.Link += "?utm_source=x"
-		alone.feed.NoMerge = true
-		own := tale("other", "lead", "")
-		items := []*item{fresh.item, again.item, also.item, alone.item, front.item, own.item}
-		left := dropKnownPages(items, []pastRun{{Entries: []pastEntry{lead, past(other, "")}, Unmerged: isUnmerged}})
-		want := 4
-		if isUnmerged {
-			want = 5
-		}
-		if len(left) != want || again.verdict != "merged into lead" || again.postedBefore != "lead" ||
-			again.reason != "same address, posted before" {
-			t.Errorf("unmerged %v: %d are left, the page that was posted is %q because %q", isUnmerged, len(left),
-				again.verdict,
-				again.reason)
-		}
-		if isDropped := also.verdict == "merged into lead"; isDropped == isUnmerged {
-			t.Errorf("unmerged %v: what was merged then is %q", isUnmerged, also.verdict)
-		}
+	lead := past(other, "lead")
+	lead.Also = []pastEntry{past(other, "merged")}
+	fresh, again, also := tale("A", "fresh", ""), tale("A", "lead", ""), tale("A", "merged", "")
+	alone, front, own := tale("A", "lead", ""), tale("A", "", ""), tale("other", "lead", "")
+	again.Link += "?utm_source=x"
+	alone.feed.NoMerge = true
+	items := []*item{fresh.item, again.item, also.item, alone.item, front.item, own.item}
+	left := dropKnownPages(items, []pastRun{{Entries: []pastEntry{lead, past(other, "")}}})
+	if len(left) != 4 || again.verdict != "merged into lead" || again.reason != "same address, posted before" ||
+		also.verdict != "merged into lead" {
+		t.Errorf("%d are left, the page that was posted is %q because %q, what was merged then %q", len(left),
+			again.verdict, again.reason, also.verdict)
 	}
 }
 
-// Posts of three days are compared with, oldest first, with what was merged into them, but for what is unmerged.
+// Posts of three days are compared with, oldest first, with what was merged into them.
 func TestRecentEntries(t *testing.T) {
 	s := New(Options{Now: func() time.Time { return noon }})
 	with := func(title string) pastEntry {
@@ -269,7 +256,6 @@ func TestRecentEntries(t *testing.T) {
 	}
 	runs := []pastRun{
 		{Due: noon.Add(-time.Hour), Entries: []pastEntry{with("new")}},
-		{Due: noon.Add(-2 * time.Hour), Entries: []pastEntry{with("unmerged")}, Unmerged: true},
 		{Due: noon.Add(-72 * time.Hour), Entries: []pastEntry{with("old")}},
 		{Due: noon.Add(-72*time.Hour - 1), Entries: []pastEntry{with("too old")}},
 	}
@@ -277,7 +263,7 @@ func TestRecentEntries(t *testing.T) {
 	for _, e := range s.recentEntries(runs) {
 		got = append(got, e.Title)
 	}
-	if diff := cmp.Diff([]string{"old", "old-also", "unmerged", "new", "new-also"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"old", "old-also", "new", "new-also"}, got); diff != "" {
 		t.Errorf("compared with (-want +got):\n%s", diff)
 	}
 }

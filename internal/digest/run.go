@@ -331,7 +331,7 @@ func newRunItems(d spec, run store.Run, e *edition) ([]store.Item, error) {
 	}
 	items := []store.Item{verdicts}
 	// Without entries it was a task, or nothing was new.
-	if past := newPastRun(d.Name, run.Due, e); len(past.Entries)+len(past.Repeats) > 0 {
+	if past := newPastRun(d.Name, run.Due, e); len(past.Entries) > 0 {
 		one, err := newItem(pastRunKind+d.Name, past.Due.Format(time.RFC3339Nano), past)
 		if err != nil {
 			return nil, err
@@ -429,7 +429,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 	if run.OK && run.Posted > 0 {
 		turn = turnID(d.Name, run.Due)
 		if !d.quiet {
-			press = feedbackButtons(turn, e.cards)
+			press = []chat.Button{{Label: "👍", Value: chat.PressGood + turn}, {Label: "👎", Value: chat.PressBad + turn}}
 		}
 	}
 	title := d.postTitle(run.Due)
@@ -471,20 +471,6 @@ func (d spec) postTitle(due time.Time) string {
 
 // restKey ends the key of the post in the thread below another.
 const restKey = "/rest"
-
-// pressUnmerge begins the value of the button that shows merged items as entries of their
-// own; the name of the run follows.
-const pressUnmerge = "apart "
-
-// feedbackButtons returns the buttons for feedback on a digest and, where items were merged,
-// for showing them.
-func feedbackButtons(turn string, cards []chat.Card) []chat.Button {
-	list := []chat.Button{{Label: "👍", Value: chat.PressGood + turn}, {Label: "👎", Value: chat.PressBad + turn}}
-	if slices.ContainsFunc(cards, func(c chat.Card) bool { return len(c.Also) > 0 }) {
-		list = append(list, chat.Button{Label: "Unmerge", Value: pressUnmerge + turn})
-	}
-	return list
-}
 
 // finishRun stores a run with its posts once delivery is ready: a post that is stored before
 // would be sent twice, by delivery's recovery and by this run.
