@@ -184,7 +184,7 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	if err := s.addEvents(ctx, d, e); err != nil {
 		return e, err
 	}
-	return e, s.pace.do(ctx, d, func() error { return s.decide(ctx, d, e) })
+	return e, s.limiter.do(ctx, d, func() error { return s.decide(ctx, d, e) })
 }
 
 // decide decides on every item that needs no comparison with others. The others become stories.
@@ -328,7 +328,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 	results, errs := readAll(ctx, addresses, func(read func()) {
 		slots <- struct{}{}
 		defer func() { <-slots }()
-		s.pace.doRead(ctx, d, read)
+		s.limiter.read(ctx, d, read)
 	})
 	unread := 0
 	for n, f := range d.Feeds {

@@ -182,8 +182,7 @@ type Service struct {
 	o        Options
 	pollLock sync.Mutex      // held by Poll: polls do not overlap
 	checked  map[string]bool // by address: the feeds that checkNewFeeds has looked at; pollLock guards it
-	runs     slots
-	pace     pace
+	limiter  limiter
 	ended    measure.Table[bool] // runs, by whether the digest could be made
 	runCount measure.Totals      // of digests, by name
 	reads    measure.Totals      // of feeds, by the address that is shown
@@ -223,8 +222,7 @@ func (s *Service) FeedTotals() map[string]measure.Total { return s.reads.All() }
 func New(o Options) *Service {
 	return &Service{
 		o:          o,
-		runs:       newSlots(),
-		pace:       newPace(),
+		limiter:    newLimiter(),
 		events:     map[string]int{},
 		configured: map[string]spec{},
 		created:    map[string]spec{},

@@ -38,7 +38,7 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 			strings.ReplaceAll(d.Prompt, "\n", "\n> ")}}, nil
 	}
 	d.asked = true
-	release, err := s.runs.acquire(ctx, d)
+	release, err := s.limiter.acquire(ctx, d)
 	if err != nil {
 		return Preview{}, fmt.Errorf("preview digest %s: wait for others: %w", name, err)
 	}
@@ -117,7 +117,7 @@ func (s *Service) runLocked(
 	follow outcomeHandler,
 ) (store.Run, error) {
 	d.asked = manual
-	release, err := s.runs.acquire(ctx, d)
+	release, err := s.limiter.acquire(ctx, d)
 	if err != nil {
 		return store.Run{Digest: d.Name, Due: due.UTC(), Manual: manual}, err
 	}
@@ -213,7 +213,7 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 	}
 	posts := append(s.buildPosts(d, run, e), mails...)
 	var recorded []store.Post
-	storeErr := s.pace.do(ctx, d, func() (err error) {
+	storeErr := s.limiter.do(ctx, d, func() (err error) {
 		recorded, err = s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), failures)
 		return err
 	})

@@ -86,44 +86,6 @@ func TestFailureDraft(t *testing.T) {
 	}
 }
 
-// Runs of the schedule, runs that are asked for, and tasks have slots of their own; polls need none, and nobody waits
-// longer than for as long as they want to.
-func TestSlots(t *testing.T) {
-	s := newSlots()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	plain := spec{Plan: Plan{Feeds: []Feed{{URL: "x"}}}}
-	asked, task, askedTask, poll := plain, spec{}, spec{asked: true}, plain
-	asked.asked, poll.quiet = true, true
-	for _, c := range []struct {
-		d     spec
-		slots int
-	}{{plain, 4}, {task, 8}, {asked, 4}} {
-		var release func()
-		for range c.slots {
-			var err error
-			if release, err = s.acquire(t.Context(), c.d); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := s.acquire(ended, c.d); !errors.Is(err, context.Canceled) {
-			t.Errorf("of %d slots one more is free: %v", c.slots, err)
-		}
-		release()
-		if _, err := s.acquire(t.Context(), c.d); err != nil {
-			t.Errorf("a slot that was given back is not free: %v", err)
-		}
-	}
-	if _, err := s.acquire(ended, askedTask); !errors.Is(err, context.Canceled) {
-		t.Errorf("a task that is asked for has a slot of its own: %v", err)
-	}
-	for range 20 {
-		if _, err := s.acquire(ended, poll); err != nil {
-			t.Fatalf("a poll waits: %v", err)
-		}
-	}
-}
-
 // Digests are made and removed for months: a lock is there while a run holds it or waits for it, and no longer.
 func TestLockRun_NobodyRunsOrWaits_IsForgotten(t *testing.T) {
 	s, _ := onRecords()
