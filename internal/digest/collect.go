@@ -66,12 +66,14 @@ type item struct {
 	aliases     []string  // by which the item is known again if its feed names it anew
 	since       time.Time // when the digest first saw it; zero: now
 	listed      bool      // by its feed, still
+	old         bool      // of no known date, and its feed is read for the first time
 	event       string    // name of the event that it is; empty: it is of a feed
 	verdict     string    // empty: not decided yet
 	reason      string    // for the verdict
 	score       *Score
 	worth       float64     // how much it matters, 0 to 10
 	judged      bool        // a model said so, in this run or an earlier one
+	skips       int         // how often a model was shown its headline and did not judge it
 	mergeReason feed.Reason // why it is told together with others
 	pageAsked   bool        // its page was looked at
 	pageText    string      // main text of the item's page
@@ -135,6 +137,7 @@ type edition struct {
 	failures  map[string]string // why feeds failed, by address
 	unasked   map[string]bool   // feeds by address, for which no request was made
 	shownURLs map[string]string // feeds by address, as they may be shown
+	readFeeds []string          // addresses of the feeds that were read
 	notes     []string          // for readers: what else was left out
 	firstRun  bool              // no earlier run succeeded
 	postpone  bool              // nothing is posted, and nothing counts as seen
@@ -194,6 +197,9 @@ func (s *Service) decide(ctx context.Context, d spec, e *edition) error {
 	for _, i := range e.items {
 		ids = append(append(ids, i.id), i.aliases...)
 	}
+	for _, address := range e.readFeeds {
+		ids = append(ids, feedHash(address))
+	}
 	seen, ever, err := s.o.Store.SeenItems(ctx, d.Name, ids)
 	if err != nil {
 		return err
@@ -210,7 +216,13 @@ func (s *Service) decide(ctx context.Context, d spec, e *edition) error {
 	}
 	now := s.o.Now() // one for all items: two of the same age get the same verdict
 	e.now = now
+	known := map[string]bool{} // feeds of which an earlier run saw something, by address
 	for _, i := range e.items {
+		known[i.feed.URL] = known[i.feed.URL] || seen[i.id] || seen[feedHash(i.feed.URL)]
+	}
+	for _, i := range e.items {
+		// What a feed has had for long is not told from news without a date.
+		i.old = i.listed && i.event == "" && i.Item.Time().IsZero() && !known[i.feed.URL]
 		// A site that has moved names its items anew.
 		for _, alias := range i.aliases {
 			seen[i.id] = seen[i.id] || seen[alias]
@@ -232,6 +244,8 @@ func (d spec) decideAlone(i *item, now time.Time) (verdict, reason string) {
 		return "no link", ""
 	case i.feed.Mute:
 		return "muted", "its feed is muted"
+	case d.MaxAge > 0 && i.old:
+		return tooOld, "its date is not known, and its feed is read for the first time"
 	case d.MaxAge > 0 && !at.IsZero() && now.Sub(at) > time.Duration(d.MaxAge):
 		return tooOld, ""
 	case !i.since.IsZero() && now.Sub(i.since) > d.maxWait():
@@ -266,6 +280,13 @@ func (e *edition) listSeen(d spec) {
 		e.seenIDs = append(append(e.seenIDs, i.id), i.aliases...)
 		if !e.seen[i.id] {
 			e.newIDs = append(append(e.newIDs, i.id), i.aliases...)
+		}
+	}
+	for _, address := range e.readFeeds {
+		hash := feedHash(address)
+		// A poll that finds nothing leaves no run behind for that.
+		if e.seenIDs = append(e.seenIDs, hash); !e.seen[hash] && !d.quiet {
+			e.newIDs = append(e.newIDs, hash)
 		}
 	}
 	// Messages of channels share the seen items of the digest, under hashes that no item has.
@@ -351,6 +372,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 			continue
 		}
 		s.countRead(f, nil)
+		e.readFeeds = append(e.readFeeds, f.URL)
 		source := cmp.Or(results[n].Feed.Heading(), host(f.URL))
 		for _, it := range results[n].Items {
 			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})
@@ -371,6 +393,9 @@ func (e *UnreadError) Error() string { return "no feed could be read: " + string
 
 // itemID returns what identifies an item within a digest: two feeds may give theirs the same identifiers.
 func itemID(address string, it feed.Item) string { return shortHash(address + "\x00" + it.ID) }
+
+// feedHash returns the name under which a feed counts as read; no item of a feed has it.
+func feedHash(address string) string { return shortHash("feed\x00" + address) }
 
 // minAlias is how many characters a title or text has that tells items of one feed and time apart.
 const minAlias = 12

@@ -134,6 +134,8 @@ func (d spec) weighStories(stories []story, like map[string]float64, now time.Ti
 		st.score.Days = 1 // of a story without a date
 		if t := st.Item.Time(); !t.IsZero() {
 			st.score.Days = max(0, now.Sub(t).Hours()/24)
+		} else if st.old {
+			st.score.Days = maxDays
 		}
 		judged := -1.0 // by an earlier run
 		for _, i := range st.members() {
