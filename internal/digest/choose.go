@@ -123,7 +123,7 @@ func (e *edition) choosePlaces(d spec, limit int) {
 	var pool []story
 	bySource := map[string]int{}
 	for _, st := range e.stories {
-		if d.mayPost(st) {
+		if d.mayPost(st) && !e.awaitsJudgement(st) {
 			pool = append(pool, st)
 			bySource[st.source]++
 		}
@@ -154,7 +154,10 @@ func (e *edition) choosePlaces(d spec, limit int) {
 			continue
 		}
 		e.left = append(e.left, st)
-		if st.reason = fmt.Sprintf("%d items are posted at most", limit); len(p.chosen) < limit {
+		switch st.reason = fmt.Sprintf("%d items are posted at most", limit); {
+		case e.awaitsJudgement(st):
+			st.reason = "the model did not judge it"
+		case len(p.chosen) < limit:
 			st.reason = fmt.Sprintf("one source fills at most %d %%", int(100*maxSourceShare))
 		}
 	}
@@ -265,7 +268,7 @@ func (p *places) take(st story, why string) {
 // judged if one may yet. At the first run only events of webhooks wait.
 func (e *edition) carryOver(d spec, hasModel bool, now time.Time) {
 	for _, st := range e.left {
-		unjudged := hasModel && !st.score.Judged && d.Style != Titles
+		unjudged := hasModel && !st.score.Judged && st.skips < maxSkips && d.Style != Titles || e.awaitsJudgement(st)
 		switch {
 		case !d.mayPost(st) && !unjudged:
 			st.verdict, st.reason = notWorth, ""

@@ -53,6 +53,7 @@ type answer struct {
 	Opening  []string    `json:"opening"`
 	Language string      `json:"language"` // code of the language that it writes in
 	Items    []judgement `json:"items"`
+	Lesser   []int       `json:"lesser"` // numbers of items that are worth little
 }
 
 // answerSchema is the JSON Schema of answer.

@@ -32,10 +32,12 @@ type waitingEntry struct {
 	Since time.Time `json:"since"`
 	// Worth is how much it matters as a model judged it; nil: none has.
 	Worth *float64 `json:"worth,omitempty"`
+	Skips int      `json:"skips,omitempty"` // how often a model did not judge it
 }
 
 // judge notes what a model said of an item in an earlier run.
 func (w waitingEntry) judge(i *item) *item {
+	i.skips = w.Skips
 	if w.Worth != nil {
 		i.worth, i.judged = *w.Worth, true
 	}
@@ -109,7 +111,7 @@ func newWaitingItems(e *edition, now time.Time) waitingItems {
 				if i.event != "" { // which is stored by itself
 					continue
 				}
-				one := waitingEntry{pastEntry: newPastEntry(i), Since: i.since}
+				one := waitingEntry{pastEntry: newPastEntry(i), Since: i.since, Skips: i.skips}
 				if i.judged {
 					one.Worth = &i.worth
 				}
