@@ -41,8 +41,7 @@ func taskAddress(p Plan) chat.Address {
 	return chat.Address{Platform: chat.TaskPlatform, Workspace: "task", Channel: p.Name}
 }
 
-// channel returns the first place that a digest is posted to: its use of models counts for
-// it, and its settings hold.
+// channel returns the first place that a digest is posted to: its use of models counts for it, and its settings hold.
 func (p Plan) channel() chat.Address {
 	if len(p.Post) == 0 {
 		return chat.Address{}
@@ -108,9 +107,8 @@ func AgentTask(
 	}
 }
 
-// Task returns, for the conversation of a digest's task, the agent that the digest names, the
-// channel that it is posted to, and the tokens that it may use; it returns false where it is no such
-// conversation.
+// Task returns, for the conversation of a digest's task, the agent that the digest names, the channel that it is posted
+// to, and the tokens that it may use; it returns false where it is no such conversation.
 func (s *Service) Task(at chat.Address) (p Plan, channel chat.Address, ok bool) {
 	if at.Platform != chat.TaskPlatform {
 		return Plan{}, chat.Address{}, false

@@ -19,8 +19,7 @@ const (
 	maxPageBytes = 20_000 // bytes of a page's text
 )
 
-// readPages reads the pages of items whose feed has only a teaser. An item whose page cannot
-// be read keeps its teaser.
+// readPages reads the pages of items whose feed has only a teaser. An item whose page cannot be read keeps its teaser.
 func (s *Service) readPages(ctx context.Context, d spec, chosen []story) {
 	if s.o.Pages == nil || d.Teasers || d.Style == Titles {
 		return

@@ -61,13 +61,7 @@ func FromEntry(name string, d config.Digest) Plan {
 		Kinds:     kindsOf(d.Kinds),
 	}
 	for _, f := range d.Feeds {
-		one := Feed{
-			URL:     f.URL.Reveal(),
-			Shown:   f.URL.String(),
-			NoMerge: !f.MergeDuplicates,
-			Pin:     f.Pin,
-			Mute:    f.Mute,
-		}
+		one := Feed{URL: f.URL.Reveal(), Shown: f.URL.String(), NoMerge: !f.MergeDuplicates, Pin: f.Pin, Mute: f.Mute}
 		if f.Weight != 1 { // stored plans leave out what is usual
 			one.Weight = f.Weight
 		}

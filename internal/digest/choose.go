@@ -56,9 +56,8 @@ func (e *edition) keepNewest(d spec) {
 	}
 }
 
-// chooseStories gives the places to stories, as a model judges them where there is one. It returns
-// what the model wrote, if that is text alone, and the model's name. It cannot fail: without a
-// usable answer the scores decide alone.
+// chooseStories gives the places to stories, as a model judges them where there is one. It returns what the model
+// wrote, if that is text alone, and the model's name. It cannot fail: without a usable answer the scores decide alone.
 func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answer, text, model string) {
 	if d.Style == Weekly {
 		d.chooseWeekly(e)
@@ -317,15 +316,13 @@ func (st story) sources() int {
 	return len(feeds)
 }
 
-// sourceLimit returns how many stories of one source are taken, so that of three or more
-// sources none exceeds its share of what is posted in the end. Of two sources one always
-// exceeds it; there the share counts of the limit.
+// sourceLimit returns how many stories of one source are taken, so that of three or more sources none exceeds its share
+// of what is posted in the end. Of two sources one always exceeds it; there the share counts of the limit.
 func sourceLimit(bySource map[string]int, limit int, share float64) int {
 	if len(bySource) == 1 {
 		return limit
 	}
-	// A lower limit may leave places empty, which makes the shares smaller in turn: repeat
-	// until both agree.
+	// A lower limit may leave places empty, which makes the shares smaller in turn: repeat until both agree.
 	for total := limit; ; {
 		perSource := max(1, int(share*float64(total)))
 		fit := 0

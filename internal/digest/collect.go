@@ -169,9 +169,8 @@ type story struct {
 // members returns all items of a story.
 func (st story) members() []*item { return slices.Concat([]*item{st.item}, st.also, st.series) }
 
-// collect reads the feeds and makes stories of the items that could be posted. It returns an
-// *UnreadError where no feed could be read, and else the error of the store or of ctx; the edition
-// is returned with it, as far as it was made.
+// collect reads the feeds and makes stories of the items that could be posted. It returns an *UnreadError where no feed
+// could be read, and else the error of the store or of ctx; the edition is returned with it, as far as it was made.
 func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	e := &edition{failures: map[string]string{}, unasked: map[string]bool{}, shownURLs: map[string]string{}}
 	if d.Style == Weekly {
@@ -385,8 +384,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 	return nil
 }
 
-// UnreadError is returned where none of a digest's feeds could be read. Faults has a
-// sentence for readers about each.
+// UnreadError is returned where none of a digest's feeds could be read. Faults has a sentence for readers about each.
 type UnreadError struct{ Faults []string }
 
 func (e *UnreadError) Error() string { return "no feed could be read: " + strings.Join(e.Faults, "; ") }

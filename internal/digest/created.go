@@ -166,9 +166,8 @@ func loadItems[T any](ctx context.Context, s *Service, kind string) (map[string]
 	return all, nil
 }
 
-// Create stores a digest, which runs from now on. It returns a BadPlan or ErrExists, or the error
-// of the store. Of a digest that posts items as they come it reads the feeds once, which may take
-// as long as pollTimeout.
+// Create stores a digest, which runs from now on. It returns a BadPlan or ErrExists, or the error of the store. Of a
+// digest that posts items as they come it reads the feeds once, which may take as long as pollTimeout.
 func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	p.At = s.o.Now().UTC()
 	d, err := s.validateNew(p)
@@ -225,8 +224,7 @@ func (s *Service) saveNew(ctx context.Context, d spec) error {
 	return nil
 }
 
-// markCurrentItems marks what the feeds hold now as seen, for a digest that posts items as
-// they come.
+// markCurrentItems marks what the feeds hold now as seen, for a digest that posts items as they come.
 func (s *Service) markCurrentItems(ctx context.Context, d spec) {
 	if !d.isInstant() {
 		return
@@ -324,9 +322,8 @@ func (s *Service) findChangeable(name string) (spec, error) {
 	return d, nil
 }
 
-// Change changes the plan of a digest that was made in chat or through the API. It returns a
-// BadPlan, also for an error of change, ErrUnknown or ErrConfigured. change may be called twice,
-// each time with a copy of the plan as it is then.
+// Change changes the plan of a digest that was made in chat or through the API. It returns a BadPlan, also for an error
+// of change, ErrUnknown or ErrConfigured. change may be called twice, each time with a copy of the plan as it is then.
 func (s *Service) Change(ctx context.Context, name string, change func(*Plan) error) (Info, error) {
 	d, err := s.tryChange(ctx, name, change)
 	if errors.Is(err, errChanged) { // once more, with what it is now
@@ -399,8 +396,7 @@ func (s *Service) saveChanged(ctx context.Context, was, now spec) error {
 	return nil
 }
 
-// Replace replaces the plan of a digest that was made in chat or through the API; its author
-// stays.
+// Replace replaces the plan of a digest that was made in chat or through the API; its author stays.
 func (s *Service) Replace(ctx context.Context, name string, p Plan) (Info, error) {
 	return s.Change(ctx, name, func(was *Plan) error {
 		p.By, p.On = was.By, was.On

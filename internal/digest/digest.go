@@ -1,9 +1,8 @@
 // Package digest turns feeds, and what is said in channels (channels.go), into posts. A run collects what is new
-// (collect.go, filter.go), merges items that tell the same story (duplicates.go, series.go), says what each is worth, by
-// its form (kind.go, worth.go) and as a model judges it (headlines.go, editor.go, judge.go), chooses the worthiest
-// (choose.go), has them written (write.go, citations.go, template.go), and stores the run with its posts
-// (run.go, history.go). A digest without feeds has an agent carry out a task at each due
-// time. The package promises:
+// (collect.go, filter.go), merges items that tell the same story (duplicates.go, series.go), says what each is worth,
+// by its form (kind.go, worth.go) and as a model judges it (headlines.go, editor.go, judge.go), chooses the worthiest
+// (choose.go), has them written (write.go, citations.go, template.go), and stores the run with its posts (run.go,
+// history.go). A digest without feeds has an agent carry out a task at each due time. The package promises:
 //   - Every link of a post comes from a feed item.
 //   - A run for one due time posts once, however often it is started.
 //   - There is a verdict on every item that a run saw.
@@ -43,8 +42,7 @@ var (
 	ErrConfigured = errors.New("the digest belongs to config.json and is changed there")
 )
 
-// BadPlan is the error of a plan that cannot be carried out. Its text is for the author of
-// the plan.
+// BadPlan is the error of a plan that cannot be carried out. Its text is for the author of the plan.
 type BadPlan struct{ Err error }
 
 func (e BadPlan) Error() string { return e.Err.Error() }
@@ -65,9 +63,8 @@ type Editor func(ctx context.Context, system, prompt string, schema json.RawMess
 // Feeds reads feeds, for somebody who waits (Fetch, FetchAll) or at intervals (PollAll), and finds the feeds of a page,
 // as feed.Fetcher does.
 type Feeds interface {
-	// Fetch reads one feed. FetchAll and PollAll read several, and call turn around each read;
-	// their results and errors are in the order of the addresses. PollAll asks no server while a
-	// feed counts as fresh.
+	// Fetch reads one feed. FetchAll and PollAll read several, and call turn around each read; their results and errors
+	// are in the order of the addresses. PollAll asks no server while a feed counts as fresh.
 	Fetch(ctx context.Context, url string) (feed.Result, error)
 	FetchAll(ctx context.Context, urls []string, turn func(read func())) ([]feed.Result, []error)
 	PollAll(ctx context.Context, urls []string, turn func(read func())) ([]feed.Result, []error)
@@ -79,9 +76,8 @@ type Feeds interface {
 type Runs interface {
 	// SeenItems returns which of some items a digest has seen, and whether it has ever seen any.
 	SeenItems(ctx context.Context, digest string, ids []string) (map[string]bool, bool, error)
-	// FinishRun stores a run with all that belongs to it in one transaction, and sets the Seq of
-	// its posts. It returns false and stores nothing where a run for that due time is stored
-	// already.
+	// FinishRun stores a run with all that belongs to it in one transaction, and sets the Seq of its posts. It returns
+	// false and stores nothing where a run for that due time is stored already.
 	FinishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post, items ...store.Item) (bool, error)
 	// AmendRun replaces a run, and makes items unseen again.
 	AmendRun(ctx context.Context, r store.Run, forget []string) error
@@ -116,8 +112,7 @@ type Delivery interface {
 	// Ready returns a channel that is closed when the posts that an earlier process left are
 	// queued. A post that is stored before would be sent twice if it were passed to Deliver.
 	Ready() <-chan struct{}
-	// Deliver queues stored posts. The function that it returns waits for their outcomes,
-	// until ctx ends.
+	// Deliver queues stored posts. The function that it returns waits for their outcomes, until ctx ends.
 	Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome
 	// Interject posts at once; with replaces it replaces the post of that key.
 	Interject(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
@@ -162,8 +157,7 @@ type Options struct {
 	Writer func(Plan) Writer
 	// Editor returns what judges and writes with a schema; nil: Writer does, told in words.
 	Editor func(Plan) Editor
-	// Task has an agent with its tools carry out a prompt. settled is called when its outcome
-	// is stored.
+	// Task has an agent with its tools carry out a prompt. settled is called when its outcome is stored.
 	Task     func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
 	Settings Settings // nil: nothing is set
 	// PublicURL is the address under which others reach the bot, without a slash at its end.
@@ -194,8 +188,7 @@ type Service struct {
 	// has read is no older than what is here. It is taken before mu, and by nobody twice.
 	reloading sync.RWMutex
 
-	// mu guards the fields below. It is held for moments: neither the store nor a platform is
-	// called with it.
+	// mu guards the fields below. It is held for moments: neither the store nor a platform is called with it.
 	mu         sync.Mutex
 	configured map[string]spec
 	created    map[string]spec
@@ -414,8 +407,7 @@ type Info struct {
 	By       string     `json:"by,omitempty"` // who made it
 	Last     *store.Run `json:"last,omitempty"`
 	OnNew    bool       `json:"onNew,omitempty"` // items are posted as they come
-	// Plan is all that was asked for; of Get alone, and not of the configuration's, which
-	// may hold secrets.
+	// Plan is all that was asked for; of Get alone, and not of the configuration's, which may hold secrets.
 	Plan *Plan `json:"plan,omitempty"`
 	// Unsubscribed are those of Email that want no more mails.
 	Unsubscribed []string `json:"unsubscribed,omitempty"`
@@ -526,8 +518,7 @@ func (s *Service) Names(at chat.Address) []string {
 	return names
 }
 
-// FeedURLs returns the addresses of the feeds of all digests, each once, sorted. They may hold
-// secrets.
+// FeedURLs returns the addresses of the feeds of all digests, each once, sorted. They may hold secrets.
 func (s *Service) FeedURLs() []string {
 	var all []string
 	for _, d := range s.specs() {

@@ -12,9 +12,8 @@ import (
 // duplicateWindow is how long a posted story is compared with new items.
 const duplicateWindow = 72 * time.Hour
 
-// dropKnownPages returns the items without those whose address was posted before from
-// another feed, at any time. Items of the same feed do not count: some feeds have one
-// address for all of their items.
+// dropKnownPages returns the items without those whose address was posted before from another feed, at any time. Items
+// of the same feed do not count: some feeds have one address for all of their items.
 func dropKnownPages(left []*item, runs []pastRun) []*item {
 	type page struct{ feed, title string }
 	posted := map[string]page{}

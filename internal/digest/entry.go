@@ -13,8 +13,7 @@ import (
 	"ravenbot/internal/summary"
 )
 
-// moreSentences and moreLength (in characters) bound the text of an entry that somebody asks
-// about.
+// moreSentences and moreLength (in characters) bound the text of an entry that somebody asks about.
 const (
 	moreSentences = 8
 	moreLength    = 1500
@@ -61,8 +60,7 @@ func (s *Service) runsPostedTo(ctx context.Context, at chat.Address) ([]postedRu
 	return list, nil
 }
 
-// Follows reports whether a message asks for more in a thread, where the bot need not be
-// mentioned.
+// Follows reports whether a message asks for more in a thread, where the bot need not be mentioned.
 func (s *Service) Follows(m chat.Message) bool {
 	return m.Conversation.Thread != "" && s.isMoreRequest(m)
 }

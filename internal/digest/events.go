@@ -43,9 +43,8 @@ type event struct {
 }
 
 // AddEvent keeps an event of a webhook for the next run of a digest. One that is kept, or was decided about, already
-// changes nothing. Its texts are plain. It returns ErrUnknown where there is no such digest, and
-// a FullError where too many wait. When it returns nil the event is on disk, and the webhook's
-// sender may be told so.
+// changes nothing. Its texts are plain. It returns ErrUnknown where there is no such digest, and a FullError where too
+// many wait. When it returns nil the event is on disk, and the webhook's sender may be told so.
 func (s *Service) AddEvent(ctx context.Context, digest, webhook string, it feed.Item) error {
 	if _, ok := s.find(digest); !ok {
 		return ErrUnknown

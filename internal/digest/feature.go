@@ -69,9 +69,8 @@ func (s *Service) Complete(ctx context.Context, at chat.Address, command, option
 	return nil
 }
 
-// completableFeeds returns the feeds that may be named in a conversation: those that the
-// operator names and that the conversation follows. A feed with a query or a password may
-// hold a secret of the operator's, and is left out.
+// completableFeeds returns the feeds that may be named in a conversation: those that the operator names and that the
+// conversation follows. A feed with a query or a password may hold a secret of the operator's, and is left out.
 func (s *Service) completableFeeds(ctx context.Context, at chat.Address) []string {
 	var feeds []string
 	for _, f := range s.FeedURLs() {
@@ -91,8 +90,7 @@ func (s *Service) completableFeeds(ctx context.Context, at chat.Address) []strin
 	return feeds
 }
 
-// matchNames returns the names that contain what was typed; those that begin with it, or have
-// a part that does, first.
+// matchNames returns the names that contain what was typed; those that begin with it, or have a part that does, first.
 func matchNames(names []string, typed string) []string {
 	typed = strings.ToLower(strings.ReplaceAll(strings.TrimSpace(typed), " ", "_"))
 	rank := func(name string) int {

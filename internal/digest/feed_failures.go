@@ -49,9 +49,8 @@ func (s *Service) loadFailures(ctx context.Context, name string) (map[string]fee
 	return all, nil
 }
 
-// updateFailures returns which feeds of a digest fail now, and the posts that tell its channels
-// of those that they do not know of, and of those that work again. The posts have keys
-// that make repeating harmless.
+// updateFailures returns which feeds of a digest fail now, and the posts that tell its channels of those that they do
+// not know of, and of those that work again. The posts have keys that make repeating harmless.
 func (s *Service) updateFailures(
 	ctx context.Context,
 	d spec,

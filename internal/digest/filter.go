@@ -10,8 +10,7 @@ import (
 	"ravenbot/internal/feed"
 )
 
-// filter is one of a digest's filters: an item must have one of those that include,
-// and none of those that exclude.
+// filter is one of a digest's filters: an item must have one of those that include, and none of those that exclude.
 type filter struct {
 	text    string // as it was written
 	exclude bool

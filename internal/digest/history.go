@@ -152,8 +152,7 @@ func (s *Service) pastRuns(ctx context.Context, name string) ([]pastRun, error) 
 	return list, nil
 }
 
-// deleteOldRuns deletes the entries of runs that are older than keepPastRuns, or more than
-// maxPastRuns.
+// deleteOldRuns deletes the entries of runs that are older than keepPastRuns, or more than maxPastRuns.
 func (s *Service) deleteOldRuns(ctx context.Context, name string) error {
 	items, err := s.o.Store.Items(ctx, pastRunKind+name)
 	if err != nil {
@@ -198,8 +197,7 @@ func newRunVerdicts(due time.Time, all []Verdict) RunVerdicts {
 	return x
 }
 
-// loadVerdicts returns the verdicts of the last run of a digest, or false where there are
-// none.
+// loadVerdicts returns the verdicts of the last run of a digest, or false where there are none.
 func (s *Service) loadVerdicts(ctx context.Context, name string) (RunVerdicts, bool, error) {
 	var x RunVerdicts
 	raw, err := s.o.Store.Item(ctx, verdictKind, name)

@@ -87,9 +87,8 @@ func subscriptionSpec(sub store.Subscription) spec {
 	}
 }
 
-// Subscribe has new items of a feed posted to a conversation from now on, and returns the
-// feed's title. What the feed holds already is not posted. It returns store.ErrFull where the
-// conversation follows as many feeds as one may.
+// Subscribe has new items of a feed posted to a conversation from now on, and returns the feed's title. What the feed
+// holds already is not posted. It returns store.ErrFull where the conversation follows as many feeds as one may.
 func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string) (string, error) {
 	res, err := s.o.Feeds.Fetch(ctx, address)
 	if err != nil {

@@ -72,9 +72,8 @@ type Plan struct {
 	Paused bool      `json:"paused,omitempty"` // kept beside the plan for those of the configuration
 }
 
-// Feed is a feed of a plan. In JSON it is an address, or
-// {"url","mergeDuplicates","weight","pin","mute"}. URL may hold a secret, such as a token in its
-// query; logs and readers see displayURL.
+// Feed is a feed of a plan. In JSON it is an address, or {"url","mergeDuplicates","weight","pin","mute"}. URL may hold
+// a secret, such as a token in its query; logs and readers see displayURL.
 type Feed struct {
 	URL     string
 	Shown   string  // the address without secrets; empty: as URL
@@ -191,8 +190,7 @@ const (
 // pingPattern matches whom a post may notify. The ids are letters and digits, so that they end no mention.
 var pingPattern = text.Pattern(`^(?:role|user):[A-Za-z0-9]{1,40}$`)
 
-// namePattern matches the names of digests made in chat or through the API, which are parts
-// of commands.
+// namePattern matches the names of digests made in chat or through the API, which are parts of commands.
 var namePattern = text.Pattern(`^[\pL\pN][\pL\pN_-]{0,39}$`)
 
 // compile reads and checks a plan. Its errors are for the author of the plan.
@@ -305,8 +303,7 @@ func (d spec) check() error {
 	return nil
 }
 
-// checkLimits returns an error where a plan that is not the operator's own asks for too
-// much.
+// checkLimits returns an error where a plan that is not the operator's own asks for too much.
 func checkLimits(p Plan) error {
 	feeds := maxFeeds
 	if p.Source == FromChat {

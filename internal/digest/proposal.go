@@ -47,10 +47,9 @@ type proposal struct {
 // key names the post that shows a proposal where it is no answer.
 func (w proposal) key() string { return "digest-wish/" + w.ID }
 
-// Propose shows a plan in the conversation of the caller, where the caller or an administrator
-// confirms or rejects it. Feeds may be named by words. The text that it returns is for the model
-// that called; a BadPlan says what the model has to correct. It returns when the plan is stored and
-// on its way: nobody waits for the person.
+// Propose shows a plan in the conversation of the caller, where the caller or an administrator confirms or rejects it.
+// Feeds may be named by words. The text that it returns is for the model that called; a BadPlan says what the model has
+// to correct. It returns when the plan is stored and on its way: nobody waits for the person.
 func (s *Service) Propose(ctx context.Context, caller tool.Caller, p Plan) (string, error) {
 	w, err := s.planProposal(ctx, caller, p, "")
 	if err != nil {
@@ -158,9 +157,8 @@ func (s *Service) saveProposal(ctx context.Context, w proposal) error {
 	return err
 }
 
-// resolveFeed returns the address and the title of the feed that an address or words name. Its
-// errors are for the model, and list candidates. It reads the feed, so
-// that none is proposed that cannot be read.
+// resolveFeed returns the address and the title of the feed that an address or words name. Its errors are for the
+// model, and list candidates. It reads the feed, so that none is proposed that cannot be read.
 func (s *Service) resolveFeed(ctx context.Context, words string) (address, title string, err error) {
 	address = words
 	if !isWebURL(words) && !strings.HasPrefix(words, "bundled:") {
@@ -292,9 +290,8 @@ func (w proposal) confirmationDraft() chat.Draft {
 		Footer: "expires at " + w.At.Add(proposalLifetime).Format("15:04") + " UTC"}
 }
 
-// Urgent reports whether a message is only for the digests, and must not wait behind other
-// work: the press of one of their buttons, a yes or no to a proposal, and "more on 3" where
-// a digest is posted.
+// Urgent reports whether a message is only for the digests, and must not wait behind other work: the press of one of
+// their buttons, a yes or no to a proposal, and "more on 3" where a digest is posted.
 func (s *Service) Urgent(m chat.Message) bool {
 	if !m.IsQuestion() && m.Kind() != chat.EventPress {
 		return false

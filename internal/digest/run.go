@@ -278,8 +278,7 @@ func failureDraft(d spec, err error) chat.Draft {
 		"I will try again at its next time. The reasons are in the bot's log."}
 }
 
-// recordRun stores a run with its posts, and returns the posts; nil where a run for that
-// due time was stored before.
+// recordRun stores a run with its posts, and returns the posts; nil where a run for that due time was stored before.
 func (s *Service) recordRun(
 	ctx context.Context,
 	d spec,
@@ -367,8 +366,7 @@ func atOnce(changes ...func() error) error {
 	return errors.Join(errs...)
 }
 
-// outcomeTimeout is how long a run waits for the outcomes of its posts. A post without one
-// by then is still being sent.
+// outcomeTimeout is how long a run waits for the outcomes of its posts. A post without one by then is still being sent.
 const outcomeTimeout = 20 * time.Second
 
 // awaitOutcomes amends a run by the outcomes of its posts. Where no post was delivered the
@@ -406,8 +404,7 @@ func (s *Service) awaitOutcomes(
 	return run, err
 }
 
-// runKey names a run. Its posts and its task have keys made of it, so that repeating a run
-// is harmless.
+// runKey names a run. Its posts and its task have keys made of it, so that repeating a run is harmless.
 func runKey(name string, due time.Time) string {
 	return fmt.Sprintf("digest/%s/%s", name, due.UTC().Format(time.RFC3339Nano))
 }

@@ -51,9 +51,8 @@ func CheckTemplate(text string) error {
 	return err
 }
 
-// parseTemplate parses a template and executes it on a sample and on an empty page, so that
-// a fault is found when the digest is made, not at its first run. Only the operator writes templates: in the
-// configuration, and through the API.
+// parseTemplate parses a template and executes it on a sample and on an empty page, so that a fault is found when the
+// digest is made, not at its first run. Only the operator writes templates: in the configuration, and through the API.
 func parseTemplate(text string) (*template.Template, error) {
 	t, err := template.New("digest").Funcs(template.FuncMap{
 		"join":  strings.Join,

@@ -305,8 +305,7 @@ func sortByScore(stories []story) {
 	})
 }
 
-// sourceKey and topicKey return the keys of preferences. They are also words for a model
-// (describeLikes).
+// sourceKey and topicKey return the keys of preferences. They are also words for a model (describeLikes).
 func sourceKey(source string) string { return "source " + source }
 func topicKey(topic string) string   { return "topic " + strings.ToLower(topic) }
 

@@ -77,8 +77,7 @@ type entryLine struct {
 	statement string // Markdown
 }
 
-// buildEdition collects and writes a digest. The edition is also returned with an error, as
-// far as it was made.
+// buildEdition collects and writes a digest. The edition is also returned with an error, as far as it was made.
 func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	e, err := s.collect(ctx, d)
 	if err != nil {
@@ -402,8 +401,7 @@ func (p *content) parseLines(d spec, written string) {
 	}
 }
 
-// cleanTopic reduces a model's heading to a few plain words, too few for a claim that no
-// item supports.
+// cleanTopic reduces a model's heading to a few plain words, too few for a claim that no item supports.
 func cleanTopic(heading string) string {
 	plain, _ := stripLinks(citation().ReplaceAllString(heading, ""))
 	words := strings.Fields(strings.Map(func(r rune) rune {
@@ -442,8 +440,7 @@ func (st story) ownTopic() string {
 	return cleanTopic(st.source)
 }
 
-// extractSummary returns a summary made of the items' first sentences, each with its
-// citation.
+// extractSummary returns a summary made of the items' first sentences, each with its citation.
 func (p *content) extractSummary() string {
 	var leads []string
 	said := map[string]int{} // by whom

@@ -36,8 +36,7 @@ func stylePrompt(style string) string {
 	return briefRules
 }
 
-// askModel returns what a model wrote, and its name; both are empty where none wrote. The
-// reason is added to the notes.
+// askModel returns what a model wrote, and its name; both are empty where none wrote. The reason is added to the notes.
 func (s *Service) askModel(ctx context.Context, d spec, e *edition) (text, model string) {
 	if s.o.Writer == nil {
 		return "", ""
@@ -105,9 +104,8 @@ const (
 	answerTokens, lineTokens = 300, 60
 )
 
-// fitPrompt lists the items so that the request and its answer fit into a number of tokens
-// (0: no limit): with their texts, with short ones, or with their titles alone. It returns
-// false where not even the titles fit.
+// fitPrompt lists the items so that the request and its answer fit into a number of tokens (0: no limit): with their
+// texts, with short ones, or with their titles alone. It returns false where not even the titles fit.
 func fitPrompt(tokens int, system, style string, cards []chat.Card) (string, bool) {
 	answer := answerTokens
 	if style == Bullets || style == Topics {
