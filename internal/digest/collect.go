@@ -129,7 +129,7 @@ type edition struct {
 	left      []story           // what got no place
 	waiting   []story           // of that, what is carried over to the next run
 	unworthy  []story           // and what is not
-	kept      []byte            // the stored items that wait, as they were before
+	waited    bool              // items waited before the run
 	seen      map[string]bool   // the items that earlier runs decided about, by id
 	seenIDs   []string          // the ids of the items that need no further decision
 	newIDs    []string          // of those that were not seen before

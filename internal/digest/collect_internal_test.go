@@ -305,7 +305,7 @@ func TestAddWaiting(t *testing.T) {
 	}
 	if len(e.items) != 2 || e.items[0].text() != "new words" || !e.items[0].since.Equal(noon) ||
 		e.items[1].text() != "kept words" ||
-		!e.items[1].since.Equal(since) || e.items[1].feed.Weight != 3 || e.items[1].listed || e.kept == nil {
+		!e.items[1].since.Equal(since) || e.items[1].feed.Weight != 3 || e.items[1].listed || !e.waited {
 		t.Errorf("came back: %+v", e.items)
 	}
 	e = &edition{}
@@ -331,9 +331,6 @@ func TestAddEvents(t *testing.T) {
 		if err := s.AddEvent(t.Context(), "news", "ci", it); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if s.events["news"] != 1 {
-		t.Errorf("an event that was sent twice counts %d times", s.events["news"])
 	}
 	if err := s.saveItem(t.Context(), eventKind+"news", "later", event{Version: 2}); err != nil {
 		t.Fatal(err)

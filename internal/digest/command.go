@@ -158,7 +158,7 @@ func (s *Service) reply(name string, do func() (string, error)) chat.Draft {
 
 // runNow runs a digest for somebody who asks in chat, and returns what they are told.
 func (s *Service) runNow(ctx context.Context, d spec, m chat.Message) (string, error) {
-	run, err := s.lockAndRun(ctx, d.Name, s.o.Now(), true, ignoreOutcomes)
+	run, err := s.lockAndRun(ctx, d.Name, s.o.Now(), true, false)
 	switch {
 	case err != nil:
 		return "", err

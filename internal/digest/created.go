@@ -62,9 +62,6 @@ func (*Service) SharedKinds() []string {
 
 // Reload takes up what other processes have changed.
 func (s *Service) Reload(ctx context.Context) error {
-	s.eventLock.Lock()
-	clear(s.events) // counted again when the next one comes
-	s.eventLock.Unlock()
 	// Names are not looked at: where two processes have different configurations each would undo what the other did.
 	if err := s.load(ctx); err != nil {
 		return err
@@ -166,6 +163,21 @@ func loadItems[T any](ctx context.Context, s *Service, kind string) (map[string]
 	return all, nil
 }
 
+// loadItem returns a stored item, or false if there is none. what names it in errors.
+func loadItem[T any](ctx context.Context, s *Service, kind, name, what string) (v T, found bool, err error) {
+	raw, err := s.o.Store.Item(ctx, kind, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return v, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &v)
+	}
+	if err != nil {
+		return v, false, fmt.Errorf("read %s %s: %w", what, name, err)
+	}
+	return v, true, nil
+}
+
 // Create stores a digest, which runs from now on. It returns a BadPlan or ErrExists, or the error of the store. Of a
 // digest that posts items as they come it reads the feeds once, which may take as long as pollTimeout.
 func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
@@ -207,21 +219,29 @@ func (s *Service) infoOfStored(ctx context.Context, d spec) Info {
 	return i
 }
 
-// saveNew stores a digest, then takes it up. It returns ErrExists where another process has made one of the name.
-func (s *Service) saveNew(ctx context.Context, d spec) error {
+// change changes the store and, if that worked, what is in memory; update is called with mu.
+func (s *Service) change(store func() error, update func()) error {
 	s.reloading.RLock()
 	defer s.reloading.RUnlock()
-	// validateNew has only seen the names that this process knows. Another process may have taken the name since.
-	err := s.o.Store.SaveItem(ctx, createdKind, d.Name, d.raw, false)
-	if errors.Is(err, store.ErrExists) {
-		return ErrExists
-	} else if err != nil {
+	if err := store(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.created[d.Name] = d
+	update()
 	return nil
+}
+
+// saveNew stores a digest, then takes it up. It returns ErrExists where another process has made one of the name.
+func (s *Service) saveNew(ctx context.Context, d spec) error {
+	return s.change(func() error {
+		// validateNew has only seen the names that this process knows. Another process may have taken the name since.
+		err := s.o.Store.SaveItem(ctx, createdKind, d.Name, d.raw, false)
+		if errors.Is(err, store.ErrExists) {
+			return ErrExists
+		}
+		return err
+	}, func() { s.created[d.Name] = d })
 }
 
 // markCurrentItems marks what the feeds hold now as seen, for a digest that posts items as they come.
@@ -381,19 +401,16 @@ func (s *Service) tryChange(ctx context.Context, name string, change func(*Plan)
 
 // saveChanged puts a digest in the place of another. It returns errChanged where the store has a third one.
 func (s *Service) saveChanged(ctx context.Context, was, now spec) error {
-	s.reloading.RLock()
-	defer s.reloading.RUnlock()
-	swapped, err := s.o.Store.SwapItem(ctx, createdKind, now.Name, was.raw, now.raw, nil)
-	if err == nil && !swapped {
-		err = errChanged
-	}
-	if err != nil {
-		return fmt.Errorf("change digest %s: %w", now.Name, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.created[now.Name] = now
-	return nil
+	return s.change(func() error {
+		swapped, err := s.o.Store.SwapItem(ctx, createdKind, now.Name, was.raw, now.raw, nil)
+		if err == nil && !swapped {
+			err = errChanged
+		}
+		if err != nil {
+			return fmt.Errorf("change digest %s: %w", now.Name, err)
+		}
+		return nil
+	}, func() { s.created[now.Name] = now })
 }
 
 // Replace replaces the plan of a digest that was made in chat or through the API; its author stays.
@@ -447,15 +464,7 @@ func (s *Service) deleteDigest(ctx context.Context, name string) error {
 	if err := errors.Join(s.deleteTraces(ctx, name), s.deletePause(ctx, name)); err != nil {
 		return err
 	}
-	s.reloading.RLock()
-	defer s.reloading.RUnlock()
-	if err := s.deleteItem(ctx, createdKind, name); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.created, name)
-	return nil
+	return s.change(func() error { return s.deleteItem(ctx, createdKind, name) }, func() { delete(s.created, name) })
 }
 
 // deleteTraces deletes what is stored beside a digest and would count for another one of its name, but for its pause:
@@ -467,8 +476,6 @@ func (s *Service) deleteTraces(ctx context.Context, name string) error {
 	for _, kind := range []string{failureKind, waitingKind, publishKind, verdictKind} {
 		steps = append(steps, func() error { return s.deleteItem(ctx, kind, name) })
 	}
-	s.eventLock.Lock() // an event that was stored meanwhile would be missing in the count
-	defer s.eventLock.Unlock()
 	for _, kind := range []string{pastRunKind + name, eventKind + name} {
 		items, err := s.o.Store.Items(ctx, kind)
 		if err != nil {
@@ -479,24 +486,12 @@ func (s *Service) deleteTraces(ctx context.Context, name string) error {
 		}
 	}
 	// There may be thousands, which share a few transactions.
-	if err := atOnce(steps...); err != nil {
-		return err
-	}
-	delete(s.events, name)
-	return nil
+	return atOnce(steps...)
 }
 
 // deletePause deletes whether a digest is paused, and since when.
 func (s *Service) deletePause(ctx context.Context, name string) error {
-	s.reloading.RLock()
-	defer s.reloading.RUnlock()
-	if err := s.deleteItem(ctx, pauseKind, name); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.pauses, name)
-	return nil
+	return s.change(func() error { return s.deleteItem(ctx, pauseKind, name) }, func() { delete(s.pauses, name) })
 }
 
 // deleteItem deletes a stored item; there may be none.
@@ -562,15 +557,7 @@ func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 
 // savePause stores whether a digest is paused, then takes it up.
 func (s *Service) savePause(ctx context.Context, name string, p pause) error {
-	s.reloading.RLock()
-	defer s.reloading.RUnlock()
-	if err := s.saveItem(ctx, pauseKind, name, p); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pauses[name] = p
-	return nil
+	return s.change(func() error { return s.saveItem(ctx, pauseKind, name, p) }, func() { s.pauses[name] = p })
 }
 
 // isVisible reports whether the author of a message may see a digest: everybody where it is

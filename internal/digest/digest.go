@@ -177,12 +177,10 @@ type Service struct {
 	pollLock sync.Mutex      // held by Poll: polls do not overlap
 	checked  map[string]bool // by address: the feeds that checkNewFeeds has looked at; pollLock guards it
 	limiter  limiter
+	runLocks sync.Map            // of *sync.Mutex, by digest: one run at a time
 	ended    measure.Table[bool] // runs, by whether the digest could be made
 	runCount measure.Totals      // of digests, by name
 	reads    measure.Totals      // of feeds, by the address that is shown
-
-	eventLock sync.Mutex     // held while an event is stored or deleted
-	events    map[string]int // how many wait, by digest, as far as it is known
 
 	// reloading is held for reading while something is changed in the store and below, and for writing by Load: what it
 	// has read is no older than what is here. It is taken before mu, and by nobody twice.
@@ -193,7 +191,6 @@ type Service struct {
 	configured map[string]spec
 	created    map[string]spec
 	pauses     map[string]pause
-	runLocks   map[string]*runLock // of digests that run, or whose run waits: one at a time
 	proposals  map[string]proposal
 	deciding   map[string]bool // proposals that are being decided, and no longer among the open ones
 }
@@ -216,11 +213,9 @@ func New(o Options) *Service {
 	return &Service{
 		o:          o,
 		limiter:    newLimiter(),
-		events:     map[string]int{},
 		configured: map[string]spec{},
 		created:    map[string]spec{},
 		pauses:     map[string]pause{},
-		runLocks:   map[string]*runLock{},
 		proposals:  map[string]proposal{},
 		deciding:   map[string]bool{},
 		checked:    map[string]bool{},
@@ -307,33 +302,12 @@ func (s *Service) named(names []string) []spec {
 	return list
 }
 
-// lockRun waits until a digest is not running, and marks it as running until unlock. It does not
-// end with a context: a run is bounded by RunTimeout, so that the wait is, too.
+// lockRun waits until a digest is not running, and marks it as running until unlock. It does not end with a context: a
+// run is bounded by RunTimeout, so that the wait is, too.
 func (s *Service) lockRun(name string) (unlock func()) {
-	s.mu.Lock()
-	l := s.runLocks[name]
-	if l == nil {
-		l = &runLock{}
-		s.runLocks[name] = l
-	}
-	l.users++
-	s.mu.Unlock()
-	l.Lock()
-	return func() {
-		l.Unlock()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		// A lock that was removed while a run waits for it would let two runs in.
-		if l.users--; l.users == 0 {
-			delete(s.runLocks, name)
-		}
-	}
-}
-
-// runLock lets one run of a digest in at a time. Service.mu guards users, the runs that hold it or wait for it.
-type runLock struct {
-	sync.Mutex
-	users int
+	lock, _ := s.runLocks.LoadOrStore(name, &sync.Mutex{})
+	lock.(*sync.Mutex).Lock()
+	return lock.(*sync.Mutex).Unlock
 }
 
 // Jobs returns the digests that run on a schedule, paused ones included. Those that post items as

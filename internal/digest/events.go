@@ -49,13 +49,11 @@ func (s *Service) AddEvent(ctx context.Context, digest, webhook string, it feed.
 	if _, ok := s.find(digest); !ok {
 		return ErrUnknown
 	}
-	// Held while the store is written, so that two events do not both take the last place.
-	s.eventLock.Lock()
-	defer s.eventLock.Unlock()
-	if err := s.countEvents(ctx, digest); err != nil {
+	kept, err := s.o.Store.Items(ctx, eventKind+digest)
+	if err != nil {
 		return err
 	}
-	if s.events[digest] >= maxEvents {
+	if len(kept) >= maxEvents {
 		return FullError{digest}
 	}
 	raw, err := json.Marshal(event{eventVersion, webhook, it.Title, it.Summary, it.Link, it.Published.UTC()})
@@ -63,26 +61,10 @@ func (s *Service) AddEvent(ctx context.Context, digest, webhook string, it feed.
 		return err
 	}
 	err = s.o.Store.SaveItem(ctx, eventKind+digest, it.ID, raw, false)
-	switch {
-	case errors.Is(err, store.ErrExists):
-		return nil
-	case err != nil:
+	if err != nil && !errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("keep an event for digest %s: %w", digest, err)
 	}
-	s.events[digest]++
 	return nil
-}
-
-// countEvents reads how many events wait for a digest, once. The caller holds eventLock.
-func (s *Service) countEvents(ctx context.Context, digest string) error {
-	if _, known := s.events[digest]; known {
-		return nil
-	}
-	kept, err := s.o.Store.Items(ctx, eventKind+digest)
-	if err == nil {
-		s.events[digest] = len(kept)
-	}
-	return err
 }
 
 // addEvents adds the events that wait for a digest.
@@ -129,20 +111,9 @@ func (s *Service) deleteEvents(ctx context.Context, name string, e *edition) err
 		if i.event == "" || !e.seen[i.id] {
 			continue
 		}
-		if err := s.deleteEvent(ctx, name, i.event); err != nil {
+		if err := s.deleteItem(ctx, eventKind+name, i.event); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// deleteEvent deletes an event; there may be none of that id.
-func (s *Service) deleteEvent(ctx context.Context, name, id string) error {
-	s.eventLock.Lock()
-	defer s.eventLock.Unlock()
-	if err := s.o.Store.DeleteItem(ctx, eventKind+name, id); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	delete(s.events, name) // counted again when the next one comes
 	return nil
 }

@@ -2,8 +2,6 @@ package digest
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -35,18 +33,8 @@ func (d spec) failuresBeforeNotice() int {
 
 // loadFailures returns the failing feeds of a digest, by address.
 func (s *Service) loadFailures(ctx context.Context, name string) (map[string]feedFailure, error) {
-	raw, err := s.o.Store.Item(ctx, failureKind, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	var all map[string]feedFailure
-	if err == nil {
-		err = json.Unmarshal(raw, &all)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read which feeds of digest %s fail: %w", name, err)
-	}
-	return all, nil
+	all, _, err := loadItem[map[string]feedFailure](ctx, s, failureKind, name, "the failing feeds of digest")
+	return all, err
 }
 
 // updateFailures returns which feeds of a digest fail now, and the posts that tell its channels of those that they do

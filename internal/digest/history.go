@@ -6,14 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feed"
-	"ravenbot/internal/store"
 )
 
 // Posted entries are stored, to recognize a story when another feed tells it later, to find
@@ -199,15 +197,7 @@ func newRunVerdicts(due time.Time, all []Verdict) RunVerdicts {
 
 // loadVerdicts returns the verdicts of the last run of a digest, or false where there are none.
 func (s *Service) loadVerdicts(ctx context.Context, name string) (RunVerdicts, bool, error) {
-	var x RunVerdicts
-	raw, err := s.o.Store.Item(ctx, verdictKind, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return x, false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &x)
-	}
-	return x, err == nil, err
+	return loadItem[RunVerdicts](ctx, s, verdictKind, name, "the verdicts of digest")
 }
 
 // feedItem returns an entry in the form of a feed's item, to compare it with newer ones.

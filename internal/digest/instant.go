@@ -193,6 +193,6 @@ func (s *Service) pollDigest(ctx context.Context, d spec) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	defer s.lockRun(d.Name)()
-	_, err := s.runLocked(ctx, d, s.o.Now(), false, ignoreOutcomes)
+	_, err := s.runLocked(ctx, d, s.o.Now(), false, false)
 	return err
 }

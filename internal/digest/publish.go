@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,15 +57,9 @@ func (s *Service) Publish(ctx context.Context, name string) (string, error) {
 	case d.isTask():
 		return "", BadPlan{errors.New("a task has no entries to show on a page")}
 	}
-	var r publishRecord
-	raw, err := s.o.Store.Item(ctx, publishKind, name)
-	if err == nil {
-		if err = json.Unmarshal(raw, &r); err != nil || r.isOf(d) {
-			return r.Token, err
-		}
-	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return "", err
+	r, found, err := loadItem[publishRecord](ctx, s, publishKind, name, "the page of digest")
+	if err != nil || found && r.isOf(d) {
+		return r.Token, err
 	}
 	r = publishRecord{Token: strings.ToLower(rand.Text()), At: s.o.Now().UTC(), Source: d.Source}
 	if err := s.saveItem(ctx, publishKind, name, r); err != nil {

@@ -1,7 +1,6 @@
 package digest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,37 +63,12 @@ func (s *Service) LastVerdicts(ctx context.Context, name string) (RunVerdicts, b
 // also runs a digest that is paused, and does not wait behind scheduled runs. It returns ErrUnknown
 // where there is no such digest; a run that has failed is stored and returned with its error.
 func (s *Service) Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error) {
-	return s.lockAndRun(ctx, name, due, manual, s.awaitOutcomes)
+	return s.lockAndRun(ctx, name, due, manual, true)
 }
 
-// outcomeHandler handles the outcomes of a run's posts, and returns the run as amended.
-type outcomeHandler func(
-	ctx context.Context,
-	run store.Run,
-	made madeRun,
-	outcomes func(context.Context) []store.Outcome,
-) (store.Run, error)
-
-// ignoreOutcomes is for polls, and for runs that somebody asks for in chat: their posts wait
-// behind the very message that asked, so waiting for them here would be a deadlock.
-func ignoreOutcomes(
-	_ context.Context,
-	run store.Run,
-	_ madeRun,
-	_ func(context.Context) []store.Outcome,
-) (store.Run, error) {
-	return run, nil
-}
-
-// lockAndRun runs a digest as it is once no other run of it is under way. A scheduled run of one that was paused
-// meanwhile does nothing.
-func (s *Service) lockAndRun(
-	ctx context.Context,
-	name string,
-	due time.Time,
-	manual bool,
-	follow outcomeHandler,
-) (store.Run, error) {
+// lockAndRun runs a digest as it is once no other run of it is under way. A scheduled run of one that was paused meanwhile
+// does nothing.
+func (s *Service) lockAndRun(ctx context.Context, name string, due time.Time, manual, await bool) (store.Run, error) {
 	defer s.lockRun(name)()
 	d, ok := s.find(name)
 	if !ok {
@@ -104,18 +78,13 @@ func (s *Service) lockAndRun(
 	if !manual && d.Paused {
 		return store.Run{Digest: name, Due: due.UTC()}, nil
 	}
-	return s.runLocked(ctx, d, due, manual, follow)
+	return s.runLocked(ctx, d, due, manual, await)
 }
 
 // runLocked waits for a slot, makes a digest, stores the run with its posts, and queues them. The caller holds the
-// digest's lock.
-func (s *Service) runLocked(
-	ctx context.Context,
-	d spec,
-	due time.Time,
-	manual bool,
-	follow outcomeHandler,
-) (store.Run, error) {
+// digest's lock. await says whether to wait for the outcomes of the posts. Polls do not, nor do runs that somebody asks
+// for in chat: their posts wait behind the very message that asked, so waiting for them here would be a deadlock.
+func (s *Service) runLocked(ctx context.Context, d spec, due time.Time, manual, await bool) (store.Run, error) {
 	d.asked = manual
 	release, err := s.limiter.acquire(ctx, d)
 	if err != nil {
@@ -126,22 +95,16 @@ func (s *Service) runLocked(
 	// is not kept for that long either.
 	release()
 	run := made.run
-	if !made.stored {
-		return run, err
-	}
-	if len(made.recorded) > 0 {
-		outcomes := s.o.Delivery.Deliver(made.recorded)
-		if err == nil && len(made.places) > 0 {
-			run, err = follow(ctx, run, made, outcomes)
+	if made.stored {
+		if len(made.recorded) > 0 {
+			outcomes := s.o.Delivery.Deliver(made.recorded)
+			if await && err == nil && len(made.places) > 0 {
+				run, err = s.awaitOutcomes(ctx, run, made, outcomes)
+			}
 		}
+		s.o.Log.Info("digest run", "digest", d.Name, "due", run.Due, "posted", run.Posted, "ok", run.OK,
+			"new", made.recorded != nil, "note", run.Note)
 	}
-	s.o.Log.Info("digest run",
-		"digest", d.Name,
-		"due", run.Due,
-		"posted", run.Posted,
-		"ok", run.OK,
-		"new", made.recorded != nil,
-		"note", run.Note)
 	if err != nil {
 		return run, fmt.Errorf("run digest %s: %w", d.Name, err)
 	}
@@ -165,7 +128,7 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 	// no entries, and its turn may have to be closed yet.
 	past, err := s.o.Store.LastRuns(ctx, d.Name, lookBack)
 	if err != nil {
-		return madeRun{}, fmt.Errorf("run digest %s: %w", d.Name, err)
+		return madeRun{}, err
 	}
 	if n := slices.IndexFunc(past, func(r store.Run) bool { return r.Due.Equal(due) }); n >= 0 && !d.isTask() {
 		return madeRun{run: past[n], stored: true}, nil
@@ -182,55 +145,56 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 		defer end()
 	case ended != nil:
 		return madeRun{run: run}, ended // cut off, not failed: the next start catches up
-	}
-	// Without a stored run the items stay new, and the next poll decides again.
-	if e.postpone {
+	case e.postpone: // without a stored run the items stay new, and the next poll decides again
 		return madeRun{run: run}, nil
 	}
 	run.Ended = s.o.Now().UTC()
 	run.Note = strings.Join(slices.Concat(e.notes, e.faults), "; ")
-	failures, notices, noticeErr := s.updateFailures(ctx, d, e, run.Ended)
-	if noticeErr != nil {
-		return madeRun{run: run}, fmt.Errorf("run digest %s: %w", d.Name, noticeErr)
-	}
-	switch {
-	case err != nil:
-		// The items of a failed run stay new for the next one.
-		run.Note, e.seenIDs = err.Error(), nil
-		if e.draft = (chat.Draft{}); !d.quiet {
-			e.draft, notices = failureDraft(d, err), nil // the draft names the failed feeds, too
-		}
-	default:
-		run.OK, run.Posted = true, len(e.chosen)+e.report.Entries
-	}
-	// Polls come every few minutes: one without anything to post leaves no run behind.
-	if d.quiet && len(notices) == 0 && (err != nil || len(e.newIDs) == 0 && !e.markOnly) {
-		return madeRun{run: run}, errors.Join(err, s.saveFailures(ctx, d, failures))
-	}
-	mails, mailErr := s.mailPosts(ctx, d, run, e.draft)
-	if mailErr != nil {
-		return madeRun{run: run}, fmt.Errorf("run digest %s: %w", d.Name, mailErr)
-	}
-	posts := append(s.buildPosts(d, run, e), mails...)
-	var recorded []store.Post
-	storeErr := s.limiter.do(ctx, d, func() (err error) {
-		recorded, err = s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), failures)
-		return err
-	})
-	// A task's turn is closed once its run is stored: after a crash before that, the next start
-	// continues the turn instead of calling its tools again.
+	made, storeErr := s.storeRun(ctx, d, run, e, err)
+	// A task's turn is closed once its run is stored: after a crash before that, the next start continues the turn
+	// instead of calling its tools again.
 	if storeErr == nil && settled != nil {
 		storeErr = settled(context.WithoutCancel(ctx))
 	}
-	// Once the run is stored its posts are sent, whatever could not be stored beside it.
-	if storeErr != nil && recorded == nil {
-		return madeRun{run: run}, fmt.Errorf("run digest %s: %w", d.Name, storeErr)
+	return made, errors.Join(err, storeErr)
+}
+
+// storeRun stores a run that was made, or failed with an error, with its posts.
+func (s *Service) storeRun(ctx context.Context, d spec, run store.Run, e *edition, failed error) (madeRun, error) {
+	failures, notices, err := s.updateFailures(ctx, d, e, run.Ended)
+	if err != nil {
+		return madeRun{run: run}, err
 	}
-	made := madeRun{run: run, stored: true, newIDs: e.newIDs, places: map[string]chat.Address{}, recorded: recorded}
+	if failed != nil {
+		// The items of a failed run stay new for the next one.
+		run.Note, e.seenIDs = failed.Error(), nil
+		if e.draft = (chat.Draft{}); !d.quiet {
+			e.draft, notices = failureDraft(d, failed), nil // the draft names the failed feeds, too
+		}
+	} else {
+		run.OK, run.Posted = true, len(e.chosen)+e.report.Entries
+	}
+	// Polls come every few minutes: one without anything to post leaves no run behind.
+	if d.quiet && len(notices) == 0 && (failed != nil || len(e.newIDs) == 0 && !e.markOnly) {
+		return madeRun{run: run}, s.saveFailures(ctx, d, failures)
+	}
+	posts, err := s.mailPosts(ctx, d, run, e.draft)
+	if err != nil {
+		return madeRun{run: run}, err
+	}
+	posts = append(s.buildPosts(d, run, e), posts...)
+	var recorded []store.Post
+	err = s.limiter.do(ctx, d, func() (err error) {
+		recorded, err = s.recordRun(ctx, d, run, e, slices.Concat(posts, notices), failures)
+		return err
+	})
+	// Once the run is stored its posts are sent, whatever could not be stored beside it.
+	made := madeRun{run: run, stored: err == nil || recorded != nil, newIDs: e.newIDs, recorded: recorded,
+		places: map[string]chat.Address{}}
 	for _, p := range posts {
 		made.places[p.Key] = p.To
 	}
-	return made, errors.Join(err, storeErr)
+	return made, err
 }
 
 // produce makes what is posted, from feeds or by an agent. The function that it returns, if
@@ -279,14 +243,8 @@ func failureDraft(d spec, err error) chat.Draft {
 }
 
 // recordRun stores a run with its posts, and returns the posts; nil where a run for that due time was stored before.
-func (s *Service) recordRun(
-	ctx context.Context,
-	d spec,
-	run store.Run,
-	e *edition,
-	posts []store.Post,
-	failures map[string]feedFailure,
-) ([]store.Post, error) {
+func (s *Service) recordRun(ctx context.Context, d spec, run store.Run, e *edition, posts []store.Post,
+	failures map[string]feedFailure) ([]store.Post, error) {
 	items, err := newRunItems(d, run, e)
 	if err != nil {
 		return nil, err
@@ -338,14 +296,11 @@ func newRunItems(d spec, run store.Run, e *edition) ([]store.Item, error) {
 		items = append(items, one)
 	}
 	waiting := newWaitingItems(e, run.Ended)
-	if d.quiet || d.Style == Weekly || len(waiting.Items) == 0 && e.kept == nil {
+	if d.quiet || d.Style == Weekly || len(waiting.Items) == 0 && !e.waited {
 		return items, nil
 	}
 	one, err := newItem(waitingKind, d.Name, waiting)
-	if err == nil && !bytes.Equal(one.Data, e.kept) {
-		items = append(items, one)
-	}
-	return items, err
+	return append(items, one), err
 }
 
 // newItem returns a value as a stored item.
@@ -371,12 +326,8 @@ const outcomeTimeout = 20 * time.Second
 
 // awaitOutcomes amends a run by the outcomes of its posts. Where no post was delivered the
 // run has failed, and its items are new again for the next one.
-func (s *Service) awaitOutcomes(
-	ctx context.Context,
-	run store.Run,
-	made madeRun,
-	outcomes func(context.Context) []store.Outcome,
-) (store.Run, error) {
+func (s *Service) awaitOutcomes(ctx context.Context, run store.Run, made madeRun,
+	outcomes func(context.Context) []store.Outcome) (store.Run, error) {
 	waiting, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
 	var refused []string
@@ -471,13 +422,8 @@ const restKey = "/rest"
 
 // finishRun stores a run with its posts once delivery is ready: a post that is stored before
 // would be sent twice, by delivery's recovery and by this run.
-func (s *Service) finishRun(
-	ctx context.Context,
-	r store.Run,
-	saw []string,
-	posts []store.Post,
-	items ...store.Item,
-) (bool, error) {
+func (s *Service) finishRun(ctx context.Context, r store.Run, saw []string, posts []store.Post,
+	items ...store.Item) (bool, error) {
 	select {
 	case <-s.o.Delivery.Ready():
 		isNew, err := s.o.Store.FinishRun(ctx, r, saw, posts, items...)

@@ -2,12 +2,7 @@ package digest
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
-
-	"ravenbot/internal/store"
 )
 
 // What was new and got no place waits for one: feeds drop items after a while, so those that wait are stored.
@@ -58,18 +53,11 @@ func (s *Service) addWaiting(ctx context.Context, d spec, e *edition) error {
 	if d.quiet {
 		return nil
 	}
-	kept, err := s.o.Store.Item(ctx, waitingKind, d.Name)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	var w waitingItems
-	if err == nil {
-		err = json.Unmarshal(kept, &w)
-	}
+	w, _, err := loadItem[waitingItems](ctx, s, waitingKind, d.Name, "which items wait for digest")
 	if err != nil {
-		return fmt.Errorf("read which items of digest %s wait: %w", d.Name, err)
+		return err
 	}
-	e.kept = kept
+	e.waited = len(w.Items) > 0
 	// What a feed still lists is read from there, which may have corrected it since; the stored
 	// copy is for what the feed has dropped.
 	listed, feeds := map[string]*item{}, map[string]Feed{}
