@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"ravenbot/internal/feed"
 )
 
 // duplicateWindow is how long a posted story is compared with new items.
-const duplicateWindow = 72 * time.Hour
+const duplicateWindow = feed.Window
 
 // dropKnownPages returns the items without those whose address was posted before from another feed, at any time. Items
 // of the same feed do not count: some feeds have one address for all of their items.
@@ -59,7 +58,7 @@ func mergeStories(left []*item, posted []pastEntry) []story {
 	// Posted entries come first in the list, so a group that holds one begins with it: then
 	// its items repeat an old story.
 	var stories []story
-	for _, group := range feed.Group(list, feed.GroupOptions{Window: duplicateWindow}) {
+	for _, group := range feed.Group(list) {
 		first := group[0].Index
 		if first < len(posted) {
 			if st, ok := repeatStory(group, left, posted); ok {

@@ -3,6 +3,7 @@ package feed
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -36,22 +37,18 @@ type Member struct {
 	Reason Reason // empty for the first of a group
 }
 
-// GroupOptions changes what counts as the same. Zero values mean the defaults named.
-type GroupOptions struct {
-	// Window is how far apart two items may be published to be the same by anything but their link: 72 hours. Items
-	// without a date are never too far apart.
-	Window time.Duration
-}
+// Window is how far apart two items may be published to be the same by anything but their link. Items without a date are
+// never too far apart.
+const Window = 72 * time.Hour
 
 const (
-	defaultWindow      = 72 * time.Hour
 	minReprint         = 0.7  // share of word triples in common
 	minReprintSameFeed = 0.9  // the same within one feed
 	minStory           = 0.35 // cosine of title and lead
 	minStorySameFeed   = 0.75
 	minAgreement       = 0.15 // share of what one title alone says that the other's text says too
 	minReordered       = 0.25 // share of word triples in common, where the titles have the same words
-	homePageTitles     = 3    // titles to one link in one feed make the link a home page
+	maxSharing         = 3    // posts of one feed with the same link or sentence, which then identifies none of them
 	minTitleRunes      = 20   // characters a title needs before it can identify a story: "Weekly update" names many
 	maxCandidates      = 32   // candidates of one kind that an item is compared with
 )
@@ -60,11 +57,8 @@ const (
 // neighbour in a chain; the result depends neither on the order of the entries nor on chance. Groups and their members are in
 // the order of the entries, so that the first member of each group is the one that the caller put first. The work
 // grows little faster than the number of entries.
-func Group(entries []Entry, o GroupOptions) [][]Member {
-	if o.Window <= 0 {
-		o.Window = defaultWindow
-	}
-	g := newGrouper(entries, o)
+func Group(entries []Entry) [][]Member {
+	g := newGrouper(entries)
 	edges := g.edges()
 	for _, e := range edges {
 		g.links[[2]int{e.a, e.b}], g.links[[2]int{e.b, e.a}] = e, e
@@ -77,7 +71,6 @@ func Group(entries []Entry, o GroupOptions) [][]Member {
 
 // grouper works on the entries in an order of its own.
 type grouper struct {
-	window  time.Duration
 	entries []*groupEntry // sorted, so that the result does not depend on the caller's order
 	groupOf []int         // of each entry, the index of its group
 	members [][]int       // of each group, the indices of its entries
@@ -98,15 +91,15 @@ type groupEntry struct {
 	anchors    anchors
 	ids        identifiers
 	sentences  []string // long ones, as hashes of a text that was edited
-	common     []string // what commonWords returns; set by it
+	common     []string // words by which languages are told apart
 	shingles   []uint64
 	at         time.Time
 }
 
 // newGrouper returns a grouper in which each entry is a group of its own. The entries are sorted, so that the result
 // does not depend on the order in which they came.
-func newGrouper(entries []Entry, o GroupOptions) *grouper {
-	g := &grouper{window: o.Window, links: map[[2]int]edge{}}
+func newGrouper(entries []Entry) *grouper {
+	g := &grouper{links: map[[2]int]edge{}}
 	for i, e := range entries {
 		g.entries = append(g.entries, newGroupEntry(e, i))
 	}
@@ -122,8 +115,7 @@ func newGrouper(entries []Entry, o GroupOptions) *grouper {
 			strings.Compare(a.Content, b.Content),
 		)
 	})
-	g.clearHomePageLinks()
-	g.clearStandingPhrases()
+	g.clearCommonTraits()
 	weighTerms(g.entries)
 	for i := range g.entries {
 		g.groupOf = append(g.groupOf, i)
@@ -137,15 +129,14 @@ func newGrouper(entries []Entry, o GroupOptions) *grouper {
 func newGroupEntry(e Entry, index int) *groupEntry {
 	t := &groupEntry{Entry: e, index: index, title: titleKey(e.Title), at: e.Time()}
 	_, t.link, _ = strings.Cut(CanonicalURL(e.Link), "://") // one page by http and https
-	// Links to a front page are shared by unrelated posts.
 	if !strings.ContainsAny(t.link, "/?") {
-		t.link = "" // the front page of a site
+		t.link = "" // the front page of a site, which unrelated posts share
 	}
 	_, t.fragment, _ = strings.Cut(e.Link, "#")
 	heading := e.Heading()
 	t.numbers = parseTitleNumbers(heading)
 	text := e.Text()
-	t.anchors = findAnchors(heading, text)
+	t.anchors, t.common = findAnchors(heading, text)
 	t.ids = findIdentifiers(heading, text)
 	t.sentences = longSentences(text)
 	title, words := firstWords(heading, maxLeadWords), firstWords(text, maxTextWords)
@@ -154,43 +145,28 @@ func newGroupEntry(e Entry, index int) *groupEntry {
 	return t
 }
 
-// commonWords returns the words by which the entry's language is told from others. It reads them once, and only for the
-// few entries that share names and numbers with another one.
-func (t *groupEntry) commonWords() []string {
-	if t.common == nil {
-		t.common = append([]string{}, findCommonWords(t.Heading(), t.Text())...)
-	}
-	return t.common
-}
-
-// clearHomePageLinks clears links that many posts of one feed share: they lead to a home page and identify nothing.
-func (g *grouper) clearHomePageLinks() {
-	titles := map[[2]string][]string{}
+// clearCommonTraits clears the links and sentences that several posts of one feed share: a home page and a standing
+// phrase identify nothing.
+func (g *grouper) clearCommonTraits() {
+	posts := map[[2]string]map[string]bool{}
 	for _, t := range g.entries {
-		key := [2]string{t.Feed, t.link}
-		if !slices.Contains(titles[key], t.title) && len(titles[key]) < homePageTitles {
-			titles[key] = append(titles[key], t.title)
+		for n, trait := range append([]string{t.link}, t.sentences...) {
+			key, post := [2]string{t.Feed, trait}, t.title // a feed may list a post twice
+			if n > 0 {
+				post = strconv.Itoa(t.index)
+			}
+			if posts[key] == nil {
+				posts[key] = map[string]bool{}
+			}
+			posts[key][post] = true
 		}
 	}
 	for _, t := range g.entries {
-		if len(titles[[2]string{t.Feed, t.link}]) >= homePageTitles {
+		isCommon := func(trait string) bool { return len(posts[[2]string{t.Feed, trait}]) >= maxSharing }
+		if isCommon(t.link) {
 			t.link = ""
 		}
-	}
-}
-
-// clearStandingPhrases clears sentences that several posts of one feed have: they are of no item.
-func (g *grouper) clearStandingPhrases() {
-	times := map[[2]string]int{}
-	for _, t := range g.entries {
-		for _, one := range t.sentences {
-			times[[2]string{t.Feed, one}]++
-		}
-	}
-	for _, t := range g.entries {
-		t.sentences = slices.DeleteFunc(t.sentences, func(one string) bool {
-			return times[[2]string{t.Feed, one}] >= homePageTitles
-		})
+		t.sentences = slices.DeleteFunc(t.sentences, isCommon)
 	}
 }
 
@@ -205,7 +181,7 @@ type edge struct {
 func (g *grouper) edges() []edge {
 	var list []edge
 	for _, pair := range candidatePairs(g.entries) {
-		if reason, weight := g.compare(g.entries[pair[0]], g.entries[pair[1]]); reason != "" {
+		if reason, weight := compare(g.entries[pair[0]], g.entries[pair[1]]); reason != "" {
 			list = append(list, edge{pair[0], pair[1], reason, weight})
 		}
 	}
@@ -218,22 +194,20 @@ func (g *grouper) edges() []edge {
 
 // compare returns the strongest reason for which two entries tell the same, and its weight. It returns "" where they
 // do not.
-func (g *grouper) compare(a, b *groupEntry) (Reason, float64) {
+func compare(a, b *groupEntry) (Reason, float64) {
 	sameFeed := a.Feed == b.Feed
 	switch {
-	case a.Alone || b.Alone:
-		return "", 0
 	case a.link != "" && a.link == b.link && !(sameFeed && a.fragment != b.fragment):
 		return SameLink, 4
-	case g.isTooFarApart(a, b):
+	case isTooFarApart(a, b):
 		return "", 0
-	case !sameFeed && a.ids.sharesName(b.ids):
+	case !sameFeed && countShared(a.ids.names, b.ids.names) > 0:
 		return SameName, 2.5
 	case a.numbers.conflictsWith(b.numbers):
 		return "", 0
 	case !sameFeed && a.title == b.title && isDistinctive(a.title):
 		return SameTitle, 3
-	case !sameFeed && a.ids.sharesMore(b.ids) && agreesWith(a, b):
+	case !sameFeed && countShared(a.ids.more, b.ids.more) > 0 && agreesWith(a, b):
 		return SameName, 0.9
 	case sameFeed && isEdited(a, b):
 		return Reprint, 1.5
@@ -259,18 +233,15 @@ func (g *grouper) compare(a, b *groupEntry) (Reason, float64) {
 	return "", 0
 }
 
-// isTooFarApart reports whether two entries were published further apart than the window allows.
-func (g *grouper) isTooFarApart(a, b *groupEntry) bool {
-	return !a.at.IsZero() && !b.at.IsZero() && b.at.Sub(a.at).Abs() > g.window
+// isTooFarApart reports whether two entries were published further apart than Window.
+func isTooFarApart(a, b *groupEntry) bool {
+	return !a.at.IsZero() && !b.at.IsZero() && b.at.Sub(a.at).Abs() > Window
 }
 
 // conflicts reports whether two entries cannot be in one group, whatever a third one has in common with both.
 func (g *grouper) conflicts(a, b int) bool {
-	if g.links[[2]int{a, b}].reason != "" {
-		return false
-	}
 	x, y := g.entries[a], g.entries[b]
-	return x.Alone || y.Alone || g.isTooFarApart(x, y) || x.numbers.conflictsWith(y.numbers)
+	return g.links[[2]int{a, b}].reason == "" && (isTooFarApart(x, y) || x.numbers.conflictsWith(y.numbers))
 }
 
 // merge makes one group of two, if no two of their members exclude one another, and each is like the best of all.

@@ -60,7 +60,7 @@ func TestGroupQuality(t *testing.T) {
 				positive++
 			}
 		}
-		for pair, reason := range together(Group(entries, GroupOptions{})) {
+		for pair, reason := range together(Group(entries)) {
 			if a, b := pair[0], pair[1]; a/2 == b/2 && pairs[a/2].same {
 				right++
 			} else {
@@ -131,7 +131,7 @@ func TestGroupReasons(t *testing.T) {
 		{"a feed that is left alone", item("a", "https://a.example/bridge", "Old harbour bridge closes for two years", bridgeText, day(2)), alone, ""},
 		{"nothing to compare", item("a", "", "", "", time.Time{}), item("b", "", "", "", time.Time{}), ""},
 	} {
-		if got := together(Group([]Entry{tc.a, tc.b}, GroupOptions{}))[[2]int{0, 1}]; got != tc.want {
+		if got := together(Group([]Entry{tc.a, tc.b}))[[2]int{0, 1}]; got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -142,7 +142,7 @@ func TestGroupForgetsHomePages(t *testing.T) {
 	for _, title := range []string{"Monday", "A storm", "The second storm", "Calm"} {
 		entries = append(entries, Entry{Feed: "a", Item: Item{ID: title, Link: "https://a.example/status", Title: title}})
 	}
-	if groups := Group(entries, GroupOptions{}); len(groups) != len(entries) {
+	if groups := Group(entries); len(groups) != len(entries) {
 		t.Errorf("%d posts with one link became %v", len(entries), groups)
 	}
 }
@@ -160,7 +160,7 @@ func TestGroupDoesNotChain(t *testing.T) {
 		entries = append(entries, Entry{Feed: fmt.Sprint(n), Item: Item{ID: link, Link: link,
 			Title: strings.Join(some[n%3:n%3+4], " "), Summary: strings.Join(some, " ")}})
 	}
-	groups := Group(entries, GroupOptions{})
+	groups := Group(entries)
 	if len(groups) == len(entries) {
 		t.Error("not even neighbours came together")
 	}
@@ -181,10 +181,10 @@ func TestGroupIsOfTheEntriesAlone(t *testing.T) {
 		copied.Feed, copied.ID, copied.Link = "d", p.a.ID+"d", "https://d.example/"+p.a.ID
 		entries = append(entries, p.a, p.b, again, copied)
 	}
-	want := byID(entries, Group(entries, GroupOptions{}))
+	want := byID(entries, Group(entries))
 	rapid.Check(t, func(t *rapid.T) {
 		shuffled := rapid.Permutation(entries).Draw(t, "entries")
-		groups := Group(shuffled, GroupOptions{})
+		groups := Group(shuffled)
 		if diff := cmp.Diff(want, byID(shuffled, groups)); diff != "" {
 			t.Fatalf("groups (-in order +shuffled):\n%s", diff)
 		}
@@ -230,7 +230,7 @@ func BenchmarkGroup(b *testing.B) {
 		}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				Group(entries, GroupOptions{})
+				Group(entries)
 			}
 		})
 	}
@@ -272,7 +272,7 @@ func TestGroupByWhatIsNamed(t *testing.T) {
 			item("c", "https://c.example/1", "Ingrid tok strømmen fra 210.000 i Vestland",
 				"Uværet Ingrid slo ut strømmen for 210.000 i Vestland natt til tirsdag. 400 montører fra BKK er ute, sier Kari Lund.", day(2))}, 1},
 	} {
-		if groups := Group(c.entries, GroupOptions{}); len(groups) != c.groups {
+		if groups := Group(c.entries); len(groups) != c.groups {
 			t.Errorf("%s: %d groups, want %d: %v", name, len(groups), c.groups, groups)
 		}
 	}

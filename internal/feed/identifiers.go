@@ -76,12 +76,6 @@ func isYear(number string) bool {
 	return len(number) == 4 && (number[:2] == "19" || number[:2] == "20")
 }
 
-// sharesName reports whether two texts name the same thing.
-func (i identifiers) sharesName(o identifiers) bool { return countShared(i.names, o.names) > 0 }
-
-// sharesMore reports whether two texts have a result in common.
-func (i identifiers) sharesMore(o identifiers) bool { return countShared(i.more, o.more) > 0 }
-
 // agreesWith reports whether two entries have a name or another number in common, or a word of both titles.
 func agreesWith(a, b *groupEntry) bool {
 	if countShared(a.anchors.names, b.anchors.names) > 0 || countShared(a.anchors.numbers, b.anchors.numbers) > 2 {

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -24,32 +25,29 @@ const (
 // anchors are what a text says in any language: names and numbers, each sorted and once.
 type anchors struct{ names, numbers []string }
 
-// findAnchors reads the title and the beginning of a text.
-func findAnchors(title, lead string) (a anchors) {
+// findAnchors reads the title and the beginning of a text. It also returns their words in lower case, by which languages
+// are told apart, sorted and each once.
+func findAnchors(title, lead string) (a anchors, common []string) {
 	for word, begins := range leadWords(title, lead) {
-		// Nine words of ten: they are told apart here, before anything is cut off or copied.
-		if 'a' <= word[0] && word[0] <= 'z' && !strings.ContainsAny(word, "'’") {
-			continue
+		word = trimWord(word)
+		first, _ := utf8.DecodeRuneInString(word)
+		switch {
+		case unicode.IsDigit(first):
+			if number := plainNumber(word); len(number) > 1 { // "3" is in every second text
+				a.numbers = append(a.numbers, number)
+			}
+		case utf8.RuneCountInString(word) < minNameLength && strings.ToUpper(word) != word: // and no abbreviation
+		case unicode.IsLower(first):
+			common = append(common, word)
+		case unicode.IsUpper(first) && !begins:
+			a.names = append(a.names, strings.ToLower(word))
 		}
-		a.add(trimWord(word), begins)
 	}
-	for _, list := range []*[]string{&a.names, &a.numbers} {
+	for _, list := range []*[]string{&a.names, &a.numbers, &common} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	return a
-}
-
-// findCommonWords returns the words in lower case of a title and the beginning of a text, by which languages are told
-// apart, sorted and each once.
-func findCommonWords(title, lead string) (words []string) {
-	for word := range leadWords(title, lead) {
-		if word = trimWord(word); isCommonWord(word) {
-			words = append(words, word)
-		}
-	}
-	slices.Sort(words)
-	return slices.Compact(words)
+	return a, common
 }
 
 // leadWords returns the first words of a title and a text, and which of them begin a sentence.
@@ -84,30 +82,6 @@ func trimWord(word string) string {
 	return word
 }
 
-// add adds a word. begins says that it is the first of a sentence.
-func (a *anchors) add(word string, begins bool) {
-	first, _ := utf8.DecodeRuneInString(word)
-	switch {
-	case unicode.IsDigit(first):
-		if number := plainNumber(word); len(number) > 1 { // "3" is in every second text
-			a.numbers = append(a.numbers, number)
-		}
-	case unicode.IsUpper(first) && !begins && !isShort(word):
-		a.names = append(a.names, strings.ToLower(word))
-	}
-}
-
-// isCommonWord reports whether a word is neither a name nor a number, and long enough to be of one language.
-func isCommonWord(word string) bool {
-	first, _ := utf8.DecodeRuneInString(word)
-	return unicode.IsLower(first) && !isShort(word)
-}
-
-// isShort reports whether a word is short, and not an abbreviation in capitals.
-func isShort(word string) bool {
-	return utf8.RuneCountInString(word) < minNameLength && strings.ToUpper(word) != word
-}
-
 // plainNumber returns a number as it is written without points or commas between thousands, and with a point before
 // decimals.
 func plainNumber(word string) string {
@@ -138,22 +112,26 @@ func tellSameAbroad(a, b *groupEntry) bool {
 	if numbers == 0 && share < minNameShare {
 		return false
 	}
-	// Last, because it takes longest.
 	return names > 0 && names+numbers >= minAnchors && share >= minAnchorShare && areForeign(a, b)
 }
 
 // areForeign reports whether two entries are in different languages.
 func areForeign(a, b *groupEntry) bool {
-	x, y := a.commonWords(), b.commonWords()
-	return len(x) > 0 && len(y) > 0 &&
-		float64(countShared(x, y)) <= maxCommonWords*float64(min(len(x), len(y)))
+	x, y := a.common, b.common
+	return len(x) > 0 && len(y) > 0 && float64(countShared(x, y)) <= maxCommonWords*float64(min(len(x), len(y)))
 }
 
 // countShared returns how many elements two sorted lists have in common.
-func countShared(a, b []string) (n int) {
-	for _, s := range a {
-		if _, found := slices.BinarySearch(b, s); found {
+func countShared[T cmp.Ordered](a, b []T) (n int) {
+	for len(a) > 0 && len(b) > 0 {
+		switch cmp.Compare(a[0], b[0]) {
+		case -1:
+			a = a[1:]
+		case 1:
+			b = b[1:]
+		default:
 			n++
+			a, b = a[1:], b[1:]
 		}
 	}
 	return n

@@ -35,7 +35,7 @@ func TestGroup_RealFeeds_NoEventIsFoundWhereThereIsNone(t *testing.T) {
 	if len(entries) < 1000 {
 		t.Fatalf("there are %d items", len(entries))
 	}
-	for pair, reason := range together(Group(entries, GroupOptions{})) {
+	for pair, reason := range together(Group(entries)) {
 		if reason == SameEvent {
 			t.Errorf("%q and %q are put together", entries[pair[0]].Title, entries[pair[1]].Title)
 		}
@@ -49,7 +49,7 @@ func TestGroup_SameEvent(t *testing.T) {
 	change := func(alter func(b *Entry)) Reason {
 		a, b := pairs[0].a, pairs[0].b
 		alter(&b)
-		return together(Group([]Entry{a, b}, GroupOptions{}))[[2]int{0, 1}]
+		return together(Group([]Entry{a, b}))[[2]int{0, 1}]
 	}
 	for _, tc := range []struct {
 		name  string

@@ -1,10 +1,10 @@
 package feed
 
 import (
-	"cmp"
 	"hash/fnv"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -81,51 +81,29 @@ func sameTerms(v, w vector) bool {
 
 // hasTerm reports whether a vector has a term.
 func hasTerm(v vector, term string) bool {
-	_, found := slices.BinarySearchFunc(
-		v,
-		term,
-		func(w weighted, term string) int { return strings.Compare(w.Term, term) },
-	)
+	_, found := slices.BinarySearchFunc(v, term, func(w weighted, term string) int { return strings.Compare(w.Term, term) })
 	return found
 }
 
 // countTerms returns the terms of a title and of a text's beginning with their counts.
 func countTerms(title, lead []string) vector {
-	v := make(vector, 0, len(title)+len(lead))
-	add := func(words []string, weight float64) {
-		for _, word := range words {
-			if !text.IsCommon(word) {
-				v = append(v, weighted{Term: stem(word), Weight: weight})
-			}
-		}
-	}
-	// A headline says what a story is about; a lead adds context.
-	add(title, titleWeight)
-	add(lead, 1)
-	slices.SortFunc(v, func(a, b weighted) int { return strings.Compare(a.Term, b.Term) })
-	return mergeTerms(v)
-}
-
-// mergeTerms adds up the weights of equal neighbours, in place.
-func mergeTerms(v vector) vector {
-	out := v[:0]
-	for _, w := range v {
-		if n := len(out); n > 0 && out[n-1].Term == w.Term {
-			out[n-1].Weight += w.Weight
+	counts := map[string]float64{}
+	for n, word := range slices.Concat(title, lead) {
+		if text.IsCommon(word) {
 			continue
 		}
-		out = append(out, w)
+		if n < len(title) { // a headline says what a story is about; a lead adds context
+			counts[stem(word)] += titleWeight
+		} else {
+			counts[stem(word)]++
+		}
 	}
-	return out
-}
-
-// wordSet returns the words of a text as a set.
-func wordSet(words string) map[string]bool {
-	in := map[string]bool{}
-	for _, word := range strings.Fields(words) {
-		in[word] = true
+	v := make(vector, 0, len(counts))
+	for term, weight := range counts {
+		v = append(v, weighted{Term: term, Weight: weight})
 	}
-	return in
+	slices.SortFunc(v, func(a, b weighted) int { return strings.Compare(a.Term, b.Term) })
+	return v
 }
 
 // stem removes the endings in which two mentions of one thing most often differ. It serves
@@ -215,24 +193,13 @@ func mixBits(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// jaccard returns the share of the elements of both sets that they have in common.
+// jaccard returns the share of the elements of two sorted sets that they have in common.
 func jaccard(a, b []uint64) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 0
 	}
-	both, all := 0, len(a)+len(b)
-	for len(a) > 0 && len(b) > 0 {
-		switch cmp.Compare(a[0], b[0]) {
-		case -1:
-			a = a[1:]
-		case 1:
-			b = b[1:]
-		default:
-			both++
-			a, b = a[1:], b[1:]
-		}
-	}
-	return float64(both) / float64(all-both)
+	both := countShared(a, b)
+	return float64(both) / float64(len(a)+len(b)-both)
 }
 
 var (
@@ -254,7 +221,7 @@ type titleNumbers struct {
 }
 
 // dateWords tell the posts of a series apart as a number would. "May" is left out: it is also a verb.
-var dateWords = wordSet(`monday tuesday wednesday thursday friday saturday sunday
+var dateWords = strings.Fields(`monday tuesday wednesday thursday friday saturday sunday
 	january february march april june july august september october november december`)
 
 // parseTitleNumbers reads up to 20 numbers and the words for days and months of a title.
@@ -268,7 +235,7 @@ func parseTitleNumbers(title string) (f titleNumbers) {
 	}
 	// Days and months separate the posts of a daily series.
 	for word := range strings.FieldsFuncSeq(strings.ToLower(title), isSeparator) {
-		if dateWords[word] {
+		if slices.Contains(dateWords, word) {
 			f.dates = append(f.dates, word)
 		}
 	}
@@ -290,35 +257,31 @@ func areDisjoint(a, b []string) bool {
 // candidatePairs returns the pairs that are worth comparing: those that share a link, a title, a sample of their
 // text, or two words that are rare among the entries.
 func candidatePairs(list []*groupEntry) [][2]int {
-	exact, words := map[sharedTrait][]int{}, map[string][]int{}
+	exact, words := map[string][]int{}, map[string][]int{}
 	// Comparing all pairs would grow with the square of the number of items.
 	for i, t := range list {
 		if t.Alone {
 			continue
 		}
+		share := func(in map[string][]int, kind string, traits ...string) {
+			for _, trait := range traits {
+				in[kind+trait] = append(in[kind+trait], i)
+			}
+		}
 		if t.link != "" {
-			exact[sharedTrait{link: t.link}] = append(exact[sharedTrait{link: t.link}], i)
+			share(exact, "link ", t.link)
 		}
-		exact[sharedTrait{title: t.title}] = append(exact[sharedTrait{title: t.title}], i)
+		share(exact, "title ", t.title)
 		for _, h := range t.shingles[:min(sketchSize, len(t.shingles))] {
-			exact[sharedTrait{shingle: h}] = append(exact[sharedTrait{shingle: h}], i)
+			share(exact, "words ", strconv.FormatUint(h, 36))
 		}
-		for _, name := range t.ids.names {
-			exact[sharedTrait{title: "\x00" + name}] = append(exact[sharedTrait{title: "\x00" + name}], i)
-		}
-		for _, name := range t.ids.more {
-			exact[sharedTrait{title: "\x00" + name}] = append(exact[sharedTrait{title: "\x00" + name}], i)
-		}
-		for _, one := range t.sentences {
-			exact[sharedTrait{title: one}] = append(exact[sharedTrait{title: one}], i)
-		}
+		share(exact, "name ", slices.Concat(t.ids.names, t.ids.more)...)
+		share(exact, "sentence ", t.sentences...)
 		for _, w := range t.terms {
-			words[w.Term] = append(words[w.Term], i)
+			share(words, "", w.Term)
 		}
 		// Terms are stems, and numbers as they are written: neither is the same in two languages.
-		for _, anchor := range slices.Concat(t.anchors.names, t.anchors.numbers) {
-			words["\x00"+anchor] = append(words["\x00"+anchor], i)
-		}
+		share(words, "anchor ", slices.Concat(t.anchors.names, t.anchors.numbers)...)
 	}
 	// An exact match is enough on its own and counts 2; of rare words two are needed, 1 each.
 	pairs := map[[2]int]int{}
@@ -337,12 +300,6 @@ func candidatePairs(list []*groupEntry) [][2]int {
 		}
 	}
 	return worthy // in any order: edges sorts what becomes of them
-}
-
-// sharedTrait is something that two entries of one story have in common.
-type sharedTrait struct {
-	link, title string
-	shingle     uint64
 }
 
 // countPairs counts each entry of the list with up to maxCandidates that follow it. The bound keeps the work linear
