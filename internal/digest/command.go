@@ -30,52 +30,51 @@ const createExample = "`digest create weekdays at 9 Europe/Oslo https://go.dev/b
 func (s *Service) runCommand(ctx context.Context, m chat.Message) chat.Draft {
 	verb, rest, _ := strings.Cut(strings.TrimSpace(m.Text), " ")
 	rest = strings.TrimSpace(rest)
-	switch verb = strings.ToLower(verb); verb {
-	case "list", "":
+	switch verb = strings.ToLower(verb); {
+	case verb == "list" || verb == "":
 		return s.reply("", func() (string, error) { return s.listDigests(ctx, m) })
-	case createWord:
+	case verb == createWord:
 		return s.proposeFromWords(ctx, m, rest)
-	case "unsubscribe":
+	case verb == "unsubscribe":
 		return s.reply(rest, func() (string, error) { return s.unsubscribeChannel(ctx, m, rest) })
-	case "preview", "explain", "run", "pause", "resume", "edit", "mute", "remove", "share", "unshare":
-	default:
+	case !slices.Contains(digestVerbs, verb):
 		return chat.Draft{Text: usageText, Ephemeral: true}
 	}
-	// A digest of another channel must not be told from one that does not exist.
 	d, more, ok := s.findNamed(rest)
-	if !ok || !d.isVisible(m) {
-		if verb == "remove" {
-			return s.reply(rest, func() (string, error) { return s.unsubscribeChannel(ctx, m, rest) })
-		}
+	canManage := ok && d.canBeManaged(m)
+	switch {
+	case (!ok || !d.isVisible(m)) && verb == "remove":
+		return s.reply(rest, func() (string, error) { return s.unsubscribeChannel(ctx, m, rest) })
+	case !ok || !d.isVisible(m): // a digest of another channel must not be told from one that does not exist
 		return s.errorDraft(rest, ErrUnknown)
-	}
-	switch verb {
-	case "preview":
+	case verb == "preview":
 		return s.previewDraft(ctx, d.Name)
-	case "explain":
+	case verb == "explain":
 		return s.explain(ctx, d, more)
-	case "run":
-		if !d.postsTo(m.Conversation) && !d.canBeManaged(m) {
-			return s.denialDraft(d)
-		}
-		return s.reply(d.Name, func() (string, error) { return s.runNow(ctx, d, m) })
-	}
-	if !d.canBeManaged(m) {
+	case !canManage && (verb != "run" || !d.postsTo(m.Conversation)):
 		return s.denialDraft(d)
 	}
+	return s.reply(d.Name, func() (string, error) { return s.changeByCommand(ctx, d, m, verb, more) })
+}
+
+// digestVerbs are the commands that name a digest.
+var digestVerbs = []string{"preview", "explain", "run", "pause", "resume", "edit", "mute", "remove", "share", "unshare"}
+
+// changeByCommand runs or changes a digest for somebody who may do so, and returns what they are told.
+func (s *Service) changeByCommand(ctx context.Context, d spec, m chat.Message, verb, more string) (string, error) {
 	switch verb {
+	case "run":
+		return s.runNow(ctx, d, m)
 	case "share", "unshare":
-		return s.reply(d.Name, func() (string, error) { return s.shareCommand(ctx, d, verb == "share") })
+		return s.shareCommand(ctx, d, verb == "share")
 	case "edit":
-		return s.reply(d.Name, func() (string, error) { return s.edit(ctx, d, more) })
+		return s.edit(ctx, d, more)
 	case "mute":
-		return s.reply(d.Name, func() (string, error) { return s.mute(ctx, d, more) })
+		return s.mute(ctx, d, more)
 	case "remove":
-		return s.reply(d.Name, func() (string, error) {
-			return "The digest **" + escape(d.Name) + "** is removed.", s.Remove(ctx, d.Name)
-		})
+		return "The digest **" + escape(d.Name) + "** is removed.", s.Remove(ctx, d.Name)
 	}
-	return s.reply(d.Name, func() (string, error) { return s.pauseOrResume(ctx, d, verb == "pause") })
+	return s.pauseOrResume(ctx, d, verb == "pause")
 }
 
 // proposeFromWords proposes a digest from the words of a create command: addresses of feeds

@@ -45,6 +45,7 @@ func (p *Plan) setField(key, value string) error {
 		"catchup":   &p.CatchUp,
 	}
 	numbers := map[string]*int{"maxitems": &p.MaxItems, "maxtokens": &p.MaxTokens}
+	lists := map[string]*[]string{"filters": &p.Filters, "tags": &p.Tags}
 	key = strings.ToLower(key)
 	switch {
 	case texts[key] != nil:
@@ -57,11 +58,8 @@ func (p *Plan) setField(key, value string) error {
 		}
 		*numbers[key] = n
 		return nil
-	case key == "filters":
-		p.Filters = splitList(value)
-		return nil
-	case key == "tags":
-		p.Tags = splitList(value)
+	case lists[key] != nil:
+		*lists[key] = splitList(value)
 		return nil
 	case key == "feeds":
 		return p.setFeed(value)
