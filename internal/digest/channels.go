@@ -194,10 +194,7 @@ func messageHash(id string) string { return shortHash("message\x00" + id) }
 
 // channelWriter returns what writes about channels; nil: there is no language model.
 func (s *Service) channelWriter(d spec, e *edition) func(ctx context.Context, system, prompt string) (string, error) {
-	if s.o.Writer == nil {
-		return nil
-	}
-	write := s.o.Writer(d.Plan)
+	write := s.writer(d)
 	if write == nil {
 		return nil
 	}

@@ -243,10 +243,7 @@ func (s *Service) editor(d spec) Editor {
 	if s.o.Editor != nil {
 		return s.o.Editor(d.Plan)
 	}
-	if s.o.Writer == nil {
-		return nil
-	}
-	write := s.o.Writer(d.Plan)
+	write := s.writer(d)
 	if write == nil {
 		return nil
 	}

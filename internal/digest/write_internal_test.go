@@ -289,20 +289,18 @@ func TestFitPrompt(t *testing.T) {
 	}
 	const system = "rules of forty characters and a few more"
 	size := func(length, answer int) int { return (len(system)+len(numberItems(cards, length)))/4 + answer }
-	for style, answer := range map[string]int{Brief: 300, Bullets: 240, Topics: 240} {
-		for tokens, length := range map[int]int{
-			0: 320, size(320, answer): 320, size(320, answer) - 1: 106, size(106, answer): 106, size(106, answer) - 1: 0,
-			size(0, answer): 0, size(0, answer) - 1: -1,
-		} {
-			prompt, fits := fitPrompt(tokens, system, style, cards)
-			want := ""
-			if length >= 0 {
-				want = numberItems(cards, length)
-			}
-			if prompt != want || fits != (length >= 0) {
-				t.Errorf("%s, %d tokens: a prompt of %d bytes, %v; want texts of %d characters", style, tokens, len(prompt),
-					fits, length)
-			}
+	const answer = 300
+	for tokens, length := range map[int]int{
+		0: 320, size(320, answer): 320, size(320, answer) - 1: 106, size(106, answer): 106, size(106, answer) - 1: 0,
+		size(0, answer): 0, size(0, answer) - 1: -1,
+	} {
+		prompt, fits := fitPrompt(tokens, system, cards)
+		want := ""
+		if length >= 0 {
+			want = numberItems(cards, length)
+		}
+		if prompt != want || fits != (length >= 0) {
+			t.Errorf("%d tokens: a prompt of %d bytes, %v; want texts of %d characters", tokens, len(prompt), fits, length)
 		}
 	}
 	want := "[1] Title 0 (A)\nword word…\n\n[2] Title 1 (A)\nword word…\n\n"
