@@ -78,11 +78,8 @@ func AgentEditor(a Agent, r Roster) func(Plan) Editor {
 
 // AgentTask returns an Options.Task that has the agent of a digest carry out its prompt, in a
 // turn that goes on where it stood when it is cut off.
-func AgentTask(
-	a Agent,
-	turns Turns,
-	now func() time.Time,
-) func(context.Context, Task) (chat.Draft, func(context.Context) error, error) {
+func AgentTask(a Agent, turns Turns,
+	now func() time.Time) func(context.Context, Task) (chat.Draft, func(context.Context) error, error) {
 	return func(ctx context.Context, t Task) (chat.Draft, func(context.Context) error, error) {
 		at := taskAddress(t.Plan)
 		m := chat.Message{

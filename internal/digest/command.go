@@ -244,10 +244,8 @@ func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 	lines := []string{"**" + escape(d.Name) + "**, " + heading, ""}
 	for n, v := range list {
 		if n == maxExplained {
-			lines = append(
-				lines,
-				fmt.Sprintf("- and %d more; `ravenbot digest preview %s --explain` shows all", len(list)-n, d.Name),
-			)
+			lines = append(lines,
+				fmt.Sprintf("- and %d more; `ravenbot digest preview %s --explain` shows all", len(list)-n, d.Name))
 			break
 		}
 		lines = append(lines, "- "+v.markdown())

@@ -43,7 +43,8 @@ type pause struct {
 	Other bool `json:"other,omitempty"`
 }
 
-// Load reads the digests made in chat or through the API, the pauses and the proposals. A digest that can no longer be carried out is logged and left out. It is called after Configure.
+// Load reads the digests made in chat or through the API, the pauses and the proposals. A digest that can no longer be
+// carried out is logged and left out. It is called after Configure.
 func (s *Service) Load(ctx context.Context) error {
 	if err := s.load(ctx); err != nil {
 		return err

@@ -198,14 +198,8 @@ func (e *edition) noteModelError(s *Service, ctx context.Context, d spec, err er
 
 // askEditor asks a model about n items, and once more if its answer cannot be read. The text is that of the last answer;
 // an empty one is no error. The error wraps errBadAnswer if a model has answered.
-func (s *Service) askEditor(
-	ctx context.Context,
-	d spec,
-	e *edition,
-	system, prompt string,
-	schema json.RawMessage,
-	n int,
-) (a answer, text, model string, err error) {
+func (s *Service) askEditor(ctx context.Context, d spec, e *edition, system, prompt string, schema json.RawMessage,
+	n int) (a answer, text, model string, err error) {
 	ask := s.editor(d)
 	e.spent += (len(system) + len(prompt)) / bytesPerToken
 	text, model, err = ask(ctx, system, prompt, schema)

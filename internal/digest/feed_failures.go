@@ -39,12 +39,8 @@ func (s *Service) loadFailures(ctx context.Context, name string) (map[string]fee
 
 // updateFailures returns which feeds of a digest fail now, and the posts that tell its channels of those that they do
 // not know of, and of those that work again. The posts have keys that make repeating harmless.
-func (s *Service) updateFailures(
-	ctx context.Context,
-	d spec,
-	e *edition,
-	now time.Time,
-) (map[string]feedFailure, []store.Post, error) {
+func (s *Service) updateFailures(ctx context.Context, d spec, e *edition,
+	now time.Time) (map[string]feedFailure, []store.Post, error) {
 	before, err := s.loadFailures(ctx, d.Name)
 	if err != nil || d.isTask() {
 		return nil, nil, err
@@ -61,11 +57,9 @@ func (s *Service) updateFailures(
 			continue
 		}
 		if failing && !fails && was.Notified {
-			lines = append(
-				lines,
+			lines = append(lines,
 				fmt.Sprintf("A feed works again: %s. It had failed since %s.",
-					escape(f.displayURL()), was.Since.In(d.zone).Format("2 Jan 15:04 MST")),
-			)
+					escape(f.displayURL()), was.Since.In(d.zone).Format("2 Jan 15:04 MST")))
 			keys = append(keys, "healed "+f.URL+was.Since.String())
 		}
 		if !fails {

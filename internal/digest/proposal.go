@@ -251,15 +251,11 @@ func (s *Service) describePlan(d spec, titles []string) string {
 	}
 	lines = append(lines, "- posts to `"+strings.Join(d.Post, "`, `")+"`")
 	if d.isInstant() {
-		lines = append(
-			lines,
-			fmt.Sprintf("- posts items as they come, at most %d at a time and %d an hour", maxPerPoll, maxPerHour),
-		)
+		lines = append(lines,
+			fmt.Sprintf("- posts items as they come, at most %d at a time and %d an hour", maxPerPoll, maxPerHour))
 	} else {
-		lines = append(
-			lines,
-			"- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.nextRuns(s.o.Now(), shownRuns), ", "),
-		)
+		lines = append(lines,
+			"- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.nextRuns(s.o.Now(), shownRuns), ", "))
 	}
 	if d.MaxTokens > 0 {
 		lines = append(lines, fmt.Sprintf("- uses at most %d tokens of a language model in a run", d.MaxTokens))

@@ -398,15 +398,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		if folded {
 			rest := e.rest
 			rest.Key = key + restKey
-			posts = append(posts, store.Post{
-				Key:   rest.Key,
-				To:    to,
-				Draft: rest,
-				Turn:  turn,
-				At:    run.Ended,
-				Below: key,
-				Title: title,
-			})
+			posts = append(posts, store.Post{Key: rest.Key, To: to, Draft: rest, Turn: turn, At: run.Ended, Below: key, Title: title})
 		}
 	}
 	return posts

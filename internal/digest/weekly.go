@@ -56,13 +56,8 @@ func (s *Service) collectWeekly(ctx context.Context, d spec, e *edition) error {
 }
 
 // addPosted adds what other digests posted to the same places since a time, and returns the votes on each story's post.
-func (s *Service) addPosted(
-	ctx context.Context,
-	d spec,
-	e *edition,
-	since time.Time,
-	votes map[string]float64,
-) (map[*item]float64, error) {
+func (s *Service) addPosted(ctx context.Context, d spec, e *edition, since time.Time,
+	votes map[string]float64) (map[*item]float64, error) {
 	rating := map[*item]float64{}
 	known := map[string]bool{}
 	for _, other := range s.specs() {

@@ -95,46 +95,21 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	}
 	e.listSeen(d)
 	e.listVerdicts()
-	// A quiet digest never says that nothing is new: it is polled every few minutes. What is postponed or only marked has
-	// chosen nothing either.
 	if len(e.chosen)+len(e.surplus) == 0 {
-		if e.report.Text != "" {
-			e.composeChannels(d)
-			e.draft.Footer = strings.Join(slices.Concat(e.notes, e.faults), " · ")
-			return e, nil
-		}
-		if d.WhenEmpty == "say" && !d.quiet {
-			said := "nothing new."
-			if n := len(e.unworthy); n > 0 {
-				said = "nothing of note. " + e.leftOutLine()
-			}
-			e.draft = chat.Draft{Text: "**" + escape(d.title) + "**: " + said, Footer: strings.Join(e.faults, " · ")}
-		}
+		e.composeEmpty(d)
 		return e, nil
 	}
-	entries := e.chosen
+	e.entries = e.chosen
 	// What counts as seen was listed above from all that was chosen; its tellings are only how it is shown.
 	if d.Style == Deep {
-		entries = deepStories(e.chosen)
+		e.entries = deepStories(e.chosen)
 	}
-	s.readPages(ctx, d, entries)
-	for n, st := range entries {
-		card := storyCard(n+1, st)
-		if sources := st.sources(); d.Style == Deep || d.Style == Weekly {
-			card.Why = ""
-		} else if d.Why {
-			card.Why = st.why()
-		} else if sources > 1 {
-			card.Why = pluralize(sources, "source")
-		}
-		e.cards = append(e.cards, card)
-		e.series = append(e.series, st.seriesLine())
-	}
+	s.readPages(ctx, d, e.entries)
+	e.makeCards(d)
 	if d.quiet {
 		e.draft = chat.Draft{Text: "**New in " + escape(d.title) + "**" + surplusLine(e.surplus), Cards: e.cards}
 		return e, nil
 	}
-	e.entries = entries
 	s.writeContent(ctx, d, e, said)
 	if err := e.compose(d, s.o.Now(), s.o.MailURL); err != nil {
 		return e, err
@@ -143,6 +118,39 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	e.draft.Footer = strings.Join(slices.Concat(nonEmpty(e.by, e.smallLine), e.notes, e.faults), " · ")
 	e.head.Footer = strings.Join(nonEmpty(e.head.Footer, e.draft.Footer), " · ")
 	return e, nil
+}
+
+// composeEmpty makes the draft of a run that has chosen nothing. A quiet digest never says that nothing is new: it is
+// polled every few minutes. What is postponed or only marked has chosen nothing either.
+func (e *edition) composeEmpty(d spec) {
+	switch n := len(e.unworthy); {
+	case e.report.Text != "":
+		e.composeChannels(d)
+		e.draft.Footer = strings.Join(slices.Concat(e.notes, e.faults), " · ")
+		return
+	case d.WhenEmpty != "say" || d.quiet:
+		return
+	case n > 0:
+		e.draft.Text = "nothing of note. " + e.leftOutLine()
+	default:
+		e.draft.Text = "nothing new."
+	}
+	e.draft.Text, e.draft.Footer = "**"+escape(d.title)+"**: "+e.draft.Text, strings.Join(e.faults, " · ")
+}
+
+// makeCards makes a card of each entry.
+func (e *edition) makeCards(d spec) {
+	for n, st := range e.entries {
+		card := storyCard(n+1, st)
+		switch sources := st.sources(); {
+		case d.Style == Deep || d.Style == Weekly:
+		case d.Why:
+			card.Why = st.why()
+		case sources > 1:
+			card.Why = pluralize(sources, "source")
+		}
+		e.cards, e.series = append(e.cards, card), append(e.series, st.seriesLine())
+	}
 }
 
 // nonEmpty returns the words that are not empty. It changes the list that it is given.
