@@ -192,6 +192,7 @@ type Service struct {
 	created    map[string]spec
 	pauses     map[string]pause
 	proposals  map[string]proposal
+	events     map[string]int  // about how many wait, by digest
 	deciding   map[string]bool // proposals that are being decided, and no longer among the open ones
 }
 
@@ -217,6 +218,7 @@ func New(o Options) *Service {
 		created:    map[string]spec{},
 		pauses:     map[string]pause{},
 		proposals:  map[string]proposal{},
+		events:     map[string]int{},
 		deciding:   map[string]bool{},
 		checked:    map[string]bool{},
 	}

@@ -49,12 +49,18 @@ func (s *Service) AddEvent(ctx context.Context, digest, webhook string, it feed.
 	if _, ok := s.find(digest); !ok {
 		return ErrUnknown
 	}
-	kept, err := s.o.Store.Items(ctx, eventKind+digest)
-	if err != nil {
-		return err
-	}
-	if len(kept) >= maxEvents {
-		return FullError{digest}
+	// Counted once, and again when there seem to be too many: runs delete them, and another process may add some.
+	s.mu.Lock()
+	n, known := s.events[digest]
+	s.mu.Unlock()
+	if !known || n >= maxEvents {
+		kept, err := s.o.Store.Items(ctx, eventKind+digest)
+		if err != nil {
+			return err
+		}
+		if n = len(kept); n >= maxEvents {
+			return FullError{digest}
+		}
 	}
 	raw, err := json.Marshal(event{eventVersion, webhook, it.Title, it.Summary, it.Link, it.Published.UTC()})
 	if err != nil {
@@ -64,6 +70,9 @@ func (s *Service) AddEvent(ctx context.Context, digest, webhook string, it feed.
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("keep an event for digest %s: %w", digest, err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events[digest] = n + 1
 	return nil
 }
 

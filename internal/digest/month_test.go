@@ -144,11 +144,11 @@ func (m *month) edit(_ context.Context, _, prompt string, _ json.RawMessage) (st
 	return string(raw), "gemini/test", err
 }
 
-// TestMonth_NoFeedIsStarved runs a digest each morning of a month: without a model, and with one in a month in which
+// TestMonth_NoFeedIsStarved runs a digest on the first mornings of a month: without a model, and with one in a month in which
 // half of the feeds write in another language. It prints what the promises of docs/digests.md come to.
 func TestMonth_NoFeedIsStarved(t *testing.T) {
-	t.Run("without a model", func(t *testing.T) { runMonth(t, newMonth(11, 1), 30) })
-	t.Run("two languages and a model", func(t *testing.T) { runMonth(t, newMonth(11, 2), 18) })
+	t.Run("without a model", func(t *testing.T) { runMonth(t, newMonth(11, 1), 20) })
+	t.Run("two languages and a model", func(t *testing.T) { runMonth(t, newMonth(11, 2), 14) })
 }
 
 func runMonth(t *testing.T, m *month, days int) {
