@@ -271,6 +271,7 @@ type foundLog struct {
 	id      uint64
 	start   checkpoint
 	changes []byte
+	commits uint64 // whose changes these are
 }
 
 // findLogs returns the logs beside a store in the order in which they follow one another; none if the store was closed.
@@ -293,10 +294,11 @@ func findLogs(path string) (list []foundLog, err error) {
 		}
 		l := foundLog{path: path, id: id}
 		l.start = checkpoint{binary.BigEndian.Uint64(first), binary.BigEndian.Uint32(first[8:]), bytes.Clone(first[12:])}
-		if l.changes, err = readEntries(path, b, id); err != nil {
+		entries := uint64(0)
+		if l.changes, entries, err = readEntries(path, b, id); err != nil {
 			return nil, err
 		}
-		l.changes = l.changes[len(first):]
+		l.changes, l.commits = l.changes[len(first):], entries-1
 		list = append(list, l)
 	}
 	if len(list) == 2 && list[0].start.follows == list[1].id {
@@ -326,7 +328,7 @@ func replayLogs(path string) (replayed bool, err error) {
 	}
 	logs, err := findLogs(path)
 	if err == nil && len(logs) > 0 {
-		err = logs[0].start.restore(path, logs)
+		err = restoreCheckpoint(path, logs)
 	}
 	if err = errors.Join(err, release()); err != nil || len(logs) == 0 {
 		return false, err
@@ -368,22 +370,33 @@ func (db *DB) redoLogs(logs []foundLog) error {
 	})
 }
 
-// belongsTo returns the header of the checkpoint, and whether a file is the one of the log.
-func (c checkpoint) belongsTo(f io.ReaderAt) (meta, bool) {
+// findCheckpoint returns the header of the checkpoint from which logs go on, and whether a file is the one of the logs. A
+// file that has a transaction from before the checkpoint, or one from after the last change in the logs, may lack pages
+// of the checkpoint. The last transaction may be missing in the logs: it is written first.
+func findCheckpoint(f io.ReaderAt, logs []foundLog) (m meta, isRight bool) {
+	c := logs[0].start
 	m, ok := parseMeta(c.header[pageHeader:])
+	last := m.txid + 1
+	for _, l := range logs {
+		last += l.commits
+	}
+	newest, _, err := readMetas(f)
+	if !ok || err == nil && (newest.txid < m.txid || newest.txid > last) {
+		return m, false
+	}
 	root := make([]byte, m.pageSize)
-	_, err := f.ReadAt(root, int64(m.root)*int64(m.pageSize))
-	return m, ok && err == nil && checksum(root) == c.rootSum
+	_, err = f.ReadAt(root, int64(m.root)*int64(m.pageSize))
+	return m, err == nil && checksum(root) == c.rootSum
 }
 
-// restore puts the header of a checkpoint back, in the place of both headers.
-func (c checkpoint) restore(path string, logs []foundLog) (err error) {
+// restoreCheckpoint puts the header of the checkpoint back, in the place of both headers.
+func restoreCheckpoint(path string, logs []foundLog) (err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	m, isRight := c.belongsTo(f)
+	m, isRight := findCheckpoint(f, logs)
 	if !isRight {
 		var paths []string
 		for _, l := range logs {
@@ -391,7 +404,7 @@ func (c checkpoint) restore(path string, logs []foundLog) (err error) {
 		}
 		return damagedError(path, "the log beside it belongs to another state of the file", logRemedy(paths...))
 	}
-	header := bytes.Clone(c.header)
+	header := bytes.Clone(logs[0].start.header)
 	for i := range uint64(2) {
 		binary.NativeEndian.PutUint64(header, i) // the number of the page
 		if _, err := f.WriteAt(header, int64(i)*int64(m.pageSize)); err != nil {

@@ -93,11 +93,12 @@ func readLog(path string, generation uint64) (changes []byte, err error) {
 	if err != nil {
 		return nil, explainSystemError(path, err)
 	}
-	return readEntries(path, b[:min(len(b), walSize)], generation)
+	changes, _, err = readEntries(path, b[:min(len(b), walSize)], generation)
+	return changes, err
 }
 
-// readEntries returns the changes of the entries at the beginning of a log.
-func readEntries(path string, b []byte, generation uint64) (changes []byte, err error) {
+// readEntries returns the changes of the entries at the beginning of a log, and how many entries these are.
+func readEntries(path string, b []byte, generation uint64) (changes []byte, entries uint64, err error) {
 	n := uint32(0)
 	for ; ; n++ {
 		entry, number, ok := readEntry(b, generation)
@@ -109,11 +110,11 @@ func readEntries(path string, b []byte, generation uint64) (changes []byte, err 
 	}
 	for ; len(b) >= walBlock; b = b[walBlock:] {
 		if _, number, ok := readEntry(b, generation); ok && number >= n {
-			return nil, damagedError(path, fmt.Sprintf("entry %d of it is damaged", n),
+			return nil, 0, damagedError(path, fmt.Sprintf("entry %d of it is damaged", n),
 				"put a backup in the place of the store, or move this file away to go on without the last changes")
 		}
 	}
-	return changes, nil
+	return changes, uint64(n), nil
 }
 
 // readEntry returns the changes and the number of the entry at the beginning of b. It returns false if there is no whole

@@ -61,7 +61,7 @@ func readFile(ctx context.Context, path string, logs []foundLog, visit func(stor
 	}
 	r := &fileReader{ctx: ctx, path: path, f: f, size: info.Size(), visit: visit}
 	if len(logs) > 0 {
-		if r.meta, r.isCheckpoint = logs[0].start.belongsTo(f); r.isCheckpoint {
+		if r.meta, r.isCheckpoint = findCheckpoint(f, logs); r.isCheckpoint {
 			r.goodHeaders = 2
 			return r, r.readPages()
 		}
