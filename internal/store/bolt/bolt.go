@@ -129,7 +129,8 @@ func (db *DB) Close() error {
 	}
 	db.writing.Lock()
 	defer db.writing.Unlock()
-	if db.markClosed() == nil && db.log != nil {
+	// Beside a file that was put in the place of the open one the log would be of no use.
+	if err := db.markClosed(); (err == nil || errors.Is(err, errNoFile)) && db.log != nil {
 		_ = db.log.end() // if that fails, as on a full disk, the next start replays the log
 	}
 	if db.log != nil {

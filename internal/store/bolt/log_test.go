@@ -64,3 +64,28 @@ func TestLogs_OfAnotherTimeThanTheFile(t *testing.T) {
 		t.Error("no copy was refused")
 	}
 }
+
+// TestClose_FileReplaced_LeavesNoLog replaces the file of an open store by a copy, which the next start uses as it is.
+func TestClose_FileReplaced_LeavesNoLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	db, err := bolt.OpenRecords(path, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := path + ".copy"
+	err = db.Backup(t.Context(), copied)
+	want := contents(t, db)
+	err = errors.Join(err, db.SaveItem(t.Context(), "test", "later", json.RawMessage(`1`), true), os.Rename(copied, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bolt.Watch(t.Context(), db) == nil {
+		t.Fatal("the other file was not noticed")
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, reopened(t, path)); diff != "" {
+		t.Errorf("the copy (-want +got):\n%s", diff)
+	}
+}
