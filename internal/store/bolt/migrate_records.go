@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -60,8 +61,7 @@ func (t *tx) splitFiles() (done bool, err error) {
 		for k, v := inner.First(); k != nil && moved < maxMovedBytes; k, v = inner.Next() {
 			body, err := files.open(k, v)
 			var f oldFile
-			if err == nil && strings.Contains(string(body[:min(len(body), 4096)]), `"data":"`) && json.Unmarshal(body, &f) == nil &&
-				len(f.Data) > 0 {
+			if err == nil && bytes.Contains(body, []byte(`"data":"`)) && json.Unmarshal(body, &f) == nil && len(f.Data) > 0 {
 				old[string(k)] = f
 				moved += len(f.Data)
 			}
