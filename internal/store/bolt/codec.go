@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"time"
 )
 
 // recordVersion is the first byte of every value; then come four bytes of CRC-32C over the name of its bucket, its key and
@@ -121,7 +120,3 @@ func mix(h uint64) uint64 {
 
 // seqKey returns a key that sorts by number.
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
-
-// timeKey returns a key that sorts by time. Its length is always the same, so that something can
-// follow.
-func timeKey(t time.Time) []byte { return []byte(t.UTC().Format("2006-01-02T15:04:05.000000000Z")) }

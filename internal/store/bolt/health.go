@@ -180,13 +180,6 @@ func (h *health) mayWrite() error {
 	return h.refuse
 }
 
-// noteMisplaced notes what stands where something else belongs, and returns it as a *store.DamagedError.
-func (db *DB) noteMisplaced(format string, args ...any) error {
-	err := damagedError(db.path, fmt.Sprintf(format, args...), restoreRemedy)
-	db.health.noteDamage(err, nil)
-	return err
-}
-
 // noteDamaged notes the damage that an error is of, and reports whether it is of one.
 func (db *DB) noteDamaged(err error) bool {
 	if err == nil {

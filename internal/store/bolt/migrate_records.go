@@ -159,9 +159,10 @@ func (t *tx) shortenKeys() (done bool, err error) {
 				return nil
 			}
 			var body json.RawMessage
-			err := t.db.decode(k, v, &body)
-			long[string(k)] = body
-			return err
+			if t.db.decode(k, v, &body) == nil { // a damaged one stays as it is, and is found by a check
+				long[string(k)] = body
+			}
+			return nil
 		})
 		for k, body := range long {
 			sum := sha256.Sum256([]byte(k))

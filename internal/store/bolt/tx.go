@@ -215,13 +215,11 @@ type cursor struct {
 // it.
 func (b *bucket) cursor() *cursor { return &cursor{b, b.bolt.Cursor()} }
 
-// first, next, seek, last and prev return the record that they lead to: seek to the first whose key
+// first, next and seek return the record that they lead to: seek to the first whose key
 // is not below the given one. k is nil if there is none, and v for a nested bucket.
 func (c *cursor) first() (k, v []byte)          { return c.in.verified(c.bolt.First()) }
 func (c *cursor) next() (k, v []byte)           { return c.in.verified(c.bolt.Next()) }
 func (c *cursor) seek(key []byte) (k, v []byte) { return c.in.verified(c.bolt.Seek(key)) }
-func (c *cursor) last() (k, v []byte)           { return c.in.verified(c.bolt.Last()) }
-func (c *cursor) prev() (k, v []byte)           { return c.in.verified(c.bolt.Prev()) }
 
 // from returns the first record behind a key, or the first of all if the key is nil.
 func (c *cursor) from(key []byte) (k, v []byte) {

@@ -58,7 +58,7 @@ func (s *Store) Conversations(ctx context.Context, cursor string, n int) (
 	err error,
 ) {
 	after, err := readCursor(cursor)
-	n = min(n, math.MaxInt-1)
+	n = min(max(n, 0), math.MaxInt-1)
 	if err == nil {
 		err = s.View(ctx, func(tx kv.Tx) error {
 			infos, next = nil, ""

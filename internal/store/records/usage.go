@@ -112,7 +112,7 @@ func (s *Store) Usage(ctx context.Context, from, cursor string, n int) (sums []s
 	if err == nil && after != "" && strings.Count(after, "\x00") != 3 {
 		err = store.CursorError{Cursor: cursor}
 	}
-	n = min(n, math.MaxInt-1)
+	n = min(max(n, 0), math.MaxInt-1)
 	if err == nil {
 		r := kv.Range{From: from, Limit: n + 1} // keys begin with the day
 		if after != "" {
