@@ -258,7 +258,8 @@ func TestADigestOfRealFeedsIsPostedEverywhere(t *testing.T) {
 	w.feeds.AddItem("/own.xml", simfeeds.Item{ID: "1", Title: "The first story of our own feed",
 		Link: "https://own.example/1", Published: time.Now()})
 	settings := w.base()
-	feeds := []string{w.feeds.URL() + "/own.xml"}
+	// Without a pin the worthiest stories of the others would come before it.
+	feeds := []any{map[string]any{"url": w.feeds.URL() + "/own.xml", "pin": true}}
 	for _, name := range []string{"guardian.rss", "heise.atom", "feedburner.atom", "reddit.rss", "rss-1.rss"} {
 		feeds = append(feeds, w.feeds.URL()+"/real/"+name)
 	}
