@@ -187,6 +187,7 @@ type desk struct {
 	boss    simslack.User
 	other   string // channel
 	threads map[string]string
+	pressed map[string]bool // questions, which may still be shown when the next chore begins
 	chores  []chore
 }
 
@@ -218,7 +219,7 @@ var choreName = regexp.MustCompile(`chore (\d+)`)
 // open starts an office.
 func (o office) open(t *testing.T) *desk {
 	w := newWorld(t)
-	d := &desk{world: w, t: t, boss: w.slack.AddAdmin("boss"), threads: map[string]string{}}
+	d := &desk{world: w, t: t, boss: w.slack.AddAdmin("boss"), threads: map[string]string{}, pressed: map[string]bool{}}
 	settings := w.base()
 	settings["tools"] = map[string]any{"mode": "safe"}
 	settings["egress"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}}
@@ -267,13 +268,12 @@ func (d *desk) do(n int) (presses int) {
 	} else {
 		d.slack.ThreadReply(channel, thread, d.boss, text)
 	}
-	pressed := map[string]bool{}
 	within(d.t, fmt.Sprintf("chore %d is done", n), func() bool {
 		isDone := false
 		for _, p := range d.slack.Posts(channel) {
 			isDone = isDone || strings.Contains(p.Shown(), fmt.Sprintf("done with chore %d.", n))
-			if id := widest(p); id != "" && !pressed[p.TS] {
-				pressed[p.TS] = true
+			if id := widest(p); id != "" && !d.pressed[p.TS] {
+				d.pressed[p.TS] = true
 				d.slack.Click(channel, p.TS, d.boss, id)
 				presses++
 			}
