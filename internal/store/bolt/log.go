@@ -22,8 +22,8 @@ import (
 )
 
 // A commit of bbolt costs two fsyncs of pages all over the file. With a log it costs one, of a few kilobytes that follow one
-// another: the changes of a commit are appended to the log and synced, and the pages are written without a sync. Beside a
-// bare bot, a message took 4.9 times as long without the log (measured 2026-11-28).
+// another: the changes of a commit are appended to the log and synced, and the pages are written without a sync. Storing a
+// message takes 0.14 ms with the log and 0.21 ms without (BenchmarkAccept on a fast disk, 2026-11-28).
 //
 // Now and then the file is synced in the background. That is a checkpoint: its header goes to the beginning of a second log,
 // which follows the first. While there is a log, a read transaction keeps bbolt from reusing the pages of its checkpoint.
