@@ -13,7 +13,11 @@ import (
 // Engine is an open Store with what its operation needs.
 type Engine interface {
 	Store
+	Operations
+}
 
+// Operations are the methods of an engine that are not about records.
+type Operations interface {
 	// Run maintains the store and watches over it until ctx ends.
 	Run(ctx context.Context, log *slog.Logger)
 	// Owned returns nil while this process is the one that may act on the records, else why it may

@@ -21,20 +21,20 @@ import (
 	"ravenbot/internal/store"
 )
 
-// A commit of bbolt costs two fsyncs of pages all over the file. With a log it costs one, of a few kilobytes that follow one
-// another: the changes of a commit are appended to the log and synced, and the pages are written without a sync. Storing a
-// message takes 0.14 ms with the log and 0.21 ms without (BenchmarkAccept on a fast disk, 2026-11-28).
+// A commit of bbolt costs two fsyncs of pages all over the file. With a log it costs one, of a few kilobytes that
+// follow one another: the changes of a commit are appended to the log and synced, and the pages are written without a
+// sync. Storing a message takes 0.14 ms with the log and 0.21 ms without (BenchmarkAccept on a fast disk, 2026-11-28).
 //
-// Now and then the file is synced in the background. That is a checkpoint: its header goes to the beginning of a second log,
-// which follows the first. While there is a log, a read transaction keeps bbolt from reusing the pages of its checkpoint.
-// After a kill or a power cut the header of the checkpoint is put back, and the changes since are made again. A store that
-// was closed has no log.
+// Now and then the file is synced in the background. That is a checkpoint: its header goes to the beginning of a second
+// log, which follows the first. While there is a log, a read transaction keeps bbolt from reusing the pages of its
+// checkpoint. After a kill or a power cut the header of the checkpoint is put back, and the changes since are made
+// again. A store that was closed has no log.
 
 // maxLog is how many bytes a log has before the next checkpoint.
 const maxLog = 4 << 20
 
-// maxAhead is how much a transaction may enlarge the file. bbolt cannot map more of the file while the checkpoint is held,
-// so that the log ends before that.
+// maxAhead is how much a transaction may enlarge the file. bbolt cannot map more of the file while the checkpoint is
+// held, so that the log ends before that.
 const maxAhead = 256 << 20
 
 // txLog is the log of an open file. The one who leads the group of writers uses it.
@@ -158,7 +158,8 @@ func (l *txLog) write(content []byte) error {
 // isFull reports whether the next commit is to begin another log.
 func (l *txLog) isFull() bool { return l.size > l.db.maxLog }
 
-// switchFile begins the second log after a commit that wrote the list of free pages, and syncs the file in the background.
+// switchFile begins the second log after a commit that wrote the list of free pages, and syncs the file in the
+// background.
 func (l *txLog) switchFile() error {
 	at, err := l.db.bolt.Begin(false)
 	if err != nil {
@@ -179,8 +180,8 @@ func (l *txLog) switchFile() error {
 	return nil
 }
 
-// finishSwitch releases the checkpoint before the one that was made, once that is on disk. Unless wait is set it does so
-// only if that is the case.
+// finishSwitch releases the checkpoint before the one that was made, once that is on disk. Unless wait is set it does
+// so only if that is the case.
 func (l *txLog) finishSwitch(wait bool) error {
 	if l.done == nil || !wait && len(l.done) == 0 {
 		return nil
@@ -311,13 +312,13 @@ func findLogs(path string) (list []foundLog, err error) {
 }
 
 func logRemedy(paths ...string) string {
-	return fmt.Sprintf("put a backup in its place and move %q away, or only move these away to go on without the last changes",
-		paths)
+	return fmt.Sprintf("put a backup in its place and move %q away, or only move these away to go on without the last "+
+		"changes", paths)
 }
 
-// replayLogs brings a file to the state in which a kill or a power cut ended it, and reports whether there was anything to
-// do. It returns a *store.DamagedError if a log is damaged or belongs to another file, and a *store.InUseError if a process
-// has the store open.
+// replayLogs brings a file to the state in which a kill or a power cut ended it, and reports whether there was anything
+// to do. It returns a *store.DamagedError if a log is damaged or belongs to another file, and a *store.InUseError if a
+// process has the store open.
 func replayLogs(path string) (replayed bool, err error) {
 	if !hasLogs(path) {
 		return false, nil
@@ -370,9 +371,9 @@ func (db *DB) redoLogs(logs []foundLog) error {
 	})
 }
 
-// findCheckpoint returns the header of the checkpoint from which logs go on, and whether a file is the one of the logs. A
-// file that has a transaction from before the checkpoint, or one from after the last change in the logs, may lack pages
-// of the checkpoint. The last transaction may be missing in the logs: it is written first.
+// findCheckpoint returns the header of the checkpoint from which logs go on, and whether a file is the one of the logs.
+// A file that has a transaction from before the checkpoint, or one from after the last change in the logs, may lack
+// pages of the checkpoint. The last transaction may be missing in the logs: it is written first.
 func findCheckpoint(f io.ReaderAt, logs []foundLog) (m meta, isRight bool) {
 	c := logs[0].start
 	m, ok := parseMeta(c.header[pageHeader:])

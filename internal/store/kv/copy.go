@@ -95,7 +95,7 @@ func Load(ctx context.Context, db DB, specs []*Spec, list []store.Record) error 
 		for _, r := range list {
 			i := slices.IndexFunc(specs, func(s *Spec) bool { return s.Name == r.Kind })
 			if i < 0 {
-				return fmt.Errorf("store %s %q: this version does not know the kind", r.Kind, r.Key)
+				return fmt.Errorf("store %s %.60q: this version does not know the kind", r.Kind, r.Key)
 			}
 			var err error
 			if r.Body == nil {
@@ -104,7 +104,7 @@ func Load(ctx context.Context, db DB, specs []*Spec, list []store.Record) error 
 				err = tx.Put(specs[i], r.Group, r.Key, r.Body)
 			}
 			if err != nil {
-				return fmt.Errorf("store %s %q: %w", r.Kind, r.Key, err)
+				return fmt.Errorf("store %s %.60q: %w", r.Kind, r.Key, err)
 			}
 		}
 		return nil

@@ -11,7 +11,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"time"
 
 	"ravenbot/internal/store"
@@ -151,17 +150,11 @@ type Inherited struct {
 	Keys   []string           // claims that are this process's now
 }
 
-// Engine is an open DB with what its operation needs. The methods are those of store.Engine.
+// Engine is an open DB with what its operation needs.
 type Engine interface {
 	DB
-	Run(ctx context.Context, log *slog.Logger)
-	Owned() error
-	IsShared() bool
-	Health() error
-	Problem() string
-	Clock() string
-	Damage() []string
-	Checked() time.Time
+	store.Operations
+	// Size, Commits and Close are those of store.Store.
 	Size() (bytes, free int64, err error)
 	Commits() uint64
 	Close() error
