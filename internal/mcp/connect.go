@@ -21,9 +21,7 @@ import (
 	"ravenbot/internal/text"
 )
 
-// discoverTimeout is how long an HTTP server may take to say whether it knows the newest
-// protocol. A process has all of StartTimeout, see wrappedTransport: the library's own
-// limit of 5 s takes a server that boots longer for an old one (mcp-go v1.2.1, 2026-11).
+// discoverTimeout is how long an HTTP server may take to say whether it knows the newest protocol.
 const discoverTimeout = 5 * time.Second
 
 // learned is what an earlier connection has shown of a server, so that the next attempt does not
@@ -128,11 +126,14 @@ func (s *server) connect(ctx context.Context) (*connection, error) {
 // of the older transport does.
 func (s *server) dial(ctx context.Context) (*connection, error) {
 	if s.c.Command != "" {
-		conn, err := s.connectStdio(ctx, s.protocolEra())
-		var lost connectionLostError
-		if s.protocolEra() == unknown && errors.As(err, &lost) && ctx.Err() == nil {
-			// Some older servers end at a request that they do not know.
+		e := s.protocolEra()
+		conn, err := s.connectStdio(ctx, e)
+		switch {
+		case e != unknown || ctx.Err() != nil:
+		case errors.As(err, new(connectionLostError)): // some older servers end at a request that they do not know
 			return s.connectStdio(ctx, legacy)
+		case errors.Is(err, errNotLegacy): // it may start slowly, and has all of StartTimeout now
+			return s.connectStdio(ctx, modern)
 		}
 		return conn, err
 	}
@@ -184,15 +185,12 @@ func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
 		return nil, err
 	}
 	conn := s.newConnection(process.rpcConn)
-	over := &wrappedTransport{
-		Interface:        process,
-		conn:             conn,
-		era:              e,
-		version:          s.c.Protocol,
-		silence:          s.o.silence,
-		initializeParams: s.initializeParams,
+	over := &wrappedTransport{Interface: process, conn: conn, era: e, version: s.c.Protocol}
+	discover := s.o.silence
+	if e == modern {
+		discover = -1
 	}
-	if conn, err = s.handshake(ctx, conn, over, Stdio, -1); err == nil {
+	if conn, err = s.handshake(ctx, conn, over, Stdio, discover); err == nil {
 		conn.info.isolation = process.isolation
 	}
 	return conn, err
@@ -212,10 +210,7 @@ func (s *server) connectSSE(ctx context.Context, at *url.URL) (*connection, erro
 // connectHTTP connects over streamable HTTP (protocol 2025-03-26 and later).
 func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, error) {
 	g := s.originTransport(at)
-	client := g.client()
-	batches := &batchTransport{next: client.Transport}
-	client.Transport = batches
-	streamable, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(client),
+	streamable, err := transport.NewStreamableHTTP(s.c.URL, transport.WithHTTPBasicClient(g.client()),
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return nil, err
@@ -231,7 +226,6 @@ func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, err
 	poster := httpPoster{s.c.URL, g.client(), t.postHeader}
 	streamable.SetRequestHandler(conn.requestHandler(poster))
 	conn, err = s.handshake(ctx, conn, t, HTTP, discoverTimeout)
-	batches.isOn.Store(err == nil && conn.info.protocol == batchProtocol)
 	// The newest protocol has no GET stream and no cancel notification over HTTP.
 	if err == nil && !sdk.IsModernProtocol(conn.info.protocol) {
 		t.poster.Store(&poster)
@@ -302,15 +296,6 @@ func (s *server) clientVersion() string {
 		return "dev"
 	}
 	return s.o.Version
-}
-
-// initializeParams returns the parameters of the older handshake, for wrappedTransport.
-func (s *server) initializeParams() any {
-	return map[string]any{
-		"protocolVersion": sdk.LATEST_LEGACY_PROTOCOL_VERSION,
-		"capabilities":    s.clientCapabilities(),
-		"clientInfo":      sdk.Implementation{Name: "ravenbot", Version: s.clientVersion()},
-	}
 }
 
 // watchChanges asks a server of the newest protocol to say when its tools change (older

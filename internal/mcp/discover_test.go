@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"context"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -11,111 +10,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
-// slowTransport answers each method after a while.
-type slowTransport struct {
-	*rpcConn
-	after   map[string]time.Duration // by method; missing: never
-	results map[string]string        // by method; missing: an error
-}
-
-func (slowTransport) Start(context.Context) error { return nil }
-func (slowTransport) Close() error                { return nil }
-
-func (s slowTransport) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (
-	*transport.JSONRPCResponse, error) {
-	after, ok := s.after[r.Method]
-	if !ok {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	time.Sleep(after)
-	if result, ok := s.results[r.Method]; ok {
-		return &transport.JSONRPCResponse{ID: r.ID, Result: json.RawMessage(result)}, nil
-	}
-	return transport.NewJSONRPCErrorResponse(r.ID, sdk.METHOD_NOT_FOUND, "unknown", nil), nil
-}
-
-const (
-	discoverMethod   = string(sdk.MethodServerDiscover)
-	initializeMethod = string(sdk.MethodInitialize)
-	modernVersions   = `{"supportedVersions":["2026-07-28"]}`
-)
-
-// Which protocol a server speaks is found out as soon as it has shown that.
-func TestDiscover_FirstProofCounts(t *testing.T) {
-	s := time.Second
-	for _, tt := range []struct {
-		what    string
-		era     era
-		silence time.Duration
-		after   map[string]time.Duration
-		results map[string]string
-		want    time.Duration
-		isNew   bool
-	}{
-		{"a new one", unknown, 3 * s, map[string]time.Duration{discoverMethod: s},
-			map[string]string{discoverMethod: modernVersions}, s, true},
-		{"an old one that answers", unknown, 3 * s, map[string]time.Duration{discoverMethod: s},
-			map[string]string{discoverMethod: `{}`}, s, false},
-		{"an old one that is silent", unknown, 3 * s, map[string]time.Duration{initializeMethod: s},
-			map[string]string{initializeMethod: `{}`}, 4 * s, false},
-		{"a slow new one refuses initialize", unknown, 3 * s,
-			map[string]time.Duration{discoverMethod: 4500 * time.Millisecond, initializeMethod: s},
-			map[string]string{discoverMethod: modernVersions}, 4500 * time.Millisecond, true},
-		{"one that refuses both", unknown, 3 * s, map[string]time.Duration{initializeMethod: s}, nil, 5 * s, false},
-		{"one that is known to be new", modern, 3 * s, map[string]time.Duration{discoverMethod: 9 * s, initializeMethod: s},
-			map[string]string{discoverMethod: modernVersions, initializeMethod: `{}`}, 9 * s, true},
-		{"one that is waited for", unknown, 0, map[string]time.Duration{discoverMethod: 9 * s, initializeMethod: s},
-			map[string]string{discoverMethod: modernVersions, initializeMethod: `{}`}, 9 * s, true},
-	} {
-		t.Run(tt.what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				w := &wrappedTransport{Interface: slowTransport{after: tt.after, results: tt.results}, era: tt.era,
-					silence: tt.silence, initializeParams: func() any { return nil }}
-				began := time.Now()
-				response, err := w.discover(ctx, transport.JSONRPCRequest{ID: sdk.NewRequestId("d"), Method: discoverMethod})
-				took := time.Since(began)
-				if took != tt.want || (err == nil && response != nil) != tt.isNew ||
-					!tt.isNew && !errors.Is(err, errNotModern) {
-					t.Errorf("%v, %v after %v; want it after %v", response, err, took, tt.want)
-				}
-				cancel()
-			})
-		})
-	}
-}
-
-// The answer to an initialize that was sent early is used once.
-func TestTakeEarlyInitialize(t *testing.T) {
-	w := &wrappedTransport{}
-	if _, ok := w.takeEarlyInitialize(t.Context()); ok {
-		t.Error("none was sent, and there is an answer")
-	}
-	want := &transport.JSONRPCResponse{}
-	p := &pendingInitialize{done: make(chan struct{}), reply: reply{response: want}}
-	close(p.done)
-	w.earlyInitialize = p
-	if got, ok := w.takeEarlyInitialize(t.Context()); !ok || got.response != want {
-		t.Errorf("%+v, %v", got, ok)
-	}
-	if _, ok := w.takeEarlyInitialize(t.Context()); ok {
-		t.Error("the answer was used twice")
-	}
-	w.earlyInitialize = &pendingInitialize{done: make(chan struct{})}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if got, ok := w.takeEarlyInitialize(ended); !ok || !errors.Is(got.err, context.Canceled) {
-		t.Errorf("when the time is up: %+v, %v", got, ok)
-	}
-}
+const modernVersions = `{"supportedVersions":["2026-07-28"]}`
 
 // Servers of old answer what they do not know in many ways.
 func TestCheckDiscovery(t *testing.T) {
@@ -126,15 +27,15 @@ func TestCheckDiscovery(t *testing.T) {
 		`{"supportedVersions":["2025-06-18"]}`: false, `{"supportedVersions":"2026-07-28"}`: false, `[]`: false,
 	} {
 		response := &transport.JSONRPCResponse{Result: json.RawMessage(result)}
-		got, err := checkDiscovery(reply{response: response})
+		got, err := checkDiscovery(response, nil)
 		if isNew && (got != response || err != nil) || !isNew && (got != nil || !errors.Is(err, errNotModern)) {
 			t.Errorf("%s: %v, %v", result, got, err)
 		}
 	}
-	if got, err := checkDiscovery(reply{response: refusal}); got != refusal || err != nil {
+	if got, err := checkDiscovery(refusal, nil); got != refusal || err != nil {
 		t.Errorf("a refusal: %v, %v", got, err)
 	}
-	if _, err := checkDiscovery(reply{err: fault}); !errors.Is(err, fault) {
+	if _, err := checkDiscovery(nil, fault); !errors.Is(err, fault) {
 		t.Errorf("a fault: %v", err)
 	}
 }
@@ -188,7 +89,7 @@ func TestExplainConnectError(t *testing.T) {
 		{"it runs elsewhere", Config{Name: "a", URL: "https://x"}, "no token", lost, "the process ended (exit status 1)"},
 	} {
 		s := must(must(NewHost(Options{Servers: []Config{tt.c}})).server("a"))
-		s.logs.prepend([]LogLine{{Stream: "stderr", Text: "of an earlier process"}, {Stream: "stdout", Text: "earlier"}})
+		s.logs.entries = []LogLine{{Stream: "stderr", Text: "of an earlier process"}, {Stream: "stdout", Text: "earlier"}}
 		began := time.Now()
 		s.logs.add("stderr", []byte(tt.line))
 		s.logs.add("stderr", []byte("npm error A complete log of this run can be found in: /tmp/x.log"))

@@ -7,10 +7,10 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"ravenbot/internal/resident"
 	"ravenbot/internal/tool"
 )
 
@@ -35,25 +35,19 @@ var (
 // concurrent use.
 type Host struct {
 	o Options
-	// answers bounds what large answers over HTTP take together.
-	answers *resident.Pool
 
-	// changing is held while servers are set or removed, and taken before mu: mu is not held while the store is read or
-	// deletes what it keeps of a server, and a new server of that name must not read it meanwhile.
+	// changing is held while servers are set or removed, and taken before mu: mu is not held while the store deletes what
+	// it keeps of a server, and a new server of that name must not read it meanwhile.
 	changing sync.Mutex
 
-	mu          sync.Mutex
-	servers     map[string]*server // changed with both locks held, so that one of them is enough to read it
-	leases      map[*lease]bool
-	toolNames   nameRegistry
-	listed      listedKeys    // what may be read again without a question
-	logAppended chan struct{} // signalled when a server's log has new lines
-	started     bool
-	ctx         context.Context // while Run runs, else nil
-	work        sync.WaitGroup  // goroutines started for ctx
-
-	restoreOnce sync.Once // see restoreSaved
-	restored    bool      // restoring the saved state has begun; as servers
+	mu        sync.Mutex
+	servers   map[string]*server // changed with both locks held, so that one of them is enough to read it
+	leases    map[*lease]bool
+	toolNames nameRegistry
+	listed    listedKeys // what may be read again without a question
+	started   bool
+	ctx       context.Context // while Run runs, else nil
+	work      sync.WaitGroup  // goroutines started for ctx
 }
 
 // lease keeps the servers running that existed when it began: all of them, or one.
@@ -67,11 +61,9 @@ type lease struct {
 // before Run.
 func NewHost(o Options) (*Host, error) {
 	h := &Host{
-		o:           withDefaults(o),
-		servers:     map[string]*server{},
-		leases:      map[*lease]bool{},
-		answers:     resident.SharePool(8, 64<<20),
-		logAppended: make(chan struct{}, 1),
+		o:       withDefaults(o),
+		servers: map[string]*server{},
+		leases:  map[*lease]bool{},
 	}
 	if err := h.Apply(h.o.Servers); err != nil {
 		return nil, err
@@ -92,9 +84,6 @@ func (h *Host) Run(ctx context.Context) error {
 	for _, s := range h.servers {
 		h.startServer(s)
 	}
-	if h.o.Store != nil {
-		h.work.Go(func() { h.runLogSaver(ctx) })
-	}
 	h.mu.Unlock()
 	<-ctx.Done()
 	// Under the lock, so that no server is started once Wait runs.
@@ -102,7 +91,6 @@ func (h *Host) Run(ctx context.Context) error {
 	h.ctx = nil
 	h.mu.Unlock()
 	h.work.Wait()
-	h.saveLogs() // again, with what the servers wrote while they were ended
 	return nil
 }
 
@@ -144,25 +132,16 @@ func (h *Host) Apply(servers []Config) error {
 	// are free; the new ones are set in order, for the same result at every start.
 	h.changing.Lock()
 	defer h.changing.Unlock()
-	var list []newEntry
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if e, ok := h.prepare(wanted[name], FromConfig); ok {
-			list = append(list, e)
-		}
-	}
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	for name, s := range h.servers {
 		if _, stays := wanted[name]; s.source == FromConfig && !stays {
 			delete(h.servers, name)
 			h.retire(s)
 		}
 	}
-	for i := range list {
-		h.setServer(&list[i])
-	}
-	h.mu.Unlock()
-	for _, e := range list {
-		e.finish()
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		h.setServer(wanted[name], FromConfig)
 	}
 	return nil
 }
@@ -203,12 +182,9 @@ func (h *Host) put(c Config, source string, may func(there *server) error) error
 	if err != nil {
 		return fmt.Errorf("MCP server %q: %w", c.Name, err)
 	}
-	if e, ok := h.prepare(c, source); ok {
-		h.mu.Lock()
-		h.setServer(&e)
-		h.mu.Unlock()
-		e.finish()
-	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.setServer(c, source)
 	return nil
 }
 
@@ -249,53 +225,20 @@ func (h *Host) drop(name string) {
 	_, _ = h.take(name) // one that is not there, or configured here, stays as it is
 }
 
-// newEntry is a server that is about to be added, with what the store keeps of it.
-type newEntry struct {
-	*server
-	saved            savedState
-	restore          bool // saved was read: otherwise Host.restoreSaved does it for all servers, when it is first needed
-	replaces, pinned bool // set by setServer
-}
-
-// prepare returns what setServer needs, read from the store; false: the same entry runs already. h.changing is held, and
-// h.mu must not be.
-func (h *Host) prepare(c Config, source string) (newEntry, bool) {
-	old := h.servers[c.Name]
-	if old != nil && old.source == source && reflect.DeepEqual(normalize(old.c), normalize(c)) {
-		return newEntry{}, false
-	}
-	e := newEntry{server: newServer(h, c, source), restore: h.restored}
-	if e.restore {
-		e.saved = e.loadState()
-	}
-	return e, true
-}
-
-// setServer adds or replaces a server; both locks are held. The new server begins with the log of the old one, and with
-// its other saved state. Whoever calls it calls finish afterwards.
-func (h *Host) setServer(e *newEntry) {
-	s, old := e.server, h.servers[e.c.Name]
+// setServer adds or replaces a server, unless it runs already with the same entry; both locks are held. The new server
+// begins with the log of the old one, and with its other saved state.
+func (h *Host) setServer(c Config, source string) {
+	s, old := newServer(h, c, source), h.servers[c.Name]
 	if old != nil {
+		if old.source == source && reflect.DeepEqual(normalize(old.c), normalize(c)) {
+			return
+		}
 		h.retire(old)
-	}
-	if e.restore {
-		e.pinned = s.restore(e.saved)
-	}
-	if e.replaces = old != nil; e.replaces {
-		s.logs = &logBuffer{now: h.o.Now, appended: h.logAppended, unsaved: true}
 		// Masked here: the new entry may no longer name the secrets of the old one.
-		s.logs.prepend(old.logs.lines(old.mask))
+		s.logs.entries = old.logs.lines(old.mask)
 	}
-	h.servers[s.c.Name] = s
+	h.servers[c.Name] = s
 	h.startServer(s)
-}
-
-// finish saves the pins of a server that was set where that is needed; no lock but h.changing is held.
-func (e newEntry) finish() {
-	// Tools of the old server may have been approved after its pins were read for the new one.
-	if e.restore && e.replaces && e.takeOverPins() || e.pinned {
-		e.savePins()
-	}
 }
 
 // normalize returns an entry with nil for empty lists and maps, so that entries from
@@ -369,48 +312,24 @@ func (h *Host) leaseServer(s *server) (release func()) {
 
 // server returns the server of a name, or an error that wraps ErrNotFound.
 func (h *Host) server(name string) (*server, error) {
-	h.restoreSaved()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s := h.servers[name]; s != nil {
-		return s, nil
+	s := h.servers[name]
+	h.mu.Unlock()
+	if s == nil {
+		return nil, fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
 	}
-	return nil, fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
+	s.restoreSaved()
+	return s, nil
 }
 
-// restoreSaved reads the saved state of all servers, once, when it is first needed: the
-// start of the program does not wait for it. The servers are read in the order of their
-// names, because the first one that claims the name of a tool keeps it.
-func (h *Host) restoreSaved() {
-	h.restoreOnce.Do(func() {
-		h.changing.Lock()
-		h.mu.Lock()
-		names := slices.Sorted(maps.Keys(h.servers))
-		list := make([]*server, len(names))
-		for i, name := range names {
-			list[i] = h.servers[name]
-		}
-		// From here on each new server is set with its saved state: the list has all others.
-		h.restored = true
-		// Reading the store takes time: no lock is held meanwhile.
-		h.mu.Unlock()
-		h.changing.Unlock()
-		for _, s := range list {
-			if s.restore(s.loadState()) {
-				s.savePins()
-			}
-		}
-	})
-}
-
-// sortedServers returns every server, sorted by name.
+// sortedServers returns every server, sorted by name. Their saved state is read in this order, because the first one that
+// claims the name of a tool keeps it.
 func (h *Host) sortedServers() []*server {
-	h.restoreSaved()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	list := make([]*server, 0, len(h.servers))
-	for _, name := range slices.Sorted(maps.Keys(h.servers)) {
-		list = append(list, h.servers[name])
+	list := slices.SortedFunc(maps.Values(h.servers), func(a, b *server) int { return strings.Compare(a.c.Name, b.c.Name) })
+	h.mu.Unlock()
+	for _, s := range list {
+		s.restoreSaved()
 	}
 	return list
 }
@@ -486,8 +405,7 @@ func (h *Host) isRunning() bool {
 	return h.ctx != nil
 }
 
-// Logs returns the newest lines of a server's log, oldest first, including those from
-// before a restart; nil if there is no such server.
+// Logs returns the newest lines of a server's log, oldest first; nil if there is no such server.
 func (h *Host) Logs(name string) []LogLine {
 	s, err := h.server(name)
 	if err != nil {

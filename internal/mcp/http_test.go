@@ -516,45 +516,6 @@ func TestHTTP_EventStreams_InEachForm(t *testing.T) {
 	}
 }
 
-// A server of 2025-03-26 may send several messages as one array (its specification, "Batching").
-func TestHTTP_BatchOfMessages_IsReadAsEachOfThem(t *testing.T) {
-	waitBesideOthers(t)
-	const note = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"half done"}}`
-	batch := func(request []byte) string {
-		return fmt.Sprintf("[%s,\n {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"done\"}]}}]",
-			note, jsonObject(request)["id"])
-	}
-	var o Options
-	for name, do := range map[string]func(w http.ResponseWriter, r *http.Request, request []byte){
-		"json": func(w http.ResponseWriter, _ *http.Request, request []byte) {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(w, batch(request))
-		},
-		"stream": func(w http.ResponseWriter, _ *http.Request, request []byte) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprintf(w, "event: message\r\ndata: %s\r\n\r\n", strings.ReplaceAll(batch(request), "\n", ""))
-		},
-		"single": answer,
-	} {
-		old := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body) // what is cut is seen by who looks at it
-			if jsonString(jsonObject(body)["method"]) == "initialize" {
-				respond(w, body, `"result":{"protocolVersion":"2025-03-26","capabilities":{"tools":{},"logging":{}},`+
-					`"serverInfo":{"name":"old","version":"1"}}`)
-				return
-			}
-			r.Body = io.NopCloser(strings.NewReader(string(body)))
-			scripted(do).ServeHTTP(w, r)
-		})
-		o.Servers = append(o.Servers, Config{Name: name, URL: serve(t, old).URL})
-	}
-	h := running(t, o)
-	for _, c := range o.Servers {
-		settled(t, h, c.Name)
-		wantText(t, call(t, find1(t, h, c.Name, "do"), `{}`), "done")
-	}
-}
-
 // A call that is cut off when its server is stopped may have had an effect, and its result says so.
 func TestHTTP_StoppedDuringACall_SaysThatItMayHaveRun(t *testing.T) {
 	begun := make(chan struct{})

@@ -84,10 +84,9 @@ type SignIn struct {
 	Grant        string
 }
 
-// StateStore keeps what is known of servers over restarts, by kind: "tools", so that a server need
-// not be started before its first call, "pins", the tools as they were first seen or approved, and
-// "log". It must be safe for concurrent use. Processes that share a store see what the others
-// saved: pins are read again before they are written.
+// StateStore keeps what is known of servers over restarts, by kind: "tools", so that a server need not be started
+// before its first call, and "pins", the tools as they were first seen or approved. It must be safe for concurrent use.
+// Processes that share a store see what the others saved: pins are read again before they are written.
 type StateStore interface {
 	// Load returns what was last saved of a server, or nil.
 	Load(what, server string) ([]byte, error)
@@ -150,7 +149,7 @@ type Options struct {
 	Watcher Watcher // nil: nobody is told of the processes of servers
 
 	// Set by tests alone; 0: the defaults.
-	silence       time.Duration // see wrappedTransport
+	silence       time.Duration // see defaultSilence
 	reconnectWait time.Duration // how long a call waits for a lost server that is about to be connected again
 }
 

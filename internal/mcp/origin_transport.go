@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,13 +11,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 
 	"ravenbot/internal/egress"
-	"ravenbot/internal/resident"
 )
 
 const (
@@ -45,7 +42,6 @@ type originTransport struct {
 	origin     *url.URL
 	agent      string // User-Agent, unless the headers have one
 	headers    map[string]string
-	answers    *resident.Pool    // what large answers of all servers take
 	authorized http.RoundTripper // with the credentials of SignIns
 	close      func()            // ends all connections, once no request is under way
 }
@@ -72,7 +68,7 @@ func newOriginTransport(origin *url.URL, headers map[string]string) *originTrans
 // originTransport returns a transport to the server, with the credentials of SignIns.
 func (s *server) originTransport(at *url.URL) *originTransport {
 	g := newOriginTransport(at, s.c.Headers)
-	g.answers, g.agent = s.h.answers, "ravenbot/"+s.clientVersion()
+	g.agent = "ravenbot/" + s.clientVersion()
 	if s.o.SignIns != nil {
 		g.authorized = s.o.SignIns.Authorize(s.c, g.authorized)
 	}
@@ -125,18 +121,7 @@ func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	events := kind == "text/event-stream"
-	if events {
-		resp.Body = &eventBody{Closer: resp.Body, r: bufio.NewReader(resp.Body)}
-	}
-	resp.Body = &limitedBody{
-		ReadCloser: resp.Body,
-		events:     events,
-		size:       resp.ContentLength,
-		memory:     g.answers,
-		ctx:        ctx,
-		cancel:     cancel,
-	}
+	resp.Body = &answerBody{ReadCloser: resp.Body, isStream: kind == "text/event-stream", cancel: cancel}
 	return resp, nil
 }
 
@@ -184,153 +169,68 @@ func (t sessionTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if bytes.Contains(said, []byte("session")) || bytes.Contains(said, []byte("not initialized")) {
 			resp.StatusCode = http.StatusNotFound
 		}
-		resp.Body = readCloser{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
 	}
 	return resp, nil
 }
 
-// eventBody is an event stream in which each line ends with a line feed. The standard also allows carriage returns, with
-// and without one, and a byte order mark at the beginning (HTML, 9.2.6), which the library does not read (mcp-go v1.2.1,
-// 2026-11).
-type eventBody struct {
-	io.Closer
-	r           *bufio.Reader
-	isBegun     bool
-	afterReturn bool // the last byte was a carriage return
+// answerBody is a response body that fails beyond maxMessageBytes: of the whole body, or of one event of an event stream.
+// Each line of an event stream ends with a line feed: the standard also allows carriage returns, with and without one,
+// and a byte order mark at the beginning (HTML, 9.2.6), which the library does not read (mcp-go v1.2.1, 2026-11).
+type answerBody struct {
+	io.ReadCloser
+	isStream bool
+	cancel   context.CancelFunc // ends the request
+	size     int                // bytes of the body, or of the event so far
+	mark     int                // bytes of a byte order mark so far
+	last     byte               // the newest byte as it came
+	isBroken bool               // what was returned last is a line break
 }
 
-// Read waits for no more of the stream than there is, but for the first three bytes.
-func (e *eventBody) Read(p []byte) (int, error) {
-	if !e.isBegun {
-		e.isBegun = true
-		if mark, _ := e.r.Peek(3); string(mark) == "\uFEFF" {
-			_, _ = e.r.Discard(3)
-		}
-	}
-	n, err := e.r.Read(p)
+// Read fails with errTooLong once the limit is passed. It waits for no more of the body than there is.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	kept := p[:0]
 	for _, c := range p[:n] {
-		if c == '\r' {
-			kept = append(kept, '\n')
-		} else if c != '\n' || !e.afterReturn {
-			kept = append(kept, c)
+		if b.isStream && !b.normalize(&c) {
+			continue
 		}
-		e.afterReturn = c == '\r'
+		b.size++
+		kept = append(kept, c)
+	}
+	if b.size > maxMessageBytes {
+		return 0, errTooLong
 	}
 	return len(kept), err
 }
 
-const (
-	// smallAnswer is how many bytes of an answer, or of one event, are read without waiting for memory.
-	smallAnswer = 1 << 20
-	// answerMemory is how many times its size an answer takes at most until it is decoded: 31 MB were in use for one of 10 MB
-	// (heap profile of 2026-11-27), besides what the decoder's buffer was copied from as it grew.
-	answerMemory = 4
-	// largeAnswerTime is how long a large answer may take to arrive, once there is memory for it: others wait for that.
-	largeAnswerTime = 30 * time.Second
-)
-
-// limitedBody is a response body that fails beyond maxMessageBytes: of the whole body, or
-// of one event in an event stream. What is larger than smallAnswer waits for memory.
-type limitedBody struct {
-	io.ReadCloser
-	events bool
-	size   int64 // of the whole body; negative: unknown
-	memory *resident.Pool
-	ctx    context.Context // of the request
-	cancel context.CancelFunc
-	read   int
-	last   byte // the newest one of an event stream
-	large  bool // it has waited for memory
-
-	mu     sync.Mutex // guards what follows: Close may be called during Read
-	free   func()     // gives back the memory; nil: there is none to give back
-	closed bool
-}
-
-// Read fails with errTooLong once the limit is passed.
-func (l *limitedBody) Read(p []byte) (int, error) {
-	if l.read > maxMessageBytes {
-		return 0, errTooLong
+// normalize converts the next byte of an event stream. It returns false if the byte is left out.
+func (b *answerBody) normalize(c *byte) bool {
+	const mark = "\uFEFF"
+	if b.mark < len(mark) && *c == mark[b.mark] {
+		b.mark++
+		return false
 	}
-	if l.read > smallAnswer && !l.large {
-		if err := l.takeMemory(); err != nil {
-			return 0, err
-		}
+	isSecond := *c == '\n' && b.last == '\r'
+	b.mark, b.last = len(mark), *c
+	if isSecond {
+		return false
 	}
-	n, err := l.ReadCloser.Read(p)
-	if n == 0 {
-		return n, err
+	if *c == '\r' {
+		*c = '\n'
 	}
-	l.read += n
-	if l.events {
-		l.countSinceEvent(p[:n])
+	if *c == '\n' && b.isBroken { // an empty line ends an event
+		b.size = 0
 	}
-	if l.large && l.read <= smallAnswer {
-		l.large = false
-		l.freeMemory()
-	}
-	if l.read > maxMessageBytes {
-		return 0, errTooLong
-	}
-	return n, err
-}
-
-// countSinceEvent sets the count to the bytes after the last empty line, which ends an
-// event.
-func (l *limitedBody) countSinceEvent(p []byte) {
-	if i := bytes.LastIndex(p, []byte("\n\n")); i >= 0 {
-		l.read = len(p) - i - 1
-	} else if l.last == '\n' && p[0] == '\n' { // the empty line is split between reads
-		l.read = len(p)
-	}
-	l.last = p[len(p)-1]
-}
-
-// takeMemory waits for the memory of a large answer. From then on the rest has largeAnswerTime to arrive.
-func (l *limitedBody) takeMemory() error {
-	size := int64(maxMessageBytes)
-	if l.size >= 0 && !l.events {
-		size = min(size, l.size)
-	}
-	release, err := l.memory.Take(l.ctx, answerMemory*size)
-	if err != nil {
-		return fmt.Errorf("a large answer found no memory: %w", err)
-	}
-	late := time.AfterFunc(largeAnswerTime, func() {
-		l.cancel()
-		l.freeMemory()
-	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.large, l.free = true, func() {
-		late.Stop()
-		release()
-	}
-	if l.closed {
-		l.free()
-		l.free = nil
-		return net.ErrClosed
-	}
-	return nil
-}
-
-// freeMemory gives back the memory of a large answer, if it was taken.
-func (l *limitedBody) freeMemory() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.free != nil {
-		l.free()
-		l.free = nil
-	}
+	b.isBroken = *c == '\n'
+	return true
 }
 
 // Close ends the request.
-func (l *limitedBody) Close() error {
-	l.cancel()
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.freeMemory()
-	return l.ReadCloser.Close()
+func (b *answerBody) Close() error {
+	b.cancel()
+	return b.ReadCloser.Close()
 }

@@ -79,13 +79,13 @@ func (s *server) entryIdentity() string {
 
 // restorePins takes over the stored pins. If they exist but cannot be read, all tools
 // wait for Approve: which of them have changed is unknown.
-func (s *server) restorePins(from savedRecord) {
+func (s *server) restorePins(data json.RawMessage, err error) {
 	var p pins
 	switch {
-	case from.err == nil && from.data == nil:
+	case err == nil && data == nil:
 		return
-	case from.err != nil || json.Unmarshal(from.data, &p) != nil:
-		s.log.Error("pinned tools of mcp server not read, all wait for approval", "error", from.err)
+	case err != nil || json.Unmarshal(data, &p) != nil:
+		s.log.Error("pinned tools of mcp server not read, all wait for approval", "error", err)
 		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, lost: true}
 	case p.Entry == s.entryIdentity():
 		if p.Tools == nil {

@@ -198,7 +198,7 @@ func TestLookingStartsNothing(t *testing.T) {
 	if st := settled(t, h, "known"); st.State != Uninitialized || len(h.ToolsOf("known")) == 0 || len(st.Tools) == 0 {
 		t.Errorf("a known server that nobody called: %+v", st)
 	}
-	if strings.Count(logText(h, "known"), "started") != 1 { // by the first host
+	if strings.Contains(logText(h, "known"), "started") {
 		t.Error("a known server was started though nobody called it")
 	}
 }
@@ -260,41 +260,5 @@ func TestRemove_SlowStore_DelaysNobody(t *testing.T) {
 	}
 	if s.readEarly.Load() {
 		t.Error("the new server read what was being deleted")
-	}
-}
-
-// slowStore is a StateStore that can be read only after release is closed, once slow is set.
-type slowStore struct {
-	memoryStore
-	slow    atomic.Bool
-	reading chan struct{}
-	release chan struct{}
-}
-
-func (s *slowStore) Load(what, server string) ([]byte, error) {
-	if s.slow.Load() {
-		s.reading <- struct{}{}
-		<-s.release
-	}
-	return s.memoryStore.Load(what, server)
-}
-
-func TestAdd_SlowStore_DelaysNobody(t *testing.T) {
-	s := &slowStore{reading: make(chan struct{}, 9), release: make(chan struct{})}
-	h := must(NewHost(Options{Store: s}))
-	h.Servers() // what is saved of all servers is read once
-	s.slow.Store(true)
-	added, listed := make(chan error, 1), make(chan struct{})
-	go func() { added <- h.Add(Config{Name: "a", Command: "x"}, "api") }()
-	<-s.reading
-	go func() { h.Servers(); close(listed) }()
-	select {
-	case <-listed:
-	case <-time.After(soon):
-		t.Error("nobody can look at the servers while the store is read for a new one")
-	}
-	close(s.release)
-	if err := <-added; err != nil {
-		t.Error(err)
 	}
 }

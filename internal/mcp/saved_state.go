@@ -12,7 +12,6 @@ import (
 const (
 	kindTools = "tools"
 	kindPins  = "pins"
-	kindLog   = "log"
 )
 
 // loadSaved returns what the store keeps of a kind, or nil.
@@ -27,33 +26,20 @@ func (s *server) loadSaved(what string) (json.RawMessage, error) {
 	return data, err
 }
 
-// savedState is what the store keeps of a server, as it was read.
-type savedState struct{ log, pins, tools savedRecord }
-
-type savedRecord struct {
-	data json.RawMessage // nil: there is none
-	err  error
-}
-
-// loadState reads what the store keeps of the server; Host.mu and s.mu must not be held, as the store may be slow.
-func (s *server) loadState() savedState {
-	load := func(what string) savedRecord {
-		data, err := s.loadSaved(what)
-		return savedRecord{data, err}
-	}
-	if s.c.Disabled {
-		return savedState{}
-	}
-	return savedState{log: load(kindLog), pins: load(kindPins), tools: load(kindTools)}
-}
-
-// restore applies what was read of the server, without the store, and reports whether the pins have to be saved. The
-// pins come before the tools, which are compared with them.
-func (s *server) restore(from savedState) (pinned bool) {
-	s.restoreLog(from.log)
-	s.restorePins(from.pins)
-	s.restored, pinned = s.restoreListing(from.tools)
-	return pinned
+// restoreSaved takes over what the store keeps of the server, once, when it is first needed: the start of the program does
+// not wait for it. No lock is held, as the store may be slow.
+func (s *server) restoreSaved() {
+	s.restoreOnce.Do(func() {
+		if s.c.Disabled {
+			return
+		}
+		// The pins come before the tools, which are compared with them.
+		s.restorePins(s.loadSaved(kindPins))
+		var pinned bool
+		if s.restored, pinned = s.restoreListing(s.loadSaved(kindTools)); pinned {
+			s.savePins()
+		}
+	})
 }
 
 // save saves what is to be known after a restart. A replaced server saves nothing: its
@@ -79,13 +65,13 @@ func (s *server) saveOrLog(what string, value any) {
 	}
 }
 
-// deleteSaved deletes everything that the store keeps of the server.
+// deleteSaved deletes everything that the store keeps of the server, and the log that versions up to 2026-11 kept.
 func (s *server) deleteSaved() error {
 	if s.o.Store == nil {
 		return nil
 	}
 	var faults []error
-	for _, what := range []string{kindTools, kindPins, kindLog} {
+	for _, what := range []string{kindTools, kindPins, "log"} {
 		faults = append(faults, s.o.Store.Save(what, s.c.Name, []byte("null")))
 	}
 	return errors.Join(faults...)
@@ -100,12 +86,12 @@ type savedListing struct {
 
 // restoreListing takes over what the server offered, and reports whether there was anything and whether it pinned
 // any tool.
-func (s *server) restoreListing(from savedRecord) (restored, pinned bool) {
-	if from.err != nil {
-		s.log.Warn("saved tools of mcp server not read", "error", from.err)
+func (s *server) restoreListing(data json.RawMessage, err error) (restored, pinned bool) {
+	if err != nil {
+		s.log.Warn("saved tools of mcp server not read", "error", err)
 	}
 	var r savedListing
-	if from.err != nil || from.data == nil || json.Unmarshal(from.data, &r) != nil || r.Entry != s.fingerprint() {
+	if err != nil || data == nil || json.Unmarshal(data, &r) != nil || r.Entry != s.fingerprint() {
 		return false, false
 	}
 	return len(r.Tools) > 0 || r.Offers != serverFeatures{}, s.applyListing(r.listing)

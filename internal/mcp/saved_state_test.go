@@ -34,7 +34,6 @@ func TestSavedState_FaultyStore_IsLogged(t *testing.T) {
 	for kind, want := range map[string]struct{ read, write string }{
 		kindTools: {"saved tools of mcp server not read", "what=tools"},
 		kindPins:  {"pinned tools of mcp server not read", "what=pins"},
-		kindLog:   {"saved log of mcp server not read", "what=log"},
 	} {
 		var log strings.Builder
 		h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Store: &faultyStore{faulty: kind},
@@ -47,8 +46,6 @@ func TestSavedState_FaultyStore_IsLogged(t *testing.T) {
 		now := listing{Tools: []toolSpec{{Name: "x"}}}
 		s.setListing(now)
 		s.saveListing(now)
-		s.logs.add("bot", []byte("a line"))
-		h.saveLogs()
 		if !strings.Contains(log.String(), want.write) && kind != kindPins {
 			t.Errorf("%s cannot be written, and the log says %q", kind, log.String())
 		}
@@ -63,7 +60,6 @@ func TestSavedState_FaultyStore_IsLogged(t *testing.T) {
 	s := must(h.server("a"))
 	s.setListing(listing{Tools: []toolSpec{{Name: "x"}}})
 	s.saveListing(s.listing)
-	h.saveLogs()
 	if log.String() != "" {
 		t.Errorf("the log says %q", log.String())
 	}
@@ -116,7 +112,7 @@ func TestRestore_OnlyForTheSameEntry(t *testing.T) {
 
 // What cannot be deleted is said, of all kinds.
 func TestDeleteSaved_FaultyStore(t *testing.T) {
-	for _, kind := range []string{kindTools, kindPins, kindLog} {
+	for _, kind := range []string{kindTools, kindPins, "log"} {
 		h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Store: &faultyStore{faulty: kind}}))
 		if err := must(h.server("a")).deleteSaved(); !errors.Is(err, errFaulty) {
 			t.Errorf("%s: %v", kind, err)

@@ -86,8 +86,9 @@ type server struct {
 
 	attempts int64 // connections that were tried; used only by run
 
-	learned  learned // used only by run
-	restored bool    // its tools are known from an earlier process
+	learned     learned // used only by run
+	restoreOnce sync.Once
+	restored    bool // its tools are known from an earlier process
 }
 
 // serverInfo is what a server said of itself when it was connected.
@@ -108,7 +109,7 @@ func newServer(h *Host, c Config, source string) *server {
 		mask:            newMasker(c),
 		quit:            func() {},
 		log:             o.Log.With("server", c.Name),
-		logs:            &logBuffer{now: o.Now, appended: h.logAppended},
+		logs:            &logBuffer{now: o.Now},
 		firstAttempt:    firstAttempt,
 		endFirstAttempt: sync.OnceFunc(func() { close(firstAttempt) }),
 		wakeup:          make(chan struct{}, 1),
@@ -140,7 +141,7 @@ func (s *server) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	s.h.restoreSaved()
+	s.h.sortedServers() // restores them, in the order of their names
 	if s.startsOnCall() {
 		s.endFirstAttempt()
 		s.waitForWakeup(ctx, nil)

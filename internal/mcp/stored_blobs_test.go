@@ -32,7 +32,7 @@ func TestStoredBlobs_KeepsByKindAndServer(t *testing.T) {
 	if got, err := s.Load(kindPins, "notes"); err != nil || string(got) != `{"a":1}` {
 		t.Errorf("loaded %s, %v", got, err)
 	}
-	if _, err := s.Load(kindLog, "notes"); err == nil {
+	if _, err := s.Load(kindTools, "notes"); err == nil {
 		t.Error("an error of the store was dropped")
 	}
 }

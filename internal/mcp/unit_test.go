@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,7 +21,6 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
 	"ravenbot/internal/chat"
-	"ravenbot/internal/resident"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
@@ -229,14 +227,14 @@ func TestGuardKeepsHeadersFromOtherOrigins(t *testing.T) {
 }
 
 // A stream of events may go on for ever; one event, or any other body, may not.
-func TestLimitedBody(t *testing.T) {
+func TestAnswerBody_IsLimited(t *testing.T) {
 	event := "data: " + strings.Repeat("x", 1<<20)
 	read := func(events bool, end string, n int) error {
 		var parts []io.Reader
 		for range n {
 			parts = append(parts, strings.NewReader(event+end))
 		}
-		l := &limitedBody{ReadCloser: io.NopCloser(io.MultiReader(parts...)), events: events, cancel: func() {}}
+		l := &answerBody{ReadCloser: io.NopCloser(io.MultiReader(parts...)), isStream: events, cancel: func() {}}
 		_, err := io.Copy(io.Discard, struct{ io.Reader }{l})
 		return err
 	}
@@ -254,110 +252,19 @@ func TestLimitedBody(t *testing.T) {
 	}
 }
 
-// Large answers of all servers share memory: the second one waits for the end of the first, which may not take for ever,
-// and which is known where an answer names its size. Small ones and short events never wait.
-func TestLimitedBody_LargeAnswers_ShareMemory(t *testing.T) {
-	const large, small = 2 << 20, 1 << 20
-	for name, c := range map[string]struct {
-		size    int64 // that the first answer names
-		sent    int   // of the first answer before it stops
-		events  bool
-		end     bool // the first answer is closed after 10 s
-		want    time.Duration
-		wantErr error
-	}{
-		"until it is closed":       {size: -1, sent: large, end: true, want: 10 * time.Second},
-		"until it is late":         {size: -1, sent: large, want: largeAnswerTime},
-		"a known size":             {size: large, sent: large, want: 0},
-		"a small answer":           {size: -1, sent: small, want: 0},
-		"an event that has ended":  {size: -1, sent: large, events: true, want: 0},
-		"longer than a call takes": {size: -1, sent: large, want: 20 * time.Second, wantErr: context.DeadlineExceeded},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				pool := resident.NewPool(answerMemory * (maxMessageBytes + large))
-				body := func(size int64, sent int) *limitedBody {
-					ctx, cancel := context.WithCancel(t.Context())
-					words := strings.Repeat("x", sent)
-					if c.events {
-						words += "\n\n"
-					}
-					hangs := readerFunc(func([]byte) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
-					r := io.MultiReader(strings.NewReader(words), hangs)
-					return &limitedBody{ReadCloser: io.NopCloser(r), events: c.events, size: size, memory: pool, ctx: ctx, cancel: cancel}
-				}
-				first := body(c.size, c.sent)
-				defer first.Close()
-				go func() { _, _ = io.Copy(io.Discard, struct{ io.Reader }{first}) }()
-				if c.end {
-					time.AfterFunc(10*time.Second, func() { first.Close() })
-				}
-				synctest.Wait()
-				began := time.Now()
-				second := body(-1, large)
-				defer second.Close()
-				if c.wantErr != nil {
-					ctx, cancel := context.WithTimeout(second.ctx, c.want)
-					defer cancel()
-					second.ctx = ctx
-				}
-				_, err := io.CopyN(io.Discard, struct{ io.Reader }{second}, large)
-				if took := time.Since(began); took != c.want || !errors.Is(err, c.wantErr) {
-					t.Errorf("the second one was read after %v: %v", took, err)
-				}
-				first.Close()
-				second.Close()
-				synctest.Wait()
-				if _, ok := pool.TryTake(pool.Size()); !ok {
-					t.Error("memory is held at the end")
-				}
-			})
-		})
-	}
-}
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// Wherever a stream is cut into reads, an empty line ends an event.
-func TestCountSinceEvent_HoweverTheStreamIsCut(t *testing.T) {
-	for stream, want := range map[string]int{
-		"data: x\n\ndata":          5, // the line break that ends the event counts as well
-		"data: x\ndata\n":          13,
-		"\n\n":                     1,
-		"data: x\n\nd\n\ndata: yy": 9,
-	} {
-		for first := range len(stream) {
-			for second := first; second < len(stream); second++ {
-				l := &limitedBody{}
-				for _, part := range []string{stream[:first], stream[first:second], stream[second:]} {
-					if part != "" {
-						l.read += len(part)
-						l.countSinceEvent([]byte(part))
-					}
-				}
-				if l.read != want {
-					t.Errorf("%q cut at %d and %d: %d bytes since the last event, want %d", stream, first, second, l.read, want)
-				}
-			}
-		}
-	}
-}
-
 // Every end of line of the standard becomes a line feed, however the stream is cut, and nothing is waited for that has
 // not come.
-func TestEventBody(t *testing.T) {
+func TestAnswerBody_NormalizesLines(t *testing.T) {
 	for stream, want := range map[string]string{
 		"\uFEFFdata: x\r\rdata: y\r\r":     "data: x\n\ndata: y\n\n",
 		"data: x\r\n\r\ndata: y\n\n":       "data: x\n\ndata: y\n\n",
 		"data: x\n\r\n\r\uFEFFdata: y\n\r": "data: x\n\n\n\uFEFFdata: y\n\n",
-		"\r\n":                             "\n", "\uFEFF": "", "": "", "x": "x", "\xEF\xBB": "\xEF\xBB",
+		"\r\n":                             "\n", "\uFEFF": "", "": "", "x": "x",
 	} {
 		for name, from := range map[string]func(io.Reader) io.Reader{
 			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader,
 		} {
-			got, err := io.ReadAll(&eventBody{r: bufio.NewReader(from(strings.NewReader(stream)))})
+			got, err := io.ReadAll(&answerBody{ReadCloser: io.NopCloser(from(strings.NewReader(stream))), isStream: true})
 			if err != nil || string(got) != want {
 				t.Errorf("%q %s: %q (%v), want %q", stream, name, got, err, want)
 			}
@@ -367,7 +274,7 @@ func TestEventBody(t *testing.T) {
 	defer in.Close()
 	go func() { _, _ = io.WriteString(in, "data: x\r\r") }()
 	buffer := make([]byte, 64)
-	if n, err := (&eventBody{r: bufio.NewReader(out)}).Read(buffer); err != nil || string(buffer[:n]) != "data: x\n\n" {
+	if n, err := (&answerBody{ReadCloser: out, isStream: true}).Read(buffer); err != nil || string(buffer[:n]) != "data: x\n\n" {
 		t.Errorf("of a stream that goes on: %q, %v", buffer[:n], err)
 	}
 }

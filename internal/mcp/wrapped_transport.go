@@ -16,8 +16,7 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
-// defaultSilence is how long a process may leave server/discover unanswered before it is
-// also sent the older initialize.
+// defaultSilence is how long a process may leave server/discover unanswered before it is sent the older initialize.
 const defaultSilence = 3 * time.Second
 
 // era is which of the two kinds of protocol a server speaks.
@@ -29,44 +28,22 @@ const (
 	modern      // stateless, begins with server/discover; from 2026-07-28
 )
 
-// wrappedTransport wraps a transport for the library. It captures results as they came, and
-// finds out the era of a server. The library waits a fixed time for the answer to
-// server/discover and then takes the server for an old one, which delays old servers that
-// do not answer unknown requests, and misjudges new ones that start slowly (mcp-go v1.2.1,
-// 2026-11). The wrapper sends both requests, the second after a while, and the first
-// answer counts.
+// wrappedTransport wraps a transport for the library. It captures results as they came, and corrects what the library
+// would take for the sign of an old or a new server.
 type wrappedTransport struct {
 	transport.Interface
-	conn             *connection
-	era              era
-	version          string        // the only version that may be spoken, or ""
-	silence          time.Duration // after which initialize is sent as well; 0: never
-	initializeParams func() any
+	conn    *connection
+	era     era
+	version string // the only version that may be spoken, or ""
 
 	// poster sends the cancel notifications that the library does not send; nil: none are
 	// to be sent.
 	poster atomic.Pointer[httpPoster]
 
 	mu                sync.Mutex
-	earlyInitialize   *pendingInitialize // an initialize that was sent ahead of the library's
-	initializeRefused error              // why initialize is not to be tried
+	initializeRefused error // why initialize is not to be tried
+	isSilent          bool  // server/discover was not answered in time
 }
-
-// pendingInitialize is an initialize request; its reply may be read once done is closed.
-type pendingInitialize struct {
-	done chan struct{}
-	reply
-}
-
-// reply is the outcome of a request: a response, which may hold an error of the server, or the
-// reason why none came.
-type reply struct {
-	response *transport.JSONRPCResponse
-	err      error
-}
-
-// ok reports whether the server answered with a result.
-func (r reply) ok() bool { return r.err == nil && r.response.Error == nil }
 
 // SendRequest sends a request, and captures its result if ctx comes from withCapture.
 func (t *wrappedTransport) SendRequest(
@@ -75,31 +52,13 @@ func (t *wrappedTransport) SendRequest(
 ) (*transport.JSONRPCResponse, error) {
 	switch r.Method {
 	case string(sdk.MethodServerDiscover):
-		response, err := t.discover(ctx, r)
-		if !mayRetryDiscover(r, response, err) {
-			return response, t.noteAuthorizationError(err)
+		response, err := checkDiscovery(t.sendOnce(ctx, r))
+		if mayRetryDiscover(r, response, err) {
+			response, err = checkDiscovery(t.sendOnce(ctx, r))
 		}
-		response, err = t.discover(ctx, r)
-		return response, t.noteAuthorizationError(err)
+		return response, t.noteDiscovery(err)
 	case string(sdk.MethodInitialize):
-		t.mu.Lock()
-		refused := t.initializeRefused
-		t.mu.Unlock()
-		// The library falls back to initialize after a failed discover, whatever the reason.
-		if refused == nil && sdk.IsModernProtocol(t.version) {
-			refused = fmt.Errorf("it does not speak version %s of the protocol, the one that is configured", t.version)
-		}
-		if refused != nil {
-			return nil, refused
-		}
-		answer, ok := t.takeEarlyInitialize(ctx)
-		if !ok {
-			answer.response, answer.err = t.sendOnce(ctx, r)
-		}
-		if answer.ok() {
-			answer.err = mendHandshake(answer.response)
-		}
-		return answer.response, answer.err
+		return t.initialize(ctx, r)
 	}
 	response, err := t.conn.sendWithInput(ctx, r, t.sendOnce)
 	if c, ok := ctx.Value(captureKey{}).(*capture); ok && err == nil && response.Error == nil {
@@ -116,15 +75,45 @@ func (t *wrappedTransport) SendRequest(
 	return response, err
 }
 
-// noteAuthorizationError returns err. If it says that somebody has to sign in first, it says
-// nothing about the era of the server: initialize is then refused with the same error.
-func (t *wrappedTransport) noteAuthorizationError(err error) error {
-	var refused authorizationError
-	if errors.As(err, &refused) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
+// errNotLegacy says that a server which did not answer server/discover in time refuses initialize, as one of the newest
+// protocol that starts slowly does.
+var errNotLegacy = errors.New("it answers neither server/discover in time nor initialize")
+
+// initialize sends the older handshake, unless it is known to be of no use: the library falls back to it after a failed
+// server/discover, whatever the reason.
+func (t *wrappedTransport) initialize(
+	ctx context.Context,
+	r transport.JSONRPCRequest,
+) (*transport.JSONRPCResponse, error) {
+	t.mu.Lock()
+	refused, isSilent := t.initializeRefused, t.isSilent
+	t.mu.Unlock()
+	if refused == nil && sdk.IsModernProtocol(t.version) {
+		refused = fmt.Errorf("it does not speak version %s of the protocol, the one that is configured", t.version)
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	response, err := t.sendOnce(ctx, r)
+	switch {
+	case err != nil:
+	case response.Error == nil:
+		err = mendHandshake(response)
+	case isSilent:
+		err = errNotLegacy
+	}
+	return response, err
+}
+
+// noteDiscovery returns the error of server/discover. One that says that somebody has to sign in first says nothing about
+// the era of the server: initialize is then refused with the same error.
+func (t *wrappedTransport) noteDiscovery(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if errors.As(err, new(authorizationError)) {
 		t.initializeRefused = err
 	}
+	t.isSilent = errors.Is(err, context.DeadlineExceeded)
 	return err
 }
 
@@ -190,94 +179,20 @@ func (t *wrappedTransport) postHeader() http.Header {
 	return h
 }
 
-// takeEarlyInitialize returns the reply to an initialize that discover has sent; false: it
-// has sent none.
-func (t *wrappedTransport) takeEarlyInitialize(ctx context.Context) (reply, bool) {
-	t.mu.Lock()
-	g := t.earlyInitialize
-	t.earlyInitialize = nil
-	t.mu.Unlock()
-	if g == nil {
-		return reply{}, false
-	}
-	select {
-	case <-g.done:
-		return g.reply, true
-	case <-ctx.Done():
-		return reply{err: ctx.Err()}, true
-	}
-}
-
 var errNotModern = errors.New("the server does not speak the newest protocol")
-
-// discover sends server/discover, and initialize as well if a process stays silent. It
-// returns errNotModern where the server speaks an older protocol.
-func (t *wrappedTransport) discover(
-	ctx context.Context,
-	r transport.JSONRPCRequest,
-) (*transport.JSONRPCResponse, error) {
-	asked := make(chan reply, 1) // buffered: nobody may read it any more
-	go func() {
-		response, err := t.Interface.SendRequest(ctx, r)
-		asked <- reply{response, err}
-	}()
-	var silent, refused <-chan time.Time // nil channels block
-	if t.era == unknown && t.silence > 0 {
-		silent = time.After(t.silence)
-	}
-	var early *pendingInitialize
-	var initialized chan struct{}
-	for {
-		select {
-		case answer := <-asked:
-			return checkDiscovery(answer)
-		case <-silent:
-			early = t.initializeEarly(ctx, r.ID)
-			initialized = early.done
-		case <-initialized:
-			if early.ok() {
-				return nil, errNotModern
-			}
-			// Servers of the newest protocol refuse initialize; their answer to discover is
-			// on its way, as it was sent first.
-			initialized, refused = nil, time.After(time.Second)
-		case <-refused:
-			return nil, errNotModern
-		}
-	}
-}
-
-// initializeEarly sends initialize ahead of the library. discover is the id of the other
-// request.
-func (t *wrappedTransport) initializeEarly(ctx context.Context, discover sdk.RequestId) *pendingInitialize {
-	p := &pendingInitialize{done: make(chan struct{})}
-	t.mu.Lock()
-	t.earlyInitialize = p
-	t.mu.Unlock()
-	go func() {
-		defer close(p.done)
-		p.response, p.err = t.Interface.SendRequest(ctx, transport.JSONRPCRequest{
-			JSONRPC: sdk.JSONRPC_VERSION,
-			ID:      sdk.NewRequestId("early-" + discover.String()),
-			Method:  string(sdk.MethodInitialize),
-			Params:  t.initializeParams(),
-		})
-	}()
-	return p
-}
 
 // checkDiscovery returns the response to server/discover only if it names a modern version:
 // some old servers answer {} to any request that they do not know (seen 2026-11).
-func checkDiscovery(answer reply) (*transport.JSONRPCResponse, error) {
-	if !answer.ok() {
-		return answer.response, answer.err
+func checkDiscovery(response *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
+	if err != nil || response.Error != nil {
+		return response, err
 	}
 	var versions []string
-	if json.Unmarshal(jsonObject(answer.response.Result)["supportedVersions"], &versions) != nil ||
+	if json.Unmarshal(jsonObject(response.Result)["supportedVersions"], &versions) != nil ||
 		!slices.ContainsFunc(versions, sdk.IsModernProtocol) {
 		return nil, errNotModern
 	}
-	return answer.response, mendHandshake(answer.response)
+	return response, mendHandshake(response)
 }
 
 // mendHandshake corrects the answer to initialize or server/discover in what the library would refuse it for, such as
@@ -299,7 +214,7 @@ func mendHandshake(response *transport.JSONRPCResponse) error {
 	o["capabilities"] = encodeJSON(offers)
 	o["instructions"] = encodeJSON(jsonString(o["instructions"]))
 	o["serverInfo"] = encodeJSON(map[string]string{"name": jsonString(info["name"]), "version": jsonString(info["version"])})
-	o["protocolVersion"] = encodeJSON(cmp.Or(jsonString(o["protocolVersion"]), batchProtocol))
+	o["protocolVersion"] = encodeJSON(cmp.Or(jsonString(o["protocolVersion"]), "2025-03-26"))
 	response.Result = encodeJSON(o)
 	return nil
 }
