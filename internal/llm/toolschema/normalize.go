@@ -3,15 +3,12 @@ package toolschema
 import (
 	"encoding/json"
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"ravenbot/internal/text"
 )
 
 // draft is the address of the metaschema by which providers check schemas.
@@ -269,52 +266,20 @@ func uniqueStrings(list []any) []any {
 	return unique
 }
 
-// fitPatternProperties removes patterns that some provider cannot read. One that matches every name is what
-// additionalProperties says, which all providers know: Anthropic was reported to refuse "^(.*)$"
+// fitPatternProperties removes patterns, whose language differs from provider to provider. One that matches every name is
+// what additionalProperties says, which all providers know: Anthropic was reported to refuse "^(.*)$"
 // (openclaw/openclaw#29416).
 func fitPatternProperties(s *object) {
 	named := s.object("patternProperties")
 	if named == nil {
 		return
 	}
-	for _, p := range slices.Clone(named.keys) {
+	for _, p := range named.keys {
 		if slices.Contains([]string{"", ".*", "^.*$", "^(.*)$"}, p) && !s.has("additionalProperties") {
 			s.set("additionalProperties", named.get(p))
-			named.delete(p)
-		} else if !isPortable(p) {
-			named.delete(p)
 		}
 	}
-	if len(named.keys) == 0 {
-		s.delete("patternProperties")
-	}
-}
-
-// portablePattern matches the regular expressions that mean the same to ECMAScript with its u flag, to Python's re and
-// to RE2: OpenAI compiles patterns with Python and forbids look-around (pleaseai/shunt#488,
-// nicobailon/pi-interactive-shell#69), other servers use their own language. llama.cpp wants both anchors
-// (openclaw/openclaw#114114).
-var portablePattern = text.Pattern(`^\^(?:` + atom + some + `|\^|\$|\\[bB]|\(\?:|\(|\|)*\$$`)
-
-// The parts of portablePattern.
-const (
-	escape    = `[nrtfv^$\\.*+?()\[\]{}|/]|x[0-9A-Fa-f]{2}`
-	classChar = `(?:[^\\\[\]-]|\\(?:-|` + escape + `))`
-	classItem = `(?:\\[dDwWsS]|` + classChar + `(?:-` + classChar + `)?)`
-	class     = `\[\^?(?:-|` + classItem + `)` + classItem + `*-?\]`
-	some      = `(?:(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??)?`
-	atom      = `(?:[^\\()\[\]{}^$*+?|.]|\.|\)|\\(?:[dDwWsS]|` + escape + `)|` + class + `)`
-)
-
-const maxPattern = 1000 // bytes
-
-// isPortable reports whether every provider can read a pattern.
-func isPortable(pattern string) bool {
-	if len(pattern) > maxPattern || !portablePattern().MatchString(pattern) {
-		return false
-	}
-	_, err := regexp.Compile(pattern)
-	return err == nil
+	s.delete("patternProperties")
 }
 
 // dropMisfits removes the keywords of a schema that the metaschema refuses. What is in them is normalized already.

@@ -18,8 +18,10 @@ var acceptedByAnthropic = text.Pattern(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // fitTop changes a valid schema to one that OpenAI and Anthropic accept, and adds the parameters that it renames.
 func fitTop(doc *document, names map[string]string) {
+	// Providers compile patterns with engines of their own, and refuse what those do not know: OpenAI forbids look-around
+	// (pleaseai/shunt#488), llama.cpp wants both anchors (openclaw/openclaw#114114).
 	for _, s := range doc.schemas {
-		if p, ok := s.get("pattern").(string); ok && !isPortable(p) {
+		if p, ok := s.get("pattern").(string); ok {
 			addNotes(s, note("pattern", p))
 			s.delete("pattern")
 		}
