@@ -137,6 +137,7 @@ var holders = map[string][]string{
 	"github.com/landlock-lsm/go-landlock":             {"internal/mcp"},
 	"github.com/ledongthuc/pdf":                       {"internal/pdftext"},
 	"github.com/mark3labs/mcp-go":                     {"internal/mcp", "internal/mcpserve"},
+	"github.com/rogpeppe/go-internal/diff":            {"internal/mcp"},
 	"github.com/microcosm-cc/bluemonday":              {"internal/feed"},
 	"github.com/mmcdole/gofeed":                       {"internal/feed"},
 	"github.com/prometheus/client_golang":             {"internal/metrics"},

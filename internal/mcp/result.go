@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"mime"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -93,43 +93,27 @@ func containsValues(said string, data json.RawMessage) bool {
 	}) {
 		words[strings.TrimRight(w, ".")] = true
 	}
-	// Token by token: in memory the values would take twenty times their text.
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	count := 0
-	var objects []bool // of the values that are open: whether it is an object
-	isKey := false     // the next text is the key of an object
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return errors.Is(err, io.EOF) && count > 0
+	count, isThere := countSaid(said, words, data)
+	return isThere && count > 0
+}
+
+// countSaid returns how many values JSON holds; false: a text, whose words are given, lacks one of them.
+func countSaid(said string, words map[string]bool, data json.RawMessage) (count int, isThere bool) {
+	inner := append(jsonList(data), slices.Collect(maps.Values(jsonObject(data)))...)
+	for _, one := range inner {
+		n, ok := countSaid(said, words, one)
+		if !ok {
+			return 0, false
 		}
-		switch v := token.(type) {
-		case json.Delim:
-			if v == '{' || v == '[' {
-				objects = append(objects, v == '{')
-			} else {
-				objects = objects[:len(objects)-1]
-			}
-			isKey = len(objects) > 0 && objects[len(objects)-1]
-			continue
-		case string:
-			if isKey {
-				isKey = false
-				continue
-			}
-			if !strings.Contains(said, v) {
-				return false
-			}
-			count++
-		case json.Number, bool:
-			if !words[fmt.Sprint(v)] {
-				return false
-			}
-			count++
-		}
-		isKey = len(objects) > 0 && objects[len(objects)-1]
+		count += n
 	}
+	switch {
+	case len(data) == 0 || data[0] == '[' || data[0] == '{' || string(data) == "null":
+		return count, true
+	case data[0] == '"':
+		return 1, strings.Contains(said, jsonString(data))
+	}
+	return 1, words[string(data)]
 }
 
 // maxOddPart is how much of a part in an unknown form is shown, in bytes.
