@@ -37,8 +37,8 @@ const expiredText = "This link was used before, is too old, or is of a bot that 
 // handleOpen says what a link is for, because links can be passed on. It leads to the authorization server only after
 // a click: chat platforms fetch links, too.
 func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket string) {
-	p, ok := b.findTicket(ticket)
-	if !ok {
+	p := b.findTicket(ticket)
+	if p == nil {
 		writePage(w, http.StatusBadRequest, expiredText, "")
 		return
 	}

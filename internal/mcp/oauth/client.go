@@ -23,10 +23,9 @@ import (
 	"time"
 )
 
-// Ways in which a client authenticates at a token endpoint.
+// Ways in which a client authenticates at a token endpoint: names of OAuth's registry (RFC 7591, 2; OpenID Connect
+// Core, 9).
 const (
-	// Ways in which a client authenticates at a token endpoint: names of OAuth's registry (RFC
-	// 7591, 2; OpenID Connect Core, 9).
 	none      = "none"
 	basic     = "client_secret_basic"
 	post      = "client_secret_post"
@@ -117,8 +116,7 @@ func (s *session) register(ctx context.Context, p *target, scopes []string) (cli
 	if c.Secret == "" {
 		c.Method = none
 	}
-	var expires int64
-	if json.Unmarshal(d["client_secret_expires_at"], &expires) == nil && expires > 0 {
+	if expires := decodeField[int64](d, "client_secret_expires_at"); expires > 0 {
 		c.Expires = time.Unix(expires, 0)
 	}
 	return c, nil

@@ -68,46 +68,35 @@ func (b *Broker) removePending(s *session) {
 	maps.DeleteFunc(b.pending, func(_ string, p *pending) bool { return p.s.key == s.key || !now.Before(p.Expires) })
 }
 
-// pendingFor returns the consent that a session asks for, or nil. An expired one does not count.
-func (b *Broker) pendingFor(s *session) *pending {
+// find returns a consent that is asked for and has not expired, or nil.
+func (b *Broker) find(isWanted func(*pending) bool) *pending {
 	now := b.o.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.pending {
-		if p.s == s && now.Before(p.Expires) {
+		if now.Before(p.Expires) && isWanted(p) {
 			return p
 		}
 	}
 	return nil
 }
 
-// findTicket returns the consent that a link stands for; false: none, or it has expired. The link
-// can be opened again until the consent is decided.
-func (b *Broker) findTicket(ticket string) (*pending, bool) {
-	now := b.o.Now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, p := range b.pending {
+// findTicket returns the consent that a link stands for, or nil. The link can be opened again until the consent is
+// decided.
+func (b *Broker) findTicket(ticket string) *pending {
+	return b.find(func(p *pending) bool {
 		// In constant time: the ticket is the only secret in the link.
-		if subtle.ConstantTimeCompare([]byte(p.ticket), []byte(ticket)) == 1 && now.Before(p.Expires) {
-			return p, true
-		}
-	}
-	return nil, false
+		return subtle.ConstantTimeCompare([]byte(p.ticket), []byte(ticket)) == 1
+	})
 }
 
 // HasConsent reports whether the query of a link, or of the return of a browser, stands for a consent that this process
 // asks for. Where processes share a store each asks for its own.
 func (b *Broker) HasConsent(q url.Values) bool {
 	if ticket := q.Get("open"); ticket != "" {
-		_, ok := b.findTicket(ticket)
-		return ok
+		return b.findTicket(ticket) != nil
 	}
-	now := b.o.Now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p, ok := b.pending[q.Get("state")]
-	return ok && now.Before(p.Expires)
+	return b.find(func(p *pending) bool { return p.state == q.Get("state") }) != nil
 }
 
 // markOpened records the browser in which a link was opened. It returns false if the consent is no longer asked for.

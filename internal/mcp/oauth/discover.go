@@ -39,27 +39,18 @@ type authServer struct {
 type document map[string]json.RawMessage
 
 // text returns a field that is a string, and "" for anything else.
-func (d document) text(key string) string {
-	var s string
-	if json.Unmarshal(d[key], &s) != nil {
-		return ""
-	}
-	return s
-}
+func (d document) text(key string) string { return decodeField[string](d, key) }
 
 // list returns a field that is a list of strings, and nothing for anything else.
-func (d document) list(key string) []string {
-	var l []string
-	if json.Unmarshal(d[key], &l) != nil {
-		return nil
-	}
-	return l
-}
+func (d document) list(key string) []string { return decodeField[[]string](d, key) }
 
-// flag returns a field that is a boolean, and false for anything else.
-func (d document) flag(key string) bool {
-	var b bool
-	return json.Unmarshal(d[key], &b) == nil && b
+// decodeField returns a field as a value; the zero value for anything else.
+func decodeField[T any](d document, key string) (v T) {
+	var none T
+	if json.Unmarshal(d[key], &v) != nil {
+		return none
+	}
+	return v
 }
 
 // discover finds where to get the token that a refusal asks for. It fails if the server's metadata are about another
@@ -273,8 +264,8 @@ func (s *session) readMetadata(d document) (authServer, error) {
 		register:  d.text("registration_endpoint"),
 		methods:   d.list("token_endpoint_auth_methods_supported"),
 		scopes:    d.list("scopes_supported"),
-		documents: d.flag("client_id_metadata_document_supported"),
-		signs:     d.flag("authorization_response_iss_parameter_supported"),
+		documents: decodeField[bool](d, "client_id_metadata_document_supported"),
+		signs:     decodeField[bool](d, "authorization_response_iss_parameter_supported"),
 		s256:      slices.Contains(d.list("code_challenge_methods_supported"), "S256"),
 	}
 	endpoints := map[string]string{

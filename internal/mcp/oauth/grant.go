@@ -12,24 +12,6 @@ import (
 	"time"
 )
 
-// token is what a token endpoint returned.
-type token struct {
-	access  string
-	refresh string
-	expires time.Time // zero: the server did not say
-	scopes  []string  // nil: as requested
-}
-
-// granter is a token endpoint and the client that asks it.
-type granter struct {
-	endpoint string
-	issuer   string
-	client   client
-}
-
-// newGranter returns the token endpoint of a target, for a client.
-func newGranter(p *target, c client) granter { return granter{p.token, p.issuer, c} }
-
 // refusedError is an OAuth error from a server (RFC 6749, 5.2). Its texts are printable and hold no
 // secret that was sent.
 type refusedError struct {
@@ -72,57 +54,62 @@ func printable(s string) string {
 	return s[:min(len(s), 200)]
 }
 
-// requestToken asks for a token. It continues, within requestTimeout, when ctx has ended: a new refresh token that is
-// not read is a lost consent.
-func (s *session) requestToken(ctx context.Context, g granter, form url.Values) (token, error) {
+// requestToken asks a token endpoint of an issuer for a token. It continues, within requestTimeout, when ctx has ended: a
+// new refresh token that is not read is a lost consent.
+func (s *session) requestToken(
+	ctx context.Context,
+	endpoint, issuer string,
+	who client,
+	form url.Values,
+) (record, error) {
 	header := http.Header{}
-	if err := s.authenticate(form, header, g.client, g.issuer); err != nil {
-		return token{}, err
+	if err := s.authenticate(form, header, who, issuer); err != nil {
+		return record{}, err
 	}
-	r, err := http.NewRequest(http.MethodPost, g.endpoint, strings.NewReader(form.Encode()))
+	r, err := http.NewRequest(http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
-		return token{}, fmt.Errorf("ask for a token: %w", err)
+		return record{}, fmt.Errorf("ask for a token: %w", err)
 	}
 	r.Header = header
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	status, d, err := s.fetchJSON(context.WithoutCancel(ctx), r)
 	if err != nil {
-		return token{}, fmt.Errorf("ask for a token: %w", err)
+		return record{}, fmt.Errorf("ask for a token: %w", err)
 	}
 	if status != http.StatusOK || d == nil {
 		secrets := []string{
-			g.client.Secret,
+			who.Secret,
 			form.Get("code"),
 			form.Get("code_verifier"),
 			form.Get("refresh_token"),
 			form.Get("client_assertion"),
 		}
-		return token{}, fmt.Errorf("ask %s for a token: %w", g.endpoint, readRefusal(status, d, secrets))
+		return record{}, fmt.Errorf("ask %s for a token: %w", endpoint, readRefusal(status, d, secrets))
 	}
 	return s.readToken(d)
 }
 
-// readToken reads the answer of a token endpoint. It fails for a token of a type other than bearer,
+// readToken reads the answer of a token endpoint: the token with its scopes, nil if they are as requested. It fails for a token of a type other than bearer,
 // or with characters that no header may have.
-func (s *session) readToken(d document) (token, error) {
-	t := token{access: d.text("access_token"), refresh: d.text("refresh_token")}
-	isPrintable := !strings.ContainsFunc(t.access, func(c rune) bool { return c < 0x21 || c > 0x7e })
+func (s *session) readToken(d document) (record, error) {
+	t := record{Access: d.text("access_token"), Refresh: d.text("refresh_token")}
+	isPrintable := !strings.ContainsFunc(t.Access, func(c rune) bool { return c < 0x21 || c > 0x7e })
 	switch {
 	// A token with a line break could inject headers.
-	case t.access == "" || !isPrintable:
-		return token{}, errors.New("the authorization server returned no token that can be sent")
+	case t.Access == "" || !isPrintable:
+		return record{}, errors.New("the authorization server returned no token that can be sent")
 	// Some servers leave the type out, although RFC 6749, 5.1, demands it.
 	case d.text("token_type") != "" && !strings.EqualFold(d.text("token_type"), "bearer"):
-		return token{}, fmt.Errorf(
+		return record{}, fmt.Errorf(
 			"the authorization server returned a token of the type %q, which the bot does not know",
 			printable(d.text("token_type")),
 		)
 	}
 	if seconds := lifetime(d["expires_in"]); seconds > 0 {
-		t.expires = s.b.o.Now().Add(time.Duration(seconds) * time.Second)
+		t.Expires = s.b.o.Now().Add(time.Duration(seconds) * time.Second)
 	}
 	if d["scope"] != nil {
-		t.scopes = scopesOf(d.text("scope"))
+		t.Granted = scopesOf(d.text("scope"))
 	}
 	return t, nil
 }
@@ -150,7 +137,7 @@ func (s *session) refresh(ctx context.Context) error {
 	if s.rec.Resource != "" {
 		form.Set("resource", s.rec.Resource)
 	}
-	t, err := s.requestToken(ctx, granter{s.rec.Endpoint, s.rec.Issuer, s.rec.Client}, form)
+	t, err := s.requestToken(ctx, s.rec.Endpoint, s.rec.Issuer, s.rec.Client, form)
 	var refused refusedError
 	if errors.As(err, &refused) && s.isRefreshTokenInvalid(refused) {
 		if s.takeRenewed() { // by a process that did not wait
@@ -166,13 +153,13 @@ func (s *session) refresh(ctx context.Context) error {
 		return s.signInError(err)
 	}
 	// A server that does not rotate refresh tokens leaves it out (RFC 6749, 6).
-	if t.refresh == "" {
-		t.refresh = s.rec.Refresh
+	if t.Refresh == "" {
+		t.Refresh = s.rec.Refresh
 	}
-	if t.scopes == nil {
-		t.scopes = s.rec.Granted
+	if t.Granted == nil {
+		t.Granted = s.rec.Granted
 	}
-	s.rec.Access, s.rec.Refresh, s.rec.Expires, s.rec.Granted = t.access, t.refresh, t.expires, t.scopes
+	s.rec.Access, s.rec.Refresh, s.rec.Expires, s.rec.Granted = t.Access, t.Refresh, t.Expires, t.Granted
 	s.saveRecord()
 	return nil
 }
@@ -197,7 +184,7 @@ func (s *session) requestOwnToken(ctx context.Context, at *target, scopes []stri
 	if len(scopes) > 0 {
 		form.Set("scope", strings.Join(scopes, " "))
 	}
-	t, err := s.requestToken(ctx, newGranter(at, who), form)
+	t, err := s.requestToken(ctx, at.token, at.issuer, who, form)
 	if err != nil {
 		return err
 	}

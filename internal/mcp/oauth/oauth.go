@@ -194,15 +194,11 @@ func ownHosts(at *url.URL) []string {
 
 // Waiting returns the consent that is being asked for, and false where there is none.
 func (b *Broker) Waiting(server, user string) (Consent, bool) {
-	now := b.o.Now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, p := range b.pending {
-		if p.Server == server && p.User == user && now.Before(p.Expires) {
-			return p.Consent, true
-		}
+	p := b.find(func(p *pending) bool { return p.Server == server && p.User == user })
+	if p == nil {
+		return Consent{}, false
 	}
-	return Consent{}, false
+	return p.Consent, true
 }
 
 // Forget deletes the token of a server and user, in memory and in the store. Without one it returns

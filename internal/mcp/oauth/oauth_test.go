@@ -395,7 +395,7 @@ func TestReturn_BrowserClosedWhileSessionIsBusy_ConsentCounts(t *testing.T) {
 	c := b.client(Entry{Name: "a", URL: p.url()})
 	link := b.needed(c, p.url())
 	_, ticket, _ := strings.Cut(link.URL, "?open=")
-	asked, _ := b.broker.findTicket(ticket)
+	asked := b.broker.findTicket(ticket)
 	person := newBrowser(t)
 	var back *http.Request
 	person.CheckRedirect = func(r *http.Request, _ []*http.Request) error {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,7 +105,7 @@ func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) 
 		return nil, nil
 	}
 	// One question at a time: a second refusal for the same scopes waits for the same consent.
-	if p := s.b.pendingFor(s); p != nil {
+	if p := s.b.find(func(p *pending) bool { return p.s == s }); p != nil {
 		if covers(p.asked, c.scopes) {
 			return p, nil
 		}
@@ -148,29 +149,17 @@ func (s *session) signInError(err error) error {
 // checkWiden returns an error where another consent would change nothing, or where there were too many.
 func (s *session) checkWiden(scopes []string) error {
 	now := s.b.o.Now()
-	var recent []time.Time
-	for _, at := range s.widenings {
-		if now.Sub(at) < widenWindow {
-			recent = append(recent, at)
-		}
-	}
-	s.widenings = recent
+	s.widenings = slices.DeleteFunc(s.widenings, func(at time.Time) bool { return now.Sub(at) >= widenWindow })
+	asked := strings.Join(scopes, " ")
 	switch {
 	case s.rec.Access != "" && covers(s.rec.Requested, scopes):
-		return fmt.Errorf(
-			"the MCP server %q refuses the request although it has the permissions that it asks for (%.200s)",
-			s.e.Name,
-			strings.Join(scopes, " "),
-		)
+		return fmt.Errorf("the MCP server %q refuses the request although it has the permissions that it asks for (%.200s)",
+			s.e.Name, asked)
 	case len(s.e.Scopes) > 0:
-		return fmt.Errorf("the MCP server %q asks for more permissions (%.200s) than are configured",
-			s.e.Name, strings.Join(scopes, " "))
-	case len(recent) >= maxWidenings:
-		return fmt.Errorf(
-			"the MCP server %q keeps asking for more permissions (%.200s): the bot asks for no more within an hour",
-			s.e.Name,
-			strings.Join(scopes, " "),
-		)
+		return fmt.Errorf("the MCP server %q asks for more permissions (%.200s) than are configured", s.e.Name, asked)
+	case len(s.widenings) >= maxWidenings:
+		return fmt.Errorf("the MCP server %q keeps asking for more permissions (%.200s): the bot asks for no more within "+
+			"an hour", s.e.Name, asked)
 	}
 	// Counted when the question is asked, whatever becomes of it.
 	s.widenings = append(s.widenings, now)
@@ -261,7 +250,7 @@ func (s *session) exchangeCode(ctx context.Context, p *pending, code string) err
 	defer s.release()
 	form := url.Values{"grant_type": {AuthorizationCode}, "code": {code}, "redirect_uri": {s.b.o.RedirectURL},
 		"code_verifier": {p.verifier}, "resource": {p.target.resource}}
-	t, err := s.requestToken(ctx, newGranter(p.target, p.client), form)
+	t, err := s.requestToken(ctx, p.target.token, p.target.issuer, p.client, form)
 	if err != nil {
 		return s.signInError(err)
 	}
@@ -271,18 +260,9 @@ func (s *session) exchangeCode(ctx context.Context, p *pending, code string) err
 }
 
 // useToken makes a token the current one and stores it.
-func (s *session) useToken(at *target, who client, requested []string, t token) {
-	s.rec = record{
-		URL:       s.e.URL,
-		Issuer:    at.issuer,
-		Endpoint:  at.token,
-		Resource:  at.resource,
-		Access:    t.access,
-		Refresh:   t.refresh,
-		Expires:   t.expires,
-		Requested: requested,
-		Granted:   t.scopes,
-		Client:    who,
-	}
+func (s *session) useToken(at *target, who client, requested []string, t record) {
+	t.URL, t.Issuer, t.Endpoint, t.Resource = s.e.URL, at.issuer, at.token, at.resource
+	t.Requested, t.Client = requested, who
+	s.rec = t
 	s.saveRecord()
 }

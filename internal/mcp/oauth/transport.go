@@ -26,9 +26,6 @@ func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Header.Get("Authorization") != "" || r.URL.Scheme != at.Scheme || !strings.EqualFold(r.URL.Host, at.Host) {
 		return c.next.RoundTrip(r)
 	}
-	if r.Method == http.MethodDelete { // the end of an MCP session, for which nobody should be asked to consent
-		return c.sendOnce(r)
-	}
 	for try := 1; ; try++ {
 		token, err := c.s.current(r.Context())
 		if err != nil {
@@ -46,7 +43,8 @@ func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		refused := readChallenge(resp)
 		// A body that cannot be read again cannot be sent again.
-		if refused == nil || try == maxTries || r.Body != nil && r.GetBody == nil {
+		// Nobody should be asked to consent to the end of an MCP session.
+		if refused == nil || try == maxTries || r.Method == http.MethodDelete || r.Body != nil && r.GetBody == nil {
 			return resp, nil
 		}
 		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
@@ -55,22 +53,6 @@ func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, wrapFailure(r.Context(), err)
 		}
 	}
-}
-
-// sendOnce sends a request with the current token and accepts any answer.
-func (c *tokenTransport) sendOnce(r *http.Request) (*http.Response, error) {
-	if err := c.s.acquire(r.Context()); err != nil {
-		closeBody(r)
-		return nil, err
-	}
-	// Not by current, which may ask for a new token: a session that ends is not worth one.
-	token := c.s.rec.Access
-	c.s.release()
-	last, err := withToken(r, token, 1)
-	if err != nil {
-		return nil, err
-	}
-	return c.next.RoundTrip(last)
 }
 
 // signInFailure says why there is no token. Its text holds no secret.
