@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"iter"
 	"log/slog"
@@ -126,28 +125,28 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 
 // ask sends a request and returns the body of the answer, which the caller closes. If the endpoint refuses marks for the
 // cache, or calls of other models that no thinking led to, ask sends the request again without them.
-func (m *Model) ask(ctx context.Context, r llm.Request) (io.ReadCloser, toolschema.Names, error) {
-	for {
-		isMarked := !m.refusesMarks.Load()
-		body, names, err := m.encodeRequest(r, isMarked)
-		if err != nil {
-			return nil, nil, &llm.Error{Kind: llm.BadRequest, Provider: provider, Err: err}
-		}
-		answer, err := m.client.Post(ctx, "/v1/messages", body)
-		var fault *llm.Error
-		if err == nil || !errors.As(err, &fault) || fault.Kind != llm.BadRequest {
-			return answer, names, err
-		}
-		asText := r.WithoutTools()
-		asText.Tools = r.Tools
-		switch hasCalls := len(calledTools(r.Messages)) > 0; {
-		case isMarked && client.Names(fault, "cache_control"):
-			m.refusesMarks.Store(true)
-		// With thinking switched on: "Expected `thinking` or `redacted_thinking`, but found `tool_use`."
-		case hasCalls && strings.Contains(fault.Words(), "xpected `thinking`"):
-			r = asText
-		default:
-			return nil, nil, err
-		}
-	}
+func (m *Model) ask(ctx context.Context, r llm.Request) (answer io.ReadCloser, names toolschema.Names, err error) {
+	isMarked := false
+	answer, err = m.client.Post(ctx, "/v1/messages", client.Request{
+		Encode: func() (body []byte, err error) {
+			isMarked = !m.refusesMarks.Load()
+			body, names, err = m.encodeRequest(r, isMarked)
+			return body, err
+		},
+		Learn: func(refusal *llm.Error) bool {
+			switch hasCalls := len(calledTools(r.Messages)) > 0; {
+			case isMarked && client.Names(refusal, "cache_control"):
+				m.refusesMarks.Store(true)
+			// With thinking switched on: "Expected `thinking` or `redacted_thinking`, but found `tool_use`."
+			case hasCalls && strings.Contains(refusal.Words(), "xpected `thinking`"):
+				tools := r.Tools
+				r = r.WithoutTools()
+				r.Tools = tools
+			default:
+				return false
+			}
+			return true
+		},
+	})
+	return answer, names, err
 }

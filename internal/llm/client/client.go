@@ -67,11 +67,27 @@ func New(o Options) *Client {
 	return &Client{o: o, http: newHTTPClient()}
 }
 
-// Post sends a JSON object to a path below the base URL and returns the body of the answer. The caller closes it.
-// Reading it may fail with any error; Error converts it.
-func (c *Client) Post(ctx context.Context, path string, body []byte) (io.ReadCloser, error) {
+// Request is a request that is written again after a refusal that has shown something.
+type Request struct {
+	Encode func() ([]byte, error) // returns a JSON object
+	// Learn reports whether a refusal has changed what Encode returns; nil: none does.
+	Learn func(refusal *llm.Error) bool
+}
+
+// Body returns a request that no refusal changes.
+func Body(object []byte, err error) Request {
+	return Request{Encode: func() ([]byte, error) { return object, err }}
+}
+
+// Post sends a request to a path below the base URL and returns the body of the answer. The caller closes it.
+// Reading it may fail with any error; Error converts it. It is the one place where a refused request is sent again:
+// without an optional field that the refusal names, or as Learn changes it.
+func (c *Client) Post(ctx context.Context, path string, r Request) (io.ReadCloser, error) {
 	for {
-		sent, err := c.adapt(body)
+		sent, err := r.Encode()
+		if err == nil {
+			sent, err = c.adapt(sent)
+		}
 		if err != nil {
 			return nil, &llm.Error{Kind: llm.BadRequest, Provider: c.o.Provider, Err: err}
 		}
@@ -88,7 +104,7 @@ func (c *Client) Post(ctx context.Context, path string, body []byte) (io.ReadClo
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if !c.dropRefused(fault, sent) {
+		if fault.Kind != llm.BadRequest || !c.dropRefused(fault, sent) && (r.Learn == nil || !r.Learn(fault)) {
 			return nil, fault
 		}
 	}
@@ -219,9 +235,6 @@ func removeField(object map[string]json.RawMessage, path string) (json.RawMessag
 // dropRefused remembers the optional field that an error names as its cause. It returns false if the error names no
 // field of the request; asking again would not help then.
 func (c *Client) dropRefused(fault *llm.Error, sent []byte) bool {
-	if fault.Kind != llm.BadRequest {
-		return false
-	}
 	var object map[string]json.RawMessage
 	if json.Unmarshal(sent, &object) != nil {
 		return false

@@ -173,7 +173,7 @@ func TestPost_OptionalFieldIsRefused_IsLeftOutForGood(t *testing.T) {
 			body = `{"generationConfig":{"temperature":0.5,"topK":3}}`
 		}
 		for range 2 {
-			answer, err := client.Post(t.Context(), "/x", []byte(body))
+			answer, err := client.Post(t.Context(), "/x", Body([]byte(body), nil))
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -210,7 +210,7 @@ func TestPost_OptionalFieldIsRefusedToManyAtOnce_AllAreAnswered(t *testing.T) {
 	failures := make(chan error, many)
 	for range many {
 		go func() {
-			answer, err := client.Post(t.Context(), "", []byte(`{"temperature":1}`))
+			answer, err := client.Post(t.Context(), "", Body([]byte(`{"temperature":1}`), nil))
 			if err == nil {
 				answer.Close()
 			}
@@ -228,7 +228,7 @@ func TestPost_KeyIsQuotedInAnError_IsMasked(t *testing.T) {
 	url, _ := refusing(t, func(map[string]any) (int, string) {
 		return 401, `{"error":{"message":"Incorrect API key provided: sk-secret-1"}}`
 	})
-	_, err := New(Options{Provider: "test", BaseURL: url, Secret: "sk-secret-1"}).Post(t.Context(), "", []byte(`{}`))
+	_, err := New(Options{Provider: "test", BaseURL: url, Secret: "sk-secret-1"}).Post(t.Context(), "", Body([]byte(`{}`), nil))
 	if err == nil || strings.Contains(err.Error(), "sk-secret-1") || !strings.Contains(err.Error(), "***") {
 		t.Error(err)
 	}
@@ -239,7 +239,7 @@ func TestPost_RefusedForAnotherReason_IsAnError(t *testing.T) {
 		return 400, `{"error":{"message":"the words temperature and stop mean nothing"}}`
 	})
 	client := New(Options{Provider: "test", BaseURL: url, Optional: []Field{{Path: "temperature"}, {Path: "stop"}}})
-	_, err := client.Post(t.Context(), "", []byte(`{"temperature":1,"stop":["x"]}`))
+	_, err := client.Post(t.Context(), "", Body([]byte(`{"temperature":1,"stop":["x"]}`), nil))
 	if fault, ok := errors.AsType[*llm.Error](err); !ok || fault.Kind != llm.BadRequest || len(*sent) != 1 {
 		t.Errorf("%v after %d requests", err, len(*sent))
 	}
@@ -249,7 +249,7 @@ func TestPost_FieldsOfTheConfiguration_AreMerged(t *testing.T) {
 	url, sent := refusing(t, func(map[string]any) (int, string) { return 0, "" })
 	client := New(Options{Provider: "test", BaseURL: url + "/", Body: json.RawMessage(
 		`{"thinking":{"type":"disabled"},"config":{"b":{"c":2}},"n":12345678901234567890,"model":"other"}`)})
-	answer, err := client.Post(t.Context(), "/x", []byte(`{"model":"m","config":{"a":1,"b":{"d":3}}}`))
+	answer, err := client.Post(t.Context(), "/x", Body([]byte(`{"model":"m","config":{"a":1,"b":{"d":3}}}`), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestPost_Errors_NameTheReason(t *testing.T) {
 		``:                                                                                      "Bad Request",
 	} {
 		url, _ := refusing(t, func(map[string]any) (int, string) { return 400, body })
-		_, err := New(Options{Provider: "test", BaseURL: url}).Post(t.Context(), "", []byte(`{}`))
+		_, err := New(Options{Provider: "test", BaseURL: url}).Post(t.Context(), "", Body([]byte(`{}`), nil))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"ravenbot/internal/llm"
+	"ravenbot/internal/llm/client"
 )
 
 // embedRequest asks for the vector of one text (https://ai.google.dev/api/embeddings).
@@ -36,10 +37,7 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 		method, request = "predict", p
 	}
 	body, err := json.Marshal(request)
-	if err != nil {
-		return nil, llm.Usage{}, err
-	}
-	answer, err := m.client.Post(ctx, m.path(method), body)
+	answer, err := m.client.Post(ctx, m.path(method), client.Body(body, err))
 	if err != nil {
 		return nil, llm.Usage{}, err
 	}

@@ -117,11 +117,7 @@ func (m *Model) Hears(mediaType string) bool {
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		body, names, err := m.encodeRequest(r)
-		if err != nil {
-			yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: m.provider(), Err: err})
-			return
-		}
-		answer, err := m.client.Post(ctx, m.path("streamGenerateContent")+"?alt=sse", body)
+		answer, err := m.client.Post(ctx, m.path("streamGenerateContent")+"?alt=sse", client.Body(body, err))
 		if err != nil {
 			yield(llm.Chunk{}, err)
 			return

@@ -13,10 +13,7 @@ import (
 // Embed returns vectors for texts, in their order. It fails if the endpoint sends none for a text.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usage, error) {
 	body, err := json.Marshal(map[string]any{"model": m.o.Model, "input": texts, "encoding_format": "float"})
-	if err != nil {
-		return nil, llm.Usage{}, err
-	}
-	res, err := m.client.Post(ctx, "/embeddings", body)
+	res, err := m.client.Post(ctx, "/embeddings", client.Body(body, err))
 	if err != nil {
 		return nil, llm.Usage{}, err
 	}

@@ -10,7 +10,6 @@ package openai
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -96,41 +95,39 @@ func (m *Model) Origin() string { return m.ID() + "@" + client.Place(m.o.BaseURL
 // Generate streams one answer.
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		for {
-			m.mu.Lock()
-			known := m.habits
-			m.mu.Unlock()
-			body, names, err := m.encodeRequest(r, known)
-			if err != nil {
-				yield(llm.Chunk{}, &llm.Error{Kind: llm.BadRequest, Provider: m.o.Name, Err: err})
-				return
-			}
-			answer, err := m.client.Post(ctx, "/chat/completions", body)
-			if err == nil {
-				defer answer.Close()
-				a := answerReader{model: m, names: names}
-				a.read(ctx, answer, yield)
-				return
-			}
-			learnt, ok := known.learn(err, r)
-			if !ok {
-				yield(llm.Chunk{}, err)
-				return
-			}
-			m.mu.Lock()
-			m.habits = learnt
-			m.mu.Unlock()
+		var known habits
+		var names toolschema.Names
+		answer, err := m.client.Post(ctx, "/chat/completions", client.Request{
+			Encode: func() (body []byte, err error) {
+				m.mu.Lock()
+				known = m.habits
+				m.mu.Unlock()
+				body, names, err = m.encodeRequest(r, known)
+				return body, err
+			},
+			Learn: func(refusal *llm.Error) bool {
+				learnt, ok := known.learn(refusal, r)
+				if ok {
+					m.mu.Lock()
+					m.habits = learnt
+					m.mu.Unlock()
+				}
+				return ok
+			},
+		})
+		if err != nil {
+			yield(llm.Chunk{}, err)
+			return
 		}
+		defer answer.Close()
+		a := answerReader{model: m, names: names}
+		a.read(ctx, answer, yield)
 	}
 }
 
 // learn returns the habits after a refused request. It returns false if the refusal shows nothing new; sending the
 // request again would not help then.
-func (h habits) learn(err error, r llm.Request) (habits, bool) {
-	var fault *llm.Error
-	if !errors.As(err, &fault) || fault.Kind != llm.BadRequest {
-		return h, false
-	}
+func (h habits) learn(fault *llm.Error, r llm.Request) (habits, bool) {
 	said := strings.ToLower(fault.Words())
 	isMissing := strings.Contains(said, "must be passed back") || strings.Contains(said, "missing") ||
 		strings.Contains(said, "must be preserved")
