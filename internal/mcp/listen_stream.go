@@ -3,7 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
-	"net/http"
+	"net/url"
 	"sync"
 	"time"
 )
@@ -75,22 +75,13 @@ func reopenUntilRefused(ctx context.Context, once func(context.Context) (refused
 // refuses: it does not offer the stream, or has forgotten the session, which the next
 // request will show.
 func (o *listenStream) readOnce(ctx context.Context) (refused bool) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, o.poster.endpoint, nil)
-	if err != nil {
-		return true
-	}
-	r.Header = o.poster.header()
-	r.Header.Set("Accept", "text/event-stream")
-	resp, err := o.poster.client.Do(r)
+	resp, err := o.poster.open(ctx)
 	// Also after an error: the connection need not wait for a stream that does not come.
 	o.onFirstAnswer()
 	if err != nil {
-		return false
+		return !errors.As(err, new(*url.Error))
 	}
 	defer resp.Body.Close()
-	if checkEventStream(resp) != nil {
-		return true
-	}
 	// Servers may end the stream at any time: its error carries no news.
 	_ = readEvents(resp.Body, func(_ string, data []byte) error {
 		o.receive(data)

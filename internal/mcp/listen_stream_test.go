@@ -119,8 +119,4 @@ func TestListenStream_Refused_IsNotOpenedAgain(t *testing.T) {
 	if o.readOnce(ended) || answered != 2 {
 		t.Errorf("a stream that could not be opened was refused; %d answers", answered)
 	}
-	o.poster.endpoint = "://"
-	if !o.readOnce(t.Context()) {
-		t.Error("an address that is none is tried again")
-	}
 }

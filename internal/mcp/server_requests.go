@@ -1,12 +1,9 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -144,34 +141,6 @@ func (c *connection) runInBackground(do func(ctx context.Context)) bool {
 		do(c.ctx)
 	})
 	return true
-}
-
-// httpPoster posts messages to a Streamable HTTP server of an older protocol without the
-// library, which can neither answer a request late nor cancel one (mcp-go v1.2.1, 2026-11).
-type httpPoster struct {
-	endpoint string
-	client   *http.Client
-	header   func() http.Header
-}
-
-// post sends one message and returns an error unless the server has accepted it.
-func (p httpPoster) post(ctx context.Context, message []byte) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint, bytes.NewReader(message))
-	if err != nil {
-		return fmt.Errorf("send a message: %w", err)
-	}
-	r.Header = p.header()
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	return checkPosted(p.client.Do(r))
-}
-
-// postBestEffort posts a message within answerTimeout. It ignores errors: a lost
-// connection is noticed by the next request.
-func (p httpPoster) postBestEffort(ctx context.Context, message any) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	_ = p.post(ctx, encodeJSON(message))
 }
 
 // requestHandler returns a handler for the library's transport that answers requests of the

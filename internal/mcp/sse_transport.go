@@ -48,18 +48,9 @@ func (s *sseTransport) Start(ctx context.Context) error {
 	s.cancel = end
 	release := context.AfterFunc(ctx, end)
 	defer release()
-	r, err := http.NewRequestWithContext(long, http.MethodGet, s.url.String(), nil)
+	resp, err := s.at(s.url).open(long)
 	if err != nil {
-		return fmt.Errorf("open the event stream: %w", err)
-	}
-	r.Header.Set("Accept", "text/event-stream")
-	resp, err := s.client.Do(r)
-	if err != nil {
-		return fmt.Errorf("open the event stream: %w", err)
-	}
-	if err := checkEventStream(resp); err != nil {
-		resp.Body.Close()
-		return fmt.Errorf("open the event stream: %w", err)
+		return err
 	}
 	s.work.Go(func() { s.readStream(resp.Body) })
 	select {
@@ -72,15 +63,66 @@ func (s *sseTransport) Start(ctx context.Context) error {
 	}
 }
 
-// checkEventStream returns what is wrong with a response that should be an event stream.
-func checkEventStream(resp *http.Response) error {
-	if err := checkStatus(resp.StatusCode); err != nil {
-		return err
+// httpPoster exchanges messages with an address over HTTP without the library, which can neither answer a request late
+// nor cancel one (mcp-go v1.2.1, 2026-11).
+type httpPoster struct {
+	endpoint string
+	client   *http.Client
+	header   func() http.Header
+}
+
+// send makes a request, whose body is nil for GET.
+func (p httpPoster) send(ctx context.Context, method, accept string, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, p.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
 	}
-	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
-		return fmt.Errorf("the answer is %.60q and no event stream", resp.Header.Get("Content-Type"))
+	r.Header = p.header()
+	r.Header.Set("Accept", accept)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
 	}
-	return nil
+	return p.client.Do(r)
+}
+
+// open opens a stream of events. The error is a *url.Error unless the server has answered something else.
+func (p httpPoster) open(ctx context.Context) (*http.Response, error) {
+	resp, err := p.send(ctx, http.MethodGet, "text/event-stream", nil)
+	if err != nil {
+		return nil, fmt.Errorf("open the event stream: %w", err)
+	}
+	err = checkStatus(resp.StatusCode)
+	said := resp.Header.Get("Content-Type")
+	if kind, _, _ := mime.ParseMediaType(said); err == nil && kind != "text/event-stream" {
+		err = fmt.Errorf("the answer is %.60q and no event stream", said)
+	}
+	if err != nil {
+		resp.Body.Close()
+		return nil, fmt.Errorf("open the event stream: %w", err)
+	}
+	return resp, nil
+}
+
+// post sends one message and returns an error unless the server has accepted it.
+func (p httpPoster) post(ctx context.Context, message []byte) error {
+	resp, err := p.send(ctx, http.MethodPost, "application/json, text/event-stream", message)
+	if err != nil {
+		return fmt.Errorf("send a message: %w", err)
+	}
+	defer resp.Body.Close()
+	// Reading the short body to its end lets the connection be used again.
+	if _, err := io.CopyN(io.Discard, resp.Body, 64<<10); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("send a message: %w", err)
+	}
+	return checkStatus(resp.StatusCode)
+}
+
+// postBestEffort posts a message within answerTimeout. It ignores errors: a lost
+// connection is noticed by the next request.
+func (p httpPoster) postBestEffort(ctx context.Context, message any) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	_ = p.post(ctx, encodeJSON(message))
 }
 
 // statusError is an HTTP status other than success.
@@ -173,26 +215,18 @@ func (s *sseTransport) post(ctx context.Context, message []byte) error {
 	if at == nil {
 		return errors.New("the server has not named its endpoint")
 	}
-	return httpPoster{at.String(), s.client, func() http.Header {
+	return s.at(at).post(ctx, message)
+}
+
+// at returns an address of the server.
+func (s *sseTransport) at(address *url.URL) httpPoster {
+	return httpPoster{address.String(), s.client, func() http.Header {
 		h := http.Header{}
 		if version, _ := s.protocol.Load().(string); version != "" {
 			h.Set("Mcp-Protocol-Version", version)
 		}
 		return h
-	}}.post(ctx, message)
-}
-
-// checkPosted returns nil if a server has accepted a message.
-func checkPosted(resp *http.Response, err error) error {
-	if err != nil {
-		return fmt.Errorf("send a message: %w", err)
-	}
-	defer resp.Body.Close()
-	// Reading the short body to its end lets the connection be used again.
-	if _, err := io.CopyN(io.Discard, resp.Body, 64<<10); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("send a message: %w", err)
-	}
-	return checkStatus(resp.StatusCode)
+	}}
 }
 
 // SetProtocolVersion sets the version that further requests name in their header.
