@@ -64,31 +64,13 @@ func (InputError) BadInput() bool { return true }
 // new configuration may have given a name back. An entry that cannot be used is logged and
 // skipped, so that one bad entry does not keep the bot from starting.
 func (c *Catalog) Restore(ctx context.Context) error {
-	c.changes.Lock()
-	defer c.changes.Unlock()
-	entries, err := c.items.Items(ctx, CatalogKind)
-	if err != nil {
-		return fmt.Errorf("read the MCP servers added through the API: %w", err)
-	}
 	for _, s := range c.host.Servers() {
 		if c.isReserved(s.Name) {
 			c.log.Warn("mcp server has the name of a pack of the bot's own tools", "server", s.Name,
 				"remedy", "give it another name: what names the pack in rules, agents and tokens counts for the server, too")
 		}
 	}
-	for name, raw := range entries {
-		if _, exists := c.host.Server(name); exists {
-			continue
-		}
-		entry, err := c.parse(name, raw)
-		if err == nil {
-			err = c.host.Add(entry, FromAPI)
-		}
-		if err != nil {
-			c.log.Error("MCP server added through the API skipped", "server", name, "error", err)
-		}
-	}
-	return nil
+	return c.reloadEntries(ctx)
 }
 
 // SharedKinds returns the kinds whose changes Reload takes up.

@@ -93,7 +93,7 @@ func (s *server) newConnection(over *rpcConn) *connection {
 	c.silentSince.Store(-1)
 	if over != nil {
 		c.lost, c.lossReason, c.fail = over.done, over.lossReason, over.fail
-		over.onRequest, over.onMessage = c.answerRequest, c.noteMessage
+		over.onRequest, over.onMessage = c.answerInBackground, c.noteMessage
 	}
 	return c
 }
@@ -228,7 +228,6 @@ func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, err
 	conn, err = s.handshake(ctx, conn, t, HTTP, discoverTimeout)
 	// The newest protocol has no GET stream and no cancel notification over HTTP.
 	if err == nil && !sdk.IsModernProtocol(conn.info.protocol) {
-		t.poster.Store(&poster)
 		conn.beforeClose = openListenStream(poster, conn)
 	}
 	return conn, err

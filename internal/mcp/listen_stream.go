@@ -21,7 +21,7 @@ func openListenStream(poster httpPoster, conn *connection) (stop func()) {
 		poster:        poster,
 		onFirstAnswer: sync.OnceFunc(func() { close(tried) }),
 	}
-	o.send, o.onRequest = poster.post, conn.answerRequest
+	o.send, o.onRequest = poster.post, conn.answerInBackground
 	o.SetNotificationHandler(conn.handleNotification)
 	var wg sync.WaitGroup
 	wg.Go(func() { reopenUntilRefused(ctx, o.readOnce) })
@@ -31,11 +31,8 @@ func openListenStream(poster httpPoster, conn *connection) (stop func()) {
 	case <-time.After(listenOpenTimeout):
 	}
 	return func() {
-		// This also ends the answers under way, for which the last Wait waits.
-		o.fail(errors.New("closed"))
 		cancel()
 		wg.Wait()
-		o.answers.Wait()
 	}
 }
 

@@ -258,13 +258,6 @@ func (c *nameRegistry) release(server string) {
 
 // setListing records what the server offers, decides which tools are offered, and saves the pins if that made any.
 func (s *server) setListing(now listing) {
-	if s.applyListing(now) {
-		s.savePins()
-	}
-}
-
-// applyListing is setListing without the store: it reports whether the pins have to be saved.
-func (s *server) applyListing(now listing) (pinned bool) {
 	_, p := s.pendingTools()
 	inspected := make([]inspectedTool, 0, len(now.Tools))
 	for _, t := range now.Tools {
@@ -273,13 +266,15 @@ func (s *server) applyListing(now listing) (pinned bool) {
 	warnings := findSuspicions("instructions", now.Instructions)
 	s.mu.Lock() // only now: inspecting thousands of tools takes a while
 	s.listing, s.inspected, s.instructionWarnings = now, inspected, warnings
-	pinned = s.decideTools()
+	pinned := s.decideTools()
 	waits := len(s.quarantined)
 	s.mu.Unlock()
 	if waits > 0 {
 		s.log.Warn("tools of mcp server wait for approval", "tools", waits)
 	}
-	return pinned
+	if pinned {
+		s.savePins()
+	}
 }
 
 // decideAgain repeats the decisions for an unchanged listing: another server may have

@@ -18,10 +18,7 @@ import (
 const (
 	// maxMessageBytes is the largest message accepted from a server.
 	maxMessageBytes = 16 << 20
-	// maxConcurrentAnswers is how many requests of a server are answered at a time; more
-	// get no answer, so that a flood of them does not start a flood of ours.
-	maxConcurrentAnswers = 16
-	answerTimeout        = 10 * time.Second
+	answerTimeout   = 10 * time.Second
 )
 
 // rpcConn is a JSON-RPC connection on which both sides may send messages at any time:
@@ -32,15 +29,14 @@ const (
 type rpcConn struct {
 	send      func(ctx context.Context, message []byte) error
 	onInvalid func(message []byte) // gets what is not a JSON-RPC message
-	// onRequest answers requests of the server; nil: they are not answered.
-	onRequest func(context.Context, transport.JSONRPCRequest) *transport.JSONRPCResponse
+	// onRequest takes requests of the server, whose answers are sent by reply; it must not block. nil: they are not
+	// answered.
+	onRequest func(r transport.JSONRPCRequest, reply func(context.Context, []byte) error)
 	onMessage func() // called for every message before it is handled; it must not block
 
-	ctx         context.Context // ends when the connection is lost; its cause is the reason
-	done        <-chan struct{} // of ctx
-	fail        context.CancelCauseFunc
-	answerSlots chan struct{}  // one element for each request that is being answered
-	answers     sync.WaitGroup // waited for by the transports when they close
+	ctx  context.Context // ends when the connection is lost; its cause is the reason
+	done <-chan struct{} // of ctx
+	fail context.CancelCauseFunc
 
 	// mu guards the fields below.
 	mu             sync.Mutex
@@ -53,13 +49,12 @@ type rpcConn struct {
 func newRPCConn(onInvalid func([]byte)) *rpcConn {
 	ctx, fail := context.WithCancelCause(context.Background())
 	return &rpcConn{
-		onInvalid:   onInvalid,
-		onMessage:   func() {},
-		ctx:         ctx,
-		done:        ctx.Done(),
-		fail:        fail,
-		answerSlots: make(chan struct{}, maxConcurrentAnswers),
-		pending:     map[string]chan *transport.JSONRPCResponse{},
+		onInvalid: onInvalid,
+		onMessage: func() {},
+		ctx:       ctx,
+		done:      ctx.Done(),
+		fail:      fail,
+		pending:   map[string]chan *transport.JSONRPCResponse{},
 	}
 }
 
@@ -175,7 +170,10 @@ func (d *rpcConn) receiveOne(message []byte) {
 	case method != "" && id.IsNil():
 		d.handleNotification(message)
 	case method != "":
-		d.answerRequest(method, id, o["params"])
+		if d.onRequest != nil {
+			r := transport.JSONRPCRequest{JSONRPC: sdk.JSONRPC_VERSION, ID: id, Method: method, Params: o["params"]}
+			d.onRequest(r, d.sendMessage)
+		}
 	case o["result"] != nil || o["error"] != nil:
 		d.deliverResponse(id, o)
 	default:
@@ -192,35 +190,6 @@ func (d *rpcConn) handleNotification(message []byte) {
 	if notify != nil && json.Unmarshal(message, &n) == nil {
 		notify(n)
 	}
-}
-
-// answerRequest answers a request of the server in the background, so that further
-// messages are read meanwhile.
-func (d *rpcConn) answerRequest(method string, id sdk.RequestId, params json.RawMessage) {
-	if d.onRequest == nil {
-		return
-	}
-	// A full queue drops the request: waiting here would stop reading responses.
-	select {
-	case d.answerSlots <- struct{}{}:
-	default:
-		return
-	}
-	d.answers.Go(func() {
-		defer func() { <-d.answerSlots }()
-		answer := d.onRequest(d.ctx, transport.JSONRPCRequest{
-			JSONRPC: sdk.JSONRPC_VERSION,
-			ID:      id,
-			Method:  method,
-			Params:  params,
-		})
-		if answer == nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(d.ctx, answerTimeout)
-		defer cancel()
-		_ = d.sendMessage(ctx, encodeJSON(answer)) // a lost connection is noticed by its reader
-	})
 }
 
 // deliverResponse passes a response to the request that waits for it. A second response

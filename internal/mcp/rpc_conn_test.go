@@ -100,8 +100,8 @@ func TestReceive_TellsMessagesApart(t *testing.T) {
 	d, sent, invalid := pipeTo()
 	var notes []string
 	d.SetNotificationHandler(func(n sdk.JSONRPCNotification) { notes = append(notes, n.Method) })
-	d.onRequest = func(_ context.Context, r transport.JSONRPCRequest) *transport.JSONRPCResponse {
-		return transport.NewJSONRPCResultResponse(r.ID, json.RawMessage(`"answer to `+r.Method+`"`))
+	d.onRequest = func(r transport.JSONRPCRequest, reply func(context.Context, []byte) error) {
+		_ = reply(t.Context(), encodeJSON(transport.NewJSONRPCResultResponse(r.ID, json.RawMessage(`"answer to `+r.Method+`"`))))
 	}
 	count := 0
 	d.onMessage = func() { count++ }
@@ -119,7 +119,6 @@ func TestReceive_TellsMessagesApart(t *testing.T) {
 	} {
 		d.receive([]byte(line))
 	}
-	d.answers.Wait()
 	close(invalid)
 	var wrong []string
 	for m := range invalid {
@@ -138,38 +137,34 @@ func TestReceive_TellsMessagesApart(t *testing.T) {
 }
 
 // A server that asks without end starts no more answers than there are places, and gets them later.
-func TestAnswerRequest_FloodIsBounded(t *testing.T) {
-	d, sent, _ := pipeTo()
+func TestAnswerFor_FloodIsBounded(t *testing.T) {
 	var running sync.WaitGroup
-	running.Add(16)
-	proceed := make(chan struct{})
-	d.onRequest = func(_ context.Context, r transport.JSONRPCRequest) *transport.JSONRPCResponse {
-		running.Done()
-		<-proceed
-		return transport.NewJSONRPCResultResponse(r.ID, json.RawMessage(`{}`))
+	running.Add(maxConcurrentAnswers)
+	proceed, sent := make(chan struct{}), make(chan string, 100)
+	c := unconnected(t, Options{})
+	ask := func() {
+		c.answerInBackground(transport.JSONRPCRequest{ID: sdk.NewRequestId(int64(1)), Method: "ping"},
+			func(_ context.Context, answer []byte) error {
+				running.Done()
+				<-proceed
+				sent <- string(answer)
+				return nil
+			})
 	}
-	ask := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	for range 40 {
-		d.receive(ask)
+		ask()
 	}
 	running.Wait()
 	close(proceed)
-	d.answers.Wait()
-	if len(sent) != 16 {
-		t.Errorf("%d requests were answered, want 16", len(sent))
+	c.work.Wait()
+	if len(sent) != maxConcurrentAnswers {
+		t.Errorf("%d requests were answered, want %d", len(sent), maxConcurrentAnswers)
 	}
 	running.Add(1)
-	d.receive(ask)
-	d.answers.Wait()
-	if len(sent) != 17 {
+	ask()
+	c.work.Wait()
+	if len(sent) != maxConcurrentAnswers+1 {
 		t.Error("after the flood nothing is answered")
-	}
-	// nil: the server has taken its request back.
-	d.onRequest = func(context.Context, transport.JSONRPCRequest) *transport.JSONRPCResponse { return nil }
-	d.receive(ask)
-	d.answers.Wait()
-	if len(sent) != 17 {
-		t.Error("what needs no answer was answered")
 	}
 }
 

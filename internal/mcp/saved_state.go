@@ -35,10 +35,7 @@ func (s *server) restoreSaved() {
 		}
 		// The pins come before the tools, which are compared with them.
 		s.restorePins(s.loadSaved(kindPins))
-		var pinned bool
-		if s.restored, pinned = s.restoreListing(s.loadSaved(kindTools)); pinned {
-			s.savePins()
-		}
+		s.restored = s.restoreListing(s.loadSaved(kindTools))
 	})
 }
 
@@ -84,17 +81,17 @@ type savedListing struct {
 	listing
 }
 
-// restoreListing takes over what the server offered, and reports whether there was anything and whether it pinned
-// any tool.
-func (s *server) restoreListing(data json.RawMessage, err error) (restored, pinned bool) {
+// restoreListing takes over what the server offered, and reports whether there was anything.
+func (s *server) restoreListing(data json.RawMessage, err error) (restored bool) {
 	if err != nil {
 		s.log.Warn("saved tools of mcp server not read", "error", err)
 	}
 	var r savedListing
 	if err != nil || data == nil || json.Unmarshal(data, &r) != nil || r.Entry != s.fingerprint() {
-		return false, false
+		return false
 	}
-	return len(r.Tools) > 0 || r.Offers != serverFeatures{}, s.applyListing(r.listing)
+	s.setListing(r.listing)
+	return len(r.Tools) > 0 || r.Offers != serverFeatures{}
 }
 
 // saveListing saves what the server offers, for the entry as it is now.

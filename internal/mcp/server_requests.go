@@ -17,6 +17,9 @@ const (
 	maxPersonWait = 15 * time.Minute
 	// maxSamplingWait is how long a model may take to answer a server.
 	maxSamplingWait = 5 * time.Minute
+	// maxConcurrentAnswers is how many requests of a server are answered at a time; more get no answer, so that a flood of
+	// them does not start a flood of ours.
+	maxConcurrentAnswers = 16
 	// maxRequestsPerCall is how often a server may ask a person or a model during one call.
 	maxRequestsPerCall = 20
 	// maxFormBytes is the longest form that is shown to a person, and maxQuestion the
@@ -143,23 +146,39 @@ func (c *connection) runInBackground(do func(ctx context.Context)) bool {
 	return true
 }
 
-// requestHandler returns a handler for the library's transport that answers requests of the
-// server in the background, by post: the library would give them 30 s, and a person may
-// take 15 minutes.
+// requestHandler returns a handler for the library's transport that answers requests of the server by post: the library
+// would give them 30 s, and a person may take 15 minutes.
 func (c *connection) requestHandler(p httpPoster) transport.RequestHandler {
 	return func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-		// The library's ctx ends when this handler returns; only the call is taken from it.
-		f := callFromContext(ctx)
-		c.runInBackground(func(ctx context.Context) {
-			if f != nil {
-				ctx = context.WithValue(ctx, callKey{}, f)
-			}
-			if a := c.answerRequest(ctx, r); a != nil {
-				p.postBestEffort(ctx, a)
-			}
-		})
+		c.answerFor(callFromContext(ctx), r, p.post) // of the library's ctx, which ends here, the call is taken alone
 		return nil, nil
 	}
+}
+
+// answerInBackground answers a request that may belong to any call.
+func (c *connection) answerInBackground(r transport.JSONRPCRequest, reply func(context.Context, []byte) error) {
+	c.answerFor(nil, r, reply)
+}
+
+// answerFor answers a request of the server in the background, so that further messages are read meanwhile. f is the call
+// on whose stream it came; nil: it is not known.
+func (c *connection) answerFor(
+	f *pendingCall,
+	r transport.JSONRPCRequest,
+	reply func(context.Context, []byte) error,
+) {
+	c.runInBackground(func(ctx context.Context) {
+		if f != nil {
+			ctx = context.WithValue(ctx, callKey{}, f)
+		}
+		answer := c.answerRequest(ctx, r)
+		if answer == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+		defer cancel()
+		_ = reply(ctx, encodeJSON(answer)) // a lost connection is noticed by the next request
+	})
 }
 
 // encodeJSON returns a value as JSON; nil if it cannot be encoded.

@@ -117,14 +117,6 @@ func (p httpPoster) post(ctx context.Context, message []byte) error {
 	return checkStatus(resp.StatusCode)
 }
 
-// postBestEffort posts a message within answerTimeout. It ignores errors: a lost
-// connection is noticed by the next request.
-func (p httpPoster) postBestEffort(ctx context.Context, message any) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	_ = p.post(ctx, encodeJSON(message))
-}
-
 // statusError is an HTTP status other than success.
 type statusError int
 
@@ -232,11 +224,10 @@ func (s *sseTransport) at(address *url.URL) httpPoster {
 // SetProtocolVersion sets the version that further requests name in their header.
 func (s *sseTransport) SetProtocolVersion(version string) { s.protocol.Store(version) }
 
-// Close ends the stream, and returns when its reader and the answers under way have ended.
+// Close ends the stream, and returns when its reader has ended.
 func (s *sseTransport) Close() error {
 	s.fail(errors.New("closed"))
 	s.cancel()
 	s.work.Wait()
-	s.answers.Wait()
 	return nil
 }

@@ -378,10 +378,7 @@ func (s *stdioTransport) Close() error {
 		}
 		if !exited {
 			s.signal(syscall.SIGKILL)
-			exited = s.waitExited(killWait)
-		}
-		if exited { // else the answers may wait for the process as well
-			s.answers.Wait()
+			s.waitExited(killWait)
 		}
 	})
 	return nil

@@ -36,10 +36,6 @@ type wrappedTransport struct {
 	era     era
 	version string // the only version that may be spoken, or ""
 
-	// poster sends the cancel notifications that the library does not send; nil: none are
-	// to be sent.
-	poster atomic.Pointer[httpPoster]
-
 	mu                sync.Mutex
 	initializeRefused error // why initialize is not to be tried
 	isSilent          bool  // server/discover was not answered in time
@@ -143,13 +139,16 @@ func (t *wrappedTransport) sendOnce(
 			return nil, errOtherAnswer
 		}
 	}
-	if poster := t.poster.Load(); err != nil && ctx.Err() != nil && poster != nil {
+	_, isHTTP := t.Interface.(*transport.StreamableHTTP)
+	version := t.conn.info.protocol // "" until the handshake is done
+	if err != nil && ctx.Err() != nil && isHTTP && version != "" && !sdk.IsModernProtocol(version) {
 		t.conn.runInBackground(func(ctx context.Context) {
-			poster.postBestEffort(ctx, map[string]any{
-				"jsonrpc": sdk.JSONRPC_VERSION,
-				"method":  sdk.MethodNotificationCancelled,
-				"params":  map[string]any{"requestId": r.ID, "reason": "nobody waits for it any longer"},
-			})
+			ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+			defer cancel()
+			cancelled := sdk.JSONRPCNotification{JSONRPC: sdk.JSONRPC_VERSION}
+			cancelled.Method = string(sdk.MethodNotificationCancelled)
+			cancelled.Params.AdditionalFields = map[string]any{"requestId": r.ID, "reason": "nobody waits for it any longer"}
+			_ = t.Interface.SendNotification(ctx, cancelled) // a lost connection is noticed by the next request
 		})
 	}
 	return response, err
