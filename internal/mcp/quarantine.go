@@ -45,29 +45,8 @@ type pins struct {
 type pin struct {
 	Hash string   `json:"hash"` // toolSpec.hash of Tool
 	Tool toolSpec `json:"tool"`
-	// Clean is the scanVersion that found nothing suspicious, or 0.
-	Clean int `json:"clean,omitempty"`
 	// Later: it came after the first list, and nobody has approved it.
 	Later bool `json:"later,omitempty"`
-}
-
-// newPin returns what is stored of an approved tool. One that the scan found nothing in is marked with the version of
-// the scan, so that a newer scan looks at it again.
-func newPin(t inspectedTool) pin {
-	p := pin{Hash: t.hash, Tool: t.toolSpec}
-	if len(t.flags) == 0 && t.refusal == "" {
-		p.Clean = scanVersion
-	}
-	return p
-}
-
-// inspect returns an inspected tool. It does not scan one that is identical to its pin and
-// was clean, so that a start with thousands of tools is quick.
-func (p pins) inspect(t toolSpec) inspectedTool {
-	if known, ok := p.Tools[t.Name]; ok && known.Clean == scanVersion && known.Tool.equals(t) {
-		return inspectedTool{toolSpec: t, hash: known.Hash, description: t.describe(), schema: t.Schema}
-	}
-	return inspect(t)
 }
 
 // entryIdentity returns a hash of the program or address. An entry that names another one
@@ -186,7 +165,7 @@ func (s *server) decideTools() (pinned bool) {
 			case !was && !first && len(t.flags) > 0:
 				j.state, j.why = ToolQuarantined, "it is new and suspicious"
 			case !was:
-				known, pinned = newPin(t), true
+				known, pinned = pin{Hash: t.hash, Tool: t.toolSpec}, true
 				known.Later = !first
 				s.pins.Tools[t.Name] = known
 			}
@@ -258,10 +237,9 @@ func (c *nameRegistry) release(server string) {
 
 // setListing records what the server offers, decides which tools are offered, and saves the pins if that made any.
 func (s *server) setListing(now listing) {
-	_, p := s.pendingTools()
 	inspected := make([]inspectedTool, 0, len(now.Tools))
 	for _, t := range now.Tools {
-		inspected = append(inspected, p.inspect(t))
+		inspected = append(inspected, inspect(t))
 	}
 	warnings := findSuspicions("instructions", now.Instructions)
 	s.mu.Lock() // only now: inspecting thousands of tools takes a while
@@ -388,7 +366,7 @@ func (h *Host) Approve(ctx context.Context, name, seen string) ([]Change, error)
 		return approved, nil
 	}
 	for _, j := range list {
-		p.Tools[j.Name] = newPin(j.inspectedTool)
+		p.Tools[j.Name] = pin{Hash: j.hash, Tool: j.toolSpec}
 	}
 	// Other processes may have pinned tools that this one has not seen.
 	if stored := s.storedPins(); stored != nil {

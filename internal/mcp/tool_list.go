@@ -52,12 +52,6 @@ func (t toolSpec) describe() string {
 	return t.Description
 }
 
-// equals reports whether two tools are identical byte for byte.
-func (t toolSpec) equals(o toolSpec) bool {
-	return t.Name == o.Name && t.Title == o.Title && t.Description == o.Description &&
-		bytes.Equal(t.Schema, o.Schema) && bytes.Equal(t.Output, o.Output) && bytes.Equal(t.Notes, o.Notes)
-}
-
 // listing is what a server has said that it offers. It is stored as savedListing.
 type listing struct {
 	Tools        []toolSpec     `json:"tools"`

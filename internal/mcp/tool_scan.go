@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// scanVersion is to be raised whenever the scan looks for something new: pins of an
-	// older version are scanned again.
-	scanVersion = 1
 	maxFlags    = 20  // of one tool
 	maxFlagPath = 150 // bytes, of the place in a schema
 	// maxNesting is how deep a schema may be: people have to read it, and scanning is
