@@ -48,24 +48,23 @@ type answerReader struct {
 	names    toolschema.Names
 	blocks   map[client.Count]*block // by index
 	usage    map[string]json.RawMessage
-	hasEnded bool // there was a stop reason
-	isOver   bool // nothing follows
+	progress client.Progress
 }
 
 // readEvent converts an event. Thinking and tool calls are returned when their block is complete: the signature comes
 // last, and half of the arguments are not JSON.
-func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, err error) {
+func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, _ client.Progress, err error) {
 	var e event
 	if err := json.Unmarshal(data, &e); err != nil {
-		return chunk, fmt.Errorf("read an event: %w", err)
+		return chunk, a.progress, fmt.Errorf("read an event: %w", err)
 	}
 	switch e.Type {
 	case "error":
-		return chunk, cmp.Or(a.client.StreamError(e.Error), a.client.StreamError(data))
+		return chunk, a.progress, cmp.Or(a.client.StreamError(e.Error), a.client.StreamError(data))
 	case "message":
 		var whole answer
 		_ = json.Unmarshal(data, &whole) // fields of other types count as missing
-		return a.readWhole(whole), nil
+		return a.readWhole(whole), client.Over, nil
 	case "message_start":
 		if e.Message != nil {
 			chunk.ServedBy = provider + "/" + string(e.Message.Model)
@@ -89,15 +88,15 @@ func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, err error) {
 			chunk.Usage = a.addUsage(e.Usage.V)
 		}
 		if chunk.Finish = readFinish(readString(e.Delta["stop_reason"])); chunk.Finish != "" {
-			chunk.Parts, a.hasEnded = a.readOpenBlocks(), true
+			chunk.Parts, a.progress = a.readOpenBlocks(), client.Complete
 		}
 	case "message_stop":
-		a.isOver = true
-		if !a.hasEnded { // the stop reason was missing, or no text
-			chunk.Parts, chunk.Finish, a.hasEnded = a.readOpenBlocks(), llm.FinishStop, true
+		if a.progress == client.Begun { // the stop reason was missing, or no text
+			chunk.Parts, chunk.Finish = a.readOpenBlocks(), llm.FinishStop
 		}
+		a.progress = client.Over
 	}
-	return chunk, nil
+	return chunk, a.progress, nil
 }
 
 // readWhole returns an answer that came as one JSON object.
@@ -110,7 +109,6 @@ func (a *answerReader) readWhole(whole answer) llm.Chunk {
 		}
 		out.Parts = append(out.Parts, a.readBlock(b)...)
 	}
-	a.hasEnded, a.isOver = true, true
 	out.Finish = cmp.Or(readFinish(string(whole.Stop)), llm.FinishStop)
 	return out
 }

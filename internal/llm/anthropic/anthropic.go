@@ -97,27 +97,8 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 		}
 		defer answer.Close()
 		a := answerReader{client: m.client, names: names, blocks: map[client.Count]*block{}}
-		for data, err := range client.Events(answer) {
-			var chunk llm.Chunk
-			hadEnded := a.hasEnded
-			if err != nil && hadEnded { // the answer is complete, whatever becomes of the connection
-				return
-			}
-			if err == nil {
-				chunk, err = a.readEvent(data)
-			}
-			if err != nil {
-				yield(llm.Chunk{}, m.client.Error(ctx, err))
-				return
-			}
-			if !yield(chunk, nil) || a.isOver {
-				return
-			}
-			if a.hasEnded && !hadEnded {
-				defer client.CloseSoon(answer).Stop()
-			}
-		}
-		if !a.hasEnded { // the connection ended cleanly in the middle of an answer
+		progress, isWanted := m.client.Read(ctx, answer, yield, a.readEvent)
+		if isWanted && progress == client.Begun { // the connection ended cleanly in the middle of an answer
 			yield(llm.Chunk{}, m.client.Error(ctx, client.ErrNoEnd))
 		}
 	}

@@ -110,13 +110,54 @@ func (c *Client) Post(ctx context.Context, path string, r Request) (io.ReadClose
 	}
 }
 
-// graceTime is how long the end of a body may take after the answer is complete.
+// graceTime is how long the end of a body may take after the answer is complete: counts of tokens may follow, but some
+// endpoints leave the connection open.
 const graceTime = 3 * time.Second
 
-// CloseSoon closes a body after graceTime. A provider calls it once an answer has its finish reason: counts of tokens may
-// follow, but some endpoints leave the connection open. The caller stops the timer.
-func CloseSoon(body io.Closer) *time.Timer {
-	return time.AfterFunc(graceTime, func() { _ = body.Close() }) // reading the body ends with an error
+// Progress is how much of an answer has come.
+type Progress int
+
+// The steps of an answer.
+const (
+	Begun    Progress = iota
+	Complete          // it has its finish reason; counts of tokens may follow
+	Over              // nothing follows
+)
+
+// Read passes on an answer. The function read converts one event; a chunk beside an error holds the usage of an answer
+// that is charged all the same. Read returns how much has come; false: the caller left, or was given an error. Once an
+// answer is complete, it does not matter what becomes of the connection.
+func (c *Client) Read(
+	ctx context.Context,
+	body io.ReadCloser,
+	yield func(llm.Chunk, error) bool,
+	read func(data []byte) (llm.Chunk, Progress, error),
+) (Progress, bool) {
+	progress := Begun
+	for data, err := range Events(body) {
+		before := progress
+		var chunk llm.Chunk
+		if err == nil {
+			chunk, progress, err = read(data)
+		}
+		switch {
+		case err != nil && before == Complete:
+			return before, true
+		case err != nil:
+			used := llm.Chunk{Usage: chunk.Usage, ServedBy: chunk.ServedBy}
+			if used.Usage == nil || yield(used, nil) {
+				yield(llm.Chunk{}, c.Error(ctx, err))
+			}
+			return progress, false
+		case !yield(chunk, nil):
+			return progress, false
+		case progress == Over:
+			return progress, true
+		case progress == Complete && before == Begun:
+			defer time.AfterFunc(graceTime, func() { _ = body.Close() }).Stop() // reading the body ends with an error
+		}
+	}
+	return progress, true
 }
 
 // Place returns the host and path of a base URL, without a password or a query that it may hold.

@@ -123,30 +123,14 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 			return
 		}
 		defer answer.Close()
-		hasEnded := false
-		for data, err := range client.Events(answer) {
-			var c llm.Chunk
-			if err != nil && hasEnded { // the answer is complete, whatever becomes of the connection
-				return
+		progress := client.Begun
+		m.client.Read(ctx, answer, yield, func(data []byte) (llm.Chunk, client.Progress, error) {
+			c, err := m.readPiece(data, names)
+			if c.Finish != "" {
+				progress = client.Complete
 			}
-			if err == nil {
-				c, err = m.readPiece(data, names)
-			}
-			if err != nil {
-				// Blocked answers are charged as well.
-				if c.Usage == nil || yield(llm.Chunk{Usage: c.Usage, ServedBy: c.ServedBy}, nil) {
-					yield(llm.Chunk{}, m.client.Error(ctx, err))
-				}
-				return
-			}
-			if !yield(c, nil) {
-				return
-			}
-			if c.Finish != "" && !hasEnded {
-				hasEnded = true
-				defer client.CloseSoon(answer).Stop()
-			}
-		}
+			return c, progress, err
+		})
 	}
 }
 

@@ -76,35 +76,28 @@ type answerReader struct {
 func (a *answerReader) read(ctx context.Context, body io.ReadCloser, yield func(llm.Chunk, error) bool) {
 	a.callIndex, a.added = map[int]int{}, additions{}
 	isWhole := false
-	for data, err := range client.Events(body) {
-		if err == nil && string(data) == client.Done {
+	_, isWanted := a.model.client.Read(ctx, body, yield, func(data []byte) (llm.Chunk, client.Progress, error) {
+		if string(data) == client.Done {
 			isWhole = true
-			break
+			return llm.Chunk{}, client.Over, nil
 		}
 		var c completion
-		if err == nil {
-			err = json.Unmarshal(data, &c)
-		}
-		if err != nil && a.finish != "" { // the answer is complete, whatever becomes of the connection
-			break
-		}
+		err := json.Unmarshal(data, &c)
 		if err == nil {
 			err = a.model.client.StreamError(c.Error)
 		}
 		if err != nil {
-			yield(llm.Chunk{}, a.model.client.Error(ctx, err))
-			return
+			return llm.Chunk{}, client.Begun, err
 		}
-		if len(c.Choices) > 0 && c.Choices[0].Message.Ok {
-			isWhole = true
+		isWhole = isWhole || len(c.Choices) > 0 && c.Choices[0].Message.Ok
+		out, err := a.handle(c)
+		if a.finish == "" {
+			return out, client.Begun, err
 		}
-		hadFinish := a.finish != ""
-		if !a.handle(c, yield) {
-			return
-		}
-		if a.finish != "" && !hadFinish {
-			defer client.CloseSoon(body).Stop()
-		}
+		return out, client.Complete, err
+	})
+	if !isWanted {
+		return
 	}
 	// Some endpoints do not say why an answer has ended.
 	if isWhole && a.finish == "" && (a.hasText || len(a.calls) > 0) {
@@ -113,10 +106,8 @@ func (a *answerReader) read(ctx context.Context, body io.ReadCloser, yield func(
 	a.end(yield)
 }
 
-// handle passes on the text of a piece, and keeps calls and additions until they are complete. It returns false if
-// reading has to end.
-func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) bool {
-	var out llm.Chunk
+// handle returns the text of a piece, and keeps calls and additions until they are complete.
+func (a *answerReader) handle(c completion) (out llm.Chunk, err error) {
 	if c.Model != "" {
 		out.ServedBy = a.model.o.Name + "/" + string(c.Model)
 	}
@@ -142,13 +133,12 @@ func (a *answerReader) handle(c completion, yield func(llm.Chunk, error) bool) b
 			a.finish = llm.FinishMalformed
 		case one.FinishReason == "error": // OpenRouter's reason if the provider behind it has failed
 			err := errors.New("the endpoint ended the answer with an error")
-			yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: err})
-			return false
+			return llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: err}
 		case one.FinishReason != "":
 			a.finish = readFinish(string(one.FinishReason))
 		}
 	}
-	return yield(out, nil)
+	return out, nil
 }
 
 // readText returns the text of a piece for the reader: the content, which is a string or a list of parts, and a
