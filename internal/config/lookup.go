@@ -79,15 +79,15 @@ func Covers(pattern, address string) bool {
 	}
 	// Only the pattern's parts are compared, so that a channel's pattern covers its threads.
 	for i, p := range want {
-		if !glob(p, have[i]) {
+		if !Glob(p, have[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// glob reports whether a pattern matches s. * stands for any text.
-func glob(pattern, s string) bool {
+// Glob reports whether a pattern matches s. * stands for any text.
+func Glob(pattern, s string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	if !star {
 		return pattern == s
@@ -115,8 +115,8 @@ func glob(pattern, s string) bool {
 func (ch Channel) AllowsUser(id, name string) bool {
 	return slices.ContainsFunc(ch.AllowUsers, func(allowed string) bool {
 		// Platforms treat user names as case-insensitive, ids are not.
-		byName := glob(strings.ToLower(strings.TrimPrefix(allowed, "@")), strings.ToLower(name))
-		return glob(allowed, id) || name != "" && byName
+		byName := Glob(strings.ToLower(strings.TrimPrefix(allowed, "@")), strings.ToLower(name))
+		return Glob(allowed, id) || name != "" && byName
 	})
 }
 

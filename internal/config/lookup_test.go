@@ -48,8 +48,8 @@ func TestGlob(t *testing.T) {
 		{"a*a", "a", false}, {"*x*", "axb", true}, {"*x*y*", "yx", false}, {"a*b*c", "abbc", true}, {"**", "z", true},
 	}
 	for _, tt := range tests {
-		if got := glob(tt.pattern, tt.s); got != tt.want {
-			t.Errorf("glob(%q, %q) = %v", tt.pattern, tt.s, got)
+		if got := Glob(tt.pattern, tt.s); got != tt.want {
+			t.Errorf("Glob(%q, %q) = %v", tt.pattern, tt.s, got)
 		}
 	}
 }

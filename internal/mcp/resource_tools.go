@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mark3labs/mcp-go/client"
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
 	"ravenbot/internal/chat"
@@ -139,6 +140,11 @@ type serverFeatures struct {
 	Prompts   bool `json:"prompts,omitempty"`
 }
 
+// has reports whether a server offers "resources" or "prompts".
+func (o serverFeatures) has(kind string) bool {
+	return kind == "resources" && o.Resources || kind == "prompts" && o.Prompts
+}
+
 // features returns what the server offers now: nothing while it is stopped.
 func (s *server) features() serverFeatures {
 	s.mu.Lock()
@@ -161,13 +167,13 @@ func (c *connection) features() serverFeatures {
 func (h *Host) connectionTo(
 	ctx context.Context,
 	name string,
-	has func(serverFeatures) bool,
+	kind string,
 ) (conn *connection, release func(), why string) {
 	s, err := h.server(name)
 	// A server that the caller may not use is answered like one that does not exist.
-	if err != nil || !has(s.features()) || !tool.CallerFrom(ctx).Reaches(name) {
+	if err != nil || !s.features().has(kind) || !tool.CallerFrom(ctx).Reaches(name) {
 		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.",
-			text.Cut(name, maxServerName), strings.Join(h.serversWith(ctx, has), ", "))
+			text.Cut(name, maxServerName), strings.Join(h.serversWith(ctx, kind), ", "))
 	}
 	// The caller releases the lease when the request has ended.
 	release = h.leaseServer(s)
@@ -181,19 +187,16 @@ func (h *Host) connectionTo(
 
 // serversWith returns the names of the servers that offer something and that the caller
 // may use.
-func (h *Host) serversWith(ctx context.Context, has func(serverFeatures) bool) []string {
+func (h *Host) serversWith(ctx context.Context, kind string) []string {
 	caller := tool.CallerFrom(ctx)
 	var names []string
 	for _, s := range h.sortedServers() {
-		if has(s.features()) && caller.Reaches(s.c.Name) {
+		if s.features().has(kind) && caller.Reaches(s.c.Name) {
 			names = append(names, s.c.Name)
 		}
 	}
 	return names
 }
-
-func (o serverFeatures) hasResources() bool { return o.Resources }
-func (o serverFeatures) hasPrompts() bool   { return o.Prompts }
 
 // askServers lists what one server offers or, without a name, what all do that the caller may use.
 // It asks them concurrently. The result has a part for each, in the order of their names; a server
@@ -201,12 +204,12 @@ func (o serverFeatures) hasPrompts() bool   { return o.Prompts }
 func (h *Host) askServers(
 	ctx context.Context,
 	name string,
-	has func(serverFeatures) bool,
+	kind string,
 	list func(context.Context, *connection) string,
 ) (tool.Result, error) {
 	names := []string{name}
 	if name == "" {
-		names = h.serversWith(ctx, has)
+		names = h.serversWith(ctx, kind)
 	}
 	// Each goroutine writes its own element, so that the order stays that of the names. One
 	// server that is down leaves a note in its place.
@@ -214,7 +217,7 @@ func (h *Host) askServers(
 	var wg sync.WaitGroup
 	for i, name := range names {
 		wg.Go(func() {
-			conn, release, why := h.connectionTo(ctx, name, has)
+			conn, release, why := h.connectionTo(ctx, name, kind)
 			if conn == nil {
 				parts[i] = why
 				return
@@ -232,19 +235,9 @@ func (h *Host) askServers(
 
 // listResources returns the resources and resource templates of one server, or of all that have some.
 func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, error) {
-	return h.askServers(ctx, w.Server, serverFeatures.hasResources, func(ctx context.Context, c *connection) string {
-		lines := c.listLines(ctx, "resources", "uri", func(ctx context.Context, at sdk.Cursor) error {
-			request := sdk.ListResourcesRequest{}
-			request.Params.Cursor = at
-			_, err := c.client.ListResourcesByPage(ctx, request)
-			return err
-		})
-		patterns := c.listLines(ctx, "resourceTemplates", "uriTemplate", func(ctx context.Context, at sdk.Cursor) error {
-			request := sdk.ListResourceTemplatesRequest{}
-			request.Params.Cursor = at
-			_, err := c.client.ListResourceTemplatesByPage(ctx, request)
-			return err
-		})
+	return h.askServers(ctx, w.Server, "resources", func(ctx context.Context, c *connection) string {
+		lines := c.listLines(ctx, "resources", "uri")
+		patterns := c.listLines(ctx, "resourceTemplates", "uriTemplate")
 		list := "Resources of " + c.s.c.Name + ":\n" + lines
 		if patterns != "(none)" {
 			list += "\nPatterns:\n" + patterns
@@ -255,30 +248,35 @@ func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, 
 
 // listPrompts returns the prompts of one server, or of all that have some.
 func (h *Host) listPrompts(ctx context.Context, w resourceArgs) (tool.Result, error) {
-	return h.askServers(ctx, w.Server, serverFeatures.hasPrompts, func(ctx context.Context, c *connection) string {
-		lines := c.listLines(ctx, "prompts", "name", func(ctx context.Context, at sdk.Cursor) error {
-			request := sdk.ListPromptsRequest{}
-			request.Params.Cursor = at
-			_, err := c.client.ListPromptsByPage(ctx, request)
-			return err
-		})
-		return "Prompts of " + c.s.c.Name + ":\n" + lines
+	return h.askServers(ctx, w.Server, "prompts", func(ctx context.Context, c *connection) string {
+		return "Prompts of " + c.s.c.Name + ":\n" + c.listLines(ctx, "prompts", "name")
 	})
 }
 
-// listLines returns what a server has of a kind, one line each. page requests one page; its
-// items are read from the raw JSON, because the library refuses a whole page for one item
-// that it does not understand.
-func (c *connection) listLines(
-	ctx context.Context,
-	kind, key string,
-	page func(context.Context, sdk.Cursor) error,
-) string {
+// listers request one page of what a server has of a kind.
+var listers = map[string]func(context.Context, *client.Client, sdk.PaginatedRequest) error{
+	"resources": func(ctx context.Context, c *client.Client, page sdk.PaginatedRequest) error {
+		_, err := c.ListResourcesByPage(ctx, sdk.ListResourcesRequest{PaginatedRequest: page})
+		return err
+	},
+	"resourceTemplates": func(ctx context.Context, c *client.Client, page sdk.PaginatedRequest) error {
+		_, err := c.ListResourceTemplatesByPage(ctx, sdk.ListResourceTemplatesRequest{PaginatedRequest: page})
+		return err
+	},
+	"prompts": func(ctx context.Context, c *client.Client, page sdk.PaginatedRequest) error {
+		_, err := c.ListPromptsByPage(ctx, sdk.ListPromptsRequest{PaginatedRequest: page})
+		return err
+	},
+}
+
+// listLines returns what a server has of a kind, one line each. The items are read from the raw JSON, because the library
+// refuses a whole page for one item that it does not understand.
+func (c *connection) listLines(ctx context.Context, kind, key string) string {
 	var lines []string
-	var at sdk.Cursor
+	var page sdk.PaginatedRequest
 	for range maxPages {
 		raw, err := c.request(ctx, kind, c.s.callTimeout(), func(ctx context.Context, _ *sdk.Meta) error {
-			return page(ctx, at)
+			return listers[kind](ctx, c.client, page)
 		})
 		if err != nil {
 			if isMethodNotFound(err) { // as of servers without resource templates
@@ -295,10 +293,10 @@ func (c *connection) listLines(
 			}
 		}
 		next := sdk.Cursor(jsonString(jsonObject(raw)["nextCursor"]))
-		if next == "" || next == at || len(lines) == maxListed {
+		if next == "" || next == page.Params.Cursor || len(lines) == maxListed {
 			break
 		}
-		at = next
+		page.Params.Cursor = next
 	}
 	if len(lines) == 0 {
 		return "(none)"
@@ -352,7 +350,7 @@ func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, e
 		}
 		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
 	}
-	return h.askServer(ctx, w.Server, "resource_read", serverFeatures.hasResources, send, read)
+	return h.askServer(ctx, w.Server, "resource_read", "resources", send, read)
 }
 
 // getPrompt returns the messages that a server makes of a prompt.
@@ -375,18 +373,18 @@ func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, erro
 		}
 		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
 	}
-	return h.askServer(ctx, w.Server, "prompt_get", serverFeatures.hasPrompts, send, read)
+	return h.askServer(ctx, w.Server, "prompt_get", "prompts", send, read)
 }
 
 // askServer sends one request to one server and returns what read makes of the result.
 func (h *Host) askServer(
 	ctx context.Context,
 	name, what string,
-	has func(serverFeatures) bool,
+	kind string,
 	send func(context.Context, *connection, *sdk.Meta) error,
 	read func(map[string]json.RawMessage) tool.Result,
 ) (tool.Result, error) {
-	conn, release, why := h.connectionTo(ctx, name, has)
+	conn, release, why := h.connectionTo(ctx, name, kind)
 	if conn == nil {
 		return tool.Failure(why), nil
 	}

@@ -221,7 +221,7 @@ func TestConnectionTo_OnlyForThoseWhoMayUseIt(t *testing.T) {
 	}{
 		{t.Context(), "a", true}, {mayUse("a"), "a", true}, {mayUse("b"), "a", false}, {t.Context(), "b", false},
 	} {
-		got, release, why := s.h.connectionTo(tt.ctx, tt.name, serverFeatures.hasPrompts)
+		got, release, why := s.h.connectionTo(tt.ctx, tt.name, "prompts")
 		if (got == conn) != tt.want || (why == "") != tt.want || (release != nil) != tt.want {
 			t.Errorf("%s: %v, %q", tt.name, got != nil, why)
 		}
@@ -235,7 +235,7 @@ func TestConnectionTo_OnlyForThoseWhoMayUseIt(t *testing.T) {
 			t.Error("a lease was not released")
 		}
 	}
-	if _, _, why := s.h.connectionTo(mayUse("b"), strings.Repeat("x", 200), serverFeatures.hasPrompts); why !=
+	if _, _, why := s.h.connectionTo(mayUse("b"), strings.Repeat("x", 200), "prompts"); why !=
 		`There is no MCP server "`+strings.Repeat("x", 100)+`" that offers this. Those that do: .` {
 		t.Errorf("somebody who may use none reads %q", why)
 	}

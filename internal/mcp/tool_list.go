@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
+	"ravenbot/internal/config"
 	"ravenbot/internal/tool"
 )
 
@@ -112,11 +113,11 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpe
 // library takes for the end of the session (mcp-go v1.2.1, 2026-11).
 func (c *connection) checkAlive(ctx context.Context) error {
 	var err error
-	switch offers := c.features(); {
-	case offers.Resources:
-		_, err = c.client.ListResourcesByPage(ctx, sdk.ListResourcesRequest{})
-	case offers.Prompts:
-		_, err = c.client.ListPromptsByPage(ctx, sdk.ListPromptsRequest{})
+	for _, kind := range []string{"resources", "prompts"} {
+		if c.features().has(kind) {
+			err = listers[kind](ctx, c.client, sdk.PaginatedRequest{})
+			break
+		}
 	}
 	if err != nil {
 		c.noteFailure(err)
@@ -174,28 +175,7 @@ func (s *server) isIncluded(name string) bool {
 	return (len(s.c.Include) == 0 || matchesAny(s.c.Include, name)) && !matchesAny(s.c.Exclude, name)
 }
 
-// matchesAny reports whether a name matches one of the patterns; false for none.
+// matchesAny reports whether a name matches one of the patterns, in which * stands for any text; false for none.
 func matchesAny(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return matchesPattern(p, name) })
-}
-
-// matchesPattern reports whether a name matches a pattern in which * stands for any text.
-func matchesPattern(pattern, name string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == name
-	}
-	first, last := parts[0], parts[len(parts)-1]
-	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
-		return false
-	}
-	name = name[len(first) : len(name)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] {
-		i := strings.Index(name, part)
-		if i < 0 {
-			return false
-		}
-		name = name[i+len(part):]
-	}
-	return true
+	return slices.ContainsFunc(patterns, func(p string) bool { return config.Glob(p, name) })
 }

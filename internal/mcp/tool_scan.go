@@ -178,18 +178,10 @@ func isHidden(before, c rune) bool {
 		return true
 	case c == 0x200C, c == 0x200D: // joiners: hidden behind Latin, Greek and Cyrillic
 		return before < 0x0590
-	case isVariationSelector(c):
-		return before < 0x20 || isVariationSelector(before)
-	case c == 0x034F, c == 0x115F, c == 0x1160, c == 0x3164, c == 0xFFA0: // combining joiner, Hangul fillers
-		return true
+	case unicode.Is(unicode.Variation_Selector, c): // rows of them can carry text that nobody sees
+		return before < 0x20 || unicode.Is(unicode.Variation_Selector, before)
 	}
-	return unicode.Is(unicode.Cf, c)
-}
-
-// isVariationSelector reports whether a character chooses the form of the one before it (Unicode
-// blocks Variation Selectors and its supplement). Rows of them can carry text that nobody sees.
-func isVariationSelector(c rune) bool {
-	return 0xFE00 <= c && c <= 0xFE0F || 0xE0100 <= c && c <= 0xE01EF
+	return text.IsInvisible(c)
 }
 
 // isPlainASCII reports whether a text holds only visible ASCII, line feeds and tabs. It

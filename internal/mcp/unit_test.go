@@ -127,7 +127,7 @@ func TestMatch(t *testing.T) {
 		{"*c", "abc", true}, {"a*c", "abc", true}, {"a*a", "a", false}, {"a*b*c", "a-b-c", true}, {"a*b*c", "a-c", false},
 		{"*b*b*", "ab", false}, {"*b*b*", "bb", true}, {"", "", true}, {"", "a", false},
 	} {
-		if got := matchesPattern(tt.pattern, tt.name); got != tt.want {
+		if got := matchesAny([]string{tt.pattern}, tt.name); got != tt.want {
 			t.Errorf("match(%q, %q) = %v", tt.pattern, tt.name, got)
 		}
 	}
