@@ -228,7 +228,7 @@ func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, err
 	conn, err = s.handshake(ctx, conn, t, HTTP, discoverTimeout)
 	// The newest protocol has no GET stream and no cancel notification over HTTP.
 	if err == nil && !sdk.IsModernProtocol(conn.info.protocol) {
-		conn.beforeClose = openListenStream(poster, conn)
+		openListenStream(poster, conn)
 	}
 	return conn, err
 }
@@ -326,21 +326,10 @@ func (c *connection) watchChanges() {
 	if !modern || filter.IsEmpty() {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		reopenUntilRefused(ctx, func(ctx context.Context) bool { return c.listenForChanges(ctx, filter) })
+	// Without a stream the regular check finds changes.
+	c.keepOpen(func(ctx context.Context) (refused bool) {
+		return errors.Is(c.client.Listen(ctx, filter), sdk.ErrMethodNotFound)
 	})
-	c.beforeClose = func() {
-		cancel()
-		wg.Wait()
-	}
-}
-
-// listenForChanges reads a stream of change notifications to its end, and reports whether
-// the server refused it. Without a stream the regular check finds changes.
-func (c *connection) listenForChanges(ctx context.Context, to sdk.SubscriptionFilter) (refused bool) {
-	return errors.Is(c.client.Listen(ctx, to), sdk.ErrMethodNotFound)
 }
 
 // handleNotification handles a notification of the server. It must not block, nor call the

@@ -12,9 +12,8 @@ import (
 // protocol sends its notifications and requests, above all that its tools have changed,
 // and opens it again when it ends. The library would try once a second for ever, also
 // where the server refuses (mcp-go v1.2.1, 2026-11). openListenStream returns when the
-// stream is open or refused, or after listenOpenTimeout. The function returned ends it.
-func openListenStream(poster httpPoster, conn *connection) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+// stream is open or refused, or after listenOpenTimeout.
+func openListenStream(poster httpPoster, conn *connection) {
 	tried := make(chan struct{})
 	o := &listenStream{
 		rpcConn:       newRPCConn(func([]byte) {}),
@@ -23,14 +22,20 @@ func openListenStream(poster httpPoster, conn *connection) (stop func()) {
 	}
 	o.send, o.onRequest = poster.post, conn.answerInBackground
 	o.SetNotificationHandler(conn.handleNotification)
-	var wg sync.WaitGroup
-	wg.Go(func() { reopenUntilRefused(ctx, o.readOnce) })
+	conn.keepOpen(o.readOnce)
 	// A notification sent before the stream is open would be lost.
 	select {
 	case <-tried:
 	case <-time.After(listenOpenTimeout):
 	}
-	return func() {
+}
+
+// keepOpen opens a stream in the background, again and again as reopenUntilRefused does, until the connection is closed.
+func (c *connection) keepOpen(once func(context.Context) (refused bool)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { reopenUntilRefused(ctx, once) })
+	c.beforeClose = func() {
 		cancel()
 		wg.Wait()
 	}

@@ -104,8 +104,9 @@ func TestListenStream_RequestsAreAnswered(t *testing.T) {
 func TestListenStream_Refused_IsNotOpenedAgain(t *testing.T) {
 	refusing := asksOnStream{headers: make(chan http.Header, 9), refuse: http.StatusMethodNotAllowed}
 	poster := httpPoster{serve(t, refusing).URL, http.DefaultClient, func() http.Header { return http.Header{} }}
-	stop := openListenStream(poster, unconnected(t, Options{}))
-	stop()
+	c := unconnected(t, Options{})
+	openListenStream(poster, c)
+	c.beforeClose()
 	if len(refusing.headers) != 1 {
 		t.Errorf("it was asked %d times", len(refusing.headers))
 	}

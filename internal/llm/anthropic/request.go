@@ -15,31 +15,15 @@ import (
 
 // request is the body of a request. Its tools are spliced in.
 type request struct {
-	Model       string        `json:"model"`
-	MaxTokens   int           `json:"max_tokens"`
-	System      []any         `json:"system,omitempty"`
-	Messages    []message     `json:"messages"`
-	Stream      bool          `json:"stream"`
-	Temperature *float64      `json:"temperature,omitempty"`
-	Stop        []string      `json:"stop_sequences,omitempty"`
-	Output      *outputConfig `json:"output_config,omitempty"`
-	Choice      *typed        `json:"tool_choice,omitempty"`
-}
-
-// outputConfig asks for an answer that is JSON of a schema.
-type outputConfig struct {
-	Format outputFormat `json:"format"`
-}
-
-// outputFormat is the form of an answer.
-type outputFormat struct {
-	Type   string          `json:"type"` // json_schema
-	Schema json.RawMessage `json:"schema"`
-}
-
-// typed is an object that its type describes.
-type typed struct {
-	Type string `json:"type"`
+	Model       string         `json:"model"`
+	MaxTokens   int            `json:"max_tokens"`
+	System      []any          `json:"system,omitempty"`
+	Messages    []message      `json:"messages"`
+	Stream      bool           `json:"stream"`
+	Temperature *float64       `json:"temperature,omitempty"`
+	Stop        []string       `json:"stop_sequences,omitempty"`
+	Output      map[string]any `json:"output_config,omitempty"`
+	Choice      map[string]any `json:"tool_choice,omitempty"`
 }
 
 // message is a message of one role. Its content is *content, or json.RawMessage for blocks of the API.
@@ -50,16 +34,16 @@ type message struct {
 
 // content is a block that the bot writes.
 type content struct {
-	Type      string `json:"type"` // text, image, tool_use or tool_result
-	Text      string `json:"text,omitempty"`
-	Source    *image `json:"source,omitempty"`
-	ID        string `json:"id,omitempty"`
-	Name      string `json:"name,omitempty"`
-	Input     any    `json:"input,omitempty"`
-	ToolUseID string `json:"tool_use_id,omitempty"`
-	IsError   bool   `json:"is_error,omitempty"`
-	Content   []any  `json:"content,omitempty"` // of a result
-	Cache     *typed `json:"cache_control,omitempty"`
+	Type      string         `json:"type"` // text, image, tool_use or tool_result
+	Text      string         `json:"text,omitempty"`
+	Source    *image         `json:"source,omitempty"`
+	ID        string         `json:"id,omitempty"`
+	Name      string         `json:"name,omitempty"`
+	Input     any            `json:"input,omitempty"`
+	ToolUseID string         `json:"tool_use_id,omitempty"`
+	IsError   bool           `json:"is_error,omitempty"`
+	Content   []any          `json:"content,omitempty"` // of a result
+	Cache     map[string]any `json:"cache_control,omitempty"`
 }
 
 // image is an image in base64.
@@ -77,7 +61,7 @@ type toolDecl struct {
 }
 
 // cacheMark asks the provider to cache a request up to a block.
-var cacheMark = &typed{"ephemeral"}
+var cacheMark = map[string]any{"type": "ephemeral"}
 
 // encodeRequest returns the body of a request, and the names of parameters that its declarations replace.
 func (m *Model) encodeRequest(r llm.Request, isMarked bool) ([]byte, toolschema.Names, error) {
@@ -91,7 +75,7 @@ func (m *Model) encodeRequest(r llm.Request, isMarked bool) ([]byte, toolschema.
 		q.System = []any{system}
 	}
 	if r.Schema != nil {
-		q.Output = &outputConfig{outputFormat{"json_schema", r.Schema}}
+		q.Output = map[string]any{"format": map[string]any{"type": "json_schema", "schema": r.Schema}}
 	}
 	for _, m := range r.Messages {
 		q.Messages = appendMessage(q.Messages, m)
@@ -105,7 +89,7 @@ func (m *Model) encodeRequest(r llm.Request, isMarked bool) ([]byte, toolschema.
 		for _, name := range names {
 			tools = append(tools, llm.ToolSpec{Name: name})
 		}
-		q.Choice = &typed{"none"}
+		q.Choice = map[string]any{"type": "none"}
 	}
 	body, err := json.Marshal(q)
 	if err != nil {

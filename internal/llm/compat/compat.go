@@ -7,10 +7,10 @@ package compat
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"iter"
 	"log/slog"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,18 +43,12 @@ type Model struct {
 	endsThought atomic.Bool  // the last answer began with reasoning that had only a closing tag
 
 	mu      sync.Mutex
-	refused map[toolKey]Refusal
-}
-
-// toolKey identifies one version of a tool: a server may fix a tool that was refused.
-type toolKey struct {
-	name string
-	sum  [sha256.Size]byte
+	refused map[string]Refusal // by keyOf
 }
 
 // New returns a wrapper of m. It makes no request.
 func New(m llm.Model, o Options) *Model {
-	return &Model{Model: m, o: o, refused: map[toolKey]Refusal{}}
+	return &Model{Model: m, o: o, refused: map[string]Refusal{}}
 }
 
 // Unwrap returns the model itself, for llm.As.
@@ -64,12 +58,7 @@ func (m *Model) Unwrap() llm.Model { return m.Model }
 func (m *Model) Refusals() []Refusal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []Refusal
-	for _, r := range m.refused {
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b Refusal) int { return strings.Compare(a.Tool, b.Tool) })
-	return list
+	return slices.SortedFunc(maps.Values(m.refused), func(a, b Refusal) int { return strings.Compare(a.Tool, b.Tool) })
 }
 
 // maxRefused is how many tools of one request may be refused.
@@ -150,10 +139,8 @@ func (m *Model) fit(r llm.Request) llm.Request {
 	return r
 }
 
-// keyOf returns the key of a tool.
-func keyOf(t llm.ToolSpec) toolKey {
-	return toolKey{t.Name, sha256.Sum256([]byte(t.Description + "\x00" + string(t.Schema)))}
-}
+// keyOf returns what identifies one version of a tool: a server may fix a tool that was refused.
+func keyOf(t llm.ToolSpec) string { return t.Name + "\x00" + t.Description + "\x00" + string(t.Schema) }
 
 // learn remembers that an endpoint refused a tool, or all tools. It returns false if the error has another cause.
 func (m *Model) learn(err error, tools []llm.ToolSpec) bool {

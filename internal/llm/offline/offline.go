@@ -139,12 +139,7 @@ func firstUnknown(calls []llm.Call, tools []llm.ToolSpec) string {
 
 // hasTool reports whether a tool of that name was declared to the model.
 func hasTool(tools []llm.ToolSpec, name string) bool {
-	for _, t := range tools {
-		if t.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tools, func(t llm.ToolSpec) bool { return t.Name == name })
 }
 
 // linkPattern finds an address; brackets and quotation marks around it are not part of it.

@@ -27,20 +27,7 @@ type request struct {
 	Temperature   *float64       `json:"temperature,omitempty"`
 	MaxTokens     int            `json:"max_tokens,omitempty"`
 	Stop          []string       `json:"stop,omitempty"`
-	Format        *answerFormat  `json:"response_format,omitempty"`
-}
-
-// answerFormat asks for an answer that is JSON of a schema.
-type answerFormat struct {
-	Type   string       `json:"type"` // json_schema
-	Schema answerSchema `json:"json_schema"`
-}
-
-// answerSchema names the schema of an answer; Strict has the endpoint hold the model to it.
-type answerSchema struct {
-	Name   string          `json:"name"`
-	Strict bool            `json:"strict"`
-	Schema json.RawMessage `json:"schema"`
+	Format        map[string]any `json:"response_format,omitempty"`
 }
 
 // message is what one role said, in the API's form.
@@ -83,7 +70,10 @@ func (m *Model) encodeRequest(r llm.Request, h habits) ([]byte, toolschema.Names
 	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
 		Temperature: cmp.Or(r.Temperature, m.o.Temperature), MaxTokens: r.OutputLimit(m.o.MaxOutputTokens), Stop: r.Stop}
 	if r.Schema != nil {
-		q.Format = &answerFormat{"json_schema", answerSchema{Name: "answer", Strict: true, Schema: r.Schema}}
+		q.Format = map[string]any{
+			"type":        "json_schema",
+			"json_schema": map[string]any{"name": "answer", "strict": true, "schema": r.Schema}, // strict: the model is held to it
+		}
 	}
 	if r.System != "" {
 		q.Messages = append(q.Messages, message{Role: "system", Content: r.System})
