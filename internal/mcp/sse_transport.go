@@ -14,9 +14,6 @@ import (
 	"sync/atomic"
 )
 
-// maxEndpoint is the longest address that a server may name, in bytes.
-const maxEndpoint = 8 << 10
-
 // sseTransport is the older HTTP transport (2024-11-05): the server's messages come as events of
 // one stream, each of ours is a POST to the endpoint that the first event names. It does not
 // connect again: when the stream ends, the connection is lost, and server.run makes another one.
@@ -183,10 +180,6 @@ func (s *sseTransport) handleEvent(name string, data []byte) error {
 	case name == "endpoint":
 		if s.endpoint.Load() != nil {
 			return nil // a server must not redirect later messages elsewhere
-		}
-		// Checked before parsing: the address is kept for the life of the connection.
-		if len(data) > maxEndpoint {
-			return errors.New("the server named too long an endpoint")
 		}
 		at, err := s.url.Parse(string(data))
 		if err != nil || !isSameOrigin(at, s.url) {

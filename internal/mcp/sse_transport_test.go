@@ -53,14 +53,12 @@ func TestReadEvents(t *testing.T) {
 // Messages go to the endpoint that was named first, which is one of the same server.
 func TestHandleEvent_TakesTheFirstEndpoint(t *testing.T) {
 	for at, want := range map[string]string{
-		"/message?s=1":                     "https://own.example/message?s=1",
-		"sub":                              "https://own.example/mcp/sub",
-		"https://own.example/x":            "https://own.example/x",
-		"https://other.example/x":          "",
-		"http://own.example/x":             "",
-		"://":                              "",
-		"/" + strings.Repeat("x", 8<<10):   "",
-		"/" + strings.Repeat("x", 8<<10-1): "https://own.example/" + strings.Repeat("x", 8<<10-1),
+		"/message?s=1":            "https://own.example/message?s=1",
+		"sub":                     "https://own.example/mcp/sub",
+		"https://own.example/x":   "https://own.example/x",
+		"https://other.example/x": "",
+		"http://own.example/x":    "",
+		"://":                     "",
 	} {
 		s := eventsAt(t, "https://own.example/mcp/sse")
 		err := s.handleEvent("endpoint", []byte(at))

@@ -6,30 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
-	"time"
 )
 
-// usage holds what each process group uses, counted for all servers at once.
-var usage struct {
-	sync.Mutex
-	at     time.Time
-	groups map[int]groupUsage
-}
-
-// usageAge is how old a count may be: servers that are looked at together share one.
-const usageAge = time.Second
-
-// usageOf returns what a process group uses, as counted within the last usageAge; zero where that
-// cannot be read. It is safe for concurrent use.
-func usageOf(group int) groupUsage {
-	usage.Lock()
-	defer usage.Unlock()
-	if now := time.Now(); now.Sub(usage.at) > usageAge {
-		usage.at, usage.groups = now, countUsage()
-	}
-	return usage.groups[group]
-}
+// usageOf returns what a process group uses; zero where that cannot be read.
+func usageOf(group int) groupUsage { return countUsage()[group] }
 
 // describeUsageLimits returns the limits of limitUsage in words.
 func (s *stdioTransport) describeUsageLimits() string {
