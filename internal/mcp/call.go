@@ -117,8 +117,7 @@ func (r serverTool) checkOutput(res tool.Result) tool.Result {
 // it (a terminated session refuses before it runs anything), or if running it twice does
 // no harm. A call that timed out is never repeated: the server may still be at work on it.
 func mayRepeat(err error, h tool.Hints) bool {
-	var lost connectionLostError
-	return errors.Is(err, transport.ErrSessionTerminated) || errors.As(err, &lost) && h.Repeatable()
+	return errors.Is(err, transport.ErrSessionTerminated) || errors.As(err, new(connectionLostError)) && h.Repeatable()
 }
 
 // callTimeout returns how long a call of the server may take.
@@ -193,13 +192,12 @@ func (s *server) nextConnection(ctx context.Context, lost *connection) *connecti
 // have had an effect, because a model that is told only of a failure tries again. Secrets of the
 // entry are masked, and text of the server is cut to 500 bytes.
 func (s *server) failureText(err error) string {
-	var lost connectionLostError
 	var late callTimeoutError
 	switch {
 	case errors.As(err, &late):
 		return fmt.Sprintf("The MCP server %q did not answer within %s. Whether the call had an effect is not known.",
 			s.c.Name, late.after)
-	case errors.As(err, &lost):
+	case errors.As(err, new(connectionLostError)):
 		return fmt.Sprintf("The connection to the MCP server %q was lost during the call. "+
 			"Whether it had an effect is not known; it is not tried again.", s.c.Name)
 	}
@@ -215,12 +213,11 @@ func (s *server) failureText(err error) string {
 func mayHaveRun(err error) bool {
 	var failed *transport.Error
 	var dial *net.OpError
-	var refused authorizationError
 	var status statusError
 	switch {
 	case errors.As(err, &status) && status < 500:
 		return false
-	case !errors.As(err, &failed), errors.As(err, &refused), errors.Is(err, transport.ErrAuthorizationRequired),
+	case !errors.As(err, &failed), errors.As(err, new(authorizationError)), errors.Is(err, transport.ErrAuthorizationRequired),
 		errors.Is(err, transport.ErrSessionTerminated):
 		return false
 	case errors.As(err, &dial) && dial.Op == "dial":

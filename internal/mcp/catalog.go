@@ -166,7 +166,7 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 	if err != nil {
 		return Status{}, err
 	}
-	if err := c.host.Add(entry, FromAPI); err != nil {
+	if err := c.host.Put(entry, FromAPI); err != nil {
 		return Status{}, errors.Join(err, c.items.DeleteItem(ctx, CatalogKind, name))
 	}
 	return c.Get(name)

@@ -428,8 +428,7 @@ func (c *connection) close() {
 // line of its error output and the first line of its output that was no message, since it began.
 func (s *server) explainConnectError(err error, began time.Time) error {
 	err = unwrapTransportError(err)
-	var lost connectionLostError
-	if s.c.Command == "" || !errors.As(err, &lost) && !errors.Is(err, errNotReady) {
+	if s.c.Command == "" || !errors.As(err, new(connectionLostError)) && !errors.Is(err, errNotReady) {
 		return err
 	}
 	// Most processes that fail to start say why in their last line.

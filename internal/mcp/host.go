@@ -146,38 +146,16 @@ func (h *Host) Apply(servers []Config) error {
 	return nil
 }
 
-// Add adds a server beside the configured ones; source says where it comes from. It
-// returns an error that wraps ErrExists if the name is taken. An invalid entry is refused with what
-// is wrong with it. Before Run the server is only kept; Run starts it.
-func (h *Host) Add(c Config, source string) error {
-	return h.put(c, source, func(there *server) error {
-		if there != nil {
-			return ErrExists
-		}
-		return nil
-	})
-}
-
-// Put adds a server, or replaces the one of that name. It returns an error that wraps
-// ErrConfigured if that one belongs to the configuration. An entry that equals the one that runs
-// changes nothing, and so does not interrupt its calls.
+// Put adds a server beside the configured ones, or replaces the one of that name; source says where it comes from. It
+// returns an error that wraps ErrConfigured if that one belongs to the configuration. An invalid entry is refused with
+// what is wrong with it. An entry that equals the one that runs changes nothing, and so does not interrupt its calls.
+// Before Run the server is only kept; Run starts it.
 func (h *Host) Put(c Config, source string) error {
-	return h.put(c, source, func(there *server) error {
-		if there != nil && there.source == FromConfig {
-			return ErrConfigured
-		}
-		return nil
-	})
-}
-
-// put adds or replaces a server after may has agreed to what is there under its name; nil: nothing. h.changing is held
-// meanwhile, so that may and the change see the same.
-func (h *Host) put(c Config, source string, may func(there *server) error) error {
 	err := check(c)
 	h.changing.Lock()
 	defer h.changing.Unlock()
-	if err == nil {
-		err = may(h.servers[c.Name])
+	if old := h.servers[c.Name]; err == nil && old != nil && old.source == FromConfig {
+		err = ErrConfigured
 	}
 	if err != nil {
 		return fmt.Errorf("MCP server %q: %w", c.Name, err)

@@ -12,7 +12,7 @@ func TestPut_ChangedEntry_KeepsApprovalsAndLog(t *testing.T) {
 	h := must(NewHost(Options{Store: keep}))
 	h.Servers() // reads the saved state, as at a start
 	entry := Config{Name: "a", Command: "x", Hold: true, Env: map[string]string{"TOKEN": "sesame-open"}}
-	if err := h.Add(entry, FromAPI); err != nil {
+	if err := h.Put(entry, FromAPI); err != nil {
 		t.Fatal(err)
 	}
 	old := must(h.server("a"))
@@ -66,7 +66,7 @@ func TestLease_KeepsServersUntilItIsReleased(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := must(NewHost(Options{}))
 				runsIn(h, t.Context())
-				if err := h.Add(Config{Name: "a", URL: "https://x.example", Disabled: true}, FromAPI); err != nil {
+				if err := h.Put(Config{Name: "a", URL: "https://x.example", Disabled: true}, FromAPI); err != nil {
 					t.Fatal(err)
 				}
 				ended := make(chan time.Duration, 1)

@@ -137,14 +137,13 @@ func TestServersAddedBesideTheConfiguration(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 	}
-	wants("add", h.Add(added, "api"), nil)
-	wants("add again", h.Add(added, "api"), ErrExists)
-	wants("add under a configured name", h.Add(config, "api"), ErrExists)
+	wants("add", h.Put(added, "api"), nil)
+	wants("add again", h.Put(added, "api"), nil)
 	wants("put over a configured one", h.Put(config, "api"), ErrConfigured)
 	wants("put", h.Put(Config{Name: "added", Command: "other"}, "api"), nil)
 	wants("remove a configured one", h.Remove("config"), ErrConfigured)
 	wants("remove nobody", h.Remove("x"), ErrNotFound)
-	if err := h.Add(Config{Name: "bad\n", Command: "x"}, "api"); err == nil {
+	if err := h.Put(Config{Name: "bad\n", Command: "x"}, "api"); err == nil {
 		t.Error("a name with a line end was taken")
 	}
 	sources := func() map[string]string {
@@ -166,7 +165,7 @@ func TestServersAddedBesideTheConfiguration(t *testing.T) {
 	if got := string(must(keep.Load("tools", "added"))); got != "null" {
 		t.Errorf("of a removed server remains %s", got)
 	}
-	wants("apply over an added one", errors.Join(h.Add(added, "api"), h.Apply([]Config{added})), nil)
+	wants("apply over an added one", errors.Join(h.Put(added, "api"), h.Apply([]Config{added})), nil)
 	if diff := cmp.Diff(map[string]string{"added": "config"}, sources()); diff != "" {
 		t.Errorf("the configuration comes first (-want +got):\n%s", diff)
 	}
@@ -237,7 +236,7 @@ func TestRemove_SlowStore_DelaysNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry := Config{Name: "a", URL: "http://127.0.0.1:1/mcp"}
-	if err := h.Add(entry, "api"); err != nil {
+	if err := h.Put(entry, "api"); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(h.Servers()); n != 1 {
@@ -247,7 +246,7 @@ func TestRemove_SlowStore_DelaysNobody(t *testing.T) {
 	removed, added, listed := make(chan error, 1), make(chan error, 1), make(chan struct{})
 	go func() { removed <- h.Remove("a") }()
 	<-s.deleting
-	go func() { added <- h.Add(entry, "api") }()
+	go func() { added <- h.Put(entry, "api") }()
 	go func() { h.Config("other"); close(listed) }()
 	select {
 	case <-listed:

@@ -30,7 +30,7 @@ type Status struct {
 	State       State      `json:"state"`
 	Error       string     `json:"error"`                // why it is not connected, for the operator
 	Tools       []ToolInfo `json:"tools"`                // those that are offered
-	Source      string     `json:"source"`               // FromConfig, or what Add and Put were told
+	Source      string     `json:"source"`               // FromConfig, or what Put was told
 	Pending     int        `json:"pending,omitempty"`    // tools that wait for Approve
 	Warnings    []string   `json:"warnings,omitempty"`   // what is suspicious in what it says of itself
 	ConsentURL  string     `json:"consentUrl,omitempty"` // where the operator lets the bot use the server

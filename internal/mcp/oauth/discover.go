@@ -163,8 +163,7 @@ func (s *session) fetchResourceMetadata(ctx context.Context, c *challenge) (docu
 		}
 		// A document that could not be read does not count as missing: discover would go on with guessed addresses, while the
 		// server may name others.
-		var missing missingError
-		if !errors.As(err, &missing) {
+		if !errors.As(err, new(missingError)) {
 			errs = append(errs, err)
 		}
 	}
@@ -187,9 +186,8 @@ func (s *session) guessTarget(ctx context.Context, c *challenge) (*target, error
 	}
 	p := &target{resource: s.resourceID()}
 	d, err := s.fetchDocument(ctx, root+"/.well-known/oauth-authorization-server")
-	var missing missingError
 	switch {
-	case errors.As(err, &missing):
+	case errors.As(err, new(missingError)):
 		p.authServer = authServer{
 			issuer:    root,
 			authorize: root + "/authorize",

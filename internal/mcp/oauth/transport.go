@@ -66,8 +66,7 @@ func (f signInFailure) Unwrap() error { return f.error }
 
 // wrapFailure returns err as a signInFailure, unless it is ctx's error or asks for consent.
 func wrapFailure(ctx context.Context, err error) error {
-	var needed *ConsentNeededError
-	if ctx.Err() != nil || errors.As(err, &needed) {
+	if ctx.Err() != nil || errors.As(err, new(*ConsentNeededError)) {
 		return err
 	}
 	return signInFailure{err}
