@@ -75,13 +75,14 @@ func TestFromEntry_TakesOverWhatTheEntrySays(t *testing.T) {
 		URL:     "https://mcp.example/v1?key=sesame-url",
 		Headers: map[string]string{"Authorization": "Bearer sesame"},
 		PerUser: true,
-		SignIn: SignIn{
+		SignIn: config.ServerOAuth{
 			ClientID:     "bot",
 			ClientSecret: "sesame-client",
 			PrivateKey:   "sesame-key",
 			Issuer:       "https://login.example",
 			Scopes:       []string{"read"},
 			Grant:        "client_credentials",
+			PerUser:      true,
 		},
 		AllowPrivateHosts: []string{"10.0.0.0/8"},
 	}

@@ -31,6 +31,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"ravenbot/internal/config"
 )
 
 // Transports by name, as in Config and Status.
@@ -69,19 +71,9 @@ type Config struct {
 	Hold     bool          // its tools wait for Approve when they are first seen
 	Runs     string        // its command line or address for people, with secrets masked
 
-	SignIn SignIn // how the bot signs in where the server requires it
+	SignIn config.ServerOAuth // how the bot signs in where the server requires it
 	// AllowPrivateHosts are private hosts and networks that a sign-in may reach.
 	AllowPrivateHosts []string
-}
-
-// SignIn configures the OAuth sign-in to a server. Every field may be empty.
-type SignIn struct {
-	ClientID     string
-	ClientSecret string
-	PrivateKey   string
-	Issuer       string
-	Scopes       []string
-	Grant        string
 }
 
 // StateStore keeps what is known of servers over restarts, by kind: "tools", so that a server need not be started

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ravenbot/internal/config"
 )
 
 // These are documented, in ARCHITECTURE, in the configuration or for whoever uses the package.
@@ -77,7 +79,7 @@ func TestNormalize(t *testing.T) {
 	list, table := []string{}, map[string]string{}
 	of := func() Config {
 		return Config{Name: "a", Args: list, Allow: list, Env: table, Headers: table, Include: list, Exclude: list,
-			AllowPrivateHosts: list, SignIn: SignIn{Scopes: list}}
+			AllowPrivateHosts: list, SignIn: config.ServerOAuth{Scopes: list}}
 	}
 	if diff := cmp.Diff(Config{Name: "a"}, normalize(of())); diff != "" {
 		t.Errorf("empty (-want +got):\n%s", diff)
