@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/internal/resident"
 	"ravenbot/internal/tool"
 )
 
@@ -35,6 +36,8 @@ var (
 // concurrent use.
 type Host struct {
 	o Options
+	// answers bounds what large answers over HTTP take together.
+	answers *resident.Pool
 
 	// changing is held while servers are set or removed, and taken before mu: mu is not held while the store deletes what
 	// it keeps of a server, and a new server of that name must not read it meanwhile.
@@ -64,6 +67,7 @@ func NewHost(o Options) (*Host, error) {
 		o:       withDefaults(o),
 		servers: map[string]*server{},
 		leases:  map[*lease]bool{},
+		answers: resident.SharePool(8, 64<<20),
 	}
 	if err := h.Apply(h.o.Servers); err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 
 	"ravenbot/internal/egress"
+	"ravenbot/internal/resident"
 )
 
 const (
@@ -40,7 +41,8 @@ type SignIns interface {
 // used. It has no deadline for whole answers, because event streams last; those who call set one.
 type originTransport struct {
 	origin     *url.URL
-	agent      string // User-Agent, unless the headers have one
+	agent      string         // User-Agent, unless the headers have one
+	answers    *resident.Pool // what large answers of all servers take
 	headers    map[string]string
 	authorized http.RoundTripper // with the credentials of SignIns
 	close      func()            // ends all connections, once no request is under way
@@ -68,7 +70,7 @@ func newOriginTransport(origin *url.URL, headers map[string]string) *originTrans
 // originTransport returns a transport to the server, with the credentials of SignIns.
 func (s *server) originTransport(at *url.URL) *originTransport {
 	g := newOriginTransport(at, s.c.Headers)
-	g.agent = "ravenbot/" + s.clientVersion()
+	g.answers, g.agent = s.h.answers, "ravenbot/"+s.clientVersion()
 	if s.o.SignIns != nil {
 		g.authorized = s.o.SignIns.Authorize(s.c, g.authorized)
 	}
@@ -121,7 +123,14 @@ func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	resp.Body = &answerBody{ReadCloser: resp.Body, isStream: kind == "text/event-stream", cancel: cancel}
+	resp.Body = &answerBody{
+		ReadCloser: resp.Body,
+		isStream:   kind == "text/event-stream",
+		length:     resp.ContentLength,
+		memory:     g.answers,
+		ctx:        ctx,
+		cancel:     cancel,
+	}
 	return resp, nil
 }
 
@@ -177,21 +186,41 @@ func (t sessionTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+const (
+	// smallAnswer is how many bytes of an answer, or of one event, are read without waiting for memory.
+	smallAnswer = 1 << 20
+	// answerMemory is how many times its size an answer takes at most until it is decoded: 31 MB were in use for one of 10 MB
+	// (heap profile of 2026-11-27).
+	answerMemory = 4
+	// largeAnswerTime is how long a large answer may take to arrive, once there is memory for it: others wait for that.
+	largeAnswerTime = 30 * time.Second
+)
+
 // answerBody is a response body that fails beyond maxMessageBytes: of the whole body, or of one event of an event stream.
+// What is larger than smallAnswer waits for memory.
 // Each line of an event stream ends with a line feed: the standard also allows carriage returns, with and without one,
 // and a byte order mark at the beginning (HTML, 9.2.6), which the library does not read (mcp-go v1.2.1, 2026-11).
 type answerBody struct {
 	io.ReadCloser
 	isStream bool
-	cancel   context.CancelFunc // ends the request
-	size     int                // bytes of the body, or of the event so far
-	mark     int                // bytes of a byte order mark so far
-	last     byte               // the newest byte as it came
-	isBroken bool               // what was returned last is a line break
+	length   int64 // of the whole body; negative: unknown
+	memory   *resident.Pool
+	ctx      context.Context // of the request
+	cancel   context.CancelFunc
+	free     func() // gives back the memory of a large answer; nil: there is none
+	size     int    // bytes of the body, or of the event so far
+	mark     int    // bytes of a byte order mark so far
+	last     byte   // the newest byte as it came
+	isBroken bool   // what was returned last is a line break
 }
 
 // Read fails with errTooLong once the limit is passed. It waits for no more of the body than there is.
 func (b *answerBody) Read(p []byte) (int, error) {
+	if b.size > smallAnswer && b.free == nil {
+		if err := b.takeMemory(); err != nil {
+			return 0, err
+		}
+	}
 	n, err := b.ReadCloser.Read(p)
 	kept := p[:0]
 	for _, c := range p[:n] {
@@ -204,7 +233,32 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	if b.size > maxMessageBytes {
 		return 0, errTooLong
 	}
+	if b.size <= smallAnswer && b.free != nil {
+		b.free()
+		b.free = nil
+	}
 	return len(kept), err
+}
+
+// takeMemory waits for the memory of a large answer. From then on the rest has largeAnswerTime to arrive.
+func (b *answerBody) takeMemory() error {
+	size := int64(maxMessageBytes)
+	if b.length >= 0 && !b.isStream {
+		size = min(size, b.length)
+	}
+	release, err := b.memory.Take(b.ctx, answerMemory*size)
+	if err != nil {
+		return fmt.Errorf("a large answer found no memory: %w", err)
+	}
+	late := time.AfterFunc(largeAnswerTime, b.cancel)
+	ended := context.AfterFunc(b.ctx, release) // as Close does
+	b.free = func() {
+		late.Stop()
+		if ended() {
+			release()
+		}
+	}
+	return nil
 }
 
 // normalize converts the next byte of an event stream. It returns false if the byte is left out.

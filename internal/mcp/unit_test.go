@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +22,7 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/resident"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
@@ -234,7 +236,8 @@ func TestAnswerBody_IsLimited(t *testing.T) {
 		for range n {
 			parts = append(parts, strings.NewReader(event+end))
 		}
-		l := &answerBody{ReadCloser: io.NopCloser(io.MultiReader(parts...)), isStream: events, cancel: func() {}}
+		l := &answerBody{ReadCloser: io.NopCloser(io.MultiReader(parts...)), isStream: events, cancel: func() {},
+			memory: resident.NewPool(answerMemory * maxMessageBytes), ctx: t.Context()}
 		_, err := io.Copy(io.Discard, struct{ io.Reader }{l})
 		return err
 	}
@@ -251,6 +254,72 @@ func TestAnswerBody_IsLimited(t *testing.T) {
 		t.Errorf("a body of 15 MiB: %v", err)
 	}
 }
+
+// Large answers of all servers share memory: the second one waits for the end of the first, which may not take for ever,
+// and which is known where an answer names its size. Small ones and short events never wait.
+func TestAnswerBody_LargeAnswers_ShareMemory(t *testing.T) {
+	const large, small = 2 << 20, 1 << 20
+	for name, c := range map[string]struct {
+		size    int64 // that the first answer names
+		sent    int   // of the first answer before it stops
+		events  bool
+		end     bool // the first answer is closed after 10 s
+		want    time.Duration
+		wantErr error
+	}{
+		"until it is closed":       {size: -1, sent: large, end: true, want: 10 * time.Second},
+		"until it is late":         {size: -1, sent: large, want: largeAnswerTime},
+		"a known size":             {size: large, sent: large, want: 0},
+		"a small answer":           {size: -1, sent: small, want: 0},
+		"an event that has ended":  {size: -1, sent: large, events: true, want: 0},
+		"longer than a call takes": {size: -1, sent: large, want: 20 * time.Second, wantErr: context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := resident.NewPool(answerMemory * (maxMessageBytes + large))
+				body := func(size int64, sent int) *answerBody {
+					ctx, cancel := context.WithCancel(t.Context())
+					words := strings.Repeat("x", sent)
+					if c.events {
+						words += "\n\n"
+					}
+					hangs := readerFunc(func([]byte) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
+					r := io.MultiReader(strings.NewReader(words), hangs)
+					return &answerBody{ReadCloser: io.NopCloser(r), isStream: c.events, length: size, memory: pool, ctx: ctx, cancel: cancel}
+				}
+				first := body(c.size, c.sent)
+				defer first.Close()
+				go func() { _, _ = io.Copy(io.Discard, struct{ io.Reader }{first}) }()
+				if c.end {
+					time.AfterFunc(10*time.Second, func() { first.Close() })
+				}
+				synctest.Wait()
+				began := time.Now()
+				second := body(-1, large)
+				defer second.Close()
+				if c.wantErr != nil {
+					ctx, cancel := context.WithTimeout(second.ctx, c.want)
+					defer cancel()
+					second.ctx = ctx
+				}
+				_, err := io.CopyN(io.Discard, struct{ io.Reader }{second}, large)
+				if took := time.Since(began); took != c.want || !errors.Is(err, c.wantErr) {
+					t.Errorf("the second one was read after %v: %v", took, err)
+				}
+				first.Close()
+				second.Close()
+				synctest.Wait()
+				if _, ok := pool.TryTake(pool.Size()); !ok {
+					t.Error("memory is held at the end")
+				}
+			})
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // Every end of line of the standard becomes a line feed, however the stream is cut, and nothing is waited for that has
 // not come.
