@@ -9,6 +9,7 @@ package toolschema
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"ravenbot/internal/llm"
@@ -31,14 +32,17 @@ type Names map[string]map[string]string
 // maxFitted is how many fitted schemas a Declarer keeps.
 const maxFitted = 4096
 
-// Declarer encodes the declarations of tools. It keeps the fitted schemas, because the same tools are declared for every
-// message. It is safe for concurrent use.
+// Declarer encodes the declarations of tools. It keeps the last ones and the fitted schemas, because the same tools
+// are declared for every message. It is safe for concurrent use.
 type Declarer struct {
 	dialect Dialect
 	declare func(t llm.ToolSpec, schema json.RawMessage) any
 
-	mu     sync.Mutex
-	fitted map[string]fitted // by original schema
+	mu      sync.Mutex
+	fitted  map[string]fitted // by original schema
+	tools   []llm.ToolSpec
+	encoded json.RawMessage
+	names   Names // never changed after it was returned
 }
 
 // fitted is a schema as a provider accepts it, with the parameters that were renamed: new name → original name.
@@ -56,18 +60,26 @@ func New(d Dialect, declare func(t llm.ToolSpec, schema json.RawMessage) any) *D
 // Declare returns the declarations of tools as a JSON array, and the names of parameters that differ from the original
 // ones. The names belong to these declarations; another call may declare other tools meanwhile.
 func (d *Declarer) Declare(tools []llm.ToolSpec) (json.RawMessage, Names) {
+	isSame := func(a, b llm.ToolSpec) bool {
+		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	list, names := []any{}, Names{}
+	if d.encoded != nil && slices.EqualFunc(d.tools, tools, isSame) {
+		return d.encoded, d.names
+	}
+	list := []any{}
+	d.names = Names{}
 	for _, t := range tools {
 		f := d.fit(t.Schema)
 		list = append(list, d.declare(t, f.schema))
 		if len(f.names) > 0 {
-			names[t.Name] = f.names
+			d.names[t.Name] = f.names
 		}
 	}
-	encoded, _ := json.Marshal(list) // cannot fail for declarations of texts and JSON
-	return encoded, names
+	d.tools = slices.Clone(tools)
+	d.encoded, _ = json.Marshal(list) // cannot fail for declarations of texts and JSON
+	return d.encoded, d.names
 }
 
 // fit returns a fitted schema, from the cache if it is there. The caller holds the lock.

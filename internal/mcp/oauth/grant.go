@@ -89,8 +89,8 @@ func (s *session) requestToken(
 	return s.readToken(d)
 }
 
-// readToken reads the answer of a token endpoint: the token with its scopes, nil if they are as requested. It fails for a token of a type other than bearer,
-// or with characters that no header may have.
+// readToken reads the answer of a token endpoint: the token with its scopes, nil if they are as requested. It fails for
+// a token of a type other than bearer, or with characters that no header may have.
 func (s *session) readToken(d document) (record, error) {
 	t := record{Access: d.text("access_token"), Refresh: d.text("refresh_token")}
 	isPrintable := !strings.ContainsFunc(t.Access, func(c rune) bool { return c < 0x21 || c > 0x7e })
