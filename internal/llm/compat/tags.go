@@ -149,7 +149,7 @@ func (r *tagReader) takeThought() []llm.Part {
 	case r.end == "": // not certain yet that this is reasoning
 		return nil
 	}
-	return thoughts(r.release(tag))
+	return partsOf(r.release(tag), true)
 }
 
 // endThought returns the reasoning before a tag. The text after the tag is the answer.
@@ -158,7 +158,7 @@ func (r *tagReader) endThought(at int, tag string) []llm.Part {
 	r.onlyEnded = r.onlyEnded || r.end == ""
 	// More reasoning may follow at once.
 	r.state, r.isTagged, r.held = atStart, true, r.held[at+len(tag):]
-	return thoughts(thought)
+	return partsOf(thought, true)
 }
 
 // takeText returns the text up to a call. If a closing tag shows that the text was reasoning, it marks all earlier text
@@ -190,7 +190,7 @@ func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
 		return r.endThought(at, tag)
 	}
 	r.shown.WriteString(said)
-	return texts(said)
+	return partsOf(said, false)
 }
 
 // isCode reports whether a text ends within a block of code, or within code in its last line.
@@ -199,33 +199,22 @@ func isCode(s string) bool {
 	return strings.Count(s, "```")%2 == 1 || strings.Count(line, "`")%2 == 1
 }
 
-// thoughts returns reasoning as parts.
-func thoughts(s string) []llm.Part {
+// partsOf returns a text, which may be empty, as parts.
+func partsOf(s string, isThought bool) []llm.Part {
 	if s == "" {
 		return nil
 	}
-	return []llm.Part{{Text: s, Thought: true}}
-}
-
-// texts returns text as parts.
-func texts(s string) []llm.Part {
-	if s == "" {
-		return nil
-	}
-	return []llm.Part{{Text: s}}
+	return []llm.Part{{Text: s, Thought: isThought}}
 }
 
 // flush returns the held text, as reasoning or as text.
 func (r *tagReader) flush() []llm.Part {
 	said := r.held
 	r.held = ""
-	switch {
-	case r.state == inCall: // real calls make it needless
+	if r.state == inCall { // real calls make it needless
 		return nil
-	case r.state == inThought && r.end != "":
-		return thoughts(said)
 	}
-	return texts(said)
+	return partsOf(said, r.state == inThought && r.end != "")
 }
 
 // finish returns what is held when an answer ends.
@@ -236,7 +225,7 @@ func (r *tagReader) finish(c *llm.Chunk) []llm.Part {
 	case r.state != inCall || r.held == "":
 		return r.flush()
 	case end > len("</tool_call>") && strings.TrimSpace(r.held[end:]) != "": // a quotation
-		return texts(r.held)
+		return partsOf(r.held, false)
 	case c.Finish != llm.FinishStop: // cut within a call
 		return nil
 	case calls == nil: // the model is asked again
