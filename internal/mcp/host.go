@@ -258,12 +258,11 @@ func (h *Host) retire(s *server) {
 	ctx := h.ctx
 	h.work.Go(func() {
 		defer s.quit()
-		limit := time.NewTimer(maxLease)
-		defer limit.Stop()
+		limit := time.After(maxLease)
 		for _, done := range leases {
 			select {
 			case <-done:
-			case <-limit.C:
+			case <-limit:
 				return
 			case <-ctx.Done():
 				return

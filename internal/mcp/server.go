@@ -176,11 +176,9 @@ func (s *server) run(ctx context.Context) {
 		failures++
 		wait := retryDelay(failures, rand.Float64())
 		s.recordFailure(err, wait, reached)
-		timer := time.NewTimer(wait)
-		if s.waitForWakeup(ctx, timer.C) {
+		if s.waitForWakeup(ctx, time.After(wait)) {
 			failures = 0
 		}
-		timer.Stop()
 	}
 }
 
