@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/llm"
@@ -118,11 +119,9 @@ func markForCache(list []message) {
 // calledTools returns the names of the tools that were called, each once, in order.
 func calledTools(messages []llm.Message) []string {
 	var names []string
-	seen := map[string]bool{}
 	for _, m := range messages {
 		for _, c := range m.Calls() {
-			if !seen[c.Name] {
-				seen[c.Name] = true
+			if !slices.Contains(names, c.Name) {
 				names = append(names, c.Name)
 			}
 		}

@@ -50,8 +50,9 @@ func answer(r llm.Request) []llm.Part {
 		return textPart(describeResults(words, done) + digestHint(words))
 	}
 	if calls := parseCalls(words); len(calls) > 0 {
-		if missing := firstUnknown(calls, r.Tools); missing != "" {
-			return textPart(fmt.Sprintf("There is no tool `%s` here. %s", missing, listAbilities(r.Tools)))
+		isUnknown := func(c llm.Call) bool { return !hasTool(r.Tools, c.Name) }
+		if i := slices.IndexFunc(calls, isUnknown); i >= 0 {
+			return textPart(fmt.Sprintf("There is no tool `%s` here. %s", calls[i].Name, listAbilities(r.Tools)))
 		}
 		return callParts(calls)
 	}
@@ -125,16 +126,6 @@ func parseCalls(words string) []llm.Call {
 		rest = rest[m[4]+int(d.InputOffset()):]
 	}
 	return calls
-}
-
-// firstUnknown returns the first called name that is not a tool, or "".
-func firstUnknown(calls []llm.Call, tools []llm.ToolSpec) string {
-	for _, c := range calls {
-		if !hasTool(tools, c.Name) {
-			return c.Name
-		}
-	}
-	return ""
 }
 
 // hasTool reports whether a tool of that name was declared to the model.
