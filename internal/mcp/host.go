@@ -422,22 +422,6 @@ func (h *Host) Tools() []tool.Tool {
 	return list
 }
 
-// Source returns the tools of one server; none if there is no such server.
-func (h *Host) Source(name string) tool.Source {
-	return source(func() []tool.Tool {
-		s, err := h.server(name)
-		if err != nil {
-			return nil
-		}
-		return s.offeredTools()
-	})
-}
-
-type source func() []tool.Tool
-
-// Tools makes source a tool.Source.
-func (s source) Tools() []tool.Tool { return s() }
-
 // WaitAll returns when the first attempt to connect each server has ended, or ctx ends.
 func (h *Host) WaitAll(ctx context.Context) {
 	for _, s := range h.sortedServers() {

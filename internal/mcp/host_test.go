@@ -216,7 +216,7 @@ func lines(t *testing.T, h *Host, name, want string) {
 
 func find1(t *testing.T, h *Host, server, name string) tool.Tool {
 	t.Helper()
-	for _, tl := range h.Source(server).Tools() {
+	for _, tl := range toolsOf(h, server) {
 		if tl.Spec().Name == name {
 			return tl
 		}
@@ -271,4 +271,13 @@ func errText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// toolsOf returns the offered tools of one server; none if there is no such server.
+func toolsOf(h *Host, name string) []tool.Tool {
+	s, err := h.server(name)
+	if err != nil {
+		return nil
+	}
+	return s.offeredTools()
 }

@@ -103,7 +103,7 @@ func TestChangedToolsOverHTTP(t *testing.T) {
 		if st := settled(t, h, c.Name); st.State != Connected || (c.Name != "modern") != (st.Protocol == "2025-11-25") {
 			t.Fatalf("%+v", st)
 		}
-		for began := time.Now(); !slices.Contains(names(h.Source(c.Name).Tools()), c.Name+"/grown"); {
+		for began := time.Now(); !slices.Contains(names(toolsOf(h, c.Name)), c.Name+"/grown"); {
 			wantText(t, call(t, find1(t, h, c.Name, "grow"), `{}`), "grown") // says so to the streams that are open
 			if time.Since(began) > soon {
 				t.Fatalf("server %s does not offer its new tool", c.Name)

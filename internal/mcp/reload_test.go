@@ -53,7 +53,7 @@ func TestOnlyWhatChangedIsRestarted(t *testing.T) {
 	if pid(t, h, "changed") == before["changed"] {
 		t.Error("an entry that had changed was not restarted")
 	}
-	if _, ok := h.Server("gone"); ok || len(h.Source("gone").Tools()) > 0 {
+	if _, ok := h.Server("gone"); ok || len(toolsOf(h, "gone")) > 0 {
 		t.Error("an entry that is gone is still there")
 	}
 	ended(t, old)

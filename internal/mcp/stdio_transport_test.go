@@ -180,7 +180,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 		if st, _ := h.Server(name); !strings.Contains(st.Error, want) || strings.Contains(st.Error, "sesame") {
 			t.Errorf("%s: error %q, want %q in it", name, st.Error, want)
 		}
-		if len(h.Source(name).Tools()) > 0 {
+		if len(toolsOf(h, name)) > 0 {
 			t.Errorf("%s offers tools", name)
 		}
 	}
@@ -278,7 +278,7 @@ func TestAServerThatDiesIsRestarted(t *testing.T) {
 	s.awaitState(ctx, func() bool { return s.conn != before })
 	lines(t, h, "a", "bot: ended: exit status 5")
 	wantText(t, call(t, echo, `{}`), `{}`) // it waits for the server, which is about to come back
-	if len(h.Source("a").Tools()) == 0 {
+	if len(toolsOf(h, "a")) == 0 {
 		t.Error("a server that is being restarted lost its tools")
 	}
 	wantText(t, call(t, find1(t, h, "other", "echo"), `{}`), `{}`)
@@ -460,7 +460,7 @@ func TestChangedToolsAreListedAgain(t *testing.T) {
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !slices.Contains(names(h.Source("a").Tools()), "a/grown") {
+	for !slices.Contains(names(toolsOf(h, "a")), "a/grown") {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -543,7 +543,7 @@ func TestStubbornProcessesAreEnded(t *testing.T) {
 	if n := len(processes(t, mark)); runtime.GOOS == "linux" && n != 1 {
 		t.Errorf("after Stop, %d processes run, want 1", n)
 	}
-	if st, _ := h.Server("a"); st.State != Stopped || len(h.Source("a").Tools()) != 0 {
+	if st, _ := h.Server("a"); st.State != Stopped || len(toolsOf(h, "a")) != 0 {
 		t.Errorf("after Stop: %+v", st)
 	}
 	if err := h.Start("a"); err != nil {
@@ -645,7 +645,7 @@ func TestControl(t *testing.T) {
 	if err := h.Wait(ctx, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait with an ended context: %v", err)
 	}
-	if h.Wait(t.Context(), "x") == nil || h.Logs("x") != nil || len(h.Source("x").Tools()) != 0 {
+	if h.Wait(t.Context(), "x") == nil || h.Logs("x") != nil || len(toolsOf(h, "x")) != 0 {
 		t.Error("an unknown server is known")
 	}
 	if _, ok := h.Server("x"); ok {

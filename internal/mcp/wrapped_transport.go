@@ -132,14 +132,13 @@ func (t *wrappedTransport) sendOnce(
 	r transport.JSONRPCRequest,
 ) (*transport.JSONRPCResponse, error) {
 	response, err := t.Interface.SendRequest(ctx, r)
-	// A response over the library's HTTP transport passes no reader that would note it, or compare its ID.
-	if err == nil {
-		t.conn.noteMessage()
-		if !isAnswerTo(r.ID, response) {
-			return nil, errOtherAnswer
-		}
-	}
 	_, isHTTP := t.Interface.(*transport.StreamableHTTP)
+	if err == nil && isHTTP {
+		t.conn.noteMessage() // a response over the library's transport passes no reader of ours that would note it
+	}
+	if err == nil && !isAnswerTo(r.ID, response) {
+		return nil, errOtherAnswer
+	}
 	version := t.conn.info.protocol // "" until the handshake is done
 	if err != nil && ctx.Err() != nil && isHTTP && version != "" && !sdk.IsModernProtocol(version) {
 		t.conn.runInBackground(func(ctx context.Context) {
