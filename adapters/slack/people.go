@@ -188,10 +188,13 @@ func mayMention(text string) bool {
 // where it is not. It never waits, because the platform waits for the acknowledgement.
 func (s *Slack) setName(m *chat.Message) {
 	kind := m.Kind()
-	if m.Author.ID == "" || m.Reach != chat.Addressed || kind == chat.EventReaction || kind == chat.EventDelete {
+	if m.Author.ID == "" || kind == chat.EventReaction || kind == chat.EventDelete {
 		return
 	}
-	m.Author.Roles = s.rolesOf(m.Author.ID)
+	m.Author.Roles = s.rolesOf(m.Author.ID) // they may decide whether the message is for the bot
+	if m.Reach != chat.Addressed {
+		return
+	}
 	s.people.Prefetch(m.Author.ID)
 	m.Author.Name = cmp.Or(s.knownName(m.Author.ID), m.Author.Name)
 }

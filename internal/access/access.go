@@ -50,10 +50,10 @@ func (g *Gate) Admit(ctx context.Context, m chat.Message, active bool) (ok bool,
 }
 
 // UsersAt returns what reports whether a user of a platform, by ID, may use the bot in a conversation. A user whom the
-// rules name by account alone counts as one who may not.
+// rules name by account or role alone counts as one who may not.
 func (g *Gate) UsersAt(at chat.Address) func(userID string) bool {
 	rule := g.config().ChannelFor(at.String())
-	return func(userID string) bool { return rule.AllowsUser(userID, "") }
+	return func(userID string) bool { return rule.AllowsUser(userID, "", nil) }
 }
 
 // admits reports whether a message is for the bot: its author may use the bot here, and it names
@@ -63,7 +63,7 @@ func (g *Gate) admits(ctx context.Context, m chat.Message, active bool) bool {
 		return true
 	}
 	rule := g.config().ChannelFor(m.Conversation.String())
-	if !rule.AllowsUser(m.Author.ID, m.Author.Handle) {
+	if !rule.AllowsUser(m.Author.ID, m.Author.Handle, m.Author.Roles) {
 		g.log.Debug("message of a user who is not allowed here", "message", m.Key(), "user", m.Author.ID)
 		return false
 	}

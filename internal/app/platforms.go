@@ -16,7 +16,6 @@ import (
 	"ravenbot/internal/admin"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
-	"ravenbot/internal/policy"
 	"ravenbot/internal/roster"
 )
 
@@ -84,7 +83,7 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		LastSeen:      a.lastSeen("slack"),
 		Commands:      CommandSpecs(), MessageCommands: MessageCommands(),
 		Former:    a.openForm,
-		UsesRoles: func() bool { return policy.UsesRoles(a.conf()) },
+		UsesRoles: func() bool { return a.conf().UsesRoles() },
 		CheckForm: func(ctx context.Context, m chat.Message) map[string]string { return a.features.CheckForm(ctx, m) },
 		Title:     func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
 		Log:       a.o.Log, Now: a.o.Now,

@@ -24,7 +24,7 @@ func (*Spending) Topic() string { return "files" }
 // Told returns how many files users have sent to this process today, for the other replicas. It cannot fail.
 func (s *Spending) Told() (json.RawMessage, error) {
 	told := sentFiles{}
-	if s.rates.Limits().Files > 0 {
+	if s.rates.Limits(nil).Files > 0 {
 		told = s.quota.told(s.now())
 	}
 	return json.Marshal(told)

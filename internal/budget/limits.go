@@ -39,6 +39,7 @@ type use struct {
 	messages, files int
 	// recent are the keys of the newest messages: a question that is worked on again counts once.
 	recent []string
+	roles  []string // when the newest message was sent
 }
 
 // maxRecent is how many messages of a user are known to be counted.
@@ -62,6 +63,13 @@ func (q *quota) add(now time.Time, user string, messages int) {
 	q.of(now, user).messages += messages
 }
 
+// rolesOf returns the roles of a user as of their newest message of today.
+func (q *quota) rolesOf(now time.Time, user string) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.of(now, user).roles
+}
+
 // setOthers replaces the messages that other processes have answered on a day, unless that is over.
 func (q *quota) setOthers(now time.Time, day string, messages map[string]int) {
 	q.mu.Lock()
@@ -76,6 +84,7 @@ func (q *quota) take(now time.Time, l Limits, user string, m chat.Message) (exce
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u := q.of(now, user)
+	u.roles = m.Author.Roles
 	if slices.Contains(u.recent, m.Key()) {
 		return ""
 	}
@@ -100,7 +109,7 @@ func (q *quota) take(now time.Time, l Limits, user string, m chat.Message) (exce
 // Refuse returns why a message is not answered, for its author, or "". It counts the message otherwise. Whoever holds
 // the admin token has no limits.
 func (s *Spending) Refuse(m chat.Message) string {
-	l, user := s.rates.Limits(), m.Conversation.Platform+"/"+m.Author.ID
+	l, user := s.rates.Limits(m.Author.Roles), m.Conversation.Platform+"/"+m.Author.ID
 	if m.Author.Operator || m.Author.ID == "" {
 		return ""
 	}
@@ -119,9 +128,9 @@ func (s *Spending) Refuse(m chat.Message) string {
 
 // remainingLimits lists the limits of a user, with what is used of them.
 func (s *Spending) remainingLimits(user string) []string {
-	l := s.rates.Limits()
 	s.quota.mu.Lock()
 	u := *s.quota.of(s.now(), user)
+	l := s.rates.Limits(u.roles)
 	u.messages += s.quota.others[user]
 	u.files += s.quota.filesElsewhere[user]
 	s.quota.mu.Unlock()

@@ -27,9 +27,10 @@ func (u used) Usage(context.Context, string, string, int) ([]store.Usage, string
 
 type rates struct{ limits budget.Limits }
 
-func (rates) Caps() budget.Caps         { return budget.Caps{} }
-func (r rates) Limits() budget.Limits   { return r.limits }
-func (rates) Price(string) budget.Price { return budget.Price{} }
+func (rates) Caps() budget.Caps               { return budget.Caps{} }
+func (r rates) Limits([]string) budget.Limits { return r.limits }
+func (r rates) AreUsersLimited() bool         { return true }
+func (rates) Price(string) budget.Price       { return budget.Price{} }
 
 func spending(t *testing.T, l budget.Limits, now *time.Time, usage ...store.Usage) *budget.Spending {
 	t.Helper()
@@ -78,6 +79,49 @@ func TestRefuse_WhatIsOverTheLimitsOfItsAuthor(t *testing.T) {
 	now = now.Add(3 * time.Hour)
 	if got := s.Refuse(said(7, "anna", "morning", 3)); got != "" {
 		t.Errorf("on the next day: %q", got)
+	}
+}
+
+// byRole limits people with a role to one message and no tokens to speak of.
+type byRole struct{ rates }
+
+func (byRole) Limits(roles []string) budget.Limits {
+	if len(roles) > 0 {
+		return budget.Limits{Messages: 1, Tokens: 1}
+	}
+	return budget.Limits{}
+}
+
+func TestLimits_AreThoseOfTheRolesOfTheNewestMessage(t *testing.T) {
+	now := time.Now()
+	s, err := budget.LoadSpending(t.Context(), used(nil), byRole{}, slog.New(slog.DiscardHandler),
+		func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest := func(n int) chat.Message {
+		m := said(n, "anna", "hello", 0)
+		m.Author.Roles = []string{"Guests"}
+		return m
+	}
+	reserve := func() error {
+		count, err := s.Reserve(t.Context(), store.Usage{User: "slack/anna", Model: "m"}, llm.Request{})
+		if err == nil {
+			count(llm.Usage{Input: 5})
+		}
+		return err
+	}
+	if err := reserve(); err != nil {
+		t.Errorf("without a role: %v", err)
+	}
+	if first, second := s.Refuse(guest(1)), s.Refuse(guest(2)); first != "" || second == "" {
+		t.Errorf("messages with a role: %q, %q", first, second)
+	}
+	if err := reserve(); err == nil {
+		t.Error("the tokens of a role are not limited")
+	}
+	if got := s.Refuse(said(3, "anna", "hello", 0)); got != "" {
+		t.Errorf("the role was taken away: %q", got)
 	}
 }
 

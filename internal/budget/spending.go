@@ -50,7 +50,10 @@ const readEvery = 1500 * time.Millisecond
 // Rates say what is configured now.
 type Rates interface {
 	Caps() Caps
-	Limits() Limits
+	// Limits returns those of a user with some roles.
+	Limits(roles []string) Limits
+	// AreUsersLimited reports whether anybody's messages or tokens of a day are limited.
+	AreUsersLimited() bool
 	// Price returns that of a model by its configured name.
 	Price(model string) Price
 }
@@ -130,8 +133,7 @@ func (*Spending) SharedKinds() []string { return nil }
 // Reload reads what other processes have spent today, where anything is limited and it was not read just now.
 func (s *Spending) Reload(ctx context.Context) error {
 	shared, ok := s.store.(SharedStore)
-	l := s.rates.Limits()
-	if !ok || s.rates.Caps() == (Caps{}) && l.Messages == 0 && l.Tokens == 0 {
+	if !ok || s.rates.Caps() == (Caps{}) && !s.rates.AreUsersLimited() {
 		return nil
 	}
 	s.mu.Lock()
@@ -227,7 +229,7 @@ func (s *Spending) Reserve(ctx context.Context, on store.Usage, q llm.Request) (
 	if limit := q.OutputLimit(price.MaxOutput); limit > 0 {
 		on.Tokens.Output = limit
 	}
-	tokenCaps := Caps{User: float64(s.rates.Limits().Tokens)}
+	tokenCaps := Caps{User: float64(s.rates.Limits(s.quota.rolesOf(s.now(), on.User)).Tokens)}
 	finishTokens, err := s.tokens.Reserve(ctx, tokenCaps, Payer{User: on.User}, tokenCount(on.Tokens))
 	if err != nil {
 		return nil, s.refusal(on, err)

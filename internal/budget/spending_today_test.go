@@ -34,8 +34,9 @@ type dollar struct{}
 
 func (dollar) Caps() budget.Caps { return budget.Caps{Instance: 2} }
 
-func (dollar) Limits() budget.Limits     { return budget.Limits{} }
-func (dollar) Price(string) budget.Price { return budget.Price{InputPerM: 1} }
+func (dollar) Limits([]string) budget.Limits { return budget.Limits{} }
+func (dollar) AreUsersLimited() bool         { return false }
+func (dollar) Price(string) budget.Price     { return budget.Price{InputPerM: 1} }
 
 func TestDays_EndToday(t *testing.T) {
 	s, err := budget.LoadSpending(t.Context(), &days{}, dollar{}, slog.New(slog.DiscardHandler), func() time.Time {

@@ -67,6 +67,7 @@ func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k.checkJobs()
 	k.checkTools()
 	k.checkRules()
+	k.checkRoles()
 	k.checkTrustedProxies()
 	k.checkSettings()
 	k.checkPrivateHosts(c.Feeds.AllowPrivateHosts, "feeds", "allowPrivateHosts")

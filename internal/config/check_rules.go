@@ -11,6 +11,23 @@ import (
 	"ravenbot/internal/text"
 )
 
+// checkRoles checks the names of roles outside of the rules about tools.
+func (k checker) checkRoles() {
+	for i, ch := range k.c.Channels {
+		for n, name := range ch.AllowRoles {
+			k.checkPerson("role", name, "channels", i, "allowRoles", n)
+		}
+	}
+	for agent, a := range k.c.Agents {
+		for n, name := range a.Roles {
+			k.checkPerson("role", name, "agents", agent, "roles", n)
+		}
+	}
+	for name := range k.c.Limits.Roles {
+		k.checkPerson("role", name, "limits", "roles", name)
+	}
+}
+
 // checkRules checks the rules about tools: what they name must be well-formed, and is warned of if it matches nothing.
 func (k checker) checkRules() {
 	for i, r := range k.c.Tools.Policy {

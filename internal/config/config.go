@@ -230,6 +230,9 @@ type Agent struct {
 	// Where it answers unless a rule of channels says otherwise: platform:workspace/channel; * stands for anything in a
 	// part.
 	Channels []string `json:"channels"`
+	// Whom it answers where several agents could: people with one of these roles of Discord or user groups of Slack, by id
+	// or name. It is preferred for them, and answers nobody else there. Empty: everybody.
+	Roles []string `json:"roles"`
 	// Limits of its own.
 	Limits AgentLimits `json:"limits"`
 	// What its model is told of a conversation beside the question.
@@ -271,6 +274,9 @@ type Channel struct {
 	Agent string `json:"agent"`
 	// Who is answered: platform user ids or user names; * stands for anything.
 	AllowUsers []string `json:"allowUsers" default:"*"`
+	// Who is answered there besides: people with one of these roles of Discord or user groups of Slack, by id or name. With
+	// it, allowUsers allows nobody unless it names somebody.
+	AllowRoles []string `json:"allowRoles"`
 	// What is answered: mentions only, or every message.
 	RespondTo string `json:"respondTo" default:"mentions" enum:"mentions|all"`
 	// How long what was said there is kept. Absent: as retention.conversations says.
@@ -664,6 +670,17 @@ type Limits struct {
 	UserDailyTokens int `json:"userDailyTokens" default:"20000000" min:"0"`
 	// Digests that one person has made in chat and not removed.
 	UserDigests int `json:"userDigests" default:"20" min:"0"`
+	// Limits of people with a role of Discord or a user group of Slack, by its id or name, in place of the general ones. Of
+	// several roles the highest limit counts.
+	Roles map[string]RoleLimits `json:"roles"`
+}
+
+// RoleLimits are the limits of people with a role. What is absent is as for everybody; 0: no limit.
+type RoleLimits struct {
+	// Messages that are answered in a day.
+	UserDailyMessages *int `json:"userDailyMessages" min:"0"`
+	// Tokens of models in a day, in and out.
+	UserDailyTokens *int `json:"userDailyTokens" min:"0"`
 }
 
 // Egress is which private hosts outgoing requests may reach.

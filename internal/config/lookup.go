@@ -56,16 +56,6 @@ func (c *Config) ChannelRule(address string) (Channel, bool) {
 	return Channel{}, false
 }
 
-// AgentRule returns the first rule that covers an address and names an agent, and false if there is none.
-func (c *Config) AgentRule(address string) (Channel, bool) {
-	for _, ch := range c.Channels {
-		if ch.Agent != "" && Covers(ch.Match, address) {
-			return ch, true
-		}
-	}
-	return Channel{}, false
-}
-
 // Covers reports whether a pattern such as slack:T123/* matches an address, or the channel that the address is a
 // thread of.
 func Covers(pattern, address string) bool {
@@ -111,13 +101,37 @@ func Glob(pattern, s string) bool {
 }
 
 // AllowsUser reports whether a user is answered. id is the platform's permanent id; name is the unique user name,
-// never a display name, which anybody can choose.
-func (ch Channel) AllowsUser(id, name string) bool {
+// never a display name, which anybody can choose; roles are ids and names.
+func (ch Channel) AllowsUser(id, name string, roles []string) bool {
+	if len(ch.AllowRoles) > 0 {
+		if HasRole(roles, ch.AllowRoles) {
+			return true
+		}
+		if slices.Equal(ch.AllowUsers, []string{"*"}) { // the default
+			return false
+		}
+	}
 	return slices.ContainsFunc(ch.AllowUsers, func(allowed string) bool {
 		// Platforms treat user names as case-insensitive, ids are not.
 		byName := Glob(strings.ToLower(strings.TrimPrefix(allowed, "@")), strings.ToLower(name))
 		return Glob(allowed, id) || name != "" && byName
 	})
+}
+
+// HasRole reports whether roles and wanted have one in common.
+func HasRole(roles, wanted []string) bool {
+	return slices.ContainsFunc(wanted, func(role string) bool { return slices.Contains(roles, role) })
+}
+
+// UsesRoles reports whether anything depends on the roles of people.
+func (c *Config) UsesRoles() bool {
+	namesRole := func(who string) bool { return strings.HasPrefix(who, "roles:") }
+	return len(c.Limits.Roles) > 0 ||
+		slices.ContainsFunc(c.Channels, func(ch Channel) bool { return len(ch.AllowRoles) > 0 }) ||
+		slices.ContainsFunc(c.Tools.Policy, func(r Policy) bool {
+			return len(r.Roles) > 0 || slices.ContainsFunc(r.Approvers, namesRole)
+		}) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(c.Agents)), func(a Agent) bool { return len(a.Roles) > 0 })
 }
 
 // EnabledServers returns the names of the MCP servers that are not disabled, sorted.

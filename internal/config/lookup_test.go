@@ -33,7 +33,7 @@ func TestChannelFor(t *testing.T) {
 			t.Errorf("%s is answered by %s, want %s", tt.address, got, tt.agent)
 		}
 	}
-	if ch := c.ChannelFor("slack:T9/C9"); ch.RespondTo != "mentions" || !ch.AllowsUser("U1", "") {
+	if ch := c.ChannelFor("slack:T9/C9"); ch.RespondTo != "mentions" || !ch.AllowsUser("U1", "", nil) {
 		t.Errorf("without a rule: %+v", ch)
 	}
 }
@@ -56,23 +56,28 @@ func TestGlob(t *testing.T) {
 
 func TestAllowsUser(t *testing.T) {
 	tests := []struct {
-		name    string
-		allowed []string
-		id, who string
-		want    bool
+		name                string
+		allowed             []string
+		id, who             string
+		want                bool
+		allowedRoles, roles []string
 	}{
-		{"everyone", []string{"*"}, "U1", "ann", true},
-		{"by id", []string{"U1"}, "U1", "ann", true},
-		{"by name, any case, with @", []string{"@Ann"}, "U1", "ann", true},
-		{"pattern", []string{"ann*"}, "U1", "anna", true},
-		{"another", []string{"U1", "ann"}, "U2", "bob", false},
-		{"nobody", []string{}, "U1", "ann", false},
-		{"no name given", []string{""}, "U1", "", false},
-		{"id keeps its case", []string{"u1"}, "U1", "", false},
+		{"everyone", []string{"*"}, "U1", "ann", true, nil, nil},
+		{"by id", []string{"U1"}, "U1", "ann", true, nil, nil},
+		{"by name, any case, with @", []string{"@Ann"}, "U1", "ann", true, nil, nil},
+		{"pattern", []string{"ann*"}, "U1", "anna", true, nil, nil},
+		{"another", []string{"U1", "ann"}, "U2", "bob", false, nil, nil},
+		{"nobody", []string{}, "U1", "ann", false, nil, nil},
+		{"no name given", []string{""}, "U1", "", false, nil, nil},
+		{"id keeps its case", []string{"u1"}, "U1", "", false, nil, nil},
+		{"by role", []string{"*"}, "U1", "ann", true, []string{"Mods"}, []string{"R1", "Mods"}},
+		{"without the role", []string{"*"}, "U1", "ann", false, []string{"Mods"}, []string{"R1"}},
+		{"with a role, and not by id", []string{"U2"}, "U1", "ann", true, []string{"R1"}, []string{"R1"}},
+		{"by id, and without a role", []string{"U1"}, "U1", "ann", true, []string{"R1"}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := (Channel{AllowUsers: tt.allowed}).AllowsUser(tt.id, tt.who); got != tt.want {
+			if got := (Channel{AllowUsers: tt.allowed, AllowRoles: tt.allowedRoles}).AllowsUser(tt.id, tt.who, tt.roles); got != tt.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -1,9 +1,6 @@
 package policy
 
 import (
-	"slices"
-	"strings"
-
 	"ravenbot/internal/config"
 	"ravenbot/internal/tool"
 )
@@ -46,12 +43,4 @@ func FromConfig(c *config.Config, grants Grants) *Policy {
 		})
 	}
 	return New(o)
-}
-
-// UsesRoles reports whether a rule of tools.policy names roles, of those that it is about or of its approvers.
-func UsesRoles(c *config.Config) bool {
-	return slices.ContainsFunc(c.Tools.Policy, func(r config.Policy) bool {
-		return len(r.Roles) > 0 ||
-			slices.ContainsFunc(r.Approvers, func(who string) bool { return strings.HasPrefix(who, "roles:") })
-	})
 }

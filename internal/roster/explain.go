@@ -103,7 +103,7 @@ func (r *Roster) Why(sim Simulation) (Verdict, error) {
 		return r.explainWithheld(sim.Tool, sim.User, sim.Channel)
 	}
 	s := r.state.Load()
-	agent, why := r.agentAt(s, sim.Channel)
+	agent, why := r.agentAt(s, sim.Channel, sim.Roles)
 	q := inquiry{r: r, state: s, member: s.members[agent], tool: all[at], user: sim.User, channel: sim.Channel, sim: sim}
 	verdict := Verdict{
 		Tool:    sim.Tool,
@@ -145,7 +145,7 @@ func (r *Roster) explainWithheld(name, user string, channel chat.Address) (Verdi
 			case mcp.ToolRefused, mcp.ToolExcluded:
 				why = t.Why
 			}
-			agent, _ := r.agentAt(r.state.Load(), channel)
+			agent, _ := r.agentAt(r.state.Load(), channel, nil)
 			return Verdict{Tool: name, User: user, Channel: channel.String(), Agent: agent, Verdict: string(tool.Deny),
 				Layers: []Finding{finding("server", false, why)}}, nil
 		}
@@ -223,11 +223,12 @@ func (q inquiry) askChannel() Finding {
 	switch {
 	case !ok:
 		return finding(layer, true, "no rule of channels is about it: everybody is answered")
-	case !rule.AllowsUser(q.user, ""):
+	case !rule.AllowsUser(q.user, "", q.sim.Roles):
 		return finding(
 			layer,
 			false,
-			fmt.Sprintf("allowUsers of the rule %q does not name the user's id (a user name may still be)", rule.Match),
+			fmt.Sprintf("allowUsers and allowRoles of the rule %q name neither the user's id (a user name may still be named) "+
+				"nor a role", rule.Match),
 		)
 	}
 	return finding(layer, true, fmt.Sprintf("the rule %q lets the user in", rule.Match))

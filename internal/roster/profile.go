@@ -113,7 +113,7 @@ func (r *Roster) Route(m chat.Message) agent.Profile {
 			"you write is posted as it is."
 		return p
 	}
-	name, _ := r.agentAt(s, m.Conversation)
+	name, _ := r.agentAt(s, m.Conversation, m.Author.Roles)
 	return r.profileWith(s, name, r.o.Settings.Effective(m.Conversation, m.Author.ID))
 }
 
@@ -131,7 +131,7 @@ func (r *Roster) agentOf(s *state, name string, channel chat.Address) string {
 	if _, ok := s.members[name]; ok {
 		return name
 	}
-	instead, _ := r.agentAt(s, channel)
+	instead, _ := r.agentAt(s, channel, nil)
 	if name != "" && s.isFirst("agent "+name) {
 		r.o.Log.Warn("an agent that a digest or job names is not there, that of its channel is used", "agent", name,
 			"used", instead)

@@ -245,34 +245,46 @@ func (r *Roster) chosenRooms() (map[string]string, error) {
 	return rooms, nil
 }
 
-// agentAt returns the agent that answers in a conversation, and why it does.
-func (r *Roster) agentAt(s *state, at chat.Address) (name, why string) {
+// agentAt returns the agent that answers somebody with some roles in a conversation, and why it does.
+func (r *Roster) agentAt(s *state, at chat.Address, roles []string) (name, why string) {
 	if at.Platform == r.o.RoomPlatform {
 		// The agent that was chosen may have been removed since; the room then falls back to the configuration.
 		if _, ok := s.members[s.rooms[at.Channel]]; ok {
 			return s.rooms[at.Channel], "it was chosen for this web room"
 		}
 	}
-	return s.configuredAt(at)
+	return s.configuredAt(at, roles)
 }
 
-// configuredAt returns the agent of a conversation for which none was chosen: the first rule
-// of channels that fits and names an agent says which, else it is, by name, the first that names the channel itself;
-// else it is the default one.
-func (s *state) configuredAt(at chat.Address) (name, why string) {
+// configuredAt returns the agent of a conversation for which none was chosen. Agents that rules of channels name come
+// first, then those that name the channel themselves, by name. Of them, the first one for a role of whoever asks answers;
+// if there is none, the first one for everybody; and otherwise the default one.
+func (s *state) configuredAt(at chat.Address, roles []string) (name, why string) {
+	var names, whys []string
 	address := at.String()
-	if rule, ok := s.config.AgentRule(address); ok {
-		if _, exists := s.members[rule.Agent]; exists {
-			return rule.Agent, fmt.Sprintf("the rule %q of channels names it", rule.Match)
+	for _, rule := range s.config.Channels {
+		if rule.Agent != "" && config.Covers(rule.Match, address) {
+			names, whys = append(names, rule.Agent), append(whys, fmt.Sprintf("the rule %q of channels names it", rule.Match))
 		}
 	}
 	// Sorted: of two agents that name the same channel always the same one answers.
 	for _, n := range slices.Sorted(maps.Keys(s.members)) {
 		if slices.ContainsFunc(s.members[n].Channels, func(p string) bool { return config.Covers(p, address) }) {
-			return n, "it names this channel"
+			names, whys = append(names, n), append(whys, "it names this channel")
 		}
 	}
-	return "default", "nothing names another"
+	name, why = "default", "nothing names another"
+	for i := len(names) - 1; i >= 0; i-- {
+		if m, exists := s.members[names[i]]; exists && len(m.Roles) == 0 {
+			name, why = names[i], whys[i]
+		}
+	}
+	for i, n := range names {
+		if config.HasRole(roles, s.members[n].Roles) {
+			return n, whys[i] + ", and a role of whoever asks"
+		}
+	}
+	return name, why
 }
 
 // Exists reports whether there is an agent of a name.
@@ -546,7 +558,7 @@ func (r *Roster) Choose(ctx context.Context, room, name string) error {
 // it, if any, and the one that answers where none is chosen.
 func (r *Roster) Offered(room string) (names []string, chosen, configured string) {
 	s := r.state.Load()
-	configured, _ = s.configuredAt(chat.Address{Platform: r.o.RoomPlatform, Channel: room})
+	configured, _ = s.configuredAt(chat.Address{Platform: r.o.RoomPlatform, Channel: room}, nil)
 	// What was chosen and is gone is not shown as chosen; agentAt passes over it, too.
 	if chosen = s.rooms[room]; !r.Exists(chosen) {
 		chosen = ""

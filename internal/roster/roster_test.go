@@ -65,6 +65,32 @@ func TestRoute_ChannelRuleWithoutAgent_SaysNothingAboutTheAgent(t *testing.T) {
 	}
 }
 
+// Of several agents that could answer, the one for a role of the asker does, and it answers nobody else there.
+func TestRoute_AgentForARole(t *testing.T) {
+	r := start(t, open(t), t.TempDir())
+	conf, err := config.Parse([]byte(`{
+		"agents": {"default": {}, "mods": {"channels": ["slack:T/*"], "roles": ["Mods", "R2"]}, "one": {"channels": ["slack:T/C"]},
+			"two": {"roles": ["VIP"]}},
+		"channels": [{"match": "slack:T/C", "agent": "two"}, {"match": "slack:T/*", "agent": "one"}]
+	}`), "config.json", config.Options{Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Apply(conf, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ channel, role, want string }{
+		{"C", "", "one"}, {"C", "Mods", "mods"}, {"C", "R2", "mods"}, {"C", "VIP", "two"}, {"D", "VIP", "one"},
+		{"D", "Mods", "mods"}, {"D", "other", "one"},
+	} {
+		m := chat.Message{Conversation: chat.Address{Platform: "slack", Workspace: "T", Channel: tt.channel}}
+		m.Author.Roles = []string{tt.role}
+		if got := r.Route(m).Agent; got != tt.want {
+			t.Errorf("somebody with the role %q in %s is answered by %s, want %s", tt.role, tt.channel, got, tt.want)
+		}
+	}
+}
+
 // start returns the agents of a store and a folder, as at the start of the bot.
 func start(t *testing.T, d *disk, folder string) *roster.Roster {
 	t.Helper()
