@@ -308,6 +308,3 @@ func (r Router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progres
 	}
 	return r.Agent.Answer(ctx, q, show)
 }
-
-// Purge deletes what is remembered of a message that was deleted.
-func (r Router) Purge(ctx context.Context, subject string) error { return r.Agent.Purge(ctx, subject) }
