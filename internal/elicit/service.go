@@ -113,9 +113,10 @@ type Options struct {
 type Service struct {
 	o Options
 
-	// mu guards open, and answered of each question.
-	mu   sync.Mutex
-	open map[string]*question
+	// mu guards open and others, and answered of each question.
+	mu     sync.Mutex
+	open   map[string]*question
+	others map[string]*question // with forms, that calls of other replicas wait for
 }
 
 // question is a Question that is open: one that a call waits for, or an offer.
@@ -308,7 +309,7 @@ func (s *Service) Urgent(m chat.Message) bool {
 // OpenForm returns the form of the question whose button was pressed; nil if the message is
 // about none. Its error is for the person who pressed.
 func (s *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
-	q, what, _ := s.find(m)
+	q, what := s.findForm(m)
 	switch {
 	case what != pressAnswer || m.Kind() != chat.EventPress:
 		return nil, nil
@@ -367,7 +368,7 @@ func (s *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error)
 
 // CheckForm returns what is wrong with an answer, by the names of fields.
 func (s *Service) CheckForm(_ context.Context, m chat.Message) map[string]string {
-	q, what, _ := s.find(m)
+	q, what := s.findForm(m)
 	if what != pressAnswer || q == nil || !q.isFrom(m) {
 		return nil
 	}
